@@ -36,6 +36,36 @@ pub enum Attribute {
     Other(&'static str, Bytes),
 }
 
+impl From<f32> for Attribute {
+    fn from(number: f32) -> Attribute {
+        Attribute::Float(number)
+    }
+}
+
+impl From<i64> for Attribute {
+    fn from(integer: i64) -> Attribute {
+        Attribute::Int(integer)
+    }
+}
+
+impl From<&'static str> for Attribute {
+    fn from(string: &'static str) -> Attribute {
+        Attribute::String(Bytes::from_static(string.as_bytes()))
+    }
+}
+
+impl From<&[i64]> for Attribute {
+    fn from(list: &[i64]) -> Attribute {
+        Attribute::Ints(list.to_vec())
+    }
+}
+
+impl From<Vec<i64>> for Attribute {
+    fn from(list: Vec<i64>) -> Attribute {
+        Attribute::Ints(list)
+    }
+}
+
 impl Attribute {
     /// Returns the kind, in ONNX's terms.
     pub fn kind(&self) -> &'static str {

@@ -78,6 +78,13 @@ pub struct Value {
     pub producer: Option<NodeId>,
 }
 
+impl Value {
+    /// Creates a constant; `shape` is that of the tensor.
+    pub(crate) fn of_constant(tensor: Tensor, shape: Shape) -> Value {
+        Value { dtype: Some(tensor.dtype()), shape: Some(shape), constant: Some(tensor), ..Value::default() }
+    }
+}
+
 /// A type that is not a tensor, such as a sequence or a map. It is not interpreted.
 #[derive(Clone, Debug)]
 pub struct OtherType {
@@ -259,13 +266,18 @@ impl Graph {
             Some(before) => before.clone(),
             None => tensor.shape().try_into()?,
         };
-        Ok(self.add_value(Value {
-            name: name.to_owned(),
-            dtype: Some(tensor.dtype()),
-            shape: Some(shape),
-            constant: Some(tensor),
-            ..Value::default()
-        }))
+        Ok(self.add_value(Value { name: name.to_owned(), ..Value::of_constant(tensor, shape) }))
+    }
+
+    /// Adds a constant list of integers.
+    pub(crate) fn add_ints(&mut self, list: &[i64]) -> Result<ValueId> {
+        let array = Array::i64(ndarray::Array1::from_vec(list.to_vec()).into_dyn());
+        self.add_constant("", Tensor::from_array(&array)?)
+    }
+
+    /// Returns the number of values.
+    pub fn value_count(&self) -> usize {
+        self.values.len()
     }
 
     /// Returns the inputs without constant elements.

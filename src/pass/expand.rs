@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use crate::common::limits;
 use crate::error::{Error, ErrorKind, NodeAt, Result};
-use crate::graph::{DeferredErrors, Graph, Node, NodeId, Value, ValueId};
+use crate::graph::{DeferredErrors, Graph, Node, NodeId, ValueId};
 use crate::lower::check_size;
 use crate::op;
 use crate::op::Call;
@@ -14,15 +14,14 @@ use crate::pass::blocks::Weights;
 use crate::pass::infer;
 use crate::tensor::{Dim, Shape, display_shape};
 
-use builder::PendingValue;
-pub(crate) use builder::{Expand, Operand};
+pub(crate) use builder::Expand;
 
 /// The maximum number of iterations. Each one inlines one level of nested bodies, and replacements may be
 /// replaced in turn.
 const MAX_ITERATIONS: usize = limits::NESTING + 8;
 
 /// Builds a node of other operators; `false` keeps the node.
-pub(crate) type ExpandNode = fn(&mut Expand) -> Result<bool>;
+pub(crate) type ExpandNode = fn(&Expand) -> Result<bool>;
 
 /// Returns the expansion of a node's operator at a stage.
 pub(crate) type FindExpansion = fn(&Node, Stage) -> Option<ExpandNode>;
@@ -178,50 +177,23 @@ fn expand_node(
         }
     }
     let node = node.clone();
-    let (values, pending, made, warnings) = {
-        let call = Call::new(graph, &node, op);
-        let mut context =
-            Expand { call, stage, values: Vec::new(), nodes: Vec::new(), made: 0, warnings: Vec::new() };
-        if !expand(&mut context).map_err(|error| error.at_node(|| node.at()))? {
-            return Ok(None);
-        }
-        (context.values, context.nodes, context.made, context.warnings)
+    let (made, warnings) = {
+        let context = Expand::new(Call::new(graph, &node, op), stage);
+        let expanded = expand(&context);
+        let Expand { make, warnings, .. } = context;
+        let made = make.finish().and_then(|made| Ok(expanded?.then_some(made)));
+        let Some(made) = made.map_err(|error| error.at_node(|| node.at()))? else { return Ok(None) };
+        (made, warnings.into_inner())
     };
     // The body of control flow may have fewer outputs than the node.
-    let made_here: BTreeSet<ValueId> = (pending.iter().flat_map(|made| made.outputs.iter().flatten()))
-        .filter_map(|output| if let Operand::Value(id) = output { Some(*id) } else { None })
-        .collect();
+    let made_here: BTreeSet<ValueId> =
+        made.nodes.iter().flat_map(|made| made.outputs.iter().flatten().copied()).collect();
     let missing = |id: &Option<ValueId>| id.is_some_and(|id| !made_here.contains(&id));
     if let (false, Some(index)) = (stage.is_last(), node.outputs.iter().position(missing)) {
         return Err(Error::invalid(format!("output {index} is not computed")).at_node(|| node.at()));
     }
-    let nodes = pending.iter().map(|made| size_of_node(&made.node)).sum();
+    let nodes = made.nodes.iter().map(size_of_node).sum();
     graph.warnings.extend(warnings);
-    graph.budget.take_expansion(nodes, made).map_err(|error| error.at_node(|| node.at()))?;
-    let add = |value| match value {
-        PendingValue::Constant(tensor) => graph.add_constant("", tensor),
-        PendingValue::Computed => Ok(graph.add_value(Value::default())),
-    };
-    let ids = values.into_iter().map(add).collect::<Result<Vec<ValueId>>>()?;
-    let resolve = |operand: &Operand| match operand {
-        Operand::Value(id) => Some(*id),
-        Operand::New(index) => ids.get(*index).copied(),
-    };
-    let nodes = pending.into_iter().map(|pending| {
-        let mut made = pending.node;
-        for body in made.bodies_mut() {
-            for capture in &mut body.captures {
-                if let Some(id) = pending.captures.get(&capture.outer).and_then(resolve) {
-                    capture.outer = id;
-                }
-            }
-        }
-        // Messages name the node of the model.
-        made.name.clone_from(&node.name);
-        made.index = node.index;
-        made.inputs = pending.inputs.iter().map(|operand| operand.as_ref().and_then(resolve)).collect();
-        made.outputs = pending.outputs.iter().map(|operand| operand.as_ref().and_then(resolve)).collect();
-        made
-    });
-    Ok(Some(nodes.collect()))
+    graph.budget.take_expansion(nodes, made.bytes).map_err(|error| error.at_node(|| node.at()))?;
+    made.add_to(graph, &node).map(Some)
 }

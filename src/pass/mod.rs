@@ -1,6 +1,7 @@
 //! Passes: algorithms over the whole graph. Only those that match patterns name operators.
 
 pub mod blocks;
+pub(crate) mod builder;
 pub mod cut;
 pub mod dead;
 pub(crate) mod declared;
@@ -10,7 +11,6 @@ pub mod identity;
 pub mod infer;
 pub mod input_shape;
 pub mod input_value;
-pub(crate) mod insertion;
 pub mod kv_cache;
 pub(crate) mod pattern;
 pub mod quantized;

@@ -2,14 +2,14 @@
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__TensorScatter.html>.
 
-use ndarray::{ArrayD, IxDyn};
+use ndarray::Array1;
 
 use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::graph::Attribute;
 use crate::op::{Access, Call, Fact, resolve_axis};
 use crate::ops::Row;
-use crate::pass::expand::{Expand, Operand};
-use crate::tensor::{Array, DType};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
+use crate::tensor::Array;
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("TensorScatter", &[24], Access::Any, infer_tensor_scatter)
     .expand(expand_tensor_scatter)
@@ -36,7 +36,7 @@ fn infer_tensor_scatter(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![call.like(0, call.dtype(0)?)?])
 }
 
-fn expand_tensor_scatter(x: &mut Expand) -> Result<bool> {
+fn expand_tensor_scatter(x: &Expand) -> Result<bool> {
     let (axis, circular) = read_tensor_scatter(x)?;
     let known = |index: usize| {
         let size = x.shape(index)?.at(axis)?.known();
@@ -49,65 +49,40 @@ fn expand_tensor_scatter(x: &mut Expand) -> Result<bool> {
     let result = if x.has_input(2) {
         write(x, axis, [length, writes], circular)?
     } else {
-        front(x, axis, [length, writes])?
+        front(x, i64::try_from(axis)?, [length, writes])
     };
-    x.output(0, result)?;
+    x.output(0, result);
     Ok(true)
 }
 
-/// Emits the update, followed by the rest of the cache.
-fn front(x: &mut Expand, axis: usize, [length, writes]: [i64; 2]) -> Result<Operand> {
-    let (past, update, axis) = (x.operand(0)?, x.operand(1)?, i64::try_from(axis)?);
+/// Returns the update, followed by the rest of the cache.
+fn front<'x>(x: &'x Expand, axis: i64, [length, writes]: [i64; 2]) -> Expr<'x> {
+    let (past, update) = (x.operand(0), x.operand(1));
     if writes == length {
-        return Ok(update);
+        return update;
     }
-    let (start, end, axes) = (x.ints(&[writes])?, x.ints(&[length])?, x.ints(&[axis])?);
-    let rest = x.op("Slice", &[past, start, end, axes], &[])?;
-    x.op("Concat", &[update, rest], &[("axis", Attribute::Int(axis))])
+    x.make.concat(&[update, past.slice(axis, writes, length)], axis)
 }
 
-/// Returns `list` along an axis of a value with `rank` axes.
-fn along(x: &mut Expand, rank: usize, axis: usize, list: Vec<i64>, dtype: DType) -> Result<Operand> {
-    let mut shape = vec![1; rank];
-    if let Some(size) = shape.get_mut(axis) {
-        *size = list.len();
-    }
-    let list = Array::i64(ArrayD::from_shape_vec(shape, list)?).cast(dtype)?;
-    x.literal(&list)
-}
-
-/// Emits the cache with the update written at a position for each element of the batch.
-fn write(x: &mut Expand, axis: usize, [length, writes]: [i64; 2], circular: bool) -> Result<Operand> {
+/// Returns the cache with the update written at a position for each element of the batch.
+fn write<'x>(x: &'x Expand, axis: usize, [length, writes]: [i64; 2], circular: bool) -> Result<Expr<'x>> {
     if writes > MAX_WRITES {
         unsupported!("{writes} elements written at different positions (at most {MAX_WRITES})");
     }
-    let (rank, dtype) = (x.shape(0)?.len(), x.dtype(2)?);
-    let (mut cache, update, first) = (x.operand(0)?, x.operand(1)?, x.operand(2)?);
-    let mut shape = vec![1; rank];
-    if let Some(size) = shape.first_mut() {
-        *size = -1;
-    }
-    let first = x.reshape(first, &shape)?;
-    let places = along(x, rank, axis, (0..length).collect(), dtype)?;
-    let axes = x.ints(&[i64::try_from(axis)?])?;
+    let (mut cache, update) = (x.operand(0), x.operand(1));
+    let rank = x.shape(0)?.len();
+    let first = x.operand(2).along(0, rank);
+    let places = Array::i64(Array1::from_iter(0..length).into_dyn());
+    let places = x.make.cast_literal(&places, x.dtype(2)?).along(axis, rank);
+    let axis = i64::try_from(axis)?;
     for index in 0..writes {
-        let scalar = |n: i64| Array::i64(ArrayD::from_elem(IxDyn(&[]), n)).cast(dtype);
-        let mut place = first;
-        if index > 0 {
-            let offset = x.literal(&scalar(index)?)?;
-            place = x.op("Add", &[first, offset], &[])?;
-        }
+        let mut place = if index == 0 { first } else { first + index };
         if circular {
-            let length = x.literal(&scalar(length)?)?;
-            place = x.op("Mod", &[place, length], &[])?;
+            place = place.with("Mod", length);
         }
-        let here = x.op("Equal", &[places, place], &[])?;
-        let mut part = update;
-        if writes > 1 {
-            let (start, end) = (x.ints(&[index])?, x.ints(&[index + 1])?);
-            part = x.op("Slice", &[update, start, end, axes], &[])?;
-        }
-        cache = x.op("Where", &[here, part, cache], &[])?;
+        let here = places.equal(place);
+        let part = if writes == 1 { update } else { update.slice(axis, index, index + 1) };
+        cache = here.select(part, cache);
     }
     Ok(cache)
 }

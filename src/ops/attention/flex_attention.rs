@@ -5,11 +5,11 @@
 use num_traits::AsPrimitive;
 
 use crate::error::{Error, Result, invalid, unsupported};
-use crate::graph::Attribute;
 use crate::op::{Access, Call, Fact};
 use crate::ops::Row;
-use crate::pass::expand::{Expand, Operand};
-use crate::tensor::{Array, DType, Dim};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
+use crate::tensor::{DType, Dim};
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("FlexAttention", &[1], Access::Any, infer_flex_attention)
     .domain("ai.onnx.preview")
@@ -62,50 +62,42 @@ fn infer_flex_attention(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
-/// Emits the graph `name`, applied to `operand`.
-fn modify(x: &mut Expand, name: &str, operand: Operand) -> Result<Operand> {
-    let Some(body) = x.body(name)? else { return Ok(operand) };
-    let outputs = x.inline(body, &[operand])?;
+/// Returns the graph `name`, applied to a value.
+fn modify<'x>(x: &'x Expand, name: &str, value: Expr<'x>) -> Result<Expr<'x>> {
+    let Some(body) = x.body(name)? else { return Ok(value) };
+    let outputs = x.make.inline(body, &[value])?;
     outputs.first().copied().ok_or_else(|| Error::invalid("a graph without an output"))
 }
 
-fn expand_flex_attention(x: &mut Expand) -> Result<bool> {
+fn expand_flex_attention(x: &Expand) -> Result<bool> {
     let FlexAttention { scale, precision, heads: [queries, keys] } = read_flex_attention(x)?;
     let size = |dim: Option<&Dim>| dim.and_then(Dim::known);
     let (length, width) = (size(x.shape(0)?.get(2)), size(x.shape(1)?.get(2)));
     let dtype = x.dtype(0)?;
-    let [mut q, k, v] = [x.operand(0)?, x.operand(1)?, x.operand(2)?];
+    let [mut q, k, v] = [0, 1, 2].map(|index| x.operand(index));
     let shared = queries != keys;
     // Heads of queries that share a head of keys are adjacent: they are rows of one matrix.
     if shared {
         let (Some(_), Some(_)) = (length, width) else { unsupported!("free lengths") };
-        q = x.reshape(q, &[0, keys, -1, size(x.shape(0)?.last()).unwrap_or(-1)])?;
+        q = q.reshape(&[0, keys, -1, size(x.shape(0)?.last()).unwrap_or(-1)]);
     }
-    let k = x.transpose(k, &[0, 1, 3, 2])?;
-    let mut scores = x.op("MatMul", &[q, k], &[])?;
+    let mut scores = q.matmul(k.transpose(&[0, 1, 3, 2]));
     if shared {
-        scores = x.reshape(scores, &[0, queries, length.unwrap_or(-1), width.unwrap_or(-1)])?;
+        scores = scores.reshape(&[0, queries, length.unwrap_or(-1), width.unwrap_or(-1)]);
     }
-    let scale = Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), scale)).cast(dtype)?;
-    let scale = x.literal(&scale)?;
-    scores = x.op("Mul", &[scores, scale], &[])?;
+    scores = modify(x, "score_mod", (scores * scale).to_type(precision))?;
+    let mut weights = modify(x, "prob_mod", scores.softmax(-1))?;
     if precision != dtype {
-        scores = x.cast(scores, precision)?;
-    }
-    scores = modify(x, "score_mod", scores)?;
-    let mut weights = x.op("Softmax", &[scores], &[("axis", Attribute::Int(-1))])?;
-    weights = modify(x, "prob_mod", weights)?;
-    if precision != dtype {
-        weights = x.cast(weights, dtype)?;
+        weights = weights.cast(dtype);
     }
     if shared {
-        weights = x.reshape(weights, &[0, keys, -1, width.unwrap_or(-1)])?;
+        weights = weights.reshape(&[0, keys, -1, width.unwrap_or(-1)]);
     }
-    let mut result = x.op("MatMul", &[weights, v], &[])?;
+    let mut result = weights.matmul(v);
     if shared {
         let size = size(x.shape(2)?.last()).unwrap_or(-1);
-        result = x.reshape(result, &[0, queries, length.unwrap_or(-1), size])?;
+        result = result.reshape(&[0, queries, length.unwrap_or(-1), size]);
     }
-    x.output(0, result)?;
+    x.output(0, result);
     Ok(true)
 }

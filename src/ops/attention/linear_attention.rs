@@ -5,11 +5,11 @@
 use num_traits::AsPrimitive;
 
 use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::graph::Attribute;
 use crate::op::{Access, Call, Fact, required};
 use crate::ops::Row;
-use crate::pass::expand::{Expand, Operand};
-use crate::tensor::{Array, DType, Dim};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
+use crate::tensor::{DType, Dim};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     // `chunk_size` affects only speed.
@@ -82,24 +82,21 @@ fn infer_linear_attention(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(dtype, shape), Fact::new(state_dtype, state)])
 }
 
-/// Emits the steps of input `index`, each in `shape` after the batch.
-fn steps(x: &mut Expand, index: usize, count: i64, shape: &[i64]) -> Result<Vec<Operand>> {
-    let operand = x.operand_as(index, DType::F32)?;
-    let parts = if count == 1 {
-        vec![operand]
-    } else {
-        let sizes = vec![1; usize::try_from(count)?];
-        let split = x.ints(&sizes)?;
-        x.op_n("Split", &[Some(operand), Some(split)], &[("axis", Attribute::Int(1))], sizes.len())?
-    };
-    let mut whole = vec![0];
-    whole.extend(shape);
-    parts.into_iter().map(|part| x.reshape(part, &whole)).collect()
+/// Returns the steps of input `index`, each in `shape` after the batch.
+fn steps<'x>(x: &'x Expand, index: usize, count: i64, shape: [i64; 3]) -> Result<Vec<Expr<'x>>> {
+    let parts = x.operand_as(index, DType::F32).split_list(1, &vec![1; usize::try_from(count)?]);
+    let [heads, rows, columns] = shape;
+    Ok(parts.into_iter().map(|part| part.reshape(&[0, heads, rows, columns])).collect())
 }
 
-/// Emits the decay or rate of each step: one element for each head, one for all, or one for each element of
+/// Returns the decay or rate of each step: one element for each head, one for all, or one for each element of
 /// the keys.
-fn factors(x: &mut Expand, index: usize, count: i64, attention: &LinearAttention) -> Result<Vec<Operand>> {
+fn factors<'x>(
+    x: &'x Expand,
+    index: usize,
+    count: i64,
+    attention: &LinearAttention,
+) -> Result<Vec<Expr<'x>>> {
     let [_, heads] = attention.heads;
     let [key, _] = attention.sizes;
     let size = x.shape(index)?.last().and_then(Dim::known);
@@ -109,10 +106,10 @@ fn factors(x: &mut Expand, index: usize, count: i64, attention: &LinearAttention
         Some(size) if size == heads.saturating_mul(key) => [heads, key, 1],
         _ => unsupported!("the factors do not fit {heads} heads"),
     };
-    steps(x, index, count, &shape)
+    steps(x, index, count, shape)
 }
 
-fn expand_linear_attention(x: &mut Expand) -> Result<bool> {
+fn expand_linear_attention(x: &Expand) -> Result<bool> {
     let attention = read_linear_attention(x)?;
     let ([queries, heads], [key, value]) = (attention.heads, attention.sizes);
     let Some(count) = x.shape(0)?.at(1)?.known() else {
@@ -122,62 +119,43 @@ fn expand_linear_attention(x: &mut Expand) -> Result<bool> {
         return Err(Error::limit(format!("{count} steps (at most {MAX_STEPS} are unrolled)")));
     }
     // Queries that share a state are rows of one matrix.
-    let q = steps(x, 0, count, &[heads, queries / heads, key])?;
-    let k = steps(x, 1, count, &[heads, key, 1])?;
-    let v = steps(x, 2, count, &[heads, 1, value])?;
+    let q = steps(x, 0, count, [heads, queries / heads, key])?;
+    let k = steps(x, 1, count, [heads, key, 1])?;
+    let v = steps(x, 2, count, [heads, 1, value])?;
     let decays = if attention.gated { factors(x, 4, count, &attention)? } else { Vec::new() };
     let rates = if attention.delta { factors(x, 5, count, &attention)? } else { Vec::new() };
-    let scale = x.literal(&Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), attention.scale)))?;
-    let mut state = if x.has_input(3) { Some(x.operand_as(3, DType::F32)?) } else { None };
+    let mut state = x.has_input(3).then(|| x.operand_as(3, DType::F32));
     let mut outputs = Vec::new();
     for (step, ((q, k), v)) in q.into_iter().zip(k).zip(v).enumerate() {
-        let next = update(x, state, [k, v], decays.get(step).copied(), rates.get(step).copied())?;
-        let read = x.op("MatMul", &[q, next], &[])?;
-        let scaled = x.op("Mul", &[read, scale], &[])?;
-        outputs.push(x.reshape(scaled, &[0, 1, queries.saturating_mul(value)])?);
+        let next = update(state, [k, v], decays.get(step).copied(), rates.get(step).copied());
+        let read = q.matmul(next) * attention.scale;
+        outputs.push(read.reshape(&[0, 1, queries.saturating_mul(value)]));
         state = Some(next);
     }
-    let output = match outputs.as_slice() {
-        [one] => *one,
-        all => x.op("Concat", all, &[("axis", Attribute::Int(1))])?,
-    };
-    for (index, operand) in [Some(output), state].into_iter().enumerate() {
-        if let Some(operand) = operand
+    let output = x.make.concat(&outputs, 1);
+    for (index, value) in [Some(output), state].into_iter().enumerate() {
+        if let Some(value) = value
             && x.has_output(index)
         {
-            let dtype = x.output_dtype(index)?;
-            let operand = if dtype == DType::F32 { operand } else { x.cast(operand, dtype)? };
-            x.output(index, operand)?;
+            x.output(index, value.to_type(x.output_dtype(index)?));
         }
     }
     Ok(true)
 }
 
-/// Emits the state after a step. The first step has no state to decay or subtract.
-fn update(
-    x: &mut Expand,
-    state: Option<Operand>,
-    [key, value]: [Operand; 2],
-    decay: Option<Operand>,
-    rate: Option<Operand>,
-) -> Result<Operand> {
-    let mut state = state;
-    if let (Some(before), Some(decay)) = (state, decay) {
-        let kept = x.op("Exp", &[decay], &[])?;
-        state = Some(x.op("Mul", &[before, kept], &[])?);
-    }
+/// Returns the state after a step. The first step has no state to decay or subtract.
+fn update<'x>(
+    state: Option<Expr<'x>>,
+    [key, value]: [Expr<'x>; 2],
+    decay: Option<Expr<'x>>,
+    rate: Option<Expr<'x>>,
+) -> Expr<'x> {
+    let state = state.map(|state| decay.map_or(state, |decay| state * decay.exp()));
     let mut written = value;
     if let Some(rate) = rate {
-        if let Some(before) = state {
-            let row = x.transpose(key, &[0, 1, 3, 2])?;
-            let retrieved = x.op("MatMul", &[row, before], &[])?;
-            written = x.op("Sub", &[value, retrieved], &[])?;
-        }
-        written = x.op("Mul", &[written, rate], &[])?;
+        let retrieved = state.map(|state| key.transpose(&[0, 1, 3, 2]).matmul(state));
+        written = retrieved.map_or(value, |retrieved| value - retrieved) * rate;
     }
-    let product = x.op("Mul", &[key, written], &[])?;
-    match state {
-        Some(before) => x.op("Add", &[before, product], &[]),
-        None => Ok(product),
-    }
+    let product = key * written;
+    state.map_or(product, |state| state + product)
 }

@@ -5,6 +5,7 @@ pub(in crate::ops) mod cached;
 pub(in crate::ops) mod flex_attention;
 pub(in crate::ops) mod linear_attention;
 pub(in crate::ops) mod multi_head;
+pub(in crate::ops) mod parts;
 pub(in crate::ops) mod positions;
 pub(in crate::ops) mod standard;
 

@@ -1,55 +1,34 @@
 //! Positions of queries and keys of free number, as ranges.
 
-use crate::error::Result;
-use crate::pass::expand::{Expand, Operand};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
 
 /// An axis of an input: the index of the input, and the axis.
 pub(in crate::ops) type InputAxis = (usize, i64);
 
 /// The positions of the queries, which follow the cache, and of all keys: lists of integers.
-pub(in crate::ops) struct Positions {
-    pub queries: Operand,
-    pub keys: Operand,
+pub(in crate::ops) struct Positions<'x> {
+    pub queries: Expr<'x>,
+    pub keys: Expr<'x>,
 }
 
-impl Positions {
-    /// Emits the positions, from the lengths of queries, new keys and cache.
-    pub fn of(x: &mut Expand, queries: InputAxis, keys: InputAxis, past: InputAxis) -> Result<Positions> {
-        let (zero, one) = (x.scalar(0)?, x.scalar(1)?);
-        let size = |x: &mut Expand, (index, axis): InputAxis| -> Result<Operand> {
-            let operand = x.operand(index)?;
-            x.size(operand, axis)
-        };
-        let first = if x.has_input(past.0) { size(x, past)? } else { zero };
-        let after = |x: &mut Expand, axis: InputAxis| -> Result<Operand> {
-            let count = size(x, axis)?;
-            x.op("Add", &[first, count], &[])
-        };
-        let (end, all) = (after(x, queries)?, after(x, keys)?);
-        let queries = x.op("Range", &[first, end, one], &[])?;
-        let keys = x.op("Range", &[zero, all, one], &[])?;
-        Ok(Positions { queries, keys })
+impl<'x> Positions<'x> {
+    /// Returns the positions, from the lengths of queries, new keys and cache.
+    pub fn of(x: &'x Expand, queries: InputAxis, keys: InputAxis, past: InputAxis) -> Positions<'x> {
+        let zero = x.make.int(0);
+        let size = |(index, axis): InputAxis| x.operand(index).size(axis);
+        let first = if x.has_input(past.0) { size(past) } else { zero };
+        let (end, all) = (first + size(queries), first + size(keys));
+        Positions { queries: x.make.range(first, end), keys: x.make.range(zero, all) }
     }
 
-    /// Emits booleans, `[queries, keys]`: whether a key is at most `after` positions after its query, and at most
+    /// Returns booleans, `[queries, keys]`: whether a key is at most `after` positions after its query, and at most
     /// `before` before it. `None` without a bound.
-    pub fn near(&self, x: &mut Expand, before: Option<i64>, after: Option<i64>) -> Result<Option<Operand>> {
-        let axis = x.ints(&[1])?;
-        let queries = x.op("Unsqueeze", &[self.queries, axis], &[])?;
-        let mut near = None;
-        for (compare, offset) in [("LessOrEqual", after), ("GreaterOrEqual", before.map(|count| -count))] {
-            let Some(offset) = offset else { continue };
-            let mut bound = queries;
-            if offset != 0 {
-                let offset = x.scalar(offset)?;
-                bound = x.op("Add", &[queries, offset], &[])?;
-            }
-            let holds = x.op(compare, &[self.keys, bound], &[])?;
-            near = Some(match near {
-                Some(near) => x.op("And", &[near, holds], &[])?,
-                None => holds,
-            });
-        }
-        Ok(near)
+    pub fn near(&self, before: Option<i64>, after: Option<i64>) -> Option<Expr<'x>> {
+        let queries = self.queries.unsqueeze(&[1]);
+        let shifted = |offset: i64| if offset == 0 { queries } else { queries + offset };
+        let last = after.map(|count| self.keys.less_or_equal(shifted(count)));
+        let first = before.map(|count| self.keys.greater_or_equal(shifted(-count)));
+        last.zip(first).map(|(last, first)| last & first).or(last).or(first)
     }
 }

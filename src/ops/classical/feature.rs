@@ -5,10 +5,10 @@
 use ndarray::{ArrayD, IxDyn};
 
 use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::graph::Attribute;
 use crate::op::{Access, Attributes, Call, Fact};
 use crate::ops::Row;
-use crate::pass::expand::{Expand, Operand};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
 use crate::tensor::{Array, DType, Dim};
 
 const DOMAIN: &str = "ai.onnx.ml";
@@ -47,11 +47,6 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("(x - offset) * scale"),
 ];
 
-/// Adds a constant list.
-fn list(x: &mut Expand, values: Vec<f32>) -> Result<Operand> {
-    x.literal(&Array::f32(ArrayD::from_shape_vec(vec![values.len()], values)?))
-}
-
 fn infer_extractor(call: &Call) -> Result<Vec<Fact>> {
     let mut shape = call.shape(0)?.to_vec();
     let count = Dim::product(call.shape(1)?)?;
@@ -64,14 +59,12 @@ fn infer_extractor(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
-fn expand_extractor(x: &mut Expand) -> Result<bool> {
-    let (operand, places) = (x.operand(0)?, x.operand(1)?);
-    let places = x.reshape(places, &[-1])?;
-    let mut result = x.op("Gather", &[operand, places], &[("axis", Attribute::Int(-1))])?;
+fn expand_extractor(x: &Expand) -> Result<bool> {
+    let mut result = x.operand(0).gather(x.operand(1).reshape(&[-1]), -1);
     if x.shape(0)?.len() == 1 {
-        result = x.reshape(result, &[1, -1])?;
+        result = result.reshape(&[1, -1]);
     }
-    x.output(0, result)?;
+    x.output(0, result);
     Ok(true)
 }
 
@@ -80,14 +73,9 @@ fn infer_binarizer(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![call.like(0, call.dtype(0)?)?])
 }
 
-fn expand_binarizer(x: &mut Expand) -> Result<bool> {
-    let dtype = x.dtype(0)?;
+fn expand_binarizer(x: &Expand) -> Result<bool> {
     let threshold = x.float_or("threshold", 0.0)?;
-    let operand = x.operand_as(0, DType::F32)?;
-    let threshold = x.literal(&Array::f32(ArrayD::from_elem(IxDyn(&[]), threshold)))?;
-    let over = x.op("Greater", &[operand, threshold], &[])?;
-    let result = x.cast(over, dtype)?;
-    x.output(0, result)?;
+    x.output(0, x.operand_as(0, DType::F32).greater(threshold).cast(x.dtype(0)?));
     Ok(true)
 }
 
@@ -104,11 +92,9 @@ fn infer_vectorizer(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(DType::F32, vec![call.shape(0)?.at(0)?.clone(), columns])])
 }
 
-fn expand_vectorizer(x: &mut Expand) -> Result<bool> {
-    let parts =
-        (0..x.input_count()).map(|index| x.operand_as(index, DType::F32)).collect::<Result<Vec<_>>>()?;
-    let result = x.op("Concat", &parts, &[("axis", Attribute::Int(1))])?;
-    x.output(0, result)?;
+fn expand_vectorizer(x: &Expand) -> Result<bool> {
+    let parts: Vec<Expr> = (0..x.input_count()).map(|index| x.operand_as(index, DType::F32)).collect();
+    x.output(0, x.make.concat(&parts, 1));
     Ok(true)
 }
 
@@ -140,18 +126,15 @@ fn infer_imputer(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![call.like(0, call.dtype(0)?)?])
 }
 
-fn expand_imputer(x: &mut Expand) -> Result<bool> {
+fn expand_imputer(x: &Expand) -> Result<bool> {
     let (replaced, values) = read_imputer(x)?;
-    let operand = x.operand(0)?;
+    let data = x.operand(0);
     let missing = if replaced.to_f64()?.iter().any(|value| value.is_nan()) {
-        x.op("IsNaN", &[operand], &[])?
+        data.is_nan()
     } else {
-        let replaced = x.literal(&replaced)?;
-        x.op("Equal", &[operand, replaced], &[])?
+        data.equal(x.make.literal(&replaced))
     };
-    let values = x.literal(&values)?;
-    let result = x.op("Where", &[missing, values, operand], &[])?;
-    x.output(0, result)?;
+    x.output(0, missing.select(x.make.literal(&values), data));
     Ok(true)
 }
 
@@ -189,19 +172,13 @@ fn infer_regressor(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(DType::F32, vec![call.shape(0)?.at(0)?.clone(), Dim::Known(targets)])])
 }
 
-fn expand_regressor(x: &mut Expand) -> Result<bool> {
+fn expand_regressor(x: &Expand) -> Result<bool> {
     let Regressor { targets, coefficients, intercepts } = read_regressor(x)?;
-    let operand = x.operand_as(0, DType::F32)?;
     let targets = usize::try_from(targets)?;
     let shape = vec![targets, coefficients.len() / targets.max(1)];
     let weight = Array::f32(ArrayD::from_shape_vec(shape, coefficients)?).transpose(&[1, 0])?;
-    let weight = x.literal(&weight)?;
-    let mut result = x.op("MatMul", &[operand, weight], &[])?;
-    if let Some(intercepts) = intercepts {
-        let intercepts = list(x, intercepts)?;
-        result = x.op("Add", &[result, intercepts], &[])?;
-    }
-    x.output(0, result)?;
+    let product = x.operand_as(0, DType::F32).matmul(x.make.literal(&weight));
+    x.output(0, product.add_optional(intercepts.map(|list| x.make.floats(&list))));
     Ok(true)
 }
 
@@ -223,17 +200,11 @@ fn infer_normalizer(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![call.like(0, DType::F32)?])
 }
 
-fn expand_normalizer(x: &mut Expand) -> Result<bool> {
-    let norm = read_norm(x)?;
-    let operand = x.operand_as(0, DType::F32)?;
-    let axes = x.ints(&[-1])?;
-    let size = x.op(norm, &[operand, axes], &[("keepdims", Attribute::Int(1))])?;
+fn expand_normalizer(x: &Expand) -> Result<bool> {
+    let data = x.operand_as(0, DType::F32);
+    let size = data.reduce(read_norm(x)?, &[-1], true);
     // A row of zeros is unchanged.
-    let (zero, one) = (list(x, vec![0.0])?, list(x, vec![1.0])?);
-    let none = x.op("Equal", &[size, zero], &[])?;
-    let divisor = x.op("Where", &[none, one, size], &[])?;
-    let result = x.op("Div", &[operand, divisor], &[])?;
-    x.output(0, result)?;
+    x.output(0, data / size.equal(0.0).select(1.0, size));
     Ok(true)
 }
 
@@ -257,12 +228,8 @@ fn infer_scaler(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![call.like(0, DType::F32)?])
 }
 
-fn expand_scaler(x: &mut Expand) -> Result<bool> {
-    let [offset, scale] = read_scaler(x)?;
-    let operand = x.operand_as(0, DType::F32)?;
-    let (offset, scale) = (list(x, offset)?, list(x, scale)?);
-    let difference = x.op("Sub", &[operand, offset], &[])?;
-    let result = x.op("Mul", &[difference, scale], &[])?;
-    x.output(0, result)?;
+fn expand_scaler(x: &Expand) -> Result<bool> {
+    let [offset, scale] = read_scaler(x)?.map(|list| x.make.floats(&list));
+    x.output(0, (x.operand_as(0, DType::F32) - offset) * scale);
     Ok(true)
 }

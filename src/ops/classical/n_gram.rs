@@ -6,16 +6,18 @@
 //! Spec: <https://onnx.ai/onnx/operators/onnx__TfIdfVectorizer.html>.
 
 use std::collections::BTreeSet;
+use std::ops::{Add, Mul};
 
 use num_traits::AsPrimitive;
 
+use super::matrix;
 use crate::common::limits;
 use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::graph::Attribute;
 use crate::op::{Access, Attributes, Call, Fact, required};
 use crate::ops::Row;
-use crate::pass::expand::{Expand, Operand};
-use crate::tensor::{Array, DType, Dim, display_shape};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
+use crate::tensor::{DType, Dim, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("TfIdfVectorizer", &[9], Access::Any, infer_vectorizer)
     .expand(expand_vectorizer)
@@ -160,44 +162,29 @@ fn infer_vectorizer(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(DType::F32, shape)])
 }
 
-/// Emits the number of occurrences of each n-gram in each row of `size`.
-fn counts(x: &mut Expand, rows: Operand, size: i64, of: &Vectorizer, grams: &Grams) -> Result<Operand> {
+/// Returns the number of occurrences of each n-gram in each row of `size`.
+fn counts<'x>(rows: Expr<'x>, size: i64, of: &Vectorizer, grams: &Grams) -> Result<Expr<'x>> {
+    let make = rows.builder;
     let length = usize::try_from(grams.length)?;
-    let count = grams.columns.len();
-    let mut hits = Vec::with_capacity(length);
-    for place in 0..length {
-        let elements: Vec<i64> = grams.pool.iter().skip(place).step_by(length).copied().collect();
-        let elements = x.ints(&elements)?;
-        let hit = x.op("Equal", &[rows, elements], &[])?;
-        hits.push(x.cast(hit, DType::F32)?);
-    }
-    let (axes, mut sum) = (x.ints(&[1])?, None);
-    for distance in of.distances(grams.length, size) {
+    let hits: Vec<Expr> = (0..length)
+        .map(|place| {
+            let elements: Vec<i64> = grams.pool.iter().skip(place).step_by(length).copied().collect();
+            rows.equal(make.ints(&elements)).cast(DType::F32)
+        })
+        .collect();
+    let found = |distance: i64| {
         let places = size - distance * (grams.length - 1);
-        let mut product = None;
-        for (place, hit) in (0..).zip(&hits) {
-            let (start, end) = (x.ints(&[place * distance])?, x.ints(&[place * distance + places])?);
-            let part = x.op("Slice", &[*hit, start, end, axes], &[])?;
-            product = Some(match product {
-                Some(product) => x.op("Mul", &[product, part], &[])?,
-                None => part,
-            });
-        }
-        let product = product.ok_or_else(|| Error::internal("an n-gram is empty"))?;
-        let found = x.op("ReduceSum", &[product, axes], &[("keepdims", Attribute::Int(0))])?;
-        sum = Some(match sum {
-            Some(sum) => x.op("Add", &[sum, found], &[])?,
-            None => found,
-        });
-    }
-    match sum {
-        Some(sum) => Ok(sum),
-        // The n-grams are longer than the rows.
-        None => x.literal(&Array::f32(ndarray::ArrayD::zeros(vec![1, count]))),
-    }
+        let starts = (0..).map(|place| place * distance);
+        let parts = starts.zip(&hits).map(|(start, hit)| hit.slice(1, start, start + places));
+        let product = parts.reduce(Mul::mul);
+        product.map(|product| product.reduce("ReduceSum", &[1], false))
+    };
+    // Without a distance, the n-grams are longer than the rows.
+    let sum = of.distances(grams.length, size).filter_map(found).reduce(Add::add);
+    Ok(sum.unwrap_or_else(|| make.floats(&vec![0.0; grams.columns.len()]).unsqueeze(&[0])))
 }
 
-fn expand_vectorizer(x: &mut Expand) -> Result<bool> {
+fn expand_vectorizer(x: &Expand) -> Result<bool> {
     let vectorizer = read_vectorizer(x)?;
     let sizes = x.sizes(0)?;
     let (rows, size) = match *sizes.as_slice() {
@@ -221,55 +208,34 @@ fn expand_vectorizer(x: &mut Expand) -> Result<bool> {
             );
         }
     }
-    let operand = x.operand_as(0, DType::I64)?;
-    let operand = x.reshape(operand, &[rows, size, 1])?;
-    let mut parts = Vec::new();
-    for grams in &vectorizer.grams {
-        let part = counts(x, operand, size, &vectorizer, grams)?;
-        let shape = x.ints(&[rows, 1])?;
-        parts.push(x.op("Expand", &[part, shape], &[])?);
-    }
-    let counts = match parts.as_slice() {
-        [one] => *one,
-        all => x.op("Concat", all, &[("axis", Attribute::Int(1))])?,
-    };
-    let mut counts = counts;
+    let data = x.operand_as(0, DType::I64).reshape(&[rows, size, 1]);
+    let part = |grams| Ok(counts(data, size, &vectorizer, grams)?.broadcast(&[rows, 1]));
+    let parts = vectorizer.grams.iter().map(part).collect::<Result<Vec<_>>>()?;
+    let mut counts = x.make.concat(&parts, 1);
     if vectorizer.mode == Mode::Idf {
-        let one = x.literal(&Array::f32(ndarray::ArrayD::ones(vec![1])))?;
-        counts = x.op("Min", &[counts, one], &[])?;
+        counts = counts.min(1.0);
     }
     if let (Mode::Idf | Mode::TfIdf, Some(weights)) = (vectorizer.mode, &vectorizer.weights) {
         let mut own = Vec::new();
         for gram in vectorizer.grams.iter().flat_map(|grams| grams.numbers.clone()) {
             own.push(*weights.at(gram)?);
         }
-        let own = x.literal(&Array::f32(ndarray::ArrayD::from_shape_vec(vec![own.len()], own)?))?;
-        counts = x.op("Mul", &[counts, own], &[])?;
+        counts = counts * x.make.floats(&own);
     }
-    let mut result = in_columns(x, counts, &vectorizer)?;
+    let mut result = in_columns(counts, &vectorizer)?;
     if sizes.len() == 1 {
-        result = x.reshape(result, &[-1])?;
+        result = result.reshape(&[-1]);
     }
-    x.output(0, result)?;
+    x.output(0, result);
     Ok(true)
 }
 
-/// Emits the counts of n-grams, each in its column.
-fn in_columns(x: &mut Expand, counts: Operand, vectorizer: &Vectorizer) -> Result<Operand> {
+/// Returns the counts of n-grams, each in its column.
+fn in_columns<'x>(counts: Expr<'x>, vectorizer: &Vectorizer) -> Result<Expr<'x>> {
     let places: Vec<i64> = vectorizer.grams.iter().flat_map(|grams| grams.columns.iter().copied()).collect();
     if places.iter().copied().eq(0..vectorizer.columns) {
         return Ok(counts);
     }
-    let (rows, columns): (usize, usize) = (places.len(), vectorizer.columns.as_());
-    if rows.saturating_mul(columns) > limits::MATRIX_ELEMENTS {
-        unsupported!("{rows} n-grams in {columns} columns");
-    }
-    let mut matrix = ndarray::Array2::<f32>::zeros((rows, columns));
-    for (row, column) in places.iter().enumerate() {
-        if let Some(cell) = matrix.get_mut((row, usize::try_from(*column)?)) {
-            *cell = 1.0;
-        }
-    }
-    let matrix = x.literal(&Array::f32(matrix.into_dyn()))?;
-    x.op("MatMul", &[counts, matrix], &[])
+    let cells: Vec<_> = places.iter().enumerate().map(|(row, column)| (row, column.as_(), 1.0)).collect();
+    Ok(counts.matmul(matrix(counts.builder, places.len(), vectorizer.columns.as_(), &cells)?))
 }

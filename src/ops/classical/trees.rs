@@ -9,13 +9,14 @@ use std::collections::BTreeSet;
 
 use num_traits::AsPrimitive;
 
+use super::matrix;
 use crate::common::limits;
 use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::graph::Attribute;
 use crate::op::{Access, Attributes, Call, Fact, required};
 use crate::ops::Row;
-use crate::pass::expand::{Expand, Operand};
-use crate::tensor::{Array, DType, Dim};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
+use crate::tensor::{DType, Dim};
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("TreeEnsemble", &[5], Access::Any, infer_trees)
     .domain("ai.onnx.ml")
@@ -204,33 +205,15 @@ impl Trees {
     }
 }
 
-fn matrix(x: &mut Expand, rows: usize, columns: usize, cells: &[(usize, usize, f32)]) -> Result<Operand> {
-    if rows.saturating_mul(columns) > limits::MATRIX_ELEMENTS {
-        unsupported!("a matrix of {rows} x {columns} elements");
-    }
-    let mut matrix = ndarray::Array2::<f32>::zeros((rows, columns));
-    for (row, column, number) in cells {
-        if let Some(cell) = matrix.get_mut((*row, *column)) {
-            *cell = *number;
-        }
-    }
-    x.literal(&Array::f32(matrix.into_dyn()))
-}
-
-fn list(x: &mut Expand, numbers: Vec<f32>) -> Result<Operand> {
-    x.literal(&Array::f32(ndarray::ArrayD::from_shape_vec(vec![numbers.len()], numbers)?))
-}
-
-/// Emits all columns in the order of their comparisons, and returns the position of each.
-fn compared(x: &mut Expand, trees: &Trees) -> Result<(Operand, Vec<usize>)> {
-    let data = x.operand_as(0, DType::F32)?;
+/// Returns all columns in the order of their comparisons, and the position of each.
+fn compared<'x>(x: &'x Expand, trees: &Trees) -> Result<(Expr<'x>, Vec<usize>)> {
+    let data = x.operand_as(0, DType::F32);
     // Missing features are compared as zero, and the result is dropped: ncnn's comparisons do not support
     // NaN.
-    let missing = x.op("IsNaN", &[data], &[])?;
-    let (zero, one) = (list(x, vec![0.0])?, list(x, vec![1.0])?);
-    let data = x.op("Where", &[missing, zero, data], &[])?;
-    let missing = x.cast(missing, DType::F32)?;
-    let present = x.op("Sub", &[one, missing], &[])?;
+    let missing = data.is_nan();
+    let data = missing.select(0.0, data);
+    let missing = missing.cast(DType::F32);
+    let present = 1.0 - missing;
     let (mut parts, mut order) = (Vec::new(), Vec::new());
     for comparison in 0..=COMPARISONS.len() {
         let own = trees.columns.iter().enumerate().filter(|(_, column)| column.comparison == comparison);
@@ -243,20 +226,18 @@ fn compared(x: &mut Expand, trees: &Trees) -> Result<(Operand, Vec<usize>)> {
         if features.is_empty() {
             continue;
         }
-        let features = x.ints(&features)?;
-        let axis = [("axis", Attribute::Int(1))];
+        let features = x.make.ints(&features);
         parts.push(match COMPARISONS.get(comparison) {
             Some((op_type, reversed)) => {
-                let splits = list(x, splits)?;
-                let values = x.op("Gather", &[data, features], &axis)?;
-                let truth = x.op(op_type, &[values, splits], &[])?;
-                let truth = if *reversed { x.op("Not", &[truth], &[])? } else { truth };
-                let truth = x.cast(truth, DType::F32)?;
-                let present = x.op("Gather", &[present, features], &axis)?;
-                x.op("Mul", &[truth, present], &[])?
+                let truth = data.gather(features, 1).with(op_type, x.make.floats(&splits));
+                let truth = if *reversed { !truth } else { truth };
+                truth.cast(DType::F32) * present.gather(features, 1)
             }
-            None => x.op("Gather", &[missing, features], &axis)?,
+            None => missing.gather(features, 1),
         });
+    }
+    if parts.is_empty() {
+        unsupported!("the trees have no conditions");
     }
     let mut places = vec![0; order.len()];
     for (place, column) in order.into_iter().enumerate() {
@@ -264,15 +245,10 @@ fn compared(x: &mut Expand, trees: &Trees) -> Result<(Operand, Vec<usize>)> {
             *slot = place;
         }
     }
-    let all = match parts.as_slice() {
-        [] => unsupported!("the trees have no conditions"),
-        [one] => *one,
-        all => x.op("Concat", all, &[("axis", Attribute::Int(1))])?,
-    };
-    Ok((all, places))
+    Ok((x.make.concat(&parts, 1), places))
 }
 
-fn expand_trees(x: &mut Expand) -> Result<bool> {
+fn expand_trees(x: &Expand) -> Result<bool> {
     let trees = read_trees(x)?;
     let paths = trees.paths()?;
     let (columns, places) = compared(x, &trees)?;
@@ -288,19 +264,14 @@ fn expand_trees(x: &mut Expand) -> Result<bool> {
         needed.push(hold);
         leaves.push((number, *trees.targets.at(path.leaf)?, *trees.weights.at(path.leaf)?));
     }
-    let ways = matrix(x, places.len(), paths.len(), &ways)?;
-    let held = x.op("MatMul", &[columns, ways], &[])?;
-    let needed = list(x, needed)?;
-    let reached = x.op("Equal", &[held, needed], &[])?;
-    let reached = x.cast(reached, DType::F32)?;
-    let leaves = matrix(x, paths.len(), usize::try_from(trees.target_count)?, &leaves)?;
-    let mut result = x.op("MatMul", &[reached, leaves], &[])?;
+    let ways = matrix(&x.make, places.len(), paths.len(), &ways)?;
+    let reached = columns.matmul(ways).equal(x.make.floats(&needed)).cast(DType::F32);
+    let leaves = matrix(&x.make, paths.len(), usize::try_from(trees.target_count)?, &leaves)?;
+    let mut result = reached.matmul(leaves);
     if trees.is_mean {
-        let count = list(x, vec![trees.roots.len().as_()])?;
-        result = x.op("Div", &[result, count], &[])?;
+        let count: f32 = trees.roots.len().as_();
+        result = result / count;
     }
-    let dtype = x.dtype(0)?;
-    let result = if dtype == DType::F32 { result } else { x.cast(result, dtype)? };
-    x.output(0, result)?;
+    x.output(0, result.to_type(x.dtype(0)?));
     Ok(true)
 }

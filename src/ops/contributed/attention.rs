@@ -11,9 +11,10 @@ use num_traits::AsPrimitive;
 use super::like_input;
 use crate::common::limits;
 use crate::error::{At, Error, Result, unsupported};
-use crate::graph::Attribute;
 use crate::op::{Call, Fact, required};
-use crate::pass::expand::{Expand, Operand};
+use crate::ops::attention::parts::{merge_heads, split_heads};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
 use crate::tensor::{Array, Dim};
 
 /// The attributes of both attentions.
@@ -37,14 +38,15 @@ fn read_heads(call: &Call) -> Result<Heads> {
 }
 
 /// Returns the sizes of queries, keys and values, all heads together.
-fn hidden_sizes(call: &Call) -> Result<Vec<i64>> {
+fn hidden_sizes(call: &Call) -> Result<[i64; 3]> {
     if let Some(sizes) = call.ints("qkv_hidden_sizes")? {
-        return Ok(sizes);
+        let wrong = |sizes: Vec<i64>| Error::invalid(format!("{} sizes for three parts", sizes.len()));
+        return sizes.try_into().map_err(|sizes| wrong(sizes).at_part("attribute qkv_hidden_sizes"));
     }
     let Some(all) = call.shape(1)?.last().and_then(Dim::known) else {
         unsupported!("the sizes of the weight are known only at run time");
     };
-    Ok(vec![all / 3; 3])
+    Ok([all / 3; 3])
 }
 
 pub(super) fn infer_attention(call: &Call) -> Result<Vec<Fact>> {
@@ -54,8 +56,9 @@ pub(super) fn infer_attention(call: &Call) -> Result<Vec<Fact>> {
     }
     refuse_states(call, &[4, 6], &[1])?;
     let mut shape = call.shape(0)?.to_vec();
-    if let (Some(last), Some(size)) = (shape.last_mut(), hidden_sizes(call)?.get(2)) {
-        *last = Dim::Known(*size);
+    let [_, _, size] = hidden_sizes(call)?;
+    if let Some(last) = shape.last_mut() {
+        *last = Dim::Known(size);
     }
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
@@ -69,115 +72,76 @@ fn refuse_states(call: &Call, inputs: &[usize], outputs: &[usize]) -> Result<()>
     Ok(())
 }
 
-pub(super) fn expand_attention(x: &mut Expand) -> Result<bool> {
+pub(super) fn expand_attention(x: &Expand) -> Result<bool> {
     let heads = read_heads(x)?;
-    let sizes = hidden_sizes(x)?;
-    let (input, weight) = (x.operand(0)?, x.operand(1)?);
-    let mut projected = x.op("MatMul", &[input, weight], &[])?;
-    if x.has_input(2) {
-        let bias = x.operand(2)?;
-        projected = x.op("Add", &[projected, bias], &[])?;
-    }
-    let split = x.ints(&sizes)?;
-    let parts = x.op_n("Split", &[Some(projected), Some(split)], &[("axis", Attribute::Int(-1))], 3)?;
-    let length = x.shape(0)?.at(1)?.clone();
-    let mask = padding_mask(x, 3, &length, &heads)?;
-    let bias = if x.has_input(5) { Some(x.operand(5)?) } else { None };
-    let [q, k, v] = [*parts.at(0)?, *parts.at(1)?, *parts.at(2)?];
-    let result = attend(x, &heads, [q, k, v], *sizes.at(0)?, [&length, &length], &[mask, bias])?;
-    x.output(0, result)?;
+    let sizes @ [hidden, _, _] = hidden_sizes(x)?;
+    let projected = x.operand(0).matmul(x.operand(1)).add_optional(x.optional(2));
+    let parts = projected.split(-1, sizes);
+    let length = x.shape(0)?.at(1)?;
+    let masks = [padding_mask(x, 3, length, &heads)?, x.optional(5)];
+    x.output(0, attend(x, &heads, parts, hidden, [length, length], masks)?);
     Ok(true)
 }
 
-/// Emits the term that the mask in input `index` adds to the scores: 1 keeps a key and 0 hides it, or it
+/// Returns the term that the mask in input `index` adds to the scores: 1 keeps a key and 0 hides it, or it
 /// gives the range of valid keys.
-fn padding_mask(x: &mut Expand, index: usize, keys: &Dim, heads: &Heads) -> Result<Option<Operand>> {
+fn padding_mask<'x>(x: &'x Expand, index: usize, keys: &Dim, heads: &Heads) -> Result<Option<Expr<'x>>> {
     if !x.has_input(index) {
         return Ok(None);
     }
-    let (kept, axes): (Operand, &[i64]) = match x.shape(index)?.len() {
+    let (kept, axes): (Expr, &[i64]) = match x.shape(index)?.len() {
         1 => (keys_between(x, index, keys)?, &[1, 2]),
-        2 => (x.operand(index)?, &[1, 2]),
-        3 => (x.operand(index)?, &[1]),
+        2 => (x.operand(index), &[1, 2]),
+        3 => (x.operand(index), &[1]),
         rank => unsupported!("a mask of {rank} axes"),
     };
-    let axes = x.ints(axes)?;
-    let kept = x.op("Unsqueeze", &[kept, axes], &[])?;
-    let kept = x.cast(kept, x.dtype(0)?)?;
-    let (one, filter) = (x.scalar_like(0, 1.0)?, x.scalar_like(0, heads.mask_filter_value)?);
-    let hidden = x.op("Sub", &[one, kept], &[])?;
-    x.op("Mul", &[hidden, filter], &[]).map(Some)
+    let kept = kept.unsqueeze(axes).cast(x.dtype(0)?);
+    Ok(Some((1.0 - kept) * heads.mask_filter_value))
 }
 
-/// Emits, `[batch, keys]`, whether a key lies before the end that input `index` has for its batch and, if the
+/// Returns, `[batch, keys]`, whether a key lies before the end that input `index` has for its batch and, if the
 /// input has twice as many elements, not before the start.
-fn keys_between(x: &mut Expand, index: usize, keys: &Dim) -> Result<Operand> {
+fn keys_between<'x>(x: &'x Expand, index: usize, keys: &Dim) -> Result<Expr<'x>> {
     let (batch, given) = (x.shape(0)?.at(0)?.clone(), x.shape(index)?.at(0)?.clone());
     let has_starts = given == batch.mul(&Dim::Known(2))?;
     let (Some(keys), true) = (keys.known(), has_starts || given == batch) else {
         unsupported!("a mask of {given} elements for {batch} x {keys} keys");
     };
     limits::check_listed(usize::try_from(keys)?)?;
-    let places = Array::i64(
-        ndarray::Array2::from_shape_fn((1, usize::try_from(keys)?), |(_, key)| key.as_()).into_dyn(),
-    );
-    let places = x.literal(&places.cast(x.dtype(index)?)?)?;
-    let (bounds, axis) = (x.operand(index)?, x.ints(&[1])?);
-    let parts = match has_starts {
-        true => x.op_n("Split", &[Some(bounds)], &[("num_outputs", Attribute::Int(2))], 2)?,
-        false => vec![bounds],
-    };
-    let ends = x.op("Unsqueeze", &[*parts.at(0)?, axis], &[])?;
-    let before = x.op("Less", &[places, ends], &[])?;
-    let Some(starts) = parts.get(1) else { return Ok(before) };
-    let starts = x.op("Unsqueeze", &[*starts, axis], &[])?;
-    let after = x.op("GreaterOrEqual", &[places, starts], &[])?;
-    x.op("And", &[before, after], &[])
+    let places = ndarray::Array2::from_shape_fn((1, usize::try_from(keys)?), |(_, key)| key.as_());
+    let places = x.make.cast_literal(&Array::i64(places.into_dyn()), x.dtype(index)?);
+    let bounds = x.operand(index);
+    if !has_starts {
+        return Ok(places.less(bounds.unsqueeze(&[1])));
+    }
+    let [ends, starts] = x.make.op_n("Split", [bounds], [("num_outputs", 2.into())]);
+    Ok(places.less(ends.unsqueeze(&[1])) & places.greater_or_equal(starts.unsqueeze(&[1])))
 }
 
-/// Emits `[batch, length, heads * size]` as `[batch, heads, length, size]`.
-fn split_heads(x: &mut Expand, operand: Operand, heads: &Heads) -> Result<Operand> {
-    let sizes = x.ints(&[0, 0, heads.num_heads, -1])?;
-    let apart = x.op("Reshape", &[operand, sizes], &[])?;
-    x.op("Transpose", &[apart], &[("perm", Attribute::Ints(vec![0, 2, 1, 3]))])
-}
-
-/// Emits `softmax(q k / sqrt(size) + masks) v` by heads; `hidden` is the size of the queries of all heads.
-fn attend(
-    x: &mut Expand,
+/// Returns `softmax(q k / sqrt(size) + masks) v` by heads; `hidden` is the size of the queries of all heads.
+fn attend<'x>(
+    x: &'x Expand,
     heads: &Heads,
-    [q, k, v]: [Operand; 3],
+    [q, k, v]: [Expr<'x>; 3],
     hidden: i64,
     lengths: [&Dim; 2],
-    masks: &[Option<Operand>],
-) -> Result<Operand> {
-    let size = hidden.checked_div(heads.num_heads).unwrap_or(1);
-    let default: f32 = size.as_();
-    let scale = heads.scale.unwrap_or(1.0 / default.sqrt());
-    let q = split_heads(x, q, heads)?;
-    let sizes = x.ints(&[0, 0, heads.num_heads, -1])?;
-    let k = x.op("Reshape", &[k, sizes], &[])?;
-    let k = x.op("Transpose", &[k], &[("perm", Attribute::Ints(vec![0, 2, 3, 1]))])?;
-    let v = split_heads(x, v, heads)?;
-    let scores = x.op("MatMul", &[q, k], &[])?;
-    let scale = x.scalar_like(0, scale)?;
-    let mut scores = x.op("Mul", &[scores, scale], &[])?;
-    for mask in masks.iter().flatten() {
-        scores = x.op("Add", &[scores, *mask], &[])?;
-    }
+    [mask, bias]: [Option<Expr<'x>>; 2],
+) -> Result<Expr<'x>> {
+    let count = heads.num_heads;
+    let size: f32 = hidden.checked_div(count).unwrap_or(1).as_();
+    let scale = heads.scale.unwrap_or(1.0 / size.sqrt());
+    let q = split_heads(q, count);
+    let k = k.reshape(&[0, 0, count, -1]).transpose(&[0, 2, 3, 1]);
+    let v = split_heads(v, count);
+    let mut scores = (q.matmul(k) * scale).add_optional(mask).add_optional(bias);
     if heads.unidirectional {
-        let causal = causal_mask(x, lengths)?;
-        scores = x.op("Add", &[scores, causal], &[])?;
+        scores = scores + causal_mask(x, lengths)?;
     }
-    let weights = x.op("Softmax", &[scores], &[("axis", Attribute::Int(-1))])?;
-    let result = x.op("MatMul", &[weights, v], &[])?;
-    let result = x.op("Transpose", &[result], &[("perm", Attribute::Ints(vec![0, 2, 1, 3]))])?;
-    let sizes = x.ints(&[0, 0, -1])?;
-    x.op("Reshape", &[result, sizes], &[])
+    Ok(merge_heads(scores.softmax(-1).matmul(v)))
 }
 
-/// Emits the term that hides later positions.
-fn causal_mask(x: &mut Expand, lengths: [&Dim; 2]) -> Result<Operand> {
+/// Returns the term that hides later positions.
+fn causal_mask<'x>(x: &'x Expand, lengths: [&Dim; 2]) -> Result<Expr<'x>> {
     let [Some(queries), Some(keys)] = lengths.map(Dim::known) else {
         unsupported!("a causal mask of free length");
     };
@@ -195,8 +159,7 @@ fn causal_mask(x: &mut Expand, lengths: [&Dim; 2]) -> Result<Operand> {
                 if column > row + after { hidden } else { 0.0 }
             },
         );
-    let dtype = x.dtype(0)?;
-    x.literal(&Array::f32(mask.into_dyn()).cast(dtype)?)
+    Ok(x.make.cast_literal(&Array::f32(mask.into_dyn()), x.dtype(0)?))
 }
 
 pub(super) fn infer_multi_head(call: &Call) -> Result<Vec<Fact>> {
@@ -213,17 +176,16 @@ pub(super) fn infer_multi_head(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
-pub(super) fn expand_multi_head(x: &mut Expand) -> Result<bool> {
+pub(super) fn expand_multi_head(x: &Expand) -> Result<bool> {
     let heads = read_heads(x)?;
     let (queries, keys, values) = (x.shape(0)?.to_vec(), x.shape(1)?.to_vec(), x.shape(2)?.len());
-    let mut parts = [x.operand(0)?, x.operand(1)?, x.operand(2)?];
+    let mut parts = [0, 1, 2].map(|index| x.operand(index));
     // Keys and values of another sequence may be split by heads already; they then include their biases.
     let length = match (keys.as_slice(), values) {
         ([_, length, _], 3) => length,
         ([_, _, length, _], 4) if !x.has_input(3) => {
             for part in parts.iter_mut().skip(1) {
-                let swapped = x.transpose(*part, &[0, 2, 1, 3])?;
-                *part = x.reshape(swapped, &[0, 0, -1])?;
+                *part = merge_heads(*part);
             }
             length
         }
@@ -233,19 +195,14 @@ pub(super) fn expand_multi_head(x: &mut Expand) -> Result<bool> {
         let last = shape.last().and_then(Dim::known);
         last.ok_or_else(|| Error::unsupported("the hidden size is known only at run time"))
     };
-    if x.has_input(3) {
+    if let Some(bias) = x.optional(3) {
         let sizes = [hidden(x.shape(0)?)?, hidden(x.shape(1)?)?, hidden(x.shape(2)?)?];
-        let (bias, split) = (x.operand(3)?, x.ints(&sizes)?);
-        let biases = x.op_n("Split", &[Some(bias), Some(split)], &[("axis", Attribute::Int(0))], 3)?;
-        for (part, bias) in parts.iter_mut().zip(biases) {
-            *part = x.op("Add", &[*part, bias], &[])?;
+        for (part, bias) in parts.iter_mut().zip(bias.split(0, sizes)) {
+            *part = *part + bias;
         }
     }
-    let mask = padding_mask(x, 4, length, &heads)?;
-    let bias = if x.has_input(5) { Some(x.operand(5)?) } else { None };
-    let size = hidden(&queries)?;
-    let result = attend(x, &heads, parts, size, [queries.at(1)?, length], &[mask, bias])?;
-    x.output(0, result)?;
+    let masks = [padding_mask(x, 4, length, &heads)?, x.optional(5)];
+    x.output(0, attend(x, &heads, parts, hidden(&queries)?, [queries.at(1)?, length], masks)?);
     Ok(true)
 }
 
@@ -259,9 +216,9 @@ pub(super) fn infer_rotary(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![like_input(call)?])
 }
 
-pub(super) fn expand_rotary(x: &mut Expand) -> Result<bool> {
+pub(super) fn expand_rotary(x: &Expand) -> Result<bool> {
     let positions = x.shape(1)?.to_vec();
-    let (input, ids, cos, sin) = (x.operand(0)?, x.operand(1)?, x.operand(2)?, x.operand(3)?);
+    let [input, ids, cos, sin] = [0, 1, 2, 3].map(|index| x.operand(index));
     if positions.len() != 2 {
         unsupported!("positions given by an offset");
     }
@@ -276,11 +233,10 @@ pub(super) fn expand_rotary(x: &mut Expand) -> Result<bool> {
         (heads, _) => heads,
     };
     let attributes = [
-        ("interleaved", Attribute::Int(x.int_or("interleaved", 0)?)),
-        ("num_heads", Attribute::Int(heads)),
-        ("rotary_embedding_dim", Attribute::Int(rotated)),
+        ("interleaved", x.int_or("interleaved", 0)?.into()),
+        ("num_heads", heads.into()),
+        ("rotary_embedding_dim", rotated.into()),
     ];
-    let result = x.op("RotaryEmbedding", &[input, cos, sin, ids], &attributes)?;
-    x.output(0, result)?;
+    x.output(0, x.make.op("RotaryEmbedding", [input, cos, sin, ids], attributes));
     Ok(true)
 }

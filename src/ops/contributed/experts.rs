@@ -6,10 +6,10 @@
 //! Refused: what onnxruntime does not compute on a processor.
 
 use crate::error::{Result, invalid, unsupported};
-use crate::graph::Attribute;
 use crate::op::{Access, CONTRIB_DOMAIN, Call, Fact};
 use crate::ops::Row;
-use crate::pass::expand::{Expand, Operand};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
 use crate::tensor::Dim;
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("MoE", &[1], Access::Any, infer_experts)
@@ -80,7 +80,7 @@ fn infer_experts(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![call.like(0, call.dtype(0)?)?])
 }
 
-fn expand_experts(x: &mut Expand) -> Result<bool> {
+fn expand_experts(x: &Expand) -> Result<bool> {
     let (choices, _) = read_counts(x)?;
     let Some(width) = x.shape(0)?.last().and_then(Dim::known) else {
         unsupported!("a free number of channels")
@@ -88,97 +88,41 @@ fn expand_experts(x: &mut Expand) -> Result<bool> {
     for (matrices, _) in [FIRST, SECOND] {
         x.required_constant(matrices)?;
     }
-    let (input, router) = (x.operand(0)?, x.operand(1)?);
-    let last = ("axis", Attribute::Int(-1));
-    let probabilities = x.op("Softmax", &[router], std::slice::from_ref(&last))?;
-    let count = x.ints(&[choices])?;
-    let top = x.op_n("TopK", &[Some(probabilities), Some(count)], &[last], 2)?;
-    let &[mut weights, chosen] = top.as_slice() else { invalid!("TopK has two outputs") };
+    let input = x.operand(0);
+    let probabilities = x.operand(1).softmax(-1);
+    let [mut weights, chosen] =
+        x.make.op_n("TopK", [probabilities, x.make.ints(&[choices])], [("axis", (-1).into())]);
     if x.flag("normalize_routing_weights", false)? {
-        let axes = x.ints(&[-1])?;
-        let sum = x.op("ReduceSum", &[weights, axes], &[])?;
-        weights = x.op("Div", &[weights, sum], &[])?;
+        weights = weights / weights.reduce("ReduceSum", &[-1], true);
     }
-    let chosen = x.reshape(chosen, &[-1])?;
-    let tokens = x.reshape(input, &[-1, 1, width])?;
-    let repeats = x.ints(&[1, choices, 1])?;
-    let tokens = x.op("Expand", &[tokens, repeats], &[])?;
-    let rows = x.reshape(tokens, &[-1, width])?;
-
-    let inner = linear(x, rows, chosen, FIRST)?;
-    let inner = activate(x, inner)?;
-    let outer = linear(x, inner, chosen, SECOND)?;
-    let weights = x.reshape(weights, &[-1, 1])?;
-    let weighted = x.op("Mul", &[outer, weights], &[])?;
-    let apart = x.reshape(weighted, &[-1, choices, width])?;
-    let axes = x.ints(&[1])?;
-    let sum = x.op("ReduceSum", &[apart, axes], &[("keepdims", Attribute::Int(0))])?;
-    let shape = x.op("Shape", &[input], &[])?;
-    let result = x.op("Reshape", &[sum, shape], &[])?;
-    x.output(0, result)?;
+    let chosen = chosen.reshape(&[-1]);
+    let tokens = input.reshape(&[-1, 1, width]).broadcast(&[1, choices, 1]);
+    let inner = activate(x, linear(x, tokens.reshape(&[-1, width]), chosen, FIRST))?;
+    let weighted = linear(x, inner, chosen, SECOND) * weights.reshape(&[-1, 1]);
+    let sum = weighted.reshape(&[-1, choices, width]).reduce("ReduceSum", &[1], false);
+    x.output(0, sum.reshape_to(input.shape()));
     Ok(true)
 }
 
-/// Emits the linear map of the chosen expert for each row.
-fn linear(
-    x: &mut Expand,
-    rows: Operand,
-    chosen: Operand,
-    (matrices, bias): (usize, usize),
-) -> Result<Operand> {
-    let matrices = x.operand(matrices)?;
-    let gathered = x.op("Gather", &[matrices, chosen], &[])?;
-    let axes = x.ints(&[2])?;
-    let columns = x.op("Unsqueeze", &[rows, axes], &[])?;
-    let product = x.op("MatMul", &[gathered, columns], &[])?;
-    let product = x.op("Squeeze", &[product, axes], &[])?;
-    if !x.has_input(bias) {
-        return Ok(product);
-    }
-    let bias = x.operand(bias)?;
-    let addend = x.op("Gather", &[bias, chosen], &[])?;
-    x.op("Add", &[product, addend], &[])
+/// Returns the linear map of the chosen expert for each row.
+fn linear<'x>(x: &'x Expand, rows: Expr<'x>, chosen: Expr<'x>, (matrices, bias): (usize, usize)) -> Expr<'x> {
+    let matrices = x.operand(matrices).gather(chosen, 0);
+    let product = matrices.matmul(rows.unsqueeze(&[2])).squeeze(&[2]);
+    product.add_optional(x.optional(bias).map(|bias| bias.gather(chosen, 0)))
 }
 
-fn activate(x: &mut Expand, inner: Operand) -> Result<Operand> {
+fn activate<'x>(x: &'x Expand, inner: Expr<'x>) -> Result<Expr<'x>> {
     let (alpha, beta, limit) = match read_activation(x)? {
         Activation::Op(op_type, texts) => {
-            let attributes: Vec<_> =
-                texts.iter().map(|(name, text)| (*name, Attribute::String((*text).into()))).collect();
-            return x.op(op_type, &[inner], &attributes);
+            return Ok(inner.apply(op_type, texts.iter().map(|(name, text)| (*name, (*text).into()))));
         }
-        Activation::Silu => {
-            let gate = x.op("Sigmoid", &[inner], &[])?;
-            return x.op("Mul", &[inner, gate], &[]);
-        }
+        Activation::Silu => return Ok(inner * inner.sigmoid()),
         Activation::SwiGlu { alpha, beta, limit } => (alpha, beta, limit),
     };
-    let (end, axes, step) = (x.ints(&[i64::MAX])?, x.ints(&[1])?, x.ints(&[2])?);
-    let mut halves = Vec::new();
-    for first in [0, 1] {
-        let start = x.ints(&[first])?;
-        halves.push(x.op("Slice", &[inner, start, end, axes, step], &[])?);
-    }
-    let &[mut gate, mut value] = halves.as_slice() else { invalid!("two halves") };
+    let [mut gate, mut value] = [0, 1].map(|first| inner.slice_by(1, first, i64::MAX, 2));
     if let Some(limit) = limit {
-        let (least, most) = (x.scalar_like(0, -limit)?, x.scalar_like(0, limit)?);
-        gate = x.op("Min", &[gate, most], &[])?;
-        value = x.op("Clip", &[value, least, most], &[])?;
+        (gate, value) = (gate.min(limit), value.clip(-limit, limit));
     }
-    let scaled = scaled_by(x, gate, alpha)?;
-    let open = x.op("Sigmoid", &[scaled], &[])?;
-    let swish = x.op("Mul", &[gate, open], &[])?;
-    if beta != 0.0 {
-        let beta = x.scalar_like(0, beta)?;
-        value = x.op("Add", &[value, beta], &[])?;
-    }
-    x.op("Mul", &[swish, value], &[])
-}
-
-fn scaled_by(x: &mut Expand, operand: Operand, factor: f32) -> Result<Operand> {
-    if factor == 1.0 {
-        return Ok(operand);
-    }
-    let factor = x.scalar_like(0, factor)?;
-    x.op("Mul", &[operand, factor], &[])
+    let swish = gate * (if alpha == 1.0 { gate } else { gate * alpha }).sigmoid();
+    Ok(swish * if beta == 0.0 { value } else { value + beta })
 }

@@ -46,23 +46,19 @@ pub(super) fn infer_fused_gemm(call: &Call) -> Result<Vec<Fact>> {
     crate::ops::linear::matmul::infer_gemm(call)
 }
 
-pub(super) fn expand_fused_gemm(x: &mut Expand) -> Result<bool> {
+pub(super) fn expand_fused_gemm(x: &Expand) -> Result<bool> {
     let activation = read_activation(x)?;
-    let mut inputs = vec![x.operand(0)?, x.operand(1)?];
-    if x.has_input(2) {
-        inputs.push(x.operand(2)?);
-    }
-    let mut attributes = Vec::new();
-    for name in ["alpha", "beta"] {
-        attributes.push((name, Attribute::Float(x.float_or(name, 1.0)?)));
-    }
-    for name in ["transA", "transB"] {
-        attributes.push((name, Attribute::Int(x.int_or(name, 0)?)));
-    }
-    let mut result = x.op("Gemm", &inputs, &attributes)?;
+    let inputs = [x.operand(0), x.operand(1)].into_iter().chain(x.optional(2));
+    let attributes = [
+        ("alpha", x.float_or("alpha", 1.0)?.into()),
+        ("beta", x.float_or("beta", 1.0)?.into()),
+        ("transA", x.int_or("transA", 0)?.into()),
+        ("transB", x.int_or("transB", 0)?.into()),
+    ];
+    let mut result = x.make.op("Gemm", inputs, attributes);
     if let Some((activation, attributes)) = activation {
-        result = x.op(activation, &[result], &attributes)?;
+        result = result.apply(activation, attributes);
     }
-    x.output(0, result)?;
+    x.output(0, result);
     Ok(true)
 }

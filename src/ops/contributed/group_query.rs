@@ -14,14 +14,16 @@
 
 use num_traits::AsPrimitive;
 
-use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::graph::{Attribute, Graph, Node};
+use crate::error::{Error, Result, invalid, unsupported};
+use crate::graph::{Graph, Node};
 use crate::lower::{AssumedFact, Lower};
 use crate::op::{Access, CONTRIB_DOMAIN, Call, Fact, OWN_DOMAIN, required};
 use crate::ops::Row;
+use crate::ops::attention::parts::{capped, hide_unseen, merge_heads, split_heads};
 use crate::ops::attention::positions::Positions;
-use crate::pass::expand::{Expand, Operand};
-use crate::tensor::{Array, DType, Dim};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
+use crate::tensor::{DType, Dim};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("GroupQueryAttention", &[1], Access::Any, infer_group_query)
@@ -53,9 +55,6 @@ mod input {
     /// The inputs that are refused: positions, a sink, and the scales of a quantized cache.
     pub const REFUSED: [usize; 4] = [9, 11, 12, 13];
 }
-
-/// Added to the scores of hidden keys: finite, since each query sees itself.
-const HIDDEN: f32 = -1e30;
 
 struct Attention {
     heads: i64,
@@ -151,128 +150,85 @@ fn infer_group_query(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(dtype, vec![batch.clone(), length.clone(), hidden]), present.clone(), present])
 }
 
-fn expand_group_query(x: &mut Expand) -> Result<bool> {
+fn expand_group_query(x: &Expand) -> Result<bool> {
     let attention = read(x)?;
     if !x.shape(input::QUERY)?.first().is_some_and(|batch| batch.is(1)) {
         unsupported!("a batch of {:?}", x.shape(input::QUERY)?.first());
     }
     let Attention { heads, kv_heads, head, .. } = attention;
-    let [mut q, mut k, v] = parts(x, &attention)?;
+    let [mut q, mut k, v] = parts(x, &attention);
     let length = (input::QUERY, 1);
-    let positions = Positions::of(x, length, length, (input::PAST_KEY, 2))?;
+    let positions = Positions::of(x, length, length, (input::PAST_KEY, 2));
     // RotaryEmbed turns rows of heads.
     let apart = x.keeps_cache();
     if apart {
-        (q, k) = (by_heads(x, q, heads, head)?, by_heads(x, k, kv_heads, head)?);
+        (q, k) = (split_heads(q, heads), split_heads(k, kv_heads));
     }
     if attention.rotary {
-        let [cos, sin] = angles(x, &positions)?;
+        let [cos, sin] = [input::COS_CACHE, input::SIN_CACHE]
+            .map(|index| x.operand(index).gather(positions.queries, 0).unsqueeze(&[0]));
         q = rotate(x, q, [cos, sin], heads, &attention)?;
         k = rotate(x, k, [cos, sin], kv_heads, &attention)?;
     }
-    let cache = |x: &mut Expand, new: Operand, past: usize, output: usize, apart: bool| -> Result<Operand> {
-        let mut all = if apart { new } else { by_heads(x, new, kv_heads, head)? };
-        if x.has_input(past) {
-            let past = x.operand(past)?;
-            all = x.op("Concat", &[past, all], &[("axis", Attribute::Int(2))])?;
-        }
-        x.output(output, all)?;
-        Ok(all)
-    };
-    let keys = cache(x, k, input::PAST_KEY, 1, apart)?;
-    let values = cache(x, v, input::PAST_VALUE, 2, false)?;
-    // The heads that share keys are rows of one product.
+    let keys = append(x, input::PAST_KEY, if apart { k } else { split_heads(k, kv_heads) }, 1);
+    let values = append(x, input::PAST_VALUE, split_heads(v, kv_heads), 2);
     if !apart {
-        q = by_heads(x, q, heads, head)?;
+        q = split_heads(q, heads);
     }
-    let scale = x.scalar_like(input::QUERY, attention.scale)?;
-    let scaled = x.op("Mul", &[q, scale], &[])?;
-    let grouped = x.reshape(scaled, &[1, kv_heads, -1, head])?;
-    let columns = x.transpose(keys, &[0, 1, 3, 2])?;
-    let scores = x.op("MatMul", &[grouped, columns], &[])?;
-    let mut scores = x.reshape(scores, &[1, heads, -1, 0])?;
-    if attention.softcap > 0.0 {
-        let cap = x.scalar_like(input::QUERY, attention.softcap)?;
-        let part = x.op("Div", &[scores, cap], &[])?;
-        let bounded = x.op("Tanh", &[part], &[])?;
-        scores = x.op("Mul", &[bounded, cap], &[])?;
+    // The heads that share keys are rows of one product.
+    let grouped = (q * attention.scale).reshape(&[1, kv_heads, -1, head]);
+    let scores = grouped.matmul(keys.transpose(&[0, 1, 3, 2])).reshape(&[1, heads, -1, 0]);
+    let scores = capped(scores, attention.softcap) + mask(x, &positions, attention.window)?;
+    let weights = scores.add_optional(x.optional(input::ATTENTION_BIAS)).softmax(-1);
+    let result = weights.reshape(&[1, kv_heads, -1, 0]).matmul(values);
+    let mut result = merge_heads(result.reshape(&[1, heads, -1, head]));
+    if let Some(lengths) = x.optional(input::SEQLENS_K) {
+        result = x.make.own_op("WithoutPadding", [result, lengths], []);
     }
-    let hidden = mask(x, &positions, attention.window)?;
-    scores = x.op("Add", &[scores, hidden], &[])?;
-    if x.has_input(input::ATTENTION_BIAS) {
-        let bias = x.operand(input::ATTENTION_BIAS)?;
-        scores = x.op("Add", &[scores, bias], &[])?;
-    }
-    let weights = x.op("Softmax", &[scores], &[("axis", Attribute::Int(-1))])?;
-    let grouped = x.reshape(weights, &[1, kv_heads, -1, 0])?;
-    let result = x.op("MatMul", &[grouped, values], &[])?;
-    let result = x.reshape(result, &[1, heads, -1, head])?;
-    let result = x.transpose(result, &[0, 2, 1, 3])?;
-    let mut result = x.reshape(result, &[0, 0, -1])?;
-    if x.has_input(input::SEQLENS_K) {
-        let lengths = x.operand(input::SEQLENS_K)?;
-        result = x.own_op("WithoutPadding", &[result, lengths], &[])?;
-    }
-    x.output(0, result)?;
+    x.output(0, result);
     Ok(true)
 }
 
-/// Emits `[batch, length, heads * head]` as `[batch, heads, length, head]`.
-fn by_heads(x: &mut Expand, operand: Operand, heads: i64, head: i64) -> Result<Operand> {
-    let apart = x.reshape(operand, &[0, 0, heads, head])?;
-    x.transpose(apart, &[0, 2, 1, 3])
-}
-
 /// Returns queries, keys and values, `[batch, length, heads * head]`.
-fn parts(x: &mut Expand, attention: &Attention) -> Result<[Operand; 3]> {
-    let query = x.operand(input::QUERY)?;
+fn parts<'x>(x: &'x Expand, attention: &Attention) -> [Expr<'x>; 3] {
+    let query = x.operand(input::QUERY);
     if x.has_input(input::KEY) {
-        return Ok([query, x.operand(input::KEY)?, x.operand(input::VALUE)?]);
+        return [query, x.operand(input::KEY), x.operand(input::VALUE)];
     }
-    let sizes = [attention.heads, attention.kv_heads, attention.kv_heads].map(|heads| heads * attention.head);
-    let sizes = x.ints(&sizes)?;
-    let parts = x.op_n("Split", &[Some(query), Some(sizes)], &[("axis", Attribute::Int(2))], 3)?;
-    Ok([*parts.at(0)?, *parts.at(1)?, *parts.at(2)?])
+    let heads = [attention.heads, attention.kv_heads, attention.kv_heads];
+    query.split(2, heads.map(|heads| heads * attention.head))
 }
 
-/// Emits the cosines and sines at the positions of the queries, `[1, length, pairs]`.
-fn angles(x: &mut Expand, positions: &Positions) -> Result<[Operand; 2]> {
-    let axis = x.ints(&[0])?;
-    let mut rows = |index: usize| -> Result<Operand> {
-        let table = x.operand(index)?;
-        let rows = x.op("Gather", &[table, positions.queries], &[])?;
-        x.op("Unsqueeze", &[rows, axis], &[])
-    };
-    Ok([rows(input::COS_CACHE)?, rows(input::SIN_CACHE)?])
+/// Returns new keys or values after those in input `past`, and sets output `present` to them.
+fn append<'x>(x: &'x Expand, past: usize, new: Expr<'x>, present: usize) -> Expr<'x> {
+    let all = x.optional(past).map_or(new, |past| x.make.concat(&[past, new], 2));
+    x.output(present, all);
+    all
 }
 
-fn rotate(
-    x: &mut Expand,
-    operand: Operand,
-    [cos, sin]: [Operand; 2],
+fn rotate<'x>(
+    x: &'x Expand,
+    value: Expr<'x>,
+    [cos, sin]: [Expr<'x>; 2],
     heads: i64,
     attention: &Attention,
-) -> Result<Operand> {
+) -> Result<Expr<'x>> {
     let pairs = x.shape(input::COS_CACHE)?.get(1).and_then(Dim::known);
     let pairs = pairs.ok_or_else(|| Error::unsupported("angles of free size"))?;
     // 0 stands for the whole head.
     let rotated = Some(pairs.saturating_mul(2)).filter(|size| *size != attention.head).unwrap_or(0);
     let attributes = [
-        ("interleaved", Attribute::Int(attention.interleaved.into())),
-        ("num_heads", Attribute::Int(heads)),
-        ("rotary_embedding_dim", Attribute::Int(rotated)),
+        ("interleaved", i64::from(attention.interleaved).into()),
+        ("num_heads", heads.into()),
+        ("rotary_embedding_dim", rotated.into()),
     ];
-    x.op("RotaryEmbedding", &[operand, cos, sin], &attributes)
+    Ok(x.make.op("RotaryEmbedding", [value, cos, sin], attributes))
 }
 
-/// Emits the term that hides later keys and those before the window, `[queries, keys]`.
-fn mask(x: &mut Expand, positions: &Positions, window: Option<i64>) -> Result<Operand> {
+/// Returns the term that hides later keys and those before the window, `[queries, keys]`.
+fn mask<'x>(x: &'x Expand, positions: &Positions<'x>, window: Option<i64>) -> Result<Expr<'x>> {
     let before = window.map(|window| window.saturating_sub(1));
-    let seen = positions.near(x, before, Some(0))?.ok_or_else(|| Error::internal("a mask without bounds"))?;
-    let seen = x.cast(seen, DType::F32)?;
-    let literal = |x: &mut Expand, n: f32| x.literal(&Array::f32(ndarray::ArrayD::from_elem(Vec::new(), n)));
-    let (one, by) = (literal(x, 1.0)?, literal(x, -HIDDEN)?);
-    let hidden = x.op("Sub", &[seen, one], &[])?;
-    let hidden = x.op("Mul", &[hidden, by], &[])?;
-    x.cast(hidden, x.dtype(input::QUERY)?)
+    let seen = positions.near(before, Some(0)).ok_or_else(|| Error::internal("a mask without bounds"))?;
+    // Without the cast, the sum with the scores is in float32 also where half precision does: infinity hides, too.
+    Ok(hide_unseen(seen.cast(DType::F32)).cast(x.dtype(input::QUERY)?))
 }

@@ -14,7 +14,8 @@ use crate::error::{Error, Result, unsupported};
 use crate::graph::Attribute;
 use crate::op::{Access, CONTRIB_DOMAIN as DOMAIN, Call, Fact};
 use crate::ops::Row;
-use crate::pass::expand::{Expand, Operand};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
 use crate::tensor::{DType, Dim};
 
 pub(in crate::ops) const OPS: &[Row] = &[
@@ -108,34 +109,22 @@ fn infer_like_input(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![like_input(call)?])
 }
 
-fn gelu(x: &mut Expand, operand: Operand, approximate: &'static str) -> Result<Operand> {
-    let approximate = Attribute::String(approximate.into());
-    x.op("Gelu", &[operand], &[("approximate", approximate)])
+fn gelu<'x>(value: Expr<'x>, approximate: &'static str) -> Expr<'x> {
+    value.apply("Gelu", [("approximate", approximate.into())])
 }
 
-fn expand_gelu(x: &mut Expand) -> Result<bool> {
-    let input = x.operand(0)?;
-    let result = gelu(x, input, "none")?;
-    x.output(0, result)?;
+fn expand_gelu(x: &Expand) -> Result<bool> {
+    x.output(0, gelu(x.operand(0), "none"));
     Ok(true)
 }
 
-fn expand_bias_gelu(x: &mut Expand) -> Result<bool> {
-    let (a, b) = (x.operand(0)?, x.operand(1)?);
-    let sum = x.op("Add", &[a, b], &[])?;
-    let result = gelu(x, sum, "none")?;
-    x.output(0, result)?;
+fn expand_bias_gelu(x: &Expand) -> Result<bool> {
+    x.output(0, gelu(x.operand(0) + x.operand(1), "none"));
     Ok(true)
 }
 
-fn expand_fast_gelu(x: &mut Expand) -> Result<bool> {
-    let mut input = x.operand(0)?;
-    if x.has_input(1) {
-        let bias = x.operand(1)?;
-        input = x.op("Add", &[input, bias], &[])?;
-    }
-    let result = gelu(x, input, "tanh")?;
-    x.output(0, result)?;
+fn expand_fast_gelu(x: &Expand) -> Result<bool> {
+    x.output(0, gelu(x.operand(0).add_optional(x.optional(1)), "tanh"));
     Ok(true)
 }
 
@@ -144,14 +133,10 @@ fn infer_quick_gelu(call: &Call) -> Result<Vec<Fact>> {
     infer_like_input(call)
 }
 
-fn expand_quick_gelu(x: &mut Expand) -> Result<bool> {
-    let input = x.operand(0)?;
+fn expand_quick_gelu(x: &Expand) -> Result<bool> {
+    let input = x.operand(0);
     let alpha = x.float_or("alpha", 1.702)?;
-    let alpha = x.scalar_like(0, alpha)?;
-    let scaled = x.op("Mul", &[input, alpha], &[])?;
-    let gate = x.op("Sigmoid", &[scaled], &[])?;
-    let result = x.op("Mul", &[input, gate], &[])?;
-    x.output(0, result)?;
+    x.output(0, input * (input * alpha).sigmoid());
     Ok(true)
 }
 
@@ -174,38 +159,25 @@ fn refuse_statistics(call: &Call) -> Result<()> {
     Ok(())
 }
 
-fn expand_skip(x: &mut Expand) -> Result<bool> {
-    let sum = skip_sum(x, 4)?;
-    let epsilon = epsilon(x, 1e-12)?;
-    let mut inputs = vec![sum, x.operand(2)?];
-    if x.has_input(3) {
-        inputs.push(x.operand(3)?);
-    }
-    let result = x.op("LayerNormalization", &inputs, &[epsilon])?;
-    x.output(0, result)?;
-    x.output(3, sum)?;
-    Ok(true)
+fn expand_skip(x: &Expand) -> Result<bool> {
+    skip(x, "LayerNormalization", [x.operand(2)].into_iter().chain(x.optional(3)), 4)
 }
 
-fn expand_skip_rms(x: &mut Expand) -> Result<bool> {
-    let sum = skip_sum(x, 3)?;
-    let epsilon = epsilon(x, 1e-12)?;
-    let gamma = x.operand(2)?;
-    let result = x.op("RMSNormalization", &[sum, gamma], &[epsilon])?;
-    x.output(0, result)?;
-    x.output(3, sum)?;
-    Ok(true)
+fn expand_skip_rms(x: &Expand) -> Result<bool> {
+    skip(x, "RMSNormalization", [x.operand(2)], 3)
 }
 
-/// Emits the sum of input and skip, and of the bias in input `bias`, if given.
-fn skip_sum(x: &mut Expand, bias: usize) -> Result<Operand> {
-    let (input, skip) = (x.operand(0)?, x.operand(1)?);
-    let sum = x.op("Add", &[input, skip], &[])?;
-    if !x.has_input(bias) {
-        return Ok(sum);
-    }
-    let bias = x.operand(bias)?;
-    x.op("Add", &[sum, bias], &[])
+/// Normalizes the sum of input and skip, and of the bias in input `bias`, if given.
+fn skip<'x>(
+    x: &'x Expand,
+    op_type: &'static str,
+    parameters: impl IntoIterator<Item = Expr<'x>>,
+    bias: usize,
+) -> Result<bool> {
+    let sum = (x.operand(0) + x.operand(1)).add_optional(x.optional(bias));
+    x.output(0, x.make.op(op_type, [sum].into_iter().chain(parameters), [epsilon(x, 1e-12)?]));
+    x.output(3, sum);
+    Ok(true)
 }
 
 fn infer_rms(call: &Call) -> Result<Vec<Fact>> {
@@ -217,12 +189,9 @@ fn infer_rms(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![like_input(call)?, Fact::unranked(DType::F32)])
 }
 
-fn expand_rms(x: &mut Expand) -> Result<bool> {
-    let (input, scale) = (x.operand(0)?, x.operand(1)?);
-    let axis = ("axis", Attribute::Int(x.int_or("axis", -1)?));
-    let epsilon = epsilon(x, 1e-5)?;
-    let result = x.op("RMSNormalization", &[input, scale], &[axis, epsilon])?;
-    x.output(0, result)?;
+fn expand_rms(x: &Expand) -> Result<bool> {
+    let attributes = [("axis", x.int_or("axis", -1)?.into()), epsilon(x, 1e-5)?];
+    x.output(0, x.make.op("RMSNormalization", [x.operand(0), x.operand(1)], attributes));
     Ok(true)
 }
 
@@ -238,30 +207,24 @@ fn infer_embed(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![fact.clone(), Fact::unranked(DType::I32), fact])
 }
 
-fn expand_embed(x: &mut Expand) -> Result<bool> {
-    let (ids, words, positions) = (x.operand(0)?, x.operand(2)?, x.operand(3)?);
-    let words = x.op("Gather", &[words, ids], &[])?;
-    let positions = if x.has_input(8) {
-        let position_ids = x.operand(8)?;
-        x.op("Gather", &[positions, position_ids], &[])?
+fn expand_embed(x: &Expand) -> Result<bool> {
+    let words = x.operand(2).gather(x.operand(0), 0);
+    let positions = x.operand(3);
+    let positions = if let Some(position_ids) = x.optional(8) {
+        positions.gather(position_ids, 0)
     } else {
         let Some(length) = x.shape(0)?.last().and_then(Dim::known) else {
             unsupported!("positions of a sequence of free length");
         };
-        let (start, end, axes) = (x.ints(&[0])?, x.ints(&[length])?, x.ints(&[0])?);
-        x.op("Slice", &[positions, start, end, axes], &[])?
+        positions.slice(0, 0, length)
     };
-    let mut sum = x.op("Add", &[words, positions], &[])?;
-    if x.has_input(1) && x.has_input(4) {
-        let (segment_ids, segments) = (x.operand(1)?, x.operand(4)?);
-        let segments = x.op("Gather", &[segments, segment_ids], &[])?;
-        sum = x.op("Add", &[sum, segments], &[])?;
+    let mut sum = words + positions;
+    if let (Some(segment_ids), Some(segments)) = (x.optional(1), x.optional(4)) {
+        sum = sum + segments.gather(segment_ids, 0);
     }
-    let (gamma, beta) = (x.operand(5)?, x.operand(6)?);
-    let epsilon = epsilon(x, 1e-12)?;
-    let result = x.op("LayerNormalization", &[sum, gamma, beta], &[epsilon])?;
-    x.output(0, result)?;
-    x.output(2, sum)?;
+    let inputs = [sum, x.operand(5), x.operand(6)];
+    x.output(0, x.make.op("LayerNormalization", inputs, [epsilon(x, 1e-12)?]));
+    x.output(2, sum);
     Ok(true)
 }
 
@@ -299,26 +262,15 @@ fn infer_fused_matmul(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
-fn expand_fused_matmul(x: &mut Expand) -> Result<bool> {
-    let (alpha, perms) = read_fused_matmul(x)?;
-    let mut operands = Vec::new();
-    for (index, perm) in perms.iter().enumerate() {
-        let operand = x.operand(index)?;
-        let perm =
-            perm.iter().map(|axis| i64::try_from(*axis)).collect::<std::result::Result<Vec<_>, _>>()?;
-        operands.push(x.op("Transpose", &[operand], &[("perm", Attribute::Ints(perm))])?);
-    }
-    let mut result = x.op("MatMul", &operands, &[])?;
-    if alpha != 1.0 {
-        let alpha = x.scalar_like(0, alpha)?;
-        result = x.op("Mul", &[result, alpha], &[])?;
-    }
-    x.output(0, result)?;
+fn expand_fused_matmul(x: &Expand) -> Result<bool> {
+    let (alpha, [a, b]) = read_fused_matmul(x)?;
+    let product = x.operand(0).permute(&a).matmul(x.operand(1).permute(&b));
+    x.output(0, if alpha == 1.0 { product } else { product * alpha });
     Ok(true)
 }
 
-/// Returns the activation of a FusedConv: operator and attributes.
-fn read_activation(call: &Call) -> Result<(&'static str, Vec<(&'static str, Attribute)>)> {
+/// Returns the activation of a FusedConv: operator and parameters.
+fn read_activation(call: &Call) -> Result<(&'static str, Vec<(&'static str, f32)>)> {
     let params = call.floats("activation_params")?.unwrap_or_default();
     let param = |index: usize| {
         let missing = || Error::invalid("too few values").at_part("attribute activation_params");
@@ -330,12 +282,9 @@ fn read_activation(call: &Call) -> Result<(&'static str, Vec<(&'static str, Attr
         "Relu" => ("Relu", Vec::new()),
         "Sigmoid" => ("Sigmoid", Vec::new()),
         "Tanh" => ("Tanh", Vec::new()),
-        "LeakyRelu" => ("LeakyRelu", vec![("alpha", Attribute::Float(param(0)?))]),
-        "Clip" => ("Clip", vec![("min", Attribute::Float(param(0)?)), ("max", Attribute::Float(param(1)?))]),
-        "HardSigmoid" => (
-            "HardSigmoid",
-            vec![("alpha", Attribute::Float(param(0)?)), ("beta", Attribute::Float(param(1)?))],
-        ),
+        "LeakyRelu" => ("LeakyRelu", vec![("alpha", param(0)?)]),
+        "Clip" => ("Clip", vec![("min", param(0)?), ("max", param(1)?)]),
+        "HardSigmoid" => ("HardSigmoid", vec![("alpha", param(0)?), ("beta", param(1)?)]),
         other => unsupported!("the activation {other} is not supported"),
     })
 }
@@ -345,28 +294,16 @@ fn infer_fused_conv(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, crate::ops::spatial::conv::conv_shape(call, call.shape(1)?)?)])
 }
 
-fn expand_fused_conv(x: &mut Expand) -> Result<bool> {
-    let (activation, mut attributes) = read_activation(x)?;
-    let mut inputs = vec![x.operand(0)?, x.operand(1)?];
-    if x.has_input(2) {
-        inputs.push(x.operand(2)?);
-    }
-    let conv = crate::ops::spatial::conv::conv_attributes(x);
-    let mut result = x.op("Conv", &inputs, &conv)?;
-    if x.has_input(3) {
-        let addend = x.operand(3)?;
-        result = x.op("Add", &[result, addend], &[])?;
-    }
-    let mut inputs = vec![result];
-    if activation == "Clip" {
+fn expand_fused_conv(x: &Expand) -> Result<bool> {
+    let (activation, parameters) = read_activation(x)?;
+    let inputs = [x.operand(0), x.operand(1)].into_iter().chain(x.optional(2));
+    let conv = x.make.op("Conv", inputs, crate::ops::spatial::conv::conv_attributes(x));
+    let sum = conv.add_optional(x.optional(3));
+    let result = match (activation, parameters.as_slice()) {
         // In the newest Clip the bounds are inputs.
-        for (_, bound) in std::mem::take(&mut attributes) {
-            if let Attribute::Float(bound) = bound {
-                inputs.push(x.scalar_like(0, bound)?);
-            }
-        }
-    }
-    let result = x.op(activation, &inputs, &attributes)?;
-    x.output(0, result)?;
+        ("Clip", [(_, low), (_, high)]) => sum.clip(*low, *high),
+        _ => sum.apply(activation, parameters.into_iter().map(|(name, number)| (name, number.into()))),
+    };
+    x.output(0, result);
     Ok(true)
 }

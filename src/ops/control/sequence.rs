@@ -7,13 +7,13 @@
 //! Spec: <https://onnx.ai/onnx/operators/onnx__SequenceConstruct.html>, `onnx__SplitToSequence.html`,
 //! `onnx__Optional.html`.
 
-use super::flow::scalar;
 use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::graph::{Attribute, Node, ValueId};
+use crate::graph::{Node, ValueId};
 use crate::op::identity::operand;
 use crate::op::{Access, CUT, Call, Fact, required, resolve_axis};
 use crate::ops::Row;
-use crate::pass::expand::{Expand, Operand};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
 use crate::tensor::DType;
 
 pub(in crate::ops) const OPS: &[Row] = &[
@@ -90,9 +90,9 @@ fn producer<'a>(call: &Call<'a>, mut id: ValueId) -> Option<&'a Node> {
 }
 
 /// Returns the elements of the sequence that is input `index`, if they are known.
-fn elements(call: &Call, index: usize) -> Option<Vec<Operand>> {
-    let node = producer(call, operand(call.node(), index)?)?;
-    let inputs = node.inputs.iter().flatten().copied().map(Operand::Value);
+fn elements<'x>(x: &'x Expand, index: usize) -> Option<Vec<Expr<'x>>> {
+    let node = producer(x, operand(x.node(), index)?)?;
+    let inputs = node.inputs.iter().flatten().map(|id| x.make.value(*id));
     (node.is("SequenceConstruct") || node.is("SequenceEmpty")).then(|| inputs.collect())
 }
 
@@ -105,27 +105,23 @@ fn position(call: &Call, index: usize, count: usize) -> Result<usize> {
 }
 
 /// Makes output `index` a sequence of `elements`.
-fn construct(x: &mut Expand, index: usize, elements: &[Operand]) -> Result<()> {
-    let sequence = x.op("SequenceConstruct", elements, &[])?;
-    x.output(index, sequence)
+fn construct<'x>(x: &'x Expand, index: usize, elements: &[Expr<'x>]) {
+    x.output(index, x.make.op("SequenceConstruct", elements.iter().copied(), []));
 }
 
-fn inline_at(x: &mut Expand) -> Result<bool> {
+fn inline_at(x: &Expand) -> Result<bool> {
     let Some(elements) = elements(x, 0) else { return Ok(false) };
-    let element = *elements.at(position(x, 1, elements.len())?)?;
-    x.output(0, element)?;
+    x.output(0, *elements.at(position(x, 1, elements.len())?)?);
     Ok(true)
 }
 
-fn inline_length(x: &mut Expand) -> Result<bool> {
+fn inline_length(x: &Expand) -> Result<bool> {
     let Some(elements) = elements(x, 0) else { return Ok(false) };
-    let count = i64::try_from(elements.len())?;
-    let count = x.literal(&scalar(count))?;
-    x.output(0, count)?;
+    x.output(0, x.make.int(i64::try_from(elements.len())?));
     Ok(true)
 }
 
-fn inline_insert(x: &mut Expand) -> Result<bool> {
+fn inline_insert(x: &Expand) -> Result<bool> {
     let Some(mut elements) = elements(x, 0) else { return Ok(false) };
     let count = elements.len();
     let place = if x.has_input(2) {
@@ -135,37 +131,32 @@ fn inline_insert(x: &mut Expand) -> Result<bool> {
     } else {
         count
     };
-    elements.insert(place, x.operand(1)?);
-    construct(x, 0, &elements)?;
+    elements.insert(place, x.operand(1));
+    construct(x, 0, &elements);
     Ok(true)
 }
 
-fn inline_erase(x: &mut Expand) -> Result<bool> {
+fn inline_erase(x: &Expand) -> Result<bool> {
     let Some(mut elements) = elements(x, 0) else { return Ok(false) };
     let Some(last) = elements.len().checked_sub(1) else {
         invalid!("an empty sequence has no element to erase")
     };
     let place = if x.has_input(1) { position(x, 1, elements.len())? } else { last };
     elements.remove(place);
-    construct(x, 0, &elements)?;
+    construct(x, 0, &elements);
     Ok(true)
 }
 
-fn inline_concat(x: &mut Expand) -> Result<bool> {
+fn inline_concat(x: &Expand) -> Result<bool> {
     let axis = required(x.int("axis")?, "axis")?;
     let stacked = x.flag("new_axis", false)?;
-    let Some(mut elements) = elements(x, 0) else { return Ok(false) };
+    let Some(elements) = elements(x, 0) else { return Ok(false) };
     if elements.is_empty() {
         invalid!("an empty sequence has no elements to join");
     }
-    if stacked {
-        let axes = x.ints(&[axis])?;
-        for element in &mut elements {
-            *element = x.op("Unsqueeze", &[*element, axes], &[])?;
-        }
-    }
-    let joined = x.op("Concat", &elements, &[("axis", Attribute::Int(axis))])?;
-    x.output(0, joined)?;
+    // A Concat of one element checks the axis.
+    let join = || x.make.op("Concat", elements.iter().copied(), [("axis", axis.into())]);
+    x.output(0, if stacked { x.make.stack(&elements, axis) } else { join() });
     Ok(true)
 }
 
@@ -201,31 +192,23 @@ fn part_sizes(x: &Expand, size: Option<i64>) -> Result<Option<Vec<i64>>> {
     Ok(Some(sizes))
 }
 
-fn inline_split(x: &mut Expand) -> Result<bool> {
+fn inline_split(x: &Expand) -> Result<bool> {
     let axis = resolve_axis(x.int_or("axis", 0)?, x.shape(0)?.len())?;
     // keepdims applies only without input split.
     let squeezed = !x.flag("keepdims", true)? && !x.has_input(1);
     let Some(sizes) = part_sizes(x, x.shape(0)?.at(axis)?.known())? else { return Ok(false) };
-    let (axis, data) = (i64::try_from(axis)?, x.operand(0)?);
-    let mut parts = match sizes.len() {
-        0 => Vec::new(),
-        1 => vec![data],
-        count => {
-            let split = x.ints(&sizes)?;
-            x.op_n("Split", &[Some(data), Some(split)], &[("axis", Attribute::Int(axis))], count)?
-        }
-    };
+    let axis = i64::try_from(axis)?;
+    let mut parts = x.operand(0).split_list(axis, &sizes);
     if squeezed {
-        let axes = x.ints(&[axis])?;
         for part in &mut parts {
-            *part = x.op("Squeeze", &[*part, axes], &[])?;
+            *part = part.squeeze(&[axis]);
         }
     }
-    construct(x, 0, &parts)?;
+    construct(x, 0, &parts);
     Ok(true)
 }
 
-fn inline_map(x: &mut Expand) -> Result<bool> {
+fn inline_map(x: &Expand) -> Result<bool> {
     let body = required(x.body("body")?, "body")?;
     let Some(first) = elements(x, 0) else { return Ok(false) };
     let mut lists = Vec::new();
@@ -234,20 +217,20 @@ fn inline_map(x: &mut Expand) -> Result<bool> {
             Some(list) if list.len() == first.len() => list,
             Some(list) => invalid!("the sequences have {} and {} elements", first.len(), list.len()),
             // Each iteration reads the whole tensor.
-            None if x.input(index)?.dtype.is_some() => vec![x.operand(index)?; first.len()],
+            None if x.input(index)?.dtype.is_some() => vec![x.operand(index); first.len()],
             None => return Ok(false),
         };
         lists.push(list);
     }
-    let mut results: Vec<Vec<Operand>> = vec![Vec::new(); body.outputs.len()];
+    let mut results: Vec<Vec<Expr>> = vec![Vec::new(); body.outputs.len()];
     for iteration in 0..first.len() {
         let inputs = lists.iter().map(|list| list.at(iteration).copied()).collect::<Result<Vec<_>>>()?;
-        for (result, output) in results.iter_mut().zip(x.inline(body, &inputs)?) {
+        for (result, output) in results.iter_mut().zip(x.make.inline(body, &inputs)?) {
             result.push(output);
         }
     }
     for (index, result) in results.iter().enumerate() {
-        construct(x, index, result)?;
+        construct(x, index, result);
     }
     Ok(true)
 }
@@ -255,41 +238,36 @@ fn inline_map(x: &mut Expand) -> Result<bool> {
 /// The content of the optional input 0.
 enum Content {
     Empty,
-    Value(Operand),
+    Value(ValueId),
     Unknown,
 }
 
 fn content(call: &Call) -> Result<Content> {
     let Some(id) = operand(call.node(), 0) else { return Ok(Content::Empty) };
     Ok(match producer(call, id) {
-        Some(node) if node.is("Optional") => {
-            operand(node, 0).map_or(Content::Empty, |value| Content::Value(Operand::Value(value)))
-        }
+        Some(node) if node.is("Optional") => operand(node, 0).map_or(Content::Empty, Content::Value),
         // Since version 18 the input may be a tensor or a sequence.
-        Some(node) if node.is("SequenceConstruct") || node.is("SequenceEmpty") => {
-            Content::Value(Operand::Value(id))
-        }
-        _ if call.input(0)?.dtype.is_some() => Content::Value(Operand::Value(id)),
+        Some(node) if node.is("SequenceConstruct") || node.is("SequenceEmpty") => Content::Value(id),
+        _ if call.input(0)?.dtype.is_some() => Content::Value(id),
         _ => Content::Unknown,
     })
 }
 
-fn inline_get(x: &mut Expand) -> Result<bool> {
+fn inline_get(x: &Expand) -> Result<bool> {
     match content(x)? {
-        Content::Value(value) => x.output(0, value)?,
+        Content::Value(id) => x.output(0, x.make.value(id)),
         Content::Empty => unsupported!("the optional value is empty"),
         Content::Unknown => return Ok(false),
     }
     Ok(true)
 }
 
-fn inline_has(x: &mut Expand) -> Result<bool> {
+fn inline_has(x: &Expand) -> Result<bool> {
     let is_present = match content(x)? {
-        Content::Value(_) => 1,
-        Content::Empty => 0,
+        Content::Value(_) => 1.0,
+        Content::Empty => 0.0,
         Content::Unknown => return Ok(false),
     };
-    let is_present = x.literal(&scalar(is_present).cast(DType::Bool)?)?;
-    x.output(0, is_present)?;
+    x.output(0, x.make.number(is_present, DType::Bool));
     Ok(true)
 }

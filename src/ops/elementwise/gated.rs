@@ -58,17 +58,10 @@ fn infer_swiglu(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![call.like(0, call.dtype(0)?)?])
 }
 
-fn expand_swiglu(x: &mut Expand) -> Result<bool> {
+fn expand_swiglu(x: &Expand) -> Result<bool> {
     let alpha = read_alpha(x)?;
-    let (gate, value) = (x.operand(0)?, x.operand(1)?);
-    let mut scaled = gate;
-    if alpha != 1.0 {
-        let alpha = x.scalar_like(0, alpha)?;
-        scaled = x.op("Mul", &[gate, alpha], &[])?;
-    }
-    let open = x.op("Sigmoid", &[scaled], &[])?;
-    let swish = x.op("Mul", &[gate, open], &[])?;
-    let result = x.op("Mul", &[swish, value], &[])?;
-    x.output(0, result)?;
+    let (gate, value) = (x.operand(0), x.operand(1));
+    let scaled = if alpha == 1.0 { gate } else { gate * alpha };
+    x.output(0, gate * scaled.sigmoid() * value);
     Ok(true)
 }

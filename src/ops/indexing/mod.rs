@@ -3,6 +3,7 @@
 mod expert_weights;
 pub(in crate::ops) mod gather;
 pub(in crate::ops) mod one_hot;
+mod reverse_sequence;
 pub(in crate::ops) mod scatter;
 pub(in crate::ops) mod selection;
 pub(in crate::ops) mod top_k;
@@ -10,5 +11,12 @@ pub(in crate::ops) mod top_k;
 use super::Row;
 
 /// The families of this shelf.
-pub(super) const FAMILIES: &[&[Row]] =
-    &[expert_weights::OPS, gather::OPS, one_hot::OPS, scatter::OPS, selection::OPS, top_k::OPS];
+pub(super) const FAMILIES: &[&[Row]] = &[
+    expert_weights::OPS,
+    gather::OPS,
+    one_hot::OPS,
+    reverse_sequence::OPS,
+    scatter::OPS,
+    selection::OPS,
+    top_k::OPS,
+];

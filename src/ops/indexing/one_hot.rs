@@ -6,13 +6,12 @@ use num_traits::AsPrimitive;
 
 use crate::common::limits;
 use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::graph::Attribute;
 use crate::lower::{HALF_OF_INFINITY, Lower, ramp};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::binary_op;
 use crate::op::{Access, Attributes, Call, Fact, required_input, resolve_axis};
 use crate::ops::Row;
-use crate::pass::expand::{Expand, Operand};
+use crate::pass::builder::Expr;
 use crate::tensor::{Array, DType, Dim, coordinates, row_major};
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("OneHot", &[9, 11, 28], Access::Any, infer_one_hot)
@@ -98,43 +97,20 @@ fn lower_one_hot(lower: &mut Lower) -> Result<()> {
     lower.set(0, top)
 }
 
-/// Emits a OneHot of zeros and ones of a type.
-pub(in crate::ops) fn one_hot(
-    x: &mut Expand,
-    indices: Operand,
-    depth: i64,
-    axis: i64,
-    dtype: DType,
-) -> Result<Operand> {
-    let depth = x.ints(&[depth])?;
-    let values = x.literal(&Array::i64(ndarray::Array1::from_vec(vec![0, 1]).into_dyn()).cast(dtype)?)?;
-    x.op("OneHot", &[indices, depth, values], &[("axis", Attribute::Int(axis))])
-}
-
-/// Emits the product of zeros and ones of float32 with data of any type, as `multiply` does, in the type of
+/// Returns the product of zeros and ones of float32 with data of any type, as `multiply` does, in the type of
 /// the data. Each sum has at most one 1, so infinities of other elements must not contribute: see
 /// [`Lower::bounded_half`].
-pub(in crate::ops) fn pick(
-    x: &mut Expand,
-    data: Operand,
+pub(in crate::ops) fn pick<'x>(
+    data: Expr<'x>,
     dtype: DType,
-    multiply: impl FnOnce(&mut Expand, Operand) -> Result<Operand>,
-) -> Result<Operand> {
-    let data = x.cast(data, DType::F32)?;
+    multiply: impl FnOnce(Expr<'x>) -> Expr<'x>,
+) -> Expr<'x> {
+    let numbers = data.cast(DType::F32);
     if !dtype.is_float() {
-        let picked = multiply(x, data)?;
-        return x.cast(picked, dtype);
+        return multiply(numbers).cast(dtype);
     }
-    let scalar = |x: &mut Expand, number: f32| {
-        x.literal(&Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), number)))
-    };
-    let (half, two) = (scalar(x, 0.5)?, scalar(x, 2.0)?);
-    let (least, most) = (scalar(x, -HALF_OF_INFINITY)?, scalar(x, HALF_OF_INFINITY)?);
-    let halved = x.op("Mul", &[data, half], &[])?;
-    let bounded = x.op("Clip", &[halved, least, most], &[])?;
-    let picked = multiply(x, bounded)?;
-    let doubled = x.op("Mul", &[picked, two], &[])?;
-    x.cast(doubled, dtype)
+    let bounded = (numbers * 0.5).clip(-HALF_OF_INFINITY, HALF_OF_INFINITY);
+    (multiply(bounded) * 2.0).cast(dtype)
 }
 
 /// Emits the second of the two values for a hit, else the first.

@@ -9,15 +9,15 @@ use std::cmp::Ordering;
 
 use ndarray::ArrayD;
 
-use super::one_hot::{one_hot, pick};
+use super::one_hot::pick;
 use crate::common::limits;
 use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::graph::Attribute;
 use crate::op::{Access, Attributes, Call, Fact, range, required, required_input, resolve_axis};
 use crate::ops::Row;
 use crate::ops::shape::resized;
-use crate::pass::expand::{Expand, Operand};
-use crate::pass::pattern::{inverse, perm_attribute};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
+use crate::pass::pattern::inverse;
 use crate::tensor::{Array, DType, Dim, Elements, coordinates, row_major};
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("TopK", &[1, 10, 11, 24], Access::Any, infer_top_k)
@@ -126,7 +126,7 @@ fn check_order(data: &ArrayD<f64>) -> Result<()> {
     Ok(())
 }
 
-fn expand_top_k(expand: &mut Expand) -> Result<bool> {
+fn expand_top_k(expand: &Expand) -> Result<bool> {
     if let Some(data) = expand.constant(0).filter(|data| data.dtype().is_float()) {
         check_order(&data.load_listed()?.to_f64()?)?;
     }
@@ -141,50 +141,38 @@ fn expand_top_k(expand: &mut Expand) -> Result<bool> {
     // The axis comes last.
     let mut perm: Vec<usize> = (0..shape.len()).filter(|axis| *axis != order.axis).collect();
     perm.push(order.axis);
-    let mut rows = expand.operand(0)?;
-    if !perm.is_sorted() {
-        rows = expand.op("Transpose", &[rows], &[perm_attribute(&perm)?])?;
-    }
-    let (row, column) = (expand.reshape(rows, &[-1, 1, n])?, expand.reshape(rows, &[-1, n, 1])?);
-    let rank = ranks(expand, column, row, n, order.largest)?;
-
+    let is_last = perm.is_sorted();
+    let data = expand.operand(0);
+    let rows = if is_last { data } else { data.permute(&perm) };
+    let (row, column) = (rows.reshape(&[-1, 1, n]), rows.reshape(&[-1, n, 1]));
     // [lanes, k, n]: row r has its 1 at the element of rank r.
-    let dtype = expand.dtype(0)?;
-    let matrix = one_hot(expand, rank, k, 1, DType::F32)?;
-    let lanes = expand.op("Shape", &[rows], &[("end", Attribute::Int(-1))])?;
-    let count = expand.ints(&[k])?;
-    let shape = expand.op("Concat", &[lanes, count], &[("axis", Attribute::Int(0))])?;
+    let matrix = ranks(expand, column, row, n, order.largest)?.one_hot(k, 1, DType::F32);
+    let lanes = rows.apply("Shape", [("end", (-1).into())]);
+    let shape = expand.make.concat(&[lanes, expand.make.ints(&[k])], 0);
     let indices = ArrayD::from_shape_vec(vec![usize::try_from(n)?, 1], (0..n).collect())?;
-    let indices = expand.literal(&Array::i64(indices))?;
-    for (index, column) in [column, indices].into_iter().enumerate() {
+    let indices = expand.make.literal(&Array::i64(indices));
+    let columns = [(column, expand.dtype(0)?), (indices, DType::I64)];
+    for (index, (column, dtype)) in columns.into_iter().enumerate() {
         if !expand.has_output(index) {
             continue;
         }
-        let from = if index == 0 { dtype } else { DType::I64 };
-        let found = pick(expand, column, from, |expand, column| expand.op("MatMul", &[matrix, column], &[]))?;
-        let mut found = expand.op("Reshape", &[found, shape], &[])?;
-        if !perm.is_sorted() {
-            found = expand.op("Transpose", &[found], &[perm_attribute(&inverse(&perm))?])?;
+        let mut found = pick(column, dtype, |column| matrix.matmul(column)).reshape_to(shape);
+        if !is_last {
+            found = found.permute(&inverse(&perm));
         }
-        expand.output(index, found)?;
+        expand.output(index, found);
     }
     Ok(true)
 }
 
-/// Emits the rank of each element: the number of larger elements and of equal ones before it, as integers of
+/// Returns the rank of each element: the number of larger elements and of equal ones before it, as integers of
 /// shape `[lanes, n]`.
-fn ranks(expand: &mut Expand, column: Operand, row: Operand, n: i64, largest: bool) -> Result<Operand> {
-    let before = expand.op(if largest { "Greater" } else { "Less" }, &[row, column], &[])?;
-    let equal = expand.op("Equal", &[row, column], &[])?;
+fn ranks<'x>(expand: &'x Expand, column: Expr<'x>, row: Expr<'x>, n: i64, largest: bool) -> Result<Expr<'x>> {
+    let before = if largest { row.greater(column) } else { row.less(column) };
     let side = usize::try_from(n)?;
     let earlier = ndarray::Array2::from_shape_fn((side, side), |(row, column)| column < row);
-    let earlier = expand.literal(&Array::bool(earlier.into_dyn()))?;
-    let tied = expand.op("And", &[equal, earlier], &[])?;
-    let ahead = expand.op("Or", &[before, tied], &[])?;
-    let ahead = expand.cast(ahead, DType::F32)?;
-    let axes = expand.ints(&[2])?;
-    let count = expand.op("ReduceSum", &[ahead, axes], &[("keepdims", Attribute::Int(0))])?;
-    expand.cast(count, DType::I64)
+    let tied = row.equal(column) & expand.make.literal(&Array::bool(earlier.into_dyn()));
+    Ok((before | tied).cast(DType::F32).reduce("ReduceSum", &[2], false).cast(DType::I64))
 }
 
 #[cfg(test)]

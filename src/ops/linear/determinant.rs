@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 use ndarray::{Array2, ArrayD, IxDyn};
 
 use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::graph::Attribute;
 use crate::op::{Access, Attributes, Call, Fact, required_input};
 use crate::ops::Row;
-use crate::pass::expand::{Expand, Operand};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
 use crate::tensor::{Array, Dim, Elements, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("Det", &[11, 22], Access::Any, infer_det)
@@ -86,7 +86,7 @@ fn determinant(mut a: Array2<f64>) -> Result<f64> {
     Ok(product)
 }
 
-fn expand_det(expand: &mut Expand) -> Result<bool> {
+fn expand_det(expand: &Expand) -> Result<bool> {
     let [batch @ .., n, _] = expand.shape(0)? else {
         invalid!("the determinant of {}", display_shape(expand.shape(0)?));
     };
@@ -96,21 +96,13 @@ fn expand_det(expand: &mut Expand) -> Result<bool> {
         _ => unsupported!("the determinant of a {n} x {n} matrix (at most {MAX_ROWS} rows)"),
     };
     let count = i64::try_from(n * n)?;
-    let (x, flat) = (expand.operand(0)?, expand.ints(&[-1, count])?);
-    let x = expand.op("Reshape", &[x, flat], &[])?;
-    let parts = match n {
-        1 => vec![x],
-        _ => {
-            let sizes = expand.ints(&vec![1; n * n])?;
-            expand.op_n("Split", &[Some(x), Some(sizes)], &[("axis", Attribute::Int(1))], n * n)?
-        }
-    };
+    let parts = expand.operand(0).reshape(&[-1, count]).split_list(1, &vec![1; n * n]);
     // Determinants of the last rows with some of the columns, from the last row upwards.
-    let mut minors: BTreeMap<Vec<usize>, Operand> = BTreeMap::new();
+    let mut minors: BTreeMap<Vec<usize>, Expr> = BTreeMap::new();
     for row in (0..n).rev() {
         let mut next = BTreeMap::new();
         for columns in choices(n, n - row) {
-            next.insert(columns.clone(), minor(expand, &parts, n, row, &columns, &minors)?);
+            next.insert(columns.clone(), minor(&parts, n, row, &columns, &minors)?);
         }
         minors = next;
     }
@@ -119,9 +111,7 @@ fn expand_det(expand: &mut Expand) -> Result<bool> {
     if shape.iter().filter(|size| **size == -1).count() > 1 {
         unsupported!("free sizes");
     }
-    let shape = expand.ints(&shape)?;
-    let whole = expand.op("Reshape", &[whole, shape], &[])?;
-    expand.output(0, whole)?;
+    expand.output(0, whole.reshape(&shape));
     Ok(true)
 }
 
@@ -133,26 +123,22 @@ fn choices(n: usize, count: usize) -> Vec<Vec<usize>> {
         .collect()
 }
 
-/// Emits the determinant of the rows from `row` on with `columns`, expanded along its first row.
-fn minor(
-    expand: &mut Expand,
-    parts: &[Operand],
+/// Returns the determinant of the rows from `row` on with `columns`, expanded along its first row.
+fn minor<'x>(
+    parts: &[Expr<'x>],
     n: usize,
     row: usize,
     columns: &[usize],
-    below: &BTreeMap<Vec<usize>, Operand>,
-) -> Result<Operand> {
-    let mut sum: Option<Operand> = None;
+    below: &BTreeMap<Vec<usize>, Expr<'x>>,
+) -> Result<Expr<'x>> {
+    let mut sum: Option<Expr> = None;
     for (i, column) in columns.iter().enumerate() {
         let mut term = *parts.at(row * n + column)?;
         let rest: Vec<usize> = columns.iter().copied().filter(|other| other != column).collect();
         if let Some(minor) = below.get(&rest) {
-            term = expand.op("Mul", &[term, *minor], &[])?;
+            term = term * *minor;
         }
-        sum = Some(match sum {
-            None => term,
-            Some(sum) => expand.op(if i % 2 == 0 { "Add" } else { "Sub" }, &[sum, term], &[])?,
-        });
+        sum = Some(sum.map_or(term, |sum| if i % 2 == 0 { sum + term } else { sum - term }));
     }
     sum.ok_or_else(|| Error::invalid("no columns"))
 }

@@ -9,14 +9,14 @@ use crate::pass::blocks::{
     Matrix, PRODUCT, Packed, TABLE, Weights, Zero, are_scales_finite, gemm_weights, is_graph_input,
     product_attributes, size_of_blocks, stored_bytes, table_attributes, table_bits, table_weights,
 };
-use crate::pass::expand::{Expand, Operand};
+use crate::pass::expand::Expand;
 use crate::tensor::{DType, Tensor};
 
 /// A matrix that stays in blocks, or the reason why it does not.
 type Kept<T> = std::result::Result<T, String>;
 
 /// Keeps the weights of MatMulNBits; returns `false`, after a warning, if that is not possible.
-pub(super) fn keep_product(x: &mut Expand, matrix: &WeightMatrix) -> Result<bool> {
+pub(super) fn keep_product(x: &Expand, matrix: &WeightMatrix) -> Result<bool> {
     if x.weights() == Weights::Float {
         return Ok(false);
     }
@@ -26,21 +26,18 @@ pub(super) fn keep_product(x: &mut Expand, matrix: &WeightMatrix) -> Result<bool
     };
     let [levels, scales] = gemm_weights(&matrix, format)?;
     let (rows, columns) = matrix.sizes();
-    let mut inputs = vec![x.operand(0)?, x.tensor(levels)?, x.tensor(scales)?];
+    let mut inputs = vec![x.operand(0), x.make.tensor(levels), x.make.tensor(scales)];
     let is_row = |bias: &Tensor| bias.shape() == [rows];
-    let bias = if x.has_input(input::BIAS) { Some(x.operand(input::BIAS)?) } else { None };
+    let bias = x.optional(input::BIAS);
     let constant = x.constant(input::BIAS).filter(|bias| is_row(bias)).is_some();
     inputs.extend(bias.filter(|_| constant));
-    let mut result = x.own_op(PRODUCT, &inputs, &product_attributes(columns, format)?)?;
-    if let Some(bias) = bias.filter(|_| !constant) {
-        result = x.op("Add", &[result, bias], &[])?;
-    }
-    x.output(0, result)?;
+    let product = x.make.own_op(PRODUCT, inputs, product_attributes(columns, format)?);
+    x.output(0, product.add_optional(bias.filter(|_| !constant)));
     Ok(true)
 }
 
 /// Keeps the table of GatherBlockQuantized; returns `false`, after a warning, if that is not possible.
-pub(super) fn keep_table(x: &mut Expand, given: &Table) -> Result<bool> {
+pub(super) fn keep_table(x: &Expand, given: &Table) -> Result<bool> {
     if x.weights() == Weights::Float {
         return Ok(false);
     }
@@ -49,15 +46,13 @@ pub(super) fn keep_table(x: &mut Expand, given: &Table) -> Result<bool> {
         Err(reason) => return warn(x, &reason),
     };
     let [levels, scales] = table_weights(&matrix, bits)?;
-    let inputs: [Operand; 3] = [x.operand(table::INDICES)?, x.tensor(levels)?, x.tensor(scales)?];
-    let dtype = x.dtype(table::SCALES)?;
-    let taken = x.own_op(TABLE, &inputs, &table_attributes(bits)?)?;
-    let taken = x.cast(taken, dtype)?;
-    x.output(0, taken)?;
+    let inputs = [x.operand(table::INDICES), x.make.tensor(levels), x.make.tensor(scales)];
+    let taken = x.make.own_op(TABLE, inputs, table_attributes(bits)?);
+    x.output(0, taken.cast(x.dtype(table::SCALES)?));
     Ok(true)
 }
 
-fn warn(x: &mut Expand, reason: &str) -> Result<bool> {
+fn warn(x: &Expand, reason: &str) -> Result<bool> {
     x.warn(&format!("its weights do not stay in blocks: {reason}"));
     Ok(false)
 }

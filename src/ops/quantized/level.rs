@@ -7,8 +7,9 @@ use crate::graph::Attribute;
 use crate::lower::Lower;
 use crate::ncnn::layer::binary_op;
 use crate::op::{Call, Fact, OWN_DOMAIN};
-use crate::pass::expand::{Expand, Operand};
-use crate::tensor::{Array, DType};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
+use crate::tensor::DType;
 
 /// The maximum number of Identity nodes, which expansion leaves, between the node `Levels` and a reader.
 const MAX_IDENTITIES: usize = 4;
@@ -21,8 +22,8 @@ const MAX_ZERO: i64 = 1 << 32;
 
 /// Levels with their bounds.
 #[derive(Clone, Copy)]
-pub(super) struct Levels {
-    pub operand: Operand,
+pub(super) struct Levels<'x> {
+    pub value: Expr<'x>,
     pub low: i64,
     pub high: i64,
 }
@@ -75,89 +76,68 @@ pub(super) fn constant_int(x: &Call, index: usize) -> Result<Option<i64>> {
     Ok(rest.iter().all(|element| element == first).then_some(*first))
 }
 
-/// Emits a float32 scalar.
-pub(super) fn scalar(x: &mut Expand, value: f32) -> Result<Operand> {
-    x.literal(&Array::f32(ndarray::arr0(value).into_dyn()))
+/// Returns the difference of a value and an integer.
+pub(super) fn minus(value: Expr, by: i64) -> Expr {
+    if by == 0 { value } else { value - by }
 }
 
-/// Emits an integer as a float32 scalar.
-pub(super) fn int_scalar(x: &mut Expand, value: i64) -> Result<Operand> {
-    scalar(x, value.as_())
-}
-
-/// Emits the difference of an operand and an integer.
-pub(super) fn minus(x: &mut Expand, operand: Operand, by: i64) -> Result<Operand> {
-    if by == 0 {
-        return Ok(operand);
-    }
-    let by = int_scalar(x, by)?;
-    x.op("Sub", &[operand, by], &[])
-}
-
-/// Emits the levels of input `index` for a zero point.
-pub(super) fn levels(x: &mut Expand, index: usize, zero: i64) -> Result<Levels> {
-    if let Some(levels) = source_levels(x, index, zero)? {
+/// Returns the levels of input `index` for a zero point.
+pub(super) fn levels<'x>(x: &'x Expand, index: usize, zero: i64) -> Result<Levels<'x>> {
+    if let Some(levels) = source_levels(x, index, zero) {
         return Ok(levels);
     }
     let range = Target::new(x.dtype(index)?, zero)?;
-    let operand = x.operand_as(index, DType::F32)?;
-    let operand = minus(x, operand, zero)?;
-    Ok(Levels { operand, low: range.low - zero, high: range.high - zero })
+    let value = minus(x.operand_as(index, DType::F32), zero);
+    Ok(Levels { value, low: range.low - zero, high: range.high - zero })
 }
 
 /// Returns the operand of the node `Levels` that computes input `index`, shifted to a zero point.
-fn source_levels(x: &mut Expand, index: usize, zero: i64) -> Result<Option<Levels>> {
-    let Operand::Value(mut value) = x.operand(index)? else { return Ok(None) };
+fn source_levels<'x>(x: &'x Expand, index: usize, zero: i64) -> Option<Levels<'x>> {
+    let mut value = x.node().inputs.get(index).copied().flatten()?;
     for _ in 0..MAX_IDENTITIES {
-        let Some(node) = x.graph().value(value).producer.and_then(|id| x.graph().node(id)) else { break };
-        let Some(input) = node.inputs.first().copied().flatten() else { break };
+        let node = x.graph().value(value).producer.and_then(|id| x.graph().node(id))?;
+        let input = node.inputs.first().copied().flatten()?;
         if node.is("Identity") {
             value = input;
             continue;
+        }
+        if node.domain != OWN_DOMAIN || node.op_type != "Levels" {
+            break;
         }
         let int = |name: &str| match node.attributes.get(name) {
             Some(Attribute::Int(value)) => Some(*value),
             _ => None,
         };
-        if node.domain == OWN_DOMAIN
-            && node.op_type == "Levels"
-            && let (Some(other), Some(low), Some(high)) = (int("zero"), int("low"), int("high"))
-        {
-            let by = zero.saturating_sub(other);
-            let operand = minus(x, Operand::Value(input), by)?;
-            return Ok(Some(Levels { operand, low: low.saturating_sub(by), high: high.saturating_sub(by) }));
-        }
-        break;
+        let (other, low, high) = (int("zero")?, int("low")?, int("high")?);
+        let by = zero.saturating_sub(other);
+        return Some(Levels {
+            value: minus(x.make.value(input).typed(DType::F32), by),
+            low: low.saturating_sub(by),
+            high: high.saturating_sub(by),
+        });
     }
-    Ok(None)
+    None
 }
 
-/// Emits quantized values of scaled levels, which are rounded half to even and clipped to the bounds.
-pub(super) fn requantize(x: &mut Expand, scaled: Operand, target: Target) -> Result<Operand> {
-    let levels = round_levels(x, scaled, target)?;
-    from_levels(x, levels, target)
+/// Returns quantized values of scaled levels, which are rounded half to even and clipped to the bounds.
+pub(super) fn requantize(scaled: Expr, target: Target) -> Expr {
+    from_levels(round_levels(scaled, target), target)
 }
 
-/// Emits scaled levels rounded half to even and clipped to the bounds.
-pub(super) fn round_levels(x: &mut Expand, scaled: Operand, target: Target) -> Result<Operand> {
-    let rounded = x.op("Round", &[scaled], &[])?;
-    let low = int_scalar(x, target.low - target.zero)?;
-    let high = int_scalar(x, target.high - target.zero)?;
-    x.op("Clip", &[rounded, low, high], &[])
+/// Returns scaled levels rounded half to even and clipped to the bounds.
+pub(super) fn round_levels(scaled: Expr, target: Target) -> Expr {
+    scaled.round().clip(target.low - target.zero, target.high - target.zero)
 }
 
-/// Emits the quantized values of levels.
-pub(super) fn from_levels(x: &mut Expand, levels: Operand, target: Target) -> Result<Operand> {
-    x.own_op(
-        "Levels",
-        &[levels],
-        &[
-            ("zero", Attribute::Int(target.zero)),
-            ("low", Attribute::Int(target.low - target.zero)),
-            ("high", Attribute::Int(target.high - target.zero)),
-            ("to", Attribute::Int(i64::from(target.dtype.to_onnx()))),
-        ],
-    )
+/// Returns the quantized values of levels.
+pub(super) fn from_levels(levels: Expr, target: Target) -> Expr {
+    let attributes = [
+        ("zero", target.zero),
+        ("low", target.low - target.zero),
+        ("high", target.high - target.zero),
+        ("to", i64::from(target.dtype.to_onnx())),
+    ];
+    levels.builder.own_op("Levels", [levels], attributes.map(|(name, int)| (name, int.into())))
 }
 
 pub(super) fn infer_levels(call: &Call) -> Result<Vec<Fact>> {

@@ -2,12 +2,12 @@
 //! attention and recurrent networks, its optimizer for matrix products.
 
 use super::MICROSOFT;
-use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::graph::Attribute;
+use crate::error::{Error, Result, invalid, unsupported};
 use crate::op::{Access, Call, Fact, required};
 use crate::ops::Row;
 use crate::ops::linear::matmul::matmul_shape;
-use crate::pass::expand::{Expand, Operand};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
 use crate::tensor::{DType, Dim};
 
 pub(in crate::ops) const OPS: &[Row] = &[
@@ -56,47 +56,29 @@ fn infer_dynamic_matmul(call: &Call) -> Result<Vec<Fact>> {
     infer_product(call, &[2, 4])
 }
 
-/// Returns input `index`, which may be omitted.
-fn optional(x: &Expand, index: usize) -> Result<Option<Operand>> {
-    if x.has_input(index) { x.operand(index).map(Some) } else { Ok(None) }
+/// Returns the product of quantized `a` and `b`, times both scales, plus a bias.
+fn product<'x>(
+    [a, b]: [Expr<'x>; 2],
+    [a_scale, b_scale]: [Expr<'x>; 2],
+    [a_zero, b_zero]: [Option<Expr<'x>>; 2],
+    bias: Option<Expr<'x>>,
+) -> Expr<'x> {
+    let sums = a.builder.op("MatMulInteger", [Some(a), Some(b), a_zero, b_zero], []);
+    let result = sums.cast(DType::F32) * (a_scale * b_scale);
+    result.add_optional(bias)
 }
 
-/// Emits the product of quantized `a` and `b`, times both scales, plus a bias.
-fn product(
-    x: &mut Expand,
-    [a, b]: [Operand; 2],
-    [a_scale, b_scale]: [Operand; 2],
-    zeros: [Option<Operand>; 2],
-    bias: Option<Operand>,
-) -> Result<Operand> {
-    let sums = x.op_n("MatMulInteger", &[Some(a), Some(b), zeros[0], zeros[1]], &[], 1)?;
-    let sums = x.cast(*sums.at(0)?, DType::F32)?;
-    let scale = x.op("Mul", &[a_scale, b_scale], &[])?;
-    let result = x.op("Mul", &[sums, scale], &[])?;
-    match bias {
-        Some(bias) => x.op("Add", &[result, bias], &[]),
-        None => Ok(result),
-    }
-}
-
-fn expand_to_float(x: &mut Expand) -> Result<bool> {
-    let operands = [x.operand(0)?, x.operand(1)?];
-    let scales = [x.operand(2)?, x.operand(3)?];
-    let zeros = [optional(x, 4)?, optional(x, 5)?];
-    let bias = optional(x, 6)?;
-    let result = product(x, operands, scales, zeros, bias)?;
-    x.output(0, result)?;
+fn expand_to_float(x: &Expand) -> Result<bool> {
+    let [factors, scales] = [[0, 1], [2, 3]].map(|pair| pair.map(|index| x.operand(index)));
+    let zeros = [4, 5].map(|index| x.optional(index));
+    x.output(0, product(factors, scales, zeros, x.optional(6)));
     Ok(true)
 }
 
-fn expand_dynamic_matmul(x: &mut Expand) -> Result<bool> {
-    let a = x.operand(0)?;
-    let quantized = x.op_n("DynamicQuantizeLinear", &[Some(a)], &[], 3)?;
-    let [a, a_scale, a_zero] = [*quantized.at(0)?, *quantized.at(1)?, *quantized.at(2)?];
-    let (b, b_scale) = (x.operand(1)?, x.operand(2)?);
-    let (b_zero, bias) = (optional(x, 3)?, optional(x, 4)?);
-    let result = product(x, [a, b], [a_scale, b_scale], [Some(a_zero), b_zero], bias)?;
-    x.output(0, result)?;
+fn expand_dynamic_matmul(x: &Expand) -> Result<bool> {
+    let [a, a_scale, a_zero] = x.make.op_n("DynamicQuantizeLinear", [x.operand(0)], []);
+    let (factors, scales) = ([a, x.operand(1)], [a_scale, x.operand(2)]);
+    x.output(0, product(factors, scales, [Some(a_zero), x.optional(3)], x.optional(4)));
     Ok(true)
 }
 
@@ -130,21 +112,18 @@ fn infer_attention(call: &Call) -> Result<Vec<Fact>> {
 }
 
 /// Attention of the dequantized operands: the kernel rounds no intermediate result.
-fn expand_attention(x: &mut Expand) -> Result<bool> {
+fn expand_attention(x: &Expand) -> Result<bool> {
     let mut operands = Vec::new();
     for (operand, scale, zero) in
         [(0, attention::X_SCALE, attention::X_ZERO), (1, attention::WEIGHT_SCALE, attention::WEIGHT_ZERO)]
     {
-        let inputs = [Some(x.operand(operand)?), Some(x.operand(scale)?), optional(x, zero)?];
-        let axis = ("axis", Attribute::Int(1));
-        operands.extend(x.op_n("DequantizeLinear", &inputs, &[axis], 1)?.into_iter().map(Some));
+        let inputs = [Some(x.operand(operand)), Some(x.operand(scale)), x.optional(zero)];
+        operands.push(Some(x.make.op("DequantizeLinear", inputs, [("axis", 1.into())])));
     }
-    operands.extend([optional(x, attention::BIAS)?, optional(x, attention::MASK)?]);
-    let attributes = x.node().attributes.clone();
-    let attributes: Vec<(&str, Attribute)> =
-        attributes.iter().map(|(name, attribute)| (name.as_str(), attribute.clone())).collect();
-    let result = x.contrib_op("Attention", &operands, &attributes)?;
-    x.output(0, result)?;
+    operands.extend([attention::BIAS, attention::MASK].map(|index| x.optional(index)));
+    let attributes = &x.node().attributes;
+    let attributes = attributes.iter().map(|(name, attribute)| (name.as_str(), attribute.clone()));
+    x.output(0, x.make.contrib_op("Attention", operands, attributes));
     Ok(true)
 }
 
@@ -159,7 +138,7 @@ fn infer_lstm(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![all, last.clone(), last])
 }
 
-fn expand_lstm(_: &mut Expand) -> Result<bool> {
+fn expand_lstm(_: &Expand) -> Result<bool> {
     Err(Error::unsupported("its states are quantized by their own range at every step of the sequence")
         .help("convert the model from before its quantization, or this one with --dequantize"))
 }

@@ -5,6 +5,7 @@
 
 mod blocks;
 mod contrib;
+mod integer;
 mod kept;
 mod level;
 mod mixed;
@@ -13,15 +14,15 @@ mod packed;
 mod product;
 
 use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::graph::Attribute;
 use crate::op::{Access, CONTRIB_DOMAIN as MICROSOFT, Call, Fact, OWN_DOMAIN, resolve_axis};
 use crate::ops::Row;
 use crate::ops::linear::matmul::matmul_shape;
 use crate::ops::spatial::conv::conv_shape;
-use crate::pass::expand::{Expand, Operand};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
 use crate::tensor::{DType, Dim};
 
-use level::{Target, constant_int, int_scalar, levels, requantize, scalar};
+use level::{Target, constant_int, levels, requantize};
 use product::{Places, convolve, multiply};
 
 pub(in crate::ops) use blocks::OPS as BLOCKS;
@@ -57,6 +58,10 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .exact()
         .lowers_to("ReduceMin, ReduceMax, then QuantizeLinear")
         .limits("a second rounding"),
+    Row::new("MatMulInteger", &[10], Access::Any, integer::infer_matmul_integer)
+        .expand(integer::expand_matmul_integer)
+        .exact()
+        .lowers_to("InnerProduct in int8, or MatMul of the differences to the zero points"),
     Row::new("QLinearMatMul", &[10, 21], Access::Any, infer_qlinear_matmul)
         .expand(expand_qlinear_matmul)
         .rounds()
@@ -127,9 +132,9 @@ fn infer_dequantize(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(dtype, call.shape(0)?.to_vec())])
 }
 
-/// Emits scale or zero point, input `index`, as float32 in a shape that broadcasts to input 0.
-fn parameter(x: &mut Expand, index: usize, granularity: &Granularity) -> Result<Operand> {
-    let (shape, parameter) = (x.shape(0)?.to_vec(), x.shape(index)?.to_vec());
+/// Returns scale or zero point, input `index`, as float32 in a shape that broadcasts to input 0.
+fn parameter<'x>(x: &'x Expand, index: usize, granularity: &Granularity) -> Result<Expr<'x>> {
+    let (shape, parameter) = (x.shape(0)?, x.shape(index)?);
     if parameter.iter().all(|d| d.is(1)) || parameter.len() == 1 && granularity.block_size == 0 {
         return axis_parameter(x, index, granularity.axis, shape.len());
     }
@@ -139,7 +144,7 @@ fn parameter(x: &mut Expand, index: usize, granularity: &Granularity) -> Result<
     }
     // Blocks: each element of the parameter is repeated `block_size` times along the axis.
     let known = |dims: &[Dim]| dims.iter().map(Dim::known).collect::<Option<Vec<i64>>>();
-    let (Some(mut merged), Some(sizes)) = (known(&parameter), known(&shape)) else {
+    let (Some(mut merged), Some(sizes)) = (known(parameter), known(shape)) else {
         unsupported!("blocks along an axis of free size");
     };
     let (mut split, mut repeated) = (merged.clone(), merged.clone());
@@ -148,133 +153,82 @@ fn parameter(x: &mut Expand, index: usize, granularity: &Granularity) -> Result<
     if let Some(size) = merged.get_mut(axis) {
         *size = size.saturating_mul(granularity.block_size);
     }
-    let operand = x.operand_as(index, DType::F32)?;
-    let operand = x.reshape(operand, &split)?;
-    let repeated = x.ints(&repeated)?;
-    let operand = x.op("Expand", &[operand, repeated], &[])?;
-    let operand = x.reshape(operand, &merged)?;
+    let elements = x.operand_as(index, DType::F32).reshape(&split).broadcast(&repeated).reshape(&merged);
     // The last block may be shorter.
-    first(x, operand, i64::try_from(axis)?, *sizes.at(axis)?)
+    Ok(elements.slice(i64::try_from(axis)?, 0, *sizes.at(axis)?))
 }
 
-/// Emits the first `size` elements of an axis.
-fn first(x: &mut Expand, operand: Operand, axis: i64, size: i64) -> Result<Operand> {
-    let (start, end, axes) = (x.ints(&[0])?, x.ints(&[size])?, x.ints(&[axis])?);
-    x.op("Slice", &[operand, start, end, axes], &[])
+/// Returns a scalar parameter, or a vector along an axis of `rank` axes, as float32.
+fn axis_parameter<'x>(x: &'x Expand, index: usize, axis: i64, rank: usize) -> Result<Expr<'x>> {
+    let value = x.operand_as(index, DType::F32);
+    let is_scalar = x.shape(index)?.iter().all(|d| d.is(1));
+    Ok(if is_scalar { value.reshape(&[]) } else { value.along(resolve_axis(axis, rank)?, rank) })
 }
 
-/// Emits a scalar parameter, or a vector along an axis of `rank` axes, as float32.
-fn axis_parameter(x: &mut Expand, index: usize, axis: i64, rank: usize) -> Result<Operand> {
-    let operand = x.operand_as(index, DType::F32)?;
-    if x.shape(index)?.iter().all(|d| d.is(1)) {
-        return x.reshape(operand, &[]);
-    }
-    let mut sizes = vec![1; rank];
-    if let Some(size) = sizes.get_mut(resolve_axis(axis, rank)?) {
-        *size = -1;
-    }
-    x.reshape(operand, &sizes)
+/// Returns the rounded value plus the zero point, clipped to the type.
+fn round_to<'x>(value: Expr<'x>, zero: Option<Expr<'x>>, dtype: DType) -> Result<Expr<'x>> {
+    let Target { low, high, .. } = Target::new(dtype, 0)?;
+    Ok(value.round().add_optional(zero).clip(low, high).cast(dtype))
 }
 
-/// Emits `operand` rounded, plus the zero point, and clipped to the type.
-fn round_to(x: &mut Expand, operand: Operand, zero: Option<Operand>, dtype: DType) -> Result<Operand> {
-    let Some((low, high)) = dtype.int_range() else {
-        unsupported!("a quantized value of type {dtype}");
-    };
-    let mut operand = x.op("Round", &[operand], &[])?;
-    if let Some(zero) = zero {
-        operand = x.op("Add", &[operand, zero], &[])?;
-    }
-    let (low, high) = (int_scalar(x, i64::try_from(low)?)?, int_scalar(x, i64::try_from(high)?)?);
-    operand = x.op("Clip", &[operand, low, high], &[])?;
-    x.cast(operand, dtype)
-}
-
-/// Emits the quotient of two floats, correctly rounded. ncnn's division is off by a unit in the last place,
+/// Returns the quotient of two floats, correctly rounded. ncnn's division is off by a unit in the last place,
 /// because it is built with `-ffast-math`, and the last bit decides how a value halfway between two steps is
 /// rounded. The remainder of the first quotient is computed exactly by splitting the factors (T. J. Dekker,
 /// 1971).
-fn quotient(x: &mut Expand, dividend: Operand, divisor: Operand) -> Result<Operand> {
-    let first = x.op("Div", &[dividend, divisor], &[])?;
-    let product = x.op("Mul", &[first, divisor], &[])?;
-    let (first_high, first_low) = split(x, first)?;
-    let (divisor_high, divisor_low) = split(x, divisor)?;
-    let mut error = x.op("Mul", &[first_high, divisor_high], &[])?;
-    error = x.op("Sub", &[error, product], &[])?;
-    for (a, b) in [(first_high, divisor_low), (first_low, divisor_high), (first_low, divisor_low)] {
-        let part = x.op("Mul", &[a, b], &[])?;
-        error = x.op("Add", &[error, part], &[])?;
-    }
-    let rest = x.op("Sub", &[dividend, product], &[])?;
-    let rest = x.op("Sub", &[rest, error], &[])?;
-    let correction = x.op("Div", &[rest, divisor], &[])?;
-    x.op("Add", &[first, correction], &[])
+fn quotient<'x>(dividend: Expr<'x>, divisor: Expr<'x>) -> Expr<'x> {
+    let first = dividend / divisor;
+    let product = first * divisor;
+    let [(a, a_low), (b, b_low)] = [first, divisor].map(split);
+    let error = a * b - product + a * b_low + a_low * b + a_low * b_low;
+    first + (dividend - product - error) / divisor
 }
 
-/// Emits the high and the low half of the bits of each element, which add up to it.
-fn split(x: &mut Expand, operand: Operand) -> Result<(Operand, Operand)> {
+/// Returns the high and the low half of the bits of each element, which add up to it.
+fn split(value: Expr) -> (Expr, Expr) {
     // 2^12 + 1: half of the 24 bits of a float32 mantissa.
-    let splitter = scalar(x, 4097.0)?;
-    let scaled = x.op("Mul", &[operand, splitter], &[])?;
-    let rest = x.op("Sub", &[scaled, operand], &[])?;
-    let high = x.op("Sub", &[scaled, rest], &[])?;
-    let low = x.op("Sub", &[operand, high], &[])?;
-    Ok((high, low))
+    let scaled = value * 4097.0;
+    let high = scaled - (scaled - value);
+    (high, value - high)
 }
 
-fn expand_quantize(x: &mut Expand) -> Result<bool> {
+fn expand_quantize(x: &Expand) -> Result<bool> {
     let granularity = read_granularity(x)?;
     let dtype = x.output_dtype(0)?;
-    let input = x.operand_as(0, DType::F32)?;
-    let scale = parameter(x, 1, &granularity)?;
-    let scaled = quotient(x, input, scale)?;
+    let input = x.operand_as(0, DType::F32);
+    let scaled = quotient(input, parameter(x, 1, &granularity)?);
     let zero = x.has_input(2).then(|| parameter(x, 2, &granularity)).transpose()?;
     let rounded = if dtype.is_float() {
-        narrow(x, scaled, zero, dtype)?
+        // A float of 8 or 4 bits.
+        let saturate = ("saturate", i64::from(x.flag("saturate", true)?).into());
+        let to = ("to", i64::from(dtype.to_onnx()).into());
+        scaled.add_optional(zero).apply("Cast", [to, saturate])
     } else if let Some(target) = Target::of_output(x, 2)? {
-        requantize(x, scaled, target)?
+        requantize(scaled, target)
     } else {
-        round_to(x, scaled, zero, dtype)?
+        round_to(scaled, zero, dtype)?
     };
-    x.output(0, rounded)?;
+    x.output(0, rounded);
     Ok(true)
 }
 
-/// Emits `operand` plus the zero point as a float of 8 or 4 bits.
-fn narrow(x: &mut Expand, operand: Operand, zero: Option<Operand>, dtype: DType) -> Result<Operand> {
-    let sum = match zero {
-        Some(zero) => x.op("Add", &[operand, zero], &[])?,
-        None => operand,
-    };
-    let saturate = i64::from(x.flag("saturate", true)?);
-    let to = i64::from(dtype.to_onnx());
-    x.op("Cast", &[sum], &[("to", Attribute::Int(to)), ("saturate", Attribute::Int(saturate))])
+/// Returns input `index` minus its zero point, in float32.
+fn difference<'x>(x: &'x Expand, index: usize, zero: Option<Expr<'x>>) -> Expr<'x> {
+    let value = x.operand_as(index, DType::F32);
+    zero.map_or(value, |zero| value - zero)
 }
 
-/// Emits input `index` minus its zero point, in float32.
-fn difference(x: &mut Expand, index: usize, zero: Option<Operand>) -> Result<Operand> {
-    let operand = x.operand_as(index, DType::F32)?;
-    match zero {
-        Some(zero) => x.op("Sub", &[operand, zero], &[]),
-        None => Ok(operand),
-    }
-}
-
-fn expand_dequantize(x: &mut Expand) -> Result<bool> {
+fn expand_dequantize(x: &Expand) -> Result<bool> {
     let granularity = read_granularity(x)?;
     let scale = parameter(x, 1, &granularity)?;
     let has_levels = x.constant(0).is_none() && x.dtype(0)?.int_range().is_some();
     let difference = match constant_int(x, 2)?.filter(|_| has_levels) {
-        Some(zero) => levels(x, 0, zero)?.operand,
+        Some(zero) => levels(x, 0, zero)?.value,
         None => {
             let zero = x.has_input(2).then(|| parameter(x, 2, &granularity)).transpose()?;
-            difference(x, 0, zero)?
+            difference(x, 0, zero)
         }
     };
-    let scaled = x.op("Mul", &[difference, scale], &[])?;
-    let dtype = x.output_dtype(0)?;
-    let result = x.cast(scaled, dtype)?;
-    x.output(0, result)?;
+    x.output(0, (difference * scale).cast(x.output_dtype(0)?));
     Ok(true)
 }
 
@@ -286,29 +240,19 @@ fn infer_dynamic(call: &Call) -> Result<Vec<Fact>> {
     ])
 }
 
-fn expand_dynamic(x: &mut Expand) -> Result<bool> {
-    let input = x.operand(0)?;
-    let keep = [("keepdims", Attribute::Int(0))];
-    let (zero, levels) = (x.scalar_like(0, 0.0)?, x.scalar_like(0, 255.0)?);
-    let low = x.op("ReduceMin", &[input], &keep)?;
-    let high = x.op("ReduceMax", &[input], &keep)?;
-    let low = x.op("Min", &[low, zero], &[])?;
-    let high = x.op("Max", &[high, zero], &[])?;
-    let range = x.op("Sub", &[high, low], &[])?;
+fn expand_dynamic(x: &Expand) -> Result<bool> {
+    let input = x.operand(0);
+    let (low, high) = (input.reduce_all("ReduceMin"), input.reduce_all("ReduceMax"));
+    let (low, high) = (low.min(0.0), high.max(0.0));
+    let range = high - low;
     // The scale is 1 if all elements are 0.
-    let is_zero = x.op("Equal", &[range, zero], &[])?;
-    let is_zero = x.cast(is_zero, DType::F32)?;
-    let scale = quotient(x, range, levels)?;
-    let scale = x.op("Add", &[scale, is_zero], &[])?;
-    let minus_low = x.op("Neg", &[low], &[])?;
-    let zero_point = quotient(x, minus_low, scale)?;
-    let zero_point = round_to(x, zero_point, None, DType::U8)?;
-    let zero_point_float = x.cast(zero_point, DType::F32)?;
-    let scaled = quotient(x, input, scale)?;
-    let rounded = round_to(x, scaled, Some(zero_point_float), DType::U8)?;
-    x.output(0, rounded)?;
-    x.output(1, scale)?;
-    x.output(2, zero_point)?;
+    let is_zero = range.equal(0.0).cast(DType::F32);
+    let scale = quotient(range, x.make.number(255.0, x.dtype(0)?)) + is_zero;
+    let zero_point = round_to(quotient(-low, scale), None, DType::U8)?;
+    let zero = zero_point.cast(DType::F32);
+    x.output(0, round_to(quotient(input, scale), Some(zero), DType::U8)?);
+    x.output(1, scale);
+    x.output(2, zero_point);
     Ok(true)
 }
 
@@ -322,88 +266,77 @@ const INTEGER: Places = Places { x: 0, x_zero: 2, weight: 1, weight_zero: 3, bia
 /// The inputs of QLinearConv, without its bias, and QLinearMatMul.
 const QLINEAR: Places = Places { x: 0, x_zero: 2, weight: 3, weight_zero: 5, bias: None };
 
-/// Emits the sums of MatMulInteger by an int8 layer, if one can compute them.
-pub(in crate::ops) fn multiply_integers(x: &mut Expand) -> Result<Option<Operand>> {
+/// Returns the sums of MatMulInteger by an int8 layer, if one can compute them.
+fn multiply_integers<'x>(x: &'x Expand) -> Result<Option<Expr<'x>>> {
     multiply(x, INTEGER, false)
 }
 
-/// Emits scale or zero point of a matrix, input `index`: a scalar, or a vector along the rows or the columns.
-fn matrix_parameter(x: &mut Expand, index: usize, rows: bool) -> Result<Operand> {
-    let operand = x.operand_as(index, DType::F32)?;
-    match x.shape(index)? {
-        [size] if rows && !size.is(1) => x.reshape(operand, &[-1, 1]),
-        _ => Ok(operand),
-    }
+/// Returns scale or zero point of a matrix, input `index`: a scalar, or a vector along the rows or the
+/// columns.
+fn matrix_parameter<'x>(x: &'x Expand, index: usize, rows: bool) -> Result<Expr<'x>> {
+    let value = x.operand_as(index, DType::F32);
+    Ok(match x.shape(index)? {
+        [size] if rows && !size.is(1) => value.reshape(&[-1, 1]),
+        _ => value,
+    })
 }
 
-fn expand_qlinear_matmul(x: &mut Expand) -> Result<bool> {
+fn expand_qlinear_matmul(x: &Expand) -> Result<bool> {
     let sums = match multiply(x, QLINEAR, false)? {
         Some(sums) => sums,
         None => {
             let (a_zero, b_zero) = (matrix_parameter(x, 2, true)?, matrix_parameter(x, 5, false)?);
-            let (a, b) = (difference(x, 0, Some(a_zero))?, difference(x, 3, Some(b_zero))?);
-            x.op("MatMul", &[a, b], &[])?
+            difference(x, 0, Some(a_zero)).matmul(difference(x, 3, Some(b_zero)))
         }
     };
-    requantize_sums(x, sums, |x, index| matrix_parameter(x, index, index != 4))
+    requantize_sums(x, sums, |index| matrix_parameter(x, index, index != 4))
 }
 
-/// Makes the requantized sums output 0 of QLinearConv or QLinearMatMul. `parameter` emits an input in a shape
-/// that broadcasts to the sums.
-fn requantize_sums(
-    x: &mut Expand,
-    sums: Operand,
-    parameter: impl Fn(&mut Expand, usize) -> Result<Operand>,
+/// Makes the requantized sums output 0 of QLinearConv or QLinearMatMul. `parameter` returns an input in a
+/// shape that broadcasts to the sums.
+fn requantize_sums<'x>(
+    x: &'x Expand,
+    sums: Expr<'x>,
+    parameter: impl Fn(usize) -> Result<Expr<'x>>,
 ) -> Result<bool> {
-    let (x_scale, w_scale, y_scale) = (parameter(x, 1)?, parameter(x, 4)?, parameter(x, 6)?);
-    let scale = x.op("Mul", &[x_scale, w_scale], &[])?;
-    let scaled = rescale(x, sums, scale, y_scale, [1, 4, 6])?;
+    let (x_scale, w_scale, y_scale) = (parameter(1)?, parameter(4)?, parameter(6)?);
+    let scaled = rescale(x, sums, x_scale * w_scale, y_scale, [1, 4, 6]);
     let rounded = match Target::of_output(x, 7)? {
-        Some(target) => requantize(x, scaled, target)?,
-        None => {
-            let y_zero = parameter(x, 7)?;
-            let dtype = x.output_dtype(0)?;
-            round_to(x, scaled, Some(y_zero), dtype)?
-        }
+        Some(target) => requantize(scaled, target),
+        None => round_to(scaled, Some(parameter(7)?), x.output_dtype(0)?)?,
     };
-    x.output(0, rounded)?;
+    x.output(0, rounded);
     Ok(true)
 }
 
-/// Emits `sums` times `scale`, the product of the scales of both operands, over `y_scale`, the scale of the
+/// Returns `sums` times `scale`, the product of the scales of both operands, over `y_scale`, the scale of the
 /// result. These are computed from the inputs `scales`: constants are divided exactly.
-fn rescale(
-    x: &mut Expand,
-    sums: Operand,
-    scale: Operand,
-    y_scale: Operand,
+fn rescale<'x>(
+    x: &Expand,
+    sums: Expr<'x>,
+    scale: Expr<'x>,
+    y_scale: Expr<'x>,
     scales: [usize; 3],
-) -> Result<Operand> {
-    let ratio = if scales.iter().all(|index| x.constant(*index).is_some()) {
-        x.op("Div", &[scale, y_scale], &[])?
-    } else {
-        quotient(x, scale, y_scale)?
-    };
-    x.op("Mul", &[sums, ratio], &[])
+) -> Expr<'x> {
+    let is_constant = scales.iter().all(|index| x.constant(*index).is_some());
+    sums * if is_constant { scale / y_scale } else { quotient(scale, y_scale) }
 }
 
 fn infer_qlinear_conv(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(7)?, conv_shape(call, call.shape(3)?)?)])
 }
 
-fn expand_qlinear_conv(x: &mut Expand) -> Result<bool> {
+fn expand_qlinear_conv(x: &Expand) -> Result<bool> {
     let rank = x.shape(0)?.len();
     let sums = convolve(x, Places { bias: Some(8), ..QLINEAR })?;
-    requantize_sums(x, sums, |x, index| axis_parameter(x, index, 1, rank))
+    requantize_sums(x, sums, |index| axis_parameter(x, index, 1, rank))
 }
 
 fn infer_conv_integer(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(DType::I32, conv_shape(call, call.shape(1)?)?)])
 }
 
-fn expand_conv_integer(x: &mut Expand) -> Result<bool> {
-    let sums = convolve(x, INTEGER)?;
-    let sums = x.cast(sums, DType::I32)?;
-    x.output(0, sums)?;
+fn expand_conv_integer(x: &Expand) -> Result<bool> {
+    x.output(0, convolve(x, INTEGER)?.cast(DType::I32));
     Ok(true)
 }

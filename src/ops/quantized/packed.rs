@@ -3,14 +3,14 @@
 //!
 //! Spec: <https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#commicrosoftmatmulnbits>.
 
+use super::MICROSOFT;
 use super::kept::{keep_product, keep_table};
-use super::{MICROSOFT, first, level};
 use crate::error::{Error, Result, invalid, unsupported};
-use crate::graph::Attribute;
 use crate::op::{Access, Call, Fact, required};
 use crate::ops::Row;
-use crate::pass::expand::{Expand, Operand};
-use crate::tensor::{Array, DType, Dim, display_shape};
+use crate::pass::builder::{Expr, Term};
+use crate::pass::expand::Expand;
+use crate::tensor::{DType, Dim, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     // `accuracy_level` permits rounding and does not require it.
@@ -83,7 +83,7 @@ fn infer(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
-fn expand(x: &mut Expand) -> Result<bool> {
+fn expand(x: &Expand) -> Result<bool> {
     let matrix = read_matrix(x)?;
     if x.constant(input::WEIGHT).is_none() {
         unsupported!("weights known only at run time");
@@ -93,32 +93,19 @@ fn expand(x: &mut Expand) -> Result<bool> {
     }
     let WeightMatrix { rows, columns, bits, block } = matrix;
     let blocks = (rows - 1) / block + 1;
-    let weight = unpack(x, input::WEIGHT, bits, [columns, blocks, block])?;
+    let weight = unpack(x, input::WEIGHT, bits, [columns, blocks, block]);
     let zero = if x.has_input(input::ZERO_POINTS) && x.dtype(input::ZERO_POINTS)? == DType::U8 {
-        let zero = unpack(x, input::ZERO_POINTS, bits, [columns, padded(blocks, bits), 1])?;
-        first(x, zero, 1, blocks)?
+        unpack(x, input::ZERO_POINTS, bits, [columns, padded(blocks, bits), 1]).slice(1, 0, blocks)
     } else if x.has_input(input::ZERO_POINTS) {
-        let zero = x.operand_as(input::ZERO_POINTS, DType::F32)?;
-        x.reshape(zero, &[columns, blocks, 1])?
+        x.operand_as(input::ZERO_POINTS, DType::F32).reshape(&[columns, blocks, 1])
     } else {
-        level::scalar(x, f32::from(middle(bits)))?
+        x.make.number(middle(bits).into(), DType::F32)
     };
-    let scale = x.operand_as(input::SCALES, DType::F32)?;
-    let scale = x.reshape(scale, &[columns, blocks, 1])?;
-    let levels = x.op("Sub", &[weight, zero], &[])?;
-    let weights = x.op("Mul", &[levels, scale], &[])?;
-    let weights = x.reshape(weights, &[columns, blocks.saturating_mul(block)])?;
-    let weights = first(x, weights, 1, rows)?;
-    let dtype = x.dtype(0)?;
-    let weights = x.cast(weights, dtype)?;
-    let matrix = x.transpose(weights, &[1, 0])?;
-    let a = x.operand(0)?;
-    let mut result = x.op("MatMul", &[a, matrix], &[])?;
-    if x.has_input(input::BIAS) {
-        let bias = x.operand(input::BIAS)?;
-        result = x.op("Add", &[result, bias], &[])?;
-    }
-    x.output(0, result)?;
+    let scale = x.operand_as(input::SCALES, DType::F32).reshape(&[columns, blocks, 1]);
+    let weights = ((weight - zero) * scale).reshape(&[columns, blocks.saturating_mul(block)]);
+    let matrix = weights.slice(1, 0, rows).cast(x.dtype(0)?).transpose(&[1, 0]);
+    let product = x.operand(0).matmul(matrix);
+    x.output(0, product.add_optional(x.optional(input::BIAS)));
     Ok(true)
 }
 
@@ -137,26 +124,21 @@ pub(super) fn padded(count: i64, bits: i64) -> i64 {
     count.saturating_add(values - 1).checked_div(values).unwrap_or(count).saturating_mul(values)
 }
 
-/// Emits the values of input `index` as float32. A byte holds several values of 4 or 2 bits, the lowest first.
-fn unpack(x: &mut Expand, index: usize, bits: i64, shape: [i64; 3]) -> Result<Operand> {
-    let mut operand = x.operand(index)?;
+/// Returns the values of input `index` as float32. A byte holds several values of 4 or 2 bits, the lowest
+/// first.
+fn unpack<'x>(x: &'x Expand, index: usize, bits: i64, shape: [i64; 3]) -> Expr<'x> {
+    let mut values = x.operand(index);
     if bits < 8 {
-        let bytes = x.reshape(operand, &[-1, 1])?;
-        let byte = |x: &mut Expand, value: i64| {
-            x.literal(&Array::i64(ndarray::arr0(value).into_dyn()).cast(DType::U8)?)
+        let bytes = values.reshape(&[-1, 1]);
+        let value = |place: i64| {
+            let right = [("direction", "RIGHT".into())];
+            let shifted = x.make.op("BitShift", [bytes, (place * bits).beside(bytes)], right);
+            shifted.with("BitwiseAnd", (1 << bits) - 1)
         };
-        let mask = byte(x, (1 << bits) - 1)?;
-        let mut values = Vec::new();
-        for place in 0..8_i64.checked_div(bits).unwrap_or(1) {
-            let right = [("direction", Attribute::String("RIGHT".into()))];
-            let shift = byte(x, place * bits)?;
-            let shifted = x.op("BitShift", &[bytes, shift], &right)?;
-            values.push(x.op("BitwiseAnd", &[shifted, mask], &[])?);
-        }
-        operand = x.op("Concat", &values, &[("axis", Attribute::Int(1))])?;
+        let places = 0..8_i64.checked_div(bits).unwrap_or(1);
+        values = x.make.concat(&places.map(value).collect::<Vec<_>>(), 1);
     }
-    let operand = x.reshape(operand, &shape)?;
-    x.cast(operand, DType::F32)
+    values.reshape(&shape).cast(DType::F32)
 }
 
 /// The inputs of GatherBlockQuantized.
@@ -206,7 +188,7 @@ fn infer_gather(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(table::SCALES)?, shape)])
 }
 
-fn expand_gather(x: &mut Expand) -> Result<bool> {
+fn expand_gather(x: &Expand) -> Result<bool> {
     let given = read_table(x)?;
     if x.constant(table::DATA).is_none() {
         unsupported!("a table known only at run time");
@@ -217,35 +199,23 @@ fn expand_gather(x: &mut Expand) -> Result<bool> {
     let Table { rows, columns, block, packed } = given;
     let blocks = (columns - 1) / block + 1;
     let whole = blocks.saturating_mul(block);
-    let values = |x: &mut Expand, index: usize, count: i64| match packed {
+    let values = |index: usize, count: i64| match packed {
         Some(bits) => unpack(x, index, bits, [rows, padded(count, bits), 1]),
-        None => {
-            let operand = x.operand_as(index, DType::F32)?;
-            x.reshape(operand, &[rows, count, 1])
-        }
+        None => x.operand_as(index, DType::F32).reshape(&[rows, count, 1]),
     };
-    let mut data = values(x, table::DATA, columns)?;
+    let mut data = values(table::DATA, columns);
     if whole > columns {
-        let pads = x.ints(&[0, 0, 0, 0, whole - columns, 0])?;
-        data = x.op("Pad", &[data, pads], &[])?;
+        data = data.with("Pad", x.make.ints(&[0, 0, 0, 0, whole - columns, 0]));
     }
-    let data = x.reshape(data, &[rows, blocks, block])?;
+    let data = data.reshape(&[rows, blocks, block]);
     let zero = if x.has_input(table::ZERO_POINTS) {
-        let zero = values(x, table::ZERO_POINTS, blocks)?;
-        first(x, zero, 1, blocks)?
+        values(table::ZERO_POINTS, blocks).slice(1, 0, blocks)
     } else {
-        level::scalar(x, packed.map_or(0.0, |bits| f32::from(middle(bits))))?
+        x.make.number(packed.map_or(0.0, |bits| middle(bits).into()), DType::F32)
     };
-    let scale = x.operand_as(table::SCALES, DType::F32)?;
-    let scale = x.reshape(scale, &[rows, blocks, 1])?;
-    let levels = x.op("Sub", &[data, zero], &[])?;
-    let weights = x.op("Mul", &[levels, scale], &[])?;
-    let weights = x.reshape(weights, &[rows, whole])?;
-    let weights = first(x, weights, 1, columns)?;
-    let dtype = x.dtype(table::SCALES)?;
-    let weights = x.cast(weights, dtype)?;
-    let indices = x.operand(table::INDICES)?;
-    let taken = x.op("Gather", &[weights, indices], &[])?;
-    x.output(0, taken)?;
+    let scale = x.operand_as(table::SCALES, DType::F32).reshape(&[rows, blocks, 1]);
+    let weights = ((data - zero) * scale).reshape(&[rows, whole]).slice(1, 0, columns);
+    let weights = weights.cast(x.dtype(table::SCALES)?);
+    x.output(0, x.make.op("Gather", [weights, x.operand(table::INDICES)], []));
     Ok(true)
 }

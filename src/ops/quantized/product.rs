@@ -6,11 +6,12 @@
 
 use num_traits::AsPrimitive;
 
-use super::level::{Levels, constant_int, levels, minus, scalar};
+use super::level::{Levels, constant_int, levels, minus};
 use super::{axis_parameter, difference};
 use crate::error::Result;
 use crate::graph::Attribute;
-use crate::pass::expand::{Expand, Operand};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
 use crate::tensor::{DType, Dim, Tensor};
 
 /// The largest magnitude of an integer in ncnn's int8 layers.
@@ -28,9 +29,9 @@ pub(super) struct Places {
 }
 
 /// The weights of an int8 layer.
-struct Weights {
+struct Weights<'x> {
     /// The int8 values, with the outputs along the first axis.
-    operand: Operand,
+    values: Expr<'x>,
     /// The sum of the weights of each output.
     sums: Vec<i64>,
 }
@@ -51,8 +52,7 @@ enum Excess {
 }
 
 /// Returns 0 if possible, which leaves the padding unchanged.
-fn shift(levels: &Levels) -> Option<Shift> {
-    let (low, high) = (levels.low, levels.high);
+fn shift(low: i64, high: i64) -> Option<Shift> {
     let (by, excess) = if low >= -LARGEST && high <= LARGEST {
         (0, Excess::None)
     } else if high - low <= 2 * LARGEST {
@@ -70,7 +70,7 @@ fn shift(levels: &Levels) -> Option<Shift> {
 
 /// Returns the weights of a product if they are constant bytes with one zero point and within ncnn's bounds.
 /// `transposed`: the outputs are along the last of two axes.
-fn weights(x: &mut Expand, places: Places, transposed: bool) -> Result<Option<Weights>> {
+fn weights<'x>(x: &'x Expand, places: Places, transposed: bool) -> Result<Option<Weights<'x>>> {
     let (Some(tensor), Some(zero)) = (x.constant(places.weight), constant_int(x, places.weight_zero)?) else {
         return Ok(None);
     };
@@ -93,18 +93,14 @@ fn weights(x: &mut Expand, places: Places, transposed: bool) -> Result<Option<We
             *sum += element;
         }
     }
-    let mut operand = x.operand(places.weight)?;
+    let mut values = x.operand(places.weight);
     if zero != 0 || dtype != DType::I8 {
-        operand = x.cast(operand, DType::I32)?;
-        let zero = x.ints(&[zero])?;
-        let zero = x.cast(zero, DType::I32)?;
-        operand = x.op("Sub", &[operand, zero], &[])?;
-        operand = x.cast(operand, DType::I8)?;
+        values = (values.cast(DType::I32) - zero).cast(DType::I8);
     }
     if transposed {
-        operand = x.transpose(operand, &[1, 0])?;
+        values = values.transpose(&[1, 0]);
     }
-    Ok(Some(Weights { operand, sums }))
+    Ok(Some(Weights { values, sums }))
 }
 
 /// Returns the bias of each output plus the contribution of the shift, or `None` if the bias is not constant.
@@ -125,64 +121,55 @@ fn shifted_bias(x: &Expand, places: Places, sums: &[i64], by: i64) -> Result<Opt
 }
 
 /// A product of levels by one int8 layer, or by two of them if a level exceeds the bounds.
-struct Int8 {
+struct Int8<'x> {
     op_type: &'static str,
-    levels: Levels,
+    levels: Levels<'x>,
     shift: Shift,
-    weights: Weights,
+    weights: Weights<'x>,
     bias: Tensor,
     attributes: Vec<(&'static str, Attribute)>,
 }
 
-impl Int8 {
+impl<'x> Int8<'x> {
     fn read(
-        x: &mut Expand,
+        x: &'x Expand,
         op_type: &'static str,
         places: Places,
         transposed: bool,
         attributes: &[(&'static str, Attribute)],
-    ) -> Result<Option<Int8>> {
+    ) -> Result<Option<Int8<'x>>> {
         let Some(zero) = constant_int(x, places.x_zero)? else { return Ok(None) };
         let Some(weights) = weights(x, places, transposed)? else { return Ok(None) };
         let levels = levels(x, places.x, zero)?;
-        let Some(shift) = shift(&levels) else { return Ok(None) };
+        let Some(shift) = shift(levels.low, levels.high) else { return Ok(None) };
         let Some(bias) = shifted_bias(x, places, &weights.sums, shift.by)? else { return Ok(None) };
         Ok(Some(Int8 { op_type, levels, shift, weights, bias, attributes: attributes.to_vec() }))
     }
 
-    fn emit(self, x: &mut Expand) -> Result<Operand> {
-        let shifted = minus(x, self.levels.operand, self.shift.by)?;
-        let sums = self.layer(x, shifted, self.bias.clone(), -self.shift.by)?;
-        let excess = match self.shift.excess {
+    fn emit(self) -> Result<Expr<'x>> {
+        let Shift { by, excess } = self.shift;
+        let level = self.levels.value;
+        let sums = self.layer(minus(level, by), self.bias.clone(), -by)?;
+        let excess = match excess {
             Excess::None => return Ok(sums),
-            Excess::Above => {
-                let above = minus(x, self.levels.operand, self.shift.by + LARGEST)?;
-                x.op("Relu", &[above], &[])?
-            }
-            Excess::Below => {
-                let below = minus(x, self.levels.operand, self.shift.by - LARGEST)?;
-                let zero = scalar(x, 0.0)?;
-                x.op("Min", &[below, zero], &[])?
-            }
+            Excess::Above => minus(level, by + LARGEST).relu(),
+            Excess::Below => minus(level, by - LARGEST).min(0.0),
         };
-        let no_bias = Tensor::all(0.0, self.bias.shape().to_vec())?;
-        let excess = self.layer(x, excess, no_bias, 0)?;
-        x.op("Add", &[sums, excess], &[])
+        Ok(sums + self.layer(excess, Tensor::all(0.0, self.bias.shape().to_vec())?, 0)?)
     }
 
-    /// Emits the layer. Its scales are 1, so that it maps integers to integers.
-    fn layer(&self, x: &mut Expand, input: Operand, bias: Tensor, padding: i64) -> Result<Operand> {
-        let scales = x.tensor(Tensor::all(1.0, bias.shape().to_vec())?)?;
-        let bias = x.tensor(bias)?;
-        let mut attributes = self.attributes.clone();
-        attributes.push(("scale", Attribute::Float(1.0)));
-        attributes.push(("zero", Attribute::Int(padding)));
-        x.own_op(self.op_type, &[input, self.weights.operand, scales, bias], &attributes)
+    /// Returns the layer. Its scales are 1, so that it maps integers to integers.
+    fn layer(&self, input: Expr<'x>, bias: Tensor, padding: i64) -> Result<Expr<'x>> {
+        let make = input.builder;
+        let scales = make.tensor(Tensor::all(1.0, bias.shape().to_vec())?);
+        let attributes = [("scale", 1.0.into()), ("zero", padding.into())];
+        let attributes = self.attributes.iter().cloned().chain(attributes);
+        Ok(make.own_op(self.op_type, [input, self.weights.values, scales, make.tensor(bias)], attributes))
     }
 }
 
-/// Emits the sums of a convolution, integers in float32.
-pub(super) fn convolve(x: &mut Expand, places: Places) -> Result<Operand> {
+/// Returns the sums of a convolution, integers in float32.
+pub(super) fn convolve<'x>(x: &'x Expand, places: Places) -> Result<Expr<'x>> {
     let attributes = crate::ops::spatial::conv::conv_attributes(x);
     if let Some(sums) = convolve_int8(x, places, &attributes)? {
         return Ok(sums);
@@ -190,33 +177,27 @@ pub(super) fn convolve(x: &mut Expand, places: Places) -> Result<Operand> {
     let rank = x.shape(places.x)?.len();
     let x_zero = zero_point(x, places.x_zero, 1, rank)?;
     let weight_zero = zero_point(x, places.weight_zero, 0, rank)?;
-    let (input, weight) = (difference(x, places.x, x_zero)?, difference(x, places.weight, weight_zero)?);
-    let mut inputs = vec![input, weight];
+    let mut inputs = vec![difference(x, places.x, x_zero), difference(x, places.weight, weight_zero)];
     if let Some(bias) = places.bias.filter(|index| x.has_input(*index)) {
-        inputs.push(x.operand_as(bias, DType::F32)?);
+        inputs.push(x.operand_as(bias, DType::F32));
     }
-    let sum = x.op("Conv", &inputs, &attributes)?;
+    let sum = x.make.op("Conv", inputs, attributes);
     // Winograd's transforms of kernels of 3x3 have fractions; the other sums are integers already.
     let kernel = x.shape(places.weight)?.get(2..).unwrap_or_default();
-    if kernel.len() == 2 && kernel.iter().all(|size| size.is(3)) {
-        return x.op("Round", &[sum], &[]);
-    }
-    Ok(sum)
+    let is_winograd = kernel.len() == 2 && kernel.iter().all(|size| size.is(3));
+    Ok(if is_winograd { sum.round() } else { sum })
 }
 
-/// Emits the zero point at input `index`, if there is one.
-fn zero_point(x: &mut Expand, index: usize, axis: i64, rank: usize) -> Result<Option<Operand>> {
-    if !x.has_input(index) {
-        return Ok(None);
-    }
-    axis_parameter(x, index, axis, rank).map(Some)
+/// Returns the zero point at input `index`, if there is one.
+fn zero_point<'x>(x: &'x Expand, index: usize, axis: i64, rank: usize) -> Result<Option<Expr<'x>>> {
+    x.has_input(index).then(|| axis_parameter(x, index, axis, rank)).transpose()
 }
 
-fn convolve_int8(
-    x: &mut Expand,
+fn convolve_int8<'x>(
+    x: &'x Expand,
     places: Places,
     attributes: &[(&'static str, Attribute)],
-) -> Result<Option<Operand>> {
+) -> Result<Option<Expr<'x>>> {
     let [batch, _, _, _] = x.shape(places.x)? else { return Ok(None) };
     let [outputs, channels, _, _] = x.shape(places.weight)? else { return Ok(None) };
     let group = x.int_or("group", 1)?;
@@ -227,12 +208,16 @@ fn convolve_int8(
     // Two depth-wise int8 layers are slower than one in float32.
     let int8 = Int8::read(x, "Int8Conv", places, false, attributes)?
         .filter(|int8| group == 1 || int8.shift.excess == Excess::None);
-    int8.map(|int8| int8.emit(x)).transpose()
+    int8.map(Int8::emit).transpose()
 }
 
 /// Emits the sums of a product with a matrix, integers in float32, if an int8 layer can compute them.
 /// `weight_transposed`: the outputs are along the first axis of the weight.
-pub(super) fn multiply(x: &mut Expand, places: Places, weight_transposed: bool) -> Result<Option<Operand>> {
+pub(super) fn multiply<'x>(
+    x: &'x Expand,
+    places: Places,
+    weight_transposed: bool,
+) -> Result<Option<Expr<'x>>> {
     let shape = x.shape(places.x)?.to_vec();
     let weight_shape = x.shape(places.weight)?.to_vec();
     let ([outer @ .., size], [rows, columns]) = (shape.as_slice(), weight_shape.as_slice()) else {
@@ -246,11 +231,10 @@ pub(super) fn multiply(x: &mut Expand, places: Places, weight_transposed: bool) 
     };
     let size = sizes.remove(outer.len());
     if outer.len() == 1 {
-        return int8.emit(x).map(Some);
+        return int8.emit().map(Some);
     }
-    int8.levels.operand = x.reshape(int8.levels.operand, &[-1, size])?;
-    let sums = int8.emit(x)?;
-    x.reshape(sums, &sizes).map(Some)
+    int8.levels.value = int8.levels.value.reshape(&[-1, size]);
+    Ok(Some(int8.emit()?.reshape(&sizes)))
 }
 
 #[cfg(test)]
@@ -269,8 +253,7 @@ mod tests {
             ((-300, 300), None),
         ];
         for ((low, high), expected) in cases {
-            let levels = Levels { operand: Operand::New(0), low, high };
-            let found = shift(&levels).map(|shift| (shift.by, shift.excess == Excess::None));
+            let found = shift(low, high).map(|shift| (shift.by, shift.excess == Excess::None));
             assert_eq!(found, expected, "{low} {high}");
         }
     }

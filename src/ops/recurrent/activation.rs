@@ -1,9 +1,8 @@
 //! The activation functions of the cells.
 
 use crate::error::{Error, Result};
-use crate::graph::Attribute;
 use crate::op::Attributes;
-use crate::pass::expand::{Expand, Operand};
+use crate::pass::builder::Expr;
 
 /// A function with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -74,34 +73,23 @@ pub(super) fn read_activations(
 }
 
 impl Activation {
-    /// Emits the function of `x`.
-    pub fn apply(self, expand: &mut Expand, x: Operand) -> Result<Operand> {
-        let scaled = |expand: &mut Expand, op: &'static str, x: Operand, by: f32| {
-            let by = expand.scalar_like(0, by)?;
-            expand.op(op, &[x, by], &[])
-        };
-        let alpha_of = |alpha: f32| ("alpha", Attribute::Float(alpha));
+    /// Returns the function of `x`.
+    pub fn apply(self, x: Expr) -> Expr {
+        let alpha_of = |alpha: f32| ("alpha", alpha.into());
         match self {
-            Activation::Affine { alpha, beta } => {
-                let x = scaled(expand, "Mul", x, alpha)?;
-                scaled(expand, "Add", x, beta)
-            }
-            Activation::ScaledTanh { alpha, beta } => {
-                let x = scaled(expand, "Mul", x, beta)?;
-                let x = expand.op("Tanh", &[x], &[])?;
-                scaled(expand, "Mul", x, alpha)
-            }
-            Activation::Elu { alpha } => expand.op("Elu", &[x], &[alpha_of(alpha)]),
+            Activation::Affine { alpha, beta } => x * alpha + beta,
+            Activation::ScaledTanh { alpha, beta } => (x * beta).tanh() * alpha,
+            Activation::Elu { alpha } => x.apply("Elu", [alpha_of(alpha)]),
             Activation::HardSigmoid { alpha, beta } => {
-                expand.op("HardSigmoid", &[x], &[alpha_of(alpha), ("beta", Attribute::Float(beta))])
+                x.apply("HardSigmoid", [alpha_of(alpha), ("beta", beta.into())])
             }
-            Activation::LeakyRelu { alpha } => expand.op("LeakyRelu", &[x], &[alpha_of(alpha)]),
-            Activation::ThresholdedRelu { alpha } => expand.op("ThresholdedRelu", &[x], &[alpha_of(alpha)]),
-            Activation::Relu => expand.op("Relu", &[x], &[]),
-            Activation::Sigmoid => expand.op("Sigmoid", &[x], &[]),
-            Activation::Softplus => expand.op("Softplus", &[x], &[]),
-            Activation::Softsign => expand.op("Softsign", &[x], &[]),
-            Activation::Tanh => expand.op("Tanh", &[x], &[]),
+            Activation::LeakyRelu { alpha } => x.apply("LeakyRelu", [alpha_of(alpha)]),
+            Activation::ThresholdedRelu { alpha } => x.apply("ThresholdedRelu", [alpha_of(alpha)]),
+            Activation::Relu => x.relu(),
+            Activation::Sigmoid => x.sigmoid(),
+            Activation::Softplus => x.apply("Softplus", []),
+            Activation::Softsign => x.apply("Softsign", []),
+            Activation::Tanh => x.tanh(),
         }
     }
 }

@@ -4,10 +4,10 @@ use num_traits::AsPrimitive;
 
 use super::input;
 use crate::error::Result;
-use crate::graph::Attribute;
 use crate::op::Call;
-use crate::pass::expand::{Expand, Operand};
-use crate::tensor::{Dim, Tensor};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
+use crate::tensor::{DType, Dim, Tensor};
 
 /// The lengths of the sequences.
 pub(super) enum Lengths {
@@ -32,64 +32,51 @@ pub(super) fn read_lengths(call: &Call, steps: &Dim) -> Result<Lengths> {
 }
 
 /// The sequences that have not ended at a step.
-pub(super) enum Masks {
+pub(super) enum Masks<'x> {
     All,
-    Known(Vec<i64>),
-    /// The lengths as a column of floats.
-    Computed(Operand),
+    Known {
+        lengths: Vec<i64>,
+        expand: &'x Expand<'x>,
+        dtype: DType,
+    },
+    /// The lengths as a column of floats, in the type of X.
+    Computed(Expr<'x>),
 }
 
-impl Masks {
-    pub fn new(expand: &mut Expand, steps: &Dim, batch: i64) -> Result<Masks> {
+impl<'x> Masks<'x> {
+    pub fn new(expand: &'x Expand, steps: &Dim, batch: i64) -> Result<Masks<'x>> {
+        let dtype = expand.dtype(input::X)?;
         Ok(match read_lengths(expand, steps)? {
             Lengths::All => Masks::All,
-            Lengths::Known(lengths) => Masks::Known(lengths),
+            Lengths::Known(lengths) => Masks::Known { lengths, expand, dtype },
             Lengths::Computed => {
-                let lengths = expand.operand(input::SEQUENCE_LENS)?;
-                let lengths = expand.op("Cast", &[lengths], &[("to", cast_to(expand)?)])?;
-                Masks::Computed(expand.reshape(lengths, &[batch, 1])?)
+                let lengths = expand.operand(input::SEQUENCE_LENS).cast(dtype);
+                Masks::Computed(lengths.reshape(&[batch, 1]))
             }
         })
     }
 
-    /// Emits a column with 0 for sequences that have ended at `step`, else 1; `None` if none has ended.
-    pub fn at(&self, expand: &mut Expand, step: i64) -> Result<Option<Operand>> {
+    /// Returns a column with 0 for sequences that have ended at `step`, else 1; `None` if none has ended.
+    pub fn at(&self, step: i64) -> Option<Expr<'x>> {
         match self {
-            Masks::All => Ok(None),
-            Masks::Known(lengths) => {
+            Masks::All => None,
+            Masks::Known { lengths, expand, dtype } => {
                 let mask: Vec<f32> =
                     lengths.iter().map(|length| if step < *length { 1.0 } else { 0.0 }).collect();
-                if !mask.contains(&0.0) {
-                    return Ok(None);
-                }
-                let mask = Tensor::from_f32(&[mask.len(), 1], mask)?;
-                let mask = expand.tensor(mask)?;
-                Ok(Some(expand.op("Cast", &[mask], &[("to", cast_to(expand)?)])?))
+                let has_ended = mask.contains(&0.0);
+                let column = || Tensor::from_f32(&[mask.len(), 1], mask);
+                has_ended.then(|| expand.make.constant(column()).cast(*dtype))
             }
             Masks::Computed(lengths) => {
-                let step = expand.scalar_like(0, step.as_())?;
-                let mask = expand.op("Greater", &[*lengths, step], &[])?;
-                Ok(Some(expand.op("Cast", &[mask], &[("to", cast_to(expand)?)])?))
+                let step: f32 = step.as_();
+                lengths.dtype.map(|dtype| lengths.greater(step).cast(dtype))
             }
         }
     }
 }
 
-/// Returns the type of X as the attribute `to` of Cast.
-fn cast_to(expand: &Expand) -> Result<Attribute> {
-    Ok(Attribute::Int(i64::from(expand.dtype(input::X)?.to_onnx())))
-}
-
-/// Emits `new` for sequences with mask 1, else `old`, or 0 if `old` is omitted.
-pub(super) fn masked(
-    expand: &mut Expand,
-    mask: Operand,
-    old: Option<Operand>,
-    new: Option<Operand>,
-) -> Result<Option<Operand>> {
-    let Some(new) = new else { return Ok(None) };
-    let Some(old) = old else { return Ok(Some(expand.op("Mul", &[new, mask], &[])?)) };
-    let change = expand.op("Sub", &[new, old], &[])?;
-    let change = expand.op("Mul", &[change, mask], &[])?;
-    Ok(Some(expand.op("Add", &[old, change], &[])?))
+/// Returns `new` for sequences with mask 1, else `old`, or 0 if `old` is omitted.
+pub(super) fn masked<'x>(mask: Expr<'x>, old: Option<Expr<'x>>, new: Option<Expr<'x>>) -> Option<Expr<'x>> {
+    let new = new?;
+    Some(old.map_or_else(|| new * mask, |old| old + (new - old) * mask))
 }

@@ -1,11 +1,11 @@
 //! The equations of the cells, as in the ONNX specification.
 
 use super::activation::Activation;
-use super::unroll::{direction_of, slice};
+use super::unroll::direction_of;
 use super::{Cell, Recurrent, input, is_zero};
 use crate::error::{At, Error, Result};
-use crate::graph::Attribute;
-use crate::pass::expand::{Expand, Operand};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
 
 /// The properties of one direction.
 pub(super) struct Direction<'a> {
@@ -20,237 +20,180 @@ pub(super) struct Direction<'a> {
 
 /// The states between two steps, `[batch, hidden]` each; `None` stands for 0.
 #[derive(Clone, Default)]
-pub(super) struct State {
-    pub h: Option<Operand>,
-    pub c: Option<Operand>,
+pub(super) struct State<'x> {
+    pub h: Option<Expr<'x>>,
+    pub c: Option<Expr<'x>>,
 }
 
 /// The weights of one direction.
-pub(super) struct Constants {
+pub(super) struct Constants<'x> {
     /// `[input, rows]`.
-    w: Operand,
+    w: Expr<'x>,
     /// `[hidden, rows]`; for a GRU without `linear_before_reset`, without the columns of the hidden gate.
-    r: Operand,
+    r: Expr<'x>,
     /// `[hidden, hidden]`: the columns of the hidden gate of such a GRU.
-    r_hidden: Option<Operand>,
+    r_hidden: Option<Expr<'x>>,
     /// `[rows]`: the bias of the projection of X.
-    bias: Option<Operand>,
+    bias: Option<Expr<'x>>,
     /// `[hidden]`: the recurrent bias of the hidden gate of a GRU with `linear_before_reset`.
-    bias_hidden: Option<Operand>,
+    bias_hidden: Option<Expr<'x>>,
     /// The peepholes of the gates i, o and f, `[hidden]` each.
-    peepholes: Option<[Operand; 3]>,
+    peepholes: Option<[Expr<'x>; 3]>,
     /// The number of gates times `hidden`.
     pub rows: i64,
 }
 
-impl Constants {
+impl<'x> Constants<'x> {
     /// Emits the weights of direction `index`; `width` is the size of the input.
     pub fn new(
-        expand: &mut Expand,
+        expand: &'x Expand,
         recurrent: &Recurrent,
         index: usize,
         hidden: i64,
         width: i64,
-    ) -> Result<Constants> {
+    ) -> Result<Constants<'x>> {
         let rows = hidden * i64::try_from(recurrent.cell.gates())?;
-        let w = expand.operand(input::W)?;
-        let w = direction_of(expand, w, index, &[rows, width])?;
-        let w = expand.transpose(w, &[1, 0])?;
-        let r = expand.operand(input::R)?;
-        let mut r = direction_of(expand, r, index, &[rows, hidden])?;
+        let of_direction = |input: usize, shape: &[i64]| direction_of(expand.operand(input), index, shape);
+        let w = of_direction(input::W, &[rows, width])?.transpose(&[1, 0]);
+        let mut r = of_direction(input::R, &[rows, hidden])?;
         let mut r_hidden = None;
         if recurrent.cell == Cell::Gru && !recurrent.linear_before_reset {
-            let part = slice(expand, r, 0, 2 * hidden, rows)?;
-            r_hidden = Some(expand.transpose(part, &[1, 0])?);
-            r = slice(expand, r, 0, 0, 2 * hidden)?;
+            r_hidden = Some(r.slice(0, 2 * hidden, rows).transpose(&[1, 0]));
+            r = r.slice(0, 0, 2 * hidden);
         }
-        let r = expand.transpose(r, &[1, 0])?;
+        let r = r.transpose(&[1, 0]);
         let (mut bias, mut bias_hidden) = (None, None);
         if expand.has_input(input::B) {
-            let both = expand.operand(input::B)?;
-            let both = direction_of(expand, both, index, &[2 * rows])?;
-            let (of_w, of_r) = (slice(expand, both, 0, 0, rows)?, slice(expand, both, 0, rows, 2 * rows)?);
+            let both = of_direction(input::B, &[2 * rows])?;
+            let (of_w, of_r) = (both.slice(0, 0, rows), both.slice(0, rows, 2 * rows));
             bias = Some(if recurrent.linear_before_reset {
-                bias_hidden = Some(slice(expand, of_r, 0, 2 * hidden, rows)?);
-                let of_w_hidden = slice(expand, of_w, 0, 2 * hidden, rows)?;
-                let gates_w = slice(expand, of_w, 0, 0, 2 * hidden)?;
-                let gates_r = slice(expand, of_r, 0, 0, 2 * hidden)?;
-                let gates = expand.op("Add", &[gates_w, gates_r], &[])?;
-                expand.op("Concat", &[gates, of_w_hidden], &[("axis", Attribute::Int(0))])?
+                bias_hidden = Some(of_r.slice(0, 2 * hidden, rows));
+                let of_w_hidden = of_w.slice(0, 2 * hidden, rows);
+                let gates = of_w.slice(0, 0, 2 * hidden) + of_r.slice(0, 0, 2 * hidden);
+                expand.make.concat(&[gates, of_w_hidden], 0)
             } else {
-                expand.op("Add", &[of_w, of_r], &[])?
+                of_w + of_r
             });
         }
         let mut peepholes = None;
         if recurrent.cell == Cell::Lstm && !is_zero(expand, input::P)? {
-            let p = expand.operand(input::P)?;
-            let p = direction_of(expand, p, index, &[3 * hidden])?;
-            let mut part = |i: i64| slice(expand, p, 0, i * hidden, (i + 1) * hidden);
-            peepholes = Some([part(0)?, part(1)?, part(2)?]);
+            let p = of_direction(input::P, &[3 * hidden])?;
+            peepholes = Some([0, 1, 2].map(|gate| p.slice(0, gate * hidden, (gate + 1) * hidden)));
         }
         Ok(Constants { w, r, r_hidden, bias, bias_hidden, peepholes, rows })
     }
 
-    /// Emits the projection of X for all steps: `[steps, batch, rows]`.
-    pub fn project(&self, expand: &mut Expand, x: Operand) -> Result<Operand> {
-        let projected = expand.op("MatMul", &[x, self.w], &[])?;
-        match self.bias {
-            Some(bias) => expand.op("Add", &[projected, bias], &[]),
-            None => Ok(projected),
-        }
+    /// Returns the projection of X for all steps: `[steps, batch, rows]`.
+    pub fn project(&self, x: Expr<'x>) -> Expr<'x> {
+        let projected = x.matmul(self.w);
+        self.bias.map_or(projected, |bias| projected + bias)
     }
 }
 
 /// Emits one step; `x` is its part of the projection, `[batch, rows]`.
-pub(super) fn emit_step(
-    expand: &mut Expand,
+pub(super) fn emit_step<'x>(
     direction: &Direction,
-    constants: &Constants,
-    x: Operand,
-    state: &mut State,
+    constants: &Constants<'x>,
+    x: Expr<'x>,
+    state: &mut State<'x>,
 ) -> Result<()> {
     match direction.recurrent.cell {
-        Cell::Gru => emit_gru(expand, direction, constants, x, state),
-        Cell::Lstm => emit_lstm(expand, direction, constants, x, state),
+        Cell::Gru => emit_gru(direction, constants, x, state),
+        Cell::Lstm => emit_lstm(direction, constants, x, state),
         Cell::Rnn => {
-            let x = with_state(expand, x, state.h, constants.r)?;
-            state.h = Some(activate(expand, direction, 0, x)?);
+            let x = with_state(x, state.h, constants.r);
+            state.h = Some(activate(direction, 0, x)?);
             Ok(())
         }
     }
 }
 
-/// Emits `x + h r`.
-fn with_state(expand: &mut Expand, x: Operand, h: Option<Operand>, r: Operand) -> Result<Operand> {
-    let Some(h) = h else { return Ok(x) };
-    let product = expand.op("MatMul", &[h, r], &[])?;
-    expand.op("Add", &[x, product], &[])
+/// Returns `x + h r`.
+fn with_state<'x>(x: Expr<'x>, h: Option<Expr<'x>>, r: Expr<'x>) -> Expr<'x> {
+    h.map_or(x, |h| x + h.matmul(r))
 }
 
-/// Emits function `index` of `x`, clipped first if the node has `clip`.
-fn activate(expand: &mut Expand, direction: &Direction, index: usize, x: Operand) -> Result<Operand> {
-    let x = match direction.recurrent.clip {
-        Some(clip) => {
-            let bounds = [expand.scalar_like(0, -clip)?, expand.scalar_like(0, clip)?];
-            expand.op("Clip", &[[x].as_slice(), &bounds].concat(), &[])?
-        }
-        None => x,
-    };
-    direction.activations.at(index)?.apply(expand, x)
+/// Returns function `index` of `x`, clipped first if the node has `clip`.
+fn activate<'x>(direction: &Direction, index: usize, x: Expr<'x>) -> Result<Expr<'x>> {
+    let x = direction.recurrent.clip.map_or(x, |clip| x.clip(-clip, clip));
+    Ok(direction.activations.at(index)?.apply(x))
 }
 
-/// Splits the gates of `x`.
-fn gates<const N: usize>(expand: &mut Expand, x: Operand, hidden: i64) -> Result<[Operand; N]> {
-    let sizes = expand.ints(&[hidden; N])?;
-    let parts = expand.op_n("Split", &[Some(x), Some(sizes)], &[("axis", Attribute::Int(1))], N)?;
-    parts.try_into().map_err(|_| Error::invalid("Split has an unexpected number of outputs"))
-}
-
-fn emit_lstm(
-    expand: &mut Expand,
+fn emit_lstm<'x>(
     direction: &Direction,
-    constants: &Constants,
-    x: Operand,
-    state: &mut State,
+    constants: &Constants<'x>,
+    x: Expr<'x>,
+    state: &mut State<'x>,
 ) -> Result<()> {
-    let x = with_state(expand, x, state.h, constants.r)?;
-    let [mut i, mut o, mut f, c] = gates(expand, x, direction.hidden)?;
-    let peep = |expand: &mut Expand, gate: Operand, weight: Operand, cell: Operand| {
-        let seen = expand.op("Mul", &[cell, weight], &[])?;
-        expand.op("Add", &[gate, seen], &[])
-    };
+    let x = with_state(x, state.h, constants.r);
+    let [mut i, mut o, mut f, c] = x.split(1, [direction.hidden; 4]);
     if let (Some([p_i, _, p_f]), Some(before)) = (constants.peepholes, state.c) {
-        i = peep(expand, i, p_i, before)?;
-        f = peep(expand, f, p_f, before)?;
+        i = i + before * p_i;
+        f = f + before * p_f;
     }
-    let i = activate(expand, direction, 0, i)?;
-    let c = activate(expand, direction, 1, c)?;
-    let mut cell = expand.op("Mul", &[i, c], &[])?;
+    let i = activate(direction, 0, i)?;
+    let mut cell = i * activate(direction, 1, c)?;
     if let Some(before) = state.c {
-        let f = if direction.recurrent.input_forget {
-            let one = expand.scalar_like(0, 1.0)?;
-            expand.op("Sub", &[one, i], &[])?
-        } else {
-            activate(expand, direction, 0, f)?
-        };
-        let kept = expand.op("Mul", &[f, before], &[])?;
-        cell = expand.op("Add", &[kept, cell], &[])?;
+        let f = if direction.recurrent.input_forget { 1.0 - i } else { activate(direction, 0, f)? };
+        cell = f * before + cell;
     }
     if let Some([_, p_o, _]) = constants.peepholes {
-        o = peep(expand, o, p_o, cell)?;
+        o = o + cell * p_o;
     }
-    let o = activate(expand, direction, 0, o)?;
+    let o = activate(direction, 0, o)?;
     // onnxruntime does not clip the operand of the last function.
-    let seen = direction.activations.at(2)?.apply(expand, cell)?;
-    state.h = Some(expand.op("Mul", &[o, seen], &[])?);
+    state.h = Some(o * direction.activations.at(2)?.apply(cell));
     state.c = Some(cell);
     Ok(())
 }
 
-fn emit_gru(
-    expand: &mut Expand,
+fn emit_gru<'x>(
     direction: &Direction,
-    constants: &Constants,
-    x: Operand,
-    state: &mut State,
+    constants: &Constants<'x>,
+    x: Expr<'x>,
+    state: &mut State<'x>,
 ) -> Result<()> {
-    let [x_z, x_r, x_h] = gates(expand, x, direction.hidden)?;
+    let hidden = direction.hidden;
+    let [x_z, x_r, x_h] = x.split(1, [hidden; 3]);
     let Some(h) = state.h else {
-        return emit_first_gru(expand, direction, constants, [x_z, x_r, x_h], state);
+        return emit_first_gru(direction, constants, [x_z, x_r, x_h], state);
     };
-    let product = expand.op("MatMul", &[h, constants.r], &[])?;
+    let product = h.matmul(constants.r);
     let (h_z, h_r, h_h) = match constants.r_hidden {
         None => {
-            let [z, r, hidden] = gates(expand, product, direction.hidden)?;
+            let [z, r, hidden] = product.split(1, [hidden; 3]);
             (z, r, Some(hidden))
         }
         Some(_) => {
-            let [z, r] = gates(expand, product, direction.hidden)?;
+            let [z, r] = product.split(1, [hidden; 2]);
             (z, r, None)
         }
     };
-    let z = expand.op("Add", &[x_z, h_z], &[])?;
-    let z = activate(expand, direction, 0, z)?;
-    let r = expand.op("Add", &[x_r, h_r], &[])?;
-    let r = activate(expand, direction, 0, r)?;
+    let z = activate(direction, 0, x_z + h_z)?;
+    let r = activate(direction, 0, x_r + h_r)?;
     let seen = match (h_h, constants.r_hidden) {
-        (Some(mut hidden), _) => {
-            if let Some(bias) = constants.bias_hidden {
-                hidden = expand.op("Add", &[hidden, bias], &[])?;
-            }
-            expand.op("Mul", &[r, hidden], &[])?
-        }
-        (None, Some(r_hidden)) => {
-            let reset = expand.op("Mul", &[r, h], &[])?;
-            expand.op("MatMul", &[reset, r_hidden], &[])?
-        }
+        (Some(hidden), _) => r * constants.bias_hidden.map_or(hidden, |bias| hidden + bias),
+        (None, Some(r_hidden)) => (r * h).matmul(r_hidden),
         (None, None) => return Err(Error::invalid("the GRU has no hidden gate")),
     };
-    let new = expand.op("Add", &[x_h, seen], &[])?;
-    let new = activate(expand, direction, 1, new)?;
+    let new = activate(direction, 1, x_h + seen)?;
     // (1 - z) * new + z * h
-    let back = expand.op("Sub", &[h, new], &[])?;
-    let back = expand.op("Mul", &[z, back], &[])?;
-    state.h = Some(expand.op("Add", &[new, back], &[])?);
+    state.h = Some(new + z * (h - new));
     Ok(())
 }
 
 /// Emits a step from a state of 0.
-fn emit_first_gru(
-    expand: &mut Expand,
+fn emit_first_gru<'x>(
     direction: &Direction,
-    constants: &Constants,
-    [z, r, mut hidden]: [Operand; 3],
-    state: &mut State,
+    constants: &Constants<'x>,
+    [z, r, mut hidden]: [Expr<'x>; 3],
+    state: &mut State<'x>,
 ) -> Result<()> {
-    let z = activate(expand, direction, 0, z)?;
+    let z = activate(direction, 0, z)?;
     if let Some(bias) = constants.bias_hidden {
-        let r = activate(expand, direction, 0, r)?;
-        let seen = expand.op("Mul", &[r, bias], &[])?;
-        hidden = expand.op("Add", &[hidden, seen], &[])?;
+        hidden = hidden + activate(direction, 0, r)? * bias;
     }
-    let new = activate(expand, direction, 1, hidden)?;
-    let kept = expand.op("Mul", &[z, new], &[])?;
-    state.h = Some(expand.op("Sub", &[new, kept], &[])?);
+    let new = activate(direction, 1, hidden)?;
+    state.h = Some(new - z * new);
     Ok(())
 }

@@ -10,14 +10,14 @@ use ndarray::{ArrayD, Axis};
 use num_traits::AsPrimitive;
 
 use crate::error::{At, ErrorKind, Result, invalid, unsupported};
-use crate::graph::Attribute;
 use crate::lower::Lower;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::CumulativeSum;
 use crate::op::{Access, Attributes, Call, Fact, range, required_input, resolve_axis};
 use crate::ops::Row;
 use crate::ops::elementwise::broadcast::Kernel;
-use crate::pass::expand::{Expand, Operand};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
 use crate::tensor::{Array, Dim, Elements, Range, round_float};
 
 pub(in crate::ops) const OPS: &[Row] = &[
@@ -160,7 +160,7 @@ fn shifted(lower: &mut Lower, blob: BlobId, place: usize) -> Result<BlobId> {
     lower.crop(padded, place, 0, Some(-1), &size)
 }
 
-fn expand_cum_prod(x: &mut Expand) -> Result<bool> {
+fn expand_cum_prod(x: &Expand) -> Result<bool> {
     let how = read_cumulation(x)?;
     let axis = axis_of(x)?;
     let shape = x.shape(0)?.to_vec();
@@ -168,13 +168,8 @@ fn expand_cum_prod(x: &mut Expand) -> Result<bool> {
     if !(1..=MAX_PRODUCTS).contains(&count) {
         unsupported!("{count} products along an axis (at most {MAX_PRODUCTS})");
     }
-    let (operand, along) = (x.operand(0)?, [("axis", Attribute::Int(i64::try_from(axis)?))]);
-    let sizes = vec![1; usize::try_from(count)?];
-    let mut parts = vec![operand];
-    if count > 1 {
-        let split = x.ints(&sizes)?;
-        parts = x.op_n("Split", &[Some(operand), Some(split)], &along, sizes.len())?;
-    }
+    let along = i64::try_from(axis)?;
+    let mut parts = x.operand(0).split_list(along, &vec![1; usize::try_from(count)?]);
     if how.reverse {
         parts.reverse();
     }
@@ -183,34 +178,26 @@ fn expand_cum_prod(x: &mut Expand) -> Result<bool> {
         products.push(ones(x, &shape, axis)?);
         parts.pop();
     }
-    let mut product = None;
+    let mut product: Option<Expr> = None;
     for part in parts {
-        let next = match product {
-            Some(product) => x.op("Mul", &[product, part], &[])?,
-            None => part,
-        };
+        let next = product.map_or(part, |product| product * part);
         products.push(next);
         product = Some(next);
     }
     if how.reverse {
         products.reverse();
     }
-    let result = match products.as_slice() {
-        [one] => *one,
-        all => x.op("Concat", all, &along)?,
-    };
-    x.output(0, result)?;
+    x.output(0, x.make.concat(&products, along));
     Ok(true)
 }
 
-/// Emits ones in the shape of the input, with one element along the axis.
-fn ones(x: &mut Expand, shape: &[Dim], axis: usize) -> Result<Operand> {
+/// Returns ones in the shape of the input, with one element along the axis.
+fn ones<'x>(x: &'x Expand, shape: &[Dim], axis: usize) -> Result<Expr<'x>> {
     let mut sizes = Vec::with_capacity(shape.len());
     for (index, size) in shape.iter().enumerate() {
         let Some(size) = size.known() else { unsupported!("ones of a free size") };
         sizes.push(if index == axis { 1 } else { size });
     }
     // Expand is evaluated only when needed: the result has as many elements as the input.
-    let (one, sizes) = (x.scalar_like(0, 1.0)?, x.ints(&sizes)?);
-    x.op("Expand", &[one, sizes], &[])
+    Ok(x.make.number(1.0, x.dtype(0)?).broadcast(&sizes))
 }

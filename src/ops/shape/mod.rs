@@ -3,7 +3,6 @@
 pub(in crate::ops) mod concat;
 pub(in crate::ops) mod pad;
 pub(in crate::ops) mod reshape;
-pub(in crate::ops) mod reverse_sequence;
 pub(in crate::ops) mod slice;
 pub(in crate::ops) mod tile;
 pub(in crate::ops) mod transpose;
@@ -15,16 +14,8 @@ use crate::op::Call;
 use crate::tensor::{Array, Dim};
 
 /// The families of this shelf.
-pub(super) const FAMILIES: &[&[Row]] = &[
-    concat::OPS,
-    pad::OPS,
-    reshape::OPS,
-    reverse_sequence::OPS,
-    slice::OPS,
-    tile::OPS,
-    transpose::OPS,
-    trilu::OPS,
-];
+pub(super) const FAMILIES: &[&[Row]] =
+    &[concat::OPS, pad::OPS, reshape::OPS, slice::OPS, tile::OPS, transpose::OPS, trilu::OPS];
 
 /// Returns `shape` with another size along `axis`.
 pub(in crate::ops) fn resized<T: Clone>(shape: &[T], axis: usize, size: T) -> Vec<T> {

@@ -9,7 +9,6 @@ use ndarray::{ArrayD, IxDyn};
 
 use super::{data_sizes, dims_of, fixed_shape, known_dims};
 use crate::error::{At, Result, invalid, unsupported};
-use crate::graph::Attribute;
 use crate::lower::{Lower, same_elements};
 use crate::op::identity::{first, same_shape};
 use crate::op::{Access, Attributes, Call, Fact, required, required_input, resolve_axis};
@@ -293,23 +292,20 @@ fn squeeze(axes: Option<Vec<i64>>, from: &[Dim]) -> Result<Vec<Dim>> {
 }
 
 /// Takes the first element of removed axes of free size: ONNX allows only a size of 1 there.
-fn expand_squeeze(x: &mut Expand) -> Result<bool> {
+fn expand_squeeze(x: &Expand) -> Result<bool> {
     // If the axes are computed at run time, the output has its declared shape.
     let Ok(Some(axes)) = read_axes(x, || axes_input(x)) else { return Ok(false) };
     let from = x.shape(0)?;
-    let mut data = x.operand(0)?;
+    let mut data = x.operand(0);
     let mut taken = false;
     for axis in &axes {
         if from.at(resolve_axis(*axis, from.len())?)?.known().is_none() {
-            let first = x.ints(&[0])?;
-            data = x.op("Gather", &[data, first], &[("axis", Attribute::Int(*axis))])?;
+            data = data.gather(x.make.ints(&[0]), *axis);
             taken = true;
         }
     }
     if taken {
-        let axes = x.ints(&axes)?;
-        let squeezed = x.op("Squeeze", &[data, axes], &[])?;
-        x.output(0, squeezed)?;
+        x.output(0, data.squeeze(&axes));
     }
     Ok(taken)
 }

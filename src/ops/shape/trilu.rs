@@ -61,22 +61,18 @@ fn fold_trilu(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<A
 }
 
 /// Compares the offset of each element with the diagonal, if that or a size is known only at run time.
-fn expand_trilu(expand: &mut Expand) -> Result<bool> {
+fn expand_trilu(expand: &Expand) -> Result<bool> {
     let has_fixed_diagonal = !expand.has_input(1) || expand.constant(1).is_some();
     let is_matrix_fixed = expand.shape(0)?.iter().rev().take(2).all(|size| size.known().is_some());
     if has_fixed_diagonal && is_matrix_fixed {
         return Ok(false);
     }
-    let data = expand.operand(0)?;
-    let k = if expand.has_input(1) { expand.operand(1)? } else { expand.scalar(0)? };
-    let (rows, columns) = (expand.positions(data, -2)?, expand.positions(data, -1)?);
-    let rows = expand.reshape(rows, &[-1, 1])?;
-    let offsets = expand.op("Sub", &[columns, rows], &[])?;
-    let compare = if read_upper(expand)? { "GreaterOrEqual" } else { "LessOrEqual" };
-    let kept = expand.op(compare, &[offsets, k], &[])?;
-    let zero = expand.scalar_like(0, 0.0)?;
-    let chosen = expand.op("Where", &[kept, data, zero], &[])?;
-    expand.output(0, chosen)?;
+    let data = expand.operand(0);
+    let k = expand.optional(1).unwrap_or_else(|| expand.make.int(0));
+    let (rows, columns) = (data.positions(-2), data.positions(-1));
+    let offsets = columns - rows.reshape(&[-1, 1]);
+    let kept = if read_upper(expand)? { offsets.greater_or_equal(k) } else { offsets.less_or_equal(k) };
+    expand.output(0, kept.select(data, 0.0));
     Ok(true)
 }
 

@@ -14,7 +14,7 @@ use crate::lower::{Lower, interface_form};
 use crate::ncnn::layer::{CumulativeSum, binary_op};
 use crate::op::{Access, Attributes, Call, ElementSum, Fact, required, required_input};
 use crate::ops::Row;
-use crate::pass::expand::{Expand, Operand};
+use crate::pass::expand::Expand;
 use crate::tensor::{Array, DType, Dim, Elements, Range, Tensor};
 
 pub(in crate::ops) const OPS: &[Row] = &[
@@ -254,31 +254,27 @@ fn range_range(call: &Call, inputs: &[Range]) -> Range {
 }
 
 /// Emits `start + index * delta` for a delta, or a start other than a size, computed at run time.
-fn expand_range(expand: &mut Expand) -> Result<bool> {
+fn expand_range(expand: &Expand) -> Result<bool> {
     if range_operand(expand, 0).is_ok() && expand.array(2).is_ok() {
         return Ok(false);
     }
     let [len] = expand.output_shape(0)? else { invalid!("a range of other than one axis") };
     let dtype = expand.dtype(0)?;
-    let (start, delta) = (expand.operand(0)?, expand.operand(2)?);
     let distance = computed_bounds(expand).and_then(|(from, to)| from.distance_value(&to));
     let places = match (len.known(), distance) {
         (Some(len), _) if len <= MAX_ELEMENTS => {
-            expand.literal(&Array::i64(Array1::from_iter(0..len).into_dyn()).cast(dtype)?)?
+            expand.make.cast_literal(&Array::i64(Array1::from_iter(0..len).into_dyn()), dtype)
         }
         (None, Some(distance)) => {
-            let distance = expand.reshape(Operand::Value(distance), &[])?;
-            let (zero, one) = (expand.scalar_like(0, 0.0)?, expand.scalar_like(0, 1.0)?);
-            expand.op("Range", &[zero, distance, one], &[])?
+            let distance = expand.make.value(distance).reshape(&[]);
+            let [zero, one] = [0.0, 1.0].map(|number| expand.make.number(number, dtype));
+            expand.make.op("Range", [zero, distance, one], [])
         }
         _ => unsupported!("a range of {len} elements"),
     };
-    let scaled = expand.op("Mul", &[places, delta], &[])?;
-    let range = expand.op("Add", &[start, scaled], &[])?;
+    let range = expand.operand(0) + places * expand.operand(2);
     // Start and delta may have one axis of size 1 or none.
-    let shape = expand.ints(&[-1])?;
-    let range = expand.op("Reshape", &[range, shape], &[])?;
-    expand.output(0, range)?;
+    expand.output(0, range.reshape(&[-1]));
     Ok(true)
 }
 

@@ -2,12 +2,14 @@
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__CausalConvWithState.html>.
 
+use std::ops::Add;
+
 use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::graph::Attribute;
 use crate::op::{Access, Call, Fact};
 use crate::ops::Row;
-use crate::pass::expand::{Expand, Operand};
-use crate::tensor::{Array, DType, Dim};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
+use crate::tensor::{DType, Dim};
 
 pub(in crate::ops) const OPS: &[Row] =
     &[Row::new("CausalConvWithState", &[27], Access::Any, infer_causal_conv)
@@ -65,85 +67,61 @@ fn infer_causal_conv(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(dtype, shape), Fact::new(dtype, state)])
 }
 
-/// Emits the input preceded by its state, or by zeros.
-fn padded(x: &mut Expand, conv: &CausalConv) -> Result<Operand> {
-    let input = x.operand_as(0, DType::F32)?;
+/// Returns the input preceded by its state, or by zeros.
+fn padded<'x>(x: &'x Expand, conv: &CausalConv) -> Result<Expr<'x>> {
+    let input = x.operand_as(0, DType::F32);
     if conv.taps == 1 {
         return Ok(input);
     }
     let state = if x.has_input(3) {
-        x.operand_as(3, DType::F32)?
+        x.operand_as(3, DType::F32)
     } else {
         let Some(batch) = x.shape(0)?.at(0)?.known() else {
             unsupported!("the batch size is known only at run time");
         };
-        let shape = x.ints(&[batch, conv.channels, conv.taps - 1])?;
-        let zero = x.literal(&Array::f32(ndarray::ArrayD::zeros(ndarray::IxDyn(&[]))))?;
-        x.op("Expand", &[zero, shape], &[])?
+        x.make.number(0.0, DType::F32).broadcast(&[batch, conv.channels, conv.taps - 1])
     };
-    x.op("Concat", &[state, input], &[("axis", Attribute::Int(2))])
+    Ok(x.make.concat(&[state, input], 2))
 }
 
-/// Emits a Slice of the last axis; an `end` of 0 is the end of the axis.
-fn slice_last(x: &mut Expand, operand: Operand, start: i64, end: i64) -> Result<Operand> {
-    let end = if end == 0 { i64::MAX } else { end };
-    let (start, end, axes) = (x.ints(&[start])?, x.ints(&[end])?, x.ints(&[2])?);
-    x.op("Slice", &[operand, start, end, axes], &[])
-}
-
-/// Emits the convolution with a kernel computed at run time: a product for each element of the kernel.
-fn convolve_by_tap(x: &mut Expand, conv: &CausalConv, padded: Operand) -> Result<Operand> {
+/// Returns the convolution with a kernel computed at run time: a product for each element of the kernel.
+fn convolve_by_tap<'x>(x: &'x Expand, conv: &CausalConv, padded: Expr<'x>) -> Result<Expr<'x>> {
     if conv.taps > MAX_RUNTIME_TAPS {
         unsupported!("a kernel of size {} computed at run time (at most {MAX_RUNTIME_TAPS})", conv.taps);
     }
-    let weight = x.operand_as(1, DType::F32)?;
-    let mut sum = None;
-    for tap in 0..conv.taps {
-        let part = slice_last(x, padded, tap, tap + 1 - conv.taps)?;
-        let factor = slice_last(x, weight, tap, tap + 1)?;
-        let factor = x.reshape(factor, &[1, conv.channels, 1])?;
-        let product = x.op("Mul", &[part, factor], &[])?;
-        sum = Some(match sum {
-            Some(sum) => x.op("Add", &[sum, product], &[])?,
-            None => product,
-        });
-    }
-    let mut result = sum.ok_or_else(|| Error::invalid("the kernel has no elements"))?;
-    if x.has_input(2) {
-        let bias = x.operand_as(2, DType::F32)?;
-        let bias = x.reshape(bias, &[1, conv.channels, 1])?;
-        result = x.op("Add", &[result, bias], &[])?;
-    }
-    Ok(result)
+    let weight = x.operand_as(1, DType::F32);
+    let product = |tap: i64| {
+        let end = if tap + 1 == conv.taps { i64::MAX } else { tap + 1 - conv.taps };
+        padded.slice(2, tap, end) * weight.slice(2, tap, tap + 1).reshape(&[1, conv.channels, 1])
+    };
+    let sum = (0..conv.taps).map(product).reduce(Add::add);
+    let sum = sum.ok_or_else(|| Error::invalid("the kernel has no elements"))?;
+    Ok(if x.has_input(2) { sum + x.operand_as(2, DType::F32).along(1, 3) } else { sum })
 }
 
-fn expand_causal_conv(x: &mut Expand) -> Result<bool> {
+fn expand_causal_conv(x: &Expand) -> Result<bool> {
     let conv = read_causal_conv(x)?;
     let dtype = x.dtype(0)?;
     let padded = padded(x, &conv)?;
     let constant = x.constant(1).is_some() && (!x.has_input(2) || x.constant(2).is_some());
     let mut result = if constant {
-        let mut inputs = vec![padded, x.operand_as(1, DType::F32)?];
+        let mut inputs = vec![padded, x.operand_as(1, DType::F32)];
         if x.has_input(2) {
-            inputs.push(x.operand_as(2, DType::F32)?);
+            inputs.push(x.operand_as(2, DType::F32));
         }
-        x.op("Conv", &inputs, &[("group", Attribute::Int(conv.channels))])?
+        x.make.op("Conv", inputs, [("group", conv.channels.into())])
     } else {
         convolve_by_tap(x, &conv, padded)?
     };
     if conv.swish {
-        let gate = x.op("Sigmoid", &[result], &[])?;
-        result = x.op("Mul", &[result, gate], &[])?;
+        result = result * result.sigmoid();
     }
-    let result = if dtype == DType::F32 { result } else { x.cast(result, dtype)? };
-    x.output(0, result)?;
+    x.output(0, result.to_type(dtype));
     if x.has_output(1) {
         if conv.taps == 1 {
             unsupported!("an output state without elements: ncnn has no empty blobs");
         }
-        let state = slice_last(x, padded, 1 - conv.taps, 0)?;
-        let state = if dtype == DType::F32 { state } else { x.cast(state, dtype)? };
-        x.output(1, state)?;
+        x.output(1, padded.slice(2, 1 - conv.taps, i64::MAX).to_type(dtype));
     }
     Ok(true)
 }

@@ -5,10 +5,10 @@
 use super::window::{area, unit_kernels};
 use crate::common::limits;
 use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::graph::Attribute;
 use crate::op::{Access, Attributes, Call, Fact};
 use crate::ops::Row;
-use crate::pass::expand::{Expand, Operand};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
 use crate::tensor::{Dim, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("Col2Im", &[18], Access::Any, infer_col2im)
@@ -105,18 +105,17 @@ fn infer_col2im(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
-fn expand_col2im(expand: &mut Expand) -> Result<bool> {
+fn expand_col2im(expand: &Expand) -> Result<bool> {
     let image: Option<Vec<i64>> = image_sizes(expand)?.iter().map(Dim::known).collect();
     let Some(image) = image else { unsupported!("the image sizes are known only at run time") };
     let layout = read_layout(expand, image.len())?;
     let block = read_block(expand, &image_sizes(expand)?, &layout)?;
-    let result = fold_blocks(expand, &image, &block, &layout)?;
-    expand.output(0, result)?;
+    expand.output(0, fold_blocks(expand, &image, &block, &layout)?);
     Ok(true)
 }
 
-/// Emits the sum of blocks of one shape at their positions in the image.
-fn fold_blocks(expand: &mut Expand, image: &[i64], block: &[i64], layout: &Layout) -> Result<Operand> {
+/// Returns the sum of blocks of one shape at their positions in the image.
+fn fold_blocks<'x>(expand: &'x Expand, image: &[i64], block: &[i64], layout: &Layout) -> Result<Expr<'x>> {
     let [batch, depth, blocks] = *expand.sizes(0)?.as_slice() else {
         invalid!("an input of shape {}, expected three axes", display_shape(expand.shape(0)?))
     };
@@ -133,21 +132,16 @@ fn fold_blocks(expand: &mut Expand, image: &[i64], block: &[i64], layout: &Layou
     }
     let elements: i64 = block.iter().product();
     let channels = depth / elements.max(1);
-    let columns = expand.operand(0)?;
     let mut form = vec![batch, depth];
     form.extend(&counts);
-    let columns = expand.reshape(columns, &form)?;
-    let kernels = expand.tensor(unit_kernels(channels, block)?)?;
-    expand.op(
-        "ConvTranspose",
-        &[columns, kernels],
-        &[
-            ("group", Attribute::Int(channels)),
-            ("kernel_shape", Attribute::Ints(block.to_vec())),
-            ("strides", Attribute::Ints(layout.strides.clone())),
-            ("dilations", Attribute::Ints(layout.dilations.clone())),
-            ("pads", Attribute::Ints(layout.pads.clone())),
-            ("output_padding", Attribute::Ints(left_over)),
-        ],
-    )
+    let kernels = expand.make.tensor(unit_kernels(channels, block)?);
+    let attributes = [
+        ("group", channels.into()),
+        ("kernel_shape", block.into()),
+        ("strides", layout.strides.as_slice().into()),
+        ("dilations", layout.dilations.as_slice().into()),
+        ("pads", layout.pads.as_slice().into()),
+        ("output_padding", left_over.into()),
+    ];
+    Ok(expand.make.op("ConvTranspose", [expand.operand(0).reshape(&form), kernels], attributes))
 }

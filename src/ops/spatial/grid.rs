@@ -7,7 +7,6 @@ use num_traits::AsPrimitive;
 use super::image_of;
 use crate::common::limits;
 use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::graph::Attribute;
 use crate::lower::Lower;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{GridSample, Padding, binary_op, unary_op};
@@ -252,7 +251,7 @@ fn infer_affine_grid(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
-fn expand_affine_grid(expand: &mut Expand) -> Result<bool> {
+fn expand_affine_grid(expand: &Expand) -> Result<bool> {
     let align_corners = expand.flag("align_corners", false)?;
     let sizes = grid_sizes(expand)?;
     let spatial: Option<Vec<usize>> =
@@ -261,16 +260,13 @@ fn expand_affine_grid(expand: &mut Expand) -> Result<bool> {
         return Err(Error::unsupported("a grid with sizes known only at run time")
             .help("fix the sizes with --input-shape"));
     };
-    let identity = expand.literal(&identity_grid(&spatial, align_corners)?)?;
-    let theta = expand.operand(0)?;
-    let transposed = expand.op("Transpose", &[theta], &[("perm", Attribute::Ints(vec![0, 2, 1]))])?;
-    let grid = expand.op("MatMul", &[identity, transposed], &[])?;
+    let identity = expand.make.literal(&identity_grid(&spatial, align_corners)?);
+    let grid = identity.matmul(expand.operand(0).transpose(&[0, 2, 1]));
     let mut shape = vec![0];
     for size in spatial.iter().copied().chain([spatial.len()]) {
         shape.push(i64::try_from(size)?);
     }
-    let grid = expand.reshape(grid, &shape)?;
-    expand.output(0, grid)?;
+    expand.output(0, grid.reshape(&shape));
     Ok(true)
 }
 

@@ -3,7 +3,6 @@
 //! Spec: <https://onnx.ai/onnx/operators/onnx__MaxUnpool.html>.
 
 use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::graph::Attribute;
 use crate::op::{Access, Call, Fact, required};
 use crate::ops::Row;
 use crate::pass::expand::Expand;
@@ -74,7 +73,7 @@ fn fixed_sizes(shape: &[Dim]) -> Result<Vec<i64>> {
     sizes.ok_or_else(|| Error::unsupported("the output size is known only at run time"))
 }
 
-fn expand_unpool(x: &mut Expand) -> Result<bool> {
+fn expand_unpool(x: &Expand) -> Result<bool> {
     let (natural, sizes) = (fixed_sizes(&unpooled_shape(x)?)?, fixed_sizes(x.output_shape(0)?)?);
     if natural.iter().zip(&sizes).any(|(natural, size)| size < natural) {
         unsupported!("an output of shape {sizes:?}, smaller than the pooled input {natural:?}");
@@ -97,15 +96,9 @@ fn expand_unpool(x: &mut Expand) -> Result<bool> {
             None => invalid!("index {index} is out of range for {elements} elements"),
         }
     }
-    let (operand, along) = (x.operand(0)?, [("axis", Attribute::Int(0))]);
-    let elements = x.reshape(operand, &[-1])?;
-    let zero = Array::i64(ndarray::ArrayD::zeros(vec![1])).cast(x.dtype(0)?)?;
-    let zero = x.literal(&zero)?;
-    let elements = x.op("Concat", &[elements, zero], &along)?;
-    let sources = x.ints(&sources)?;
-    let spread = x.op("Gather", &[elements, sources], &along)?;
-    let result = x.reshape(spread, &sizes)?;
-    x.output(0, result)?;
+    let zero = x.make.cast_literal(&Array::i64(ndarray::ArrayD::zeros(vec![1])), x.dtype(0)?);
+    let elements = x.make.concat(&[x.operand(0).reshape(&[-1]), zero], 0);
+    x.output(0, elements.gather(x.make.ints(&sources), 0).reshape(&sizes));
     Ok(true)
 }
 
@@ -121,7 +114,7 @@ fn have_windows_apart(x: &Expand) -> bool {
 }
 
 /// Expands MaxUnpool with indices computed at run time.
-fn scatter(x: &mut Expand, natural: &[i64], sizes: &[i64]) -> Result<bool> {
+fn scatter(x: &Expand, natural: &[i64], sizes: &[i64]) -> Result<bool> {
     // If all axes but the outermost are those of the pooled input, both interpretations of an index agree.
     if natural.iter().zip(sizes).skip_while(|(natural, _)| **natural == 1).skip(1).any(|(n, size)| n != size)
     {
@@ -129,15 +122,13 @@ fn scatter(x: &mut Expand, natural: &[i64], sizes: &[i64]) -> Result<bool> {
     }
     let elements: i64 = sizes.iter().product();
     let zeros = ndarray::ArrayD::zeros(vec![usize::try_from(elements)?]);
-    let zeros = x.literal(&Array::i64(zeros).cast(x.dtype(0)?)?)?;
-    let (data, indices) = (x.operand(0)?, x.operand(1)?);
-    let (data, indices) = (x.reshape(data, &[-1])?, x.reshape(indices, &[-1])?);
+    let zeros = x.make.cast_literal(&Array::i64(zeros), x.dtype(0)?);
+    let [data, indices] = [0, 1].map(|index| x.operand(index).reshape(&[-1]));
     // If no two elements have the same index, a sum with zeros takes fewer layers.
     let reduction = if have_windows_apart(x) { "add" } else { "none" };
-    let attributes = [("axis", Attribute::Int(0)), ("reduction", Attribute::String(reduction.into()))];
-    let spread = x.op("ScatterElements", &[zeros, indices, data], &attributes)?;
-    let result = x.reshape(spread, sizes)?;
-    x.output(0, result)?;
+    let attributes = [("axis", 0.into()), ("reduction", reduction.into())];
+    let spread = x.make.op("ScatterElements", [zeros, indices, data], attributes);
+    x.output(0, spread.reshape(sizes));
     Ok(true)
 }
 

@@ -7,9 +7,10 @@ use num_traits::AsPrimitive;
 
 use crate::common::limits;
 use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::graph::Attribute;
 use crate::op::{Call, Fact, resolve_axis};
-use crate::pass::expand::{Expand, Operand};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
+use crate::pass::pattern::inverse;
 use crate::tensor::{Array, DType, Dim, Tensor};
 
 /// The maximum number of elements of a matrix: that of a complex transform of length 2048.
@@ -164,56 +165,33 @@ fn matrix(dft: Dft) -> Result<Tensor> {
     })
 }
 
-pub(in crate::ops) fn expand_dft(x: &mut Expand) -> Result<bool> {
-    let dft = read_dft(x)?;
-    let operand = x.operand_as(0, DType::F32)?;
-    let result = transform(x, operand, dft)?;
-    set_output(x, result)
-}
-
-/// Sets the output, cast to the type of the input.
-fn set_output(x: &mut Expand, result: Operand) -> Result<bool> {
-    let dtype = x.dtype(0)?;
-    let result = if dtype == DType::F32 { result } else { x.cast(result, dtype)? };
-    x.output(0, result)?;
+pub(in crate::ops) fn expand_dft(x: &Expand) -> Result<bool> {
+    let result = transform(x, x.operand_as(0, DType::F32), read_dft(x)?)?;
+    x.output(0, result.to_type(x.dtype(0)?));
     Ok(true)
 }
 
-/// Emits the transform of `data`.
-fn transform(x: &mut Expand, data: Operand, dft: Dft) -> Result<Operand> {
+/// Returns the transform of `data`.
+fn transform<'x>(x: &'x Expand, mut data: Expr<'x>, dft: Dft) -> Result<Expr<'x>> {
     let rank = x.shape(0)?.len();
-    let mut operand = data;
     if x.shape(0)?.at(dft.axis)?.known() != Some(dft.used) {
-        let (start, end) = (x.ints(&[0])?, x.ints(&[dft.used])?);
-        let axes = x.ints(&[i64::try_from(dft.axis)?])?;
-        operand = x.op("Slice", &[operand, start, end, axes], &[])?;
+        data = data.slice(i64::try_from(dft.axis)?, 0, dft.used);
     }
     // The axis is moved next to the parts, and both are merged.
-    let mut perm = (0..rank).map(i64::try_from).collect::<std::result::Result<Vec<_>, _>>()?;
+    let mut perm: Vec<usize> = (0..rank).collect();
     let moved = perm.remove(dft.axis);
     perm.insert(rank - 2, moved);
     let in_place = dft.axis + 2 == rank;
     if !in_place {
-        operand = x.transpose(operand, &perm)?;
+        data = data.permute(&perm);
     }
     let mut shape = vec![0; rank - 2];
     shape.push(dft.used * dft.parts);
-    let merged = x.reshape(operand, &shape)?;
-    let matrix = x.tensor(matrix(dft)?)?;
-    let product = x.op("MatMul", &[merged, matrix], &[])?;
+    let product = data.reshape(&shape).matmul(x.make.tensor(matrix(dft)?));
     shape.pop();
     shape.extend([dft.bins(), dft.output_parts()]);
-    let mut result = x.reshape(product, &shape)?;
-    if !in_place {
-        let mut back = vec![0; rank];
-        for (place, axis) in perm.iter().enumerate() {
-            if let Some(slot) = back.get_mut(usize::try_from(*axis)?) {
-                *slot = i64::try_from(place)?;
-            }
-        }
-        result = x.transpose(result, &back)?;
-    }
-    Ok(result)
+    let result = product.reshape(&shape);
+    Ok(if in_place { result } else { result.permute(&inverse(&perm)) })
 }
 
 /// A short-time transform, of frames along the second axis of `[batch, length, parts]`.
@@ -279,16 +257,14 @@ fn kernels(frame: Dft, window: Option<Tensor>) -> Result<Tensor> {
     })
 }
 
-pub(in crate::ops) fn expand_stft(x: &mut Expand) -> Result<bool> {
-    let stft = read_stft(x)?;
-    let signal = x.operand_as(0, DType::F32)?;
-    let signal = x.transpose(signal, &[0, 2, 1])?;
-    let result = spectra(x, signal, stft)?;
-    set_output(x, result)
+pub(in crate::ops) fn expand_stft(x: &Expand) -> Result<bool> {
+    let signal = x.operand_as(0, DType::F32).transpose(&[0, 2, 1]);
+    x.output(0, spectra(x, signal, read_stft(x)?)?.to_type(x.dtype(0)?));
+    Ok(true)
 }
 
-/// Emits the spectra of the frames.
-fn spectra(x: &mut Expand, signal: Operand, stft: Stft) -> Result<Operand> {
+/// Returns the spectra of the frames.
+fn spectra<'x>(x: &'x Expand, signal: Expr<'x>, stft: Stft) -> Result<Expr<'x>> {
     let Stft { frame_step, frame } = stft;
     let window = if x.has_input(2) { x.constant(2).cloned() } else { None };
     if x.has_input(2) && x.shape(2)?.at(0)?.known() != Some(frame.length) {
@@ -298,16 +274,12 @@ fn spectra(x: &mut Expand, signal: Operand, stft: Stft) -> Result<Operand> {
         unsupported!("the signal is shorter than a frame");
     }
     let computed = x.has_input(2) && window.is_none();
-    let mut kernels = x.tensor(kernels(frame, window)?)?;
+    let mut kernels = x.make.tensor(kernels(frame, window)?);
     if computed {
-        let window = x.operand_as(2, DType::F32)?;
-        let window = x.reshape(window, &[1, 1, frame.length])?;
-        kernels = x.op("Mul", &[kernels, window], &[])?;
+        kernels = kernels * x.operand_as(2, DType::F32).reshape(&[1, 1, frame.length]);
     }
-    let strides = ("strides", Attribute::Ints(vec![frame_step]));
-    let spectrum = x.op("Conv", &[signal, kernels], &[strides])?;
-    let apart = x.reshape(spectrum, &[0, frame.bins(), 2, -1])?;
-    x.transpose(apart, &[0, 3, 1, 2])
+    let spectrum = x.make.op("Conv", [signal, kernels], [("strides", vec![frame_step].into())]);
+    Ok(spectrum.reshape(&[0, frame.bins(), 2, -1]).transpose(&[0, 3, 1, 2]))
 }
 
 #[cfg(test)]

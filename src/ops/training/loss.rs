@@ -5,13 +5,13 @@
 //! Spec: <https://onnx.ai/onnx/operators/onnx__NegativeLogLikelihoodLoss.html>,
 //! `onnx__SoftmaxCrossEntropyLoss.html`.
 
-use ndarray::ArrayD;
+use ndarray::Array1;
 
 use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::graph::Attribute;
 use crate::op::{Access, Call, Fact};
 use crate::ops::Row;
-use crate::pass::expand::{Expand, Operand};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
 use crate::tensor::{Array, Dim};
 
 pub(in crate::ops) const OPS: &[Row] = &[
@@ -75,88 +75,54 @@ fn infer_cross_entropy(call: &Call) -> Result<Vec<Fact>> {
     Ok(facts)
 }
 
-fn expand_likelihood(x: &mut Expand) -> Result<bool> {
-    let scores = x.operand(0)?;
-    let loss = loss(x, scores)?;
-    x.output(0, loss)?;
+fn expand_likelihood(x: &Expand) -> Result<bool> {
+    x.output(0, loss(x, x.operand(0))?);
     Ok(true)
 }
 
-fn expand_cross_entropy(x: &mut Expand) -> Result<bool> {
-    let scores = x.operand(0)?;
-    let scores = x.op("LogSoftmax", &[scores], &[("axis", Attribute::Int(1))])?;
+fn expand_cross_entropy(x: &Expand) -> Result<bool> {
+    let scores = x.operand(0).apply("LogSoftmax", [("axis", 1.into())]);
     if x.has_output(0) {
-        let loss = loss(x, scores)?;
-        x.output(0, loss)?;
+        x.output(0, loss(x, scores)?);
     }
-    x.output(1, scores)?;
+    x.output(1, scores);
     Ok(true)
 }
 
-/// Returns the shape of a list along the classes, broadcast to the scores.
-fn class_shape(rank: usize, classes: i64) -> Vec<i64> {
-    let mut shape = vec![1; rank];
-    if let Some(size) = shape.get_mut(1) {
-        *size = classes;
-    }
-    shape
-}
-
-/// Emits whether the label of a sample is the class. An ignored label need not be a class.
-fn one_hot(x: &mut Expand, loss: &Loss) -> Result<Operand> {
-    let rank = x.shape(0)?.len();
+/// Returns whether the label of a sample is the class. An ignored label need not be a class.
+fn one_hot<'x>(x: &'x Expand, loss: &Loss) -> Result<Expr<'x>> {
     let Some(classes) = x.shape(0)?.at(1)?.known() else {
         unsupported!("a free number of classes");
     };
     // The ignored label is replaced by a number that is not a class.
     let ramp = (0..classes).map(|class| if Some(class) == loss.ignore_index { classes } else { class });
-    let shape = class_shape(rank, classes)
-        .into_iter()
-        .map(usize::try_from)
-        .collect::<std::result::Result<Vec<_>, _>>()?;
-    let ramp = Array::i64(ArrayD::from_shape_vec(shape, ramp.collect())?).cast(x.dtype(1)?)?;
-    let (labels, axes, ramp) = (x.operand(1)?, x.ints(&[1])?, x.literal(&ramp)?);
-    let labels = x.op("Unsqueeze", &[labels, axes], &[])?;
-    x.op("Equal", &[labels, ramp], &[])
+    let ramp = Array::i64(ramp.collect::<Array1<i64>>().into_dyn());
+    let ramp = x.make.cast_literal(&ramp, x.dtype(1)?).along(1, x.shape(0)?.len());
+    Ok(x.operand(1).unsqueeze(&[1]).equal(ramp))
 }
 
-/// Emits `values` at the class of each sample, 0 if it is ignored. By Where, not by a product: scores may be
-/// infinite.
-fn chosen(x: &mut Expand, one_hot: Operand, values: Operand) -> Result<Operand> {
-    let (zero, axes) = (x.scalar_like(0, 0.0)?, x.ints(&[1])?);
-    let chosen = x.op("Where", &[one_hot, values, zero], &[])?;
-    x.op("ReduceSum", &[chosen, axes], &[("keepdims", Attribute::Int(0))])
+/// Returns `values` at the class of each sample, 0 if it is ignored. By Where, not by a product: scores may
+/// be infinite.
+fn chosen<'x>(one_hot: Expr<'x>, values: Expr<'x>) -> Expr<'x> {
+    one_hot.select(values, 0.0).reduce("ReduceSum", &[1], false)
 }
 
-fn sum(x: &mut Expand, operand: Operand) -> Result<Operand> {
-    x.op("ReduceSum", &[operand], &[("keepdims", Attribute::Int(0))])
-}
-
-fn loss(x: &mut Expand, scores: Operand) -> Result<Operand> {
+fn loss<'x>(x: &'x Expand, scores: Expr<'x>) -> Result<Expr<'x>> {
     let loss = read_loss(x)?;
     let one_hot = one_hot(x, &loss)?;
-    let chosen_score = chosen(x, one_hot, scores)?;
-    let mut result = x.op("Neg", &[chosen_score], &[])?;
-    let weights = if x.has_input(2) {
-        let (rank, weights) = (x.shape(0)?.len(), x.operand(2)?);
-        let weights = x.reshape(weights, &class_shape(rank, -1))?;
-        Some(chosen(x, one_hot, weights)?)
+    let mut result = -chosen(one_hot, scores);
+    let mut weights = None;
+    if let Some(given) = x.optional(2) {
+        let given = chosen(one_hot, given.along(1, x.shape(0)?.len()));
+        result = result * given;
+        weights = Some(given);
     } else if loss.ignore_index.is_some() && loss.reduction == Reduction::Mean {
-        let one = x.scalar_like(0, 1.0)?;
-        Some(chosen(x, one_hot, one)?)
-    } else {
-        None
-    };
-    if let (Some(weights), true) = (weights, x.has_input(2)) {
-        result = x.op("Mul", &[result, weights], &[])?;
+        weights = Some(chosen(one_hot, x.make.number(1.0, x.dtype(0)?)));
     }
-    match (loss.reduction, weights) {
-        (Reduction::None, _) => Ok(result),
-        (Reduction::Sum, _) => sum(x, result),
-        (Reduction::Mean, None) => x.op("ReduceMean", &[result], &[("keepdims", Attribute::Int(0))]),
-        (Reduction::Mean, Some(weights)) => {
-            let (total, weight) = (sum(x, result)?, sum(x, weights)?);
-            x.op("Div", &[total, weight], &[])
-        }
-    }
+    Ok(match (loss.reduction, weights) {
+        (Reduction::None, _) => result,
+        (Reduction::Sum, _) => result.reduce_all("ReduceSum"),
+        (Reduction::Mean, None) => result.reduce_all("ReduceMean"),
+        (Reduction::Mean, Some(weights)) => result.reduce_all("ReduceSum") / weights.reduce_all("ReduceSum"),
+    })
 }

@@ -3,13 +3,12 @@
 //! Spec: <https://onnx.ai/onnx/operators/onnx_aionnxpreviewtraining_Adam.html>,
 //! `onnx_aionnxpreviewtraining_Momentum.html`.
 
-use ndarray::{ArrayD, IxDyn};
-
 use crate::error::{Error, Result, invalid};
 use crate::op::{Access, Call, Fact, required};
 use crate::ops::Row;
-use crate::pass::expand::{Expand, Operand};
-use crate::tensor::{Array, DType};
+use crate::pass::builder::{Expr, Term};
+use crate::pass::expand::Expand;
+use crate::tensor::DType;
 
 const DOMAIN: &str = "ai.onnx.preview.training";
 
@@ -113,146 +112,88 @@ fn infer_momentum(call: &Call) -> Result<Vec<Fact>> {
     infer_step(call, 3)
 }
 
-fn scalar(x: &mut Expand, value: f32) -> Result<Operand> {
-    x.literal(&Array::f32(ArrayD::from_elem(IxDyn(&[]), value)))
+/// Returns inputs 0 and 1, rate and step count, as scalars, so that they broadcast.
+fn rate_and_steps<'x>(x: &'x Expand) -> [Expr<'x>; 2] {
+    [0, 1].map(|index| x.operand_as(index, DType::F32).reshape(&[]))
 }
 
-/// Emits `factor * operand`.
-fn scaled(x: &mut Expand, operand: Operand, factor: f32) -> Result<Operand> {
-    let factor = scalar(x, factor)?;
-    x.op("Mul", &[operand, factor], &[])
+/// Returns the gradient plus that of the tensor's norm.
+fn regularised<'x>(tensor: Expr<'x>, gradient: Expr<'x>, norm: f32) -> Expr<'x> {
+    if norm == 0.0 { gradient } else { tensor * norm + gradient }
 }
 
-/// Emits inputs 0 and 1, rate and step count, as scalars, so that they broadcast.
-fn rate_and_steps(x: &mut Expand) -> Result<[Operand; 2]> {
-    let (rate, steps) = (x.operand_as(0, DType::F32)?, x.operand_as(1, DType::F32)?);
-    Ok([x.reshape(rate, &[])?, x.reshape(steps, &[])?])
+/// Returns `chosen` from the second step on, `first` before.
+fn after_first<'x>(steps: Expr<'x>, chosen: impl Term<'x>, first: impl Term<'x>) -> Expr<'x> {
+    steps.greater(0.0).select(chosen, first)
 }
 
-/// Emits the gradient plus that of the tensor's norm.
-fn regularised(x: &mut Expand, tensor: Operand, gradient: Operand, norm: f32) -> Result<Operand> {
-    if norm == 0.0 {
-        return Ok(gradient);
-    }
-    let decay = scaled(x, tensor, norm)?;
-    x.op("Add", &[decay, gradient], &[])
-}
-
-/// Emits `chosen` from the second step on, `first` before.
-fn after_first(x: &mut Expand, steps: Operand, chosen: Operand, first: Operand) -> Result<Operand> {
-    let zero = scalar(x, 0.0)?;
-    let later = x.op("Greater", &[steps, zero], &[])?;
-    x.op("Where", &[later, chosen, first], &[])
-}
-
-/// Emits `operand / (Sqrt(squares) + epsilon)`.
-fn over_root(x: &mut Expand, operand: Operand, squares: Operand, epsilon: f32) -> Result<Operand> {
-    let root = x.op("Sqrt", &[squares], &[])?;
-    let epsilon = scalar(x, epsilon)?;
-    let root = x.op("Add", &[root, epsilon], &[])?;
-    x.op("Div", &[operand, root], &[])
-}
-
-fn expand_adagrad(x: &mut Expand) -> Result<bool> {
+fn expand_adagrad(x: &Expand) -> Result<bool> {
     let Adagrad { decay_factor, epsilon, norm_coefficient } = read_adagrad(x)?;
     let count = tensor_count(x, 3)?;
-    let [rate, steps] = rate_and_steps(x)?;
-    let one = scalar(x, 1.0)?;
-    let decay = scaled(x, steps, decay_factor)?;
-    let decay = x.op("Add", &[decay, one], &[])?;
-    let rate = x.op("Div", &[rate, decay], &[])?;
+    let [rate, steps] = rate_and_steps(x);
+    let rate = rate / (steps * decay_factor + 1.0);
     for index in 0..count {
         let [tensor, gradient, squares] = [0, 1, 2].map(|list| x.operand(2 + list * count + index));
-        let (tensor, squares) = (tensor?, squares?);
-        let gradient = regularised(x, tensor, gradient?, norm_coefficient)?;
-        let square = x.op("Mul", &[gradient, gradient], &[])?;
-        let squares = x.op("Add", &[squares, square], &[])?;
-        let step = x.op("Mul", &[gradient, rate], &[])?;
-        let step = over_root(x, step, squares, epsilon)?;
-        let tensor = x.op("Sub", &[tensor, step], &[])?;
-        x.output(index, tensor)?;
-        x.output(count + index, squares)?;
+        let gradient = regularised(tensor, gradient, norm_coefficient);
+        let squares = squares + gradient * gradient;
+        x.output(index, tensor - gradient * rate / (squares.sqrt() + epsilon));
+        x.output(count + index, squares);
     }
     Ok(true)
 }
 
-/// Emits `1 - base ^ steps`.
-fn bias(x: &mut Expand, base: f32, steps: Operand) -> Result<Operand> {
-    let one = scalar(x, 1.0)?;
-    let exponent = scaled(x, steps, base.ln())?;
-    let power = x.op("Exp", &[exponent], &[])?;
-    x.op("Sub", &[one, power], &[])
-}
-
-/// Emits the rate of Adam: from the second step on it corrects the bias of averages that began with zero.
-fn adam_rate(x: &mut Expand, adam: &Adam) -> Result<Operand> {
-    let [rate, steps] = rate_and_steps(x)?;
+/// Returns the rate of Adam: from the second step on it corrects the bias of averages that began with zero.
+fn adam_rate<'x>(x: &'x Expand, adam: &Adam) -> Result<Expr<'x>> {
+    let [rate, steps] = rate_and_steps(x);
     if adam.alpha <= 0.0 || adam.beta <= 0.0 {
         return Err(Error::unsupported("a coefficient of an average is not positive"));
     }
-    let squares = bias(x, adam.beta, steps)?;
-    let root = x.op("Sqrt", &[squares], &[])?;
-    let mean = bias(x, adam.alpha, steps)?;
+    // base ^ steps
+    let bias = |base: f32| 1.0 - (steps * base.ln()).exp();
+    let root = bias(adam.beta).sqrt();
     // Zero before the second step: the quotient is not selected then, but must not be NaN.
-    let one = scalar(x, 1.0)?;
-    let mean = after_first(x, steps, mean, one)?;
-    let factor = x.op("Div", &[root, mean], &[])?;
-    let corrected = x.op("Mul", &[rate, factor], &[])?;
-    after_first(x, steps, corrected, rate)
+    let mean = after_first(steps, bias(adam.alpha), 1.0);
+    Ok(after_first(steps, rate * (root / mean), rate))
 }
 
-/// Emits `keep * old + (1 - keep) * new`.
-fn average(x: &mut Expand, old: Operand, new: Operand, keep: f32) -> Result<Operand> {
-    let (old, new) = (scaled(x, old, keep)?, scaled(x, new, 1.0 - keep)?);
-    x.op("Add", &[old, new], &[])
+/// Returns `keep * old + (1 - keep) * new`.
+fn average<'x>(old: Expr<'x>, new: Expr<'x>, keep: f32) -> Expr<'x> {
+    old * keep + new * (1.0 - keep)
 }
 
-fn expand_adam(x: &mut Expand) -> Result<bool> {
+fn expand_adam(x: &Expand) -> Result<bool> {
     let adam = read_adam(x)?;
     let count = tensor_count(x, 4)?;
     let rate = adam_rate(x, &adam)?;
     for index in 0..count {
         let [tensor, gradient, mean, squares] = [0, 1, 2, 3].map(|list| x.operand(2 + list * count + index));
-        let tensor = tensor?;
-        let gradient = regularised(x, tensor, gradient?, adam.norm_coefficient)?;
-        let square = x.op("Mul", &[gradient, gradient], &[])?;
-        let mean = average(x, mean?, gradient, adam.alpha)?;
-        let squares = average(x, squares?, square, adam.beta)?;
-        let step = over_root(x, mean, squares, adam.epsilon)?;
-        let step = x.op("Mul", &[step, rate], &[])?;
-        let mut result = x.op("Sub", &[tensor, step], &[])?;
+        let gradient = regularised(tensor, gradient, adam.norm_coefficient);
+        let square = gradient * gradient;
+        let mean = average(mean, gradient, adam.alpha);
+        let squares = average(squares, square, adam.beta);
+        let mut result = tensor - mean / (squares.sqrt() + adam.epsilon) * rate;
         if adam.norm_coefficient_post != 0.0 {
-            result = scaled(x, result, 1.0 - adam.norm_coefficient_post)?;
+            result = result * (1.0 - adam.norm_coefficient_post);
         }
-        for (list, operand) in [result, mean, squares].into_iter().enumerate() {
-            x.output(list * count + index, operand)?;
+        for (list, part) in [result, mean, squares].into_iter().enumerate() {
+            x.output(list * count + index, part);
         }
     }
     Ok(true)
 }
 
-fn expand_momentum(x: &mut Expand) -> Result<bool> {
+fn expand_momentum(x: &Expand) -> Result<bool> {
     let Momentum { alpha, beta, norm_coefficient, nesterov } = read_momentum(x)?;
     let count = tensor_count(x, 3)?;
-    let [rate, steps] = rate_and_steps(x)?;
-    let (later, first) = (scalar(x, beta)?, scalar(x, 1.0)?);
-    let beta = after_first(x, steps, later, first)?;
+    let [rate, steps] = rate_and_steps(x);
+    let beta = steps.greater(0.0).select(x.make.number(beta, DType::F32), 1.0);
     for index in 0..count {
         let [tensor, gradient, velocity] = [0, 1, 2].map(|list| x.operand(2 + list * count + index));
-        let tensor = tensor?;
-        let gradient = regularised(x, tensor, gradient?, norm_coefficient)?;
-        let kept = scaled(x, velocity?, alpha)?;
-        let added = x.op("Mul", &[gradient, beta], &[])?;
-        let velocity = x.op("Add", &[kept, added], &[])?;
-        let mut step = velocity;
-        if nesterov {
-            let ahead = scaled(x, velocity, alpha)?;
-            step = x.op("Add", &[gradient, ahead], &[])?;
-        }
-        let step = x.op("Mul", &[step, rate], &[])?;
-        let tensor = x.op("Sub", &[tensor, step], &[])?;
-        x.output(index, tensor)?;
-        x.output(count + index, velocity)?;
+        let gradient = regularised(tensor, gradient, norm_coefficient);
+        let velocity = velocity * alpha + gradient * beta;
+        let step = if nesterov { gradient + velocity * alpha } else { velocity };
+        x.output(index, tensor - step * rate);
+        x.output(count + index, velocity);
     }
     Ok(true)
 }

@@ -1,17 +1,11 @@
 //! Products of rows and matrices that DequantizeLinear computes from integers with a scale for each block of columns
 //! become MatMulNBits, whose weights the net keeps.
 
-use smallvec::smallvec;
-
 use crate::error::{Error, Result};
-use crate::graph::{Attribute, AttributeMap, Graph, Node, ValueId};
-use crate::op::CONTRIB_DOMAIN;
-use crate::pass::insertion::InsertionPoint;
+use crate::graph::{Attribute, Graph, Node, ValueId};
+use crate::pass::builder::in_place_of;
 use crate::pass::pattern::{axis, float, input, int, ints, producer};
 use crate::tensor::{Array, DType, Tensor};
-
-/// The version of MatMulNBits.
-const VERSION: i64 = 1;
 
 /// A constant matrix in blocks, before DequantizeLinear.
 struct Blocks {
@@ -56,24 +50,12 @@ pub(crate) fn pack_dequantized(graph: &mut Graph) -> Result<()> {
             }
             None => {}
         }
-        let mut inputs = vec![x];
-        for tensor in constants {
-            inputs.push(graph.add_constant("", tensor)?);
-        }
         let bias = input(&node, 2);
-        let mut made = InsertionPoint::in_place_of(graph, &node, CONTRIB_DOMAIN, VERSION);
-        let Some(bias) = bias else {
-            made.last("MatMulNBits", &inputs, &attributes);
-            return Ok(Some(made.into_nodes()));
-        };
-        let product = made.op("MatMulNBits", &inputs, &attributes);
-        made.push(Node {
-            op_type: "Add".into(),
-            inputs: smallvec![Some(product), Some(bias)],
-            attributes: AttributeMap::default(),
-            ..node
-        });
-        Ok(Some(made.into_nodes()))
+        in_place_of(graph, &node, node.version, |made| {
+            let inputs = [made.value(x)].into_iter().chain(constants.into_iter().map(|it| made.tensor(it)));
+            let product = made.contrib_op("MatMulNBits", inputs, attributes);
+            Ok(Some(bias.map_or(product, |bias| product + made.value(bias))))
+        })
     })
 }
 

@@ -7,7 +7,7 @@ use super::{Matrix, Weights, gemm_weights, is_graph_input, table_weights};
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::ncnn::BlockFormat;
-use crate::pass::insertion::InsertionPoint;
+use crate::pass::builder::in_place_of;
 use crate::pass::pattern::{float, input, int};
 use crate::tensor::{DType, Tensor};
 
@@ -42,11 +42,11 @@ pub(crate) fn round_matrices(graph: &mut Graph, weights: Weights) -> Result<()> 
         let Some(node) = graph.node(id) else { return Ok(None) };
         if let Some(product) = read_product(graph, node) {
             let node = node.clone();
-            return round_product(graph, &node, &product, bits).map(Some);
+            return round_product(graph, &node, &product, bits);
         }
         if let Some(table) = read_table(graph, node) {
             let node = node.clone();
-            return round_table(graph, &node, &table, bits).map(Some);
+            return round_table(graph, &node, &table, bits);
         }
         Ok(None)
     })
@@ -81,7 +81,12 @@ fn constant<'a>(graph: &'a Graph, node: &Node, index: usize) -> Option<&'a Tenso
     graph.value(input(node, index)?).constant.as_ref().filter(|tensor| FLOATS.contains(&tensor.dtype()))
 }
 
-fn round_product(graph: &mut Graph, node: &Node, product: &Product, bits: usize) -> Result<Vec<Node>> {
+fn round_product(
+    graph: &mut Graph,
+    node: &Node,
+    product: &Product,
+    bits: usize,
+) -> Result<Option<Vec<Node>>> {
     let shape: Vec<usize> = product.weight.shape().iter().copied().skip_while(|size| *size == 1).collect();
     let (outputs, inputs) = match (shape.as_slice(), product.transposed) {
         (&[outputs, inputs], true) | (&[inputs, outputs], false) => (outputs, inputs),
@@ -105,19 +110,14 @@ fn round_product(graph: &mut Graph, node: &Node, product: &Product, bits: usize)
         Some(term) if row(graph, term) => (Some(term), None),
         term => (None, term),
     };
-    let mut point = InsertionPoint::in_place_of(graph, node, "", node.version);
-    let [levels, inverses] = add(&mut point, weights)?;
-    let mut inputs_of = vec![product.x, levels, inverses];
-    inputs_of.extend(bias);
     let attributes = product_attributes(inputs, format)?;
-    match term {
-        None => point.own_last(super::PRODUCT, &inputs_of, &attributes),
-        Some(term) => {
-            let made = point.own_op(super::PRODUCT, &inputs_of, &attributes);
-            point.last("Add", &[made, term], &[]);
-        }
-    }
-    Ok(point.into_nodes())
+    in_place_of(graph, node, node.version, |made| {
+        let [levels, inverses] = weights.map(|tensor| made.tensor(tensor));
+        let inputs = [made.value(product.x), levels, inverses];
+        let inputs = inputs.into_iter().chain(bias.map(|bias| made.value(bias)));
+        let result = made.own_op(super::PRODUCT, inputs, attributes);
+        Ok(Some(term.map_or(result, |term| result + made.value(term))))
+    })
 }
 
 /// Returns the attributes of a product of `columns` inputs.
@@ -127,11 +127,6 @@ pub(crate) fn product_attributes(
 ) -> Result<[(&'static str, Attribute); 2]> {
     let number = |number: usize| -> Result<Attribute> { Ok(Attribute::Int(i64::try_from(number)?)) };
     Ok([("columns", number(columns)?), ("term", Attribute::Int(i64::from(format.term()?)))])
-}
-
-fn add(point: &mut InsertionPoint, weights: [Tensor; 2]) -> Result<[ValueId; 2]> {
-    let [levels, scales] = weights;
-    Ok([point.graph.add_constant("", levels)?, point.graph.add_constant("", scales)?])
 }
 
 /// Rows of a constant table.
@@ -152,7 +147,7 @@ fn read_table(graph: &Graph, node: &Node) -> Option<Table> {
     (along_rows && is_large && is_read).then(|| Table { weight: weight.clone(), indices, block })
 }
 
-fn round_table(graph: &mut Graph, node: &Node, table: &Table, bits: usize) -> Result<Vec<Node>> {
+fn round_table(graph: &mut Graph, node: &Node, table: &Table, bits: usize) -> Result<Option<Vec<Node>>> {
     // A byte holds one integer or two.
     let bits = if bits == 4 { 4 } else { 8 };
     let (rows, columns) = match *table.weight.shape() {
@@ -168,10 +163,11 @@ fn round_table(graph: &mut Graph, node: &Node, table: &Table, bits: usize) -> Re
         loss: Arc::default(),
     }));
     let weights = table_weights(&matrix, bits)?;
-    let mut point = InsertionPoint::in_place_of(graph, node, "", node.version);
-    let [levels, scales] = add(&mut point, weights)?;
-    point.own_last(super::TABLE, &[table.indices, levels, scales], &table_attributes(bits)?);
-    Ok(point.into_nodes())
+    let attributes = table_attributes(bits)?;
+    in_place_of(graph, node, node.version, |made| {
+        let [levels, scales] = weights.map(|tensor| made.tensor(tensor));
+        Ok(Some(made.own_op(super::TABLE, [made.value(table.indices), levels, scales], attributes)))
+    })
 }
 
 /// Returns the attributes of a table.

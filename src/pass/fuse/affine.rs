@@ -8,10 +8,9 @@ use std::collections::BTreeSet;
 
 use super::{Found, Matcher, first, fuse, orders, output};
 use crate::error::Result;
-use crate::graph::{Attribute, Graph, Node, ValueId};
+use crate::graph::{Graph, Node, ValueId};
 use crate::op;
-use crate::pass::insertion::InsertionPoint;
-use crate::pass::pattern::perm_attribute;
+use crate::pass::builder::{Builder, Expr};
 use crate::pass::pattern::{axis, input, ints, inverse};
 
 struct Parts {
@@ -92,31 +91,20 @@ fn parameter_shape(matcher: &Matcher, norm: &Node, sizes: &[i64], adds: bool) ->
     }
 }
 
-fn build(made: &mut InsertionPoint, parts: Parts) -> Result<()> {
+fn build<'b>(made: &'b Builder<'b>, parts: Parts) -> Result<Expr<'b>> {
     let Parts { norm, perm, constant, extended, shape, adds } = parts;
-    let mut parameter = constant;
+    let mut parameter = made.value(constant);
     if let Some(perm) = &perm {
-        parameter = made.reshape(parameter, &extended)?;
-        parameter = made.transpose(parameter, &inverse(perm))?;
+        parameter = parameter.reshape(&extended).permute(&inverse(perm));
     }
-    parameter = made.reshape(parameter, &shape)?;
-    let (x, mut scale, mut bias) = (input(&norm, 0), input(&norm, 1), input(&norm, 2));
+    parameter = parameter.reshape(&shape);
+    let [x, mut scale, mut bias] = [0, 1, 2].map(|index| input(&norm, index).map(|id| made.value(id)));
     if adds {
-        bias = Some(bias.map_or(parameter, |bias| made.op("Add", &[bias, parameter], &[])));
+        bias = Some(bias.map_or(parameter, |bias| bias + parameter));
     } else {
-        for factor in [&mut scale, &mut bias].into_iter().flatten() {
-            *factor = made.op("Mul", &[*factor, parameter], &[]);
-        }
+        scale = scale.map(|scale| scale * parameter);
+        bias = bias.map(|bias| bias * parameter);
     }
-    let inputs: Vec<ValueId> = [x, scale, bias].into_iter().flatten().collect();
-    let attributes: Vec<(&str, Attribute)> =
-        norm.attributes.iter().map(|(name, a)| (name.as_str(), a.clone())).collect();
-    match perm {
-        None => made.last(&norm.op_type, &inputs, &attributes),
-        Some(perm) => {
-            let normal = made.op(norm.op_type.clone(), &inputs, &attributes);
-            made.last("Transpose", &[normal], &[perm_attribute(&perm)?]);
-        }
-    }
-    Ok(())
+    let normal = made.only_copy_of(&norm, &[x, scale, bias])?;
+    Ok(perm.map_or(normal, |perm| normal.permute(&perm)))
 }

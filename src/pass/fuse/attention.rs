@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::view::{Run, Traced, View, scaling, trace};
 use super::{Found, Matcher, first, fuse, orders, output, to_f32, two};
 use crate::error::{Error, Result};
-use crate::graph::{Attribute, Graph, Node, ValueId};
-use crate::pass::insertion::InsertionPoint;
+use crate::graph::{Graph, Node, ValueId};
+use crate::pass::builder::{Builder, Expr};
 use crate::pass::pattern::{axis, float, input, int};
 use crate::tensor::DType;
 
@@ -57,6 +57,8 @@ enum Mask {
 }
 
 struct Parts {
+    /// The result.
+    y: ValueId,
     q: Projection,
     k: Projection,
     v: Projection,
@@ -220,7 +222,10 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Parts>> {
     // In the oldest releases queries, merged heads and results have the same width.
     let fits = [q.linear.inputs, out.outputs] == [heads * width; 2];
     let fits = fits && v_scale == 1.0 && factor > 0.0 && queries > 1 && keys > 1;
-    fits.then_some(Found { inner, parts: Parts { q, k, v, out, mask, num_heads: heads, factor } })
+    fits.then_some(Found {
+        inner,
+        parts: Parts { y: output(node)?, q, k, v, out, mask, num_heads: heads, factor },
+    })
 }
 
 /// Merges all axes but the last two.
@@ -298,92 +303,77 @@ fn is_mask(matcher: &Matcher, value: ValueId, [heads, queries, keys]: [i64; 3]) 
     (*rows, *columns) == (queries, keys) && (outer == 1 || (outer == heads && innermost == heads))
 }
 
-fn build(made: &mut InsertionPoint, parts: Parts, masks: &mut BTreeMap<Mask, ValueId>) -> Result<()> {
-    let Parts { q, k, v, out, mask, num_heads, factor } = parts;
-    let mut inputs = vec![q.linear.x, k.linear.x, v.linear.x];
+fn build<'b>(made: &'b Builder<'b>, parts: Parts, masks: &mut BTreeMap<Mask, ValueId>) -> Result<Expr<'b>> {
+    let Parts { y, q, k, v, out, mask, num_heads, factor } = parts;
+    let x = made.value(q.linear.x);
+    let mut inputs = [&q, &k, &v].map(|projection| made.value(projection.linear.x)).to_vec();
     for (projection, factor) in [(&q, factor), (&k, 1.0), (&v, 1.0)] {
-        let (weight, bias) = columns_of(made, projection, factor)?;
-        inputs.extend([weight, bias]);
+        inputs.extend(columns_of(made, projection, factor)?);
     }
     let all: Vec<i64> = (0..out.outputs).collect();
-    let (weight, bias) = columns_of(made, &Projection { linear: out, columns: all }, 1.0)?;
-    inputs.extend([weight, bias]);
+    inputs.extend(columns_of(made, &Projection { linear: out, columns: all }, 1.0)?);
     if let Some(mask) = mask {
-        let known = masks.get(&mask).copied();
-        inputs.push(match known {
-            Some(value) => value,
-            None => mask_value(made, mask, q.linear.x)?,
-        });
-        masks.extend(inputs.last().map(|value| (mask, *value)));
+        let value = match masks.get(&mask) {
+            Some(known) => made.value(*known),
+            None => mask_value(made, mask, x),
+        };
+        masks.insert(mask, value.id);
+        inputs.push(value);
     }
-    let heads = [("num_heads", Attribute::Int(num_heads))];
-    let mut shape = made.sizes(q.linear.x);
+    let rows = made.own_op("MultiHeadAttention", inputs, [("num_heads", num_heads.into())]);
+    let mut shape = x.sizes();
     if let Some(last) = shape.last_mut() {
         *last = Some(out.outputs);
     }
-    let result = made.result_sizes();
+    let result = made.value(y).sizes();
     if shape == result {
-        made.own_last("MultiHeadAttention", &inputs, &heads);
-        return Ok(());
+        return Ok(rows);
     }
-    let rows = made.own_op("MultiHeadAttention", &inputs, &heads);
     let result = result.into_iter().collect::<Option<Vec<i64>>>();
-    let shape = made.ints(&result.ok_or_else(|| Error::internal("an attention of free sizes was fused"))?)?;
-    made.last("Reshape", &[rows, shape], &[]);
-    Ok(())
+    Ok(rows.reshape(&result.ok_or_else(|| Error::internal("an attention of free sizes was fused"))?))
 }
 
-fn mask_value(made: &mut InsertionPoint, mask: Mask, like: ValueId) -> Result<ValueId> {
+fn mask_value<'b>(made: &'b Builder<'b>, mask: Mask, like: Expr<'b>) -> Expr<'b> {
     match mask {
-        Mask::Added(value) => Ok(value),
-        Mask::Clamped(value) => {
-            let lowest = made.filled(HIDDEN, &[], value)?;
-            Ok(made.op("Max", &[value, lowest], &[]))
-        }
+        Mask::Added(value) => made.value(value),
+        Mask::Clamped(value) => made.value(value).max(HIDDEN),
         Mask::Hidden(condition, hides) => {
-            let (hidden, seen) = (made.filled(HIDDEN, &[], like)?, made.filled(0.0, &[], like)?);
+            let (hidden, seen) = (like.filled(HIDDEN, &[]), like.filled(0.0, &[]));
             let (yes, no) = if hides { (hidden, seen) } else { (seen, hidden) };
-            Ok(made.op("Where", &[condition, yes, no], &[]))
+            made.value(condition).select(yes, no)
         }
     }
 }
 
 /// The weight, `[outputs, inputs]`, and the bias of a projection.
-fn columns_of(made: &mut InsertionPoint, projection: &Projection, factor: f64) -> Result<(ValueId, ValueId)> {
+fn columns_of<'b>(made: &'b Builder<'b>, projection: &Projection, factor: f64) -> Result<[Expr<'b>; 2]> {
     let Projection { linear, columns } = projection;
     let count = i64::try_from(columns.len())?;
-    let bias = match linear.bias {
-        Some(bias) => made.reshape(bias, &[linear.outputs])?,
-        None => made.filled(0.0, &[linear.outputs], linear.x)?,
+    let x = made.value(linear.x);
+    let mut bias = match linear.bias {
+        Some(bias) => made.value(bias).reshape(&[linear.outputs]),
+        None => x.filled(0.0, &[linear.outputs]),
     };
-    let weight = linear.weight;
-    let (mut weight, mut bias) = if columns.iter().copied().eq(0..linear.outputs) {
-        (weight, bias)
-    } else {
+    let mut weight = made.value(linear.weight);
+    if !columns.iter().copied().eq(0..linear.outputs) {
         let axis = i64::from(!linear.transposed);
         let begin = columns.first().copied().unwrap_or(0);
         if columns.iter().copied().eq(begin..begin + count) {
-            let (start, end) = (made.ints(&[begin])?, made.ints(&[begin + count])?);
-            let (of_weight, of_bias) = (made.ints(&[axis])?, made.ints(&[0])?);
-            (
-                made.op("Slice", &[weight, start, end, of_weight], &[]),
-                made.op("Slice", &[bias, start, end, of_bias], &[]),
-            )
+            weight = weight.slice(axis, begin, begin + count);
+            bias = bias.slice(0, begin, begin + count);
         } else {
-            let indices = made.ints(columns)?;
-            (
-                made.op("Gather", &[weight, indices], &[("axis", Attribute::Int(axis))]),
-                made.op("Gather", &[bias, indices], &[("axis", Attribute::Int(0))]),
-            )
+            let indices = made.ints(columns);
+            weight = weight.gather(indices, axis);
+            bias = bias.gather(indices, 0);
         }
-    };
+    }
     if !linear.transposed {
-        weight = made.transpose(weight, &[1, 0])?;
+        weight = weight.transpose(&[1, 0]);
     }
     if (factor - 1.0).abs() > SAME_SCALE {
-        let factor = made.filled(to_f32(factor), &[1], linear.x)?;
-        weight = made.op("Mul", &[weight, factor], &[]);
-        bias = made.op("Mul", &[bias, factor], &[]);
+        let factor = x.filled(to_f32(factor), &[1]);
+        weight = weight * factor;
+        bias = bias * factor;
     }
-    Ok((weight, bias))
+    Ok([weight, bias])
 }

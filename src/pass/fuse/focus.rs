@@ -12,10 +12,10 @@
 use std::collections::BTreeSet;
 
 use super::{Found, Matcher, first, fuse, output};
-use crate::error::Result;
-use crate::graph::{Attribute, Graph, Node, ValueId};
+use crate::error::{Error, Result};
+use crate::graph::{Graph, Node, ValueId};
 use crate::op::resolve_axis;
-use crate::pass::insertion::InsertionPoint;
+use crate::pass::builder::{Builder, Expr};
 use crate::pass::pattern::{input, int};
 
 /// The largest block.
@@ -115,8 +115,8 @@ fn blocks(matcher: &Matcher, concat: &Node) -> Option<Blocks> {
 }
 
 pub(crate) fn fuse_focus_conv(graph: &mut Graph) -> Result<bool> {
-    fuse(graph, find_conv, |made, (blocks, mut conv): (Blocks, Node)| {
-        let deep = made.op("SpaceToDepth", &[blocks.x], &[("blocksize", Attribute::Int(blocks.block))]);
+    fuse(graph, find_conv, |made, (blocks, conv): (Blocks, Node)| {
+        let deep = made.value(blocks.x).apply("SpaceToDepth", [("blocksize", blocks.block.into())]);
         let channels = blocks.sizes.get(1).copied().unwrap_or(1);
         let mut indices = Vec::new();
         for offset in 0..blocks.block * blocks.block {
@@ -124,14 +124,13 @@ pub(crate) fn fuse_focus_conv(graph: &mut Graph) -> Result<bool> {
             let begin = i64::try_from(part)? * channels;
             indices.extend(begin..begin + channels);
         }
-        let indices = made.ints(&indices)?;
-        let gathered: Vec<ValueId> = input(&conv, 1).into_iter().chain([indices]).collect();
-        let weight = made.op("Gather", &gathered, &[("axis", Attribute::Int(1))]);
-        for (slot, value) in conv.inputs.iter_mut().zip([deep, weight]) {
-            *slot = Some(value);
+        let mut inputs: Vec<Option<Expr>> =
+            conv.inputs.iter().map(|input| input.map(|id| made.value(id))).collect();
+        if let [image, Some(weight), ..] = inputs.as_mut_slice() {
+            *image = Some(deep);
+            *weight = weight.gather(made.ints(&indices), 1);
         }
-        made.last_as(conv);
-        Ok(())
+        made.only_copy_of(&conv, &inputs)
     })
 }
 
@@ -150,9 +149,7 @@ fn find_conv(matcher: &Matcher, node: &Node) -> Option<Found<(Blocks, Node)>> {
 pub(crate) fn fuse_focus(graph: &mut Graph) -> Result<bool> {
     fuse(graph, find, |made, blocks: Blocks| {
         if blocks.rows_first() && !blocks.channels_last {
-            let block = ("blocksize", Attribute::Int(blocks.block));
-            made.last("SpaceToDepth", &[blocks.x], &[block]);
-            return Ok(());
+            return Ok(made.value(blocks.x).apply("SpaceToDepth", [("blocksize", blocks.block.into())]));
         }
         permute(made, &blocks)
     })
@@ -165,17 +162,15 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Blocks>> {
 }
 
 /// Builds the blocks by Reshape, Transpose and Reshape.
-fn permute(made: &mut InsertionPoint, blocks: &Blocks) -> Result<()> {
-    let (&[n, a, b, c], by) = (blocks.sizes.as_slice(), blocks.block) else { return Ok(()) };
+fn permute<'b>(made: &'b Builder<'b>, blocks: &Blocks) -> Result<Expr<'b>> {
+    let (&[n, a, b, c], by) = (blocks.sizes.as_slice(), blocks.block) else {
+        return Err(Error::internal("blocks of other axes"));
+    };
     let (apart, perm, together) = if blocks.channels_last {
         let order: &[usize] = if blocks.rows_first() { &[0, 1, 3, 2, 4, 5] } else { &[0, 1, 3, 4, 2, 5] };
         (vec![n, a / by, by, b / by, by, c], order, vec![n, a / by, b / by, by * by * c])
     } else {
         (vec![n, a, b / by, by, c / by, by], &[0, 5, 3, 1, 2, 4][..], vec![n, by * by * a, b / by, c / by])
     };
-    let parts = made.reshape(blocks.x, &apart)?;
-    let moved = made.transpose(parts, perm)?;
-    let shape = made.ints(&together)?;
-    made.last("Reshape", &[moved, shape], &[]);
-    Ok(())
+    Ok(made.value(blocks.x).reshape(&apart).permute(perm).reshape(&together))
 }

@@ -32,24 +32,19 @@ struct Part {
 
 pub(crate) fn fuse_gather_nd_of_all(graph: &mut Graph) -> Result<bool> {
     fuse(graph, find, |made, Part { x, sliced, dropped, perm, added }| {
-        let mut moved = x;
+        let mut moved = made.value(x);
         for (axis, count, [taken, size]) in sliced {
             // A Slice takes fewer elements from a shorter axis, where a GatherND fails.
-            made.graph.conditions.extend(SizeCondition::first_of(&taken, &size)?);
-            let (start, axis) = (made.ints(&[0])?, made.ints(&[i64::try_from(axis)?])?);
-            let end = made.reshape(count, &[1])?;
-            moved = made.op("Slice", &[moved, start, end, axis], &[]);
+            made.require(SizeCondition::first_of(&taken, &size)?);
+            moved = moved.first_of(i64::try_from(axis)?, made.value(count));
         }
         if !dropped.is_empty() {
-            let axes = made.ints(&dropped)?;
-            moved = made.op("Squeeze", &[moved, axes], &[]);
+            moved = moved.squeeze(&dropped);
         }
         if !perm.is_sorted() {
-            moved = made.transpose(moved, &perm)?;
+            moved = moved.permute(&perm);
         }
-        let axes = made.ints(&added)?;
-        made.last("Unsqueeze", &[moved, axes], &[]);
-        Ok(())
+        Ok(moved.unsqueeze(&added))
     })
 }
 
@@ -99,10 +94,7 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Part>> {
 }
 
 pub(crate) fn remove_scatters_to_all(graph: &mut Graph) -> Result<bool> {
-    fuse(graph, find_scatter, |made, updates| {
-        made.last("Identity", &[updates], &[]);
-        Ok(())
-    })
+    fuse(graph, find_scatter, |made, updates| Ok(made.value(updates)))
 }
 
 fn find_scatter(matcher: &Matcher, node: &Node) -> Option<Found<ValueId>> {

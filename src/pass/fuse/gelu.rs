@@ -13,7 +13,7 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 use super::terms::{polynomial, product};
 use super::{Found, Matcher, first, fuse, near, orders, output};
 use crate::error::Result;
-use crate::graph::{Attribute, Graph, Node, ValueId};
+use crate::graph::{Graph, Node, ValueId};
 
 /// The factor of the cube in the approximation.
 const CUBE: f64 = 0.044_715;
@@ -30,8 +30,7 @@ pub(crate) fn fuse_gelu(graph: &mut Graph) -> Result<bool> {
             Form::Erf => "none",
             Form::Tanh => "tanh",
         };
-        made.last("Gelu", &[x], &[("approximate", Attribute::String(approximate.into()))]);
-        Ok(())
+        Ok(made.value(x).apply("Gelu", [("approximate", approximate.into())]))
     })
 }
 

@@ -6,13 +6,12 @@ use std::collections::BTreeSet;
 
 use super::{Found, Matcher, first, fuse, orders};
 use crate::error::Result;
-use crate::graph::{Attribute, Graph, Node, ValueId};
+use crate::graph::{Graph, Node, ValueId};
 use crate::pass::pattern::axis;
 
 pub(crate) fn fuse_glu(graph: &mut Graph) -> Result<bool> {
     fuse(graph, find, |made, (x, axis)| {
-        made.own_last("GLU", &[x], &[("axis", Attribute::Int(i64::try_from(axis)?))]);
-        Ok(())
+        Ok(made.own_op("GLU", [made.value(x)], [("axis", i64::try_from(axis)?.into())]))
     })
 }
 

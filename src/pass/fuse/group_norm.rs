@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 
 use super::{Found, Matcher, first, fuse, output};
 use crate::error::Result;
-use crate::graph::{Attribute, Graph, Node, ValueId};
-use crate::pass::insertion::InsertionPoint;
+use crate::graph::{Graph, Node, ValueId};
+use crate::pass::builder::{Builder, Expr};
 
 struct Parts {
     x: ValueId,
@@ -39,17 +39,15 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Parts>> {
     fits.then_some(Found { inner: BTreeSet::from([normal, grouped]), parts })
 }
 
-fn build(made: &mut InsertionPoint, parts: Parts) -> Result<()> {
+fn build<'b>(made: &'b Builder<'b>, parts: Parts) -> Result<Expr<'b>> {
     let Parts { x, norm, groups, channels_per_group } = parts;
-    let mut inputs = vec![x];
+    let mut inputs = vec![made.value(x)];
     for parameter in norm.inputs.iter().skip(1).flatten() {
-        let column = made.reshape(*parameter, &[groups, 1])?;
-        let shape = made.ints(&[groups, channels_per_group])?;
-        let repeated = made.op("Expand", &[column, shape], &[]);
-        inputs.push(made.reshape(repeated, &[groups * channels_per_group])?);
+        let column = made.value(*parameter).reshape(&[groups, 1]);
+        let repeated = column.broadcast_to(made.ints(&[groups, channels_per_group]));
+        inputs.push(repeated.reshape(&[groups * channels_per_group]));
     }
-    let mut attributes = vec![("num_groups", Attribute::Int(groups))];
-    attributes.extend(norm.attributes.get("epsilon").map(|epsilon| ("epsilon", epsilon.clone())));
-    made.last("GroupNormalization", &inputs, &attributes);
-    Ok(())
+    let epsilon = norm.attributes.get("epsilon").map(|epsilon| ("epsilon", epsilon.clone()));
+    let attributes = [("num_groups", groups.into())].into_iter().chain(epsilon);
+    Ok(made.op("GroupNormalization", inputs, attributes))
 }

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use super::terms::{bounded, polynomial, product};
 use super::{Found, Matcher, first, fuse, near, output, to_f32};
 use crate::error::Result;
-use crate::graph::{Attribute, Graph, Node, ValueId};
+use crate::graph::{Graph, Node, ValueId};
 use crate::pass::pattern::float;
 
 /// The slopes that are fused; ncnn's HardSigmoid divides by the slope.
@@ -27,9 +27,8 @@ struct Ramp {
 
 pub(crate) fn fuse_hard_sigmoid(graph: &mut Graph) -> Result<bool> {
     fuse(graph, find_sigmoid, |made, (x, ramp)| {
-        let float = |x| Attribute::Float(to_f32(x));
-        made.last("HardSigmoid", &[x], &[("alpha", float(ramp.alpha)), ("beta", float(ramp.beta))]);
-        Ok(())
+        let [alpha, beta] = [ramp.alpha, ramp.beta].map(to_f32);
+        Ok(made.value(x).apply("HardSigmoid", [("alpha", alpha.into()), ("beta", beta.into())]))
     })
 }
 
@@ -84,10 +83,7 @@ fn read_ramp(
 }
 
 pub(crate) fn fuse_hard_swish(graph: &mut Graph) -> Result<bool> {
-    fuse(graph, find_swish, |made, x| {
-        made.last("HardSwish", &[x], &[]);
-        Ok(())
-    })
+    fuse(graph, find_swish, |made, x| Ok(made.value(x).apply("HardSwish", [])))
 }
 
 fn find_swish(matcher: &Matcher, node: &Node) -> Option<Found<ValueId>> {

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use super::terms::{Bounded, bounded, over_root, quotients, reduced_axis, squared};
 use super::{Found, Matcher, first, fuse, output, to_f32};
 use crate::error::Result;
-use crate::graph::{Attribute, Graph, Node, ValueId};
+use crate::graph::{Graph, Node, ValueId};
 
 /// How epsilon keeps the norm from 0.
 #[derive(Clone, Copy)]
@@ -34,17 +34,16 @@ pub(crate) fn fuse_l2_normalize(graph: &mut Graph) -> Result<bool> {
     fuse(graph, find, |made, parts| {
         // The values of the param `eps_mode` of ncnn's Normalize.
         let mode = match parts.mode {
-            Mode::Added => 0,
+            Mode::Added => 0_i64,
             Mode::MinNorm => 1,
             Mode::MinSquares => 2,
         };
         let attributes = [
-            ("axis", Attribute::Int(i64::try_from(parts.axis)?)),
-            ("epsilon", Attribute::Float(to_f32(parts.epsilon))),
-            ("eps_mode", Attribute::Int(mode)),
+            ("axis", i64::try_from(parts.axis)?.into()),
+            ("epsilon", to_f32(parts.epsilon).into()),
+            ("eps_mode", mode.into()),
         ];
-        made.own_last("Normalize", &[parts.x], &attributes);
-        Ok(())
+        Ok(made.own_op("Normalize", [made.value(parts.x)], attributes))
     })
 }
 

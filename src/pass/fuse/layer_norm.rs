@@ -15,9 +15,9 @@ use std::collections::BTreeSet;
 use super::terms::{over_root, reduced, squared};
 use super::{Found, Matcher, fuse, output, to_f32, two};
 use crate::error::Result;
-use crate::graph::{Attribute, Graph, Node, ValueId};
-use crate::pass::insertion::InsertionPoint;
-use crate::pass::pattern::{inverse, perm_attribute};
+use crate::graph::{Graph, Node, ValueId};
+use crate::pass::builder::{Builder, Expr};
+use crate::pass::pattern::inverse;
 
 /// A normalization without scale and bias.
 struct Parts {
@@ -68,28 +68,23 @@ fn centered(matcher: &Matcher, value: ValueId, axes: &[usize]) -> Option<(ValueI
     (of == x && along == axes).then_some((x, mean))
 }
 
-fn build(made: &mut InsertionPoint, parts: Parts) -> Result<()> {
+fn build<'b>(made: &'b Builder<'b>, parts: Parts) -> Result<Expr<'b>> {
     let Parts { x, axes, rank, epsilon, centered } = parts;
-    let epsilon = ("epsilon", Attribute::Float(to_f32(epsilon)));
+    let (x, epsilon) = (made.value(x), ("epsilon", to_f32(epsilon).into()));
     let is_spatial = rank >= 4 && axes.iter().copied().eq(2..rank);
-    let channels = made.sizes(x).get(1).copied().flatten();
+    let channels = x.sizes().get(1).copied().flatten();
     if let Some(channels) = channels.filter(|_| centered && is_spatial) {
-        let (scale, bias) = (made.filled(1.0, &[channels], x)?, made.filled(0.0, &[channels], x)?);
-        made.last("InstanceNormalization", &[x, scale, bias], &[epsilon]);
-        return Ok(());
+        let (scale, bias) = (x.filled(1.0, &[channels]), x.filled(0.0, &[channels]));
+        return Ok(made.op("InstanceNormalization", [x, scale, bias], [epsilon]));
     }
     // A scale of one element adds no weight to the net.
-    let scale = made.filled(1.0, &[1], x)?;
+    let scale = x.filled(1.0, &[1]);
     let op_type = if centered { "LayerNormalization" } else { "RMSNormalization" };
-    let attributes = [("axis", Attribute::Int(-i64::try_from(axes.len())?)), epsilon];
+    let attributes = [("axis", (-i64::try_from(axes.len())?).into()), epsilon];
     if axes.iter().copied().eq(rank - axes.len()..rank) {
-        made.last(op_type, &[x, scale], &attributes);
-        return Ok(());
+        return Ok(made.op(op_type, [x, scale], attributes));
     }
     let mut perm: Vec<usize> = (0..rank).filter(|axis| !axes.contains(axis)).collect();
     perm.extend(&axes);
-    let moved = made.transpose(x, &perm)?;
-    let normal = made.op(op_type, &[moved, scale], &attributes);
-    made.last("Transpose", &[normal], &[perm_attribute(&inverse(&perm))?]);
-    Ok(())
+    Ok(made.op(op_type, [x.permute(&perm), scale], attributes).permute(&inverse(&perm)))
 }

@@ -16,6 +16,7 @@ use super::{Found, Matcher, first, fuse, two};
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::op::resolve_axis;
+use crate::pass::builder::Expr;
 use crate::pass::pattern::{axis, input, int};
 use crate::tensor::{DType, Dim, SizeCondition};
 
@@ -34,19 +35,19 @@ struct Part {
 pub(crate) fn fuse_gather_of_selected(graph: &mut Graph) -> Result<bool> {
     fuse(graph, find_part, |made, part| {
         let Part { table, axis, indices, mut selection, axes } = part;
-        let axis = ("axis", Attribute::Int(i64::try_from(axis)?));
-        let gathered = made.op("Gather", &[table, indices], &[axis]);
-        if let Some(data) = selection.inputs.first_mut() {
+        let gathered = made.value(table).gather(made.value(indices), i64::try_from(axis)?);
+        let mut inputs: Vec<Option<Expr>> =
+            selection.inputs.iter().map(|input| input.map(|id| made.value(id))).collect();
+        if let Some(data) = inputs.first_mut() {
             *data = Some(gathered);
         }
         if selection.is("Gather") {
             let axis = axes.first().copied().unwrap_or(0);
             selection.attributes.insert("axis".into(), Attribute::Int(axis));
-        } else if let Some(slot) = selection.inputs.get_mut(3) {
-            *slot = Some(made.ints(&axes)?);
+        } else if let Some(slot) = inputs.get_mut(3) {
+            *slot = Some(made.ints(&axes));
         }
-        made.last_as(selection);
-        Ok(())
+        made.only_copy_of(&selection, &inputs)
     })
 }
 
@@ -91,21 +92,13 @@ struct Front {
 
 pub(crate) fn remove_gathers_of_all(graph: &mut Graph) -> Result<bool> {
     fuse(graph, find_front, |made, Front { x, axis, count, sizes: [taken, size], added }| {
-        let mut part = x;
+        let mut part = made.value(x);
         if let Some(count) = count {
             // A Slice takes fewer elements from a shorter axis, where a Gather fails.
-            made.graph.conditions.extend(SizeCondition::first_of(&taken, &size)?);
-            let (start, axis) = (made.ints(&[0])?, made.ints(&[i64::try_from(axis)?])?);
-            let end = made.reshape(count, &[1])?;
-            part = made.op("Slice", &[x, start, end, axis], &[]);
+            made.require(SizeCondition::first_of(&taken, &size)?);
+            part = part.first_of(i64::try_from(axis)?, made.value(count));
         }
-        if added.is_empty() {
-            made.last("Identity", &[part], &[]);
-        } else {
-            let axes = made.ints(&added)?;
-            made.last("Unsqueeze", &[part, axes], &[]);
-        }
-        Ok(())
+        Ok(if added.is_empty() { part } else { part.unsqueeze(&added) })
     })
 }
 

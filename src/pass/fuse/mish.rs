@@ -9,10 +9,7 @@ use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 
 pub(crate) fn fuse_mish(graph: &mut Graph) -> Result<bool> {
-    fuse(graph, find, |made, x| {
-        made.last("Mish", &[x], &[]);
-        Ok(())
-    })
+    fuse(graph, find, |made, x| Ok(made.value(x).apply("Mish", [])))
 }
 
 fn find(matcher: &Matcher, node: &Node) -> Option<Found<ValueId>> {

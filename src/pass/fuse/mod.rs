@@ -31,7 +31,7 @@ use std::collections::BTreeSet;
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 use crate::op::NEWEST_OPSET;
-use crate::pass::insertion::InsertionPoint;
+use crate::pass::builder::{Builder, Expr, in_place_of};
 use crate::pass::pattern::{Readers, constant_ints, input, producer, scalar};
 use crate::pass::rewrite::Rewrite;
 use crate::pass::simplify::SHARE_SLICES;
@@ -341,12 +341,12 @@ pub(super) struct Found<T> {
     pub parts: T,
 }
 
-/// Replaces the last node of each pattern that `find` matches by the nodes that `build` makes. The other
-/// nodes of the pattern stay, unread.
+/// Replaces the last node of each pattern that `find` matches by the nodes of the value that `build` returns.
+/// The other nodes of the pattern stay, unread.
 pub(super) fn fuse<T>(
     graph: &mut Graph,
     find: impl Fn(&Matcher, &Node) -> Option<Found<T>>,
-    mut build: impl FnMut(&mut InsertionPoint, T) -> Result<()>,
+    mut build: impl for<'b> FnMut(&'b Builder<'b>, T) -> Result<Expr<'b>>,
 ) -> Result<bool> {
     let readers = Readers::of(graph);
     let mut changed = false;
@@ -356,10 +356,8 @@ pub(super) fn fuse<T>(
         let found = find(&matcher, node).filter(|found| matcher.is_closed(&found.inner, node));
         let Some(found) = found else { return Ok(None) };
         let last = node.clone();
-        let mut made = InsertionPoint::in_place_of(graph, &last, "", NEWEST_OPSET);
-        build(&mut made, found.parts)?;
         changed = true;
-        Ok(Some(made.into_nodes()))
+        in_place_of(graph, &last, NEWEST_OPSET, |made| build(made, found.parts).map(Some))
     })?;
     Ok(changed)
 }

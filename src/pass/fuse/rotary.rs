@@ -13,9 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::layout::is_reshape;
 use super::{Found, Matcher, first, fuse, orders, output, two};
 use crate::error::Result;
-use crate::graph::{Attribute, Graph, Node, ValueId};
+use crate::graph::{Graph, Node, ValueId};
 use crate::op;
-use crate::pass::insertion::InsertionPoint;
+use crate::pass::builder::{Builder, Expr};
 use crate::pass::pattern::{axis, input};
 use crate::tensor::Dim;
 
@@ -191,47 +191,54 @@ fn halved(matcher: &Matcher, value: ValueId, x: ValueId, pairs: i64) -> Option<A
     None
 }
 
-fn build(
-    made: &mut InsertionPoint,
+fn build<'b>(
+    made: &'b Builder<'b>,
     parts: Parts,
     made_angles: &mut BTreeMap<ValueId, ValueId>,
-) -> Result<()> {
-    let Parts { mut x, start, pairs, others: [before, after], cos, sin } = parts;
+) -> Result<Expr<'b>> {
+    let Parts { x, start, pairs, others: [before, after], cos, sin } = parts;
     let count = pairs.saturating_mul(2);
-    if made.sizes(x).last() != Some(&Some(count)) {
-        let (from, to) = (made.ints(&[start])?, made.ints(&[start.saturating_add(count)])?);
-        let axis = made.ints(&[-1])?;
-        x = made.op("Slice", &[x, from, to, axis], &[]);
+    let mut x = made.value(x);
+    if x.sizes().last() != Some(&Some(count)) {
+        x = x.slice(-1, start, start.saturating_add(count));
     }
     let mut inputs = vec![x];
     for (value, angles) in [cos, sin] {
         let known = made_angles.get(&value).copied();
         let angles = match (known, angles) {
-            (Some(known), _) => known,
-            (None, Angles::Of(value)) => value,
-            (None, Angles::By(functions, half)) => computed(made, functions, half),
+            (Some(known), _) => made.value(known),
+            (None, Angles::Of(value)) => made.value(value),
+            (None, Angles::By(functions, half)) => computed(made, functions, made.value(half))?,
         };
-        made_angles.insert(value, angles);
+        made_angles.insert(value, angles.id);
         inputs.push(angles);
     }
+    let turned = made.own_op("RotaryEmbed", inputs, []);
     if before.is_empty() && after.is_empty() {
-        made.own_last("RotaryEmbed", &inputs, &[]);
-        return Ok(());
+        return Ok(turned);
     }
-    let turned = made.own_op("RotaryEmbed", &inputs, &[]);
-    let parts: Vec<ValueId> = before.into_iter().chain([turned]).chain(after).collect();
-    made.last("Concat", &parts, &[("axis", Attribute::Int(-1))]);
-    Ok(())
+    let [before, after] = [before, after].map(|parts| parts.into_iter().map(|id| made.value(id)));
+    let parts: Vec<Expr> = before.chain([turned]).chain(after).collect();
+    Ok(made.concat(&parts, -1))
 }
 
 /// Computes functions of another value, the last one first.
-fn computed(made: &mut InsertionPoint, functions: Vec<(Node, usize)>, mut value: ValueId) -> ValueId {
+fn computed<'b>(
+    made: &'b Builder<'b>,
+    functions: Vec<(Node, usize)>,
+    mut value: Expr<'b>,
+) -> Result<Expr<'b>> {
     for (node, place) in functions.into_iter().rev() {
         let dtype = output(&node).and_then(|result| made.graph.value(result).dtype);
         let inputs = node.inputs.iter().enumerate();
-        let inputs = inputs.map(|(index, input)| if index == place { Some(value) } else { *input });
-        let inputs: Vec<Option<ValueId>> = inputs.collect();
-        value = made.op_of(dtype, node.op_type.clone(), inputs, node.attributes.clone());
+        let inputs = inputs.map(
+            |(index, input)| {
+                if index == place { Some(value) } else { input.map(|id| made.value(id)) }
+            },
+        );
+        let inputs: Vec<Option<Expr>> = inputs.collect();
+        value = made.only_copy_of(&node, &inputs)?;
+        value = dtype.map_or(value, |dtype| value.typed(dtype));
     }
-    value
+    Ok(value)
 }

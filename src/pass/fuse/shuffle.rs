@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 use super::view::{View, trace};
 use super::{Found, Matcher, first, fuse, output};
 use crate::error::Result;
-use crate::graph::{Attribute, Graph, Node, ValueId};
+use crate::graph::{Graph, Node, ValueId};
 use crate::pass::pattern::ints;
 use crate::tensor::Dim;
 
@@ -34,15 +34,12 @@ pub(crate) fn fuse_shuffle(graph: &mut Graph) -> Result<bool> {
     fuse(graph, find, |made, (x, shuffle)| {
         let (op_type, block, mode) = match shuffle {
             Shuffle::Channels { groups } => {
-                made.own_last("ShuffleChannel", &[x], &[("group", Attribute::Int(groups))]);
-                return Ok(());
+                return Ok(made.own_op("ShuffleChannel", [made.value(x)], [("group", groups.into())]));
             }
             Shuffle::ToSpace { block, mode } => ("DepthToSpace", block, mode),
             Shuffle::ToDepth { block, mode } => ("SpaceToDepth", block, mode),
         };
-        let mode = ("mode", Attribute::String(mode.into()));
-        made.last(op_type, &[x], &[("blocksize", Attribute::Int(block)), mode]);
-        Ok(())
+        Ok(made.value(x).apply(op_type, [("blocksize", block.into()), ("mode", mode.into())]))
     })
 }
 

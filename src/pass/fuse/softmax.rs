@@ -8,13 +8,10 @@ use std::collections::BTreeSet;
 use super::terms::{quotients, reduced_axis};
 use super::{Found, Matcher, first, fuse, output, two};
 use crate::error::Result;
-use crate::graph::{Attribute, Graph, Node, ValueId};
+use crate::graph::{Graph, Node, ValueId};
 
 pub(crate) fn fuse_softmax(graph: &mut Graph) -> Result<bool> {
-    fuse(graph, find, |made, (x, axis)| {
-        made.last("Softmax", &[x], &[("axis", Attribute::Int(i64::try_from(axis)?))]);
-        Ok(())
-    })
+    fuse(graph, find, |made, (x, axis)| Ok(made.value(x).softmax(i64::try_from(axis)?)))
 }
 
 fn find(matcher: &Matcher, node: &Node) -> Option<Found<(ValueId, usize)>> {

@@ -12,13 +12,10 @@ use std::collections::BTreeSet;
 use super::terms::{one_plus_exp, polynomial, product, reciprocal};
 use super::{Found, Matcher, first, fuse, orders, output, to_f32, two};
 use crate::error::Result;
-use crate::graph::{Attribute, Graph, Node, ValueId};
+use crate::graph::{Graph, Node, ValueId};
 
 pub(crate) fn fuse_sigmoid(graph: &mut Graph) -> Result<bool> {
-    fuse(graph, find_sigmoid, |made, x| {
-        made.last("Sigmoid", &[x], &[]);
-        Ok(())
-    })
+    fuse(graph, find_sigmoid, |made, x| Ok(made.value(x).sigmoid()))
 }
 
 fn find_sigmoid(matcher: &Matcher, node: &Node) -> Option<Found<ValueId>> {
@@ -42,9 +39,7 @@ fn one_plus_exp_neg(matcher: &Matcher, sum: ValueId, inner: &mut BTreeSet<ValueI
 
 pub(crate) fn fuse_swish(graph: &mut Graph) -> Result<bool> {
     fuse(graph, find_swish, |made, (x, alpha)| {
-        let alpha = (alpha != 1.0).then_some(("alpha", Attribute::Float(alpha)));
-        made.last("Swish", &[x], alpha.as_slice());
-        Ok(())
+        Ok(made.value(x).apply("Swish", (alpha != 1.0).then_some(("alpha", alpha.into()))))
     })
 }
 

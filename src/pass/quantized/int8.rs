@@ -7,11 +7,11 @@ use num_traits::AsPrimitive;
 use super::weight::{Levels, bias};
 use super::{Steps, is_plain_gemm, is_set, of_source};
 use crate::error::Result;
-use crate::graph::{Attribute, Graph, Node, ValueId};
+use crate::graph::{Graph, Node, ValueId};
 use crate::ncnn::layer::Gemm;
 use crate::op::NEWEST_OPSET;
 use crate::op::range::range;
-use crate::pass::insertion::InsertionPoint;
+use crate::pass::builder::in_place_of;
 use crate::pass::pattern::{Readers, input, int, only_output};
 use crate::tensor::{Dim, Tensor};
 
@@ -33,7 +33,7 @@ pub(super) fn to_int8(graph: &mut Graph, rounded: &Rounded, release: Option<u32>
         let Some(node) = graph.node(id).cloned() else { return Ok(None) };
         let Some((product, sum)) = with_bias(graph, &readers, &node) else { return Ok(None) };
         match Product::read(graph, product, sum, rounded, has_gemm)? {
-            Some(product) => product.emit(graph, &node).map(Some),
+            Some(product) => product.emit(graph, &node),
             None => Ok(None),
         }
     })
@@ -123,35 +123,32 @@ impl Product {
     }
 
     /// Returns the nodes that compute the product in place of `node`.
-    fn emit(self, graph: &mut Graph, node: &Node) -> Result<Vec<Node>> {
+    fn emit(self, graph: &mut Graph, node: &Node) -> Result<Option<Vec<Node>>> {
         let shape = graph.value(self.x).shape.as_deref().unwrap_or_default().to_vec();
-        let mut point = InsertionPoint::in_place_of(graph, node, "", NEWEST_OPSET);
         let outputs = self.levels.scales.len();
-        let weight = match self.levels.value {
-            Some(value) => value,
-            None => point.graph.add_constant("", self.levels.tensor()?)?,
-        };
         let factors = self.levels.scales.iter().map(|scale| 1.0 / scale).collect();
-        let factors = point.graph.add_constant("", Tensor::from_f32(&[outputs], factors)?)?;
-        let bias = point.graph.add_constant("", Tensor::from_f32(&[outputs], self.bias)?)?;
-        let mut attributes: Vec<(&str, Attribute)> =
-            self.scale.iter().map(|scale| ("scale", Attribute::Float(*scale))).collect();
-        if self.node.is("Conv") {
-            let of_node = self.node.attributes.iter();
-            attributes.extend(of_node.map(|(name, attribute)| (name.as_str(), attribute.clone())));
-            point.own_last("Int8Conv", &[self.x, weight, factors, bias], &attributes);
-        } else if shape.len() == 2 {
-            point.own_last("Int8Linear", &[self.x, weight, factors, bias], &attributes);
-        } else {
+        in_place_of(graph, node, NEWEST_OPSET, |made| {
+            let weight = match self.levels.value {
+                Some(value) => made.value(value),
+                None => made.tensor(self.levels.tensor()?),
+            };
+            let parameters = [factors, self.bias].map(|list| Tensor::from_f32(&[outputs], list));
+            let [factors, bias] = parameters.map(|tensor| made.constant(tensor));
+            let x = made.value(self.x);
+            let scale = self.scale.iter().map(|scale| ("scale", (*scale).into()));
+            if self.node.is("Conv") {
+                let of_node = self.node.attributes.iter();
+                let of_node = of_node.map(|(name, attribute)| (name.as_str(), attribute.clone()));
+                return Ok(Some(made.own_op("Int8Conv", [x, weight, factors, bias], scale.chain(of_node))));
+            }
             let mut sizes: Vec<i64> = shape.iter().map(|size| size.known().unwrap_or(-1)).collect();
             let size = sizes.pop().unwrap_or(-1);
-            let rows = point.reshape(self.x, &[-1, size])?;
-            let product = point.own_op("Int8Linear", &[rows, weight, factors, bias], &attributes);
+            let is_matrix = shape.len() == 2;
+            let rows = if is_matrix { x } else { x.reshape(&[-1, size]) };
+            let product = made.own_op("Int8Linear", [rows, weight, factors, bias], scale);
             sizes.push(i64::try_from(outputs)?);
-            let sizes = point.ints(&sizes)?;
-            point.last("Reshape", &[product, sizes], &[]);
-        }
-        Ok(point.into_nodes())
+            Ok(Some(if is_matrix { product } else { product.reshape(&sizes) }))
+        })
     }
 }
 

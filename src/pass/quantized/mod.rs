@@ -13,12 +13,12 @@ use std::collections::BTreeMap;
 
 use num_traits::AsPrimitive;
 
+use super::builder::in_place_of;
 use super::infer::infer_and_fold;
-use super::insertion::InsertionPoint;
 use super::pattern::{input, int, only_output};
 use super::pattern::{producer, scalar};
 use crate::error::Result;
-use crate::graph::{Attribute, AttributeMap, Graph, Node, Symbol, ValueId};
+use crate::graph::{Attribute, Graph, Node, Symbol, ValueId};
 use crate::ncnn::Scales;
 use crate::op::{self, Access, CONTRIB_DOMAIN};
 use crate::tensor::{DType, Tensor};
@@ -113,15 +113,6 @@ fn of_source<T>(graph: &Graph, value: ValueId, known: impl Fn(ValueId) -> Option
     None
 }
 
-/// Returns a node with another first input.
-fn with_first_input(node: &Node, value: ValueId) -> Node {
-    let mut node = node.clone();
-    if let Some(first) = node.inputs.first_mut() {
-        *first = Some(value);
-    }
-    node
-}
-
 /// Whether Gemm is the product of two matrices plus a bias: A is not transposed, alpha and beta are 1.
 fn is_plain_gemm(node: &Node) -> bool {
     let is_one = |name: &str| match node.attributes.get(name) {
@@ -191,9 +182,10 @@ fn clip_only(graph: &mut Graph, found: &BTreeMap<ValueId, Steps>) -> Result<()> 
         let Some(node) = graph.node(id).filter(|node| node.is("DequantizeLinear")) else { return Ok(None) };
         let Some(steps) = only_output(node).and_then(|output| found.get(&output)) else { return Ok(None) };
         let node = node.clone();
-        let mut point = InsertionPoint::in_place_of(graph, &node, "", node.version.max(CLIP));
         let [low, high] = [steps.low, steps.high].map(|bound| AsPrimitive::<f32>::as_(bound) * steps.scale);
-        let (low, high) = (point.scalar(DType::F32, low)?, point.scalar(DType::F32, high)?);
-        Ok(Some(point.finish("Clip", [steps.x, low, high].map(Some), AttributeMap::new())))
+        in_place_of(graph, &node, node.version.max(CLIP), |made| {
+            let [low, high] = [low, high].map(|bound| made.number(bound, DType::F32));
+            Ok(Some(made.value(steps.x).clip(low, high)))
+        })
     })
 }

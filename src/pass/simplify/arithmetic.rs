@@ -2,14 +2,13 @@
 //!
 //! Float32 results are rounded in another order. Constants of extreme magnitude are left alone.
 
-use smallvec::smallvec;
-
 use crate::error::Result;
-use crate::graph::{Graph, Node, NodeId, Symbol, ValueId};
+use crate::graph::{Graph, Node, NodeId, ValueId};
+use crate::pass::builder::{Builder, Expr, in_place_of};
 use crate::pass::pattern::Readers;
 use crate::tensor::{DType, Tensor, broadcast_lens};
 
-use super::{Edits, InsertionPoint, input, only_output};
+use super::{Edits, input, only_output};
 
 /// The largest factor, and the inverse of the smallest: far from where float32 overflows or becomes
 /// subnormal.
@@ -39,7 +38,7 @@ struct Step {
 }
 
 /// Reads `data op constant`, or `constant op data` if `op` is commutative.
-fn read_step(graph: &Graph, node: &Node, op_types: [&str; 2]) -> Option<Step> {
+fn read_step(graph: &Graph, node: &Node, op_types: [&'static str; 2]) -> Option<Step> {
     let inverse = match op_types.map(|op_type| node.is(op_type)) {
         [true, _] => false,
         [_, true] => true,
@@ -56,7 +55,7 @@ fn read_step(graph: &Graph, node: &Node, op_types: [&str; 2]) -> Option<Step> {
     (is_supported && node.version >= 7).then_some(Step { data, by, inverse, output })
 }
 
-fn fuse(graph: &mut Graph, op_types: [&str; 2]) -> Result<bool> {
+fn fuse(graph: &mut Graph, op_types: [&'static str; 2]) -> Result<bool> {
     if !graph.nodes().any(|(_, node)| read_step(graph, node, op_types).is_some()) {
         return Ok(false);
     }
@@ -77,12 +76,14 @@ fn fuse(graph: &mut Graph, op_types: [&str; 2]) -> Result<bool> {
     for (pattern, steps) in found {
         let Some(node) = pattern.last().and_then(|last| graph.node(*last)).cloned() else { continue };
         let Some(first) = steps.first().copied() else { continue };
-        let mut site = InsertionPoint::new(graph);
-        let Some(by) = join(&mut site, steps, op_types) else { continue };
-        site.take_name(by, first.by)?;
         let op_type = if first.inverse { opposite } else { direct };
-        let made = Node { op_type: op_type.into(), inputs: smallvec![Some(first.data), Some(by)], ..node };
-        edits.replace(&pattern, site.end_with(made));
+        let made = in_place_of(graph, &node, node.version, |made| {
+            let Some(by) = join(made, steps, op_types) else { return Ok(None) };
+            Ok(Some(made.value(first.data).with(op_type, by.named_as(first.by))))
+        })?;
+        if let Some(made) = made {
+            edits.replace(&pattern, made);
+        }
     }
     edits.apply(graph)
 }
@@ -93,7 +94,7 @@ fn run_from(
     graph: &Graph,
     readers: &Readers,
     (id, first): (NodeId, Step),
-    op_types: [&str; 2],
+    op_types: [&'static str; 2],
 ) -> (Vec<NodeId>, Vec<Step>) {
     let (mut pattern, mut steps) = (vec![id], vec![first]);
     let mut joined = Joined::of(graph, first.by);
@@ -114,19 +115,21 @@ fn run_from(
 
 /// Builds the merged constant of several steps, pair by pair, so that each constant is rounded few times: `x
 /// / a * b` is `x / (a / b)`, `x / a / b` is `x / (a * b)`, and so on.
-fn join(site: &mut InsertionPoint, mut steps: Vec<Step>, op_types: [&str; 2]) -> Option<ValueId> {
-    let [direct, opposite] = op_types.map(Symbol::from);
-    while steps.len() > 1 {
-        let pairs = steps.chunks(2).filter_map(|pair| match pair {
-            [first, second] => {
-                let op_type = if first.inverse == second.inverse { &direct } else { &opposite };
-                Some(Step { by: site.op(op_type.clone(), &[first.by, second.by], &[]), ..*first })
+fn join<'b>(made: &'b Builder<'b>, steps: Vec<Step>, op_types: [&'static str; 2]) -> Option<Expr<'b>> {
+    let [direct, opposite] = op_types;
+    let mut terms: Vec<(bool, Expr)> =
+        steps.into_iter().map(|step| (step.inverse, made.value(step.by))).collect();
+    while terms.len() > 1 {
+        let pairs = terms.chunks(2).filter_map(|pair| match pair {
+            [(inverse, first), (other, second)] => {
+                let op_type = if inverse == other { direct } else { opposite };
+                Some((*inverse, first.with(op_type, *second)))
             }
             _ => pair.first().copied(),
         });
-        steps = pairs.collect();
+        terms = pairs.collect();
     }
-    steps.first().map(|step| step.by)
+    terms.first().map(|(_, term)| *term)
 }
 
 /// The shape and the magnitude of a merged constant.
@@ -149,7 +152,7 @@ impl<'g> Joined<'g> {
 
     /// Merges another constant, which has the same operator if it is `alike`. `None` if the result would have
     /// more elements than both, or if either is of extreme magnitude.
-    fn with(self, other: Option<Joined<'g>>, alike: bool, op_types: [&str; 2]) -> Option<Joined<'g>> {
+    fn with(self, other: Option<Joined<'g>>, alike: bool, op_types: [&'static str; 2]) -> Option<Joined<'g>> {
         let other = other?;
         let shape = broadcast_lens(&[self.shape, other.shape]).ok()?;
         let shape = [self.shape, other.shape].into_iter().find(|one| *one == shape)?;
@@ -185,8 +188,8 @@ mod tests {
         for (op_type, number) in steps {
             let by = graph.add_constant("", Tensor::from_f32(&[], vec![*number]).unwrap()).unwrap();
             let output = graph.add_value(value.clone());
-            let inputs = smallvec![Some(last), Some(by)];
-            let outputs = smallvec![Some(output)];
+            let inputs = smallvec::smallvec![Some(last), Some(by)];
+            let outputs = smallvec::smallvec![Some(output)];
             graph.add_node(Node {
                 op_type: (*op_type).into(),
                 version: 14,

@@ -13,7 +13,6 @@ mod reduce;
 mod transpose;
 mod view;
 
-use crate::pass::insertion::InsertionPoint;
 use crate::pass::pattern::{axis, input, int, ints, only_output};
 use crate::pass::rewrite::Rewrite;
 

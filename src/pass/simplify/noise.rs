@@ -1,13 +1,12 @@
 //! Random numbers times zero.
 
-use smallvec::smallvec;
-
 use crate::error::Result;
-use crate::graph::{Graph, Node, Value, ValueId};
+use crate::graph::{Graph, Node, ValueId};
+use crate::pass::builder::{Expr, in_place_of};
 use crate::pass::pattern::{ints, scalar};
 use crate::tensor::DType;
 
-use super::{InsertionPoint, input, only_output};
+use super::{input, only_output};
 
 /// Operators of random numbers that are finite.
 const RANDOM: [&str; 4] = ["RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"];
@@ -25,29 +24,23 @@ pub(crate) fn eliminate_noise(graph: &mut Graph) -> Result<bool> {
             return Ok(None);
         };
         let Product { random, moves, others } = found;
-        let mut made = InsertionPoint::in_place_of(graph, &node, "", node.version);
-        let value = only_output(&random).map(|output| made.graph.value(output));
-        let dtype = value.and_then(|value| value.dtype).unwrap_or(DType::F32);
-        let mut product = made.scalar(dtype, 0.0)?;
-        let shape = match (input(&random, 0), ints(&random, "shape")) {
-            (Some(like), _) => made.op("Shape", &[like], &[]),
-            (None, shape) => made.ints(shape.unwrap_or_default())?,
-        };
-        product = made.op("Expand", &[product, shape], &[]);
-        for mut moving in moves {
-            if let Some(moved) = moving.inputs.first_mut() {
-                *moved = Some(product);
-            }
-            product = made.graph.add_value(Value::default());
-            moving.outputs = smallvec![Some(product)];
-            made.push(moving);
-        }
-        for other in others {
-            product = made.op("Mul", &[product, other], &[]);
-        }
-        made.last("Identity", &[product], &[]);
         changed = true;
-        Ok(Some(made.into_nodes()))
+        in_place_of(graph, &node, node.version, |made| {
+            let value = only_output(&random).map(|output| made.graph.value(output));
+            let dtype = value.and_then(|value| value.dtype).unwrap_or(DType::F32);
+            let zero = made.number(0.0, dtype);
+            let shape = match (input(&random, 0), ints(&random, "shape")) {
+                (Some(like), _) => made.value(like).shape(),
+                (None, shape) => made.ints(shape.unwrap_or_default()),
+            };
+            let mut product = zero.broadcast_to(shape);
+            for moving in moves {
+                let others = moving.inputs.iter().skip(1).map(|input| input.map(|id| made.value(id)));
+                let inputs: Vec<Option<Expr>> = [Some(product)].into_iter().chain(others).collect();
+                product = made.only_copy_of(&moving, &inputs)?;
+            }
+            Ok(Some(others.into_iter().fold(product, |product, other| product * made.value(other))))
+        })
     })?;
     Ok(changed)
 }

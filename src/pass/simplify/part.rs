@@ -10,7 +10,7 @@ use crate::graph::{Graph, Ids, Node, Value, ValueId};
 use crate::op;
 use crate::pass::pattern::{Readers, constant_ints, producer};
 
-use super::{Edits, InsertionPoint, axis, input, int, only_output, replace_nodes};
+use super::{Edits, axis, input, int, only_output, replace_nodes};
 
 /// The operator set from which the bounds of Slice are inputs.
 const SLICE_INPUTS: i64 = 10;
@@ -83,10 +83,9 @@ impl Bounds {
     }
 
     fn node(&self, graph: &mut Graph, node: &Node, data: ValueId) -> Result<Node> {
-        let mut site = InsertionPoint::new(graph);
         let mut inputs: Ids = smallvec![Some(data)];
         for list in [&self.starts, &self.ends, &self.axes, &self.steps] {
-            inputs.push(Some(site.ints(list)?));
+            inputs.push(Some(graph.add_ints(list)?));
         }
         Ok(Node { inputs, ..node.clone() })
     }

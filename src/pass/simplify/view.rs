@@ -9,7 +9,7 @@ use crate::graph::{Attribute, AttributeMap, Graph, Node, ValueId};
 use crate::op::{self, Access};
 use crate::tensor::Dim;
 
-use super::{InsertionPoint, input, only_output, replace_nodes};
+use super::{input, only_output, replace_nodes};
 
 /// The operators that are views.
 pub(super) const VIEWS: &[&str] = &["Flatten", "Reshape", "Squeeze", "Unsqueeze"];
@@ -80,7 +80,7 @@ fn fuse(
 
 /// Makes the Reshape that replaces a node.
 pub(super) fn reshape_like(graph: &mut Graph, node: &Node, data: ValueId, target: &[i64]) -> Result<Node> {
-    let target = InsertionPoint::new(graph).ints(target)?;
+    let target = graph.add_ints(target)?;
     Ok(Node {
         op_type: "Reshape".into(),
         inputs: smallvec![Some(data), Some(target)],
@@ -95,7 +95,7 @@ fn along_axes(graph: &mut Graph, node: &Node, data: ValueId, axes: &[i64]) -> Re
     if node.version < 13 {
         made.attributes.insert("axes".into(), Attribute::Ints(axes.to_vec()));
     } else {
-        made.inputs.push(Some(InsertionPoint::new(graph).ints(axes)?));
+        made.inputs.push(Some(graph.add_ints(axes)?));
     }
     Ok(made)
 }

@@ -2,47 +2,48 @@
 
 use ndarray::{ArrayD, Axis, IxDyn};
 
-use super::scores::to_float32;
 use super::window::structure;
 use super::{AttentionAttributes, Sizes, input};
 use crate::error::{Error, Result, unsupported};
-use crate::graph::Attribute;
-use crate::pass::expand::{Expand, Operand};
+use crate::ops::attention::parts::{HIDDEN, hide_unseen};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
 use crate::tensor::{Array, DType, Dim, zip_broadcast};
 
-/// Added to the scores of hidden keys: finite, so that a query without visible keys has no NaN.
-const HIDDEN: f32 = -1e30;
-
 /// 1 for each key that a query sees, otherwise 0; broadcast to the scores.
-pub(super) enum Visible {
+pub(super) enum Visible<'x> {
     Known(ArrayD<f32>),
-    Computed(Operand),
+    Computed(Expr<'x>),
 }
 
 /// The effect of the masks.
 #[derive(Default)]
-pub(super) struct Bias {
+pub(super) struct Bias<'x> {
     /// Added to the scores.
-    pub added: Vec<Operand>,
+    pub added: Vec<Expr<'x>>,
     /// 1 for each query that sees a key, as a column; `None` if all do.
-    pub rows: Option<Operand>,
+    pub rows: Option<Expr<'x>>,
     /// Whether the weights of a query that sees no key are NaN, which stand for 0.
     pub leaves_nan: bool,
     /// Added to scores that are an output: with infinities. `None` for booleans computed at run time.
-    pub infinite: Option<Vec<Operand>>,
+    pub infinite: Option<Vec<Expr<'x>>>,
 }
 
 /// The mask in the input.
-struct Mask {
-    visible: Visible,
+struct Mask<'x> {
+    visible: Visible<'x>,
     /// The terms to be added: without infinities, and with them.
-    numbers: Option<(Operand, Operand)>,
+    numbers: Option<(Expr<'x>, Expr<'x>)>,
 }
 
 /// Combines all masks of a node.
-pub(super) fn read_bias(expand: &mut Expand, attention: &AttentionAttributes, sizes: &Sizes) -> Result<Bias> {
+pub(super) fn read_bias<'x>(
+    expand: &'x Expand,
+    attention: &AttentionAttributes,
+    sizes: &Sizes,
+) -> Result<Bias<'x>> {
     let mut visible = structure(expand, attention, sizes)?;
-    let mut bias = Bias { infinite: infinite(expand, visible.as_ref())?, ..Bias::default() };
+    let mut bias = Bias { infinite: infinite(expand, visible.as_ref()), ..Bias::default() };
     let mut each_sees_itself = sizes.queries == sizes.keys && !expand.has_input(input::NONPAD_KV_SEQLEN);
     if let Some(mask) = cached_mask(expand, sizes)? {
         bias.added.push(mask);
@@ -56,13 +57,10 @@ pub(super) fn read_bias(expand: &mut Expand, attention: &AttentionAttributes, si
                 bias.added.push(finite);
                 Some(vec![with_infinities])
             }
-            None => infinite(expand, Some(&mask.visible))?,
+            None => infinite(expand, Some(&mask.visible)),
         };
         bias.infinite = bias.infinite.zip(of_mask).map(|(a, b)| [a, b].concat());
-        visible = Some(match visible {
-            None => mask.visible,
-            Some(other) => both(expand, other, mask.visible)?,
-        });
+        visible = both(expand, visible, Some(mask.visible))?;
     }
     match visible {
         None => {}
@@ -70,79 +68,77 @@ pub(super) fn read_bias(expand: &mut Expand, attention: &AttentionAttributes, si
             let last = Axis(visible.ndim().max(1) - 1);
             let seen = visible.map_axis(last, |row| row.iter().copied().fold(0.0, f32::max));
             if seen.iter().any(|seen| *seen == 0.0) {
-                bias.rows = Some(literal(expand, seen.insert_axis(last))?);
+                bias.rows = Some(literal(expand, seen.insert_axis(last)));
             }
             if visible.iter().any(|seen| *seen == 0.0) {
-                bias.added
-                    .push(literal(expand, visible.mapv(|seen| if seen == 0.0 { HIDDEN } else { 0.0 }))?);
+                let hidden = visible.mapv(|seen| if seen == 0.0 { HIDDEN } else { 0.0 });
+                bias.added.push(literal(expand, hidden));
             }
         }
         Some(Visible::Computed(visible)) => {
             if !each_sees_itself {
-                let axis = expand.ints(&[-1])?;
-                let keepdims = [("keepdims", Attribute::Int(1))];
-                bias.rows = Some(expand.op("ReduceMax", &[visible, axis], &keepdims)?);
+                bias.rows = Some(visible.reduce("ReduceMax", &[-1], true));
             }
-            let one = number(expand, 1.0)?;
-            let hidden = expand.op("Sub", &[visible, one], &[])?;
-            let by = number(expand, -HIDDEN)?;
-            bias.added.push(expand.op("Mul", &[hidden, by], &[])?);
+            bias.added.push(hide_unseen(visible));
         }
     }
     Ok(bias)
 }
 
-/// Emits the mask in the input with infinities, which the attention to a cache of the runtime takes as it is.
-fn cached_mask(expand: &mut Expand, sizes: &Sizes) -> Result<Option<Operand>> {
+/// Returns the mask in the input with infinities, which the attention to a cache of the runtime takes as it is.
+fn cached_mask<'x>(expand: &'x Expand, sizes: &Sizes) -> Result<Option<Expr<'x>>> {
     if !expand.keeps_cache() || !expand.has_input(input::ATTN_MASK) || !expand.has_input(input::PAST_KEY) {
         return Ok(None);
     }
     if expand.shape(input::ATTN_MASK)?.last() != Some(&sizes.total()?) {
         return Ok(None);
     }
-    let mask = expand.operand(input::ATTN_MASK)?;
     if expand.dtype(input::ATTN_MASK)? != DType::Bool {
-        return Ok(Some(to_float32(expand, mask)?));
+        return Ok(Some(expand.operand(input::ATTN_MASK).cast(DType::F32)));
     }
-    let (seen, hidden) = (number(expand, 0.0)?, number(expand, f32::NEG_INFINITY)?);
-    Ok(Some(expand.op("Where", &[mask, seen, hidden], &[])?))
+    let seen = expand.make.number(0.0, DType::F32);
+    Ok(Some(expand.operand(input::ATTN_MASK).select(seen, f32::NEG_INFINITY)))
 }
 
-/// Emits -inf for each hidden key.
-fn infinite(expand: &mut Expand, visible: Option<&Visible>) -> Result<Option<Vec<Operand>>> {
+/// Returns -inf for each hidden key; `None` for booleans computed at run time.
+fn infinite<'x>(expand: &'x Expand, visible: Option<&Visible<'x>>) -> Option<Vec<Expr<'x>>> {
     match visible {
-        None => Ok(Some(Vec::new())),
+        None => Some(Vec::new()),
         Some(Visible::Known(visible)) => {
             let hidden = visible.mapv(|seen| if seen == 0.0 { f32::NEG_INFINITY } else { 0.0 });
-            Ok(Some(vec![literal(expand, hidden)?]))
+            Some(vec![literal(expand, hidden)])
         }
-        Some(Visible::Computed(_)) => Ok(None),
+        Some(Visible::Computed(_)) => None,
     }
 }
 
 /// Adds a float32 constant: the node is computed in float32 whatever its type is.
-pub(super) fn literal(expand: &mut Expand, elements: ArrayD<f32>) -> Result<Operand> {
-    expand.literal(&Array::f32(elements))
+fn literal<'x>(expand: &'x Expand, elements: ArrayD<f32>) -> Expr<'x> {
+    expand.make.literal(&Array::f32(elements))
 }
 
-pub(super) fn number(expand: &mut Expand, x: f32) -> Result<Operand> {
-    literal(expand, ArrayD::from_elem(IxDyn(&[]), x))
-}
-
-pub(super) fn both(expand: &mut Expand, a: Visible, b: Visible) -> Result<Visible> {
-    let computed = |expand: &mut Expand, visible: Visible| match visible {
-        Visible::Known(elements) => literal(expand, elements),
-        Visible::Computed(operand) => Ok(operand),
+/// Returns the keys that both masks show; those of one if the other hides nothing.
+pub(super) fn both<'x>(
+    expand: &'x Expand,
+    a: Option<Visible<'x>>,
+    b: Option<Visible<'x>>,
+) -> Result<Option<Visible<'x>>> {
+    let (a, b) = match (a, b) {
+        (Some(a), Some(b)) => (a, b),
+        (a, b) => return Ok(a.or(b)),
     };
     if let (Visible::Known(a), Visible::Known(b)) = (&a, &b) {
-        return Ok(Visible::Known(zip_broadcast(a, b, |a, b| a * b)?));
+        return Ok(Some(Visible::Known(zip_broadcast(a, b, |a, b| a * b)?)));
     }
-    let (a, b) = (computed(expand, a)?, computed(expand, b)?);
-    Ok(Visible::Computed(expand.op("Mul", &[a, b], &[])?))
+    let [a, b] = [a, b].map(|visible| match visible {
+        Visible::Known(elements) => literal(expand, elements),
+        Visible::Computed(computed) => computed,
+    });
+    Ok(Some(Visible::Computed(a * b)))
 }
 
 /// Returns the mask of the input: true booleans show a key; numbers are added, and -inf hides a key.
-fn read_mask(expand: &mut Expand, sizes: &Sizes) -> Result<Mask> {
+fn read_mask<'x>(expand: &'x Expand, sizes: &Sizes) -> Result<Mask<'x>> {
     let shape = expand.shape(input::ATTN_MASK)?.to_vec();
     let is_bool = expand.dtype(input::ATTN_MASK)? == DType::Bool;
     let last = shape.last().cloned().unwrap_or(Dim::Known(1));
@@ -163,28 +159,23 @@ fn read_mask(expand: &mut Expand, sizes: &Sizes) -> Result<Mask> {
         }
         let visible = mask.mapv(|x| if x == f32::NEG_INFINITY { 0.0 } else { 1.0 });
         let finite = mask.mapv(|x| x.max(f32::MIN));
-        let numbers = Some((literal(expand, finite)?, literal(expand, mask)?));
+        let numbers = Some((literal(expand, finite), literal(expand, mask)));
         return Ok(Mask { visible: Visible::Known(visible), numbers });
     }
-    let mask = expand.operand(input::ATTN_MASK)?;
-    let mut mask = to_float32(expand, mask)?;
+    let mut mask = expand.operand(input::ATTN_MASK).cast(DType::F32);
     if padding > 0 {
         let known: Option<Vec<i64>> = shape.iter().map(Dim::known).collect();
         let known = known.ok_or_else(|| Error::unsupported("a padded mask of free size"))?;
         let known: std::result::Result<Vec<usize>, _> = known.into_iter().map(usize::try_from).collect();
-        let fill = literal(expand, padding_of(&known?, padding, hidden))?;
-        mask = expand.op("Concat", &[mask, fill], &[("axis", Attribute::Int(-1))])?;
+        let fill = literal(expand, padding_of(&known?, padding, hidden));
+        mask = expand.make.concat(&[mask, fill], -1);
     }
     if is_bool {
         return Ok(Mask { visible: Visible::Computed(mask), numbers: None });
     }
     // Half of the bound, so that the lowest finite number is above it and -inf below it.
-    let (half, lowest) = (number(expand, 0.5)?, number(expand, f32::MIN)?);
-    let halves = expand.op("Mul", &[mask, half], &[])?;
-    let visible = expand.op("Greater", &[halves, lowest], &[])?;
-    let visible = to_float32(expand, visible)?;
-    let finite = expand.op("Max", &[mask, lowest], &[])?;
-    Ok(Mask { visible: Visible::Computed(visible), numbers: Some((finite, mask)) })
+    let visible = Visible::Computed((mask * 0.5).greater(f32::MIN).cast(DType::F32));
+    Ok(Mask { visible, numbers: Some((mask.max(f32::MIN), mask)) })
 }
 
 /// Returns the padding of a mask that ends before the last key.

@@ -1,9 +1,9 @@
 //! RotaryEmbedding: pairs of elements rotated by an angle that depends on the position.
 
 use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::graph::Attribute;
 use crate::op::{Attributes, Call, Fact};
-use crate::pass::expand::{Expand, Operand};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
 use crate::tensor::display_shape;
 
 /// The indices of the inputs.
@@ -34,10 +34,10 @@ pub(super) fn infer_rotary(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(input::X)?, call.shape(input::X)?.to_vec())])
 }
 
-pub(super) fn expand_rotary(expand: &mut Expand) -> Result<bool> {
+pub(super) fn expand_rotary(expand: &Expand) -> Result<bool> {
     let rotary = read_rotary(expand)?;
     let shape = expand.shape(input::X)?.to_vec();
-    let mut x = expand.operand(input::X)?;
+    let mut x = expand.operand(input::X);
     // The angles get an axis for the heads: after that of the positions if the heads are merged, otherwise
     // before it.
     let (heads_axis, head) = match shape.as_slice() {
@@ -50,8 +50,7 @@ pub(super) fn expand_rotary(expand: &mut Expand) -> Result<bool> {
             let head = head.ok_or_else(|| {
                 Error::invalid(format!("{hidden} elements do not divide into {heads} heads"))
             })?;
-            let apart = expand.ints(&[0, 0, heads, head])?;
-            x = expand.op("Reshape", &[x, apart], &[])?;
+            x = x.reshape(&[0, 0, heads, head]);
             (2, head)
         }
         [_, _, _, head] => {
@@ -69,62 +68,35 @@ pub(super) fn expand_rotary(expand: &mut Expand) -> Result<bool> {
     let cos = angles(expand, input::COS_CACHE, heads_axis)?;
     let sin = angles(expand, input::SIN_CACHE, heads_axis)?;
     let (first, second) = if rotary.interleaved {
-        (slice(expand, x, 0, turned, 2)?, slice(expand, x, 1, turned, 2)?)
+        (x.slice_by(-1, 0, turned, 2), x.slice_by(-1, 1, turned, 2))
     } else {
-        (slice(expand, x, 0, turned / 2, 1)?, slice(expand, x, turned / 2, turned, 1)?)
+        (x.slice(-1, 0, turned / 2), x.slice(-1, turned / 2, turned))
     };
-    let mut y = turn(expand, [first, second], [cos, sin], rotary.interleaved.then_some(turned))?;
-    let last = [("axis", Attribute::Int(-1))];
+    let products = [first * cos, second * sin, first * sin, second * cos];
+    let [first_cos, second_sin, first_sin, second_cos] = products;
+    let pair = [first_cos - second_sin, first_sin + second_cos];
+    let mut y = if rotary.interleaved {
+        expand.make.stack(&pair, -1).reshape(&[0, 0, 0, turned])
+    } else {
+        expand.make.concat(&pair, -1)
+    };
     if turned < head {
-        let rest = slice(expand, x, turned, head, 1)?;
-        y = expand.op("Concat", &[y, rest], &last)?;
+        y = expand.make.concat(&[y, x.slice(-1, turned, head)], -1);
     }
     if shape.len() == 3 {
-        let merged = expand.ints(&[0, 0, -1])?;
-        y = expand.op("Reshape", &[y, merged], &[])?;
+        y = y.reshape(&[0, 0, -1]);
     }
-    expand.output(0, y)?;
+    expand.output(0, y);
     Ok(true)
 }
 
-/// Emits each pair rotated by its angle; pairs are adjacent if `interleaved` gives the number of their
-/// elements.
-fn turn(
-    expand: &mut Expand,
-    [first, second]: [Operand; 2],
-    [cos, sin]: [Operand; 2],
-    interleaved: Option<i64>,
-) -> Result<Operand> {
-    let mut product = |x: Operand, by: Operand| expand.op("Mul", &[x, by], &[]);
-    let real = [product(first, cos)?, product(second, sin)?];
-    let imaginary = [product(first, sin)?, product(second, cos)?];
-    let real = expand.op("Sub", &real, &[])?;
-    let imaginary = expand.op("Add", &imaginary, &[])?;
-    let last = [("axis", Attribute::Int(-1))];
-    let Some(turned) = interleaved else { return expand.op("Concat", &[real, imaginary], &last) };
-    let axes = expand.ints(&[-1])?;
-    let real = expand.op("Unsqueeze", &[real, axes], &[])?;
-    let imaginary = expand.op("Unsqueeze", &[imaginary, axes], &[])?;
-    let pairs = expand.op("Concat", &[real, imaginary], &last)?;
-    let merged = expand.ints(&[0, 0, 0, turned])?;
-    expand.op("Reshape", &[pairs, merged], &[])
-}
-
-/// Emits the cosines or sines of each position, with an axis of size 1 for the heads.
-fn angles(expand: &mut Expand, index: usize, heads_axis: i64) -> Result<Operand> {
-    let mut cache = expand.operand(index)?;
-    if expand.has_input(input::POSITION_IDS) {
-        let ids = expand.operand(input::POSITION_IDS)?;
-        cache = expand.op("Gather", &[cache, ids], &[("axis", Attribute::Int(0))])?;
+/// Returns the cosines or sines of each position, with an axis of size 1 for the heads.
+fn angles<'x>(expand: &'x Expand, index: usize, heads_axis: i64) -> Result<Expr<'x>> {
+    let mut cache = expand.operand(index);
+    if let Some(ids) = expand.optional(input::POSITION_IDS) {
+        cache = cache.gather(ids, 0);
     } else {
         expand.shape(index)?.at(2)?;
     }
-    let axes = expand.ints(&[heads_axis])?;
-    expand.op("Unsqueeze", &[cache, axes], &[])
-}
-
-/// Emits a slice of the last axis.
-fn slice(expand: &mut Expand, x: Operand, start: i64, end: i64, step: i64) -> Result<Operand> {
-    let bounds = [expand.ints(&[start])?, expand.ints(&[end])?, expand.ints(&[-1])?, expand.ints(&[step])?];
-    expand.op("Slice", &[[x].as_slice(), &bounds].concat(), &[])
+    Ok(cache.unsqueeze(&[heads_axis]))
 }

@@ -3,104 +3,79 @@
 use num_traits::AsPrimitive;
 
 use super::layer::{is_plain, sdpa};
-use super::mask::{number, read_bias};
-use super::{AttentionAttributes, Sizes, input, output, read_attention, read_sizes};
+use super::mask::read_bias;
+use super::{Sizes, input, output, read_attention, read_sizes};
 use crate::error::{Error, Result, invalid, unsupported};
-use crate::graph::Attribute;
-use crate::pass::expand::{Expand, Operand};
+use crate::ops::attention::parts::{capped, merge_heads, split_heads};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
 use crate::tensor::{DType, Dim};
 
-pub(super) fn expand_attention(expand: &mut Expand) -> Result<bool> {
+pub(super) fn expand_attention(expand: &Expand) -> Result<bool> {
     let attention = read_attention(expand)?;
     let sizes = read_sizes(expand, &attention)?;
     let whole = sdpa(&attention).since() <= expand.release() && is_plain(expand, &attention, &sizes)?;
     if whole && !sizes.merged {
         return Ok(false);
     }
-    let q = by_heads(expand, input::Q, sizes.merged, sizes.q_heads)?;
-    let k = by_heads(expand, input::K, sizes.merged, sizes.kv_heads)?;
-    let v = by_heads(expand, input::V, sizes.merged, sizes.kv_heads)?;
+    // In float32: bounds of the masks do not fit into float16.
+    let heads = |index: usize, count: i64| {
+        let value = expand.operand(index).cast(DType::F32);
+        if sizes.merged { split_heads(value, count) } else { value }
+    };
+    let (q, k, v) =
+        (heads(input::Q, sizes.q_heads), heads(input::K, sizes.kv_heads), heads(input::V, sizes.kv_heads));
     if whole {
-        let scale = attention.scale.map(|scale| ("scale", Attribute::Float(scale)));
-        let y = expand.op("Attention", &[q, k, v], scale.as_slice())?;
-        let y = merge_heads(expand, y)?;
-        expand.output(output::Y, y)?;
+        let scale = attention.scale.map(|scale| ("scale", scale.into()));
+        expand.output(output::Y, merge_heads(expand.make.op("Attention", [q, k, v], scale)));
         return Ok(true);
     }
     let k = with_past(expand, input::PAST_KEY, k)?;
     let v = with_past(expand, input::PAST_VALUE, v)?;
-    give(expand, output::PRESENT_KEY, input::K, k)?;
-    give(expand, output::PRESENT_VALUE, input::V, v)?;
+    expand.output(output::PRESENT_KEY, k.cast(expand.dtype(input::K)?));
+    expand.output(output::PRESENT_VALUE, v.cast(expand.dtype(input::V)?));
 
-    let mut scores = scores_of(expand, &sizes, q, k, attention.scale)?;
-    emit_scores(expand, &attention, 0, scores)?;
-    if attention.softcap > 0.0 {
-        let cap = number(expand, attention.softcap)?;
-        let small = expand.op("Div", &[scores, cap], &[])?;
-        let small = expand.op("Tanh", &[small], &[])?;
-        scores = expand.op("Mul", &[small, cap], &[])?;
+    let dtype = expand.dtype(input::Q)?;
+    let mode = attention.qk_matmul_output_mode;
+    if !(0..=3).contains(&mode) {
+        invalid!("qk_matmul_output_mode {mode}");
     }
-    emit_scores(expand, &attention, 1, scores)?;
+    // Sets the output for the scores, if it is that of this stage.
+    let emit_scores = |stage: i64, scores: Expr| {
+        if mode == stage {
+            expand.output(output::QK_MATMUL_OUTPUT, scores.cast(dtype));
+        }
+    };
+    let mut scores = scores_of(&sizes, q, k, attention.scale)?;
+    emit_scores(0, scores);
+    scores = capped(scores, attention.softcap);
+    emit_scores(1, scores);
     let bias = read_bias(expand, &attention, &sizes)?;
-    if attention.qk_matmul_output_mode == 2 && expand.has_output(output::QK_MATMUL_OUTPUT) {
+    if mode == 2 && expand.has_output(output::QK_MATMUL_OUTPUT) {
         let Some(infinite) = &bias.infinite else {
             unsupported!("scores with a mask computed at run time as an output");
         };
-        let infinite = infinite.clone();
-        let mut masked = scores;
-        for added in infinite {
-            masked = expand.op("Add", &[masked, added], &[])?;
-        }
-        emit_scores(expand, &attention, 2, masked)?;
+        emit_scores(2, infinite.iter().fold(scores, |sum, added| sum + *added));
     }
-    for added in &bias.added {
-        scores = expand.op("Add", &[scores, *added], &[])?;
-    }
-    let mut weights = expand.op("Softmax", &[scores], &[("axis", Attribute::Int(-1))])?;
+    scores = bias.added.iter().fold(scores, |sum, added| sum + *added);
+    let mut weights = scores.softmax(-1);
     if bias.leaves_nan {
-        let (nan, zero) = (expand.op("IsNaN", &[weights], &[])?, number(expand, 0.0)?);
-        weights = expand.op("Where", &[nan, zero, weights], &[])?;
+        weights = weights.is_nan().select(0.0, weights);
     }
     // A query without visible keys gives 0.
     if let Some(rows) = bias.rows {
-        weights = expand.op("Mul", &[weights, rows], &[])?;
+        weights = weights * rows;
     }
-    emit_scores(expand, &attention, 3, weights)?;
-    let mut y = attend_grouped(expand, &sizes, weights, v)?;
-    if sizes.merged {
-        y = merge_heads(expand, y)?;
-    }
-    give(expand, output::Y, input::Q, y)?;
+    emit_scores(3, weights);
+    let y = grouped(weights, &sizes, &sizes.total()?)?.matmul(v);
+    let y = ungrouped(y, &sizes, &sizes.v_head)?;
+    let y = if sizes.merged { merge_heads(y) } else { y };
+    expand.output(output::Y, y.cast(dtype));
     Ok(true)
 }
 
-/// Emits `[batch, heads, queries, size]` as `[batch, queries, heads * size]`.
-fn merge_heads(expand: &mut Expand, y: Operand) -> Result<Operand> {
-    let y = transpose(expand, y, &[0, 2, 1, 3])?;
-    let shape = expand.ints(&[0, 0, -1])?;
-    expand.op("Reshape", &[y, shape], &[])
-}
-
-/// Emits `x` in float32: bounds of the masks do not fit into float16.
-pub(super) fn to_float32(expand: &mut Expand, x: Operand) -> Result<Operand> {
-    expand.op("Cast", &[x], &[("to", Attribute::Int(i64::from(DType::F32.to_onnx())))])
-}
-
-/// Sets output `index` to `x` in the type of input `like`.
-fn give(expand: &mut Expand, index: usize, like: usize, x: Operand) -> Result<()> {
-    let to = Attribute::Int(i64::from(expand.dtype(like)?.to_onnx()));
-    let x = expand.op("Cast", &[x], &[("to", to)])?;
-    expand.output(index, x)
-}
-
-/// Emits the products of `q` and `k`, scaled by default by the reciprocal root of the size of a head.
-fn scores_of(
-    expand: &mut Expand,
-    sizes: &Sizes,
-    q: Operand,
-    k: Operand,
-    scale: Option<f32>,
-) -> Result<Operand> {
+/// Returns the products of `q` and `k`, scaled by default by the reciprocal root of the size of a head.
+fn scores_of<'x>(sizes: &Sizes, q: Expr<'x>, k: Expr<'x>, scale: Option<f32>) -> Result<Expr<'x>> {
     let scale = match (scale, sizes.head.known()) {
         (Some(scale), _) => scale,
         (None, Some(head)) => {
@@ -109,84 +84,39 @@ fn scores_of(
         }
         (None, None) => unsupported!("the size of the heads is known only at run time"),
     };
-    let scale = number(expand, scale)?;
-    let q = expand.op("Mul", &[q, scale], &[])?;
-    let q = grouped(expand, q, sizes, &sizes.head)?;
-    let k = transpose(expand, k, &[0, 1, 3, 2])?;
-    let scores = expand.op("MatMul", &[q, k], &[])?;
-    ungrouped(expand, scores, sizes, &sizes.total()?)
+    let scores = grouped(q * scale, sizes, &sizes.head)?.matmul(k.transpose(&[0, 1, 3, 2]));
+    ungrouped(scores, sizes, &sizes.total()?)
 }
 
-/// Emits the sum of the values by `weights`: `[batch, q_heads, queries, v_head]`.
-fn attend_grouped(expand: &mut Expand, sizes: &Sizes, weights: Operand, v: Operand) -> Result<Operand> {
-    let weights = grouped(expand, weights, sizes, &sizes.total()?)?;
-    let y = expand.op("MatMul", &[weights, v], &[])?;
-    ungrouped(expand, y, sizes, &sizes.v_head)
-}
-
-/// Sets the output for the scores, if it is requested at this stage.
-fn emit_scores(
-    expand: &mut Expand,
-    attention: &AttentionAttributes,
-    mode: i64,
-    scores: Operand,
-) -> Result<()> {
-    if !(0..=3).contains(&attention.qk_matmul_output_mode) {
-        invalid!("qk_matmul_output_mode {}", attention.qk_matmul_output_mode);
-    }
-    if attention.qk_matmul_output_mode == mode {
-        give(expand, output::QK_MATMUL_OUTPUT, input::Q, scores)?;
-    }
-    Ok(())
-}
-
-/// Emits input `index` as `[batch, heads, length, size]`.
-fn by_heads(expand: &mut Expand, index: usize, merged: bool, heads: i64) -> Result<Operand> {
-    let x = expand.operand(index)?;
-    let x = to_float32(expand, x)?;
-    if !merged {
-        return Ok(x);
-    }
-    let shape = expand.ints(&[0, 0, heads, -1])?;
-    let x = expand.op("Reshape", &[x, shape], &[])?;
-    transpose(expand, x, &[0, 2, 1, 3])
-}
-
-/// Emits `x` after the state in input `index`.
-fn with_past(expand: &mut Expand, index: usize, x: Operand) -> Result<Operand> {
+/// Returns a value after the state in input `index`.
+fn with_past<'x>(expand: &'x Expand, index: usize, value: Expr<'x>) -> Result<Expr<'x>> {
     if !expand.has_input(index) || expand.shape(index)?.iter().any(|size| size.is(0)) {
-        return Ok(x);
+        return Ok(value);
     }
-    let past = expand.operand(index)?;
-    let past = to_float32(expand, past)?;
-    expand.op("Concat", &[past, x], &[("axis", Attribute::Int(2))])
-}
-
-fn transpose(expand: &mut Expand, x: Operand, perm: &[i64]) -> Result<Operand> {
-    expand.op("Transpose", &[x], &[("perm", Attribute::Ints(perm.to_vec()))])
+    Ok(expand.make.concat(&[expand.operand(index).cast(DType::F32), value], 2))
 }
 
 /// Merges heads of queries that share a head of keys: `[batch, kv_heads, rows, size]`.
-fn grouped(expand: &mut Expand, x: Operand, sizes: &Sizes, size: &Dim) -> Result<Operand> {
+fn grouped<'x>(value: Expr<'x>, sizes: &Sizes, size: &Dim) -> Result<Expr<'x>> {
     if sizes.q_heads == sizes.kv_heads {
-        return Ok(x);
+        return Ok(value);
     }
     let group = Dim::Known(sizes.q_heads).floor_div(&Dim::Known(sizes.kv_heads))?;
     let rows = sizes.queries.mul(&group)?;
-    reshape(expand, x, &[sizes.batch.clone(), Dim::Known(sizes.kv_heads), rows, size.clone()])
+    reshape(value, [&sizes.batch, &Dim::Known(sizes.kv_heads), &rows, size])
 }
 
 /// The inverse of [`grouped`].
-fn ungrouped(expand: &mut Expand, x: Operand, sizes: &Sizes, size: &Dim) -> Result<Operand> {
+fn ungrouped<'x>(value: Expr<'x>, sizes: &Sizes, size: &Dim) -> Result<Expr<'x>> {
     if sizes.q_heads == sizes.kv_heads {
-        return Ok(x);
+        return Ok(value);
     }
-    reshape(expand, x, &[sizes.batch.clone(), Dim::Known(sizes.q_heads), sizes.queries.clone(), size.clone()])
+    reshape(value, [&sizes.batch, &Dim::Known(sizes.q_heads), &sizes.queries, size])
 }
 
-/// Emits another shape with the same last axis of four, and at most one other free size.
-fn reshape(expand: &mut Expand, x: Operand, shape: &[Dim; 4]) -> Result<Operand> {
-    let mut shape = shape.each_ref().map(|size| size.known().unwrap_or(-1));
+/// Returns another shape with the same last axis of four, and at most one other free size.
+fn reshape<'x>(value: Expr<'x>, shape: [&Dim; 4]) -> Result<Expr<'x>> {
+    let mut shape = shape.map(|size| size.known().unwrap_or(-1));
     if let [.., last @ -1] = &mut shape {
         // The size is copied.
         *last = 0;
@@ -194,6 +124,5 @@ fn reshape(expand: &mut Expand, x: Operand, shape: &[Dim; 4]) -> Result<Operand>
     if shape.iter().filter(|size| **size == -1).count() > 1 {
         return Err(Error::unsupported("several free lengths").help("fix them with --input-shape"));
     }
-    let shape = expand.ints(&shape)?;
-    expand.op("Reshape", &[x, shape], &[])
+    Ok(value.reshape(&shape))
 }

@@ -3,12 +3,12 @@
 use ndarray::{Array2, Array4, IxDyn};
 use num_traits::AsPrimitive;
 
-use super::mask::{Visible, both, literal};
-use super::scores::to_float32;
+use super::mask::{Visible, both};
 use super::{AttentionAttributes, Sizes, input};
 use crate::error::{At, Error, Result, unsupported};
 use crate::ops::attention::positions::Positions;
 use crate::pass::expand::Expand;
+use crate::tensor::{Array, DType};
 
 /// The maximum number of elements of a computed mask.
 const MAX_MASK: i64 = 1 << 24;
@@ -50,11 +50,11 @@ fn rules(attention: &AttentionAttributes, queries: i64, counted: bool) -> Vec<Ru
 }
 
 /// Returns the mask of `is_causal`, the window and the number of valid keys; `None` if it hides nothing.
-pub(super) fn structure(
-    expand: &mut Expand,
+pub(super) fn structure<'x>(
+    expand: &'x Expand,
     attention: &AttentionAttributes,
     sizes: &Sizes,
-) -> Result<Option<Visible>> {
+) -> Result<Option<Visible<'x>>> {
     let counted = expand.has_input(input::NONPAD_KV_SEQLEN);
     if !counted && !attention.is_causal && attention.left_window.is_none() && attention.right_window.is_none()
     {
@@ -67,7 +67,7 @@ pub(super) fn structure(
             let error = Error::unsupported("a number of valid keys of free lengths");
             return Err(error.help("fix them with --input-shape"));
         }
-        return free(expand, attention, sizes);
+        return Ok(free(expand, attention, sizes));
     };
     if queries.saturating_mul(keys.max(1)) > MAX_MASK {
         unsupported!("a mask of {queries} x {keys} elements");
@@ -89,22 +89,20 @@ pub(super) fn structure(
     Ok(Some(Visible::Known(visible)))
 }
 
-/// Emits the mask for free lengths.
-fn free(expand: &mut Expand, attention: &AttentionAttributes, sizes: &Sizes) -> Result<Option<Visible>> {
+/// Returns the mask for free lengths.
+fn free<'x>(expand: &'x Expand, attention: &AttentionAttributes, sizes: &Sizes) -> Option<Visible<'x>> {
     let axis = if sizes.merged { 1 } else { 2 };
-    let positions = Positions::of(expand, (input::Q, axis), (input::K, axis), (input::PAST_KEY, 2))?;
+    let positions = Positions::of(expand, (input::Q, axis), (input::K, axis), (input::PAST_KEY, 2));
     let causal = attention.is_causal.then_some(0);
     let after = [causal, attention.right_window].into_iter().flatten().min();
-    let near = positions.near(expand, attention.left_window, after)?;
-    near.map(|near| Ok(Visible::Computed(to_float32(expand, near)?))).transpose()
+    let near = positions.near(attention.left_window, after);
+    near.map(|near| Visible::Computed(near.cast(DType::F32)))
 }
 
-/// Emits the mask for a number of valid keys computed at run time.
-fn computed(expand: &mut Expand, rules: &[Rule], sizes: [usize; 2]) -> Result<Option<Visible>> {
+/// Returns the mask for a number of valid keys computed at run time.
+fn computed<'x>(expand: &'x Expand, rules: &[Rule], sizes: [usize; 2]) -> Result<Option<Visible<'x>>> {
     let batch = expand.shape(input::NONPAD_KV_SEQLEN)?.at(0)?.known().unwrap_or(-1);
-    let (n, shape) = (expand.operand(input::NONPAD_KV_SEQLEN)?, expand.ints(&[batch, 1, 1, 1])?);
-    let n = to_float32(expand, n)?;
-    let n = expand.op("Reshape", &[n, shape], &[])?;
+    let n = expand.operand(input::NONPAD_KV_SEQLEN).cast(DType::F32).reshape(&[batch, 1, 1, 1]);
     let mut visible = None;
     for rule in rules {
         let size = |i: usize, j: usize| -> f32 {
@@ -112,17 +110,12 @@ fn computed(expand: &mut Expand, rules: &[Rule], sizes: [usize; 2]) -> Result<Op
             n.as_()
         };
         let matrix = Array2::from_shape_fn(sizes, |(i, j)| size(i, j));
-        let matrix = literal(expand, matrix.into_dyn())?;
-        let name = match rule(0, 0) {
-            Bound::AtLeast(_) => "GreaterOrEqual",
-            Bound::AtMost(_) => "LessOrEqual",
+        let matrix = expand.make.literal(&Array::f32(matrix.into_dyn()));
+        let holds = match rule(0, 0) {
+            Bound::AtLeast(_) => n.greater_or_equal(matrix),
+            Bound::AtMost(_) => n.less_or_equal(matrix),
         };
-        let holds = expand.op(name, &[n, matrix], &[])?;
-        let holds = Visible::Computed(to_float32(expand, holds)?);
-        visible = Some(match visible {
-            None => holds,
-            Some(other) => both(expand, other, holds)?,
-        });
+        visible = both(expand, visible, Some(Visible::Computed(holds.cast(DType::F32))))?;
     }
     Ok(visible)
 }

@@ -124,26 +124,24 @@ fn display_facts(facts: &[Fact]) -> String {
     facts.iter().map(display).collect::<Vec<_>>().join(", ")
 }
 
-pub(super) fn inline_if(x: &mut Expand) -> Result<bool> {
+pub(super) fn inline_if(x: &Expand) -> Result<bool> {
     let Some(taken) = taken(x)? else { return Ok(false) };
-    for (index, output) in x.inline(taken, &[])?.into_iter().enumerate() {
-        x.output(index, output)?;
+    for (index, output) in x.make.inline(taken, &[])?.into_iter().enumerate() {
+        x.output(index, output);
     }
     Ok(true)
 }
 
-pub(super) fn expand_if(x: &mut Expand) -> Result<bool> {
+pub(super) fn expand_if(x: &Expand) -> Result<bool> {
     if inline_if(x)? {
         return Ok(true);
     }
     let [then, otherwise] = branches(x)?;
     let (then, otherwise) = (guarded(x, then, true)?, guarded(x, otherwise, false)?);
-    let (then, otherwise) = (x.inline(&then, &[])?, x.inline(&otherwise, &[])?);
-    let condition = x.operand(0)?;
-    let condition = x.reshape(condition, &[])?;
+    let (then, otherwise) = (x.make.inline(&then, &[])?, x.make.inline(&otherwise, &[])?);
+    let condition = x.operand(0).reshape(&[]);
     for (index, (then, otherwise)) in then.into_iter().zip(otherwise).enumerate() {
-        let chosen = x.op("Where", &[condition, then, otherwise], &[])?;
-        x.output(index, chosen)?;
+        x.output(index, condition.select(then, otherwise));
     }
     Ok(true)
 }

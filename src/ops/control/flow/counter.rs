@@ -3,13 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{check_unrolled, scalar, undecided};
+use ndarray::arr0;
+
+use super::{check_unrolled, undecided};
 use crate::common::limits;
 use crate::error::{At, Result};
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::op::{self, Attributes};
 use crate::pass::expand::Expand;
-use crate::tensor::{Array, DType, Tensor};
+use crate::tensor::{Array, Tensor};
 
 /// Operators that map single elements to single elements.
 const COUNTING: &[&str] = &[
@@ -110,7 +112,7 @@ impl<'a> Counter<'a> {
     /// Evaluates the condition after `iteration`.
     fn continues(&mut self, iteration: i64) -> Result<bool> {
         let mut values = self.constants.clone();
-        let leading = [scalar(iteration), scalar(1).cast(DType::Bool)?];
+        let leading = [Array::i64(arr0(iteration).into_dyn()), Array::bool(arr0(true).into_dyn())];
         values.extend(self.body.inputs.iter().copied().zip(leading));
         values.extend(self.states.iter().map(|(input, _, value)| (*input, value.clone())));
         for node in &self.nodes {

@@ -13,8 +13,9 @@ use crate::graph::{Attribute, Graph};
 use crate::op::identity::operand;
 use crate::op::{Access, Call, Fact, required};
 use crate::ops::Row;
-use crate::pass::expand::{Expand, Operand};
-use crate::tensor::{Array, DType, Tensor};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
+use crate::tensor::{DType, Tensor};
 use branch::{expand_if, infer_if, inline_if};
 use counter::Counter;
 use scan::{infer_scan, inline_scan};
@@ -71,7 +72,7 @@ fn is_true(condition: &Tensor) -> Result<bool> {
     Ok(condition.load_listed()?.scalar_i64()? != 0)
 }
 
-fn inline_loop(x: &mut Expand) -> Result<bool> {
+fn inline_loop(x: &Expand) -> Result<bool> {
     let body = required(x.body("body")?, "body")?;
     let count = if x.has_input(0) {
         let Some(most) = x.constant(0) else { return Ok(false) };
@@ -92,34 +93,26 @@ fn inline_loop(x: &mut Expand) -> Result<bool> {
     };
     check_unrolled(count, body)?;
     let carried_count = x.input_count().saturating_sub(2);
-    let mut carried = (2..x.input_count()).map(|index| x.operand(index)).collect::<Result<Vec<_>>>()?;
-    let mut scanned: Vec<Vec<Operand>> =
-        vec![Vec::new(); body.outputs.len().saturating_sub(1 + carried_count)];
+    let mut carried: Vec<Expr> = (2..x.input_count()).map(|index| x.operand(index)).collect();
+    let mut scanned: Vec<Vec<Expr>> = vec![Vec::new(); body.outputs.len().saturating_sub(1 + carried_count)];
     for iteration in 0..count {
-        let iteration = x.literal(&scalar(iteration))?;
-        let condition = x.literal(&scalar(1).cast(DType::Bool)?)?;
-        let inputs: Vec<Operand> = [iteration, condition].into_iter().chain(carried).collect();
-        let mut outputs = x.inline(body, &inputs)?.into_iter().skip(1);
+        let leading = [x.make.int(iteration), x.make.number(1.0, DType::Bool)];
+        let inputs: Vec<Expr> = leading.into_iter().chain(carried).collect();
+        let mut outputs = x.make.inline(body, &inputs)?.into_iter().skip(1);
         carried = outputs.by_ref().take(carried_count).collect();
         for (list, output) in scanned.iter_mut().zip(outputs) {
             list.push(output);
         }
     }
     for (index, value) in carried.into_iter().enumerate() {
-        x.output(index, value)?;
+        x.output(index, value);
     }
     for (index, list) in scanned.into_iter().enumerate() {
         if x.has_output(carried_count + index) {
-            let whole = stack(x, &list, 0)?;
-            x.output(carried_count + index, whole)?;
+            x.output(carried_count + index, stack(x, &list, 0)?);
         }
     }
     Ok(true)
-}
-
-/// Returns an integer without axes.
-pub(super) fn scalar(value: i64) -> Array {
-    Array::i64(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), value))
 }
 
 /// Refuses to unroll a body into too many nodes.
@@ -135,13 +128,10 @@ fn undecided() -> Error {
     Error::unsupported("the condition of the loop is computed at run time")
 }
 
-/// Joins the elements of a sequence along a new axis.
-fn stack(x: &mut Expand, list: &[Operand], axis: i64) -> Result<Operand> {
+/// Returns the elements of a sequence, joined along a new axis.
+fn stack<'x>(x: &'x Expand, list: &[Expr<'x>], axis: i64) -> Result<Expr<'x>> {
     if list.is_empty() {
         unsupported!("the sequence is empty");
     }
-    let axes = x.ints(&[axis])?;
-    let parts =
-        list.iter().map(|part| x.op("Unsqueeze", &[*part, axes], &[])).collect::<Result<Vec<Operand>>>()?;
-    x.op("Concat", &parts, &[("axis", Attribute::Int(axis))])
+    Ok(x.make.stack(list, axis))
 }

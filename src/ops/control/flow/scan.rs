@@ -3,11 +3,12 @@
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Scan.html>.
 
-use super::{scalar, stack};
+use super::stack;
 use crate::error::{At, Error, Result, unsupported};
-use crate::graph::{Attribute, Graph};
+use crate::graph::Graph;
 use crate::op::{Call, Fact, required, resolve_axis};
-use crate::pass::expand::{Expand, Operand};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
 
 /// The first version without a batch axis.
 const WITHOUT_BATCH: i64 = 9;
@@ -57,7 +58,7 @@ pub(super) fn infer_scan(call: &Call) -> Result<Vec<Fact>> {
     unsupported!("the length of the sequence is known only at run time; ncnn has no control flow")
 }
 
-pub(super) fn inline_scan(x: &mut Expand) -> Result<bool> {
+pub(super) fn inline_scan(x: &Expand) -> Result<bool> {
     let scan = read_scan(x)?;
     let states = x.input_count().checked_sub(scan.before + scan.scan_inputs);
     let states = states.ok_or_else(|| Error::invalid("more scan inputs than inputs"))?;
@@ -71,10 +72,10 @@ pub(super) fn inline_scan(x: &mut Expand) -> Result<bool> {
         if *length.get_or_insert(size) != size {
             return Err(Error::invalid("the scan inputs have different lengths"));
         }
-        axes.push(axis);
+        axes.push(i64::try_from(axis)?);
     }
     let length = length.unwrap_or(0);
-    let inputs = (scan.before..x.input_count()).map(|index| x.operand(index)).collect::<Result<Vec<_>>>()?;
+    let inputs: Vec<Expr> = (scan.before..x.input_count()).map(|index| x.operand(index)).collect();
     let outputs = if scan.batched {
         let Some(batch) = x.shape(first_sequence)?.at(0)?.known() else { return Ok(false) };
         check_lengths(x, length)?;
@@ -82,19 +83,19 @@ pub(super) fn inline_scan(x: &mut Expand) -> Result<bool> {
         axes.fill(0);
         let mut entries = Vec::new();
         for entry in 0..batch {
-            let own = inputs.iter().map(|input| pick(x, *input, 0, entry)).collect::<Result<Vec<_>>>()?;
+            let own = inputs.iter().map(|input| input.element(0, entry)).collect();
             entries.push(scan_once(x, &scan, own, &axes, length)?);
         }
         let count = entries.first().map_or(0, Vec::len);
         let gathered =
             (0..count).map(|index| entries.iter().filter_map(|entry| entry.get(index).copied()).collect());
-        gathered.map(|list: Vec<Operand>| stack(x, &list, 0)).collect::<Result<Vec<_>>>()?
+        gathered.map(|list: Vec<Expr>| stack(x, &list, 0)).collect::<Result<Vec<_>>>()?
     } else {
         scan_once(x, &scan, inputs, &axes, length)?
     };
     for (index, output) in outputs.into_iter().enumerate() {
         if x.has_output(index) {
-            x.output(index, output)?;
+            x.output(index, output);
         }
     }
     Ok(true)
@@ -112,31 +113,25 @@ fn check_lengths(x: &Expand, length: i64) -> Result<()> {
     Ok(())
 }
 
-/// Emits element `index` along an axis, which is removed.
-fn pick(x: &mut Expand, from: Operand, axis: usize, index: i64) -> Result<Operand> {
-    let index = x.literal(&scalar(index))?;
-    x.op("Gather", &[from, index], &[("axis", Attribute::Int(i64::try_from(axis)?))])
-}
-
 /// Scans one set of sequences. `inputs` are states and sequences; returns final states and scanned outputs.
-fn scan_once(
-    x: &mut Expand,
+fn scan_once<'x>(
+    x: &'x Expand,
     scan: &ScanAttributes,
-    mut inputs: Vec<Operand>,
-    axes: &[usize],
+    mut inputs: Vec<Expr<'x>>,
+    axes: &[i64],
     length: i64,
-) -> Result<Vec<Operand>> {
+) -> Result<Vec<Expr<'x>>> {
     let body: &Graph = required(x.body("body")?, "body")?;
     let sequences = inputs.split_off(inputs.len().saturating_sub(axes.len()));
     let (mut carried, states) = (inputs, x.input_count() - scan.before - axes.len());
-    let mut scanned: Vec<Vec<Operand>> = vec![Vec::new(); body.outputs.len().saturating_sub(states)];
+    let mut scanned: Vec<Vec<Expr>> = vec![Vec::new(); body.outputs.len().saturating_sub(states)];
     for step in 0..length {
         let mut inputs = carried;
         for (index, (sequence, axis)) in sequences.iter().zip(axes).enumerate() {
             let is_reversed = scan.input_directions.get(index) == Some(&1);
-            inputs.push(pick(x, *sequence, *axis, if is_reversed { length - 1 - step } else { step })?);
+            inputs.push(sequence.element(*axis, if is_reversed { length - 1 - step } else { step }));
         }
-        let mut outputs = x.inline(body, &inputs)?.into_iter();
+        let mut outputs = x.make.inline(body, &inputs)?.into_iter();
         carried = outputs.by_ref().take(states).collect();
         for (list, output) in scanned.iter_mut().zip(outputs) {
             list.push(output);

@@ -142,17 +142,15 @@ fn fold_cast_like(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<V
 }
 
 /// Expands CastLike to a Cast to the type of the other input.
-fn expand_cast_like(expand: &mut Expand) -> Result<bool> {
+fn expand_cast_like(expand: &Expand) -> Result<bool> {
     let to = expand.dtype(1)?;
-    let x = expand.operand(0)?;
     let mut attributes = vec![("to", Attribute::Int(i64::from(to.to_onnx())))];
     if is_small(to) {
         attributes.push(("saturate", Attribute::Int(i64::from(expand.flag("saturate", true)?))));
         attributes
             .extend(expand.node().attributes.get("round_mode").map(|mode| ("round_mode", mode.clone())));
     }
-    let cast = expand.op("Cast", &[x], &attributes)?;
-    expand.output(0, cast)?;
+    expand.output(0, expand.operand(0).apply("Cast", attributes));
     Ok(true)
 }
 

@@ -6,7 +6,8 @@
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 use crate::op::{self, Access};
-use crate::pass::expand::{Expand, Operand};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
 use crate::tensor::{Array, DType};
 
 /// The maximum number of operators between the Where and the one that is guarded.
@@ -20,47 +21,44 @@ pub(in crate::ops) fn nan_input(graph: &Graph, node: &Node) -> Option<(usize, f3
 }
 
 /// Replaces the operands of a Where by guarded ones.
-pub(super) fn expand_where(x: &mut Expand) -> Result<bool> {
-    let (condition, chosen, other) = (x.operand(0)?, x.operand(1)?, x.operand(2)?);
-    let (a, b) = (guarded(x, 1, chosen, MAX_DEPTH)?, guarded(x, 2, other, MAX_DEPTH)?);
+pub(super) fn expand_where(x: &Expand) -> Result<bool> {
+    let value = |side: usize| x.node().inputs.get(side).copied().flatten();
+    let guard = |side: usize| value(side).and_then(|value| guarded(x, side, value, MAX_DEPTH));
+    let (a, b) = (guard(1), guard(2));
     if a.is_none() && b.is_none() {
         return Ok(false);
     }
-    let result = x.op("Where", &[condition, a.unwrap_or(chosen), b.unwrap_or(other)], &[])?;
-    x.output(0, result)?;
+    let (a, b) = (a.unwrap_or_else(|| x.operand(1)), b.unwrap_or_else(|| x.operand(2)));
+    x.output(0, x.operand(0).select(a, b));
     Ok(true)
 }
 
-/// Emits a copy of `operand`, input `side` of the Where, with guarded inputs; `None` if it needs no guard.
-fn guarded(x: &mut Expand, side: usize, operand: Operand, depth: usize) -> Result<Option<Operand>> {
+/// Returns a copy of `value`, input `side` of the Where, with guarded inputs; `None` if it needs no guard.
+fn guarded<'x>(x: &'x Expand, side: usize, value: ValueId, depth: usize) -> Option<Expr<'x>> {
     let graph = x.graph();
-    let Operand::Value(value) = operand else { return Ok(None) };
     let producer = graph.value(value).producer.and_then(|id| graph.node(id));
     // Booleans are never NaN.
     let forwards_nan = |node: &&Node| {
         matches!(op::access(node), Access::Elementwise | Access::Broadcast)
             && graph.value(value).dtype != Some(DType::Bool)
     };
-    let Some(node) = producer.filter(|_| depth > 0).filter(forwards_nan) else { return Ok(None) };
+    let node = producer.filter(|_| depth > 0).filter(forwards_nan)?;
     // A quotient that is chosen itself is lowered to one by numbers other than 0.
     let nan_input = nan_input(graph, node).filter(|_| depth < MAX_DEPTH || !node.is("Div"));
-    let (mut inputs, mut changed) = (Vec::new(), false);
-    for (index, input) in node.inputs.iter().enumerate() {
-        let Some(input) = *input else {
-            inputs.push(None);
-            continue;
-        };
-        let operand = Operand::Value(input);
+    let mut changed = false;
+    let inputs = node.inputs.iter().enumerate().map(|(index, input)| {
+        let input = (*input)?;
         let guard = match nan_input {
             Some((at, safe)) if at == index && !is_chosen_by(graph, input, x.node()) => {
-                Some(harmless(x, side, input, safe)?)
+                Some(harmless(x, side, input, safe))
             }
-            _ => guarded(x, side, operand, depth - 1)?,
+            _ => guarded(x, side, input, depth - 1),
         };
         changed |= guard.is_some();
-        inputs.push(Some(guard.unwrap_or(operand)));
-    }
-    if changed { x.clone_with_inputs(node, inputs).map(Some) } else { Ok(None) }
+        Some(guard.unwrap_or_else(|| x.make.value(input)))
+    });
+    let inputs: Vec<Option<Expr>> = inputs.collect();
+    changed.then(|| x.make.only_copy_of(node, &inputs).unwrap_or_else(|error| x.make.fail(error)))
 }
 
 /// Returns whether a value is the result of a Where on the same condition.
@@ -69,13 +67,10 @@ fn is_chosen_by(graph: &Graph, value: ValueId, choice: &Node) -> bool {
     producer.is_some_and(|node| node.is("Where") && node.inputs.first() == choice.inputs.first())
 }
 
-/// Emits `value` at elements at which input `side` is chosen, and `safe` elsewhere.
-fn harmless(x: &mut Expand, side: usize, value: ValueId, safe: f32) -> Result<Operand> {
-    let condition = x.operand(0)?;
-    let safe = x.literal(&scalar_like(x.graph(), value, safe)?)?;
-    let value = Operand::Value(value);
-    let sides = if side == 1 { [condition, value, safe] } else { [condition, safe, value] };
-    x.op("Where", &sides, &[])
+/// Returns `value` at elements at which input `side` is chosen, and `safe` elsewhere.
+fn harmless<'x>(x: &'x Expand, side: usize, value: ValueId, safe: f32) -> Expr<'x> {
+    let (condition, value) = (x.operand(0), x.make.value(value));
+    if side == 1 { condition.select(value, safe) } else { condition.select(safe, value) }
 }
 
 /// Returns a scalar of the type of `value`.

@@ -6,13 +6,13 @@ use super::lower::counts_up;
 use super::{batch_dims, element_places, rows_at, tuple_places};
 use crate::common::limits;
 use crate::error::{At, Result, invalid};
-use crate::graph::Attribute;
 use crate::lower::few_parts;
 use crate::op::resolve_axis;
-use crate::ops::indexing::one_hot::{one_hot, pick};
+use crate::ops::indexing::one_hot::pick;
 use crate::ops::shape::{data_sizes, resized};
-use crate::pass::expand::{Expand, Operand};
-use crate::pass::pattern::input;
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
+use crate::pass::pattern::{input, inverse};
 use crate::tensor::{Array, DType, Dim};
 
 /// The maximum number of elements that are compared with the first.
@@ -20,7 +20,7 @@ const MAX_UNIFORM: usize = 1 << 16;
 
 /// Expands a gather along an axis of free size by indices computed at run time: a product with a matrix that
 /// has a 1 where an index equals a position.
-pub(super) fn expand_gather(expand: &mut Expand) -> Result<bool> {
+pub(super) fn expand_gather(expand: &Expand) -> Result<bool> {
     let shape = expand.shape(0)?.to_vec();
     let axis = resolve_axis(expand.int_or("axis", 0)?, shape.len())?;
     let indices = expand.node().inputs.get(1).copied().flatten();
@@ -36,20 +36,14 @@ pub(super) fn expand_gather(expand: &mut Expand) -> Result<bool> {
         return Ok(false);
     };
     let Some(index_sizes) = inferred(expand.shape(1)?) else { return Ok(false) };
-    let (data, indices, dtype) = (expand.operand(0)?, expand.operand(1)?, expand.dtype(0)?);
-    let place = i64::try_from(axis)?;
-    let (size, positions, zero) =
-        (expand.size(data, place)?, expand.positions(data, place)?, expand.scalar(0)?);
-    let indices = expand.cast(indices, DType::I64)?;
-    let indices = expand.reshape(indices, &[-1, 1])?;
-    let front = from_front(expand, indices, size, zero)?;
-    let equal = expand.op("Equal", &[front, positions], &[])?;
-    let hits = expand.cast(equal, DType::F32)?;
+    let (data, place) = (expand.operand(0), i64::try_from(axis)?);
+    let (size, positions) = (data.size(place), data.positions(place));
+    let indices = expand.operand(1).cast(DType::I64).reshape(&[-1, 1]);
+    let hits = from_front(indices, size).equal(positions).cast(DType::F32);
     let (outer, inner): (i64, i64) = (before.iter().product(), after.iter().product());
-    let data = expand.reshape(data, &[outer, -1, inner])?;
-    let found = pick(expand, data, dtype, |expand, data| expand.op("MatMul", &[hits, data], &[]))?;
-    let found = expand.reshape(found, &[before, index_sizes, after].concat())?;
-    expand.output(0, found)?;
+    let data = data.reshape(&[outer, -1, inner]);
+    let found = pick(data, expand.dtype(0)?, |data| hits.matmul(data));
+    expand.output(0, found.reshape(&[before, index_sizes, after].concat()));
     Ok(true)
 }
 
@@ -60,11 +54,9 @@ fn inferred(shape: &[Dim]) -> Option<Vec<i64>> {
     (shape.iter().filter(is_free).count() <= 1).then(|| sizes.collect())
 }
 
-/// Emits indices with negative ones counted from the front of axes of these sizes.
-fn from_front(expand: &mut Expand, indices: Operand, sizes: Operand, zero: Operand) -> Result<Operand> {
-    let negative = expand.op("Less", &[indices, zero], &[])?;
-    let counted = expand.op("Add", &[indices, sizes], &[])?;
-    expand.op("Where", &[negative, counted, indices], &[])
+/// Returns indices with negative ones counted from the front of axes of these sizes.
+fn from_front<'x>(indices: Expr<'x>, sizes: Expr<'x>) -> Expr<'x> {
+    indices.less(0).select(indices + sizes, indices)
 }
 
 /// Returns whether input 1 is a constant whose elements few layers gather.
@@ -77,10 +69,10 @@ fn is_moved(expand: &Expand, places: impl Fn(&[usize], &Array) -> Result<Vec<usi
     Ok(few_parts(&places?))
 }
 
-/// Emits data whose other axes than `axis` have the sizes of those of the indices, which may be smaller.
-fn cut_to_indices(expand: &mut Expand, axis: usize) -> Result<Operand> {
+/// Returns data whose other axes than `axis` have the sizes of those of the indices, which may be smaller.
+fn cut_to_indices<'x>(expand: &'x Expand, axis: usize) -> Result<Expr<'x>> {
     let (shape, index_shape) = (expand.shape(0)?, expand.shape(1)?);
-    let (data, indices) = (expand.operand(0)?, expand.operand(1)?);
+    let (data, indices) = (expand.operand(0), expand.operand(1));
     let differ = |other: &usize| *other != axis && shape.get(*other) != index_shape.get(*other);
     let shorter: Result<Vec<i64>> =
         (0..shape.len()).filter(differ).map(|other| Ok(i64::try_from(other)?)).collect();
@@ -88,14 +80,13 @@ fn cut_to_indices(expand: &mut Expand, axis: usize) -> Result<Operand> {
     if shorter.is_empty() {
         return Ok(data);
     }
-    let (starts, axes) = (expand.ints(&vec![0; shorter.len()])?, expand.ints(&shorter)?);
-    let sizes = expand.op("Shape", &[indices], &[])?;
-    let ends = expand.op("Gather", &[sizes, axes], &[])?;
-    expand.op("Slice", &[data, starts, ends, axes], &[])
+    let (starts, axes) = (expand.make.ints(&vec![0; shorter.len()]), expand.make.ints(&shorter));
+    let ends = indices.shape().gather(axes, 0);
+    Ok(expand.make.op("Slice", [data, starts, ends, axes], []))
 }
 
 /// Expands to the sum over `i` of `(index == i) * data[i]`: an axis of the indices before that of the data.
-pub(super) fn expand_gather_elements(expand: &mut Expand) -> Result<bool> {
+pub(super) fn expand_gather_elements(expand: &Expand) -> Result<bool> {
     if expand_uniform(expand)? {
         return Ok(true);
     }
@@ -107,27 +98,21 @@ pub(super) fn expand_gather_elements(expand: &mut Expand) -> Result<bool> {
     if index_shape.len() != shape.len() {
         invalid!("the indices have {} axes, the data {}", index_shape.len(), shape.len());
     }
-    let dtype = expand.dtype(0)?;
     let data = cut_to_indices(expand, axis)?;
     if multiply_rows(expand, data, axis)? {
         return Ok(true);
     }
     let place = i64::try_from(axis)?;
-    let before = expand.ints(&[place])?;
-    let data = expand.op("Unsqueeze", &[data, before], &[])?;
+    let data = data.unsqueeze(&[place]);
     let hits = element_hits(expand, place, true, DType::F32)?;
-    let axes = expand.ints(&[place + 1])?;
-    let found = pick(expand, data, dtype, |expand, data| {
-        let kept = expand.op("Mul", &[hits, data], &[])?;
-        expand.op("ReduceSum", &[kept, axes], &[("keepdims", Attribute::Int(0))])
-    })?;
-    expand.output(0, found)?;
+    let sum = |data| (hits * data).reduce("ReduceSum", &[place + 1], false);
+    expand.output(0, pick(data, expand.dtype(0)?, sum));
     Ok(true)
 }
 
 /// Expands to a matrix product with zeros and ones if an Expand repeats the indices along one axis, as those of all
 /// heads of an attention: a product for each element has as many times the elements.
-fn multiply_rows(expand: &mut Expand, data: Operand, axis: usize) -> Result<bool> {
+fn multiply_rows<'x>(expand: &'x Expand, data: Expr<'x>, axis: usize) -> Result<bool> {
     let id = expand.node().inputs.get(1).copied().flatten();
     let producer = id.and_then(|id| expand.graph().node(expand.graph().value(id).producer?));
     let Some(source) = producer.filter(|node| node.is("Expand")).and_then(|node| input(node, 0)) else {
@@ -149,52 +134,34 @@ fn multiply_rows(expand: &mut Expand, data: Operand, axis: usize) -> Result<bool
     }
     let mut order: Vec<usize> = (0..rank).filter(|other| other != row && *other != axis).collect();
     order.extend([*row, axis]);
-    let perm: Result<Vec<i64>> = order.iter().map(|axis| Ok(i64::try_from(*axis)?)).collect();
-    let mut back = vec![0; rank];
-    for (place, axis) in (0_i64..).zip(&order) {
-        back = resized(&back, *axis, place);
-    }
-    let (perm, before) = (perm?, expand.ints(&[i64::try_from(rank)? - 2])?);
-    let indices = expand.transpose(Operand::Value(source), &perm)?;
-    let indices = expand.op("Squeeze", &[indices, before], &[])?;
-    let hits = one_hot(expand, indices, depth, -2, DType::F32)?;
-    let data = expand.transpose(data, &perm)?;
-    let dtype = expand.dtype(0)?;
-    let found = pick(expand, data, dtype, |expand, data| expand.op("MatMul", &[data, hits], &[]))?;
-    let found = expand.transpose(found, &back)?;
-    expand.output(0, found)?;
+    let indices = expand.make.value(source).permute(&order).squeeze(&[i64::try_from(rank)? - 2]);
+    let hits = indices.one_hot(depth, -2, DType::F32);
+    let found = pick(data.permute(&order), expand.dtype(0)?, |data| data.matmul(hits));
+    expand.output(0, found.permute(&inverse(&order)));
     Ok(true)
 }
 
-/// Emits 1 where an index of GatherElements or ScatterElements is equal to a position along `axis` of the data, else
+/// Returns 1 where an index of GatherElements or ScatterElements is equal to a position along `axis` of the data, else
 /// 0: the axis of the positions is before that of the indices, or after it.
-pub(in crate::ops) fn element_hits(
-    expand: &mut Expand,
+pub(in crate::ops) fn element_hits<'x>(
+    expand: &'x Expand,
     axis: i64,
     after: bool,
     dtype: DType,
-) -> Result<Operand> {
-    let depth = expand.shape(0)?.at(usize::try_from(axis)?)?.known();
-    let (data, indices) = (expand.operand(0)?, expand.operand(1)?);
+) -> Result<Expr<'x>> {
+    let (data, indices) = (expand.operand(0), expand.operand(1));
     let place = axis + i64::from(after);
-    if let Some(depth) = depth {
-        return one_hot(expand, indices, depth, place, dtype);
+    if let Some(depth) = expand.shape(0)?.at(usize::try_from(axis)?)?.known() {
+        return Ok(indices.one_hot(depth, place, dtype));
     }
-    let (size, positions, zero) =
-        (expand.size(data, axis)?, expand.positions(data, axis)?, expand.scalar(0)?);
-    let indices = expand.cast(indices, DType::I64)?;
-    let front = from_front(expand, indices, size, zero)?;
-    let place = expand.ints(&[place])?;
-    let front = expand.op("Unsqueeze", &[front, place], &[])?;
-    let inner = i64::try_from(expand.shape(1)?.len())? - axis - i64::from(after);
-    let column: Vec<i64> = std::iter::once(-1).chain((0..inner).map(|_| 1)).collect();
-    let positions = expand.reshape(positions, &column)?;
-    let equal = expand.op("Equal", &[front, positions], &[])?;
-    if dtype == DType::Bool { Ok(equal) } else { expand.cast(equal, dtype) }
+    let (size, positions) = (data.size(axis), data.positions(axis));
+    let front = from_front(indices.cast(DType::I64), size).unsqueeze(&[place]);
+    let positions = positions.along(usize::try_from(place)?, expand.shape(1)?.len() + 1);
+    Ok(front.equal(positions).to_type(dtype))
 }
 
 /// Expands a gather from constant data with equal elements to one of them.
-fn expand_uniform(expand: &mut Expand) -> Result<bool> {
+fn expand_uniform(expand: &Expand) -> Result<bool> {
     if expand.constant(0).is_none_or(|data| data.len() > MAX_UNIFORM) || expand.constant(1).is_some() {
         return Ok(false);
     }
@@ -208,24 +175,19 @@ fn expand_uniform(expand: &mut Expand) -> Result<bool> {
     if f64::from(rounded).to_bits() != first.to_bits() {
         return Ok(false);
     }
-    let one = Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), rounded)).cast(expand.dtype(0)?)?;
-    let (one, indices) = (expand.literal(&one)?, expand.operand(1)?);
-    let shape = expand.op("Shape", &[indices], &[])?;
-    let all = expand.op("Expand", &[one, shape], &[])?;
-    expand.output(0, all)?;
+    let one = expand.make.number(rounded, expand.dtype(0)?);
+    expand.output(0, one.broadcast_to(expand.operand(1).shape()));
     Ok(true)
 }
 
-/// Emits the row that each tuple of indices addresses in data whose indexed axes are merged.
-pub(in crate::ops) fn row_indices(
-    expand: &mut Expand,
-    indices: Operand,
+/// Returns the row that each tuple of indices, input 1, addresses in data whose indexed axes are merged.
+pub(in crate::ops) fn row_indices<'x>(
+    expand: &'x Expand,
     tuples: &[i64],
     sizes: &[i64],
     batch: usize,
-) -> Result<Operand> {
+) -> Result<Expr<'x>> {
     let width = i64::try_from(sizes.len() - batch)?;
-    let wide = expand.cast(indices, DType::I64)?;
     let indexed = sizes.get(batch..).unwrap_or_default();
     let mut strides = vec![1_i64; indexed.len()];
     for axis in (1..indexed.len()).rev() {
@@ -233,36 +195,28 @@ pub(in crate::ops) fn row_indices(
         strides = resized(&strides, axis - 1, stride);
     }
     let count: i64 = tuples.iter().product();
-    let wide = expand.reshape(wide, &[count, width])?;
-    let (zero, whole, strides) = (expand.ints(&[0])?, expand.ints(indexed)?, expand.ints(&strides)?);
-    let front = from_front(expand, wide, whole, zero)?;
-    let scaled = expand.op("Mul", &[front, strides], &[])?;
-    let axes = expand.ints(&[1])?;
-    let mut rows = expand.op("ReduceSum", &[scaled, axes], &[("keepdims", Attribute::Int(0))])?;
+    let indices = expand.operand(1).cast(DType::I64).reshape(&[count, width]);
+    let scaled = from_front(indices, expand.make.ints(indexed)) * expand.make.ints(&strides);
+    let rows = scaled.reduce("ReduceSum", &[1], false);
     let batches: i64 = sizes.iter().take(batch).product();
-    if batches > 1 {
-        limits::check_listed(usize::try_from(count)?)?;
-        let (per_batch, step): (i64, i64) = (count / batches, indexed.iter().product());
-        let offsets: Vec<i64> = (0..count).map(|number| number / per_batch.max(1) * step).collect();
-        let offsets = expand.ints(&offsets)?;
-        rows = expand.op("Add", &[rows, offsets], &[])?;
+    if batches <= 1 {
+        return Ok(rows);
     }
-    Ok(rows)
+    limits::check_listed(usize::try_from(count)?)?;
+    let (per_batch, step): (i64, i64) = (count / batches, indexed.iter().product());
+    let offsets: Vec<i64> = (0..count).map(|number| number / per_batch.max(1) * step).collect();
+    Ok(rows + expand.make.ints(&offsets))
 }
 
-/// Emits `operand` with the axes before `depth` replaced by axes of these sizes; the others may have free
-/// sizes.
-fn with_leading(expand: &mut Expand, operand: Operand, depth: usize, sizes: &[i64]) -> Result<Operand> {
-    let start = ("start", Attribute::Int(i64::try_from(depth)?));
-    let rest = expand.op("Shape", &[operand], &[start])?;
-    let sizes = expand.ints(sizes)?;
-    let shape = expand.op("Concat", &[sizes, rest], &[("axis", Attribute::Int(0))])?;
-    expand.op("Reshape", &[operand, shape], &[])
+/// Returns a value with the axes before `depth` replaced by axes of these sizes; the others may have free sizes.
+fn with_leading<'x>(expand: &'x Expand, value: Expr<'x>, depth: i64, sizes: &[i64]) -> Expr<'x> {
+    let rest = value.apply("Shape", [("start", depth.into())]);
+    value.reshape_to(expand.make.concat(&[expand.make.ints(sizes), rest], 0))
 }
 
 /// Expands constant indices of the first axes, whose sizes are known, to a Gather. The other axes may have free
 /// sizes.
-fn expand_leading(expand: &mut Expand) -> Result<bool> {
+fn expand_leading(expand: &Expand) -> Result<bool> {
     let shape = expand.shape(0)?.to_vec();
     if expand.constant(1).is_none() || shape.iter().all(|size| size.known().is_some()) {
         return Ok(false);
@@ -278,18 +232,15 @@ fn expand_leading(expand: &mut Expand) -> Result<bool> {
     let (rows, _) = tuple_places(&indexed, &expand.array(1)?, 0)?;
     let rows: std::result::Result<Vec<i64>, _> = rows.into_iter().map(i64::try_from).collect();
     let count = i64::try_from(indexed.iter().product::<usize>())?;
-    let data = expand.operand(0)?;
-    let merged = with_leading(expand, data, depth, &[count])?;
-    let rows = expand.ints(&rows?)?;
-    let taken = expand.op("Gather", &[merged, rows], &[])?;
-    let found = with_leading(expand, taken, 1, tuples)?;
-    expand.output(0, found)?;
+    let merged = with_leading(expand, expand.operand(0), *width, &[count]);
+    let taken = merged.gather(expand.make.ints(&rows?), 0);
+    expand.output(0, with_leading(expand, taken, 1, tuples));
     Ok(true)
 }
 
 /// Expands tuples of indices of which all but one index an axis of size 1 to a Gather along the other axis, if
 /// that has a free size.
-fn expand_single(expand: &mut Expand) -> Result<bool> {
+fn expand_single(expand: &Expand) -> Result<bool> {
     let shape = expand.shape(0)?.to_vec();
     let Some(width) = expand.shape(1)?.last().and_then(Dim::known) else { return Ok(false) };
     let (indexed, _) = shape.split_at_checked(usize::try_from(width)?).unwrap_or_default();
@@ -298,20 +249,17 @@ fn expand_single(expand: &mut Expand) -> Result<bool> {
     if size.known().is_some() || batch_dims(expand)? != 0 {
         return Ok(false);
     }
-    let (mut data, indices, which) = (expand.operand(0)?, expand.operand(1)?, expand.scalar(axis)?);
-    let places = expand.op("Gather", &[indices, which], &[("axis", Attribute::Int(-1))])?;
+    let (mut data, places) = (expand.operand(0), expand.operand(1).element(-1, axis));
     let ones: Vec<i64> = (0..width).filter(|other| *other != axis).collect();
     if !ones.is_empty() {
-        let ones = expand.ints(&ones)?;
-        data = expand.op("Squeeze", &[data, ones], &[])?;
+        data = data.squeeze(&ones);
     }
-    let found = expand.op("Gather", &[data, places], &[])?;
-    expand.output(0, found)?;
+    expand.output(0, data.gather(places, 0));
     Ok(true)
 }
 
 /// Expands to a Gather of rows of data whose indexed axes are merged.
-pub(super) fn expand_gather_nd(expand: &mut Expand) -> Result<bool> {
+pub(super) fn expand_gather_nd(expand: &Expand) -> Result<bool> {
     if expand_leading(expand)? || expand_single(expand)? {
         return Ok(true);
     }
@@ -329,12 +277,9 @@ pub(super) fn expand_gather_nd(expand: &mut Expand) -> Result<bool> {
     let Some((indexed, slice)) = sizes.split_at_checked(depth) else {
         invalid!("tuples of {width} indices do not fit data of shape {sizes:?}");
     };
-    let (indices, data) = (expand.operand(1)?, expand.operand(0)?);
-    let rows = row_indices(expand, indices, tuples, indexed, batch)?;
-    let data = expand.reshape(data, &[indexed.iter().product(), slice.iter().product()])?;
-    let found = expand.op("Gather", &[data, rows], &[])?;
+    let rows = row_indices(expand, tuples, indexed, batch)?;
+    let data = expand.operand(0).reshape(&[indexed.iter().product(), slice.iter().product()]);
     let shape: Vec<i64> = tuples.iter().chain(slice).copied().collect();
-    let found = expand.reshape(found, &shape)?;
-    expand.output(0, found)?;
+    expand.output(0, data.gather(rows, 0).reshape(&shape));
     Ok(true)
 }

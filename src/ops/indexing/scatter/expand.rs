@@ -8,15 +8,15 @@ use num_traits::{AsPrimitive, ToPrimitive};
 use super::{Reduction, read_reduction, replaced_rows};
 use crate::common::limits;
 use crate::error::{At, Result, invalid, unsupported};
-use crate::graph::{Attribute, Node, ValueId};
+use crate::graph::{Node, ValueId};
 use crate::lower::few_parts;
 use crate::op::resolve_axis;
 use crate::ops::indexing::gather::{
     element_hits, element_places, resolve_index, row_indices, rows_at, tuple_places,
 };
-use crate::ops::indexing::one_hot::one_hot;
 use crate::ops::shape::{data_sizes, resized};
-use crate::pass::expand::{Expand, Operand};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
 use crate::pass::pattern::{self, input, producer};
 use crate::tensor::{Array, DType, Dim, display_shape};
 
@@ -49,119 +49,71 @@ fn constant_targets(
 }
 
 /// Updates compared with all positions: `hits` is true if an update along `axis` addresses a position.
-struct Matches {
-    hits: Operand,
-    updates: Operand,
+struct Matches<'x> {
+    hits: Expr<'x>,
+    updates: Expr<'x>,
     axis: i64,
     /// The numbers of the updates along the axis, from 1; `None` if at most one addresses a position.
-    numbers: Option<Operand>,
+    numbers: Option<Expr<'x>>,
 }
 
-/// Emits the data reduced with the updates, in float32.
-fn apply(expand: &mut Expand, data: Operand, matches: &Matches, reduction: Reduction) -> Result<Operand> {
-    let (neutral, reduce, combine) = match reduction {
-        Reduction::Replace => return replace(expand, data, matches),
-        Reduction::Add => (0.0, "ReduceSum", "Add"),
-        Reduction::Mul => (1.0, "ReduceProd", "Mul"),
-        Reduction::Max => (f32::NEG_INFINITY, "ReduceMax", "Max"),
-        Reduction::Min => (f32::INFINITY, "ReduceMin", "Min"),
-    };
-    let neutral = expand.literal(&scalar(neutral))?;
-    let spread = expand.op("Where", &[matches.hits, matches.updates, neutral], &[])?;
-    let reduced = reduce_updates(expand, reduce, spread, matches)?;
-    expand.op(combine, &[data, reduced], &[])
+/// Returns the data reduced with the updates, all in float32.
+fn apply<'x>(
+    expand: &'x Expand,
+    data: Expr<'x>,
+    matches: &Matches<'x>,
+    reduction: Reduction,
+) -> Result<Expr<'x>> {
+    let Matches { hits, updates, axis, .. } = *matches;
+    let reduced = |neutral: f32, reduce| hits.select(updates, neutral).reduce(reduce, &[axis], false);
+    Ok(match reduction {
+        Reduction::Add => data + reduced(0.0, "ReduceSum"),
+        Reduction::Mul => data * reduced(1.0, "ReduceProd"),
+        Reduction::Max => data.max(reduced(f32::NEG_INFINITY, "ReduceMax")),
+        Reduction::Min => data.min(reduced(f32::INFINITY, "ReduceMin")),
+        Reduction::Replace => replace(data, matches, uniform_update(expand)?),
+    })
 }
 
-fn reduce_updates(
-    expand: &mut Expand,
-    reduce: &'static str,
-    of: Operand,
-    matches: &Matches,
-) -> Result<Operand> {
-    let axes = expand.ints(&[matches.axis])?;
-    expand.op(reduce, &[of, axes], &[("keepdims", Attribute::Int(0))])
-}
-
-fn scalar(element: f32) -> Array {
-    Array::f32(ndarray::ArrayD::from_elem(Vec::new(), element))
-}
-
-/// Emits the data with the last update of each position in its place.
-fn replace(expand: &mut Expand, data: Operand, matches: &Matches) -> Result<Operand> {
-    let uniform = uniform_update(expand)?;
-    let (hits, hit) = match matches.numbers.filter(|_| uniform.is_none()) {
-        None => {
-            let hits = expand.cast(matches.hits, DType::F32)?;
-            (matches.hits, reduce_updates(expand, "ReduceMax", hits, matches)?)
-        }
+/// Returns the data with the last update of each position in its place; `uniform` is the update if all are the same.
+fn replace<'x>(data: Expr<'x>, matches: &Matches<'x>, uniform: Option<Expr<'x>>) -> Expr<'x> {
+    let Matches { hits, updates, axis, numbers } = *matches;
+    let (chosen, hit) = match numbers.filter(|_| uniform.is_none()) {
+        None => (hits, hits.cast(DType::F32).reduce("ReduceMax", &[axis], false)),
         Some(numbers) => {
-            let hits = expand.cast(matches.hits, DType::I64)?;
-            let numbered = expand.op("Mul", &[hits, numbers], &[])?;
-            let last = reduce_updates(expand, "ReduceMax", numbered, matches)?;
-            let axes = expand.ints(&[matches.axis])?;
-            let each = expand.op("Unsqueeze", &[last, axes], &[])?;
-            (expand.op("Equal", &[each, numbers], &[])?, last)
+            let last = (hits.cast(DType::I64) * numbers).reduce("ReduceMax", &[axis], false);
+            (last.unsqueeze(&[axis]).equal(numbers), last)
         }
     };
-    let hit = expand.cast(hit, DType::Bool)?;
-    let update = match uniform {
-        Some(update) => update,
-        None => {
-            let zero = expand.literal(&scalar(0.0))?;
-            let spread = expand.op("Where", &[hits, matches.updates, zero], &[])?;
-            reduce_updates(expand, "ReduceSum", spread, matches)?
-        }
-    };
-    expand.op("Where", &[hit, update, data], &[])
+    let update =
+        uniform.unwrap_or_else(|| chosen.select(updates, 0.0_f32).reduce("ReduceSum", &[axis], false));
+    hit.cast(DType::Bool).select(update, data)
 }
 
-/// Emits the update as a float32 if all updates are the same: a constant with equal elements, or an Expand of one
+/// Returns the update as a float32 if all updates are the same: a constant with equal elements, or an Expand of one
 /// element.
-fn uniform_update(expand: &mut Expand) -> Result<Option<Operand>> {
+fn uniform_update<'x>(expand: &'x Expand) -> Result<Option<Expr<'x>>> {
     if let Some(constant) = expand.constant(2) {
         if constant.len() > MAX_UNIFORM {
             return Ok(None);
         }
         let elements = expand.array(2)?.cast(DType::F32)?.to_f64()?;
         let Some(first) = elements.first().copied() else { return Ok(None) };
-        if elements.iter().any(|element| element.to_bits() != first.to_bits()) {
-            return Ok(None);
-        }
-        return expand.literal(&scalar(first.as_())).map(Some);
+        let is_first = |element: &f64| element.to_bits() == first.to_bits();
+        let number = || expand.make.number(first.as_(), DType::F32);
+        return Ok(elements.iter().all(is_first).then(number));
     }
     let graph = expand.graph();
     let source = input(expand.node(), 2).and_then(|id| input(producer(graph, id, "Expand")?, 0));
-    let is_one = |id: &ValueId| graph.value(*id).shape.iter().flatten().all(|size| size.is(1));
-    let Some(source) = source.filter(|id| graph.value(*id).shape.is_some() && is_one(id)) else {
-        return Ok(None);
+    let is_one = |id: &ValueId| {
+        graph.value(*id).shape.as_ref().is_some_and(|shape| shape.iter().all(|size| size.is(1)))
     };
-    let one = expand.reshape(Operand::Value(source), &[])?;
-    if expand.dtype(2)? == DType::F32 { Ok(Some(one)) } else { expand.cast(one, DType::F32).map(Some) }
-}
-
-/// Returns inputs 0 and 2 as float32 in these shapes.
-fn operands(expand: &mut Expand, data: &[i64], updates: &[i64]) -> Result<(Operand, Operand)> {
-    let dtype = expand.dtype(0)?;
-    let mut reshaped = |index, shape| {
-        let operand = expand.operand(index)?;
-        let operand = expand.reshape(operand, shape)?;
-        if dtype == DType::F32 { Ok(operand) } else { expand.cast(operand, DType::F32) }
-    };
-    Ok((reshaped(0, data)?, reshaped(2, updates)?))
-}
-
-fn finish(expand: &mut Expand, result: Operand) -> Result<bool> {
-    let (dtype, sizes) = (expand.dtype(0)?, expand.sizes(0)?);
-    let mut result = expand.reshape(result, &sizes)?;
-    if dtype != DType::F32 {
-        result = expand.cast(result, dtype)?;
-    }
-    expand.output(0, result)?;
-    Ok(true)
+    let source = source.filter(is_one).map(|id| expand.make.value(id));
+    Ok(source.map(|source| source.reshape(&[]).to_type(DType::F32)))
 }
 
 /// Expands ScatterND over `[rows, updates, elements of a row]`.
-pub(super) fn expand_scatter_nd(expand: &mut Expand) -> Result<bool> {
+pub(super) fn expand_scatter_nd(expand: &Expand) -> Result<bool> {
     let constant = constant_targets(expand, |sizes, indices| tuple_places(sizes, indices, 0))?;
     if constant.as_ref().is_some_and(|targets| targets.are_few) {
         return Ok(false);
@@ -177,19 +129,19 @@ pub(super) fn expand_scatter_nd(expand: &mut Expand) -> Result<bool> {
     if rows.saturating_mul(count).saturating_mul(wide) > limits::COMPARED {
         unsupported!("{count} updates, each compared with {rows} rows of {wide} elements");
     }
-    let indices = expand.operand(1)?;
-    let targets = row_indices(expand, indices, tuples, indexed, 0)?;
-    let hits = one_hot(expand, targets, rows, 0, DType::Bool)?;
-    let hits = expand.reshape(hits, &[rows, count, 1])?;
-    let (data, updates) = operands(expand, &[rows, wide], &[1, count, wide])?;
+    let targets = row_indices(expand, tuples, indexed, 0)?;
+    let hits = targets.one_hot(rows, 0, DType::Bool).reshape(&[rows, count, 1]);
+    let data = expand.operand(0).reshape(&[rows, wide]).to_type(DType::F32);
+    let updates = expand.operand(2).reshape(&[1, count, wide]).to_type(DType::F32);
     let are_distinct = count == 1 || constant.is_some_and(|targets| targets.are_distinct);
     let numbers = if are_distinct { None } else { Some(numbers_from_one(expand, count, &[count, 1])?) };
     let result = apply(expand, data, &Matches { hits, updates, axis: 1, numbers }, reduction)?;
-    finish(expand, result)
+    expand.output(0, result.reshape(&sizes).to_type(expand.dtype(0)?));
+    Ok(true)
 }
 
 /// Expands ScatterElements: an axis of the updates after that of the data.
-pub(super) fn expand_scatter_elements(expand: &mut Expand) -> Result<bool> {
+pub(super) fn expand_scatter_elements(expand: &Expand) -> Result<bool> {
     let (shape, index_shape) = (expand.shape(0)?.to_vec(), expand.shape(1)?.to_vec());
     let axis = resolve_axis(expand.int_or("axis", 0)?, shape.len())?;
     let constant = constant_targets(expand, |sizes, indices| Ok((element_places(sizes, indices, axis)?, 1)))?;
@@ -219,17 +171,12 @@ pub(super) fn expand_scatter_elements(expand: &mut Expand) -> Result<bool> {
     }
     let place = i64::try_from(axis)?;
     let hits = element_hits(expand, place, false, DType::Bool)?;
-    let dtype = expand.dtype(0)?;
-    let (data, updates) = (expand.operand_as(0, DType::F32)?, expand.operand_as(2, DType::F32)?);
-    let before = expand.ints(&[place])?;
-    let updates = expand.op("Unsqueeze", &[updates, before], &[])?;
+    let (data, updates) = (expand.operand_as(0, DType::F32), expand.operand_as(2, DType::F32));
+    let updates = updates.unsqueeze(&[place]);
     let are_distinct = constant.is_some_and(|targets| targets.are_distinct) || are_places(expand, axis)?;
     let numbers = if are_distinct { None } else { Some(element_numbers(expand, axis)?) };
-    let mut result = apply(expand, data, &Matches { hits, updates, axis: place + 1, numbers }, reduction)?;
-    if dtype != DType::F32 {
-        result = expand.cast(result, dtype)?;
-    }
-    expand.output(0, result)?;
+    let result = apply(expand, data, &Matches { hits, updates, axis: place + 1, numbers }, reduction)?;
+    expand.output(0, result.to_type(expand.dtype(0)?));
     Ok(true)
 }
 
@@ -243,31 +190,27 @@ fn are_places(expand: &Expand, axis: usize) -> Result<bool> {
     Ok(expand.shape(1)?.at(axis)?.is(1) || found.is_some_and(is_along))
 }
 
-/// Emits the numbers of `count` updates, from 1, in this shape.
-fn numbers_from_one(expand: &mut Expand, count: i64, shape: &[i64]) -> Result<Operand> {
+/// Returns the numbers of `count` updates, from 1, in this shape.
+fn numbers_from_one<'x>(expand: &'x Expand, count: i64, shape: &[i64]) -> Result<Expr<'x>> {
     limits::check_listed(usize::try_from(count)?)?;
     let numbers: Vec<i64> = (1..=count).collect();
-    let numbers = expand.ints(&numbers)?;
-    expand.reshape(numbers, shape)
+    Ok(expand.make.ints(&numbers).reshape(shape))
 }
 
-/// Emits the numbers of the indices along an axis, from 1, as a column before the axes that follow it.
-fn element_numbers(expand: &mut Expand, axis: usize) -> Result<Operand> {
+/// Returns the numbers of the indices along an axis, from 1, as a column before the axes that follow it.
+fn element_numbers<'x>(expand: &'x Expand, axis: usize) -> Result<Expr<'x>> {
     let shape = expand.shape(1)?;
     let inner = shape.len().saturating_sub(axis + 1);
     let column: Vec<i64> = iter::once(-1).chain((0..inner).map(|_| 1)).collect();
     if let Some(count) = shape.at(axis)?.known() {
         return numbers_from_one(expand, count, &column);
     }
-    let indices = expand.operand(1)?;
-    let (places, one) = (expand.positions(indices, i64::try_from(axis)?)?, expand.scalar(1)?);
-    let numbers = expand.op("Add", &[places, one], &[])?;
-    expand.reshape(numbers, &column)
+    Ok((expand.operand(1).positions(i64::try_from(axis)?) + 1_i64).reshape(&column))
 }
 
 /// Expands updates of one index along the axis, which is the same for all elements, to a Concat of the updates with
 /// the data before and after them.
-fn replace_one(expand: &mut Expand, axis: usize) -> Result<bool> {
+fn replace_one(expand: &Expand, axis: usize) -> Result<bool> {
     let range = expand.range(1);
     let only = Some(range.least).filter(|least| range.most <= *least && least.fract() == 0.0);
     let count = expand.shape(1)?.at(axis)?;
@@ -279,19 +222,15 @@ fn replace_one(expand: &mut Expand, axis: usize) -> Result<bool> {
         None => index,
     };
     let place = i64::try_from(axis)?;
-    let (data, updates) = (expand.operand(0)?, expand.operand(2)?);
-    let (front, from, end, axes) =
-        (expand.ints(&[0])?, expand.ints(&[index])?, expand.ints(&[i64::MAX])?, expand.ints(&[place])?);
+    let data = expand.operand(0);
     let mut parts = Vec::new();
     if index > 0 {
-        parts.push(expand.op("Slice", &[data, front, from, axes], &[])?);
+        parts.push(data.slice(place, 0, index));
     }
-    parts.push(updates);
+    parts.push(expand.operand(2));
     if !size.is(index + 1) {
-        let after = expand.ints(&[index + 1])?;
-        parts.push(expand.op("Slice", &[data, after, end, axes], &[])?);
+        parts.push(data.slice(place, index + 1, i64::MAX));
     }
-    let joined = expand.op("Concat", &parts, &[("axis", Attribute::Int(place))])?;
-    expand.output(0, joined)?;
+    expand.output(0, expand.make.concat(&parts, place));
     Ok(true)
 }

@@ -5,7 +5,7 @@ use super::stacks;
 use crate::error::{Result, unsupported};
 use crate::lower::Lower;
 use crate::ncnn::layer::MatMul;
-use crate::pass::expand::{Expand, Operand};
+use crate::pass::expand::Expand;
 use crate::tensor::{Dim, display_shape};
 
 /// The number of batch axes of ncnn's MatMul (`matmul.cpp`).
@@ -57,7 +57,7 @@ fn groups(batch_a: &[Dim], batch_b: &[Dim]) -> Result<Vec<Group>> {
 }
 
 /// Broadcasts both operands first if batch axes alternate too often.
-pub(super) fn expand_matmul(expand: &mut Expand) -> Result<bool> {
+pub(super) fn expand_matmul(expand: &Expand) -> Result<bool> {
     let stacks = stacks(expand.shape(0)?, expand.shape(1)?)?;
     let Ok(groups) = groups(&stacks.batch_a, &stacks.batch_b) else { return Ok(false) };
     let merged_into_rows = usize::from(groups.last().is_some_and(|group| group.sides() == (true, false)));
@@ -65,18 +65,15 @@ pub(super) fn expand_matmul(expand: &mut Expand) -> Result<bool> {
         return Ok(false);
     }
     let batch: Vec<Dim> = crate::tensor::broadcast_shapes(&stacks.batch_a, &stacks.batch_b)?;
-    let mut full = |index: usize, matrix: [&Dim; 2]| -> Result<Option<Operand>> {
+    let full = |index: usize, matrix: [&Dim; 2]| {
         let sizes: Option<Vec<i64>> = batch.iter().chain(matrix).map(Dim::known).collect();
-        let Some(sizes) = sizes else { return Ok(None) };
-        let (operand, shape) = (expand.operand(index)?, expand.ints(&sizes)?);
-        Ok(Some(expand.op("Expand", &[operand, shape], &[])?))
+        Some(expand.operand(index).broadcast(&sizes?))
     };
     let [k_a, k_b] = &stacks.k;
-    let (Some(a), Some(b)) = (full(0, [&stacks.m, k_a])?, full(1, [k_b, &stacks.n])?) else {
+    let (Some(a), Some(b)) = (full(0, [&stacks.m, k_a]), full(1, [k_b, &stacks.n])) else {
         return Ok(false);
     };
-    let product = expand.op("MatMul", &[a, b], &[])?;
-    expand.output(0, product)?;
+    expand.output(0, a.matmul(b));
     Ok(true)
 }
 

@@ -5,7 +5,6 @@
 
 mod batch;
 mod gemm;
-mod integer;
 mod product;
 
 use crate::error::{Result, invalid};
@@ -29,10 +28,6 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .expand(batch::expand_matmul)
         .lower(batch::lower_matmul)
         .lowers_to("InnerProduct or Gemm for a constant matrix; otherwise MatMul"),
-    Row::new("MatMulInteger", &[10], Access::Any, integer::infer_matmul_integer)
-        .expand(integer::expand_matmul_integer)
-        .exact()
-        .lowers_to("InnerProduct in int8, or MatMul of the differences to the zero points"),
 ];
 
 /// The operands of a product as stacks of matrices: batch sizes, then rows and columns.

@@ -1,29 +1,28 @@
 //! QLinearAdd and QLinearMul.
 
-use super::super::level::{
-    Levels, Target, constant_int, from_levels, int_scalar, levels, round_levels, scalar,
-};
+use super::super::level::{Levels, Target, constant_int, from_levels, levels, round_levels};
 use super::super::nearest::{Exception, First, Plane};
 use super::{add_zero, constant_scale, dequantize, quantize};
 use crate::error::Result;
 use crate::op::{Call, Fact};
-use crate::pass::expand::{Expand, Operand};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
 
 pub(super) fn infer_binary(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, call.broadcast_shapes(call.shape(0)?, call.shape(3)?)?)])
 }
 
 /// The operands of a node, their zero points, and the scales of the operands and of the result.
-struct Pair {
-    a: Levels,
-    b: Levels,
+struct Pair<'x> {
+    a: Levels<'x>,
+    b: Levels<'x>,
     zeros: [i64; 2],
     scales: [f32; 3],
     target: Target,
 }
 
 /// Returns `None` if a scale or a zero point is computed at run time.
-fn read_pair(x: &mut Expand) -> Result<Option<Pair>> {
+fn read_pair<'x>(x: &'x Expand) -> Result<Option<Pair<'x>>> {
     let (Some(a_zero), Some(b_zero), Some(target)) =
         (constant_int(x, 2)?, constant_int(x, 5)?, Target::of_output(x, 7)?)
     else {
@@ -43,15 +42,13 @@ fn read_pair(x: &mut Expand) -> Result<Option<Pair>> {
 }
 
 /// `op_type` of the dequantized operands.
-fn expand_dequantized(x: &mut Expand, op_type: &'static str) -> Result<bool> {
-    let (a, b) = (dequantize(x, 0)?, dequantize(x, 3)?);
-    let result = x.op(op_type, &[a, b], &[])?;
-    quantize(x, result, 6)
+fn expand_dequantized(x: &Expand, op_type: &'static str) -> Result<bool> {
+    quantize(x, dequantize(x, 0).with(op_type, dequantize(x, 3)), 6)
 }
 
 /// Sums of two products with ratios, and the zero point. `qladd_avx2.cpp` computes it in float32 with fused
 /// multiply-add.
-pub(super) fn expand_add(x: &mut Expand) -> Result<bool> {
+pub(super) fn expand_add(x: &Expand) -> Result<bool> {
     let Some(pair) = read_pair(x)? else { return expand_dequantized(x, "Add") };
     let [a_scale, b_scale, scale] = pair.scales;
     let (plane, exceptions) = Plane {
@@ -61,54 +58,28 @@ pub(super) fn expand_add(x: &mut Expand) -> Result<bool> {
         target: pair.target,
     }
     .solve();
-    let mut terms = Vec::new();
-    for (levels, ratio) in [(pair.a, plane.ratios[0]), (pair.b, plane.ratios[1])] {
-        let ratio = scalar(x, ratio)?;
-        terms.push(x.op("Mul", &[levels.operand, ratio], &[])?);
-    }
-    terms.push(scalar(x, plane.zero)?);
-    match plane.first {
-        First::Products => {}
-        First::A => terms.swap(1, 2),
-        First::B => terms.rotate_left(1),
-    }
-    let mut sum = terms.remove(0);
-    for term in terms {
-        sum = x.op("Add", &[sum, term], &[])?;
-    }
+    let (a, b) = (pair.a.value * plane.ratios[0], pair.b.value * plane.ratios[1]);
+    let sum = match plane.first {
+        First::Products => a + b + plane.zero,
+        First::A => a + plane.zero + b,
+        First::B => b + plane.zero + a,
+    };
     let target = pair.target.at_zero(0);
-    let mut values = round_levels(x, sum, target)?;
-    for exception in exceptions {
-        let by = correction(x, [pair.a.operand, pair.b.operand], exception)?;
-        values = x.op("Add", &[values, by], &[])?;
-    }
-    let result = from_levels(x, values, target)?;
-    x.output(0, result)?;
+    let corrected = |values, exception| values + correction(pair.a.value, pair.b.value, exception);
+    let values = exceptions.into_iter().fold(round_levels(sum, target), corrected);
+    x.output(0, from_levels(values, target));
     Ok(true)
 }
 
-/// Emits the correction of one pair of levels: 0 for all other pairs.
-fn correction(x: &mut Expand, operands: [Operand; 2], exception: Exception) -> Result<Operand> {
-    let mut distances = Vec::new();
-    for (operand, at) in operands.into_iter().zip(exception.at) {
-        let at = int_scalar(x, at)?;
-        let difference = x.op("Sub", &[operand, at], &[])?;
-        distances.push(x.op("Abs", &[difference], &[])?);
-    }
-    let distance = x.op("Add", &distances, &[])?;
-    let one = int_scalar(x, 1)?;
-    let near = x.op("Sub", &[one, distance], &[])?;
-    let near = x.op("Relu", &[near], &[])?;
-    let by = int_scalar(x, exception.by)?;
-    x.op("Mul", &[near, by], &[])
+/// Returns the correction of one pair of levels: 0 for all other pairs.
+fn correction<'x>(a: Expr<'x>, b: Expr<'x>, exception: Exception) -> Expr<'x> {
+    let [at_a, at_b] = exception.at;
+    (1.0 - ((a - at_a).abs() + (b - at_b).abs())).relu() * exception.by
 }
 
 /// Integer products times a ratio, plus the zero point (`qlmul.cpp`).
-pub(super) fn expand_mul(x: &mut Expand) -> Result<bool> {
+pub(super) fn expand_mul(x: &Expand) -> Result<bool> {
     let Some(pair) = read_pair(x)? else { return expand_dequantized(x, "Mul") };
     let [a_scale, b_scale, scale] = pair.scales;
-    let product = x.op("Mul", &[pair.a.operand, pair.b.operand], &[])?;
-    let ratio = scalar(x, a_scale * b_scale / scale)?;
-    let scaled = x.op("Mul", &[product, ratio], &[])?;
-    add_zero(x, scaled, pair.target)
+    add_zero(x, pair.a.value * pair.b.value * (a_scale * b_scale / scale), pair.target)
 }

@@ -1,10 +1,9 @@
 //! QLinearLeakyRelu, QLinearSigmoid and QLinearSoftmax.
 
-use super::super::level::{Target, requantize, scalar};
+use super::super::level::{Target, requantize};
 use super::super::resolve_axis;
 use super::{constant_scale, dequantize, quantize};
 use crate::error::{Result, unsupported};
-use crate::graph::Attribute;
 use crate::op::{Call, Fact, required};
 use crate::pass::expand::Expand;
 
@@ -14,17 +13,13 @@ pub(super) fn infer_function(call: &Call) -> Result<Vec<Fact>> {
 }
 
 /// The function of the dequantized values, which onnxruntime tabulates (`qlinear_lookup_table.cc`).
-pub(super) fn expand_leaky_relu(x: &mut Expand) -> Result<bool> {
-    let alpha = ("alpha", Attribute::Float(x.float_or("alpha", 0.01)?));
-    let input = dequantize(x, 0)?;
-    let result = x.op("LeakyRelu", &[input], &[alpha])?;
-    quantize(x, result, 3)
+pub(super) fn expand_leaky_relu(x: &Expand) -> Result<bool> {
+    let alpha = ("alpha", x.float_or("alpha", 0.01)?.into());
+    quantize(x, dequantize(x, 0).apply("LeakyRelu", [alpha]), 3)
 }
 
-pub(super) fn expand_sigmoid(x: &mut Expand) -> Result<bool> {
-    let input = dequantize(x, 0)?;
-    let result = x.op("Sigmoid", &[input], &[])?;
-    quantize(x, result, 3)
+pub(super) fn expand_sigmoid(x: &Expand) -> Result<bool> {
+    quantize(x, dequantize(x, 0).sigmoid(), 3)
 }
 
 /// The operator set since which Softmax normalizes one axis.
@@ -46,16 +41,12 @@ pub(super) fn infer_softmax(call: &Call) -> Result<Vec<Fact>> {
 }
 
 /// Probabilities times the number of whole steps in 1 (`qlinear_softmax.cc`).
-pub(super) fn expand_softmax(x: &mut Expand) -> Result<bool> {
+pub(super) fn expand_softmax(x: &Expand) -> Result<bool> {
     let (_, axis) = softmax_axis(x)?;
-    let input = dequantize(x, 0)?;
-    let result = x.op("Softmax", &[input], &[("axis", Attribute::Int(axis))])?;
+    let result = dequantize(x, 0).softmax(axis);
     let (Some(target), Some(scale)) = (Target::of_output(x, 4)?, constant_scale(x, 3)?) else {
         return quantize(x, result, 3);
     };
-    let steps = scalar(x, (1.0 / scale).floor())?;
-    let scaled = x.op("Mul", &[result, steps], &[])?;
-    let result = requantize(x, scaled, target)?;
-    x.output(0, result)?;
+    x.output(0, requantize(result * (1.0 / scale).floor(), target));
     Ok(true)
 }

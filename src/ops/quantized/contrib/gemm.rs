@@ -1,6 +1,6 @@
 //! QGemm.
 
-use super::super::level::{Target, requantize, scalar};
+use super::super::level::{Target, requantize};
 use super::super::product::{Places, multiply};
 use super::super::{difference, matrix_parameter, rescale};
 use crate::error::{Result, unsupported};
@@ -31,7 +31,7 @@ pub(super) fn infer_gemm(call: &Call) -> Result<Vec<Fact>> {
 }
 
 /// Integer sums, including `c`, times a ratio (`quant_gemm.cc`).
-pub(super) fn expand_gemm(x: &mut Expand) -> Result<bool> {
+pub(super) fn expand_gemm(x: &Expand) -> Result<bool> {
     let alpha = x.float_or("alpha", 1.0)?;
     let (transposed_a, transposed_b) = (x.flag("transA", false)?, x.flag("transB", false)?);
     let places = Places { x: 0, x_zero: 2, weight: 3, weight_zero: 5, bias: Some(C) };
@@ -40,36 +40,29 @@ pub(super) fn expand_gemm(x: &mut Expand) -> Result<bool> {
         Some(sums) => sums,
         None => {
             let (a_zero, b_zero) = (matrix_parameter(x, 2, false)?, matrix_parameter(x, 5, transposed_b)?);
-            let mut a = difference(x, 0, Some(a_zero))?;
-            let mut b = difference(x, 3, Some(b_zero))?;
+            let mut a = difference(x, 0, Some(a_zero));
+            let mut b = difference(x, 3, Some(b_zero));
             if transposed_a {
-                a = x.transpose(a, &[1, 0])?;
+                a = a.transpose(&[1, 0]);
             }
             if transposed_b {
-                b = x.transpose(b, &[1, 0])?;
+                b = b.transpose(&[1, 0]);
             }
-            let mut sums = x.op("MatMul", &[a, b], &[])?;
-            if x.has_input(C) {
-                let c = x.operand_as(C, DType::F32)?;
-                sums = x.op("Add", &[sums, c], &[])?;
-            }
-            sums
+            let product = a.matmul(b);
+            if x.has_input(C) { product + x.operand_as(C, DType::F32) } else { product }
         }
     };
     let (a_scale, b_scale) = (matrix_parameter(x, 1, false)?, matrix_parameter(x, 4, false)?);
-    let alpha = scalar(x, alpha)?;
-    let scale = x.op("Mul", &[alpha, a_scale], &[])?;
-    let scale = x.op("Mul", &[scale, b_scale], &[])?;
+    let scale = alpha * a_scale * b_scale;
     let result = if x.has_input(Y_SCALE) {
         let y_scale = matrix_parameter(x, Y_SCALE, false)?;
-        let scaled = rescale(x, sums, scale, y_scale, [1, 4, Y_SCALE])?;
         let Some(target) = Target::of_output(x, Y_ZERO)? else {
             unsupported!("a zero point of the result that is computed at run time");
         };
-        requantize(x, scaled, target)?
+        requantize(rescale(x, sums, scale, y_scale, [1, 4, Y_SCALE]), target)
     } else {
-        x.op("Mul", &[sums, scale], &[])?
+        sums * scale
     };
-    x.output(0, result)?;
+    x.output(0, result);
     Ok(true)
 }

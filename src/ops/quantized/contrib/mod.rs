@@ -8,11 +8,12 @@ mod part;
 mod pool;
 
 use super::MICROSOFT as DOMAIN;
-use super::level::{Target, int_scalar, requantize};
+use super::level::{Target, requantize};
 use crate::error::Result;
 use crate::op::{Access, Call, Infer};
 use crate::ops::Row;
-use crate::pass::expand::{Expand, ExpandNode, Operand};
+use crate::pass::builder::Expr;
+use crate::pass::expand::{Expand, ExpandNode};
 
 const fn row(name: &'static str, infer: Infer, expand: ExpandNode) -> Row {
     Row::new(name, &[1], Access::Any, infer).expand(expand).rounds().exact().domain(DOMAIN)
@@ -61,26 +62,25 @@ fn constant_scale(x: &Call, index: usize) -> Result<Option<f32>> {
     })
 }
 
-/// Emits the dequantized input `index`; its scale and zero point are the next two inputs.
-fn dequantize(x: &mut Expand, index: usize) -> Result<Operand> {
-    let inputs = [x.operand(index)?, x.operand(index + 1)?, x.operand(index + 2)?];
-    x.op("DequantizeLinear", &inputs, &[])
+/// Returns the dequantized input `index`; its scale and zero point are the next two inputs.
+fn dequantize<'x>(x: &'x Expand, index: usize) -> Expr<'x> {
+    x.make.op("DequantizeLinear", [index, index + 1, index + 2].map(|index| x.operand(index)), [])
 }
 
-/// Makes the quantized `operand` output 0; its scale and zero point are the inputs from `scale` on.
-fn quantize(x: &mut Expand, operand: Operand, scale: usize) -> Result<bool> {
-    let inputs = [operand, x.operand(scale)?, x.operand(scale + 1)?];
-    let result = x.op("QuantizeLinear", &inputs, &[])?;
-    x.output(0, result)?;
+/// Returns the quantized value; its scale and zero point are the inputs from `scale` on.
+fn quantized<'x>(x: &'x Expand, value: Expr<'x>, scale: usize) -> Expr<'x> {
+    x.make.op("QuantizeLinear", [value, x.operand(scale), x.operand(scale + 1)], [])
+}
+
+/// Makes the quantized value output 0.
+fn quantize<'x>(x: &'x Expand, value: Expr<'x>, scale: usize) -> Result<bool> {
+    x.output(0, quantized(x, value, scale));
     Ok(true)
 }
 
 /// Makes `scaled` plus the zero point output 0. The sum is rounded: half goes to even values, not to even
 /// levels.
-fn add_zero(x: &mut Expand, scaled: Operand, target: Target) -> Result<bool> {
-    let zero = int_scalar(x, target.zero)?;
-    let values = x.op("Add", &[scaled, zero], &[])?;
-    let result = requantize(x, values, target.at_zero(0))?;
-    x.output(0, result)?;
+fn add_zero(x: &Expand, scaled: Expr, target: Target) -> Result<bool> {
+    x.output(0, requantize(scaled + target.zero, target.at_zero(0)));
     Ok(true)
 }

@@ -1,13 +1,13 @@
 //! QLinearConcat and QLinearWhere, whose parts are requantized to the scale of the result.
 
-use super::super::level::{Target, constant_int, levels, requantize, scalar};
+use super::super::level::{Target, constant_int, levels, requantize};
 use super::super::nearest::Line;
 use super::super::resolve_axis;
-use super::{constant_scale, dequantize};
+use super::{constant_scale, dequantize, quantized};
 use crate::error::{Error, Result};
-use crate::graph::Attribute;
 use crate::op::{Call, Fact, required};
-use crate::pass::expand::{Expand, Operand};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
 use crate::tensor::Dim;
 
 /// The first part of QLinearConcat. Each part is followed by its scale and zero point.
@@ -28,14 +28,10 @@ pub(super) fn infer_concat(call: &Call) -> Result<Vec<Fact>> {
 }
 
 /// Requantizes each part by the function that onnxruntime tabulates (`qlinear_concat.cc`).
-pub(super) fn expand_concat(x: &mut Expand) -> Result<bool> {
-    let axis = ("axis", Attribute::Int(required(x.int("axis")?, "axis")?));
-    let mut parts = Vec::new();
-    for part in (FIRST_PART..x.input_count()).step_by(3) {
-        parts.push(requantized_part(x, part, 0)?);
-    }
-    let result = x.op("Concat", &parts, &[axis])?;
-    x.output(0, result)?;
+pub(super) fn expand_concat(x: &Expand) -> Result<bool> {
+    let parts = (FIRST_PART..x.input_count()).step_by(3).map(|part| requantized_part(x, part, 0));
+    let parts = parts.collect::<Result<Vec<_>>>()?;
+    x.output(0, x.make.concat(&parts, required(x.int("axis")?, "axis")?));
     Ok(true)
 }
 
@@ -52,40 +48,34 @@ pub(super) fn infer_where(call: &Call) -> Result<Vec<Fact>> {
 }
 
 /// Requantizes both operands by the function that onnxruntime tabulates (`qlinear_where.cc`).
-pub(super) fn expand_where(x: &mut Expand) -> Result<bool> {
-    let condition = x.operand(0)?;
+pub(super) fn expand_where(x: &Expand) -> Result<bool> {
     let a = requantized_part(x, choice::X, choice::SCALE)?;
     let b = requantized_part(x, choice::Y, choice::SCALE)?;
-    let result = x.op("Where", &[condition, a, b], &[])?;
-    x.output(0, result)?;
+    x.output(0, x.operand(0).select(a, b));
     Ok(true)
 }
 
-/// Emits input `part` requantized to the scale at input `scale`.
-fn requantized_part(x: &mut Expand, part: usize, scale: usize) -> Result<Operand> {
+/// Returns input `part` requantized to the scale at input `scale`.
+fn requantized_part<'x>(x: &'x Expand, part: usize, scale: usize) -> Result<Expr<'x>> {
     if let Some(target) = Target::of_output(x, scale + 1)?
         && let Some(scaled) = scaled_part(x, part, scale, target)?
     {
         return Ok(scaled);
     }
-    let inputs = [dequantize(x, part)?, x.operand(scale)?, x.operand(scale + 1)?];
-    x.op("QuantizeLinear", &inputs, &[])
+    Ok(quantized(x, dequantize(x, part), scale))
 }
 
-/// Emits the requantized part if one product gives all its values.
-fn scaled_part(x: &mut Expand, part: usize, scale: usize, target: Target) -> Result<Option<Operand>> {
+/// Returns the requantized part if one product gives all its values.
+fn scaled_part<'x>(x: &'x Expand, part: usize, scale: usize, target: Target) -> Result<Option<Expr<'x>>> {
     let (Some(scale), Some(part_scale), Some(zero)) =
         (constant_scale(x, scale)?, constant_scale(x, part + 1)?, constant_int(x, part + 2)?)
     else {
         return Ok(None);
     };
     if scale == part_scale && zero == target.zero {
-        return x.operand(part).map(Some);
+        return Ok(Some(x.operand(part)));
     }
     let levels = levels(x, part, zero)?;
     let line = Line { scales: [part_scale, scale], bounds: (levels.low, levels.high), target };
-    let Some(ratio) = line.solve() else { return Ok(None) };
-    let ratio = scalar(x, ratio)?;
-    let scaled = x.op("Mul", &[levels.operand, ratio], &[])?;
-    requantize(x, scaled, target).map(Some)
+    Ok(line.solve().map(|ratio| requantize(levels.value * ratio, target)))
 }

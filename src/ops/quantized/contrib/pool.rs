@@ -2,11 +2,10 @@
 
 use num_traits::AsPrimitive;
 
-use super::super::level::{Target, constant_int, levels, requantize, scalar};
+use super::super::level::{Target, constant_int, levels, requantize};
 use super::super::quotient;
 use super::{add_zero, constant_scale, dequantize, quantize};
 use crate::error::{Result, unsupported};
-use crate::graph::Attribute;
 use crate::op::{Call, Fact, whole_windows};
 use crate::pass::expand::Expand;
 use crate::tensor::Dim;
@@ -27,24 +26,17 @@ pub(super) fn infer_global_pool(call: &Call) -> Result<Vec<Fact>> {
 }
 
 /// The sum of all levels times a ratio (`qlgavgpool.cpp`).
-pub(super) fn expand_global_pool(x: &mut Expand) -> Result<bool> {
+pub(super) fn expand_global_pool(x: &Expand) -> Result<bool> {
     let count = Dim::product(x.shape(0)?.iter().skip(2))?.known();
     let (Some(count), Some(zero), Some(target), Some(x_scale), Some(scale)) =
         (count, constant_int(x, 2)?, Target::of_output(x, 4)?, constant_scale(x, 1)?, constant_scale(x, 3)?)
     else {
-        let input = dequantize(x, 0)?;
-        let mean = x.op("GlobalAveragePool", &[input], &[])?;
-        return quantize(x, mean, 3);
+        return quantize(x, dequantize(x, 0).apply("GlobalAveragePool", []), 3);
     };
     let axes: Vec<i64> = (2..i64::try_from(x.shape(0)?.len())?).collect();
-    let levels = levels(x, 0, zero)?;
-    let axes = x.ints(&axes)?;
-    let sum = x.op("ReduceSum", &[levels.operand, axes], &[])?;
     let count: f32 = count.as_();
-    let ratio = scalar(x, x_scale / (scale * count))?;
-    let scaled = x.op("Mul", &[sum, ratio], &[])?;
-    let result = requantize(x, scaled, target)?;
-    x.output(0, result)?;
+    let sum = levels(x, 0, zero)?.value.reduce("ReduceSum", &axes, true);
+    x.output(0, requantize(sum * (x_scale / (scale * count)), target));
     Ok(true)
 }
 
@@ -57,18 +49,14 @@ pub(super) fn infer_pool(call: &Call) -> Result<Vec<Fact>> {
 const POOLING: [&str; 6] = ["auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides"];
 
 /// The mean over the scale plus the zero point, rounded once (`qlinear_pool.cc`).
-pub(super) fn expand_pool(x: &mut Expand) -> Result<bool> {
+pub(super) fn expand_pool(x: &Expand) -> Result<bool> {
     let mut attributes = x.node().attributes.clone();
     attributes.retain(|name, _| POOLING.contains(&name.as_str()));
     let attributes = whole_windows(attributes, x.shape(0)?, x.output_shape(0)?)?;
-    let attributes: Vec<(&str, Attribute)> =
-        attributes.iter().map(|(name, attribute)| (name.as_str(), attribute.clone())).collect();
-    let input = dequantize(x, 0)?;
-    let mean = x.op("AveragePool", &[input], &attributes)?;
-    let Some(target) = Target::of_output(x, 4)? else {
-        return quantize(x, mean, 3);
-    };
-    let scale = x.operand(3)?;
-    let scaled = quotient(x, mean, scale)?;
-    add_zero(x, scaled, target)
+    let attributes = attributes.iter().map(|(name, attribute)| (name.as_str(), attribute.clone()));
+    let mean = dequantize(x, 0).apply("AveragePool", attributes);
+    match Target::of_output(x, 4)? {
+        Some(target) => add_zero(x, quotient(mean, x.operand(3)), target),
+        None => quantize(x, mean, 3),
+    }
 }

@@ -3,9 +3,9 @@
 
 use super::{ReduceAttributes, choices};
 use crate::error::{Error, Result, unsupported};
-use crate::graph::Attribute;
-use crate::pass::expand::{Expand, Operand};
-use crate::tensor::{Array, DType};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
+use crate::tensor::DType;
 
 /// The maximum number of choices.
 const MAX_CHOICES: usize = 8;
@@ -18,23 +18,17 @@ fn code(reduced: &[bool], matters: &[bool]) -> f32 {
     counted.filter(|((reduced, matters), _)| **reduced && **matters).map(|(_, power)| power).sum()
 }
 
-/// Emits the code of the axes in input 1.
-fn code_at_run_time(x: &mut Expand, matters: &[bool]) -> Result<Operand> {
+/// Returns the code of the axes in input 1.
+fn code_at_run_time<'x>(x: &'x Expand, matters: &[bool]) -> Result<Expr<'x>> {
     let rank = i64::try_from(matters.len())?;
-    let axes = x.operand_as(1, DType::I64)?;
-    let axes = x.reshape(axes, &[-1, 1])?;
-    let (front, back) = (x.ints(&(0..rank).collect::<Vec<_>>())?, x.ints(&(-rank..0).collect::<Vec<_>>())?);
-    let (front, back) = (x.op("Equal", &[axes, front], &[])?, x.op("Equal", &[axes, back], &[])?);
-    let hits = x.op("Or", &[front, back], &[])?;
-    let hits = x.cast(hits, DType::F32)?;
+    let axes = x.operand_as(1, DType::I64).reshape(&[-1, 1]);
+    let [front, back] = [0..rank, -rank..0].map(|list| axes.equal(x.make.ints(&list.collect::<Vec<_>>())));
     let one = |axis: usize| (0..matters.len()).map(|other| other == axis).collect::<Vec<_>>();
     let powers: Vec<f32> = (0..matters.len()).map(|axis| code(&one(axis), matters)).collect();
-    let powers = x.literal(&Array::f32(ndarray::ArrayD::from_shape_vec(vec![powers.len()], powers)?))?;
-    let codes = x.op("Mul", &[hits, powers], &[])?;
-    x.op("ReduceSum", &[codes], &[("keepdims", Attribute::Int(0))])
+    Ok(((front | back).cast(DType::F32) * x.make.floats(&powers)).reduce_all("ReduceSum"))
 }
 
-pub(super) fn expand_choices(x: &mut Expand, reduce: &ReduceAttributes) -> Result<bool> {
+pub(super) fn expand_choices(x: &Expand, reduce: &ReduceAttributes) -> Result<bool> {
     if !x.has_input(1) || x.constant(1).is_some() {
         return Ok(false);
     }
@@ -47,27 +41,19 @@ pub(super) fn expand_choices(x: &mut Expand, reduce: &ReduceAttributes) -> Resul
     }
     let matters: Vec<bool> = shape.iter().map(|size| !size.is(1)).collect();
     let selected = code_at_run_time(x, &matters)?;
-    let data = x.operand(0)?;
-    let mut result = None;
+    let data = x.operand(0);
+    let mut result: Option<Expr> = None;
     for choice in &choices {
         let mut axes = Vec::new();
         for (axis, _) in choice.iter().enumerate().filter(|(_, reduced)| **reduced) {
             axes.push(i64::try_from(axis)?);
         }
-        let axes = x.ints(&axes)?;
-        let keepdims = Attribute::Int(i64::from(reduce.keepdims));
-        let reduced = x.op(reduce.kind.op_type(), &[data, axes], &[("keepdims", keepdims)])?;
-        result = Some(match result {
-            None => reduced,
-            Some(others) => {
-                let code = ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), code(choice, &matters));
-                let code = x.literal(&Array::f32(code))?;
-                let is_selected = x.op("Equal", &[selected, code], &[])?;
-                x.op("Where", &[is_selected, reduced, others], &[])?
-            }
-        });
+        let reduced = data.reduce(reduce.kind.op_type(), &axes, reduce.keepdims);
+        result = Some(
+            result.map_or(reduced, |others| selected.equal(code(choice, &matters)).select(reduced, others)),
+        );
     }
-    x.output(0, result.ok_or_else(|| Error::internal("no choice of axes"))?)?;
+    x.output(0, result.ok_or_else(|| Error::internal("no choice of axes"))?);
     Ok(true)
 }
 

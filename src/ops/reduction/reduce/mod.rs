@@ -15,12 +15,11 @@ use num_traits::AsPrimitive;
 
 use crate::common::limits;
 use crate::error::{Error, Result, invalid};
-use crate::graph::Attribute;
 use crate::op::identity::same_shape;
 use crate::op::{Access, Attributes, Call, Fact, element_count, range, resolve_axis};
 use crate::ops::Row;
 use crate::pass::expand::Expand;
-use crate::tensor::{Array, DType, Dim, Range};
+use crate::tensor::{DType, Dim, Range};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("ArgMax", &[1, 11, 12, 13], Access::Any, arg::infer_arg)
@@ -241,7 +240,7 @@ fn infer_reduce(call: &Call) -> Result<Vec<Fact>> {
 
 /// Reductions of integers other than sums and products: divided as integers, or computed in float32 and
 /// truncated.
-fn expand_reduce(expand: &mut Expand) -> Result<bool> {
+fn expand_reduce(expand: &Expand) -> Result<bool> {
     let reduce = read_reduce(expand)?;
     if choose::expand_choices(expand, &reduce)? {
         return Ok(true);
@@ -257,27 +256,17 @@ fn expand_reduce(expand: &mut Expand) -> Result<bool> {
         .filter(|(_, reduced)| **reduced)
         .map(|(axis, _)| Ok(i64::try_from(axis)?))
         .collect();
-    let axes = expand.ints(&axes?)?;
-    let flags = [
-        ("keepdims", Attribute::Int(i64::from(reduce.keepdims))),
-        ("noop_with_empty_axes", Attribute::Int(1)),
-    ];
-    let data = expand.operand(0)?;
+    let (axes, data) = (expand.make.ints(&axes?), expand.operand(0));
+    let flags = [("keepdims", i64::from(reduce.keepdims).into()), ("noop_with_empty_axes", 1.into())];
     let made = if reduce.kind == Kind::Mean {
         let sizes = expand.shape(0)?.iter().zip(&reduced).filter(|(_, reduced)| **reduced);
         let count = Dim::product(sizes.map(|(size, _)| size))?.known();
         let count = count.ok_or_else(|| Error::unsupported("the mean of integers over free sizes"))?;
-        let count = Array::i64(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), count)).cast(dtype)?;
-        let sum = expand.op("ReduceSum", &[data, axes], &flags)?;
-        let count = expand.literal(&count)?;
-        expand.op("Div", &[sum, count], &[])?
+        expand.make.op("ReduceSum", [data, axes], flags) / count
     } else {
-        let to = |dtype: DType| [("to", Attribute::Int(i64::from(dtype.to_onnx())))];
-        let float = expand.op("Cast", &[data], &to(DType::F32))?;
-        let float = expand.op(reduce.kind.op_type(), &[float, axes], &flags)?;
-        expand.op("Cast", &[float], &to(dtype))?
+        expand.make.op(reduce.kind.op_type(), [data.cast(DType::F32), axes], flags).cast(dtype)
     };
-    expand.output(0, made)?;
+    expand.output(0, made);
     Ok(true)
 }
 

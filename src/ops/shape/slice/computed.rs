@@ -6,9 +6,10 @@ use num_traits::AsPrimitive;
 
 use super::{call_cuts, cut};
 use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::graph::{Attribute, ValueId};
+use crate::graph::ValueId;
 use crate::op::{Call, ElementSum, distinct_axes};
-use crate::pass::expand::{Expand, Operand};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
 use crate::tensor::{DType, Dim, Range, display_shape};
 
 /// The part of an axis that a slice keeps.
@@ -108,26 +109,21 @@ fn declared_size(call: &Call, axis: usize) -> Option<Dim> {
     shape.get(axis).filter(|size| fits && size.known().is_some_and(|size| size > 0)).cloned()
 }
 
-/// Emits the start counted from the front, clamped to an axis of `size` elements.
-fn clamped_start(x: &mut Expand, start: Operand, size: i64) -> Result<Operand> {
-    let (zero, last, length) = (x.ints(&[0])?, x.ints(&[size - 1])?, x.ints(&[size])?);
-    let is_negative = x.op("Less", &[start, zero], &[])?;
-    let is_negative = x.cast(is_negative, DType::I64)?;
-    let shift = x.op("Mul", &[is_negative, length], &[])?;
-    let start = x.op("Add", &[start, shift], &[])?;
-    let start = x.op("Max", &[start, zero], &[])?;
-    x.op("Min", &[start, last], &[])
+/// Returns the start counted from the front, clamped to an axis of `size` elements.
+fn clamped_start(start: Expr, size: i64) -> Expr {
+    let start = start + start.less(0).cast(DType::I64) * size;
+    start.max(0).min(size - 1)
 }
 
-pub(super) fn expand_slice(x: &mut Expand) -> Result<bool> {
+pub(super) fn expand_slice(x: &Expand) -> Result<bool> {
     if x.since() == 1 {
         return Ok(false);
     }
     let Err(why) = call_cuts(x) else { return Ok(false) };
     let parts = computed_parts(x, why)?;
-    let starts = x.operand_as(1, DType::I64)?;
-    let mut data = x.operand(0)?;
-    for (index, Part { axis, step, count, count_value }) in parts.into_iter().enumerate() {
+    let starts = x.operand_as(1, DType::I64);
+    let mut data = x.operand(0);
+    for (index, Part { axis, step, count, count_value }) in (0..).zip(parts) {
         let size = x.shape(0)?.at(axis)?.clone();
         if step == 1 && count == size {
             continue;
@@ -138,22 +134,17 @@ pub(super) fn expand_slice(x: &mut Expand) -> Result<bool> {
         let offsets = match (count.known(), count_value) {
             (Some(count), _) => {
                 let offsets: Vec<i64> = (0..count).map(|n| n.saturating_mul(step)).collect();
-                x.ints(&offsets)?
+                x.make.ints(&offsets)
             }
-            (None, Some(value)) => {
-                let scalar = x.reshape(Operand::Value(value), &[])?;
-                let (zero, one) = (x.scalar(0)?, x.scalar(1)?);
-                let count = x.cast(scalar, DType::I64)?;
-                x.op("Range", &[zero, count, one], &[])?
+            (None, Some(count)) => {
+                let count = x.make.value(count).reshape(&[]).cast(DType::I64);
+                x.make.range(x.make.int(0), count)
             }
             _ => unsupported!("a slice of {count} elements from a start that is computed at run time"),
         };
-        let index = x.ints(&[i64::try_from(index)?])?;
-        let start = x.op("Gather", &[starts, index], &[("axis", Attribute::Int(0))])?;
-        let start = clamped_start(x, start, size)?;
-        let indices = x.op("Add", &[offsets, start], &[])?;
-        data = x.op("Gather", &[data, indices], &[("axis", Attribute::Int(i64::try_from(axis)?))])?;
+        let start = clamped_start(starts.gather(x.make.ints(&[index]), 0), size);
+        data = data.gather(offsets + start, i64::try_from(axis)?);
     }
-    x.output(0, data)?;
+    x.output(0, data);
     Ok(true)
 }

@@ -3,13 +3,13 @@
 use super::{Conv, conv_attributes, fixed, read_conv, split_shape};
 use crate::common::limits;
 use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::graph::Attribute;
 use crate::lower::Lower;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{DeformableConv2D, binary_op};
 use crate::op::{Call, Fact};
 use crate::ops::spatial::window::one_hot;
-use crate::pass::expand::{Expand, Operand};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
 use crate::tensor::{Dim, Tensor, display_shape, move_elements};
 
 /// The maximum number of layers of a node: one for each block of channels that share group and offset group.
@@ -40,42 +40,30 @@ pub(in crate::ops) fn infer_deform_conv(call: &Call) -> Result<Vec<Fact>> {
 
 /// Expands weights computed at run time into a MatMul with the columns that DeformConv with one-hot weights
 /// samples, and a bias computed at run time into an Add.
-pub(in crate::ops) fn expand_deform_conv(x: &mut Expand) -> Result<bool> {
+pub(in crate::ops) fn expand_deform_conv(x: &Expand) -> Result<bool> {
     let bias_is_computed = x.has_input(3) && x.constant(3).is_none();
     let computed = x.constant(1).is_none();
     if !computed && !bias_is_computed {
         return Ok(false);
     }
     let sums = if computed { products(x)? } else { without_bias(x, None)? };
-    let result = if x.has_input(3) {
-        let bias = x.operand(3)?;
-        let bias = x.reshape(bias, &[1, -1, 1, 1])?;
-        x.op("Add", &[sums, bias], &[])?
-    } else {
-        sums
-    };
-    x.output(0, result)?;
+    x.output(0, sums.add_optional(x.optional(3).map(|bias| bias.along(1, 4))));
     Ok(true)
 }
 
-/// Emits the same DeformConv without its bias, and with other weights and group if given.
-fn without_bias(x: &mut Expand, weights: Option<(Operand, i64)>) -> Result<Operand> {
-    let (data, offsets) = (x.operand(0)?, x.operand(2)?);
-    let weight = weights.map_or_else(|| x.operand(1), |(weight, _)| Ok(weight))?;
-    let mask = if x.has_input(4) { Some(x.operand(4)?) } else { None };
+/// Returns the same DeformConv without its bias, and with other weights and group if given.
+fn without_bias<'x>(x: &'x Expand, weights: Option<(Expr<'x>, i64)>) -> Result<Expr<'x>> {
+    let weight = weights.map_or_else(|| x.operand(1), |(weight, _)| weight);
     let mut attributes = conv_attributes(x);
     attributes.retain(|(name, _)| *name != "group" || weights.is_none());
-    attributes.extend(weights.map(|(_, group)| ("group", Attribute::Int(group))));
-    attributes.push(("offset_group", Attribute::Int(read_offset_group(x)?)));
-    let inputs = [Some(data), Some(weight), Some(offsets), None, mask];
-    x.op_n("DeformConv", &inputs, &attributes, 1)?
-        .first()
-        .copied()
-        .ok_or_else(|| Error::internal("a node has no output"))
+    attributes.extend(weights.map(|(_, group)| ("group", group.into())));
+    attributes.push(("offset_group", read_offset_group(x)?.into()));
+    let inputs = [Some(x.operand(0)), Some(weight), Some(x.operand(2)), None, x.optional(4)];
+    Ok(x.make.op("DeformConv", inputs, attributes))
 }
 
-/// Emits the convolution with weights computed at run time as a MatMul with sampled columns.
-fn products(x: &mut Expand) -> Result<Operand> {
+/// Returns the convolution with weights computed at run time as a MatMul with sampled columns.
+fn products<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let group = read_conv(x, x.shape(1)?)?.group;
     let (data, weight) = (x.sizes(0)?, x.sizes(1)?);
     let ([1, channels, _, _], [outputs, _, kernel @ ..]) = (data.as_slice(), weight.as_slice()) else {
@@ -96,18 +84,14 @@ fn products(x: &mut Expand) -> Result<Operand> {
     }
     let mut shape = vec![columns, channels / offset_groups];
     shape.extend(kernel);
-    let weights = one_hot(&shape, per_offset_group)?;
-    let weights = x.tensor(weights)?;
-    let unfolded = without_bias(x, Some((weights, offset_groups)))?;
-    let unfolded = x.reshape(unfolded, &[group, columns / group, -1])?;
-    let weight = x.operand(1)?;
-    let weight = x.reshape(weight, &[group, outputs / group, columns / group])?;
-    let product = x.op("MatMul", &[weight, unfolded], &[])?;
+    let weights = x.make.tensor(one_hot(&shape, per_offset_group)?);
+    let unfolded = without_bias(x, Some((weights, offset_groups)))?.reshape(&[group, columns / group, -1]);
+    let weight = x.operand(1).reshape(&[group, outputs / group, columns / group]);
     let mut shape = vec![1, outputs];
     for size in x.output_shape(0)?.iter().skip(2) {
         shape.push(i64::from(fixed(size)?));
     }
-    x.reshape(product, &shape)
+    Ok(weight.matmul(unfolded).reshape(&shape))
 }
 
 /// A split of the input channels into blocks that share group and offset group.

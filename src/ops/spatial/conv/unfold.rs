@@ -10,7 +10,8 @@ use crate::error::{At, Error, Result};
 use crate::graph::Attribute;
 use crate::op::Call;
 use crate::ops::spatial::window::{area, unit_kernels};
-use crate::pass::expand::{Expand, Operand};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
 
 /// The sizes of the matrices.
 struct Layout {
@@ -22,8 +23,8 @@ struct Layout {
 }
 
 impl Layout {
-    /// Emits one-hot kernels that unfold each of `channels` into one channel for each window element.
-    fn unit_kernels(&self, x: &mut Expand, channels: i64) -> Result<Operand> {
+    /// Returns one-hot kernels that unfold each of `channels` into one channel for each window element.
+    fn unit_kernels<'x>(&self, x: &'x Expand, channels: i64) -> Result<Expr<'x>> {
         let area = area(&self.kernel)?;
         let elements = channels.saturating_mul(area).saturating_mul(area);
         if usize::try_from(elements)? > limits::MATRIX_ELEMENTS {
@@ -33,7 +34,7 @@ impl Layout {
                 limits::MATRIX_ELEMENTS
             )));
         }
-        x.tensor(unit_kernels(channels, &self.kernel)?)
+        Ok(x.make.tensor(unit_kernels(channels, &self.kernel)?))
     }
 }
 
@@ -53,12 +54,11 @@ fn layout_of(call: &Call) -> Result<Option<Layout>> {
     }))
 }
 
-/// Reshapes `operand` to the sizes `leading` followed by the spatial sizes of `like`.
-fn with_spatial(x: &mut Expand, operand: Operand, leading: &[i64], like: Operand) -> Result<Operand> {
-    let spatial = x.op("Shape", &[like], &[("start", Attribute::Int(2))])?;
-    let leading = x.ints(leading)?;
-    let shape = x.op("Concat", &[leading, spatial], &[("axis", Attribute::Int(0))])?;
-    x.op("Reshape", &[operand, shape], &[])
+/// Returns `value` in the sizes `leading` followed by the spatial sizes of `like`.
+fn with_spatial<'x>(value: Expr<'x>, leading: &[i64], like: Expr<'x>) -> Expr<'x> {
+    let make = value.builder;
+    let spatial = like.apply("Shape", [("start", 2.into())]);
+    value.reshape_to(make.concat(&[make.ints(leading), spatial], 0))
 }
 
 /// Returns the attributes of the convolution with a group for each of `channels`.
@@ -69,23 +69,19 @@ fn depthwise_attributes(call: &Call, channels: i64) -> Vec<(&'static str, Attrib
     attributes
 }
 
-pub(super) fn expand_conv(x: &mut Expand) -> Result<bool> {
+pub(super) fn expand_conv(x: &Expand) -> Result<bool> {
     let Some(layout) = layout_of(x)? else { return Ok(false) };
     let ((outputs, inputs), group, area) = (layout.weight, layout.group, area(&layout.kernel)?);
     let channels = inputs.saturating_mul(group);
     let kernels = layout.unit_kernels(x, channels)?;
     let attributes = depthwise_attributes(x, channels);
-    let data = x.operand(0)?;
-    let windows = x.op("Conv", &[data, kernels], &attributes)?;
-    let columns = x.reshape(windows, &[0, group, inputs.saturating_mul(area), -1])?;
-    let weight = x.operand(1)?;
-    let weight = x.reshape(weight, &[group, outputs / group, inputs.saturating_mul(area)])?;
-    let product = x.op("MatMul", &[weight, columns], &[])?;
-    let result = with_spatial(x, product, &[0, outputs], windows)?;
-    add_bias(x, result, outputs)
+    let windows = x.make.op("Conv", [x.operand(0), kernels], attributes);
+    let columns = windows.reshape(&[0, group, inputs.saturating_mul(area), -1]);
+    let weight = x.operand(1).reshape(&[group, outputs / group, inputs.saturating_mul(area)]);
+    add_bias(x, with_spatial(weight.matmul(columns), &[0, outputs], windows))
 }
 
-pub(super) fn expand_conv_transpose(x: &mut Expand) -> Result<bool> {
+pub(super) fn expand_conv_transpose(x: &Expand) -> Result<bool> {
     let Some(layout) = layout_of(x)? else { return Ok(false) };
     let ((inputs, outputs), group, area) = (layout.weight, layout.group, area(&layout.kernel)?);
     let channels = outputs.saturating_mul(group);
@@ -94,27 +90,16 @@ pub(super) fn expand_conv_transpose(x: &mut Expand) -> Result<bool> {
     for name in ["output_padding", "output_shape"] {
         attributes.extend(x.node().attributes.get(name).map(|attribute| (name, attribute.clone())));
     }
-    let (data, weight) = (x.operand(0)?, x.operand(1)?);
-    let weight = x.reshape(weight, &[group, inputs / group, outputs.saturating_mul(area)])?;
-    let weight = x.transpose(weight, &[0, 2, 1])?;
-    let columns = x.reshape(data, &[0, group, inputs / group, -1])?;
-    let product = x.op("MatMul", &[weight, columns], &[])?;
-    let windows = with_spatial(x, product, &[0, channels.saturating_mul(area)], data)?;
-    let result = x.op("ConvTranspose", &[windows, kernels], &attributes)?;
-    add_bias(x, result, channels)
+    let (data, weight) = (x.operand(0), x.operand(1));
+    let weight = weight.reshape(&[group, inputs / group, outputs.saturating_mul(area)]).transpose(&[0, 2, 1]);
+    let product = weight.matmul(data.reshape(&[0, group, inputs / group, -1]));
+    let windows = with_spatial(product, &[0, channels.saturating_mul(area)], data);
+    add_bias(x, x.make.op("ConvTranspose", [windows, kernels], attributes))
 }
 
 /// Adds the bias, if any, and sets the output.
-fn add_bias(x: &mut Expand, mut result: Operand, channels: i64) -> Result<bool> {
-    if x.has_input(2) {
-        let mut shape = vec![1; x.shape(0)?.len()];
-        if let Some(size) = shape.get_mut(1) {
-            *size = channels;
-        }
-        let bias = x.operand(2)?;
-        let bias = x.reshape(bias, &shape)?;
-        result = x.op("Add", &[result, bias], &[])?;
-    }
-    x.output(0, result)?;
+fn add_bias<'x>(x: &'x Expand, result: Expr<'x>) -> Result<bool> {
+    let rank = x.shape(0)?.len();
+    x.output(0, result.add_optional(x.optional(2).map(|bias| bias.along(1, rank))));
     Ok(true)
 }

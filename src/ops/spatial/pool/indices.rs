@@ -7,8 +7,8 @@
 use super::{Kind, Pool, read_pool};
 use crate::common::limits;
 use crate::error::{At, Error, Result, unsupported};
-use crate::graph::Attribute;
-use crate::pass::expand::{Expand, Operand};
+use crate::pass::builder::{Expr, Term};
+use crate::pass::expand::Expand;
 use crate::tensor::{Array, DType, Dim};
 
 /// The maximum number of elements of a window: each becomes about ten layers.
@@ -87,7 +87,7 @@ fn taps(axes: &[Axis]) -> Vec<Vec<i64>> {
     taps
 }
 
-pub(super) fn expand_max_pool(x: &mut Expand) -> Result<bool> {
+pub(super) fn expand_max_pool(x: &Expand) -> Result<bool> {
     let indices = x.node().outputs.get(1).copied().flatten();
     if !indices.is_some_and(|id| x.graph().read_values().contains(id)) {
         return Ok(false);
@@ -110,93 +110,74 @@ pub(super) fn expand_max_pool(x: &mut Expand) -> Result<bool> {
     }
     let axes = axes_of(&pool, x)?;
     let kept = ["auto_pad", "ceil_mode", "dilations", "kernel_shape", "pads", "strides"];
-    let attributes: Vec<(&str, Attribute)> =
-        (kept.into_iter()).filter_map(|name| Some((name, x.node().attributes.get(name)?.clone()))).collect();
+    let attributes = kept.into_iter().filter_map(|name| Some((name, x.node().attributes.get(name)?.clone())));
     // Channels are independent, so a batch is merged into them.
     let channels = sizes.iter().take(2).product();
     let form: Vec<i64> = [1, channels].into_iter().chain(axes.iter().map(|axis| axis.size)).collect();
-    let data = x.operand(0)?;
-    let merged = x.reshape(data, &form)?;
-    let maxima = x.op("MaxPool", &[merged], &attributes)?;
-    let indices = plane_indices(x, &axes, merged, maxima)?;
+    let merged = x.operand(0).reshape(&form);
+    let maxima = merged.apply("MaxPool", attributes);
     let plane: i64 = axes.iter().map(|axis| axis.size).product();
     let starts = ramp(x, axes.len(), 1, channels, |channel| channel.saturating_mul(plane))?;
-    let indices = x.op("Add", &[indices, starts], &[])?;
+    let indices = plane_indices(x, &axes, merged, maxima)? + starts;
     let mut shape: Vec<i64> = sizes.iter().take(2).copied().collect();
     shape.extend(axes.iter().map(|axis| axis.count));
-    let indices = x.reshape(indices, &shape)?;
-    let indices = x.cast(indices, DType::I64)?;
-    let maxima = x.reshape(maxima, &shape)?;
-    x.output(0, maxima)?;
-    x.output(1, indices)?;
+    let indices = indices.reshape(&shape).cast(DType::I64);
+    x.output(0, maxima.reshape(&shape));
+    x.output(1, indices);
     Ok(true)
 }
 
-/// Emits the index of each maximum within its plane.
-fn plane_indices(x: &mut Expand, axes: &[Axis], data: Operand, maxima: Operand) -> Result<Operand> {
-    let (data, maxima) = (x.cast(data, DType::F32)?, x.cast(maxima, DType::F32)?);
+/// Returns the index of each maximum within its plane.
+fn plane_indices<'x>(x: &'x Expand, axes: &[Axis], data: Expr<'x>, maxima: Expr<'x>) -> Result<Expr<'x>> {
+    let (data, maxima) = (data.cast(DType::F32), maxima.cast(DType::F32));
     let zeros = [0, 0];
     let before = zeros.into_iter().chain(axes.iter().map(|axis| axis.begin));
     let pads: Vec<i64> = before.chain(zeros).chain(axes.iter().map(Axis::end)).collect();
-    let (pads, lowest) = (x.ints(&pads)?, scalar(x, f32::MIN)?);
-    let padded = x.op("Pad", &[data, pads, lowest], &[])?;
+    let lowest = x.make.number(f32::MIN, DType::F32);
+    let padded = x.make.op("Pad", [data, x.make.ints(&pads), lowest], []);
     let along: Vec<i64> = (2_i64..).take(axes.len()).collect();
-    let mut index: Option<Operand> = None;
+    let strides: Vec<i64> = axes.iter().map(|axis| axis.stride).collect();
+    let mut index: Option<Expr> = None;
     for tap in taps(axes).iter().rev() {
         let first: Vec<i64> = axes.iter().zip(tap).map(|(axis, n)| n * axis.dilation).collect();
         let end: Vec<i64> = axes.iter().zip(&first).map(|(axis, first)| first + axis.starts()).collect();
         let offset: i64 =
             axes.iter().zip(&first).map(|(axis, first)| axis.index_stride.saturating_mul(*first)).sum();
-        let offset = scalar(x, num_traits::AsPrimitive::as_(offset))?;
         let Some(later) = index else {
             // If no other element is the maximum, the last one is.
-            index = Some(offset);
+            index = Some(offset.beside(maxima));
             continue;
         };
-        let (starts, ends, along) = (x.ints(&first)?, x.ints(&end)?, x.ints(&along)?);
-        let elements = x.op("Slice", &[padded, starts, ends, along], &[])?;
-        let elements = x.op(
+        let elements = padded.slices(&along, &first, &end).apply(
             "MaxPool",
-            &[elements],
-            &[
-                ("kernel_shape", Attribute::Ints(vec![1; axes.len()])),
-                ("strides", Attribute::Ints(axes.iter().map(|axis| axis.stride).collect())),
-            ],
-        )?;
-        let is_largest = x.op("Equal", &[elements, maxima], &[])?;
-        let is_largest = x.cast(is_largest, DType::F32)?;
-        let change = x.op("Sub", &[offset, later], &[])?;
-        let change = x.op("Mul", &[is_largest, change], &[])?;
-        index = Some(x.op("Add", &[later, change], &[])?);
+            [("kernel_shape", vec![1; axes.len()].into()), ("strides", strides.as_slice().into())],
+        );
+        let is_largest = elements.equal(maxima).cast(DType::F32);
+        index = Some(later + is_largest * (offset - later));
     }
     let mut index = index.ok_or_else(|| Error::internal("a window has no elements"))?;
     for (i, axis) in axes.iter().enumerate() {
         let first = |n: i64| (n * axis.stride - axis.begin).saturating_mul(axis.index_stride);
-        let starts = ramp(x, axes.len(), i + 2, axis.count, first)?;
-        index = x.op("Add", &[index, starts], &[])?;
+        index = index + ramp(x, axes.len(), i + 2, axis.count, first)?;
     }
     Ok(index)
 }
 
-/// Emits a scalar constant.
-fn scalar(x: &mut Expand, value: f32) -> Result<Operand> {
-    x.literal(&Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), value)))
-}
-
-/// Emits the constant `value(0), ..., value(count - 1)` along `axis` of a shape with `spatial` spatial axes.
-fn ramp(
-    x: &mut Expand,
+/// Returns the constant `value(0), ..., value(count - 1)` along `axis` of a shape with `spatial` spatial
+/// axes.
+fn ramp<'x>(
+    x: &'x Expand,
     spatial: usize,
     axis: usize,
     count: i64,
     value: impl Fn(i64) -> i64,
-) -> Result<Operand> {
+) -> Result<Expr<'x>> {
     let mut shape = vec![1; spatial + 2];
     if let Some(size) = shape.get_mut(axis) {
         *size = usize::try_from(count)?;
     }
-    let values = (0..count).map(|n| num_traits::AsPrimitive::<f32>::as_(value(n))).collect();
-    x.literal(&Array::f32(ndarray::ArrayD::from_shape_vec(shape, values)?))
+    let values = ndarray::ArrayD::from_shape_vec(shape, (0..count).map(value).collect())?;
+    Ok(x.make.cast_literal(&Array::i64(values), DType::F32))
 }
 
 #[cfg(test)]

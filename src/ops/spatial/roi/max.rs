@@ -11,9 +11,9 @@ use num_traits::AsPrimitive;
 use super::{MAX_REGIONS, read_roi_align};
 use crate::common::limits;
 use crate::error::{Error, Result, invalid, unsupported};
-use crate::graph::Attribute;
 use crate::ncnn::layer::ROIAlign;
-use crate::pass::expand::{Expand, Operand};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
 use crate::tensor::{Array, DType, Tensor, display_shape};
 
 /// The two elements around a sample along an axis, with their weights; `None` for a sample outside the image.
@@ -157,7 +157,7 @@ fn matrix(rows: Interval, columns: Interval, count: usize, area: usize, each: us
 }
 
 /// Expands mode max into a MatMul and a ReduceMax for each region; mode avg has a layer.
-pub(super) fn expand_roi_align(x: &mut Expand) -> Result<bool> {
+pub(super) fn expand_roi_align(x: &Expand) -> Result<bool> {
     let align = read_roi_align(x)?;
     if !align.max {
         return Ok(false);
@@ -201,38 +201,30 @@ pub(super) fn expand_roi_align(x: &mut Expand) -> Result<bool> {
             )));
         }
         let matrix = matrix(spans.0, spans.1, cells.len(), usize::try_from(area)?, each)?;
-        parts.push(pool_region(x, image, crop, matrix, channels, i64::try_from(each)?, layer)?);
+        parts.push(pool_region(x, image, crop, matrix, channels, i64::try_from(each)?, layer));
     }
-    let result = x.op("Concat", &parts, &[("axis", Attribute::Int(0))])?;
-    x.output(0, result)?;
+    x.output(0, x.make.concat(&parts, 0));
     Ok(true)
 }
 
-/// Emits the maxima of one region: `crop` holds the ranges of rows and columns of its samples, `each` is the
-/// number of weights of a cell.
-fn pool_region(
-    x: &mut Expand,
+/// Returns the maxima of one region: `crop` holds the ranges of rows and columns of its samples, `each` is
+/// the number of weights of a cell.
+fn pool_region<'x>(
+    x: &'x Expand,
     image: i64,
     crop: ((i64, i64), (i64, i64)),
     matrix: Tensor,
     channels: i64,
     each: i64,
     layer: &ROIAlign,
-) -> Result<Operand> {
+) -> Expr<'x> {
     let (rows, columns) = crop;
     let (height, width): (i64, i64) = (layer.pooled_height.into(), layer.pooled_width.into());
-    let starts = x.ints(&[image, rows.0, columns.0])?;
-    let ends = x.ints(&[image + 1, rows.1, columns.1])?;
-    let axes = x.ints(&[0, 2, 3])?;
-    let data = x.operand(0)?;
-    let region = x.op("Slice", &[data, starts, ends, axes], &[])?;
-    let region = x.reshape(region, &[channels, -1])?;
-    let matrix = x.tensor(matrix)?;
-    let weighted = x.op("MatMul", &[region, matrix], &[])?;
-    let weighted = x.reshape(weighted, &[channels, height * width, each])?;
-    let last = x.ints(&[2])?;
-    let largest = x.op("ReduceMax", &[weighted, last], &[])?;
-    x.reshape(largest, &[1, channels, height, width])
+    let region =
+        x.operand(0).slices(&[0, 2, 3], &[image, rows.0, columns.0], &[image + 1, rows.1, columns.1]);
+    let weighted = region.reshape(&[channels, -1]).matmul(x.make.tensor(matrix));
+    let largest = weighted.reshape(&[channels, height * width, each]).reduce("ReduceMax", &[2], true);
+    largest.reshape(&[1, channels, height, width])
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@ mod max;
 use num_traits::AsPrimitive;
 
 use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::graph::Attribute;
 use crate::lower::Lower;
 use crate::ncnn::Layer;
 use crate::ncnn::layer::ROIAlign;
@@ -146,7 +145,7 @@ fn cells(first: f32, last: f32, count: i32, size: i64) -> Vec<(i64, i64)> {
 ///
 /// ncnn's ROIPooling is not used: as compiled, it divides by a reciprocal (`roipooling.cpp`), so cells whose
 /// bounds lie between elements begin one element early.
-fn expand_max_roi_pool(x: &mut Expand) -> Result<bool> {
+fn expand_max_roi_pool(x: &Expand) -> Result<bool> {
     let pool = read_max_roi_pool(x)?;
     let [batch, channels, height, width] = *x.sizes(0)?.as_slice() else {
         invalid!("an input of shape {}, expected four axes", display_shape(x.shape(0)?))
@@ -157,9 +156,9 @@ fn expand_max_roi_pool(x: &mut Expand) -> Result<bool> {
     if cell_count > MAX_CELLS {
         unsupported!("{cell_count} cells, each of which becomes a layer (at most {MAX_CELLS})");
     }
-    let data = x.operand(0)?;
+    let data = x.operand(0);
     let zero = Array::f32(ndarray::ArrayD::zeros(vec![1, usize::try_from(channels)?, 1, 1]));
-    let zero = x.literal(&zero.cast(x.dtype(0)?)?)?;
+    let zero = x.make.cast_literal(&zero, x.dtype(0)?);
     let mut regions = Vec::new();
     for roi in rois.chunks_exact(5) {
         let [image, corners @ ..] = roi else { invalid!("a region has {} elements, expected 5", roi.len()) };
@@ -181,18 +180,15 @@ fn expand_max_roi_pool(x: &mut Expand) -> Result<bool> {
                     parts.push(zero);
                     continue;
                 }
-                let starts = x.ints(&[image, rows.0, columns.0])?;
-                let ends = x.ints(&[image + 1, rows.1, columns.1])?;
-                let (axes, spatial) = (x.ints(&[0, 2, 3])?, x.ints(&[2, 3])?);
-                let cell = x.op("Slice", &[data, starts, ends, axes], &[])?;
-                parts.push(x.op("ReduceMax", &[cell, spatial], &[])?);
+                let (starts, ends) = ([image, rows.0, columns.0], [image + 1, rows.1, columns.1]);
+                let cell = data.slices(&[0, 2, 3], &starts, &ends);
+                parts.push(cell.reduce("ReduceMax", &[2, 3], true));
             }
         }
-        let cells = x.op("Concat", &parts, &[("axis", Attribute::Int(2))])?;
-        regions.push(x.reshape(cells, &[1, channels, pool.height.into(), pool.width.into()])?);
+        let cells = x.make.concat(&parts, 2);
+        regions.push(cells.reshape(&[1, channels, pool.height.into(), pool.width.into()]));
     }
-    let result = x.op("Concat", &regions, &[("axis", Attribute::Int(0))])?;
-    x.output(0, result)?;
+    x.output(0, x.make.concat(&regions, 0));
     Ok(true)
 }
 

@@ -12,15 +12,13 @@ mod find;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use smallvec::smallvec;
-
 use super::attention::HIDDEN;
 use super::{Matcher, first, output, to_f32};
 use crate::error::{Error, Result};
-use crate::graph::{Attribute, AttributeMap, Graph, Node, NodeId, Value, ValueId};
-use crate::op::{NEWEST_OPSET, OWN_DOMAIN, range};
+use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
+use crate::op::{NEWEST_OPSET, range};
+use crate::pass::builder::{Builder, Expr, in_place_of};
 use crate::pass::dead::remove_dead_nodes;
-use crate::pass::insertion::InsertionPoint;
 use crate::pass::pattern::Readers;
 use crate::tensor::{DType, Dim};
 use find::{Reason, find};
@@ -82,13 +80,13 @@ pub(crate) fn fuse_cached_attention(graph: &mut Graph) -> Result<bool> {
     graph.rewrite_nodes(|graph, id| {
         let Some(node) = graph.node(id).filter(|node| node.is("Shape")).cloned() else { return Ok(None) };
         let Some(parts) = first(&node).and_then(|x| grown.get(&x)) else { return Ok(None) };
-        shape_of_whole(graph, &node, *parts).map(Some)
+        shape_of_whole(graph, &node, *parts)
     })?;
     // Layers with the same masks share a blob.
     let mut masks = BTreeMap::new();
     graph.rewrite_nodes(|graph, id| {
         let (Some(parts), Some(node)) = (found.remove(&id), graph.node(id).cloned()) else { return Ok(None) };
-        build(graph, &node, parts, &mut masks).map(Some)
+        build(graph, &node, parts, &mut masks)
     })?;
     graph.rewrite_nodes(|_, id| Ok(appending.contains(&id).then(Vec::new)))?;
     // The other nodes of the patterns read the concatenations before they are computed now.
@@ -110,9 +108,8 @@ fn shape_of_whole(
     graph: &mut Graph,
     node: &Node,
     Appended { past, new, axis, .. }: Appended,
-) -> Result<Vec<Node>> {
+) -> Result<Option<Vec<Node>>> {
     let rank = graph.value(past).shape.as_deref().map_or(0, <[Dim]>::len);
-    let mut made = InsertionPoint::in_place_of(graph, node, "", node.version);
     let mut grows = vec![0; rank];
     if let Some(slot) = grows.get_mut(axis) {
         *slot = 1;
@@ -124,12 +121,12 @@ fn shape_of_whole(
     };
     let (start, end) = (place("start", 0), place("end", rank));
     let grows: Vec<i64> = grows.into_iter().take(end).skip(start).collect();
-    let grows = made.ints(&grows)?;
-    let mut shape = |of: ValueId| made.op_of(None, "Shape", [Some(of)], node.attributes.clone());
-    let (before, added) = (shape(past), shape(new));
-    let added = made.op("Mul", &[added, grows], &[]);
-    made.last("Add", &[before, added], &[]);
-    Ok(made.into_nodes())
+    in_place_of(graph, node, node.version, |made| {
+        let grows = made.ints(&grows);
+        let shape = |id: ValueId| made.only_copy_of(node, &[Some(made.value(id))]);
+        let (before, added) = (shape(past)?, shape(new)?);
+        Ok(Some(before + added * grows))
+    })
 }
 
 fn build(
@@ -137,104 +134,87 @@ fn build(
     node: &Node,
     parts: Parts,
     masks: &mut BTreeMap<Vec<Mask>, (ValueId, bool)>,
-) -> Result<Vec<Node>> {
+) -> Result<Option<Vec<Node>>> {
     let result = output(node).ok_or_else(|| Error::internal("a product without a result"))?;
     let Parts { q, heads, keys, values, masks: own, scale } = parts;
-    let mut made = InsertionPoint::in_place_of(graph, node, "", NEWEST_OPSET);
     let known = |cache: &Cache, place: usize| cache.sizes.get(place).and_then(Dim::known).unwrap_or(-1);
-    let q = by_heads(&mut made, q, &[1, heads, -1, known(&keys, 2)])?;
-    let mut inputs = vec![q];
-    for cache in [&keys, &values] {
-        let Appended { new, .. } = cache.appended;
-        let rank = made.sizes(new).len();
-        let mut perm: Vec<usize> = (0..rank).filter(|axis| !cache.axes.contains(axis)).collect();
-        perm.extend(cache.axes);
-        let new = if perm.is_sorted() { new } else { made.transpose(new, &perm)? };
-        inputs.push(by_heads(&mut made, new, &[1, known(cache, 0), -1, known(cache, 2)])?);
-    }
-    inputs.extend([keys.appended.past, values.appended.past]);
-    let mut hides_all = false;
-    if !own.is_empty() {
-        let (mask, may_hide_all) = match masks.get(&own) {
-            Some(known) => *known,
-            None => mask_value(&mut made, &own, q)?,
-        };
-        masks.insert(own, (mask, may_hide_all));
-        inputs.push(mask);
-        hides_all = may_hide_all;
-    }
     let axis = |cache: &Cache| i64::try_from(cache.axes[1]).map(Attribute::Int);
-    let attributes: AttributeMap = [
-        ("scale".into(), Attribute::Float(to_f32(scale))),
-        ("key_axis".into(), axis(&keys)?),
-        ("value_axis".into(), axis(&values)?),
-        ("hides_all".into(), Attribute::Int(hides_all.into())),
-    ]
-    .into_iter()
-    .collect();
-    let target: Vec<i64> = made.result_sizes().iter().map(|size| size.unwrap_or(-1)).collect();
-    let plain = target == [1, heads, target.get(2).copied().unwrap_or(0), known(&values, 2)];
-    let dtype = made.graph.value(result).dtype;
-    let y = if plain { result } else { made.graph.add_value(Value { dtype, ..Value::default() }) };
-    made.push(Node {
-        name: node.name.clone(),
-        index: node.index,
-        domain: OWN_DOMAIN.into(),
-        op_type: "CachedAttention".into(),
-        version: NEWEST_OPSET,
-        inputs: inputs.into_iter().map(Some).collect(),
-        outputs: smallvec![Some(y), Some(keys.appended.present), Some(values.appended.present)],
-        attributes,
-    });
-    if !plain {
-        let shape = made.ints(&target)?;
-        made.last("Reshape", &[y, shape], &[]);
-    }
-    Ok(made.into_nodes())
+    let (key_axis, value_axis) = (axis(&keys)?, axis(&values)?);
+    in_place_of(graph, node, NEWEST_OPSET, |made| {
+        let q = by_heads(made.value(q), &[1, heads, -1, known(&keys, 2)]);
+        let mut inputs = vec![q];
+        for cache in [&keys, &values] {
+            let new = made.value(cache.appended.new);
+            let mut perm: Vec<usize> =
+                (0..new.sizes().len()).filter(|axis| !cache.axes.contains(axis)).collect();
+            perm.extend(cache.axes);
+            let new = if perm.is_sorted() { new } else { new.permute(&perm) };
+            inputs.push(by_heads(new, &[1, known(cache, 0), -1, known(cache, 2)]));
+        }
+        inputs.extend([&keys, &values].map(|cache| made.value(cache.appended.past)));
+        let mut hides_all = false;
+        if !own.is_empty() {
+            let (mask, may_hide_all) = match masks.get(&own) {
+                Some((known, may_hide_all)) => (made.value(*known), *may_hide_all),
+                None => mask_value(made, &own, q)?,
+            };
+            masks.insert(own, (mask.id, may_hide_all));
+            inputs.push(mask);
+            hides_all = may_hide_all;
+        }
+        let attributes = [
+            ("scale", to_f32(scale).into()),
+            ("key_axis", key_axis),
+            ("value_axis", value_axis),
+            ("hides_all", i64::from(hides_all).into()),
+        ];
+        let result = made.value(result);
+        let [y, present_keys, present_values] = made.own_op_n("CachedAttention", inputs, attributes);
+        made.give(present_keys, keys.appended.present);
+        made.give(present_values, values.appended.present);
+        let target: Vec<i64> = result.sizes().iter().map(|size| size.unwrap_or(-1)).collect();
+        if target == [1, heads, target.get(2).copied().unwrap_or(0), known(&values, 2)] {
+            return Ok(Some(y));
+        }
+        let y = result.dtype.map_or(y, |dtype| y.typed(dtype));
+        Ok(Some(y.reshape(&target)))
+    })
 }
 
 /// A value in a shape of four axes with one free size.
-fn by_heads(made: &mut InsertionPoint, value: ValueId, shape: &[i64; 4]) -> Result<ValueId> {
-    let sizes = made.sizes(value);
+fn by_heads<'b>(value: Expr<'b>, shape: &[i64; 4]) -> Expr<'b> {
+    let sizes = value.sizes();
     let has_it = sizes.len() == shape.len()
         && sizes.iter().zip(shape).all(|(size, wanted)| *wanted == -1 || *size == Some(*wanted));
-    if has_it { Ok(value) } else { made.reshape(value, shape) }
+    if has_it { value } else { value.reshape(shape) }
 }
 
 /// The sum of masks without infinities, and whether it may hide all keys of a query where NaN would be the result.
-fn mask_value(made: &mut InsertionPoint, masks: &[Mask], like: ValueId) -> Result<(ValueId, bool)> {
-    let (mut sum, mut hides_all) = (None, false);
-    let is_half = made.graph.value(like).dtype == Some(DType::F16);
-    let lowest = if is_half { HIDDEN_IN_HALF } else { HIDDEN };
+fn mask_value<'b>(made: &'b Builder<'b>, masks: &[Mask], like: Expr<'b>) -> Result<(Expr<'b>, bool)> {
+    let mut sum: Option<Expr> = None;
+    let mut hides_all = false;
+    let lowest = if like.dtype == Some(DType::F16) { HIDDEN_IN_HALF } else { HIDDEN };
     for mask in masks {
         let value = match *mask {
             Mask::Added(value) => {
                 let least = range::range(made.graph, value).least;
                 hides_all |= least == f64::NEG_INFINITY;
-                if least < f64::from(lowest) {
-                    let lowest = made.filled(lowest, &[], like)?;
-                    made.op("Max", &[value, lowest], &[])
-                } else {
-                    value
-                }
+                let value = made.value(value);
+                if least < f64::from(lowest) { value.max(like.filled(lowest, &[])) } else { value }
             }
             Mask::Hidden(condition, hides, by_infinity) => {
                 hides_all |= by_infinity;
-                let (hidden, seen) = (made.filled(lowest, &[], like)?, made.filled(0.0, &[], like)?);
+                let (hidden, seen) = (like.filled(lowest, &[]), like.filled(0.0, &[]));
                 let (yes, no) = if hides { (hidden, seen) } else { (seen, hidden) };
-                made.op("Where", &[condition, yes, no], &[])
+                made.value(condition).select(yes, no)
             }
         };
-        sum = Some(match sum {
-            Some(sum) => made.op("Add", &[sum, value], &[]),
-            None => value,
-        });
+        sum = Some(sum.map_or(value, |sum| sum + value));
     }
     let sum = sum.ok_or_else(|| Error::internal("a mask of no terms"))?;
     // Assumptions name it.
     if let (Some(Mask::Added(of) | Mask::Hidden(of, ..)), true) = (masks.first(), hides_all) {
-        let name = format!("{}_mask", made.graph.value(*of).name);
-        made.graph.value_mut(sum)?.name = name;
+        return Ok((sum.named(format!("{}_mask", made.graph.value(*of).name)), true));
     }
     Ok((sum, hides_all))
 }

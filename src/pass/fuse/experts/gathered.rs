@@ -8,7 +8,7 @@ use super::rows::{Function, Layout, Part, Step};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Node, ValueId};
 use crate::op::resolve_axis;
-use crate::pass::insertion::InsertionPoint;
+use crate::pass::builder::{Builder, Expr};
 use crate::pass::pattern::{input, int, ints};
 use crate::tensor::Dim;
 
@@ -34,7 +34,7 @@ pub(crate) fn fuse_gathered_experts(graph: &mut Graph) -> Result<bool> {
     fuse(graph, |matcher, node| Some(Found { inner: BTreeSet::new(), parts: find(matcher, node)? }), build)
 }
 
-fn build(made: &mut InsertionPoint, found: Experts) -> Result<()> {
+fn build<'b>(made: &'b Builder<'b>, found: Experts) -> Result<Expr<'b>> {
     let Experts {
         tokens,
         width,
@@ -46,30 +46,25 @@ fn build(made: &mut InsertionPoint, found: Experts) -> Result<()> {
         shape,
     } = found;
     let experts = choices.experts;
-    let tokens = made.reshape(tokens, &[-1, width])?;
-    let weights = choices.expert_weights(made)?;
+    let tokens = made.value(tokens).reshape(&[-1, width]);
+    let weights = choices.expert_weights(made);
     let results = function.apply(made, tokens, Some(experts))?;
     let result = results.get(step).and_then(|step| step.get(output)).copied();
     let result = result.ok_or_else(|| Error::internal("a step that is not computed"))?;
-    let &[_, a, b] = made.constant_shape(matrices) else {
+    let matrices = made.value(matrices);
+    let &[_, a, b] = matrices.constant_shape() else {
         return Err(Error::internal("the matrices of the experts have other axes"));
     };
     let (rows, columns) = if transposed { (a, b) } else { (b, a) };
     let (rows, columns) = (i64::try_from(rows)?, i64::try_from(columns)?);
-    let apart = made.reshape(result, &[-1, experts, rows])?;
-    let column = made.reshape(weights, &[-1, experts, 1])?;
-    let weighted = made.op("Mul", &[apart, column], &[]);
-    let weighted = made.reshape(weighted, &[-1, experts * rows])?;
-    let ordered = if transposed { matrices } else { made.transpose(matrices, &[0, 2, 1])? };
-    let all = made.reshape(ordered, &[experts * rows, columns])?;
-    let mut sum = made.op("MatMul", &[weighted, all], &[]);
+    let weighted = result.reshape(&[-1, experts, rows]) * weights.reshape(&[-1, experts, 1]);
+    let weighted = weighted.reshape(&[-1, experts * rows]);
+    let ordered = if transposed { matrices } else { matrices.transpose(&[0, 2, 1]) };
+    let mut sum = weighted.matmul(ordered.reshape(&[experts * rows, columns]));
     if let Some(bias) = bias {
-        let addend = made.op("MatMul", &[weights, bias], &[]);
-        sum = made.op("Add", &[sum, addend], &[]);
+        sum = sum + weights.matmul(made.value(bias));
     }
-    let shape = made.ints(&shape)?;
-    made.last("Reshape", &[sum, shape], &[]);
-    Ok(())
+    Ok(sum.reshape(&shape))
 }
 
 /// Reads a sum over the choices of each token.

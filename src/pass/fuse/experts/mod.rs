@@ -19,9 +19,8 @@ mod scattered;
 pub(super) use gathered::fuse_gathered_experts;
 pub(super) use scattered::fuse_scattered_experts;
 
-use crate::error::Result;
-use crate::graph::{Attribute, ValueId};
-use crate::pass::insertion::InsertionPoint;
+use crate::graph::ValueId;
+use crate::pass::builder::{Builder, Expr};
 
 /// The choices of tokens among experts.
 struct Choices {
@@ -37,14 +36,10 @@ struct Choices {
 }
 
 impl Choices {
-    /// Emits the weight of each expert for each token.
-    fn expert_weights(&self, made: &mut InsertionPoint) -> Result<ValueId> {
-        let indices = made.reshape(self.indices, &[-1, self.choices])?;
-        let weights = made.reshape(self.weights, &[-1, self.choices])?;
-        let attributes = [
-            ("experts", Attribute::Int(self.experts)),
-            ("multiply_adds", Attribute::Int(self.multiply_adds)),
-        ];
-        Ok(made.own_op("ExpertWeights", &[indices, weights], &attributes))
+    /// Returns the weight of each expert for each token.
+    fn expert_weights<'b>(&self, made: &'b Builder<'b>) -> Expr<'b> {
+        let by_token = |id: ValueId| made.value(id).reshape(&[-1, self.choices]);
+        let attributes = [("experts", self.experts.into()), ("multiply_adds", self.multiply_adds.into())];
+        made.own_op("ExpertWeights", [by_token(self.indices), by_token(self.weights)], attributes)
     }
 }

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use super::super::{Matcher, first};
 use crate::error::{Error, Result};
-use crate::graph::{Attribute, Node, Value, ValueId};
+use crate::graph::{Attribute, Node, ValueId};
 use crate::op::{self, Access, resolve_axis};
-use crate::pass::insertion::InsertionPoint;
+use crate::pass::builder::{Builder, Expr};
 use crate::pass::pattern::{input, int};
 use crate::tensor::Dim;
 
@@ -234,19 +234,19 @@ impl Function {
 
     /// Applies the function to the rows of `tokens`: a matrix of rows, or, with `experts`, of the results of all
     /// experts for each row in turn. Returns the outputs of each step.
-    pub fn apply(
+    pub fn apply<'b>(
         self,
-        made: &mut InsertionPoint,
-        tokens: ValueId,
+        made: &'b Builder<'b>,
+        tokens: Expr<'b>,
         experts: Option<i64>,
-    ) -> Result<Vec<Vec<ValueId>>> {
-        let mut results: Vec<Vec<ValueId>> = Vec::with_capacity(self.steps.len());
+    ) -> Result<Vec<Vec<Expr<'b>>>> {
+        let mut results: Vec<Vec<Expr>> = Vec::with_capacity(self.steps.len());
         for step in self.steps {
             let outputs = match step {
                 Step::Products { matrices, transposed } => {
-                    vec![products(made, tokens, matrices, transposed)?]
+                    vec![products(tokens, made.value(matrices), transposed)?]
                 }
-                Step::Copy { node, inputs } => copy(made, &results, tokens, experts, node, &inputs)?,
+                Step::Copy { node, inputs } => copy(made, &results, tokens, experts, &node, &inputs)?,
             };
             results.push(outputs);
         }
@@ -254,17 +254,17 @@ impl Function {
     }
 }
 
-fn copy(
-    made: &mut InsertionPoint,
-    results: &[Vec<ValueId>],
-    tokens: ValueId,
+fn copy<'b>(
+    made: &'b Builder<'b>,
+    results: &[Vec<Expr<'b>>],
+    tokens: Expr<'b>,
     experts: Option<i64>,
-    node: Node,
+    node: &Node,
     inputs: &[Option<Part>],
-) -> Result<Vec<ValueId>> {
+) -> Result<Vec<Expr<'b>>> {
     // A row for each expert is added to the rows of each token.
     let width = inputs.iter().flatten().find_map(|part| match part {
-        Part::Table(table) => made.constant_shape(*table).last().copied(),
+        Part::Table(table) => made.value(*table).constant_shape().last().copied(),
         _ => None,
     });
     let rows = experts.zip(width.map(i64::try_from).transpose()?);
@@ -273,42 +273,27 @@ fn copy(
         values.push(match part {
             None => None,
             Some(Part::Tokens) => Some(tokens),
-            Some(Part::Table(value) | Part::Constant(value)) => Some(*value),
-            Some(Part::Axis) => Some(made.ints(&[1])?),
+            Some(Part::Table(value) | Part::Constant(value)) => Some(made.value(*value)),
+            Some(Part::Axis) => Some(made.ints(&[1])),
             Some(Part::Made { step, output }) => {
                 let value = results.get(*step).and_then(|step| step.get(*output)).copied();
                 let value = value.ok_or_else(|| Error::internal("a step that is not computed"))?;
-                Some(match rows {
-                    Some((experts, width)) => made.reshape(value, &[-1, experts, width])?,
-                    None => value,
-                })
+                Some(rows.map_or(value, |(experts, width)| value.reshape(&[-1, experts, width])))
             }
         });
     }
-    let outputs: Vec<ValueId> = node.outputs.iter().map(|_| made.graph.add_value(Value::default())).collect();
-    made.push(Node {
-        inputs: values.into_iter().collect(),
-        outputs: outputs.iter().copied().map(Some).collect(),
-        ..node
-    });
+    let outputs = made.copy_of(node, &values);
     match (rows, outputs.first()) {
-        (Some((_, width)), Some(sum)) => Ok(vec![made.reshape(*sum, &[-1, width])?]),
+        (Some((_, width)), Some(sum)) => Ok(vec![sum.reshape(&[-1, width])]),
         _ => Ok(outputs),
     }
 }
 
-fn products(
-    made: &mut InsertionPoint,
-    tokens: ValueId,
-    matrices: ValueId,
-    transposed: bool,
-) -> Result<ValueId> {
-    let &[experts, a, b] = made.constant_shape(matrices) else {
+fn products<'b>(tokens: Expr<'b>, matrices: Expr<'b>, transposed: bool) -> Result<Expr<'b>> {
+    let &[experts, a, b] = matrices.constant_shape() else {
         return Err(Error::internal("the matrices of the experts have other axes"));
     };
     let (perm, rows, columns) = if transposed { ([1, 0, 2], a, b) } else { ([2, 0, 1], b, a) };
-    let ordered = made.transpose(matrices, &perm)?;
-    let all = made.reshape(ordered, &[i64::try_from(rows)?, i64::try_from(experts * columns)?])?;
-    let product = made.op("MatMul", &[tokens, all], &[]);
-    made.reshape(product, &[-1, i64::try_from(columns)?])
+    let all = matrices.transpose(&perm).reshape(&[i64::try_from(rows)?, i64::try_from(experts * columns)?]);
+    Ok(tokens.matmul(all).reshape(&[-1, i64::try_from(columns)?]))
 }

@@ -7,7 +7,7 @@ use super::Choices;
 use super::rows::{Function, Layout, Part, Step};
 use crate::error::{Error, Result};
 use crate::graph::{Attribute, Graph, Node, ValueId};
-use crate::pass::insertion::InsertionPoint;
+use crate::pass::builder::{Builder, Expr};
 use crate::pass::pattern::{axis, input, int, ints};
 
 /// The most nodes between the positions of an expert and the node that reads them.
@@ -37,25 +37,18 @@ pub(crate) fn fuse_scattered_experts(graph: &mut Graph) -> Result<bool> {
     fuse(graph, |matcher, node| Some(Found { inner: BTreeSet::new(), parts: find(matcher, node)? }), build)
 }
 
-fn build(made: &mut InsertionPoint, found: Sum) -> Result<()> {
-    let weights = found.choices.expert_weights(made)?;
-    let tokens = made.reshape(found.tokens, &[-1, found.width])?;
-    let mut sum = found.start;
+fn build<'b>(made: &'b Builder<'b>, found: Sum) -> Result<Expr<'b>> {
+    let weights = found.choices.expert_weights(made);
+    let tokens = made.value(found.tokens).reshape(&[-1, found.width]);
+    let mut sum = found.start.map(|start| made.value(start));
     for Term { expert, function, result: (step, output), .. } in found.terms {
         let results = function.apply(made, tokens, None)?;
         let result = results.get(step).and_then(|step| step.get(output)).copied();
         let result = result.ok_or_else(|| Error::internal("a step that is not computed"))?;
-        let (start, end, axis) = (made.ints(&[expert])?, made.ints(&[expert + 1])?, made.ints(&[1])?);
-        let weight = made.op("Slice", &[weights, start, end, axis], &[]);
-        let term = made.op("Mul", &[result, weight], &[]);
-        sum = Some(match sum {
-            Some(sum) => made.op("Add", &[sum, term], &[]),
-            None => term,
-        });
+        let term = result * weights.slice(1, expert, expert + 1);
+        sum = Some(sum.map_or(term, |sum| sum + term));
     }
-    let sum = sum.ok_or_else(|| Error::internal("a sum without terms"))?;
-    made.last("Identity", &[sum], &[]);
-    Ok(())
+    sum.ok_or_else(|| Error::internal("a sum without terms"))
 }
 
 /// Reads the last addition of a sum over experts.

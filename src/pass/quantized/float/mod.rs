@@ -6,13 +6,11 @@ mod recurrent;
 
 use std::collections::BTreeSet;
 
-use smallvec::smallvec;
-
-use super::{MAX_MOVES, is_move, is_set, with_first_input};
+use super::{MAX_MOVES, is_move, is_set};
 use crate::error::Result;
-use crate::graph::{Attribute, AttributeMap, Graph, Ids, Node, Value, ValueId};
+use crate::graph::{Attribute, AttributeMap, Graph, Node, ValueId};
 use crate::op::{CONTRIB_DOMAIN as MICROSOFT, NEWEST_OPSET, resolve_axis, whole_windows};
-use crate::pass::insertion::InsertionPoint;
+use crate::pass::builder::{Builder, Expr, in_place_of};
 use crate::pass::pattern::scalar;
 use crate::pass::pattern::{input, int, only_output};
 use crate::tensor::DType;
@@ -117,14 +115,13 @@ pub(super) fn to_plain(graph: &mut Graph) -> Result<BTreeSet<ValueId>> {
         if node.domain == MICROSOFT && node.op_type == "DynamicQuantizeMatMul" {
             ranged.extend(input(&node, 0));
         }
-        let plain = Plain::new(graph, &node);
-        match FORMS.iter().find(|form| form.domain == node.domain && form.quantized == node.op_type) {
+        let form = FORMS.iter().find(|form| form.domain == node.domain && form.quantized == node.op_type);
+        let is_lstm = node.domain == MICROSOFT && node.op_type == "DynamicQuantizeLSTM";
+        to_plain_by(graph, &node, |plain| match form {
             Some(form) => plain.apply(form),
-            None if node.domain == MICROSOFT && node.op_type == "DynamicQuantizeLSTM" => {
-                plain.lstm().map(Some)
-            }
+            None if is_lstm => plain.lstm().map(Some),
             None => Ok(None),
-        }
+        })
     })?;
     dequantize_before_moves(graph)?;
     ranged.extend(range::drop_ranges(graph)?);
@@ -148,79 +145,82 @@ fn dequantize_before_moves(graph: &mut Graph) -> Result<()> {
             moves.push(producer.clone());
             value = before;
         }
-        let Some((last, moves)) = moves.split_first() else { return Ok(None) };
-        if input(&node, 1).is_none_or(|scale| scalar(graph, scale).is_none()) {
+        if moves.is_empty() || input(&node, 1).is_none_or(|scale| scalar(graph, scale).is_none()) {
             return Ok(None);
         }
-        let mut plain = Plain::new(graph, &node);
-        let mut moved =
-            plain.dequantize([Some(value), input(&node, 1), input(&node, 2)], AttributeMap::new());
-        for step in moves.iter().rev() {
-            let output = plain.point.graph.add_value(Value { dtype: Some(DType::F32), ..Value::default() });
-            plain.point.push(Node { outputs: smallvec![Some(output)], ..with_first_input(step, moved) });
-            moved = output;
-        }
-        let last = Node { outputs: node.outputs.clone(), ..with_first_input(last, moved) };
-        Ok(Some(plain.point.end_with(last)))
+        to_plain_by(graph, &node, |plain| {
+            let [scale, zero] = [1, 2].map(|index| plain.input(index));
+            let moved = plain.dequantize([Some(plain.made.value(value)), scale, zero], []);
+            moves.iter().rev().try_fold(moved, |moved, step| plain.move_as(step, moved)).map(Some)
+        })
     })
 }
 
 /// A node and the float nodes that replace it.
-struct Plain<'a> {
-    point: InsertionPoint<'a>,
-    node: &'a Node,
+struct Plain<'b, 'n> {
+    made: &'b Builder<'b>,
+    node: &'n Node,
 }
 
-impl<'a> Plain<'a> {
-    /// The nodes have the model's own operator set, so that they can be written into the model.
-    fn new(graph: &'a mut Graph, node: &'a Node) -> Plain<'a> {
-        let opset = opset(graph);
-        Plain { point: InsertionPoint::in_place_of(graph, node, "", opset), node }
-    }
+/// Replaces a node by float nodes of the model's own operator set, so that they can be written into the model.
+fn to_plain_by(
+    graph: &mut Graph,
+    node: &Node,
+    build: impl for<'b> FnOnce(&Plain<'b, '_>) -> Result<Option<Expr<'b>>>,
+) -> Result<Option<Vec<Node>>> {
+    let opset = opset(graph);
+    in_place_of(graph, node, opset, |made| build(&Plain { made, node }))
+}
 
-    fn apply(mut self, form: &Form) -> Result<Option<Vec<Node>>> {
-        let Some(mut attributes) = plain_attributes(self.point.graph, self.node) else { return Ok(None) };
+impl<'b> Plain<'b, '_> {
+    fn apply(&self, form: &Form) -> Result<Option<Expr<'b>>> {
+        let Some(mut attributes) = plain_attributes(self.made.graph, self.node) else { return Ok(None) };
         let Some(inputs) = self.operands(form)? else { return Ok(None) };
         if form.plain == "Gemm"
             && let Some(alpha) = attributes.get("alpha").cloned()
         {
             attributes.insert("beta".into(), alpha);
         }
-        let result = form.result.filter(|scale| self.input(*scale).is_some());
-        let added = form.added.and_then(|index| self.input(index));
-        let (op_type, parameters) = match (result, added) {
-            (Some(scale), _) => ("QuantizeLinear", vec![self.input(scale), self.input(scale + 1)]),
-            (None, Some(_)) => ("Add", vec![added]),
-            (None, None) => {
-                let mut nodes = self.point.finish(form.plain, inputs, attributes);
-                if let Some(node) = nodes.last_mut()
-                    && !form.plain_domain.is_empty()
-                {
-                    node.domain = form.plain_domain.into();
-                    node.version = 1;
-                }
-                return Ok(Some(nodes));
-            }
+        let attributes = attributes.iter().map(|(name, attribute)| (name.as_str(), attribute.clone()));
+        let result = if form.plain_domain.is_empty() {
+            self.made.op(form.plain, inputs, attributes)
+        } else {
+            self.made.contrib_op(form.plain, inputs, attributes)
         };
-        let result = self.point.op_of(Some(DType::F32), form.plain, inputs, attributes);
-        let inputs = [Some(result)].into_iter().chain(parameters);
-        Ok(Some(self.point.finish(op_type, inputs, AttributeMap::new())))
+        let rounding = form.result.filter(|scale| self.input(*scale).is_some());
+        let added = form.added.and_then(|index| self.input(index));
+        Ok(Some(match (rounding, added) {
+            (Some(scale), _) => {
+                let parameters = [self.input(scale), self.input(scale + 1)];
+                let inputs = [Some(result.typed(DType::F32))].into_iter().chain(parameters);
+                self.made.op("QuantizeLinear", trimmed(inputs), [])
+            }
+            (None, Some(added)) => result.typed(DType::F32) + added,
+            (None, None) => result,
+        }))
     }
 
-    fn input(&self, index: usize) -> Option<ValueId> {
-        input(self.node, index)
+    fn input(&self, index: usize) -> Option<Expr<'b>> {
+        input(self.node, index).map(|id| self.made.value(id))
     }
 
     fn dequantize(
-        &mut self,
-        inputs: impl IntoIterator<Item = Option<ValueId>>,
-        attributes: AttributeMap,
-    ) -> ValueId {
-        self.point.op_of(Some(DType::F32), "DequantizeLinear", inputs, attributes)
+        &self,
+        inputs: [Option<Expr<'b>>; 3],
+        attributes: impl IntoIterator<Item = (&'static str, Attribute)>,
+    ) -> Expr<'b> {
+        self.made.op("DequantizeLinear", trimmed(inputs), attributes).typed(DType::F32)
+    }
+
+    /// Adds a copy of an operator that moves elements.
+    fn move_as(&self, node: &Node, value: Expr<'b>) -> Result<Expr<'b>> {
+        let others = node.inputs.iter().skip(1).map(|input| input.map(|id| self.made.value(id)));
+        let inputs: Vec<Option<Expr>> = [Some(value)].into_iter().chain(others).collect();
+        Ok(self.made.only_copy_of(node, &inputs)?.typed(DType::F32))
     }
 
     /// Returns the inputs of the float operator, or `None` if a bias has no scale.
-    fn operands(&mut self, form: &Form) -> Result<Option<Ids>> {
+    fn operands(&self, form: &Form) -> Result<Option<Vec<Option<Expr<'b>>>>> {
         let parts: Vec<[usize; 3]> =
             (2..self.node.inputs.len()).step_by(3).map(|part| [part, part + 1, part + 2]).collect();
         let (operands, axes) = if form.operands.is_empty() {
@@ -228,7 +228,7 @@ impl<'a> Plain<'a> {
         } else {
             (form.operands, form.axes)
         };
-        let mut inputs: Ids = form.before.iter().map(|index| self.input(*index)).collect();
+        let mut inputs: Vec<Option<Expr>> = form.before.iter().map(|index| self.input(*index)).collect();
         for (index, operand) in operands.iter().enumerate() {
             let axis = match axes.get(index) {
                 Some(-1) if is_set(self.node, "transB") => 0,
@@ -236,30 +236,27 @@ impl<'a> Plain<'a> {
                 None => 1,
             };
             let operand = operand.map(|index| self.input(index));
-            inputs.push(Some(self.dequantize(operand, axis_attribute(axis))));
+            inputs.push(Some(self.dequantize(operand, [("axis", axis.into())])));
         }
         if let Some(bias) = form.bias.and_then(|index| self.input(index)) {
             let [Some(x), Some(weight)] = [1, 4].map(|index| self.input(index)) else { return Ok(None) };
-            let scale = self.point.op("Mul", &[x, weight], &[]);
-            let rank = self.point.graph.value(bias).shape.as_ref().map_or(1, |shape| shape.len());
-            let axis = axis_attribute(i64::try_from(rank.saturating_sub(1))?);
-            inputs.push(Some(self.dequantize([bias, scale].map(Some), axis)));
+            let rank = self.made.graph.value(bias.id).shape.as_ref().map_or(1, |shape| shape.len());
+            let axis = i64::try_from(rank.saturating_sub(1))?;
+            let bias = self.dequantize([Some(bias), Some(x * weight), None], [("axis", axis.into())]);
+            inputs.push(Some(bias));
         }
         inputs.extend(form.after.iter().map(|index| self.input(*index)));
-        trim(&mut inputs);
-        Ok(Some(inputs))
+        Ok(Some(trimmed(inputs)))
     }
 }
 
-fn axis_attribute(axis: i64) -> AttributeMap {
-    AttributeMap::from_iter([("axis".into(), Attribute::Int(axis))])
-}
-
-/// Removes trailing inputs that are omitted.
-fn trim(inputs: &mut Ids) {
+/// Returns inputs without those at the end that are omitted.
+fn trimmed<'b>(inputs: impl IntoIterator<Item = Option<Expr<'b>>>) -> Vec<Option<Expr<'b>>> {
+    let mut inputs: Vec<Option<Expr>> = inputs.into_iter().collect();
     while inputs.last().is_some_and(Option::is_none) {
         inputs.pop();
     }
+    inputs
 }
 
 /// The operator set of new nodes.

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Plain, axis_attribute};
+use super::{Plain, to_plain_by};
 use crate::error::Result;
-use crate::graph::{AttributeMap, Graph, Ids, Node, NodeId, ValueId};
-use crate::pass::insertion::InsertionPoint;
+use crate::graph::{Graph, Node, NodeId, ValueId};
+use crate::pass::builder::Expr;
 use crate::pass::pattern::{Readers, input, only_output};
 use crate::tensor::{DType, Tensor};
 
@@ -22,20 +22,18 @@ pub(super) fn drop_ranges(graph: &mut Graph) -> Result<Vec<ValueId>> {
     let zeros: BTreeSet<ValueId> = found.iter().filter_map(|found| found.zero).collect();
     let roundings: BTreeSet<NodeId> =
         found.iter().flat_map(|found| found.roundings.iter().copied()).collect();
-    let one = InsertionPoint::new(graph).scalar(DType::F32, 1.0)?;
+    let one = graph.add_constant("", Tensor::all(1.0, Vec::new())?)?;
     graph.rewrite_nodes(|graph, id| {
         let Some(node) = graph.node(id).cloned() else { return Ok(None) };
         let float = input(&node, 0).and_then(|value| floats.get(&value).copied());
         let unrounded = input(&node, 0).filter(|_| roundings.contains(&id));
-        let plain = Plain::new(graph, &node);
-        Ok(match float.filter(|_| node.is("DequantizeLinear")).or(unrounded) {
-            Some(x) => Some(plain.point.finish("Identity", [Some(x)], AttributeMap::new())),
-            _ if is_product(&node)
-                && node.inputs.iter().flatten().any(|value| floats.contains_key(value)) =>
-            {
-                Some(plain.product(&floats, &zeros)?)
-            }
-            _ => None,
+        let plain_x = float.filter(|_| node.is("DequantizeLinear")).or(unrounded);
+        let reads_levels =
+            is_product(&node) && node.inputs.iter().flatten().any(|value| floats.contains_key(value));
+        to_plain_by(graph, &node, |plain| match plain_x {
+            Some(x) => Ok(Some(plain.made.value(x))),
+            None if reads_levels => plain.product(&floats, &zeros).map(Some),
+            None => Ok(None),
         })
     })?;
     let integers = found.iter().flat_map(|found| &found.integers);
@@ -200,33 +198,30 @@ fn is_product(node: &Node) -> bool {
     node.is("MatMulInteger") || node.is("ConvInteger")
 }
 
-impl Plain<'_> {
-    /// Replaces MatMulInteger or ConvInteger by the float operator.
-    fn product(
-        mut self,
-        floats: &BTreeMap<ValueId, ValueId>,
-        zeros: &BTreeSet<ValueId>,
-    ) -> Result<Vec<Node>> {
-        let mut operands = Ids::new();
+impl<'b> Plain<'b, '_> {
+    /// Returns the float operator in place of MatMulInteger or ConvInteger.
+    fn product(&self, floats: &BTreeMap<ValueId, ValueId>, zeros: &BTreeSet<ValueId>) -> Result<Expr<'b>> {
+        let mut operands = Vec::new();
         for index in [0, 1] {
             let Some(value) = self.input(index) else { continue };
-            let zero = self.input(index + 2).filter(|zero| !zeros.contains(zero));
-            operands.push(Some(match floats.get(&value) {
-                Some(float) => *float,
-                None => self.difference(value, zero)?,
-            }));
+            let zero = self.input(index + 2).filter(|zero| !zeros.contains(&zero.id));
+            operands.push(match floats.get(&value.id) {
+                Some(float) => self.made.value(*float),
+                None => self.difference(value, zero),
+            });
         }
         let plain = if self.node.is("ConvInteger") { "Conv" } else { "MatMul" };
-        Ok(self.point.finish(plain, operands, self.node.attributes.clone()))
+        let attributes = self.node.attributes.iter();
+        let attributes = attributes.map(|(name, attribute)| (name.as_str(), attribute.clone()));
+        Ok(self.made.op(plain, operands, attributes))
     }
 
-    /// Emits integers minus their zero point as float32. The weight of a convolution has a zero point for
+    /// Returns integers minus their zero point as float32. The weight of a convolution has a zero point for
     /// each output.
-    fn difference(&mut self, value: ValueId, zero: Option<ValueId>) -> Result<ValueId> {
+    fn difference(&self, value: Expr<'b>, zero: Option<Expr<'b>>) -> Expr<'b> {
         let axis = if self.node.is("ConvInteger") { 0 } else { -1 };
-        let constant = zero.and_then(|zero| self.point.graph.value(zero).constant.as_ref());
-        let shape = constant.map_or(Vec::new(), |constant| constant.shape().to_vec());
-        let scale = self.point.graph.add_constant("", Tensor::all(1.0, shape)?)?;
-        Ok(self.dequantize([Some(value), Some(scale), zero], axis_attribute(axis)))
+        let shape = zero.map_or(Vec::new(), |zero| zero.constant_shape().to_vec());
+        let scale = self.made.constant(Tensor::all(1.0, shape));
+        self.dequantize([Some(value), Some(scale), zero], [("axis", axis.into())])
     }
 }

@@ -8,8 +8,10 @@ use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
 use crate::pass::pattern::Readers;
 use crate::tensor::{DType, Tensor};
 
-use super::super::{Edits, InsertionPoint, input, int, only_output};
+use super::super::{Edits, input, int, only_output};
 use super::step::{Channels, Step, keeps_weight, read_step};
+use crate::op::NEWEST_OPSET;
+use crate::pass::builder::{Builder, Expr, in_place_of};
 
 /// The operators that are merged.
 const KINDS: &[&str] = &["Add", "BatchNormalization", "Div", "Mul", "Sub"];
@@ -35,7 +37,9 @@ pub(crate) fn fuse_before(graph: &mut Graph) -> Result<bool> {
     let mut edits = Edits::default();
     for found in found {
         let Some(node) = graph.node(found.conv).cloned() else { continue };
-        edits.replace(&[found.conv], found.nodes(graph, node)?);
+        if let Some(nodes) = found.nodes(graph, &node)? {
+            edits.replace(&[found.conv], nodes);
+        }
     }
     edits.apply(graph)
 }
@@ -88,49 +92,38 @@ fn is_padded(node: &Node) -> bool {
 }
 
 impl Found {
-    fn nodes(&self, graph: &mut Graph, mut node: Node) -> Result<Vec<Node>> {
-        let mut site = InsertionPoint::new(graph);
-        let (scale, shift) = self.step.after(&mut site, self.dtype, None, None)?;
-        let mut sizes = Vec::new();
-        for size in site.constant_shape(self.weight) {
-            sizes.push(i64::try_from(*size)?);
-        }
-        let whole = site.reshape(self.weight, &self.grouped)?;
-        let mut inputs = vec![Some(self.data), Some(self.weight), self.bias];
-        if let Some(shift) = shift {
-            let shift = self.along_inputs(&mut site, shift)?;
-            let seen = site.op("Mul", &[whole, shift], &[]);
-            let axes: Vec<i64> = (2..i64::try_from(self.grouped.len())?).collect();
-            let axes = site.ints(&axes)?;
-            let sum = site.op("ReduceSum", &[seen, axes], &[("keepdims", Attribute::Int(0))]);
-            let mut sum = site.reshape(sum, &[-1])?;
-            if let Some(bias) = self.bias {
-                sum = site.op("Add", &[sum, bias], &[]);
+    fn nodes(&self, graph: &mut Graph, node: &Node) -> Result<Option<Vec<Node>>> {
+        in_place_of(graph, node, NEWEST_OPSET, |made| {
+            let (scale, shift) = self.step.after(made, self.dtype, None, None);
+            let weight = made.value(self.weight);
+            let mut sizes = Vec::new();
+            for size in weight.constant_shape() {
+                sizes.push(i64::try_from(*size)?);
             }
-            inputs = vec![Some(self.data), Some(self.weight), Some(sum)];
-        }
-        if let Some(scale) = scale {
-            let scale = self.along_inputs(&mut site, scale)?;
-            let scaled = site.op("Mul", &[whole, scale], &[]);
-            let weight = site.reshape(scaled, &sizes)?;
-            site.take_name(weight, self.weight)?;
-            if let Some(slot) = inputs.get_mut(1) {
-                *slot = Some(weight);
+            let whole = weight.reshape(&self.grouped);
+            let mut inputs = vec![Some(made.value(self.data)), Some(weight)];
+            let bias = self.bias.map(|bias| made.value(bias));
+            inputs.extend(match shift {
+                Some(shift) => {
+                    let seen = whole * self.along_inputs(made, shift);
+                    let axes: Vec<i64> = (2..i64::try_from(self.grouped.len())?).collect();
+                    let sum = seen.reduce("ReduceSum", &axes, false).reshape(&[-1]);
+                    Some(Some(bias.map_or(sum, |bias| sum + bias)))
+                }
+                None => bias.map(Some),
+            });
+            if let (Some(scale), Some(slot)) = (scale, inputs.get_mut(1)) {
+                let scaled = whole * self.along_inputs(made, scale);
+                *slot = Some(scaled.reshape(&sizes).named_as(self.weight));
             }
-        }
-        while inputs.last() == Some(&None) {
-            inputs.pop();
-        }
-        node.inputs = inputs.into();
-        Ok(site.end_with(node))
+            made.only_copy_of(node, &inputs).map(Some)
+        })
     }
 
     /// Reshapes one element per input channel for broadcasting with the grouped weight.
-    fn along_inputs(&self, site: &mut InsertionPoint, list: ValueId) -> Result<ValueId> {
-        let [group, _, inputs, spatial @ ..] = self.grouped.as_slice() else { return Ok(list) };
-        let channels = site.ints(&[group.saturating_mul(*inputs)])?;
-        let list = site.op("Expand", &[list, channels], &[]);
+    fn along_inputs<'b>(&self, made: &'b Builder<'b>, list: Expr<'b>) -> Expr<'b> {
+        let [group, _, inputs, spatial @ ..] = self.grouped.as_slice() else { return list };
         let aligned = [&[*group, 1, *inputs], vec![1; spatial.len()].as_slice()].concat();
-        site.reshape(list, &aligned)
+        list.broadcast_to(made.ints(&[group.saturating_mul(*inputs)])).reshape(&aligned)
     }
 }

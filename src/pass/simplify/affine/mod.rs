@@ -12,7 +12,9 @@ use crate::graph::{Graph, Node, ValueId};
 use crate::pass::pattern::{Readers, float};
 use crate::tensor::{DType, Tensor};
 
-use super::{Edits, InsertionPoint, input, int, only_output};
+use super::{Edits, input, int, only_output};
+use crate::op::NEWEST_OPSET;
+use crate::pass::builder::{Builder, Expr, in_place_of};
 pub(crate) use before::fuse_before;
 use step::{Channels, Step, keeps_weight, read_step};
 
@@ -76,8 +78,9 @@ fn fuse(graph: &mut Graph, kinds: &[&str]) -> Result<bool> {
         let (Some(first), Some(last)) = (pattern.first(), pattern.last()) else { continue };
         let (Some(node), Some(end)) = (graph.node(*first).cloned(), graph.node(*last)) else { continue };
         let outputs = end.outputs.clone();
-        let nodes = product.with_steps(graph, Node { outputs, ..node }, &steps)?;
-        edits.replace(&pattern, nodes);
+        if let Some(nodes) = product.with_steps(graph, &Node { outputs, ..node }, &steps)? {
+            edits.replace(&pattern, nodes);
+        }
     }
     edits.apply(graph)
 }
@@ -126,51 +129,45 @@ impl Product {
     }
 
     /// The nodes that compute the new weight and bias, and the node with these.
-    fn with_steps(&self, graph: &mut Graph, mut node: Node, steps: &[Step]) -> Result<Vec<Node>> {
-        let mut site = InsertionPoint::new(graph);
-        let (mut scale, mut shift) = (None, self.bias);
-        for step in steps {
-            (scale, shift) = step.after(&mut site, self.channels.dtype, scale, shift)?;
-        }
-        let weight = match scale {
-            Some(scale) => self.scaled_weight(&mut site, scale)?,
-            None => self.weight,
-        };
-        if weight != self.weight {
-            site.take_name(weight, self.weight)?;
-        }
-        let mut inputs = vec![input(&node, 0), Some(weight)];
-        if let Some(shift) = shift {
-            let channels = site.ints(&[i64::try_from(self.channels.count)?])?;
-            inputs.push(Some(site.op("Expand", &[shift, channels], &[])));
-        }
-        node.inputs = inputs.into();
-        Ok(site.end_with(node))
+    fn with_steps(&self, graph: &mut Graph, node: &Node, steps: &[Step]) -> Result<Option<Vec<Node>>> {
+        in_place_of(graph, node, NEWEST_OPSET, |made| {
+            let (mut scale, mut shift) = (None, self.bias.map(|bias| made.value(bias)));
+            for step in steps {
+                (scale, shift) = step.after(made, self.channels.dtype, scale, shift);
+            }
+            let mut weight = made.value(self.weight);
+            if let Some(scale) = scale {
+                weight = self.scaled_weight(made, scale)?.named_as(self.weight);
+            }
+            let mut inputs = vec![input(node, 0).map(|id| made.value(id)), Some(weight)];
+            if let Some(shift) = shift {
+                let channels = made.ints(&[i64::try_from(self.channels.count)?]);
+                inputs.push(Some(shift.broadcast_to(channels)));
+            }
+            made.only_copy_of(node, &inputs).map(Some)
+        })
     }
 
     /// The weight times a scale, which has one element or one for each channel.
-    fn scaled_weight(&self, site: &mut InsertionPoint, scale: ValueId) -> Result<ValueId> {
+    fn scaled_weight<'b>(&self, made: &'b Builder<'b>, scale: Expr<'b>) -> Result<Expr<'b>> {
+        let weight = made.value(self.weight);
         let sizes: std::result::Result<Vec<i64>, _> =
-            site.constant_shape(self.weight).iter().map(|size| i64::try_from(*size)).collect();
+            weight.constant_shape().iter().map(|size| i64::try_from(*size)).collect();
         let sizes = sizes?;
         let spatial = sizes.get(2..).unwrap_or_default();
         let ones = vec![1; spatial.len()];
-        let channels = site.ints(&[i64::try_from(self.channels.count)?])?;
-        let scale = site.op("Expand", &[scale, channels], &[]);
-        match (self.layout, sizes.as_slice()) {
+        let scale = scale.broadcast_to(made.ints(&[i64::try_from(self.channels.count)?]));
+        Ok(match (self.layout, sizes.as_slice()) {
             (Layout::Grouped(group), [all, part, ..]) => {
                 let group = i64::try_from(group)?;
                 let grouped = [&[group, all / group.max(1), *part], spatial].concat();
-                let scale = site.reshape(scale, &[&[group, 1, *part], ones.as_slice()].concat())?;
-                let weight = site.reshape(self.weight, &grouped)?;
-                let scaled = site.op("Mul", &[weight, scale], &[]);
-                site.reshape(scaled, &sizes)
+                let scale = scale.reshape(&[&[group, 1, *part], ones.as_slice()].concat());
+                (weight.reshape(&grouped) * scale).reshape(&sizes)
             }
             (layout, _) => {
                 let head = if matches!(layout, Layout::First) { [-1, 1] } else { [1, -1] };
-                let scale = site.reshape(scale, &[&head, ones.as_slice()].concat())?;
-                Ok(site.op("Mul", &[self.weight, scale], &[]))
+                weight * scale.reshape(&[&head, ones.as_slice()].concat())
             }
-        }
+        })
     }
 }

@@ -1,11 +1,11 @@
 //! Affine steps: changes of each channel by constants, and their composition.
 
-use crate::error::Result;
 use crate::graph::{Graph, NodeId, ValueId};
 use crate::op::Call;
 use crate::tensor::{DType, Tensor};
 
-use super::super::{InsertionPoint, input, only_output};
+use super::super::{input, only_output};
+use crate::pass::builder::{Builder, Expr};
 
 /// The channels of a value, its axis 1.
 #[derive(Clone, Copy, Debug)]
@@ -27,45 +27,38 @@ pub(super) enum Step {
 impl Step {
     /// The scale and the shift of this step composed with earlier ones; each has one element, or one for each
     /// channel.
-    pub fn after(
+    pub fn after<'b>(
         self,
-        site: &mut InsertionPoint,
+        made: &'b Builder<'b>,
         dtype: DType,
-        mut scale: Option<ValueId>,
-        mut shift: Option<ValueId>,
-    ) -> Result<(Option<ValueId>, Option<ValueId>)> {
+        scale: Option<Expr<'b>>,
+        shift: Option<Expr<'b>>,
+    ) -> (Option<Expr<'b>>, Option<Expr<'b>>) {
         match self {
             Step::Scale { by, divides } => {
-                let by = site.reshape(by, &[-1])?;
+                let by = made.value(by).reshape(&[-1]);
                 let op = if divides { "Div" } else { "Mul" };
-                let one = site.scalar(dtype, 1.0)?;
-                scale = Some(site.op(op, &[scale.unwrap_or(one), by], &[]));
-                shift = shift.map(|shift| site.op(op, &[shift, by], &[]));
+                let one = made.number(1.0, dtype);
+                (Some(scale.unwrap_or(one).with(op, by)), shift.map(|shift| shift.with(op, by)))
             }
             Step::Shift { by, negated } => {
-                let by = site.reshape(by, &[-1])?;
-                shift = Some(match (shift, negated) {
-                    (Some(shift), false) => site.op("Add", &[shift, by], &[]),
-                    (Some(shift), true) => site.op("Sub", &[shift, by], &[]),
+                let by = made.value(by).reshape(&[-1]);
+                let shift = match (shift, negated) {
+                    (Some(shift), false) => shift + by,
+                    (Some(shift), true) => shift - by,
                     (None, false) => by,
-                    (None, true) => site.op("Neg", &[by], &[]),
-                });
+                    (None, true) => -by,
+                };
+                (scale, Some(shift))
             }
             Step::Normalize { scale: gamma, bias, mean, variance, epsilon } => {
-                let epsilon = site.scalar(dtype, epsilon)?;
-                let variance = site.op("Add", &[variance, epsilon], &[]);
-                let deviation = site.op("Sqrt", &[variance], &[]);
-                let by = site.op("Div", &[gamma, deviation], &[]);
-                let centered = match shift {
-                    Some(shift) => site.op("Sub", &[shift, mean], &[]),
-                    None => site.op("Neg", &[mean], &[]),
-                };
-                let scaled = site.op("Mul", &[centered, by], &[]);
-                shift = Some(site.op("Add", &[scaled, bias], &[]));
-                scale = Some(scale.map_or(by, |scale| site.op("Mul", &[scale, by], &[])));
+                let [gamma, bias, mean, variance] = [gamma, bias, mean, variance].map(|id| made.value(id));
+                let epsilon = made.number(epsilon, dtype);
+                let by = gamma / (variance + epsilon).sqrt();
+                let centered = shift.map_or_else(|| -mean, |shift| shift - mean);
+                (Some(scale.map_or(by, |scale| scale * by)), Some(centered * by + bias))
             }
         }
-        Ok((scale, shift))
     }
 }
 

@@ -11,16 +11,15 @@ mod operand;
 
 use std::collections::BTreeMap;
 
-use smallvec::smallvec;
-
 use crate::error::Result;
-use crate::graph::{Attribute, AttributeMap, Graph, Node, Value, ValueId};
+use crate::graph::{Graph, Node, ValueId};
 use crate::pass::pattern::{Readers, inverse};
 use crate::tensor::Shape;
 
 use super::transpose::perm_of;
 use super::view::{is_view, target_of};
-use super::{Edits, InsertionPoint, input, only_output};
+use super::{Edits, input, only_output};
+use crate::pass::builder::{Builder, Expr};
 use island::Island;
 use operand::{axes_of, name_axes, operands};
 
@@ -133,97 +132,61 @@ fn move_island(graph: &mut Graph, edits: &mut Edits, island: &Island, way: &Way)
         let Some(output) = only_output(&node) else { continue };
         let data = operands(&node);
         let axes = axes_of(graph, &node).unwrap_or_default();
-        let mut site = InsertionPoint::new(graph);
-        let mut made = node.clone();
-        for (index, slot) in made.inputs.iter_mut().enumerate() {
-            let Some(value) = slot.filter(|_| data.contains(&index)) else { continue };
-            *slot = Some(if site.is_constant(value) {
-                moved_constant(&mut site, value, way)?
-            } else if let Some(value) = inside.get(&value) {
-                *value
+        let made = Builder::of_version(graph, node.version);
+        let mut renamed = node.clone();
+        let mut inputs: Vec<Option<Expr>> = Vec::new();
+        for (index, value) in node.inputs.iter().enumerate() {
+            let Some(value) = value.map(|id| made.value(id)) else {
+                inputs.push(None);
+                continue;
+            };
+            inputs.push(Some(if !data.contains(&index) {
+                value
+            } else if graph.value(value.id).constant.is_some() {
+                moved_constant(value, way)
+            } else if let Some(known) = inside.get(&value.id) {
+                made.value(*known)
             } else {
-                let moved = site.moved(&node, value, &enter)?;
-                inside.insert(value, moved);
+                let moved = enter.of(value);
+                inside.insert(value.id, moved.id);
                 moved
-            });
+            }));
         }
         if let Way::Turn(perm) = way {
-            name_axes(&mut site, &mut made, &axes, perm)?;
+            name_axes(&made, &mut renamed, &mut inputs, &axes, perm)?;
         }
-        let is_exit = island.exits.contains(&output);
+        let moved = made.only_copy_of(&renamed, &inputs)?;
+        inside.insert(output, moved.id);
         // The name of an exit stays with the original value.
-        let moved = if is_exit { site.new_value() } else { site.namesake(output) };
-        inside.insert(output, moved);
-        made.outputs = smallvec![Some(moved)];
-        let nodes = match is_exit {
-            true => {
-                let back = site.mover(&node, moved, output, &leave)?;
-                site.push(made);
-                site.end_with(back)
-            }
-            false => site.end_with(made),
-        };
-        edits.replace(&[*id], nodes);
+        if island.exits.contains(&output) {
+            made.give(leave.of(moved), output);
+        } else {
+            moved.named_as(output);
+        }
+        let made = made.finish()?.add_to(graph, &node)?;
+        edits.replace(&[*id], made);
     }
     Ok(())
 }
 
 /// A constant operand in the new layout; one of a single element stays as it is.
-fn moved_constant(site: &mut InsertionPoint, value: ValueId, way: &Way) -> Result<ValueId> {
-    let Way::Turn(perm) = way else { return Ok(value) };
-    let sizes = site.constant_shape(value).to_vec();
+fn moved_constant<'b>(value: Expr<'b>, way: &Way) -> Expr<'b> {
+    let Way::Turn(perm) = way else { return value };
+    let sizes = value.constant_shape();
     if sizes.iter().all(|size| *size == 1) {
-        return Ok(value);
+        return value;
     }
-    let mut aligned: Vec<i64> = vec![1; perm.len().saturating_sub(sizes.len())];
-    for size in sizes {
-        aligned.push(i64::try_from(size)?);
-    }
-    let aligned = site.reshape(value, &aligned)?;
-    let order = as_ints(&inverse(perm)).unwrap_or_default();
-    let moved = site.op("Transpose", &[aligned], &[("perm", Attribute::Ints(order))]);
-    site.take_name(moved, value)?;
-    Ok(moved)
+    let mut aligned = vec![1; perm.len().saturating_sub(sizes.len())];
+    aligned.extend(value.sizes().into_iter().flatten());
+    value.reshape(&aligned).permute(&inverse(perm)).named_as(value.id)
 }
 
-impl InsertionPoint<'_> {
-    /// Adds a value.
-    fn new_value(&mut self) -> ValueId {
-        self.graph.add_value(Value::default())
-    }
-
-    /// Adds a value with the name of the one that it replaces.
-    fn namesake(&mut self, value: ValueId) -> ValueId {
-        let name = self.graph.value(value).name.clone();
-        self.graph.add_value(Value { name, ..Value::default() })
-    }
-
-    fn is_constant(&self, value: ValueId) -> bool {
-        self.graph.value(value).constant.is_some()
-    }
-
-    /// Adds a move of `from`, of the operator set of `like`.
-    fn moved(&mut self, like: &Node, from: ValueId, by: &Move) -> Result<ValueId> {
-        let to = self.new_value();
-        let mover = self.mover(like, from, to, by)?;
-        self.push(mover);
-        Ok(to)
-    }
-
-    fn mover(&mut self, like: &Node, from: ValueId, to: ValueId, by: &Move) -> Result<Node> {
-        let node = Node { inputs: smallvec![Some(from)], outputs: smallvec![Some(to)], ..like.clone() };
-        Ok(match by {
-            Move::Transpose(perm) => Node {
-                op_type: "Transpose".into(),
-                attributes: AttributeMap::from_iter([("perm".into(), Attribute::Ints(perm.clone()))]),
-                ..node
-            },
-            Move::Reshape(target) => Node {
-                op_type: "Reshape".into(),
-                inputs: smallvec![Some(from), Some(self.ints(target)?)],
-                attributes: AttributeMap::new(),
-                ..node
-            },
-        })
+impl Move {
+    /// Moves a value.
+    fn of<'b>(&self, value: Expr<'b>) -> Expr<'b> {
+        match self {
+            Move::Transpose(perm) => value.transpose(perm),
+            Move::Reshape(target) => value.reshape(target),
+        }
     }
 }

@@ -5,8 +5,9 @@ use crate::graph::{Attribute, Graph, Node};
 use crate::op::{self, Access};
 use crate::tensor::Tensor;
 
-use super::super::{InsertionPoint, input, int, only_output};
+use super::super::{input, int, only_output};
 use super::Kind;
+use crate::pass::builder::{Builder, Expr};
 
 /// The inputs that are moved with the island.
 pub(super) fn operands(node: &Node) -> std::ops::Range<usize> {
@@ -74,9 +75,10 @@ pub(super) fn axes_of(graph: &Graph, node: &Node) -> Option<Vec<usize>> {
 }
 
 /// Renames the axes of a node for an island that is transposed by `perm`.
-pub(super) fn name_axes(
-    site: &mut InsertionPoint,
+pub(super) fn name_axes<'b>(
+    made: &'b Builder<'b>,
     node: &mut Node,
+    inputs: &mut [Option<Expr<'b>>],
     axes: &[usize],
     perm: &[usize],
 ) -> Result<()> {
@@ -86,8 +88,8 @@ pub(super) fn name_axes(
     }
     match renamed.as_slice() {
         _ if op::access(node) == Access::Reduction => {
-            if let Some(axes) = node.inputs.get_mut(1) {
-                *axes = Some(site.ints(&renamed)?);
+            if let Some(axes) = inputs.get_mut(1) {
+                *axes = Some(made.ints(&renamed));
             } else {
                 node.attributes.insert("axes".into(), Attribute::Ints(renamed));
             }

@@ -4,12 +4,13 @@
 
 use ndarray::{ArrayD, Axis, Slice};
 
-use super::resized;
+use super::one_hot::pick;
 use crate::error::{At, Result, invalid};
 use crate::lower::Lower;
 use crate::op::{Access, Attributes, Call, Fact, required_input};
 use crate::ops::Row;
-use crate::ops::indexing::one_hot::{one_hot, pick};
+use crate::ops::shape::resized;
+use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
 use crate::tensor::{Array, DType, Dim, display_shape, move_elements};
 
@@ -79,7 +80,7 @@ fn reverse<T: Clone>(data: &ArrayD<T>, batch: Axis, lens: &[isize]) -> ArrayD<T>
 }
 
 /// Multiplies each sequence by a matrix: row `t` has its 1 at the source of element `t`.
-fn expand_reverse(expand: &mut Expand) -> Result<bool> {
+fn expand_reverse(expand: &Expand) -> Result<bool> {
     let sizes = expand.sizes(0)?;
     let (time, batch) = read_axes(expand)?;
     let time_first = time == 0;
@@ -88,30 +89,21 @@ fn expand_reverse(expand: &mut Expand) -> Result<bool> {
         return Ok(false);
     }
     let rest: i64 = sizes.iter().skip(2).product();
-    let lens = expand.operand(1)?;
-    let lens = expand.reshape(lens, &[batch, 1])?;
-    let lens = expand.cast(lens, DType::I64)?;
-    let ramp = expand.ints(&(0..time).collect::<Vec<_>>())?;
-    let one = expand.ints(&[1])?;
-    let last = expand.op("Sub", &[lens, one], &[])?;
-    let mirrored = expand.op("Sub", &[last, ramp], &[])?;
-    let within = expand.op("Less", &[ramp, lens], &[])?;
-    let source = expand.op("Where", &[within, mirrored, ramp], &[])?;
-    let dtype = expand.dtype(0)?;
-    let matrix = one_hot(expand, source, time, -1, DType::F32)?;
-    let data = expand.operand(0)?;
+    let lens = expand.operand(1).reshape(&[batch, 1]).cast(DType::I64);
+    let ramp = expand.make.ints(&(0..time).collect::<Vec<_>>());
+    let mirrored = lens - 1 - ramp;
+    let source = ramp.less(lens).select(mirrored, ramp);
+    let matrix = source.one_hot(time, -1, DType::F32);
     let form = if time_first { [time, batch, rest] } else { [batch, time, rest] };
-    let mut data = expand.reshape(data, &form)?;
-    if time_first {
-        data = expand.transpose(data, &[1, 0, 2])?;
-    }
-    let mut reversed = pick(expand, data, dtype, |expand, data| expand.op("MatMul", &[matrix, data], &[]))?;
-    if time_first {
-        reversed = expand.transpose(reversed, &[1, 0, 2])?;
-    }
-    let reversed = expand.reshape(reversed, &sizes)?;
-    expand.output(0, reversed)?;
+    let data = swapped(expand.operand(0).reshape(&form), time_first);
+    let reversed = pick(data, expand.dtype(0)?, |data| matrix.matmul(data));
+    expand.output(0, swapped(reversed, time_first).reshape(&sizes));
     Ok(true)
+}
+
+/// Returns a value with its first two axes exchanged if `time_first` is true.
+fn swapped(value: Expr, time_first: bool) -> Expr {
+    if time_first { value.transpose(&[1, 0, 2]) } else { value }
 }
 
 fn lower_reverse(lower: &mut Lower) -> Result<()> {

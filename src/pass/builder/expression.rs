@@ -1,0 +1,381 @@
+//! Values of new nodes as operands of expressions.
+
+use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
+
+use ndarray::{arr0, arr1};
+
+use super::Builder;
+use crate::error::Error;
+use crate::graph::{Attribute, ValueId};
+use crate::pass::pattern::perm_attribute;
+use crate::tensor::{Array, DType, Dim, Tensor};
+
+/// A value that new nodes read or compute.
+#[derive(Clone, Copy)]
+pub(crate) struct Expr<'b> {
+    /// The builder of the nodes that compute with the value.
+    pub builder: &'b Builder<'b>,
+    pub id: ValueId,
+    /// The element type, if it is known: that of numbers beside the value.
+    pub dtype: Option<DType>,
+}
+
+/// An operand of an expression: a value, or a number in the element type of the value beside it.
+pub(crate) trait Term<'b>: Copy {
+    /// Returns the value; numbers become constants in the element type of `beside`.
+    fn beside(self, beside: Expr<'b>) -> Expr<'b>;
+
+    /// Returns the value, unless it is a number.
+    fn expr(self) -> Option<Expr<'b>>;
+}
+
+impl<'b> Term<'b> for Expr<'b> {
+    fn beside(self, _: Expr<'b>) -> Expr<'b> {
+        self
+    }
+
+    fn expr(self) -> Option<Expr<'b>> {
+        Some(self)
+    }
+}
+
+macro_rules! numbers {
+    ( $( $number:ident )* ) => { $(
+        impl<'b> Term<'b> for $number {
+            fn beside(self, beside: Expr<'b>) -> Expr<'b> {
+                match beside.dtype {
+                    Some(dtype) => beside.builder.cast_literal(&Array::$number(arr0(self).into_dyn()), dtype),
+                    None => beside.builder.fail(Error::internal("a number beside a value of unknown type")),
+                }
+            }
+
+            fn expr(self) -> Option<Expr<'b>> {
+                None
+            }
+        }
+    )* };
+}
+
+numbers! { f32 i64 }
+
+macro_rules! unary {
+    ( $( $method:ident $op:literal, )* ) => {
+        impl<'b> Expr<'b> { $( pub fn $method(self) -> Expr<'b> { self.apply($op, []) } )* }
+    };
+}
+
+unary! {
+    abs "Abs",
+    exp "Exp",
+    is_nan "IsNaN",
+    relu "Relu",
+    round "Round",
+    shape "Shape",
+    sigmoid "Sigmoid",
+    sqrt "Sqrt",
+    tanh "Tanh",
+}
+
+macro_rules! binary {
+    ( $( $method:ident $op:literal, )* ) => {
+        impl<'b> Expr<'b> {
+            $( pub fn $method(self, other: impl Term<'b>) -> Expr<'b> { self.with($op, other) } )*
+        }
+    };
+}
+
+binary! {
+    equal "Equal",
+    greater "Greater",
+    greater_or_equal "GreaterOrEqual",
+    less "Less",
+    less_or_equal "LessOrEqual",
+    max "Max",
+    min "Min",
+}
+
+macro_rules! operators {
+    ( $( $trait:ident $method:ident $op:literal, )* ) => { $(
+        impl<'b, T: Term<'b>> $trait<T> for Expr<'b> {
+            type Output = Expr<'b>;
+
+            fn $method(self, other: T) -> Expr<'b> {
+                self.with($op, other)
+            }
+        }
+
+        impl<'b> $trait<Expr<'b>> for f32 {
+            type Output = Expr<'b>;
+
+            fn $method(self, other: Expr<'b>) -> Expr<'b> {
+                self.beside(other).with($op, other)
+            }
+        }
+
+        impl<'b> $trait<Expr<'b>> for i64 {
+            type Output = Expr<'b>;
+
+            fn $method(self, other: Expr<'b>) -> Expr<'b> {
+                self.beside(other).with($op, other)
+            }
+        }
+    )* };
+}
+
+operators! {
+    Add add "Add",
+    Sub sub "Sub",
+    Mul mul "Mul",
+    Div div "Div",
+}
+
+impl<'b> BitAnd for Expr<'b> {
+    type Output = Expr<'b>;
+
+    fn bitand(self, other: Expr<'b>) -> Expr<'b> {
+        self.with("And", other)
+    }
+}
+
+impl<'b> BitOr for Expr<'b> {
+    type Output = Expr<'b>;
+
+    fn bitor(self, other: Expr<'b>) -> Expr<'b> {
+        self.with("Or", other)
+    }
+}
+
+impl<'b> Not for Expr<'b> {
+    type Output = Expr<'b>;
+
+    fn not(self) -> Expr<'b> {
+        self.apply("Not", [])
+    }
+}
+
+impl<'b> Neg for Expr<'b> {
+    type Output = Expr<'b>;
+
+    fn neg(self) -> Expr<'b> {
+        self.apply("Neg", [])
+    }
+}
+
+impl<'b> Expr<'b> {
+    pub(super) fn new(builder: &'b Builder<'b>, id: ValueId, dtype: Option<DType>) -> Expr<'b> {
+        Expr { builder, id, dtype }
+    }
+
+    /// Returns the result of an operator of one input.
+    pub fn apply<'n>(
+        self,
+        op_type: &'static str,
+        attributes: impl IntoIterator<Item = (&'n str, Attribute)>,
+    ) -> Expr<'b> {
+        self.builder.op(op_type, [self], attributes)
+    }
+
+    /// Returns the result of an operator of two inputs.
+    pub fn with(self, op_type: &'static str, other: impl Term<'b>) -> Expr<'b> {
+        self.builder.op(op_type, [self, other.beside(self)], [])
+    }
+
+    /// Returns the sum; without an addend, the value itself.
+    pub fn add_optional(self, addend: Option<Expr<'b>>) -> Expr<'b> {
+        addend.map_or(self, |addend| self + addend)
+    }
+
+    /// Returns the matrix product.
+    pub fn matmul(self, other: Expr<'b>) -> Expr<'b> {
+        self.with("MatMul", other)
+    }
+
+    /// Returns `yes` where the value is true, otherwise `no`.
+    pub fn select(self, yes: impl Term<'b>, no: impl Term<'b>) -> Expr<'b> {
+        let beside = yes.expr().or(no.expr()).unwrap_or(self);
+        self.builder.op("Where", [self, yes.beside(beside), no.beside(beside)], [])
+    }
+
+    /// Returns the elements, bounded by two numbers.
+    pub fn clip(self, low: impl Term<'b>, high: impl Term<'b>) -> Expr<'b> {
+        self.builder.op("Clip", [self, low.beside(self), high.beside(self)], [])
+    }
+
+    /// Returns the value in an element type; without a node if it is known to have it.
+    pub fn to_type(self, to: DType) -> Expr<'b> {
+        if self.dtype == Some(to) { self } else { self.cast(to) }
+    }
+
+    /// Returns the value cast to an element type.
+    pub fn cast(self, to: DType) -> Expr<'b> {
+        self.apply("Cast", [("to", i64::from(to.to_onnx()).into())])
+    }
+
+    /// Returns the value in another shape: 0 copies a size, one -1 is inferred.
+    pub fn reshape(self, shape: &[i64]) -> Expr<'b> {
+        self.reshape_to(self.builder.ints(shape))
+    }
+
+    /// Returns the value in a shape that is a list of integers.
+    pub fn reshape_to(self, shape: Expr<'b>) -> Expr<'b> {
+        self.with("Reshape", shape)
+    }
+
+    /// Returns a list along one of `rank` axes; the others have size 1.
+    pub fn along(self, axis: usize, rank: usize) -> Expr<'b> {
+        let size = |other: usize| if other == axis { -1 } else { 1 };
+        self.reshape(&(0..rank).map(size).collect::<Vec<_>>())
+    }
+
+    /// Returns the value broadcast to a shape that is a list of integers.
+    pub fn broadcast_to(self, shape: Expr<'b>) -> Expr<'b> {
+        self.with("Expand", shape)
+    }
+
+    /// Returns the value broadcast to a shape.
+    pub fn broadcast(self, shape: &[i64]) -> Expr<'b> {
+        self.broadcast_to(self.builder.ints(shape))
+    }
+
+    /// Returns the value with permuted axes.
+    pub fn transpose(self, perm: &[i64]) -> Expr<'b> {
+        self.apply("Transpose", [("perm", perm.into())])
+    }
+
+    /// Returns the value with permuted axes, which are counted from the front.
+    pub fn permute(self, perm: &[usize]) -> Expr<'b> {
+        match perm_attribute(perm) {
+            Ok(perm) => self.apply("Transpose", [perm]),
+            Err(error) => self.builder.fail(error),
+        }
+    }
+
+    /// Returns the sizes of a value of the graph; `None` for free sizes.
+    pub fn sizes(self) -> Vec<Option<i64>> {
+        self.builder.graph.value(self.id).shape.iter().flatten().map(Dim::known).collect()
+    }
+
+    /// Returns the shape of a constant of the graph.
+    pub fn constant_shape(self) -> &'b [usize] {
+        self.builder.graph.value(self.id).constant.as_ref().map_or(&[], Tensor::shape)
+    }
+
+    /// Returns a constant of this shape with all elements equal, in the element type of the value.
+    pub fn filled(self, element: f32, shape: &[i64]) -> Expr<'b> {
+        let dtype = self.dtype.unwrap_or(DType::F32);
+        let sizes: Result<Vec<usize>, _> = shape.iter().map(|n| usize::try_from(*n)).collect();
+        let element = Array::f32(arr0(element).into_dyn()).cast(dtype);
+        let tensor = element.and_then(|element| Tensor::filled(&element, sizes?));
+        self.builder.constant(tensor)
+    }
+
+    /// Returns the value with the name of the value that it replaces.
+    pub fn named_as(self, replaced: ValueId) -> Expr<'b> {
+        self.named(self.builder.graph.value(replaced).name.clone())
+    }
+
+    /// Returns the value with a name.
+    pub fn named(self, name: String) -> Expr<'b> {
+        self.builder.change(self, |value| value.name = name);
+        self
+    }
+
+    /// Returns the value with an element type, for passes that ask before types are inferred.
+    pub fn typed(self, dtype: DType) -> Expr<'b> {
+        self.builder.change(self, |value| value.dtype = Some(dtype));
+        Expr { dtype: Some(dtype), ..self }
+    }
+
+    /// Returns the value with further axes of size 1.
+    pub fn unsqueeze(self, axes: &[i64]) -> Expr<'b> {
+        self.with("Unsqueeze", self.builder.ints(axes))
+    }
+
+    /// Returns the value without axes of size 1.
+    pub fn squeeze(self, axes: &[i64]) -> Expr<'b> {
+        self.with("Squeeze", self.builder.ints(axes))
+    }
+
+    /// Returns elements along an axis, `end` not included.
+    pub fn slice(self, axis: i64, start: i64, end: i64) -> Expr<'b> {
+        self.slices(&[axis], &[start], &[end])
+    }
+
+    /// Returns elements along several axes, `ends` not included.
+    pub fn slices(self, axes: &[i64], starts: &[i64], ends: &[i64]) -> Expr<'b> {
+        let [starts, ends, axes] = [starts, ends, axes].map(|list| self.builder.ints(list));
+        self.builder.op("Slice", [self, starts, ends, axes], [])
+    }
+
+    /// Returns every `step`-th element along an axis, `end` not included.
+    pub fn slice_by(self, axis: i64, start: i64, end: i64, step: i64) -> Expr<'b> {
+        let [start, end, axis, step] = [start, end, axis, step].map(|n| self.builder.ints(&[n]));
+        self.builder.op("Slice", [self, start, end, axis, step], [])
+    }
+
+    /// Returns element `index` along an axis, which is removed.
+    pub fn element(self, axis: i64, index: i64) -> Expr<'b> {
+        self.gather(self.builder.int(index), axis)
+    }
+
+    /// Returns the first elements along an axis; `count` is computed.
+    pub fn first_of(self, axis: i64, count: Expr<'b>) -> Expr<'b> {
+        let [start, axis] = [0, axis].map(|n| self.builder.ints(&[n]));
+        self.builder.op("Slice", [self, start, count.reshape(&[1]), axis], [])
+    }
+
+    /// Returns the elements at indices along an axis.
+    pub fn gather(self, indices: Expr<'b>, axis: i64) -> Expr<'b> {
+        self.builder.op("Gather", [self, indices], [("axis", axis.into())])
+    }
+
+    /// Returns parts of these sizes along an axis.
+    pub fn split<const N: usize>(self, axis: i64, sizes: [i64; N]) -> [Expr<'b>; N] {
+        let sizes = self.builder.ints(&sizes);
+        self.builder.op_n("Split", [self, sizes], [("axis", axis.into())])
+    }
+
+    /// Returns parts of these sizes along an axis; the value itself in place of a single part.
+    pub fn split_list(self, axis: i64, sizes: &[i64]) -> Vec<Expr<'b>> {
+        match sizes.len() {
+            0 => return Vec::new(),
+            1 => return vec![self],
+            _ => {}
+        }
+        let inputs = [self, self.builder.ints(sizes)];
+        self.builder.op_list("Split", inputs, [("axis", axis.into())], sizes.len())
+    }
+
+    /// Returns 1 at the index along a new axis of size `depth`, else 0.
+    pub fn one_hot(self, depth: i64, axis: i64, dtype: DType) -> Expr<'b> {
+        let values = self.builder.cast_literal(&Array::i64(arr1(&[0, 1]).into_dyn()), dtype);
+        self.builder.op("OneHot", [self, self.builder.ints(&[depth]), values], [("axis", axis.into())])
+    }
+
+    /// Returns the result of a reduction over all axes, a scalar.
+    pub fn reduce_all(self, op_type: &'static str) -> Expr<'b> {
+        self.apply(op_type, [("keepdims", 0.into())])
+    }
+
+    /// Returns the result of a reduction over axes, which are kept with size 1 if `keep` is true.
+    pub fn reduce(self, op_type: &'static str, axes: &[i64], keep: bool) -> Expr<'b> {
+        let axes = self.builder.ints(axes);
+        self.builder.op(op_type, [self, axes], [("keepdims", i64::from(keep).into())])
+    }
+
+    /// Returns the exponentials divided by their sum along an axis.
+    pub fn softmax(self, axis: i64) -> Expr<'b> {
+        self.apply("Softmax", [("axis", axis.into())])
+    }
+
+    /// Returns a size, a scalar integer. Negative axes count from the end.
+    pub fn size(self, axis: i64) -> Expr<'b> {
+        let end = (axis != -1).then(|| ("end", (axis + 1).into()));
+        self.apply("Shape", [("start", axis.into())].into_iter().chain(end)).reshape(&[])
+    }
+
+    /// Returns the positions along an axis: a list of integers.
+    pub fn positions(self, axis: i64) -> Expr<'b> {
+        self.builder.range(self.builder.int(0), self.size(axis))
+    }
+}

@@ -1,0 +1,430 @@
+//! The builder of new nodes.
+//!
+//! Nodes and values are collected beside the graph, so the graph can be read while they are made. The first
+//! error sticks: what is made after it is never added to the graph.
+
+mod expression;
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use smallvec::smallvec;
+
+use crate::common::index::Index;
+use crate::common::limits;
+use crate::error::{Error, Result};
+use crate::graph::{Attribute, AttributeMap, Graph, Node, Symbol, Value, ValueId};
+use crate::op::{self, NEWEST_OPSET};
+use crate::tensor::{Array, DType, SizeCondition, Tensor};
+
+pub(crate) use expression::{Expr, Term};
+
+/// New nodes that replace a node, or precede one.
+pub(crate) struct Builder<'a> {
+    pub graph: &'a Graph,
+    /// The version of ONNX's operator set of new nodes.
+    version: i64,
+    made: RefCell<Made>,
+}
+
+/// What a builder has made.
+#[derive(Default)]
+pub(crate) struct Made {
+    /// The first new value. The values get the ids that follow.
+    first: usize,
+    values: Vec<Value>,
+    pub nodes: Vec<Node>,
+    /// The bytes of new constants.
+    pub bytes: u64,
+    conditions: Vec<SizeCondition>,
+    failed: Option<Error>,
+}
+
+impl<'a> Builder<'a> {
+    /// Starts an empty list of nodes of the newest operator set.
+    pub fn new(graph: &'a Graph) -> Builder<'a> {
+        Builder::of_version(graph, NEWEST_OPSET)
+    }
+
+    /// Starts an empty list of nodes of a version of the operator set.
+    pub fn of_version(graph: &'a Graph, version: i64) -> Builder<'a> {
+        let made = Made { first: graph.value_count(), ..Made::default() };
+        Builder { graph, version, made: RefCell::new(made) }
+    }
+
+    /// Ends the list.
+    ///
+    /// # Errors
+    ///
+    /// The first error of an expression.
+    pub fn finish(self) -> Result<Made> {
+        let mut made = self.made.into_inner();
+        made.failed.take().map_or(Ok(made), Err)
+    }
+
+    /// Returns a value of the graph.
+    pub fn value(&self, id: ValueId) -> Expr<'_> {
+        Expr::new(self, id, self.graph.value(id).dtype)
+    }
+
+    /// Adds a constant tensor, which takes no memory of its own.
+    pub fn tensor(&self, tensor: Tensor) -> Expr<'_> {
+        match tensor.shape().try_into() {
+            Ok(shape) => self.new_value(Value::of_constant(tensor, shape)),
+            Err(error) => self.fail(error),
+        }
+    }
+
+    /// Adds a new constant.
+    pub fn constant(&self, tensor: Result<Tensor>) -> Expr<'_> {
+        match tensor.and_then(|tensor| Ok((tensor.byte_len()?, tensor))) {
+            Ok((bytes, tensor)) => {
+                let mut made = self.made.borrow_mut();
+                made.bytes = made.bytes.saturating_add(bytes);
+                drop(made);
+                self.tensor(tensor)
+            }
+            Err(error) => self.fail(error),
+        }
+    }
+
+    /// Adds a constant array.
+    pub fn literal(&self, array: &Array) -> Expr<'_> {
+        self.constant(Tensor::from_array(array))
+    }
+
+    /// Adds a constant list of numbers in float32.
+    pub fn floats(&self, list: &[f32]) -> Expr<'_> {
+        self.literal(&Array::f32(ndarray::Array1::from_vec(list.to_vec()).into_dyn()))
+    }
+
+    /// Adds a constant list of integers.
+    pub fn ints(&self, list: &[i64]) -> Expr<'_> {
+        self.literal(&Array::i64(ndarray::Array1::from_vec(list.to_vec()).into_dyn()))
+    }
+
+    /// Adds a constant scalar integer.
+    pub fn int(&self, n: i64) -> Expr<'_> {
+        self.literal(&Array::i64(ndarray::arr0(n).into_dyn()))
+    }
+
+    /// Adds a constant scalar of an element type.
+    pub fn number(&self, number: f32, dtype: DType) -> Expr<'_> {
+        self.cast_literal(&Array::f32(ndarray::arr0(number).into_dyn()), dtype)
+    }
+
+    /// Adds a constant array, cast to an element type.
+    pub fn cast_literal(&self, array: &Array, dtype: DType) -> Expr<'_> {
+        self.constant(array.cast(dtype).and_then(|array| Tensor::from_array(&array)))
+    }
+
+    /// Adds a node of the newest operator set with one output. Inputs are values or omitted ones.
+    pub fn op<'b, 'n, T: Into<Option<Expr<'b>>>>(
+        &'b self,
+        op_type: &'static str,
+        inputs: impl IntoIterator<Item = T>,
+        attributes: impl IntoIterator<Item = (&'n str, Attribute)>,
+    ) -> Expr<'b> {
+        let [output] = self.op_n(op_type, inputs, attributes);
+        output
+    }
+
+    /// Adds a node of the newest operator set with `N` outputs.
+    pub fn op_n<'b, 'n, const N: usize, T: Into<Option<Expr<'b>>>>(
+        &'b self,
+        op_type: &'static str,
+        inputs: impl IntoIterator<Item = T>,
+        attributes: impl IntoIterator<Item = (&'n str, Attribute)>,
+    ) -> [Expr<'b>; N] {
+        let outputs = self.op_list(op_type, inputs, attributes, N);
+        std::array::from_fn(|index| outputs.get(index).copied().unwrap_or_else(|| self.nothing()))
+    }
+
+    /// Adds a node of the newest operator set with `count` outputs.
+    pub fn op_list<'b, 'n, T: Into<Option<Expr<'b>>>>(
+        &'b self,
+        op_type: &'static str,
+        inputs: impl IntoIterator<Item = T>,
+        attributes: impl IntoIterator<Item = (&'n str, Attribute)>,
+        count: usize,
+    ) -> Vec<Expr<'b>> {
+        let inputs: Vec<Option<Expr>> = inputs.into_iter().map(Into::into).collect();
+        let attributes: AttributeMap =
+            attributes.into_iter().map(|(name, attribute)| (Symbol::from(name), attribute)).collect();
+        let node = Node { op_type: op_type.into(), version: self.version, attributes, ..Node::default() };
+        self.push(node, &inputs, count)
+    }
+
+    /// Adds the concatenation of values along an axis; a single value is returned as it is.
+    pub fn concat<'b>(&'b self, parts: &[Expr<'b>], axis: i64) -> Expr<'b> {
+        match parts {
+            [one] => *one,
+            _ => self.op("Concat", parts.iter().copied(), [("axis", axis.into())]),
+        }
+    }
+
+    /// Adds the concatenation of values along a new axis.
+    pub fn stack<'b>(&'b self, parts: &[Expr<'b>], axis: i64) -> Expr<'b> {
+        let axes = self.ints(&[axis]);
+        let parts: Vec<Expr> = parts.iter().map(|part| part.with("Unsqueeze", axes)).collect();
+        self.concat(&parts, axis)
+    }
+
+    /// Adds the integers from `first` to `end`, not included, both scalars.
+    pub fn range<'b>(&'b self, first: Expr<'b>, end: Expr<'b>) -> Expr<'b> {
+        self.op("Range", [first, end, self.int(1)], [])
+    }
+
+    /// Adds a node of this program's own domain with `N` outputs.
+    pub fn own_op_n<'b, 'n, const N: usize, T: Into<Option<Expr<'b>>>>(
+        &'b self,
+        op_type: &'static str,
+        inputs: impl IntoIterator<Item = T>,
+        attributes: impl IntoIterator<Item = (&'n str, Attribute)>,
+    ) -> [Expr<'b>; N] {
+        let outputs = self.op_n(op_type, inputs, attributes);
+        self.set_domain(op::OWN_DOMAIN);
+        outputs
+    }
+
+    /// Adds a node of this program's own domain with one output.
+    pub fn own_op<'b, 'n, T: Into<Option<Expr<'b>>>>(
+        &'b self,
+        op_type: &'static str,
+        inputs: impl IntoIterator<Item = T>,
+        attributes: impl IntoIterator<Item = (&'n str, Attribute)>,
+    ) -> Expr<'b> {
+        let output = self.op(op_type, inputs, attributes);
+        self.set_domain(op::OWN_DOMAIN);
+        output
+    }
+
+    /// Adds a node of onnxruntime's domain with one output.
+    pub fn contrib_op<'b, 'n, T: Into<Option<Expr<'b>>>>(
+        &'b self,
+        op_type: &'static str,
+        inputs: impl IntoIterator<Item = T>,
+        attributes: impl IntoIterator<Item = (&'n str, Attribute)>,
+    ) -> Expr<'b> {
+        let output = self.op(op_type, inputs, attributes);
+        self.set_domain(op::CONTRIB_DOMAIN);
+        output
+    }
+
+    /// Adds a copy of a node with other inputs.
+    pub fn copy_of<'b>(&'b self, node: &Node, inputs: &[Option<Expr<'b>>]) -> Vec<Expr<'b>> {
+        self.push(node.clone(), inputs, node.outputs.len())
+    }
+
+    /// Adds a copy of a node of one output with other inputs.
+    ///
+    /// # Errors
+    ///
+    /// If the node has no output.
+    pub fn only_copy_of<'b>(&'b self, node: &Node, inputs: &[Option<Expr<'b>>]) -> Result<Expr<'b>> {
+        let made = self.copy_of(node, inputs);
+        made.first().copied().ok_or_else(|| Error::internal("a node without an output"))
+    }
+
+    /// Adds the nodes of a body that reads `inputs`, and returns its outputs.
+    ///
+    /// # Errors
+    ///
+    /// If the body has another number of inputs, does not compute an output, or has too many nodes.
+    pub fn inline<'b>(&'b self, body: &Graph, inputs: &[Expr<'b>]) -> Result<Vec<Expr<'b>>> {
+        if inputs.len() != body.inputs.len() {
+            let (given, expected) = (inputs.len(), body.inputs.len());
+            return Err(Error::invalid(format!("{given} inputs for a body of {expected}")));
+        }
+        let mut operands: BTreeMap<ValueId, ValueId> =
+            body.inputs.iter().copied().zip(inputs.iter().map(|input| input.id)).collect();
+        operands.extend(body.captures.iter().map(|capture| (capture.inner, capture.outer)));
+        for id in body.value_ids() {
+            if let Some(tensor) = &body.value(id).constant
+                && !operands.contains_key(&id)
+            {
+                operands.insert(id, self.tensor(Tensor::clone(tensor)).id);
+            }
+        }
+        for (_, node) in body.nodes() {
+            for output in node.outputs.iter().flatten() {
+                operands.insert(*output, self.new_value(Value::default()).id);
+            }
+            let mut made = self.made.borrow_mut();
+            if made.nodes.len() >= limits::UNROLLED_NODES {
+                let most = limits::UNROLLED_NODES;
+                return Err(Error::limit(format!("the node unrolls to more than {most} nodes")));
+            }
+            let find = |id: &Option<ValueId>| id.and_then(|id| operands.get(&id).copied());
+            let mut copy = Node {
+                inputs: node.inputs.iter().map(find).collect(),
+                outputs: node.outputs.iter().map(find).collect(),
+                ..node.clone()
+            };
+            for body in copy.bodies_mut() {
+                for capture in &mut body.captures {
+                    capture.outer = operands.get(&capture.outer).copied().unwrap_or(capture.outer);
+                }
+            }
+            made.nodes.push(copy);
+        }
+        let find = |id: &ValueId| {
+            let value = body.value(*id);
+            let operand = operands.get(id).copied();
+            let missing = || Error::invalid(format!("the body does not compute \"{}\"", value.name));
+            Ok(Expr::new(self, operand.ok_or_else(missing)?, value.dtype))
+        };
+        body.outputs.iter().map(find).collect()
+    }
+
+    /// Adds a node.
+    pub fn node(&self, node: Node) {
+        self.made.borrow_mut().nodes.push(node);
+    }
+
+    /// Requires a condition on free sizes.
+    pub fn require(&self, condition: Option<SizeCondition>) {
+        self.made.borrow_mut().conditions.extend(condition);
+    }
+
+    /// Makes `from` the value `to` of the graph. The node that computes it gets `to` as its output.
+    pub fn give(&self, from: Expr, to: ValueId) {
+        let mut made = self.made.borrow_mut();
+        let (last, from) = (made.first + made.values.len(), from.id);
+        let made_here = (made.first..last).contains(&from.index());
+        let mut ids = made.nodes.iter_mut().rev().flat_map(|node| node.outputs.iter_mut().flatten());
+        match ids.find(|id| **id == from && made_here) {
+            Some(id) => {
+                *id = to;
+                // Often nothing else has an id after it.
+                if from.index() + 1 == last {
+                    made.values.pop();
+                }
+            }
+            None => {
+                let (inputs, outputs) = (smallvec![Some(from)], smallvec![Some(to)]);
+                let op_type = "Identity".into();
+                made.nodes.push(Node { op_type, version: self.version, inputs, outputs, ..Node::default() });
+            }
+        }
+    }
+
+    /// Records an error, and returns a value in place of the one that could not be made.
+    pub fn fail(&self, error: Error) -> Expr<'_> {
+        self.made.borrow_mut().failed.get_or_insert(error);
+        self.nothing()
+    }
+
+    fn nothing(&self) -> Expr<'_> {
+        Expr::new(self, ValueId::of(self.made.borrow().first), None)
+    }
+
+    /// Adds a value.
+    fn new_value(&self, value: Value) -> Expr<'_> {
+        let mut made = self.made.borrow_mut();
+        let (id, dtype) = (ValueId::of(made.first + made.values.len()), value.dtype);
+        made.values.push(value);
+        Expr::new(self, id, dtype)
+    }
+
+    /// Changes a new value.
+    fn change(&self, value: Expr, change: impl FnOnce(&mut Value)) {
+        let mut made = self.made.borrow_mut();
+        let first = made.first;
+        if let Some(value) = value.id.index().checked_sub(first).and_then(|index| made.values.get_mut(index))
+        {
+            change(value);
+        }
+    }
+
+    fn push<'b>(&'b self, node: Node, inputs: &[Option<Expr<'b>>], count: usize) -> Vec<Expr<'b>> {
+        let output = |index| {
+            let dtype = result_type(&node.op_type, index, inputs, &node.attributes);
+            Expr { dtype, ..self.new_value(Value::default()) }
+        };
+        let outputs: Vec<Expr> = (0..count).map(output).collect();
+        let given = inputs.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+        self.node(Node {
+            inputs: inputs.iter().take(given).map(|input| input.map(|input| input.id)).collect(),
+            outputs: outputs.iter().map(|output| Some(output.id)).collect(),
+            ..node
+        });
+        outputs
+    }
+
+    /// Moves the last node to a domain, in version 1 of its operator set.
+    fn set_domain(&self, domain: &str) {
+        if let Some(node) = self.made.borrow_mut().nodes.last_mut() {
+            (node.domain, node.version) = (domain.into(), 1);
+        }
+    }
+}
+
+/// Returns nodes of a version of the operator set that compute the first output of `replaced`, the value that
+/// `build` returns; `None` if it returns none.
+///
+/// # Errors
+///
+/// If `build` or one of its expressions fails.
+pub(crate) fn in_place_of(
+    graph: &mut Graph,
+    replaced: &Node,
+    version: i64,
+    build: impl for<'b> FnOnce(&'b Builder<'b>) -> Result<Option<Expr<'b>>>,
+) -> Result<Option<Vec<Node>>> {
+    let made = Builder::of_version(graph, version);
+    let Some(result) = build(&made)? else { return Ok(None) };
+    if let Some(output) = replaced.outputs.first().copied().flatten() {
+        made.give(result, output);
+    }
+    made.finish()?.add_to(graph, replaced).map(Some)
+}
+
+/// Returns the element type of result `index` of an operator, which gives its type to numbers beside it.
+fn result_type(
+    op_type: &str,
+    index: usize,
+    inputs: &[Option<Expr>],
+    attributes: &AttributeMap,
+) -> Option<DType> {
+    let type_of = |index: usize| inputs.get(index).copied().flatten().and_then(|input| input.dtype);
+    match op_type {
+        "And" | "Equal" | "Greater" | "GreaterOrEqual" | "IsInf" | "IsNaN" | "Less" | "LessOrEqual"
+        | "Not" | "Or" => Some(DType::Bool),
+        "ArgMax" | "ArgMin" | "NonZero" | "Shape" | "Size" => Some(DType::I64),
+        "ConvInteger" | "MatMulInteger" => Some(DType::I32),
+        "Cast" | "Levels" => match attributes.get("to") {
+            Some(Attribute::Int(to)) => i32::try_from(*to).ok().and_then(DType::from_onnx),
+            _ => None,
+        },
+        "DynamicQuantizeLinear" => Some(if index == 1 { DType::F32 } else { DType::U8 }),
+        "DequantizeLinear" | "Where" => type_of(1),
+        "MaxPool" | "TopK" if index == 1 => Some(DType::I64),
+        "OneHot" | "QuantizeLinear" => type_of(2),
+        "SequenceConstruct" => None,
+        _ => type_of(0),
+    }
+}
+
+impl Made {
+    /// Adds the values to the graph, and returns the nodes. Messages name the replaced node of the model.
+    ///
+    /// # Errors
+    ///
+    /// If values were added to the graph since the builder was made.
+    pub fn add_to(self, graph: &mut Graph, replaced: &Node) -> Result<Vec<Node>> {
+        if graph.value_count() != self.first {
+            return Err(Error::internal("a graph that changed while nodes were built"));
+        }
+        for value in self.values {
+            graph.add_value(value);
+        }
+        graph.conditions.extend(self.conditions);
+        let mut nodes = self.nodes;
+        for node in &mut nodes {
+            node.name.clone_from(&replaced.name);
+            node.index = replaced.index;
+        }
+        Ok(nodes)
+    }
+}

@@ -1,0 +1,178 @@
+//! ARCHITECTURE.md beside the source: imports run downwards through its rooms and its shelves, and the paths that
+//! it names exist.
+
+#![allow(clippy::indexing_slicing, clippy::unwrap_used)] // A test may fail where it stands.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn architecture() -> String {
+    fs::read_to_string("ARCHITECTURE.md").unwrap()
+}
+
+/// The texts between backticks.
+fn quoted(text: &str) -> impl Iterator<Item = &str> {
+    text.split('`').skip(1).step_by(2)
+}
+
+/// Rooms by the first name of their modules, each with its place in the table; `main.rs` is `main`.
+fn rooms() -> BTreeMap<String, usize> {
+    let text = architecture();
+    let table = text.split("\n## Rooms\n").nth(1).unwrap().split("\n## ").next().unwrap().to_owned();
+    let rows = table.lines().filter(|line| line.starts_with("| `"));
+    let cells = rows.map(|row| row.split('|').nth(1).unwrap());
+    let names = cells.enumerate().flat_map(|(place, cell)| quoted(cell).map(move |name| (name, place)));
+    let modules = names.map(|(name, place)| (name.trim_end_matches('/').trim_end_matches(".rs"), place));
+    modules.map(|(name, place)| (name.to_owned(), place)).collect()
+}
+
+/// The shelves, lowest first.
+fn shelves() -> Vec<String> {
+    let text = architecture();
+    let list = text.split("The shelves of `ops/`, lowest first, are ").nth(1).unwrap();
+    let list = list.split("\n\n").next().unwrap();
+    quoted(list).map(str::to_owned).collect()
+}
+
+fn source_files(folder: &Path) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files.extend(source_files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    files
+}
+
+/// The path of the module of a file, from the root of the crate.
+fn module(file: &Path) -> Vec<String> {
+    let path = file.strip_prefix("src").unwrap().with_extension("");
+    let mut names: Vec<String> = path.iter().map(|name| name.to_str().unwrap().to_owned()).collect();
+    if names.last().is_some_and(|name| name == "mod") {
+        names.pop();
+    }
+    names
+}
+
+/// The paths that code names, from the root of the crate: those of imports and others, without the code of tests.
+fn named_paths(file: &Path) -> BTreeSet<Vec<String>> {
+    let text = fs::read_to_string(file).unwrap();
+    let code = text.split("#[cfg(test)]\nmod ").next().unwrap();
+    let code: String =
+        code.lines().map(|line| line.split("//").next().unwrap()).collect::<Vec<_>>().join("\n");
+    let own = module(file);
+    let mut found = BTreeSet::new();
+    let is_name = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
+    for start in ["crate::", "super::"] {
+        for (at, _) in code.match_indices(start) {
+            let is_inside = code[..at].ends_with("::") || code[..at].ends_with(|c: char| c.is_alphanumeric());
+            if !is_inside {
+                let rest = &code[at..];
+                let end = rest.find(|c| !is_name(c)).unwrap_or(rest.len());
+                let path: Vec<&str> = rest[..end].split("::").filter(|name| !name.is_empty()).collect();
+                let whole = rest[end..].starts_with('{').then(|| group(&rest[end + 1..]));
+                for last in whole.unwrap_or_else(|| vec![Vec::new()]) {
+                    found.insert(resolve(&own, path.iter().copied().chain(last.iter().map(String::as_str))));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// The paths in a group of an import, after its opening brace.
+fn group(text: &str) -> Vec<Vec<String>> {
+    let mut depth = 1;
+    let mut members = vec![String::new()];
+    for c in text.chars() {
+        depth += i32::from(c == '{') - i32::from(c == '}');
+        match (c, depth) {
+            (_, 0) => break,
+            (',', 1) => members.push(String::new()),
+            _ => members.last_mut().unwrap().push(c),
+        }
+    }
+    let first_names = |member: &String| {
+        let path = member.split('{').next().unwrap().trim().to_owned();
+        path.split("::").filter(|name| !name.is_empty()).map(str::to_owned).collect()
+    };
+    members.iter().map(first_names).collect()
+}
+
+fn resolve<'a>(own: &[String], path: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut names = own.to_vec();
+    for name in path {
+        match name {
+            "crate" => names.clear(),
+            "super" => drop(names.pop()),
+            "self" => {}
+            name => names.push(name.to_owned()),
+        }
+    }
+    names
+}
+
+#[test]
+fn imports_run_downwards_through_the_rooms() {
+    let rooms = rooms();
+    let mut upwards = BTreeSet::new();
+    for file in source_files(Path::new("src")) {
+        let own = module(&file);
+        let own_place = rooms.get(&own[0]).unwrap_or_else(|| panic!("{} is in no room", file.display()));
+        for path in named_paths(&file) {
+            let place = path.first().and_then(|name| rooms.get(name));
+            if place.is_some_and(|place| place < own_place) {
+                upwards.insert(format!("{} names {}", file.display(), path.join("::")));
+            }
+        }
+    }
+    assert!(upwards.is_empty(), "{}", upwards.into_iter().collect::<Vec<_>>().join("\n"));
+}
+
+#[test]
+fn imports_run_downwards_through_the_shelves() {
+    let shelves = shelves();
+    let place = |path: &[String]| match path {
+        [room, shelf, ..] if room == "ops" => shelves.iter().position(|known| known == shelf),
+        _ => None,
+    };
+    let mut upwards = BTreeSet::new();
+    for file in source_files(Path::new("src/ops")) {
+        let own = module(&file);
+        let Some(own_place) = place(&own) else {
+            let is_root = own.len() < 2 || own[1] == "row";
+            assert!(is_root, "{} is on no shelf", file.display());
+            continue;
+        };
+        for path in named_paths(&file) {
+            if place(&path).is_some_and(|place| place > own_place) {
+                upwards.insert(format!("{} names {}", file.display(), path.join("::")));
+            }
+        }
+    }
+    assert!(upwards.is_empty(), "{}", upwards.into_iter().collect::<Vec<_>>().join("\n"));
+}
+
+#[test]
+fn paths_exist() {
+    let text = architecture();
+    // Paths begin with a folder of the source or of the repository.
+    let folders: BTreeSet<String> = ["src", "."]
+        .iter()
+        .flat_map(|root| fs::read_dir(root).unwrap())
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    // Upper case stands for a name.
+    let plain = |c: char| c.is_lowercase() || c.is_numeric() || "/._".contains(c);
+    let is_path = |name: &&str| {
+        let first = name.split('/').next().unwrap();
+        name.contains('/') && name.chars().all(plain) && folders.contains(first)
+    };
+    let exists = |name: &&str| ["src", "."].iter().any(|root| Path::new(root).join(name).exists());
+    let missing: BTreeSet<&str> = quoted(&text).filter(is_path).filter(|name| !exists(name)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
