@@ -182,7 +182,7 @@ fn long_paths_are_limited() {
         let parts = [
             constant("n", 7, &[], &count.to_le_bytes()),
             constant("go", 9, &[], &[1]),
-            repeat("n", "go", "x", "y", &[tanh.clone()]),
+            repeat("n", "go", "x", "y", std::slice::from_ref(&tanh)),
         ];
         let text = convert("path", &model(&["4"], &parts));
         assert!(text.contains(expected), "{text}");
