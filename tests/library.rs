@@ -86,6 +86,7 @@ fn unproved_facts_are_stated() {
         ("shaped_by_elements", &[("n", FixedSizes)]),
         ("split_by_elements", &[("n", FixedSizes), ("x", Finite)]),
         ("expanded_to_elements", &[("n", FixedSizes)]),
+        ("summed_along_an_element", &[("axis", ExactInteger), ("axis", FixedSizes), ("x", Finite)]),
         ("top_of_elements", &[("k", FixedSizes), ("x", Finite)]),
         ("depth_of_elements", &[("n", FixedSizes)]),
     ] {
