@@ -12,7 +12,6 @@ import argparse
 import collections
 import itertools
 import multiprocessing
-import re
 import shutil
 import subprocess
 import sys
@@ -29,6 +28,9 @@ from networks.graph import Graph, Unfit, fits_float32, is_in_int32, is_tame, mod
 from networks.steady import is_steady, shaken
 
 RUN = Path(__file__).resolve().parent.parent / "tests/conformance/run.py"
+sys.path.insert(0, str(RUN.parent))
+from conditions import holds  # noqa: E402
+
 TOLERANCE = 1e-3
 FORK = multiprocessing.get_context("fork")
 OPERATORS = layers.OPERATORS + elements.OPERATORS + arrays.OPERATORS
@@ -135,22 +137,11 @@ def satisfies(conditions, case):
     """Whether the sizes of a case satisfy the conditions that the converter printed."""
     with np.load(case / "inputs.npz") as inputs:
         shapes = {name: inputs[name].shape for name in inputs.files}
-    names = {"floor_div": lambda a, b: a // b, "mod": lambda a, b: a % b, "min": min, "max": max}
+    sizes = {}
     for info in onnx.load(case / "model.onnx").graph.input:
         axes = zip(info.type.tensor_type.shape.dim, shapes[info.name])
-        names |= {axis.dim_param: size for axis, size in axes if axis.dim_param}
-
-    def holds(condition):
-        condition, either = condition.removesuffix(", or one of them is 1"), condition.endswith(" is 1")
-        if match := re.fullmatch("(.*) is a multiple of (.*)", condition):
-            return eval(match[1], names) % eval(match[2], names) == 0
-        if match := re.fullmatch("(.*) is 1 or (.*)", condition):
-            return eval(match[1], names) in (1, eval(match[2], names))
-        a, operator, b = re.fullmatch("(.*) (>=|<=|=) (.*)", condition).groups()
-        a, b = eval(a, names), eval(b, names)
-        return {">=": a >= b, "<=": a <= b, "=": a == b or either and 1 in (a, b)}[operator]
-
-    return all(holds(condition) for condition in conditions.split("; "))
+        sizes |= {axis.dim_param: int(size) for axis, size in axes if axis.dim_param}
+    return all(holds(condition, sizes) for condition in conditions.split("; "))
 
 
 def resized(g, made, seed):

@@ -59,7 +59,7 @@ fn conversion_in_memory_equals_the_command() {
 
 #[test]
 fn unproved_facts_are_stated() {
-    use AssumedFact::{ExactInteger, ExactQuotient, Finite, NotNegative, NotTiny, SmallAngle};
+    use AssumedFact::{ExactInteger, ExactQuotient, Finite, FixedSizes, NotNegative, NotTiny, SmallAngle};
     for (fixture, expected) in [
         ("angles", &[("x", SmallAngle)][..]),
         ("angles_in_bounds", &[("x", Finite)]),
@@ -79,6 +79,18 @@ fn unproved_facts_are_stated() {
         ("rows_of_a_long_table", &[("ids", NotNegative)]),
         ("rows_by_arg_max", &[("x", Finite)]),
         ("places_of_the_largest", &[("x", Finite)]),
+        ("slice_to_an_element", &[("n", FixedSizes)]),
+        ("slice_from_an_element", &[("from", ExactInteger), ("from", FixedSizes)]),
+        ("slice_from_a_bounded_element", &[("x", Finite)]),
+        ("range_from_an_element", &[("offset", ExactInteger)]),
+        ("resized_to_elements", &[("n", ExactInteger), ("n", FixedSizes), ("x", Finite)]),
+        ("grid_of_elements", &[("n", FixedSizes), ("x", Finite)]),
+        ("shaped_by_elements", &[("n", FixedSizes)]),
+        ("split_by_elements", &[("n", FixedSizes), ("x", Finite)]),
+        ("expanded_to_elements", &[("n", FixedSizes)]),
+        ("summed_along_an_element", &[("axis", ExactInteger), ("axis", FixedSizes), ("x", Finite)]),
+        ("top_of_elements", &[("k", FixedSizes), ("x", Finite)]),
+        ("depth_of_elements", &[("n", FixedSizes)]),
     ] {
         let model = Path::new("fixtures/assumption").join(fixture).join("model.onnx");
         let input = Input::Path(model);

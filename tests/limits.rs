@@ -171,6 +171,24 @@ fn nested_loops_are_limited() {
     assert!(text.contains("the model expands to"), "{text}");
 }
 
+/// The runtime recurses over the layers of a path.
+#[test]
+fn long_paths_are_limited() {
+    let tanh = node("Tanh", &["v"], &["w"], &[]);
+    for (count, expected) in [
+        (39_000_i64, "a path of 39001 layers takes 6780 KB of the stack"),
+        (41_000, "a path of 41001 layers: the runtime recurses over them"),
+    ] {
+        let parts = [
+            constant("n", 7, &[], &count.to_le_bytes()),
+            constant("go", 9, &[], &[1]),
+            repeat("n", "go", "x", "y", std::slice::from_ref(&tanh)),
+        ];
+        let text = convert("path", &model(&["4"], &parts));
+        assert!(text.contains(expected), "{text}");
+    }
+}
+
 #[test]
 fn long_axes_are_not_listed() {
     let reversed = |i: usize| {

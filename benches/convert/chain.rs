@@ -8,6 +8,14 @@ use crate::message::Message;
 /// The sizes of the values.
 const SIZES: [u64; 4] = [1, 8, 4, 4];
 
+/// The nodes after which the chain begins again at the input: the runtime bears no longer paths.
+const LENGTH: usize = 10_000;
+
+/// Returns the value that node `place` reads.
+fn value(place: usize) -> String {
+    format!("v{}", if place.is_multiple_of(LENGTH) { 0 } else { place })
+}
+
 /// The nodes of a chain.
 #[derive(Clone, Copy)]
 pub enum Link {
@@ -26,9 +34,8 @@ impl Link {
         let mut graph = Message::default();
         let mut weights = Message::default();
         for place in 0..nodes {
-            let before = format!("v{place}");
             let mut node = Message::default();
-            node.text(1, &before);
+            node.text(1, &value(place));
             let op_type = match self {
                 Link::Conv => {
                     node.text(1, "w");
@@ -41,7 +48,7 @@ impl Link {
                     "Add"
                 }
                 Link::Residual if place % 2 == 1 => {
-                    node.text(1, &format!("v{}", place - 1));
+                    node.text(1, &value(place - 1));
                     "Add"
                 }
                 Link::Relu | Link::Residual => "Relu",
@@ -57,7 +64,9 @@ impl Link {
         graph.text(2, "chain");
         graph.0.append(&mut weights.0);
         graph.message(11, &Message::value("v0", &SIZES));
-        graph.message(12, &Message::value(&format!("v{nodes}"), &SIZES));
+        for end in (1..=nodes / LENGTH).map(|count| count * LENGTH) {
+            graph.message(12, &Message::value(&format!("v{end}"), &SIZES));
+        }
         let mut model = Message::model();
         model.message(7, &graph);
         let path = folder.join(format!("chain{nodes}.onnx"));

@@ -37,7 +37,7 @@ pub struct Converter {
 /// Options for reading a model, shared by conversion, simplification and inspection.
 impl Converter {
     /// Creates a converter without options. The written files load in every release of ncnn from 20240410 on;
-    /// free sizes may require 20250428.
+    /// free sizes may require 20260113.
     pub fn new() -> Converter {
         Converter::default()
     }

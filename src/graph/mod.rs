@@ -193,6 +193,8 @@ pub struct Graph {
     pub folded: Option<Vec<Node>>,
     /// The conditions on free sizes that shape rules required.
     pub(crate) conditions: BTreeSet<SizeCondition>,
+    /// The values in place of whose elements sizes were taken, and the first node that reads each.
+    pub(crate) replaced_by_sizes: BTreeMap<ValueId, NodeAt>,
     /// Warnings about nodes that were replaced.
     pub(crate) warnings: Vec<String>,
     lineage: Lineage,

@@ -22,6 +22,8 @@ pub enum AssumedFact {
     ExactQuotient,
     /// Lengths are those of the whole sequence: none of its elements is padding.
     WholeLength,
+    /// Sizes that depend on the elements are those of the net.
+    FixedSizes,
     /// In each row of a mask a key is not hidden by minus infinity.
     SeesKey,
     /// Floats are at least 2^-126, the least that the runtime does not flush to 0.
@@ -39,6 +41,7 @@ impl AssumedFact {
             AssumedFact::SmallAngle => "small_angle",
             AssumedFact::ExactQuotient => "exact_quotient",
             AssumedFact::WholeLength => "whole_length",
+            AssumedFact::FixedSizes => "fixed_sizes",
             AssumedFact::SeesKey => "sees_key",
             AssumedFact::NotTiny => "not_tiny",
             AssumedFact::Finite => "finite",
@@ -55,6 +58,10 @@ impl AssumedFact {
             }
             AssumedFact::ExactQuotient => "less than 2^24 divisors: float32 rounds larger quotients",
             AssumedFact::WholeLength => "the length of the whole sequence: the net has no padding",
+            AssumedFact::FixedSizes => {
+                "such that results have the declared sizes, and slices end within their axis: elements change no \
+                 size of the net"
+            }
             AssumedFact::SeesKey => {
                 "not all minus infinity in a row: a query that sees no key gets the mean of all values"
             }
@@ -88,6 +95,7 @@ impl AssumedFact {
                 dividend.most < divisor.least * Range::EXACT_INTEGERS.most
             }
             AssumedFact::NotTiny => call.range(index).least >= f64::from(f32::MIN_POSITIVE),
+            AssumedFact::FixedSizes => call.constant(index).is_some(),
             AssumedFact::WholeLength | AssumedFact::SeesKey => false,
             AssumedFact::Finite => !matches!(call.may_be_infinite(index), Ok(true)),
         }
@@ -191,6 +199,16 @@ impl Lower<'_> {
 }
 
 impl State {
+    /// States that the elements which decide sizes give those of the net.
+    pub(super) fn assume_fixed_sizes(&mut self, graph: &Graph) {
+        for (id, at) in &graph.replaced_by_sizes {
+            let value = graph.value(*id);
+            if value.constant.is_none() && value.elements.is_none() {
+                self.assumptions.add(graph, AssumedFact::FixedSizes, *id, Some(at.clone()));
+            }
+        }
+    }
+
     /// States that the inputs of the net are finite, if a node needs finite floats; if no input is a float, that
     /// the first value is finite that a node needs to be so: constants may have made it infinite.
     pub(super) fn assume_finite_inputs(&mut self, graph: &Graph) {

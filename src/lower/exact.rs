@@ -44,8 +44,7 @@ impl Lower<'_> {
         self.state.float32 = outputs.any(|id| self.state.precise_values.contains(*id));
     }
 
-    /// Returns the blob with at most three axes: before 2024-08 Erf, Exp, Log, Power, Softplus and Threshold
-    /// ignore the axis d.
+    /// Returns the blob with at most three axes.
     pub fn as_3d(&mut self, x: BlobId) -> Result<BlobId> {
         match self.form(x).as_slice() {
             [c, d, h, w] => {
@@ -56,23 +55,21 @@ impl Lower<'_> {
         }
     }
 
-    /// Emits a layer of one blob that keeps its shape.
+    /// Emits a layer of one blob that keeps its shape; in three axes if it ignores the axis d in old releases.
     pub fn map(&mut self, layer: impl Into<Layer>, x: BlobId) -> Result<BlobId> {
-        let form = self.form(x);
-        self.emit(layer, &[x], &form)
-    }
-
-    /// Emits a layer that ignores the axis d, and restores the form.
-    pub fn map_3d(&mut self, layer: impl Into<Layer>, x: BlobId) -> Result<BlobId> {
-        let form = self.form(x);
-        let blob_3d = self.as_3d(x)?;
-        let y = self.map(layer, blob_3d)?;
+        let (layer, form) = (layer.into(), self.form(x));
+        if !layer.ignores_depth() {
+            return self.emit(layer, &[x], &form);
+        }
+        let x = self.as_3d(x)?;
+        let form_3d = self.form(x);
+        let y = self.emit(layer, &[x], &form_3d)?;
         self.reshape(y, &form)
     }
 
     /// Emits 1 where `x > threshold`, otherwise 0; 0 for NaN.
     pub fn gt(&mut self, x: BlobId, threshold: f32) -> Result<BlobId> {
-        self.map_3d(Threshold { threshold }, x)
+        self.map(Threshold { threshold }, x)
     }
 
     /// Emits 1 where `x < threshold`, otherwise 0; 0 for NaN.
@@ -105,7 +102,7 @@ impl Lower<'_> {
     pub fn power(&mut self, x: BlobId, power: f32, range: Range) -> Result<BlobId> {
         let is_odd = power % 2.0 == 1.0 || power % 2.0 == -1.0;
         let shift = if is_odd && power < 0.0 && range.least < 0.0 { -0.0 } else { 0.0 };
-        self.map_3d(Power { power, shift, ..Power::default() }, x)
+        self.map(Power { power, shift, ..Power::default() }, x)
     }
 
     /// Emits half of `x`, with infinities replaced by 2^127: a product of an infinity with 0 would be NaN. Of

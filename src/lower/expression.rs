@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{Lower, State};
 use crate::error::{Error, Result};
-use crate::ncnn::layer::{Crop, EXPRESSIONS, Reshape};
+use crate::ncnn::layer::{CROP_EXPRESSIONS, Crop, EXPRESSIONS, Reshape};
 use crate::ncnn::{BlobId, Layer, is_readable};
 use crate::tensor::{Dim, SizeCondition};
 
@@ -132,23 +132,22 @@ struct Range {
 impl State {
     /// Returns the expressions of a range of `blob`; `None` if no blobs have the sizes.
     fn range(&self, blob: BlobId, start: &Dim, end: &Dim) -> Option<Range> {
-        let mut texts = self.texts(blob)?;
+        let mut texts = self.texts(blob, CROP_EXPRESSIONS)?;
         let (starts_expr, ends_expr) = (texts.spell(start)?, texts.spell(end)?);
         let bottoms = texts.finish(&[&starts_expr, &ends_expr])?;
         Some(Range { starts_expr, ends_expr, bottoms })
     }
 
-    /// Starts expressions over the sizes of `blob` and others; `None` if the release of ncnn has no
-    /// expressions.
-    fn texts(&self, blob: BlobId) -> Option<Texts<'_>> {
-        let known = self.may_be_newer || self.net.release >= EXPRESSIONS;
+    /// Starts expressions over the sizes of `blob` and others; `None` if the net is for a release before `since`.
+    fn texts(&self, blob: BlobId, since: u32) -> Option<Texts<'_>> {
+        let known = self.may_be_newer || self.net.release >= since;
         known.then(|| Texts { state: self, bottoms: vec![blob] })
     }
 
     /// Returns the Reshape of a blob to a form by expressions, and its bottoms; `None` if no blobs have the
     /// sizes.
     pub(super) fn reshape_by_expression(&self, blob: BlobId, form: &[Dim]) -> Option<(Reshape, Vec<BlobId>)> {
-        let mut texts = self.texts(blob)?;
+        let mut texts = self.texts(blob, EXPRESSIONS)?;
         let sizes: Option<Vec<String>> = form.iter().rev().map(|size| texts.spell(size)).collect();
         let shape_expr = sizes?.join(",");
         let bottoms = texts.finish(&[&shape_expr])?;
@@ -158,7 +157,7 @@ impl State {
     /// Returns the width of a plane of one row that a layer with the first bottom `blob` makes, and all bottoms;
     /// `None` if it would be the only one, or no blobs have the sizes.
     pub(super) fn expression(&self, blob: BlobId, width: &Dim) -> Option<(String, Vec<BlobId>)> {
-        let mut texts = self.texts(blob)?;
+        let mut texts = self.texts(blob, EXPRESSIONS)?;
         let text = format!("{},1", texts.spell(width)?);
         let bottoms = texts.finish(&[&text])?;
         (bottoms.len() > 1).then_some((text, bottoms))
@@ -201,7 +200,7 @@ impl Lower<'_> {
     ) -> Result<BlobId> {
         let refuse = || {
             Error::unsupported(format!("{count} elements from {start} on: no blobs have these sizes"))
-                .help("fix them with --input-shape, or allow ncnn 20250428 or later")
+                .help("fix them with --input-shape, or allow ncnn 20260113 or later")
         };
         // Negative numbers count from the end at run time.
         let condition = SizeCondition::at_least(start, 0).map_err(|_| refuse())?;

@@ -153,6 +153,7 @@ pub(crate) fn lower_graph(
             errors.push(error.at_part(format!("output \"{}\"", graph.value(*output).name)));
         }
     }
+    state.assume_fixed_sizes(graph);
     state.assume_finite_inputs(graph);
     // Forms that were used on the way.
     state.net.remove_unread();

@@ -9,6 +9,7 @@ mod binary;
 mod block;
 mod check;
 mod cost;
+mod depth;
 mod embed;
 #[cfg(test)]
 mod example;

@@ -59,6 +59,8 @@ pub(crate) struct Call<'a> {
     attributes: Attributes<'a>,
     /// The conditions on free sizes that were required.
     conditions: RefCell<Vec<SizeCondition>>,
+    /// The inputs in place of whose elements sizes were taken.
+    replaced: RefCell<BTreeSet<usize>>,
 }
 
 impl<'a> Deref for Call<'a> {
@@ -83,7 +85,13 @@ impl<'a> Call<'a> {
 
     /// Creates the call of `op` by `node`.
     pub fn new(graph: &'a Graph, node: &'a Node, op: &'a Op) -> Call<'a> {
-        Call { graph, node, attributes: Attributes::new(node, op), conditions: RefCell::default() }
+        Call {
+            graph,
+            node,
+            attributes: Attributes::new(node, op),
+            conditions: RefCell::default(),
+            replaced: RefCell::default(),
+        }
     }
 
     /// Returns the attributes, as folding reads them.
@@ -300,8 +308,7 @@ impl<'a> Call<'a> {
             .ok_or_else(|| Error::unsupported("the rank of the output is unknown"))
     }
 
-    /// Returns the declared shape of output `index`, if all sizes are known. It replaces an input computed at
-    /// run time that determines only the shape of the output.
+    /// Returns the declared shape of output `index`, if all sizes are known.
     pub fn declared_shape(&self, index: usize) -> Option<&'a [Dim]> {
         self.output_shape(index).ok().filter(|shape| shape.iter().all(|size| size.known().is_some()))
     }
@@ -309,7 +316,22 @@ impl<'a> Call<'a> {
     /// Returns the declared shape of the first output if input `index` is computed at run time, not if it is
     /// missing or wrong.
     pub fn declared_instead_of(&self, index: usize) -> Option<&'a [Dim]> {
-        self.declared_shape(0).filter(|_| self.has_input(index) && self.constant(index).is_none())
+        let is_computed = self.has_input(index) && self.constant(index).is_none();
+        let shape = self.declared_shape(0).filter(|_| is_computed)?;
+        self.replace_by_sizes(index);
+        Some(shape)
+    }
+
+    /// Records that sizes of an output stand for the elements of input `index`: the net is right only for the
+    /// elements that give these sizes, which is stated unless they turn out to be known.
+    pub fn replace_by_sizes(&self, index: usize) {
+        self.replaced.borrow_mut().insert(index);
+    }
+
+    /// Returns the inputs in place of whose elements sizes were taken.
+    pub fn replaced_inputs(&self) -> Vec<ValueId> {
+        let inputs = &self.node.inputs;
+        self.replaced.borrow().iter().filter_map(|index| inputs.get(*index).copied().flatten()).collect()
     }
 
     /// Returns whether a rounding error of an output can change the result of a reader by a whole step.

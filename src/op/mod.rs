@@ -3,6 +3,7 @@
 
 mod attributes;
 mod call;
+mod element;
 pub(crate) mod identity;
 mod input_count;
 mod operator;
@@ -12,6 +13,7 @@ mod window;
 
 pub(crate) use attributes::{Attributes, required};
 pub(crate) use call::{Call, Fact, distinct_axes, element_count, required_input, resolve_axis};
+pub(crate) use element::ElementSum;
 pub(crate) use input_count::input_counts;
 pub(crate) use operator::{
     Access, AppendRule, Epsilon, Fold, Holds, IdentityRule, Infer, InputRule, MultiplyAdds, NanRule, Op,

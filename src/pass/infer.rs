@@ -76,6 +76,7 @@ fn visit(graph: &mut Graph, node: &Node) -> Result<Visited> {
     }
     let facts = (op.infer)(&call)?;
     call.attributes().check_all_read()?;
+    let replaced = call.replaced_inputs();
     let conditions = call.into_conditions();
     if facts.len() < node.outputs.len() {
         return Err(Error::invalid(format!(
@@ -85,6 +86,9 @@ fn visit(graph: &mut Graph, node: &Node) -> Result<Visited> {
         )));
     }
     graph.conditions.extend(conditions);
+    for input in replaced {
+        graph.replaced_by_sizes.entry(input).or_insert_with(|| node.at());
+    }
     for (output, mut fact) in node.outputs.iter().zip(facts) {
         if let Some(output) = output {
             fact.shape = fact.shape.map(|shape| share(graph, node, shape));

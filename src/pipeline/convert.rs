@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use super::float32::KeptNodes;
 use super::progress::Progress;
 use super::simplify::{prepare, reduce};
-use super::warning::{changed_names, defaulted_inputs, unchosen_experts, weights_in_blocks, without_scales};
+use super::warning::{
+    changed_names, deep_net, defaulted_inputs, unchosen_experts, weights_in_blocks, without_scales,
+};
 use super::{Options, Pass, Port};
 use crate::error::{Error, Result};
 use crate::graph::{DeferredErrors, Graph};
@@ -167,6 +169,7 @@ fn convert_with(
         warnings.push("no node of the model can be an int8 layer".to_owned());
     }
     warnings.extend(weights_in_blocks(&net, options));
+    warnings.extend(deep_net(&net)?);
     let weight_elements = net.check().map_err(Error::into_internal)?;
     graph.budget.check_written(weight_elements)?;
     conditions.append(&mut graph.conditions);

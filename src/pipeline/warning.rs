@@ -3,12 +3,17 @@
 use std::collections::BTreeMap;
 
 use super::Options;
+use crate::common::limits;
+use crate::error::{Error, Result};
 use crate::graph::Graph;
 use crate::ncnn::{BLOCKS_SINCE, Changes, Layer, Net, Renamed};
 use crate::onnx::{FIRST_IR_WITH_CONSTANTS, Model};
 use crate::op::OWN_DOMAIN;
 use crate::pass::blocks::Weights;
 use crate::pass::pattern::{input, int};
+
+/// The bytes of the stack that the runtime takes for a layer of a path.
+const STACK_OF_LAYER: usize = 178;
 
 /// Warns of inputs with a constant value. Models of older versions list every constant as an input, and get
 /// no warning.
@@ -39,6 +44,26 @@ pub(super) fn without_scales(left_out: &[String]) -> Option<String> {
     let (first, rest) = left_out.split_first()?;
     let more = if rest.is_empty() { String::new() } else { format!(", and {} more like it", rest.len()) };
     Some(format!("the table of scales omits \"{first}\"{more}: ncnn2int8 would misread it"))
+}
+
+/// Warns of a net that needs a large stack.
+///
+/// # Errors
+///
+/// If the stack of a main thread is too small for it.
+pub(super) fn deep_net(net: &Net) -> Result<Option<String>> {
+    let depth = net.depth();
+    if depth > limits::NET_DEPTH {
+        return Err(Error::limit(format!(
+            "a path of {depth} layers: the runtime recurses over them, and its stack bears about {}",
+            limits::NET_DEPTH
+        ))
+        .help("keep loops of many iterations outside the net"));
+    }
+    let needed = depth.saturating_mul(STACK_OF_LAYER).div_ceil(1 << 10);
+    let warning =
+        || format!("a path of {depth} layers takes {needed} KB of the stack of the thread that runs the net");
+    Ok((depth > limits::SAFE_NET_DEPTH).then(warning))
 }
 
 /// Warns of weights in blocks, whose layout is that of one release, or that there are none.

@@ -40,6 +40,7 @@ impl Net {
             }
             check_name(&layer.name)
                 .and_then(|()| check_layer(layer, self.release))
+                .and_then(|()| self.check_axes(layer))
                 .and_then(|()| self.check_weights(layer))
                 .map(|count| elements = elements.saturating_add(count))
                 .and_then(|()| self.check_elements(layer))
@@ -231,6 +232,17 @@ fn check_blob(blob: &Blob) -> Result<()> {
         }
     }
     Ok(())
+}
+
+impl Net {
+    /// Refuses blobs of four axes for layers of which old releases compute only the first slice of each channel.
+    fn check_axes(&self, layer: &NetLayer) -> Result<()> {
+        let has_depth = || layer.bottoms.iter().any(|bottom| self.blob(*bottom).shape.len() > 3);
+        if layer.layer.ignores_depth() && has_depth() {
+            invalid!("four axes, of which old releases ignore one");
+        }
+        Ok(())
+    }
 }
 
 fn check_layer(layer: &NetLayer, release: u32) -> Result<()> {

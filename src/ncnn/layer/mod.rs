@@ -50,14 +50,32 @@ pub use sampling::*;
 /// The oldest supported release of ncnn; releases are numbered by date.
 pub const OLDEST: u32 = 20240410;
 
-/// The first release with size expressions as string params (`paramdict.cpp`).
+/// The first release with size expressions as text params that Reshape and Interp evaluate (`paramdict.cpp`).
 pub(crate) const EXPRESSIONS: u32 = 20250428;
+/// The first release in which Crop evaluates expressions right: those before crash, fail, or crop elsewhere.
+pub(crate) const CROP_EXPRESSIONS: u32 = 20260113;
 /// The release since which the runtime hands empty blobs on to layers.
 pub(crate) const EMPTY_BLOBS: u32 = 20260113;
 /// The release since which attention keeps caches (`sdpa.cpp`).
 pub(crate) const CACHES: u32 = 20260113;
 
 impl Layer {
+    /// Returns whether the layer ignores the axis d of four in a supported release.
+    pub(crate) fn ignores_depth(&self) -> bool {
+        matches!(
+            self,
+            Layer::Dropout(_)
+                | Layer::Erf(_)
+                | Layer::Exp(_)
+                | Layer::Log(_)
+                | Layer::PReLU(_)
+                | Layer::Power(_)
+                | Layer::Shrink(_)
+                | Layer::Softplus(_)
+                | Layer::Threshold(_)
+        )
+    }
+
     /// Returns whether the layer multiplies int8 values, and has a weight of int8 with its scales.
     pub fn is_int8(&self) -> bool {
         self.int8_weight().is_some() && !self.is_int8_table()

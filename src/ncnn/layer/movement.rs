@@ -1,7 +1,7 @@
 //! Layers that move, copy or drop elements.
 
 use super::shape::{Size, Sizes, Tops, axis_of, differ, extended, one, product, same, unknown, with_size};
-use super::{EXPRESSIONS, MANY, OLDEST, between, exactly, layer, weight_len};
+use super::{CROP_EXPRESSIONS, MANY, OLDEST, between, exactly, layer, weight_len};
 use crate::error::{At, Result, unsupported};
 
 /// The size param of the rest of an axis in Crop and Slice.
@@ -85,7 +85,7 @@ layer! {
         tops { Crop::top }
         since { |layer| {
             let expressions = [&layer.starts_expr, &layer.ends_expr, &layer.axes_expr];
-            if expressions.iter().all(|text| text.is_empty()) { OLDEST } else { EXPRESSIONS }
+            if expressions.iter().all(|text| text.is_empty()) { OLDEST } else { CROP_EXPRESSIONS }
         } }
     }
 }

@@ -5,7 +5,7 @@
 use crate::error::{Result, unsupported};
 use crate::lower::{Lower, isolate, ramp};
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{Softmax, Threshold, binary_op, reduction_op, unary_op};
+use crate::ncnn::layer::{Softmax, binary_op, reduction_op, unary_op};
 use crate::op::{Access, Attributes, Call, Fact, range, resolve_axis};
 use crate::ops::Row;
 use crate::tensor::Dim;
@@ -134,7 +134,7 @@ fn lower_hardmax(lower: &mut Lower) -> Result<()> {
     let max = lower.reduce(reduction_op::MAX, x, &[axis])?;
     // 1 for elements below the maximum.
     let distance = lower.binary(binary_op::SUB, max, x)?;
-    let below = lower.emit(Threshold { threshold: 0.0 }, &[distance], &form)?;
+    let below = lower.gt(distance, 0.0)?;
     // The index of the element, or one beyond all indices.
     let mut places_form = vec![Dim::Known(1); form.len()];
     if let Some(slot) = places_form.get_mut(axis) {
@@ -145,7 +145,7 @@ fn lower_hardmax(lower: &mut Lower) -> Result<()> {
     let candidates = lower.binary(binary_op::MAX, beyond, places)?;
     let first = lower.reduce(reduction_op::MIN, candidates, &[axis])?;
     let distance = lower.binary(binary_op::SUB, candidates, first)?;
-    let after = lower.emit(Threshold { threshold: 0.5 }, &[distance], &form)?;
+    let after = lower.gt(distance, 0.5)?;
     let negated = lower.unary(unary_op::NEG, after)?;
     let y = lower.binary_scalar(binary_op::ADD, negated, 1.0)?;
     lower.set(0, y)

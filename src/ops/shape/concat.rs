@@ -222,7 +222,9 @@ fn equal_parts(whole: &Dim, count: usize, last_smaller: bool) -> Result<Vec<Dim>
 fn split_input(call: &Call, axis: usize) -> Result<Option<Vec<Dim>>> {
     input_dims(call, 1).or_else(|error| {
         let declared = |index| call.declared_shape(index).and_then(|shape| shape.get(axis)).cloned();
-        (0..call.output_count()).map(declared).collect::<Option<_>>().map(Some).ok_or(error)
+        let sizes = (0..call.output_count()).map(declared).collect::<Option<_>>().ok_or(error)?;
+        call.replace_by_sizes(1);
+        Ok(Some(sizes))
     })
 }
 

@@ -99,7 +99,10 @@ fn fold_by(inputs: &[Option<Array>], rule: impl Fn(&[Dim]) -> Result<Vec<Dim>>) 
 /// Infers input 0 in the requested shape, or in the declared one if that is computed at run time.
 fn requested_or_declared(call: &Call, requested: Result<Vec<Dim>>) -> Result<Vec<Fact>> {
     let shape = requested.or_else(|error| match call.declared_shape(0) {
-        Some(declared) if same_elements(call.shape(0)?, declared)? => Ok(declared.to_vec()),
+        Some(declared) if same_elements(call.shape(0)?, declared)? => {
+            call.replace_by_sizes(1);
+            Ok(declared.to_vec())
+        }
         _ => Err(error),
     })?;
     Ok(vec![reshaped(call, shape)?])

@@ -12,7 +12,7 @@ use crate::common::limits;
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::lower::{Lower, interface_form};
 use crate::ncnn::layer::{CumulativeSum, binary_op};
-use crate::op::{Access, Attributes, Call, Fact, required, required_input};
+use crate::op::{Access, Attributes, Call, ElementSum, Fact, required, required_input};
 use crate::ops::Row;
 use crate::pass::expand::Expand;
 use crate::tensor::{Array, DType, Dim, Elements, Range, Tensor};
@@ -221,12 +221,26 @@ fn range_operand(call: &Call, index: usize) -> Result<Array> {
 
 fn infer_range(call: &Call) -> Result<Vec<Fact>> {
     let len = || range_len(&range_operand(call, 0)?, &range_operand(call, 1)?, &range_operand(call, 2)?);
-    let shape = match (len(), (0..3).find_map(|index| call.declared_instead_of(index))) {
-        (Ok(len), _) => vec![len],
-        (Err(_), Some(declared @ [_])) => declared.to_vec(),
-        (Err(error), _) => return Err(error),
+    let declared = || (0..3).filter_map(|index| call.declared_instead_of(index)).reduce(|_, shape| shape);
+    let len =
+        len().or_else(|error| match computed_bounds(call).and_then(|(from, to)| from.distance(&to)) {
+            Some(len) => Ok(len.known().map_or(len, |n| Dim::Known(n.max(0)))),
+            None => match declared() {
+                Some([len]) => Ok(len.clone()),
+                _ => Err(error),
+            },
+        })?;
+    Ok(vec![Fact::new(call.dtype(0)?, vec![len])])
+}
+
+/// Returns the bounds of a range in steps of 1 between sums with the same computed element.
+fn computed_bounds(call: &Call) -> Option<(ElementSum, ElementSum)> {
+    let is_one = call.array(2).is_ok_and(|delta| delta.scalar_i64().is_ok_and(|delta| delta == 1));
+    let bound = |index: usize| {
+        let id = call.node().inputs.get(index).copied().flatten()?;
+        ElementSum::of(call.graph(), id, 0)
     };
-    Ok(vec![Fact::new(call.dtype(0)?, shape)])
+    Some((bound(0)?, bound(1)?)).filter(|(from, _)| is_one && from.computed.is_some())
 }
 
 /// The elements lie between start and limit.
@@ -245,14 +259,22 @@ fn expand_range(expand: &Expand) -> Result<bool> {
         return Ok(false);
     }
     let [len] = expand.output_shape(0)? else { invalid!("a range of other than one axis") };
-    let Some(len) = len.known().filter(|len| *len <= MAX_ELEMENTS) else {
-        unsupported!("a range of {len} elements");
+    let dtype = expand.dtype(0)?;
+    let distance = computed_bounds(expand).and_then(|(from, to)| from.distance_value(&to));
+    let places = match (len.known(), distance) {
+        (Some(len), _) if len <= MAX_ELEMENTS => {
+            expand.make.cast_literal(&Array::i64(Array1::from_iter(0..len).into_dyn()), dtype)
+        }
+        (None, Some(distance)) => {
+            let distance = expand.make.value(distance).reshape(&[]);
+            let [zero, one] = [0.0, 1.0].map(|number| expand.make.number(number, dtype));
+            expand.make.op("Range", [zero, distance, one], [])
+        }
+        _ => unsupported!("a range of {len} elements"),
     };
-    let places = Array::i64(Array1::from_iter(0..len).into_dyn());
-    let places = expand.make.cast_literal(&places, expand.dtype(0)?);
     let range = expand.operand(0) + places * expand.operand(2);
     // Start and delta may have one axis of size 1 or none.
-    expand.output(0, range.reshape(&[len]));
+    expand.output(0, range.reshape(&[-1]));
     Ok(true)
 }
 

@@ -6,6 +6,7 @@ use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::op::{Access, Call, Fact, required};
 use crate::ops::Row;
 use crate::pass::expand::Expand;
+use crate::pass::pattern::{input, ints, producer};
 use crate::tensor::{Array, Dim};
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("MaxUnpool", &[9, 11, 22], Access::Any, infer_unpool)
@@ -101,6 +102,17 @@ fn expand_unpool(x: &Expand) -> Result<bool> {
     Ok(true)
 }
 
+/// Returns whether the indices are those of a MaxPool whose windows do not overlap.
+fn have_windows_apart(x: &Expand) -> bool {
+    let pool = input(x.node(), 1).and_then(|indices| producer(x.graph(), indices, "MaxPool"));
+    let Some((pool, kernel)) = pool.and_then(|pool| Some((pool, ints(pool, "kernel_shape")?))) else {
+        return false;
+    };
+    let strides = ints(pool, "strides").map_or_else(|| vec![1; kernel.len()], <[i64]>::to_vec);
+    let is_dense = ints(pool, "dilations").is_none_or(|dilations| dilations.iter().all(|step| *step == 1));
+    is_dense && kernel.iter().zip(strides).all(|(window, stride)| *window <= stride)
+}
+
 /// Expands MaxUnpool with indices computed at run time.
 fn scatter(x: &Expand, natural: &[i64], sizes: &[i64]) -> Result<bool> {
     // If all axes but the outermost are those of the pooled input, both interpretations of an index agree.
@@ -112,7 +124,10 @@ fn scatter(x: &Expand, natural: &[i64], sizes: &[i64]) -> Result<bool> {
     let zeros = ndarray::ArrayD::zeros(vec![usize::try_from(elements)?]);
     let zeros = x.make.cast_literal(&Array::i64(zeros), x.dtype(0)?);
     let [data, indices] = [0, 1].map(|index| x.operand(index).reshape(&[-1]));
-    let spread = x.make.op("ScatterElements", [zeros, indices, data], [("axis", 0.into())]);
+    // If no two elements have the same index, a sum with zeros takes fewer layers.
+    let reduction = if have_windows_apart(x) { "add" } else { "none" };
+    let attributes = [("axis", 0.into()), ("reduction", reduction.into())];
+    let spread = x.make.op("ScatterElements", [zeros, indices, data], attributes);
     x.output(0, spread.reshape(sizes));
     Ok(true)
 }

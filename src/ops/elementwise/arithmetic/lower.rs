@@ -205,7 +205,7 @@ pub(super) fn lower_bit_shift(lower: &mut Lower) -> Result<()> {
             let far = lower.binary_scalar(binary_op::MUL, negative, FAR)?;
             let by = lower.binary(binary_op::ADD, by, far)?;
             let by = lower.map(Clip { min: 0.0, max: all }, by)?;
-            ScalarOrBlob::Blob(lower.map_3d(Exp { base: 2.0, scale: direction, ..Exp::default() }, by)?)
+            ScalarOrBlob::Blob(lower.map(Exp { base: 2.0, scale: direction, ..Exp::default() }, by)?)
         }
     };
     let shifted = lower.combine(binary_op::MUL, x, factor)?;

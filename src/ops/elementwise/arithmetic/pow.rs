@@ -34,7 +34,7 @@ pub(super) fn lower_pow(lower: &mut Lower) -> Result<()> {
         }
         // As the base of Exp, -1 means e.
         (ScalarOrBlob::Number(base), ScalarOrBlob::Blob(exponent)) if base != -1.0 => {
-            let power = lower.map_3d(Exp { base, ..Exp::default() }, exponent)?;
+            let power = lower.map(Exp { base, ..Exp::default() }, exponent)?;
             round_integers(lower, power, dtype)?
         }
         (base, ScalarOrBlob::Blob(exponent)) => {
@@ -114,10 +114,10 @@ fn general_power(lower: &mut Lower, base: BlobId, exponent: BlobId) -> Result<Bl
     // An exponential multiplies the rounding error of the logarithm.
     lower.compute_in_float32();
     let size = lower.unary(unary_op::ABS, base)?;
-    let log = lower.map_3d(Log::default(), size)?;
+    let log = lower.map(Log::default(), size)?;
     let log = lower.map(Clip { min: -MAX_LOG, max: MAX_LOG }, log)?;
     let power = lower.binary(binary_op::MUL, log, exponent)?;
-    let power = lower.map_3d(Exp::default(), power)?;
+    let power = lower.map(Exp::default(), power)?;
     if lower.dtype(0)?.is_unsigned() {
         return Ok(power);
     }

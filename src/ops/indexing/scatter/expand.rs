@@ -1,10 +1,14 @@
 //! Expands Scatter with indices computed at run time, or many unordered constant ones.
 
-use num_traits::ToPrimitive;
+use std::collections::BTreeSet;
+use std::iter;
+
+use num_traits::{AsPrimitive, ToPrimitive};
 
 use super::{Reduction, read_reduction, replaced_rows};
 use crate::common::limits;
 use crate::error::{At, Result, invalid, unsupported};
+use crate::graph::{Node, ValueId};
 use crate::lower::few_parts;
 use crate::op::resolve_axis;
 use crate::ops::indexing::gather::{
@@ -13,21 +17,35 @@ use crate::ops::indexing::gather::{
 use crate::ops::shape::{data_sizes, resized};
 use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
+use crate::pass::pattern::{self, input, producer};
 use crate::tensor::{Array, DType, Dim, display_shape};
 
-/// Returns whether the indices are constant, and few parts make up data with these elements replaced.
-fn is_moved(
+/// The maximum number of elements that are compared with the first.
+const MAX_UNIFORM: usize = 1 << 16;
+
+/// The updates of a node whose indices are constant.
+struct ConstantTargets {
+    /// Few parts make up data with these elements replaced.
+    are_few: bool,
+    /// No element has two updates.
+    are_distinct: bool,
+}
+
+/// Returns what is known of constant indices; `None` if they are computed at run time.
+fn constant_targets(
     expand: &Expand,
     places: impl Fn(&[usize], &Array) -> Result<(Vec<usize>, usize)>,
-) -> Result<bool> {
+) -> Result<Option<ConstantTargets>> {
     if expand.constant(1).is_none() {
-        return Ok(false);
+        return Ok(None);
     }
     let sizes = data_sizes(expand)?;
     let (offsets, width) = places(&sizes, &expand.array(1)?)?;
     let count = sizes.iter().product::<usize>() / width.max(1);
     limits::check_listed(count)?;
-    Ok(few_parts(&replaced_rows(count, &rows_at(&offsets, width))?))
+    let are_few = few_parts(&replaced_rows(count, &rows_at(&offsets, width))?);
+    let are_distinct = offsets.iter().collect::<BTreeSet<_>>().len() == offsets.len();
+    Ok(Some(ConstantTargets { are_few, are_distinct }))
 }
 
 /// Updates compared with all positions: `hits` is true if an update along `axis` addresses a position.
@@ -35,28 +53,69 @@ struct Matches<'x> {
     hits: Expr<'x>,
     updates: Expr<'x>,
     axis: i64,
+    /// The numbers of the updates along the axis, from 1; `None` if at most one addresses a position.
+    numbers: Option<Expr<'x>>,
 }
 
 /// Returns the data reduced with the updates, all in float32.
-fn apply<'x>(data: Expr<'x>, matches: &Matches<'x>, reduction: Reduction) -> Expr<'x> {
-    let Matches { hits, updates, axis } = *matches;
+fn apply<'x>(
+    expand: &'x Expand,
+    data: Expr<'x>,
+    matches: &Matches<'x>,
+    reduction: Reduction,
+) -> Result<Expr<'x>> {
+    let Matches { hits, updates, axis, .. } = *matches;
     let reduced = |neutral: f32, reduce| hits.select(updates, neutral).reduce(reduce, &[axis], false);
-    match reduction {
+    Ok(match reduction {
         Reduction::Add => data + reduced(0.0, "ReduceSum"),
         Reduction::Mul => data * reduced(1.0, "ReduceProd"),
         Reduction::Max => data.max(reduced(f32::NEG_INFINITY, "ReduceMax")),
         Reduction::Min => data.min(reduced(f32::INFINITY, "ReduceMin")),
-        Reduction::Replace => {
-            let update = reduced(0.0, "ReduceSum");
-            let hit = hits.cast(DType::F32).reduce("ReduceSum", &[axis], false).cast(DType::Bool);
-            hit.select(update, data)
+        Reduction::Replace => replace(data, matches, uniform_update(expand)?),
+    })
+}
+
+/// Returns the data with the last update of each position in its place; `uniform` is the update if all are the same.
+fn replace<'x>(data: Expr<'x>, matches: &Matches<'x>, uniform: Option<Expr<'x>>) -> Expr<'x> {
+    let Matches { hits, updates, axis, numbers } = *matches;
+    let (chosen, hit) = match numbers.filter(|_| uniform.is_none()) {
+        None => (hits, hits.cast(DType::F32).reduce("ReduceMax", &[axis], false)),
+        Some(numbers) => {
+            let last = (hits.cast(DType::I64) * numbers).reduce("ReduceMax", &[axis], false);
+            (last.unsqueeze(&[axis]).equal(numbers), last)
         }
+    };
+    let update =
+        uniform.unwrap_or_else(|| chosen.select(updates, 0.0_f32).reduce("ReduceSum", &[axis], false));
+    hit.cast(DType::Bool).select(update, data)
+}
+
+/// Returns the update as a float32 if all updates are the same: a constant with equal elements, or an Expand of one
+/// element.
+fn uniform_update<'x>(expand: &'x Expand) -> Result<Option<Expr<'x>>> {
+    if let Some(constant) = expand.constant(2) {
+        if constant.len() > MAX_UNIFORM {
+            return Ok(None);
+        }
+        let elements = expand.array(2)?.cast(DType::F32)?.to_f64()?;
+        let Some(first) = elements.first().copied() else { return Ok(None) };
+        let is_first = |element: &f64| element.to_bits() == first.to_bits();
+        let number = || expand.make.number(first.as_(), DType::F32);
+        return Ok(elements.iter().all(is_first).then(number));
     }
+    let graph = expand.graph();
+    let source = input(expand.node(), 2).and_then(|id| input(producer(graph, id, "Expand")?, 0));
+    let is_one = |id: &ValueId| {
+        graph.value(*id).shape.as_ref().is_some_and(|shape| shape.iter().all(|size| size.is(1)))
+    };
+    let source = source.filter(is_one).map(|id| expand.make.value(id));
+    Ok(source.map(|source| source.reshape(&[]).to_type(DType::F32)))
 }
 
 /// Expands ScatterND over `[rows, updates, elements of a row]`.
 pub(super) fn expand_scatter_nd(expand: &Expand) -> Result<bool> {
-    if is_moved(expand, |sizes, indices| tuple_places(sizes, indices, 0))? {
+    let constant = constant_targets(expand, |sizes, indices| tuple_places(sizes, indices, 0))?;
+    if constant.as_ref().is_some_and(|targets| targets.are_few) {
         return Ok(false);
     }
     let reduction = read_reduction(expand)?;
@@ -74,7 +133,9 @@ pub(super) fn expand_scatter_nd(expand: &Expand) -> Result<bool> {
     let hits = targets.one_hot(rows, 0, DType::Bool).reshape(&[rows, count, 1]);
     let data = expand.operand(0).reshape(&[rows, wide]).to_type(DType::F32);
     let updates = expand.operand(2).reshape(&[1, count, wide]).to_type(DType::F32);
-    let result = apply(data, &Matches { hits, updates, axis: 1 }, reduction);
+    let are_distinct = count == 1 || constant.is_some_and(|targets| targets.are_distinct);
+    let numbers = if are_distinct { None } else { Some(numbers_from_one(expand, count, &[count, 1])?) };
+    let result = apply(expand, data, &Matches { hits, updates, axis: 1, numbers }, reduction)?;
     expand.output(0, result.reshape(&sizes).to_type(expand.dtype(0)?));
     Ok(true)
 }
@@ -83,7 +144,8 @@ pub(super) fn expand_scatter_nd(expand: &Expand) -> Result<bool> {
 pub(super) fn expand_scatter_elements(expand: &Expand) -> Result<bool> {
     let (shape, index_shape) = (expand.shape(0)?.to_vec(), expand.shape(1)?.to_vec());
     let axis = resolve_axis(expand.int_or("axis", 0)?, shape.len())?;
-    if is_moved(expand, |sizes, indices| Ok((element_places(sizes, indices, axis)?, 1)))? {
+    let constant = constant_targets(expand, |sizes, indices| Ok((element_places(sizes, indices, axis)?, 1)))?;
+    if constant.as_ref().is_some_and(|targets| targets.are_few) {
         return Ok(false);
     }
     let reduction = read_reduction(expand)?;
@@ -111,9 +173,39 @@ pub(super) fn expand_scatter_elements(expand: &Expand) -> Result<bool> {
     let hits = element_hits(expand, place, false, DType::Bool)?;
     let (data, updates) = (expand.operand_as(0, DType::F32), expand.operand_as(2, DType::F32));
     let updates = updates.unsqueeze(&[place]);
-    let result = apply(data, &Matches { hits, updates, axis: place + 1 }, reduction);
+    let are_distinct = constant.is_some_and(|targets| targets.are_distinct) || are_places(expand, axis)?;
+    let numbers = if are_distinct { None } else { Some(element_numbers(expand, axis)?) };
+    let result = apply(expand, data, &Matches { hits, updates, axis: place + 1, numbers }, reduction)?;
     expand.output(0, result.to_type(expand.dtype(0)?));
     Ok(true)
+}
+
+/// Returns whether the indices along an axis are the places that TopK found along it, or a single one.
+fn are_places(expand: &Expand, axis: usize) -> Result<bool> {
+    let (graph, rank) = (expand.graph(), expand.shape(1)?.len());
+    let found = input(expand.node(), 1).and_then(|id| Some((id, producer(graph, id, "TopK")?)));
+    let is_along = |(id, node): (ValueId, &Node)| {
+        node.outputs.get(1) == Some(&Some(id)) && pattern::axis(node, -1, rank) == Some(axis)
+    };
+    Ok(expand.shape(1)?.at(axis)?.is(1) || found.is_some_and(is_along))
+}
+
+/// Returns the numbers of `count` updates, from 1, in this shape.
+fn numbers_from_one<'x>(expand: &'x Expand, count: i64, shape: &[i64]) -> Result<Expr<'x>> {
+    limits::check_listed(usize::try_from(count)?)?;
+    let numbers: Vec<i64> = (1..=count).collect();
+    Ok(expand.make.ints(&numbers).reshape(shape))
+}
+
+/// Returns the numbers of the indices along an axis, from 1, as a column before the axes that follow it.
+fn element_numbers<'x>(expand: &'x Expand, axis: usize) -> Result<Expr<'x>> {
+    let shape = expand.shape(1)?;
+    let inner = shape.len().saturating_sub(axis + 1);
+    let column: Vec<i64> = iter::once(-1).chain((0..inner).map(|_| 1)).collect();
+    if let Some(count) = shape.at(axis)?.known() {
+        return numbers_from_one(expand, count, &column);
+    }
+    Ok((expand.operand(1).positions(i64::try_from(axis)?) + 1_i64).reshape(&column))
 }
 
 /// Expands updates of one index along the axis, which is the same for all elements, to a Concat of the updates with

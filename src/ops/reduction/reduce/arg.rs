@@ -7,7 +7,7 @@ use super::lower::emit_reduction;
 use crate::error::{At, Result, invalid, unsupported};
 use crate::lower::{Lower, ramp};
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{CumulativeSum, Threshold, binary_op, reduction_op};
+use crate::ncnn::layer::{CumulativeSum, binary_op, reduction_op};
 use crate::op::{Attributes, Call, Fact, required_input, resolve_axis};
 use crate::tensor::{Array, DType, Dim, Elements};
 
@@ -100,7 +100,7 @@ pub(super) fn lower_arg(lower: &mut Lower) -> Result<()> {
     let (larger, smaller) = if arg.max { (extreme, x) } else { (x, extreme) };
     let after = lower.binary(binary_op::SUB, larger, smaller)?;
     let form = lower.form(after);
-    let after = lower.emit(Threshold::default(), &[after], &form)?;
+    let after = lower.gt(after, 0.0)?;
     let after = match size.known() {
         Some(count) => lower.binary_scalar(binary_op::MUL, after, count.as_())?,
         None => {

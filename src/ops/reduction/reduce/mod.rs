@@ -209,6 +209,9 @@ fn choices(call: &Call, reduce: &ReduceAttributes, shape: &[Dim]) -> Option<Vec<
             found.push(reduced);
         }
     }
+    if !found.is_empty() {
+        call.replace_by_sizes(1);
+    }
     Some(found)
 }
 

@@ -1,21 +1,24 @@
-//! Slice with starts computed at run time, if the model declares the shape of the output: a Gather along each
-//! axis, of indices that begin at the start.
+//! Slice with bounds computed at run time: a Gather along each axis, of indices that begin at the start. The number of
+//! elements is the distance of the bounds, if both are sums of one computed element and sizes; else it is that of the
+//! declared shape of the output.
 
-use super::call_cuts;
-use crate::error::{At, Result, invalid, unsupported};
-use crate::op::{Call, distinct_axes};
+use num_traits::AsPrimitive;
+
+use super::{call_cuts, cut};
+use crate::error::{At, Error, Result, invalid, unsupported};
+use crate::graph::ValueId;
+use crate::op::{Call, ElementSum, distinct_axes};
 use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
-use crate::tensor::{DType, Dim, display_shape};
+use crate::tensor::{DType, Dim, Range, display_shape};
 
-/// Returns the declared shape of the output if it has the rank of the data and no empty axis, and a bound is
-/// computed at run time.
-pub(super) fn declared_shape<'a>(call: &Call<'a>) -> Option<&'a [Dim]> {
-    let computed = |index: usize| call.has_input(index) && call.dims(index).is_err();
-    let constant = |index: usize| !call.has_input(index) || call.constant(index).is_some();
-    let shape = call.declared_shape(0)?;
-    let fits = shape.len() == call.shape(0).ok()?.len() && shape.iter().all(|size| !size.is(0));
-    Some(shape).filter(|_| fits && (computed(1) || computed(2)) && constant(3) && constant(4))
+/// The part of an axis that a slice keeps.
+pub(super) struct Part {
+    pub axis: usize,
+    step: i64,
+    pub count: Dim,
+    /// The scalar or list of one element that is the free number of elements.
+    count_value: Option<ValueId>,
 }
 
 /// Returns the axes that the node slices.
@@ -29,9 +32,61 @@ fn sliced_axes(call: &Call) -> Result<Vec<usize>> {
     distinct_axes(&if call.has_input(3) { call.axes(3)? } else { (0..*count).collect() }, rank)
 }
 
-/// Refuses a declared shape that no slice along these axes gives.
-pub(super) fn check_declared(call: &Call, declared: &[Dim]) -> Result<()> {
+/// Returns the parts of a slice whose bounds are computed at run time.
+///
+/// # Errors
+///
+/// The error `why` if the number of elements of a part is neither known nor declared.
+pub(super) fn computed_parts(call: &Call, why: Error) -> Result<Vec<Part>> {
+    let constant = |index: usize| !call.has_input(index) || call.constant(index).is_some();
+    if call.since() == 1 || !constant(3) || !constant(4) || call.shape(1).is_err() || call.shape(2).is_err() {
+        return Err(why);
+    }
     let axes = sliced_axes(call)?;
+    let steps = if call.has_input(4) { call.int_list(4)? } else { vec![1; axes.len()] };
+    let mut parts = Vec::new();
+    for (index, (axis, step)) in axes.into_iter().zip(steps).enumerate() {
+        let size = call.shape(0)?.at(axis)?;
+        let bound = |input: usize| {
+            let id = call.node().inputs.get(input).copied().flatten()?;
+            ElementSum::of(call.graph(), id, index)
+        };
+        let (Some(start), Some(end)) = (bound(1), bound(2)) else { return Err(why) };
+        let mut part = Part { axis, step, count: Dim::Known(0), count_value: None };
+        if start.computed.is_none() && end.computed.is_none() {
+            let require = |condition| call.require(condition);
+            part.count = cut(axis, size, (&start.size, &end.size), step, &require)?.count;
+        } else if let Some(count) = start.distance(&end).filter(|count| step == 1 && is_positive(count)) {
+            let last = size.known().zip(count.known()).map(|(size, count)| size - count);
+            let is_within = |last: i64| Range { least: 0.0, most: last.as_() }.contains(call.range(1));
+            if !last.is_some_and(is_within) {
+                call.replace_by_sizes(1);
+            }
+            part.count_value = start.distance_value(&end);
+            part.count = count;
+        } else {
+            check_declared(call, &sliced_axes(call)?)?;
+            let Some(declared) = declared_size(call, axis) else { return Err(why) };
+            for (input, bound) in [(1, start), (2, end)] {
+                if bound.computed.is_some() {
+                    call.replace_by_sizes(input);
+                }
+            }
+            part.count = declared;
+        }
+        if let (Some(from), Some(to)) = (size.known(), part.count.known())
+            && to > from
+        {
+            invalid!("a slice of {to} elements of an axis of {from}");
+        }
+        parts.push(part);
+    }
+    Ok(parts)
+}
+
+/// Refuses a declared shape that no slice along these axes gives.
+fn check_declared(call: &Call, axes: &[usize]) -> Result<()> {
+    let Ok(declared) = call.output_shape(0) else { return Ok(()) };
     for (axis, (from, to)) in call.shape(0)?.iter().zip(declared).enumerate() {
         let (Some(from), Some(to)) = (from.known(), to.known()) else { continue };
         if to > from || (to != from && !axes.contains(&axis)) {
@@ -43,6 +98,17 @@ pub(super) fn check_declared(call: &Call, declared: &[Dim]) -> Result<()> {
     Ok(())
 }
 
+fn is_positive(count: &Dim) -> bool {
+    matches!(count.bounds(), (Some(1..), _))
+}
+
+/// Returns the declared size of an axis of the output, which has elements.
+fn declared_size(call: &Call, axis: usize) -> Option<Dim> {
+    let shape = call.output_shape(0).ok()?;
+    let fits = shape.len() == call.shape(0).ok()?.len();
+    shape.get(axis).filter(|size| fits && size.known().is_some_and(|size| size > 0)).cloned()
+}
+
 /// Returns the start counted from the front, clamped to an axis of `size` elements.
 fn clamped_start(start: Expr, size: i64) -> Expr {
     let start = start + start.less(0).cast(DType::I64) * size;
@@ -50,20 +116,34 @@ fn clamped_start(start: Expr, size: i64) -> Expr {
 }
 
 pub(super) fn expand_slice(x: &Expand) -> Result<bool> {
-    if x.since() == 1 || call_cuts(x).is_ok() {
+    if x.since() == 1 {
         return Ok(false);
     }
-    let Some(declared) = declared_shape(x) else { return Ok(false) };
-    let counts: Vec<i64> = declared.iter().filter_map(Dim::known).collect();
-    let sizes = x.sizes(0)?;
-    let axes = sliced_axes(x)?;
-    let steps = if x.has_input(4) { x.int_list(4)? } else { vec![1; axes.len()] };
+    let Err(why) = call_cuts(x) else { return Ok(false) };
+    let parts = computed_parts(x, why)?;
     let starts = x.operand_as(1, DType::I64);
     let mut data = x.operand(0);
-    for (index, (axis, step)) in (0..).zip(axes.into_iter().zip(steps)) {
-        let start = clamped_start(starts.gather(x.make.ints(&[index]), 0), *sizes.at(axis)?);
-        let offsets: Vec<i64> = (0..*counts.at(axis)?).map(|n| n.saturating_mul(step)).collect();
-        data = data.gather(x.make.ints(&offsets) + start, i64::try_from(axis)?);
+    for (index, Part { axis, step, count, count_value }) in (0..).zip(parts) {
+        let size = x.shape(0)?.at(axis)?.clone();
+        if step == 1 && count == size {
+            continue;
+        }
+        let Some(size) = size.known() else {
+            unsupported!("bounds that are computed at run time, along an axis of size {size}");
+        };
+        let offsets = match (count.known(), count_value) {
+            (Some(count), _) => {
+                let offsets: Vec<i64> = (0..count).map(|n| n.saturating_mul(step)).collect();
+                x.make.ints(&offsets)
+            }
+            (None, Some(count)) => {
+                let count = x.make.value(count).reshape(&[]).cast(DType::I64);
+                x.make.range(x.make.int(0), count)
+            }
+            _ => unsupported!("a slice of {count} elements from a start that is computed at run time"),
+        };
+        let start = clamped_start(starts.gather(x.make.ints(&[index]), 0), size);
+        data = data.gather(offsets + start, i64::try_from(axis)?);
     }
     x.output(0, data);
     Ok(true)

@@ -24,8 +24,8 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("Slice", &[1, 10, 11, 13], Acc
         Gather for starts computed at run time",
     )
     .limits(
-        "bounds computed at run time without a declared shape of the output; axes and \
-            steps computed at run time",
+        "bounds computed at run time, unless their distance is a size or the model declares the shape of the \
+            output; axes and steps computed at run time",
     )];
 
 /// The least bound that means the end of the axis: no axis of a blob is larger.
@@ -192,9 +192,10 @@ fn infer_slice(call: &Call) -> Result<Vec<Fact>> {
     let mut shape = call.shape(0)?.to_vec();
     let cuts = match call_cuts(call) {
         Err(error) if error.kind() == ErrorKind::Unsupported => {
-            let declared = computed::declared_shape(call).ok_or(error)?;
-            computed::check_declared(call, declared)?;
-            return Ok(vec![Fact::new(call.dtype(0)?, declared.to_vec())]);
+            for part in computed::computed_parts(call, error)? {
+                shape = resized(&shape, part.axis, part.count);
+            }
+            return Ok(vec![Fact::new(call.dtype(0)?, shape)]);
         }
         cuts => cuts?,
     };

@@ -10,8 +10,8 @@ use crate::error::{At, Error, Result, unsupported};
 use crate::lower::Lower;
 use crate::ncnn::layer::{Crop, Pooling, Pooling1D, binary_op};
 use crate::ncnn::{BlobId, Layer};
-use crate::ops::spatial::window::{Pads, WindowAxis};
-use crate::tensor::{Dim, Tensor};
+use crate::ops::spatial::window::{Pads, Window, WindowAxis};
+use crate::tensor::{Dim, SizeCondition, Tensor};
 
 impl Kind {
     /// Returns `pooling_type`, and whether the layer counts padding.
@@ -84,6 +84,9 @@ fn pool_free(lower: &mut Lower, pool: &Pool, x: BlobId, spatial: &[Dim]) -> Resu
         Pads::Same { .. } if excludes_padding => {
             return free("an average that excludes automatic padding");
         }
+        Pads::Same { upper: false } if pads_depth_unevenly(window, spatial)? => {
+            return free("an automatic padding before the depth that may be larger than the one after it");
+        }
         Pads::Same { upper } => {
             for axis in 0..window.rank() {
                 spans.push(window.span(axis, 0, 0)?);
@@ -100,20 +103,41 @@ fn pool_free(lower: &mut Lower, pool: &Pool, x: BlobId, spatial: &[Dim]) -> Resu
         spans = window.spans(spatial)?;
     }
     let form = output_form(lower, x)?;
-    let x = if pad_mode == FULL { crop_unread(lower, x, &mut spans, &form)? } else { x };
+    let x = if pad_mode == FULL { fit_to_full_padding(lower, x, &mut spans, &form)? } else { x };
     let windows = Windows { spans, pooling_type, pad_mode, count_include_pad };
     lower.emit(windows.layer()?, &[x], &form)
 }
 
-/// Crops the elements that no window reads from axes of known sizes on which the layer would start one more
-/// window than ONNX, in its padding.
-fn crop_unread(lower: &mut Lower, x: BlobId, spans: &mut [WindowAxis], result: &[Dim]) -> Result<BlobId> {
+/// Returns whether automatic padding of three axes, more of it before an axis, may be odd for the depth: the layer
+/// adds the odd element after it.
+fn pads_depth_unevenly(window: &Window, spatial: &[Dim]) -> Result<bool> {
+    let is_even = || Ok::<_, Error>(window.padding(0, spatial.at(0)?).is_ok_and(|(begin, end)| begin == end));
+    Ok(window.rank() == 3 && !is_even()?)
+}
+
+/// Emits `x` so that the layer, in its mode FULL, has the windows of `ceil_mode`. A window that is longer than an
+/// axis with its padding gives the layer one window too many: an axis of known size gets more padding, and a free
+/// size is required not to be that short. Elements that no window reads are cropped from axes of known sizes on
+/// which the layer would start one more window than ONNX, in its padding.
+fn fit_to_full_padding(
+    lower: &mut Lower,
+    x: BlobId,
+    spans: &mut [WindowAxis],
+    result: &[Dim],
+) -> Result<BlobId> {
     let mut form = lower.form(x);
     let mut crop = Crop::default();
     for (i, span) in spans.iter_mut().enumerate() {
         let axis = i + 1;
-        let (Some(size), Some(count)) = (form.at(axis)?.known(), result.at(axis)?.known()) else { continue };
         let [kernel, stride, begin, end] = [span.kernel, span.stride, span.begin, span.end].map(i64::from);
+        let (Some(size), Some(count)) = (form.at(axis)?.known(), result.at(axis)?.known()) else {
+            lower.require(SizeCondition::at_least(form.at(axis)?, kernel - begin - end))?;
+            continue;
+        };
+        if size + begin + end < kernel {
+            span.end = i32::try_from(kernel - size - begin)?;
+            continue;
+        }
         if (size + begin + end - kernel + stride - 1) / stride + 1 == count {
             continue;
         }

@@ -232,6 +232,17 @@ pub(super) struct InterpMode {
     pub align_corner: i32,
 }
 
+impl InterpMode {
+    /// Returns the size of the shortest axis of which Interp reads nothing else.
+    pub fn least_size(self) -> i64 {
+        match self.resize_type {
+            1 => 1,
+            2 => 2,
+            _ => 4,
+        }
+    }
+}
+
 /// The modes of Interp, the fastest first.
 pub(super) const INTERP_MODES: [InterpMode; 5] = [
     InterpMode { resize_type: 1, align_corner: 0 },
@@ -244,12 +255,7 @@ pub(super) const INTERP_MODES: [InterpMode; 5] = [
 /// Returns the map of Interp (`interp.cpp`), or `None` if Interp reads beyond the axis or the axis is too
 /// long.
 pub(super) fn interp_map(mode: InterpMode, input: i64, output: i64) -> Option<AxisMap> {
-    let least = match mode.resize_type {
-        1 => 1,
-        2 => 2,
-        _ => 4,
-    };
-    if input < least || output > limits::RESIZED || (mode.align_corner == 1 && output == 1) {
+    if input < mode.least_size() || output > limits::RESIZED || (mode.align_corner == 1 && output == 1) {
         return None;
     }
     let count = usize::try_from(input).ok()?;

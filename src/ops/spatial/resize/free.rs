@@ -9,12 +9,15 @@ use super::{AxisResize, Resize, Transform};
 use crate::error::{At, Error, Result};
 use crate::lower::Lower;
 use crate::ncnn::layer::Interp;
-use crate::tensor::Dim;
+use crate::ops::shape::resized;
+use crate::tensor::{Dim, SizeCondition};
 
 /// The sizes for which weights are compared.
 const TRIED_SIZES: [i64; 6] = [4, 5, 7, 32, 63, 250];
 /// The largest size for which the rounding of coordinates is checked.
 const MAX_TRIED: i64 = 1 << 14;
+/// The first release whose Interp does not read beyond axes that are shorter than its filter (`interp.cpp`).
+const INTERP_STAYS_WITHIN: u32 = 20_261_020;
 /// `Interp::resize_type`.
 const NEAREST: i32 = 1;
 
@@ -24,6 +27,8 @@ enum Growth {
     Times(i64),
     /// `2 * n` or `2 * n - 1`.
     Doubled,
+    /// A known size.
+    To(i64),
     Any,
 }
 
@@ -33,6 +38,7 @@ impl Growth {
         match self {
             Growth::Times(factor) => vec![input.saturating_mul(factor)],
             Growth::Doubled => vec![2 * input - 1, 2 * input],
+            Growth::To(output) => vec![output],
             Growth::Any => vec![input * 2, input * 2 - 1, input * 3 + 1, input / 2 + 2, input + 1],
         }
     }
@@ -42,6 +48,9 @@ impl Growth {
 fn growth(input: &Dim, axis: &AxisResize) -> Result<Growth> {
     if let Some(scale) = axis.scale.filter(|scale| scale.fract() == 0.0 && *scale >= 1.0) {
         return Ok(Growth::Times(scale.as_()));
+    }
+    if let Some(output) = axis.output.known() {
+        return Ok(Growth::To(output));
     }
     let one = Dim::Known(1);
     let two = Dim::Known(2);
@@ -72,9 +81,18 @@ pub(super) fn lower_free(
     if let Some(shrunk) = shrink(lower, resize, shape, changed)? {
         return lower.set(0, shrunk);
     }
-    let (height, width) = match changed {
-        [width] if is_plane(shape, width.axis, width.axis) => (None, width),
-        [height, width] if is_plane(shape, height.axis, width.axis) => (Some(height), width),
+    let (firsts, changed): (Vec<AxisResize>, Vec<AxisResize>) =
+        changed.iter().cloned().partition(|axis| takes_first(resize, axis));
+    let (mut x, mut shape) = (lower.blob(0)?, shape.to_vec());
+    for axis in firsts {
+        let (alone, place) = lower.alone(x, &shape, axis.axis)?;
+        x = lower.crop(alone, place, 0, Some(1), &axis.output)?;
+        shape = resized(&shape, axis.axis, axis.output);
+    }
+    let (height, width) = match changed.as_slice() {
+        [] => return lower.set(0, x),
+        [width] if is_plane(&shape, width.axis, width.axis) => (None, width),
+        [height, width] if is_plane(&shape, height.axis, width.axis) => (Some(height), width),
         _ => return Err(refuse()),
     };
     let axes: Vec<&AxisResize> = height.into_iter().chain([width]).collect();
@@ -82,7 +100,21 @@ pub(super) fn lower_free(
     let matches = |mode: &InterpMode| {
         rules.iter().zip(&axes).all(|(rule, axis)| interp_matches(resize, axis, *rule, *mode))
     };
-    let mode = INTERP_MODES.into_iter().find(matches).ok_or_else(refuse)?;
+    let is_long = |mode: &InterpMode| {
+        let mut sizes = axes.iter().filter_map(|axis| shape.get(axis.axis)?.known());
+        sizes.all(|size| size >= mode.least_size())
+    };
+    let mode = INTERP_MODES.into_iter().find(|mode| is_long(mode) && matches(mode)).ok_or_else(refuse)?;
+    for axis in axes.iter().filter(|_| lower.release() < INTERP_STAYS_WITHIN) {
+        lower.require(SizeCondition::at_least(shape.at(axis.axis)?, mode.least_size()))?;
+    }
+    for (axis, rule) in axes.iter().zip(&rules) {
+        if *rule == Growth::Any
+            && !TRIED_SIZES.into_iter().all(|input| maps_match(resize, axis, mode, input, 1))
+        {
+            lower.require(SizeCondition::at_least(&axis.output, 2))?;
+        }
+    }
     let first = axes.first().map_or(0, |axis| axis.axis);
     let outer = Dim::product(shape.iter().take(first))?;
     let mut form = vec![outer.clone()];
@@ -91,7 +123,7 @@ pub(super) fn lower_free(
         form.push(shape.at(axis.axis)?.clone());
         top.push(axis.output.clone());
     }
-    let mut bottoms = vec![lower.blob_as(0, &form)?];
+    let mut bottoms = vec![lower.reshape(x, &form)?];
     let mut layer =
         Interp { resize_type: mode.resize_type, align_corner: mode.align_corner, ..Interp::default() };
     let by_scale = rules.iter().all(|rule| matches!(rule, Growth::Times(_)));
@@ -122,15 +154,30 @@ fn interp_matches(resize: &Resize, axis: &AxisResize, rule: Growth, mode: Interp
     if mode.resize_type == NEAREST && !is_nearest_exact(rule) {
         return false;
     }
-    let matches = |input: i64, output: i64| {
-        let (to, from): (f32, f32) = (output.as_(), input.as_());
-        let scale = axis.scale.unwrap_or(to / from);
-        let tried = AxisResize { output: Dim::Known(output), scale: Some(scale), ..axis.clone() };
-        let map = onnx_map(&resize.filter, &tried, input);
-        let interp = interp_map(mode, input, output);
-        matches!((map, interp), (Ok(map), Some(interp)) if map.same(&interp))
-    };
+    let matches = |input, output| maps_match(resize, axis, mode, input, output);
     TRIED_SIZES.into_iter().all(|input| rule.outputs(input).into_iter().all(|output| matches(input, output)))
+}
+
+/// Returns the axis with known sizes.
+fn with_sizes(axis: &AxisResize, input: i64, output: i64) -> AxisResize {
+    let (to, from): (f32, f32) = (output.as_(), input.as_());
+    let scale = axis.scale.unwrap_or(to / from);
+    AxisResize { output: Dim::Known(output), scale: Some(scale), ..axis.clone() }
+}
+
+/// Returns whether Interp computes the weights of ONNX for these sizes.
+fn maps_match(resize: &Resize, axis: &AxisResize, mode: InterpMode, input: i64, output: i64) -> bool {
+    let map = onnx_map(&resize.filter, &with_sizes(axis, input, output), input);
+    matches!((map, interp_map(mode, input, output)), (Ok(map), Some(interp)) if map.same(&interp))
+}
+
+/// Returns whether the only element of the result is the first one, for every size of the axis.
+fn takes_first(resize: &Resize, axis: &AxisResize) -> bool {
+    let is_first = |input: i64| {
+        let map = onnx_map(&resize.filter, &with_sizes(axis, input, 1), input);
+        map.is_ok_and(|map| map.copied_elements().is_some_and(|elements| elements == [0]))
+    };
+    axis.output.is(1) && TRIED_SIZES.into_iter().all(is_first)
 }
 
 /// Returns whether nearest neighbours do not depend on the rounding of coordinates.
@@ -149,7 +196,7 @@ fn is_nearest_exact(rule: Growth) -> bool {
         }
         // Coordinates are integers only if they are exact: for twice the size, or at the ends.
         Growth::Doubled => true,
-        Growth::Any => false,
+        Growth::To(_) | Growth::Any => false,
     }
 }
 

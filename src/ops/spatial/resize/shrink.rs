@@ -12,12 +12,12 @@ use crate::error::{At, Result};
 use crate::lower::Lower;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Pooling, binary_op};
-use crate::tensor::Dim;
+use crate::tensor::{Dim, SizeCondition};
 
 /// The sizes of blocks. Coordinates scaled by powers of two are exact.
 const BLOCKS: [i64; 4] = [2, 4, 8, 16];
 /// The sizes for which weights are compared: the number of blocks, and of remaining elements.
-const TRIED: [(i64, i64); 5] = [(1, 0), (2, 1), (5, 0), (9, 1), (40, 1)];
+const TRIED: [(i64, i64); 6] = [(40, 1), (9, 1), (5, 0), (2, 1), (1, 0), (1, 1)];
 /// `Pooling::pooling_type`.
 const AVERAGE: i32 = 1;
 /// `Pooling::pad_mode`: windows within the blob.
@@ -28,6 +28,8 @@ const VALID: i32 = 1;
 struct Block {
     size: i64,
     weights: Vec<(i64, f32)>,
+    /// Whether a single block has these weights, too.
+    may_be_single: bool,
 }
 
 /// Emits the Resize if every changed axis is reduced by blocks.
@@ -43,6 +45,9 @@ pub(super) fn shrink(
             Some(block) => blocks.push(block),
             None => return Ok(None),
         }
+    }
+    for (axis, _) in changed.iter().zip(&blocks).filter(|(_, block)| !block.may_be_single) {
+        lower.require(SizeCondition::at_least(&axis.output, 2))?;
     }
     if let ([height, width], [a, b]) = (changed, blocks.as_slice())
         && is_plane(shape, height.axis, width.axis)
@@ -61,7 +66,8 @@ pub(super) fn shrink(
     Ok(Some(blob))
 }
 
-/// Returns the block of each output element, if all blocks have the same weights.
+/// Returns the block of each output element, if all blocks have the same weights, but for those of results of one
+/// element.
 fn block(resize: &Resize, axis: &AxisResize, input: &Dim) -> Result<Option<Block>> {
     let is_scale = |size: &i64| {
         let size: f32 = size.as_();
@@ -72,6 +78,7 @@ fn block(resize: &Resize, axis: &AxisResize, input: &Dim) -> Result<Option<Block
         return Ok(None);
     }
     let mut common: Option<Vec<(i64, f32)>> = None;
+    let mut may_be_single = true;
     for (count, rest) in TRIED {
         let tried = AxisResize { output: Dim::Known(count), ..axis.clone() };
         let map = onnx_map(&resize.filter, &tried, count * size + rest)?;
@@ -84,12 +91,14 @@ fn block(resize: &Resize, axis: &AxisResize, input: &Dim) -> Result<Option<Block
                 weights.push((i64::try_from(*index)? - start, *weight));
             }
             let within = weights.iter().all(|(index, _)| (0..size).contains(index));
-            if !within || *common.get_or_insert_with(|| weights.clone()) != weights {
+            let differs = *common.get_or_insert_with(|| weights.clone()) != weights;
+            may_be_single &= count > 1 || !differs;
+            if !within || differs && count > 1 {
                 return Ok(None);
             }
         }
     }
-    Ok(common.map(|weights| Block { size, weights }))
+    Ok(common.map(|weights| Block { size, weights, may_be_single }))
 }
 
 /// Emits the mean of each block of 2 x 2 elements.

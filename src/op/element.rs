@@ -1,0 +1,110 @@
+//! An element of a list of integers as a sum: one that is computed at run time, and sizes.
+
+use crate::graph::{Graph, Node, ValueId};
+use crate::tensor::{Array, DType, Dim};
+
+/// The maximum number of nodes that are followed.
+const MAX_NODES: usize = 32;
+
+/// A sum of an element that is computed at run time, if there is one, and of sizes.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct ElementSum {
+    /// The value that has the computed element, and its place.
+    pub computed: Option<(ValueId, usize)>,
+    /// The sum of all sizes and constants.
+    pub size: Dim,
+    /// The values of one element that were added to the computed one; `None` if others are part of the sum.
+    pub added: Option<Vec<ValueId>>,
+}
+
+impl ElementSum {
+    /// Reads element `index` of a value.
+    pub fn of(graph: &Graph, mut id: ValueId, mut index: usize) -> Option<ElementSum> {
+        let mut sum = ElementSum { computed: None, size: Dim::Known(0), added: Some(Vec::new()) };
+        for _ in 0..MAX_NODES {
+            if let Some(size) = known(graph, id, index) {
+                sum.size = sum.size.add(&size).ok()?;
+                return Some(sum);
+            }
+            let Some(node) = graph.value(id).producer.and_then(|node| graph.node(node)) else { break };
+            match step(graph, node, index, &mut sum) {
+                Some(next) => (id, index) = next,
+                None => break,
+            }
+        }
+        sum.computed = Some((id, index));
+        Some(sum)
+    }
+
+    /// Returns the difference of two sums of the same computed element.
+    pub fn distance(&self, to: &ElementSum) -> Option<Dim> {
+        (self.computed == to.computed).then(|| to.size.sub(&self.size).ok()).flatten()
+    }
+
+    /// Returns the value of one element that is the difference to a sum, if it is one.
+    pub fn distance_value(&self, to: &ElementSum) -> Option<ValueId> {
+        match (self.added.as_deref(), to.added.as_deref()) {
+            (Some([]), Some([added])) if self.computed == to.computed => Some(*added),
+            _ => None,
+        }
+    }
+}
+
+fn count(graph: &Graph, id: ValueId) -> Option<usize> {
+    let sizes = graph.value(id).shape.as_ref()?;
+    sizes.iter().try_fold(1_usize, |count, size| count.checked_mul(usize::try_from(size.known()?).ok()?))
+}
+
+/// Returns an element that is known: a constant or a size.
+fn known(graph: &Graph, id: ValueId, index: usize) -> Option<Dim> {
+    let value = graph.value(id);
+    if !value.dtype.is_some_and(DType::is_int) {
+        return None;
+    }
+    let list: Array = match &value.constant {
+        Some(constant) => constant.load_listed().ok()?,
+        None => value.elements.as_deref()?.clone(),
+    };
+    list.to_dims().ok()?.iter().nth(index).cloned()
+}
+
+/// Returns the element from which a node computes element `index` of its output, after adding a size to the sum.
+fn step(graph: &Graph, node: &Node, index: usize, sum: &mut ElementSum) -> Option<(ValueId, usize)> {
+    let input = |index: usize| node.inputs.get(index).copied().flatten();
+    let first = input(0)?;
+    let is_int = |id: ValueId| graph.value(id).dtype.is_some_and(DType::is_int);
+    if !is_int(first) {
+        return None;
+    }
+    if ["Identity", "Unsqueeze", "Squeeze", "Reshape", "Cast"].iter().any(|op| node.is(op)) {
+        let output = node.outputs.first().copied().flatten()?;
+        return is_int(output).then_some((first, index));
+    }
+    if node.is("Concat") {
+        let mut before = 0;
+        for id in node.inputs.iter().flatten() {
+            let is_list = graph.value(*id).shape.as_ref().is_some_and(|shape| shape.len() == 1);
+            let len = count(graph, *id).filter(|_| is_list)?;
+            if index < before + len {
+                return Some((*id, index - before));
+            }
+            before += len;
+        }
+        return None;
+    }
+    let place = |id: ValueId| Some(if count(graph, id)? == 1 { 0 } else { index });
+    let (second, is_sum) = (input(1)?, node.is("Add"));
+    if !is_sum && !node.is("Sub") {
+        return None;
+    }
+    let mut orders = [(first, second), (second, first)].into_iter().take(if is_sum { 2 } else { 1 });
+    let (next, added, size) =
+        orders.find_map(|(next, added)| Some((next, added, known(graph, added, place(added)?)?)))?;
+    sum.size = if is_sum { sum.size.add(&size) } else { sum.size.sub(&size) }.ok()?;
+    let is_one = is_sum && count(graph, added) == Some(1);
+    sum.added = sum.added.take().filter(|_| is_one).map(|mut list| {
+        list.push(added);
+        list
+    });
+    Some((next, place(next)?))
+}
