@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Lower, State};
-use crate::error::{Error, Errors, NodeAt};
+use crate::error::{Error, ErrorCode, Errors, NodeAt};
 use crate::graph::{Graph, Node, ValueId};
 use crate::op::{Access, Call, Op, range};
 use crate::tensor::{DType, Range};
@@ -62,6 +62,12 @@ impl AssumedFact {
         }
     }
 
+    /// Returns whether `--strict` refuses nets that rely on the fact. Finite inputs are expected of every net: hardly
+    /// any network is exact without them.
+    pub fn is_refused_if_strict(self) -> bool {
+        self != AssumedFact::Finite
+    }
+
     /// Returns whether the ranges of the inputs prove the fact of input `index`.
     fn is_proved(self, call: &Call, index: usize) -> bool {
         match self {
@@ -94,18 +100,19 @@ pub struct Assumption {
 }
 
 impl Assumption {
-    /// Refuses the nodes that rely on assumptions, if there are any. Finite inputs are no reason: hardly any
-    /// network is exact without them.
+    /// Refuses the nodes that rely on assumptions, if there are any.
     pub(crate) fn refuse(assumptions: &[Assumption]) -> Result<(), Errors> {
         let error = |Assumption { value, fact, node }: &Assumption| {
             let message = format!("the elements of \"{value}\" are not known to be {}", fact.describe());
-            let error = Error::unsupported(message).help("without --strict this is assumed");
+            let error = Error::unsupported(message)
+                .code_is(ErrorCode::ASSUMED)
+                .help("without --strict this is assumed");
             match node {
                 Some(node) => error.at_node(|| node.clone()),
                 None => error,
             }
         };
-        let refused = assumptions.iter().filter(|assumption| assumption.fact != AssumedFact::Finite);
+        let refused = assumptions.iter().filter(|assumption| assumption.fact.is_refused_if_strict());
         Errors::check(refused.map(error).collect())
     }
 }

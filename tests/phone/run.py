@@ -33,7 +33,7 @@ FAULTS = {"conv/conv_depth_wise_of_odd_width": " 31=1"}
 OPTIONS = {"network/beyond_float16": ["--float32=r,p"]}
 
 # A row of the table of inputs and outputs.
-PORT = re.compile(r'(?P<kind>input|output) +"(?P<name>.*)"  +\S+ +\[.*\] +-> +("(?P<blob>.*)" )?[whdc]=.*?(?P<int32> as int32)?')
+PORT = re.compile(r'(?P<kind>input|output) +"(?P<name>.*)"  +\S+ +\[.*\] +-> +("(?P<blob>.*)" )?(?P<sizes>[whdc]=.*?)(?P<int32> as int32)?')
 
 
 class Runner:
@@ -67,7 +67,7 @@ def judge(converter, case, runner, folder):
     rows = [PORT.fullmatch(line) for line in run.stderr.splitlines()]
     ports = [row.groupdict() for row in rows if row]
     pairs = {
-        kind: [[port["name"], port["blob"] or port["name"], bool(port["int32"])] for port in ports if port["kind"] == kind]
+        kind: [[port["name"], port["blob"] or port["name"], bool(port["int32"]), len(port["sizes"].split())] for port in ports if port["kind"] == kind]
         for kind in ("input", "output")
     }
     request = {"case": str(case), "param": str(param), "bin": str(weights), **pairs}

@@ -17,9 +17,11 @@ TOLERANCE = 0.01
 LARGEST_HALF, LEAST_HALF = 65504, 2**-14
 
 
-def mat_shape(shape):
-    """The sizes of the blob of a value of this shape, outermost first."""
+def mat_shape(shape, axes):
+    """The sizes of the blob of a value of this shape, which has this number of axes, outermost first."""
     sizes = list(shape) or [1]
+    if len(sizes) == axes:
+        return sizes
     if len(sizes) >= 2 and sizes[0] == 1:
         del sizes[0]
     while len(sizes) > MAX_AXES and 1 in sizes:
@@ -60,12 +62,12 @@ def run(request):
     if net.load_param(request["param"]) != 0 or net.load_model(request["bin"]) != 0:
         return "the net does not load"
     extractor = net.create_extractor()
-    for name, blob, int32 in request["input"]:
+    for name, blob, int32, axes in request["input"]:
         array = inputs[name].astype(np.int32 if int32 else np.float32)
         if array.size == 0:
             return "skipped"
-        extractor.input(blob, ncnn.Mat(np.ascontiguousarray(array.reshape(mat_shape(array.shape)))).clone())
-    for name, blob, int32 in request["output"]:
+        extractor.input(blob, ncnn.Mat(np.ascontiguousarray(array.reshape(mat_shape(array.shape, axes)))).clone())
+    for name, blob, int32, _ in request["output"]:
         code, mat = extractor.extract(blob)
         if code != 0:
             return f"{name} cannot be extracted"

@@ -59,6 +59,14 @@ pub fn repeat(trip: &str, go: &str, input: &str, output: &str, body: &[Vec<u8>])
     message(1, &[names.concat(), body])
 }
 
+/// A node of a constant list of floats.
+pub fn constant_node(name: &str, list: &[f32]) -> Vec<u8> {
+    let raw: Vec<u8> = list.iter().flat_map(|n| n.to_le_bytes()).collect();
+    let tensor = message(5, &[number(1, list.len() as u64), number(2, 1), message(9, &[raw])]);
+    let value = message(5, &[text(1, "value"), tensor, number(20, 4)]);
+    message(1, &[text(2, name), text(4, "Constant"), value])
+}
+
 /// A constant: the code of its type, its sizes, its bytes.
 pub fn constant(name: &str, dtype: u64, shape: &[u64], raw: &[u8]) -> Vec<u8> {
     let dims: Vec<Vec<u8>> = shape.iter().map(|size| number(1, *size)).collect();

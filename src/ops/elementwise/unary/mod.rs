@@ -143,6 +143,9 @@ fn fold_integers(op_type: &str, x: &Array) -> Result<Array> {
             let negated: Result<Vec<Dim>> = a.iter().map(|d| Dim::Known(0).sub(d)).collect();
             Elements::Dim(ndarray::ArrayD::from_shape_vec(a.raw_dim(), negated?)?)
         }
+        ("Sign", Elements::Dim(a)) if a.iter().all(|d| d.lower_bound().is_some_and(|n| n >= 1)) => {
+            Elements::I64(ndarray::ArrayD::ones(a.raw_dim()))
+        }
         ("Abs", Elements::Dim(a)) if a.iter().all(|d| d.lower_bound().is_some_and(|n| n >= 0)) => {
             Elements::Dim(a.clone())
         }
