@@ -252,7 +252,7 @@ fn describe_expectation(text: &mut String, fact: AssumedFact, values: &[String],
     labelled(text, STRONG, "expected", &expected);
 }
 
-/// Adds the layers in float32, and those that a GPU does not run.
+/// Adds the layers in float32, those that a GPU does not run, and those with masks that avoid faults.
 fn describe_phone(text: &mut String, net: &Net) {
     let mut types: BTreeMap<&str, usize> = BTreeMap::new();
     for layer in net.layers.iter().filter(|layer| !net.runs_on_gpu(layer)) {
@@ -270,6 +270,15 @@ fn describe_phone(text: &mut String, net: &Net) {
     if !types.is_empty() {
         let types: Vec<String> = types.iter().map(|(name, number)| format!("{number} {name}")).collect();
         labelled(text, STRONG, "not on the GPU", &types.join(", "));
+    }
+    let mut faults: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+    for layer in &net.layers {
+        for fault in net.avoided_faults(layer) {
+            *faults.entry((layer.layer.type_name(), fault)).or_default() += 1;
+        }
+    }
+    for ((type_name, fault), number) in faults {
+        labelled(text, STRONG, "masked", &format!("{number} {type_name}, of which otherwise {fault}"));
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::{Lower, State};
 use crate::error::{Error, Result};
 use crate::ncnn::layer::{CROP_EXPRESSIONS, Crop, EXPRESSIONS, Reshape};
-use crate::ncnn::{BlobId, Layer, is_readable};
+use crate::ncnn::{BlobId, Layer, is_readable, letter};
 use crate::tensor::{Dim, SizeCondition};
 
 /// Expressions refer to a bottom by one digit.
@@ -66,17 +66,6 @@ impl Axes {
 enum Rest {
     Number(i64),
     Source((BlobId, char)),
-}
-
-/// Returns the letter of an axis in expressions.
-fn letter(place: usize, axes: usize) -> Option<char> {
-    let letters = match axes {
-        1 => "w",
-        2 => "hw",
-        3 => "chw",
-        _ => "cdhw",
-    };
-    letters.chars().nth(place)
 }
 
 /// Expressions over the sizes of blobs, the bottoms of the layer that evaluates them.
@@ -222,16 +211,5 @@ impl Lower<'_> {
         let layer = Layer::from(Crop { starts_expr, ends_expr, axes_expr, ..Crop::default() });
         self.state.allow(&layer);
         self.emit(layer, &bottoms, &form)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn axes_have_letters() {
-        let word = |axes: usize| (0..axes).filter_map(|place| letter(place, axes)).collect::<String>();
-        assert_eq!([1, 2, 3, 4].map(word), ["w", "hw", "chw", "cdhw"]);
     }
 }

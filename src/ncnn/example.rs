@@ -4,7 +4,7 @@ use smallvec::smallvec;
 
 use super::layer::{Input, UnaryOp, unary_op};
 use super::{Blob, BlobId, Element, Layer, Net, NetLayer, Output, Provenance};
-use crate::tensor::Dim;
+use crate::tensor::{Dim, Shape};
 
 impl Net {
     /// Adds a layer with one top of these sizes.
@@ -50,4 +50,14 @@ impl Net {
         let wires = |l: &NetLayer| format!("{} > {}", names(&l.bottoms), names(&l.tops));
         self.layers.iter().map(wires).collect()
     }
+}
+
+/// Returns sizes such as `4`, `N` and `2*N + 3`.
+pub(super) fn sizes(texts: &[&str]) -> Shape {
+    let product = |text: &str| {
+        let factors = text.split('*').map(|factor| factor.trim().parse::<Dim>().unwrap());
+        factors.reduce(|a, b| a.mul(&b).unwrap()).unwrap()
+    };
+    let sum = |text: &&str| text.split('+').map(product).reduce(|a, b| a.add(&b).unwrap()).unwrap();
+    texts.iter().map(sum).collect()
 }

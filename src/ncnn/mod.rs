@@ -13,6 +13,7 @@ mod depth;
 mod embed;
 #[cfg(test)]
 mod example;
+mod fault;
 mod float16;
 mod float32;
 pub mod layer;
@@ -40,7 +41,7 @@ pub use layer::Layer;
 pub(crate) use name::{Changes, Renamed};
 pub use provenance::Provenance;
 pub(crate) use table::Scales;
-pub(crate) use text::is_readable;
+pub(crate) use text::{is_readable, letter};
 pub use write::{Stored, Written};
 
 /// A blob of a [`Net`].

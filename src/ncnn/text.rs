@@ -17,13 +17,13 @@ const SHAPE_HINTS: i32 = 30;
 const FEATURE_MASK: i32 = 31;
 
 /// Disables arithmetic in float16 (`get_masked_option` in `net.cpp`).
-const FLOAT16_ARITHMETIC: i32 = 1 << 0;
+pub(super) const FLOAT16_ARITHMETIC: i32 = 1 << 0;
 
 /// Disables float16, bfloat16 and the GPU (`get_masked_option` in `net.cpp`).
 const HALF_PRECISION: i32 = FLOAT16_ARITHMETIC | 1 << 1 | 1 << 2 | VULKAN;
 
 /// Disables the GPU (`get_masked_option` in `net.cpp`).
-const VULKAN: i32 = 1 << 4;
+pub(super) const VULKAN: i32 = 1 << 4;
 
 /// The id of an array param is written as this minus the id.
 pub(super) const ARRAY: i32 = -23300;
@@ -82,16 +82,7 @@ impl Net {
     /// net has them.
     pub(super) fn params(&self, layer: &NetLayer, hints: bool) -> Params {
         let mut params = layer.layer.params();
-        let mut mask = if self.holds_integers(layer) || self.is_float32(layer) {
-            HALF_PRECISION
-        } else if self.precise && !matches!(layer.layer, Layer::Input(_) | Layer::MemoryData(_)) {
-            FLOAT16_ARITHMETIC
-        } else {
-            0
-        };
-        if self.broadcasts_four_axes(layer) {
-            mask |= VULKAN;
-        }
+        let mask = self.precision_mask(layer) | self.fault_mask(layer);
         match params.iter_mut().find(|(id, _)| *id == FEATURE_MASK) {
             Some((_, Param::Int(own))) => *own |= mask,
             _ if mask != 0 => params.push((FEATURE_MASK, Param::Int(mask))),
@@ -102,9 +93,20 @@ impl Net {
         params
     }
 
+    /// Returns the features that a layer must not use because of its numbers, or of the user's wish.
+    pub(super) fn precision_mask(&self, layer: &NetLayer) -> i32 {
+        if self.holds_integers(layer) || self.is_float32(layer) {
+            HALF_PRECISION
+        } else if self.precise && !matches!(layer.layer, Layer::Input(_) | Layer::MemoryData(_)) {
+            FLOAT16_ARITHMETIC
+        } else {
+            0
+        }
+    }
+
     /// Returns whether a layer must not run on the GPU.
     pub(super) fn avoids_gpu(&self, layer: &NetLayer) -> bool {
-        self.holds_integers(layer) || self.is_float32(layer) || self.broadcasts_four_axes(layer)
+        (self.precision_mask(layer) | self.fault_mask(layer)) & VULKAN != 0
     }
 
     /// Returns whether a layer passes through or reads the bits of 32-bit integers, which half precision would
@@ -112,14 +114,6 @@ impl Net {
     fn holds_integers(&self, layer: &NetLayer) -> bool {
         let integers = |blob: &BlobId| self.blob(*blob).element == Element::I32;
         layer.bottoms.iter().any(integers) && !matches!(layer.layer, Layer::Embed(_))
-    }
-
-    /// Returns whether a layer is arithmetic that broadcasts blobs of four axes, for which BinaryOp on the GPU
-    /// reads beyond them, or gives other results (`binaryop_broadcast.comp`).
-    fn broadcasts_four_axes(&self, layer: &NetLayer) -> bool {
-        let [a, b] = layer.bottoms.as_slice() else { return false };
-        let (a, b) = (&self.blob(*a).shape, &self.blob(*b).shape);
-        matches!(layer.layer, Layer::BinaryOp(_)) && a.len() == 4 && b.len() == 4 && a != b
     }
 
     /// Returns whether shape hints are written. Some layers on the GPU crash or compute wrong results if they
@@ -190,6 +184,17 @@ pub(crate) fn is_readable(text: &str) -> bool {
     let first = text.split([',', ' ']).next().map_or(0, str::len);
     let plain = text.chars().all(|c| c.is_ascii_graphic() && c != '"' || c == ' ');
     plain && first > 0 && !(first == text.len() && first == FIRST_SCAN - 1) && text.len() < MAX_REST
+}
+
+/// Returns the letter of an axis in expressions.
+pub(crate) fn letter(place: usize, axes: usize) -> Option<char> {
+    let letters = match axes {
+        1 => "w",
+        2 => "hw",
+        3 => "chw",
+        _ => "cdhw",
+    };
+    letters.chars().nth(place)
 }
 
 /// Formats a float with an exponent, which distinguishes it from an integer, and as few digits as the runtime
@@ -289,6 +294,12 @@ mod tests {
             push_param(&mut written, id, &param);
             assert_eq!(written, text);
         }
+    }
+
+    #[test]
+    fn axes_have_letters() {
+        let word = |axes: usize| (0..axes).filter_map(|place| letter(place, axes)).collect::<String>();
+        assert_eq!([1, 2, 3, 4].map(word), ["w", "hw", "chw", "cdhw"]);
     }
 
     #[test]

@@ -156,6 +156,7 @@ fn convert_with(
     (net.half, net.precise) = (options.fp16, options.precise);
     let mut net_passes = vec![("lower", net.layers.len())];
     net_passes.extend(net.optimise(&options.skip)?);
+    net.drop_unread_tops();
     warnings.extend(kept.mark(&mut net, &graph));
     if net.half {
         net.tag_constants();

@@ -113,6 +113,8 @@ pub struct LayerPart {
     pub needs_float32: bool,
     /// Whether it runs on the GPU if the runtime uses one.
     pub runs_on_gpu: bool,
+    /// What would be wrong without its feature mask, because of known faults of the runtime.
+    pub avoids: Vec<&'static str>,
     /// The indices in [`Report::nodes`] of the nodes whose work it does.
     pub nodes: Vec<usize>,
 }
@@ -299,6 +301,7 @@ impl LayerPart {
             multiply_adds: net.multiply_adds(layer),
             needs_float32: net.is_float32(layer),
             runs_on_gpu: net.runs_on_gpu(layer),
+            avoids: net.avoided_faults(layer).collect(),
             nodes,
         }
     }

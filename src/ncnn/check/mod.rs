@@ -18,8 +18,8 @@ use crate::tensor::{DType, Dim, SizeCondition, display_shape};
 const MAX_PARAMS: i32 = 32;
 
 impl Net {
-    /// Checks that the runtime loads the net as intended: names, arities, params, weights, shapes, and that
-    /// each blob is computed once, before its only reader. Returns the number of elements of all weights.
+    /// Checks that the runtime loads the net as intended: names, arities, params, weights, shapes, that
+    /// each blob is computed once, before its only reader, and that those without a reader are outputs. Returns the number of elements of all weights.
     pub(crate) fn check(&self) -> Result<u64> {
         if self.layers.is_empty() {
             invalid!("the net has no layers");
@@ -54,6 +54,7 @@ impl Net {
             invalid!("two blobs have the name \"{name}\"");
         }
         flow.end(self)?;
+        self.check_read()?;
         self.check_float32()?;
         Ok(u64::try_from(elements)?)
     }

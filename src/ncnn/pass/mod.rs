@@ -8,18 +8,18 @@ mod int8;
 mod place;
 mod slice;
 mod state;
+mod unread;
 mod view;
 mod wiring;
 
 use std::collections::BTreeSet;
 
+use super::Net;
 use super::layer::{
     BinaryOp, Clip, Convolution, ConvolutionDepthWise, Crop, GRU, HardSwish, LSTM, Mish, PReLU, RNN, ReLU,
     Sigmoid,
 };
-use super::{Layer, Net, NetLayer};
 use crate::common::fixpoint::apply_to_fixpoint;
-use crate::common::index::IndexSet;
 use crate::error::Result;
 use view::VIEWS;
 use wiring::Wiring;
@@ -134,19 +134,5 @@ impl Net {
     /// Returns the layer types in the net.
     fn types(&self) -> BTreeSet<&'static str> {
         self.layers.iter().map(|layer| layer.layer.type_name()).collect()
-    }
-
-    /// Removes layers whose tops have no readers.
-    pub(crate) fn remove_unread(&mut self) {
-        let mut read: IndexSet<_> = self.outputs.iter().map(|output| output.blob).collect();
-        let is_needed = |layer: &NetLayer, read: &IndexSet<_>| {
-            matches!(layer.layer, Layer::Input(_)) || layer.tops.iter().any(|top| read.contains(*top))
-        };
-        for layer in self.layers.iter().rev() {
-            if is_needed(layer, &read) {
-                read.extend(layer.bottoms.iter().copied());
-            }
-        }
-        self.layers.retain(|layer| is_needed(layer, &read));
     }
 }

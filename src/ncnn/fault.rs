@@ -1,0 +1,127 @@
+//! Known faults of the runtime's kernels, each with the features that a layer must not use to avoid it.
+//!
+//! A fault is one of a kernel and not of a kind of arithmetic: without it, the layer is as exact as others of its type.
+
+use super::layer::ConvolutionDepthWise;
+use super::text::{FLOAT16_ARITHMETIC, VULKAN};
+use super::{Layer, Net, NetLayer};
+use crate::tensor::Dim;
+
+/// A fault of the kernels of some layers.
+struct Fault {
+    /// What is wrong.
+    about: &'static str,
+    /// The features with which it is.
+    features: i32,
+    /// Returns whether it may show in a layer; sizes may be free.
+    may_show: fn(&Net, &NetLayer) -> bool,
+}
+
+const FAULTS: &[Fault] = &[
+    Fault {
+        about: "a column is wrong in float16 on ARM64",
+        features: FLOAT16_ARITHMETIC,
+        may_show: steps_in_pairs,
+    },
+    Fault { about: "results are wrong on the GPU", features: VULKAN, may_show: broadcasts_four_axes },
+];
+
+impl Net {
+    /// Returns the features that a layer must not use because of faults.
+    pub(super) fn fault_mask(&self, layer: &NetLayer) -> i32 {
+        self.faults(layer).fold(0, |mask, fault| mask | fault.features)
+    }
+
+    /// Returns what would be wrong in a layer with all features that its numbers allow.
+    pub fn avoided_faults(&self, layer: &NetLayer) -> impl Iterator<Item = &'static str> {
+        let mask = self.precision_mask(layer);
+        self.faults(layer).filter(move |fault| fault.features & !mask != 0).map(|fault| fault.about)
+    }
+
+    fn faults(&self, layer: &NetLayer) -> impl Iterator<Item = &'static Fault> {
+        FAULTS.iter().filter(|fault| (fault.may_show)(self, layer))
+    }
+}
+
+/// Returns whether a layer is a depthwise 3 by 3 convolution with stride 2 over packs of 8 channels that computes two
+/// columns at once, after all groups of four. The kernel reads the fifth element of the second and third row from the
+/// first one (`convdw3x3s2_pack8_fp16sa_neon` in `convolutiondepthwise_3x3_pack8_fp16s.h`).
+fn steps_in_pairs(net: &Net, layer: &NetLayer) -> bool {
+    const PACK: i32 = 8;
+    let Layer::ConvolutionDepthWise(convolution) = &layer.layer else { return false };
+    let ConvolutionDepthWise { group, num_output, .. } = **convolution;
+    let is_window = convolution
+        .windows()
+        .iter()
+        .all(|window| (window.kernel, window.dilation, window.stride) == (3, 1, 2));
+    let channels = layer.bottoms.first().and_then(|bottom| net.blob(*bottom).shape.first());
+    let is_depthwise = group == num_output && channels.is_some_and(|channels| channels.is(group.into()));
+    let width = layer.tops.first().and_then(|top| net.blob(*top).shape.last());
+    let left = width.and_then(|width| width.modulo(&Dim::Known(4)).ok()).and_then(|left| left.known());
+    let has_pair = left.is_none_or(|left| left >= 2);
+    is_window && is_depthwise && group % PACK == 0 && has_pair && !layer.layer.is_int8()
+}
+
+/// Returns whether a layer is arithmetic that broadcasts blobs of four axes, for which BinaryOp on the GPU reads beyond
+/// them, or gives other results (`binaryop_broadcast.comp`).
+fn broadcasts_four_axes(net: &Net, layer: &NetLayer) -> bool {
+    let [a, b] = layer.bottoms.as_slice() else { return false };
+    let (a, b) = (&net.blob(*a).shape, &net.blob(*b).shape);
+    matches!(layer.layer, Layer::BinaryOp(_)) && a.len() == 4 && b.len() == 4 && a != b
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ncnn::example::sizes;
+
+    /// Returns the mask of a convolution over 16 channels with tops of this width, and the number of its faults.
+    fn mask(width: &str, change: impl Fn(&mut ConvolutionDepthWise, &mut Net)) -> (i32, usize) {
+        let mut net = Net::default();
+        let mut layer = ConvolutionDepthWise {
+            num_output: 16,
+            group: 16,
+            kernel_w: 3,
+            kernel_h: 3,
+            stride_w: 2,
+            stride_h: 2,
+            ..ConvolutionDepthWise::default()
+        };
+        let x = net.push_input("x", &[16, 9, 9]);
+        change(&mut layer, &mut net);
+        let y = net.push("y", layer, &[x], &[16, 4, 4]);
+        net.blob_mut(y).unwrap().shape = sizes(&["16", "4", width]);
+        let layer = net.layers.last().unwrap();
+        let params = net.params(layer, false);
+        let mask = params.iter().find_map(|(id, param)| match param {
+            crate::ncnn::layer::Param::Int(mask) if *id == 31 => Some(*mask),
+            _ => None,
+        });
+        (mask.unwrap_or(0), net.avoided_faults(layer).count())
+    }
+
+    #[test]
+    fn pairs_of_columns_avoid_float16() {
+        let with_width = |width| mask(width, |_, _| {});
+        for (width, expected) in
+            [("4", 0), ("5", 0), ("6", 1), ("7", 1), ("N", 1), ("4*N", 0), ("4*N + 3", 1)]
+        {
+            assert_eq!(with_width(width), (expected, usize::from(expected != 0)), "{width}");
+        }
+    }
+
+    #[test]
+    fn other_kernels_have_no_mask() {
+        assert_eq!(mask("7", |layer, _| layer.stride_w = 1), (0, 0));
+        assert_eq!(mask("7", |layer, _| layer.kernel_h = 5), (0, 0));
+        assert_eq!(mask("7", |layer, _| layer.dilation_w = 2), (0, 0));
+        assert_eq!(mask("7", |layer, _| layer.group = 8), (0, 0));
+        assert_eq!(mask("7", |layer, _| (layer.group, layer.num_output) = (12, 12)), (0, 0));
+    }
+
+    #[test]
+    fn masks_that_avoid_more_stay() {
+        assert_eq!(mask("7", |_, net| net.precise = true), (1, 0));
+        assert_eq!(mask("7", |_, net| net.blob_mut(net.inputs[0]).unwrap().float32 = true), (23, 0));
+    }
+}
