@@ -64,9 +64,9 @@ struct Rows {
 fn lower(lower: &mut Lower) -> Result<()> {
     let (rows, size, k) = read(lower)?;
     let rows = Rows { rows, size, k };
-    let compared = Dim::product(&[rows.rows.clone(), Dim::Known(size), Dim::Known(MOST_VALUES)])?;
-    if compared.known().is_some_and(|count| count > limits::COMPARED) {
-        unsupported!("{} rows of {size} elements, each compared with {MOST_VALUES} numbers", rows.rows);
+    let wide = (size * MOST_VALUES).max(k * (size.isqrt() + 1));
+    if Dim::product(&[rows.rows.clone(), Dim::Known(wide)])?.known().is_some_and(|n| n > limits::COMPARED) {
+        unsupported!("{} rows of {size} elements are too many to take the {k} largest of each", rows.rows);
     }
     lower.compute_in_float32();
     let x = lower.blob_as(0, &rows.form(1, size))?;
@@ -85,7 +85,7 @@ impl Rows {
     fn least_taken(&self, lower: &mut Lower, x: BlobId) -> Result<BlobId> {
         let x = lower.binary_scalar(binary_op::MIN, x, f32::MAX)?;
         let x = lower.binary_scalar(binary_op::MAX, x, f32::MIN)?;
-        // The number of smaller elements is at most this.
+        // At most so many elements are smaller.
         let most: f32 = (self.size - self.k).as_();
         let most_if_negative: f32 = (self.k - 1).as_();
         let below = lower.lt(x, 0.0)?;
@@ -182,7 +182,7 @@ impl Rows {
     }
 }
 
-/// Emits 1 for each of the values that is exceeded by at most `most` elements from below, else 0.
+/// Emits 1 for each value that has fewer than `most` elements below it, else 0.
 fn reached(lower: &mut Lower, x: BlobId, values: BlobId, most: BlobId) -> Result<BlobId> {
     let distance = lower.binary(binary_op::SUB, values, x)?;
     let below = lower.gt(distance, 0.0)?;

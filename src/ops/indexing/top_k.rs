@@ -1,7 +1,8 @@
 //! TopK: the largest or smallest elements along an axis, with their indices.
 //!
-//! Every element is compared with every other, in at most 256 MiB. Equal elements keep their order, as in
-//! onnxruntime.
+//! Along a short axis every element is compared with every other; along a longer one first the `k` largest are
+//! taken (`largest.rs`), and only they are compared with each other, in at most 256 MiB. Equal elements keep
+//! their order, as in onnxruntime.
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__TopK.html>.
 
@@ -27,17 +28,20 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("TopK", &[1, 10, 11, 24], Acce
     .range(range::first)
     .further_range(range::positions)
     .expand(expand_top_k)
-    .lowers_to("MatMul with a matrix of zeros and ones from the rank of each element")
+    .lowers_to(
+        "MatMul with a matrix of zeros and ones from the rank of each element; before it, along long axes, Threshold and \
+         Reduction for the k-th largest element, digit by digit",
+    )
     .limits(
-        "long axes: comparing every pair of elements takes more than 256 MiB; a free size of the axis; a K known only at run \
-         time",
+        "a large K: comparing every pair of the results takes more than 256 MiB; a free size of the axis; a K known only at \
+         run time",
     )];
 
 /// The most elements of which the pairs that are in order are listed in a constant.
-const MOST_LISTED: i64 = 256;
+const MOST_LISTED: i64 = 64;
 
 /// The number of comparisons that take the time of the layers of `Largest` over few elements.
-const FIXED_COST: i64 = 1 << 18;
+const FIXED_COST: i64 = 1 << 16;
 
 struct Order {
     axis: usize,
@@ -182,7 +186,8 @@ fn check_sorted(lanes: i64, n: i64, sorted: i64) -> Result<()> {
     let compared = lanes.saturating_mul(sorted).saturating_mul(sorted);
     if compared > limits::COMPARED {
         let most = (limits::COMPARED / lanes.max(1)).isqrt();
-        unsupported!("{lanes} times {sorted} of {n} elements in order (at most {most} each)");
+        let lanes = if lanes > 1 { format!(" in each of {lanes} rows") } else { String::new() };
+        unsupported!("{sorted} of {n} elements in order: at most {most} are sorted{lanes}");
     }
     Ok(())
 }
