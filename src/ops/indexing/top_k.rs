@@ -33,8 +33,8 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("TopK", &[1, 10, 11, 24], Acce
          Reduction for the k-th largest element, digit by digit",
     )
     .limits(
-        "a large K: comparing every pair of the results takes more than 256 MiB; a free size of the axis; a K known only at \
-         run time",
+        "a large K: comparing every pair of the results takes more than 256 MiB; a free size of the axis, unless K is 1; a K \
+         known only at run time",
     )];
 
 /// The most elements of which the pairs that are in order are listed in a constant.
@@ -144,7 +144,7 @@ fn expand_top_k(expand: &Expand) -> Result<bool> {
     let shape = expand.shape(0)?.to_vec();
     let order = read_order(expand, shape.len())?;
     let Some(k) = count_of(expand, order.axis)?.known() else { unsupported!("K is known only at run time") };
-    let Some(n) = shape.at(order.axis)?.known() else { unsupported!("the axis has a free size") };
+    let Some(n) = shape.at(order.axis)?.known() else { return expand_extreme(expand, &order, k) };
     let lanes = shape.iter().filter_map(Dim::known).fold(1, i64::saturating_mul) / n.max(1);
     // The axis comes last.
     let mut perm: Vec<usize> = (0..shape.len()).filter(|axis| *axis != order.axis).collect();
@@ -170,6 +170,18 @@ fn expand_top_k(expand: &Expand) -> Result<bool> {
         }
         expand.output(index, found);
     }
+    Ok(true)
+}
+
+/// Expands the only result along an axis of free size.
+fn expand_extreme(expand: &Expand, order: &Order, k: i64) -> Result<bool> {
+    if k != 1 {
+        unsupported!("the axis has a free size, and K is {k}");
+    }
+    let (data, axis) = (expand.operand(0), i64::try_from(order.axis)?);
+    let (reduction, arg) = if order.largest { ("ReduceMax", "ArgMax") } else { ("ReduceMin", "ArgMin") };
+    expand.output(0, data.reduce(reduction, &[axis], true));
+    expand.output(1, data.apply(arg, [("axis", axis.into())]));
     Ok(true)
 }
 
