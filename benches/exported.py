@@ -124,11 +124,11 @@ def mat_of(array, int32):
         sizes.remove(1)
     if len(sizes) > 4:
         sizes = [-1, *sizes[-3:]]
-    array = array.reshape(sizes).astype(np.int32 if int32 else np.float32)
+    array = np.ascontiguousarray(array.reshape(sizes).astype(np.int32 if int32 else np.float32))
     if not array.size:
         return ncnn.Mat(*reversed(array.shape))
-    # A Mat made from an array does not keep the array alive.
-    return ncnn.Mat(np.ascontiguousarray(array)).clone()
+    # A Mat made of an array does not keep it alive: the array has a name until the Mat is copied.
+    return ncnn.Mat(array).clone()
 
 
 def compare(folder, net, session, feeds):

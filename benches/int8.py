@@ -42,8 +42,9 @@ def worker(request):
 
     arrays = dict(np.load(request["inputs"]))
     count = len(next(iter(arrays.values())))
-    # A Mat made from an array does not keep the array alive.
-    feeds = [[(name, ncnn.Mat(np.ascontiguousarray(all[i])).clone()) for name, all in arrays.items()] for i in range(count)]
+    arrays = {name: [np.ascontiguousarray(array) for array in all] for name, all in arrays.items()}
+    # A Mat made of an array does not keep it alive: the arrays have names until the Mats are copied.
+    feeds = [[(name, ncnn.Mat(array).clone()) for name, array in zip(arrays, given)] for given in zip(*arrays.values())]
     nets = {who: Net(ncnn, *files, request["half"]) for who, files in request["nets"].items()}
     results = {f"{who}/{i}/{name}": np.array(mat) for who, net in nets.items() for i, feed in enumerate(feeds)
                for name, mat in zip(request["outputs"], net.run(feed, request["outputs"]))}

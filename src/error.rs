@@ -19,8 +19,12 @@
 //! names of the model in double quotes and shapes as `[1, 3, H, W]`. "It" is the node, or the part of the
 //! node, at which the error occurred. Advice for the user is the help, in the imperative.
 
+mod code;
+
 use std::fmt;
 use std::path::PathBuf;
+
+pub use code::ErrorCode;
 
 /// The help of internal errors.
 const REPORT: &str = "this is a fault of the converter; please report it";
@@ -99,6 +103,8 @@ pub struct Error(Box<Content>);
 #[derive(Debug)]
 struct Content {
     kind: ErrorKind,
+    /// The code, if it is not that of the kind.
+    code: Option<ErrorCode>,
     at: Where,
     message: String,
     help: Option<String>,
@@ -109,7 +115,7 @@ impl Error {
     /// Creates an error; `message` is a lower-case phrase without a full stop.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         let message = message.into();
-        Error(Box::new(Content { kind, at: Where::default(), message, help: None, source: None }))
+        Error(Box::new(Content { kind, code: None, at: Where::default(), message, help: None, source: None }))
     }
 
     /// Creates an error for a model that breaks the specification.
@@ -138,6 +144,7 @@ impl Error {
     pub fn into_internal(mut self) -> Self {
         if self.0.kind == ErrorKind::Invalid {
             self.0.kind = ErrorKind::Internal;
+            self.0.code = None;
             self.0.help = Some(REPORT.to_owned());
         }
         self
@@ -195,6 +202,18 @@ impl Error {
     pub fn in_graph(mut self, graph: impl Into<String>) -> Self {
         self.0.at.graph.insert(0, graph.into());
         self
+    }
+
+    /// Sets the code.
+    #[must_use]
+    pub(crate) fn code_is(mut self, code: ErrorCode) -> Self {
+        self.0.code = Some(code);
+        self
+    }
+
+    /// Returns the code.
+    pub fn code(&self) -> ErrorCode {
+        self.0.code.unwrap_or_else(|| ErrorCode::of(self.0.kind))
     }
 
     /// Returns the kind.

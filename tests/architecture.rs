@@ -1,7 +1,9 @@
-//! ARCHITECTURE.md beside the source: imports run downwards through its rooms and its shelves, and the paths that
-//! it names exist.
+//! ARCHITECTURE.md beside the source: imports run downwards through its rooms and its shelves, its picture shows
+//! them, and the paths that it names exist.
+//!
+//! `BLESS=1` draws the picture.
 
-#![allow(clippy::indexing_slicing, clippy::unwrap_used)] // A test may fail where it stands.
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A test may fail where it stands.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -131,6 +133,41 @@ fn imports_run_downwards_through_the_rooms() {
         }
     }
     assert!(upwards.is_empty(), "{}", upwards.into_iter().collect::<Vec<_>>().join("\n"));
+}
+
+/// The rooms below `lib.rs`, and a mark for each room that they import.
+fn picture() -> String {
+    let mut rooms: Vec<(usize, String)> = rooms().into_iter().map(|(name, place)| (place, name)).collect();
+    rooms.sort();
+    let names: Vec<String> = rooms.into_iter().map(|(_, name)| name).collect();
+    let names: Vec<&String> = names.iter().skip_while(|name| *name != "api").collect();
+    let mut imports: BTreeSet<(String, String)> = BTreeSet::new();
+    for file in source_files(Path::new("src")) {
+        let own = module(&file)[0].clone();
+        let others = named_paths(&file).into_iter().filter_map(|path| path.first().cloned());
+        imports.extend(others.map(|other| (own.clone(), other)));
+    }
+    let mut lines = Vec::new();
+    for (row, name) in names.iter().enumerate() {
+        let marks = names.iter().take(row).map(|above| {
+            let imported = imports.contains(&((*above).clone(), (*name).clone()));
+            if imported { "   x" } else { "   ." }
+        });
+        lines.push(format!("    {name:<9}{}", marks.collect::<String>()).trim_end().to_owned());
+    }
+    lines.join("\n")
+}
+
+#[test]
+fn the_picture_shows_the_imports() {
+    let (text, picture) = (architecture(), picture());
+    let start = text.find("    api\n").expect("the picture begins with api");
+    let end = start + text[start..].find("\n\n").unwrap();
+    if std::env::var_os("BLESS").is_some() {
+        fs::write("ARCHITECTURE.md", format!("{}{picture}{}", &text[..start], &text[end..])).unwrap();
+    } else {
+        assert_eq!(text[start..end], picture, "BLESS=1 draws it");
+    }
 }
 
 #[test]

@@ -34,7 +34,8 @@ const WORKERS: usize = 2;
 #[test]
 fn every_case_is_right_or_refused_for_a_known_reason() {
     let python = support::python();
-    let mut cases = find_cases(&collected_cases(&python));
+    let mut cases = find_cases(&written_cases(&python, "collect"));
+    cases.extend(find_cases(&written_cases(&python, "elements")));
     cases.extend(
         find_cases(Path::new(FIXTURES)).into_iter().map(|(name, path)| (format!("fixtures/{name}"), path)),
     );
@@ -85,23 +86,24 @@ fn is_selected(name: &str) -> bool {
     if let Ok(text) = std::env::var("CASES") {
         return name.contains(&text);
     }
+    let is_own = ["extremes/", "fixtures/", "integers/"].iter().any(|set| name.starts_with(set));
     let is_sixth = name.bytes().map(u32::from).sum::<u32>().is_multiple_of(6);
-    is_sixth || name.starts_with("fixtures/") || std::env::var_os("ALL_CASES").is_some()
+    is_own || is_sixth || std::env::var_os("ALL_CASES").is_some()
 }
 
-/// Returns the folder of the cases of the onnx package, created once for each version of the package and of
-/// the script.
-fn collected_cases(python: &Path) -> PathBuf {
+/// Returns the folder of the cases that a script writes, once for each version of the environment and of the
+/// script.
+fn written_cases(python: &Path, name: &str) -> PathBuf {
     let environment = python.parent().and_then(Path::parent).and_then(Path::file_name).unwrap();
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cases").join(environment);
-    let script = fs::read(Path::new(SCRIPTS).join("collect.py")).unwrap();
-    let stamp = folder.join("collect.py");
-    if fs::read(&stamp).ok().as_ref() != Some(&script) {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("cases").join(environment).join(name);
+    let script = Path::new(SCRIPTS).join(format!("{name}.py"));
+    let text = fs::read(&script).unwrap();
+    let stamp = folder.join("script");
+    if fs::read(&stamp).ok().as_ref() != Some(&text) {
         let _ = fs::remove_dir_all(&folder);
-        let output =
-            Command::new(python).arg(Path::new(SCRIPTS).join("collect.py")).arg(&folder).output().unwrap();
+        let output = Command::new(python).args([&script, &folder]).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        fs::write(stamp, script).unwrap();
+        fs::write(stamp, text).unwrap();
     }
     folder
 }

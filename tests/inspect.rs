@@ -1,7 +1,7 @@
 //! `onnx2ncnn inspect`: the description of a model.
 
 #![cfg(feature = "cli")]
-#![allow(clippy::unwrap_used)] // A test may fail where it stands.
+#![allow(clippy::indexing_slicing, clippy::unwrap_used)] // A test may fail where it stands.
 
 #[path = "support/words.rs"]
 mod onnx;
@@ -9,6 +9,18 @@ mod onnx;
 mod room;
 
 use room::{Room, fixture};
+
+/// Queries, keys and values have products with each other, and with the weight of com.microsoft's Attention.
+const ATTENTION: [(&str, &str); 5] = [
+    // 2 heads of 5 queries and 6 keys, each with 8 elements for the score and 8 for the result.
+    ("matmul/attention", "960 multiply-adds"),
+    // 4 heads of 5 queries and 6 keys, with 6 and 4 elements.
+    ("matmul/attention_merged_heads", "1.20 K multiply-adds"),
+    // 3 rows times a weight of 8 by 24, and 3 queries and keys with 16 elements.
+    ("operator/ms_attention", "720 multiply-adds"),
+    ("operator/ms_cross_attention", "240 multiply-adds"),
+    ("operator/flexattention", "144 multiply-adds"),
+];
 
 #[test]
 fn a_model_is_described() {
@@ -42,6 +54,60 @@ fn products_are_counted() {
         let text = room.expect(&format!("inspect {}", fixture(name)), 0, counted);
         assert!(text.contains("108 parameters in 432 bytes"), "{text}");
     }
+}
+
+#[test]
+fn products_of_attention_are_counted() {
+    let room = Room::new();
+    for (name, counted) in ATTENTION {
+        room.expect(&format!("inspect {}", fixture(name)), 0, counted);
+    }
+}
+
+#[test]
+fn constants_in_nodes_are_counted() {
+    let room = Room::new();
+    let constant = onnx::constant_node("c", &[1.0, 2.0, 3.0]);
+    let add = onnx::node("Add", &["x", "c"], &["y"], &[]);
+    room.put("m.onnx", &onnx::model(&["2", "3"], &[constant, add]));
+    room.expect("inspect m.onnx", 0, "3 parameters in 12 bytes");
+    room.put("one.onnx", &onnx::defaulted(8));
+    room.expect("inspect one.onnx", 0, "1 parameter in 4 bytes");
+}
+
+#[test]
+fn columns_are_aligned_and_numbers_agree_with_nouns() {
+    let room = Room::new();
+    let text = room.expect(&format!("inspect {}", fixture("quantize/operators")), 0, "input");
+    let rows = text.lines().filter(|line| line.starts_with("input") || line.starts_with("output"));
+    let places: Vec<Option<usize>> = rows.map(|row| row.rfind("  [")).collect();
+    assert!(places.len() > 1 && places.windows(2).all(|pair| pair == [places[0]; 2]), "{text}");
+    room.put("m.onnx", &onnx::model(&["N", "3"], &[onnx::constant("w", 1, &[3, 1], &[0; 12]), product()]));
+    room.expect("inspect m.onnx", 0, "without 1 node of free sizes");
+}
+
+fn product() -> Vec<u8> {
+    onnx::node("MatMul", &["x", "w"], &["y"], &[])
+}
+
+#[test]
+fn an_inspection_goes_to_standard_output() {
+    let room = Room::new();
+    room.put("m.onnx", &onnx::chain(&["Relu", "NoSuchOperator"], &["N", "3"]));
+    for (line, words) in
+        [("inspect m.onnx", "unknown operator"), ("inspect m.onnx --report -", "\"refused\"")]
+    {
+        let output = room.run(line);
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(
+            output.status.success() && output.stderr.is_empty() && text.contains(words),
+            "{line}: {text}"
+        );
+    }
+    let output = room.run("inspect m.onnx --json");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["model"]["operators"]["Relu"], 1);
+    assert_eq!(report["diagnostics"][0]["code"], "E0009");
 }
 
 #[test]

@@ -59,12 +59,14 @@ fn conversion_in_memory_equals_the_command() {
 
 #[test]
 fn unproved_facts_are_stated() {
-    use AssumedFact::{ExactInteger, ExactQuotient, Finite, NotNegative, SmallAngle};
+    use AssumedFact::{ExactInteger, ExactQuotient, Finite, NotNegative, NotTiny, SmallAngle};
     for (fixture, expected) in [
         ("angles", &[("x", SmallAngle)][..]),
         ("angles_in_bounds", &[("x", Finite)]),
         ("quotients", &[("a", ExactQuotient)]),
         ("quotients_in_bounds", &[("x", Finite)]),
+        ("powers", &[("x", NotTiny)]),
+        ("powers_in_bounds", &[("x", Finite)]),
         ("floats", &[("x", Finite)]),
         ("bounded_floats", &[]),
         ("integers_as_floats", &[]),

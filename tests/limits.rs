@@ -10,7 +10,7 @@ mod onnx;
 #[path = "support/room.rs"]
 mod room;
 
-use onnx::{constant, ints, model, node, repeat};
+use onnx::{constant, ints, model, node, node_of_mode, repeat};
 use room::Room;
 
 /// The maximum bytes of the models here.
@@ -201,6 +201,32 @@ fn repeated_elements_take_no_memory() {
     ];
     let text = convert("normal", &model(&["1", "134000000", "2", "2"], &parts));
     assert!(text.contains("2 layers, 268 M weights"), "{text}");
+}
+
+#[test]
+fn copies_for_the_evaluation_of_constants_are_counted() {
+    let reductions =
+        ["ReduceSum", "ReduceL2", "ReduceLogSumExp", "ReduceProd"].map(|name| (name, &["c"][..], &["s"][..]));
+    for (op_type, inputs, outputs) in [&reductions[..], &[("TopK", &["c", "k"], &["s", "i"])]].concat() {
+        let parts = [
+            ints("n", &[100_000_000]),
+            ints("k", &[1]),
+            node("ConstantOfShape", &["n"], &["c"], &[]),
+            node(op_type, inputs, outputs, &[]),
+            node("Add", &["x", "s"], &["y"], &[]),
+        ];
+        let text = convert(op_type, &model(&["4"], &parts));
+        assert!(text.contains("limit exceeded: an axis of size 100000000"), "{op_type}: {text}");
+    }
+}
+
+#[test]
+fn sources_of_padding_are_not_listed() {
+    for mode in ["reflect", "wrap"] {
+        let pads = ints("p", &[1_000_000_000, 1_000_000_000]);
+        let text = convert(mode, &model(&["4"], &[pads, node_of_mode("Pad", &["x", "p"], "y", mode)]));
+        assert!(text.contains("limit exceeded: 2000000004 places"), "{mode}: {text}");
+    }
 }
 
 #[test]

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs nets of the fixtures in ncnn on an emulated ARM64 processor, which computes in float16 by default, and compares the results with the
-# expected ones. The first run fetches the emulator, the libraries and the Python packages of ARM64 into target/arm64.
+# expected ones; and nets of activations at extreme floats in float32. The first run fetches the emulator, the libraries and the Python packages of ARM64 into target/arm64.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 arm=$PWD/target/arm64
@@ -46,4 +46,10 @@ exec env PYTHONPATH=$arm/root/site PYTHONHOME=/usr OMP_NUM_THREADS=1 OPENBLAS_NU
 END
 chmod +x "$arm/python"
 cargo build --quiet
-python3 tests/phone/run.py target/debug/onnx2ncnn "$arm/python" "$@"
+# The environment of the other tests writes the cases of extreme floats.
+rm -rf "$arm/elements"
+for environment in tests/.venv/*/bin/python; do
+    "$environment" tests/conformance/elements.py "$arm/elements"
+    break
+done
+python3 tests/phone/run.py target/debug/onnx2ncnn "$arm/python" "$arm/elements/extremes" "$@"

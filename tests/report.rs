@@ -154,7 +154,7 @@ fn failures_are_reported() {
     room.expect("text.onnx out.param --report r.json", 1, "not an ONNX model");
     assert_eq!(read(&room, "r.json")["status"], "refused");
     // An unwritable path is found before the model is read.
-    room.expect("text.onnx out.param --report none/r.json", 2, "none");
+    room.expect("text.onnx out.param --report none/../r.json", 2, "none");
     room.expect("text.onnx out.param --html text.onnx", 2, "would overwrite the model itself");
     room.expect("text.onnx r.json x.bin --report r.json", 2, "would overwrite the .param file");
 }

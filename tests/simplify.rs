@@ -45,7 +45,7 @@ fn errors_leave_no_files() {
     room.put("w.bin", &[0; 16]);
     room.expect("simplify m.onnx m.onnx", 2, "overwrite");
     room.expect("simplify m.onnx w.bin", 2, "overwrite");
-    room.expect("simplify m.onnx none/s.onnx", 2, "none");
+    room.expect("simplify m.onnx none/../s.onnx", 2, "none");
     room.expect("simplify m.onnx s.onnx --skip no_such_pass", 2, "no_such_pass");
     room.put("m.onnx", b"This is a text and no model at all.\n");
     room.expect("simplify m.onnx s.onnx", 1, "nothing was written");
@@ -176,6 +176,36 @@ fn weights_are_written_beside_the_model() {
         room.expect(&format!("simplify one_way.onnx t.onnx {options}").replace("s.onnx", "t.onnx"), 2, said);
     }
     assert!(!room.path("t.onnx").exists());
+}
+
+#[cfg(unix)]
+#[test]
+fn external_data_do_not_follow_links_out_of_the_folder() {
+    use std::os::unix::fs::symlink;
+
+    let (room, outside) = (room_with_models(), Room::new());
+    outside.put("w.bin", b"mine");
+    fs::create_dir(room.path("inside")).unwrap();
+    room.put("inside/real.bin", b"old");
+    for (link, target) in [
+        ("w.bin", outside.path("w.bin")),
+        ("folder", outside.path("")),
+        ("near.bin", room.path("inside/real.bin")),
+    ] {
+        symlink(target, room.path(link)).unwrap();
+    }
+    let line = |data: &str| format!("simplify one_way.onnx s.onnx --external-data {data}");
+    let said = "a symbolic link leads out of the model's folder";
+    for data in ["w.bin", "folder/w.bin", "folder/new.bin"] {
+        room.expect(&line(data), 2, said);
+        assert!(!room.path("s.onnx").exists(), "{data}");
+    }
+    assert_eq!(fs::read(outside.path("w.bin")).unwrap(), b"mine");
+    assert_eq!(outside.names(), ["w.bin"]);
+    room.expect(&line("near.bin"), 0, "near.bin");
+    assert_eq!(fs::metadata(room.path("inside/real.bin")).unwrap().len(), 64 * 512 * 4);
+    // The model that refers to them can be read.
+    room.expect("s.onnx a b --input-shape N,512", 0, "");
 }
 
 #[test]

@@ -57,6 +57,64 @@ fn a_net_is_compared_with_its_model() {
     assert!(!text.contains("usage") && !text.contains("nothing was written"), "{text}");
 }
 
+/// A free first axis has a place in the net, also where it is 1.
+#[test]
+fn arrays_of_one_element_along_a_kept_axis_are_compared() {
+    let room = room_with("free/first_axis_of_one_kept", "");
+    let line = format!("verify model.onnx m.param m.bin --data inputs.npz {}", python());
+    room.expect(&line, 0, "the same in onnxruntime and ncnn");
+}
+
+#[test]
+fn another_order_of_equal_scores_is_named() {
+    let python = python();
+    let room = room_with("movement/top_k_of_near_ties", "");
+    let line = format!("verify model.onnx m.param m.bin --data inputs.npz {python}");
+    room.expect(&line, 0, "the same in onnxruntime and ncnn");
+    // The constant of the Add, behind its tag or not: the first two sums change places by a rounding.
+    let bytes = fs::read(room.path("m.bin")).unwrap();
+    let at = bytes.windows(4).position(|four| four == 6.0_f32.to_le_bytes()).unwrap();
+    let put = |value: f32| {
+        let mut bytes = bytes.clone();
+        bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        room.put("m.bin", &bytes);
+    };
+    put(5.999_999);
+    let text = room.expect(&line, 4, "the order of equal scores: the sorted values agree");
+    assert!(
+        text.lines().any(|line| line.starts_with("\"i\"") && line.contains("the order of equal")),
+        "{text}"
+    );
+    put(-6.0);
+    let text = room.expect(&line, 4, "DIFFERS");
+    assert!(!text.contains("the order of equal"), "{text}");
+}
+
+#[test]
+fn files_have_default_names() {
+    let room = room_with_model("control/dropout", "");
+    room.expect("model.onnx", 0, "model.ncnn.param");
+    for files in ["", "m.param"] {
+        room.expect(
+            &format!("verify model.onnx {files} {}", python()),
+            0,
+            "the same in onnxruntime and ncnn",
+        );
+    }
+    room.expect("verify m.onnx", 2, "m.ncnn.param: the file cannot be opened");
+}
+
+#[test]
+fn a_comparison_goes_to_standard_output() {
+    let room = room_with_model("control/dropout", "");
+    let line = format!("verify model.onnx m.param m.bin {}", python());
+    let output = room.run(&line);
+    assert!(output.stderr.is_empty() && String::from_utf8_lossy(&output.stdout).contains("the same"));
+    let output = room.run(&format!("{line} --message-format json"));
+    let compared: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(compared["outputs"][0]["same"], true);
+}
+
 #[test]
 fn nets_are_compared_as_on_phones_where_the_machine_can() {
     let room = room_with("network/free_sizes", "");

@@ -52,8 +52,9 @@ class Decoder:
             if is_past(port):
                 mat = next(caches)
             else:
-                # A Mat made of an array does not keep the array alive.
-                mat = ncnn.Mat(given[port["name"]].astype(np.int32 if port["int32"] else np.float32)).clone()
+                array = given[port["name"]].astype(np.int32 if port["int32"] else np.float32)
+                # A Mat made of an array does not keep it alive: the array has a name until the Mat is copied.
+                mat = ncnn.Mat(array).clone()
             if mat is not None:
                 extractor.input(port["blob"], mat)
         extracted = {port["name"]: extract(extractor, port) for port in self.outputs}

@@ -61,7 +61,7 @@ def convert(
         rename: New names of blobs, by the names of the values.
         ncnn_version: The oldest release of ncnn that must load the net, by its date, such as 20260526 or `ncnn.__version__`.
         skip: Passes to skip, see `passes`.
-        strict: Refuse a model if its net relies on facts of values that cannot be proved.
+        strict: Refuse a model if its net relies on assumed facts of values, other than that inputs are finite.
         double_as_float: Convert inputs of float64 to float32, the only precision of ncnn.
         random_as_input: Make random numbers inputs of the net.
         data_dir: The folder of external data; the default is that of the model.

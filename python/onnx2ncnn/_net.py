@@ -48,7 +48,8 @@ class Assumption:
 
     Attributes:
         value: The name of the value.
-        fact: `exact_integer`, `not_negative`, `small_angle`, `exact_quotient`, `finite`, `sees_key` or `whole_length`.
+        fact: `exact_integer`, `not_negative`, `small_angle`, `exact_quotient`, `finite`, `sees_key`,
+            `not_tiny` or `whole_length`.
         text: The fact as a predicate of the elements, with the reason why it matters.
     """
 

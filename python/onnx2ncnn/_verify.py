@@ -32,6 +32,7 @@ class Distance:
         relative: That difference, relative to the largest magnitude of the value.
         cosine: The cosine of the angle between both.
         why: The reason why the numbers are missing.
+        note: What explains a difference, such as another order of equal scores.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Distance:
     relative: float | None = None
     cosine: float | None = None
     why: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -151,8 +153,9 @@ def compare_net(model: str | bytes, net: Net, loaded: ncnn.Net, **request: Any) 
     request = {
         "model": model,
         "net": loaded,
-        "inputs": [_pair(port) for port in net.inputs],
+        "inputs": [_pair(port, axes) for port, axes in zip(net.inputs, net._conversion.input_axes)],
         "outputs": [_pair(port) for port in net.outputs],
+        "sorts": net._conversion.sorts(),
         "layers": [],
         "measured": [],
         "calls": [],
@@ -170,5 +173,5 @@ def compare_net(model: str | bytes, net: Net, loaded: ncnn.Net, **request: Any) 
     return Verification(outputs, layers, {row["name"]: row["magnitude"] for row in answer["magnitudes"]})
 
 
-def _pair(port: Port) -> dict[str, Any]:
-    return {"name": port.name, "blob": port.blob, "int32": port.int32, "cache": port.cache}
+def _pair(port: Port, axes: list[list[int]] | None = None) -> dict[str, Any]:
+    return {"name": port.name, "blob": port.blob, "int32": port.int32, "axes": axes, "cache": port.cache}

@@ -83,6 +83,17 @@ impl Conversion {
         self.conversion.outputs.iter().map(port_parts).collect()
     }
 
+    /// The axes of each input that each axis of its blob holds.
+    #[getter]
+    fn input_axes(&self) -> Vec<Vec<Vec<usize>>> {
+        self.conversion.inputs.iter().map(Port::axes).collect()
+    }
+
+    /// Whether the model sorts elements by their values.
+    fn sorts(&self, py: Python<'_>) -> PyResult<bool> {
+        run(py, || self.conversion.sorts())
+    }
+
     /// The warnings of the conversion.
     #[getter]
     fn warnings(&self) -> Vec<String> {

@@ -34,7 +34,7 @@ def test_module_is_the_command():
 def test_comparisons_run_in_the_same_interpreter(tmp_path):
     run_command(CONVOLUTIONAL, tmp_path / "a.param")
     run = run_command("verify", CONVOLUTIONAL, tmp_path / "a.param", tmp_path / "a.bin")
-    assert run.returncode == 0 and "the same in onnxruntime and ncnn" in run.stderr
+    assert run.returncode == 0 and "the same in onnxruntime and ncnn" in run.stdout
 
 
 def test_batch_starts_the_same_interpreter(tmp_path):

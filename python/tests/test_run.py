@@ -130,7 +130,8 @@ def test_net_is_loaded_without_files():
     del net
     assert isinstance(loaded, ncnn.Net) and loaded.opt.num_threads == 1 and not loaded.opt.use_fp16_storage
     extractor = loaded.create_extractor()
-    extractor.input("x", ncnn.Mat(arrays["x"][0]).clone())
+    array = arrays["x"][0]
+    extractor.input("x", ncnn.Mat(array).clone())
     code, mat = extractor.extract("y")
     assert code == 0
     np.testing.assert_allclose(

@@ -164,6 +164,15 @@ impl Conversion {
             .collect()
     }
 
+    /// Returns whether the model sorts elements by their values: equal ones may have another order in the net.
+    ///
+    /// # Errors
+    ///
+    /// The model cannot be read again.
+    pub fn sorts(&self) -> Result<bool> {
+        Ok(self.inspection()?.operators.contains_key("TopK"))
+    }
+
     /// Writes the simplified graph as ONNX to a writer; for
     /// [`Quantization::Float`](crate::Quantization::Float), the graph without rounding.
     ///

@@ -197,7 +197,7 @@ impl Converter {
     }
 
     /// Refuses models of which the net computes the right result only under an assumption: see
-    /// [`Conversion::assumptions`].
+    /// [`Conversion::assumptions`]. Finite inputs, which nearly every net expects, are accepted.
     #[must_use]
     pub fn strict(mut self, strict: bool) -> Converter {
         self.options.strict = strict;

@@ -6,7 +6,7 @@ use super::Conversion;
 use crate::error::{Error, Result};
 use crate::ncnn::{Blob, Element};
 use crate::pipeline::Port;
-use crate::tensor::{Dim, SizeCondition, display_shape};
+use crate::tensor::{Dim, Found, SizeCondition, display_shape};
 
 /// The blob of an intermediate value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,8 +21,8 @@ pub struct InnerBlob {
 }
 
 impl Conversion {
-    /// Returns shapes of the inputs by their names, without free sizes: each free size is the least from `size`
-    /// on that satisfies the conditions on it alone. `None` if other conditions do not hold for these sizes.
+    /// Returns shapes of the inputs by their names, without free sizes: those of
+    /// [`Conversion::sizes_at`].
     ///
     /// # Errors
     ///
@@ -48,8 +48,7 @@ impl Conversion {
             return Ok(Vec::new());
         }
         let first = self.shapes_with(size, &lengths)?;
-        let mut sizes = self.sizes_from(size);
-        sizes.extend(lengths);
+        let Some(sizes) = self.sizes_with(size, &lengths) else { return Ok(Vec::new()) };
         let mut grown = BTreeMap::new();
         for (input, output) in self.inputs.iter().filter_map(|port| Some((port, self.continued(port)?))) {
             for (before, after) in
@@ -69,17 +68,27 @@ impl Conversion {
         self.outputs.iter().find(|output| output.blob == *blob)
     }
 
-    /// Returns values of all free sizes from `size` on that satisfy the conditions on them alone.
-    fn sizes_from(&self, size: i64) -> BTreeMap<String, Dim> {
+    /// Returns values of all free sizes for which the net is valid, each from `size` on where there is one; `None` if
+    /// none are found.
+    pub fn sizes_at(&self, size: i64) -> Option<BTreeMap<String, Dim>> {
+        self.sizes_with(size, &BTreeMap::new())
+    }
+
+    /// Returns values of all free sizes for which the net is valid, with these values of some of them.
+    fn sizes_with(&self, size: i64, given: &BTreeMap<String, Dim>) -> Option<BTreeMap<String, Dim>> {
         let mut names = BTreeSet::new();
         for size in self.inputs.iter().flat_map(|port| &port.shape) {
             size.collect_symbols(&mut names);
         }
-        let sizes = names.into_iter().map(|name| {
-            let size = self.valid_size(&name, size);
-            (name, size)
-        });
-        sizes.collect()
+        names.retain(|name| !given.contains_key(name));
+        let left = self.conditions.iter().filter_map(|condition| condition.substitute(given).transpose());
+        match SizeCondition::sizes_from(&left.collect::<Result<Vec<_>>>().ok()?, &names, size) {
+            Found::Sizes(mut sizes) => {
+                sizes.extend(given.clone());
+                Some(sizes)
+            }
+            Found::Nothing | Found::Unknown => None,
+        }
     }
 
     /// Returns shapes of the inputs with these values of some free sizes.
@@ -88,47 +97,13 @@ impl Conversion {
         size: i64,
         given: &BTreeMap<String, Dim>,
     ) -> Result<Option<BTreeMap<String, Vec<i64>>>> {
-        let mut sizes = self.sizes_from(size);
-        sizes.extend(given.clone());
-        self.raise_bounds(&mut sizes)?;
-        if !self.conditions.iter().all(|condition| condition.holds(&sizes)) {
-            return Ok(None);
-        }
+        let Some(sizes) = self.sizes_with(size, given) else { return Ok(None) };
         let mut shapes = BTreeMap::new();
         for port in &self.inputs {
             let shape: Result<Vec<Dim>> = port.shape.iter().map(|size| size.substitute(&sizes)).collect();
             shapes.insert(port.name.clone(), shape?.iter().filter_map(Dim::known).collect());
         }
         Ok(Some(shapes))
-    }
-
-    /// Raises each symbol that is the bound of another size to that size: a mask has the length of the cache and
-    /// the prompt together.
-    fn raise_bounds(&self, sizes: &mut BTreeMap<String, Dim>) -> Result<()> {
-        for condition in &self.conditions {
-            let SizeCondition::AtMost(size, bound) = condition else { continue };
-            let name = sizes.keys().find(|name| *bound == Dim::symbol(name)).cloned();
-            if let Some(name) = name.filter(|_| !condition.holds(sizes)) {
-                let size = size.substitute(sizes)?;
-                sizes.insert(name, size);
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns the least value of a symbol from `size` on that satisfies the conditions on it alone.
-    fn valid_size(&self, name: &str, size: i64) -> Dim {
-        let symbol = Dim::symbol(name);
-        let (mut least, mut factor) = (size, 1);
-        for condition in &self.conditions {
-            match condition {
-                SizeCondition::AtLeast(size, bound) if *size == symbol => least = least.max(*bound),
-                SizeCondition::Multiple(size, of) if *size == symbol => factor = *of,
-                _ => {}
-            }
-        }
-        let size = Dim::Known(least);
-        size.ceil_div(&factor.into()).and_then(|times| times.mul(&factor.into())).unwrap_or(size)
     }
 
     /// Returns the free sizes, by name, of inputs with these shapes.

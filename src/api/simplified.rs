@@ -68,7 +68,7 @@ impl Simplified {
         let mut files = Vec::new();
         for file in found {
             let name = file.strip_prefix(room.path()).unwrap_or(&file);
-            files.push((output::Target::new(&path.with_file_name(name))?, output::Whole::of(file)?));
+            files.push((onnx::data_target(path, name)?, output::Whole::of(file)?));
         }
         self.put(files)
     }

@@ -4,10 +4,11 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use clap::builder::{NonEmptyStringValueParser, PossibleValuesParser, TypedValueParser};
-use clap::{Args, ColorChoice};
+use clap::{Args, ColorChoice, ValueEnum};
 use onnx2ncnn::error::{Error, Result};
 use onnx2ncnn::{Converter, Input, Quantization, Weights};
 
+use super::destination::NetFiles;
 use super::input_value::{GivenValue, parse_input_value};
 use super::shape::{InputShape, parse_input_shape};
 use super::size::parse_bytes;
@@ -21,67 +22,98 @@ pub(super) struct Arguments {
     /// The ONNX model; - reads standard input
     pub model: PathBuf,
 
-    /// The .param file to write [default: model.ncnn.param beside model.onnx]
-    pub param: Option<PathBuf>,
-
-    /// The .bin file to write [default: beside the .param file, by its name]
-    pub bin: Option<PathBuf>,
-
-    /// Also write the simplified model as ONNX, with --dequantize the float network
-    #[arg(long, value_name = "FILE", help_heading = "Model")]
-    pub emit_onnx: Option<PathBuf>,
-
-    /// Also write the table of a quantized model's scales that ncnn2int8 reads
-    #[arg(long, value_name = "FILE", requires = "dequantize", help_heading = "Result")]
-    pub table: Option<PathBuf>,
-
-    /// Also write the .param file in its binary form, which has indices instead of names
-    #[arg(long, value_name = "FILE", help_heading = "Result")]
-    pub param_bin: Option<PathBuf>,
-
-    /// Also write a C header with these indices
-    #[arg(long, value_name = "FILE", help_heading = "Result")]
-    pub id_header: Option<PathBuf>,
-
-    /// Also write a C header with the bytes of the binary .param file and the .bin file
-    #[arg(long, value_name = "FILE", help_heading = "Result")]
-    pub mem_header: Option<PathBuf>,
-
-    /// Print the answer for `batch` on standard output
-    #[arg(long, hide = true)]
-    pub answer: bool,
-
-    #[command(flatten)]
-    pub choices: Choices,
-
-    /// Write a report as JSON, also if the model is refused
-    #[arg(long = "report", value_name = "FILE.json", help_heading = "Report")]
-    pub json: Option<PathBuf>,
-
-    /// Write a report as an HTML page with a drawing of the network, also if the model is refused
-    #[arg(long, value_name = "FILE.html", help_heading = "Report")]
-    pub html: Option<PathBuf>,
-
     #[command(flatten)]
     pub source: Source,
 
     #[command(flatten)]
+    pub net: NetFiles,
+
+    #[command(flatten)]
+    pub choices: Choices,
+
+    /// Convert without writing anything
+    #[arg(long, help_heading = "Result")]
+    pub dry_run: bool,
+
+    /// Also write the simplified model as ONNX, with --dequantize the float network
+    #[arg(long, value_name = "FILE", help_heading = "Further files")]
+    pub emit_onnx: Option<PathBuf>,
+
+    /// Also write the table of a quantized model's scales that ncnn2int8 reads
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "dequantize",
+        help_heading = "Further files",
+        hide_short_help = true
+    )]
+    pub table: Option<PathBuf>,
+
+    /// Also write the .param file in its binary form, which has indices instead of names
+    #[arg(long, value_name = "FILE", help_heading = "Further files", hide_short_help = true)]
+    pub param_bin: Option<PathBuf>,
+
+    /// Also write a C header with these indices
+    #[arg(long, value_name = "FILE", help_heading = "Further files", hide_short_help = true)]
+    pub id_header: Option<PathBuf>,
+
+    /// Also write a C header with the bytes of the binary .param file and the .bin file
+    #[arg(long, value_name = "FILE", help_heading = "Further files", hide_short_help = true)]
+    pub mem_header: Option<PathBuf>,
+
+    /// Write a report as JSON, also if the model is refused
+    #[arg(long = "report", value_name = "FILE.json", help_heading = "Further files")]
+    pub json: Option<PathBuf>,
+
+    /// Write a report as an HTML page with a drawing of the network, also if the model is refused
+    #[arg(long, value_name = "FILE.html", help_heading = "Further files")]
+    pub html: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub format: Format,
+
+    #[command(flatten)]
     pub report: Report,
+}
+
+/// The form of messages.
+#[derive(Clone, Copy, Debug, Args)]
+pub(super) struct Format {
+    /// The form of messages: text on standard error, or a line of JSON for each on standard output
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        default_value = "human",
+        help_heading = "Messages",
+        hide_short_help = true
+    )]
+    pub message_format: MessageFormat,
+}
+
+/// See [`Format`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum MessageFormat {
+    /// Text.
+    Human,
+    /// Objects as in a report.
+    Json,
 }
 
 /// Options of the net.
 #[derive(Debug, Args)]
 pub(super) struct Choices {
     /// Convert inputs of float64 to float32, the only precision of ncnn
-    #[arg(long, help_heading = "Model")]
+    #[arg(long, help_heading = "Model", hide_short_help = true)]
     pub double_as_float: bool,
 
     /// Write weights in float16
     #[arg(long, help_heading = "Result")]
     pub fp16: bool,
 
-    /// The weights of matrix products and tables: floats, the integers in blocks of the model, or floats rounded
-    /// to such integers; other than floats they require ncnn 20261020
+    /// The weights of matrix products and tables
+    ///
+    /// Floats; the integers in blocks of the model, which stay so with `keep`; or floats rounded to such integers. Other than
+    /// floats they require ncnn 20261020.
     #[arg(long, value_name = "TYPE", default_value = "float", value_parser = weights(), help_heading = "Result")]
     pub weights: Weights,
 
@@ -91,7 +123,7 @@ pub(super) struct Choices {
 
     /// Keep the results of these nodes in float32 on processors that compute in float16: names of nodes or of their
     /// outputs, or of inputs; `verify --magnitudes` prints them
-    #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = name(), help_heading = "Result")]
+    #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = name(), help_heading = "Result", hide_short_help = true)]
     pub float32: Vec<String>,
 
     /// Let the runtime keep the caches of a decoder (ncnn 20260113 or later)
@@ -106,12 +138,17 @@ pub(super) struct Choices {
     #[arg(long, help_heading = "Result")]
     pub dequantize: bool,
 
-    /// The oldest release of ncnn that must load the result, by its date; newer ones have more layers
-    /// [default: 20240410; 20250428 or 20250916 if free sizes require it]
+    /// The oldest release of ncnn that must load the result, by its date
+    ///
+    /// Newer ones have more layers. The default is 20240410, or 20250428 or 20250916 if free sizes require it.
     #[arg(long, value_name = "YYYYMMDD", value_parser = parse_release, help_heading = "Result")]
     pub ncnn_version: Option<u32>,
 
-    /// Refuse a model if its net relies on facts of values that cannot be proved
+    /// Refuse a model if its net relies on assumed facts of values
+    ///
+    /// A net relies on two kinds of facts that cannot be proved. A run prints as `assumed` what may be wrong for some inputs of
+    /// a model, such as integers within 2^24; --strict refuses these. It prints as `expected` that inputs are finite, which
+    /// holds for nearly every use, and which --strict accepts.
     #[arg(long, help_heading = "Result")]
     pub strict: bool,
 
@@ -120,7 +157,7 @@ pub(super) struct Choices {
     pub rename: Vec<(String, String)>,
 
     /// Check the graph after every pass
-    #[arg(long, help_heading = "Report")]
+    #[arg(long, help_heading = "Model", hide_short_help = true)]
     pub check: bool,
 }
 
@@ -183,19 +220,19 @@ pub(super) struct Source {
     pub outputs: Vec<String>,
 
     /// Make random numbers inputs
-    #[arg(long, help_heading = "Model")]
+    #[arg(long, help_heading = "Model", hide_short_help = true)]
     pub random_as_input: bool,
 
     /// The folder of external data [default: the folder of the model]
-    #[arg(long, value_name = "DIR", help_heading = "Model")]
+    #[arg(long, value_name = "DIR", help_heading = "Model", hide_short_help = true)]
     pub data_dir: Option<PathBuf>,
 
     /// Refuse a larger model file, such as 8GB
-    #[arg(long, value_name = "SIZE", value_parser = parse_bytes, help_heading = "Model")]
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes, help_heading = "Model", hide_short_help = true)]
     pub max_size: Option<u64>,
 
     /// Skip these passes, see --list-passes
-    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = name(), help_heading = "Passes")]
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = name(), help_heading = "Model", hide_short_help = true)]
     pub skip: Vec<String>,
 }
 
@@ -235,15 +272,21 @@ impl Source {
 #[derive(Clone, Copy, Debug, Args)]
 pub(super) struct Report {
     /// Print more: passes, and every node of a refusal
-    #[arg(short, long, help_heading = "Report")]
+    #[arg(short, long, help_heading = "Messages")]
     pub verbose: bool,
 
     /// Print only errors
-    #[arg(short, long, conflicts_with = "verbose", help_heading = "Report")]
+    #[arg(short, long, conflicts_with = "verbose", help_heading = "Messages")]
     pub quiet: bool,
 
     /// When to use colours
-    #[arg(long, value_name = "WHEN", default_value = "auto", help_heading = "Report")]
+    #[arg(
+        long,
+        value_name = "WHEN",
+        default_value = "auto",
+        help_heading = "Messages",
+        hide_short_help = true
+    )]
     pub color: ColorChoice,
 }
 

@@ -1,13 +1,15 @@
 //! The command line and its subcommands.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Args, FromArgMatches, Parser, Subcommand};
 
 use super::arguments::Arguments;
 use super::batch::{Batch, given_words};
-use super::generate::Completions;
+use super::explain::Explain;
+use super::generate::{Completions, Man};
 use super::inspect::Inspect;
 use super::quantize::Quantize;
 use super::simplify::Simplify;
@@ -35,63 +37,79 @@ Exit codes:
 After an error nothing has been written but the reports that were asked for; files that were there
 before are as they were.";
 
+const SHORT_EXAMPLES: &str = "\
+Examples:
+  onnx2ncnn model.onnx
+  onnx2ncnn model.onnx -o out
+  onnx2ncnn model.onnx --input-shape 1,3,640,640
+--help has all options, more examples, and the exit codes.";
+
 /// The command line.
 #[derive(Debug, Parser)]
-#[command(version, after_help = EXAMPLES, max_term_width = 100)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-#[command(disable_help_subcommand = true, subcommand_help_heading = "Other commands, as a first word")]
+#[command(version, about = ABOUT, long_about = ABOUT, max_term_width = 100)]
+#[command(after_help = SHORT_EXAMPLES, after_long_help = EXAMPLES)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    arg_required_else_help = true
+)]
+#[command(subcommand_help_heading = "Commands, as a first word")]
 struct Other {
     #[command(subcommand)]
     command: Option<Command>,
 
     /// List the passes that --skip disables
-    #[arg(long, exclusive = true, help_heading = "Passes")]
+    #[arg(long, exclusive = true, help_heading = "Model", hide_short_help = true)]
     list_passes: bool,
-}
-
-/// The parsed command.
-#[derive(Debug)]
-pub(super) enum Request {
-    Convert(Arguments),
-    ListPasses,
-    Other(Command),
 }
 
 /// Returns the definition of the command line.
 pub(super) fn command() -> clap::Command {
     // The arguments of a conversion are optional: a subcommand may take their place.
-    Arguments::augment_args(Other::command()).about(ABOUT)
+    Other::augment_args(Arguments::augment_args(clap::Command::new(env!("CARGO_PKG_NAME"))))
 }
 
-impl Request {
+impl Command {
     /// Parses a command line; the first word is the name of the program.
-    pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Request, clap::Error> {
-        let matches = command().try_get_matches_from(words).map_err(unexpected_word)?;
+    pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Command, clap::Error> {
+        let words: Vec<OsString> = words.into_iter().collect();
+        let is_help = words.get(1).is_some_and(|word| word == "help");
+        let parsed = command().try_get_matches_from(&words);
+        if !matches!(&parsed, Ok(matches) if matches.subcommand().is_some())
+            && let Some(error) = words.get(usize::from(is_help) + 1).and_then(|word| misspelled_verb(word))
+        {
+            return Err(error);
+        }
+        let matches = parsed.map_err(unexpected_word)?;
         Ok(match Other::from_arg_matches(&matches)? {
             Other { command: Some(mut command), .. } => {
                 if let (Command::Batch(batch), Some((_, matches))) = (&mut command, matches.subcommand()) {
                     batch.words = given_words(matches);
                 }
-                Request::Other(command)
+                command
             }
-            Other { list_passes: true, .. } => Request::ListPasses,
-            Other { .. } => Request::Convert(Arguments::from_arg_matches(&matches)?),
+            Other { list_passes: true, .. } => Command::ListPasses,
+            Other { .. } => Command::Convert(Box::new(Arguments::from_arg_matches(&matches)?)),
         })
     }
 }
 
-/// Commands other than conversion. A model with the name of a command is written with its folder,
-/// `./simplify`.
+/// The commands. A model with the name of a command is written with its folder, `./simplify`.
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    Batch(Batch),
-    Simplify(Simplify),
-    Verify(Verify),
-    Quantize(Quantize),
+    /// Convert a model; the word may be left out
+    #[command(after_help = SHORT_EXAMPLES, after_long_help = EXAMPLES)]
+    Convert(Box<Arguments>),
     Inspect(Inspect),
+    Verify(Verify),
+    Simplify(Simplify),
+    Quantize(Quantize),
+    Batch(Batch),
+    Explain(Explain),
     Completions(Completions),
-    /// Write the manual page to standard output
-    Man,
+    Man(Man),
+    #[command(skip)]
+    ListPasses,
 }
 
 /// Without this, the parser reports any superfluous word as a subcommand.
@@ -104,12 +122,29 @@ fn unexpected_word(error: clap::Error) -> clap::Error {
     }
 }
 
+/// The length from which on a word can be nearly the name of a command.
+const SHORTEST_WORD: usize = 4;
+
+/// Returns the parser's error for a first word that is nearly the name of a command, and not that of a file.
+fn misspelled_verb(word: &OsStr) -> Option<clap::Error> {
+    let letters = |word: &str| word.chars().all(|c| c.is_ascii_alphabetic());
+    let is_word = word.to_str().is_some_and(|word| word.len() >= SHORTEST_WORD && letters(word));
+    if !is_word || Path::new(word).exists() {
+        return None;
+    }
+    // Without the arguments of a conversion, any word is a command.
+    let verbs = command().get_subcommands().cloned().collect::<Vec<_>>();
+    let verbs = clap::Command::new(env!("CARGO_PKG_NAME")).subcommands(verbs).subcommand_required(true);
+    let error = verbs.try_get_matches_from([OsStr::new(env!("CARGO_PKG_NAME")), word]).err()?;
+    error.get(ContextKind::SuggestedSubcommand).is_some().then_some(error)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parse(line: &str) -> Result<Request, clap::Error> {
-        Request::parse(line.split_whitespace().map(OsString::from))
+    fn parse(line: &str) -> Result<Command, clap::Error> {
+        Command::parse(line.split_whitespace().map(OsString::from))
     }
 
     #[test]
@@ -119,18 +154,19 @@ mod tests {
 
     #[test]
     fn a_subcommand_is_a_first_word() {
-        let simplify = |line| matches!(parse(line).unwrap(), Request::Other(Command::Simplify(_)));
+        let simplify = |line| matches!(parse(line).unwrap(), Command::Simplify(_));
         assert!(simplify("onnx2ncnn simplify m.onnx out.onnx"));
         assert!(!simplify("onnx2ncnn ./simplify out.param out.bin"));
         assert!(!simplify("onnx2ncnn m.onnx simplify out.bin"));
         assert!(!simplify("onnx2ncnn -q simplify"));
-        assert!(matches!(parse("onnx2ncnn --list-passes").unwrap(), Request::ListPasses));
+        assert!(matches!(parse("onnx2ncnn --list-passes").unwrap(), Command::ListPasses));
+        assert!(matches!(parse("onnx2ncnn convert m.onnx --fp16").unwrap(), Command::Convert(_)));
     }
 
     #[test]
     fn options_may_be_repeated() {
         let line = "onnx2ncnn m.onnx --outputs a,b --outputs c --input-shape x:0:1,3 --input-shape y:H -v";
-        let Request::Convert(arguments) = parse(line).unwrap() else { panic!("{line}") };
+        let Command::Convert(arguments) = parse(line).unwrap() else { panic!("{line}") };
         assert_eq!(arguments.source.outputs, ["a", "b", "c"]);
         assert_eq!(arguments.source.input_shape.len(), 2);
         assert!(arguments.report.verbose);
@@ -139,21 +175,21 @@ mod tests {
     #[test]
     fn conversion_options_of_a_batch_are_passed_on() {
         let line = "onnx2ncnn batch a -o out --jobs 2 -v --skip b --fp16 --outputs=x,y --outputs=-z --rename a=b=c --float32 p,q";
-        let Request::Other(Command::Batch(batch)) = parse(line).unwrap() else { panic!("{line}") };
+        let Command::Batch(batch) = parse(line).unwrap() else { panic!("{line}") };
         let words = [
-            "--fp16",
-            "--float32=p",
-            "--float32=q",
-            "--rename=a=b=c",
             "--outputs=x",
             "--outputs=y",
             "--outputs=-z",
             "--skip=b",
+            "--fp16",
+            "--float32=p",
+            "--float32=q",
+            "--rename=a=b=c",
         ];
         assert_eq!(batch.words, words.map(OsString::from));
         let again = ["onnx2ncnn"].into_iter().map(OsString::from).chain(batch.words);
-        let Request::Convert(arguments) =
-            Request::parse(again.chain(["--", "m"].map(OsString::from))).unwrap()
+        let Command::Convert(arguments) =
+            Command::parse(again.chain(["--", "m"].map(OsString::from))).unwrap()
         else {
             panic!("{line}")
         };
@@ -185,6 +221,9 @@ mod tests {
             "onnx2ncnn m.onnx --rename a",
             "onnx2ncnn simplify m.onnx out.onnx more",
             "onnx2ncnn quantize m.onnx a.param a.bin",
+            "onnx2ncnn verfy m.onnx a.param a.bin",
+            "onnx2ncnn inspct m.onnx",
+            "onnx2ncnn m.onnx a.param -o out",
             "onnx2ncnn quantize m.onnx a.param a.bin --data x.npz --method mean",
             "onnx2ncnn m.onnx --list-passes",
             "onnx2ncnn --list-passes simplify a b",

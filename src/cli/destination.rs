@@ -1,16 +1,16 @@
 //! The files to write, and the checks of their paths before the model is read.
 
 use std::ffi::OsStr;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
+use clap::Args;
 use onnx2ncnn::error::{Error, Result};
 
 use super::arguments::{Arguments, STANDARD_INPUT};
+use super::place::{Places, is_folder, is_standard_output};
 
 /// The paths of the results, after symbolic links, in writable folders.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(super) struct Destination {
     pub param: PathBuf,
     pub bin: PathBuf,
@@ -21,37 +21,42 @@ pub(super) struct Destination {
     pub param_bin: Option<PathBuf>,
     pub id_header: Option<PathBuf>,
     pub mem_header: Option<PathBuf>,
+    pub places: Places,
 }
 
 impl Destination {
     /// Returns the files that the arguments name or imply.
     pub fn of(arguments: &Arguments) -> Result<Destination> {
-        let (param, bin) = named_files(arguments)?;
+        let (param, bin) = arguments.net.files(&arguments.model)?;
+        let mut places = Places::default();
         let destination = Destination {
-            param: writable(&param)?,
-            bin: writable(&bin)?,
-            onnx: arguments.emit_onnx.as_deref().map(writable).transpose()?,
-            table: arguments.table.as_deref().map(writable).transpose()?,
-            report: arguments.json.as_deref().map(writable).transpose()?,
-            html: arguments.html.as_deref().map(writable).transpose()?,
-            param_bin: arguments.param_bin.as_deref().map(writable).transpose()?,
-            id_header: arguments.id_header.as_deref().map(writable).transpose()?,
-            mem_header: arguments.mem_header.as_deref().map(writable).transpose()?,
+            param: places.add(&param)?,
+            bin: places.add(&bin)?,
+            onnx: places.add_if(arguments.emit_onnx.as_ref())?,
+            table: places.add_if(arguments.table.as_ref())?,
+            report: places.add_if(arguments.json.as_ref())?,
+            html: places.add_if(arguments.html.as_ref())?,
+            param_bin: places.add_if(arguments.param_bin.as_ref())?,
+            id_header: places.add_if(arguments.id_header.as_ref())?,
+            mem_header: places.add_if(arguments.mem_header.as_ref())?,
+            places,
         };
         destination.check_distinct(&arguments.model)?;
         Ok(destination)
     }
 
     /// Returns the files of a net and an ONNX model.
-    pub fn of_net(model: &Path, param: &Path, bin: &Path, onnx: Option<&Path>) -> Result<Destination> {
-        let (param, bin) = (writable(param)?, writable(bin)?);
-        let onnx = onnx.map(writable).transpose()?;
-        let destination = Destination { param, bin, onnx, ..Destination::default() };
+    pub fn of_net(model: &Path, net: &NetFiles, onnx: Option<&PathBuf>) -> Result<Destination> {
+        let (param, bin) = net.files(model)?;
+        let mut places = Places::default();
+        let (param, bin) = (places.add(&param)?, places.add(&bin)?);
+        let onnx = places.add_if(onnx)?;
+        let destination = Destination { param, bin, onnx, places, ..Destination::default() };
         destination.check_distinct(model)?;
         Ok(destination)
     }
 
-    /// Returns all files, and their names in messages.
+    /// Returns all files but the one for standard output, and their names in messages.
     pub fn files(&self) -> impl Iterator<Item = (&PathBuf, &'static str)> {
         let files = [
             (Some(&self.param), "the .param file"),
@@ -64,7 +69,8 @@ impl Destination {
             (self.id_header.as_ref(), "the header of indices"),
             (self.mem_header.as_ref(), "the header of bytes"),
         ];
-        files.into_iter().filter_map(|(path, what)| Some((path?, what)))
+        let files = files.into_iter().filter_map(|(path, what)| Some((path?, what)));
+        files.filter(|(path, _)| !self.places.is_piped(path))
     }
 
     fn check_distinct(&self, model: &Path) -> Result<()> {
@@ -85,23 +91,66 @@ pub(super) fn refused(path: &Path, message: impl Into<String>) -> Error {
     Error::usage(message).in_file(path)
 }
 
-fn named_files(arguments: &Arguments) -> Result<(PathBuf, PathBuf)> {
-    let model = &arguments.model;
-    match (&arguments.param, &arguments.bin) {
-        (Some(param), Some(bin)) => Ok((param.clone(), bin.clone())),
-        _ if model == Path::new(STANDARD_INPUT) => {
-            Err(Error::usage("a model from standard input has no name for the results")
-                .help("name both files: onnx2ncnn - out.param out.bin"))
+/// The names of the files of a net.
+#[derive(Debug, Args)]
+pub(super) struct NetFiles {
+    /// The .param file to write, - for standard output [default: model.ncnn.param beside model.onnx]
+    pub param: Option<PathBuf>,
+
+    /// The .bin file to write [default: beside the .param file, by its name]
+    pub bin: Option<PathBuf>,
+
+    /// The .param file to write, or the folder of both files; folders are made
+    #[arg(short, long, value_name = "FILE.param|DIR", conflicts_with_all = ["param", "bin"], help_heading = "Result")]
+    pub out: Option<PathBuf>,
+}
+
+impl NetFiles {
+    /// Returns the paths of both files.
+    fn files(&self, model: &Path) -> Result<(PathBuf, PathBuf)> {
+        let folder = self.out.as_ref().filter(|out| is_folder(out) || !names_file(out));
+        let param = self.param.as_ref().or(self.out.as_ref().filter(|_| folder.is_none()));
+        match (param, &self.bin) {
+            (Some(param), Some(bin)) => Ok((param.clone(), bin.clone())),
+            _ if model == Path::new(STANDARD_INPUT) => {
+                Err(Error::usage("a model from standard input has no name for the results")
+                    .help("name both files: onnx2ncnn - out.param out.bin"))
+            }
+            (Some(param), None) if names_param(param) => Ok((param.clone(), param.with_extension("bin"))),
+            (Some(param), None) => {
+                let message = match is_standard_output(param) {
+                    true => {
+                        "the .param file goes to standard output, so the name of the .bin file is unknown"
+                    }
+                    false => "the name does not end in .param, so the name of the .bin file is unknown",
+                };
+                Err(refused(param, message).help("name both files: onnx2ncnn model.onnx out.param out.bin"))
+            }
+            (None, _) => {
+                let (param, bin) = default_files(model);
+                let place = |path: PathBuf| match (folder, path.file_name()) {
+                    (Some(folder), Some(name)) => folder.join(name),
+                    _ => path,
+                };
+                Ok((place(param), place(bin)))
+            }
         }
-        (Some(param), None) if param.extension() == Some(OsStr::new("param")) => {
-            Ok((param.clone(), param.with_extension("bin")))
-        }
-        (Some(param), None) => {
-            Err(refused(param, "the name does not end in .param, so the name of the .bin file is unknown")
-                .help("name both files: onnx2ncnn model.onnx out.param out.bin"))
-        }
-        (None, _) => Ok((beside(model, "ncnn.param"), beside(model, "ncnn.bin"))),
     }
+}
+
+/// Returns whether the name of a path is that of a file, such as a .param file, and not that of a folder.
+fn names_file(path: &Path) -> bool {
+    let endings = ["param", "bin", "onnx", "json"].map(OsStr::new);
+    path.extension().is_some_and(|ending| endings.contains(&ending))
+}
+
+fn names_param(path: &Path) -> bool {
+    path.extension() == Some(OsStr::new("param"))
+}
+
+/// Returns the files of the net of a model if nothing else is asked for: `model.ncnn.param` and `model.ncnn.bin` beside it.
+pub(super) fn default_files(model: &Path) -> (PathBuf, PathBuf) {
+    (beside(model, "ncnn.param"), beside(model, "ncnn.bin"))
 }
 
 /// Replaces the extension `.onnx` of `folder/model.onnx`; any other extension belongs to the name.
@@ -114,67 +163,18 @@ fn beside(model: &Path, extension: &str) -> PathBuf {
     model.with_file_name(name)
 }
 
-/// Returns the path after symbolic links, if a file can be created or replaced there.
-pub(super) fn writable(path: &Path) -> Result<PathBuf> {
-    let Some(name) = path.file_name() else { return Err(refused(path, "this is not the name of a file")) };
-    let folder = match path.parent() {
-        Some(folder) if folder != Path::new("") => folder,
-        _ => Path::new("."),
-    };
-    let real_folder =
-        folder.canonicalize().map_err(|e| Error::io("the folder cannot be opened", e).in_file(folder))?;
-    if !real_folder.is_dir() {
-        return Err(refused(folder, "this is not a folder"));
-    }
-    let real = match fs::symlink_metadata(path) {
-        // A symbolic link stays: its target is replaced.
-        Ok(found) if found.is_symlink() => {
-            let real = path
-                .canonicalize()
-                .map_err(|e| Error::io("the symbolic link cannot be followed", e).in_file(path))?;
-            let target =
-                fs::metadata(&real).map_err(|e| Error::io("the file cannot be examined", e).in_file(path))?;
-            check_replaceable(path, &target)?;
-            real
-        }
-        Ok(found) => {
-            check_replaceable(path, &found)?;
-            real_folder.join(name)
-        }
-        Err(e) if e.kind() == io::ErrorKind::NotFound => real_folder.join(name),
-        Err(e) => return Err(Error::io("the file cannot be examined", e).in_file(path)),
-    };
-    // Results are written under temporary names and renamed, so the folder must be writable.
-    let parent = real.parent().unwrap_or(&real_folder);
-    tempfile::tempfile_in(parent).map_err(|e| Error::io("the folder is not writable", e).in_file(parent))?;
-    Ok(real)
-}
-
-/// Checks that the file at `path` may be replaced.
-fn check_replaceable(path: &Path, metadata: &fs::Metadata) -> Result<()> {
-    if metadata.is_dir() {
-        return Err(refused(path, "this is a folder"));
-    }
-    // Renaming over a device or a pipe would replace it by a file.
-    if !metadata.is_file() {
-        return Err(refused(path, "this is not a regular file"));
-    }
-    if metadata.permissions().readonly() {
-        return Err(refused(path, "the file is write-protected"));
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use onnx2ncnn::error::ErrorKind;
 
     use super::*;
-    use crate::cli::command::Request;
+    use crate::cli::command::Command;
 
     fn parse(line: impl IntoIterator<Item = PathBuf>) -> Arguments {
-        match Request::parse(line.into_iter().map(Into::into)).unwrap() {
-            Request::Convert(arguments) => arguments,
+        match Command::parse(line.into_iter().map(Into::into)).unwrap() {
+            Command::Convert(arguments) => *arguments,
             other => panic!("{other:?}"),
         }
     }
@@ -198,6 +198,7 @@ mod tests {
             (&["m.onnx", "a.b.param"], "a.b.param", "a.b.bin"),
             (&["m.onnx", "x", "y"], "x", "y"),
             (&["-", "x", "y"], "x", "y"),
+            (&["m.onnx", "none/deep/x", "y"], "none/deep/x", "y"),
         ] {
             let found = destination(folder.path(), given).unwrap();
             assert_eq!((found.param, found.bin), (real.join(param), real.join(bin)), "{given:?}");
@@ -222,7 +223,7 @@ mod tests {
             (&["m.onnx", "x", "folder/../m.onnx"], "would overwrite the model itself"),
             (&["m.onnx", "folder", "x"], "this is a folder"),
             (&["m.onnx", "x", "folder/.."], "not the name of a file"),
-            (&["m.onnx", "none/x", "y"], "the folder cannot be opened"),
+            (&["m.onnx", "none/../x", "y"], "the folder cannot be opened"),
             (&["m.onnx", "file/x", "y"], "this is not a folder"),
         ] {
             let error = destination(folder.path(), given).unwrap_err();

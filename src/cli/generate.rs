@@ -1,15 +1,21 @@
 //! Shell completions and the manual page, generated from the arguments.
 
-use std::io::Write as _;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use clap_complete::Shell;
+use onnx2ncnn::error::Error;
 
-use super::DONE;
+use super::arguments::{MessageFormat, Report};
 use super::command::command;
+use super::{DONE, finish};
 
 /// The name of the command.
 const NAME: &str = "onnx2ncnn";
+
+/// The output of errors.
+const QUIET: Report = Report { verbose: false, quiet: true, color: clap::ColorChoice::Auto };
 
 /// Write completions for a shell to standard output
 #[derive(Debug, Args)]
@@ -25,16 +31,60 @@ pub(super) fn completions(arguments: &Completions) -> u8 {
     tell(&text)
 }
 
-/// Prints the manual page.
-pub(super) fn man() -> u8 {
+/// Write the manual page of the program or of a command to standard output
+#[derive(Debug, Args)]
+pub(super) struct Man {
+    /// The command
+    pub command: Option<String>,
+
+    /// Write all pages to this folder, which is made
+    #[arg(short, long, value_name = "DIR", conflicts_with = "command")]
+    pub out: Option<PathBuf>,
+}
+
+/// Prints a manual page, or writes all of them.
+pub(super) fn man(arguments: &Man) -> u8 {
+    if let Some(folder) = &arguments.out {
+        return match write_pages(folder) {
+            Ok(()) => DONE,
+            Err(error) => {
+                let error = Error::io("the pages cannot be written", error).in_file(folder);
+                finish(Err(error.into()), QUIET, MessageFormat::Human)
+            }
+        };
+    }
+    let mut pages = documented();
+    pages.build();
+    let found = match &arguments.command {
+        Some(name) => pages.find_subcommand(name).cloned(),
+        None => Some(pages.clone()),
+    };
+    let Some(page) = found else {
+        let names: Vec<&str> = pages.get_subcommands().map(clap::Command::get_name).collect();
+        let error =
+            Error::usage("there is no such command").help(format!("the commands are {}", names.join(", ")));
+        return finish(Err(error.into()), QUIET, MessageFormat::Human);
+    };
     let mut text = Vec::new();
     // Writing to memory cannot fail.
-    let _ = clap_mangen::Man::new(command().name(NAME)).render(&mut text);
+    let _ = clap_mangen::Man::new(page).render(&mut text);
     tell(&text)
+}
+
+/// Writes a page for the program and for each of its commands.
+fn write_pages(folder: &Path) -> io::Result<()> {
+    std::fs::create_dir_all(folder)?;
+    clap_mangen::generate_to(documented().disable_help_subcommand(true), folder)
+}
+
+/// Returns the definition of the command line in which the short help has all options: the pages have the texts of these.
+fn documented() -> clap::Command {
+    let shown = |command: clap::Command| command.mut_args(|arg| arg.hide_short_help(false));
+    shown(command().name(NAME)).mut_subcommands(shown)
 }
 
 fn tell(text: &[u8]) -> u8 {
     // A closed pipe is not an error.
-    let _ = std::io::stdout().write_all(text);
+    let _ = io::stdout().write_all(text);
     DONE
 }

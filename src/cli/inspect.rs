@@ -5,18 +5,32 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use onnx2ncnn::Refusal;
-use onnx2ncnn::error::Result;
 use onnx2ncnn::tensor::display_shape;
 use onnx2ncnn::{Described, Inspection};
 
 use super::arguments::{Report, STANDARD_INPUT, Source, input};
-use super::destination::{refused, writable};
+use super::destination::refused;
+use super::place::Places;
 use super::refusal::{self, Proposals};
 use super::size::{display_bytes, display_scaled};
-use super::terminal::{STRONG, list, printable};
+use super::summary::Summary;
+use super::terminal::{STRONG, count, list, printable, widths};
+
+const EXAMPLES: &str = "\
+Examples:
+  onnx2ncnn inspect model.onnx
+  onnx2ncnn inspect model.onnx --json | jq .model.operators
+  onnx2ncnn inspect model.onnx --input-shape 1,3,640,640
+      counts the multiply-adds at these sizes
+
+Exit codes:
+  0  inspected, whether or not the model can be converted
+  1  the file is not a valid model
+  2  the command line is wrong, or a file cannot be read or written";
 
 /// Print the contents of a model, and the nodes that would be refused
 #[derive(Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
 pub(super) struct Inspect {
     /// The ONNX model; - reads standard input
     pub model: PathBuf,
@@ -24,9 +38,13 @@ pub(super) struct Inspect {
     #[command(flatten)]
     pub source: Source,
 
-    /// Also write a report as JSON
-    #[arg(long = "report", value_name = "FILE.json", help_heading = "Report")]
-    pub json: Option<PathBuf>,
+    /// Print the report as JSON in place of text
+    #[arg(long, help_heading = "Messages")]
+    pub json: bool,
+
+    /// Also write the report to a file, as JSON
+    #[arg(long = "report", value_name = "FILE.json", help_heading = "Messages")]
+    pub report_file: Option<PathBuf>,
 
     #[command(flatten)]
     pub report: Report,
@@ -36,9 +54,16 @@ pub(super) struct Inspect {
 const MAX_ROWS: usize = 60;
 
 /// Returns the description of the model.
-pub(super) fn inspect_file(arguments: &Inspect) -> std::result::Result<String, Refusal> {
-    let json = arguments.json.as_deref().map(|path| report_file(path, &arguments.model)).transpose()?;
-    let done = input(&arguments.model)
+pub(super) fn inspect_file(arguments: &Inspect) -> std::result::Result<Summary, Refusal> {
+    let mut places = Places::default();
+    let file = places.add_if(arguments.report_file.as_ref())?;
+    let model = &arguments.model;
+    if model != Path::new(STANDARD_INPUT)
+        && model.canonicalize().ok().is_some_and(|model| file == Some(model))
+    {
+        return Err(refused(model, "the report would overwrite the model itself").into());
+    }
+    let done = input(model)
         .map_err(Refusal::from)
         .and_then(|model| arguments.source.converter().explain(true).convert(&model))
         .and_then(|conversion| Ok(conversion.inspection()?));
@@ -46,28 +71,23 @@ pub(super) fn inspect_file(arguments: &Inspect) -> std::result::Result<String, R
         Ok(inspection) => onnx2ncnn::report::Report::convertible(inspection),
         Err(errors) => errors.report(),
     };
-    report.write(json.as_deref(), None)?;
+    places.write(|| report.write(file.as_deref(), None))?;
     let verbose = arguments.report.verbose;
-    let errors = match done {
-        Ok(inspection) => return Ok(describe(&inspection, verbose) + "it can be converted\n"),
-        Err(errors) => errors,
+    let (inspection, told) = match &done {
+        Ok(inspection) => (inspection, "it can be converted\n".to_owned()),
+        Err(errors) => match errors.inspection() {
+            Some(inspection) => {
+                (inspection, refusal::describe(errors.iter(), &Proposals::of(errors), verbose, false))
+            }
+            // The model cannot be read.
+            None => return done.map(|_| Summary::default()),
+        },
     };
-    match errors.inspection() {
-        Some(inspection) => {
-            let refusal = refusal::describe(errors.iter(), &Proposals::of(&errors), verbose, false);
-            Ok(describe(inspection, verbose) + &refusal)
-        }
-        None => Err(errors),
-    }
-}
-
-/// Returns the path of the report, which must differ from that of the model.
-fn report_file(path: &Path, model: &Path) -> Result<PathBuf> {
-    let file = writable(path)?;
-    if model != Path::new(STANDARD_INPUT) && model.canonicalize().is_ok_and(|model| model == file) {
-        return Err(refused(path, "the report would overwrite the model itself"));
-    }
-    Ok(file)
+    Ok(match (places.uses_standard_output(), arguments.json) {
+        (true, _) => Summary::default(),
+        (_, true) => Summary::of_results(report.to_json()?),
+        _ => Summary::of_results(describe(inspection, verbose) + &told),
+    })
 }
 
 fn describe(inspection: &Inspection, verbose: bool) -> String {
@@ -84,13 +104,19 @@ fn describe(inspection: &Inspection, verbose: bool) -> String {
     };
     // Writing to a string cannot fail.
     let _ = writeln!(text, "opset {}, IR version {}{producer}", opsets.join(", "), inspection.ir_version);
+    let mut rows: Vec<[String; 4]> = Vec::new();
     for (kind, ports) in [("input", &inspection.inputs), ("output", &inspection.outputs)] {
-        list(&mut text, "", ports, most, |text, Described { name, dtype, shape, .. }| {
+        for Described { name, dtype, shape, .. } in ports {
             let shape = shape.as_ref().map_or_else(|| "?".to_owned(), |shape| display_shape(shape));
-            let name = printable(name);
-            let _ = writeln!(text, "{kind:6}  {STRONG}\"{name}\"{STRONG:#}  {dtype}  {}", printable(&shape));
-        });
+            let name = format!("\"{}\"", printable(name));
+            rows.push([kind.to_owned(), name, dtype.clone(), printable(&shape)]);
+        }
     }
+    let [kind_width, name_width, dtype_width, _] = widths(&rows);
+    list(&mut text, "", &rows, most, |text, [kind, name, dtype, shape]| {
+        let _ = write!(text, "{kind:kind_width$}  {STRONG}{name:name_width$}{STRONG:#}  ");
+        let _ = writeln!(text, "{dtype:dtype_width$}  {shape}");
+    });
     let mut operators: Vec<(&String, &usize)> = inspection.operators.iter().collect();
     operators.sort_by_key(|(name, count)| (std::cmp::Reverse(**count), *name));
     list(&mut text, "", &operators, most, |text, (name, count)| {
@@ -102,10 +128,14 @@ fn describe(inspection: &Inspection, verbose: bool) -> String {
         display_scaled(n, units.each_ref().map(String::as_str))
     };
     let bytes = display_bytes(inspection.parameter_bytes);
-    let _ = writeln!(text, "{} in {bytes}", scaled(inspection.parameters, "parameters"));
+    let parameters = match inspection.parameters {
+        1 => "1 parameter".to_owned(),
+        n => scaled(n, "parameters"),
+    };
+    let _ = writeln!(text, "{parameters} in {bytes}");
     let uncounted = match inspection.uncounted {
         0 => String::new(),
-        n => format!(", without {n} nodes of free sizes; --input-shape fixes sizes"),
+        n => format!(", without {} of free sizes; --input-shape fixes sizes", count(n, "node")),
     };
     let _ = writeln!(text, "{}{uncounted}", scaled(inspection.multiply_adds, "multiply-adds"));
     text

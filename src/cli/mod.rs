@@ -3,12 +3,15 @@
 mod arguments;
 mod batch;
 mod command;
+mod condition;
 mod convert;
 mod destination;
+mod explain;
 mod generate;
 mod input_value;
 mod inspect;
 mod passes;
+mod place;
 mod process;
 mod program;
 mod python;
@@ -27,9 +30,10 @@ use std::io::Write as _;
 use onnx2ncnn::Refusal;
 use onnx2ncnn::error::{Error, ErrorKind};
 
-use arguments::Report;
-use command::{Command, Request};
+use arguments::{MessageFormat, Report};
+use command::Command;
 pub use program::Program;
+use summary::Summary;
 // For the Python package, which comes from the same source.
 #[doc(hidden)]
 pub use python::{COMPARE, MODELS_TOLERANCE, QUANTIZE, SIZES};
@@ -53,52 +57,68 @@ const DIFFERENT: u8 = 4;
 /// batch.
 pub fn run(words: impl IntoIterator<Item = OsString>, program: &Program) -> u8 {
     process::prepare();
-    let code = run_request(Request::parse(words), program);
+    let code = run_command(Command::parse(words), program);
     // A process that is not a program of Rust does not do this at its end. A closed pipe is not an error.
     let _ = std::io::stdout().flush();
     code
 }
 
-fn run_request(request: Result<Request, clap::Error>, program: &Program) -> u8 {
-    match request {
-        Ok(Request::Convert(arguments)) => finish(convert::convert_files(&arguments), arguments.report),
-        Ok(Request::ListPasses) => passes::list(),
-        Ok(Request::Other(Command::Simplify(arguments))) => {
-            finish(simplify::simplify_files(&arguments), arguments.report)
-        }
-        Ok(Request::Other(Command::Quantize(arguments))) => {
-            finish(quantize::quantize_files(&arguments), arguments.report)
-        }
-        Ok(Request::Other(Command::Batch(arguments))) => batch::convert_all(&arguments, program),
-        Ok(Request::Other(Command::Inspect(arguments))) => {
-            finish_command(inspect::inspect_file(&arguments), arguments.report, false)
-        }
-        Ok(Request::Other(Command::Completions(arguments))) => generate::completions(&arguments),
-        Ok(Request::Other(Command::Man)) => generate::man(),
-        Ok(Request::Other(Command::Verify(arguments))) => verify::verify_files(&arguments),
+fn run_command(command: Result<Command, clap::Error>, program: &Program) -> u8 {
+    let command = match command {
+        Ok(command) => command,
         Err(error) => error.exit(),
+    };
+    match command {
+        Command::Convert(arguments) => {
+            let format = arguments.format.message_format;
+            finish(convert::convert_files(&arguments), arguments.report, format)
+        }
+        Command::ListPasses => passes::list(),
+        Command::Simplify(arguments) => {
+            let format = arguments.format.message_format;
+            finish(simplify::simplify_files(&arguments), arguments.report, format)
+        }
+        Command::Quantize(arguments) => {
+            let format = arguments.format.message_format;
+            finish(quantize::quantize_files(&arguments), arguments.report, format)
+        }
+        Command::Batch(arguments) => batch::convert_all(&arguments, program),
+        Command::Inspect(arguments) => {
+            let format = if arguments.json { MessageFormat::Json } else { MessageFormat::Human };
+            finish_command(inspect::inspect_file(&arguments), arguments.report, format, false)
+        }
+        Command::Explain(arguments) => explain::explain(&arguments),
+        Command::Completions(arguments) => generate::completions(&arguments),
+        Command::Man(arguments) => generate::man(&arguments),
+        Command::Verify(arguments) => verify::verify_files(&arguments),
     }
 }
 
 /// Prints the summary or the errors of a command that writes files.
-fn finish(done: Result<String, Refusal>, report: Report) -> u8 {
-    finish_command(done, report, true)
+fn finish(done: Result<Summary, Refusal>, report: Report, format: MessageFormat) -> u8 {
+    finish_command(done, report, format, true)
 }
 
 /// Like [`finish`]; `writes`: whether the command writes files on success.
-fn finish_command(done: Result<String, Refusal>, report: Report, writes: bool) -> u8 {
+fn finish_command(done: Result<Summary, Refusal>, report: Report, format: MessageFormat, writes: bool) -> u8 {
     match done {
         Ok(summary) => {
             if !report.quiet {
-                terminal::tell(&summary, report.color);
+                summary.print(report.color);
             }
             DONE
         }
         Err(errors) => {
-            terminal::tell(
-                &refusal::describe(errors.iter(), &refusal::Proposals::of(&errors), report.verbose, writes),
-                report.color,
-            );
+            match format {
+                MessageFormat::Json => {
+                    terminal::print(&refusal::to_json(&errors.report().diagnostics), report.color);
+                }
+                MessageFormat::Human => {
+                    let proposals = refusal::Proposals::of(&errors);
+                    let text = refusal::describe(errors.iter(), &proposals, report.verbose, writes);
+                    terminal::tell(&text, report.color);
+                }
+            }
             exit_code(&errors)
         }
     }

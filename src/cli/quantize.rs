@@ -13,40 +13,35 @@ use onnx2ncnn::Refusal;
 use onnx2ncnn::error::Error;
 use onnx2ncnn::{Conversion, Converter, Input, Port, Quantization, Storage};
 
-use super::arguments::{Report, STANDARD_INPUT, Source, input};
-use super::destination::Destination;
+use super::arguments::{Format, MessageFormat, Report, STANDARD_INPUT, Source, input};
+use super::destination::{Destination, NetFiles};
 use super::python::{
     Comparison, NetRequest, Pair, PythonArguments, Quantize as QuantizeRequest, Quantized, Request,
 };
-use super::summary;
+use super::summary::{self, Files, Stream, Summary};
 use super::terminal::{STRONG, count, labelled, list, printable};
 use super::verify::{INT8_COSINE, TOLERANCE, pair_of};
 
 const EXAMPLES: &str = "\
 Examples:
-  onnx2ncnn quantize model.onnx out.param out.bin --data samples.npz
+  onnx2ncnn quantize model.onnx --data samples.npz
       an array for each input, with a first axis of samples
-  onnx2ncnn quantize model.onnx out.param out.bin --data samples --method percentile --keep /head/Conv
+  onnx2ncnn quantize model.onnx out.param --data samples --keep /head/Conv
       on all .npz and .npy files of a folder; one layer stays in float
-  onnx2ncnn quantize model.onnx out.param out.bin --data photos --mean 123.7,116.3,103.5 --norm 0.0171,0.0175,0.0174
+  onnx2ncnn quantize model.onnx out.param --data photos \\
+      --mean 123.7,116.3,103.5 --norm 0.0171,0.0175,0.0174
       on all images of a folder, in the size of the input, as (pixel - mean) * norm
-  onnx2ncnn quantize model.onnx out.param out.bin --data samples.npz --emit-onnx quantized.onnx
+  onnx2ncnn quantize model.onnx --data samples.npz --emit-onnx quantized.onnx
       then `onnx2ncnn quantized.onnx --int8` converts again, with other options
 
 Quantization is that of onnxruntime's own tool; Python needs onnx, onnxruntime and ncnn, and pillow for images.";
 
 /// Quantize a float model by samples, and convert it with int8 layers
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES)]
 pub(super) struct Quantize {
     /// The ONNX model
     pub model: PathBuf,
-
-    /// The .param file to write
-    pub param: PathBuf,
-
-    /// The .bin file to write
-    pub bin: PathBuf,
 
     /// Samples: a file .npz of arrays by the names of the inputs, a .npy file or an image for a single input, or a folder of such files
     #[arg(long, value_name = "PATH", help_heading = "Quantization")]
@@ -77,10 +72,16 @@ pub(super) struct Quantize {
     pub emit_onnx: Option<PathBuf>,
 
     #[command(flatten)]
+    pub source: Source,
+
+    #[command(flatten)]
+    pub net: NetFiles,
+
+    #[command(flatten)]
     pub python: PythonArguments,
 
     #[command(flatten)]
-    pub source: Source,
+    pub format: Format,
 
     #[command(flatten)]
     pub report: Report,
@@ -95,14 +96,9 @@ fn parse_number(text: &str) -> Result<f64, String> {
 const INT8: [&str; 4] = ["Convolution", "ConvolutionDepthWise", "Gemm", "InnerProduct"];
 
 /// Quantizes, converts and writes a model, and returns the summary.
-pub(super) fn quantize_files(arguments: &Quantize) -> Result<String, Refusal> {
+pub(super) fn quantize_files(arguments: &Quantize) -> Result<Summary, Refusal> {
     let start = Instant::now();
-    let destination = Destination::of_net(
-        &arguments.model,
-        &arguments.param,
-        &arguments.bin,
-        arguments.emit_onnx.as_deref(),
-    )?;
+    let destination = Destination::of_net(&arguments.model, &arguments.net, arguments.emit_onnx.as_ref())?;
     if arguments.model == Path::new(STANDARD_INPUT) {
         return Err(
             Error::usage("a model from standard input cannot be read again for the comparison").into()
@@ -140,11 +136,17 @@ pub(super) fn quantize_files(arguments: &Quantize) -> Result<String, Refusal> {
         Some(path) => converter.emit_onnx(path).convert(&quantized)?,
         None => conversion,
     };
-    let written = conversion.write(&destination.param, &destination.bin)?;
+    let written = destination.places.write(|| conversion.write(&destination.param, &destination.bin))?;
     let verbose = arguments.report.verbose;
-    let mut text = summary::describe(&conversion, &written, &destination, start.elapsed(), verbose);
+    let files = Files { destination: &destination, written: &written, dry_run: false };
+    if arguments.format.message_format == MessageFormat::Json {
+        return Ok(summary::to_json(&conversion, &files)?);
+    }
+    let mut summary = summary::describe(&conversion, &files, start.elapsed(), verbose);
+    let mut text = String::new();
     describe(&mut text, &told, &comparison, verbose);
-    Ok(text)
+    summary.add(Stream::Error, text);
+    Ok(summary)
 }
 
 /// Returns the outputs of the nodes of a float model of which layers with variants in int8 do the work.
@@ -180,6 +182,7 @@ fn compare(
         shapes: Vec::new(),
         calls: Vec::new(),
         outputs: pairs(&conversion.outputs),
+        sorts: conversion.sorts()?,
         layers: Vec::new(),
         measured: Vec::new(),
         data: None,

@@ -5,6 +5,7 @@ use std::error::Error as _;
 use std::fmt::Write as _;
 
 use onnx2ncnn::error::{Error, ErrorKind, Where};
+use onnx2ncnn::report::Diagnostic;
 use onnx2ncnn::tensor::Dim;
 use onnx2ncnn::{Cut, Refusal};
 
@@ -14,6 +15,9 @@ use super::terminal::{BAD, HELP, count, labelled, list, printable};
 const MAX_PLACES: usize = 5;
 /// The maximum number of listed reasons, without -v.
 const MAX_REASONS: usize = 40;
+
+/// The maximum number of listed codes of errors.
+const MAX_CODES: usize = 8;
 
 /// What can be converted in place of a refused model.
 #[derive(Default)]
@@ -68,6 +72,13 @@ pub(super) fn describe<'a>(
     for options in options.iter().flatten() {
         labelled(&mut text, HELP, "help", &format!("what can be converted: {options}"));
     }
+    let concerns_model = |reason: &&Reason| !matches!(reason.error.kind(), ErrorKind::Io | ErrorKind::Usage);
+    let codes: BTreeSet<String> =
+        reasons.iter().filter(concerns_model).map(|reason| reason.error.code().to_string()).collect();
+    if let Some(first) = codes.first() {
+        let codes = codes.iter().take(MAX_CODES).map(String::as_str).collect::<Vec<_>>().join(", ");
+        labelled(&mut text, HELP, "codes", &format!("{codes}; see onnx2ncnn explain {first}"));
+    }
     let refused = (!nodes.is_empty()).then(|| format!("{} cannot be converted", count(nodes.len(), "node")));
     let unwritten = writes.then(|| "nothing was written".to_owned());
     let summary: Vec<String> = refused.into_iter().chain(unwritten).collect();
@@ -75,6 +86,16 @@ pub(super) fn describe<'a>(
         labelled(&mut text, BAD, "error", &summary.join("; "));
     }
     text
+}
+
+/// Returns diagnostics as lines of JSON.
+pub(super) fn to_json(diagnostics: &[Diagnostic]) -> String {
+    let mut lines = String::new();
+    for diagnostic in diagnostics {
+        // The fields are numbers and text, so no error is known.
+        let _ = writeln!(lines, "{}", serde_json::to_string(diagnostic).unwrap_or_default());
+    }
+    lines
 }
 
 fn describe_reason(text: &mut String, reason: &Reason, verbose: bool) {
@@ -182,6 +203,7 @@ mod tests {
                help: export it anew\n\
              invalid model: axis 9 of 4\n  \
                node 9 Concat-13: attribute axis\n\
+             codes: E0003, E0004; see onnx2ncnn explain E0003\n\
              error: 8 nodes cannot be converted; nothing was written\n"
         );
         assert!(plain(&errors, true).contains("node 6 \"r6\" Resize-13"));
@@ -203,7 +225,7 @@ mod tests {
             anstream::adapter::strip_str(&describe(errors, &Proposals::default(), false, false)).to_string()
         };
         assert!(text(&[error(1), error(2)]).ends_with("error: 2 nodes cannot be converted\n"));
-        assert_eq!(text(&[Error::unsupported("a")]), "unsupported: a\n");
+        assert_eq!(text(&[Error::usage("a")]), "usage error: a\n");
     }
 
     #[test]
@@ -224,7 +246,8 @@ mod tests {
         let error = Error::unsupported("ncnn has no blobs of string").at_part("input \"x\"");
         assert_eq!(
             plain(&[error], false),
-            "unsupported: ncnn has no blobs of string\n  input \"x\"\nerror: nothing was written\n"
+            "unsupported: ncnn has no blobs of string\n  input \"x\"\ncodes: E0004; see onnx2ncnn explain E0004\n\
+             error: nothing was written\n"
         );
     }
 
@@ -255,7 +278,7 @@ mod tests {
         let text = describe(&[Error::unsupported("no")], &proposed, false, true);
         let text = anstream::adapter::strip_str(&text).to_string();
         let proposals = "\nhelp: what can be converted: --inputs \"a\"\n\
-            help: what can be converted: --input-shape \"x:0:1,3,64\" --input-shape \"ids:1,64\"\nerror: ";
+            help: what can be converted: --input-shape \"x:0:1,3,64\" --input-shape \"ids:1,64\"\ncodes: E0004";
         assert!(text.contains(proposals), "{text}");
         assert_eq!(shape_options(&[("$x".to_owned(), sizes(&[1]))]), None);
     }

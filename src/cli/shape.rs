@@ -19,7 +19,12 @@ pub(super) fn parse_input_shape(text: &str) -> Result<InputShape, String> {
         Some((name, sizes)) => (Some(name.to_owned()), sizes),
         None => (None, text),
     };
-    let shape: Result<Vec<Dim>, String> = sizes.split(',').map(|size| parse_size(size.trim())).collect();
+    let sizes = sizes.trim();
+    let sizes = sizes.strip_prefix('[').and_then(|sizes| sizes.strip_suffix(']')).unwrap_or(sizes);
+    // No name begins with a digit.
+    let is_product = !sizes.contains(',') && sizes.starts_with(|c: char| c.is_ascii_digit());
+    let mark = if is_product { 'x' } else { ',' };
+    let shape: Result<Vec<Dim>, String> = sizes.split(mark).map(|size| parse_size(size.trim())).collect();
     Ok(InputShape { name, shape: shape? })
 }
 
@@ -45,6 +50,11 @@ mod tests {
             ("x: 1, 3", Some("x"), "[1, 3]"),
             ("a b,c:batch_size,s.0", Some("a b,c"), "[batch_size, s.0]"),
             ("n:7", Some("n"), "[7]"),
+            ("x:1x3x640x640", Some("x"), "[1, 3, 640, 640]"),
+            ("1x3xHxW", None, "[1, 3, H, W]"),
+            ("x:[1,3,640,640]", Some("x"), "[1, 3, 640, 640]"),
+            ("[1, 3]", None, "[1, 3]"),
+            ("x:max", Some("x"), "[max]"),
             ("mask:1,past+sequence", Some("mask"), "[1, past+sequence]"),
         ] {
             assert_eq!(parsed(text), (name.map(str::to_owned), shape.to_owned()), "{text}");
@@ -70,9 +80,11 @@ mod tests {
             "-1,3",
             "1,H+",
             "1.5",
-            "[1,3]",
+            "[1,3",
+            "1,3]",
+            "1x",
+            "1x3,8",
             "99999999999999999999",
-            "1x3x8x8",
         ] {
             assert!(parse_input_shape(text).is_err(), "{text}");
         }

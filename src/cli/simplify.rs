@@ -8,14 +8,18 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use onnx2ncnn::Refusal;
 use onnx2ncnn::error::{Error, ErrorKind};
+use onnx2ncnn::report::Diagnostic;
 use onnx2ncnn::{Converter, ExternalData, Input, Pass, Simplified, Storage};
 
-use super::arguments::{Report, STANDARD_INPUT, Source, input};
-use super::destination::{refused, writable};
+use super::arguments::{Format, MessageFormat, Report, STANDARD_INPUT, Source, input};
+use super::destination::refused;
+use super::place::{Places, is_folder};
 use super::python::{PythonArguments, Request};
+use super::refusal;
 use super::size::parse_bytes;
-use super::summary::display_path;
-use super::terminal::{NOTICE, count, labelled, list, printable};
+use super::summary::{Stream, Summary, display_path};
+use super::terminal::{NOTICE, STRONG, count, labelled, list, printable};
+use serde_json::json;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,13 +33,35 @@ Examples:
 ///
 /// Its results, inputs and outputs stay the same. Unknown operators are kept, and free sizes stay free.
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES)]
 pub(super) struct Simplify {
     /// The ONNX model; - reads standard input
     pub model: PathBuf,
 
-    /// The ONNX file to write
-    pub out: PathBuf,
+    /// The ONNX file to write; - for standard output
+    #[arg(value_name = "OUT", required_unless_present = "output")]
+    pub out: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub source: Source,
+
+    /// The ONNX file to write, or its folder; folders are made
+    #[arg(
+        short,
+        long = "out",
+        id = "output",
+        value_name = "FILE.onnx|DIR",
+        conflicts_with = "out",
+        help_heading = "Result"
+    )]
+    pub output: Option<PathBuf>,
+
+    /// Simplify without writing anything
+    #[arg(long, help_heading = "Result")]
+    pub dry_run: bool,
+
+    #[command(flatten)]
+    pub storage: StorageArguments,
 
     /// Compare original and result in onnxruntime on N random inputs before writing
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Comparison")]
@@ -45,14 +71,11 @@ pub(super) struct Simplify {
     pub python: PythonArguments,
 
     /// Check the graph after every pass
-    #[arg(long, help_heading = "Report")]
+    #[arg(long, help_heading = "Model", hide_short_help = true)]
     pub check_passes: bool,
 
     #[command(flatten)]
-    pub source: Source,
-
-    #[command(flatten)]
-    pub storage: StorageArguments,
+    pub format: Format,
 
     #[command(flatten)]
     pub report: Report,
@@ -96,10 +119,11 @@ impl StorageArguments {
 }
 
 /// Simplifies and writes a model, and returns the summary.
-pub(super) fn simplify_files(arguments: &Simplify) -> Result<String, Refusal> {
+pub(super) fn simplify_files(arguments: &Simplify) -> Result<Summary, Refusal> {
     let start = Instant::now();
-    let out = writable(&arguments.out)?;
     let model = &arguments.model;
+    let mut places = Places::default();
+    let out = places.add(&named_file(arguments)?)?;
     if model != Path::new(STANDARD_INPUT) && model.canonicalize().is_ok_and(|model| model == out) {
         return Err(refused(&out, "the result would overwrite the model itself").into());
     }
@@ -112,15 +136,39 @@ pub(super) fn simplify_files(arguments: &Simplify) -> Result<String, Refusal> {
     }
     let simplified = converter.simplify(&input)?;
     let storage = arguments.storage.storage();
-    let files = match arguments.check {
-        None => simplified.write(&out, &storage)?,
-        Some(rounds) => {
-            let original = Original::of(arguments, &input, &converter)?;
-            simplified
-                .write_checked(&out, &storage, |result| compare(&original, result, rounds, arguments))?
-        }
+    if places.uses_standard_output() && matches!(storage, Storage::External(_)) {
+        return Err(Error::usage("external data lie beside a file, not beside standard output").into());
+    }
+    let write = || -> Result<Vec<PathBuf>, Refusal> {
+        let Some(rounds) = arguments.check else { return Ok(simplified.write(&out, &storage)?) };
+        let original = Original::of(arguments, &input, &converter)?;
+        Ok(simplified
+            .write_checked(&out, &storage, |result| compare(&original, result, rounds, arguments))?)
     };
-    Ok(describe(&simplified, &files, start.elapsed(), arguments.check, arguments.report.verbose))
+    let mut files = Vec::new();
+    if !arguments.dry_run {
+        files = places.write(write)?;
+        files.retain(|file| !places.is_piped(file));
+    }
+    let verbose = arguments.report.verbose;
+    Ok(match arguments.format.message_format {
+        MessageFormat::Human => describe(&simplified, &files, start.elapsed(), arguments, verbose),
+        MessageFormat::Json => to_json(&simplified, &files),
+    })
+}
+
+/// Returns the file that the arguments name: in a folder, it has the name of the model.
+fn named_file(arguments: &Simplify) -> Result<PathBuf, Error> {
+    let Some(out) = arguments.out.as_ref().or(arguments.output.as_ref()) else {
+        return Err(Error::usage("the file to write has no name"));
+    };
+    if arguments.output.is_none() || !is_folder(out) {
+        return Ok(out.clone());
+    }
+    match arguments.model.file_name().filter(|_| arguments.model != Path::new(STANDARD_INPUT)) {
+        Some(name) => Ok(out.join(name)),
+        None => Err(refused(out, "a model from standard input has no name for the result")),
+    }
 }
 
 /// The model to compare with: the original, or the selected part of it.
@@ -169,24 +217,31 @@ fn describe(
     simplified: &Simplified,
     files: &[PathBuf],
     elapsed: Duration,
-    checked: Option<u32>,
+    arguments: &Simplify,
     verbose: bool,
-) -> String {
+) -> Summary {
+    let mut summary = Summary::default();
     let mut text = String::new();
     let most = if verbose { usize::MAX } else { MAX_LINES };
     let warnings: Vec<&String> = simplified.warnings.iter().collect();
     list(&mut text, "", &warnings, most, |text, warning| {
         labelled(text, NOTICE, "warning", &printable(warning));
     });
+    summary.add(Stream::Error, text);
+    let mut table = String::new();
     let changes = changes(&simplified.passes);
     let width = changes.iter().map(|change| change.name.len()).max().unwrap_or(0);
     for change in changes.iter().filter(|change| verbose || change.nodes != 0) {
         let nodes = count(change.nodes.unsigned_abs(), "node");
         let what = if change.nodes > 0 { "more" } else { "fewer" };
         let times = if change.times == 1 { String::new() } else { format!(", {} times", change.times) };
-        let _ = writeln!(text, "{:width$}  {nodes} {what}{times}", change.name);
+        let _ = writeln!(table, "{:width$}  {nodes} {what}{times}", change.name);
     }
-    if let Some(rounds) = checked {
+    // A result on standard output has nothing beside it.
+    let is_piped = files.is_empty() && !arguments.dry_run;
+    summary.add(if verbose && !is_piped { Stream::Output } else { Stream::Error }, table);
+    let mut text = String::new();
+    if let Some(rounds) = arguments.check {
         let times = if rounds == 1 { "once".to_owned() } else { format!("{rounds} times") };
         let _ = writeln!(text, "the same in onnxruntime, compared {times}");
     }
@@ -198,7 +253,22 @@ fn describe(
     list(&mut text, "  ", &files, most, |text, path| {
         let _ = writeln!(text, "  {}", printable(&display_path(path)));
     });
-    text
+    if arguments.dry_run {
+        labelled(&mut text, STRONG, "dry run", "nothing was written");
+    }
+    summary.add(Stream::Error, text);
+    summary
+}
+
+/// Returns the warnings as lines of JSON, and the files in the last line.
+fn to_json(simplified: &Simplified, files: &[PathBuf]) -> Summary {
+    let warnings: Vec<Diagnostic> =
+        simplified.warnings.iter().map(|text| Diagnostic::warning(text)).collect();
+    let mut lines = refusal::to_json(&warnings);
+    let names: Vec<String> = files.iter().map(|path| path.display().to_string()).collect();
+    let nodes = simplified.passes.last().map(|pass| pass.nodes);
+    let _ = writeln!(lines, "{}", json!({ "done": { "files": names, "nodes": nodes } }));
+    Summary::of_results(lines)
 }
 
 /// The total effect of a pass.

@@ -5,13 +5,17 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
+use clap::ColorChoice;
+use onnx2ncnn::error::Result;
 use onnx2ncnn::ncnn::{Net, Written};
 use onnx2ncnn::tensor::{Dim, display_shape};
 use onnx2ncnn::{AssumedFact, Assumption, Conversion, Port};
+use serde_json::json;
 
 use super::destination::Destination;
 use super::size::{display_bytes, display_scaled};
-use super::terminal::{NOTICE, STRONG, count, labelled, list, printable};
+use super::terminal::{NOTICE, STRONG, count, labelled, list, print, printable, tell, widths};
+use super::{condition, refusal};
 
 /// The maximum number of listed inputs, outputs and warnings, without -v.
 const MAX_ROWS: usize = 40;
@@ -25,45 +29,114 @@ const MAX_ASSUMED: usize = 2;
 /// The use of caches that the runtime keeps.
 const CACHES: &str = "the first call sets none; each call extracts them with type 1, and the next one is given them as they are";
 
+/// What a command prints when it succeeds: its results on standard output, everything else on standard error.
+#[derive(Debug, Default)]
+pub(super) struct Summary(Vec<(Stream, String)>);
+
+/// A stream of the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stream {
+    Output,
+    Error,
+}
+
+impl Summary {
+    /// Adds text for a stream.
+    pub fn add(&mut self, stream: Stream, text: String) {
+        self.0.push((stream, text));
+    }
+
+    /// Creates a summary of results alone.
+    pub fn of_results(text: String) -> Summary {
+        Summary(vec![(Stream::Output, text)])
+    }
+
+    /// Prints each text to its stream, in order.
+    pub fn print(&self, color: ColorChoice) {
+        for (stream, text) in &self.0 {
+            match stream {
+                Stream::Output => print(text, color),
+                Stream::Error => tell(text, color),
+            }
+        }
+    }
+}
+
+/// The files of a conversion.
+pub(super) struct Files<'a> {
+    pub destination: &'a Destination,
+    pub written: &'a Written,
+    /// Whether they were computed, and not written.
+    pub dry_run: bool,
+}
+
+impl Files<'_> {
+    /// Returns the stream for tables that were asked for: standard output, unless it has the bytes of a result.
+    fn stream(&self, verbose: bool) -> Stream {
+        match verbose && !self.destination.places.uses_standard_output() {
+            true => Stream::Output,
+            false => Stream::Error,
+        }
+    }
+}
+
 /// Returns the table of inputs and outputs, the warnings, and the written files.
-pub(super) fn describe(
-    conversion: &Conversion,
-    written: &Written,
-    destination: &Destination,
-    elapsed: Duration,
-    verbose: bool,
-) -> String {
-    let mut text = String::new();
+pub(super) fn describe(conversion: &Conversion, files: &Files, elapsed: Duration, verbose: bool) -> Summary {
+    let mut summary = Summary::default();
+    let mut table = String::new();
     let most = if verbose { usize::MAX } else { MAX_ROWS };
-    describe_ports(&mut text, conversion, most);
+    describe_ports(&mut table, conversion, most);
+    summary.add(files.stream(verbose), table);
+    let mut text = String::new();
     if let Some(rule) = interface_rule(conversion.inputs.iter().chain(&conversion.outputs)) {
         labelled(&mut text, STRONG, "note", &rule);
     }
     if conversion.inputs.iter().any(|port| port.cache.is_some()) {
         labelled(&mut text, STRONG, "caches", CACHES);
     }
-    let warnings: Vec<&String> = conversion.warnings.iter().chain(&written.warnings).collect();
+    let warnings: Vec<&String> = conversion.warnings.iter().chain(&files.written.warnings).collect();
     list(&mut text, "", &warnings, most, |text, warning| {
         labelled(text, NOTICE, "warning", &printable(warning));
     });
-    describe_rounding(&mut text, conversion, written, verbose);
+    describe_rounding(&mut text, conversion, files.written, verbose);
     describe_assumptions(&mut text, &conversion.assumptions, verbose);
-    if !conversion.conditions.is_empty() {
-        let conditions: Vec<String> =
-            conversion.conditions.iter().map(|one| printable(&one.to_string())).collect();
-        labelled(&mut text, NOTICE, "valid if", &conditions.join("; "));
+    if let Some(conditions) = condition::describe(conversion, verbose) {
+        labelled(&mut text, NOTICE, "valid if", &conditions);
     }
     let lengths: Vec<String> = conversion.may_be_zero().iter().map(|name| printable(name)).collect();
     if !lengths.is_empty() {
         let since = Conversion::ZERO_SIZES_SINCE;
         labelled(&mut text, STRONG, "may be 0", &format!("{} (ncnn {since} or later)", lengths.join(", ")));
     }
+    summary.add(Stream::Error, text);
     if verbose {
-        describe_phone(&mut text, conversion.net());
-        describe_passes(&mut text, conversion);
+        let mut table = String::new();
+        describe_phone(&mut table, conversion.net());
+        describe_passes(&mut table, conversion);
+        summary.add(files.stream(verbose), table);
     }
-    describe_files(&mut text, conversion, written, destination, elapsed);
-    text
+    let mut text = String::new();
+    describe_files(&mut text, conversion, files, elapsed);
+    summary.add(Stream::Error, text);
+    summary
+}
+
+/// Returns the warnings, facts and conditions of a conversion as lines of JSON, and the files in the last line.
+pub(super) fn to_json(conversion: &Conversion, files: &Files) -> Result<Summary> {
+    let report = conversion.report(files.written)?;
+    let mut lines = refusal::to_json(&report.diagnostics);
+    let names: Vec<String> = match files.dry_run {
+        true => Vec::new(),
+        false => files.destination.files().map(|(path, _)| path.display().to_string()).collect(),
+    };
+    let done = json!({
+        "files": names,
+        "layers": files.written.layers,
+        "bytes": files.written.param_bytes.saturating_add(files.written.bin_bytes),
+        "ncnn": conversion.net().since(),
+    });
+    let _ = writeln!(lines, "{}", json!({ "done": done }));
+    Ok(Summary::of_results(lines))
 }
 
 /// Adds a row for each port: name, type and shape in the model, and its form at run time.
@@ -91,13 +164,7 @@ fn describe_ports(text: &mut String, conversion: &Conversion, most: usize) {
             ]);
         }
     }
-    let mut widths = [0; 5];
-    for row in &rows {
-        for (width, cell) in widths.iter_mut().zip(row) {
-            *width = cell.chars().count().max(*width);
-        }
-    }
-    let [kind_width, name_width, dtype_width, shape_width, _] = widths;
+    let [kind_width, name_width, dtype_width, shape_width, _] = widths(&rows);
     list(text, "", &rows, most, |text, [kind, name, dtype, shape, form]| {
         let _ = write!(text, "{kind:kind_width$}  {STRONG}{name:name_width$}{STRONG:#}  ");
         let _ = writeln!(text, "{dtype:dtype_width$}  {shape:shape_width$}  ->  {form}");
@@ -162,6 +229,10 @@ fn describe_assumptions(text: &mut String, assumptions: &[Assumption], verbose: 
         facts.entry(*fact).or_default().push(format!("\"{}\"", printable(value)));
     }
     for (fact, values) in facts {
+        if !fact.is_refused_if_strict() {
+            describe_expectation(text, fact, &values, verbose);
+            continue;
+        }
         let named = if verbose { values.len() } else { values.len().min(MAX_ASSUMED) };
         let names = values.iter().take(named).cloned().collect::<Vec<_>>().join(", ");
         let more = match values.len() - named {
@@ -170,6 +241,15 @@ fn describe_assumptions(text: &mut String, assumptions: &[Assumption], verbose: 
         };
         labelled(text, NOTICE, "assumed", &format!("elements of {names}{more} are {}", fact.describe()));
     }
+}
+
+/// Adds the note that the net is right for finite inputs.
+fn describe_expectation(text: &mut String, fact: AssumedFact, values: &[String], verbose: bool) {
+    let expected = match verbose {
+        true => format!("elements of {} are {}", values.join(", "), fact.describe()),
+        false => "finite inputs; NaN and infinities are not kept everywhere".to_owned(),
+    };
+    labelled(text, STRONG, "expected", &expected);
 }
 
 /// Adds the layers in float32, and those that a GPU does not run.
@@ -201,13 +281,8 @@ fn describe_passes(text: &mut String, conversion: &Conversion) {
     }
 }
 
-fn describe_files(
-    text: &mut String,
-    conversion: &Conversion,
-    written: &Written,
-    destination: &Destination,
-    elapsed: Duration,
-) {
+fn describe_files(text: &mut String, conversion: &Conversion, files: &Files, elapsed: Duration) {
+    let written = files.written;
     let weights = written.weights.iter().map(|weight| u64::try_from(weight.elements).unwrap_or(u64::MAX));
     let weights = weights.fold(0, u64::saturating_add);
     let _ = writeln!(
@@ -223,7 +298,11 @@ fn describe_files(
         elapsed.as_secs_f64()
     );
     let _ = writeln!(text, "loads in ncnn {} and later", conversion.net().since());
-    for (path, _) in destination.files() {
+    if files.dry_run {
+        labelled(text, STRONG, "dry run", "nothing was written");
+        return;
+    }
+    for (path, _) in files.destination.files() {
         let _ = writeln!(text, "  {}", printable(&display_path(path)));
     }
 }

@@ -1,7 +1,6 @@
 //! Text for terminals: colours, and safe output of names in a model.
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 
 use anstyle::{AnsiColor, Style};
 use clap::ColorChoice;
@@ -18,15 +17,26 @@ pub(super) const STRONG: Style = Style::new().bold();
 /// The maximum length of a printed name or message of a model, which a hostile one may exceed.
 const MAX_CHARS: usize = 400;
 
-/// Writes to standard error, without colours if they would not be seen. A closed pipe is not an error: the
-/// exit code has the result.
+/// Writes to standard error, without colours if they would not be seen.
 pub(super) fn tell(text: &str, color: ColorChoice) {
-    let choice = match color {
+    write(anstream::AutoStream::new(std::io::stderr().lock(), choice(color)), text);
+}
+
+/// Writes to standard output, without colours if they would not be seen.
+pub(super) fn print(text: &str, color: ColorChoice) {
+    write(anstream::AutoStream::new(std::io::stdout().lock(), choice(color)), text);
+}
+
+fn choice(color: ColorChoice) -> anstream::ColorChoice {
+    match color {
         ColorChoice::Auto => anstream::ColorChoice::Auto,
         ColorChoice::Always => anstream::ColorChoice::Always,
         ColorChoice::Never => anstream::ColorChoice::Never,
-    };
-    let mut stream = anstream::AutoStream::new(std::io::stderr().lock(), choice);
+    }
+}
+
+/// A closed pipe is not an error: the exit code has the result.
+fn write(mut stream: impl std::io::Write, text: &str) {
     let written = stream.write_all(text.as_bytes()).and_then(|()| stream.flush());
     drop(written);
 }
@@ -66,6 +76,17 @@ pub(super) fn list<T>(
     if items.len() > most {
         let _ = writeln!(out, "{indent}and {} more: -v lists all", items.len() - most);
     }
+}
+
+/// Returns the width of each column of a table.
+pub(super) fn widths<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> [usize; COLUMNS] {
+    let mut widths = [0; COLUMNS];
+    for row in rows {
+        for (width, cell) in widths.iter_mut().zip(row) {
+            *width = cell.chars().count().max(*width);
+        }
+    }
+    widths
 }
 
 /// Adds `label: text` to `out`, with the label in `style`.

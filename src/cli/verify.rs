@@ -9,25 +9,29 @@ use onnx2ncnn::Refusal;
 use onnx2ncnn::error::Error;
 use onnx2ncnn::{Conversion, Converter, HalfBlob, InnerBlob, Input, Port, Quantization, Storage, Weights};
 
-use super::arguments::{Report, Source, input, name, parse_rename, weights};
+use super::arguments::{Format, MessageFormat, Report, Source, input, name, parse_rename, weights};
+use super::destination::default_files;
 use super::python::{
     Comparison, Distance, Magnitude, Measured, NetRequest, Pair, PythonArguments, Request, SIZES,
 };
 use super::refusal::is_harmless;
-use super::terminal::{BAD, HELP, STRONG, count, labelled, list, printable, tell};
+use super::terminal::{BAD, HELP, STRONG, count, labelled, list, print, printable};
 use super::{DIFFERENT, DONE, finish_command};
 
 const EXAMPLES: &str = "\
 Examples:
-  onnx2ncnn verify model.onnx model.ncnn.param model.ncnn.bin
+  onnx2ncnn verify model.onnx
+      compares model.ncnn.param and model.ncnn.bin beside the model
   onnx2ncnn verify model.onnx out.param out.bin --data inputs.npz --layers
       on arrays by the names of the inputs; tells the first blob that differs
-  onnx2ncnn verify model.onnx out.param out.bin --data inputs.npz --magnitudes
-      names the nodes whose results float16 does not hold, and prints the option that keeps them in float32
+  onnx2ncnn verify model.onnx --data inputs.npz --magnitudes
+      names the nodes whose results float16 does not hold, and prints the option that keeps them
+      in float32
 
-Give --input-shape, --inputs, --outputs, --double-as-float, --float32, --int8, --dequantize, --weights, --kv-cache and --rename as they
-were given for converting. With --dequantize the net is compared with the model without its rounding; with --int8 or rounded weights the cosine of
-each output decides, unless there is a --tolerance.
+Give --input-shape, --inputs, --outputs, --double-as-float, --float32, --int8, --dequantize,
+--weights, --kv-cache and --rename as they were given for converting. With --dequantize the net is
+compared with the model without its rounding; with --int8 or rounded weights the cosine of each
+output decides, unless there is a --tolerance.
 
 Exit codes:
   0  all outputs are the same
@@ -37,16 +41,16 @@ Exit codes:
 
 /// Run the model in onnxruntime and the net in ncnn, and compare
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES)]
 pub(super) struct Verify {
     /// The ONNX model
     pub model: PathBuf,
 
-    /// The .param file of the net
-    pub param: PathBuf,
+    /// The .param file of the net [default: model.ncnn.param beside model.onnx]
+    pub param: Option<PathBuf>,
 
-    /// The .bin file of the net
-    pub bin: PathBuf,
+    /// The .bin file of the net [default: beside the .param file, by its name]
+    pub bin: Option<PathBuf>,
 
     /// Inputs: arrays by the names of the model's inputs [default: random ones]
     #[arg(long, value_name = "FILE.npz", help_heading = "Comparison")]
@@ -84,7 +88,7 @@ pub(super) struct Verify {
     pub python: PythonArguments,
 
     /// As for the conversion
-    #[arg(long, help_heading = "Model")]
+    #[arg(long, help_heading = "Model", hide_short_help = true)]
     pub double_as_float: bool,
 
     /// As for the conversion
@@ -115,6 +119,9 @@ pub(super) struct Verify {
     pub source: Source,
 
     #[command(flatten)]
+    pub format: Format,
+
+    #[command(flatten)]
     pub report: Report,
 }
 
@@ -135,24 +142,27 @@ fn parse_part(text: &str) -> Result<f64, String> {
 
 /// Compares and prints the result.
 pub(super) fn verify_files(arguments: &Verify) -> u8 {
-    match compare(arguments) {
-        Ok(comparison) => {
-            if !arguments.report.quiet || !comparison.is_same() {
-                let verbose = arguments.report.verbose;
-                let mut text = describe(&comparison, verbose);
-                if arguments.magnitudes {
-                    describe_magnitudes(&mut text, &comparison.magnitudes, &arguments.float32, verbose);
-                }
-                tell(&text, arguments.report.color);
-            }
-            if comparison.is_same() { DONE } else { DIFFERENT }
+    let (report, format) = (arguments.report, arguments.format.message_format);
+    let comparison = match compare(arguments) {
+        Ok(comparison) => comparison,
+        Err(errors) => return finish_command(Err(errors), report, format, false),
+    };
+    if format == MessageFormat::Json {
+        // The fields are numbers and text, so no error is known.
+        print(&(serde_json::to_string(&comparison).unwrap_or_default() + "\n"), report.color);
+    } else if !report.quiet || !comparison.is_same() {
+        let mut text = describe(&comparison, report.verbose);
+        if arguments.magnitudes {
+            describe_magnitudes(&mut text, &comparison.magnitudes, &arguments.float32, report.verbose);
         }
-        Err(errors) => finish_command(Err(errors), arguments.report, false),
+        print(&text, report.color);
     }
+    if comparison.is_same() { DONE } else { DIFFERENT }
 }
 
 fn compare(arguments: &Verify) -> Result<Comparison, Refusal> {
-    for path in [&arguments.param, &arguments.bin].into_iter().chain(&arguments.data) {
+    let (param, bin) = net_files(arguments);
+    for path in [&param, &bin].into_iter().chain(&arguments.data) {
         std::fs::File::open(path).map_err(|e| Error::io("the file cannot be opened", e).in_file(path))?;
     }
     let model = input(&arguments.model)?;
@@ -205,12 +215,13 @@ fn compare(arguments: &Verify) -> Result<Comparison, Refusal> {
     let calls: Result<Vec<_>, Error> = SIZES.iter().map(|size| conversion.calls_at(*size)).collect();
     let request = NetRequest {
         model: path,
-        param: arguments.param.clone(),
-        bin: arguments.bin.clone(),
+        param,
+        bin,
         inputs: pairs(&conversion.inputs),
         shapes: shapes?.into_iter().flatten().collect(),
         calls: calls?.into_iter().filter(|calls| !calls.is_empty()).collect(),
         outputs: pairs(&conversion.outputs),
+        sorts: conversion.sorts()?,
         layers,
         measured,
         data: arguments.data.clone(),
@@ -226,13 +237,34 @@ fn compare(arguments: &Verify) -> Result<Comparison, Refusal> {
     Ok(Request::Net(request).ask(&arguments.python)?)
 }
 
+/// Returns the files of the net.
+fn net_files(arguments: &Verify) -> (PathBuf, PathBuf) {
+    match (&arguments.param, &arguments.bin) {
+        (Some(param), Some(bin)) => (param.clone(), bin.clone()),
+        (Some(param), None) => (param.clone(), param.with_extension("bin")),
+        (None, _) => default_files(&arguments.model),
+    }
+}
+
 pub(super) fn pair_of(port: &Port) -> Pair {
-    Pair { name: port.name.clone(), blob: port.blob.clone(), int32: port.int32, cache: port.cache.clone() }
+    Pair {
+        name: port.name.clone(),
+        blob: port.blob.clone(),
+        int32: port.int32,
+        axes: port.axes(),
+        cache: port.cache.clone(),
+    }
 }
 
 /// Returns the blobs of layers, in order, with the names of their values.
 fn inner_pairs(conversion: &Conversion) -> Vec<Pair> {
-    let pair = |InnerBlob { value, blob, int32, .. }| Pair { name: value, blob, int32, cache: None };
+    let pair = |InnerBlob { value, blob, int32, .. }| Pair {
+        name: value,
+        blob,
+        int32,
+        axes: Vec::new(),
+        cache: None,
+    };
     conversion.inner_blobs().into_iter().map(pair).collect()
 }
 

@@ -9,6 +9,11 @@ use crate::tensor::Tensor;
 /// The attributes of a node by name, in one allocation.
 pub type AttributeMap = LiteMap<Symbol, Attribute>;
 
+/// Returns the attributes as the builder of nodes takes them.
+pub(crate) fn pairs(attributes: &AttributeMap) -> impl Iterator<Item = (&str, Attribute)> {
+    attributes.iter().map(|(name, attribute)| (name.as_str(), attribute.clone()))
+}
+
 /// A named constant of a node.
 #[derive(Clone, Debug)]
 pub enum Attribute {

@@ -19,6 +19,7 @@ use crate::common::limits::Budget;
 use crate::error::{Error, NodeAt, Result};
 use crate::tensor::{Array, DType, Range, Shape, SizeCondition, Tensor};
 
+pub(crate) use attribute::pairs;
 pub use attribute::{Attribute, AttributeMap};
 use lineage::Lineage;
 pub use symbol::Symbol;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Lower, State};
-use crate::error::{Error, Errors, NodeAt};
+use crate::error::{Error, ErrorCode, Errors, NodeAt};
 use crate::graph::{Graph, Node, ValueId};
 use crate::op::{Access, Call, Op, range};
 use crate::tensor::{DType, Range};
@@ -24,6 +24,8 @@ pub enum AssumedFact {
     WholeLength,
     /// In each row of a mask a key is not hidden by minus infinity.
     SeesKey,
+    /// Floats are at least 2^-126, the least that the runtime does not flush to 0.
+    NotTiny,
     /// Elements of an input are finite, and so is each float that is computed from them.
     Finite,
 }
@@ -38,6 +40,7 @@ impl AssumedFact {
             AssumedFact::ExactQuotient => "exact_quotient",
             AssumedFact::WholeLength => "whole_length",
             AssumedFact::SeesKey => "sees_key",
+            AssumedFact::NotTiny => "not_tiny",
             AssumedFact::Finite => "finite",
         }
     }
@@ -55,11 +58,20 @@ impl AssumedFact {
             AssumedFact::SeesKey => {
                 "not all minus infinity in a row: a query that sees no key gets the mean of all values"
             }
+            AssumedFact::NotTiny => {
+                "at least 2^-126: the runtime flushes smaller floats to 0, also 2^-127, the least of float8e8m0"
+            }
             AssumedFact::Finite => {
                 "finite, and so are the floats computed from them: sums and activations of the runtime do not \
                  keep NaN and infinities as in ONNX"
             }
         }
+    }
+
+    /// Returns whether `--strict` refuses nets that rely on the fact. Finite inputs are expected of every net: hardly
+    /// any network is exact without them.
+    pub fn is_refused_if_strict(self) -> bool {
+        self != AssumedFact::Finite
     }
 
     /// Returns whether the ranges of the inputs prove the fact of input `index`.
@@ -75,6 +87,7 @@ impl AssumedFact {
                 let (dividend, divisor) = (call.range(index).magnitude(), call.range(1).magnitude());
                 dividend.most < divisor.least * Range::EXACT_INTEGERS.most
             }
+            AssumedFact::NotTiny => call.range(index).least >= f64::from(f32::MIN_POSITIVE),
             AssumedFact::WholeLength | AssumedFact::SeesKey => false,
             AssumedFact::Finite => !matches!(call.may_be_infinite(index), Ok(true)),
         }
@@ -94,18 +107,19 @@ pub struct Assumption {
 }
 
 impl Assumption {
-    /// Refuses the nodes that rely on assumptions, if there are any. Finite inputs are no reason: hardly any
-    /// network is exact without them.
+    /// Refuses the nodes that rely on assumptions, if there are any.
     pub(crate) fn refuse(assumptions: &[Assumption]) -> Result<(), Errors> {
         let error = |Assumption { value, fact, node }: &Assumption| {
             let message = format!("the elements of \"{value}\" are not known to be {}", fact.describe());
-            let error = Error::unsupported(message).help("without --strict this is assumed");
+            let error = Error::unsupported(message)
+                .code_is(ErrorCode::ASSUMED)
+                .help("without --strict this is assumed");
             match node {
                 Some(node) => error.at_node(|| node.clone()),
                 None => error,
             }
         };
-        let refused = assumptions.iter().filter(|assumption| assumption.fact != AssumedFact::Finite);
+        let refused = assumptions.iter().filter(|assumption| assumption.fact.is_refused_if_strict());
         Errors::check(refused.map(error).collect())
     }
 }
@@ -157,6 +171,15 @@ impl Lower<'_> {
             let unproved = (0..self.input_count()).find(|index| !AssumedFact::Finite.is_proved(self, *index));
             let value = unproved.and_then(|index| self.input_id(index).ok());
             self.state.assumptions.needs_finite = value.map(|value| (value, self.call.node().at()));
+        }
+    }
+
+    /// States that the floats of the net are finite, because the layers of the node need finite elements of input
+    /// `index`.
+    pub(super) fn need_finite(&mut self, index: usize) {
+        if let Ok(value) = self.input_id(index) {
+            let node = self.call.node().at();
+            self.state.assumptions.needs_finite.get_or_insert((value, node));
         }
     }
 

@@ -10,8 +10,7 @@ use super::{Lower, ScalarOrBlob};
 use crate::error::{Error, Result};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Clip, Layer, Power, Threshold, binary_op, unary_op};
-use crate::op::element_count;
-use crate::tensor::{DType, Tensor};
+use crate::tensor::{DType, Range, Tensor};
 
 /// A quotient of integers times this factor is not below the next integer, whatever the rounding of the
 /// division: quotients of integers below 2^20 are further from it than this.
@@ -28,9 +27,6 @@ const SPLITTER: f32 = 4097.0;
 
 /// 2^114: the largest magnitude that is split; beyond, the product overflows.
 const SPLIT: f32 = 2.076_918_7e34;
-
-/// The number of divisors up to which zeros and infinities among them are worth the time.
-const MANY_DIVISORS: u64 = 1 << 16;
 
 /// 2^127: no half of a finite number reaches it, and its double overflows to infinity.
 pub(crate) const HALF_OF_INFINITY: f32 = 1.701_411_8e38;
@@ -82,7 +78,7 @@ impl Lower<'_> {
     /// Emits 1 where `x < threshold`, otherwise 0; 0 for NaN.
     pub fn lt(&mut self, x: BlobId, threshold: f32) -> Result<BlobId> {
         let negated = self.unary(unary_op::NEG, x)?;
-        self.gt(negated, -threshold)
+        self.gt(negated, 0.0 - threshold)
     }
 
     /// Emits 1 where `x` is not zero, otherwise 0.
@@ -104,21 +100,12 @@ impl Lower<'_> {
         self.binary(binary_op::ADD, yes, no)
     }
 
-    /// Returns whether UnaryOp and BinaryOp may divide by input `index`: no element is 0 or infinite, for which
-    /// a vectorized division gives NaN on x86. Large divisors are divided by anyway, because the exact
-    /// reciprocal takes five times as long.
-    pub fn may_divide_by(&self, index: usize) -> bool {
-        let range = self.range(index);
-        let is_large = || {
-            let shape = self.shape(index).unwrap_or_default();
-            element_count(shape).is_some_and(|count| count > MANY_DIVISORS)
-        };
-        range.excludes_zero() && range.is_finite() || is_large()
-    }
-
-    /// Emits a power. Power is not vectorized, so it is right for 0 and infinity too.
-    pub fn power(&mut self, x: BlobId, power: f32) -> Result<BlobId> {
-        self.map_3d(Power { power, ..Power::default() }, x)
+    /// Emits a power of numbers in `range`. Power is not vectorized, so it is right for 0 and infinity too. It
+    /// adds its shift to its bottom: -0, whose odd negative powers are negative, stays only with a shift of -0.
+    pub fn power(&mut self, x: BlobId, power: f32, range: Range) -> Result<BlobId> {
+        let is_odd = power % 2.0 == 1.0 || power % 2.0 == -1.0;
+        let shift = if is_odd && power < 0.0 && range.least < 0.0 { -0.0 } else { 0.0 };
+        self.map_3d(Power { power, shift, ..Power::default() }, x)
     }
 
     /// Emits half of `x`, with infinities replaced by 2^127: a product of an infinity with 0 would be NaN. Of
@@ -145,12 +132,32 @@ impl Lower<'_> {
 
     /// Emits `y`, and NaN where `truth` is 1.
     pub fn set_nan(&mut self, truth: BlobId, y: BlobId) -> Result<BlobId> {
+        let nothing = self.nan_where(truth)?;
+        self.binary(binary_op::ADD, y, nothing)
+    }
+
+    /// Emits NaN where `truth` is 1, otherwise 0.
+    pub fn nan_where(&mut self, truth: BlobId) -> Result<BlobId> {
         self.compute_in_float32();
         let large = self.binary_scalar(binary_op::MUL, truth, f32::MAX)?;
         let infinite = self.binary_scalar(binary_op::MUL, large, f32::MAX)?;
         // Zero times infinity is NaN.
-        let nothing = self.binary_scalar(binary_op::MUL, infinite, 0.0)?;
-        self.binary(binary_op::ADD, y, nothing)
+        self.binary_scalar(binary_op::MUL, infinite, 0.0)
+    }
+
+    /// Emits +inf where a condition is 1 and -inf where it is 0, and the negation: once for all readers of the
+    /// condition.
+    pub fn infinities(&mut self, condition: BlobId) -> Result<[BlobId; 2]> {
+        if let Some(made) = self.state.infinities.get(&condition) {
+            return Ok(*made);
+        }
+        // The factors are infinite in half precision, and their product in float32.
+        let half = self.binary_scalar(binary_op::SUB, condition, 0.5)?;
+        let far = self.binary_scalar(binary_op::MUL, half, f32::MAX)?;
+        let pass = self.binary_scalar(binary_op::MUL, far, f32::MAX)?;
+        let made = [pass, self.unary(unary_op::NEG, pass)?];
+        self.state.infinities.insert(condition, made);
+        Ok(made)
     }
 
     /// Wraps the result of integer arithmetic to a type of 8 or 16 bits. Wider types are assumed not to

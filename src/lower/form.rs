@@ -15,23 +15,26 @@ pub(crate) fn same_elements(a: &[Dim], b: &[Dim]) -> Result<bool> {
 /// dropped; every other axis stays. If more than four are left, further unit axes are dropped from the left,
 /// then the leading axes are merged.
 pub(crate) fn interface_form(shape: &[Dim]) -> Result<Vec<Dim>> {
-    let mut form = shape.to_vec();
-    if form.is_empty() {
-        return Ok(vec![Dim::Known(1)]);
+    let size = |axes: &Vec<usize>| Dim::product(axes.iter().filter_map(|axis| shape.get(*axis)));
+    interface_axes(shape).iter().map(size).collect()
+}
+
+/// Returns the axes of `shape` that each axis of [`interface_form`] holds. Others have size 1.
+pub(crate) fn interface_axes(shape: &[Dim]) -> Vec<Vec<usize>> {
+    let is_unit = |axis: &usize| shape.get(*axis).is_some_and(|size| size.is(1));
+    let mut axes: Vec<usize> = (0..shape.len()).collect();
+    if axes.is_empty() {
+        return vec![Vec::new()];
     }
-    if form.len() >= 2 && form.first().is_some_and(|d| d.is(1)) {
-        form.remove(0);
+    if axes.len() >= 2 && is_unit(&0) {
+        axes.remove(0);
     }
-    while form.len() > MAX_AXES {
-        let Some(unit) = form.iter().position(|d| d.is(1)) else { break };
-        form.remove(unit);
+    while axes.len() > MAX_AXES {
+        let Some(unit) = axes.iter().position(is_unit) else { break };
+        axes.remove(unit);
     }
-    if form.len() > MAX_AXES {
-        let tail = form.split_off(form.len() - (MAX_AXES - 1));
-        let merged = Dim::product(&form)?;
-        form = std::iter::once(merged).chain(tail).collect();
-    }
-    Ok(form)
+    let tail = axes.split_off(axes.len().min(axes.len().saturating_sub(MAX_AXES) + 1));
+    std::iter::once(axes).chain(tail.into_iter().map(|axis| vec![axis])).collect()
 }
 
 /// Returns the position in `form` of each of the axes `axes` of `shape`; `None` if the form merges one of
@@ -196,6 +199,21 @@ mod tests {
         ] {
             assert_eq!(interface_form(&dims(shape)).unwrap(), dims(form), "{shape:?}");
         }
+    }
+
+    #[test]
+    fn interface_axes_are_those_of_the_shape() {
+        for (shape, axes) in [
+            (&[][..], &[&[][..]][..]),
+            (&[1], &[&[0]]),
+            (&[1, 3, 8, 8], &[&[1], &[2], &[3]]),
+            (&[2, 1, 3, 4, 5], &[&[0], &[2], &[3], &[4]]),
+            (&[1, 2, 3, 4, 5, 6], &[&[1, 2], &[3], &[4], &[5]]),
+        ] {
+            assert_eq!(interface_axes(&dims(shape)), axes, "{shape:?}");
+        }
+        let free = [Dim::symbol("N"), Dim::Known(4), Dim::Known(5)];
+        assert_eq!(interface_axes(&free), [[0], [1], [2]]);
     }
 
     #[test]

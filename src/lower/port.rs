@@ -7,7 +7,7 @@ use smallvec::smallvec;
 use super::check_size;
 use super::form::{MAX_AXES, interface_form};
 use super::state::{State, reshape_layer};
-use crate::error::{At, Error, Result, unsupported};
+use crate::error::{At, Error, ErrorCode, Result};
 use crate::graph::{Graph, ValueId};
 use crate::ncnn::layer::Input;
 use crate::ncnn::{Blob, BlobId, BlobIds, Element, NetLayer, Output, Provenance};
@@ -20,9 +20,16 @@ const CACHE: &str = "kv_cache";
 /// Refuses elements that are not numbers, or are complex.
 pub(super) fn check_elements(dtype: DType) -> Result<()> {
     match dtype {
-        DType::String | DType::C64 | DType::C128 => unsupported!("ncnn has no blobs of {dtype}"),
+        DType::String | DType::C64 | DType::C128 => {
+            let error = Error::unsupported(format!("ncnn has no blobs of {dtype}"));
+            Err(error.code_is(ErrorCode::NO_NUMBERS))
+        }
         _ => Ok(()),
     }
+}
+
+fn unknown(message: &str) -> Error {
+    Error::unsupported(message).code_is(ErrorCode::UNKNOWN_SHAPE)
 }
 
 /// Adds the blobs of all inputs, and the layers that make them. Inputs that fail are returned as errors.
@@ -58,7 +65,7 @@ fn caches(graph: &Graph) -> BTreeSet<ValueId> {
 /// Adds the blob of a cache, from which no layer reads a size.
 fn add_cache(graph: &Graph, id: ValueId, state: &mut State) -> Result<BlobId> {
     let value = graph.value(id);
-    let Some(shape) = &value.shape else { unsupported!("its rank is unknown") };
+    let Some(shape) = &value.shape else { return Err(unknown("its rank is unknown")) };
     let shape = interface_form(shape)?;
     let blob =
         Blob { name: value.name.clone(), shape: shape.into(), element: Element::Cache, float32: false };
@@ -83,16 +90,17 @@ fn push_input(state: &mut State, name: &str, layer: Input, tops: BlobIds) {
 fn lower_input(graph: &Graph, id: ValueId, double_as_float: bool, state: &mut State) -> Result<()> {
     let value = graph.value(id);
     let Some(shape) = &value.shape else {
-        unsupported!("its rank is unknown");
+        return Err(unknown("its rank is unknown"));
     };
     let Some(dtype) = value.dtype else {
-        unsupported!("ncnn has no blobs of an unknown type");
+        return Err(unknown("ncnn has no blobs of an unknown type"));
     };
     check_elements(dtype)?;
     if dtype == DType::F64 && !double_as_float {
         return Err(Error::unsupported(
             "ncnn computes in float32, and float64 values may be out of its range",
         )
+        .code_is(ErrorCode::DOUBLE)
         .help("where the values fit, convert with --double-as-float"));
     }
     check_size(graph, id)?;
@@ -133,7 +141,7 @@ fn lower_input(graph: &Graph, id: ValueId, double_as_float: bool, state: &mut St
 pub(super) fn lower_output(graph: &Graph, id: ValueId, state: &mut State) -> Result<()> {
     let value = graph.value(id);
     let Some(shape) = &value.shape else {
-        unsupported!("its rank is unknown");
+        return Err(unknown("its rank is unknown"));
     };
     state.node = value.producer;
     let blob = state.form(graph, id, &interface_form(shape)?)?;

@@ -97,7 +97,8 @@ impl Lower<'_> {
         self.reshape(plane, std::slice::from_ref(size)).map(Some)
     }
 
-    /// Emits ones along an axis of a size that no blob has: the concatenated ones of the terms of the sum.
+    /// Emits ones along an axis of a size that no blob has: the concatenated ones of the terms of the sum, or one
+    /// that is repeated as often as an expression says.
     fn joined_ones(&mut self, size: &Dim) -> Result<BlobId> {
         let refuse = || {
             Error::unsupported(format!("{size} elements: no blob has an axis of this size"))
@@ -106,7 +107,7 @@ impl Lower<'_> {
         let Sum { terms, constant } = size.sum();
         if let ([(product, 1)], 0) = (terms.as_slice(), constant) {
             if !(2..=MAX_AXES).contains(&product.len()) {
-                return Err(refuse());
+                return self.stretched_one(size)?.ok_or_else(refuse);
             }
             let ones = self.ones(product)?;
             return self.reshape(ones, std::slice::from_ref(size));
@@ -114,7 +115,7 @@ impl Lower<'_> {
         let mut lines = Vec::with_capacity(terms.len() + 1);
         for (product, times) in terms {
             if times < 1 {
-                return Err(refuse());
+                return self.stretched_one(size)?.ok_or_else(refuse);
             }
             let line = self.line_of_ones(&Dim::product(&product)?)?;
             lines.push(self.tile(line, 0, times)?);

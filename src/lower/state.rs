@@ -21,6 +21,8 @@ pub(crate) struct State {
     pub(super) reshapes: BTreeMap<(BlobId, Vec<Dim>), BlobId>,
     /// The blob of which a blob is a Reshape.
     pub(super) reshaped_from: IndexMap<BlobId, BlobId>,
+    /// Infinities of either sign for each condition, and their negations.
+    pub(super) infinities: BTreeMap<BlobId, [BlobId; 2]>,
     /// Blobs with the name of their value.
     pub(super) named: IndexSet<BlobId>,
     /// Graph inputs that may be indices.

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use byteorder::{ByteOrder, LittleEndian};
 use half::f16;
 use half::slice::HalfFloatSliceExt;
 
@@ -166,8 +167,8 @@ fn for_each_part(tensor: &Tensor, take: &mut dyn FnMut(&[u8]) -> Result<()>) -> 
         converted.resize(elements.len(), f16::ZERO);
         converted.convert_from_f32_slice(elements);
         loss.add(elements, &converted);
-        bytes.clear();
-        bytes.extend(converted.iter().flat_map(|value| value.to_le_bytes()));
+        bytes.resize(size_of_val(converted.as_slice()), 0);
+        LittleEndian::write_u16_into(converted.reinterpret_cast(), &mut bytes);
         take(&bytes)
     })?;
     Ok(loss)

@@ -73,12 +73,17 @@ impl Net {
         ends
     }
 
-    /// Gives each blob a unique name: inputs and outputs first, then inner blobs, by the name of the layer if
-    /// they have none.
+    /// Gives each blob a unique name: inputs and outputs that can keep theirs first, then other inputs and
+    /// outputs, then inner blobs, by the name of the layer if they have none.
     fn claim_blobs(&mut self, ends: &[BlobId], given: &BTreeMap<BlobId, String>, changes: &mut Changes) {
         let mut names = Names::with_capacity(self.blobs.len());
         names.taken.extend(given.values().map(|name| hash(name)));
         let mut named: IndexSet<BlobId> = IndexSet::default();
+        for id in ends.iter().filter(|id| !given.contains_key(id)) {
+            if names.claim_exactly(&self.blob(*id).name) {
+                named.insert(*id);
+            }
+        }
         for id in ends {
             let Some(blob) = self.blobs.get_mut(id.index()).filter(|_| named.insert(*id)) else { continue };
             if let Some(to) = given.get(id) {
@@ -185,10 +190,15 @@ impl Names {
         Names { taken: HashSet::with_capacity(count), next: HashMap::new() }
     }
 
+    /// Claims a name if it can stay as it is.
+    fn claim_exactly(&mut self, wanted: &str) -> bool {
+        !wanted.is_empty() && is_legal(wanted) && self.taken.insert(hash(wanted))
+    }
+
     /// Claims a unique name: `wanted`, or `otherwise` if that is empty, with a numeric suffix if it is taken.
     /// Returns the name unless it is `wanted`.
     fn claim(&mut self, wanted: &str, otherwise: &str) -> Option<String> {
-        if !wanted.is_empty() && is_legal(wanted) && self.taken.insert(hash(wanted)) {
+        if self.claim_exactly(wanted) {
             return None;
         }
         let base = legal(if wanted.is_empty() { otherwise } else { wanted });
@@ -302,6 +312,26 @@ mod tests {
         ] {
             assert_eq!(renamed(pairs).unwrap_err().kind(), ErrorKind::Usage, "{pairs:?}");
         }
+    }
+
+    #[test]
+    fn inputs_and_outputs_keep_names_that_others_are_changed_to() {
+        let mut net = Net::default();
+        let x = net.push_input("a b", &[4]);
+        let first = net.push_abs("c d", x);
+        let second = net.push_abs("c_d", first);
+        let third = net.push_abs("a_b", second);
+        for (blob, name) in [(first, "c d"), (second, "c_d"), (third, "a_b")] {
+            net.push_output(name, blob);
+        }
+        net.split();
+        let changes = net.name(&[]).unwrap();
+        let names: Vec<&str> = net.outputs.iter().map(|output| output.name.as_str()).collect();
+        assert_eq!(names, ["c_d_1", "c_d", "a_b"]);
+        let told: Vec<(&str, &str)> =
+            changes.ends.iter().map(|change| (change.from.as_str(), change.to.as_str())).collect();
+        assert_eq!(told, [("a b", "a_b_1"), ("c d", "c_d_1")]);
+        net.check().unwrap();
     }
 
     #[test]

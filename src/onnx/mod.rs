@@ -40,6 +40,7 @@ use parts::{Encoded, Parts};
 
 pub use input::{Input, ModelBytes};
 pub use store::ExternalData;
+pub(crate) use store::data_target;
 pub use write::Storage;
 pub(crate) use write::{check_versions, stage, stream};
 
@@ -237,19 +238,29 @@ const OTHER_FILES: &[(usize, &[u8], &str)] = &[
     (
         0,
         b"PK\x03\x04",
-        "it is a ZIP archive, as PyTorch's checkpoints are: export the model with torch.onnx.export",
+        "it is a ZIP archive: unpack the model, or if it is a checkpoint of PyTorch, export it with torch.onnx.export",
     ),
     (
         0,
         b"\x80\x02",
         "it is a Python pickle, as PyTorch's old checkpoints are: export the model with torch.onnx.export",
     ),
+    (
+        0,
+        b"\x1f\x8b",
+        "it is compressed with gzip: unpack it with `gunzip`, or pipe it: gunzip -c FILE | onnx2ncnn - out.param out.bin",
+    ),
+    (0, b"\xfd7zXZ", "it is compressed with xz: unpack it"),
+    (0, b"\x28\xb5\x2f\xfd", "it is compressed with zstd: unpack it"),
     (4, b"ORTM", "it is in onnxruntime's own format: convert the original ONNX model"),
     (4, b"TFL3", "it is a TensorFlow Lite model: convert it with tf2onnx"),
     (0, b"\x89HDF", "it is an HDF5 file, as Keras's models are: convert it with tf2onnx"),
     (0, b"GGUF", "it is a GGUF file"),
     (0, b"7767517", "it is an ncnn model already"),
 ];
+
+/// The help for a page in place of a file.
+const PAGE: &str = "it is a page of HTML: download the file itself, on GitHub and Hugging Face from the address with `raw` or `resolve`";
 
 fn not_a_model(source: &Arc<SourceBytes>) -> Error {
     if source.is_empty() {
@@ -259,8 +270,10 @@ fn not_a_model(source: &Arc<SourceBytes>) -> Error {
     let bytes = source.bytes();
     let begins =
         |(at, magic, _): &&(usize, &[u8], &str)| bytes.get(*at..).is_some_and(|b| b.starts_with(magic));
+    let text = bytes.trim_ascii_start().strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes.trim_ascii_start());
     match OTHER_FILES.iter().find(begins) {
         Some((_, _, help)) => error.help(*help),
+        None if text.starts_with(b"<") => error.help(PAGE),
         None => error,
     }
 }

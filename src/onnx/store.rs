@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
-use std::path::{Component, Path};
+use std::path::{Component, Path, PathBuf};
 
 use super::message::Message;
 use super::proto;
@@ -134,7 +134,7 @@ impl<'a> Store<'a> {
         let Store::Beside(beside) = self else { return Ok(Vec::new()) };
         let mut staged = Vec::with_capacity(beside.files.len());
         for file in &beside.files {
-            let target = Target::new(&path.with_file_name(&file.location))?;
+            let target = data_target(path, Path::new(&file.location))?;
             let mut whole = target.write(|out| file.write(out))?;
             if beside.how.one_file_per_tensor {
                 whole = whole.with_name(&target)?;
@@ -143,6 +143,28 @@ impl<'a> Store<'a> {
         }
         Ok(staged)
     }
+}
+
+/// Returns the destination of a file at this location beside the model at `path`. As when a model is read, the file lies in
+/// the model's folder after symbolic links, or in that of the model itself if it is a link.
+///
+/// # Errors
+///
+/// `Usage` if a link leads out of these folders; `Io` if the file cannot be written.
+pub(crate) fn data_target(path: &Path, location: &Path) -> Result<Target> {
+    let target = Target::new(&path.with_file_name(location))?;
+    let roots = [Target::new(path)?.folder().to_owned(), real_folder(path)?];
+    if roots.iter().any(|root| target.folder().starts_with(root)) {
+        return Ok(target);
+    }
+    let message = "a symbolic link leads out of the model's folder, where readers refuse external data";
+    Err(Error::usage(message).in_file(path.with_file_name(location)))
+}
+
+/// Returns the folder of a path after symbolic links.
+fn real_folder(path: &Path) -> Result<PathBuf> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    folder.canonicalize().map_err(|e| Error::io("the folder cannot be opened", e).in_file(folder))
 }
 
 fn tensor_message(name: &str, tensor: &Tensor, external: Option<Entries>) -> Result<Message> {

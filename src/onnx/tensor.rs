@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use byteorder::{ByteOrder, LittleEndian};
 use bytes::Bytes;
 
 use super::external::ExternalFiles;
@@ -152,15 +153,21 @@ fn typed_bytes(proto: &TensorProto, dtype: DType) -> Result<Bytes> {
         invalid!("data in {other}, expected {field} for {dtype}");
     }
     let bytes: Vec<u8> = match field {
-        "float_data" => proto.float_data.iter().flat_map(|x| x.to_le_bytes()).collect(),
-        "double_data" => proto.double_data.iter().flat_map(|x| x.to_le_bytes()).collect(),
-        "int64_data" => proto.int64_data.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        "float_data" => bytes_of(&proto.float_data, LittleEndian::write_f32_into),
+        "double_data" => bytes_of(&proto.double_data, LittleEndian::write_f64_into),
+        "int64_data" => bytes_of(&proto.int64_data, LittleEndian::write_i64_into),
         "uint64_data" => low_bytes(proto.uint64_data.iter().map(|x| x.to_le_bytes()), dtype),
         _ if dtype.bits() == 6 => pack_six(&proto.int32_data)?,
         _ if dtype == DType::Bool => proto.int32_data.iter().map(|x| u8::from(*x != 0)).collect(),
         _ => low_bytes(proto.int32_data.iter().map(|x| x.to_le_bytes()), dtype),
     };
     Ok(bytes.into())
+}
+
+fn bytes_of<T>(elements: &[T], write: fn(&[T], &mut [u8])) -> Vec<u8> {
+    let mut bytes = vec![0; size_of_val(elements)];
+    write(elements, &mut bytes);
+    bytes
 }
 
 /// Packs elements of six bits, one by one in `int32_data`, to the bit stream of `raw_data`, low bits first.

@@ -55,6 +55,11 @@ impl Types {
         let dims = shape.dim.iter().enumerate().map(|(axis, dim)| match &dim.value {
             Some(dimension::Value::DimValue(size)) if *size >= 0 => Dim::Known(*size),
             Some(dimension::Value::DimParam(symbol)) if is_name(symbol) => Dim::symbol(symbol),
+            // Exporters write sizes that they have specialised as digits.
+            Some(dimension::Value::DimParam(digits)) => match digits.parse() {
+                Ok(size @ 0_i64..) => Dim::Known(size),
+                _ => self.fresh(name, axis),
+            },
             _ => self.fresh(name, axis),
         });
         Ok(Declared { dtype, shape: Some(dims.collect()), other: None })

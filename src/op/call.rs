@@ -322,6 +322,11 @@ impl<'a> Call<'a> {
         self.has_reader(|_, _, op| op.chooses)
     }
 
+    /// Returns whether a reader of an output is `op_type` of ONNX's own domain.
+    pub fn feeds(&self, op_type: &str) -> bool {
+        self.has_reader(|_, node, _| node.is(op_type))
+    }
+
     /// Returns whether a reader, or a reader of its forwarded result, satisfies `is`.
     fn has_reader(&self, is: impl Fn(&Graph, &Node, &Op) -> bool) -> bool {
         let mut values: BTreeSet<ValueId> = self.node.outputs.iter().flatten().copied().collect();

@@ -74,7 +74,7 @@ const COUNTS: &[(&str, Counts, &str)] = &[
     ("ai.onnx.ml", &[(1, 2)], "ArrayFeatureExtractor"),
     ("ai.onnx.preview", &[(1, 3)], "FlexAttention"),
     ("com.microsoft", &[(1, 1)], "Gelu QuickGelu"),
-    ("com.microsoft", &[(1, 2)], "BiasGelu FastGelu FusedMatMul"),
+    ("com.microsoft", &[(1, 2)], "BiasGelu FastGelu FusedMatMul GridSample Trilu"),
     ("com.microsoft", &[(1, 3)], "DequantizeLinear FusedGemm QuantizeLinear"),
     (
         "com.microsoft",

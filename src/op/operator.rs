@@ -83,6 +83,8 @@ pub(crate) struct Op {
     pub folds: Option<Holds>,
     /// The cost of the evaluation, if it is more than a step for each element.
     pub work: Option<Work>,
+    /// The bytes that the evaluation takes for each element of its inputs, beside inputs and outputs.
+    pub scratch: u64,
     /// The input that a node forwards unchanged.
     pub identity: Option<IdentityRule>,
     /// The inputs to which the node appends others, each with the axis along which it does. A network may be given
@@ -158,6 +160,7 @@ impl Op {
             fold: None,
             folds: None,
             work: None,
+            scratch: 0,
             identity: None,
             appends: None,
             caches: &[],

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use hashbrown::HashMap;
 
 use super::{Access, Call, Op};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::graph::{Graph, Node};
 use crate::tensor::Shape;
 
@@ -81,7 +81,9 @@ pub(crate) fn access(node: &Node) -> Access {
 pub(crate) fn find_handled(node: &Node) -> Result<&'static Op> {
     let name = || node.qualified_op_type();
     let Some(op) = find(node) else {
-        return Err(Error::unsupported(format!("unknown operator {}", name())).help(CUT));
+        return Err(Error::unsupported(format!("unknown operator {}", name()))
+            .code_is(ErrorCode::UNKNOWN_OPERATOR)
+            .help(CUT));
     };
     if node.domain.is_empty() && node.version > NEWEST_OPSET {
         return Err(Error::unsupported(format!(

@@ -60,6 +60,11 @@ impl Row {
         self
     }
 
+    pub const fn scratch(mut self, bytes: u64) -> Row {
+        self.op.scratch = bytes;
+        self
+    }
+
     pub const fn lower(mut self, lower: LowerNode) -> Row {
         self.lower = Some(lower);
         self

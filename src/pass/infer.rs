@@ -220,12 +220,15 @@ fn costs(graph: &Graph, node: &Node, op: &'static Op) -> Vec<Cost> {
     let inputs: Vec<Tensor> = node.inputs.iter().flatten().filter_map(constant).collect();
     let shapes: Vec<&[usize]> = inputs.iter().map(Tensor::shape).collect();
     let of_shapes = op.work.map_or(0, |work| work(&shapes));
+    let elements =
+        inputs.iter().filter_map(|tensor| u64::try_from(tensor.len()).ok()).fold(0, u64::saturating_add);
+    let scratch = elements.saturating_mul(op.scratch);
     let cost = |output: &ValueId| {
         let value = graph.value(*output);
         let sizes: Option<Vec<usize>> =
             value.shape.iter().flatten().map(|size| usize::try_from(size.known()?).ok()).collect();
         let cost = Tensor::cost(value.dtype.unwrap_or(DType::I64), &sizes.unwrap_or_default(), &inputs);
-        Cost { own: cost.own.saturating_add(of_shapes), ..cost }
+        Cost { own: cost.own.saturating_add(of_shapes), memory: cost.memory.saturating_add(scratch), ..cost }
     };
     node.outputs.iter().flatten().map(cost).collect()
 }

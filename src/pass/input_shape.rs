@@ -156,21 +156,31 @@ fn reads_elements(graph: &Graph, value: ValueId) -> bool {
 ///
 /// # Errors
 ///
-/// If the conditions on a size contradict each other.
+/// If no sizes meet all conditions.
 pub fn fix_sizes(graph: &mut Graph, warnings: &mut Vec<String>) -> Result<bool> {
-    let mut symbols = BTreeMap::new();
-    while let Some((name, value)) = graph.conditions.iter().find_map(SizeCondition::fixed) {
-        warnings.push(match value.known() {
-            Some(_) => format!("the free size \"{name}\" is set to {value}, its only valid value"),
-            None => format!("the free size \"{name}\" is that of \"{value}\": no other one is valid"),
-        });
-        symbols = BTreeMap::from([(name, value)]);
+    let mut is_fixed = false;
+    loop {
+        let replaced = graph.conditions.iter().find_map(SizeCondition::fixed);
+        let replaced =
+            replaced.map_or_else(|| SizeCondition::determined(&graph.conditions), |one| Ok(Some(one)));
+        let Some((name, value)) = replaced? else { return Ok(is_fixed) };
+        let symbols = BTreeMap::from([(name, value)]);
         let conditions =
             graph.conditions.iter().filter_map(|condition| condition.substitute(&symbols).transpose());
         graph.conditions = conditions.collect::<Result<_>>()?;
-        substitute_symbols(graph, &symbols)?;
+        set_sizes(graph, &symbols, warnings)?;
+        is_fixed = true;
     }
-    Ok(!symbols.is_empty())
+}
+
+/// Replaces free sizes by their only valid values, with a warning for each.
+pub fn set_sizes(graph: &mut Graph, sizes: &BTreeMap<String, Dim>, warnings: &mut Vec<String>) -> Result<()> {
+    substitute_symbols(graph, sizes)?;
+    warnings.extend(sizes.iter().map(|(name, value)| match value.known() {
+        Some(_) => format!("the free size \"{name}\" is set to {value}, its only valid value"),
+        None => format!("the free size \"{name}\" is that of \"{value}\": no other one is valid"),
+    }));
+    Ok(())
 }
 
 /// Lets the sizes of inputs be 0 along the axes to which nodes append computed values: the first call of a

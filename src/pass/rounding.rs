@@ -7,7 +7,7 @@
 //! between two steps, so that already a single rounding of it depends on the last bit.
 
 use crate::common::index::IndexSet;
-use crate::error::{Error, Errors};
+use crate::error::{Error, ErrorCode, Errors};
 use crate::graph::{Graph, ValueId};
 use crate::op;
 
@@ -41,6 +41,7 @@ pub fn check_rounding(graph: &Graph) -> Result<(), Errors> {
                 Error::unsupported(
                     "its input is already rounded to quantized steps, and rounding differences would grow",
                 )
+                .code_is(ErrorCode::ROUNDED_TWICE)
                 .help("convert the model as it was before quantization, or use --int8 or --dequantize")
                 .at_node(|| node.at()),
             );

@@ -1,5 +1,6 @@
 //! The steps of a conversion.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use super::float32::KeptNodes;
@@ -47,11 +48,29 @@ pub(crate) struct Converted {
     pub table: Option<(String, PathBuf)>,
 }
 
-/// Converts a model.
+/// Converts a model. If the conditions on the net leave one value to a free size, the model is converted again with that
+/// value.
 pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Result<Converted, LowerError> {
     ops::register();
     let apart = apart_from_attention(options);
     let options = apart.as_ref().unwrap_or(options);
+    let mut fixed = BTreeMap::new();
+    loop {
+        let converted = convert_with(sources, options, &fixed)?;
+        let conditions = converted.conditions.iter().cloned().collect();
+        match SizeCondition::determined(&conditions)? {
+            Some((name, value)) if !fixed.contains_key(&name) => fixed.extend([(name, value)]),
+            _ => return Ok(converted),
+        }
+    }
+}
+
+/// Converts a model with these values of free sizes.
+fn convert_with(
+    sources: &Sources,
+    options: &Options,
+    fixed: &BTreeMap<String, Dim>,
+) -> std::result::Result<Converted, LowerError> {
     let mut progress = Progress::new(options);
     let mut model = sources.read()?;
     progress.warnings.extend(defaulted_inputs(&model));
@@ -64,6 +83,7 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
     check_imports(&graph)?;
     input_shape::fix_batch(&mut graph, &mut progress.warnings)?;
     input_shape::allow_empty_caches(&mut graph)?;
+    input_shape::set_sizes(&mut graph, fixed, &mut progress.warnings)?;
     input_shape::finalize_empty_inputs(&mut graph, &mut progress.warnings)?;
     progress.after("cut", &graph)?;
     rewrite::check_names(&options.skip)?;

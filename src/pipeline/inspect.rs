@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use super::Options;
 use crate::error::Result;
-use crate::graph::{Graph, ValueId};
+use crate::graph::{Attribute, Graph, ValueId};
 use crate::onnx::{Model, Sources};
 use crate::op::Call;
 use crate::ops;
 use crate::pass;
-use crate::tensor::Shape;
+use crate::tensor::{Shape, Tensor};
 
 /// The contents of a model with inlined functions.
 #[derive(Clone, Debug)]
@@ -30,7 +30,7 @@ pub struct Inspection {
     pub outputs: Vec<Described>,
     /// The number of nodes of each operator, including those of bodies of control flow.
     pub operators: BTreeMap<String, usize>,
-    /// The number of elements of all constants that are read.
+    /// The number of elements of all constants that are read, those in attributes and bodies among them.
     pub parameters: u64,
     /// The bytes of these constants.
     pub parameter_bytes: u64,
@@ -106,13 +106,45 @@ fn count_operators(graph: &Graph, counts: &mut BTreeMap<String, usize>) {
     }
 }
 
-/// Returns the number and bytes of the elements of the constants that nodes read.
+/// Returns the number and bytes of the elements of the constants that nodes read, and of those in the attributes of nodes.
 fn count_parameters(graph: &Graph) -> Result<(u64, u64)> {
     let read: BTreeSet<ValueId> = graph.nodes().flat_map(|(_, node)| node.reads()).collect();
     let (mut elements, mut bytes) = (0_u64, 0_u64);
+    let mut add = |more: u64, size: u64| {
+        elements = elements.saturating_add(more);
+        bytes = bytes.saturating_add(size);
+    };
     for tensor in read.iter().filter_map(|id| graph.value(*id).constant.as_ref()) {
-        elements = elements.saturating_add(u64::try_from(tensor.len())?);
-        bytes = bytes.saturating_add(tensor.byte_len()?);
+        add(u64::try_from(tensor.len())?, tensor.byte_len()?);
+    }
+    for (_, node) in graph.nodes() {
+        for tensor in node.attributes.values().flat_map(tensors) {
+            add(u64::try_from(tensor.len())?, tensor.byte_len()?);
+        }
+        for numbers in node.attributes.values().filter_map(floats) {
+            let count = u64::try_from(numbers.len())?;
+            add(count, count.saturating_mul(4));
+        }
+        for body in node.bodies() {
+            let (more, size) = count_parameters(body)?;
+            add(more, size);
+        }
     }
     Ok((elements, bytes))
+}
+
+fn tensors(attribute: &Attribute) -> &[Tensor] {
+    match attribute {
+        Attribute::Tensor(tensor) => std::slice::from_ref(tensor),
+        Attribute::Tensors(tensors) => tensors,
+        _ => &[],
+    }
+}
+
+/// Returns a list of floats: small constants, and the weights of classical models.
+fn floats(attribute: &Attribute) -> Option<&[f32]> {
+    match attribute {
+        Attribute::Floats(floats) => Some(floats),
+        _ => None,
+    }
 }

@@ -3,6 +3,8 @@
 mod convert;
 mod float32;
 mod inspect;
+#[cfg(test)]
+mod layouts;
 mod options;
 mod port;
 mod progress;

@@ -1,6 +1,7 @@
 //! The inputs and outputs of a net.
 
 use crate::graph::{Graph, ValueId};
+use crate::lower::interface_axes;
 use crate::ncnn::{BlobId, Element, Net};
 use crate::tensor::Dim;
 
@@ -27,6 +28,11 @@ pub struct Port {
 }
 
 impl Port {
+    /// Returns the axes of the shape that each axis of the form holds. All others have size 1.
+    pub fn axes(&self) -> Vec<Vec<usize>> {
+        interface_axes(&self.shape)
+    }
+
     /// The ports of `values`, each with its blob.
     pub(super) fn list(graph: &Graph, net: &Net, values: &[ValueId], blobs: Vec<BlobId>) -> Vec<Port> {
         values.iter().zip(blobs).map(|(value, blob)| Port::new(graph, net, *value, blob)).collect()

@@ -1,4 +1,4 @@
-//! The errors, warnings, assumptions and conditions of a report.
+//! The errors, warnings, assumptions, expectations and conditions of a report.
 
 use std::error::Error as _;
 
@@ -8,14 +8,16 @@ use crate::error::{Error, ErrorKind, NodeAt, Where};
 use crate::lower::{Assumption, Cut};
 use crate::tensor::{Dim, SizeCondition};
 
-/// An error, a warning, an assumption, or a condition on free sizes.
+/// An error, a warning, an assumed or expected fact, or a condition on free sizes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Diagnostic {
-    /// `error`, `warning`, `assumption` or `condition`.
+    /// `error`, `warning`, `assumption`, `expectation` or `condition`.
     pub severity: &'static str,
-    /// The kind of an error, or the name of an assumed fact.
+    /// The kind of an error, or the name of an assumed or expected fact.
     pub kind: Option<&'static str>,
+    /// The code of an error, such as `E0012`.
+    pub code: Option<String>,
     /// The message, one phrase.
     pub reason: String,
     /// The causes, the nearest first.
@@ -75,6 +77,7 @@ impl Diagnostic {
         Diagnostic {
             severity: "error",
             kind: Some(kind_name(error.kind())),
+            code: Some(error.code().to_string()),
             reason: error.message().to_owned(),
             causes,
             help: error.help_text().map(ToOwned::to_owned),
@@ -82,7 +85,8 @@ impl Diagnostic {
         }
     }
 
-    pub(super) fn warning(text: &str) -> Diagnostic {
+    /// Creates the diagnostic of a warning.
+    pub fn warning(text: &str) -> Diagnostic {
         Diagnostic::text("warning", text.to_owned())
     }
 
@@ -91,15 +95,16 @@ impl Diagnostic {
     }
 
     fn text(severity: &'static str, reason: String) -> Diagnostic {
-        let (kind, causes, help, at) = Default::default();
-        Diagnostic { severity, kind, reason, causes, help, at }
+        let (kind, code, causes, help, at) = Default::default();
+        Diagnostic { severity, kind, code, reason, causes, help, at }
     }
 
     pub(super) fn assumption(assumption: &Assumption) -> Diagnostic {
         let Assumption { value, fact, node } = assumption;
         Diagnostic {
-            severity: "assumption",
+            severity: if fact.is_refused_if_strict() { "assumption" } else { "expectation" },
             kind: Some(fact.name()),
+            code: None,
             reason: format!("the elements are {}", fact.describe()),
             causes: Vec::new(),
             help: None,

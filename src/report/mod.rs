@@ -66,7 +66,7 @@ pub struct Report {
     pub nodes: Vec<NodePart>,
     /// The steps, in order.
     pub passes: Vec<PassPart>,
-    /// Errors, warnings, assumptions, and conditions on free sizes.
+    /// Errors, warnings, assumed and expected facts, and conditions on free sizes.
     pub diagnostics: Vec<Diagnostic>,
     /// A part of a refused model that can be converted.
     pub proposed_cut: Option<ProposedCut>,

@@ -1,6 +1,7 @@
 //! Conditions on free sizes.
 
 mod bound;
+mod search;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -8,6 +9,7 @@ use std::fmt;
 use super::{Dim, Operation, Sum};
 use crate::error::{Error, Result, invalid};
 use bound::{greatest_symbol, least_symbol, only_symbol, value_at};
+pub(crate) use search::Found;
 
 /// A condition on free sizes, for other values of which a net is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -199,6 +201,24 @@ impl SizeCondition {
                 }
             }
             SizeCondition::Multiple(size, of) => SizeCondition::multiple(&size.substitute(values)?, *of),
+        }
+    }
+
+    /// Returns the names of all free sizes of the condition.
+    pub fn symbols(&self) -> BTreeSet<String> {
+        let mut names = BTreeSet::new();
+        self.visit(&mut |size| size.collect_symbols(&mut names));
+        names
+    }
+
+    /// Calls `visit` with each size of the condition.
+    pub(crate) fn visit(&self, visit: &mut dyn FnMut(&Dim)) {
+        match self {
+            SizeCondition::Equal(a, b) | SizeCondition::Broadcast(a, b) | SizeCondition::AtMost(a, b) => {
+                visit(a);
+                visit(b);
+            }
+            SizeCondition::AtLeast(size, _) | SizeCondition::Multiple(size, _) => visit(size),
         }
     }
 

@@ -18,6 +18,7 @@ use std::sync::Arc;
 use crate::common::limits;
 use crate::error::{Error, Result};
 
+pub(super) use division::greatest_divisor;
 pub(crate) use parts::{Operation, Sum};
 
 /// The size of an axis, or an element of an integer tensor of sizes.
@@ -77,14 +78,9 @@ impl Dim {
 
     /// Returns whether a symbol in the expression may be 0.
     pub(crate) fn has_length(&self) -> bool {
-        let Dim::Expr(e) = self else { return false };
-        e.terms.keys().flatten().any(|atom| match atom {
-            Atom::Symbol(_) => false,
-            Atom::Length(_) => true,
-            Atom::FloorDiv(a, b) | Atom::Mod(a, b) | Atom::Min(a, b) | Atom::Max(a, b) => {
-                a.has_length() || b.has_length()
-            }
-        })
+        let mut found = false;
+        self.visit_symbols(&mut |_, least| found |= least == 0);
+        found
     }
 
     /// Returns the integer, unless the size is symbolic.
@@ -241,15 +237,21 @@ impl Dim {
 
     /// Adds the names of all symbols to `names`.
     pub fn collect_symbols(&self, names: &mut BTreeSet<String>) {
+        self.visit_symbols(&mut |name, _| {
+            names.insert(name.to_owned());
+        });
+    }
+
+    /// Calls `visit` with the name of each symbol and its least value.
+    pub(crate) fn visit_symbols(&self, visit: &mut dyn FnMut(&str, i64)) {
         let Dim::Expr(e) = self else { return };
         for atom in e.terms.keys().flatten() {
             match atom {
-                Atom::Symbol(name) | Atom::Length(name) => {
-                    names.insert(name.to_string());
-                }
+                Atom::Symbol(name) => visit(name, 1),
+                Atom::Length(name) => visit(name, 0),
                 Atom::FloorDiv(a, b) | Atom::Mod(a, b) | Atom::Min(a, b) | Atom::Max(a, b) => {
-                    a.collect_symbols(names);
-                    b.collect_symbols(names);
+                    a.visit_symbols(visit);
+                    b.visit_symbols(visit);
                 }
             }
         }

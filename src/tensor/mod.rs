@@ -27,6 +27,7 @@ use crate::error::{Error, Result, invalid};
 pub use array::{Array, Elements};
 pub(crate) use array::{move_elements, round_float};
 pub(crate) use broadcast::{broadcast_lens, try_zip_broadcast, zip_broadcast};
+pub(crate) use condition::Found;
 pub use condition::SizeCondition;
 pub use dim::{Dim, broadcast_shapes, display_shape};
 pub(crate) use dim::{Operation, Sum};

@@ -13,6 +13,8 @@ pub(crate) struct Range {
 impl Range {
     /// Any float.
     pub const ANY: Range = Range { least: f64::NEG_INFINITY, most: f64::INFINITY };
+    /// Any float that is not negative.
+    pub const NOT_NEGATIVE: Range = Range { least: 0.0, most: f64::INFINITY };
     /// From 0 to 1.
     pub const UNIT: Range = Range { least: 0.0, most: 1.0 };
 
@@ -49,12 +51,15 @@ impl Range {
         }
     }
 
-    /// Returns the range of a constant, or of its type if it is long.
+    /// Returns the range of a constant, or of its type if it is long or has NaN.
     pub fn of_tensor(tensor: &Tensor) -> Range {
         let looked_at =
             Some(tensor).filter(|tensor| tensor.len() <= limits::LOOKED_AT && !tensor.is_deferred());
         let loaded = looked_at.and_then(|tensor| tensor.load_listed().and_then(|array| array.to_f64()).ok());
         let Some(elements) = loaded else { return Range::of(tensor.dtype()) };
+        if elements.iter().any(|x| x.is_nan()) {
+            return Range::of(tensor.dtype());
+        }
         let empty = Range { least: f64::INFINITY, most: f64::NEG_INFINITY };
         let found = |range: Range, x: &f64| Range { least: range.least.min(*x), most: range.most.max(*x) };
         let range = elements.iter().fold(empty, found);

@@ -3,6 +3,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use byteorder::{ByteOrder, LittleEndian};
 use bytes::Bytes;
 
 use super::{Array, DType, Data, RELEASED, SourceBytes, SourceFile, Tensor, read_exactly};
@@ -114,11 +115,11 @@ impl Ranges {
         floats: &mut Vec<f32>,
     ) -> Result<()> {
         self.read(start, count, bytes)?;
-        floats.clear();
         if self.dtype == DType::F32 {
-            let (elements, _) = bytes.as_chunks::<4>();
-            floats.extend(elements.iter().map(|element| f32::from_le_bytes(*element)));
+            floats.resize(count, 0.0);
+            LittleEndian::read_f32_into(bytes, floats);
         } else {
+            floats.clear();
             floats.extend(Array::from_bytes(self.dtype, &[count], bytes)?.cast(DType::F32)?.float_list()?);
         }
         Ok(())

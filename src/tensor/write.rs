@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use byteorder::{ByteOrder, LittleEndian};
+
 use super::{
     Array, CHUNK_ELEMENTS, DType, Data, Elements, RELEASED, SourceFile, Tensor, read_ahead, read_exactly,
 };
@@ -19,8 +21,8 @@ impl Tensor {
         }
         let mut bytes = Vec::new();
         self.for_each_f32(&mut |elements| {
-            bytes.clear();
-            bytes.extend(elements.iter().flat_map(|element| element.to_le_bytes()));
+            bytes.resize(size_of_val(elements), 0);
+            LittleEndian::write_f32_into(elements, &mut bytes);
             out.write_all(&bytes).map_err(write_failed)
         })
     }

@@ -41,9 +41,12 @@ class Difference(Exception):
     """The result differs from the expected one."""
 
 
-def mat_shape(shape):
-    """The sizes of the Mat of a value of this shape, outermost first: the rule of the interface."""
+def mat_shape(shape, port):
+    """The sizes of the Mat of a value of this shape, outermost first: the rule of the interface. A free axis is never dropped: the
+    port has as many sizes as the shape then, even where the first one is 1."""
     sizes = list(shape) or [1]
+    if port and len(re.findall(r"(?:^| )[whdc]=", port["sizes"])) == len(sizes):
+        return tuple(sizes)
     if len(sizes) >= 2 and sizes[0] == 1:
         del sizes[0]
     while len(sizes) > MAX_AXES and 1 in sizes:
@@ -58,7 +61,9 @@ def mat_of(array):
     """A Mat that owns its data."""
     if not array.size:
         return ncnn.Mat(*reversed(array.shape))
-    return ncnn.Mat(np.ascontiguousarray(array)).clone()
+    # The array has a name until the Mat, which does not keep it alive, is copied.
+    array = np.ascontiguousarray(array)
+    return ncnn.Mat(array).clone()
 
 
 def check_port(port, name, sizes):
@@ -162,7 +167,8 @@ def judge_net(case, param, weights, ports, tolerance, exact):
             return "broken", "converted, although no Mat holds its inputs or outputs"
         extractor = net.create_extractor()
         for name, array in load_arrays(case / "inputs.npz").items():
-            port, sizes = ports.get(("input", name)), mat_shape(array.shape)
+            port = ports.get(("input", name))
+            sizes = mat_shape(array.shape, port)
             if not array.size and port is None:
                 continue
             # Where an input may have no elements, its size is free.
@@ -174,7 +180,8 @@ def judge_net(case, param, weights, ports, tolerance, exact):
         model = onnx.load(case / "model.onnx", load_external_data=False)
         types = {value.name: value.type.tensor_type.elem_type for value in model.graph.output}
         for name, expected in load_arrays(case / "outputs.npz").items():
-            port, sizes = ports.get(("output", name)), mat_shape(expected.shape)
+            port = ports.get(("output", name))
+            sizes = mat_shape(expected.shape, port)
             check_port(port, name, sizes)
             code, mat = extractor.extract(blob_key(port["blob"] or name, numbers))
             if code != 0:

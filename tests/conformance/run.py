@@ -88,7 +88,7 @@ def told_conditions(output):
 
 
 def has_assumptions(output):
-    return any(line.startswith(b"assumed:") for line in output.splitlines())
+    return any(line.startswith((b"assumed:", b"expected:")) for line in output.splitlines())
 
 
 def convert(converter, case, folder, *options):
@@ -102,7 +102,7 @@ def convert(converter, case, folder, *options):
     except subprocess.TimeoutExpired:
         return "crashed", f"no end after {SECONDS} s"
     if run.returncode == 0:
-        return "converted", run.stderr
+        return "converted", run.stdout + run.stderr
     words = first_words(run.stderr)
     if run.returncode not in (1, 2):
         return "crashed", f"exit code {run.returncode}: {words}"
@@ -125,7 +125,7 @@ def judge_case(converter, case, folder, judge, tolerance, exact, options):
         verdict, reason = judge.ask("judge_float", case, simplified, folder / PARAM, folder / BIN, told_ports(told))
     elif verdict == "pass" and simplified.exists():
         verdict, reason = judge.ask("judge_simplified", case, simplified)
-    # A net may be wrong where a fact does not hold that the converter states as assumed.
+    # A net may be wrong where a fact does not hold that the converter states as assumed or expected.
     if verdict == "wrong" and has_assumptions(told):
         reason = f"assumed: {reason}"
     # The net holds for the sizes that satisfy the conditions: the caller knows the sizes of the case.

@@ -1,9 +1,10 @@
-"""Converts fixtures, runs their nets in ncnn in half precision, and compares the results with the expected ones.
+"""Converts fixtures, runs their nets in ncnn in half precision, and compares the results with the expected ones; and the same for the cases
+of extreme floats in float32.
 
-usage: run.py CONVERTER PYTHON [TEXT]
+usage: run.py CONVERTER PYTHON EXTREMES [TEXT]
 
-PYTHON runs the nets: on ARM64 ncnn computes in float16 by default. Every sixth fixture is run and all networks, or those whose names
-contain TEXT. The last line has the counts.
+PYTHON runs the nets: on ARM64 ncnn computes in float16 by default. EXTREMES is a folder of cases that `tests/conformance/elements.py` wrote.
+Every sixth fixture is run, and all networks and extreme cases, or those whose names contain TEXT. The last line has the counts.
 """
 
 import json
@@ -23,6 +24,7 @@ KNOWN = {
     "movement/top_k_of_infinities": "the bound of finite numbers is infinite in float16, and its product with 0 NaN",
     "operator/ms_attention_causal": "float16 rounds scores away where -10000 masks all keys of a query",
     "movement/reverse_sequence_of_infinities": "as top_k_of_infinities",
+    "extremes/swiglu": "the sigmoid of -1e20 is 6e-39 on ARM64, and not 0; twice times 1e20, that is 60",
     "elementwise/where_is_nan": "minima keep NaN on ARM64; the net states that its inputs are finite",
 }
 
@@ -30,7 +32,7 @@ KNOWN = {
 OPTIONS = {"network/beyond_float16": ["--float32=r,p"]}
 
 # A row of the table of inputs and outputs.
-PORT = re.compile(r'(?P<kind>input|output) +"(?P<name>.*)"  +\S+ +\[.*\] +-> +("(?P<blob>.*)" )?[whdc]=.*?(?P<int32> as int32)?')
+PORT = re.compile(r'(?P<kind>input|output) +"(?P<name>.*)"  +\S+ +\[.*\] +-> +("(?P<blob>.*)" )?(?P<sizes>[whdc]=.*?)(?P<int32> as int32)?')
 
 
 class Runner:
@@ -54,7 +56,7 @@ class Runner:
         return "the process died"
 
 
-def judge(converter, case, runner, folder):
+def judge(converter, case, runner, folder, float32):
     """The verdict on a case: "pass", "skipped", or the difference."""
     param, weights = folder / "net.param", folder / "net.bin"
     options = OPTIONS.get(f"{case.parent.name}/{case.name}", [])
@@ -64,23 +66,24 @@ def judge(converter, case, runner, folder):
     rows = [PORT.fullmatch(line) for line in run.stderr.splitlines()]
     ports = [row.groupdict() for row in rows if row]
     pairs = {
-        kind: [[port["name"], port["blob"] or port["name"], bool(port["int32"])] for port in ports if port["kind"] == kind]
+        kind: [[port["name"], port["blob"] or port["name"], bool(port["int32"]), len(port["sizes"].split())] for port in ports if port["kind"] == kind]
         for kind in ("input", "output")
     }
-    return runner.ask({"case": str(case), "param": str(param), "bin": str(weights), **pairs})
+    return runner.ask({"case": str(case), "float32": float32, "param": str(param), "bin": str(weights), **pairs})
 
 
 def main():
-    converter, python, *text = sys.argv[1:]
+    converter, python, extremes, *text = sys.argv[1:]
     found = sorted(path.parent for path in FIXTURES.glob("*/*/expected.param"))
-    names = {case: f"{case.parent.name}/{case.name}" for case in found}
+    float32 = sorted(path.parent for path in Path(extremes).glob("*/model.onnx"))
+    names = {case: f"{case.parent.name}/{case.name}" for case in [*found, *float32]}
     networks = [case for case in found if "network" in names[case]]
-    cases = sorted({*found[::EVERY], *networks}) if not text else [case for case in found if text[0] in names[case]]
+    cases = [*sorted({*found[::EVERY], *networks}), *float32] if not text else [case for case in names if text[0] in names[case]]
 
     def judge_part(part):
         runner = Runner(python)
         with tempfile.TemporaryDirectory() as folder:
-            return [(names[case], judge(converter, case, runner, Path(folder))) for case in part]
+            return [(names[case], judge(converter, case, runner, Path(folder), case in float32)) for case in part]
 
     with ThreadPoolExecutor(WORKERS) as pool:
         parts = pool.map(judge_part, [cases[index::WORKERS] for index in range(WORKERS)])

@@ -1,7 +1,7 @@
 """Runs nets with the options that ncnn has by default: a request of JSON on a line, a verdict on a line.
 
-A result passes if it has the expected infinities and NaN, and differs by at most a hundredth of the largest magnitude. Skipped are cases
-with numbers that float16 does not represent.
+A result passes if it has the expected infinities and NaN, and differs by at most a hundredth of the largest magnitude. In half precision
+cases are skipped with numbers that float16 does not represent; a request for float32 disables it.
 """
 
 import json
@@ -17,9 +17,11 @@ TOLERANCE = 0.01
 LARGEST_HALF, LEAST_HALF = 65504, 2**-14
 
 
-def mat_shape(shape):
-    """The sizes of the blob of a value of this shape, outermost first."""
+def mat_shape(shape, axes):
+    """The sizes of the blob of a value of this shape, which has this number of axes, outermost first."""
     sizes = list(shape) or [1]
+    if len(sizes) == axes:
+        return sizes
     if len(sizes) >= 2 and sizes[0] == 1:
         del sizes[0]
     while len(sizes) > MAX_AXES and 1 in sizes:
@@ -54,18 +56,22 @@ def run(request):
     case = Path(request["case"])
     with np.load(case / "inputs.npz") as inputs, np.load(case / "outputs.npz") as outputs:
         inputs, outputs = dict(inputs), dict(outputs)
-    if not all(fits(array) for array in [*inputs.values(), *outputs.values()]):
+    if not request["float32"] and not all(fits(array) for array in [*inputs.values(), *outputs.values()]):
         return "skipped"
     net = ncnn.Net()
+    for option in ("fp16_packed", "fp16_storage", "fp16_arithmetic") if request["float32"] else ():
+        setattr(net.opt, f"use_{option}", False)
     if net.load_param(request["param"]) != 0 or net.load_model(request["bin"]) != 0:
         return "the net does not load"
     extractor = net.create_extractor()
-    for name, blob, int32 in request["input"]:
+    for name, blob, int32, axes in request["input"]:
         array = inputs[name].astype(np.int32 if int32 else np.float32)
         if array.size == 0:
             return "skipped"
-        extractor.input(blob, ncnn.Mat(np.ascontiguousarray(array.reshape(mat_shape(array.shape)))).clone())
-    for name, blob, int32 in request["output"]:
+        # The array has a name until the Mat, which does not keep it alive, is copied.
+        array = np.ascontiguousarray(array.reshape(mat_shape(array.shape, axes)))
+        extractor.input(blob, ncnn.Mat(array).clone())
+    for name, blob, int32, _ in request["output"]:
         code, mat = extractor.extract(blob)
         if code != 0:
             return f"{name} cannot be extracted"

@@ -38,10 +38,19 @@ fn value(field: u64, name: &str, shape: &[&str]) -> Vec<u8> {
 
 /// A node; its attributes are integers.
 pub fn node(op_type: &str, inputs: &[&str], outputs: &[&str], attributes: &[(&str, u64)]) -> Vec<u8> {
+    let attribute = |(name, i): &(&str, u64)| message(5, &[text(1, name), number(3, *i), number(20, 2)]);
+    encoded_node(op_type, inputs, outputs, &attributes.iter().map(attribute).collect::<Vec<_>>())
+}
+
+/// A node with the attribute `mode`.
+pub fn node_of_mode(op_type: &str, inputs: &[&str], output: &str, mode: &str) -> Vec<u8> {
+    let attribute = message(5, &[text(1, "mode"), text(4, mode), number(20, 3)]);
+    encoded_node(op_type, inputs, &[output], &[attribute])
+}
+
+fn encoded_node(op_type: &str, inputs: &[&str], outputs: &[&str], attributes: &[Vec<u8>]) -> Vec<u8> {
     let names =
         |field, names: &[&str]| names.iter().map(|name| text(field, name)).collect::<Vec<_>>().concat();
-    let attribute = |(name, i): &(&str, u64)| message(5, &[text(1, name), number(3, *i), number(20, 2)]);
-    let attributes: Vec<Vec<u8>> = attributes.iter().map(attribute).collect();
     message(1, &[names(1, inputs), names(2, outputs), text(4, op_type), attributes.concat()])
 }
 
@@ -57,6 +66,14 @@ pub fn repeat(trip: &str, go: &str, input: &str, output: &str, body: &[Vec<u8>])
     let body = message(5, &[text(1, "body"), message(6, &graph), number(20, 5)]);
     let names = [text(1, trip), text(1, go), text(1, input), text(2, output), text(4, "Loop")];
     message(1, &[names.concat(), body])
+}
+
+/// A node of a constant list of floats.
+pub fn constant_node(name: &str, list: &[f32]) -> Vec<u8> {
+    let raw: Vec<u8> = list.iter().flat_map(|n| n.to_le_bytes()).collect();
+    let tensor = message(5, &[number(1, list.len() as u64), number(2, 1), message(9, &[raw])]);
+    let value = message(5, &[text(1, "value"), tensor, number(20, 4)]);
+    message(1, &[text(2, name), text(4, "Constant"), value])
 }
 
 /// A constant: the code of its type, its sizes, its bytes.
@@ -75,7 +92,7 @@ pub fn ints(name: &str, list: &[i64]) -> Vec<u8> {
 pub fn model(shape: &[&str], parts: &[Vec<u8>]) -> Vec<u8> {
     let output = message(12, &[text(1, "y")]);
     let graph = [text(2, "graph"), value(11, "x", shape), output, parts.concat()];
-    [number(1, 8), message(8, &[text(1, ""), number(2, 18)]), message(7, &graph)].concat()
+    [number(1, 8), message(8, &[text(1, ""), number(2, 19)]), message(7, &graph)].concat()
 }
 
 /// The beginning of a model whose only output is a constant of `count` float16 elements; only their bytes

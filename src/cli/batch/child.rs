@@ -18,8 +18,8 @@ use serde_json::Value;
 use super::super::Program;
 use super::super::command::command;
 
-/// The option that requests an answer.
-const ANSWER: &str = "--answer";
+/// The variable of the environment that requests an answer.
+pub(in crate::cli) const ANSWER: &str = "ONNX2NCNN_ANSWER";
 
 /// The maximum bytes of output to keep from a process, which a hostile model may provoke.
 const MAX_SAID: u64 = 1 << 20;
@@ -51,7 +51,7 @@ impl Answer {
 /// Returns the conversion options of a command line, in an order that does not depend on it.
 pub(in crate::cli) fn given_words(matches: &ArgMatches) -> Vec<OsString> {
     /// Options of the batch process itself.
-    const OWN: [&str; 3] = ["verbose", "quiet", "color"];
+    const OWN: [&str; 4] = ["verbose", "quiet", "color", "out"];
     let converting = command();
     let mut words = Vec::new();
     for arg in converting.get_arguments().filter(|arg| !OWN.contains(&arg.get_id().as_str())) {
@@ -91,7 +91,7 @@ pub(super) fn convert(
     lock: File,
 ) -> io::Result<Ended> {
     let mut command = program.command().map_err(io::Error::other)?;
-    command.args(words).args([ANSWER, "--color=always", "--"]).args(files);
+    command.args(words).args(["--color=always", "--"]).args(files).env(ANSWER, "1");
     let mut child = command.stdin(Stdio::from(lock)).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let (answer, said) = listen(&mut child);
     let status = child.wait()?;

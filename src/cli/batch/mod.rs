@@ -27,13 +27,13 @@ use clap::{Args, ValueEnum};
 use onnx2ncnn::Refusal;
 use onnx2ncnn::error::{Error, Result};
 
-use super::arguments::{Choices, Report, Source};
+use super::arguments::{Choices, MessageFormat, Report, Source};
 use super::{Program, finish};
 use job::{Job, Outcome, Wait};
 use progress::{Event, Progress};
 use select::{Selected, Selection, Shard, parse_shard, select_models};
 
-pub(super) use child::{Answer, given_words};
+pub(super) use child::{ANSWER, Answer, given_words};
 pub(super) use row::diagnostics;
 
 const EXAMPLES: &str = "\
@@ -58,7 +58,7 @@ The highest of them, where several apply.";
 
 /// Convert many models, several at a time
 #[derive(Debug, Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_long_help = EXAMPLES)]
 pub(super) struct Batch {
     /// Folders, patterns such as 'a/**/*.onnx', .onnx files, and text files with one path per line; - reads
     /// such lines
@@ -151,7 +151,7 @@ impl Also {
 pub(super) fn convert_all(arguments: &Batch, program: &Program) -> u8 {
     match run(arguments, program) {
         Ok(code) => code,
-        Err(error) => finish(Err(Refusal::from(error)), arguments.report),
+        Err(error) => finish(Err(Refusal::from(error)), arguments.report, MessageFormat::Human),
     }
 }
 

@@ -7,6 +7,7 @@ is run. `session.py` precedes it.
 """
 
 import json
+import math
 import re
 import sys
 
@@ -85,8 +86,10 @@ def run_somehow(session, generator, choices):
     raise not_run(first)
 
 
-def distance(name, got, expected, tolerance, least_cosine=None):
-    """The description of an output. It is judged by its cosine if there is a least one, otherwise by the tolerance."""
+def distance(name, got, expected, tolerance, least_cosine=None, sorts=False):
+    """The description of an output. It is judged by its cosine if there is a least one, otherwise by the tolerance. `sorts`: whether
+    the model sorts elements, so that nearly equal ones may have another order.
+    """
     told = {"name": name, "same": False, "max_abs": None, "relative": None, "cosine": None, "why": ""}
     if list(got.shape) != list(expected.shape):
         return {**told, "why": f"shape {list(got.shape)} for {list(expected.shape)}"}
@@ -110,7 +113,9 @@ def distance(name, got, expected, tolerance, least_cosine=None):
     norm = float(np.linalg.norm(got) * np.linalg.norm(expected))
     cosine = float(np.dot(got.ravel(), expected.ravel()) / norm) if norm else float(error == 0)
     same = error <= bound if least_cosine is None else cosine >= least_cosine
-    return {**told, "same": same, "max_abs": error, "relative": error / (largest or 1.0), "cosine": cosine}
+    in_order = same or not sorts or float(np.abs(np.sort(got) - np.sort(expected)).max()) > bound
+    note = "" if in_order else "the order of equal scores: the sorted values agree"
+    return {**told, "same": same, "max_abs": error, "relative": error / (largest or 1.0), "cosine": cosine, "note": note}
 
 
 def worst(old, new, by_cosine=False):
@@ -152,18 +157,6 @@ def compare_models(request):
                 raise Failure(f'the output "{name}" is another one each time that the original is run')
             outputs[name] = worst(outputs.get(name), distance(name, got[name], array, tolerance))
     return {"outputs": list(outputs.values())}
-
-
-def mat_shape(shape):
-    """The sizes of the blob of a value of this shape, outermost first."""
-    sizes = list(shape) or [1]
-    if len(sizes) >= 2 and sizes[0] == 1:
-        del sizes[0]
-    while len(sizes) > 4 and 1 in sizes:
-        sizes.remove(1)
-    if len(sizes) > 4:
-        sizes = [int(np.prod(sizes[:-3])), *sizes[-3:]]
-    return sizes
 
 
 def check_options(request):
@@ -211,7 +204,9 @@ def mat_of(array):
     """A Mat that owns its data. A cache may have no elements."""
     if not array.size:
         return ncnn.Mat(*reversed(array.shape))
-    return ncnn.Mat(np.ascontiguousarray(array)).clone()
+    # The array has a name until the Mat, which does not keep it alive, is copied.
+    array = np.ascontiguousarray(array)
+    return ncnn.Mat(array).clone()
 
 
 def feed(net, pairs, inputs, caches=None):
@@ -226,7 +221,8 @@ def feed(net, pairs, inputs, caches=None):
         if pair["name"] not in inputs:
             continue
         array = inputs[pair["name"]].astype(np.int32 if pair["int32"] else np.float32)
-        if extractor.input(pair["blob"], mat_of(array.reshape(mat_shape(array.shape)))) != 0:
+        sizes = [math.prod(array.shape[axis] for axis in axes) for axes in pair["axes"]]
+        if extractor.input(pair["blob"], mat_of(array.reshape(sizes))) != 0:
             raise NetFailure(f"the net has no input \"{pair['blob']}\"")
     return extractor
 
@@ -325,7 +321,7 @@ def compare_calls(session, net, request, generator, outputs):
             if got is None:
                 new = {"name": name, "same": False, "max_abs": None, "why": "ncnn does not compute it"}
             else:
-                new = distance(name, got, expected[name], request["tolerance"], request.get("cosine"))
+                new = distance(name, got, expected[name], request["tolerance"], request.get("cosine"), request["sorts"])
             outputs[name] = worst(outputs.get(name), new, request.get("cosine") is not None)
 
 
@@ -361,7 +357,7 @@ def compare_net(request):
                 elif pairs is request["layers"] and got.size != value.size:
                     continue
                 else:
-                    new = distance(name, got, value, request["tolerance"], least_cosine)
+                    new = distance(name, got, value, request["tolerance"], least_cosine, request["sorts"])
                 distances[name] = worst(distances.get(name), new, least_cosine is not None)
         measure(extractor, request["measured"], magnitudes)
     large = [{"name": name, "magnitude": largest} for name, largest in magnitudes.items() if largest > LARGE]

@@ -51,6 +51,8 @@ pub(in crate::cli) struct NetRequest {
     /// The shapes of several calls in turn, for a net whose caches the runtime keeps.
     pub calls: Vec<Vec<BTreeMap<String, Vec<i64>>>>,
     pub outputs: Vec<Pair>,
+    /// Whether the model sorts elements by their values.
+    pub sorts: bool,
     /// Intermediate blobs in the order of layers; `model` has their values as outputs too.
     pub layers: Vec<Pair>,
     /// Blobs to measure, and the names under which their magnitudes are listed.
@@ -121,6 +123,8 @@ pub(in crate::cli) struct Pair {
     pub name: String,
     pub blob: String,
     pub int32: bool,
+    /// The axes of the value that each axis of the blob holds; none for intermediate values.
+    pub axes: Vec<Vec<usize>>,
     /// The blob of the other side of a cache that the runtime keeps.
     pub cache: Option<String>,
 }
@@ -148,7 +152,7 @@ struct Answer {
 }
 
 /// The distance of two values.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(in crate::cli) struct Distance {
     pub name: String,
     pub same: bool,
@@ -157,17 +161,20 @@ pub(in crate::cli) struct Distance {
     pub cosine: Option<f64>,
     #[serde(default)]
     pub why: String,
+    /// What explains the difference.
+    #[serde(default)]
+    pub note: String,
 }
 
 /// The largest magnitude of measured blobs of one name, too large for float16.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 pub(in crate::cli) struct Magnitude {
     pub name: String,
     pub magnitude: f64,
 }
 
 /// The result of a comparison.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub(in crate::cli) struct Comparison {
     /// The outputs of the model.
     pub outputs: Vec<Distance>,
@@ -264,7 +271,8 @@ impl Distance {
     pub fn describe(&self) -> String {
         match (self.max_abs, self.relative, self.cosine) {
             (Some(max_abs), Some(relative), Some(cosine)) if self.why.is_empty() => {
-                format!("max abs {max_abs:.3e}  relative {relative:.3e}  cosine {cosine:.6}")
+                let note = if self.note.is_empty() { String::new() } else { format!("  {}", self.note) };
+                format!("max abs {max_abs:.3e}  relative {relative:.3e}  cosine {cosine:.6}{note}")
             }
             _ => self.why.clone(),
         }

@@ -160,6 +160,11 @@ impl Target {
         &self.named
     }
 
+    /// Returns the folder of the file, after symbolic links.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Returns whether both are the same destination.
     pub fn is(&self, other: &Target) -> bool {
         self.path == other.path

@@ -62,7 +62,7 @@ macro_rules! layer {
                 let mut params = $crate::ncnn::layer::Params::new();
                 $( $(
                     let default: $ty = $default;
-                    if self.$param != default {
+                    if !$crate::ncnn::layer::IsDefault::is(&self.$param, &default) {
                         params.push(($id, self.$param.clone().into()));
                     }
                 )* )?

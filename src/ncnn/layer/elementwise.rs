@@ -1,6 +1,6 @@
 //! Elementwise layers.
 
-use super::shape::{Sizes, Tops, axis_of, differ, one, product, same, with_size};
+use super::shape::{Sizes, Tops, differ, one, product, same};
 use super::{OLDEST, between, exactly, layer};
 use crate::error::{At, Result, unsupported};
 
@@ -133,24 +133,6 @@ impl Eltwise {
             unsupported!("bottoms of {bottoms:?}");
         }
         one(first.as_slice())
-    }
-}
-
-layer! {
-    /// The first half along the axis times the sigmoid of the second.
-    GLU(exactly(1), exactly(1)) {
-        params {
-            0 axis: i32 = 0,
-        }
-        tops { GLU::top }
-    }
-}
-
-impl GLU {
-    fn top(&self, bottoms: &[Sizes], _: usize) -> Result<Tops> {
-        let bottom = bottoms.at(0)?;
-        let axis = axis_of(self.axis, bottom)?;
-        one(with_size(bottom, axis, *bottom.at(axis)? / 2))
     }
 }
 

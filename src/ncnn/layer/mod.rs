@@ -127,6 +127,24 @@ impl Layer {
     }
 }
 
+/// Comparison of a param with its default: -0 is not 0.
+pub(in crate::ncnn) trait IsDefault: PartialEq {
+    fn is(&self, default: &Self) -> bool {
+        self == default
+    }
+}
+
+impl IsDefault for f32 {
+    fn is(&self, default: &f32) -> bool {
+        self.to_bits() == default.to_bits()
+    }
+}
+
+impl IsDefault for i32 {}
+impl IsDefault for Vec<i32> {}
+impl IsDefault for Vec<f32> {}
+impl IsDefault for String {}
+
 /// A value in the `.param` file.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Param {
@@ -285,7 +303,6 @@ layers! {
     Fold,
     GELU,
     Gemm,
-    GLU,
     GridSample,
     GroupNorm,
     GRU,

@@ -83,12 +83,14 @@ fn axes_have_sizes_and_names() {
         unknown(),
         named_dimension("?"),
         dimension(0),
+        named_dimension("64"),
+        named_dimension("-1"),
     ];
     main.input = vec![info("x", axes), info("w", vec![named_dimension("N"), unknown(), named_dimension("")])];
     main.output = vec![info("y", vec![unknown(), named_dimension("N")])];
     let read = read_model(&model(main)).unwrap();
     let shape = |id| display_shape(read.graph.value(id).shape.as_ref().unwrap());
-    assert_eq!(shape(read.graph.inputs[0]), "[N, 3, x[2], x[3], x[4], 0]");
+    assert_eq!(shape(read.graph.inputs[0]), "[N, 3, x[2], x[3], x[4], 0, 64, x[7]]");
     assert_eq!(shape(read.graph.inputs[1]), "[N, w[1], w[2]]");
     assert_eq!(shape(read.graph.outputs[0]), "[y[0], N]");
 }

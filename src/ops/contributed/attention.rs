@@ -11,7 +11,7 @@ use num_traits::AsPrimitive;
 use super::like_input;
 use crate::common::limits;
 use crate::error::{At, Error, Result, unsupported};
-use crate::op::{Call, Fact, required};
+use crate::op::{Call, Fact, element_count, required};
 use crate::ops::attention::parts::{merge_heads, split_heads};
 use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
@@ -61,6 +61,24 @@ pub(super) fn infer_attention(call: &Call) -> Result<Vec<Fact>> {
         *last = Dim::Known(size);
     }
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
+}
+
+/// Counts the product with the weight, and those of each query with each key, and of each weight with its value.
+pub(super) fn multiply_adds(call: &Call) -> Option<u64> {
+    let [input, weight] = [call.shape(0).ok()?, call.shape(1).ok()?];
+    let projected = element_count(input)?.saturating_mul(element_count(weight.get(1..)?)?);
+    let sizes = hidden_sizes(call).ok()?;
+    let [queries, values] = [u64::try_from(*sizes.first()?).ok()?, u64::try_from(*sizes.get(2)?).ok()?];
+    let pairs = element_count(input.get(..2)?)?.saturating_mul(element_count(input.get(1..2)?)?);
+    Some(projected.saturating_add(pairs.saturating_mul(queries.saturating_add(values))))
+}
+
+/// Like [`multiply_adds`], without a weight.
+pub(super) fn multi_head_multiply_adds(call: &Call) -> Option<u64> {
+    let key = call.shape(1).ok()?;
+    let length = key.get(if key.len() == 4 { 2 } else { 1 })?;
+    let each = element_count(call.shape(0).ok()?)?.saturating_add(element_count(call.output_shape(0).ok()?)?);
+    Some(each.saturating_mul(element_count(std::slice::from_ref(length))?))
 }
 
 fn refuse_states(call: &Call, inputs: &[usize], outputs: &[usize]) -> Result<()> {

@@ -17,7 +17,7 @@ use num_traits::AsPrimitive;
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::graph::{Graph, Node};
 use crate::lower::{AssumedFact, Lower};
-use crate::op::{Access, CONTRIB_DOMAIN, Call, Fact, OWN_DOMAIN, required};
+use crate::op::{Access, CONTRIB_DOMAIN, Call, Fact, OWN_DOMAIN, element_count, required};
 use crate::ops::Row;
 use crate::ops::attention::parts::{capped, hide_unseen, merge_heads, split_heads};
 use crate::ops::attention::positions::Positions;
@@ -29,6 +29,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("GroupQueryAttention", &[1], Access::Any, infer_group_query)
         .domain(CONTRIB_DOMAIN)
         .expand(expand_group_query)
+        .multiply_adds(multiply_adds)
         .appends(appends_to_past)
         .lowers_to("RotaryEmbedding, Concat, MatMul, Mul, Tanh, Add, Softmax, MatMul")
         .limits(
@@ -54,6 +55,17 @@ mod input {
     pub const ATTENTION_BIAS: usize = 10;
     /// The inputs that are refused: positions, a sink, and the scales of a quantized cache.
     pub const REFUSED: [usize; 4] = [9, 11, 12, 13];
+}
+
+/// Each query has a product with each key, and each weight with its value.
+fn multiply_adds(call: &Call) -> Option<u64> {
+    let attention = read(call).ok()?;
+    let query = call.shape(input::QUERY).ok()?;
+    let new = query.get(1)?;
+    let keys = [past_length(call).ok()?.add(new).ok()?];
+    let elements = u64::try_from(attention.heads.checked_mul(attention.head)?).ok()?;
+    let pairs = element_count(query.get(..2)?)?.saturating_mul(element_count(&keys)?);
+    Some(pairs.saturating_mul(elements).saturating_mul(2))
 }
 
 struct Attention {

@@ -23,12 +23,14 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Attention", &[1], Access::Any, attention::infer_attention)
         .domain(DOMAIN)
         .expand(attention::expand_attention)
+        .multiply_adds(attention::multiply_adds)
         .ignore(&["past_present_share_buffer"])
         .lowers_to("MatMul, Add, Mul, Softmax, MatMul")
         .limits("past and present states; rotary positions inside; masks that give lengths"),
     Row::new("MultiHeadAttention", &[1], Access::Any, attention::infer_multi_head)
         .domain(DOMAIN)
         .expand(attention::expand_multi_head)
+        .multiply_adds(attention::multi_head_multiply_adds)
         .lowers_to("Add, Mul, MatMul, Softmax, MatMul")
         .limits(
             "queries, keys and values in one tensor; masks that give lengths; a causal mask of free length",

@@ -3,7 +3,7 @@
 //!
 //! Spec: <https://onnx.ai/onnx/operators/>.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::op::{Access, CUT, Call, Fact, find};
 use crate::ops::Row;
 
@@ -47,5 +47,10 @@ const fn refused(name: &'static str, since: &'static [i64], reason: &'static str
 
 fn refuse(call: &Call) -> Result<Vec<Fact>> {
     let reason = find(call.node()).map_or("", |op| op.limits);
-    Err(Error::unsupported(reason).help(CUT))
+    let error = Error::unsupported(reason).help(CUT);
+    Err(match reason {
+        UNKNOWN_SIZE => error.code_is(ErrorCode::UNKNOWN_SHAPE),
+        TEXT => error.code_is(ErrorCode::NO_NUMBERS),
+        _ => error,
+    })
 }

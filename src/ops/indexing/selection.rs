@@ -2,7 +2,7 @@
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Compress.html>, `onnx__NonZero.html`.
 
-use crate::error::{At, Error, Result, invalid};
+use crate::error::{At, Error, ErrorCode, Result, invalid};
 use crate::lower::Lower;
 use crate::op::{Access, Attributes, CUT, Call, Fact, required_input, resolve_axis};
 use crate::ops::Row;
@@ -22,7 +22,10 @@ pub(in crate::ops) const OPS: &[Row] = &[
 ];
 
 fn unknown_size(error: Error) -> Error {
-    Error::unsupported("the size of the output is known only at run time").help(CUT).caused_by(error)
+    Error::unsupported("the size of the output is known only at run time")
+        .code_is(ErrorCode::UNKNOWN_SHAPE)
+        .help(CUT)
+        .caused_by(error)
 }
 
 /// Returns the indices that a condition keeps of an axis of `size`; a shorter condition drops the rest.

@@ -25,6 +25,7 @@ use crate::tensor::{Array, DType, Dim, Elements, coordinates, row_major};
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("TopK", &[1, 10, 11, 24], Access::Any, infer_top_k)
     .required_outputs(usize::MAX)
     .fold(fold_top_k)
+    .scratch(SORTED)
     .range(range::first)
     .further_range(range::positions)
     .expand(expand_top_k)
@@ -42,6 +43,9 @@ const MOST_LISTED: i64 = 64;
 
 /// The number of comparisons that take the time of the layers of `Largest` over few elements.
 const FIXED_COST: i64 = 1 << 16;
+
+/// The bytes of an element that is sorted: as float64, twice, and with its index and its place, twice.
+const SORTED: u64 = 48;
 
 struct Order {
     axis: usize,

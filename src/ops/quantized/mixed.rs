@@ -3,6 +3,7 @@
 
 use super::MICROSOFT;
 use crate::error::{Error, Result, invalid, unsupported};
+use crate::graph::pairs;
 use crate::op::{Access, Call, Fact, required};
 use crate::ops::Row;
 use crate::ops::linear::matmul::matmul_shape;
@@ -121,9 +122,7 @@ fn expand_attention(x: &Expand) -> Result<bool> {
         operands.push(Some(x.make.op("DequantizeLinear", inputs, [("axis", 1.into())])));
     }
     operands.extend([attention::BIAS, attention::MASK].map(|index| x.optional(index)));
-    let attributes = &x.node().attributes;
-    let attributes = attributes.iter().map(|(name, attribute)| (name.as_str(), attribute.clone()));
-    x.output(0, x.make.contrib_op("Attention", operands, attributes));
+    x.output(0, x.make.contrib_op("Attention", operands, pairs(&x.node().attributes)));
     Ok(true)
 }
 

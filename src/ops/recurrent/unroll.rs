@@ -4,7 +4,7 @@ use super::length::{Masks, masked};
 use super::step::{Constants, Direction, State, emit_step};
 use super::{Cell, Recurrent, Sizes, input, is_native, is_zero, read_recurrent, sizes};
 use crate::error::{At, Error, Result, unsupported};
-use crate::graph::Attribute;
+use crate::graph::{Attribute, pairs};
 use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
 use crate::tensor::Tensor;
@@ -71,10 +71,8 @@ fn split_batch(expand: &Expand, recurrent: &Recurrent, batch: i64) -> Result<()>
         Cell::Lstm => "LSTM",
         Cell::Rnn => "RNN",
     };
-    let attributes: Vec<(&str, Attribute)> = (expand.node().attributes.iter())
-        .filter(|(name, _)| name.as_str() != "output_sequence")
-        .map(|(name, attribute)| (name.as_str(), attribute.clone()))
-        .collect();
+    let attributes: Vec<(&str, Attribute)> =
+        pairs(&expand.node().attributes).filter(|(name, _)| *name != "output_sequence").collect();
     let outputs = if recurrent.cell == Cell::Lstm { 3 } else { 2 };
     let mut results: Vec<Vec<Expr>> = vec![Vec::new(); outputs];
     let weights = [input::W, input::R, input::B].map(|index| expand.optional(index));

@@ -6,19 +6,21 @@ use crate::common::limits;
 use crate::error::{Result, invalid};
 use crate::lower::Lower;
 use crate::ncnn::layer::binary_op;
-use crate::op::{Access, Attributes, Call, Fact, required_input};
+use crate::op::{Access, Attributes, CONTRIB_DOMAIN, Call, Fact, required_input};
 use crate::ops::Row;
 use crate::pass::expand::Expand;
 use crate::tensor::{Array, Dim, Tensor};
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("Trilu", &[14], Access::Any, infer_trilu)
+pub(in crate::ops) const OPS: &[Row] = &[TRILU, TRILU.domain(CONTRIB_DOMAIN).since(&[1])];
+
+const TRILU: Row = Row::new("Trilu", &[14], Access::Any, infer_trilu)
     .fold(fold_trilu)
     .expand(expand_trilu)
     .bears_rounding(|_, _| true)
     .lower(lower_trilu)
     .lowers_to(
         "BinaryOp MIN and MAX with constants; Where for free sizes, or a diagonal computed at run time",
-    )];
+    );
 
 fn read_upper(attributes: &Attributes) -> Result<bool> {
     attributes.flag("upper", true)

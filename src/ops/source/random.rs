@@ -4,7 +4,7 @@
 //! Spec: <https://onnx.ai/onnx/operators/onnx__RandomNormal.html>, `onnx__Bernoulli.html`,
 //! `onnx__Multinomial.html`.
 
-use crate::error::{At, Error, Result};
+use crate::error::{At, Error, ErrorCode, Result};
 use crate::lower::Lower;
 use crate::op::{Access, Call, Fact, required};
 use crate::ops::Row;
@@ -71,5 +71,7 @@ fn infer_multinomial(call: &Call) -> Result<Vec<Fact>> {
 }
 
 fn refuse_random(_: &mut Lower) -> Result<()> {
-    Err(Error::unsupported(NO_RANDOM_NUMBERS).help("make it an input of the net with --random-as-input"))
+    Err(Error::unsupported(NO_RANDOM_NUMBERS)
+        .code_is(ErrorCode::RANDOM)
+        .help("make it an input of the net with --random-as-input"))
 }

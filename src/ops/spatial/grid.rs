@@ -10,7 +10,7 @@ use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::lower::Lower;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{GridSample, Padding, binary_op, unary_op};
-use crate::op::{Access, Call, Fact};
+use crate::op::{Access, CONTRIB_DOMAIN, Call, Fact};
 use crate::ops::Row;
 use crate::pass::expand::Expand;
 use crate::tensor::{Array, Dim, Tensor, display_shape};
@@ -20,15 +20,18 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .expand(expand_affine_grid)
         .lowers_to("MatMul of the identity grid with the transform")
         .limits("sizes computed at run time"),
-    Row::new("GridSample", &[16, 20, 22], Access::Any, infer_grid_sample)
-        .precise(|_, index| index == 1)
-        .lower(lower_grid_sample)
-        .lowers_to("GridSample, of several images as slices of a volume")
-        .limits(
-            "mode cubic over three axes; more than 64 images with mode cubic or three axes; a batch of free size",
-        )
-        .differs("infinities beside a sample, whose weight may be 0"),
+    GRID_SAMPLE,
+    GRID_SAMPLE.domain(CONTRIB_DOMAIN).since(&[1]),
 ];
+
+const GRID_SAMPLE: Row = Row::new("GridSample", &[16, 20, 22], Access::Any, infer_grid_sample)
+    .precise(|_, index| index == 1)
+    .lower(lower_grid_sample)
+    .lowers_to("GridSample, of several images as slices of a volume")
+    .limits(
+        "mode cubic over three axes; more than 64 images with mode cubic or three axes; a batch of free size",
+    )
+    .differs("infinities beside a sample, whose weight may be 0");
 
 /// The maximum batch size for which each image becomes a layer.
 const MAX_LAYERS: i64 = 64;

@@ -205,10 +205,12 @@ fn read_stft(call: &Call) -> Result<Stft> {
     check_float(call)?;
     let shape = call.shape(0)?;
     let onesided = call.flag("onesided", true)?;
-    let parts = parts(shape)?;
-    if shape.len() != 3 {
-        invalid!("the signal has {} axes, expected 3", shape.len());
-    }
+    let parts = match shape {
+        // onnxruntime computes real signals without their axis, which torch writes.
+        [_, _] => 1,
+        [_, _, _] => parts(shape)?,
+        _ => invalid!("the signal has {} axes, expected 3", shape.len()),
+    };
     if onesided && parts == 2 {
         invalid!("a one-sided spectrum of a complex signal");
     }
@@ -258,7 +260,9 @@ fn kernels(frame: Dft, window: Option<Tensor>) -> Result<Tensor> {
 }
 
 pub(in crate::ops) fn expand_stft(x: &Expand) -> Result<bool> {
-    let signal = x.operand_as(0, DType::F32).transpose(&[0, 2, 1]);
+    let signal = x.operand_as(0, DType::F32);
+    let is_bare = x.shape(0)?.len() == 2;
+    let signal = if is_bare { signal.unsqueeze(&[1]) } else { signal.transpose(&[0, 2, 1]) };
     x.output(0, spectra(x, signal, read_stft(x)?)?.to_type(x.dtype(0)?));
     Ok(true)
 }

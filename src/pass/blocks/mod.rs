@@ -9,6 +9,8 @@ mod matrix;
 
 use std::str::FromStr;
 
+use byteorder::{ByteOrder, LittleEndian};
+
 use crate::error::{Error, Result};
 use crate::graph::{Graph, ValueId};
 use crate::ncnn::{BlockFormat, inverse, is_scale};
@@ -196,7 +198,9 @@ pub(crate) fn table_weights(matrix: &Matrix, bits: usize) -> Result<[Tensor; 2]>
     let scales = Tensor::streamed(DType::F32, shape, None, move |take| {
         let mut bytes = Vec::with_capacity(PART);
         scales.for_each(false, &mut |_, scales| {
-            bytes.extend(scales.iter().flat_map(|scale| scale.to_le_bytes()));
+            let start = bytes.len();
+            bytes.resize(start + size_of_val(scales), 0);
+            LittleEndian::write_f32_into(scales, bytes.get_mut(start..).unwrap_or_default());
             flush(&mut bytes, PART, take)
         })?;
         flush(&mut bytes, 0, take)

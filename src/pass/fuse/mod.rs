@@ -4,13 +4,13 @@
 //! values: they would still have to be computed, and the fusion would save nothing.
 
 mod affine;
+mod atan2;
 mod attention;
 mod cached_attention;
 mod experts;
 mod focus;
 mod gather_nd;
 mod gelu;
-mod glu;
 mod group_norm;
 mod hard_swish;
 mod l2_normalize;
@@ -91,15 +91,15 @@ pub const FUSIONS: &[Rewrite] = &[
         focus::fuse_focus_conv,
     ),
     Rewrite::by("fuse_focus", "strided Slices and Concat to SpaceToDepth", &["Concat"], focus::fuse_focus),
+    Rewrite::by(
+        "fuse_atan2",
+        "atan(y / x), turned by pi where x is negative, to Atan2",
+        &["Atan"],
+        atan2::fuse_atan2,
+    ),
     Rewrite::by("fuse_softmax", "exp(x) / sum(exp(x)) to Softmax", &["Exp"], softmax::fuse_softmax),
     Rewrite::by("fuse_sigmoid", "1 / (1 + exp(-x)) to Sigmoid", &["Exp"], swish::fuse_sigmoid),
     Rewrite::by("fuse_swish", "x * Sigmoid(alpha * x) to Swish", &["Exp", "Sigmoid"], swish::fuse_swish),
-    Rewrite::by(
-        "fuse_glu",
-        "one half of an axis times Sigmoid of the other to GLU",
-        &["Sigmoid"],
-        glu::fuse_glu,
-    ),
     Rewrite::by("fuse_mish", "x * Tanh(Softplus(x)) to Mish", &["Tanh"], mish::fuse_mish),
     Rewrite::by(
         "fuse_gelu",

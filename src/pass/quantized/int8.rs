@@ -7,7 +7,7 @@ use num_traits::AsPrimitive;
 use super::weight::{Levels, bias};
 use super::{Steps, is_plain_gemm, is_set, of_source};
 use crate::error::Result;
-use crate::graph::{Graph, Node, ValueId};
+use crate::graph::{Graph, Node, ValueId, pairs};
 use crate::ncnn::layer::Gemm;
 use crate::op::NEWEST_OPSET;
 use crate::op::range::range;
@@ -137,9 +137,8 @@ impl Product {
             let x = made.value(self.x);
             let scale = self.scale.iter().map(|scale| ("scale", (*scale).into()));
             if self.node.is("Conv") {
-                let of_node = self.node.attributes.iter();
-                let of_node = of_node.map(|(name, attribute)| (name.as_str(), attribute.clone()));
-                return Ok(Some(made.own_op("Int8Conv", [x, weight, factors, bias], scale.chain(of_node))));
+                let attributes = scale.chain(pairs(&self.node.attributes));
+                return Ok(Some(made.own_op("Int8Conv", [x, weight, factors, bias], attributes)));
             }
             let mut sizes: Vec<i64> = shape.iter().map(|size| size.known().unwrap_or(-1)).collect();
             let size = sizes.pop().unwrap_or(-1);

@@ -1,5 +1,7 @@
 //! The encoding of elements as ONNX's `raw_data`.
 
+use byteorder::{ByteOrder, LittleEndian};
+use half::slice::{HalfBitsSliceExt, HalfFloatSliceExt};
 use half::{bf16, f16};
 use ndarray::{ArrayD, IxDyn};
 use num_traits::AsPrimitive;
@@ -22,30 +24,37 @@ impl Array {
             Ok(Elements::F32(ArrayD::from_shape_vec(IxDyn(shape), values)?))
         };
         let elements = match dtype {
-            DType::F32 => floats(words(bytes).map(f32::from_le_bytes).collect())?,
-            DType::F64 => Elements::F64(ArrayD::from_shape_vec(
-                IxDyn(shape),
-                words(bytes).map(f64::from_le_bytes).collect(),
-            )?),
-            DType::F16 => floats(words(bytes).map(|b| f16::from_le_bytes(b).to_f32()).collect())?,
-            DType::BF16 => floats(words(bytes).map(|b| bf16::from_le_bytes(b).to_f32()).collect())?,
+            DType::F32 => floats(words(count, bytes, LittleEndian::read_f32_into))?,
+            DType::F64 => {
+                let values = words(count, bytes, LittleEndian::read_f64_into);
+                Elements::F64(ArrayD::from_shape_vec(IxDyn(shape), values)?)
+            }
+            DType::F16 => {
+                let bits = words(count, bytes, LittleEndian::read_u16_into);
+                floats(bits.reinterpret_cast::<f16>().to_f32_vec())?
+            }
+            DType::BF16 => {
+                let bits = words(count, bytes, LittleEndian::read_u16_into);
+                floats(bits.reinterpret_cast::<bf16>().to_f32_vec())?
+            }
             DType::F8E4M3FN | DType::F8E4M3FNUZ | DType::F8E5M2 | DType::F8E5M2FNUZ | DType::F8E8M0 => {
                 floats(bytes.iter().map(|b| float8::decode(*b, dtype)).collect())?
             }
             DType::F4E2M1 | DType::F6E2M3 | DType::F6E3M2 => {
                 floats(unpack(bytes, dtype.bits()).take(count).map(|b| float8::decode(b, dtype)).collect())?
             }
-            DType::I8 => ints(words(bytes).map(|b| i64::from(i8::from_le_bytes(b))).collect())?,
-            DType::I16 => ints(words(bytes).map(|b| i64::from(i16::from_le_bytes(b))).collect())?,
-            DType::I32 => ints(words(bytes).map(|b| i64::from(i32::from_le_bytes(b))).collect())?,
-            DType::I64 => ints(words(bytes).map(i64::from_le_bytes).collect())?,
+            DType::I8 => ints(bytes.iter().map(|b| i64::from(b.cast_signed())).collect())?,
+            DType::I16 => ints(wide(words(count, bytes, LittleEndian::read_i16_into)))?,
+            DType::I32 => ints(wide(words(count, bytes, LittleEndian::read_i32_into)))?,
+            DType::I64 => ints(words(count, bytes, LittleEndian::read_i64_into))?,
             DType::U8 => ints(bytes.iter().map(|b| i64::from(*b)).collect())?,
             DType::Bool => ints(bytes.iter().map(|b| i64::from(*b != 0)).collect())?,
-            DType::U16 => ints(words(bytes).map(|b| i64::from(u16::from_le_bytes(b))).collect())?,
-            DType::U32 => ints(words(bytes).map(|b| i64::from(u32::from_le_bytes(b))).collect())?,
+            DType::U16 => ints(wide(words(count, bytes, LittleEndian::read_u16_into)))?,
+            DType::U32 => ints(wide(words(count, bytes, LittleEndian::read_u32_into)))?,
             DType::U64 => {
+                let values = words(count, bytes, LittleEndian::read_u64_into);
                 let values: std::result::Result<Vec<i64>, _> =
-                    words(bytes).map(|b| i64::try_from(u64::from_le_bytes(b))).collect();
+                    values.into_iter().map(i64::try_from).collect();
                 match values {
                     Ok(values) => ints(values)?,
                     Err(_) => unsupported!("a uint64 above 2^63"),
@@ -87,8 +96,18 @@ impl Array {
     }
 }
 
-fn words<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = [u8; N]> {
-    bytes.as_chunks::<N>().0.iter().copied()
+/// Returns `count` elements, which must be all of `bytes`.
+fn words<T: Clone + Default>(count: usize, bytes: &[u8], read: fn(&[u8], &mut [T])) -> Vec<T> {
+    let mut words = vec![T::default(); count];
+    read(bytes, &mut words);
+    words
+}
+
+fn wide<T>(integers: Vec<T>) -> Vec<i64>
+where
+    i64: From<T>,
+{
+    integers.into_iter().map(i64::from).collect()
 }
 
 /// Returns elements of `bits` bits from a stream of bits, low bits first.

@@ -97,3 +97,75 @@ fn implied_conditions_are_dropped() {
         assert_eq!(SizeCondition::strictest(&given.into_iter().collect()), left);
     }
 }
+
+#[test]
+fn sizes_that_meet_all_conditions_are_found() {
+    let [h, w, s] = ["H", "W", "S"].map(Dim::symbol);
+    let least = |size: &Dim, n: i64| SizeCondition::AtLeast(size.clone(), n);
+    let most = |size: &Dim, n: i64| SizeCondition::AtMost(size.clone(), n.into());
+    let multiple = |size: &Dim, n: i64| SizeCondition::Multiple(size.clone(), n);
+    let sum = h.add(&w).unwrap();
+    for (conditions, start, expected) in [
+        (vec![], 64, "H = 64, S = 64, W = 64"),
+        (vec![multiple(&h, 32), least(&w, 70), most(&s, 9)], 48, "H = 64, S = 9, W = 70"),
+        (vec![multiple(&h, 4), multiple(&h, 6)], 1, "H = 12, S = 1, W = 1"),
+        (vec![SizeCondition::AtMost(sum.clone(), s.clone())], 6, "H = 6, S = 12, W = 6"),
+        (
+            vec![SizeCondition::Equal(Dim::Known(6), h.mul(&w).unwrap()), least(&w, 3)],
+            1,
+            "H = 1, S = 1, W = 6",
+        ),
+        (
+            vec![SizeCondition::Equal(Dim::Known(5), part(0, 6)), multiple(&h, 8)],
+            64,
+            "H = 32, S = 64, W = 64",
+        ),
+        (vec![SizeCondition::Broadcast(Dim::Known(5), h.clone()), least(&h, 2)], 64, "H = 5, S = 64, W = 64"),
+        (vec![most(&sum, 4), least(&w, 3)], 64, "H = 1, S = 64, W = 3"),
+    ] {
+        let names = ["H", "W", "S"].map(str::to_owned).into();
+        let Found::Sizes(found) = SizeCondition::sizes_from(&conditions, &names, start) else {
+            panic!("{conditions:?}")
+        };
+        assert!(conditions.iter().all(|condition| condition.holds(&found)), "{conditions:?}");
+        let found: Vec<String> = found.iter().map(|(name, size)| format!("{name} = {size}")).collect();
+        assert_eq!(found.join(", "), expected, "{conditions:?}");
+    }
+}
+
+#[test]
+fn single_values_and_contradictions_are_found() {
+    let w = Dim::symbol("W");
+    let least = |size: &Dim, n: i64| SizeCondition::AtLeast(size.clone(), n);
+    let most = |size: &Dim, n: i64| SizeCondition::AtMost(size.clone(), n.into());
+    let multiple = |size: &Dim, n: i64| SizeCondition::Multiple(size.clone(), n);
+    let sum = h().add(&w).unwrap();
+    let past = Dim::length("P");
+    for (conditions, expected) in [
+        (vec![least(&h(), 10), most(&h(), 10)], "H = 10"),
+        (vec![least(&h(), 10), most(&h(), 11)], "free"),
+        (vec![least(&h(), 10), most(&h(), 9)], "never"),
+        (vec![least(&w, 64), least(&h(), 10), most(&h(), 9)], "never"),
+        (vec![multiple(&h(), 7), most(&h(), 13)], "H = 7"),
+        (vec![multiple(&h(), 7), most(&h(), 6)], "never"),
+        (vec![multiple(&h(), 7), most(&h(), 14)], "free"),
+        (vec![multiple(&h(), 1 << 40), least(&w, 9)], "free"),
+        (vec![SizeCondition::Equal(Dim::Known(5), part(0, 2)), multiple(&h(), 2)], "H = 10"),
+        (vec![SizeCondition::Equal(Dim::Known(5), part(0, 2)), multiple(&h(), 7)], "never"),
+        (vec![SizeCondition::Broadcast(Dim::Known(5), h()), least(&h(), 2)], "H = 5"),
+        (vec![SizeCondition::Broadcast(Dim::Known(5), h()), least(&h(), 6)], "never"),
+        (vec![most(&sum, 2)], "H = 1"),
+        (vec![most(&sum, 6), least(&h(), 4), least(&w, 3)], "never"),
+        (vec![most(&past, 0)], "P = 0"),
+        (vec![most(&past.add(&h()).unwrap(), 1)], "H = 1"),
+        (vec![most(&h(), 1 << 30)], "free"),
+        (vec![SizeCondition::AtMost(h(), w.clone())], "free"),
+    ] {
+        let found = match SizeCondition::determined(&conditions.iter().cloned().collect()) {
+            Ok(None) => "free".to_owned(),
+            Ok(Some((name, value))) => format!("{name} = {value}"),
+            Err(_) => "never".to_owned(),
+        };
+        assert_eq!(found, expected, "{conditions:?}");
+    }
+}

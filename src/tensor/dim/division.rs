@@ -7,7 +7,7 @@ use crate::common::limits;
 use crate::error::{Error, Result};
 
 /// Returns the greatest common divisor.
-fn greatest_divisor(mut a: i64, mut b: i64) -> i64 {
+pub(in crate::tensor) fn greatest_divisor(mut a: i64, mut b: i64) -> i64 {
     while b != 0 {
         (a, b) = (b, a.wrapping_rem(b));
     }

@@ -12,7 +12,7 @@ mod scores;
 mod window;
 
 use crate::error::{At, Error, Result, invalid};
-use crate::op::{Access, Attributes, Call, Fact};
+use crate::op::{Access, Attributes, Call, Fact, element_count};
 use crate::ops::Row;
 use crate::tensor::{Dim, display_shape};
 
@@ -21,6 +21,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Attention", &[23, 24, 25], Access::Any, infer_attention)
         .expand(scores::expand_attention)
         .lower(layer::lower_attention)
+        .multiply_adds(multiply_adds)
         .appends(|_, _| vec![(input::PAST_KEY, 2), (input::PAST_VALUE, 2)])
         .ignore(&["softmax_precision"])
         .lowers_to("Mul, MatMul, Add, Softmax, MatMul; Concat for states; SDPA for runtimes that have it")
@@ -50,6 +51,14 @@ mod output {
     pub const PRESENT_KEY: usize = 1;
     pub const PRESENT_VALUE: usize = 2;
     pub const QK_MATMUL_OUTPUT: usize = 3;
+}
+
+/// Each key has a product with each query, and its value one with each weight.
+fn multiply_adds(call: &Call) -> Option<u64> {
+    let sizes = read_sizes(call, &read_attention(call).ok()?).ok()?;
+    let queries = element_count(call.shape(input::Q).ok()?)?;
+    let results = element_count(call.output_shape(output::Y).ok()?)?;
+    Some(queries.saturating_add(results).saturating_mul(element_count(&[sizes.total().ok()?])?))
 }
 
 struct AttentionAttributes {

@@ -232,5 +232,11 @@ fn shrink(lower: &mut Lower, x: BlobId, bias: f32, lambd: f32) -> Result<BlobId>
     }
     let side = lower.binary(binary_op::SUB, below, above)?;
     let moved = lower.binary_scalar(binary_op::MUL, side, bias)?;
-    lower.binary(binary_op::ADD, kept, moved)
+    let shrunk = lower.binary(binary_op::ADD, kept, moved)?;
+    let dtype = lower.dtype(0)?;
+    if !dtype.is_int() {
+        return Ok(shrunk);
+    }
+    let whole = lower.unary(unary_op::TRUNC, shrunk)?;
+    lower.wrap(whole, dtype)
 }

@@ -3,12 +3,14 @@
 use num_traits::AsPrimitive;
 
 use super::super::broadcast::{lower_bounded, lower_operands, lower_pair, refuse_nan};
+use super::super::compare::over_zero_of;
 use super::{bits, read_bit_shift};
 use crate::error::{At, Result, unsupported};
-use crate::lower::{Lower, ScalarOrBlob, is_power_of_two};
+use crate::graph::ValueId;
+use crate::lower::{Lower, OverZero, ScalarOrBlob, is_power_of_two};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Clip, Exp, binary_op, unary_op};
-use crate::tensor::DType;
+use crate::tensor::{DType, Dim, Tensor};
 
 /// 2^24: float32 represents integers up to this magnitude.
 const INTEGERS: f32 = 16_777_216.0;
@@ -144,20 +146,33 @@ fn float_quotient(lower: &mut Lower, a: ScalarOrBlob, b: ScalarOrBlob) -> Result
         ScalarOrBlob::Number(b) if is_power_of_two(b) => {
             lower.combine(binary_op::MUL, a, ScalarOrBlob::Number(1.0 / b))
         }
-        _ if lower.feeds_jump() => lower.exact_quotient(a, b),
-        // Where discards a quotient by zero, but its NaN could spread: such a divisor is replaced by 1.
-        ScalarOrBlob::Blob(divisor) if lower.feeds_choice() => {
-            let divides = lower.nonzero(divisor)?;
-            let zero = lower.logical_not(divides)?;
-            let divisor = lower.binary(binary_op::ADD, divisor, zero)?;
-            lower.combine(binary_op::DIV, a, ScalarOrBlob::Blob(divisor))
-        }
-        ScalarOrBlob::Blob(divisor) if !lower.may_divide_by(1) => {
-            let factor = lower.power(divisor, -1.0)?;
+        // The file of parameters has no infinities.
+        ScalarOrBlob::Number(b) if b == 0.0 => {
+            let factor = Tensor::from_f32(&[1], vec![b.recip()])?;
+            let factor = lower.memory_data(&factor, &[Dim::Known(1)])?;
             lower.combine(binary_op::MUL, a, ScalarOrBlob::Blob(factor))
         }
-        _ => lower.combine(binary_op::DIV, a, b),
+        ScalarOrBlob::Number(_) if lower.feeds_jump() => lower.exact_quotient(a, b),
+        ScalarOrBlob::Number(_) => lower.combine(binary_op::DIV, a, b),
+        ScalarOrBlob::Blob(divisor) => {
+            let over_zero = over_zero(lower);
+            lower.quotient(a, divisor, 1, over_zero)
+        }
     }
+}
+
+/// Returns what the readers of a quotient need where its divisor is 0.
+fn over_zero(lower: &Lower) -> OverZero {
+    let operand = |list: &[Option<ValueId>], index: usize| list.get(index).copied().flatten();
+    let (Some(quotient), Some(divisor)) =
+        (operand(&lower.node().outputs, 0), operand(&lower.node().inputs, 1))
+    else {
+        return OverZero::Exact;
+    };
+    if !lower.feeds_choice() || lower.feeds("IsNaN") {
+        return OverZero::Exact;
+    }
+    over_zero_of(lower.graph(), quotient, divisor)
 }
 
 pub(super) fn lower_bitwise_not(lower: &mut Lower) -> Result<()> {

@@ -73,7 +73,10 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lower(lower_div)
         .identity(is_over_one)
         .ignore(MEMORY_ADVICE)
-        .lowers_to("BinaryOp; UnaryOp TRUNC after it for integers"),
+        .lowers_to(
+            "BinaryOp; UnaryOp TRUNC after it for integers; Power, or Clip, Threshold and BinaryOp, for divisors that \
+             may be zero or infinite",
+        ),
     Row::new("Max", N_ARY, Access::Broadcast, infer_first)
         .fold(fold_max)
         .bears_rounding(|_, _| true)

@@ -5,7 +5,7 @@ use super::super::broadcast::lower_pair;
 use super::super::unary::root;
 use super::lower::multiply;
 use crate::error::{Result, unsupported};
-use crate::lower::{Lower, ScalarOrBlob};
+use crate::lower::{Lower, OverZero, ScalarOrBlob};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Clip, Exp, Log, binary_op, unary_op};
 use crate::tensor::DType;
@@ -59,8 +59,10 @@ fn float_power(lower: &mut Lower, base: BlobId, exponent: f32) -> Result<BlobId>
         Ok(base)
     } else if is_infinite_root {
         root(lower, base)
+    } else if divides && exponent == -1.0 {
+        lower.quotient(ScalarOrBlob::Number(1.0), base, 0, OverZero::Exact)
     } else if divides {
-        lower.power(base, exponent)
+        lower.power(base, exponent, lower.range(0))
     } else if exponent == 2.0 {
         square(lower, base)
     } else if exponent == 3.0 {
@@ -81,7 +83,7 @@ fn float_power(lower: &mut Lower, base: BlobId, exponent: f32) -> Result<BlobId>
         let squared = square(lower, base)?;
         lower.unary(unary_op::RECIPROCAL, squared)
     } else {
-        lower.power(base, exponent)
+        lower.power(base, exponent, lower.range(0))
     }
 }
 
@@ -102,7 +104,7 @@ fn int_power(lower: &mut Lower, base: BlobId, exponent: f32, dtype: DType) -> Re
             }
             Ok(power)
         }
-        None if exponent == 0.0 => lower.power(base, 0.0),
+        None if exponent == 0.0 => lower.power(base, 0.0, lower.range(0)),
         None => unsupported!("{dtype} to the power of {exponent}"),
     }
 }

@@ -15,7 +15,7 @@ mod quotient;
 
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::graph::{Attribute, Graph, Node, ValueId};
-use crate::lower::Lower;
+use crate::lower::{AssumedFact, Lower};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Clip, binary_op, unary_op};
 use crate::op::identity::operand;
@@ -191,6 +191,7 @@ fn lower_cast(lower: &mut Lower) -> Result<()> {
             narrow::round_to(lower, x, steps, saturate)?
         }
         Change::Power => {
+            lower.assume(0, AssumedFact::NotTiny);
             let x = lower.blob(0)?;
             narrow::round_to_power(lower, x, read_narrowing(lower)?)?
         }

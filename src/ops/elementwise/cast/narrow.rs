@@ -56,7 +56,7 @@ fn clip(lower: &mut Lower, x: BlobId, bound: f32) -> Result<BlobId> {
 }
 
 /// Rounds each element to a power of two, or NaN. The least one, 2^-127, is subnormal, which ncnn flushes;
-/// 2^-126 takes its place, and gives the same quotients.
+/// 2^-126 takes its place.
 pub(super) fn round_to_power(lower: &mut Lower, x: BlobId, narrowing: Narrowing) -> Result<BlobId> {
     let bounded = lower.binary_scalar(binary_op::MIN, x, f32::MAX)?;
     let bounded = lower.binary_scalar(binary_op::MAX, bounded, 0.0)?;

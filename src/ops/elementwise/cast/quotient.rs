@@ -85,7 +85,7 @@ fn quotients(graph: &Graph, id: ValueId, depth: usize, required: &mut Required) 
         let x = quotients(graph, input(0)?, depth, required)?;
         let sizes: Option<Vec<usize>> =
             value.shape.as_deref()?.iter().map(|size| usize::try_from(size.known()?).ok()).collect();
-        return Some(Quotients { numerators: x.numerators.into_shape_with_order(sizes?).ok()?, ..x });
+        return Some(Quotients { numerators: x.numerators.to_shape(sizes?).ok()?.into_owned(), ..x });
     }
     let mut of = |index: usize| quotients(graph, input(index)?, depth, required);
     let found = match OPERATORS.iter().find(|(op_type, _)| node.is(op_type))?.1 {

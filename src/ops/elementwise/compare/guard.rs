@@ -3,6 +3,8 @@
 //! In ncnn a NaN of the operand that is not chosen survives the selection by products and sums. Operators
 //! whose result is NaN for some inputs therefore get a harmless input for each element that is not chosen.
 
+use super::nan::expand_choice_with_nan;
+use super::nonzero::excludes_zero;
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 use crate::op::{self, Access};
@@ -22,8 +24,13 @@ pub(in crate::ops) fn nan_input(graph: &Graph, node: &Node) -> Option<(usize, f3
 
 /// Replaces the operands of a Where by guarded ones.
 pub(super) fn expand_where(x: &Expand) -> Result<bool> {
+    if expand_choice_with_nan(x)? {
+        return Ok(true);
+    }
     let value = |side: usize| x.node().inputs.get(side).copied().flatten();
-    let guard = |side: usize| value(side).and_then(|value| guarded(x, side, value, MAX_DEPTH));
+    let guard = |side: usize| {
+        value(side).and_then(|value| guarded(x, side, value, Some((x.node(), side)), MAX_DEPTH))
+    };
     let (a, b) = (guard(1), guard(2));
     if a.is_none() && b.is_none() {
         return Ok(false);
@@ -33,8 +40,15 @@ pub(super) fn expand_where(x: &Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// Returns a copy of `value`, input `side` of the Where, with guarded inputs; `None` if it needs no guard.
-fn guarded<'x>(x: &'x Expand, side: usize, value: ValueId, depth: usize) -> Option<Expr<'x>> {
+/// Returns a copy of `value`, input `side` of the Where, with guarded inputs; `None` if it needs no guard. `choice`
+/// is a Where that reads it, and as which input.
+fn guarded<'x>(
+    x: &'x Expand,
+    side: usize,
+    value: ValueId,
+    choice: Option<(&Node, usize)>,
+    depth: usize,
+) -> Option<Expr<'x>> {
     let graph = x.graph();
     let producer = graph.value(value).producer.and_then(|id| graph.node(id));
     // Booleans are never NaN.
@@ -43,8 +57,14 @@ fn guarded<'x>(x: &'x Expand, side: usize, value: ValueId, depth: usize) -> Opti
             && graph.value(value).dtype != Some(DType::Bool)
     };
     let node = producer.filter(|_| depth > 0).filter(forwards_nan)?;
-    // A quotient that is chosen itself is lowered to one by numbers other than 0.
-    let nan_input = nan_input(graph, node).filter(|_| depth < MAX_DEPTH || !node.is("Div"));
+    let divides_by = |divisor| node.is("Div") && node.inputs.get(1) == Some(&Some(divisor));
+    // A quotient of which only elements by numbers other than 0 are chosen needs no guard.
+    let is_safe = |at: usize| {
+        choice.zip(node.inputs.get(at).copied().flatten()).is_some_and(|((choice, side), divisor)| {
+            divides_by(divisor) && excludes_zero(graph, choice, side, divisor)
+        })
+    };
+    let nan_input = nan_input(graph, node).filter(|(at, _)| !is_safe(*at));
     let mut changed = false;
     let inputs = node.inputs.iter().enumerate().map(|(index, input)| {
         let input = (*input)?;
@@ -52,7 +72,10 @@ fn guarded<'x>(x: &'x Expand, side: usize, value: ValueId, depth: usize) -> Opti
             Some((at, safe)) if at == index && !is_chosen_by(graph, input, x.node()) => {
                 Some(harmless(x, side, input, safe))
             }
-            _ => guarded(x, side, input, depth - 1),
+            _ => {
+                let choice = (node.is("Where") && index > 0).then_some((node, index));
+                guarded(x, side, input, choice, depth - 1)
+            }
         };
         changed |= guard.is_some();
         Some(guard.unwrap_or_else(|| x.make.value(input)))

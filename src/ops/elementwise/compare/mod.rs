@@ -9,6 +9,8 @@
 
 mod fold;
 mod guard;
+mod nan;
+mod nonzero;
 mod select;
 
 use super::broadcast::{LOSES_NAN, infer_broadcast, lower_bounded, lower_pair, refuse_nan};
@@ -20,13 +22,15 @@ use crate::ncnn::layer::{binary_op, unary_op};
 use crate::op::identity::{is_as_output, is_filled_with, operand};
 use crate::op::{Access, Attributes, Call, Fact, required_input};
 use crate::ops::Row;
-use crate::tensor::{Array, DType, Range};
+use crate::tensor::{Array, DType, Dim, Range, Tensor};
 
 use fold::{fold_comparison_of, fold_where};
 use guard::expand_where;
 use select::lower_where;
 
 pub(in crate::ops) use guard::{nan_input, scalar_like};
+pub(in crate::ops) use nan::expand_table_with_nan;
+pub(in crate::ops) use nonzero::over_zero_of;
 
 const COMPARISON: &[i64] = &[1, 7, 9, 13];
 const OR_EQUAL: &[i64] = &[12, 16];
@@ -67,7 +71,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .range(|_, inputs| inputs.iter().skip(1).copied().reduce(Range::union).unwrap_or(Range::ANY))
         .identity(one_choice)
         .chooses()
-        .lowers_to("BinaryOp MIN and MAX with infinities")
+        .lowers_to("BinaryOp MIN and MAX with infinities; BinaryOp ADD of NaN")
         .differs(LOSES_NAN),
     truth("Xor", LOGIC).lower(lower_xor).lowers_to("BinaryOp, UnaryOp"),
 ];
@@ -113,7 +117,25 @@ fn beside(graph: &Graph, node: &Node, truth: f64) -> Option<ValueId> {
 }
 
 fn infer_truth(call: &Call) -> Result<Vec<Fact>> {
-    infer_broadcast(call, DType::Bool)
+    let mut facts = infer_broadcast(call, DType::Bool)?;
+    let decisive: f32 = match call.op_type() {
+        "And" => 0.0,
+        "Or" => 1.0,
+        _ => return Ok(facts),
+    };
+    // One operand may decide the result, whatever the other one is.
+    let decides = |index| {
+        operand(call.node(), index).is_some_and(|value| is_filled_with(call.graph(), value, decisive.into()))
+    };
+    if let [fact] = facts.as_mut_slice()
+        && (decides(0) || decides(1))
+        && let Some(shape) = fact.shape.iter().flatten().map(Dim::known).collect::<Option<Vec<i64>>>()
+    {
+        let sizes: std::result::Result<Vec<usize>, _> = shape.into_iter().map(usize::try_from).collect();
+        let element = Array::f32(ndarray::arr0(decisive).into_dyn()).cast(DType::Bool)?;
+        fact.constant = Some(Tensor::filled(&element, sizes?)?);
+    }
+    Ok(facts)
 }
 
 fn infer_not(call: &Call) -> Result<Vec<Fact>> {

@@ -6,14 +6,23 @@ use crate::error::{At, Result};
 use crate::graph::{Graph, ValueId};
 use crate::lower::{Lower, ScalarOrBlob};
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{Log, Power, binary_op, unary_op};
+use crate::ncnn::layer::binary_op;
 use crate::tensor::{Array, DType, Tensor};
 
 pub(super) fn lower_where(lower: &mut Lower) -> Result<()> {
-    refuse_nan(lower)?;
+    let is_nan = [is_nan(lower, 1)?, is_nan(lower, 2)?];
+    if !is_nan.contains(&true) {
+        refuse_nan(lower)?;
+    }
     let sides = lower_operands(lower)?;
     let (condition, x, y) = (*sides.at(0)?, *sides.at(1)?, *sides.at(2)?);
     let chosen = match condition {
+        ScalarOrBlob::Blob(condition) if is_nan.contains(&true) => {
+            let (lost, kept) =
+                if is_nan == [true, false] { (condition, y) } else { (lower.logical_not(condition)?, x) };
+            let nothing = lower.nan_where(lost)?;
+            lower.combine(binary_op::ADD, kept, ScalarOrBlob::Blob(nothing))?
+        }
         ScalarOrBlob::Number(truth) => {
             // A uniform condition.
             let chosen = lower.broadcast_input(if truth == 0.0 { 2 } else { 1 })?;
@@ -70,6 +79,15 @@ fn asks_for_nan(graph: &Graph, condition: ValueId, depth: usize) -> bool {
             && node.inputs.iter().flatten().any(|input| asks_for_nan(graph, *input, depth - 1)))
 }
 
+/// Returns whether input `index` is a constant of one element, NaN.
+fn is_nan(lower: &Lower, index: usize) -> Result<bool> {
+    let Some(tensor) = lower.constant(index).filter(|tensor| tensor.len() == 1 && tensor.dtype().is_float())
+    else {
+        return Ok(false);
+    };
+    Ok(tensor.load_listed()?.scalar_f32()?.is_nan())
+}
+
 /// Returns the value of a constant infinite input of one element.
 fn infinity(lower: &Lower, index: usize) -> Result<Option<f32>> {
     let Some(tensor) = lower.constant(index).filter(|tensor| tensor.len() == 1) else { return Ok(None) };
@@ -90,12 +108,6 @@ fn limits(lower: &mut Lower, condition: BlobId) -> Result<(ScalarOrBlob, ScalarO
         };
         return Ok((limits(f32::INFINITY)?, limits(f32::NEG_INFINITY)?));
     }
-    let form = lower.form(condition);
-    // `1 / (1 - c)` is infinite or 1; the logarithm of that minus 1 is +inf or -inf.
-    let condition = lower.as_3d(condition)?;
-    let ratio = lower.map(Power { power: -1.0, scale: -1.0, shift: 1.0 }, condition)?;
-    let pass = lower.map(Log { shift: -1.0, ..Log::default() }, ratio)?;
-    let pass = lower.reshape(pass, &form)?;
-    let block = lower.unary(unary_op::NEG, pass)?;
+    let [pass, block] = lower.infinities(condition)?;
     Ok((ScalarOrBlob::Blob(pass), ScalarOrBlob::Blob(block)))
 }

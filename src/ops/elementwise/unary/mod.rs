@@ -11,7 +11,7 @@ mod hyperbolic;
 use super::broadcast::{LOSES_NAN, MEMORY_ADVICE};
 use crate::error::{Result, invalid, unsupported};
 use crate::graph::{Graph, Node};
-use crate::lower::{AssumedFact, Lower};
+use crate::lower::{AssumedFact, Lower, OverZero, ScalarOrBlob};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Erf, Log, ReLU, binary_op, unary_op};
 use crate::op::{Access, Attributes, Call, Fact, range, required_input};
@@ -143,6 +143,9 @@ fn fold_integers(op_type: &str, x: &Array) -> Result<Array> {
             let negated: Result<Vec<Dim>> = a.iter().map(|d| Dim::Known(0).sub(d)).collect();
             Elements::Dim(ndarray::ArrayD::from_shape_vec(a.raw_dim(), negated?)?)
         }
+        ("Sign", Elements::Dim(a)) if a.iter().all(|d| d.lower_bound().is_some_and(|n| n >= 1)) => {
+            Elements::I64(ndarray::ArrayD::ones(a.raw_dim()))
+        }
         ("Abs", Elements::Dim(a)) if a.iter().all(|d| d.lower_bound().is_some_and(|n| n >= 0)) => {
             Elements::Dim(a.clone())
         }
@@ -206,7 +209,9 @@ fn lower_unary(lower: &mut Lower) -> Result<()> {
             let finite = lower.binary_scalar(binary_op::MAX, below, f32::MIN)?;
             lower.unary(op_type, finite)?
         }
-        unary_op::RECIPROCAL if !lower.may_divide_by(0) => lower.power(x, -1.0)?,
+        unary_op::RECIPROCAL if !lower.may_divide_by(0) => {
+            lower.quotient(ScalarOrBlob::Number(1.0), x, 0, OverZero::Exact)?
+        }
         unary_op::SQRT if !lower.range(0).is_finite() => root(lower, x)?,
         _ => lower.unary(op_type, x)?,
     };

@@ -8,6 +8,7 @@ use crate::common::limits;
 use crate::error::{At, Result, invalid};
 use crate::lower::few_parts;
 use crate::op::resolve_axis;
+use crate::ops::elementwise::compare::expand_table_with_nan;
 use crate::ops::indexing::one_hot::pick;
 use crate::ops::shape::{data_sizes, resized};
 use crate::pass::builder::Expr;
@@ -21,6 +22,9 @@ const MAX_UNIFORM: usize = 1 << 16;
 /// Expands a gather along an axis of free size by indices computed at run time: a product with a matrix that
 /// has a 1 where an index equals a position.
 pub(super) fn expand_gather(expand: &Expand) -> Result<bool> {
+    if expand_table_with_nan(expand)? {
+        return Ok(true);
+    }
     let shape = expand.shape(0)?.to_vec();
     let axis = resolve_axis(expand.int_or("axis", 0)?, shape.len())?;
     let indices = expand.node().inputs.get(1).copied().flatten();
@@ -87,6 +91,9 @@ fn cut_to_indices<'x>(expand: &'x Expand, axis: usize) -> Result<Expr<'x>> {
 
 /// Expands to the sum over `i` of `(index == i) * data[i]`: an axis of the indices before that of the data.
 pub(super) fn expand_gather_elements(expand: &Expand) -> Result<bool> {
+    if expand_table_with_nan(expand)? {
+        return Ok(true);
+    }
     if expand_uniform(expand)? {
         return Ok(true);
     }
@@ -260,6 +267,9 @@ fn expand_single(expand: &Expand) -> Result<bool> {
 
 /// Expands to a Gather of rows of data whose indexed axes are merged.
 pub(super) fn expand_gather_nd(expand: &Expand) -> Result<bool> {
+    if expand_table_with_nan(expand)? {
+        return Ok(true);
+    }
     if expand_leading(expand)? || expand_single(expand)? {
         return Ok(true);
     }

@@ -4,7 +4,7 @@ use super::{Label, equation, place, size_of};
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
-use crate::tensor::Dim;
+use crate::tensor::{DType, Dim};
 
 /// A value whose axes have distinct labels.
 struct Labelled<'x> {
@@ -15,9 +15,13 @@ struct Labelled<'x> {
 
 pub(super) fn expand_einsum(expand: &Expand) -> Result<bool> {
     let equation = equation(expand)?;
+    let dtype = expand.dtype(0)?;
+    // Sums of narrow integers wrap around once, at last.
+    let wraps = dtype.is_narrow_int();
     let mut result: Option<Labelled> = None;
     for (i, labels) in equation.operands.iter().enumerate() {
-        let (value, sizes) = (expand.operand(i), expand.shape(i)?.to_vec());
+        let (given, sizes) = (expand.operand(i), expand.shape(i)?.to_vec());
+        let value = if wraps { given.cast(DType::I32) } else { given };
         let next = diagonal(Labelled { value, labels: labels.clone(), sizes })?;
         let later = equation.operands.iter().skip(i + 1).flatten();
         let needed: Vec<Label> = equation.output.iter().chain(later).copied().collect();
@@ -35,7 +39,8 @@ pub(super) fn expand_einsum(expand: &Expand) -> Result<bool> {
         });
     }
     let result = result.ok_or_else(|| Error::invalid("no operands"))?;
-    expand.output(0, transpose(result, &equation.output)?.value);
+    let result = transpose(result, &equation.output)?.value;
+    expand.output(0, if wraps { result.cast(dtype) } else { result });
     Ok(true)
 }
 

@@ -12,6 +12,9 @@ pub(super) fn fold_matmul(_: &Attributes, inputs: &[Option<Array>]) -> Result<Ve
     Ok(vec![matmul(required_input(inputs, 0)?, required_input(inputs, 1)?)?])
 }
 
+/// The bytes of an element of a matrix that is copied into a stack.
+pub(super) const COPY: u64 = 8;
+
 /// The number of products in the time of one addition of tensors.
 const PRODUCTS_A_STEP: usize = 16;
 
@@ -83,7 +86,7 @@ fn stack<T: LinalgScalar>(
     batch: &[usize],
     matrix: [usize; 2],
 ) -> Result<ndarray::Array<T, Ix3>> {
-    let array = array.view().into_shape_with_order(IxDyn(shape))?;
+    let array = array.to_shape(IxDyn(shape))?;
     let full: Vec<usize> = batch.iter().chain(&matrix).copied().collect();
     let Some(full) = array.broadcast(IxDyn(&full)) else {
         invalid!("{shape:?} does not broadcast to {full:?}");

@@ -6,7 +6,7 @@ use crate::lower::Lower;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{LRN, Normalize, Pooling, binary_op, reduction_op, unary_op};
 use crate::op::{Call, Fact, required, resolve_axis};
-use crate::tensor::{Dim, Tensor, display_shape};
+use crate::tensor::{Dim, Range, Tensor, display_shape};
 
 /// The lower bound of the divisor: a zero vector is unchanged.
 const LEAST_NORM: f32 = 1e-37;
@@ -101,13 +101,13 @@ pub(super) fn lower_lp_norm(lower: &mut Lower) -> Result<()> {
             lower.compute_in_float32();
             let squares = lower.unary(unary_op::SQUARE, x)?;
             let sum = lower.reduce(reduction_op::SUM, squares, &axes)?;
-            lower.power(sum, 0.5)?
+            lower.power(sum, 0.5, Range::NOT_NEGATIVE)?
         }
         p => unsupported!("a norm of order {p}"),
     };
     let norm = lower.binary_scalar(binary_op::MAX, norm, LEAST_NORM)?;
     // The reciprocal of an infinite norm is 0, by which a division would be NaN.
-    let factor = lower.power(norm, -1.0)?;
+    let factor = lower.power(norm, -1.0, Range::NOT_NEGATIVE)?;
     let y = lower.binary(binary_op::MUL, x, factor)?;
     lower.set(0, y)
 }
@@ -207,7 +207,7 @@ pub(super) fn lower_mvn(lower: &mut Lower) -> Result<()> {
     let (_, centered, variance) = center(lower, x, &reduced)?;
     // Unlike the function body in the specification, onnxruntime adds no epsilon: a lane without variance is
     // NaN (`mean_variance_normalization.cc`).
-    let factor = lower.power(variance, -0.5)?;
+    let factor = lower.power(variance, -0.5, Range::NOT_NEGATIVE)?;
     let y = lower.binary(binary_op::MUL, centered, factor)?;
     lower.set(0, y)
 }

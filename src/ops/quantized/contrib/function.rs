@@ -1,11 +1,14 @@
 //! QLinearLeakyRelu, QLinearSigmoid and QLinearSoftmax.
 
+use num_traits::AsPrimitive;
+
 use super::super::level::{Target, requantize};
 use super::super::resolve_axis;
 use super::{constant_scale, dequantize, quantize};
-use crate::error::{Result, unsupported};
+use crate::error::{At, Result, unsupported};
 use crate::op::{Call, Fact, required};
 use crate::pass::expand::Expand;
+use crate::tensor::SizeCondition;
 
 pub(super) fn infer_function(call: &Call) -> Result<Vec<Fact>> {
     call.float("alpha")?;
@@ -43,10 +46,29 @@ pub(super) fn infer_softmax(call: &Call) -> Result<Vec<Fact>> {
 /// Probabilities times the number of whole steps in 1 (`qlinear_softmax.cc`).
 pub(super) fn expand_softmax(x: &Expand) -> Result<bool> {
     let (_, axis) = softmax_axis(x)?;
+    if let Some(scale) = constant_scale(x, 3)? {
+        require_long(x, axis, scale)?;
+    }
     let result = dequantize(x, 0).softmax(axis);
     let (Some(target), Some(scale)) = (Target::of_output(x, 4)?, constant_scale(x, 3)?) else {
         return quantize(x, result, 3);
     };
     x.output(0, requantize(result * (1.0 / scale).floor(), target));
     Ok(true)
+}
+
+/// Requires an axis that is long enough for onnxruntime: its largest exponential is the largest float32 divided by
+/// the length of the axis and by `e^5`, and its product with the steps in 1 must be finite.
+fn require_long(x: &Expand, axis: i64, scale: f32) -> Result<()> {
+    let shape = x.shape(0)?;
+    let size = shape.at(resolve_axis(axis, shape.len())?)?;
+    let least: i64 = (f64::from((1.0 / scale).floor()) / 5_f64.exp()).ceil().as_();
+    match size.known() {
+        Some(known) if known < least => unsupported!(
+            "an axis of {known}: with this scale of the result onnxruntime overflows if the axis is shorter than \
+             {least}"
+        ),
+        Some(_) => Ok(()),
+        None => x.require(SizeCondition::at_least(size, least)),
+    }
 }

@@ -6,6 +6,7 @@ use super::super::level::{Target, constant_int, levels, requantize};
 use super::super::quotient;
 use super::{add_zero, constant_scale, dequantize, quantize};
 use crate::error::{Result, unsupported};
+use crate::graph::pairs;
 use crate::op::{Call, Fact, whole_windows};
 use crate::pass::expand::Expand;
 use crate::tensor::Dim;
@@ -53,8 +54,7 @@ pub(super) fn expand_pool(x: &Expand) -> Result<bool> {
     let mut attributes = x.node().attributes.clone();
     attributes.retain(|name, _| POOLING.contains(&name.as_str()));
     let attributes = whole_windows(attributes, x.shape(0)?, x.output_shape(0)?)?;
-    let attributes = attributes.iter().map(|(name, attribute)| (name.as_str(), attribute.clone()));
-    let mean = dequantize(x, 0).apply("AveragePool", attributes);
+    let mean = dequantize(x, 0).apply("AveragePool", pairs(&attributes));
     match Target::of_output(x, 4)? {
         Some(target) => add_zero(x, quotient(mean, x.operand(3)), target),
         None => quantize(x, mean, 3),

@@ -8,6 +8,9 @@ use crate::error::{Error, Result, unsupported};
 use crate::op::{Attributes, required_input};
 use crate::tensor::{Array, DType, Dim, Elements};
 
+/// The bytes of an element that is reduced: up to four copies in float64.
+pub(super) const COPIES: u64 = 32;
+
 pub(super) fn fold_reduce(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
     let reduce = read_reduce(attributes)?;
     let data = required_input(inputs, 0)?;
@@ -75,7 +78,7 @@ fn reduce_floats(a: &ArrayD<f64>, kind: Kind, reduced: &[bool]) -> ArrayD<f64> {
                 .map(|(size, reduced)| if *reduced { 1 } else { *size })
                 .collect();
             // The maximum has the elements of its shape with unit axes, so the reshape cannot fail.
-            if let Ok(max) = max.view().into_shape_with_order(IxDyn(&keep)) {
+            if let Ok(max) = max.to_shape(IxDyn(&keep)) {
                 shifted -= &max;
             }
             sum(&shifted.mapv(f64::exp)).mapv(f64::ln) + max

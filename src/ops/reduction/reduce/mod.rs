@@ -18,6 +18,7 @@ use crate::error::{Error, Result, invalid};
 use crate::op::identity::same_shape;
 use crate::op::{Access, Attributes, Call, Fact, element_count, range, resolve_axis};
 use crate::ops::Row;
+use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
 use crate::tensor::{DType, Dim, Range};
 
@@ -49,6 +50,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
 const fn reduction(name: &'static str, since: &'static [i64]) -> Row {
     Row::new(name, since, Access::Reduction, infer_reduce)
         .fold(fold::fold_reduce)
+        .scratch(fold::COPIES)
         .expand(expand_reduce)
         .lower(lower::lower_reduce)
         .range(range_reduce)
@@ -263,11 +265,20 @@ fn expand_reduce(expand: &Expand) -> Result<bool> {
         let count = Dim::product(sizes.map(|(size, _)| size))?.known();
         let count = count.ok_or_else(|| Error::unsupported("the mean of integers over free sizes"))?;
         expand.make.op("ReduceSum", [data, axes], flags) / count
+    } else if reduce.kind == Kind::L2 {
+        whole_root(expand.make.op("ReduceSumSquare", [data, axes], flags), dtype)
     } else {
         expand.make.op(reduce.kind.op_type(), [data.cast(DType::F32), axes], flags).cast(dtype)
     };
     expand.output(0, made);
     Ok(true)
+}
+
+/// Emits the largest integers whose squares are not above these: the nearest ones, less 1 where that is above
+/// the root. The root of the runtime may lie below an integer.
+fn whole_root(energy: Expr<'_>, dtype: DType) -> Expr<'_> {
+    let nearest = energy.cast(DType::F32).sqrt().round().cast(dtype);
+    nearest - (nearest * nearest).greater(energy).cast(dtype)
 }
 
 #[cfg(test)]

@@ -231,6 +231,8 @@ fn gather_sources(
             ))
             .help("fix it with --input-shape"));
         };
+        let listed = one.before.saturating_add(size).saturating_add(one.after);
+        limits::check_listed(usize::try_from(listed)?)?;
         let places = (-one.before..size + one.after).filter_map(|place| source(place, size, mode));
         let (alone, place) = lower.alone(blob, shape, one.axis)?;
         blob = lower.gather(alone, place, &places.collect::<Vec<_>>())?;

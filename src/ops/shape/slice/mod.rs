@@ -92,6 +92,11 @@ fn from_front(bound: &Dim, size: &Dim, require: Decide) -> Result<Bound> {
         _ => match bound.bounds() {
             (Some(0..), _) => bound.clone(),
             (_, Some(..0)) => size.add(bound)?,
+            // The negative length of a cache: 0 would count from the front.
+            (_, Some(0)) => {
+                require(SizeCondition::at_least(&bound.mul(&Dim::Known(-1))?, 1))?;
+                size.add(bound)?
+            }
             _ => match SizeCondition::at_least(bound, 0) {
                 Ok(condition) => {
                     require(Ok(condition))?;

@@ -7,7 +7,7 @@ use crate::error::{Result, unsupported};
 use crate::lower::Lower;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{binary_op, reduction_op, unary_op};
-use crate::tensor::Dim;
+use crate::tensor::{Dim, Range};
 
 /// The maximum exponent: a power is a product of as many factors.
 const MAX_P: i64 = 8;
@@ -33,7 +33,7 @@ pub(super) fn root(lower: &mut Lower, x: BlobId, p: i64) -> Result<BlobId> {
         2 => lower.unary(unary_op::SQRT, x),
         _ => {
             let p: f32 = p.as_();
-            lower.power(x, 1.0 / p)
+            lower.power(x, 1.0 / p, Range::NOT_NEGATIVE)
         }
     }
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use super::{MAX_MOVES, is_move, is_set};
 use crate::error::Result;
-use crate::graph::{Attribute, AttributeMap, Graph, Node, ValueId};
+use crate::graph::{Attribute, AttributeMap, Graph, Node, ValueId, pairs};
 use crate::op::{CONTRIB_DOMAIN as MICROSOFT, NEWEST_OPSET, resolve_axis, whole_windows};
 use crate::pass::builder::{Builder, Expr, in_place_of};
 use crate::pass::pattern::scalar;
@@ -181,7 +181,7 @@ impl<'b> Plain<'b, '_> {
         {
             attributes.insert("beta".into(), alpha);
         }
-        let attributes = attributes.iter().map(|(name, attribute)| (name.as_str(), attribute.clone()));
+        let attributes = pairs(&attributes);
         let result = if form.plain_domain.is_empty() {
             self.made.op(form.plain, inputs, attributes)
         } else {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Plain, to_plain_by};
 use crate::error::Result;
-use crate::graph::{Graph, Node, NodeId, ValueId};
+use crate::graph::{Graph, Node, NodeId, ValueId, pairs};
 use crate::pass::builder::Expr;
 use crate::pass::pattern::{Readers, input, only_output};
 use crate::tensor::{DType, Tensor};
@@ -211,9 +211,7 @@ impl<'b> Plain<'b, '_> {
             });
         }
         let plain = if self.node.is("ConvInteger") { "Conv" } else { "MatMul" };
-        let attributes = self.node.attributes.iter();
-        let attributes = attributes.map(|(name, attribute)| (name.as_str(), attribute.clone()));
-        Ok(self.made.op(plain, operands, attributes))
+        Ok(self.made.op(plain, operands, pairs(&self.node.attributes)))
     }
 
     /// Returns integers minus their zero point as float32. The weight of a convolution has a zero point for

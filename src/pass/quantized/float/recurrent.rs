@@ -3,6 +3,7 @@
 
 use super::{Plain, trimmed};
 use crate::error::{Error, Result};
+use crate::graph::pairs;
 use crate::pass::builder::Expr;
 use crate::tensor::DType;
 
@@ -22,8 +23,7 @@ impl<'b> Plain<'b, '_> {
                 *slot = Some(((weight_of? - zero) * scale).transpose(&[0, 2, 1]));
             }
         }
-        let attributes = self.node.attributes.iter();
-        let attributes = attributes.map(|(name, attribute)| (name.as_str(), attribute.clone()));
+        let attributes = pairs(&self.node.attributes);
         let outputs = self.made.op_list("LSTM", trimmed(inputs), attributes, self.node.outputs.len());
         for (from, to) in outputs.iter().zip(&self.node.outputs).skip(1) {
             if let Some(to) = to {

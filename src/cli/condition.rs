@@ -1,0 +1,151 @@
+//! Conditions on free sizes in words.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use onnx2ncnn::Conversion;
+use onnx2ncnn::tensor::{Dim, SizeCondition};
+
+use super::terminal::printable;
+
+/// The maximum number of clauses, without -v.
+const MAX_CLAUSES: usize = 3;
+
+/// The size from which on an example is looked for.
+const EXAMPLE: i64 = 64;
+
+/// Returns the conditions on the free sizes of a net, exactly or as a few clauses with an example; `None` if there are
+/// none.
+pub(super) fn describe(conversion: &Conversion, exact: bool) -> Option<String> {
+    let conditions = &conversion.conditions;
+    if conditions.is_empty() {
+        return None;
+    }
+    if exact {
+        let conditions: Vec<String> = conditions.iter().map(|one| printable(&one.to_string())).collect();
+        return Some(conditions.join("; "));
+    }
+    let mut clauses = clauses(conditions);
+    let more = clauses.len().saturating_sub(MAX_CLAUSES);
+    clauses.truncate(MAX_CLAUSES);
+    let mut text = clauses.iter().map(|clause| printable(clause)).collect::<Vec<_>>().join("; ");
+    if more != 0 {
+        text.push_str(&format!("; and {more} more (--report)"));
+    }
+    let example = conversion.sizes_at(EXAMPLE).unwrap_or_default();
+    let names: BTreeSet<String> = conditions.iter().flat_map(SizeCondition::symbols).collect();
+    let example = example.iter().filter(|(name, _)| names.contains(*name));
+    let example: Vec<String> = example.map(|(name, size)| printable(&format!("{name} = {size}"))).collect();
+    if !example.is_empty() {
+        text.push_str(&format!(", for example {}", example.join(", ")));
+    }
+    Some(text)
+}
+
+/// What is required of a free size by itself.
+#[derive(Default, PartialEq, Eq)]
+struct Demand {
+    factor: Option<i64>,
+    least: Option<i64>,
+    most: Option<i64>,
+    /// The only value beside 1.
+    other: Option<i64>,
+}
+
+impl Demand {
+    /// Returns the predicate: `multiples of 32 and at least 64`.
+    fn words(&self, plural: bool) -> String {
+        let factor = self.factor.map(|n| match plural {
+            true => format!("multiples of {n}"),
+            false => format!("a multiple of {n}"),
+        });
+        let bounds = match (self.least, self.most) {
+            (Some(least), Some(most)) => Some(format!("from {least} to {most}")),
+            (Some(least), None) => Some(format!("at least {least}")),
+            (None, Some(most)) => Some(format!("at most {most}")),
+            (None, None) => None,
+        };
+        let other = self.other.map(|n| format!("1 or {n}"));
+        [factor, bounds, other].into_iter().flatten().collect::<Vec<_>>().join(" and ")
+    }
+}
+
+/// Returns the conditions as sentences: those on single sizes first, one for all sizes with the same.
+fn clauses(conditions: &[SizeCondition]) -> Vec<String> {
+    let mut demands: BTreeMap<String, Demand> = BTreeMap::new();
+    let mut others = Vec::new();
+    let mut name_of = |size: &Dim| {
+        let name = size.to_string();
+        demands.entry(name.clone()).or_default();
+        name
+    };
+    let mut single = Vec::new();
+    for condition in conditions {
+        match condition {
+            SizeCondition::AtLeast(size, _) | SizeCondition::Multiple(size, _) => {
+                single.push((name_of(size), condition));
+            }
+            SizeCondition::AtMost(size, Dim::Known(_)) | SizeCondition::Broadcast(Dim::Known(_), size) => {
+                single.push((name_of(size), condition));
+            }
+            SizeCondition::AtMost(size, bound) => others.push(format!("{size} is at most {bound}")),
+            SizeCondition::Broadcast(a, b) => {
+                others.push(format!("{a} and {b} are equal, or one of them is 1"))
+            }
+            other => others.push(other.to_string()),
+        }
+    }
+    for (name, condition) in single {
+        let Some(demand) = demands.get_mut(&name) else { continue };
+        match condition {
+            SizeCondition::AtLeast(_, least) => demand.least = Some(*least),
+            SizeCondition::Multiple(_, of) => demand.factor = Some(*of),
+            SizeCondition::AtMost(_, Dim::Known(most)) => demand.most = Some(*most),
+            SizeCondition::Broadcast(Dim::Known(other), _) => demand.other = Some(*other),
+            _ => {}
+        }
+    }
+    let mut groups: Vec<(Vec<String>, Demand)> = Vec::new();
+    for (name, demand) in demands {
+        match groups.iter_mut().find(|(_, other)| *other == demand) {
+            Some((names, _)) => names.push(name),
+            None => groups.push((vec![name], demand)),
+        }
+    }
+    let sentence = |(names, demand): &(Vec<String>, Demand)| match names.as_slice() {
+        [only] => format!("{only} is {}", demand.words(false)),
+        [first @ .., last] => format!("{} and {last} are {}", first.join(", "), demand.words(true)),
+        [] => String::new(),
+    };
+    groups.iter().map(sentence).chain(others).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_are_sentences() {
+        let [h, w, s] = ["H", "W", "S"].map(Dim::symbol);
+        let least = |size: &Dim, n| SizeCondition::AtLeast(size.clone(), n);
+        let multiple = |size: &Dim, n| SizeCondition::Multiple(size.clone(), n);
+        let most = |size: &Dim, n: i64| SizeCondition::AtMost(size.clone(), n.into());
+        for (conditions, expected) in [
+            (vec![multiple(&h, 32), multiple(&w, 32)], &["H and W are multiples of 32"][..]),
+            (vec![least(&h, 7), least(&w, 7), least(&s, 7)], &["H, S and W are at least 7"]),
+            (
+                vec![least(&h, 6), multiple(&h, 2), most(&w, 9)],
+                &["H is a multiple of 2 and at least 6", "W is at most 9"],
+            ),
+            (vec![least(&h, 6), most(&h, 9)], &["H is from 6 to 9"]),
+            (vec![SizeCondition::Broadcast(Dim::Known(5), h.clone())], &["H is 1 or 5"]),
+            (vec![SizeCondition::AtMost(h.add(&w).unwrap(), s.clone())], &["H+W is at most S"]),
+            (
+                vec![SizeCondition::Broadcast(h.clone(), w.clone())],
+                &["H and W are equal, or one of them is 1"],
+            ),
+            (vec![SizeCondition::Equal(h.clone(), w.clone())], &["W = H"]),
+        ] {
+            assert_eq!(clauses(&conditions), expected);
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Quotients of floats.
+//!
+//! A vectorized division on x86 multiplies by an estimate of the reciprocal, so it is NaN for a divisor that is
+//! zero or infinite. An infinite divisor is replaced by the largest finite number, whose reciprocal counts as 0.
+//! A zero is replaced by 1 or, if it is negative, -1, and the quotient is multiplied by infinity. The layers for
+//! that are vectorized, and take about as long as two further divisions.
+
+use super::{Lower, ScalarOrBlob};
+use crate::error::Result;
+use crate::ncnn::BlobId;
+use crate::ncnn::layer::{Clip, binary_op, unary_op};
+use crate::op::element_count;
+use crate::tensor::Range;
+
+/// The number of divisors up to which a layer of exact reciprocals, which is not vectorized, takes less time
+/// than the layers that avoid it.
+const FEW_DIVISORS: u64 = 1 << 9;
+
+/// The square of the exponential of this number is infinite in float32.
+const FAR: f32 = 88.0;
+
+/// The quotient at elements at which the divisor is 0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OverZero {
+    /// An infinity, or NaN for 0 / 0.
+    Exact,
+    /// An infinity, or 0 for 0 / 0: a reader may drop such elements, which must not be NaN then.
+    NeverNan,
+    /// Any number: each reader drops these elements.
+    Dropped,
+}
+
+impl Lower<'_> {
+    /// Returns whether a layer may divide by input `index`: no element is zero or infinite.
+    pub fn may_divide_by(&self, index: usize) -> bool {
+        is_plain(self.range(index))
+    }
+
+    /// Emits the quotients by the elements of input `index`, also by those that are zero or infinite; `by` is the
+    /// blob that holds them.
+    pub fn quotient(
+        &mut self,
+        a: ScalarOrBlob,
+        by: BlobId,
+        index: usize,
+        over_zero: OverZero,
+    ) -> Result<BlobId> {
+        let range = self.range(index);
+        if is_plain(range) {
+            return self.ratio(a, by);
+        }
+        let is_few = element_count(&self.form(by)).is_some_and(|count| count <= FEW_DIVISORS);
+        if is_few && over_zero == OverZero::Exact && !self.feeds_jump() {
+            let factor = self.power(by, -1.0, range)?;
+            return if a == ScalarOrBlob::Number(1.0) {
+                Ok(factor)
+            } else {
+                self.combine(binary_op::MUL, a, ScalarOrBlob::Blob(factor))
+            };
+        }
+        let finite =
+            if range.is_finite() { by } else { self.map(Clip { min: f32::MIN, max: f32::MAX }, by)? };
+        if range.excludes_zero() {
+            // Clip gives a number for NaN.
+            self.need_finite(index);
+            return self.ratio(a, finite);
+        }
+        // NaN counts as zero here, and so stays NaN.
+        let divides = self.nonzero(by)?;
+        let zero = self.logical_not(divides)?;
+        let is_signed = range.least < 0.0 && over_zero != OverZero::Dropped;
+        let side = if is_signed { self.sign_of_zero(by, zero)? } else { zero };
+        let divisor = self.binary(binary_op::ADD, finite, side)?;
+        let ratio = self.ratio(a, divisor)?;
+        match over_zero {
+            OverZero::Dropped => Ok(ratio),
+            OverZero::Exact => {
+                let far = self.binary_scalar(binary_op::MUL, zero, FAR)?;
+                let far = self.unary(unary_op::EXP, far)?;
+                let factor = self.unary(unary_op::SQUARE, far)?;
+                self.binary(binary_op::MUL, ratio, factor)
+            }
+            OverZero::NeverNan => {
+                // The factor is infinite in half precision, and its product with 0 NaN.
+                self.compute_in_float32();
+                let far = self.binary(binary_op::MUL, ratio, zero)?;
+                let far = self.binary_scalar(binary_op::MUL, far, f32::MAX)?;
+                let far = self.binary_scalar(binary_op::MUL, far, f32::MAX)?;
+                self.binary(binary_op::ADD, ratio, far)
+            }
+        }
+    }
+
+    /// Emits the quotients by numbers that are neither zero nor infinite.
+    fn ratio(&mut self, a: ScalarOrBlob, by: BlobId) -> Result<BlobId> {
+        if self.feeds_jump() {
+            return self.exact_quotient(a, ScalarOrBlob::Blob(by));
+        }
+        self.combine(binary_op::DIV, a, ScalarOrBlob::Blob(by))
+    }
+
+    /// Emits 1 or -1, the sign of `x`, where `x` is zero, and 0 elsewhere. Of the vectorized functions the
+    /// arctangent of two arguments alone reads the sign of a zero: that of `0 / x` is 0 or pi
+    /// (`sse_mathfun.h`, atan2_ps).
+    fn sign_of_zero(&mut self, x: BlobId, zero: BlobId) -> Result<BlobId> {
+        let angle = self.binary_scalar(binary_op::RATAN2, x, 0.0)?;
+        let sign = self.unary(unary_op::COS, angle)?;
+        self.binary(binary_op::MUL, zero, sign)
+    }
+}
+
+fn is_plain(range: Range) -> bool {
+    range.excludes_zero() && range.is_finite()
+}

@@ -1,0 +1,33 @@
+//! The angle of a point, which the fusion of `src/pass/fuse/atan2.rs` makes of quotients.
+
+use super::broadcast::{infer_broadcast, lower_pair};
+use crate::error::Result;
+use crate::lower::{Lower, ScalarOrBlob};
+use crate::ncnn::layer::{binary_op, unary_op};
+use crate::op::{Access, Call, Fact, OWN_DOMAIN};
+use crate::ops::Row;
+use crate::tensor::Range;
+
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("Atan2", &[1], Access::Broadcast, infer_atan2)
+    .domain(OWN_DOMAIN)
+    .lower(lower_atan2)
+    .range(|_, _| Range::new(-3.2, 3.2))
+    .lowers_to("BinaryOp ATAN2")
+    .differs("the angle of the origin, which is 0 and not NaN; x of -0, which counts as 0; infinities")];
+
+fn infer_atan2(call: &Call) -> Result<Vec<Fact>> {
+    infer_broadcast(call, call.dtype(0)?)
+}
+
+/// Emits `-atan2(0 - y, x)`: -pi for `y` of 0 and negative `x`, as in the sum of quotients and turns. The
+/// difference is not -0, of which scalar code would make pi.
+fn lower_atan2(lower: &mut Lower) -> Result<()> {
+    let (y, x) = lower_pair(lower)?;
+    let below = match y {
+        ScalarOrBlob::Number(y) => ScalarOrBlob::Number(0.0 - y),
+        y => ScalarOrBlob::Blob(lower.combine(binary_op::SUB, ScalarOrBlob::Number(0.0), y)?),
+    };
+    let angle = lower.combine(binary_op::ATAN2, below, x)?;
+    let angle = lower.unary(unary_op::NEG, angle)?;
+    lower.set(0, angle)
+}

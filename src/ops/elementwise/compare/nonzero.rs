@@ -1,0 +1,135 @@
+//! Conditions that imply that a value is not 0.
+
+use crate::graph::{Graph, Node, ValueId};
+use crate::lower::OverZero;
+use crate::op::identity::operand;
+use crate::pass::pattern::scalar;
+
+/// The maximum number of operators between a comparison and Where.
+const MAX_DEPTH: usize = 4;
+
+/// Returns what the readers of `quotient` need where `divisor` is 0; one of them, or of those of its forwarded
+/// elements, is a Where.
+pub(in crate::ops) fn over_zero_of(graph: &Graph, quotient: ValueId, divisor: ValueId) -> OverZero {
+    let readers = || graph.nodes().map(|(_, node)| node).filter(|node| node.inputs.contains(&Some(quotient)));
+    let sides =
+        |node: &Node| [1, 2].into_iter().filter(|side| operand(node, *side) == Some(quotient)).collect();
+    let each = |holds: &dyn Fn(&Node, usize) -> bool| {
+        readers().all(|node| {
+            let sides: Vec<usize> = sides(node);
+            node.is("Where")
+                && operand(node, 0) != Some(quotient)
+                && sides.iter().all(|side| holds(node, *side))
+        })
+    };
+    if readers().next().is_none() || graph.outputs.contains(&quotient) {
+        return OverZero::NeverNan;
+    }
+    if each(&|node, side| excludes_zero(graph, node, side, divisor)) {
+        return OverZero::Dropped;
+    }
+    // Where has replaced the divisors of the elements that it drops.
+    let is_guarded = |node: &Node| {
+        let guard = graph.value(divisor).producer.and_then(|id| graph.node(id));
+        guard.is_some_and(|guard| guard.is("Where") && operand(guard, 0) == operand(node, 0))
+    };
+    if each(&|node, _| is_guarded(node)) { OverZero::Exact } else { OverZero::NeverNan }
+}
+
+/// Returns whether a Where takes its input `side` only where `value` is not 0.
+pub(super) fn excludes_zero(graph: &Graph, choice: &Node, side: usize, value: ValueId) -> bool {
+    operand(choice, 0).is_some_and(|condition| implies(graph, condition, side == 1, value, MAX_DEPTH))
+}
+
+/// Returns whether `value` is not 0 where a condition is `truth`.
+fn implies(graph: &Graph, condition: ValueId, truth: bool, value: ValueId, depth: usize) -> bool {
+    let Some(node) = graph.value(condition).producer.and_then(|id| graph.node(id)) else { return false };
+    let Some(depth) = depth.checked_sub(1) else { return false };
+    let Some(first) = operand(node, 0) else { return false };
+    match (node.op_type.as_str(), truth) {
+        ("Not", _) => implies(graph, first, !truth, value, depth),
+        ("And", true) | ("Or", false) => {
+            node.inputs.iter().flatten().any(|input| implies(graph, *input, truth, value, depth))
+        }
+        ("Cast", true) => is_value(graph, first, value),
+        (op_type, _) => {
+            let Some(second) = operand(node, 1) else { return false };
+            let Some(order) = order_of(op_type).map(|order| if truth { order } else { negated(order) })
+            else {
+                return false;
+            };
+            [(first, second, order), (second, first, reversed(order))].into_iter().any(
+                |(side, bound, order)| {
+                    is_value(graph, side, value)
+                        && scalar(graph, bound).is_some_and(|bound| is_beyond_zero(order, bound))
+                },
+            )
+        }
+    }
+}
+
+/// The order of a value and a bound.
+#[derive(Clone, Copy)]
+enum Order {
+    Equal,
+    NotEqual,
+    Less,
+    LessOrEqual,
+    Greater,
+    GreaterOrEqual,
+}
+
+fn order_of(op_type: &str) -> Option<Order> {
+    Some(match op_type {
+        "Equal" => Order::Equal,
+        "Less" => Order::Less,
+        "LessOrEqual" => Order::LessOrEqual,
+        "Greater" => Order::Greater,
+        "GreaterOrEqual" => Order::GreaterOrEqual,
+        _ => return None,
+    })
+}
+
+fn negated(order: Order) -> Order {
+    match order {
+        Order::Equal => Order::NotEqual,
+        Order::NotEqual => Order::Equal,
+        Order::Less => Order::GreaterOrEqual,
+        Order::LessOrEqual => Order::Greater,
+        Order::Greater => Order::LessOrEqual,
+        Order::GreaterOrEqual => Order::Less,
+    }
+}
+
+/// The order of the bound and the value.
+fn reversed(order: Order) -> Order {
+    match order {
+        Order::Less => Order::Greater,
+        Order::LessOrEqual => Order::GreaterOrEqual,
+        Order::Greater => Order::Less,
+        Order::GreaterOrEqual => Order::LessOrEqual,
+        order => order,
+    }
+}
+
+/// Returns whether 0 does not have this order beside the bound.
+fn is_beyond_zero(order: Order, bound: f64) -> bool {
+    match order {
+        Order::Equal => bound != 0.0,
+        Order::NotEqual => bound == 0.0,
+        Order::Less => bound <= 0.0,
+        Order::LessOrEqual => bound < 0.0,
+        Order::Greater => bound >= 0.0,
+        Order::GreaterOrEqual => bound > 0.0,
+    }
+}
+
+/// Returns whether `found` is the value or, zero at the same elements, its magnitude.
+fn is_value(graph: &Graph, found: ValueId, value: ValueId) -> bool {
+    found == value
+        || graph
+            .value(found)
+            .producer
+            .and_then(|id| graph.node(id))
+            .is_some_and(|node| node.is("Abs") && operand(node, 0) == Some(value))
+}
