@@ -36,8 +36,8 @@ const MANTISSA: [u32; 6] = [DIGIT, DIGIT, DIGIT, DIGIT, DIGIT, 3];
 /// The number of values with which each element of a row is compared.
 pub(super) const COMPARISONS: i64 = 128;
 
-/// The most values of a digit.
-const MOST_VALUES: i64 = 1 << DIGIT;
+/// The most elements of all rows: each is compared with all values of a digit at once.
+pub(super) const MOST_ELEMENTS: i64 = limits::COMPARED >> DIGIT;
 
 /// Returns the form of rows, and the number of their largest elements.
 fn read(call: &Call) -> Result<(Dim, i64, i64)> {
@@ -64,10 +64,6 @@ struct Rows {
 fn lower(lower: &mut Lower) -> Result<()> {
     let (rows, size, k) = read(lower)?;
     let rows = Rows { rows, size, k };
-    let wide = (size * MOST_VALUES).max(k * (size.isqrt() + 1));
-    if Dim::product(&[rows.rows.clone(), Dim::Known(wide)])?.known().is_some_and(|n| n > limits::COMPARED) {
-        unsupported!("{} rows of {size} elements are too many to take the {k} largest of each", rows.rows);
-    }
     lower.compute_in_float32();
     let x = lower.blob_as(0, &rows.form(1, size))?;
     let least = rows.least_taken(lower, x)?;

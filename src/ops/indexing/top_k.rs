@@ -10,7 +10,7 @@ use std::cmp::Ordering;
 
 use ndarray::ArrayD;
 
-use super::largest::COMPARISONS;
+use super::largest::{COMPARISONS, MOST_ELEMENTS};
 use super::one_hot::pick;
 use crate::common::limits;
 use crate::error::{At, Error, Result, invalid, unsupported};
@@ -200,10 +200,13 @@ fn takes_largest_first(lanes: i64, n: i64, k: i64) -> bool {
 /// Refuses more elements than can be compared with each other.
 fn check_sorted(lanes: i64, n: i64, sorted: i64) -> Result<()> {
     let compared = lanes.saturating_mul(sorted).saturating_mul(sorted);
+    let rows = if lanes > 1 { format!(" in each of {lanes} rows") } else { String::new() };
+    if sorted < n && lanes.saturating_mul(n) > MOST_ELEMENTS {
+        unsupported!("{n} elements{rows}: at most {MOST_ELEMENTS} in all are searched for the largest");
+    }
     if compared > limits::COMPARED {
         let most = (limits::COMPARED / lanes.max(1)).isqrt();
-        let lanes = if lanes > 1 { format!(" in each of {lanes} rows") } else { String::new() };
-        unsupported!("{sorted} of {n} elements in order: at most {most} are sorted{lanes}");
+        unsupported!("{sorted} of {n} elements in order: at most {most} are sorted{rows}");
     }
     Ok(())
 }
