@@ -28,7 +28,7 @@ use std::ops::Deref;
 
 use crate::common::limits;
 use crate::error::{Error, Errors, Result, unsupported};
-use crate::graph::{DeferredErrors, Graph, Node, NodeId, ValueId};
+use crate::graph::{DeferredErrors, Graph, Node, NodeId, Value, ValueId};
 use crate::ncnn::{BlobId, BlobIds, Element, Layer, Net};
 use crate::op;
 use crate::op::Call;
@@ -116,7 +116,7 @@ pub(crate) fn lower_graph(
     state.precise_values = precision::precise_values(graph);
     state.net.expect(graph.inputs.len() + graph.node_count() + graph.constant_count());
     let mut errors = lower_inputs(graph, double_as_float, &mut state);
-    // Readers of a failed node have no bottoms: only the node itself is reported.
+    // Readers of a failed node have no bottoms: errors of their lowerings are not reported.
     let mut missing: BTreeSet<ValueId> = BTreeSet::new();
     if !errors.is_empty() {
         missing.extend(&graph.inputs);
@@ -130,8 +130,13 @@ pub(crate) fn lower_graph(
             continue;
         }
         let reads_missing = node.reads().any(|value| missing.contains(&value));
+        // The error of a node does not follow from another one if type and shape of what it reads are known.
+        let is_known = |id: ValueId| {
+            let Value { dtype, shape, .. } = graph.value(id);
+            shape.is_some() && dtype.is_some_and(|dtype| check_elements(dtype).is_ok())
+        };
         let lowered = match deferred.remove(&id) {
-            Some(error) if !reads_missing => Err(error),
+            Some(error) if !reads_missing || node.reads().all(is_known) => Err(error),
             // Also without its inputs: the operator is unknown.
             _ if reads_missing => op::find_handled(node).map(drop),
             _ => lower_node(graph, find, id, node, &mut state),

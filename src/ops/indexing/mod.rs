@@ -2,6 +2,7 @@
 
 mod expert_weights;
 pub(in crate::ops) mod gather;
+mod largest;
 pub(in crate::ops) mod one_hot;
 mod reverse_sequence;
 pub(in crate::ops) mod scatter;
@@ -14,6 +15,7 @@ use super::Row;
 pub(super) const FAMILIES: &[&[Row]] = &[
     expert_weights::OPS,
     gather::OPS,
+    largest::OPS,
     one_hot::OPS,
     reverse_sequence::OPS,
     scatter::OPS,

@@ -1,7 +1,8 @@
 //! TopK: the largest or smallest elements along an axis, with their indices.
 //!
-//! Every element is compared with every other, in at most 256 MiB. Equal elements keep their order, as in
-//! onnxruntime.
+//! Along a short axis every element is compared with every other; along a longer one first the `k` largest are
+//! taken (`largest.rs`), and only they are compared with each other, in at most 256 MiB. Equal elements keep
+//! their order, as in onnxruntime.
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__TopK.html>.
 
@@ -9,6 +10,7 @@ use std::cmp::Ordering;
 
 use ndarray::ArrayD;
 
+use super::largest::{COMPARISONS, MOST_ELEMENTS};
 use super::one_hot::pick;
 use crate::common::limits;
 use crate::error::{At, Error, Result, invalid, unsupported};
@@ -27,11 +29,20 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("TopK", &[1, 10, 11, 24], Acce
     .range(range::first)
     .further_range(range::positions)
     .expand(expand_top_k)
-    .lowers_to("MatMul with a matrix of zeros and ones from the rank of each element")
+    .lowers_to(
+        "MatMul with a matrix of zeros and ones from the rank of each element; before it, along long axes, Threshold and \
+         Reduction for the k-th largest element, digit by digit",
+    )
     .limits(
-        "long axes: comparing every pair of elements takes more than 256 MiB; a free size of the axis; a K known only at run \
-         time",
+        "a large K: comparing every pair of the results takes more than 256 MiB; a free size of the axis, unless K is 1; a K \
+         known only at run time",
     )];
+
+/// The most elements of which the pairs that are in order are listed in a constant.
+const MOST_LISTED: i64 = 64;
+
+/// The number of comparisons that take the time of the layers of `Largest` over few elements.
+const FIXED_COST: i64 = 1 << 16;
 
 /// The bytes of an element that is sorted: as float64, twice, and with its index and its place, twice.
 const SORTED: u64 = 48;
@@ -137,30 +148,27 @@ fn expand_top_k(expand: &Expand) -> Result<bool> {
     let shape = expand.shape(0)?.to_vec();
     let order = read_order(expand, shape.len())?;
     let Some(k) = count_of(expand, order.axis)?.known() else { unsupported!("K is known only at run time") };
-    let Some(n) = shape.at(order.axis)?.known() else { unsupported!("the axis has a free size") };
-    let total = shape.iter().filter_map(Dim::known).fold(1, i64::saturating_mul);
-    if total.saturating_mul(n) > limits::COMPARED {
-        unsupported!("{total} elements, each compared with {n} others");
-    }
+    let Some(n) = shape.at(order.axis)?.known() else { return expand_extreme(expand, &order, k) };
+    let lanes = shape.iter().filter_map(Dim::known).fold(1, i64::saturating_mul) / n.max(1);
     // The axis comes last.
     let mut perm: Vec<usize> = (0..shape.len()).filter(|axis| *axis != order.axis).collect();
     perm.push(order.axis);
     let is_last = perm.is_sorted();
     let data = expand.operand(0);
     let rows = if is_last { data } else { data.permute(&perm) };
-    let (row, column) = (rows.reshape(&[-1, 1, n]), rows.reshape(&[-1, n, 1]));
-    // [lanes, k, n]: row r has its 1 at the element of rank r.
-    let matrix = ranks(expand, column, row, n, order.largest)?.one_hot(k, 1, DType::F32);
+    let found = if takes_largest_first(lanes, n, k) {
+        check_sorted(lanes, n, k)?;
+        let candidates = Candidates::largest(expand, rows.reshape(&[-1, n]), k, order.largest)?;
+        candidates.sort(expand, k, order.largest)?
+    } else {
+        check_sorted(lanes, n, n)?;
+        Candidates::all(expand, rows, n)?.sort(expand, k, order.largest)?
+    };
     let lanes = rows.apply("Shape", [("end", (-1).into())]);
     let shape = expand.make.concat(&[lanes, expand.make.ints(&[k])], 0);
-    let indices = ArrayD::from_shape_vec(vec![usize::try_from(n)?, 1], (0..n).collect())?;
-    let indices = expand.make.literal(&Array::i64(indices));
-    let columns = [(column, expand.dtype(0)?), (indices, DType::I64)];
-    for (index, (column, dtype)) in columns.into_iter().enumerate() {
-        if !expand.has_output(index) {
-            continue;
-        }
-        let mut found = pick(column, dtype, |column| matrix.matmul(column)).reshape_to(shape);
+    for (index, found) in found.into_iter().enumerate() {
+        let Some(found) = found else { continue };
+        let mut found = found.reshape_to(shape);
         if !is_last {
             found = found.permute(&inverse(&perm));
         }
@@ -169,14 +177,98 @@ fn expand_top_k(expand: &Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// Returns the rank of each element: the number of larger elements and of equal ones before it, as integers of
-/// shape `[lanes, n]`.
-fn ranks<'x>(expand: &'x Expand, column: Expr<'x>, row: Expr<'x>, n: i64, largest: bool) -> Result<Expr<'x>> {
-    let before = if largest { row.greater(column) } else { row.less(column) };
-    let side = usize::try_from(n)?;
-    let earlier = ndarray::Array2::from_shape_fn((side, side), |(row, column)| column < row);
-    let tied = row.equal(column) & expand.make.literal(&Array::bool(earlier.into_dyn()));
-    Ok((before | tied).cast(DType::F32).reduce("ReduceSum", &[2], false).cast(DType::I64))
+/// Expands the only result along an axis of free size.
+fn expand_extreme(expand: &Expand, order: &Order, k: i64) -> Result<bool> {
+    if k != 1 {
+        unsupported!("the axis has a free size, and K is {k}");
+    }
+    let (data, axis) = (expand.operand(0), i64::try_from(order.axis)?);
+    let (reduction, arg) = if order.largest { ("ReduceMax", "ArgMax") } else { ("ReduceMin", "ArgMin") };
+    expand.output(0, data.reduce(reduction, &[axis], true));
+    expand.output(1, data.apply(arg, [("axis", axis.into())]));
+    Ok(true)
+}
+
+/// Returns whether the result is found in less time from the `k` largest elements, which the node `Largest`
+/// takes without an order, than by comparing all elements.
+fn takes_largest_first(lanes: i64, n: i64, k: i64) -> bool {
+    let compared = n.saturating_mul(COMPARISONS).saturating_add(k.saturating_mul(k));
+    let layers = FIXED_COST / lanes.max(1);
+    (1..n).contains(&k) && compared.saturating_add(layers) < n.saturating_mul(n)
+}
+
+/// Refuses more elements than can be compared with each other.
+fn check_sorted(lanes: i64, n: i64, sorted: i64) -> Result<()> {
+    let compared = lanes.saturating_mul(sorted).saturating_mul(sorted);
+    let rows = if lanes > 1 { format!(" in each of {lanes} rows") } else { String::new() };
+    if sorted < n && lanes.saturating_mul(n) > MOST_ELEMENTS {
+        unsupported!("{n} elements{rows}: at most {MOST_ELEMENTS} in all are searched for the largest");
+    }
+    if compared > limits::COMPARED {
+        let most = (limits::COMPARED / lanes.max(1)).isqrt();
+        unsupported!("{sorted} of {n} elements in order: at most {most} are sorted{rows}");
+    }
+    Ok(())
+}
+
+/// Elements that are sorted.
+struct Candidates<'x> {
+    /// The elements of each lane as a column and as a row.
+    column: Expr<'x>,
+    row: Expr<'x>,
+    /// Their indices, a column; equal elements are in the order of their indices.
+    indices: Expr<'x>,
+    count: i64,
+}
+
+impl<'x> Candidates<'x> {
+    /// Returns all elements of the last axis.
+    fn all(expand: &'x Expand, rows: Expr<'x>, n: i64) -> Result<Candidates<'x>> {
+        let (row, column) = (rows.reshape(&[-1, 1, n]), rows.reshape(&[-1, n, 1]));
+        let indices = ArrayD::from_shape_vec(vec![usize::try_from(n)?, 1], (0..n).collect())?;
+        Ok(Candidates { column, row, indices: expand.make.literal(&Array::i64(indices)), count: n })
+    }
+
+    /// Returns the `k` largest or smallest elements of each row.
+    fn largest(expand: &'x Expand, rows: Expr<'x>, k: i64, largest: bool) -> Result<Candidates<'x>> {
+        let keys = rows.to_type(DType::F32);
+        let keys = if largest { keys } else { -keys };
+        let [keys, indices] = expand.make.own_op_n("Largest", [keys], [("k", k.into())]);
+        let keys = keys.typed(DType::F32);
+        let elements = if largest { keys } else { -keys }.to_type(expand.dtype(0)?);
+        let (row, column) = (elements.reshape(&[-1, 1, k]), elements.reshape(&[-1, k, 1]));
+        Ok(Candidates { column, row, indices: indices.reshape(&[-1, k, 1]), count: k })
+    }
+
+    /// Returns the first `k` elements of the order and their indices, as columns, if they are outputs.
+    fn sort(self, expand: &'x Expand, k: i64, largest: bool) -> Result<[Option<Expr<'x>>; 2]> {
+        // [lanes, k, count]: row r has its 1 at the element of rank r.
+        let matrix = self.ranks(expand, largest)?.one_hot(k, 1, DType::F32);
+        let columns = [(0, self.column, expand.dtype(0)?), (1, self.indices, DType::I64)];
+        Ok(columns.map(|(index, column, dtype)| {
+            expand.has_output(index).then(|| pick(column, dtype, |column| matrix.matmul(column)))
+        }))
+    }
+
+    /// Returns the rank of each element: the number of larger elements and of equal ones before it, as integers
+    /// of shape `[lanes, count]`.
+    fn ranks(&self, expand: &'x Expand, largest: bool) -> Result<Expr<'x>> {
+        let Candidates { column, row, count, .. } = *self;
+        let before = if largest { row.greater(column) } else { row.less(column) };
+        let sum = |truth: Expr<'x>| truth.cast(DType::F32).reduce("ReduceSum", &[2], false).cast(DType::I64);
+        let side = usize::try_from(count)?;
+        if count <= MOST_LISTED {
+            let earlier = ndarray::Array2::from_shape_fn((side, side), |(row, column)| column < row);
+            let tied = row.equal(column) & expand.make.literal(&Array::bool(earlier.into_dyn()));
+            return Ok(sum(before | tied));
+        }
+        // Equal elements have equal numbers of larger ones.
+        let larger = sum(before).clip(0, count);
+        let difference = (larger.reshape(&[-1, 1, count]) - larger.reshape(&[-1, count, 1])).clip(-1, 1);
+        let places = expand.make.literal(&Array::i64(ndarray::Array1::from_iter(0..count).into_dyn()));
+        let (first, second) = (places.reshape(&[1, 1, count]), places.reshape(&[1, count, 1]));
+        Ok(sum((difference * count + first).less(second)))
+    }
 }
 
 #[cfg(test)]
