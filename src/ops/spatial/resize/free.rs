@@ -212,7 +212,8 @@ mod tests {
         let axis = |output: Dim, scale| AxisResize { axis: 2, output, scale, roi: (0.0, 1.0) };
         assert_eq!(growth(&half, &axis(h.clone(), None)).unwrap(), Growth::Doubled);
         assert_eq!(growth(&h, &axis(h.mul(&Dim::Known(2)).unwrap(), Some(2.0))).unwrap(), Growth::Times(2));
-        assert_eq!(growth(&h, &axis(Dim::Known(7), None)).unwrap(), Growth::Any);
+        assert_eq!(growth(&h, &axis(Dim::Known(7), None)).unwrap(), Growth::To(7));
+        assert_eq!(growth(&h, &axis(Dim::symbol("P"), None)).unwrap(), Growth::Any);
         assert!(is_nearest_exact(Growth::Times(2)));
     }
 }
