@@ -2,6 +2,13 @@
 //!
 //! The package `onnx2ncnn`, in Python, is its only user, and has the documented interface. Conversions run
 //! without the global interpreter lock. A panic becomes an internal error, which is raised as `Refused`.
+//!
+//! The bytes of a model are those of the `bytes` object, which the constants keep alive. The `.bin` file is
+//! written into a `bytes` object of its size; float16 weights are converted once to know it. `Net.load` passes
+//! these bytes through a `DataReader` of Python: `ncnn.Net.load_model_mem` reports no error.
+//!
+//! The comparison with onnxruntime and the quantization are the scripts of the command, `cli/python/compare.py`
+//! and `quantize.py`. Each is one text with `session.py`, because the command gives Python a single file.
 
 mod command;
 mod conversion;
