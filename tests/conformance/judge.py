@@ -270,13 +270,14 @@ def judge_sizes(model, param, weights, ports, all_sizes, tolerance):
         extractor = net.create_extractor()
         for name, array in inputs.items():
             port = ports["input", name]
-            extractor.input(port["blob"] or name, mat_of(array.astype(np.float32).reshape(mat_shape(array.shape))))
+            extractor.input(port["blob"] or name, mat_of(array.astype(np.float32).reshape(mat_shape(array.shape, port))))
         for value, array in zip(session.get_outputs(), expected):
-            code, mat = extractor.extract(ports["output", value.name]["blob"] or value.name)
+            port = ports["output", value.name]
+            code, mat = extractor.extract(port["blob"] or value.name)
             if code != 0 and array.size:
                 return "broken", f"{at}: output {value.name} cannot be extracted"
             try:
-                compare(value.name, np.array(mat), array.reshape(mat_shape(array.shape)), tolerance, False)
+                compare(value.name, np.array(mat), array.reshape(mat_shape(array.shape, port)), tolerance, False)
             except Difference as difference:
                 return "wrong", f"{at}: {difference}"
     return "pass", ""
