@@ -98,7 +98,7 @@ fn examples_can_be_pasted() {
             let line =
                 line.split(" | ").next().unwrap().replace("$JOB_COMPLETION_INDEX", "0").replace('\'', "");
             let said = text(&room.run(&line).stderr);
-            // What is missing is the model, not an argument.
+            // The model is missing, not an argument.
             assert!(!said.contains("Usage:") && !said.contains("For more information"), "{line}: {said}");
             tried += 1;
         }

@@ -140,7 +140,7 @@ pub(super) struct Choices {
 
     /// The oldest release of ncnn that must load the result, by its date
     ///
-    /// Newer ones have more layers. The default is 20240410, or 20250428 or 20250916 if free sizes require it.
+    /// Newer ones have more layers. The default is 20240410, or 20250428, 20250916 or 20260113 if free sizes require it.
     #[arg(long, value_name = "YYYYMMDD", value_parser = parse_release, help_heading = "Result")]
     pub ncnn_version: Option<u32>,
 

@@ -2,7 +2,7 @@
 
 usage: releases.py [--all] [--only TEXT] [--wheels FOLDER] CONVERTER
 
-Every fixture is converted without an option, and runs in each release from the one on that is told to load it. With --all it is also
+Every fixture is converted without an option, and runs in each release from the first one that the conversion names. With --all it is also
 converted for each release, and then runs in that one and all later ones; without it, that is a tenth of the fixtures. The models of
 sizes.py run in the same way, all or a tenth of them. A refusal is right, and so are nets whose inputs or outputs no Mat holds. The
 wheels of the releases are installed into FOLDER, target/releases if it is not given. Exit code 1 if a net is not right.

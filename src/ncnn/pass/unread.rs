@@ -255,7 +255,7 @@ mod tests {
         assert_eq!(lstm(0, &[0]), ["LSTM 0"]);
         assert_eq!(lstm(0, &[0, 1]), ["LSTM 0_1", "Crop 1 -23309=1,-1 -23310=1,-233 -23311=1,0"]);
         assert_eq!(lstm(1, &[1]), ["LSTM 0", "Crop 1 -23309=1,0 -23310=1,1 -23311=1,0"]);
-        // The cell state is no row of the sequence.
+        // The cell state is not a row of the sequence.
         assert_eq!(lstm(0, &[0, 2]), ["LSTM 0 1 2"]);
         let gru = GRU { num_output: 4, ..GRU::default() };
         assert_eq!(narrowed(&["T", "3"], gru, &tops[..2], &[1]).len(), 2);

@@ -266,7 +266,7 @@ fn infer_fused_matmul(call: &Call) -> Result<Vec<Fact>> {
 
 fn expand_fused_matmul(x: &Expand) -> Result<bool> {
     let (alpha, [a, b]) = read_fused_matmul(x)?;
-    let product = x.operand(0).permute(&a).matmul(x.operand(1).permute(&b));
+    let product = x.operand(0).transpose(&a).matmul(x.operand(1).transpose(&b));
     x.output(0, if alpha == 1.0 { product } else { product * alpha });
     Ok(true)
 }

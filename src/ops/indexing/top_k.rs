@@ -155,7 +155,7 @@ fn expand_top_k(expand: &Expand) -> Result<bool> {
     perm.push(order.axis);
     let is_last = perm.is_sorted();
     let data = expand.operand(0);
-    let rows = if is_last { data } else { data.permute(&perm) };
+    let rows = if is_last { data } else { data.transpose(&perm) };
     let found = if takes_largest_first(lanes, n, k) {
         check_sorted(lanes, n, k)?;
         let candidates = Candidates::largest(expand, rows.reshape(&[-1, n]), k, order.largest)?;
@@ -170,7 +170,7 @@ fn expand_top_k(expand: &Expand) -> Result<bool> {
         let Some(found) = found else { continue };
         let mut found = found.reshape_to(shape);
         if !is_last {
-            found = found.permute(&inverse(&perm));
+            found = found.transpose(&inverse(&perm));
         }
         expand.output(index, found);
     }

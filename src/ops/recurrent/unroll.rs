@@ -179,7 +179,7 @@ fn run<'x>(
 
 /// Concatenates the directions, transposes them to the layout, and sets the outputs.
 fn finish<'x>(expand: &'x Expand, recurrent: &Recurrent, y: &[Expr<'x>], last: &[Vec<Expr<'x>>]) {
-    let set = |index: usize, parts: &[Expr<'x>], axis: i64, perm: &[i64]| {
+    let set = |index: usize, parts: &[Expr<'x>], axis: i64, perm: &[usize]| {
         if expand.has_output(index) {
             let whole = expand.make.concat(parts, axis);
             expand.output(index, if recurrent.batch_first { whole.transpose(perm) } else { whole });

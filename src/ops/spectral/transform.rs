@@ -183,7 +183,7 @@ fn transform<'x>(x: &'x Expand, mut data: Expr<'x>, dft: Dft) -> Result<Expr<'x>
     perm.insert(rank - 2, moved);
     let in_place = dft.axis + 2 == rank;
     if !in_place {
-        data = data.permute(&perm);
+        data = data.transpose(&perm);
     }
     let mut shape = vec![0; rank - 2];
     shape.push(dft.used * dft.parts);
@@ -191,7 +191,7 @@ fn transform<'x>(x: &'x Expand, mut data: Expr<'x>, dft: Dft) -> Result<Expr<'x>
     shape.pop();
     shape.extend([dft.bins(), dft.output_parts()]);
     let result = product.reshape(&shape);
-    Ok(if in_place { result } else { result.permute(&inverse(&perm)) })
+    Ok(if in_place { result } else { result.transpose(&inverse(&perm)) })
 }
 
 /// A short-time transform, of frames along the second axis of `[batch, length, parts]`.

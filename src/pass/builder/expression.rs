@@ -238,12 +238,7 @@ impl<'b> Expr<'b> {
     }
 
     /// Returns the value with permuted axes.
-    pub fn transpose(self, perm: &[i64]) -> Expr<'b> {
-        self.apply("Transpose", [("perm", perm.into())])
-    }
-
-    /// Returns the value with permuted axes, which are counted from the front.
-    pub fn permute(self, perm: &[usize]) -> Expr<'b> {
+    pub fn transpose(self, perm: &[usize]) -> Expr<'b> {
         match perm_attribute(perm) {
             Ok(perm) => self.apply("Transpose", [perm]),
             Err(error) => self.builder.fail(error),

@@ -287,26 +287,23 @@ impl<'a> Builder<'a> {
         self.made.borrow_mut().conditions.extend(condition);
     }
 
-    /// Makes `from` the value `to` of the graph. The node that computes it gets `to` as its output.
+    /// Makes `from` the value `to` of the graph. The new node that computes it gets `to` as its output, and its readers
+    /// read that; a value that no new node computes is handed on by an Identity.
     pub fn give(&self, from: Expr, to: ValueId) {
         let mut made = self.made.borrow_mut();
-        let (last, from) = (made.first + made.values.len(), from.id);
-        let made_here = (made.first..last).contains(&from.index());
-        let mut ids = made.nodes.iter_mut().rev().flat_map(|node| node.outputs.iter_mut().flatten());
-        match ids.find(|id| **id == from && made_here) {
-            Some(id) => {
-                *id = to;
-                // Often nothing else has an id after it.
-                if from.index() + 1 == last {
-                    made.values.pop();
-                }
-            }
-            None => {
-                let (inputs, outputs) = (smallvec![Some(from)], smallvec![Some(to)]);
-                let op_type = "Identity".into();
-                made.nodes.push(Node { op_type, version: self.version, inputs, outputs, ..Node::default() });
-            }
+        let from = from.id;
+        if !made.nodes.iter().any(|node| node.outputs.contains(&Some(from))) {
+            drop(made);
+            return self.identity(from, to, self.version);
         }
+        let ids = made.nodes.iter_mut().flat_map(|node| node.inputs.iter_mut().chain(&mut node.outputs));
+        ids.flatten().filter(|id| **id == from).for_each(|id| *id = to);
+    }
+
+    /// Adds an Identity in a version, which is the same operator in all of them.
+    pub fn identity(&self, from: ValueId, to: ValueId, version: i64) {
+        let (inputs, outputs) = (smallvec![Some(from)], smallvec![Some(to)]);
+        self.node(Node { op_type: "Identity".into(), version, inputs, outputs, ..Node::default() });
     }
 
     /// Records an error, and returns a value in place of the one that could not be made.

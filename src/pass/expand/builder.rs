@@ -3,11 +3,8 @@
 use std::cell::RefCell;
 use std::ops::Deref;
 
-use smallvec::smallvec;
-
 use super::Stage;
 use crate::error::Error;
-use crate::graph::Node;
 use crate::op::{Call, NEWEST_OPSET};
 use crate::pass::blocks::Weights;
 use crate::pass::builder::{Builder, Expr};
@@ -88,15 +85,8 @@ impl<'a> Expand<'a> {
     pub fn output(&self, index: usize, from: Expr) {
         let replaced = self.call.node();
         let Some(id) = replaced.outputs.get(index).copied().flatten() else { return };
-        // Identity is the same in every version; that of the node does not raise the operator set of a
-        // written model.
+        // The version of the node does not raise the operator set of a written model.
         let version = if replaced.domain.is_empty() { replaced.version } else { NEWEST_OPSET };
-        self.make.node(Node {
-            op_type: "Identity".into(),
-            version,
-            inputs: smallvec![Some(from.id)],
-            outputs: smallvec![Some(id)],
-            ..Node::default()
-        });
+        self.make.identity(from.id, id, version);
     }
 }

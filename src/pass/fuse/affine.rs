@@ -95,7 +95,7 @@ fn build<'b>(made: &'b Builder<'b>, parts: Parts) -> Result<Expr<'b>> {
     let Parts { norm, perm, constant, extended, shape, adds } = parts;
     let mut parameter = made.value(constant);
     if let Some(perm) = &perm {
-        parameter = parameter.reshape(&extended).permute(&inverse(perm));
+        parameter = parameter.reshape(&extended).transpose(&inverse(perm));
     }
     parameter = parameter.reshape(&shape);
     let [x, mut scale, mut bias] = [0, 1, 2].map(|index| input(&norm, index).map(|id| made.value(id)));
@@ -106,5 +106,5 @@ fn build<'b>(made: &'b Builder<'b>, parts: Parts) -> Result<Expr<'b>> {
         bias = bias.map(|bias| bias * parameter);
     }
     let normal = made.only_copy_of(&norm, &[x, scale, bias])?;
-    Ok(perm.map_or(normal, |perm| normal.permute(&perm)))
+    Ok(perm.map_or(normal, |perm| normal.transpose(&perm)))
 }

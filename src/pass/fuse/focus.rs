@@ -172,5 +172,5 @@ fn permute<'b>(made: &'b Builder<'b>, blocks: &Blocks) -> Result<Expr<'b>> {
     } else {
         (vec![n, a, b / by, by, c / by, by], &[0, 5, 3, 1, 2, 4][..], vec![n, by * by * a, b / by, c / by])
     };
-    Ok(made.value(blocks.x).reshape(&apart).permute(perm).reshape(&together))
+    Ok(made.value(blocks.x).reshape(&apart).transpose(perm).reshape(&together))
 }

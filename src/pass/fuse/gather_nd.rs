@@ -42,7 +42,7 @@ pub(crate) fn fuse_gather_nd_of_all(graph: &mut Graph) -> Result<bool> {
             moved = moved.squeeze(&dropped);
         }
         if !perm.is_sorted() {
-            moved = moved.permute(&perm);
+            moved = moved.transpose(&perm);
         }
         Ok(moved.unsqueeze(&added))
     })

@@ -86,5 +86,5 @@ fn build<'b>(made: &'b Builder<'b>, parts: Parts) -> Result<Expr<'b>> {
     }
     let mut perm: Vec<usize> = (0..rank).filter(|axis| !axes.contains(axis)).collect();
     perm.extend(&axes);
-    Ok(made.op(op_type, [x.permute(&perm), scale], attributes).permute(&inverse(&perm)))
+    Ok(made.op(op_type, [x.transpose(&perm), scale], attributes).transpose(&inverse(&perm)))
 }

@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result, unsupported};
 use crate::graph::{Capture, DeferredErrors, Graph, Node, Value, ValueId};
 use crate::op::identity::operand;
 use crate::op::{Call, Fact, NEWEST_OPSET, required};
-use crate::ops::elementwise::compare::{nan_input, scalar_like};
+use crate::ops::elementwise::compare::nan_input;
 use crate::pass::expand::Expand;
 use crate::pass::infer;
 use crate::tensor::{Array, Tensor, display_shape};
@@ -144,4 +144,13 @@ pub(super) fn expand_if(x: &Expand) -> Result<bool> {
         x.output(index, condition.select(then, otherwise));
     }
     Ok(true)
+}
+
+/// Returns a scalar of the type of `value`.
+fn scalar_like(graph: &Graph, value: ValueId, number: f32) -> Result<Array> {
+    let scalar = Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), number));
+    match graph.value(value).dtype {
+        Some(dtype) => scalar.cast(dtype),
+        None => Ok(scalar),
+    }
 }

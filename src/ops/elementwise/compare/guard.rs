@@ -10,7 +10,7 @@ use crate::graph::{Graph, Node, ValueId};
 use crate::op::{self, Access};
 use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
-use crate::tensor::{Array, DType};
+use crate::tensor::DType;
 
 /// The maximum number of operators between the Where and the one that is guarded.
 const MAX_DEPTH: usize = 6;
@@ -94,13 +94,4 @@ fn is_chosen_by(graph: &Graph, value: ValueId, choice: &Node) -> bool {
 fn harmless<'x>(x: &'x Expand, side: usize, value: ValueId, safe: f32) -> Expr<'x> {
     let (condition, value) = (x.operand(0), x.make.value(value));
     if side == 1 { condition.select(value, safe) } else { condition.select(safe, value) }
-}
-
-/// Returns a scalar of the type of `value`.
-pub(in crate::ops) fn scalar_like(graph: &Graph, value: ValueId, number: f32) -> Result<Array> {
-    let scalar = Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), number));
-    match graph.value(value).dtype {
-        Some(dtype) => scalar.cast(dtype),
-        None => Ok(scalar),
-    }
 }

@@ -28,7 +28,7 @@ use fold::{fold_comparison_of, fold_where};
 use guard::expand_where;
 use select::lower_where;
 
-pub(in crate::ops) use guard::{nan_input, scalar_like};
+pub(in crate::ops) use guard::nan_input;
 pub(in crate::ops) use nan::expand_table_with_nan;
 pub(in crate::ops) use nonzero::over_zero_of;
 

@@ -141,10 +141,10 @@ fn multiply_rows<'x>(expand: &'x Expand, data: Expr<'x>, axis: usize) -> Result<
     }
     let mut order: Vec<usize> = (0..rank).filter(|other| other != row && *other != axis).collect();
     order.extend([*row, axis]);
-    let indices = expand.make.value(source).permute(&order).squeeze(&[i64::try_from(rank)? - 2]);
+    let indices = expand.make.value(source).transpose(&order).squeeze(&[i64::try_from(rank)? - 2]);
     let hits = indices.one_hot(depth, -2, DType::F32);
-    let found = pick(data.permute(&order), expand.dtype(0)?, |data| data.matmul(hits));
-    expand.output(0, found.permute(&inverse(&order)));
+    let found = pick(data.transpose(&order), expand.dtype(0)?, |data| data.matmul(hits));
+    expand.output(0, found.transpose(&inverse(&order)));
     Ok(true)
 }
 

@@ -218,7 +218,7 @@ fn transpose<'x>(x: Labelled<'x>, labels: &[Label]) -> Result<Labelled<'x>> {
 }
 
 fn permute<'x>(value: Expr<'x>, order: &[usize]) -> Expr<'x> {
-    if order.is_sorted() { value } else { value.permute(order) }
+    if order.is_sorted() { value } else { value.transpose(order) }
 }
 
 /// Returns the value in another shape, with at most one free size other than those that stay in place. `from`

@@ -148,7 +148,7 @@ fn build(
             let mut perm: Vec<usize> =
                 (0..new.sizes().len()).filter(|axis| !cache.axes.contains(axis)).collect();
             perm.extend(cache.axes);
-            let new = if perm.is_sorted() { new } else { new.permute(&perm) };
+            let new = if perm.is_sorted() { new } else { new.transpose(&perm) };
             inputs.push(by_heads(new, &[1, known(cache, 0), -1, known(cache, 2)]));
         }
         inputs.extend([&keys, &values].map(|cache| made.value(cache.appended.past)));

@@ -64,7 +64,7 @@ enum Way {
 
 /// A move with its permutation or target shape.
 enum Move {
-    Transpose(Vec<i64>),
+    Transpose(Vec<usize>),
     Reshape(Vec<i64>),
 }
 
@@ -87,21 +87,17 @@ impl Way {
 
     fn enter(&self) -> Option<Move> {
         Some(match self {
-            Way::Turn(perm) => Move::Transpose(as_ints(&inverse(perm))?),
+            Way::Turn(perm) => Move::Transpose(inverse(perm)),
             Way::Shape(inside, outside) => Move::Reshape(target_of(outside, inside)?),
         })
     }
 
     fn leave(&self) -> Option<Move> {
         Some(match self {
-            Way::Turn(perm) => Move::Transpose(as_ints(perm)?),
+            Way::Turn(perm) => Move::Transpose(perm.clone()),
             Way::Shape(inside, outside) => Move::Reshape(target_of(inside, outside)?),
         })
     }
-}
-
-fn as_ints(perm: &[usize]) -> Option<Vec<i64>> {
-    perm.iter().map(|axis| i64::try_from(*axis).ok()).collect()
 }
 
 fn cancel(graph: &mut Graph, kind: Kind) -> Result<bool> {
@@ -178,7 +174,7 @@ fn moved_constant<'b>(value: Expr<'b>, way: &Way) -> Expr<'b> {
     }
     let mut aligned = vec![1; perm.len().saturating_sub(sizes.len())];
     aligned.extend(value.sizes().into_iter().flatten());
-    value.reshape(&aligned).permute(&inverse(perm)).named_as(value.id)
+    value.reshape(&aligned).transpose(&inverse(perm)).named_as(value.id)
 }
 
 impl Move {
