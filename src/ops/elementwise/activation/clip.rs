@@ -20,7 +20,7 @@ fn read_bounds(attributes: &Attributes) -> Result<Bounds> {
     if attributes.since() >= 11 {
         return Ok(Bounds { min: None, max: None });
     }
-    Ok(Bounds { min: attributes.float("min")?, max: attributes.float("max")? })
+    Ok(Bounds { min: attributes.given_float("min")?, max: attributes.given_float("max")? })
 }
 
 pub(super) fn infer_clip(call: &Call) -> Result<Vec<Fact>> {

@@ -17,7 +17,7 @@ use crate::tensor::{DType, Dim, Tensor};
 
 /// Returns the attributes `scale` and `zero`.
 fn read_scale(call: &Call) -> Result<(Option<f32>, i64)> {
-    Ok((call.float("scale")?, call.int_or("zero", 0)?))
+    Ok((call.given_float("scale")?, call.int("zero")?))
 }
 
 pub(super) fn infer_conv(call: &Call) -> Result<Vec<Fact>> {
