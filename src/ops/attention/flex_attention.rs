@@ -61,7 +61,6 @@ fn read_flex_attention(call: &Call) -> Result<FlexAttention> {
 }
 
 fn infer_flex_attention(call: &Call) -> Result<Vec<Fact>> {
-    read_flex_attention(call)?;
     let mut shape = call.shape(0)?.to_vec();
     if let (Some(size), Some(last)) = (shape.last_mut(), call.shape(2)?.last()) {
         last.clone_into(size);

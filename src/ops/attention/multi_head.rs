@@ -37,7 +37,6 @@ fn read_heads(call: &Call) -> Result<i64> {
 }
 
 fn infer_multi_head(call: &Call) -> Result<Vec<Fact>> {
-    read_heads(call)?;
     let mut shape = call.shape(input::Q)?.to_vec();
     if let (Some(last), Some(outputs)) = (shape.last_mut(), call.shape(input::OUT_WEIGHT)?.first()) {
         *last = outputs.clone();

@@ -50,7 +50,6 @@ fn hidden_sizes(call: &Call) -> Result<[i64; 3]> {
 }
 
 pub(super) fn infer_attention(call: &Call) -> Result<Vec<Fact>> {
-    read_heads(call)?;
     if call.flag_or("do_rotary", false)? || call.given_int("rotary_embedding_dim")?.is_some_and(|n| n != 0) {
         unsupported!("rotary positions inside the node");
     }

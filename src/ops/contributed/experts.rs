@@ -67,8 +67,6 @@ fn read_counts(call: &Call) -> Result<(i64, i64)> {
 }
 
 fn infer_experts(call: &Call) -> Result<Vec<Fact>> {
-    read_activation(call)?;
-    read_counts(call)?;
     if call.flag("use_sparse_mixer")? {
         unsupported!("use_sparse_mixer");
     }

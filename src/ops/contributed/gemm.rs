@@ -40,7 +40,6 @@ fn read_activation(call: &Call) -> Result<Option<Activation>> {
 }
 
 pub(super) fn infer_fused_gemm(call: &Call) -> Result<Vec<Fact>> {
-    read_activation(call)?;
     crate::ops::linear::matmul::infer_gemm(call)
 }
 

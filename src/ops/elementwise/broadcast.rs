@@ -64,7 +64,6 @@ fn operand_shapes(call: &Call) -> Result<Vec<(usize, Vec<Dim>)>> {
 
 /// Infers one output of type `dtype`, of the broadcast shape.
 pub(in crate::ops) fn infer_broadcast(call: &Call, dtype: DType) -> Result<Vec<Fact>> {
-    read_alignment(call)?;
     // An operator that takes any number of inputs needs one.
     let required = if call.most_inputs() == MANY { 1 } else { call.most_inputs() };
     for index in 0..required.max(call.input_count()) {

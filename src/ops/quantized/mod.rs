@@ -108,7 +108,6 @@ fn read_output_dtype(call: &Call) -> Result<Option<DType>> {
 }
 
 fn infer_quantize(call: &Call) -> Result<Vec<Fact>> {
-    read_granularity(call)?;
     let dtype = match read_output_dtype(call)? {
         Some(dtype) => dtype,
         None if call.has_input(2) => call.dtype(2)?,
@@ -121,7 +120,6 @@ fn infer_quantize(call: &Call) -> Result<Vec<Fact>> {
 }
 
 fn infer_dequantize(call: &Call) -> Result<Vec<Fact>> {
-    read_granularity(call)?;
     let dtype = read_output_dtype(call)?.map_or_else(|| call.dtype(1), Ok)?;
     Ok(vec![Fact::new(dtype, call.shape(0)?.to_vec())])
 }

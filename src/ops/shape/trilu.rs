@@ -27,7 +27,6 @@ fn read_upper(attributes: &Attributes) -> Result<bool> {
 }
 
 fn infer_trilu(call: &Call) -> Result<Vec<Fact>> {
-    read_upper(call)?;
     call.check_integer(1)?;
     let shape = call.shape(0)?;
     if shape.len() < 2 {

@@ -63,7 +63,6 @@ fn read_grid_sample(call: &Call) -> Result<GridSample> {
 }
 
 fn infer_grid_sample(call: &Call) -> Result<Vec<Fact>> {
-    read_grid_sample(call)?;
     let (x, grid) = (call.shape(0)?, call.shape(1)?);
     let coordinates = i64::try_from(x.len())? - 2;
     let images = x.first().and_then(Dim::known).zip(grid.first().and_then(Dim::known));

@@ -95,17 +95,14 @@ fn infer_step(call: &Call, lists: usize) -> Result<Vec<Fact>> {
 }
 
 fn infer_adagrad(call: &Call) -> Result<Vec<Fact>> {
-    read_adagrad(call)?;
     infer_step(call, 3)
 }
 
 fn infer_adam(call: &Call) -> Result<Vec<Fact>> {
-    read_adam(call)?;
     infer_step(call, 4)
 }
 
 fn infer_momentum(call: &Call) -> Result<Vec<Fact>> {
-    read_momentum(call)?;
     infer_step(call, 3)
 }
 

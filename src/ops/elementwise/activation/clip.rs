@@ -24,7 +24,6 @@ fn read_bounds(attributes: &Attributes) -> Result<Bounds> {
 }
 
 pub(super) fn infer_clip(call: &Call) -> Result<Vec<Fact>> {
-    read_bounds(call)?;
     for index in 1..call.input_count() {
         let shape = call.value(index).and_then(|value| value.shape.as_deref()).unwrap_or_default();
         if Dim::product(shape)?.known().is_some_and(|count| count != 1) {

@@ -260,7 +260,6 @@ fn infer_mod(call: &Call) -> Result<Vec<Fact>> {
 }
 
 fn infer_bit_shift(call: &Call) -> Result<Vec<Fact>> {
-    read_bit_shift(call)?;
     infer_first(call)
 }
 

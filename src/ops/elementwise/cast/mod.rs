@@ -118,7 +118,6 @@ fn range_cast(call: &Call, inputs: &[Range]) -> Range {
 }
 
 fn infer_cast(call: &Call) -> Result<Vec<Fact>> {
-    read_narrowing(call)?;
     let to = read_cast(call)?;
     if let Some(sizes) = quotient::truncated(call, to)? {
         return Ok(vec![Fact::elements(sizes)?]);
@@ -131,7 +130,6 @@ fn fold_cast(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Ar
 }
 
 fn infer_cast_like(call: &Call) -> Result<Vec<Fact>> {
-    read_narrowing(call)?;
     let to = call.dtype(1)?;
     Ok(vec![call.like(0, to)?])
 }

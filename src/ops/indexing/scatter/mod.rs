@@ -85,7 +85,6 @@ fn read_reduction(attributes: &Attributes) -> Result<Reduction> {
 }
 
 fn infer_scatter(call: &Call) -> Result<Vec<Fact>> {
-    read_reduction(call)?;
     let (data, indices) = (call.shape(0)?, call.shape(1)?);
     if call.node().is("ScatterND") {
         if let Some((width, tuples)) = indices.split_last()

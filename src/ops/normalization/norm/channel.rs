@@ -24,7 +24,6 @@ fn read_epsilon(call: &Call) -> Result<f32> {
 }
 
 pub(super) fn infer_instance_norm(call: &Call) -> Result<Vec<Fact>> {
-    read_epsilon(call)?;
     let (_, channels, _) = split_shape(call)?;
     for index in 1..3 {
         call.check_shape(index, std::slice::from_ref(channels))?;

@@ -27,7 +27,6 @@ fn read_lrn(call: &Call) -> Result<Lrn> {
 }
 
 pub(super) fn infer_lrn(call: &Call) -> Result<Vec<Fact>> {
-    read_lrn(call)?;
     Ok(vec![same(call)?])
 }
 
@@ -79,7 +78,6 @@ fn read_lp_norm(call: &Call) -> Result<LpNorm> {
 }
 
 pub(super) fn infer_lp_norm(call: &Call) -> Result<Vec<Fact>> {
-    read_lp_norm(call)?;
     Ok(vec![same(call)?])
 }
 
@@ -124,7 +122,6 @@ fn read_normalize(call: &Call) -> Result<Normalized> {
 }
 
 pub(super) fn infer_normalize(call: &Call) -> Result<Vec<Fact>> {
-    read_normalize(call)?;
     Ok(vec![same(call)?])
 }
 
@@ -190,7 +187,6 @@ fn read_mvn(call: &Call) -> Result<Vec<usize>> {
 }
 
 pub(super) fn infer_mvn(call: &Call) -> Result<Vec<Fact>> {
-    read_mvn(call)?;
     Ok(vec![same(call)?])
 }
 

@@ -21,12 +21,10 @@ fn read_scale(call: &Call) -> Result<(Option<f32>, i64)> {
 }
 
 pub(super) fn infer_conv(call: &Call) -> Result<Vec<Fact>> {
-    read_scale(call)?;
     Ok(vec![Fact::new(DType::F32, conv_shape(call, call.shape(1)?)?)])
 }
 
 pub(super) fn infer_linear(call: &Call) -> Result<Vec<Fact>> {
-    read_scale(call)?;
     let (rows, outputs) = (call.shape(0)?.at(0)?.clone(), call.shape(1)?.at(0)?.clone());
     Ok(vec![Fact::new(DType::F32, vec![rows, outputs])])
 }
