@@ -133,14 +133,15 @@ pub fn word(info: &OptionInfo) -> String {
 
 /// Returns the argument of an option.
 pub(super) fn arg(info: &'static OptionInfo) -> Arg {
+    let short = info.help.split_once("\n\n").map_or(info.help, |(short, _)| short);
     let mut arg = Arg::new(info.name)
         .long(word(info))
-        .help(info.help)
+        .help(short)
         .help_heading(info.heading)
         .hide_short_help(info.is_rare)
         .conflicts_with_all(info.excludes);
-    if !info.details.is_empty() {
-        arg = arg.long_help(format!("{}\n\n{}", info.help, info.details));
+    if short != info.help {
+        arg = arg.long_help(info.help);
     }
     if let Some(other) = info.requires {
         arg = arg.requires(other);

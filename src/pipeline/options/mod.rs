@@ -35,10 +35,8 @@ pub struct OptionInfo {
     pub value: &'static str,
     /// The heading in the help of the command.
     pub heading: &'static str,
-    /// A description in one sentence.
+    /// A description: a sentence, and perhaps a paragraph after an empty line.
     pub help: &'static str,
-    /// Further sentences; empty if there are none.
-    pub details: &'static str,
     /// Whether few users need it.
     pub is_rare: bool,
     /// The option that excludes it.
@@ -91,7 +89,6 @@ const fn option(purpose: Purpose, heading: &'static str, help: &'static str) -> 
         value: "",
         heading,
         help,
-        details: "",
         is_rare: false,
         excludes: None,
         requires: None,
@@ -107,12 +104,37 @@ const fn net(help: &'static str) -> OptionInfo {
     option(Purpose::Net, "Result", help)
 }
 
+/// An option of the net that concerns its model, too.
+const fn model(help: &'static str) -> OptionInfo {
+    option(Purpose::Net, "Model", help).rare()
+}
+
 const fn file(file: FileInfo, help: &'static str) -> OptionInfo {
     OptionInfo { file: Some(file), value: "FILE", ..option(Purpose::File, "Further files", help) }
 }
 
 const fn memory(help: &'static str) -> OptionInfo {
     option(Purpose::Memory, "", help)
+}
+
+impl OptionInfo {
+    const fn takes(self, value: &'static str) -> OptionInfo {
+        OptionInfo { value, ..self }
+    }
+
+    const fn rare(self) -> OptionInfo {
+        OptionInfo { is_rare: true, ..self }
+    }
+}
+
+impl FileInfo {
+    const fn new(what: &'static str, ending: &'static str, about: &'static str) -> FileInfo {
+        FileInfo { what, ending, about, is_report: false }
+    }
+
+    const fn report(what: &'static str, ending: &'static str, about: &'static str) -> FileInfo {
+        FileInfo { is_report: true, ..FileInfo::new(what, ending, about) }
+    }
 }
 
 /// The type of a field: a value, an optional one, or items.
