@@ -1,88 +1,20 @@
 //! The work of a layer in multiply-adds.
 
-use super::{BlobId, Layer, Net, NetLayer};
+use super::layer::Work;
+use super::{BlobId, Net, NetLayer};
 
 impl Net {
     /// Returns the multiply-adds of a layer: convolutions, matrix products, attention and recurrent layers; 0
     /// for all others. `None` if a size is not known.
     pub fn multiply_adds(&self, layer: &NetLayer) -> Option<u64> {
-        let name = layer.layer.type_name();
-        let rows = |blob: &BlobId| self.sizes(*blob)?.iter().rev().nth(1).copied();
-        let weight = || match self.weight_len(&layer.layer, "weight_data") {
-            0 => self.elements(*layer.bottoms.get(1)?),
-            len => Some(len),
+        let sizes = |blob: &BlobId| {
+            self.blob(*blob).shape.iter().map(|size| u64::try_from(size.known()?).ok()).collect()
         };
-        if name.starts_with("Convolution") || name == "DeformableConv2D" {
-            let top = self.sizes(*layer.tops.first()?)?;
-            // At each position each weight is used once.
-            return product(top.get(1..)?).checked_mul(weight()?);
-        }
-        if name.starts_with("Deconvolution") {
-            let bottom = self.sizes(*layer.bottoms.first()?)?;
-            return product(bottom.get(1..)?).checked_mul(weight()?);
-        }
-        match &layer.layer {
-            Layer::InnerProduct(_) => {
-                let top = self.sizes(*layer.tops.first()?)?;
-                product(top.split_last()?.1).checked_mul(weight()?)
-            }
-            Layer::Gemm(gemm) => {
-                let left = match &gemm.A_data {
-                    Some(data) => u64::try_from(data.len()).ok()?,
-                    None => self.elements(*layer.bottoms.first()?)?,
-                };
-                let top = self.sizes(*layer.tops.first()?)?;
-                left.checked_mul(*if gemm.output_transpose == 0 { top.last()? } else { top.first()? })
-            }
-            Layer::MatMul(_) => {
-                let inner = *self.sizes(*layer.bottoms.first()?)?.last()?;
-                self.elements(*layer.tops.first()?)?.checked_mul(inner)
-            }
-            Layer::MultiHeadAttention(attention) => {
-                let data = layer.bottoms.len().checked_sub(usize::from(attention.attn_mask != 0))?;
-                let queries = rows(layer.bottoms.first()?)?;
-                let keys = rows(layer.bottoms.get(usize::from(data > 1))?)?;
-                let of = |name| self.weight_len(&layer.layer, name);
-                let maps = queries.checked_mul(of("q_weight_data").checked_add(of("out_weight_data"))?)?;
-                let others = keys.checked_mul(of("k_weight_data").checked_add(of("v_weight_data"))?)?;
-                let width = u64::try_from(attention.embed_dim).ok()?;
-                let scores = queries.checked_mul(keys)?.checked_mul(width)?.checked_mul(2)?;
-                maps.checked_add(others)?.checked_add(scores)
-            }
-            Layer::SDPA(_) => {
-                let query = self.elements(*layer.bottoms.first()?)?;
-                let top = self.elements(*layer.tops.first()?)?;
-                let keys = rows(layer.bottoms.get(1)?)?;
-                keys.checked_mul(query.checked_add(top)?)
-            }
-            Layer::LSTM(_) | Layer::GRU(_) | Layer::RNN(_) => {
-                let steps = self.sizes(*layer.bottoms.first()?)?.first().copied()?;
-                let names = ["weight_xc_data", "weight_hc_data", "weight_hr_data"];
-                steps.checked_mul(names.iter().map(|name| self.weight_len(&layer.layer, name)).sum())
-            }
-            Layer::Einsum(_) => None,
-            _ => Some(0),
-        }
+        let (bottoms, tops) = (&layer.bottoms, &layer.tops);
+        let work =
+            Work { bottoms: bottoms.iter().map(sizes).collect(), tops: tops.iter().map(sizes).collect() };
+        layer.layer.facts().work(&work)
     }
-
-    fn sizes(&self, blob: BlobId) -> Option<Vec<u64>> {
-        self.blob(blob).shape.iter().map(|size| u64::try_from(size.known()?).ok()).collect()
-    }
-
-    fn elements(&self, blob: BlobId) -> Option<u64> {
-        Some(product(&self.sizes(blob)?))
-    }
-
-    /// Returns the number of elements of a weight, 0 if it is absent.
-    fn weight_len(&self, layer: &Layer, name: &str) -> u64 {
-        let weights = layer.weights();
-        let found = weights.iter().find(|weight| weight.name == name);
-        found.map_or(0, |weight| u64::try_from(weight.tensor.len()).unwrap_or(u64::MAX))
-    }
-}
-
-fn product(sizes: &[u64]) -> u64 {
-    sizes.iter().fold(1, |n, size| n.saturating_mul(*size))
 }
 
 #[cfg(test)]
@@ -91,6 +23,7 @@ mod tests {
         Convolution, ConvolutionDepthWise, Deconvolution, Gemm, InnerProduct, LSTM, MatMul, ReLU,
     };
     use super::*;
+    use crate::ncnn::Layer;
     use crate::tensor::Tensor;
 
     fn weight(len: usize) -> Option<Tensor> {

@@ -36,7 +36,7 @@ use crate::tensor::Shape;
 
 pub(crate) use block::{BLOCKS_SINCE, BlockFormat, inverse, is_scale};
 pub(crate) use embed::Embedding;
-pub(crate) use float32::LARGEST_HALF;
+pub(crate) use layer::LARGEST_HALF;
 pub use layer::Layer;
 pub(crate) use name::{Changes, Renamed};
 pub use provenance::Provenance;
