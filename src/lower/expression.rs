@@ -154,7 +154,7 @@ impl State {
 
     /// Returns whether a Reshape between these forms needs no other blob.
     pub(super) fn is_plain(&self, from: BlobId, to: &[Dim]) -> bool {
-        super::reshape_layer(&self.net.blob(from).shape, to).is_ok()
+        super::state::reshape_layer(&self.net.blob(from).shape, to).is_ok()
     }
 
     /// Raises the required release to that of a layer, unless the user asked for an older one.

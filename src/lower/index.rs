@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use num_traits::AsPrimitive;
 
 use super::state::Label;
-use super::{Lower, State, reshape_layer};
+use super::state::reshape_layer;
+use super::{Lower, State};
 use crate::common::limits;
 use crate::error::{At, Error, Result, unsupported};
 use crate::graph::ValueId;

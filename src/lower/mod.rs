@@ -45,7 +45,7 @@ pub(crate) use gather::few_parts;
 pub(crate) use index::ramp;
 use port::{check_elements, lower_inputs, lower_output};
 pub(crate) use quotient::OverZero;
-use state::{Label, State, mismatch, reshape_layer};
+use state::{Label, State, mismatch};
 
 /// Expresses a node in ncnn layers.
 pub(crate) type LowerNode = fn(&mut Lower) -> Result<()>;
@@ -352,8 +352,8 @@ impl Lower<'_> {
     pub fn reinterpret(&mut self) -> Result<()> {
         let form = interface_form(self.output_shape(0)?)?;
         let blob = self.blob(0)?;
-        let layer = reshape_layer(&self.form(blob), &form)?;
-        let top = self.emit(layer, &[blob], &form)?;
+        let (layer, bottoms) = self.state.reshape_layer_of(blob, &form)?;
+        let top = self.emit_newer(layer, &bottoms, &form)?;
         self.set(0, top)
     }
 

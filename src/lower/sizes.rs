@@ -139,7 +139,9 @@ impl Lower<'_> {
         if let Some(number) = size.known() {
             return self.memory_data(&Tensor::from_f32(&[1], vec![number.as_()])?, &one);
         }
+        // A number that may be negative is not the length of a blob.
         if size.has_length()
+            && size.lower_bound().is_some_and(|least| least >= 0)
             && let Some(ones) = self.stretched_one(&size.add(&Dim::Known(1))?)?
         {
             let longer = self.reduce(reduction_op::SUM, ones, &[0])?;
