@@ -291,6 +291,12 @@ impl Lower<'_> {
         net.blob_ids().find(|blob| has_it(blob) && net.blob(*blob).element != Element::Cache)
     }
 
+    /// Returns an expression of the height and width of the top of a layer with the first bottom `blob`, and all bottoms,
+    /// if there are blobs with these sizes.
+    pub fn plane_by_expression(&self, blob: BlobId, plane: [&Dim; 2]) -> Option<(String, Vec<BlobId>)> {
+        self.state.sizes_by_expression(blob, &plane.map(Dim::clone))
+    }
+
     /// The oldest release of ncnn that must load the net: newer layers may be used only if it has them.
     pub fn release(&self) -> u32 {
         self.state.net.release

@@ -89,7 +89,9 @@ impl Lower<'_> {
     /// read: they may be empty. `None` if the runtime cannot evaluate the expression.
     pub(super) fn stretched_one(&mut self, size: &Dim) -> Result<Option<BlobId>> {
         let one = self.memory_data(&Tensor::from_f32(&[1], vec![1.0])?, &[Dim::Known(1)])?;
-        let Some((size_expr, bottoms)) = self.state.expression(one, size) else { return Ok(None) };
+        let sizes = [Dim::Known(1), size.clone()];
+        let found = self.state.sizes_by_expression(one, &sizes).filter(|(_, bottoms)| bottoms.len() > 1);
+        let Some((size_expr, bottoms)) = found else { return Ok(None) };
         // One element is repeated over a plane.
         let layer = Layer::from(Interp { resize_type: 1, size_expr, ..Interp::default() });
         self.state.allow(&layer);
