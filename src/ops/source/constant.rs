@@ -23,6 +23,11 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .limits("text"),
     Row::new("ConstantOfShape", &[9, 20, 21, 23, 24, 25], Access::Any, infer_constant_of_shape)
         .fold(fold_constant_of_shape)
+        .range(|call, _| {
+            read_fill(call)
+                .and_then(|fill| Tensor::from_array(&fill))
+                .map_or(Range::ANY, |fill| Range::of_tensor(&fill))
+        })
         .lower(lower_constant_of_shape)
         .lowers_to("a constant; for free sizes a part of a blob with those sizes, filled by Clip")
         .limits("a shape computed at run time"),

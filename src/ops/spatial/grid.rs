@@ -169,12 +169,7 @@ fn lower_as_volume(lower: &mut Lower, layer: &GridSample, batch: &Dim) -> Result
 
 /// Pads slices to a depth at which their coordinates are exact, so that no other slice has a weight. Returns the
 /// coordinates, too.
-fn padded_volume(
-    lower: &mut Lower,
-    slices: BlobId,
-    images: i64,
-    corners: bool,
-) -> Result<(BlobId, BlobId)> {
+fn padded_volume(lower: &mut Lower, slices: BlobId, images: i64, corners: bool) -> Result<(BlobId, BlobId)> {
     // The positions are (z + 1) / 2 * (depth - 1), or ((z + 1) * depth - 1) / 2.
     let power = u64::try_from(images - i64::from(corners))?.next_power_of_two();
     let depth = i64::try_from(power)? + i64::from(corners);
@@ -194,12 +189,7 @@ fn padded_volume(
 }
 
 /// Doubles each slice, and returns the coordinates between both, too: their rounding moves no weight to another image.
-fn doubled_volume(
-    lower: &mut Lower,
-    slices: BlobId,
-    batch: &Dim,
-    corners: bool,
-) -> Result<(BlobId, BlobId)> {
+fn doubled_volume(lower: &mut Lower, slices: BlobId, batch: &Dim, corners: bool) -> Result<(BlobId, BlobId)> {
     let (one, whole) = (Dim::Known(1), lower.form(slices));
     let plane = Dim::product(whole.iter().skip(2))?;
     let apart = lower.reshape(slices, &[whole.at(0)?.clone(), batch.clone(), one.clone(), plane])?;
