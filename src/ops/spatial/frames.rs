@@ -29,8 +29,7 @@ struct Frames {
 fn read_frames(call: &Call) -> Result<Frames> {
     let int = |name: &str| required(call.int(name)?, name);
     let axis = resolve_axis(int("axis")?, call.shape(0)?.len())?;
-    let [count] =
-        call.dims(1)?.try_into().map_err(|_| Error::invalid("one number of frames"))?;
+    let [count] = call.dims(1)?.try_into().map_err(|_| Error::invalid("one number of frames"))?;
     Ok(Frames {
         axis,
         start: int("start")?,

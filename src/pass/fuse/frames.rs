@@ -1,7 +1,13 @@
+//! Overlapping parts of an axis, by the indices of their elements.
+//!
 //! `y = gather(x, start + i * stride + j * dilation)` for all pairs of `i` and `j`, with `stride` below the reach of `j`
 //!
 //! becomes `reshape(Frames(x))`. Indices are constants, or sums of a Range over a free size and of constants: exporters
 //! write Tensor.unfold, frames of signals and im2col so.
+//!
+//! `y = scatter_add(data, start + i * stride + j, x)` along a list, with constant indices
+//!
+//! becomes `data + Col2Im(x)`: frames that are added where they overlap.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +15,7 @@ use num_traits::ToPrimitive;
 
 use super::{Found, Matcher, first, fuse, two};
 use crate::error::Result;
-use crate::graph::{Graph, Node, ValueId};
+use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::pass::builder::{Builder, Expr};
 use crate::pass::pattern::{axis, input};
 use crate::tensor::Dim;
@@ -88,6 +94,14 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Frames>> {
     let rank = matcher.rank(x)?;
     let axis = axis(node, 0, rank)?;
     let (start, [outer, inner]) = pair_of_steps(matcher, indices)?;
+    let last = |(count, step): &(Count, i64)| match count {
+        Count::Known(count) => count.saturating_sub(1).saturating_mul(*step),
+        Count::Free(..) => 0,
+    };
+    let end = start.saturating_add(last(&outer)).saturating_add(last(&inner));
+    if matcher.shape(x)?.get(axis)?.known().is_some_and(|size| end >= size) {
+        return None;
+    }
     let reach = |(count, step): &(Count, i64)| match count {
         Count::Known(count) => count.checked_mul(*step),
         Count::Free(..) => None,
@@ -124,6 +138,78 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Frames>> {
 
 fn is_free((count, _): &(Count, i64)) -> bool {
     matches!(count, Count::Free(..))
+}
+
+/// Frames that are added to a list.
+struct Overlap {
+    data: ValueId,
+    updates: ValueId,
+    /// The sizes of the data but the first.
+    row: Vec<i64>,
+    length: i64,
+    start: i64,
+    count: i64,
+    stride: i64,
+    elements: i64,
+    /// Whether the axis of the elements precedes that of the frames.
+    elements_first: bool,
+}
+
+pub(crate) fn fuse_overlap_add(graph: &mut Graph) -> Result<bool> {
+    fuse(graph, find_overlap, |made, overlap| {
+        let Overlap { data, updates, row, length, start, count, stride, elements, elements_first } = overlap;
+        let (width, covered) = (row.iter().product::<i64>(), (count - 1) * stride + elements);
+        let columns = made.value(updates);
+        let columns = if elements_first {
+            columns.reshape(&[elements, count, width]).transpose(&[2, 0, 1])
+        } else {
+            columns.reshape(&[count, elements, width]).transpose(&[2, 1, 0])
+        };
+        let columns = columns.reshape(&[1, width * elements, count]);
+        let inputs = [columns, made.ints(&[covered]), made.ints(&[elements])];
+        let sum = made.op("Col2Im", inputs, [("strides", vec![stride].into())]);
+        let mut sum = sum.reshape(&[width, covered]).transpose(&[1, 0]);
+        if covered < length {
+            let pads = made.ints(&[start, 0, length - start - covered, 0]);
+            sum = made.op("Pad", [sum, pads], []);
+        }
+        let shape = [vec![length], row].concat();
+        Ok(made.value(data) + sum.reshape(&shape))
+    })
+}
+
+fn find_overlap(matcher: &Matcher, node: &Node) -> Option<Found<Overlap>> {
+    let is_list = node.is("ScatterElements");
+    let adds =
+        matches!(node.attributes.get("reduction"), Some(Attribute::String(name)) if name.as_ref() == b"add");
+    let [data, indices, updates] = [0, 1, 2].map(|index| input(node, index));
+    let (data, indices, updates) = (data?, indices?, updates?);
+    let sizes = matcher.sizes(data)?;
+    let (length, row) = sizes.split_first()?;
+    let list = matcher.sizes(indices)?;
+    let fits = match is_list {
+        true => row.is_empty(),
+        false => node.is("ScatterND") && list.last() == Some(&1),
+    };
+    if !adds || !fits || !matcher.is_float(data) {
+        return None;
+    }
+    let list = matcher.ints(indices)?;
+    let steps = windows(&list)?;
+    let [(Count::Known(outer), outer_step), (Count::Known(inner), inner_step)] = steps.axes.as_slice() else {
+        return None;
+    };
+    let (start, elements_first) = (steps.start, *outer_step == 1);
+    let (count, stride, elements) = match (outer_step, inner_step) {
+        (1, stride) => (*inner, *stride, *outer),
+        (stride, 1) => (*outer, *stride, *inner),
+        _ => return None,
+    };
+    let end = count.checked_sub(1)?.checked_mul(stride)?.checked_add(elements)?.checked_add(start)?;
+    let overlaps = count > 1 && (1..elements).contains(&stride) && start >= 0 && end <= *length;
+    let (length, row) = (*length, row.to_vec());
+    let parts = Overlap { data, updates, row, length, start, count, stride, elements, elements_first };
+    overlaps.then_some(Found { inner: BTreeSet::new(), parts })
 }
 
 /// Returns the start and both axes of indices of two axes, apart from those that continue each other and those of one
@@ -260,12 +346,16 @@ fn constant_steps(sizes: &[i64], list: &[i64]) -> Option<Steps> {
 
 /// Returns the steps of windows that are listed one after the other.
 fn windows_of_list(matcher: &Matcher, value: ValueId) -> Option<Steps> {
-    let list = matcher.ints(value).filter(|_| matcher.rank(value) == Some(1))?;
+    windows(&matcher.ints(value).filter(|_| matcher.rank(value) == Some(1))?)
+}
+
+/// Returns the steps of windows that a list has one after the other.
+fn windows(list: &[i64]) -> Option<Steps> {
     let differences = || list.iter().zip(list.iter().skip(1)).map(|(a, b)| b.wrapping_sub(*a));
     let first = differences().next()?;
     let elements = 1 + differences().take_while(|step| *step == first).count();
     let count = list.len().checked_div(elements).filter(|_| list.len().is_multiple_of(elements))?;
-    constant_steps(&[i64::try_from(count).ok()?, i64::try_from(elements).ok()?], &list)
+    constant_steps(&[i64::try_from(count).ok()?, i64::try_from(elements).ok()?], list)
 }
 
 #[cfg(test)]

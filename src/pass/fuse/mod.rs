@@ -67,6 +67,12 @@ pub const FUSIONS: &[Rewrite] = &[
         frames::fuse_frames,
     ),
     Rewrite::by(
+        "fuse_overlap_add",
+        "ScatterElements and ScatterND that add overlapping frames to Col2Im",
+        &["ScatterElements", "ScatterND"],
+        frames::fuse_overlap_add,
+    ),
+    Rewrite::by(
         "fuse_gather_nd_of_all",
         "GatherND at all positions of its axes to a Transpose",
         &["GatherND"],
