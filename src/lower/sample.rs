@@ -111,6 +111,18 @@ impl Gathered {
         Cost::passes(4, compared) + product
     }
 
+    /// Returns the gather of the columns of a single matrix, if it takes less time although data and result are
+    /// transposed.
+    fn of_columns(&self) -> Option<Gathered> {
+        let is_matrix = self.channels.is(1) && self.groups.is(1) && self.columns.is(1) && !self.width.is(1);
+        let one = Dim::Known(1);
+        let gathered = Gathered { channels: self.width.clone(), width: one, ..self.clone() };
+        let moved = [&self.size, &self.count].map(|rows| usual(rows).saturating_mul(usual(&self.width)));
+        let moved = moved.into_iter().fold(Cost::default(), |sum, elements| sum + Cost::passes(3, elements));
+        let time = (gathered.cost() + moved).nanoseconds();
+        (is_matrix && gathered.is_exact() && time < self.cost().nanoseconds()).then_some(gathered)
+    }
+
     /// Returns the time of sampling at constant indices.
     pub fn time_at_constants(&self) -> u64 {
         (Cost::constants(usual(&self.count)) + self.cost()).nanoseconds()
@@ -142,6 +154,13 @@ impl Lower<'_> {
             unsupported!("indices into {size} positions of a blob as coordinates: float32 does not represent them");
         }
         self.compute_in_float32();
+        if let Some(columns) = gathered.of_columns() {
+            let rows = self.reshape(data, &[size.clone(), width.clone()])?;
+            let rows = self.permute(rows, &[1, 0])?;
+            let top = self.sample(rows, indices, &columns)?;
+            let top = self.reshape(top, &[width.clone(), count.clone()])?;
+            return self.permute(top, &[1, 0]);
+        }
         let one = Dim::Known(1);
         let [height, across] = gathered.plane()?;
         let image = self.reshape(data, &[channels.clone(), height.clone(), across.clone()])?;

@@ -124,17 +124,19 @@ fn combined(a: Line, b: Line, is_difference: bool) -> Option<Line> {
     }
 }
 
-/// Returns a line in another shape, if it has no other axes than its own.
+/// Returns a line in another shape that differs in axes of size 1 alone.
 fn viewed(line: Line, from: &[Dim], to: &[Dim]) -> Option<Line> {
     let Some(axis) = line.axis else { return Some(line) };
-    let size = from.get(axis)?;
-    if size.is(1) {
+    if from.get(axis)?.is(1) {
         return Some(Line { axis: None, ..line });
     }
-    let is_alone = from.iter().enumerate().all(|(other, size)| other == axis || size.is(1));
-    let mut places = to.iter().enumerate().filter(|(_, size)| !size.is(1));
-    let ((place, found), None) = (places.next()?, places.next()) else { return None };
-    (is_alone && found == size).then_some(Line { axis: Some(place), ..line })
+    let long = |shape: &[Dim]| -> Vec<(usize, Dim)> {
+        shape.iter().cloned().enumerate().filter(|(_, size)| !size.is(1)).collect()
+    };
+    let (from, to) = (long(from), long(to));
+    let is_same = from.len() == to.len() && from.iter().zip(&to).all(|((_, from), (_, to))| from == to);
+    let number = from.iter().position(|(place, _)| *place == axis).filter(|_| is_same)?;
+    Some(Line { axis: Some(to.get(number)?.0), ..line })
 }
 
 /// Returns a slice of a line.

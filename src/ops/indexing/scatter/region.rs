@@ -10,9 +10,10 @@ use crate::ops::shape::resized;
 use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
 use crate::pass::pattern::{input, inverse};
-use crate::tensor::{DType, Dim};
+use crate::tensor::{DType, Dim, SizeCondition};
 
-/// The indices along an axis: `start`, `start + step` and so on.
+/// The indices along an axis: `start`, `start + step` and so on. A negative start counts from the end of an axis of
+/// free size.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Span {
     start: i64,
@@ -75,11 +76,7 @@ impl<'x> Region<'x> {
                 Some(axis) => tuples.at(axis)?.clone(),
                 None => Dim::Known(1),
             };
-            let Some(mut start) = line.start.known() else { return Ok(None) };
-            if start < 0 {
-                let Some(size) = size.known() else { return Ok(None) };
-                start = resolve_index(start, size)?;
-            }
+            let Some(start) = start_of(line, size)? else { return Ok(None) };
             spans.push(Span { start, step: line.step, count });
         }
         spans.extend(slice.iter().map(Span::whole));
@@ -118,11 +115,7 @@ impl<'x> Region<'x> {
         if found.axis.is_none() && !count.is(1) || shape.len() != index_shape.len() {
             return Ok(None);
         }
-        let Some(mut start) = found.start.known() else { return Ok(None) };
-        if start < 0 {
-            let Some(size) = shape.at(axis)?.known() else { return Ok(None) };
-            start = resolve_index(start, size)?;
-        }
+        let Some(start) = start_of(&found, shape.at(axis)?)? else { return Ok(None) };
         let spans: Vec<Span> = index_shape.iter().map(Span::whole).collect();
         let spans = resized(&spans, axis, Span { start, step: found.step, count: count.clone() });
         Ok(Some(Region { spans, updates: expand.operand(2) }))
@@ -140,27 +133,46 @@ impl<'x> Region<'x> {
         if reduction != Reduction::Replace && expand.dtype(0)? == DType::Bool {
             return Ok(false);
         }
-        for (axis, span) in (0_i64..).zip(&mut self.spans) {
+        let mut conditions = Vec::new();
+        for ((axis, span), size) in (0_i64..).zip(&mut self.spans).zip(&shape) {
+            if span.is_whole(size) {
+                continue;
+            }
+            // A range that may end before its bound ends there.
+            let Some(count) = span.count.known().or(span.count.bounds().1).filter(|count| *count > 0) else {
+                return Ok(false);
+            };
+            conditions.push(SizeCondition::at_least(&span.count, count)?);
+            span.count = Dim::Known(count);
             if span.step < 0 {
-                let Some(count) = span.count.known() else { return Ok(false) };
                 span.start += span.step * (count - 1);
                 span.step = -span.step;
                 self.updates = self.updates.slice_by(axis, -1, i64::MIN, -1);
             }
+            let end = span.start + span.step * (count - 1) + 1;
+            let fits = match size.known() {
+                Some(size) => span.start >= 0 && end <= size,
+                None => span.start >= 0 || span.step == 1 && end <= 0,
+            };
+            if !fits {
+                return Ok(false);
+            }
         }
-        let fits = |(span, size): (&Span, &Dim)| {
-            let end = span.count.known().map(|count| span.start + span.step * (count - 1));
-            let is_within = |size: i64| end.is_some_and(|end| end < size) && span.start >= 0;
-            span.is_whole(size)
-                || span.count.known().is_some() && span.start >= 0 && size.known().is_none_or(is_within)
-        };
-        if !self.spans.iter().zip(&shape).all(fits) {
-            return Ok(false);
+        for condition in conditions {
+            expand.make.require(condition);
         }
         let data = expand.operand(0);
         let result = assigned(expand, data, &shape, &self.spans, self.updates, reduction)?;
         expand.output(0, result);
         Ok(true)
+    }
+}
+
+/// Returns the first index of a line, counted from the front of an axis of known size.
+fn start_of(line: &Line, size: &Dim) -> Result<Option<i64>> {
+    match (line.start.known(), size.known()) {
+        (Some(start), Some(size)) => resolve_index(start, size).map(Some),
+        (start, _) => Ok(start),
     }
 }
 
@@ -186,13 +198,15 @@ fn assigned<'x>(
     let (span, size, place) = (spans.at(axis)?, shape.at(axis)?, i64::try_from(axis)?);
     let count = span.count.known().unwrap_or(1);
     let step = if count == 1 { 1 } else { span.step };
-    // The first element of the part that changes, and its length.
-    let (first, length) = if step == 1 {
-        (span.start, count)
+    // The first element of the part that changes, and its length: rows of a step, if it is known that they are complete.
+    let covered = step * (count - 1) + 1;
+    let is_divided = step > 1 && size.known().is_some();
+    let (first, length) = if !is_divided {
+        (span.start, covered)
     } else {
         let length = step * count;
         let first = size.known().map_or(span.start, |size| span.start.min(size - length));
-        if first < 0 || span.start - first >= step || size.known().is_none() {
+        if first < 0 || span.start - first >= step {
             // The last row of the step is not complete.
             let most = Span { count: Dim::Known(count - 1), ..span.clone() };
             let last = Span { start: span.start + step * (count - 1), step: 1, count: Dim::Known(1) };
@@ -208,14 +222,15 @@ fn assigned<'x>(
     };
     let end = first + length;
     let mut parts = Vec::new();
-    if first > 0 {
+    if first != 0 {
         parts.push(data.slice(place, 0, first));
     }
-    let is_last = size.is(end);
+    let is_last = size.is(end) || first < 0 && end == 0;
+    let end = if is_last { i64::MAX } else { end };
     let part = if first == 0 && is_last { data } else { data.slice(place, first, end) };
-    parts.push(if step == 1 {
-        let shape = resized(shape, axis, Dim::Known(count));
-        let spans = resized(spans, axis, Span::whole(&Dim::Known(count)));
+    parts.push(if !is_divided {
+        let shape = resized(shape, axis, Dim::Known(covered));
+        let spans = resized(spans, axis, Span { start: 0, step, count: Dim::Known(count) });
         assigned(expand, part, &shape, &spans, updates, reduction)?
     } else {
         let divided = |list: &[Dim]| {
@@ -266,10 +281,7 @@ impl Counted {
         for (axis, size) in sizes.iter().enumerate() {
             let at = |tuple: usize| -> Result<i64> {
                 let index = *indices.at(tuple * depth + axis)?;
-                Ok(match size.known() {
-                    Some(size) => resolve_index(index, size)?,
-                    None => index,
-                })
+                size.known().map_or(Ok(index), |size| resolve_index(index, size))
             };
             let start = at(0)?;
             let mut stride = total;
@@ -289,9 +301,6 @@ impl Counted {
                 if at(tuple)? != start + step * number {
                     return Ok(None);
                 }
-            }
-            if start < 0 {
-                return Ok(None);
             }
             found.push((stride, count));
             spans.push(Span { start, step, count: Dim::try_from(count)? });
