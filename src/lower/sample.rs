@@ -6,7 +6,7 @@
 
 use num_traits::AsPrimitive;
 
-use super::Lower;
+use super::{Lower, reshape_layer};
 use crate::error::{Result, unsupported};
 use crate::ncnn::layer::{CumulativeSum, GridSample, binary_op};
 use crate::ncnn::{BlobId, Cost};
@@ -151,7 +151,9 @@ impl Lower<'_> {
     pub fn sample(&mut self, data: BlobId, indices: BlobId, gathered: &Gathered) -> Result<BlobId> {
         let Gathered { channels, groups, size, count, width, columns } = gathered;
         if !gathered.is_exact() {
-            unsupported!("indices into {size} positions of a blob as coordinates: float32 does not represent them");
+            unsupported!(
+                "indices into {size} positions of a blob as coordinates: float32 does not represent them"
+            );
         }
         self.compute_in_float32();
         if let Some(columns) = gathered.of_columns() {
@@ -164,6 +166,7 @@ impl Lower<'_> {
         let one = Dim::Known(1);
         let [height, across] = gathered.plane()?;
         let image = self.reshape(data, &[channels.clone(), height.clone(), across.clone()])?;
+        let image = self.certain_form(image)?;
         let [rows, _] = gathered.grid()?;
         let [x, y] = if width.is(1) {
             let x = self.reshape(indices, &[one.clone(), groups.clone(), count.clone()])?;
@@ -190,8 +193,19 @@ impl Lower<'_> {
         };
         let grid = self.concat(&[x, y], 0)?;
         let [rows, across] = gathered.grid()?;
-        let layer = GridSample { sample_type: NEAREST, padding_mode: ZEROS, align_corner: 0, permute_fusion: 1 };
+        let layer =
+            GridSample { sample_type: NEAREST, padding_mode: ZEROS, align_corner: 0, permute_fusion: 1 };
         self.emit(layer, &[image, grid], &[channels.clone(), rows, across])
+    }
+
+    /// Returns a blob as it is, an input of the net through a Reshape: GridSample takes a Mat of another number of axes for
+    /// a volume or for its grid, and reads beyond one, and users may provide an input in several forms.
+    pub fn certain_form(&mut self, blob: BlobId) -> Result<BlobId> {
+        if !self.state.net.inputs.contains(&blob) {
+            return Ok(blob);
+        }
+        let form = self.form(blob);
+        self.emit(reshape_layer(&form, &form)?, &[blob], &form)
     }
 
     /// Emits the coordinates of positions along an axis of `size`: `(2 * position + 1) / size - 1`.
@@ -231,7 +245,10 @@ impl Lower<'_> {
     /// Emits a function of the positions of an axis of three.
     fn line(&mut self, count: i64, place: usize, function: impl Fn(f64) -> f32) -> Result<BlobId> {
         let elements: Vec<f32> = (0..count).map(|position| function(position.as_())).collect();
-        self.memory_data(&Tensor::from_f32(&[elements.len()], elements)?, &line_form(&Dim::Known(count), place))
+        self.memory_data(
+            &Tensor::from_f32(&[elements.len()], elements)?,
+            &line_form(&Dim::Known(count), place),
+        )
     }
 
     /// Emits the positions of an axis of three of free size.

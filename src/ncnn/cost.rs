@@ -16,9 +16,13 @@ pub struct Cost {
     pub weight_bytes: u64,
     /// The bytes of tops.
     pub blob_bytes: u64,
-    /// The elements of tops of layers that compute one element at a time.
+    /// The steps of layers that compute one element at a time, each of about a nanosecond: a multiply-add of a convolution
+    /// over three axes, and [`FUNCTION`] for a function such as a logarithm.
     pub scalars: u64,
 }
+
+/// The steps of a function that is computed one element at a time.
+const FUNCTION: u64 = 28;
 
 impl Cost {
     /// Returns the cost of layers that each compute so many elements of float32, one pass over memory.
@@ -45,9 +49,10 @@ impl Cost {
             (self.multiply_adds, 1),
             (self.weight_bytes, 1),
             (self.blob_bytes, 2),
-            (self.scalars, 280),
+            (self.scalars, 10),
         ];
-        tenths.into_iter().fold(0_u64, |sum, (count, each)| sum.saturating_add(count.saturating_mul(each))) / 10
+        tenths.into_iter().fold(0_u64, |sum, (count, each)| sum.saturating_add(count.saturating_mul(each)))
+            / 10
     }
 }
 
@@ -80,6 +85,37 @@ impl Mul<u64> for Cost {
 }
 
 impl Net {
+    /// Returns the cost of a layer. `None` if a size is not known.
+    pub fn cost(&self, layer: &NetLayer) -> Option<Cost> {
+        let mut elements = 0_u64;
+        for top in &layer.tops {
+            elements = elements.saturating_add(self.elements(*top)?);
+        }
+        let multiply_adds = self.multiply_adds(layer)?;
+        let bits = |weight: &super::layer::Weight| {
+            let len = u64::try_from(weight.tensor.len()).unwrap_or(u64::MAX);
+            len.saturating_mul(4)
+        };
+        let weight_bytes = layer.layer.weights().iter().map(bits).fold(0, u64::saturating_add);
+        let is_scalar = matches!(
+            layer.layer,
+            Layer::Convolution3D(_)
+                | Layer::ConvolutionDepthWise3D(_)
+                | Layer::Deconvolution3D(_)
+                | Layer::DeconvolutionDepthWise3D(_)
+                | Layer::Deconvolution1D(_)
+        );
+        let scalars = match &layer.layer {
+            _ if is_scalar => multiply_adds,
+            Layer::Power(_) | Layer::Log(_) | Layer::Exp(_) => elements.saturating_mul(FUNCTION),
+            _ => 0,
+        };
+        // Layers that hand on their bottoms copy nothing.
+        let moves = !matches!(layer.layer, Layer::Split(_) | Layer::Input(_) | Layer::MemoryData(_));
+        let blob_bytes = if moves { elements.saturating_mul(4) } else { 0 };
+        Some(Cost { layers: 1, multiply_adds, weight_bytes, blob_bytes, scalars })
+    }
+
     /// Returns the multiply-adds of a layer: convolutions, matrix products, attention and recurrent layers; 0
     /// for all others. `None` if a size is not known.
     pub fn multiply_adds(&self, layer: &NetLayer) -> Option<u64> {

@@ -38,8 +38,7 @@ pub(super) fn repeated(graph: &Graph, mut id: ValueId, axis: usize) -> (ValueId,
         let is_repeated = ["Expand", "Tile", "Identity"].iter().any(|op| node.is(op));
         let Some(source) = input(node, 0).filter(|_| is_repeated) else { break };
         let (Some(from), Some(to)) = (shape_of(source), shape_of(id)) else { break };
-        let is_kept =
-            |(place, (from, to)): (usize, (&Dim, &Dim))| from == to || place != axis && from.is(1);
+        let is_kept = |(place, (from, to)): (usize, (&Dim, &Dim))| from == to || place != axis && from.is(1);
         if from.len() != to.len() || !from.iter().zip(&to).enumerate().all(is_kept) {
             break;
         }
@@ -70,8 +69,9 @@ fn lower(lower: &mut Lower) -> Result<()> {
     let axis = resolve_axis(lower.int_or("axis", 0)?, shape.len())?;
     let gathered = gathered(&shape, &indices, axis)?;
     lower.compute_in_float32();
-    let first = lower.blob(1)?;
-    let mut blob = from_front(lower, first, 1, &gathered.size)?;
+    let indices_blob = lower.blob(1)?;
+    let indices_blob = lower.certain_form(indices_blob)?;
+    let mut blob = from_front(lower, indices_blob, 1, &gathered.size)?;
     // Some of the axes of the groups or of the columns may be 1.
     let mut whole = indices.clone();
     for (place, size) in whole.iter_mut().enumerate() {

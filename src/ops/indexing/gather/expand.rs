@@ -89,7 +89,9 @@ pub(super) fn expand_gather_elements(expand: &Expand) -> Result<bool> {
 fn sample_along(expand: &Expand, axis: usize) -> Result<bool> {
     let Some(indices) = input(expand.node(), 1) else { return Ok(false) };
     let shape = resized(expand.shape(1)?, axis, expand.shape(0)?.at(axis)?.clone());
-    let (source, Some(index_shape)) = along::repeated(expand.graph(), indices, axis) else { return Ok(false) };
+    let (source, Some(index_shape)) = along::repeated(expand.graph(), indices, axis) else {
+        return Ok(false);
+    };
     if !along::gathered(&shape, &index_shape, axis)?.is_sampled() {
         return Ok(false);
     }

@@ -95,7 +95,10 @@ fn read(graph: &Graph, id: ValueId, depth: usize) -> Option<Line> {
         };
         let place = |axis: usize| perm.iter().position(|from| usize::try_from(*from) == Ok(axis));
         let line = read(graph, source, depth)?;
-        return Some(Line { axis: line.axis.map(place).map_or(Some(None), |place| place.map(Some))?, ..line });
+        return Some(Line {
+            axis: line.axis.map(place).map_or(Some(None), |place| place.map(Some))?,
+            ..line
+        });
     }
     if ["Reshape", "Squeeze", "Unsqueeze", "Flatten"].iter().any(|op| node.is(op)) {
         return viewed(read(graph, source, depth)?, from, to);

@@ -172,6 +172,7 @@ pub(super) fn from_front(lower: &mut Lower, indices: BlobId, index: usize, size:
 fn sample(lower: &mut Lower, gathered: &Gathered) -> Result<BlobId> {
     lower.compute_in_float32();
     let indices = lower.blob(1)?;
+    let indices = lower.certain_form(indices)?;
     let indices = from_front(lower, indices, 1, &gathered.size)?;
     let data = lower.blob(0)?;
     lower.sample(data, indices, gathered)

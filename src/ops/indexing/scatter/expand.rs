@@ -75,7 +75,11 @@ fn constant_targets(
 }
 
 /// Replaces a node whose indices are a box by slices and updates side by side, unless fewer parts of flat data do.
-fn expand_region(expand: &Expand, region: Option<Region>, constant: Option<&ConstantTargets>) -> Result<bool> {
+fn expand_region(
+    expand: &Expand,
+    region: Option<Region>,
+    constant: Option<&ConstantTargets>,
+) -> Result<bool> {
     let Some(region) = region else { return Ok(false) };
     let parts = region.open_axes(expand.shape(0)?).saturating_mul(3);
     let is_flat = read_reduction(expand)? == Reduction::Replace

@@ -42,7 +42,9 @@ impl<'x> Region<'x> {
     pub(super) fn of_tuples(expand: &'x Expand) -> Result<Option<Region<'x>>> {
         let (shape, index_shape) = (expand.shape(0)?, expand.shape(1)?);
         let Some((width, tuples)) = index_shape.split_last() else { return Ok(None) };
-        let Some(depth) = width.known().and_then(|width| usize::try_from(width).ok()) else { return Ok(None) };
+        let Some(depth) = width.known().and_then(|width| usize::try_from(width).ok()) else {
+            return Ok(None);
+        };
         let slice = shape.get(depth..).unwrap_or_default();
         if expand.constant(1).is_some() {
             let indices = expand.array(1)?.int_list()?;
@@ -243,7 +245,10 @@ fn assigned<'x>(
         spans.insert(axis + 1, Span { start: span.start - first, step: 1, count: Dim::Known(1) });
         let updates = updates.unsqueeze(&[place + 1]);
         let rows = assigned(expand, rows, &divided(shape), &spans, updates, reduction)?;
-        let (before, after) = (rows.apply("Shape", [("end", place.into())]), rows.apply("Shape", [("start", (place + 2).into())]));
+        let (before, after) = (
+            rows.apply("Shape", [("end", place.into())]),
+            rows.apply("Shape", [("start", (place + 2).into())]),
+        );
         rows.reshape_to(expand.make.concat(&[before, expand.make.ints(&[length]), after], 0))
     });
     if !is_last {
@@ -305,7 +310,8 @@ impl Counted {
             found.push((stride, count));
             spans.push(Span { start, step, count: Dim::try_from(count)? });
         }
-        let mut order: Vec<usize> = (0..depth).filter(|axis| found.get(*axis).is_some_and(|f| f.1 > 1)).collect();
+        let mut order: Vec<usize> =
+            (0..depth).filter(|axis| found.get(*axis).is_some_and(|f| f.1 > 1)).collect();
         order.sort_by_key(|axis| std::cmp::Reverse(found.get(*axis).map_or(0, |f| f.0)));
         // Each tuple occurs once: the strides are those of the counts.
         let mut expected = total;
