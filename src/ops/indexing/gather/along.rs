@@ -11,8 +11,7 @@ use crate::ops::shape::resized;
 use crate::pass::pattern::input;
 use crate::tensor::{Dim, display_shape};
 
-pub(super) const ROW: Row = Row::new("GatherAlong", &[1], Access::Selection, infer)
-    .domain(OWN_DOMAIN)
+pub(super) const ROW: Row = Row::of(OWN_DOMAIN, "GatherAlong", Access::Selection, infer)
     .lower(lower)
     .transparent(|_, _| true)
     .lowers_to("GridSample: the nearest elements");
@@ -22,7 +21,7 @@ const DEPTH: usize = 8;
 
 fn infer(call: &Call) -> Result<Vec<Fact>> {
     let (data, indices) = (call.shape(0)?, call.shape(1)?);
-    let axis = resolve_axis(call.int_or("axis", 0)?, data.len())?;
+    let axis = resolve_axis(call.int("axis")?, data.len())?;
     let fits = |(own, of): (&Dim, &Dim)| own.is(1) || own == of;
     if !resized(indices, axis, Dim::Known(1)).iter().zip(&resized(data, axis, Dim::Known(1))).all(fits) {
         unsupported!("indices {} along axis {axis} of {}", display_shape(indices), display_shape(data));
@@ -66,7 +65,7 @@ pub(super) fn gathered(shape: &[Dim], indices: &[Dim], axis: usize) -> Result<Ga
 
 fn lower(lower: &mut Lower) -> Result<()> {
     let (shape, indices) = (lower.shape(0)?.to_vec(), lower.shape(1)?.to_vec());
-    let axis = resolve_axis(lower.int_or("axis", 0)?, shape.len())?;
+    let axis = resolve_axis(lower.int("axis")?, shape.len())?;
     let gathered = gathered(&shape, &indices, axis)?;
     lower.compute_in_float32();
     let indices_blob = lower.blob(1)?;

@@ -22,7 +22,7 @@ const MAX_UNIFORM: usize = 1 << 16;
 /// Expands a gather from a constant with NaN by a product.
 pub(super) fn expand_gather(expand: &Expand) -> Result<bool> {
     let shape = expand.shape(0)?;
-    let axis = resolve_axis(expand.int_or("axis", 0)?, shape.len())?;
+    let axis = resolve_axis(expand.int("axis")?, shape.len())?;
     Ok(!gathered(shape, axis, expand.shape(1)?)?.is_sampled() && expand_table_with_nan(expand)?)
 }
 
@@ -63,7 +63,7 @@ pub(super) fn expand_gather_elements(expand: &Expand) -> Result<bool> {
         return Ok(true);
     }
     let (shape, index_shape) = (expand.shape(0)?.to_vec(), expand.shape(1)?.to_vec());
-    let axis = resolve_axis(expand.int_or("axis", 0)?, shape.len())?;
+    let axis = resolve_axis(expand.int("axis")?, shape.len())?;
     if is_moved(expand, |sizes, indices| element_places(sizes, indices, axis))? {
         return Ok(false);
     }
