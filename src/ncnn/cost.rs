@@ -16,13 +16,15 @@ pub struct Cost {
     pub weight_bytes: u64,
     /// The bytes of tops.
     pub blob_bytes: u64,
-    /// The steps of layers that compute one element at a time, each of about a nanosecond: a multiply-add of a convolution
-    /// over three axes, and [`FUNCTION`] for a function such as a logarithm.
+    /// The time in nanoseconds of layers that compute one element at a time: 2 for a multiply-add of a convolution over
+    /// three axes, 28 for a function such as a logarithm.
     pub scalars: u64,
 }
 
-/// The steps of a function that is computed one element at a time.
+/// The nanoseconds of a function, and of a multiply-add, that is computed one element at a time.
 const FUNCTION: u64 = 28;
+/// See [`FUNCTION`].
+const SCALAR_PRODUCT: u64 = 2;
 
 impl Cost {
     /// Returns the cost of layers that each compute so many elements of float32, one pass over memory.
@@ -92,11 +94,9 @@ impl Net {
             elements = elements.saturating_add(self.elements(*top)?);
         }
         let multiply_adds = self.multiply_adds(layer)?;
-        let bits = |weight: &super::layer::Weight| {
-            let len = u64::try_from(weight.tensor.len()).unwrap_or(u64::MAX);
-            len.saturating_mul(4)
-        };
-        let weight_bytes = layer.layer.weights().iter().map(bits).fold(0, u64::saturating_add);
+        let weights = layer.layer.weights();
+        let lens = weights.iter().map(|weight| u64::try_from(weight.tensor.len()).unwrap_or(u64::MAX));
+        let weight_bytes = lens.fold(0, u64::saturating_add).saturating_mul(4);
         let is_scalar = matches!(
             layer.layer,
             Layer::Convolution3D(_)
@@ -106,7 +106,7 @@ impl Net {
                 | Layer::Deconvolution1D(_)
         );
         let scalars = match &layer.layer {
-            _ if is_scalar => multiply_adds,
+            _ if is_scalar => multiply_adds.saturating_mul(SCALAR_PRODUCT),
             Layer::Power(_) | Layer::Log(_) | Layer::Exp(_) => elements.saturating_mul(FUNCTION),
             _ => 0,
         };
@@ -201,7 +201,7 @@ fn product(sizes: &[u64]) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::super::layer::{
-        Convolution, ConvolutionDepthWise, Deconvolution, Gemm, InnerProduct, LSTM, MatMul, ReLU,
+        Convolution, ConvolutionDepthWise, Deconvolution, Gemm, InnerProduct, LSTM, Log, MatMul, ReLU,
     };
     use super::*;
     use crate::tensor::Tensor;
@@ -216,6 +216,21 @@ mod tests {
         let bottoms: Vec<BlobId> = bottoms.iter().map(|sizes| net.push_input("x", sizes)).collect();
         net.push("y", layer, &bottoms, top);
         net.multiply_adds(net.layers.last().unwrap())
+    }
+
+    #[test]
+    fn costs_are_compared_by_time() {
+        let mut net = Net::default();
+        let x = net.push_input("x", &[1000]);
+        let y = net.push("y", ReLU { slope: 0.0 }, &[x], &[1000]);
+        net.push("z", Log::default(), &[y], &[1000]);
+        let [relu, log] = [1, 2].map(|place| net.cost(&net.layers[net.layers.len() - 3 + place]).unwrap());
+        assert_eq!(relu, Cost::passes(1, 1000));
+        assert_eq!(log.scalars, 28_000);
+        assert!(log.nanoseconds() > 10 * relu.nanoseconds());
+        assert_eq!((relu + relu) * 2, relu * 4);
+        assert_eq!(Cost::product(6, 7).multiply_adds, 42);
+        assert_eq!(Cost::constants(5).weight_bytes, 20);
     }
 
     #[test]

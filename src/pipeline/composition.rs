@@ -12,6 +12,9 @@ use crate::op::{self, Call, Op};
 /// The factor above which a composition is named in a warning.
 const MUCH: u64 = 20;
 
+/// The multiply-adds that take a nanosecond.
+const STEPS: u64 = 20;
+
 /// The time in nanoseconds below which no composition is named.
 const LITTLE: u64 = 500_000;
 
@@ -44,7 +47,7 @@ impl Composition {
         let bytes = |cost: &Cost| cost.weight_bytes.saturating_add(cost.blob_bytes);
         // An operator without products takes a step for each element.
         let steps = operators.multiply_adds.max(operators.blob_bytes / 4).max(1);
-        let done = layers.multiply_adds.max(layers.scalars.saturating_mul(10));
+        let done = layers.multiply_adds.max(layers.scalars.saturating_mul(STEPS));
         let factor = (done / steps).max(bytes(layers) / bytes(operators).max(1));
         (factor > MUCH && layers.nanoseconds() > LITTLE).then_some(factor)
     }
@@ -190,7 +193,7 @@ fn describe(found: &Composition, factor: u64) -> String {
     let Composition { node, layers, lowers_to, .. } = found;
     let reason = if lowers_to.is_empty() { String::new() } else { format!(", as {lowers_to}") };
     let cheaper = match node.op_type.as_str() {
-        "Conv" | "ConvTranspose" if layers.scalars > 0 => "; a batch of 1 takes no layer over three axes",
+        "Conv" | "ConvTranspose" if layers.scalars > 0 => "; with a batch of 1 it is a Convolution",
         "TopK" => "; it takes less over fewer elements",
         "Loop" | "Scan" => "; a loop outside the net takes no copies of its body",
         _ => "",
