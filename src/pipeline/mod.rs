@@ -5,6 +5,7 @@ mod float32;
 mod inspect;
 #[cfg(test)]
 mod layouts;
+mod metadata;
 mod options;
 mod port;
 mod progress;
@@ -14,6 +15,7 @@ mod warning;
 pub(crate) use convert::{Converted, convert, free_shapes};
 pub use inspect::{Described, Inspection};
 pub(crate) use inspect::{infer_model, inspect};
+pub use metadata::Metadata;
 pub(crate) use options::Options;
 pub use port::Port;
 pub use progress::Pass;
