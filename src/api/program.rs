@@ -23,7 +23,11 @@ impl Conversion {
         let inspection = self.inspection()?;
         let sizes = self.usual_sizes(&inspection.metadata);
         let subject = Subject {
-            model: inspection.files.last().and_then(|path| Path::new(path).file_name()?.to_str()).unwrap_or("a model"),
+            model: inspection
+                .files
+                .last()
+                .and_then(|path| Path::new(path).file_name()?.to_str())
+                .unwrap_or("a model"),
             inputs: &self.inputs,
             outputs: &self.outputs,
             net: &self.net,
@@ -43,7 +47,8 @@ impl Conversion {
                 told.extend(size.symbol_name().map(|name| (name.to_owned(), Dim::Known(number))));
             }
         }
-        let found = self.sizes_with(USUAL, &told).or_else(|| self.sizes_at(USUAL)).or_else(|| self.sizes_at(1));
+        let found =
+            self.sizes_with(USUAL, &told).or_else(|| self.sizes_at(USUAL)).or_else(|| self.sizes_at(1));
         found.unwrap_or_default()
     }
 }

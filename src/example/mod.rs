@@ -3,6 +3,7 @@
 //! A program is made for one net, and is the user's to change. What the model does not tell, such as how its pixels
 //! are scaled, is a constant at the beginning of the program, with a comment that says so.
 
+mod cpp;
 mod purpose;
 mod python;
 
@@ -13,7 +14,7 @@ use std::path::Path;
 use crate::ncnn::Net;
 use crate::pipeline::{Metadata, Port};
 use crate::tensor::{Dim, display_shape};
-use purpose::{Picture, Purpose, Tail};
+use purpose::{Picture, Purpose, Source, Tail};
 
 /// The language of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +22,8 @@ use purpose::{Picture, Purpose, Tail};
 pub enum Language {
     /// Python 3.9 or later.
     Python,
+    /// C++11 or later.
+    Cpp,
 }
 
 impl Language {
@@ -28,6 +31,7 @@ impl Language {
     pub fn of(path: &Path) -> Option<Language> {
         match path.extension().and_then(OsStr::to_str) {
             Some("py") => Some(Language::Python),
+            Some("cpp" | "cc" | "cxx") => Some(Language::Cpp),
             _ => None,
         }
     }
@@ -62,6 +66,7 @@ pub(crate) fn program(subject: &Subject, files: &Files, language: Language) -> S
     let purpose = Purpose::of(subject);
     match language {
         Language::Python => python::program(subject, &purpose, files),
+        Language::Cpp => cpp::program(subject, &purpose, files),
     }
 }
 
@@ -76,6 +81,25 @@ fn comment(subject: &Subject, prefix: &str) -> String {
             lines.push(format!("{prefix}{kind:6}  {blob}  {dtype} {shape}, a Mat of {form}{int32}"));
         }
     }
+    lines.join("\n")
+}
+
+/// Returns the sizes of a state before the first call. A length that may be 0 is 0.
+fn first_sizes(subject: &Subject, port: &Port) -> Vec<i64> {
+    let size = |size: &Dim| match size.has_length() {
+        true => 0,
+        false => subject.at(std::slice::from_ref(size)).and_then(|at| at.first().copied()).unwrap_or(1),
+    };
+    port.form.iter().map(size).collect()
+}
+
+/// Returns whether the program calls the net several times.
+fn is_loop(purpose: &Purpose) -> bool {
+    matches!((purpose.source, purpose.tail), (Source::Tokens, Tail::Next { .. }) | (Source::Arrays, _))
+}
+
+fn indented(text: &str, by: usize) -> String {
+    let lines: Vec<String> = text.lines().map(|line| format!("{:by$}{line}", "")).collect();
     lines.join("\n")
 }
 
@@ -127,7 +151,11 @@ fn scaling(subject: &Subject, purpose: &Purpose, picture: Picture) -> Scaling {
         Tail::Boxes { .. } => same(0.0, 1.0 / 255.0, "Pixels from 0 to 1, as detectors read them."),
         Tail::Text { .. } => Scaling {
             is_bgr: picture.channels == 3,
-            ..same(127.5, 1.0 / 127.5, "Pixels from -1 to 1, as PaddleOCR reads them; the model does not tell.")
+            ..same(
+                127.5,
+                1.0 / 127.5,
+                "Pixels from -1 to 1, as PaddleOCR reads them; the model does not tell.",
+            )
         },
         Tail::Scores { .. } if picture.channels == 3 && classes == Some(IMAGENET) => Scaling {
             mean: [123.675, 116.28, 103.53],

@@ -232,7 +232,10 @@ fn set_tokens(subject: &Subject, given: &mut [Given]) -> bool {
     let is_ids = |port: &Port| {
         let name = port.name.to_lowercase();
         let is_other = ["mask", "position", "type", "segment", "len"].iter().any(|word| name.contains(word));
-        is_integer(port) && port.shape.len() <= 2 && !is_other && (port.int32 || name.contains("ids") || name.contains("token"))
+        is_integer(port)
+            && port.shape.len() <= 2
+            && !is_other
+            && (port.int32 || name.contains("ids") || name.contains("token"))
     };
     let Some(tokens) = subject.inputs.iter().position(is_ids) else { return false };
     set(given, tokens, Given::Tokens);
@@ -240,8 +243,9 @@ fn set_tokens(subject: &Subject, given: &mut [Given]) -> bool {
         let name = port.name.to_lowercase();
         if *slot == Given::Array {
             *slot = match name.as_str() {
+                name if name.contains("mask") && port.form.len() > 1 => Given::Ones,
                 name if name.contains("mask") || name == "kv_length" => Given::AllOnes,
-                name if name.contains("position") => Given::Positions,
+                name if name.contains("position") && port.form.len() == 1 => Given::Positions,
                 name if name.contains("len") => Given::Length,
                 _ => Given::Zeros,
             };
@@ -266,12 +270,18 @@ fn boxes(subject: &Subject, picture: Picture) -> Option<Tail> {
     let named = i64::try_from(names.len()).ok()?;
     let shapes: Vec<Vec<i64>> = (0..subject.outputs.len()).filter_map(|at| subject.output_at(at)).collect();
     // Masks of a segmentation: each box has a number for each of them.
-    let masks = shapes.iter().find(|shape| shape.len() == 4).and_then(|shape| shape.get(1)).copied().unwrap_or(0);
+    let masks =
+        shapes.iter().find(|shape| shape.len() == 4).and_then(|shape| shape.get(1)).copied().unwrap_or(0);
     for (at, shape) in shapes.iter().enumerate() {
         let &[1, rows, columns] = shape.as_slice() else { continue };
         let found = |layout, numbers: i64| {
             let classes = if named > 0 { named } else { numbers - masks };
-            (classes > 0 && classes <= numbers).then_some(Tail::Boxes { layout, boxes: at, scores: at, classes })
+            (classes > 0 && classes <= numbers).then_some(Tail::Boxes {
+                layout,
+                boxes: at,
+                scores: at,
+                classes,
+            })
         };
         let is_selected = subject.metadata.has("end2end", "true") || (rows, columns) == (300, 6);
         let tail = match () {
@@ -326,11 +336,11 @@ fn next(subject: &Subject) -> Option<Tail> {
 }
 
 fn scores(subject: &Subject) -> Option<Tail> {
-    let shape = subject.output_at(0)?;
+    let output = subject.outputs.first().filter(|port| port.dtype.contains("float"))?;
+    let shape: Vec<i64> = output.shape.iter().map(Dim::known).collect::<Option<_>>()?;
     let count = shape.iter().product::<i64>();
     let is_list = shape.last() == Some(&count) || shape.get(1) == Some(&count);
-    let blob = subject.outputs.first().map(|port| port.blob.as_str())?;
-    let scale = match computing_layer(subject.net, blob) {
+    let scale = match computing_layer(subject.net, &output.blob) {
         Some("Softmax" | "Sigmoid") => Scale::Probabilities,
         _ => Scale::Logits,
     };

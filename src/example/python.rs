@@ -3,9 +3,8 @@
 use std::fmt::Write as _;
 
 use super::purpose::{Given, Layout, Picture, Purpose, Scale, Source, Tail};
-use super::{Files, Subject, comment, quoted};
+use super::{Files, Subject, comment, indented, is_loop, quoted};
 use crate::common::template::fill;
-use crate::pipeline::Port;
 use crate::tensor::Dim;
 
 const PROGRAM: &str = include_str!("python/program.py");
@@ -24,8 +23,8 @@ pub(super) fn program(subject: &Subject, purpose: &Purpose, files: &Files) -> St
     let mut text = fill(
         PROGRAM,
         &[
-            ("model", subject.model.to_owned()),
-            ("file", files.program.to_owned()),
+            ("model", super::plain(subject.model)),
+            ("file", super::plain(files.program)),
             ("usage", usage.to_owned()),
             ("packages", packages.to_owned()),
             ("ports", comment(subject, "")),
@@ -64,12 +63,13 @@ fn constants(subject: &Subject, purpose: &Purpose) -> String {
     let blobs = |index: usize| subject.outputs.get(index).map_or("", |port| port.blob.as_str());
     // Writing to a string cannot fail.
     let _ = writeln!(text, "OUTPUTS = {}", list(subject.outputs.iter().map(|port| port.blob.as_str())));
-    let kept: Vec<&str> = subject.outputs.iter().filter(|port| port.cache.is_some()).map(|p| p.blob.as_str()).collect();
+    let kept: Vec<&str> =
+        subject.outputs.iter().filter(|port| port.cache.is_some()).map(|p| p.blob.as_str()).collect();
     let _ = writeln!(text, "# Caches of the runtime.\nKEPT = {}", list(kept));
     if let Source::Picture(picture) = purpose.source {
         text.push_str(&picture_constants(subject, purpose, picture));
     }
-    if purpose.source == Source::Arrays || purpose.states().next().is_some() {
+    if is_loop(purpose) {
         text.push_str(&array_constants(subject, purpose));
     }
     let names = || list(subject.metadata.classes.iter().map(String::as_str));
@@ -79,7 +79,8 @@ fn constants(subject: &Subject, purpose: &Purpose) -> String {
         }
         Tail::Boxes { boxes, scores, classes, .. } => {
             let (boxes, scores) = (quoted(blobs(boxes)), quoted(blobs(scores)));
-            let _ = writeln!(text, "BOXES, SCORES, CLASSES = {boxes}, {scores}, {classes}\nNAMES = {}", names());
+            let _ =
+                writeln!(text, "BOXES, SCORES, CLASSES = {boxes}, {scores}, {classes}\nNAMES = {}", names());
         }
         Tail::Text { output } => {
             let (alphabet, is_known) = super::alphabet(subject, output);
@@ -121,14 +122,17 @@ fn picture_constants(subject: &Subject, purpose: &Purpose, picture: Picture) -> 
 /// Returns the constants of arrays and states.
 fn array_constants(subject: &Subject, purpose: &Purpose) -> String {
     let mut text = String::new();
-    let (mut shapes, mut axes, mut states, mut continued, mut integers) = (vec![], vec![], vec![], vec![], vec![]);
+    let (mut shapes, mut axes, mut states, mut continued, mut integers) =
+        (vec![], vec![], vec![], vec![], vec![]);
     for (port, given) in subject.inputs.iter().zip(&purpose.given) {
         let name = quoted(&port.blob);
         if let Given::State(output) = given {
             let after = subject.outputs.get(*output).map_or("", |port| port.blob.as_str());
             continued.push(format!("{name}: {}", quoted(after)));
             if port.cache.is_none() {
-                states.push(format!("{name}: {}", zeros(subject, port)));
+                let dtype = if port.int32 { "np.int32" } else { "np.float32" };
+                states
+                    .push(format!("{name}: np.zeros({}, {dtype})", tuple(super::first_sizes(subject, port))));
             }
             continue;
         }
@@ -139,23 +143,19 @@ fn array_constants(subject: &Subject, purpose: &Purpose) -> String {
         }
     }
     if purpose.source == Source::Arrays {
-        let _ = writeln!(text, "# The shapes of the inputs in the model, and the axes that each axis of the blob holds.");
+        let _ = writeln!(
+            text,
+            "# The shapes of the inputs in the model, and the axes that each axis of the blob holds."
+        );
         let _ = writeln!(text, "SHAPES = {{{}}}\nAXES = {{{}}}", shapes.join(", "), axes.join(", "));
         let _ = writeln!(text, "INTEGERS = [{}]", integers.join(", "));
     }
-    let _ = writeln!(text, "# The states before the first call, and the outputs that are the states of the next call.");
+    let _ = writeln!(
+        text,
+        "# The states before the first call, and the outputs that are the states of the next call."
+    );
     let _ = writeln!(text, "STATES = {{{}}}\nCONTINUED = {{{}}}", states.join(", "), continued.join(", "));
     text
-}
-
-/// Returns zeros in the shape of a blob. A length that may be 0 is 0 before the first call.
-fn zeros(subject: &Subject, port: &Port) -> String {
-    let sizes = port.form.iter().map(|size| match size.has_length() {
-        true => 0,
-        false => subject.at(std::slice::from_ref(size)).and_then(|at| at.first().copied()).unwrap_or(1),
-    });
-    let dtype = if port.int32 { "np.int32" } else { "np.float32" };
-    format!("np.zeros({}, {dtype})", tuple(sizes))
 }
 
 fn functions(purpose: &Purpose) -> String {
@@ -194,9 +194,8 @@ fn main(subject: &Subject, purpose: &Purpose) -> String {
         (Source::Tokens, _) => include_str!("python/main_tokens.py"),
         (Source::Arrays, _) => include_str!("python/main_arrays.py"),
     };
-    let is_loop = matches!((purpose.source, purpose.tail), (Source::Tokens, Tail::Next { .. }) | (Source::Arrays, _));
     let given = given(subject, purpose);
-    let (given, tail) = match is_loop {
+    let (given, tail) = match is_loop(purpose) {
         true => (indented(&given, 12), indented(tail(purpose), 8)),
         false => (indented(&given, 8), indented(tail(purpose), 4)),
     };
@@ -216,10 +215,13 @@ fn given(subject: &Subject, purpose: &Purpose) -> String {
         let shape = || tuple(subject.at(&port.form).unwrap_or_default());
         let dtype = if port.int32 { "np.int32" } else { "np.float32" };
         // A fixed number of tokens: others are filled up.
-        let fixed = port.form.last().and_then(Dim::known).filter(|_| purpose.source == Source::Tokens);
+        let is_row = purpose.source == Source::Tokens && port.form.len() == 1;
+        let fixed = port.form.last().and_then(Dim::known).filter(|_| is_row);
         let value = match given {
             Given::Picture => "picture".to_owned(),
-            Given::PictureOfPixels => "np.array(picture).reshape(-1, HEIGHT, WIDTH).transpose(1, 2, 0)".to_owned(),
+            Given::PictureOfPixels => {
+                "np.array(picture).reshape(-1, HEIGHT, WIDTH).transpose(1, 2, 0)".to_owned()
+            }
             Given::Tokens => match fixed {
                 Some(n) => format!("np.array((tokens + [0] * {n})[:{n}], {dtype})"),
                 None => format!("np.array(tokens, {dtype})"),
@@ -235,9 +237,7 @@ fn given(subject: &Subject, purpose: &Purpose) -> String {
             Given::Length => format!("np.full(1, count, {dtype})"),
             Given::Ones => format!("np.ones({}, {dtype})", shape()),
             Given::Sides => format!("np.array([HEIGHT, WIDTH], {dtype})"),
-            Given::Zeros if purpose.source == Source::Tokens && fixed.is_none() => {
-                format!("np.zeros(count, {dtype})")
-            }
+            Given::Zeros if is_row && fixed.is_none() => format!("np.zeros(count, {dtype})"),
             Given::Zeros | Given::Array => format!("np.zeros({}, {dtype})", shape()),
             Given::State(_) => continue,
         };
@@ -256,9 +256,4 @@ fn tail(purpose: &Purpose) -> &'static str {
         Tail::Text { .. } => include_str!("python/tail_text.py"),
         Tail::Next { .. } | Tail::Shapes => include_str!("python/tail_shapes.py"),
     }
-}
-
-fn indented(text: &str, by: usize) -> String {
-    let lines: Vec<String> = text.lines().map(|line| format!("{:by$}{line}", "")).collect();
-    lines.join("\n")
 }

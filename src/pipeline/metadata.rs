@@ -175,7 +175,10 @@ mod tests {
     #[test]
     fn keys_of_several_exporters_are_read() {
         let read = metadata(&[("stride", "32"), ("imgsz", "[480, 640]"), ("task", "detect")]);
-        assert_eq!((read.stride, read.image_size, read.task.as_deref()), (Some(32), Some([480, 640]), Some("detect")));
+        assert_eq!(
+            (read.stride, read.image_size, read.task.as_deref()),
+            (Some(32), Some([480, 640]), Some("detect"))
+        );
         assert_eq!(metadata(&[("imgsz", "640")]).image_size, Some([640, 640]));
         assert_eq!(metadata(&[("imgsz", "[-1, 640]")]).image_size, None);
         assert_eq!(metadata(&[("sample_rate", "16000")]).sample_rate, Some(16000));
