@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::Conversion;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::example::{self, Files, Language, Subject, picture_sides};
 use crate::pipeline::Metadata;
 use crate::tensor::Dim;
@@ -35,6 +35,30 @@ impl Conversion {
             sizes: &sizes,
         };
         Ok(example::program(&subject, &Files { program: name, param, bin }, language))
+    }
+
+    /// Returns the program of a file, which names the files of the net by their paths from its folder.
+    pub(super) fn program_beside(&self, path: &Path, param: &Path, bin: &Path) -> Result<String> {
+        let language = Language::of(path).ok_or_else(|| {
+            Error::usage("the ending of its name is that of no language: .py or .cpp").in_file(path)
+        })?;
+        let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let from_folder = |file: &Path| match file.parent() == path.parent() {
+            true => name(file),
+            false => std::path::absolute(file).unwrap_or_else(|_| file.to_owned()).display().to_string(),
+        };
+        self.program(language, &name(path), &from_folder(param), &from_folder(bin))
+    }
+
+    /// Returns what the model says about its use as YAML, with the sizes of the net, as ultralytics reads it.
+    ///
+    /// # Errors
+    ///
+    /// The model cannot be read again.
+    pub fn metadata(&self) -> Result<String> {
+        let sides = self.inputs.iter().find_map(picture_sides);
+        let sides = sides.and_then(|(height, width, _)| Some([height.known()?, width.known()?]));
+        Ok(example::metadata(&self.inspection()?.metadata, sides))
     }
 
     /// Returns values of the free sizes: those of pictures that the model tells, if the net is valid for them.

@@ -4,6 +4,7 @@
 //! are scaled, is a constant at the beginning of the program, with a comment that says so.
 
 mod cpp;
+mod metadata;
 mod purpose;
 mod python;
 
@@ -170,4 +171,5 @@ fn scaling(subject: &Subject, purpose: &Purpose, picture: Picture) -> Scaling {
 /// The number of classes of ImageNet.
 const IMAGENET: i64 = 1000;
 
+pub(crate) use metadata::metadata;
 pub(crate) use purpose::picture_sides;
