@@ -29,7 +29,7 @@ def main():
     report, result = sys.argv[1:]
     with open(report) as file:
         report = json.load(file)
-    nodes = [(node["op"], node["name"] or " ".join(node.get("outputs", []))) for node in report["nodes"]]
+    nodes = [(node["op_type"], node["name"] or node["outputs"][0]) for node in report["nodes"]]
     layers = report["net"]["layers"]
     shown = [(layer["type"], "x".join(map(str, layer["shapes"][0]))) for layer in layers]
     lines = []

@@ -171,7 +171,9 @@ fn set_states(subject: &Subject, given: &mut [Given]) {
             Some(blob) => output.blob == *blob,
             None => is_state(&input.name) && !taken.contains(at) && continues(input, output),
         };
-        if let Some((output, _)) = subject.outputs.iter().enumerate().find(fits) {
+        // A state has the name of one on both sides; of several, the order is that of the inputs.
+        let fitting = subject.outputs.iter().enumerate().filter(fits);
+        if let Some((output, _)) = fitting.min_by_key(|(_, output)| !is_state(&output.name)) {
             taken.push(output);
             set(given, index, Given::State(output));
         }
@@ -183,9 +185,10 @@ fn is_state(name: &str) -> bool {
     let name = name.to_lowercase();
     let is_short = |letter: char| {
         let rest = name.strip_prefix(letter);
-        rest.is_some_and(|rest| matches!(rest, "" | "0" | "x" | "_0" | "_in" | "in" | "_prev"))
+        let ends = ["", "0", "x", "n", "_0", "_n", "in", "_in", "out", "_out", "_prev", "_next"];
+        rest.is_some_and(|rest| ends.contains(&rest))
     };
-    ["state", "cache", "past", "hidden", "memory"].iter().any(|word| name.contains(word))
+    ["state", "cache", "past", "present", "hidden", "memory"].iter().any(|word| name.contains(word))
         || is_short('h')
         || is_short('c')
 }

@@ -146,6 +146,37 @@ def decoder_with_a_state():
     return model(inputs, outputs, nodes, {"table": table, "tenth": np.float32(0.1)}, {})
 
 
+def decoder_with_a_cache():
+    """The logits of the next number, if the cache has as many rows as there were tokens before."""
+    nodes = [
+        helper.make_node("Gather", ["ones", "input_ids"], ["rows"], axis=0),
+        helper.make_node("Concat", ["past_key_values.0.key", "rows"], ["present.0.key"], axis=1),
+        helper.make_node("ReduceSum", ["present.0.key", "axes"], ["seen"], keepdims=1),
+        helper.make_node("Cast", ["attention_mask"], ["mask"], to=TensorProto.FLOAT),
+        helper.make_node("ReduceSum", ["mask", "axis"], ["told"], keepdims=1),
+        helper.make_node("Unsqueeze", ["told", "axis"], ["column"]),
+        helper.make_node("Sub", ["seen", "column"], ["wrong"]),
+        helper.make_node("Abs", ["wrong"], ["error"]),
+        helper.make_node("Sub", ["one", "error"], ["factor"]),
+        helper.make_node("Gather", ["table", "input_ids"], ["next"], axis=0),
+        helper.make_node("Mul", ["next", "factor"], ["logits"]),
+    ]
+    inputs = [
+        value("input_ids", [1, "S"], TensorProto.INT64),
+        value("attention_mask", [1, "P + S"], TensorProto.INT64),
+        value("past_key_values.0.key", [1, "P", 1]),
+    ]
+    outputs = [value("logits", [1, "S", 1000]), value("present.0.key", [1, "P + S", 1])]
+    constants = {
+        "ones": np.ones((1000, 1), np.float32),
+        "table": vocabulary(),
+        "axes": np.array([1, 2]),
+        "axis": np.array([1]),
+        "one": np.float32(1),
+    }
+    return model(inputs, outputs, nodes, constants, {})
+
+
 def reader():
     """Scores of a text of a fixed length: of its tokens and its mask."""
     nodes = [
@@ -201,6 +232,7 @@ CASES = {
     "pixels": (pixels, ["red.png"], ranked(red=RED, green=GREEN, blue=BLUE)),
     "decoder": (decoder, ["5", "7"], STEPS),
     "decoder_with_a_state": (decoder_with_a_state, ["7"], STEPS),
+    "decoder_with_a_cache": (decoder_with_a_cache, ["6", "7"], STEPS),
     "reader": (reader, ["2", "1"], ranked(good=GOOD, bad=BAD)),
     "sums": (sums, ["x=steps"], ranked(first=FIRST[0], second=SECOND[0]) + ranked(first=FIRST[1], second=SECOND[1])),
 }

@@ -1,11 +1,8 @@
 
-// A Mat of these sizes, the outermost first; a size of 0 makes an empty one.
+// A Mat of these sizes, the outermost first.
 static ncnn::Mat blob(const std::vector<int>& sizes)
 {
-    const size_t n = sizes.size();
-    if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end())
-        return ncnn::Mat();
-    switch (n)
+    switch (sizes.size())
     {
     case 1:
         return ncnn::Mat(sizes[0]);

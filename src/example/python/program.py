@@ -35,11 +35,11 @@ def run(net, given):
     for name, value in given.items():
         if isinstance(value, ncnn.Mat):
             mat = value
-        elif value.size == 0:
-            mat = ncnn.Mat()
         else:
-            # A Mat made of an array does not keep it alive: it is copied.
-            mat = ncnn.Mat(np.ascontiguousarray(value)).clone()
+            # A Mat made of an array does not keep it alive: the array has a name until the Mat is copied.
+            array = np.ascontiguousarray(value)
+            # A copy of an empty Mat would lose its sizes.
+            mat = ncnn.Mat(array).clone() if array.size else ncnn.Mat(array)
         if extractor.input(name, mat) != 0:
             sys.exit(f"the net has no input {name}")
     results = {}
