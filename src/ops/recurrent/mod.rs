@@ -26,20 +26,17 @@ use crate::ops::Row;
 use crate::tensor::{Dim, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("GRU", &[1, 3, 7, 14, 22], Access::Any, infer_recurrent)
-        .required_outputs(0)
+    Row::new("GRU", Access::Any, infer_recurrent)
         .expand(unroll::expand_recurrent)
         .lower(lower::lower_recurrent)
         .lowers_to("GRU for each sequence; unrolled steps for features that the layer lacks")
         .limits("many unrolled steps, or a number of them known only at run time"),
-    Row::new("LSTM", &[1, 7, 14, 22], Access::Any, infer_recurrent)
-        .required_outputs(0)
+    Row::new("LSTM", Access::Any, infer_recurrent)
         .expand(unroll::expand_recurrent)
         .lower(lower::lower_recurrent)
         .lowers_to("LSTM for each sequence; unrolled steps for features that the layer lacks")
         .limits("many unrolled steps, or a number of them known only at run time"),
-    Row::new("RNN", &[1, 7, 14, 22], Access::Any, infer_recurrent)
-        .required_outputs(0)
+    Row::new("RNN", Access::Any, infer_recurrent)
         .expand(unroll::expand_recurrent)
         .lower(lower::lower_recurrent)
         .lowers_to("RNN for each sequence; unrolled steps for features that the layer lacks")
@@ -96,7 +93,7 @@ fn read_recurrent(attributes: &Attributes) -> Result<Recurrent> {
         "LSTM" => (Cell::Lstm, &["Sigmoid", "Tanh", "Tanh"]),
         _ => (Cell::Rnn, &["Tanh"]),
     };
-    let reverse = match attributes.string_or("direction", "forward")?.to_ascii_lowercase().as_str() {
+    let reverse = match attributes.string("direction")?.to_ascii_lowercase().as_str() {
         "forward" => vec![false],
         "reverse" => vec![true],
         "bidirectional" => vec![false, true],
@@ -106,17 +103,15 @@ fn read_recurrent(attributes: &Attributes) -> Result<Recurrent> {
             );
         }
     };
-    // The flag of version 1 is redundant: the outputs of the node determine whether Y is computed.
-    attributes.int("output_sequence")?;
     Ok(Recurrent {
         cell,
         activations: read_activations(attributes, defaults, reverse.len())?,
         reverse,
-        clip: attributes.float("clip")?.filter(|clip| *clip > 0.0),
-        input_forget: cell == Cell::Lstm && attributes.flag("input_forget", false)?,
-        linear_before_reset: cell == Cell::Gru && attributes.flag("linear_before_reset", false)?,
-        batch_first: attributes.since() >= 14 && attributes.flag("layout", false)?,
-        hidden_size: attributes.int("hidden_size")?,
+        clip: attributes.given_float("clip")?.filter(|clip| *clip > 0.0),
+        input_forget: cell == Cell::Lstm && attributes.flag("input_forget")?,
+        linear_before_reset: cell == Cell::Gru && attributes.flag("linear_before_reset")?,
+        batch_first: attributes.since() >= 14 && attributes.flag("layout")?,
+        hidden_size: attributes.given_int("hidden_size")?,
     })
 }
 

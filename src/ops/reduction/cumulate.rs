@@ -21,12 +21,12 @@ use crate::pass::expand::Expand;
 use crate::tensor::{Array, Dim, Elements, Range, round_float};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("CumProd", &[26], Access::Any, infer_cumulate)
+    Row::new("CumProd", Access::Any, infer_cumulate)
         .fold(fold_cumulate)
         .expand(expand_cum_prod)
         .lowers_to("Slice, BinaryOp, Concat, element by element")
         .limits("an axis of free size"),
-    Row::new("CumSum", &[11, 14], Access::Any, infer_cumulate)
+    Row::new("CumSum", Access::Any, infer_cumulate)
         .fold(fold_cumulate)
         .range(range_cum_sum)
         .lower(lower_cum_sum)
@@ -50,10 +50,7 @@ struct Cumulation {
 }
 
 fn read_cumulation(attributes: &Attributes) -> Result<Cumulation> {
-    Ok(Cumulation {
-        exclusive: attributes.flag("exclusive", false)?,
-        reverse: attributes.flag("reverse", false)?,
-    })
+    Ok(Cumulation { exclusive: attributes.flag("exclusive")?, reverse: attributes.flag("reverse")? })
 }
 
 /// Returns the axis; if it is computed at run time, the only one of the input.
@@ -72,7 +69,6 @@ fn single_axis(axis: &[i64], rank: usize) -> Result<usize> {
 }
 
 fn infer_cumulate(call: &Call) -> Result<Vec<Fact>> {
-    read_cumulation(call)?;
     call.check_integer(1)?;
     let shape = call.shape(0)?;
     if shape.is_empty() {

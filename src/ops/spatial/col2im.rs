@@ -11,7 +11,7 @@ use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
 use crate::tensor::{Dim, display_shape};
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("Col2Im", &[18], Access::Any, infer_col2im)
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("Col2Im", Access::Any, infer_col2im)
     .expand(expand_col2im)
     .lowers_to("depthwise Deconvolution with one-hot kernels")
     .limits("image or block sizes known only at run time; dilations over other than two axes")];
@@ -26,7 +26,7 @@ struct Layout {
 
 fn read_layout(attributes: &Attributes, axes: usize) -> Result<Layout> {
     let list = |name: &str, default: i64, len: usize| {
-        let list = attributes.ints(name)?.unwrap_or(vec![default; len]);
+        let list = attributes.given_ints(name)?.unwrap_or(vec![default; len]);
         check_sizes(&list)?;
         if list.len() == len {
             Ok(list)

@@ -16,15 +16,15 @@ use crate::pass::expand::Expand;
 use crate::tensor::{Array, Dim, Tensor, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("AffineGrid", &[20], Access::Any, infer_affine_grid)
+    Row::new("AffineGrid", Access::Any, infer_affine_grid)
         .expand(expand_affine_grid)
         .lowers_to("MatMul of the identity grid with the transform")
         .limits("sizes computed at run time"),
     GRID_SAMPLE,
-    GRID_SAMPLE.domain(CONTRIB_DOMAIN).since(&[1]),
+    GRID_SAMPLE.domain(CONTRIB_DOMAIN),
 ];
 
-const GRID_SAMPLE: Row = Row::new("GridSample", &[16, 20, 22], Access::Any, infer_grid_sample)
+const GRID_SAMPLE: Row = Row::new("GridSample", Access::Any, infer_grid_sample)
     .precise(|_, index| index == 1)
     .lower(lower_grid_sample)
     .lowers_to("GridSample, of several images as slices of a volume")
@@ -46,24 +46,23 @@ const REFLECTION: i32 = 3;
 
 fn read_grid_sample(call: &Call) -> Result<GridSample> {
     // Version 20 renamed the modes.
-    let sample_type = match call.string_or("mode", if call.since() < 20 { "bilinear" } else { "linear" })? {
+    let sample_type = match call.string("mode")? {
         "bilinear" | "linear" => 1,
         "nearest" => NEAREST,
         "bicubic" | "cubic" => CUBIC,
         other => invalid!("unknown mode \"{other}\""),
     };
-    let padding_mode = match call.string_or("padding_mode", "zeros")? {
+    let padding_mode = match call.string("padding_mode")? {
         "zeros" => 1,
         "border" => 2,
         "reflection" => REFLECTION,
         other => invalid!("unknown padding_mode \"{other}\""),
     };
-    let align_corner = i32::from(call.flag("align_corners", false)?);
+    let align_corner = i32::from(call.flag("align_corners")?);
     Ok(GridSample { sample_type, padding_mode, align_corner, permute_fusion: 0 })
 }
 
 fn infer_grid_sample(call: &Call) -> Result<Vec<Fact>> {
-    read_grid_sample(call)?;
     let (x, grid) = (call.shape(0)?, call.shape(1)?);
     let coordinates = i64::try_from(x.len())? - 2;
     let images = x.first().and_then(Dim::known).zip(grid.first().and_then(Dim::known));
@@ -246,7 +245,6 @@ fn grid_sizes(call: &Call) -> Result<Vec<Dim>> {
 }
 
 fn infer_affine_grid(call: &Call) -> Result<Vec<Fact>> {
-    call.flag("align_corners", false)?;
     let sizes = grid_sizes(call)?;
     let mut shape = vec![sizes.at(0)?.clone()];
     shape.extend(sizes.iter().skip(2).cloned());
@@ -255,7 +253,7 @@ fn infer_affine_grid(call: &Call) -> Result<Vec<Fact>> {
 }
 
 fn expand_affine_grid(expand: &Expand) -> Result<bool> {
-    let align_corners = expand.flag("align_corners", false)?;
+    let align_corners = expand.flag("align_corners")?;
     let sizes = grid_sizes(expand)?;
     let spatial: Option<Vec<usize>> =
         sizes.iter().skip(2).map(|size| usize::try_from(size.known()?).ok()).collect();

@@ -20,11 +20,10 @@ fn read_bounds(attributes: &Attributes) -> Result<Bounds> {
     if attributes.since() >= 11 {
         return Ok(Bounds { min: None, max: None });
     }
-    Ok(Bounds { min: attributes.float("min")?, max: attributes.float("max")? })
+    Ok(Bounds { min: attributes.given_float("min")?, max: attributes.given_float("max")? })
 }
 
 pub(super) fn infer_clip(call: &Call) -> Result<Vec<Fact>> {
-    read_bounds(call)?;
     for index in 1..call.input_count() {
         let shape = call.value(index).and_then(|value| value.shape.as_deref()).unwrap_or_default();
         if Dim::product(shape)?.known().is_some_and(|count| count != 1) {

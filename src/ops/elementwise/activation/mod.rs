@@ -10,7 +10,7 @@ mod clip;
 mod function;
 mod prelu;
 
-use super::broadcast::{LOSES_NAN, MEMORY_ADVICE};
+use super::broadcast::LOSES_NAN;
 use crate::error::{Result, invalid, unsupported};
 use crate::lower::{Lower, ScalarOrBlob};
 use crate::ncnn::BlobId;
@@ -27,46 +27,42 @@ use function::evaluate;
 use prelu::{fold_prelu, infer_prelu, lower_prelu};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    activation("Celu", &[12, 28]).lowers_to("CELU"),
-    Row::new("Clip", &[1, 6, 11, 12, 13], Access::Elementwise, infer_clip)
+    activation("Celu").lowers_to("CELU"),
+    Row::new("Clip", Access::Elementwise, infer_clip)
         .fold(fold_clip)
         .lower(lower_clip)
         .range(range_clip)
-        .ignore(MEMORY_ADVICE)
         .lowers_to(
             "Clip; ReLU for a lower bound of 0; BinaryOp for one bound, and for bounds computed at run time",
         )
         .differs(LOSES_NAN),
-    activation("Elu", &[1, 6, 22]).lowers_to("ELU"),
-    activation("Gelu", &[20]).lowers_to("GELU").differs("magnitudes above 1e38, which become infinite"),
-    activation("HardSigmoid", &[1, 6, 22])
+    activation("Elu").lowers_to("ELU"),
+    activation("Gelu").lowers_to("GELU").differs("magnitudes above 1e38, which become infinite"),
+    activation("HardSigmoid")
         .lowers_to("HardSigmoid; BinaryOp and Clip if alpha is not positive")
         .differs(LOSES_NAN),
-    activation("HardSwish", &[14, 22]).lowers_to("HardSwish").differs("-inf, which becomes 0"),
-    activation("LeakyRelu", &[1, 6, 16]).lowers_to("ReLU"),
-    activation("Mish", &[18, 22]).lowers_to("Mish").differs("NaN; numbers below -1e6, which become positive"),
-    Row::new("PRelu", &[1, 6, 7, 9, 16], Access::Broadcast, infer_prelu)
+    activation("HardSwish").lowers_to("HardSwish").differs("-inf, which becomes 0"),
+    activation("LeakyRelu").lowers_to("ReLU"),
+    activation("Mish").lowers_to("Mish").differs("NaN; numbers below -1e6, which become positive"),
+    Row::new("PRelu", Access::Broadcast, infer_prelu)
         .fold(fold_prelu)
         .lower(lower_prelu)
-        .ignore(MEMORY_ADVICE)
         .lowers_to("ReLU; PReLU for slopes along the outermost axis; BinaryOp for any other shape")
         .differs("infinities beside a slope of 0; infinite slopes"),
-    activation("Relu", &[1, 6, 13, 14]).exact().lowers_to("ReLU"),
-    activation("Selu", &[1, 6, 22]).lowers_to("SELU"),
-    activation("Shrink", &[9])
+    activation("Relu").exact().lowers_to("ReLU"),
+    activation("Selu").lowers_to("SELU"),
+    activation("Shrink")
         .lowers_to("BinaryOp, Threshold")
         .limits("a negative `lambd`")
         .differs("NaN, which stays NaN"),
-    activation("Sigmoid", &[1, 6, 13]).lowers_to("Sigmoid").differs(LOSES_NAN),
-    activation("Softplus", &[1, 22]).lowers_to("BNLL").differs(LOSES_NAN),
-    activation("Softsign", &[1, 22])
-        .lowers_to("UnaryOp, BinaryOp")
-        .differs("magnitudes above 1e38, which become 0"),
-    activation("Swish", &[24])
+    activation("Sigmoid").lowers_to("Sigmoid").differs(LOSES_NAN),
+    activation("Softplus").lowers_to("BNLL").differs(LOSES_NAN),
+    activation("Softsign").lowers_to("UnaryOp, BinaryOp").differs("magnitudes above 1e38, which become 0"),
+    activation("Swish")
         .lowers_to("Swish; BinaryOp and Sigmoid if `alpha` is not 1")
         .differs("-inf, which may stay -inf"),
-    activation("Tanh", &[1, 6, 13]).lowers_to("TanH").differs(LOSES_NAN),
-    activation("ThresholdedRelu", &[10, 22]).lowers_to("Threshold, BinaryOp").differs("NaN, which stays NaN"),
+    activation("Tanh").lowers_to("TanH").differs(LOSES_NAN),
+    activation("ThresholdedRelu").lowers_to("Threshold, BinaryOp").differs("NaN, which stays NaN"),
 ];
 
 /// The factors by which a value can be multiplied and divided again without loss of range.
@@ -83,12 +79,11 @@ fn range_activation(call: &Call, inputs: &[Range]) -> Range {
     }
 }
 
-const fn activation(name: &'static str, since: &'static [i64]) -> Row {
-    Row::new(name, since, Access::Elementwise, infer_activation)
+const fn activation(name: &'static str) -> Row {
+    Row::new(name, Access::Elementwise, infer_activation)
         .fold(fold_activation)
         .lower(lower_activation)
         .range(range_activation)
-        .ignore(MEMORY_ADVICE)
 }
 
 /// An activation with its constants.
@@ -112,38 +107,33 @@ enum Activation {
 }
 
 fn read_activation(attributes: &Attributes) -> Result<Activation> {
-    let float = |name, default| attributes.float_or(name, default);
+    let float = |name| attributes.float(name);
     Ok(match attributes.op_type() {
-        "Celu" => match float("alpha", 1.0)? {
+        "Celu" => match float("alpha")? {
             0.0 => unsupported!("alpha is 0, by which Celu divides"),
             alpha => Activation::Celu { alpha },
         },
-        "Elu" => Activation::Elu { alpha: float("alpha", 1.0)? },
+        "Elu" => Activation::Elu { alpha: float("alpha")? },
         "Gelu" => Activation::Gelu { tanh: read_approximate(attributes)? },
-        "HardSigmoid" => Activation::HardSigmoid { alpha: float("alpha", 0.2)?, beta: float("beta", 0.5)? },
+        "HardSigmoid" => Activation::HardSigmoid { alpha: float("alpha")?, beta: float("beta")? },
         "HardSwish" => Activation::HardSwish,
-        "LeakyRelu" => Activation::LeakyRelu { alpha: float("alpha", 0.01)? },
+        "LeakyRelu" => Activation::LeakyRelu { alpha: float("alpha")? },
         "Mish" => Activation::Mish,
         "Relu" => Activation::LeakyRelu { alpha: 0.0 },
-        "Selu" => {
-            // Operator set 6 gave the defaults more digits.
-            let (alpha, gamma) =
-                if attributes.since() < 6 { (1.6732, 1.0507) } else { (1.673_263_2, 1.050_701) };
-            Activation::Selu { alpha: float("alpha", alpha)?, gamma: float("gamma", gamma)? }
-        }
-        "Shrink" => Activation::Shrink { bias: float("bias", 0.0)?, lambd: float("lambd", 0.5)? },
+        "Selu" => Activation::Selu { alpha: float("alpha")?, gamma: float("gamma")? },
+        "Shrink" => Activation::Shrink { bias: float("bias")?, lambd: float("lambd")? },
         "Sigmoid" => Activation::Sigmoid,
         "Softplus" => Activation::Softplus,
         "Softsign" => Activation::Softsign,
-        "Swish" => Activation::Swish { alpha: float("alpha", 1.0)? },
+        "Swish" => Activation::Swish { alpha: float("alpha")? },
         "Tanh" => Activation::Tanh,
-        "ThresholdedRelu" => Activation::ThresholdedRelu { alpha: float("alpha", 1.0)? },
+        "ThresholdedRelu" => Activation::ThresholdedRelu { alpha: float("alpha")? },
         other => invalid!("{other} is not an activation"),
     })
 }
 
 fn read_approximate(attributes: &Attributes) -> Result<bool> {
-    match attributes.string_or("approximate", "none")? {
+    match attributes.string("approximate")? {
         "none" => Ok(false),
         "tanh" => Ok(true),
         other => invalid!("unknown approximate \"{other}\""),
@@ -151,7 +141,6 @@ fn read_approximate(attributes: &Attributes) -> Result<bool> {
 }
 
 fn infer_activation(call: &Call) -> Result<Vec<Fact>> {
-    read_activation(call)?;
     Ok(vec![call.like(0, call.dtype(0)?)?])
 }
 

@@ -32,37 +32,31 @@ pub(in crate::ops) use guard::nan_input;
 pub(in crate::ops) use nan::expand_table_with_nan;
 pub(in crate::ops) use nonzero::over_zero_of;
 
-const COMPARISON: &[i64] = &[1, 7, 9, 13];
-const OR_EQUAL: &[i64] = &[12, 16];
-const LOGIC: &[i64] = &[1, 7];
-
 /// A difference with NaN is not above 0.
 const EQUALS_NAN: &str = "NaN, which equals every number";
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    truth("And", LOGIC).lower(lower_and).identity(beside_true).lowers_to("BinaryOp MUL"),
-    truth("Equal", &[1, 7, 11, 13, 19])
+    truth("And").lower(lower_and).identity(beside_true).lowers_to("BinaryOp MUL"),
+    truth("Equal")
         .lower(lower_equal)
         .lowers_to("Threshold of the magnitude of the difference")
         .differs(EQUALS_NAN),
-    truth("Greater", COMPARISON)
-        .lower(lower_greater)
-        .lowers_to("Threshold of one side, or of the difference"),
-    truth("GreaterOrEqual", OR_EQUAL)
+    truth("Greater").lower(lower_greater).lowers_to("Threshold of one side, or of the difference"),
+    truth("GreaterOrEqual")
         .lower(lower_greater_or_equal)
         .lowers_to("Threshold of one side, or of the difference")
         .differs(EQUALS_NAN),
-    truth("Less", COMPARISON).lower(lower_less).lowers_to("Threshold of one side, or of the difference"),
-    truth("LessOrEqual", OR_EQUAL)
+    truth("Less").lower(lower_less).lowers_to("Threshold of one side, or of the difference"),
+    truth("LessOrEqual")
         .lower(lower_less_or_equal)
         .lowers_to("Threshold of one side, or of the difference")
         .differs(EQUALS_NAN),
-    Row::new("Not", &[1], Access::Elementwise, infer_not)
+    Row::new("Not", Access::Elementwise, infer_not)
         .fold(fold_not)
         .lower(lower_not)
         .lowers_to("BinaryOp: 1 - x"),
-    truth("Or", LOGIC).lower(lower_or).identity(beside_false).lowers_to("BinaryOp MAX"),
-    Row::new("Where", &[9, 16], Access::Broadcast, infer_where)
+    truth("Or").lower(lower_or).identity(beside_false).lowers_to("BinaryOp MAX"),
+    Row::new("Where", Access::Broadcast, infer_where)
         .fold(fold_where)
         .expand(expand_where)
         .lower(lower_where)
@@ -73,11 +67,11 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .chooses()
         .lowers_to("BinaryOp MIN and MAX with infinities; BinaryOp ADD of NaN")
         .differs(LOSES_NAN),
-    truth("Xor", LOGIC).lower(lower_xor).lowers_to("BinaryOp, UnaryOp"),
+    truth("Xor").lower(lower_xor).lowers_to("BinaryOp, UnaryOp"),
 ];
 
-const fn truth(name: &'static str, since: &'static [i64]) -> Row {
-    Row::new(name, since, Access::Broadcast, infer_truth)
+const fn truth(name: &'static str) -> Row {
+    Row::new(name, Access::Broadcast, infer_truth)
         .fold(fold_comparison_of)
         .jumps(|_, _| true)
         .bears_rounding(beside_exact)

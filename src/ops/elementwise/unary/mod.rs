@@ -8,7 +8,7 @@
 
 mod hyperbolic;
 
-use super::broadcast::{LOSES_NAN, MEMORY_ADVICE};
+use super::broadcast::LOSES_NAN;
 use crate::error::{Result, invalid, unsupported};
 use crate::graph::{Graph, Node};
 use crate::lower::{AssumedFact, Lower, OverZero, ScalarOrBlob};
@@ -24,50 +24,42 @@ const LARGEST_EXPONENT: f64 = 88.0;
 /// Vectorized code reduces an angle with the digits of float32.
 const FAR_ANGLES: &str = "magnitudes above 10000, stated by value";
 
-const OLD: &[i64] = &[1, 6, 13];
-const TRIGONOMETRIC: &[i64] = &[7, 22];
-const HYPERBOLIC: &[i64] = &[9, 22];
-
 pub(in crate::ops) const OPS: &[Row] = &[
-    unary("Abs", OLD).lowers_to("UnaryOp"),
-    unary("Acos", TRIGONOMETRIC).nan(except_zero).lowers_to("UnaryOp"),
-    unary("Acosh", HYPERBOLIC).nan(except_one).lowers_to("UnaryOp, BinaryOp"),
-    unary("Asin", TRIGONOMETRIC).nan(except_zero).lowers_to("UnaryOp"),
-    unary("Asinh", HYPERBOLIC).lowers_to("UnaryOp, BinaryOp"),
-    unary("Atan", TRIGONOMETRIC).lowers_to("UnaryOp").differs(LOSES_NAN),
-    unary("Atanh", HYPERBOLIC).nan(except_zero).lowers_to("UnaryOp, BinaryOp"),
-    unary("Ceil", OLD).jumps(|_, _| true).precise(|_, _| true).lowers_to("UnaryOp"),
-    unary("Cos", TRIGONOMETRIC).takes_angles().lowers_to("UnaryOp").differs(FAR_ANGLES).states_differences(),
-    unary("Cosh", HYPERBOLIC).lowers_to("UnaryOp, BinaryOp").differs(LOSES_NAN),
-    unary("Erf", &[9, 13]).lowers_to("Erf"),
-    unary("Exp", OLD).lowers_to("UnaryOp").differs(LOSES_NAN),
-    unary("Floor", OLD).jumps(|_, _| true).precise(|_, _| true).lowers_to("UnaryOp"),
-    Row::new("IsInf", &[10, 20], Access::Elementwise, infer_is_inf)
+    unary("Abs").lowers_to("UnaryOp"),
+    unary("Acos").nan(except_zero).lowers_to("UnaryOp"),
+    unary("Acosh").nan(except_one).lowers_to("UnaryOp, BinaryOp"),
+    unary("Asin").nan(except_zero).lowers_to("UnaryOp"),
+    unary("Asinh").lowers_to("UnaryOp, BinaryOp"),
+    unary("Atan").lowers_to("UnaryOp").differs(LOSES_NAN),
+    unary("Atanh").nan(except_zero).lowers_to("UnaryOp, BinaryOp"),
+    unary("Ceil").jumps(|_, _| true).precise(|_, _| true).lowers_to("UnaryOp"),
+    unary("Cos").takes_angles().lowers_to("UnaryOp").differs(FAR_ANGLES).states_differences(),
+    unary("Cosh").lowers_to("UnaryOp, BinaryOp").differs(LOSES_NAN),
+    unary("Erf").lowers_to("Erf"),
+    unary("Exp").lowers_to("UnaryOp").differs(LOSES_NAN),
+    unary("Floor").jumps(|_, _| true).precise(|_, _| true).lowers_to("UnaryOp"),
+    Row::new("IsInf", Access::Elementwise, infer_is_inf)
         .fold(fold_is_inf)
         .lower(lower_is_inf)
         .lowers_to("Threshold"),
-    Row::new("IsNaN", &[9, 13, 20], Access::Elementwise, infer_is_nan)
+    Row::new("IsNaN", Access::Elementwise, infer_is_nan)
         .fold(fold_is_nan)
         .lower(lower_is_nan)
         .chooses()
         .lowers_to("Threshold"),
-    unary("Log", OLD).nan(except_one).takes_energies().lowers_to("Log"),
-    unary("Neg", OLD).keeps_magnitude().lowers_to("UnaryOp"),
-    unary("Reciprocal", OLD).nan(except_one).lowers_to("UnaryOp"),
-    unary("Round", &[11, 22]).jumps(|_, _| true).precise(|_, _| true).lowers_to("UnaryOp"),
-    unary("Sign", &[9, 13]).jumps(|_, _| true).lowers_to("Threshold").differs(LOSES_NAN),
-    unary("Sin", TRIGONOMETRIC).takes_angles().lowers_to("UnaryOp").differs(FAR_ANGLES).states_differences(),
-    unary("Sinh", HYPERBOLIC).lowers_to("UnaryOp, BinaryOp"),
-    unary("Sqrt", OLD).nan(except_one).takes_energies().lowers_to("UnaryOp"),
-    unary("Tan", TRIGONOMETRIC).takes_angles().lowers_to("UnaryOp").differs(FAR_ANGLES).states_differences(),
+    unary("Log").nan(except_one).takes_energies().lowers_to("Log"),
+    unary("Neg").keeps_magnitude().lowers_to("UnaryOp"),
+    unary("Reciprocal").nan(except_one).lowers_to("UnaryOp"),
+    unary("Round").jumps(|_, _| true).precise(|_, _| true).lowers_to("UnaryOp"),
+    unary("Sign").jumps(|_, _| true).lowers_to("Threshold").differs(LOSES_NAN),
+    unary("Sin").takes_angles().lowers_to("UnaryOp").differs(FAR_ANGLES).states_differences(),
+    unary("Sinh").lowers_to("UnaryOp, BinaryOp"),
+    unary("Sqrt").nan(except_one).takes_energies().lowers_to("UnaryOp"),
+    unary("Tan").takes_angles().lowers_to("UnaryOp").differs(FAR_ANGLES).states_differences(),
 ];
 
-const fn unary(name: &'static str, since: &'static [i64]) -> Row {
-    Row::new(name, since, Access::Elementwise, infer_unary)
-        .fold(fold_unary)
-        .lower(lower_unary)
-        .range(range_unary)
-        .ignore(MEMORY_ADVICE)
+const fn unary(name: &'static str) -> Row {
+    Row::new(name, Access::Elementwise, infer_unary).fold(fold_unary).lower(lower_unary).range(range_unary)
 }
 
 /// The rule of functions that are NaN, or infinite, for some inputs but not for 0.
@@ -264,13 +256,12 @@ struct Infinities {
 
 fn read_is_inf(attributes: &Attributes) -> Result<Infinities> {
     Ok(Infinities {
-        negative: attributes.flag("detect_negative", true)?,
-        positive: attributes.flag("detect_positive", true)?,
+        negative: attributes.flag("detect_negative")?,
+        positive: attributes.flag("detect_positive")?,
     })
 }
 
 fn infer_is_inf(call: &Call) -> Result<Vec<Fact>> {
-    read_is_inf(call)?;
     Ok(vec![call.like(0, DType::Bool)?])
 }
 

@@ -26,7 +26,7 @@ pub(super) fn expand_gather(expand: &Expand) -> Result<bool> {
         return Ok(true);
     }
     let shape = expand.shape(0)?.to_vec();
-    let axis = resolve_axis(expand.int_or("axis", 0)?, shape.len())?;
+    let axis = resolve_axis(expand.int("axis")?, shape.len())?;
     let indices = expand.node().inputs.get(1).copied().flatten();
     if shape.at(axis)?.known().is_some()
         || expand.constant(1).is_some()
@@ -98,7 +98,7 @@ pub(super) fn expand_gather_elements(expand: &Expand) -> Result<bool> {
         return Ok(true);
     }
     let (shape, index_shape) = (expand.shape(0)?.to_vec(), expand.shape(1)?.to_vec());
-    let axis = resolve_axis(expand.int_or("axis", 0)?, shape.len())?;
+    let axis = resolve_axis(expand.int("axis")?, shape.len())?;
     if is_moved(expand, |sizes, indices| element_places(sizes, indices, axis))? {
         return Ok(false);
     }

@@ -19,7 +19,7 @@ const FEW_ROWS: i64 = 32;
 
 pub(super) fn lower_gather(lower: &mut Lower) -> Result<()> {
     let shape = lower.shape(0)?.to_vec();
-    let axis = resolve_axis(lower.int_or("axis", 0)?, shape.len())?;
+    let axis = resolve_axis(lower.int("axis")?, shape.len())?;
     let has_many_rows = shape.at(axis)?.known().is_some_and(|rows| rows > FEW_ROWS);
     let blob = if lower.constant(1).is_some() {
         let places = lower.int_list(1)?;
@@ -186,7 +186,7 @@ fn gather_rows(lower: &mut Lower, width: usize, rows: &[usize]) -> Result<()> {
 
 pub(super) fn lower_gather_elements(lower: &mut Lower) -> Result<()> {
     let sizes = data_sizes(lower)?;
-    let axis = resolve_axis(lower.int_or("axis", 0)?, sizes.len())?;
+    let axis = resolve_axis(lower.int("axis")?, sizes.len())?;
     let places = element_places(&sizes, &lower.array(1)?, axis)?;
     gather_rows(lower, 1, &places)
 }

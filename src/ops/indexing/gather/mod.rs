@@ -20,7 +20,7 @@ use crate::tensor::{Array, Dim, coordinates, display_shape, row_major};
 pub(in crate::ops) use expand::{element_hits, row_indices};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Gather", &[1, 11, 13], Access::Selection, infer_gather)
+    Row::new("Gather", Access::Selection, infer_gather)
         .fold(fold_gather)
         .expand(expand::expand_gather)
         .lower(lower::lower_gather)
@@ -31,13 +31,13 @@ pub(in crate::ops) const OPS: &[Row] = &[
         )
         .differs("negative indices that Embed reads, stated by value")
         .states_differences(),
-    Row::new("GatherElements", &[11, 13], Access::Selection, infer_gather_elements)
+    Row::new("GatherElements", Access::Selection, infer_gather_elements)
         .fold(fold_gather_elements)
         .expand(expand::expand_gather_elements)
         .lower(lower::lower_gather_elements)
         .transparent(|_, _| true)
         .lowers_to(MOVED_OR_MULTIPLIED),
-    Row::new("GatherND", &[11, 12, 13], Access::Selection, infer_gather_nd)
+    Row::new("GatherND", Access::Selection, infer_gather_nd)
         .fold(fold_gather_nd)
         .expand(expand::expand_gather_nd)
         .lower(lower::lower_gather_nd)
@@ -72,7 +72,7 @@ fn resolved(indices: &Array, size: usize) -> Result<Vec<usize>> {
 
 fn infer_gather(call: &Call) -> Result<Vec<Fact>> {
     let data = call.shape(0)?;
-    let axis = resolve_axis(call.int_or("axis", 0)?, data.len())?;
+    let axis = resolve_axis(call.int("axis")?, data.len())?;
     let (outer, inner) = (data.iter().take(axis), data.iter().skip(axis + 1));
     let shape: Vec<Dim> = outer.chain(call.shape(1)?).chain(inner).cloned().collect();
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
@@ -81,7 +81,7 @@ fn infer_gather(call: &Call) -> Result<Vec<Fact>> {
 fn fold_gather(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
     let (data, indices) = (required_input(inputs, 0)?, required_input(inputs, 1)?);
     let sizes = data.shape();
-    let axis = resolve_axis(attributes.int_or("axis", 0)?, sizes.len())?;
+    let axis = resolve_axis(attributes.int("axis")?, sizes.len())?;
     let taken = data.gather(axis, &resolved(indices, *sizes.at(axis)?)?)?;
     let (outer, inner) = (sizes.iter().take(axis), sizes.iter().skip(axis + 1));
     let shape: Vec<usize> = outer.chain(indices.shape()).chain(inner).copied().collect();
@@ -91,7 +91,7 @@ fn fold_gather(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<
 // GatherElements
 
 fn infer_gather_elements(call: &Call) -> Result<Vec<Fact>> {
-    resolve_axis(call.int_or("axis", 0)?, call.shape(0)?.len())?;
+    resolve_axis(call.int("axis")?, call.shape(0)?.len())?;
     Ok(vec![Fact::new(call.dtype(0)?, call.shape(1)?.to_vec())])
 }
 
@@ -116,7 +116,7 @@ pub(in crate::ops) fn element_places(data: &[usize], indices: &Array, axis: usiz
 
 fn fold_gather_elements(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
     let (data, indices) = (required_input(inputs, 0)?, required_input(inputs, 1)?);
-    let axis = resolve_axis(attributes.int_or("axis", 0)?, data.shape().len())?;
+    let axis = resolve_axis(attributes.int("axis")?, data.shape().len())?;
     Ok(vec![data.pick(&element_places(data.shape(), indices, axis)?, indices.shape())?])
 }
 
@@ -124,7 +124,7 @@ fn fold_gather_elements(attributes: &Attributes, inputs: &[Option<Array>]) -> Re
 
 /// Returns the number of leading batch axes that data and indices share; since version 12.
 fn batch_dims(attributes: &Attributes) -> Result<usize> {
-    let batch = if attributes.since() >= 12 { attributes.int_or("batch_dims", 0)? } else { 0 };
+    let batch = if attributes.since() >= 12 { attributes.int("batch_dims")? } else { 0 };
     Ok(usize::try_from(batch)?)
 }
 

@@ -143,7 +143,7 @@ pub(super) fn expand_scatter_nd(expand: &Expand) -> Result<bool> {
 /// Expands ScatterElements: an axis of the updates after that of the data.
 pub(super) fn expand_scatter_elements(expand: &Expand) -> Result<bool> {
     let (shape, index_shape) = (expand.shape(0)?.to_vec(), expand.shape(1)?.to_vec());
-    let axis = resolve_axis(expand.int_or("axis", 0)?, shape.len())?;
+    let axis = resolve_axis(expand.int("axis")?, shape.len())?;
     let constant = constant_targets(expand, |sizes, indices| Ok((element_places(sizes, indices, axis)?, 1)))?;
     if constant.as_ref().is_some_and(|targets| targets.are_few) {
         return Ok(false);

@@ -28,9 +28,9 @@ struct ArgAttributes {
 fn read_arg(attributes: &Attributes) -> Result<ArgAttributes> {
     Ok(ArgAttributes {
         max: attributes.op_type() == "ArgMax",
-        axis: attributes.int_or("axis", 0)?,
-        keepdims: attributes.flag("keepdims", true)?,
-        select_last_index: attributes.since() >= 12 && attributes.flag("select_last_index", false)?,
+        axis: attributes.int("axis")?,
+        keepdims: attributes.flag("keepdims")?,
+        select_last_index: attributes.since() >= 12 && attributes.flag("select_last_index")?,
     })
 }
 

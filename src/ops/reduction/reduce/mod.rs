@@ -23,32 +23,32 @@ use crate::pass::expand::Expand;
 use crate::tensor::{DType, Dim, Range};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("ArgMax", &[1, 11, 12, 13], Access::Any, arg::infer_arg)
+    Row::new("ArgMax", Access::Any, arg::infer_arg)
         .fold(arg::fold_arg)
         .range(range::positions)
         .lower(arg::lower_arg)
         .lowers_to("Reduction, Threshold, Reduction over an index ramp")
         .limits("an axis of more than 2^24 elements"),
-    Row::new("ArgMin", &[1, 11, 12, 13], Access::Any, arg::infer_arg)
+    Row::new("ArgMin", Access::Any, arg::infer_arg)
         .fold(arg::fold_arg)
         .range(range::positions)
         .lower(arg::lower_arg)
         .lowers_to("Reduction, Threshold, Reduction over an index ramp")
         .limits("an axis of more than 2^24 elements"),
-    reduction("ReduceL1", &[1, 11, 13, 18]).lowers_to("Reduction"),
-    reduction("ReduceL2", &[1, 11, 13, 18]).lowers_to("Reduction"),
-    reduction("ReduceLogSum", &[1, 11, 13, 18, 28]).lowers_to("Reduction"),
-    reduction("ReduceLogSumExp", &[1, 11, 13, 18, 28]).lowers_to("Reduction after subtracting the maximum"),
-    reduction("ReduceMax", &[1, 11, 12, 13, 18, 20]).identity(same_shape).lowers_to("Reduction"),
-    reduction("ReduceMean", &[1, 11, 13, 18]).averages().identity(same_shape).lowers_to("Reduction"),
-    reduction("ReduceMin", &[1, 11, 12, 13, 18, 20]).identity(same_shape).lowers_to("Reduction"),
-    reduction("ReduceProd", &[1, 11, 13, 18]).identity(same_shape).lowers_to("Reduction"),
-    reduction("ReduceSum", &[1, 11, 13]).identity(same_shape).lowers_to("Reduction"),
-    reduction("ReduceSumSquare", &[1, 11, 13, 18]).lowers_to("Reduction"),
+    reduction("ReduceL1").lowers_to("Reduction"),
+    reduction("ReduceL2").lowers_to("Reduction"),
+    reduction("ReduceLogSum").lowers_to("Reduction"),
+    reduction("ReduceLogSumExp").lowers_to("Reduction after subtracting the maximum"),
+    reduction("ReduceMax").identity(same_shape).lowers_to("Reduction"),
+    reduction("ReduceMean").averages().identity(same_shape).lowers_to("Reduction"),
+    reduction("ReduceMin").identity(same_shape).lowers_to("Reduction"),
+    reduction("ReduceProd").identity(same_shape).lowers_to("Reduction"),
+    reduction("ReduceSum").identity(same_shape).lowers_to("Reduction"),
+    reduction("ReduceSumSquare").lowers_to("Reduction"),
 ];
 
-const fn reduction(name: &'static str, since: &'static [i64]) -> Row {
-    Row::new(name, since, Access::Reduction, infer_reduce)
+const fn reduction(name: &'static str) -> Row {
+    Row::new(name, Access::Reduction, infer_reduce)
         .fold(fold::fold_reduce)
         .scratch(fold::COPIES)
         .expand(expand_reduce)
@@ -139,9 +139,9 @@ fn read_reduce(attributes: &Attributes) -> Result<ReduceAttributes> {
     let axes_are_an_input = attributes.since() >= if kind == Kind::Sum { 13 } else { 18 };
     Ok(ReduceAttributes {
         kind,
-        keepdims: attributes.flag("keepdims", true)?,
-        noop_with_empty_axes: axes_are_an_input && attributes.flag("noop_with_empty_axes", false)?,
-        axes: if axes_are_an_input { None } else { attributes.ints("axes")? },
+        keepdims: attributes.flag("keepdims")?,
+        noop_with_empty_axes: axes_are_an_input && attributes.flag("noop_with_empty_axes")?,
+        axes: if axes_are_an_input { None } else { attributes.given_ints("axes")? },
     })
 }
 

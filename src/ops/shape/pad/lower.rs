@@ -13,7 +13,7 @@ pub(super) fn lower_pad(lower: &mut Lower) -> Result<()> {
     let shape = lower.shape(0)?.to_vec();
     let amounts = call_amounts(lower)?;
     let value = if lower.since() < 11 {
-        lower.float_or("value", 0.0)?
+        lower.float("value")?
     } else if lower.has_input(2) {
         lower.required_constant(2)?.load_listed()?.scalar_f32()?
     } else {

@@ -24,7 +24,7 @@ use crate::tensor::{Dim, Tensor, display_shape};
 use kernel::Kernel;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Conv", &[1, 11, 22], Access::Any, infer_conv)
+    Row::new("Conv", Access::Any, infer_conv)
         .multiply_adds(multiply_adds)
         .expand(unfold::expand_conv)
         .lower(lower_conv)
@@ -34,7 +34,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         )
         .limits("over four axes or more")
         .differs("infinities, which may become NaN in neighbouring windows"),
-    Row::new("ConvTranspose", &[1, 11, 22], Access::Any, transpose::infer_conv_transpose)
+    Row::new("ConvTranspose", Access::Any, transpose::infer_conv_transpose)
         .multiply_adds(transpose::multiply_adds)
         .expand(unfold::expand_conv_transpose)
         .lower(transpose::lower_conv_transpose)
@@ -44,15 +44,13 @@ pub(in crate::ops) const OPS: &[Row] = &[
             batch",
         )
         .limits("over four axes or more"),
-    Row::new("Int8Conv", &[1], Access::Any, int8::infer_conv)
-        .domain(OWN_DOMAIN)
+    Row::of(OWN_DOMAIN, "Int8Conv", Access::Any, int8::infer_conv)
         .lower(int8::lower_conv)
         .lowers_to("Convolution and ConvolutionDepthWise in int8"),
-    Row::new("Int8Linear", &[1], Access::Any, int8::infer_linear)
-        .domain(OWN_DOMAIN)
+    Row::of(OWN_DOMAIN, "Int8Linear", Access::Any, int8::infer_linear)
         .lower(int8::lower_linear)
         .lowers_to("InnerProduct and Gemm in int8"),
-    Row::new("DeformConv", &[19, 22], Access::Any, deform::infer_deform_conv)
+    Row::new("DeformConv", Access::Any, deform::infer_deform_conv)
         .expand(deform::expand_deform_conv)
         .lower(deform::lower_deform_conv)
         .lowers_to(
@@ -73,7 +71,7 @@ struct Conv {
 /// Returns the size of the window: `kernel_shape`, or the spatial sizes of the weight.
 fn read_kernel_shape(call: &Call, weight: &[Dim]) -> Result<Vec<i64>> {
     let spatial = weight.get(2..).unwrap_or_default();
-    if let Some(given) = call.ints("kernel_shape")? {
+    if let Some(given) = call.given_ints("kernel_shape")? {
         let differs = |(n, size): (&i64, &Dim)| size.known().is_some_and(|size| size != *n);
         if given.len() != spatial.len() || given.iter().zip(spatial).any(differs) {
             invalid!("kernel_shape {given:?} does not match a weight of shape {}", display_shape(weight));
@@ -87,7 +85,7 @@ fn read_kernel_shape(call: &Call, weight: &[Dim]) -> Result<Vec<i64>> {
 }
 
 fn read_group(call: &Call) -> Result<i64> {
-    match call.int_or("group", 1)? {
+    match call.int("group")? {
         group if group < 1 => Err(Error::invalid(format!("group {group} is not positive"))),
         group => Ok(group),
     }
