@@ -1,0 +1,62 @@
+//! The compiler for a target: that of the machine, if it has the target's standard library. Otherwise Debian's
+//! `rustc-web`, which builds the standard library from its source.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::run::{command, output};
+use crate::{Places, Result, linux};
+
+/// Where Debian has the source of the standard library.
+const SOURCE: &str = "/usr/lib/rustlib/src/rust/library/std";
+
+/// Returns `cargo COMMAND --target TARGET`, and the folder of its results for a profile.
+pub fn cargo(places: &Places, words: &[&str], target: &str) -> Result<Command> {
+    let sysroot = output(&mut command(&places.root, "rustc", &["--print", "sysroot"]))?;
+    let sysroot = String::from_utf8(sysroot)?;
+    let has_target = Path::new(sysroot.trim()).join("lib/rustlib").join(target).join("lib").exists();
+    if !has_target && !Path::new(SOURCE).exists() {
+        return Err(format!(
+            "the standard library for {target} is missing: `rustup target add {target}`, \
+                or Debian's `apt-get install rustc-web cargo-web rust-web-src lld`"
+        )
+        .into());
+    }
+    let program = if has_target { "cargo" } else { "/usr/bin/cargo" };
+    let mut cargo = command(&places.root, program, words);
+    cargo.args(["--target", target, "--target-dir", "target/cross"]);
+    // A wrapper of the toolchain that runs this program must not reach another one.
+    cargo.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
+    if !has_target {
+        cargo.arg("-Zbuild-std=std,panic_abort").env("RUSTC", "/usr/bin/rustc").env("RUSTC_BOOTSTRAP", "1");
+    }
+    Ok(cargo)
+}
+
+/// Makes a command of cargo compile C and link by zig, for the oldest glibc.
+pub fn link_by_zig(cargo: &mut Command, programs: &Path, target: &str) -> Result<()> {
+    let program = cargo.get_program().to_owned();
+    let words: Vec<_> = cargo.get_args().map(std::ffi::OsStr::to_owned).collect();
+    let versioned = format!("{target}.{}", linux::GLIBC);
+    let mut zig = Command::new(programs.join("cargo-zigbuild"));
+    for word in words {
+        match word.to_str() {
+            Some("build") => zig.arg("zigbuild"),
+            Some(word) if word == target => zig.arg(&versioned),
+            _ => zig.arg(word),
+        };
+    }
+    for (name, value) in cargo.get_envs() {
+        match value {
+            Some(value) => zig.env(name, value),
+            None => zig.env_remove(name),
+        };
+    }
+    if let Some(folder) = cargo.get_current_dir() {
+        zig.current_dir(folder);
+    }
+    zig.env("CARGO", program);
+    linux::with_path(&mut zig, programs)?;
+    *cargo = zig;
+    Ok(())
+}
