@@ -50,5 +50,8 @@ pub use onnx::{ExternalData, Input, ModelBytes, Storage};
 pub use pass::blocks::Weights;
 pub use pass::quantized::Quantization;
 pub use pass::rewrite::{PassInfo, PassKind, passes};
-pub use pipeline::{Described, Inspection, Pass, Port};
+pub use pipeline::{
+    Described, FileInfo, Inspection, OptionInfo, OptionKind, OptionValue, Options, Pass, Port, Purpose,
+    options,
+};
 pub use tensor::{Dim, SizeCondition};

@@ -3,41 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _native, _options
 from ._model import Model, Source, source
 from ._net import Net
-from ._options import Shapes
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._native import Options
 
 
-def convert(
-    model: Model,
-    *,
-    input_shapes: Shapes | None = None,
-    inputs: str | Sequence[str] | None = None,
-    outputs: str | Sequence[str] | None = None,
-    fp16: bool = False,
-    precise: bool = False,
-    float32: str | Iterable[str] | None = None,
-    weights: str = "float",
-    kv_cache: bool = False,
-    int8: bool = False,
-    dequantize: bool = False,
-    set: Mapping[str, Any] | None = None,
-    rename: Mapping[str, str] | None = None,
-    ncnn_version: int | str | None = None,
-    skip: str | Sequence[str] | None = None,
-    strict: bool = False,
-    double_as_float: bool = False,
-    random_as_input: bool = False,
-    data_dir: str | os.PathLike[str] | None = None,
-    max_size: int | None = None,
-    keep_onnx: bool = False,
-) -> Net:
+@_options.signature
+def convert(model: Model, **options: Unpack[Options]) -> Net:
     """Converts a model to a net of ncnn.
 
     Other threads run meanwhile.
@@ -65,6 +45,7 @@ def convert(
         double_as_float: Convert inputs of float64 to float32, the only precision of ncnn.
         random_as_input: Make random numbers inputs of the net.
         data_dir: The folder of external data; the default is that of the model.
+        check: Check the graph after every pass, for developers.
         max_size: The maximum bytes of the model, without external data; the default is 16 GiB.
         keep_onnx: Keep the simplified model for `Net.onnx`; with `dequantize` the model in float32.
 
@@ -74,29 +55,7 @@ def convert(
         TypeError: An argument has the wrong type.
         OSError: The model or its external data cannot be read.
     """
-    return convert_source(
-        source(model),
-        input_shapes=input_shapes,
-        inputs=inputs,
-        outputs=outputs,
-        fp16=fp16,
-        precise=precise,
-        float32=float32,
-        weights=weights,
-        kv_cache=kv_cache,
-        int8=int8,
-        dequantize=dequantize,
-        set=set,
-        rename=rename,
-        ncnn_version=ncnn_version,
-        skip=skip,
-        strict=strict,
-        double_as_float=double_as_float,
-        random_as_input=random_as_input,
-        data_dir=data_dir,
-        max_size=max_size,
-        keep_onnx=keep_onnx,
-    )
+    return convert_source(source(model), **options)
 
 
 def convert_source(given: Source, **options: Any) -> Net:

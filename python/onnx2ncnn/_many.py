@@ -16,8 +16,6 @@ from ._refused import Diagnostic, diagnostics
 # The exit codes of a batch that was run to its end.
 _CODES = (0, 1, 2, 3)
 
-_FLAGS = ("fp16", "precise", "kv_cache", "int8", "dequantize", "strict", "double_as_float", "random_as_input")
-
 
 @dataclass(frozen=True)
 class Converted:
@@ -80,8 +78,10 @@ def convert_many(
     import subprocess
     import tempfile
 
+    if options.get("keep_onnx"):
+        raise ValueError("convert_many keeps no simplified models")
     with tempfile.TemporaryDirectory() as folder:
-        words = _words(_options.normalized(**options), Path(folder))
+        words = _options.words(_options.normalized(**options), Path(folder))
         if workers is not None:
             words.append(f"--jobs={workers}")
         if base is not None:
@@ -143,36 +143,3 @@ def _row(row: dict[str, Any], out: Path) -> Converted:
         bytes=row["bytes"],
         seconds=row["seconds"],
     )
-
-
-def _words(options: dict[str, Any], folder: Path) -> list[str]:
-    """The options as words of the command line; arrays are files in a folder."""
-    if options["keep_onnx"]:
-        raise ValueError("convert_many keeps no simplified models")
-    words = [f"--{name.replace('_', '-')}" for name in _FLAGS if options[name]]
-    for name, shape in options["input_shapes"]:
-        words.append(f"--input-shape={name + ':' if name else ''}{','.join(shape)}")
-    for name, shape, flat in options["set"]:
-        if len(shape) <= 1:
-            words.append(f"--set={name}={','.join(map(repr, flat))}")
-            continue
-        import numpy as np
-
-        path = folder / f"{len(words)}.npy"
-        np.save(path, np.array(flat).reshape(shape))
-        words.append(f"--set={name}=@{path}")
-    words += [f"--rename={old}={new}" for old, new in options["rename"]]
-    for option in ("inputs", "outputs", "skip", "float32"):
-        for name in options[option]:
-            if "," in name:
-                raise ValueError(f'{option}: the command line splits the name "{name}" at its comma')
-            words.append(f"--{option}={name}")
-    if options["ncnn_version"] is not None:
-        words.append(f"--ncnn-version={options['ncnn_version']}")
-    if options["weights"] != "float":
-        words.append(f"--weights={options['weights']}")
-    if options["data_dir"] is not None:
-        words.append(f"--data-dir={options['data_dir']}")
-    if options["max_size"] is not None:
-        words.append(f"--max-size={options['max_size']}")
-    return words

@@ -2,58 +2,71 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Union
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Union
+
+from . import _native
 
 Shape = Sequence[Union[int, str]]
 # Shapes by the names of inputs, or the shape of the only input.
 Shapes = Union[Mapping[str, Shape], Shape]
 
-_FLAGS = ("fp16", "precise", "kv_cache", "int8", "dequantize", "double_as_float", "random_as_input", "strict", "keep_onnx")
-_DEFAULTS: dict[str, Any] = {
-    "input_shapes": None,
-    "inputs": None,
-    "outputs": None,
-    "set": None,
-    "rename": None,
-    "float32": None,
-    "ncnn_version": None,
-    "skip": None,
-    "data_dir": None,
-    "max_size": None,
-    "weights": "float",
-    **dict.fromkeys(_FLAGS, False),
-}
-
-
-def normalized(**options: Any) -> dict[str, Any]:
-    """Every option in the form of the extension."""
-    unknown = options.keys() - _DEFAULTS.keys()
+def normalized(**options: Any) -> list[tuple[str, Any]]:
+    """The options as the extension takes them: a name and an item of the value each."""
+    unknown = options.keys() - _OPTIONS.keys()
     if unknown:
         raise TypeError(f"unknown options: {', '.join(sorted(unknown))}")
-    given = {**_DEFAULTS, **options}
-    for name in _FLAGS:
-        if not isinstance(given[name], bool):
-            raise TypeError(f"{name} is True or False, not {type(given[name]).__name__}")
-    if not isinstance(given["weights"], str):
-        raise TypeError(f"weights is a str, not {type(given['weights']).__name__}")
-    if given["int8"] and given["dequantize"]:
-        raise ValueError("int8 and dequantize exclude each other")
-    return {
-        **given,
-        "input_shapes": _shapes(given["input_shapes"]),
-        "inputs": names("inputs", given["inputs"]),
-        "outputs": names("outputs", given["outputs"]),
-        "skip": names("skip", given["skip"]),
-        "float32": names("float32", given["float32"]),
-        "rename": _pairs("rename", given["rename"]),
-        "set": [(name, *elements(name, value)) for name, value in _mapping("set", given["set"]).items()],
-        "ncnn_version": _release(given["ncnn_version"]),
-        "data_dir": None if given["data_dir"] is None else os.fsdecode(os.fspath(given["data_dir"])),
-        "max_size": None if given["max_size"] is None else _count("max_size", given["max_size"]),
-    }
+    items = [(name, item) for name, (_, form, _) in _OPTIONS.items() if name in options for item in form.items(name, options[name])]
+    for name, (_, _, other) in _OPTIONS.items():
+        if other and options.get(name) and options.get(other):
+            raise ValueError(f"{name} and {other} exclude each other")
+    return items
+
+
+def words(options: Iterable[tuple[str, Any]], folder: Path) -> list[str]:
+    """Normalized options as words of the command line; arrays are files in a folder."""
+    found = []
+    for name, item in options:
+        word, form, _ = _OPTIONS[name]
+        text = form.text(name, item, folder / f"{len(found)}.npy")
+        found.append(f"--{word}" if text is None else f"--{word}={text}")
+    return found
+
+
+def signature(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Gives a function the options as arguments, in place of `**options`."""
+    given = inspect.signature(function)
+    own = [parameter for parameter in given.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
+    more = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=form.default, annotation=form.annotation)
+        for name, (_, form, _) in _OPTIONS.items()
+    ]
+    function.__signature__ = given.replace(parameters=own + more)  # type: ignore[attr-defined]
+    return function
+
+
+def _flag(option: str, value: Any) -> list[bool]:
+    if not isinstance(value, bool):
+        raise TypeError(f"{option} is True or False, not {type(value).__name__}")
+    return [True] if value else []
+
+
+def _weights(option: str, value: Any) -> list[str]:
+    if not isinstance(value, str):
+        raise TypeError(f"{option} is a str, not {type(value).__name__}")
+    return [] if value == "float" else [value]
+
+
+def _path(option: str, value: Any) -> list[str]:
+    return [] if value is None else [os.fsdecode(os.fspath(value))]
+
+
+def _bytes(option: str, value: Any) -> list[int]:
+    return [] if value is None else [_count(option, value)]
 
 
 def names(option: str, value: str | Iterable[str] | None) -> list[str]:
@@ -86,12 +99,14 @@ def _pairs(option: str, value: Any) -> list[tuple[str, str]]:
     return pairs
 
 
-def _shapes(value: Shapes | None) -> list[tuple[str, list[str]]]:
-    if value is None:
-        return []
-    if not isinstance(value, Mapping):
+def _arrays(option: str, value: Any) -> list[tuple[str, list[int], list[int] | list[float]]]:
+    return [(name, *elements(name, array)) for name, array in _mapping(option, value).items()]
+
+
+def _shapes(option: str, value: Any) -> list[tuple[str, list[str]]]:
+    if value is not None and not isinstance(value, Mapping):
         value = {"": value}
-    return [(name, _sizes(shape)) for name, shape in _mapping("input_shapes", value).items()]
+    return [(name, _sizes(shape)) for name, shape in _mapping(option, value).items()]
 
 
 def _sizes(shape: Shape) -> list[str]:
@@ -112,14 +127,14 @@ def _count(what: str, value: Any) -> int:
     return number
 
 
-def _release(value: int | str | None) -> int | None:
+def _release(option: str, value: Any) -> list[int]:
     if value is None:
-        return None
-    text = value if isinstance(value, str) else str(_count("ncnn_version", value))
+        return []
+    text = value if isinstance(value, str) else str(_count(option, value))
     date = text[4:] if text.startswith("1.0.") else text
     if not (len(date) == 8 and date.isdecimal() and "01" <= date[4:6] <= "12" and "01" <= date[6:] <= "31"):
-        raise ValueError(f"ncnn_version is the date of a release of ncnn, such as 20250503, not {value!r}")
-    return int(date)
+        raise ValueError(f"{option} is the date of a release of ncnn, such as 20250503, not {value!r}")
+    return [int(date)]
 
 
 def elements(name: str, value: Any) -> tuple[list[int], list[int] | list[float]]:
@@ -144,3 +159,69 @@ def _flatten(name: str, value: Any) -> tuple[list[int], list[Any]]:
             raise ValueError(f'set: the rows of "{name}" have different lengths')
         return [len(parts), *(parts[0][0] if parts else [])], [element for _, flat in parts for element in flat]
     return [], [value]
+
+
+def _text(option: str, item: Any, file: Path) -> str:
+    return str(item)
+
+
+def _no_text(option: str, item: Any, file: Path) -> None:
+    return None
+
+
+def _name_text(option: str, name: str, file: Path) -> str:
+    if "," in name:
+        raise ValueError(f'{option}: the command line splits the name "{name}" at its comma')
+    return name
+
+
+def _shape_text(option: str, item: tuple[str, list[str]], file: Path) -> str:
+    name, sizes = item
+    return f"{name + ':' if name else ''}{','.join(sizes)}"
+
+
+def _array_text(option: str, item: tuple[str, list[int], list[Any]], file: Path) -> str:
+    name, shape, flat = item
+    if len(shape) <= 1:
+        return f"{name}={','.join(map(repr, flat))}"
+    import numpy as np
+
+    np.save(file, np.array(flat).reshape(shape))
+    return f"{name}=@{file}"
+
+
+def _pair_text(option: str, item: tuple[str, str], file: Path) -> str:
+    return "=".join(item)
+
+
+class _Form(NamedTuple):
+    """The form of an option's values in Python.
+
+    Attributes:
+        annotation: The type of the argument.
+        items: Returns the items of a value, after checks.
+        text: Returns an item as the command line has it; arrays are written to a file.
+        default: The default of the argument.
+    """
+
+    annotation: str
+    items: Callable[[str, Any], list[Any]]
+    text: Callable[[str, Any, Path], str | None] = _text
+    default: Any = None
+
+
+# The forms by the kinds of the extension.
+_FORMS = {
+    "flag": _Form("bool", _flag, _no_text, False),
+    "names": _Form("str | Iterable[str] | None", names, _name_text),
+    "path": _Form("str | os.PathLike[str] | None", _path),
+    "release": _Form("int | str | None", _release),
+    "bytes": _Form("int | None", _bytes),
+    "weights": _Form("str", _weights, default="float"),
+    "shapes": _Form("Shapes | None", _shapes, _shape_text),
+    "arrays": _Form("Mapping[str, Any] | None", _arrays, _array_text),
+    "pairs": _Form("Mapping[str, str] | None", _pairs, _pair_text),
+}
+
+# The word, the form and the excluded option of each option.
+_OPTIONS = {name: (word, _FORMS[kind], other) for name, word, kind, other in _native.options()}

@@ -1,49 +1,20 @@
 //! The options of a conversion, and the operations on a model.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 
 use ndarray::{ArrayD, IxDyn};
+use onnx2ncnn::cli::word;
+use onnx2ncnn::error::Error;
 use onnx2ncnn::report::Report;
 use onnx2ncnn::tensor::{Array, DType, Dim, Elements};
-use onnx2ncnn::{Input, Quantization, Weights};
+use onnx2ncnn::{Input, OptionKind, OptionValue, Purpose, Weights};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
 
 use crate::conversion::Conversion;
 use crate::failure::run;
 use crate::model::Model;
 use crate::simplified::Simplified;
-
-/// The options, as the package passes them: each is given.
-#[derive(FromPyObject)]
-#[pyo3(from_item_all)]
-struct Options {
-    /// Shapes by the names of inputs; the empty name is the only input.
-    input_shapes: Vec<(String, Vec<String>)>,
-    inputs: Vec<String>,
-    outputs: Vec<String>,
-    /// Shapes and elements by the names of inputs.
-    set: Vec<(String, Vec<usize>, Numbers)>,
-    rename: Vec<(String, String)>,
-    fp16: bool,
-    precise: bool,
-    float32: Vec<String>,
-    weights: String,
-    kv_cache: bool,
-    int8: bool,
-    dequantize: bool,
-    double_as_float: bool,
-    random_as_input: bool,
-    strict: bool,
-    ncnn_version: Option<u32>,
-    skip: Vec<String>,
-    data_dir: Option<PathBuf>,
-    max_size: Option<u64>,
-    /// Whether the simplified graph is kept.
-    keep_onnx: bool,
-}
 
 #[derive(FromPyObject)]
 enum Numbers {
@@ -67,57 +38,67 @@ impl Numbers {
     }
 }
 
+fn invalid(error: Error) -> PyErr {
+    PyValueError::new_err(error.to_string())
+}
+
+/// Returns a value of an option.
+fn value(kind: OptionKind, item: &Bound<'_, PyAny>) -> PyResult<OptionValue> {
+    Ok(match kind {
+        OptionKind::Flag => OptionValue::Flag(item.extract()?),
+        OptionKind::Names => OptionValue::Name(item.extract()?),
+        OptionKind::Path => OptionValue::Path(item.extract()?),
+        OptionKind::Release => OptionValue::Release(item.extract()?),
+        OptionKind::Bytes => OptionValue::Bytes(item.extract()?),
+        OptionKind::Weights => {
+            let weights = item.extract::<String>()?.parse::<Weights>();
+            let weights = weights.map_err(|error| PyValueError::new_err(format!("weights: {error}")));
+            OptionValue::Weights(weights?)
+        }
+        OptionKind::Shapes => {
+            let (name, sizes): (String, Vec<String>) = item.extract()?;
+            let shape: Result<Vec<Dim>, Error> = sizes.iter().map(|size| size.parse()).collect();
+            OptionValue::Shape(name, shape.map_err(invalid)?)
+        }
+        OptionKind::Arrays => {
+            let (name, shape, numbers): (String, Vec<usize>, Numbers) = item.extract()?;
+            OptionValue::Array(name, numbers.array(&shape)?)
+        }
+        OptionKind::Pairs => {
+            let (old, new) = item.extract()?;
+            OptionValue::Pair(old, new)
+        }
+        other => return Err(PyValueError::new_err(format!("the extension has no {other:?}"))),
+    })
+}
+
+/// An option: its name, its word on the command line, the kind of its values, and the option that it excludes.
+type OptionRow = (&'static str, String, String, Option<&'static str>);
+
+/// Returns the options of the package. It writes further files itself, and always explains.
+#[pyfunction]
+pub fn options() -> Vec<OptionRow> {
+    let rows = onnx2ncnn::options().iter();
+    let rows = rows.filter(|info| info.purpose != Purpose::File && info.name != "explain");
+    rows.map(|info| (info.name, word(info), format!("{:?}", info.kind).to_lowercase(), info.excludes))
+        .collect()
+}
+
 /// A converter of any number of models.
 #[pyclass(frozen, module = "onnx2ncnn._native")]
 pub struct Converter(onnx2ncnn::Converter);
 
 #[pymethods]
 impl Converter {
+    /// Creates a converter with options, each a name and an item of its value.
     #[new]
-    fn new(options: &Bound<'_, PyDict>) -> PyResult<Converter> {
-        let options: Options = options.extract()?;
-        let quantization = match (options.int8, options.dequantize) {
-            (true, true) => return Err(PyValueError::new_err("int8 and dequantize exclude each other")),
-            (true, false) => Quantization::Int8,
-            (false, true) => Quantization::Float,
-            (false, false) => Quantization::Exact,
-        };
-        let weights = options.weights.parse::<Weights>();
-        let weights = weights.map_err(|error| PyValueError::new_err(format!("weights: {error}")))?;
+    fn new(options: Vec<(String, Bound<'_, PyAny>)>) -> PyResult<Converter> {
         // Python keeps the report of a refused model.
-        let mut converter = onnx2ncnn::Converter::new()
-            .inputs(options.inputs)
-            .outputs(options.outputs)
-            .fp16(options.fp16)
-            .precise(options.precise)
-            .float32(options.float32)
-            .weights(weights)
-            .kv_cache(options.kv_cache)
-            .double_as_float(options.double_as_float)
-            .random_as_input(options.random_as_input)
-            .strict(options.strict)
-            .quantization(quantization)
-            .keep_onnx(options.keep_onnx)
-            .explain(true);
-        for (name, sizes) in options.input_shapes {
-            let shape: Result<Vec<Dim>, _> = sizes.iter().map(|size| size.parse()).collect();
-            let shape =
-                shape.map_err(|error: onnx2ncnn::error::Error| PyValueError::new_err(error.to_string()))?;
-            converter = converter.input_shape(name, shape);
-        }
-        for (name, shape, numbers) in options.set {
-            converter = converter.set(name, numbers.array(&shape)?);
-        }
-        converter = options.rename.into_iter().fold(converter, |c, (old, new)| c.rename(old, new));
-        converter = options.skip.into_iter().fold(converter, onnx2ncnn::Converter::skip);
-        if let Some(release) = options.ncnn_version {
-            converter = converter.ncnn_version(release);
-        }
-        if let Some(folder) = options.data_dir {
-            converter = converter.data_dir(folder);
-        }
-        if let Some(bytes) = options.max_size {
-            converter = converter.max_size(bytes);
+        let mut converter = onnx2ncnn::Converter::new().explain(true);
+        for (name, item) in options {
+            let kind = onnx2ncnn::options().iter().find(|info| info.name == name).map(|info| info.kind);
+            let kind = kind.ok_or_else(|| PyValueError::new_err(format!("there is no option {name}")))?;
+            converter = converter.with(&name, value(kind, &item)?).map_err(invalid)?;
         }
         Ok(Converter(converter))
     }

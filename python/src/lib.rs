@@ -32,7 +32,7 @@ mod _native {
     #[pymodule_export]
     use crate::conversion::Conversion;
     #[pymodule_export]
-    use crate::converter::{Converter, passes, supported};
+    use crate::converter::{Converter, options, passes, supported};
     #[pymodule_export]
     use crate::simplified::Simplified;
 

@@ -1,5 +1,7 @@
 """The code of the documentation runs."""
 
+import inspect
+import os
 import shutil
 
 import numpy as np
@@ -66,3 +68,19 @@ def test_every_public_name_is_documented():
                 inner = getattr(inner, "func", getattr(inner, "fget", inner))
                 # The attributes of a data class are described by its own text.
                 assert inner.__doc__ or attribute in value.__doc__, f"{name}.{attribute}"
+
+
+def test_every_option_is_documented_and_has_its_type():
+    parameters = inspect.signature(onnx2ncnn.convert).parameters
+    options = [parameter for parameter in parameters.values() if parameter.kind is parameter.KEYWORD_ONLY]
+    assert len(options) > 20
+    for option in options:
+        assert f"        {option.name}: " in onnx2ncnn.convert.__doc__, option.name
+    path = REPOSITORY / "python" / "onnx2ncnn" / "_native.pyi"
+    before, rest = path.read_text().split("writes them.\"\"\"\n")
+    written, after = rest.split("\nclass Converter", 1)
+    expected = "\n" + "".join(f"    {option.name}: {option.annotation}\n" for option in options)
+    if os.environ.get("BLESS"):
+        path.write_text(f'{before}writes them."""\n{expected}\nclass Converter{after}')
+        return
+    assert written == expected

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::graph::Graph;
 use crate::lower::Assumption;
 use crate::ncnn::layer::EMPTY_BLOBS;
-use crate::ncnn::{Embedding, Net, Written};
+use crate::ncnn::{Net, Written};
 use crate::onnx::{self, Model, Sources, Storage};
 use crate::op::since_version;
 use crate::pipeline::{self, Converted, Inspection, Options, Pass, Port};
@@ -100,7 +100,7 @@ impl Conversion {
             files.push(output::stage_text(path, text)?);
         }
         let (net_files, mut written) =
-            self.net.stage(param.as_ref(), bin.as_ref(), &self.options.embedding)?;
+            self.net.stage(param.as_ref(), bin.as_ref(), &self.options.embedding())?;
         written.warnings.extend(self.growth(&written));
         let Options { report, html, .. } = &self.options;
         if report.is_some() || html.is_some() {
@@ -120,9 +120,7 @@ impl Conversion {
     /// [`Conversion::write`] writes. `Io` if a writer fails, or a file of the model cannot be read or was
     /// changed meanwhile.
     pub fn write_to(&self, param: impl Write, bin: impl Write) -> Result<Written> {
-        let Options { emit_onnx, report, html, embedding, .. } = &self.options;
-        let further = emit_onnx.is_some() || self.table.is_some() || report.is_some() || html.is_some();
-        if further || *embedding != Embedding::default() {
+        if self.options.files().next().is_some() {
             return Err(Error::usage("further files are written beside a .param file, not beside a writer"));
         }
         let mut written = self.net.stream(param, bin)?;

@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::{Conversion, Refusal, Simplified};
-use crate::error::Errors;
+use crate::error::{Error, Errors};
 use crate::onnx::{Input, Sources};
 use crate::pass::blocks::Weights;
 use crate::pass::quantized::Quantization;
-use crate::pipeline::{self, Inspection, Options};
+use crate::pipeline::{self, Inspection, OptionValue, Options, for_each_option};
 use crate::tensor::{Array, Dim};
 
 /// How models are converted: nothing is set at first, and each method sets one thing.
@@ -34,7 +34,71 @@ pub struct Converter {
     options: Options,
 }
 
-/// Options for reading a model, shared by conversion, simplification and inspection.
+/// Makes the methods of options.
+macro_rules! setters {
+    ($($(#[$doc:meta])* $method:ident $name:ident: $type:ty = $info:expr;)*) => {
+        /// Options.
+        impl Converter {
+            $(setter! { $method $name $type, $(#[$doc])* })*
+        }
+    };
+}
+
+macro_rules! setter {
+    (own $name:ident $type:ty, $(#[$doc:meta])*) => {};
+    (names $name:ident $type:ty, $(#[$doc:meta])*) => {
+        $(#[$doc])*
+        #[must_use]
+        pub fn $name<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Converter {
+            self.options.$name.extend(names.into_iter().map(Into::into));
+            self
+        }
+    };
+    (name $name:ident $type:ty, $(#[$doc:meta])*) => {
+        $(#[$doc])*
+        #[must_use]
+        pub fn $name(mut self, name: impl Into<String>) -> Converter {
+            self.options.$name.extend([name.into()]);
+            self
+        }
+    };
+    (path $name:ident $type:ty, $(#[$doc:meta])*) => {
+        $(#[$doc])*
+        #[must_use]
+        pub fn $name(mut self, path: impl Into<PathBuf>) -> Converter {
+            self.options.$name = Some(path.into());
+            self
+        }
+    };
+    (bytes $name:ident $type:ty, $(#[$doc:meta])*) => {
+        $(#[$doc])*
+        #[must_use]
+        pub fn $name(mut self, bytes: u64) -> Converter {
+            self.options.$name = Some(bytes);
+            self
+        }
+    };
+    (release $name:ident $type:ty, $(#[$doc:meta])*) => {
+        $(#[$doc])*
+        #[must_use]
+        pub fn $name(mut self, release: u32) -> Converter {
+            self.options.$name = Some(release);
+            self
+        }
+    };
+    ($plain:ident $name:ident $type:ty, $(#[$doc:meta])*) => {
+        $(#[$doc])*
+        #[must_use]
+        pub fn $name(mut self, $name: $type) -> Converter {
+            self.options.$name = $name;
+            self
+        }
+    };
+}
+
+for_each_option!(setters);
+
+/// Options with methods of another form.
 impl Converter {
     /// Creates a converter without options. The written files load in every release of ncnn from 20240410 on;
     /// free sizes may require 20260113.
@@ -54,75 +118,7 @@ impl Converter {
     /// or as many elements, or one, which is repeated.
     #[must_use]
     pub fn set(mut self, name: impl Into<String>, value: Array) -> Converter {
-        self.options.input_values.push((name.into(), value));
-        self
-    }
-
-    /// Makes the results of operators of random numbers inputs, which are refused otherwise. The user then
-    /// provides the numbers, in the distribution of the operator.
-    #[must_use]
-    pub fn random_as_input(mut self, as_input: bool) -> Converter {
-        self.options.random_as_input = as_input;
-        self
-    }
-
-    /// Makes these values the inputs, by cutting the graph. The default is the model's own inputs.
-    #[must_use]
-    pub fn inputs<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Converter {
-        self.options.inputs.extend(names.into_iter().map(Into::into));
-        self
-    }
-
-    /// Makes these values the outputs, by cutting the graph. The default is the model's own outputs.
-    #[must_use]
-    pub fn outputs<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Converter {
-        self.options.outputs.extend(names.into_iter().map(Into::into));
-        self
-    }
-
-    /// Sets the folder of external data; the default is that of the model.
-    #[must_use]
-    pub fn data_dir(mut self, folder: impl Into<PathBuf>) -> Converter {
-        self.options.read.data_dir = Some(folder.into());
-        self
-    }
-
-    /// Sets the maximum bytes of a model file; the default is 16 GiB. Files of external data do not count.
-    #[must_use]
-    pub fn max_size(mut self, bytes: u64) -> Converter {
-        self.options.read.max_size = bytes;
-        self
-    }
-
-    /// Skips a pass, one of those that [`passes`](crate::passes) lists.
-    #[must_use]
-    pub fn skip(mut self, pass: impl Into<String>) -> Converter {
-        self.options.skip.insert(pass.into());
-        self
-    }
-
-    /// Inspects refused models too, as a request for a report does.
-    #[must_use]
-    pub fn explain(mut self, explain: bool) -> Converter {
-        self.options.explain = explain;
-        self
-    }
-
-    /// Checks the invariants of the graph after every pass, for developers of this library.
-    #[must_use]
-    pub fn check(mut self, check: bool) -> Converter {
-        self.options.check = check;
-        self
-    }
-}
-
-/// Options of the net.
-impl Converter {
-    /// Converts inputs of float64 to float32, the only precision of ncnn. By default they are refused: a
-    /// float64 may be out of the range of float32.
-    #[must_use]
-    pub fn double_as_float(mut self, as_float: bool) -> Converter {
-        self.options.double_as_float = as_float;
+        self.options.set.push((name.into(), value));
         self
     }
 
@@ -131,136 +127,31 @@ impl Converter {
     /// and outputs.
     #[must_use]
     pub fn rename(mut self, value: impl Into<String>, blob: impl Into<String>) -> Converter {
-        self.options.renames.push((value.into(), blob.into()));
-        self
-    }
-
-    /// Sets the oldest release of ncnn that must load the result, by its date, such as 20260526. Features of
-    /// newer releases are then not used.
-    #[must_use]
-    pub fn ncnn_version(mut self, release: u32) -> Converter {
-        self.options.ncnn_version = Some(release);
+        self.options.rename.push((value.into(), blob.into()));
         self
     }
 
     /// Sets the treatment of quantized networks.
     #[must_use]
     pub fn quantization(mut self, quantization: Quantization) -> Converter {
-        self.options.quantization = quantization;
+        self.options.int8 = quantization == Quantization::Int8;
+        self.options.dequantize = quantization == Quantization::Float;
         self
     }
 
-    /// Sets the storage of the constant matrices of products and tables.
+    /// Sets an option by its name, one of those that [`options`](crate::options) lists, or adds an item to it.
     ///
-    /// Weights in blocks have the layout of ncnn 20261020. A net with them loads in no older release, and another
-    /// one may read them incorrectly.
-    #[must_use]
-    pub fn weights(mut self, weights: Weights) -> Converter {
-        self.options.weights = weights;
-        self
-    }
-
-    /// Writes weights in float16. Biases and normalizations stay in float32, as do weights that would lose
-    /// range or precision. Constants become float16 if that is exact.
-    #[must_use]
-    pub fn fp16(mut self, fp16: bool) -> Converter {
-        self.options.fp16 = fp16;
-        self
-    }
-
-    /// Lets all layers compute in float32 on processors that compute in float16, which takes more time. Blobs
-    /// are stored in float16.
-    #[must_use]
-    pub fn precise(mut self, precise: bool) -> Converter {
-        self.options.precise = precise;
-        self
-    }
-
-    /// Keeps the results of nodes in float32 on processors that compute in float16, which has no numbers above 65504.
-    /// The layers that do the work of such a node compute in float32, and so do those that read its results. Nodes are
-    /// given by their names or those of their outputs; an input is given by its name. All nodes with a name are kept.
+    /// # Errors
     ///
-    /// A name that the model does not have is an error of the kind [`Usage`](crate::error::ErrorKind::Usage). A node of
-    /// which no layer does the work, such as a folded one, is a warning. [`Conversion::half_blobs`] names the others.
-    #[must_use]
-    pub fn float32<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Converter {
-        self.options.float32.extend(names.into_iter().map(Into::into));
-        self
+    /// There is no such option, or its values have another type.
+    pub fn with(mut self, name: &str, value: OptionValue) -> Result<Converter, Error> {
+        self.options.put(name, value)?;
+        Ok(self)
     }
 
-    /// Lets the runtime keep the caches of a decoder, in a layout of its own: attention to a cache becomes one layer,
-    /// for ncnn 20260113 or later. See [`Port::cache`](crate::Port::cache).
-    #[must_use]
-    pub fn kv_cache(mut self, kv_cache: bool) -> Converter {
-        self.options.kv_cache = kv_cache;
-        self
-    }
-
-    /// Refuses models of which the net computes the right result only under an assumption: see
-    /// [`Conversion::assumptions`]. Finite inputs, which nearly every net expects, are accepted.
-    #[must_use]
-    pub fn strict(mut self, strict: bool) -> Converter {
-        self.options.strict = strict;
-        self
-    }
-}
-
-/// Further files, written by [`Conversion::write`].
-impl Converter {
-    /// The simplified graph as ONNX; for [`Quantization::Float`], the graph without rounding.
-    #[must_use]
-    pub fn emit_onnx(mut self, path: impl Into<PathBuf>) -> Converter {
-        self.options.emit_onnx = Some(path.into());
-        self
-    }
-
-    /// Keeps the graph of [`Converter::emit_onnx`] for [`Conversion::write_onnx_to`].
-    #[must_use]
-    pub fn keep_onnx(mut self, keep: bool) -> Converter {
-        self.options.keep_onnx = keep;
-        self
-    }
-
-    /// The table from which `ncnn2int8` makes int8 layers, of a quantized network in float32.
-    #[must_use]
-    pub fn table(mut self, path: impl Into<PathBuf>) -> Converter {
-        self.options.table = Some(path.into());
-        self
-    }
-
-    /// A report as JSON; see [`report`](crate::report).
-    #[must_use]
-    pub fn report(mut self, path: impl Into<PathBuf>) -> Converter {
-        self.options.report = Some(path.into());
-        self
-    }
-
-    /// The report as an HTML page with a drawing of the network.
-    #[must_use]
-    pub fn html(mut self, path: impl Into<PathBuf>) -> Converter {
-        self.options.html = Some(path.into());
-        self
-    }
-
-    /// The binary form of the `.param` file, with indices instead of names.
-    #[must_use]
-    pub fn param_bin(mut self, path: impl Into<PathBuf>) -> Converter {
-        self.options.embedding.param_bin = Some(path.into());
-        self
-    }
-
-    /// A C header with the indices of layers and blobs by their names.
-    #[must_use]
-    pub fn id_header(mut self, path: impl Into<PathBuf>) -> Converter {
-        self.options.embedding.id_header = Some(path.into());
-        self
-    }
-
-    /// A C header with the bytes of the binary `.param` file and of the `.bin` file as arrays.
-    #[must_use]
-    pub fn mem_header(mut self, path: impl Into<PathBuf>) -> Converter {
-        self.options.embedding.mem_header = Some(path.into());
-        self
+    /// Returns the options.
+    pub fn options(&self) -> &Options {
+        &self.options
     }
 }
 
@@ -273,7 +164,7 @@ impl Converter {
     ///
     /// Every node that cannot be converted, and a convertible part of the model, if there is one.
     pub fn convert(&self, input: &Input) -> Result<Conversion, Refusal> {
-        let sources = Sources::open(input, &self.options.read)?;
+        let sources = Sources::open(input, &self.options.read())?;
         match pipeline::convert(&sources, &self.options) {
             Ok(converted) => Ok(Conversion::new(converted, self.options.clone())),
             Err(error) => Err(Refusal::new(error, &sources, &self.options)),
@@ -291,7 +182,7 @@ impl Converter {
     ///
     /// The model cannot be read or breaks the specification.
     pub fn simplify(&self, input: &Input) -> Result<Simplified, Errors> {
-        let sources = Sources::open(input, &self.options.read)?;
+        let sources = Sources::open(input, &self.options.read())?;
         Ok(Simplified::new(pipeline::simplify(&sources, &self.options)?))
     }
 
@@ -302,7 +193,7 @@ impl Converter {
     ///
     /// The model cannot be read or breaks the specification.
     pub fn expose(&self, input: &Input, values: &BTreeSet<String>) -> Result<Simplified, Errors> {
-        let sources = Sources::open(input, &self.options.read)?;
+        let sources = Sources::open(input, &self.options.read())?;
         Ok(Simplified::new(pipeline::expose(&sources, &self.options, values)?))
     }
 
@@ -312,7 +203,7 @@ impl Converter {
     ///
     /// The model cannot be read or breaks the specification.
     pub fn inspect(&self, input: &Input) -> Result<Inspection, Errors> {
-        let sources = Sources::open(input, &self.options.read)?;
+        let sources = Sources::open(input, &self.options.read())?;
         Ok(pipeline::inspect(&sources, &self.options)?)
     }
 }

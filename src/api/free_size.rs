@@ -161,7 +161,7 @@ impl Conversion {
 
     /// Returns the name of a blob as before [`Converter::rename`](crate::Converter::rename).
     pub(super) fn value_of<'a>(&'a self, blob: &'a str) -> &'a str {
-        let renames = &self.options.renames;
+        let renames = &self.options.rename;
         renames.iter().find(|(_, new)| new == blob).map_or(blob, |(old, _)| old)
     }
 }

@@ -168,7 +168,7 @@ mod tests {
         let line = "onnx2ncnn m.onnx --outputs a,b --outputs c --input-shape x:0:1,3 --input-shape y:H -v";
         let Command::Convert(arguments) = parse(line).unwrap() else { panic!("{line}") };
         assert_eq!(arguments.source.outputs, ["a", "b", "c"]);
-        assert_eq!(arguments.source.input_shape.len(), 2);
+        assert_eq!(arguments.source.input_shapes.len(), 2);
         assert!(arguments.report.verbose);
     }
 

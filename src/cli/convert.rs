@@ -1,11 +1,10 @@
 //! The conversion of one model.
 
 use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use onnx2ncnn::Converter;
-use onnx2ncnn::Refusal;
+use onnx2ncnn::error::Error;
+use onnx2ncnn::{Converter, OptionValue, Refusal};
 
 use super::arguments::{Arguments, MessageFormat, input};
 use super::batch::{ANSWER, Answer, diagnostics};
@@ -15,10 +14,10 @@ use super::summary::{self, Files, Summary};
 /// Converts and writes a model, and returns the summary.
 pub(super) fn convert_files(arguments: &Arguments) -> Result<Summary, Refusal> {
     let start = Instant::now();
-    let destination = Destination::of(arguments)?;
+    let destination = Destination::of(&arguments.model, &arguments.net, &arguments.further)?;
     let answers = std::env::var_os(ANSWER).is_some();
     let model = input(&arguments.model).map_err(Refusal::from);
-    let done = model.and_then(|model| converter(arguments, &destination).convert(&model));
+    let done = model.and_then(|model| converter(arguments, &destination)?.convert(&model));
     let done = done.and_then(|conversion| {
         let written = match arguments.dry_run {
             true => conversion.write_to(io::sink(), io::sink())?,
@@ -59,7 +58,7 @@ fn answer(text: &str) {
 
 /// Writes the report of a model that was not converted. A failure adds an error.
 fn report_refusal(errors: Refusal, destination: &Destination) -> Refusal {
-    let (json, html) = (destination.report.as_deref(), destination.html.as_deref());
+    let (json, html) = (destination.file("report"), destination.file("html"));
     let written =
         destination.places.write_some(json.into_iter().chain(html), || errors.report().write(json, html));
     match written {
@@ -68,25 +67,10 @@ fn report_refusal(errors: Refusal, destination: &Destination) -> Refusal {
     }
 }
 
-/// Requests a further file.
-type Ask = fn(Converter, &Path) -> Converter;
-
-fn converter(arguments: &Arguments, destination: &Destination) -> Converter {
-    let converter = arguments.choices.apply(arguments.source.converter());
-    if arguments.dry_run {
-        return converter;
-    }
-    let further: [(&Option<PathBuf>, Ask); 7] = [
-        (&destination.onnx, |converter, path| converter.emit_onnx(path)),
-        (&destination.table, |converter, path| converter.table(path)),
-        (&destination.report, |converter, path| converter.report(path)),
-        (&destination.html, |converter, path| converter.html(path)),
-        (&destination.param_bin, |converter, path| converter.param_bin(path)),
-        (&destination.id_header, |converter, path| converter.id_header(path)),
-        (&destination.mem_header, |converter, path| converter.mem_header(path)),
-    ];
-    further.into_iter().fold(converter, |converter, (path, add)| match path {
-        Some(path) => add(converter, path),
-        None => converter,
+fn converter(arguments: &Arguments, destination: &Destination) -> Result<Converter, Error> {
+    let converter = arguments.choices.apply(arguments.source.converter()?)?;
+    let further = destination.further.iter().filter(|_| !arguments.dry_run);
+    further.into_iter().try_fold(converter, |converter, (info, _, path)| {
+        converter.with(info.name, OptionValue::Path(path.clone()))
     })
 }

@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use onnx2ncnn::error::{Error, Result};
+use onnx2ncnn::{OptionInfo, Options};
 
-use super::arguments::{Arguments, STANDARD_INPUT};
+use super::arguments::STANDARD_INPUT;
 use super::place::{Places, is_folder, is_standard_output};
 
 /// The paths of the results, after symbolic links, in writable folders.
@@ -14,62 +15,33 @@ use super::place::{Places, is_folder, is_standard_output};
 pub(super) struct Destination {
     pub param: PathBuf,
     pub bin: PathBuf,
-    pub onnx: Option<PathBuf>,
-    pub table: Option<PathBuf>,
-    pub report: Option<PathBuf>,
-    pub html: Option<PathBuf>,
-    pub param_bin: Option<PathBuf>,
-    pub id_header: Option<PathBuf>,
-    pub mem_header: Option<PathBuf>,
+    /// Further files: their options and their names in messages.
+    pub further: Vec<(&'static OptionInfo, &'static str, PathBuf)>,
     pub places: Places,
 }
 
 impl Destination {
-    /// Returns the files that the arguments name or imply.
-    pub fn of(arguments: &Arguments) -> Result<Destination> {
-        let (param, bin) = arguments.net.files(&arguments.model)?;
-        let mut places = Places::default();
-        let destination = Destination {
-            param: places.add(&param)?,
-            bin: places.add(&bin)?,
-            onnx: places.add_if(arguments.emit_onnx.as_ref())?,
-            table: places.add_if(arguments.table.as_ref())?,
-            report: places.add_if(arguments.json.as_ref())?,
-            html: places.add_if(arguments.html.as_ref())?,
-            param_bin: places.add_if(arguments.param_bin.as_ref())?,
-            id_header: places.add_if(arguments.id_header.as_ref())?,
-            mem_header: places.add_if(arguments.mem_header.as_ref())?,
-            places,
-        };
-        destination.check_distinct(&arguments.model)?;
-        Ok(destination)
-    }
-
-    /// Returns the files of a net and an ONNX model.
-    pub fn of_net(model: &Path, net: &NetFiles, onnx: Option<&PathBuf>) -> Result<Destination> {
+    /// Returns the files of a net, and the further files of options.
+    pub fn of(model: &Path, net: &NetFiles, further: &Options) -> Result<Destination> {
         let (param, bin) = net.files(model)?;
         let mut places = Places::default();
         let (param, bin) = (places.add(&param)?, places.add(&bin)?);
-        let onnx = places.add_if(onnx)?;
-        let destination = Destination { param, bin, onnx, places, ..Destination::default() };
+        let further = further.files().map(|(info, file, path)| Ok((info, file.what, places.add(path)?)));
+        let further = further.collect::<Result<_>>()?;
+        let destination = Destination { param, bin, further, places };
         destination.check_distinct(model)?;
         Ok(destination)
     }
 
+    /// Returns the path of the file of an option.
+    pub fn file(&self, option: &str) -> Option<&Path> {
+        self.further.iter().find(|(info, ..)| info.name == option).map(|(_, _, path)| path.as_path())
+    }
+
     /// Returns all files but the one for standard output, and their names in messages.
     pub fn files(&self) -> impl Iterator<Item = (&PathBuf, &'static str)> {
-        let files = [
-            (Some(&self.param), "the .param file"),
-            (Some(&self.bin), "the .bin file"),
-            (self.onnx.as_ref(), "the ONNX file"),
-            (self.table.as_ref(), "the table of scales"),
-            (self.report.as_ref(), "the report"),
-            (self.html.as_ref(), "the page"),
-            (self.param_bin.as_ref(), "the binary .param file"),
-            (self.id_header.as_ref(), "the header of indices"),
-            (self.mem_header.as_ref(), "the header of bytes"),
-        ];
-        let files = files.into_iter().filter_map(|(path, what)| Some((path?, what)));
+        let net = [(&self.param, "the .param file"), (&self.bin, "the .bin file")];
+        let files = net.into_iter().chain(self.further.iter().map(|(_, what, path)| (path, *what)));
         files.filter(|(path, _)| !self.places.is_piped(path))
     }
 
@@ -172,9 +144,11 @@ mod tests {
     use super::*;
     use crate::cli::command::Command;
 
-    fn parse(line: impl IntoIterator<Item = PathBuf>) -> Arguments {
+    fn parse(line: impl IntoIterator<Item = PathBuf>) -> Result<Destination> {
         match Command::parse(line.into_iter().map(Into::into)).unwrap() {
-            Command::Convert(arguments) => *arguments,
+            Command::Convert(arguments) => {
+                Destination::of(&arguments.model, &arguments.net, &arguments.further)
+            }
             other => panic!("{other:?}"),
         }
     }
@@ -183,7 +157,7 @@ mod tests {
         let paths =
             names.iter().map(|name| if *name == "-" { PathBuf::from(name) } else { folder.join(name) });
         let line = std::iter::once(PathBuf::from("onnx2ncnn")).chain(paths);
-        Destination::of(&parse(line))
+        parse(line)
     }
 
     #[test]
@@ -248,7 +222,7 @@ mod tests {
         for given in [["m.onnx", "model", "x"], ["model", "m.onnx", "x"], ["m.onnx", "dangling", "x"]] {
             assert!(destination(&real, &given).is_err(), "{given:?}");
         }
-        let error = Destination::of(&parse(["onnx2ncnn", "m", "/dev/null", "/tmp/x"].map(PathBuf::from)));
+        let error = parse(["onnx2ncnn", "m", "/dev/null", "/tmp/x"].map(PathBuf::from));
         assert!(error.unwrap_err().to_string().contains("not a regular file"));
     }
 }

@@ -9,15 +9,8 @@ use ndarray::{ArrayD, IxDyn, ShapeBuilder};
 use npyz::{DType, NpyFile, Order, TypeChar};
 use onnx2ncnn::tensor::{self, Array, Elements};
 
-/// A value that the user gives an input.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct GivenValue {
-    pub name: String,
-    pub value: Array,
-}
-
 /// Parses `NAME=VALUE`. Names may contain equals signs, values may not: the last one ends the name.
-pub(super) fn parse_input_value(text: &str) -> Result<GivenValue, String> {
+pub(super) fn parse_input_value(text: &str) -> Result<(String, Array), String> {
     let expected =
         "expected NAME=VALUE, where VALUE is a number, numbers with commas between them, or @FILE.npy";
     let (name, value) = text.split_once("=@").map_or_else(|| text.rsplit_once('='), Some).ok_or(expected)?;
@@ -26,7 +19,7 @@ pub(super) fn parse_input_value(text: &str) -> Result<GivenValue, String> {
     }
     let is_file = text.get(name.len()..).is_some_and(|rest| rest.starts_with("=@"));
     let value = if is_file { read_npy(value)? } else { parse_numbers(value)? };
-    Ok(GivenValue { name: name.to_owned(), value })
+    Ok((name.to_owned(), value))
 }
 
 fn parse_numbers(text: &str) -> Result<Array, String> {
@@ -91,7 +84,7 @@ mod tests {
     use super::*;
 
     fn parsed(text: &str) -> Result<String, String> {
-        let GivenValue { name, value } = parse_input_value(text)?;
+        let (name, value) = parse_input_value(text)?;
         Ok(format!("{name} {} {:?}", value.dtype(), value.elements()))
     }
 
@@ -131,7 +124,7 @@ mod tests {
             let file = [b"\x93NUMPY\x01\x00", &length[..], header.as_bytes(), &bytes].concat();
             std::fs::write(&path, file).unwrap();
             let read = parse_input_value(&format!("x=@{}", path.display()));
-            assert_eq!(read.ok().map(|given| given.value), expected.map(Array::i64), "{order} {kind}");
+            assert_eq!(read.ok().map(|(_, value)| value), expected.map(Array::i64), "{order} {kind}");
         }
     }
 }

@@ -8,8 +8,9 @@ use onnx2ncnn::Refusal;
 use onnx2ncnn::tensor::display_shape;
 use onnx2ncnn::{Described, Inspection};
 
-use super::arguments::{Report, STANDARD_INPUT, Source, input};
+use super::arguments::{Report, STANDARD_INPUT, input};
 use super::destination::refused;
+use super::options::{Given, Source};
 use super::place::Places;
 use super::refusal::{self, Proposals};
 use super::size::{display_bytes, display_scaled};
@@ -36,7 +37,7 @@ pub(super) struct Inspect {
     pub model: PathBuf,
 
     #[command(flatten)]
-    pub source: Source,
+    pub source: Given<Source>,
 
     /// Print the report as JSON in place of text
     #[arg(long, help_heading = "Messages")]
@@ -65,7 +66,7 @@ pub(super) fn inspect_file(arguments: &Inspect) -> std::result::Result<Summary, 
     }
     let done = input(model)
         .map_err(Refusal::from)
-        .and_then(|model| arguments.source.converter().explain(true).convert(&model))
+        .and_then(|model| arguments.source.converter()?.explain(true).convert(&model))
         .and_then(|conversion| Ok(conversion.inspection()?));
     let report = match &done {
         Ok(inspection) => onnx2ncnn::report::Report::convertible(inspection),

@@ -10,6 +10,7 @@ mod explain;
 mod generate;
 mod input_value;
 mod inspect;
+mod options;
 mod passes;
 mod place;
 mod process;
@@ -35,6 +36,8 @@ use command::Command;
 pub use program::Program;
 use summary::Summary;
 // For the Python package, which comes from the same source.
+#[doc(hidden)]
+pub use options::word;
 #[doc(hidden)]
 pub use python::{COMPARE, MODELS_TOLERANCE, QUANTIZE, SIZES};
 #[doc(hidden)]

@@ -13,8 +13,9 @@ use onnx2ncnn::Refusal;
 use onnx2ncnn::error::Error;
 use onnx2ncnn::{Conversion, Converter, Input, Port, Quantization, Storage};
 
-use super::arguments::{Format, MessageFormat, Report, STANDARD_INPUT, Source, input};
+use super::arguments::{Format, MessageFormat, Report, STANDARD_INPUT, input};
 use super::destination::{Destination, NetFiles};
+use super::options::{Given, Source};
 use super::python::{
     Comparison, NetRequest, Pair, PythonArguments, Quantize as QuantizeRequest, Quantized, Request,
 };
@@ -72,7 +73,7 @@ pub(super) struct Quantize {
     pub emit_onnx: Option<PathBuf>,
 
     #[command(flatten)]
-    pub source: Source,
+    pub source: Given<Source>,
 
     #[command(flatten)]
     pub net: NetFiles,
@@ -98,7 +99,8 @@ const INT8: [&str; 4] = ["Convolution", "ConvolutionDepthWise", "Gemm", "InnerPr
 /// Quantizes, converts and writes a model, and returns the summary.
 pub(super) fn quantize_files(arguments: &Quantize) -> Result<Summary, Refusal> {
     let start = Instant::now();
-    let destination = Destination::of_net(&arguments.model, &arguments.net, arguments.emit_onnx.as_ref())?;
+    let further = arguments.emit_onnx.iter().fold(Converter::new(), Converter::emit_onnx);
+    let destination = Destination::of(&arguments.model, &arguments.net, further.options())?;
     if arguments.model == Path::new(STANDARD_INPUT) {
         return Err(
             Error::usage("a model from standard input cannot be read again for the comparison").into()
@@ -107,7 +109,7 @@ pub(super) fn quantize_files(arguments: &Quantize) -> Result<Summary, Refusal> {
     let room = tempfile::tempdir().map_err(|e| Error::io("the folder cannot be created", e))?;
     let in_room = |name: &str| room.path().join(name);
     let (float, quantized) = (in_room("float.onnx"), in_room("quantized.onnx"));
-    let simplified = arguments.source.converter().simplify(&input(&arguments.model)?)?;
+    let simplified = arguments.source.converter()?.simplify(&input(&arguments.model)?)?;
     simplified.write(&float, &Storage::AsNeeded)?;
     let unquantized = arguments.source.skip.iter().fold(Converter::new(), Converter::skip);
     let request = QuantizeRequest {
@@ -132,7 +134,7 @@ pub(super) fn quantize_files(arguments: &Quantize) -> Result<Summary, Refusal> {
     };
     conversion.write_to(create(&param)?, create(&bin)?)?;
     let comparison = compare(&conversion, float, param, bin, request.samples, &arguments.python)?;
-    let conversion = match &destination.onnx {
+    let conversion = match destination.file("emit_onnx") {
         Some(path) => converter.emit_onnx(path).convert(&quantized)?,
         None => conversion,
     };

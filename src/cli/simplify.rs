@@ -11,8 +11,9 @@ use onnx2ncnn::error::{Error, ErrorKind};
 use onnx2ncnn::report::Diagnostic;
 use onnx2ncnn::{Converter, ExternalData, Input, Pass, Simplified, Storage};
 
-use super::arguments::{Format, MessageFormat, Report, STANDARD_INPUT, Source, input};
+use super::arguments::{Format, MessageFormat, Report, STANDARD_INPUT, input};
 use super::destination::refused;
+use super::options::{Given, Source};
 use super::place::{Places, is_folder};
 use super::python::{PythonArguments, Request};
 use super::refusal;
@@ -43,7 +44,7 @@ pub(super) struct Simplify {
     pub out: Option<PathBuf>,
 
     #[command(flatten)]
-    pub source: Source,
+    pub source: Given<Source>,
 
     /// The ONNX file to write, or its folder; folders are made
     #[arg(
@@ -127,7 +128,7 @@ pub(super) fn simplify_files(arguments: &Simplify) -> Result<Summary, Refusal> {
     if model != Path::new(STANDARD_INPUT) && model.canonicalize().is_ok_and(|model| model == out) {
         return Err(refused(&out, "the result would overwrite the model itself").into());
     }
-    let converter = arguments.source.converter().check(arguments.check_passes);
+    let converter = arguments.source.converter()?.check(arguments.check_passes);
     let input = input(model)?;
     if arguments.check.is_some() && input == Input::Stdin {
         return Err(

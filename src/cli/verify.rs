@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Arg, Args};
 use onnx2ncnn::Refusal;
 use onnx2ncnn::error::Error;
-use onnx2ncnn::{Conversion, Converter, HalfBlob, InnerBlob, Input, Port, Quantization, Storage, Weights};
+use onnx2ncnn::{Conversion, Converter, HalfBlob, InnerBlob, Input, Port, Quantization, Storage, options};
 
-use super::arguments::{Format, MessageFormat, Report, Source, input, name, parse_rename, weights};
+use super::arguments::{Format, MessageFormat, Report, input};
 use super::destination::default_files;
+use super::options::{Chosen, Given, Source, arg};
 use super::python::{
     Comparison, Distance, Magnitude, Measured, NetRequest, Pair, PythonArguments, Request, SIZES,
 };
@@ -87,42 +88,49 @@ pub(super) struct Verify {
     #[command(flatten)]
     pub python: PythonArguments,
 
-    /// As for the conversion
-    #[arg(long, help_heading = "Model", hide_short_help = true)]
-    pub double_as_float: bool,
-
-    /// As for the conversion
-    #[arg(long, value_name = "A,B", value_delimiter = ',', value_parser = name(), help_heading = "Model")]
-    pub float32: Vec<String>,
-
-    /// As for the conversion
-    #[arg(long, conflicts_with = "dequantize", help_heading = "Model")]
-    pub int8: bool,
-
-    /// As for the conversion: both are called twice, and the caches of the first call are given to the second
-    #[arg(long, conflicts_with_all = ["data", "layers"], help_heading = "Model")]
-    pub kv_cache: bool,
-
-    /// As for the conversion: the model is run without its rounding
-    #[arg(long, help_heading = "Model")]
-    pub dequantize: bool,
-
-    /// As for the conversion
-    #[arg(long, value_name = "TYPE", default_value = "float", value_parser = weights(), help_heading = "Model")]
-    pub weights: Weights,
-
-    /// As for the conversion
-    #[arg(long, value_name = "OLD=NEW", value_parser = parse_rename, help_heading = "Model")]
-    pub rename: Vec<(String, String)>,
+    #[command(flatten)]
+    pub choices: Given<Compared>,
 
     #[command(flatten)]
-    pub source: Source,
+    pub source: Given<Source>,
 
     #[command(flatten)]
     pub format: Format,
 
     #[command(flatten)]
     pub report: Report,
+}
+
+/// The options of the net with which it is compared, and what they change besides.
+const COMPARED: [(&str, &str); 7] = [
+    ("double_as_float", ""),
+    ("float32", ""),
+    ("int8", ""),
+    ("kv_cache", ": both are called twice, and the caches of the first call are given to the second"),
+    ("dequantize", ": the model is run without its rounding"),
+    ("weights", ""),
+    ("rename", ""),
+];
+
+/// See [`COMPARED`].
+pub(super) enum Compared {}
+
+impl Chosen for Compared {
+    fn args() -> Vec<Arg> {
+        let infos = COMPARED.iter().filter_map(|(name, also)| {
+            let info = options().iter().find(|info| info.name == *name)?;
+            Some((info, format!("As for the conversion{also}")))
+        });
+        let args = infos.map(|(info, help)| {
+            let arg = arg(info).help(help).long_help(None).help_heading("Model");
+            arg.hide_short_help(info.heading == "Model")
+        });
+        args.map(|arg| match arg.get_id() == "kv_cache" {
+            true => arg.conflicts_with_all(["data", "layers"]),
+            false => arg,
+        })
+        .collect()
+    }
 }
 
 /// The tolerance in float32, relative to the largest magnitude of an output.
@@ -153,7 +161,12 @@ pub(super) fn verify_files(arguments: &Verify) -> u8 {
     } else if !report.quiet || !comparison.is_same() {
         let mut text = describe(&comparison, report.verbose);
         if arguments.magnitudes {
-            describe_magnitudes(&mut text, &comparison.magnitudes, &arguments.float32, report.verbose);
+            describe_magnitudes(
+                &mut text,
+                &comparison.magnitudes,
+                &arguments.choices.float32,
+                report.verbose,
+            );
         }
         print(&text, report.color);
     }
@@ -172,35 +185,31 @@ fn compare(arguments: &Verify) -> Result<Comparison, Refusal> {
         );
     }
     let room = tempfile::tempdir().map_err(|e| Error::io("the folder cannot be created", e))?;
-    let mut converter = arguments.source.converter().double_as_float(arguments.double_as_float);
-    converter = converter.kv_cache(arguments.kv_cache).float32(&arguments.float32);
-    let of_net = |converter: Converter| {
-        let converter = converter.weights(arguments.weights);
-        arguments.rename.iter().fold(converter, |converter, (old, new)| converter.rename(old, new))
-    };
+    let choices = &arguments.choices;
     let mut measured = Vec::new();
     let (mut model, mut path) = (model, arguments.model.clone());
     let mut is_plain = arguments.source.is_plain();
-    if arguments.int8 {
-        converter = converter.quantization(Quantization::Int8);
-    }
-    if arguments.dequantize {
+    let mut converter = choices.apply(arguments.source.converter()?)?;
+    if choices.dequantize {
         path = room.path().join("float.onnx");
-        let float = converter.quantization(Quantization::Float);
         if arguments.magnitudes {
             // The nodes of the quantized model, as the option of its conversion names them.
-            measured = measured_blobs(&of_net(float.clone()).convert(&model)?)?;
+            measured = measured_blobs(&converter.convert(&model)?)?;
         }
-        let float = float.emit_onnx(&path);
+        let of_model = |converter: Converter| {
+            converter.double_as_float(choices.double_as_float).kv_cache(choices.kv_cache)
+        };
+        let float = of_model(arguments.source.converter()?).float32(&choices.float32);
+        let float = float.quantization(Quantization::Float).emit_onnx(&path);
         float.convert(&model)?.write(room.path().join("float.param"), room.path().join("float.bin"))?;
         // The requested part, with its shapes.
         model = Input::Path(path.clone());
-        converter = Converter::new().double_as_float(arguments.double_as_float).kv_cache(arguments.kv_cache);
+        converter = of_model(Converter::new()).weights(choices.weights);
+        converter = choices.rename.iter().fold(converter, |converter, (old, new)| converter.rename(old, new));
         is_plain = true;
     }
-    converter = of_net(converter);
     let conversion = converter.convert(&model)?;
-    if arguments.magnitudes && !arguments.dequantize {
+    if arguments.magnitudes && !choices.dequantize {
         measured = measured_blobs(&conversion)?;
     }
     let layers = if arguments.layers { inner_pairs(&conversion) } else { Vec::new() };
@@ -231,7 +240,7 @@ fn compare(arguments: &Verify) -> Result<Comparison, Refusal> {
         fp16: arguments.fp16,
         bf16: arguments.bf16,
         vulkan: arguments.vulkan,
-        cosine: ((arguments.int8 || arguments.weights.rounds()) && arguments.tolerance.is_none())
+        cosine: ((choices.int8 || choices.weights.rounds()) && arguments.tolerance.is_none())
             .then_some(INT8_COSINE),
     };
     Ok(Request::Net(request).ask(&arguments.python)?)

@@ -107,13 +107,13 @@ fn convert_with(
     };
     let mut simplified = keep(&graph);
     let mut scales = Vec::new();
-    if options.quantization != Quantization::Exact {
-        progress.warnings.extend(requantize(&mut graph, options.quantization, asked, &mut scales)?);
+    if options.quantization() != Quantization::Exact {
+        progress.warnings.extend(requantize(&mut graph, options.quantization(), asked, &mut scales)?);
         dead::remove_dead_nodes(&mut graph);
         deferred = infer::infer_and_fold(&mut graph)?;
         progress.after("quantization", &graph)?;
         // A network in float32 is compared with its ONNX model without rounding.
-        if options.quantization == Quantization::Float {
+        if options.quantization() == Quantization::Float {
             simplified = keep(&graph);
         }
     }
@@ -128,7 +128,7 @@ fn convert_with(
     }
     // Scales and offsets can be folded into dequantized weights, unless a table refers to the original
     // weights.
-    if options.quantization == Quantization::Float && options.table.is_none() {
+    if options.quantization() == Quantization::Float && options.table.is_none() {
         progress.rewrite(&mut graph, SIMPLIFICATIONS, &mut deferred)?;
     }
     // Expansions create patterns of their own, together with adjacent nodes.
@@ -165,8 +165,8 @@ fn convert_with(
     net.isolate_float32();
     net_passes.push(("split", net.layers.len()));
     let places = net.places(&scales);
-    warnings.extend(changed_names(&net.name(&options.renames)?));
-    if options.quantization == Quantization::Int8 && !net.layers.iter().any(|layer| layer.layer.is_int8()) {
+    warnings.extend(changed_names(&net.name(&options.rename)?));
+    if options.quantization() == Quantization::Int8 && !net.layers.iter().any(|layer| layer.layer.is_int8()) {
         warnings.push("no node of the model can be an int8 layer".to_owned());
     }
     warnings.extend(weights_in_blocks(&net, options));
@@ -244,7 +244,7 @@ fn asked_release(options: &Options) -> Result<Option<u32>> {
 
 /// Refuses options that do not fit weights in blocks.
 fn check_blocks(options: &Options) -> Result<()> {
-    if options.weights.rounds() && options.quantization == Quantization::Int8 {
+    if options.weights.rounds() && options.quantization() == Quantization::Int8 {
         let message =
             "int8 layers have the scales of the model, and floats are not rounded again beside them";
         return Err(Error::usage(message));

@@ -67,7 +67,7 @@ pub(crate) fn infer_model(sources: &Sources, options: &Options) -> Result<(Inspe
     count_operators(&graph, &mut operators);
     let (parameters, parameter_bytes) = count_parameters(&graph)?;
     pass::input_shape::set_input_shapes(&mut graph, &options.input_shapes)?;
-    pass::input_value::set_inputs(&mut graph, &options.input_values)?;
+    pass::input_value::set_inputs(&mut graph, &options.set)?;
     pass::infer::infer_and_fold(&mut graph)?;
     let counts: Vec<Option<u64>> = graph
         .nodes()

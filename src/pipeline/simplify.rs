@@ -37,7 +37,7 @@ pub(super) fn prepare(graph: &mut Graph, progress: &mut Progress) -> Result<()> 
     let options = progress.options;
     cut(graph, options)?;
     pass::input_shape::set_input_shapes(graph, &options.input_shapes)?;
-    pass::input_value::set_inputs(graph, &options.input_values)
+    pass::input_value::set_inputs(graph, &options.set)
 }
 
 /// Names `--input-shape` as the possible cause of an inference that fails.
@@ -80,7 +80,7 @@ pub(crate) fn expose(
     let mut model = sources.read()?;
     let graph = &mut model.graph;
     cut(graph, options)?;
-    pass::input_value::set_inputs(graph, &options.input_values)?;
+    pass::input_value::set_inputs(graph, &options.set)?;
     pass::dead::remove_dead_nodes(graph);
     let outputs: BTreeSet<_> = graph.outputs.iter().copied().collect();
     let computed: Vec<_> =

@@ -12,6 +12,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use onnx2ncnn::FileInfo;
 use onnx2ncnn::error::{Error, Result};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -20,6 +21,7 @@ use super::child::{self, Answer, Ended};
 use super::record::{Folders, Recipe, Record, time_of};
 use super::select::Selected;
 use super::{Also, Batch, Program};
+use crate::cli::options::word;
 use crate::cli::{NOT_DONE, REFUSED};
 
 /// The folder of locks and records, in the folder of results.
@@ -80,12 +82,10 @@ impl Job {
     pub fn new(arguments: &Batch, program: &Program) -> Result<Job> {
         let failed = |e| Error::io("the folder cannot be opened", e).in_file(&arguments.out);
         let program = program.clone();
-        let mut also = arguments.also.clone();
-        also.sort_unstable();
-        also.dedup();
+        let also = arguments.also();
         let mut options: Vec<String> =
             arguments.words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-        options.extend(also.iter().map(|also| also.option().1.to_owned()));
+        options.extend(also.iter().map(|(_, file)| file.ending.to_owned()));
         let recipe = Recipe::new(&program.code()?, options)?;
         let mut words = arguments.words.clone();
         words.extend(arguments.report.verbose.then(|| OsString::from("--verbose")));
@@ -144,8 +144,8 @@ impl Job {
         let stem = model.name.rsplit('/').next().unwrap_or_default();
         let file = |ending: &str| work.0.join(format!("{stem}.ncnn.{ending}"));
         let mut words = self.words.clone();
-        for (option, ending) in self.also.iter().map(|also| also.option()) {
-            words.extend([OsString::from(option), file(ending).into()]);
+        for (info, FileInfo { ending, .. }) in &self.also {
+            words.extend([OsString::from(format!("--{}", word(info))), file(ending).into()]);
         }
         let (param, bin) = (file("param"), file("bin"));
         let Ended { status, said, answer, diagnostics } = claimed
@@ -206,8 +206,8 @@ impl Job {
 
     /// Moves the requested reports of a refused model.
     fn put_reports(&self, work: &Work, model: &Selected, stem: &str, record: &Path) -> Result<()> {
-        for (_, ending) in self.also.iter().filter(|also| also.is_report()).map(|also| also.option()) {
-            let name = OsString::from(format!("{stem}.ncnn.{ending}"));
+        for (_, file) in self.also.iter().filter(|(_, file)| file.is_report) {
+            let name = OsString::from(format!("{stem}.ncnn.{}", file.ending));
             if work.0.join(&name).exists() {
                 forget(record)?;
                 work.put(&name, &self.folder_of(model)?)?;

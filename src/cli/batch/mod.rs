@@ -23,11 +23,13 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 
-use clap::{Args, ValueEnum};
-use onnx2ncnn::Refusal;
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use onnx2ncnn::error::{Error, Result};
+use onnx2ncnn::{FileInfo, OptionInfo, Refusal, options};
 
-use super::arguments::{Choices, MessageFormat, Report, Source};
+use super::arguments::{MessageFormat, Report};
+use super::options::{Given, Net, Source, word};
 use super::{Program, finish};
 use job::{Job, Outcome, Wait};
 use progress::{Event, Progress};
@@ -87,18 +89,18 @@ pub(super) struct Batch {
     pub base: Option<PathBuf>,
 
     /// Also write these files, beside the others
-    #[arg(long, value_name = "KIND", value_delimiter = ',', help_heading = "Batch")]
-    pub also: Vec<Also>,
+    #[arg(long, value_name = "KIND", value_delimiter = ',', value_parser = parse_also(), help_heading = "Batch")]
+    pub also: Vec<String>,
 
     /// Print a line of JSON for each finished model on standard output
     #[arg(long, help_heading = "Batch")]
     pub json_lines: bool,
 
     #[command(flatten)]
-    pub choices: Choices,
+    pub choices: Given<Net>,
 
     #[command(flatten)]
-    pub source: Source,
+    pub source: Given<Source>,
 
     #[command(flatten)]
     pub report: Report,
@@ -108,42 +110,32 @@ pub(super) struct Batch {
     pub words: Vec<OsString>,
 }
 
-/// A further file of each model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
-pub(super) enum Also {
-    /// The simplified model, .ncnn.onnx
-    Onnx,
-    /// The scales of a quantized model, .ncnn.table
-    Table,
-    /// The binary form of the .param file, .ncnn.param.bin
-    ParamBin,
-    /// A C header of indices, .ncnn.id.h
-    IdHeader,
-    /// A C header of bytes, .ncnn.mem.h
-    MemHeader,
-    /// The report, .ncnn.report.json, also of refused models
-    Report,
-    /// The report as a page, .ncnn.html, also of refused models
-    Html,
+/// A further file of each model: its option, and what is known of the file.
+type Also = (&'static OptionInfo, FileInfo);
+
+/// Returns the further files of each model, in the order of their options.
+fn also() -> impl Iterator<Item = Also> {
+    options().iter().filter_map(|info| Some((info, info.file?)))
 }
 
-impl Also {
-    /// Returns whether it is written for a refused model too.
-    fn is_report(self) -> bool {
-        matches!(self, Also::Report | Also::Html)
-    }
+/// Returns the parser of a further file, by the word of its option.
+fn parse_also() -> impl TypedValueParser<Value = String> {
+    let value = |(info, file): Also| {
+        let refused = if file.is_report { ", also of refused models" } else { "" };
+        PossibleValue::new(kind(info)).help(format!("{}, .ncnn.{}{refused}", file.about, file.ending))
+    };
+    PossibleValuesParser::new(also().map(value))
+}
 
-    /// Returns the option of `convert`, and the suffix of the file.
-    fn option(self) -> (&'static str, &'static str) {
-        match self {
-            Also::Onnx => ("--emit-onnx", "onnx"),
-            Also::Table => ("--table", "table"),
-            Also::ParamBin => ("--param-bin", "param.bin"),
-            Also::IdHeader => ("--id-header", "id.h"),
-            Also::MemHeader => ("--mem-header", "mem.h"),
-            Also::Report => ("--report", "report.json"),
-            Also::Html => ("--html", "html"),
-        }
+/// Returns the name of a further file on the command line.
+fn kind(info: &OptionInfo) -> String {
+    word(info).trim_start_matches("emit-").to_owned()
+}
+
+impl Batch {
+    /// Returns the further files of each model, in the order of their options.
+    fn also(&self) -> Vec<Also> {
+        also().filter(|(info, _)| self.also.contains(&kind(info))).collect()
     }
 }
 
@@ -156,7 +148,7 @@ pub(super) fn convert_all(arguments: &Batch, program: &Program) -> u8 {
 }
 
 fn run(arguments: &Batch, program: &Program) -> Result<u8> {
-    if arguments.also.contains(&Also::Table) && !arguments.choices.dequantize {
+    if arguments.also().iter().any(|(info, _)| info.name == "table") && !arguments.choices.dequantize {
         return Err(Error::usage("a table of scales requires --dequantize"));
     }
     let Selection { models, failed } = select_models(arguments)?;

@@ -1,0 +1,206 @@
+//! The options of the library as arguments.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::Deref;
+
+use clap::builder::{
+    NonEmptyStringValueParser, PathBufValueParser, PossibleValuesParser, StringValueParser, TypedValueParser,
+    ValueParser,
+};
+use clap::error::ErrorKind;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueHint};
+use onnx2ncnn::error::{Error, Result};
+use onnx2ncnn::{Converter, OptionInfo, OptionKind, OptionValue, Options, Purpose, Weights, options};
+
+use super::input_value::parse_input_value;
+use super::shape::parse_input_shape;
+use super::size::parse_bytes;
+
+/// The options that a command takes.
+pub(super) trait Chosen {
+    /// Returns their arguments.
+    fn args() -> Vec<Arg>;
+}
+
+/// Options for reading a model.
+pub(super) enum Source {}
+
+/// Options of the net.
+pub(super) enum Net {}
+
+/// Further files.
+pub(super) enum Files {}
+
+impl Chosen for Source {
+    fn args() -> Vec<Arg> {
+        args(Purpose::Source)
+    }
+}
+
+impl Chosen for Net {
+    fn args() -> Vec<Arg> {
+        args(Purpose::Net)
+    }
+}
+
+impl Chosen for Files {
+    fn args() -> Vec<Arg> {
+        args(Purpose::File)
+    }
+}
+
+fn args(purpose: Purpose) -> Vec<Arg> {
+    options().iter().filter(|info| info.purpose == purpose).map(arg).collect()
+}
+
+/// The given options of those that a command takes.
+pub(super) struct Given<C> {
+    values: Vec<(&'static str, OptionValue)>,
+    options: Options,
+    chosen: PhantomData<C>,
+}
+
+impl<C> Given<C> {
+    /// Sets these options on a converter.
+    pub fn apply(&self, converter: Converter) -> Result<Converter> {
+        self.values.iter().try_fold(converter, |converter, (name, value)| converter.with(name, value.clone()))
+    }
+
+    /// Returns a converter with these options.
+    pub fn converter(&self) -> Result<Converter> {
+        self.apply(Converter::new())
+    }
+}
+
+impl<C> Deref for Given<C> {
+    type Target = Options;
+
+    fn deref(&self) -> &Options {
+        &self.options
+    }
+}
+
+impl Given<Source> {
+    /// Returns whether the model is read without changes: other programs read the same.
+    pub fn is_plain(&self) -> bool {
+        self.inputs.is_empty()
+            && self.outputs.is_empty()
+            && self.set.is_empty()
+            && self.data_dir.is_none()
+            && !self.random_as_input
+    }
+}
+
+impl<C> fmt::Debug for Given<C> {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        self.values.fmt(f)
+    }
+}
+
+impl<C: Chosen> Args for Given<C> {
+    fn augment_args(command: Command) -> Command {
+        command.args(C::args())
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Given::<C>::augment_args(command)
+    }
+}
+
+impl<C: Chosen> FromArgMatches for Given<C> {
+    fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Given<C>, clap::Error> {
+        let args = C::args();
+        let chosen = options().iter().filter(|info| args.iter().any(|arg| arg.get_id() == info.name));
+        let values = chosen.flat_map(|info| {
+            let values: Vec<OptionValue> = match info.kind {
+                OptionKind::Flag => vec![OptionValue::Flag(matches.get_flag(info.name))],
+                _ => matches.get_many(info.name).into_iter().flatten().cloned().collect(),
+            };
+            values.into_iter().map(|value| (info.name, value))
+        });
+        let mut given = Given { values: values.collect(), options: Options::default(), chosen: PhantomData };
+        // The values have the types of the table, from which the arguments are made.
+        let failed = |error: Error| clap::Error::raw(ErrorKind::InvalidValue, error);
+        given.options = given.converter().map_err(failed)?.options().clone();
+        Ok(given)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> std::result::Result<(), clap::Error> {
+        *self = Given::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+/// Returns the name of an option on the command line.
+pub fn word(info: &OptionInfo) -> String {
+    info.word.map_or_else(|| info.name.replace('_', "-"), str::to_owned)
+}
+
+/// Returns the argument of an option.
+pub(super) fn arg(info: &'static OptionInfo) -> Arg {
+    let mut arg = Arg::new(info.name)
+        .long(word(info))
+        .help(info.help)
+        .help_heading(info.heading)
+        .hide_short_help(info.is_rare)
+        .conflicts_with_all(info.excludes);
+    if !info.details.is_empty() {
+        arg = arg.long_help(format!("{}\n\n{}", info.help, info.details));
+    }
+    if let Some(other) = info.requires {
+        arg = arg.requires(other);
+    }
+    if info.kind == OptionKind::Flag {
+        return arg.action(ArgAction::SetTrue);
+    }
+    arg = arg.value_name(info.value).value_parser(parser(info.kind));
+    match info.kind {
+        OptionKind::Names => arg.action(ArgAction::Append).value_delimiter(','),
+        OptionKind::Shapes | OptionKind::Arrays | OptionKind::Pairs => arg.action(ArgAction::Append),
+        OptionKind::Weights => arg.default_value("float"),
+        OptionKind::Path => arg.value_hint(ValueHint::AnyPath),
+        _ => arg,
+    }
+}
+
+/// Returns the parser of a value.
+fn parser(kind: OptionKind) -> ValueParser {
+    let text = StringValueParser::new();
+    match kind {
+        OptionKind::Names => NonEmptyStringValueParser::new().map(OptionValue::Name).into(),
+        OptionKind::Path => PathBufValueParser::new().map(OptionValue::Path).into(),
+        OptionKind::Release => text.try_map(|text| parse_release(&text).map(OptionValue::Release)).into(),
+        OptionKind::Bytes => text.try_map(|text| parse_bytes(&text).map(OptionValue::Bytes)).into(),
+        OptionKind::Weights => PossibleValuesParser::new(Weights::NAMES.map(|(name, _)| name))
+            .try_map(|name| name.parse().map(OptionValue::Weights))
+            .into(),
+        OptionKind::Shapes => text
+            .try_map(|text| parse_input_shape(&text).map(|(name, shape)| OptionValue::Shape(name, shape)))
+            .into(),
+        OptionKind::Arrays => text
+            .try_map(|text| parse_input_value(&text).map(|(name, array)| OptionValue::Array(name, array)))
+            .into(),
+        _ => text.try_map(|text| parse_rename(&text)).into(),
+    }
+}
+
+/// Parses the date of a release of ncnn.
+fn parse_release(text: &str) -> std::result::Result<u32, String> {
+    let date = text.strip_prefix("1.0.").unwrap_or(text);
+    let digits = date.len() == 8 && date.chars().all(|c| c.is_ascii_digit());
+    let number = date.parse().ok().filter(|_| digits);
+    number
+        .filter(|n: &u32| (1..=12).contains(&(n / 100 % 100)) && (1..=31).contains(&(n % 100)))
+        .ok_or_else(|| "expected the date of a release of ncnn, such as 20250503".to_owned())
+}
+
+/// Parses `old=new`. Names may contain the sign: the last one ends the old name.
+fn parse_rename(text: &str) -> std::result::Result<OptionValue, String> {
+    match text.rsplit_once('=') {
+        Some((old, new)) if !old.is_empty() && !new.is_empty() => {
+            Ok(OptionValue::Pair(old.to_owned(), new.to_owned()))
+        }
+        _ => Err("expected the name of a value, =, and the new name of its blob".to_owned()),
+    }
+}
