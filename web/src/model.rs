@@ -71,7 +71,7 @@ impl Model {
 
     /// Converts the model. `options` is JSON.
     pub fn convert(&self, options: &str) -> Result<Conversion> {
-        let converter = options::converter(options)?.explain(true);
+        let converter = options::converter(options)?;
         Ok(Conversion::new(converter.convert(&self.input()), self.files()))
     }
 
@@ -83,7 +83,7 @@ impl Model {
 
     /// Returns the report on the contents of the model as JSON, and whether it can be converted.
     pub fn inspect(&self, options: &str) -> Result<String> {
-        let converter = options::converter(options)?.explain(true);
+        let converter = options::converter(options)?;
         let report = match converter.convert(&self.input()) {
             Ok(conversion) => Report::convertible(&conversion.inspection().map_err(thrown)?),
             Err(refusal) => refusal.report(),

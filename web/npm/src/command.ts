@@ -28,8 +28,11 @@ interface Arguments {
   files: Record<string, string>;
 }
 
+/** The options of the command line. */
+const shown = () => optionTable().filter(({ memory }) => !memory);
+
 function parse(words: string[]): Arguments {
-  const table = new Map(optionTable().map((info) => [info.word, info]));
+  const table = new Map(shown().map((info) => [info.word, info]));
   const parsed: Arguments = { words: [], options: {}, files: {} };
   const rest = [...words];
   for (let word = rest.shift(); word !== undefined; word = rest.shift()) {
@@ -104,7 +107,7 @@ const printable = (text: string) => text.replace(/[\u0000-\u001f\u007f-\u009f\u2
 const say = (text: string) => process.stderr.write(`${printable(text)}\n`);
 
 function help(): void {
-  const rows = optionTable().map(({ word, value, help }) => [`--${word} ${value}`, help]);
+  const rows = shown().map(({ word, value, help }) => [`--${word} ${value}`, help]);
   rows.push(...Object.entries(FILES).map(([word, about]) => [`--${word} FILE`, about]));
   const lines = rows.map(([left = "", right]) => `  ${left.padEnd(32)} ${right}`);
   process.stdout.write(`${USAGE}\n${lines.join("\n")}\n  --help\n  --version\n`);

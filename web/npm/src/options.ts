@@ -41,6 +41,8 @@ export interface Options {
   strict?: boolean;
   /** New names of blobs. */
   rename?: Record<string, string>;
+  /** Checks the graph after every pass, for developers of the library. */
+  check?: boolean;
   /** Keeps the simplified model. */
   keep_onnx?: boolean;
 }
@@ -53,10 +55,16 @@ export interface OptionInfo {
   kind: "flag" | "names" | "release" | "weights" | "shapes" | "arrays" | "pairs";
   /** A sign for its value; empty for flags. */
   value: string;
+  /** The possible values, if there are few. */
+  values: string[];
   help: string;
   details: string;
   /** Whether few users need it. */
   rare: boolean;
+  /** Whether it concerns what a program gets in memory. */
+  memory: boolean;
+  /** The option that it excludes. */
+  excludes: keyof Options | null;
 }
 
 /** Returns the options. */

@@ -114,7 +114,7 @@ export class OptionForm {
   draw(): void {
     byId("inputs").replaceChildren(...(this.#inputs.length ? [this.#inputTable()] : []));
     const fields = (rare: boolean) => this.#table
-      .filter((info) => info.rare === rare && !["shapes", "arrays"].includes(info.kind))
+      .filter((info) => info.rare === rare && !info.memory && !["shapes", "arrays"].includes(info.kind))
       .map((info) => this.#field(info));
     byId("common").replaceChildren(...fields(false));
     byId("rare").replaceChildren(...fields(true));
