@@ -2,7 +2,7 @@ import { createHash } from "node:crypto";
 import { writeFileSync } from "node:fs";
 import { fileURLToPath } from "node:url";
 import { defineConfig, type Plugin } from "vite";
-import { openFile } from "onnx2ncnn";
+import { openFile } from "../npm/dist/node.js";
 
 const at = (path: string) => fileURLToPath(new URL(path, import.meta.url));
 const EXAMPLE = at("../../fixtures/network/convolutional/model.onnx");

@@ -6,7 +6,7 @@ import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { before, test } from "node:test";
 import { pathToFileURL } from "node:url";
-import { byCommand, furtherModels, models, room, ROOT } from "./command.ts";
+import { byCommand, furtherModels, models, room, ROOT } from "./command.js";
 
 const project = room();
 const dist = join(ROOT, "target/dist");
@@ -14,15 +14,13 @@ const FIXTURE = join(ROOT, "fixtures/network/convolutional/model.onnx");
 const REFUSED = join(ROOT, "fixtures/refused/blocks_in_another_order/model.onnx");
 
 let library: typeof import("onnx2ncnn");
-let node: typeof import("../npm/dist/node.js");
 
 before(async () => {
   const tarball = readdirSync(dist).find((name) => /^onnx2ncnn-.*\.tgz$/.test(name));
   assert.ok(tarball, "cargo xtask npm makes the tarball");
   writeFileSync(join(project, "package.json"), JSON.stringify({ private: true, type: "module" }));
   execFileSync("npm", ["install", "--no-audit", "--no-fund", join(dist, tarball)], { cwd: project, stdio: "ignore" });
-  node = await import(pathToFileURL(join(project, "node_modules/onnx2ncnn/dist/node.js")).href);
-  library = node as unknown as typeof library;
+  library = await import(pathToFileURL(join(project, "node_modules/onnx2ncnn/dist/node.js")).href);
 });
 
 const npx = (...words: string[]) => spawnSync("npx", ["--no-install", "onnx2ncnn", ...words], { cwd: project, encoding: "utf8" });
@@ -42,7 +40,7 @@ test("every fixture is converted or refused as recorded", async () => {
   for (const { name, path } of models(join(ROOT, "fixtures"))) {
     const folder = path.slice(0, -"model.onnx".length);
     const recorded = readdirSync(folder).includes("expected.param") ? readFileSync(join(folder, "expected.param"), "utf8") : undefined;
-    const opened = await node.openFile(path);
+    const opened = await library.openFile(path);
     try {
       const net = opened.convert();
       assert.equal(net.param, recorded, name);
@@ -59,10 +57,10 @@ test("every fixture is converted or refused as recorded", async () => {
 
 test("external data beside a model are read, and no others", async () => {
   const path = join(ROOT, "fixtures/weights/external_file_each/model.onnx");
-  const opened = await node.openFile(path);
+  const opened = await library.openFile(path);
   assert.deepEqual(opened.missing, []);
   assert.ok(byCommand(path)?.bin.equals(opened.convert().bin));
-  const alone = await node.open(readFileSync(path));
+  const alone = await library.open(readFileSync(path));
   assert.deepEqual(alone.missing, ["b", "w"]);
   assert.throws(() => alone.convert(), library.Refused);
 });
@@ -124,7 +122,7 @@ test("the command leaves no file of a refused model", () => {
 test("further models have the bytes of the command", async () => {
   for (const { name, path } of furtherModels()) {
     const expected = byCommand(path);
-    const opened = await node.openFile(path);
+    const opened = await library.openFile(path);
     try {
       const net = opened.convert();
       assert.ok(expected, `${name} is refused by the command`);

@@ -6,8 +6,8 @@ import { createRequire } from "node:module";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { chromium, type Browser, type BrowserContext, type Download, type Page } from "playwright-core";
-import { byCommand, furtherModels, models, ROOT } from "./command.ts";
-import { serve, type Served } from "./serve.ts";
+import { byCommand, furtherModels, models, ROOT } from "./command.js";
+import { serve, type Served } from "./serve.js";
 
 const FIXTURES = join(ROOT, "fixtures");
 const REFUSED = join(FIXTURES, "refused/blocks_in_another_order/model.onnx");

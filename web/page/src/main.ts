@@ -15,6 +15,11 @@ let table: OptionInfo[] = [];
 let files: Given[] = [];
 let missing: string[] = [];
 let busy = false;
+/** Whether the worker has read the model. */
+let isOpen = false;
+type Verb = "convert" | "simplify" | "inspect";
+/** What to do with the model when it has been read. */
+let next: Verb = "convert";
 let drawn: (() => void) | undefined;
 let pageReady: ((page: string) => void) | undefined;
 
@@ -24,7 +29,11 @@ const ask = (request: Request) => worker.postMessage(request);
 function start(): void {
   worker = new Worker(new URL("./worker.ts", import.meta.url), { type: "module" });
   worker.addEventListener("message", ({ data }: MessageEvent<Answer>) => receive(data));
-  worker.addEventListener("error", (event) => receive({ is: "failed", message: text("failedStart") + event.message }));
+  worker.addEventListener("error", (event) => {
+    // Not again: what cannot be loaded fails each time.
+    setBusy(false);
+    say(text("failedStart") + (event.message ?? ""));
+  });
 }
 
 function setBusy(now: boolean): void {
@@ -51,6 +60,7 @@ const stem = () => (modelOf(files)?.file.name ?? "model").replace(/\.onnx$/i, ""
 function receive(answer: Answer): void {
   switch (answer.is) {
     case "ready":
+      if (table.length) return;
       table = answer.options;
       form.show(table);
       document.documentElement.dataset.ready = "true";
@@ -59,12 +69,13 @@ function receive(answer: Answer): void {
       return showPhase(answer.phase, answer.done, answer.of);
     case "opened":
       ({ missing } = answer);
+      isOpen = true;
       showMissing();
       if (missing.length) {
         setBusy(false);
         return say(`${text("missing")} ${missing.slice(0, 5).join(", ")}`);
       }
-      return convert();
+      return request(next);
     case "html":
       pageReady?.(answer.page);
       return;
@@ -74,8 +85,9 @@ function receive(answer: Answer): void {
       drawn = () => showSimplified({ name: `${stem()}.simplified.onnx`, content: answer.model });
       return drawn();
     case "failed":
+      // After a panic the module is not usable.
+      restart();
       setBusy(false);
-      document.documentElement.dataset.ready = "failed";
       byId("result").hidden = true;
       return say(`${text("failed")}: ${answer.message}`);
     default:
@@ -124,10 +136,12 @@ function take(given: Given[]): void {
   byId("result").hidden = true;
   drawn = undefined;
   if (busy) restart();
+  next = "convert";
   open(model);
 }
 
 function open(model: Given): void {
+  isOpen = false;
   setBusy(true);
   say("");
   showPhase("reading", 0, 1);
@@ -139,16 +153,19 @@ function convert(options: Options = {}): void {
   request("convert");
 }
 
-function request(verb: "convert" | "simplify" | "inspect"): void {
+function request(verb: Verb): void {
+  const model = modelOf(files);
+  next = verb;
+  if (!isOpen && model) return open(model);
   setBusy(true);
   say("");
   showPhase("converting", 0, 0);
-  // A worker that was ended has no model.
-  if (!missing.length) ask({ do: verb, options: form.options });
+  ask({ do: verb, options: form.options });
 }
 
 function restart(): void {
   worker.terminate();
+  isOpen = false;
   start();
 }
 
@@ -158,8 +175,7 @@ function cancel(): void {
   say(text("cancelled"));
   drawn = undefined;
   byId("result").hidden = true;
-  byId("choose").focus();
-  byId("work").hidden = true;
+  byId("convert").focus();
 }
 
 async function example(): Promise<void> {

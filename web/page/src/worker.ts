@@ -98,7 +98,11 @@ function forget(): void {
   last = undefined;
 }
 
+// If the module cannot be loaded, the page hears of it as an error of the worker.
 let queue = load().then(() => tell({ is: "ready", options: options() }));
+queue.catch((error: unknown) => setTimeout(() => {
+  throw error;
+}));
 addEventListener("message", ({ data }: MessageEvent<Request>) => {
   queue = queue.then(() => answer(data)).catch((error: unknown) => {
     const message = error instanceof Error ? error.message : String(error);
