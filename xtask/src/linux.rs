@@ -59,10 +59,10 @@ pub fn chosen() -> impl Fn(&str) -> bool {
 
 fn build(places: &Places, target: &str) -> Result<PathBuf> {
     let programs = environment(places)?;
-    let mut cargo = toolchain::cargo(places, &["build", "--release", "--locked"], target)?;
+    let (mut cargo, results) = toolchain::cargo(places, &["build", "--release", "--locked"], target)?;
     toolchain::link_by_zig(&mut cargo, &programs, target)?;
     run(&mut cargo)?;
-    Ok(places.root.join("target/cross").join(target).join("release/onnx2ncnn"))
+    Ok(results.join("release/onnx2ncnn"))
 }
 
 /// Runs what was built: each command converts the fixtures, and all write the same bytes.
@@ -70,7 +70,8 @@ pub fn run_built(places: &Places) -> Result<()> {
     let own = archive::host_target(places)?;
     let mut results: Vec<PathBuf> = Vec::new();
     for (target, processor, emulator) in TARGETS {
-        let built = places.root.join("target/cross").join(target).join("release/onnx2ncnn");
+        let (_, made) = toolchain::cargo(places, &[], target)?;
+        let built = made.join("release/onnx2ncnn");
         if !built.exists() {
             eprintln!("{target}: not built");
             continue;

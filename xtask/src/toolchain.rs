@@ -1,7 +1,7 @@
 //! The compiler for a target: that of the machine, if it has the target's standard library. Otherwise Debian's
 //! `rustc-web`, which builds the standard library from its source.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::run::{command, output};
@@ -10,8 +10,8 @@ use crate::{Places, Result, linux};
 /// Where Debian has the source of the standard library.
 const SOURCE: &str = "/usr/lib/rustlib/src/rust/library/std";
 
-/// Returns `cargo COMMAND --target TARGET`, and the folder of its results for a profile.
-pub fn cargo(places: &Places, words: &[&str], target: &str) -> Result<Command> {
+/// Returns `cargo COMMAND --target TARGET`, and the folder of its results: each compiler has one of its own.
+pub fn cargo(places: &Places, words: &[&str], target: &str) -> Result<(Command, PathBuf)> {
     let sysroot = output(&mut command(&places.root, "rustc", &["--print", "sysroot"]))?;
     let sysroot = String::from_utf8(sysroot)?;
     let has_target = Path::new(sysroot.trim()).join("lib/rustlib").join(target).join("lib").exists();
@@ -22,15 +22,16 @@ pub fn cargo(places: &Places, words: &[&str], target: &str) -> Result<Command> {
         )
         .into());
     }
-    let program = if has_target { "cargo" } else { "/usr/bin/cargo" };
+    let (program, results) =
+        if has_target { ("cargo", "target") } else { ("/usr/bin/cargo", "target/cross") };
     let mut cargo = command(&places.root, program, words);
-    cargo.args(["--target", target, "--target-dir", "target/cross"]);
+    cargo.args(["--target", target, "--target-dir", results]);
     // A wrapper of the toolchain that runs this program must not reach another one.
     cargo.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
     if !has_target {
         cargo.arg("-Zbuild-std=std,panic_abort").env("RUSTC", "/usr/bin/rustc").env("RUSTC_BOOTSTRAP", "1");
     }
-    Ok(cargo)
+    Ok((cargo, places.root.join(results).join(target)))
 }
 
 /// Makes a command of cargo compile C and link by zig, for the oldest glibc.

@@ -9,9 +9,10 @@ const TARGET: &str = "wasm32-unknown-unknown";
 
 /// Builds the crate `web/` and its bindings.
 pub fn build(places: &Places) -> Result<()> {
-    let words = ["build", "--release", "--package", "onnx2ncnn-web"];
-    run(&mut toolchain::cargo(places, &words, TARGET)?)?;
-    let built = places.root.join("target/cross").join(TARGET).join("release/onnx2ncnn_web.wasm");
+    let words = ["build", "--release", "--locked", "--package", "onnx2ncnn-web"];
+    let (mut cargo, results) = toolchain::cargo(places, &words, TARGET)?;
+    run(&mut cargo)?;
+    let built = results.join("release/onnx2ncnn_web.wasm");
     let folder = places.root.join("web/npm/wasm");
     let mut bindgen = Bindgen::new();
     bindgen.input_path(built).web(true)?.typescript(true).out_name("onnx2ncnn");

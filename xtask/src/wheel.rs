@@ -11,14 +11,14 @@ pub fn build(places: &Places) -> Result<()> {
     let chosen = linux::chosen();
     for (target, ..) in linux::TARGETS.iter().filter(|(_, processor, _)| chosen(processor)) {
         let programs = linux::environment(places)?;
-        let cargo = toolchain::cargo(places, &[], target)?;
+        let (cargo, results) = toolchain::cargo(places, &[], target)?;
         let words =
             ["build", "--zig", "--locked", "--manifest-path", "python/Cargo.toml", "--target", target];
         let dist = places.dist.display().to_string();
         let further = ["--compatibility", "manylinux2014", "--out", &dist];
         let maturin = programs.join("maturin").display().to_string();
         let mut maturin = command(&places.root, &maturin, &[&words[..], &further[..]].concat());
-        maturin.env("CARGO_TARGET_DIR", places.root.join("target/cross"));
+        maturin.env("CARGO_TARGET_DIR", results.parent().unwrap_or(&results));
         for (name, value) in cargo.get_envs() {
             match value {
                 Some(value) => maturin.env(name, value),
