@@ -1,8 +1,7 @@
 //! Commands for Linux that run everywhere: linked by zig to the oldest glibc that Rust supports.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
 use crate::run::{command, exists, run};
 use crate::{Places, Result, archive, toolchain};
@@ -29,14 +28,6 @@ pub fn environment(places: &Places) -> Result<PathBuf> {
         run(&mut command(&places.root, &pip, &[&words[..], &PACKAGES[..]].concat()))?;
     }
     Ok(programs)
-}
-
-/// Puts the programs of an environment before others.
-pub fn with_path(command: &mut Command, programs: &Path) -> Result<()> {
-    let old = std::env::var_os("PATH").unwrap_or_default();
-    let all = std::iter::once(programs.to_owned()).chain(std::env::split_paths(&old));
-    command.env("PATH", std::env::join_paths(all)?);
-    Ok(())
 }
 
 /// Builds the commands and their archives. The environment variable `XTASK_TARGETS` names some of the processors.

@@ -27,6 +27,14 @@ pub fn output(command: &mut Command) -> Result<Vec<u8>> {
     if done.status.success() { Ok(done.stdout) } else { Err(format!("{line}: {}", done.status).into()) }
 }
 
+/// Puts the programs of a folder before others.
+pub fn with_path(command: &mut Command, folder: &Path) -> Result<()> {
+    let old = std::env::var_os("PATH").unwrap_or_default();
+    let all = std::iter::once(folder.to_owned()).chain(std::env::split_paths(&old));
+    command.env("PATH", std::env::join_paths(all)?);
+    Ok(())
+}
+
 /// Returns whether a program can be started.
 pub fn exists(program: &str) -> bool {
     let mut command = Command::new(program);

@@ -4,8 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::run::{command, output};
-use crate::{Places, Result, linux};
+use crate::run::{self, command, output};
+use crate::{Places, Result, archive, linux};
 
 /// Where Debian has the source of the standard library.
 const SOURCE: &str = "/usr/lib/rustlib/src/rust/library/std";
@@ -14,7 +14,9 @@ const SOURCE: &str = "/usr/lib/rustlib/src/rust/library/std";
 pub fn cargo(places: &Places, words: &[&str], target: &str) -> Result<(Command, PathBuf)> {
     let sysroot = output(&mut command(&places.root, "rustc", &["--print", "sysroot"]))?;
     let sysroot = String::from_utf8(sysroot)?;
-    let has_target = Path::new(sysroot.trim()).join("lib/rustlib").join(target).join("lib").exists();
+    let sysroot = sysroot.trim();
+    let own = archive::host_target(places)?;
+    let has_target = Path::new(sysroot).join("lib/rustlib").join(target).join("lib").exists();
     if !has_target && !Path::new(SOURCE).exists() {
         return Err(format!(
             "the standard library for {target} is missing: `rustup target add {target}`, \
@@ -29,6 +31,9 @@ pub fn cargo(places: &Places, words: &[&str], target: &str) -> Result<(Command, 
     // A wrapper of the toolchain that runs this program must not reach another one.
     cargo.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
     if !has_target {
+        // Debian's compiler finds the linker of WebAssembly by its name.
+        let linker = Path::new(sysroot).join("lib/rustlib").join(own).join("bin");
+        run::with_path(&mut cargo, &linker)?;
         cargo.arg("-Zbuild-std=std,panic_abort").env("RUSTC", "/usr/bin/rustc").env("RUSTC_BOOTSTRAP", "1");
     }
     Ok((cargo, places.root.join(results).join(target)))
@@ -57,7 +62,7 @@ pub fn link_by_zig(cargo: &mut Command, programs: &Path, target: &str) -> Result
         zig.current_dir(folder);
     }
     zig.env("CARGO", program);
-    linux::with_path(&mut zig, programs)?;
+    run::with_path(&mut zig, programs)?;
     *cargo = zig;
     Ok(())
 }

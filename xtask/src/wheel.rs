@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::run::{command, run};
+use crate::run::{command, run, with_path};
 use crate::{Places, Result, archive, linux, toolchain};
 
 /// Builds wheels for Linux, each for every Python from 3.9 on; elsewhere one for this machine.
@@ -28,7 +28,7 @@ pub fn build(places: &Places) -> Result<()> {
         if *target != own {
             maturin.env("CARGO", cargo.get_program()).env("CARGO_UNSTABLE_BUILD_STD", "std,panic_unwind");
         }
-        linux::with_path(&mut maturin, &programs)?;
+        with_path(&mut maturin, &programs)?;
         run(&mut maturin)?;
     }
     Ok(())
