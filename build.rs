@@ -46,8 +46,12 @@ fn write_nesting(file: &FileDescriptorProto) -> Result<String, Box<dyn Error>> {
     }
     let places: BTreeMap<&str, usize> =
         messages.keys().enumerate().map(|(i, name)| (name.as_str(), i)).collect();
-    let model = places.get(".onnx.ModelProto").ok_or("there is no ModelProto")?;
-    let mut out = format!("const MODEL: usize = {model};\nconst NESTING: &[&[(u32, usize)]] = &[\n");
+    let mut out = String::new();
+    for (constant, name) in [("MODEL", "ModelProto"), ("TENSOR", "TensorProto")] {
+        let place = places.get(format!(".onnx.{name}").as_str()).ok_or(format!("there is no {name}"))?;
+        writeln!(out, "const {constant}: usize = {place};")?;
+    }
+    out.push_str("const NESTING: &[&[(u32, usize)]] = &[\n");
     for message in messages.values() {
         out.push_str("    &[");
         for field in &message.field {

@@ -250,6 +250,9 @@ fn external_data_in_memory_is_used() {
     assert!(errors.iter().all(|error| error.kind() == ErrorKind::Invalid), "{errors}");
     assert!(errors.to_string().contains("external data at \"w\""), "{errors}");
     let bytes = ModelBytes::new(model).external_data("w", vec![0; 3]).external_data("./b", vec![0; 3]);
+    assert_eq!(bytes.data_locations().unwrap(), ["b", "w"].map(str::to_owned).into());
+    let whole = ModelBytes::new(fs::read(MODEL).unwrap());
+    assert!(whole.data_locations().unwrap().is_empty());
     let errors = Converter::new().convert(&Input::from(bytes)).unwrap_err();
     assert!(errors.to_string().contains("has 3 bytes"), "{errors}");
 }

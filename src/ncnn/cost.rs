@@ -2,8 +2,8 @@
 
 use std::ops::{Add, Mul};
 
-use super::layer::Work;
-use super::{BlobId, Net, NetLayer};
+use super::layer::{Trait, Work};
+use super::{BlobId, Layer, Net, NetLayer};
 
 /// The work of layers. Where several compositions of layers compute the same, the one of the least time is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -98,23 +98,21 @@ impl Net {
         let weights = layer.layer.weights();
         let lens = weights.iter().map(|weight| u64::try_from(weight.tensor.len()).unwrap_or(u64::MAX));
         let weight_bytes = lens.fold(0, u64::saturating_add).saturating_mul(4);
-        let is_scalar = matches!(
-            layer.layer,
-            Layer::Convolution3D(_)
-                | Layer::ConvolutionDepthWise3D(_)
-                | Layer::Deconvolution3D(_)
-                | Layer::DeconvolutionDepthWise3D(_)
-                | Layer::Deconvolution1D(_)
-        );
-        let scalars = match &layer.layer {
-            _ if is_scalar => multiply_adds.saturating_mul(SCALAR_PRODUCT),
-            Layer::Power(_) | Layer::Log(_) | Layer::Exp(_) => elements.saturating_mul(FUNCTION),
-            _ => 0,
+        let scalars = match layer.layer.has(Trait::Scalar) {
+            true if multiply_adds > 0 => multiply_adds.saturating_mul(SCALAR_PRODUCT),
+            true => elements.saturating_mul(FUNCTION),
+            false => 0,
         };
         // Layers that hand on their bottoms copy nothing.
         let moves = !matches!(layer.layer, Layer::Split(_) | Layer::Input(_) | Layer::MemoryData(_));
         let blob_bytes = if moves { elements.saturating_mul(4) } else { 0 };
         Some(Cost { layers: 1, multiply_adds, weight_bytes, blob_bytes, scalars })
+    }
+
+    /// Returns the number of elements of a blob.
+    fn elements(&self, blob: BlobId) -> Option<u64> {
+        let sizes = self.blob(blob).shape.iter().map(|size| u64::try_from(size.known()?).ok());
+        sizes.collect::<Option<Vec<u64>>>().map(|sizes| sizes.into_iter().fold(1, u64::saturating_mul))
     }
 
     /// Returns the multiply-adds of a layer: convolutions, matrix products, attention and recurrent layers; 0
@@ -136,7 +134,6 @@ mod tests {
         Convolution, ConvolutionDepthWise, Deconvolution, Gemm, InnerProduct, LSTM, Log, MatMul, ReLU,
     };
     use super::*;
-    use crate::ncnn::Layer;
     use crate::tensor::Tensor;
 
     fn weight(len: usize) -> Option<Tensor> {

@@ -14,11 +14,18 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
+use prost::Message;
 use sha1::{Digest, Sha1};
 
-use super::proto::StringStringEntryProto;
-use crate::error::{Error, Result, invalid};
+use super::limit::Fields;
+use super::proto::tensor_proto::DataLocation;
+use super::proto::{StringStringEntryProto, TensorProto};
+use crate::error::{Error, ErrorKind, Result, invalid};
 use crate::tensor::{DType, SourceFile, Tensor};
+
+/// Fields of TensorProto.
+const EXTERNAL_DATA: u32 = 13;
+const DATA_LOCATION: u32 = 14;
 
 /// The folder of external data.
 #[derive(Clone, Debug)]
@@ -141,6 +148,21 @@ impl<'a> Entries<'a> {
         }
         Ok(read)
     }
+}
+
+/// Returns the location of the data of an encoded tensor, if they are external.
+pub(super) fn location(tensor: &[u8]) -> Result<Option<String>> {
+    let failed = |error| Error::new(ErrorKind::Parse, "a tensor cannot be decoded").caused_by(error);
+    let mut head = TensorProto::default();
+    // The bytes of a constant are not copied.
+    let fields = Fields(tensor).wholes().filter(|(field, ..)| [EXTERNAL_DATA, DATA_LOCATION].contains(field));
+    for (_, field, _) in fields {
+        head.merge(field).map_err(failed)?;
+    }
+    let is_external = head.data_location == Some(i32::from(DataLocation::External));
+    let location =
+        is_external.then(|| Entries::read(&head.external_data).map(|read| read.location.to_owned()));
+    location.transpose()
 }
 
 fn number(key: &str, value: &str) -> Result<u64> {

@@ -1,6 +1,6 @@
 //! The source of a model.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::{external, limit};
 use crate::error::{Error, ErrorKind, Result};
 use crate::tensor::{SourceBytes, SourceFile, spool};
 
@@ -53,6 +54,19 @@ impl ModelBytes {
     pub fn external_data(mut self, location: impl Into<String>, bytes: impl Into<Bytes>) -> ModelBytes {
         self.external_data.insert(location.into(), bytes.into());
         self
+    }
+
+    /// Returns the locations of the external data to which the model refers, whether or not they were added.
+    ///
+    /// # Errors
+    ///
+    /// `Parse` if a tensor cannot be decoded, `Limit` above a limit. Other faults of a model are found when it is read.
+    pub fn data_locations(&self) -> Result<BTreeSet<String>> {
+        let mut locations = BTreeSet::new();
+        for tensor in limit::tensors(&self.model)? {
+            locations.extend(external::location(tensor)?);
+        }
+        Ok(locations)
     }
 }
 

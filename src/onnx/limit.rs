@@ -8,11 +8,28 @@ use crate::error::{Error, Result};
 
 include!(concat!(env!("OUT_DIR"), "/nesting.rs"));
 
-/// Refuses a model with more messages than any real one. Errors of the encoding are left to the decoder.
-/// Calls `passed` with each counted message.
+/// Refuses a model with more messages than any real one. Calls `passed` with each counted message.
 pub(super) fn check_messages(model: &[u8], passed: &impl Fn(&[u8])) -> Result<()> {
     let mut left = limits::MESSAGES;
-    match count_messages(model, MODEL, limits::MESSAGE_DEPTH, &mut left, passed) {
+    told(count_messages(model, MODEL, limits::MESSAGE_DEPTH, &mut left, &mut |_, content| passed(content)))
+}
+
+/// Returns the tensors of a model, encoded, at any depth.
+pub(super) fn tensors(model: &[u8]) -> Result<Vec<&[u8]>> {
+    let mut tensors = Vec::new();
+    let mut left = limits::MESSAGES;
+    let found = &mut |message, content| {
+        if message == TENSOR {
+            tensors.push(content);
+        }
+    };
+    told(count_messages(model, MODEL, limits::MESSAGE_DEPTH, &mut left, found))?;
+    Ok(tensors)
+}
+
+/// Returns the error of a count. Errors of the encoding are left to the decoder.
+fn told(counted: Counted) -> Result<()> {
+    match counted {
         Counted::TooMany => {
             Err(Error::limit(format!("the model consists of more than {} messages", limits::MESSAGES)))
         }
@@ -31,12 +48,12 @@ enum Counted {
 }
 
 /// Subtracts the messages in the fields of a message, which is one of `NESTING`, from `left`.
-fn count_messages(
-    bytes: &[u8],
+fn count_messages<'m>(
+    bytes: &'m [u8],
     message: usize,
     depth: usize,
     left: &mut usize,
-    passed: &impl Fn(&[u8]),
+    passed: &mut impl FnMut(usize, &'m [u8]),
 ) -> Counted {
     let nested = NESTING.get(message).copied().unwrap_or_default();
     for field in Fields(bytes) {
@@ -46,7 +63,7 @@ fn count_messages(
         let Some(depth) = depth.checked_sub(1) else { return Counted::TooDeep };
         *left = fewer;
         match count_messages(content, *inner, depth, left, passed) {
-            Counted::All => passed(content),
+            Counted::All => passed(*inner, content),
             other => return other,
         }
     }

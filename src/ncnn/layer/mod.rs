@@ -113,6 +113,8 @@ pub(crate) enum Trait {
     Move,
     /// It is an elementwise function for blobs of up to three axes.
     Function,
+    /// The runtime computes it one element at a time, without vectors.
+    Scalar,
     /// It ignores the axis d of four in a supported release.
     NoDepth,
     /// Its tops are float32 on runtimes of half precision, without a mask: inputs, constants, and the identity, which has no

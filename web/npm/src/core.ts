@@ -1,0 +1,257 @@
+// The interface of the package, over the classes of the WebAssembly module.
+
+import * as native from "../wasm/onnx2ncnn.js";
+import type { Options } from "./options.js";
+import type { Diagnostic, Report } from "./report.js";
+
+export type { Options, OptionInfo } from "./options.js";
+export type * from "./report.js";
+
+/** Bytes in memory, or a file of the browser, which is read in parts. */
+export type Bytes = Uint8Array | ArrayBuffer | Blob;
+
+/** What is known of a file: its size, and its bytes in parts. */
+export interface Source {
+  size: number;
+  parts(): AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
+}
+
+/** Receives the next bytes of a file. */
+export type Receive = (part: Uint8Array) => void;
+
+/** Receives how many bytes of how many were read. */
+export type Progress = (read: number, of: number) => void;
+
+/** What is not an option of the conversion. */
+export interface Reading {
+  /** The name of the model in reports. */
+  name?: string;
+  /** External data by their locations in the model. */
+  data?: Record<string, Bytes | Source> | ((location: string) => Bytes | Source | undefined);
+  progress?: Progress;
+}
+
+/** The bytes that are read at a time. */
+const PART = 1 << 24;
+
+/** The model was not converted: a diagnostic for each node that cannot be, and why. */
+export class Refused extends Error {
+  override name = "Refused";
+
+  constructor(
+    /** The report, with what can be converted instead. */
+    readonly report: Report,
+    /** The report as a page. */
+    readonly html: () => string,
+  ) {
+    super(report.diagnostics.map(describe).join("\n") || "the model was refused");
+  }
+
+  get diagnostics(): Diagnostic[] {
+    return this.report.diagnostics;
+  }
+}
+
+/** A diagnostic as one line. */
+export function describe(found: Diagnostic): string {
+  const node = found.at.node && `node ${found.at.node.index} "${found.at.node.name}" ${found.at.node.op_type}`;
+  const place = [found.at.file, ...found.at.graph, node, found.at.part].filter(Boolean).join(", ");
+  const causes = found.causes.map((cause) => `: ${cause}`).join("");
+  return `${found.kind ?? found.severity}: ${found.reason}${causes}${place && ` (${place})`}`;
+}
+
+/** A net. */
+export class Conversion {
+  #native: native.Conversion;
+  #bin: Uint8Array | undefined;
+
+  constructor(converted: native.Conversion) {
+    this.#native = converted;
+  }
+
+  /** The text of the `.param` file. */
+  get param(): string {
+    return this.#native.param();
+  }
+
+  /** The bytes of the `.bin` file, if they are known before it is written. */
+  get binBytes(): number | undefined {
+    const bytes = this.#native.binBytes();
+    return bytes === undefined ? undefined : Number(bytes);
+  }
+
+  /** The bytes of the `.bin` file. */
+  get bin(): Uint8Array {
+    return (this.#bin ??= collect((receive) => this.#native.writeBin(receive)));
+  }
+
+  /** Passes the bytes of the `.bin` file on in parts, so that they are never in memory together. */
+  writeBin(receive: Receive): void {
+    this.#native.writeBin(receive);
+  }
+
+  /** The simplified model as ONNX, with the option `keep_onnx`. */
+  get onnx(): Uint8Array {
+    return collect((receive) => this.#native.writeOnnx(receive));
+  }
+
+  /** The report. */
+  get report(): Report {
+    return JSON.parse(this.#native.report());
+  }
+
+  /** The warnings, assumed facts, and conditions on free sizes. */
+  get diagnostics(): Diagnostic[] {
+    return this.report.diagnostics;
+  }
+
+  /** The report as JSON, as the command writes it. */
+  get json(): string {
+    return this.#native.report();
+  }
+
+  /** The report as a page with a drawing of the network. */
+  get html(): string {
+    return this.#native.html();
+  }
+
+  /** Frees the memory, which is otherwise freed some time after the last use. */
+  free(): void {
+    this.#native.free();
+  }
+}
+
+/** A model in memory. */
+export class Model {
+  #native: native.Model;
+
+  /** The locations of the external data to which the model refers and which were not given. */
+  readonly missing: string[];
+
+  private constructor(model: native.Model, missing: string[]) {
+    this.#native = model;
+    this.missing = missing;
+  }
+
+  /** Reads a model and those external data that are given. */
+  static async open(model: Bytes | Source, reading: Reading = {}): Promise<Model> {
+    const { data = {}, progress } = reading;
+    const find = typeof data === "function" ? data : (location: string) => data[location];
+    let [read, of] = [0, 0];
+    const fill = async (source: Source) => {
+      const buffer = new native.Buffer(source.size);
+      for await (const part of source.parts()) {
+        buffer.append(part);
+        read += part.length;
+        progress?.(read, of);
+      }
+      return buffer;
+    };
+    const main = sourceOf(model);
+    of = main.size;
+    const opened = new native.Model(reading.name ?? "", await fill(main));
+    const found: [string, Source][] = [];
+    const missing: string[] = [];
+    for (const location of opened.dataLocations()) {
+      const bytes = find(location);
+      if (bytes) found.push([location, sourceOf(bytes)]);
+      else missing.push(location);
+    }
+    of = found.reduce((sum, [, source]) => sum + source.size, of);
+    for (const [location, source] of found) opened.addData(location, await fill(source));
+    return new Model(opened, missing);
+  }
+
+  /** Converts the model, or throws `Refused`. */
+  convert(options: Options = {}): Conversion {
+    const result = this.#native.convert(JSON.stringify(options));
+    if (result.done) return new Conversion(result);
+    throw new Refused(JSON.parse(result.report()), () => result.html());
+  }
+
+  /** Returns the simplified model as ONNX. */
+  simplify(options: Options = {}): Uint8Array {
+    const simplified = this.#native.simplify(JSON.stringify(options));
+    try {
+      return collect((receive) => simplified.write(receive));
+    } finally {
+      simplified.free();
+    }
+  }
+
+  /** Returns the contents of the model, and whether it can be converted. */
+  inspect(options: Options = {}): Report {
+    return JSON.parse(this.#native.inspect(JSON.stringify(options)));
+  }
+
+  /** Frees the memory, which is otherwise freed some time after the last use. */
+  free(): void {
+    this.#native.free();
+  }
+}
+
+/** A net in memory. */
+export interface Net {
+  param: string;
+  bin: Uint8Array;
+  report: Report;
+  diagnostics: Diagnostic[];
+}
+
+/** Converts a model in memory, or throws `Refused`. */
+export async function convert(model: Bytes | Source, options: Options = {}, reading: Reading = {}): Promise<Net> {
+  return using(model, reading, (opened) => {
+    const converted = opened.convert(options);
+    try {
+      const { param, bin, report } = converted;
+      return { param, bin, report, diagnostics: report.diagnostics };
+    } finally {
+      converted.free();
+    }
+  });
+}
+
+/** Returns a simplified model as ONNX. */
+export async function simplify(model: Bytes | Source, options: Options = {}, reading: Reading = {}): Promise<Uint8Array> {
+  return using(model, reading, (opened) => opened.simplify(options));
+}
+
+/** Returns the contents of a model, and whether it can be converted. */
+export async function inspect(model: Bytes | Source, options: Options = {}, reading: Reading = {}): Promise<Report> {
+  return using(model, reading, (opened) => opened.inspect(options));
+}
+
+async function using<T>(model: Bytes | Source, reading: Reading, use: (opened: Model) => T): Promise<T> {
+  const opened = await Model.open(model, reading);
+  try {
+    return use(opened);
+  } finally {
+    opened.free();
+  }
+}
+
+function sourceOf(bytes: Bytes | Source): Source {
+  if ("parts" in bytes) return bytes;
+  if (bytes instanceof Blob) return { size: bytes.size, parts: () => slices(bytes) };
+  const whole = bytes instanceof Uint8Array ? bytes : new Uint8Array(bytes);
+  return { size: whole.length, parts: () => [whole] };
+}
+
+async function* slices(file: Blob): AsyncIterable<Uint8Array> {
+  for (let at = 0; at < file.size; at += PART) yield new Uint8Array(await file.slice(at, at + PART).arrayBuffer());
+}
+
+function collect(write: (receive: Receive) => void): Uint8Array {
+  const parts: Uint8Array[] = [];
+  write((part) => parts.push(part));
+  const whole = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
+}
+
+/** The version of the library. */
+export const version = (): string => native.version();

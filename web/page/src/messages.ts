@@ -1,0 +1,26 @@
+// What the page and its worker tell each other.
+
+import type { OptionInfo, Options } from "onnx2ncnn";
+
+/** A file that the user gave, with its path in the folder that was dropped. */
+export interface Given {
+  path: string;
+  file: File;
+}
+
+export type Request =
+  | { do: "open"; model: Given; data: Given[] }
+  | { do: "convert" | "simplify" | "inspect"; options: Options }
+  | { do: "html" };
+
+export type Phase = "reading" | "converting" | "writing";
+
+export type Answer =
+  | { is: "ready"; options: OptionInfo[] }
+  | { is: "progress"; phase: Phase; done: number; of: number }
+  | { is: "opened"; missing: string[] }
+  | { is: "converted"; param: string; bin: Blob; report: string }
+  | { is: "refused" | "inspected"; report: string }
+  | { is: "simplified"; model: Blob }
+  | { is: "html"; page: string }
+  | { is: "failed"; message: string };

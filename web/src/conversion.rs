@@ -1,0 +1,140 @@
+//! A converted, refused or simplified model.
+
+use std::io::{self, Write};
+
+use js_sys::Function;
+use onnx2ncnn::Refusal;
+use onnx2ncnn::ncnn::Written;
+use onnx2ncnn::report::Report;
+use wasm_bindgen::prelude::{JsError, wasm_bindgen};
+
+use crate::failure::{Result, thrown};
+use crate::sink::Sink;
+
+/// The names of the files of a model.
+#[derive(Clone)]
+pub struct Files {
+    pub model: String,
+    pub data: Vec<String>,
+}
+
+impl Files {
+    /// Puts the names into a report: the library has bytes without names.
+    pub fn name(&self, mut report: Report) -> Report {
+        if let Some(model) = &mut report.model {
+            model.file.clone_from(&self.model);
+            model.data_files.clone_from(&self.data);
+        }
+        report
+    }
+}
+
+/// The result of a conversion: a net, or a refusal.
+#[wasm_bindgen]
+pub struct Conversion {
+    result: std::result::Result<onnx2ncnn::Conversion, Refusal>,
+    files: Files,
+    /// The summary of the bytes, after they have been written.
+    written: Option<Written>,
+}
+
+impl Conversion {
+    /// Wraps a result of the library.
+    pub fn new(result: std::result::Result<onnx2ncnn::Conversion, Refusal>, files: Files) -> Conversion {
+        Conversion { result, files, written: None }
+    }
+
+    fn converted(&self) -> Result<&onnx2ncnn::Conversion> {
+        self.result.as_ref().map_err(thrown)
+    }
+
+    fn full_report(&mut self) -> Result<Report> {
+        if self.result.is_ok() && self.written.is_none() {
+            self.written = Some(self.converted()?.write_to(io::sink(), io::sink()).map_err(thrown)?);
+        }
+        let report = match (&self.result, &self.written) {
+            (Ok(conversion), Some(written)) => conversion.report(written).map_err(thrown)?,
+            (Ok(_), None) => return Err(JsError::new("the net was not written")),
+            (Err(refusal), _) => refusal.report(),
+        };
+        Ok(self.files.name(report))
+    }
+}
+
+#[wasm_bindgen]
+impl Conversion {
+    /// Whether the model was converted. A refused one has a report alone.
+    #[wasm_bindgen(getter)]
+    pub fn done(&self) -> bool {
+        self.result.is_ok()
+    }
+
+    /// Returns the text of the `.param` file.
+    pub fn param(&self) -> Result<String> {
+        Ok(self.converted()?.net().param_text())
+    }
+
+    /// The bytes of the `.bin` file, if they are known before it is written.
+    #[wasm_bindgen(js_name = binBytes)]
+    pub fn bin_bytes(&self) -> Result<Option<u64>> {
+        self.converted()?.net().bin_bytes().map_err(thrown)
+    }
+
+    /// Passes the bytes of the `.bin` file to a function, in parts.
+    #[wasm_bindgen(js_name = writeBin)]
+    pub fn write_bin(&mut self, receive: &Function) -> Result<()> {
+        let mut bin = Sink::new(receive);
+        let written = self.converted()?.write_to(io::sink(), &mut bin).map_err(thrown)?;
+        bin.flush().map_err(thrown)?;
+        drop(bin);
+        self.written = Some(written);
+        Ok(())
+    }
+
+    /// Passes the bytes of the simplified model to a function, in parts, if the options ask for it.
+    #[wasm_bindgen(js_name = writeOnnx)]
+    pub fn write_onnx(&self, receive: &Function) -> Result<()> {
+        let mut onnx = Sink::new(receive);
+        self.converted()?.write_onnx_to(&mut onnx).map_err(thrown)?;
+        onnx.flush().map_err(thrown)
+    }
+
+    /// Returns the report as JSON.
+    pub fn report(&mut self) -> Result<String> {
+        self.full_report()?.to_json().map_err(thrown)
+    }
+
+    /// Returns the report as a page.
+    pub fn html(&mut self) -> Result<String> {
+        self.full_report()?.to_html().map_err(thrown)
+    }
+}
+
+/// A simplified model.
+#[wasm_bindgen]
+pub struct Simplified {
+    simplified: onnx2ncnn::Simplified,
+}
+
+impl Simplified {
+    /// Wraps a simplified model of the library.
+    pub fn new(simplified: onnx2ncnn::Simplified) -> Simplified {
+        Simplified { simplified }
+    }
+}
+
+#[wasm_bindgen]
+impl Simplified {
+    /// The warnings.
+    #[wasm_bindgen(getter)]
+    pub fn warnings(&self) -> Vec<String> {
+        self.simplified.warnings.clone()
+    }
+
+    /// Passes the bytes of the model to a function, in parts.
+    pub fn write(&self, receive: &Function) -> Result<()> {
+        let mut onnx = Sink::new(receive);
+        self.simplified.write_to(&mut onnx).map_err(thrown)?;
+        onnx.flush().map_err(thrown)
+    }
+}

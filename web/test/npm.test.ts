@@ -1,0 +1,139 @@
+// The package, installed from its tarball into an empty project.
+
+import assert from "node:assert/strict";
+import { execFileSync, spawnSync } from "node:child_process";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { before, test } from "node:test";
+import { pathToFileURL } from "node:url";
+import { byCommand, furtherModels, models, room, ROOT } from "./command.js";
+
+const project = room();
+const dist = join(ROOT, "target/dist");
+const FIXTURE = join(ROOT, "fixtures/network/convolutional/model.onnx");
+const REFUSED = join(ROOT, "fixtures/refused/blocks_in_another_order/model.onnx");
+
+let library: typeof import("onnx2ncnn");
+
+before(async () => {
+  const tarball = readdirSync(dist).find((name) => /^onnx2ncnn-.*\.tgz$/.test(name));
+  assert.ok(tarball, "cargo xtask npm makes the tarball");
+  writeFileSync(join(project, "package.json"), JSON.stringify({ private: true, type: "module" }));
+  execFileSync("npm", ["install", "--no-audit", "--no-fund", join(dist, tarball)], { cwd: project, stdio: "ignore" });
+  library = await import(pathToFileURL(join(project, "node_modules/onnx2ncnn/dist/node.js")).href);
+});
+
+const npx = (...words: string[]) => spawnSync("npx", ["--no-install", "onnx2ncnn", ...words], { cwd: project, encoding: "utf8" });
+
+test("models in memory have the bytes of the command", async () => {
+  for (const options of [{}, { fp16: true }]) {
+    const net = await library.convert(readFileSync(FIXTURE), options);
+    const expected = byCommand(FIXTURE, options.fp16 ? ["--fp16"] : []);
+    assert.equal(net.param, expected?.param.toString());
+    assert.ok(expected?.bin.equals(net.bin));
+    assert.equal(net.report.status, "converted");
+  }
+});
+
+test("every fixture is converted or refused as recorded", async () => {
+  let converted = 0;
+  for (const { name, path } of models(join(ROOT, "fixtures"))) {
+    const folder = path.slice(0, -"model.onnx".length);
+    const recorded = readdirSync(folder).includes("expected.param") ? readFileSync(join(folder, "expected.param"), "utf8") : undefined;
+    const opened = await library.openFile(path);
+    try {
+      const net = opened.convert();
+      assert.equal(net.param, recorded, name);
+      converted++;
+    } catch (error) {
+      if (!(error instanceof library.Refused)) throw error;
+      assert.equal(recorded, undefined, `${name}: ${error.message}`);
+    } finally {
+      opened.free();
+    }
+  }
+  assert.ok(converted > 500, `${converted}`);
+});
+
+test("external data beside a model are read, and no others", async () => {
+  const path = join(ROOT, "fixtures/weights/external_file_each/model.onnx");
+  const opened = await library.openFile(path);
+  assert.deepEqual(opened.missing, []);
+  assert.ok(byCommand(path)?.bin.equals(opened.convert().bin));
+  const alone = await library.open(readFileSync(path));
+  assert.deepEqual(alone.missing, ["b", "w"]);
+  assert.throws(() => alone.convert(), library.Refused);
+});
+
+test("a refusal has its reasons and what can be converted", async () => {
+  const refused = await library.convert(readFileSync(REFUSED)).then(() => assert.fail(), (error: unknown) => error);
+  assert.ok(refused instanceof library.Refused);
+  assert.equal(refused.report.status, "refused");
+  assert.ok(refused.diagnostics[0]?.reason);
+  assert.deepEqual(refused.report.proposed_input_shapes, [{ input: "x", shape: [1, 4, 64, 64] }]);
+  await library.convert(readFileSync(REFUSED), { input_shapes: { x: [1, 4, 64, 64] } });
+});
+
+test("unknown options and values are errors", async () => {
+  const bytes = readFileSync(FIXTURE);
+  for (const options of [{ fp17: true }, { fp16: 1 }, { weights: "int5" }, { int8: true, dequantize: true }, { set: { x: "a" } }, { input_shapes: { x: [-1] } }]) {
+    await assert.rejects(library.convert(bytes, options as never), (error: Error) => error.name === "Error" && !/panic/.test(error.message), JSON.stringify(options));
+  }
+  await assert.rejects(library.convert(new TextEncoder().encode("This is a text and no model.")), library.Refused);
+});
+
+test("models are inspected and simplified", async () => {
+  const report = await library.inspect(readFileSync(FIXTURE));
+  assert.equal(report.status, "convertible");
+  assert.ok(report.model!.nodes > 3);
+  const simplified = await library.simplify(readFileSync(FIXTURE));
+  assert.equal((await library.convert(simplified)).report.status, "converted");
+});
+
+test("the options of the types are those of the library", () => {
+  const declared = readFileSync(join(project, "node_modules/onnx2ncnn/dist/options.d.ts"), "utf8");
+  const fields = declared.slice(declared.indexOf("interface Options"), declared.indexOf("interface OptionInfo"));
+  const names = [...fields.matchAll(/^ {4}(\w+)\?:/gm)].map(([, name]) => name);
+  assert.deepEqual(names.toSorted(), library.options().map(({ name }) => name as string).toSorted());
+});
+
+test("the command converts files", () => {
+  const done = npx(FIXTURE, "net.param", "net.bin", "--report", "r.json", "--html", "r.html");
+  assert.equal(done.status, 0, done.stderr);
+  const expected = byCommand(FIXTURE);
+  assert.ok(expected?.param.equals(readFileSync(join(project, "net.param"))));
+  assert.ok(expected?.bin.equals(readFileSync(join(project, "net.bin"))));
+  assert.equal(JSON.parse(readFileSync(join(project, "r.json"), "utf8")).status, "converted");
+  assert.match(done.stderr, /input {3}"x" {2}float {2}\[1, 3, 16, 16\] {2}-> {2}w=16 h=16 c=3/);
+});
+
+test("the command leaves no file of a refused model", () => {
+  const done = npx(REFUSED, "no.param", "no.bin");
+  assert.equal(done.status, 1, done.stderr);
+  assert.match(done.stderr, /--input-shape "x:1,4,64,64"/);
+  assert.ok(!readdirSync(project).some((name) => name.startsWith("no.")));
+  assert.equal(npx(REFUSED, "yes.param", "--input-shape", "x:1,4,64,64").status, 0);
+  assert.equal(npx("none.onnx").status, 2);
+  assert.equal(npx(FIXTURE, "--no-such-option").status, 2);
+  // A folder that does not exist is found before anything is written.
+  assert.equal(npx(FIXTURE, "none/net.param", "net.bin").status, 2);
+});
+
+test("further models have the bytes of the command", async () => {
+  for (const { name, path } of furtherModels()) {
+    const expected = byCommand(path);
+    const opened = await library.openFile(path);
+    try {
+      const net = opened.convert();
+      assert.ok(expected, `${name} is refused by the command`);
+      assert.equal(net.param, expected.param.toString(), name);
+      assert.ok(expected.bin.equals(net.bin), name);
+      net.free();
+    } catch (error) {
+      if (!(error instanceof library.Refused)) throw error;
+      assert.equal(expected, undefined, name);
+    } finally {
+      opened.free();
+    }
+  }
+});

@@ -1,0 +1,259 @@
+// The page in Chromium.
+
+import assert from "node:assert/strict";
+import { mkdirSync, readFileSync, readdirSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { chromium, type Browser, type BrowserContext, type Download, type Page } from "playwright-core";
+import { byCommand, furtherModels, models, ROOT } from "./command.js";
+import { serve, type Served } from "./serve.js";
+
+const FIXTURES = join(ROOT, "fixtures");
+const REFUSED = join(FIXTURES, "refused/blocks_in_another_order/model.onnx");
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const SCREENSHOTS = process.env.SCREENSHOTS;
+
+let served: Served;
+let browser: Browser;
+
+before(async () => {
+  served = await serve(join(ROOT, "target/dist/page"));
+  const args = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
+  browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args });
+});
+
+after(async () => {
+  await browser?.close();
+  served?.server.close();
+});
+
+interface Opened {
+  page: Page;
+  context: BrowserContext;
+  /** Checks that nothing was logged, nothing violated the policy, and no request left. */
+  end(): Promise<void>;
+}
+
+async function open(address = "", settings: Parameters<Browser["newContext"]>[0] = {}): Promise<Opened> {
+  const context = await browser.newContext({ acceptDownloads: true, locale: "en-US", ...settings });
+  const page = await context.newPage();
+  const faults: string[] = [];
+  page.on("console", (message) => ["error", "warning"].includes(message.type()) && faults.push(message.text()));
+  page.on("pageerror", (error) => faults.push(String(error)));
+  context.on("request", (request) => {
+    const url = request.url();
+    if (!url.startsWith(served.address) && !/^(blob|data|about):/.test(url)) faults.push(`a request to ${url}`);
+  });
+  await page.goto(served.address + address);
+  await page.waitForSelector("html[data-ready]");
+  const end = async () => {
+    assert.deepEqual(faults, []);
+    await context.close();
+  };
+  return { page, context, end };
+}
+
+async function give(page: Page, files: string | string[] | { name: string; mimeType: string; buffer: Buffer }[]): Promise<void> {
+  await page.setInputFiles("#files", files as string[]);
+  await page.waitForSelector("#result:not([hidden]) .badge", { timeout: 120_000 });
+  await page.waitForSelector("#progress", { state: "hidden" });
+}
+
+const status = (page: Page) => page.textContent("#result .badge");
+
+async function download(page: Page, name: RegExp): Promise<Buffer> {
+  const [found] = await Promise.all([page.waitForEvent("download"), page.locator(".row .button, .row button", { hasText: name }).first().click()]);
+  return readFileSync(await (found as Download).path());
+}
+
+async function checkAccess(page: Page): Promise<void> {
+  await page.evaluate(AXE);
+  const found = await page.evaluate("axe.run({ iframes: false })") as { violations: { id: string; nodes: { html: string; failureSummary: string }[] }[] };
+  assert.deepEqual(found.violations.map(({ id, nodes }) => [id, nodes.map((node) => `${node.html}: ${node.failureSummary}`)]), []);
+}
+
+async function picture(page: Page, name: string): Promise<void> {
+  if (!SCREENSHOTS) return;
+  mkdirSync(SCREENSHOTS, { recursive: true });
+  await page.screenshot({ path: join(SCREENSHOTS, `${name}.png`), fullPage: true });
+}
+
+test("a model is converted to the bytes of the command", async () => {
+  const { page, end } = await open();
+  await checkAccess(page);
+  await picture(page, "start");
+  const path = join(FIXTURES, "network/convolutional/model.onnx");
+  const start = performance.now();
+  await give(page, path);
+  const seconds = (performance.now() - start) / 1000;
+  assert.equal(await status(page), "Converted");
+  const expected = byCommand(path)!;
+  assert.ok(expected.param.equals(await download(page, /^model\.param/)));
+  assert.ok(expected.bin.equals(await download(page, /^model\.bin/)));
+  assert.match((await page.textContent("#result table"))!, /w=16 h=16 c=3/);
+  const archive = await download(page, /all as/);
+  assert.equal(archive.readUInt32LE(0), 0x04034b50);
+  assert.ok(archive.includes(expected.bin));
+  assert.equal(JSON.parse((await download(page, /report \(\.json/)).toString()).status, "converted");
+  await checkAccess(page);
+  await page.evaluate("scrollTo(0, 0)");
+  await picture(page, "converted");
+  assert.ok(seconds < 30, `${seconds} s`);
+  await end();
+});
+
+test("fixtures and further models have the bytes of the command", async () => {
+  const { page, end } = await open();
+  const chosen = ["network", "weights", "quantize"].flatMap((family) => models(join(FIXTURES, family)).slice(0, 6));
+  for (const { name, path } of [...chosen, ...furtherModels()]) {
+    const folder = path.slice(0, -"/model.onnx".length);
+    await give(page, readdirSync(folder).filter((file) => !/^(expected|inputs|outputs|meta)/.test(file)).map((file) => join(folder, file)));
+    const expected = byCommand(path);
+    assert.equal(await status(page), expected ? "Converted" : "Refused", name);
+    if (!expected) continue;
+    assert.ok(expected.param.equals(await download(page, /^model\.param/)), name);
+    assert.ok(expected.bin.equals(await download(page, /^model\.bin/)), name);
+  }
+  await end();
+});
+
+test("a refusal shows its reason, and its advice is a button", async () => {
+  const { page, end } = await open();
+  await give(page, REFUSED);
+  assert.equal(await status(page), "Refused");
+  assert.match((await page.textContent(".message.error"))!, /E\d{4}/);
+  await checkAccess(page);
+  await page.evaluate("scrollTo(0, 0)");
+  await picture(page, "refused");
+  await page.getByRole("button", { name: /Fix sizes: x: 1,4,64,64/ }).click();
+  await page.waitForFunction("document.querySelector('#result .badge')?.textContent === 'Converted'");
+  const expected = byCommand(REFUSED, ["--input-shape", "x:1,4,64,64"])!;
+  assert.ok(expected.param.equals(await download(page, /^model\.param/)));
+  // The address has the option, which another page takes from it.
+  const address = new URL(page.url()).hash;
+  assert.match(decodeURIComponent(address), /input_shapes=\{"x":\[1,4,64,64\]\}/);
+  await end();
+  const other = await open(address);
+  await give(other.page, REFUSED);
+  assert.equal(await status(other.page), "Converted");
+  await other.end();
+});
+
+test("options of the form are those of the command", async () => {
+  const { page, end } = await open();
+  const path = join(FIXTURES, "network/convolutional/model.onnx");
+  await give(page, path);
+  await page.locator("#options-box > summary").click();
+  await page.getByRole("checkbox", { name: /--fp16/ }).check();
+  await page.getByLabel("Shape to convert with: x").fill("1,3,32,32");
+  await page.getByLabel("Shape to convert with: x").press("Tab");
+  await checkAccess(page);
+  await picture(page, "options");
+  await page.getByRole("button", { name: "Convert", exact: true }).click();
+  await page.waitForFunction("document.querySelector('#result table')?.textContent.includes('w=32')");
+  const expected = byCommand(path, ["--fp16", "--input-shape", "x:1,3,32,32"])!;
+  assert.ok(expected.bin.equals(await download(page, /^model\.bin/)));
+  // What excludes each other is not set together.
+  await page.getByRole("checkbox", { name: /--int8/ }).check();
+  await page.getByRole("checkbox", { name: /--dequantize/ }).check();
+  assert.equal(await page.getByRole("checkbox", { name: /--int8/ }).isChecked(), false);
+  await end();
+});
+
+test("missing external data are named, and taken when they come", async () => {
+  const { page, end } = await open();
+  const folder = join(FIXTURES, "weights/external_file_each");
+  await page.setInputFiles("#files", join(folder, "model.onnx"));
+  await page.waitForSelector("#missing li");
+  assert.deepEqual(await page.locator("#missing code").allTextContents(), ["b", "w"]);
+  await checkAccess(page);
+  await give(page, [join(folder, "b"), join(folder, "w")]);
+  assert.equal(await status(page), "Converted");
+  await end();
+});
+
+test("the graph is that of the report", async () => {
+  const { page, end } = await open();
+  await page.getByRole("button", { name: "Try an example" }).click();
+  await page.waitForSelector("#result:not([hidden]) .badge");
+  await page.locator("details.graph > summary").click();
+  const frame = page.frameLocator("#graph");
+  await frame.locator("html[data-ready]").waitFor();
+  assert.match((await frame.locator("#facts").textContent())!, /layers/);
+  await page.waitForTimeout(500);
+  await picture(page, "graph");
+  await end();
+});
+
+test("models are inspected and simplified", async () => {
+  const { page, end } = await open();
+  await give(page, join(FIXTURES, "network/convolutional/model.onnx"));
+  await page.getByRole("button", { name: "Inspect" }).click();
+  await page.waitForFunction("document.querySelector('#result .badge')?.textContent === 'Can be converted'");
+  await page.getByRole("button", { name: "Simplify" }).click();
+  await page.waitForFunction("document.querySelector('#result .badge')?.textContent === 'Simplified'");
+  assert.ok((await download(page, /simplified\.onnx/)).length > 100);
+  await end();
+});
+
+test("what is no model is refused, and the page goes on", async () => {
+  const { page, end } = await open();
+  await give(page, [{ name: "text.onnx", mimeType: "text/plain", buffer: Buffer.from("This is a text and no model at all.\n") }]);
+  assert.equal(await status(page), "Refused");
+  await give(page, join(FIXTURES, "network/convolutional/model.onnx"));
+  assert.equal(await status(page), "Converted");
+  await end();
+});
+
+test("a conversion can be cancelled", async () => {
+  const { page, end } = await open();
+  // A chain of sines that takes a while.
+  await page.evaluate("window.slow = setInterval(() => document.getElementById('cancel').click(), 1)");
+  await page.setInputFiles("#files", join(FIXTURES, "network/convolutional/model.onnx"));
+  await page.waitForFunction("document.getElementById('status').textContent === 'Cancelled.'");
+  await page.evaluate("clearInterval(window.slow)");
+  await give(page, join(FIXTURES, "network/convolutional/model.onnx"));
+  assert.equal(await status(page), "Converted");
+  await end();
+});
+
+test("the keyboard reaches everything", async () => {
+  const { page, end } = await open();
+  const reached: string[] = [];
+  for (let i = 0; i < 6; i++) {
+    await page.keyboard.press("Tab");
+    reached.push(await page.evaluate("document.activeElement.id || document.activeElement.className") as string);
+  }
+  assert.deepEqual(reached.slice(0, 5), ["skip", "language", "choose", "choose-folder", "example"]);
+  await page.locator("#example").press("Enter");
+  await page.waitForSelector("#result:not([hidden]) .badge");
+  assert.equal(await page.evaluate("document.activeElement.id"), "result");
+  await end();
+});
+
+test("the page is Chinese where the browser is, and dark, and narrow", async () => {
+  const { page, end } = await open("", { locale: "zh-CN", colorScheme: "dark", viewport: { width: 390, height: 844 } });
+  assert.equal(await page.getAttribute("html", "lang"), "zh-CN");
+  await give(page, REFUSED);
+  assert.equal(await status(page), "已拒绝");
+  await page.locator("#options-box > summary").click();
+  await checkAccess(page);
+  assert.ok(await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "the page is wider than the window");
+  const english = await page.locator("#options .about[lang=en]").allTextContents();
+  assert.deepEqual(english, [], "options without a Chinese text");
+  await page.evaluate("scrollTo(0, 0)");
+  await picture(page, "chinese-dark-narrow");
+  await page.selectOption("#language", "en");
+  assert.equal(await status(page), "Refused");
+  await page.evaluate("scrollTo(0, 0)");
+  await picture(page, "dark-narrow");
+  await end();
+  const wide = await open("", { locale: "zh-CN", colorScheme: "dark" });
+  await wide.page.locator("#example").click();
+  await wide.page.waitForSelector("#result:not([hidden]) .badge");
+  await checkAccess(wide.page);
+  await wide.page.evaluate("scrollTo(0, 0)");
+  await picture(wide.page, "chinese-dark");
+  await wide.end();
+});

@@ -1,0 +1,21 @@
+//! The library as WebAssembly.
+
+use wasm_bindgen_cli_support::Bindgen;
+
+use crate::run::run;
+use crate::{Places, Result, toolchain};
+
+const TARGET: &str = "wasm32-unknown-unknown";
+
+/// Builds the crate `web/` and its bindings.
+pub fn build(places: &Places) -> Result<()> {
+    let words = ["build", "--release", "--locked", "--package", "onnx2ncnn-web"];
+    let (mut cargo, results) = toolchain::cargo(places, &words, TARGET)?;
+    run(&mut cargo)?;
+    let built = results.join("release/onnx2ncnn_web.wasm");
+    let folder = places.root.join("web/npm/wasm");
+    let mut bindgen = Bindgen::new();
+    bindgen.input_path(built).web(true)?.typescript(true).out_name("onnx2ncnn");
+    bindgen.generate(&folder).map_err(|error| format!("{error:#}"))?;
+    Ok(())
+}
