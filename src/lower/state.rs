@@ -205,11 +205,7 @@ impl State {
         if let Some(made) = self.reshapes.get(&(root, form.to_vec())) {
             return Ok(*made);
         }
-        let plain = reshape_layer(&self.net.blob(root).shape, form);
-        let (layer, bottoms) = match plain {
-            Ok(layer) => (layer, vec![root]),
-            Err(error) => self.reshape_by_expression(root, form).ok_or(error)?,
-        };
+        let (layer, bottoms) = self.reshape_layer_of(root, form)?;
         let layer = Layer::from(layer);
         self.allow(&layer);
         let tops = self.emit(label, layer, &bottoms, &[form])?;
@@ -217,6 +213,14 @@ impl State {
         self.reshapes.insert((root, form.to_vec()), made);
         self.reshaped_from.insert(made, root);
         Ok(made)
+    }
+
+    /// Returns the Reshape of a blob to a form, by expressions if it needs them, and its bottoms.
+    pub(super) fn reshape_layer_of(&self, blob: BlobId, form: &[Dim]) -> Result<(Reshape, Vec<BlobId>)> {
+        match reshape_layer(&self.net.blob(blob).shape, form) {
+            Ok(layer) => Ok((layer, vec![blob])),
+            Err(error) => self.reshape_by_expression(blob, form).ok_or(error),
+        }
     }
 }
 
