@@ -92,27 +92,23 @@ impl Net {
     pub fn cost(&self, layer: &NetLayer) -> Option<Cost> {
         let mut elements = 0_u64;
         for top in &layer.tops {
-            elements = elements.saturating_add(self.elements(*top)?);
+            let sizes = self.blob(*top).shape.iter().map(|size| u64::try_from(size.known()?).ok());
+            let count = sizes.collect::<Option<Vec<u64>>>()?.into_iter().fold(1, u64::saturating_mul);
+            elements = elements.saturating_add(count);
         }
         let multiply_adds = self.multiply_adds(layer)?;
         let weights = layer.layer.weights();
         let lens = weights.iter().map(|weight| u64::try_from(weight.tensor.len()).unwrap_or(u64::MAX));
         let weight_bytes = lens.fold(0, u64::saturating_add).saturating_mul(4);
-        let scalars = match layer.layer.has(Trait::Scalar) {
-            true if multiply_adds > 0 => multiply_adds.saturating_mul(SCALAR_PRODUCT),
-            true => elements.saturating_mul(FUNCTION),
-            false => 0,
+        let scalars = match (layer.layer.has(Trait::Scalar), multiply_adds) {
+            (false, _) => 0,
+            (true, 0) => elements.saturating_mul(FUNCTION),
+            (true, _) => multiply_adds.saturating_mul(SCALAR_PRODUCT),
         };
         // Layers that hand on their bottoms copy nothing.
         let moves = !matches!(layer.layer, Layer::Split(_) | Layer::Input(_) | Layer::MemoryData(_));
         let blob_bytes = if moves { elements.saturating_mul(4) } else { 0 };
         Some(Cost { layers: 1, multiply_adds, weight_bytes, blob_bytes, scalars })
-    }
-
-    /// Returns the number of elements of a blob.
-    fn elements(&self, blob: BlobId) -> Option<u64> {
-        let sizes = self.blob(blob).shape.iter().map(|size| u64::try_from(size.known()?).ok());
-        sizes.collect::<Option<Vec<u64>>>().map(|sizes| sizes.into_iter().fold(1, u64::saturating_mul))
     }
 
     /// Returns the multiply-adds of a layer: convolutions, matrix products, attention and recurrent layers; 0

@@ -34,7 +34,7 @@ fn read_frames(call: &Call) -> Result<Frames> {
         stride: call.int("stride")?,
         elements: call.int("elements")?,
         dilation: call.int("dilation")?,
-        elements_first: call.int("elements_first")? != 0,
+        elements_first: call.flag("elements_first")?,
         count,
     })
 }
