@@ -3,12 +3,11 @@
 use crate::error::{At, Error, Result};
 use crate::lower::Lower;
 use crate::ncnn::layer::Unfold;
-use crate::op::{Access, Call, Fact, OWN_DOMAIN, required, resolve_axis};
+use crate::op::{Access, Call, Fact, OWN_DOMAIN, resolve_axis};
 use crate::ops::Row;
 use crate::tensor::{Dim, SizeCondition};
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("Frames", &[1], Access::Selection, infer_frames)
-    .domain(OWN_DOMAIN)
+pub(in crate::ops) const OPS: &[Row] = &[Row::of(OWN_DOMAIN, "Frames", Access::Selection, infer_frames)
     .lower(lower_frames)
     .bears_rounding(|_, _| true)
     .lowers_to("Unfold, and Permute if the frames come first")];
@@ -27,7 +26,7 @@ struct Frames {
 }
 
 fn read_frames(call: &Call) -> Result<Frames> {
-    let int = |name: &str| required(call.int(name)?, name);
+    let int = |name: &str| call.int(name);
     let axis = resolve_axis(int("axis")?, call.shape(0)?.len())?;
     let [count] = call.dims(1)?.try_into().map_err(|_| Error::invalid("one number of frames"))?;
     Ok(Frames {
