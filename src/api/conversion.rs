@@ -12,7 +12,7 @@ use crate::ncnn::layer::EMPTY_BLOBS;
 use crate::ncnn::{Net, Written};
 use crate::onnx::{self, Model, Sources, Storage};
 use crate::op::since_version;
-use crate::pipeline::{self, Converted, Inspection, Options, Pass, Port};
+use crate::pipeline::{self, Composition, Converted, Inspection, Options, Pass, Port};
 use crate::report::{self, Report};
 use crate::tensor::{Dim, SizeCondition};
 
@@ -37,6 +37,8 @@ pub struct Conversion {
     pub conditions: Vec<SizeCondition>,
     /// The number of nodes after reading and after each pass.
     pub passes: Vec<Pass>,
+    /// What the layers of nodes cost, those of the most costly nodes first; without small layers and free sizes.
+    pub compositions: Vec<Composition>,
     pub(super) net: Net,
     pub(super) graph: Graph,
     net_passes: Vec<(&'static str, usize)>,
@@ -61,6 +63,7 @@ impl Conversion {
             net_passes,
             simplified,
             table,
+            compositions,
         } = converted;
         Conversion {
             inputs,
@@ -69,6 +72,7 @@ impl Conversion {
             assumptions,
             conditions,
             passes,
+            compositions,
             net,
             graph,
             net_passes,

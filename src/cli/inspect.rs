@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use onnx2ncnn::Refusal;
 use onnx2ncnn::tensor::display_shape;
-use onnx2ncnn::{Described, Inspection};
+use onnx2ncnn::{Composition, Described, Inspection};
 
 use super::arguments::{Report, STANDARD_INPUT, input};
 use super::destination::refused;
@@ -54,6 +54,9 @@ pub(super) struct Inspect {
 /// The maximum number of listed inputs, outputs and operators, without -v.
 const MAX_ROWS: usize = 60;
 
+/// The number of nodes that are listed with the cost of their layers.
+const MOST_COSTLY: usize = 10;
+
 /// Returns the description of the model.
 pub(super) fn inspect_file(arguments: &Inspect) -> std::result::Result<Summary, Refusal> {
     let mut places = Places::default();
@@ -67,15 +70,17 @@ pub(super) fn inspect_file(arguments: &Inspect) -> std::result::Result<Summary, 
     let done = input(model)
         .map_err(Refusal::from)
         .and_then(|model| arguments.source.converter()?.explain(true).convert(&model))
-        .and_then(|conversion| Ok(conversion.inspection()?));
+        .and_then(|conversion| Ok((conversion.inspection()?, conversion.compositions)));
     let report = match &done {
-        Ok(inspection) => onnx2ncnn::report::Report::convertible(inspection),
+        Ok((inspection, _)) => onnx2ncnn::report::Report::convertible(inspection),
         Err(errors) => errors.report(),
     };
     places.write(|| report.write(file.as_deref(), None))?;
     let verbose = arguments.report.verbose;
     let (inspection, told) = match &done {
-        Ok(inspection) => (inspection, "it can be converted\n".to_owned()),
+        Ok((inspection, compositions)) => {
+            (inspection, "it can be converted\n".to_owned() + &costly(compositions))
+        }
         Err(errors) => match errors.inspection() {
             Some(inspection) => {
                 (inspection, refusal::describe(errors.iter(), &Proposals::of(errors), verbose, false))
@@ -89,6 +94,38 @@ pub(super) fn inspect_file(arguments: &Inspect) -> std::result::Result<Summary, 
         (_, true) => Summary::of_results(report.to_json()?),
         _ => Summary::of_results(describe(inspection, verbose) + &told),
     })
+}
+
+/// Describes the nodes whose layers cost most.
+fn costly(compositions: &[Composition]) -> String {
+    let mut text = String::new();
+    if compositions.is_empty() {
+        return text;
+    }
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "the layers of these nodes are expected to take the most time on one thread:");
+    for Composition { node, nodes, layers, operators, .. } in compositions.iter().take(MOST_COSTLY) {
+        let name =
+            if node.name.is_empty() { String::new() } else { format!(" \"{}\"", printable(&node.name)) };
+        let others = match nodes - 1 {
+            0 => String::new(),
+            others => format!(" and {}", count(others, "other node")),
+        };
+        let [time, own] = [layers, operators].map(|cost| micros(cost.nanoseconds()));
+        let layers = count(usize::try_from(layers.layers).unwrap_or(usize::MAX), "layer");
+        let op = printable(&node.op_type);
+        let _ = writeln!(
+            text,
+            "{time:>9} us in {layers}, the operator {own} us: node {}{name} {op}{others}",
+            node.index
+        );
+    }
+    text
+}
+
+/// Returns nanoseconds in microseconds.
+fn micros(nanoseconds: u64) -> u64 {
+    nanoseconds.div_ceil(1_000)
 }
 
 fn describe(inspection: &Inspection, verbose: bool) -> String {

@@ -20,6 +20,7 @@ mod index;
 mod port;
 mod precision;
 mod quotient;
+mod sample;
 mod sizes;
 mod state;
 
@@ -41,10 +42,11 @@ pub use assumption::{AssumedFact, Assumption};
 pub(crate) use broadcast::ScalarOrBlob;
 pub(crate) use exact::{HALF_OF_INFINITY, check_integers, inexact_integer, is_power_of_two};
 pub(crate) use form::{apart_form, groups, interface_axes, interface_form, isolate, same_elements};
-pub(crate) use gather::few_parts;
+pub(crate) use gather::{MAX_PARTS, part_count};
 pub(crate) use index::ramp;
 use port::{check_elements, lower_inputs, lower_output};
 pub(crate) use quotient::OverZero;
+pub(crate) use sample::Gathered;
 use state::{Label, State, mismatch};
 
 /// Expresses a node in ncnn layers.

@@ -7,7 +7,7 @@ use super::{check_elements, check_integers, expression, index, is_empty, precisi
 use crate::common::index::{Index, IndexMap, IndexSet, SmallList};
 use crate::error::{Error, Result, unsupported};
 use crate::graph::{Graph, NodeId, ValueId};
-use crate::ncnn::layer::{MemoryData, Reshape};
+use crate::ncnn::layer::{MemoryData, Reshape, Trait};
 use crate::ncnn::{Blob, BlobId, BlobIds, Element, Layer, Net, NetLayer};
 use crate::tensor::{Dim, SizeCondition, Tensor, display_shape};
 
@@ -93,8 +93,8 @@ impl State {
     ) -> Result<BlobIds> {
         layer.check_since(self.net.release)?;
         let mut tops = BlobIds::new();
-        let float32 =
-            self.float32 || layer.is_move() && bottoms.iter().any(|bottom| self.net.blob(*bottom).float32);
+        let float32 = self.float32
+            || layer.has(Trait::Move) && bottoms.iter().any(|bottom| self.net.blob(*bottom).float32);
         for (place, shape) in shapes.iter().map(AsRef::as_ref).enumerate() {
             if shape.is_empty() || shape.len() > 4 {
                 unsupported!("a blob of shape {}: blobs have one to four axes", display_shape(shape));

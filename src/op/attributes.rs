@@ -23,8 +23,8 @@ impl<'a> Attributes<'a> {
     }
 
     /// Returns the operator.
-    pub fn op_type(&self) -> &'a str {
-        &self.node.op_type
+    pub fn op_type(&self) -> &'static str {
+        self.op.schema.name
     }
 
     /// Returns the since-version that the node follows.

@@ -12,7 +12,7 @@ mod schema;
 mod window;
 
 pub(crate) use attributes::{Attributes, required};
-pub(crate) use call::{Call, Fact, distinct_axes, element_count, required_input, resolve_axis};
+pub(crate) use call::{Call, Fact, distinct_axes, element_count, infer_same, required_input, resolve_axis};
 pub(crate) use element::ElementSum;
 pub(crate) use operator::{
     Access, AppendRule, Epsilon, Fold, Holds, IdentityRule, Infer, InputRule, MultiplyAdds, NanRule, Op,

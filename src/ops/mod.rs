@@ -130,6 +130,7 @@ mod tests {
         ("sorted", "the largest elements are always sorted"),
         ("stash_type", "means are computed in float32, ranges in float64"),
         ("storage_order", "it affects only the indices of MaxPool"),
+        ("type", "of an empty optional value, which no layer reads"),
         ("weight_prepacked", "it concerns memory"),
     ];
 

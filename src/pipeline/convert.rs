@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use super::composition::{Composition, Operators, costly};
 use super::float32::KeptNodes;
 use super::progress::Progress;
 use super::simplify::{prepare, reduce};
@@ -48,6 +49,8 @@ pub(crate) struct Converted {
     pub simplified: Option<Model>,
     /// The table of scales, if the options ask for it, and its path.
     pub table: Option<(String, PathBuf)>,
+    /// What the layers of nodes cost, the most costly first.
+    pub compositions: Vec<Composition>,
 }
 
 /// Converts a model. If the conditions on the net leave one value to a free size, the model is converted again with that
@@ -134,6 +137,7 @@ fn convert_with(
         }
     }
     rounding::check_rounding(&graph)?;
+    let operators = Operators::of(&graph);
     fuse(&mut graph, &mut deferred, &mut progress)?;
     let nodes = graph.node_count();
     let stage = Stage::Expand { release, weights: options.weights, kv_cache: options.kv_cache };
@@ -187,6 +191,8 @@ fn convert_with(
     }
     warnings.extend(weights_in_blocks(&net, options));
     warnings.extend(deep_net(&net)?);
+    let compositions = operators.compositions(&graph, &net);
+    warnings.extend(costly(&compositions));
     let weight_elements = net.check().map_err(Error::into_internal)?;
     graph.budget.check_written(weight_elements)?;
     conditions.append(&mut graph.conditions);
@@ -213,6 +219,7 @@ fn convert_with(
         net_passes,
         simplified,
         table,
+        compositions,
     })
 }
 

@@ -1,5 +1,6 @@
 //! The steps from a model to a net, and from a model to a simplified model.
 
+mod composition;
 mod convert;
 mod float32;
 mod inspect;
@@ -11,6 +12,8 @@ mod progress;
 mod simplify;
 mod warning;
 
+pub use composition::Composition;
+pub(crate) use composition::operator_cost;
 pub(crate) use convert::{Converted, convert, free_shapes};
 pub use inspect::{Described, Inspection};
 pub(crate) use inspect::{infer_model, inspect};

@@ -5,13 +5,13 @@
 use ndarray::Array1;
 
 use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::op::{Access, Call, Fact, resolve_axis};
+use crate::op::{Access, Call, infer_same, resolve_axis};
 use crate::ops::Row;
 use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
 use crate::tensor::Array;
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("TensorScatter", Access::Any, infer_tensor_scatter)
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("TensorScatter", Access::Any, infer_same)
     .expand(expand_tensor_scatter)
     .lowers_to("Where for each element that is written; Concat if it is written at the front")
     .limits("many elements at positions computed at run time")];
@@ -29,10 +29,6 @@ fn read_tensor_scatter(call: &Call) -> Result<(usize, bool)> {
         "circular" => Ok((axis, true)),
         other => Err(Error::invalid(format!("\"{other}\"")).at_part("attribute mode")),
     }
-}
-
-fn infer_tensor_scatter(call: &Call) -> Result<Vec<Fact>> {
-    Ok(vec![call.like(0, call.dtype(0)?)?])
 }
 
 fn expand_tensor_scatter(x: &Expand) -> Result<bool> {

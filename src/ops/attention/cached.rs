@@ -10,7 +10,7 @@
 use crate::error::{At, Error, Result, invalid};
 use crate::lower::{AssumedFact, Lower, interface_form};
 use crate::ncnn::layer::{RotaryEmbed, SDPA};
-use crate::op::{Access, Call, Fact, OWN_DOMAIN, resolve_axis};
+use crate::op::{Access, Call, Fact, OWN_DOMAIN, infer_same, resolve_axis};
 use crate::ops::Row;
 use crate::tensor::Dim;
 
@@ -19,9 +19,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .caches(&[input::PAST_KEY, input::PAST_VALUE])
         .lower(lower_cached)
         .lowers_to("SDPA"),
-    Row::of(OWN_DOMAIN, "RotaryEmbed", Access::Any, infer_rotary)
-        .lower(lower_rotary)
-        .lowers_to("RotaryEmbed"),
+    Row::of(OWN_DOMAIN, "RotaryEmbed", Access::Any, infer_same).lower(lower_rotary).lowers_to("RotaryEmbed"),
 ];
 
 /// The indices of the inputs of CachedAttention.
@@ -96,10 +94,6 @@ fn lower_cached(lower: &mut Lower) -> Result<()> {
     let forms = [y, interface_form(lower.output_shape(1)?)?, interface_form(lower.output_shape(2)?)?];
     let tops = lower.emit_n(SDPA { attn_mask, scale, kv_cache: 1 }, &bottoms, &forms)?;
     tops.into_iter().enumerate().try_for_each(|(index, top)| lower.set(index, top))
-}
-
-fn infer_rotary(call: &Call) -> Result<Vec<Fact>> {
-    Ok(vec![call.like(0, call.dtype(0)?)?])
 }
 
 fn lower_rotary(lower: &mut Lower) -> Result<()> {

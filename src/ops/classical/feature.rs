@@ -5,7 +5,7 @@
 use ndarray::{ArrayD, IxDyn};
 
 use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::op::{Access, Attributes, Call, Fact};
+use crate::op::{Access, Attributes, Call, Fact, infer_same};
 use crate::ops::Row;
 use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
@@ -17,9 +17,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::of(DOMAIN, "ArrayFeatureExtractor", Access::Any, infer_extractor)
         .expand(expand_extractor)
         .lowers_to("Gather along the last axis"),
-    Row::of(DOMAIN, "Binarizer", Access::Any, infer_binarizer)
-        .expand(expand_binarizer)
-        .lowers_to("Greater, Cast"),
+    Row::of(DOMAIN, "Binarizer", Access::Any, infer_same).expand(expand_binarizer).lowers_to("Greater, Cast"),
     Row::of(DOMAIN, "FeatureVectorizer", Access::Any, infer_vectorizer)
         .expand(expand_vectorizer)
         .lowers_to("Concat")
@@ -59,10 +57,6 @@ fn expand_extractor(x: &Expand) -> Result<bool> {
     }
     x.output(0, result);
     Ok(true)
-}
-
-fn infer_binarizer(call: &Call) -> Result<Vec<Fact>> {
-    Ok(vec![call.like(0, call.dtype(0)?)?])
 }
 
 fn expand_binarizer(x: &Expand) -> Result<bool> {

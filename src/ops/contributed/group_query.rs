@@ -17,7 +17,7 @@ use num_traits::AsPrimitive;
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::graph::{Graph, Node};
 use crate::lower::{AssumedFact, Lower};
-use crate::op::{Access, CONTRIB_DOMAIN, Call, Fact, OWN_DOMAIN, element_count};
+use crate::op::{Access, CONTRIB_DOMAIN, Call, Fact, OWN_DOMAIN, element_count, infer_same};
 use crate::ops::Row;
 use crate::ops::attention::parts::{capped, hide_unseen, merge_heads, split_heads};
 use crate::ops::attention::positions::Positions;
@@ -36,7 +36,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
             quantized caches; norms of queries and keys; keys after their query; a cache of a window",
         )
         .differs("padded sequences, stated by value"),
-    Row::of(OWN_DOMAIN, "WithoutPadding", Access::Any, infer_like_first).lower(lower_without_padding),
+    Row::of(OWN_DOMAIN, "WithoutPadding", Access::Any, infer_same).lower(lower_without_padding),
 ];
 
 /// The indices of the inputs.
@@ -126,10 +126,6 @@ fn read(call: &Call) -> Result<Attention> {
 
 fn appends_to_past(_: &Graph, _: &Node) -> Vec<(usize, usize)> {
     vec![(input::PAST_KEY, 2), (input::PAST_VALUE, 2)]
-}
-
-fn infer_like_first(call: &Call) -> Result<Vec<Fact>> {
-    Ok(vec![call.like(0, call.dtype(0)?)?])
 }
 
 /// Lowers the first input unchanged, where the lengths in the second are those without padding.

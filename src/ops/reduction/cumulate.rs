@@ -22,12 +22,12 @@ use crate::tensor::{Array, Dim, Elements, Range, round_float};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("CumProd", Access::Any, infer_cumulate)
-        .fold(fold_cumulate)
+        .fold(|a, x| fold_cumulate(a, x, &PRODUCT, 1.0))
         .expand(expand_cum_prod)
         .lowers_to("Slice, BinaryOp, Concat, element by element")
         .limits("an axis of free size"),
     Row::new("CumSum", Access::Any, infer_cumulate)
-        .fold(fold_cumulate)
+        .fold(|a, x| fold_cumulate(a, x, &SUM, 0.0))
         .range(range_cum_sum)
         .lower(lower_cum_sum)
         .lowers_to("CumulativeSum"),
@@ -77,16 +77,20 @@ fn infer_cumulate(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, shape.to_vec())])
 }
 
-fn fold_cumulate(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+const SUM: Kernel<f64, i64, Dim> =
+    Kernel { float: |x, y| x + y, int: |x, y| Ok(x.wrapping_add(y)), dim: |x, y| x.add(y) };
+const PRODUCT: Kernel<f64, i64, Dim> =
+    Kernel { float: |x, y| x * y, int: |x, y| Ok(x.wrapping_mul(y)), dim: |x, y| x.mul(y) };
+
+fn fold_cumulate(
+    attributes: &Attributes,
+    inputs: &[Option<Array>],
+    kernel: &Kernel<f64, i64, Dim>,
+    neutral: f32,
+) -> Result<Vec<Array>> {
     let data = required_input(inputs, 0)?;
     let axis = single_axis(&required_input(inputs, 1)?.int_list()?, data.shape().len())?;
     let how = read_cumulation(attributes)?;
-    let (kernel, neutral): (Kernel<f64, i64, Dim>, f32) = match attributes.op_type() {
-        "CumProd" => {
-            (Kernel { float: |x, y| x * y, int: |x, y| Ok(x.wrapping_mul(y)), dim: |x, y| x.mul(y) }, 1.0)
-        }
-        _ => (Kernel { float: |x, y| x + y, int: |x, y| Ok(x.wrapping_add(y)), dim: |x, y| x.add(y) }, 0.0),
-    };
     let axis = Axis(axis);
     let elements = match data.elements() {
         Elements::F32(x) => Elements::F32(cumulate(x, axis, &how, neutral, |x, y| {

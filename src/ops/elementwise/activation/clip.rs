@@ -3,11 +3,12 @@
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Clip.html>.
 
 use super::super::broadcast::{Kernel, fold_arithmetic};
-use super::{Attributes, Call, Fact, Lower, required_input};
+use super::{Attributes, Lower, required_input};
 use crate::error::{Error, Result, invalid};
 use crate::lower::ScalarOrBlob;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Clip, ReLU, binary_op};
+use crate::op::{Call, Fact, infer_same};
 use crate::tensor::{Array, Dim, Range};
 
 /// Bounds from attributes; since operator set 11 they are inputs 1 and 2.
@@ -30,7 +31,7 @@ pub(super) fn infer_clip(call: &Call) -> Result<Vec<Fact>> {
             invalid!("a bound has more than one element");
         }
     }
-    Ok(vec![call.like(0, call.dtype(0)?)?])
+    infer_same(call)
 }
 
 pub(super) fn range_clip(call: &Call, inputs: &[Range]) -> Range {

@@ -20,11 +20,11 @@ use crate::lower::{Lower, ScalarOrBlob};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{binary_op, unary_op};
 use crate::op::identity::{is_as_output, is_filled_with, operand};
-use crate::op::{Access, Attributes, Call, Fact, required_input};
+use crate::op::{Access, Attributes, Call, Fact, Fold, Infer, required_input};
 use crate::ops::Row;
 use crate::tensor::{Array, DType, Dim, Range, Tensor};
 
-use fold::{fold_comparison_of, fold_where};
+use fold::*;
 use guard::expand_where;
 use select::lower_where;
 
@@ -36,18 +36,25 @@ pub(in crate::ops) use nonzero::over_zero_of;
 const EQUALS_NAN: &str = "NaN, which equals every number";
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    truth("And").lower(lower_and).identity(beside_true).lowers_to("BinaryOp MUL"),
-    truth("Equal")
+    truth("And", |call| infer_decided(call, 0.0), |a, x| fold_comparison_of(a, x, &AND))
+        .lower(lower_and)
+        .identity(beside_true)
+        .lowers_to("BinaryOp MUL"),
+    truth("Equal", infer_truth, |a, x| fold_comparison_of(a, x, &EQUAL))
         .lower(lower_equal)
         .lowers_to("Threshold of the magnitude of the difference")
         .differs(EQUALS_NAN),
-    truth("Greater").lower(lower_greater).lowers_to("Threshold of one side, or of the difference"),
-    truth("GreaterOrEqual")
+    truth("Greater", infer_truth, |a, x| fold_comparison_of(a, x, &GREATER))
+        .lower(lower_greater)
+        .lowers_to("Threshold of one side, or of the difference"),
+    truth("GreaterOrEqual", infer_truth, |a, x| fold_comparison_of(a, x, &GREATER_OR_EQUAL))
         .lower(lower_greater_or_equal)
         .lowers_to("Threshold of one side, or of the difference")
         .differs(EQUALS_NAN),
-    truth("Less").lower(lower_less).lowers_to("Threshold of one side, or of the difference"),
-    truth("LessOrEqual")
+    truth("Less", infer_truth, |a, x| fold_comparison_of(a, x, &LESS))
+        .lower(lower_less)
+        .lowers_to("Threshold of one side, or of the difference"),
+    truth("LessOrEqual", infer_truth, |a, x| fold_comparison_of(a, x, &LESS_OR_EQUAL))
         .lower(lower_less_or_equal)
         .lowers_to("Threshold of one side, or of the difference")
         .differs(EQUALS_NAN),
@@ -55,7 +62,10 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .fold(fold_not)
         .lower(lower_not)
         .lowers_to("BinaryOp: 1 - x"),
-    truth("Or").lower(lower_or).identity(beside_false).lowers_to("BinaryOp MAX"),
+    truth("Or", |call| infer_decided(call, 1.0), |a, x| fold_comparison_of(a, x, &OR))
+        .lower(lower_or)
+        .identity(beside_false)
+        .lowers_to("BinaryOp MAX"),
     Row::new("Where", Access::Broadcast, infer_where)
         .fold(fold_where)
         .expand(expand_where)
@@ -67,14 +77,13 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .chooses()
         .lowers_to("BinaryOp MIN and MAX with infinities; BinaryOp ADD of NaN")
         .differs(LOSES_NAN),
-    truth("Xor").lower(lower_xor).lowers_to("BinaryOp, UnaryOp"),
+    truth("Xor", infer_truth, |a, x| fold_comparison_of(a, x, &XOR))
+        .lower(lower_xor)
+        .lowers_to("BinaryOp, UnaryOp"),
 ];
 
-const fn truth(name: &'static str) -> Row {
-    Row::new(name, Access::Broadcast, infer_truth)
-        .fold(fold_comparison_of)
-        .jumps(|_, _| true)
-        .bears_rounding(beside_exact)
+const fn truth(name: &'static str, infer: Infer, fold: Fold) -> Row {
+    Row::new(name, Access::Broadcast, infer).fold(fold).jumps(|_, _| true).bears_rounding(beside_exact)
 }
 
 /// Returns whether the other operand is closer to 0 than any integer that is rounded.
@@ -111,13 +120,12 @@ fn beside(graph: &Graph, node: &Node, truth: f64) -> Option<ValueId> {
 }
 
 fn infer_truth(call: &Call) -> Result<Vec<Fact>> {
-    let mut facts = infer_broadcast(call, DType::Bool)?;
-    let decisive: f32 = match call.op_type() {
-        "And" => 0.0,
-        "Or" => 1.0,
-        _ => return Ok(facts),
-    };
-    // One operand may decide the result, whatever the other one is.
+    infer_broadcast(call, DType::Bool)
+}
+
+/// Infers the result of an operator of which one operand may decide the result, whatever the other one is.
+fn infer_decided(call: &Call, decisive: f32) -> Result<Vec<Fact>> {
+    let mut facts = infer_truth(call)?;
     let decides = |index| {
         operand(call.node(), index).is_some_and(|value| is_filled_with(call.graph(), value, decisive.into()))
     };

@@ -10,10 +10,6 @@ use crate::op::{Call, Fact};
 use crate::pass::expand::Expand;
 use crate::tensor::SizeCondition;
 
-pub(super) fn infer_function(call: &Call) -> Result<Vec<Fact>> {
-    Ok(vec![call.like(0, call.dtype(0)?)?])
-}
-
 /// The function of the dequantized values, which onnxruntime tabulates (`qlinear_lookup_table.cc`).
 pub(super) fn expand_leaky_relu(x: &Expand) -> Result<bool> {
     let alpha = ("alpha", x.float("alpha")?.into());

@@ -10,7 +10,7 @@ mod pool;
 use super::MICROSOFT as DOMAIN;
 use super::level::{Target, requantize};
 use crate::error::Result;
-use crate::op::{Access, Call, Infer};
+use crate::op::{Access, Call, Infer, infer_same};
 use crate::ops::Row;
 use crate::pass::builder::Expr;
 use crate::pass::expand::{Expand, ExpandNode};
@@ -20,9 +20,8 @@ const fn row(name: &'static str, infer: Infer, expand: ExpandNode) -> Row {
 }
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    row("QLinearLeakyRelu", function::infer_function, function::expand_leaky_relu)
-        .lowers_to("LeakyRelu, QuantizeLinear"),
-    Row::of(DOMAIN, "QLinearSigmoid", Access::Any, function::infer_function)
+    row("QLinearLeakyRelu", infer_same, function::expand_leaky_relu).lowers_to("LeakyRelu, QuantizeLinear"),
+    Row::of(DOMAIN, "QLinearSigmoid", Access::Any, infer_same)
         .expand(function::expand_sigmoid)
         .rounds()
         .lowers_to("Sigmoid, QuantizeLinear"),
