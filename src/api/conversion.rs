@@ -106,7 +106,13 @@ impl Conversion {
         let (net_files, mut written) =
             self.net.stage(param.as_ref(), bin.as_ref(), &self.options.embedding())?;
         written.warnings.extend(self.growth(&written));
-        let Options { report, html, .. } = &self.options;
+        let Options { report, html, example, metadata, .. } = &self.options;
+        if let Some(path) = example {
+            files.push(output::stage_text(path, &self.program_beside(path, param.as_ref(), bin.as_ref())?)?);
+        }
+        if let Some(path) = metadata {
+            files.push(output::stage_text(path, &self.metadata()?)?);
+        }
         if report.is_some() || html.is_some() {
             files.extend(self.report(&written)?.stage(report.as_deref(), html.as_deref())?);
         }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use onnx2ncnn::Refusal;
 use onnx2ncnn::tensor::display_shape;
-use onnx2ncnn::{Composition, Described, Inspection};
+use onnx2ncnn::{Composition, Described, Inspection, Metadata};
 
 use super::arguments::{Report, STANDARD_INPUT, input};
 use super::destination::refused;
@@ -50,6 +50,12 @@ pub(super) struct Inspect {
     #[command(flatten)]
     pub report: Report,
 }
+
+/// The maximum number of listed names of classes, and of characters.
+const MAX_NAMES: usize = 8;
+
+/// The maximum number of letters of an entry of the metadata.
+const MAX_LETTERS: usize = 80;
 
 /// The maximum number of listed inputs, outputs and operators, without -v.
 const MAX_ROWS: usize = 60;
@@ -142,6 +148,7 @@ fn describe(inspection: &Inspection, verbose: bool) -> String {
     };
     // Writing to a string cannot fail.
     let _ = writeln!(text, "opset {}, IR version {}{producer}", opsets.join(", "), inspection.ir_version);
+    describe_metadata(&mut text, &inspection.metadata);
     let mut rows: Vec<[String; 4]> = Vec::new();
     for (kind, ports) in [("input", &inspection.inputs), ("output", &inspection.outputs)] {
         for Described { name, dtype, shape, .. } in ports {
@@ -177,4 +184,22 @@ fn describe(inspection: &Inspection, verbose: bool) -> String {
     };
     let _ = writeln!(text, "{}{uncounted}", scaled(inspection.multiply_adds, "multiply-adds"));
     text
+}
+
+/// Adds what the model says about its use. Entries that are lists follow in their own lines.
+fn describe_metadata(text: &mut String, metadata: &Metadata) {
+    for (key, value) in &metadata.entries {
+        let is_list = value.len() > MAX_LETTERS || value.contains('\n') || value.starts_with('{');
+        if !is_list && !value.is_empty() {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{}: {}", printable(key), printable(value));
+        }
+    }
+    for (what, names) in [("classes", &metadata.classes), ("characters", &metadata.alphabet)] {
+        let shown: Vec<String> = names.iter().take(MAX_NAMES).map(|name| printable(name)).collect();
+        let more = if names.len() > MAX_NAMES { ", ..." } else { "" };
+        if !names.is_empty() {
+            let _ = writeln!(text, "{what} ({}): {}{more}", names.len(), shown.join(", "));
+        }
+    }
 }

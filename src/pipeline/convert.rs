@@ -185,7 +185,7 @@ fn convert_with(
     net.isolate_float32();
     net_passes.push(("split", net.layers.len()));
     let places = net.places(&scales);
-    warnings.extend(changed_names(&net.name(&options.rename)?));
+    warnings.extend(changed_names(&net.name(&renames(&net, options))?));
     if options.quantization() == Quantization::Int8 && !net.layers.iter().any(|layer| layer.layer.is_int8()) {
         warnings.push("no node of the model can be an int8 layer".to_owned());
     }
@@ -221,6 +221,22 @@ fn convert_with(
         table,
         compositions,
     })
+}
+
+/// Returns the new names of blobs: those that the user gives, and numbers for other inputs and outputs on request.
+fn renames(net: &Net, options: &Options) -> Vec<(String, String)> {
+    let mut renames = options.rename.clone();
+    if options.numbered {
+        let inputs = net.inputs.iter().map(|blob| net.blob(*blob).name.as_str()).enumerate();
+        let outputs = net.outputs.iter().map(|end| end.name.as_str()).enumerate();
+        let inputs = inputs.map(|(at, name)| (name, format!("in{at}")));
+        for (name, number) in inputs.chain(outputs.map(|(at, name)| (name, format!("out{at}")))) {
+            if renames.iter().all(|(old, _)| old != name) {
+                renames.push((name.to_owned(), number));
+            }
+        }
+    }
+    renames
 }
 
 /// Returns the options with which linear maps stay apart from attention, if their weights are rounded: the layer
