@@ -21,6 +21,28 @@ _PortParts = tuple[str, str, list[int | str], str, list[int | str], bool, str | 
 class Options(TypedDict, total=False):
     """The options of `convert`; `BLESS=1 pytest python/tests/test_docs.py` writes them."""
 
+    input_shapes: Shapes | None
+    set: Mapping[str, Any] | None
+    inputs: str | Iterable[str] | None
+    outputs: str | Iterable[str] | None
+    random_as_input: bool
+    data_dir: str | os.PathLike[str] | None
+    max_size: int | None
+    skip: str | Iterable[str] | None
+    double_as_float: bool
+    fp16: bool
+    weights: str
+    precise: bool
+    float32: str | Iterable[str] | None
+    kv_cache: bool
+    int8: bool
+    dequantize: bool
+    ncnn_version: int | str | None
+    strict: bool
+    rename: Mapping[str, str] | None
+    check: bool
+    keep_onnx: bool
+
 class Converter:
     def __new__(cls, options: list[tuple[str, Any]]) -> Converter: ...
     def convert(self, model: Source) -> Conversion: ...

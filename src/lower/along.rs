@@ -267,8 +267,7 @@ impl Lower<'_> {
             self.state.allow(&flip.clone().into());
         }
         if flip.since() <= self.release() {
-            let form = self.form(blob);
-            return self.emit(flip, &[blob], &form);
+            return self.map(flip, blob);
         }
         let size = self.known_size(blob, place)?;
         if size <= MAX_PARTS {

@@ -10,8 +10,7 @@ use crate::tensor::{Dim, display_shape};
 impl Lower<'_> {
     /// Emits a function of each element; `op_type` as in [`crate::ncnn::layer::unary_op`].
     pub fn unary(&mut self, op_type: i32, x: BlobId) -> Result<BlobId> {
-        let form = self.form(x);
-        self.emit(UnaryOp { op_type }, &[x], &form)
+        self.map(UnaryOp { op_type }, x)
     }
 
     /// Emits arithmetic of a blob with a finite constant; `op_type` as in [`crate::ncnn::layer::binary_op`].
@@ -19,8 +18,7 @@ impl Lower<'_> {
         if !b.is_finite() {
             unsupported!("arithmetic with the constant {b}");
         }
-        let form = self.form(x);
-        self.emit(BinaryOp { op_type, with_scalar: 1, b }, &[x], &form)
+        self.map(BinaryOp { op_type, with_scalar: 1, b }, x)
     }
 
     /// Emits arithmetic of two blobs of equal rank; each pair of sizes is equal or contains 1. One element

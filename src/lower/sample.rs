@@ -6,7 +6,8 @@
 
 use num_traits::AsPrimitive;
 
-use super::{Lower, reshape_layer};
+use super::Lower;
+use super::state::reshape_layer;
 use crate::error::{Result, unsupported};
 use crate::ncnn::layer::{CumulativeSum, GridSample, binary_op};
 use crate::ncnn::{BlobId, Cost};

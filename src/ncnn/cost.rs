@@ -2,8 +2,8 @@
 
 use std::ops::{Add, Mul};
 
-use super::layer::Work;
-use super::{BlobId, Net, NetLayer};
+use super::layer::{Trait, Work};
+use super::{BlobId, Layer, Net, NetLayer};
 
 /// The work of layers. Where several compositions of layers compute the same, the one of the least time is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -92,24 +92,18 @@ impl Net {
     pub fn cost(&self, layer: &NetLayer) -> Option<Cost> {
         let mut elements = 0_u64;
         for top in &layer.tops {
-            elements = elements.saturating_add(self.elements(*top)?);
+            let sizes = self.blob(*top).shape.iter().map(|size| u64::try_from(size.known()?).ok());
+            let count = sizes.collect::<Option<Vec<u64>>>()?.into_iter().fold(1, u64::saturating_mul);
+            elements = elements.saturating_add(count);
         }
         let multiply_adds = self.multiply_adds(layer)?;
         let weights = layer.layer.weights();
         let lens = weights.iter().map(|weight| u64::try_from(weight.tensor.len()).unwrap_or(u64::MAX));
         let weight_bytes = lens.fold(0, u64::saturating_add).saturating_mul(4);
-        let is_scalar = matches!(
-            layer.layer,
-            Layer::Convolution3D(_)
-                | Layer::ConvolutionDepthWise3D(_)
-                | Layer::Deconvolution3D(_)
-                | Layer::DeconvolutionDepthWise3D(_)
-                | Layer::Deconvolution1D(_)
-        );
-        let scalars = match &layer.layer {
-            _ if is_scalar => multiply_adds.saturating_mul(SCALAR_PRODUCT),
-            Layer::Power(_) | Layer::Log(_) | Layer::Exp(_) => elements.saturating_mul(FUNCTION),
-            _ => 0,
+        let scalars = match (layer.layer.has(Trait::Scalar), multiply_adds) {
+            (false, _) => 0,
+            (true, 0) => elements.saturating_mul(FUNCTION),
+            (true, _) => multiply_adds.saturating_mul(SCALAR_PRODUCT),
         };
         // Layers that hand on their bottoms copy nothing.
         let moves = !matches!(layer.layer, Layer::Split(_) | Layer::Input(_) | Layer::MemoryData(_));
@@ -136,7 +130,6 @@ mod tests {
         Convolution, ConvolutionDepthWise, Deconvolution, Gemm, InnerProduct, LSTM, Log, MatMul, ReLU,
     };
     use super::*;
-    use crate::ncnn::Layer;
     use crate::tensor::Tensor;
 
     fn weight(len: usize) -> Option<Tensor> {

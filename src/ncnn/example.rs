@@ -1,9 +1,13 @@
 //! Builders of small nets for tests.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use smallvec::smallvec;
 
+use super::layer::shape::{Size, Sizes};
 use super::layer::{Input, UnaryOp, unary_op};
-use super::{Blob, BlobId, Element, Layer, Net, NetLayer, Output, Provenance};
+use super::text::ARRAY;
+use super::{Blob, BlobId, BlobIds, Element, Layer, Net, NetLayer, Output, Provenance};
 use crate::tensor::{Dim, Shape};
 
 impl Net {
@@ -49,6 +53,55 @@ impl Net {
             |blobs: &[BlobId]| blobs.iter().map(|b| self.blob(*b).name.clone()).collect::<Vec<_>>().join(" ");
         let wires = |l: &NetLayer| format!("{} > {}", names(&l.bottoms), names(&l.tops));
         self.layers.iter().map(wires).collect()
+    }
+}
+
+impl Net {
+    /// Reads a `.param` file of fixed sizes, of which each blob that no layer reads is an output. The sizes of inputs are their
+    /// params, those of other blobs follow from the rules of their layers. A weight is `name=count*element`.
+    pub(super) fn read_param(text: &str) -> Net {
+        let mut net = Net::default();
+        let mut blobs: BTreeMap<String, BlobId> = BTreeMap::new();
+        for line in text.lines().skip(2) {
+            let mut words = line.split_whitespace();
+            let [type_name, name] = [(); 2].map(|()| words.next().unwrap());
+            let [bottoms, tops] = [(); 2].map(|()| words.next().unwrap().parse::<usize>().unwrap());
+            let mut layer = Layer::named(type_name).unwrap();
+            let names: Vec<&str> = words.by_ref().take(bottoms + tops).collect();
+            let words = words.map(|word| word.split_once('=').unwrap());
+            let id = |key: &str| match key.parse::<i32>() {
+                Ok(id) if id <= ARRAY => (ARRAY - id).to_string(),
+                _ => key.to_owned(),
+            };
+            layer.read(&words.map(|(key, value)| (id(key), value)).collect());
+            let bottoms: BlobIds = names[..bottoms].iter().map(|name| blobs[*name]).collect();
+            let sizes = |blob: &BlobId| net.blob(*blob).shape.iter().map(Size::from).collect();
+            let shapes: Vec<Sizes> = bottoms.iter().map(sizes).collect();
+            let shapes = layer.facts().top_sizes(&shapes, tops).unwrap();
+            let shapes = shapes.unwrap_or_else(|| panic!("{line}: the sizes are not inferred"));
+            let tops: BlobIds = names[bottoms.len()..]
+                .iter()
+                .zip(shapes)
+                .map(|(name, sizes)| {
+                    let shape = sizes.iter().map(|size| Dim::Known(size.known().unwrap())).collect();
+                    let name = (*name).to_owned();
+                    net.add_blob(Blob { name, shape, element: Element::F32, float32: false })
+                })
+                .collect();
+            blobs.extend(tops.iter().map(|top| (net.blob(*top).name.clone(), *top)));
+            if matches!(layer, Layer::Input(_)) {
+                net.inputs.extend(&tops);
+            }
+            let provenance = Provenance::from_iter([net.layers.len()]);
+            let name = name.to_owned();
+            net.layers.push(NetLayer { name, layer, bottoms, tops, float32: false, provenance });
+        }
+        let read: BTreeSet<BlobId> =
+            net.layers.iter().flat_map(|layer| layer.bottoms.iter().copied()).collect();
+        for (name, blob) in blobs.into_iter().filter(|(_, blob)| !read.contains(blob)) {
+            net.push_output(&name, blob);
+        }
+        net
     }
 }
 

@@ -90,7 +90,7 @@ windowed! {
 
     /// A convolution in three dimensions over `[c, d, h, w]`; the weight is
     /// `[num_output, c, kernel_d, kernel_h, kernel_w]`.
-    84 Convolution3D(exactly(1), 3) [] {
+    84 Convolution3D(exactly(1), 3) [Scalar] {
         params {
             18 pad_value: f32 = 0.0,
         }
@@ -100,7 +100,7 @@ windowed! {
     }
 
     /// A convolution in groups; the weight is `[num_output, c / group, kernel_d, kernel_h, kernel_w]`.
-    85 ConvolutionDepthWise3D(exactly(1), 3) [] {
+    85 ConvolutionDepthWise3D(exactly(1), 3) [Scalar] {
         params {
             7 group: i32 = 1,
             18 pad_value: f32 = 0.0,

@@ -6,7 +6,7 @@ use super::{between, exactly};
 
 windowed! {
     /// A transposed convolution over `[h, w]`; the weight is `[num_output, h, kernel_w]`.
-    88 Deconvolution1D(between(1, 2), 1) [] {
+    88 Deconvolution1D(between(1, 2), 1) [Scalar] {
         params {
             18 output_pad_right: i32 = 0,
             /// 1: the weight is the second bottom.
@@ -62,7 +62,7 @@ windowed! {
 
     /// A transposed convolution over `[c, d, h, w]`; the weight is
     /// `[num_output, c, kernel_d, kernel_h, kernel_w]`.
-    90 Deconvolution3D(exactly(1), 3) [] {
+    90 Deconvolution3D(exactly(1), 3) [Scalar] {
         params {
             18 output_pad_right: i32 = 0,
         }
@@ -80,7 +80,7 @@ windowed! {
 
     /// A transposed convolution in groups; the weight is
     /// `[group, num_output / group, c / group, kernel_d, kernel_h, kernel_w]`.
-    91 DeconvolutionDepthWise3D(exactly(1), 3) [] {
+    91 DeconvolutionDepthWise3D(exactly(1), 3) [Scalar] {
         params {
             7 group: i32 = 1,
             18 output_pad_right: i32 = 0,

@@ -181,6 +181,22 @@ macro_rules! layer {
             } )?
 
             $( $( $also )* )?
+
+            #[cfg(test)]
+            #[allow(unused_variables)]
+            fn read(&mut self, words: &$crate::ncnn::layer::Words<'_>) {
+                $( $( if let Some(text) = words.get(stringify!($id)) {
+                    self.$param = $crate::ncnn::layer::ReadParam::read(text);
+                } )* )?
+                $( $( self.$depends = match words.get(stringify!($eid)) {
+                    Some(text) => $crate::ncnn::layer::ReadParam::read(text),
+                    None => self.$on.clone(),
+                }; )* )?
+                $( $( if let Some(text) = words.get(stringify!($aid)) {
+                    self.$always = $crate::ncnn::layer::ReadParam::read(text);
+                } )* )?
+                $( $( self.$weight = words.get(stringify!($weight)).map(|text| $crate::ncnn::layer::read_weight(text)); )* )?
+            }
         }
     )+ };
 }
@@ -228,6 +244,21 @@ macro_rules! layers {
             /// Returns the first release that reads this layer with these params, at least [`OLDEST`].
             pub fn since(&self) -> u32 {
                 match self { $( Layer::$name(layer) => layer.since(), )* }
+            }
+
+            /// Returns a layer with default params by its name in ncnn's layer registry.
+            #[cfg(test)]
+            pub(in crate::ncnn) fn named(type_name: &str) -> Option<Layer> {
+                $( if type_name == $name::TYPE {
+                    return Some($name::default().into());
+                } )*
+                None
+            }
+
+            /// Sets the params and weights of these words.
+            #[cfg(test)]
+            pub(in crate::ncnn) fn read(&mut self, words: &Words<'_>) {
+                match self { $( Layer::$name(layer) => layer.read(words), )* }
             }
 
             /// Returns what its table says besides params and weights.

@@ -115,6 +115,8 @@ pub(crate) enum Trait {
     Function,
     /// It ignores the axis d of four in a supported release.
     NoDepth,
+    /// It computes one element at a time, and so takes longer than others of its work.
+    Scalar,
     /// Its tops are float32 on runtimes of half precision, without a mask: inputs, constants, and the identity, which has no
     /// code for half precision.
     Float32,
@@ -194,6 +196,58 @@ pub(in crate::ncnn) trait Facts {
     /// Returns the format and the name of the weight in blocks.
     fn block_weight(&self) -> Option<(BlockFormat, &'static str)> {
         None
+    }
+
+    /// Sets the params and weights of these words.
+    #[cfg(test)]
+    fn read(&mut self, words: &Words<'_>);
+}
+
+/// The params of a line of a `.param` file by their ids, and its weights by their names.
+#[cfg(test)]
+pub(in crate::ncnn) type Words<'a> = std::collections::BTreeMap<String, &'a str>;
+
+/// A param as it is read.
+#[cfg(test)]
+pub(in crate::ncnn) trait ReadParam {
+    fn read(text: &str) -> Self;
+}
+
+/// Reads a weight of equal elements, `count*element`.
+#[cfg(test)]
+pub(in crate::ncnn) fn read_weight(text: &str) -> Tensor {
+    let (count, element) = text.split_once('*').unwrap();
+    let count = count.parse().unwrap();
+    Tensor::from_f32(&[count], vec![element.parse().unwrap(); count]).unwrap()
+}
+
+#[cfg(test)]
+mod read {
+    use super::ReadParam;
+
+    macro_rules! read {
+        ($($item:ty),*) => {
+            $(impl ReadParam for $item {
+                fn read(text: &str) -> $item {
+                    text.parse().unwrap()
+                }
+            }
+
+            impl ReadParam for Vec<$item> {
+                /// The first number is that of the others.
+                fn read(text: &str) -> Vec<$item> {
+                    text.split(',').skip(1).map(ReadParam::read).collect()
+                }
+            })*
+        };
+    }
+
+    read!(i32, f32);
+
+    impl ReadParam for String {
+        fn read(text: &str) -> String {
+            text.trim_matches('"').to_owned()
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::{Add, Div, Mul, Sub};
 
-use crate::error::{At, Result, unsupported};
+use crate::error::{Result, unsupported};
 use crate::tensor::Dim;
 
 /// The size of an axis; unknown if it is free, or computed from a free size.

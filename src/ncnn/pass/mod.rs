@@ -4,6 +4,8 @@
 
 mod activation;
 mod bias;
+#[cfg(test)]
+mod cases;
 mod int8;
 mod place;
 mod slice;

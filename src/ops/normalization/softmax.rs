@@ -102,12 +102,11 @@ fn lower_softmax(lower: &mut Lower) -> Result<()> {
 /// Emits a Softmax. That of a single element is 1, where the layer gives 0.999_999_94; that of an infinity is
 /// NaN.
 fn normalize(lower: &mut Lower, x: BlobId, axis: usize) -> Result<BlobId> {
-    let form = lower.form(x);
-    if form.get(axis).is_some_and(|size| size.is(1)) {
+    if lower.form(x).get(axis).is_some_and(|size| size.is(1)) {
         let nothing = lower.binary_scalar(binary_op::MUL, x, 0.0)?;
         return lower.binary_scalar(binary_op::ADD, nothing, 1.0);
     }
-    lower.emit(Softmax { axis: i32::try_from(axis)?, fixbug0: 1 }, &[x], &form)
+    lower.map(Softmax { axis: i32::try_from(axis)?, fixbug0: 1 }, x)
 }
 
 fn lower_log_softmax(lower: &mut Lower) -> Result<()> {

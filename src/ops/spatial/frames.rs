@@ -26,16 +26,14 @@ struct Frames {
 }
 
 fn read_frames(call: &Call) -> Result<Frames> {
-    let int = |name: &str| call.int(name);
-    let axis = resolve_axis(int("axis")?, call.shape(0)?.len())?;
     let [count] = call.dims(1)?.try_into().map_err(|_| Error::invalid("one number of frames"))?;
     Ok(Frames {
         axis,
-        start: int("start")?,
-        stride: int("stride")?,
-        elements: int("elements")?,
-        dilation: int("dilation")?,
-        elements_first: int("elements_first")? != 0,
+        start: call.int("start")?,
+        stride: call.int("stride")?,
+        elements: call.int("elements")?,
+        dilation: call.int("dilation")?,
+        elements_first: call.flag("elements_first")?,
         count,
     })
 }

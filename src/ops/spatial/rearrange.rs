@@ -55,7 +55,7 @@ fn lower_shuffle(lower: &mut Lower) -> Result<()> {
     }
     let form = form.to_vec();
     let blob = lower.blob_as(0, &form)?;
-    let top = lower.emit(ShuffleChannel { group, reverse: 0 }, &[blob], &form)?;
+    let top = lower.map(ShuffleChannel { group, reverse: 0 }, blob)?;
     lower.set(0, top)
 }
 

@@ -106,8 +106,7 @@ fn lower_native(lower: &mut Lower, norm: &BatchNormAttributes, shape: &[Dim]) ->
         mean_data: Some(parameter(3)?),
         var_data: Some(parameter(4)?),
     };
-    let form = lower.form(x);
-    let y = lower.emit(layer, &[x], &form)?;
+    let y = lower.map(layer, x)?;
     lower.set(0, y)
 }
 

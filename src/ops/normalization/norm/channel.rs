@@ -96,7 +96,7 @@ pub(super) fn lower_instance_norm(lower: &mut Lower) -> Result<()> {
     let (gamma_data, beta_data) = weights.unzip();
     let layer =
         InstanceNorm { channels: i32::try_from(batch * channels)?, eps: epsilon, gamma_data, beta_data };
-    let mut y = lower.emit(layer, &[x], &form)?;
+    let mut y = lower.map(layer, x)?;
     if composed {
         y = scale_channels(lower, y, batch, channels, 1)?;
     }
@@ -149,7 +149,7 @@ pub(super) fn lower_group_norm(lower: &mut Lower) -> Result<()> {
         gamma_data,
         beta_data,
     });
-    let mut y = lower.emit(layer, &[x], &form)?;
+    let mut y = lower.map(layer, x)?;
     if composed {
         y = scale_channels(lower, y, batch, channels, inner)?;
     }

@@ -92,7 +92,7 @@ pub(super) fn lower_layer_norm(lower: &mut Lower) -> Result<()> {
     let composed = weights.is_none() && !is_plain(lower)?;
     let (gamma_data, beta_data) = weights.unzip();
     let layer = LayerNorm { affine_size, eps: norm.epsilon, gamma_data, beta_data };
-    let mut y = lower.emit(layer, &[x], &form)?;
+    let mut y = lower.map(layer, x)?;
     if composed {
         y = affine(lower, norm.axis, y, &size)?;
     }
@@ -179,8 +179,7 @@ pub(super) fn lower_rms_norm(lower: &mut Lower) -> Result<()> {
     let norm = read_layer_norm(lower)?;
     let (x, size) = rows(lower, norm.axis)?;
     if let Some(layer) = rms_layer(lower, &norm, &size)? {
-        let form = lower.form(x);
-        let y = lower.emit(layer, &[x], &form)?;
+        let y = lower.map(layer, x)?;
         return lower.set(0, y);
     }
     let last = lower.form(x).len() - 1;

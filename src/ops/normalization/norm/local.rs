@@ -42,7 +42,7 @@ pub(super) fn lower_lrn(lower: &mut Lower) -> Result<()> {
             _ => [channels.clone(), Dim::Known(1), Dim::product(spatial)?],
         };
         let x = lower.blob_as(0, &form)?;
-        let y = lower.emit(LRN { local_size: size, alpha, beta, bias, ..LRN::default() }, &[x], &form)?;
+        let y = lower.map(LRN { local_size: size, alpha, beta, bias, ..LRN::default() }, x)?;
         return lower.set(0, y);
     }
     // The mean of squares over neighbours is an average pooling along the channels that counts its padding.
@@ -151,7 +151,7 @@ pub(super) fn lower_normalize(lower: &mut Lower) -> Result<()> {
         eps_mode,
         scale_data: Some(Tensor::from_f32(&[1], vec![1.0])?),
     };
-    let y = lower.emit(layer, &[x], &of_three)?;
+    let y = lower.map(layer, x)?;
     lower.set(0, y)
 }
 
