@@ -26,6 +26,7 @@ struct Frames {
 }
 
 fn read_frames(call: &Call) -> Result<Frames> {
+    let axis = resolve_axis(call.int("axis")?, call.shape(0)?.len())?;
     let [count] = call.dims(1)?.try_into().map_err(|_| Error::invalid("one number of frames"))?;
     Ok(Frames {
         axis,
