@@ -183,9 +183,9 @@ pub fn set_sizes(graph: &mut Graph, sizes: &BTreeMap<String, Dim>, warnings: &mu
     Ok(())
 }
 
-/// Lets the sizes of inputs be 0 along the axes to which nodes append computed values: the first call of a
-/// decoder has an empty cache.
-pub fn allow_empty_caches(graph: &mut Graph) -> Result<()> {
+/// Returns the sizes of inputs along the axes to which nodes append computed values, as sizes that may be 0: the first
+/// call of a decoder has an empty cache.
+pub fn cache_lengths(graph: &Graph) -> BTreeMap<String, Dim> {
     let mut symbols = BTreeMap::new();
     for (_, node) in graph.nodes() {
         let Some(appends) = crate::op::find(node).and_then(|op| op.appends) else { continue };
@@ -198,7 +198,7 @@ pub fn allow_empty_caches(graph: &mut Graph) -> Result<()> {
             }
         }
     }
-    substitute_symbols(graph, &symbols)
+    symbols
 }
 
 fn is_batch(size: &Dim) -> bool {
@@ -236,7 +236,7 @@ pub(super) fn find_input(graph: &Graph, name: &str) -> Result<ValueId> {
     }
 }
 
-pub(super) fn substitute_symbols(graph: &mut Graph, symbols: &BTreeMap<String, Dim>) -> Result<()> {
+pub fn substitute_symbols(graph: &mut Graph, symbols: &BTreeMap<String, Dim>) -> Result<()> {
     if symbols.is_empty() {
         return Ok(());
     }

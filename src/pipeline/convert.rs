@@ -70,6 +70,21 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
     }
 }
 
+/// Returns the sizes of inputs that may be 0, also those to which the branches append that will be taken. Sizes are
+/// replaced before anything is inferred of them, so branches are inlined in a copy.
+fn cache_lengths(graph: &Graph, options: &Options) -> BTreeMap<String, Dim> {
+    let mut lengths = input_shape::cache_lengths(graph);
+    if graph.nodes().any(|(_, node)| node.bodies().next().is_some()) {
+        let mut copy = graph.clone();
+        let mut progress = Progress::new(options);
+        // What is refused of the copy is refused of the graph, too.
+        if reduce(&mut copy, Some(Stage::Branch), &mut DeferredErrors::new(), &mut progress).is_ok() {
+            lengths.extend(input_shape::cache_lengths(&copy));
+        }
+    }
+    lengths
+}
+
 /// Converts a model with these values of free sizes.
 fn convert_with(
     sources: &Sources,
@@ -87,7 +102,8 @@ fn convert_with(
     check_interface(&graph)?;
     check_imports(&graph)?;
     input_shape::fix_batch(&mut graph, &mut progress.warnings)?;
-    input_shape::allow_empty_caches(&mut graph)?;
+    let lengths = cache_lengths(&graph, options);
+    input_shape::substitute_symbols(&mut graph, &lengths)?;
     input_shape::set_sizes(&mut graph, fixed, &mut progress.warnings)?;
     input_shape::finalize_empty_inputs(&mut graph, &mut progress.warnings)?;
     progress.after("cut", &graph)?;

@@ -106,13 +106,21 @@ def convolutions(every):
 def interpolations(every):
     transforms = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric")
     modes = [("linear", ""), ("cubic", "")] + [("nearest", f", nearest_mode=\"{mode}\"") for mode in ("floor", "ceil", "round_prefer_floor", "round_prefer_ceil")]
-    for transform, (mode, more), rank in itertools.product(transforms, modes, (1, 2)):
+    for transform, (mode, more), rank in itertools.product(transforms, modes, (1, 2, 3)):
+        if rank == 3 and mode == "cubic":
+            continue
         attributes = f"coordinate_transformation_mode=\"{transform}\", mode=\"{mode}\"{more}"
         x = f"float[1,2,{free(rank)}] x"
         for scale in (0.25, 0.5, 1.5, 2.0, 3.0):
             scales = np.array([1, 1] + [scale] * rank, np.float32)
             yield Model(f"Resize {attributes} by {scale} {rank}", f"({x}) => (float[] y) {{ y = Resize<{attributes}>(x, , s) }}", s=scales)
-        targets = [(1,), (2,), (5,)] if rank == 1 else [(1, 5), (5, 1), (1, 1), (4, 6)]
+        targets = {1: [(1,), (2,), (5,)], 2: [(1, 5), (5, 1), (1, 1), (4, 6)], 3: [(3, 1, 5)]}[rank]
+        if every or mode != "nearest":
+            yield Model(
+                f"Resize {attributes} to parts {rank}",
+                f"({x}) => (float[] y) {{ a = Shape<end=2>(x) b = Shape<start=2>(x) f = Cast<to=1>(b) m = Mul(f, part) l = Floor(m) i = Cast<to=7>(l) s = Concat<axis=0>(a, i) y = Resize<{attributes}>(x, , , s) }}",
+                part=np.float32(0.5),
+            )
         for target in targets:
             sizes = np.array([1, 2, *target], np.int64)
             yield Model(f"Resize {attributes} to {target}", f"({x}) => (float[] y) {{ y = Resize<{attributes}>(x, , , s) }}", s=sizes)
@@ -155,6 +163,42 @@ def others(every):
         )
     for op in ("GlobalMaxPool", "GlobalAveragePool", "GlobalLpPool"):
         yield Model(op, f"(float[1,2,H,W] x) => (float[] y) {{ y = {op}(x) }}")
+
+
+def expressions(every):
+    """Numbers, reshapes and products of sizes, as exporters write them."""
+    number = "(float[1,T,4] x) => (float[] y) { s = Shape<start=1,end=2>(x) n = Squeeze(s) %s f = Cast<to=1>(m) y = Mul(x, f) }"
+    for name, body in (("T - 5", "m = Sub(n, five)"), ("min(T, 5) - 3", "l = Min(n, five) m = Sub(l, three)"), ("max(T - 5, 0)", "l = Sub(n, five) m = Max(l, zero)")):
+        yield Model(f"number {name}", number % body, five=np.int64(5), three=np.int64(3), zero=np.int64(0))
+    for area, inferred in itertools.product((2, 4), (False, True)):
+        part = "q = Identity(rest)" if inferred else "a = Mul(h, w) q = Div(a, areas)"
+        yield Model(
+            f"attention within {area} areas{' of inferred size' if inferred else ''}",
+            f"""(float[1,4,H,W] x) => (float[] y) {{ h = Shape<start=2,end=3>(x) w = Shape<start=3>(x) {part} r = Reshape(x, flat) t = Transpose<perm=[0,2,1]>(r)
+                n = Concat<axis=0>(areas, q, four) v = Reshape(t, n) k = Transpose<perm=[0,2,1]>(v) p = MatMul(v, k) e = Softmax<axis=-1>(p) o = MatMul(e, v)
+                m = Concat<axis=0>(one, h, w, four) b = Reshape(o, m) y = Transpose<perm=[0,3,1,2]>(b) }}""",
+            areas=np.array([area]), rest=np.array([-1]), four=np.array([4]), one=np.array([1]), flat=np.array([1, 4, -1]),
+        )
+    equations = {"bchw,bkc->bkhw": ("1,3,H,W", "1,4,3"), "bnc,bchw->bhwn": ("1,4,3", "1,3,H,W"), "bhwc,bhkc->bhwk": ("1,H,W,3", "1,H,K,3"), "bchw,bcde->bhwde": ("1,3,H,W", "1,3,2,E")}
+    for equation, (a, b) in equations.items():
+        yield Model(f"Einsum {equation}", f"(float[{a}] a, float[{b}] b) => (float[] y) {{ y = Einsum<equation=\"{equation}\">(a, b) }}")
+    for name, pads in (("rows", (0, 0, 1, 0, 0, 0, 2, 0)), ("columns", (0, 0, 0, 2, 0, 0, 0, 1)), ("channels", (0, 1, 0, 0, 0, 1, 0, 0))):
+        yield Model(f"Pad {name} with infinities", "(float[1,2,H,W] x) => (float[] y) { p = Pad(x, n, v) y = Max(p, low) }", n=np.array(pads), v=np.float32(-np.inf), low=np.float32(-2))
+    for elements, stride, first in itertools.product((2, 4, 5), (1, 2, 5), (False, True)):
+        axis = np.arange(elements).reshape(-1, 1) if first else np.arange(elements)
+        column = "c = Identity(m)" if first else "c = Unsqueeze(m, axis)"
+        yield Model(
+            f"frames of {elements} by {stride}{' transposed' if first else ''}",
+            f"(float[1,T,3] x) => (float[] y) {{ s = Shape<start=1,end=2>(x) t = Squeeze(s) e = Sub(t, k) d = Div(e, by) n = Add(d, one) r = Range(zero, n, one) m = Mul(r, by) {column} i = Add(c, places) y = Gather<axis=1>(x, i) }}",
+            k=np.int64(elements), by=np.int64(stride), one=np.int64(1), zero=np.int64(0), axis=np.array([1]), places=axis,
+        )
+    for kind, gates, flag in (("LSTM", 4, ""), ("GRU", 3, ", linear_before_reset=1")):
+        for direction, count in (("forward", 1), ("reverse", 1), ("bidirectional", 2)):
+            yield Model(
+                f"{kind} {direction} of rows",
+                f"(float[1,3,H,W] x) => (float[] y, float[] z) {{ t = Transpose<perm=[3,2,0,1]>(x) s = Squeeze(t, two) u, h = {kind}<hidden_size=4, direction=\"{direction}\"{flag}>(s, w, r, b) y = Transpose<perm=[1,0,2,3]>(u) z = Transpose<perm=[0,2,1]>(h) }}",
+                two=np.array([2]), w=weights(count, gates * 4, 3), r=weights(count, gates * 4, 4), b=weights(count, gates * 8),
+            )
 
 
 def selections(every):
@@ -209,7 +253,7 @@ def tried(names, every):
 
 def models(every):
     """All models; fewer unless `every`."""
-    return itertools.chain.from_iterable(family(every) for family in (pools, convolutions, interpolations, others, selections))
+    return itertools.chain.from_iterable(family(every) for family in (pools, convolutions, interpolations, others, expressions, selections))
 
 
 def allowed(case, report, every):
