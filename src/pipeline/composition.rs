@@ -7,7 +7,7 @@ use crate::common::index::Index;
 use crate::error::NodeAt;
 use crate::graph::{Graph, Node, NodeId, Value};
 use crate::ncnn::{Cost, Net};
-use crate::op::{self, Call, Op};
+use crate::op::{self, Call};
 
 /// The factor above which a composition is named in a warning.
 const MUCH: u64 = 20;
@@ -130,11 +130,11 @@ impl Operators {
 }
 
 /// Returns the cost of an operator; `None` if a size is not known.
-pub(crate) fn operator_cost(op: &Op, call: &Call) -> Option<Cost> {
-    let (graph, node) = (call.graph(), call.node());
+pub(crate) fn operator_cost(graph: &Graph, node: &Node) -> Option<Cost> {
+    let (op, call) = Call::of(graph, node)?;
     let mut cost = Cost { layers: 1, ..Cost::default() };
     if let Some(multiply_adds) = op.multiply_adds {
-        cost.multiply_adds = multiply_adds(call)?;
+        cost.multiply_adds = multiply_adds(&call)?;
     }
     for input in node.inputs.iter().flatten().map(|id| graph.value(*id)) {
         match &input.constant {
