@@ -70,9 +70,8 @@ impl Operators {
     /// Reads the nodes of a graph with inferred shapes.
     pub fn of(graph: &Graph) -> Operators {
         let entry = |(id, node): (NodeId, &Node)| {
-            let (op, call) = Call::of(graph, node)?;
-            let operator =
-                Operator { at: node.at(), cost: operator_cost(op, &call), lowers_to: op.lowers_to };
+            let lowers_to = op::find(node)?.lowers_to;
+            let operator = Operator { at: node.at(), cost: operator_cost(graph, node), lowers_to };
             Some((id, operator))
         };
         Operators { costs: graph.nodes().filter_map(entry).collect() }
