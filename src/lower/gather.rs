@@ -78,7 +78,7 @@ impl Lower<'_> {
         }
         self.compute_in_float32();
         let indices = Tensor::from_f32(&[places.len()], places.iter().map(|place| place.as_()).collect())?;
-        let indices = self.memory_data(&indices, &[count.clone()])?;
+        let indices = self.memory_data(&indices, std::slice::from_ref(&count))?;
         let top = self.sample(blob, indices, &gathered)?;
         self.reshape(top, &self.resized(blob, place, count)).map(Some)
     }

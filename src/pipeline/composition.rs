@@ -7,7 +7,7 @@ use crate::common::index::Index;
 use crate::error::NodeAt;
 use crate::graph::{Graph, Node, NodeId, Value};
 use crate::ncnn::{Cost, Net};
-use crate::op::{self, Call, Op};
+use crate::op::{self, Call};
 
 /// The factor above which a composition is named in a warning.
 const MUCH: u64 = 20;
@@ -70,9 +70,8 @@ impl Operators {
     /// Reads the nodes of a graph with inferred shapes.
     pub fn of(graph: &Graph) -> Operators {
         let entry = |(id, node): (NodeId, &Node)| {
-            let (op, call) = Call::of(graph, node)?;
-            let operator =
-                Operator { at: node.at(), cost: operator_cost(op, &call), lowers_to: op.lowers_to };
+            let lowers_to = op::find(node)?.lowers_to;
+            let operator = Operator { at: node.at(), cost: operator_cost(graph, node), lowers_to };
             Some((id, operator))
         };
         Operators { costs: graph.nodes().filter_map(entry).collect() }
@@ -130,11 +129,11 @@ impl Operators {
 }
 
 /// Returns the cost of an operator; `None` if a size is not known.
-pub(crate) fn operator_cost(op: &Op, call: &Call) -> Option<Cost> {
-    let (graph, node) = (call.graph(), call.node());
+pub(crate) fn operator_cost(graph: &Graph, node: &Node) -> Option<Cost> {
+    let (op, call) = Call::of(graph, node)?;
     let mut cost = Cost { layers: 1, ..Cost::default() };
     if let Some(multiply_adds) = op.multiply_adds {
-        cost.multiply_adds = multiply_adds(call)?;
+        cost.multiply_adds = multiply_adds(&call)?;
     }
     for input in node.inputs.iter().flatten().map(|id| graph.value(*id)) {
         match &input.constant {

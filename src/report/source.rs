@@ -9,7 +9,6 @@ use super::model::{Size, sizes};
 use crate::common::index::Index;
 use crate::graph::{Graph, Node, NodeId, ValueId};
 use crate::ncnn::{Cost, Net};
-use crate::op::Call;
 use crate::pipeline::operator_cost;
 
 /// A node of the model and the layers that do its work.
@@ -154,7 +153,6 @@ impl NodePart {
     fn of(model: &Graph, graph: &Graph, node: &Node) -> NodePart {
         let name = |id: &Option<ValueId>| id.map_or_else(String::new, |id| model.value(id).name.clone());
         let shape = |id: &Option<ValueId>| graph.value((*id)?).shape.as_deref().map(sizes);
-        let cost = Call::of(graph, node).and_then(|(op, call)| operator_cost(op, &call));
         NodePart {
             index: node.index,
             name: node.name.clone(),
@@ -166,7 +164,7 @@ impl NodePart {
             becomes: None,
             layers: Vec::new(),
             cost: None,
-            operator_cost: cost.map(CostPart::from),
+            operator_cost: operator_cost(graph, node).map(CostPart::from),
         }
     }
 }

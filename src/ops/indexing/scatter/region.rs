@@ -4,7 +4,7 @@
 //! around them, axis by axis. An axis with a step is divided into rows of as many elements as the step.
 
 use super::{Reduction, read_reduction};
-use crate::error::{At, Result};
+use crate::error::{At, Error, Result};
 use crate::ops::indexing::gather::{Line, columns, line, resolve_index};
 use crate::ops::shape::resized;
 use crate::pass::builder::Expr;
@@ -65,7 +65,7 @@ impl<'x> Region<'x> {
         tuples: &[Dim],
         slice: &[Dim],
     ) -> Result<Option<Region<'x>>> {
-        let shape = expand.shape(0)?;
+        let (shape, updates_shape) = (expand.shape(0)?, expand.shape(2)?);
         let mut order: Vec<usize> = lines.iter().filter_map(|line| line.axis).collect();
         let is_used = |axis: &usize| order.contains(axis) || tuples.get(*axis).is_some_and(|size| size.is(1));
         let distinct = order.iter().collect::<std::collections::BTreeSet<_>>().len() == order.len();
@@ -75,7 +75,7 @@ impl<'x> Region<'x> {
         let mut spans = Vec::new();
         for (line, size) in lines.iter().zip(shape) {
             let count = match line.axis {
-                Some(axis) => tuples.at(axis)?.clone(),
+                Some(axis) => count_of([tuples, updates_shape].map(|shape| shape.get(axis)), size)?,
                 None => Dim::Known(1),
             };
             let Some(start) = start_of(line, size)? else { return Ok(None) };
@@ -113,13 +113,14 @@ impl<'x> Region<'x> {
         let Some(found) = found.filter(|found| found.axis.is_none_or(|along| along == axis)) else {
             return Ok(None);
         };
-        let count = index_shape.at(axis)?;
+        let updates_shape = expand.shape(2)?;
+        let count = count_of([index_shape, updates_shape].map(|shape| shape.get(axis)), shape.at(axis)?)?;
         if found.axis.is_none() && !count.is(1) || shape.len() != index_shape.len() {
             return Ok(None);
         }
         let Some(start) = start_of(&found, shape.at(axis)?)? else { return Ok(None) };
         let spans: Vec<Span> = index_shape.iter().map(Span::whole).collect();
-        let spans = resized(&spans, axis, Span { start, step: found.step, count: count.clone() });
+        let spans = resized(&spans, axis, Span { start, step: found.step, count });
         Ok(Some(Region { spans, updates: expand.operand(2) }))
     }
 
@@ -168,6 +169,15 @@ impl<'x> Region<'x> {
         expand.output(0, result);
         Ok(true)
     }
+}
+
+/// Returns the number of indices along an axis of `size`, of the sizes of indices and updates, which are equal: a known one,
+/// or that of the axis.
+fn count_of(sizes: [Option<&Dim>; 2], size: &Dim) -> Result<Dim> {
+    let mut sizes = sizes.into_iter().flatten().peekable();
+    let first = sizes.peek().copied().ok_or_else(|| Error::internal("indices without an axis"))?;
+    let is_clear = |count: &&Dim| count.known().is_some() || *count == size;
+    Ok(sizes.find(is_clear).unwrap_or(first).clone())
 }
 
 /// Returns the first index of a line, counted from the front of an axis of known size.
@@ -353,23 +363,23 @@ impl Counted {
 mod tests {
     use super::*;
 
-    fn counted(tuples: &[[i64; 2]]) -> Option<(Vec<(i64, i64, i64)>, Vec<usize>)> {
+    /// Returns start, step and count along each axis, and the order of the axes.
+    fn counted(tuples: &[[i64; 2]]) -> Option<([[i64; 3]; 2], Vec<usize>)> {
         let found = Counted::of(tuples.as_flattened(), &[Dim::Known(9), Dim::Known(9)]).unwrap()?;
-        let spans = found.spans.iter().map(|span| (span.start, span.step, span.count.known().unwrap()));
-        Some((spans.collect(), found.order))
+        let span = |axis: usize| {
+            let Span { start, step, count } = &found.spans[axis];
+            [*start, *step, count.known().unwrap()]
+        };
+        Some(([span(0), span(1)], found.order.clone()))
     }
 
     #[test]
     fn boxes_are_found() {
-        assert_eq!(counted(&[[1, 2]]), Some((vec![(1, 1, 1), (2, 1, 1)], vec![])));
-        assert_eq!(
-            counted(&[[0, 1], [0, 3], [1, 1], [1, 3]]),
-            Some((vec![(0, 1, 2), (1, 2, 2)], vec![0, 1]))
-        );
-        assert_eq!(
-            counted(&[[0, 8], [3, 8], [0, -2], [3, -2]]),
-            Some((vec![(0, 3, 2), (8, -1, 2)], vec![1, 0]))
-        );
+        assert_eq!(counted(&[[1, 2]]), Some(([[1, 1, 1], [2, 1, 1]], vec![])));
+        let found = counted(&[[0, 1], [0, 3], [1, 1], [1, 3]]);
+        assert_eq!(found, Some(([[0, 1, 2], [1, 2, 2]], vec![0, 1])));
+        let found = counted(&[[0, 8], [3, 8], [0, -2], [3, -2]]);
+        assert_eq!(found, Some(([[0, 3, 2], [8, -1, 2]], vec![1, 0])));
         assert_eq!(counted(&[[0, 1], [1, 2]]), None, "a diagonal");
         assert_eq!(counted(&[[0, 1], [0, 1]]), None, "a tuple twice");
         assert_eq!(counted(&[[0, 1], [0, 2], [0, 4]]), None, "no range");
