@@ -163,18 +163,14 @@ macro_rules! for_each_option {
             /// Writes a program that runs the net, in the language of the ending of its name; see
             /// [`Conversion::program`](crate::Conversion::program).
             path example: Option<PathBuf> = file(
-                "the program",
-                "py",
-                "A program that runs the net",
+                FileInfo::new("the program", "py", "A program that runs the net"),
                 "Also write a program that runs the net, in Python or C++",
             )
             .takes("FILE.py|FILE.cpp");
 
             /// Writes what the model says about its use as YAML, as ultralytics reads it.
             path metadata: Option<PathBuf> = file(
-                "the metadata",
-                "metadata.yaml",
-                "What the model says about its use",
+                FileInfo::new("the metadata", "metadata.yaml", "What the model says about its use"),
                 "Also write what the model says about its use, such as names of classes, as YAML",
             )
             .takes("FILE.yaml")
