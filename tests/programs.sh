@@ -3,14 +3,17 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 ncnn=$PWD/target/ncnn
+# The release of tests/requirements.txt.
+source=https://files.pythonhosted.org/packages/b7/50/32b5172afe7d3e0dce410b7d8f4a5b7b84b942a0d69affbaedf669de52bc/ncnn-1.0.20261020.tar.gz
+sum=ad8cdd63e9755cfa8e23b9b6d9ce46156077d80298a89e7c3ba325ffccfca200
 
 install() {
     rm -rf "$ncnn"
     mkdir -p "$ncnn"
     python3 -m venv "$ncnn/venv"
     "$ncnn/venv/bin/python" -m pip install --quiet --disable-pip-version-check cmake ninja
-    "$ncnn/venv/bin/python" -m pip download --quiet --disable-pip-version-check --no-deps --no-binary ncnn --dest "$ncnn" \
-        "$(grep ^ncnn== tests/requirements.txt)"
+    # By its address: the source package calls its version by the date of the day, which pip compares with the version that is asked for.
+    "$ncnn/venv/bin/python" -m pip download --quiet --disable-pip-version-check --no-deps --dest "$ncnn" "$source#sha256=$sum"
     tar --extract --file "$ncnn"/ncnn-*.tar.gz --directory "$ncnn"
     PATH=$ncnn/venv/bin:$PATH
     cmake -S "$ncnn"/ncnn-*/ -B "$ncnn/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$ncnn" -DNCNN_VULKAN=OFF \

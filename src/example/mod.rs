@@ -78,8 +78,9 @@ fn comment(subject: &Subject, prefix: &str) -> String {
         for port in ports {
             let [shape, form] = [&port.shape, &port.form].map(|shape| display_shape(shape));
             let int32 = if port.int32 { " as int32" } else { "" };
-            let (blob, dtype) = (plain(&port.blob), &port.dtype);
-            lines.push(format!("{prefix}{kind:6}  {blob}  {dtype} {shape}, a Mat of {form}{int32}"));
+            let (blob, dtype) = (&port.blob, &port.dtype);
+            let line = format!("{kind:6}  {blob}  {dtype} {shape}, a Mat of {form}{int32}");
+            lines.push(format!("{prefix}{}", plain(&line)));
         }
     }
     lines.join("\n")
@@ -115,7 +116,8 @@ fn quoted(text: &str) -> String {
     serde_json::to_string(&text).unwrap_or_default()
 }
 
-/// Returns the characters of an output of text by their indices, and whether the model tells them. The blank comes first.
+/// Returns the characters of an output of text by their indices, and whether the model tells them. The blank comes
+/// first.
 fn alphabet(subject: &Subject, output: usize) -> (Vec<String>, bool) {
     let shape = subject.output_at(output).unwrap_or_default();
     let count = shape.last().and_then(|n| usize::try_from(*n).ok()).unwrap_or(0);

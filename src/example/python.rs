@@ -111,7 +111,10 @@ fn picture_constants(subject: &Subject, purpose: &Purpose, picture: Picture) -> 
         numbers.iter().take(take).map(|x| format!("{x:?}")).collect::<Vec<_>>().join(", ")
     };
     format!(
-        "WIDTH, HEIGHT = {width}, {height}\nMODE, PIXELS = {}, ncnn.Mat.PixelType.{pixels}\n# {}\nMEAN, NORM = [{}], [{}]\n",
+        "WIDTH, HEIGHT = {width}, {height}\n\
+         MODE, PIXELS = {}, ncnn.Mat.PixelType.{pixels}\n\
+         # {}\n\
+         MEAN, NORM = [{}], [{}]\n",
         quoted(mode),
         scaling.reason,
         numbers(scaling.mean),

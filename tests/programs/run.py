@@ -202,6 +202,18 @@ def sums():
     return model(inputs, outputs, nodes, {}, {"labels": "first,second"})
 
 
+def hostile():
+    """Names that would end a string, a comment, or a line."""
+    made = scores()
+    name = 'p"""\\'
+    made.graph.output[0].name = name
+    made.graph.node.append(helper.make_node("Softmax", ["scores"], [name], axis=1))
+    batch = made.graph.input[0].type.tensor_type.shape.dim[0]
+    batch.dim_param = '*/"""\nraise SystemExit("\\'
+    made.metadata_props.add(key="names", value=str(["one\n", 'tw"o', "three\\"]))
+    return made
+
+
 def softmax(*numbers):
     powers = np.exp(np.array(numbers, np.float64))
     return powers / powers.sum()
@@ -229,6 +241,7 @@ CASES = {
     "text_with_blank": (lambda: text((1, 12, 12), True), ["wide.png"], 'aa"\\ é\n'),
     "scores": (scores, ["wide.png"], SCORED),
     "probabilities": (probabilities, ["wide.png"], SCORED),
+    "hostile": (hostile, ["wide.png"], SCORED.replace("one", "one ").replace("two", 'tw"o').replace("three", "three\\")),
     "pixels": (pixels, ["red.png"], ranked(red=RED, green=GREEN, blue=BLUE)),
     "decoder": (decoder, ["5", "7"], STEPS),
     "decoder_with_a_state": (decoder_with_a_state, ["7"], STEPS),
