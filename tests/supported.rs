@@ -1,5 +1,5 @@
-//! `SUPPORTED.md` is generated from the rows of the operators: `BLESS=1` writes it. The rows are complete:
-//! they cover every operator and version of the onnx package, and a fixture uses each that is converted.
+//! `SUPPORTED.md` is generated from the rows of the operators: `BLESS=1` writes it. The table of schemas is that of the
+//! packages onnx and onnxruntime, and a fixture uses each operator that is converted.
 
 #![allow(clippy::panic, clippy::unwrap_used)] // A test may fail where it stands.
 
@@ -32,12 +32,6 @@ Generated from the rows in `src/ops` by `BLESS=1 cargo test --test supported`.
 ncnn computes in float32: integers are exact up to 2^24. Sizes may stay free if a layer that reads them can follow them.
 ";
 
-/// Versions without a row.
-const LEFT_OUT: [(&str, i64, &str); 2] = [
-    ("Upsample", 1, "experimental, with other attributes"),
-    ("Upsample", 10, "says only that the operator is deprecated"),
-];
-
 #[test]
 fn the_page_matches_the_rows() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("SUPPORTED.md");
@@ -61,53 +55,14 @@ fn every_row_documents_the_operator() {
 }
 
 #[test]
-fn the_rows_cover_every_version_of_every_operator() {
-    let script = "import onnx.defs
-for s in onnx.defs.get_all_schemas_with_history(): print(s.domain, s.name, s.since_version, sep='\\t')";
-    let output = Command::new(support::python()).args(["-c", script]).output().unwrap();
+fn the_table_of_schemas_is_that_of_the_packages() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/op/schema");
+    let output = Command::new(support::python()).arg(folder.join("make.py")).output().unwrap();
     assert!(output.status.success(), "{output:?}");
-    let listed = String::from_utf8(output.stdout).unwrap();
-    let rows: BTreeMap<(&str, &str), &[i64]> =
-        supported().into_iter().map(|row| ((row.domain, row.name), row.since)).collect();
-    let mut lacking = BTreeSet::new();
-    for line in listed.lines() {
-        let [domain, name, since] = line.split('\t').collect::<Vec<_>>()[..] else { panic!("{line}") };
-        let since: i64 = since.parse().unwrap();
-        let left_out = domain.is_empty()
-            && LEFT_OUT.iter().any(|(operator, version, _)| (*operator, *version) == (name, since));
-        let known = rows.get(&(domain, name)).is_some_and(|handled| handled.contains(&since));
-        if known == left_out {
-            lacking.insert(format!("{domain} {name}-{since}"));
-        }
-    }
-    assert!(!listed.is_empty());
-    assert!(lacking.is_empty(), "{lacking:#?}");
-}
-
-#[test]
-fn the_rows_know_the_largest_number_of_inputs() {
-    let script = "import onnx.defs
-from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
-schemas = onnx.defs.get_all_schemas_with_history()
-schemas += [s for s in get_all_operator_schema() if s.domain == 'com.microsoft']
-for s in schemas: print(s.domain, s.name, s.since_version, s.max_input, sep='\\t')";
-    let output = Command::new(support::python()).args(["-c", script]).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    let rows: BTreeMap<(&str, &str), Supported> =
-        supported().into_iter().map(|row| ((row.domain, row.name), row)).collect();
-    let mut wrong = Vec::new();
-    for line in String::from_utf8(output.stdout).unwrap().lines() {
-        let [domain, name, since, most] = line.split('\t').collect::<Vec<_>>()[..] else { panic!("{line}") };
-        let Some(row) = rows.get(&(domain, name)) else { continue };
-        let counts = row.inputs.iter().rev();
-        let known = counts.copied().find(|(from, _)| *from <= since.parse().unwrap());
-        // The schemas give the largest integer of 32 bits for any number.
-        let most: Option<usize> = (most != "2147483647").then(|| most.parse().unwrap());
-        if known.map(|(_, most)| most) != most {
-            wrong.push(format!("{line}: taken for {known:?}"));
-        }
-    }
-    assert!(wrong.is_empty(), "{wrong:#?}");
+    let made = String::from_utf8(output.stdout).unwrap();
+    let kept = fs::read_to_string(folder.join("table.rs")).unwrap();
+    let differs = made.lines().zip(kept.lines()).find(|(new, old)| new != old);
+    assert!(made == kept, "src/op/schema/table.rs is stale, make.py writes it anew: {differs:?}");
 }
 
 #[test]

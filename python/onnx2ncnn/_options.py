@@ -213,14 +213,14 @@ class _Form(NamedTuple):
 # The forms by the kinds of the extension.
 _FORMS = {
     "flag": _Form("bool", _flag, _no_text, False),
-    "names": _Form("str | Iterable[str] | None", names, _name_text),
+    "name": _Form("str | Iterable[str] | None", names, _name_text),
     "path": _Form("str | os.PathLike[str] | None", _path),
     "release": _Form("int | str | None", _release),
     "bytes": _Form("int | None", _bytes),
     "weights": _Form("str", _weights, default="float"),
-    "shapes": _Form("Shapes | None", _shapes, _shape_text),
-    "arrays": _Form("Mapping[str, Any] | None", _arrays, _array_text),
-    "pairs": _Form("Mapping[str, str] | None", _pairs, _pair_text),
+    "shape": _Form("Shapes | None", _shapes, _shape_text),
+    "array": _Form("Mapping[str, Any] | None", _arrays, _array_text),
+    "pair": _Form("Mapping[str, str] | None", _pairs, _pair_text),
 }
 
 # The word, the form and the excluded option of each option.

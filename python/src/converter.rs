@@ -46,7 +46,7 @@ fn invalid(error: Error) -> PyErr {
 fn value(kind: OptionKind, item: &Bound<'_, PyAny>) -> PyResult<OptionValue> {
     Ok(match kind {
         OptionKind::Flag => OptionValue::Flag(item.extract()?),
-        OptionKind::Names => OptionValue::Name(item.extract()?),
+        OptionKind::Name => OptionValue::Name(item.extract()?),
         OptionKind::Path => OptionValue::Path(item.extract()?),
         OptionKind::Release => OptionValue::Release(item.extract()?),
         OptionKind::Bytes => OptionValue::Bytes(item.extract()?),
@@ -55,19 +55,16 @@ fn value(kind: OptionKind, item: &Bound<'_, PyAny>) -> PyResult<OptionValue> {
             let weights = weights.map_err(|error| PyValueError::new_err(format!("weights: {error}")));
             OptionValue::Weights(weights?)
         }
-        OptionKind::Shapes => {
+        OptionKind::Shape => {
             let (name, sizes): (String, Vec<String>) = item.extract()?;
             let shape: Result<Vec<Dim>, Error> = sizes.iter().map(|size| size.parse()).collect();
-            OptionValue::Shape(name, shape.map_err(invalid)?)
+            OptionValue::Shape((name, shape.map_err(invalid)?))
         }
-        OptionKind::Arrays => {
+        OptionKind::Array => {
             let (name, shape, numbers): (String, Vec<usize>, Numbers) = item.extract()?;
-            OptionValue::Array(name, numbers.array(&shape)?)
+            OptionValue::Array((name, numbers.array(&shape)?))
         }
-        OptionKind::Pairs => {
-            let (old, new) = item.extract()?;
-            OptionValue::Pair(old, new)
-        }
+        OptionKind::Pair => OptionValue::Pair(item.extract()?),
         other => return Err(PyValueError::new_err(format!("the extension has no {other:?}"))),
     })
 }

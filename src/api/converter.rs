@@ -39,58 +39,39 @@ macro_rules! setters {
     ($($(#[$doc:meta])* $method:ident $name:ident: $type:ty = $info:expr;)*) => {
         /// Options.
         impl Converter {
-            $(setter! { $method $name $type, $(#[$doc])* })*
+            $(setter! { $method $name: $type, $(#[$doc])* })*
         }
     };
 }
 
+/// Makes the method of an option: its generics, its argument, and what becomes of the field.
 macro_rules! setter {
-    (own $name:ident $type:ty, $(#[$doc:meta])*) => {};
-    (names $name:ident $type:ty, $(#[$doc:meta])*) => {
-        $(#[$doc])*
-        #[must_use]
-        pub fn $name<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Converter {
-            self.options.$name.extend(names.into_iter().map(Into::into));
-            self
-        }
+    (own $name:ident: $type:ty, $($doc:tt)*) => {};
+    (names $name:ident: $type:ty, $($doc:tt)*) => {
+        setter! { $name [S: Into<String>] (names: impl IntoIterator<Item = S>)
+            |field| field.extend(names.into_iter().map(Into::into)), $($doc)* }
     };
-    (name $name:ident $type:ty, $(#[$doc:meta])*) => {
-        $(#[$doc])*
-        #[must_use]
-        pub fn $name(mut self, name: impl Into<String>) -> Converter {
-            self.options.$name.extend([name.into()]);
-            self
-        }
+    (name $name:ident: $type:ty, $($doc:tt)*) => {
+        setter! { $name [] (name: impl Into<String>) |field| field.extend([name.into()]), $($doc)* }
     };
-    (path $name:ident $type:ty, $(#[$doc:meta])*) => {
-        $(#[$doc])*
-        #[must_use]
-        pub fn $name(mut self, path: impl Into<PathBuf>) -> Converter {
-            self.options.$name = Some(path.into());
-            self
-        }
+    (path $name:ident: $type:ty, $($doc:tt)*) => {
+        setter! { $name [] (path: impl Into<PathBuf>) |field| *field = Some(path.into()), $($doc)* }
     };
-    (bytes $name:ident $type:ty, $(#[$doc:meta])*) => {
-        $(#[$doc])*
-        #[must_use]
-        pub fn $name(mut self, bytes: u64) -> Converter {
-            self.options.$name = Some(bytes);
-            self
-        }
+    (bytes $name:ident: $type:ty, $($doc:tt)*) => {
+        setter! { $name [] (bytes: u64) |field| *field = Some(bytes), $($doc)* }
     };
-    (release $name:ident $type:ty, $(#[$doc:meta])*) => {
-        $(#[$doc])*
-        #[must_use]
-        pub fn $name(mut self, release: u32) -> Converter {
-            self.options.$name = Some(release);
-            self
-        }
+    (release $name:ident: $type:ty, $($doc:tt)*) => {
+        setter! { $name [] (release: u32) |field| *field = Some(release), $($doc)* }
     };
-    ($plain:ident $name:ident $type:ty, $(#[$doc:meta])*) => {
-        $(#[$doc])*
+    ($plain:ident $name:ident: $type:ty, $($doc:tt)*) => {
+        setter! { $name [] ($name: $type) |field| *field = $name, $($doc)* }
+    };
+    ($name:ident [$($generic:tt)*] ($arg:ident: $type:ty) |$field:ident| $set:expr, $($doc:tt)*) => {
+        $($doc)*
         #[must_use]
-        pub fn $name(mut self, $name: $type) -> Converter {
-            self.options.$name = $name;
+        pub fn $name<$($generic)*>(mut self, $arg: $type) -> Converter {
+            let $field = &mut self.options.$name;
+            $set;
             self
         }
     };

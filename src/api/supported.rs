@@ -13,8 +13,6 @@ pub struct Supported {
     /// The versions of the operator set that changed it, as far as they are supported: the operator is
     /// supported from the first of them on.
     pub since: &'static [i64],
-    /// The largest number of inputs from each of these versions on. Empty if the operator takes any number.
-    pub inputs: &'static [(i64, usize)],
     /// The layers of ncnn, or the operators, to which it is lowered. Empty if it is always refused.
     pub lowers_to: &'static str,
     /// The nodes that are refused, or the reason why all are. Empty if there are none.
@@ -25,15 +23,15 @@ pub struct Supported {
 
 /// Returns every operator, by domain and name, without those that only fusions create.
 pub fn supported() -> Vec<Supported> {
-    let rows = ops::rows().map(|row| &row.op).filter(|op| op.domain != op::OWN_DOMAIN).map(|op| Supported {
-        domain: op.domain,
-        name: op.name,
-        since: op.since,
-        inputs: op::input_counts(op),
-        lowers_to: op.lowers_to,
-        limits: op.limits,
-        differs: op.differs,
-    });
+    let rows =
+        ops::rows().map(|row| &row.op).filter(|op| op.schema.domain != op::OWN_DOMAIN).map(|op| Supported {
+            domain: op.schema.domain,
+            name: op.schema.name,
+            since: op.schema.since,
+            lowers_to: op.lowers_to,
+            limits: op.limits,
+            differs: op.differs,
+        });
     let mut rows: Vec<Supported> = rows.collect();
     rows.sort();
     rows

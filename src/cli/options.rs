@@ -19,39 +19,33 @@ use super::size::parse_bytes;
 
 /// The options that a command takes.
 pub(super) trait Chosen {
+    const PURPOSE: Purpose;
+
     /// Returns their arguments.
-    fn args() -> Vec<Arg>;
+    fn args() -> Vec<Arg> {
+        options().iter().filter(|info| info.purpose == Self::PURPOSE).map(arg).collect()
+    }
 }
 
 /// Options for reading a model.
 pub(super) enum Source {}
 
+impl Chosen for Source {
+    const PURPOSE: Purpose = Purpose::Source;
+}
+
 /// Options of the net.
 pub(super) enum Net {}
+
+impl Chosen for Net {
+    const PURPOSE: Purpose = Purpose::Net;
+}
 
 /// Further files.
 pub(super) enum Files {}
 
-impl Chosen for Source {
-    fn args() -> Vec<Arg> {
-        args(Purpose::Source)
-    }
-}
-
-impl Chosen for Net {
-    fn args() -> Vec<Arg> {
-        args(Purpose::Net)
-    }
-}
-
 impl Chosen for Files {
-    fn args() -> Vec<Arg> {
-        args(Purpose::File)
-    }
-}
-
-fn args(purpose: Purpose) -> Vec<Arg> {
-    options().iter().filter(|info| info.purpose == purpose).map(arg).collect()
+    const PURPOSE: Purpose = Purpose::File;
 }
 
 /// The given options of those that a command takes.
@@ -139,14 +133,15 @@ pub fn word(info: &OptionInfo) -> String {
 
 /// Returns the argument of an option.
 pub(super) fn arg(info: &'static OptionInfo) -> Arg {
+    let short = info.help.split_once("\n\n").map_or(info.help, |(short, _)| short);
     let mut arg = Arg::new(info.name)
         .long(word(info))
-        .help(info.help)
+        .help(short)
         .help_heading(info.heading)
         .hide_short_help(info.is_rare)
         .conflicts_with_all(info.excludes);
-    if !info.details.is_empty() {
-        arg = arg.long_help(format!("{}\n\n{}", info.help, info.details));
+    if short != info.help {
+        arg = arg.long_help(info.help);
     }
     if let Some(other) = info.requires {
         arg = arg.requires(other);
@@ -155,9 +150,11 @@ pub(super) fn arg(info: &'static OptionInfo) -> Arg {
         return arg.action(ArgAction::SetTrue);
     }
     arg = arg.value_name(info.value).value_parser(parser(info.kind));
+    if info.is_list {
+        arg = arg.action(ArgAction::Append);
+    }
     match info.kind {
-        OptionKind::Names => arg.action(ArgAction::Append).value_delimiter(','),
-        OptionKind::Shapes | OptionKind::Arrays | OptionKind::Pairs => arg.action(ArgAction::Append),
+        OptionKind::Name => arg.value_delimiter(','),
         OptionKind::Weights => arg.default_value("float"),
         OptionKind::Path => arg.value_hint(ValueHint::AnyPath),
         _ => arg,
@@ -168,20 +165,16 @@ pub(super) fn arg(info: &'static OptionInfo) -> Arg {
 fn parser(kind: OptionKind) -> ValueParser {
     let text = StringValueParser::new();
     match kind {
-        OptionKind::Names => NonEmptyStringValueParser::new().map(OptionValue::Name).into(),
+        OptionKind::Name => NonEmptyStringValueParser::new().map(OptionValue::Name).into(),
         OptionKind::Path => PathBufValueParser::new().map(OptionValue::Path).into(),
         OptionKind::Release => text.try_map(|text| parse_release(&text).map(OptionValue::Release)).into(),
         OptionKind::Bytes => text.try_map(|text| parse_bytes(&text).map(OptionValue::Bytes)).into(),
         OptionKind::Weights => PossibleValuesParser::new(Weights::NAMES.map(|(name, _)| name))
             .try_map(|name| name.parse().map(OptionValue::Weights))
             .into(),
-        OptionKind::Shapes => text
-            .try_map(|text| parse_input_shape(&text).map(|(name, shape)| OptionValue::Shape(name, shape)))
-            .into(),
-        OptionKind::Arrays => text
-            .try_map(|text| parse_input_value(&text).map(|(name, array)| OptionValue::Array(name, array)))
-            .into(),
-        _ => text.try_map(|text| parse_rename(&text)).into(),
+        OptionKind::Shape => text.try_map(|text| parse_input_shape(&text).map(OptionValue::Shape)).into(),
+        OptionKind::Array => text.try_map(|text| parse_input_value(&text).map(OptionValue::Array)).into(),
+        _ => text.try_map(|text| parse_rename(&text).map(OptionValue::Pair)).into(),
     }
 }
 
@@ -196,11 +189,9 @@ fn parse_release(text: &str) -> std::result::Result<u32, String> {
 }
 
 /// Parses `old=new`. Names may contain the sign: the last one ends the old name.
-fn parse_rename(text: &str) -> std::result::Result<OptionValue, String> {
+fn parse_rename(text: &str) -> std::result::Result<(String, String), String> {
     match text.rsplit_once('=') {
-        Some((old, new)) if !old.is_empty() && !new.is_empty() => {
-            Ok(OptionValue::Pair(old.to_owned(), new.to_owned()))
-        }
+        Some((old, new)) if !old.is_empty() && !new.is_empty() => Ok((old.to_owned(), new.to_owned())),
         _ => Err("expected the name of a value, =, and the new name of its blob".to_owned()),
     }
 }

@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use clap::{Arg, Args};
 use onnx2ncnn::Refusal;
 use onnx2ncnn::error::Error;
-use onnx2ncnn::{Conversion, Converter, HalfBlob, InnerBlob, Input, Port, Quantization, Storage, options};
+use onnx2ncnn::{
+    Conversion, Converter, HalfBlob, InnerBlob, Input, Port, Purpose, Quantization, Storage, options,
+};
 
 use super::arguments::{Format, MessageFormat, Report, input};
 use super::destination::default_files;
@@ -116,6 +118,8 @@ const COMPARED: [(&str, &str); 7] = [
 pub(super) enum Compared {}
 
 impl Chosen for Compared {
+    const PURPOSE: Purpose = Purpose::Net;
+
     fn args() -> Vec<Arg> {
         let infos = COMPARED.iter().filter_map(|(name, also)| {
             let info = options().iter().find(|info| info.name == *name)?;

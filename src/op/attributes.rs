@@ -1,11 +1,6 @@
-//! Access to the attributes of a node. The reader records which attributes are read: one that is never read
-//! is an error.
+//! Access to the attributes of a node.
 
-use std::cell::RefCell;
-use std::collections::BTreeSet;
-
-use super::Op;
-use super::input_count::most_inputs;
+use super::{Kind, Op};
 use crate::error::{Error, Result};
 use crate::graph::{Attribute, Graph, Node};
 use crate::tensor::Tensor;
@@ -14,23 +9,22 @@ use crate::tensor::Tensor;
 pub(crate) struct Attributes<'a> {
     node: &'a Node,
     op: &'a Op,
-    read: RefCell<BTreeSet<usize>>,
 }
 
 impl<'a> Attributes<'a> {
     /// Creates a reader of `node`, whose operator is `op`.
     pub fn new(node: &'a Node, op: &'a Op) -> Attributes<'a> {
-        Attributes { node, op, read: RefCell::default() }
+        Attributes { node, op }
     }
 
     /// Returns the largest number of inputs that the operator takes.
     pub fn most_inputs(&self) -> usize {
-        most_inputs(self.op, self.node.version)
+        self.op.schema.most_inputs(self.node.version)
     }
 
     /// Returns the operator.
-    pub fn op_type(&self) -> &'a str {
-        &self.node.op_type
+    pub fn op_type(&self) -> &'static str {
+        self.op.schema.name
     }
 
     /// Returns the since-version that the node follows.
@@ -48,101 +42,96 @@ impl<'a> Attributes<'a> {
         self.node.outputs.get(index).is_some_and(Option::is_some)
     }
 
-    fn get(&self, name: &str) -> Option<&'a Attribute> {
-        let index = self.node.attributes.find_index(name).ok()?;
-        self.read.borrow_mut().insert(index);
-        self.node.attributes.get_indexed(index).map(|(_, attribute)| attribute)
+    /// Returns whether an integer is not zero; the default is that of the schema.
+    pub fn flag(&self, name: &str) -> Result<bool> {
+        Ok(self.int(name)? != 0)
     }
 
-    fn read<T>(
-        &self,
-        name: &str,
-        kind: &str,
-        take: impl Fn(&'a Attribute) -> Option<T>,
-    ) -> Result<Option<T>> {
-        let Some(attribute) = self.get(name) else { return Ok(None) };
-        take(attribute).map(Some).ok_or_else(|| {
-            Error::invalid(format!("found {}, expected {kind}", attribute.kind()))
-                .at_part(format!("attribute {name}"))
-        })
+    /// Returns whether an integer that the node has is not zero, or a default.
+    pub fn flag_or(&self, name: &str, default: bool) -> Result<bool> {
+        Ok(self.given_int(name)?.map_or(default, |i| i != 0))
     }
 
-    /// Returns an integer.
-    pub fn int(&self, name: &str) -> Result<Option<i64>> {
-        self.read(name, "INT", |a| if let Attribute::Int(i) = a { Some(*i) } else { None })
-    }
-
-    /// Returns an integer, or a default.
-    pub fn int_or(&self, name: &str, default: i64) -> Result<i64> {
-        Ok(self.int(name)?.unwrap_or(default))
-    }
-
-    /// Returns whether an integer is not zero.
-    pub fn flag(&self, name: &str, default: bool) -> Result<bool> {
-        Ok(self.int(name)?.map_or(default, |i| i != 0))
-    }
-
-    /// Returns a float32.
-    pub fn float(&self, name: &str) -> Result<Option<f32>> {
-        self.read(name, "FLOAT", |a| if let Attribute::Float(f) = a { Some(*f) } else { None })
-    }
-
-    /// Returns a float32, or a default.
-    pub fn float_or(&self, name: &str, default: f32) -> Result<f32> {
-        Ok(self.float(name)?.unwrap_or(default))
-    }
-
-    /// Returns a string.
-    pub fn string(&self, name: &str) -> Result<Option<&'a str>> {
-        self.read(name, "STRING", |a| {
-            if let Attribute::String(s) = a { std::str::from_utf8(s).ok() } else { None }
-        })
-    }
-
-    /// Returns a string, or a default.
-    pub fn string_or(&self, name: &str, default: &'a str) -> Result<&'a str> {
-        Ok(self.string(name)?.unwrap_or(default))
-    }
-
-    /// Returns a list of integers.
-    pub fn ints(&self, name: &str) -> Result<Option<Vec<i64>>> {
-        self.read(name, "INTS", |a| if let Attribute::Ints(i) = a { Some(i.clone()) } else { None })
-    }
-
-    /// Returns a list of float32 values.
-    pub fn floats(&self, name: &str) -> Result<Option<Vec<f32>>> {
-        self.read(name, "FLOATS", |a| if let Attribute::Floats(f) = a { Some(f.clone()) } else { None })
-    }
-
-    /// Returns a list of strings.
-    pub fn strings(&self, name: &str) -> Result<Option<Vec<&'a str>>> {
-        self.read(name, "STRINGS", |a| {
-            let Attribute::Strings(list) = a else { return None };
-            list.iter().map(|s| std::str::from_utf8(s).ok()).collect()
-        })
-    }
-
-    /// Returns a tensor.
-    pub fn tensor(&self, name: &str) -> Result<Option<&'a Tensor>> {
-        self.read(name, "TENSOR", |a| if let Attribute::Tensor(t) = a { Some(t) } else { None })
-    }
-
-    /// Returns the body of a control-flow operator.
-    pub fn body(&self, name: &str) -> Result<Option<&'a Graph>> {
-        self.read(name, "GRAPH", |a| if let Attribute::Graph(g) = a { Some(g.as_ref()) } else { None })
-    }
-
-    /// Refuses attributes that were not read.
-    pub fn check_all_read(&self) -> Result<()> {
-        let read = self.read.borrow();
-        for (index, name) in self.node.attributes.keys().enumerate() {
-            if !read.contains(&index) && !self.op.ignored.contains(&name.as_str()) {
-                let message = format!("{}-{} has no such attribute", self.node.op_type, self.since());
-                return Err(Error::unsupported(message).at_part(format!("attribute {name}")));
+    /// Refuses attributes that the version of the operator does not declare, and those of another type.
+    pub fn check(&self) -> Result<()> {
+        for (name, attribute) in &self.node.attributes {
+            let at = |error: Error| error.at_part(format!("attribute {name}"));
+            match self.op.schema.declared(name, self.node.version) {
+                None | Some(Kind::Gone) => {
+                    let message = format!("{}-{} has no such attribute", self.node.op_type, self.since());
+                    return Err(at(Error::unsupported(message)));
+                }
+                Some(kind) if kind.name() != attribute.kind() => {
+                    return Err(at(misfit(attribute, kind.name())));
+                }
+                Some(_) => {}
             }
         }
         Ok(())
     }
+}
+
+/// The error of an attribute of another type.
+fn misfit(attribute: &Attribute, expected: &str) -> Error {
+    Error::invalid(format!("found {}, expected {expected}", attribute.kind()))
+}
+
+/// Readers of the attributes of a type: of one that the node may have; of one that it must have, unless the schema has
+/// a default; and of one with a default that the schema does not know.
+macro_rules! readers {
+    ($(
+        $kind:literal $type:ty, $given:ident: $attribute:pat => $value:expr
+        $(, [$read:ident: $declared:pat => $default:expr])?
+        $(, ($or:ident))?;
+    )*) => {
+        impl<'a> Attributes<'a> {
+            $(
+                #[doc = concat!("Returns an attribute of type ", $kind, ", if the node has it.")]
+                pub fn $given(&self, name: &str) -> Result<Option<$type>> {
+                    let Some(attribute) = self.node.attributes.get(name) else { return Ok(None) };
+                    let value = match attribute {
+                        $attribute => $value,
+                        _ => None,
+                    };
+                    let misfit = || misfit(attribute, $kind).at_part(format!("attribute {name}"));
+                    value.map(Some).ok_or_else(misfit)
+                }
+
+                $(
+                    #[doc = concat!("Returns an attribute of type ", $kind, ", or the default of the schema.")]
+                    pub fn $read(&self, name: &str) -> Result<$type> {
+                        let default = || match self.op.schema.attribute(name, self.node.version)? {
+                            $declared => $default,
+                            _ => None,
+                        };
+                        required(self.$given(name)?.or_else(default), name)
+                    }
+                )?
+
+                $(
+                    #[doc = concat!("Returns an attribute of type ", $kind, ", or a default.")]
+                    pub fn $or(&self, name: &str, default: $type) -> Result<$type> {
+                        Ok(self.$given(name)?.unwrap_or(default))
+                    }
+                )?
+            )*
+        }
+    };
+}
+
+readers! {
+    "INT" i64, given_int: Attribute::Int(i) => Some(*i), [int: Kind::Int(i) => i], (int_or);
+    "FLOAT" f32, given_float: Attribute::Float(f) => Some(*f), [float: Kind::Float(f) => f], (float_or);
+    "STRING" &'a str, given_string: Attribute::String(s) => std::str::from_utf8(s).ok(),
+        [string: Kind::String(s) => s], (string_or);
+    "INTS" Vec<i64>, given_ints: Attribute::Ints(i) => Some(i.clone()),
+        [ints: Kind::Ints(i) => i.map(<[i64]>::to_vec)];
+    "FLOATS" Vec<f32>, given_floats: Attribute::Floats(f) => Some(f.clone()),
+        [floats: Kind::Floats(f) => f.map(<[f32]>::to_vec)];
+    "STRINGS" Vec<&'a str>, given_strings:
+        Attribute::Strings(list) => list.iter().map(|s| std::str::from_utf8(s).ok()).collect();
+    "TENSOR" &'a Tensor, given_tensor: Attribute::Tensor(t) => Some(t), [tensor: Kind::Gone => None];
+    "GRAPH" &'a Graph, given_body: Attribute::Graph(g) => Some(g.as_ref()), [body: Kind::Gone => None];
 }
 
 /// Returns an attribute that must be present.

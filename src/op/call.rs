@@ -382,6 +382,11 @@ impl<'a> Call<'a> {
     }
 }
 
+/// The shape rule of operators whose output has type and shape of the first input.
+pub(crate) fn infer_same(call: &Call) -> Result<Vec<Fact>> {
+    Ok(vec![call.like(0, call.dtype(0)?)?])
+}
+
 /// Returns input `index` of a node that is evaluated, which must be given.
 pub(crate) fn required_input(inputs: &[Option<Array>], index: usize) -> Result<&Array> {
     inputs

@@ -5,22 +5,24 @@ mod attributes;
 mod call;
 mod element;
 pub(crate) mod identity;
-mod input_count;
 mod operator;
 pub(crate) mod range;
 mod registry;
+mod schema;
 mod window;
 
 pub(crate) use attributes::{Attributes, required};
-pub(crate) use call::{Call, Fact, distinct_axes, element_count, required_input, resolve_axis};
+pub(crate) use call::{Call, Fact, distinct_axes, element_count, infer_same, required_input, resolve_axis};
 pub(crate) use element::ElementSum;
-pub(crate) use input_count::input_counts;
 pub(crate) use operator::{
     Access, AppendRule, Epsilon, Fold, Holds, IdentityRule, Infer, InputRule, MultiplyAdds, NanRule, Op,
-    Padding, Work,
+    Padding, Work, traits,
 };
 pub(crate) use registry::{
     CONTRIB_DOMAIN, CUT, NEWEST_OPSET, OWN_DOMAIN, access, find, find_handled, index, infer_shape, register,
     since_version,
 };
+#[cfg(test)]
+pub(crate) use schema::SCHEMAS;
+pub(crate) use schema::{Kind, MANY, Schema};
 pub(crate) use window::whole_windows;

@@ -2,6 +2,7 @@
 //! depend.
 
 use super::range::RangeRule;
+use super::schema::Schema;
 use super::{Attributes, Call, Fact};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
@@ -65,133 +66,118 @@ pub(crate) enum Access {
     Selection,
 }
 
-/// An operator.
-pub(crate) struct Op {
-    /// The domain; empty for ONNX's own.
-    pub domain: &'static str,
-    /// The name.
-    pub name: &'static str,
-    /// The since-versions that are handled.
-    pub since: &'static [i64],
-    /// The elements on which an element of the result depends.
-    pub access: Access,
-    /// The shape rule.
-    pub infer: Infer,
-    /// The evaluation on constants.
-    pub fold: Option<Fold>,
-    /// Whether the evaluation is defined for a node; without a rule, it is. An evaluation that is deferred must not fail.
-    pub folds: Option<Holds>,
-    /// The cost of the evaluation, if it is more than a step for each element.
-    pub work: Option<Work>,
-    /// The bytes that the evaluation takes for each element of its inputs, beside inputs and outputs.
-    pub scratch: u64,
-    /// The input that a node forwards unchanged.
-    pub identity: Option<IdentityRule>,
-    /// The inputs to which the node appends others, each with the axis along which it does. A network may be given
-    /// such an input without elements: a cache of nothing.
-    pub appends: Option<AppendRule>,
-    /// The inputs that only the runtime reads: caches that it made itself, in a layout of its own.
-    pub caches: &'static [usize],
-    /// Whether a rounding error of an input can change the result by a whole step: a quotient that it reads
-    /// must be exact.
-    pub jumps: Option<Holds>,
-    /// Whether it may drop elements of an input: a NaN among those must not change the others.
-    pub chooses: bool,
-    /// The input values for which the result is NaN.
-    pub nan: Option<NanRule>,
-    /// Whether the rounding of an integer input to float32 changes the result by no more than that rounding.
-    /// Without a rule, that is so for moves and functions of one operand.
-    pub bears_rounding: Option<InputRule>,
-    /// Whether ncnn computes the result as its first input: requirements on the result hold for the input.
-    pub transparent: Option<Holds>,
-    /// The range of the first output. Without a rule, it is that of the first input if the result consists of
-    /// elements of it, otherwise that of the type.
-    pub range: Option<RangeRule>,
-    /// The range of the further outputs, such as indices.
-    pub further_range: Option<RangeRule>,
-    /// The inputs whose digits matter beyond half precision, such as coordinates.
-    pub precise: Option<InputRule>,
-    /// Whether the elements of the input are angles.
-    pub takes_angles: bool,
-    /// Whether the result is of ordinary magnitude even for sums of squares that half precision does not represent.
-    pub takes_energies: bool,
-    /// Whether the result is the square of an input.
-    pub squares: Option<Holds>,
-    /// Whether a large element of an input may be an element of the result. It is so for moves.
-    pub keeps_magnitude: bool,
-    /// The epsilon of a normalization with constant statistics.
-    pub epsilon: Option<Epsilon>,
-    /// The padding of a node that pads with a constant.
-    pub padding: Option<Padding>,
-    /// The number of multiply-adds of convolutions and products.
-    pub multiply_adds: Option<MultiplyAdds>,
-    /// Whether it rounds to quantized steps, which later roundings may amplify.
-    pub rounds: bool,
-    /// Whether ncnn's result is exact if its inputs are.
-    pub exact: bool,
-    /// Whether it computes means, which lie halfway between two quantized steps as often as not.
-    pub averages: bool,
-    /// The number of the first outputs that a node must name, even if nothing reads them.
-    pub required_outputs: usize,
-    /// Whether two equal nodes may have different results.
-    pub random: bool,
-    /// Attributes without effect, each with a reason beside the row.
-    pub ignored: &'static [&'static str],
-    /// The layers of ncnn, or the operators, to which it is lowered, for readers. Empty if it is always
-    /// refused.
-    pub lowers_to: &'static str,
-    /// The nodes that are refused, for readers.
-    pub limits: &'static str,
-    /// The elements for which the result may differ from that of the specification, for readers.
-    pub differs: &'static str,
-    /// Whether a conversion states the values whose elements may be such.
-    pub states_differences: bool,
+/// The traits of an operator, each stated once: as a field of [`Op`], and as a method of a row that sets it. A rule
+/// depends on the node; a fact holds for all nodes; a value has a default.
+macro_rules! traits {
+    ($declare:ident) => {
+        $declare! {
+            rules {
+                /// The evaluation on constants.
+                fold: Fold;
+                /// Whether the evaluation is defined for a node; without a rule, it is. An evaluation that is deferred
+                /// must not fail.
+                folds: Holds;
+                /// The cost of the evaluation, if it is more than a step for each element.
+                work: Work;
+                /// The input that a node forwards unchanged.
+                identity: IdentityRule;
+                /// The inputs to which the node appends others, each with the axis along which it does. A network may be
+                /// given such an input without elements: a cache of nothing.
+                appends: AppendRule;
+                /// Whether a rounding error of an input can change the result by a whole step: a quotient that it reads
+                /// must be exact.
+                jumps: Holds;
+                /// The input values for which the result is NaN.
+                nan: NanRule;
+                /// Whether the rounding of an integer input to float32 changes the result by no more than that rounding.
+                /// Without a rule, that is so for moves and functions of one operand.
+                bears_rounding: InputRule;
+                /// Whether ncnn computes the result as its first input: requirements on the result hold for the input.
+                transparent: Holds;
+                /// The range of the first output. Without a rule, it is that of the first input if the result consists
+                /// of elements of it, otherwise that of the type.
+                range: RangeRule;
+                /// The range of the further outputs, such as indices.
+                further_range: RangeRule;
+                /// The inputs whose digits matter beyond half precision, such as coordinates.
+                precise: InputRule;
+                /// Whether the result is the square of an input.
+                squares: Holds;
+                /// The epsilon of a normalization with constant statistics.
+                epsilon: Epsilon;
+                /// The padding of a node that pads with a constant.
+                padding: Padding;
+                /// The number of multiply-adds of convolutions and products.
+                multiply_adds: MultiplyAdds;
+            }
+            facts {
+                /// It may drop elements of an input: a NaN among those must not change the others.
+                chooses;
+                /// The elements of the input are angles.
+                takes_angles;
+                /// The result is of ordinary magnitude even for sums of squares that half precision does not represent.
+                takes_energies;
+                /// A large element of an input may be an element of the result. It is so for moves.
+                keeps_magnitude;
+                /// It rounds to quantized steps, which later roundings may amplify.
+                rounds;
+                /// ncnn's result is exact if its inputs are.
+                exact;
+                /// It computes means, which lie halfway between two quantized steps as often as not.
+                averages;
+                /// Two equal nodes may have different results.
+                random;
+                /// A conversion states the values whose elements may be such that the result differs.
+                states_differences;
+            }
+            values {
+                /// The bytes that the evaluation takes for each element of its inputs, beside inputs and outputs.
+                scratch: u64 = 0;
+                /// The inputs that only the runtime reads: caches that it made itself, in a layout of its own.
+                caches: &'static [usize] = &[];
+                /// The layers of ncnn, or the operators, to which it is lowered, for readers. Empty if it is always
+                /// refused.
+                lowers_to: &'static str = "";
+                /// The nodes that are refused, for readers.
+                limits: &'static str = "";
+                /// The elements for which the result may differ from that of the specification, for readers.
+                differs: &'static str = "";
+            }
+        }
+    };
 }
+pub(crate) use traits;
+
+macro_rules! declare_op {
+    (
+        rules { $($(#[$about_rule:meta])* $rule:ident: $rule_type:ty;)* }
+        facts { $($(#[$about_fact:meta])* $fact:ident;)* }
+        values { $($(#[$about_value:meta])* $value:ident: $value_type:ty = $default:expr;)* }
+    ) => {
+        /// An operator.
+        pub(crate) struct Op {
+            /// Its declaration in the specification.
+            pub schema: &'static Schema,
+            /// The elements on which an element of the result depends.
+            pub access: Access,
+            /// The shape rule.
+            pub infer: Infer,
+            $($(#[$about_rule])* pub $rule: Option<$rule_type>,)*
+            $($(#[$about_fact])* pub $fact: bool,)*
+            $($(#[$about_value])* pub $value: $value_type,)*
+        }
+
+        impl Op {
+            /// An operator without further traits.
+            pub const fn new(schema: &'static Schema, access: Access, infer: Infer) -> Op {
+                Op { schema, access, infer, $($rule: None,)* $($fact: false,)* $($value: $default,)* }
+            }
+        }
+    };
+}
+traits!(declare_op);
 
 impl Op {
-    /// An operator of ONNX's own domain without further traits.
-    pub const fn new(name: &'static str, since: &'static [i64], access: Access, infer: Infer) -> Op {
-        Op {
-            domain: "",
-            name,
-            since,
-            access,
-            infer,
-            fold: None,
-            folds: None,
-            work: None,
-            scratch: 0,
-            identity: None,
-            appends: None,
-            caches: &[],
-            jumps: None,
-            chooses: false,
-            nan: None,
-            bears_rounding: None,
-            transparent: None,
-            range: None,
-            further_range: None,
-            precise: None,
-            takes_angles: false,
-            takes_energies: false,
-            squares: None,
-            keeps_magnitude: false,
-            epsilon: None,
-            padding: None,
-            multiply_adds: None,
-            rounds: false,
-            exact: false,
-            averages: false,
-            required_outputs: 1,
-            random: false,
-            ignored: &[],
-            lowers_to: "",
-            limits: "",
-            differs: "",
-            states_differences: false,
-        }
-    }
-
     /// Returns whether the result may not be that of the specification if an element is NaN or infinite, or
     /// if a sum overflows.
     pub fn needs_finite(&self) -> bool {
@@ -199,8 +185,8 @@ impl Op {
         combines_elements || !(self.differs.is_empty() || self.states_differences)
     }
 
-    /// The since-version that a node of version `opset` of the operator set follows.
+    /// Returns the since-version that a node of version `opset` of the operator set follows.
     pub fn since_version(&self, opset: i64) -> Option<i64> {
-        self.since.iter().copied().filter(|since| *since <= opset).max()
+        self.schema.since_version(opset)
     }
 }

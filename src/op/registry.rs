@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use hashbrown::HashMap;
 
-use super::{Access, Call, Op};
+use super::{Access, Call, Op, Schema};
 use crate::error::{Error, ErrorCode, Result};
 use crate::graph::{Graph, Node};
 use crate::tensor::Shape;
@@ -39,10 +39,11 @@ pub(crate) fn register(ops: impl Iterator<Item = &'static Op>) {
         let mut registry = Registry::default();
         for op in ops {
             let index = registry.ops.len();
-            if op.domain.is_empty() {
-                registry.own.insert(op.name, index);
+            let Schema { domain, name, .. } = op.schema;
+            if domain.is_empty() {
+                registry.own.insert(name, index);
             } else {
-                registry.others.insert((op.domain, op.name), index);
+                registry.others.insert((domain, name), index);
             }
             registry.ops.push(op);
         }

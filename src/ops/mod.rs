@@ -90,9 +90,10 @@ pub(crate) fn expansion(node: &Node, stage: Stage) -> Option<ExpandNode> {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::path::{Path, PathBuf};
 
     use super::*;
-    use crate::op::{NEWEST_OPSET, Op};
+    use crate::op::{NEWEST_OPSET, SCHEMAS, Schema};
     use crate::pass::rewrite::{Apply, SIMPLIFICATIONS};
 
     #[test]
@@ -100,17 +101,71 @@ mod tests {
         let removing = SIMPLIFICATIONS.iter().filter(|rewriting| matches!(rewriting.apply, Apply::Identity));
         let mut removed: Vec<&str> = removing.flat_map(|rewriting| rewriting.of).copied().collect();
         let ruled = rows().map(|row| &row.op).filter(|op| op.identity.is_some());
-        let mut ruled: Vec<&str> = ruled.map(|op| op.name).collect();
+        let mut ruled: Vec<&str> = ruled.map(|op| op.schema.name).collect();
         removed.sort_unstable();
         ruled.sort_unstable();
         assert_eq!(removed, ruled);
     }
 
+    /// Attributes that decide nothing in a net, and why.
+    const IGNORED: &[(&str, &str)] = &[
+        ("accuracy_level", "it permits rounding, and does not require it"),
+        ("activation_gamma", "none of the activations has a third parameter"),
+        ("chunk_size", "it affects only speed"),
+        ("consumed_inputs", "a hint that inputs may be overwritten"),
+        ("is_test", "of Dropout: exporters omit it even for inference"),
+        ("kv_cache_bit_width", "quantized caches are refused"),
+        ("mask_index_type", "the output mask_index is refused"),
+        ("membership_values", "sets are refused"),
+        ("multiply_adds", "the work of all experts, for readers of the graph"),
+        ("nodes_hitrates", "statistics of training"),
+        ("output_sequence", "the outputs of the node say whether all states are computed"),
+        ("past_present_share_buffer", "it concerns memory"),
+        ("pool_strings", "n-grams of strings are refused"),
+        ("precision", "of the rounding of a quotient, which is done in float32"),
+        ("qk_norm_epsilon", "norms of queries and keys are refused"),
+        ("ratio", "of Dropout, for training"),
+        ("seed", "results of random numbers are refused, or inputs of the net"),
+        ("softmax_precision", "the softmax is computed in float32"),
+        ("sorted", "the largest elements are always sorted"),
+        ("stash_type", "means are computed in float32, ranges in float64"),
+        ("storage_order", "it affects only the indices of MaxPool"),
+        ("type", "of an empty optional value, which no layer reads"),
+        ("weight_prepacked", "it concerns memory"),
+    ];
+
+    /// The texts of the files in a folder.
+    fn sources(folder: &Path) -> String {
+        let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let text = |path: PathBuf| match path.is_dir() {
+            true => sources(&path),
+            false => std::fs::read_to_string(path).unwrap(),
+        };
+        entries.map(text).collect()
+    }
+
+    /// An attribute that is declared, but not read, would be lost without an error.
     #[test]
-    fn each_operator_has_one_row_with_versions_in_order() {
-        let names: BTreeSet<_> = rows().map(|row| (row.op.domain, row.op.name)).collect();
+    fn each_attribute_is_read_or_ignored() {
+        let folder = std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/ops")).unwrap();
+        let shelves = folder.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
+        let source: String = shelves.map(|shelf| sources(&shelf)).collect();
+        let converted = rows().map(|row| &row.op).filter(|op| !op.lowers_to.is_empty());
+        let declared: BTreeSet<&str> = converted.flat_map(|op| op.schema.attribute_names()).collect();
+        let is_read = |name: &str| source.contains(&format!("\"{name}\""));
+        let is_ignored = |name: &str| IGNORED.iter().any(|(ignored, _)| *ignored == name);
+        let lost: Vec<&str> =
+            declared.into_iter().filter(|name| !is_read(name) && !is_ignored(name)).collect();
+        assert!(lost.is_empty(), "{lost:#?}");
+    }
+
+    #[test]
+    fn each_schema_has_one_row_with_versions_in_order() {
+        let names: BTreeSet<_> = rows().map(|row| (row.op.schema.domain, row.op.schema.name)).collect();
         assert_eq!(names.len(), ROWS.len(), "two families have a row for the same operator");
-        for Op { domain, name, since, .. } in rows().map(|row| &row.op) {
+        let declared: BTreeSet<_> = SCHEMAS.iter().map(|schema| (schema.domain, schema.name)).collect();
+        assert_eq!(names, declared);
+        for Schema { domain, name, since, .. } in rows().map(|row| row.op.schema) {
             assert!(since.is_sorted_by(|a, b| a < b), "{name}");
             assert!(!domain.is_empty() || since.iter().all(|since| *since <= NEWEST_OPSET), "{name}");
         }

@@ -21,7 +21,8 @@ pub fn remove_dead_nodes(graph: &mut Graph) {
     graph.remove_nodes(&dead);
     let unread = |output: &Option<ValueId>| output.is_some_and(|output| !needed.contains(output));
     // The outputs of an unknown operator may be required.
-    let required = |node: &Node| op::find(node).map_or(usize::MAX, |op| op.required_outputs);
+    let required =
+        |node: &Node| op::find(node).map_or(usize::MAX, |op| op.schema.required_outputs(node.version));
     let optional = |node: &Node| {
         let first = required(node);
         node.outputs.iter().skip(first).any(unread).then_some(first)

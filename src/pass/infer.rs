@@ -47,7 +47,7 @@ pub fn infer_and_fold(graph: &mut Graph) -> Result<DeferredErrors> {
 /// Detaches constant outputs from a node that stays. An unread value replaces each that the node must name.
 fn detach_constants(graph: &mut Graph, id: NodeId) -> Result<()> {
     let Some(node) = graph.node(id) else { return Ok(()) };
-    let required = op::find(node).map_or(0, |op| op.required_outputs);
+    let required = op::find(node).map_or(0, |op| op.schema.required_outputs(node.version));
     let outputs = node.outputs.iter().enumerate().filter_map(|(index, output)| Some((index, (*output)?)));
     let constants: Vec<_> = outputs.filter(|(_, id)| graph.value(*id).constant.is_some()).collect();
     for (index, output) in constants {
@@ -75,7 +75,7 @@ fn visit(graph: &mut Graph, node: &Node) -> Result<Visited> {
         invalid!("{} inputs, expected at most {}", call.input_count(), call.most_inputs());
     }
     let facts = (op.infer)(&call)?;
-    call.attributes().check_all_read()?;
+    call.attributes().check()?;
     let replaced = call.replaced_inputs();
     let conditions = call.into_conditions();
     if facts.len() < node.outputs.len() {

@@ -106,8 +106,8 @@ fn further(op: &Op) -> Vec<(Node, Vec<Option<Array>>)> {
         ("to", Attribute::Int(i64::from(DType::I32.to_onnx()))),
     ];
     let node = Node {
-        op_type: op.name.into(),
-        version: *op.since.last().unwrap(),
+        op_type: op.schema.name.into(),
+        version: *op.schema.since.last().unwrap(),
         attributes: attributes.into_iter().map(|(name, value)| (name.into(), value)).collect(),
         ..Node::default()
     };
@@ -166,15 +166,15 @@ fn evaluation_does_not_depend_on_the_layout_of_inputs() {
                 .collect();
             let Some(inputs) = inputs else { continue };
             if check(&path.display().to_string(), &node, op, &inputs) {
-                seen.insert((op.domain, op.name));
+                seen.insert((op.schema.domain, op.schema.name));
             }
         }
     }
     let mut unseen = Vec::new();
     for op in ops::rows().map(|row| &row.op).filter(|op| op.fold.is_some()) {
-        let is_seen = seen.contains(&(op.domain, op.name));
+        let is_seen = seen.contains(&(op.schema.domain, op.schema.name));
         if !is_seen && !further(op).iter().any(|(node, inputs)| check("further", node, op, inputs)) {
-            unseen.push(op.name);
+            unseen.push(op.schema.name);
         }
     }
     assert_eq!(unseen, UNSEEN);

@@ -2,6 +2,9 @@
 
 import re
 
+import numpy as np
+import onnx
+
 FUNCTIONS = {"floor_div": lambda a, b: a // b, "mod": lambda a, b: a % b, "min": min, "max": max}
 
 
@@ -16,3 +19,14 @@ def holds(condition, sizes):
     a, operator, b = re.fullmatch("(.*) (>=|<=|=) (.*)", condition).groups()
     a, b = eval(a, names), eval(b, names)
     return {">=": a >= b, "<=": a <= b, "=": a == b or either and 1 in (a, b)}[operator]
+
+
+def satisfies(conditions, case):
+    """Whether the sizes of a case satisfy the conditions as they are told, with semicolons between them."""
+    with np.load(case / "inputs.npz") as inputs:
+        shapes = {name: inputs[name].shape for name in inputs.files}
+    sizes = {}
+    for info in onnx.load(case / "model.onnx", load_external_data=False).graph.input:
+        axes = zip(info.type.tensor_type.shape.dim, shapes.get(info.name, ()))
+        sizes |= {axis.dim_param: int(size) for axis, size in axes if axis.dim_param}
+    return all(holds(condition, sizes) for condition in conditions.split("; "))

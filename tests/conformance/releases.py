@@ -4,8 +4,9 @@ usage: releases.py [--all] [--only TEXT] [--wheels FOLDER] CONVERTER
 
 Every fixture is converted without an option, and runs in each release from the first one that the conversion names. With --all it is also
 converted for each release, and then runs in that one and all later ones; without it, that is a tenth of the fixtures. The models of
-sizes.py run in the same way, all or a tenth of them. A refusal is right, and so are nets whose inputs or outputs no Mat holds. The
-wheels of the releases are installed into FOLDER, target/releases if it is not given. Exit code 1 if a net is not right.
+sizes.py run in the same way, all or a tenth of them. A refusal is right, and so are nets whose inputs or outputs no Mat holds, or whose
+conditions the sizes of the fixture do not satisfy. The wheels of the releases are installed into FOLDER, target/releases if it is not
+given. Exit code 1 if a net is not right.
 """
 
 import argparse
@@ -21,7 +22,8 @@ from pathlib import Path
 import numpy as np
 
 import sizes
-from run import BIN, PARAM, Judge, convert, told_ports
+from conditions import satisfies
+from run import BIN, PARAM, Judge, convert, told_conditions, told_ports
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 # The release that each wheel contains: 1.0.20260114 was built a day after the release.
@@ -113,6 +115,9 @@ def run_fixtures(matrix, folder, arguments):
             continue
 
         def ask(judge, told):
+            conditions = told_conditions(told)
+            if conditions and not satisfies(conditions, case):
+                return "condition", ""
             since = BEARS_EMPTY.search(told.decode("utf8", "replace"))
             if since and judge.release < int(since[1]) and has_empty_input(case):
                 return "empty", ""

@@ -5,13 +5,13 @@
 use ndarray::Array1;
 
 use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::op::{Access, Call, Fact, resolve_axis};
+use crate::op::{Access, Call, infer_same, resolve_axis};
 use crate::ops::Row;
 use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
 use crate::tensor::Array;
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("TensorScatter", &[24], Access::Any, infer_tensor_scatter)
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("TensorScatter", Access::Any, infer_same)
     .expand(expand_tensor_scatter)
     .lowers_to("Where for each element that is written; Concat if it is written at the front")
     .limits("many elements at positions computed at run time")];
@@ -20,20 +20,15 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("TensorScatter", &[24], Access
 const MAX_WRITES: i64 = 64;
 
 fn read_tensor_scatter(call: &Call) -> Result<(usize, bool)> {
-    let axis = resolve_axis(call.int_or("axis", -2)?, call.shape(0)?.len())?;
+    let axis = resolve_axis(call.int("axis")?, call.shape(0)?.len())?;
     if axis == 0 {
         return Err(Error::invalid("the axis is that of the batch").at_part("attribute axis"));
     }
-    match call.string_or("mode", "linear")? {
+    match call.string("mode")? {
         "linear" => Ok((axis, false)),
         "circular" => Ok((axis, true)),
         other => Err(Error::invalid(format!("\"{other}\"")).at_part("attribute mode")),
     }
-}
-
-fn infer_tensor_scatter(call: &Call) -> Result<Vec<Fact>> {
-    read_tensor_scatter(call)?;
-    Ok(vec![call.like(0, call.dtype(0)?)?])
 }
 
 fn expand_tensor_scatter(x: &Expand) -> Result<bool> {

@@ -10,20 +10,16 @@
 use crate::error::{At, Error, Result, invalid};
 use crate::lower::{AssumedFact, Lower, interface_form};
 use crate::ncnn::layer::{RotaryEmbed, SDPA};
-use crate::op::{Access, Call, Fact, OWN_DOMAIN, required, resolve_axis};
+use crate::op::{Access, Call, Fact, OWN_DOMAIN, infer_same, resolve_axis};
 use crate::ops::Row;
 use crate::tensor::Dim;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("CachedAttention", &[1], Access::Any, infer_cached)
-        .domain(OWN_DOMAIN)
+    Row::of(OWN_DOMAIN, "CachedAttention", Access::Any, infer_cached)
         .caches(&[input::PAST_KEY, input::PAST_VALUE])
         .lower(lower_cached)
         .lowers_to("SDPA"),
-    Row::new("RotaryEmbed", &[1], Access::Any, infer_rotary)
-        .domain(OWN_DOMAIN)
-        .lower(lower_rotary)
-        .lowers_to("RotaryEmbed"),
+    Row::of(OWN_DOMAIN, "RotaryEmbed", Access::Any, infer_same).lower(lower_rotary).lowers_to("RotaryEmbed"),
 ];
 
 /// The indices of the inputs of CachedAttention.
@@ -48,12 +44,9 @@ struct Cached {
 
 fn read_cached(call: &Call) -> Result<Cached> {
     Ok(Cached {
-        scale: required(call.float("scale")?, "scale")?,
-        axes: [
-            required(call.int("key_axis")?, "key_axis")?,
-            required(call.int("value_axis")?, "value_axis")?,
-        ],
-        hides_all: call.flag("hides_all", false)?,
+        scale: call.float("scale")?,
+        axes: [call.int("key_axis")?, call.int("value_axis")?],
+        hides_all: call.flag("hides_all")?,
     })
 }
 
@@ -101,10 +94,6 @@ fn lower_cached(lower: &mut Lower) -> Result<()> {
     let forms = [y, interface_form(lower.output_shape(1)?)?, interface_form(lower.output_shape(2)?)?];
     let tops = lower.emit_n(SDPA { attn_mask, scale, kv_cache: 1 }, &bottoms, &forms)?;
     tops.into_iter().enumerate().try_for_each(|(index, top)| lower.set(index, top))
-}
-
-fn infer_rotary(call: &Call) -> Result<Vec<Fact>> {
-    Ok(vec![call.like(0, call.dtype(0)?)?])
 }
 
 fn lower_rotary(lower: &mut Lower) -> Result<()> {

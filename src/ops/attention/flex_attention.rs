@@ -11,12 +11,12 @@ use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
 use crate::tensor::{DType, Dim};
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("FlexAttention", &[1], Access::Any, infer_flex_attention)
-    .domain("ai.onnx.preview")
-    .expand(expand_flex_attention)
-    .multiply_adds(multiply_adds)
-    .lowers_to("MatMul, the graph for scores, Softmax, the graph for weights, MatMul")
-    .limits("free sizes")];
+pub(in crate::ops) const OPS: &[Row] =
+    &[Row::of("ai.onnx.preview", "FlexAttention", Access::Any, infer_flex_attention)
+        .expand(expand_flex_attention)
+        .multiply_adds(multiply_adds)
+        .lowers_to("MatMul, the graph for scores, Softmax, the graph for weights, MatMul")
+        .limits("free sizes")];
 
 /// Each key has a product with each query, and its value one with each weight.
 fn multiply_adds(call: &Call) -> Option<u64> {
@@ -33,7 +33,7 @@ struct FlexAttention {
 }
 
 fn read_flex_attention(call: &Call) -> Result<FlexAttention> {
-    let precision = match call.int("softmax_precision")? {
+    let precision = match call.given_int("softmax_precision")? {
         Some(code) => i32::try_from(code).ok().and_then(DType::from_onnx).ok_or_else(|| {
             Error::invalid(format!("unknown element type {code}")).at_part("attribute softmax_precision")
         })?,
@@ -50,9 +50,9 @@ fn read_flex_attention(call: &Call) -> Result<FlexAttention> {
         invalid!("{queries} heads of queries for {keys} heads of keys");
     }
     let size: f32 = size.as_();
-    let scale = call.float("scale")?.unwrap_or(1.0 / size.sqrt());
+    let scale = call.given_float("scale")?.unwrap_or(1.0 / size.sqrt());
     for name in ["score_mod", "prob_mod"] {
-        if call.body(name)?.is_some_and(|body| body.inputs.len() != 1 || body.outputs.len() != 1) {
+        if call.given_body(name)?.is_some_and(|body| body.inputs.len() != 1 || body.outputs.len() != 1) {
             return Err(Error::invalid("the graph needs one input and one output")
                 .at_part(format!("attribute {name}")));
         }
@@ -61,7 +61,6 @@ fn read_flex_attention(call: &Call) -> Result<FlexAttention> {
 }
 
 fn infer_flex_attention(call: &Call) -> Result<Vec<Fact>> {
-    read_flex_attention(call)?;
     let mut shape = call.shape(0)?.to_vec();
     if let (Some(size), Some(last)) = (shape.last_mut(), call.shape(2)?.last()) {
         last.clone_into(size);
@@ -71,7 +70,7 @@ fn infer_flex_attention(call: &Call) -> Result<Vec<Fact>> {
 
 /// Returns the graph `name`, applied to a value.
 fn modify<'x>(x: &'x Expand, name: &str, value: Expr<'x>) -> Result<Expr<'x>> {
-    let Some(body) = x.body(name)? else { return Ok(value) };
+    let Some(body) = x.given_body(name)? else { return Ok(value) };
     let outputs = x.make.inline(body, &[value])?;
     outputs.first().copied().ok_or_else(|| Error::invalid("a graph without an output"))
 }

@@ -5,21 +5,16 @@
 use num_traits::AsPrimitive;
 
 use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::op::{Access, Call, Fact, required};
+use crate::op::{Access, Call, Fact};
 use crate::ops::Row;
 use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
 use crate::tensor::{DType, Dim};
 
-pub(in crate::ops) const OPS: &[Row] = &[
-    // `chunk_size` affects only speed.
-    Row::new("LinearAttention", &[27], Access::Any, infer_linear_attention)
-        .required_outputs(usize::MAX)
-        .expand(expand_linear_attention)
-        .ignore(&["chunk_size"])
-        .lowers_to("its recurrence, step by step")
-        .limits("a free length; more than 512 steps"),
-];
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("LinearAttention", Access::Any, infer_linear_attention)
+    .expand(expand_linear_attention)
+    .lowers_to("its recurrence, step by step")
+    .limits("a free length; more than 512 steps")];
 
 /// The maximum number of unrolled steps: each is a dozen layers.
 const MAX_STEPS: i64 = 512;
@@ -37,13 +32,13 @@ struct LinearAttention {
 }
 
 fn read_linear_attention(call: &Call) -> Result<LinearAttention> {
-    let heads = ["q_num_heads", "kv_num_heads"].map(|name| required(call.int(name)?, name));
+    let heads = ["q_num_heads", "kv_num_heads"].map(|name| call.int(name));
     let [queries, keys] = heads;
     let (queries, keys) = (queries?, keys?);
     if keys < 1 || queries < 1 || queries % keys != 0 {
         invalid!("{queries} heads of queries for {keys} heads of keys");
     }
-    let (gated, delta) = match call.string_or("update_rule", "gated_delta")? {
+    let (gated, delta) = match call.string("update_rule")? {
         "linear" => (false, false),
         "gated" => (true, false),
         "delta" => (false, true),
@@ -62,7 +57,7 @@ fn read_linear_attention(call: &Call) -> Result<LinearAttention> {
     };
     let sizes = [size(0, queries)?, size(2, keys)?];
     let root: f32 = sizes.at(0)?.as_();
-    let scale = match call.float_or("scale", 0.0)? {
+    let scale = match call.float("scale")? {
         0.0 => 1.0 / root.sqrt(),
         scale => scale,
     };

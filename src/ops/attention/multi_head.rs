@@ -8,14 +8,14 @@ use crate::error::{At, Error, Result, invalid};
 use crate::lower::Lower;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::MultiHeadAttention;
-use crate::op::{Access, Call, Fact, OWN_DOMAIN, required};
+use crate::op::{Access, Call, Fact, OWN_DOMAIN};
 use crate::ops::Row;
 use crate::tensor::Dim;
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("MultiHeadAttention", &[1], Access::Any, infer_multi_head)
-    .domain(OWN_DOMAIN)
-    .lower(lower_multi_head)
-    .lowers_to("MultiHeadAttention")];
+pub(in crate::ops) const OPS: &[Row] =
+    &[Row::of(OWN_DOMAIN, "MultiHeadAttention", Access::Any, infer_multi_head)
+        .lower(lower_multi_head)
+        .lowers_to("MultiHeadAttention")];
 
 /// The indices of the inputs.
 mod input {
@@ -29,7 +29,7 @@ mod input {
 }
 
 fn read_heads(call: &Call) -> Result<i64> {
-    let heads = required(call.int("num_heads")?, "num_heads")?;
+    let heads = call.int("num_heads")?;
     if heads < 1 {
         invalid!("{heads} heads");
     }
@@ -37,7 +37,6 @@ fn read_heads(call: &Call) -> Result<i64> {
 }
 
 fn infer_multi_head(call: &Call) -> Result<Vec<Fact>> {
-    read_heads(call)?;
     let mut shape = call.shape(input::Q)?.to_vec();
     if let (Some(last), Some(outputs)) = (shape.last_mut(), call.shape(input::OUT_WEIGHT)?.first()) {
         *last = outputs.clone();

@@ -5,7 +5,7 @@
 use ndarray::{ArrayD, IxDyn};
 
 use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::op::{Access, Attributes, Call, Fact};
+use crate::op::{Access, Attributes, Call, Fact, infer_same};
 use crate::ops::Row;
 use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
@@ -14,35 +14,26 @@ use crate::tensor::{Array, DType, Dim};
 const DOMAIN: &str = "ai.onnx.ml";
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("ArrayFeatureExtractor", &[1], Access::Any, infer_extractor)
-        .domain(DOMAIN)
+    Row::of(DOMAIN, "ArrayFeatureExtractor", Access::Any, infer_extractor)
         .expand(expand_extractor)
         .lowers_to("Gather along the last axis"),
-    Row::new("Binarizer", &[1], Access::Any, infer_binarizer)
-        .domain(DOMAIN)
-        .expand(expand_binarizer)
-        .lowers_to("Greater, Cast"),
-    Row::new("FeatureVectorizer", &[1], Access::Any, infer_vectorizer)
-        .domain(DOMAIN)
+    Row::of(DOMAIN, "Binarizer", Access::Any, infer_same).expand(expand_binarizer).lowers_to("Greater, Cast"),
+    Row::of(DOMAIN, "FeatureVectorizer", Access::Any, infer_vectorizer)
         .expand(expand_vectorizer)
         .lowers_to("Concat")
         .limits("inputs that are not matrices of the given sizes"),
-    Row::new("Imputer", &[1], Access::Any, infer_imputer)
-        .domain(DOMAIN)
+    Row::of(DOMAIN, "Imputer", Access::Any, infer_imputer)
         .expand(expand_imputer)
         .lowers_to("Where the input equals the replaced value"),
-    Row::new("LinearRegressor", &[1], Access::Any, infer_regressor)
-        .domain(DOMAIN)
+    Row::of(DOMAIN, "LinearRegressor", Access::Any, infer_regressor)
         .expand(expand_regressor)
         .lowers_to("MatMul, Add")
         .limits("a post_transform"),
-    Row::new("Normalizer", &[1], Access::Any, infer_normalizer)
-        .domain(DOMAIN)
+    Row::of(DOMAIN, "Normalizer", Access::Any, infer_normalizer)
         .expand(expand_normalizer)
         .lowers_to("Div by the sum or the root of the squares of each row")
         .limits("the norm MAX, which runtimes interpret differently"),
-    Row::new("Scaler", &[1], Access::Any, infer_scaler)
-        .domain(DOMAIN)
+    Row::of(DOMAIN, "Scaler", Access::Any, infer_scaler)
         .expand(expand_scaler)
         .lowers_to("(x - offset) * scale"),
 ];
@@ -68,19 +59,14 @@ fn expand_extractor(x: &Expand) -> Result<bool> {
     Ok(true)
 }
 
-fn infer_binarizer(call: &Call) -> Result<Vec<Fact>> {
-    call.float("threshold")?;
-    Ok(vec![call.like(0, call.dtype(0)?)?])
-}
-
 fn expand_binarizer(x: &Expand) -> Result<bool> {
-    let threshold = x.float_or("threshold", 0.0)?;
+    let threshold = x.float("threshold")?;
     x.output(0, x.operand_as(0, DType::F32).greater(threshold).cast(x.dtype(0)?));
     Ok(true)
 }
 
 fn infer_vectorizer(call: &Call) -> Result<Vec<Fact>> {
-    let sizes = call.ints("inputdimensions")?.unwrap_or_default();
+    let sizes = call.given_ints("inputdimensions")?.unwrap_or_default();
     let mut columns = Dim::Known(0);
     for index in 0..call.input_count() {
         let [_, size] = call.shape(index)? else { unsupported!("the input is not a matrix") };
@@ -102,8 +88,8 @@ fn expand_vectorizer(x: &Expand) -> Result<bool> {
 fn read_imputer(call: &Call) -> Result<(Array, Array)> {
     let vector = |array: Array| -> Result<Array> { array.cast(call.dtype(0)?) };
     let scalar = IxDyn(&[]);
-    let floats = (call.floats("imputed_value_floats")?, call.float_or("replaced_value_float", 0.0)?);
-    let ints = (call.ints("imputed_value_int64s")?, call.int_or("replaced_value_int64", 0)?);
+    let floats = (call.given_floats("imputed_value_floats")?, call.float("replaced_value_float")?);
+    let ints = (call.given_ints("imputed_value_int64s")?, call.int("replaced_value_int64")?);
     match (call.dtype(0)?.is_float(), floats, ints) {
         (true, (Some(values), replaced), _) => Ok((
             vector(Array::f32(ArrayD::from_elem(scalar, replaced)))?,
@@ -145,13 +131,13 @@ struct Regressor {
 }
 
 fn read_regressor(call: &Call) -> Result<Regressor> {
-    match call.string_or("post_transform", "NONE")? {
+    match call.string("post_transform")? {
         "NONE" => {}
         other => unsupported!("post_transform {other}"),
     }
     let (targets, coefficients) =
-        (call.int_or("targets", 1)?, call.floats("coefficients")?.unwrap_or_default());
-    let intercepts = call.floats("intercepts")?.filter(|list| !list.is_empty());
+        (call.int("targets")?, call.given_floats("coefficients")?.unwrap_or_default());
+    let intercepts = call.given_floats("intercepts")?.filter(|list| !list.is_empty());
     let columns = call.shape(0)?.last().and_then(Dim::known);
     let count = i64::try_from(coefficients.len())?;
     if targets < 1
@@ -183,7 +169,7 @@ fn expand_regressor(x: &Expand) -> Result<bool> {
 }
 
 fn read_norm(attributes: &Attributes) -> Result<&'static str> {
-    match attributes.string_or("norm", "MAX")? {
+    match attributes.string("norm")? {
         "L1" => Ok("ReduceL1"),
         "L2" => Ok("ReduceL2"),
         "MAX" => {
@@ -196,7 +182,6 @@ fn read_norm(attributes: &Attributes) -> Result<&'static str> {
 }
 
 fn infer_normalizer(call: &Call) -> Result<Vec<Fact>> {
-    read_norm(call)?;
     Ok(vec![call.like(0, DType::F32)?])
 }
 
@@ -212,7 +197,8 @@ fn expand_normalizer(x: &Expand) -> Result<bool> {
 fn read_scaler(call: &Call) -> Result<[Vec<f32>; 2]> {
     let columns = call.shape(0)?.last().and_then(Dim::known);
     let read = |name: &str, default: f32| -> Result<Vec<f32>> {
-        let values = call.floats(name)?.filter(|list| !list.is_empty()).unwrap_or_else(|| vec![default]);
+        let values =
+            call.given_floats(name)?.filter(|list| !list.is_empty()).unwrap_or_else(|| vec![default]);
         if values.len() != 1 && columns != Some(i64::try_from(values.len())?) {
             return Err(
                 Error::invalid(format!("{} values", values.len())).at_part(format!("attribute {name}"))
@@ -224,7 +210,6 @@ fn read_scaler(call: &Call) -> Result<[Vec<f32>; 2]> {
 }
 
 fn infer_scaler(call: &Call) -> Result<Vec<Fact>> {
-    read_scaler(call)?;
     Ok(vec![call.like(0, DType::F32)?])
 }
 

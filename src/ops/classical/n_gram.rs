@@ -13,13 +13,13 @@ use num_traits::AsPrimitive;
 use super::matrix;
 use crate::common::limits;
 use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::op::{Access, Attributes, Call, Fact, required};
+use crate::op::{Access, Attributes, Call, Fact};
 use crate::ops::Row;
 use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
 use crate::tensor::{DType, Dim, display_shape};
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("TfIdfVectorizer", &[9], Access::Any, infer_vectorizer)
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("TfIdfVectorizer", Access::Any, infer_vectorizer)
     .expand(expand_vectorizer)
     .lowers_to("Equal with the elements of the n-grams, products of neighbours, and their sums")
     .limits("n-grams of strings; rows of free size; weights of n-grams that share a column")];
@@ -74,8 +74,8 @@ impl Vectorizer {
 
 /// Returns the n-grams of the lengths that are counted.
 fn read_grams(attributes: &Attributes, pool: &[i64], indexes: &[i64]) -> Result<Vec<Grams>> {
-    let lengths = attributes.int_or("min_gram_length", 1)?..=attributes.int_or("max_gram_length", 1)?;
-    let starts = required(attributes.ints("ngram_counts")?, "ngram_counts")?;
+    let lengths = attributes.int("min_gram_length")?..=attributes.int("max_gram_length")?;
+    let starts = attributes.ints("ngram_counts")?;
     let mut grams = Vec::new();
     let mut before = 0;
     for (place, start) in starts.iter().enumerate() {
@@ -111,16 +111,17 @@ fn read_grams(attributes: &Attributes, pool: &[i64], indexes: &[i64]) -> Result<
 }
 
 fn read_vectorizer(attributes: &Attributes) -> Result<Vectorizer> {
-    let mode = match attributes.string_or("mode", "")? {
+    let mode = match attributes.string("mode")? {
         "TF" => Mode::Tf,
         "IDF" => Mode::Idf,
         "TFIDF" => Mode::TfIdf,
         other => invalid!("unknown mode \"{other}\""),
     };
-    let skips = attributes.int_or("max_skip_count", 0)?;
-    let indexes = required(attributes.ints("ngram_indexes")?, "ngram_indexes")?;
-    let weights = attributes.floats("weights")?.filter(|weights| !weights.is_empty() && mode != Mode::Tf);
-    let Some(pool) = attributes.ints("pool_int64s")?.filter(|pool| !pool.is_empty()) else {
+    let skips = attributes.int("max_skip_count")?;
+    let indexes = attributes.ints("ngram_indexes")?;
+    let weights =
+        attributes.given_floats("weights")?.filter(|weights| !weights.is_empty() && mode != Mode::Tf);
+    let Some(pool) = attributes.given_ints("pool_int64s")?.filter(|pool| !pool.is_empty()) else {
         unsupported!("n-grams of strings: ncnn has no blobs of strings");
     };
     let grams = read_grams(attributes, &pool, &indexes)?;

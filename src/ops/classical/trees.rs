@@ -18,11 +18,8 @@ use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
 use crate::tensor::{DType, Dim};
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("TreeEnsemble", &[5], Access::Any, infer_trees)
-    .domain("ai.onnx.ml")
+pub(in crate::ops) const OPS: &[Row] = &[Row::of("ai.onnx.ml", "TreeEnsemble", Access::Any, infer_trees)
     .expand(expand_trees)
-    // Statistics of training; members of sets, which are refused.
-    .ignore(&["nodes_hitrates", "membership_values"])
     .lowers_to("Gather, comparisons, and MatMul with the paths to all leaves")
     .limits(
         "members of sets; aggregations other than sum and mean; a post_transform; trees \
@@ -83,20 +80,20 @@ fn places(list: Vec<i64>) -> Result<Vec<usize>> {
 }
 
 fn int_list(attributes: &Attributes, name: &'static str) -> Result<Vec<i64>> {
-    required(attributes.ints(name)?, name)
+    attributes.ints(name)
 }
 
 fn numbers(attributes: &Attributes, name: &str) -> Result<Option<Vec<f32>>> {
-    let tensor = attributes.tensor(name)?;
+    let tensor = attributes.given_tensor(name)?;
     tensor.map(|tensor| Ok(tensor.load()?.to_f64()?.iter().map(|number| number.as_()).collect())).transpose()
 }
 
 fn read_nodes(attributes: &Attributes) -> Result<(Vec<Column>, Vec<Node>)> {
-    let modes = required(attributes.tensor("nodes_modes")?, "nodes_modes")?.load()?.int_list()?;
+    let modes = attributes.tensor("nodes_modes")?.load()?.int_list()?;
     let modes = places(modes)?;
     let splits = required(numbers(attributes, "nodes_splits")?, "nodes_splits")?;
     let features = int_list(attributes, "nodes_featureids")?;
-    let missing = attributes.ints("nodes_missing_value_tracks_true")?.unwrap_or_default();
+    let missing = attributes.given_ints("nodes_missing_value_tracks_true")?.unwrap_or_default();
     let [true_leafs, false_leafs] =
         [int_list(attributes, "nodes_trueleafs")?, int_list(attributes, "nodes_falseleafs")?];
     let [true_ids, false_ids] = [
@@ -133,12 +130,12 @@ fn read_nodes(attributes: &Attributes) -> Result<(Vec<Column>, Vec<Node>)> {
 }
 
 fn read_trees(attributes: &Attributes) -> Result<Trees> {
-    let is_mean = match attributes.int_or("aggregate_function", 1)? {
+    let is_mean = match attributes.int("aggregate_function")? {
         0 => true,
         1 => false,
         other => unsupported!("aggregate_function {other} (only sum and mean are supported)"),
     };
-    match attributes.int_or("post_transform", 0)? {
+    match attributes.int("post_transform")? {
         0 => {}
         other => unsupported!("post_transform {other}"),
     }
@@ -149,7 +146,7 @@ fn read_trees(attributes: &Attributes) -> Result<Trees> {
     }
     let targets = places(int_list(attributes, "leaf_targetids")?)?;
     let most = targets.iter().max().map_or(0, |target| target.saturating_add(1));
-    let target_count = attributes.int("n_targets")?.unwrap_or(i64::try_from(most)?);
+    let target_count = attributes.given_int("n_targets")?.unwrap_or(i64::try_from(most)?);
     if targets.len() != weights.len() || i64::try_from(most)? > target_count {
         invalid!("{} leaves with {} weights for {target_count} targets", targets.len(), weights.len());
     }

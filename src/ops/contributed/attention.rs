@@ -11,7 +11,7 @@ use num_traits::AsPrimitive;
 use super::like_input;
 use crate::common::limits;
 use crate::error::{At, Error, Result, unsupported};
-use crate::op::{Call, Fact, element_count, required};
+use crate::op::{Call, Fact, element_count};
 use crate::ops::attention::parts::{merge_heads, split_heads};
 use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
@@ -26,20 +26,20 @@ struct Heads {
 }
 
 fn read_heads(call: &Call) -> Result<Heads> {
-    let num_heads = required(call.int("num_heads")?, "num_heads")?;
+    let num_heads = call.int("num_heads")?;
     if num_heads < 1 {
         return Err(Error::invalid(format!("{num_heads} heads")).at_part("attribute num_heads"));
     }
     // In onnxruntime a scale of 0 is the default, the reciprocal root of the size of a head.
-    let scale = call.float("scale")?.filter(|scale| *scale != 0.0);
+    let scale = call.given_float("scale")?.filter(|scale| *scale != 0.0);
     let mask_filter_value = call.float_or("mask_filter_value", -10000.0)?;
-    let unidirectional = call.flag("unidirectional", false)?;
+    let unidirectional = call.flag("unidirectional")?;
     Ok(Heads { num_heads, scale, mask_filter_value, unidirectional })
 }
 
 /// Returns the sizes of queries, keys and values, all heads together.
 fn hidden_sizes(call: &Call) -> Result<[i64; 3]> {
-    if let Some(sizes) = call.ints("qkv_hidden_sizes")? {
+    if let Some(sizes) = call.given_ints("qkv_hidden_sizes")? {
         let wrong = |sizes: Vec<i64>| Error::invalid(format!("{} sizes for three parts", sizes.len()));
         return sizes.try_into().map_err(|sizes| wrong(sizes).at_part("attribute qkv_hidden_sizes"));
     }
@@ -50,8 +50,7 @@ fn hidden_sizes(call: &Call) -> Result<[i64; 3]> {
 }
 
 pub(super) fn infer_attention(call: &Call) -> Result<Vec<Fact>> {
-    read_heads(call)?;
-    if call.flag("do_rotary", false)? || call.int("rotary_embedding_dim")?.is_some_and(|n| n != 0) {
+    if call.flag_or("do_rotary", false)? || call.given_int("rotary_embedding_dim")?.is_some_and(|n| n != 0) {
         unsupported!("rotary positions inside the node");
     }
     refuse_states(call, &[4, 6], &[1])?;
@@ -225,10 +224,7 @@ pub(super) fn expand_multi_head(x: &Expand) -> Result<bool> {
 }
 
 pub(super) fn infer_rotary(call: &Call) -> Result<Vec<Fact>> {
-    for name in ["interleaved", "num_heads", "rotary_embedding_dim"] {
-        call.int(name)?;
-    }
-    if call.flag("is_packed_batching", false)? || call.float_or("scale", 1.0)? != 1.0 {
+    if call.flag_or("is_packed_batching", false)? || call.float_or("scale", 1.0)? != 1.0 {
         unsupported!("packed batches or a scale");
     }
     Ok(vec![like_input(call)?])

@@ -12,8 +12,7 @@ use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
 use crate::tensor::Dim;
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("MoE", &[1], Access::Any, infer_experts)
-    .domain(CONTRIB_DOMAIN)
+pub(in crate::ops) const OPS: &[Row] = &[Row::of(CONTRIB_DOMAIN, "MoE", Access::Any, infer_experts)
     .expand(expand_experts)
     .lowers_to("the matrix products of all experts, weighted: 0 for those that a token does not choose")
     .limits(
@@ -37,15 +36,15 @@ enum Activation {
 }
 
 fn read_activation(call: &Call) -> Result<Activation> {
-    let interleaved = match call.int_or("swiglu_fusion", 0)? {
+    let interleaved = match call.int("swiglu_fusion")? {
         1 => true,
         0 => false,
         other => unsupported!("swiglu_fusion {other}"),
     };
-    let alpha = call.float_or("activation_alpha", 1.0)?;
-    let beta = call.float_or("activation_beta", 0.0)?;
-    let limit = call.float("swiglu_limit")?;
-    Ok(match call.string_or("activation_type", "relu")? {
+    let alpha = call.float("activation_alpha")?;
+    let beta = call.float("activation_beta")?;
+    let limit = call.given_float("swiglu_limit")?;
+    Ok(match call.string("activation_type")? {
         "identity" => Activation::Op("Identity", &[]),
         "relu" => Activation::Op("Relu", &[]),
         "gelu" => Activation::Op("Gelu", &[("approximate", "tanh")]),
@@ -57,7 +56,7 @@ fn read_activation(call: &Call) -> Result<Activation> {
 
 /// Returns the numbers of choices and of experts.
 fn read_counts(call: &Call) -> Result<(i64, i64)> {
-    let choices = call.int_or("k", 1)?;
+    let choices = call.int("k")?;
     let Some(experts) = call.shape(1)?.last().and_then(Dim::known) else {
         unsupported!("a free number of experts")
     };
@@ -68,10 +67,7 @@ fn read_counts(call: &Call) -> Result<(i64, i64)> {
 }
 
 fn infer_experts(call: &Call) -> Result<Vec<Fact>> {
-    read_activation(call)?;
-    read_counts(call)?;
-    call.flag("normalize_routing_weights", false)?;
-    if call.flag("use_sparse_mixer", false)? {
+    if call.flag("use_sparse_mixer")? {
         unsupported!("use_sparse_mixer");
     }
     if call.has_input(THIRD) {
@@ -92,7 +88,7 @@ fn expand_experts(x: &Expand) -> Result<bool> {
     let probabilities = x.operand(1).softmax(-1);
     let [mut weights, chosen] =
         x.make.op_n("TopK", [probabilities, x.make.ints(&[choices])], [("axis", (-1).into())]);
-    if x.flag("normalize_routing_weights", false)? {
+    if x.flag("normalize_routing_weights")? {
         weights = weights / weights.reduce("ReduceSum", &[-1], true);
     }
     let chosen = chosen.reshape(&[-1]);

@@ -27,9 +27,7 @@ type Activation = (&'static str, Vec<(&'static str, Attribute)>);
 /// Returns the operator of the activation, and its attributes.
 fn read_activation(call: &Call) -> Result<Option<Activation>> {
     let activation = call.string_or("activation", "")?;
-    let given = [call.float("activation_alpha")?, call.float("activation_beta")?];
-    // None of these activations has a third parameter.
-    call.float("activation_gamma")?;
+    let given = [call.given_float("activation_alpha")?, call.given_float("activation_beta")?];
     if activation.is_empty() {
         return Ok(None);
     }
@@ -42,7 +40,6 @@ fn read_activation(call: &Call) -> Result<Option<Activation>> {
 }
 
 pub(super) fn infer_fused_gemm(call: &Call) -> Result<Vec<Fact>> {
-    read_activation(call)?;
     crate::ops::linear::matmul::infer_gemm(call)
 }
 
@@ -50,10 +47,10 @@ pub(super) fn expand_fused_gemm(x: &Expand) -> Result<bool> {
     let activation = read_activation(x)?;
     let inputs = [x.operand(0), x.operand(1)].into_iter().chain(x.optional(2));
     let attributes = [
-        ("alpha", x.float_or("alpha", 1.0)?.into()),
-        ("beta", x.float_or("beta", 1.0)?.into()),
-        ("transA", x.int_or("transA", 0)?.into()),
-        ("transB", x.int_or("transB", 0)?.into()),
+        ("alpha", x.float("alpha")?.into()),
+        ("beta", x.float("beta")?.into()),
+        ("transA", x.int("transA")?.into()),
+        ("transB", x.int("transB")?.into()),
     ];
     let mut result = x.make.op("Gemm", inputs, attributes);
     if let Some((activation, attributes)) = activation {

@@ -17,7 +17,7 @@ use num_traits::AsPrimitive;
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::graph::{Graph, Node};
 use crate::lower::{AssumedFact, Lower};
-use crate::op::{Access, CONTRIB_DOMAIN, Call, Fact, OWN_DOMAIN, element_count, required};
+use crate::op::{Access, CONTRIB_DOMAIN, Call, Fact, OWN_DOMAIN, element_count, infer_same};
 use crate::ops::Row;
 use crate::ops::attention::parts::{capped, hide_unseen, merge_heads, split_heads};
 use crate::ops::attention::positions::Positions;
@@ -26,20 +26,17 @@ use crate::pass::expand::Expand;
 use crate::tensor::{DType, Dim};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("GroupQueryAttention", &[1], Access::Any, infer_group_query)
-        .domain(CONTRIB_DOMAIN)
+    Row::of(CONTRIB_DOMAIN, "GroupQueryAttention", Access::Any, infer_group_query)
         .expand(expand_group_query)
         .multiply_adds(multiply_adds)
         .appends(appends_to_past)
         .lowers_to("RotaryEmbedding, Concat, MatMul, Mul, Tanh, Add, Softmax, MatMul")
         .limits(
             "batches; `smooth_softmax`, a head sink, the output of scores, positions as an input; \
-            quantized caches",
+            quantized caches; norms of queries and keys; keys after their query; a cache of a window",
         )
         .differs("padded sequences, stated by value"),
-    Row::new("WithoutPadding", &[1], Access::Any, infer_like_first)
-        .domain(OWN_DOMAIN)
-        .lower(lower_without_padding),
+    Row::of(OWN_DOMAIN, "WithoutPadding", Access::Any, infer_same).lower(lower_without_padding),
 ];
 
 /// The indices of the inputs.
@@ -53,8 +50,8 @@ mod input {
     pub const COS_CACHE: usize = 7;
     pub const SIN_CACHE: usize = 8;
     pub const ATTENTION_BIAS: usize = 10;
-    /// The inputs that are refused: positions, a sink, and the scales of a quantized cache.
-    pub const REFUSED: [usize; 4] = [9, 11, 12, 13];
+    /// The inputs that are refused: positions, a sink, the scales of a quantized cache, and the weights of norms.
+    pub const REFUSED: [usize; 6] = [9, 11, 12, 13, 14, 15];
 }
 
 /// Each query has a product with each key, and each weight with its value.
@@ -82,8 +79,8 @@ struct Attention {
 }
 
 fn read(call: &Call) -> Result<Attention> {
-    let heads = required(call.int("num_heads")?, "num_heads")?;
-    let kv_heads = required(call.int("kv_num_heads")?, "kv_num_heads")?;
+    let heads = call.int("num_heads")?;
+    let kv_heads = call.int("kv_num_heads")?;
     if kv_heads < 1 || heads < 1 || heads.checked_rem(kv_heads) != Some(0) {
         invalid!("{heads} heads of queries and {kv_heads} of keys");
     }
@@ -96,17 +93,19 @@ fn read(call: &Call) -> Result<Attention> {
     let head =
         head.ok_or_else(|| Error::invalid(format!("{hidden} elements do not divide into {all} heads")))?;
     let usual: f32 = head.as_();
-    let refuse = |name: &str| call.int(name).map(|value| value.is_some_and(|value| value > 0));
+    let refuse = |name: &str| call.given_int(name).map(|value| value.is_some_and(|value| value > 0));
     if refuse("smooth_softmax")? || refuse("qk_output")? {
         unsupported!("`smooth_softmax`, or scores as an output");
     }
     for name in ["k_quant_type", "v_quant_type"] {
-        if !matches!(call.string(name)?, None | Some("NONE")) {
+        if !matches!(call.given_string(name)?, None | Some("NONE")) {
             unsupported!("a quantized cache");
         }
     }
-    call.int("kv_cache_bit_width")?;
-    let window = call.int("local_window_size")?.filter(|size| *size >= 0);
+    if !call.flag("causal")? || call.flag("sliding_window_cache")? {
+        unsupported!("keys after their query, or a cache of a window");
+    }
+    let window = call.given_int("local_window_size")?.filter(|size| *size >= 0);
     if window == Some(0) {
         unsupported!("a window of no keys");
     }
@@ -117,20 +116,16 @@ fn read(call: &Call) -> Result<Attention> {
         heads,
         kv_heads,
         head,
-        scale: call.float("scale")?.filter(|scale| *scale != 0.0).unwrap_or(1.0 / usual.sqrt()),
+        scale: call.given_float("scale")?.filter(|scale| *scale != 0.0).unwrap_or(1.0 / usual.sqrt()),
         softcap: call.float_or("softcap", 0.0)?,
-        rotary: call.flag("do_rotary", false)?,
-        interleaved: call.flag("rotary_interleaved", false)?,
+        rotary: call.flag_or("do_rotary", false)?,
+        interleaved: call.flag_or("rotary_interleaved", false)?,
         window,
     })
 }
 
 fn appends_to_past(_: &Graph, _: &Node) -> Vec<(usize, usize)> {
     vec![(input::PAST_KEY, 2), (input::PAST_VALUE, 2)]
-}
-
-fn infer_like_first(call: &Call) -> Result<Vec<Fact>> {
-    Ok(vec![call.like(0, call.dtype(0)?)?])
 }
 
 /// Lowers the first input unchanged, where the lengths in the second are those without padding.

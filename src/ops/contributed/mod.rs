@@ -19,81 +19,62 @@ use crate::pass::expand::Expand;
 use crate::tensor::{DType, Dim};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    // `past_present_share_buffer` affects only memory; `qkv_hidden_sizes` is checked against the weight.
-    Row::new("Attention", &[1], Access::Any, attention::infer_attention)
-        .domain(DOMAIN)
+    // `qkv_hidden_sizes` is checked against the weight.
+    Row::of(DOMAIN, "Attention", Access::Any, attention::infer_attention)
         .expand(attention::expand_attention)
         .multiply_adds(attention::multiply_adds)
-        .ignore(&["past_present_share_buffer"])
         .lowers_to("MatMul, Add, Mul, Softmax, MatMul")
         .limits("past and present states; rotary positions inside; masks that give lengths"),
-    Row::new("MultiHeadAttention", &[1], Access::Any, attention::infer_multi_head)
-        .domain(DOMAIN)
+    Row::of(DOMAIN, "MultiHeadAttention", Access::Any, attention::infer_multi_head)
         .expand(attention::expand_multi_head)
         .multiply_adds(attention::multi_head_multiply_adds)
         .lowers_to("Add, Mul, MatMul, Softmax, MatMul")
         .limits(
             "queries, keys and values in one tensor; masks that give lengths; a causal mask of free length",
         ),
-    Row::new("RotaryEmbedding", &[1], Access::Any, attention::infer_rotary)
-        .domain(DOMAIN)
+    Row::of(DOMAIN, "RotaryEmbedding", Access::Any, attention::infer_rotary)
         .expand(attention::expand_rotary)
         .lowers_to("Slice, Mul, Sub, Add, Concat")
         .limits("packed batches, a scale, positions given by an offset"),
-    Row::new("Gelu", &[1], Access::Elementwise, infer_like_input)
-        .domain(DOMAIN)
-        .expand(expand_gelu)
-        .lowers_to("Gelu"),
-    Row::new("BiasGelu", &[1], Access::Any, infer_like_input)
-        .domain(DOMAIN)
+    Row::of(DOMAIN, "Gelu", Access::Elementwise, infer_like_input).expand(expand_gelu).lowers_to("Gelu"),
+    Row::of(DOMAIN, "BiasGelu", Access::Any, infer_like_input)
         .expand(expand_bias_gelu)
         .lowers_to("Add, Gelu"),
-    Row::new("FastGelu", &[1], Access::Elementwise, infer_like_input)
-        .domain(DOMAIN)
+    Row::of(DOMAIN, "FastGelu", Access::Elementwise, infer_like_input)
         .expand(expand_fast_gelu)
         .lowers_to("Add, Gelu"),
-    Row::new("QuickGelu", &[1], Access::Elementwise, infer_quick_gelu)
-        .domain(DOMAIN)
+    Row::of(DOMAIN, "QuickGelu", Access::Elementwise, infer_quick_gelu)
         .expand(expand_quick_gelu)
         .lowers_to("x * Sigmoid(alpha * x)"),
-    Row::new("SkipLayerNormalization", &[1], Access::Any, infer_skip)
-        .domain(DOMAIN)
+    Row::of(DOMAIN, "SkipLayerNormalization", Access::Any, infer_skip)
         .expand(expand_skip)
         .lowers_to("Add, LayerNormalization")
         .limits("the outputs mean and inv_std_var"),
-    Row::new("SkipSimplifiedLayerNormalization", &[1], Access::Any, infer_skip)
-        .domain(DOMAIN)
+    Row::of(DOMAIN, "SkipSimplifiedLayerNormalization", Access::Any, infer_skip)
         .expand(expand_skip_rms)
         .lowers_to("Add, RMSNormalization")
         .limits("the outputs mean and inv_std_var"),
     // onnxruntime's optimizer writes this operator without a domain.
-    Row::new("SimplifiedLayerNormalization", &[1], Access::Any, infer_rms)
+    Row::new("SimplifiedLayerNormalization", Access::Any, infer_rms)
         .expand(expand_rms)
-        .ignore(&["stash_type"])
         .lowers_to("RMSNormalization")
         .limits("the output inv_std_var"),
-    Row::new("EmbedLayerNormalization", &[1], Access::Any, infer_embed)
-        .domain(DOMAIN)
+    Row::of(DOMAIN, "EmbedLayerNormalization", Access::Any, infer_embed)
         .expand(expand_embed)
         .lowers_to("Gather, Add, LayerNormalization")
         .limits("the output mask_index; positions of free length"),
-    Row::new("FusedMatMul", &[1], Access::Any, infer_fused_matmul)
-        .domain(DOMAIN)
+    Row::of(DOMAIN, "FusedMatMul", Access::Any, infer_fused_matmul)
         .expand(expand_fused_matmul)
         .lowers_to("Transpose, MatMul, Mul"),
-    Row::new("FusedGemm", &[1], Access::Any, gemm::infer_fused_gemm)
-        .domain(DOMAIN)
+    Row::of(DOMAIN, "FusedGemm", Access::Any, gemm::infer_fused_gemm)
         .expand(gemm::expand_fused_gemm)
         .lowers_to("Gemm, the activation")
         .limits("uncommon activations"),
-    Row::new("FusedConv", &[1], Access::Any, infer_fused_conv)
-        .domain(DOMAIN)
+    Row::of(DOMAIN, "FusedConv", Access::Any, infer_fused_conv)
         .expand(expand_fused_conv)
         .lowers_to("Conv, Add, the activation")
         .limits("uncommon activations"),
-    Row::new("SparseAttention", &[1], Access::Any, refuse_sparse_attention)
-        .domain(DOMAIN)
-        .limits(NO_SPARSE_ATTENTION),
+    Row::of(DOMAIN, "SparseAttention", Access::Any, refuse_sparse_attention).limits(NO_SPARSE_ATTENTION),
 ];
 
 const NO_SPARSE_ATTENTION: &str = "attention to blocks of keys that a sparse layout selects for each head: ncnn's attention has no \
@@ -131,24 +112,22 @@ fn expand_fast_gelu(x: &Expand) -> Result<bool> {
 }
 
 fn infer_quick_gelu(call: &Call) -> Result<Vec<Fact>> {
-    call.float("alpha")?;
     infer_like_input(call)
 }
 
 fn expand_quick_gelu(x: &Expand) -> Result<bool> {
     let input = x.operand(0);
-    let alpha = x.float_or("alpha", 1.702)?;
+    let alpha = x.float("alpha")?;
     x.output(0, input * (input * alpha).sigmoid());
     Ok(true)
 }
 
 /// Returns the epsilon of a normalization, with onnxruntime's default.
-fn epsilon(call: &Call, default: f32) -> Result<(&'static str, Attribute)> {
-    Ok(("epsilon", Attribute::Float(call.float_or("epsilon", default)?)))
+fn epsilon(call: &Call) -> Result<(&'static str, Attribute)> {
+    Ok(("epsilon", Attribute::Float(call.float("epsilon")?)))
 }
 
 fn infer_skip(call: &Call) -> Result<Vec<Fact>> {
-    call.float("epsilon")?;
     refuse_statistics(call)?;
     let fact = like_input(call)?;
     Ok(vec![fact.clone(), Fact::unranked(DType::F32), Fact::unranked(DType::F32), fact])
@@ -177,14 +156,12 @@ fn skip<'x>(
     bias: usize,
 ) -> Result<bool> {
     let sum = (x.operand(0) + x.operand(1)).add_optional(x.optional(bias));
-    x.output(0, x.make.op(op_type, [sum].into_iter().chain(parameters), [epsilon(x, 1e-12)?]));
+    x.output(0, x.make.op(op_type, [sum].into_iter().chain(parameters), [epsilon(x)?]));
     x.output(3, sum);
     Ok(true)
 }
 
 fn infer_rms(call: &Call) -> Result<Vec<Fact>> {
-    call.float("epsilon")?;
-    call.int("axis")?;
     if call.has_output(1) {
         unsupported!("the output inv_std_var");
     }
@@ -192,14 +169,12 @@ fn infer_rms(call: &Call) -> Result<Vec<Fact>> {
 }
 
 fn expand_rms(x: &Expand) -> Result<bool> {
-    let attributes = [("axis", x.int_or("axis", -1)?.into()), epsilon(x, 1e-5)?];
+    let attributes = [("axis", x.int("axis")?.into()), epsilon(x)?];
     x.output(0, x.make.op("RMSNormalization", [x.operand(0), x.operand(1)], attributes));
     Ok(true)
 }
 
 fn infer_embed(call: &Call) -> Result<Vec<Fact>> {
-    call.float("epsilon")?;
-    call.int("mask_index_type")?;
     if call.has_output(1) {
         unsupported!("the output mask_index");
     }
@@ -225,7 +200,7 @@ fn expand_embed(x: &Expand) -> Result<bool> {
         sum = sum + segments.gather(segment_ids, 0);
     }
     let inputs = [sum, x.operand(5), x.operand(6)];
-    x.output(0, x.make.op("LayerNormalization", inputs, [epsilon(x, 1e-12)?]));
+    x.output(0, x.make.op("LayerNormalization", inputs, [epsilon(x)?]));
     x.output(2, sum);
     Ok(true)
 }
@@ -247,10 +222,10 @@ fn operand_perm(rank: usize, transposed: bool, transposed_batch: bool) -> Vec<us
 }
 
 fn read_fused_matmul(call: &Call) -> Result<(f32, [Vec<usize>; 2])> {
-    let alpha = call.float_or("alpha", 1.0)?;
+    let alpha = call.float("alpha")?;
     let (a, b) = (call.shape(0)?.len(), call.shape(1)?.len());
-    let a = operand_perm(a, call.flag("transA", false)?, call.flag("transBatchA", false)?);
-    let b = operand_perm(b, call.flag("transB", false)?, call.flag("transBatchB", false)?);
+    let a = operand_perm(a, call.flag("transA")?, call.flag("transBatchA")?);
+    let b = operand_perm(b, call.flag("transB")?, call.flag("transBatchB")?);
     Ok((alpha, [a, b]))
 }
 
@@ -273,7 +248,7 @@ fn expand_fused_matmul(x: &Expand) -> Result<bool> {
 
 /// Returns the activation of a FusedConv: operator and parameters.
 fn read_activation(call: &Call) -> Result<(&'static str, Vec<(&'static str, f32)>)> {
-    let params = call.floats("activation_params")?.unwrap_or_default();
+    let params = call.given_floats("activation_params")?.unwrap_or_default();
     let param = |index: usize| {
         let missing = || Error::invalid("too few values").at_part("attribute activation_params");
         params.get(index).copied().ok_or_else(missing)
@@ -292,7 +267,6 @@ fn read_activation(call: &Call) -> Result<(&'static str, Vec<(&'static str, f32)
 }
 
 fn infer_fused_conv(call: &Call) -> Result<Vec<Fact>> {
-    read_activation(call)?;
     Ok(vec![Fact::new(call.dtype(0)?, crate::ops::spatial::conv::conv_shape(call, call.shape(1)?)?)])
 }
 

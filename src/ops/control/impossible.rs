@@ -20,29 +20,29 @@ const UNKNOWN_SIZE: &str =
     "the size of its output depends on the elements of its input; ncnn has no layer for that";
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    refused("ImageDecoder", &[20], COMPRESSED_IMAGE),
-    refused("NonMaxSuppression", &[10, 11], UNKNOWN_SIZE),
-    refused("RegexFullMatch", &[20], TEXT),
-    refused("StringConcat", &[20], TEXT),
-    refused("StringNormalizer", &[10], TEXT),
-    refused("StringSplit", &[20], TEXT),
-    refused("Unique", &[11, 28], UNKNOWN_SIZE),
-    refused("CastMap", &[1], TEXT).domain(ML),
-    refused("CategoryMapper", &[1], TEXT).domain(ML),
-    refused("DictVectorizer", &[1], TEXT).domain(ML),
-    refused("LabelEncoder", &[1, 2, 4], TEXT).domain(ML),
-    refused("LinearClassifier", &[1], CLASSES).domain(ML),
-    refused("OneHotEncoder", &[1], CLASSES).domain(ML),
-    refused("SVMClassifier", &[1], SUPPORT_VECTORS).domain(ML),
-    refused("SVMRegressor", &[1], SUPPORT_VECTORS).domain(ML),
-    refused("TreeEnsembleClassifier", &[1, 3, 5], TREES).domain(ML),
-    refused("TreeEnsembleRegressor", &[1, 3, 5], TREES).domain(ML),
-    refused("ZipMap", &[1], TEXT).domain(ML),
-    refused("Gradient", &[1], GRADIENT).domain("ai.onnx.preview.training"),
+    refused("", "ImageDecoder", COMPRESSED_IMAGE),
+    refused("", "NonMaxSuppression", UNKNOWN_SIZE),
+    refused("", "RegexFullMatch", TEXT),
+    refused("", "StringConcat", TEXT),
+    refused("", "StringNormalizer", TEXT),
+    refused("", "StringSplit", TEXT),
+    refused("", "Unique", UNKNOWN_SIZE),
+    refused(ML, "CastMap", TEXT),
+    refused(ML, "CategoryMapper", TEXT),
+    refused(ML, "DictVectorizer", TEXT),
+    refused(ML, "LabelEncoder", TEXT),
+    refused(ML, "LinearClassifier", CLASSES),
+    refused(ML, "OneHotEncoder", CLASSES),
+    refused(ML, "SVMClassifier", SUPPORT_VECTORS),
+    refused(ML, "SVMRegressor", SUPPORT_VECTORS),
+    refused(ML, "TreeEnsembleClassifier", TREES),
+    refused(ML, "TreeEnsembleRegressor", TREES),
+    refused(ML, "ZipMap", TEXT),
+    refused("ai.onnx.preview.training", "Gradient", GRADIENT),
 ];
 
-const fn refused(name: &'static str, since: &'static [i64], reason: &'static str) -> Row {
-    Row::new(name, since, Access::Any, refuse).limits(reason)
+const fn refused(domain: &'static str, name: &'static str, reason: &'static str) -> Row {
+    Row::of(domain, name, Access::Any, refuse).limits(reason)
 }
 
 fn refuse(call: &Call) -> Result<Vec<Fact>> {

@@ -10,55 +10,55 @@
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::{Node, ValueId};
 use crate::op::identity::operand;
-use crate::op::{Access, CUT, Call, Fact, required, resolve_axis};
+use crate::op::{Access, CUT, Call, Fact, resolve_axis};
 use crate::ops::Row;
 use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
 use crate::tensor::DType;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("ConcatFromSequence", &[11], Access::Any, infer_reader)
+    Row::new("ConcatFromSequence", Access::Any, infer_reader)
         .inline(inline_concat)
         .lowers_to("Concat")
         .limits("sequences of unknown length"),
-    Row::new("Optional", &[15, 28], Access::Any, infer_container)
+    Row::new("Optional", Access::Any, infer_container)
         .lowers_to("no layer: readers read the value")
         .limits("an optional value that is an input or output of the net"),
-    Row::new("OptionalGetElement", &[15, 18, 28], Access::Any, infer_reader)
+    Row::new("OptionalGetElement", Access::Any, infer_reader)
         .inline(inline_get)
         .lowers_to("the value")
         .limits("an optional value that is an input of the net"),
-    Row::new("OptionalHasElement", &[15, 18, 28], Access::Any, infer_reader)
+    Row::new("OptionalHasElement", Access::Any, infer_reader)
         .inline(inline_has)
         .lowers_to("a constant")
         .limits("an optional value that is an input of the net"),
-    Row::new("SequenceAt", &[11], Access::Any, infer_reader)
+    Row::new("SequenceAt", Access::Any, infer_reader)
         .inline(inline_at)
         .lowers_to("the element")
         .limits("positions computed at run time"),
-    Row::new("SequenceConstruct", &[11], Access::Any, infer_container)
+    Row::new("SequenceConstruct", Access::Any, infer_container)
         .lowers_to("no layer: readers read the elements")
         .limits("a sequence that is an input or output of the net"),
-    Row::new("SequenceEmpty", &[11], Access::Any, infer_container)
+    Row::new("SequenceEmpty", Access::Any, infer_container)
         .lowers_to("no layer")
         .limits("a sequence that is an input or output of the net"),
-    Row::new("SequenceErase", &[11], Access::Any, infer_container)
+    Row::new("SequenceErase", Access::Any, infer_container)
         .inline(inline_erase)
         .lowers_to("SequenceConstruct")
         .limits("positions computed at run time"),
-    Row::new("SequenceInsert", &[11], Access::Any, infer_container)
+    Row::new("SequenceInsert", Access::Any, infer_container)
         .inline(inline_insert)
         .lowers_to("SequenceConstruct")
         .limits("positions computed at run time"),
-    Row::new("SequenceLength", &[11], Access::Any, infer_reader)
+    Row::new("SequenceLength", Access::Any, infer_reader)
         .inline(inline_length)
         .lowers_to("a constant")
         .limits("sequences of unknown length"),
-    Row::new("SequenceMap", &[17], Access::Any, infer_container)
+    Row::new("SequenceMap", Access::Any, infer_container)
         .inline(inline_map)
         .lowers_to("its body, once for each element")
         .limits("sequences of unknown length"),
-    Row::new("SplitToSequence", &[11, 24], Access::Any, infer_container)
+    Row::new("SplitToSequence", Access::Any, infer_container)
         .inline(inline_split)
         .lowers_to("Split, SequenceConstruct")
         .limits("lengths computed at run time"),
@@ -148,8 +148,8 @@ fn inline_erase(x: &Expand) -> Result<bool> {
 }
 
 fn inline_concat(x: &Expand) -> Result<bool> {
-    let axis = required(x.int("axis")?, "axis")?;
-    let stacked = x.flag("new_axis", false)?;
+    let axis = x.int("axis")?;
+    let stacked = x.flag("new_axis")?;
     let Some(elements) = elements(x, 0) else { return Ok(false) };
     if elements.is_empty() {
         invalid!("an empty sequence has no elements to join");
@@ -193,9 +193,9 @@ fn part_sizes(x: &Expand, size: Option<i64>) -> Result<Option<Vec<i64>>> {
 }
 
 fn inline_split(x: &Expand) -> Result<bool> {
-    let axis = resolve_axis(x.int_or("axis", 0)?, x.shape(0)?.len())?;
+    let axis = resolve_axis(x.int("axis")?, x.shape(0)?.len())?;
     // keepdims applies only without input split.
-    let squeezed = !x.flag("keepdims", true)? && !x.has_input(1);
+    let squeezed = !x.flag("keepdims")? && !x.has_input(1);
     let Some(sizes) = part_sizes(x, x.shape(0)?.at(axis)?.known())? else { return Ok(false) };
     let axis = i64::try_from(axis)?;
     let mut parts = x.operand(0).split_list(axis, &sizes);
@@ -209,7 +209,7 @@ fn inline_split(x: &Expand) -> Result<bool> {
 }
 
 fn inline_map(x: &Expand) -> Result<bool> {
-    let body = required(x.body("body")?, "body")?;
+    let body = x.body("body")?;
     let Some(first) = elements(x, 0) else { return Ok(false) };
     let mut lists = Vec::new();
     for index in 0..x.input_count() {

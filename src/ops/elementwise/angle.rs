@@ -8,8 +8,7 @@ use crate::op::{Access, Call, Fact, OWN_DOMAIN};
 use crate::ops::Row;
 use crate::tensor::Range;
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("Atan2", &[1], Access::Broadcast, infer_atan2)
-    .domain(OWN_DOMAIN)
+pub(in crate::ops) const OPS: &[Row] = &[Row::of(OWN_DOMAIN, "Atan2", Access::Broadcast, infer_atan2)
     .lower(lower_atan2)
     .range(|_, _| Range::new(-3.2, 3.2))
     .lowers_to("BinaryOp ATAN2")

@@ -3,19 +3,19 @@
 //! Spec: <https://onnx.ai/onnx/operators/onnx__BitCast.html>.
 
 use crate::error::{Error, Result, invalid, unsupported};
-use crate::op::{Access, Attributes, Call, Fact, required, required_input};
+use crate::op::{Access, Attributes, Call, Fact, required_input};
 use crate::ops::Row;
 use crate::pass::expand::Expand;
 use crate::tensor::{Array, DType};
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("BitCast", &[26], Access::Any, infer_bit_cast)
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("BitCast", Access::Any, infer_bit_cast)
     .fold(fold_bit_cast)
     .expand(expand_bit_cast)
     .lowers_to("Cast between integers of 8 or 16 bits")
     .limits("floats, and integers of 32 and 64 bits, computed at run time")];
 
 fn read_to(attributes: &Attributes) -> Result<DType> {
-    let code = required(attributes.int("to")?, "to")?;
+    let code = attributes.int("to")?;
     i32::try_from(code)
         .ok()
         .and_then(DType::from_onnx)

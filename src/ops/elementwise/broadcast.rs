@@ -7,11 +7,8 @@ use std::borrow::Cow;
 
 use crate::error::{At, Error, Result, invalid};
 use crate::lower::{Lower, ScalarOrBlob, check_integers, inexact_integer};
-use crate::op::{Attributes, Call, Fact, required_input, resolve_axis};
+use crate::op::{Attributes, Call, Fact, MANY, required_input, resolve_axis};
 use crate::tensor::{Array, DType, Dim, Elements, display_shape, try_zip_broadcast, zip_broadcast};
-
-/// `consumed_inputs` of operator sets 1 to 5 is a hint for memory reuse.
-pub(in crate::ops) const MEMORY_ADVICE: &[&str] = &["consumed_inputs"];
 
 /// The difference of vectorized functions and comparisons, see `Row::differs`.
 pub(in crate::ops) const LOSES_NAN: &str = "NaN, which may become a number";
@@ -31,7 +28,7 @@ fn read_alignment(attributes: &Attributes) -> Result<Alignment> {
     if attributes.since() >= 7 || n_ary {
         return Ok(Alignment { axis: None, equal: false });
     }
-    let (broadcast, axis) = (attributes.flag("broadcast", false)?, attributes.int("axis")?);
+    let (broadcast, axis) = (attributes.flag_or("broadcast", false)?, attributes.given_int("axis")?);
     Ok(Alignment { axis: axis.filter(|_| broadcast), equal: !broadcast })
 }
 
@@ -67,9 +64,8 @@ fn operand_shapes(call: &Call) -> Result<Vec<(usize, Vec<Dim>)>> {
 
 /// Infers one output of type `dtype`, of the broadcast shape.
 pub(in crate::ops) fn infer_broadcast(call: &Call, dtype: DType) -> Result<Vec<Fact>> {
-    read_alignment(call)?;
     // An operator that takes any number of inputs needs one.
-    let required = if call.most_inputs() == usize::MAX { 1 } else { call.most_inputs() };
+    let required = if call.most_inputs() == MANY { 1 } else { call.most_inputs() };
     for index in 0..required.max(call.input_count()) {
         if call.input(index)?.shape.is_none() {
             return Ok(vec![Fact::unranked(dtype)]);

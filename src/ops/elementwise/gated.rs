@@ -3,21 +3,16 @@
 //! Spec: <https://onnx.ai/onnx/operators/onnx__SwiGLU.html>.
 
 use crate::error::Result;
-use crate::op::{Access, Call, Fact};
+use crate::op::{Access, Call, infer_same};
 use crate::ops::Row;
 use crate::pass::expand::Expand;
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("SwiGLU", &[28], Access::Any, infer_swiglu)
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("SwiGLU", Access::Any, infer_same)
     .expand(expand_swiglu)
     .lowers_to("a * Sigmoid(alpha * a) * b")];
 
 fn read_alpha(call: &Call) -> Result<f32> {
-    call.float_or("alpha", 1.0)
-}
-
-fn infer_swiglu(call: &Call) -> Result<Vec<Fact>> {
-    read_alpha(call)?;
-    Ok(vec![call.like(0, call.dtype(0)?)?])
+    call.float("alpha")
 }
 
 fn expand_swiglu(x: &Expand) -> Result<bool> {

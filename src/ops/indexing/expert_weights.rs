@@ -4,15 +4,12 @@
 use crate::error::{Result, unsupported};
 use crate::lower::{Lower, ramp};
 use crate::ncnn::layer::{binary_op, reduction_op};
-use crate::op::{Access, Call, Fact, OWN_DOMAIN, required};
+use crate::op::{Access, Call, Fact, OWN_DOMAIN};
 use crate::ops::Row;
 use crate::tensor::Dim;
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("ExpertWeights", &[1], Access::Any, infer)
-    .domain(OWN_DOMAIN)
+pub(in crate::ops) const OPS: &[Row] = &[Row::of(OWN_DOMAIN, "ExpertWeights", Access::Any, infer)
     .lower(lower)
-    // For readers of the graph: the work of all experts for a token.
-    .ignore(&["multiply_adds"])
     .lowers_to("BinaryOp, ReLU, Reduction: the distance of each index to the number of each expert")];
 
 /// Returns the shape of the choices: tokens, and choices of each.
@@ -23,13 +20,13 @@ fn choices<'a>(call: &Call<'a>) -> Result<&'a [Dim; 2]> {
 
 fn infer(call: &Call) -> Result<Vec<Fact>> {
     let [tokens, _] = choices(call)?;
-    let experts = Dim::Known(required(call.int("experts")?, "experts")?);
+    let experts = Dim::Known(call.int("experts")?);
     Ok(vec![Fact::new(call.dtype(1)?, vec![tokens.clone(), experts])])
 }
 
 fn lower(lower: &mut Lower) -> Result<()> {
     let [tokens, count] = choices(lower)?.clone();
-    let experts = required(lower.int("experts")?, "experts")?;
+    let experts = lower.int("experts")?;
     let one = Dim::Known(1);
     let apart = [tokens, count, one.clone()];
     let mut indices = lower.blob_as(0, &apart)?;

@@ -14,15 +14,13 @@ use crate::error::{Result, unsupported};
 use crate::lower::{Lower, ramp};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{CumulativeSum, MatMul, binary_op, reduction_op};
-use crate::op::{Access, Call, Fact, OWN_DOMAIN, range, required};
+use crate::op::{Access, Call, Fact, OWN_DOMAIN, range};
 use crate::ops::Row;
 use crate::tensor::{Array, DType, Dim, Tensor};
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("Largest", &[1], Access::Any, infer)
-    .domain(OWN_DOMAIN)
+pub(in crate::ops) const OPS: &[Row] = &[Row::of(OWN_DOMAIN, "Largest", Access::Any, infer)
     .lower(lower)
     .keeps_magnitude()
-    .required_outputs(usize::MAX)
     .range(range::first)
     .further_range(range::positions)
     .lowers_to("Threshold, Reduction: the k-th largest element, digit by digit; CumulativeSum, MatMul")];
@@ -45,7 +43,7 @@ fn read(call: &Call) -> Result<(Dim, i64, i64)> {
         unsupported!("rows of other than two axes")
     };
     let Some(size) = size.known() else { unsupported!("rows of {size} elements") };
-    Ok((rows.clone(), size, required(call.int("k")?, "k")?))
+    Ok((rows.clone(), size, call.int("k")?))
 }
 
 fn infer(call: &Call) -> Result<Vec<Fact>> {

@@ -14,7 +14,7 @@ use crate::ops::Row;
 use crate::pass::builder::Expr;
 use crate::tensor::{Array, DType, Dim, coordinates, row_major};
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("OneHot", &[9, 11, 28], Access::Any, infer_one_hot)
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("OneHot", Access::Any, infer_one_hot)
     .fold(fold_one_hot)
     .lower(lower_one_hot)
     .bears_rounding(|_, _| true)
@@ -23,7 +23,7 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("OneHot", &[9, 11, 28], Access
 
 /// Returns the position of the new axis in the result.
 fn read_axis(attributes: &Attributes, rank: usize) -> Result<usize> {
-    resolve_axis(attributes.int_or("axis", -1)?, rank + 1)
+    resolve_axis(attributes.int("axis")?, rank + 1)
 }
 
 /// Returns the size of the new axis, or the declared one if it is computed at run time.

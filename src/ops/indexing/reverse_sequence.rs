@@ -14,7 +14,7 @@ use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
 use crate::tensor::{Array, DType, Dim, display_shape, move_elements};
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("ReverseSequence", &[10, 28], Access::Any, infer_reverse)
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("ReverseSequence", Access::Any, infer_reverse)
     .fold(fold_reverse)
     .expand(expand_reverse)
     .bears_rounding(|_, _| true)
@@ -26,7 +26,7 @@ const MAX_SEQUENCES: i64 = 32;
 
 /// Returns the time axis and the batch axis.
 fn read_axes(attributes: &Attributes) -> Result<(usize, usize)> {
-    match (attributes.int_or("time_axis", 0)?, attributes.int_or("batch_axis", 1)?) {
+    match (attributes.int("time_axis")?, attributes.int("batch_axis")?) {
         (0, 1) => Ok((0, 1)),
         (1, 0) => Ok((1, 0)),
         (time, batch) => invalid!("time axis {time} and batch axis {batch} are not 0 and 1"),

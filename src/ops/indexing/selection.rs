@@ -10,13 +10,13 @@ use crate::ops::shape::resized;
 use crate::tensor::{Array, Dim, Elements, Tensor, coordinates};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Compress", &[9, 11, 28], Access::Any, infer_compress)
+    Row::new("Compress", Access::Any, infer_compress)
         .fold(fold_compress)
         .lower(lower_compress)
         .bears_rounding(|_, _| true)
         .lowers_to("Crop, Concat")
         .limits("a condition computed at run time"),
-    Row::new("NonZero", &[9, 13], Access::Any, infer_non_zero)
+    Row::new("NonZero", Access::Any, infer_non_zero)
         .lowers_to("a constant")
         .limits("elements computed at run time: they determine the size of the output"),
 ];
@@ -40,7 +40,7 @@ fn kept(condition: &[i64], size: usize) -> Result<Vec<usize>> {
 
 /// Reads the axis; without one, the input is flattened.
 fn read_axis(attributes: &Attributes, rank: usize) -> Result<Option<usize>> {
-    attributes.int("axis")?.map(|axis| resolve_axis(axis, rank)).transpose()
+    attributes.given_int("axis")?.map(|axis| resolve_axis(axis, rank)).transpose()
 }
 
 fn infer_compress(call: &Call) -> Result<Vec<Fact>> {

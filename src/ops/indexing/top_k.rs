@@ -14,7 +14,7 @@ use super::largest::{COMPARISONS, MOST_ELEMENTS};
 use super::one_hot::pick;
 use crate::common::limits;
 use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::op::{Access, Attributes, Call, Fact, range, required, required_input, resolve_axis};
+use crate::op::{Access, Attributes, Call, Fact, range, required_input, resolve_axis};
 use crate::ops::Row;
 use crate::ops::shape::resized;
 use crate::pass::builder::Expr;
@@ -22,8 +22,7 @@ use crate::pass::expand::Expand;
 use crate::pass::pattern::inverse;
 use crate::tensor::{Array, DType, Dim, Elements, coordinates, row_major};
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("TopK", &[1, 10, 11, 24], Access::Any, infer_top_k)
-    .required_outputs(usize::MAX)
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("TopK", Access::Any, infer_top_k)
     .fold(fold_top_k)
     .scratch(SORTED)
     .range(range::first)
@@ -55,11 +54,8 @@ struct Order {
 /// Reads axis and order; `largest` exists since version 11. Unsorted results may have any order, so they are
 /// sorted.
 fn read_order(attributes: &Attributes, rank: usize) -> Result<Order> {
-    let axis = resolve_axis(attributes.int_or("axis", -1)?, rank)?;
-    let largest = attributes.since() < 11 || attributes.flag("largest", true)?;
-    if attributes.since() >= 11 {
-        attributes.int("sorted")?;
-    }
+    let axis = resolve_axis(attributes.int("axis")?, rank)?;
+    let largest = attributes.since() < 11 || attributes.flag("largest")?;
     Ok(Order { axis, largest })
 }
 
@@ -67,7 +63,7 @@ fn read_order(attributes: &Attributes, rank: usize) -> Result<Order> {
 /// computed at run time.
 fn count_of(call: &Call, axis: usize) -> Result<Dim> {
     if call.since() == 1 {
-        return Ok(Dim::Known(required(call.int("k")?, "k")?));
+        return Ok(Dim::Known(call.int("k")?));
     }
     call.check_integer(1)?;
     call.dims(1)
@@ -95,7 +91,7 @@ fn fold_top_k(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<A
     let data = required_input(inputs, 0)?;
     let order = read_order(attributes, data.shape().len())?;
     let k = match attributes.since() {
-        1 => required(attributes.int("k")?, "k")?,
+        1 => attributes.int("k")?,
         _ => required_input(inputs, 1)?.scalar_i64()?,
     };
     let k = usize::try_from(k)?;

@@ -13,7 +13,7 @@ use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
 use crate::tensor::{Array, Dim, Elements, display_shape};
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("Det", &[11, 22], Access::Any, infer_det)
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("Det", Access::Any, infer_det)
     .fold(fold_det)
     .work(work_of)
     .expand(expand_det)

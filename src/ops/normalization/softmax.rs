@@ -11,14 +11,14 @@ use crate::ops::Row;
 use crate::tensor::Dim;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Hardmax", &[1, 11, 13], Access::Any, infer_softmax)
+    Row::new("Hardmax", Access::Any, infer_softmax)
         .lower(lower_hardmax)
         .lowers_to("Reduction, Threshold: the index of the first maximum")
         .limits("an axis of free size"),
-    Row::new("LogSoftmax", &[1, 11, 13], Access::Lanes { since: 13, default: Some(-1) }, infer_softmax)
+    Row::new("LogSoftmax", Access::Lanes { since: 13, default: Some(-1) }, infer_softmax)
         .lower(lower_log_softmax)
         .lowers_to("Reduction, BinaryOp, UnaryOp"),
-    Row::new("Softmax", &[1, 11, 13], Access::Lanes { since: 13, default: Some(-1) }, infer_softmax)
+    Row::new("Softmax", Access::Lanes { since: 13, default: Some(-1) }, infer_softmax)
         .lower(lower_softmax)
         .range(range::unit)
         .lowers_to("Softmax")
@@ -26,7 +26,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
 ];
 
 fn read_axis(attributes: &Attributes) -> Result<i64> {
-    attributes.int_or("axis", if attributes.since() < 13 { 1 } else { -1 })
+    attributes.int("axis")
 }
 
 fn infer_softmax(call: &Call) -> Result<Vec<Fact>> {

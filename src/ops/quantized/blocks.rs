@@ -5,19 +5,17 @@ use super::OWN_DOMAIN;
 use crate::error::{At, Result, invalid, unsupported};
 use crate::lower::{AssumedFact, Lower};
 use crate::ncnn::layer::{Embed, Gemm, binary_op, broadcast_type_c, unary_op};
-use crate::op::{Access, Call, Fact, element_count, required};
+use crate::op::{Access, Call, Fact, element_count};
 use crate::ops::Row;
 use crate::pass::blocks::{PRODUCT, TABLE};
 use crate::tensor::{Dim, Tensor, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new(PRODUCT, &[1], Access::Any, infer_product)
-        .domain(OWN_DOMAIN)
+    Row::of(OWN_DOMAIN, PRODUCT, Access::Any, infer_product)
         .multiply_adds(multiply_adds)
         .lower(lower_product)
         .lowers_to("Gemm"),
-    Row::new(TABLE, &[1], Access::Any, infer_table)
-        .domain(OWN_DOMAIN)
+    Row::of(OWN_DOMAIN, TABLE, Access::Any, infer_table)
         .lower(lower_table)
         .lowers_to("Embed of the integers and of the scales, BinaryOp MUL"),
 ];
@@ -33,12 +31,12 @@ mod input {
 const HALF_BYTE: f32 = 16.0;
 
 fn columns(call: &Call) -> Result<Dim> {
-    Ok(Dim::Known(required(call.int("columns")?, "columns")?))
+    Ok(Dim::Known(call.int("columns")?))
 }
 
 /// Returns the code of the format of the integers.
 fn term(call: &Call) -> Result<i32> {
-    Ok(i32::try_from(required(call.int("term")?, "term")?)?)
+    Ok(i32::try_from(call.int("term")?)?)
 }
 
 fn rows(call: &Call) -> Result<Dim> {
@@ -90,7 +88,7 @@ fn lower_product(lower: &mut Lower) -> Result<()> {
 
 /// Returns the number of columns of the table.
 fn table_columns(call: &Call) -> Result<i64> {
-    let bits = required(call.int("bits")?, "bits")?;
+    let bits = call.int("bits")?;
     let stored = call.shape(input::LEVELS)?.at(1)?.known().unwrap_or_default();
     match bits {
         4 | 8 => Ok(stored * 8 / bits),
@@ -114,7 +112,7 @@ fn lower_table(lower: &mut Lower) -> Result<()> {
     let scales = lower.required_constant(input::SCALES)?.clone();
     let one = Some(Tensor::all(1.0, vec![1])?);
     let bytes = embed(lower, &levels, one, &count)?;
-    let levels = if lower.int("bits")? == Some(8) { bytes } else { halves(lower, bytes)? };
+    let levels = if lower.given_int("bits")? == Some(8) { bytes } else { halves(lower, bytes)? };
     let blocks = scales.shape().at(1).copied().and_then(Dim::try_from)?;
     let scales = embed(lower, &scales, None, &count)?;
     let size = columns.floor_div(&blocks)?;

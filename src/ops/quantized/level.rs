@@ -141,10 +141,7 @@ pub(super) fn from_levels(levels: Expr, target: Target) -> Expr {
 }
 
 pub(super) fn infer_levels(call: &Call) -> Result<Vec<Fact>> {
-    for name in ["zero", "low", "high"] {
-        call.int(name)?;
-    }
-    let code = call.int_or("to", 0)?;
+    let code = call.int("to")?;
     let dtype = i32::try_from(code).ok().and_then(DType::from_onnx);
     let dtype = dtype.ok_or_else(|| Error::invalid("levels of an unknown type"))?;
     Ok(vec![call.like(0, dtype)?])
@@ -152,7 +149,7 @@ pub(super) fn infer_levels(call: &Call) -> Result<Vec<Fact>> {
 
 /// Adds the zero point.
 pub(super) fn lower_levels(lower: &mut Lower) -> Result<()> {
-    let zero = lower.int_or("zero", 0)?;
+    let zero = lower.int("zero")?;
     if zero == 0 {
         return lower.alias();
     }

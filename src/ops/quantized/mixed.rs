@@ -4,7 +4,7 @@
 use super::MICROSOFT;
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::graph::pairs;
-use crate::op::{Access, Call, Fact, required};
+use crate::op::{Access, Call, Fact};
 use crate::ops::Row;
 use crate::ops::linear::matmul::matmul_shape;
 use crate::pass::builder::Expr;
@@ -12,27 +12,20 @@ use crate::pass::expand::Expand;
 use crate::tensor::{DType, Dim};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("MatMulIntegerToFloat", &[1], Access::Any, infer_to_float)
-        .domain(MICROSOFT)
+    Row::of(MICROSOFT, "MatMulIntegerToFloat", Access::Any, infer_to_float)
         .expand(expand_to_float)
         .lowers_to("MatMulInteger, Mul, Add"),
-    Row::new("DynamicQuantizeMatMul", &[1], Access::Any, infer_dynamic_matmul)
-        .domain(MICROSOFT)
+    Row::of(MICROSOFT, "DynamicQuantizeMatMul", Access::Any, infer_dynamic_matmul)
         .expand(expand_dynamic_matmul)
         .rounds()
         .lowers_to("DynamicQuantizeLinear, MatMulInteger, Mul, Add")
         .limits("a second rounding"),
-    // `past_present_share_buffer` concerns memory only.
-    Row::new("QAttention", &[1], Access::Any, infer_attention)
-        .domain(MICROSOFT)
+    Row::of(MICROSOFT, "QAttention", Access::Any, infer_attention)
         .expand(expand_attention)
-        .ignore(&["past_present_share_buffer"])
         .lowers_to("DequantizeLinear, Attention")
         .limits("past and present states; rotary positions inside; masks that give lengths"),
-    Row::new("DynamicQuantizeLSTM", &[1], Access::Any, infer_lstm)
-        .domain(MICROSOFT)
+    Row::of(MICROSOFT, "DynamicQuantizeLSTM", Access::Any, infer_lstm)
         .expand(expand_lstm)
-        .ignore(&["activation_alpha", "activation_beta", "activations", "clip", "input_forget"])
         .rounds()
         .lowers_to("LSTM, with --dequantize")
         .limits("rounding at every step of the sequence"),
@@ -98,12 +91,6 @@ fn infer_attention(call: &Call) -> Result<Vec<Fact>> {
     if call.has_input(attention::PAST) || call.has_output(1) {
         unsupported!("past and present states");
     }
-    for name in ["num_heads", "unidirectional", "do_rotary"] {
-        call.int(name)?;
-    }
-    for name in ["mask_filter_value", "scale"] {
-        call.float(name)?;
-    }
     let ([batch, length, _], [_, projected]) = (call.shape(0)?, call.shape(1)?) else {
         return Err(Error::invalid("a sequence without three axes, or a weight without two"));
     };
@@ -127,8 +114,7 @@ fn expand_attention(x: &Expand) -> Result<bool> {
 }
 
 fn infer_lstm(call: &Call) -> Result<Vec<Fact>> {
-    let hidden = Dim::Known(required(call.int("hidden_size")?, "hidden_size")?);
-    call.string("direction")?;
+    let hidden = Dim::Known(call.int("hidden_size")?);
     let ([length, batch, _], [directions, _, _]) = (call.shape(0)?, call.shape(1)?) else {
         return Err(Error::invalid("a sequence or a weight without three axes"));
     };

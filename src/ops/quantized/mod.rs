@@ -30,56 +30,50 @@ pub(in crate::ops) use contrib::OPS as CONTRIB;
 pub(in crate::ops) use mixed::OPS as MIXED;
 pub(in crate::ops) use packed::OPS as PACKED;
 
-// `precision` concerns the rounding of a division, which is done in float32 here.
-const QUANTIZE: Row =
-    Row::new("QuantizeLinear", &[10, 13, 19, 21, 23, 24, 25, 28], Access::Any, infer_quantize)
-        .expand(expand_quantize)
-        .rounds()
-        .exact()
-        .ignore(&["precision"])
-        .lowers_to("UnaryOp ROUND of x / scale, plus the zero point, Clip; Cast to floats of 8 and 4 bits")
-        .limits("a second rounding, of values not computed in integers");
-const DEQUANTIZE: Row =
-    Row::new("DequantizeLinear", &[10, 13, 19, 21, 23, 24, 25, 28], Access::Any, infer_dequantize)
-        .expand(expand_dequantize)
-        .exact()
-        .lowers_to("(x - zero point) * scale")
-        .limits("blocks along an axis of free size");
+const QUANTIZE: Row = Row::new("QuantizeLinear", Access::Any, infer_quantize)
+    .expand(expand_quantize)
+    .rounds()
+    .exact()
+    .lowers_to("UnaryOp ROUND of x / scale, plus the zero point, Clip; Cast to floats of 8 and 4 bits")
+    .limits("a second rounding, of values not computed in integers");
+const DEQUANTIZE: Row = Row::new("DequantizeLinear", Access::Any, infer_dequantize)
+    .expand(expand_dequantize)
+    .exact()
+    .lowers_to("(x - zero point) * scale")
+    .limits("blocks along an axis of free size");
 
 pub(in crate::ops) const OPS: &[Row] = &[
     QUANTIZE,
     DEQUANTIZE,
-    QUANTIZE.domain(MICROSOFT).since(&[1]),
-    DEQUANTIZE.domain(MICROSOFT).since(&[1]),
-    Row::new("DynamicQuantizeLinear", &[11], Access::Any, infer_dynamic)
-        .required_outputs(usize::MAX)
+    QUANTIZE.domain(MICROSOFT),
+    DEQUANTIZE.domain(MICROSOFT),
+    Row::new("DynamicQuantizeLinear", Access::Any, infer_dynamic)
         .expand(expand_dynamic)
         .rounds()
         .exact()
         .lowers_to("ReduceMin, ReduceMax, then QuantizeLinear")
         .limits("a second rounding"),
-    Row::new("MatMulInteger", &[10], Access::Any, integer::infer_matmul_integer)
+    Row::new("MatMulInteger", Access::Any, integer::infer_matmul_integer)
         .expand(integer::expand_matmul_integer)
         .exact()
         .lowers_to("InnerProduct in int8, or MatMul of the differences to the zero points"),
-    Row::new("QLinearMatMul", &[10, 21], Access::Any, infer_qlinear_matmul)
+    Row::new("QLinearMatMul", Access::Any, infer_qlinear_matmul)
         .expand(expand_qlinear_matmul)
         .rounds()
         .exact()
         .lowers_to("MatMul of the differences to the zero points, QuantizeLinear")
         .limits("a second rounding, of values not computed in integers"),
-    Row::new("QLinearConv", &[10], Access::Any, infer_qlinear_conv)
+    Row::new("QLinearConv", Access::Any, infer_qlinear_conv)
         .expand(expand_qlinear_conv)
         .rounds()
         .exact()
         .lowers_to("Conv of the differences to the zero points, QuantizeLinear")
         .limits("a second rounding"),
-    Row::new("ConvInteger", &[10], Access::Any, infer_conv_integer)
+    Row::new("ConvInteger", Access::Any, infer_conv_integer)
         .expand(expand_conv_integer)
         .exact()
         .lowers_to("Convolution in int8, or Conv of the differences to the zero points"),
-    Row::new("Levels", &[1], Access::Any, level::infer_levels)
-        .domain(OWN_DOMAIN)
+    Row::of(OWN_DOMAIN, "Levels", Access::Any, level::infer_levels)
         .precise(|_, _| true)
         .lower(level::lower_levels)
         .lowers_to("BinaryOp that adds the zero point"),
@@ -97,7 +91,7 @@ fn read_granularity(call: &Call) -> Result<Granularity> {
     // onnxruntime's operators have an axis in every version, and no blocks.
     let has_axis = from(13) || call.node().domain == MICROSOFT;
     let axis = if has_axis { call.int_or("axis", 1)? } else { 1 };
-    let block_size = if from(21) { call.int_or("block_size", 0)? } else { 0 };
+    let block_size = if from(21) { call.int("block_size")? } else { 0 };
     Ok(Granularity { axis, block_size })
 }
 
@@ -105,7 +99,7 @@ fn read_output_dtype(call: &Call) -> Result<Option<DType>> {
     if call.since() < 21 || call.node().domain == MICROSOFT {
         return Ok(None);
     }
-    match call.int_or("output_dtype", 0)? {
+    match call.int("output_dtype")? {
         0 => Ok(None),
         code => i32::try_from(code).ok().and_then(DType::from_onnx).map(Some).ok_or_else(|| {
             Error::invalid(format!("the element type {code}")).at_part("attribute output_dtype")
@@ -114,7 +108,6 @@ fn read_output_dtype(call: &Call) -> Result<Option<DType>> {
 }
 
 fn infer_quantize(call: &Call) -> Result<Vec<Fact>> {
-    read_granularity(call)?;
     let dtype = match read_output_dtype(call)? {
         Some(dtype) => dtype,
         None if call.has_input(2) => call.dtype(2)?,
@@ -127,7 +120,6 @@ fn infer_quantize(call: &Call) -> Result<Vec<Fact>> {
 }
 
 fn infer_dequantize(call: &Call) -> Result<Vec<Fact>> {
-    read_granularity(call)?;
     let dtype = read_output_dtype(call)?.map_or_else(|| call.dtype(1), Ok)?;
     Ok(vec![Fact::new(dtype, call.shape(0)?.to_vec())])
 }
@@ -199,7 +191,7 @@ fn expand_quantize(x: &Expand) -> Result<bool> {
     let zero = x.has_input(2).then(|| parameter(x, 2, &granularity)).transpose()?;
     let rounded = if dtype.is_float() {
         // A float of 8 or 4 bits.
-        let saturate = ("saturate", i64::from(x.flag("saturate", true)?).into());
+        let saturate = ("saturate", i64::from(x.flag("saturate")?).into());
         let to = ("to", i64::from(dtype.to_onnx()).into());
         scaled.add_optional(zero).apply("Cast", [to, saturate])
     } else if let Some(target) = Target::of_output(x, 2)? {

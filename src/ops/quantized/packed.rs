@@ -6,22 +6,18 @@
 use super::MICROSOFT;
 use super::kept::{keep_product, keep_table};
 use crate::error::{Error, Result, invalid, unsupported};
-use crate::op::{Access, Call, Fact, required};
+use crate::op::{Access, Call, Fact};
 use crate::ops::Row;
 use crate::pass::builder::{Expr, Term};
 use crate::pass::expand::Expand;
 use crate::tensor::{DType, Dim, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    // `accuracy_level` permits rounding and does not require it.
-    Row::new("MatMulNBits", &[1], Access::Any, infer)
-        .domain(MICROSOFT)
+    Row::of(MICROSOFT, "MatMulNBits", Access::Any, infer)
         .expand(expand)
-        .ignore(&["accuracy_level", "weight_prepacked"])
         .lowers_to("MatMul; with `--weights`, Gemm of integers in blocks")
         .limits("weights not of 2, 4 or 8 bits; a column order; weights known only at run time"),
-    Row::new("GatherBlockQuantized", &[1], Access::Any, infer_gather)
-        .domain(MICROSOFT)
+    Row::of(MICROSOFT, "GatherBlockQuantized", Access::Any, infer_gather)
         .expand(expand_gather)
         .lowers_to("Gather; with `--weights`, Embed of integers and of their scales")
         .limits(
@@ -54,11 +50,11 @@ fn check_bits(bits: i64) -> Result<()> {
 }
 
 fn read_matrix(call: &Call) -> Result<WeightMatrix> {
-    let size = |name: &'static str| match required(call.int(name)?, name)? {
+    let size = |name: &'static str| match call.int(name)? {
         size @ 1.. => Ok(size),
         size => Err(Error::invalid(format!("a size of {size}")).at_part(format!("attribute {name}"))),
     };
-    let bits = call.int_or("bits", 4)?;
+    let bits = call.int("bits")?;
     check_bits(bits)?;
     if call.has_input(input::ORDER) {
         unsupported!("a column order");
@@ -159,15 +155,15 @@ pub(super) struct Table {
 }
 
 fn read_table(call: &Call) -> Result<Table> {
-    let bits = call.int_or("bits", 4)?;
-    let block = call.int_or("block_size", 128)?;
+    let bits = call.int("bits")?;
+    let block = call.int("block_size")?;
     let packed = if call.dtype(table::DATA)? == DType::U8 {
         check_bits(bits)?;
         Some(bits)
     } else {
         None
     };
-    let (axis, along) = (call.int_or("gather_axis", 0)?, call.int_or("quantize_axis", 1)?);
+    let (axis, along) = (call.int("gather_axis")?, call.int("quantize_axis")?);
     let [rows, columns] = *call.sizes(table::DATA)?.as_slice() else {
         unsupported!("a table of other than two axes")
     };

@@ -200,7 +200,7 @@ fn convolve_int8<'x>(
 ) -> Result<Option<Expr<'x>>> {
     let [batch, _, _, _] = x.shape(places.x)? else { return Ok(None) };
     let [outputs, channels, _, _] = x.shape(places.weight)? else { return Ok(None) };
-    let group = x.int_or("group", 1)?;
+    let group = x.int("group")?;
     let depth_wise = outputs.is(group) && channels.is(1);
     if !batch.is(1) || !(group == 1 || depth_wise) {
         return Ok(None);

@@ -21,13 +21,13 @@ use crate::pass::expand::Expand;
 use crate::tensor::{Array, Dim, Elements, Range, round_float};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("CumProd", &[26], Access::Any, infer_cumulate)
-        .fold(fold_cumulate)
+    Row::new("CumProd", Access::Any, infer_cumulate)
+        .fold(|a, x| fold_cumulate(a, x, &PRODUCT, 1.0))
         .expand(expand_cum_prod)
         .lowers_to("Slice, BinaryOp, Concat, element by element")
         .limits("an axis of free size"),
-    Row::new("CumSum", &[11, 14], Access::Any, infer_cumulate)
-        .fold(fold_cumulate)
+    Row::new("CumSum", Access::Any, infer_cumulate)
+        .fold(|a, x| fold_cumulate(a, x, &SUM, 0.0))
         .range(range_cum_sum)
         .lower(lower_cum_sum)
         .lowers_to("CumulativeSum"),
@@ -50,10 +50,7 @@ struct Cumulation {
 }
 
 fn read_cumulation(attributes: &Attributes) -> Result<Cumulation> {
-    Ok(Cumulation {
-        exclusive: attributes.flag("exclusive", false)?,
-        reverse: attributes.flag("reverse", false)?,
-    })
+    Ok(Cumulation { exclusive: attributes.flag("exclusive")?, reverse: attributes.flag("reverse")? })
 }
 
 /// Returns the axis; if it is computed at run time, the only one of the input.
@@ -72,7 +69,6 @@ fn single_axis(axis: &[i64], rank: usize) -> Result<usize> {
 }
 
 fn infer_cumulate(call: &Call) -> Result<Vec<Fact>> {
-    read_cumulation(call)?;
     call.check_integer(1)?;
     let shape = call.shape(0)?;
     if shape.is_empty() {
@@ -81,16 +77,20 @@ fn infer_cumulate(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, shape.to_vec())])
 }
 
-fn fold_cumulate(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+const SUM: Kernel<f64, i64, Dim> =
+    Kernel { float: |x, y| x + y, int: |x, y| Ok(x.wrapping_add(y)), dim: |x, y| x.add(y) };
+const PRODUCT: Kernel<f64, i64, Dim> =
+    Kernel { float: |x, y| x * y, int: |x, y| Ok(x.wrapping_mul(y)), dim: |x, y| x.mul(y) };
+
+fn fold_cumulate(
+    attributes: &Attributes,
+    inputs: &[Option<Array>],
+    kernel: &Kernel<f64, i64, Dim>,
+    neutral: f32,
+) -> Result<Vec<Array>> {
     let data = required_input(inputs, 0)?;
     let axis = single_axis(&required_input(inputs, 1)?.int_list()?, data.shape().len())?;
     let how = read_cumulation(attributes)?;
-    let (kernel, neutral): (Kernel<f64, i64, Dim>, f32) = match attributes.op_type() {
-        "CumProd" => {
-            (Kernel { float: |x, y| x * y, int: |x, y| Ok(x.wrapping_mul(y)), dim: |x, y| x.mul(y) }, 1.0)
-        }
-        _ => (Kernel { float: |x, y| x + y, int: |x, y| Ok(x.wrapping_add(y)), dim: |x, y| x.add(y) }, 0.0),
-    };
     let axis = Axis(axis);
     let elements = match data.elements() {
         Elements::F32(x) => Elements::F32(cumulate(x, axis, &how, neutral, |x, y| {

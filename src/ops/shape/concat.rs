@@ -9,12 +9,12 @@ use crate::lower::{Lower, groups};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Concat, Slice};
 use crate::op::identity::{is_as_output, same_shape};
-use crate::op::{Access, Attributes, Call, Fact, range, required, required_input, resolve_axis};
+use crate::op::{Access, Attributes, Call, Fact, range, required_input, resolve_axis};
 use crate::ops::Row;
 use crate::tensor::{Array, Dim, Tensor, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Concat", &[1, 4, 11, 13], Access::Lanes { since: 4, default: None }, infer_concat)
+    Row::new("Concat", Access::Lanes { since: 4, default: None }, infer_concat)
         .fold(fold_concat)
         .lower(lower_concat)
         .range(range::all)
@@ -22,11 +22,10 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .identity(only_part)
         .appends(appends_to_all)
         .lowers_to("Concat"),
-    Row::new("Split", &[1, 2, 11, 13, 18], Access::Any, infer_split)
+    Row::new("Split", Access::Any, infer_split)
         .fold(fold_split)
         .identity(same_shape)
         .lower(lower_split)
-        .required_outputs(usize::MAX)
         .transparent(|_, _| true)
         .lowers_to("Slice"),
 ];
@@ -37,7 +36,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
 fn concat_axis(attributes: &Attributes, rank: usize) -> Result<usize> {
     let axis = match attributes.since() {
         1 => attributes.int_or("axis", 1)?,
-        _ => required(attributes.int("axis")?, "axis")?,
+        _ => attributes.int("axis")?,
     };
     resolve_axis(axis, rank)
 }
@@ -173,9 +172,9 @@ fn split_sizes(
 ) -> Result<Vec<Dim>> {
     let since = attributes.since();
     let count = attributes.output_count();
-    let by_attribute = if since < 13 { attributes.ints("split")? } else { None };
+    let by_attribute = if since < 13 { attributes.given_ints("split")? } else { None };
     let by_input = if since == 1 || since >= 13 { given()? } else { None };
-    let number = if since >= 18 { attributes.int("num_outputs")? } else { None };
+    let number = if since >= 18 { attributes.given_int("num_outputs")? } else { None };
     let sizes = match (by_attribute, by_input) {
         (Some(list), _) => known_dims(list),
         (None, Some(list)) => list,
@@ -230,7 +229,7 @@ fn split_input(call: &Call, axis: usize) -> Result<Option<Vec<Dim>>> {
 
 fn infer_split(call: &Call) -> Result<Vec<Fact>> {
     let shape = call.shape(0)?;
-    let axis = resolve_axis(call.int_or("axis", 0)?, shape.len())?;
+    let axis = resolve_axis(call.int("axis")?, shape.len())?;
     let sizes = split_sizes(call, || split_input(call, axis), shape.at(axis)?)?;
     let total = sizes.iter().try_fold(Dim::Known(0), |total, size| total.add(size))?;
     call.require_equal(shape.at(axis)?, &total)?;
@@ -240,7 +239,7 @@ fn infer_split(call: &Call) -> Result<Vec<Fact>> {
 
 fn fold_split(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
     let data = required_input(inputs, 0)?;
-    let axis = resolve_axis(attributes.int_or("axis", 0)?, data.shape().len())?;
+    let axis = resolve_axis(attributes.int("axis")?, data.shape().len())?;
     let mut start = 0;
     let mut parts = Vec::new();
     for size in split_sizes(attributes, || array_dims(inputs, 1), &Dim::try_from(*data.shape().at(axis)?)?)? {
@@ -254,7 +253,7 @@ fn fold_split(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<A
 
 fn lower_split(lower: &mut Lower) -> Result<()> {
     let shape = lower.shape(0)?.to_vec();
-    let axis = resolve_axis(lower.int_or("axis", 0)?, shape.len())?;
+    let axis = resolve_axis(lower.int("axis")?, shape.len())?;
     let sizes = split_sizes(lower, || split_input(lower, axis), shape.at(axis)?)?;
     let (blob, place) = lower.isolated(0, &[axis])?;
     let place = *place.at(0)?;

@@ -17,42 +17,40 @@ use crate::pass::expand::Expand;
 use crate::tensor::{Array, DType, Dim, Shape, Tensor, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Dropout", &[1, 6, 7, 10, 12, 13, 22], Access::Elementwise, infer_dropout)
+    Row::new("Dropout", Access::Elementwise, infer_dropout)
         .fold(fold_dropout)
         .lower(lower_alias)
         .identity(first)
-        .ignore(DROPOUT_IGNORED)
         .transparent(|_, _| true)
         .lowers_to("no layer")
         .limits("training mode: it drops elements at random"),
-    Row::new("Flatten", &[1, 9, 11, 13, 21, 23, 24, 25], Access::View, infer_flatten)
+    Row::new("Flatten", Access::View, infer_flatten)
         .fold(fold_flatten)
         .lower(lower_alias)
         .identity(same_shape)
         .transparent(|_, _| true)
         .lowers_to(RESHAPED_BY_READER),
-    Row::new("Identity", &[1, 13, 14, 16, 19, 21, 23, 24, 25], Access::Elementwise, infer_identity)
+    Row::new("Identity", Access::Elementwise, infer_identity)
         .fold(fold_identity)
         .lower(lower_alias)
         .identity(first)
         .transparent(|_, _| true)
         .lowers_to("no layer"),
-    Row::new("Reshape", &[1, 5, 13, 14, 19, 21, 23, 24, 25], Access::View, infer_reshape)
+    Row::new("Reshape", Access::View, infer_reshape)
         .fold(fold_reshape)
         .lower(lower_alias)
         .identity(same_shape)
-        .ignore(CONSUMED_INPUTS)
         .transparent(|_, _| true)
         .lowers_to(RESHAPED_BY_READER)
         .limits("a shape computed at run time"),
-    Row::new("Squeeze", &[1, 11, 13, 21, 23, 24, 25], Access::View, infer_squeeze)
+    Row::new("Squeeze", Access::View, infer_squeeze)
         .fold(fold_squeeze)
         .expand(expand_squeeze)
         .lower(lower_alias)
         .identity(same_shape)
         .transparent(|_, _| true)
         .lowers_to("no layer"),
-    Row::new("Unsqueeze", &[1, 11, 13, 21, 23, 24, 25], Access::View, infer_unsqueeze)
+    Row::new("Unsqueeze", Access::View, infer_unsqueeze)
         .fold(fold_unsqueeze)
         .lower(lower_alias)
         .identity(same_shape)
@@ -61,10 +59,6 @@ pub(in crate::ops) const OPS: &[Row] = &[
 ];
 
 const RESHAPED_BY_READER: &str = "no layer: a reader reshapes the blob as it needs";
-/// Attributes that matter only in training. Exporters omit `is_test` of versions 1 and 6 even for inference.
-const DROPOUT_IGNORED: &[&str] = &["ratio", "seed", "is_test", "consumed_inputs"];
-/// A hint of version 1 that a buffer may be overwritten.
-const CONSUMED_INPUTS: &[&str] = &["consumed_inputs"];
 
 /// Returns input 0 in another shape; a constant stays one and is not loaded.
 fn reshaped(call: &Call, shape: Vec<Dim>) -> Result<Fact> {
@@ -166,7 +160,6 @@ fn fold_dropout(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec
 // Reshape and Flatten
 
 fn infer_reshape(call: &Call) -> Result<Vec<Fact>> {
-    call.int("allowzero")?;
     let requested = match call.since() {
         1 => requested_attribute(call),
         _ => call.dims(1),
@@ -175,7 +168,7 @@ fn infer_reshape(call: &Call) -> Result<Vec<Fact>> {
 }
 
 fn requested_attribute(attributes: &Attributes) -> Result<Vec<Dim>> {
-    Ok(known_dims(required(attributes.ints("shape")?, "shape")?))
+    Ok(known_dims(attributes.ints("shape")?))
 }
 
 fn fold_reshape(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
@@ -189,7 +182,7 @@ fn fold_reshape(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec
 /// Resolves the requested sizes: 0 copies the size of the input's axis unless `allowzero` is set, one -1 is
 /// inferred.
 fn reshape(attributes: &Attributes, from: &[Dim], requested: &[Dim]) -> Result<Vec<Dim>> {
-    let allow_zero = attributes.since() >= 14 && attributes.flag("allowzero", false)?;
+    let allow_zero = attributes.since() >= 14 && attributes.flag("allowzero")?;
     let mut shape = Vec::with_capacity(requested.len());
     let mut inferred = None;
     for (axis, size) in requested.iter().enumerate() {
@@ -235,7 +228,7 @@ fn fold_flatten(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec
 
 /// Merges the axes before `axis`, which may be the rank, and the others.
 fn flatten(attributes: &Attributes, from: &[Dim]) -> Result<Vec<Dim>> {
-    let axis = attributes.int_or("axis", 1)?;
+    let axis = attributes.int("axis")?;
     let axis =
         if usize::try_from(axis) == Ok(from.len()) { from.len() } else { resolve_axis(axis, from.len())? };
     let (outer, inner) = from.split_at_checked(axis).unwrap_or((from, &[]));
@@ -249,7 +242,7 @@ fn read_axes(
     attributes: &Attributes,
     input: impl Fn() -> Result<Option<Vec<i64>>>,
 ) -> Result<Option<Vec<i64>>> {
-    if attributes.since() < 13 { attributes.ints("axes") } else { input() }
+    if attributes.since() < 13 { attributes.given_ints("axes") } else { input() }
 }
 
 fn axes_input(call: &Call) -> Result<Option<Vec<i64>>> {

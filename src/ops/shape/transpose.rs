@@ -10,17 +10,16 @@ use crate::op::{self, Access, Attributes, Call, Fact, required_input, resolve_ax
 use crate::ops::Row;
 use crate::tensor::Array;
 
-pub(in crate::ops) const OPS: &[Row] =
-    &[Row::new("Transpose", &[1, 13, 21, 23, 24, 25], Access::Selection, infer_transpose)
-        .fold(fold_transpose)
-        .lower(lower_transpose)
-        .identity(unmoved)
-        .transparent(|_, _| true)
-        .lowers_to("Permute, several in a row for more than four axes; nothing if no element moves")];
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("Transpose", Access::Selection, infer_transpose)
+    .fold(fold_transpose)
+    .lower(lower_transpose)
+    .identity(unmoved)
+    .transparent(|_, _| true)
+    .lowers_to("Permute, several in a row for more than four axes; nothing if no element moves")];
 
 /// Returns the order of the axes; by default reversed.
 fn read_perm(attributes: &Attributes, rank: usize) -> Result<Vec<usize>> {
-    let Some(perm) = attributes.ints("perm")? else { return Ok((0..rank).rev().collect()) };
+    let Some(perm) = attributes.given_ints("perm")? else { return Ok((0..rank).rev().collect()) };
     let perm: Result<Vec<usize>> = perm.iter().map(|axis| resolve_axis(*axis, rank)).collect();
     let perm = perm?;
     if perm.len() != rank || (0..rank).any(|axis| !perm.contains(&axis)) {

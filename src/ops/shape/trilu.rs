@@ -11,9 +11,9 @@ use crate::ops::Row;
 use crate::pass::expand::Expand;
 use crate::tensor::{Array, Dim, Tensor};
 
-pub(in crate::ops) const OPS: &[Row] = &[TRILU, TRILU.domain(CONTRIB_DOMAIN).since(&[1])];
+pub(in crate::ops) const OPS: &[Row] = &[TRILU, TRILU.domain(CONTRIB_DOMAIN)];
 
-const TRILU: Row = Row::new("Trilu", &[14], Access::Any, infer_trilu)
+const TRILU: Row = Row::new("Trilu", Access::Any, infer_trilu)
     .fold(fold_trilu)
     .expand(expand_trilu)
     .bears_rounding(|_, _| true)
@@ -23,11 +23,10 @@ const TRILU: Row = Row::new("Trilu", &[14], Access::Any, infer_trilu)
     );
 
 fn read_upper(attributes: &Attributes) -> Result<bool> {
-    attributes.flag("upper", true)
+    attributes.flag("upper")
 }
 
 fn infer_trilu(call: &Call) -> Result<Vec<Fact>> {
-    read_upper(call)?;
     call.check_integer(1)?;
     let shape = call.shape(0)?;
     if shape.len() < 2 {

@@ -12,39 +12,38 @@ use crate::common::limits;
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::lower::{Lower, interface_form};
 use crate::ncnn::layer::{CumulativeSum, binary_op};
-use crate::op::{Access, Attributes, Call, ElementSum, Fact, required, required_input};
+use crate::op::{Access, Attributes, Call, ElementSum, Fact, required_input};
 use crate::ops::Row;
 use crate::pass::expand::Expand;
 use crate::tensor::{Array, DType, Dim, Elements, Range, Tensor};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Constant", &[1, 9, 11, 12, 13, 19, 21, 23, 24, 25], Access::Any, infer_constant)
-        .lowers_to("a constant")
-        .limits("text"),
-    Row::new("ConstantOfShape", &[9, 20, 21, 23, 24, 25], Access::Any, infer_constant_of_shape)
+    Row::new("Constant", Access::Any, infer_constant).lowers_to("a constant").limits("text"),
+    Row::new("ConstantOfShape", Access::Any, infer_constant_of_shape)
         .fold(fold_constant_of_shape)
+        .range(|call, _| {
+            read_fill(call)
+                .and_then(|fill| Tensor::from_array(&fill))
+                .map_or(Range::ANY, |fill| Range::of_tensor(&fill))
+        })
         .lower(lower_constant_of_shape)
         .lowers_to("a constant; for free sizes a part of a blob with those sizes, filled by Clip")
         .limits("a shape computed at run time"),
-    Row::new("EyeLike", &[9, 22], Access::Any, infer_eye_like).lowers_to("a constant").limits("free sizes"),
-    Row::new("Range", &[11, 27], Access::Any, infer_range)
+    Row::new("EyeLike", Access::Any, infer_eye_like).lowers_to("a constant").limits("free sizes"),
+    Row::new("Range", Access::Any, infer_range)
         .fold(fold_range)
         .range(range_range)
         .expand(expand_range)
         .lower(lower_range)
-        .ignore(RANGE_STASH)
         .lowers_to("a constant; CumulativeSum of ones if the length is a free size")
         .limits("a length known only at run time"),
-    Row::new("Shape", &[1, 13, 15, 19, 21, 23, 24, 25], Access::Any, infer_shape)
+    Row::new("Shape", Access::Any, infer_shape)
         .lowers_to("a constant, or expressions of free sizes")
         .limits("expressions of free sizes as elements of a blob"),
-    Row::new("Size", &[1, 13, 19, 21, 23, 24, 25], Access::Any, infer_size)
+    Row::new("Size", Access::Any, infer_size)
         .lowers_to("a constant, or an expression of free sizes")
         .limits("an expression of free sizes as an element of a blob"),
 ];
-
-/// `stash_type` is the intermediate precision for 16-bit types: ranges are computed in float64 here.
-const RANGE_STASH: &[&str] = &["stash_type"];
 
 /// The maximum number of elements of a constant that is made from sizes: two large sizes must not give
 /// terabytes.
@@ -53,30 +52,32 @@ const MAX_ELEMENTS: i64 = 1 << 28;
 /// Returns the tensor of a Constant node, from any of its attributes.
 fn read_constant(attributes: &Attributes) -> Result<Tensor> {
     let scalar = |array: Array| Tensor::from_array(&array);
-    if let Some(tensor) = attributes.tensor("value")? {
+    if let Some(tensor) = attributes.given_tensor("value")? {
         return Ok(tensor.clone());
     }
-    if let Some(x) = attributes.float("value_float")? {
+    if let Some(x) = attributes.given_float("value_float")? {
         return scalar(Array::f32(ArrayD::from_elem(IxDyn(&[]), x)));
     }
-    if let Some(x) = attributes.int("value_int")? {
+    if let Some(x) = attributes.given_int("value_int")? {
         return scalar(Array::i64(ArrayD::from_elem(IxDyn(&[]), x)));
     }
-    if let Some(list) = attributes.floats("value_floats")? {
+    if let Some(list) = attributes.given_floats("value_floats")? {
         return scalar(Array::f32(Array1::from_vec(list).into_dyn()));
     }
-    if let Some(list) = attributes.ints("value_ints")? {
+    if let Some(list) = attributes.given_ints("value_ints")? {
         return scalar(Array::i64(Array1::from_vec(list).into_dyn()));
     }
-    if attributes.string("value_string")?.is_some() || attributes.strings("value_strings")?.is_some() {
+    if attributes.given_string("value_string")?.is_some()
+        || attributes.given_strings("value_strings")?.is_some()
+    {
         unsupported!("a constant of strings");
     }
-    required(attributes.tensor("sparse_value")?, "value").cloned()
+    attributes.tensor("sparse_value").cloned()
 }
 
 /// Returns the element that ConstantOfShape repeats.
 fn read_fill(attributes: &Attributes) -> Result<Array> {
-    let Some(tensor) = attributes.tensor("value")? else {
+    let Some(tensor) = attributes.given_tensor("value")? else {
         return Ok(Array::f32(ArrayD::zeros(IxDyn(&[]))));
     };
     if tensor.len() != 1 {
@@ -119,13 +120,13 @@ fn filled(fill: &Array, shape: &[Dim]) -> Result<Tensor> {
 }
 
 fn infer_eye_like(call: &Call) -> Result<Vec<Fact>> {
-    let dtype = match call.int("dtype")? {
+    let dtype = match call.given_int("dtype")? {
         Some(code) => DType::from_onnx(i32::try_from(code)?).ok_or_else(|| {
             Error::invalid(format!("unknown element type {code}")).at_part("attribute dtype")
         })?,
         None => call.dtype(0)?,
     };
-    let k = call.int_or("k", 0)?;
+    let k = call.int("k")?;
     let sizes = call.sizes(0)?;
     let [rows, columns] = *sizes.as_slice() else {
         invalid!("an identity matrix of {} axes", sizes.len());
@@ -149,7 +150,7 @@ fn infer_shape(call: &Call) -> Result<Vec<Fact>> {
     let (mut start, mut end) = (0, rank);
     if call.since() >= 15 {
         let counted = |axis: i64| if axis < 0 { axis.saturating_add(rank) } else { axis }.clamp(0, rank);
-        start = counted(call.int_or("start", 0)?);
+        start = counted(call.int("start")?);
         end = counted(call.int_or("end", rank)?);
     }
     let part = shape.get(usize::try_from(start)?..usize::try_from(end.max(start))?).unwrap_or_default();

@@ -6,34 +6,31 @@
 
 use crate::error::{At, Error, ErrorCode, Result};
 use crate::lower::Lower;
-use crate::op::{Access, Call, Fact, required};
+use crate::op::{Access, Call, Fact};
 use crate::ops::Row;
 use crate::tensor::{DType, Dim, Shape};
 
 const NO_RANDOM_NUMBERS: &str = "its output is random, and ncnn has no layer for random numbers";
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Bernoulli", &[15, 22], Access::Any, infer_like)
+    Row::new("Bernoulli", Access::Any, infer_like).lower(refuse_random).random().limits(NO_RANDOM_NUMBERS),
+    Row::new("Multinomial", Access::Any, infer_multinomial)
         .lower(refuse_random)
         .random()
         .limits(NO_RANDOM_NUMBERS),
-    Row::new("Multinomial", &[7, 22], Access::Any, infer_multinomial)
+    Row::new("RandomNormal", Access::Any, infer_shaped)
         .lower(refuse_random)
         .random()
         .limits(NO_RANDOM_NUMBERS),
-    Row::new("RandomNormal", &[1, 22], Access::Any, infer_shaped)
+    Row::new("RandomNormalLike", Access::Any, infer_like)
         .lower(refuse_random)
         .random()
         .limits(NO_RANDOM_NUMBERS),
-    Row::new("RandomNormalLike", &[1, 22], Access::Any, infer_like)
+    Row::new("RandomUniform", Access::Any, infer_shaped)
         .lower(refuse_random)
         .random()
         .limits(NO_RANDOM_NUMBERS),
-    Row::new("RandomUniform", &[1, 22], Access::Any, infer_shaped)
-        .lower(refuse_random)
-        .random()
-        .limits(NO_RANDOM_NUMBERS),
-    Row::new("RandomUniformLike", &[1, 22], Access::Any, infer_like)
+    Row::new("RandomUniformLike", Access::Any, infer_like)
         .lower(refuse_random)
         .random()
         .limits(NO_RANDOM_NUMBERS),
@@ -41,10 +38,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
 
 /// Checks the attributes of a distribution and returns its element type.
 fn read_distribution(call: &Call) -> Result<Option<DType>> {
-    for name in ["high", "low", "mean", "scale", "seed"] {
-        call.float(name)?;
-    }
-    let Some(code) = call.int("dtype")? else { return Ok(None) };
+    let Some(code) = call.given_int("dtype")? else { return Ok(None) };
     let dtype = i32::try_from(code).ok().and_then(DType::from_onnx);
     let unknown = || Error::invalid(format!("unknown element type {code}")).at_part("attribute dtype");
     dtype.map(Some).ok_or_else(unknown)
@@ -52,7 +46,7 @@ fn read_distribution(call: &Call) -> Result<Option<DType>> {
 
 fn infer_shaped(call: &Call) -> Result<Vec<Fact>> {
     let dtype = read_distribution(call)?.unwrap_or(DType::F32);
-    let shape = required(call.ints("shape")?, "shape")?;
+    let shape = call.ints("shape")?;
     Ok(vec![Fact::new(dtype, shape.into_iter().map(Dim::Known).collect::<Shape>())])
 }
 
@@ -66,7 +60,7 @@ fn infer_like(call: &Call) -> Result<Vec<Fact>> {
 
 fn infer_multinomial(call: &Call) -> Result<Vec<Fact>> {
     let dtype = read_distribution(call)?.unwrap_or(DType::I32);
-    let samples = call.int_or("sample_size", 1)?;
+    let samples = call.int("sample_size")?;
     Ok(vec![Fact::new(dtype, vec![call.shape(0)?.at(0)?.clone(), Dim::Known(samples)])])
 }
 

@@ -11,15 +11,13 @@ use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
 use crate::tensor::{DType, Dim};
 
-pub(in crate::ops) const OPS: &[Row] =
-    &[Row::new("CausalConvWithState", &[27], Access::Any, infer_causal_conv)
-        .required_outputs(usize::MAX)
-        .expand(expand_causal_conv)
-        .lowers_to(
-            "Concat of state and input, depthwise Conv, Slice of the state; a sum of products for \
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("CausalConvWithState", Access::Any, infer_causal_conv)
+    .expand(expand_causal_conv)
+    .lowers_to(
+        "Concat of state and input, depthwise Conv, Slice of the state; a sum of products for \
         weights computed at run time",
-        )
-        .limits("large kernels computed at run time; kernel sizes known only at run time")];
+    )
+    .limits("large kernels computed at run time; kernel sizes known only at run time")];
 
 /// The maximum size of a kernel computed at run time: each element becomes a product and a sum.
 const MAX_RUNTIME_TAPS: i64 = 64;
@@ -33,7 +31,7 @@ struct CausalConv {
 }
 
 fn read_causal_conv(call: &Call) -> Result<CausalConv> {
-    let swish = match call.string_or("activation", "none")? {
+    let swish = match call.string("activation")? {
         "none" => false,
         "silu" | "swish" => true,
         other => {

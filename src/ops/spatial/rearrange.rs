@@ -11,25 +11,24 @@ use crate::lower::Lower;
 use crate::ncnn::Layer;
 use crate::ncnn::layer::{PixelShuffle, Reorg, ShuffleChannel};
 use crate::op::identity::same_shape;
-use crate::op::{Access, Attributes, Call, Fact, OWN_DOMAIN, required, required_input};
+use crate::op::{Access, Attributes, Call, Fact, OWN_DOMAIN, required_input};
 use crate::ops::Row;
 use crate::tensor::{Array, Dim, Shape, SizeCondition, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("DepthToSpace", &[1, 11, 13, 28], Access::Selection, infer_rearrange)
+    Row::new("DepthToSpace", Access::Selection, infer_rearrange)
         .fold(fold_rearrange)
         .lower(lower_rearrange)
         .identity(same_shape)
         .transparent(|_, _| true)
         .lowers_to("PixelShuffle; Permute for a batch in mode DCR"),
-    Row::new("SpaceToDepth", &[1, 13, 28], Access::Selection, infer_rearrange)
+    Row::new("SpaceToDepth", Access::Selection, infer_rearrange)
         .fold(fold_rearrange)
         .lower(lower_rearrange)
         .identity(same_shape)
         .transparent(|_, _| true)
         .lowers_to("Reorg; Permute for a batch in mode DCR"),
-    Row::new("ShuffleChannel", &[1], Access::Any, infer_shuffle)
-        .domain(OWN_DOMAIN)
+    Row::of(OWN_DOMAIN, "ShuffleChannel", Access::Any, infer_shuffle)
         .lower(lower_shuffle)
         .transparent(|_, _| true)
         .lowers_to("ShuffleChannel")
@@ -37,7 +36,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
 ];
 
 fn read_groups(call: &Call) -> Result<i64> {
-    let group = required(call.int("group")?, "group")?;
+    let group = call.int("group")?;
     match call.shape(0)? {
         [_, channels, _, _] if group > 0 && channels.exact_div(&Dim::Known(group)).is_some() => Ok(group),
         shape => invalid!("{group} groups for an input of shape {}", display_shape(shape)),
@@ -45,7 +44,6 @@ fn read_groups(call: &Call) -> Result<i64> {
 }
 
 fn infer_shuffle(call: &Call) -> Result<Vec<Fact>> {
-    read_groups(call)?;
     Ok(vec![Fact::new(call.dtype(0)?, call.shape(0)?.to_vec())])
 }
 
@@ -75,10 +73,10 @@ struct Plan {
 
 fn plan(attributes: &Attributes, shape: &[Dim]) -> Result<Plan> {
     let to_space = attributes.op_type() == "DepthToSpace";
-    let block = required(attributes.int("blocksize")?, "blocksize")?;
+    let block = attributes.int("blocksize")?;
     // The order of versions without a mode is DCR.
     let has_mode = attributes.since() >= if to_space { 11 } else { 28 };
-    let channel_first = match if has_mode { attributes.string_or("mode", "DCR")? } else { "DCR" } {
+    let channel_first = match if has_mode { attributes.string("mode")? } else { "DCR" } {
         "DCR" => false,
         "CRD" => true,
         other => invalid!("unknown mode \"{other}\""),
@@ -183,7 +181,7 @@ mod tests {
         let count: usize = shape.iter().product();
         let elements = (0..count).map(|i| i64::try_from(i).unwrap()).collect();
         let data = Array::i64(ArrayD::from_shape_vec(shape, elements).unwrap());
-        let op = &OPS.iter().find(|row| row.op.name == op_type).unwrap().op;
+        let op = &OPS.iter().find(|row| row.op.schema.name == op_type).unwrap().op;
         let folded = fold_rearrange(&Attributes::new(&node, op), &[Some(data)]).unwrap();
         (folded[0].shape().to_vec(), folded[0].int_list().unwrap())
     }

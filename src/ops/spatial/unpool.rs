@@ -3,13 +3,13 @@
 //! Spec: <https://onnx.ai/onnx/operators/onnx__MaxUnpool.html>.
 
 use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::op::{Access, Call, Fact, required};
+use crate::op::{Access, Call, Fact};
 use crate::ops::Row;
 use crate::pass::expand::Expand;
 use crate::pass::pattern::{input, ints, producer};
 use crate::tensor::{Array, Dim};
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("MaxUnpool", &[9, 11, 22], Access::Any, infer_unpool)
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("MaxUnpool", Access::Any, infer_unpool)
     .expand(expand_unpool)
     .lowers_to("Gather of the elements and of a zero; ScatterElements for indices computed at run time")
     .limits(
@@ -26,10 +26,10 @@ const DISAGREEMENT: &str = "an output larger than the pooled input: onnxruntime 
 /// Returns the shape of the pooled input, as kernel, strides and padding determine it.
 fn unpooled_shape(call: &Call) -> Result<Vec<Dim>> {
     let mut shape = call.shape(0)?.to_vec();
-    let kernel = required(call.ints("kernel_shape")?, "kernel_shape")?;
+    let kernel = call.ints("kernel_shape")?;
     let rank = kernel.len();
-    let strides = call.ints("strides")?.unwrap_or_else(|| vec![1; rank]);
-    let pads = call.ints("pads")?.unwrap_or_else(|| vec![0; 2 * rank]);
+    let strides = call.given_ints("strides")?.unwrap_or_else(|| vec![1; rank]);
+    let pads = call.given_ints("pads")?.unwrap_or_else(|| vec![0; 2 * rank]);
     if shape.len() != rank + 2 || strides.len() != rank || pads.len() != 2 * rank {
         invalid!("kernel_shape has {rank} axes, the input has {}", shape.len());
     }

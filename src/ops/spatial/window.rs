@@ -57,8 +57,8 @@ pub(crate) fn read_window(attributes: &Attributes, kernel: Vec<i64>) -> Result<W
     if rank == 0 {
         invalid!("the window has no spatial axis");
     }
-    let strides = attributes.ints("strides")?.unwrap_or_else(|| vec![1; rank]);
-    let dilations = attributes.ints("dilations")?.unwrap_or_else(|| vec![1; rank]);
+    let strides = attributes.given_ints("strides")?.unwrap_or_else(|| vec![1; rank]);
+    let dilations = attributes.given_ints("dilations")?.unwrap_or_else(|| vec![1; rank]);
     for (name, list) in [("kernel_shape", &kernel), ("strides", &strides), ("dilations", &dilations)] {
         if list.len() != rank {
             invalid!("{name} has {} elements for {rank} spatial axes", list.len());
@@ -71,7 +71,7 @@ pub(crate) fn read_window(attributes: &Attributes, kernel: Vec<i64>) -> Result<W
             return Err(Error::limit(format!("{name} {list:?} does not fit in 32 bits")));
         }
     }
-    let explicit = attributes.ints("pads")?;
+    let explicit = attributes.given_ints("pads")?;
     let pads = match attributes.string_or("auto_pad", "NOTSET")? {
         "NOTSET" | "" => Pads::Explicit(explicit_pads(explicit.as_deref(), rank)?),
         "VALID" => Pads::Explicit(vec![(0, 0); rank]),
@@ -79,7 +79,7 @@ pub(crate) fn read_window(attributes: &Attributes, kernel: Vec<i64>) -> Result<W
         "SAME_LOWER" => Pads::Same { upper: false },
         other => invalid!("unknown auto_pad \"{other}\""),
     };
-    let ceil = attributes.flag("ceil_mode", false)?;
+    let ceil = attributes.flag_or("ceil_mode", false)?;
     Ok(Window { kernel, strides, dilations, pads, ceil })
 }
 

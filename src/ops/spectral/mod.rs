@@ -10,25 +10,25 @@ use crate::op::Access;
 use crate::ops::Row;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("BlackmanWindow", &[17], Access::Any, window::infer_window)
+    Row::new("BlackmanWindow", Access::Any, window::infer_window)
         .lowers_to("a constant")
         .limits("a size computed at run time; one element of a symmetric window"),
-    Row::new("DFT", &[17, 20], Access::Any, transform::infer_dft)
+    Row::new("DFT", Access::Any, transform::infer_dft)
         .expand(transform::expand_dft)
         .lowers_to("MatMul with a constant matrix")
         .limits(
             "axes and lengths computed at run time; a one-sided spectrum whose bins do not match its length",
         ),
-    Row::new("HammingWindow", &[17], Access::Any, window::infer_window)
+    Row::new("HammingWindow", Access::Any, window::infer_window)
         .lowers_to("a constant")
         .limits("a size computed at run time; one element of a symmetric window"),
-    Row::new("HannWindow", &[17], Access::Any, window::infer_window)
+    Row::new("HannWindow", Access::Any, window::infer_window)
         .lowers_to("a constant")
         .limits("a size computed at run time; one element of a symmetric window"),
-    Row::new("MelWeightMatrix", &[17], Access::Any, window::infer_mel_weight)
+    Row::new("MelWeightMatrix", Access::Any, window::infer_mel_weight)
         .lowers_to("a constant")
         .limits("sizes computed at run time; bands beyond the bins of the transform"),
-    Row::new("STFT", &[17], Access::Any, transform::infer_stft)
+    Row::new("STFT", Access::Any, transform::infer_stft)
         .expand(transform::expand_stft)
         .lowers_to("Conv with constant kernels")
         .limits("steps and lengths of frames computed at run time; a signal shorter than a frame"),

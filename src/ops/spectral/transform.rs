@@ -92,12 +92,12 @@ fn read_dft(call: &Call) -> Result<Dft> {
     check_float(call)?;
     let shape = call.shape(0)?;
     let axis = match (call.since(), call.has_input(2)) {
-        (..20, _) => call.int_or("axis", 1)?,
+        (..20, _) => call.int("axis")?,
         (_, true) => integer(call, 2)?,
         (_, false) => -2,
     };
     let axis = resolve_axis(axis, shape.len())?;
-    let (inverse, onesided) = (call.flag("inverse", false)?, call.flag("onesided", false)?);
+    let (inverse, onesided) = (call.flag("inverse")?, call.flag("onesided")?);
     let Some(size) = shape.at(axis)?.known() else {
         return Err(Error::unsupported("the length of the transform is known only at run time")
             .help("fix it with --input-shape"));
@@ -204,7 +204,7 @@ struct Stft {
 fn read_stft(call: &Call) -> Result<Stft> {
     check_float(call)?;
     let shape = call.shape(0)?;
-    let onesided = call.flag("onesided", true)?;
+    let onesided = call.flag("onesided")?;
     let parts = match shape {
         // onnxruntime computes real signals without their axis, which torch writes.
         [_, _] => 1,

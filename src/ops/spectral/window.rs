@@ -13,7 +13,7 @@ use crate::tensor::{Array, DType, Dim, Elements, Tensor};
 const MAX_ELEMENTS: i64 = 1 << 22;
 
 fn read_dtype(attributes: &Attributes) -> Result<DType> {
-    let code = attributes.int_or("output_datatype", 1)?;
+    let code = attributes.int("output_datatype")?;
     i32::try_from(code).ok().and_then(DType::from_onnx).ok_or_else(|| {
         Error::invalid(format!("unknown element type {code}")).at_part("attribute output_datatype")
     })
@@ -30,7 +30,7 @@ fn factors(op_type: &str) -> [f64; 3] {
 
 pub(super) fn infer_window(call: &Call) -> Result<Vec<Fact>> {
     let dtype = read_dtype(call)?;
-    let periodic = call.flag("periodic", true)?;
+    let periodic = call.flag("periodic")?;
     let size = match (call.array(0), call.declared_instead_of(0)) {
         (Ok(size), _) => size.scalar_i64()?,
         // The declared length is the size.

@@ -15,11 +15,11 @@ use crate::pass::expand::Expand;
 use crate::tensor::{Array, Dim};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("NegativeLogLikelihoodLoss", &[12, 13, 22], Access::Any, infer_loss)
+    Row::new("NegativeLogLikelihoodLoss", Access::Any, infer_loss)
         .expand(expand_likelihood)
         .lowers_to("Equal with a ramp of classes, Where, ReduceSum, Mul")
         .limits("a free number of classes"),
-    Row::new("SoftmaxCrossEntropyLoss", &[12, 13], Access::Any, infer_cross_entropy)
+    Row::new("SoftmaxCrossEntropyLoss", Access::Any, infer_cross_entropy)
         .expand(expand_cross_entropy)
         .lowers_to("LogSoftmax, then as for NegativeLogLikelihoodLoss")
         .limits("a free number of classes"),
@@ -39,13 +39,13 @@ struct Loss {
 }
 
 fn read_loss(call: &Call) -> Result<Loss> {
-    let reduction = match call.string_or("reduction", "mean")? {
+    let reduction = match call.string("reduction")? {
         "none" => Reduction::None,
         "sum" => Reduction::Sum,
         "mean" => Reduction::Mean,
         other => return Err(Error::invalid(format!("\"{other}\"")).at_part("attribute reduction")),
     };
-    Ok(Loss { reduction, ignore_index: call.int("ignore_index")? })
+    Ok(Loss { reduction, ignore_index: call.given_int("ignore_index")? })
 }
 
 /// Returns the sizes of the samples: those of the scores without the classes.

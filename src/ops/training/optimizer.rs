@@ -4,7 +4,7 @@
 //! `onnx_aionnxpreviewtraining_Momentum.html`.
 
 use crate::error::{Error, Result, invalid};
-use crate::op::{Access, Call, Fact, required};
+use crate::op::{Access, Call, Fact};
 use crate::ops::Row;
 use crate::pass::builder::{Expr, Term};
 use crate::pass::expand::Expand;
@@ -13,16 +13,13 @@ use crate::tensor::DType;
 const DOMAIN: &str = "ai.onnx.preview.training";
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Adagrad", &[1], Access::Any, infer_adagrad)
-        .domain(DOMAIN)
+    Row::of(DOMAIN, "Adagrad", Access::Any, infer_adagrad)
         .expand(expand_adagrad)
         .lowers_to("Mul, Add, Sub, Div, Sqrt"),
-    Row::new("Adam", &[1], Access::Any, infer_adam)
-        .domain(DOMAIN)
+    Row::of(DOMAIN, "Adam", Access::Any, infer_adam)
         .expand(expand_adam)
         .lowers_to("Mul, Add, Sub, Div, Sqrt; Exp for powers of the step count"),
-    Row::new("Momentum", &[1], Access::Any, infer_momentum)
-        .domain(DOMAIN)
+    Row::of(DOMAIN, "Momentum", Access::Any, infer_momentum)
         .expand(expand_momentum)
         .lowers_to("Mul, Add, Sub"),
 ];
@@ -50,32 +47,32 @@ struct Momentum {
 
 fn read_adagrad(call: &Call) -> Result<Adagrad> {
     Ok(Adagrad {
-        decay_factor: call.float_or("decay_factor", 0.0)?,
-        epsilon: call.float_or("epsilon", 1e-6)?,
-        norm_coefficient: call.float_or("norm_coefficient", 0.0)?,
+        decay_factor: call.float("decay_factor")?,
+        epsilon: call.float("epsilon")?,
+        norm_coefficient: call.float("norm_coefficient")?,
     })
 }
 
 fn read_adam(call: &Call) -> Result<Adam> {
     Ok(Adam {
-        alpha: call.float_or("alpha", 0.9)?,
-        beta: call.float_or("beta", 0.999)?,
-        epsilon: call.float_or("epsilon", 1e-6)?,
-        norm_coefficient: call.float_or("norm_coefficient", 0.0)?,
-        norm_coefficient_post: call.float_or("norm_coefficient_post", 0.0)?,
+        alpha: call.float("alpha")?,
+        beta: call.float("beta")?,
+        epsilon: call.float("epsilon")?,
+        norm_coefficient: call.float("norm_coefficient")?,
+        norm_coefficient_post: call.float("norm_coefficient_post")?,
     })
 }
 
 fn read_momentum(call: &Call) -> Result<Momentum> {
-    let nesterov = match required(call.string("mode")?, "mode")? {
+    let nesterov = match call.string("mode")? {
         "standard" => false,
         "nesterov" => true,
         other => return Err(Error::invalid(format!("\"{other}\"")).at_part("attribute mode")),
     };
     Ok(Momentum {
-        alpha: required(call.float("alpha")?, "alpha")?,
-        beta: required(call.float("beta")?, "beta")?,
-        norm_coefficient: required(call.float("norm_coefficient")?, "norm_coefficient")?,
+        alpha: call.float("alpha")?,
+        beta: call.float("beta")?,
+        norm_coefficient: call.float("norm_coefficient")?,
         nesterov,
     })
 }
@@ -98,17 +95,14 @@ fn infer_step(call: &Call, lists: usize) -> Result<Vec<Fact>> {
 }
 
 fn infer_adagrad(call: &Call) -> Result<Vec<Fact>> {
-    read_adagrad(call)?;
     infer_step(call, 3)
 }
 
 fn infer_adam(call: &Call) -> Result<Vec<Fact>> {
-    read_adam(call)?;
     infer_step(call, 4)
 }
 
 fn infer_momentum(call: &Call) -> Result<Vec<Fact>> {
-    read_momentum(call)?;
     infer_step(call, 3)
 }
 

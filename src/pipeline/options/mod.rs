@@ -2,6 +2,7 @@
 
 mod table;
 
+use std::any::Any;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -26,23 +27,23 @@ pub struct OptionInfo {
     pub word: Option<&'static str>,
     /// What the option concerns.
     pub purpose: Purpose,
-    /// The type of its values.
+    /// The type of its value, or of each item.
     pub kind: OptionKind,
+    /// Whether it has any number of items.
+    pub is_list: bool,
     /// A sign for its value; empty for flags.
     pub value: &'static str,
     /// The heading in the help of the command.
     pub heading: &'static str,
-    /// A description in one sentence.
+    /// A description: a sentence, and perhaps a paragraph after an empty line.
     pub help: &'static str,
-    /// Further sentences; empty if there are none.
-    pub details: &'static str,
     /// Whether few users need it.
     pub is_rare: bool,
     /// The option that excludes it.
     pub excludes: Option<&'static str>,
     /// The option that it requires.
     pub requires: Option<&'static str>,
-    /// The file whose path is the value, if it is one.
+    /// The file whose path is the value, if it is one that a conversion writes.
     pub file: Option<FileInfo>,
 }
 
@@ -73,54 +74,6 @@ pub enum Purpose {
     Memory,
 }
 
-/// The type of the values of an option.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum OptionKind {
-    /// No value: the option is set or not.
-    Flag,
-    /// Any number of names.
-    Names,
-    /// The path of a file or folder.
-    Path,
-    /// The date of a release of ncnn.
-    Release,
-    /// A number of bytes.
-    Bytes,
-    /// The name of one of the [`Weights`].
-    Weights,
-    /// Any number of shapes by names.
-    Shapes,
-    /// Any number of arrays by names.
-    Arrays,
-    /// Any number of names by names.
-    Pairs,
-}
-
-/// A value of an option: one for each item of an option of many items.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub enum OptionValue {
-    /// Of a [`OptionKind::Flag`].
-    Flag(bool),
-    /// Of [`OptionKind::Names`].
-    Name(String),
-    /// Of a [`OptionKind::Path`].
-    Path(PathBuf),
-    /// Of a [`OptionKind::Release`].
-    Release(u32),
-    /// Of [`OptionKind::Bytes`].
-    Bytes(u64),
-    /// Of [`OptionKind::Weights`].
-    Weights(Weights),
-    /// Of [`OptionKind::Shapes`].
-    Shape(String, Vec<Dim>),
-    /// Of [`OptionKind::Arrays`].
-    Array(String, Array),
-    /// Of [`OptionKind::Pairs`].
-    Pair(String, String),
-}
-
 /// Returns every option.
 pub fn options() -> &'static [OptionInfo] {
     OPTIONS
@@ -132,10 +85,10 @@ const fn option(purpose: Purpose, heading: &'static str, help: &'static str) -> 
         word: None,
         purpose,
         kind: OptionKind::Flag,
+        is_list: false,
         value: "",
         heading,
         help,
-        details: "",
         is_rare: false,
         excludes: None,
         requires: None,
@@ -151,115 +104,137 @@ const fn net(help: &'static str) -> OptionInfo {
     option(Purpose::Net, "Result", help)
 }
 
-/// A file with a name in messages, an ending, and a description.
-const fn file(
-    what: &'static str,
-    ending: &'static str,
-    about: &'static str,
-    help: &'static str,
-) -> OptionInfo {
-    let file = FileInfo { what, ending, about, is_report: false };
-    OptionInfo { file: Some(file), ..option(Purpose::File, "Further files", help).takes("FILE") }
+/// An option of the net that concerns its model, too.
+const fn model(help: &'static str) -> OptionInfo {
+    option(Purpose::Net, "Model", help).rare()
 }
 
-/// Like [`file`], also written for refused models.
-const fn report(
-    what: &'static str,
-    ending: &'static str,
-    about: &'static str,
-    help: &'static str,
-) -> OptionInfo {
-    let file = FileInfo { what, ending, about, is_report: true };
-    OptionInfo { file: Some(file), ..option(Purpose::File, "Further files", help) }
+const fn file(file: FileInfo, help: &'static str) -> OptionInfo {
+    OptionInfo { file: Some(file), value: "FILE", ..option(Purpose::File, "Further files", help) }
 }
 
 const fn memory(help: &'static str) -> OptionInfo {
     option(Purpose::Memory, "", help)
 }
 
-/// Additions to a row of the table.
 impl OptionInfo {
-    const fn word(self, word: &'static str) -> OptionInfo {
-        OptionInfo { word: Some(word), ..self }
-    }
-
     const fn takes(self, value: &'static str) -> OptionInfo {
         OptionInfo { value, ..self }
-    }
-
-    const fn under(self, heading: &'static str) -> OptionInfo {
-        OptionInfo { heading, ..self }
-    }
-
-    const fn details(self, details: &'static str) -> OptionInfo {
-        OptionInfo { details, ..self }
     }
 
     const fn rare(self) -> OptionInfo {
         OptionInfo { is_rare: true, ..self }
     }
+}
 
-    const fn without(self, other: &'static str) -> OptionInfo {
-        OptionInfo { excludes: Some(other), ..self }
+impl FileInfo {
+    const fn new(what: &'static str, ending: &'static str, about: &'static str) -> FileInfo {
+        FileInfo { what, ending, about, is_report: false }
     }
 
-    const fn needs(self, other: &'static str) -> OptionInfo {
-        OptionInfo { requires: Some(other), ..self }
+    const fn report(what: &'static str, ending: &'static str, about: &'static str) -> FileInfo {
+        FileInfo { is_report: true, ..FileInfo::new(what, ending, about) }
     }
 }
 
-/// The type of an option.
-trait Accept {
+/// The type of a field: a value, an optional one, or items.
+trait Field {
+    type Item: Item;
+    const IS_LIST: bool = false;
+
+    fn put(&mut self, item: Self::Item);
+}
+
+impl<T: Item> Field for Option<T> {
+    type Item = T;
+
+    fn put(&mut self, item: T) {
+        *self = Some(item);
+    }
+}
+
+impl<T: Item> Field for Vec<T> {
+    type Item = T;
+    const IS_LIST: bool = true;
+
+    fn put(&mut self, item: T) {
+        self.push(item);
+    }
+}
+
+impl Field for BTreeSet<String> {
+    type Item = String;
+    const IS_LIST: bool = true;
+
+    fn put(&mut self, item: String) {
+        self.insert(item);
+    }
+}
+
+/// The type of a value.
+trait Item: Sized {
     const KIND: OptionKind;
 
-    /// Sets or adds a value; `None` if it has another type.
-    fn accept(&mut self, value: OptionValue) -> Option<()>;
-
-    /// Returns the path, if it is one.
-    fn path(&self) -> Option<&Path> {
-        None
-    }
+    /// Returns the value, if it has this type.
+    fn of(value: OptionValue) -> Option<Self>;
 }
 
-impl Accept for Option<PathBuf> {
-    const KIND: OptionKind = OptionKind::Path;
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident($item:ty);)*) => {
+        /// The type of a value of an option.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum OptionKind {
+            $($(#[$doc])* $kind,)*
+        }
 
-    fn accept(&mut self, value: OptionValue) -> Option<()> {
-        let OptionValue::Path(path) = value else { return None };
-        *self = Some(path);
-        Some(())
-    }
+        /// A value of an option, or an item of it.
+        #[derive(Clone, Debug)]
+        #[non_exhaustive]
+        pub enum OptionValue {
+            $($(#[$doc])* $kind($item),)*
+        }
 
-    fn path(&self) -> Option<&Path> {
-        self.as_deref()
-    }
-}
+        $(impl Field for $item {
+            type Item = $item;
 
-macro_rules! accept {
-    ($($type:ty: $kind:ident, $value:pat => |$field:ident| $set:expr;)*) => {
-        $(impl Accept for $type {
+            fn put(&mut self, item: $item) {
+                *self = item;
+            }
+        }
+
+        impl Item for $item {
             const KIND: OptionKind = OptionKind::$kind;
 
-            fn accept(&mut self, value: OptionValue) -> Option<()> {
-                let $value = value else { return None };
-                let $field = self;
-                $set;
-                Some(())
+            fn of(value: OptionValue) -> Option<$item> {
+                match value {
+                    OptionValue::$kind(item) => Some(item),
+                    _ => None,
+                }
             }
         })*
     };
 }
 
-accept! {
-    bool: Flag, OptionValue::Flag(is_set) => |field| *field = is_set;
-    Vec<String>: Names, OptionValue::Name(name) => |field| field.push(name);
-    BTreeSet<String>: Names, OptionValue::Name(name) => |field| field.insert(name);
-    Option<u32>: Release, OptionValue::Release(release) => |field| *field = Some(release);
-    Option<u64>: Bytes, OptionValue::Bytes(bytes) => |field| *field = Some(bytes);
-    Weights: Weights, OptionValue::Weights(weights) => |field| *field = weights;
-    Vec<(String, Vec<Dim>)>: Shapes, OptionValue::Shape(name, shape) => |field| field.push((name, shape));
-    Vec<(String, Array)>: Arrays, OptionValue::Array(name, array) => |field| field.push((name, array));
-    Vec<(String, String)>: Pairs, OptionValue::Pair(old, new) => |field| field.push((old, new));
+kinds! {
+    /// Whether the option is set.
+    Flag(bool);
+    /// A name.
+    Name(String);
+    /// The path of a file or folder.
+    Path(PathBuf);
+    /// The date of a release of ncnn.
+    Release(u32);
+    /// A number of bytes.
+    Bytes(u64);
+    /// A storage of weights.
+    Weights(Weights);
+    /// The name of an input and its shape; the empty name means the only input.
+    Shape((String, Vec<Dim>));
+    /// The name of an input and its elements.
+    Array((String, Array));
+    /// The name of a value and the new name of its blob.
+    Pair((String, String));
 }
 
 macro_rules! define {
@@ -271,21 +246,31 @@ macro_rules! define {
             $($(#[$doc])* pub $name: $type,)*
         }
 
-        static OPTIONS: &[OptionInfo] =
-            &[$(OptionInfo { name: stringify!($name), kind: <$type as Accept>::KIND, ..$info }),*];
+        static OPTIONS: &[OptionInfo] = &[$(OptionInfo {
+            name: stringify!($name),
+            kind: <<$type as Field>::Item as Item>::KIND,
+            is_list: <$type as Field>::IS_LIST,
+            ..$info
+        }),*];
 
         impl Options {
-            fn accept(&mut self, name: &str, value: OptionValue) -> Option<()> {
-                match name {
-                    $(stringify!($name) => self.$name.accept(value),)*
+            /// Sets an option by its name, or adds an item to it.
+            pub(crate) fn put(&mut self, name: &str, value: OptionValue) -> Result<()> {
+                let done = match name {
+                    $(stringify!($name) => Item::of(value).map(|item| Field::put(&mut self.$name, item)),)*
                     _ => None,
-                }
+                };
+                done.ok_or_else(|| Error::usage(format!("there is no option \"{name}\" of a value of this type")))
             }
 
             /// Returns the further files to write.
             pub fn files(&self) -> impl Iterator<Item = (&'static OptionInfo, FileInfo, &Path)> {
-                let paths = [$(self.$name.path()),*];
-                OPTIONS.iter().zip(paths).filter_map(|(info, path)| Some((info, info.file?, path?)))
+                let fields: [&dyn Any; OPTIONS.len()] = [$(&self.$name),*];
+                let fields = OPTIONS.iter().zip(fields);
+                fields.filter_map(|(info, field)| {
+                    let path: &Option<PathBuf> = field.downcast_ref()?;
+                    Some((info, info.file?, path.as_deref()?))
+                })
             }
         }
     };
@@ -294,12 +279,6 @@ macro_rules! define {
 for_each_option!(define);
 
 impl Options {
-    /// Sets an option by its name, or adds an item to it.
-    pub(crate) fn put(&mut self, name: &str, value: OptionValue) -> Result<()> {
-        self.accept(name, value)
-            .ok_or_else(|| Error::usage(format!("there is no option \"{name}\" for a value of this type")))
-    }
-
     /// Returns the options for reading a model.
     pub(crate) fn read(&self) -> ReadOptions {
         ReadOptions {

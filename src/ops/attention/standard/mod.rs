@@ -17,19 +17,17 @@ use crate::ops::Row;
 use crate::tensor::{Dim, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    // The softmax is computed in float32 in any case.
-    Row::new("Attention", &[23, 24, 25], Access::Any, infer_attention)
+    Row::new("Attention", Access::Any, infer_attention)
         .expand(scores::expand_attention)
         .lower(layer::lower_attention)
         .multiply_adds(multiply_adds)
         .appends(|_, _| vec![(input::PAST_KEY, 2), (input::PAST_VALUE, 2)])
-        .ignore(&["softmax_precision"])
         .lowers_to("Mul, MatMul, Add, Softmax, MatMul; Concat for states; SDPA for runtimes that have it")
         .limits(
             "scores with a mask of booleans computed at run time as an output; heads of free size; a number of \
             valid keys of free lengths",
         ),
-    Row::new("RotaryEmbedding", &[23], Access::Any, rotary::infer_rotary)
+    Row::new("RotaryEmbedding", Access::Any, rotary::infer_rotary)
         .expand(rotary::expand_rotary)
         .lowers_to("Slice, Mul, Sub, Add, Concat"),
 ];
@@ -78,15 +76,15 @@ fn read_attention(attributes: &Attributes) -> Result<AttentionAttributes> {
         if attributes.since() < 25 {
             return Ok(None);
         }
-        Ok(attributes.int(name)?.filter(|size| *size >= 0))
+        Ok(attributes.given_int(name)?.filter(|size| *size >= 0))
     };
     Ok(AttentionAttributes {
-        is_causal: attributes.flag("is_causal", false)?,
-        kv_num_heads: attributes.int("kv_num_heads")?,
-        q_num_heads: attributes.int("q_num_heads")?,
-        qk_matmul_output_mode: attributes.int_or("qk_matmul_output_mode", 0)?,
-        scale: attributes.float("scale")?,
-        softcap: attributes.float_or("softcap", 0.0)?,
+        is_causal: attributes.flag("is_causal")?,
+        kv_num_heads: attributes.given_int("kv_num_heads")?,
+        q_num_heads: attributes.given_int("q_num_heads")?,
+        qk_matmul_output_mode: attributes.int("qk_matmul_output_mode")?,
+        scale: attributes.given_float("scale")?,
+        softcap: attributes.float("softcap")?,
         left_window: window("left_window_size")?,
         right_window: window("right_window_size")?,
     })

@@ -23,14 +23,13 @@ struct RotaryAttributes {
 
 fn read_rotary(attributes: &Attributes) -> Result<RotaryAttributes> {
     Ok(RotaryAttributes {
-        interleaved: attributes.flag("interleaved", false)?,
+        interleaved: attributes.flag("interleaved")?,
         num_heads: attributes.int_or("num_heads", 0)?,
-        rotary_embedding_dim: attributes.int_or("rotary_embedding_dim", 0)?,
+        rotary_embedding_dim: attributes.int("rotary_embedding_dim")?,
     })
 }
 
 pub(super) fn infer_rotary(call: &Call) -> Result<Vec<Fact>> {
-    read_rotary(call)?;
     Ok(vec![Fact::new(call.dtype(input::X)?, call.shape(input::X)?.to_vec())])
 }
 

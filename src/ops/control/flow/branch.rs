@@ -8,7 +8,7 @@ use super::is_true;
 use crate::error::{Error, ErrorKind, Result, unsupported};
 use crate::graph::{Capture, DeferredErrors, Graph, Node, Value, ValueId};
 use crate::op::identity::operand;
-use crate::op::{Call, Fact, NEWEST_OPSET, required};
+use crate::op::{Call, Fact, NEWEST_OPSET};
 use crate::ops::elementwise::compare::nan_input;
 use crate::pass::expand::Expand;
 use crate::pass::infer;
@@ -18,11 +18,11 @@ use crate::tensor::{Array, Tensor, display_shape};
 fn taken<'a>(call: &Call<'a>) -> Result<Option<&'a Graph>> {
     let Some(condition) = call.constant(0) else { return Ok(None) };
     let name = if is_true(condition)? { "then_branch" } else { "else_branch" };
-    required(call.body(name)?, name).map(Some)
+    call.body(name).map(Some)
 }
 
 fn branches<'a>(call: &Call<'a>) -> Result<[&'a Graph; 2]> {
-    let branch = |name| required(call.body(name)?, name);
+    let branch = |name| call.body(name);
     Ok([branch("then_branch")?, branch("else_branch")?])
 }
 

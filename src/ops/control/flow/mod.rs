@@ -11,7 +11,7 @@ use crate::common::limits;
 use crate::error::{Error, Result, unsupported};
 use crate::graph::{Attribute, Graph};
 use crate::op::identity::operand;
-use crate::op::{Access, Call, Fact, required};
+use crate::op::{Access, Call, Fact};
 use crate::ops::Row;
 use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
@@ -21,26 +21,23 @@ use counter::Counter;
 use scan::{infer_scan, inline_scan};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("If", &[1, 11, 13, 16, 19, 21, 23, 24, 25], Access::Any, infer_if)
-        .required_outputs(usize::MAX)
+    Row::new("If", Access::Any, infer_if)
         .inline(inline_if)
         .expand(expand_if)
         .lowers_to("the branch of a constant condition; else both branches, and Where")
         .limits("a condition computed at run time if the branches have outputs of different shapes"),
-    Row::new("Loop", &[1, 11, 13, 16, 19, 21, 23, 24, 25], Access::Any, infer_loop)
-        .required_outputs(usize::MAX)
+    Row::new("Loop", Access::Any, infer_loop)
         .unroll(inline_loop)
         .lowers_to("its body, once for each iteration")
         .limits("a number of iterations or a condition known only at run time"),
-    Row::new("Scan", &[8, 9, 11, 16, 19, 21, 23, 24, 25], Access::Any, infer_scan)
-        .required_outputs(usize::MAX)
+    Row::new("Scan", Access::Any, infer_scan)
         .unroll(inline_scan)
         .lowers_to("its body, once for each element")
         .limits("lengths known only at run time"),
 ];
 
 fn infer_loop(call: &Call) -> Result<Vec<Fact>> {
-    required(call.body("body")?, "body")?;
+    call.body("body")?;
     unsupported!("the number of iterations is known only at run time; ncnn has no control flow")
 }
 
@@ -73,7 +70,7 @@ fn is_true(condition: &Tensor) -> Result<bool> {
 }
 
 fn inline_loop(x: &Expand) -> Result<bool> {
-    let body = required(x.body("body")?, "body")?;
+    let body = x.body("body")?;
     let count = if x.has_input(0) {
         let Some(most) = x.constant(0) else { return Ok(false) };
         most.load_listed()?.scalar_i64()?

@@ -6,7 +6,7 @@
 use super::stack;
 use crate::error::{At, Error, Result, unsupported};
 use crate::graph::Graph;
-use crate::op::{Call, Fact, required, resolve_axis};
+use crate::op::{Call, Fact, resolve_axis};
 use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
 
@@ -25,12 +25,12 @@ struct ScanAttributes {
 }
 
 fn read_scan(call: &Call) -> Result<ScanAttributes> {
-    required(call.body("body")?, "body")?;
-    let scan_inputs = usize::try_from(required(call.int("num_scan_inputs")?, "num_scan_inputs")?)?;
+    call.body("body")?;
+    let scan_inputs = usize::try_from(call.int("num_scan_inputs")?)?;
     if scan_inputs > call.input_count() {
         return Err(Error::invalid("more scan inputs than inputs"));
     }
-    let list = |name| Ok::<_, Error>(call.ints(name)?.unwrap_or_default());
+    let list = |name| Ok::<_, Error>(call.given_ints(name)?.unwrap_or_default());
     if call.since() < WITHOUT_BATCH {
         return Ok(ScanAttributes {
             batched: true,
@@ -121,7 +121,7 @@ fn scan_once<'x>(
     axes: &[i64],
     length: i64,
 ) -> Result<Vec<Expr<'x>>> {
-    let body: &Graph = required(x.body("body")?, "body")?;
+    let body: &Graph = x.body("body")?;
     let sequences = inputs.split_off(inputs.len().saturating_sub(axes.len()));
     let (mut carried, states) = (inputs, x.input_count() - scan.before - axes.len());
     let mut scanned: Vec<Vec<Expr>> = vec![Vec::new(); body.outputs.len().saturating_sub(states)];

@@ -3,11 +3,12 @@
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Clip.html>.
 
 use super::super::broadcast::{Kernel, fold_arithmetic};
-use super::{Attributes, Call, Fact, Lower, required_input};
+use super::{Attributes, Lower, required_input};
 use crate::error::{Error, Result, invalid};
 use crate::lower::ScalarOrBlob;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Clip, ReLU, binary_op};
+use crate::op::{Call, Fact, infer_same};
 use crate::tensor::{Array, Dim, Range};
 
 /// Bounds from attributes; since operator set 11 they are inputs 1 and 2.
@@ -20,18 +21,17 @@ fn read_bounds(attributes: &Attributes) -> Result<Bounds> {
     if attributes.since() >= 11 {
         return Ok(Bounds { min: None, max: None });
     }
-    Ok(Bounds { min: attributes.float("min")?, max: attributes.float("max")? })
+    Ok(Bounds { min: attributes.given_float("min")?, max: attributes.given_float("max")? })
 }
 
 pub(super) fn infer_clip(call: &Call) -> Result<Vec<Fact>> {
-    read_bounds(call)?;
     for index in 1..call.input_count() {
         let shape = call.value(index).and_then(|value| value.shape.as_deref()).unwrap_or_default();
         if Dim::product(shape)?.known().is_some_and(|count| count != 1) {
             invalid!("a bound has more than one element");
         }
     }
-    Ok(vec![call.like(0, call.dtype(0)?)?])
+    infer_same(call)
 }
 
 pub(super) fn range_clip(call: &Call, inputs: &[Range]) -> Range {

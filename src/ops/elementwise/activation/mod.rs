@@ -10,7 +10,7 @@ mod clip;
 mod function;
 mod prelu;
 
-use super::broadcast::{LOSES_NAN, MEMORY_ADVICE};
+use super::broadcast::LOSES_NAN;
 use crate::error::{Result, invalid, unsupported};
 use crate::lower::{Lower, ScalarOrBlob};
 use crate::ncnn::BlobId;
@@ -18,7 +18,7 @@ use crate::ncnn::layer::{
     BNLL, CELU, ELU, GELU, HardSigmoid, HardSwish, Mish, ReLU, SELU, Sigmoid, Swish, TanH, binary_op,
     unary_op,
 };
-use crate::op::{Access, Attributes, Call, Fact, range, required_input};
+use crate::op::{Access, Attributes, infer_same, range, required_input};
 use crate::ops::Row;
 use crate::tensor::{Array, Range};
 
@@ -26,70 +26,84 @@ use clip::{fold_clip, infer_clip, lower_clip, range_clip};
 use function::evaluate;
 use prelu::{fold_prelu, infer_prelu, lower_prelu};
 
+/// A row of an activation, which a function reads from the attributes.
+macro_rules! activation {
+    ($name:literal, $read:expr) => {
+        Row::new($name, Access::Elementwise, infer_same)
+            .fold(|attributes, inputs| fold_activation($read, attributes, inputs))
+            .lower(|lower| lower_activation($read, lower))
+    };
+}
+
 pub(in crate::ops) const OPS: &[Row] = &[
-    activation("Celu", &[12, 28]).lowers_to("CELU"),
-    Row::new("Clip", &[1, 6, 11, 12, 13], Access::Elementwise, infer_clip)
+    activation!("Celu", read_celu).lowers_to("CELU"),
+    Row::new("Clip", Access::Elementwise, infer_clip)
         .fold(fold_clip)
         .lower(lower_clip)
         .range(range_clip)
-        .ignore(MEMORY_ADVICE)
         .lowers_to(
             "Clip; ReLU for a lower bound of 0; BinaryOp for one bound, and for bounds computed at run time",
         )
         .differs(LOSES_NAN),
-    activation("Elu", &[1, 6, 22]).lowers_to("ELU"),
-    activation("Gelu", &[20]).lowers_to("GELU").differs("magnitudes above 1e38, which become infinite"),
-    activation("HardSigmoid", &[1, 6, 22])
-        .lowers_to("HardSigmoid; BinaryOp and Clip if alpha is not positive")
-        .differs(LOSES_NAN),
-    activation("HardSwish", &[14, 22]).lowers_to("HardSwish").differs("-inf, which becomes 0"),
-    activation("LeakyRelu", &[1, 6, 16]).lowers_to("ReLU"),
-    activation("Mish", &[18, 22]).lowers_to("Mish").differs("NaN; numbers below -1e6, which become positive"),
-    Row::new("PRelu", &[1, 6, 7, 9, 16], Access::Broadcast, infer_prelu)
+    activation!("Elu", |a| Ok(Activation::Elu { alpha: a.float("alpha")? })).lowers_to("ELU"),
+    activation!("Gelu", |a| Ok(Activation::Gelu { tanh: read_approximate(a)? }))
+        .lowers_to("GELU")
+        .differs("magnitudes above 1e38, which become infinite"),
+    activation!("HardSigmoid", |a| Ok(Activation::HardSigmoid {
+        alpha: a.float("alpha")?,
+        beta: a.float("beta")?
+    }))
+    .range(range::unit)
+    .lowers_to("HardSigmoid; BinaryOp and Clip if alpha is not positive")
+    .differs(LOSES_NAN),
+    activation!("HardSwish", |_| Ok(Activation::HardSwish))
+        .lowers_to("HardSwish")
+        .differs("-inf, which becomes 0"),
+    activation!("LeakyRelu", |a| Ok(Activation::LeakyRelu { alpha: a.float("alpha")? })).lowers_to("ReLU"),
+    activation!("Mish", |_| Ok(Activation::Mish))
+        .lowers_to("Mish")
+        .differs("NaN; numbers below -1e6, which become positive"),
+    Row::new("PRelu", Access::Broadcast, infer_prelu)
         .fold(fold_prelu)
         .lower(lower_prelu)
-        .ignore(MEMORY_ADVICE)
         .lowers_to("ReLU; PReLU for slopes along the outermost axis; BinaryOp for any other shape")
         .differs("infinities beside a slope of 0; infinite slopes"),
-    activation("Relu", &[1, 6, 13, 14]).exact().lowers_to("ReLU"),
-    activation("Selu", &[1, 6, 22]).lowers_to("SELU"),
-    activation("Shrink", &[9])
+    activation!("Relu", |_| Ok(Activation::LeakyRelu { alpha: 0.0 }))
+        .range(|call, x| range::first(call, x).map(|x| x.max(0.0)))
+        .exact()
+        .lowers_to("ReLU"),
+    activation!("Selu", |a| Ok(Activation::Selu { alpha: a.float("alpha")?, gamma: a.float("gamma")? }))
+        .lowers_to("SELU"),
+    activation!("Shrink", |a| Ok(Activation::Shrink { bias: a.float("bias")?, lambd: a.float("lambd")? }))
         .lowers_to("BinaryOp, Threshold")
         .limits("a negative `lambd`")
         .differs("NaN, which stays NaN"),
-    activation("Sigmoid", &[1, 6, 13]).lowers_to("Sigmoid").differs(LOSES_NAN),
-    activation("Softplus", &[1, 22]).lowers_to("BNLL").differs(LOSES_NAN),
-    activation("Softsign", &[1, 22])
+    activation!("Sigmoid", |_| Ok(Activation::Sigmoid))
+        .range(range::unit)
+        .lowers_to("Sigmoid")
+        .differs(LOSES_NAN),
+    activation!("Softplus", |_| Ok(Activation::Softplus))
+        .range(|call, x| range::first(call, x).map(|x| x.max(0.0) + 1.0).union(Range::UNIT))
+        .lowers_to("BNLL")
+        .differs(LOSES_NAN),
+    activation!("Softsign", |_| Ok(Activation::Softsign))
+        .range(|_, _| Range::new(-1.0, 1.0))
         .lowers_to("UnaryOp, BinaryOp")
         .differs("magnitudes above 1e38, which become 0"),
-    activation("Swish", &[24])
+    activation!("Swish", |a| Ok(Activation::Swish { alpha: a.float("alpha")? }))
         .lowers_to("Swish; BinaryOp and Sigmoid if `alpha` is not 1")
         .differs("-inf, which may stay -inf"),
-    activation("Tanh", &[1, 6, 13]).lowers_to("TanH").differs(LOSES_NAN),
-    activation("ThresholdedRelu", &[10, 22]).lowers_to("Threshold, BinaryOp").differs("NaN, which stays NaN"),
+    activation!("Tanh", |_| Ok(Activation::Tanh))
+        .range(|_, _| Range::new(-1.0, 1.0))
+        .lowers_to("TanH")
+        .differs(LOSES_NAN),
+    activation!("ThresholdedRelu", |a| Ok(Activation::ThresholdedRelu { alpha: a.float("alpha")? }))
+        .lowers_to("Threshold, BinaryOp")
+        .differs("NaN, which stays NaN"),
 ];
 
 /// The factors by which a value can be multiplied and divided again without loss of range.
 const GENTLE: std::ops::RangeInclusive<f32> = 1e-3..=1e3;
-
-fn range_activation(call: &Call, inputs: &[Range]) -> Range {
-    let x = range::first(call, inputs);
-    match call.op_type() {
-        "HardSigmoid" | "Sigmoid" => Range::UNIT,
-        "Relu" => x.map(|x| x.max(0.0)),
-        "Softplus" => x.map(|x| x.max(0.0) + 1.0).union(Range::UNIT),
-        "Softsign" | "Tanh" => Range::new(-1.0, 1.0),
-        _ => Range::ANY,
-    }
-}
-
-const fn activation(name: &'static str, since: &'static [i64]) -> Row {
-    Row::new(name, since, Access::Elementwise, infer_activation)
-        .fold(fold_activation)
-        .lower(lower_activation)
-        .range(range_activation)
-        .ignore(MEMORY_ADVICE)
-}
 
 /// An activation with its constants.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -111,57 +125,30 @@ enum Activation {
     ThresholdedRelu { alpha: f32 },
 }
 
-fn read_activation(attributes: &Attributes) -> Result<Activation> {
-    let float = |name, default| attributes.float_or(name, default);
-    Ok(match attributes.op_type() {
-        "Celu" => match float("alpha", 1.0)? {
-            0.0 => unsupported!("alpha is 0, by which Celu divides"),
-            alpha => Activation::Celu { alpha },
-        },
-        "Elu" => Activation::Elu { alpha: float("alpha", 1.0)? },
-        "Gelu" => Activation::Gelu { tanh: read_approximate(attributes)? },
-        "HardSigmoid" => Activation::HardSigmoid { alpha: float("alpha", 0.2)?, beta: float("beta", 0.5)? },
-        "HardSwish" => Activation::HardSwish,
-        "LeakyRelu" => Activation::LeakyRelu { alpha: float("alpha", 0.01)? },
-        "Mish" => Activation::Mish,
-        "Relu" => Activation::LeakyRelu { alpha: 0.0 },
-        "Selu" => {
-            // Operator set 6 gave the defaults more digits.
-            let (alpha, gamma) =
-                if attributes.since() < 6 { (1.6732, 1.0507) } else { (1.673_263_2, 1.050_701) };
-            Activation::Selu { alpha: float("alpha", alpha)?, gamma: float("gamma", gamma)? }
-        }
-        "Shrink" => Activation::Shrink { bias: float("bias", 0.0)?, lambd: float("lambd", 0.5)? },
-        "Sigmoid" => Activation::Sigmoid,
-        "Softplus" => Activation::Softplus,
-        "Softsign" => Activation::Softsign,
-        "Swish" => Activation::Swish { alpha: float("alpha", 1.0)? },
-        "Tanh" => Activation::Tanh,
-        "ThresholdedRelu" => Activation::ThresholdedRelu { alpha: float("alpha", 1.0)? },
-        other => invalid!("{other} is not an activation"),
-    })
+fn read_celu(attributes: &Attributes) -> Result<Activation> {
+    match attributes.float("alpha")? {
+        0.0 => unsupported!("alpha is 0, by which Celu divides"),
+        alpha => Ok(Activation::Celu { alpha }),
+    }
 }
 
 fn read_approximate(attributes: &Attributes) -> Result<bool> {
-    match attributes.string_or("approximate", "none")? {
+    match attributes.string("approximate")? {
         "none" => Ok(false),
         "tanh" => Ok(true),
         other => invalid!("unknown approximate \"{other}\""),
     }
 }
 
-fn infer_activation(call: &Call) -> Result<Vec<Fact>> {
-    read_activation(call)?;
-    Ok(vec![call.like(0, call.dtype(0)?)?])
-}
+type Read = fn(&Attributes) -> Result<Activation>;
 
-fn fold_activation(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    let activation = read_activation(attributes)?;
+fn fold_activation(read: Read, attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    let activation = read(attributes)?;
     Ok(vec![required_input(inputs, 0)?.map(|x| evaluate(activation, x))?])
 }
 
-fn lower_activation(lower: &mut Lower) -> Result<()> {
-    let activation = read_activation(lower)?;
+fn lower_activation(read: Read, lower: &mut Lower) -> Result<()> {
+    let activation = read(lower)?;
     let x = lower.blob(0)?;
     let y = match activation {
         Activation::Celu { alpha } => lower.map(CELU { alpha }, x)?,

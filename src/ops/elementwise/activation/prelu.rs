@@ -3,10 +3,11 @@
 //! Spec: <https://onnx.ai/onnx/operators/onnx__PRelu.html>.
 
 use super::super::broadcast::{Kernel, fold_arithmetic};
-use super::{Attributes, Call, Fact, Lower, required_input};
+use super::{Attributes, Lower, required_input};
 use crate::error::{At, Result, invalid};
 use crate::lower::ScalarOrBlob;
 use crate::ncnn::layer::{PReLU, ReLU, binary_op};
+use crate::op::{Call, Fact, infer_same};
 use crate::tensor::{Array, Dim, display_shape};
 
 /// Returns the number of axes after those of the slopes: before operator set 7 a list of slopes belongs to
@@ -42,7 +43,7 @@ pub(super) fn infer_prelu(call: &Call) -> Result<Vec<Fact>> {
         invalid!("slopes of shape {} do not broadcast to {}", display_shape(&slopes), display_shape(shape));
     }
     call.broadcast_shapes(shape, &slopes)?;
-    Ok(vec![call.like(0, call.dtype(0)?)?])
+    infer_same(call)
 }
 
 pub(super) fn fold_prelu(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {

@@ -1,13 +1,23 @@
 //! Bitwise operations: each integer becomes a row of bits, and the resulting rows are summed.
 
 use super::bits;
-use crate::error::{Result, invalid, unsupported};
+use crate::error::{Result, unsupported};
 use crate::lower::Lower;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{binary_op, reduction_op, unary_op};
 use crate::tensor::{DType, Dim, Tensor};
 
-pub(super) fn lower_bitwise(lower: &mut Lower) -> Result<()> {
+/// Emits 1 where two bits differ.
+pub(super) fn different(lower: &mut Lower, a: BlobId, b: BlobId) -> Result<BlobId> {
+    let difference = lower.binary(binary_op::SUB, a, b)?;
+    lower.unary(unary_op::ABS, difference)
+}
+
+/// Lowers an operation that `combine` emits for bits.
+pub(super) fn lower_bitwise(
+    lower: &mut Lower,
+    combine: fn(&mut Lower, BlobId, BlobId) -> Result<BlobId>,
+) -> Result<()> {
     lower.compute_in_float32();
     let dtype = lower.dtype(0)?;
     if dtype.bits() > 16 {
@@ -19,15 +29,7 @@ pub(super) fn lower_bitwise(lower: &mut Lower) -> Result<()> {
         Tensor::from_f32(&[weights.len()], weights.iter().map(|weight| weight.abs().recip()).collect())?;
     let steps = lower.memory_data(&steps, &[Dim::Known(1), count.clone()])?;
     let (a, b) = (bit_rows(lower, 0, steps)?, bit_rows(lower, 1, steps)?);
-    let chosen = match lower.op_type() {
-        "BitwiseAnd" => lower.binary(binary_op::MUL, a, b)?,
-        "BitwiseOr" => lower.binary(binary_op::MAX, a, b)?,
-        "BitwiseXor" => {
-            let difference = lower.binary(binary_op::SUB, a, b)?;
-            lower.unary(unary_op::ABS, difference)?
-        }
-        other => invalid!("{other} has no table of bits"),
-    };
+    let chosen = combine(lower, a, b)?;
     let weights = Tensor::from_f32(&[weights.len()], weights)?;
     let weights = lower.memory_data(&weights, &[Dim::Known(1), count])?;
     let weighted = lower.binary(binary_op::MUL, chosen, weights)?;

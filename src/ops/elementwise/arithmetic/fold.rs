@@ -10,19 +10,20 @@ use crate::error::{At, Error, Result, unsupported};
 use crate::op::{Call, required_input};
 use crate::tensor::{Array, DType, Dim, Elements, SizeCondition, zip_broadcast};
 
-type Arithmetic = Kernel<f64, i64, Dim>;
+pub(super) type Arithmetic = Kernel<f64, i64, Dim>;
 
-const ADD: Arithmetic =
+pub(super) const ADD: Arithmetic =
     Kernel { float: |x, y| x + y, int: |x, y| Ok(x.wrapping_add(y)), dim: |x, y| x.add(y) };
-const SUB: Arithmetic =
+pub(super) const SUB: Arithmetic =
     Kernel { float: |x, y| x - y, int: |x, y| Ok(x.wrapping_sub(y)), dim: |x, y| x.sub(y) };
-const MUL: Arithmetic =
+pub(super) const MUL: Arithmetic =
     Kernel { float: |x, y| x * y, int: |x, y| Ok(x.wrapping_mul(y)), dim: |x, y| x.mul(y) };
-const DIV: Arithmetic = Kernel { float: |x, y| x / y, int: div_int, dim: div_dim };
-const MAX: Arithmetic = Kernel { float: max_float, int: |x, y| Ok(x.max(y)), dim: |x, y| x.larger(y) };
-const MIN: Arithmetic =
+pub(super) const DIV: Arithmetic = Kernel { float: |x, y| x / y, int: div_int, dim: div_dim };
+pub(super) const MAX: Arithmetic =
+    Kernel { float: max_float, int: |x, y| Ok(x.max(y)), dim: |x, y| x.larger(y) };
+pub(super) const MIN: Arithmetic =
     Kernel { float: |x, y| -max_float(-x, -y), int: |x, y| Ok(x.min(y)), dim: |x, y| x.smaller(y) };
-const POW: Arithmetic = Kernel { float: f64::powf, int: pow_int, dim: pow_dim };
+pub(super) const POW: Arithmetic = Kernel { float: f64::powf, int: pow_int, dim: pow_dim };
 const FLOOR_MOD: Arithmetic = Kernel { float: floor_mod_float, int: floor_mod_int, dim: floor_mod_dim };
 const TRUNC_MOD: Arithmetic = Kernel { float: |x, y| x % y, int: trunc_mod_int, dim: trunc_mod_dim };
 
@@ -125,7 +126,16 @@ fn floor_mod_float(x: f64, y: f64) -> f64 {
     if remainder != 0.0 && (remainder < 0.0) != (y < 0.0) { remainder + y } else { remainder }
 }
 
-fn fold_pairs(attributes: &Attributes, inputs: &[Option<Array>], kernel: &Arithmetic) -> Result<Array> {
+/// Evaluates one operation over all inputs, from the first to the last.
+pub(super) fn fold_pairs(
+    attributes: &Attributes,
+    inputs: &[Option<Array>],
+    kernel: &Arithmetic,
+) -> Result<Vec<Array>> {
+    Ok(vec![over_all(attributes, inputs, kernel)?])
+}
+
+fn over_all(attributes: &Attributes, inputs: &[Option<Array>], kernel: &Arithmetic) -> Result<Array> {
     let arrays = align_arrays(attributes, inputs)?;
     let mut result = arrays.at(0)?.clone();
     for array in arrays.iter().skip(1) {
@@ -134,66 +144,22 @@ fn fold_pairs(attributes: &Attributes, inputs: &[Option<Array>], kernel: &Arithm
     Ok(result.into_owned())
 }
 
-pub(super) fn fold_add(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    Ok(vec![fold_pairs(attributes, inputs, &ADD)?])
-}
-
-pub(super) fn fold_sub(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    Ok(vec![fold_pairs(attributes, inputs, &SUB)?])
-}
-
-pub(super) fn fold_mul(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    Ok(vec![fold_pairs(attributes, inputs, &MUL)?])
-}
-
-pub(super) fn fold_div(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    Ok(vec![fold_pairs(attributes, inputs, &DIV)?])
-}
-
-pub(super) fn fold_max(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    Ok(vec![fold_pairs(attributes, inputs, &MAX)?])
-}
-
-pub(super) fn fold_min(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    Ok(vec![fold_pairs(attributes, inputs, &MIN)?])
-}
-
-pub(super) fn fold_sum(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    fold_add(attributes, inputs)
-}
-
 pub(super) fn fold_mean(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    let sum = fold_pairs(attributes, inputs, &ADD)?;
+    let sum = over_all(attributes, inputs, &ADD)?;
     let count: f64 = inputs.len().as_();
     let count = Array::new(DType::F64, Elements::F64(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), count)));
     Ok(vec![fold_arithmetic(&sum, &count.cast(sum.dtype())?, &DIV)?])
 }
 
-pub(super) fn fold_pow(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    Ok(vec![fold_pairs(attributes, inputs, &POW)?])
-}
-
 pub(super) fn fold_mod(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
     let kernel = if read_mod(attributes)? == Quotient::Trunc { TRUNC_MOD } else { FLOOR_MOD };
-    Ok(vec![fold_pairs(attributes, inputs, &kernel)?])
+    fold_pairs(attributes, inputs, &kernel)
 }
 
-fn fold_bits(inputs: &[Option<Array>], combine: impl Fn(i64, i64) -> i64) -> Result<Vec<Array>> {
+pub(super) fn fold_bits(inputs: &[Option<Array>], combine: impl Fn(i64, i64) -> i64) -> Result<Vec<Array>> {
     let (a, b) = (required_input(inputs, 0)?, required_input(inputs, 1)?);
     let elements = zip_broadcast(&a.to_i64()?, &b.to_i64()?, |x, y| combine(*x, *y))?;
     Ok(vec![Array::new(a.dtype(), Elements::I64(elements))])
-}
-
-pub(super) fn fold_bitwise_and(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    fold_bits(inputs, |x, y| x & y)
-}
-
-pub(super) fn fold_bitwise_or(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    fold_bits(inputs, |x, y| x | y)
-}
-
-pub(super) fn fold_bitwise_xor(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    fold_bits(inputs, |x, y| x ^ y)
 }
 
 pub(super) fn fold_bitwise_not(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {

@@ -14,93 +14,86 @@ mod lower;
 mod modulo;
 mod pow;
 
-use super::broadcast::{MEMORY_ADVICE, infer_broadcast};
+use super::broadcast::infer_broadcast;
 use crate::common::limits;
 use crate::error::{Result, invalid};
 use crate::graph::{Graph, Node, ValueId};
+use crate::ncnn::layer::binary_op;
 use crate::op::identity::{is_as_output, is_filled_with, only_input, operand};
-use crate::op::{Access, Attributes, Call, Fact, required};
+use crate::op::{Access, Attributes, Call, Fact};
 use crate::ops::Row;
 use crate::pass::pattern::{input, scalar};
 use crate::tensor::{DType, Range, Tensor};
 
-use bitwise::lower_bitwise;
+use bitwise::{different, lower_bitwise};
 use fold::*;
 use lower::*;
 use modulo::lower_mod;
 use pow::lower_pow;
 
-const BINARY: &[i64] = &[1, 6, 7, 13, 14];
-const N_ARY: &[i64] = &[1, 6, 8, 12, 13];
-
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Add", BINARY, Access::Broadcast, infer_first)
-        .fold(fold_add)
-        .range(range_arithmetic)
+    Row::new("Add", Access::Broadcast, infer_first)
+        .fold(|a, x| fold_pairs(a, x, &ADD))
+        .range(|_, x| over(x, Range::plus))
         .keeps_magnitude()
         .lower(lower_add)
         .identity(is_plus_zero)
-        .ignore(MEMORY_ADVICE)
         .lowers_to("BinaryOp"),
-    Row::new("BitShift", &[11, 28], Access::Broadcast, infer_bit_shift)
+    Row::new("BitShift", Access::Broadcast, infer_first)
         .fold(fold_bit_shift)
         .lower(lower_bit_shift)
         .lowers_to("BinaryOp: products with powers of two"),
-    Row::new("BitwiseAnd", &[18], Access::Broadcast, infer_first)
-        .fold(fold_bitwise_and)
-        .lower(lower_bitwise)
+    Row::new("BitwiseAnd", Access::Broadcast, infer_first)
+        .fold(|_, x| fold_bits(x, |x, y| x & y))
+        .lower(|l| lower_bitwise(l, |l, a, b| l.binary(binary_op::MUL, a, b)))
         .lowers_to("BinaryOp on rows of bits, Reduction")
         .limits("bits of 32 and 64 computed at run time"),
-    Row::new("BitwiseNot", &[18], Access::Elementwise, infer_first)
+    Row::new("BitwiseNot", Access::Elementwise, infer_first)
         .fold(fold_bitwise_not)
         .lower(lower_bitwise_not)
         .lowers_to("BinaryOp: -x - 1")
         .limits("unsigned integers of 32 and 64 bits"),
-    Row::new("BitwiseOr", &[18], Access::Broadcast, infer_first)
-        .fold(fold_bitwise_or)
-        .lower(lower_bitwise)
+    Row::new("BitwiseOr", Access::Broadcast, infer_first)
+        .fold(|_, x| fold_bits(x, |x, y| x | y))
+        .lower(|l| lower_bitwise(l, |l, a, b| l.binary(binary_op::MAX, a, b)))
         .lowers_to("BinaryOp on rows of bits, Reduction")
         .limits("bits of 32 and 64 computed at run time"),
-    Row::new("BitwiseXor", &[18], Access::Broadcast, infer_first)
-        .fold(fold_bitwise_xor)
-        .lower(lower_bitwise)
+    Row::new("BitwiseXor", Access::Broadcast, infer_first)
+        .fold(|_, x| fold_bits(x, |x, y| x ^ y))
+        .lower(|l| lower_bitwise(l, different))
         .lowers_to("BinaryOp on rows of bits, Reduction")
         .limits("bits of 32 and 64 computed at run time"),
-    Row::new("Div", BINARY, Access::Broadcast, infer_div)
+    Row::new("Div", Access::Broadcast, infer_div)
         .nan(nan_quotient)
-        .fold(fold_div)
-        .range(range_arithmetic)
+        .fold(|a, x| fold_pairs(a, x, &DIV))
+        .range(range_quotient)
         .lower(lower_div)
         .identity(is_over_one)
-        .ignore(MEMORY_ADVICE)
         .lowers_to(
             "BinaryOp; UnaryOp TRUNC after it for integers; Power, or Clip, Threshold and BinaryOp, for divisors that \
              may be zero or infinite",
         ),
-    Row::new("Max", N_ARY, Access::Broadcast, infer_first)
-        .fold(fold_max)
+    Row::new("Max", Access::Broadcast, infer_first)
+        .fold(|a, x| fold_pairs(a, x, &MAX))
         .bears_rounding(|_, _| true)
-        .range(range_arithmetic)
+        .range(|_, x| over(x, Range::larger))
         .lower(lower_max)
         .identity(only_input)
-        .ignore(MEMORY_ADVICE)
         .lowers_to("BinaryOp"),
-    Row::new("Mean", &[1, 6, 8, 13], Access::Broadcast, infer_first)
+    Row::new("Mean", Access::Broadcast, infer_first)
         .fold(fold_mean)
-        .range(range_arithmetic)
+        .range(|_, x| over(x, Range::union).averaged(over(x, Range::plus)))
         .lower(lower_mean)
         .identity(only_input)
-        .ignore(MEMORY_ADVICE)
         .lowers_to("BinaryOp"),
-    Row::new("Min", N_ARY, Access::Broadcast, infer_first)
-        .fold(fold_min)
+    Row::new("Min", Access::Broadcast, infer_first)
+        .fold(|a, x| fold_pairs(a, x, &MIN))
         .bears_rounding(|_, _| true)
-        .range(range_arithmetic)
+        .range(|_, x| over(x, Range::smaller))
         .lower(lower_min)
         .identity(only_input)
-        .ignore(MEMORY_ADVICE)
         .lowers_to("BinaryOp"),
-    Row::new("Mod", &[10, 13, 28], Access::Broadcast, infer_mod)
+    Row::new("Mod", Access::Broadcast, infer_mod)
         .nan(nan_quotient)
         .fold(fold_mod)
         .range(range_mod)
@@ -109,18 +102,17 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("BinaryOp, UnaryOp TRUNC or FLOOR, Threshold")
         .differs("floats whose quotient is 2^24 or more, stated by value")
         .states_differences(),
-    Row::new("Mul", BINARY, Access::Broadcast, infer_first)
-        .fold(fold_mul)
-        .range(range_arithmetic)
+    Row::new("Mul", Access::Broadcast, infer_first)
+        .fold(|a, x| fold_pairs(a, x, &MUL))
+        .range(range_product)
         .keeps_magnitude()
         .squares(|_, node| input(node, 0) == input(node, 1))
         .lower(lower_mul)
         .identity(is_times_one)
-        .ignore(MEMORY_ADVICE)
         .lowers_to("BinaryOp"),
-    Row::new("Pow", &[1, 7, 12, 13, 15], Access::Broadcast, infer_first)
+    Row::new("Pow", Access::Broadcast, infer_first)
         .nan(nan_power)
-        .fold(fold_pow)
+        .fold(|a, x| fold_pairs(a, x, &POW))
         .squares(|graph, node| input(node, 1).and_then(|id| scalar(graph, id)) == Some(2.0))
         .lower(lower_pow)
         .identity(is_over_one)
@@ -133,21 +125,19 @@ pub(in crate::ops) const OPS: &[Row] = &[
             of integers that are negative or fractions",
         )
         .differs("-inf to the power of 0.5, which becomes NaN"),
-    Row::new("Sub", BINARY, Access::Broadcast, infer_first)
-        .fold(fold_sub)
-        .range(range_arithmetic)
+    Row::new("Sub", Access::Broadcast, infer_first)
+        .fold(|a, x| fold_pairs(a, x, &SUB))
+        .range(|_, x| over(x, |a, b| a.plus(b.negated())))
         .keeps_magnitude()
         .lower(lower_sub)
         .identity(is_minus_zero)
-        .ignore(MEMORY_ADVICE)
         .lowers_to("BinaryOp"),
-    Row::new("Sum", &[1, 6, 8, 13], Access::Broadcast, infer_first)
-        .fold(fold_sum)
-        .range(range_arithmetic)
+    Row::new("Sum", Access::Broadcast, infer_first)
+        .fold(|a, x| fold_pairs(a, x, &ADD))
+        .range(|_, x| over(x, Range::plus))
         .keeps_magnitude()
         .lower(lower_sum)
         .identity(only_input)
-        .ignore(MEMORY_ADVICE)
         .lowers_to("BinaryOp"),
 ];
 
@@ -181,12 +171,12 @@ enum Quotient {
 }
 
 fn read_mod(attributes: &Attributes) -> Result<Quotient> {
-    Ok(if attributes.flag("fmod", false)? { Quotient::Trunc } else { Quotient::Floor })
+    Ok(if attributes.flag("fmod")? { Quotient::Trunc } else { Quotient::Floor })
 }
 
 /// Returns whether BitShift shifts to the left.
 fn read_bit_shift(attributes: &Attributes) -> Result<bool> {
-    match required(attributes.string("direction")?, "direction")? {
+    match attributes.string("direction")? {
         "LEFT" => Ok(true),
         "RIGHT" => Ok(false),
         other => invalid!("unknown direction \"{other}\""),
@@ -230,22 +220,23 @@ fn range_mod(_: &Call, inputs: &[Range]) -> Range {
     }
 }
 
-fn range_arithmetic(call: &Call, inputs: &[Range]) -> Range {
-    let over =
-        |combine: fn(Range, Range) -> Range| inputs.iter().copied().reduce(combine).unwrap_or(Range::ANY);
-    match (call.op_type(), inputs) {
-        ("Add" | "Sum", _) => over(Range::plus),
-        ("Max", _) => over(Range::larger),
-        ("Min", _) => over(Range::smaller),
-        ("Mean", _) => over(Range::union).averaged(over(Range::plus)),
-        ("Mul", [a, b]) if call.node().inputs.first() == call.node().inputs.get(1) => {
-            a.magnitude().times(b.magnitude())
-        }
-        ("Mul", _) => over(Range::times),
-        ("Sub", [a, b]) => a.plus(b.negated()),
+/// Returns the range of one operation over all operands.
+fn over(inputs: &[Range], combine: fn(Range, Range) -> Range) -> Range {
+    inputs.iter().copied().reduce(combine).unwrap_or(Range::ANY)
+}
+
+fn range_product(call: &Call, inputs: &[Range]) -> Range {
+    match (inputs, call.node().inputs.as_slice()) {
+        ([a, b], [first, second]) if first == second => a.magnitude().times(b.magnitude()),
+        _ => over(inputs, Range::times),
+    }
+}
+
+fn range_quotient(call: &Call, inputs: &[Range]) -> Range {
+    match inputs {
         // A quotient of integers, which is truncated, is not larger than the dividend.
-        ("Div", [a, _]) if call.dtype(0).is_ok_and(DType::is_int) => a.union(a.negated()),
-        ("Div", [a, b]) if b.excludes_zero() && b.is_finite() => a.times(b.negated().map(|x| -1.0 / x)),
+        [a, _] if call.dtype(0).is_ok_and(DType::is_int) => a.union(a.negated()),
+        [a, b] if b.excludes_zero() && b.is_finite() => a.times(b.negated().map(|x| -1.0 / x)),
         _ => Range::ANY,
     }
 }
@@ -267,11 +258,6 @@ fn infer_mod(call: &Call) -> Result<Vec<Fact>> {
     if read_mod(call)? == Quotient::Trunc {
         require_signs(call)?;
     }
-    infer_first(call)
-}
-
-fn infer_bit_shift(call: &Call) -> Result<Vec<Fact>> {
-    read_bit_shift(call)?;
     infer_first(call)
 }
 

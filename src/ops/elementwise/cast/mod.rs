@@ -19,13 +19,13 @@ use crate::lower::{AssumedFact, Lower};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Clip, binary_op, unary_op};
 use crate::op::identity::operand;
-use crate::op::{Access, Attributes, Call, Fact, range, required, required_input};
+use crate::op::{Access, Attributes, Call, Fact, range, required_input};
 use crate::ops::Row;
 use crate::pass::expand::Expand;
 use crate::tensor::{Array, DType, Narrowing, Power, Range, Steps, magnitudes, steps};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Cast", &[1, 6, 9, 13, 19, 21, 23, 24, 25, 28], Access::Elementwise, infer_cast)
+    Row::new("Cast", Access::Elementwise, infer_cast)
         .fold(fold_cast)
         .lower(lower_cast)
         .range(range_cast)
@@ -39,7 +39,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
             bool",
         )
         .limits("negative numbers as unsigned ones of 32 and 64 bits, computed at run time"),
-    Row::new("CastLike", &[15, 19, 21, 23, 24, 25], Access::Elementwise, infer_cast_like)
+    Row::new("CastLike", Access::Elementwise, infer_cast_like)
         .fold(fold_cast_like)
         .expand(expand_cast_like)
         .identity(keeps_type)
@@ -59,22 +59,22 @@ fn read_cast(attributes: &Attributes) -> Result<DType> {
         Error::unsupported(format!("unknown element type {what}")).at_part("attribute to")
     };
     if attributes.since() < 6 {
-        let name = required(attributes.string("to")?, "to")?;
+        let name = attributes.string("to")?;
         return DType::from_name(&name.to_lowercase()).ok_or_else(|| unknown(&name));
     }
-    let code = required(attributes.int("to")?, "to")?;
+    let code = attributes.int("to")?;
     DType::from_onnx(i32::try_from(code)?).ok_or_else(|| unknown(&code))
 }
 
 /// Returns the rounding to floats of 8 and 4 bits.
 fn read_narrowing(attributes: &Attributes) -> Result<Narrowing> {
-    let power = match attributes.string_or("round_mode", "up")? {
+    let power = match attributes.string("round_mode")? {
         "up" => Power::Up,
         "down" => Power::Down,
         "nearest" => Power::Nearest,
         other => invalid!("unknown round_mode \"{other}\""),
     };
-    Ok(Narrowing { saturate: attributes.flag("saturate", true)?, power })
+    Ok(Narrowing { saturate: attributes.flag("saturate")?, power })
 }
 
 /// Returns the types of input and output.
@@ -118,7 +118,6 @@ fn range_cast(call: &Call, inputs: &[Range]) -> Range {
 }
 
 fn infer_cast(call: &Call) -> Result<Vec<Fact>> {
-    read_narrowing(call)?;
     let to = read_cast(call)?;
     if let Some(sizes) = quotient::truncated(call, to)? {
         return Ok(vec![Fact::elements(sizes)?]);
@@ -131,7 +130,6 @@ fn fold_cast(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Ar
 }
 
 fn infer_cast_like(call: &Call) -> Result<Vec<Fact>> {
-    read_narrowing(call)?;
     let to = call.dtype(1)?;
     Ok(vec![call.like(0, to)?])
 }
@@ -146,7 +144,7 @@ fn expand_cast_like(expand: &Expand) -> Result<bool> {
     let to = expand.dtype(1)?;
     let mut attributes = vec![("to", Attribute::Int(i64::from(to.to_onnx())))];
     if is_small(to) {
-        attributes.push(("saturate", Attribute::Int(i64::from(expand.flag("saturate", true)?))));
+        attributes.push(("saturate", Attribute::Int(i64::from(expand.flag("saturate")?))));
         attributes
             .extend(expand.node().attributes.get("round_mode").map(|mode| ("round_mode", mode.clone())));
     }

@@ -8,21 +8,22 @@ use super::{Attributes, required_input};
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::tensor::{Array, Dim, Elements, broadcast_lens};
 
-type Comparison = Kernel<bool, bool, bool>;
+pub(super) type Comparison = Kernel<bool, bool, bool>;
 
-const EQUAL: Comparison = Kernel { float: |x, y| x == y, int: |x, y| Ok(x == y), dim: equal_dims };
-const GREATER: Comparison = Kernel { float: |x, y| x > y, int: |x, y| Ok(x > y), dim: greater_dims };
-const GREATER_OR_EQUAL: Comparison =
+pub(super) const EQUAL: Comparison = Kernel { float: |x, y| x == y, int: |x, y| Ok(x == y), dim: equal_dims };
+pub(super) const GREATER: Comparison =
+    Kernel { float: |x, y| x > y, int: |x, y| Ok(x > y), dim: greater_dims };
+pub(super) const GREATER_OR_EQUAL: Comparison =
     Kernel { float: |x, y| x >= y, int: |x, y| Ok(x >= y), dim: |x, y| greater_dims(y, x).map(|less| !less) };
-const LESS: Comparison =
+pub(super) const LESS: Comparison =
     Kernel { float: |x, y| x < y, int: |x, y| Ok(x < y), dim: |x, y| greater_dims(y, x) };
-const LESS_OR_EQUAL: Comparison =
+pub(super) const LESS_OR_EQUAL: Comparison =
     Kernel { float: |x, y| x <= y, int: |x, y| Ok(x <= y), dim: |x, y| greater_dims(x, y).map(|more| !more) };
-const AND: Comparison =
+pub(super) const AND: Comparison =
     Kernel { float: |_, _| false, int: |x, y| Ok(x != 0 && y != 0), dim: |_, _| Err(no_truth()) };
-const OR: Comparison =
+pub(super) const OR: Comparison =
     Kernel { float: |_, _| false, int: |x, y| Ok(x != 0 || y != 0), dim: |_, _| Err(no_truth()) };
-const XOR: Comparison =
+pub(super) const XOR: Comparison =
     Kernel { float: |_, _| false, int: |x, y| Ok((x != 0) != (y != 0)), dim: |_, _| Err(no_truth()) };
 
 fn no_truth() -> Error {
@@ -55,20 +56,13 @@ fn greater_dims(x: &Dim, y: &Dim) -> Result<bool> {
     }
 }
 
-pub(super) fn fold_comparison_of(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    let kernel = match attributes.op_type() {
-        "And" => AND,
-        "Equal" => EQUAL,
-        "Greater" => GREATER,
-        "GreaterOrEqual" => GREATER_OR_EQUAL,
-        "Less" => LESS,
-        "LessOrEqual" => LESS_OR_EQUAL,
-        "Or" => OR,
-        "Xor" => XOR,
-        other => invalid!("{other} is not a comparison"),
-    };
+pub(super) fn fold_comparison_of(
+    attributes: &Attributes,
+    inputs: &[Option<Array>],
+    kernel: &Comparison,
+) -> Result<Vec<Array>> {
     let arrays = align_arrays(attributes, inputs)?;
-    Ok(vec![fold_comparison(arrays.at(0)?, arrays.at(1)?, &kernel)?])
+    Ok(vec![fold_comparison(arrays.at(0)?, arrays.at(1)?, kernel)?])
 }
 
 pub(super) fn fold_where(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {

@@ -20,11 +20,11 @@ use crate::lower::{Lower, ScalarOrBlob};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{binary_op, unary_op};
 use crate::op::identity::{is_as_output, is_filled_with, operand};
-use crate::op::{Access, Attributes, Call, Fact, required_input};
+use crate::op::{Access, Attributes, Call, Fact, Fold, Infer, required_input};
 use crate::ops::Row;
 use crate::tensor::{Array, DType, Dim, Range, Tensor};
 
-use fold::{fold_comparison_of, fold_where};
+use fold::*;
 use guard::expand_where;
 use select::lower_where;
 
@@ -32,37 +32,41 @@ pub(in crate::ops) use guard::nan_input;
 pub(in crate::ops) use nan::expand_table_with_nan;
 pub(in crate::ops) use nonzero::over_zero_of;
 
-const COMPARISON: &[i64] = &[1, 7, 9, 13];
-const OR_EQUAL: &[i64] = &[12, 16];
-const LOGIC: &[i64] = &[1, 7];
-
 /// A difference with NaN is not above 0.
 const EQUALS_NAN: &str = "NaN, which equals every number";
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    truth("And", LOGIC).lower(lower_and).identity(beside_true).lowers_to("BinaryOp MUL"),
-    truth("Equal", &[1, 7, 11, 13, 19])
+    truth("And", |call| infer_decided(call, 0.0), |a, x| fold_comparison_of(a, x, &AND))
+        .lower(lower_and)
+        .identity(beside_true)
+        .lowers_to("BinaryOp MUL"),
+    truth("Equal", infer_truth, |a, x| fold_comparison_of(a, x, &EQUAL))
         .lower(lower_equal)
         .lowers_to("Threshold of the magnitude of the difference")
         .differs(EQUALS_NAN),
-    truth("Greater", COMPARISON)
+    truth("Greater", infer_truth, |a, x| fold_comparison_of(a, x, &GREATER))
         .lower(lower_greater)
         .lowers_to("Threshold of one side, or of the difference"),
-    truth("GreaterOrEqual", OR_EQUAL)
+    truth("GreaterOrEqual", infer_truth, |a, x| fold_comparison_of(a, x, &GREATER_OR_EQUAL))
         .lower(lower_greater_or_equal)
         .lowers_to("Threshold of one side, or of the difference")
         .differs(EQUALS_NAN),
-    truth("Less", COMPARISON).lower(lower_less).lowers_to("Threshold of one side, or of the difference"),
-    truth("LessOrEqual", OR_EQUAL)
+    truth("Less", infer_truth, |a, x| fold_comparison_of(a, x, &LESS))
+        .lower(lower_less)
+        .lowers_to("Threshold of one side, or of the difference"),
+    truth("LessOrEqual", infer_truth, |a, x| fold_comparison_of(a, x, &LESS_OR_EQUAL))
         .lower(lower_less_or_equal)
         .lowers_to("Threshold of one side, or of the difference")
         .differs(EQUALS_NAN),
-    Row::new("Not", &[1], Access::Elementwise, infer_not)
+    Row::new("Not", Access::Elementwise, infer_not)
         .fold(fold_not)
         .lower(lower_not)
         .lowers_to("BinaryOp: 1 - x"),
-    truth("Or", LOGIC).lower(lower_or).identity(beside_false).lowers_to("BinaryOp MAX"),
-    Row::new("Where", &[9, 16], Access::Broadcast, infer_where)
+    truth("Or", |call| infer_decided(call, 1.0), |a, x| fold_comparison_of(a, x, &OR))
+        .lower(lower_or)
+        .identity(beside_false)
+        .lowers_to("BinaryOp MAX"),
+    Row::new("Where", Access::Broadcast, infer_where)
         .fold(fold_where)
         .expand(expand_where)
         .lower(lower_where)
@@ -73,14 +77,13 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .chooses()
         .lowers_to("BinaryOp MIN and MAX with infinities; BinaryOp ADD of NaN")
         .differs(LOSES_NAN),
-    truth("Xor", LOGIC).lower(lower_xor).lowers_to("BinaryOp, UnaryOp"),
+    truth("Xor", infer_truth, |a, x| fold_comparison_of(a, x, &XOR))
+        .lower(lower_xor)
+        .lowers_to("BinaryOp, UnaryOp"),
 ];
 
-const fn truth(name: &'static str, since: &'static [i64]) -> Row {
-    Row::new(name, since, Access::Broadcast, infer_truth)
-        .fold(fold_comparison_of)
-        .jumps(|_, _| true)
-        .bears_rounding(beside_exact)
+const fn truth(name: &'static str, infer: Infer, fold: Fold) -> Row {
+    Row::new(name, Access::Broadcast, infer).fold(fold).jumps(|_, _| true).bears_rounding(beside_exact)
 }
 
 /// Returns whether the other operand is closer to 0 than any integer that is rounded.
@@ -117,13 +120,12 @@ fn beside(graph: &Graph, node: &Node, truth: f64) -> Option<ValueId> {
 }
 
 fn infer_truth(call: &Call) -> Result<Vec<Fact>> {
-    let mut facts = infer_broadcast(call, DType::Bool)?;
-    let decisive: f32 = match call.op_type() {
-        "And" => 0.0,
-        "Or" => 1.0,
-        _ => return Ok(facts),
-    };
-    // One operand may decide the result, whatever the other one is.
+    infer_broadcast(call, DType::Bool)
+}
+
+/// Infers the result of an operator of which one operand may decide the result, whatever the other one is.
+fn infer_decided(call: &Call, decisive: f32) -> Result<Vec<Fact>> {
+    let mut facts = infer_truth(call)?;
     let decides = |index| {
         operand(call.node(), index).is_some_and(|value| is_filled_with(call.graph(), value, decisive.into()))
     };

@@ -8,13 +8,15 @@
 
 mod hyperbolic;
 
-use super::broadcast::{LOSES_NAN, MEMORY_ADVICE};
-use crate::error::{Result, invalid, unsupported};
+use ndarray::ArrayD;
+
+use super::broadcast::LOSES_NAN;
+use crate::error::{Error, Result};
 use crate::graph::{Graph, Node};
-use crate::lower::{AssumedFact, Lower, OverZero, ScalarOrBlob};
+use crate::lower::{AssumedFact, Lower, LowerNode, OverZero, ScalarOrBlob};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Erf, Log, ReLU, binary_op, unary_op};
-use crate::op::{Access, Attributes, Call, Fact, range, required_input};
+use crate::op::{Access, Attributes, Call, Fact, Fold, infer_same, range, required_input};
 use crate::ops::Row;
 use crate::tensor::{Array, DType, Dim, Elements, Range, erf};
 
@@ -24,50 +26,101 @@ const LARGEST_EXPONENT: f64 = 88.0;
 /// Vectorized code reduces an angle with the digits of float32.
 const FAR_ANGLES: &str = "magnitudes above 10000, stated by value";
 
-const OLD: &[i64] = &[1, 6, 13];
-const TRIGONOMETRIC: &[i64] = &[7, 22];
-const HYPERBOLIC: &[i64] = &[9, 22];
-
 pub(in crate::ops) const OPS: &[Row] = &[
-    unary("Abs", OLD).lowers_to("UnaryOp"),
-    unary("Acos", TRIGONOMETRIC).nan(except_zero).lowers_to("UnaryOp"),
-    unary("Acosh", HYPERBOLIC).nan(except_one).lowers_to("UnaryOp, BinaryOp"),
-    unary("Asin", TRIGONOMETRIC).nan(except_zero).lowers_to("UnaryOp"),
-    unary("Asinh", HYPERBOLIC).lowers_to("UnaryOp, BinaryOp"),
-    unary("Atan", TRIGONOMETRIC).lowers_to("UnaryOp").differs(LOSES_NAN),
-    unary("Atanh", HYPERBOLIC).nan(except_zero).lowers_to("UnaryOp, BinaryOp"),
-    unary("Ceil", OLD).jumps(|_, _| true).precise(|_, _| true).lowers_to("UnaryOp"),
-    unary("Cos", TRIGONOMETRIC).takes_angles().lowers_to("UnaryOp").differs(FAR_ANGLES).states_differences(),
-    unary("Cosh", HYPERBOLIC).lowers_to("UnaryOp, BinaryOp").differs(LOSES_NAN),
-    unary("Erf", &[9, 13]).lowers_to("Erf"),
-    unary("Exp", OLD).lowers_to("UnaryOp").differs(LOSES_NAN),
-    unary("Floor", OLD).jumps(|_, _| true).precise(|_, _| true).lowers_to("UnaryOp"),
-    Row::new("IsInf", &[10, 20], Access::Elementwise, infer_is_inf)
+    unary(
+        "Abs",
+        |a, x| fold_signed(a, x, f64::abs, i64::wrapping_abs, magnitudes),
+        |l| layer(l, unary_op::ABS),
+    )
+    .range(|call, x| range::first(call, x).magnitude())
+    .lowers_to("UnaryOp"),
+    unary("Acos", |a, x| fold(a, x, f64::acos), |l| layer(l, unary_op::ACOS))
+        .nan(except_zero)
+        .lowers_to("UnaryOp"),
+    unary("Acosh", |a, x| fold(a, x, f64::acosh), |l| lower(l, hyperbolic::acosh))
+        .nan(except_one)
+        .lowers_to("UnaryOp, BinaryOp"),
+    unary("Asin", |a, x| fold(a, x, f64::asin), |l| layer(l, unary_op::ASIN))
+        .nan(except_zero)
+        .lowers_to("UnaryOp"),
+    unary("Asinh", |a, x| fold(a, x, f64::asinh), |l| lower(l, hyperbolic::asinh))
+        .lowers_to("UnaryOp, BinaryOp"),
+    unary("Atan", |a, x| fold(a, x, f64::atan), |l| lower(l, arctangent))
+        .lowers_to("UnaryOp")
+        .differs(LOSES_NAN),
+    unary("Atanh", |a, x| fold(a, x, f64::atanh), |l| lower(l, hyperbolic::atanh))
+        .nan(except_zero)
+        .lowers_to("UnaryOp, BinaryOp"),
+    unary("Ceil", |a, x| fold(a, x, f64::ceil), |l| layer(l, unary_op::CEIL))
+        .range(|call, x| range::first(call, x).map(f64::ceil))
+        .jumps(|_, _| true)
+        .precise(|_, _| true)
+        .lowers_to("UnaryOp"),
+    angle("Cos", |a, x| fold(a, x, f64::cos), |l| layer(l, unary_op::COS)).range(range_unit),
+    unary("Cosh", |a, x| fold(a, x, f64::cosh), |l| lower(l, hyperbolic::cosh))
+        .lowers_to("UnaryOp, BinaryOp")
+        .differs(LOSES_NAN),
+    unary("Erf", |a, x| fold(a, x, erf), |l| lower(l, error_function)).range(range_unit).lowers_to("Erf"),
+    unary("Exp", |a, x| fold(a, x, f64::exp), |l| lower(l, bounded_exponential))
+        .range(|call, x| range::first(call, x).map(f64::exp))
+        .lowers_to("UnaryOp")
+        .differs(LOSES_NAN),
+    unary("Floor", |a, x| fold(a, x, f64::floor), |l| layer(l, unary_op::FLOOR))
+        .range(|call, x| range::first(call, x).map(f64::floor))
+        .jumps(|_, _| true)
+        .precise(|_, _| true)
+        .lowers_to("UnaryOp"),
+    Row::new("IsInf", Access::Elementwise, infer_is_inf)
         .fold(fold_is_inf)
         .lower(lower_is_inf)
         .lowers_to("Threshold"),
-    Row::new("IsNaN", &[9, 13, 20], Access::Elementwise, infer_is_nan)
+    Row::new("IsNaN", Access::Elementwise, infer_is_nan)
         .fold(fold_is_nan)
         .lower(lower_is_nan)
         .chooses()
         .lowers_to("Threshold"),
-    unary("Log", OLD).nan(except_one).takes_energies().lowers_to("Log"),
-    unary("Neg", OLD).keeps_magnitude().lowers_to("UnaryOp"),
-    unary("Reciprocal", OLD).nan(except_one).lowers_to("UnaryOp"),
-    unary("Round", &[11, 22]).jumps(|_, _| true).precise(|_, _| true).lowers_to("UnaryOp"),
-    unary("Sign", &[9, 13]).jumps(|_, _| true).lowers_to("Threshold").differs(LOSES_NAN),
-    unary("Sin", TRIGONOMETRIC).takes_angles().lowers_to("UnaryOp").differs(FAR_ANGLES).states_differences(),
-    unary("Sinh", HYPERBOLIC).lowers_to("UnaryOp, BinaryOp"),
-    unary("Sqrt", OLD).nan(except_one).takes_energies().lowers_to("UnaryOp"),
-    unary("Tan", TRIGONOMETRIC).takes_angles().lowers_to("UnaryOp").differs(FAR_ANGLES).states_differences(),
+    unary("Log", |a, x| fold(a, x, f64::ln), |l| lower(l, logarithm))
+        .range(range_log)
+        .nan(except_one)
+        .takes_energies()
+        .lowers_to("Log"),
+    unary("Neg", |a, x| fold_signed(a, x, |x| -x, i64::wrapping_neg, negatives), |l| layer(l, unary_op::NEG))
+        .range(|call, x| range::first(call, x).negated())
+        .keeps_magnitude()
+        .lowers_to("UnaryOp"),
+    unary("Reciprocal", |a, x| fold(a, x, f64::recip), |l| lower(l, reciprocal))
+        .range(range_reciprocal)
+        .nan(except_one)
+        .lowers_to("UnaryOp"),
+    unary("Round", |a, x| fold(a, x, f64::round_ties_even), |l| layer(l, unary_op::ROUND))
+        .range(|call, x| range::first(call, x).map(f64::round_ties_even))
+        .jumps(|_, _| true)
+        .precise(|_, _| true)
+        .lowers_to("UnaryOp"),
+    unary("Sign", |a, x| fold_signed(a, x, signum, i64::signum, signs), |l| lower(l, sign))
+        .range(range_unit)
+        .jumps(|_, _| true)
+        .lowers_to("Threshold")
+        .differs(LOSES_NAN),
+    angle("Sin", |a, x| fold(a, x, f64::sin), |l| layer(l, unary_op::SIN)).range(range_unit),
+    unary("Sinh", |a, x| fold(a, x, f64::sinh), |l| lower(l, hyperbolic::sinh))
+        .lowers_to("UnaryOp, BinaryOp"),
+    unary("Sqrt", |a, x| fold(a, x, f64::sqrt), |l| lower(l, bounded_root))
+        .range(|call, x| range::first(call, x).map(|x| x.max(0.0).sqrt()))
+        .nan(except_one)
+        .takes_energies()
+        .lowers_to("UnaryOp"),
+    angle("Tan", |a, x| fold(a, x, f64::tan), |l| layer(l, unary_op::TAN)),
 ];
 
-const fn unary(name: &'static str, since: &'static [i64]) -> Row {
-    Row::new(name, since, Access::Elementwise, infer_unary)
-        .fold(fold_unary)
-        .lower(lower_unary)
-        .range(range_unary)
-        .ignore(MEMORY_ADVICE)
+const fn unary(name: &'static str, fold: Fold, lower: LowerNode) -> Row {
+    Row::new(name, Access::Elementwise, infer_same).fold(fold).lower(lower)
+}
+
+/// A function of angles.
+const fn angle(name: &'static str, fold: Fold, lower: LowerNode) -> Row {
+    let row = unary(name, fold, lower).takes_angles();
+    row.lowers_to("UnaryOp").differs(FAR_ANGLES).states_differences()
 }
 
 /// The rule of functions that are NaN, or infinite, for some inputs but not for 0.
@@ -80,144 +133,134 @@ fn except_one(_: &Graph, _: &Node) -> Option<(usize, f32)> {
     Some((0, 1.0))
 }
 
-fn range_unary(call: &Call, inputs: &[Range]) -> Range {
+fn range_unit(_: &Call, _: &[Range]) -> Range {
+    Range::new(-1.0, 1.0)
+}
+
+fn range_log(call: &Call, inputs: &[Range]) -> Range {
     let x = range::first(call, inputs);
-    match call.op_type() {
-        "Abs" => x.magnitude(),
-        "Ceil" => x.map(f64::ceil),
-        "Cos" | "Erf" | "Sign" | "Sin" => Range::new(-1.0, 1.0),
-        "Exp" => x.map(f64::exp),
-        "Floor" => x.map(f64::floor),
-        "Log" if x.least > 0.0 => x.map(f64::ln),
-        "Neg" => x.negated(),
-        "Reciprocal" if x.excludes_zero() => x.negated().map(|x| -1.0 / x),
-        "Round" => x.map(f64::round_ties_even),
-        "Sqrt" => x.map(|x| x.max(0.0).sqrt()),
-        _ => Range::ANY,
-    }
+    if x.least > 0.0 { x.map(f64::ln) } else { Range::ANY }
 }
 
-fn infer_unary(call: &Call) -> Result<Vec<Fact>> {
-    Ok(vec![call.like(0, call.dtype(0)?)?])
+fn range_reciprocal(call: &Call, inputs: &[Range]) -> Range {
+    let x = range::first(call, inputs);
+    if x.excludes_zero() { x.negated().map(|x| -1.0 / x) } else { Range::ANY }
 }
 
-fn fold_unary(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+/// Evaluates a function of floats.
+fn fold(attributes: &Attributes, inputs: &[Option<Array>], function: fn(f64) -> f64) -> Result<Vec<Array>> {
     let x = required_input(inputs, 0)?;
-    if let Elements::I64(_) | Elements::Dim(_) = x.elements() {
-        return Ok(vec![fold_integers(attributes.op_type(), x)?]);
+    match x.elements() {
+        Elements::I64(_) | Elements::Dim(_) => Err(only_at_run_time(attributes, x)),
+        _ => Ok(vec![x.map(function)?]),
     }
-    let function: fn(f64) -> f64 = match attributes.op_type() {
-        "Abs" => f64::abs,
-        "Acos" => f64::acos,
-        "Acosh" => f64::acosh,
-        "Asin" => f64::asin,
-        "Asinh" => f64::asinh,
-        "Atan" => f64::atan,
-        "Atanh" => f64::atanh,
-        "Ceil" => f64::ceil,
-        "Cos" => f64::cos,
-        "Cosh" => f64::cosh,
-        "Erf" => erf,
-        "Exp" => f64::exp,
-        "Floor" => f64::floor,
-        "Log" => f64::ln,
-        "Neg" => |x| -x,
-        "Reciprocal" => f64::recip,
-        "Round" => f64::round_ties_even,
-        "Sign" => |x| if x == 0.0 { 0.0 } else { x.signum() },
-        "Sin" => f64::sin,
-        "Sinh" => f64::sinh,
-        "Sqrt" => f64::sqrt,
-        "Tan" => f64::tan,
-        other => invalid!("{other} is not a function"),
-    };
-    Ok(vec![x.map(function)?])
 }
 
-fn fold_integers(op_type: &str, x: &Array) -> Result<Array> {
-    let elements = match (op_type, x.elements()) {
-        ("Abs", Elements::I64(a)) => Elements::I64(a.mapv(i64::wrapping_abs)),
-        ("Neg", Elements::I64(a)) => Elements::I64(a.mapv(i64::wrapping_neg)),
-        ("Sign", Elements::I64(a)) => Elements::I64(a.mapv(i64::signum)),
-        ("Neg", Elements::Dim(a)) => {
-            let negated: Result<Vec<Dim>> = a.iter().map(|d| Dim::Known(0).sub(d)).collect();
-            Elements::Dim(ndarray::ArrayD::from_shape_vec(a.raw_dim(), negated?)?)
-        }
-        ("Sign", Elements::Dim(a)) if a.iter().all(|d| d.lower_bound().is_some_and(|n| n >= 1)) => {
-            Elements::I64(ndarray::ArrayD::ones(a.raw_dim()))
-        }
-        ("Abs", Elements::Dim(a)) if a.iter().all(|d| d.lower_bound().is_some_and(|n| n >= 0)) => {
-            Elements::Dim(a.clone())
-        }
-        _ => unsupported!("{op_type} of a {} known only at run time", x.dtype()),
+/// Evaluates a function of floats, integers, and sizes for which it is known.
+fn fold_signed(
+    attributes: &Attributes,
+    inputs: &[Option<Array>],
+    float: fn(f64) -> f64,
+    int: fn(i64) -> i64,
+    sizes: fn(&ArrayD<Dim>) -> Result<Option<Elements>>,
+) -> Result<Vec<Array>> {
+    let x = required_input(inputs, 0)?;
+    let elements = match x.elements() {
+        Elements::I64(a) => Some(Elements::I64(a.mapv(int))),
+        Elements::Dim(a) => sizes(a)?,
+        _ => return Ok(vec![x.map(float)?]),
     };
-    Ok(Array::new(x.dtype(), elements))
+    let elements = elements.ok_or_else(|| only_at_run_time(attributes, x))?;
+    Ok(vec![Array::new(x.dtype(), elements)])
 }
 
-fn lower_unary(lower: &mut Lower) -> Result<()> {
-    let x = lower.blob(0)?;
-    let dtype = lower.dtype(0)?;
-    let op_type = match lower.op_type() {
-        "Abs" => unary_op::ABS,
-        "Acos" => unary_op::ACOS,
-        "Asin" => unary_op::ASIN,
-        "Atan" => unary_op::ATAN,
-        "Ceil" => unary_op::CEIL,
-        "Cos" => unary_op::COS,
-        "Exp" => unary_op::EXP,
-        "Floor" => unary_op::FLOOR,
-        "Neg" => unary_op::NEG,
-        "Reciprocal" => unary_op::RECIPROCAL,
-        "Round" => unary_op::ROUND,
-        "Sin" => unary_op::SIN,
-        "Sqrt" => unary_op::SQRT,
-        "Tan" => unary_op::TAN,
-        other => {
-            let y = match other {
-                "Acosh" => hyperbolic::acosh(lower, x)?,
-                "Asinh" => hyperbolic::asinh(lower, x)?,
-                "Atanh" => hyperbolic::atanh(lower, x)?,
-                "Cosh" => hyperbolic::cosh(lower, x)?,
-                "Erf" => {
-                    let x = lower.as_3d(x)?;
-                    lower.map(Erf::default(), x)?
-                }
-                // UnaryOp LOG gives NaN at 0 if it is vectorized (`sse_mathfun.h`, log_ps).
-                "Log" => {
-                    let x = lower.as_3d(x)?;
-                    lower.map(Log::default(), x)?
-                }
-                "Sign" => {
-                    let above = lower.gt(x, 0.0)?;
-                    let below = lower.lt(x, 0.0)?;
-                    lower.binary(binary_op::SUB, above, below)?
-                }
-                "Sinh" => hyperbolic::sinh(lower, x)?,
-                _ => invalid!("{other} is not a function"),
-            };
-            return lower.set(0, y);
-        }
-    };
+fn only_at_run_time(attributes: &Attributes, x: &Array) -> Error {
+    Error::unsupported(format!("{} of a {} known only at run time", attributes.op_type(), x.dtype()))
+}
+
+fn signum(x: f64) -> f64 {
+    if x == 0.0 { 0.0 } else { x.signum() }
+}
+
+fn magnitudes(sizes: &ArrayD<Dim>) -> Result<Option<Elements>> {
+    Ok(are_at_least(sizes, 0).then(|| Elements::Dim(sizes.clone())))
+}
+
+fn negatives(sizes: &ArrayD<Dim>) -> Result<Option<Elements>> {
+    let negated: Result<Vec<Dim>> = sizes.iter().map(|size| Dim::Known(0).sub(size)).collect();
+    Ok(Some(Elements::Dim(ArrayD::from_shape_vec(sizes.raw_dim(), negated?)?)))
+}
+
+fn signs(sizes: &ArrayD<Dim>) -> Result<Option<Elements>> {
+    Ok(are_at_least(sizes, 1).then(|| Elements::I64(ArrayD::ones(sizes.raw_dim()))))
+}
+
+fn are_at_least(sizes: &ArrayD<Dim>, least: i64) -> bool {
+    sizes.iter().all(|size| size.lower_bound().is_some_and(|bound| bound >= least))
+}
+
+/// Lowers to a UnaryOp. Of these functions only Abs and Neg are defined on integers; both wrap around at the smallest
+/// integer.
+fn layer(lower: &mut Lower, op_type: i32) -> Result<()> {
+    let (x, dtype) = (lower.blob(0)?, lower.dtype(0)?);
     if matches!(op_type, unary_op::COS | unary_op::SIN | unary_op::TAN) {
         lower.assume(0, AssumedFact::SmallAngle);
     }
-    let y = match op_type {
-        unary_op::EXP if lower.range(0).most > LARGEST_EXPONENT => exponential(lower, x)?,
-        // The vectorized arctangent of infinity is NaN.
-        unary_op::ATAN if !lower.range(0).is_finite() => {
-            let below = lower.binary_scalar(binary_op::MIN, x, f32::MAX)?;
-            let finite = lower.binary_scalar(binary_op::MAX, below, f32::MIN)?;
-            lower.unary(op_type, finite)?
-        }
-        unary_op::RECIPROCAL if !lower.may_divide_by(0) => {
-            lower.quotient(ScalarOrBlob::Number(1.0), x, 0, OverZero::Exact)?
-        }
-        unary_op::SQRT if !lower.range(0).is_finite() => root(lower, x)?,
-        _ => lower.unary(op_type, x)?,
-    };
-    // Only Abs and Neg are defined on integers; both wrap around at the smallest integer.
+    let y = lower.unary(op_type, x)?;
     let y = lower.wrap(y, dtype)?;
     lower.set(0, y)
+}
+
+/// Lowers to the layers that `emit` emits for the input.
+fn lower(lower: &mut Lower, emit: fn(&mut Lower, BlobId) -> Result<BlobId>) -> Result<()> {
+    let x = lower.blob(0)?;
+    let y = emit(lower, x)?;
+    lower.set(0, y)
+}
+
+fn error_function(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
+    let x = lower.as_3d(x)?;
+    lower.map(Erf::default(), x)
+}
+
+/// UnaryOp LOG gives NaN at 0 if it is vectorized (`sse_mathfun.h`, log_ps).
+fn logarithm(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
+    let x = lower.as_3d(x)?;
+    lower.map(Log::default(), x)
+}
+
+fn sign(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
+    let above = lower.gt(x, 0.0)?;
+    let below = lower.lt(x, 0.0)?;
+    lower.binary(binary_op::SUB, above, below)
+}
+
+/// The vectorized arctangent of infinity is NaN.
+fn arctangent(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
+    if lower.range(0).is_finite() {
+        return lower.unary(unary_op::ATAN, x);
+    }
+    let below = lower.binary_scalar(binary_op::MIN, x, f32::MAX)?;
+    let finite = lower.binary_scalar(binary_op::MAX, below, f32::MIN)?;
+    lower.unary(unary_op::ATAN, finite)
+}
+
+fn reciprocal(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
+    match lower.may_divide_by(0) {
+        true => lower.unary(unary_op::RECIPROCAL, x),
+        false => lower.quotient(ScalarOrBlob::Number(1.0), x, 0, OverZero::Exact),
+    }
+}
+
+fn bounded_exponential(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
+    match lower.range(0).most > LARGEST_EXPONENT {
+        true => exponential(lower, x),
+        false => lower.unary(unary_op::EXP, x),
+    }
+}
+
+fn bounded_root(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
+    if lower.range(0).is_finite() { lower.unary(unary_op::SQRT, x) } else { root(lower, x) }
 }
 
 /// Emits the square of the exponential of half of `x`: the vectorized exponential saturates at 2.4e38
@@ -264,13 +307,12 @@ struct Infinities {
 
 fn read_is_inf(attributes: &Attributes) -> Result<Infinities> {
     Ok(Infinities {
-        negative: attributes.flag("detect_negative", true)?,
-        positive: attributes.flag("detect_positive", true)?,
+        negative: attributes.flag("detect_negative")?,
+        positive: attributes.flag("detect_positive")?,
     })
 }
 
 fn infer_is_inf(call: &Call) -> Result<Vec<Fact>> {
-    read_is_inf(call)?;
     Ok(vec![call.like(0, DType::Bool)?])
 }
 
@@ -302,6 +344,12 @@ fn lower_is_inf(lower: &mut Lower) -> Result<()> {
 mod tests {
     use super::*;
 
+    fn folded(op_type: &str, x: &Array) -> Array {
+        let op = &OPS.iter().find(|row| row.op.schema.name == op_type).unwrap().op;
+        let node = Node { op_type: op_type.into(), version: 13, ..Node::default() };
+        (op.fold.unwrap())(&Attributes::new(&node, op), &[Some(x.clone())]).unwrap().remove(0)
+    }
+
     #[test]
     fn integers_are_exact() {
         let list = |dtype, list: &[i64]| {
@@ -312,9 +360,9 @@ mod tests {
         for (op_type, expected) in
             [("Abs", [-128, 1, 0, 127]), ("Neg", [-128, 1, 0, -127]), ("Sign", [-1, -1, 0, 1])]
         {
-            assert_eq!(fold_integers(op_type, &x).unwrap(), list(DType::I8, &expected), "{op_type}");
+            assert_eq!(folded(op_type, &x), list(DType::I8, &expected), "{op_type}");
         }
         let sizes = Array::from_dims(&[Dim::symbol("H")]);
-        assert_eq!(fold_integers("Abs", &sizes).unwrap(), sizes);
+        assert_eq!(folded("Abs", &sizes), sizes);
     }
 }

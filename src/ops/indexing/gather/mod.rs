@@ -2,14 +2,16 @@
 //!
 //! | ONNX | ncnn |
 //! | --- | --- |
-//! | constant indices | Crop, Slice, Concat, Tile; a product with a matrix of zeros and ones for many unordered indices |
+//! | constant indices | Crop, Slice, Concat, Tile; for many unordered indices as for those computed at run time |
 //! | Gather of a constant table by a graph input | Embed, which reads int32 and clamps negative indices to 0 |
-//! | other indices computed at run time | a product with a matrix of zeros and ones from comparing them with all positions |
+//! | other indices computed at run time | GridSample of the nearest elements; a product with a matrix of zeros and ones from comparing them with all positions if that takes less time |
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Gather.html>, `onnx__GatherElements.html`,
 //! `onnx__GatherND.html`.
 
+mod along;
 mod expand;
+mod line;
 mod lower;
 
 use crate::error::{At, Result, invalid, unsupported};
@@ -18,26 +20,28 @@ use crate::ops::Row;
 use crate::tensor::{Array, Dim, coordinates, display_shape, row_major};
 
 pub(in crate::ops) use expand::{element_hits, row_indices};
+pub(in crate::ops) use line::{Line, columns, line};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Gather", &[1, 11, 13], Access::Selection, infer_gather)
+    along::ROW,
+    Row::new("Gather", Access::Selection, infer_gather)
         .fold(fold_gather)
         .expand(expand::expand_gather)
         .lower(lower::lower_gather)
         .transparent(|_, _| true)
         .lowers_to(
             "Crop, Slice, Concat, Tile for constant indices; Embed of a constant table; \
-            else a product with a matrix of zeros and ones",
+            else GridSample, or a product with a matrix of zeros and ones",
         )
         .differs("negative indices that Embed reads, stated by value")
         .states_differences(),
-    Row::new("GatherElements", &[11, 13], Access::Selection, infer_gather_elements)
+    Row::new("GatherElements", Access::Selection, infer_gather_elements)
         .fold(fold_gather_elements)
         .expand(expand::expand_gather_elements)
         .lower(lower::lower_gather_elements)
         .transparent(|_, _| true)
         .lowers_to(MOVED_OR_MULTIPLIED),
-    Row::new("GatherND", &[11, 12, 13], Access::Selection, infer_gather_nd)
+    Row::new("GatherND", Access::Selection, infer_gather_nd)
         .fold(fold_gather_nd)
         .expand(expand::expand_gather_nd)
         .lower(lower::lower_gather_nd)
@@ -46,7 +50,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
 ];
 
 const MOVED_OR_MULTIPLIED: &str =
-    "Crop, Slice, Concat for constant indices; else a product with a matrix of zeros and ones";
+    "Crop, Slice, Concat for constant indices; else GridSample, or a product with a matrix of zeros and ones";
 
 /// Returns the row indices that correspond to offsets of the first elements of rows of `width` elements.
 pub(super) fn rows_at(offsets: &[usize], width: usize) -> Vec<usize> {
@@ -72,7 +76,7 @@ fn resolved(indices: &Array, size: usize) -> Result<Vec<usize>> {
 
 fn infer_gather(call: &Call) -> Result<Vec<Fact>> {
     let data = call.shape(0)?;
-    let axis = resolve_axis(call.int_or("axis", 0)?, data.len())?;
+    let axis = resolve_axis(call.int("axis")?, data.len())?;
     let (outer, inner) = (data.iter().take(axis), data.iter().skip(axis + 1));
     let shape: Vec<Dim> = outer.chain(call.shape(1)?).chain(inner).cloned().collect();
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
@@ -81,7 +85,7 @@ fn infer_gather(call: &Call) -> Result<Vec<Fact>> {
 fn fold_gather(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
     let (data, indices) = (required_input(inputs, 0)?, required_input(inputs, 1)?);
     let sizes = data.shape();
-    let axis = resolve_axis(attributes.int_or("axis", 0)?, sizes.len())?;
+    let axis = resolve_axis(attributes.int("axis")?, sizes.len())?;
     let taken = data.gather(axis, &resolved(indices, *sizes.at(axis)?)?)?;
     let (outer, inner) = (sizes.iter().take(axis), sizes.iter().skip(axis + 1));
     let shape: Vec<usize> = outer.chain(indices.shape()).chain(inner).copied().collect();
@@ -91,7 +95,7 @@ fn fold_gather(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<
 // GatherElements
 
 fn infer_gather_elements(call: &Call) -> Result<Vec<Fact>> {
-    resolve_axis(call.int_or("axis", 0)?, call.shape(0)?.len())?;
+    resolve_axis(call.int("axis")?, call.shape(0)?.len())?;
     Ok(vec![Fact::new(call.dtype(0)?, call.shape(1)?.to_vec())])
 }
 
@@ -116,7 +120,7 @@ pub(in crate::ops) fn element_places(data: &[usize], indices: &Array, axis: usiz
 
 fn fold_gather_elements(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
     let (data, indices) = (required_input(inputs, 0)?, required_input(inputs, 1)?);
-    let axis = resolve_axis(attributes.int_or("axis", 0)?, data.shape().len())?;
+    let axis = resolve_axis(attributes.int("axis")?, data.shape().len())?;
     Ok(vec![data.pick(&element_places(data.shape(), indices, axis)?, indices.shape())?])
 }
 
@@ -124,7 +128,7 @@ fn fold_gather_elements(attributes: &Attributes, inputs: &[Option<Array>]) -> Re
 
 /// Returns the number of leading batch axes that data and indices share; since version 12.
 fn batch_dims(attributes: &Attributes) -> Result<usize> {
-    let batch = if attributes.since() >= 12 { attributes.int_or("batch_dims", 0)? } else { 0 };
+    let batch = if attributes.since() >= 12 { attributes.int("batch_dims")? } else { 0 };
     Ok(usize::try_from(batch)?)
 }
 

@@ -12,7 +12,7 @@ use crate::tensor::{DType, Dim, Tensor};
 
 pub(super) fn lower_scatter_elements(lower: &mut Lower) -> Result<()> {
     let sizes = data_sizes(lower)?;
-    let axis = resolve_axis(lower.int_or("axis", 0)?, sizes.len())?;
+    let axis = resolve_axis(lower.int("axis")?, sizes.len())?;
     let places = element_places(&sizes, &lower.array(1)?, axis)?;
     scatter_rows(lower, &sizes, &places, 1)
 }

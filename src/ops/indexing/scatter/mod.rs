@@ -2,13 +2,15 @@
 //!
 //! | ONNX | ncnn |
 //! | --- | --- |
-//! | constant indices | Concat of data and updates, Crop; BinaryOp for reductions |
+//! | indices that are a box | Crop and Concat of data and updates; BinaryOp for reductions |
+//! | other constant indices | Concat of data and updates, and a gather; BinaryOp for reductions |
 //! | indices computed at run time | a product with a matrix of zeros and ones from comparing them with all positions |
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__ScatterElements.html>, `onnx__ScatterND.html`.
 
 mod expand;
 mod lower;
+mod region;
 
 use std::collections::BTreeMap;
 
@@ -20,21 +22,21 @@ use crate::ops::elementwise::broadcast::{Kernel, fold_arithmetic};
 use crate::tensor::{Array, Dim};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Scatter", &[9, 11], Access::Any, infer_scatter)
+    Row::new("Scatter", Access::Any, infer_scatter)
         .fold(fold_scatter_elements)
         .expand(expand::expand_scatter_elements)
         .bears_rounding(moves)
         .lower(lower::lower_scatter_elements)
         .lowers_to("like ScatterElements")
         .limits("like ScatterElements"),
-    Row::new("ScatterElements", &[11, 13, 16, 18], Access::Any, infer_scatter)
+    Row::new("ScatterElements", Access::Any, infer_scatter)
         .fold(fold_scatter_elements)
         .expand(expand::expand_scatter_elements)
         .bears_rounding(moves)
         .lower(lower::lower_scatter_elements)
         .lowers_to(MOVED_OR_MULTIPLIED)
         .limits(MANY_UPDATES),
-    Row::new("ScatterND", &[11, 13, 16, 18], Access::Any, infer_scatter)
+    Row::new("ScatterND", Access::Any, infer_scatter)
         .fold(fold_scatter_nd)
         .expand(expand::expand_scatter_nd)
         .bears_rounding(moves)
@@ -43,7 +45,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .limits(MANY_UPDATES),
 ];
 
-const MOVED_OR_MULTIPLIED: &str = "Concat, Crop of data and updates for constant indices; \
+const MOVED_OR_MULTIPLIED: &str = "Concat, Crop, GridSample of data and updates for constant indices and ranges; \
     else a product with a matrix of zeros and ones";
 const MANY_UPDATES: &str = "many updates of one element; large data with indices computed at run time";
 
@@ -74,7 +76,7 @@ fn read_reduction(attributes: &Attributes) -> Result<Reduction> {
     if attributes.op_type() == "Scatter" || attributes.since() < 16 {
         return Ok(Reduction::Replace);
     }
-    Ok(match (attributes.string_or("reduction", "none")?, attributes.since()) {
+    Ok(match (attributes.string("reduction")?, attributes.since()) {
         ("none", _) => Reduction::Replace,
         ("add", _) => Reduction::Add,
         ("mul", _) => Reduction::Mul,
@@ -85,8 +87,6 @@ fn read_reduction(attributes: &Attributes) -> Result<Reduction> {
 }
 
 fn infer_scatter(call: &Call) -> Result<Vec<Fact>> {
-    read_reduction(call)?;
-    call.int("axis")?;
     let (data, indices) = (call.shape(0)?, call.shape(1)?);
     if call.node().is("ScatterND") {
         if let Some((width, tuples)) = indices.split_last()
@@ -104,7 +104,7 @@ fn infer_scatter(call: &Call) -> Result<Vec<Fact>> {
 fn fold_scatter_elements(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
     let (data, indices, updates) =
         (required_input(inputs, 0)?, required_input(inputs, 1)?, required_input(inputs, 2)?);
-    let axis = resolve_axis(attributes.int_or("axis", 0)?, data.shape().len())?;
+    let axis = resolve_axis(attributes.int("axis")?, data.shape().len())?;
     if indices.shape() != updates.shape() {
         invalid!("the indices have shape {:?}, the updates {:?}", indices.shape(), updates.shape());
     }

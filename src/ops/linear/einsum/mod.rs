@@ -13,11 +13,11 @@ mod contract;
 use std::collections::BTreeMap;
 
 use crate::error::{At, Error, Result, invalid};
-use crate::op::{Access, Attributes, Call, Fact, required};
+use crate::op::{Access, Attributes, Call, Fact};
 use crate::ops::Row;
 use crate::tensor::{Dim, SizeCondition};
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("Einsum", &[12, 28], Access::Any, infer_einsum)
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("Einsum", Access::Any, infer_einsum)
     .expand(contract::expand_einsum)
     .lowers_to("Transpose, MatMul, ReduceSum, Mul of two operands at a time")];
 
@@ -72,7 +72,7 @@ struct Equation {
 }
 
 fn read_equation(attributes: &Attributes, ranks: &[usize]) -> Result<Equation> {
-    let text = required(attributes.string("equation")?, "equation")?;
+    let text = attributes.string("equation")?;
     parse(&text.replace(' ', ""), ranks).map_err(|e| e.at_part("attribute equation"))
 }
 

@@ -21,14 +21,14 @@ struct GemmAttributes {
 
 fn read_gemm(attributes: &Attributes) -> Result<GemmAttributes> {
     Ok(GemmAttributes {
-        alpha: attributes.float_or("alpha", 1.0)?,
-        beta: attributes.float_or("beta", 1.0)?,
-        trans_a: attributes.flag("transA", false)?,
-        trans_b: attributes.flag("transB", false)?,
+        alpha: attributes.float("alpha")?,
+        beta: attributes.float("beta")?,
+        trans_a: attributes.flag("transA")?,
+        trans_b: attributes.flag("transB")?,
         // FusedGemm is the newer Gemm in another domain.
         broadcast: attributes.since() >= 7
             || attributes.op_type() != "Gemm"
-            || attributes.flag("broadcast", false)?,
+            || attributes.flag("broadcast")?,
     })
 }
 

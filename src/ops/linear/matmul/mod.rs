@@ -15,14 +15,14 @@ use crate::tensor::{Dim, broadcast_shapes, display_shape};
 pub(in crate::ops) use gemm::infer_gemm;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Gemm", &[1, 6, 7, 9, 11, 13], Access::Any, gemm::infer_gemm)
+    Row::new("Gemm", Access::Any, gemm::infer_gemm)
         .fold(gemm::fold_gemm)
         .work(product::work_of)
         .scratch(product::COPY)
         .multiply_adds(gemm::multiply_adds)
         .lower(gemm::lower_gemm)
         .lowers_to("InnerProduct for one row and a constant matrix; otherwise Gemm"),
-    Row::new("MatMul", &[1, 9, 13], Access::Any, infer_matmul)
+    Row::new("MatMul", Access::Any, infer_matmul)
         .fold(product::fold_matmul)
         .work(product::work_of)
         .scratch(product::COPY)

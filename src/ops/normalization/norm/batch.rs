@@ -26,20 +26,16 @@ pub(super) fn inference_epsilon(call: &Call) -> Option<f32> {
 
 fn read_batch_norm(call: &Call) -> Result<BatchNormAttributes> {
     let since = call.since();
-    if since == 1 {
-        // A hint that inputs may be overwritten.
-        call.ints("consumed_inputs")?;
-    }
     let training = match since {
-        1 | 6 => !call.flag("is_test", false)?,
+        1 | 6 => !call.flag("is_test")?,
         7 | 9 => (1..5).any(|output| call.has_output(output)),
-        _ => call.flag("training_mode", false)?,
+        _ => call.flag("training_mode")?,
     };
     Ok(BatchNormAttributes {
-        epsilon: call.float_or("epsilon", 1e-5)?,
-        momentum: call.float_or("momentum", 0.9)?,
+        epsilon: call.float("epsilon")?,
+        momentum: call.float("momentum")?,
         training,
-        spatial: since >= 9 || call.flag("spatial", true)?,
+        spatial: since >= 9 || call.flag("spatial")?,
     })
 }
 

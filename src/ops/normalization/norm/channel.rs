@@ -6,7 +6,7 @@ use crate::error::{At, Error, Result, invalid};
 use crate::lower::Lower;
 use crate::ncnn::layer::{GroupNorm, InstanceNorm, binary_op};
 use crate::ncnn::{BlobId, Layer};
-use crate::op::{Call, Fact, required};
+use crate::op::{Call, Fact};
 use crate::tensor::{Dim, Tensor, display_shape};
 
 /// The version of GroupNormalization since which each channel has a scale and a bias; before, each group has.
@@ -20,15 +20,10 @@ fn split_shape<'a>(call: &Call<'a>) -> Result<(&'a Dim, &'a Dim, &'a [Dim])> {
 }
 
 fn read_epsilon(call: &Call) -> Result<f32> {
-    if call.op_type() == "InstanceNormalization" && call.since() == 1 {
-        // A hint that inputs may be overwritten.
-        call.ints("consumed_inputs")?;
-    }
-    call.float_or("epsilon", 1e-5)
+    call.float("epsilon")
 }
 
 pub(super) fn infer_instance_norm(call: &Call) -> Result<Vec<Fact>> {
-    read_epsilon(call)?;
     let (_, channels, _) = split_shape(call)?;
     for index in 1..3 {
         call.check_shape(index, std::slice::from_ref(channels))?;
@@ -42,9 +37,7 @@ struct GroupNormAttributes {
 }
 
 fn read_group_norm(call: &Call) -> Result<GroupNormAttributes> {
-    // `stash_type`, the type of mean and variance: ncnn has only float32.
-    call.int("stash_type")?;
-    let num_groups = required(call.int("num_groups")?, "num_groups")?;
+    let num_groups = call.int("num_groups")?;
     if num_groups < 1 {
         invalid!("num_groups is {num_groups}");
     }

@@ -15,10 +15,8 @@ struct LayerNormAttributes {
 }
 
 fn read_layer_norm(call: &Call) -> Result<LayerNormAttributes> {
-    // `stash_type`, the type of mean and variance: ncnn has only float32.
-    call.int("stash_type")?;
-    let axis = call.int_or("axis", -1)?;
-    let epsilon = call.float_or("epsilon", 1e-5)?;
+    let axis = call.int("axis")?;
+    let epsilon = call.float("epsilon")?;
     Ok(LayerNormAttributes { axis: resolve_axis(axis, call.shape(0)?.len())?, epsilon })
 }
 

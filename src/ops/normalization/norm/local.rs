@@ -5,7 +5,7 @@ use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::lower::Lower;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{LRN, Normalize, Pooling, binary_op, reduction_op, unary_op};
-use crate::op::{Call, Fact, required, resolve_axis};
+use crate::op::{Call, Fact, resolve_axis};
 use crate::tensor::{Dim, Range, Tensor, display_shape};
 
 /// The lower bound of the divisor: a zero vector is unchanged.
@@ -19,20 +19,14 @@ struct Lrn {
 }
 
 fn read_lrn(call: &Call) -> Result<Lrn> {
-    let size = i32::try_from(required(call.int("size")?, "size")?)?;
+    let size = i32::try_from(call.int("size")?)?;
     if size < 1 {
         invalid!("size {size} is not positive");
     }
-    Ok(Lrn {
-        alpha: call.float_or("alpha", 0.0001)?,
-        beta: call.float_or("beta", 0.75)?,
-        bias: call.float_or("bias", 1.0)?,
-        size,
-    })
+    Ok(Lrn { alpha: call.float("alpha")?, beta: call.float("beta")?, bias: call.float("bias")?, size })
 }
 
 pub(super) fn infer_lrn(call: &Call) -> Result<Vec<Fact>> {
-    read_lrn(call)?;
     Ok(vec![same(call)?])
 }
 
@@ -80,11 +74,10 @@ struct LpNorm {
 }
 
 fn read_lp_norm(call: &Call) -> Result<LpNorm> {
-    Ok(LpNorm { axis: call.int_or("axis", -1)?, p: call.int_or("p", 2)? })
+    Ok(LpNorm { axis: call.int("axis")?, p: call.int("p")? })
 }
 
 pub(super) fn infer_lp_norm(call: &Call) -> Result<Vec<Fact>> {
-    read_lp_norm(call)?;
     Ok(vec![same(call)?])
 }
 
@@ -120,16 +113,15 @@ struct Normalized {
 }
 
 fn read_normalize(call: &Call) -> Result<Normalized> {
-    let axis = resolve_axis(required(call.int("axis")?, "axis")?, call.shape(0)?.len())?;
-    let eps_mode = i32::try_from(call.int_or("eps_mode", 0)?)?;
+    let axis = resolve_axis(call.int("axis")?, call.shape(0)?.len())?;
+    let eps_mode = i32::try_from(call.int("eps_mode")?)?;
     if !(0..=2).contains(&eps_mode) {
         invalid!("eps_mode is {eps_mode}");
     }
-    Ok(Normalized { axis, epsilon: required(call.float("epsilon")?, "epsilon")?, eps_mode })
+    Ok(Normalized { axis, epsilon: call.float("epsilon")?, eps_mode })
 }
 
 pub(super) fn infer_normalize(call: &Call) -> Result<Vec<Fact>> {
-    read_normalize(call)?;
     Ok(vec![same(call)?])
 }
 
@@ -189,13 +181,12 @@ fn lower_normalize_in_parts(
 }
 
 fn read_mvn(call: &Call) -> Result<Vec<usize>> {
-    let axes = call.ints("axes")?.unwrap_or_else(|| vec![0, 2, 3]);
+    let axes = call.ints("axes")?;
     let rank = call.shape(0)?.len();
     axes.into_iter().map(|axis| resolve_axis(axis, rank)).collect()
 }
 
 pub(super) fn infer_mvn(call: &Call) -> Result<Vec<Fact>> {
-    read_mvn(call)?;
     Ok(vec![same(call)?])
 }
 

@@ -22,36 +22,35 @@ use crate::ops::Row;
 use crate::tensor::{Array, Dim, Tensor};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("BatchNormalization", &[1, 6, 7, 9, 14, 15], Access::Any, batch::infer_batch_norm)
+    Row::new("BatchNormalization", Access::Any, batch::infer_batch_norm)
         .epsilon(batch::inference_epsilon)
         .lower(batch::lower_batch_norm)
         .lowers_to("BatchNorm; BinaryOp for a batch or a parameter computed at run time")
         .limits("training before version 14"),
-    Row::new("GroupNormalization", &[18, 21], Access::Any, channel::infer_group_norm)
+    Row::new("GroupNormalization", Access::Any, channel::infer_group_norm)
         .lower(channel::lower_group_norm)
         .lowers_to("GroupNorm"),
-    Row::new("InstanceNormalization", &[1, 6, 22], Access::Any, channel::infer_instance_norm)
+    Row::new("InstanceNormalization", Access::Any, channel::infer_instance_norm)
         .lower(channel::lower_instance_norm)
         .lowers_to("InstanceNorm"),
-    Row::new("LRN", &[1, 13], Access::Any, local::infer_lrn)
+    Row::new("LRN", Access::Any, local::infer_lrn)
         .lower(local::lower_lrn)
         .lowers_to("LRN; Pooling along the channels for a batch or an even size"),
     // onnxruntime's optimizer used this operator before ONNX had it.
-    Row::new("LayerNormalization", &[1, 17], Access::Any, layer::infer_layer_norm)
+    Row::new("LayerNormalization", Access::Any, layer::infer_layer_norm)
         .lower(layer::lower_layer_norm)
         .lowers_to("LayerNorm; Reduction if Mean or InvStdDev is read"),
-    Row::new("LpNormalization", &[1, 22], Access::Any, local::infer_lp_norm)
+    Row::new("LpNormalization", Access::Any, local::infer_lp_norm)
         .lower(local::lower_lp_norm)
         .lowers_to("Reduction, Power, BinaryOp")
         .limits("p over 2"),
-    Row::new("MeanVarianceNormalization", &[9, 13], Access::Any, local::infer_mvn)
+    Row::new("MeanVarianceNormalization", Access::Any, local::infer_mvn)
         .lower(local::lower_mvn)
         .lowers_to("Reduction, Power, BinaryOp"),
-    Row::new("Normalize", &[1], Access::Any, local::infer_normalize)
-        .domain(OWN_DOMAIN)
+    Row::of(OWN_DOMAIN, "Normalize", Access::Any, local::infer_normalize)
         .lower(local::lower_normalize)
         .lowers_to("Normalize; Reduction and BinaryOp for an axis between others"),
-    Row::new("RMSNormalization", &[23], Access::Any, layer::infer_rms_norm)
+    Row::new("RMSNormalization", Access::Any, layer::infer_rms_norm)
         .lower(layer::lower_rms_norm)
         .lowers_to("Reduction, UnaryOp, BinaryOp; RMSNorm for runtimes that have it"),
 ];

@@ -6,18 +6,13 @@ use super::super::level::{Target, requantize};
 use super::super::resolve_axis;
 use super::{constant_scale, dequantize, quantize};
 use crate::error::{At, Result, unsupported};
-use crate::op::{Call, Fact, required};
+use crate::op::{Call, Fact};
 use crate::pass::expand::Expand;
 use crate::tensor::SizeCondition;
 
-pub(super) fn infer_function(call: &Call) -> Result<Vec<Fact>> {
-    call.float("alpha")?;
-    Ok(vec![call.like(0, call.dtype(0)?)?])
-}
-
 /// The function of the dequantized values, which onnxruntime tabulates (`qlinear_lookup_table.cc`).
 pub(super) fn expand_leaky_relu(x: &Expand) -> Result<bool> {
-    let alpha = ("alpha", x.float_or("alpha", 0.01)?.into());
+    let alpha = ("alpha", x.float("alpha")?.into());
     quantize(x, dequantize(x, 0).apply("LeakyRelu", [alpha]), 3)
 }
 
@@ -30,7 +25,7 @@ const SOFTMAX_ONE_AXIS: i64 = 13;
 
 /// The attributes `opset` and `axis`.
 fn softmax_axis(call: &Call) -> Result<(i64, i64)> {
-    let opset = required(call.int("opset")?, "opset")?;
+    let opset = call.int("opset")?;
     Ok((opset, call.int_or("axis", if opset < SOFTMAX_ONE_AXIS { 1 } else { -1 })?))
 }
 

@@ -15,10 +15,9 @@ const Y_SCALE: usize = 7;
 const Y_ZERO: usize = 8;
 
 pub(super) fn infer_gemm(call: &Call) -> Result<Vec<Fact>> {
-    call.float("alpha")?;
     let matrix = |index: usize, transposed: &str| -> Result<Vec<Dim>> {
         let mut shape = call.shape(index)?.to_vec();
-        if call.flag(transposed, false)? {
+        if call.flag(transposed)? {
             shape.reverse();
         }
         Ok(shape)
@@ -32,8 +31,8 @@ pub(super) fn infer_gemm(call: &Call) -> Result<Vec<Fact>> {
 
 /// Integer sums, including `c`, times a ratio (`quant_gemm.cc`).
 pub(super) fn expand_gemm(x: &Expand) -> Result<bool> {
-    let alpha = x.float_or("alpha", 1.0)?;
-    let (transposed_a, transposed_b) = (x.flag("transA", false)?, x.flag("transB", false)?);
+    let alpha = x.float("alpha")?;
+    let (transposed_a, transposed_b) = (x.flag("transA")?, x.flag("transB")?);
     let places = Places { x: 0, x_zero: 2, weight: 3, weight_zero: 5, bias: Some(C) };
     let int8 = if transposed_a { None } else { multiply(x, places, transposed_b)? };
     let sums = match int8 {

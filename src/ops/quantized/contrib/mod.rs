@@ -10,29 +10,26 @@ mod pool;
 use super::MICROSOFT as DOMAIN;
 use super::level::{Target, requantize};
 use crate::error::Result;
-use crate::op::{Access, Call, Infer};
+use crate::op::{Access, Call, Infer, infer_same};
 use crate::ops::Row;
 use crate::pass::builder::Expr;
 use crate::pass::expand::{Expand, ExpandNode};
 
 const fn row(name: &'static str, infer: Infer, expand: ExpandNode) -> Row {
-    Row::new(name, &[1], Access::Any, infer).expand(expand).rounds().exact().domain(DOMAIN)
+    Row::of(DOMAIN, name, Access::Any, infer).expand(expand).rounds().exact()
 }
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    row("QLinearLeakyRelu", function::infer_function, function::expand_leaky_relu)
-        .lowers_to("LeakyRelu, QuantizeLinear"),
-    Row::new("QLinearSigmoid", &[1], Access::Any, function::infer_function)
+    row("QLinearLeakyRelu", infer_same, function::expand_leaky_relu).lowers_to("LeakyRelu, QuantizeLinear"),
+    Row::of(DOMAIN, "QLinearSigmoid", Access::Any, infer_same)
         .expand(function::expand_sigmoid)
         .rounds()
-        .domain(DOMAIN)
         .lowers_to("Sigmoid, QuantizeLinear"),
     row("QLinearAveragePool", pool::infer_pool, pool::expand_pool)
         .lowers_to("Pooling, QuantizeLinear")
         .limits("channels_last"),
     // Not exact: the exponentials of two runtimes differ in their last bits.
-    Row::new("QLinearSoftmax", &[1], Access::Any, function::infer_softmax)
-        .domain(DOMAIN)
+    Row::of(DOMAIN, "QLinearSoftmax", Access::Any, function::infer_softmax)
         .expand(function::expand_softmax)
         .rounds()
         .lowers_to("Softmax, QuantizeLinear")

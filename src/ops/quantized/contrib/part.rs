@@ -5,7 +5,7 @@ use super::super::nearest::Line;
 use super::super::resolve_axis;
 use super::{constant_scale, dequantize, quantized};
 use crate::error::{Error, Result};
-use crate::op::{Call, Fact, required};
+use crate::op::{Call, Fact};
 use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
 use crate::tensor::Dim;
@@ -15,7 +15,7 @@ const FIRST_PART: usize = 2;
 
 pub(super) fn infer_concat(call: &Call) -> Result<Vec<Fact>> {
     let mut shape = call.shape(FIRST_PART)?.to_vec();
-    let axis = resolve_axis(required(call.int("axis")?, "axis")?, shape.len())?;
+    let axis = resolve_axis(call.int("axis")?, shape.len())?;
     let mut total = Dim::Known(0);
     for part in (FIRST_PART..call.input_count()).step_by(3) {
         let size = call.shape(part)?.get(axis).cloned();
@@ -31,7 +31,7 @@ pub(super) fn infer_concat(call: &Call) -> Result<Vec<Fact>> {
 pub(super) fn expand_concat(x: &Expand) -> Result<bool> {
     let parts = (FIRST_PART..x.input_count()).step_by(3).map(|part| requantized_part(x, part, 0));
     let parts = parts.collect::<Result<Vec<_>>>()?;
-    x.output(0, x.make.concat(&parts, required(x.int("axis")?, "axis")?));
+    x.output(0, x.make.concat(&parts, x.int("axis")?));
     Ok(true)
 }
 

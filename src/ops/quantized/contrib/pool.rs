@@ -13,7 +13,7 @@ use crate::tensor::Dim;
 
 /// Reads the attributes of both operators.
 fn read_pool(call: &Call) -> Result<()> {
-    if call.flag("channels_last", false)? {
+    if call.flag("channels_last")? {
         unsupported!("channels_last");
     }
     Ok(())

@@ -48,7 +48,7 @@ pub(super) fn expand_choices(x: &Expand, reduce: &ReduceAttributes) -> Result<bo
         for (axis, _) in choice.iter().enumerate().filter(|(_, reduced)| **reduced) {
             axes.push(i64::try_from(axis)?);
         }
-        let reduced = data.reduce(reduce.kind.op_type(), &axes, reduce.keepdims);
+        let reduced = data.reduce(x.op_type(), &axes, reduce.keepdims);
         result = Some(
             result.map_or(reduced, |others| selected.equal(code(choice, &matters)).select(reduced, others)),
         );

@@ -11,18 +11,22 @@ use crate::tensor::{Array, DType, Dim, Elements};
 /// The bytes of an element that is reduced: up to four copies in float64.
 pub(super) const COPIES: u64 = 32;
 
-pub(super) fn fold_reduce(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+pub(super) fn fold_reduce(
+    kind: Kind,
+    attributes: &Attributes,
+    inputs: &[Option<Array>],
+) -> Result<Vec<Array>> {
     let reduce = read_reduce(attributes)?;
     let data = required_input(inputs, 0)?;
     let axes = inputs.get(1).and_then(Option::as_ref).map(Array::int_list).transpose()?;
     let reduced = reduce.reduced(axes, data.shape().len())?;
     let elements = match data.elements() {
         Elements::F32(a) => {
-            Elements::F32(reduce_floats(&a.mapv(f64::from), reduce.kind, &reduced).mapv(|x| x.as_()))
+            Elements::F32(reduce_floats(&a.mapv(f64::from), kind, &reduced).mapv(|x| x.as_()))
         }
-        Elements::F64(a) => Elements::F64(reduce_floats(a, reduce.kind, &reduced)),
-        Elements::I64(a) => Elements::I64(reduce_integers(a, data.dtype(), reduce.kind, &reduced)),
-        Elements::Dim(a) => Elements::Dim(reduce_sizes(a, reduce.kind, &reduced)?),
+        Elements::F64(a) => Elements::F64(reduce_floats(a, kind, &reduced)),
+        Elements::I64(a) => Elements::I64(reduce_integers(a, data.dtype(), kind, &reduced)),
+        Elements::Dim(a) => Elements::Dim(reduce_sizes(a, kind, &reduced)?),
     };
     let array = Array::new(data.dtype(), elements);
     let kept = |(size, reduced): (&usize, &bool)| match (*reduced, reduce.keepdims) {

@@ -54,12 +54,12 @@ fn split_groups(form: &[Dim], groups: &[Group]) -> Option<Vec<bool>> {
     (left.is(1) && groups.next().is_none()).then_some(flags)
 }
 
-pub(super) fn lower_reduce(lower: &mut Lower) -> Result<()> {
+pub(super) fn lower_reduce(kind: Kind, lower: &mut Lower) -> Result<()> {
     let reduce = read_reduce(lower)?;
     let reduced = reduced_axes(lower, &reduce)?;
     let mut groups = groups(lower.shape(0)?, &reduced)?;
     if !groups.iter().any(|group| group.reduced) {
-        if !matches!(reduce.kind, Kind::L1 | Kind::L2 | Kind::LogSum | Kind::SumSquare) {
+        if !matches!(kind, Kind::L1 | Kind::L2 | Kind::LogSum | Kind::SumSquare) {
             return lower.alias();
         }
         // Without reduced axes, the function of each element is still computed: along a unit axis.
@@ -69,10 +69,9 @@ pub(super) fn lower_reduce(lower: &mut Lower) -> Result<()> {
     if let Some(flags) = split_groups(&lower.form(held), &groups)
         && flags.contains(&true)
     {
-        let top = emit_step(lower, held, &flags, reduce.kind, reduce.keepdims)?;
+        let top = emit_step(lower, held, &flags, kind, reduce.keepdims)?;
         return lower.set(0, top);
     }
-    let kind = reduce.kind;
     let (first, next) = match kind {
         Kind::LogSum => (Kind::Sum, Kind::Sum),
         Kind::SumSquare => (Kind::SumSquare, Kind::Sum),

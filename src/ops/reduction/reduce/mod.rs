@@ -14,7 +14,7 @@ mod lower;
 use num_traits::AsPrimitive;
 
 use crate::common::limits;
-use crate::error::{Error, Result, invalid};
+use crate::error::{Error, Result};
 use crate::op::identity::same_shape;
 use crate::op::{Access, Attributes, Call, Fact, element_count, range, resolve_axis};
 use crate::ops::Row;
@@ -22,50 +22,56 @@ use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
 use crate::tensor::{DType, Dim, Range};
 
-pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("ArgMax", &[1, 11, 12, 13], Access::Any, arg::infer_arg)
-        .fold(arg::fold_arg)
-        .range(range::positions)
-        .lower(arg::lower_arg)
-        .lowers_to("Reduction, Threshold, Reduction over an index ramp")
-        .limits("an axis of more than 2^24 elements"),
-    Row::new("ArgMin", &[1, 11, 12, 13], Access::Any, arg::infer_arg)
-        .fold(arg::fold_arg)
-        .range(range::positions)
-        .lower(arg::lower_arg)
-        .lowers_to("Reduction, Threshold, Reduction over an index ramp")
-        .limits("an axis of more than 2^24 elements"),
-    reduction("ReduceL1", &[1, 11, 13, 18]).lowers_to("Reduction"),
-    reduction("ReduceL2", &[1, 11, 13, 18]).lowers_to("Reduction"),
-    reduction("ReduceLogSum", &[1, 11, 13, 18, 28]).lowers_to("Reduction"),
-    reduction("ReduceLogSumExp", &[1, 11, 13, 18, 28]).lowers_to("Reduction after subtracting the maximum"),
-    reduction("ReduceMax", &[1, 11, 12, 13, 18, 20]).identity(same_shape).lowers_to("Reduction"),
-    reduction("ReduceMean", &[1, 11, 13, 18]).averages().identity(same_shape).lowers_to("Reduction"),
-    reduction("ReduceMin", &[1, 11, 12, 13, 18, 20]).identity(same_shape).lowers_to("Reduction"),
-    reduction("ReduceProd", &[1, 11, 13, 18]).identity(same_shape).lowers_to("Reduction"),
-    reduction("ReduceSum", &[1, 11, 13]).identity(same_shape).lowers_to("Reduction"),
-    reduction("ReduceSumSquare", &[1, 11, 13, 18]).lowers_to("Reduction"),
-];
-
-const fn reduction(name: &'static str, since: &'static [i64]) -> Row {
-    Row::new(name, since, Access::Reduction, infer_reduce)
-        .fold(fold::fold_reduce)
-        .scratch(fold::COPIES)
-        .expand(expand_reduce)
-        .lower(lower::lower_reduce)
-        .range(range_reduce)
+/// A row of a reduction by a function.
+macro_rules! reduction {
+    ($name:literal, $kind:expr) => {
+        Row::new($name, Access::Reduction, infer_reduce)
+            .fold(|attributes, inputs| fold::fold_reduce($kind, attributes, inputs))
+            .scratch(fold::COPIES)
+            .expand(|expand| expand_reduce($kind, expand))
+            .lower(|lower| lower::lower_reduce($kind, lower))
+    };
 }
 
-fn range_reduce(call: &Call, inputs: &[Range]) -> Range {
+pub(in crate::ops) const OPS: &[Row] = &[
+    Row::new("ArgMax", Access::Any, arg::infer_arg)
+        .fold(arg::fold_arg)
+        .range(range::positions)
+        .lower(arg::lower_arg)
+        .lowers_to("Reduction, Threshold, Reduction over an index ramp")
+        .limits("an axis of more than 2^24 elements"),
+    Row::new("ArgMin", Access::Any, arg::infer_arg)
+        .fold(arg::fold_arg)
+        .range(range::positions)
+        .lower(arg::lower_arg)
+        .lowers_to("Reduction, Threshold, Reduction over an index ramp")
+        .limits("an axis of more than 2^24 elements"),
+    reduction!("ReduceL1", Kind::L1)
+        .range(|call, x| range::first(call, x).magnitude().times(reduced_count(call)))
+        .lowers_to("Reduction"),
+    reduction!("ReduceL2", Kind::L2).range(|_, _| Range::new(0.0, f64::INFINITY)).lowers_to("Reduction"),
+    reduction!("ReduceLogSum", Kind::LogSum).lowers_to("Reduction"),
+    reduction!("ReduceLogSumExp", Kind::LogSumExp).lowers_to("Reduction after subtracting the maximum"),
+    reduction!("ReduceMax", Kind::Max).range(range::first).identity(same_shape).lowers_to("Reduction"),
+    reduction!("ReduceMean", Kind::Mean)
+        .range(range_mean)
+        .averages()
+        .identity(same_shape)
+        .lowers_to("Reduction"),
+    reduction!("ReduceMin", Kind::Min).range(range::first).identity(same_shape).lowers_to("Reduction"),
+    reduction!("ReduceProd", Kind::Prod).identity(same_shape).lowers_to("Reduction"),
+    reduction!("ReduceSum", Kind::Sum)
+        .range(|call, x| range::first(call, x).times(reduced_count(call)))
+        .identity(same_shape)
+        .lowers_to("Reduction"),
+    reduction!("ReduceSumSquare", Kind::SumSquare)
+        .range(|_, _| Range::new(0.0, f64::INFINITY))
+        .lowers_to("Reduction"),
+];
+
+fn range_mean(call: &Call, inputs: &[Range]) -> Range {
     let x = range::first(call, inputs);
-    match call.op_type() {
-        "ReduceMax" | "ReduceMin" => x,
-        "ReduceL1" => x.magnitude().times(reduced_count(call)),
-        "ReduceL2" | "ReduceSumSquare" => Range::new(0.0, f64::INFINITY),
-        "ReduceMean" => x.averaged(x.times(reduced_count(call))),
-        "ReduceSum" => x.times(reduced_count(call)),
-        _ => Range::ANY,
-    }
+    x.averaged(x.times(reduced_count(call)))
 }
 
 /// Returns the range of the number of elements that are reduced to one.
@@ -96,25 +102,7 @@ enum Kind {
     SumSquare,
 }
 
-impl Kind {
-    fn op_type(self) -> &'static str {
-        match self {
-            Kind::L1 => "ReduceL1",
-            Kind::L2 => "ReduceL2",
-            Kind::LogSum => "ReduceLogSum",
-            Kind::LogSumExp => "ReduceLogSumExp",
-            Kind::Max => "ReduceMax",
-            Kind::Mean => "ReduceMean",
-            Kind::Min => "ReduceMin",
-            Kind::Prod => "ReduceProd",
-            Kind::Sum => "ReduceSum",
-            Kind::SumSquare => "ReduceSumSquare",
-        }
-    }
-}
-
 struct ReduceAttributes {
-    kind: Kind,
     keepdims: bool,
     /// Whether an empty list of axes means none instead of all.
     noop_with_empty_axes: bool,
@@ -123,25 +111,10 @@ struct ReduceAttributes {
 }
 
 fn read_reduce(attributes: &Attributes) -> Result<ReduceAttributes> {
-    let kind = match attributes.op_type() {
-        "ReduceL1" => Kind::L1,
-        "ReduceL2" => Kind::L2,
-        "ReduceLogSum" => Kind::LogSum,
-        "ReduceLogSumExp" => Kind::LogSumExp,
-        "ReduceMax" => Kind::Max,
-        "ReduceMean" => Kind::Mean,
-        "ReduceMin" => Kind::Min,
-        "ReduceProd" => Kind::Prod,
-        "ReduceSum" => Kind::Sum,
-        "ReduceSumSquare" => Kind::SumSquare,
-        other => invalid!("{other} is not a reduction"),
-    };
-    let axes_are_an_input = attributes.since() >= if kind == Kind::Sum { 13 } else { 18 };
     Ok(ReduceAttributes {
-        kind,
-        keepdims: attributes.flag("keepdims", true)?,
-        noop_with_empty_axes: axes_are_an_input && attributes.flag("noop_with_empty_axes", false)?,
-        axes: if axes_are_an_input { None } else { attributes.ints("axes")? },
+        keepdims: attributes.flag("keepdims")?,
+        noop_with_empty_axes: attributes.flag("noop_with_empty_axes")?,
+        axes: attributes.given_ints("axes")?,
     })
 }
 
@@ -245,13 +218,13 @@ fn infer_reduce(call: &Call) -> Result<Vec<Fact>> {
 
 /// Reductions of integers other than sums and products: divided as integers, or computed in float32 and
 /// truncated.
-fn expand_reduce(expand: &Expand) -> Result<bool> {
+fn expand_reduce(kind: Kind, expand: &Expand) -> Result<bool> {
     let reduce = read_reduce(expand)?;
     if choose::expand_choices(expand, &reduce)? {
         return Ok(true);
     }
     let dtype = expand.dtype(0)?;
-    if !dtype.is_int() || !matches!(reduce.kind, Kind::Mean | Kind::L2 | Kind::LogSum | Kind::LogSumExp) {
+    if !dtype.is_int() || !matches!(kind, Kind::Mean | Kind::L2 | Kind::LogSum | Kind::LogSumExp) {
         return Ok(false);
     }
     let reduced = reduced_axes(expand, &reduce)?;
@@ -263,15 +236,15 @@ fn expand_reduce(expand: &Expand) -> Result<bool> {
         .collect();
     let (axes, data) = (expand.make.ints(&axes?), expand.operand(0));
     let flags = [("keepdims", i64::from(reduce.keepdims).into()), ("noop_with_empty_axes", 1.into())];
-    let made = if reduce.kind == Kind::Mean {
+    let made = if kind == Kind::Mean {
         let sizes = expand.shape(0)?.iter().zip(&reduced).filter(|(_, reduced)| **reduced);
         let count = Dim::product(sizes.map(|(size, _)| size))?.known();
         let count = count.ok_or_else(|| Error::unsupported("the mean of integers over free sizes"))?;
         expand.make.op("ReduceSum", [data, axes], flags) / count
-    } else if reduce.kind == Kind::L2 {
+    } else if kind == Kind::L2 {
         whole_root(expand.make.op("ReduceSumSquare", [data, axes], flags), dtype)
     } else {
-        expand.make.op(reduce.kind.op_type(), [data.cast(DType::F32), axes], flags).cast(dtype)
+        expand.make.op(expand.op_type(), [data.cast(DType::F32), axes], flags).cast(dtype)
     };
     expand.output(0, made);
     Ok(true)
@@ -290,12 +263,7 @@ mod tests {
 
     #[test]
     fn axes_are_counted_from_either_end() {
-        let reduce = |noop| ReduceAttributes {
-            kind: Kind::Sum,
-            keepdims: true,
-            noop_with_empty_axes: noop,
-            axes: None,
-        };
+        let reduce = |noop| ReduceAttributes { keepdims: true, noop_with_empty_axes: noop, axes: None };
         assert_eq!(reduce(false).reduced(Some(vec![-1, 0]), 3).unwrap(), [true, false, true]);
         assert_eq!(reduce(false).reduced(None, 2).unwrap(), [true, true]);
         assert_eq!(reduce(true).reduced(Some(Vec::new()), 2).unwrap(), [false, false]);

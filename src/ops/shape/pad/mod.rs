@@ -25,14 +25,14 @@ use crate::ops::Row;
 use crate::tensor::{Array, Dim, Shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("CenterCropPad", &[18], Access::Any, infer_center)
+    Row::new("CenterCropPad", Access::Any, infer_center)
         .fold(fold_center)
         .lower(lower::lower_center)
         .identity(same_shape)
         .transparent(|_, _| true)
         .lowers_to("Padding, Crop")
         .limits("free sizes"),
-    Row::new("Pad", &[1, 2, 11, 13, 18, 19, 21, 23, 24, 25], Access::Any, infer_pad)
+    Row::new("Pad", Access::Any, infer_pad)
         .padding(constant_padding)
         .fold(fold_pad)
         .lower(lower::lower_pad)
@@ -61,7 +61,7 @@ enum Mode {
 type Amounts = Vec<(Dim, Dim)>;
 
 fn read_mode(attributes: &Attributes) -> Result<Mode> {
-    Ok(match (attributes.string_or("mode", "constant")?, attributes.since()) {
+    Ok(match (attributes.string("mode")?, attributes.since()) {
         ("constant", _) => Mode::Constant,
         ("edge", _) => Mode::Edge,
         ("reflect", _) => Mode::Reflect,
@@ -79,8 +79,8 @@ fn pad_amounts(
 ) -> Result<Amounts> {
     let since = attributes.since();
     let pads = match since {
-        1 => attributes.ints("paddings")?.map(known_dims),
-        2 => attributes.ints("pads")?.map(known_dims),
+        1 => attributes.given_ints("paddings")?.map(known_dims),
+        2 => attributes.given_ints("pads")?.map(known_dims),
         _ => input(1)?,
     };
     let pads = required(pads, "pads")?;
@@ -116,7 +116,7 @@ fn pad_amounts(
 
 /// Returns the axes of CenterCropPad.
 fn center_axes(attributes: &Attributes, rank: usize) -> Result<Vec<usize>> {
-    match attributes.ints("axes")? {
+    match attributes.given_ints("axes")? {
         Some(axes) => distinct_axes(&axes, rank),
         None => Ok((0..rank).collect()),
     }
@@ -179,7 +179,7 @@ fn constant_padding(call: &Call) -> Option<(f64, Vec<(i64, i64)>)> {
         return None;
     }
     let value = match (call.since(), call.value(2)) {
-        (1 | 2, _) => f64::from(call.float_or("value", 0.0).ok()?),
+        (1 | 2, _) => f64::from(call.float("value").ok()?),
         (_, None) => 0.0,
         (_, Some(_)) => call.constant(2)?.load_listed().ok()?.to_f64().ok()?.first().copied()?,
     };
@@ -189,8 +189,6 @@ fn constant_padding(call: &Call) -> Option<(f64, Vec<(i64, i64)>)> {
 }
 
 fn infer_pad(call: &Call) -> Result<Vec<Fact>> {
-    read_mode(call)?;
-    call.float("value")?;
     Ok(vec![Fact::new(call.dtype(0)?, padded_shape(call.shape(0)?, &call_amounts(call)?)?)])
 }
 
@@ -222,7 +220,7 @@ fn fold_pad(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Arr
     let amounts = pad_amounts(attributes, data.shape().len(), |index| array_dims(inputs, index))?;
     let value = match inputs.get(2) {
         Some(Some(value)) if attributes.since() >= 11 => value.reshape(&[])?,
-        _ => fill(attributes.float_or("value", 0.0)?, data)?,
+        _ => fill(attributes.float("value")?, data)?,
     };
     Ok(vec![pad(data, &amounts, read_mode(attributes)?, &value)?])
 }

@@ -13,7 +13,7 @@ use crate::op::{self, Access, Attributes, Call, Fact, required, required_input, 
 use crate::ops::Row;
 use crate::tensor::{Array, Dim, Shape, SizeCondition};
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("Slice", &[1, 10, 11, 13], Access::Selection, infer_slice)
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("Slice", Access::Selection, infer_slice)
     .fold(fold_slice)
     .expand(computed::expand_slice)
     .lower(lower_slice)
@@ -51,7 +51,7 @@ fn read_cuts(
     require: Decide,
 ) -> Result<Vec<AxisSlice>> {
     let (starts, ends, axes, steps) = if attributes.since() == 1 {
-        let list = |name| Ok::<_, Error>(attributes.ints(name)?.map(known_dims));
+        let list = |name| Ok::<_, Error>(attributes.given_ints(name)?.map(known_dims));
         (list("starts")?, list("ends")?, list("axes")?, None)
     } else {
         (input(1)?, input(2)?, input(3)?, input(4)?)

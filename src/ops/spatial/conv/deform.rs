@@ -16,7 +16,7 @@ use crate::tensor::{Dim, Tensor, display_shape, move_elements};
 const MAX_BLOCKS: i64 = 64;
 
 fn read_offset_group(call: &Call) -> Result<i64> {
-    match call.int_or("offset_group", 1)? {
+    match call.int("offset_group")? {
         group if group < 1 => Err(Error::invalid(format!("offset_group {group} is not positive"))),
         group => Ok(group),
     }

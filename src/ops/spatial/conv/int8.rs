@@ -17,16 +17,14 @@ use crate::tensor::{DType, Dim, Tensor};
 
 /// Returns the attributes `scale` and `zero`.
 fn read_scale(call: &Call) -> Result<(Option<f32>, i64)> {
-    Ok((call.float("scale")?, call.int_or("zero", 0)?))
+    Ok((call.given_float("scale")?, call.int("zero")?))
 }
 
 pub(super) fn infer_conv(call: &Call) -> Result<Vec<Fact>> {
-    read_scale(call)?;
     Ok(vec![Fact::new(DType::F32, conv_shape(call, call.shape(1)?)?)])
 }
 
 pub(super) fn infer_linear(call: &Call) -> Result<Vec<Fact>> {
-    read_scale(call)?;
     let (rows, outputs) = (call.shape(0)?.at(0)?.clone(), call.shape(1)?.at(0)?.clone());
     Ok(vec![Fact::new(DType::F32, vec![rows, outputs])])
 }

@@ -8,6 +8,7 @@
 mod deform;
 mod int8;
 mod kernel;
+mod rows;
 mod transpose;
 mod unfold;
 
@@ -24,7 +25,7 @@ use crate::tensor::{Dim, Tensor, display_shape};
 use kernel::Kernel;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Conv", &[1, 11, 22], Access::Any, infer_conv)
+    Row::new("Conv", Access::Any, infer_conv)
         .multiply_adds(multiply_adds)
         .expand(unfold::expand_conv)
         .lower(lower_conv)
@@ -34,7 +35,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         )
         .limits("over four axes or more")
         .differs("infinities, which may become NaN in neighbouring windows"),
-    Row::new("ConvTranspose", &[1, 11, 22], Access::Any, transpose::infer_conv_transpose)
+    Row::new("ConvTranspose", Access::Any, transpose::infer_conv_transpose)
         .multiply_adds(transpose::multiply_adds)
         .expand(unfold::expand_conv_transpose)
         .lower(transpose::lower_conv_transpose)
@@ -44,15 +45,13 @@ pub(in crate::ops) const OPS: &[Row] = &[
             batch",
         )
         .limits("over four axes or more"),
-    Row::new("Int8Conv", &[1], Access::Any, int8::infer_conv)
-        .domain(OWN_DOMAIN)
+    Row::of(OWN_DOMAIN, "Int8Conv", Access::Any, int8::infer_conv)
         .lower(int8::lower_conv)
         .lowers_to("Convolution and ConvolutionDepthWise in int8"),
-    Row::new("Int8Linear", &[1], Access::Any, int8::infer_linear)
-        .domain(OWN_DOMAIN)
+    Row::of(OWN_DOMAIN, "Int8Linear", Access::Any, int8::infer_linear)
         .lower(int8::lower_linear)
         .lowers_to("InnerProduct and Gemm in int8"),
-    Row::new("DeformConv", &[19, 22], Access::Any, deform::infer_deform_conv)
+    Row::new("DeformConv", Access::Any, deform::infer_deform_conv)
         .expand(deform::expand_deform_conv)
         .lower(deform::lower_deform_conv)
         .lowers_to(
@@ -65,6 +64,9 @@ pub(in crate::ops) const OPS: &[Row] = &[
 /// The maximum number of weights of a layer that repeats them for each element of a batch: 16 MiB.
 const MAX_REPEATED_WEIGHTS: usize = 1 << 22;
 
+/// The product of channels and outputs from which Convolution is faster than Convolution1D.
+const MANY_CHANNELS: u64 = 1 << 11;
+
 struct Conv {
     window: Window,
     group: i64,
@@ -73,7 +75,7 @@ struct Conv {
 /// Returns the size of the window: `kernel_shape`, or the spatial sizes of the weight.
 fn read_kernel_shape(call: &Call, weight: &[Dim]) -> Result<Vec<i64>> {
     let spatial = weight.get(2..).unwrap_or_default();
-    if let Some(given) = call.ints("kernel_shape")? {
+    if let Some(given) = call.given_ints("kernel_shape")? {
         let differs = |(n, size): (&i64, &Dim)| size.known().is_some_and(|size| size != *n);
         if given.len() != spatial.len() || given.iter().zip(spatial).any(differs) {
             invalid!("kernel_shape {given:?} does not match a weight of shape {}", display_shape(weight));
@@ -87,7 +89,7 @@ fn read_kernel_shape(call: &Call, weight: &[Dim]) -> Result<Vec<i64>> {
 }
 
 fn read_group(call: &Call) -> Result<i64> {
-    match call.int_or("group", 1)? {
+    match call.int("group")? {
         group if group < 1 => Err(Error::invalid(format!("group {group} is not positive"))),
         group => Ok(group),
     }
@@ -209,9 +211,11 @@ fn lower_kernel(lower: &mut Lower, mut kernel: Kernel, layer: fn(Kernel) -> Resu
     if batched && output.len() > 4 {
         return lower_grouped(lower, kernel, layer, &output);
     }
-    // Layers for groups over two spatial axes are faster than those over one, also with the two Reshapes, and
-    // have code for the GPU.
-    let widened = batched || (kernel.group > 1 && kernel.spans.len() == 1);
+    // Layers over two spatial axes are faster than those over one, also with the two Reshapes, and have code for the
+    // GPU, but for a convolution of few channels.
+    let channels = element_count(lower.shape(1)?.get(..2).unwrap_or_default());
+    let is_slow = kernel.group > 1 || kernel.output_pads.is_some() || channels >= Some(MANY_CHANNELS);
+    let widened = batched || (is_slow && kernel.weight.is_some() && kernel.spans.len() == 1);
     let bottom = channels_first(lower, widened)?;
     let mut form: Vec<Dim> = output.get(1..).unwrap_or_default().to_vec();
     if widened {
@@ -230,7 +234,10 @@ fn lower_kernel(lower: &mut Lower, mut kernel: Kernel, layer: fn(Kernel) -> Resu
         kernel.bias = Some(bias.clone());
     }
     let (num_output, biased) = (kernel.num_output, kernel.bias.is_some());
-    let mut top = lower.emit(layer(kernel)?, &bottoms, &form)?;
+    let mut top = match rows::lower_rows(lower, &kernel, layer, bottom, &form)? {
+        Some(top) => top,
+        None => lower.emit(layer(kernel)?, &bottoms, &form)?,
+    };
     if lower.has_input(2) && !biased {
         let mut bias_form = vec![Dim::Known(1); form.len()];
         if let Some(channels) = bias_form.first_mut() {

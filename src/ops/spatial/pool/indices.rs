@@ -43,7 +43,7 @@ impl Axis {
 
 /// Returns the spatial axes.
 fn axes_of(pool: &Pool, x: &Expand) -> Result<Vec<Axis>> {
-    let (sizes, column_major) = (x.sizes(0)?, x.flag("storage_order", false)?);
+    let (sizes, column_major) = (x.sizes(0)?, x.flag("storage_order")?);
     let output = x.output_shape(0)?;
     let mut axes = Vec::new();
     for (axis, size) in sizes.iter().skip(2).enumerate() {

@@ -14,36 +14,36 @@ use super::window::{Pads, Window, read_window};
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::graph::{Graph, Node, ValueId};
 use crate::op::identity::same_shape;
-use crate::op::{self, Access, Attributes, Call, Fact, required};
+use crate::op::{self, Access, Attributes, Call, Fact};
 use crate::ops::Row;
 use crate::tensor::{DType, Dim, Range, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("AveragePool", &[1, 7, 10, 11, 19, 22], Access::Any, infer_pool)
+    Row::new("AveragePool", Access::Any, infer_pool)
         .averages()
         .lower(lower::lower_pool)
         .identity(has_unit_windows)
         .lowers_to("Pooling, Pooling1D, Pooling3D")
         .limits("over four axes or more"),
-    Row::new("GlobalAveragePool", &[1, 22], Access::Any, infer_global)
+    Row::new("GlobalAveragePool", Access::Any, infer_global)
         .averages()
         .lower(lower::lower_global)
         .identity(same_shape)
         .lowers_to("Pooling"),
-    Row::new("GlobalLpPool", &[1, 2, 22], Access::Any, infer_global)
+    Row::new("GlobalLpPool", Access::Any, infer_global)
         .lower(lp::lower_global_lp)
         .lowers_to("Reduction of powers, UnaryOp"),
-    Row::new("GlobalMaxPool", &[1, 22], Access::Selection, infer_global)
+    Row::new("GlobalMaxPool", Access::Selection, infer_global)
         .lower(lower::lower_global)
         .exact()
         .identity(same_shape)
         .lowers_to("Pooling"),
-    Row::new("LpPool", &[1, 2, 11, 18, 22], Access::Any, infer_pool)
+    Row::new("LpPool", Access::Any, infer_pool)
         .lower(lower::lower_pool)
         .lowers_to("Pooling of powers, UnaryOp")
         .limits("over four axes or more")
         .differs("windows whose sum overflows"),
-    Row::new("MaxPool", &[1, 8, 10, 11, 12, 22], Access::Selection, infer_pool)
+    Row::new("MaxPool", Access::Selection, infer_pool)
         .expand(indices::expand_max_pool)
         .lower(lower::lower_pool)
         .identity(has_unit_windows)
@@ -79,23 +79,19 @@ struct Pool {
 }
 
 fn read_pool(attributes: &Attributes) -> Result<Pool> {
-    let kernel = required(attributes.ints("kernel_shape")?, "kernel_shape")?;
+    let kernel = attributes.ints("kernel_shape")?;
     let window = read_window(attributes, kernel)?;
     // onnxruntime ignores the dilations when it computes the padding.
     if matches!(window.pads, Pads::Same { .. }) && window.dilations.iter().any(|n| *n != 1) {
         unsupported!("auto_pad with dilations: onnxruntime and the specification disagree");
     }
     let kind = match attributes.op_type() {
-        "MaxPool" => {
-            // The storage order affects Indices only.
-            attributes.int("storage_order")?;
-            Kind::Max
-        }
+        "MaxPool" => Kind::Max,
         "AveragePool" | "QLinearAveragePool" => {
             // Elements that `ceil_mode` adds are no padding, and never counted.
             let is_bare =
                 matches!(&window.pads, Pads::Explicit(pads) if pads.iter().all(|pad| *pad == (0, 0)));
-            Kind::Average { count_include_pad: attributes.flag("count_include_pad", false)? && !is_bare }
+            Kind::Average { count_include_pad: attributes.flag("count_include_pad")? && !is_bare }
         }
         _ => Kind::Lp { p: read_p(attributes)? },
     };
@@ -111,13 +107,13 @@ fn range_indices(_: &Call, _: &[Range]) -> Range {
 /// Returns the exponent, which is a float in version 1.
 fn read_p(attributes: &Attributes) -> Result<i64> {
     let p = if attributes.since() == 1 {
-        let p = attributes.float_or("p", 2.0)?;
+        let p = attributes.float("p")?;
         if p.fract() != 0.0 || !(1.0..=1024.0).contains(&p) {
             unsupported!("exponent p = {p}");
         }
         num_traits::AsPrimitive::as_(p)
     } else {
-        attributes.int_or("p", 2)?
+        attributes.int("p")?
     };
     if p < 1 {
         return Err(Error::invalid(format!("exponent p = {p} is not positive")));

@@ -13,12 +13,12 @@ mod shrink;
 use num_traits::AsPrimitive;
 
 use crate::error::{At, Error, ErrorKind, Result, invalid, unsupported};
-use crate::op::{Access, Attributes, Call, Fact, distinct_axes, required};
+use crate::op::{Access, Attributes, Call, Fact, distinct_axes};
 use crate::ops::Row;
 use crate::tensor::Dim;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Resize", &[10, 11, 13, 18, 19], Access::Any, infer_resize)
+    Row::new("Resize", Access::Any, infer_resize)
         .fold(fold::fold_resize)
         .folds(fold::folds)
         .lower(lower::lower_resize)
@@ -32,7 +32,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
             declared shape",
         )
         .differs("infinities beside a sample, whose weight may be 0"),
-    Row::new("Upsample", &[7, 9], Access::Any, infer_resize)
+    Row::new("Upsample", Access::Any, infer_resize)
         .fold(fold::fold_resize)
         .folds(fold::folds)
         .lower(lower::lower_resize)
@@ -117,12 +117,12 @@ impl Resize {
 fn read_filter(attributes: &Attributes) -> Result<Filter> {
     let since = attributes.since();
     let cubic_coeff_a = attributes.float_or("cubic_coeff_a", -0.75)?;
-    let exclude_outside = attributes.flag("exclude_outside", false)?;
-    let antialias = attributes.flag("antialias", false)?;
+    let exclude_outside = attributes.flag_or("exclude_outside", false)?;
+    let antialias = attributes.flag_or("antialias", false)?;
     let nearest = if since < 11 {
         Nearest::Simple
     } else {
-        match attributes.string_or("nearest_mode", "round_prefer_floor")? {
+        match attributes.string("nearest_mode")? {
             "round_prefer_floor" | "" => Nearest::RoundPreferFloor,
             "round_prefer_ceil" => Nearest::RoundPreferCeil,
             "floor" => Nearest::Floor,
@@ -130,7 +130,7 @@ fn read_filter(attributes: &Attributes) -> Result<Filter> {
             other => invalid!("unknown nearest_mode \"{other}\""),
         }
     };
-    let mode = match attributes.string_or("mode", "nearest")? {
+    let mode = match attributes.string("mode")? {
         "nearest" => Mode::Nearest(nearest),
         "linear" | "bilinear" => Mode::Linear,
         "cubic" if since >= 11 => Mode::Cubic,
@@ -139,7 +139,7 @@ fn read_filter(attributes: &Attributes) -> Result<Filter> {
     let transform = if since < 11 {
         Transform::Asymmetric
     } else {
-        match attributes.string_or("coordinate_transformation_mode", "half_pixel")? {
+        match attributes.string("coordinate_transformation_mode")? {
             "half_pixel" => Transform::HalfPixel,
             "half_pixel_symmetric" => Transform::HalfPixelSymmetric,
             "pytorch_half_pixel" => Transform::PytorchHalfPixel,
@@ -178,7 +178,7 @@ fn present(call: &Call, index: Option<usize>) -> Option<usize> {
 
 /// Returns the axes to which scales or sizes apply.
 fn read_axes(attributes: &Attributes, rank: usize) -> Result<Vec<usize>> {
-    match attributes.ints("axes")? {
+    match attributes.given_ints("axes")? {
         Some(axes) => distinct_axes(&axes, rank),
         None => Ok((0..rank).collect()),
     }
@@ -226,7 +226,7 @@ fn attribute_scales(attributes: &Attributes) -> Result<Option<Vec<f32>>> {
     if attributes.since() > 7 {
         return Ok(None);
     }
-    required(attributes.floats("scales")?, "scales").map(Some)
+    attributes.floats("scales").map(Some)
 }
 
 /// Returns the resizing of a value of this shape.

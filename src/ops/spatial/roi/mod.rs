@@ -10,18 +10,18 @@ use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::lower::Lower;
 use crate::ncnn::Layer;
 use crate::ncnn::layer::ROIAlign;
-use crate::op::{Access, Call, Fact, required};
+use crate::op::{Access, Call, Fact};
 use crate::ops::Row;
 use crate::ops::spatial::image_of;
 use crate::pass::expand::Expand;
 use crate::tensor::{Array, Dim, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("MaxRoiPool", &[1, 22], Access::Any, infer_max_roi_pool)
+    Row::new("MaxRoiPool", Access::Any, infer_max_roi_pool)
         .expand(expand_max_roi_pool)
         .lowers_to("Slice and ReduceMax for each cell of each region")
         .limits("regions computed at run time; many cells"),
-    Row::new("RoiAlign", &[10, 16, 22], Access::Any, infer_roi_align)
+    Row::new("RoiAlign", Access::Any, infer_roi_align)
         .expand(max::expand_roi_align)
         .lower(lower_roi_align)
         .lowers_to("ROIAlign for each region; Slice, MatMul and ReduceMax for each region in mode max")
@@ -43,7 +43,7 @@ struct RoiAlign {
 }
 
 fn read_roi_align(call: &Call) -> Result<RoiAlign> {
-    let max = match call.string_or("mode", "avg")? {
+    let max = match call.string("mode")? {
         "avg" => false,
         "max" => true,
         other => invalid!("unknown mode \"{other}\""),
@@ -55,15 +55,15 @@ fn read_roi_align(call: &Call) -> Result<RoiAlign> {
         "output_half_pixel" => 0,
         other => invalid!("unknown coordinate_transformation_mode \"{other}\""),
     };
-    let size = |name| match call.int_or(name, 1)? {
+    let size = |name| match call.int(name)? {
         n if n < 1 => Err(Error::invalid(format!("{name} {n} is not positive"))),
         n => Ok(i32::try_from(n)?),
     };
     let layer = ROIAlign {
         pooled_width: size("output_width")?,
         pooled_height: size("output_height")?,
-        spatial_scale: call.float_or("spatial_scale", 1.0)?,
-        sampling_ratio: i32::try_from(call.int_or("sampling_ratio", 0)?)?,
+        spatial_scale: call.float("spatial_scale")?,
+        sampling_ratio: i32::try_from(call.int("sampling_ratio")?)?,
         aligned,
         version: DETECTRON2,
     };
@@ -116,12 +116,12 @@ struct MaxRoiPool {
 }
 
 fn read_max_roi_pool(call: &Call) -> Result<MaxRoiPool> {
-    let shape = required(call.ints("pooled_shape")?, "pooled_shape")?;
+    let shape = call.ints("pooled_shape")?;
     let [height @ (1..), width @ (1..)] = shape.as_slice() else {
         invalid!("pooled_shape {shape:?} is not two positive sizes")
     };
     let (height, width) = (i32::try_from(*height)?, i32::try_from(*width)?);
-    Ok(MaxRoiPool { height, width, spatial_scale: call.float_or("spatial_scale", 1.0)? })
+    Ok(MaxRoiPool { height, width, spatial_scale: call.float("spatial_scale")? })
 }
 
 fn infer_max_roi_pool(call: &Call) -> Result<Vec<Fact>> {
