@@ -30,8 +30,8 @@ pub fn options() -> String {
             "kind": format!("{:?}", info.kind).to_lowercase(),
             "value": info.value,
             "values": if info.kind == OptionKind::Weights { weights } else { Vec::new() },
-            "help": info.help,
-            "details": info.details,
+            "help": info.help.split("\n\n").next().unwrap_or_default(),
+            "details": info.help.split_once("\n\n").map_or("", |(_, details)| details),
             "rare": info.is_rare,
             "memory": info.purpose == Purpose::Memory,
             "excludes": info.excludes,
@@ -74,23 +74,24 @@ fn items(kind: OptionKind, value: &Value) -> Option<Items> {
         OptionKind::Flag => one(OptionValue::Flag(value.as_bool()?)),
         OptionKind::Release => one(OptionValue::Release(u32::try_from(value.as_u64()?).ok()?)),
         OptionKind::Weights => Some(vec![weights(value.as_str()?)]),
-        OptionKind::Names => value
+        OptionKind::Name => value
             .as_array()?
             .iter()
             .map(|name| Some(Ok(OptionValue::Name(name.as_str()?.to_owned()))))
             .collect(),
-        OptionKind::Pairs => {
+        OptionKind::Pair => {
             let pair = |(old, new): (&String, &Value)| {
-                Some(Ok(OptionValue::Pair(old.clone(), new.as_str()?.to_owned())))
+                Some(Ok(OptionValue::Pair((old.clone(), new.as_str()?.to_owned()))))
             };
             value.as_object()?.iter().map(pair).collect()
         }
-        OptionKind::Shapes => {
+        OptionKind::Shape => {
             value.as_object()?.iter().map(|(name, sizes)| Some(shape(name, sizes.as_array()?))).collect()
         }
-        OptionKind::Arrays => {
-            let given =
-                |(name, value): (&String, &Value)| Some(Ok(OptionValue::Array(name.clone(), array(value)?)));
+        OptionKind::Array => {
+            let given = |(name, value): (&String, &Value)| {
+                Some(Ok(OptionValue::Array((name.clone(), array(value)?))))
+            };
             value.as_object()?.iter().map(given).collect()
         }
         _ => None,
@@ -103,7 +104,7 @@ fn weights(name: &str) -> std::result::Result<OptionValue, Error> {
 
 fn shape(name: &str, sizes: &[Value]) -> std::result::Result<OptionValue, Error> {
     let size = |size: &Value| size.as_str().map_or_else(|| size.to_string(), str::to_owned).parse::<Dim>();
-    Ok(OptionValue::Shape(name.to_owned(), sizes.iter().map(size).collect::<std::result::Result<_, _>>()?))
+    Ok(OptionValue::Shape((name.to_owned(), sizes.iter().map(size).collect::<std::result::Result<_, _>>()?)))
 }
 
 /// Returns the array of a number or of nested lists of numbers; `None` if there is none.

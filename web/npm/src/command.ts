@@ -68,19 +68,19 @@ function add(options: Record<string, unknown>, { name, word, kind }: OptionInfo,
     case "flag":
       options[name] = true;
       break;
-    case "names":
+    case "name":
       options[name] = [...((options[name] as string[]) ?? []), ...value().split(",")];
       break;
     case "release":
       options[name] = Number(value().replace(/^1\.0\./, ""));
       break;
-    case "shapes": {
+    case "shape": {
       const text = value();
       const at = text.lastIndexOf(":");
       entry(at < 0 ? "" : text.slice(0, at), sizes(text.slice(at + 1)));
       break;
     }
-    case "arrays": {
+    case "array": {
       const [key, numbers] = pair();
       const list = numbers.split(",").map((text) => {
         const number = { true: true, false: false }[text.trim()] ?? Number(text);
@@ -90,7 +90,7 @@ function add(options: Record<string, unknown>, { name, word, kind }: OptionInfo,
       entry(key, list);
       break;
     }
-    case "pairs":
+    case "pair":
       entry(...pair());
       break;
     default:

@@ -52,7 +52,7 @@ export interface OptionInfo {
   name: keyof Options;
   /** The name on the command line, without its hyphens. */
   word: string;
-  kind: "flag" | "names" | "release" | "weights" | "shapes" | "arrays" | "pairs";
+  kind: "flag" | "name" | "release" | "weights" | "shape" | "array" | "pair";
   /** A sign for its value; empty for flags. */
   value: string;
   /** The possible values, if there are few. */

@@ -44,15 +44,10 @@ export class OptionForm {
   forgetModel(): void {
     this.#inputs = [];
     for (const info of this.#table) {
-      if (["names", "shapes", "arrays", "pairs"].includes(info.kind)) delete this.#values[info.name];
+      if (["name", "shape", "array", "pair"].includes(info.kind)) delete this.#values[info.name];
     }
     this.#store();
     this.draw();
-  }
-
-  /** Whether options are set that name values of a model. */
-  get namesValues(): boolean {
-    return this.#table.some((info) => info.name in this.#values && ["shapes", "arrays", "names"].includes(info.kind));
   }
 
   /** Sets options as if the user had. */
@@ -114,7 +109,7 @@ export class OptionForm {
   draw(): void {
     byId("inputs").replaceChildren(...(this.#inputs.length ? [this.#inputTable()] : []));
     const fields = (rare: boolean) => this.#table
-      .filter((info) => info.rare === rare && !info.memory && !["shapes", "arrays"].includes(info.kind))
+      .filter((info) => info.rare === rare && !info.memory && !["shape", "array"].includes(info.kind))
       .map((info) => this.#field(info));
     byId("common").replaceChildren(...fields(false));
     byId("rare").replaceChildren(...fields(true));
@@ -170,8 +165,8 @@ export class OptionForm {
       const choices = info.values.map((choice, i) => make("option", { value: i ? choice : "", selected: value === choice }, choice));
       return make("label", { class: "field" }, make("span", {}, code, " ", about), make("select", { name, onchange: change((field) => field.value) }, ...choices));
     }
-    const [shown, read, hint] = kind === "names" ? [(value as string[] | undefined)?.join(","), words, text("list")] as const
-      : kind === "pairs" ? [pairsText(value as Record<string, string> | undefined), pairs, text("pairs")] as const
+    const [shown, read, hint] = kind === "name" ? [(value as string[] | undefined)?.join(","), words, text("list")] as const
+      : kind === "pair" ? [pairsText(value as Record<string, string> | undefined), pairs, text("pairs")] as const
       : [value === undefined ? undefined : String(value), kind === "release" ? release : (word: string) => word, info.value] as const;
     const field = make("input", { type: "text", name, value: shown, placeholder: hint, autocomplete: "off", spellcheck: "false",
       inputmode: kind === "release" ? "numeric" : undefined, onchange: change((field) => read(field.value.trim())) });
