@@ -33,6 +33,7 @@ mod api;
 pub mod cli;
 mod common;
 pub mod error;
+mod example;
 mod graph;
 mod lower;
 pub mod ncnn;
@@ -45,13 +46,14 @@ pub mod report;
 pub mod tensor;
 
 pub use api::{Conversion, Converter, HalfBlob, InnerBlob, Refusal, Simplified, Supported, supported};
+pub use example::Language;
 pub use lower::{AssumedFact, Assumption, Cut};
 pub use onnx::{ExternalData, Input, ModelBytes, Storage};
 pub use pass::blocks::Weights;
 pub use pass::quantized::Quantization;
 pub use pass::rewrite::{PassInfo, PassKind, passes};
 pub use pipeline::{
-    Described, FileInfo, Inspection, OptionInfo, OptionKind, OptionValue, Options, Pass, Port, Purpose,
-    options,
+    Composition, Described, FileInfo, Inspection, Metadata, OptionInfo, OptionKind, OptionValue, Options, Pass, Port,
+    Purpose, options,
 };
 pub use tensor::{Dim, SizeCondition};

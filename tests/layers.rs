@@ -28,6 +28,24 @@ const LEFT_OUT: [&str; 16] = [
     "output_batch_axis",
 ];
 
+/// The layer types by index: the order in ncnn's `src/CMakeLists.txt`, which releases only append to.
+#[rustfmt::skip]
+const LAYER_TYPES: [&str; 110] = [
+    "AbsVal", "ArgMax", "BatchNorm", "Bias", "BNLL", "Concat", "Convolution", "Crop", "Deconvolution", "Dropout",
+    "Eltwise", "ELU", "Embed", "Exp", "Flatten", "InnerProduct", "Input", "Log", "LRN", "MemoryData", "MVN",
+    "Pooling", "Power", "PReLU", "Proposal", "Reduction", "ReLU", "Reshape", "ROIPooling", "Scale", "Sigmoid",
+    "Slice", "Softmax", "Split", "SPP", "TanH", "Threshold", "Tile", "RNN", "LSTM", "BinaryOp", "UnaryOp",
+    "ConvolutionDepthWise", "Padding", "Squeeze", "ExpandDims", "Normalize", "Permute", "PriorBox", "DetectionOutput",
+    "Interp", "DeconvolutionDepthWise", "ShuffleChannel", "InstanceNorm", "Clip", "Reorg", "YoloDetectionOutput",
+    "Quantize", "Dequantize", "Yolov3DetectionOutput", "PSROIPooling", "ROIAlign", "Packing", "Requantize", "Cast",
+    "HardSigmoid", "SELU", "HardSwish", "Noop", "PixelShuffle", "DeepCopy", "Mish", "StatisticsPooling", "Swish",
+    "Gemm", "GroupNorm", "LayerNorm", "Softplus", "GRU", "MultiHeadAttention", "GELU", "Convolution1D", "Pooling1D",
+    "ConvolutionDepthWise1D", "Convolution3D", "ConvolutionDepthWise3D", "Pooling3D", "MatMul", "Deconvolution1D",
+    "DeconvolutionDepthWise1D", "Deconvolution3D", "DeconvolutionDepthWise3D", "Einsum", "DeformableConv2D", "GLU",
+    "Fold", "Unfold", "GridSample", "CumulativeSum", "CopyTo", "Erf", "Diag", "CELU", "Shrink", "RMSNorm",
+    "Spectrogram", "InverseSpectrogram", "Flip", "SDPA", "RotaryEmbed",
+];
+
 /// For each `layer`: `number name default` of its params and `number name storage` of its weights.
 type Facts = BTreeMap<String, BTreeMap<(String, String), (String, String)>>;
 
@@ -153,4 +171,12 @@ fn features_of_releases_are_known() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn types_are_numbered_in_the_order_of_the_source() {
+    for table in Layer::tables() {
+        let index = LAYER_TYPES.iter().position(|name| *name == table.type_name);
+        assert_eq!(index, usize::try_from(table.index).ok(), "{}", table.type_name);
+    }
 }

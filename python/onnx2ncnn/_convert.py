@@ -39,6 +39,7 @@ def convert(model: Model, **options: Unpack[Options]) -> Net:
         dequantize: Remove the rounding of a quantized model, and compute in float32.
         set: Inputs that become constants, by name: numbers, nested lists, or arrays.
         rename: New names of blobs, by the names of the values.
+        numbered: Name the inputs in0, in1, ... and the outputs out0, ..., as pnnx does.
         ncnn_version: The oldest release of ncnn that must load the net, by its date, such as 20260526 or `ncnn.__version__`.
         skip: Passes to skip, see `passes`.
         strict: Refuse a model if its net relies on assumed facts of values, other than that inputs are finite.

@@ -12,7 +12,7 @@ use crate::ncnn::layer::EMPTY_BLOBS;
 use crate::ncnn::{Net, Written};
 use crate::onnx::{self, Model, Sources, Storage};
 use crate::op::since_version;
-use crate::pipeline::{self, Converted, Inspection, Options, Pass, Port};
+use crate::pipeline::{self, Composition, Converted, Inspection, Options, Pass, Port};
 use crate::report::{self, Report};
 use crate::tensor::{Dim, SizeCondition};
 
@@ -37,6 +37,8 @@ pub struct Conversion {
     pub conditions: Vec<SizeCondition>,
     /// The number of nodes after reading and after each pass.
     pub passes: Vec<Pass>,
+    /// What the layers of nodes cost, those of the most costly nodes first; without small layers and free sizes.
+    pub compositions: Vec<Composition>,
     pub(super) net: Net,
     pub(super) graph: Graph,
     net_passes: Vec<(&'static str, usize)>,
@@ -61,6 +63,7 @@ impl Conversion {
             net_passes,
             simplified,
             table,
+            compositions,
         } = converted;
         Conversion {
             inputs,
@@ -69,6 +72,7 @@ impl Conversion {
             assumptions,
             conditions,
             passes,
+            compositions,
             net,
             graph,
             net_passes,
@@ -102,7 +106,13 @@ impl Conversion {
         let (net_files, mut written) =
             self.net.stage(param.as_ref(), bin.as_ref(), &self.options.embedding())?;
         written.warnings.extend(self.growth(&written));
-        let Options { report, html, .. } = &self.options;
+        let Options { report, html, example, metadata, .. } = &self.options;
+        if let Some(path) = example {
+            files.push(output::stage_text(path, &self.program_beside(path, param.as_ref(), bin.as_ref())?)?);
+        }
+        if let Some(path) = metadata {
+            files.push(output::stage_text(path, &self.metadata()?)?);
+        }
         if report.is_some() || html.is_some() {
             files.extend(self.report(&written)?.stage(report.as_deref(), html.as_deref())?);
         }

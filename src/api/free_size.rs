@@ -75,7 +75,11 @@ impl Conversion {
     }
 
     /// Returns values of all free sizes for which the net is valid, with these values of some of them.
-    fn sizes_with(&self, size: i64, given: &BTreeMap<String, Dim>) -> Option<BTreeMap<String, Dim>> {
+    pub(super) fn sizes_with(
+        &self,
+        size: i64,
+        given: &BTreeMap<String, Dim>,
+    ) -> Option<BTreeMap<String, Dim>> {
         let mut names = BTreeSet::new();
         for size in self.inputs.iter().flat_map(|port| &port.shape) {
             size.collect_symbols(&mut names);

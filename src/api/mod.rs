@@ -5,6 +5,7 @@ mod conversion;
 mod converter;
 mod free_size;
 mod half_blob;
+mod program;
 mod refusal;
 mod simplified;
 mod supported;

@@ -4,8 +4,8 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ColorChoice, ValueEnum};
-use onnx2ncnn::Input;
 use onnx2ncnn::error::{Error, Result};
+use onnx2ncnn::{Input, Options};
 
 use super::destination::NetFiles;
 use super::options::{Files, Given, Net, Source};
@@ -25,6 +25,10 @@ pub(super) struct Arguments {
     #[command(flatten)]
     pub net: NetFiles,
 
+    /// Write the folder that YOLO(DIR) of ultralytics reads: the net with the names in0 and out0, and metadata.yaml
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["param", "bin", "out"], help_heading = "Result")]
+    pub ultralytics: Option<PathBuf>,
+
     #[command(flatten)]
     pub choices: Given<Net>,
 
@@ -40,6 +44,20 @@ pub(super) struct Arguments {
 
     #[command(flatten)]
     pub report: Report,
+}
+
+impl Arguments {
+    /// Returns the files of the net, and the further ones.
+    pub fn results(&self) -> (NetFiles, Options) {
+        let mut further = Options::clone(&self.further);
+        match &self.ultralytics {
+            Some(folder) => {
+                further.metadata.get_or_insert_with(|| folder.join("metadata.yaml"));
+                (NetFiles::of_ultralytics(folder), further)
+            }
+            None => (self.net.clone(), further),
+        }
+    }
 }
 
 /// The form of messages.

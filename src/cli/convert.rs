@@ -14,7 +14,8 @@ use super::summary::{self, Files, Summary};
 /// Converts and writes a model, and returns the summary.
 pub(super) fn convert_files(arguments: &Arguments) -> Result<Summary, Refusal> {
     let start = Instant::now();
-    let destination = Destination::of(&arguments.model, &arguments.net, &arguments.further)?;
+    let (net, further) = arguments.results();
+    let destination = Destination::of(&arguments.model, &net, &further)?;
     let answers = std::env::var_os(ANSWER).is_some();
     let model = input(&arguments.model).map_err(Refusal::from);
     let done = model.and_then(|model| converter(arguments, &destination)?.convert(&model));
@@ -69,6 +70,10 @@ fn report_refusal(errors: Refusal, destination: &Destination) -> Refusal {
 
 fn converter(arguments: &Arguments, destination: &Destination) -> Result<Converter, Error> {
     let converter = arguments.choices.apply(arguments.source.converter()?)?;
+    let converter = match arguments.ultralytics {
+        Some(_) => converter.numbered(true),
+        None => converter,
+    };
     let further = destination.further.iter().filter(|_| !arguments.dry_run);
     further.into_iter().try_fold(converter, |converter, (info, _, path)| {
         converter.with(info.name, OptionValue::Path(path.clone()))

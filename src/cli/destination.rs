@@ -64,7 +64,7 @@ pub(super) fn refused(path: &Path, message: impl Into<String>) -> Error {
 }
 
 /// The names of the files of a net.
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub(super) struct NetFiles {
     /// The .param file to write, - for standard output [default: model.ncnn.param beside model.onnx]
     pub param: Option<PathBuf>,
@@ -78,6 +78,12 @@ pub(super) struct NetFiles {
 }
 
 impl NetFiles {
+    /// Returns the files of a folder that ultralytics reads.
+    pub fn of_ultralytics(folder: &Path) -> NetFiles {
+        let file = |name: &str| Some(folder.join(name));
+        NetFiles { param: file("model.ncnn.param"), bin: file("model.ncnn.bin"), out: None }
+    }
+
     /// Returns the paths of both files.
     fn files(&self, model: &Path) -> Result<(PathBuf, PathBuf)> {
         let folder = self.out.as_ref().filter(|out| is_folder(out) || !names_file(out));

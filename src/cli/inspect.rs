@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use onnx2ncnn::Refusal;
 use onnx2ncnn::tensor::display_shape;
-use onnx2ncnn::{Described, Inspection};
+use onnx2ncnn::{Composition, Described, Inspection, Metadata};
 
 use super::arguments::{Report, STANDARD_INPUT, input};
 use super::destination::refused;
@@ -51,8 +51,17 @@ pub(super) struct Inspect {
     pub report: Report,
 }
 
+/// The maximum number of listed names of classes, and of characters.
+const MAX_NAMES: usize = 8;
+
+/// The maximum number of letters of an entry of the metadata.
+const MAX_LETTERS: usize = 80;
+
 /// The maximum number of listed inputs, outputs and operators, without -v.
 const MAX_ROWS: usize = 60;
+
+/// The number of nodes that are listed with the cost of their layers.
+const MOST_COSTLY: usize = 10;
 
 /// Returns the description of the model.
 pub(super) fn inspect_file(arguments: &Inspect) -> std::result::Result<Summary, Refusal> {
@@ -67,15 +76,17 @@ pub(super) fn inspect_file(arguments: &Inspect) -> std::result::Result<Summary, 
     let done = input(model)
         .map_err(Refusal::from)
         .and_then(|model| arguments.source.converter()?.explain(true).convert(&model))
-        .and_then(|conversion| Ok(conversion.inspection()?));
+        .and_then(|conversion| Ok((conversion.inspection()?, conversion.compositions)));
     let report = match &done {
-        Ok(inspection) => onnx2ncnn::report::Report::convertible(inspection),
+        Ok((inspection, _)) => onnx2ncnn::report::Report::convertible(inspection),
         Err(errors) => errors.report(),
     };
     places.write(|| report.write(file.as_deref(), None))?;
     let verbose = arguments.report.verbose;
     let (inspection, told) = match &done {
-        Ok(inspection) => (inspection, "it can be converted\n".to_owned()),
+        Ok((inspection, compositions)) => {
+            (inspection, "it can be converted\n".to_owned() + &costly(compositions))
+        }
         Err(errors) => match errors.inspection() {
             Some(inspection) => {
                 (inspection, refusal::describe(errors.iter(), &Proposals::of(errors), verbose, false))
@@ -89,6 +100,38 @@ pub(super) fn inspect_file(arguments: &Inspect) -> std::result::Result<Summary, 
         (_, true) => Summary::of_results(report.to_json()?),
         _ => Summary::of_results(describe(inspection, verbose) + &told),
     })
+}
+
+/// Describes the nodes whose layers cost most.
+fn costly(compositions: &[Composition]) -> String {
+    let mut text = String::new();
+    if compositions.is_empty() {
+        return text;
+    }
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "the layers of these nodes are expected to take the most time on one thread:");
+    for Composition { node, nodes, layers, operators, .. } in compositions.iter().take(MOST_COSTLY) {
+        let name =
+            if node.name.is_empty() { String::new() } else { format!(" \"{}\"", printable(&node.name)) };
+        let others = match nodes - 1 {
+            0 => String::new(),
+            others => format!(" and {}", count(others, "other node")),
+        };
+        let [time, own] = [layers, operators].map(|cost| micros(cost.nanoseconds()));
+        let layers = count(usize::try_from(layers.layers).unwrap_or(usize::MAX), "layer");
+        let op = printable(&node.op_type);
+        let _ = writeln!(
+            text,
+            "{time:>9} us in {layers}, the operator {own} us: node {}{name} {op}{others}",
+            node.index
+        );
+    }
+    text
+}
+
+/// Returns nanoseconds in microseconds.
+fn micros(nanoseconds: u64) -> u64 {
+    nanoseconds.div_ceil(1_000)
 }
 
 fn describe(inspection: &Inspection, verbose: bool) -> String {
@@ -105,6 +148,7 @@ fn describe(inspection: &Inspection, verbose: bool) -> String {
     };
     // Writing to a string cannot fail.
     let _ = writeln!(text, "opset {}, IR version {}{producer}", opsets.join(", "), inspection.ir_version);
+    describe_metadata(&mut text, &inspection.metadata);
     let mut rows: Vec<[String; 4]> = Vec::new();
     for (kind, ports) in [("input", &inspection.inputs), ("output", &inspection.outputs)] {
         for Described { name, dtype, shape, .. } in ports {
@@ -140,4 +184,22 @@ fn describe(inspection: &Inspection, verbose: bool) -> String {
     };
     let _ = writeln!(text, "{}{uncounted}", scaled(inspection.multiply_adds, "multiply-adds"));
     text
+}
+
+/// Adds what the model says about its use. Entries that are lists follow in their own lines.
+fn describe_metadata(text: &mut String, metadata: &Metadata) {
+    for (key, value) in &metadata.entries {
+        let is_list = value.len() > MAX_LETTERS || value.contains('\n') || value.starts_with('{');
+        if !is_list && !value.is_empty() {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{}: {}", printable(key), printable(value));
+        }
+    }
+    for (what, names) in [("classes", &metadata.classes), ("characters", &metadata.alphabet)] {
+        let shown: Vec<String> = names.iter().take(MAX_NAMES).map(|name| printable(name)).collect();
+        let more = if names.len() > MAX_NAMES { ", ..." } else { "" };
+        if !names.is_empty() {
+            let _ = writeln!(text, "{what} ({}): {}{more}", names.len(), shown.join(", "));
+        }
+    }
 }

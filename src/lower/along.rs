@@ -132,23 +132,22 @@ impl Lower<'_> {
             let rest = size.sub(&Dim::Known(start))?;
             blob = self.crop(blob, place, i32::try_from(start)?, None, &rest)?;
         }
+        let whole = self.resized(blob, place, count.clone());
         // Height or width of three axes.
         let from_end = form.len() - 1 - place;
-        let plane = match form.as_slice() {
-            [w] => vec![Dim::Known(1), Dim::Known(1), w.clone()],
-            [h, w] => vec![Dim::Known(1), h.clone(), w.clone()],
-            [..] if form.len() == 3 && place > 0 => form.clone(),
-            _ => return Err(refuse()),
-        };
-        let mut plane: Vec<Dim> = plane;
-        let at = plane.len() - 1 - from_end;
-        if let Some(slot) = plane.get_mut(at) {
-            slot.clone_from(self.form(blob).at(place)?);
+        let mut plane = vec![Dim::Known(1); 3_usize.saturating_sub(form.len())];
+        plane.extend(self.form(blob));
+        let (mut at, mut rows) = (plane.len() - 1 - from_end, from_end > 0);
+        if form.len() > 3 || at == 0 {
+            let form = self.form(blob);
+            let outer = Dim::product(form.iter().take(place))?;
+            let inner = Dim::product(form.iter().skip(place + 1))?;
+            (plane, at, rows) = (vec![outer, form.at(place)?.clone(), inner], 1, true);
         }
         let blob = self.reshape(blob, &plane)?;
         let top = self.resized(blob, at, count.clone());
         let step = i32::try_from(step)?;
-        let strides = if from_end == 0 { (step, 1) } else { (1, step) };
+        let strides = if rows { (1, step) } else { (step, 1) };
         let layer = Pooling {
             kernel_w: 1,
             kernel_h: 1,
@@ -158,7 +157,6 @@ impl Lower<'_> {
             ..Pooling::default()
         };
         let blob = self.emit(layer, &[blob], &top)?;
-        let whole = top.get(top.len() - form.len()..).unwrap_or_default().to_vec();
         self.reshape(blob, &whole)
     }
 

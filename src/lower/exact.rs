@@ -9,7 +9,7 @@ use num_traits::AsPrimitive;
 use super::{Lower, ScalarOrBlob};
 use crate::error::{Error, Result};
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{Clip, Layer, Power, Threshold, binary_op, unary_op};
+use crate::ncnn::layer::{Clip, Layer, Power, Threshold, Trait, binary_op, unary_op};
 use crate::tensor::{DType, Range, Tensor};
 
 /// A quotient of integers times this factor is not below the next integer, whatever the rounding of the
@@ -58,7 +58,7 @@ impl Lower<'_> {
     /// Emits a layer of one blob that keeps its shape; in three axes if it ignores the axis d in old releases.
     pub fn map(&mut self, layer: impl Into<Layer>, x: BlobId) -> Result<BlobId> {
         let (layer, form) = (layer.into(), self.form(x));
-        if !layer.ignores_depth() {
+        if !layer.has(Trait::NoDepth) {
             return self.emit(layer, &[x], &form);
         }
         let x = self.as_3d(x)?;

@@ -136,25 +136,23 @@ impl State {
     /// Returns the Reshape of a blob to a form by expressions, and its bottoms; `None` if no blobs have the
     /// sizes.
     pub(super) fn reshape_by_expression(&self, blob: BlobId, form: &[Dim]) -> Option<(Reshape, Vec<BlobId>)> {
-        let mut texts = self.texts(blob, EXPRESSIONS)?;
-        let sizes: Option<Vec<String>> = form.iter().rev().map(|size| texts.spell(size)).collect();
-        let shape_expr = sizes?.join(",");
-        let bottoms = texts.finish(&[&shape_expr])?;
+        let (shape_expr, bottoms) = self.sizes_by_expression(blob, form)?;
         Some((Reshape { shape_expr, ..Reshape::default() }, bottoms))
     }
 
-    /// Returns the width of a plane of one row that a layer with the first bottom `blob` makes, and all bottoms;
-    /// `None` if it would be the only one, or no blobs have the sizes.
-    pub(super) fn expression(&self, blob: BlobId, width: &Dim) -> Option<(String, Vec<BlobId>)> {
+    /// Returns the sizes of a top, innermost first, of a layer with the first bottom `blob`, and all bottoms; `None` if no
+    /// blobs have the sizes.
+    pub(super) fn sizes_by_expression(&self, blob: BlobId, sizes: &[Dim]) -> Option<(String, Vec<BlobId>)> {
         let mut texts = self.texts(blob, EXPRESSIONS)?;
-        let text = format!("{},1", texts.spell(width)?);
+        let spelled: Option<Vec<String>> = sizes.iter().rev().map(|size| texts.spell(size)).collect();
+        let text = spelled?.join(",");
         let bottoms = texts.finish(&[&text])?;
-        (bottoms.len() > 1).then_some((text, bottoms))
+        Some((text, bottoms))
     }
 
     /// Returns whether a Reshape between these forms needs no other blob.
     pub(super) fn is_plain(&self, from: BlobId, to: &[Dim]) -> bool {
-        super::reshape_layer(&self.net.blob(from).shape, to).is_ok()
+        super::state::reshape_layer(&self.net.blob(from).shape, to).is_ok()
     }
 
     /// Raises the required release to that of a layer, unless the user asked for an older one.

@@ -1,14 +1,16 @@
-//! Gather at constant indices: slices, strides, repetitions and reversals of parts; or a product with a
+//! Gather at constant indices: slices, strides, repetitions and reversals of parts; or samples, or a product with a
 //! matrix.
 
-use super::Lower;
+use num_traits::AsPrimitive;
+
+use super::{Gathered, Lower};
 use crate::common::limits;
 use crate::error::{Result, invalid, unsupported};
 use crate::ncnn::BlobId;
 use crate::tensor::{Dim, Tensor};
 
 /// The maximum number of parts of a blob; for more a matrix product is cheaper.
-pub(super) const MAX_PARTS: usize = 32;
+pub(crate) const MAX_PARTS: usize = 32;
 
 impl Lower<'_> {
     /// Emits the elements at `places` along an axis of known size.
@@ -46,6 +48,9 @@ impl Lower<'_> {
         }
         let segments = segments(places);
         if segments.len() > MAX_PARTS {
+            if let Some(sampled) = self.sample_constant(blob, place, places)? {
+                return Ok(sampled);
+            }
             let matrix = selection(places, self.known_size(blob, place)?)?;
             if !self.dtype(0)?.is_float() {
                 return self.linear(blob, place, &matrix);
@@ -59,6 +64,23 @@ impl Lower<'_> {
             parts.push(self.gather_grouped(blob, place, segment)?);
         }
         self.concat(&parts, place)
+    }
+
+    /// Emits the elements at `places` by samples, if that takes less time than a product with a matrix.
+    fn sample_constant(&mut self, blob: BlobId, place: usize, places: &[i64]) -> Result<Option<BlobId>> {
+        let form = self.form(blob);
+        let (size, count) = (Dim::try_from(self.known_size(blob, place)?)?, Dim::try_from(places.len())?);
+        let outer = Dim::product(form.iter().take(place))?;
+        let inner = Dim::product(form.iter().skip(place + 1))?;
+        let gathered = Gathered::rows(outer, size, count.clone(), inner);
+        if !gathered.is_exact() || gathered.time_at_constants() >= gathered.time_of_matrix() {
+            return Ok(None);
+        }
+        self.compute_in_float32();
+        let indices = Tensor::from_f32(&[places.len()], places.iter().map(|place| place.as_()).collect())?;
+        let indices = self.memory_data(&indices, &[count.clone()])?;
+        let top = self.sample(blob, indices, &gathered)?;
+        self.reshape(top, &self.resized(blob, place, count)).map(Some)
     }
 
     fn gather_progression(
@@ -113,11 +135,12 @@ impl Lower<'_> {
     }
 }
 
-/// Returns whether few layers emit these indices; otherwise a matrix of zeros and ones is used.
-pub(crate) fn few_parts(places: &[i64]) -> bool {
+/// Returns the number of parts of which these indices are; more than [`MAX_PARTS`] are sampled, or a product with a
+/// matrix.
+pub(crate) fn part_count(places: &[i64]) -> usize {
     let once = places.get(..period(places)).unwrap_or(places);
     let once: Vec<i64> = once.iter().copied().step_by(repetition(once)).collect();
-    segments(&once).len() <= MAX_PARTS
+    segments(&once).len()
 }
 
 /// Returns the first element and the step of an arithmetic progression.

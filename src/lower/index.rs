@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 use num_traits::AsPrimitive;
 
 use super::state::Label;
-use super::{Lower, State, reshape_layer};
+use super::state::reshape_layer;
+use super::{Lower, State};
 use crate::common::limits;
 use crate::error::{At, Error, Result, unsupported};
 use crate::graph::ValueId;
-use crate::ncnn::layer::{Dequantize, ReLU, binary_op, unary_op};
+use crate::ncnn::layer::{CumulativeSum, Dequantize, ReLU, binary_op, unary_op};
 use crate::ncnn::{BlobId, Element, Layer, NetLayer};
 use crate::tensor::{Array, DType, Dim, Tensor};
 
@@ -169,6 +170,17 @@ impl Lower<'_> {
         let distance = self.unary(unary_op::ABS, distance)?;
         let near = self.binary_scalar(binary_op::RSUB, distance, 1.0)?;
         self.map(ReLU::default(), near)
+    }
+
+    /// Emits the positions of an axis of `size` elements, in this form.
+    pub fn places_along(&mut self, size: &Dim, form: &[Dim]) -> Result<BlobId> {
+        if size.known().is_some() {
+            return self.memory_data(&ramp(size)?, form);
+        }
+        let ones = self.ones(std::slice::from_ref(size))?;
+        let counted = self.map(CumulativeSum::default(), ones)?;
+        let places = self.binary_scalar(binary_op::SUB, counted, 1.0)?;
+        self.reshape(places, form)
     }
 }
 

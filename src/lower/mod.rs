@@ -20,6 +20,7 @@ mod index;
 mod port;
 mod precision;
 mod quotient;
+mod sample;
 mod sizes;
 mod state;
 
@@ -42,12 +43,13 @@ pub(crate) use broadcast::ScalarOrBlob;
 pub(crate) use energy::is_square;
 pub(crate) use exact::{HALF_OF_INFINITY, check_integers, inexact_integer, is_power_of_two};
 pub(crate) use form::{apart_form, groups, interface_axes, interface_form, isolate, same_elements};
-pub(crate) use gather::few_parts;
+pub(crate) use gather::{MAX_PARTS, part_count};
 pub(crate) use index::ramp;
 pub(crate) use port::cached_inputs;
 use port::{check_elements, lower_inputs, lower_output};
 pub(crate) use quotient::OverZero;
-use state::{Label, State, mismatch, reshape_layer};
+pub(crate) use sample::Gathered;
+use state::{Label, State, mismatch};
 
 /// Expresses a node in ncnn layers.
 pub(crate) type LowerNode = fn(&mut Lower) -> Result<()>;
@@ -293,6 +295,12 @@ impl Lower<'_> {
         net.blob_ids().find(|blob| has_it(blob) && net.blob(*blob).element != Element::Cache)
     }
 
+    /// Returns an expression of the height and width of the top of a layer with the first bottom `blob`, and all bottoms,
+    /// if there are blobs with these sizes.
+    pub fn plane_by_expression(&self, blob: BlobId, plane: [&Dim; 2]) -> Option<(String, Vec<BlobId>)> {
+        self.state.sizes_by_expression(blob, &plane.map(Dim::clone))
+    }
+
     /// The oldest release of ncnn that must load the net: newer layers may be used only if it has them.
     pub fn release(&self) -> u32 {
         self.state.net.release
@@ -354,8 +362,8 @@ impl Lower<'_> {
     pub fn reinterpret(&mut self) -> Result<()> {
         let form = interface_form(self.output_shape(0)?)?;
         let blob = self.blob(0)?;
-        let layer = reshape_layer(&self.form(blob), &form)?;
-        let top = self.emit(layer, &[blob], &form)?;
+        let (layer, bottoms) = self.state.reshape_layer_of(blob, &form)?;
+        let top = self.emit_newer(layer, &bottoms, &form)?;
         self.set(0, top)
     }
 

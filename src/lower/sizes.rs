@@ -89,7 +89,9 @@ impl Lower<'_> {
     /// read: they may be empty. `None` if the runtime cannot evaluate the expression.
     pub(super) fn stretched_one(&mut self, size: &Dim) -> Result<Option<BlobId>> {
         let one = self.memory_data(&Tensor::from_f32(&[1], vec![1.0])?, &[Dim::Known(1)])?;
-        let Some((size_expr, bottoms)) = self.state.expression(one, size) else { return Ok(None) };
+        let sizes = [Dim::Known(1), size.clone()];
+        let found = self.state.sizes_by_expression(one, &sizes).filter(|(_, bottoms)| bottoms.len() > 1);
+        let Some((size_expr, bottoms)) = found else { return Ok(None) };
         // One element is repeated over a plane.
         let layer = Layer::from(Interp { resize_type: 1, size_expr, ..Interp::default() });
         self.state.allow(&layer);
@@ -139,7 +141,9 @@ impl Lower<'_> {
         if let Some(number) = size.known() {
             return self.memory_data(&Tensor::from_f32(&[1], vec![number.as_()])?, &one);
         }
+        // A number that may be negative is not the length of a blob.
         if size.has_length()
+            && size.lower_bound().is_some_and(|least| least >= 0)
             && let Some(ones) = self.stretched_one(&size.add(&Dim::Known(1))?)?
         {
             let longer = self.reduce(reduction_op::SUM, ones, &[0])?;

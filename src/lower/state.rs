@@ -7,7 +7,7 @@ use super::{check_elements, check_integers, expression, index, is_empty, precisi
 use crate::common::index::{Index, IndexMap, IndexSet, SmallList};
 use crate::error::{Error, Result, unsupported};
 use crate::graph::{Graph, NodeId, ValueId};
-use crate::ncnn::layer::{MemoryData, Reshape};
+use crate::ncnn::layer::{MemoryData, Reshape, Trait};
 use crate::ncnn::{Blob, BlobId, BlobIds, Element, Layer, Net, NetLayer};
 use crate::tensor::{Dim, SizeCondition, Tensor, display_shape};
 
@@ -93,8 +93,8 @@ impl State {
     ) -> Result<BlobIds> {
         layer.check_since(self.net.release)?;
         let mut tops = BlobIds::new();
-        let float32 =
-            self.float32 || layer.is_move() && bottoms.iter().any(|bottom| self.net.blob(*bottom).float32);
+        let float32 = self.float32
+            || layer.has(Trait::Move) && bottoms.iter().any(|bottom| self.net.blob(*bottom).float32);
         for (place, shape) in shapes.iter().map(AsRef::as_ref).enumerate() {
             if shape.is_empty() || shape.len() > 4 {
                 unsupported!("a blob of shape {}: blobs have one to four axes", display_shape(shape));
@@ -205,11 +205,7 @@ impl State {
         if let Some(made) = self.reshapes.get(&(root, form.to_vec())) {
             return Ok(*made);
         }
-        let plain = reshape_layer(&self.net.blob(root).shape, form);
-        let (layer, bottoms) = match plain {
-            Ok(layer) => (layer, vec![root]),
-            Err(error) => self.reshape_by_expression(root, form).ok_or(error)?,
-        };
+        let (layer, bottoms) = self.reshape_layer_of(root, form)?;
         let layer = Layer::from(layer);
         self.allow(&layer);
         let tops = self.emit(label, layer, &bottoms, &[form])?;
@@ -217,6 +213,14 @@ impl State {
         self.reshapes.insert((root, form.to_vec()), made);
         self.reshaped_from.insert(made, root);
         Ok(made)
+    }
+
+    /// Returns the Reshape of a blob to a form, by expressions if it needs them, and its bottoms.
+    pub(super) fn reshape_layer_of(&self, blob: BlobId, form: &[Dim]) -> Result<(Reshape, Vec<BlobId>)> {
+        match reshape_layer(&self.net.blob(blob).shape, form) {
+            Ok(layer) => Ok((layer, vec![blob])),
+            Err(error) => self.reshape_by_expression(blob, form).ok_or(error),
+        }
     }
 }
 

@@ -14,24 +14,6 @@ const TEXT: i32 = -23400;
 /// The end of the params of a layer.
 const END: i32 = -233;
 
-/// The layer types by index: the order in ncnn's `src/CMakeLists.txt`, which releases only append to.
-#[rustfmt::skip]
-const LAYER_TYPES: [&str; 110] = [
-    "AbsVal", "ArgMax", "BatchNorm", "Bias", "BNLL", "Concat", "Convolution", "Crop", "Deconvolution", "Dropout",
-    "Eltwise", "ELU", "Embed", "Exp", "Flatten", "InnerProduct", "Input", "Log", "LRN", "MemoryData", "MVN",
-    "Pooling", "Power", "PReLU", "Proposal", "Reduction", "ReLU", "Reshape", "ROIPooling", "Scale", "Sigmoid",
-    "Slice", "Softmax", "Split", "SPP", "TanH", "Threshold", "Tile", "RNN", "LSTM", "BinaryOp", "UnaryOp",
-    "ConvolutionDepthWise", "Padding", "Squeeze", "ExpandDims", "Normalize", "Permute", "PriorBox", "DetectionOutput",
-    "Interp", "DeconvolutionDepthWise", "ShuffleChannel", "InstanceNorm", "Clip", "Reorg", "YoloDetectionOutput",
-    "Quantize", "Dequantize", "Yolov3DetectionOutput", "PSROIPooling", "ROIAlign", "Packing", "Requantize", "Cast",
-    "HardSigmoid", "SELU", "HardSwish", "Noop", "PixelShuffle", "DeepCopy", "Mish", "StatisticsPooling", "Swish",
-    "Gemm", "GroupNorm", "LayerNorm", "Softplus", "GRU", "MultiHeadAttention", "GELU", "Convolution1D", "Pooling1D",
-    "ConvolutionDepthWise1D", "Convolution3D", "ConvolutionDepthWise3D", "Pooling3D", "MatMul", "Deconvolution1D",
-    "DeconvolutionDepthWise1D", "Deconvolution3D", "DeconvolutionDepthWise3D", "Einsum", "DeformableConv2D", "GLU",
-    "Fold", "Unfold", "GridSample", "CumulativeSum", "CopyTo", "Erf", "Diag", "CELU", "Shrink", "RMSNorm",
-    "Spectrogram", "InverseSpectrogram", "Flip", "SDPA", "RotaryEmbed",
-];
-
 impl Net {
     /// Returns the blobs in the order in which they are written.
     pub(super) fn tops(&self) -> impl Iterator<Item = BlobId> + '_ {
@@ -60,10 +42,7 @@ impl Net {
         indices: &BTreeMap<BlobId, i32>,
         hints: bool,
     ) -> Result<()> {
-        let type_name = layer.layer.type_name();
-        let index = LAYER_TYPES.iter().position(|name| *name == type_name);
-        let index = index.ok_or_else(|| Error::internal(format!("{type_name} has no type index")))?;
-        words.int(i32::try_from(index)?);
+        words.int(layer.layer.facts().index());
         words.int(i32::try_from(layer.bottoms.len())?);
         words.int(i32::try_from(layer.tops.len())?);
         for blob in layer.bottoms.iter().chain(&layer.tops) {
@@ -128,18 +107,7 @@ impl Words {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ncnn::Layer;
     use crate::ncnn::layer::{Softmax, Split};
-
-    #[test]
-    fn every_layer_has_a_type_index() {
-        for table in Layer::tables() {
-            assert!(LAYER_TYPES.contains(&table.type_name), "{}", table.type_name);
-        }
-        for (name, index) in [("AbsVal", 0), ("Input", 16), ("BinaryOp", 40), ("RotaryEmbed", 109)] {
-            assert_eq!(LAYER_TYPES[index], name);
-        }
-    }
 
     #[test]
     fn params_follow_their_ids() {

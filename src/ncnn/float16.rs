@@ -99,15 +99,9 @@ pub(super) fn is_tagged_constant(layer: &Layer) -> bool {
 /// small kernels of depth-wise convolutions: they are a few percent of the weights of a network but cause
 /// most of the error, which sums of few products do not average out.
 pub(super) fn may_be_float16(layer: &Layer, weight: &Weight<'_>) -> bool {
-    let depth_wise = match layer {
-        Layer::ConvolutionDepthWise(l) => Some(l.num_output),
-        Layer::ConvolutionDepthWise3D(l) => Some(l.num_output),
-        Layer::DeconvolutionDepthWise(l) => Some(l.num_output),
-        Layer::DeconvolutionDepthWise3D(l) => Some(l.num_output),
-        _ => None,
-    };
+    let outputs = layer.facts().depthwise_outputs();
     let products =
-        depth_wise.and_then(|outputs| weight.tensor.len().checked_div(usize::try_from(outputs).ok()?));
+        outputs.and_then(|outputs| weight.tensor.len().checked_div(usize::try_from(outputs).ok()?));
     is_tagged(layer, weight)
         && !matches!(weight.name, "bias_c_data" | "C_data")
         && products.is_none_or(|products| products > FEW_PRODUCTS)

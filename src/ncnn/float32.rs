@@ -9,62 +9,15 @@ use std::collections::BTreeSet;
 
 use smallvec::smallvec;
 
-use super::layer::{Squeeze, binary_op};
+use super::layer::{Squeeze, Trait};
 use super::{Blob, BlobId, Element, Layer, Net, NetLayer};
 use crate::common::index::{Index, IndexMap, IndexSet};
 use crate::error::{Error, Result};
 
-/// The largest finite number of float16.
-pub(crate) const LARGEST_HALF: f32 = 65504.0;
-
-impl Layer {
-    /// Returns whether each element of the top is an element of a bottom: it needs float32 if they do.
-    pub(crate) fn is_move(&self) -> bool {
-        matches!(
-            self,
-            Layer::Concat(_)
-                | Layer::Crop(_)
-                | Layer::Dequantize(_)
-                | Layer::ExpandDims(_)
-                | Layer::Flip(_)
-                | Layer::Permute(_)
-                | Layer::Reshape(_)
-                | Layer::Slice(_)
-                | Layer::Split(_)
-                | Layer::Squeeze(_)
-                | Layer::Tile(_)
-        )
-    }
-
-    /// Returns whether a constant of the layer is beyond float16, in which it would be infinite: a product
-    /// with 0 is NaN then. Bounds may be infinite.
-    fn exceeds_half(&self) -> bool {
-        match self {
-            Layer::BinaryOp(layer) => {
-                let bounds = matches!(layer.op_type, binary_op::MAX | binary_op::MIN);
-                layer.with_scalar != 0 && !bounds && exceeds_half(layer.b)
-            }
-            Layer::Power(layer) => exceeds_half(layer.scale) || exceeds_half(layer.shift),
-            _ => false,
-        }
-    }
-}
-
-/// Returns whether a number is finite, but infinite in float16.
-fn exceeds_half(x: f32) -> bool {
-    x.is_finite() && x.abs() > LARGEST_HALF
-}
-
-/// Returns whether the tops of a layer are float32 without a mask: inputs, constants, and the identity, which
-/// has no code for half precision.
-fn is_source(layer: &NetLayer) -> bool {
-    matches!(layer.layer, Layer::Input(_) | Layer::MemoryData(_) | Layer::Squeeze(_))
-}
-
 /// Returns the bottoms of which a layer uses elements, and not the size alone.
 fn used_elements(layer: &NetLayer) -> impl Iterator<Item = &BlobId> {
     let bottoms = layer.bottoms.iter().enumerate();
-    bottoms.filter(move |(place, _)| !layer.layer.reads_size_alone(*place)).map(|(_, bottom)| bottom)
+    bottoms.filter(move |(place, _)| !layer.layer.facts().reads_size_alone(*place)).map(|(_, bottom)| bottom)
 }
 
 impl Net {
@@ -72,7 +25,7 @@ impl Net {
     /// also those of which it uses the size alone.
     fn read_elements<'a>(&'a self, layer: &'a NetLayer) -> impl Iterator<Item = (usize, &'a BlobId)> {
         let is_crop = matches!(layer.layer, Layer::Crop(_));
-        let is_read = move |place: usize| is_crop || !layer.layer.reads_size_alone(place);
+        let is_read = move |place: usize| is_crop || !layer.layer.facts().reads_size_alone(place);
         let bottoms = layer.bottoms.iter().enumerate();
         bottoms.filter(move |(place, bottom)| is_read(*place) && self.blob(**bottom).element != Element::I8)
     }
@@ -81,14 +34,9 @@ impl Net {
     /// numbers.
     pub fn is_float32(&self, layer: &NetLayer) -> bool {
         let holds = |blob: &BlobId| self.blob(*blob).float32;
-        match layer.layer {
-            // Embed and the identity have no code for half precision.
-            Layer::Input(_) | Layer::Embed(_) | Layer::Squeeze(_) => false,
-            // A mask may become -inf. Attention in float32 takes twice the time, and differs only for a query
-            // of which all keys are masked.
-            Layer::MultiHeadAttention(_) | Layer::SDPA(_) => layer.float32,
-            _ => layer.float32 || layer.tops.iter().any(holds) || used_elements(layer).any(holds),
-        }
+        let is_asked = || layer.tops.iter().any(holds) || used_elements(layer).any(holds);
+        !layer.layer.has(Trait::Unmasked)
+            && (layer.float32 || (!layer.layer.has(Trait::OnRequest) && is_asked()))
     }
 
     /// Keeps the tops of the layers at these places in float32, and all blobs with elements of them. All layers that
@@ -98,7 +46,7 @@ impl Net {
         for (place, layer) in self.layers.iter_mut().enumerate() {
             let reads = used_elements(layer).any(|bottom| kept.contains(*bottom));
             layer.float32 |= reads;
-            let is_kept = places.contains(&place) || reads && layer.layer.is_move();
+            let is_kept = places.contains(&place) || reads && layer.layer.has(Trait::Move);
             for top in layer.tops.iter().filter(|_| is_kept) {
                 // Integers do not lose digits, and the runtime keeps caches in a layout of its own.
                 let blob = self.blobs.get_mut(top.index()).filter(|blob| blob.element == Element::F32);
@@ -121,8 +69,9 @@ impl Net {
             .collect();
         let (mut known, mut found) = (IndexSet::default(), Vec::new());
         for (place, layer) in self.layers.iter().enumerate() {
-            let is_copy = layer.layer.is_move() && used_elements(layer).all(|bottom| known.contains(*bottom));
-            let is_computed = !is_source(layer) && !self.is_float32(layer);
+            let is_copy =
+                layer.layer.has(Trait::Move) && used_elements(layer).all(|bottom| known.contains(*bottom));
+            let is_computed = !layer.layer.has(Trait::Float32) && !self.is_float32(layer);
             let is_half = |top: &BlobId| {
                 let blob = self.blob(*top);
                 let is_read = || readers.get(*top).is_some_and(|reader| !self.is_float32(reader));
@@ -143,7 +92,7 @@ impl Net {
     /// so that no digit of an input is lost. Each blob has one reader.
     pub(crate) fn isolate_float32(&mut self) {
         for layer in &mut self.layers {
-            layer.float32 |= layer.layer.exceeds_half();
+            layer.float32 |= layer.layer.facts().exceeds_half();
         }
         if !self.layers.iter().any(|layer| self.is_float32(layer)) {
             return;
@@ -179,8 +128,8 @@ impl Net {
             let layer = self.layers.get(place)?;
             if matches!(layer.layer, Layer::MemoryData(_)) {
                 found.push(place);
-            } else if !self.is_float32(layer) && !is_source(layer) {
-                if !layer.layer.is_move() {
+            } else if !self.is_float32(layer) && !layer.layer.has(Trait::Float32) {
+                if !layer.layer.has(Trait::Move) {
                     return None;
                 }
                 found.push(place);
@@ -193,7 +142,8 @@ impl Net {
     /// Checks that half precision neither loses a constant, nor is read by a layer in float32.
     pub(super) fn check_float32(&self) -> Result<()> {
         let half = |layer: &&NetLayer| !self.is_float32(layer);
-        if let Some(layer) = self.layers.iter().filter(half).find(|layer| layer.layer.exceeds_half()) {
+        if let Some(layer) = self.layers.iter().filter(half).find(|layer| layer.layer.facts().exceeds_half())
+        {
             return Err(Error::internal(format!("a constant of \"{}\" is beyond float16", layer.name)));
         }
         if self.layers.iter().all(|layer| half(&layer)) {
@@ -204,7 +154,7 @@ impl Net {
             let is_half = |bottom: &&BlobId| {
                 producers
                     .get(**bottom)
-                    .is_some_and(|producer| !self.is_float32(producer) && !is_source(producer))
+                    .is_some_and(|producer| !self.is_float32(producer) && !producer.layer.has(Trait::Float32))
             };
             if self.is_float32(layer) && self.read_elements(layer).any(|(_, bottom)| is_half(&bottom)) {
                 return Err(Error::internal(format!("\"{}\" reads half precision as float32", layer.name)));
@@ -248,7 +198,7 @@ impl Net {
 
 #[cfg(test)]
 mod tests {
-    use super::super::layer::{BinaryOp, Embed, MultiHeadAttention, Reshape, UnaryOp, unary_op};
+    use super::super::layer::{BinaryOp, Embed, MultiHeadAttention, Reshape, UnaryOp, binary_op, unary_op};
     use super::*;
 
     /// Prepares a net for writing.

@@ -35,8 +35,9 @@ use crate::error::{Error, Result};
 use crate::tensor::Shape;
 
 pub(crate) use block::{BLOCKS_SINCE, BlockFormat, inverse, is_scale};
+pub use cost::Cost;
 pub(crate) use embed::Embedding;
-pub(crate) use float32::LARGEST_HALF;
+pub(crate) use layer::LARGEST_HALF;
 pub use layer::Layer;
 pub(crate) use name::{Changes, Renamed};
 pub use provenance::Provenance;

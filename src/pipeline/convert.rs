@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use super::composition::{Composition, Operators, costly};
 use super::float32::KeptNodes;
 use super::progress::Progress;
 use super::simplify::{prepare, reduce};
@@ -48,6 +49,8 @@ pub(crate) struct Converted {
     pub simplified: Option<Model>,
     /// The table of scales, if the options ask for it, and its path.
     pub table: Option<(String, PathBuf)>,
+    /// What the layers of nodes cost, the most costly first.
+    pub compositions: Vec<Composition>,
 }
 
 /// Converts a model. If the conditions on the net leave one value to a free size, the model is converted again with that
@@ -118,6 +121,7 @@ fn convert_with(
         }
     }
     rounding::check_rounding(&graph)?;
+    let operators = Operators::of(&graph);
     fuse(&mut graph, &mut deferred, &mut progress)?;
     let nodes = graph.node_count();
     let stage = Stage::Expand { release, weights: options.weights, kv_cache: options.kv_cache };
@@ -165,12 +169,14 @@ fn convert_with(
     net.isolate_float32();
     net_passes.push(("split", net.layers.len()));
     let places = net.places(&scales);
-    warnings.extend(changed_names(&net.name(&options.rename)?));
+    warnings.extend(changed_names(&net.name(&renames(&net, options))?));
     if options.quantization() == Quantization::Int8 && !net.layers.iter().any(|layer| layer.layer.is_int8()) {
         warnings.push("no node of the model can be an int8 layer".to_owned());
     }
     warnings.extend(weights_in_blocks(&net, options));
     warnings.extend(deep_net(&net)?);
+    let compositions = operators.compositions(&graph, &net);
+    warnings.extend(costly(&compositions));
     let weight_elements = net.check().map_err(Error::into_internal)?;
     graph.budget.check_written(weight_elements)?;
     conditions.append(&mut graph.conditions);
@@ -197,7 +203,24 @@ fn convert_with(
         net_passes,
         simplified,
         table,
+        compositions,
     })
+}
+
+/// Returns the new names of blobs: those that the user gives, and numbers for other inputs and outputs on request.
+fn renames(net: &Net, options: &Options) -> Vec<(String, String)> {
+    let mut renames = options.rename.clone();
+    if options.numbered {
+        let inputs = net.inputs.iter().map(|blob| net.blob(*blob).name.as_str()).enumerate();
+        let outputs = net.outputs.iter().map(|end| end.name.as_str()).enumerate();
+        let inputs = inputs.map(|(at, name)| (name, format!("in{at}")));
+        for (name, number) in inputs.chain(outputs.map(|(at, name)| (name, format!("out{at}")))) {
+            if renames.iter().all(|(old, _)| old != name) {
+                renames.push((name.to_owned(), number));
+            }
+        }
+    }
+    renames
 }
 
 /// Returns the options with which linear maps stay apart from attention, if their weights are rounded: the layer

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use super::Options;
+use super::{Metadata, Options};
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, ValueId};
 use crate::onnx::{Model, Sources};
@@ -20,6 +20,8 @@ pub struct Inspection {
     pub files: Vec<PathBuf>,
     /// The program that made the model.
     pub producer: String,
+    /// What the model says about its use.
+    pub metadata: Metadata,
     /// The version of the intermediate representation.
     pub ir_version: i64,
     /// The versions of the operator sets, by domain; ONNX's own is the empty one.
@@ -60,7 +62,7 @@ pub(crate) fn inspect(sources: &Sources, options: &Options) -> Result<Inspection
 /// Inspects a model, and infers the shapes of its values.
 pub(crate) fn infer_model(sources: &Sources, options: &Options) -> Result<(Inspection, Graph)> {
     ops::register();
-    let Model { mut graph, ir_version, producer, sources, .. } = sources.read()?;
+    let Model { mut graph, ir_version, producer, metadata, sources, .. } = sources.read()?;
     super::simplify::cut(&mut graph, options)?;
     pass::dead::remove_dead_nodes(&mut graph);
     let mut operators = BTreeMap::new();
@@ -78,6 +80,7 @@ pub(crate) fn infer_model(sources: &Sources, options: &Options) -> Result<(Inspe
     let inspection = Inspection {
         files: sources.files,
         producer,
+        metadata: Metadata::of(metadata),
         ir_version,
         opsets: graph.opsets.clone(),
         inputs: describe(&graph.inputs),

@@ -1,19 +1,24 @@
 //! The steps from a model to a net, and from a model to a simplified model.
 
+mod composition;
 mod convert;
 mod float32;
 mod inspect;
 #[cfg(test)]
 mod layouts;
+mod metadata;
 mod options;
 mod port;
 mod progress;
 mod simplify;
 mod warning;
 
+pub use composition::Composition;
+pub(crate) use composition::operator_cost;
 pub(crate) use convert::{Converted, convert, free_shapes};
 pub use inspect::{Described, Inspection};
 pub(crate) use inspect::{infer_model, inspect};
+pub use metadata::Metadata;
 pub(crate) use options::for_each_option;
 pub use options::{FileInfo, OptionInfo, OptionKind, OptionValue, Options, Purpose, options};
 pub use port::Port;

@@ -23,7 +23,7 @@ use crate::tensor::Dim;
 pub use diagnostic::{Diagnostic, NodePlace, Place, ProposedCut, ProposedShape};
 pub use model::{ModelPart, Size, ValuePart};
 pub use net::{Axes, LayerPart, NetPart, ParamPart, ParamValue, PortPart, StoragePart, WeightPart};
-pub use source::{Becomes, NodePart};
+pub use source::{Becomes, CostPart, NodePart};
 
 pub(crate) use net::Converted;
 pub(crate) use source::{trace, untraced};

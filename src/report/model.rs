@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Serialize, Serializer};
 
-use crate::pipeline::{Described, Inspection};
+use crate::pipeline::{Described, Inspection, Metadata};
 use crate::tensor::Dim;
 
 /// The contents of a model with inlined functions.
@@ -17,6 +17,8 @@ pub struct ModelPart {
     pub data_files: Vec<String>,
     /// The program that wrote the model; may be empty.
     pub producer: String,
+    /// What the model says about its use.
+    pub metadata: Metadata,
     /// The version of the intermediate representation.
     pub ir_version: i64,
     /// The versions of the operator sets, by domain; ONNX's own is `ai.onnx`.
@@ -78,6 +80,7 @@ impl ModelPart {
             file: files.pop().unwrap_or_default(),
             data_files: files,
             producer: inspection.producer.clone(),
+            metadata: inspection.metadata.clone(),
             ir_version: inspection.ir_version,
             opsets: inspection.opsets.iter().map(|(name, version)| (domain(name), *version)).collect(),
             inputs: values(&inspection.inputs),

@@ -1,6 +1,7 @@
 //! The report as a self-contained HTML page.
 
 use super::{Report, Status};
+use crate::common::template::fill;
 use crate::error::{Error, Result};
 
 const PAGE: &str = include_str!("page/page.html");
@@ -43,20 +44,6 @@ fn title(report: &Report) -> String {
     let file = report.model.as_ref().map(|model| model.file.as_str());
     let name = file.map(|file| file.rsplit(['/', '\\']).next().unwrap_or(file));
     name.unwrap_or("ONNX model").to_owned()
-}
-
-/// Replaces each placeholder `{{name}}` in one pass: inserted text is not searched again.
-fn fill(template: &str, parts: &[(&str, String)]) -> String {
-    let mut page = String::new();
-    let mut rest = template;
-    while let Some((before, after)) = rest.split_once("{{") {
-        page.push_str(before);
-        let Some((name, after)) = after.split_once("}}") else { break };
-        page.extend(parts.iter().filter(|(part, _)| *part == name).map(|(_, text)| text.as_str()));
-        rest = after;
-    }
-    page.push_str(rest);
-    page
 }
 
 /// Escapes text for use between tags or in quotes.

@@ -8,7 +8,9 @@ use super::Diagnostic;
 use super::model::{Size, sizes};
 use crate::common::index::Index;
 use crate::graph::{Graph, Node, NodeId, ValueId};
-use crate::ncnn::Net;
+use crate::ncnn::{Cost, Net};
+use crate::op::Call;
+use crate::pipeline::operator_cost;
 
 /// A node of the model and the layers that do its work.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -32,6 +34,32 @@ pub struct NodePart {
     pub becomes: Option<Becomes>,
     /// The names of the layers that do its work, in order.
     pub layers: Vec<String>,
+    /// The cost of these layers, those that it shares with other nodes among them. `None` if a size is unknown, or
+    /// without a net.
+    pub cost: Option<CostPart>,
+    /// The cost of the operator: its multiply-adds, constants, inputs and results. `None` if a size is unknown.
+    pub operator_cost: Option<CostPart>,
+}
+
+/// The work of layers, or of an operator; the fields are those of [`Cost`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[allow(missing_docs)] // As `Cost`.
+#[non_exhaustive]
+pub struct CostPart {
+    pub layers: u64,
+    pub multiply_adds: u64,
+    pub weight_bytes: u64,
+    pub blob_bytes: u64,
+    pub scalars: u64,
+    /// [`Cost::nanoseconds`].
+    pub nanoseconds: u64,
+}
+
+impl From<Cost> for CostPart {
+    fn from(cost: Cost) -> CostPart {
+        let Cost { layers, multiply_adds, weight_bytes, blob_bytes, scalars } = cost;
+        CostPart { layers, multiply_adds, weight_bytes, blob_bytes, scalars, nanoseconds: cost.nanoseconds() }
+    }
 }
 
 /// The lowering of a node.
@@ -85,8 +113,14 @@ pub(crate) fn trace(model: &Graph, graph: &Graph, net: &Net) -> (Vec<NodePart>, 
         } else {
             Becomes::Fused
         };
-        let layers = layers.iter().filter_map(|place| Some(net.layers.get(*place)?.name.clone()));
-        NodePart { becomes: Some(becomes), layers: layers.collect(), ..NodePart::of(model, graph, node) }
+        let layers = || layers.iter().filter_map(|place| net.layers.get(*place));
+        let cost = layers().try_fold(Cost::default(), |sum, layer| Some(sum + net.cost(layer)?));
+        NodePart {
+            becomes: Some(becomes),
+            layers: layers().map(|layer| layer.name.clone()).collect(),
+            cost: cost.map(CostPart::from),
+            ..NodePart::of(model, graph, node)
+        }
     });
     (parts.collect(), nodes_of)
 }
@@ -120,6 +154,7 @@ impl NodePart {
     fn of(model: &Graph, graph: &Graph, node: &Node) -> NodePart {
         let name = |id: &Option<ValueId>| id.map_or_else(String::new, |id| model.value(id).name.clone());
         let shape = |id: &Option<ValueId>| graph.value((*id)?).shape.as_deref().map(sizes);
+        let cost = Call::of(graph, node).and_then(|(op, call)| operator_cost(op, &call));
         NodePart {
             index: node.index,
             name: node.name.clone(),
@@ -130,6 +165,8 @@ impl NodePart {
             shapes: node.outputs.iter().map(shape).collect(),
             becomes: None,
             layers: Vec::new(),
+            cost: None,
+            operator_cost: cost.map(CostPart::from),
         }
     }
 }

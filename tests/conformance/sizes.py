@@ -157,6 +157,42 @@ def others(every):
         yield Model(op, f"(float[1,2,H,W] x) => (float[] y) {{ y = {op}(x) }}")
 
 
+def selections(every):
+    """Gathers at indices that the net computes, and updates of slices as exporters write them."""
+    for axis, keep in itertools.product((1, 2), (0, 1)):
+        best = f"i = ArgMax<axis={axis}, keepdims={keep}>(x)"
+        for taken in (1, 2):
+            # Each index is one of the gathered axis.
+            if axis == taken:
+                yield Model(f"Gather {axis} {keep}", f"(float[1,H,W] x) => (float[] y) {{ {best} y = Gather<axis={taken}>(x, i) }}")
+        if keep:
+            yield Model(f"GatherElements {axis}", f"(float[2,H,W] x) => (float[] y) {{ {best} y = GatherElements<axis={axis}>(x, i) }}")
+            expanded = f"{best} s = Shape(x) a = Expand(i, s) y = GatherElements<axis={axis}>(x, a)"
+            yield Model(f"GatherElements expanded {axis}", f"(float[2,H,W] x) => (float[] y) {{ {expanded} }}")
+    for index in (0, 2, -1, -2):
+        one = "s = Shape(u) i = Expand(at, s) y = ScatterElements<axis=1>(x, i, u)"
+        yield Model(f"ScatterElements {index}", f"(float[2,H,3] x, float[2,1,3] u) => (float[] y) {{ {one} }}", at=np.array([[[index]]], np.int64))
+    for start, end, step in ((0, 2, 1), (1, 3, 1), (1, 4, 2), (0, 99, 1)):
+        count = len(range(*slice(start, end, step).indices(LONGEST)))
+        rows = count if end < 99 else "H"
+        body = """n = Shape<start=1, end=2>(x) l = Squeeze(n) every = Range(zero, l, one) part = Slice(every, a, b, first, c)
+            column = Reshape(two, upright) sum = Add(column, part) s = Shape(sum) e = Expand(column, s) f = Expand(part, s)
+            g = Unsqueeze(e, last) h = Unsqueeze(f, last) at = Concat<axis=-1>(g, h) y = ScatterND(x, at, u)"""
+        yield Model(
+            f"ScatterND {start} {end} {step}",
+            f"(float[2,H,3] x, float[2,{rows},3] u) => (float[] y) {{ {body} }}",
+            zero=np.int64(0),
+            one=np.int64(1),
+            two=np.array([0, 1]),
+            upright=np.array([-1, 1]),
+            first=np.array([0]),
+            last=np.array([-1]),
+            a=np.array([start]),
+            b=np.array([end]),
+            c=np.array([step]),
+        )
+
+
 def symbols(path):
     model = onnx.load(path)
     names = [dim.dim_param for value in model.graph.input for dim in value.type.tensor_type.shape.dim if dim.dim_param]
@@ -173,7 +209,7 @@ def tried(names, every):
 
 def models(every):
     """All models; fewer unless `every`."""
-    return itertools.chain.from_iterable(family(every) for family in (pools, convolutions, interpolations, others))
+    return itertools.chain.from_iterable(family(every) for family in (pools, convolutions, interpolations, others, selections))
 
 
 def allowed(case, report, every):

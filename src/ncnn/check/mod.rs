@@ -6,7 +6,7 @@ mod weight;
 use std::collections::BTreeSet;
 
 use super::layer::shape::{Size, Sizes, differ};
-use super::layer::{Arity, Param};
+use super::layer::{Arity, Param, Trait};
 use super::name::{Distinct, is_legal};
 use super::text::is_readable;
 use super::{Blob, BlobId, Element, Layer, Net, NetLayer};
@@ -73,7 +73,9 @@ impl Net {
                 producers.extend(&layer.tops);
             }
             let reads = layer.bottoms.iter().enumerate();
-            read.extend(reads.filter(|(place, _)| !layer.layer.bears_empty(*place)).map(|(_, blob)| *blob));
+            read.extend(
+                reads.filter(|(place, _)| !layer.layer.facts().bears_empty(*place)).map(|(_, blob)| *blob),
+            );
         }
         let is_borne = |top: &BlobId| bears_empty && producers.contains(top) && !read.contains(top);
         let needed = self.tops().filter(|top| !is_borne(top));
@@ -100,11 +102,11 @@ impl Net {
     fn check_elements(&self, layer: &NetLayer) -> Result<()> {
         let integers = |blob: &BlobId| self.blob(*blob).element == Element::I32;
         let (reads, computes) = (layer.bottoms.iter().any(integers), layer.tops.iter().any(integers));
-        let matches = match &layer.layer {
-            Layer::Embed(_) | Layer::Dequantize(_) => reads && !computes,
-            Layer::Input(_) => true,
-            Layer::Split(_) | Layer::Reshape(_) => reads == computes,
-            _ => !reads && !computes,
+        let matches = match layer.layer.facts().reads_integers() {
+            _ if matches!(layer.layer, Layer::Input(_)) => true,
+            Some(true) => reads && !computes,
+            Some(false) => reads == computes,
+            None => !reads && !computes,
         };
         if !matches {
             invalid!("it reads or computes 32-bit integers as float32, or the reverse");
@@ -137,7 +139,7 @@ impl Net {
     fn check_shapes(&self, layer: &NetLayer) -> Result<()> {
         let sizes = |blob: &BlobId| self.blob(*blob).shape.iter().map(Size::from).collect::<Sizes>();
         let bottoms: Vec<Sizes> = layer.bottoms.iter().map(sizes).collect();
-        let computed = layer.layer.top_sizes(&bottoms, layer.tops.len())?.unwrap_or_default();
+        let computed = layer.layer.facts().top_sizes(&bottoms, layer.tops.len())?.unwrap_or_default();
         for (top, computed) in layer.tops.iter().zip(computed) {
             if differ(&sizes(top), &computed) {
                 let intended = display_shape(&self.blob(*top).shape);
@@ -239,7 +241,7 @@ impl Net {
     /// Refuses blobs of four axes for layers of which old releases compute only the first slice of each channel.
     fn check_axes(&self, layer: &NetLayer) -> Result<()> {
         let has_depth = || layer.bottoms.iter().any(|bottom| self.blob(*bottom).shape.len() > 3);
-        if layer.layer.ignores_depth() && has_depth() {
+        if layer.layer.has(Trait::NoDepth) && has_depth() {
             invalid!("four axes, of which old releases ignore one");
         }
         Ok(())

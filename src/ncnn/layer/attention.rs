@@ -3,13 +3,17 @@
 use num_traits::AsPrimitive;
 
 use super::shape::unknown;
+use super::weight::{Reads, innermost, product};
+use super::work::{self, Work, elements};
 use super::{OLDEST, between, exactly, layer, weight_len};
+use crate::error::invalid;
+use crate::tensor::Dim;
 
 layer! {
     /// Multi-head attention with its four linear maps. Bottoms: q, then k and v if they differ, then the mask
     /// if `attn_mask` is 1. The weights of the maps are `[embed_dim, inputs]`, that of the last one
     /// `[inputs of q, embed_dim]`.
-    MultiHeadAttention(between(1, 4), exactly(1)) {
+    79 MultiHeadAttention(between(1, 4), exactly(1)) [Gpu OnRequest] {
         params {
             0 embed_dim: i32 = 0,
             1 num_heads: i32 = 1,
@@ -36,12 +40,43 @@ layer! {
             Tagged out_weight_data,
             Raw out_bias_data,
         }
+        reads { MultiHeadAttention::reads }
         tops { unknown }
+        work { MultiHeadAttention::work }
         since { |layer| if layer.has_usual_scale() { OLDEST } else { 20240820 } }
     }
 }
 
 impl MultiHeadAttention {
+    fn reads(&self, bottom: &[Dim]) -> Reads {
+        if self.num_heads < 1 || self.embed_dim % self.num_heads != 0 {
+            invalid!("{} elements in {} heads", self.embed_dim, self.num_heads);
+        }
+        let (qdim, embed) = (innermost(bottom), Some(i64::from(self.embed_dim)));
+        let from_q = qdim.map(|qdim| qdim.saturating_mul(i64::from(self.embed_dim)));
+        Ok(vec![
+            ("q_weight_data", from_q),
+            ("q_bias_data", embed),
+            ("k_weight_data", Some(product(&[self.embed_dim, self.kdim])?)),
+            ("k_bias_data", embed),
+            ("v_weight_data", Some(product(&[self.embed_dim, self.vdim])?)),
+            ("v_bias_data", embed),
+            ("out_weight_data", from_q),
+            ("out_bias_data", qdim),
+        ])
+    }
+
+    fn work(&self, work: &Work) -> Option<u64> {
+        let data = work.bottoms.len().checked_sub(usize::from(self.attn_mask != 0))?;
+        let (queries, keys) = (work.rows(0)?, work.rows(usize::from(data > 1))?);
+        let of = |a, b| work::weight_len(a).checked_add(work::weight_len(b));
+        let maps = queries.checked_mul(of(&self.q_weight_data, &self.out_weight_data)?)?;
+        let others = keys.checked_mul(of(&self.k_weight_data, &self.v_weight_data)?)?;
+        let width = u64::try_from(self.embed_dim).ok()?;
+        let scores = queries.checked_mul(keys)?.checked_mul(width)?.checked_mul(2)?;
+        maps.checked_add(others)?.checked_add(scores)
+    }
+
     /// Returns whether the scale is the one of releases that do not read it (`multiheadattention.cpp`).
     fn has_usual_scale(&self) -> bool {
         let heads = self.embed_dim.checked_div(self.num_heads).unwrap_or(0);
@@ -52,7 +87,7 @@ impl MultiHeadAttention {
 
 layer! {
     /// `x * cos + rotated x * sin`, over `[c, h, w]` with `cos` and `sin` of half the width.
-    RotaryEmbed(exactly(3), exactly(1)) {
+    109 RotaryEmbed(exactly(3), exactly(1)) [Gpu] {
         params {
             /// 1: pairs are adjacent, else half the width apart.
             0 interleaved: i32 = 0,
@@ -62,7 +97,7 @@ layer! {
     }
 
     /// Scaled dot product attention. Bottoms: q, k, v, then the mask if `attn_mask` is 1.
-    SDPA(between(3, 6), between(1, 3)) {
+    108 SDPA(between(3, 6), between(1, 3)) [Gpu OnRequest] {
         params {
             5 attn_mask: i32 = 0,
             /// 0: 1 divided by the square root of the width.
@@ -70,6 +105,17 @@ layer! {
             7 kv_cache: i32 = 0,
         }
         tops { unknown }
+        work { |_, work| work.rows(1)?.checked_mul(elements(work.bottom(0)?).checked_add(elements(work.top()?))?) }
         since { |_| 20260113 }
+        also {
+            fn bears_empty(&self, place: usize) -> bool {
+                // The caches, which follow the other bottoms.
+                self.kv_cache != 0 && place >= if self.attn_mask != 0 { 4 } else { 3 }
+            }
+
+            fn computes_cache(&self, place: usize) -> bool {
+                self.kv_cache != 0 && place > 0
+            }
+        }
     }
 }

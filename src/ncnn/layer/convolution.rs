@@ -1,5 +1,6 @@
 //! Convolutions in one to three dimensions, also in groups.
 
+use super::weight::{convolution, int8_scales};
 use super::window::{convolve, windowed};
 use super::{between, exactly};
 use crate::tensor::Tensor;
@@ -11,17 +12,19 @@ fn int8_scale_term(bottom: &Option<Tensor>, top: &Option<Tensor>) -> i32 {
 
 windowed! {
     /// A convolution in one dimension over `[h, w]`; the weight is `[num_output, h, kernel_w]`.
-    Convolution1D(between(1, 2), 1) {
+    81 Convolution1D(between(1, 2), 1) [Gpu] {
         params {
             18 pad_value: f32 = 0.0,
             /// 1: the weight is the second bottom.
             19 dynamic_weight: i32 = 0,
         }
+        reads { |l, bottom| convolution(bottom, (l.num_output, 1), &l.windows(), &l.bias_data, l.dynamic_weight) }
         tops { |l, bottoms, _| convolve(bottoms, l.num_output, &l.windows()) }
+        work { |l, work| work.convolution(&l.weight_data) }
     }
 
     /// A convolution in two dimensions over `[c, h, w]`; the weight is `[num_output, c, kernel_h, kernel_w]`.
-    Convolution(between(1, 2), 2) {
+    6 Convolution(between(1, 2), 2) [Gpu] {
         params {
             18 pad_value: f32 = 0.0,
             /// 1: the weight is the second bottom.
@@ -37,11 +40,22 @@ windowed! {
             Raw bottom_blob_int8_scales,
             Raw top_blob_int8_scales,
         }
+        reads { |l, bottom| {
+            let mut reads = convolution(bottom, (l.num_output, 1), &l.windows(), &l.bias_data, l.dynamic_weight)?;
+            reads.extend(int8_scales(&l.weight_data_int8_scales, &l.top_blob_int8_scales, l.num_output));
+            Ok(reads)
+        } }
         tops { |l, bottoms, _| convolve(bottoms, l.num_output, &l.windows()) }
+        work { |l, work| work.convolution(&l.weight_data) }
+        also {
+            fn int8_weight(&self) -> Option<&'static str> {
+                self.weight_data_int8_scales.as_ref().map(|_| "weight_data")
+            }
+        }
     }
 
     /// A convolution in groups; the weight is `[num_output, c / group, kernel_h, kernel_w]`.
-    ConvolutionDepthWise(between(1, 2), 2) {
+    42 ConvolutionDepthWise(between(1, 2), 2) [Gpu] {
         params {
             7 group: i32 = 1,
             18 pad_value: f32 = 0.0,
@@ -56,31 +70,57 @@ windowed! {
             Raw bottom_blob_int8_scales,
             Raw top_blob_int8_scales,
         }
+        reads { |l, bottom| {
+            let mut reads = convolution(bottom, (l.num_output, l.group), &l.windows(), &l.bias_data, l.dynamic_weight)?;
+            reads.extend(int8_scales(&l.weight_data_int8_scales, &l.top_blob_int8_scales, l.group));
+            Ok(reads)
+        } }
         tops { |l, bottoms, _| convolve(bottoms, l.num_output, &l.windows()) }
+        work { |l, work| work.convolution(&l.weight_data) }
+        also {
+            fn int8_weight(&self) -> Option<&'static str> {
+                self.weight_data_int8_scales.as_ref().map(|_| "weight_data")
+            }
+
+            fn depthwise_outputs(&self) -> Option<i32> {
+                Some(self.num_output)
+            }
+        }
     }
 
     /// A convolution in three dimensions over `[c, d, h, w]`; the weight is
     /// `[num_output, c, kernel_d, kernel_h, kernel_w]`.
-    Convolution3D(exactly(1), 3) {
+    84 Convolution3D(exactly(1), 3) [] {
         params {
             18 pad_value: f32 = 0.0,
         }
+        reads { |l, bottom| convolution(bottom, (l.num_output, 1), &l.windows(), &l.bias_data, 0) }
         tops { |l, bottoms, _| convolve(bottoms, l.num_output, &l.windows()) }
+        work { |l, work| work.convolution(&l.weight_data) }
     }
 
     /// A convolution in groups; the weight is `[num_output, c / group, kernel_d, kernel_h, kernel_w]`.
-    ConvolutionDepthWise3D(exactly(1), 3) {
+    85 ConvolutionDepthWise3D(exactly(1), 3) [] {
         params {
             7 group: i32 = 1,
             18 pad_value: f32 = 0.0,
         }
+        reads { |l, bottom| convolution(bottom, (l.num_output, l.group), &l.windows(), &l.bias_data, 0) }
         tops { |l, bottoms, _| convolve(bottoms, l.num_output, &l.windows()) }
+        work { |l, work| work.convolution(&l.weight_data) }
+        also {
+            fn depthwise_outputs(&self) -> Option<i32> {
+                Some(self.num_output)
+            }
+        }
     }
 
     /// A convolution with an offset of each tap, and optionally a factor of each tap. The second bottom
     /// `[kernel_h * kernel_w * 2, h, w]` has the offsets as pairs (y, x), the third one
     /// `[kernel_h * kernel_w, h, w]` the factors.
-    DeformableConv2D(between(2, 3), 2) {
+    93 DeformableConv2D(between(2, 3), 2) [] {
+        reads { |l, bottom| convolution(bottom, (l.num_output, 1), &l.windows(), &l.bias_data, 0) }
         tops { |l, bottoms, _| convolve(bottoms, l.num_output, &l.windows()) }
+        work { |l, work| work.convolution(&l.weight_data) }
     }
 }

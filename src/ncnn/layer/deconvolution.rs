@@ -1,21 +1,24 @@
 //! Transposed convolutions in one to three dimensions, also in groups.
 
+use super::weight::convolution;
 use super::window::{transpose, windowed};
 use super::{between, exactly};
 
 windowed! {
     /// A transposed convolution over `[h, w]`; the weight is `[num_output, h, kernel_w]`.
-    Deconvolution1D(between(1, 2), 1) {
+    88 Deconvolution1D(between(1, 2), 1) [] {
         params {
             18 output_pad_right: i32 = 0,
             /// 1: the weight is the second bottom.
             28 dynamic_weight: i32 = 0,
         }
+        reads { |l, bottom| convolution(bottom, (l.num_output, 1), &l.windows(), &l.bias_data, l.dynamic_weight) }
         tops { |l, bottoms, _| transpose(bottoms, l.num_output, &l.windows(), &[l.output_pad_right]) }
+        work { |l, work| work.transposed(&l.weight_data) }
     }
 
     /// A transposed convolution over `[c, h, w]`; the weight is `[num_output, c, kernel_h, kernel_w]`.
-    Deconvolution(between(1, 2), 2) {
+    8 Deconvolution(between(1, 2), 2) [Gpu] {
         params {
             18 output_pad_right: i32 = 0,
             /// 1: the weight is the second bottom.
@@ -24,15 +27,17 @@ windowed! {
         depends {
             19 output_pad_bottom: i32 = output_pad_right,
         }
+        reads { |l, bottom| convolution(bottom, (l.num_output, 1), &l.windows(), &l.bias_data, l.dynamic_weight) }
         tops { |l, bottoms, _| {
             let output_pads = [l.output_pad_bottom, l.output_pad_right];
             transpose(bottoms, l.num_output, &l.windows(), &output_pads)
         } }
+        work { |l, work| work.transposed(&l.weight_data) }
     }
 
     /// A transposed convolution in groups; the weight is
     /// `[group, num_output / group, c / group, kernel_h, kernel_w]`.
-    DeconvolutionDepthWise(between(1, 2), 2) {
+    51 DeconvolutionDepthWise(between(1, 2), 2) [Gpu] {
         params {
             7 group: i32 = 1,
             18 output_pad_right: i32 = 0,
@@ -42,15 +47,22 @@ windowed! {
         depends {
             19 output_pad_bottom: i32 = output_pad_right,
         }
+        reads { |l, bottom| convolution(bottom, (l.num_output, l.group), &l.windows(), &l.bias_data, l.dynamic_weight) }
         tops { |l, bottoms, _| {
             let output_pads = [l.output_pad_bottom, l.output_pad_right];
             transpose(bottoms, l.num_output, &l.windows(), &output_pads)
         } }
+        work { |l, work| work.transposed(&l.weight_data) }
+        also {
+            fn depthwise_outputs(&self) -> Option<i32> {
+                Some(self.num_output)
+            }
+        }
     }
 
     /// A transposed convolution over `[c, d, h, w]`; the weight is
     /// `[num_output, c, kernel_d, kernel_h, kernel_w]`.
-    Deconvolution3D(exactly(1), 3) {
+    90 Deconvolution3D(exactly(1), 3) [] {
         params {
             18 output_pad_right: i32 = 0,
         }
@@ -58,15 +70,17 @@ windowed! {
             19 output_pad_bottom: i32 = output_pad_right,
             20 output_pad_behind: i32 = output_pad_right,
         }
+        reads { |l, bottom| convolution(bottom, (l.num_output, 1), &l.windows(), &l.bias_data, 0) }
         tops { |l, bottoms, _| {
             let output_pads = [l.output_pad_behind, l.output_pad_bottom, l.output_pad_right];
             transpose(bottoms, l.num_output, &l.windows(), &output_pads)
         } }
+        work { |l, work| work.transposed(&l.weight_data) }
     }
 
     /// A transposed convolution in groups; the weight is
     /// `[group, num_output / group, c / group, kernel_d, kernel_h, kernel_w]`.
-    DeconvolutionDepthWise3D(exactly(1), 3) {
+    91 DeconvolutionDepthWise3D(exactly(1), 3) [] {
         params {
             7 group: i32 = 1,
             18 output_pad_right: i32 = 0,
@@ -75,9 +89,16 @@ windowed! {
             19 output_pad_bottom: i32 = output_pad_right,
             20 output_pad_behind: i32 = output_pad_right,
         }
+        reads { |l, bottom| convolution(bottom, (l.num_output, l.group), &l.windows(), &l.bias_data, 0) }
         tops { |l, bottoms, _| {
             let output_pads = [l.output_pad_behind, l.output_pad_bottom, l.output_pad_right];
             transpose(bottoms, l.num_output, &l.windows(), &output_pads)
         } }
+        work { |l, work| work.transposed(&l.weight_data) }
+        also {
+            fn depthwise_outputs(&self) -> Option<i32> {
+                Some(self.num_output)
+            }
+        }
     }
 }

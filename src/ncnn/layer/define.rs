@@ -7,20 +7,29 @@
 /// - `always` are always written; the initial value of the field is after `=`.
 /// - `derived` are computed from the rest of the layer; ncnn's default is in parentheses unless it is 0.
 /// - `weights` are in the order of `load_model`.
+/// - `reads` returns the weights that `load_model` reads, for the shape of the first bottom; none by default.
 /// - `tops` is the shape rule: it returns the shapes of the tops for the shapes of the bottoms and the number
-///   of tops. [`unknown`](super::shape::unknown) infers no shapes.
+///   of tops. By default the top has the shape of the first bottom; [`unknown`](super::shape::unknown) infers no shapes.
+/// - `work` returns the multiply-adds; 0 by default.
 /// - `since` returns the first release that reads the layer unless it is [`OLDEST`](super::OLDEST).
+/// - `also` are further methods of [`Facts`](super::Facts) with another answer than the default.
+///
+/// The number before the name is the type in the binary form of the `.param` file, its place in ncnn's
+/// `src/CMakeLists.txt`. The words after the arities are its [`Trait`](super::Trait)s.
 macro_rules! layer {
     ( $(
         $(#[$doc:meta])*
-        $name:ident($bottoms:expr, $tops:expr) {
+        $index:literal $name:ident($bottoms:expr, $tops:expr) $( [ $( $trait:ident )* ] )? {
             $( params { $( $(#[$pdoc:meta])* $id:literal $param:ident: $ty:ty = $default:expr, )* } )?
             $( depends { $( $(#[$edoc:meta])* $eid:literal $depends:ident: $ety:ty = $on:ident, )* } )?
             $( always { $( $(#[$adoc:meta])* $aid:literal $always:ident: $aty:ty = $initial:expr, )* } )?
             $( derived { $( $did:literal $derived:ident $(($ddefault:literal))? = $compute:expr, )* } )?
             $( weights { $( $storage:ident $weight:ident, )* } )?
-            tops { $shape_rule:expr }
+            $( reads { $reads:expr } )?
+            $( tops { $shape_rule:expr } )?
+            $( work { $work:expr } )?
             $( since { $since:expr } )?
+            $( also { $( $also:tt )* } )?
         }
     )+ ) => { $(
         $(#[$doc])*
@@ -54,8 +63,6 @@ macro_rules! layer {
             pub const BOTTOMS: $crate::ncnn::layer::Arity = $bottoms;
             /// The number of tops.
             pub const TOPS: $crate::ncnn::layer::Arity = $tops;
-            /// The rule for the shapes of the tops.
-            pub(in $crate::ncnn) const SHAPE_RULE: $crate::ncnn::layer::shape::Rule<$name> = $shape_rule;
 
             /// Returns the params to write, sorted by id.
             pub fn params(&self) -> $crate::ncnn::layer::Params {
@@ -118,6 +125,7 @@ macro_rules! layer {
                     }, )* )?
                 ];
                 $crate::ncnn::layer::LayerInfo {
+                    index: $index,
                     type_name: stringify!($name),
                     params,
                     weights: vec![
@@ -141,6 +149,38 @@ macro_rules! layer {
                 )* )?
                 weights
             }
+        }
+
+        impl $crate::ncnn::layer::Facts for $name {
+            fn index(&self) -> i32 {
+                $index
+            }
+
+            fn has(&self, wanted: $crate::ncnn::layer::Trait) -> bool {
+                let traits: &[$crate::ncnn::layer::Trait] = &[$( $( $crate::ncnn::layer::Trait::$trait ),* )?];
+                traits.contains(&wanted)
+            }
+
+            $( fn reads(&self, bottom: &[$crate::tensor::Dim]) -> $crate::ncnn::layer::weight::Reads {
+                let reads: $crate::ncnn::layer::weight::Rule<$name> = $reads;
+                reads(self, bottom)
+            } )?
+
+            $( fn top_sizes(
+                &self,
+                bottoms: &[$crate::ncnn::layer::shape::Sizes],
+                tops: usize,
+            ) -> $crate::error::Result<$crate::ncnn::layer::shape::Tops> {
+                let rule: $crate::ncnn::layer::shape::Rule<$name> = $shape_rule;
+                rule(self, bottoms, tops)
+            } )?
+
+            $( fn work(&self, work: &$crate::ncnn::layer::Work) -> Option<u64> {
+                let rule: fn(&$name, &$crate::ncnn::layer::Work) -> Option<u64> = $work;
+                rule(self, work)
+            } )?
+
+            $( $( $also )* )?
         }
     )+ };
 }
@@ -190,9 +230,9 @@ macro_rules! layers {
                 match self { $( Layer::$name(layer) => layer.since(), )* }
             }
 
-            /// Returns the shapes of the tops for the shapes of the bottoms.
-            pub(in crate::ncnn) fn top_sizes(&self, bottoms: &[Sizes], tops: usize) -> Result<Tops> {
-                match self { $( Layer::$name(layer) => $name::SHAPE_RULE(layer, bottoms, tops), )* }
+            /// Returns what its table says besides params and weights.
+            pub(in crate::ncnn) fn facts(&self) -> &dyn Facts {
+                match self { $( Layer::$name(layer) => &**layer, )* }
             }
 
             /// Returns the weights in the order of `load_model`.

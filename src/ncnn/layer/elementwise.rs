@@ -1,12 +1,12 @@
 //! Elementwise layers.
 
-use super::shape::{Sizes, Tops, differ, one, product, same};
-use super::{OLDEST, between, exactly, layer};
+use super::shape::{Sizes, Tops, differ, one, product};
+use super::{OLDEST, between, exactly, exceeds_half, layer};
 use crate::error::{At, Result, unsupported};
 
 layer! {
     /// Arithmetic on two blobs of the same number of axes, or on a blob and the constant `b`.
-    BinaryOp(between(1, 2), exactly(1)) {
+    40 BinaryOp(between(1, 2), exactly(1)) [Gpu] {
         params {
             /// See [`binary_op`].
             0 op_type: i32 = 0,
@@ -15,6 +15,16 @@ layer! {
         }
         tops { BinaryOp::top }
         since { |layer| if layer.op_type > binary_op::RATAN2 { 20260526 } else { OLDEST } }
+        also {
+            fn exceeds_half(&self) -> bool {
+                let bounds = matches!(self.op_type, binary_op::MAX | binary_op::MIN);
+                self.with_scalar != 0 && !bounds && exceeds_half(self.b)
+            }
+
+            fn is_function(&self) -> bool {
+                self.with_scalar != 0
+            }
+        }
     }
 }
 
@@ -70,12 +80,11 @@ pub mod binary_op {
 
 layer! {
     /// A function of each element.
-    UnaryOp(exactly(1), exactly(1)) {
+    41 UnaryOp(exactly(1), exactly(1)) [Gpu Function] {
         params {
             /// See [`unary_op`].
             0 op_type: i32 = 0,
         }
-        tops { same }
         since { |layer| if layer.op_type > unary_op::TRUNC { 20260526 } else { OLDEST } }
     }
 }
@@ -115,7 +124,7 @@ pub mod unary_op {
 
 layer! {
     /// The product, weighted sum or maximum of blobs of one shape.
-    Eltwise(between(2, usize::MAX), exactly(1)) {
+    10 Eltwise(between(2, usize::MAX), exactly(1)) [Gpu] {
         params {
             /// 0 product, 1 sum, 2 maximum.
             0 op_type: i32 = 0,
@@ -138,10 +147,9 @@ impl Eltwise {
 
 layer! {
     /// `max(x, 0) + slope * min(x, 0)`.
-    ReLU(exactly(1), exactly(1)) {
+    26 ReLU(exactly(1), exactly(1)) [Gpu Function] {
         params {
             0 slope: f32 = 0.0,
         }
-        tops { same }
     }
 }

@@ -5,7 +5,7 @@ use super::{exactly, layer};
 
 layer! {
     /// Adds columns at the positions of their windows: the inverse of [`Unfold`].
-    Fold(exactly(1), exactly(1)) {
+    95 Fold(exactly(1), exactly(1)) {
         params {
             1 kernel_w: i32 = 0,
             2 dilation_w: i32 = 1,
@@ -26,7 +26,7 @@ layer! {
     }
 
     /// A column for each window: `[c * kernel_h * kernel_w, windows]`.
-    Unfold(exactly(1), exactly(1)) {
+    96 Unfold(exactly(1), exactly(1)) [Gpu] {
         params {
             1 kernel_w: i32 = 0,
             2 dilation_w: i32 = 1,
@@ -46,7 +46,7 @@ layer! {
     }
 
     /// The short-time Fourier transform of a signal.
-    Spectrogram(exactly(1), exactly(1)) {
+    105 Spectrogram(exactly(1), exactly(1)) {
         params {
             0 n_fft: i32 = 0,
             /// 0: complex, with w of 2; 1: magnitude; 2: squared magnitude.
@@ -70,7 +70,7 @@ layer! {
     }
 
     /// The inverse of [`Spectrogram`].
-    InverseSpectrogram(exactly(1), exactly(1)) {
+    106 InverseSpectrogram(exactly(1), exactly(1)) {
         params {
             0 n_fft: i32 = 0,
             1 returns: i32 = 0,

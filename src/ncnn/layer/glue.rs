@@ -1,12 +1,12 @@
 //! Layers of inputs, constants and copies, and layers that change the form.
 
-use super::shape::{Size, Sizes, Tops, one, product, same, stated};
-use super::{EXPRESSIONS, MANY, OLDEST, between, exactly, layer};
+use super::shape::{Size, Sizes, Tops, one, product, stated};
+use super::{EXPRESSIONS, MANY, OLDEST, between, exactly, layer, weight};
 use crate::error::{At, Result, unsupported};
 
 layer! {
     /// An input of the net, or several of unknown sizes.
-    Input(exactly(0), MANY) {
+    16 Input(exactly(0), MANY) [Float32 Unmasked] {
         params {
             0 w: i32 = 0,
             1 h: i32 = 0,
@@ -17,7 +17,7 @@ layer! {
     }
 
     /// A constant blob.
-    MemoryData(exactly(0), exactly(1)) {
+    19 MemoryData(exactly(0), exactly(1)) [Gpu Float32] {
         params {
             0 w: i32 = 0,
             1 h: i32 = 0,
@@ -29,18 +29,29 @@ layer! {
             // Tagged if `load_type` is 0.
             Raw data,
         }
+        reads { |l, _| {
+            let sizes: Vec<i32> = [l.w, l.h, l.d, l.c].into_iter().filter(|size| *size != 0).collect();
+            Ok(vec![("data", Some(weight::product(&sizes)?))])
+        } }
         tops { |l, _, _| Ok(stated(l.w, l.h, l.d, l.c)) }
     }
 
     /// Copies of a blob by reference, since each blob has one reader.
-    Split(exactly(1), MANY) {
+    33 Split(exactly(1), MANY) [Gpu Move] {
         tops { |_, bottoms, tops| Ok(Some(vec![bottoms.at(0)?.clone(); tops])) }
+        also {
+            fn bears_empty(&self, _: usize) -> bool {
+                true
+            }
+
+            fn reads_integers(&self) -> Option<bool> {
+                Some(false)
+            }
+        }
     }
 
     /// The identity.
-    Noop(exactly(1), exactly(1)) {
-        tops { same }
-    }
+    68 Noop(exactly(1), exactly(1)) [Gpu] {}
 }
 
 /// The size param of an absent axis in Reshape.
@@ -49,7 +60,7 @@ const ABSENT: i32 = -233;
 layer! {
     /// Another shape for the same elements. A size of -1 follows from the others; 0 is the size of the same
     /// axis of the bottom.
-    Reshape(between(1, 32), exactly(1)) {
+    27 Reshape(between(1, 32), exactly(1)) [Gpu Move] {
         params {
             0 w: i32 = ABSENT,
             1 h: i32 = ABSENT,
@@ -60,6 +71,15 @@ layer! {
         }
         tops { Reshape::top }
         since { |layer| if layer.shape_expr.is_empty() { OLDEST } else { EXPRESSIONS } }
+        also {
+            fn reads_size_alone(&self, place: usize) -> bool {
+                place > 0
+            }
+
+            fn reads_integers(&self) -> Option<bool> {
+                Some(false)
+            }
+        }
     }
 }
 
@@ -102,7 +122,7 @@ impl Reshape {
 
 layer! {
     /// A permutation of two, three or four axes.
-    Permute(exactly(1), exactly(1)) {
+    47 Permute(exactly(1), exactly(1)) [Gpu Move] {
         params {
             0 order_type: i32 = 0,
         }

@@ -20,15 +20,19 @@ mod recurrent;
 mod reduction;
 mod sampling;
 pub(in crate::ncnn) mod shape;
+pub(in crate::ncnn) mod weight;
 pub(in crate::ncnn) mod window;
+mod work;
 
 use smallvec::SmallVec;
 
-use crate::error::{Error, Result};
+use crate::error::{At, Error, Result};
 use crate::ncnn::block::BlockFormat;
-use crate::tensor::Tensor;
+use crate::tensor::{Dim, Tensor};
 use define::layers;
-use shape::{Sizes, Tops};
+use shape::{Sizes, Tops, one};
+use weight::Reads;
+pub(in crate::ncnn) use work::Work;
 
 pub(crate) use define::layer;
 
@@ -56,81 +60,36 @@ pub(crate) const EXPRESSIONS: u32 = 20250428;
 pub(crate) const CROP_EXPRESSIONS: u32 = 20260113;
 /// The release since which the runtime hands empty blobs on to layers.
 pub(crate) const EMPTY_BLOBS: u32 = 20260113;
+/// The largest finite number of float16.
+pub(crate) const LARGEST_HALF: f32 = 65504.0;
+
 /// The release since which attention keeps caches (`sdpa.cpp`).
 pub(crate) const CACHES: u32 = 20260113;
 
 impl Layer {
-    /// Returns whether the layer ignores the axis d of four in a supported release.
-    pub(crate) fn ignores_depth(&self) -> bool {
-        matches!(
-            self,
-            Layer::Dropout(_)
-                | Layer::Erf(_)
-                | Layer::Exp(_)
-                | Layer::Log(_)
-                | Layer::PReLU(_)
-                | Layer::Power(_)
-                | Layer::Shrink(_)
-                | Layer::Softplus(_)
-                | Layer::Threshold(_)
-        )
+    /// Returns whether the layer has a trait.
+    pub(crate) fn has(&self, wanted: Trait) -> bool {
+        self.facts().has(wanted)
     }
 
     /// Returns whether the layer multiplies int8 values, and has a weight of int8 with its scales.
     pub fn is_int8(&self) -> bool {
-        self.int8_weight().is_some() && !self.is_int8_table()
+        self.int8_weight().is_some() && !matches!(self, Layer::Embed(_))
     }
 
-    /// Returns the format and the name of the weight in blocks.
-    pub(crate) fn block_weight(&self) -> Option<(BlockFormat, &'static str)> {
-        match self {
-            Layer::Gemm(layer) => Some((BlockFormat::of_term(layer.quantize_term)?, "B_data")),
-            _ => None,
-        }
-    }
-
-    /// Returns whether the layer reads a table of int8.
-    fn is_int8_table(&self) -> bool {
-        matches!(self, Layer::Embed(layer) if layer.weight_data_int8_scale.is_some())
-    }
-
-    /// Returns the name of the weight of int8.
+    /// See [`Facts::int8_weight`].
     pub(crate) fn int8_weight(&self) -> Option<&'static str> {
-        let (scales, name) = match self {
-            Layer::Convolution(layer) => (&layer.weight_data_int8_scales, "weight_data"),
-            Layer::ConvolutionDepthWise(layer) => (&layer.weight_data_int8_scales, "weight_data"),
-            Layer::InnerProduct(layer) => (&layer.weight_data_int8_scales, "weight_data"),
-            Layer::Gemm(layer) => (&layer.A_data_int8_scales, "A_data"),
-            Layer::Embed(layer) => (&layer.weight_data_int8_scale, "weight_data"),
-            _ => return None,
-        };
-        scales.as_ref().map(|_| name)
+        self.facts().int8_weight()
     }
 
-    /// Returns whether the layer computes the right result if the bottom at `place` is empty. The runtime hands
-    /// empty blobs on to layers; most fail, and those that work in place read a null pointer (`net.cpp`).
-    pub(crate) fn bears_empty(&self, place: usize) -> bool {
-        match self {
-            Layer::Split(_) => true,
-            // Concat takes its layout from the first bottom.
-            Layer::Concat(_) => place > 0,
-            // The caches, which follow the other bottoms.
-            Layer::SDPA(layer) if layer.kv_cache != 0 => place >= if layer.attn_mask != 0 { 4 } else { 3 },
-            // Crop unpacks all its bottoms, which fails for an empty one.
-            Layer::Crop(_) => false,
-            _ => self.reads_size_alone(place),
-        }
+    /// See [`Facts::block_weight`].
+    pub(crate) fn block_weight(&self) -> Option<(BlockFormat, &'static str)> {
+        self.facts().block_weight()
     }
 
-    /// Returns whether the top at `place` is a cache in a layout of the runtime's own. The last bottoms are the caches
-    /// that it continues.
+    /// See [`Facts::computes_cache`].
     pub(crate) fn computes_cache(&self, place: usize) -> bool {
-        matches!(self, Layer::SDPA(layer) if layer.kv_cache != 0) && place > 0
-    }
-
-    /// Returns whether the result depends on the size of the bottom at `place`, but on no element.
-    pub(crate) fn reads_size_alone(&self, place: usize) -> bool {
-        matches!(self, Layer::Crop(_) | Layer::Interp(_) | Layer::Reshape(_)) && place > 0
+        self.facts().computes_cache(place)
     }
 
     /// Checks that a release reads this layer with these params.
@@ -142,6 +101,99 @@ impl Layer {
         let message = format!("{} with these params requires ncnn {since}", self.type_name());
         Err(Error::unsupported(format!("{message}, and the net is for {release}"))
             .help(format!("for newer runtimes only, convert with --ncnn-version {since}")))
+    }
+}
+
+/// A trait of a layer type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trait {
+    /// It has code for the GPU in the newest release (`src/layer/vulkan`).
+    Gpu,
+    /// Each element of the top is an element of a bottom: it needs float32 if they do.
+    Move,
+    /// It is an elementwise function for blobs of up to three axes.
+    Function,
+    /// It ignores the axis d of four in a supported release.
+    NoDepth,
+    /// Its tops are float32 on runtimes of half precision, without a mask: inputs, constants, and the identity, which has no
+    /// code for half precision.
+    Float32,
+    /// It never gets a mask against half precision, for which it has no code.
+    Unmasked,
+    /// It computes in float32 only on request, whatever its bottoms are: a mask may become -inf, and attention in
+    /// float32 takes twice the time and differs only for a query of which all keys are masked.
+    OnRequest,
+}
+
+/// What checks and passes ask of a layer, besides its params and weights.
+pub(in crate::ncnn) trait Facts {
+    /// Returns the type in the binary form of the `.param` file.
+    fn index(&self) -> i32;
+
+    /// Returns whether the layer has a trait.
+    fn has(&self, wanted: Trait) -> bool;
+
+    /// Returns the weights that `load_model` reads, in its order. `bottom` is the shape of the first bottom.
+    fn reads(&self, _bottom: &[Dim]) -> Reads {
+        Ok(Vec::new())
+    }
+
+    /// Returns the shapes of the tops for the shapes of the bottoms.
+    fn top_sizes(&self, bottoms: &[Sizes], _tops: usize) -> Result<Tops> {
+        one(bottoms.at(0)?.as_slice())
+    }
+
+    /// Returns the multiply-adds; `None` if a size is not known.
+    fn work(&self, _work: &Work) -> Option<u64> {
+        Some(0)
+    }
+
+    /// Returns whether a constant of the layer is beyond float16, in which it would be infinite: a product
+    /// with 0 is NaN then. Bounds may be infinite.
+    fn exceeds_half(&self) -> bool {
+        false
+    }
+
+    /// Returns whether the layer computes the right result if the bottom at `place` is empty. The runtime hands
+    /// empty blobs on to layers; most fail, and those that work in place read a null pointer (`net.cpp`).
+    fn bears_empty(&self, place: usize) -> bool {
+        self.reads_size_alone(place)
+    }
+
+    /// Returns whether the result depends on the size of the bottom at `place`, but on no element.
+    fn reads_size_alone(&self, _place: usize) -> bool {
+        false
+    }
+
+    /// Returns whether the top at `place` is a cache in a layout of the runtime's own. The last bottoms are the caches
+    /// that it continues.
+    fn computes_cache(&self, _place: usize) -> bool {
+        false
+    }
+
+    /// Returns whether the layer is an elementwise function with these params.
+    fn is_function(&self) -> bool {
+        self.has(Trait::Function)
+    }
+
+    /// Returns whether the layer reads 32-bit integers: `Some(false)` if it reads and computes them, or neither.
+    fn reads_integers(&self) -> Option<bool> {
+        None
+    }
+
+    /// Returns the number of output channels of a depthwise convolution.
+    fn depthwise_outputs(&self) -> Option<i32> {
+        None
+    }
+
+    /// Returns the name of the weight of int8.
+    fn int8_weight(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Returns the format and the name of the weight in blocks.
+    fn block_weight(&self) -> Option<(BlockFormat, &'static str)> {
+        None
     }
 }
 
@@ -246,6 +298,8 @@ pub struct ParamInfo {
 /// The table of a layer type.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LayerInfo {
+    /// The type in the binary form of the `.param` file.
+    pub index: i32,
     /// The name in ncnn's layer registry.
     pub type_name: &'static str,
     /// The params.
@@ -274,6 +328,11 @@ pub const fn exactly(n: usize) -> Arity {
 /// From `min` to `max` blobs.
 pub const fn between(min: usize, max: usize) -> Arity {
     Arity { min, max }
+}
+
+/// Returns whether a number is finite, but infinite in float16.
+fn exceeds_half(x: f32) -> bool {
+    x.is_finite() && x.abs() > LARGEST_HALF
 }
 
 /// Returns the number of elements of a weight, 0 if it is absent.

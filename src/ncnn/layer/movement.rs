@@ -1,6 +1,7 @@
 //! Layers that move, copy or drop elements.
 
-use super::shape::{Size, Sizes, Tops, axis_of, differ, extended, one, product, same, unknown, with_size};
+use super::shape::{Size, Sizes, Tops, axis_of, differ, extended, one, product, unknown, with_size};
+use super::weight::{if_given, outermost};
 use super::{CROP_EXPRESSIONS, MANY, OLDEST, between, exactly, layer, weight_len};
 use crate::error::{At, Result, unsupported};
 
@@ -9,20 +10,25 @@ pub(in crate::ncnn) const REST: i32 = -233;
 
 layer! {
     /// A conversion of the element type: 0 unknown, 1 float32, 2 float16, 3 int8, 4 bfloat16.
-    Cast(exactly(1), exactly(1)) {
+    64 Cast(exactly(1), exactly(1)) [Gpu] {
         params {
             0 type_from: i32 = 0,
             1 type_to: i32 = 0,
         }
-        tops { same }
     }
 
     /// Concatenation along an axis.
-    Concat(MANY, exactly(1)) {
+    5 Concat(MANY, exactly(1)) [Gpu Move] {
         params {
             0 axis: i32 = 0,
         }
         tops { Concat::top }
+        also {
+            fn bears_empty(&self, place: usize) -> bool {
+                // Concat takes its layout from the first bottom.
+                place > 0
+            }
+        }
     }
 }
 
@@ -44,7 +50,7 @@ impl Concat {
 
 layer! {
     /// The first bottom with the second written into it at offsets.
-    CopyTo(exactly(2), exactly(1)) {
+    99 CopyTo(exactly(2), exactly(1)) {
         params {
             0 woffset: i32 = 0,
             1 hoffset: i32 = 0,
@@ -58,7 +64,7 @@ layer! {
 
     /// A part of a blob: given by offsets and sizes, by `starts`, `ends` and `axes` as in numpy's slices, or
     /// by the size of the second bottom.
-    Crop(between(1, 32), exactly(1)) {
+    7 Crop(between(1, 32), exactly(1)) [Gpu Move] {
         params {
             0 woffset: i32 = 0,
             1 hoffset: i32 = 0,
@@ -87,6 +93,16 @@ layer! {
             let expressions = [&layer.starts_expr, &layer.ends_expr, &layer.axes_expr];
             if expressions.iter().all(|text| text.is_empty()) { OLDEST } else { CROP_EXPRESSIONS }
         } }
+        also {
+            fn bears_empty(&self, _: usize) -> bool {
+                // Crop unpacks all its bottoms, which fails for an empty one.
+                false
+            }
+
+            fn reads_size_alone(&self, place: usize) -> bool {
+                place > 0
+            }
+        }
     }
 }
 
@@ -155,20 +171,17 @@ impl Crop {
 
 layer! {
     /// Cumulative sums along an axis.
-    CumulativeSum(exactly(1), exactly(1)) {
+    98 CumulativeSum(exactly(1), exactly(1)) {
         params {
             0 axis: i32 = 0,
         }
-        tops { same }
     }
 
     /// A copy with its own memory.
-    DeepCopy(exactly(1), exactly(1)) {
-        tops { same }
-    }
+    70 DeepCopy(exactly(1), exactly(1)) [Gpu] {}
 
     /// 32-bit integers converted to float32, times a scale.
-    Dequantize(exactly(1), exactly(1)) {
+    58 Dequantize(exactly(1), exactly(1)) [Gpu Move] {
         derived {
             0 scale_data_size(1) = |layer| weight_len(&layer.scale_data),
             1 bias_data_size = |layer| weight_len(&layer.bias_data),
@@ -177,11 +190,16 @@ layer! {
             Raw scale_data,
             Raw bias_data,
         }
-        tops { same }
+        reads { |_, _| Ok(vec![("scale_data", Some(1))]) }
+        also {
+            fn reads_integers(&self) -> Option<bool> {
+                Some(true)
+            }
+        }
     }
 
     /// A diagonal of a matrix, or the matrix with a diagonal.
-    Diag(exactly(1), exactly(1)) {
+    101 Diag(exactly(1), exactly(1)) {
         params {
             0 diagonal: i32 = 0,
         }
@@ -189,7 +207,7 @@ layer! {
     }
 
     /// Insertion of axes of size 1.
-    ExpandDims(exactly(1), exactly(1)) {
+    45 ExpandDims(exactly(1), exactly(1)) [Move] {
         params {
             3 axes: Vec<i32> = Vec::new(),
         }
@@ -197,21 +215,20 @@ layer! {
     }
 
     /// A blob with a single axis.
-    Flatten(exactly(1), exactly(1)) {
+    14 Flatten(exactly(1), exactly(1)) [Gpu] {
         tops { |_, bottoms, _| one([product(bottoms.at(0)?)]) }
     }
 
     /// Reversal along axes.
-    Flip(exactly(1), exactly(1)) {
+    107 Flip(exactly(1), exactly(1)) [Move] {
         params {
             0 axes: Vec<i32> = Vec::new(),
         }
-        tops { same }
         since { |_| 20250916 }
     }
 
     /// Padding.
-    Padding(exactly(1), exactly(1)) {
+    43 Padding(exactly(1), exactly(1)) [Gpu] {
         params {
             0 top: i32 = 0,
             1 bottom: i32 = 0,
@@ -229,6 +246,7 @@ layer! {
         weights {
             Raw per_channel_pad_data,
         }
+        reads { |l, bottom| Ok(if_given(&l.per_channel_pad_data, &[("per_channel_pad_data", outermost(bottom))])) }
         tops { Padding::top }
     }
 }
@@ -255,7 +273,7 @@ impl Padding {
 
 layer! {
     /// Depth to space: blocks of channels become spatial blocks.
-    PixelShuffle(exactly(1), exactly(1)) {
+    69 PixelShuffle(exactly(1), exactly(1)) [Gpu] {
         params {
             0 upscale_factor: i32 = 1,
             /// 0: the channel is the outermost factor (CRD), 1: the innermost (DCR).
@@ -277,7 +295,7 @@ impl PixelShuffle {
 
 layer! {
     /// Space to depth: spatial blocks become blocks of channels.
-    Reorg(exactly(1), exactly(1)) {
+    55 Reorg(exactly(1), exactly(1)) [Gpu] {
         params {
             0 stride: i32 = 1,
             1 mode: i32 = 0,
@@ -298,7 +316,7 @@ impl Reorg {
 
 layer! {
     /// Channels as a matrix of groups, transposed.
-    ShuffleChannel(exactly(1), exactly(1)) {
+    52 ShuffleChannel(exactly(1), exactly(1)) [Gpu] {
         params {
             0 group: i32 = 1,
             1 reverse: i32 = 0,
@@ -320,7 +338,7 @@ impl ShuffleChannel {
 
 layer! {
     /// Parts of a blob along an axis.
-    Slice(exactly(1), MANY) {
+    31 Slice(exactly(1), MANY) [Gpu Move] {
         params {
             /// Sizes; -233: an equal part of the rest.
             0 slices: Vec<i32> = Vec::new(),
@@ -363,7 +381,7 @@ impl Slice {
 
 layer! {
     /// Removal of axes of size 1.
-    Squeeze(exactly(1), exactly(1)) {
+    44 Squeeze(exactly(1), exactly(1)) [Move Float32 Unmasked] {
         params {
             0 squeeze_w: i32 = 0,
             1 squeeze_h: i32 = 0,
@@ -375,7 +393,7 @@ layer! {
     }
 
     /// Repetition along one axis, or along all axes by `repeats`.
-    Tile(exactly(1), exactly(1)) {
+    37 Tile(exactly(1), exactly(1)) [Move] {
         params {
             0 axis: i32 = 0,
             1 tiles: i32 = 1,

@@ -1,8 +1,10 @@
 //! Normalization, and scaling and bias along the outermost axis.
 
-use super::shape::{Sizes, Tops, one, same};
+use super::shape::{Sizes, Tops, one};
+use super::weight::{Reads, affine, if_given, outermost};
 use super::{between, exactly, layer, weight_len};
-use crate::error::{At, Result, unsupported};
+use crate::error::{At, Result, invalid, unsupported};
+use crate::tensor::Dim;
 
 /// The rule of a layer over channels, which are those of a blob of three or four axes.
 fn same_channels<L>(_: &L, bottoms: &[Sizes], _: usize) -> Result<Tops> {
@@ -14,7 +16,7 @@ fn same_channels<L>(_: &L, bottoms: &[Sizes], _: usize) -> Result<Tops> {
 
 layer! {
     /// `slope * (x - mean) / sqrt(var + eps) + bias` for each index of the outermost axis.
-    BatchNorm(exactly(1), exactly(1)) {
+    2 BatchNorm(exactly(1), exactly(1)) [Gpu] {
         params {
             1 eps: f32 = 0.0,
         }
@@ -27,22 +29,22 @@ layer! {
             Raw var_data,
             Raw bias_data,
         }
-        tops { same }
+        reads { |_, bottom| Ok(["slope_data", "mean_data", "var_data", "bias_data"].map(|name| (name, outermost(bottom))).to_vec()) }
     }
 
     /// `x + bias` for each index of the outermost axis.
-    Bias(exactly(1), exactly(1)) {
+    3 Bias(exactly(1), exactly(1)) {
         derived {
             0 bias_data_size = |layer| weight_len(&layer.bias_data),
         }
         weights {
             Raw bias_data,
         }
-        tops { same }
+        reads { |_, bottom| Ok(vec![("bias_data", outermost(bottom))]) }
     }
 
     /// Normalization of groups of channels, the outermost axis.
-    GroupNorm(exactly(1), exactly(1)) {
+    75 GroupNorm(exactly(1), exactly(1)) [Gpu] {
         params {
             0 group: i32 = 1,
             1 channels: i32 = 0,
@@ -55,11 +57,11 @@ layer! {
             Raw gamma_data,
             Raw beta_data,
         }
-        tops { same }
+        reads { GroupNorm::reads }
     }
 
     /// Normalization of each channel.
-    InstanceNorm(exactly(1), exactly(1)) {
+    53 InstanceNorm(exactly(1), exactly(1)) [Gpu] {
         params {
             0 channels: i32 = 0,
             1 eps: f32 = 0.001,
@@ -71,11 +73,12 @@ layer! {
             Raw gamma_data,
             Raw beta_data,
         }
+        reads { |l, _| affine(&l.gamma_data, l.channels) }
         tops { same_channels }
     }
 
     /// Normalization over the last axes, `affine_size` elements at a time.
-    LayerNorm(exactly(1), exactly(1)) {
+    76 LayerNorm(exactly(1), exactly(1)) [Gpu] {
         params {
             0 affine_size: i32 = 0,
             1 eps: f32 = 0.001,
@@ -87,11 +90,11 @@ layer! {
             Raw gamma_data,
             Raw beta_data,
         }
-        tops { same }
+        reads { |l, _| affine(&l.gamma_data, l.affine_size) }
     }
 
     /// `x * (bias + alpha * mean of squares) ^ -beta` over adjacent elements.
-    LRN(exactly(1), exactly(1)) {
+    18 LRN(exactly(1), exactly(1)) [Gpu] {
         params {
             /// 0 across channels, 1 within each.
             0 region_type: i32 = 0,
@@ -104,7 +107,7 @@ layer! {
     }
 
     /// Subtraction of the mean, and optionally division by the standard deviation.
-    MVN(exactly(1), exactly(1)) {
+    20 MVN(exactly(1), exactly(1)) {
         params {
             0 normalize_variance: i32 = 0,
             1 across_channels: i32 = 0,
@@ -114,7 +117,7 @@ layer! {
     }
 
     /// Division by the root of the sum of squares, times `scale_data`, which is required.
-    Normalize(exactly(1), exactly(1)) {
+    46 Normalize(exactly(1), exactly(1)) [Gpu] {
         params {
             0 across_spatial: i32 = 0,
             1 channel_shared: i32 = 0,
@@ -129,11 +132,11 @@ layer! {
         weights {
             Raw scale_data,
         }
-        tops { same }
+        reads { |l, bottom| Ok(vec![("scale_data", if l.channel_shared != 0 { Some(1) } else { outermost(bottom) })]) }
     }
 
     /// Division by the root of the mean of squares over the last axes, `affine_size` elements at a time.
-    RMSNorm(exactly(1), exactly(1)) {
+    104 RMSNorm(exactly(1), exactly(1)) [Gpu] {
         params {
             0 affine_size: i32 = 0,
             1 eps: f32 = 0.001,
@@ -144,13 +147,13 @@ layer! {
         weights {
             Raw gamma_data,
         }
-        tops { same }
+        reads { |l, _| Ok(if_given(&l.gamma_data, &[("gamma_data", Some(l.affine_size.into()))])) }
         since { |_| 20240820 }
     }
 
     /// `scale * x + bias` for each index of the outermost axis.
     /// Without `scale_data` the second bottom is the scale.
-    Scale(between(1, 2), exactly(1)) {
+    29 Scale(between(1, 2), exactly(1)) [Gpu] {
         derived {
             0 scale_data_size = |layer| match layer.scale_data {
                 Some(_) => weight_len(&layer.scale_data),
@@ -162,6 +165,22 @@ layer! {
             Raw scale_data,
             Raw bias_data,
         }
-        tops { same }
+        reads { |l, bottom| {
+            let bias = if_given(&l.bias_data, &[("bias_data", outermost(bottom))]);
+            let scale = if_given(&l.scale_data, &[("scale_data", outermost(bottom))]);
+            Ok(if scale.is_empty() { scale } else { [scale, bias].concat() })
+        } }
+    }
+}
+
+impl GroupNorm {
+    fn reads(&self, bottom: &[Dim]) -> Reads {
+        if self.group < 1
+            || self.channels % self.group != 0
+            || outermost(bottom).is_some_and(|n| n != i64::from(self.channels))
+        {
+            invalid!("{} channels in {} groups", self.channels, self.group);
+        }
+        affine(&self.gamma_data, self.channels)
     }
 }

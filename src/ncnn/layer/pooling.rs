@@ -5,7 +5,7 @@ use super::{exactly, layer};
 
 layer! {
     /// Pooling over `[h, w]`.
-    Pooling1D(exactly(1), exactly(1)) {
+    82 Pooling1D(exactly(1), exactly(1)) {
         params {
             /// 0 maximum, 1 average.
             0 pooling_type: i32 = 0,
@@ -29,7 +29,7 @@ layer! {
     }
 
     /// Pooling over `[c, h, w]`.
-    Pooling(exactly(1), exactly(1)) {
+    21 Pooling(exactly(1), exactly(1)) [Gpu] {
         params {
             /// 0 maximum, 1 average.
             0 pooling_type: i32 = 0,
@@ -61,7 +61,7 @@ layer! {
     }
 
     /// Pooling over `[c, d, h, w]`.
-    Pooling3D(exactly(1), exactly(1)) {
+    86 Pooling3D(exactly(1), exactly(1)) {
         params {
             /// 0 maximum, 1 average.
             0 pooling_type: i32 = 0,

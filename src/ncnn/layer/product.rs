@@ -1,16 +1,19 @@
 //! Matrix products and related layers.
 
 use super::shape::{Size, Sizes, Tops, extended, one, unknown};
+use super::weight::{Reads, if_given, innermost, int8_scales, product as sizes, with_bias};
+use super::work::{self, Work, elements};
 use super::{MANY, OLDEST, between, exactly, layer, weight_len};
-use crate::error::{At, Result, unsupported};
-use crate::ncnn::block::BLOCKS_SINCE;
+use crate::error::{At, Result, invalid, unsupported};
+use crate::ncnn::block::{BLOCKS_SINCE, BlockFormat};
+use crate::tensor::Dim;
 
 layer! {
     /// `alpha * (A B + beta * C)`, with the rows of `A` and of the result along h. Constant matrices are
     /// weights, the others bottoms in this order. `A_data_int8_scales` are the factors of the rows of A in int8;
     /// the runtime rounds B to 127 steps of its largest magnitude. `B_data_quantize_scales` are the inverse scales
     /// of a transposed B in blocks, whose bytes are `B_data`.
-    Gemm(between(0, 3), exactly(1)) {
+    74 Gemm(between(0, 3), exactly(1)) [Gpu] {
         params {
             0 alpha: f32 = 1.0,
             1 beta: f32 = 1.0,
@@ -39,8 +42,19 @@ layer! {
             Raw A_data_int8_scales,
             Raw B_data_quantize_scales,
         }
+        reads { Gemm::reads }
         tops { Gemm::top }
+        work { Gemm::work }
         since { Gemm::first_release }
+        also {
+            fn int8_weight(&self) -> Option<&'static str> {
+                self.A_data_int8_scales.as_ref().map(|_| "A_data")
+            }
+
+            fn block_weight(&self) -> Option<(BlockFormat, &'static str)> {
+                Some((BlockFormat::of_term(self.quantize_term)?, "B_data"))
+            }
+        }
     }
 }
 
@@ -54,6 +68,51 @@ impl Gemm {
             Gemm::INT8_ROWS => 20241226,
             _ => BLOCKS_SINCE,
         }
+    }
+
+    fn reads(&self, _: &[Dim]) -> Reads {
+        let mut reads = Vec::new();
+        if self.A_data.is_some() {
+            reads.push(("A_data", Some(sizes(&[self.constantM, self.constantK])?)));
+        }
+        if let Some(format) = BlockFormat::of_term(self.quantize_term) {
+            // The runtime refuses any other form.
+            if self.A_data.is_some() || self.transA != 0 || self.transB != 1 || self.output_transpose != 0 {
+                invalid!("B in blocks is not transposed, or something else is");
+            }
+            let columns = usize::try_from(self.constantK)?;
+            let each = |count: usize| sizes(&[self.constantN, i32::try_from(count)?]);
+            reads.push(("B_data", Some(each(format.row_bytes(columns))?)));
+            reads.push(("B_data_quantize_scales", Some(each(format.blocks(columns))?)));
+        } else if self.B_data.is_some() {
+            reads.push(("B_data", Some(sizes(&[self.constantN, self.constantK])?)));
+        }
+        let c: Option<&[i32]> = match self.constant_broadcast_type_C {
+            _ if self.constantC != 1 => None,
+            broadcast_type_c::NONE => None,
+            broadcast_type_c::SCALAR => Some(&[]),
+            broadcast_type_c::M | broadcast_type_c::M_1 => Some(&[self.constantM]),
+            broadcast_type_c::M_N => Some(&[self.constantM, self.constantN]),
+            broadcast_type_c::ONE_N => Some(&[self.constantN]),
+            other => invalid!("constant_broadcast_type_C {other}"),
+        };
+        if let Some(c) = c {
+            reads.push(("C_data", Some(sizes(c)?)));
+        }
+        reads.extend(if_given(
+            &self.A_data_int8_scales,
+            &[("A_data_int8_scales", Some(self.constantM.into()))],
+        ));
+        Ok(reads)
+    }
+
+    fn work(&self, work: &Work) -> Option<u64> {
+        let left = match self.A_data {
+            Some(_) => work::weight_len(&self.A_data),
+            None => elements(work.bottom(0)?),
+        };
+        let top = work.top()?;
+        left.checked_mul(*if self.output_transpose == 0 { top.last()? } else { top.first()? })
     }
 
     fn top(&self, bottoms: &[Sizes], _: usize) -> Result<Tops> {
@@ -96,7 +155,7 @@ pub mod broadcast_type_c {
 
 layer! {
     /// A linear map of a vector, or of each row of a matrix; the weight is `[num_output, inputs]`.
-    InnerProduct(exactly(1), exactly(1)) {
+    15 InnerProduct(exactly(1), exactly(1)) [Gpu] {
         params {
             0 num_output: i32 = 0,
             9 activation_type: i32 = 0,
@@ -113,11 +172,30 @@ layer! {
             Raw weight_data_int8_scales,
             Raw bottom_blob_int8_scales,
         }
+        reads { InnerProduct::reads }
         tops { InnerProduct::top }
+        work { |l, work| work.at_positions(work.top()?.split_last()?.1, &l.weight_data) }
+        also {
+            fn int8_weight(&self) -> Option<&'static str> {
+                self.weight_data_int8_scales.as_ref().map(|_| "weight_data")
+            }
+        }
     }
 }
 
 impl InnerProduct {
+    fn reads(&self, bottom: &[Dim]) -> Reads {
+        // The rows of a matrix of matching width are mapped, any other bottom as a single vector.
+        let row = i64::from(weight_len(&self.weight_data)).checked_div(self.num_output.into());
+        let is_matrix = bottom.len() == 2 && innermost(bottom).is_some() && innermost(bottom) == row;
+        let whole = || Dim::product(bottom).ok().and_then(|n| n.known());
+        let input = if is_matrix { row } else { whole() };
+        let weight = input.map(|n| n.saturating_mul(self.num_output.into()));
+        let mut reads = with_bias(weight, &self.bias_data, self.num_output);
+        reads.extend(int8_scales(&self.weight_data_int8_scales, &None, self.num_output));
+        Ok(reads)
+    }
+
     fn top(&self, bottoms: &[Sizes], _: usize) -> Result<Tops> {
         let weights = weight_len(&self.weight_data);
         match *bottoms.at(0)?.as_slice() {
@@ -130,11 +208,12 @@ impl InnerProduct {
 
 layer! {
     /// The matrix product over h and w; the other axes are broadcast.
-    MatMul(exactly(2), exactly(1)) {
+    87 MatMul(exactly(2), exactly(1)) {
         params {
             0 transB: i32 = 0,
         }
         tops { MatMul::top }
+        work { |_, work| elements(work.top()?).checked_mul(*work.bottom(0)?.last()?) }
     }
 }
 
@@ -156,15 +235,16 @@ impl MatMul {
 
 layer! {
     /// Einstein summation over letters from `i` on; the equation is a list of character codes.
-    Einsum(MANY, exactly(1)) {
+    92 Einsum(MANY, exactly(1)) {
         params {
             0 equation: Vec<i32> = Vec::new(),
         }
         tops { unknown }
+        work { |_, _| None }
     }
 
     /// Rows of a table `[input_dim, num_output]` at int32 indices; one of int8 is divided by its scale.
-    Embed(exactly(1), exactly(1)) {
+    12 Embed(exactly(1), exactly(1)) [Unmasked] {
         params {
             0 num_output: i32 = 0,
             1 input_dim: i32 = 0,
@@ -179,12 +259,29 @@ layer! {
             Raw bias_data,
             Raw weight_data_int8_scale,
         }
+        reads { Embed::reads }
         tops { Embed::top }
         since { |layer| if layer.weight_data_int8_scale.is_some() { 20241226 } else { OLDEST } }
+        also {
+            fn reads_integers(&self) -> Option<bool> {
+                Some(true)
+            }
+
+            fn int8_weight(&self) -> Option<&'static str> {
+                self.weight_data_int8_scale.as_ref().map(|_| "weight_data")
+            }
+        }
     }
 }
 
 impl Embed {
+    fn reads(&self, _: &[Dim]) -> Reads {
+        let weight = Some(sizes(&[self.num_output, self.input_dim])?);
+        let mut reads = with_bias(weight, &self.bias_data, self.num_output);
+        reads.extend(if_given(&self.weight_data_int8_scale, &[("weight_data_int8_scale", Some(1))]));
+        Ok(reads)
+    }
+
     fn top(&self, bottoms: &[Sizes], _: usize) -> Result<Tops> {
         match bottoms.at(0)?.as_slice() {
             [indices] => one([*indices, Size::from(self.num_output)]),

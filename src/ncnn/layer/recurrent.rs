@@ -1,13 +1,16 @@
 //! Recurrent layers over a sequence along h. Initial and final states are optional bottoms and tops.
 
 use super::shape::{Size, Sizes, Tops, differ};
+use super::weight::{Reads, innermost, product};
+use super::work::{self, Work};
 use super::{between, layer, weight_len};
 use crate::error::{At, Result, unsupported};
+use crate::tensor::{Dim, Tensor};
 
 layer! {
     /// LSTM with the gates in the order I, F, O, G. Further bottoms and tops are the hidden state and the
     /// cell state, `[directions, size]`.
-    LSTM(between(1, 3), between(1, 3)) {
+    39 LSTM(between(1, 3), between(1, 3)) {
         params {
             0 num_output: i32 = 0,
             /// 0 forward, 1 reverse, 2 bidirectional.
@@ -25,12 +28,14 @@ layer! {
             Tagged weight_hc_data,
             Tagged weight_hr_data,
         }
+        reads { |l, bottom| weights(bottom, l.direction, (4, 4), l.hidden_size, l.num_output) }
         tops { |l, bottoms, tops| recurrent(bottoms, l.direction, l.num_output, l.hidden_size, tops) }
+        work { |l, work| steps(work, &[&l.weight_xc_data, &l.weight_hc_data, &l.weight_hr_data]) }
     }
 
     /// GRU with the gates in the order R, U, N and four biases, the last one of the recurrent part of N. The
     /// second bottom and top are the hidden state, `[directions, size]`.
-    GRU(between(1, 2), between(1, 2)) {
+    78 GRU(between(1, 2), between(1, 2)) {
         params {
             0 num_output: i32 = 0,
             /// 0 forward, 1 reverse, 2 bidirectional.
@@ -44,11 +49,13 @@ layer! {
             Tagged bias_c_data,
             Tagged weight_hc_data,
         }
+        reads { |l, bottom| weights(bottom, l.direction, (3, 4), l.num_output, l.num_output) }
         tops { |l, bottoms, tops| recurrent(bottoms, l.direction, l.num_output, l.num_output, tops) }
+        work { |l, work| steps(work, &[&l.weight_xc_data, &l.weight_hc_data]) }
     }
 
     /// Vanilla RNN. The second bottom and top are the hidden state, `[directions, size]`.
-    RNN(between(1, 2), between(1, 2)) {
+    38 RNN(between(1, 2), between(1, 2)) {
         params {
             0 num_output: i32 = 0,
             /// 0 forward, 1 reverse, 2 bidirectional.
@@ -62,7 +69,9 @@ layer! {
             Tagged bias_c_data,
             Tagged weight_hc_data,
         }
+        reads { |l, bottom| weights(bottom, l.direction, (1, 1), l.num_output, l.num_output) }
         tops { |l, bottoms, tops| recurrent(bottoms, l.direction, l.num_output, l.num_output, tops) }
+        work { |l, work| steps(work, &[&l.weight_xc_data, &l.weight_hc_data]) }
     }
 }
 
@@ -89,4 +98,25 @@ fn recurrent(
     }
     all.truncate(tops);
     Ok(Some(all))
+}
+
+/// The weights of a recurrent layer with these numbers of gates and biases.
+fn weights(bottom: &[Dim], direction: i32, (gates, biases): (i32, i32), hidden: i32, output: i32) -> Reads {
+    let directions = if direction == 2 { 2 } else { 1 };
+    let rows = product(&[directions, gates, hidden])?;
+    let mut expected = vec![
+        ("weight_xc_data", innermost(bottom).map(|input| rows.saturating_mul(input))),
+        ("bias_c_data", Some(product(&[directions, biases, hidden])?)),
+        ("weight_hc_data", Some(product(&[directions, gates, hidden, output])?)),
+    ];
+    if hidden != output {
+        expected.push(("weight_hr_data", Some(product(&[directions, hidden, output])?)));
+    }
+    Ok(expected)
+}
+
+/// The work of a recurrent layer: each weight is used once in each step.
+fn steps(work: &Work, weights: &[&Option<Tensor>]) -> Option<u64> {
+    let steps = *work.bottom(0)?.first()?;
+    steps.checked_mul(weights.iter().map(|weight| work::weight_len(weight)).sum())
 }

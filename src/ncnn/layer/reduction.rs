@@ -6,7 +6,7 @@ use crate::error::{At, Result, unsupported};
 
 layer! {
     /// A reduction along `axes`, counted from the outermost axis.
-    Reduction(exactly(1), exactly(1)) {
+    25 Reduction(exactly(1), exactly(1)) [Gpu] {
         params {
             /// See [`reduction_op`].
             0 operation: i32 = 0,

@@ -6,7 +6,7 @@ use crate::error::{At, Result, unsupported};
 
 layer! {
     /// Samples at the coordinates in the second bottom.
-    GridSample(exactly(2), exactly(1)) {
+    97 GridSample(exactly(2), exactly(1)) {
         params {
             /// 1 bilinear, 2 nearest, 3 bicubic.
             0 sample_type: i32 = 1,
@@ -20,7 +20,7 @@ layer! {
     }
 
     /// Resizes height and width.
-    Interp(between(1, 32), exactly(1)) {
+    50 Interp(between(1, 32), exactly(1)) [Gpu] {
         params {
             /// 1 nearest, 2 bilinear, 3 bicubic.
             0 resize_type: i32 = 0,
@@ -36,6 +36,11 @@ layer! {
         }
         tops { Interp::top }
         since { |layer| if layer.size_expr.is_empty() { OLDEST } else { EXPRESSIONS } }
+        also {
+            fn reads_size_alone(&self, place: usize) -> bool {
+                place > 0
+            }
+        }
     }
 }
 
@@ -56,7 +61,7 @@ impl Interp {
 
 layer! {
     /// Averages over the bins of regions.
-    ROIAlign(exactly(2), exactly(1)) {
+    61 ROIAlign(exactly(2), exactly(1)) {
         params {
             0 pooled_width: i32 = 0,
             1 pooled_height: i32 = 0,
@@ -69,7 +74,7 @@ layer! {
     }
 
     /// Maxima over the bins of regions.
-    ROIPooling(exactly(2), exactly(1)) {
+    28 ROIPooling(exactly(2), exactly(1)) {
         params {
             0 pooled_width: i32 = 0,
             1 pooled_height: i32 = 0,

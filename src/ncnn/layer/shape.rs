@@ -109,11 +109,6 @@ pub(super) fn one(sizes: impl Into<Sizes>) -> Result<Tops> {
     Ok(Some(vec![sizes.into()]))
 }
 
-/// The shape rule of a layer whose top has the shape of its first bottom.
-pub(super) fn same<L>(_: &L, bottoms: &[Sizes], _: usize) -> Result<Tops> {
-    one(bottoms.at(0)?.as_slice())
-}
-
 /// The shape rule of a layer whose tops are not inferred.
 pub(super) fn unknown<L>(_: &L, _: &[Sizes], _: usize) -> Result<Tops> {
     Ok(None)
@@ -180,7 +175,7 @@ mod tests {
     /// Returns the sizes of the top of a layer over bottoms of these sizes, as text.
     fn top(layer: impl Into<Layer>, bottoms: &[&[i64]]) -> String {
         let bottoms: Vec<Sizes> = bottoms.iter().map(|bottom| sizes(bottom)).collect();
-        match layer.into().top_sizes(&bottoms, 1) {
+        match layer.into().facts().top_sizes(&bottoms, 1) {
             Ok(Some(tops)) => format!("{:?}", tops[0]),
             Ok(None) => "?".into(),
             Err(error) => error.message().to_owned(),
@@ -298,7 +293,7 @@ mod tests {
             assert_eq!(found, expected);
         }
         let slices = Slice { slices: vec![1, -233, -233], axis: 1, ..Slice::default() };
-        let parts = Layer::from(slices).top_sizes(&[sizes(&[2, 8])], 3).unwrap().unwrap();
+        let parts = Layer::from(slices).facts().top_sizes(&[sizes(&[2, 8])], 3).unwrap().unwrap();
         assert_eq!(parts, [[2, 1], [2, 3], [2, 4]]);
     }
 

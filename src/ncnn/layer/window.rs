@@ -22,16 +22,16 @@ const UNCHANGED: i32 = -233;
 /// Defines a convolution or its transpose over one to three inner axes from the params and weights that it
 /// adds to the shared ones.
 macro_rules! windowed {
-    ( $(#[$doc:meta])* $name:ident($bottoms:expr, 1) $table:tt ) => {
+    ( $(#[$doc:meta])* $index:literal $name:ident($bottoms:expr, 1) [ $( $trait:ident )* ] $table:tt ) => {
         windowed! {
-            $(#[$doc])* $name($bottoms, [(kernel_w dilation_w stride_w pad_left pad_right)], {
+            $(#[$doc])* $index $name($bottoms, [ $( $trait )* ], [(kernel_w dilation_w stride_w pad_left pad_right)], {
                 15 pad_right: i32 = pad_left,
             }) $table
         }
     };
-    ( $(#[$doc:meta])* $name:ident($bottoms:expr, 2) $table:tt ) => {
+    ( $(#[$doc:meta])* $index:literal $name:ident($bottoms:expr, 2) [ $( $trait:ident )* ] $table:tt ) => {
         windowed! {
-            $(#[$doc])* $name($bottoms, [
+            $(#[$doc])* $index $name($bottoms, [ $( $trait )* ], [
                 (kernel_h dilation_h stride_h pad_top pad_bottom)
                 (kernel_w dilation_w stride_w pad_left pad_right)
             ], {
@@ -44,9 +44,9 @@ macro_rules! windowed {
             }) $table
         }
     };
-    ( $(#[$doc:meta])* $name:ident($bottoms:expr, 3) $table:tt ) => {
+    ( $(#[$doc:meta])* $index:literal $name:ident($bottoms:expr, 3) [ $( $trait:ident )* ] $table:tt ) => {
         windowed! {
-            $(#[$doc])* $name($bottoms, [
+            $(#[$doc])* $index $name($bottoms, [ $( $trait )* ], [
                 (kernel_d dilation_d stride_d pad_front pad_behind)
                 (kernel_h dilation_h stride_h pad_top pad_bottom)
                 (kernel_w dilation_w stride_w pad_left pad_right)
@@ -67,8 +67,9 @@ macro_rules! windowed {
     };
     (
         $(#[$doc:meta])*
-        $name:ident(
+        $index:literal $name:ident(
             $bottoms:expr,
+            [ $( $trait:ident )* ],
             [ $( ($kernel:ident $dilation:ident $stride:ident $before:ident $after:ident) )* ],
             { $($axes:tt)* }
         ) {
@@ -76,12 +77,15 @@ macro_rules! windowed {
             $( depends { $($depends:tt)* } )?
             $( derived { $($derived:tt)* } )?
             $( weights { $($weights:tt)* } )?
+            reads { $reads:expr }
             tops { $tops:expr }
+            work { $work:expr }
+            $( also { $($also:tt)* } )?
         }
     ) => {
         $crate::ncnn::layer::layer! {
             $(#[$doc])*
-            $name($bottoms, $crate::ncnn::layer::exactly(1)) {
+            $index $name($bottoms, $crate::ncnn::layer::exactly(1)) [ $( $trait )* ] {
                 params {
                     0 num_output: i32 = 0,
                     1 kernel_w: i32 = 0,
@@ -104,7 +108,10 @@ macro_rules! windowed {
                     Raw bias_data,
                     $($($weights)*)?
                 }
+                reads { $reads }
                 tops { $tops }
+                work { $work }
+                $( also { $($also)* } )?
             }
         }
 
@@ -120,8 +127,8 @@ macro_rules! windowed {
             }
         }
     };
-    ( $( $(#[$doc:meta])* $name:ident($bottoms:expr, $axes:tt) $table:tt )+ ) => {
-        $( windowed! { $(#[$doc])* $name($bottoms, $axes) $table } )+
+    ( $( $(#[$doc:meta])* $index:literal $name:ident($bottoms:expr, $axes:tt) $traits:tt $table:tt )+ ) => {
+        $( windowed! { $(#[$doc])* $index $name($bottoms, $axes) $traits $table } )+
     };
 }
 pub(super) use windowed;

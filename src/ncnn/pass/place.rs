@@ -151,7 +151,7 @@ fn source_vector(net: &Net, wiring: &Wiring, blob: BlobId) -> Option<Side> {
         if let Some((vector, image)) = view::view_of(net, producer) {
             return Some(Side { vector, image, view, reader, functions });
         }
-        if !view::is_function(&producer.layer) {
+        if !producer.layer.facts().is_function() {
             return None;
         }
         functions.push(blob);

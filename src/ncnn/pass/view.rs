@@ -135,42 +135,11 @@ fn functions_after(net: &Net, wiring: &Wiring, blob: BlobId) -> Option<(Vec<Blob
         if view_of(net, reader).is_some() {
             return (!chain.is_empty()).then_some((chain, place));
         }
-        if !is_function(&reader.layer) {
+        if !reader.layer.facts().is_function() {
             return None;
         }
         blob = *reader.tops.first()?;
         chain.push(blob);
-    }
-}
-
-/// Returns whether a layer is an elementwise function for blobs of up to three axes.
-pub(super) fn is_function(layer: &Layer) -> bool {
-    match layer {
-        Layer::BinaryOp(binary) => binary.with_scalar != 0,
-        Layer::PReLU(prelu) => prelu.slope_data.as_ref().is_some_and(|slope| slope.len() == 1),
-        Layer::AbsVal(_)
-        | Layer::BNLL(_)
-        | Layer::CELU(_)
-        | Layer::Clip(_)
-        | Layer::ELU(_)
-        | Layer::Erf(_)
-        | Layer::Exp(_)
-        | Layer::GELU(_)
-        | Layer::HardSigmoid(_)
-        | Layer::HardSwish(_)
-        | Layer::Log(_)
-        | Layer::Mish(_)
-        | Layer::Power(_)
-        | Layer::ReLU(_)
-        | Layer::SELU(_)
-        | Layer::Shrink(_)
-        | Layer::Sigmoid(_)
-        | Layer::Softplus(_)
-        | Layer::Swish(_)
-        | Layer::TanH(_)
-        | Layer::Threshold(_)
-        | Layer::UnaryOp(_) => true,
-        _ => false,
     }
 }
 

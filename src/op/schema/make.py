@@ -35,6 +35,7 @@ OWN = {
     "BlockGemm": (3, 4, 1, {"columns": int, "term": int}),
     "CachedAttention": (6, 6, 3, {"hides_all": 0, "key_axis": int, "scale": float, "value_axis": int}),
     "ExpertWeights": (2, 2, 1, {"experts": int, "multiply_adds": int}),
+    "GatherAlong": (2, 2, 1, {"axis": int}),
     "Int8Conv": (4, 4, 1, {**CONV, "scale": float, "zero": 0}),
     "Int8Linear": (4, 4, 1, {"scale": float, "zero": 0}),
     "Largest": (1, 1, 2, {"k": int}),

@@ -274,6 +274,7 @@ pub(crate) const SCHEMAS: &[Schema] = &[
     schema("ncnn", "BlockGemm", &[1], &[(1, (3, 4))], &[(1, (1, 1))], &[("columns", &[(1, Int(None))]), ("term", &[(1, Int(None))])]),
     schema("ncnn", "CachedAttention", &[1], &[(1, (6, 6))], &[(1, (3, 3))], &[("hides_all", &[(1, Int(Some(0)))]), ("key_axis", &[(1, Int(None))]), ("scale", &[(1, Float(None))]), ("value_axis", &[(1, Int(None))])]),
     schema("ncnn", "ExpertWeights", &[1], &[(1, (2, 2))], &[(1, (1, 1))], &[("experts", &[(1, Int(None))]), ("multiply_adds", &[(1, Int(None))])]),
+    schema("ncnn", "GatherAlong", &[1], &[(1, (2, 2))], &[(1, (1, 1))], &[("axis", &[(1, Int(None))])]),
     schema("ncnn", "Int8Conv", &[1], &[(1, (4, 4))], &[(1, (1, 1))], &[("auto_pad", &[(1, String(Some("NOTSET")))]), ("dilations", &[(1, Ints(None))]), ("group", &[(1, Int(Some(1)))]), ("kernel_shape", &[(1, Ints(None))]), ("pads", &[(1, Ints(None))]), ("scale", &[(1, Float(None))]), ("strides", &[(1, Ints(None))]), ("zero", &[(1, Int(Some(0)))])]),
     schema("ncnn", "Int8Linear", &[1], &[(1, (4, 4))], &[(1, (1, 1))], &[("scale", &[(1, Float(None))]), ("zero", &[(1, Int(Some(0)))])]),
     schema("ncnn", "Largest", &[1], &[(1, (1, 1))], &[(1, (2, 2))], &[("k", &[(1, Int(None))])]),

@@ -1,5 +1,6 @@
 //! Lowering of one sequence to ncnn's recurrent layers.
 
+use super::length::{Lengths, read_lengths};
 use super::{Cell, Sizes, input, is_native, is_zero, read_recurrent, sizes, state_form, weight};
 use crate::error::{Result, unsupported};
 use crate::lower::Lower;
@@ -19,7 +20,8 @@ fn direction(reverse: &[bool]) -> i32 {
 pub(super) fn lower_recurrent(lower: &mut Lower) -> Result<()> {
     let recurrent = read_recurrent(lower)?;
     let sizes = sizes(lower, &recurrent)?;
-    if !sizes.batch.is(1) || !is_native(lower, &recurrent, &sizes)? {
+    let is_whole = matches!(read_lengths(lower, &sizes.steps)?, Lengths::All);
+    if !sizes.batch.is(1) || !is_whole || !is_native(lower, &recurrent)? {
         unsupported!("ncnn's {} differs: it lacks a feature of this node", lower.op_type());
     }
     let cell = recurrent.cell;

@@ -3,14 +3,16 @@
 //! | ONNX | ncnn |
 //! | --- | --- |
 //! | LSTM, GRU with `linear_before_reset`, RNN; one sequence | LSTM, GRU, RNN |
-//! | the same, several sequences | one layer for each sequence |
-//! | other activations, peepholes, clip, coupled gates, GRU without `linear_before_reset`, shorter sequences, weights at run time | unrolled steps |
+//! | the same, several sequences or shorter ones | one layer over all rows, whose state a further element of X resets |
+//! | several sequences with initial states, or of RNN | one layer for each sequence |
+//! | other activations, peepholes, clip, coupled gates, GRU without `linear_before_reset`, weights at run time; few steps of several sequences | unrolled steps |
 //!
 //! Refused: unrolling too many steps, or a number of steps known only at run time.
 //! Specification: <https://onnx.ai/onnx/operators/onnx__LSTM.html>,
 //! <https://onnx.ai/onnx/operators/onnx__GRU.html>, <https://onnx.ai/onnx/operators/onnx__RNN.html>.
 
 mod activation;
+mod join;
 mod length;
 mod lower;
 mod step;
@@ -18,7 +20,6 @@ mod unroll;
 mod weight;
 
 use self::activation::{Activation, read_activations};
-use self::length::{Lengths, read_lengths};
 use crate::common::limits;
 use crate::error::{Error, Result, invalid};
 use crate::op::{Access, Attributes, Call, Fact};
@@ -29,12 +30,12 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("GRU", Access::Any, infer_recurrent)
         .expand(unroll::expand_recurrent)
         .lower(lower::lower_recurrent)
-        .lowers_to("GRU for each sequence; unrolled steps for features that the layer lacks")
+        .lowers_to("GRU over all sequences, or for each; unrolled steps for features that the layer lacks")
         .limits("many unrolled steps, or a number of them known only at run time"),
     Row::new("LSTM", Access::Any, infer_recurrent)
         .expand(unroll::expand_recurrent)
         .lower(lower::lower_recurrent)
-        .lowers_to("LSTM for each sequence; unrolled steps for features that the layer lacks")
+        .lowers_to("LSTM over all sequences, or for each; unrolled steps for features that the layer lacks")
         .limits("many unrolled steps, or a number of them known only at run time"),
     Row::new("RNN", Access::Any, infer_recurrent)
         .expand(unroll::expand_recurrent)
@@ -63,6 +64,15 @@ enum Cell {
 }
 
 impl Cell {
+    /// Returns the type of the operator.
+    fn name(self) -> &'static str {
+        match self {
+            Cell::Gru => "GRU",
+            Cell::Lstm => "LSTM",
+            Cell::Rnn => "RNN",
+        }
+    }
+
     /// Returns the number of gates, each with a matrix in W and in R.
     fn gates(self) -> usize {
         match self {
@@ -175,19 +185,22 @@ fn infer_recurrent(call: &Call) -> Result<Vec<Fact>> {
     Ok(facts)
 }
 
-/// Returns whether input `index` is omitted or a constant of zeros.
+/// Returns whether input `index` is omitted or all zeros.
 fn is_zero(call: &Call, index: usize) -> Result<bool> {
     match (call.has_input(index), call.constant(index)) {
         (false, _) => Ok(true),
         (true, Some(tensor)) if tensor.len() <= limits::LOOKED_AT => {
             Ok(tensor.load_listed()?.float_list()?.iter().all(|x| *x == 0.0))
         }
-        _ => Ok(false),
+        _ => {
+            let range = call.range(index);
+            Ok(range.least == 0.0 && range.most == 0.0)
+        }
     }
 }
 
-/// Returns whether ncnn's layer computes the node, for one sequence.
-fn is_native(call: &Call, recurrent: &Recurrent, sizes: &Sizes) -> Result<bool> {
+/// Returns whether ncnn's layer computes the node, for one sequence of all steps.
+fn is_native(call: &Call, recurrent: &Recurrent) -> Result<bool> {
     let defaults: &[Activation] = match recurrent.cell {
         Cell::Gru => &[Activation::Sigmoid, Activation::Tanh],
         Cell::Lstm => &[Activation::Sigmoid, Activation::Tanh, Activation::Tanh],
@@ -199,8 +212,7 @@ fn is_native(call: &Call, recurrent: &Recurrent, sizes: &Sizes) -> Result<bool> 
         && !recurrent.input_forget
         && (recurrent.cell != Cell::Gru || recurrent.linear_before_reset)
         && [input::W, input::R, input::B].into_iter().all(constant)
-        && (recurrent.cell != Cell::Lstm || is_zero(call, input::P)?)
-        && matches!(read_lengths(call, &sizes.steps)?, Lengths::All))
+        && (recurrent.cell != Cell::Lstm || is_zero(call, input::P)?))
 }
 
 /// Returns the form of a state of one sequence: `[directions, hidden]`.

@@ -1,6 +1,7 @@
 //! Expansion of recurrent nodes without a layer: into a node for each sequence, or into unrolled steps.
 
-use super::length::{Masks, masked};
+use super::join::{can_join, join};
+use super::length::{Lengths, Masks, masked, read_lengths};
 use super::step::{Constants, Direction, State, emit_step};
 use super::{Cell, Recurrent, Sizes, input, is_native, is_zero, read_recurrent, sizes};
 use crate::error::{At, Error, Result, unsupported};
@@ -12,6 +13,12 @@ use crate::tensor::Tensor;
 /// The maximum number of unrolled steps of all directions: each becomes about ten layers.
 const MAX_UNROLLED_STEPS: i64 = 512;
 
+/// The number of steps of all directions, and of sequences, for which products of all sequences are faster than a layer
+/// that takes one row after the other.
+const FEW_STEPS: i64 = 16;
+/// See [`FEW_STEPS`].
+const MANY_SEQUENCES: i64 = 4;
+
 /// The maximum number of sequences with a layer each.
 const MAX_SEQUENCES: i64 = 256;
 
@@ -21,20 +28,28 @@ const MAX_REPEATED_BYTES: u64 = 1 << 25;
 pub(super) fn expand_recurrent(expand: &Expand) -> Result<bool> {
     let recurrent = read_recurrent(expand)?;
     let sizes = sizes(expand, &recurrent)?;
-    let native = is_native(expand, &recurrent, &sizes)?;
-    if native && sizes.batch.is(1) {
+    let native = is_native(expand, &recurrent)?;
+    let directions = i64::try_from(recurrent.reverse.len())?;
+    let steps = sizes.steps.known().map(|steps| steps.saturating_mul(directions));
+    let is_whole = matches!(read_lengths(expand, &sizes.steps)?, Lengths::All);
+    if native && sizes.batch.is(1) && is_whole {
         return Ok(false);
+    }
+    let few = sizes.batch.known().is_some_and(|batch| batch >= MANY_SEQUENCES)
+        && steps.is_some_and(|steps| steps <= FEW_STEPS);
+    if native && !few && join(expand, &recurrent, &sizes)? {
+        return Ok(true);
     }
     let Some(batch) = sizes.batch.known() else {
         return Err(Error::unsupported("the number of sequences is known only at run time")
             .help("fix it with --input-shape"));
     };
-    if native && batch <= MAX_SEQUENCES && repeated_bytes(expand, batch)? <= MAX_REPEATED_BYTES {
+    let fits = native && !few && batch > 1 && (is_whole || can_join(expand, &recurrent, true)?);
+    if fits && batch <= MAX_SEQUENCES && repeated_bytes(expand, batch)? <= MAX_REPEATED_BYTES {
         split_batch(expand, &recurrent, batch)?;
         return Ok(true);
     }
-    let steps = sizes.steps.known();
-    match steps.map(|steps| steps.saturating_mul(if recurrent.reverse.len() == 2 { 2 } else { 1 })) {
+    match steps {
         Some(steps) if (1..=MAX_UNROLLED_STEPS).contains(&steps) => {}
         Some(steps) => unsupported!(
             "ncnn's {} differs, and {steps} steps are too many to unroll (at most {MAX_UNROLLED_STEPS})",
@@ -66,11 +81,7 @@ fn split_batch(expand: &Expand, recurrent: &Recurrent, batch: i64) -> Result<()>
     let x = expand.operand(input::X).split_list(x_axis, &ones);
     let states = [input::INITIAL_H, input::INITIAL_C]
         .map(|index| expand.optional(index).map(|state| state.split_list(state_axis, &ones)));
-    let name = match recurrent.cell {
-        Cell::Gru => "GRU",
-        Cell::Lstm => "LSTM",
-        Cell::Rnn => "RNN",
-    };
+    let lengths = expand.optional(input::SEQUENCE_LENS).map(|lengths| lengths.split_list(0, &ones));
     let attributes: Vec<(&str, Attribute)> =
         pairs(&expand.node().attributes).filter(|(name, _)| *name != "output_sequence").collect();
     let outputs = if recurrent.cell == Cell::Lstm { 3 } else { 2 };
@@ -79,13 +90,12 @@ fn split_batch(expand: &Expand, recurrent: &Recurrent, batch: i64) -> Result<()>
     for (i, x) in x.into_iter().enumerate() {
         let mut inputs = vec![Some(x)];
         inputs.extend(weights);
-        // The lengths of the sequences.
-        inputs.push(None);
+        inputs.push(lengths.as_ref().and_then(|lengths| lengths.get(i).copied()));
         inputs.extend(states.iter().map(|state| state.as_ref().and_then(|state| state.get(i).copied())));
         while inputs.last().is_some_and(Option::is_none) {
             inputs.pop();
         }
-        let made = expand.make.op_list(name, inputs, attributes.iter().cloned(), outputs);
+        let made = expand.make.op_list(recurrent.cell.name(), inputs, attributes.iter().cloned(), outputs);
         for (list, output) in results.iter_mut().zip(made) {
             list.push(output);
         }

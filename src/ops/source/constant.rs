@@ -21,6 +21,11 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Constant", Access::Any, infer_constant).lowers_to("a constant").limits("text"),
     Row::new("ConstantOfShape", Access::Any, infer_constant_of_shape)
         .fold(fold_constant_of_shape)
+        .range(|call, _| {
+            read_fill(call)
+                .and_then(|fill| Tensor::from_array(&fill))
+                .map_or(Range::ANY, |fill| Range::of_tensor(&fill))
+        })
         .lower(lower_constant_of_shape)
         .lowers_to("a constant; for free sizes a part of a blob with those sizes, filled by Clip")
         .limits("a shape computed at run time"),

@@ -5,16 +5,21 @@
 use super::window::{area, unit_kernels};
 use crate::common::limits;
 use crate::error::{At, Error, Result, invalid, unsupported};
+use crate::lower::Lower;
+use crate::ncnn::layer::Fold;
 use crate::op::{Access, Attributes, Call, Fact};
 use crate::ops::Row;
-use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
 use crate::tensor::{Dim, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("Col2Im", Access::Any, infer_col2im)
     .expand(expand_col2im)
-    .lowers_to("depthwise Deconvolution with one-hot kernels")
+    .lower(lower_col2im)
+    .lowers_to("Fold; over three axes depthwise Deconvolution with one-hot kernels")
     .limits("image or block sizes known only at run time; dilations over other than two axes")];
+
+/// The most axes of an image of Fold.
+const FOLDED_AXES: usize = 2;
 
 /// The positions of the blocks in the image.
 struct Layout {
@@ -105,43 +110,96 @@ fn infer_col2im(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
-fn expand_col2im(expand: &Expand) -> Result<bool> {
-    let image: Option<Vec<i64>> = image_sizes(expand)?.iter().map(Dim::known).collect();
-    let Some(image) = image else { unsupported!("the image sizes are known only at run time") };
-    let layout = read_layout(expand, image.len())?;
-    let block = read_block(expand, &image_sizes(expand)?, &layout)?;
-    expand.output(0, fold_blocks(expand, &image, &block, &layout)?);
-    Ok(true)
+/// The sizes of a node that are known.
+struct Known {
+    image: Vec<i64>,
+    block: Vec<i64>,
+    layout: Layout,
+    batch: i64,
+    channels: i64,
+    counts: Vec<i64>,
+    left_over: Vec<i64>,
 }
 
-/// Returns the sum of blocks of one shape at their positions in the image.
-fn fold_blocks<'x>(expand: &'x Expand, image: &[i64], block: &[i64], layout: &Layout) -> Result<Expr<'x>> {
-    let [batch, depth, blocks] = *expand.sizes(0)?.as_slice() else {
-        invalid!("an input of shape {}, expected three axes", display_shape(expand.shape(0)?))
+fn read_known(call: &Call) -> Result<Known> {
+    let image: Option<Vec<i64>> = image_sizes(call)?.iter().map(Dim::known).collect();
+    let Some(image) = image else { unsupported!("the image sizes are known only at run time") };
+    let layout = read_layout(call, image.len())?;
+    let block = read_block(call, &image_sizes(call)?, &layout)?;
+    let [batch, depth, blocks] = *call.sizes(0)?.as_slice() else {
+        invalid!("an input of shape {}, expected three axes", display_shape(call.shape(0)?))
     };
-    let dilated = layout.dilations.iter().zip(block).any(|(dilation, size)| *dilation > 1 && *size > 1);
+    let dilated = layout.dilations.iter().zip(&block).any(|(dilation, size)| *dilation > 1 && *size > 1);
     if dilated && image.len() != 2 {
         unsupported!(
             "dilations over {} axes: onnxruntime and the specification's reference disagree",
             image.len()
         );
     }
-    let (counts, left_over) = counts(image, block, layout)?;
+    let (counts, left_over) = counts(&image, &block, &layout)?;
     if area(&counts)? != blocks {
         invalid!("{blocks} blocks, expected {counts:?} along the axes of the image");
     }
-    let elements: i64 = block.iter().product();
-    let channels = depth / elements.max(1);
-    let mut form = vec![batch, depth];
+    let channels = depth / block.iter().product::<i64>().max(1);
+    Ok(Known { image, block, layout, batch, channels, counts, left_over })
+}
+
+fn expand_col2im(expand: &Expand) -> Result<bool> {
+    let known = read_known(expand)?;
+    if known.image.len() <= FOLDED_AXES {
+        return Ok(false);
+    }
+    let Known { block, layout, batch, channels, counts, left_over, .. } = known;
+    let mut form = vec![batch, channels.saturating_mul(area(&block)?)];
     form.extend(&counts);
-    let kernels = expand.make.tensor(unit_kernels(channels, block)?);
+    let kernels = expand.make.tensor(unit_kernels(channels, &block)?);
     let attributes = [
         ("group", channels.into()),
         ("kernel_shape", block.into()),
-        ("strides", layout.strides.as_slice().into()),
-        ("dilations", layout.dilations.as_slice().into()),
-        ("pads", layout.pads.as_slice().into()),
+        ("strides", layout.strides.into()),
+        ("dilations", layout.dilations.into()),
+        ("pads", layout.pads.into()),
         ("output_padding", left_over.into()),
     ];
-    Ok(expand.make.op("ConvTranspose", [expand.operand(0).reshape(&form), kernels], attributes))
+    let image = expand.make.op("ConvTranspose", [expand.operand(0).reshape(&form), kernels], attributes);
+    expand.output(0, image);
+    Ok(true)
+}
+
+fn lower_col2im(lower: &mut Lower) -> Result<()> {
+    let Known { image, block, layout, batch, channels, counts, .. } = read_known(lower)?;
+    let int = |size: i64| Ok::<_, Error>(i32::try_from(size)?);
+    // The height and width of each list; 1 in place of the height of one axis.
+    let plane = |list: &[i64], missing: i64| match *list {
+        [width] => Ok([int(missing)?, int(width)?]),
+        [height, width] => Ok([int(height)?, int(width)?]),
+        _ => Err(Error::internal("an image of other axes")),
+    };
+    let (before, after) = layout.pads.split_at_checked(image.len()).unwrap_or_default();
+    let [kernel_h, kernel_w] = plane(&block, 1)?;
+    let [stride_h, stride_w] = plane(&layout.strides, 1)?;
+    let [dilation_h, dilation_w] = plane(&layout.dilations, 1)?;
+    let [pad_top, pad_left] = plane(before, 0)?;
+    let [pad_bottom, pad_right] = plane(after, 0)?;
+    let [output_h, output_w] = plane(&image, 1)?;
+    let images = batch.saturating_mul(channels);
+    let columns = [Dim::Known(images.saturating_mul(area(&block)?)), Dim::Known(area(&counts)?)];
+    let blob = lower.blob_as(0, &columns)?;
+    let layer = Fold {
+        kernel_w,
+        dilation_w,
+        stride_w,
+        pad_left,
+        output_w,
+        kernel_h,
+        dilation_h,
+        stride_h,
+        pad_top,
+        pad_right,
+        pad_bottom,
+        output_h,
+    };
+    let form = [Dim::Known(images), Dim::Known(output_h.into()), Dim::Known(output_w.into())];
+    let top = lower.emit(layer, &[blob], &form)?;
+    lower.set(0, top)
 }

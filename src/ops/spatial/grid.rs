@@ -12,6 +12,7 @@ use crate::ncnn::BlobId;
 use crate::ncnn::layer::{GridSample, Padding, binary_op, unary_op};
 use crate::op::{Access, CONTRIB_DOMAIN, Call, Fact};
 use crate::ops::Row;
+use crate::ops::shape::resized;
 use crate::pass::expand::Expand;
 use crate::tensor::{Array, Dim, Tensor, display_shape};
 
@@ -29,7 +30,7 @@ const GRID_SAMPLE: Row = Row::new("GridSample", Access::Any, infer_grid_sample)
     .lower(lower_grid_sample)
     .lowers_to("GridSample, of several images as slices of a volume")
     .limits(
-        "mode cubic over three axes; more than 64 images with mode cubic or three axes; a batch of free size",
+        "mode cubic over three axes; more than 64 images, or a batch of free size, with mode cubic or three axes",
     )
     .differs("infinities beside a sample, whose weight may be 0");
 
@@ -90,14 +91,13 @@ fn lower_grid_sample(lower: &mut Lower) -> Result<()> {
         unsupported!("this mode over {} spatial axes", rank - 2);
     }
     let batch = lower.output_shape(0)?.at(0)?.clone();
-    let Some(images) = batch.known() else {
-        unsupported!(
-            "a batch of {batch} images: ncnn's layer has no batch axis, and the coordinates depend on its size"
-        );
-    };
-    if images > FEW_LAYERS && rank == 4 && layer.sample_type != CUBIC {
-        return lower_as_volume(lower, &layer, images);
+    let is_plane = rank == 4 && layer.sample_type != CUBIC;
+    if is_plane && batch.known().is_none_or(|images| images > FEW_LAYERS) {
+        return lower_as_volume(lower, &layer, &batch);
     }
+    let Some(images) = batch.known() else {
+        unsupported!("a batch of {batch} images in this mode: each image becomes a layer");
+    };
     if images > MAX_LAYERS {
         unsupported!("a batch of {images} in this mode: each image becomes a layer (at most {MAX_LAYERS})");
     }
@@ -132,45 +132,31 @@ fn prepared(lower: &mut Lower, mut grid: BlobId, layer: &GridSample) -> Result<B
     Ok(grid)
 }
 
-/// Samples all images as the slices of a volume, each at the depth of its slice. The volume is padded to a depth
-/// at which the coordinates of slices are exact, so that no other slice has a weight.
-fn lower_as_volume(lower: &mut Lower, layer: &GridSample, images: i64) -> Result<()> {
+/// Samples all images as the slices of a volume, each at the depth of its slice.
+fn lower_as_volume(lower: &mut Lower, layer: &GridSample, batch: &Dim) -> Result<()> {
     let (one, two) = (Dim::Known(1), Dim::Known(2));
     let [_, channels, height, width] = lower.shape(0)? else { invalid!("an image of four axes") };
     let image = [channels.clone(), height.clone(), width.clone()];
     let [channels, height, width] = image;
     let [_, rows, columns, _] = lower.shape(1)? else { invalid!("a grid of four axes") };
     let (rows, columns) = (rows.clone(), columns.clone());
-    let batch = Dim::Known(images);
     let slices = if channels.is(1) {
         lower.blob_as(0, &[one.clone(), batch.clone(), height.clone(), width.clone()])?
     } else {
-        let x = lower.blob_as(0, &[batch.clone(), channels.clone(), height.clone(), width.clone()])?;
+        let x = lower.blob_as(0, &[batch.clone(), channels.clone(), height, width])?;
         lower.permute(x, &[1, 0, 2, 3])?
     };
-    // The positions are (z + 1) / 2 * (depth - 1), or ((z + 1) * depth - 1) / 2.
     let corners = layer.align_corner != 0;
-    let power = u64::try_from(images - i64::from(corners))?.next_power_of_two();
-    let depth = i64::try_from(power)? + i64::from(corners);
-    let padding = Padding { behind: i32::try_from(depth - images)?, ..Padding::default() };
-    let volume = match padding.behind {
-        0 => slices,
-        _ => lower.emit(padding, &[slices], &[channels.clone(), Dim::Known(depth), height, width])?,
+    let (volume, depths) = match batch.known() {
+        Some(images) => padded_volume(lower, slices, images, corners)?,
+        None => doubled_volume(lower, slices, batch, corners)?,
     };
-    let depth: f64 = depth.as_();
-    let coordinate = |image: i64| -> f32 {
-        let image: f64 = image.as_();
-        let z = if corners { 2.0 * image / (depth - 1.0) - 1.0 } else { (2.0 * image + 1.0) / depth - 1.0 };
-        z.as_()
-    };
-    let depths = Tensor::from_f32(&[usize::try_from(images)?], (0..images).map(coordinate).collect())?;
-    let depths = lower.memory_data(&depths, &[batch.clone(), one.clone(), one.clone(), one.clone()])?;
     let places = lower.ones(&[one.clone(), rows.clone(), columns.clone(), one])?;
     let depths = lower.binary(binary_op::MUL, depths, places)?;
     let grid = lower.blob_as(1, &[batch.clone(), rows.clone(), columns.clone(), two])?;
     let grid = prepared(lower, grid, layer)?;
     let grid = lower.concat(&[grid, depths], 3)?;
-    let form = [channels, batch, rows, columns];
+    let form = [channels, batch.clone(), rows, columns];
     let top = lower.emit(layer.clone(), &[volume, grid], &form)?;
     let top = if form.first().is_some_and(|channels| channels.is(1)) {
         top
@@ -178,6 +164,48 @@ fn lower_as_volume(lower: &mut Lower, layer: &GridSample, images: i64) -> Result
         lower.permute(top, &[1, 0, 2, 3])?
     };
     lower.set(0, top)
+}
+
+/// Pads slices to a depth at which their coordinates are exact, so that no other slice has a weight. Returns the
+/// coordinates, too.
+fn padded_volume(lower: &mut Lower, slices: BlobId, images: i64, corners: bool) -> Result<(BlobId, BlobId)> {
+    // The positions are (z + 1) / 2 * (depth - 1), or ((z + 1) * depth - 1) / 2.
+    let power = u64::try_from(images - i64::from(corners))?.next_power_of_two();
+    let depth = i64::try_from(power)? + i64::from(corners);
+    let padding = Padding { behind: i32::try_from(depth - images)?, ..Padding::default() };
+    let form = resized(&lower.form(slices), 1, Dim::Known(depth));
+    let volume = if padding.behind == 0 { slices } else { lower.emit(padding, &[slices], &form)? };
+    let depth: f64 = depth.as_();
+    let coordinate = |image: i64| -> f32 {
+        let image: f64 = image.as_();
+        let z = if corners { 2.0 * image / (depth - 1.0) - 1.0 } else { (2.0 * image + 1.0) / depth - 1.0 };
+        z.as_()
+    };
+    let depths = Tensor::from_f32(&[usize::try_from(images)?], (0..images).map(coordinate).collect())?;
+    let one = Dim::Known(1);
+    let depths = lower.memory_data(&depths, &[Dim::Known(images), one.clone(), one.clone(), one])?;
+    Ok((volume, depths))
+}
+
+/// Doubles each slice, and returns the coordinates between both, too: their rounding moves no weight to another image.
+fn doubled_volume(lower: &mut Lower, slices: BlobId, batch: &Dim, corners: bool) -> Result<(BlobId, BlobId)> {
+    let (one, whole) = (Dim::Known(1), lower.form(slices));
+    let plane = Dim::product(whole.iter().skip(2))?;
+    let apart = lower.reshape(slices, &[whole.at(0)?.clone(), batch.clone(), one.clone(), plane])?;
+    let doubled = lower.concat(&[apart, apart], 2)?;
+    let volume = lower.reshape(doubled, &resized(&whole, 1, batch.mul(&Dim::Known(2))?))?;
+    // The positions 2 * i + 1/2 of twice the depth.
+    let places = lower.places_along(batch, &[batch.clone(), one.clone(), one.clone(), one])?;
+    let (factor, size) = if corners { (4.0, batch.mul(&Dim::Known(2))?) } else { (2.0, batch.clone()) };
+    let mut last = lower.materialize(&[size])?;
+    if corners {
+        last = lower.binary_scalar(binary_op::SUB, last, 1.0)?;
+    }
+    let depths = lower.binary_scalar(binary_op::MUL, places, factor)?;
+    let depths = lower.binary_scalar(binary_op::ADD, depths, 1.0)?;
+    let depths = lower.binary(binary_op::DIV, depths, last)?;
+    let depths = lower.binary_scalar(binary_op::SUB, depths, 1.0)?;
+    Ok((volume, depths))
 }
 
 /// Rounds the coordinates of the grid to the nearest elements, ties to even: ncnn rounds ties up.

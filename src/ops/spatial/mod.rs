@@ -3,6 +3,7 @@
 pub(in crate::ops) mod causal_conv;
 pub(in crate::ops) mod col2im;
 pub(in crate::ops) mod conv;
+pub(in crate::ops) mod frames;
 pub(in crate::ops) mod grid;
 pub(in crate::ops) mod pool;
 pub(in crate::ops) mod rearrange;
@@ -22,6 +23,7 @@ pub(super) const FAMILIES: &[&[Row]] = &[
     causal_conv::OPS,
     col2im::OPS,
     conv::OPS,
+    frames::OPS,
     grid::OPS,
     pool::OPS,
     rearrange::OPS,

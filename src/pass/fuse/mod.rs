@@ -9,6 +9,7 @@ mod attention;
 mod cached_attention;
 mod experts;
 mod focus;
+mod frames;
 mod gather_nd;
 mod gelu;
 mod group_norm;
@@ -58,6 +59,18 @@ pub const FUSIONS: &[Rewrite] = &[
         "Gather from a constant at a Slice or Gather of indices to the Slice or Gather of a Gather",
         &["Gather"],
         look_up::fuse_gather_of_selected,
+    ),
+    Rewrite::by(
+        "fuse_frames",
+        "Gather of overlapping parts of an axis to Frames",
+        &["Gather"],
+        frames::fuse_frames,
+    ),
+    Rewrite::by(
+        "fuse_overlap_add",
+        "ScatterElements and ScatterND that add overlapping frames to Col2Im",
+        &["ScatterElements", "ScatterND"],
+        frames::fuse_overlap_add,
     ),
     Rewrite::by(
         "fuse_gather_nd_of_all",

@@ -115,6 +115,10 @@ macro_rules! for_each_option {
             own rename: Vec<(String, String)> =
                 net("Rename the blob of an input, an output, or an intermediate value").takes("OLD=NEW");
 
+            /// Names the blobs of inputs `in0`, `in1` and so on, and those of outputs `out0`, `out1`, in the order of the model, as
+            /// pnnx does. Names that [`Converter::rename`](crate::Converter::rename) gives stay.
+            flag numbered: bool = net("Name the inputs in0, in1, ... and the outputs out0, ..., as pnnx does").rare();
+
             /// Checks the invariants of the graph after every pass, for developers of this library.
             flag check: bool = model("Check the graph after every pass");
 
@@ -154,6 +158,26 @@ macro_rules! for_each_option {
                 FileInfo::new("the header of bytes", "mem.h", "A C header of bytes"),
                 "Also write a C header with the bytes of the binary .param file and the .bin file",
             )
+            .rare();
+
+            /// Writes a program that runs the net, in the language of the ending of its name; see
+            /// [`Conversion::program`](crate::Conversion::program).
+            path example: Option<PathBuf> = file(
+                "the program",
+                "py",
+                "A program that runs the net",
+                "Also write a program that runs the net, in Python or C++",
+            )
+            .takes("FILE.py|FILE.cpp");
+
+            /// Writes what the model says about its use as YAML, as ultralytics reads it.
+            path metadata: Option<PathBuf> = file(
+                "the metadata",
+                "metadata.yaml",
+                "What the model says about its use",
+                "Also write what the model says about its use, such as names of classes, as YAML",
+            )
+            .takes("FILE.yaml")
             .rare();
 
             /// Writes a report as JSON; see [`report`](crate::report).

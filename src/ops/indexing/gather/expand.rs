@@ -2,11 +2,11 @@
 
 use num_traits::AsPrimitive;
 
-use super::lower::counts_up;
-use super::{batch_dims, element_places, rows_at, tuple_places};
+use super::lower::gathered;
+use super::{along, batch_dims, element_places, rows_at, tuple_places};
 use crate::common::limits;
 use crate::error::{At, Result, invalid};
-use crate::lower::few_parts;
+use crate::lower::{MAX_PARTS, part_count};
 use crate::op::resolve_axis;
 use crate::ops::elementwise::compare::expand_table_with_nan;
 use crate::ops::indexing::one_hot::pick;
@@ -19,43 +19,11 @@ use crate::tensor::{Array, DType, Dim};
 /// The maximum number of elements that are compared with the first.
 const MAX_UNIFORM: usize = 1 << 16;
 
-/// Expands a gather along an axis of free size by indices computed at run time: a product with a matrix that
-/// has a 1 where an index equals a position.
+/// Expands a gather from a constant with NaN by a product.
 pub(super) fn expand_gather(expand: &Expand) -> Result<bool> {
-    if expand_table_with_nan(expand)? {
-        return Ok(true);
-    }
-    let shape = expand.shape(0)?.to_vec();
+    let shape = expand.shape(0)?;
     let axis = resolve_axis(expand.int("axis")?, shape.len())?;
-    let indices = expand.node().inputs.get(1).copied().flatten();
-    if shape.at(axis)?.known().is_some()
-        || expand.constant(1).is_some()
-        || counts_up(expand.graph(), indices).is_some()
-    {
-        return Ok(false);
-    }
-    let known = |shape: &[Dim]| shape.iter().map(Dim::known).collect::<Option<Vec<i64>>>();
-    let (before, after) = shape.split_at_checked(axis).unwrap_or_default();
-    let (Some(before), Some(after)) = (known(before), known(after.get(1..).unwrap_or_default())) else {
-        return Ok(false);
-    };
-    let Some(index_sizes) = inferred(expand.shape(1)?) else { return Ok(false) };
-    let (data, place) = (expand.operand(0), i64::try_from(axis)?);
-    let (size, positions) = (data.size(place), data.positions(place));
-    let indices = expand.operand(1).cast(DType::I64).reshape(&[-1, 1]);
-    let hits = from_front(indices, size).equal(positions).cast(DType::F32);
-    let (outer, inner): (i64, i64) = (before.iter().product(), after.iter().product());
-    let data = data.reshape(&[outer, -1, inner]);
-    let found = pick(data, expand.dtype(0)?, |data| hits.matmul(data));
-    expand.output(0, found.reshape(&[before, index_sizes, after].concat()));
-    Ok(true)
-}
-
-/// Returns the sizes of a Reshape to `shape`, which infers the free one. `None` if several are free.
-fn inferred(shape: &[Dim]) -> Option<Vec<i64>> {
-    let is_free = |size: &&Dim| size.known().is_none();
-    let sizes = shape.iter().map(|size| size.known().unwrap_or(-1));
-    (shape.iter().filter(is_free).count() <= 1).then(|| sizes.collect())
+    Ok(!gathered(shape, axis, expand.shape(1)?)?.is_sampled() && expand_table_with_nan(expand)?)
 }
 
 /// Returns indices with negative ones counted from the front of axes of these sizes.
@@ -70,7 +38,7 @@ fn is_moved(expand: &Expand, places: impl Fn(&[usize], &Array) -> Result<Vec<usi
     }
     let places = places(&data_sizes(expand)?, &expand.array(1)?)?;
     let places: Result<Vec<i64>> = places.into_iter().map(|place| Ok(i64::try_from(place)?)).collect();
-    Ok(few_parts(&places?))
+    Ok(part_count(&places?) <= MAX_PARTS)
 }
 
 /// Returns data whose other axes than `axis` have the sizes of those of the indices, which may be smaller.
@@ -91,9 +59,6 @@ fn cut_to_indices<'x>(expand: &'x Expand, axis: usize) -> Result<Expr<'x>> {
 
 /// Expands to the sum over `i` of `(index == i) * data[i]`: an axis of the indices before that of the data.
 pub(super) fn expand_gather_elements(expand: &Expand) -> Result<bool> {
-    if expand_table_with_nan(expand)? {
-        return Ok(true);
-    }
     if expand_uniform(expand)? {
         return Ok(true);
     }
@@ -105,6 +70,9 @@ pub(super) fn expand_gather_elements(expand: &Expand) -> Result<bool> {
     if index_shape.len() != shape.len() {
         invalid!("the indices have {} axes, the data {}", index_shape.len(), shape.len());
     }
+    if sample_along(expand, axis)? || expand_table_with_nan(expand)? {
+        return Ok(true);
+    }
     let data = cut_to_indices(expand, axis)?;
     if multiply_rows(expand, data, axis)? {
         return Ok(true);
@@ -114,6 +82,21 @@ pub(super) fn expand_gather_elements(expand: &Expand) -> Result<bool> {
     let hits = element_hits(expand, place, true, DType::F32)?;
     let sum = |data| (hits * data).reduce("ReduceSum", &[place + 1], false);
     expand.output(0, pick(data, expand.dtype(0)?, sum));
+    Ok(true)
+}
+
+/// Expands to a gather whose indices broadcast, if it is sampled.
+fn sample_along(expand: &Expand, axis: usize) -> Result<bool> {
+    let Some(indices) = input(expand.node(), 1) else { return Ok(false) };
+    let shape = resized(expand.shape(1)?, axis, expand.shape(0)?.at(axis)?.clone());
+    let (source, Some(index_shape)) = along::repeated(expand.graph(), indices, axis) else {
+        return Ok(false);
+    };
+    if !along::gathered(&shape, &index_shape, axis)?.is_sampled() {
+        return Ok(false);
+    }
+    let inputs = [cut_to_indices(expand, axis)?, expand.make.value(source)];
+    expand.output(0, expand.make.own_op("GatherAlong", inputs, [("axis", i64::try_from(axis)?.into())]));
     Ok(true)
 }
 
@@ -267,9 +250,6 @@ fn expand_single(expand: &Expand) -> Result<bool> {
 
 /// Expands to a Gather of rows of data whose indexed axes are merged.
 pub(super) fn expand_gather_nd(expand: &Expand) -> Result<bool> {
-    if expand_table_with_nan(expand)? {
-        return Ok(true);
-    }
     if expand_leading(expand)? || expand_single(expand)? {
         return Ok(true);
     }

@@ -1,12 +1,12 @@
-//! Lowers Gather: constant indices to Crop and Concat, rows of a constant table to Embed, the rest to a
-//! product with a matrix of zeros and ones.
+//! Lowers Gather: constant indices to Crop and Concat, rows of a constant table to Embed, the rest to samples of the
+//! nearest elements, or a product with a matrix of zeros and ones.
 
 use super::{batch_dims, element_places, resolve_index, rows_at, tuple_places};
 use crate::error::{At, Error, Result, unsupported};
 use crate::graph::{Graph, ValueId};
-use crate::lower::{AssumedFact, Lower};
+use crate::lower::{AssumedFact, Gathered, Lower};
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{Embed, MatMul};
+use crate::ncnn::layer::{Embed, MatMul, binary_op};
 use crate::op::resolve_axis;
 use crate::ops::shape::data_sizes;
 use crate::tensor::{Dim, SizeCondition, Tensor};
@@ -38,7 +38,8 @@ pub(super) fn lower_gather(lower: &mut Lower) -> Result<()> {
         lower.require(SizeCondition::equal(&end, &end.smaller(size)?))?;
         lower.crop_by_expression(alone, place, &start, &count)?
     } else {
-        select(lower, &shape, axis)?
+        let gathered = gathered(&shape, axis, lower.shape(1)?)?;
+        if gathered.is_sampled() { sample(lower, &gathered)? } else { select(lower, &shape, axis)? }
     };
     lower.set(0, blob)
 }
@@ -146,11 +147,42 @@ fn look_up(lower: &mut Lower, table: &Tensor, axis: usize, indices: BlobId) -> R
     lower.transpose(found, &sizes, &perm)
 }
 
+/// Returns the sizes of a Gather along an axis.
+pub(super) fn gathered(shape: &[Dim], axis: usize, indices: &[Dim]) -> Result<Gathered> {
+    let outer = Dim::product(shape.iter().take(axis))?;
+    let inner = Dim::product(shape.iter().skip(axis + 1))?;
+    Ok(Gathered::rows(outer, shape.at(axis)?.clone(), Dim::product(indices)?, inner))
+}
+
+/// Emits indices, input `index`, with negative ones counted from the front of an axis of `size`.
+pub(super) fn from_front(lower: &mut Lower, indices: BlobId, index: usize, size: &Dim) -> Result<BlobId> {
+    if lower.range(index).least >= 0.0 {
+        return Ok(indices);
+    }
+    if let Some(size) = size.known() {
+        return lower.counted_from_front(indices, size);
+    }
+    let number = lower.materialize(std::slice::from_ref(size))?;
+    let negative = lower.lt(indices, 0.0)?;
+    let whole = lower.binary(binary_op::MUL, negative, number)?;
+    lower.binary(binary_op::ADD, indices, whole)
+}
+
+/// Gathers indices computed at run time by samples.
+fn sample(lower: &mut Lower, gathered: &Gathered) -> Result<BlobId> {
+    lower.compute_in_float32();
+    let indices = lower.blob(1)?;
+    let indices = lower.certain_form(indices)?;
+    let indices = from_front(lower, indices, 1, &gathered.size)?;
+    let data = lower.blob(0)?;
+    lower.sample(data, indices, gathered)
+}
+
 /// Gathers indices computed at run time by a matrix product.
 fn select(lower: &mut Lower, shape: &[Dim], axis: usize) -> Result<BlobId> {
     let size = known_axis(shape, axis)?;
     let indices = lower.blob(1)?;
-    let indices = lower.counted_from_front(indices, size)?;
+    let indices = from_front(lower, indices, 1, shape.at(axis)?)?;
     let infinite = lower.may_be_infinite(0)?;
     let count = Dim::product(lower.shape(1)?)?;
     let outer = Dim::product(shape.iter().take(axis))?;

@@ -2,14 +2,16 @@
 //!
 //! | ONNX | ncnn |
 //! | --- | --- |
-//! | constant indices | Crop, Slice, Concat, Tile; a product with a matrix of zeros and ones for many unordered indices |
+//! | constant indices | Crop, Slice, Concat, Tile; for many unordered indices as for those computed at run time |
 //! | Gather of a constant table by a graph input | Embed, which reads int32 and clamps negative indices to 0 |
-//! | other indices computed at run time | a product with a matrix of zeros and ones from comparing them with all positions |
+//! | other indices computed at run time | GridSample of the nearest elements; a product with a matrix of zeros and ones from comparing them with all positions if that takes less time |
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Gather.html>, `onnx__GatherElements.html`,
 //! `onnx__GatherND.html`.
 
+mod along;
 mod expand;
+mod line;
 mod lower;
 
 use crate::error::{At, Result, invalid, unsupported};
@@ -18,8 +20,10 @@ use crate::ops::Row;
 use crate::tensor::{Array, Dim, coordinates, display_shape, row_major};
 
 pub(in crate::ops) use expand::{element_hits, row_indices};
+pub(in crate::ops) use line::{Line, columns, line};
 
 pub(in crate::ops) const OPS: &[Row] = &[
+    along::ROW,
     Row::new("Gather", Access::Selection, infer_gather)
         .fold(fold_gather)
         .expand(expand::expand_gather)
@@ -27,7 +31,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .transparent(|_, _| true)
         .lowers_to(
             "Crop, Slice, Concat, Tile for constant indices; Embed of a constant table; \
-            else a product with a matrix of zeros and ones",
+            else GridSample, or a product with a matrix of zeros and ones",
         )
         .differs("negative indices that Embed reads, stated by value")
         .states_differences(),
@@ -46,7 +50,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
 ];
 
 const MOVED_OR_MULTIPLIED: &str =
-    "Crop, Slice, Concat for constant indices; else a product with a matrix of zeros and ones";
+    "Crop, Slice, Concat for constant indices; else GridSample, or a product with a matrix of zeros and ones";
 
 /// Returns the row indices that correspond to offsets of the first elements of rows of `width` elements.
 pub(super) fn rows_at(offsets: &[usize], width: usize) -> Vec<usize> {

@@ -5,11 +5,13 @@ use std::iter;
 
 use num_traits::{AsPrimitive, ToPrimitive};
 
-use super::{Reduction, read_reduction, replaced_rows};
+use super::region::Region;
+use super::{Reduction, read_reduction, replaced_rows, rounds};
 use crate::common::limits;
 use crate::error::{At, Result, invalid, unsupported};
 use crate::graph::{Node, ValueId};
-use crate::lower::few_parts;
+use crate::lower::{Gathered, MAX_PARTS, part_count};
+use crate::ncnn::Cost;
 use crate::op::resolve_axis;
 use crate::ops::indexing::gather::{
     element_hits, element_places, resolve_index, row_indices, rows_at, tuple_places,
@@ -20,15 +22,26 @@ use crate::pass::expand::Expand;
 use crate::pass::pattern::{self, input, producer};
 use crate::tensor::{Array, DType, Dim, display_shape};
 
+/// The number of layers that compute an element for each update and each position.
+const COMPARING: u64 = 6;
+
 /// The maximum number of elements that are compared with the first.
 const MAX_UNIFORM: usize = 1 << 16;
 
 /// The updates of a node whose indices are constant.
 struct ConstantTargets {
-    /// Few parts make up data with these elements replaced.
-    are_few: bool,
+    /// The number of parts that make up data with these elements replaced.
+    parts: usize,
+    /// Gathers from data and updates take less time than comparing updates with positions.
+    are_gathered: bool,
     /// No element has two updates.
     are_distinct: bool,
+}
+
+impl ConstantTargets {
+    fn are_moved(&self) -> bool {
+        self.parts <= MAX_PARTS || self.are_gathered
+    }
 }
 
 /// Returns what is known of constant indices; `None` if they are computed at run time.
@@ -43,9 +56,35 @@ fn constant_targets(
     let (offsets, width) = places(&sizes, &expand.array(1)?)?;
     let count = sizes.iter().product::<usize>() / width.max(1);
     limits::check_listed(count)?;
-    let are_few = few_parts(&replaced_rows(count, &rows_at(&offsets, width))?);
+    let targets = rows_at(&offsets, width);
+    let parts = part_count(&replaced_rows(count, &targets)?);
     let are_distinct = offsets.iter().collect::<BTreeSet<_>>().len() == offsets.len();
-    Ok(Some(ConstantTargets { are_few, are_distinct }))
+    let copies = match read_reduction(expand)? {
+        Reduction::Replace => Ok(1),
+        _ => rounds(&targets).map(|rounds| rounds.len()),
+    };
+    let [rows, updates, wide] = [count, targets.len(), width].map(Dim::try_from);
+    let (rows, updates, wide) = (rows?, updates?, wide?);
+    let gathered = Gathered::rows(Dim::Known(1), rows.add(&updates)?, rows, wide);
+    let compared = [count, targets.len(), width].into_iter().fold(1_usize, usize::saturating_mul);
+    let compared = Cost::passes(COMPARING, u64::try_from(compared)?).nanoseconds();
+    let is_cheaper = |copies| gathered.time_at_constants().saturating_mul(copies) < compared;
+    let copies = copies.ok().and_then(|copies| u64::try_from(copies).ok());
+    let are_gathered = gathered.is_exact() && copies.is_some_and(is_cheaper);
+    Ok(Some(ConstantTargets { parts, are_gathered, are_distinct }))
+}
+
+/// Replaces a node whose indices are a box by slices and updates side by side, unless fewer parts of flat data do.
+fn expand_region(
+    expand: &Expand,
+    region: Option<Region>,
+    constant: Option<&ConstantTargets>,
+) -> Result<bool> {
+    let Some(region) = region else { return Ok(false) };
+    let parts = region.open_axes(expand.shape(0)?).saturating_mul(3);
+    let is_flat = read_reduction(expand)? == Reduction::Replace
+        && constant.is_some_and(|targets| targets.parts.saturating_add(1) < parts);
+    Ok(!is_flat && region.give(expand)?)
 }
 
 /// Updates compared with all positions: `hits` is true if an update along `axis` addresses a position.
@@ -112,10 +151,26 @@ fn uniform_update<'x>(expand: &'x Expand) -> Result<Option<Expr<'x>>> {
     Ok(source.map(|source| source.reshape(&[]).to_type(DType::F32)))
 }
 
+/// Returns whether the sizes of the data are known.
+fn is_fixed(expand: &Expand) -> Result<bool> {
+    Ok(expand.shape(0)?.iter().all(|size| size.known().is_some()))
+}
+
 /// Expands ScatterND over `[rows, updates, elements of a row]`.
 pub(super) fn expand_scatter_nd(expand: &Expand) -> Result<bool> {
+    let region = Region::of_tuples(expand)?;
+    if !is_fixed(expand)? {
+        if expand_region(expand, region, None)? {
+            return Ok(true);
+        }
+        expand.sizes(0)?;
+        return Ok(false);
+    }
     let constant = constant_targets(expand, |sizes, indices| tuple_places(sizes, indices, 0))?;
-    if constant.as_ref().is_some_and(|targets| targets.are_few) {
+    if expand_region(expand, region, constant.as_ref())? {
+        return Ok(true);
+    }
+    if constant.as_ref().is_some_and(ConstantTargets::are_moved) {
         return Ok(false);
     }
     let reduction = read_reduction(expand)?;
@@ -144,8 +199,16 @@ pub(super) fn expand_scatter_nd(expand: &Expand) -> Result<bool> {
 pub(super) fn expand_scatter_elements(expand: &Expand) -> Result<bool> {
     let (shape, index_shape) = (expand.shape(0)?.to_vec(), expand.shape(1)?.to_vec());
     let axis = resolve_axis(expand.int("axis")?, shape.len())?;
-    let constant = constant_targets(expand, |sizes, indices| Ok((element_places(sizes, indices, axis)?, 1)))?;
-    if constant.as_ref().is_some_and(|targets| targets.are_few) {
+    let region = Region::of_elements(expand, axis)?;
+    let constant = if is_fixed(expand)? {
+        constant_targets(expand, |sizes, indices| Ok((element_places(sizes, indices, axis)?, 1)))?
+    } else {
+        None
+    };
+    if expand_region(expand, region, constant.as_ref())? {
+        return Ok(true);
+    }
+    if constant.as_ref().is_some_and(ConstantTargets::are_moved) {
         return Ok(false);
     }
     let reduction = read_reduction(expand)?;

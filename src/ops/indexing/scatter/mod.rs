@@ -2,13 +2,15 @@
 //!
 //! | ONNX | ncnn |
 //! | --- | --- |
-//! | constant indices | Concat of data and updates, Crop; BinaryOp for reductions |
+//! | indices that are a box | Crop and Concat of data and updates; BinaryOp for reductions |
+//! | other constant indices | Concat of data and updates, and a gather; BinaryOp for reductions |
 //! | indices computed at run time | a product with a matrix of zeros and ones from comparing them with all positions |
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__ScatterElements.html>, `onnx__ScatterND.html`.
 
 mod expand;
 mod lower;
+mod region;
 
 use std::collections::BTreeMap;
 
@@ -43,7 +45,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .limits(MANY_UPDATES),
 ];
 
-const MOVED_OR_MULTIPLIED: &str = "Concat, Crop of data and updates for constant indices; \
+const MOVED_OR_MULTIPLIED: &str = "Concat, Crop, GridSample of data and updates for constant indices and ranges; \
     else a product with a matrix of zeros and ones";
 const MANY_UPDATES: &str = "many updates of one element; large data with indices computed at run time";
 

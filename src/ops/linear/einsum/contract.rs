@@ -6,6 +6,9 @@ use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
 use crate::tensor::{DType, Dim};
 
+/// The free sizes of the operands, and values that hold them.
+type Sources<'x> = [(Dim, Expr<'x>)];
+
 /// A value whose axes have distinct labels.
 struct Labelled<'x> {
     value: Expr<'x>,
@@ -18,11 +21,19 @@ pub(super) fn expand_einsum(expand: &Expand) -> Result<bool> {
     let dtype = expand.dtype(0)?;
     // Sums of narrow integers wrap around once, at last.
     let wraps = dtype.is_narrow_int();
+    let mut sources = Vec::new();
+    for index in 0..equation.operands.len() {
+        for (axis, size) in (0..).zip(expand.shape(index)?) {
+            if size.known().is_none() && !sources.iter().any(|(other, _)| other == size) {
+                sources.push((size.clone(), expand.operand(index).size(axis).reshape(&[1])));
+            }
+        }
+    }
     let mut result: Option<Labelled> = None;
     for (i, labels) in equation.operands.iter().enumerate() {
         let (given, sizes) = (expand.operand(i), expand.shape(i)?.to_vec());
         let value = if wraps { given.cast(DType::I32) } else { given };
-        let next = diagonal(Labelled { value, labels: labels.clone(), sizes })?;
+        let next = diagonal(Labelled { value, labels: labels.clone(), sizes }, &sources)?;
         let later = equation.operands.iter().skip(i + 1).flatten();
         let needed: Vec<Label> = equation.output.iter().chain(later).copied().collect();
         let in_result = |label: &Label| result.as_ref().is_some_and(|other| other.labels.contains(label));
@@ -35,7 +46,7 @@ pub(super) fn expand_einsum(expand: &Expand) -> Result<bool> {
         let next = sum(next, &alone)?;
         result = Some(match result.take() {
             None => next,
-            Some(other) => combine(other, next, &needed, &equation.output)?,
+            Some(other) => combine(other, next, &needed, &equation.output, &sources)?,
         });
     }
     let result = result.ok_or_else(|| Error::invalid("no operands"))?;
@@ -45,7 +56,7 @@ pub(super) fn expand_einsum(expand: &Expand) -> Result<bool> {
 }
 
 /// Takes the diagonal of each pair of axes with the same label.
-fn diagonal(mut x: Labelled) -> Result<Labelled> {
+fn diagonal<'x>(mut x: Labelled<'x>, sources: &Sources<'x>) -> Result<Labelled<'x>> {
     loop {
         let twice = x.labels.iter().enumerate().find_map(|(i, label)| {
             let other = x.labels.iter().skip(i + 1).position(|other| other == label)?;
@@ -66,7 +77,7 @@ fn diagonal(mut x: Labelled) -> Result<Labelled> {
         let last = i64::try_from(rest.len())?;
         let square = n.checked_mul(n).ok_or_else(|| Error::limit("the diagonal is too long"))?;
         let merged: Vec<Dim> = sizes.iter().cloned().chain([Dim::Known(square)]).collect();
-        let flat = reshape(moved, &sizes, &merged)?;
+        let flat = reshape(moved, &sizes, &merged, sources)?;
         let value = flat.slice_by(last, 0, square, n + 1);
         labels.push(*x.labels.at(i)?);
         sizes.push(size);
@@ -93,6 +104,7 @@ fn combine<'x>(
     mut b: Labelled<'x>,
     needed: &[Label],
     output: &[Label],
+    sources: &Sources<'x>,
 ) -> Result<Labelled<'x>> {
     let mut contracted = Vec::new();
     for label in a.labels.clone() {
@@ -117,9 +129,9 @@ fn combine<'x>(
     // The operand whose labels come first in the output is the left one.
     let first = |labels: &[Label]| labels.iter().filter_map(|label| place(output, *label)).min();
     if first(&columns) < first(&rows) && !columns.is_empty() {
-        matrix_product(b, a, &contracted, output)
+        matrix_product(b, a, &contracted, output, sources)
     } else {
-        matrix_product(a, b, &contracted, output)
+        matrix_product(a, b, &contracted, output, sources)
     }
 }
 
@@ -162,6 +174,7 @@ fn matrix_product<'x>(
     b: Labelled<'x>,
     contracted: &[Label],
     output: &[Label],
+    sources: &Sources<'x>,
 ) -> Result<Labelled<'x>> {
     let of = |x: &Labelled, keep: &dyn Fn(&Label) -> bool| -> Vec<Label> {
         sorted(x.labels.iter().copied().filter(|label| keep(label)).collect(), output)
@@ -172,21 +185,25 @@ fn matrix_product<'x>(
     let mut labels = batch.clone();
     labels.extend(rows.iter().chain(&columns));
     let sizes = broadcast_sizes(&a, &b, &labels)?;
-    let a = stack(a, [&batch, &rows, contracted])?;
-    let product = a.matmul(stack(b, [&batch, contracted, &columns])?);
+    let a = stack(a, [&batch, &rows, contracted], sources)?;
+    let product = a.matmul(stack(b, [&batch, contracted, &columns], sources)?);
     let place = i64::try_from(batch.len())?;
     let value = match (rows.len(), columns.len()) {
         (1, 1) => product,
         (0, 1) => product.squeeze(&[place]),
         (1, 0) => product.squeeze(&[place + 1]),
-        _ => reshape(product, sizes.get(..batch.len()).unwrap_or_default(), &sizes)?,
+        _ => reshape(product, sizes.get(..batch.len()).unwrap_or_default(), &sizes, sources)?,
     };
     Ok(Labelled { value, labels, sizes })
 }
 
 /// Returns a value as a stack of matrices: the labels of the first group separately, those of the second and
 /// third merged.
-fn stack<'x>(x: Labelled<'x>, [batch, rows, columns]: [&[Label]; 3]) -> Result<Expr<'x>> {
+fn stack<'x>(
+    x: Labelled<'x>,
+    [batch, rows, columns]: [&[Label]; 3],
+    sources: &Sources<'x>,
+) -> Result<Expr<'x>> {
     let order: Vec<Label> = batch.iter().chain(rows).chain(columns).copied().collect();
     let Labelled { value, sizes, .. } = transpose(x, &order)?;
     let place = i64::try_from(batch.len())?;
@@ -199,7 +216,7 @@ fn stack<'x>(x: Labelled<'x>, [batch, rows, columns]: [&[Label]; 3]) -> Result<E
             let (row_sizes, column_sizes) = rest.split_at(rows.len());
             let mut merged = batch_sizes.to_vec();
             merged.extend([Dim::product(row_sizes)?, Dim::product(column_sizes)?]);
-            reshape(value, &sizes, &merged)?
+            reshape(value, &sizes, &merged, sources)?
         }
     })
 }
@@ -221,14 +238,23 @@ fn permute<'x>(value: Expr<'x>, order: &[usize]) -> Expr<'x> {
     if order.is_sorted() { value } else { value.transpose(order) }
 }
 
-/// Returns the value in another shape, with at most one free size other than those that stay in place. `from`
-/// has the sizes of the value, or the first ones.
-fn reshape<'x>(value: Expr<'x>, from: &[Dim], to: &[Dim]) -> Result<Expr<'x>> {
+/// Returns the value in another shape. `from` has the sizes of the value, or the first ones. Of several free sizes
+/// that do not stay in place, all but one are those of axes of operands.
+fn reshape<'x>(value: Expr<'x>, from: &[Dim], to: &[Dim], sources: &Sources<'x>) -> Result<Expr<'x>> {
     let stays = |axis: usize, size: &Dim| from.get(axis) == Some(size);
     let entry = |(axis, size): (usize, &Dim)| size.known().unwrap_or(if stays(axis, size) { 0 } else { -1 });
     let shape: Vec<i64> = to.iter().enumerate().map(entry).collect();
-    if shape.iter().filter(|size| **size == -1).count() > 1 {
+    if shape.iter().filter(|size| **size == -1).count() < 2 {
+        return Ok(value.reshape(&shape));
+    }
+    let source = |size: &Dim| sources.iter().find(|(other, _)| other == size).map(|(_, value)| *value);
+    let given: Vec<Option<Expr>> = to.iter().map(source).collect();
+    if to.iter().zip(&given).filter(|(size, given)| size.known().is_none() && given.is_none()).count() > 1 {
         return Err(Error::unsupported("several free sizes of operands").help("fix them with --input-shape"));
     }
-    Ok(value.reshape(&shape))
+    let entries = shape.iter().zip(given).map(|(size, given)| match (size, given) {
+        (-1, Some(given)) => given,
+        _ => value.builder.ints(&[*size]),
+    });
+    Ok(value.reshape_to(value.builder.concat(&entries.collect::<Vec<_>>(), 0)))
 }

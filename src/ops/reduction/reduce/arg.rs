@@ -5,9 +5,8 @@ use num_traits::AsPrimitive;
 
 use super::lower::emit_reduction;
 use crate::error::{At, Result, invalid, unsupported};
-use crate::lower::{Lower, ramp};
-use crate::ncnn::BlobId;
-use crate::ncnn::layer::{CumulativeSum, binary_op, reduction_op};
+use crate::lower::Lower;
+use crate::ncnn::layer::{binary_op, reduction_op};
 use crate::op::{Attributes, Call, Fact, required_input, resolve_axis};
 use crate::tensor::{Array, DType, Dim, Elements};
 
@@ -112,7 +111,7 @@ pub(super) fn lower_arg(lower: &mut Lower) -> Result<()> {
     if let Some(slot) = ramp_form.get_mut(place) {
         slot.clone_from(&size);
     }
-    let ramp = places_along(lower, &size, &ramp_form)?;
+    let ramp = lower.places_along(&size, &ramp_form)?;
     let (move_out, pick) = match arg.select_last_index {
         false => (binary_op::ADD, reduction_op::MIN),
         true => (binary_op::SUB, reduction_op::MAX),
@@ -120,17 +119,6 @@ pub(super) fn lower_arg(lower: &mut Lower) -> Result<()> {
     let index = lower.binary(move_out, ramp, after)?;
     let index = emit_reduction(lower, index, &flags, pick, arg.keepdims)?;
     lower.set(0, index)
-}
-
-/// Emits the indices along an axis.
-fn places_along(lower: &mut Lower, size: &Dim, form: &[Dim]) -> Result<BlobId> {
-    if let Some(count) = size.known() {
-        return lower.memory_data(&ramp(&Dim::Known(count))?, form);
-    }
-    let ones = lower.ones(std::slice::from_ref(size))?;
-    let counted = lower.map(CumulativeSum::default(), ones)?;
-    let places = lower.binary_scalar(binary_op::SUB, counted, 1.0)?;
-    lower.reshape(places, form)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use crate::common::limits;
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::lower::Lower;
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{Padding, binary_op};
+use crate::ncnn::layer::{Clip, Padding, binary_op};
 use crate::ops::shape::resized;
 use crate::tensor::{Dim, SizeCondition, Tensor};
 
@@ -58,7 +58,7 @@ fn pad(lower: &mut Lower, mut shape: Vec<Dim>, amounts: &Amounts, mode: Mode, va
             _ => amount.known(),
         };
         let (Some(most_before), Some(most_after)) = (most(before), most(after)) else {
-            if repeats && grows && value.is_finite() {
+            if repeats && grows {
                 apart.push((axis, before, after));
                 continue;
             }
@@ -147,7 +147,7 @@ fn repeat(
             lower.binary(binary_op::MUL, element, ones)?
         } else {
             let ones = lower.ones(&resized(&lower.form(blob), place, longer))?;
-            lower.binary_scalar(binary_op::MUL, ones, value)?
+            multiplied(lower, ones, value)?
         };
         let parts = if is_front { [copies, blob] } else { [blob, copies] };
         let joined = lower.concat(&parts, place)?;
@@ -157,6 +157,15 @@ fn repeat(
     }
     *shape = resized(shape, axis, size);
     Ok(blob)
+}
+
+/// Multiplies ones by a number, which may be infinite.
+fn multiplied(lower: &mut Lower, ones: BlobId, value: f32) -> Result<BlobId> {
+    if value.is_finite() {
+        return lower.binary_scalar(binary_op::MUL, ones, value);
+    }
+    let infinity = lower.memory_data(&Tensor::all(value, vec![1])?, &[Dim::Known(1)])?;
+    lower.binary(binary_op::MUL, ones, infinity)
 }
 
 /// Pads an axis by reflection: joins a reversed copy without the edge element to each end.
@@ -269,8 +278,12 @@ fn pad_layers(
         let inner = Dim::product(form.iter().skip(place + 1))?;
         blob = if per_channel {
             let outer = Dim::product(form.iter().take(place))?;
-            let rows = lower.reshape(alone, &[outer, form.at(place)?.clone(), inner])?;
-            pad_layer(lower, rows, &[1], &[*one], mode, value)?
+            if outer.known().is_some() {
+                let rows = lower.reshape(alone, &[outer, form.at(place)?.clone(), inner])?;
+                pad_layer(lower, rows, &[1], &[*one], mode, value)?
+            } else {
+                surround(lower, alone, place, one, value)?
+            }
         } else if form.len() == 4 && place == 0 {
             let flat = lower.reshape(alone, &[form.at(0)?.clone(), inner])?;
             pad_layer(lower, flat, &[0], &[*one], mode, value)?
@@ -280,6 +293,22 @@ fn pad_layers(
         grow(shape, one)?;
     }
     Ok(blob)
+}
+
+/// Concatenates infinities before and after a blob: Padding takes them for known channels alone.
+fn surround(lower: &mut Lower, blob: BlobId, place: usize, one: &Added, value: f32) -> Result<BlobId> {
+    let first = lower.crop(blob, place, 0, Some(1), &Dim::Known(1))?;
+    let first = lower.map(Clip { min: 1.0, max: 1.0 }, first)?;
+    let infinite = multiplied(lower, first, value)?;
+    let mut parts = Vec::new();
+    if one.before > 0 {
+        parts.push(lower.tile(infinite, place, one.before)?);
+    }
+    parts.push(blob);
+    if one.after > 0 {
+        parts.push(lower.tile(infinite, place, one.after)?);
+    }
+    lower.concat(&parts, place)
 }
 
 fn pad_layer(

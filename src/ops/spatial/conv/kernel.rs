@@ -10,6 +10,7 @@ use crate::ops::spatial::window::WindowAxis;
 use crate::tensor::Tensor;
 
 /// The params and weights that the layers share.
+#[derive(Clone)]
 pub(super) struct Kernel {
     pub num_output: i32,
     pub group: i32,

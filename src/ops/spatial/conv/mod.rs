@@ -8,6 +8,7 @@
 mod deform;
 mod int8;
 mod kernel;
+mod rows;
 mod transpose;
 mod unfold;
 
@@ -62,6 +63,9 @@ pub(in crate::ops) const OPS: &[Row] = &[
 
 /// The maximum number of weights of a layer that repeats them for each element of a batch: 16 MiB.
 const MAX_REPEATED_WEIGHTS: usize = 1 << 22;
+
+/// The product of channels and outputs from which Convolution is faster than Convolution1D.
+const MANY_CHANNELS: u64 = 1 << 11;
 
 struct Conv {
     window: Window,
@@ -207,9 +211,11 @@ fn lower_kernel(lower: &mut Lower, mut kernel: Kernel, layer: fn(Kernel) -> Resu
     if batched && output.len() > 4 {
         return lower_grouped(lower, kernel, layer, &output);
     }
-    // Layers for groups over two spatial axes are faster than those over one, also with the two Reshapes, and
-    // have code for the GPU.
-    let widened = batched || (kernel.group > 1 && kernel.spans.len() == 1);
+    // Layers over two spatial axes are faster than those over one, also with the two Reshapes, and have code for the
+    // GPU, but for a convolution of few channels.
+    let channels = element_count(lower.shape(1)?.get(..2).unwrap_or_default());
+    let is_slow = kernel.group > 1 || kernel.output_pads.is_some() || channels >= Some(MANY_CHANNELS);
+    let widened = batched || (is_slow && kernel.weight.is_some() && kernel.spans.len() == 1);
     let bottom = channels_first(lower, widened)?;
     let mut form: Vec<Dim> = output.get(1..).unwrap_or_default().to_vec();
     if widened {
@@ -228,7 +234,10 @@ fn lower_kernel(lower: &mut Lower, mut kernel: Kernel, layer: fn(Kernel) -> Resu
         kernel.bias = Some(bias.clone());
     }
     let (num_output, biased) = (kernel.num_output, kernel.bias.is_some());
-    let mut top = lower.emit(layer(kernel)?, &bottoms, &form)?;
+    let mut top = match rows::lower_rows(lower, &kernel, layer, bottom, &form)? {
+        Some(top) => top,
+        None => lower.emit(layer(kernel)?, &bottoms, &form)?,
+    };
     if lower.has_input(2) && !biased {
         let mut bias_form = vec![Dim::Known(1); form.len()];
         if let Some(channels) = bias_form.first_mut() {

@@ -5,9 +5,10 @@ use num_traits::AsPrimitive;
 use super::axis::{INTERP_MODES, InterpMode, interp_map, onnx_map};
 use super::lower::is_plane;
 use super::shrink::shrink;
-use super::{AxisResize, Resize, Transform};
+use super::{AxisResize, Filter, Mode, Resize, Transform};
 use crate::error::{At, Error, Result};
 use crate::lower::Lower;
+use crate::ncnn::BlobId;
 use crate::ncnn::layer::Interp;
 use crate::ops::shape::resized;
 use crate::tensor::{Dim, SizeCondition};
@@ -66,10 +67,6 @@ pub(super) fn lower_free(
     shape: &[Dim],
     changed: &[AxisResize],
 ) -> Result<()> {
-    let refuse = || {
-        Error::unsupported("no layer computes this interpolation of a size known only at run time")
-            .help("fix the size with --input-shape")
-    };
     // Every interpolation of a single element is that element.
     let one = |axis: &AxisResize| shape.get(axis.axis).is_some_and(|size| size.is(1));
     if resize.filter.transform != Transform::TfCropAndResize && changed.iter().all(one) {
@@ -89,24 +86,53 @@ pub(super) fn lower_free(
         x = lower.crop(alone, place, 0, Some(1), &axis.output)?;
         shape = resized(&shape, axis.axis, axis.output);
     }
-    let (height, width) = match changed.as_slice() {
-        [] => return lower.set(0, x),
-        [width] if is_plane(&shape, width.axis, width.axis) => (None, width),
-        [height, width] if is_plane(&shape, height.axis, width.axis) => (Some(height), width),
-        _ => return Err(refuse()),
-    };
-    let axes: Vec<&AxisResize> = height.into_iter().chain([width]).collect();
+    // The innermost two axes at once, all others alone.
+    let mut left = changed;
+    while let Some(last) = left.pop() {
+        let above = left.pop_if(|above| is_plane(&shape, above.axis, last.axis));
+        let axes: Vec<AxisResize> = above.into_iter().chain([last]).collect();
+        x = interpolate(lower, resize, x, &shape, &axes)?;
+        for axis in axes {
+            shape = resized(&shape, axis.axis, axis.output);
+        }
+    }
+    lower.set(0, x)
+}
+
+fn refuse() -> Error {
+    Error::unsupported("no layer computes this interpolation of a size known only at run time")
+        .help("fix the size with --input-shape")
+}
+
+/// Resizes an axis, or the innermost two.
+fn interpolate(
+    lower: &mut Lower,
+    resize: &Resize,
+    x: BlobId,
+    shape: &[Dim],
+    axes: &[AxisResize],
+) -> Result<BlobId> {
     let rules = axes.iter().map(|axis| growth(shape.at(axis.axis)?, axis)).collect::<Result<Vec<_>>>()?;
     let matches = |mode: &InterpMode| {
-        rules.iter().zip(&axes).all(|(rule, axis)| interp_matches(resize, axis, *rule, *mode))
+        rules.iter().zip(axes).all(|(rule, axis)| interp_matches(resize, axis, *rule, *mode))
     };
-    let is_long = |mode: &InterpMode| {
-        let mut sizes = axes.iter().filter_map(|axis| shape.get(axis.axis)?.known());
-        sizes.all(|size| size >= mode.least_size())
+    let (first, last) = (axes.first().map_or(0, |axis| axis.axis), axes.last().map_or(0, |axis| axis.axis));
+    let outer = Dim::product(shape.iter().take(first))?;
+    // What follows a single axis keeps its size, as the width.
+    let inner = Dim::product(shape.iter().skip(last + 1))?;
+    let mut form: Vec<Dim> = axes.iter().map(|axis| shape.at(axis.axis).cloned()).collect::<Result<_>>()?;
+    let mut plane: Vec<Dim> = axes.iter().map(|axis| axis.output.clone()).collect();
+    if !inner.is(1) {
+        form.push(inner.clone());
+        plane.push(inner);
+    }
+    let is_long =
+        |mode: &InterpMode| form.iter().filter_map(Dim::known).all(|size| size >= mode.least_size());
+    let Some(mode) = INTERP_MODES.into_iter().find(|mode| is_long(mode) && matches(mode)) else {
+        return between_corners(lower, resize, x, shape, axes);
     };
-    let mode = INTERP_MODES.into_iter().find(|mode| is_long(mode) && matches(mode)).ok_or_else(refuse)?;
-    for axis in axes.iter().filter(|_| lower.release() < INTERP_STAYS_WITHIN) {
-        lower.require(SizeCondition::at_least(shape.at(axis.axis)?, mode.least_size()))?;
+    for size in form.iter().filter(|_| lower.release() < INTERP_STAYS_WITHIN) {
+        lower.require(SizeCondition::at_least(size, mode.least_size()))?;
     }
     for (axis, rule) in axes.iter().zip(&rules) {
         if *rule == Growth::Any
@@ -115,38 +141,75 @@ pub(super) fn lower_free(
             lower.require(SizeCondition::at_least(&axis.output, 2))?;
         }
     }
-    let first = axes.first().map_or(0, |axis| axis.axis);
-    let outer = Dim::product(shape.iter().take(first))?;
-    let mut form = vec![outer.clone()];
-    let mut top = vec![outer];
-    for axis in &axes {
-        form.push(shape.at(axis.axis)?.clone());
-        top.push(axis.output.clone());
-    }
+    let by_scale = rules.iter().all(|rule| matches!(rule, Growth::Times(_)));
+    let scales: Vec<f32> = axes.iter().map(|axis| axis.scale.unwrap_or(1.0)).chain([1.0]).collect();
+    let (scales, height, width) = match plane.as_slice() {
+        [width] => ([1.0, *scales.at(0)?], Dim::Known(1), width.clone()),
+        [height, width] => ([*scales.at(0)?, *scales.at(1)?], height.clone(), width.clone()),
+        _ => return Err(refuse()),
+    };
+    let (form, top) = ([vec![outer.clone()], form].concat(), [vec![outer], plane].concat());
     let mut bottoms = vec![lower.reshape(x, &form)?];
     let mut layer =
         Interp { resize_type: mode.resize_type, align_corner: mode.align_corner, ..Interp::default() };
-    let by_scale = rules.iter().all(|rule| matches!(rule, Growth::Times(_)));
     if by_scale {
-        layer.height_scale = height.and_then(|axis| axis.scale).unwrap_or(1.0);
-        layer.width_scale = width.scale.unwrap_or(1.0);
+        [layer.height_scale, layer.width_scale] = scales;
+    } else if let (Some(height), Some(width)) = (height.known(), width.known()) {
+        (layer.output_height, layer.output_width) = (i32::try_from(height)?, i32::try_from(width)?);
+    } else if let Some(other) = lower.plane(&height, &width) {
+        bottoms.push(other);
+        layer.dynamic_target_size = 1;
+        // The second bottom determines the size. With a param other than 0, nearest divides by the
+        // size (`interp.cpp`, forward).
+        (layer.output_height, layer.output_width) = (1, 1);
     } else {
-        let height = height.map_or(Dim::Known(1), |axis| axis.output.clone());
-        match (height.known(), width.output.known()) {
-            (Some(height), Some(width)) => {
-                (layer.output_height, layer.output_width) = (i32::try_from(height)?, i32::try_from(width)?);
-            }
-            _ => {
-                bottoms.push(lower.plane(&height, &width.output).ok_or_else(refuse)?);
-                layer.dynamic_target_size = 1;
-                // The second bottom determines the size. With a param other than 0, nearest divides by the
-                // size (`interp.cpp`, forward).
-                (layer.output_height, layer.output_width) = (1, 1);
-            }
-        }
+        let first = *bottoms.at(0)?;
+        (layer.size_expr, bottoms) =
+            lower.plane_by_expression(first, [&height, &width]).ok_or_else(refuse)?;
+        return lower.emit_newer(layer, &bottoms, &top);
     }
-    let y = lower.emit(layer, &bottoms, &top)?;
-    lower.set(0, y)
+    lower.emit(layer, &bottoms, &top)
+}
+
+/// Resizes by asymmetric coordinates: with a copy of the last element after it, element `i` of `m` is that of `m + 1`
+/// with aligned corners.
+fn between_corners(
+    lower: &mut Lower,
+    resize: &Resize,
+    x: BlobId,
+    shape: &[Dim],
+    axes: &[AxisResize],
+) -> Result<BlobId> {
+    let is_exact = |axis: &AxisResize| {
+        axis.scale.is_none()
+            || matches!(growth(shape.get(axis.axis).unwrap_or(&Dim::Known(0)), axis), Ok(Growth::Times(_)))
+    };
+    let filter = resize.filter;
+    let is_asymmetric = filter.mode == Mode::Linear && filter.transform == Transform::Asymmetric;
+    if !is_asymmetric || filter.antialias || !axes.iter().all(is_exact) {
+        return Err(refuse());
+    }
+    let (one, mut x, mut shape) = (Dim::Known(1), x, shape.to_vec());
+    let mut longer = Vec::new();
+    for axis in axes {
+        let (alone, place) = lower.alone(x, &shape, axis.axis)?;
+        let last = lower.crop(alone, place, -1, None, &one)?;
+        x = lower.concat(&[alone, last], place)?;
+        shape = resized(&shape, axis.axis, shape.at(axis.axis)?.add(&one)?);
+        longer.push(AxisResize { output: axis.output.add(&one)?, scale: None, ..axis.clone() });
+    }
+    let filter = Filter { transform: Transform::AlignCorners, ..filter };
+    let resize = Resize { filter, extrapolation_value: 0.0, axes: longer.clone() };
+    x = interpolate(lower, &resize, x, &shape, &longer)?;
+    for axis in longer {
+        shape = resized(&shape, axis.axis, axis.output);
+    }
+    for axis in axes {
+        let (alone, place) = lower.alone(x, &shape, axis.axis)?;
+        x = lower.crop(alone, place, 0, Some(-1), &axis.output)?;
+        shape = resized(&shape, axis.axis, axis.output.clone());
+    }
+    Ok(x)
 }
 
 /// Returns whether Interp computes the weights of ONNX for every size with this growth.

@@ -1,0 +1,78 @@
+//! Programs that run a converted model.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::Conversion;
+use crate::error::{Error, Result};
+use crate::example::{self, Files, Language, Subject, picture_sides};
+use crate::pipeline::Metadata;
+use crate::tensor::Dim;
+
+/// The size from which on free sizes of a program are looked for.
+const USUAL: i64 = 320;
+
+impl Conversion {
+    /// Returns a program that runs the net: it loads the files, gives each input a value of its type and shape, and prints
+    /// the outputs. `name` is the name of its own file, and `param` and `bin` are paths from its folder, or absolute.
+    ///
+    /// # Errors
+    ///
+    /// The model cannot be read again.
+    pub fn program(&self, language: Language, name: &str, param: &str, bin: &str) -> Result<String> {
+        let inspection = self.inspection()?;
+        let sizes = self.usual_sizes(&inspection.metadata);
+        let subject = Subject {
+            model: inspection
+                .files
+                .last()
+                .and_then(|path| Path::new(path).file_name()?.to_str())
+                .unwrap_or("a model"),
+            inputs: &self.inputs,
+            outputs: &self.outputs,
+            net: &self.net,
+            metadata: &inspection.metadata,
+            sizes: &sizes,
+        };
+        Ok(example::program(&subject, &Files { program: name, param, bin }, language))
+    }
+
+    /// Returns the program of a file, which names the files of the net by their paths from its folder.
+    pub(super) fn program_beside(&self, path: &Path, param: &Path, bin: &Path) -> Result<String> {
+        let language = Language::of(path).ok_or_else(|| {
+            Error::usage("the ending of its name is that of no language: .py or .cpp").in_file(path)
+        })?;
+        let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let from_folder = |file: &Path| match file.parent() == path.parent() {
+            true => name(file),
+            false => std::path::absolute(file).unwrap_or_else(|_| file.to_owned()).display().to_string(),
+        };
+        self.program(language, &name(path), &from_folder(param), &from_folder(bin))
+    }
+
+    /// Returns what the model says about its use as YAML, with the sizes of the net, as ultralytics reads it.
+    ///
+    /// # Errors
+    ///
+    /// The model cannot be read again.
+    pub fn metadata(&self) -> Result<String> {
+        let sides = self.inputs.iter().find_map(picture_sides);
+        let sides = sides.and_then(|(height, width, _)| Some([height.known()?, width.known()?]));
+        Ok(example::metadata(&self.inspection()?.metadata, sides))
+    }
+
+    /// Returns values of the free sizes: those of pictures that the model tells, if the net is valid for them.
+    fn usual_sizes(&self, metadata: &Metadata) -> BTreeMap<String, Dim> {
+        let mut told = BTreeMap::new();
+        if let (Some([h, w]), Some((height, width, _))) =
+            (metadata.image_size, self.inputs.iter().find_map(picture_sides))
+        {
+            for (size, number) in [(height, h), (width, w)] {
+                told.extend(size.symbol_name().map(|name| (name.to_owned(), Dim::Known(number))));
+            }
+        }
+        let found =
+            self.sizes_with(USUAL, &told).or_else(|| self.sizes_at(USUAL)).or_else(|| self.sizes_at(1));
+        found.unwrap_or_default()
+    }
+}

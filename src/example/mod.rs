@@ -1,0 +1,175 @@
+//! Programs that run a net: what its inputs are given and what its outputs are for, put into templates.
+//!
+//! A program is made for one net, and is the user's to change. What the model does not tell, such as how its pixels
+//! are scaled, is a constant at the beginning of the program, with a comment that says so.
+
+mod cpp;
+mod metadata;
+mod purpose;
+mod python;
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::path::Path;
+
+use crate::ncnn::Net;
+use crate::pipeline::{Metadata, Port};
+use crate::tensor::{Dim, display_shape};
+use purpose::{Picture, Purpose, Source, Tail};
+
+/// The language of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Language {
+    /// Python 3.9 or later.
+    Python,
+    /// C++11 or later.
+    Cpp,
+}
+
+impl Language {
+    /// Returns the language of a file by the ending of its name.
+    pub fn of(path: &Path) -> Option<Language> {
+        match path.extension().and_then(OsStr::to_str) {
+            Some("py") => Some(Language::Python),
+            Some("cpp" | "cc" | "cxx") => Some(Language::Cpp),
+            _ => None,
+        }
+    }
+}
+
+/// The program that writes programs.
+const GENERATOR: &str = concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_VERSION"));
+
+/// The net of a program.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Subject<'a> {
+    /// The name of the model's file.
+    pub model: &'a str,
+    pub inputs: &'a [Port],
+    pub outputs: &'a [Port],
+    pub net: &'a Net,
+    pub metadata: &'a Metadata,
+    /// Values of the free sizes for which the net is valid.
+    pub sizes: &'a BTreeMap<String, Dim>,
+}
+
+/// The files of a program: its own name, and those of the net as the program opens them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Files<'a> {
+    pub program: &'a str,
+    pub param: &'a str,
+    pub bin: &'a str,
+}
+
+/// Returns the text of a program.
+pub(crate) fn program(subject: &Subject, files: &Files, language: Language) -> String {
+    let purpose = Purpose::of(subject);
+    match language {
+        Language::Python => python::program(subject, &purpose, files),
+        Language::Cpp => cpp::program(subject, &purpose, files),
+    }
+}
+
+/// Returns the table of inputs and outputs, a line each, after a prefix.
+fn comment(subject: &Subject, prefix: &str) -> String {
+    let mut lines = Vec::new();
+    for (kind, ports) in [("input", subject.inputs), ("output", subject.outputs)] {
+        for port in ports {
+            let [shape, form] = [&port.shape, &port.form].map(|shape| display_shape(shape));
+            let int32 = if port.int32 { " as int32" } else { "" };
+            let (blob, dtype) = (plain(&port.blob), &port.dtype);
+            lines.push(format!("{prefix}{kind:6}  {blob}  {dtype} {shape}, a Mat of {form}{int32}"));
+        }
+    }
+    lines.join("\n")
+}
+
+/// Returns the sizes of a state before the first call. A length that may be 0 is 0.
+fn first_sizes(subject: &Subject, port: &Port) -> Vec<i64> {
+    let size = |size: &Dim| match size.has_length() {
+        true => 0,
+        false => subject.at(std::slice::from_ref(size)).and_then(|at| at.first().copied()).unwrap_or(1),
+    };
+    port.form.iter().map(size).collect()
+}
+
+/// Returns whether the program calls the net several times.
+fn is_loop(purpose: &Purpose) -> bool {
+    matches!((purpose.source, purpose.tail), (Source::Tokens, Tail::Next { .. }) | (Source::Arrays, _))
+}
+
+fn indented(text: &str, by: usize) -> String {
+    let lines: Vec<String> = text.lines().map(|line| format!("{:by$}{line}", "")).collect();
+    lines.join("\n")
+}
+
+/// Returns text without characters that end a comment or a line.
+fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() || matches!(c, '\\' | '"') { '_' } else { c }).collect()
+}
+
+/// Returns a string literal, in quotes. Programs in Python and C++ read those of JSON.
+fn quoted(text: &str) -> String {
+    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    serde_json::to_string(&text).unwrap_or_default()
+}
+
+/// Returns the characters of an output of text by their indices, and whether the model tells them. The blank comes first.
+fn alphabet(subject: &Subject, output: usize) -> (Vec<String>, bool) {
+    let shape = subject.output_at(output).unwrap_or_default();
+    let count = shape.last().and_then(|n| usize::try_from(*n).ok()).unwrap_or(0);
+    let known = &subject.metadata.alphabet;
+    let blank = || std::iter::once(String::new());
+    if known.is_empty() {
+        return (blank().collect(), false);
+    }
+    match count.checked_sub(known.len()) {
+        // The alphabet has the blank, or neither blank nor space, which PaddleOCR adds.
+        Some(0) => (known.clone(), true),
+        Some(2) => (blank().chain(known.iter().cloned()).chain([" ".to_owned()]).collect(), true),
+        _ => (blank().chain(known.iter().cloned()).collect(), true),
+    }
+}
+
+/// How pixels become numbers: `(pixel - mean) * norm`.
+struct Scaling {
+    mean: [f64; 3],
+    norm: [f64; 3],
+    is_bgr: bool,
+    reason: &'static str,
+}
+
+/// Returns the scaling of pixels that models of such a use have.
+fn scaling(subject: &Subject, purpose: &Purpose, picture: Picture) -> Scaling {
+    let same = |mean, norm, reason| Scaling { mean: [mean; 3], norm: [norm; 3], is_bgr: false, reason };
+    let classes = match purpose.tail {
+        Tail::Scores { output, .. } => subject.output_at(output).and_then(|shape| shape.into_iter().max()),
+        _ => None,
+    };
+    match purpose.tail {
+        _ if picture.is_raw => same(0.0, 1.0, "The model scales pixels itself."),
+        Tail::Boxes { .. } => same(0.0, 1.0 / 255.0, "Pixels from 0 to 1, as detectors read them."),
+        Tail::Text { .. } => Scaling {
+            is_bgr: picture.channels == 3,
+            ..same(
+                127.5,
+                1.0 / 127.5,
+                "Pixels from -1 to 1, as PaddleOCR reads them; the model does not tell.",
+            )
+        },
+        Tail::Scores { .. } if picture.channels == 3 && classes == Some(IMAGENET) => Scaling {
+            mean: [123.675, 116.28, 103.53],
+            norm: [1.0 / 58.395, 1.0 / 57.12, 1.0 / 57.375],
+            is_bgr: false,
+            reason: "As networks of ImageNet read pixels; the model does not tell.",
+        },
+        _ => same(0.0, 1.0 / 255.0, "Pixels from 0 to 1; the model does not tell how it reads them."),
+    }
+}
+
+/// The number of classes of ImageNet.
+const IMAGENET: i64 = 1000;
+
+pub(crate) use metadata::metadata;
+pub(crate) use purpose::picture_sides;

@@ -1,0 +1,361 @@
+//! What the inputs of a net are given, and what its outputs are for.
+
+use super::Subject;
+use crate::ncnn::{Net, NetLayer};
+use crate::pipeline::{Metadata, Port};
+use crate::tensor::Dim;
+
+/// Strides of the feature maps of detectors.
+const STRIDES: [&[i64]; 4] = [&[8, 16, 32], &[8, 16, 32, 64], &[4, 8, 16, 32], &[16, 32]];
+
+/// The maximum number of boxes of a detector that selects them itself.
+const MAX_SELECTED: i64 = 1000;
+
+/// The minimum height of a picture that is not a line of text.
+const TALL: i64 = 65;
+
+/// The minimum number of characters of an alphabet: digits and a blank.
+const MIN_ALPHABET: i64 = 11;
+
+/// The minimum number of tokens of a vocabulary.
+const MIN_VOCABULARY: i64 = 1000;
+
+/// What a program gives an input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Given {
+    /// The picture of the command line.
+    Picture,
+    /// The same with channels as the last axis.
+    PictureOfPixels,
+    /// The tokens of the command line.
+    Tokens,
+    /// A one for each of these tokens.
+    Ones,
+    /// A one for each token of this and the earlier calls.
+    AllOnes,
+    /// The positions of the tokens.
+    Positions,
+    /// The number of the tokens.
+    Length,
+    /// Height and width of the picture.
+    Sides,
+    Zeros,
+    /// An array of the user.
+    Array,
+    /// The output of this index, of the call before.
+    State(usize),
+}
+
+/// What the main input of a net is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    Picture(Picture),
+    Tokens,
+    Arrays,
+}
+
+/// How a net reads pictures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Picture {
+    pub width: i64,
+    pub height: i64,
+    pub channels: i64,
+    /// Whether the model scales the pixels itself: its input has integers.
+    pub is_raw: bool,
+}
+
+/// What a program does with the outputs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tail {
+    /// Prints the best classes of an output.
+    Scores { output: usize, scale: Scale },
+    /// Selects boxes, and prints them.
+    Boxes { layout: Layout, boxes: usize, scores: usize, classes: i64 },
+    /// Prints the text of an output.
+    Text { output: usize },
+    /// Prints the most probable next token.
+    Next { output: usize },
+    /// Prints shapes and magnitudes.
+    Shapes,
+}
+
+/// The meaning of scores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scale {
+    /// Probabilities, by a Softmax or Sigmoid at the end of the net.
+    Probabilities,
+    /// Arbitrary numbers, of which Softmax makes probabilities.
+    Logits,
+}
+
+/// The places of boxes, scores and classes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Layout {
+    /// A column for each box: centre, size, scores.
+    Columns,
+    /// A row for each box: centre, size, objectness, scores.
+    Rows,
+    /// A row for each selected box: corners, score, class.
+    Selected,
+    /// An output of corners, and one of scores.
+    Pair,
+}
+
+/// The use of a net.
+#[derive(Clone, Debug)]
+pub(super) struct Purpose {
+    /// What each input is given.
+    pub given: Vec<Given>,
+    pub source: Source,
+    pub tail: Tail,
+}
+
+impl Purpose {
+    pub fn of(subject: &Subject) -> Purpose {
+        let mut given: Vec<Given> = vec![Given::Array; subject.inputs.len()];
+        set_states(subject, &mut given);
+        let source = match picture(subject, &given) {
+            Some((index, picture, kind)) => {
+                set(&mut given, index, kind);
+                Source::Picture(picture)
+            }
+            None if set_tokens(subject, &mut given) => Source::Tokens,
+            None => Source::Arrays,
+        };
+        if let Source::Picture(_) = source {
+            for (port, given) in subject.inputs.iter().zip(&mut given) {
+                let name = port.name.to_lowercase();
+                match given {
+                    Given::Array if name.contains("scale") => *given = Given::Ones,
+                    Given::Array if name.contains("shape") || name.contains("size") => *given = Given::Sides,
+                    Given::Array => *given = Given::Zeros,
+                    _ => {}
+                }
+            }
+        }
+        let tail = tail(subject, source);
+        Purpose { given, source, tail }
+    }
+
+    /// Returns the states of the net: the indices of their inputs, and of the outputs that continue them.
+    pub fn states(&self) -> impl Iterator<Item = (usize, usize)> {
+        self.given.iter().enumerate().filter_map(|(input, given)| match given {
+            Given::State(output) => Some((input, *output)),
+            _ => None,
+        })
+    }
+}
+
+impl Subject<'_> {
+    /// Returns a shape at the chosen sizes.
+    pub(super) fn at(&self, shape: &[Dim]) -> Option<Vec<i64>> {
+        shape.iter().map(|size| size.substitute(self.sizes).ok()?.known()).collect()
+    }
+
+    pub(super) fn output_at(&self, index: usize) -> Option<Vec<i64>> {
+        self.at(&self.outputs.get(index)?.shape)
+    }
+}
+
+fn set(given: &mut [Given], index: usize, value: Given) {
+    if let Some(slot) = given.get_mut(index) {
+        *slot = value;
+    }
+}
+
+/// Marks states: inputs that outputs of earlier calls continue, by their names and shapes.
+fn set_states(subject: &Subject, given: &mut [Given]) {
+    let mut taken: Vec<usize> = Vec::new();
+    for (index, input) in subject.inputs.iter().enumerate() {
+        let fits = |(at, output): &(usize, &Port)| match &input.cache {
+            Some(blob) => output.blob == *blob,
+            None => is_state(&input.name) && !taken.contains(at) && continues(input, output),
+        };
+        // A state has the name of one on both sides; of several, the order is that of the inputs.
+        let fitting = subject.outputs.iter().enumerate().filter(fits);
+        if let Some((output, _)) = fitting.min_by_key(|(_, output)| !is_state(&output.name)) {
+            taken.push(output);
+            set(given, index, Given::State(output));
+        }
+    }
+}
+
+/// Returns whether a name is one of those that exporters give to states.
+fn is_state(name: &str) -> bool {
+    let name = name.to_lowercase();
+    let is_short = |letter: char| {
+        let rest = name.strip_prefix(letter);
+        let ends = ["", "0", "x", "n", "_0", "_n", "in", "_in", "out", "_out", "_prev", "_next"];
+        rest.is_some_and(|rest| ends.contains(&rest))
+    };
+    ["state", "cache", "past", "present", "hidden", "memory"].iter().any(|word| name.contains(word))
+        || is_short('h')
+        || is_short('c')
+}
+
+/// Returns whether an output may continue an input: it has its shape, or a length that grows.
+fn continues(input: &Port, output: &Port) -> bool {
+    input.dtype == output.dtype
+        && input.shape.len() == output.shape.len()
+        && input.shape.iter().zip(&output.shape).all(|(before, after)| before == after || before.has_length())
+}
+
+/// Returns the sides of the picture that an input reads, height first, and its channels; `None` if it reads none.
+pub(crate) fn picture_sides(port: &Port) -> Option<(&Dim, &Dim, i64)> {
+    let name = port.name.to_lowercase();
+    let is_sound = ["mel", "spec", "feat", "audio", "wav", "mask"].iter().any(|word| name.contains(word));
+    let [_, a, b, c] = port.shape.as_slice() else { return None };
+    let channels = |size: &Dim| size.known().filter(|n| matches!(n, 1 | 3));
+    let is_side = |size: &Dim| size.known().is_none_or(|n| n >= 8);
+    let sides = match (channels(a), channels(c)) {
+        (Some(channels), _) if is_side(b) && is_side(c) => (b, c, channels),
+        (_, Some(channels)) if is_side(a) && is_side(b) => (a, b, channels),
+        _ => return None,
+    };
+    let is_pixel = matches!(port.dtype.as_str(), "float" | "float16" | "bfloat16" | "double" | "uint8");
+    (is_pixel && !is_sound && port.form.len() == 3).then_some(sides)
+}
+
+/// Returns the input that reads a picture.
+fn picture(subject: &Subject, given: &[Given]) -> Option<(usize, Picture, Given)> {
+    let free = subject.inputs.iter().zip(given).enumerate();
+    let mut free = free.filter(|(_, (_, given))| **given == Given::Array);
+    free.find_map(|(index, (port, _))| {
+        let (height, width, channels) = picture_sides(port)?;
+        let [height, width] = <[i64; 2]>::try_from(subject.at(&[height.clone(), width.clone()])?).ok()?;
+        let is_first = port.shape.get(1).is_some_and(|size| size.is(channels));
+        let kind = if is_first { Given::Picture } else { Given::PictureOfPixels };
+        Some((index, Picture { width, height, channels, is_raw: port.dtype == "uint8" }, kind))
+    })
+}
+
+/// Marks the inputs of a net that reads tokens; returns whether it does.
+fn set_tokens(subject: &Subject, given: &mut [Given]) -> bool {
+    let is_integer = |port: &Port| port.dtype.contains("int");
+    let is_ids = |port: &Port| {
+        let name = port.name.to_lowercase();
+        let is_other = ["mask", "position", "type", "segment", "len"].iter().any(|word| name.contains(word));
+        is_integer(port)
+            && port.shape.len() <= 2
+            && !is_other
+            && (port.int32 || name.contains("ids") || name.contains("token"))
+    };
+    let Some(tokens) = subject.inputs.iter().position(is_ids) else { return false };
+    set(given, tokens, Given::Tokens);
+    for (port, slot) in subject.inputs.iter().zip(given) {
+        let name = port.name.to_lowercase();
+        if *slot == Given::Array {
+            *slot = match name.as_str() {
+                name if name.contains("mask") && port.form.len() > 1 => Given::Ones,
+                name if name.contains("mask") || name == "kv_length" => Given::AllOnes,
+                name if name.contains("position") && port.form.len() == 1 => Given::Positions,
+                name if name.contains("len") => Given::Length,
+                _ => Given::Zeros,
+            };
+        }
+    }
+    true
+}
+
+fn tail(subject: &Subject, source: Source) -> Tail {
+    let found = match source {
+        Source::Picture(picture) => {
+            boxes(subject, picture).or_else(|| text(subject, picture)).or_else(|| scores(subject))
+        }
+        Source::Tokens => next(subject).or_else(|| scores(subject)),
+        Source::Arrays => scores(subject).filter(|_| !subject.metadata.classes.is_empty()),
+    };
+    found.unwrap_or(Tail::Shapes)
+}
+
+fn boxes(subject: &Subject, picture: Picture) -> Option<Tail> {
+    let Metadata { classes: names, .. } = subject.metadata;
+    let named = i64::try_from(names.len()).ok()?;
+    let shapes: Vec<Vec<i64>> = (0..subject.outputs.len()).filter_map(|at| subject.output_at(at)).collect();
+    // Masks of a segmentation: each box has a number for each of them.
+    let masks =
+        shapes.iter().find(|shape| shape.len() == 4).and_then(|shape| shape.get(1)).copied().unwrap_or(0);
+    for (at, shape) in shapes.iter().enumerate() {
+        let &[1, rows, columns] = shape.as_slice() else { continue };
+        let found = |layout, numbers: i64| {
+            let classes = if named > 0 { named } else { numbers - masks };
+            (classes > 0 && classes <= numbers).then_some(Tail::Boxes {
+                layout,
+                boxes: at,
+                scores: at,
+                classes,
+            })
+        };
+        let is_selected = subject.metadata.has("end2end", "true") || (rows, columns) == (300, 6);
+        let tail = match () {
+            () if is_selected && columns >= 6 && rows <= MAX_SELECTED => {
+                Some(Tail::Boxes { layout: Layout::Selected, boxes: at, scores: at, classes: named.max(1) })
+            }
+            () if cells(picture, 1).any(|n| n == columns) => found(Layout::Columns, rows - 4),
+            () if cells(picture, 3).any(|n| n == rows) => found(Layout::Rows, columns - 5),
+            () => None,
+        };
+        if tail.is_some() {
+            return tail;
+        }
+    }
+    let find = |words: &[&str]| {
+        let is_named = |name: String| words.iter().any(|word| name.contains(word));
+        subject.outputs.iter().position(|port| is_named(port.name.to_lowercase()))
+    };
+    let (boxes, scores) = (find(&["box"])?, find(&["score", "conf", "prob"])?);
+    match (subject.output_at(boxes)?.as_slice(), subject.output_at(scores)?.as_slice()) {
+        ([.., n, 4], [.., m, classes]) if n == m && boxes != scores => {
+            Some(Tail::Boxes { layout: Layout::Pair, boxes, scores, classes: *classes })
+        }
+        _ => None,
+    }
+}
+
+/// Returns the numbers of boxes of detectors with so many in each cell of their feature maps.
+fn cells(picture: Picture, boxes: i64) -> impl Iterator<Item = i64> {
+    let Picture { width, height, .. } = picture;
+    STRIDES.into_iter().map(move |strides| strides.iter().map(|s| boxes * (width / s) * (height / s)).sum())
+}
+
+fn text(subject: &Subject, picture: Picture) -> Option<Tail> {
+    let shape = subject.output_at(0)?;
+    let (length, characters) = match *shape.as_slice() {
+        [1, length, characters] | [length, 1, characters] => (length, characters),
+        _ => return None,
+    };
+    let alphabet = i64::try_from(subject.metadata.alphabet.len()).ok()?;
+    let is_known = alphabet > 0 && (alphabet..=alphabet + 2).contains(&characters);
+    let is_line = picture.height < TALL && picture.width >= 2 * picture.height;
+    let is_likely = is_line && characters >= MIN_ALPHABET && length > 1 && 2 * length <= picture.width;
+    (is_known || is_likely).then_some(Tail::Text { output: 0 })
+}
+
+fn next(subject: &Subject) -> Option<Tail> {
+    let logits = subject.outputs.iter().position(|port| port.name.to_lowercase().contains("logits"))?;
+    let shape = &subject.outputs.get(logits)?.shape;
+    let vocabulary = shape.last().and_then(Dim::known)?;
+    (shape.len() == 3 && vocabulary >= MIN_VOCABULARY).then_some(Tail::Next { output: logits })
+}
+
+fn scores(subject: &Subject) -> Option<Tail> {
+    let output = subject.outputs.first().filter(|port| port.dtype.contains("float"))?;
+    let shape: Vec<i64> = output.shape.iter().map(Dim::known).collect::<Option<_>>()?;
+    let count = shape.iter().product::<i64>();
+    let is_list = shape.last() == Some(&count) || shape.get(1) == Some(&count);
+    let scale = match computing_layer(subject.net, &output.blob) {
+        Some("Softmax" | "Sigmoid") => Scale::Probabilities,
+        _ => Scale::Logits,
+    };
+    (is_list && count > 1).then_some(Tail::Scores { output: 0, scale })
+}
+
+/// Returns the type of the layer that computes the elements of a blob; a Reshape moves none.
+fn computing_layer<'a>(net: &'a Net, blob: &str) -> Option<&'a str> {
+    let makes = |layer: &&NetLayer| layer.tops.iter().any(|top| net.blob(*top).name == blob);
+    let layer = net.layers.iter().find(makes)?;
+    match layer.layer.type_name() {
+        "Reshape" => computing_layer(net, &net.blob(*layer.bottoms.first()?).name),
+        other => Some(other),
+    }
+}

@@ -1,0 +1,1 @@
+print(read_text(results[TEXT]))

@@ -1,0 +1,87 @@
+//! GatherAlong, of this program: GatherElements whose indices broadcast, with an axis of 1 where the indices are the same
+//! along an axis of the data.
+
+use super::lower::from_front;
+use crate::error::{At, Result, unsupported};
+use crate::graph::{Graph, ValueId};
+use crate::lower::{Gathered, Lower};
+use crate::op::{Access, Call, Fact, OWN_DOMAIN, resolve_axis};
+use crate::ops::Row;
+use crate::ops::shape::resized;
+use crate::pass::pattern::input;
+use crate::tensor::{Dim, display_shape};
+
+pub(super) const ROW: Row = Row::of(OWN_DOMAIN, "GatherAlong", Access::Selection, infer)
+    .lower(lower)
+    .transparent(|_, _| true)
+    .lowers_to("GridSample: the nearest elements");
+
+/// The most nodes between the indices and those that they repeat.
+const DEPTH: usize = 8;
+
+fn infer(call: &Call) -> Result<Vec<Fact>> {
+    let (data, indices) = (call.shape(0)?, call.shape(1)?);
+    let axis = resolve_axis(call.int("axis")?, data.len())?;
+    let fits = |(own, of): (&Dim, &Dim)| own.is(1) || own == of;
+    if !resized(indices, axis, Dim::Known(1)).iter().zip(&resized(data, axis, Dim::Known(1))).all(fits) {
+        unsupported!("indices {} along axis {axis} of {}", display_shape(indices), display_shape(data));
+    }
+    Ok(vec![Fact::new(call.dtype(0)?, resized(data, axis, indices.at(axis)?.clone()))])
+}
+
+/// Returns the value of whose elements an Expand or a Tile repeats some along other axes than `axis`, and its shape.
+pub(super) fn repeated(graph: &Graph, mut id: ValueId, axis: usize) -> (ValueId, Option<Vec<Dim>>) {
+    let shape_of = |id: ValueId| graph.value(id).shape.as_ref().map(|shape| shape.to_vec());
+    for _ in 0..DEPTH {
+        let Some(node) = graph.value(id).producer.and_then(|node| graph.node(node)) else { break };
+        let is_repeated = ["Expand", "Tile", "Identity"].iter().any(|op| node.is(op));
+        let Some(source) = input(node, 0).filter(|_| is_repeated) else { break };
+        let (Some(from), Some(to)) = (shape_of(source), shape_of(id)) else { break };
+        let is_kept = |(place, (from, to)): (usize, (&Dim, &Dim))| from == to || place != axis && from.is(1);
+        if from.len() != to.len() || !from.iter().zip(&to).enumerate().all(is_kept) {
+            break;
+        }
+        id = source;
+    }
+    (id, shape_of(id))
+}
+
+/// Returns the sizes of a gather along an axis by indices that broadcast: axes before it along which they are all the
+/// same are channels.
+pub(super) fn gathered(shape: &[Dim], indices: &[Dim], axis: usize) -> Result<Gathered> {
+    let is_same = |place: &usize| indices.get(*place).is_some_and(|size| size.is(1));
+    let channels = (0..axis).take_while(is_same).count();
+    let columns = Dim::product(indices.iter().skip(axis + 1))?;
+    let width = Dim::product(shape.iter().skip(axis + 1))?;
+    Ok(Gathered {
+        channels: Dim::product(shape.iter().take(channels))?,
+        groups: Dim::product(shape.iter().take(axis).skip(channels))?,
+        size: shape.at(axis)?.clone(),
+        count: indices.at(axis)?.clone(),
+        columns: if columns.is(1) { columns } else { width.clone() },
+        width,
+    })
+}
+
+fn lower(lower: &mut Lower) -> Result<()> {
+    let (shape, indices) = (lower.shape(0)?.to_vec(), lower.shape(1)?.to_vec());
+    let axis = resolve_axis(lower.int("axis")?, shape.len())?;
+    let gathered = gathered(&shape, &indices, axis)?;
+    lower.compute_in_float32();
+    let indices_blob = lower.blob(1)?;
+    let indices_blob = lower.certain_form(indices_blob)?;
+    let mut blob = from_front(lower, indices_blob, 1, &gathered.size)?;
+    // Some of the axes of the groups or of the columns may be 1.
+    let mut whole = indices.clone();
+    for (place, size) in whole.iter_mut().enumerate() {
+        let is_after = place > axis && !gathered.columns.is(1);
+        let is_group = place < axis && indices.iter().take(place + 1).any(|size| !size.is(1));
+        if is_after || is_group {
+            size.clone_from(shape.at(place)?);
+        }
+    }
+    blob = lower.broadcast_to(blob, &indices, &whole)?;
+    let data = lower.blob(0)?;
+    let top = lower.sample(data, blob, &gathered)?;
+    lower.set(0, top)
+}

@@ -1,0 +1,377 @@
+//! Updates of a box: indices that are, along each axis of the data, a range with a step.
+//!
+//! `x[..., 0:2] = v` and `x[:, ::2] += v` write such indices. The result is the updates beside the slices of the data
+//! around them, axis by axis. An axis with a step is divided into rows of as many elements as the step.
+
+use super::{Reduction, read_reduction};
+use crate::error::{At, Result};
+use crate::ops::indexing::gather::{Line, columns, line, resolve_index};
+use crate::ops::shape::resized;
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
+use crate::pass::pattern::{input, inverse};
+use crate::tensor::{DType, Dim, SizeCondition};
+
+/// The indices along an axis: `start`, `start + step` and so on. A negative start counts from the end of an axis of
+/// free size.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Span {
+    start: i64,
+    step: i64,
+    count: Dim,
+}
+
+impl Span {
+    fn whole(size: &Dim) -> Span {
+        Span { start: 0, step: 1, count: size.clone() }
+    }
+
+    fn is_whole(&self, size: &Dim) -> bool {
+        self.start == 0 && self.step == 1 && self.count == *size
+    }
+}
+
+/// A box of the data, and the updates in its shape.
+pub(super) struct Region<'x> {
+    spans: Vec<Span>,
+    updates: Expr<'x>,
+}
+
+impl<'x> Region<'x> {
+    /// Returns the box that the indices of a ScatterND are.
+    pub(super) fn of_tuples(expand: &'x Expand) -> Result<Option<Region<'x>>> {
+        let (shape, index_shape) = (expand.shape(0)?, expand.shape(1)?);
+        let Some((width, tuples)) = index_shape.split_last() else { return Ok(None) };
+        let Some(depth) = width.known().and_then(|width| usize::try_from(width).ok()) else {
+            return Ok(None);
+        };
+        let slice = shape.get(depth..).unwrap_or_default();
+        if expand.constant(1).is_some() {
+            let indices = expand.array(1)?.int_list()?;
+            let Some(found) = Counted::of(&indices, shape.get(..depth).unwrap_or_default())? else {
+                return Ok(None);
+            };
+            return found.region(expand, slice).map(Some);
+        }
+        let lines = input(expand.node(), 1).and_then(|id| columns(expand.graph(), id));
+        let Some(lines) = lines.filter(|lines| lines.len() == depth) else { return Ok(None) };
+        Region::of_lines(expand, &lines, tuples, slice)
+    }
+
+    /// Returns the box of columns of indices that each count up along one axis of the tuples.
+    fn of_lines(
+        expand: &'x Expand,
+        lines: &[Line],
+        tuples: &[Dim],
+        slice: &[Dim],
+    ) -> Result<Option<Region<'x>>> {
+        let shape = expand.shape(0)?;
+        let mut order: Vec<usize> = lines.iter().filter_map(|line| line.axis).collect();
+        let is_used = |axis: &usize| order.contains(axis) || tuples.get(*axis).is_some_and(|size| size.is(1));
+        let distinct = order.iter().collect::<std::collections::BTreeSet<_>>().len() == order.len();
+        if !distinct || !(0..tuples.len()).all(|axis| is_used(&axis)) {
+            return Ok(None);
+        }
+        let mut spans = Vec::new();
+        for (line, size) in lines.iter().zip(shape) {
+            let count = match line.axis {
+                Some(axis) => tuples.at(axis)?.clone(),
+                None => Dim::Known(1),
+            };
+            let Some(start) = start_of(line, size)? else { return Ok(None) };
+            spans.push(Span { start, step: line.step, count });
+        }
+        spans.extend(slice.iter().map(Span::whole));
+        // The axes of the tuples in the order of the axes of the data, without those of size 1.
+        let unused: Vec<usize> = (0..tuples.len()).filter(|axis| !order.contains(axis)).collect();
+        let unused: Result<Vec<i64>> = unused.iter().map(|axis| Ok(i64::try_from(*axis)?)).collect();
+        let unused = unused?;
+        let mut updates = expand.operand(2);
+        if !unused.is_empty() {
+            updates = updates.squeeze(&unused);
+        }
+        let left: Vec<usize> = (0..tuples.len()).filter(|axis| order.contains(axis)).collect();
+        for axis in &mut order {
+            *axis = left.iter().position(|kept| kept == axis).unwrap_or(0);
+        }
+        order.extend(order.len()..order.len() + slice.len());
+        if !order.is_sorted() {
+            updates = updates.transpose(&order);
+        }
+        let single = (0_i64..).zip(lines).filter(|(_, line)| line.axis.is_none());
+        let single: Vec<i64> = single.map(|(axis, _)| axis).collect();
+        if !single.is_empty() {
+            updates = updates.unsqueeze(&single);
+        }
+        Ok(Some(Region { spans, updates }))
+    }
+
+    /// Returns the box that the indices of a ScatterElements are.
+    pub(super) fn of_elements(expand: &'x Expand, axis: usize) -> Result<Option<Region<'x>>> {
+        let (shape, index_shape) = (expand.shape(0)?, expand.shape(1)?);
+        let found = input(expand.node(), 1).and_then(|id| line(expand.graph(), id));
+        let Some(found) = found.filter(|found| found.axis.is_none_or(|along| along == axis)) else {
+            return Ok(None);
+        };
+        let count = index_shape.at(axis)?;
+        if found.axis.is_none() && !count.is(1) || shape.len() != index_shape.len() {
+            return Ok(None);
+        }
+        let Some(start) = start_of(&found, shape.at(axis)?)? else { return Ok(None) };
+        let spans: Vec<Span> = index_shape.iter().map(Span::whole).collect();
+        let spans = resized(&spans, axis, Span { start, step: found.step, count: count.clone() });
+        Ok(Some(Region { spans, updates: expand.operand(2) }))
+    }
+
+    /// Returns the number of axes along which elements of the data stay.
+    pub(super) fn open_axes(&self, shape: &[Dim]) -> usize {
+        self.spans.iter().zip(shape).filter(|(span, size)| !span.is_whole(size)).count()
+    }
+
+    /// Makes the data with the updates of the box the result.
+    pub(super) fn give(mut self, expand: &'x Expand) -> Result<bool> {
+        let shape = expand.shape(0)?.to_vec();
+        let reduction = read_reduction(expand)?;
+        if reduction != Reduction::Replace && expand.dtype(0)? == DType::Bool {
+            return Ok(false);
+        }
+        let mut conditions = Vec::new();
+        for ((axis, span), size) in (0_i64..).zip(&mut self.spans).zip(&shape) {
+            if span.is_whole(size) {
+                continue;
+            }
+            // A range that may end before its bound ends there.
+            let Some(count) = span.count.known().or(span.count.bounds().1).filter(|count| *count > 0) else {
+                return Ok(false);
+            };
+            conditions.push(SizeCondition::at_least(&span.count, count)?);
+            span.count = Dim::Known(count);
+            if span.step < 0 {
+                span.start += span.step * (count - 1);
+                span.step = -span.step;
+                self.updates = self.updates.slice_by(axis, -1, i64::MIN, -1);
+            }
+            let end = span.start + span.step * (count - 1) + 1;
+            let fits = match size.known() {
+                Some(size) => span.start >= 0 && end <= size,
+                None => span.start >= 0 || span.step == 1 && end <= 0,
+            };
+            if !fits {
+                return Ok(false);
+            }
+        }
+        for condition in conditions {
+            expand.make.require(condition);
+        }
+        let data = expand.operand(0);
+        let result = assigned(expand, data, &shape, &self.spans, self.updates, reduction)?;
+        expand.output(0, result);
+        Ok(true)
+    }
+}
+
+/// Returns the first index of a line, counted from the front of an axis of known size.
+fn start_of(line: &Line, size: &Dim) -> Result<Option<i64>> {
+    match (line.start.known(), size.known()) {
+        (Some(start), Some(size)) => resolve_index(start, size).map(Some),
+        (start, _) => Ok(start),
+    }
+}
+
+/// Returns the data with the updates of a box.
+fn assigned<'x>(
+    expand: &'x Expand,
+    data: Expr<'x>,
+    shape: &[Dim],
+    spans: &[Span],
+    updates: Expr<'x>,
+    reduction: Reduction,
+) -> Result<Expr<'x>> {
+    let open = spans.iter().zip(shape).position(|(span, size)| !span.is_whole(size));
+    let Some(axis) = open else {
+        return Ok(match reduction {
+            Reduction::Replace => updates,
+            Reduction::Add => data + updates,
+            Reduction::Mul => data * updates,
+            Reduction::Max => data.max(updates),
+            Reduction::Min => data.min(updates),
+        });
+    };
+    let (span, size, place) = (spans.at(axis)?, shape.at(axis)?, i64::try_from(axis)?);
+    let count = span.count.known().unwrap_or(1);
+    let step = if count == 1 { 1 } else { span.step };
+    // The first element of the part that changes, and its length: rows of a step, if it is known that they are complete.
+    let covered = step * (count - 1) + 1;
+    let is_divided = step > 1 && size.known().is_some();
+    let (first, length) = if !is_divided {
+        (span.start, covered)
+    } else {
+        let length = step * count;
+        let first = size.known().map_or(span.start, |size| span.start.min(size - length));
+        if first < 0 || span.start - first >= step {
+            // The last row of the step is not complete.
+            let most = Span { count: Dim::Known(count - 1), ..span.clone() };
+            let last = Span { start: span.start + step * (count - 1), step: 1, count: Dim::Known(1) };
+            let parts = [(most, 0, count - 1), (last, count - 1, i64::MAX)];
+            let mut data = data;
+            for (span, from, to) in parts {
+                let spans = resized(spans, axis, span);
+                data = assigned(expand, data, shape, &spans, updates.slice(place, from, to), reduction)?;
+            }
+            return Ok(data);
+        }
+        (first, length)
+    };
+    let end = first + length;
+    let mut parts = Vec::new();
+    if first != 0 {
+        parts.push(data.slice(place, 0, first));
+    }
+    let is_last = size.is(end) || first < 0 && end == 0;
+    let end = if is_last { i64::MAX } else { end };
+    let part = if first == 0 && is_last { data } else { data.slice(place, first, end) };
+    parts.push(if !is_divided {
+        let shape = resized(shape, axis, Dim::Known(covered));
+        let spans = resized(spans, axis, Span { start: 0, step, count: Dim::Known(count) });
+        assigned(expand, part, &shape, &spans, updates, reduction)?
+    } else {
+        let divided = |list: &[Dim]| {
+            let mut list = resized(list, axis, Dim::Known(count));
+            list.insert(axis + 1, Dim::Known(step));
+            list
+        };
+        let rows = divided_axis(expand, part, axis, &[count, step]);
+        let mut spans = resized(spans, axis, Span::whole(&Dim::Known(count)));
+        spans.insert(axis + 1, Span { start: span.start - first, step: 1, count: Dim::Known(1) });
+        let updates = updates.unsqueeze(&[place + 1]);
+        let rows = assigned(expand, rows, &divided(shape), &spans, updates, reduction)?;
+        let (before, after) = (
+            rows.apply("Shape", [("end", place.into())]),
+            rows.apply("Shape", [("start", (place + 2).into())]),
+        );
+        rows.reshape_to(expand.make.concat(&[before, expand.make.ints(&[length]), after], 0))
+    });
+    if !is_last {
+        parts.push(data.slice(place, end, i64::MAX));
+    }
+    Ok(if let [only] = parts.as_slice() { *only } else { expand.make.concat(&parts, place) })
+}
+
+/// Returns a value with an axis divided into axes of these sizes.
+fn divided_axis<'x>(expand: &'x Expand, value: Expr<'x>, axis: usize, sizes: &[i64]) -> Expr<'x> {
+    let place = i64::try_from(axis).unwrap_or(0);
+    let before = value.apply("Shape", [("end", place.into())]);
+    let after = value.apply("Shape", [("start", (place + 1).into())]);
+    value.reshape_to(expand.make.concat(&[before, expand.make.ints(sizes), after], 0))
+}
+
+/// Tuples of constant indices that count up along each axis of a box.
+#[derive(Debug, PartialEq, Eq)]
+struct Counted {
+    spans: Vec<Span>,
+    /// The axes in the order in which the tuples count, the slowest first.
+    order: Vec<usize>,
+}
+
+impl Counted {
+    /// Reads tuples of one index for each size.
+    fn of(indices: &[i64], sizes: &[Dim]) -> Result<Option<Counted>> {
+        let depth = sizes.len();
+        if depth == 0 || indices.is_empty() {
+            return Ok(None);
+        }
+        let total = indices.len() / depth;
+        let mut found: Vec<(usize, usize)> = Vec::with_capacity(depth);
+        let mut spans = Vec::with_capacity(depth);
+        for (axis, size) in sizes.iter().enumerate() {
+            let at = |tuple: usize| -> Result<i64> {
+                let index = *indices.at(tuple * depth + axis)?;
+                size.known().map_or(Ok(index), |size| resolve_index(index, size))
+            };
+            let start = at(0)?;
+            let mut stride = total;
+            for tuple in 1..total {
+                if at(tuple)? != start {
+                    stride = tuple;
+                    break;
+                }
+            }
+            let step = if stride < total { at(stride)? - start } else { 1 };
+            let mut count = 1;
+            while count * stride < total && at(count * stride)? == start + step * i64::try_from(count)? {
+                count += 1;
+            }
+            for tuple in 0..total {
+                let number = i64::try_from(tuple / stride.max(1) % count)?;
+                if at(tuple)? != start + step * number {
+                    return Ok(None);
+                }
+            }
+            found.push((stride, count));
+            spans.push(Span { start, step, count: Dim::try_from(count)? });
+        }
+        let mut order: Vec<usize> =
+            (0..depth).filter(|axis| found.get(*axis).is_some_and(|f| f.1 > 1)).collect();
+        order.sort_by_key(|axis| std::cmp::Reverse(found.get(*axis).map_or(0, |f| f.0)));
+        // Each tuple occurs once: the strides are those of the counts.
+        let mut expected = total;
+        for axis in &order {
+            let (stride, count) = *found.at(*axis)?;
+            if expected != stride * count {
+                return Ok(None);
+            }
+            expected = stride;
+        }
+        Ok((expected == 1).then_some(Counted { spans, order }))
+    }
+
+    /// Returns the box of slices of the data.
+    fn region<'x>(self, expand: &'x Expand, slice: &[Dim]) -> Result<Region<'x>> {
+        let depth = self.spans.len();
+        // The axes in the order of the tuples, those of a single index first.
+        let mut order: Vec<usize> = (0..depth).filter(|axis| !self.order.contains(axis)).collect();
+        order.extend(&self.order);
+        let counts: Vec<i64> = (order.iter())
+            .map(|axis| self.spans.get(*axis).and_then(|span| span.count.known()).unwrap_or(1))
+            .collect();
+        let tuples = i64::try_from(expand.shape(1)?.len())? - 1;
+        let rest = expand.operand(2).apply("Shape", [("start", tuples.into())]);
+        let shape = expand.make.concat(&[expand.make.ints(&counts), rest], 0);
+        let mut updates = expand.operand(2).reshape_to(shape);
+        if !order.is_sorted() {
+            let mut perm = inverse(&order);
+            perm.extend(depth..depth + slice.len());
+            updates = updates.transpose(&perm);
+        }
+        let mut spans = self.spans;
+        spans.extend(slice.iter().map(Span::whole));
+        Ok(Region { spans, updates })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(tuples: &[[i64; 2]]) -> Option<(Vec<(i64, i64, i64)>, Vec<usize>)> {
+        let found = Counted::of(tuples.as_flattened(), &[Dim::Known(9), Dim::Known(9)]).unwrap()?;
+        let spans = found.spans.iter().map(|span| (span.start, span.step, span.count.known().unwrap()));
+        Some((spans.collect(), found.order))
+    }
+
+    #[test]
+    fn boxes_are_found() {
+        assert_eq!(counted(&[[1, 2]]), Some((vec![(1, 1, 1), (2, 1, 1)], vec![])));
+        assert_eq!(
+            counted(&[[0, 1], [0, 3], [1, 1], [1, 3]]),
+            Some((vec![(0, 1, 2), (1, 2, 2)], vec![0, 1]))
+        );
+        assert_eq!(
+            counted(&[[0, 8], [3, 8], [0, -2], [3, -2]]),
+            Some((vec![(0, 3, 2), (8, -1, 2)], vec![1, 0]))
+        );
+        assert_eq!(counted(&[[0, 1], [1, 2]]), None, "a diagonal");
+        assert_eq!(counted(&[[0, 1], [0, 1]]), None, "a tuple twice");
+        assert_eq!(counted(&[[0, 1], [0, 2], [0, 4]]), None, "no range");
+    }
+}

@@ -1,0 +1,205 @@
+//! Several sequences, and sequences of other lengths than X, as one sequence of ncnn's layer.
+//!
+//! X gets a further element, which is 1 at the steps after the end of a sequence, and its weights close gates there. One
+//! sequence keeps its state, so its final state is that of the layer. Of several sequences each is followed by such a
+//! step, at which the state becomes 0, as that of the next sequence begins.
+
+use super::length::{Lengths, read_lengths};
+use super::{Cell, Recurrent, Sizes, input, is_zero};
+use crate::error::Result;
+use crate::graph::{Attribute, pairs};
+use crate::op::Call;
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
+use crate::tensor::{Array, DType};
+
+/// A summand of a gate that closes it: the others are negligible beside it. Half precision represents it.
+const CLOSING: f32 = 10_000.0;
+
+/// The sequences during the expansion.
+struct Joined<'x> {
+    expand: &'x Expand<'x>,
+    recurrent: &'x Recurrent,
+    hidden: i64,
+    /// Whether there is one sequence.
+    single: bool,
+    /// The length of each sequence, a column, if they are given.
+    lengths: Option<Expr<'x>>,
+    /// 1 after the end of a sequence, else 0: `[batch, steps, 1]`.
+    ended: Expr<'x>,
+    /// The positions of the steps.
+    places: Expr<'x>,
+}
+
+/// Returns whether the layer can compute one sequence that ends before the last step, or several sequences.
+pub(super) fn can_join(call: &Call, recurrent: &Recurrent, single: bool) -> Result<bool> {
+    let has_state = !is_zero(call, input::INITIAL_H)? || !is_zero(call, input::INITIAL_C)?;
+    Ok(match (single, recurrent.cell) {
+        (true, Cell::Gru) => true,
+        (true, _) => !has_state || recurrent.reverse == [false],
+        (false, Cell::Rnn) => false,
+        (false, Cell::Gru) => !has_state,
+        (false, Cell::Lstm) => !has_state && !call.has_output(2),
+    })
+}
+
+/// Expands the node to one of a single sequence; `false` if the layer cannot compute it.
+pub(super) fn join(expand: &Expand, recurrent: &Recurrent, sizes: &Sizes) -> Result<bool> {
+    let single = sizes.batch.is(1);
+    if !can_join(expand, recurrent, single)? {
+        return Ok(false);
+    }
+    let dtype = expand.dtype(input::X)?;
+    let given = expand.operand(input::X);
+    let x = if recurrent.batch_first { given } else { given.transpose(&[1, 0, 2]) };
+    let steps = x.size(1);
+    let count = if single { steps } else { steps + 1 };
+    let places = expand.make.range(expand.make.int(0).typed(DType::I64), count);
+    let lengths = match read_lengths(expand, &sizes.steps)? {
+        Lengths::All => None,
+        _ => Some(expand.operand(input::SEQUENCE_LENS).cast(DType::I64).reshape(&[-1, 1])),
+    };
+    let ends = lengths.unwrap_or_else(|| steps.reshape(&[1, 1]));
+    let mut ended = places.greater_or_equal(ends).cast(dtype).unsqueeze(&[-1]);
+    if lengths.is_none() {
+        let shape = [x.size(0).reshape(&[1]), expand.make.ints(&[1, 1])];
+        ended = ended.broadcast_to(expand.make.concat(&shape, 0));
+    }
+    let joined = Joined { expand, recurrent, hidden: sizes.hidden, single, lengths, ended, places };
+    let mut rows = x;
+    if !single {
+        let pads = expand.make.ints(&[0, 0, 0, 0, 1, 0]);
+        rows = expand.make.op("Pad", [rows, pads], []);
+    }
+    if lengths.is_some() {
+        rows = rows * (1.0 - ended);
+    }
+    let rows = expand.make.concat(&[rows, ended], 2).reshape(&[-1, 1, width_of(expand)? + 1]);
+    let [y, h, c] = joined.layer(rows, dtype);
+    joined.set_outputs(x, y, h, c);
+    Ok(true)
+}
+
+/// Returns the number of elements of a step.
+fn width_of(expand: &Expand) -> Result<i64> {
+    let width = expand.required_constant(input::W)?.shape().last().copied().unwrap_or_default();
+    Ok(i64::try_from(width)?)
+}
+
+impl<'x> Joined<'x> {
+    /// Emits the node of one sequence. Returns its outputs.
+    fn layer(&self, rows: Expr<'x>, dtype: DType) -> [Expr<'x>; 3] {
+        let (expand, recurrent) = (self.expand, self.recurrent);
+        let w = expand.make.concat(&[expand.operand(input::W), self.closing(dtype)], 2);
+        let state = |index: usize| {
+            let state = expand.optional(index).filter(|_| self.single)?;
+            Some(if recurrent.batch_first { state.transpose(&[1, 0, 2]) } else { state })
+        };
+        let mut inputs = vec![Some(rows), Some(w), Some(expand.operand(input::R)), expand.optional(input::B)];
+        inputs.extend([None, state(input::INITIAL_H), state(input::INITIAL_C)]);
+        while inputs.last().is_some_and(Option::is_none) {
+            inputs.pop();
+        }
+        let attributes: Vec<(&str, Attribute)> = pairs(&expand.node().attributes)
+            .filter(|(name, _)| !["output_sequence", "layout"].contains(name))
+            .collect();
+        match recurrent.cell {
+            Cell::Lstm => expand.make.op_n("LSTM", inputs, attributes),
+            cell => {
+                let [y, h] = expand.make.op_n(cell.name(), inputs, attributes);
+                [y, h, h]
+            }
+        }
+    }
+
+    /// Returns the weights of the further element, `[directions, rows, 1]`.
+    fn closing(&self, dtype: DType) -> Expr<'x> {
+        let (expand, hidden) = (self.expand, self.hidden);
+        let directions = i64::try_from(self.recurrent.reverse.len()).unwrap_or(1);
+        let filled = |number: f32| {
+            let column = Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[1, 1, 1]), number));
+            expand.make.cast_literal(&column, dtype).broadcast(&[directions, hidden, 1])
+        };
+        // The bias of a gate: of W, which precedes those of R.
+        let bias = |gate: i64| match expand.optional(input::B) {
+            Some(bias) => bias.slice(1, gate * hidden, (gate + 1) * hidden).unsqueeze(&[-1]),
+            None => filled(0.0),
+        };
+        let closed = filled(-CLOSING);
+        let gates = match self.recurrent.cell {
+            // Input and output are closed; the gate that forgets keeps the state.
+            Cell::Lstm => {
+                vec![closed, closed, filled(if self.single { CLOSING } else { -CLOSING }), filled(0.0)]
+            }
+            // The gate of updates keeps the state.
+            Cell::Gru if self.single => vec![filled(CLOSING), filled(0.0), filled(0.0)],
+            // The new state is that of a step of zeros without biases.
+            Cell::Gru => vec![closed, closed, -bias(2)],
+            // So is a state of 0.
+            Cell::Rnn => vec![-(bias(0) + bias(1))],
+        };
+        expand.make.concat(&gates, 1)
+    }
+
+    /// Sets the outputs from those of the layer; `x` has the sequences as its first axis.
+    fn set_outputs(&self, x: Expr<'x>, y: Expr<'x>, h: Expr<'x>, c: Expr<'x>) {
+        let (expand, make, cell) = (self.expand, &self.expand.make, self.recurrent.cell);
+        let directions = i64::try_from(self.recurrent.reverse.len()).unwrap_or(1);
+        let batch = x.size(0).reshape(&[1]);
+        let shape = make.concat(&[batch, make.ints(&[-1, directions, self.hidden])], 0);
+        let mut whole = y.reshape_to(shape);
+        if !self.single {
+            whole = whole.slice(1, 0, -1);
+        }
+        if expand.has_output(0) {
+            // The output gate of LSTM closes, and further steps of several sequences are 0.
+            let masked = if self.single && cell != Cell::Lstm {
+                whole * (1.0 - self.ended.unsqueeze(&[-1]))
+            } else {
+                whole
+            };
+            let by_steps = if self.recurrent.batch_first { masked } else { masked.transpose(&[1, 2, 0, 3]) };
+            expand.output(0, by_steps);
+        }
+        let first_of = |state: Expr<'x>| {
+            let state = state.transpose(&[1, 0, 2]);
+            // A sequence without a step has no state in the end.
+            let has_state = [input::INITIAL_H, input::INITIAL_C].iter().any(|index| expand.has_input(*index));
+            if has_state && self.single { state * (1.0 - self.ended.slice(1, 0, 1)) } else { state }
+        };
+        if expand.has_output(1) {
+            let of_layer = first_of(h);
+            let states: Vec<Expr> = (0..)
+                .zip(&self.recurrent.reverse)
+                .map(|(direction, reverse)| match (self.single, *reverse) {
+                    (true, _) if cell == Cell::Gru => of_layer.slice(1, direction, direction + 1),
+                    (true, true) => of_layer.slice(1, direction, direction + 1),
+                    (_, reverse) => self.end_of(whole.element(2, direction), reverse),
+                })
+                .collect();
+            self.set_state(1, make.concat(&states, 1));
+        }
+        if expand.has_output(2) {
+            self.set_state(2, first_of(c));
+        }
+    }
+
+    /// Returns the last output of each sequence in a direction: `[batch, 1, hidden]`.
+    fn end_of(&self, y: Expr<'x>, reverse: bool) -> Expr<'x> {
+        match self.lengths {
+            _ if reverse => y.slice(1, 0, 1),
+            None => y.slice(1, -1, i64::MAX),
+            Some(lengths) => {
+                let places = if self.single { self.places } else { self.places.slice(0, 0, -1) };
+                let is_last = places.equal(lengths - self.expand.make.int(1));
+                y.dtype.map_or(y, |dtype| is_last.cast(dtype)).unsqueeze(&[1]).matmul(y)
+            }
+        }
+    }
+
+    /// Makes `[batch, directions, hidden]` output `index`.
+    fn set_state(&self, index: usize, state: Expr<'x>) {
+        let state = if self.recurrent.batch_first { state } else { state.transpose(&[1, 0, 2]) };
+        self.expand.output(index, state);
+    }
+}

@@ -1,0 +1,123 @@
+//! Overlapping parts of an axis, which the fusion of `src/pass/fuse/frames.rs` makes of Gather.
+
+use crate::error::{At, Error, Result};
+use crate::lower::Lower;
+use crate::ncnn::layer::Unfold;
+use crate::op::{Access, Call, Fact, OWN_DOMAIN, required, resolve_axis};
+use crate::ops::Row;
+use crate::tensor::{Dim, SizeCondition};
+
+pub(in crate::ops) const OPS: &[Row] = &[Row::new("Frames", &[1], Access::Selection, infer_frames)
+    .domain(OWN_DOMAIN)
+    .lower(lower_frames)
+    .bears_rounding(|_, _| true)
+    .lowers_to("Unfold, and Permute if the frames come first")];
+
+/// The parts of an axis: element `e` of frame `f` is that at `start + f * stride + e * dilation`.
+struct Frames {
+    axis: usize,
+    start: i64,
+    stride: i64,
+    /// The number of elements of a frame.
+    elements: i64,
+    dilation: i64,
+    /// Whether the axis of the elements precedes that of the frames.
+    elements_first: bool,
+    count: Dim,
+}
+
+fn read_frames(call: &Call) -> Result<Frames> {
+    let int = |name: &str| required(call.int(name)?, name);
+    let axis = resolve_axis(int("axis")?, call.shape(0)?.len())?;
+    let [count] = call.dims(1)?.try_into().map_err(|_| Error::invalid("one number of frames"))?;
+    Ok(Frames {
+        axis,
+        start: int("start")?,
+        stride: int("stride")?,
+        elements: int("elements")?,
+        dilation: int("dilation")?,
+        elements_first: int("elements_first")? != 0,
+        count,
+    })
+}
+
+impl Frames {
+    /// Returns the number of elements of the axis from the first to the last of all frames.
+    fn length(&self) -> Result<Dim> {
+        let last = self.count.sub(&Dim::Known(1))?.mul(&Dim::Known(self.stride))?;
+        last.add(&Dim::Known((self.elements - 1) * self.dilation + 1))
+    }
+}
+
+fn infer_frames(call: &Call) -> Result<Vec<Fact>> {
+    let frames = read_frames(call)?;
+    let mut shape = call.shape(0)?.to_vec();
+    let end = frames.length()?.add(&Dim::Known(frames.start))?;
+    call.require(SizeCondition::first_of(&end, shape.at(frames.axis)?))?;
+    let mut axes = [frames.count.clone(), Dim::Known(frames.elements)];
+    if frames.elements_first {
+        axes.reverse();
+    }
+    shape.splice(frames.axis..=frames.axis, axes);
+    Ok(vec![Fact::new(call.dtype(0)?, shape)])
+}
+
+fn lower_frames(lower: &mut Lower) -> Result<()> {
+    let frames = read_frames(lower)?;
+    let shape = lower.shape(0)?.to_vec();
+    let (length, size) = (frames.length()?, shape.at(frames.axis)?.clone());
+    let blob = lower.blob(0)?;
+    let (mut blob, place) = lower.alone(blob, &shape, frames.axis)?;
+    // Unfold takes as many frames as fit.
+    let left = size.sub(&length)?.sub(&Dim::Known(frames.start))?;
+    let fits = left.floor_div(&Dim::Known(frames.stride))?.is(0);
+    let mut rest = size;
+    if frames.start > 0 || !fits {
+        rest = length;
+        blob = match rest.known() {
+            Some(length) => {
+                let end = i32::try_from(frames.start + length)?;
+                lower.crop(blob, place, i32::try_from(frames.start)?, Some(end), &rest)?
+            }
+            None => lower.crop_by_expression(blob, place, &Dim::Known(frames.start), &rest)?,
+        };
+    }
+    let form = lower.form(blob);
+    let outer = Dim::product(form.iter().take(place))?;
+    let inner = Dim::product(form.iter().skip(place + 1))?;
+    let (one, elements) = (Dim::Known(1), Dim::Known(frames.elements));
+    let [kernel, stride, dilation] = [frames.elements, frames.stride, frames.dilation].map(i32::try_from);
+    let (kernel, stride, dilation) = (kernel?, stride?, dilation?);
+    let (plane, layer) = if inner.is(1) {
+        let layer = Unfold {
+            kernel_w: kernel,
+            stride_w: stride,
+            dilation_w: dilation,
+            kernel_h: 1,
+            stride_h: 1,
+            dilation_h: 1,
+            ..Unfold::default()
+        };
+        ([outer.clone(), one, rest], layer)
+    } else {
+        let layer = Unfold {
+            kernel_h: kernel,
+            stride_h: stride,
+            dilation_h: dilation,
+            kernel_w: 1,
+            stride_w: 1,
+            dilation_w: 1,
+            ..Unfold::default()
+        };
+        ([outer.clone(), rest, inner.clone()], layer)
+    };
+    let blob = lower.reshape(blob, &plane)?;
+    let columns = [outer.mul(&elements)?, frames.count.mul(&inner)?];
+    let top = lower.emit(layer, &[blob], &columns)?;
+    let top = if frames.elements_first {
+        top
+    } else {
+        lower.transpose(top, &[outer, elements, frames.count, inner], &[0, 2, 1, 3])?
+    };
+    lower.set(0, top)
+}

@@ -1,0 +1,71 @@
+//! Programs of `--example`: those in Python run, and print what the models say. `tests/programs.sh` does the same in C++.
+
+#![cfg(feature = "cli")]
+#![allow(clippy::panic, clippy::unwrap_used)] // A test may fail where it stands.
+
+#[path = "support/room.rs"]
+mod room;
+mod support;
+
+use std::fs;
+use std::process::Command;
+
+use room::{Room, fixture};
+
+#[test]
+fn programs_in_python_print_what_the_models_say() {
+    let python = support::python();
+    let room = Room::new();
+    let mut command = Command::new(&python);
+    command.args(["tests/programs/run.py", env!("CARGO_BIN_EXE_onnx2ncnn")]).arg(room.path("programs"));
+    let output = command.env("PYTHONPATH", support::pillow(&python)).output().unwrap();
+    room::expect(&output, "tests/programs/run.py", 0, "programs print what they should");
+}
+
+#[test]
+fn programs_find_their_files() {
+    let room = Room::new();
+    let model = fixture("network/digits");
+    room.expect(&format!("{model} -o net --example other/run.py --quiet"), 0, "");
+    let text = fs::read_to_string(room.path("other/run.py")).unwrap();
+    let param = room.path("net/model.ncnn.param").canonicalize().unwrap();
+    assert!(text.contains(&format!("PARAM = FOLDER / \"{}\"", param.display())), "{text}");
+    room.expect(&format!("{model} -o net --example net/run.cpp --quiet"), 0, "");
+    let text = fs::read_to_string(room.path("net/run.cpp")).unwrap();
+    assert!(text.contains("PARAM = \"model.ncnn.param\";"), "{text}");
+    room.expect(
+        &format!("{model} -o net --example run.js"),
+        2,
+        "the ending of its name is that of no language",
+    );
+    assert!(!room.path("run.js").exists());
+}
+
+#[test]
+fn the_folder_of_ultralytics_has_its_names() {
+    let room = Room::new();
+    let model = fixture("network/digits");
+    room.expect(&format!("{model} --ultralytics digits_ncnn_model"), 0, "\"in0\"");
+    let read = |name: &str| fs::read_to_string(room.path("digits_ncnn_model").join(name)).unwrap();
+    let param = read("model.ncnn.param");
+    assert!(param.contains(" in0") && param.contains(" out0"), "{param}");
+    let metadata = read("metadata.yaml");
+    assert!(metadata.starts_with("task: \"classify\"\nnames:\n  0: \"zero\"\n  1: \"one\"\n"), "{metadata}");
+    assert_eq!(fs::read_dir(room.path("digits_ncnn_model")).unwrap().count(), 3);
+    // Names that the user gives stay.
+    room.expect(&format!("{model} a.param --numbered --rename picture=p"), 0, "\"out0\"");
+    let param = fs::read_to_string(room.path("a.param")).unwrap();
+    assert!(param.contains(" p") && !param.contains("in0"), "{param}");
+    room.expect(&format!("{model} a.param --ultralytics b"), 2, "cannot be used with");
+}
+
+#[test]
+fn what_a_model_says_is_inspected() {
+    let room = Room::new();
+    let model = fixture("network/digits");
+    let text = room.expect(&format!("inspect {model}"), 0, "task: classify\n");
+    assert!(text.contains("classes (10): zero, one, two, three, four, five, six, seven, ...\n"), "{text}");
+    let json = room.expect(&format!("inspect {model} --json"), 0, "\"metadata\"");
+    let report: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(report["model"]["metadata"]["classes"][9], "nine");
+}

@@ -1,0 +1,275 @@
+"""Makes models, converts each with the program that runs it, runs the program, and compares what it prints.
+
+usage: run.py CONVERTER FOLDER [NCNN]
+
+FOLDER is for the files. With NCNN, a folder where ncnn is installed, the programs are those in C++, which are compiled. The results of a model do not depend
+on its input, but for a picture whose mean is added with a factor of 0, or as its case says: the output of a program is known without a runtime.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+from PIL import Image
+
+HERE = Path(__file__).resolve().parent
+DIGITS = HERE.parent.parent / "fixtures" / "network"
+SIDE = 64
+# Columns of boxes of a picture of this side, at strides of 8, 16 and 32.
+CELLS = 84
+
+
+def value(name, shape, dtype=TensorProto.FLOAT):
+    return helper.make_tensor_value_info(name, dtype, shape)
+
+
+def model(inputs, outputs, nodes, constants, metadata):
+    tensors = [numpy_helper.from_array(array, name) for name, array in constants.items()]
+    graph = helper.make_graph(nodes, "g", inputs, outputs, tensors)
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    for key, text in metadata.items():
+        made.metadata_props.add(key=key, value=text)
+    return made
+
+
+def of_picture(results, metadata={}, height=SIDE, width=SIDE):
+    """A network of a picture with these results."""
+    nodes = [
+        helper.make_node("ReduceMean", ["images"], ["mean"], keepdims=0),
+        helper.make_node("Mul", ["mean", "zero"], ["nothing"]),
+    ]
+    constants = {"zero": np.float32(0)}
+    for name, array in results.items():
+        nodes.append(helper.make_node("Add", [f"{name}_result", "nothing"], [name]))
+        constants[f"{name}_result"] = array
+    outputs = [value(name, array.shape) for name, array in results.items()]
+    return model([value("images", [1, 3, height, width])], outputs, nodes, constants, metadata)
+
+
+# Two boxes of a class that overlap, one of another class, and one with a low score: centre, size, scores.
+CENTRES = np.array([[20, 20, 10, 10], [21, 20, 10, 10], [21, 21, 10, 10], [40, 40, 8, 8]], np.float32)
+SCORES = np.array([[0.9, 0], [0.8, 0], [0, 0.7], [0.1, 0]], np.float32)
+NAMES = {"names": "{0: 'cat', 1: \"dog\"}"}
+# The picture is twice as wide and as high as the network's: corners in the network's are half of those in the picture.
+BOXES = "cat  0.900  30.0 30.0 50.0 50.0\ndog  0.700  32.0 32.0 52.0 52.0\n"
+
+
+def columns():
+    rows = np.zeros((CELLS, 6), np.float32)
+    rows[5:9] = np.concatenate([CENTRES, SCORES], axis=1)
+    return of_picture({"boxes": rows.T[None].copy()}, NAMES)
+
+
+def masks():
+    """Boxes with the coefficients of masks, as of a segmentation."""
+    rows = np.zeros((CELLS, 10), np.float32)
+    rows[5:9, :6] = np.concatenate([CENTRES, SCORES], axis=1)
+    rows[5:9, 6:] = 5
+    return of_picture({"boxes": rows.T[None].copy(), "masks": np.ones((1, 4, 16, 16), np.float32)}, NAMES)
+
+
+def rows():
+    rows = np.zeros((3 * CELLS, 7), np.float32)
+    objects = np.full((4, 1), 0.5, np.float32)
+    rows[100:104] = np.concatenate([CENTRES, objects, 2 * SCORES], axis=1)
+    return of_picture({"boxes": rows[None].copy()}, NAMES)
+
+
+def selected():
+    rows = np.zeros((300, 6), np.float32)
+    rows[0], rows[1] = [15, 15, 25, 25, 0.9, 0], [16, 16, 26, 26, 0.7, 1]
+    return of_picture({"output0": rows[None].copy()}, NAMES | {"end2end": "True"})
+
+
+def pair():
+    half = CENTRES[:, 2:] / 2
+    corners = np.concatenate([CENTRES[:, :2] - half, CENTRES[:, :2] + half], axis=1) / SIDE
+    return of_picture({"scores": SCORES[None].copy(), "boxes": corners[None].copy()}, NAMES)
+
+
+def text(shape, blank_is_known=False):
+    letters = ["a", "b", '"', "\\", " ", "é", "n", "o", "p", "q", "r"]
+    best = [0, 1, 1, 0, 1, 3, 4, 5, 6, 6, 0, 0]
+    rows = np.zeros((len(best), len(letters) + 1), np.float32)
+    rows[np.arange(len(best)), best] = 1
+    known = ["blank", *letters] if blank_is_known else letters
+    return of_picture({"text": rows.reshape(shape)}, {"character": "\n".join(known)}, 32, 128)
+
+
+def scores():
+    return of_picture({"scores": np.array([[1, 3, 2]], np.float32)}, {"id2label": '{"0": "one", "1": "two", "2": "three"}'})
+
+
+def probabilities():
+    made = scores()
+    made.graph.output[0].name = "p"
+    made.graph.node.append(helper.make_node("Softmax", ["scores"], ["p"], axis=1))
+    return made
+
+
+def pixels():
+    """A picture of bytes with channels as the last axis: the mean of each."""
+    nodes = [
+        helper.make_node("Cast", ["picture"], ["float"], to=TensorProto.FLOAT),
+        helper.make_node("ReduceMean", ["float"], ["means"], axes=[1, 2], keepdims=0),
+        helper.make_node("Softmax", ["means"], ["p"], axis=1),
+    ]
+    inputs = [value("picture", [1, SIDE, SIDE, 3], TensorProto.UINT8)]
+    return model(inputs, [value("p", [1, 3])], nodes, {}, {"classes": "red, green, blue"})
+
+
+def vocabulary():
+    """The logits of the next number."""
+    return np.roll(np.eye(1000, dtype=np.float32), 1, axis=1)
+
+
+def decoder():
+    nodes = [helper.make_node("Gather", ["table", "input_ids"], ["logits"], axis=0)]
+    inputs = [value("input_ids", [1, "S"], TensorProto.INT64)]
+    return model(inputs, [value("logits", [1, "S", 1000])], nodes, {"table": vocabulary()}, {})
+
+
+def decoder_with_a_state():
+    """The logits of the sum of all numbers so far, which the state holds as a row of a product."""
+    table = vocabulary()
+    nodes = [
+        helper.make_node("Gather", ["table", "input_ids"], ["now"], axis=0),
+        helper.make_node("Mul", ["past_sum", "tenth"], ["before"]),
+        helper.make_node("Add", ["now", "before"], ["logits"]),
+        helper.make_node("Identity", ["logits"], ["present_sum"]),
+    ]
+    inputs = [value("input_ids", [1, 1], TensorProto.INT64), value("past_sum", [1, 1, 1000])]
+    outputs = [value("logits", [1, 1, 1000]), value("present_sum", [1, 1, 1000])]
+    return model(inputs, outputs, nodes, {"table": table, "tenth": np.float32(0.1)}, {})
+
+
+def decoder_with_a_cache():
+    """The logits of the next number, if the cache has as many rows as there were tokens before."""
+    nodes = [
+        helper.make_node("Gather", ["ones", "input_ids"], ["rows"], axis=0),
+        helper.make_node("Concat", ["past_key_values.0.key", "rows"], ["present.0.key"], axis=1),
+        helper.make_node("ReduceSum", ["present.0.key", "axes"], ["seen"], keepdims=1),
+        helper.make_node("Cast", ["attention_mask"], ["mask"], to=TensorProto.FLOAT),
+        helper.make_node("ReduceSum", ["mask", "axis"], ["told"], keepdims=1),
+        helper.make_node("Unsqueeze", ["told", "axis"], ["column"]),
+        helper.make_node("Sub", ["seen", "column"], ["wrong"]),
+        helper.make_node("Abs", ["wrong"], ["error"]),
+        helper.make_node("Sub", ["one", "error"], ["factor"]),
+        helper.make_node("Gather", ["table", "input_ids"], ["next"], axis=0),
+        helper.make_node("Mul", ["next", "factor"], ["logits"]),
+    ]
+    inputs = [
+        value("input_ids", [1, "S"], TensorProto.INT64),
+        value("attention_mask", [1, "P + S"], TensorProto.INT64),
+        value("past_key_values.0.key", [1, "P", 1]),
+    ]
+    outputs = [value("logits", [1, "S", 1000]), value("present.0.key", [1, "P + S", 1])]
+    constants = {
+        "ones": np.ones((1000, 1), np.float32),
+        "table": vocabulary(),
+        "axes": np.array([1, 2]),
+        "axis": np.array([1]),
+        "one": np.float32(1),
+    }
+    return model(inputs, outputs, nodes, constants, {})
+
+
+def reader():
+    """Scores of a text of a fixed length: of its tokens and its mask."""
+    nodes = [
+        helper.make_node("Cast", ["attention_mask"], ["seen"], to=TensorProto.FLOAT),
+        helper.make_node("Gather", ["table", "input_ids"], ["rows"], axis=0),
+        helper.make_node("Unsqueeze", ["seen", "last"], ["column"]),
+        helper.make_node("Mul", ["rows", "column"], ["kept"]),
+        helper.make_node("ReduceSum", ["kept", "first"], ["sums"], keepdims=0),
+    ]
+    inputs = [value(name, [1, 8], TensorProto.INT64) for name in ("input_ids", "attention_mask")]
+    table = np.array([[9, 0], [0, 1], [2, 0]], np.float32)
+    constants = {"table": table, "last": np.array([2]), "first": np.array([1])}
+    return model(inputs, [value("sums", [1, 2])], nodes, constants, {"labels": "good\nbad"})
+
+
+def sums():
+    """A state that adds up what it is given: the softmax of the sums."""
+    nodes = [
+        helper.make_node("Add", ["x", "h0"], ["hn"]),
+        helper.make_node("Softmax", ["hn"], ["p"], axis=1),
+    ]
+    inputs, outputs = [value("x", [1, 2]), value("h0", [1, 2])], [value("p", [1, 2]), value("hn", [1, 2])]
+    return model(inputs, outputs, nodes, {}, {"labels": "first,second"})
+
+
+def softmax(*numbers):
+    powers = np.exp(np.array(numbers, np.float64))
+    return powers / powers.sum()
+
+
+def ranked(**named):
+    return "".join(f"{name}  {p:.3f}\n" for name, p in sorted(named.items(), key=lambda item: -item[1]))
+
+
+ONE, THREE, TWO = softmax(1, 2, 3)
+GOOD, BAD = softmax(2, 1)
+RED, GREEN, BLUE = softmax(250, 248, 246)
+SCORED = ranked(one=ONE, two=TWO, three=THREE)
+STEPS = " ".join(str(n) for n in range(8, 40)) + " \n"
+FIRST, SECOND = zip(softmax(1, 0), softmax(1, 2))
+# Cases: the model, the words for the program, and what it prints.
+CASES = {
+    "columns": (columns, ["wide.png"], BOXES),
+    "masks": (masks, ["wide.png"], BOXES),
+    "rows": (rows, ["wide.png"], BOXES),
+    "selected": (selected, ["wide.png"], BOXES),
+    "pair": (pair, ["wide.png"], BOXES),
+    "text": (lambda: text((1, 12, 12)), ["wide.png"], 'aa"\\ é\n'),
+    "text_of_columns": (lambda: text((12, 1, 12)), ["wide.png"], 'aa"\\ é\n'),
+    "text_with_blank": (lambda: text((1, 12, 12), True), ["wide.png"], 'aa"\\ é\n'),
+    "scores": (scores, ["wide.png"], SCORED),
+    "probabilities": (probabilities, ["wide.png"], SCORED),
+    "pixels": (pixels, ["red.png"], ranked(red=RED, green=GREEN, blue=BLUE)),
+    "decoder": (decoder, ["5", "7"], STEPS),
+    "decoder_with_a_state": (decoder_with_a_state, ["7"], STEPS),
+    "decoder_with_a_cache": (decoder_with_a_cache, ["6", "7"], STEPS),
+    "reader": (reader, ["2", "1"], ranked(good=GOOD, bad=BAD)),
+    "sums": (sums, ["x=steps"], ranked(first=FIRST[0], second=SECOND[0]) + ranked(first=FIRST[1], second=SECOND[1])),
+}
+
+
+def compiled(program, ncnn):
+    binary = program.with_suffix("")
+    library = next(ncnn.glob("lib*/libncnn.a"))
+    command = ["g++", "-std=c++11", "-Wall", "-Wextra", "-Werror", "-Wno-unused", "-O1", program, f"-I{ncnn}/include", library]
+    subprocess.run([*command, "-fopenmp", "-o", binary], check=True)
+    return [binary]
+
+
+def main():
+    converter, folder = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
+    ncnn = Path(sys.argv[3]).resolve() if len(sys.argv) > 3 else None
+    folder.mkdir(parents=True, exist_ok=True)
+    # A picture of the same proportions in twice the size, and a red one.
+    Image.new("RGB", (2 * SIDE, 2 * SIDE), (10, 20, 30)).save(folder / "wide.png")
+    Image.new("RGB", (20, 20), (250, 248, 246)).save(folder / "red.png")
+    steps = np.array([[1, 0], [0, 2]], np.float32)
+    np.save(folder / "steps.npy", steps[:, None])
+    steps.tofile(folder / "steps.raw")
+    failures = []
+    for name, (make, words, expected) in CASES.items():
+        onnx.save(make(), folder / f"{name}.onnx")
+        program = folder / f"{name}.{'cpp' if ncnn else 'py'}"
+        command = [converter, folder / f"{name}.onnx", "--quiet", "--example", program]
+        subprocess.run(command, check=True)
+        words = [word.replace("=steps", "=steps.raw" if ncnn else "=steps.npy") for word in words]
+        start = compiled(program, ncnn) if ncnn else [sys.executable, program]
+        done = subprocess.run([*start, *words], cwd=folder, capture_output=True, text=True)
+        if (done.returncode, done.stdout) != (0, expected):
+            failures.append(f"{name}: {done.returncode}\n{done.stdout}{done.stderr}expected:\n{expected}")
+    print(f"{len(CASES) - len(failures)} of {len(CASES)} programs print what they should")
+    sys.exit("\n".join(failures) or 0)
+
+
+if __name__ == "__main__":
+    main()
