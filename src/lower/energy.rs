@@ -3,6 +3,7 @@
 
 use crate::common::index::IndexSet;
 use crate::graph::{Graph, Node, ValueId};
+use crate::op::identity::is_filled_with;
 use crate::op::{self, Access, Op};
 
 /// Returns the values from which roots and logarithms of sums of squares are computed, back to the values that are
@@ -18,12 +19,13 @@ pub(super) fn energies(graph: &Graph) -> IndexSet<ValueId> {
             let mut inputs = computed_floats(graph, node).peekable();
             keeps_energies(op) && inputs.peek().is_some() && inputs.all(|id| set.contains(id))
         };
-        if op.squares.is_some_and(|holds| holds(graph, node)) || come_from(&energies) {
+        if is_square(graph, node) || come_from(&energies) {
             energies.extend(outputs());
         } else if matches!(op.access, Access::Reduction) || come_from(&totals) {
             totals.extend(outputs());
         }
-        if op.takes_energies {
+        // Their results are of ordinary magnitude even for energies that half precision does not represent.
+        if node.is("Log") || node.is("Sqrt") {
             pending.extend(computed_floats(graph, node).filter(|id| energies.contains(*id)));
         }
     }
@@ -35,6 +37,16 @@ pub(super) fn energies(graph: &Graph) -> IndexSet<ValueId> {
         }
     }
     found
+}
+
+/// Returns whether a node computes the square of its first input.
+pub(crate) fn is_square(graph: &Graph, node: &Node) -> bool {
+    let is_scalar = |value| graph.value(value).constant.as_ref().is_some_and(|tensor| tensor.len() == 1);
+    match node.inputs.as_slice() {
+        [a, b] if node.is("Mul") => a == b,
+        [_, Some(by)] => node.is("Pow") && is_scalar(*by) && is_filled_with(graph, *by, 2.0),
+        _ => false,
+    }
 }
 
 /// Returns the float inputs of a node that are not constants.

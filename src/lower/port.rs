@@ -8,10 +8,10 @@ use super::check_size;
 use super::form::{MAX_AXES, interface_form};
 use super::state::{State, reshape_layer};
 use crate::error::{At, Error, ErrorCode, Result};
-use crate::graph::{Graph, ValueId};
+use crate::graph::{Graph, Node, ValueId};
 use crate::ncnn::layer::Input;
 use crate::ncnn::{Blob, BlobId, BlobIds, Element, NetLayer, Output, Provenance};
-use crate::op;
+use crate::op::OWN_DOMAIN;
 use crate::tensor::DType;
 
 /// The name of the layer whose tops are the caches of the runtime.
@@ -52,14 +52,16 @@ pub(super) fn lower_inputs(graph: &Graph, double_as_float: bool, state: &mut Sta
     errors
 }
 
-/// Returns the inputs that nodes read as caches of the runtime.
+/// Returns the inputs of a node that are caches of the runtime: the fourth and fifth of a CachedAttention.
+pub(crate) fn cached_inputs(node: &Node) -> impl Iterator<Item = ValueId> + '_ {
+    let has_caches = node.domain == OWN_DOMAIN && node.op_type == "CachedAttention";
+    let places = if has_caches { 3..5 } else { 0..0 };
+    node.inputs.get(places).unwrap_or_default().iter().copied().flatten()
+}
+
+/// Returns the inputs that nodes read as caches of the runtime, which it made itself, in a layout of its own.
 fn caches(graph: &Graph) -> BTreeSet<ValueId> {
-    let mut caches = BTreeSet::new();
-    for (_, node) in graph.nodes() {
-        let places = op::find(node).map_or(&[][..], |op| op.caches);
-        caches.extend(places.iter().filter_map(|place| node.inputs.get(*place).copied().flatten()));
-    }
-    caches
+    graph.nodes().flat_map(|(_, node)| cached_inputs(node)).collect()
 }
 
 /// Adds the blob of a cache, from which no layer reads a size.

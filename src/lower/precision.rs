@@ -43,7 +43,10 @@ pub(super) fn precise_values(graph: &Graph) -> IndexSet<ValueId> {
             && node.outputs.iter().flatten().any(is_int);
         let is_position = |id: &ValueId| positions.contains(*id) || is_int(id);
         let needs_digits = |index| {
-            let is_angle = || op.takes_angles && node.inputs.iter().flatten().all(is_position);
+            let is_angle = || {
+                ["Cos", "Sin", "Tan"].iter().any(|function| node.is(function))
+                    && node.inputs.iter().flatten().all(is_position)
+            };
             is_rounded || is_angle() || op.precise.is_some_and(|rule| rule(&call, index))
         };
         let inputs = node.inputs.iter().enumerate().filter(|(index, _)| needs_digits(*index));

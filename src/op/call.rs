@@ -339,9 +339,9 @@ impl<'a> Call<'a> {
         self.has_reader(|graph, reader, op| op.jumps.is_some_and(|jumps| jumps(graph, reader)))
     }
 
-    /// Returns whether a reader of an output may drop elements of it.
+    /// Returns whether a reader of an output may drop elements of it: a NaN among those must not change the others.
     pub fn feeds_choice(&self) -> bool {
-        self.has_reader(|_, _, op| op.chooses)
+        self.feeds("Where") || self.feeds("IsNaN")
     }
 
     /// Returns whether a reader of an output is `op_type` of ONNX's own domain.

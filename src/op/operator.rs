@@ -101,8 +101,6 @@ macro_rules! traits {
                 further_range: RangeRule;
                 /// The inputs whose digits matter beyond half precision, such as coordinates.
                 precise: InputRule;
-                /// Whether the result is the square of an input.
-                squares: Holds;
                 /// The epsilon of a normalization with constant statistics.
                 epsilon: Epsilon;
                 /// The padding of a node that pads with a constant.
@@ -111,20 +109,12 @@ macro_rules! traits {
                 multiply_adds: MultiplyAdds;
             }
             facts {
-                /// It may drop elements of an input: a NaN among those must not change the others.
-                chooses;
-                /// The elements of the input are angles.
-                takes_angles;
-                /// The result is of ordinary magnitude even for sums of squares that half precision does not represent.
-                takes_energies;
                 /// A large element of an input may be an element of the result. It is so for moves.
                 keeps_magnitude;
                 /// It rounds to quantized steps, which later roundings may amplify.
                 rounds;
                 /// ncnn's result is exact if its inputs are.
                 exact;
-                /// It computes means, which lie halfway between two quantized steps as often as not.
-                averages;
                 /// Two equal nodes may have different results.
                 random;
                 /// A conversion states the values whose elements may be such that the result differs.
@@ -133,8 +123,6 @@ macro_rules! traits {
             values {
                 /// The bytes that the evaluation takes for each element of its inputs, beside inputs and outputs.
                 scratch: u64 = 0;
-                /// The inputs that only the runtime reads: caches that it made itself, in a layout of its own.
-                caches: &'static [usize] = &[];
                 /// The layers of ncnn, or the operators, to which it is lowered, for readers. Empty if it is always
                 /// refused.
                 lowers_to: &'static str = "";

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use super::fuse::refused_attentions;
 use crate::error::{Error, Errors, Result};
 use crate::graph::{Graph, Node, Value, ValueId};
+use crate::lower::cached_inputs;
 use crate::op;
 use crate::tensor::{DType, Dim};
 
@@ -59,12 +60,9 @@ fn appends_to_cache(graph: &Graph, node: &Node) -> bool {
 
 /// Returns the caches, each before and after its node.
 fn caches(graph: &Graph) -> impl Iterator<Item = (ValueId, ValueId)> + use<'_> {
-    graph.nodes().flat_map(|(_, node)| {
-        let places = op::find(node).map_or(&[][..], |op| op.caches);
-        let read = places.iter().filter_map(|place| node.inputs.get(*place).copied().flatten());
-        let computed = node.outputs.iter().rev().take(places.len()).rev().copied().flatten();
-        read.zip(computed).collect::<Vec<_>>()
-    })
+    graph
+        .nodes()
+        .flat_map(|(_, node)| cached_inputs(node).zip(node.outputs.iter().skip(1).copied().flatten()))
 }
 
 /// Adds an input that tells the length of the caches and the new elements, unless other inputs do. Returns a warning

@@ -15,10 +15,7 @@ use crate::ops::Row;
 use crate::tensor::Dim;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::of(OWN_DOMAIN, "CachedAttention", Access::Any, infer_cached)
-        .caches(&[input::PAST_KEY, input::PAST_VALUE])
-        .lower(lower_cached)
-        .lowers_to("SDPA"),
+    Row::of(OWN_DOMAIN, "CachedAttention", Access::Any, infer_cached).lower(lower_cached).lowers_to("SDPA"),
     Row::of(OWN_DOMAIN, "RotaryEmbed", Access::Any, infer_same).lower(lower_rotary).lowers_to("RotaryEmbed"),
 ];
 

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{Matcher, first, orders, two};
 use crate::graph::{Node, ValueId};
+use crate::lower::is_square;
 use crate::op;
 use crate::pass::pattern::{float, input, int, ints};
 
@@ -196,8 +197,7 @@ fn under_root(matcher: &Matcher, root: ValueId) -> Option<ValueId> {
 /// `x`, if a value is `x ^ 2` or `x * x`.
 pub(super) fn squared(matcher: &Matcher, square: ValueId) -> Option<ValueId> {
     let node = matcher.producer(square)?;
-    let squares = op::find(node)?.squares?;
-    first(node).filter(|_| squares(matcher.graph, node))
+    first(node).filter(|_| is_square(matcher.graph, node))
 }
 
 /// `b`, if a value is `b ^ exponent`.

@@ -22,7 +22,6 @@ use crate::ncnn::layer::binary_op;
 use crate::op::identity::{is_as_output, is_filled_with, only_input, operand};
 use crate::op::{Access, Attributes, Call, Fact};
 use crate::ops::Row;
-use crate::pass::pattern::{input, scalar};
 use crate::tensor::{DType, Range, Tensor};
 
 use bitwise::{different, lower_bitwise};
@@ -106,14 +105,12 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .fold(|a, x| fold_pairs(a, x, &MUL))
         .range(range_product)
         .keeps_magnitude()
-        .squares(|_, node| input(node, 0) == input(node, 1))
         .lower(lower_mul)
         .identity(is_times_one)
         .lowers_to("BinaryOp"),
     Row::new("Pow", Access::Broadcast, infer_first)
         .nan(nan_power)
         .fold(|a, x| fold_pairs(a, x, &POW))
-        .squares(|graph, node| input(node, 1).and_then(|id| scalar(graph, id)) == Some(2.0))
         .lower(lower_pow)
         .identity(is_over_one)
         .lowers_to(

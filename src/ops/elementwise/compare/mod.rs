@@ -74,7 +74,6 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .bears_rounding(|_, _| true)
         .range(|_, inputs| inputs.iter().skip(1).copied().reduce(Range::union).unwrap_or(Range::ANY))
         .identity(one_choice)
-        .chooses()
         .lowers_to("BinaryOp MIN and MAX with infinities; BinaryOp ADD of NaN")
         .differs(LOSES_NAN),
     truth("Xor", infer_truth, |a, x| fold_comparison_of(a, x, &XOR))

@@ -77,12 +77,10 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("IsNaN", Access::Elementwise, infer_is_nan)
         .fold(fold_is_nan)
         .lower(lower_is_nan)
-        .chooses()
         .lowers_to("Threshold"),
     unary("Log", |a, x| fold(a, x, f64::ln), |l| lower(l, logarithm))
         .range(range_log)
         .nan(except_one)
-        .takes_energies()
         .lowers_to("Log"),
     unary("Neg", |a, x| fold_signed(a, x, |x| -x, i64::wrapping_neg, negatives), |l| layer(l, unary_op::NEG))
         .range(|call, x| range::first(call, x).negated())
@@ -108,7 +106,6 @@ pub(in crate::ops) const OPS: &[Row] = &[
     unary("Sqrt", |a, x| fold(a, x, f64::sqrt), |l| lower(l, bounded_root))
         .range(|call, x| range::first(call, x).map(|x| x.max(0.0).sqrt()))
         .nan(except_one)
-        .takes_energies()
         .lowers_to("UnaryOp"),
     angle("Tan", |a, x| fold(a, x, f64::tan), |l| layer(l, unary_op::TAN)),
 ];
@@ -119,8 +116,7 @@ const fn unary(name: &'static str, fold: Fold, lower: LowerNode) -> Row {
 
 /// A function of angles.
 const fn angle(name: &'static str, fold: Fold, lower: LowerNode) -> Row {
-    let row = unary(name, fold, lower).takes_angles();
-    row.lowers_to("UnaryOp").differs(FAR_ANGLES).states_differences()
+    unary(name, fold, lower).lowers_to("UnaryOp").differs(FAR_ANGLES).states_differences()
 }
 
 /// The rule of functions that are NaN, or infinite, for some inputs but not for 0.

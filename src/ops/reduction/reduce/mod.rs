@@ -53,11 +53,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     reduction!("ReduceLogSum", Kind::LogSum).lowers_to("Reduction"),
     reduction!("ReduceLogSumExp", Kind::LogSumExp).lowers_to("Reduction after subtracting the maximum"),
     reduction!("ReduceMax", Kind::Max).range(range::first).identity(same_shape).lowers_to("Reduction"),
-    reduction!("ReduceMean", Kind::Mean)
-        .range(range_mean)
-        .averages()
-        .identity(same_shape)
-        .lowers_to("Reduction"),
+    reduction!("ReduceMean", Kind::Mean).range(range_mean).identity(same_shape).lowers_to("Reduction"),
     reduction!("ReduceMin", Kind::Min).range(range::first).identity(same_shape).lowers_to("Reduction"),
     reduction!("ReduceProd", Kind::Prod).identity(same_shape).lowers_to("Reduction"),
     reduction!("ReduceSum", Kind::Sum)

@@ -20,13 +20,11 @@ use crate::tensor::{DType, Dim, Range, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("AveragePool", Access::Any, infer_pool)
-        .averages()
         .lower(lower::lower_pool)
         .identity(has_unit_windows)
         .lowers_to("Pooling, Pooling1D, Pooling3D")
         .limits("over four axes or more"),
     Row::new("GlobalAveragePool", Access::Any, infer_global)
-        .averages()
         .lower(lower::lower_global)
         .identity(same_shape)
         .lowers_to("Pooling"),
