@@ -113,8 +113,6 @@ pub(crate) enum Trait {
     Move,
     /// It is an elementwise function for blobs of up to three axes.
     Function,
-    /// The runtime computes it one element at a time, without vectors.
-    Scalar,
     /// It ignores the axis d of four in a supported release.
     NoDepth,
     /// It computes one element at a time, and so takes longer than others of its work.
