@@ -214,8 +214,9 @@ fn lower_kernel(lower: &mut Lower, mut kernel: Kernel, layer: fn(Kernel) -> Resu
     // Layers over two spatial axes are faster than those over one, also with the two Reshapes, and have code for the
     // GPU, but for a convolution of few channels.
     let channels = element_count(lower.shape(1)?.get(..2).unwrap_or_default());
-    let is_slow = kernel.group > 1 || kernel.output_pads.is_some() || channels >= Some(MANY_CHANNELS);
-    let widened = batched || (is_slow && kernel.weight.is_some() && kernel.spans.len() == 1);
+    let is_slow = kernel.output_pads.is_some() || channels >= Some(MANY_CHANNELS);
+    let is_faster = kernel.group > 1 || (is_slow && kernel.weight.is_some());
+    let widened = batched || (is_faster && kernel.spans.len() == 1);
     let bottom = channels_first(lower, widened)?;
     let mut form: Vec<Dim> = output.get(1..).unwrap_or_default().to_vec();
     if widened {
