@@ -117,8 +117,6 @@ pub(crate) enum Trait {
     Scalar,
     /// It ignores the axis d of four in a supported release.
     NoDepth,
-    /// It computes one element at a time, and so takes longer than others of its work.
-    Scalar,
     /// Its tops are float32 on runtimes of half precision, without a mask: inputs, constants, and the identity, which has no
     /// code for half precision.
     Float32,
