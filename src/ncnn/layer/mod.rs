@@ -10,12 +10,15 @@ mod convolution;
 mod deconvolution;
 mod define;
 mod elementwise;
+mod facts;
 mod fold;
 mod glue;
 mod movement;
 mod normalization;
 mod pooling;
 mod product;
+#[cfg(test)]
+mod read;
 mod recurrent;
 mod reduction;
 mod sampling;
@@ -26,12 +29,14 @@ mod work;
 
 use smallvec::SmallVec;
 
-use crate::error::{At, Error, Result};
+use crate::error::{Error, Result};
 use crate::ncnn::block::BlockFormat;
-use crate::tensor::{Dim, Tensor};
+use crate::tensor::Tensor;
 use define::layers;
-use shape::{Sizes, Tops, one};
-use weight::Reads;
+pub(in crate::ncnn) use facts::Facts;
+pub(crate) use facts::Trait;
+#[cfg(test)]
+pub(in crate::ncnn) use read::{ReadParam, Words, read_weight};
 pub(in crate::ncnn) use work::Work;
 
 pub(crate) use define::layer;
@@ -101,153 +106,6 @@ impl Layer {
         let message = format!("{} with these params requires ncnn {since}", self.type_name());
         Err(Error::unsupported(format!("{message}, and the net is for {release}"))
             .help(format!("for newer runtimes only, convert with --ncnn-version {since}")))
-    }
-}
-
-/// A trait of a layer type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Trait {
-    /// It has code for the GPU in the newest release (`src/layer/vulkan`).
-    Gpu,
-    /// Each element of the top is an element of a bottom: it needs float32 if they do.
-    Move,
-    /// It is an elementwise function for blobs of up to three axes.
-    Function,
-    /// The runtime computes it one element at a time, without vectors.
-    Scalar,
-    /// It ignores the axis d of four in a supported release.
-    NoDepth,
-    /// Its tops are float32 on runtimes of half precision, without a mask: inputs, constants, and the identity, which has no
-    /// code for half precision.
-    Float32,
-    /// It never gets a mask against half precision, for which it has no code.
-    Unmasked,
-    /// It computes in float32 only on request, whatever its bottoms are: a mask may become -inf, and attention in
-    /// float32 takes twice the time and differs only for a query of which all keys are masked.
-    OnRequest,
-}
-
-/// What checks and passes ask of a layer, besides its params and weights.
-pub(in crate::ncnn) trait Facts {
-    /// Returns the type in the binary form of the `.param` file.
-    fn index(&self) -> i32;
-
-    /// Returns whether the layer has a trait.
-    fn has(&self, wanted: Trait) -> bool;
-
-    /// Returns the weights that `load_model` reads, in its order. `bottom` is the shape of the first bottom.
-    fn reads(&self, _bottom: &[Dim]) -> Reads {
-        Ok(Vec::new())
-    }
-
-    /// Returns the shapes of the tops for the shapes of the bottoms.
-    fn top_sizes(&self, bottoms: &[Sizes], _tops: usize) -> Result<Tops> {
-        one(bottoms.at(0)?.as_slice())
-    }
-
-    /// Returns the multiply-adds; `None` if a size is not known.
-    fn work(&self, _work: &Work) -> Option<u64> {
-        Some(0)
-    }
-
-    /// Returns whether a constant of the layer is beyond float16, in which it would be infinite: a product
-    /// with 0 is NaN then. Bounds may be infinite.
-    fn exceeds_half(&self) -> bool {
-        false
-    }
-
-    /// Returns whether the layer computes the right result if the bottom at `place` is empty. The runtime hands
-    /// empty blobs on to layers; most fail, and those that work in place read a null pointer (`net.cpp`).
-    fn bears_empty(&self, place: usize) -> bool {
-        self.reads_size_alone(place)
-    }
-
-    /// Returns whether the result depends on the size of the bottom at `place`, but on no element.
-    fn reads_size_alone(&self, _place: usize) -> bool {
-        false
-    }
-
-    /// Returns whether the top at `place` is a cache in a layout of the runtime's own. The last bottoms are the caches
-    /// that it continues.
-    fn computes_cache(&self, _place: usize) -> bool {
-        false
-    }
-
-    /// Returns whether the layer is an elementwise function with these params.
-    fn is_function(&self) -> bool {
-        self.has(Trait::Function)
-    }
-
-    /// Returns whether the layer reads 32-bit integers: `Some(false)` if it reads and computes them, or neither.
-    fn reads_integers(&self) -> Option<bool> {
-        None
-    }
-
-    /// Returns the number of output channels of a depthwise convolution.
-    fn depthwise_outputs(&self) -> Option<i32> {
-        None
-    }
-
-    /// Returns the name of the weight of int8.
-    fn int8_weight(&self) -> Option<&'static str> {
-        None
-    }
-
-    /// Returns the format and the name of the weight in blocks.
-    fn block_weight(&self) -> Option<(BlockFormat, &'static str)> {
-        None
-    }
-
-    /// Sets the params and weights of these words.
-    #[cfg(test)]
-    fn read(&mut self, words: &Words<'_>);
-}
-
-/// The params of a line of a `.param` file by their ids, and its weights by their names.
-#[cfg(test)]
-pub(in crate::ncnn) type Words<'a> = std::collections::BTreeMap<String, &'a str>;
-
-/// A param as it is read.
-#[cfg(test)]
-pub(in crate::ncnn) trait ReadParam {
-    fn read(text: &str) -> Self;
-}
-
-/// Reads a weight of equal elements, `count*element`.
-#[cfg(test)]
-pub(in crate::ncnn) fn read_weight(text: &str) -> Tensor {
-    let (count, element) = text.split_once('*').unwrap();
-    let count = count.parse().unwrap();
-    Tensor::from_f32(&[count], vec![element.parse().unwrap(); count]).unwrap()
-}
-
-#[cfg(test)]
-mod read {
-    use super::ReadParam;
-
-    macro_rules! read {
-        ($($item:ty),*) => {
-            $(impl ReadParam for $item {
-                fn read(text: &str) -> $item {
-                    text.parse().unwrap()
-                }
-            }
-
-            impl ReadParam for Vec<$item> {
-                /// The first number is that of the others.
-                fn read(text: &str) -> Vec<$item> {
-                    text.split(',').skip(1).map(ReadParam::read).collect()
-                }
-            })*
-        };
-    }
-
-    read!(i32, f32);
-
-    impl ReadParam for String {
-        fn read(text: &str) -> String {
-            text.trim_matches('"').to_owned()
-        }
     }
 }
 
