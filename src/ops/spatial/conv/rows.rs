@@ -26,7 +26,8 @@ struct Rows {
 }
 
 impl Rows {
-    fn of(span: &WindowAxis, transposed: bool, height: i64) -> Option<Rows> {
+    /// Returns the rows of frames of `height` rows. `added` is the number of rows that a transposed convolution adds.
+    fn of(span: &WindowAxis, added: Option<i64>, height: i64) -> Option<Rows> {
         let (stride, begin, end) = (i64::from(span.stride), i64::from(span.begin), i64::from(span.end));
         let reach = (i64::from(span.kernel) - 1) * i64::from(span.dilation) + 1;
         if begin < 0 || end < 0 {
@@ -35,7 +36,8 @@ impl Rows {
         let over = reach - stride;
         let pad = i32::try_from(over.max(0)).ok()?;
         let span = WindowAxis { begin: 0, end: pad, ..*span };
-        if transposed {
+        if let Some(added) = added {
+            let reach = reach + (added - end).max(0);
             let after = reach.checked_add(stride)?.checked_sub(1)?.checked_div(stride)? - 1;
             let output_pad = i32::try_from((-over).max(0)).ok()?;
             let made = (height + after).checked_mul(stride)?;
@@ -70,7 +72,8 @@ pub(super) fn lower_rows(
     if !is_plain && (transposed || *group > 1 || along.begin < 0 || along.end < 0) || columns.begin < 0 {
         return Ok(None);
     }
-    let Some(rows) = Rows::of(rows, transposed, height) else { return Ok(None) };
+    let added = output_pads.as_ref().map(|pads| pads.get(1).map_or(0, |pad| i64::from(*pad)));
+    let Some(rows) = Rows::of(rows, added, height) else { return Ok(None) };
     let int = |size: i64| Ok::<_, Error>(i32::try_from(size)?);
     let padding = Padding {
         front: along.begin,
@@ -108,7 +111,7 @@ pub(super) fn lower_rows(
     let form = [outputs, frames * rows.made, top_width].map(Dim::Known);
     let made = lower.emit(layer(flat)?, &[blob], &form)?;
     let made = lower.reshape(made, &[outputs, frames, rows.made, top_width].map(Dim::Known))?;
-    if rows.made == top_height {
+    if rows.first == 0 && rows.made == top_height {
         return Ok(Some(made));
     }
     let (start, end) = (int(rows.first)?, int(rows.first + top_height)?);
