@@ -153,6 +153,7 @@ export const CHINESE_OPTIONS: Record<string, string> = {
   ncnn_version: "结果必须能在其中加载的最旧 ncnn 版本（日期）",
   strict: "如果网络依赖对数值的假设，则拒绝模型",
   rename: "重命名输入、输出或中间值的 blob",
+  numbered: "像 pnnx 一样，将输入命名为 in0、in1……，输出命名为 out0……",
   check: "在每个步骤之后检查图",
 };
 
