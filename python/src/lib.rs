@@ -1,7 +1,18 @@
 //! The extension module `onnx2ncnn._native`: the library and the command `onnx2ncnn` for Python.
 //!
-//! The package `onnx2ncnn`, in Python, is its only user, and has the documented interface. Conversions run
-//! without the global interpreter lock. A panic becomes an internal error, which is raised as `Refused`.
+//! `python/` is a member of the workspace, but no default member: `cargo build` and `cargo test` need no
+//! Python. `pip install ./python` builds it with maturin, for the stable interface of Python 3.9 (abi3), in
+//! the profile `python`, which unwinds. `python/src/` is the extension `onnx2ncnn._native`: the options, a
+//! conversion, a simplified model, and the command, each a thin class or function around one of the library.
+//! `python/onnx2ncnn/` is the documented package in Python: arguments, exceptions, and all that uses ncnn,
+//! numpy, onnx or onnxruntime, which are imported where they are used. Its options are those of the table,
+//! and a test compares their types in `_native.pyi`.
+//!
+//! - Every call of the library runs in `failure::run`: without the global interpreter lock, with panics as
+//!   internal errors, and with each kind of error as its exception. There is no `unsafe`.
+//! - `convert_many` starts the command `batch`, and that an interpreter for each model
+//!   (`Program::Interpreter`), which loads the extension alone: the package takes longer to import than a
+//!   small model to convert.
 //!
 //! The bytes of a model are those of the `bytes` object, which the constants keep alive. The `.bin` file is
 //! written into a `bytes` object of its size; float16 weights are converted once to know it. `Net.load` passes
