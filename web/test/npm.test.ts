@@ -11,7 +11,7 @@ import { byCommand, furtherModels, models, room, ROOT } from "./command.js";
 const project = room();
 const dist = join(ROOT, "target/dist");
 const FIXTURE = join(ROOT, "fixtures/network/convolutional/model.onnx");
-const REFUSED = join(ROOT, "fixtures/refused/blocks_in_another_order/model.onnx");
+const REFUSED = join(ROOT, "fixtures/refused/pooling_of_a_volume_padded_before/model.onnx");
 
 let library: typeof import("onnx2ncnn");
 
@@ -70,8 +70,8 @@ test("a refusal has its reasons and what can be converted", async () => {
   assert.ok(refused instanceof library.Refused);
   assert.equal(refused.report.status, "refused");
   assert.ok(refused.diagnostics[0]?.reason);
-  assert.deepEqual(refused.report.proposed_input_shapes, [{ input: "x", shape: [1, 4, 64, 64] }]);
-  await library.convert(readFileSync(REFUSED), { input_shapes: { x: [1, 4, 64, 64] } });
+  assert.deepEqual(refused.report.proposed_input_shapes, [{ input: "x", shape: [1, 4, 64, 64, 64] }]);
+  await library.convert(readFileSync(REFUSED), { input_shapes: { x: [1, 4, 64, 64, 64] } });
 });
 
 test("unknown options and values are errors", async () => {
@@ -110,9 +110,9 @@ test("the command converts files", () => {
 test("the command leaves no file of a refused model", () => {
   const done = npx(REFUSED, "no.param", "no.bin");
   assert.equal(done.status, 1, done.stderr);
-  assert.match(done.stderr, /--input-shape "x:1,4,64,64"/);
+  assert.match(done.stderr, /--input-shape "x:1,4,64,64,64"/);
   assert.ok(!readdirSync(project).some((name) => name.startsWith("no.")));
-  assert.equal(npx(REFUSED, "yes.param", "--input-shape", "x:1,4,64,64").status, 0);
+  assert.equal(npx(REFUSED, "yes.param", "--input-shape", "x:1,4,64,64,64").status, 0);
   assert.equal(npx("none.onnx").status, 2);
   assert.equal(npx(FIXTURE, "--no-such-option").status, 2);
   // A folder that does not exist is found before anything is written.

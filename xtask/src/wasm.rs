@@ -11,11 +11,14 @@ const TARGET: &str = "wasm32-unknown-unknown";
 pub fn build(places: &Places) -> Result<()> {
     let words = ["build", "--release", "--locked", "--package", "onnx2ncnn-web"];
     let (mut cargo, results) = toolchain::cargo(places, &words, TARGET)?;
+    // The bindings are made from sections that a stripped module lacks.
+    cargo.env("CARGO_PROFILE_RELEASE_STRIP", "none");
     run(&mut cargo)?;
     let built = results.join("release/onnx2ncnn_web.wasm");
     let folder = places.root.join("web/npm/wasm");
     let mut bindgen = Bindgen::new();
     bindgen.input_path(built).web(true)?.typescript(true).out_name("onnx2ncnn");
+    bindgen.remove_name_section(true).remove_producers_section(true);
     bindgen.generate(&folder).map_err(|error| format!("{error:#}"))?;
     Ok(())
 }

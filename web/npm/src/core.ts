@@ -54,7 +54,7 @@ export class Refused extends Error {
 
 /** A diagnostic as one line. */
 export function describe(found: Diagnostic): string {
-  const node = found.at.node && `node ${found.at.node.index} "${found.at.node.name}" ${found.at.node.op_type}`;
+  const node = found.at.node && `node ${found.at.node.index} ${found.at.node.name && `"${found.at.node.name}" `}${found.at.node.op_type}`;
   const place = [found.at.file, ...found.at.graph, node, found.at.part].filter(Boolean).join(", ");
   const causes = found.causes.map((cause) => `: ${cause}`).join("");
   return `${found.kind ?? found.severity}: ${found.reason}${causes}${place && ` (${place})`}`;

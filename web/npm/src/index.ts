@@ -11,7 +11,7 @@ let started: Promise<unknown> | undefined;
 
 /** Loads the WebAssembly module, by default from its place in the package. The other functions wait for it. */
 export function load(wasm?: URL | Response | BufferSource | WebAssembly.Module): Promise<unknown> {
-  return (started ??= start(wasm === undefined ? undefined : { module_or_path: wasm }));
+  return (started ??= start({ module_or_path: wasm ?? new URL("../wasm/onnx2ncnn_bg.wasm", import.meta.url) }));
 }
 
 /** Opens a model. */

@@ -41,6 +41,8 @@ export interface Options {
   strict?: boolean;
   /** New names of blobs. */
   rename?: Record<string, string>;
+  /** Names the inputs `in0`, `in1`, ... and the outputs `out0`, ..., as pnnx does. */
+  numbered?: boolean;
   /** Checks the graph after every pass, for developers of the library. */
   check?: boolean;
   /** Keeps the simplified model. */

@@ -27,7 +27,10 @@ export function showResult(shown: Shown): void {
   const { report } = shown;
   const room = byId("result");
   const title = make("h2", { id: "result-title" }, make("span", { class: `badge ${report.status}` }, text(report.status as Key)), ` ${summary(report)}`);
-  room.replaceChildren(title, ...advice(shown), ...downloads(shown), ...ports(report), messages(shown), ...graph(shown));
+  // What is wrong comes first, then what there is.
+  const parts = [ports(report), [messages(shown)]];
+  const told = report.net ? [downloads(shown), ...parts] : [...parts.reverse(), downloads(shown)];
+  room.replaceChildren(title, ...advice(shown), ...told.flat(), ...graph(shown));
   room.hidden = false;
   room.focus({ preventScroll: true });
   room.scrollIntoView({ block: "start" });
@@ -49,7 +52,7 @@ function summary(report: Report): string {
     const number = (n: number) => n.toLocaleString("en");
     return text("contents", { nodes: number(model.nodes), parameters: number(model.parameters), macs: number(model.multiply_adds) });
   }
-  return text("refusedSummary", { count: report.diagnostics.length });
+  return text("refusedSummary");
 }
 
 /** Buttons for what can be converted in place of the model, and for options that messages name. */
@@ -123,7 +126,7 @@ function messages({ report }: Shown): HTMLElement {
 
 function message(found: Diagnostic): HTMLElement {
   const { node, part, graph, file } = found.at;
-  const place = [file, ...graph, node && `node ${node.index} "${node.name}" ${node.op_type}-${node.version}`, part].filter(Boolean).join(", ");
+  const place = [file, ...graph, node && `node ${node.index} ${node.name && `"${node.name}" `}${node.op_type}-${node.version}`, part].filter(Boolean).join(", ");
   return make("li", { class: `message ${found.severity}` },
     make("strong", {}, text(found.severity)), ...(found.code ? [" ", make("code", {}, found.code)] : []), " ",
     make("span", { lang: "en" }, [found.reason, ...found.causes].join(": ")),

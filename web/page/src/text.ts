@@ -29,7 +29,7 @@ const ENGLISH = {
   failedStart: "The converter cannot be started: ",
   simplified: "Simplified",
   summary: "{layers} layers, {bytes}; loads in ncnn {since} and later.",
-  refusedSummary: "{count} messages say why. Nothing was written.",
+  refusedSummary: "The messages say why. Nothing was written.",
   contents: "{nodes} nodes, {parameters} parameters, {macs} multiply-adds.",
   ports: "Inputs and outputs",
   kind: "Kind",
@@ -98,7 +98,7 @@ const CHINESE: Record<Key, string> = {
   failedStart: "无法启动转换器：",
   simplified: "已简化",
   summary: "{layers} 层，{bytes}；ncnn {since} 及更新版本可加载。",
-  refusedSummary: "{count} 条消息说明了原因。没有写入任何文件。",
+  refusedSummary: "消息说明了原因。没有写入任何文件。",
   contents: "{nodes} 个节点，{parameters} 个参数，{macs} 次乘加。",
   ports: "输入与输出",
   kind: "类别",
@@ -153,6 +153,7 @@ export const CHINESE_OPTIONS: Record<string, string> = {
   ncnn_version: "结果必须能在其中加载的最旧 ncnn 版本（日期）",
   strict: "如果网络依赖对数值的假设，则拒绝模型",
   rename: "重命名输入、输出或中间值的 blob",
+  numbered: "像 pnnx 一样，将输入命名为 in0、in1……，输出命名为 out0……",
   check: "在每个步骤之后检查图",
 };
 
