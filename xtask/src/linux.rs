@@ -30,7 +30,7 @@ pub fn environment(places: &Places) -> Result<PathBuf> {
     Ok(programs)
 }
 
-/// Builds the commands and their archives. The environment variable `XTASK_TARGETS` names some of the processors.
+/// Builds the commands and their archives: for the processor of this machine, or those that `XTASK_TARGETS` names.
 pub fn archives(places: &Places) -> Result<()> {
     let own = archive::host_target(places)?;
     let chosen = chosen();
@@ -42,10 +42,10 @@ pub fn archives(places: &Places) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether a processor was asked for.
+/// Returns whether a processor was asked for; without the variable, that of this machine.
 pub fn chosen() -> impl Fn(&str) -> bool {
-    let asked = std::env::var("XTASK_TARGETS").unwrap_or_default();
-    move |processor| asked.is_empty() || asked.split(',').any(|name| name == processor)
+    let asked = std::env::var("XTASK_TARGETS").unwrap_or_else(|_| std::env::consts::ARCH.to_owned());
+    move |processor| asked.split(',').any(|name| name == processor)
 }
 
 fn build(places: &Places, target: &str) -> Result<PathBuf> {

@@ -22,9 +22,13 @@ const STEPS: [Step; 8] = [
     ("npm", "the npm package, target/dist/onnx2ncnn-VERSION.tgz", web::npm),
     ("page", "the page, target/dist/page", web::page),
     ("host", "an archive of the command for this machine", archive::host),
-    ("linux", "archives of commands for every Linux, x86-64 and aarch64", linux::archives),
-    ("wheel", "wheels for this machine, and for Linux by zig", wheel::build),
-    ("dist", "all of these, and their checksums", dist),
+    (
+        "linux",
+        "an archive of the command for every Linux; XTASK_TARGETS=x86_64,aarch64 for other processors",
+        linux::archives,
+    ),
+    ("wheel", "a wheel for every Linux and Python; XTASK_TARGETS as above", wheel::build),
+    ("dist", "npm, page and linux, or host elsewhere, and their checksums", dist),
     ("platforms", "runs what was built, as far as this machine can", platforms),
 ];
 
@@ -65,7 +69,7 @@ fn dist(places: &Places) -> Result<()> {
     std::fs::create_dir_all(&places.dist)?;
     // On Linux the archive for this machine is among those for all.
     let command = if cfg!(target_os = "linux") { linux::archives } else { archive::host };
-    for step in [web::npm, web::page, command, wheel::build] {
+    for step in [web::npm, web::page, command] {
         step(places)?;
     }
     archive::checksums(places)
