@@ -40,6 +40,7 @@ class Options(TypedDict, total=False):
     ncnn_version: int | str | None
     strict: bool
     rename: Mapping[str, str] | None
+    numbered: bool
     check: bool
     keep_onnx: bool
 
