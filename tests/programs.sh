@@ -17,7 +17,7 @@ install() {
     tar --extract --file "$ncnn"/ncnn-*.tar.gz --directory "$ncnn"
     PATH=$ncnn/venv/bin:$PATH
     cmake -S "$ncnn"/ncnn-*/ -B "$ncnn/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$ncnn" -DNCNN_VULKAN=OFF \
-        -DNCNN_RUNTIME_CPU=OFF -DNCNN_PYTHON=OFF -DNCNN_BUILD_TOOLS=OFF -DNCNN_BUILD_EXAMPLES=OFF -DNCNN_BUILD_BENCHMARK=OFF \
+        -DNCNN_RUNTIME_CPU=OFF -DNCNN_AVX=OFF -DNCNN_AVX2=OFF -DNCNN_FMA=OFF -DNCNN_F16C=OFF -DNCNN_XOP=OFF -DNCNN_AVX512=OFF -DNCNN_PYTHON=OFF -DNCNN_BUILD_TOOLS=OFF -DNCNN_BUILD_EXAMPLES=OFF -DNCNN_BUILD_BENCHMARK=OFF \
         -DNCNN_BUILD_TESTS=OFF -DNCNN_SIMPLEOCV=ON > "$ncnn/build.log"
     cmake --build "$ncnn/build" --target install >> "$ncnn/build.log"
     touch "$ncnn/complete"
