@@ -124,7 +124,7 @@ impl Converter {
     ///
     /// # Errors
     ///
-    /// There is no such option, or its values have another type.
+    /// The name is unknown, or the values of the option have another type.
     pub fn with(mut self, name: &str, value: OptionValue) -> Result<Converter, Error> {
         self.options.put(name, value)?;
         Ok(self)

@@ -24,14 +24,15 @@ fn rows() -> impl Iterator<Item = &'static OptionInfo> {
 pub fn options() -> String {
     let rows = rows().map(|info| {
         let weights: Vec<&str> = Weights::NAMES.iter().map(|(name, _)| *name).collect();
+        let (help, details) = info.descriptions();
         json!({
             "name": info.name,
-            "word": info.word.map_or_else(|| info.name.replace('_', "-"), str::to_owned),
+            "word": info.long_name(),
             "kind": format!("{:?}", info.kind).to_lowercase(),
             "value": info.value,
             "values": if info.kind == OptionKind::Weights { weights } else { Vec::new() },
-            "help": info.help.split("\n\n").next().unwrap_or_default(),
-            "details": info.help.split_once("\n\n").map_or("", |(_, details)| details),
+            "help": help,
+            "details": details,
             "rare": info.is_rare,
             "memory": info.purpose == Purpose::Memory,
             "excludes": info.excludes,
@@ -46,8 +47,7 @@ pub fn converter(options: &str) -> Result<Converter> {
     // As the library keeps no files, it keeps what a refusal tells.
     let mut converter = Converter::new().explain(true);
     for (name, value) in &options {
-        let info =
-            rows().find(|info| info.name == name).ok_or_else(|| failed(name, "there is no such option"))?;
+        let info = rows().find(|info| info.name == name).ok_or_else(|| failed(name, "unknown option"))?;
         let set = |name: Option<&str>| name.and_then(|name| options.get(name)) == Some(&Value::Bool(true));
         if *value == Value::Bool(true) && set(info.excludes) {
             return Err(failed(name, format!("excludes {}", info.excludes.unwrap_or_default())));
