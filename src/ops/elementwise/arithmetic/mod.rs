@@ -18,7 +18,7 @@ use super::broadcast::infer_broadcast;
 use crate::common::limits;
 use crate::error::{Result, invalid};
 use crate::graph::{Graph, Node, ValueId};
-use crate::ncnn::layer::binary_op;
+use crate::lower::Operand;
 use crate::op::identity::{is_as_output, is_filled_with, only_input, operand};
 use crate::op::{Access, Attributes, Call, Fact};
 use crate::ops::Row;
@@ -44,7 +44,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("BinaryOp: products with powers of two"),
     Row::new("BitwiseAnd", Access::Broadcast, infer_first)
         .fold(|_, x| fold_bits(x, |x, y| x & y))
-        .lower(|l| lower_bitwise(l, |l, a, b| l.binary(binary_op::MUL, a, b)))
+        .lower(|l| lower_bitwise(l, |a, b| a * b))
         .lowers_to("BinaryOp on rows of bits, Reduction")
         .limits("bits of 32 and 64 computed at run time"),
     Row::new("BitwiseNot", Access::Elementwise, infer_first)
@@ -54,7 +54,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .limits("unsigned integers of 32 and 64 bits"),
     Row::new("BitwiseOr", Access::Broadcast, infer_first)
         .fold(|_, x| fold_bits(x, |x, y| x | y))
-        .lower(|l| lower_bitwise(l, |l, a, b| l.binary(binary_op::MAX, a, b)))
+        .lower(|l| lower_bitwise(l, |a, b| a.larger(b)))
         .lowers_to("BinaryOp on rows of bits, Reduction")
         .limits("bits of 32 and 64 computed at run time"),
     Row::new("BitwiseXor", Access::Broadcast, infer_first)

@@ -16,9 +16,7 @@ mod select;
 use super::broadcast::{LOSES_NAN, infer_broadcast, lower_bounded, lower_pair, refuse_nan};
 use crate::error::{At, Result, invalid};
 use crate::graph::{Graph, Node, ValueId};
-use crate::lower::{Lower, ScalarOrBlob};
-use crate::ncnn::BlobId;
-use crate::ncnn::layer::{binary_op, unary_op};
+use crate::lower::{Formula, Lower, Operand, ScalarOrBlob};
 use crate::op::identity::{is_as_output, is_filled_with, operand};
 use crate::op::{Access, Attributes, Call, Fact, Fold, Infer, required_input};
 use crate::ops::Row;
@@ -156,37 +154,26 @@ fn infer_where(call: &Call) -> Result<Vec<Fact>> {
 
 fn lower_not(lower: &mut Lower) -> Result<()> {
     let x = lower.blob(0)?;
-    let turned = lower.logical_not(x)?;
-    lower.set(0, turned)
+    lower.set(0, !x)
 }
 
 fn lower_and(lower: &mut Lower) -> Result<()> {
     let (a, b) = lower_pair(lower)?;
-    let both = lower.combine(binary_op::MUL, a, b)?;
-    lower.set(0, both)
+    lower.set(0, a * b)
 }
 
 fn lower_or(lower: &mut Lower) -> Result<()> {
     let (a, b) = lower_pair(lower)?;
-    let either = lower.combine(binary_op::MAX, a, b)?;
-    lower.set(0, either)
+    lower.set(0, a.larger(b))
 }
 
 fn lower_xor(lower: &mut Lower) -> Result<()> {
     let (a, b) = lower_pair(lower)?;
-    let difference = lower.combine(binary_op::SUB, a, b)?;
-    let different = lower.unary(unary_op::ABS, difference)?;
-    lower.set(0, different)
-}
-
-/// Returns both operands of a comparison.
-fn lower_compared(lower: &mut Lower) -> Result<(ScalarOrBlob, ScalarOrBlob)> {
-    refuse_nan(lower)?;
-    lower_pair(lower)
+    lower.set(0, (a - b).abs())
 }
 
 /// Returns both operands of a comparison of order.
-fn lower_compared_order(lower: &mut Lower) -> Result<(ScalarOrBlob, ScalarOrBlob)> {
+fn lower_compared(lower: &mut Lower) -> Result<(ScalarOrBlob, ScalarOrBlob)> {
     refuse_nan(lower)?;
     let sides = lower_bounded(lower)?;
     Ok((*sides.at(0)?, *sides.at(1)?))
@@ -194,56 +181,44 @@ fn lower_compared_order(lower: &mut Lower) -> Result<(ScalarOrBlob, ScalarOrBlob
 
 /// The difference of equal infinities is NaN, which is not positive either.
 fn lower_equal(lower: &mut Lower) -> Result<()> {
-    let (a, b) = lower_compared(lower)?;
-    let difference = lower.combine(binary_op::SUB, a, b)?;
-    let different = lower.nonzero(difference)?;
-    let equal = lower.logical_not(different)?;
-    lower.set(0, equal)
+    refuse_nan(lower)?;
+    let (a, b) = lower_pair(lower)?;
+    lower.set(0, !(a - b).nonzero())
 }
 
 fn lower_greater(lower: &mut Lower) -> Result<()> {
-    let (a, b) = lower_compared_order(lower)?;
-    let greater = greater(lower, a, b)?;
-    lower.set(0, greater)
+    let (a, b) = lower_compared(lower)?;
+    lower.set(0, greater(a, b))
 }
 
 fn lower_less(lower: &mut Lower) -> Result<()> {
-    let (a, b) = lower_compared_order(lower)?;
-    let less = greater(lower, b, a)?;
-    lower.set(0, less)
+    let (a, b) = lower_compared(lower)?;
+    lower.set(0, greater(b, a))
 }
 
 fn lower_greater_or_equal(lower: &mut Lower) -> Result<()> {
-    let (a, b) = lower_compared_order(lower)?;
-    let result = greater_or_equal(lower, a, b)?;
-    lower.set(0, result)
+    let (a, b) = lower_compared(lower)?;
+    lower.set(0, greater_or_equal(a, b))
 }
 
 fn lower_less_or_equal(lower: &mut Lower) -> Result<()> {
-    let (a, b) = lower_compared_order(lower)?;
-    let result = greater_or_equal(lower, b, a)?;
-    lower.set(0, result)
+    let (a, b) = lower_compared(lower)?;
+    lower.set(0, greater_or_equal(b, a))
 }
 
-fn greater(lower: &mut Lower, a: ScalarOrBlob, b: ScalarOrBlob) -> Result<BlobId> {
+fn greater(a: ScalarOrBlob, b: ScalarOrBlob) -> Formula {
     match (a, b) {
-        (ScalarOrBlob::Blob(a), ScalarOrBlob::Number(b)) => lower.gt(a, b),
-        (ScalarOrBlob::Number(a), ScalarOrBlob::Blob(b)) => lower.lt(b, a),
-        (a, b) => {
-            let difference = lower.combine(binary_op::SUB, a, b)?;
-            lower.gt(difference, 0.0)
-        }
+        (ScalarOrBlob::Blob(a), ScalarOrBlob::Number(b)) => a.above(b),
+        (ScalarOrBlob::Number(a), ScalarOrBlob::Blob(b)) => b.below(a),
+        (a, b) => (a - b).above(0.0),
     }
 }
 
-fn greater_or_equal(lower: &mut Lower, a: ScalarOrBlob, b: ScalarOrBlob) -> Result<BlobId> {
+fn greater_or_equal(a: ScalarOrBlob, b: ScalarOrBlob) -> Formula {
     match (a, b) {
-        (ScalarOrBlob::Blob(a), ScalarOrBlob::Number(b)) => lower.gt(a, next_below(b)),
-        (ScalarOrBlob::Number(a), ScalarOrBlob::Blob(b)) => lower.lt(b, -next_below(-a)),
-        (a, b) => {
-            let less = greater(lower, b, a)?;
-            lower.logical_not(less)
-        }
+        (ScalarOrBlob::Blob(a), ScalarOrBlob::Number(b)) => a.above(next_below(b)),
+        (ScalarOrBlob::Number(a), ScalarOrBlob::Blob(b)) => b.below(-next_below(-a)),
+        (a, b) => !greater(b, a),
     }
 }
 
