@@ -5,7 +5,7 @@ use num_traits::AsPrimitive;
 use super::super::broadcast::{lower_bounded, lower_operands, lower_pair, refuse_nan};
 use super::super::compare::over_zero_of;
 use super::{bits, read_bit_shift};
-use crate::error::{Error, Result, unsupported};
+use crate::error::{At, Result, unsupported};
 use crate::graph::ValueId;
 use crate::lower::{Formula, Lower, Operand, OverZero, ScalarOrBlob, is_power_of_two, nudged_quotient};
 use crate::ncnn::BlobId;
@@ -20,8 +20,11 @@ const FAR: f32 = 1e10;
 
 /// Emits one operation over operands, from the first to the last.
 fn chain(lower: &mut Lower, op_type: i32, sides: &[ScalarOrBlob]) -> Result<BlobId> {
-    let chained = sides.iter().map(|side| Formula::from(*side)).reduce(|all, side| all.with(op_type, side));
-    lower.compute(chained.ok_or_else(|| Error::invalid("no operands"))?)
+    let mut result = *sides.at(0)?;
+    for side in sides.iter().skip(1) {
+        result = lower.compute(result.with(op_type, *side))?.into();
+    }
+    lower.compute(result)
 }
 
 /// Refuses sums with integers above 2^24, which float32 would round.
@@ -38,39 +41,22 @@ fn refuse_far_sums(lower: &Lower) -> Result<()> {
     Ok(())
 }
 
-fn lower_chain(lower: &mut Lower, op_type: i32) -> Result<()> {
+/// Lowers to one operation over all operands, wrapped to an integer type.
+pub(super) fn lower_chain(lower: &mut Lower, op_type: i32) -> Result<()> {
     refuse_far_sums(lower)?;
     let sides = lower_operands(lower)?;
     let dtype = lower.dtype(0)?;
     compute_before_wrapping(lower, dtype);
-    let result = chain(lower, op_type, &sides)?;
-    let wrapped = lower.wrap(result, dtype)?;
+    let chained = chain(lower, op_type, &sides)?;
+    let wrapped = lower.wrap(chained, dtype)?;
     lower.set(0, wrapped)
 }
 
-pub(super) fn lower_add(lower: &mut Lower) -> Result<()> {
-    lower_chain(lower, binary_op::ADD)
-}
-
-pub(super) fn lower_sub(lower: &mut Lower) -> Result<()> {
-    lower_chain(lower, binary_op::SUB)
-}
-
-pub(super) fn lower_sum(lower: &mut Lower) -> Result<()> {
-    lower_chain(lower, binary_op::ADD)
-}
-
-pub(super) fn lower_max(lower: &mut Lower) -> Result<()> {
+/// Lowers to the largest or the least of all operands.
+pub(super) fn lower_extreme(lower: &mut Lower, op_type: i32) -> Result<()> {
     refuse_nan(lower)?;
     let sides = lower_bounded(lower)?;
-    let result = chain(lower, binary_op::MAX, &sides)?;
-    lower.set(0, result)
-}
-
-pub(super) fn lower_min(lower: &mut Lower) -> Result<()> {
-    refuse_nan(lower)?;
-    let sides = lower_bounded(lower)?;
-    let result = chain(lower, binary_op::MIN, &sides)?;
+    let result = chain(lower, op_type, &sides)?;
     lower.set(0, result)
 }
 

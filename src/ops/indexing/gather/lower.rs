@@ -142,7 +142,7 @@ fn look_up(lower: &mut Lower, table: &Tensor, axis: usize, indices: BlobId) -> R
 
 /// Returns the sizes of a Gather along an axis.
 pub(super) fn gathered(shape: &[Dim], axis: usize, indices: &[Dim]) -> Result<Gathered> {
-    let [outer, inner] = Dim::around(&shape, axis)?;
+    let [outer, inner] = Dim::around(shape, axis)?;
     Ok(Gathered::rows(outer, shape.at(axis)?.clone(), Dim::product(indices)?, inner))
 }
 
@@ -175,7 +175,7 @@ fn select(lower: &mut Lower, shape: &[Dim], axis: usize) -> Result<BlobId> {
     let indices = from_front(lower, indices, 1, shape.at(axis)?)?;
     let infinite = lower.may_be_infinite(0)?;
     let count = Dim::product(lower.shape(1)?)?;
-    let [outer, inner] = Dim::around(&shape, axis)?;
+    let [outer, inner] = Dim::around(shape, axis)?;
     let matrix = lower.one_hot(indices, size)?;
     let size = Dim::Known(size);
     let form = match (inner.is(1), outer.is(1)) {

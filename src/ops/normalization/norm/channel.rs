@@ -3,8 +3,8 @@
 
 use super::{repeat, same};
 use crate::error::{At, Error, Result, invalid};
-use crate::lower::{Lower, line_form};
-use crate::ncnn::layer::{GroupNorm, InstanceNorm};
+use crate::lower::{Lower, Operand, line_form};
+use crate::ncnn::layer::{GroupNorm, InstanceNorm, binary_op};
 use crate::ncnn::{BlobId, Layer};
 use crate::op::{Call, Fact};
 use crate::tensor::{Dim, Tensor, display_shape};
@@ -106,7 +106,7 @@ pub(super) fn lower_instance_norm(lower: &mut Lower) -> Result<()> {
 /// Emits the normalization of single elements: only the bias, since the layer's rounding of mean and factor
 /// would outweigh it. NaN stays.
 fn lower_single(lower: &mut Lower, x: BlobId, batch: i64, channels: i64) -> Result<()> {
-    let zero = lower.compute(x - x)?;
+    let zero = lower.compute(x.with(binary_op::SUB, x))?;
     let y = scale_channels(lower, zero, batch, channels, 1)?;
     lower.set(0, y)
 }

@@ -153,7 +153,7 @@ fn lower_axis_interp(
     axis: &AxisResize,
     mode: InterpMode,
 ) -> Result<Option<BlobId>> {
-    let [outer, inner] = Dim::around(&sizes, axis.axis)?;
+    let [outer, inner] = Dim::around(sizes, axis.axis)?;
     let size = sizes.at(axis.axis)?.clone();
     if inner.is(1) {
         let x = lower.reshape(x, &[outer.clone(), size])?;

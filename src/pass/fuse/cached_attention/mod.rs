@@ -12,7 +12,7 @@ mod find;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::attention::HIDDEN;
+use super::attention::{HIDDEN, Hidden};
 use super::{Matcher, first, output, to_f32};
 use crate::error::{At, Error, Result};
 use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
@@ -202,9 +202,7 @@ fn mask_value<'b>(made: &'b Builder<'b>, masks: &[Mask], like: Expr<'b>) -> Resu
             }
             Mask::Hidden(condition, hides, by_infinity) => {
                 hides_all |= by_infinity;
-                let (hidden, seen) = (like.filled(lowest, &[]), like.filled(0.0, &[]));
-                let (yes, no) = if hides { (hidden, seen) } else { (seen, hidden) };
-                made.value(condition).select(yes, no)
+                Hidden::term(made.value(condition), hides, lowest, like)
             }
         };
         sum = Some(sum.map_or(value, |sum| sum + value));
