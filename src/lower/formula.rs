@@ -1,8 +1,8 @@
 //! Arithmetic of blobs, written as formulas.
 //!
-//! Operators of Rust make a [`Formula`] of blobs and numbers. [`Lower::compute`] emits its layers, operands from left to
-//! right, as do the functions that take a formula in place of a blob. A formula is used once: what is used twice is
-//! computed first.
+//! Operators of Rust make a [`Formula`] of blobs and numbers. [`Lower::compute`] emits its layers, the operands from
+//! left to right, as do the functions that take a formula in place of a blob. A formula is used once: what is used
+//! twice is computed first.
 
 use std::ops::{Add, Div, Mul, Neg, Not, Sub};
 

@@ -75,8 +75,8 @@ pub(super) fn expand_attention(expand: &Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// Returns the sums of the values, `[batch, kv_heads, keys, v_head]`, by the weights that `weights` makes of the products of
-/// the queries, `[batch, q_heads, queries, head]`, with the keys, `[batch, kv_heads, head, keys]`.
+/// Returns the sums of the values, `[batch, kv_heads, keys, v_head]`, by the weights that `weights` makes of the
+/// products of the queries, `[batch, q_heads, queries, head]`, with the keys, `[batch, kv_heads, head, keys]`.
 pub(in crate::ops) fn attend<'x>(
     sizes: &Sizes,
     [q, k, v]: [Expr<'x>; 3],
