@@ -13,13 +13,13 @@ use onnx2ncnn::{
 
 use super::arguments::{Format, MessageFormat, Report, input};
 use super::destination::default_files;
+use super::exit::{DIFFERENT, DONE, finish_command};
 use super::options::{Chosen, Given, Source, arg};
 use super::python::{
     Comparison, Distance, Magnitude, Measured, NetRequest, Pair, PythonArguments, Request, SIZES,
 };
 use super::refusal::is_harmless;
 use super::terminal::{BAD, HELP, STRONG, count, labelled, list, print, printable};
-use super::{DIFFERENT, DONE, finish_command};
 
 const EXAMPLES: &str = "\
 Examples:

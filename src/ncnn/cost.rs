@@ -4,6 +4,7 @@ use std::ops::{Add, Mul};
 
 use super::layer::{Trait, Work};
 use super::{BlobId, Layer, Net, NetLayer};
+use crate::tensor::Dim;
 
 /// The work of layers. Where several compositions of layers compute the same, the one of the least time is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -112,7 +113,7 @@ impl Net {
 
     /// Returns the sizes of a blob. `None` if one is not known.
     fn known_sizes(&self, blob: BlobId) -> Option<Vec<u64>> {
-        self.blob(blob).shape.iter().map(|size| u64::try_from(size.known()?).ok()).collect()
+        Dim::known_sizes(self.blob(blob).shape.iter())
     }
 
     /// Returns the multiply-adds of a layer: convolutions, matrix products, attention and recurrent layers; 0
