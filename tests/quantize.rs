@@ -58,7 +58,7 @@ fn a_float_model_becomes_int8_layers() {
 
     let first = text.lines().find_map(|line| line.trim().strip_prefix("0.")).unwrap();
     let (_, name) = first.split_once("  ").unwrap();
-    for method in ["percentile", "entropy"] {
+    for method in ["min-max", "percentile"] {
         let text = room.expect(
             &format!("{} --data data/a.npz --method {method} --keep {name}", line()),
             0,

@@ -33,6 +33,7 @@ class Options(TypedDict, total=False):
     fp16: bool
     weights: str
     precise: bool
+    careful: bool
     float32: str | Iterable[str] | None
     kv_cache: bool
     int8: bool

@@ -44,7 +44,7 @@ def quantize(
         model: The float model, as for `convert`.
         data: The samples: arrays by the names of the inputs, the array of the only input, or an iterable of such; or the path of an
             `.npz` or `.npy` file, of an image, or of a folder of such files.
-        method: How the range of a value follows from its samples: `"min-max"`, `"percentile"` or `"entropy"`.
+        method: How the range of a value follows from its samples: `"min-max"` or `"percentile"`.
         keep: Nodes that stay in float, by their names or those of their outputs.
         mean: The number that is subtracted from pixels from 0 to 255, or one for each channel; by default 0.
         norm: The factor of pixels after that, or one for each channel; by default 1/255 for inputs of floats, and 1 for those of

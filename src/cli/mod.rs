@@ -8,6 +8,7 @@ mod convert;
 mod destination;
 mod explain;
 mod generate;
+mod half;
 mod input_value;
 mod inspect;
 mod options;

@@ -11,17 +11,15 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use onnx2ncnn::Refusal;
 use onnx2ncnn::error::Error;
-use onnx2ncnn::{Conversion, Converter, Input, Port, Quantization, Storage};
+use onnx2ncnn::{Conversion, Converter, Input, Quantization, Storage};
 
 use super::arguments::{Format, MessageFormat, Report, STANDARD_INPUT, input};
 use super::destination::{Destination, NetFiles};
 use super::options::{Given, Source};
-use super::python::{
-    Comparison, NetRequest, Pair, PythonArguments, Quantize as QuantizeRequest, Quantized, Request,
-};
+use super::python::{Comparison, NetRequest, PythonArguments, Quantize as QuantizeRequest, Quantized};
 use super::summary::{self, Files, Stream, Summary};
 use super::terminal::{STRONG, count, labelled, list, printable};
-use super::verify::{INT8_COSINE, TOLERANCE, pair_of};
+use super::verify::INT8_COSINE;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -61,7 +59,7 @@ pub(super) struct Quantize {
     pub bgr: bool,
 
     /// How ranges of values follow from the samples
-    #[arg(long, value_name = "METHOD", default_value = "min-max", value_parser = PossibleValuesParser::new(["min-max", "percentile", "entropy"]), help_heading = "Quantization")]
+    #[arg(long, value_name = "METHOD", default_value = "min-max", value_parser = PossibleValuesParser::new(["min-max", "percentile"]), help_heading = "Quantization")]
     pub method: String,
 
     /// Keep these nodes in float, by their names or those of their outputs
@@ -133,7 +131,12 @@ pub(super) fn quantize_files(arguments: &Quantize) -> Result<Summary, Refusal> {
         File::create(path).map_err(|e| Error::io("the file cannot be created", e).in_file(path))
     };
     conversion.write_to(create(&param)?, create(&bin)?)?;
-    let comparison = compare(&conversion, float, param, bin, request.samples, &arguments.python)?;
+    let comparison = NetRequest {
+        samples: Some(request.samples),
+        cosine: Some(INT8_COSINE),
+        ..NetRequest::new(&conversion, float, param, bin)?
+    };
+    let comparison = comparison.ask(&arguments.python)?;
     let conversion = match destination.file("emit_onnx") {
         Some(path) => converter.emit_onnx(path).convert(&quantized)?,
         None => conversion,
@@ -164,39 +167,6 @@ pub fn candidates(conversion: &Conversion) -> Result<Vec<String>, Error> {
     let nodes =
         report.nodes.iter().filter(|node| node.layers.iter().any(|layer| layers.contains(layer.as_str())));
     Ok(nodes.flat_map(|node| node.outputs.iter().cloned()).collect())
-}
-
-/// Compares the net with the float model on all samples.
-fn compare(
-    conversion: &Conversion,
-    model: PathBuf,
-    param: PathBuf,
-    bin: PathBuf,
-    samples: PathBuf,
-    python: &PythonArguments,
-) -> Result<Comparison, Error> {
-    let pairs = |ports: &[Port]| -> Vec<Pair> { ports.iter().map(pair_of).collect() };
-    let request = NetRequest {
-        model,
-        param,
-        bin,
-        inputs: pairs(&conversion.inputs),
-        shapes: Vec::new(),
-        calls: Vec::new(),
-        outputs: pairs(&conversion.outputs),
-        sorts: conversion.sorts()?,
-        layers: Vec::new(),
-        measured: Vec::new(),
-        data: None,
-        samples: Some(samples),
-        rounds: 0,
-        tolerance: TOLERANCE,
-        cosine: Some(INT8_COSINE),
-        fp16: false,
-        bf16: false,
-        vulkan: false,
-    };
-    Request::Net(request).ask(python)
 }
 
 /// The maximum number of listed layers, without -v.

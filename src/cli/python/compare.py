@@ -3,7 +3,7 @@
 Reads a request from the file that is its argument and writes the answer to standard output, both in JSON. It is part of the
 command, which starts it, and of the Python package, which calls `compare_models` and `compare_net` with requests whose models may
 also be bytes, whose net may be loaded, and whose data and samples may be arrays. It needs numpy and onnxruntime, and ncnn where a net
-is run. `session.py` precedes it.
+is run. `session.py`, `samples.py` and `half.py` precede it.
 """
 
 import json
@@ -332,6 +332,9 @@ def compare_net(request):
     least_cosine = request.get("cosine")
     outputs, layers, magnitudes = {}, {}, {}
     samples = given_samples(request) if request.get("samples") else []
+    if request.get("sampled"):
+        samples = read_samples(session, request)[:MAX_MEASURED]
+    precision = Precision(request) if request.get("half_error") is not None else None
     if request.get("calls"):
         for round in range(request["rounds"]):
             compare_calls(session, net, request, np.random.default_rng(round), outputs)
@@ -359,9 +362,13 @@ def compare_net(request):
                 else:
                     new = distance(name, got, value, request["tolerance"], least_cosine, request["sorts"])
                 distances[name] = worst(distances.get(name), new, least_cosine is not None)
-        measure(extractor, request["measured"], magnitudes)
+        if precision:
+            precision.add(lambda: feed(net, request["inputs"], inputs))
+        else:
+            measure(extractor, request["measured"], magnitudes)
     large = [{"name": name, "magnitude": largest} for name, largest in magnitudes.items() if largest > LARGE]
-    return {"outputs": list(outputs.values()), "layers": list(layers.values()), "magnitudes": large}
+    answer = {"outputs": list(outputs.values()), "layers": list(layers.values()), "magnitudes": large}
+    return {**answer, "choice": precision.choice()} if precision else answer
 
 
 def main():
