@@ -33,6 +33,7 @@ def quantize(
     mean: float | Sequence[float] | None = None,
     norm: float | Sequence[float] | None = None,
     bgr: bool = False,
+    depthwise: bool = False,
     **options: Any,
 ) -> Net:
     """Quantizes a float model by samples with onnxruntime's own tool, and converts it to a net with int8 layers.
@@ -50,6 +51,7 @@ def quantize(
         norm: The factor of pixels after that, or one for each channel; by default 1/255 for inputs of floats, and 1 for those of
             integers. Images are resized to the input.
         bgr: Read the channels of images as blue, green, red.
+        depthwise: Also quantize depthwise convolutions, which lose most in int8, hold few weights, and are slower than in float on x86.
         options: The options of `convert`, other than `int8` and `dequantize`. `keep_onnx` keeps the quantized model.
 
     Returns:
@@ -91,7 +93,7 @@ def quantize(
             "bgr": bgr,
             "method": method,
             "keep": _options.names("keep", keep),
-            "candidates": converted._conversion.int8_candidates(),
+            "candidates": converted._conversion.int8_candidates(depthwise),
             "quantized": quantized,
         }
         try:

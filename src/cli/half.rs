@@ -10,9 +10,9 @@ use onnx2ncnn::error::{Error, ErrorKind};
 use onnx2ncnn::{Conversion, Converter, Input, OptionValue, Refusal, Storage};
 
 use super::arguments::{Arguments, STANDARD_INPUT, input};
-use super::python::{Choice, Comparison, NetRequest, PythonArguments};
+use super::python::{Choice, Comparison, Distance, NetRequest, PythonArguments};
 use super::terminal::{STRONG, count, labelled, printable};
-use super::verify::{measured_blobs, parse_part};
+use super::verify::{INT8_COSINE, measured_blobs, parse_part};
 
 /// The samples by which the precision of layers is chosen.
 #[derive(Debug, Args)]
@@ -36,19 +36,21 @@ const MODES: [(&str, Option<&str>); 3] =
 impl HalfPrecision {
     /// Returns what is chosen for a model, if there are samples.
     pub fn choose(&self, arguments: &Arguments, model: &Input) -> Result<Option<Choice>, Refusal> {
-        let Some(data) = &self.data else { return Ok(None) };
+        if self.data.is_none() {
+            return Ok(None);
+        }
         let conversion = arguments.choices.apply(arguments.source.converter()?)?.convert(model)?;
         let request = |request: NetRequest| -> Result<NetRequest, Error> {
             Ok(NetRequest {
                 measured: measured_blobs(&conversion)?,
                 half_error: Some(self.half_error),
                 modes: MODES.iter().skip(given_mode(arguments)).map(|(mode, _)| *mode).collect(),
-                data: Some(data.clone()),
                 ..request
             })
         };
         let comparison = compare(&conversion, arguments, request)?;
-        if let Some(output) = comparison.outputs.iter().find(|output| !output.same) {
+        let differs = |output: &&Distance| !output.same && output.note.is_empty();
+        if let Some(output) = comparison.outputs.iter().find(differs) {
             let told = format!("the output \"{}\" differs in float32: {}", output.name, output.describe());
             return Err(Error::new(ErrorKind::Mismatch, told).into());
         }
@@ -140,6 +142,7 @@ fn compare(
         exposed.write(&model, &Storage::AsNeeded)?;
     }
     let request = NetRequest::new(conversion, model, param, bin)?;
-    let request = NetRequest { data: arguments.half.data.clone(), sampled: true, ..request };
+    let cosine = arguments.choices.weights.rounds().then_some(INT8_COSINE);
+    let request = NetRequest { data: arguments.half.data.clone(), sampled: true, cosine, ..request };
     Ok(change(request)?.ask(&arguments.half.python)?)
 }

@@ -11,6 +11,7 @@ mod generate;
 mod half;
 mod input_value;
 mod inspect;
+mod loss;
 mod options;
 mod passes;
 mod place;

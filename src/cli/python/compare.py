@@ -10,6 +10,7 @@ import json
 import math
 import re
 import sys
+import time
 
 # Bounds of integers to try until the model runs: they may be indices.
 INTEGERS = (4, 2, 1)
@@ -17,6 +18,8 @@ INTEGERS = (4, 2, 1)
 TOLERANCES = {"float16": 2**-8, "bfloat16": 2**-6}
 # A quarter of the largest number of float16: sums inside of a layer exceed its results, and other inputs the measured ones.
 LARGE = 65504 / 4
+# The runs of which the median is the time of a net.
+TIMED_RUNS = 9
 # A net that multiplies by 1.
 UNCHANGED = """7767517
 2 2
@@ -180,6 +183,8 @@ def new_net(request):
     """A net with the options of a request."""
     net = ncnn.Net()
     net.opt.use_vulkan_compute = request.get("vulkan", False)
+    if request.get("timed"):
+        net.opt.num_threads = 1
     for option in ("fp16_packed", "fp16_storage", "fp16_arithmetic", "bf16_packed", "bf16_storage"):
         # Older runtimes do not have all of them.
         if hasattr(net.opt, f"use_{option}"):
@@ -325,6 +330,18 @@ def compare_calls(session, net, request, generator, outputs):
             outputs[name] = worst(outputs.get(name), new, request.get("cosine") is not None)
 
 
+def time_of(net, request, inputs):
+    """The seconds of a run of the net."""
+    seconds = []
+    for _ in range(TIMED_RUNS):
+        extractor = feed(net, request["inputs"], inputs)
+        start = time.process_time()
+        for pair in request["outputs"]:
+            extractor.extract(pair["blob"])
+        seconds.append(time.process_time() - start)
+    return sorted(seconds)[len(seconds) // 2]
+
+
 def compare_net(request):
     """An ONNX model and a net on the same inputs."""
     load("numpy", "onnxruntime", "ncnn")
@@ -368,7 +385,11 @@ def compare_net(request):
             measure(extractor, request["measured"], magnitudes)
     large = [{"name": name, "magnitude": largest} for name, largest in magnitudes.items() if largest > LARGE]
     answer = {"outputs": list(outputs.values()), "layers": list(layers.values()), "magnitudes": large}
-    return {**answer, "choice": precision.choice()} if precision else answer
+    if precision:
+        answer["choice"] = precision.choice()
+    if request.get("timed"):
+        answer["seconds"] = time_of(net, request, inputs)
+    return answer
 
 
 def main():

@@ -72,6 +72,8 @@ pub(in crate::cli) struct NetRequest {
     pub sampled: bool,
     /// The error in half precision for which a choice is wanted.
     pub half_error: Option<f64>,
+    /// Whether the time of the net is measured.
+    pub timed: bool,
     /// The modes of all layers to choose from.
     pub modes: Vec<&'static str>,
     /// The samples that a quantization read.
@@ -109,6 +111,18 @@ pub(in crate::cli) struct Quantize {
     pub candidates: Vec<String>,
     /// The file for the quantized model.
     pub quantized: PathBuf,
+    /// The maximum loss, for which some samples are held back.
+    pub max_loss: Option<f64>,
+}
+
+/// A quantized model with further nodes in float.
+#[derive(Debug, Serialize)]
+struct Variant<'a> {
+    model: &'a Path,
+    quantized: &'a Path,
+    /// The first outputs of the nodes.
+    keep: &'a [String],
+    variant: &'a Path,
 }
 
 /// The result of a quantization.
@@ -130,6 +144,11 @@ pub(in crate::cli) struct LayerError {
     pub name: String,
     /// The norm of the difference over that of the float result.
     pub error: f64,
+    /// For a maximum loss, the first output of the node, and the loss at the outputs of the model if it alone is quantized.
+    #[serde(default)]
+    pub output: String,
+    #[serde(default)]
+    pub effect: f64,
 }
 
 /// A value of the model and its blob.
@@ -170,6 +189,7 @@ struct Answer {
     #[serde(default)]
     magnitudes: Vec<Magnitude>,
     choice: Option<Choice>,
+    seconds: Option<f64>,
 }
 
 /// The distance of two values.
@@ -220,6 +240,9 @@ pub(in crate::cli) struct Comparison {
     /// What is chosen for half precision, if a choice is wanted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub choice: Option<Choice>,
+    /// The seconds of a run of the net, if they are measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
 }
 
 impl NetRequest {
@@ -239,6 +262,7 @@ impl NetRequest {
             data: None,
             sampled: false,
             half_error: None,
+            timed: false,
             modes: Vec::new(),
             samples: None,
             rounds: 0,
@@ -282,8 +306,8 @@ impl Request {
             Request::Net(_) => "onnxruntime ncnn",
         };
         match run::<Answer>(COMPARE, self, "compared", packages, arguments)? {
-            Answer { failure: None, outputs, layers, magnitudes, choice, .. } => {
-                Ok(Comparison { outputs, layers, magnitudes, choice })
+            Answer { failure: None, outputs, layers, magnitudes, choice, seconds, .. } => {
+                Ok(Comparison { outputs, layers, magnitudes, choice, seconds })
             }
             Answer { failure: Some(failure), net: true, .. } => Err(Error::new(ErrorKind::Mismatch, failure)),
             Answer { failure: Some(failure), .. } => {
@@ -303,6 +327,16 @@ impl Quantize {
             Some(failure) => {
                 Err(advise(Error::usage(format!("nothing could be quantized: {failure}")), packages))
             }
+        }
+    }
+
+    /// Writes the quantized model with the nodes of these outputs in float.
+    pub fn write_variant(&self, keep: &[String], path: &Path, arguments: &PythonArguments) -> Result<()> {
+        let variant = Variant { model: &self.model, quantized: &self.quantized, keep, variant: path };
+        let done: Quantized = run(QUANTIZE, &variant, "quantized", "onnx onnxruntime ncnn", arguments)?;
+        match done.failure {
+            None => Ok(()),
+            Some(failure) => Err(Error::usage(format!("nothing could be quantized: {failure}"))),
         }
     }
 }

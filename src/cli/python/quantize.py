@@ -18,6 +18,10 @@ PRODUCTS = ("Conv", "Gemm", "MatMul")
 SCALE_OF_EACH_OUTPUT = 13
 # Distances are computed on the first samples.
 MAX_COMPARED = 8
+# Of samples for a maximum loss, every fourth is not for the ranges, but for the loss.
+HELD_BACK = 4
+# The effects of nodes on the outputs are measured on the first samples.
+MAX_MEASURED = 2
 # The calibration methods, by their names in onnxruntime.
 METHODS = {"min-max": "MinMax", "percentile": "Percentile"}
 
@@ -176,8 +180,56 @@ def errors_of_layers(source, chosen, samples, folder, request):
     return [{"name": name, "error": error} for name, error in errors.items()]
 
 
+def in_float(quantized, source, is_kept):
+    """The quantized model with nodes of the float model in place of those whose first output is kept."""
+    model = onnx.ModelProto()
+    model.CopyFrom(quantized)
+    originals = {node.output[0]: node for node in source.graph.node}
+    known, wanted = {tensor.name for tensor in model.graph.initializer}, set()
+    for node in model.graph.node:
+        original = originals.get(node.output[0])
+        if original is not None and is_kept(node.output[0]):
+            node.input[:] = original.input
+            wanted.update(original.input)
+    model.graph.initializer.extend(tensor for tensor in source.graph.initializer if tensor.name in wanted - known)
+    return model
+
+
+def loss(got, expected):
+    """One minus the cosine of each output; the largest."""
+    largest = 0.0
+    for one, other in zip(got, expected):
+        one, other = one.astype(np.float64).ravel(), other.astype(np.float64).ravel()
+        norm = np.linalg.norm(one) * np.linalg.norm(other)
+        largest = max(largest, 1 - float(one @ other) / norm if norm else float(not np.array_equal(one, other)))
+    return largest
+
+
+def effects_of_nodes(path, chosen, samples, request):
+    """The loss at the outputs of each quantized node alone."""
+    source, quantized = onnx.load(path), onnx.load(request["quantized"])
+    session = open_session(path)
+    samples = samples[:MAX_MEASURED]
+    expected = [session.run(None, sample) for sample in samples]
+    effects = {}
+    for output in chosen.values():
+        alone = open_session(in_float(quantized, source, lambda name: name != output).SerializeToString())
+        effects[output] = max(loss(alone.run(None, sample), wanted) for sample, wanted in zip(samples, expected))
+    return effects
+
+
+def write_variant(request):
+    """Writes the quantized model with further nodes in float."""
+    load_packages()
+    keep = set(request["keep"])
+    model = in_float(onnx.load(request["quantized"]), onnx.load(request["model"]), keep.__contains__)
+    onnx.save_model(model, request["variant"], save_as_external_data=True, location=os.path.basename(request["variant"]) + ".weights")
+
+
 def quantize_model(request):
-    """Writes the quantized model, and returns the samples and the error of each quantized node."""
+    """Writes the quantized model, and returns the samples and the error of each quantized node; for a maximum loss, the samples that were
+    held back, and the loss at the outputs of each node alone as well.
+    """
     load_packages()
     session = open_session(request["model"])
     samples = read_samples(session, request)
@@ -185,16 +237,28 @@ def quantize_model(request):
     chosen = choose(model, request)
     with tempfile.TemporaryDirectory() as folder:
         source = save(model, folder, "float")
+        has_limit, kept_back = request.get("max_loss") is not None, samples
+        if has_limit and len(samples) > 1:
+            kept_back = samples[HELD_BACK - 1::HELD_BACK] or samples[-1:]
+            samples = [sample for sample in samples if not any(sample is other for other in kept_back)]
         with without_warnings():
             quantize(source, chosen, samples, request)
         spare_other_readers(request["quantized"], chosen)
-        return samples, errors_of_layers(source, chosen, samples, folder, request)
+        layers = errors_of_layers(source, chosen, samples, folder, request)
+        if has_limit:
+            effects = effects_of_nodes(source, chosen, samples, request)
+            layers = [{**layer, "output": chosen[layer["name"]], "effect": effects[chosen[layer["name"]]]} for layer in layers]
+        return kept_back, layers
 
 
 def main():
     with open(sys.argv[1], encoding="utf8") as file:
         request = json.load(file)
     try:
+        if request.get("variant") is not None:
+            write_variant(request)
+            print(json.dumps({"samples": 0}))
+            return
         samples, layers = quantize_model(request)
         np.savez(request["samples"], **{f"{index}/{name}": array for index, sample in enumerate(samples) for name, array in sample.items()})
         answer = {"samples": len(samples), "layers": layers}
