@@ -93,7 +93,7 @@ mod tests {
     fn the_fewest_nodes_are_found() {
         assert_eq!(tried(0), [0]);
         assert_eq!(tried(1), [0, 1]);
-        assert_eq!(tried(7), [0, 1, 2, 4, 8, 6, 7]);
+        assert_eq!(tried(7), [0, 1, 2, 4, 6, 8, 7]);
         assert_eq!(tried(19).last(), Some(&19));
     }
 
