@@ -10,7 +10,7 @@ use super::state::reshape_layer;
 use super::{Lower, line_form};
 use crate::error::{Result, unsupported};
 use crate::ncnn::layer::GridSample;
-use crate::ncnn::{BlobId, Cost};
+use crate::ncnn::{BlobId, Cost, USUAL_SIZE};
 use crate::tensor::{Dim, Tensor};
 
 /// `GridSample::sample_type` and `padding_mode`.
@@ -27,9 +27,6 @@ const MOST_IN_CHANNEL: i64 = 1 << 24;
 
 /// The number of multiply-adds that take the time of sampling an element, which is rarely in the cache.
 const SAMPLED: u64 = 20;
-
-/// The number that stands for a free size where costs are compared.
-const USUAL_SIZE: i64 = 256;
 
 /// The sizes of a gather: from data `[channels, groups, size, width]` at indices `[groups, count, 1]`, or
 /// `[groups, count, width]`, of the third axis.

@@ -35,6 +35,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lower(lower_alias)
         .identity(first)
         .transparent(|_, _| true)
+        .keeps_magnitude()
         .lowers_to("no layer"),
     Row::new("Reshape", Access::View, infer_reshape)
         .fold(fold_reshape)
