@@ -24,6 +24,7 @@ mod provenance;
 mod split;
 mod table;
 mod text;
+mod unpack;
 mod write;
 
 use std::sync::LazyLock;
@@ -42,7 +43,7 @@ pub use layer::Layer;
 pub(crate) use name::{Changes, Renamed};
 pub use provenance::Provenance;
 pub(crate) use table::Scales;
-pub(crate) use text::{is_readable, letter};
+pub(crate) use text::{MAX_BOTTOMS, is_readable, letter};
 pub use write::{Stored, Written};
 
 /// A blob of a [`Net`].

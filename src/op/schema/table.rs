@@ -276,6 +276,7 @@ pub(crate) const SCHEMAS: &[Schema] = &[
     schema("ncnn", "ExpertWeights", &[1], &[(1, (2, 2))], &[(1, (1, 1))], &[("experts", &[(1, Int(None))]), ("multiply_adds", &[(1, Int(None))])]),
     schema("ncnn", "Frames", &[1], &[(1, (2, 2))], &[(1, (1, 1))], &[("axis", &[(1, Int(None))]), ("dilation", &[(1, Int(None))]), ("elements", &[(1, Int(None))]), ("elements_first", &[(1, Int(None))]), ("start", &[(1, Int(None))]), ("stride", &[(1, Int(None))])]),
     schema("ncnn", "GatherAlong", &[1], &[(1, (2, 2))], &[(1, (1, 1))], &[("axis", &[(1, Int(None))])]),
+    schema("ncnn", "Held", &[1], &[(1, (1, 1))], &[(1, (1, 1))], &[]),
     schema("ncnn", "Int8Conv", &[1], &[(1, (4, 4))], &[(1, (1, 1))], &[("auto_pad", &[(1, String(Some("NOTSET")))]), ("dilations", &[(1, Ints(None))]), ("group", &[(1, Int(Some(1)))]), ("kernel_shape", &[(1, Ints(None))]), ("pads", &[(1, Ints(None))]), ("scale", &[(1, Float(None))]), ("strides", &[(1, Ints(None))]), ("zero", &[(1, Int(Some(0)))])]),
     schema("ncnn", "Int8Linear", &[1], &[(1, (4, 4))], &[(1, (1, 1))], &[("scale", &[(1, Float(None))]), ("zero", &[(1, Int(Some(0)))])]),
     schema("ncnn", "Largest", &[1], &[(1, (1, 1))], &[(1, (2, 2))], &[("k", &[(1, Int(None))])]),
