@@ -130,6 +130,19 @@ impl Converter {
         Ok(self)
     }
 
+    /// Sets the options of a JSON object, or adds items to them: `{"fp16": true, "input_shapes": {"x": [1, 3, "H", "W"]}}`.
+    ///
+    /// The names are those that [`options`](crate::options) lists. Lists of names are arrays of strings; shapes and
+    /// arrays are objects by the names of inputs.
+    ///
+    /// # Errors
+    ///
+    /// The text is not a JSON object, a name is unknown, a value has another type, or two options exclude each other.
+    pub fn with_json(mut self, options: &str) -> Result<Converter, Error> {
+        self.options.put_json(options)?;
+        Ok(self)
+    }
+
     /// Returns the options.
     pub fn options(&self) -> &Options {
         &self.options

@@ -1,5 +1,6 @@
 //! The options of a conversion, and what their interfaces know of them.
 
+mod json;
 mod table;
 
 use std::any::Any;
