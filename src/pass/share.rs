@@ -47,7 +47,7 @@ const WEIGHT: usize = 1;
 struct Weight {
     bytes: u64,
     readers: u64,
-    /// Whether the products take longer than packing the weight.
+    /// Whether all products take longer than packing the weight.
     is_cheap: bool,
     /// The blob of the weight.
     blob: Option<ValueId>,
@@ -72,8 +72,8 @@ fn share_weights(graph: &mut Graph) -> Result<bool> {
         if let Some((tensor, is_cheap)) = weight_of(graph, node) {
             let weight = weights.entry(key(tensor)).or_default();
             weight.bytes = float32_bytes(tensor);
+            weight.is_cheap = is_cheap && (weight.readers == 0 || weight.is_cheap);
             weight.readers += 1;
-            weight.is_cheap = is_cheap;
         }
     }
     let copied = |weights: &BTreeMap<Key, Weight>| {

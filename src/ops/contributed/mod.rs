@@ -6,6 +6,7 @@
 //! Spec: <https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md>.
 
 mod attention;
+pub(in crate::ops) mod deform;
 pub(in crate::ops) mod experts;
 mod gemm;
 pub(in crate::ops) mod group_query;

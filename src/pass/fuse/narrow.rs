@@ -31,8 +31,8 @@ pub(super) fn narrow_constants(graph: &mut Graph) -> Result<bool> {
     Ok(changed)
 }
 
-/// Returns the name of a constant input, and one element of each axis along which it repeats them, if the result has the
-/// same shape with it.
+/// Returns the name of a constant input, and one element of each axis along which it repeats them, if the result has
+/// the same shape with it.
 fn narrowed(graph: &Graph, node: &Node, index: usize) -> Result<Option<(String, Array)>> {
     let value = |id: &Option<_>| id.map(|id| graph.value(id));
     let Some(given) = node.inputs.get(index).and_then(value) else { return Ok(None) };
