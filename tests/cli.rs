@@ -493,6 +493,10 @@ fn shapes_and_cuts_are_applied() {
     room.expect("m.onnx --inputs t1 --outputs t1 --input-shape nowhere:1", 2, "inputs are \"t1\"");
     room.expect("m.onnx --inputs t1 --outputs t1 --input-shape 1,3", 2, "was given");
     room.expect("m.onnx --inputs t1 --outputs t1 --input-shape 1,3,4,5 --input-shape t1:1,3,4,5", 2, "twice");
+    // Type and shape of a value after words are inferred.
+    room.put("words.onnx", &fs::read("fixtures/refused/words/model.onnx").unwrap());
+    room.expect("words.onnx", 1, "string");
+    room.expect("words.onnx --inputs i", 0, "int64  [3, 8]");
 }
 
 #[test]

@@ -5,11 +5,8 @@ use std::collections::BTreeMap;
 use super::{Lower, State};
 use crate::error::{At, Error, Result};
 use crate::ncnn::layer::{CROP_EXPRESSIONS, Crop, EXPRESSIONS, Reshape};
-use crate::ncnn::{BlobId, Layer, is_readable, letter};
+use crate::ncnn::{BlobId, Layer, MAX_BOTTOMS, is_readable, letter};
 use crate::tensor::{Dim, SizeCondition};
-
-/// Expressions refer to a bottom by one digit.
-const MAX_BOTTOMS: usize = 10;
 
 /// The blobs that have an axis of a free size: the newest, since a blob lives until its last reader.
 #[derive(Default)]

@@ -11,7 +11,7 @@ use super::{Lower, line_form};
 use crate::error::{Result, unsupported};
 use crate::ncnn::layer::GridSample;
 use crate::ncnn::{BlobId, Cost, USUAL_SIZE};
-use crate::tensor::{Dim, Tensor};
+use crate::tensor::{Dim, SizeCondition, Tensor};
 
 /// `GridSample::sample_type` and `padding_mode`.
 const NEAREST: i32 = 2;
@@ -163,6 +163,11 @@ impl Lower<'_> {
         }
         let one = Dim::Known(1);
         let [height, across] = gathered.plane()?;
+        for (size, most) in
+            [(&height, MOST_PLACES), (&across, MOST_PLACES), (&height.mul(&across)?, MOST_IN_CHANNEL)]
+        {
+            self.require(SizeCondition::at_most(size, most))?;
+        }
         let image = self.reshape(data, &[channels.clone(), height.clone(), across.clone()])?;
         let image = self.certain_form(image)?;
         let [rows, sampled] = gathered.grid()?;

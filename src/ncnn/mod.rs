@@ -24,6 +24,7 @@ mod provenance;
 mod split;
 mod table;
 mod text;
+mod unpack;
 mod write;
 
 use std::sync::LazyLock;
@@ -43,7 +44,7 @@ pub use layer::Layer;
 pub(crate) use name::{Changes, Renamed};
 pub use provenance::Provenance;
 pub(crate) use table::Scales;
-pub(crate) use text::{WINOGRAD, is_readable, letter};
+pub(crate) use text::{MAX_BOTTOMS, WINOGRAD, is_readable, letter};
 pub use write::{Stored, Written};
 
 /// A blob of a [`Net`].

@@ -191,6 +191,9 @@ pub(crate) fn is_readable(text: &str) -> bool {
     plain && first > 0 && !(first == text.len() && first == FIRST_SCAN - 1) && text.len() < MAX_REST
 }
 
+/// The most bottoms of a layer with expressions, which refer to a bottom by one digit.
+pub(crate) const MAX_BOTTOMS: usize = 10;
+
 /// Returns the letter of an axis in expressions.
 pub(crate) fn letter(place: usize, axes: usize) -> Option<char> {
     let letters = match axes {

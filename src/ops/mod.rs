@@ -43,6 +43,7 @@ const SHELVES: &[&[&[Row]]] = &[
     training::FAMILIES,
     &[
         contributed::OPS,
+        contributed::deform::OPS,
         contributed::experts::OPS,
         contributed::group_query::OPS,
         quantized::OPS,

@@ -17,5 +17,6 @@ pub mod quantized;
 pub mod random;
 pub mod rewrite;
 pub mod rounding;
+pub(crate) mod share;
 pub(crate) mod simplify;
 pub mod unfold;

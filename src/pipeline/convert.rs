@@ -21,7 +21,7 @@ use crate::pass::blocks::{Weights, pack_dequantized, round_matrices};
 use crate::pass::expand::{Stage, expand_nodes};
 use crate::pass::fuse::FUSE_ATTENTION;
 use crate::pass::quantized::{Quantization, requantize};
-use crate::pass::rewrite::{self, CACHE_FUSIONS, FUSIONS, MERGING, SIMPLIFICATIONS};
+use crate::pass::rewrite::{self, CACHE_FUSIONS, FUSIONS, MERGING, SHARING, SIMPLIFICATIONS};
 use crate::pass::{dead, infer, input_shape, kv_cache, rounding};
 use crate::tensor::{Dim, SizeCondition};
 use crate::{op, ops};
@@ -157,6 +157,10 @@ fn convert_with(
         kv_cache::check(&graph)?;
         progress.warnings.extend(kv_cache::add_length(&mut graph)?);
     }
+    // Weights that are blobs would not be rounded.
+    if !options.weights.rounds() {
+        progress.rewrite(&mut graph, SHARING, &mut deferred)?;
+    }
     deferred.extend(refused);
     if options.weights.rounds() {
         round_matrices(&mut graph, options.weights)?;
@@ -177,6 +181,7 @@ fn convert_with(
     let mut net_passes = vec![("lower", net.layers.len())];
     net_passes.extend(net.optimise(&options.skip)?);
     net.drop_unread_tops();
+    net.unpack_reshapes();
     warnings.extend(kept.mark(&mut net, &graph));
     if net.half {
         net.tag_constants();

@@ -339,6 +339,11 @@ impl Tensor {
         }
     }
 
+    /// Returns an identity of the elements: tensors of one identity have equal ones.
+    pub(crate) fn identity(&self) -> (usize, u64, u64) {
+        self.source().unwrap_or_else(|| (Arc::as_ptr(&self.0).addr(), 0, 0))
+    }
+
     /// Returns the elements as `raw_data`; reads or evaluates them if necessary.
     pub fn to_raw(&self) -> Result<Bytes> {
         match &self.0.data {

@@ -37,6 +37,7 @@ OWN = {
     "ExpertWeights": (2, 2, 1, {"experts": int, "multiply_adds": int}),
     "Frames": (2, 2, 1, {"axis": int, "dilation": int, "elements": int, "elements_first": int, "start": int, "stride": int}),
     "GatherAlong": (2, 2, 1, {"axis": int}),
+    "Held": (1, 1, 1, {}),
     "Int8Conv": (4, 4, 1, {**CONV, "scale": float, "zero": 0}),
     "Int8Linear": (4, 4, 1, {"scale": float, "zero": 0}),
     "Largest": (1, 1, 2, {"k": int}),
@@ -46,6 +47,13 @@ OWN = {
     "RotaryEmbed": (3, 3, 1, {}),
     "ShuffleChannel": (1, 1, 1, {"group": int}),
     "WithoutPadding": (2, 2, 1, {}),
+}
+
+# Those of the exporters of OpenMMLab.
+DEFORM = {"deform_groups": 1, "dilation": [], "groups": 1, "padding": [], "stride": []}
+FOREIGN = {
+    "MMCVDeformConv2d": (3, 3, 1, {**DEFORM, "bias": 0, "im2col_step": 0}),
+    "MMCVModulatedDeformConv2d": (4, 5, 1, DEFORM),
 }
 
 HEAD = """\
@@ -216,9 +224,10 @@ def main():
         if (schema.domain, schema.name, schema.since_version) not in LEFT_OUT:
             operators.setdefault((schema.domain, schema.name), []).append(schema)
     lines = {key: declared(*key, versions) for key, versions in operators.items()}
-    for name, (least, most, outputs, attributes) in OWN.items():
-        attributes = [(name, [(1, own_attribute(value))]) for name, value in sorted(attributes.items())]
-        lines["ncnn", name] = line("ncnn", name, [1], [(1, count(least, most))], [(1, count(outputs, outputs))], attributes)
+    for domain, made in [("ncnn", OWN), ("mmcv", FOREIGN), ("mmdeploy", FOREIGN)]:
+        for name, (least, most, outputs, attributes) in made.items():
+            attributes = [(name, [(1, own_attribute(value))]) for name, value in sorted(attributes.items())]
+            lines[domain, name] = line(domain, name, [1], [(1, count(least, most))], [(1, count(outputs, outputs))], attributes)
     print(HEAD, *(text for _, text in sorted(lines.items())), "];", sep="\n")
 
 

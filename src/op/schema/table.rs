@@ -269,6 +269,10 @@ pub(crate) const SCHEMAS: &[Schema] = &[
     schema("com.microsoft", "SkipSimplifiedLayerNormalization", &[1], &[(1, (3, 4))], &[(1, (1, 4))], &[("epsilon", &[(1, Float(Some(1e-12)))])]), // input skip gamma bias output input_skip_bias_sum: bfloat16 float float16; mean inv_std_var: float
     schema("com.microsoft", "SparseAttention", &[1], &[(1, (9, 11))], &[(1, (3, 3))], &[("do_rotary", &[(1, Int(None))]), ("kv_num_heads", &[(1, Int(None))]), ("num_heads", &[(1, Int(None))]), ("rotary_interleaved", &[(1, Int(None))]), ("scale", &[(1, Float(None))]), ("sparse_block_size", &[(1, Int(None))])]), // query key value past_key past_value cos_cache sin_cache output present_key present_value: bfloat16 float float16; block_row_indices block_col_indices total_sequence_length key_total_sequence_lengths: int32
     schema("com.microsoft", "Trilu", &[1], &[(1, (1, 2))], &[(1, (1, 1))], &[("upper", &[(1, Int(Some(1)))])]), // X Y: bfloat16 bool floats integers; k: int64
+    schema("mmcv", "MMCVDeformConv2d", &[1], &[(1, (3, 3))], &[(1, (1, 1))], &[("bias", &[(1, Int(Some(0)))]), ("deform_groups", &[(1, Int(Some(1)))]), ("dilation", &[(1, Ints(None))]), ("groups", &[(1, Int(Some(1)))]), ("im2col_step", &[(1, Int(Some(0)))]), ("padding", &[(1, Ints(None))]), ("stride", &[(1, Ints(None))])]),
+    schema("mmcv", "MMCVModulatedDeformConv2d", &[1], &[(1, (4, 5))], &[(1, (1, 1))], &[("deform_groups", &[(1, Int(Some(1)))]), ("dilation", &[(1, Ints(None))]), ("groups", &[(1, Int(Some(1)))]), ("padding", &[(1, Ints(None))]), ("stride", &[(1, Ints(None))])]),
+    schema("mmdeploy", "MMCVDeformConv2d", &[1], &[(1, (3, 3))], &[(1, (1, 1))], &[("bias", &[(1, Int(Some(0)))]), ("deform_groups", &[(1, Int(Some(1)))]), ("dilation", &[(1, Ints(None))]), ("groups", &[(1, Int(Some(1)))]), ("im2col_step", &[(1, Int(Some(0)))]), ("padding", &[(1, Ints(None))]), ("stride", &[(1, Ints(None))])]),
+    schema("mmdeploy", "MMCVModulatedDeformConv2d", &[1], &[(1, (4, 5))], &[(1, (1, 1))], &[("deform_groups", &[(1, Int(Some(1)))]), ("dilation", &[(1, Ints(None))]), ("groups", &[(1, Int(Some(1)))]), ("padding", &[(1, Ints(None))]), ("stride", &[(1, Ints(None))])]),
     schema("ncnn", "Atan2", &[1], &[(1, (2, 2))], &[(1, (1, 1))], &[]),
     schema("ncnn", "BlockEmbed", &[1], &[(1, (3, 3))], &[(1, (1, 1))], &[("bits", &[(1, Int(None))]), ("term", &[(1, Int(None))])]),
     schema("ncnn", "BlockGemm", &[1], &[(1, (3, 4))], &[(1, (1, 1))], &[("columns", &[(1, Int(None))]), ("term", &[(1, Int(None))])]),
@@ -276,6 +280,7 @@ pub(crate) const SCHEMAS: &[Schema] = &[
     schema("ncnn", "ExpertWeights", &[1], &[(1, (2, 2))], &[(1, (1, 1))], &[("experts", &[(1, Int(None))]), ("multiply_adds", &[(1, Int(None))])]),
     schema("ncnn", "Frames", &[1], &[(1, (2, 2))], &[(1, (1, 1))], &[("axis", &[(1, Int(None))]), ("dilation", &[(1, Int(None))]), ("elements", &[(1, Int(None))]), ("elements_first", &[(1, Int(None))]), ("start", &[(1, Int(None))]), ("stride", &[(1, Int(None))])]),
     schema("ncnn", "GatherAlong", &[1], &[(1, (2, 2))], &[(1, (1, 1))], &[("axis", &[(1, Int(None))])]),
+    schema("ncnn", "Held", &[1], &[(1, (1, 1))], &[(1, (1, 1))], &[]),
     schema("ncnn", "Int8Conv", &[1], &[(1, (4, 4))], &[(1, (1, 1))], &[("auto_pad", &[(1, String(Some("NOTSET")))]), ("dilations", &[(1, Ints(None))]), ("group", &[(1, Int(Some(1)))]), ("kernel_shape", &[(1, Ints(None))]), ("pads", &[(1, Ints(None))]), ("scale", &[(1, Float(None))]), ("strides", &[(1, Ints(None))]), ("zero", &[(1, Int(Some(0)))])]),
     schema("ncnn", "Int8Linear", &[1], &[(1, (4, 4))], &[(1, (1, 1))], &[("scale", &[(1, Float(None))]), ("zero", &[(1, Int(Some(0)))])]),
     schema("ncnn", "Largest", &[1], &[(1, (1, 1))], &[(1, (2, 2))], &[("k", &[(1, Int(None))])]),

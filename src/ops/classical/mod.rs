@@ -1,5 +1,6 @@
 //! Classical machine learning: the domain `ai.onnx.ml`, and n-grams.
 
+pub(in crate::ops) mod ensemble;
 pub(in crate::ops) mod feature;
 pub(in crate::ops) mod n_gram;
 pub(in crate::ops) mod trees;
@@ -11,7 +12,7 @@ use crate::pass::builder::{Builder, Expr};
 use crate::tensor::Array;
 
 /// The families of this shelf.
-pub(super) const FAMILIES: &[&[Row]] = &[feature::OPS, n_gram::OPS, trees::OPS];
+pub(super) const FAMILIES: &[&[Row]] = &[ensemble::OPS, feature::OPS, n_gram::OPS, trees::OPS];
 
 /// Returns a constant matrix of zeros but for some cells: row, column and number.
 fn matrix<'x>(

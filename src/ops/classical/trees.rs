@@ -1,4 +1,4 @@
-//! TreeEnsemble: the conditions of all trees at once, and their effect on each leaf as a matrix product.
+//! Ensembles of trees: the conditions of all trees at once, and their effect on each leaf as a matrix product.
 //!
 //! A leaf is reached if all conditions on its path have the required value: the number of true conditions
 //! that must be true, minus that of true conditions that must be false, has its maximum.
@@ -27,7 +27,7 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::of("ai.onnx.ml", "TreeEnsemble", A
     )];
 
 /// The comparison of each mode: the name of ONNX's operator, and whether the result is negated.
-const COMPARISONS: [(&str, bool); 6] = [
+pub(super) const COMPARISONS: [(&str, bool); 6] = [
     ("LessOrEqual", false),
     ("Less", false),
     ("GreaterOrEqual", false),
@@ -49,8 +49,8 @@ struct Column {
 
 struct Node {
     columns: Vec<usize>,
-    /// The successors if the condition is true and false: whether it is a leaf, and its index.
-    branches: [(bool, usize); 2],
+    /// The successors if the condition is true and false.
+    branches: [End; 2],
 }
 
 /// A leaf and the nodes on its path, each with the required value of its condition.
@@ -61,21 +61,36 @@ struct Path {
 
 /// A leaf or a node, and the nodes on its path.
 struct Way {
-    end: (bool, usize),
+    end: End,
     nodes: Vec<(usize, bool)>,
 }
 
-struct Trees {
+/// A node or, if the first is true, a leaf, and its index.
+pub(super) type End = (bool, usize);
+
+pub(super) struct Trees {
     columns: Vec<Column>,
     nodes: Vec<Node>,
-    roots: Vec<usize>,
-    weights: Vec<f32>,
-    targets: Vec<usize>,
-    target_count: i64,
-    is_mean: bool,
+    pub roots: Vec<End>,
+    /// The targets of each leaf, and what it adds to them.
+    pub leaves: Vec<Vec<(usize, f32)>>,
+    pub target_count: i64,
+    pub is_mean: bool,
 }
 
-fn places(list: Vec<i64>) -> Result<Vec<usize>> {
+/// A condition, as the model states it.
+pub(super) struct Condition {
+    pub feature: i64,
+    /// An index into [`COMPARISONS`].
+    pub comparison: usize,
+    pub number: f32,
+    /// Whether it is true for a missing feature.
+    pub tracks_missing: bool,
+    /// The successors if it is true and false.
+    pub branches: [End; 2],
+}
+
+pub(super) fn places(list: Vec<i64>) -> Result<Vec<usize>> {
     Ok(list.into_iter().map(usize::try_from).collect::<std::result::Result<_, _>>()?)
 }
 
@@ -83,12 +98,12 @@ fn int_list(attributes: &Attributes, name: &'static str) -> Result<Vec<i64>> {
     attributes.ints(name)
 }
 
-fn numbers(attributes: &Attributes, name: &str) -> Result<Option<Vec<f32>>> {
+pub(super) fn numbers(attributes: &Attributes, name: &str) -> Result<Option<Vec<f32>>> {
     let tensor = attributes.given_tensor(name)?;
     tensor.map(|tensor| Ok(tensor.load()?.to_f64()?.iter().map(|number| number.as_()).collect())).transpose()
 }
 
-fn read_nodes(attributes: &Attributes) -> Result<(Vec<Column>, Vec<Node>)> {
+fn read_conditions(attributes: &Attributes) -> Result<Vec<Condition>> {
     let modes = attributes.tensor("nodes_modes")?.load()?.int_list()?;
     let modes = places(modes)?;
     let splits = required(numbers(attributes, "nodes_splits")?, "nodes_splits")?;
@@ -100,33 +115,26 @@ fn read_nodes(attributes: &Attributes) -> Result<(Vec<Column>, Vec<Node>)> {
         places(int_list(attributes, "nodes_truenodeids")?)?,
         places(int_list(attributes, "nodes_falsenodeids")?)?,
     ];
-    let (mut columns, mut nodes) = (Vec::new(), Vec::new());
+    let mut conditions = Vec::new();
     for (place, mode) in modes.into_iter().enumerate() {
-        let feature = *features.at(place)?;
-        let start = columns.len();
         if mode == MEMBER {
             unsupported!("members of a set: onnxruntime truncates some fractions");
         }
         if mode > MEMBER {
             invalid!("unknown mode {mode} of node {place}");
         }
-        columns.push(Column { comparison: mode, feature, number: *splits.at(place)? });
-        // A missing feature is NaN: only "not equal" is true for it.
-        if missing.get(place).is_some_and(|tracks| *tracks != 0)
-            || COMPARISONS.get(mode).is_some_and(|(_, reversed)| *reversed)
-        {
-            columns.push(Column { comparison: COMPARISONS.len(), feature, number: 0.0 });
-        }
-        let branches = [
-            (*true_leafs.at(place)? != 0, *true_ids.at(place)?),
-            (*false_leafs.at(place)? != 0, *false_ids.at(place)?),
-        ];
-        nodes.push(Node { columns: (start..columns.len()).collect(), branches });
+        conditions.push(Condition {
+            feature: *features.at(place)?,
+            comparison: mode,
+            number: *splits.at(place)?,
+            tracks_missing: missing.get(place).is_some_and(|tracks| *tracks != 0),
+            branches: [
+                (*true_leafs.at(place)? != 0, *true_ids.at(place)?),
+                (*false_leafs.at(place)? != 0, *false_ids.at(place)?),
+            ],
+        });
     }
-    if columns.iter().any(|column| !column.number.is_finite()) {
-        unsupported!("a threshold is not finite");
-    }
-    Ok((columns, nodes))
+    Ok(conditions)
 }
 
 fn read_trees(attributes: &Attributes) -> Result<Trees> {
@@ -139,42 +147,71 @@ fn read_trees(attributes: &Attributes) -> Result<Trees> {
         0 => {}
         other => unsupported!("post_transform {other}"),
     }
-    let (columns, nodes) = read_nodes(attributes)?;
+    let conditions = read_conditions(attributes)?;
     let weights = required(numbers(attributes, "leaf_weights")?, "leaf_weights")?;
-    if weights.iter().any(|weight| !weight.is_finite()) {
-        unsupported!("a leaf weight is not finite");
-    }
     let targets = places(int_list(attributes, "leaf_targetids")?)?;
     let most = targets.iter().max().map_or(0, |target| target.saturating_add(1));
     let target_count = attributes.given_int("n_targets")?.unwrap_or(i64::try_from(most)?);
     if targets.len() != weights.len() || i64::try_from(most)? > target_count {
         invalid!("{} leaves with {} weights for {target_count} targets", targets.len(), weights.len());
     }
-    let roots = places(int_list(attributes, "tree_roots")?)?;
-    Ok(Trees { columns, nodes, roots, weights, targets, target_count, is_mean })
+    let roots = places(int_list(attributes, "tree_roots")?)?.into_iter().map(|root| (false, root)).collect();
+    let leaves = targets.into_iter().zip(weights).map(|leaf| vec![leaf]).collect();
+    Trees::new(conditions, roots, leaves, target_count, is_mean)
 }
 
 fn infer_trees(call: &Call) -> Result<Vec<Fact>> {
-    let trees = read_trees(call)?;
-    let [rows, features] = call.shape(0)? else { invalid!("the features are not a matrix") };
-    let outside =
-        |column: &&Column| !(0..features.known().unwrap_or(limits::EXPANDED_AXIS)).contains(&column.feature);
-    if let Some(column) = trees.columns.iter().find(outside) {
-        invalid!("feature {} is out of range for {features} features", column.feature);
-    }
-    Ok(vec![Fact::new(call.dtype(0)?, vec![rows.clone(), Dim::Known(trees.target_count)])])
+    Ok(vec![Fact::new(call.dtype(0)?, read_trees(call)?.shape(call)?)])
 }
 
 impl Trees {
+    pub fn new(
+        conditions: Vec<Condition>,
+        roots: Vec<End>,
+        leaves: Vec<Vec<(usize, f32)>>,
+        target_count: i64,
+        is_mean: bool,
+    ) -> Result<Trees> {
+        let (mut columns, mut nodes) = (Vec::new(), Vec::new());
+        for Condition { feature, comparison, number, tracks_missing, branches } in conditions {
+            let start = columns.len();
+            columns.push(Column { comparison, feature, number });
+            // A missing feature is NaN: only "not equal" is true for it.
+            if tracks_missing || COMPARISONS.get(comparison).is_some_and(|(_, reversed)| *reversed) {
+                columns.push(Column { comparison: COMPARISONS.len(), feature, number: 0.0 });
+            }
+            nodes.push(Node { columns: (start..columns.len()).collect(), branches });
+        }
+        if columns.iter().any(|column| !column.number.is_finite()) {
+            unsupported!("a threshold is not finite");
+        }
+        if leaves.iter().flatten().any(|(_, weight)| !weight.is_finite()) {
+            unsupported!("a leaf weight is not finite");
+        }
+        Ok(Trees { columns, nodes, roots, leaves, target_count, is_mean })
+    }
+
+    /// Returns the shape of the sums, and checks the features.
+    pub fn shape(&self, call: &Call) -> Result<Vec<Dim>> {
+        let [rows, features] = call.shape(0)? else { invalid!("the features are not a matrix") };
+        let outside = |column: &&Column| {
+            !(0..features.known().unwrap_or(limits::EXPANDED_AXIS)).contains(&column.feature)
+        };
+        if let Some(column) = self.columns.iter().find(outside) {
+            invalid!("feature {} is out of range for {features} features", column.feature);
+        }
+        Ok(vec![rows.clone(), Dim::Known(self.target_count)])
+    }
+
     fn paths(&self) -> Result<Vec<Path>> {
         let mut visited = BTreeSet::new();
         let mut paths = Vec::new();
         let mut steps = 0_usize;
         let mut left: Vec<Way> =
-            self.roots.iter().map(|root| Way { end: (false, *root), nodes: Vec::new() }).collect();
+            self.roots.iter().map(|root| Way { end: *root, nodes: Vec::new() }).collect();
         while let Some(Way { end: (is_leaf, place), nodes }) = left.pop() {
             if is_leaf {
-                self.weights.at(place)?;
+                self.leaves.at(place)?;
                 paths.push(Path { leaf: place, nodes });
                 continue;
             }
@@ -185,7 +222,7 @@ impl Trees {
             if holds.0 && holds == fails {
                 // A tree that is one leaf.
                 paths.push(Path { leaf: holds.1, nodes });
-                self.weights.at(holds.1)?;
+                self.leaves.at(holds.1)?;
                 continue;
             }
             steps = steps.saturating_add(2 * (nodes.len() + 1));
@@ -244,9 +281,14 @@ fn compared<'x>(x: &'x Expand, trees: &Trees) -> Result<(Expr<'x>, Vec<usize>)> 
 }
 
 fn expand_trees(x: &Expand) -> Result<bool> {
-    let trees = read_trees(x)?;
+    x.output(0, sums(x, &read_trees(x)?)?.to_type(x.dtype(0)?));
+    Ok(true)
+}
+
+/// Returns the sums of the weights of the leaves that the trees reach, or their means, in float32.
+pub(super) fn sums<'x>(x: &'x Expand, trees: &Trees) -> Result<Expr<'x>> {
     let paths = trees.paths()?;
-    let (columns, places) = compared(x, &trees)?;
+    let (columns, places) = compared(x, trees)?;
     let (mut ways, mut needed, mut leaves) = (Vec::new(), Vec::new(), Vec::new());
     for (number, path) in paths.iter().enumerate() {
         let mut hold = 0.0;
@@ -257,16 +299,13 @@ fn expand_trees(x: &Expand) -> Result<bool> {
             }
         }
         needed.push(hold);
-        leaves.push((number, *trees.targets.at(path.leaf)?, *trees.weights.at(path.leaf)?));
+        let leaf = trees.leaves.at(path.leaf)?;
+        leaves.extend(leaf.iter().map(|(target, weight)| (number, *target, *weight)));
     }
     let ways = matrix(&x.make, places.len(), paths.len(), &ways)?;
     let reached = columns.matmul(ways).equal(x.make.floats(&needed)).cast(DType::F32);
     let leaves = matrix(&x.make, paths.len(), usize::try_from(trees.target_count)?, &leaves)?;
-    let mut result = reached.matmul(leaves);
-    if trees.is_mean {
-        let count: f32 = trees.roots.len().as_();
-        result = result / count;
-    }
-    x.output(0, result.to_type(x.dtype(0)?));
-    Ok(true)
+    let sums = reached.matmul(leaves);
+    let count: f32 = trees.roots.len().as_();
+    Ok(if trees.is_mean { sums / count } else { sums })
 }

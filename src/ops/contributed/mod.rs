@@ -6,13 +6,14 @@
 //! Spec: <https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md>.
 
 mod attention;
+pub(in crate::ops) mod deform;
 pub(in crate::ops) mod experts;
 mod gemm;
 pub(in crate::ops) mod group_query;
 
 use crate::error::{Error, Result, unsupported};
 use crate::graph::Attribute;
-use crate::op::{Access, CONTRIB_DOMAIN as DOMAIN, Call, Fact};
+use crate::op::{Access, CONTRIB_DOMAIN as DOMAIN, Call, Fact, element_count};
 use crate::ops::Row;
 use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
@@ -64,13 +65,16 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("Gather, Add, LayerNormalization")
         .limits("the output mask_index; positions of free length"),
     Row::of(DOMAIN, "FusedMatMul", Access::Any, infer_fused_matmul)
+        .multiply_adds(fused_multiply_adds)
         .expand(expand_fused_matmul)
         .lowers_to("Transpose, MatMul, Mul"),
     Row::of(DOMAIN, "FusedGemm", Access::Any, gemm::infer_fused_gemm)
+        .multiply_adds(crate::ops::linear::matmul::gemm::multiply_adds)
         .expand(gemm::expand_fused_gemm)
         .lowers_to("Gemm, the activation")
         .limits("uncommon activations"),
     Row::of(DOMAIN, "FusedConv", Access::Any, infer_fused_conv)
+        .multiply_adds(crate::ops::spatial::conv::multiply_adds)
         .expand(expand_fused_conv)
         .lowers_to("Conv, Add, the activation")
         .limits("uncommon activations"),
@@ -237,6 +241,16 @@ fn infer_fused_matmul(call: &Call) -> Result<Vec<Fact>> {
     };
     let shape = crate::ops::linear::matmul::matmul_shape(call, &seen(0, &a)?, &seen(1, &b)?)?;
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
+}
+
+/// Each element of the output is a sum over an axis of the left operand.
+fn fused_multiply_adds(call: &Call) -> Option<u64> {
+    let (_, [a, _]) = read_fused_matmul(call).ok()?;
+    let summed = call.shape(0).ok()?.get(*a.last()?)?;
+    Some(
+        element_count(call.output_shape(0).ok()?)?
+            .saturating_mul(element_count(std::slice::from_ref(summed))?),
+    )
 }
 
 fn expand_fused_matmul(x: &Expand) -> Result<bool> {

@@ -4,27 +4,32 @@
 use super::MICROSOFT;
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::graph::pairs;
-use crate::op::{Access, Call, Fact};
+use crate::op::{Access, Call, Fact, element_count};
 use crate::ops::Row;
-use crate::ops::linear::matmul::matmul_shape;
+use crate::ops::linear::matmul::{self, matmul_shape};
+use crate::ops::recurrent;
 use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
 use crate::tensor::{DType, Dim};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::of(MICROSOFT, "MatMulIntegerToFloat", Access::Any, infer_to_float)
+        .multiply_adds(matmul::multiply_adds)
         .expand(expand_to_float)
         .lowers_to("MatMulInteger, Mul, Add"),
     Row::of(MICROSOFT, "DynamicQuantizeMatMul", Access::Any, infer_dynamic_matmul)
+        .multiply_adds(matmul::multiply_adds)
         .expand(expand_dynamic_matmul)
         .rounds()
         .lowers_to("DynamicQuantizeLinear, MatMulInteger, Mul, Add")
         .limits("a second rounding"),
     Row::of(MICROSOFT, "QAttention", Access::Any, infer_attention)
         .expand(expand_attention)
+        .multiply_adds(attention_multiply_adds)
         .lowers_to("DequantizeLinear, Attention")
         .limits("past and present states; rotary positions inside; masks that give lengths"),
     Row::of(MICROSOFT, "DynamicQuantizeLSTM", Access::Any, infer_lstm)
+        .multiply_adds(recurrent::multiply_adds)
         .expand(expand_lstm)
         .rounds()
         .lowers_to("LSTM, with --dequantize")
@@ -97,6 +102,15 @@ fn infer_attention(call: &Call) -> Result<Vec<Fact>> {
     // The weight is the concatenation of those of queries, keys and values.
     let hidden = projected.floor_div(&Dim::Known(3))?;
     Ok(vec![Fact::new(DType::F32, vec![batch.clone(), length.clone(), hidden])])
+}
+
+/// Counts the product with the weight, and those of each query with each key, and of each weight with its value.
+fn attention_multiply_adds(call: &Call) -> Option<u64> {
+    let [input, weight] = [call.shape(0).ok()?, call.shape(1).ok()?];
+    let projected = element_count(input)?.saturating_mul(element_count(weight.get(1..)?)?);
+    let length = element_count(input.get(1..2)?)?;
+    let mixed = element_count(call.output_shape(0).ok()?)?.saturating_mul(length).saturating_mul(2);
+    Some(projected.saturating_add(mixed))
 }
 
 /// Attention of the dequantized operands: the kernel rounds no intermediate result.

@@ -16,8 +16,8 @@ mod product;
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::op::{Access, CONTRIB_DOMAIN as MICROSOFT, Call, Fact, OWN_DOMAIN, resolve_axis};
 use crate::ops::Row;
-use crate::ops::linear::matmul::matmul_shape;
-use crate::ops::spatial::conv::conv_shape;
+use crate::ops::linear::matmul::{self, matmul_shape};
+use crate::ops::spatial::conv::{self, conv_shape};
 use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
 use crate::tensor::{DType, Dim};
@@ -54,22 +54,26 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("ReduceMin, ReduceMax, then QuantizeLinear")
         .limits("a second rounding"),
     Row::new("MatMulInteger", Access::Any, integer::infer_matmul_integer)
+        .multiply_adds(matmul::multiply_adds)
         .expand(integer::expand_matmul_integer)
         .exact()
         .lowers_to("InnerProduct in int8, or MatMul of the differences to the zero points"),
     Row::new("QLinearMatMul", Access::Any, infer_qlinear_matmul)
+        .multiply_adds(matmul::multiply_adds)
         .expand(expand_qlinear_matmul)
         .rounds()
         .exact()
         .lowers_to("MatMul of the differences to the zero points, QuantizeLinear")
         .limits("a second rounding, of values not computed in integers"),
     Row::new("QLinearConv", Access::Any, infer_qlinear_conv)
+        .multiply_adds(|call| conv::multiply_adds_by(call, 3))
         .expand(expand_qlinear_conv)
         .rounds()
         .exact()
         .lowers_to("Conv of the differences to the zero points, QuantizeLinear")
         .limits("a second rounding"),
     Row::new("ConvInteger", Access::Any, infer_conv_integer)
+        .multiply_adds(conv::multiply_adds)
         .expand(expand_conv_integer)
         .exact()
         .lowers_to("Convolution in int8, or Conv of the differences to the zero points"),

@@ -22,7 +22,7 @@ mod weight;
 use self::activation::{Activation, read_activations};
 use crate::common::limits;
 use crate::error::{Error, Result, invalid};
-use crate::op::{Access, Attributes, Call, Fact};
+use crate::op::{Access, Attributes, Call, Fact, element_count};
 use crate::ops::Row;
 use crate::tensor::{Dim, display_shape};
 
@@ -30,16 +30,19 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("GRU", Access::Any, infer_recurrent)
         .expand(unroll::expand_recurrent)
         .lower(lower::lower_recurrent)
+        .multiply_adds(multiply_adds)
         .lowers_to("GRU over all sequences, or for each; unrolled steps for features that the layer lacks")
         .limits("many unrolled steps, or a number of them known only at run time"),
     Row::new("LSTM", Access::Any, infer_recurrent)
         .expand(unroll::expand_recurrent)
         .lower(lower::lower_recurrent)
+        .multiply_adds(multiply_adds)
         .lowers_to("LSTM over all sequences, or for each; unrolled steps for features that the layer lacks")
         .limits("many unrolled steps, or a number of them known only at run time"),
     Row::new("RNN", Access::Any, infer_recurrent)
         .expand(unroll::expand_recurrent)
         .lower(lower::lower_recurrent)
+        .multiply_adds(multiply_adds)
         .lowers_to("RNN for each sequence; unrolled steps for features that the layer lacks")
         .limits("many unrolled steps, or a number of them known only at run time"),
 ];
@@ -149,6 +152,13 @@ fn sizes(call: &Call, recurrent: &Recurrent) -> Result<Sizes> {
         }
     };
     Ok(Sizes { steps: steps.clone(), batch: batch.clone(), input: input.clone(), hidden })
+}
+
+/// Each step of each sequence multiplies an element of X by W and a state by R.
+pub(in crate::ops) fn multiply_adds(call: &Call) -> Option<u64> {
+    let weights = |index: usize| element_count(call.shape(index).ok()?);
+    let steps = element_count(call.shape(input::X).ok()?.first_chunk::<2>()?)?;
+    Some(weights(input::W)?.saturating_add(weights(input::R)?).saturating_mul(steps))
 }
 
 fn infer_recurrent(call: &Call) -> Result<Vec<Fact>> {

@@ -12,7 +12,7 @@ use crate::common::limits;
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::lower::{Lower, Operand, interface_form};
 use crate::ncnn::layer::CumulativeSum;
-use crate::op::{Access, Attributes, Call, ElementSum, Fact, required_input};
+use crate::op::{Access, Attributes, Call, ElementSum, Fact, OWN_DOMAIN, infer_same, required_input};
 use crate::ops::Row;
 use crate::pass::expand::Expand;
 use crate::tensor::{Array, DType, Dim, Elements, Range, Tensor};
@@ -29,6 +29,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lower(lower_constant_of_shape)
         .lowers_to("a constant; for free sizes a part of a blob with those sizes, filled by Clip")
         .limits("a shape computed at run time"),
+    Row::of(OWN_DOMAIN, "Held", Access::Any, infer_same).lower(lower_held).lowers_to("MemoryData"),
     Row::new("EyeLike", Access::Any, infer_eye_like).lowers_to("a constant").limits("free sizes"),
     Row::new("Range", Access::Any, infer_range)
         .fold(fold_range)
@@ -44,6 +45,12 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("a constant, or an expression of free sizes")
         .limits("an expression of free sizes as an element of a blob"),
 ];
+
+/// A constant that several layers read as one blob.
+fn lower_held(lower: &mut Lower) -> Result<()> {
+    let blob = lower.blob(0)?;
+    lower.set(0, blob)
+}
 
 /// The maximum number of elements of a constant that is made from sizes: two large sizes must not give
 /// terabytes.

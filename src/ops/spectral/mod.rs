@@ -15,6 +15,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .limits("a size computed at run time; one element of a symmetric window"),
     Row::new("DFT", Access::Any, transform::infer_dft)
         .expand(transform::expand_dft)
+        .multiply_adds(transform::multiply_adds)
         .lowers_to("MatMul with a constant matrix")
         .limits(
             "axes and lengths computed at run time; a one-sided spectrum whose bins do not match its length",
@@ -30,6 +31,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .limits("sizes computed at run time; bands beyond the bins of the transform"),
     Row::new("STFT", Access::Any, transform::infer_stft)
         .expand(transform::expand_stft)
+        .multiply_adds(transform::multiply_adds)
         .lowers_to("Conv with constant kernels")
         .limits("steps and lengths of frames computed at run time; a signal shorter than a frame"),
 ];

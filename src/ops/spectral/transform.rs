@@ -7,7 +7,7 @@ use num_traits::AsPrimitive;
 
 use crate::common::limits;
 use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::op::{Call, Fact, resolve_axis};
+use crate::op::{Call, Fact, element_count, resolve_axis};
 use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
 use crate::pass::pattern::inverse;
@@ -132,6 +132,13 @@ fn check_length(length: i64) -> Result<()> {
         return Err(Error::limit(format!("a transform of length {length}")));
     }
     Ok(())
+}
+
+/// A fast transform takes about four multiply-adds for each number and each halving of its length.
+pub(super) fn multiply_adds(call: &Call) -> Option<u64> {
+    let shape = call.output_shape(0).ok()?;
+    let longest = shape.iter().map(|size| size.known()).max()??;
+    Some(element_count(shape)?.saturating_mul(4 * u64::from(longest.checked_ilog2()? + 1)))
 }
 
 pub(in crate::ops) fn infer_dft(call: &Call) -> Result<Vec<Fact>> {

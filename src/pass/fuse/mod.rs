@@ -19,6 +19,7 @@ mod layer_norm;
 mod layout;
 mod look_up;
 mod mish;
+mod narrow;
 mod rotary;
 mod shuffle;
 mod softmax;
@@ -53,6 +54,12 @@ pub const FUSIONS: &[Rewrite] = &[
         "Gather of all indices of an axis in order",
         &["Gather"],
         look_up::remove_gathers_of_all,
+    ),
+    Rewrite::by(
+        "narrow_constants",
+        "constants that repeat elements along an axis to those of one, which is broadcast",
+        &[],
+        narrow::narrow_constants,
     ),
     Rewrite::by(
         "fuse_gather_of_selected",

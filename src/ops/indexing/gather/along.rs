@@ -30,7 +30,7 @@ fn infer(call: &Call) -> Result<Vec<Fact>> {
 }
 
 /// Returns the value of whose elements an Expand or a Tile repeats some along other axes than `axis`, and its shape.
-pub(super) fn repeated(graph: &Graph, mut id: ValueId, axis: usize) -> (ValueId, Option<Vec<Dim>>) {
+pub(in crate::ops) fn repeated(graph: &Graph, mut id: ValueId, axis: usize) -> (ValueId, Option<Vec<Dim>>) {
     let shape_of = |id: ValueId| graph.value(id).shape.as_ref().map(|shape| shape.to_vec());
     for _ in 0..DEPTH {
         let Some(node) = graph.value(id).producer.and_then(|node| graph.node(node)) else { break };

@@ -247,9 +247,30 @@ fn expand_single(expand: &Expand) -> Result<bool> {
     Ok(true)
 }
 
+/// Expands tuples of indices of axes of which some have free sizes to a Gather of rows of data whose indexed axes are
+/// merged.
+fn expand_free(expand: &Expand) -> Result<bool> {
+    let (shape, index_shape) = (expand.shape(0)?, expand.shape(1)?);
+    let is_fixed = shape.iter().chain(index_shape).all(|size| size.known().is_some());
+    let width = index_shape.last().and_then(Dim::known);
+    let Some(width) = width.filter(|_| !is_fixed && batch_dims(expand).is_ok_and(|batch| batch == 0)) else {
+        return Ok(false);
+    };
+    let (data, indices) = (expand.operand(0), expand.operand(1).cast(DType::I64));
+    let mut rows = None;
+    for axis in 0..width {
+        let size = data.size(axis);
+        let index = from_front(indices.element(-1, axis), size);
+        rows = Some(rows.map_or(index, |rows: Expr<'_>| rows * size + index));
+    }
+    let Some(rows) = rows else { return Ok(false) };
+    expand.output(0, with_leading(expand, data, width, &[-1]).gather(rows, 0));
+    Ok(true)
+}
+
 /// Expands to a Gather of rows of data whose indexed axes are merged.
 pub(super) fn expand_gather_nd(expand: &Expand) -> Result<bool> {
-    if expand_leading(expand)? || expand_single(expand)? {
+    if expand_leading(expand)? || expand_single(expand)? || expand_free(expand)? {
         return Ok(true);
     }
     let batch = batch_dims(expand)?;

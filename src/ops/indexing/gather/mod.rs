@@ -19,6 +19,7 @@ use crate::op::{Access, Attributes, Call, Fact, required_input, resolve_axis};
 use crate::ops::Row;
 use crate::tensor::{Array, Dim, coordinates, display_shape, row_major};
 
+pub(in crate::ops) use along::repeated;
 pub(in crate::ops) use expand::{element_hits, row_indices};
 pub(in crate::ops) use line::{Line, columns, line};
 

@@ -14,7 +14,7 @@ use crate::lower::{Gathered, MAX_PARTS, part_count};
 use crate::ncnn::Cost;
 use crate::op::resolve_axis;
 use crate::ops::indexing::gather::{
-    element_hits, element_places, resolve_index, row_indices, rows_at, tuple_places,
+    element_hits, element_places, repeated, resolve_index, row_indices, rows_at, tuple_places,
 };
 use crate::ops::shape::{data_sizes, resized};
 use crate::pass::builder::Expr;
@@ -185,9 +185,15 @@ pub(super) fn expand_scatter_nd(expand: &Expand) -> Result<bool> {
         unsupported!("{count} updates, each compared with {rows} rows of {wide} elements");
     }
     let targets = row_indices(expand, tuples, indexed, 0)?;
-    let hits = targets.one_hot(rows, 0, DType::Bool).reshape(&[rows, count, 1]);
     let data = expand.operand(0).reshape(&[rows, wide]).to_type(DType::F32);
-    let updates = expand.operand(2).reshape(&[1, count, wide]).to_type(DType::F32);
+    let updates = expand.operand(2).reshape(&[count, wide]).to_type(DType::F32);
+    if reduction == Reduction::Add {
+        let sums = data + targets.one_hot(rows, 0, DType::F32).matmul(updates);
+        expand.output(0, sums.reshape(&sizes).to_type(expand.dtype(0)?));
+        return Ok(true);
+    }
+    let hits = targets.one_hot(rows, 0, DType::Bool).reshape(&[rows, count, 1]);
+    let updates = updates.reshape(&[1, count, wide]);
     let are_distinct = count == 1 || constant.is_some_and(|targets| targets.are_distinct);
     let numbers = if are_distinct { None } else { Some(numbers_from_one(expand, count, &[count, 1])?) };
     let result = apply(expand, data, &Matches { hits, updates, axis: 1, numbers }, reduction)?;
@@ -212,6 +218,9 @@ pub(super) fn expand_scatter_elements(expand: &Expand) -> Result<bool> {
         return Ok(false);
     }
     let reduction = read_reduction(expand)?;
+    if reduction == Reduction::Add && add_rows(expand, axis)? {
+        return Ok(true);
+    }
     let others = |list: &[Dim]| resized(list, axis, Dim::Known(1));
     if others(&shape) != others(&index_shape) {
         unsupported!(
@@ -240,6 +249,32 @@ pub(super) fn expand_scatter_elements(expand: &Expand) -> Result<bool> {
     let numbers = if are_distinct { None } else { Some(element_numbers(expand, axis)?) };
     let result = apply(expand, data, &Matches { hits, updates, axis: place + 1, numbers }, reduction)?;
     expand.output(0, result.to_type(expand.dtype(0)?));
+    Ok(true)
+}
+
+/// Expands sums of rows, whose indices are repeated along all other axes, to a matrix product with zeros and ones.
+fn add_rows(expand: &Expand, axis: usize) -> Result<bool> {
+    let Some(indices) = input(expand.node(), 1) else { return Ok(false) };
+    let (shape, index_shape) = (expand.shape(0)?, expand.shape(1)?);
+    let (source, Some(source_shape)) = repeated(expand.graph(), indices, axis) else {
+        return Ok(false);
+    };
+    let others = |list: &[Dim]| resized(list, axis, Dim::Known(1));
+    let is_row = others(&source_shape).iter().all(|size| size.is(1));
+    let Some(depth) = shape.at(axis)?.known().filter(|_| is_row && others(shape) == others(index_shape))
+    else {
+        return Ok(false);
+    };
+    let compared = index_shape.at(axis)?.known().unwrap_or(1).saturating_mul(depth);
+    if compared > limits::COMPARED {
+        return Ok(false);
+    }
+    let order: Vec<usize> = iter::once(axis).chain((0..shape.len()).filter(|other| *other != axis)).collect();
+    let hits = expand.make.value(source).reshape(&[-1]).one_hot(depth, 0, DType::F32);
+    let data = expand.operand_as(0, DType::F32).transpose(&order);
+    let updates = expand.operand_as(2, DType::F32).transpose(&order).reshape(&[0, -1]);
+    let sums = data + hits.matmul(updates).reshape_to(data.shape());
+    expand.output(0, sums.transpose(&pattern::inverse(&order)).to_type(expand.dtype(0)?));
     Ok(true)
 }
 

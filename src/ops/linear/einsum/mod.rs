@@ -13,12 +13,13 @@ mod contract;
 use std::collections::BTreeMap;
 
 use crate::error::{At, Error, Result, invalid};
-use crate::op::{Access, Attributes, Call, Fact};
+use crate::op::{Access, Attributes, Call, Fact, element_count};
 use crate::ops::Row;
 use crate::tensor::{Dim, SizeCondition};
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("Einsum", Access::Any, infer_einsum)
     .expand(contract::expand_einsum)
+    .multiply_adds(multiply_adds)
     .lowers_to("Transpose, MatMul, ReduceSum, Mul of two operands at a time")];
 
 /// The label of an axis.
@@ -126,6 +127,22 @@ fn parse(text: &str, ranks: &[usize]) -> Result<Equation> {
 fn equation(call: &Call) -> Result<Equation> {
     let ranks: Result<Vec<usize>> = (0..call.input_count()).map(|i| Ok(call.shape(i)?.len())).collect();
     read_equation(call, &ranks?)
+}
+
+/// Each product of an element of each operand is one, for all values of the labels.
+fn multiply_adds(call: &Call) -> Option<u64> {
+    let sizes: BTreeMap<Label, Dim> = equation(call)
+        .ok()?
+        .operands
+        .into_iter()
+        .enumerate()
+        .map(|(i, labels)| Some(labels.into_iter().zip(call.shape(i).ok()?.iter().cloned())))
+        .collect::<Option<Vec<_>>>()?
+        .into_iter()
+        .flatten()
+        .filter(|(_, size)| !size.is(1))
+        .collect();
+    element_count(&sizes.into_values().collect::<Vec<_>>())
 }
 
 fn infer_einsum(call: &Call) -> Result<Vec<Fact>> {

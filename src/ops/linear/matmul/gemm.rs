@@ -61,7 +61,7 @@ fn factors(call: &Call, gemm: &GemmAttributes) -> Result<Factors> {
     })
 }
 
-pub(super) fn multiply_adds(call: &Call) -> Option<u64> {
+pub(in crate::ops) fn multiply_adds(call: &Call) -> Option<u64> {
     let Factors { m, k: [k, _], n, .. } = factors(call, &read_gemm(call).ok()?).ok()?;
     element_count(&[m, k, n])
 }

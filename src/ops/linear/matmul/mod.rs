@@ -4,7 +4,7 @@
 //! <https://onnx.ai/onnx/operators/onnx__Gemm.html>.
 
 mod batch;
-mod gemm;
+pub(in crate::ops) mod gemm;
 mod product;
 
 use crate::error::{Result, invalid};
@@ -62,7 +62,7 @@ fn stacks(a: &[Dim], b: &[Dim]) -> Result<Stacks> {
 }
 
 /// Each element of the output is a sum over the last axis of the left operand.
-fn multiply_adds(call: &Call) -> Option<u64> {
+pub(in crate::ops) fn multiply_adds(call: &Call) -> Option<u64> {
     let summed = element_count(call.shape(0).ok()?.last_chunk::<1>()?)?;
     Some(element_count(call.output_shape(0).ok()?)?.saturating_mul(summed))
 }

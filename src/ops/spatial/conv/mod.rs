@@ -53,6 +53,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lower(int8::lower_linear)
         .lowers_to("InnerProduct and Gemm in int8"),
     Row::new("DeformConv", Access::Any, deform::infer_deform_conv)
+        .multiply_adds(multiply_adds)
         .expand(deform::expand_deform_conv)
         .lower(deform::lower_deform_conv)
         .lowers_to(
@@ -114,9 +115,13 @@ fn split_shape<'a>(shape: &'a [Dim], weight: &[Dim]) -> Result<(&'a Dim, &'a Dim
     }
 }
 
-/// Each element of the output is a sum over the window and the channels of its group.
-fn multiply_adds(call: &Call) -> Option<u64> {
-    let taps = element_count(call.shape(1).ok()?.get(1..)?)?;
+pub(in crate::ops) fn multiply_adds(call: &Call) -> Option<u64> {
+    multiply_adds_by(call, 1)
+}
+
+/// Each element of the output is a sum over the window and the channels of its group; input `weight` has them.
+pub(in crate::ops) fn multiply_adds_by(call: &Call, weight: usize) -> Option<u64> {
+    let taps = element_count(call.shape(weight).ok()?.get(1..)?)?;
     Some(element_count(call.output_shape(0).ok()?)?.saturating_mul(taps))
 }
 

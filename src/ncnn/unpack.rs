@@ -1,0 +1,206 @@
+//! Reshapes by expressions over several bottoms, between blobs that the runtime packs.
+//!
+//! Release 20261020 moves their elements one at a time if it packs the bottom or the top (NCNN.md), 109 ns for each.
+//! It packs no blob whose outermost axis has one element. So a Reshape without expressions removes the packing, that by
+//! expressions gives the sizes below an axis of one element, and a third one removes this axis.
+
+use smallvec::smallvec;
+
+use super::layer::Reshape;
+use super::text::{MAX_BOTTOMS, is_readable};
+use super::{Blob, BlobId, Layer, Net, NetLayer};
+use crate::tensor::{Dim, Shape};
+
+/// The smallest number of elements of a pack, which divides the others.
+const LEAST_PACK: i64 = 4;
+
+/// A Reshape by expressions as one to an outermost axis of one element, and one without expressions.
+struct Apart {
+    shape_expr: String,
+    /// The shape below the outermost axis.
+    form: Vec<Dim>,
+    /// The Reshape that removes the outermost axis.
+    last: Reshape,
+}
+
+impl Net {
+    /// Replaces reshapes by expressions over several bottoms that the runtime computes one element at a time. It
+    /// precedes [`Net::split`].
+    pub(crate) fn unpack_reshapes(&mut self) {
+        let layers = Vec::with_capacity(self.layers.len());
+        for mut layer in std::mem::replace(&mut self.layers, layers) {
+            if let Some(last) = self.unpack(&mut layer) {
+                self.layers.extend([layer, last]);
+            } else {
+                self.layers.push(layer);
+            }
+        }
+    }
+
+    /// Adds the layer that removes the packing of the bottom, and changes the layer; returns the layer that follows it.
+    fn unpack(&mut self, layer: &mut NetLayer) -> Option<NetLayer> {
+        let (Layer::Reshape(reshape), [bottom, _, ..], [top]) =
+            (&layer.layer, layer.bottoms.as_slice(), layer.tops.as_slice())
+        else {
+            return None;
+        };
+        let (bottom, top) = (*bottom, *top);
+        let (from, to) = (&self.blob(bottom).shape, &self.blob(top).shape);
+        let (was_packed, is_packed) = (may_be_packed(from), may_be_packed(to));
+        // A blob of one axis is copied as it is, and so are packs of the same rows.
+        if to.len() < 2 || from.first() == to.first() || !(was_packed || is_packed) {
+            return None;
+        }
+        let (mut shape_expr, mut bottoms) = (reshape.shape_expr.clone(), layer.bottoms.clone());
+        if was_packed && let Some(text) = of_another(&shape_expr, bottoms.len()) {
+            shape_expr = text;
+            bottoms.push(bottom);
+        }
+        let flat = Dim::product(from).ok()?;
+        let apart = if is_packed { Some(Apart::of(&shape_expr, to)?) } else { None };
+        shape_expr = apart.as_ref().map_or(shape_expr, |apart| apart.shape_expr.clone());
+        if bottoms.len() > MAX_BOTTOMS || !is_readable(&shape_expr) {
+            return None;
+        }
+        if was_packed {
+            let flattened = self.between(top, [Dim::Known(1), flat].as_slice().into());
+            let flatten = Reshape { w: -1, h: 1, ..Reshape::default() };
+            self.layers.push(NetLayer {
+                layer: flatten.into(),
+                bottoms: smallvec![bottom],
+                tops: smallvec![flattened],
+                ..layer.clone()
+            });
+            *bottoms.first_mut()? = flattened;
+        }
+        layer.layer = Reshape { shape_expr, ..Reshape::default() }.into();
+        layer.bottoms = bottoms;
+        let Apart { form, last, .. } = apart?;
+        let middle = self.between(top, form.as_slice().into());
+        layer.tops = smallvec![middle];
+        let (bottoms, tops) = (smallvec![middle], smallvec![top]);
+        Some(NetLayer { layer: last.into(), bottoms, tops, ..layer.clone() })
+    }
+
+    /// Adds a blob of the same elements as another one.
+    fn between(&mut self, other: BlobId, shape: Shape) -> BlobId {
+        let blob = self.blob(other).clone();
+        self.add_blob(Blob { name: format!("{}_part", blob.name), shape, ..blob })
+    }
+}
+
+/// Returns whether the runtime may pack a blob of this shape.
+fn may_be_packed(shape: &[Dim]) -> bool {
+    shape.first().and_then(Dim::known).is_none_or(|size| size % LEAST_PACK == 0)
+}
+
+impl Apart {
+    /// Returns the two reshapes to the form `to`; `None` if its two outer axes of four are free.
+    fn of(shape_expr: &str, to: &[Dim]) -> Option<Apart> {
+        let known = |size: &Dim| size.known().and_then(|size| i32::try_from(size).ok());
+        let mut sizes = items(shape_expr);
+        let mut form = to.to_vec();
+        let same = Reshape { w: 0, ..Reshape::default() };
+        let last = match to {
+            [_, _] => Reshape { h: -1, ..same },
+            [_, _, _] => Reshape { h: 0, c: -1, ..same },
+            [c, d, ..] => {
+                let both = format!("*({},{})", sizes.get(2)?, sizes.get(3)?);
+                sizes.splice(2.., [both]);
+                form.splice(..2, [c.mul(d).ok()?]);
+                match (known(c), known(d)) {
+                    (_, Some(d)) => Reshape { h: 0, d, c: -1, ..same },
+                    (Some(c), _) => Reshape { h: 0, d: -1, c, ..same },
+                    _ => return None,
+                }
+            }
+            _ => return None,
+        };
+        form.insert(0, Dim::Known(1));
+        sizes.push("1".to_owned());
+        Some(Apart { shape_expr: sizes.join(","), form, last })
+    }
+}
+
+/// Returns the expressions with the sizes of the first bottom read from the one at `place`; `None` if there are none.
+fn of_another(shape_expr: &str, place: usize) -> Option<String> {
+    let (mut text, mut before, mut is_changed) = (String::new(), None, false);
+    let mut letters = shape_expr.chars().peekable();
+    while let Some(letter) = letters.next() {
+        let is_size = letter == '0' && letters.peek().is_some_and(char::is_ascii_alphabetic);
+        if is_size && !before.is_some_and(|before: char| before.is_ascii_digit()) {
+            text.push_str(&place.to_string());
+            is_changed = true;
+        } else {
+            text.push(letter);
+        }
+        before = Some(letter);
+    }
+    is_changed.then_some(text)
+}
+
+/// Returns the expressions of a list.
+fn items(list: &str) -> Vec<String> {
+    let (mut items, mut depth) = (vec![String::new()], 0_usize);
+    for letter in list.chars() {
+        match letter {
+            '(' => depth += 1,
+            ')' => depth = depth.saturating_sub(1),
+            ',' if depth == 0 => {
+                items.push(String::new());
+                continue;
+            }
+            _ => {}
+        }
+        items.last_mut().into_iter().for_each(|item| item.push(letter));
+    }
+    items
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::example::sizes;
+    use super::*;
+
+    /// Returns the expressions of the layers that a Reshape to these sizes becomes; -1 for those without.
+    fn unpacked(from: &[&str], to: &[&str], text: &str) -> Vec<String> {
+        let mut net = Net::default();
+        let (x, z) = (net.push_input("x", &[1]), net.push_input("z", &[1, 1]));
+        net.blob_mut(x).unwrap().shape = sizes(from);
+        let reshape = Reshape { shape_expr: text.to_owned(), ..Reshape::default() };
+        let y = net.push("y", reshape, &[x, z], &[1]);
+        net.blob_mut(y).unwrap().shape = sizes(to);
+        net.unpack_reshapes();
+        let reshapes = net.layers.iter().filter_map(|layer| match &layer.layer {
+            Layer::Reshape(reshape) => Some(reshape),
+            _ => None,
+        });
+        let text = |reshape: &Reshape| match reshape {
+            Reshape { shape_expr, .. } if !shape_expr.is_empty() => shape_expr.clone(),
+            Reshape { w, h, d, c, .. } => format!("{w} {h} {d} {c}"),
+        };
+        reshapes.map(text).collect()
+    }
+
+    #[test]
+    fn reshapes_of_packed_blobs_become_three() {
+        let found = unpacked(&["64", "32"], &["8", "H", "W"], "1w,1h,8");
+        assert_eq!(found, ["-1 1 -233 -233", "1w,1h,8,1", "0 0 -233 -1"]);
+        let found = unpacked(&["8*H", "W"], &["8", "H", "7", "W"], "1w,7,1h,8");
+        assert_eq!(found, ["-1 1 -233 -233", "1w,7,*(1h,8),1", "0 0 -1 8"]);
+        let found = unpacked(&["3", "H*W"], &["H", "W"], "*(3,1w),1h");
+        assert_eq!(found, ["*(3,1w),1h,1", "0 -1 -233 -233"]);
+        let found = unpacked(&["8", "H*W"], &["3", "H", "W"], "1w,1h,3");
+        assert_eq!(found, ["-1 1 -233 -233", "1w,1h,3"]);
+        let found = unpacked(&["8*H", "W"], &["1", "10*H", "W"], "0w,*(10,1h),-(0h,1)");
+        assert_eq!(found, ["-1 1 -233 -233", "2w,*(10,1h),-(2h,1)"]);
+    }
+
+    #[test]
+    fn other_reshapes_stay() {
+        assert_eq!(unpacked(&["8", "H*W"], &["8", "H", "W"], "1w,1h,8"), ["1w,1h,8"]);
+        assert_eq!(unpacked(&["3", "H*W"], &["1", "H", "W"], "1w,1h,1"), ["1w,1h,1"]);
+        assert_eq!(unpacked(&["H", "W"], &["H*W"], "*(1h,1w)"), ["*(1h,1w)"]);
+        assert_eq!(unpacked(&["C*H", "W"], &["C", "H", "2", "W"], "1w,2,1h,1d"), ["1w,2,1h,1d"]);
+    }
+}

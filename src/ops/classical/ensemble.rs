@@ -1,0 +1,279 @@
+//! TreeEnsembleClassifier and TreeEnsembleRegressor: the trees of TreeEnsemble in the form of older versions, with
+//! numbers added to the sums, and the classes of the largest.
+//!
+//! Where the specification leaves the class of two open, it is that of onnxruntime (`tree_ensemble_aggregator.h`).
+//!
+//! Spec: <https://onnx.ai/onnx/operators/onnx_aionnxml_TreeEnsembleClassifier.html>,
+//! `onnx_aionnxml_TreeEnsembleRegressor.html`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::trees::{COMPARISONS, Condition, End, Trees, numbers, places, sums};
+use crate::error::{At, Error, Result, invalid, unsupported};
+use crate::op::{Access, Attributes, Call, Fact};
+use crate::ops::Row;
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
+use crate::tensor::DType;
+
+const DOMAIN: &str = "ai.onnx.ml";
+
+const LOWERS_TO: &str = "Gather, comparisons, and MatMul with the paths to all leaves";
+
+pub(in crate::ops) const OPS: &[Row] = &[
+    Row::of(DOMAIN, "TreeEnsembleClassifier", Access::Any, infer_classifier)
+        .expand(expand_classifier)
+        .lowers_to(LOWERS_TO)
+        .limits(
+            "classes that are text, unless nothing reads the class; one class; a class that some leaves of each \
+            tree lack; the transforms SOFTMAX_ZERO and PROBIT, and SOFTMAX of one sum for two classes; trees with \
+            more than 2^24 pairs of nodes and leaves",
+        ),
+    Row::of(DOMAIN, "TreeEnsembleRegressor", Access::Any, infer_regressor)
+        .expand(expand_regressor)
+        .lowers_to(LOWERS_TO)
+        .limits(
+            "aggregations other than sum and mean; a transform of one target, SOFTMAX_ZERO and PROBIT; trees with \
+            more than 2^24 pairs of nodes and leaves",
+        ),
+];
+
+/// The modes of nodes, in the order of [`COMPARISONS`].
+const MODES: [&str; COMPARISONS.len()] =
+    ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"];
+
+/// The names of the attributes of the leaves.
+struct Leaves {
+    trees: &'static str,
+    nodes: &'static str,
+    targets: &'static str,
+    weights: [&'static str; 2],
+}
+
+const CLASSES: Leaves = Leaves {
+    trees: "class_treeids",
+    nodes: "class_nodeids",
+    targets: "class_ids",
+    weights: ["class_weights", "class_weights_as_tensor"],
+};
+
+const TARGETS: Leaves = Leaves {
+    trees: "target_treeids",
+    nodes: "target_nodeids",
+    targets: "target_ids",
+    weights: ["target_weights", "target_weights_as_tensor"],
+};
+
+/// Returns a list of numbers, which since version 3 may be a tensor.
+fn number_list(attributes: &Attributes, [list, tensor]: [&'static str; 2]) -> Result<Vec<f32>> {
+    if attributes.since() >= 3
+        && let Some(found) = numbers(attributes, tensor)?
+    {
+        return Ok(found);
+    }
+    Ok(attributes.given_floats(list)?.unwrap_or_default())
+}
+
+fn read_trees(attributes: &Attributes, names: &Leaves, target_count: i64, is_mean: bool) -> Result<Trees> {
+    let ints = |name| attributes.ints(name);
+    let (trees, nodes) = (ints("nodes_treeids")?, ints("nodes_nodeids")?);
+    let modes = attributes.given_strings("nodes_modes")?.unwrap_or_default();
+    if trees.len() != modes.len() || nodes.len() != modes.len() {
+        invalid!("{} trees, {} numbers and {} modes of nodes", trees.len(), nodes.len(), modes.len());
+    }
+    // Conditions and leaves are numbered apart.
+    let mut ends: BTreeMap<(i64, i64), End> = BTreeMap::new();
+    let (mut roots, mut counts, mut seen) = (Vec::new(), [0_usize; 2], BTreeSet::new());
+    for ((tree, node), mode) in trees.iter().zip(&nodes).zip(&modes) {
+        let is_leaf = *mode == "LEAF";
+        let [conditions, leaves] = &mut counts;
+        let count = if is_leaf { leaves } else { conditions };
+        let end = (is_leaf, *count);
+        *count += 1;
+        if ends.insert((*tree, *node), end).is_some() {
+            invalid!("tree {tree} has two nodes {node}");
+        }
+        if seen.insert(*tree) {
+            roots.push(end);
+        }
+    }
+    let [_, leaf_count] = counts;
+    let leaves = read_leaves(attributes, names, &ends, leaf_count, target_count)?;
+    let splits = number_list(attributes, ["nodes_values", "nodes_values_as_tensor"])?;
+    let features = ints("nodes_featureids")?;
+    let missing = attributes.given_ints("nodes_missing_value_tracks_true")?.unwrap_or_default();
+    let successors = [ints("nodes_truenodeids")?, ints("nodes_falsenodeids")?];
+    let mut conditions = Vec::new();
+    for (place, mode) in modes.iter().enumerate().filter(|(_, mode)| **mode != "LEAF") {
+        let Some(comparison) = MODES.iter().position(|known| known == mode) else {
+            invalid!("unknown mode \"{mode}\" of node {place}");
+        };
+        let tree = *trees.at(place)?;
+        let end = |list: &[i64]| {
+            let node = *list.at(place)?;
+            let missing = || Error::invalid(format!("tree {tree} has no node {node}"));
+            ends.get(&(tree, node)).copied().ok_or_else(missing)
+        };
+        let [holds, fails] = &successors;
+        conditions.push(Condition {
+            feature: *features.at(place)?,
+            comparison,
+            number: *splits.at(place)?,
+            tracks_missing: missing.get(place).is_some_and(|tracks| *tracks != 0),
+            branches: [end(holds)?, end(fails)?],
+        });
+    }
+    Trees::new(conditions, roots, leaves, target_count, is_mean)
+}
+
+fn read_leaves(
+    attributes: &Attributes,
+    names: &Leaves,
+    ends: &BTreeMap<(i64, i64), End>,
+    leaf_count: usize,
+    target_count: i64,
+) -> Result<Vec<Vec<(usize, f32)>>> {
+    let mut leaves = vec![Vec::new(); leaf_count];
+    let weights = number_list(attributes, names.weights)?;
+    let targets = places(attributes.ints(names.targets)?)?;
+    let owners = attributes.ints(names.trees)?.into_iter().zip(attributes.ints(names.nodes)?);
+    if targets.len() != weights.len() || owners.len() != weights.len() {
+        invalid!("{} weights of {} targets of {} leaves", weights.len(), targets.len(), owners.len());
+    }
+    for ((owner, target), weight) in owners.zip(targets).zip(weights) {
+        let leaf = ends.get(&owner).filter(|(is_leaf, _)| *is_leaf);
+        let Some(leaf) = leaf.and_then(|(_, leaf)| leaves.get_mut(*leaf)) else {
+            invalid!("node {} of tree {} is no leaf", owner.1, owner.0);
+        };
+        if i64::try_from(target)? >= target_count {
+            invalid!("target {target} of {target_count}");
+        }
+        leaf.push((target, weight));
+    }
+    Ok(leaves)
+}
+
+/// Returns the sums plus the base values.
+fn with_base<'x>(x: &'x Expand, trees: &Trees) -> Result<Expr<'x>> {
+    let base = number_list(x, ["base_values", "base_values_as_tensor"])?;
+    let sums = sums(x, trees)?;
+    match base.len() {
+        0 => Ok(sums),
+        count if i64::try_from(count)? == trees.target_count => Ok(sums + x.make.floats(&base)),
+        count => unsupported!("{count} base values for {} targets", trees.target_count),
+    }
+}
+
+/// Returns the scores after `post_transform`.
+fn transformed<'x>(x: &Expand, scores: Expr<'x>) -> Result<Expr<'x>> {
+    Ok(match x.string("post_transform")? {
+        "NONE" => scores,
+        "LOGISTIC" => scores.apply("Sigmoid", []),
+        "SOFTMAX" => scores.apply("Softmax", [("axis", 1.into())]),
+        other => unsupported!("post_transform \"{other}\""),
+    })
+}
+
+fn read_regressor(attributes: &Attributes) -> Result<Trees> {
+    let is_mean = match attributes.string("aggregate_function")? {
+        "SUM" => false,
+        "AVERAGE" => true,
+        other => unsupported!("aggregate_function \"{other}\" (only sum and mean are supported)"),
+    };
+    read_trees(attributes, &TARGETS, attributes.int("n_targets")?, is_mean)
+}
+
+fn infer_regressor(call: &Call) -> Result<Vec<Fact>> {
+    Ok(vec![Fact::new(DType::F32, read_regressor(call)?.shape(call)?)])
+}
+
+fn expand_regressor(x: &Expand) -> Result<bool> {
+    let trees = read_regressor(x)?;
+    if trees.target_count == 1 && x.string("post_transform")? != "NONE" {
+        unsupported!("a post_transform of one target, which onnxruntime ignores");
+    }
+    x.output(0, transformed(x, with_base(x, &trees)?)?);
+    Ok(true)
+}
+
+/// Returns the classes, `None` if they are text, and the trees.
+fn read_classifier(attributes: &Attributes) -> Result<(Option<Vec<i64>>, Trees)> {
+    let labels = attributes.given_ints("classlabels_int64s")?.filter(|labels| !labels.is_empty());
+    let texts = attributes.given_strings("classlabels_strings")?.unwrap_or_default();
+    let count = labels.as_ref().map_or(texts.len(), Vec::len);
+    let trees = read_trees(attributes, &CLASSES, i64::try_from(count)?, false)?;
+    Ok((labels, trees))
+}
+
+fn infer_classifier(call: &Call) -> Result<Vec<Fact>> {
+    let (labels, trees) = read_classifier(call)?;
+    let shape = trees.shape(call)?;
+    let dtype = if labels.is_some() { DType::I64 } else { DType::String };
+    Ok(vec![Fact::new(dtype, shape.get(..1).unwrap_or_default().to_vec()), Fact::new(DType::F32, shape)])
+}
+
+fn expand_classifier(x: &Expand) -> Result<bool> {
+    let (labels, mut trees) = read_classifier(x)?;
+    let used: BTreeSet<usize> = trees.leaves.iter().flatten().map(|(target, _)| *target).collect();
+    let count = trees.target_count;
+    if count < 2 {
+        unsupported!("{count} classes");
+    }
+    // The sum of one target decides between two classes.
+    let is_single = count == 2 && used.len() == 1;
+    if is_single && !used.contains(&0) {
+        unsupported!("two classes of which the first has no weight");
+    }
+    let has_base = !number_list(x, ["base_values", "base_values_as_tensor"])?.is_empty();
+    if !is_single && count == 2 && has_base {
+        unsupported!("base values of two sums for two classes");
+    }
+    if !is_single && !has_base && i64::try_from(always_reached(x, &trees)?.len())? < count {
+        unsupported!("a class that some leaves of each tree lack");
+    }
+    let is_positive = trees.leaves.iter().flatten().all(|(_, weight)| *weight >= 0.0);
+    let (scores, class) = if is_single {
+        trees.target_count = 1;
+        let sum = with_base(x, &trees)?;
+        let first = if is_positive { 1.0 - sum } else { -sum };
+        let scores = match x.string("post_transform")? {
+            "NONE" => x.make.concat(&[first, sum], 1),
+            "LOGISTIC" => x.make.concat(&[-sum, sum], 1).apply("Sigmoid", []),
+            other => unsupported!("post_transform \"{other}\" of one sum for two classes"),
+        };
+        (scores, exceeds(x, sum, if is_positive { 0.5 } else { 0.0 }))
+    } else if count == 2 {
+        // onnxruntime gives these numbers for all classes.
+        let scores = with_base(x, &trees)?;
+        (transformed(x, scores)?, exceeds(x, scores.slice(1, 1, 2), 0.0))
+    } else {
+        let scores = with_base(x, &trees)?;
+        let class = scores.apply("ArgMax", [("axis", 1.into()), ("keepdims", 0.into())]).typed(DType::I64);
+        (transformed(x, scores)?, class)
+    };
+    x.output(1, scores);
+    if let Some(labels) = labels {
+        let is_class = labels.iter().copied().eq(0..count) || (count == 2 && !is_single);
+        x.output(0, if is_class { class } else { x.make.ints(&labels).gather(class, 0) });
+    }
+    Ok(true)
+}
+
+/// Returns 1 for each row of a column that exceeds a number, else 0.
+fn exceeds<'x>(x: &'x Expand, column: Expr<'x>, number: f32) -> Expr<'x> {
+    column.with("Greater", x.make.number(number, DType::F32)).cast(DType::I64).reshape(&[-1])
+}
+
+/// Returns the classes of which each row has a score: those of all leaves of a tree.
+fn always_reached(attributes: &Attributes, trees: &Trees) -> Result<BTreeSet<usize>> {
+    let modes = attributes.given_strings("nodes_modes")?.unwrap_or_default();
+    let owners = attributes.ints("nodes_treeids")?.into_iter().zip(modes);
+    let owners = owners.filter(|(_, mode)| *mode == "LEAF").map(|(tree, _)| tree);
+    let mut of_trees: BTreeMap<i64, BTreeSet<usize>> = BTreeMap::new();
+    for (tree, leaf) in owners.zip(&trees.leaves) {
+        let targets: BTreeSet<usize> = leaf.iter().map(|(target, _)| *target).collect();
+        let common = of_trees.entry(tree).or_insert_with(|| targets.clone());
+        common.retain(|target| targets.contains(target));
+    }
+    Ok(of_trees.into_values().flatten().collect())
+}

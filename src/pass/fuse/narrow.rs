@@ -1,0 +1,72 @@
+//! Constants with the same elements all along an axis that their reader would broadcast: `x + Expand(c)` to `x + c`.
+//!
+//! Shapes are inferred from folded constants, so an Expand of a constant is a constant first.
+
+use crate::error::Result;
+use crate::graph::{Graph, Node, NodeId};
+use crate::op::{self, Access};
+use crate::tensor::{Array, Dim, Tensor};
+
+/// The fewest and the most elements of a constant that is compared.
+const COMPARED: std::ops::RangeInclusive<usize> = 1 << 12..=1 << 26;
+
+pub(super) fn narrow_constants(graph: &mut Graph) -> Result<bool> {
+    let mut changed = false;
+    let nodes: Vec<NodeId> = graph.node_ids();
+    for id in nodes {
+        let Some(node) = graph.node(id) else { continue };
+        if op::find(node).is_none_or(|op| !matches!(op.access, Access::Broadcast)) {
+            continue;
+        }
+        for index in 0..node.inputs.len() {
+            let Some(narrowed) = graph.node(id).map(|node| narrowed(graph, node, index)) else { continue };
+            let Some((name, array)) = narrowed? else { continue };
+            let constant = graph.add_constant(&name, Tensor::from_array(&array)?)?;
+            if let Some(input) = graph.node_mut(id).and_then(|node| node.inputs.get_mut(index)) {
+                *input = Some(constant);
+                changed = true;
+            }
+        }
+    }
+    Ok(changed)
+}
+
+/// Returns the name of a constant input, and one element of each axis along which it repeats them, if the result has
+/// the same shape with it.
+fn narrowed(graph: &Graph, node: &Node, index: usize) -> Result<Option<(String, Array)>> {
+    let value = |id: &Option<_>| id.map(|id| graph.value(id));
+    let Some(given) = node.inputs.get(index).and_then(value) else { return Ok(None) };
+    let Some(tensor) = given.constant.as_ref().filter(|tensor| COMPARED.contains(&tensor.len())) else {
+        return Ok(None);
+    };
+    let others = node.inputs.iter().enumerate().filter(|(other, _)| *other != index);
+    let Some(others) = others.map(|(_, id)| value(id)?.shape.as_deref()).collect::<Option<Vec<&[Dim]>>>()
+    else {
+        return Ok(None);
+    };
+    let rank = tensor.shape().len();
+    // Another input has all elements of the axis.
+    let is_broadcast = |axis: usize, size: usize| {
+        let place = rank - axis;
+        let has_all = |shape: &&[Dim]| {
+            let own = shape.len().checked_sub(place).and_then(|axis| shape.get(axis));
+            own.and_then(Dim::known).and_then(|own| usize::try_from(own).ok()) == Some(size)
+        };
+        size > 1 && others.iter().any(has_all)
+    };
+    let shape = tensor.shape().iter().enumerate();
+    let axes: Vec<usize> =
+        shape.filter(|(axis, size)| is_broadcast(*axis, **size)).map(|(axis, _)| axis).collect();
+    if axes.is_empty() {
+        return Ok(None);
+    }
+    let mut array = tensor.load()?;
+    let len = array.len();
+    for axis in axes {
+        let first = array.gather(axis, &[0])?;
+        if first.broadcast(array.shape())?.to_bytes()? == array.to_bytes()? {
+            array = first;
+        }
+    }
+    Ok((array.len() < len).then(|| (given.name.clone(), array)))
+}
