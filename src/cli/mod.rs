@@ -10,6 +10,7 @@ mod explain;
 mod generate;
 mod input_value;
 mod inspect;
+mod next;
 mod options;
 mod passes;
 mod place;
@@ -33,6 +34,7 @@ use onnx2ncnn::error::{Error, ErrorKind};
 
 use arguments::{MessageFormat, Report};
 use command::Command;
+use next::Next;
 pub use program::Program;
 use summary::Summary;
 // For the Python package, which comes from the same source.
@@ -60,13 +62,14 @@ const DIFFERENT: u8 = 4;
 /// batch.
 pub fn run(words: impl IntoIterator<Item = OsString>, program: &Program) -> u8 {
     process::prepare();
-    let code = run_command(Command::parse(words), program);
+    let words: Vec<OsString> = words.into_iter().collect();
+    let code = run_command(Command::parse(words.clone()), &words, program);
     // A process that is not a program of Rust does not do this at its end. A closed pipe is not an error.
     let _ = std::io::stdout().flush();
     code
 }
 
-fn run_command(command: Result<Command, clap::Error>, program: &Program) -> u8 {
+fn run_command(command: Result<Command, clap::Error>, words: &[OsString], program: &Program) -> u8 {
     let command = match command {
         Ok(command) => command,
         Err(error) => error.exit(),
@@ -74,7 +77,7 @@ fn run_command(command: Result<Command, clap::Error>, program: &Program) -> u8 {
     match command {
         Command::Convert(arguments) => {
             let format = arguments.format.message_format;
-            finish(convert::convert_files(&arguments), arguments.report, format)
+            finish_command(convert::convert_files(&arguments), words, arguments.report, format, true)
         }
         Command::ListPasses => passes::list(),
         Command::Simplify(arguments) => {
@@ -88,7 +91,7 @@ fn run_command(command: Result<Command, clap::Error>, program: &Program) -> u8 {
         Command::Batch(arguments) => batch::convert_all(&arguments, program),
         Command::Inspect(arguments) => {
             let format = if arguments.json { MessageFormat::Json } else { MessageFormat::Human };
-            finish_command(inspect::inspect_file(&arguments), arguments.report, format, false)
+            finish_command(inspect::inspect_file(&arguments), &[], arguments.report, format, false)
         }
         Command::Explain(arguments) => explain::explain(&arguments),
         Command::Completions(arguments) => generate::completions(&arguments),
@@ -99,11 +102,17 @@ fn run_command(command: Result<Command, clap::Error>, program: &Program) -> u8 {
 
 /// Prints the summary or the errors of a command that writes files.
 fn finish(done: Result<Summary, Refusal>, report: Report, format: MessageFormat) -> u8 {
-    finish_command(done, report, format, true)
+    finish_command(done, &[], report, format, true)
 }
 
-/// Like [`finish`]; `writes`: whether the command writes files on success.
-fn finish_command(done: Result<Summary, Refusal>, report: Report, format: MessageFormat, writes: bool) -> u8 {
+/// Like [`finish`]; `words` is the command line, if it converts, and `writes` says whether the command writes files on success.
+fn finish_command(
+    done: Result<Summary, Refusal>,
+    words: &[OsString],
+    report: Report,
+    format: MessageFormat,
+    writes: bool,
+) -> u8 {
     match done {
         Ok(summary) => {
             if !report.quiet {
@@ -117,8 +126,9 @@ fn finish_command(done: Result<Summary, Refusal>, report: Report, format: Messag
                     terminal::print(&refusal::to_json(&errors.report().diagnostics), report.color);
                 }
                 MessageFormat::Human => {
-                    let proposals = refusal::Proposals::of(&errors);
-                    let text = refusal::describe(errors.iter(), &proposals, report.verbose, writes);
+                    let remedies = if words.is_empty() { &[] } else { errors.remedies() };
+                    let next = Next::after(words, remedies);
+                    let text = refusal::describe(errors.iter(), &next, report.verbose, writes);
                     terminal::tell(&text, report.color);
                 }
             }

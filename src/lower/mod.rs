@@ -14,7 +14,6 @@ mod energy;
 mod exact;
 mod expression;
 mod form;
-mod frontier;
 mod gather;
 mod index;
 mod port;
@@ -34,8 +33,6 @@ use crate::ncnn::{BlobId, BlobIds, Element, Layer, Net};
 use crate::op;
 use crate::op::Call;
 use crate::tensor::{Dim, SizeCondition, Tensor};
-pub use frontier::Cut;
-use frontier::propose_cuts;
 
 pub(crate) use along::OPEN_END;
 pub use assumption::{AssumedFact, Assumption};
@@ -87,18 +84,6 @@ impl<'a> Deref for Lower<'a> {
     }
 }
 
-/// The errors of a graph without a net, and the parts of it that may be convertible.
-pub(crate) struct LowerError {
-    pub errors: Errors,
-    pub cuts: Vec<Cut>,
-}
-
-impl<E: Into<Errors>> From<E> for LowerError {
-    fn from(errors: E) -> Self {
-        LowerError { errors: errors.into(), cuts: Vec::new() }
-    }
-}
-
 /// A net, and the facts on which it relies without proof.
 pub(crate) struct Lowered {
     pub net: Net,
@@ -114,7 +99,7 @@ pub(crate) fn lower_graph(
     deferred: &mut DeferredErrors,
     double_as_float: bool,
     asked: Option<u32>,
-) -> std::result::Result<Lowered, LowerError> {
+) -> std::result::Result<Lowered, Errors> {
     let mut state = State { may_be_newer: asked.is_none(), ..State::default() };
     state.net.release = crate::ncnn::release(asked)?;
     state.precise_values = precision::precise_values(graph);
@@ -125,7 +110,6 @@ pub(crate) fn lower_graph(
     if !errors.is_empty() {
         missing.extend(&graph.inputs);
     }
-    let mut failed = BTreeSet::new();
     for (id, node) in graph.nodes() {
         // Symbolic elements are read from the graph: every lowering knows the shapes that depend on them.
         if !node.outputs.is_empty()
@@ -148,7 +132,6 @@ pub(crate) fn lower_graph(
         let skipped = reads_missing || lowered.is_err();
         if let Err(error) = lowered {
             errors.push(error.at_node(|| node.at()));
-            failed.insert(id);
         }
         // An empty value needs no blob, unless it is only declared as empty.
         let absent =
@@ -170,14 +153,9 @@ pub(crate) fn lower_graph(
     if let Err(error) = state.finalize_integers() {
         errors.push(error);
     }
-    let Err(errors) = Errors::check(errors) else {
-        let State { net, assumptions, conditions, .. } = state;
-        return Ok(Lowered { net, assumptions: assumptions.into_list(), conditions });
-    };
-    let cuts = propose_cuts(graph, &failed, |id| {
-        state.forms.contains(id) && lower_output(graph, id, &mut state).is_ok()
-    });
-    Err(LowerError { errors, cuts })
+    Errors::check(errors)?;
+    let State { net, assumptions, conditions, .. } = state;
+    Ok(Lowered { net, assumptions: assumptions.into_list(), conditions })
 }
 
 /// Returns whether a value is known to have no elements.
@@ -207,7 +185,7 @@ fn lower_node(graph: &Graph, find: FindLowering, id: NodeId, node: &Node, state:
     let op = op::find_handled(node)?;
     let Some(lower) = find(node) else {
         let message = format!("{} cannot be expressed in ncnn", node.qualified_op_type());
-        return Err(Error::unsupported(message).help(op::CUT));
+        return Err(Error::unsupported(message));
     };
     check_sizes(graph, node)?;
     let layers = state.net.layers.len();

@@ -103,8 +103,12 @@ fn weights(name: &str) -> std::result::Result<OptionValue, Error> {
 }
 
 fn shape(name: &str, sizes: &[Value]) -> std::result::Result<OptionValue, Error> {
-    let size = |size: &Value| size.as_str().map_or_else(|| size.to_string(), str::to_owned).parse::<Dim>();
     Ok(OptionValue::Shape((name.to_owned(), sizes.iter().map(size).collect::<std::result::Result<_, _>>()?)))
+}
+
+/// Reads a number or a name as a size.
+fn size(size: &Value) -> std::result::Result<Dim, Error> {
+    size.as_str().map_or_else(|| size.to_string(), str::to_owned).parse()
 }
 
 /// Returns the array of a number or of nested lists of numbers; `None` if there is none.
@@ -115,6 +119,11 @@ fn array(value: &Value) -> Option<Array> {
     let integers: Option<Vec<i64>> = list.iter().map(integer).collect();
     if let Some(integers) = integers {
         return Some(Array::i64(ArrayD::from_shape_vec(IxDyn(&shape), integers).ok()?));
+    }
+    if list.iter().any(|value| value.is_string()) {
+        let size = |value: &&Value| size(value).ok();
+        let sizes: Vec<Dim> = list.iter().map(size).collect::<Option<_>>()?;
+        return Some(Array::dims(ArrayD::from_shape_vec(IxDyn(&shape), sizes).ok()?));
     }
     let floats: Vec<f64> = list.iter().map(|value| value.as_f64()).collect::<Option<_>>()?;
     let elements = ArrayD::from_shape_vec(IxDyn(&shape), floats).ok()?;

@@ -9,7 +9,7 @@ use anstyle::{AnsiColor, Style};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::super::arguments::Report;
-use super::super::refusal::{self, Proposals};
+use super::super::refusal;
 use super::super::size::display_bytes;
 use super::super::terminal::{BAD, NOTICE, STRONG, count, list, printable, tell};
 use super::super::{NOT_DONE, REFUSED};
@@ -181,7 +181,7 @@ impl Progress {
                 "failed",
                 NOT_DONE,
                 String::new(),
-                refusal::describe([&error], &Proposals::default(), true, true),
+                refusal::describe([&error], &[], true, true),
             ),
             // A postponed model is reported when it is finished.
             Outcome::Busy => return String::new(),

@@ -101,7 +101,6 @@ pub(super) fn lower_free(
 
 fn refuse() -> Error {
     Error::unsupported("no layer computes this interpolation of a size known only at run time")
-        .help("fix the size with --input-shape")
 }
 
 /// Resizes an axis, or the innermost two.
