@@ -3,6 +3,8 @@
 #![cfg(feature = "cli")]
 #![allow(clippy::panic, clippy::unwrap_used)] // A test may fail where it stands.
 
+#[path = "support/pillow.rs"]
+mod pillow;
 #[path = "support/room.rs"]
 mod room;
 mod support;
@@ -18,7 +20,7 @@ fn programs_in_python_print_what_the_models_say() {
     let room = Room::new();
     let mut command = Command::new(&python);
     command.args(["tests/programs/run.py", env!("CARGO_BIN_EXE_onnx2ncnn")]).arg(room.path("programs"));
-    let output = command.env("PYTHONPATH", support::pillow(&python)).output().unwrap();
+    let output = command.env("PYTHONPATH", pillow::pillow(&python)).output().unwrap();
     room::expect(&output, "tests/programs/run.py", 0, "programs print what they should");
 }
 

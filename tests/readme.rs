@@ -3,6 +3,8 @@
 #![cfg(feature = "cli")]
 #![allow(clippy::panic, clippy::unwrap_used)] // A test may fail where it stands.
 
+#[path = "support/pillow.rs"]
+mod pillow;
 mod support;
 
 use std::fs;
@@ -57,10 +59,10 @@ fn the_commands_print_what_is_shown() {
                 "python3" => python.clone(),
                 // The environment of the tests has the packages.
                 "pip" => continue,
-                other => panic!("{other} is no command of the tests"),
+                other => panic!("unknown command {other}"),
             };
             let mut command = Command::new(program);
-            command.args(words).env("ONNX2NCNN_PYTHON", &python).env("PYTHONPATH", support::pillow(&python));
+            command.args(words).env("ONNX2NCNN_PYTHON", &python).env("PYTHONPATH", pillow::pillow(&python));
             let output = command.output().unwrap();
             said +=
                 &String::from_utf8([output.stdout, output.stderr].concat()).unwrap().replace(&path, "/tmp");

@@ -21,8 +21,9 @@ class Diagnostic:
     """A reason why a model is not converted, and its place.
 
     Attributes:
-        code: The kind: `unsupported` (valid, but not expressible in ncnn), `invalid` (against the specification), `parse` (no ONNX
+        kind: `unsupported` (valid, but not expressible in ncnn), `invalid` (against the specification), `parse` (no ONNX
             model), `limit` (too large), or `internal` (a fault of the converter).
+        code: The code of the reason, such as `E0012`, which `onnx2ncnn explain` describes.
         reason: The message, one phrase.
         help: Advice, or None.
         node: The name of the node, which may be empty; None if the reason concerns no node.
@@ -35,6 +36,7 @@ class Diagnostic:
         causes: The causes, the nearest first.
     """
 
+    kind: str
     code: str
     reason: str
     help: str | None = None
@@ -56,7 +58,7 @@ class Diagnostic:
             place.append(self.file)
         if self.part is not None:
             place.append(self.part)
-        text = ": ".join([self.code, *place, self.reason, *self.causes])
+        text = ": ".join([self.kind, *place, self.reason, *self.causes])
         return text if self.help is None else f"{text}\n  help: {self.help}"
 
 
@@ -103,7 +105,8 @@ def _diagnostic(part: dict[str, Any]) -> Diagnostic:
     at = part["at"]
     node = at["node"] or {"name": None, "op_type": None, "version": None, "index": None}
     return Diagnostic(
-        code=part["kind"],
+        kind=part["kind"],
+        code=part["code"],
         reason=part["reason"],
         help=part["help"] and _OPTION.sub(lambda option: f"`{_argument(option[1])}`", part["help"]),
         node=node["name"],

@@ -100,7 +100,7 @@ def simplify(
         data = simplified.onnx()
         result = onnx.load_model_from_string(data)
     except Refused as refused:
-        if all(diagnostic.code != "limit" for diagnostic in refused.diagnostics):
+        if all(diagnostic.kind != "limit" for diagnostic in refused.diagnostics):
             raise
         # Protobuf ends at 2 GiB.
         data, result = None, _above_limit(simplified)

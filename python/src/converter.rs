@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 
 use ndarray::{ArrayD, IxDyn};
-use onnx2ncnn::cli::word;
 use onnx2ncnn::error::Error;
 use onnx2ncnn::report::Report;
 use onnx2ncnn::tensor::{Array, DType, Dim, Elements};
@@ -83,7 +82,7 @@ type OptionRow = (&'static str, String, String, Option<&'static str>);
 pub fn options() -> Vec<OptionRow> {
     let rows = onnx2ncnn::options().iter();
     let rows = rows.filter(|info| info.purpose != Purpose::File && info.name != "explain");
-    rows.map(|info| (info.name, word(info), format!("{:?}", info.kind).to_lowercase(), info.excludes))
+    rows.map(|info| (info.name, info.long_name(), format!("{:?}", info.kind).to_lowercase(), info.excludes))
         .collect()
 }
 
@@ -100,7 +99,7 @@ impl Converter {
         let mut converter = onnx2ncnn::Converter::new().explain(true);
         for (name, item) in options {
             let kind = onnx2ncnn::options().iter().find(|info| info.name == name).map(|info| info.kind);
-            let kind = kind.ok_or_else(|| PyValueError::new_err(format!("there is no option {name}")))?;
+            let kind = kind.ok_or_else(|| PyValueError::new_err(format!("unknown option {name}")))?;
             converter = converter.with(&name, value(kind, &item)?).map_err(invalid)?;
         }
         Ok(Converter(converter))

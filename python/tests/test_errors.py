@@ -27,7 +27,7 @@ def test_refusal_names_every_node():
         onnx2ncnn.convert(unknown(2))
     refused = caught.value
     first, second = refused.diagnostics
-    assert (first.code, first.node, first.op, first.index) == ("unsupported", "n0", "NoSuchOperator", 1)
+    assert (first.kind, first.node, first.op, first.index) == ("unsupported", "n0", "NoSuchOperator", 1)
     assert "NoSuchOperator" in first.reason and second.node == "n1"
     assert str(first) in str(refused) and 'node 1 "n0" NoSuchOperator-17' in str(first)
     assert refused.remedies == [{"outputs": ["v0"]}] and "convert(..., outputs=['v0'])" in str(refused)
@@ -56,7 +56,7 @@ def test_refusal_of_free_sizes_proposes_shapes():
 def test_bytes_that_are_no_model_are_refused(data):
     with pytest.raises(onnx2ncnn.Refused) as caught:
         onnx2ncnn.convert(data)
-    assert {diagnostic.code for diagnostic in caught.value.diagnostics} <= {"parse", "invalid"}
+    assert {diagnostic.kind for diagnostic in caught.value.diagnostics} <= {"parse", "invalid"}
 
 
 def test_missing_files_are_errors_of_the_system(tmp_path):
@@ -150,4 +150,4 @@ def test_damaged_models_raise_nothing_else():
                 onnx2ncnn.convert(given).bin
             except allowed as error:
                 for diagnostic in getattr(error, "diagnostics", []):
-                    assert diagnostic.code != "internal", diagnostic
+                    assert diagnostic.kind != "internal", diagnostic

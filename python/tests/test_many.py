@@ -23,7 +23,7 @@ def test_every_model_is_a_row(models, tmp_path):
     bad_and_good = lambda rows: sorted(rows, key=lambda row: row.status, reverse=True)
     bad, good = bad_and_good(onnx2ncnn.convert_many(models, out, workers=2))
     assert (bad.name, bad.status, bad.param) == ("bad", "refused", None)
-    assert bad.diagnostics[0].code == "unsupported" and "Shrug" in bad.diagnostics[0].reason and bad.output
+    assert bad.diagnostics[0].kind == "unsupported" and "Shrug" in bad.diagnostics[0].reason and bad.output
     assert (good.name, good.status, good.diagnostics) == ("a/good", "converted", [])
     assert good.param.read_text() == onnx2ncnn.convert(models / "a/good.onnx").param
     assert good.layers > 0 and good.bytes == good.param.stat().st_size + good.bin.stat().st_size

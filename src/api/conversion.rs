@@ -107,14 +107,19 @@ impl Conversion {
             self.net.stage(param.as_ref(), bin.as_ref(), &self.options.embedding())?;
         written.warnings.extend(self.growth(&written));
         let Options { report, html, example, metadata, .. } = &self.options;
-        if let Some(path) = example {
-            files.push(output::stage_text(path, &self.program_beside(path, param.as_ref(), bin.as_ref())?)?);
-        }
-        if let Some(path) = metadata {
-            files.push(output::stage_text(path, &self.metadata()?)?);
-        }
-        if report.is_some() || html.is_some() {
-            files.extend(self.report(&written)?.stage(report.as_deref(), html.as_deref())?);
+        if [report, html, example, metadata].into_iter().any(Option::is_some) {
+            let inspection = self.inspection()?;
+            if let Some(path) = example {
+                let program = self.program_beside(&inspection, path, param.as_ref(), bin.as_ref())?;
+                files.push(output::stage_text(path, &program)?);
+            }
+            if let Some(path) = metadata {
+                files.push(output::stage_text(path, &self.metadata_of(&inspection))?);
+            }
+            if report.is_some() || html.is_some() {
+                let report_of_files = self.report_of(&inspection, &written)?;
+                files.extend(report_of_files.stage(report.as_deref(), html.as_deref())?);
+            }
         }
         files.extend(net_files);
         self.sources.put_beside(files)?;
@@ -208,8 +213,12 @@ impl Conversion {
     ///
     /// The parameters of the model cannot be counted.
     pub fn report(&self, written: &Written) -> Result<Report> {
+        self.report_of(&self.inspection()?, written)
+    }
+
+    fn report_of(&self, inspection: &Inspection, written: &Written) -> Result<Report> {
         let converted = report::Converted {
-            inspection: &self.inspection()?,
+            inspection,
             model: &self.sources.read()?.graph,
             graph: &self.graph,
             net: &self.net,

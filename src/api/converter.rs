@@ -124,9 +124,22 @@ impl Converter {
     ///
     /// # Errors
     ///
-    /// There is no such option, or its values have another type.
+    /// The name is unknown, or the values of the option have another type.
     pub fn with(mut self, name: &str, value: OptionValue) -> Result<Converter, Error> {
         self.options.put(name, value)?;
+        Ok(self)
+    }
+
+    /// Sets the options of a JSON object, or adds items to them: `{"fp16": true, "input_shapes": {"x": [1, 3, "H", "W"]}}`.
+    ///
+    /// The names are those that [`options`](crate::options) lists. Lists of names are arrays of strings; shapes and
+    /// arrays are objects by the names of inputs.
+    ///
+    /// # Errors
+    ///
+    /// The text is not a JSON object, a name is unknown, a value has another type, or two options exclude each other.
+    pub fn with_json(mut self, options: &str) -> Result<Converter, Error> {
+        self.options.put_json(options)?;
         Ok(self)
     }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::Conversion;
 use crate::error::{Error, Result};
 use crate::example::{self, Files, Language, Subject, picture_sides};
-use crate::pipeline::Metadata;
+use crate::pipeline::{Inspection, Metadata};
 use crate::tensor::Dim;
 
 /// The size from which on free sizes of a program are looked for.
@@ -20,7 +20,10 @@ impl Conversion {
     ///
     /// The model cannot be read again.
     pub fn program(&self, language: Language, name: &str, param: &str, bin: &str) -> Result<String> {
-        let inspection = self.inspection()?;
+        Ok(self.program_of(&self.inspection()?, language, &Files { program: name, param, bin }))
+    }
+
+    fn program_of(&self, inspection: &Inspection, language: Language, files: &Files) -> String {
         let sizes = self.usual_sizes(&inspection.metadata);
         let subject = Subject {
             model: inspection
@@ -34,11 +37,17 @@ impl Conversion {
             metadata: &inspection.metadata,
             sizes: &sizes,
         };
-        Ok(example::program(&subject, &Files { program: name, param, bin }, language))
+        example::program(&subject, files, language)
     }
 
     /// Returns the program of a file, which names the files of the net by their paths from its folder.
-    pub(super) fn program_beside(&self, path: &Path, param: &Path, bin: &Path) -> Result<String> {
+    pub(super) fn program_beside(
+        &self,
+        inspection: &Inspection,
+        path: &Path,
+        param: &Path,
+        bin: &Path,
+    ) -> Result<String> {
         let language = Language::of(path).ok_or_else(|| {
             Error::usage("the ending of its name is that of no language: .py or .cpp").in_file(path)
         })?;
@@ -47,7 +56,8 @@ impl Conversion {
             true => name(file),
             false => std::path::absolute(file).unwrap_or_else(|_| file.to_owned()).display().to_string(),
         };
-        self.program(language, &name(path), &from_folder(param), &from_folder(bin))
+        let (program, param, bin) = (name(path), from_folder(param), from_folder(bin));
+        Ok(self.program_of(inspection, language, &Files { program: &program, param: &param, bin: &bin }))
     }
 
     /// Returns what the model says about its use as YAML, with the sizes of the net, as ultralytics reads it.
@@ -56,9 +66,13 @@ impl Conversion {
     ///
     /// The model cannot be read again.
     pub fn metadata(&self) -> Result<String> {
+        Ok(self.metadata_of(&self.inspection()?))
+    }
+
+    pub(super) fn metadata_of(&self, inspection: &Inspection) -> String {
         let sides = self.inputs.iter().find_map(picture_sides);
         let sides = sides.and_then(|(height, width, _)| Some([height.known()?, width.known()?]));
-        Ok(example::metadata(&self.inspection()?.metadata, sides))
+        example::metadata(&inspection.metadata, sides)
     }
 
     /// Returns values of the free sizes: those of pictures that the model tells, if the net is valid for them.

@@ -39,8 +39,6 @@ pub use program::Program;
 use summary::Summary;
 // For the Python package, which comes from the same source.
 #[doc(hidden)]
-pub use options::word;
-#[doc(hidden)]
 pub use python::{COMPARE, MODELS_TOLERANCE, QUANTIZE, SIZES};
 #[doc(hidden)]
 pub use quantize::candidates;

@@ -130,21 +130,16 @@ impl<C: Chosen> FromArgMatches for Given<C> {
     }
 }
 
-/// Returns the name of an option on the command line.
-pub fn word(info: &OptionInfo) -> String {
-    info.word.map_or_else(|| info.name.replace('_', "-"), str::to_owned)
-}
-
 /// Returns the argument of an option.
 pub(super) fn arg(info: &'static OptionInfo) -> Arg {
-    let short = info.help.split_once("\n\n").map_or(info.help, |(short, _)| short);
+    let (short, details) = info.descriptions();
     let mut arg = Arg::new(info.name)
-        .long(word(info))
+        .long(info.long_name())
         .help(short)
         .help_heading(info.heading)
         .hide_short_help(info.is_rare)
         .conflicts_with_all(info.excludes);
-    if short != info.help {
+    if !details.is_empty() {
         arg = arg.long_help(info.help);
     }
     if let Some(other) = info.requires {

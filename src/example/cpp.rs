@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::purpose::{Given, Layout, Picture, Purpose, Scale, Source, Tail};
-use super::{Files, Subject, comment, indented, is_loop, quoted};
+use super::{Files, Subject, indented, is_loop, quoted};
 use crate::common::template::fill;
 use crate::pipeline::Port;
 use crate::tensor::Dim;
@@ -17,22 +17,15 @@ pub(super) fn program(subject: &Subject, purpose: &Purpose, files: &Files) -> St
         Source::Tokens => ("TOKEN...", ""),
         Source::Arrays => ("INPUT=FILE...", ""),
     };
-    fill(
-        PROGRAM,
-        &[
-            ("model", super::plain(subject.model)),
-            ("file", super::plain(files.program)),
-            ("usage", usage.to_owned()),
-            ("ports", comment(subject, "// ")),
-            ("generator", super::GENERATOR.to_owned()),
-            ("includes", includes.to_owned()),
-            ("param", quoted(files.param)),
-            ("bin", quoted(files.bin)),
-            ("constants", constants(subject, purpose)),
-            ("functions", functions(purpose)),
-            ("main", main(subject, purpose)),
-        ],
-    )
+    let mut parts = super::parts(subject, files, "// ");
+    parts.extend([
+        ("usage", usage.to_owned()),
+        ("includes", includes.to_owned()),
+        ("constants", constants(subject, purpose)),
+        ("functions", functions(purpose)),
+        ("main", main(subject, purpose)),
+    ]);
+    fill(PROGRAM, &parts)
 }
 
 /// Returns an initializer.
@@ -226,7 +219,7 @@ fn main(subject: &Subject, purpose: &Purpose) -> String {
     fill(template, &parts)
 }
 
-/// Returns a line for each input that is no state.
+/// Returns a line for each input except the states.
 fn given(subject: &Subject, purpose: &Purpose) -> String {
     let mut text = String::new();
     for (port, given) in subject.inputs.iter().zip(&purpose.given) {

@@ -71,6 +71,18 @@ pub(crate) fn program(subject: &Subject, files: &Files, language: Language) -> S
     }
 }
 
+/// Returns the parts that the templates of all languages have; `prefix` begins each line of a comment.
+fn parts(subject: &Subject, files: &Files, prefix: &str) -> Vec<(&'static str, String)> {
+    vec![
+        ("model", plain(subject.model)),
+        ("file", plain(files.program)),
+        ("ports", comment(subject, prefix)),
+        ("generator", GENERATOR.to_owned()),
+        ("param", quoted(files.param)),
+        ("bin", quoted(files.bin)),
+    ]
+}
+
 /// Returns the table of inputs and outputs, a line each, after a prefix.
 fn comment(subject: &Subject, prefix: &str) -> String {
     let mut lines = Vec::new();

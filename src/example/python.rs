@@ -3,44 +3,30 @@
 use std::fmt::Write as _;
 
 use super::purpose::{Given, Layout, Picture, Purpose, Scale, Source, Tail};
-use super::{Files, Subject, comment, indented, is_loop, quoted};
+use super::{Files, Subject, indented, is_loop, quoted};
 use crate::common::template::fill;
 use crate::tensor::Dim;
 
 const PROGRAM: &str = include_str!("python/program.py");
 
-/// The number of tokens that a decoder appends.
-const STEPS: &str = "STEPS = 32\n";
-
 /// Returns the program.
 pub(super) fn program(subject: &Subject, purpose: &Purpose, files: &Files) -> String {
-    let uses_pictures = matches!(purpose.source, Source::Picture(_));
-    let (usage, imports, packages) = match purpose.source {
-        Source::Picture(_) => ("PICTURE", "from PIL import Image\n", "ncnn numpy pillow"),
-        Source::Tokens => ("TOKEN...", "", "ncnn numpy"),
-        Source::Arrays => ("NAME=FILE.npy...", "", "ncnn numpy"),
+    let (usage, modules, imports, packages) = match purpose.source {
+        Source::Picture(_) => ("PICTURE", "", "from PIL import Image\n", "ncnn numpy pillow"),
+        Source::Tokens => ("TOKEN...", "", "", "ncnn numpy"),
+        Source::Arrays => ("NAME=FILE.npy...", "import wave\n", "", "ncnn numpy"),
     };
-    let mut text = fill(
-        PROGRAM,
-        &[
-            ("model", super::plain(subject.model)),
-            ("file", super::plain(files.program)),
-            ("usage", usage.to_owned()),
-            ("packages", packages.to_owned()),
-            ("ports", comment(subject, "")),
-            ("generator", super::GENERATOR.to_owned()),
-            ("imports", imports.to_owned()),
-            ("param", quoted(files.param)),
-            ("bin", quoted(files.bin)),
-            ("constants", constants(subject, purpose)),
-            ("functions", functions(purpose)),
-            ("main", main(subject, purpose)),
-        ],
-    );
-    if !uses_pictures && purpose.source == Source::Arrays {
-        text = text.replacen("import sys\n", "import sys\nimport wave\n", 1);
-    }
-    text
+    let mut parts = super::parts(subject, files, "");
+    parts.extend([
+        ("usage", usage.to_owned()),
+        ("packages", packages.to_owned()),
+        ("modules", modules.to_owned()),
+        ("imports", imports.to_owned()),
+        ("constants", constants(subject, purpose)),
+        ("functions", functions(purpose)),
+        ("main", main(subject, purpose)),
+    ]);
+    fill(PROGRAM, &parts)
 }
 
 /// Returns a list of strings.
@@ -91,7 +77,7 @@ fn constants(subject: &Subject, purpose: &Purpose) -> String {
             let _ = writeln!(text, "ALPHABET = {}", list(alphabet.iter().map(String::as_str)));
         }
         Tail::Next { output } => {
-            let _ = writeln!(text, "LOGITS = {}\n{STEPS}", quoted(blobs(output)).trim_end());
+            let _ = writeln!(text, "LOGITS = {}\nSTEPS = 32", quoted(blobs(output)));
         }
         Tail::Shapes => {}
     }
@@ -211,7 +197,7 @@ fn main(subject: &Subject, purpose: &Purpose) -> String {
     fill(template, &parts)
 }
 
-/// Returns a line for each input that is no state.
+/// Returns a line for each input except the states.
 fn given(subject: &Subject, purpose: &Purpose) -> String {
     let mut lines = Vec::new();
     for (port, given) in subject.inputs.iter().zip(&purpose.given) {

@@ -9,7 +9,7 @@ use num_traits::AsPrimitive;
 use super::Lower;
 use super::state::reshape_layer;
 use crate::error::{Result, unsupported};
-use crate::ncnn::layer::{CumulativeSum, GridSample, binary_op};
+use crate::ncnn::layer::{GridSample, binary_op};
 use crate::ncnn::{BlobId, Cost};
 use crate::tensor::{Dim, Tensor};
 
@@ -168,7 +168,7 @@ impl Lower<'_> {
         let [height, across] = gathered.plane()?;
         let image = self.reshape(data, &[channels.clone(), height.clone(), across.clone()])?;
         let image = self.certain_form(image)?;
-        let [rows, _] = gathered.grid()?;
+        let [rows, sampled] = gathered.grid()?;
         let [x, y] = if width.is(1) {
             let x = self.reshape(indices, &[one.clone(), groups.clone(), count.clone()])?;
             let x = self.coordinates(x, size)?;
@@ -193,10 +193,9 @@ impl Lower<'_> {
             [x, y]
         };
         let grid = self.concat(&[x, y], 0)?;
-        let [rows, across] = gathered.grid()?;
         let layer =
             GridSample { sample_type: NEAREST, padding_mode: ZEROS, align_corner: 0, permute_fusion: 1 };
-        self.emit(layer, &[image, grid], &[channels.clone(), rows, across])
+        self.emit(layer, &[image, grid], &[channels.clone(), rows, sampled])
     }
 
     /// Returns a blob as it is, an input of the net through a Reshape: GridSample takes a Mat of another number of axes for
@@ -236,7 +235,7 @@ impl Lower<'_> {
                 self.line(count, place, coordinate)?
             }
             None => {
-                let positions = self.positions(size, place)?;
+                let positions = self.places_along(size, &line_form(size, place))?;
                 self.coordinates(positions, size)?
             }
         };
@@ -252,24 +251,13 @@ impl Lower<'_> {
         )
     }
 
-    /// Emits the positions of an axis of three of free size.
-    fn positions(&mut self, size: &Dim, place: usize) -> Result<BlobId> {
-        let ones = self.ones(std::slice::from_ref(size))?;
-        let counted = self.map(CumulativeSum { axis: 0 }, ones)?;
-        let positions = self.binary_scalar(binary_op::SUB, counted, 1.0)?;
-        self.reshape(positions, &line_form(size, place))
-    }
-
     /// Emits the position of the first row of each group.
     fn starts(&mut self, groups: &Dim, size: &Dim) -> Result<BlobId> {
         if let (Some(groups), Some(size)) = (groups.known(), size.known()) {
             let size: f64 = size.as_();
             return self.line(groups, 1, |position| (position * size).as_());
         }
-        let positions = match groups.known() {
-            Some(groups) => self.line(groups, 1, |position| position.as_())?,
-            None => self.positions(groups, 1)?,
-        };
+        let positions = self.places_along(groups, &line_form(groups, 1))?;
         if let Some(size) = size.known() {
             return self.binary_scalar(binary_op::MUL, positions, size.as_());
         }

@@ -92,8 +92,7 @@ impl Net {
     pub fn cost(&self, layer: &NetLayer) -> Option<Cost> {
         let mut elements = 0_u64;
         for top in &layer.tops {
-            let sizes = self.blob(*top).shape.iter().map(|size| u64::try_from(size.known()?).ok());
-            let count = sizes.collect::<Option<Vec<u64>>>()?.into_iter().fold(1, u64::saturating_mul);
+            let count = self.known_sizes(*top)?.into_iter().fold(1, u64::saturating_mul);
             elements = elements.saturating_add(count);
         }
         let multiply_adds = self.multiply_adds(layer)?;
@@ -111,12 +110,15 @@ impl Net {
         Some(Cost { layers: 1, multiply_adds, weight_bytes, blob_bytes, scalars })
     }
 
+    /// Returns the sizes of a blob. `None` if one is not known.
+    fn known_sizes(&self, blob: BlobId) -> Option<Vec<u64>> {
+        self.blob(blob).shape.iter().map(|size| u64::try_from(size.known()?).ok()).collect()
+    }
+
     /// Returns the multiply-adds of a layer: convolutions, matrix products, attention and recurrent layers; 0
     /// for all others. `None` if a size is not known.
     pub fn multiply_adds(&self, layer: &NetLayer) -> Option<u64> {
-        let sizes = |blob: &BlobId| {
-            self.blob(*blob).shape.iter().map(|size| u64::try_from(size.known()?).ok()).collect()
-        };
+        let sizes = |blob: &BlobId| self.known_sizes(*blob);
         let (bottoms, tops) = (&layer.bottoms, &layer.tops);
         let work =
             Work { bottoms: bottoms.iter().map(sizes).collect(), tops: tops.iter().map(sizes).collect() };

@@ -22,7 +22,7 @@ def holds(condition, sizes):
 
 
 def satisfies(conditions, case):
-    """Whether the sizes of a case satisfy the conditions as they are told, with semicolons between them."""
+    """Whether the sizes of a case satisfy printed conditions, which semicolons separate."""
     with np.load(case / "inputs.npz") as inputs:
         shapes = {name: inputs[name].shape for name in inputs.files}
     sizes = {}

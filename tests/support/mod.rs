@@ -8,9 +8,6 @@ use std::process::Command;
 
 const REQUIREMENTS: &str = include_str!("../requirements.txt");
 
-/// The package that programs import, which no comparison needs.
-const PILLOW: &str = "pillow==13.0.0";
-
 /// Returns the interpreter of the environment of `tests/requirements.txt`, with ncnn, onnx and onnxruntime.
 /// The first caller creates it in `tests/.venv`; others, in this process or another, wait for it.
 pub fn python() -> PathBuf {
@@ -34,21 +31,8 @@ pub fn python() -> PathBuf {
     python
 }
 
-fn run(command: &mut Command) {
+/// Runs a command, which must succeed.
+pub fn run(command: &mut Command) {
     let status = command.status().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(status.success(), "{command:?}: {status}");
-}
-
-/// Returns a folder with Pillow for an interpreter, which programs that read pictures import.
-#[allow(dead_code)] // Not every test reads pictures.
-pub fn pillow(python: &Path) -> PathBuf {
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pillow");
-    fs::create_dir_all(&folder).unwrap();
-    let lock = File::create(folder.join("lock")).unwrap();
-    lock.lock().unwrap();
-    if !folder.join("PIL").exists() {
-        let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--target"];
-        run(Command::new(python).args(pip).arg(&folder).arg(PILLOW));
-    }
-    folder
 }

@@ -81,7 +81,9 @@ fn licences(places: &Places) -> Result<String> {
 /// Returns the files with licences of a crate, from the sources that cargo has fetched.
 fn licence_files(package: &str) -> Result<Vec<std::path::PathBuf>> {
     let home = std::env::var_os("CARGO_HOME").map(std::path::PathBuf::from);
-    let home = home.or_else(|| Some(std::env::home_dir()?.join(".cargo"))).ok_or("there is no home")?;
+    let home = home
+        .or_else(|| Some(std::env::home_dir()?.join(".cargo")))
+        .ok_or("the folder of cargo is not known")?;
     let mut files = Vec::new();
     for registry in fs::read_dir(home.join("registry/src"))? {
         let folder = registry?.path().join(package);

@@ -35,6 +35,16 @@ pub fn with_path(command: &mut Command, folder: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Gives a command the changes of the environment that another one has.
+pub fn with_environment(command: &mut Command, of: &Command) {
+    for (name, value) in of.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+}
+
 /// Returns whether a program can be started.
 pub fn exists(program: &str) -> bool {
     let mut command = Command::new(program);

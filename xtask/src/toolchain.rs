@@ -52,12 +52,7 @@ pub fn link_by_zig(cargo: &mut Command, programs: &Path, target: &str) -> Result
             _ => zig.arg(word),
         };
     }
-    for (name, value) in cargo.get_envs() {
-        match value {
-            Some(value) => zig.env(name, value),
-            None => zig.env_remove(name),
-        };
-    }
+    run::with_environment(&mut zig, cargo);
     if let Some(folder) = cargo.get_current_dir() {
         zig.current_dir(folder);
     }

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::run::{command, run, with_path};
+use crate::run::{command, run, with_environment, with_path};
 use crate::{Places, Result, archive, linux, toolchain};
 
 /// Builds wheels for Linux, each for every Python from 3.9 on; elsewhere one for this machine.
@@ -19,12 +19,7 @@ pub fn build(places: &Places) -> Result<()> {
         let maturin = programs.join("maturin").display().to_string();
         let mut maturin = command(&places.root, &maturin, &[&words[..], &further[..]].concat());
         maturin.env("CARGO_TARGET_DIR", results.parent().unwrap_or(&results));
-        for (name, value) in cargo.get_envs() {
-            match value {
-                Some(value) => maturin.env(name, value),
-                None => maturin.env_remove(name),
-            };
-        }
+        with_environment(&mut maturin, &cargo);
         if *target != own {
             maturin.env("CARGO", cargo.get_program()).env("CARGO_UNSTABLE_BUILD_STD", "std,panic_unwind");
         }

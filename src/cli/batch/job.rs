@@ -21,7 +21,6 @@ use super::child::{self, Answer, Ended};
 use super::record::{Folders, Recipe, Record, time_of};
 use super::select::Selected;
 use super::{Also, Batch, Program};
-use crate::cli::options::word;
 use crate::cli::{NOT_DONE, REFUSED};
 
 /// The folder of locks and records, in the folder of results.
@@ -145,7 +144,7 @@ impl Job {
         let file = |ending: &str| work.0.join(format!("{stem}.ncnn.{ending}"));
         let mut words = self.words.clone();
         for (info, FileInfo { ending, .. }) in &self.also {
-            words.extend([OsString::from(format!("--{}", word(info))), file(ending).into()]);
+            words.extend([OsString::from(format!("--{}", info.long_name())), file(ending).into()]);
         }
         let (param, bin) = (file("param"), file("bin"));
         let Ended { status, said, answer, diagnostics } = claimed

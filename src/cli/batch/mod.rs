@@ -10,7 +10,7 @@
 //! conversion, *work*. The lock is the standard input of the converting process, so it is held as long as
 //! that process lives, even if the run that started it was killed. Results are written to *work*, on the same
 //! file system, and renamed to their places. The record is removed before that and written after it: if a run
-//! is killed at any time, either results and record are complete, or there is no record and the model is
+//! is killed at any time, either results and record are complete, or the record is missing and the model is
 //! converted again. No record is written if a source file changed after the conversion began.
 //!
 //! The shard of a model is the SHA-256 of its name modulo the number of shards, so runs that see different
@@ -45,7 +45,7 @@ use onnx2ncnn::error::{Error, Result};
 use onnx2ncnn::{FileInfo, OptionInfo, Refusal, options};
 
 use super::arguments::{MessageFormat, Report};
-use super::options::{Given, Net, Source, word};
+use super::options::{Given, Net, Source};
 use super::{Program, finish};
 use job::{Job, Outcome, Wait};
 use progress::{Event, Progress};
@@ -145,7 +145,7 @@ fn parse_also() -> impl TypedValueParser<Value = String> {
 
 /// Returns the name of a further file on the command line.
 fn kind(info: &OptionInfo) -> String {
-    word(info).trim_start_matches("emit-").to_owned()
+    info.long_name().trim_start_matches("emit-").to_owned()
 }
 
 impl Batch {

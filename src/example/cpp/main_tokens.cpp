@@ -1,11 +1,7 @@
 
 int main(int argc, char** argv)
 {
-    std::vector<float> tokens;
-    for (int i = 1; i < argc; i++)
-        tokens.push_back((float)atoi(argv[i]));
-    if (tokens.empty())
-        fail(std::string("usage: ") + argv[0] + " TOKEN...");
+    const std::vector<float> tokens = tokens_of(argc, argv);
     ncnn::Net net;
     load(net);
     const int count = (int)tokens.size(), total = count;

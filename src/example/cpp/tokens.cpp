@@ -1,4 +1,15 @@
 
+// The tokens of the command line.
+static std::vector<float> tokens_of(int argc, char** argv)
+{
+    std::vector<float> tokens;
+    for (int i = 1; i < argc; i++)
+        tokens.push_back((float)atoi(argv[i]));
+    if (tokens.empty())
+        fail(std::string("usage: ") + argv[0] + " TOKEN...");
+    return tokens;
+}
+
 // Numbers from first on, with a step of 0 or 1.
 static std::vector<float> numbers(int count, int first, int step)
 {

@@ -9,7 +9,7 @@ Written by {{generator}} for this model. It is yours to change.
 """
 
 import sys
-from pathlib import Path
+{{modules}}from pathlib import Path
 
 import ncnn
 import numpy as np

@@ -172,8 +172,9 @@ impl<'x> Joined<'x> {
             let states: Vec<Expr> = (0..)
                 .zip(&self.recurrent.reverse)
                 .map(|(direction, reverse)| match (self.single, *reverse) {
-                    (true, _) if cell == Cell::Gru => of_layer.slice(1, direction, direction + 1),
-                    (true, true) => of_layer.slice(1, direction, direction + 1),
+                    (true, reverse) if reverse || cell == Cell::Gru => {
+                        of_layer.slice(1, direction, direction + 1)
+                    }
                     (_, reverse) => self.end_of(whole.element(2, direction), reverse),
                 })
                 .collect();

@@ -1,5 +1,6 @@
 //! The options of a conversion, and what their interfaces know of them.
 
+mod json;
 mod table;
 
 use std::any::Any;
@@ -123,6 +124,16 @@ impl OptionInfo {
 
     const fn rare(self) -> OptionInfo {
         OptionInfo { is_rare: true, ..self }
+    }
+
+    /// Returns the name on the command line, without hyphens before it.
+    pub fn long_name(&self) -> String {
+        self.word.map_or_else(|| self.name.replace('_', "-"), str::to_owned)
+    }
+
+    /// Returns the description: its first sentence, and the paragraph after it, which may be empty.
+    pub fn descriptions(&self) -> (&'static str, &'static str) {
+        self.help.split_once("\n\n").unwrap_or((self.help, ""))
     }
 }
 
@@ -259,7 +270,7 @@ macro_rules! define {
                     $(stringify!($name) => Item::of(value).map(|item| Field::put(&mut self.$name, item)),)*
                     _ => None,
                 };
-                done.ok_or_else(|| Error::usage(format!("there is no option \"{name}\" of a value of this type")))
+                done.ok_or_else(|| Error::usage(format!("unknown option \"{name}\", or a value of another type")))
             }
 
             /// Returns the further files to write.

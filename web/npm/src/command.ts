@@ -37,7 +37,7 @@ function parse(words: string[]): Arguments {
   const rest = [...words];
   for (let word = rest.shift(); word !== undefined; word = rest.shift()) {
     if (!word.startsWith("--")) {
-      if (word.startsWith("-") && word !== "-") throw new Usage(`there is no option ${word}`);
+      if (word.startsWith("-") && word !== "-") throw new Usage(`unknown option ${word}`);
       parsed.words.push(word);
       continue;
     }
@@ -51,7 +51,7 @@ function parse(words: string[]): Arguments {
     const info = table.get(name);
     if (info) add(parsed.options as Record<string, unknown>, info, value);
     else if (name in FILES) parsed.files[name] = value();
-    else throw new Usage(`there is no option --${name}`);
+    else throw new Usage(`unknown option --${name}`);
   }
   return parsed;
 }

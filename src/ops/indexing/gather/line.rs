@@ -49,13 +49,14 @@ pub(in crate::ops) fn columns(graph: &Graph, id: ValueId) -> Option<Vec<Line>> {
 /// Returns the elements of a value that are known when converting.
 fn known_elements(value: &Value) -> Option<Array> {
     match &value.constant {
-        Some(constant) => constant.load_listed().ok().filter(|_| constant.len() <= MOST_LISTED),
+        Some(constant) if constant.len() > MOST_LISTED => None,
+        Some(constant) => constant.load_listed().ok(),
         None => value.elements.as_deref().cloned(),
     }
 }
 
-/// Returns the only element of a value.
-fn number(graph: &Graph, id: ValueId) -> Option<Dim> {
+/// Returns the only element of a value, if it is known when converting.
+pub(super) fn number(graph: &Graph, id: ValueId) -> Option<Dim> {
     let list = known_elements(graph.value(id))?.to_dims().ok()?;
     list.first().filter(|_| list.len() == 1).cloned()
 }

@@ -1,6 +1,7 @@
 //! Lowers Gather: constant indices to Crop and Concat, rows of a constant table to Embed, the rest to samples of the
 //! nearest elements, or a product with a matrix of zeros and ones.
 
+use super::line::number;
 use super::{batch_dims, element_places, resolve_index, rows_at, tuple_places};
 use crate::error::{At, Error, Result, unsupported};
 use crate::graph::{Graph, ValueId};
@@ -55,18 +56,10 @@ pub(super) fn counts_up(graph: &Graph, indices: Option<ValueId>) -> Option<(Dim,
 fn counting(graph: &Graph, id: ValueId, depth: usize) -> Option<(Dim, Dim)> {
     let node = graph.node(graph.value(id).producer?)?;
     let operand = |index: usize| node.inputs.get(index).copied().flatten();
-    let number = |id: ValueId| {
-        let value = graph.value(id);
-        let list = match &value.constant {
-            Some(constant) => constant.load_listed().ok()?.to_dims().ok()?,
-            None => value.elements.as_ref()?.to_dims().ok()?,
-        };
-        list.first().filter(|_| list.len() == 1).cloned()
-    };
     if node.is("Range") {
         let step = graph.value(operand(2)?).constant.as_ref()?.load_listed().ok()?.scalar_i64().ok()?;
         let [count] = graph.value(id).shape.as_deref()? else { return None };
-        return (step == 1).then_some((number(operand(0)?)?, count.clone()));
+        return (step == 1).then_some((number(graph, operand(0)?)?, count.clone()));
     }
     let depth = depth.checked_sub(1)?;
     let is_view =
@@ -75,7 +68,7 @@ fn counting(graph: &Graph, id: ValueId, depth: usize) -> Option<(Dim, Dim)> {
         counting(graph, operand(0)?, depth)?
     } else if node.is("Add") {
         [(0, 1), (1, 0)].into_iter().find_map(|(list, other)| {
-            let other = number(operand(other)?)?;
+            let other = number(graph, operand(other)?)?;
             let (start, count) = counting(graph, operand(list)?, depth)?;
             Some((start.add(&other).ok()?, count))
         })?

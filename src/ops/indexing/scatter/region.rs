@@ -3,6 +3,8 @@
 //! `x[..., 0:2] = v` and `x[:, ::2] += v` write such indices. The result is the updates beside the slices of the data
 //! around them, axis by axis. An axis with a step is divided into rows of as many elements as the step.
 
+use std::ops::Range;
+
 use super::{Reduction, read_reduction};
 use crate::error::{At, Error, Result};
 use crate::ops::indexing::gather::{Line, columns, line, resolve_index};
@@ -83,14 +85,13 @@ impl<'x> Region<'x> {
         }
         spans.extend(slice.iter().map(Span::whole));
         // The axes of the tuples in the order of the axes of the data, without those of size 1.
-        let unused: Vec<usize> = (0..tuples.len()).filter(|axis| !order.contains(axis)).collect();
-        let unused: Result<Vec<i64>> = unused.iter().map(|axis| Ok(i64::try_from(*axis)?)).collect();
-        let unused = unused?;
+        let (left, unused): (Vec<usize>, Vec<usize>) =
+            (0..tuples.len()).partition(|axis| order.contains(axis));
+        let unused = unused.into_iter().map(|axis| Ok(i64::try_from(axis)?)).collect::<Result<Vec<i64>>>()?;
         let mut updates = expand.operand(2);
         if !unused.is_empty() {
             updates = updates.squeeze(&unused);
         }
-        let left: Vec<usize> = (0..tuples.len()).filter(|axis| order.contains(axis)).collect();
         for axis in &mut order {
             *axis = left.iter().position(|kept| kept == axis).unwrap_or(0);
         }
@@ -250,16 +251,12 @@ fn assigned<'x>(
             list.insert(axis + 1, Dim::Known(step));
             list
         };
-        let rows = divided_axis(expand, part, axis, &[count, step]);
+        let rows = with_axes(expand, part, place..place + 1, &[count, step]);
         let mut spans = resized(spans, axis, Span::whole(&Dim::Known(count)));
         spans.insert(axis + 1, Span { start: span.start - first, step: 1, count: Dim::Known(1) });
         let updates = updates.unsqueeze(&[place + 1]);
         let rows = assigned(expand, rows, &divided(shape), &spans, updates, reduction)?;
-        let (before, after) = (
-            rows.apply("Shape", [("end", place.into())]),
-            rows.apply("Shape", [("start", (place + 2).into())]),
-        );
-        rows.reshape_to(expand.make.concat(&[before, expand.make.ints(&[length]), after], 0))
+        with_axes(expand, rows, place..place + 2, &[length])
     });
     if !is_last {
         parts.push(data.slice(place, end, i64::MAX));
@@ -267,11 +264,10 @@ fn assigned<'x>(
     Ok(if let [only] = parts.as_slice() { *only } else { expand.make.concat(&parts, place) })
 }
 
-/// Returns a value with an axis divided into axes of these sizes.
-fn divided_axis<'x>(expand: &'x Expand, value: Expr<'x>, axis: usize, sizes: &[i64]) -> Expr<'x> {
-    let place = i64::try_from(axis).unwrap_or(0);
-    let before = value.apply("Shape", [("end", place.into())]);
-    let after = value.apply("Shape", [("start", (place + 1).into())]);
+/// Returns a value with axes of these sizes in place of some of its own.
+fn with_axes<'x>(expand: &'x Expand, value: Expr<'x>, own: Range<i64>, sizes: &[i64]) -> Expr<'x> {
+    let before = value.apply("Shape", [("end", own.start.into())]);
+    let after = value.apply("Shape", [("start", own.end.into())]);
     value.reshape_to(expand.make.concat(&[before, expand.make.ints(sizes), after], 0))
 }
 

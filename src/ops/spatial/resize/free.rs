@@ -82,8 +82,7 @@ pub(super) fn lower_free(
         changed.iter().cloned().partition(|axis| takes_first(resize, axis));
     let (mut x, mut shape) = (lower.blob(0)?, shape.to_vec());
     for axis in firsts {
-        let (alone, place) = lower.alone(x, &shape, axis.axis)?;
-        x = lower.crop(alone, place, 0, Some(1), &axis.output)?;
+        x = cut(lower, x, &shape, &axis, 1)?;
         shape = resized(&shape, axis.axis, axis.output);
     }
     // The innermost two axes at once, all others alone.
@@ -97,6 +96,12 @@ pub(super) fn lower_free(
         }
     }
     lower.set(0, x)
+}
+
+/// Returns the elements of an axis before `end`, which are as many as its output has.
+fn cut(lower: &mut Lower, x: BlobId, shape: &[Dim], axis: &AxisResize, end: i32) -> Result<BlobId> {
+    let (alone, place) = lower.alone(x, shape, axis.axis)?;
+    lower.crop(alone, place, 0, Some(end), &axis.output)
 }
 
 fn refuse() -> Error {
@@ -204,8 +209,7 @@ fn between_corners(
         shape = resized(&shape, axis.axis, axis.output);
     }
     for axis in axes {
-        let (alone, place) = lower.alone(x, &shape, axis.axis)?;
-        x = lower.crop(alone, place, 0, Some(-1), &axis.output)?;
+        x = cut(lower, x, &shape, axis, -1)?;
         shape = resized(&shape, axis.axis, axis.output.clone());
     }
     Ok(x)

@@ -1,0 +1,146 @@
+//! The result of a conversion, with its strings.
+
+use std::any::Any;
+use std::ffi::{CStr, CString};
+use std::io::{self, BufWriter, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use onnx2ncnn::error::Error;
+use onnx2ncnn::ncnn::Written;
+use onnx2ncnn::{Converter, Input, Refusal};
+
+/// The least bytes of a part, but for the last.
+const PART: usize = 1 << 20;
+
+/// A converted or refused model.
+pub struct Conversion {
+    result: Result<onnx2ncnn::Conversion, Refusal>,
+    /// The summary of the files, after they have been written.
+    written: Option<Written>,
+    message: CString,
+    /// Whether no call failed.
+    is_done: bool,
+    report: Option<CString>,
+    param: Option<CString>,
+}
+
+impl Conversion {
+    /// Converts a model.
+    pub(crate) fn new(input: Result<Input, Error>, options: Option<&CStr>) -> Conversion {
+        let result = guarded(|| {
+            let options = options.unwrap_or(c"{}").to_str();
+            let options = options.map_err(|_| Error::usage("options: not UTF-8"))?;
+            // A report is made of the refusal itself.
+            Converter::new().explain(true).with_json(options)?.convert(&input?)
+        });
+        let message = match &result {
+            Ok(conversion) => conversion.warnings.join("\n"),
+            Err(refusal) => format!("{refusal:#}"),
+        };
+        let (is_done, message) = (result.is_ok(), string(&message));
+        Conversion { result, written: None, message, is_done, report: None, param: None }
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.is_done
+    }
+
+    pub(crate) fn message(&self) -> &CStr {
+        &self.message
+    }
+
+    /// Returns the report as JSON; `None` after an error.
+    pub(crate) fn report(&mut self) -> Option<&CStr> {
+        if self.report.is_none() {
+            let made = guarded(|| {
+                let report = match &self.result {
+                    Err(refusal) => refusal.report(),
+                    Ok(conversion) => {
+                        let written = match self.written.take() {
+                            Some(written) => written,
+                            None => conversion.write_to(io::sink(), io::sink())?,
+                        };
+                        let report = conversion.report(&written)?;
+                        self.written = Some(written);
+                        report
+                    }
+                };
+                Ok(string(&report.to_json()?))
+            });
+            self.report = self.kept(made);
+        }
+        self.report.as_deref()
+    }
+
+    /// Returns the text of the `.param` file; `None` if the model was refused.
+    pub(crate) fn param(&mut self) -> Option<&CStr> {
+        if let (None, Ok(conversion)) = (&self.param, &self.result) {
+            let made = guarded(|| Ok(string(&conversion.net().param_text())));
+            self.param = self.kept(made);
+        }
+        self.param.as_deref()
+    }
+
+    /// Passes the bytes of the `.bin` file to a function that returns false to end.
+    pub(crate) fn write_bin(&mut self, receive: impl FnMut(&[u8]) -> bool) -> bool {
+        let Ok(conversion) = &self.result else { return false };
+        let made = guarded(|| {
+            let mut bin = BufWriter::with_capacity(PART, Receiver(receive));
+            let written = conversion.write_to(io::sink(), &mut bin)?;
+            bin.flush().map_err(|error| Error::io("the .bin file cannot be written", error))?;
+            Ok(written)
+        });
+        self.written = self.kept(made);
+        self.written.is_some()
+    }
+
+    /// Writes all files.
+    pub(crate) fn write(&mut self, param: Result<&Path, Error>, bin: Result<&Path, Error>) -> bool {
+        let Ok(conversion) = &self.result else { return false };
+        let made = guarded(|| Ok(conversion.write(param?, bin?)?));
+        self.written = self.kept(made);
+        self.written.is_some()
+    }
+
+    /// Keeps the message of an error.
+    fn kept<T>(&mut self, made: Result<T, Refusal>) -> Option<T> {
+        made.map_err(|refusal| {
+            self.message = string(&format!("{refusal:#}"));
+            self.is_done = false;
+        })
+        .ok()
+    }
+}
+
+/// Runs a function of the library; a panic is a refusal.
+fn guarded<T>(work: impl FnOnce() -> Result<T, Refusal>) -> Result<T, Refusal> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| Err(panicked(&*payload)))
+}
+
+fn panicked(payload: &(dyn Any + Send)) -> Refusal {
+    let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default();
+    Error::internal(format!("the converter panicked: {text}")).into()
+}
+
+/// Returns a text as a string of C, without zeros in it.
+fn string(text: &str) -> CString {
+    CString::new(text.replace('\0', "\u{fffd}")).unwrap_or_default()
+}
+
+/// A writer that passes bytes to a function.
+struct Receiver<F>(F);
+
+impl<F: FnMut(&[u8]) -> bool> Write for Receiver<F> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match (self.0)(bytes) {
+            true => Ok(bytes.len()),
+            false => Err(io::Error::other("the function that receives the bytes ended the call")),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
