@@ -147,9 +147,9 @@ impl Progress {
     /// Returns the line of a model, and the output of its process if it matters.
     fn describe(&mut self, name: &str, outcome: Outcome) -> String {
         let (style, word, rest, said) = match outcome {
-            Outcome::Converted { answer, said, elapsed } => {
+            Outcome::Converted { answer, said, elapsed, .. } => {
                 self.converted += 1;
-                let warnings = match answer.warnings {
+                let warnings = match answer.warnings.len() {
                     0 => String::new(),
                     n => format!(", {}", count(n, "warning")),
                 };
@@ -173,7 +173,7 @@ impl Progress {
                 // A crashed process may have left styles set.
                 let plain = anstream::adapter::strip_str(&said).to_string();
                 let lines: Vec<String> = plain.lines().map(printable).collect();
-                let how = format!("the conversion ended with {how}");
+                let how = format!("the conversion {how}");
                 self.wrong(name, "broken off", BROKEN, how, lines.join("\n"))
             }
             Outcome::Failed(error) => self.wrong(

@@ -4,6 +4,7 @@ mod flow;
 mod part;
 mod size;
 mod value;
+mod vertices;
 
 use std::collections::BTreeSet;
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::flow::{Flow, Near};
+use super::vertices::Vertices;
 use crate::common::index::{IndexMap, IndexSet};
 use crate::error::Error;
 use crate::graph::{Graph, Node, NodeId, ValueId};
@@ -226,7 +227,7 @@ impl Parts {
         most: usize,
         is_given: impl Fn(ValueId) -> bool,
     ) -> Option<Vec<ValueId>> {
-        let mut net = Net::of(self, nodes, is_given, |id| self.fits(id));
+        let mut net = Vertices::of(self, nodes, is_given, |id| self.fits(id));
         for id in from {
             let node = net.node(*id);
             net.flow.arc(Flow::SOURCE, node);
@@ -248,7 +249,7 @@ impl Parts {
     ) -> Option<Vec<ValueId>> {
         let is_known =
             |id: ValueId| self.fits(id) && (self.is_inferred(id) || self.expected(id, 0).is_some());
-        let mut net = Net::of(self, nodes, |_| false, is_known);
+        let mut net = Vertices::of(self, nodes, |_| false, is_known);
         let given: Vec<ValueId> = net.values.iter().map(|(id, _)| id).filter(|id| is_given(*id)).collect();
         for (to, _) in given.iter().filter_map(|id| net.values.get(*id).copied()).collect::<Vec<_>>() {
             net.flow.arc(Flow::SOURCE, to);
@@ -275,7 +276,7 @@ impl Parts {
     }
 
     /// Returns whether a value is computed from elements of inputs, not from sizes alone.
-    fn is_data(&self, id: ValueId) -> bool {
+    pub fn is_data(&self, id: ValueId) -> bool {
         let value = self.inferred.value(id);
         value.constant.is_none() && value.elements.is_none()
     }
@@ -335,80 +336,6 @@ impl Parts {
     }
 }
 
-/// The values and nodes of a part as vertices.
-struct Net {
-    flow: Flow,
-    nodes: IndexMap<NodeId, usize>,
-    values: IndexMap<ValueId, (usize, usize)>,
-    /// The values that may be cut, by their first vertices.
-    by_vertex: BTreeMap<usize, ValueId>,
-}
-
-impl Net {
-    fn of(
-        parts: &Parts,
-        nodes: &IndexSet<NodeId>,
-        stops: impl Fn(ValueId) -> bool,
-        fits: impl Fn(ValueId) -> bool,
-    ) -> Net {
-        let (flow, values, by_vertex) = (Flow::new(), IndexMap::default(), BTreeMap::new());
-        let mut net = Net { flow, nodes: IndexMap::default(), values, by_vertex };
-        for id in nodes.iter() {
-            let Some(node) = parts.graph.node(id) else { continue };
-            let vertex = net.node(id);
-            for output in node.outputs.iter().flatten().filter(|id| parts.is_data(**id)) {
-                let (to, _) = net.value(*output, &fits);
-                net.flow.arc(vertex, to);
-            }
-            let reads: BTreeSet<ValueId> = node.reads().collect();
-            let is_inside =
-                |id: &ValueId| parts.graph.value(*id).producer.is_some() && parts.is_data(*id) && !stops(*id);
-            for read in reads.into_iter().filter(is_inside) {
-                let (_, from) = net.value(read, &fits);
-                net.flow.arc(from, vertex);
-            }
-        }
-        net
-    }
-
-    fn node(&mut self, id: NodeId) -> usize {
-        if let Some(vertex) = self.nodes.get(id) {
-            return *vertex;
-        }
-        let vertex = self.flow.vertex();
-        self.nodes.insert(id, vertex);
-        vertex
-    }
-
-    fn value(&mut self, id: ValueId, fits: impl Fn(ValueId) -> bool) -> (usize, usize) {
-        if let Some(halves) = self.values.get(id) {
-            return *halves;
-        }
-        let halves = if fits(id) {
-            let halves = self.flow.cuttable();
-            self.by_vertex.insert(halves.0, id);
-            halves
-        } else {
-            let vertex = self.flow.vertex();
-            (vertex, vertex)
-        };
-        self.values.insert(id, halves);
-        halves
-    }
-
-    fn cut(self, most: usize, near: Near) -> Option<Vec<ValueId>> {
-        let mut found: Vec<ValueId> = self
-            .flow
-            .cut(most, near)?
-            .iter()
-            .filter_map(|vertex| self.by_vertex.get(vertex))
-            .copied()
-            .collect();
-        found.sort_unstable();
-        Some(found)
-    }
-}
-
 /// Returns whether a node computes only constants and sizes.
 fn is_folded(inferred: &Graph, node: &Node) -> bool {
     let is_known = |id: &ValueId| {
@@ -425,4 +352,82 @@ fn weights(graph: &Graph, node: &Node) -> u64 {
     let own: u64 = read.filter_map(|tensor| u64::try_from(tensor.len()).ok()).filter(|len| *len > 1).sum();
     let inside = node.bodies().flat_map(|body| body.nodes().map(move |(_, node)| weights(body, node)));
     own + inside.sum::<u64>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::Value;
+
+    /// Returns the parts of a graph in lines such as `bad: a b = c`, the best first; the nodes `bad` fail, and a value `_` has
+    /// no name. The inputs are `x` and `z`.
+    fn parts(lines: &[&str], outputs: &str) -> Vec<String> {
+        let mut graph = Graph::default();
+        let mut ids: BTreeMap<String, ValueId> = BTreeMap::new();
+        let value = |name: &str| Value {
+            name: name.replace('_', ""),
+            dtype: Some(DType::F32),
+            shape: Some(vec![Dim::Known(1)].into()),
+            ..Value::default()
+        };
+        for name in ["x", "z"] {
+            let id = graph.add_value(value(name));
+            graph.inputs.push(id);
+            ids.insert(name.to_owned(), id);
+        }
+        let mut failed = BTreeSet::new();
+        for line in lines {
+            let (word, values) = line.split_once(": ").unwrap();
+            let (reads, made) = values.split_once(" = ").unwrap();
+            let inputs: Vec<_> = reads.split(' ').map(|name| Some(ids[name])).collect();
+            let mut outputs = Vec::new();
+            for name in made.split(' ') {
+                let id = graph.add_value(value(name));
+                ids.insert(name.to_owned(), id);
+                outputs.push(Some(id));
+            }
+            let id =
+                graph.add_node(Node { inputs: inputs.into(), outputs: outputs.into(), ..Node::default() });
+            if word == "bad" {
+                failed.insert(id);
+            }
+        }
+        graph.outputs = outputs.split(' ').map(|name| ids[name]).collect();
+        crate::ops::register();
+        let mut parts = Parts::new(graph);
+        parts.failed = failed;
+        let shown = |part: &Part| {
+            format!("{} | {}", parts.names(&part.inputs).join(" "), parts.names(&part.outputs).join(" "))
+        };
+        parts.parts().iter().map(shown).collect()
+    }
+
+    #[test]
+    fn parts_lie_around_failed_nodes() {
+        for (lines, outputs, expected) in [
+            (&["ok: x = a", "bad: a = y"][..], "y", &[" | a"][..]),
+            (&["ok: x = a", "bad: a = b", "ok: b = y"], "y", &[" | a", "b | y"]),
+            // A value that bypasses the node is computed again.
+            (&["ok: x = a", "bad: a = b", "ok: b a = y"], "y", &["x b | y", " | a"]),
+            // All that the failed node reads, not the one value from which it is computed.
+            (&["ok: x = a", "ok: a = b", "ok: a = c", "bad: b c = y"], "y", &[" | b c"]),
+            // The model's own outputs first.
+            (&["ok: x = a", "bad: a = b", "ok: a = c"], "b c", &[" | c a"]),
+            (&["bad: x = a", "ok: a = b", "bad: b = y"], "y", &["a | b"]),
+            // Inside of a replaced node.
+            (&["ok: x = a", "ok: z = b", "ok: a b = _", "bad: _ = y"], "y", &[" | a b"]),
+            (&["bad: x = y"], "y", &[]),
+            (&["bad: x = a", "ok: a z = y"], "y", &["z a | y"]),
+        ] {
+            assert_eq!(parts(lines, outputs), expected, "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn many_values_are_no_part() {
+        let lines: Vec<String> =
+            (0..99).flat_map(|i| [format!("ok: x = a{i}"), format!("bad: a{i} = b{i}")]).collect();
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        assert!(parts(&lines, "b0").is_empty());
+    }
 }
