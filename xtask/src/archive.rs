@@ -1,8 +1,8 @@
-//! Archives of the command: with its licences, manual pages and completions.
+//! Archives of the command and the library for C: with licences, manual pages and completions.
 
 use std::fmt::Write as _;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::run::{command, output, run};
 use crate::{Places, Result};
@@ -14,17 +14,47 @@ const SHELLS: [(&str, &str); 4] = [
     ("powershell", "onnx2ncnn.ps1"),
 ];
 
-/// Builds the command for this machine, and its archive.
-pub fn host(places: &Places) -> Result<()> {
-    let target = host_target(places)?;
-    run(&mut command(&places.root, "cargo", &["build", "--release", "--locked"]))?;
-    let built = places.root.join("target/release").join(format!("onnx2ncnn{}", std::env::consts::EXE_SUFFIX));
-    of_command(places, &built, &built, &target)
+/// The names of the library for C, on Linux, macOS and Windows.
+const LIBRARIES: [&str; 5] = [
+    "libonnx2ncnn_c.a",
+    "libonnx2ncnn_c.so",
+    "libonnx2ncnn_c.dylib",
+    "onnx2ncnn_c.lib",
+    "onnx2ncnn_c.dll",
+];
+
+/// The words of cargo that build the command, and the library for C.
+pub const COMMAND: &[&str] = &["build", "--release", "--locked"];
+pub const LIBRARY: &[&str] = &["build", "--profile", "embedded", "--locked", "--package", "onnx2ncnn-c"];
+
+/// What cargo built for a target.
+pub struct Built {
+    pub command: PathBuf,
+    /// The folder of the library for C.
+    pub library: PathBuf,
 }
 
-/// Packs a command with what belongs to it. `runs` is a command of the same version that runs here, which writes the
-/// manual pages and completions.
-pub fn of_command(places: &Places, built: &Path, runs: &Path, target: &str) -> Result<()> {
+impl Built {
+    /// Returns what is in a folder of results.
+    pub fn of(results: &Path) -> Built {
+        let command = results.join("release").join(format!("onnx2ncnn{}", std::env::consts::EXE_SUFFIX));
+        Built { command, library: results.join("embedded") }
+    }
+}
+
+/// Builds command and library for this machine, and their archive.
+pub fn host(places: &Places) -> Result<()> {
+    let target = host_target(places)?;
+    for words in [COMMAND, LIBRARY] {
+        run(&mut command(&places.root, "cargo", words))?;
+    }
+    let built = Built::of(&places.root.join("target"));
+    of_command(places, &built, &built.command, &target)
+}
+
+/// Packs what was built with what belongs to it. `runs` is a command of the same version that runs here, which writes
+/// the manual pages and completions.
+pub fn of_command(places: &Places, built: &Built, runs: &Path, target: &str) -> Result<()> {
     let name = format!("onnx2ncnn-{}-{target}", env!("CARGO_PKG_VERSION"));
     let room = places.root.join("target/xtask");
     let folder = room.join(&name);
@@ -32,8 +62,15 @@ pub fn of_command(places: &Places, built: &Path, runs: &Path, target: &str) -> R
         fs::remove_dir_all(&folder)?;
     }
     fs::create_dir_all(folder.join("completions"))?;
-    let file = built.file_name().ok_or("the command has no name")?;
-    fs::copy(built, folder.join(file))?;
+    let file = built.command.file_name().ok_or("the command has no name")?;
+    fs::copy(&built.command, folder.join(file))?;
+    let library = folder.join("lib");
+    fs::create_dir_all(&library)?;
+    for name in LIBRARIES.iter().filter(|name| built.library.join(name).exists()) {
+        fs::copy(built.library.join(name), library.join(name))?;
+    }
+    fs::create_dir_all(folder.join("include"))?;
+    fs::copy(places.root.join("c/onnx2ncnn.h"), folder.join("include/onnx2ncnn.h"))?;
     for document in ["LICENSE", "README.md", "SUPPORTED.md", "CHANGELOG.md"] {
         fs::copy(places.root.join(document), folder.join(document))?;
     }
@@ -79,8 +116,8 @@ fn licences(places: &Places) -> Result<String> {
 }
 
 /// Returns the files with licences of a crate, from the sources that cargo has fetched.
-fn licence_files(package: &str) -> Result<Vec<std::path::PathBuf>> {
-    let home = std::env::var_os("CARGO_HOME").map(std::path::PathBuf::from);
+fn licence_files(package: &str) -> Result<Vec<PathBuf>> {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home
         .or_else(|| Some(std::env::home_dir()?.join(".cargo")))
         .ok_or("the folder of cargo is not known")?;

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use crate::run::{command, exists, run};
+use crate::archive::Built;
 use crate::{Places, Result, archive, toolchain};
 
 /// The glibc of the commands and wheels.
@@ -36,7 +37,7 @@ pub fn archives(places: &Places) -> Result<()> {
     let chosen = chosen();
     for (target, ..) in TARGETS.iter().filter(|(_, processor, _)| chosen(processor)) {
         let built = build(places, target)?;
-        let runs = if *target == own { built.clone() } else { build(places, &own)? };
+        let runs = if *target == own { built.command.clone() } else { build(places, &own)?.command };
         archive::of_command(places, &built, &runs, target)?;
     }
     Ok(())
@@ -48,12 +49,16 @@ pub fn chosen() -> impl Fn(&str) -> bool {
     move |processor| asked.split(',').any(|name| name == processor)
 }
 
-fn build(places: &Places, target: &str) -> Result<PathBuf> {
+fn build(places: &Places, target: &str) -> Result<Built> {
     let programs = environment(places)?;
-    let (mut cargo, results) = toolchain::cargo(places, &["build", "--release", "--locked"], target)?;
-    toolchain::link_by_zig(&mut cargo, &programs, target)?;
-    run(&mut cargo)?;
-    Ok(results.join("release/onnx2ncnn"))
+    let mut results = PathBuf::new();
+    for words in [archive::COMMAND, archive::LIBRARY] {
+        let (mut cargo, made) = toolchain::cargo(places, words, target)?;
+        toolchain::link_by_zig(&mut cargo, &programs, target)?;
+        run(&mut cargo)?;
+        results = made;
+    }
+    Ok(Built::of(&results))
 }
 
 /// Runs what was built: each command converts the fixtures, and all write the same bytes.

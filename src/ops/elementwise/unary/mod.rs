@@ -226,6 +226,10 @@ fn logarithm(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
 }
 
 fn sign(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
+    if lower.dtype(0)? == DType::I64 {
+        // onnxruntime returns -1 for 2^31 in int64.
+        lower.assume(0, AssumedFact::ExactInteger);
+    }
     let above = lower.gt(x, 0.0)?;
     let below = lower.lt(x, 0.0)?;
     lower.binary(binary_op::SUB, above, below)
