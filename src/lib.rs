@@ -47,13 +47,13 @@ pub mod tensor;
 
 pub use api::{Conversion, Converter, HalfBlob, InnerBlob, Refusal, Simplified, Supported, supported};
 pub use example::Language;
-pub use lower::{AssumedFact, Assumption, Cut};
+pub use lower::{AssumedFact, Assumption};
 pub use onnx::{ExternalData, Input, ModelBytes, Storage};
 pub use pass::blocks::Weights;
 pub use pass::quantized::Quantization;
 pub use pass::rewrite::{PassInfo, PassKind, passes};
 pub use pipeline::{
     Composition, Described, FileInfo, Inspection, Metadata, OptionInfo, OptionKind, OptionValue, Options,
-    Pass, Port, Purpose, options,
+    Pass, Port, Purpose, Remedy, options,
 };
 pub use tensor::{Dim, SizeCondition};

@@ -197,6 +197,11 @@ fn each_model_is_a_line_of_json() {
         let layers = rows[0]["layers"].as_u64();
         assert_eq!(layers, if status == "converted" { Some(2) } else { None });
         assert_eq!(rows[0]["diagnostics"], serde_json::json!([]));
+        let files = if status == "converted" { vec!["a.ncnn.bin", "a.ncnn.param"] } else { Vec::new() };
+        assert_eq!(
+            (&rows[0]["files"], &rows[0]["warnings"]),
+            (&serde_json::json!(files), &serde_json::json!([]))
+        );
         assert_eq!(rows[1]["diagnostics"][0]["at"]["node"]["op_type"], "NoSuchOperator");
         assert_eq!(rows[2]["diagnostics"][0]["kind"], "parse");
         assert!(rows[1]["output"].as_str().unwrap().contains("NoSuchOperator"), "{text}");
@@ -311,6 +316,23 @@ fn wait_for(what: &str, mut there: impl FnMut() -> bool) {
         assert!(start.elapsed() < LONG, "{what}");
         sleep(Duration::from_millis(5));
     }
+}
+
+/// A conversion from a pipe waits until the pipe is written to.
+#[cfg(unix)]
+#[test]
+fn slow_conversions_are_stopped() {
+    let room = room_with(&[("a.onnx", good())]);
+    assert!(std::process::Command::new("mkfifo").arg(room.path("models/b.pipe")).status().unwrap().success());
+    room.put("list", b"models/a.onnx\nmodels/b.pipe\n");
+    let text = room.expect(
+        "batch list -o out --base models --timeout 2",
+        3,
+        "1 converted, 0 up to date, 1 broken off",
+    );
+    assert!(text.contains("the conversion was stopped after 2 s"), "{text}");
+    assert_eq!(names(&room, "out"), ["a.ncnn.bin", "a.ncnn.param"]);
+    assert_eq!(unfinished(&room, "out"), 0);
 }
 
 /// A conversion from a pipe waits until the pipe is written to.

@@ -38,13 +38,14 @@ def convert(model: Model, **options: Unpack[Options]) -> Net:
         kv_cache: Let the runtime keep the caches of a decoder, see `Port.cache` (ncnn 20260113 or later).
         int8: Compute a quantized model with int8 layers of ncnn.
         dequantize: Remove the rounding of a quantized model, and compute in float32.
-        set: Inputs that become constants, by name: numbers, nested lists, or arrays.
+        set: Inputs that become constants, by name: numbers, names of free sizes, nested lists, or arrays.
         rename: New names of blobs, by the names of the values.
         numbered: Name the inputs in0, in1, ... and the outputs out0, ..., as pnnx does.
         ncnn_version: The oldest release of ncnn that must load the net, by its date, such as 20260526 or `ncnn.__version__`.
         skip: Passes to skip, see `passes`.
         strict: Refuse a model if its net relies on assumed facts of values, other than that inputs are finite.
         double_as_float: Convert inputs of float64 to float32, the only precision of ncnn.
+        auto_cut: Convert the largest part of a model that cannot be converted as a whole. A warning names its inputs and outputs.
         random_as_input: Make random numbers inputs of the net.
         data_dir: The folder of external data; the default is that of the model.
         check: Check the graph after every pass, for developers.

@@ -25,6 +25,7 @@ class Options(TypedDict, total=False):
     set: Mapping[str, Any] | None
     inputs: str | Iterable[str] | None
     outputs: str | Iterable[str] | None
+    auto_cut: bool
     random_as_input: bool
     data_dir: str | os.PathLike[str] | None
     max_size: int | None

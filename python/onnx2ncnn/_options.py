@@ -137,8 +137,8 @@ def _release(option: str, value: Any) -> list[int]:
     return [int(date)]
 
 
-def elements(name: str, value: Any) -> tuple[list[int], list[int] | list[float]]:
-    """Shape and elements of a number, of nested sequences of numbers, or of an array."""
+def elements(name: str, value: Any) -> tuple[list[int], list[int] | list[float] | list[str]]:
+    """Shape and elements of a number, of the name of a free size, of nested sequences of them, or of an array."""
     if hasattr(value, "tolist"):
         shape, flat = list(value.shape), value.ravel().tolist()
     else:
@@ -147,6 +147,8 @@ def elements(name: str, value: Any) -> tuple[list[int], list[int] | list[float]]
         if not all(-(1 << 63) <= element < 1 << 63 for element in flat):
             raise ValueError(f'set: an integer of "{name}" is out of range')
         return shape, [int(element) for element in flat]
+    if any(isinstance(element, str) for element in flat):
+        return shape, [element if isinstance(element, str) else str(_count("a size", element)) for element in flat]
     if not all(isinstance(element, (int, float)) for element in flat):
         raise TypeError(f'set: the elements of "{name}" are not numbers')
     return shape, [float(element) for element in flat]

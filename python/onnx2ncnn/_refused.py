@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 # The number of reasons in the text of the exception.
 _MOST = 20
+# The number of remedies in it.
+_MOST_REMEDIES = 3
+# Options of the command in the help of a diagnostic.
+_OPTION = re.compile(r"--([a-z][a-z0-9-]*)")
 
 
 @dataclass(frozen=True)
@@ -74,20 +79,21 @@ class Refused(Exception):
         return diagnostics(self.report["diagnostics"])
 
     @property
-    def cut(self) -> dict[str, list[str]] | None:
-        """The options `inputs` and `outputs` of a part of the model that can be converted, if there is one."""
-        cut = self.report["proposed_cut"]
-        return cut and {name: values for name, values in cut.items() if values}
-
-    @property
-    def input_shapes(self) -> dict[str, list[int]]:
-        """The option `input_shapes` with which the whole model can be converted, if free sizes are the only obstacle."""
-        return {proposed["input"]: proposed["shape"] for proposed in self.report["proposed_input_shapes"]}
+    def remedies(self) -> list[dict[str, Any]]:
+        """Options of `convert` with which the model, or a part of it, can be converted, the best first. Each was tried."""
+        return [remedy["options"] for remedy in self.report["remedies"]]
 
     def __str__(self) -> str:
         lines = [str(diagnostic) for diagnostic in self.diagnostics[:_MOST]]
         more = len(self.diagnostics) - len(lines)
-        return "\n".join([*lines, f"and {more} more"] if more else lines)
+        if more:
+            lines.append(f"and {more} more")
+        for remedy in self.report["remedies"][:_MOST_REMEDIES]:
+            percent = remedy["percent"]
+            what = "the whole model" if percent == 100 else f"a part with {percent} % of the weights"
+            options = ", ".join(f"{name}={value!r}" for name, value in remedy["options"].items())
+            lines.append(f"this converts {what}: convert(..., {options})")
+        return "\n".join(lines)
 
 
 def diagnostics(parts: list[dict[str, Any]]) -> list[Diagnostic]:
@@ -102,7 +108,7 @@ def _diagnostic(part: dict[str, Any]) -> Diagnostic:
         kind=part["kind"],
         code=part["code"],
         reason=part["reason"],
-        help=part["help"],
+        help=part["help"] and _OPTION.sub(lambda option: f"`{_argument(option[1])}`", part["help"]),
         node=node["name"],
         op=node["op_type"],
         version=node["version"],
@@ -112,3 +118,8 @@ def _diagnostic(part: dict[str, Any]) -> Diagnostic:
         file=at["file"],
         causes=tuple(part["causes"]),
     )
+
+
+def _argument(word: str) -> str:
+    """The argument of `convert` that an option of the command becomes."""
+    return {"input-shape": "input_shapes"}.get(word, word.replace("-", "_"))

@@ -21,6 +21,8 @@ enum Numbers {
     Ints(Vec<i64>),
     #[pyo3(transparent)]
     Floats(Vec<f64>),
+    #[pyo3(transparent)]
+    Sizes(Vec<String>),
 }
 
 impl Numbers {
@@ -32,6 +34,10 @@ impl Numbers {
             Numbers::Floats(list) => {
                 let elements = ArrayD::from_shape_vec(shape, list).map_err(failed)?;
                 Array::new(DType::F64, Elements::F64(elements))
+            }
+            Numbers::Sizes(list) => {
+                let sizes: Result<Vec<Dim>, Error> = list.iter().map(|size| size.parse()).collect();
+                Array::dims(ArrayD::from_shape_vec(shape, sizes.map_err(invalid)?).map_err(failed)?)
             }
         })
     }

@@ -30,8 +30,9 @@ def test_refusal_names_every_node():
     assert (first.kind, first.node, first.op, first.index) == ("unsupported", "n0", "NoSuchOperator", 1)
     assert "NoSuchOperator" in first.reason and second.node == "n1"
     assert str(first) in str(refused) and 'node 1 "n0" NoSuchOperator-17' in str(first)
-    assert refused.cut == {"outputs": ["v0"]}
-    assert onnx2ncnn.convert(unknown(2), **refused.cut).outputs[0].name == "v0"
+    assert refused.remedies == [{"outputs": ["v0"]}] and "convert(..., outputs=['v0'])" in str(refused)
+    assert onnx2ncnn.convert(unknown(2), **refused.remedies[0]).outputs[0].name == "v0"
+    assert onnx2ncnn.convert(unknown(2), auto_cut=True).outputs[0].name == "v0"
     assert refused.report["status"] == "refused" and refused.report["model"]["operators"]["Relu"] == 1
 
 
@@ -46,7 +47,7 @@ def test_refusal_of_free_sizes_proposes_shapes():
     path = model("shape/resize_to_the_size_of_another")
     with pytest.raises(onnx2ncnn.Refused) as caught:
         onnx2ncnn.convert(path)
-    shapes = caught.value.input_shapes
+    shapes = caught.value.remedies[0]["input_shapes"]
     net = onnx2ncnn.convert(path, input_shapes=shapes)
     assert shapes and shapes == {port.name: list(port.shape) for port in net.inputs}
 
@@ -103,6 +104,7 @@ def test_the_model_is_not_overwritten(tmp_path):
         ({"set": {"none": 1}}, "none"),
         ({"set": {"x": [[1], [1, 2]]}}, "different lengths"),
         ({"set": {"x": 1 << 70}}, "out of range"),
+        ({"set": {"x": "S"}}, "no input has a free size"),
         ({"ncnn_version": 20200101}, "oldest"),
         ({"ncnn_version": "2026"}, "date of a release"),
         ({"int8": True, "dequantize": True}, "exclude"),
@@ -123,7 +125,6 @@ def test_options_that_do_not_fit_are_value_errors(options, message):
         {"input_shapes": {1: [1]}},
         {"rename": [("a", "b")]},
         {"rename": {"a": 1}},
-        {"set": {"x": "text"}},
         {"ncnn_version": 1.5},
         {"no_such_option": 1},
     ],

@@ -156,12 +156,22 @@ impl Converter {
     ///
     /// # Errors
     ///
-    /// Every node that cannot be converted, and a convertible part of the model, if there is one.
+    /// Every node that cannot be converted, and options with which the model, or a part of it, can be.
     pub fn convert(&self, input: &Input) -> Result<Conversion, Refusal> {
         let sources = Sources::open(input, &self.options.read())?;
-        match pipeline::convert(&sources, &self.options) {
-            Ok(converted) => Ok(Conversion::new(converted, self.options.clone())),
-            Err(error) => Err(Refusal::new(error, &sources, &self.options)),
+        let errors = match pipeline::convert(&sources, &self.options) {
+            Ok(converted) => return Ok(Conversion::new(converted, self.options.clone())),
+            Err(errors) => errors,
+        };
+        let part = self.options.auto_cut.then(|| pipeline::largest_part(&sources, &self.options, &errors));
+        match part.flatten() {
+            Some(part) => {
+                let options = part.apply(&self.options);
+                let mut converted = pipeline::convert(&sources, &options)?;
+                converted.warnings.insert(0, part.describe_cut());
+                Ok(Conversion::new(converted, options))
+            }
+            None => Err(Refusal::new(errors, &sources, &self.options)),
         }
     }
 

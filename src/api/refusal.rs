@@ -1,36 +1,27 @@
 //! The reasons why a model is not converted.
 
 use crate::error::{Error, Errors};
-use crate::lower::{Cut, LowerError};
 use crate::onnx::Sources;
-use crate::pipeline::{self, Inspection, Options};
+use crate::pipeline::{self, Inspection, Options, Remedy};
 use crate::report::{NodePart, Report, untraced};
-use crate::tensor::Dim;
 
-/// The sizes with which a model of free sizes is tried.
-const SIZES: [i64; 3] = [64, 224, 8];
-
-/// The errors of a model that is not converted, a convertible part of it, and convertible sizes.
+/// The errors of a model that is not converted, and options with which it, or a part of it, can be.
 #[derive(Debug)]
 pub struct Refusal {
     errors: Errors,
-    cut: Option<Cut>,
-    input_shapes: Vec<(String, Vec<Dim>)>,
+    remedies: Vec<Remedy>,
     model: Option<Box<(Inspection, Vec<NodePart>)>>,
 }
 
 impl Refusal {
-    /// Creates the refusal of a model from the errors of the pipeline: proposes the first cut that can be
-    /// converted, and inspects the model if the options ask for it.
-    pub(super) fn new(error: LowerError, sources: &Sources, options: &Options) -> Refusal {
-        let LowerError { errors, cuts } = error;
-        let works = |cut: &Cut| pipeline::convert(sources, &options.cut_at(cut)).is_ok();
-        let cut = cuts.into_iter().find(works);
-        let input_shapes = convertible_shapes(sources, options).unwrap_or_default();
+    /// Creates the refusal of a model from the errors of the pipeline: searches for remedies, and inspects the model if the
+    /// options ask for it.
+    pub(super) fn new(errors: Errors, sources: &Sources, options: &Options) -> Refusal {
+        let remedies = pipeline::remedies(sources, options, &errors);
         let explained = options.explain || options.report.is_some() || options.html.is_some();
         // If the model cannot be inspected, the reason is among the errors.
         let model = if explained { describe(sources, options).map(Box::new) } else { None };
-        Refusal { errors, cut, input_shapes, model }
+        Refusal { errors, remedies, model }
     }
 
     /// Returns the errors, in the order of the nodes.
@@ -43,15 +34,9 @@ impl Refusal {
         self.errors.iter()
     }
 
-    /// Returns a part of the model that can be converted.
-    pub fn cut(&self) -> Option<&Cut> {
-        self.cut.as_ref()
-    }
-
-    /// Returns shapes of inputs with which the whole model can be converted, if free sizes are the only
-    /// obstacle.
-    pub fn input_shapes(&self) -> &[(String, Vec<Dim>)] {
-        &self.input_shapes
+    /// Returns options with which the model, or a part of it, can be converted, the best first. Each was tried.
+    pub fn remedies(&self) -> &[Remedy] {
+        &self.remedies
     }
 
     /// Returns the inspection of the model, if it was requested and the model could be read.
@@ -65,7 +50,7 @@ impl Refusal {
             Some((inspection, nodes)) => (Some(inspection), nodes.clone()),
             None => (None, Vec::new()),
         };
-        Report::refused(&self.errors, self.cut.as_ref(), &self.input_shapes, inspection, nodes)
+        Report::refused(&self.errors, &self.remedies, inspection, nodes)
     }
 
     /// Adds an error.
@@ -76,19 +61,6 @@ impl Refusal {
     }
 }
 
-/// Returns shapes of inputs without free sizes with which the model can be converted.
-fn convertible_shapes(sources: &Sources, options: &Options) -> Option<Vec<(String, Vec<Dim>)>> {
-    let free = pipeline::free_shapes(sources, options).ok().filter(|free| !free.is_empty())?;
-    let fixed =
-        |shape: &[Dim], size| shape.iter().map(|dim| Dim::Known(dim.known().unwrap_or(size))).collect();
-    let tried = SIZES.map(|size| -> Vec<(String, Vec<Dim>)> {
-        free.iter().map(|(name, shape)| (name.clone(), fixed(shape, size))).collect()
-    });
-    tried.into_iter().find(|shapes| {
-        pipeline::convert(sources, &Options { input_shapes: shapes.clone(), ..options.clone() }).is_ok()
-    })
-}
-
 fn describe(sources: &Sources, options: &Options) -> Option<(Inspection, Vec<NodePart>)> {
     let (inspection, graph) = pipeline::infer_model(sources, options).ok()?;
     let model = sources.read().ok()?;
@@ -97,7 +69,7 @@ fn describe(sources: &Sources, options: &Options) -> Option<(Inspection, Vec<Nod
 
 impl<E: Into<Errors>> From<E> for Refusal {
     fn from(errors: E) -> Self {
-        Refusal { errors: errors.into(), cut: None, input_shapes: Vec::new(), model: None }
+        Refusal { errors: errors.into(), remedies: Vec::new(), model: None }
     }
 }
 

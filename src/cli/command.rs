@@ -176,16 +176,8 @@ mod tests {
     fn conversion_options_of_a_batch_are_passed_on() {
         let line = "onnx2ncnn batch a -o out --jobs 2 -v --skip b --fp16 --outputs=x,y --outputs=-z --rename a=b=c --float32 p,q";
         let Command::Batch(batch) = parse(line).unwrap() else { panic!("{line}") };
-        let words = [
-            "--outputs=x",
-            "--outputs=y",
-            "--outputs=-z",
-            "--skip=b",
-            "--fp16",
-            "--float32=p",
-            "--float32=q",
-            "--rename=a=b=c",
-        ];
+        let words =
+            ["--outputs=x,y", "--outputs=-z", "--skip=b", "--fp16", "--float32=p,q", "--rename=a=b=c"];
         assert_eq!(batch.words, words.map(OsString::from));
         let again = ["onnx2ncnn"].into_iter().map(OsString::from).chain(batch.words);
         let Command::Convert(arguments) =

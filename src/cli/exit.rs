@@ -1,9 +1,12 @@
 //! The end of a command: its exit code, and its summary or errors.
 
+use std::ffi::OsString;
+
 use onnx2ncnn::Refusal;
 use onnx2ncnn::error::{Error, ErrorKind};
 
 use super::arguments::{MessageFormat, Report};
+use super::next::Next;
 use super::summary::Summary;
 use super::{refusal, terminal};
 
@@ -18,12 +21,13 @@ pub(super) const DIFFERENT: u8 = 4;
 
 /// Prints the summary or the errors of a command that writes files.
 pub(super) fn finish(done: Result<Summary, Refusal>, report: Report, format: MessageFormat) -> u8 {
-    finish_command(done, report, format, true)
+    finish_command(done, &[], report, format, true)
 }
 
-/// Like [`finish`]; `writes`: whether the command writes files on success.
+/// Like [`finish`]; `words` is the command line, if it converts, and `writes` says whether the command writes files on success.
 pub(super) fn finish_command(
     done: Result<Summary, Refusal>,
+    words: &[OsString],
     report: Report,
     format: MessageFormat,
     writes: bool,
@@ -41,8 +45,9 @@ pub(super) fn finish_command(
                     terminal::print(&refusal::to_json(&errors.report().diagnostics), report.color);
                 }
                 MessageFormat::Human => {
-                    let proposals = refusal::Proposals::of(&errors);
-                    let text = refusal::describe(errors.iter(), &proposals, report.verbose, writes);
+                    let remedies = if words.is_empty() { &[] } else { errors.remedies() };
+                    let next = Next::after(words, remedies);
+                    let text = refusal::describe(errors.iter(), &next, report.verbose, writes);
                     terminal::tell(&text, report.color);
                 }
             }

@@ -7,12 +7,11 @@ use std::io::BufReader;
 use half::f16;
 use ndarray::{ArrayD, IxDyn, ShapeBuilder};
 use npyz::{DType, NpyFile, Order, TypeChar};
-use onnx2ncnn::tensor::{self, Array, Elements};
+use onnx2ncnn::tensor::{self, Array, Dim, Elements};
 
 /// Parses `NAME=VALUE`. Names may contain equals signs, values may not: the last one ends the name.
 pub(super) fn parse_input_value(text: &str) -> Result<(String, Array), String> {
-    let expected =
-        "expected NAME=VALUE, where VALUE is a number, numbers with commas between them, or @FILE.npy";
+    let expected = "expected NAME=VALUE, where VALUE is a number or the name of a free size, several with commas between them, or @FILE.npy";
     let (name, value) = text.split_once("=@").map_or_else(|| text.rsplit_once('='), Some).ok_or(expected)?;
     if name.is_empty() {
         return Err(expected.to_owned());
@@ -32,6 +31,12 @@ fn parse_numbers(text: &str) -> Result<Array, String> {
     let integers: Option<Vec<i64>> = words.iter().map(integer).collect();
     if let Some(integers) = integers {
         return array(vec![integers.len()], integers).map(Array::i64);
+    }
+    // "inf" is a number, not a name.
+    let named = |word: &str| word.parse::<f64>().is_err().then(|| word.parse().ok())?;
+    let size = |word: &&str| word.parse().ok().map(Dim::Known).or_else(|| named(word));
+    if let Some(sizes) = words.iter().map(size).collect::<Option<Vec<Dim>>>() {
+        return Ok(Array::from_dims(&sizes));
     }
     let float = |word: &&str| word.parse::<f64>().map_err(|_| format!("\"{word}\" is not a number"));
     let floats: Vec<f64> = words.iter().map(float).collect::<Result<_, _>>()?;
@@ -98,10 +103,15 @@ mod tests {
             ("use_cache=true", format!("use_cache int64 {}", ints(&[1]))),
             ("a=b=-1, 2", format!("a=b int64 {}", ints(&[-1, 2]))),
             ("scale=0.5,1", format!("scale double {}", floats(&[0.5, 1.0]))),
+            (
+                "length=T",
+                format!("length int64 {}", shown(Array::from_dims(&[Dim::symbol("T")]).into_elements())),
+            ),
+            ("scale=inf", format!("scale double {}", floats(&[f64::INFINITY]))),
         ] {
             assert_eq!(parsed(text).unwrap(), expected);
         }
-        for text in ["sr", "=1", "sr=", "sr=a", "sr=1,,2", "sr=@no/such/file.npy"] {
+        for text in ["sr", "=1", "sr=", "sr=a-b", "sr=1,,2", "sr=@no/such/file.npy"] {
             assert!(parsed(text).is_err(), "{text}");
         }
     }

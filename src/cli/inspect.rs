@@ -10,9 +10,10 @@ use onnx2ncnn::{Composition, Described, Inspection, Metadata};
 
 use super::arguments::{Report, STANDARD_INPUT, input};
 use super::destination::refused;
+use super::next::Next;
 use super::options::{Given, Source};
 use super::place::Places;
-use super::refusal::{self, Proposals};
+use super::refusal;
 use super::size::{display_bytes, display_scaled};
 use super::summary::Summary;
 use super::terminal::{STRONG, count, list, printable, widths};
@@ -89,7 +90,10 @@ pub(super) fn inspect_file(arguments: &Inspect) -> std::result::Result<Summary, 
         }
         Err(errors) => match errors.inspection() {
             Some(inspection) => {
-                (inspection, refusal::describe(errors.iter(), &Proposals::of(errors), verbose, false))
+                let words = [env!("CARGO_PKG_NAME").into(), arguments.model.clone().into_os_string()];
+                let is_plain = arguments.source.is_plain() && arguments.source.input_shapes.is_empty();
+                let next = if is_plain { Next::after(&words, errors.remedies()) } else { Vec::new() };
+                (inspection, refusal::describe(errors.iter(), &next, verbose, false))
             }
             // The model cannot be read.
             None => return done.map(|_| Summary::default()),

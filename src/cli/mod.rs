@@ -13,6 +13,7 @@ mod half;
 mod input_value;
 mod inspect;
 mod loss;
+mod next;
 mod options;
 mod passes;
 mod place;
@@ -48,13 +49,14 @@ pub use verify::INT8_COSINE;
 /// batch.
 pub fn run(words: impl IntoIterator<Item = OsString>, program: &Program) -> u8 {
     process::prepare();
-    let code = run_command(Command::parse(words), program);
+    let words: Vec<OsString> = words.into_iter().collect();
+    let code = run_command(Command::parse(words.clone()), &words, program);
     // A process that is not a program of Rust does not do this at its end. A closed pipe is not an error.
     let _ = std::io::stdout().flush();
     code
 }
 
-fn run_command(command: Result<Command, clap::Error>, program: &Program) -> u8 {
+fn run_command(command: Result<Command, clap::Error>, words: &[OsString], program: &Program) -> u8 {
     let command = match command {
         Ok(command) => command,
         Err(error) => error.exit(),
@@ -62,7 +64,7 @@ fn run_command(command: Result<Command, clap::Error>, program: &Program) -> u8 {
     match command {
         Command::Convert(arguments) => {
             let format = arguments.format.message_format;
-            finish(convert::convert_files(&arguments), arguments.report, format)
+            finish_command(convert::convert_files(&arguments), words, arguments.report, format, true)
         }
         Command::ListPasses => passes::list(),
         Command::Simplify(arguments) => {
@@ -76,7 +78,7 @@ fn run_command(command: Result<Command, clap::Error>, program: &Program) -> u8 {
         Command::Batch(arguments) => batch::convert_all(&arguments, program),
         Command::Inspect(arguments) => {
             let format = if arguments.json { MessageFormat::Json } else { MessageFormat::Human };
-            finish_command(inspect::inspect_file(&arguments), arguments.report, format, false)
+            finish_command(inspect::inspect_file(&arguments), &[], arguments.report, format, false)
         }
         Command::Explain(arguments) => explain::explain(&arguments),
         Command::Completions(arguments) => generate::completions(&arguments),

@@ -5,12 +5,12 @@ use std::marker::PhantomData;
 use std::ops::Deref;
 
 use clap::builder::{
-    NonEmptyStringValueParser, PathBufValueParser, PossibleValuesParser, StringValueParser, TypedValueParser,
-    ValueParser,
+    PathBufValueParser, PossibleValuesParser, StringValueParser, TypedValueParser, ValueParser,
 };
 use clap::error::ErrorKind;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueHint};
 use onnx2ncnn::error::{Error, Result};
+use onnx2ncnn::tensor::DType;
 use onnx2ncnn::{Converter, OptionInfo, OptionKind, OptionValue, Options, Purpose, Weights, options};
 
 use super::input_value::parse_input_value;
@@ -109,6 +109,10 @@ impl<C: Chosen> FromArgMatches for Given<C> {
         let values = chosen.flat_map(|info| {
             let values: Vec<OptionValue> = match info.kind {
                 OptionKind::Flag => vec![OptionValue::Flag(matches.get_flag(info.name))],
+                OptionKind::Name => {
+                    let lists = matches.get_many::<Names>(info.name).into_iter().flatten();
+                    lists.flat_map(|list| &list.0).cloned().map(OptionValue::Name).collect()
+                }
                 _ => matches.get_many(info.name).into_iter().flatten().cloned().collect(),
             };
             values.into_iter().map(|value| (info.name, value))
@@ -149,7 +153,6 @@ pub(super) fn arg(info: &'static OptionInfo) -> Arg {
         arg = arg.action(ArgAction::Append);
     }
     match info.kind {
-        OptionKind::Name => arg.value_delimiter(','),
         OptionKind::Weights => arg.default_value("float"),
         OptionKind::Path => arg.value_hint(ValueHint::AnyPath),
         _ => arg,
@@ -160,7 +163,7 @@ pub(super) fn arg(info: &'static OptionInfo) -> Arg {
 fn parser(kind: OptionKind) -> ValueParser {
     let text = StringValueParser::new();
     match kind {
-        OptionKind::Name => NonEmptyStringValueParser::new().map(OptionValue::Name).into(),
+        OptionKind::Name => text.try_map(|text| parse_names(&text)).into(),
         OptionKind::Path => PathBufValueParser::new().map(OptionValue::Path).into(),
         OptionKind::Release => text.try_map(|text| parse_release(&text).map(OptionValue::Release)).into(),
         OptionKind::Bytes => text.try_map(|text| parse_bytes(&text).map(OptionValue::Bytes)).into(),
@@ -181,6 +184,33 @@ fn parse_release(text: &str) -> std::result::Result<u32, String> {
     number
         .filter(|n: &u32| (1..=12).contains(&(n / 100 % 100)) && (1..=31).contains(&(n % 100)))
         .ok_or_else(|| "expected the date of a release of ncnn, such as 20250503".to_owned())
+}
+
+/// Names with commas between them.
+#[derive(Clone, Debug)]
+struct Names(Vec<String>);
+
+/// Parses names with commas between them; those between the sizes of an input, as in `ids:int64[1,S]`, belong to its name.
+fn parse_names(text: &str) -> std::result::Result<Names, String> {
+    let is_type = |word: &str| word == "float32" || DType::from_name(word).is_some();
+    let is_open = |name: &str| {
+        let parts = name.rsplit_once('[').filter(|(_, sizes)| !sizes.contains(']'));
+        parts.and_then(|(head, _)| head.rsplit_once(':')).is_some_and(|(_, word)| is_type(word))
+    };
+    let mut names: Vec<String> = Vec::new();
+    for part in text.split(',') {
+        match names.last_mut() {
+            Some(last) if is_open(last) => {
+                last.push(',');
+                last.push_str(part);
+            }
+            _ => names.push(part.to_owned()),
+        }
+    }
+    if names.iter().any(String::is_empty) {
+        return Err("a name is empty".to_owned());
+    }
+    Ok(Names(names))
 }
 
 /// Parses `old=new`. Names may contain the sign: the last one ends the old name.

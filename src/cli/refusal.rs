@@ -6,9 +6,8 @@ use std::fmt::Write as _;
 
 use onnx2ncnn::error::{Error, ErrorKind, Where};
 use onnx2ncnn::report::Diagnostic;
-use onnx2ncnn::tensor::Dim;
-use onnx2ncnn::{Cut, Refusal};
 
+use super::next::Next;
 use super::terminal::{BAD, HELP, count, labelled, list, printable};
 
 /// The maximum number of listed places of a reason, without -v.
@@ -19,19 +18,6 @@ const MAX_REASONS: usize = 40;
 /// The maximum number of listed codes of errors.
 const MAX_CODES: usize = 8;
 
-/// What can be converted in place of a refused model.
-#[derive(Default)]
-pub(super) struct Proposals<'a> {
-    pub cut: Option<&'a Cut>,
-    pub input_shapes: &'a [(String, Vec<Dim>)],
-}
-
-impl<'a> Proposals<'a> {
-    pub fn of(refusal: &'a Refusal) -> Proposals<'a> {
-        Proposals { cut: refusal.cut(), input_shapes: refusal.input_shapes() }
-    }
-}
-
 /// A reason, and every place at which it applies.
 struct Reason<'a> {
     error: &'a Error,
@@ -40,11 +26,11 @@ struct Reason<'a> {
     nodes: usize,
 }
 
-/// Returns the text: a paragraph for each reason, in the order of their first nodes, a convertible part, and
+/// Returns the text: a paragraph for each reason, in the order of their first nodes, the next commands, and
 /// a last line with a summary. `writes`: whether the command writes files on success.
 pub(super) fn describe<'a>(
     errors: impl IntoIterator<Item = &'a Error>,
-    proposed: &Proposals,
+    next: &[Next],
     verbose: bool,
     writes: bool,
 ) -> String {
@@ -68,9 +54,13 @@ pub(super) fn describe<'a>(
     list(&mut text, "", &reasons, if verbose { usize::MAX } else { MAX_REASONS }, |text, reason| {
         describe_reason(text, reason, verbose);
     });
-    let options = [proposed.cut.and_then(cut_options), shape_options(proposed.input_shapes)];
-    for options in options.iter().flatten() {
-        labelled(&mut text, HELP, "help", &format!("what can be converted: {options}"));
+    for Next { command, percent } in next {
+        let what = match percent {
+            100 => "this converts the whole model".to_owned(),
+            _ => format!("this converts a part with {percent} % of the weights"),
+        };
+        labelled(&mut text, HELP, "help", &what);
+        let _ = writeln!(text, "  {command}");
     }
     let concerns_model = |reason: &&Reason| !matches!(reason.error.kind(), ErrorKind::Io | ErrorKind::Usage);
     let codes: BTreeSet<String> =
@@ -120,31 +110,6 @@ pub(super) fn is_harmless(name: &str) -> bool {
     !name.starts_with('-') && name.chars().all(harmless)
 }
 
-/// Returns `--input-shape "x:1,3,64,64"`, ready for a command line; `None` if there is none, or a name cannot
-/// be passed so.
-fn shape_options(shapes: &[(String, Vec<Dim>)]) -> Option<String> {
-    let option = |(name, shape): &(String, Vec<Dim>)| {
-        let sizes: Vec<String> = shape.iter().map(Dim::to_string).collect();
-        is_harmless(name).then(|| format!("--input-shape \"{name}:{}\"", sizes.join(",")))
-    };
-    let options: Vec<String> = shapes.iter().map(option).collect::<Option<_>>()?;
-    Some(options.join(" ")).filter(|options| !options.is_empty())
-}
-
-/// Returns `--outputs "a,b"`, ready for a command line; `None` if a name cannot be passed so.
-fn cut_options(cut: &Cut) -> Option<String> {
-    let mut options = Vec::new();
-    for (option, names) in [("--inputs", &cut.inputs), ("--outputs", &cut.outputs)] {
-        if !names.iter().all(|name| is_harmless(name)) {
-            return None;
-        }
-        if !names.is_empty() {
-            options.push(format!("{option} \"{}\"", names.join(",")));
-        }
-    }
-    Some(options.join(" "))
-}
-
 /// Returns the reason with its causes, and the file if there is no node.
 fn headline(error: &Error) -> String {
     let mut head = String::new();
@@ -184,7 +149,7 @@ mod tests {
     }
 
     fn plain(errors: &[Error], verbose: bool) -> String {
-        anstream::adapter::strip_str(&describe(errors, &Proposals::default(), verbose, true)).to_string()
+        anstream::adapter::strip_str(&describe(errors, &[], verbose, true)).to_string()
     }
 
     #[test]
@@ -221,9 +186,8 @@ mod tests {
     #[test]
     fn a_command_that_writes_no_files_does_not_mention_them() {
         let error = |index| at(Error::unsupported("a"), index, "", "Gelu");
-        let text = |errors: &[Error]| {
-            anstream::adapter::strip_str(&describe(errors, &Proposals::default(), false, false)).to_string()
-        };
+        let text =
+            |errors: &[Error]| anstream::adapter::strip_str(&describe(errors, &[], false, false)).to_string();
         assert!(text(&[error(1), error(2)]).ends_with("error: 2 nodes cannot be converted\n"));
         assert_eq!(text(&[Error::usage("a")]), "usage error: a\n");
     }
@@ -252,35 +216,12 @@ mod tests {
     }
 
     #[test]
-    fn cuts_are_command_line_options() {
-        for (inputs, outputs, shown) in [
-            (
-                &[][..],
-                &["/model.22/Sigmoid_output_0", "it's 100:0"][..],
-                Some("--outputs \"/model.22/Sigmoid_output_0,it's 100:0\""),
-            ),
-            (&["a"], &["größe"], Some("--inputs \"a\" --outputs \"größe\"")),
-            (&["a"], &["b,c"], None),
-            (&["$(reboot)"], &[], None),
-            (&[], &["`reboot`"], None),
-            (&[], &["a\" b"], None),
-            (&[], &["a", "-q"], None),
-            (&[], &["a\u{202e}"], None),
-        ] {
-            let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
-            let cut = Cut { inputs: owned(inputs), outputs: owned(outputs) };
-            assert_eq!(cut_options(&cut).as_deref(), shown, "{cut:?}");
-        }
-        let cut = Cut { inputs: vec!["a".to_owned()], outputs: Vec::new() };
-        let sizes = |list: &[i64]| list.iter().copied().map(Dim::Known).collect::<Vec<_>>();
-        let shapes = [("x:0".to_owned(), sizes(&[1, 3, 64])), ("ids".to_owned(), sizes(&[1, 64]))];
-        let proposed = Proposals { cut: Some(&cut), input_shapes: &shapes };
-        let text = describe(&[Error::unsupported("no")], &proposed, false, true);
+    fn the_next_command_follows_the_reasons() {
+        let next = [Next { command: "onnx2ncnn m.onnx --outputs a".to_owned(), percent: 97 }];
+        let text = describe(&[Error::unsupported("no")], &next, false, true);
         let text = anstream::adapter::strip_str(&text).to_string();
-        let proposals = "\nhelp: what can be converted: --inputs \"a\"\n\
-            help: what can be converted: --input-shape \"x:0:1,3,64\" --input-shape \"ids:1,64\"\ncodes: E0004";
-        assert!(text.contains(proposals), "{text}");
-        assert_eq!(shape_options(&[("$x".to_owned(), sizes(&[1]))]), None);
+        let shown = "\nhelp: this converts a part with 97 % of the weights\n  onnx2ncnn m.onnx --outputs a\ncodes: E0004";
+        assert!(text.contains(shown), "{text}");
     }
 
     #[test]

@@ -151,7 +151,7 @@ pub(super) fn verify_files(arguments: &Verify) -> u8 {
     let (report, format) = (arguments.report, arguments.format.message_format);
     let comparison = match compare(arguments) {
         Ok(comparison) => comparison,
-        Err(errors) => return finish_command(Err(errors), report, format, false),
+        Err(errors) => return finish_command(Err(errors), &[], report, format, false),
     };
     if format == MessageFormat::Json {
         // The fields are numbers and text, so no error is known.

@@ -3,5 +3,6 @@
 pub(crate) mod fixpoint;
 pub(crate) mod index;
 pub(crate) mod limits;
+pub(crate) mod near;
 pub(crate) mod output;
 pub(crate) mod template;

@@ -70,9 +70,7 @@ impl Lower<'_> {
     pub(super) fn known_size(&self, blob: BlobId, place: usize) -> Result<usize> {
         let form = self.form(blob);
         let size = form.at(place)?;
-        let known = size.known().ok_or_else(|| {
-            Error::unsupported(format!("an axis of free size {size}")).help("fix it with --input-shape")
-        })?;
+        let known = size.known().ok_or_else(|| Error::unsupported(format!("an axis of free size {size}")))?;
         Ok(usize::try_from(known)?)
     }
 
@@ -118,7 +116,7 @@ impl Lower<'_> {
         let refuse = || {
             let message =
                 format!("{count} elements from {start} on in steps of {step}: these sizes must be known");
-            Error::unsupported(message).help("fix the sizes with --input-shape")
+            Error::unsupported(message)
         };
         let to_the_end = size.sub(start)?.ceil_div(&Dim::Known(step))? == *count;
         let start = start.known().filter(|_| to_the_end).ok_or_else(refuse)?;
@@ -177,7 +175,6 @@ impl Lower<'_> {
                         display_shape(&shape),
                         display_shape(to)
                     ))
-                    .help("fix the sizes with --input-shape")
                 })?;
                 blob = self.tile(alone, place, times)?;
             }

@@ -175,7 +175,7 @@ impl Lower<'_> {
             let Some(n) = fixed.and_then(|n| usize::try_from(n).ok()) else {
                 let message =
                     format!("a blob of shape {} broadcast to {}", display_shape(from), display_shape(to));
-                return Err(Error::unsupported(message).help("fix the sizes with --input-shape"));
+                return Err(Error::unsupported(message));
             };
             let before = Dim::product(sizes.iter().take(axis))?;
             let after = Dim::product(sizes.iter().skip(axis + run.len()))?;

@@ -184,7 +184,7 @@ impl Lower<'_> {
     ) -> Result<BlobId> {
         let refuse = || {
             Error::unsupported(format!("{count} elements from {start} on: no blobs have these sizes"))
-                .help("fix them with --input-shape, or allow ncnn 20260113 or later")
+                .help("ncnn 20260113 and later compute such sizes: allow these releases")
         };
         // Negative numbers count from the end at run time.
         let condition = SizeCondition::at_least(start, 0).map_err(|_| refuse())?;

@@ -15,7 +15,6 @@ mod exact;
 mod expression;
 mod form;
 mod formula;
-mod frontier;
 mod gather;
 mod index;
 mod port;
@@ -35,8 +34,6 @@ use crate::ncnn::{BlobId, BlobIds, Element, Layer, Net};
 use crate::op;
 use crate::op::Call;
 use crate::tensor::{Dim, SizeCondition, Tensor};
-pub use frontier::Cut;
-use frontier::propose_cuts;
 
 pub(crate) use along::OPEN_END;
 pub use assumption::{AssumedFact, Assumption};
@@ -89,18 +86,6 @@ impl<'a> Deref for Lower<'a> {
     }
 }
 
-/// The errors of a graph without a net, and the parts of it that may be convertible.
-pub(crate) struct LowerError {
-    pub errors: Errors,
-    pub cuts: Vec<Cut>,
-}
-
-impl<E: Into<Errors>> From<E> for LowerError {
-    fn from(errors: E) -> Self {
-        LowerError { errors: errors.into(), cuts: Vec::new() }
-    }
-}
-
 /// A net, and the facts on which it relies without proof.
 pub(crate) struct Lowered {
     pub net: Net,
@@ -116,7 +101,7 @@ pub(crate) fn lower_graph(
     deferred: &mut DeferredErrors,
     double_as_float: bool,
     asked: Option<u32>,
-) -> std::result::Result<Lowered, LowerError> {
+) -> std::result::Result<Lowered, Errors> {
     let mut state = State { may_be_newer: asked.is_none(), ..State::default() };
     state.net.release = crate::ncnn::release(asked)?;
     state.precise_values = precision::precise_values(graph);
@@ -127,7 +112,6 @@ pub(crate) fn lower_graph(
     if !errors.is_empty() {
         missing.extend(&graph.inputs);
     }
-    let mut failed = BTreeSet::new();
     for (id, node) in graph.nodes() {
         // Symbolic elements are read from the graph: every lowering knows the shapes that depend on them.
         if !node.outputs.is_empty()
@@ -150,7 +134,6 @@ pub(crate) fn lower_graph(
         let skipped = reads_missing || lowered.is_err();
         if let Err(error) = lowered {
             errors.push(error.at_node(|| node.at()));
-            failed.insert(id);
         }
         // An empty value needs no blob, unless it is only declared as empty.
         let absent =
@@ -172,14 +155,9 @@ pub(crate) fn lower_graph(
     if let Err(error) = state.finalize_integers() {
         errors.push(error);
     }
-    let Err(errors) = Errors::check(errors) else {
-        let State { net, assumptions, conditions, .. } = state;
-        return Ok(Lowered { net, assumptions: assumptions.into_list(), conditions });
-    };
-    let cuts = propose_cuts(graph, &failed, |id| {
-        state.forms.contains(id) && lower_output(graph, id, &mut state).is_ok()
-    });
-    Err(LowerError { errors, cuts })
+    Errors::check(errors)?;
+    let State { net, assumptions, conditions, .. } = state;
+    Ok(Lowered { net, assumptions: assumptions.into_list(), conditions })
 }
 
 /// Returns whether a value is known to have no elements.
@@ -209,7 +187,7 @@ fn lower_node(graph: &Graph, find: FindLowering, id: NodeId, node: &Node, state:
     let op = op::find_handled(node)?;
     let Some(lower) = find(node) else {
         let message = format!("{} cannot be expressed in ncnn", node.qualified_op_type());
-        return Err(Error::unsupported(message).help(op::CUT));
+        return Err(Error::unsupported(message));
     };
     check_sizes(graph, node)?;
     let layers = state.net.layers.len();

@@ -102,8 +102,7 @@ fn lower_input(graph: &Graph, id: ValueId, double_as_float: bool, state: &mut St
         return Err(Error::unsupported(
             "ncnn computes in float32, and float64 values may be out of its range",
         )
-        .code_is(ErrorCode::DOUBLE)
-        .help("where the values fit, convert with --double-as-float"));
+        .code_is(ErrorCode::DOUBLE));
     }
     check_size(graph, id)?;
     let form = interface_form(shape)?;

@@ -96,10 +96,7 @@ impl Lower<'_> {
     /// Emits ones along an axis of a size that no blob has: the concatenated ones of the terms of the sum, or one
     /// that is repeated as often as an expression says.
     fn joined_ones(&mut self, size: &Dim) -> Result<BlobId> {
-        let refuse = || {
-            Error::unsupported(format!("{size} elements: no blob has an axis of this size"))
-                .help("fix the sizes with --input-shape")
-        };
+        let refuse = || Error::unsupported(format!("{size} elements: no blob has an axis of this size"));
         let Sum { terms, constant } = size.sum();
         if let ([(product, 1)], 0) = (terms.as_slice(), constant) {
             if !(2..=MAX_AXES).contains(&product.len()) {
@@ -155,8 +152,7 @@ impl Lower<'_> {
         if let ([(product, 1)], 0) = (terms.as_slice(), constant)
             && product.len() < 2
         {
-            return Err(Error::unsupported(format!("{size} as a number: no blob has an axis of this size"))
-                .help("fix the sizes with --input-shape"));
+            return Err(Error::unsupported(format!("{size} as a number: no blob has an axis of this size")));
         }
         let mut sum = None;
         for (product, coefficient) in terms {

@@ -140,9 +140,7 @@ impl State {
             (Some(tensor), _) => self.memory_data((&value.name).into(), tensor, form)?,
             (None, Some(near)) => self.reshape((&value.name).into(), *near, form)?,
             (None, None) if value.elements.is_some() => {
-                return Err(
-                    Error::unsupported("a computation with free sizes").help("fix them with --input-shape")
-                );
+                return Err(Error::unsupported("a computation with free sizes"));
             }
             // The producer omitted it.
             (None, None) if is_empty(graph, id) => return Err(no_elements(form)),
@@ -163,10 +161,8 @@ impl State {
         check_elements(tensor.dtype())?;
         check_integers(tensor)?;
         let sizes: Option<Vec<i64>> = form.iter().map(Dim::known).collect();
-        let sizes = sizes.ok_or_else(|| {
-            Error::unsupported(format!("a constant in the form {}", display_shape(form)))
-                .help("fix the sizes with --input-shape")
-        })?;
+        let sizes = sizes
+            .ok_or_else(|| Error::unsupported(format!("a constant in the form {}", display_shape(form))))?;
         let usizes: std::result::Result<Vec<usize>, _> = sizes.iter().map(|n| usize::try_from(*n)).collect();
         let ints: std::result::Result<Vec<i32>, _> = sizes.iter().map(|n| i32::try_from(*n)).collect();
         let mut layer = MemoryData { data: Some(tensor.reshaped(&usizes?)?), ..MemoryData::default() };
@@ -229,7 +225,7 @@ impl State {
 pub(super) fn mismatch(what: &str, shape: &[Dim], relation: &str, other: &[Dim]) -> Error {
     let message = format!("{what} of shape {} {relation} {}", display_shape(shape), display_shape(other));
     if shape.iter().chain(other).any(|size| size.known().is_none()) {
-        Error::unsupported(message).help("fix the sizes with --input-shape")
+        Error::unsupported(message)
     } else {
         Error::internal(message)
     }
@@ -259,8 +255,7 @@ pub(super) fn reshape_layer(from: &[Dim], to: &[Dim]) -> Result<Reshape> {
             "a reshape of free sizes, from {} to {}",
             display_shape(from),
             display_shape(to)
-        ))
-        .help("fix them with --input-shape"));
+        )));
     }
     let mut layer = Reshape::default();
     match sizes.as_slice() {

@@ -172,7 +172,7 @@ mod tests {
         net.blob_mut(y).unwrap().shape = sizes(to);
         net.unpack_reshapes();
         let reshapes = net.layers.iter().filter_map(|layer| match &layer.layer {
-            Layer::Reshape(reshape) => Some(reshape),
+            Layer::Reshape(reshape) => Some(reshape.as_ref()),
             _ => None,
         });
         let text = |reshape: &Reshape| match reshape {

@@ -191,11 +191,7 @@ impl<'a> Call<'a> {
     /// Returns the sizes of input `index`, which must be known.
     pub fn sizes(&self, index: usize) -> Result<Vec<i64>> {
         let sizes: Option<Vec<i64>> = self.shape(index)?.iter().map(Dim::known).collect();
-        sizes.ok_or_else(|| {
-            Error::unsupported("its sizes must be known")
-                .at_part(self.label(index))
-                .help("give them with --input-shape")
-        })
+        sizes.ok_or_else(|| Error::unsupported("its sizes must be known").at_part(self.label(index)))
     }
 
     /// Returns the tensor of input `index`, if it is a constant.

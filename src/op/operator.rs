@@ -35,6 +35,9 @@ pub(crate) type NanRule = fn(&Graph, &Node) -> Option<(usize, f32)>;
 /// Returns the number of multiply-adds, if the sizes are known.
 pub(crate) type MultiplyAdds = fn(&Call) -> Option<u64>;
 
+/// Returns the type and the shape that an input is expected to have, if its own are not known.
+pub(crate) type Expects = fn(&Call, usize) -> Option<Fact>;
+
 /// A property that depends on the node.
 pub(crate) type Holds = fn(&Graph, &Node) -> bool;
 
@@ -107,6 +110,9 @@ macro_rules! traits {
                 padding: Padding;
                 /// The number of multiply-adds of convolutions and products.
                 multiply_adds: MultiplyAdds;
+                /// The type and the shape of an input that follow from the weights beside it, with usual free sizes where
+                /// they leave a choice.
+                expects: Expects;
             }
             facts {
                 /// A large element of an input may be an element of the result. It is so for moves.

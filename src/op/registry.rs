@@ -18,9 +18,6 @@ pub(crate) const OWN_DOMAIN: &str = "ncnn";
 /// The domain of onnxruntime's additional operators.
 pub(crate) const CONTRIB_DOMAIN: &str = "com.microsoft";
 
-/// The advice for operators that cannot be expressed in ncnn.
-pub(crate) const CUT: &str = "cut the graph before it with --outputs";
-
 /// The operators in the order of their registration, and their indices by name.
 #[derive(Default)]
 struct Registry {
@@ -82,9 +79,9 @@ pub(crate) fn access(node: &Node) -> Access {
 pub(crate) fn find_handled(node: &Node) -> Result<&'static Op> {
     let name = || node.qualified_op_type();
     let Some(op) = find(node) else {
-        return Err(Error::unsupported(format!("unknown operator {}", name()))
-            .code_is(ErrorCode::UNKNOWN_OPERATOR)
-            .help(CUT));
+        return Err(
+            Error::unsupported(format!("unknown operator {}", name())).code_is(ErrorCode::UNKNOWN_OPERATOR)
+        );
     };
     if node.domain.is_empty() && node.version > NEWEST_OPSET {
         return Err(Error::unsupported(format!(

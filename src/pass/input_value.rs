@@ -1,6 +1,6 @@
 //! Inputs that become constants, with the values that the user gives.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ndarray::{ArrayD, IxDyn};
 use num_traits::AsPrimitive;
@@ -23,12 +23,15 @@ pub fn set_inputs(graph: &mut Graph, values: &[(String, Array)]) -> Result<()> {
         let dtype = value.dtype.unwrap_or(given.dtype());
         let declared = value.shape.as_deref();
         let shape = fitting_shape(declared, given).map_err(misfit)?;
-        let array = typed(given, dtype).map_err(misfit)?;
+        let array = typed(graph, given, dtype).map_err(misfit)?;
         let array = match array.len() {
             1 => array.reshape(&vec![1; shape.len()])?.broadcast(&shape)?,
             _ => array.reshape(&shape)?,
         };
-        let tensor = Tensor::from_array(&array)?;
+        let tensor = match array.elements() {
+            Elements::Dim(_) => None,
+            _ => Some(Tensor::from_array(&array)?),
+        };
         let shape = Shape::try_from(shape.as_slice())?;
         let mut symbols = BTreeMap::new();
         for (size, n) in declared.unwrap_or_default().iter().zip(shape.iter()) {
@@ -42,7 +45,8 @@ pub fn set_inputs(graph: &mut Graph, values: &[(String, Array)]) -> Result<()> {
         let value = graph.value_mut(id)?;
         value.dtype = Some(dtype);
         value.shape = Some(shape);
-        value.constant = Some(tensor);
+        value.elements = tensor.is_none().then(|| Box::new(array));
+        value.constant = tensor;
         graph.inputs.retain(|input| *input != id);
     }
     Ok(())
@@ -72,9 +76,23 @@ fn fitting_shape(declared: Option<&[Dim]>, given: &Array) -> Result<Vec<usize>> 
     Ok(sizes.into_iter().map(|size| size.unwrap_or(rest)).collect())
 }
 
-/// Converts the elements to a type that represents them. Floats are rounded to narrower floats.
-fn typed(given: &Array, dtype: DType) -> Result<Array> {
+/// Converts the elements to a type that represents them. Floats are rounded to narrower floats. Names are free sizes of inputs.
+fn typed(graph: &Graph, given: &Array, dtype: DType) -> Result<Array> {
     let shape = IxDyn(given.shape());
+    if let Elements::Dim(sizes) = given.elements() {
+        let mut names = BTreeSet::new();
+        sizes.iter().for_each(|size| size.collect_symbols(&mut names));
+        let mut known = BTreeSet::new();
+        let shapes = graph.inputs.iter().filter_map(|id| graph.value(*id).shape.as_deref());
+        shapes.flatten().for_each(|size| size.collect_symbols(&mut known));
+        if let Some(name) = names.difference(&known).next() {
+            return Err(Error::usage(format!("no input has a free size \"{name}\"")));
+        }
+        if !dtype.is_int() {
+            return Err(Error::usage(format!("a size is not a value of type {dtype}")));
+        }
+        return Ok(Array::new(dtype, given.elements().clone()));
+    }
     if given.dtype() == dtype {
         return Ok(given.clone());
     }

@@ -11,6 +11,9 @@ use crate::error::{Error, ErrorCode, Errors};
 use crate::graph::{Graph, ValueId};
 use crate::op;
 
+/// The advice for models that round to quantized steps repeatedly.
+pub(crate) const UNQUANTIZED: &str = "convert the model as it was before quantization";
+
 /// The operators that compute means.
 const MEANS: [&str; 3] = ["AveragePool", "GlobalAveragePool", "ReduceMean"];
 
@@ -46,7 +49,7 @@ pub fn check_rounding(graph: &Graph) -> Result<(), Errors> {
                     "its input is already rounded to quantized steps, and rounding differences would grow",
                 )
                 .code_is(ErrorCode::ROUNDED_TWICE)
-                .help("convert the model as it was before quantization, or use --int8 or --dequantize")
+                .help(UNQUANTIZED)
                 .at_node(|| node.at()),
             );
         }

@@ -6,14 +6,15 @@ use std::path::PathBuf;
 use super::composition::{Composition, Operators, costly};
 use super::float32::KeptNodes;
 use super::progress::Progress;
+use super::remedy::FreeInput;
 use super::simplify::{prepare, reduce};
 use super::warning::{
     changed_names, deep_net, defaulted_inputs, unchosen_experts, weights_in_blocks, without_scales,
 };
 use super::{Options, Pass, Port};
-use crate::error::{Error, Result};
+use crate::error::{Error, Errors, Result};
 use crate::graph::{DeferredErrors, Graph};
-use crate::lower::{Assumption, LowerError, Lowered, lower_graph};
+use crate::lower::{Assumption, Lowered, lower_graph};
 use crate::ncnn::layer::{CACHES, EMPTY_BLOBS};
 use crate::ncnn::{self, BLOCKS_SINCE, Net};
 use crate::onnx::{Model, Sources};
@@ -55,7 +56,7 @@ pub(crate) struct Converted {
 
 /// Converts a model. If the conditions on the net leave one value to a free size, the model is converted again with that
 /// value.
-pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Result<Converted, LowerError> {
+pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Result<Converted, Errors> {
     ops::register();
     let apart = apart_from_attention(options);
     let options = apart.as_ref().unwrap_or(options);
@@ -90,7 +91,7 @@ fn convert_with(
     sources: &Sources,
     options: &Options,
     fixed: &BTreeMap<String, Dim>,
-) -> std::result::Result<Converted, LowerError> {
+) -> std::result::Result<Converted, Errors> {
     let mut progress = Progress::new(options);
     let mut model = sources.read()?;
     progress.warnings.extend(defaulted_inputs(&model));
@@ -98,7 +99,7 @@ fn convert_with(
     progress.after("read", &graph)?;
     let kept = KeptNodes::find(&graph, &options.float32)?;
     input_shape::replace_sums(&mut graph)?;
-    prepare(&mut graph, &mut progress)?;
+    prepare(&mut graph, options)?;
     check_interface(&graph)?;
     check_imports(&graph)?;
     input_shape::fix_batch(&mut graph, &mut progress.warnings)?;
@@ -320,16 +321,18 @@ fn check_imports(graph: &Graph) -> Result<()> {
     Ok(())
 }
 
-/// Returns the shapes of the inputs with free sizes, as a conversion finds them.
-pub(crate) fn free_shapes(sources: &Sources, options: &Options) -> Result<Vec<(String, Vec<Dim>)>> {
+/// Returns the inputs with free sizes, as a conversion finds them.
+pub(super) fn free_inputs(sources: &Sources, options: &Options) -> Result<Vec<FreeInput>> {
     let mut graph = sources.read()?.graph;
-    let mut progress = Progress::new(options);
     input_shape::replace_sums(&mut graph)?;
-    prepare(&mut graph, &mut progress)?;
-    input_shape::fix_batch(&mut graph, &mut progress.warnings)?;
+    prepare(&mut graph, options)?;
+    input_shape::fix_batch(&mut graph, &mut Vec::new())?;
     let inputs = graph.given_inputs().into_iter().map(|id| graph.value(id));
-    let shapes = inputs.filter_map(|value| Some((value.name.clone(), value.shape.as_deref()?.to_vec())));
-    Ok(shapes.filter(|(_, shape)| shape.iter().any(|size| size.known().is_none())).collect())
+    let free = inputs.filter_map(|value| {
+        let shape = value.shape.as_deref()?.to_vec();
+        Some(FreeInput { name: value.name.clone(), dtype: value.dtype, shape })
+    });
+    Ok(free.filter(|input| input.shape.iter().any(|size| size.known().is_none())).collect())
 }
 
 /// Refuses inputs that are not tensors, and graphs without outputs.

@@ -59,8 +59,7 @@ fn infer_cut(graph: &mut Graph, names: &[String]) {
 }
 
 /// Cuts the graph, and sets shapes and values of its inputs, as the options ask.
-pub(super) fn prepare(graph: &mut Graph, progress: &mut Progress) -> Result<()> {
-    let options = progress.options;
+pub(super) fn prepare(graph: &mut Graph, options: &Options) -> Result<()> {
     cut(graph, options)?;
     pass::input_shape::set_input_shapes(graph, &options.input_shapes)?;
     pass::input_value::set_inputs(graph, &options.set)
@@ -146,7 +145,7 @@ fn simplify_read(mut model: Model, options: &Options, stage: Option<Stage>) -> R
     let graph = &mut model.graph;
     progress.after("read", graph)?;
     graph.kept = unread_values(graph, &options.skip);
-    prepare(graph, &mut progress)?;
+    prepare(graph, options)?;
     progress.after("cut", graph)?;
     for _ in 0..MAX_ITERATIONS {
         graph.folded = Some(Vec::new());

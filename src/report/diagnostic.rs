@@ -1,12 +1,15 @@
 //! The errors, warnings, assumptions, expectations and conditions of a report.
 
+use std::collections::BTreeMap;
 use std::error::Error as _;
 
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::error::{Error, ErrorKind, NodeAt, Where};
-use crate::lower::{Assumption, Cut};
-use crate::tensor::{Dim, SizeCondition};
+use crate::lower::Assumption;
+use crate::pipeline::Remedy;
+use crate::tensor::{Array, Dim, Elements, SizeCondition};
 
 /// An error, a warning, an assumed or expected fact, or a condition on free sizes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -56,14 +59,16 @@ pub struct NodePlace {
     pub version: i64,
 }
 
-/// A part of the model that can be converted.
+/// Options with which a refused model, or a part of it, can be converted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct ProposedCut {
-    /// The inputs; empty for those of the model.
-    pub inputs: Vec<String>,
-    /// The outputs; empty for the requested ones.
-    pub outputs: Vec<String>,
+pub struct RemedyPart {
+    /// The options by their names in the library: flags are `true`; values and shapes are objects by the names of inputs.
+    pub options: BTreeMap<&'static str, Value>,
+    /// The options as words of the command line, without quotes.
+    pub words: Vec<String>,
+    /// The percentage of the weights that is converted.
+    pub percent: u64,
 }
 
 impl Diagnostic {
@@ -136,25 +141,38 @@ impl Place {
     }
 }
 
-impl ProposedCut {
-    pub(super) fn of(cut: &Cut) -> ProposedCut {
-        ProposedCut { inputs: cut.inputs.clone(), outputs: cut.outputs.clone() }
+impl RemedyPart {
+    pub(super) fn of(remedy: &Remedy) -> RemedyPart {
+        let mut options: BTreeMap<&'static str, Value> = BTreeMap::new();
+        let mut put = |name, value: Value, is_empty: bool| {
+            if !is_empty {
+                options.insert(name, value);
+            }
+        };
+        let set = remedy.set.iter().map(|(name, array)| (name.clone(), elements(array))).collect();
+        put("set", Value::Object(set), remedy.set.is_empty());
+        let shapes = remedy.input_shapes.iter().map(|(name, shape)| (name.clone(), sizes(shape))).collect();
+        put("input_shapes", Value::Object(shapes), remedy.input_shapes.is_empty());
+        put("inputs", remedy.inputs.clone().into(), remedy.inputs.is_empty());
+        put("outputs", remedy.outputs.clone().into(), remedy.outputs.is_empty());
+        for flag in &remedy.flags {
+            put(flag, true.into(), false);
+        }
+        RemedyPart { options, words: remedy.words(), percent: remedy.percent }
     }
 }
 
-/// A shape of an input.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct ProposedShape {
-    /// The name of the input.
-    pub input: String,
-    /// The sizes.
-    pub shape: Vec<i64>,
+/// Returns sizes as numbers and names.
+fn sizes(sizes: &[Dim]) -> Value {
+    sizes.iter().map(|size| size.known().map_or_else(|| Value::from(size.to_string()), Value::from)).collect()
 }
 
-impl ProposedShape {
-    pub(super) fn of((input, shape): &(String, Vec<Dim>)) -> ProposedShape {
-        ProposedShape { input: input.clone(), shape: shape.iter().filter_map(Dim::known).collect() }
+/// Returns the elements of an array as numbers, and sizes by their names.
+fn elements(array: &Array) -> Value {
+    match array.elements() {
+        Elements::Dim(dims) => sizes(&dims.iter().cloned().collect::<Vec<_>>()),
+        Elements::I64(integers) => integers.iter().copied().collect(),
+        _ => array.to_f64().map_or(Value::Null, |floats| floats.iter().copied().collect()),
     }
 }
 

@@ -16,11 +16,9 @@ use serde::Serialize;
 
 use crate::common::output::{self, Staged};
 use crate::error::{Error, ErrorKind, Errors, Result};
-use crate::lower::Cut;
-use crate::pipeline::Inspection;
-use crate::tensor::Dim;
+use crate::pipeline::{Inspection, Remedy};
 
-pub use diagnostic::{Diagnostic, NodePlace, Place, ProposedCut, ProposedShape};
+pub use diagnostic::{Diagnostic, NodePlace, Place, RemedyPart};
 pub use model::{ModelPart, Size, ValuePart};
 pub use net::{Axes, LayerPart, NetPart, ParamPart, ParamValue, PortPart, StoragePart, WeightPart};
 pub use source::{Becomes, CostPart, NodePart};
@@ -68,10 +66,8 @@ pub struct Report {
     pub passes: Vec<PassPart>,
     /// Errors, warnings, assumed and expected facts, and conditions on free sizes.
     pub diagnostics: Vec<Diagnostic>,
-    /// A part of a refused model that can be converted.
-    pub proposed_cut: Option<ProposedCut>,
-    /// Shapes of inputs with which a refused model can be converted as a whole.
-    pub proposed_input_shapes: Vec<ProposedShape>,
+    /// Options with which a refused model, or a part of it, can be converted, the best first.
+    pub remedies: Vec<RemedyPart>,
 }
 
 /// A step and the size after it.
@@ -111,8 +107,7 @@ impl Report {
             nodes: Vec::new(),
             passes: Vec::new(),
             diagnostics: Vec::new(),
-            proposed_cut: None,
-            proposed_input_shapes: Vec::new(),
+            remedies: Vec::new(),
         }
     }
 
@@ -124,8 +119,7 @@ impl Report {
     /// Creates the report of a model that was not converted.
     pub(crate) fn refused(
         errors: &Errors,
-        cut: Option<&Cut>,
-        input_shapes: &[(String, Vec<Dim>)],
+        remedies: &[Remedy],
         inspection: Option<&Inspection>,
         mut nodes: Vec<NodePart>,
     ) -> Report {
@@ -142,8 +136,7 @@ impl Report {
             model: inspection.map(ModelPart::of),
             nodes,
             diagnostics,
-            proposed_cut: cut.map(ProposedCut::of),
-            proposed_input_shapes: input_shapes.iter().map(ProposedShape::of).collect(),
+            remedies: remedies.iter().map(RemedyPart::of).collect(),
             ..Report::new(status)
         }
     }

@@ -89,7 +89,7 @@ mod tests {
     fn names_of_the_model_are_escaped() {
         let hostile = "</script><script>alert(\"1\")</script><!-- {{style}} & 'x'\u{2028}\u{202e}ü";
         let errors = Errors::from(Error::unsupported(hostile));
-        let page = Report::refused(&errors, None, &[], None, Vec::new()).to_html().unwrap();
+        let page = Report::refused(&errors, &[], None, Vec::new()).to_html().unwrap();
         assert_eq!(page.matches("</script>").count(), 2);
         assert_eq!(page.matches("<script").count(), 2);
         assert!(!page.contains("alert(\"1\")") && !page.contains("<!-- {{"));

@@ -70,7 +70,7 @@ test("a refusal has its reasons and what can be converted", async () => {
   assert.ok(refused instanceof library.Refused);
   assert.equal(refused.report.status, "refused");
   assert.ok(refused.diagnostics[0]?.reason);
-  assert.deepEqual(refused.report.proposed_input_shapes, [{ input: "x", shape: [1, 4, 64, 64, 64] }]);
+  assert.deepEqual(refused.report.remedies[0].options, { input_shapes: { x: [1, 4, 64, 64, 64] } });
   await library.convert(readFileSync(REFUSED), { input_shapes: { x: [1, 4, 64, 64, 64] } });
 });
 

@@ -6,7 +6,9 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
+use std::time::Duration;
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
@@ -31,7 +33,7 @@ pub(in crate::cli) struct Answer {
     pub layers: usize,
     /// The bytes of both files.
     pub bytes: u64,
-    pub warnings: usize,
+    pub warnings: Vec<String>,
 }
 
 impl Answer {
@@ -42,7 +44,7 @@ impl Answer {
             sources: if are_text { conversion.sources().to_vec() } else { Vec::new() },
             layers: written.layers,
             bytes: written.param_bytes.saturating_add(written.bin_bytes),
-            warnings: conversion.warnings.len().saturating_add(written.warnings.len()),
+            warnings: conversion.warnings.iter().chain(&written.warnings).cloned().collect(),
         }
     }
 }
@@ -80,35 +82,49 @@ pub(super) struct Ended {
     pub answer: Option<Answer>,
     /// The errors of any other, as in a report.
     pub diagnostics: Option<Value>,
+    /// Whether it was stopped because it took too long.
+    pub is_late: bool,
 }
 
-/// Converts one model in a new process, which holds `lock` as long as it lives.
+/// Converts one model in a new process, which holds `lock` as long as it lives, and which is stopped after `timeout`.
 pub(super) fn convert(
     program: &Program,
     words: &[OsString],
     files: [&Path; 3],
     lock: File,
+    timeout: Option<Duration>,
 ) -> io::Result<Ended> {
     let mut command = program.command().map_err(io::Error::other)?;
     command.args(words).args(["--color=always", "--"]).args(files).env(ANSWER, "1");
     let mut child = command.stdin(Stdio::from(lock)).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    let (answer, said) = listen(&mut child);
+    let (answer, said, is_late) = listen(&mut child, timeout);
     let status = child.wait()?;
     let (answer, diagnostics) = if status.success() {
         (serde_json::from_str(&answer).ok(), None)
     } else {
         (None, serde_json::from_str(&answer).ok())
     };
-    Ok(Ended { status, said, answer, diagnostics })
+    Ok(Ended { status, said, answer, diagnostics, is_late })
 }
 
-/// Reads both streams at once, since a process blocks if one of them is full.
-fn listen(child: &mut Child) -> (String, String) {
+/// Reads both streams at once, since a process blocks if one of them is full. Stops the process after `timeout`, and returns
+/// whether that happened.
+fn listen(child: &mut Child, timeout: Option<Duration>) -> (String, String, bool) {
     let (answer, said) = (child.stdout.take(), child.stderr.take());
+    let (done, ended) = mpsc::channel::<()>();
     thread::scope(|scope| {
         let answer = scope.spawn(move || read_all(answer));
+        let watch = timeout.map(|timeout| {
+            scope.spawn(move || {
+                let is_late = ended.recv_timeout(timeout) == Err(RecvTimeoutError::Timeout);
+                // A process that has just ended cannot be stopped.
+                is_late && child.kill().is_ok()
+            })
+        });
         let said = read_all(said);
-        (answer.join().unwrap_or_default(), said)
+        let answer = answer.join().unwrap_or_default();
+        drop(done);
+        (answer, said, watch.is_some_and(|watch| watch.join().unwrap_or(false)))
     })
 }
 

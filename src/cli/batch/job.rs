@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use onnx2ncnn::FileInfo;
 use onnx2ncnn::error::{Error, Result};
@@ -39,6 +39,7 @@ pub(super) struct Job {
     also: Vec<Also>,
     recipe: Recipe,
     force: bool,
+    timeout: Option<Duration>,
 }
 
 /// The state folder of a model, and its lock.
@@ -59,7 +60,8 @@ impl Job {
         let mut words = arguments.words.clone();
         words.extend(arguments.report.verbose.then(|| OsString::from("--verbose")));
         let out = arguments.out.canonicalize().map_err(failed)?;
-        Ok(Job { out, program, words, also, recipe, force: arguments.force })
+        let timeout = arguments.timeout.map(|seconds| Duration::from_secs(seconds.get()));
+        Ok(Job { out, program, words, also, recipe, force: arguments.force, timeout })
     }
 
     /// Converts a model, unless its results are up to date.
@@ -117,11 +119,15 @@ impl Job {
             words.extend([OsString::from(format!("--{}", info.long_name())), file(ending).into()]);
         }
         let (param, bin) = (file("param"), file("bin"));
-        let Ended { status, said, answer, diagnostics } = claimed
+        let Ended { status, said, answer, diagnostics, is_late } = claimed
             .lock
             .try_clone()
-            .and_then(|lock| child::convert(&self.program, &words, [&path, &param, &bin], lock))
+            .and_then(|lock| child::convert(&self.program, &words, [&path, &param, &bin], lock, self.timeout))
             .map_err(|e| Error::io("the process cannot be started", e))?;
+        if is_late {
+            let how = format!("was stopped after {} s", self.timeout.unwrap_or_default().as_secs());
+            return Ok(Outcome::Broken { how, said });
+        }
         let answer = match (status.code(), answer) {
             (Some(0), Some(answer)) => answer,
             (Some(code), _) if [REFUSED, NOT_DONE].map(i32::from).contains(&code) => {
@@ -129,7 +135,7 @@ impl Job {
                 self.put_reports(&work, model, stem, &record)?;
                 return Ok(Outcome::Refused { code, said, diagnostics });
             }
-            _ => return Ok(Outcome::Broken { how: status.to_string(), said }),
+            _ => return Ok(Outcome::Broken { how: format!("ended with {status}"), said }),
         };
         let results = self.put(&work, model, &answer, &record)?;
         let written = Record::new(&self.recipe, folders, &answer.sources, &results, begun);
@@ -137,7 +143,7 @@ impl Job {
         if let Some(new) = written.map_err(failed)? {
             new.write(&record).map_err(failed)?;
         }
-        Ok(Outcome::Converted { answer, said, elapsed: start.elapsed() })
+        Ok(Outcome::Converted { answer, said, elapsed: start.elapsed(), files: results })
     }
 
     /// Moves the results to their destination, and returns its path below the folder of results.

@@ -35,7 +35,7 @@ mod select;
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
@@ -74,7 +74,7 @@ Exit codes:
   0  all models are converted, or were up to date
   1  some are refused; all others are converted
   2  some cannot be read or written, or the command line is wrong
-  3  the conversion of some was killed, for want of memory perhaps, or broke off
+  3  the conversion of some was killed, for want of memory or time perhaps, or broke off
 The highest of them, where several apply.";
 
 /// Convert many models, several at a time
@@ -97,6 +97,10 @@ pub(super) struct Batch {
     /// Also convert models that are up to date
     #[arg(long, help_heading = "Batch")]
     pub force: bool,
+
+    /// Stop the conversion of a model after this time
+    #[arg(long, value_name = "SECONDS", help_heading = "Batch")]
+    pub timeout: Option<NonZeroU64>,
 
     /// Convert part I of N, from 0 to N-1. The parts are disjoint, and the same in every run
     #[arg(long, value_name = "I/N", value_parser = parse_shard, help_heading = "Batch")]

@@ -1,5 +1,6 @@
 //! The result of a batch for one model.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use onnx2ncnn::error::Error;
@@ -14,6 +15,8 @@ pub(super) enum Outcome {
         answer: Answer,
         said: String,
         elapsed: Duration,
+        /// The written files, below the folder of results.
+        files: Vec<PathBuf>,
     },
     UpToDate,
     /// The process ended with this exit code, and reported why.

@@ -10,7 +10,7 @@ use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::super::arguments::Report;
 use super::super::exit::{NOT_DONE, REFUSED};
-use super::super::refusal::{self, Proposals};
+use super::super::refusal;
 use super::super::size::display_bytes;
 use super::super::terminal::{BAD, NOTICE, STRONG, count, list, printable, tell};
 use super::outcome::Outcome;
@@ -147,9 +147,9 @@ impl Progress {
     /// Returns the line of a model, and the output of its process if it matters.
     fn describe(&mut self, name: &str, outcome: Outcome) -> String {
         let (style, word, rest, said) = match outcome {
-            Outcome::Converted { answer, said, elapsed } => {
+            Outcome::Converted { answer, said, elapsed, .. } => {
                 self.converted += 1;
-                let warnings = match answer.warnings {
+                let warnings = match answer.warnings.len() {
                     0 => String::new(),
                     n => format!(", {}", count(n, "warning")),
                 };
@@ -173,7 +173,7 @@ impl Progress {
                 // A crashed process may have left styles set.
                 let plain = anstream::adapter::strip_str(&said).to_string();
                 let lines: Vec<String> = plain.lines().map(printable).collect();
-                let how = format!("the conversion ended with {how}");
+                let how = format!("the conversion {how}");
                 self.wrong(name, "broken off", BROKEN, how, lines.join("\n"))
             }
             Outcome::Failed(error) => self.wrong(
@@ -181,7 +181,7 @@ impl Progress {
                 "failed",
                 NOT_DONE,
                 String::new(),
-                refusal::describe([&error], &Proposals::default(), true, true),
+                refusal::describe([&error], &[], true, true),
             ),
             // A postponed model is reported when it is finished.
             Outcome::Busy => return String::new(),

@@ -1,5 +1,7 @@
 //! The result of a model as a line of JSON, for programs.
 
+use std::path::PathBuf;
+
 use anstream::adapter::strip_str;
 use onnx2ncnn::Refusal;
 use serde::Serialize;
@@ -19,8 +21,10 @@ struct Row<'a> {
     layers: Option<usize>,
     /// The bytes of both files of a converted model.
     bytes: Option<u64>,
-    /// The number of warnings of a converted model.
-    warnings: Option<usize>,
+    /// The warnings of a converted model.
+    warnings: &'a [String],
+    /// The written files, below the folder of results.
+    files: &'a [PathBuf],
     /// The seconds that the conversion took.
     seconds: Option<f64>,
     /// The errors, as in a report.
@@ -35,11 +39,12 @@ pub(super) fn row(name: &str, outcome: &Outcome) -> Option<String> {
     let plain = |text: &str| strip_str(text).to_string();
     let empty = Row { name, diagnostics: none(), ..Row::default() };
     let row = match outcome {
-        Outcome::Converted { answer, elapsed, .. } => Row {
+        Outcome::Converted { answer, elapsed, files, .. } => Row {
             status: "converted",
             layers: Some(answer.layers),
             bytes: Some(answer.bytes),
-            warnings: Some(answer.warnings),
+            warnings: &answer.warnings,
+            files,
             seconds: Some(elapsed.as_secs_f64()),
             ..empty
         },
@@ -51,7 +56,7 @@ pub(super) fn row(name: &str, outcome: &Outcome) -> Option<String> {
             ..empty
         },
         Outcome::Broken { how, said } => {
-            Row { status: "broken off", output: format!("{how}\n{}", plain(said)), ..empty }
+            Row { status: "broken off", output: format!("the conversion {how}\n{}", plain(said)), ..empty }
         }
         Outcome::Failed(error) => Row { status: "failed", output: format!("{error:#}"), ..empty },
         Outcome::Busy => return None,

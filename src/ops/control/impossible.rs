@@ -4,7 +4,7 @@
 //! Spec: <https://onnx.ai/onnx/operators/>.
 
 use crate::error::{Error, ErrorCode, Result};
-use crate::op::{Access, CUT, Call, Fact, find};
+use crate::op::{Access, Call, Fact, find};
 use crate::ops::Row;
 use crate::pass::expand::Expand;
 use crate::tensor::DType;
@@ -63,7 +63,7 @@ fn refuse_node(x: &Expand) -> Result<bool> {
 
 fn refuse(call: &Call) -> Result<Vec<Fact>> {
     let reason = find(call.node()).map_or("", |op| op.limits);
-    let error = Error::unsupported(reason).help(CUT);
+    let error = Error::unsupported(reason);
     Err(match reason {
         UNKNOWN_SIZE => error.code_is(ErrorCode::UNKNOWN_SHAPE),
         TEXT => error.code_is(ErrorCode::NO_NUMBERS),

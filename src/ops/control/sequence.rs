@@ -10,7 +10,7 @@
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::{Node, ValueId};
 use crate::op::identity::operand;
-use crate::op::{Access, CUT, Call, Fact, resolve_axis};
+use crate::op::{Access, Call, Fact, resolve_axis};
 use crate::ops::Row;
 use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
@@ -68,12 +68,11 @@ pub(in crate::ops) const OPS: &[Row] = &[
 const MAX_ELEMENTS: i64 = 4096;
 
 fn infer_container(_: &Call) -> Result<Vec<Fact>> {
-    Err(Error::unsupported("its output is a sequence or an optional value; ncnn has only tensors").help(CUT))
+    Err(Error::unsupported("its output is a sequence or an optional value; ncnn has only tensors"))
 }
 
 fn infer_reader(_: &Call) -> Result<Vec<Fact>> {
-    Err(Error::unsupported("it reads a sequence or an optional value that is known only at run time")
-        .help(CUT))
+    Err(Error::unsupported("it reads a sequence or an optional value that is known only at run time"))
 }
 
 /// Returns the node that produces a value, skipping Identity.

@@ -4,7 +4,7 @@
 
 use crate::error::{At, Error, ErrorCode, Result, invalid};
 use crate::lower::Lower;
-use crate::op::{Access, Attributes, CUT, Call, Fact, required_input, resolve_axis};
+use crate::op::{Access, Attributes, Call, Fact, required_input, resolve_axis};
 use crate::ops::Row;
 use crate::ops::shape::resized;
 use crate::tensor::{Array, Dim, Elements, Tensor, coordinates};
@@ -24,7 +24,6 @@ pub(in crate::ops) const OPS: &[Row] = &[
 fn unknown_size(error: Error) -> Error {
     Error::unsupported("the size of the output is known only at run time")
         .code_is(ErrorCode::UNKNOWN_SHAPE)
-        .help(CUT)
         .caused_by(error)
 }
 

@@ -2,7 +2,7 @@
 //! attention and recurrent networks, its optimizer for matrix products.
 
 use super::MICROSOFT;
-use crate::error::{Error, Result, invalid, unsupported};
+use crate::error::{Error, ErrorCode, Result, invalid, unsupported};
 use crate::graph::pairs;
 use crate::op::{Access, Call, Fact, element_count};
 use crate::ops::Row;
@@ -10,6 +10,7 @@ use crate::ops::linear::matmul::{self, matmul_shape};
 use crate::ops::recurrent;
 use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
+use crate::pass::rounding::UNQUANTIZED;
 use crate::tensor::{DType, Dim};
 
 pub(in crate::ops) const OPS: &[Row] = &[
@@ -139,5 +140,6 @@ fn infer_lstm(call: &Call) -> Result<Vec<Fact>> {
 
 fn expand_lstm(_: &Expand) -> Result<bool> {
     Err(Error::unsupported("its states are quantized by their own range at every step of the sequence")
-        .help("convert the model from before its quantization, or this one with --dequantize"))
+        .code_is(ErrorCode::ROUNDED_TWICE)
+        .help(UNQUANTIZED))
 }

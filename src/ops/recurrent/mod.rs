@@ -24,28 +24,37 @@ use crate::common::limits;
 use crate::error::{Error, Result, invalid};
 use crate::op::{Access, Attributes, Call, Fact, element_count};
 use crate::ops::Row;
-use crate::tensor::{Dim, display_shape};
+use crate::tensor::{DType, Dim, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("GRU", Access::Any, infer_recurrent)
         .expand(unroll::expand_recurrent)
         .lower(lower::lower_recurrent)
         .multiply_adds(multiply_adds)
+        .expects(expected)
         .lowers_to("GRU over all sequences, or for each; unrolled steps for features that the layer lacks")
         .limits("many unrolled steps, or a number of them known only at run time"),
     Row::new("LSTM", Access::Any, infer_recurrent)
         .expand(unroll::expand_recurrent)
         .lower(lower::lower_recurrent)
         .multiply_adds(multiply_adds)
+        .expects(expected)
         .lowers_to("LSTM over all sequences, or for each; unrolled steps for features that the layer lacks")
         .limits("many unrolled steps, or a number of them known only at run time"),
     Row::new("RNN", Access::Any, infer_recurrent)
         .expand(unroll::expand_recurrent)
         .lower(lower::lower_recurrent)
         .multiply_adds(multiply_adds)
+        .expects(expected)
         .lowers_to("RNN for each sequence; unrolled steps for features that the layer lacks")
         .limits("many unrolled steps, or a number of them known only at run time"),
 ];
+
+/// Returns the sequence that the weight reads.
+fn expected(call: &Call, index: usize) -> Option<Fact> {
+    let weight = call.value(input::W)?.shape.as_deref().filter(|_| index == input::X)?;
+    Some(Fact::new(DType::F32, vec![Dim::symbol("T"), Dim::Known(1), weight.get(2)?.clone()]))
+}
 
 /// Indices of the inputs.
 mod input {

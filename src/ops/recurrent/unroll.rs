@@ -41,8 +41,7 @@ pub(super) fn expand_recurrent(expand: &Expand) -> Result<bool> {
         return Ok(true);
     }
     let Some(batch) = sizes.batch.known() else {
-        return Err(Error::unsupported("the number of sequences is known only at run time")
-            .help("fix it with --input-shape"));
+        return Err(Error::unsupported("the number of sequences is known only at run time"));
     };
     let fits = native && !few && batch > 1 && (is_whole || can_join(expand, &recurrent, true)?);
     if fits && batch <= MAX_SEQUENCES && repeated_bytes(expand, batch)? <= MAX_REPEATED_BYTES {
@@ -60,7 +59,7 @@ pub(super) fn expand_recurrent(expand: &Expand) -> Result<bool> {
                 "ncnn's {} differs, and the number of steps is known only at run time",
                 expand.op_type()
             );
-            return Err(Error::unsupported(message).help("fix it with --input-shape"));
+            return Err(Error::unsupported(message));
         }
     }
     unroll(expand, &recurrent, &sizes, batch)?;

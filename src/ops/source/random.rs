@@ -65,7 +65,5 @@ fn infer_multinomial(call: &Call) -> Result<Vec<Fact>> {
 }
 
 fn refuse_random(_: &mut Lower) -> Result<()> {
-    Err(Error::unsupported(NO_RANDOM_NUMBERS)
-        .code_is(ErrorCode::RANDOM)
-        .help("make it an input of the net with --random-as-input"))
+    Err(Error::unsupported(NO_RANDOM_NUMBERS).code_is(ErrorCode::RANDOM))
 }

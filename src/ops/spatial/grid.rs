@@ -207,8 +207,7 @@ fn rounded(lower: &mut Lower, grid: BlobId, align_corners: bool) -> Result<BlobI
     let spatial = lower.shape(0)?.get(2..).unwrap_or_default();
     let sizes: Option<Vec<i64>> = spatial.iter().rev().map(Dim::known).collect();
     let Some(sizes) = sizes else {
-        return Err(Error::unsupported("mode nearest over an image whose size is known only at run time")
-            .help("fix the size with --input-shape"));
+        return Err(Error::unsupported("mode nearest over an image whose size is known only at run time"));
     };
     let sizes: Vec<f32> = sizes.iter().map(|size| size.as_()).collect();
     let scales: Vec<f32> = if align_corners { sizes.iter().map(|size| size - 1.0).collect() } else { sizes };
@@ -265,8 +264,7 @@ fn expand_affine_grid(expand: &Expand) -> Result<bool> {
     let sizes = grid_sizes(expand)?;
     let spatial: Option<Vec<usize>> = Dim::known_sizes(sizes.iter().skip(2));
     let Some(spatial) = spatial else {
-        return Err(Error::unsupported("a grid with sizes known only at run time")
-            .help("fix the sizes with --input-shape"));
+        return Err(Error::unsupported("a grid with sizes known only at run time"));
     };
     let identity = expand.make.literal(&identity_grid(&spatial, align_corners)?);
     let grid = identity.matmul(expand.operand(0).transpose(&[0, 2, 1]));

@@ -179,8 +179,7 @@ impl Window {
             _ if stride == 1 || extent == 1 => extent - 1,
             Some(input) => overhang(input, extent, stride),
             None => {
-                return Err(Error::unsupported("auto_pad with a stride over a size known only at run time")
-                    .help("fix the size with --input-shape"));
+                return Err(Error::unsupported("auto_pad with a stride over a size known only at run time"));
             }
         };
         let (less, more) = (total.max(0) / 2, (total.max(0) + 1) / 2);

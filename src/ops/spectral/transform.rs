@@ -99,8 +99,7 @@ fn read_dft(call: &Call) -> Result<Dft> {
     let axis = resolve_axis(axis, shape.len())?;
     let (inverse, onesided) = (call.flag("inverse")?, call.flag("onesided")?);
     let Some(size) = shape.at(axis)?.known() else {
-        return Err(Error::unsupported("the length of the transform is known only at run time")
-            .help("fix it with --input-shape"));
+        return Err(Error::unsupported("the length of the transform is known only at run time"));
     };
     check_length(size)?;
     let length = match call.has_input(1) {

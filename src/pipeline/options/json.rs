@@ -81,6 +81,10 @@ fn array(value: &Value) -> Option<Array> {
     if let Some(integers) = integers {
         return Some(Array::i64(ArrayD::from_shape_vec(IxDyn(&shape), integers).ok()?));
     }
+    if list.iter().any(|value| value.is_string()) {
+        let sizes: Vec<Dim> = list.iter().map(|value| size(value)).collect::<Option<_>>()?;
+        return Some(Array::dims(ArrayD::from_shape_vec(IxDyn(&shape), sizes).ok()?));
+    }
     let floats: Vec<f64> = list.iter().map(|value| value.as_f64()).collect::<Option<_>>()?;
     let elements = ArrayD::from_shape_vec(IxDyn(&shape), floats).ok()?;
     Some(Array::new(DType::F64, Elements::F64(elements)))

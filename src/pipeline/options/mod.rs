@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 
 use crate::common::limits;
 use crate::error::{Error, Result};
-use crate::lower::Cut;
 use crate::ncnn::Embedding;
 use crate::onnx::ReadOptions;
 use crate::pass::blocks::Weights;
@@ -313,23 +312,6 @@ impl Options {
             param_bin: self.param_bin.clone(),
             id_header: self.id_header.clone(),
             mem_header: self.mem_header.clone(),
-        }
-    }
-
-    /// The same options for a part of the model.
-    pub(crate) fn cut_at(&self, cut: &Cut) -> Options {
-        let or =
-            |part: &Vec<String>, own: &Vec<String>| if part.is_empty() { own.clone() } else { part.clone() };
-        Options {
-            inputs: or(&cut.inputs, &self.inputs),
-            outputs: or(&cut.outputs, &self.outputs),
-            // A renamed value may lie outside of the part.
-            rename: Vec::new(),
-            emit_onnx: None,
-            keep_onnx: false,
-            report: None,
-            html: None,
-            ..self.clone()
         }
     }
 }

@@ -17,16 +17,29 @@ macro_rules! for_each_option {
 
             /// The inputs that are constants.
             own set: Vec<(String, Array)> =
-                source("Make an input a constant: a number, a list such as 1,2,3, or an array in a file, @FILE.npy")
+                source("Make an input a constant: a number, the name of a free size, a list of them, or an array in \
+                    a file, @FILE.npy")
                     .takes("NAME=VALUE");
 
-            /// Makes these values the inputs, by cutting the graph. The default is the model's own inputs.
+            /// Makes these values the inputs, by cutting the graph. The default is the model's own inputs. A value of which
+            /// the model states no type has one after its name, such as `ids:int64[1,S]`.
             names inputs: Vec<String> =
-                source("Keep only the nodes after these values, which become the inputs").takes("A,B");
+                source("Keep only the nodes after these values, which become the inputs\n\n\
+                    A value of which the model states no type has one after its name, such as ids:int64[1,S].")
+                    .takes("A,B");
 
             /// Makes these values the outputs, by cutting the graph. The default is the model's own outputs.
             names outputs: Vec<String> =
                 source("Keep only the nodes before these values, which become the outputs").takes("A,B");
+
+            /// Converts the largest part of a model that is refused as a whole: the part with the most weights of those around
+            /// the nodes that cannot be converted. A warning names its inputs and outputs.
+            flag auto_cut: bool = OptionInfo {
+                heading: "Model",
+                ..net("Convert the largest part of a model that cannot be converted as a whole\n\n\
+                    Such a part has the most weights of those before or after the nodes that cannot be converted. Its \
+                    inputs and outputs are printed.")
+            };
 
             /// Makes the results of operators of random numbers inputs, which are refused otherwise. The user then
             /// provides the numbers, in the distribution of the operator.

@@ -65,15 +65,10 @@ function showDiagnostics() {
     if (found.help) card.append(make("p", { text: "Help: " + found.help }));
     room.append(card);
   }
-  if (report.proposed_cut) {
-    const cut = report.proposed_cut, card = make("div", { class: "card" }, make("span", { class: "kind", text: "What can be converted" }));
-    if (cut.inputs.length) card.append(make("p", {}, make("code", { text: "--inputs" }), " " + quoted(cut.inputs)));
-    if (cut.outputs.length) card.append(make("p", {}, make("code", { text: "--outputs" }), " " + quoted(cut.outputs)));
-    room.append(card);
-  }
-  for (const { input, shape } of report.proposed_input_shapes) {
-    room.append(make("div", { class: "card" }, make("span", { class: "kind", text: "What can be converted" }),
-      make("p", {}, make("code", { text: "--input-shape" }), " " + quoted([input + ":" + shape.join(",")]))));
+  for (const { words, percent } of report.remedies) {
+    const what = percent === 100 ? "This converts the whole model" : "This converts a part with " + percent + " % of the weights";
+    const line = words.map((word) => /^[\w\-./:=,]+$/.test(word) ? word : quoted([word])).join(" ");
+    room.append(make("div", { class: "card" }, make("span", { class: "kind", text: what }), make("p", {}, make("code", { text: line }))));
   }
   if (!room.children.length) room.append(make("p", { text: "There is nothing to tell." }));
   byId("view-diagnostics").replaceChildren(room);

@@ -129,11 +129,10 @@ function tell(report: Report): void {
     say(describe(found));
     if (found.help) say(`  help: ${found.help}`);
   }
-  const { proposed_cut: cut, proposed_input_shapes: shapes } = report;
-  for (const side of ["inputs", "outputs"] as const) {
-    if (cut?.[side].length) say(`help: what can be converted: --${side} "${cut[side].join(",")}"`);
+  for (const { words, percent } of report.remedies) {
+    say(percent === 100 ? "help: this converts the whole model" : `help: this converts a part with ${percent} % of the weights`);
+    say(`  ${words.map((word) => (/^[\w\-./:=,]+$/.test(word) ? word : `"${word}"`)).join(" ")}`);
   }
-  for (const { input, shape } of shapes) say(`help: what can be converted: --input-shape "${input}:${shape.join(",")}"`);
   if (net) say(`loads in ncnn ${net.oldest_ncnn} and later`);
 }
 

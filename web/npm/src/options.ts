@@ -3,18 +3,20 @@
 import * as native from "../wasm/onnx2ncnn.js";
 import type { Size } from "./report.js";
 
-type Numbers = number | boolean | Numbers[];
+type Numbers = number | boolean | string | Numbers[];
 
 /** None is required. */
 export interface Options {
   /** Shapes of inputs, in place of the declared ones: numbers, and names for free sizes. The empty name is the only input. */
   input_shapes?: Record<string, Size[]>;
-  /** Inputs that become constants. */
+  /** Inputs that become constants: numbers, and names of free sizes. */
   set?: Record<string, Numbers>;
   /** Keeps only the nodes after these values, which become the inputs. */
   inputs?: string[];
   /** Keeps only the nodes before these values, which become the outputs. */
   outputs?: string[];
+  /** Converts the largest part of a model that cannot be converted as a whole. */
+  auto_cut?: boolean;
   /** Makes random numbers inputs. */
   random_as_input?: boolean;
   /** Passes to skip. */

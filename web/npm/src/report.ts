@@ -12,8 +12,7 @@ export interface Report {
   nodes: NodePart[];
   passes: PassPart[];
   diagnostics: Diagnostic[];
-  proposed_cut: { inputs: string[]; outputs: string[] } | null;
-  proposed_input_shapes: { input: string; shape: number[] }[];
+  remedies: { options: Record<string, unknown>; words: string[]; percent: number }[];
 }
 
 export interface ModelPart {

@@ -60,16 +60,8 @@ function advice({ report, table, convert }: Shown): HTMLElement[] {
   const buttons: HTMLElement[] = [];
   const button = (label: string, options: Options) =>
     buttons.push(make("button", { type: "button", class: "advice", onclick: () => convert(options) }, label));
-  const { proposed_cut: cut, proposed_input_shapes: shapes } = report;
-  if (shapes.length) {
-    const fixed = Object.fromEntries(shapes.map(({ input, shape }) => [input, shape]));
-    button(text("fixSizes", { sizes: shapes.map(({ input, shape }) => `${input}: ${shape.join(",")}`).join("; ") }), { input_shapes: fixed });
-  }
-  if (cut) {
-    const options: Options = {};
-    if (cut.inputs.length) options.inputs = cut.inputs;
-    if (cut.outputs.length) options.outputs = cut.outputs;
-    button(text("cutHere", { names: [...cut.inputs, ...cut.outputs].join(", ") }), options);
+  for (const { options, words, percent } of report.remedies) {
+    button(text("remedy", { options: words.join(" "), percent: String(percent) }), options as Options);
   }
   const named = new Set(report.diagnostics.flatMap(({ help }) => help?.match(/--[a-z0-9-]+/g) ?? []));
   for (const { name, word, kind } of report.status === "refused" ? table : []) {

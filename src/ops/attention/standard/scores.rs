@@ -133,7 +133,7 @@ fn reshape<'x>(value: Expr<'x>, shape: [&Dim; 4]) -> Result<Expr<'x>> {
         *last = 0;
     }
     if shape.iter().filter(|size| **size == -1).count() > 1 {
-        return Err(Error::unsupported("several free lengths").help("fix them with --input-shape"));
+        return Err(Error::unsupported("several free lengths"));
     }
     Ok(value.reshape(&shape))
 }

@@ -65,7 +65,7 @@ pub(super) fn structure<'x>(
     else {
         if counted {
             let error = Error::unsupported("a number of valid keys of free lengths");
-            return Err(error.help("fix them with --input-shape"));
+            return Err(error);
         }
         return Ok(free(expand, attention, sizes));
     };

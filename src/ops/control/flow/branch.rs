@@ -40,8 +40,7 @@ pub(super) fn infer_if(call: &Call) -> Result<Vec<Fact>> {
     Err(Error::unsupported(format!(
         "ncnn has no control flow: the condition is computed at run time, the branches give {then} and \
         {otherwise}"
-    ))
-    .help("an input that decides the condition, such as a flag, becomes a constant with --set"))
+    )))
 }
 
 /// Returns a branch with inferred values, and the errors of nodes that could not be inferred.

@@ -96,10 +96,7 @@ fn gather(lower: &mut Lower, shape: &[Dim], axis: usize, places: &[i64]) -> Resu
 
 fn known_axis(shape: &[Dim], axis: usize) -> Result<i64> {
     let size = shape.at(axis)?;
-    size.known().ok_or_else(|| {
-        Error::unsupported(format!("the gathered axis has the free size {size}"))
-            .help("fix it with --input-shape")
-    })
+    size.known().ok_or_else(|| Error::unsupported(format!("the gathered axis has the free size {size}")))
 }
 
 /// Looks up rows of a constant table by int32 indices. Embed clamps negative indices to 0.

@@ -17,7 +17,7 @@ mod lower;
 use crate::error::{At, Result, invalid, unsupported};
 use crate::op::{Access, Attributes, Call, Fact, required_input, resolve_axis};
 use crate::ops::Row;
-use crate::tensor::{Array, Dim, coordinates, display_shape, row_major};
+use crate::tensor::{Array, DType, Dim, coordinates, display_shape, row_major};
 
 pub(in crate::ops) use along::repeated;
 pub(in crate::ops) use expand::{element_hits, row_indices};
@@ -30,6 +30,10 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .expand(expand::expand_gather)
         .lower(lower::lower_gather)
         .transparent(|_, _| true)
+        .expects(|call, index| {
+            call.constant(0).filter(|_| index == 1)?;
+            Some(Fact::new(DType::I64, vec![Dim::Known(1), Dim::symbol("S")]))
+        })
         .lowers_to(
             "Crop, Slice, Concat, Tile for constant indices; Embed of a constant table; \
             else GridSample, or a product with a matrix of zeros and ones",

@@ -250,7 +250,7 @@ fn reshape<'x>(value: Expr<'x>, from: &[Dim], to: &[Dim], sources: &Sources<'x>)
     let source = |size: &Dim| sources.iter().find(|(other, _)| other == size).map(|(_, value)| *value);
     let given: Vec<Option<Expr>> = to.iter().map(source).collect();
     if to.iter().zip(&given).filter(|(size, given)| size.known().is_none() && given.is_none()).count() > 1 {
-        return Err(Error::unsupported("several free sizes of operands").help("fix them with --input-shape"));
+        return Err(Error::unsupported("several free sizes of operands"));
     }
     let entries = shape.iter().zip(given).map(|(size, given)| match (size, given) {
         (-1, Some(given)) => given,

@@ -276,8 +276,7 @@ fn bias(c: &Tensor, beta: f32, len: usize) -> Result<Tensor> {
 fn known(size: &Dim) -> Result<i32> {
     match size.known() {
         Some(n) => Ok(i32::try_from(n)?),
-        None => Err(Error::unsupported(format!("a constant with the free size {size}"))
-            .help("fix it with --input-shape")),
+        None => Err(Error::unsupported(format!("a constant with the free size {size}"))),
     }
 }
 

@@ -10,7 +10,7 @@ mod product;
 use crate::error::{Result, invalid};
 use crate::op::{Access, Call, Fact, element_count};
 use crate::ops::Row;
-use crate::tensor::{Dim, broadcast_shapes, display_shape};
+use crate::tensor::{DType, Dim, broadcast_shapes, display_shape};
 
 pub(in crate::ops) use gemm::infer_gemm;
 
@@ -20,6 +20,16 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .work(product::work_of)
         .scratch(product::COPY)
         .multiply_adds(gemm::multiply_adds)
+        .expects(|call, index| {
+            let is_transposed = call.flag("transB").ok()?;
+            match (index, call.value(1)?.shape.as_deref()?) {
+                (0, [first, second]) => {
+                    let k = if is_transposed { second } else { first };
+                    Some(Fact::new(DType::F32, vec![Dim::Known(1), k.clone()]))
+                }
+                _ => None,
+            }
+        })
         .lower(gemm::lower_gemm)
         .lowers_to("InnerProduct for one row and a constant matrix; otherwise Gemm"),
     Row::new("MatMul", Access::Any, infer_matmul)
@@ -27,6 +37,10 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .work(product::work_of)
         .scratch(product::COPY)
         .multiply_adds(multiply_adds)
+        .expects(|call, index| match (index, call.value(1)?.shape.as_deref()?) {
+            (0, [k, _]) => Some(Fact::new(DType::F32, vec![Dim::Known(1), Dim::symbol("S"), k.clone()])),
+            _ => None,
+        })
         .expand(batch::expand_matmul)
         .lower(batch::lower_matmul)
         .lowers_to("InnerProduct or Gemm for a constant matrix; otherwise MatMul"),

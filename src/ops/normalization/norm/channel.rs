@@ -65,8 +65,7 @@ fn fixed_channels(lower: &Lower) -> Result<(i64, i64)> {
     let (batch, channels, _) = split_shape(lower)?;
     match (batch.known(), channels.known()) {
         (Some(batch), Some(channels)) => Ok((batch, channels)),
-        _ => Err(Error::unsupported("the numbers of images and channels must be known")
-            .help("give them with --input-shape")),
+        _ => Err(Error::unsupported("the numbers of images and channels must be known")),
     }
 }
 

@@ -83,8 +83,7 @@ pub(super) fn lower_layer_norm(lower: &mut Lower) -> Result<()> {
     let affine_size = match size.known() {
         Some(size) => i32::try_from(size)?,
         None => {
-            return Err(Error::unsupported("the sizes of the normalized axes must be known")
-                .help("give them with --input-shape"));
+            return Err(Error::unsupported("the sizes of the normalized axes must be known"));
         }
     };
     let weights = if is_plain(lower)? { None } else { weights(lower, norm.axis, affine_size)? };

@@ -64,8 +64,7 @@ fn pad(lower: &mut Lower, mut shape: Vec<Dim>, amounts: &Amounts, mode: Mode, va
             }
             return Err(Error::unsupported(format!(
                 "axis {axis} is padded by the free sizes {before} and {after}"
-            ))
-            .help("fix the sizes with --input-shape"));
+            )));
         };
         if is_free {
             let start = Dim::Known(most_before).sub(before)?;
@@ -237,8 +236,7 @@ fn gather_sources(
             return Err(Error::unsupported(format!(
                 "mode {mode:?} for an axis of size {}",
                 shape.at(one.axis)?
-            ))
-            .help("fix it with --input-shape"));
+            )));
         };
         let listed = one.before.saturating_add(size).saturating_add(one.after);
         limits::check_listed(usize::try_from(listed)?)?;

@@ -224,8 +224,7 @@ impl AxisSlice {
             return Err(Error::unsupported(format!(
                 "{} elements from {} in steps of {} are not fixed",
                 self.count, self.start, self.step
-            ))
-            .help("fix the sizes with --input-shape"));
+            )));
         };
         (0..count)
             .map(|i| self.step.checked_mul(i).and_then(|n| n.checked_add(start)))

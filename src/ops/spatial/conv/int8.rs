@@ -97,8 +97,7 @@ fn pad(lower: &mut Lower, blob: BlobId, spans: &mut [WindowAxis], value: f32) ->
         return Ok(blob);
     }
     if [&*height, &*width].iter().any(|span| span.begin < 0 || span.end < 0) {
-        return Err(Error::unsupported("int8 padding that depends on sizes known only at run time")
-            .help("fix the sizes with --input-shape"));
+        return Err(Error::unsupported("int8 padding that depends on sizes known only at run time"));
     }
     let layer = Padding {
         top: height.begin,

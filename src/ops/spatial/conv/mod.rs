@@ -19,13 +19,14 @@ use crate::lower::Lower;
 use crate::ncnn::{BlobId, Layer};
 use crate::op::{Access, Call, Fact, OWN_DOMAIN, element_count};
 use crate::ops::Row;
-use crate::tensor::{Dim, Tensor, display_shape};
+use crate::tensor::{DType, Dim, Tensor, display_shape};
 
 use kernel::Kernel;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Conv", Access::Any, infer_conv)
         .multiply_adds(multiply_adds)
+        .expects(|call, index| expected(call, index, 1))
         .expand(unfold::expand_conv)
         .lower(lower_conv)
         .lowers_to(
@@ -36,6 +37,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .differs("infinities, which may become NaN in neighbouring windows"),
     Row::new("ConvTranspose", Access::Any, transpose::infer_conv_transpose)
         .multiply_adds(transpose::multiply_adds)
+        .expects(|call, index| expected(call, index, 0))
         .expand(unfold::expand_conv_transpose)
         .lower(transpose::lower_conv_transpose)
         .lowers_to(
@@ -123,6 +125,21 @@ pub(in crate::ops) fn multiply_adds(call: &Call) -> Option<u64> {
 pub(in crate::ops) fn multiply_adds_by(call: &Call, weight: usize) -> Option<u64> {
     let taps = element_count(call.shape(weight).ok()?.get(1..)?)?;
     Some(element_count(call.output_shape(0).ok()?)?.saturating_mul(taps))
+}
+
+/// Returns the picture or sound that a weight with this axis of input channels convolves.
+fn expected(call: &Call, index: usize, axis: usize) -> Option<Fact> {
+    let weight = call.value(1)?.shape.as_deref().filter(|_| index == 0)?;
+    let group = if axis == 1 { call.int("group").ok()? } else { 1 };
+    let channels = weight.get(axis)?.known()?.checked_mul(group)?;
+    let names: &[&str] = match weight.len() {
+        3 => &["T"],
+        4 => &["H", "W"],
+        _ => &["D", "H", "W"],
+    };
+    let sizes = names.iter().map(|name| Dim::symbol(name));
+    let shape: Vec<Dim> = [Dim::Known(1), Dim::Known(channels)].into_iter().chain(sizes).collect();
+    Some(Fact::new(DType::F32, shape)).filter(|_| (3..=5).contains(&weight.len()))
 }
 
 fn infer_conv(call: &Call) -> Result<Vec<Fact>> {

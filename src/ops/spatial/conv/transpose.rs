@@ -63,8 +63,7 @@ impl ConvTranspose {
         }
         let total = self.whole_size(axis, input)?.sub(&self.output_size(axis, input)?)?;
         let Some(total) = total.known() else {
-            return Err(Error::unsupported("output_shape over a size known only at run time")
-                .help("fix the size with --input-shape"));
+            return Err(Error::unsupported("output_shape over a size known only at run time"));
         };
         if total < 0 && self.output_shape.is_none() {
             unsupported!(

@@ -61,10 +61,7 @@ fn output_form(lower: &Lower, x: BlobId) -> Result<Vec<Dim>> {
 /// Emits windows over free sizes, if the padding does not depend on them.
 fn pool_free(lower: &mut Lower, pool: &Pool, x: BlobId, spatial: &[Dim]) -> Result<BlobId> {
     let window = &pool.window;
-    let free = |what: &str| {
-        Err(Error::unsupported(format!("{what} over a size known only at run time"))
-            .help("fix the size with --input-shape"))
-    };
+    let free = |what: &str| Err(Error::unsupported(format!("{what} over a size known only at run time")));
     if window.dilations.iter().any(|n| *n != 1) {
         return free("a dilated pooling");
     }

@@ -54,9 +54,7 @@ impl AxisMap {
 /// Returns ONNX's map of an axis of `input` elements.
 pub(super) fn onnx_map(filter: &Filter, axis: &AxisResize, input: i64) -> Result<AxisMap> {
     let (Some(output), Some(scale)) = (axis.output.known(), axis.scale) else {
-        return Err(
-            Error::unsupported("a size known only at run time").help("fix the size with --input-shape")
-        );
+        return Err(Error::unsupported("a size known only at run time"));
     };
     if output > limits::RESIZED {
         return Err(Error::limit(format!("an axis is resized to {output} (at most {})", limits::RESIZED)));

@@ -106,7 +106,6 @@ fn cut(lower: &mut Lower, x: BlobId, shape: &[Dim], axis: &AxisResize, end: i32)
 
 fn refuse() -> Error {
     Error::unsupported("no layer computes this interpolation of a size known only at run time")
-        .help("fix the size with --input-shape")
 }
 
 /// Resizes an axis, or the innermost two.

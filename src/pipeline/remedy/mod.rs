@@ -1,0 +1,337 @@
+//! Remedies of refusals: options with which a refused model, or a part of it, is converted. Each is tried.
+
+mod flow;
+mod part;
+mod size;
+mod value;
+mod vertices;
+
+use std::collections::BTreeSet;
+
+use super::simplify::prepare;
+use super::{Converted, Metadata, Options, convert};
+use crate::error::{Error, ErrorCode, ErrorKind, Errors};
+use crate::onnx::{Model, Sources};
+use crate::ops;
+use crate::tensor::{Array, Dim, Elements};
+
+use part::{Part, Parts};
+pub(super) use size::FreeInput;
+
+/// The most conversions that search for remedies of a model, and their nodes taken together: large models are tried less often.
+const MAX_TRIALS: usize = 32;
+const MAX_NODES: usize = 200_000;
+/// The conversions that are tried of any model.
+const MIN_TRIALS: usize = 3;
+
+/// The part of the weights that a cut keeps at least, as a divisor.
+const LEAST_PART: u64 = 20;
+
+/// The part of the weights above which no second part is proposed, in percent.
+const MOST: u64 = 90;
+
+/// Options with which a refused model, or a part of it, can be converted.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Remedy {
+    /// Inputs that become constants.
+    pub set: Vec<(String, Array)>,
+    /// Shapes of inputs.
+    pub input_shapes: Vec<(String, Vec<Dim>)>,
+    /// The inputs of a part of the model; empty for the model's own.
+    pub inputs: Vec<String>,
+    /// The outputs of a part of the model; empty for the model's own.
+    pub outputs: Vec<String>,
+    /// Options without values, by their names.
+    pub flags: Vec<&'static str>,
+    /// The percentage of the weights that is converted.
+    pub percent: u64,
+}
+
+impl Remedy {
+    /// Returns whether only a part of the model is converted.
+    pub fn is_cut(&self) -> bool {
+        !self.inputs.is_empty() || !self.outputs.is_empty()
+    }
+
+    /// Returns the options as words of a command line, without quotes.
+    pub fn words(&self) -> Vec<String> {
+        let mut words = Vec::new();
+        for (name, array) in &self.set {
+            words.extend(["--set".to_owned(), format!("{name}={}", elements(array))]);
+        }
+        for (name, shape) in &self.input_shapes {
+            words.extend(["--input-shape".to_owned(), format!("{name}:{}", joined(shape))]);
+        }
+        for (option, names) in [("--inputs", &self.inputs), ("--outputs", &self.outputs)] {
+            if !names.is_empty() {
+                words.extend([option.to_owned(), names.join(",")]);
+            }
+        }
+        words.extend(self.flags.iter().map(|name| format!("--{}", name.replace('_', "-"))));
+        words
+    }
+
+    /// Returns a warning that names the inputs, the outputs and the size of a part.
+    pub(crate) fn describe_cut(&self) -> String {
+        let quoted =
+            |names: &[String]| names.iter().map(|name| format!("\"{name}\"")).collect::<Vec<_>>().join(", ");
+        let side = |word, names: &[String]| (!names.is_empty()).then(|| format!("{word} {}", quoted(names)));
+        let sides = [side("from", &self.inputs), side("to", &self.outputs)];
+        let sides = sides.into_iter().flatten().collect::<Vec<_>>().join(" ");
+        format!("only the part {sides} is converted, with {} % of the weights", self.percent)
+    }
+
+    /// Returns these options in addition to others.
+    pub(crate) fn apply(&self, options: &Options) -> Options {
+        let mut new = options.clone();
+        new.set.retain(|(name, _)| self.set.iter().all(|(other, _)| other != name));
+        new.set.extend(self.set.iter().cloned());
+        new.input_shapes.retain(|(name, _)| self.input_shapes.iter().all(|(other, _)| other != name));
+        new.input_shapes.extend(self.input_shapes.iter().cloned());
+        for (own, other) in [(&self.inputs, &mut new.inputs), (&self.outputs, &mut new.outputs)] {
+            if !own.is_empty() {
+                other.clone_from(own);
+            }
+        }
+        for (name, flag) in [
+            (RANDOM, &mut new.random_as_input),
+            (DOUBLE, &mut new.double_as_float),
+            (DEQUANTIZE, &mut new.dequantize),
+            (INT8, &mut new.int8),
+        ] {
+            *flag |= self.flags.contains(&name);
+        }
+        if self.is_cut() {
+            // A renamed value may lie outside of the part.
+            new.rename.clear();
+        }
+        new
+    }
+}
+
+/// The errors that an option avoids, and the option.
+const FLAGS: [(ErrorCode, &str); 4] = [
+    (ErrorCode::RANDOM, RANDOM),
+    (ErrorCode::DOUBLE, DOUBLE),
+    (ErrorCode::ROUNDED_TWICE, DEQUANTIZE),
+    (ErrorCode::ROUNDED_TWICE, INT8),
+];
+
+const RANDOM: &str = "random_as_input";
+const DOUBLE: &str = "double_as_float";
+const DEQUANTIZE: &str = "dequantize";
+const INT8: &str = "int8";
+
+/// Returns remedies of a refused model, the best first.
+pub(crate) fn remedies(sources: &Sources, options: &Options, errors: &Errors) -> Vec<Remedy> {
+    let Some(mut search) = Search::new(sources, options, errors) else { return Vec::new() };
+    search.set_flags(errors);
+    // What converts the whole model is better than a part, and one such option is enough.
+    for step in [Search::set_values, Search::set_sizes, Search::cut] {
+        if search.found.is_empty() {
+            step(&mut search);
+        }
+    }
+    search.found
+}
+
+/// Returns the part of a refused model to which `--auto-cut` cuts it.
+pub(crate) fn largest_part(sources: &Sources, options: &Options, errors: &Errors) -> Option<Remedy> {
+    let mut search = Search::new(sources, options, errors)?;
+    search.cut();
+    search.found.into_iter().next()
+}
+
+/// The search for remedies.
+struct Search<'a> {
+    sources: &'a Sources,
+    options: Options,
+    metadata: Metadata,
+    parts: Parts,
+    /// What does not convert the model alone, but avoids some of its errors.
+    base: Remedy,
+    /// The errors of the base.
+    reasons: BTreeSet<String>,
+    trials: usize,
+    found: Vec<Remedy>,
+}
+
+impl<'a> Search<'a> {
+    /// Starts a search, if the errors concern the model and not files or options.
+    fn new(sources: &'a Sources, options: &Options, errors: &Errors) -> Option<Search<'a>> {
+        concern_model(errors).then_some(())?;
+        ops::register();
+        // What a trial converts is not written.
+        let options = Options { emit_onnx: None, keep_onnx: false, check: false, ..options.clone() };
+        let Model { mut graph, metadata, .. } = sources.read().ok()?;
+        prepare(&mut graph, &options).ok()?;
+        let trials = (MAX_NODES / graph.node_count().max(1)).clamp(MIN_TRIALS, MAX_TRIALS);
+        let mut parts = Parts::new(graph);
+        parts.learn(errors.iter());
+        Some(Search {
+            sources,
+            options,
+            metadata: Metadata::of(metadata),
+            parts,
+            base: Remedy { percent: 100, ..Remedy::default() },
+            reasons: errors.iter().map(Error::to_string).collect(),
+            trials,
+            found: Vec::new(),
+        })
+    }
+
+    /// Tries a remedy; `None` if there were enough trials.
+    fn attempt(&mut self, remedy: &Remedy) -> Option<Result<Converted, Errors>> {
+        self.trials = self.trials.checked_sub(1)?;
+        Some(convert(self.sources, &remedy.apply(&self.options)))
+    }
+
+    /// Returns whether a net has a good part of the weights: what only decides random numbers is left out where these are
+    /// inputs.
+    fn keeps_weights(&self, converted: &Converted) -> bool {
+        let weights = converted.net.check();
+        weights.is_ok_and(|weights| weights.saturating_mul(LEAST_PART) >= self.parts.total)
+    }
+
+    /// Makes a remedy the base of further trials if it avoids all errors of the base, though others follow; returns whether
+    /// it does.
+    fn rebase(&mut self, remedy: Remedy, errors: &Errors) -> bool {
+        let reasons: BTreeSet<String> = errors.iter().map(Error::to_string).collect();
+        if !concern_model(errors) || !reasons.is_disjoint(&self.reasons) {
+            return false;
+        }
+        let Ok(Model { mut graph, .. }) = self.sources.read() else { return false };
+        if prepare(&mut graph, &remedy.apply(&self.options)).is_err() {
+            return false;
+        }
+        let mut parts = Parts::new(graph);
+        parts.learn(errors.iter());
+        (self.base, self.parts, self.reasons) = (remedy, parts, reasons);
+        true
+    }
+
+    /// Tries the options that avoid an error of a certain code.
+    fn set_flags(&mut self, errors: &Errors) {
+        let codes: BTreeSet<ErrorCode> = errors.iter().map(Error::code).collect();
+        for (code, flag) in FLAGS.into_iter().filter(|(code, _)| codes.contains(code)) {
+            let mut remedy = self.base.clone();
+            // Either treatment of a quantized model excludes the other.
+            remedy.flags.retain(|other| ![DEQUANTIZE, INT8].contains(other));
+            remedy.flags.push(flag);
+            match self.attempt(&remedy) {
+                Some(Ok(converted)) if self.keeps_weights(&converted) => self.found.push(remedy),
+                Some(Err(errors)) if errors.iter().all(|error| error.code() != code) => {
+                    self.rebase(remedy, &errors);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Tries values of the inputs that decide sizes or conditions.
+    fn set_values(&mut self) {
+        for (name, values) in value::deciding(&self.parts, &self.metadata) {
+            for value in values {
+                let mut remedy = self.base.clone();
+                remedy.set.push((name.clone(), value));
+                match self.attempt(&remedy) {
+                    Some(Ok(_)) => {
+                        self.found.push(remedy);
+                        break;
+                    }
+                    Some(Err(errors)) if self.rebase(remedy, &errors) => break,
+                    Some(Err(_)) => {}
+                    None => return,
+                }
+            }
+        }
+    }
+
+    /// Tries sizes in place of free ones.
+    fn set_sizes(&mut self) {
+        let Ok(free) = super::convert::free_inputs(self.sources, &self.base.apply(&self.options)) else {
+            return;
+        };
+        for shapes in size::usual(&free, &self.metadata) {
+            let remedy = Remedy { input_shapes: shapes, ..self.base.clone() };
+            match self.attempt(&remedy) {
+                Some(Ok(_)) => return self.found.push(remedy),
+                Some(Err(_)) => {}
+                None => return,
+            }
+        }
+    }
+
+    /// Tries parts of the model, and the rest of it.
+    fn cut(&mut self) {
+        let (total, mut tried) = (self.parts.total, BTreeSet::new());
+        let mut kept = 0;
+        while kept * 100 < total * MOST {
+            let Some((remedy, part)) = self.next_part(total, &mut tried) else { break };
+            kept += part.size;
+            self.parts.discount(&part);
+            self.found.push(remedy);
+        }
+        self.found.sort_by_key(|remedy| std::cmp::Reverse(remedy.percent));
+    }
+
+    /// Returns the best part that is converted.
+    fn next_part(
+        &mut self,
+        total: u64,
+        tried: &mut BTreeSet<(Vec<String>, Vec<String>)>,
+    ) -> Option<(Remedy, Part)> {
+        loop {
+            let parts = self.parts.parts();
+            let large = parts.into_iter().filter(|part| part.size.saturating_mul(LEAST_PART) > total);
+            let (cut, part) = large
+                .map(|part| ((self.parts.input_names(&part.inputs), self.parts.names(&part.outputs)), part))
+                .find(|(cut, _)| !tried.contains(cut))?;
+            tried.insert(cut.clone());
+            let (inputs, mut outputs) = cut;
+            if part.outputs == self.parts.graph.outputs {
+                outputs.clear();
+            }
+            let percent = part.size.saturating_mul(100) / total.max(1);
+            let remedy = Remedy { inputs, outputs, percent, ..self.base.clone() };
+            match self.attempt(&remedy)? {
+                Ok(_) => return Some((remedy, part)),
+                Err(errors) => {
+                    if let Some(remedy) = self.with_sizes(&remedy) {
+                        return Some((remedy, part));
+                    }
+                    self.parts.learn(errors.iter());
+                }
+            }
+        }
+    }
+
+    /// Returns a part with usual sizes of its inputs, if free ones are the obstacle.
+    fn with_sizes(&mut self, part: &Remedy) -> Option<Remedy> {
+        let free = super::convert::free_inputs(self.sources, &part.apply(&self.options)).ok()?;
+        let shapes = size::usual(&free, &self.metadata).into_iter().next()?;
+        let remedy = Remedy { input_shapes: shapes, ..part.clone() };
+        self.attempt(&remedy)?.is_ok().then_some(remedy)
+    }
+}
+
+fn joined<'a, T: ToString + 'a>(items: impl IntoIterator<Item = &'a T>) -> String {
+    items.into_iter().map(T::to_string).collect::<Vec<_>>().join(",")
+}
+
+/// Returns elements as `--set` reads them.
+fn elements(array: &Array) -> String {
+    match array.elements() {
+        Elements::Dim(sizes) => joined(sizes),
+        Elements::I64(integers) => joined(integers),
+        Elements::F32(floats) => joined(floats),
+        Elements::F64(floats) => joined(floats),
+    }
+}
+
+/// Returns whether errors concern the model, not options or files.
+fn concern_model(errors: &Errors) -> bool {
+    use ErrorKind::{Internal, Io, Parse, Usage};
+    !errors.iter().any(|error| matches!(error.kind(), Io | Parse | Usage | Internal))
+}

@@ -1,0 +1,433 @@
+//! Parts of a graph without the nodes that cannot be converted.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::flow::{Flow, Near};
+use super::vertices::Vertices;
+use crate::common::index::{IndexMap, IndexSet};
+use crate::error::Error;
+use crate::graph::{Graph, Node, NodeId, ValueId};
+use crate::op::{self, Access, Call, Fact};
+use crate::pass::infer;
+use crate::tensor::{DType, Dim};
+
+/// The maximum number of values around a part: with more, what is left out is no unit that could be computed elsewhere.
+const MAX_VALUES: usize = 16;
+
+/// The most values that failed nodes read which are outputs of a part, if fewer values would do.
+const FEW_VALUES: usize = 4;
+
+/// The number of values around a part from which on it counts less than a smaller part with fewer.
+const MANY_VALUES: usize = 8;
+
+/// The most element-wise nodes between a value and the weights from which its shape follows.
+const MAX_DEPTH: usize = 8;
+
+/// The most divisions of the failed nodes into those before a part and those after it.
+const MAX_DIVISIONS: usize = 24;
+
+/// The part of all weights from which on constants are weights in nodes that are no products: tables, not offsets.
+const LARGE: u64 = 100;
+
+/// A part of a graph between two sets of values.
+#[derive(Debug)]
+pub(super) struct Part {
+    /// The inputs of the part; empty for those of the graph.
+    pub inputs: Vec<ValueId>,
+    pub outputs: Vec<ValueId>,
+    pub nodes: IndexSet<NodeId>,
+    /// The elements of its constants, and its nodes.
+    pub size: u64,
+}
+
+/// A graph, and what is known of the conversion of its nodes.
+pub(super) struct Parts {
+    pub graph: Graph,
+    /// The graph with inferred values, which have the same ids. Constants are folded.
+    pub inferred: Graph,
+    /// The nodes that cannot be converted.
+    pub failed: BTreeSet<NodeId>,
+    /// Values that cannot be inputs or outputs of a net.
+    unfit: BTreeSet<ValueId>,
+    by_index: BTreeMap<usize, Vec<NodeId>>,
+    names: BTreeMap<String, ValueId>,
+    sizes: IndexMap<NodeId, u64>,
+    /// The size of the whole graph.
+    pub total: u64,
+    /// The nodes with weights; all nodes of a graph without any.
+    heavy: IndexSet<NodeId>,
+}
+
+impl Parts {
+    pub fn new(graph: Graph) -> Parts {
+        let mut inferred = graph.clone();
+        // What is known up to an error is enough.
+        let _ = infer::infer_and_fold(&mut inferred);
+        let mut by_index: BTreeMap<usize, Vec<NodeId>> = BTreeMap::new();
+        let mut sizes = IndexMap::default();
+        let mut total = 0;
+        for (id, node) in graph.nodes() {
+            by_index.entry(node.index).or_default().push(id);
+            let weights = if is_folded(&inferred, node) { 0 } else { weights(&inferred, node) };
+            total += weights + 1;
+            sizes.insert(id, weights + 1);
+        }
+        let is_product = |node: &Node| op::find(node).is_some_and(|op| op.multiply_adds.is_some());
+        let nodes = graph.nodes().map(|(id, node)| (id, node, sizes.get(id).copied().unwrap_or(0)));
+        let mut heavy: IndexSet<NodeId> = nodes
+            .filter(|(_, node, size)| *size > 1 && (is_product(node) || *size > total / LARGE))
+            .map(|(id, ..)| id)
+            .collect();
+        if heavy.is_empty() {
+            heavy.extend(graph.node_ids());
+        }
+        let mut names = BTreeMap::new();
+        for id in graph.value_ids().filter(|id| !graph.value(*id).name.is_empty()) {
+            names.entry(graph.value(id).name.clone()).or_insert(id);
+        }
+        // No blob holds text, whatever computes it.
+        let is_text = |id: &ValueId| inferred.value(*id).dtype.is_some_and(|dtype| dtype == DType::String);
+        let of_text = graph.nodes().filter(|(_, node)| node.outputs.iter().flatten().any(is_text));
+        let failed: BTreeSet<NodeId> = of_text.map(|(id, _)| id).collect();
+        let unfit = BTreeSet::new();
+        Parts { graph, inferred, failed, unfit, by_index, names, sizes, total, heavy }
+    }
+
+    /// Learns from the errors of a conversion; returns whether anything is new.
+    pub fn learn<'e>(&mut self, errors: impl IntoIterator<Item = &'e Error>) -> bool {
+        let before = (self.failed.len(), self.unfit.len());
+        for error in errors {
+            match &error.at().node {
+                Some(at) => {
+                    let nodes = self.by_index.get(&at.index).map(Vec::as_slice).unwrap_or_default();
+                    // The nodes of a function have the index of the call.
+                    let is_it = |id: &&NodeId| {
+                        self.graph.node(**id).is_some_and(|node| !at.name.is_empty() && node.name == at.name)
+                    };
+                    let named: Vec<NodeId> = nodes.iter().filter(is_it).copied().collect();
+                    self.failed.extend(if named.is_empty() { nodes.to_vec() } else { named });
+                }
+                None => self.learn_of_value(error.at().part.as_deref().unwrap_or_default()),
+            }
+        }
+        (self.failed.len(), self.unfit.len()) != before
+    }
+
+    /// Learns that a value cannot be an input or an output: what reads an input of the model fails.
+    fn learn_of_value(&mut self, part: &str) {
+        let name = part.split_once(" \"").and_then(|(_, name)| name.strip_suffix('"'));
+        let Some(id) = name.and_then(|name| self.names.get(name)) else { return };
+        if self.graph.inputs.contains(id) {
+            self.failed.extend(self.graph.readers().get(*id));
+        } else {
+            self.unfit.insert(*id);
+        }
+    }
+
+    /// Counts the nodes of a part as nothing, to find other parts.
+    pub fn discount(&mut self, part: &Part) {
+        for id in part.nodes.iter() {
+            self.sizes.insert(id, 0);
+        }
+    }
+
+    /// Returns the parts around the failed nodes, the best first.
+    pub fn parts(&self) -> Vec<Part> {
+        let order: Vec<NodeId> =
+            self.graph.nodes().map(|(id, _)| id).filter(|id| self.failed.contains(id)).collect();
+        let step = order.len().div_ceil(MAX_DIVISIONS).max(1);
+        let mut before: BTreeSet<usize> = (0..=order.len()).step_by(step).collect();
+        before.insert(order.len());
+        let given = |count| order.iter().take(count).copied().collect::<BTreeSet<NodeId>>();
+        let mut parts: Vec<Part> = before.into_iter().filter_map(|count| self.part(&given(count))).collect();
+        let worth = |part: &Part| {
+            let many = part.inputs.len() + part.outputs.len() > MANY_VALUES;
+            if many { part.size / 2 } else { part.size }
+        };
+        parts.sort_by_key(|part| std::cmp::Reverse(worth(part)));
+        parts
+    }
+
+    /// Returns the part that needs the results of the failed nodes of `given`, and nothing of the others.
+    fn part(&self, given: &BTreeSet<NodeId>) -> Option<Part> {
+        let graph = &self.graph;
+        let mut missing: IndexSet<ValueId> = IndexSet::default();
+        let mut ends: Vec<ValueId> = graph.outputs.clone();
+        for (id, node) in graph.nodes().filter(|(id, _)| !given.contains(id)) {
+            if self.failed.contains(&id) || node.reads().any(|value| missing.contains(value)) {
+                missing.extend(node.outputs.iter().flatten().copied());
+                ends.extend(node.reads());
+            }
+        }
+        let is_given = |id: ValueId| graph.value(id).producer.is_some_and(|node| given.contains(&node));
+        let mut seen = IndexSet::default();
+        ends.retain(|id| {
+            let is_computed = graph.value(*id).producer.is_some() && self.is_data(*id);
+            is_computed && !missing.contains(*id) && !is_given(*id) && seen.insert(*id)
+        });
+        let outputs = self.outputs(&self.before(&ends, is_given), &ends, is_given)?;
+        let needed = self.before(&outputs, is_given);
+        let inputs = self.inputs(&needed, &outputs, is_given)?;
+        let nodes = self.before(&outputs, |id| inputs.contains(&id));
+        let size = nodes.iter().filter_map(|id| self.sizes.get(id)).sum();
+        let inputs = if inputs.is_empty() { inputs } else { self.with_own_inputs(&nodes, inputs) };
+        let count = inputs.len() + outputs.len();
+        let is_all = inputs.is_empty() && (outputs == graph.outputs || !given.is_empty());
+        let part = Part { inputs, outputs, nodes, size };
+        (!part.outputs.is_empty() && count <= MAX_VALUES && !is_all).then_some(part)
+    }
+
+    /// Returns the nodes from which values are computed, not beyond the values of `stops`.
+    fn before(&self, values: &[ValueId], stops: impl Fn(ValueId) -> bool) -> IndexSet<NodeId> {
+        let mut found = IndexSet::default();
+        let mut stack = values.to_vec();
+        while let Some(id) = stack.pop() {
+            let producer = self.graph.value(id).producer.filter(|_| !stops(id));
+            if let Some(node) = producer.filter(|node| found.insert(*node)) {
+                stack.extend(self.graph.node(node).into_iter().flat_map(Node::reads));
+            }
+        }
+        found
+    }
+
+    /// Returns the outputs of a part: what the failed nodes read, if that are few values, otherwise the fewest values that
+    /// separate the weights from the ends of the part, the last ones. Outputs of the graph that are computed without weights
+    /// are outputs, too.
+    fn outputs(
+        &self,
+        nodes: &IndexSet<NodeId>,
+        ends: &[ValueId],
+        is_given: impl Fn(ValueId) -> bool,
+    ) -> Option<Vec<ValueId>> {
+        let weights: BTreeSet<NodeId> = nodes.iter().filter(|id| self.is_heavy(*id)).collect();
+        let failed = self.failed.iter().filter_map(|id| self.graph.node(*id));
+        let read: IndexSet<ValueId> = failed.flat_map(Node::reads).filter(|id| self.fits(*id)).collect();
+        let read = ends.iter().filter(|id| read.contains(**id));
+        let makers = read.filter_map(|id| self.graph.value(*id).producer).filter(|id| nodes.contains(*id));
+        let all = weights.iter().copied().chain(makers).collect();
+        let depends = |id: ValueId| self.before(&[id], &is_given).iter().any(|node| weights.contains(&node));
+        let cut = self
+            .last_values(nodes, &all, ends, FEW_VALUES, &is_given)
+            .filter(|cut| cut.iter().all(|id| depends(*id)));
+        let cut = cut.or_else(|| self.last_values(nodes, &weights, ends, MAX_VALUES, &is_given))?;
+        // The model's own outputs have their order.
+        let own = self.graph.outputs.iter().copied();
+        let own = own.filter(|id| cut.contains(id) || (ends.contains(id) && self.fits(*id) && !depends(*id)));
+        let mut outputs: Vec<ValueId> = own.collect();
+        outputs.extend(cut.iter().filter(|id| !self.graph.outputs.contains(id)));
+        (!cut.is_empty()).then_some(outputs)
+    }
+
+    /// Returns the fewest values that separate some nodes from the ends of a part, the last ones.
+    fn last_values(
+        &self,
+        nodes: &IndexSet<NodeId>,
+        from: &BTreeSet<NodeId>,
+        ends: &[ValueId],
+        most: usize,
+        is_given: impl Fn(ValueId) -> bool,
+    ) -> Option<Vec<ValueId>> {
+        let mut net = Vertices::of(self, nodes, is_given, |id| self.fits(id));
+        for id in from {
+            let node = net.node(*id);
+            net.flow.arc(Flow::SOURCE, node);
+        }
+        for end in ends {
+            if let Some((_, from)) = net.values.get(*end) {
+                net.flow.arc(*from, Flow::SINK);
+            }
+        }
+        net.cut(most, Near::Sink)
+    }
+
+    /// Returns the fewest values that separate the results of failed nodes from the weights and the outputs, the first ones.
+    fn inputs(
+        &self,
+        nodes: &IndexSet<NodeId>,
+        outputs: &[ValueId],
+        is_given: impl Fn(ValueId) -> bool,
+    ) -> Option<Vec<ValueId>> {
+        let is_known =
+            |id: ValueId| self.fits(id) && (self.is_inferred(id) || self.expected(id, 0).is_some());
+        let mut net = Vertices::of(self, nodes, |_| false, is_known);
+        let given: Vec<ValueId> = net.values.iter().map(|(id, _)| id).filter(|id| is_given(*id)).collect();
+        for (to, _) in given.iter().filter_map(|id| net.values.get(*id).copied()).collect::<Vec<_>>() {
+            net.flow.arc(Flow::SOURCE, to);
+        }
+        let last = outputs.iter().filter_map(|id| self.graph.value(*id).producer);
+        let ends: BTreeSet<NodeId> = nodes.iter().filter(|id| self.is_heavy(*id)).chain(last).collect();
+        for id in ends {
+            let node = net.node(id);
+            net.flow.arc(node, Flow::SINK);
+        }
+        net.cut(MAX_VALUES, Near::Source)
+    }
+
+    /// Adds the inputs of the graph that the nodes read, before others.
+    fn with_own_inputs(&self, nodes: &IndexSet<NodeId>, inputs: Vec<ValueId>) -> Vec<ValueId> {
+        let read: IndexSet<ValueId> =
+            nodes.iter().filter_map(|id| self.graph.node(id)).flat_map(Node::reads).collect();
+        let own = self.graph.inputs.iter().copied().filter(|id| read.contains(*id));
+        own.chain(inputs).collect()
+    }
+
+    fn is_heavy(&self, id: NodeId) -> bool {
+        self.heavy.contains(id) && self.sizes.get(id).is_some_and(|size| *size > 0)
+    }
+
+    /// Returns whether a value is computed from elements of inputs, not from sizes alone.
+    pub fn is_data(&self, id: ValueId) -> bool {
+        let value = self.inferred.value(id);
+        value.constant.is_none() && value.elements.is_none()
+    }
+
+    /// Returns whether a value can be an input or an output of a net, as far as it is known.
+    fn fits(&self, id: ValueId) -> bool {
+        let (value, inferred) = (self.graph.value(id), self.inferred.value(id));
+        let is_number =
+            |dtype| !matches!(dtype, DType::Bool | DType::String | DType::F64 | DType::C64 | DType::C128);
+        self.names.get(&value.name) == Some(&id)
+            && inferred.dtype.is_none_or(is_number)
+            && value.other_type.is_none()
+            && !self.unfit.contains(&id)
+    }
+
+    fn is_inferred(&self, id: ValueId) -> bool {
+        let value = self.inferred.value(id);
+        value.dtype.is_some() && value.shape.is_some()
+    }
+
+    /// Returns the type and the shape that the readers of a value expect.
+    fn expected(&self, id: ValueId, depth: usize) -> Option<Fact> {
+        let readers = self.graph.readers();
+        let nodes = readers.get(id).iter().filter_map(|reader| self.inferred.node(*reader));
+        let mut expected = nodes.filter_map(|node| {
+            let (op, call) = Call::of(&self.inferred, node)?;
+            let index = node.inputs.iter().position(|input| *input == Some(id))?;
+            match op.expects {
+                Some(expects) => expects(&call, index),
+                // Such a node does not change the shape, if the value is not the smaller operand.
+                None if op.access == Access::Elementwise && index == 0 && depth < MAX_DEPTH => {
+                    self.expected((*node.outputs.first()?)?, depth + 1)
+                }
+                None => None,
+            }
+        });
+        expected.next()
+    }
+
+    /// Returns the names of values.
+    pub fn names(&self, ids: &[ValueId]) -> Vec<String> {
+        ids.iter().map(|id| self.graph.value(*id).name.clone()).collect()
+    }
+
+    /// Returns the names of inputs, with types and shapes where they cannot be inferred.
+    pub fn input_names(&self, ids: &[ValueId]) -> Vec<String> {
+        let name = |id: &ValueId| {
+            let name = &self.graph.value(*id).name;
+            let expected = if self.is_inferred(*id) { None } else { self.expected(*id, 0) };
+            let stated = expected.and_then(|fact| {
+                let sizes: Vec<String> = fact.shape?.iter().map(Dim::to_string).collect();
+                Some(format!("{name}:{}[{}]", fact.dtype, sizes.join(",")))
+            });
+            stated.unwrap_or_else(|| name.clone())
+        };
+        ids.iter().map(name).collect()
+    }
+}
+
+/// Returns whether a node computes only constants and sizes.
+fn is_folded(inferred: &Graph, node: &Node) -> bool {
+    let is_known = |id: &ValueId| {
+        let value = inferred.value(*id);
+        value.constant.is_some() || value.elements.is_some()
+    };
+    node.outputs.iter().flatten().all(is_known)
+}
+
+/// Returns the number of elements of the constants that a node and its bodies read, without indices and sizes.
+fn weights(graph: &Graph, node: &Node) -> u64 {
+    let read = node.reads().filter_map(|id| graph.value(id).constant.as_ref());
+    let read = read.filter(|tensor| !matches!(tensor.dtype(), DType::I64 | DType::I32 | DType::Bool));
+    let own: u64 = read.filter_map(|tensor| u64::try_from(tensor.len()).ok()).filter(|len| *len > 1).sum();
+    let inside = node.bodies().flat_map(|body| body.nodes().map(move |(_, node)| weights(body, node)));
+    own + inside.sum::<u64>()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::Value;
+
+    /// Returns the parts of a graph in lines such as `bad: a b = c`, the best first; the nodes `bad` fail, and a value `_` has
+    /// no name. The inputs are `x` and `z`.
+    fn parts(lines: &[&str], outputs: &str) -> Vec<String> {
+        let mut graph = Graph::default();
+        let mut ids: BTreeMap<String, ValueId> = BTreeMap::new();
+        let value = |name: &str| Value {
+            name: name.replace('_', ""),
+            dtype: Some(DType::F32),
+            shape: Some(vec![Dim::Known(1)].into()),
+            ..Value::default()
+        };
+        for name in ["x", "z"] {
+            let id = graph.add_value(value(name));
+            graph.inputs.push(id);
+            ids.insert(name.to_owned(), id);
+        }
+        let mut failed = BTreeSet::new();
+        for line in lines {
+            let (word, values) = line.split_once(": ").unwrap();
+            let (reads, made) = values.split_once(" = ").unwrap();
+            let inputs: Vec<_> = reads.split(' ').map(|name| Some(ids[name])).collect();
+            let mut outputs = Vec::new();
+            for name in made.split(' ') {
+                let id = graph.add_value(value(name));
+                ids.insert(name.to_owned(), id);
+                outputs.push(Some(id));
+            }
+            let id =
+                graph.add_node(Node { inputs: inputs.into(), outputs: outputs.into(), ..Node::default() });
+            if word == "bad" {
+                failed.insert(id);
+            }
+        }
+        graph.outputs = outputs.split(' ').map(|name| ids[name]).collect();
+        crate::ops::register();
+        let mut parts = Parts::new(graph);
+        parts.failed = failed;
+        let shown = |part: &Part| {
+            format!("{} | {}", parts.names(&part.inputs).join(" "), parts.names(&part.outputs).join(" "))
+        };
+        parts.parts().iter().map(shown).collect()
+    }
+
+    #[test]
+    fn parts_lie_around_failed_nodes() {
+        for (lines, outputs, expected) in [
+            (&["ok: x = a", "bad: a = y"][..], "y", &[" | a"][..]),
+            (&["ok: x = a", "bad: a = b", "ok: b = y"], "y", &[" | a", "b | y"]),
+            // A value that bypasses the node is computed again.
+            (&["ok: x = a", "bad: a = b", "ok: b a = y"], "y", &["x b | y", " | a"]),
+            // All that the failed node reads, not the one value from which it is computed.
+            (&["ok: x = a", "ok: a = b", "ok: a = c", "bad: b c = y"], "y", &[" | b c"]),
+            // The model's own outputs first.
+            (&["ok: x = a", "bad: a = b", "ok: a = c"], "b c", &[" | c a"]),
+            (&["bad: x = a", "ok: a = b", "bad: b = y"], "y", &["a | b"]),
+            // Inside of a replaced node.
+            (&["ok: x = a", "ok: z = b", "ok: a b = _", "bad: _ = y"], "y", &[" | a b"]),
+            (&["bad: x = y"], "y", &[]),
+            (&["bad: x = a", "ok: a z = y"], "y", &["z a | y"]),
+        ] {
+            assert_eq!(parts(lines, outputs), expected, "{lines:?}");
+        }
+    }
+
+    #[test]
+    fn many_values_are_no_part() {
+        let lines: Vec<String> =
+            (0..99).flat_map(|i| [format!("ok: x = a{i}"), format!("bad: a{i} = b{i}")]).collect();
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        assert!(parts(&lines, "b0").is_empty());
+    }
+}
