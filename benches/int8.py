@@ -174,8 +174,11 @@ def main():
     print(table(rows))
     if args.out:
         shown = f"CASES --convert 'onnx2ncnn {{model}} {{param}} {{bin}}' --ncnn2int8 TOOL --arm PYTHON --out {args.out}"
+        # The table of `quantize` stays.
+        with open(args.out) as file:
+            _, mark, further = file.read().partition("\n## ")
         with open(args.out, "w") as file:
-            file.write(f"# Quantized networks in ncnn\n\n{__doc__.split(chr(10) * 2, 3)[3].rstrip()} Made by\n\n    python benches/int8.py {shown}\n\n{table(rows)}")
+            file.write(f"# Quantized networks in ncnn\n\n{__doc__.split(chr(10) * 2, 3)[3].rstrip()} Made by\n\n    python benches/int8.py {shown}\n\n{table(rows)}{mark}{further}")
 
 
 main()

@@ -343,10 +343,13 @@ macro_rules! invalid {
 
 pub(crate) use {invalid, unsupported};
 
-/// Indexing that returns an error instead of panicking.
+/// Indexing that does not panic.
 pub(crate) trait At<T> {
     /// Returns the element at `index`.
     fn at(&self, index: usize) -> Result<&T>;
+
+    /// Replaces the element at `index`, if there is one.
+    fn put(&mut self, index: usize, element: T);
 }
 
 impl<T> At<T> for [T] {
@@ -354,5 +357,11 @@ impl<T> At<T> for [T] {
         let len = self.len();
         self.get(index)
             .ok_or_else(|| Error::invalid(format!("index {index} is out of range for {len} elements")))
+    }
+
+    fn put(&mut self, index: usize, element: T) {
+        if let Some(slot) = self.get_mut(index) {
+            *slot = element;
+        }
     }
 }

@@ -87,6 +87,21 @@ fn precise_nets_compute_in_float32() {
 }
 
 #[test]
+fn careful_nets_avoid_a_transform() {
+    let room = Room::new();
+    let model = fixture("conv/conv_in_large_tiles");
+    let mask = |options: &str| {
+        room.expect(&format!("{model} out.param {options}"), 0, "out.param");
+        let text = fs::read_to_string(room.path("out.param")).unwrap();
+        text.split_whitespace().find_map(|word| word.strip_prefix("31=").map(str::to_owned))
+    };
+    assert_eq!(mask(""), None);
+    assert_eq!(mask("--careful").as_deref(), Some("64"));
+    room.expect(&format!("{model} out.param --careful --precise"), 2, "cannot be used with");
+    room.expect(&format!("{model} out.param --careful -v"), 0, "careful: 1 convolution without Winograd");
+}
+
+#[test]
 fn results_of_named_nodes_stay_in_float32() {
     let room = Room::new();
     let model = fixture("network/convolutional");

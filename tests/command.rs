@@ -73,6 +73,8 @@ fn every_verb_has_a_short_and_a_long_help() {
         "Options:",
         "Model:",
         "Result:",
+        "Half precision:",
+        "Comparison:",
         "Further files:",
         "Messages:",
         "Examples:",

@@ -43,7 +43,8 @@ fn cosine(text: &str) -> f64 {
 #[test]
 fn a_float_model_becomes_int8_layers() {
     let room = room_with("network/convolutional");
-    let text = room.expect(&format!("{} --data data --emit-onnx q.onnx", line()), 0, "on 2 samples");
+    let text =
+        room.expect(&format!("{} --data data --depthwise --emit-onnx q.onnx", line()), 0, "on 2 samples");
     assert!(cosine(&text) > 0.99, "{text}");
     let (all, param) = (int8_layers(&room), fs::read(room.path("m.param")).unwrap());
     assert!(all > 2, "{text}");
@@ -58,9 +59,9 @@ fn a_float_model_becomes_int8_layers() {
 
     let first = text.lines().find_map(|line| line.trim().strip_prefix("0.")).unwrap();
     let (_, name) = first.split_once("  ").unwrap();
-    for method in ["percentile", "entropy"] {
+    for method in ["min-max", "percentile"] {
         let text = room.expect(
-            &format!("{} --data data/a.npz --method {method} --keep {name}", line()),
+            &format!("{} --data data/a.npz --depthwise --method {method} --keep {name}", line()),
             0,
             "on 1 sample",
         );
@@ -68,6 +69,42 @@ fn a_float_model_becomes_int8_layers() {
         assert_eq!(int8_layers(&room), all - 1);
         assert!(!text.contains(&format!("  {name}\n")), "{text}");
     }
+}
+
+/// The rows of the table of nets: the numbers of nodes in float, the bytes of weights, and the losses.
+fn trials(text: &str) -> Vec<(String, u64, f64)> {
+    let (_, rows) = text.split_once("milliseconds, loss\n").unwrap();
+    let rows = rows.lines().take_while(|row| row.starts_with("  "));
+    let words = rows.map(|row| row.split_whitespace().collect::<Vec<_>>());
+    words.map(|words| (words[0].to_owned(), words[1].parse().unwrap(), words[3].parse().unwrap())).collect()
+}
+
+#[test]
+fn the_most_sensitive_nodes_stay_in_float() {
+    let room = room_with("network/transformer_block");
+    let text = room.expect(&format!("{} --data data --max-loss 0.01", line()), 0, "on 1 sample");
+    let rows = trials(&text);
+    assert_eq!(rows.iter().map(|(nodes, ..)| nodes.as_str()).collect::<Vec<_>>(), ["0", "all"]);
+    let (_, bytes, loss) = rows[0];
+    assert!(loss > 0.0 && loss < 0.01 && rows[1].2 < 1e-6, "{text}");
+    let text = room.expect(&format!("{} --data data --max-loss {}", line(), 0.7 * loss), 0, "on 1 sample");
+    let rows = trials(&text);
+    let best = rows.iter().find(|(nodes, _, row)| nodes != "all" && *row <= 0.7 * loss).unwrap();
+    assert!(best.1 > bytes && best.1 < rows.last().unwrap().1, "{text}");
+    assert_eq!(best.1, fs::metadata(room.path("m.bin")).unwrap().len(), "{text}");
+    let names = room.names();
+    let said = "no net with int8 layers has a loss of at most 0.000000000001";
+    room.expect(&format!("{} --data data --max-loss 1e-12", line()), 2, said);
+    assert_eq!(room.names(), names);
+}
+
+#[test]
+fn depthwise_convolutions_stay_in_float() {
+    let room = room_with("network/convolutional");
+    room.expect(&format!("{} --data data", line()), 0, "on 2 samples");
+    let few = int8_layers(&room);
+    room.expect(&format!("{} --data data --depthwise", line()), 0, "on 2 samples");
+    assert!(0 < few && few < int8_layers(&room));
 }
 
 #[test]

@@ -161,6 +161,40 @@ fn networks_within_float16_are_measured() {
 }
 
 #[test]
+fn precision_is_chosen_by_samples() {
+    let room = room_with("conv/conv_in_large_tiles", "");
+    let masks = |room: &Room| {
+        let text = fs::read_to_string(room.path("m.param")).unwrap();
+        let masks = text.split_whitespace().filter_map(|word| word.strip_prefix("31=").map(str::to_owned));
+        masks.collect::<Vec<_>>()
+    };
+    let line = format!("model.onnx m.param m.bin --data inputs.npz {}", python());
+    room.expect(&line, 0, "predicted");
+    let text = room.expect(&line, 0, "without --careful, on 1 sample");
+    assert!(text.contains("error in float16: "), "{text}");
+    assert_eq!(masks(&room), ["64"]);
+    room.expect(&format!("{line} --half-error 0.9"), 0, "predicted, on 1 sample");
+    assert_eq!(masks(&room), [""; 0]);
+    // No sum in float16 is so exact.
+    room.expect(&format!("{line} --half-error 1e-3"), 0, "without --precise, on 1 sample");
+    assert_eq!(masks(&room), ["1"]);
+    room.expect(&format!("{line} --half-error 1e-9"), 0, "--float32 \"");
+    assert!(masks(&room).contains(&"23".to_owned()));
+    // What the user asks for is part of the choice.
+    room.expect(&format!("{line} --precise"), 0, "predicted, on 1 sample");
+    assert_eq!(masks(&room), ["1"]);
+    room.expect(&format!("{line} --half-error 0"), 2, "expected a positive number");
+    room.expect("model.onnx m.param m.bin --half-error 0.1", 2, "--data");
+    room.expect(&format!("{line} --kv-cache"), 2, "cannot be used with");
+    room.expect("model.onnx m.param m.bin --data none.npz --python none", 2, "cannot be started");
+
+    // Infinities in float16, of the parts of a model.
+    let room = room_with("network/beyond_float16", "");
+    room.expect(&format!("{line} --outputs h"), 0, "without --float32 \"r,p\"");
+    assert_eq!(masks(&room).len(), masks(&room).iter().filter(|mask| *mask == "23").count());
+}
+
+#[test]
 fn a_model_with_constant_inputs_is_compared() {
     let options = "--set rate=8000";
     let room = room_with_model("control/if_on_a_rate", options);

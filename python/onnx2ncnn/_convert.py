@@ -30,6 +30,7 @@ def convert(model: Model, **options: Unpack[Options]) -> Net:
         outputs: Values that become the outputs: only the nodes before them are kept.
         fp16: Write weights in float16.
         precise: Let all layers compute in float32 on processors that compute in float16.
+        careful: Avoid the least exact transform of convolutions on such processors.
         float32: Nodes whose results stay in float32 on such processors, by their names or those of their outputs, and inputs. `verify`
             finds those that are too large for float16.
         weights: The weights of matrix products and tables: "float"; "keep" for the integers in blocks of the model; or "int8", "int6",

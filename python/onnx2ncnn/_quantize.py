@@ -33,6 +33,7 @@ def quantize(
     mean: float | Sequence[float] | None = None,
     norm: float | Sequence[float] | None = None,
     bgr: bool = False,
+    depthwise: bool = False,
     **options: Any,
 ) -> Net:
     """Quantizes a float model by samples with onnxruntime's own tool, and converts it to a net with int8 layers.
@@ -44,12 +45,13 @@ def quantize(
         model: The float model, as for `convert`.
         data: The samples: arrays by the names of the inputs, the array of the only input, or an iterable of such; or the path of an
             `.npz` or `.npy` file, of an image, or of a folder of such files.
-        method: How the range of a value follows from its samples: `"min-max"`, `"percentile"` or `"entropy"`.
+        method: How the range of a value follows from its samples: `"min-max"` or `"percentile"`.
         keep: Nodes that stay in float, by their names or those of their outputs.
         mean: The number that is subtracted from pixels from 0 to 255, or one for each channel; by default 0.
         norm: The factor of pixels after that, or one for each channel; by default 1/255 for inputs of floats, and 1 for those of
             integers. Images are resized to the input.
         bgr: Read the channels of images as blue, green, red.
+        depthwise: Also quantize depthwise convolutions, which lose most in int8, hold few weights, and are slower than in float on x86.
         options: The options of `convert`, other than `int8` and `dequantize`. `keep_onnx` keeps the quantized model.
 
     Returns:
@@ -91,7 +93,7 @@ def quantize(
             "bgr": bgr,
             "method": method,
             "keep": _options.names("keep", keep),
-            "candidates": converted._conversion.int8_candidates(),
+            "candidates": converted._conversion.int8_candidates(depthwise),
             "quantized": quantized,
         }
         try:

@@ -216,8 +216,8 @@ impl Conversion {
     }
 
     /// Returns the outputs of the nodes of which layers with variants in int8 do the work.
-    fn int8_candidates(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        run(py, || cli::candidates(&self.conversion))
+    fn int8_candidates(&self, py: Python<'_>, depthwise: bool) -> PyResult<Vec<String>> {
+        run(py, || cli::candidates(&self.conversion, depthwise))
     }
 
     /// Returns the part of the model that was converted as an ONNX file, with further values as outputs.

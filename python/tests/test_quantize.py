@@ -36,7 +36,7 @@ def int8_layers(net):
 
 
 def test_a_float_model_becomes_int8_layers(tmp_path):
-    net = onnx2ncnn.quantize(CONVOLUTIONAL, {"x": SAMPLES}, keep_onnx=True)
+    net = onnx2ncnn.quantize(CONVOLUTIONAL, {"x": SAMPLES}, depthwise=True, keep_onnx=True)
     quantization = net.quantization
     assert quantization.samples == 4 and quantization.method == "min-max"
     assert set(quantization.cosines) == {"y"} and 0.99 < quantization.cosines["y"] <= 1
@@ -45,7 +45,7 @@ def test_a_float_model_becomes_int8_layers(tmp_path):
     assert net.report["quantization"]["nodes"][0].keys() == {"name", "error"}
     assert net.report["quantization"]["outputs"] == [{"name": "y", "cosine": quantization.cosines["y"]}]
     (name, *_) = quantization.errors
-    kept = onnx2ncnn.quantize(CONVOLUTIONAL, SAMPLES, keep=name, method="percentile")
+    kept = onnx2ncnn.quantize(CONVOLUTIONAL, SAMPLES, keep=name, method="percentile", depthwise=True)
     assert name not in kept.quantization.errors and int8_layers(kept) == int8_layers(net) - 1
     # The net outlives the files of the quantization.
     net.save(tmp_path / "a.param")

@@ -14,6 +14,14 @@ pub struct HalfBlob {
     /// The name with which [`Converter::float32`](crate::Converter::float32) keeps the blob in float32: that of the last
     /// node whose work the layer of the blob does, or of the node's first output if it has none, or of an input.
     pub name: String,
+    /// The first blob that its layer reads; an input has none.
+    pub bottom: Option<String>,
+    /// The multiply-adds of its layer. A free size counts as 256.
+    pub work: u64,
+    /// The number of products that its layer adds in float16 for an element; 0 for other layers.
+    pub terms: u64,
+    /// Whether its layer is a convolution that [`Converter::careful`](crate::Converter::careful) makes more exact.
+    pub is_transformed: bool,
 }
 
 impl Conversion {
@@ -31,7 +39,11 @@ impl Conversion {
             let work = nodes_of.get(place).into_iter().flatten().filter_map(|node| nodes.get(*node));
             let input = self.inputs.iter().find(|port| port.blob == blob);
             let name = input.map(|port| port.name.clone()).or_else(|| self.last_name(&blob, work))?;
-            Some(HalfBlob { blob, name })
+            let layer = self.net.layers.get(place)?;
+            let bottom = layer.bottoms.first().map(|bottom| self.net.blob(*bottom).name.clone());
+            let (work, _) = self.net.usual_multiply_adds(layer);
+            let (terms, is_transformed) = self.net.half_sums(layer);
+            Some(HalfBlob { blob, name, bottom, work, terms, is_transformed })
         };
         // A constant that is an output has no node, and is float32.
         Ok(self.net.half_blobs().into_iter().filter_map(named).collect())

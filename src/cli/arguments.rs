@@ -8,6 +8,7 @@ use onnx2ncnn::error::{Error, Result};
 use onnx2ncnn::{Input, Options};
 
 use super::destination::NetFiles;
+use super::half::HalfPrecision;
 use super::options::{Files, Given, Net, Source};
 
 /// The `MODEL` that means standard input.
@@ -31,6 +32,9 @@ pub(super) struct Arguments {
 
     #[command(flatten)]
     pub choices: Given<Net>,
+
+    #[command(flatten)]
+    pub half: HalfPrecision,
 
     /// Convert without writing anything
     #[arg(long, help_heading = "Result")]

@@ -84,7 +84,7 @@ impl Command {
         Ok(match Other::from_arg_matches(&matches)? {
             Other { command: Some(mut command), .. } => {
                 if let (Command::Batch(batch), Some((_, matches))) = (&mut command, matches.subcommand()) {
-                    batch.words = given_words(matches);
+                    batch.words = given_words(matches, &self::command());
                 }
                 command
             }

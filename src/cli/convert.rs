@@ -9,7 +9,7 @@ use onnx2ncnn::{Converter, OptionValue, Refusal};
 use super::arguments::{Arguments, MessageFormat, input};
 use super::batch::{ANSWER, Answer, diagnostics};
 use super::destination::Destination;
-use super::summary::{self, Files, Summary};
+use super::summary::{self, Files, Stream, Summary};
 
 /// Converts and writes a model, and returns the summary.
 pub(super) fn convert_files(arguments: &Arguments) -> Result<Summary, Refusal> {
@@ -18,7 +18,18 @@ pub(super) fn convert_files(arguments: &Arguments) -> Result<Summary, Refusal> {
     let destination = Destination::of(&arguments.model, &net, &further)?;
     let answers = std::env::var_os(ANSWER).is_some();
     let model = input(&arguments.model).map_err(Refusal::from);
-    let done = model.and_then(|model| converter(arguments, &destination)?.convert(&model));
+    let mut told = String::new();
+    let done = model.and_then(|model| {
+        let converter = converter(arguments, &destination)?;
+        match arguments.half.choose(arguments, &model)? {
+            Some(choice) => {
+                let conversion = choice.apply(converter)?.convert(&model)?;
+                told = choice.describe(&conversion, arguments)?;
+                Ok(conversion)
+            }
+            None => converter.convert(&model),
+        }
+    });
     let done = done.and_then(|conversion| {
         let written = match arguments.dry_run {
             true => conversion.write_to(io::sink(), io::sink())?,
@@ -40,12 +51,15 @@ pub(super) fn convert_files(arguments: &Arguments) -> Result<Summary, Refusal> {
         answer(&serde_json::to_string(&Answer::of(&conversion, &written)).unwrap_or_default());
     }
     let files = Files { destination: &destination, written: &written, dry_run: arguments.dry_run };
-    let summary = match arguments.format.message_format {
+    let mut summary = match arguments.format.message_format {
         MessageFormat::Human => {
             summary::describe(&conversion, &files, start.elapsed(), arguments.report.verbose)
         }
         MessageFormat::Json => summary::to_json(&conversion, &files)?,
     };
+    if arguments.format.message_format == MessageFormat::Human && !told.is_empty() {
+        summary.add(Stream::Error, told);
+    }
     // Exits without destructors: freeing a large graph takes time.
     std::mem::forget(conversion);
     Ok(summary)

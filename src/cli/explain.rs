@@ -6,7 +6,7 @@ use clap::Args;
 use clap::builder::TypedValueParser;
 use onnx2ncnn::error::ErrorCode;
 
-use super::DONE;
+use super::exit::DONE;
 use super::terminal::{STRONG, print};
 
 /// Explain the code of an error, such as E0012; without one, list all codes

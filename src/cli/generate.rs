@@ -9,7 +9,7 @@ use onnx2ncnn::error::Error;
 
 use super::arguments::{MessageFormat, Report};
 use super::command::command;
-use super::{DONE, finish};
+use super::exit::{DONE, finish};
 
 /// The name of the command.
 const NAME: &str = "onnx2ncnn";

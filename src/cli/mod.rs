@@ -6,10 +6,13 @@ mod command;
 mod condition;
 mod convert;
 mod destination;
+mod exit;
 mod explain;
 mod generate;
+mod half;
 mod input_value;
 mod inspect;
+mod loss;
 mod options;
 mod passes;
 mod place;
@@ -28,13 +31,10 @@ mod verify;
 use std::ffi::OsString;
 use std::io::Write as _;
 
-use onnx2ncnn::Refusal;
-use onnx2ncnn::error::{Error, ErrorKind};
-
-use arguments::{MessageFormat, Report};
+use arguments::MessageFormat;
 use command::Command;
+use exit::{finish, finish_command};
 pub use program::Program;
-use summary::Summary;
 // For the Python package, which comes from the same source.
 #[doc(hidden)]
 pub use python::{COMPARE, MODELS_TOLERANCE, QUANTIZE, SIZES};
@@ -42,16 +42,6 @@ pub use python::{COMPARE, MODELS_TOLERANCE, QUANTIZE, SIZES};
 pub use quantize::candidates;
 #[doc(hidden)]
 pub use verify::INT8_COSINE;
-
-/// The exit code of a command that succeeded.
-const DONE: u8 = 0;
-/// The exit code for a refused or invalid model.
-const REFUSED: u8 = 1;
-/// The exit code for files that cannot be read or written, and for an invalid command line.
-const NOT_DONE: u8 = 2;
-
-/// The exit code for a result that differs from the model's.
-const DIFFERENT: u8 = 4;
 
 /// Runs the command line `words`, of which the first is the name of the program, and returns its exit code.
 /// Help, and errors of the command line, end the process. `program` runs the command line of each model of a
@@ -93,45 +83,4 @@ fn run_command(command: Result<Command, clap::Error>, program: &Program) -> u8 {
         Command::Man(arguments) => generate::man(&arguments),
         Command::Verify(arguments) => verify::verify_files(&arguments),
     }
-}
-
-/// Prints the summary or the errors of a command that writes files.
-fn finish(done: Result<Summary, Refusal>, report: Report, format: MessageFormat) -> u8 {
-    finish_command(done, report, format, true)
-}
-
-/// Like [`finish`]; `writes`: whether the command writes files on success.
-fn finish_command(done: Result<Summary, Refusal>, report: Report, format: MessageFormat, writes: bool) -> u8 {
-    match done {
-        Ok(summary) => {
-            if !report.quiet {
-                summary.print(report.color);
-            }
-            DONE
-        }
-        Err(errors) => {
-            match format {
-                MessageFormat::Json => {
-                    terminal::print(&refusal::to_json(&errors.report().diagnostics), report.color);
-                }
-                MessageFormat::Human => {
-                    let proposals = refusal::Proposals::of(&errors);
-                    let text = refusal::describe(errors.iter(), &proposals, report.verbose, writes);
-                    terminal::tell(&text, report.color);
-                }
-            }
-            exit_code(&errors)
-        }
-    }
-}
-
-/// Returns the highest exit code of all errors.
-fn exit_code(errors: &Refusal) -> u8 {
-    let code = |error: &Error| match error.kind() {
-        ErrorKind::Io | ErrorKind::Usage => NOT_DONE,
-        ErrorKind::Mismatch => DIFFERENT,
-        // All other kinds concern the model.
-        _ => REFUSED,
-    };
-    errors.iter().map(code).max().unwrap_or(REFUSED)
 }

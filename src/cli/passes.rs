@@ -5,7 +5,7 @@ use std::io::Write as _;
 
 use onnx2ncnn::{PassInfo, passes};
 
-use super::DONE;
+use super::exit::DONE;
 
 /// Prints the table of all passes to standard output.
 pub(super) fn list() -> u8 {

@@ -11,17 +11,16 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use onnx2ncnn::Refusal;
 use onnx2ncnn::error::Error;
-use onnx2ncnn::{Conversion, Converter, Input, Port, Quantization, Storage};
+use onnx2ncnn::{Conversion, Converter, Input, Quantization, Storage};
 
 use super::arguments::{Format, MessageFormat, Report, STANDARD_INPUT, input};
 use super::destination::{Destination, NetFiles};
+use super::loss::{self, Figures, Trial};
 use super::options::{Given, Source};
-use super::python::{
-    Comparison, NetRequest, Pair, PythonArguments, Quantize as QuantizeRequest, Quantized, Request,
-};
+use super::python::{Comparison, NetRequest, PythonArguments, Quantize as QuantizeRequest, Quantized};
 use super::summary::{self, Files, Stream, Summary};
 use super::terminal::{STRONG, count, labelled, list, printable};
-use super::verify::{INT8_COSINE, TOLERANCE, pair_of};
+use super::verify::{INT8_COSINE, parse_part};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,6 +31,8 @@ Examples:
   onnx2ncnn quantize model.onnx out.param --data photos \\
       --mean 123.7,116.3,103.5 --norm 0.0171,0.0175,0.0174
       on all images of a folder, in the size of the input, as (pixel - mean) * norm
+  onnx2ncnn quantize model.onnx --data samples.npz --max-loss 0.01
+      keeps the most sensitive layers in float, and prints a table of the nets that were tried
   onnx2ncnn quantize model.onnx --data samples.npz --emit-onnx quantized.onnx
       then `onnx2ncnn quantized.onnx --int8` converts again, with other options
 
@@ -61,12 +62,20 @@ pub(super) struct Quantize {
     pub bgr: bool,
 
     /// How ranges of values follow from the samples
-    #[arg(long, value_name = "METHOD", default_value = "min-max", value_parser = PossibleValuesParser::new(["min-max", "percentile", "entropy"]), help_heading = "Quantization")]
+    #[arg(long, value_name = "METHOD", default_value = "min-max", value_parser = PossibleValuesParser::new(["min-max", "percentile"]), help_heading = "Quantization")]
     pub method: String,
 
     /// Keep these nodes in float, by their names or those of their outputs
     #[arg(long, value_name = "A,B", value_delimiter = ',', help_heading = "Quantization")]
     pub keep: Vec<String>,
+
+    /// Also quantize depthwise convolutions, which lose most in int8, hold few weights, and are slower than in float on x86
+    #[arg(long, help_heading = "Quantization")]
+    pub depthwise: bool,
+
+    /// Keep the nodes in float that lose most, until the loss of each output is at most this: one minus the cosine, on samples that are held back
+    #[arg(long, value_name = "PART", value_parser = parse_part, help_heading = "Quantization")]
+    pub max_loss: Option<f64>,
 
     /// Also write the quantized model as ONNX
     #[arg(long, value_name = "FILE", help_heading = "Quantization")]
@@ -94,7 +103,9 @@ fn parse_number(text: &str) -> Result<f64, String> {
 }
 
 /// Types of layers that have variants in int8.
-const INT8: [&str; 4] = ["Convolution", "ConvolutionDepthWise", "Gemm", "InnerProduct"];
+const INT8: [&str; 3] = ["Convolution", "Gemm", "InnerProduct"];
+/// Another one, which only a user chooses.
+const DEPTHWISE: &str = "ConvolutionDepthWise";
 
 /// Quantizes, converts and writes a model, and returns the summary.
 pub(super) fn quantize_files(arguments: &Quantize) -> Result<Summary, Refusal> {
@@ -108,7 +119,7 @@ pub(super) fn quantize_files(arguments: &Quantize) -> Result<Summary, Refusal> {
     }
     let room = tempfile::tempdir().map_err(|e| Error::io("the folder cannot be created", e))?;
     let in_room = |name: &str| room.path().join(name);
-    let (float, quantized) = (in_room("float.onnx"), in_room("quantized.onnx"));
+    let float = in_room("float.onnx");
     let simplified = arguments.source.converter()?.simplify(&input(&arguments.model)?)?;
     simplified.write(&float, &Storage::AsNeeded)?;
     let unquantized = arguments.source.skip.iter().fold(Converter::new(), Converter::skip);
@@ -121,19 +132,36 @@ pub(super) fn quantize_files(arguments: &Quantize) -> Result<Summary, Refusal> {
         samples: in_room("samples.npz"),
         method: arguments.method.clone(),
         keep: arguments.keep.clone(),
-        candidates: candidates(&unquantized.convert(&Input::Path(float.clone()))?)?,
-        quantized: quantized.clone(),
+        candidates: candidates(&unquantized.convert(&Input::Path(float))?, arguments.depthwise)?,
+        quantized: in_room("quantized.onnx"),
+        max_loss: arguments.max_loss,
     };
     let told = request.ask(&arguments.python)?;
-    let converter = unquantized.quantization(Quantization::Int8);
-    let quantized = Input::Path(quantized);
-    let conversion = converter.convert(&quantized)?;
-    let (param, bin) = (in_room("net.param"), in_room("net.bin"));
-    let create = |path: &Path| {
-        File::create(path).map_err(|e| Error::io("the file cannot be created", e).in_file(path))
+    let converter = unquantized.clone().quantization(Quantization::Int8);
+    let attempt = |kept: &[String]| try_net(&converter, &request, kept, arguments);
+    let mut layers: Vec<_> = told.layers.iter().collect();
+    layers.sort_by(|a, b| b.effect.total_cmp(&a.effect));
+    let nodes: Vec<String> = layers.iter().map(|layer| layer.output.clone()).collect();
+    let (trials, whole) = match arguments.max_loss {
+        Some(most) => {
+            let float = Input::Path(request.model.clone());
+            let (whole, _) = measure(&unquantized.convert(&float)?, &request, "whole", arguments)?;
+            (loss::search(&nodes, most, attempt)?, Some(whole))
+        }
+        None => (vec![attempt(&[])?], None),
     };
-    conversion.write_to(create(&param)?, create(&bin)?)?;
-    let comparison = compare(&conversion, float, param, bin, request.samples, &arguments.python)?;
+    let Some(Trial { figures: Figures { loss, .. }, net: (quantized, comparison), .. }) = trials.last()
+    else {
+        return Err(Error::internal("no net was tried").into());
+    };
+    if let Some(most) = arguments.max_loss.filter(|most| loss > most) {
+        let told = format!(
+            "no net with int8 layers has a loss of at most {most}: the last one tried has {loss:.2e}"
+        );
+        return Err(Error::usage(told).help("allow a larger loss, or give more samples").into());
+    }
+    let quantized = Input::Path(quantized.clone());
+    let conversion = converter.convert(&quantized)?;
     let conversion = match destination.file("emit_onnx") {
         Some(path) => converter.emit_onnx(path).convert(&quantized)?,
         None => conversion,
@@ -146,57 +174,74 @@ pub(super) fn quantize_files(arguments: &Quantize) -> Result<Summary, Refusal> {
     }
     let mut summary = summary::describe(&conversion, &files, start.elapsed(), verbose);
     let mut text = String::new();
-    describe(&mut text, &told, &comparison, verbose);
+    if let Some(whole) = whole {
+        loss::describe(&mut text, &trials, whole);
+    }
+    describe(&mut text, &told, comparison, verbose);
     summary.add(Stream::Error, text);
     Ok(summary)
 }
 
-/// Returns the outputs of the nodes of a float model of which layers with variants in int8 do the work.
+/// Converts and measures the quantized model with the nodes of these outputs in float.
+fn try_net(
+    converter: &Converter,
+    request: &QuantizeRequest,
+    kept: &[String],
+    arguments: &Quantize,
+) -> Result<Trial<(PathBuf, Comparison)>, Refusal> {
+    let name = kept.len().to_string();
+    let mut model = request.quantized.clone();
+    if !kept.is_empty() {
+        model = model.with_file_name(format!("{name}.onnx"));
+        request.write_variant(kept, &model, &arguments.python)?;
+    }
+    let conversion = converter.convert(&Input::Path(model.clone()))?;
+    let (figures, comparison) = measure(&conversion, request, &name, arguments)?;
+    Ok(Trial { in_float: kept.len(), figures, net: (model, comparison) })
+}
+
+/// Compares a net with the float model on the samples, and measures it if there is a maximum loss.
+fn measure(
+    conversion: &Conversion,
+    request: &QuantizeRequest,
+    name: &str,
+    arguments: &Quantize,
+) -> Result<(Figures, Comparison), Refusal> {
+    let file = |ending: &str| request.quantized.with_file_name(format!("{name}.{ending}"));
+    let (param, bin) = (file("param"), file("bin"));
+    let create = |path: &Path| {
+        File::create(path).map_err(|e| Error::io("the file cannot be created", e).in_file(path))
+    };
+    let written = conversion.write_to(create(&param)?, create(&bin)?)?;
+    let comparison = NetRequest {
+        samples: Some(request.samples.clone()),
+        cosine: Some(INT8_COSINE),
+        timed: arguments.max_loss.is_some(),
+        ..NetRequest::new(conversion, request.model.clone(), param, bin)?
+    }
+    .ask(&arguments.python)?;
+    // An output without a cosine, such as one with infinities, is lost.
+    let cosines = comparison.outputs.iter().map(|output| output.cosine.unwrap_or(0.0));
+    let loss = 1.0 - cosines.fold(1.0, f64::min);
+    let seconds = comparison.seconds.unwrap_or(0.0);
+    Ok((Figures { bytes: written.bin_bytes, seconds, loss }, comparison))
+}
+
+/// Returns the outputs of the nodes of a float model of which layers with variants in int8 do the work; `depthwise`: depthwise
+/// convolutions among them.
 ///
 /// # Errors
 ///
 /// Fails as [`Conversion::write_to`].
-pub fn candidates(conversion: &Conversion) -> Result<Vec<String>, Error> {
+pub fn candidates(conversion: &Conversion, depthwise: bool) -> Result<Vec<String>, Error> {
     let written = conversion.write_to(io::sink(), io::sink())?;
     let report = conversion.report(&written)?;
-    let layers = conversion.net().layers.iter().filter(|layer| INT8.contains(&layer.layer.type_name()));
+    let is_chosen = |name: &str| INT8.contains(&name) || depthwise && name == DEPTHWISE;
+    let layers = conversion.net().layers.iter().filter(|layer| is_chosen(layer.layer.type_name()));
     let layers: BTreeSet<&str> = layers.map(|layer| layer.name.as_str()).collect();
     let nodes =
         report.nodes.iter().filter(|node| node.layers.iter().any(|layer| layers.contains(layer.as_str())));
     Ok(nodes.flat_map(|node| node.outputs.iter().cloned()).collect())
-}
-
-/// Compares the net with the float model on all samples.
-fn compare(
-    conversion: &Conversion,
-    model: PathBuf,
-    param: PathBuf,
-    bin: PathBuf,
-    samples: PathBuf,
-    python: &PythonArguments,
-) -> Result<Comparison, Error> {
-    let pairs = |ports: &[Port]| -> Vec<Pair> { ports.iter().map(pair_of).collect() };
-    let request = NetRequest {
-        model,
-        param,
-        bin,
-        inputs: pairs(&conversion.inputs),
-        shapes: Vec::new(),
-        calls: Vec::new(),
-        outputs: pairs(&conversion.outputs),
-        sorts: conversion.sorts()?,
-        layers: Vec::new(),
-        measured: Vec::new(),
-        data: None,
-        samples: Some(samples),
-        rounds: 0,
-        tolerance: TOLERANCE,
-        cosine: Some(INT8_COSINE),
-        fp16: false,
-        bf16: false,
-        vulkan: false,
-    };
-    Request::Net(request).ask(python)
 }
 
 /// The maximum number of listed layers, without -v.

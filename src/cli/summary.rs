@@ -271,6 +271,10 @@ fn describe_phone(text: &mut String, net: &Net) {
         let types: Vec<String> = types.iter().map(|(name, number)| format!("{number} {name}")).collect();
         labelled(text, STRONG, "not on the GPU", &types.join(", "));
     }
+    let careful = net.layers.iter().filter(|layer| net.avoids_transform(layer)).count();
+    if careful != 0 {
+        labelled(text, STRONG, "careful", &format!("{} without Winograd", count(careful, "convolution")));
+    }
     let mut faults: BTreeMap<(&str, &str), usize> = BTreeMap::new();
     for layer in &net.layers {
         for fault in net.avoided_faults(layer) {

@@ -7,19 +7,15 @@ use std::path::PathBuf;
 use clap::{Arg, Args};
 use onnx2ncnn::Refusal;
 use onnx2ncnn::error::Error;
-use onnx2ncnn::{
-    Conversion, Converter, HalfBlob, InnerBlob, Input, Port, Purpose, Quantization, Storage, options,
-};
+use onnx2ncnn::{Conversion, Converter, HalfBlob, InnerBlob, Input, Purpose, Quantization, Storage, options};
 
 use super::arguments::{Format, MessageFormat, Report, input};
 use super::destination::default_files;
+use super::exit::{DIFFERENT, DONE, finish_command};
 use super::options::{Chosen, Given, Source, arg};
-use super::python::{
-    Comparison, Distance, Magnitude, Measured, NetRequest, Pair, PythonArguments, Request, SIZES,
-};
+use super::python::{Comparison, Distance, Magnitude, Measured, NetRequest, Pair, PythonArguments, SIZES};
 use super::refusal::is_harmless;
 use super::terminal::{BAD, HELP, STRONG, count, labelled, list, print, printable};
-use super::{DIFFERENT, DONE, finish_command};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -137,15 +133,13 @@ impl Chosen for Compared {
     }
 }
 
-/// The tolerance in float32, relative to the largest magnitude of an output.
-pub(super) const TOLERANCE: f64 = 1e-3;
 /// The tolerance in half precision.
 const HALF_TOLERANCE: f64 = 0.02;
 
 /// The least cosine of the outputs of int8 networks, whose roundings are not those of onnxruntime.
 pub const INT8_COSINE: f64 = 0.99;
 
-fn parse_part(text: &str) -> Result<f64, String> {
+pub(super) fn parse_part(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(part) if part > 0.0 && part.is_finite() => Ok(part),
         _ => Err("expected a positive number, such as 1e-3".to_owned()),
@@ -222,32 +216,25 @@ fn compare(arguments: &Verify) -> Result<Comparison, Refusal> {
         let names: BTreeSet<String> = layers.iter().map(|pair| pair.name.clone()).collect();
         converter.expose(&model, &names)?.write(&path, &Storage::AsNeeded)?;
     }
-    let pairs = |ports: &[Port]| ports.iter().map(pair_of).collect();
     let is_half = arguments.fp16 || arguments.bf16;
     let shapes: Result<Vec<_>, Error> = SIZES.iter().map(|size| conversion.shapes_at(*size)).collect();
     let calls: Result<Vec<_>, Error> = SIZES.iter().map(|size| conversion.calls_at(*size)).collect();
     let request = NetRequest {
-        model: path,
-        param,
-        bin,
-        inputs: pairs(&conversion.inputs),
         shapes: shapes?.into_iter().flatten().collect(),
         calls: calls?.into_iter().filter(|calls| !calls.is_empty()).collect(),
-        outputs: pairs(&conversion.outputs),
-        sorts: conversion.sorts()?,
         layers,
         measured,
         data: arguments.data.clone(),
-        samples: None,
         rounds: arguments.rounds,
-        tolerance: arguments.tolerance.unwrap_or(if is_half { HALF_TOLERANCE } else { TOLERANCE }),
         fp16: arguments.fp16,
         bf16: arguments.bf16,
         vulkan: arguments.vulkan,
         cosine: ((choices.int8 || choices.weights.rounds()) && arguments.tolerance.is_none())
             .then_some(INT8_COSINE),
+        ..NetRequest::new(&conversion, path, param, bin)?
     };
-    Ok(Request::Net(request).ask(&arguments.python)?)
+    let tolerance = arguments.tolerance.or(is_half.then_some(HALF_TOLERANCE)).unwrap_or(request.tolerance);
+    Ok(NetRequest { tolerance, ..request }.ask(&arguments.python)?)
 }
 
 /// Returns the files of the net.
@@ -256,16 +243,6 @@ fn net_files(arguments: &Verify) -> (PathBuf, PathBuf) {
         (Some(param), Some(bin)) => (param.clone(), bin.clone()),
         (Some(param), None) => (param.clone(), param.with_extension("bin")),
         (None, _) => default_files(&arguments.model),
-    }
-}
-
-pub(super) fn pair_of(port: &Port) -> Pair {
-    Pair {
-        name: port.name.clone(),
-        blob: port.blob.clone(),
-        int32: port.int32,
-        axes: port.axes(),
-        cache: port.cache.clone(),
     }
 }
 
@@ -282,9 +259,16 @@ fn inner_pairs(conversion: &Conversion) -> Vec<Pair> {
 }
 
 /// Returns the blobs that float16 would hold, with the names of their nodes.
-fn measured_blobs(conversion: &Conversion) -> Result<Vec<Measured>, Error> {
-    let blobs = conversion.half_blobs()?.into_iter();
-    Ok(blobs.map(|HalfBlob { blob, name, .. }| Measured { name, blob }).collect())
+pub(super) fn measured_blobs(conversion: &Conversion) -> Result<Vec<Measured>, Error> {
+    let measured = |HalfBlob { blob, name, bottom, work, terms, is_transformed, .. }| Measured {
+        name,
+        blob,
+        bottom,
+        work,
+        terms,
+        is_transformed,
+    };
+    Ok(conversion.half_blobs()?.into_iter().map(measured).collect())
 }
 
 /// The maximum number of listed outputs or nodes, without -v.

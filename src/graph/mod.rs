@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 
 use crate::common::index::{Index, IndexLists, IndexSet, RawIndex};
 use crate::common::limits::Budget;
-use crate::error::{Error, NodeAt, Result};
+use crate::error::{At, Error, NodeAt, Result};
 use crate::tensor::{Array, DType, Range, Shape, SizeCondition, Tensor};
 
 pub(crate) use attribute::pairs;
@@ -304,9 +304,7 @@ impl Graph {
 
     /// Puts a node back.
     pub(crate) fn put_back(&mut self, id: NodeId, node: Node) {
-        if let Some(slot) = self.nodes.get_mut(id.index()) {
-            *slot = Some(node);
-        }
+        self.nodes.put(id.index(), Some(node));
         self.cache = Cache::default();
     }
 

@@ -1,12 +1,10 @@
 //! Layers that move or mix the elements of a blob along one axis.
 
 use super::gather::MAX_PARTS;
-use super::{Lower, apart_form, form::MAX_AXES, isolate};
+use super::{Lower, apart_form, form::MAX_AXES, isolate, line_form};
 use crate::error::{At, Error, Result, invalid};
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{
-    Concat, Crop, Flip, InnerProduct, MatMul, Padding, Pooling, Slice, Tile, binary_op,
-};
+use crate::ncnn::layer::{Concat, Crop, Flip, InnerProduct, MatMul, Padding, Pooling, Slice, Tile};
 use crate::tensor::{Dim, SizeCondition, Tensor, display_shape};
 
 /// ncnn's code for the end of an axis in Crop (`crop.cpp`, `resolve_crop_roi`).
@@ -43,8 +41,7 @@ impl Lower<'_> {
     /// Merges the axes before and after the axis at `place`, to at most three axes.
     pub fn grouped(&mut self, blob: BlobId, place: usize) -> Result<(BlobId, usize)> {
         let form = self.form(blob);
-        let outer = Dim::product(form.iter().take(place))?;
-        let inner = Dim::product(form.iter().skip(place + 1))?;
+        let [outer, inner] = Dim::around(&form, place)?;
         self.three(blob, outer, form.at(place)?.clone(), inner)
     }
 
@@ -66,9 +63,7 @@ impl Lower<'_> {
 
     pub(super) fn resized(&self, blob: BlobId, place: usize, size: Dim) -> Vec<Dim> {
         let mut form = self.form(blob);
-        if let Some(slot) = form.get_mut(place) {
-            *slot = size;
-        }
+        form.put(place, size);
         form
     }
 
@@ -140,8 +135,7 @@ impl Lower<'_> {
         let (mut at, mut rows) = (plane.len() - 1 - from_end, from_end > 0);
         if form.len() > 3 || at == 0 {
             let form = self.form(blob);
-            let outer = Dim::product(form.iter().take(place))?;
-            let inner = Dim::product(form.iter().skip(place + 1))?;
+            let [outer, inner] = Dim::around(&form, place)?;
             (plane, at, rows) = (vec![outer, form.at(place)?.clone(), inner], 1, true);
         }
         let blob = self.reshape(blob, &plane)?;
@@ -174,12 +168,8 @@ impl Lower<'_> {
             // A free size is 1 or matches: a product broadcasts it or keeps it.
             let is_open = from.known().is_none() && self.call.op_type() == "Expand";
             if from.is(1) && size.known().is_none() || times.is_none() && is_open {
-                let mut ones = vec![Dim::Known(1); self.form(alone).len()];
-                if let Some(slot) = ones.get_mut(place) {
-                    slot.clone_from(&size);
-                }
-                let ones = self.ones(&ones)?;
-                blob = self.binary(binary_op::MUL, alone, ones)?;
+                let ones = self.ones(&line_form(&size, place, self.form(alone).len()))?;
+                blob = self.compute(alone * ones)?;
             } else {
                 let times = times.ok_or_else(|| {
                     Error::unsupported(format!(
@@ -191,9 +181,7 @@ impl Lower<'_> {
                 })?;
                 blob = self.tile(alone, place, times)?;
             }
-            if let Some(slot) = shape.get_mut(axis) {
-                *slot = size;
-            }
+            shape.put(axis, size);
         }
         Ok(blob)
     }
@@ -284,8 +272,7 @@ impl Lower<'_> {
         if let Some(columns) = (2..=MAX_PARTS).rev().find(|n| size.is_multiple_of(*n)) {
             // Reversed rows of reversed elements.
             let (rows, columns) = (Dim::try_from(size / columns)?, Dim::try_from(columns)?);
-            let outer = Dim::product(whole.iter().take(place))?;
-            let inner = Dim::product(whole.iter().skip(place + 1))?;
+            let [outer, inner] = Dim::around(&whole, place)?;
             let (within, at) = self.three(blob, outer.mul(&rows)?, columns.clone(), inner.clone())?;
             let within = self.reverse(within, at)?;
             let (across, at) = self.three(within, outer, rows, columns.mul(&inner)?)?;

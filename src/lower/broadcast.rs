@@ -6,7 +6,6 @@ use super::form::interface_form;
 use crate::common::limits;
 use crate::error::{At, Error, Result};
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::binary_op;
 use crate::tensor::{Dim, Tensor, broadcast_shapes, display_shape};
 
 /// An operand of an arithmetic layer.
@@ -16,6 +15,12 @@ pub(crate) enum ScalarOrBlob {
     Blob(BlobId),
     /// A finite constant of one element.
     Number(f32),
+}
+
+impl From<BlobId> for ScalarOrBlob {
+    fn from(blob: BlobId) -> ScalarOrBlob {
+        ScalarOrBlob::Blob(blob)
+    }
 }
 
 impl Lower<'_> {
@@ -125,10 +130,8 @@ impl Lower<'_> {
     fn broadcast_as(&mut self, index: usize, shape: &[Dim], out: &[Dim], form: &[Dim]) -> Result<BlobId> {
         let count = Dim::product(out)?.known().filter(|n| *n <= limits::STRETCHED);
         if let (Some(tensor), Some(_)) = (self.call.constant(index).cloned(), count) {
-            let rank: Option<Vec<usize>> =
-                shape.iter().map(|d| d.known().and_then(|n| usize::try_from(n).ok())).collect();
-            let sizes: Option<Vec<usize>> =
-                out.iter().map(|d| d.known().and_then(|n| usize::try_from(n).ok())).collect();
+            let rank: Option<Vec<usize>> = Dim::known_sizes(shape);
+            let sizes: Option<Vec<usize>> = Dim::known_sizes(out);
             if let (Some(rank), Some(sizes)) = (rank, sizes) {
                 let tensor = tensor.reshaped(&rank)?;
                 let stretched =
@@ -179,7 +182,7 @@ impl Lower<'_> {
             let input = self.reshape(blob, &[before, Dim::Known(1), after])?;
             let ones = Tensor::all(1.0, vec![n])?;
             let ones = self.memory_data(&ones, &[Dim::Known(1), count, Dim::Known(1)])?;
-            blob = self.binary(binary_op::MUL, input, ones)?;
+            blob = self.compute(input * ones)?;
             for axis in run {
                 if let (Some(size), Some(target)) = (sizes.get_mut(axis), to.get(axis)) {
                     size.clone_from(target);
@@ -187,46 +190,5 @@ impl Lower<'_> {
             }
         }
         Ok(blob)
-    }
-
-    /// Emits arithmetic of two operands.
-    pub fn combine(&mut self, op_type: i32, a: ScalarOrBlob, b: ScalarOrBlob) -> Result<BlobId> {
-        match (a, b) {
-            (ScalarOrBlob::Blob(a), ScalarOrBlob::Blob(b)) => self.binary(op_type, a, b),
-            (ScalarOrBlob::Blob(a), ScalarOrBlob::Number(b)) => self.binary_scalar(op_type, a, b),
-            (ScalarOrBlob::Number(a), ScalarOrBlob::Blob(b)) => self.binary_scalar(reversed(op_type), b, a),
-            (ScalarOrBlob::Number(a), ScalarOrBlob::Number(b)) => {
-                let a = self.number_blob(a)?;
-                self.binary_scalar(op_type, a, b)
-            }
-        }
-    }
-
-    /// Returns an operand as a blob.
-    pub fn side_blob(&mut self, side: ScalarOrBlob) -> Result<BlobId> {
-        match side {
-            ScalarOrBlob::Blob(blob) => Ok(blob),
-            ScalarOrBlob::Number(number) => self.number_blob(number),
-        }
-    }
-
-    fn number_blob(&mut self, number: f32) -> Result<BlobId> {
-        self.memory_data(&Tensor::from_f32(&[1], vec![number])?, &[Dim::Known(1)])
-    }
-}
-
-/// Returns the operation with exchanged operands.
-fn reversed(op_type: i32) -> i32 {
-    use binary_op::*;
-    match op_type {
-        SUB => RSUB,
-        RSUB => SUB,
-        DIV => RDIV,
-        RDIV => DIV,
-        POW => RPOW,
-        RPOW => POW,
-        ATAN2 => RATAN2,
-        RATAN2 => ATAN2,
-        other => other,
     }
 }

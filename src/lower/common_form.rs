@@ -1,38 +1,32 @@
 //! Common forms of inputs of different shapes, so that arithmetic layers broadcast them.
 
 use super::form::{MAX_AXES, same_elements};
-use crate::error::Result;
-use crate::tensor::Dim;
-
-/// Axes of a form and of a shape with the same elements; axes of size 1 are in neither list.
-struct Group {
-    form: Vec<usize>,
-    shape: Vec<usize>,
-}
+use crate::error::{At, Result};
+use crate::tensor::{Dim, pair_axes};
 
 /// Returns the forms of all inputs for a result in `form`, if each can be expressed.
 pub(super) fn express_all(form: &[Dim], inputs: &[(usize, Vec<Dim>)], out: &[Dim]) -> Option<Vec<Vec<Dim>>> {
     if form.len() > MAX_AXES || !same_elements(form, out).ok()? {
         return None;
     }
-    let groups = match_axes(form, out)?;
+    let groups = pair_axes(form, out)?;
     inputs.iter().map(|(_, shape)| express(form, &groups, shape, out)).collect()
 }
 
 /// Returns the form of an input of `shape` for a result of shape `out` in `form`.
-fn express(form: &[Dim], groups: &[Group], shape: &[Dim], out: &[Dim]) -> Option<Vec<Dim>> {
+fn express(form: &[Dim], groups: &[[Vec<usize>; 2]], shape: &[Dim], out: &[Dim]) -> Option<Vec<Dim>> {
     let mut own = vec![Dim::Known(1); form.len()];
-    for group in groups {
-        let full = group.shape.iter().all(|axis| shape.get(*axis) == out.get(*axis));
-        let unit = group.shape.iter().all(|axis| shape.get(*axis).is_some_and(|d| d.is(1)));
-        if let ([place], [axis]) = (group.form.as_slice(), group.shape.as_slice())
+    for [places, axes] in groups {
+        let full = axes.iter().all(|axis| shape.get(*axis) == out.get(*axis));
+        let unit = axes.iter().all(|axis| shape.get(*axis).is_some_and(|d| d.is(1)));
+        if let ([place], [axis]) = (places.as_slice(), axes.as_slice())
             && let (Some(size), Some(whole)) = (shape.get(*axis), out.get(*axis))
             && may_stretch(size, whole)
         {
-            own.get_mut(*place)?.clone_from(size);
+            own.put(*place, size.clone());
         } else if full {
-            for axis in &group.form {
-                own.get_mut(*axis)?.clone_from(form.get(*axis)?);
+            for place in places {
+                own.put(*place, form.get(*place)?.clone());
             }
         } else if !unit {
             return None;
@@ -44,33 +38,6 @@ fn express(form: &[Dim], groups: &[Group], shape: &[Dim], out: &[Dim]) -> Option
 /// Returns whether a size may be 1 or that of the result, depending on free sizes.
 fn may_stretch(size: &Dim, whole: &Dim) -> bool {
     size != whole && (size.known().is_none() || whole.known().is_none()) && !size.is(1)
-}
-
-/// Pairs the axes of two lists of sizes with the same elements: the smallest groups with equal products.
-fn match_axes(form: &[Dim], shape: &[Dim]) -> Option<Vec<Group>> {
-    let places = |sizes: &[Dim]| -> Vec<usize> {
-        sizes.iter().enumerate().filter(|(_, d)| !d.is(1)).map(|(axis, _)| axis).collect()
-    };
-    let (mut form_axes, mut shape_axes) = (places(form).into_iter(), places(shape).into_iter());
-    let mut groups = Vec::new();
-    while let Some(first) = form_axes.next() {
-        let mut group = Group { form: vec![first], shape: vec![shape_axes.next()?] };
-        let mut form_product = form.get(first)?.clone();
-        let mut shape_product = shape.get(*group.shape.first()?)?.clone();
-        while form_product != shape_product {
-            if shape_product.exact_div(&form_product).is_some() {
-                let axis = form_axes.next()?;
-                form_product = form_product.mul(form.get(axis)?).ok()?;
-                group.form.push(axis);
-            } else {
-                let axis = shape_axes.next()?;
-                shape_product = shape_product.mul(shape.get(axis)?).ok()?;
-                group.shape.push(axis);
-            }
-        }
-        groups.push(group);
-    }
-    if shape_axes.next().is_some() { None } else { Some(groups) }
 }
 
 /// Returns the result without unit axes, with adjacent axes merged from the left until at most four are left.
@@ -124,7 +91,7 @@ mod tests {
             (&[6, 4], &[2, 12], &[2, 12], Some(&[6, 4])),
             (&[6, 4], &[2, 12], &[1, 12], None),
         ] {
-            let groups = match_axes(&dims(form), &dims(out)).unwrap();
+            let groups = pair_axes(&dims(form), &dims(out)).unwrap();
             let found = express(&dims(form), &groups, &dims(shape), &dims(out));
             assert_eq!(found, own.map(dims), "{shape:?} beside {out:?} in {form:?}");
         }

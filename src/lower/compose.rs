@@ -1,39 +1,21 @@
 //! Operations of one or few layers.
 
 use super::form::{MAX_AXES, apart_form, order_of_form};
-use super::{Lower, isolate, mismatch};
+use super::{Formula, Lower, isolate, mismatch};
 use crate::error::{At, Error, Result, unsupported};
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{BinaryOp, Permute, Reduction, UnaryOp};
+use crate::ncnn::layer::{BinaryOp, Permute, Reduction};
 use crate::tensor::{Dim, display_shape};
 
 impl Lower<'_> {
-    /// Emits a function of each element; `op_type` as in [`crate::ncnn::layer::unary_op`].
-    pub fn unary(&mut self, op_type: i32, x: BlobId) -> Result<BlobId> {
-        self.map(UnaryOp { op_type }, x)
-    }
-
-    /// Emits arithmetic of a blob with a finite constant; `op_type` as in [`crate::ncnn::layer::binary_op`].
-    pub fn binary_scalar(&mut self, op_type: i32, x: BlobId, b: f32) -> Result<BlobId> {
-        if !b.is_finite() {
-            unsupported!("arithmetic with the constant {b}");
-        }
-        self.map(BinaryOp { op_type, with_scalar: 1, b }, x)
-    }
-
     /// Emits arithmetic of two blobs of equal rank; each pair of sizes is equal or contains 1. One element
     /// broadcasts to any number of axes.
-    pub fn binary(&mut self, op_type: i32, a: BlobId, b: BlobId) -> Result<BlobId> {
+    pub(super) fn binary(&mut self, op_type: i32, a: BlobId, b: BlobId) -> Result<BlobId> {
         let (fa, fb) = (self.form(a), self.form(b));
-        if let [one] = fb.as_slice()
-            && one.is(1)
-        {
-            return self.emit(BinaryOp { op_type, ..BinaryOp::default() }, &[a, b], &fa);
-        }
-        if let [one] = fa.as_slice()
-            && one.is(1)
-        {
-            return self.emit(BinaryOp { op_type, ..BinaryOp::default() }, &[a, b], &fb);
+        for (form, other) in [(&fa, &fb), (&fb, &fa)] {
+            if matches!(other.as_slice(), [one] if one.is(1)) {
+                return self.emit(BinaryOp { op_type, ..BinaryOp::default() }, &[a, b], form);
+            }
         }
         if fa.len() != fb.len() {
             return Err(mismatch("a blob", &fa, "with", &fb));
@@ -52,14 +34,13 @@ impl Lower<'_> {
 
     /// Emits a reduction along axes of a blob, which keep a size of 1; `operation` as in
     /// [`crate::ncnn::layer::reduction_op`].
-    pub fn reduce(&mut self, operation: i32, x: BlobId, axes: &[usize]) -> Result<BlobId> {
+    pub fn reduce(&mut self, operation: i32, x: impl Into<Formula>, axes: &[usize]) -> Result<BlobId> {
+        let x = self.compute(x)?;
         let mut form = self.form(x);
         let mut numbers = Vec::with_capacity(axes.len());
         for axis in axes {
             numbers.push(i32::try_from(*axis)?);
-            if let Some(size) = form.get_mut(*axis) {
-                *size = Dim::Known(1);
-            }
+            form.put(*axis, Dim::Known(1));
         }
         let layer = Reduction {
             operation,

@@ -6,10 +6,10 @@
 
 use num_traits::AsPrimitive;
 
-use super::{Lower, ScalarOrBlob};
+use super::{Formula, Lower, Operand, ScalarOrBlob};
 use crate::error::{Error, Result};
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{Clip, Layer, Power, Threshold, Trait, binary_op, unary_op};
+use crate::ncnn::layer::{Layer, Power, Trait};
 use crate::tensor::{DType, Range, Tensor};
 
 /// A quotient of integers times this factor is not below the next integer, whatever the rounding of the
@@ -56,8 +56,9 @@ impl Lower<'_> {
     }
 
     /// Emits a layer of one blob that keeps its shape; in three axes if it ignores the axis d in old releases.
-    pub fn map(&mut self, layer: impl Into<Layer>, x: BlobId) -> Result<BlobId> {
-        let (layer, form) = (layer.into(), self.form(x));
+    pub fn map(&mut self, layer: impl Into<Layer>, x: impl Into<Formula>) -> Result<BlobId> {
+        let (layer, x) = (layer.into(), self.compute(x)?);
+        let form = self.form(x);
         if !layer.has(Trait::NoDepth) {
             return self.emit(layer, &[x], &form);
         }
@@ -65,36 +66,6 @@ impl Lower<'_> {
         let form_3d = self.form(x);
         let y = self.emit(layer, &[x], &form_3d)?;
         self.reshape(y, &form)
-    }
-
-    /// Emits 1 where `x > threshold`, otherwise 0; 0 for NaN.
-    pub fn gt(&mut self, x: BlobId, threshold: f32) -> Result<BlobId> {
-        self.map(Threshold { threshold }, x)
-    }
-
-    /// Emits 1 where `x < threshold`, otherwise 0; 0 for NaN.
-    pub fn lt(&mut self, x: BlobId, threshold: f32) -> Result<BlobId> {
-        let negated = self.unary(unary_op::NEG, x)?;
-        self.gt(negated, 0.0 - threshold)
-    }
-
-    /// Emits 1 where `x` is not zero, otherwise 0.
-    pub fn nonzero(&mut self, x: BlobId) -> Result<BlobId> {
-        let magnitude = self.unary(unary_op::ABS, x)?;
-        self.gt(magnitude, 0.0)
-    }
-
-    /// Emits `1 - x`.
-    pub fn logical_not(&mut self, x: BlobId) -> Result<BlobId> {
-        self.binary_scalar(binary_op::RSUB, x, 1.0)
-    }
-
-    /// Emits `yes` where `truth` is 1, `no` where it is 0; both are finite.
-    pub fn choose(&mut self, truth: BlobId, yes: BlobId, no: BlobId) -> Result<BlobId> {
-        let yes = self.binary(binary_op::MUL, yes, truth)?;
-        let untruth = self.logical_not(truth)?;
-        let no = self.binary(binary_op::MUL, no, untruth)?;
-        self.binary(binary_op::ADD, yes, no)
     }
 
     /// Emits a power of numbers in `range`. Power is not vectorized, so it is right for 0 and infinity too. It
@@ -106,40 +77,30 @@ impl Lower<'_> {
     }
 
     /// Emits half of `x`, with infinities replaced by 2^127: a product of an infinity with 0 would be NaN. Of
-    /// sums with a single weight of 1, [`Lower::doubled`] restores the element, infinities included.
+    /// sums with a single weight of 1, the double is the element, infinities included.
     pub fn bounded_half(&mut self, x: BlobId) -> Result<BlobId> {
         // The bound is infinite in half precision.
         self.compute_in_float32();
-        let half = self.binary_scalar(binary_op::MUL, x, 0.5)?;
-        self.map(Clip { min: -HALF_OF_INFINITY, max: HALF_OF_INFINITY }, half)
-    }
-
-    /// Emits twice `x`.
-    pub fn doubled(&mut self, x: BlobId) -> Result<BlobId> {
-        self.binary_scalar(binary_op::MUL, x, 2.0)
+        self.compute((x * 0.5).clip(-HALF_OF_INFINITY, HALF_OF_INFINITY))
     }
 
     /// Emits `y`, and NaN where `x` is NaN: minima and maxima may drop it.
     pub fn keep_nan(&mut self, x: BlobId, y: BlobId) -> Result<BlobId> {
-        let magnitude = self.unary(unary_op::ABS, x)?;
-        let is_number = self.gt(magnitude, -1.0)?;
-        let is_nan = self.logical_not(is_number)?;
+        let is_nan = self.compute(!x.abs().above(-1.0))?;
         self.set_nan(is_nan, y)
     }
 
     /// Emits `y`, and NaN where `truth` is 1.
     pub fn set_nan(&mut self, truth: BlobId, y: BlobId) -> Result<BlobId> {
         let nothing = self.nan_where(truth)?;
-        self.binary(binary_op::ADD, y, nothing)
+        self.compute(y + nothing)
     }
 
     /// Emits NaN where `truth` is 1, otherwise 0.
     pub fn nan_where(&mut self, truth: BlobId) -> Result<BlobId> {
         self.compute_in_float32();
-        let large = self.binary_scalar(binary_op::MUL, truth, f32::MAX)?;
-        let infinite = self.binary_scalar(binary_op::MUL, large, f32::MAX)?;
         // Zero times infinity is NaN.
-        self.binary_scalar(binary_op::MUL, infinite, 0.0)
+        self.compute(truth * f32::MAX * f32::MAX * 0.0)
     }
 
     /// Emits +inf where a condition is 1 and -inf where it is 0, and the negation: once for all readers of the
@@ -149,28 +110,23 @@ impl Lower<'_> {
             return Ok(*made);
         }
         // The factors are infinite in half precision, and their product in float32.
-        let half = self.binary_scalar(binary_op::SUB, condition, 0.5)?;
-        let far = self.binary_scalar(binary_op::MUL, half, f32::MAX)?;
-        let pass = self.binary_scalar(binary_op::MUL, far, f32::MAX)?;
-        let made = [pass, self.unary(unary_op::NEG, pass)?];
+        let pass = self.compute((condition - 0.5) * f32::MAX * f32::MAX)?;
+        let made = [pass, self.compute(-pass)?];
         self.state.infinities.insert(condition, made);
         Ok(made)
     }
 
     /// Wraps the result of integer arithmetic to a type of 8 or 16 bits. Wider types are assumed not to
     /// overflow: float32 represents integers up to 2^24 exactly.
-    pub fn wrap(&mut self, x: BlobId, dtype: DType) -> Result<BlobId> {
+    pub fn wrap(&mut self, x: impl Into<Formula>, dtype: DType) -> Result<BlobId> {
+        let x = self.compute(x)?;
         if !dtype.is_narrow_int() {
             return Ok(x);
         }
         self.compute_in_float32();
         let range = 2_f32.powi(i32::try_from(dtype.bits())?);
-        let half = range / 2.0;
-        let shifted = if dtype.is_unsigned() { x } else { self.binary_scalar(binary_op::ADD, x, half)? };
-        let turns = self.binary_scalar(binary_op::MUL, shifted, 1.0 / range)?;
-        let turns = self.unary(unary_op::FLOOR, turns)?;
-        let excess = self.binary_scalar(binary_op::MUL, turns, range)?;
-        self.binary(binary_op::SUB, x, excess)
+        let shifted = if dtype.is_unsigned() { x.into() } else { x + range / 2.0 };
+        self.compute(x - (shifted * (1.0 / range)).floor() * range)
     }
 
     /// Emits the correctly rounded quotient: the approximate one, plus the quotient of the remainder `a - q *
@@ -178,13 +134,11 @@ impl Lower<'_> {
     /// 1971).
     pub fn exact_quotient(&mut self, a: ScalarOrBlob, b: ScalarOrBlob) -> Result<BlobId> {
         self.compute_in_float32();
-        let quotient = self.combine(binary_op::DIV, a, b)?;
+        let quotient = self.compute(a / b)?;
         // Above this every quotient is an integer, and infinities cannot be split.
-        let bounded = self.map(Clip { min: -INTEGERS, max: INTEGERS }, quotient)?;
+        let bounded = self.compute(quotient.clip(-INTEGERS, INTEGERS))?;
         let rest = self.minus_product(a, bounded, b)?;
-        let correction = self.combine(binary_op::DIV, rest, b)?;
-        let correction = self.map(Clip { min: -2.0, max: 2.0 }, correction)?;
-        self.binary(binary_op::ADD, quotient, correction)
+        self.compute(quotient + (rest / b).clip(-2.0, 2.0))
     }
 
     /// Emits `a - x * y`, exact if that is small.
@@ -195,8 +149,7 @@ impl Lower<'_> {
         let mut rest = a;
         for (x, y) in [(upper, y_upper), (lower, y_upper), (upper, y_lower), (lower, y_lower)] {
             if y != ScalarOrBlob::Number(0.0) {
-                let product = ScalarOrBlob::Blob(self.combine(binary_op::MUL, x, y)?);
-                rest = ScalarOrBlob::Blob(self.combine(binary_op::SUB, rest, product)?);
+                rest = self.side(rest - x * y)?;
             }
         }
         Ok(rest)
@@ -207,9 +160,8 @@ impl Lower<'_> {
     pub fn round_digits(&mut self, x: BlobId, digits: u8) -> Result<BlobId> {
         self.compute_in_float32();
         let splitter = 2_f32.powi(24 - i32::from(digits)) + 1.0;
-        let scaled = self.binary_scalar(binary_op::MUL, x, splitter)?;
-        let rest = self.binary(binary_op::SUB, scaled, x)?;
-        self.binary(binary_op::SUB, scaled, rest)
+        let scaled = self.compute(x * splitter)?;
+        self.compute(scaled - (scaled - x))
     }
 
     /// Splits a number into a sum of two with half as many digits; above [`SPLIT`] the first is the number.
@@ -223,9 +175,9 @@ impl Lower<'_> {
             }
             ScalarOrBlob::Blob(x) => x,
         };
-        let bounded = self.map(Clip { min: -SPLIT, max: SPLIT }, x)?;
+        let bounded = self.compute(x.clip(-SPLIT, SPLIT))?;
         let upper = self.round_digits(bounded, 12)?;
-        let lower = self.binary(binary_op::SUB, x, upper)?;
+        let lower = self.compute(x - upper)?;
         Ok((ScalarOrBlob::Blob(upper), ScalarOrBlob::Blob(lower)))
     }
 
@@ -243,51 +195,25 @@ impl Lower<'_> {
         if let ScalarOrBlob::Number(by) = b
             && is_power_of_two(by)
         {
-            let ratio = self.combine(binary_op::MUL, a, ScalarOrBlob::Number(1.0 / by))?;
-            let quotient = self.unary(unary_op::TRUNC, ratio)?;
-            let rest = self.minus_multiple(a, quotient, b)?;
-            return Ok((quotient, rest));
+            let quotient = self.compute((a * (1.0 / by)).trunc())?;
+            return Ok((quotient, self.compute(a - quotient * b)?));
         }
-        let first = self.lower_quotient(a, b)?;
-        let rest = self.minus_multiple(a, first, b)?;
-        let second = self.lower_quotient(ScalarOrBlob::Blob(rest), b)?;
-        let rest = self.minus_multiple(ScalarOrBlob::Blob(rest), second, b)?;
-        let quotient = self.binary(binary_op::ADD, first, second)?;
+        let first = self.compute((a / b * DECREASE).trunc())?;
+        let rest = self.compute(a - first * b)?;
+        let second = self.compute((rest / b * DECREASE).trunc())?;
+        let rest = self.compute(rest - second * b)?;
+        let quotient = self.compute(first + second)?;
         // 1 where the remainder is not smaller than the divisor, with the sign of their quotient.
-        let magnitude = self.unary(unary_op::ABS, rest)?;
-        let divisor = match b {
-            ScalarOrBlob::Number(b) => ScalarOrBlob::Number(b.abs()),
-            ScalarOrBlob::Blob(b) => ScalarOrBlob::Blob(self.unary(unary_op::ABS, b)?),
-        };
-        let excess = self.combine(binary_op::SUB, ScalarOrBlob::Blob(magnitude), divisor)?;
-        let missed = self.gt(excess, -0.5)?;
-        let sign = self.combine(binary_op::DIV, ScalarOrBlob::Blob(rest), b)?;
-        let sign = self.binary_scalar(binary_op::MUL, sign, 2.0)?;
-        let sign = self.map(Clip { min: -1.0, max: 1.0 }, sign)?;
-        let missed = self.binary(binary_op::MUL, sign, missed)?;
-        let quotient = self.binary(binary_op::ADD, quotient, missed)?;
-        let rest = self.minus_multiple(ScalarOrBlob::Blob(rest), missed, b)?;
-        Ok((quotient, rest))
+        let missed = self.compute((rest.abs() - b.magnitude()).above(-0.5))?;
+        let missed = self.compute((rest / b * 2.0).clip(-1.0, 1.0) * missed)?;
+        Ok((self.compute(quotient + missed)?, self.compute(rest - missed * b)?))
     }
+}
 
-    /// Emits an integer between 0 and the quotient of two integers.
-    fn lower_quotient(&mut self, a: ScalarOrBlob, b: ScalarOrBlob) -> Result<BlobId> {
-        let quotient = self.combine(binary_op::DIV, a, b)?;
-        let decreased = self.binary_scalar(binary_op::MUL, quotient, DECREASE)?;
-        self.unary(unary_op::TRUNC, decreased)
-    }
-
-    fn minus_multiple(&mut self, a: ScalarOrBlob, quotient: BlobId, b: ScalarOrBlob) -> Result<BlobId> {
-        let multiple = self.combine(binary_op::MUL, ScalarOrBlob::Blob(quotient), b)?;
-        self.combine(binary_op::SUB, a, ScalarOrBlob::Blob(multiple))
-    }
-
-    /// Emits the float32 quotient of integers, increased by less than any remainder: truncated, it is exact
-    /// for dividends below 2^20.
-    pub fn nudged_quotient(&mut self, a: ScalarOrBlob, b: ScalarOrBlob) -> Result<BlobId> {
-        let quotient = self.combine(binary_op::DIV, a, b)?;
-        self.binary_scalar(binary_op::MUL, quotient, NUDGE)
-    }
+/// Returns the float32 quotient of integers, increased by less than any remainder: truncated, it is exact for dividends
+/// below 2^20.
+pub(crate) fn nudged_quotient(a: ScalarOrBlob, b: ScalarOrBlob) -> Formula {
+    a / b * NUDGE
 }
 
 /// Returns whether products with the reciprocal are exact quotients.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Lower, State};
-use crate::error::{Error, Result};
+use crate::error::{At, Error, Result};
 use crate::ncnn::layer::{CROP_EXPRESSIONS, Crop, EXPRESSIONS, Reshape};
 use crate::ncnn::{BlobId, Layer, MAX_BOTTOMS, is_readable, letter};
 use crate::tensor::{Dim, SizeCondition};
@@ -200,9 +200,7 @@ impl Lower<'_> {
         let Range { starts_expr, ends_expr, bottoms } = range;
         let axes_expr = place.to_string();
         let mut form = self.form(blob);
-        if let Some(slot) = form.get_mut(place) {
-            slot.clone_from(count);
-        }
+        form.put(place, count.clone());
         let layer = Layer::from(Crop { starts_expr, ends_expr, axes_expr, ..Crop::default() });
         self.state.allow(&layer);
         self.emit(layer, &bottoms, &form)

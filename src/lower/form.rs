@@ -1,7 +1,7 @@
 //! Forms: shapes of at most four axes in which a blob holds the elements of a value, in their order.
 
-use crate::error::Result;
-use crate::tensor::Dim;
+use crate::error::{At, Result};
+use crate::tensor::{Dim, held_axes, pair_axes};
 
 /// The maximum number of axes of a blob.
 pub(crate) const MAX_AXES: usize = 4;
@@ -37,51 +37,36 @@ pub(crate) fn interface_axes(shape: &[Dim]) -> Vec<Vec<usize>> {
     std::iter::once(axes).chain(tail.into_iter().map(|axis| vec![axis])).collect()
 }
 
+/// Returns a form of `rank` axes with `size` at `place`, the others 1.
+pub(crate) fn line_form(size: &Dim, place: usize, rank: usize) -> Vec<Dim> {
+    let mut form = vec![Dim::Known(1); rank];
+    form.put(place, size.clone());
+    form
+}
+
 /// Returns the position in `form` of each of the axes `axes` of `shape`; `None` if the form merges one of
 /// them with another axis whose size is not 1, or drops it.
 pub(crate) fn isolate(form: &[Dim], shape: &[Dim], axes: &[usize]) -> Option<Vec<usize>> {
     let mut place = vec![None; shape.len()];
-    // Both lists are traversed together: groups of axes with equal products.
+    let pairs = pair_axes(form, shape)?;
+    // Both lists are traversed together; between the pairs are axes of size 1.
     let (mut i, mut j) = (0, 0);
-    while i < form.len() || j < shape.len() {
-        match (form.get(i), shape.get(j)) {
-            (Some(f), Some(s)) if f.is(1) && s.is(1) => {
-                // If the form has fewer unit axes than the shape, it has the requested ones.
-                let kept = form.iter().skip(i).take_while(|d| d.is(1)).count();
-                let run = j..j + shape.iter().skip(j).take_while(|d| d.is(1)).count();
-                let mut matched: Vec<usize> = run.clone().filter(|axis| axes.contains(axis)).collect();
-                matched.extend(run.clone().filter(|axis| !axes.contains(axis)));
-                matched.truncate(kept);
-                matched.sort_unstable();
-                for (offset, axis) in matched.into_iter().enumerate() {
-                    *place.get_mut(axis)? = Some(i + offset);
-                }
-                i += kept;
-                j = run.end;
+    for pair in pairs.iter().map(Some).chain([None]) {
+        let starts = pair.and_then(|[places, axes]| Some((*places.first()?, *axes.first()?)));
+        let (next, end) = starts.unwrap_or((form.len(), shape.len()));
+        // If the form has fewer unit axes than the shape, it has the requested ones.
+        let (mut units, others): (Vec<usize>, Vec<usize>) = (j..end).partition(|axis| axes.contains(axis));
+        units.extend(others);
+        units.truncate(next - i);
+        units.sort_unstable();
+        for (offset, axis) in units.into_iter().enumerate() {
+            place.put(axis, Some(i + offset));
+        }
+        if let Some([places, axes]) = pair {
+            if let ([only], [axis]) = (places.as_slice(), axes.as_slice()) {
+                place.put(*axis, Some(*only));
             }
-            (Some(f), Some(s)) if f == s => {
-                *place.get_mut(j)? = Some(i);
-                i += 1;
-                j += 1;
-            }
-            (_, Some(s)) if s.is(1) => j += 1,
-            (Some(f), _) if f.is(1) => i += 1,
-            (Some(f), Some(s)) => {
-                let (mut form_product, mut shape_product) = (f.clone(), s.clone());
-                i += 1;
-                j += 1;
-                while form_product != shape_product {
-                    let form_divides = shape_product.exact_div(&form_product).is_some();
-                    if form_divides && i < form.len() {
-                        form_product = form_product.mul(form.get(i)?).ok()?;
-                        i += 1;
-                    } else {
-                        shape_product = shape_product.mul(shape.get(j)?).ok()?;
-                        j += 1;
-                    }
-                }
-            }
-            _ => return None,
+            (i, j) = (places.last()? + 1, axes.last()? + 1);
         }
     }
     axes.iter().map(|axis| place.get(*axis).copied().flatten()).collect()
@@ -107,9 +92,7 @@ pub(crate) fn apart_form(
     let mut open = false;
     for (axis, size) in shape.iter().enumerate() {
         if let Some(place) = axes.iter().position(|a| *a == axis) {
-            if let Some(slot) = found.get_mut(place) {
-                *slot = form.len();
-            }
+            found.put(place, form.len());
             form.push(size.clone());
             open = false;
         } else if size.is(1) {
@@ -128,35 +111,10 @@ pub(crate) fn apart_form(
     Ok((form, found))
 }
 
-/// Returns the axes of `shape` that each axis of `form` holds; unit axes are in none or in one. `None` if the
-/// form splits an axis.
-pub(crate) fn groups(form: &[Dim], shape: &[Dim]) -> Option<Vec<Vec<usize>>> {
-    let mut groups = Vec::with_capacity(form.len());
-    let mut next = 0;
-    for size in form {
-        let mut group = Vec::new();
-        let mut product = Dim::Known(1);
-        while product != *size {
-            product = product.mul(shape.get(next)?).ok()?;
-            group.push(next);
-            next += 1;
-            let beyond = product.known().zip(size.known()).is_some_and(|(product, size)| product > size);
-            if product.is(0) || beyond {
-                return None;
-            }
-        }
-        groups.push(group);
-    }
-    shape.iter().skip(next).all(|size| size.is(1)).then_some(groups)
-}
-
 /// Returns the permutation of the axes of `form` that corresponds to `perm` of `shape`, if the axes of each
 /// stay together.
 pub(crate) fn order_of_form(form: &[Dim], shape: &[Dim], perm: &[usize]) -> Option<Vec<usize>> {
-    let mut groups = groups(form, shape)?;
-    for group in &mut groups {
-        group.retain(|axis| shape.get(*axis).is_some_and(|size| !size.is(1)));
-    }
+    let groups = held_axes(form, shape)?;
     let mut order: Vec<usize> = Vec::with_capacity(form.len());
     let mut rest = perm.iter().filter(|axis| shape.get(**axis).is_some_and(|size| !size.is(1))).peekable();
     while let Some(axis) = rest.peek() {
@@ -255,18 +213,5 @@ mod tests {
         let order = |form: &[Dim]| order_of_form(form, &shape, &[0, 3, 1, 2]);
         assert_eq!(order(&[h.clone(), w.clone(), four.clone()]), Some(vec![2, 0, 1]));
         assert_eq!(order(&[h.mul(&w).unwrap(), four]), Some(vec![1, 0]));
-    }
-
-    #[test]
-    fn groups_of_merged_axes_are_found() {
-        for (form, shape, found) in [
-            (&[3, 8, 8][..], &[1, 3, 8, 8][..], Some(vec![vec![0, 1], vec![2], vec![3]])),
-            (&[24, 8], &[3, 8, 8, 1], Some(vec![vec![0, 1], vec![2]])),
-            (&[1, 3], &[3], Some(vec![vec![], vec![0]])),
-            (&[2, 3], &[6], None),
-            (&[4, 6], &[8, 3], None),
-        ] {
-            assert_eq!(groups(&dims(form), &dims(shape)), found, "{shape:?} in {form:?}");
-        }
     }
 }

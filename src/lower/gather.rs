@@ -57,7 +57,7 @@ impl Lower<'_> {
             }
             let half = self.bounded_half(blob)?;
             let picked = self.linear(half, place, &matrix)?;
-            return self.doubled(picked);
+            return self.compute(picked * 2.0);
         }
         let mut parts = Vec::with_capacity(segments.len());
         for segment in segments {
@@ -70,8 +70,7 @@ impl Lower<'_> {
     fn sample_constant(&mut self, blob: BlobId, place: usize, places: &[i64]) -> Result<Option<BlobId>> {
         let form = self.form(blob);
         let (size, count) = (Dim::try_from(self.known_size(blob, place)?)?, Dim::try_from(places.len())?);
-        let outer = Dim::product(form.iter().take(place))?;
-        let inner = Dim::product(form.iter().skip(place + 1))?;
+        let [outer, inner] = Dim::around(&form, place)?;
         let gathered = Gathered::rows(outer, size, count.clone(), inner);
         if !gathered.is_exact() || gathered.time_at_constants() >= gathered.time_of_matrix() {
             return Ok(None);

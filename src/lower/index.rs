@@ -9,11 +9,11 @@ use num_traits::AsPrimitive;
 
 use super::state::Label;
 use super::state::reshape_layer;
-use super::{Lower, State};
+use super::{Lower, Operand, State};
 use crate::common::limits;
 use crate::error::{At, Error, Result, unsupported};
 use crate::graph::ValueId;
-use crate::ncnn::layer::{CumulativeSum, Dequantize, ReLU, binary_op, unary_op};
+use crate::ncnn::layer::{CumulativeSum, Dequantize};
 use crate::ncnn::{BlobId, Element, Layer, NetLayer};
 use crate::tensor::{Array, DType, Dim, Tensor};
 
@@ -144,9 +144,7 @@ impl Lower<'_> {
 
     /// Emits indices into an axis of `size`, with negative ones counted from its front.
     pub fn counted_from_front(&mut self, indices: BlobId, size: i64) -> Result<BlobId> {
-        let negative = self.lt(indices, 0.0)?;
-        let whole = self.binary_scalar(binary_op::MUL, negative, float(size)?)?;
-        self.binary(binary_op::ADD, indices, whole)
+        self.compute(indices + indices.below(0.0) * float(size)?)
     }
 
     /// Emits a matrix with a row for each index and a column for each position of an axis of `size`: 1 where
@@ -161,15 +159,7 @@ impl Lower<'_> {
         let (one, size) = (Dim::Known(1), Dim::Known(size));
         let indices = self.reshape(indices, &[count, one.clone()])?;
         let places = self.memory_data(&ramp(&size)?, &[one, size])?;
-        let distance = self.binary(binary_op::SUB, indices, places)?;
-        self.equals_zero(distance)
-    }
-
-    /// Emits 1 where an integer is 0, otherwise 0.
-    pub fn equals_zero(&mut self, distance: BlobId) -> Result<BlobId> {
-        let distance = self.unary(unary_op::ABS, distance)?;
-        let near = self.binary_scalar(binary_op::RSUB, distance, 1.0)?;
-        self.map(ReLU::default(), near)
+        self.compute((indices - places).equals_zero())
     }
 
     /// Emits the positions of an axis of `size` elements, in this form.
@@ -178,9 +168,7 @@ impl Lower<'_> {
             return self.memory_data(&ramp(size)?, form);
         }
         let ones = self.ones(std::slice::from_ref(size))?;
-        let counted = self.map(CumulativeSum::default(), ones)?;
-        let places = self.binary_scalar(binary_op::SUB, counted, 1.0)?;
-        self.reshape(places, form)
+        self.reshape(ones.map(CumulativeSum::default()) - 1.0, form)
     }
 }
 

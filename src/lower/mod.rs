@@ -14,6 +14,7 @@ mod energy;
 mod exact;
 mod expression;
 mod form;
+mod formula;
 mod frontier;
 mod gather;
 mod index;
@@ -41,8 +42,9 @@ pub(crate) use along::OPEN_END;
 pub use assumption::{AssumedFact, Assumption};
 pub(crate) use broadcast::ScalarOrBlob;
 pub(crate) use energy::is_square;
-pub(crate) use exact::{HALF_OF_INFINITY, check_integers, inexact_integer, is_power_of_two};
-pub(crate) use form::{apart_form, groups, interface_axes, interface_form, isolate, same_elements};
+pub(crate) use exact::{HALF_OF_INFINITY, check_integers, inexact_integer, is_power_of_two, nudged_quotient};
+pub(crate) use form::{apart_form, interface_axes, interface_form, isolate, line_form, same_elements};
+pub(crate) use formula::{Formula, Operand};
 pub(crate) use gather::{MAX_PARTS, part_count};
 pub(crate) use index::ramp;
 pub(crate) use port::cached_inputs;
@@ -323,8 +325,9 @@ impl Lower<'_> {
         self.state.emit(names.label(), layer.into(), bottoms, forms)
     }
 
-    /// Returns a blob in another form; without a layer if it has that form.
-    pub fn reshape(&mut self, blob: BlobId, form: &[Dim]) -> Result<BlobId> {
+    /// Returns a blob in another form; without a Reshape if it has that form.
+    pub fn reshape(&mut self, x: impl Into<Formula>, form: &[Dim]) -> Result<BlobId> {
+        let blob = self.compute(x)?;
         let names = self.names();
         self.state.reshape(names.label(), blob, form)
     }
@@ -335,8 +338,9 @@ impl Lower<'_> {
         self.state.memory_data(names.label(), tensor, form)
     }
 
-    /// Makes `blob`, in any form of the value, output `index`, if the node has that output.
-    pub fn set(&mut self, index: usize, blob: BlobId) -> Result<()> {
+    /// Makes `x`, in any form of the value, output `index`, if the node has that output.
+    pub fn set(&mut self, index: usize, x: impl Into<Formula>) -> Result<()> {
+        let blob = self.compute(x)?;
         let Some(id) = self.call.node().outputs.get(index).copied().flatten() else { return Ok(()) };
         self.call.graph().value(id).dtype.map_or(Ok(()), check_elements)?;
         let shape = self.call.output_shape(index)?;

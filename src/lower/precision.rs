@@ -34,7 +34,8 @@ pub(super) fn precise_values(graph: &Graph) -> IndexSet<ValueId> {
         };
         let handed = keeps_magnitude(op) && node.inputs.iter().flatten().any(is_large);
         for output in node.outputs.iter().flatten().copied() {
-            if handed && is_float(&output) || is_large_integer(graph, output) {
+            let is_large = || handed || introduces_large(graph, node, output);
+            if is_float(&output) && is_large() || is_large_integer(graph, output) {
                 found.insert(output);
             }
         }
@@ -96,6 +97,20 @@ fn is_large_integer(graph: &Graph, id: ValueId) -> bool {
     value.dtype.is_some_and(DType::is_int)
         && value.elements.is_none()
         && !EXACT_INTEGERS.contains(range::range(graph, id))
+}
+
+/// Returns whether a result has finite numbers that are infinite in float16, as ConstantOfShape makes them, or where a
+/// node makes infinities finite.
+fn introduces_large(graph: &Graph, node: &Node, output: ValueId) -> bool {
+    let (range, most) = (range::range(graph, output), f64::from(LARGEST_HALF));
+    if !range.is_finite() || (range.least >= -most && range.most <= most) {
+        return false;
+    }
+    let is_infinite = |id: &ValueId| {
+        let is_float = graph.value(*id).dtype.is_some_and(DType::is_float);
+        is_float && !range::range(graph, *id).is_finite()
+    };
+    range.least > most || range.most < -most || node.inputs.iter().flatten().any(is_infinite)
 }
 
 /// Returns whether a constant has a finite element that is infinite in float16, as far as its elements are

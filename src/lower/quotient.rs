@@ -5,10 +5,10 @@
 //! A zero is replaced by 1 or, if it is negative, -1, and the quotient is multiplied by infinity. The layers for
 //! that are vectorized, and take about as long as two further divisions.
 
-use super::{Lower, ScalarOrBlob};
+use super::{Lower, Operand, ScalarOrBlob};
 use crate::error::Result;
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{Clip, binary_op, unary_op};
+use crate::ncnn::layer::binary_op;
 use crate::op::element_count;
 use crate::tensor::Range;
 
@@ -52,41 +52,27 @@ impl Lower<'_> {
         let is_few = element_count(&self.form(by)).is_some_and(|count| count <= FEW_DIVISORS);
         if is_few && over_zero == OverZero::Exact && !self.feeds_jump() {
             let factor = self.power(by, -1.0, range)?;
-            return if a == ScalarOrBlob::Number(1.0) {
-                Ok(factor)
-            } else {
-                self.combine(binary_op::MUL, a, ScalarOrBlob::Blob(factor))
-            };
+            return if a == ScalarOrBlob::Number(1.0) { Ok(factor) } else { self.compute(a * factor) };
         }
-        let finite =
-            if range.is_finite() { by } else { self.map(Clip { min: f32::MIN, max: f32::MAX }, by)? };
+        let finite = if range.is_finite() { by } else { self.compute(by.clip(f32::MIN, f32::MAX))? };
         if range.excludes_zero() {
             // Clip gives a number for NaN.
             self.need_finite(index);
             return self.ratio(a, finite);
         }
         // NaN counts as zero here, and so stays NaN.
-        let divides = self.nonzero(by)?;
-        let zero = self.logical_not(divides)?;
+        let zero = self.compute(!by.nonzero())?;
         let is_signed = range.least < 0.0 && over_zero != OverZero::Dropped;
         let side = if is_signed { self.sign_of_zero(by, zero)? } else { zero };
-        let divisor = self.binary(binary_op::ADD, finite, side)?;
+        let divisor = self.compute(finite + side)?;
         let ratio = self.ratio(a, divisor)?;
         match over_zero {
             OverZero::Dropped => Ok(ratio),
-            OverZero::Exact => {
-                let far = self.binary_scalar(binary_op::MUL, zero, FAR)?;
-                let far = self.unary(unary_op::EXP, far)?;
-                let factor = self.unary(unary_op::SQUARE, far)?;
-                self.binary(binary_op::MUL, ratio, factor)
-            }
+            OverZero::Exact => self.compute(ratio * (zero * FAR).exp().square()),
             OverZero::NeverNan => {
                 // The factor is infinite in half precision, and its product with 0 NaN.
                 self.compute_in_float32();
-                let far = self.binary(binary_op::MUL, ratio, zero)?;
-                let far = self.binary_scalar(binary_op::MUL, far, f32::MAX)?;
-                let far = self.binary_scalar(binary_op::MUL, far, f32::MAX)?;
-                self.binary(binary_op::ADD, ratio, far)
+                self.compute(ratio + ratio * zero * f32::MAX * f32::MAX)
             }
         }
     }
@@ -96,16 +82,14 @@ impl Lower<'_> {
         if self.feeds_jump() {
             return self.exact_quotient(a, ScalarOrBlob::Blob(by));
         }
-        self.combine(binary_op::DIV, a, ScalarOrBlob::Blob(by))
+        self.compute(a / by)
     }
 
     /// Emits 1 or -1, the sign of `x`, where `x` is zero, and 0 elsewhere. Of the vectorized functions the
     /// arctangent of two arguments alone reads the sign of a zero: that of `0 / x` is 0 or pi
     /// (`sse_mathfun.h`, atan2_ps).
     fn sign_of_zero(&mut self, x: BlobId, zero: BlobId) -> Result<BlobId> {
-        let angle = self.binary_scalar(binary_op::RATAN2, x, 0.0)?;
-        let sign = self.unary(unary_op::COS, angle)?;
-        self.binary(binary_op::MUL, zero, sign)
+        self.compute(zero * x.with(binary_op::RATAN2, 0.0).cos())
     }
 }
 

@@ -6,11 +6,11 @@
 
 use num_traits::AsPrimitive;
 
-use super::Lower;
 use super::state::reshape_layer;
+use super::{Lower, line_form};
 use crate::error::{Result, unsupported};
-use crate::ncnn::layer::{GridSample, binary_op};
-use crate::ncnn::{BlobId, Cost};
+use crate::ncnn::layer::GridSample;
+use crate::ncnn::{BlobId, Cost, USUAL_SIZE};
 use crate::tensor::{Dim, SizeCondition, Tensor};
 
 /// `GridSample::sample_type` and `padding_mode`.
@@ -27,9 +27,6 @@ const MOST_IN_CHANNEL: i64 = 1 << 24;
 
 /// The number of multiply-adds that take the time of sampling an element, which is rarely in the cache.
 const SAMPLED: u64 = 20;
-
-/// The number that stands for a free size where costs are compared.
-const USUAL_SIZE: i64 = 256;
 
 /// The sizes of a gather: from data `[channels, groups, size, width]` at indices `[groups, count, 1]`, or
 /// `[groups, count, width]`, of the third axis.
@@ -184,7 +181,7 @@ impl Lower<'_> {
                 let each = [one.clone(), groups.clone(), count.mul(columns)?];
                 let starts = self.starts(groups, size)?;
                 y = self.reshape(y, &each)?;
-                y = self.binary(binary_op::ADD, y, starts)?;
+                y = self.compute(y + starts)?;
             }
             let y = self.reshape(y, &[one.clone(), rows.clone(), columns.clone()])?;
             let y = self.coordinates(y, &height)?;
@@ -193,7 +190,7 @@ impl Lower<'_> {
                 y
             } else {
                 let ones = self.ones(&[one.clone(), one.clone(), width.clone()])?;
-                self.binary(binary_op::MUL, y, ones)?
+                self.compute(y * ones)?
             };
             [x, y]
         };
@@ -217,19 +214,16 @@ impl Lower<'_> {
     fn coordinates(&mut self, positions: BlobId, size: &Dim) -> Result<BlobId> {
         if let Some(size) = size.known() {
             let size: f64 = size.as_();
-            let scaled = self.binary_scalar(binary_op::MUL, positions, (2.0 / size).as_())?;
-            return self.binary_scalar(binary_op::ADD, scaled, (1.0 / size - 1.0).as_());
+            let [factor, first]: [f32; 2] = [(2.0 / size).as_(), (1.0 / size - 1.0).as_()];
+            return self.compute(positions * factor + first);
         }
         let number = self.materialize(std::slice::from_ref(size))?;
-        let doubled = self.binary_scalar(binary_op::MUL, positions, 2.0)?;
-        let doubled = self.binary_scalar(binary_op::ADD, doubled, 1.0)?;
-        let from_edge = self.binary(binary_op::DIV, doubled, number)?;
-        self.binary_scalar(binary_op::SUB, from_edge, 1.0)
+        self.compute((positions * 2.0 + 1.0) / number - 1.0)
     }
 
     /// Emits the coordinates of the positions of an axis of three, broadcast to the other axes of `like`.
     fn along_all(&mut self, like: BlobId, size: &Dim, place: usize) -> Result<BlobId> {
-        let zeros = self.binary_scalar(binary_op::MUL, like, 0.0)?;
+        let zeros = self.compute(like * 0.0)?;
         if size.is(1) {
             return Ok(zeros);
         }
@@ -240,11 +234,11 @@ impl Lower<'_> {
                 self.line(count, place, coordinate)?
             }
             None => {
-                let positions = self.places_along(size, &line_form(size, place))?;
+                let positions = self.places_along(size, &line_form(size, place, 3))?;
                 self.coordinates(positions, size)?
             }
         };
-        self.binary(binary_op::ADD, zeros, line)
+        self.compute(zeros + line)
     }
 
     /// Emits a function of the positions of an axis of three.
@@ -252,7 +246,7 @@ impl Lower<'_> {
         let elements: Vec<f32> = (0..count).map(|position| function(position.as_())).collect();
         self.memory_data(
             &Tensor::from_f32(&[elements.len()], elements)?,
-            &line_form(&Dim::Known(count), place),
+            &line_form(&Dim::Known(count), place, 3),
         )
     }
 
@@ -262,20 +256,12 @@ impl Lower<'_> {
             let size: f64 = size.as_();
             return self.line(groups, 1, |position| (position * size).as_());
         }
-        let positions = self.places_along(groups, &line_form(groups, 1))?;
+        let positions = self.places_along(groups, &line_form(groups, 1, 3))?;
         if let Some(size) = size.known() {
-            return self.binary_scalar(binary_op::MUL, positions, size.as_());
+            let size: f32 = size.as_();
+            return self.compute(positions * size);
         }
         let number = self.materialize(std::slice::from_ref(size))?;
-        self.binary(binary_op::MUL, positions, number)
+        self.compute(positions * number)
     }
-}
-
-/// Returns the form of a line along one axis of three.
-fn line_form(size: &Dim, place: usize) -> Vec<Dim> {
-    let mut form = vec![Dim::Known(1); 3];
-    if let Some(slot) = form.get_mut(place) {
-        slot.clone_from(size);
-    }
-    form
 }

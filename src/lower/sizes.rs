@@ -2,19 +2,18 @@
 
 use num_traits::AsPrimitive;
 
-use super::Lower;
 use super::form::MAX_AXES;
+use super::{Lower, Operand, line_form};
 use crate::common::limits;
 use crate::error::{At, Error, Result};
-use crate::ncnn::layer::{Clip, Crop, EMPTY_BLOBS, Interp, binary_op, reduction_op, unary_op};
+use crate::ncnn::layer::{Crop, EMPTY_BLOBS, Interp, reduction_op};
 use crate::ncnn::{BlobId, Element, Layer};
 use crate::tensor::{Dim, Operation, Sum, Tensor};
 
 impl Lower<'_> {
     /// Emits a blob of ones; free sizes are those of axes of another blob.
     pub fn ones(&mut self, form: &[Dim]) -> Result<BlobId> {
-        let known: Option<Vec<usize>> =
-            form.iter().map(|size| size.known().and_then(|n| usize::try_from(n).ok())).collect();
+        let known: Option<Vec<usize>> = Dim::known_sizes(form);
         if let Some(sizes) = known {
             let count = sizes.iter().fold(1_usize, |count, size| count.saturating_mul(*size));
             if count > limits::MATRIX_ELEMENTS {
@@ -27,10 +26,7 @@ impl Lower<'_> {
             if size.is(1) {
                 continue;
             }
-            let mut line_form = vec![Dim::Known(1); form.len()];
-            if let Some(slot) = line_form.get_mut(place) {
-                slot.clone_from(size);
-            }
+            let line_form = line_form(size, place, form.len());
             let line = match size.known() {
                 Some(_) => self.ones(&line_form)?,
                 None => {
@@ -39,7 +35,7 @@ impl Lower<'_> {
                 }
             };
             ones = Some(match ones {
-                Some(ones) => self.binary(binary_op::MUL, ones, line)?,
+                Some(ones) => self.compute(ones * line)?,
                 None => line,
             });
         }
@@ -62,9 +58,7 @@ impl Lower<'_> {
             .collect();
         if !others.is_empty() {
             for axis in &others {
-                if let Some(slot) = form.get_mut(*axis) {
-                    *slot = Dim::Known(1);
-                }
+                form.put(*axis, Dim::Known(1));
             }
             let numbers: std::result::Result<Vec<i32>, _> =
                 others.iter().map(|axis| i32::try_from(*axis)).collect();
@@ -77,7 +71,7 @@ impl Lower<'_> {
             line = self.emit(layer, &[line], &form)?;
         }
         let line = self.reshape(line, std::slice::from_ref(size))?;
-        self.map(Clip { min: 1.0, max: 1.0 }, line)
+        self.compute(line.clip(1.0, 1.0))
     }
 
     /// Returns whether the oldest release that must load the net hands empty blobs on to layers.
@@ -147,7 +141,7 @@ impl Lower<'_> {
             && let Some(ones) = self.stretched_one(&size.add(&Dim::Known(1))?)?
         {
             let longer = self.reduce(reduction_op::SUM, ones, &[0])?;
-            return self.binary_scalar(binary_op::SUB, longer, 1.0);
+            return self.compute(longer - 1.0);
         }
         if self.size_source(size).is_some() {
             let line = self.line_of_ones(size)?;
@@ -170,38 +164,33 @@ impl Lower<'_> {
             for factor in &product {
                 let factor = self.size_as_number(factor)?;
                 value = Some(match value {
-                    Some(value) => self.binary(binary_op::MUL, value, factor)?,
+                    Some(value) => self.compute(value * factor)?,
                     None => factor,
                 });
             }
             let value = value.ok_or_else(|| Error::internal("a product of nothing"))?;
-            let value = self.binary_scalar(binary_op::MUL, value, coefficient.as_())?;
+            let coefficient: f32 = coefficient.as_();
+            let value = self.compute(value * coefficient)?;
             sum = Some(match sum {
-                Some(sum) => self.binary(binary_op::ADD, sum, value)?,
+                Some(sum) => self.compute(sum + value)?,
                 None => value,
             });
         }
         let sum = sum.ok_or_else(|| Error::internal("a sum of nothing"))?;
-        if constant == 0 { Ok(sum) } else { self.binary_scalar(binary_op::ADD, sum, constant.as_()) }
+        let addend: f32 = constant.as_();
+        if constant == 0 { Ok(sum) } else { self.compute(sum + addend) }
     }
 
     fn operate(&mut self, operation: Operation, a: BlobId, b: BlobId) -> Result<BlobId> {
-        match operation {
-            Operation::Min => self.binary(binary_op::MIN, a, b),
-            Operation::Max => self.binary(binary_op::MAX, a, b),
-            Operation::FloorDiv | Operation::Mod => {
-                // Halfway between two dividends the quotient is not an integer, whatever its sign: the rounding of
-                // the division does not change its floor. Divisors are positive.
-                let between = self.binary_scalar(binary_op::ADD, a, 0.5)?;
-                let quotient = self.binary(binary_op::DIV, between, b)?;
-                let quotient = self.unary(unary_op::FLOOR, quotient)?;
-                if operation == Operation::FloorDiv {
-                    return Ok(quotient);
-                }
-                let whole = self.binary(binary_op::MUL, quotient, b)?;
-                self.binary(binary_op::SUB, a, whole)
-            }
-        }
+        // Halfway between two dividends the quotient is not an integer, whatever its sign: the rounding of the
+        // division does not change its floor. Divisors are positive.
+        let quotient = ((a + 0.5) / b).floor();
+        self.compute(match operation {
+            Operation::Min => a.smaller(b),
+            Operation::Max => a.larger(b),
+            Operation::FloorDiv => quotient,
+            Operation::Mod => a - quotient * b,
+        })
     }
 
     /// Returns a blob with adjacent axes of `size` elements in all, and these axes; if there are several, the

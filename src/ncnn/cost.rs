@@ -4,6 +4,7 @@ use std::ops::{Add, Mul};
 
 use super::layer::{Trait, Work};
 use super::{BlobId, Layer, Net, NetLayer};
+use crate::tensor::Dim;
 
 /// The work of layers. Where several compositions of layers compute the same, the one of the least time is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,6 +22,9 @@ pub struct Cost {
     /// three axes, 28 for a function such as a logarithm.
     pub scalars: u64,
 }
+
+/// The number that stands for a free size.
+pub(crate) const USUAL_SIZE: i64 = 256;
 
 /// The nanoseconds of a function, and of a multiply-add, that is computed one element at a time.
 const FUNCTION: u64 = 28;
@@ -112,17 +116,33 @@ impl Net {
 
     /// Returns the sizes of a blob. `None` if one is not known.
     fn known_sizes(&self, blob: BlobId) -> Option<Vec<u64>> {
-        self.blob(blob).shape.iter().map(|size| u64::try_from(size.known()?).ok()).collect()
+        Dim::known_sizes(self.blob(blob).shape.iter())
     }
 
     /// Returns the multiply-adds of a layer: convolutions, matrix products, attention and recurrent layers; 0
     /// for all others. `None` if a size is not known.
     pub fn multiply_adds(&self, layer: &NetLayer) -> Option<u64> {
-        let sizes = |blob: &BlobId| self.known_sizes(*blob);
-        let (bottoms, tops) = (&layer.bottoms, &layer.tops);
-        let work =
-            Work { bottoms: bottoms.iter().map(sizes).collect(), tops: tops.iter().map(sizes).collect() };
+        let work = self.work(layer, |blob| self.known_sizes(blob));
         layer.layer.facts().work(&work)
+    }
+
+    /// Returns the multiply-adds of a layer, and those for an element of its first top; free sizes count as
+    /// [`USUAL_SIZE`].
+    pub fn usual_multiply_adds(&self, layer: &NetLayer) -> (u64, u64) {
+        let usual = |size: &Dim| size.known().unwrap_or(USUAL_SIZE);
+        let sizes = |blob: BlobId| {
+            let shape = self.blob(blob).shape.iter();
+            shape.map(|size| u64::try_from(usual(size)).ok()).collect::<Option<Vec<_>>>()
+        };
+        let work = self.work(layer, sizes);
+        let all = layer.layer.facts().work(&work).unwrap_or(0);
+        let elements = work.top().map_or(1, |sizes| sizes.iter().copied().fold(1, u64::saturating_mul));
+        (all, all / elements.max(1))
+    }
+
+    fn work(&self, layer: &NetLayer, sizes: impl Fn(BlobId) -> Option<Vec<u64>>) -> Work {
+        let of = |blobs: &[BlobId]| blobs.iter().map(|blob| sizes(*blob)).collect();
+        Work { bottoms: of(&layer.bottoms), tops: of(&layer.tops) }
     }
 }
 

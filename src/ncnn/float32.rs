@@ -12,7 +12,7 @@ use smallvec::smallvec;
 use super::layer::{Squeeze, Trait};
 use super::{Blob, BlobId, Element, Layer, Net, NetLayer};
 use crate::common::index::{Index, IndexMap, IndexSet};
-use crate::error::{Error, Result};
+use crate::error::{At, Error, Result};
 
 /// Returns the bottoms of which a layer uses elements, and not the size alone.
 fn used_elements(layer: &NetLayer) -> impl Iterator<Item = &BlobId> {
@@ -187,9 +187,7 @@ impl Net {
                     float32: false,
                     provenance: layer.provenance.clone(),
                 });
-                if let Some(bottom) = layer.bottoms.get_mut(*index) {
-                    *bottom = top;
-                }
+                layer.bottoms.put(*index, top);
             }
             self.layers.push(layer);
         }

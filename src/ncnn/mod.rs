@@ -37,13 +37,14 @@ use crate::tensor::Shape;
 
 pub(crate) use block::{BLOCKS_SINCE, BlockFormat, inverse, is_scale};
 pub use cost::Cost;
+pub(crate) use cost::USUAL_SIZE;
 pub(crate) use embed::Embedding;
 pub(crate) use layer::LARGEST_HALF;
 pub use layer::Layer;
 pub(crate) use name::{Changes, Renamed};
 pub use provenance::Provenance;
 pub(crate) use table::Scales;
-pub(crate) use text::{MAX_BOTTOMS, is_readable, letter};
+pub(crate) use text::{MAX_BOTTOMS, WINOGRAD, is_readable, letter};
 pub use write::{Stored, Written};
 
 /// A blob of a [`Net`].
@@ -133,12 +134,15 @@ pub struct Net {
     pub half: bool,
     /// Whether all layers compute in float32 on runtimes that compute in float16; blobs are stored in float16.
     pub precise: bool,
+    /// Whether convolutions avoid the transforms of Winograd that lose most in float16.
+    pub careful: bool,
 }
 
 impl Default for Net {
     fn default() -> Self {
         let (blobs, layers, inputs, outputs) = Default::default();
-        Net { blobs, layers, inputs, outputs, release: layer::OLDEST, half: false, precise: false }
+        let release = layer::OLDEST;
+        Net { blobs, layers, inputs, outputs, release, half: false, precise: false, careful: false }
     }
 }
 

@@ -25,6 +25,9 @@ const HALF_PRECISION: i32 = FLOAT16_ARITHMETIC | 1 << 1 | 1 << 2 | VULKAN;
 /// Disables the GPU (`get_masked_option` in `net.cpp`).
 pub(super) const VULKAN: i32 = 1 << 4;
 
+/// Disables the transforms of Winograd (`get_masked_option` in `net.cpp`).
+pub(crate) const WINOGRAD: i32 = 1 << 6;
+
 /// The id of an array param is written as this minus the id.
 pub(super) const ARRAY: i32 = -23300;
 
@@ -99,6 +102,8 @@ impl Net {
             HALF_PRECISION
         } else if self.precise && !matches!(layer.layer, Layer::Input(_) | Layer::MemoryData(_)) {
             FLOAT16_ARITHMETIC
+        } else if self.careful && self.has_rough_transform(layer) {
+            WINOGRAD
         } else {
             0
         }

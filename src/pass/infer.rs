@@ -229,8 +229,7 @@ fn costs(graph: &Graph, node: &Node, op: &'static Op) -> Vec<Cost> {
     let scratch = elements.saturating_mul(op.scratch);
     let cost = |output: &ValueId| {
         let value = graph.value(*output);
-        let sizes: Option<Vec<usize>> =
-            value.shape.iter().flatten().map(|size| usize::try_from(size.known()?).ok()).collect();
+        let sizes = Dim::known_sizes(value.shape.iter().flatten());
         let cost = Tensor::cost(value.dtype.unwrap_or(DType::I64), &sizes.unwrap_or_default(), &inputs);
         Cost { own: cost.own.saturating_add(of_shapes), memory: cost.memory.saturating_add(scratch), ..cost }
     };

@@ -101,6 +101,24 @@ pub(crate) fn axis(node: &Node, default: i64, rank: usize) -> Option<usize> {
     op::resolve_axis(int(node, "axis").unwrap_or(default), rank).ok()
 }
 
+/// The permutation of a Transpose.
+pub(crate) fn perm_of(graph: &Graph, node: &Node) -> Option<Vec<usize>> {
+    let rank = graph.value(input(node, 0)?).shape.as_ref()?.len();
+    match node.attributes.get("perm") {
+        None => Some((0..rank).rev().collect()),
+        Some(Attribute::Ints(perm)) => perm.iter().map(|axis| op::resolve_axis(*axis, rank).ok()).collect(),
+        Some(_) => None,
+    }
+}
+
+/// The operators that give their input another shape, with the elements in the same order.
+pub(crate) const RESHAPES: [&str; 4] = ["Flatten", "Reshape", "Squeeze", "Unsqueeze"];
+
+/// Whether a node is one of [`RESHAPES`].
+pub(crate) fn reshapes(node: &Node) -> bool {
+    RESHAPES.iter().any(|op_type| node.is(op_type))
+}
+
 /// The inverse of a permutation.
 pub(crate) fn inverse(perm: &[usize]) -> Vec<usize> {
     (0..perm.len()).map(|axis| perm.iter().position(|from| *from == axis).unwrap_or(axis)).collect()

@@ -177,7 +177,7 @@ fn convert_with(
     if options.strict {
         Assumption::refuse(&assumptions)?;
     }
-    (net.half, net.precise) = (options.fp16, options.precise);
+    (net.half, net.precise, net.careful) = (options.fp16, options.precise, options.careful);
     let mut net_passes = vec![("lower", net.layers.len())];
     net_passes.extend(net.optimise(&options.skip)?);
     net.drop_unread_tops();

@@ -7,6 +7,7 @@ mod dim;
 mod dtype;
 mod float8;
 mod function;
+mod grouping;
 mod movement;
 mod range;
 mod read_ahead;
@@ -35,6 +36,7 @@ pub use dtype::DType;
 pub use float8::{Narrowing, Power};
 pub(crate) use float8::{Steps, magnitudes, steps};
 pub(crate) use function::erf;
+pub(crate) use grouping::{held_axes, pair_axes};
 pub(crate) use movement::{coordinates, row_major};
 pub(crate) use range::Range;
 pub use shape::Shape;
@@ -268,11 +270,8 @@ impl Tensor {
             Data::Text(_) | Data::Filled(_) | Data::Deferred(_) | Data::Streamed(_) => needed,
         };
         if needed != have {
-            invalid!(
-                "{have} bytes of data, but a {} tensor of shape {:?} has {needed}",
-                self.0.dtype,
-                self.0.shape
-            );
+            let Parts { dtype, shape, .. } = &*self.0;
+            invalid!("{have} bytes of data, but a {dtype} tensor of shape {shape:?} has {needed}");
         }
         Ok(self)
     }
@@ -379,8 +378,7 @@ impl Tensor {
         if !shape.iter().any(|size| size.is(0)) {
             return Ok(None);
         }
-        let sizes: Option<Vec<usize>> =
-            shape.iter().map(|size| usize::try_from(size.known()?).ok()).collect();
+        let sizes: Option<Vec<usize>> = Dim::known_sizes(shape);
         sizes.map(|sizes| Tensor::from_raw(dtype, sizes, Bytes::new())).transpose()
     }
 

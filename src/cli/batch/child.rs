@@ -8,15 +8,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus, Stdio};
 use std::thread;
 
-use clap::ArgMatches;
 use clap::parser::ValueSource;
+use clap::{ArgMatches, Command};
 use onnx2ncnn::Conversion;
 use onnx2ncnn::ncnn::Written;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::super::Program;
-use super::super::command::command;
 
 /// The variable of the environment that requests an answer.
 pub(in crate::cli) const ANSWER: &str = "ONNX2NCNN_ANSWER";
@@ -48,11 +47,11 @@ impl Answer {
     }
 }
 
-/// Returns the conversion options of a command line, in an order that does not depend on it.
-pub(in crate::cli) fn given_words(matches: &ArgMatches) -> Vec<OsString> {
+/// Returns the options of a command line that are among those of a conversion, `converting`, in an order that does not
+/// depend on the line.
+pub(in crate::cli) fn given_words(matches: &ArgMatches, converting: &Command) -> Vec<OsString> {
     /// Options of the batch process itself.
     const OWN: [&str; 4] = ["verbose", "quiet", "color", "out"];
-    let converting = command();
     let mut words = Vec::new();
     for arg in converting.get_arguments().filter(|arg| !OWN.contains(&arg.get_id().as_str())) {
         let id = arg.get_id().as_str();

@@ -10,48 +10,18 @@ use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use onnx2ncnn::FileInfo;
 use onnx2ncnn::error::{Error, Result};
-use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::child::{self, Answer, Ended};
-use super::record::{Folders, Recipe, Record, time_of};
+use super::outcome::Outcome;
+use super::record::{Folders, Recipe, Record, STATE, time_of};
 use super::select::Selected;
 use super::{Also, Batch, Program};
-use crate::cli::{NOT_DONE, REFUSED};
-
-/// The folder of locks and records, in the folder of results.
-pub(super) const STATE: &str = ".onnx2ncnn";
-
-/// The result for a model.
-#[derive(Debug)]
-pub(super) enum Outcome {
-    Converted {
-        answer: Answer,
-        said: String,
-        elapsed: Duration,
-    },
-    UpToDate,
-    /// The process ended with this exit code, and reported why.
-    Refused {
-        code: u8,
-        said: String,
-        /// The errors, as in a report.
-        diagnostics: Option<Value>,
-    },
-    /// The process was killed or crashed.
-    Broken {
-        how: String,
-        said: String,
-    },
-    /// No conversion, for a reason outside of the model.
-    Failed(Error),
-    /// Another run handles the model.
-    Busy,
-}
+use crate::cli::exit::{NOT_DONE, REFUSED};
 
 /// Whether to wait for another run that handles the same model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -27,6 +27,7 @@
 
 mod child;
 mod job;
+mod outcome;
 mod progress;
 mod record;
 mod row;
@@ -44,10 +45,12 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use onnx2ncnn::error::{Error, Result};
 use onnx2ncnn::{FileInfo, OptionInfo, Refusal, options};
 
+use super::Program;
 use super::arguments::{MessageFormat, Report};
+use super::exit::finish;
 use super::options::{Given, Net, Source};
-use super::{Program, finish};
-use job::{Job, Outcome, Wait};
+use job::{Job, Wait};
+use outcome::Outcome;
 use progress::{Event, Progress};
 use select::{Selected, Selection, Shard, parse_shard, select_models};
 

@@ -9,11 +9,11 @@ use anstyle::{AnsiColor, Style};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use super::super::arguments::Report;
+use super::super::exit::{NOT_DONE, REFUSED};
 use super::super::refusal::{self, Proposals};
 use super::super::size::display_bytes;
 use super::super::terminal::{BAD, NOTICE, STRONG, count, list, printable, tell};
-use super::super::{NOT_DONE, REFUSED};
-use super::job::Outcome;
+use super::outcome::Outcome;
 use super::row::row;
 
 /// The exit code if a conversion was killed or crashed.

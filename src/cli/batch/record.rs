@@ -10,6 +10,9 @@ use onnx2ncnn::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+/// The folder of locks and records, in the folder of results.
+pub(super) const STATE: &str = ".onnx2ncnn";
+
 /// The version of the record format; other versions are ignored.
 const FORMAT: u32 = 1;
 

@@ -5,8 +5,8 @@ use onnx2ncnn::Refusal;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::super::REFUSED;
-use super::job::Outcome;
+use super::super::exit::REFUSED;
+use super::outcome::Outcome;
 
 /// The result of a model.
 #[derive(Debug, Default, Serialize)]

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 
 use super::super::arguments::STANDARD_INPUT;
 use super::Batch;
-use super::job::STATE;
+use super::record::STATE;
 
 /// The maximum bytes of a list: about a million models.
 const MAX_LIST: u64 = 1 << 28;

@@ -3,13 +3,14 @@
 Reads a request from the file that is its argument and writes the answer to standard output, both in JSON. It is part of the
 command, which starts it, and of the Python package, which calls `compare_models` and `compare_net` with requests whose models may
 also be bytes, whose net may be loaded, and whose data and samples may be arrays. It needs numpy and onnxruntime, and ncnn where a net
-is run. `session.py` precedes it.
+is run. `session.py`, `samples.py` and `half.py` precede it.
 """
 
 import json
 import math
 import re
 import sys
+import time
 
 # Bounds of integers to try until the model runs: they may be indices.
 INTEGERS = (4, 2, 1)
@@ -17,6 +18,8 @@ INTEGERS = (4, 2, 1)
 TOLERANCES = {"float16": 2**-8, "bfloat16": 2**-6}
 # A quarter of the largest number of float16: sums inside of a layer exceed its results, and other inputs the measured ones.
 LARGE = 65504 / 4
+# The runs of which the median is the time of a net.
+TIMED_RUNS = 9
 # A net that multiplies by 1.
 UNCHANGED = """7767517
 2 2
@@ -180,6 +183,8 @@ def new_net(request):
     """A net with the options of a request."""
     net = ncnn.Net()
     net.opt.use_vulkan_compute = request.get("vulkan", False)
+    if request.get("timed"):
+        net.opt.num_threads = 1
     for option in ("fp16_packed", "fp16_storage", "fp16_arithmetic", "bf16_packed", "bf16_storage"):
         # Older runtimes do not have all of them.
         if hasattr(net.opt, f"use_{option}"):
@@ -325,6 +330,18 @@ def compare_calls(session, net, request, generator, outputs):
             outputs[name] = worst(outputs.get(name), new, request.get("cosine") is not None)
 
 
+def time_of(net, request, inputs):
+    """The seconds of a run of the net."""
+    seconds = []
+    for _ in range(TIMED_RUNS):
+        extractor = feed(net, request["inputs"], inputs)
+        start = time.process_time()
+        for pair in request["outputs"]:
+            extractor.extract(pair["blob"])
+        seconds.append(time.process_time() - start)
+    return sorted(seconds)[len(seconds) // 2]
+
+
 def compare_net(request):
     """An ONNX model and a net on the same inputs."""
     load("numpy", "onnxruntime", "ncnn")
@@ -332,6 +349,9 @@ def compare_net(request):
     least_cosine = request.get("cosine")
     outputs, layers, magnitudes = {}, {}, {}
     samples = given_samples(request) if request.get("samples") else []
+    if request.get("sampled"):
+        samples = read_samples(session, request)[:MAX_MEASURED]
+    precision = Precision(request) if request.get("half_error") is not None else None
     if request.get("calls"):
         for round in range(request["rounds"]):
             compare_calls(session, net, request, np.random.default_rng(round), outputs)
@@ -359,9 +379,17 @@ def compare_net(request):
                 else:
                     new = distance(name, got, value, request["tolerance"], least_cosine, request["sorts"])
                 distances[name] = worst(distances.get(name), new, least_cosine is not None)
-        measure(extractor, request["measured"], magnitudes)
+        if precision:
+            precision.add(lambda: feed(net, request["inputs"], inputs))
+        else:
+            measure(extractor, request["measured"], magnitudes)
     large = [{"name": name, "magnitude": largest} for name, largest in magnitudes.items() if largest > LARGE]
-    return {"outputs": list(outputs.values()), "layers": list(layers.values()), "magnitudes": large}
+    answer = {"outputs": list(outputs.values()), "layers": list(layers.values()), "magnitudes": large}
+    if precision:
+        answer["choice"] = precision.choice()
+    if request.get("timed"):
+        answer["seconds"] = time_of(net, request, inputs)
+    return answer
 
 
 def main():

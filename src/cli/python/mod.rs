@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 
 use clap::Args;
 use onnx2ncnn::error::{Error, ErrorKind, Result};
+use onnx2ncnn::{Conversion, Port};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -14,9 +15,18 @@ use serde::{Deserialize, Serialize};
 pub const SIZES: [i64; 8] = [6, 16, 32, 64, 128, 224, 384, 1];
 
 /// The script that compares models and nets, embedded so that versions match.
-pub const COMPARE: &str = concat!(include_str!("session.py"), include_str!("compare.py"));
+pub const COMPARE: &str = concat!(
+    include_str!("session.py"),
+    include_str!("samples.py"),
+    include_str!("half.py"),
+    include_str!("compare.py")
+);
 /// The script that quantizes models.
-pub const QUANTIZE: &str = concat!(include_str!("session.py"), include_str!("quantize.py"));
+pub const QUANTIZE: &str =
+    concat!(include_str!("session.py"), include_str!("samples.py"), include_str!("quantize.py"));
+
+/// The tolerance for a net in float32, relative to the largest magnitude of an output.
+const TOLERANCE: f64 = 1e-3;
 
 /// The tolerance for two ONNX models, relative to the largest magnitude of an output.
 pub const MODELS_TOLERANCE: f64 = 1e-4;
@@ -36,7 +46,7 @@ pub(in crate::cli) enum Request {
     /// Two ONNX models.
     Models { original: PathBuf, other: PathBuf, rounds: u32, sizes: [i64; 8], tolerance: f64 },
     /// An ONNX model and a net.
-    Net(NetRequest),
+    Net(Box<NetRequest>),
 }
 
 /// An ONNX model and a net, and the pairs of values and blobs.
@@ -57,9 +67,16 @@ pub(in crate::cli) struct NetRequest {
     pub layers: Vec<Pair>,
     /// Blobs to measure, and the names under which their magnitudes are listed.
     pub measured: Vec<Measured>,
-    /// Arrays by the names of inputs.
+    /// Arrays by the names of inputs, or samples of them in any form that a quantization reads.
     pub data: Option<PathBuf>,
-    /// The samples of a quantization.
+    pub sampled: bool,
+    /// The error in half precision for which a choice is wanted.
+    pub half_error: Option<f64>,
+    /// Whether the time of the net is measured.
+    pub timed: bool,
+    /// The modes of all layers to choose from.
+    pub modes: Vec<&'static str>,
+    /// The samples that a quantization read.
     pub samples: Option<PathBuf>,
     pub rounds: u32,
     /// The tolerance, relative to the largest magnitude of an output.
@@ -94,6 +111,18 @@ pub(in crate::cli) struct Quantize {
     pub candidates: Vec<String>,
     /// The file for the quantized model.
     pub quantized: PathBuf,
+    /// The maximum loss, for which some samples are held back.
+    pub max_loss: Option<f64>,
+}
+
+/// A quantized model with further nodes in float.
+#[derive(Debug, Serialize)]
+struct Variant<'a> {
+    model: &'a Path,
+    quantized: &'a Path,
+    /// The first outputs of the nodes.
+    keep: &'a [String],
+    variant: &'a Path,
 }
 
 /// The result of a quantization.
@@ -115,6 +144,11 @@ pub(in crate::cli) struct LayerError {
     pub name: String,
     /// The norm of the difference over that of the float result.
     pub error: f64,
+    /// For a maximum loss, the first output of the node, and the loss at the outputs of the model if it alone is quantized.
+    #[serde(default)]
+    pub output: String,
+    #[serde(default)]
+    pub effect: f64,
 }
 
 /// A value of the model and its blob.
@@ -134,6 +168,11 @@ pub(in crate::cli) struct Pair {
 pub(in crate::cli) struct Measured {
     pub name: String,
     pub blob: String,
+    /// The first blob that its layer reads.
+    pub bottom: Option<String>,
+    pub work: u64,
+    pub terms: u64,
+    pub is_transformed: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -149,6 +188,8 @@ struct Answer {
     layers: Vec<Distance>,
     #[serde(default)]
     magnitudes: Vec<Magnitude>,
+    choice: Option<Choice>,
+    seconds: Option<f64>,
 }
 
 /// The distance of two values.
@@ -173,6 +214,20 @@ pub(in crate::cli) struct Magnitude {
     pub magnitude: f64,
 }
 
+/// What computes in float32 on runtimes of half precision, so that the error of outputs is at most a wanted one.
+#[derive(Debug, Deserialize, Serialize)]
+pub(in crate::cli) struct Choice {
+    /// The mode of all layers.
+    pub mode: String,
+    /// The nodes in float32.
+    pub float32: Vec<String>,
+    /// The predicted error, and that of the given options.
+    pub error: f64,
+    pub default: f64,
+    /// The number of samples.
+    pub samples: usize,
+}
+
 /// The result of a comparison.
 #[derive(Debug, Serialize)]
 pub(in crate::cli) struct Comparison {
@@ -182,6 +237,59 @@ pub(in crate::cli) struct Comparison {
     pub layers: Vec<Distance>,
     /// The magnitudes too large for float16, in the order of the measured blobs.
     pub magnitudes: Vec<Magnitude>,
+    /// What is chosen for half precision, if a choice is wanted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub choice: Option<Choice>,
+    /// The seconds of a run of the net, if they are measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
+}
+
+impl NetRequest {
+    /// Creates a comparison of a net, which a conversion wrote, with its model. Nothing is given to the inputs yet.
+    pub fn new(conversion: &Conversion, model: PathBuf, param: PathBuf, bin: PathBuf) -> Result<NetRequest> {
+        Ok(NetRequest {
+            model,
+            param,
+            bin,
+            inputs: conversion.inputs.iter().map(Pair::of).collect(),
+            shapes: Vec::new(),
+            calls: Vec::new(),
+            outputs: conversion.outputs.iter().map(Pair::of).collect(),
+            sorts: conversion.sorts()?,
+            layers: Vec::new(),
+            measured: Vec::new(),
+            data: None,
+            sampled: false,
+            half_error: None,
+            timed: false,
+            modes: Vec::new(),
+            samples: None,
+            rounds: 0,
+            tolerance: TOLERANCE,
+            cosine: None,
+            fp16: false,
+            bf16: false,
+            vulkan: false,
+        })
+    }
+
+    /// Runs the comparison.
+    pub fn ask(self, arguments: &PythonArguments) -> Result<Comparison> {
+        Request::Net(Box::new(self)).ask(arguments)
+    }
+}
+
+impl Pair {
+    fn of(port: &Port) -> Pair {
+        Pair {
+            name: port.name.clone(),
+            blob: port.blob.clone(),
+            int32: port.int32,
+            axes: port.axes(),
+            cache: port.cache.clone(),
+        }
+    }
 }
 
 impl Request {
@@ -198,8 +306,8 @@ impl Request {
             Request::Net(_) => "onnxruntime ncnn",
         };
         match run::<Answer>(COMPARE, self, "compared", packages, arguments)? {
-            Answer { failure: None, outputs, layers, magnitudes, .. } => {
-                Ok(Comparison { outputs, layers, magnitudes })
+            Answer { failure: None, outputs, layers, magnitudes, choice, seconds, .. } => {
+                Ok(Comparison { outputs, layers, magnitudes, choice, seconds })
             }
             Answer { failure: Some(failure), net: true, .. } => Err(Error::new(ErrorKind::Mismatch, failure)),
             Answer { failure: Some(failure), .. } => {
@@ -219,6 +327,16 @@ impl Quantize {
             Some(failure) => {
                 Err(advise(Error::usage(format!("nothing could be quantized: {failure}")), packages))
             }
+        }
+    }
+
+    /// Writes the quantized model with the nodes of these outputs in float.
+    pub fn write_variant(&self, keep: &[String], path: &Path, arguments: &PythonArguments) -> Result<()> {
+        let variant = Variant { model: &self.model, quantized: &self.quantized, keep, variant: path };
+        let done: Quantized = run(QUANTIZE, &variant, "quantized", "onnx onnxruntime ncnn", arguments)?;
+        match done.failure {
+            None => Ok(()),
+            Some(failure) => Err(Error::usage(format!("nothing could be quantized: {failure}"))),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 Reads a request from the file that is its argument and writes the answer to standard output, both in JSON. It is part of the
 command, which starts it, and of the Python package, which calls `quantize_model` with requests whose data may also be arrays by name,
-or an iterable of such. It needs numpy, onnx and onnxruntime, and Pillow for images. `session.py` precedes it.
+or an iterable of such. It needs numpy, onnx and onnxruntime, and Pillow for images. `session.py` and `samples.py` precede it.
 """
 
 import contextlib
@@ -18,10 +18,12 @@ PRODUCTS = ("Conv", "Gemm", "MatMul")
 SCALE_OF_EACH_OUTPUT = 13
 # Distances are computed on the first samples.
 MAX_COMPARED = 8
+# Of samples for a maximum loss, every fourth is not for the ranges, but for the loss.
+HELD_BACK = 4
+# The effects of nodes on the outputs are measured on the first samples.
+MAX_MEASURED = 2
 # The calibration methods, by their names in onnxruntime.
-METHODS = {"min-max": "MinMax", "percentile": "Percentile", "entropy": "Entropy"}
-ARRAYS = (".npz", ".npy")
-IMAGES = (".bmp", ".jpeg", ".jpg", ".png", ".webp")
+METHODS = {"min-max": "MinMax", "percentile": "Percentile"}
 
 
 def load_packages():
@@ -32,127 +34,6 @@ def load_packages():
         from onnxruntime import quantization
     except ImportError as error:
         raise Failure(f"onnxruntime's quantization tool does not start: {error}") from None
-
-
-def arrays_of(path):
-    """The arrays of a file by their names; one without a name, of a .npy file, has the name None."""
-    try:
-        loaded = np.load(path, allow_pickle=False)
-        return dict(loaded) if hasattr(loaded, "files") else {None: loaded}
-    except Exception as error:
-        raise Failure(f"{path} cannot be read: {error}") from None
-
-
-def channel_axis(node):
-    """The axis of the channels of an image, counted from the last."""
-    for axis in (-3, -1):
-        if len(node.shape) in (3, 4) and node.shape[axis] in (1, 3):
-            return axis
-    raise Failure(f'the input "{node.name}" of shape {node.shape} is not that of an image of 1 or 3 channels')
-
-
-def read_image(path, node, request):
-    """An image in the size of an input, as an array in its layout."""
-    try:
-        from PIL import Image
-    except ImportError:
-        raise Missing(f"{sys.executable} has no PIL, which reads images: install the package pillow") from None
-    axis = channel_axis(node)
-    height, width = node.shape[-2:] if axis == -3 else node.shape[-3:-1]
-    try:
-        with Image.open(path) as file:
-            image = file.convert("RGB" if node.shape[axis] == 3 else "L")
-    except Exception as error:
-        raise Failure(f"{path} cannot be read: {error}") from None
-    size = [known if isinstance(known, int) else own for known, own in zip((width, height), image.size)]
-    pixels = np.asarray(image.resize(size, Image.Resampling.BILINEAR), np.float32)
-    pixels = pixels.reshape(size[1], size[0], -1)
-    if request["bgr"]:
-        pixels = pixels[:, :, ::-1]
-    is_whole = "int" in node.type
-    mean, norm = request["mean"] or [0.0], request["norm"] or [1.0 if is_whole else 1 / 255]
-    for option, values in (("mean", mean), ("norm", norm)):
-        if len(values) not in (1, pixels.shape[2]):
-            raise Failure(f"{option} has {len(values)} numbers for {pixels.shape[2]} channels")
-    pixels = (pixels - np.float32(mean)) * np.float32(norm)
-    pixels = pixels.transpose(2, 0, 1) if axis == -3 else pixels
-    return pixels[None] if len(node.shape) == 4 else pixels
-
-
-def tables(request, nodes):
-    """The arrays of each file or item of the data by the names of inputs, after the name of the file or item."""
-    data, changes_images = request["data"], request["mean"] or request["norm"] or request["bgr"]
-    if changes_images and not isinstance(data, str):
-        raise Failure("mean, norm and bgr are for images, and the data are arrays")
-    if isinstance(data, dict):
-        yield "the data", data
-        return
-    if not isinstance(data, str):
-        for index, arrays in enumerate(data):
-            yield f"item {index} of the data", arrays
-        return
-    files = [data]
-    if os.path.isdir(data):
-        files = sorted(os.path.join(data, name) for name in os.listdir(data) if name.lower().endswith((*ARRAYS, *IMAGES)))
-        if not files:
-            raise Failure(f"{data} has no .npz or .npy files and no images")
-    if changes_images and not any(file.lower().endswith(IMAGES) for file in files):
-        raise Failure(f"mean, norm and bgr are for images, and {data} has none")
-    for file in files:
-        if not file.lower().endswith(IMAGES):
-            yield file, arrays_of(file)
-            continue
-        if len(nodes) != 1:
-            raise Failure(f"{file} is an image, and the model has {len(nodes)} inputs")
-        yield file, {None: read_image(file, nodes[0], request)}
-
-
-def fits(shape, node):
-    sizes = node.shape
-    return len(shape) == len(sizes) and all(not isinstance(size, int) or size == given for size, given in zip(sizes, shape))
-
-
-def pieces(array, node):
-    """The values of an input in an array: the array itself, its elements, or its parts along the batch axis, which may be missing."""
-    dtype = {"tensor(float)": "float32", "tensor(double)": "float64", "tensor(float16)": "float16"}.get(node.type)
-    dtype = dtype or node.type[len("tensor("):-1]
-    try:
-        array = np.asarray(array).astype({"bool": "bool_"}.get(dtype, dtype))
-    except (TypeError, ValueError) as error:
-        raise Failure(f'the values of the input "{node.name}" are not of type {dtype}: {error}') from None
-    if fits(array.shape, node):
-        # A free first axis is a batch, which the net does not have.
-        is_batch = array.ndim > 1 and not isinstance(node.shape[0], int)
-        return [array[index:index + 1] for index in range(len(array))] if is_batch else [array]
-    if array.ndim and fits(array.shape[1:], node):
-        return list(array)
-    if array.ndim and fits((1, *array.shape[1:]), node):
-        return [array[index:index + 1] for index in range(len(array))]
-    if fits((1, *array.shape), node):
-        return [array[None]]
-    raise Failure(f'an array of shape {list(array.shape)} for the input "{node.name}" of shape {node.shape}')
-
-
-def read_samples(session, request):
-    nodes = session.get_inputs()
-    samples = []
-    for where, arrays in tables(request, nodes):
-        if None in arrays:
-            if len(nodes) != 1:
-                raise Failure(f"{where} has no names, and the model has {len(nodes)} inputs")
-            arrays = {nodes[0].name: arrays[None]}
-        for node in nodes:
-            if node.name not in arrays:
-                raise Failure(f'{where} has no array "{node.name}"; it has {", ".join(arrays)}')
-        columns = [pieces(arrays[node.name], node) for node in nodes]
-        count = max(map(len, columns))
-        if any(len(column) not in (1, count) for column in columns):
-            raise Failure(f"{where} has {' and '.join(str(len(column)) for column in columns)} values of the inputs")
-        for index in range(count):
-            samples.append({node.name: column[index if len(column) > 1 else 0] for node, column in zip(nodes, columns)})
-    if not samples:
-        raise Failure("the data has no samples")
-    return samples
 
 
 class Reader:
@@ -299,8 +180,56 @@ def errors_of_layers(source, chosen, samples, folder, request):
     return [{"name": name, "error": error} for name, error in errors.items()]
 
 
+def in_float(quantized, source, is_kept):
+    """The quantized model with nodes of the float model in place of those whose first output is kept."""
+    model = onnx.ModelProto()
+    model.CopyFrom(quantized)
+    originals = {node.output[0]: node for node in source.graph.node}
+    known, wanted = {tensor.name for tensor in model.graph.initializer}, set()
+    for node in model.graph.node:
+        original = originals.get(node.output[0])
+        if original is not None and is_kept(node.output[0]):
+            node.input[:] = original.input
+            wanted.update(original.input)
+    model.graph.initializer.extend(tensor for tensor in source.graph.initializer if tensor.name in wanted - known)
+    return model
+
+
+def loss(got, expected):
+    """One minus the cosine of each output; the largest."""
+    largest = 0.0
+    for one, other in zip(got, expected):
+        one, other = one.astype(np.float64).ravel(), other.astype(np.float64).ravel()
+        norm = np.linalg.norm(one) * np.linalg.norm(other)
+        largest = max(largest, 1 - float(one @ other) / norm if norm else float(not np.array_equal(one, other)))
+    return largest
+
+
+def effects_of_nodes(path, chosen, samples, request):
+    """The loss at the outputs of each quantized node alone."""
+    source, quantized = onnx.load(path), onnx.load(request["quantized"])
+    session = open_session(path)
+    samples = samples[:MAX_MEASURED]
+    expected = [session.run(None, sample) for sample in samples]
+    effects = {}
+    for output in chosen.values():
+        alone = open_session(in_float(quantized, source, lambda name: name != output).SerializeToString())
+        effects[output] = max(loss(alone.run(None, sample), wanted) for sample, wanted in zip(samples, expected))
+    return effects
+
+
+def write_variant(request):
+    """Writes the quantized model with further nodes in float."""
+    load_packages()
+    keep = set(request["keep"])
+    model = in_float(onnx.load(request["quantized"]), onnx.load(request["model"]), keep.__contains__)
+    onnx.save_model(model, request["variant"], save_as_external_data=True, location=os.path.basename(request["variant"]) + ".weights")
+
+
 def quantize_model(request):
-    """Writes the quantized model, and returns the samples and the error of each quantized node."""
+    """Writes the quantized model, and returns the samples and the error of each quantized node; for a maximum loss, the samples that were
+    held back, and the loss at the outputs of each node alone as well.
+    """
     load_packages()
     session = open_session(request["model"])
     samples = read_samples(session, request)
@@ -308,16 +237,28 @@ def quantize_model(request):
     chosen = choose(model, request)
     with tempfile.TemporaryDirectory() as folder:
         source = save(model, folder, "float")
+        has_limit, kept_back = request.get("max_loss") is not None, samples
+        if has_limit and len(samples) > 1:
+            kept_back = samples[HELD_BACK - 1::HELD_BACK] or samples[-1:]
+            samples = [sample for sample in samples if not any(sample is other for other in kept_back)]
         with without_warnings():
             quantize(source, chosen, samples, request)
         spare_other_readers(request["quantized"], chosen)
-        return samples, errors_of_layers(source, chosen, samples, folder, request)
+        layers = errors_of_layers(source, chosen, samples, folder, request)
+        if has_limit:
+            effects = effects_of_nodes(source, chosen, samples, request)
+            layers = [{**layer, "output": chosen[layer["name"]], "effect": effects[chosen[layer["name"]]]} for layer in layers]
+        return kept_back, layers
 
 
 def main():
     with open(sys.argv[1], encoding="utf8") as file:
         request = json.load(file)
     try:
+        if request.get("variant") is not None:
+            write_variant(request)
+            print(json.dumps({"samples": 0}))
+            return
         samples, layers = quantize_model(request)
         np.savez(request["samples"], **{f"{index}/{name}": array for index, sample in enumerate(samples) for name, array in sample.items()})
         answer = {"samples": len(samples), "layers": layers}

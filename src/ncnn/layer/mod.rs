@@ -37,6 +37,7 @@ pub(in crate::ncnn) use facts::Facts;
 pub(crate) use facts::Trait;
 #[cfg(test)]
 pub(in crate::ncnn) use read::{ReadParam, Words, read_weight};
+pub(crate) use window::is_transformed;
 pub(in crate::ncnn) use work::Work;
 
 pub(crate) use define::layer;

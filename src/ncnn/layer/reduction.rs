@@ -29,9 +29,7 @@ impl Reduction {
         }
         let mut reduced = vec![self.reduce_all != 0 || bottom.len() == 1; bottom.len()];
         for axis in &self.axes {
-            if let Some(flag) = reduced.get_mut(axis_of(*axis, bottom)?) {
-                *flag = true;
-            }
+            reduced.put(axis_of(*axis, bottom)?, true);
         }
         let kept = bottom.iter().zip(reduced).filter_map(|(size, reduced)| match reduced {
             false => Some(*size),

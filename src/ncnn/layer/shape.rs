@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::{Add, Div, Mul, Sub};
 
-use crate::error::{Result, unsupported};
+use crate::error::{At, Result, unsupported};
 use crate::tensor::Dim;
 
 /// The size of an axis; unknown if it is free, or computed from a free size.
@@ -136,9 +136,7 @@ pub(super) fn axis_of(axis: i32, sizes: &[Size]) -> Result<usize> {
 /// Returns the sizes with the size of an axis replaced.
 pub(super) fn with_size(sizes: &[Size], axis: usize, size: Size) -> Sizes {
     let mut sizes = sizes.to_vec();
-    if let Some(old) = sizes.get_mut(axis) {
-        *old = size;
-    }
+    sizes.put(axis, size);
     sizes
 }
 

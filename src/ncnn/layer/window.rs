@@ -5,7 +5,7 @@ use crate::error::{At, Result, unsupported};
 
 /// A window along one axis.
 #[derive(Clone, Copy)]
-pub(in crate::ncnn) struct Window {
+pub(crate) struct Window {
     pub kernel: i32,
     pub dilation: i32,
     pub stride: i32,
@@ -117,7 +117,7 @@ macro_rules! windowed {
 
         impl $name {
             /// Returns the windows along the inner axes, outermost first.
-            pub(in crate::ncnn) fn windows(&self) -> Vec<$crate::ncnn::layer::window::Window> {
+            pub(crate) fn windows(&self) -> Vec<$crate::ncnn::layer::window::Window> {
                 vec![ $( $crate::ncnn::layer::window::Window {
                     kernel: self.$kernel,
                     dilation: self.$dilation,
@@ -132,6 +132,12 @@ macro_rules! windowed {
     };
 }
 pub(super) use windowed;
+
+/// Returns whether the runtime may compute a convolution by the transforms of Winograd.
+pub(crate) fn is_transformed(windows: &[Window]) -> bool {
+    windows.len() == 2
+        && windows.iter().all(|window| (window.kernel, window.dilation, window.stride) == (3, 1, 1))
+}
 
 impl Window {
     /// Returns the window of a layer without dilation.

@@ -5,7 +5,7 @@ use smallvec::smallvec;
 use super::super::{BlobId, Layer, Net};
 use super::wiring::{Edits, known};
 use super::{Wiring, view};
-use crate::error::Result;
+use crate::error::{At, Result};
 
 /// A state of a recurrent layer of one direction.
 struct State {
@@ -27,9 +27,7 @@ pub(super) fn keep_state_forms(net: &mut Net, wiring: &Wiring) -> Result<bool> {
             let shape = net.blob(source).shape.clone();
             let Some(layer) = net.layers.get_mut(layer) else { continue };
             let computed = layer.tops.get(index).copied();
-            if let Some(bottom) = layer.bottoms.get_mut(index) {
-                *bottom = source;
-            }
+            layer.bottoms.put(index, source);
             if let Some(blob) = computed.and_then(|top| net.blob_mut(top)) {
                 blob.shape = shape;
             }

@@ -55,9 +55,7 @@ fn infer_cached(call: &Call) -> Result<Vec<Fact>> {
         let mut shape = call.shape(past)?.to_vec();
         let axis = resolve_axis(axis, shape.len())?;
         let length = shape.at(axis)?.add(positions)?;
-        if let Some(slot) = shape.get_mut(axis) {
-            *slot = length;
-        }
+        shape.put(axis, length);
         Ok(Fact::new(call.dtype(past)?, shape))
     };
     let y = vec![batch.clone(), heads.clone(), positions.clone(), width.clone()];

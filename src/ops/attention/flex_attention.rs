@@ -7,6 +7,7 @@ use num_traits::AsPrimitive;
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::op::{Access, Call, Fact, element_count};
 use crate::ops::Row;
+use crate::ops::attention::standard::{Sizes, attend};
 use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
 use crate::tensor::{DType, Dim};
@@ -28,8 +29,7 @@ struct FlexAttention {
     scale: f32,
     /// The type of scores and weights.
     precision: DType,
-    /// The numbers of heads of the queries, and of keys and values.
-    heads: [i64; 2],
+    sizes: Sizes,
 }
 
 fn read_flex_attention(call: &Call) -> Result<FlexAttention> {
@@ -40,15 +40,27 @@ fn read_flex_attention(call: &Call) -> Result<FlexAttention> {
         None if call.dtype(0)? == DType::F64 => DType::F64,
         None => DType::F32,
     };
-    let ([_, queries, _, size], [_, keys, _, _]) = (call.shape(0)?, call.shape(1)?) else {
+    let ([batch, q_heads, queries, head], [_, kv_heads, keys, _]) = (call.shape(0)?, call.shape(1)?) else {
         invalid!("queries and keys need four axes: batch, heads, length and size");
     };
-    let (Some(queries), Some(keys), Some(size)) = (queries.known(), keys.known(), size.known()) else {
+    let (Some(q_heads), Some(kv_heads), Some(size)) = (q_heads.known(), kv_heads.known(), head.known())
+    else {
         unsupported!("the number or size of the heads is known only at run time");
     };
-    if keys < 1 || queries % keys != 0 {
-        invalid!("{queries} heads of queries for {keys} heads of keys");
+    if kv_heads < 1 || q_heads % kv_heads != 0 {
+        invalid!("{q_heads} heads of queries for {kv_heads} heads of keys");
     }
+    let sizes = Sizes {
+        merged: false,
+        batch: batch.clone(),
+        q_heads,
+        kv_heads,
+        queries: queries.clone(),
+        keys: keys.clone(),
+        past: Dim::Known(0),
+        head: head.clone(),
+        v_head: call.shape(2)?.last().cloned().unwrap_or(Dim::Known(1)),
+    };
     let size: f32 = size.as_();
     let scale = call.given_float("scale")?.unwrap_or(1.0 / size.sqrt());
     for name in ["score_mod", "prob_mod"] {
@@ -57,7 +69,7 @@ fn read_flex_attention(call: &Call) -> Result<FlexAttention> {
                 .at_part(format!("attribute {name}")));
         }
     }
-    Ok(FlexAttention { scale, precision, heads: [queries, keys] })
+    Ok(FlexAttention { scale, precision, sizes })
 }
 
 fn infer_flex_attention(call: &Call) -> Result<Vec<Fact>> {
@@ -76,34 +88,14 @@ fn modify<'x>(x: &'x Expand, name: &str, value: Expr<'x>) -> Result<Expr<'x>> {
 }
 
 fn expand_flex_attention(x: &Expand) -> Result<bool> {
-    let FlexAttention { scale, precision, heads: [queries, keys] } = read_flex_attention(x)?;
-    let size = |dim: Option<&Dim>| dim.and_then(Dim::known);
-    let (length, width) = (size(x.shape(0)?.get(2)), size(x.shape(1)?.get(2)));
+    let FlexAttention { scale, precision, sizes } = read_flex_attention(x)?;
     let dtype = x.dtype(0)?;
-    let [mut q, k, v] = [0, 1, 2].map(|index| x.operand(index));
-    let shared = queries != keys;
-    // Heads of queries that share a head of keys are adjacent: they are rows of one matrix.
-    if shared {
-        let (Some(_), Some(_)) = (length, width) else { unsupported!("free lengths") };
-        q = q.reshape(&[0, keys, -1, size(x.shape(0)?.last()).unwrap_or(-1)]);
-    }
-    let mut scores = q.matmul(k.transpose(&[0, 1, 3, 2]));
-    if shared {
-        scores = scores.reshape(&[0, queries, length.unwrap_or(-1), width.unwrap_or(-1)]);
-    }
-    scores = modify(x, "score_mod", (scores * scale).to_type(precision))?;
-    let mut weights = modify(x, "prob_mod", scores.softmax(-1))?;
-    if precision != dtype {
-        weights = weights.cast(dtype);
-    }
-    if shared {
-        weights = weights.reshape(&[0, keys, -1, width.unwrap_or(-1)]);
-    }
-    let mut result = weights.matmul(v);
-    if shared {
-        let size = size(x.shape(2)?.last()).unwrap_or(-1);
-        result = result.reshape(&[0, queries, length.unwrap_or(-1), size]);
-    }
+    let [q, k, v] = [0, 1, 2].map(|index| x.operand(index));
+    let result = attend(&sizes, [q, k.transpose(&[0, 1, 3, 2]), v], |scores| {
+        let scores = modify(x, "score_mod", (scores * scale).to_type(precision))?;
+        let weights = modify(x, "prob_mod", scores.softmax(-1))?;
+        Ok(if precision == dtype { weights } else { weights.cast(dtype) })
+    })?;
     x.output(0, result);
     Ok(true)
 }

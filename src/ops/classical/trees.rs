@@ -275,9 +275,7 @@ fn compared<'x>(x: &'x Expand, trees: &Trees) -> Result<(Expr<'x>, Vec<usize>)> 
     }
     let mut places = vec![0; order.len()];
     for (place, column) in order.into_iter().enumerate() {
-        if let Some(slot) = places.get_mut(column) {
-            *slot = place;
-        }
+        places.put(column, place);
     }
     Ok((x.make.concat(&parts, 1), places))
 }

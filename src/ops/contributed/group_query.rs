@@ -21,6 +21,7 @@ use crate::op::{Access, CONTRIB_DOMAIN, Call, Fact, OWN_DOMAIN, element_count, i
 use crate::ops::Row;
 use crate::ops::attention::parts::{capped, hide_unseen, merge_heads, split_heads};
 use crate::ops::attention::positions::Positions;
+use crate::ops::attention::standard::{Sizes, attend};
 use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
 use crate::tensor::{DType, Dim};
@@ -57,11 +58,9 @@ mod input {
 /// Each query has a product with each key, and each weight with its value.
 fn multiply_adds(call: &Call) -> Option<u64> {
     let attention = read(call).ok()?;
-    let query = call.shape(input::QUERY).ok()?;
-    let new = query.get(1)?;
-    let keys = [past_length(call).ok()?.add(new).ok()?];
+    let sizes = sizes(call, &attention).ok()?;
     let elements = u64::try_from(attention.heads.checked_mul(attention.head)?).ok()?;
-    let pairs = element_count(query.get(..2)?)?.saturating_mul(element_count(&keys)?);
+    let pairs = element_count(&[sizes.batch.clone(), sizes.queries.clone(), sizes.total().ok()?])?;
     Some(pairs.saturating_mul(elements).saturating_mul(2))
 }
 
@@ -135,26 +134,36 @@ fn lower_without_padding(lower: &mut Lower) -> Result<()> {
     lower.set(0, blob)
 }
 
-/// Returns the number of keys in the cache.
-fn past_length(call: &Call) -> Result<Dim> {
-    if !call.has_input(input::PAST_KEY) {
-        return Ok(Dim::Known(0));
-    }
-    match call.shape(input::PAST_KEY)? {
-        [_, _, past, _] => Ok(past.clone()),
-        other => invalid!("a cache of {} axes", other.len()),
-    }
+/// Returns the sizes of queries, keys and values.
+fn sizes(call: &Call, attention: &Attention) -> Result<Sizes> {
+    let [batch, length, _] = call.shape(input::QUERY)? else { invalid!("queries of other than three axes") };
+    let past = match call.has_input(input::PAST_KEY).then(|| call.shape(input::PAST_KEY)).transpose()? {
+        None => Dim::Known(0),
+        Some([_, _, past, _]) => past.clone(),
+        Some(other) => invalid!("a cache of {} axes", other.len()),
+    };
+    let head = Dim::Known(attention.head);
+    Ok(Sizes {
+        merged: true,
+        batch: batch.clone(),
+        q_heads: attention.heads,
+        kv_heads: attention.kv_heads,
+        queries: length.clone(),
+        keys: length.clone(),
+        past,
+        head: head.clone(),
+        v_head: head,
+    })
 }
 
 fn infer_group_query(call: &Call) -> Result<Vec<Fact>> {
     let attention = read(call)?;
-    let [batch, length, _] = call.shape(input::QUERY)? else { invalid!("queries of other than three axes") };
-    let keys = past_length(call)?.add(length)?;
-    let dtype = call.dtype(input::QUERY)?;
+    let sizes = sizes(call, &attention)?;
+    let (dtype, keys) = (call.dtype(input::QUERY)?, sizes.total()?);
     let hidden = Dim::Known(attention.heads.saturating_mul(attention.head));
-    let present = [batch.clone(), Dim::Known(attention.kv_heads), keys, Dim::Known(attention.head)];
-    let present = Fact::new(dtype, present.to_vec());
-    Ok(vec![Fact::new(dtype, vec![batch.clone(), length.clone(), hidden]), present.clone(), present])
+    let present = vec![sizes.batch.clone(), Dim::Known(attention.kv_heads), keys, sizes.head];
+    let present = Fact::new(dtype, present);
+    Ok(vec![Fact::new(dtype, vec![sizes.batch, sizes.queries, hidden]), present.clone(), present])
 }
 
 fn expand_group_query(x: &Expand) -> Result<bool> {
@@ -162,7 +171,7 @@ fn expand_group_query(x: &Expand) -> Result<bool> {
     if !x.shape(input::QUERY)?.first().is_some_and(|batch| batch.is(1)) {
         unsupported!("a batch of {:?}", x.shape(input::QUERY)?.first());
     }
-    let Attention { heads, kv_heads, head, .. } = attention;
+    let Attention { heads, kv_heads, .. } = attention;
     let [mut q, mut k, v] = parts(x, &attention);
     let length = (input::QUERY, 1);
     let positions = Positions::of(x, length, length, (input::PAST_KEY, 2));
@@ -182,13 +191,12 @@ fn expand_group_query(x: &Expand) -> Result<bool> {
     if !apart {
         q = split_heads(q, heads);
     }
-    // The heads that share keys are rows of one product.
-    let grouped = (q * attention.scale).reshape(&[1, kv_heads, -1, head]);
-    let scores = grouped.matmul(keys.transpose(&[0, 1, 3, 2])).reshape(&[1, heads, -1, 0]);
-    let scores = capped(scores, attention.softcap) + mask(x, &positions, attention.window)?;
-    let weights = scores.add_optional(x.optional(input::ATTENTION_BIAS)).softmax(-1);
-    let result = weights.reshape(&[1, kv_heads, -1, 0]).matmul(values);
-    let mut result = merge_heads(result.reshape(&[1, heads, -1, head]));
+    let operands = [q * attention.scale, keys.transpose(&[0, 1, 3, 2]), values];
+    let result = attend(&sizes(x, &attention)?, operands, |scores| {
+        let scores = capped(scores, attention.softcap) + mask(x, &positions, attention.window)?;
+        Ok(scores.add_optional(x.optional(input::ATTENTION_BIAS)).softmax(-1))
+    })?;
+    let mut result = merge_heads(result);
     if let Some(lengths) = x.optional(input::SEQLENS_K) {
         result = x.make.own_op("WithoutPadding", [result, lengths], []);
     }

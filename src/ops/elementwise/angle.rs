@@ -2,8 +2,8 @@
 
 use super::broadcast::{infer_broadcast, lower_pair};
 use crate::error::Result;
-use crate::lower::{Lower, ScalarOrBlob};
-use crate::ncnn::layer::{binary_op, unary_op};
+use crate::lower::{Lower, Operand, ScalarOrBlob};
+use crate::ncnn::layer::binary_op;
 use crate::op::{Access, Call, Fact, OWN_DOMAIN};
 use crate::ops::Row;
 use crate::tensor::Range;
@@ -23,10 +23,8 @@ fn infer_atan2(call: &Call) -> Result<Vec<Fact>> {
 fn lower_atan2(lower: &mut Lower) -> Result<()> {
     let (y, x) = lower_pair(lower)?;
     let below = match y {
-        ScalarOrBlob::Number(y) => ScalarOrBlob::Number(0.0 - y),
-        y => ScalarOrBlob::Blob(lower.combine(binary_op::SUB, ScalarOrBlob::Number(0.0), y)?),
+        ScalarOrBlob::Number(y) => (0.0 - y).into(),
+        ScalarOrBlob::Blob(y) => 0.0 - y,
     };
-    let angle = lower.combine(binary_op::ATAN2, below, x)?;
-    let angle = lower.unary(unary_op::NEG, angle)?;
-    lower.set(0, angle)
+    lower.set(0, -below.with(binary_op::ATAN2, x))
 }

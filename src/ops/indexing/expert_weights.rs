@@ -2,8 +2,8 @@
 //! a token chooses and their weights. Experts that it does not choose have weight 0.
 
 use crate::error::{Result, unsupported};
-use crate::lower::{Lower, ramp};
-use crate::ncnn::layer::{binary_op, reduction_op};
+use crate::lower::{Lower, Operand, ramp};
+use crate::ncnn::layer::reduction_op;
 use crate::op::{Access, Call, Fact, OWN_DOMAIN};
 use crate::ops::Row;
 use crate::tensor::Dim;
@@ -35,10 +35,8 @@ fn lower(lower: &mut Lower) -> Result<()> {
     }
     let experts = Dim::Known(experts);
     let numbers = lower.memory_data(&ramp(&experts)?, &[one.clone(), one, experts])?;
-    let distance = lower.binary(binary_op::SUB, indices, numbers)?;
-    let chosen = lower.equals_zero(distance)?;
+    let chosen = lower.compute((indices - numbers).equals_zero())?;
     let weights = lower.blob_as(1, &apart)?;
-    let weighted = lower.binary(binary_op::MUL, chosen, weights)?;
-    let sum = lower.reduce(reduction_op::SUM, weighted, &[1])?;
+    let sum = lower.reduce(reduction_op::SUM, chosen * weights, &[1])?;
     lower.set(0, sum)
 }

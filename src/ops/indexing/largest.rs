@@ -11,9 +11,9 @@ use num_traits::AsPrimitive;
 
 use crate::common::limits;
 use crate::error::{Result, unsupported};
-use crate::lower::{Lower, ramp};
+use crate::lower::{Lower, Operand, ramp};
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{CumulativeSum, MatMul, binary_op, reduction_op};
+use crate::ncnn::layer::{CumulativeSum, MatMul, reduction_op};
 use crate::op::{Access, Call, Fact, OWN_DOMAIN, range};
 use crate::ops::Row;
 use crate::tensor::{Array, DType, Dim, Tensor};
@@ -77,34 +77,28 @@ impl Rows {
 
     /// Emits the k-th largest element of each row. Infinities count as the largest finite numbers.
     fn least_taken(&self, lower: &mut Lower, x: BlobId) -> Result<BlobId> {
-        let x = lower.binary_scalar(binary_op::MIN, x, f32::MAX)?;
-        let x = lower.binary_scalar(binary_op::MAX, x, f32::MIN)?;
+        let x = lower.compute(x.smaller(f32::MAX).larger(f32::MIN))?;
         // At most so many elements are smaller.
         let most: f32 = (self.size - self.k).as_();
         let most_if_negative: f32 = (self.k - 1).as_();
-        let below = lower.lt(x, 0.0)?;
-        let below = lower.reduce(reduction_op::SUM, below, &[2])?;
-        let is_negative = lower.gt(below, most + 0.5)?;
+        let below = lower.reduce(reduction_op::SUM, x.below(0.0), &[2])?;
+        let is_negative = lower.compute(below.above(most + 0.5))?;
         // The k-th largest element is the negative of the k-th smallest of the negatives.
-        let sign = lower.binary_scalar(binary_op::MUL, is_negative, -2.0)?;
-        let sign = lower.binary_scalar(binary_op::ADD, sign, 1.0)?;
-        let x = lower.binary(binary_op::MUL, x, sign)?;
-        let most_below = lower.binary_scalar(binary_op::MUL, is_negative, most_if_negative - most)?;
-        let most_below = lower.binary_scalar(binary_op::ADD, most_below, most + 0.5)?;
+        let sign = lower.compute(is_negative * -2.0 + 1.0)?;
+        let x = lower.compute(x * sign)?;
+        let most_below = lower.compute(is_negative * (most_if_negative - most) + (most + 0.5))?;
 
         // The power of two in it: a power of 2^16 times one below 2^16; 0 if the element is.
         let powers = column(lower, (1..16_i16).map(|digit| exp2(16 * digit - 126)))?;
         let reached = reached(lower, x, powers, most_below)?;
-        let power = lower.binary(binary_op::MUL, reached, powers)?;
-        let power = lower.reduce(reduction_op::MAX, power, &[1])?;
-        let coarse = lower.binary_scalar(binary_op::MAX, power, f32::MIN_POSITIVE)?;
+        let power = lower.reduce(reduction_op::MAX, reached * powers, &[1])?;
+        let coarse = lower.compute(power.larger(f32::MIN_POSITIVE))?;
         let powers = column(lower, (0..16_i16).map(exp2))?;
         // Products that overflow are above all elements.
-        let values = lower.binary(binary_op::MUL, coarse, powers)?;
+        let values = lower.compute(coarse * powers)?;
         let reached = self::reached(lower, x, values, most_below)?;
-        let power = lower.binary(binary_op::MUL, reached, powers)?;
-        let power = lower.reduce(reduction_op::MAX, power, &[1])?;
-        let power = lower.binary(binary_op::MUL, coarse, power)?;
+        let power = lower.reduce(reduction_op::MAX, reached * powers, &[1])?;
+        let power = lower.compute(coarse * power)?;
 
         let mut found = power;
         let mut digits = 0;
@@ -112,32 +106,26 @@ impl Rows {
             digits += bits;
             let unit = exp2(-i16::try_from(digits)?);
             let values = column(lower, (1..1_u16 << bits).map(|digit| f32::from(digit) * unit))?;
-            let values = lower.binary(binary_op::MUL, power, values)?;
-            let values = lower.binary(binary_op::ADD, found, values)?;
+            let values = lower.compute(found + power * values)?;
             let reached = self::reached(lower, x, values, most_below)?;
             let digit = lower.reduce(reduction_op::SUM, reached, &[1])?;
-            let digit = lower.binary_scalar(binary_op::MUL, digit, unit)?;
-            let digit = lower.binary(binary_op::MUL, power, digit)?;
-            found = lower.binary(binary_op::ADD, found, digit)?;
+            found = lower.compute(found + power * (digit * unit))?;
         }
-        lower.binary(binary_op::MUL, found, sign)
+        lower.compute(found * sign)
     }
 
     /// Emits 1 for each element that is taken, else 0: the first `k` of those above `least`, those equal to it,
     /// and those below. There are `k` in the first two groups, unless `least` is in the place of an infinity.
     fn taken(&self, lower: &mut Lower, x: BlobId, least: BlobId) -> Result<BlobId> {
-        let distance = lower.binary(binary_op::SUB, x, least)?;
-        let above = lower.gt(distance, 0.0)?;
-        let below = lower.lt(distance, 0.0)?;
-        let apart = lower.binary(binary_op::ADD, above, below)?;
-        let equal = lower.logical_not(apart)?;
+        let distance = lower.compute(x - least)?;
+        let above = lower.compute(distance.above(0.0))?;
+        let below = lower.compute(distance.below(0.0))?;
+        let equal = lower.compute(!(above + below))?;
         let groups = lower.concat(&[above, equal, below], 1)?;
         let groups = lower.reshape(groups, &self.form(1, 3 * self.size))?;
-        let count = lower.map(CumulativeSum { axis: 2 }, groups)?;
         let most: f32 = self.k.as_();
-        let counted = lower.lt(count, most + 0.5)?;
-        let taken = lower.binary(binary_op::MUL, groups, counted)?;
-        let taken = lower.reshape(taken, &self.form(3, self.size))?;
+        let counted = groups.map(CumulativeSum { axis: 2 }).below(most + 0.5);
+        let taken = lower.reshape(groups * counted, &self.form(3, self.size))?;
         lower.reduce(reduction_op::SUM, taken, &[1])
     }
 
@@ -150,8 +138,7 @@ impl Rows {
         let numbers =
             lower.memory_data(&ramp(&Dim::Known(k))?, &[one.clone(), Dim::Known(k), one.clone()])?;
         let taken = lower.padded(taken, 2, 0, blocks * width - size, 0.0)?;
-        let count = lower.map(CumulativeSum { axis: 2 }, taken)?;
-        let count = lower.reshape(count, &self.form(blocks, width))?;
+        let count = lower.reshape(taken.map(CumulativeSum { axis: 2 }), &self.form(blocks, width))?;
         let last = lower.crop(count, 2, i32::try_from(width - 1)?, None, &one)?;
         let last = lower.reshape(last, &self.form(1, blocks))?;
         // The block of a number follows those that end before it, its element those that are counted before.
@@ -160,44 +147,36 @@ impl Rows {
         let form = self.form(k, width);
         let count = lower.emit(MatMul::default(), &[is_block, count], &form)?;
         let place = before(lower, count, numbers)?;
-        let offset = lower.binary_scalar(binary_op::MUL, block, width.as_())?;
-        let index = lower.binary(binary_op::ADD, offset, place)?;
+        let factor: f32 = width.as_();
+        let index = lower.compute(block * factor + place)?;
 
         let x = lower.bounded_half(x)?;
         let x = lower.padded(x, 2, 0, blocks * width - size, 0.0)?;
         let x = lower.reshape(x, &self.form(blocks, width))?;
         let x = lower.emit(MatMul::default(), &[is_block, x], &form)?;
         let is_place = places(lower, place, width)?;
-        let x = lower.binary(binary_op::MUL, x, is_place)?;
-        let x = lower.reduce(reduction_op::SUM, x, &[2])?;
-        let x = lower.doubled(x)?;
-        lower.set(0, x)?;
+        let x = lower.reduce(reduction_op::SUM, x * is_place, &[2])?;
+        lower.set(0, x * 2.0)?;
         lower.set(1, index)
     }
 }
 
 /// Emits 1 for each value that has fewer than `most` elements below it, else 0.
 fn reached(lower: &mut Lower, x: BlobId, values: BlobId, most: BlobId) -> Result<BlobId> {
-    let distance = lower.binary(binary_op::SUB, values, x)?;
-    let below = lower.gt(distance, 0.0)?;
-    let below = lower.reduce(reduction_op::SUM, below, &[2])?;
-    let left = lower.binary(binary_op::SUB, most, below)?;
-    lower.gt(left, 0.0)
+    let below = lower.reduce(reduction_op::SUM, (values - x).above(0.0), &[2])?;
+    lower.compute((most - below).above(0.0))
 }
 
 /// Emits, for each number, how many counts of its row are not above it.
 fn before(lower: &mut Lower, counts: BlobId, numbers: BlobId) -> Result<BlobId> {
-    let distance = lower.binary(binary_op::SUB, numbers, counts)?;
-    let before = lower.gt(distance, -0.5)?;
-    lower.reduce(reduction_op::SUM, before, &[2])
+    lower.reduce(reduction_op::SUM, (numbers - counts).above(-0.5), &[2])
 }
 
 /// Emits 1 at the place of each index along the last axis, else 0.
 fn places(lower: &mut Lower, indices: BlobId, size: i64) -> Result<BlobId> {
     let (one, size) = (Dim::Known(1), Dim::Known(size));
     let places = lower.memory_data(&ramp(&size)?, &[one.clone(), one, size])?;
-    let distance = lower.binary(binary_op::SUB, indices, places)?;
-    lower.equals_zero(distance)
+    lower.compute((indices - places).equals_zero())
 }
 
 /// Emits constants as a column.

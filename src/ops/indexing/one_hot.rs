@@ -6,9 +6,8 @@ use num_traits::AsPrimitive;
 
 use crate::common::limits;
 use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::lower::{HALF_OF_INFINITY, Lower, ramp};
+use crate::lower::{HALF_OF_INFINITY, Lower, Operand, ramp};
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::binary_op;
 use crate::op::{Access, Attributes, Call, Fact, required_input, resolve_axis};
 use crate::ops::Row;
 use crate::pass::builder::Expr;
@@ -85,14 +84,10 @@ fn lower_one_hot(lower: &mut Lower) -> Result<()> {
     let indices = lower.blob_as(0, &[outer, one.clone(), inner])?;
     let indices = lower.counted_from_front(indices, size)?;
     let places = lower.memory_data(&ramp(&depth)?, &[one.clone(), depth, one])?;
-    let distance = lower.binary(binary_op::SUB, indices, places)?;
-    let hit = if lower.dtype(0)?.is_float() {
-        // An index that is not an integer matches no position.
-        let miss = lower.nonzero(distance)?;
-        lower.logical_not(miss)?
-    } else {
-        lower.equals_zero(distance)?
-    };
+    let distance = indices - places;
+    // An index that is not an integer matches no position.
+    let is_float = lower.dtype(0)?.is_float();
+    let hit = lower.compute(if is_float { !distance.nonzero() } else { distance.equals_zero() })?;
     let top = choose(lower, hit)?;
     lower.set(0, top)
 }
@@ -120,19 +115,14 @@ fn choose(lower: &mut Lower, hit: BlobId) -> Result<BlobId> {
         if !off.is_finite() || !on.is_finite() {
             unsupported!("the values {off} and {on} are not finite");
         }
-        let chosen = if on == 1.0 { hit } else { lower.binary_scalar(binary_op::MUL, hit, on)? };
-        if off == 0.0 {
-            return Ok(chosen);
-        }
-        let miss = lower.logical_not(hit)?;
-        let other = lower.binary_scalar(binary_op::MUL, miss, off)?;
-        return lower.binary(binary_op::ADD, chosen, other);
+        let chosen = if on == 1.0 { hit.into() } else { hit * on };
+        return lower.compute(if off == 0.0 { chosen } else { chosen + !hit * off });
     }
     let values = lower.blob_as(2, &[Dim::Known(2)])?;
-    let miss = lower.logical_not(hit)?;
+    let miss = lower.compute(!hit)?;
     let chosen = weighted(lower, values, 1, hit)?;
     let other = weighted(lower, values, 0, miss)?;
-    lower.binary(binary_op::ADD, chosen, other)
+    lower.compute(chosen + other)
 }
 
 /// Multiplies a blob of three axes by one of the values.
@@ -140,5 +130,5 @@ fn weighted(lower: &mut Lower, values: BlobId, index: i32, blob: BlobId) -> Resu
     let one = Dim::Known(1);
     let value = lower.crop(values, 0, index, Some(index + 1), &one)?;
     let value = lower.reshape(value, &[one.clone(), one.clone(), one])?;
-    lower.binary(binary_op::MUL, blob, value)
+    lower.compute(blob * value)
 }

@@ -3,9 +3,9 @@
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Softmax.html>, `onnx__LogSoftmax.html`, `onnx__Hardmax.html`.
 
 use crate::error::{Result, unsupported};
-use crate::lower::{Lower, isolate, ramp};
+use crate::lower::{Lower, Operand, isolate, line_form, ramp};
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{Softmax, binary_op, reduction_op, unary_op};
+use crate::ncnn::layer::{Softmax, reduction_op};
 use crate::op::{Access, Attributes, Call, Fact, range, resolve_axis};
 use crate::ops::Row;
 use crate::tensor::Dim;
@@ -90,32 +90,26 @@ fn lower_softmax(lower: &mut Lower) -> Result<()> {
     lower.compute_in_float32();
     // If all elements along the axis are -inf the result is NaN. For a reader that drops those elements 0 is
     // right too, and cannot spread.
-    let finite = lower.binary_scalar(binary_op::MAX, x, f32::MIN)?;
+    let finite = lower.compute(x.larger(f32::MIN))?;
     let y = normalize(lower, finite, axis)?;
-    let infinite = lower.lt(x, f32::MIN)?;
-    let undefined = lower.reduce(reduction_op::MIN, infinite, &[axis])?;
-    let defined = lower.logical_not(undefined)?;
-    let y = lower.binary(binary_op::MUL, y, defined)?;
-    lower.set(0, y)
+    let undefined = lower.reduce(reduction_op::MIN, x.below(f32::MIN), &[axis])?;
+    lower.set(0, y * !undefined)
 }
 
 /// Emits a Softmax. That of a single element is 1, where the layer gives 0.999_999_94; that of an infinity is
 /// NaN.
 fn normalize(lower: &mut Lower, x: BlobId, axis: usize) -> Result<BlobId> {
-    if lower.form(x).get(axis).is_some_and(|size| size.is(1)) {
-        let nothing = lower.binary_scalar(binary_op::MUL, x, 0.0)?;
-        return lower.binary_scalar(binary_op::ADD, nothing, 1.0);
-    }
-    lower.map(Softmax { axis: i32::try_from(axis)?, fixbug0: 1 }, x)
+    let is_single = lower.form(x).get(axis).is_some_and(|size| size.is(1));
+    let softmax = Softmax { axis: i32::try_from(axis)?, fixbug0: 1 };
+    lower.compute(if is_single { x * 0.0 + 1.0 } else { x.map(softmax) })
 }
 
 fn lower_log_softmax(lower: &mut Lower) -> Result<()> {
     let (x, axis) = lower_input(lower)?;
     let max = lower.reduce(reduction_op::MAX, x, &[axis])?;
-    let below = lower.binary(binary_op::SUB, x, max)?;
+    let below = lower.compute(x - max)?;
     let sum = lower.reduce(reduction_op::LOG_SUM_EXP, below, &[axis])?;
-    let y = lower.binary(binary_op::SUB, below, sum)?;
-    lower.set(0, y)
+    lower.set(0, below - sum)
 }
 
 /// Emits 1 at the first maximum, otherwise 0.
@@ -123,7 +117,7 @@ fn lower_hardmax(lower: &mut Lower) -> Result<()> {
     let (mut x, axis) = lower_input(lower)?;
     if lower.may_be_infinite(0)? {
         // Reduction starts from the least finite number.
-        x = lower.binary_scalar(binary_op::MAX, x, f32::MIN)?;
+        x = lower.compute(x.larger(f32::MIN))?;
     }
     let form = lower.form(x);
     let Some(size) = form.get(axis).and_then(Dim::known) else {
@@ -132,20 +126,11 @@ fn lower_hardmax(lower: &mut Lower) -> Result<()> {
     let places = ramp(&Dim::Known(size))?;
     let max = lower.reduce(reduction_op::MAX, x, &[axis])?;
     // 1 for elements below the maximum.
-    let distance = lower.binary(binary_op::SUB, max, x)?;
-    let below = lower.gt(distance, 0.0)?;
+    let below = lower.compute((max - x).above(0.0))?;
     // The index of the element, or one beyond all indices.
-    let mut places_form = vec![Dim::Known(1); form.len()];
-    if let Some(slot) = places_form.get_mut(axis) {
-        *slot = Dim::Known(size);
-    }
-    let places = lower.memory_data(&places, &places_form)?;
-    let beyond = lower.binary_scalar(binary_op::MUL, below, num_traits::AsPrimitive::as_(size))?;
-    let candidates = lower.binary(binary_op::MAX, beyond, places)?;
+    let places = lower.memory_data(&places, &line_form(&Dim::Known(size), axis, form.len()))?;
+    let size: f32 = num_traits::AsPrimitive::as_(size);
+    let candidates = lower.compute((below * size).larger(places))?;
     let first = lower.reduce(reduction_op::MIN, candidates, &[axis])?;
-    let distance = lower.binary(binary_op::SUB, candidates, first)?;
-    let after = lower.gt(distance, 0.5)?;
-    let negated = lower.unary(unary_op::NEG, after)?;
-    let y = lower.binary_scalar(binary_op::ADD, negated, 1.0)?;
-    lower.set(0, y)
+    lower.set(0, -(candidates - first).above(0.5) + 1.0)
 }

@@ -3,8 +3,9 @@
 
 use super::OWN_DOMAIN;
 use crate::error::{At, Result, invalid, unsupported};
-use crate::lower::{AssumedFact, Lower};
-use crate::ncnn::layer::{Embed, Gemm, binary_op, broadcast_type_c, unary_op};
+use crate::lower::{AssumedFact, Lower, Operand};
+use crate::ncnn::BlobId;
+use crate::ncnn::layer::{Embed, Gemm, broadcast_type_c};
 use crate::op::{Access, Call, Fact, element_count};
 use crate::ops::Row;
 use crate::pass::blocks::{PRODUCT, TABLE};
@@ -118,18 +119,12 @@ fn lower_table(lower: &mut Lower) -> Result<()> {
     let size = columns.floor_div(&blocks)?;
     let levels = lower.reshape(levels, &[count.clone(), blocks.clone(), size])?;
     let scales = lower.reshape(scales, &[count.clone(), blocks, Dim::Known(1)])?;
-    let product = lower.binary(binary_op::MUL, levels, scales)?;
-    let rows = lower.reshape(product, &[count, columns])?;
+    let rows = lower.reshape(levels * scales, &[count, columns])?;
     lower.set(0, rows)
 }
 
 /// Emits rows of a table.
-fn embed(
-    lower: &mut Lower,
-    table: &Tensor,
-    scale: Option<Tensor>,
-    count: &Dim,
-) -> Result<crate::ncnn::BlobId> {
+fn embed(lower: &mut Lower, table: &Tensor, scale: Option<Tensor>, count: &Dim) -> Result<BlobId> {
     let indices = lower.indices(0)?;
     let (rows, width) = (*table.shape().at(0)?, *table.shape().at(1)?);
     let layer = Embed {
@@ -145,11 +140,8 @@ fn embed(
 
 /// Emits the integers of the left and the right half of each row: a signed byte is the left one plus 8, plus 16
 /// times the right one. All numbers are exact in half precision.
-fn halves(lower: &mut Lower, bytes: crate::ncnn::BlobId) -> Result<crate::ncnn::BlobId> {
-    let quotient = lower.binary_scalar(binary_op::MUL, bytes, 1.0 / HALF_BYTE)?;
-    let right = lower.unary(unary_op::FLOOR, quotient)?;
-    let above = lower.binary_scalar(binary_op::MUL, right, HALF_BYTE)?;
-    let low = lower.binary(binary_op::SUB, bytes, above)?;
-    let left = lower.binary_scalar(binary_op::SUB, low, HALF_BYTE / 2.0)?;
+fn halves(lower: &mut Lower, bytes: BlobId) -> Result<BlobId> {
+    let right = lower.compute((bytes * (1.0 / HALF_BYTE)).floor())?;
+    let left = lower.compute(bytes - right * HALF_BYTE - HALF_BYTE / 2.0)?;
     lower.concat(&[left, right], 1)
 }

@@ -5,7 +5,6 @@ use num_traits::AsPrimitive;
 use crate::error::{Error, Result};
 use crate::graph::Attribute;
 use crate::lower::Lower;
-use crate::ncnn::layer::binary_op;
 use crate::op::{Call, Fact, OWN_DOMAIN};
 use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
@@ -154,6 +153,6 @@ pub(super) fn lower_levels(lower: &mut Lower) -> Result<()> {
         return lower.alias();
     }
     let levels = lower.blob(0)?;
-    let values = lower.binary_scalar(binary_op::ADD, levels, zero.as_())?;
-    lower.set(0, values)
+    let zero: f32 = zero.as_();
+    lower.set(0, levels + zero)
 }

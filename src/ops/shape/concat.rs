@@ -5,13 +5,13 @@
 use super::{array_dims, input_dims, known_dims, resized};
 use crate::error::{At, Error, Result, invalid};
 use crate::graph::{Graph, Node, ValueId};
-use crate::lower::{Lower, groups};
+use crate::lower::Lower;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Concat, Slice};
 use crate::op::identity::{is_as_output, same_shape};
 use crate::op::{Access, Attributes, Call, Fact, range, required_input, resolve_axis};
 use crate::ops::Row;
-use crate::tensor::{Array, Dim, Tensor, display_shape};
+use crate::tensor::{Array, Dim, Tensor, display_shape, held_axes};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Concat", Access::Lanes { since: 4, default: None }, infer_concat)
@@ -102,7 +102,7 @@ fn lower_concat(lower: &mut Lower) -> Result<()> {
     let (blob, place) = lower.isolated(leading, &[axis])?;
     let place = *place.at(0)?;
     let pattern = lower.form(blob);
-    let merged = groups(&pattern, lower.shape(leading)?);
+    let merged = held_axes(&pattern, lower.shape(leading)?);
     // All parts take the form of one, with their own sizes: equal sizes may be different expressions.
     let like_leading = |shape: &[Dim]| -> Result<Vec<Dim>> {
         // An axis of size 1 in the leading part may be merged with a neighbour there.
@@ -148,12 +148,9 @@ fn largest_part(lower: &Lower, parts: &[usize], axis: usize) -> Result<usize> {
 /// from the first, and an empty one has none; so an element precedes it, and is removed again.
 fn append(lower: &mut Lower, blobs: &[BlobId], place: usize, form: &[Dim]) -> Result<BlobId> {
     let concat = Concat { axis: i32::try_from(place)? };
-    let sizes: Option<Vec<usize>> = resized(form, place, Dim::Known(1))
-        .iter()
-        .map(|size| size.known().and_then(|size| usize::try_from(size).ok()))
-        .collect();
-    let Some(sizes) = sizes else { return lower.emit(concat, blobs, form) };
-    let one = lower.memory_data(&Tensor::all(0.0, sizes.clone())?, &resized(form, place, Dim::Known(1)))?;
+    let single = resized(form, place, Dim::Known(1));
+    let Some(sizes) = Dim::known_sizes(&single) else { return lower.emit(concat, blobs, form) };
+    let one = lower.memory_data(&Tensor::all(0.0, sizes)?, &single)?;
     let all: Vec<BlobId> = std::iter::once(one).chain(blobs.iter().copied()).collect();
     let size = form.at(place)?;
     let longer = lower.emit(concat, &all, &resized(form, place, size.add(&Dim::Known(1))?))?;

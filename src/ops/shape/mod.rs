@@ -9,7 +9,7 @@ pub(in crate::ops) mod transpose;
 pub(in crate::ops) mod trilu;
 
 use super::Row;
-use crate::error::{Result, unsupported};
+use crate::error::{At, Result, unsupported};
 use crate::op::Call;
 use crate::tensor::{Array, Dim};
 
@@ -20,9 +20,7 @@ pub(super) const FAMILIES: &[&[Row]] =
 /// Returns `shape` with another size along `axis`.
 pub(in crate::ops) fn resized<T: Clone>(shape: &[T], axis: usize, size: T) -> Vec<T> {
     let mut shape = shape.to_vec();
-    if let Some(slot) = shape.get_mut(axis) {
-        *slot = size;
-    }
+    shape.put(axis, size);
     shape
 }
 

@@ -35,6 +35,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lower(lower_alias)
         .identity(first)
         .transparent(|_, _| true)
+        .keeps_magnitude()
         .lowers_to("no layer"),
     Row::new("Reshape", Access::View, infer_reshape)
         .fold(fold_reshape)
@@ -208,9 +209,7 @@ fn reshape(attributes: &Attributes, from: &[Dim], requested: &[Dim]) -> Result<V
         {
             invalid!("cannot reshape {} to {}", display_shape(from), display_shape(requested));
         }
-        if let Some(slot) = shape.get_mut(axis) {
-            *slot = total.floor_div(&product)?;
-        }
+        shape.put(axis, total.floor_div(&product)?);
     } else if total.known().is_some() && product.known().is_some() && total != product {
         invalid!("cannot reshape {} to {}", display_shape(from), display_shape(requested));
     }
@@ -277,9 +276,7 @@ fn squeeze(axes: Option<Vec<i64>>, from: &[Dim]) -> Result<Vec<Dim>> {
         if from.at(axis)?.known().is_some_and(|n| n != 1) {
             invalid!("cannot squeeze axis {axis} of {}: its size is not 1", display_shape(from));
         }
-        if let Some(slot) = removed.get_mut(axis) {
-            *slot = true;
-        }
+        removed.put(axis, true);
     }
     Ok(from.iter().zip(removed).filter(|(_, removed)| !removed).map(|(d, _)| d.clone()).collect())
 }

@@ -4,8 +4,7 @@
 
 use crate::common::limits;
 use crate::error::{Result, invalid};
-use crate::lower::Lower;
-use crate::ncnn::layer::binary_op;
+use crate::lower::{Lower, Operand};
 use crate::op::{Access, Attributes, CONTRIB_DOMAIN, Call, Fact, required_input};
 use crate::ops::Row;
 use crate::pass::expand::Expand;
@@ -94,7 +93,5 @@ fn lower_trilu(lower: &mut Lower) -> Result<()> {
     let shape = [usize::try_from(rows)?, usize::try_from(columns)?];
     let most = lower.memory_data(&Tensor::from_f32(&shape, limits(f32::INFINITY))?, &form)?;
     let least = lower.memory_data(&Tensor::from_f32(&shape, limits(f32::NEG_INFINITY))?, &form)?;
-    let below = lower.binary(binary_op::MIN, blob, most)?;
-    let top = lower.binary(binary_op::MAX, below, least)?;
-    lower.set(0, top)
+    lower.set(0, blob.smaller(most).larger(least))
 }

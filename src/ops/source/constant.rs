@@ -10,8 +10,8 @@ use num_traits::AsPrimitive;
 
 use crate::common::limits;
 use crate::error::{Error, Result, invalid, unsupported};
-use crate::lower::{Lower, interface_form};
-use crate::ncnn::layer::{CumulativeSum, binary_op};
+use crate::lower::{Lower, Operand, interface_form};
+use crate::ncnn::layer::CumulativeSum;
 use crate::op::{Access, Attributes, Call, ElementSum, Fact, OWN_DOMAIN, infer_same, required_input};
 use crate::ops::Row;
 use crate::pass::expand::Expand;
@@ -292,24 +292,21 @@ fn lower_range(lower: &mut Lower) -> Result<()> {
     let [len] = lower.output_shape(0)? else { invalid!("a range of other than one axis") };
     let (start, delta) = (range_operand(lower, 0)?, lower.array(2)?.scalar_f32()?);
     let ones = lower.ones(std::slice::from_ref(len))?;
-    let counted = lower.map(CumulativeSum::default(), ones)?;
-    let scaled = if delta == 1.0 { counted } else { lower.binary_scalar(binary_op::MUL, counted, delta)? };
-    let range = match start.scalar_f32() {
-        Ok(start) => lower.binary_scalar(binary_op::ADD, scaled, start - delta)?,
+    let counted = ones.map(CumulativeSum::default());
+    let scaled = lower.compute(if delta == 1.0 { counted } else { counted * delta })?;
+    match start.scalar_f32() {
+        Ok(start) => lower.set(0, scaled + (start - delta)),
         Err(_) => {
             let start = lower.materialize(&[size_element(&start, |number| number)?])?;
-            let range = lower.binary(binary_op::ADD, scaled, start)?;
-            lower.binary_scalar(binary_op::SUB, range, delta)?
+            lower.set(0, scaled + start - delta)
         }
-    };
-    lower.set(0, range)
+    }
 }
 
 fn lower_constant_of_shape(lower: &mut Lower) -> Result<()> {
     let fill = read_fill(lower)?.scalar_f32()?;
     let ones = lower.ones(&interface_form(lower.output_shape(0)?)?)?;
-    let filled = if fill == 1.0 { ones } else { lower.binary_scalar(binary_op::MUL, ones, fill)? };
-    lower.set(0, filled)
+    if fill == 1.0 { lower.set(0, ones) } else { lower.set(0, ones * fill) }
 }
 
 fn fold_constant_of_shape(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {

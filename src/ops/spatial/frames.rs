@@ -81,8 +81,7 @@ fn lower_frames(lower: &mut Lower) -> Result<()> {
         };
     }
     let form = lower.form(blob);
-    let outer = Dim::product(form.iter().take(place))?;
-    let inner = Dim::product(form.iter().skip(place + 1))?;
+    let [outer, inner] = Dim::around(&form, place)?;
     let (one, elements) = (Dim::Known(1), Dim::Known(frames.elements));
     let [kernel, stride, dilation] = [frames.elements, frames.stride, frames.dilation].map(i32::try_from);
     let (kernel, stride, dilation) = (kernel?, stride?, dilation?);

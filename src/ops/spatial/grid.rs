@@ -7,9 +7,9 @@ use num_traits::AsPrimitive;
 use super::image_of;
 use crate::common::limits;
 use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::lower::Lower;
+use crate::lower::{Lower, Operand, line_form};
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{GridSample, Padding, binary_op, unary_op};
+use crate::ncnn::layer::{GridSample, Padding};
 use crate::op::{Access, CONTRIB_DOMAIN, Call, Fact};
 use crate::ops::Row;
 use crate::ops::shape::resized;
@@ -152,7 +152,7 @@ fn lower_as_volume(lower: &mut Lower, layer: &GridSample, batch: &Dim) -> Result
         None => doubled_volume(lower, slices, batch, corners)?,
     };
     let places = lower.ones(&[one.clone(), rows.clone(), columns.clone(), one])?;
-    let depths = lower.binary(binary_op::MUL, depths, places)?;
+    let depths = lower.compute(depths * places)?;
     let grid = lower.blob_as(1, &[batch.clone(), rows.clone(), columns.clone(), two])?;
     let grid = prepared(lower, grid, layer)?;
     let grid = lower.concat(&[grid, depths], 3)?;
@@ -197,15 +197,9 @@ fn doubled_volume(lower: &mut Lower, slices: BlobId, batch: &Dim, corners: bool)
     // The positions 2 * i + 1/2 of twice the depth.
     let places = lower.places_along(batch, &[batch.clone(), one.clone(), one.clone(), one])?;
     let (factor, size) = if corners { (4.0, batch.mul(&Dim::Known(2))?) } else { (2.0, batch.clone()) };
-    let mut last = lower.materialize(&[size])?;
-    if corners {
-        last = lower.binary_scalar(binary_op::SUB, last, 1.0)?;
-    }
-    let depths = lower.binary_scalar(binary_op::MUL, places, factor)?;
-    let depths = lower.binary_scalar(binary_op::ADD, depths, 1.0)?;
-    let depths = lower.binary(binary_op::DIV, depths, last)?;
-    let depths = lower.binary_scalar(binary_op::SUB, depths, 1.0)?;
-    Ok((volume, depths))
+    let size = lower.materialize(&[size])?;
+    let last = if corners { lower.compute(size - 1.0)? } else { size };
+    Ok((volume, lower.compute((places * factor + 1.0) / last - 1.0)?))
 }
 
 /// Rounds the coordinates of the grid to the nearest elements, ties to even: ncnn rounds ties up.
@@ -220,40 +214,26 @@ fn rounded(lower: &mut Lower, grid: BlobId, align_corners: bool) -> Result<BlobI
     let scales: Vec<f32> = if align_corners { sizes.iter().map(|size| size - 1.0).collect() } else { sizes };
     // An axis of one element is sampled at 0 for every coordinate.
     let divisors: Vec<f32> = scales.iter().map(|scale| if *scale == 0.0 { 1.0 } else { *scale }).collect();
-    let mut form = vec![Dim::Known(1); lower.form(grid).len()];
-    if let Some(coordinates) = form.last_mut() {
-        *coordinates = Dim::try_from(scales.len())?;
-    }
+    let rank = lower.form(grid).len();
+    let form = line_form(&Dim::try_from(scales.len())?, rank - 1, rank);
     let scales = lower.memory_data(&Tensor::from_f32(&[scales.len()], scales)?, &form)?;
     let divisors = lower.memory_data(&Tensor::from_f32(&[divisors.len()], divisors)?, &form)?;
-    let from_edge = lower.binary_scalar(binary_op::ADD, grid, 1.0)?;
+    let from_edge = grid + 1.0;
     // The operations in onnxruntime's order, whose rounding decides which coordinates are ties.
-    let position = if align_corners {
-        let half = lower.binary_scalar(binary_op::MUL, from_edge, 0.5)?;
-        lower.binary(binary_op::MUL, half, scales)?
+    let double = if align_corners {
+        (from_edge * 0.5 * scales).round() * 2.0
     } else {
-        let scaled = lower.binary(binary_op::MUL, from_edge, scales)?;
-        let moved = lower.binary_scalar(binary_op::SUB, scaled, 1.0)?;
-        lower.binary_scalar(binary_op::MUL, moved, 0.5)?
+        ((from_edge * scales - 1.0) * 0.5).round() * 2.0 + 1.0
     };
-    let position = lower.unary(unary_op::ROUND, position)?;
-    let double = lower.binary_scalar(binary_op::MUL, position, 2.0)?;
-    let double = if align_corners { double } else { lower.binary_scalar(binary_op::ADD, double, 1.0)? };
-    let from_edge = lower.binary(binary_op::DIV, double, divisors)?;
-    lower.binary_scalar(binary_op::SUB, from_edge, 1.0)
+    lower.compute(double / divisors - 1.0)
 }
 
 /// Reflects the coordinates at -1 and 1 until they lie between: ncnn reflects once (`gridsample.cpp`,
 /// `reflect_coord`).
 fn reflected(lower: &mut Lower, grid: BlobId) -> Result<BlobId> {
-    let from_edge = lower.binary_scalar(binary_op::ADD, grid, 1.0)?;
-    let periods = lower.binary_scalar(binary_op::MUL, from_edge, 0.25)?;
-    let whole = lower.unary(unary_op::FLOOR, periods)?;
-    let whole = lower.binary_scalar(binary_op::MUL, whole, 4.0)?;
-    let within = lower.binary(binary_op::SUB, from_edge, whole)?;
-    let from_middle = lower.binary_scalar(binary_op::SUB, within, 2.0)?;
-    let distance = lower.unary(unary_op::ABS, from_middle)?;
-    lower.binary_scalar(binary_op::RSUB, distance, 1.0)
+    let from_edge = lower.compute(grid + 1.0)?;
+    let within = from_edge - (from_edge * 0.25).floor() * 4.0;
+    lower.compute(1.0 - (within - 2.0).abs())
 }
 
 /// Returns the sizes of the sampled image: batch, channels and spatial axes.
@@ -283,8 +263,7 @@ fn infer_affine_grid(call: &Call) -> Result<Vec<Fact>> {
 fn expand_affine_grid(expand: &Expand) -> Result<bool> {
     let align_corners = expand.flag("align_corners")?;
     let sizes = grid_sizes(expand)?;
-    let spatial: Option<Vec<usize>> =
-        sizes.iter().skip(2).map(|size| usize::try_from(size.known()?).ok()).collect();
+    let spatial: Option<Vec<usize>> = Dim::known_sizes(sizes.iter().skip(2));
     let Some(spatial) = spatial else {
         return Err(Error::unsupported("a grid with sizes known only at run time")
             .help("fix the sizes with --input-shape"));

@@ -7,7 +7,7 @@
 //! `onnx__SpaceToDepth.html`.
 
 use crate::error::{Error, Result, invalid, unsupported};
-use crate::lower::Lower;
+use crate::lower::{Lower, Operand};
 use crate::ncnn::Layer;
 use crate::ncnn::layer::{PixelShuffle, Reorg, ShuffleChannel};
 use crate::op::identity::same_shape;
@@ -55,8 +55,7 @@ fn lower_shuffle(lower: &mut Lower) -> Result<()> {
     }
     let form = form.to_vec();
     let blob = lower.blob_as(0, &form)?;
-    let top = lower.map(ShuffleChannel { group, reverse: 0 }, blob)?;
-    lower.set(0, top)
+    lower.set(0, blob.map(ShuffleChannel { group, reverse: 0 }))
 }
 
 /// DepthToSpace or SpaceToDepth as a Transpose between two Reshapes.

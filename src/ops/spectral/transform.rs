@@ -144,9 +144,7 @@ pub(super) fn multiply_adds(call: &Call) -> Option<u64> {
 pub(in crate::ops) fn infer_dft(call: &Call) -> Result<Vec<Fact>> {
     let dft = read_dft(call)?;
     let mut shape = call.shape(0)?.to_vec();
-    if let Some(size) = shape.get_mut(dft.axis) {
-        *size = Dim::Known(dft.bins());
-    }
+    shape.put(dft.axis, Dim::Known(dft.bins()));
     if let Some(size) = shape.last_mut() {
         *size = Dim::Known(dft.output_parts());
     }

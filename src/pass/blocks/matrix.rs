@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use num_traits::AsPrimitive;
 
-use crate::error::{Error, Result, unsupported};
+use crate::error::{At, Error, Result, unsupported};
 use crate::ncnn::{BlockFormat, inverse};
 use crate::tensor::{DType, Ranges, Take, Tensor};
 
@@ -259,9 +259,7 @@ impl Rounded {
                 for (column, line) in part.chunks(count).enumerate() {
                     let elements = line.iter().skip(place);
                     for (row, element) in tile.chunks_mut(columns).zip(elements) {
-                        if let Some(slot) = row.get_mut(column) {
-                            *slot = *element;
-                        }
+                        row.put(column, *element);
                     }
                 }
                 tile.chunks(columns).try_for_each(|row| rounding.row(row, levels, take))?;

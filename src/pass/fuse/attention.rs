@@ -24,7 +24,7 @@ const SAME_SCALE: f64 = 1e-6;
 /// Added to the scores of masked keys in place of minus infinity, which ncnn does not handle.
 pub(super) const HIDDEN: f32 = -1e30;
 /// A score below all others: a key with it is masked if another key is not.
-pub(super) const FAR: f64 = -1e9;
+const FAR: f64 = -1e9;
 
 /// `x * weight + bias`.
 #[derive(Clone, Copy, Debug)]
@@ -188,12 +188,6 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Parts>> {
         return None;
     }
     let (softmax, guarded) = softmax_of(matcher, weights, &mut inner)?;
-    let rank = matcher.rank(weights)?;
-    // Before version 13, Softmax runs over all axes from the given one on.
-    let default = if softmax.version < 13 { 1 } else { -1 };
-    if axis(softmax, default, rank)? + 1 != rank {
-        return None;
-    }
     let mut scores = first(softmax)?;
     let (_, _, keys) = by_heads(&matcher.sizes(scores)?)?;
     inner.insert(scores);
@@ -242,20 +236,26 @@ fn is_scores(matcher: &Matcher, value: ValueId) -> bool {
     })
 }
 
-/// The Softmax that computes a value, and whether NaN is replaced by 0 after it.
+/// The Softmax along the last axis that computes a value, and whether NaN is replaced by 0 after it.
 pub(super) fn softmax_of<'a>(
     matcher: &Matcher<'a>,
     value: ValueId,
     inner: &mut BTreeSet<ValueId>,
 ) -> Option<(&'a Node, bool)> {
+    let of_rows = |softmax: &&Node| {
+        // Before version 13, Softmax runs over all axes from the given one on.
+        let default = if softmax.version < 13 { 1 } else { -1 };
+        let rank = first(softmax).and_then(|x| matcher.rank(x));
+        rank.is_some_and(|rank| axis(softmax, default, rank).is_some_and(|axis| axis + 1 == rank))
+    };
     if let Some(softmax) = matcher.made_by(value, "Softmax") {
-        return Some((softmax, false));
+        return Some((softmax, false)).filter(|(softmax, _)| of_rows(softmax));
     }
     let [condition, zero, softmax] = *matcher.made_by(value, "Where")?.inputs.as_slice() else { return None };
     let (condition, softmax) = (condition?, softmax?);
     let is_guard = first(matcher.made_by(condition, "IsNaN")?)? == softmax && matcher.scalar(zero?)? == 0.0;
     inner.extend([condition, softmax]);
-    Some((matcher.made_by(softmax, "Softmax").filter(|_| is_guard)?, true))
+    Some((matcher.made_by(softmax, "Softmax").filter(of_rows).filter(|_| is_guard)?, true))
 }
 
 /// Reads scores as masked: the scores without the mask, and the mask.
@@ -268,17 +268,45 @@ fn read_mask(matcher: &Matcher, scores: ValueId, sizes: [i64; 3]) -> Option<(Val
         let mask = if clamp { Mask::Clamped(added) } else { Mask::Added(added) };
         return Some((product, mask));
     }
-    let [condition, yes, no] = *matcher.made_by(scores, "Where")?.inputs.as_slice() else { return None };
-    let (condition, yes, no) = (condition?, yes?, no?);
-    let (product, hidden, hides) = if is_scores(matcher, no) { (no, yes, true) } else { (yes, no, false) };
-    let fits =
-        matcher.scalar(hidden)? <= FAR && is_scores(matcher, product) && is_mask(matcher, condition, sizes);
-    let flags = floats(matcher, condition).filter(|_| fits)?;
+    let Hidden { others, condition, hides, .. } =
+        hidden(matcher, matcher.made_by(scores, "Where")?).find(|found| is_scores(matcher, found.others))?;
+    let flags = floats(matcher, condition).filter(|_| is_mask(matcher, condition, sizes))?;
     let has_key = |row: &[f32]| row.iter().any(|flag| (*flag != 0.0) != hides);
     flags
         .chunks(usize::try_from(sizes[2]).ok()?)
         .all(has_key)
-        .then_some((product, Mask::Hidden(condition, hides)))
+        .then_some((others, Mask::Hidden(condition, hides)))
+}
+
+/// Values of which a condition hides some.
+pub(super) struct Hidden {
+    pub others: ValueId,
+    pub condition: ValueId,
+    /// The value of the condition where it hides.
+    pub hides: bool,
+    /// The number in place of hidden values.
+    pub low: f64,
+}
+
+impl Hidden {
+    /// The term that hides values if it is added to them.
+    pub fn term<'b>(condition: Expr<'b>, hides: bool, lowest: f32, like: Expr<'b>) -> Expr<'b> {
+        let (hidden, seen) = (like.filled(lowest, &[]), like.filled(0.0, &[]));
+        let (yes, no) = if hides { (hidden, seen) } else { (seen, hidden) };
+        condition.select(yes, no)
+    }
+}
+
+/// Reads a Where as values of which a condition hides some, in both ways.
+pub(super) fn hidden(matcher: &Matcher, node: &Node) -> impl Iterator<Item = Hidden> + use<> {
+    let mut found = [None, None];
+    if let [Some(condition), Some(yes), Some(no)] = *node.inputs.as_slice() {
+        found = [(yes, no, true), (no, yes, false)].map(|(hidden, others, hides)| {
+            let low = matcher.scalar(hidden).filter(|low| *low <= FAR)?;
+            Some(Hidden { others, condition, hides, low })
+        });
+    }
+    found.into_iter().flatten()
 }
 
 /// The elements of a constant.
@@ -337,11 +365,7 @@ fn mask_value<'b>(made: &'b Builder<'b>, mask: Mask, like: Expr<'b>) -> Expr<'b>
     match mask {
         Mask::Added(value) => made.value(value),
         Mask::Clamped(value) => made.value(value).max(HIDDEN),
-        Mask::Hidden(condition, hides) => {
-            let (hidden, seen) = (like.filled(HIDDEN, &[]), like.filled(0.0, &[]));
-            let (yes, no) = if hides { (hidden, seen) } else { (seen, hidden) };
-            made.value(condition).select(yes, no)
-        }
+        Mask::Hidden(condition, hides) => Hidden::term(made.value(condition), hides, HIDDEN, like),
     }
 }
 

@@ -2,14 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::view::scaling;
+use super::view::{Chain, chain};
 use super::{Matcher, first, output};
 use crate::graph::{Node, ValueId};
-use crate::pass::pattern::ints;
-use crate::tensor::Dim;
-
-/// The most nodes of a chain.
-const MAX_CHAIN: usize = 16;
+use crate::pass::pattern::{perm_of, reshapes};
+use crate::tensor::{Dim, held_axes};
 
 /// A factor of the size of an axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,18 +39,12 @@ impl Layout {
 
     /// The layout after a Reshape; `None` if that splits a factor.
     fn reshaped(&self, shape: &[Dim]) -> Option<Layout> {
-        let mut factors = self.axes.iter().flatten().cloned();
-        let mut axes = Vec::with_capacity(shape.len());
-        for size in shape {
-            let (mut axis, mut product) = (Vec::new(), Dim::Known(1));
-            while product != *size {
-                let factor = factors.next()?;
-                product = product.mul(&factor.size).ok()?;
-                axis.push(factor);
-            }
-            axes.push(axis);
-        }
-        factors.next().is_none().then_some(Layout { axes })
+        let factors: Vec<&Factor> = self.axes.iter().flatten().collect();
+        let sizes: Vec<Dim> = factors.iter().map(|factor| factor.size.clone()).collect();
+        let of_axis = |places: Vec<usize>| {
+            places.into_iter().filter_map(|place| factors.get(place).copied().cloned()).collect()
+        };
+        Some(Layout { axes: held_axes(shape, &sizes)?.into_iter().map(of_axis).collect() })
     }
 
     /// The layout after an Expand of a value of shape `from`.
@@ -94,26 +85,14 @@ pub(super) fn trace_layout(
     value: ValueId,
     is_source: impl Fn(ValueId) -> bool,
 ) -> Option<LaidOut> {
-    let mut chain = Vec::new();
-    let (mut source, mut scale) = (value, 1.0);
-    while !is_source(source) {
-        let node = matcher.producer(source).filter(|_| chain.len() < MAX_CHAIN)?;
-        if let Some((x, factor)) = scaling(matcher, node) {
-            scale *= factor;
-            chain.push((source, None));
-            source = x;
-        } else {
-            chain.push((source, Some(node)));
-            source = first(node)?;
-        }
-    }
-    let mut layout = Layout::of(matcher.shape(source)?);
-    for (made, node) in chain.iter().rev() {
+    let Chain { source, scale, nodes } = chain(matcher, value, &is_source, |_| true, true)?;
+    let mut layout = Layout::of(matcher.shape(source).filter(|_| is_source(source))?);
+    for (made, node) in nodes.iter().rev() {
         if let Some(node) = node {
             layout = step(matcher, node, *made, &layout)?;
         }
     }
-    Some(LaidOut { source, layout, scale, inner: chain.into_iter().map(|(made, _)| made).collect() })
+    Some(LaidOut { source, layout, scale, inner: nodes.into_iter().map(|(made, _)| made).collect() })
 }
 
 fn step(matcher: &Matcher, node: &Node, made: ValueId, layout: &Layout) -> Option<Layout> {
@@ -122,22 +101,17 @@ fn step(matcher: &Matcher, node: &Node, made: ValueId, layout: &Layout) -> Optio
         return layout.reshaped(shape);
     }
     if node.is("Transpose") {
-        let perm: Vec<usize> = match ints(node, "perm") {
-            Some(perm) => perm.iter().map(|axis| usize::try_from(*axis).ok()).collect::<Option<_>>()?,
-            None => (0..shape.len()).rev().collect(),
-        };
-        return layout.transposed(&perm);
+        return layout.transposed(&perm_of(matcher.graph, node)?);
     }
     node.is("Expand").then(|| layout.expanded(matcher.shape(first(node)?)?, shape)).flatten()
 }
 
 /// Whether a node gives its input another shape, with the elements in the same order.
 pub(super) fn is_reshape(matcher: &Matcher, node: &Node) -> bool {
-    const RESHAPES: [&str; 4] = ["Flatten", "Reshape", "Squeeze", "Unsqueeze"];
     if ["Cast", "Identity"].iter().any(|op_type| node.is(op_type)) {
         return first(node).zip(output(node)).is_some_and(|(x, result)| matcher.alike(x, result));
     }
-    RESHAPES.iter().any(|op_type| node.is(op_type))
+    reshapes(node)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@
 use std::collections::BTreeSet;
 
 use super::{Found, Matcher, first, fuse, two};
-use crate::error::Result;
+use crate::error::{At, Result};
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::op::resolve_axis;
 use crate::pass::builder::Expr;
@@ -38,9 +38,7 @@ pub(crate) fn fuse_gather_of_selected(graph: &mut Graph) -> Result<bool> {
         let gathered = made.value(table).gather(made.value(indices), i64::try_from(axis)?);
         let mut inputs: Vec<Option<Expr>> =
             selection.inputs.iter().map(|input| input.map(|id| made.value(id))).collect();
-        if let Some(data) = inputs.first_mut() {
-            *data = Some(gathered);
-        }
+        inputs.put(0, Some(gathered));
         if selection.is("Gather") {
             let axis = axes.first().copied().unwrap_or(0);
             selection.attributes.insert("axis".into(), Attribute::Int(axis));

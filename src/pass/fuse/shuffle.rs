@@ -16,7 +16,7 @@ use super::view::{View, trace};
 use super::{Found, Matcher, first, fuse, output};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
-use crate::pass::pattern::ints;
+use crate::pass::pattern::{ints, reshapes};
 use crate::tensor::Dim;
 
 /// The most Reshapes between the image and its blocks.
@@ -130,10 +130,6 @@ fn find_free_blocks(matcher: &Matcher, node: &Node) -> Option<Found<(ValueId, Sh
         }
     }
     None
-}
-
-fn reshapes(node: &Node) -> bool {
-    ["Reshape", "Squeeze", "Unsqueeze", "Flatten"].into_iter().any(|op_type| node.is(op_type))
 }
 
 /// The operator that makes this view.

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::{Matcher, first, output, two};
 use crate::graph::{Node, ValueId};
 use crate::op;
-use crate::pass::pattern::{axis, input, ints};
+use crate::pass::pattern::{axis, input, ints, perm_of};
 
 /// The most nodes of a chain.
 const MAX_CHAIN: usize = 16;
@@ -130,6 +130,38 @@ pub(super) struct Traced {
     pub inner: BTreeSet<ValueId>,
 }
 
+/// The nodes from a source to a value that move or scale elements.
+pub(super) struct Chain<'a> {
+    pub source: ValueId,
+    /// The factor of the elements.
+    pub scale: f64,
+    /// The values after the source, the last first, and the nodes that make them unless they scale.
+    pub nodes: Vec<(ValueId, Option<&'a Node>)>,
+}
+
+/// Follows a value back to the first that `is_source`, or as far as nodes have a property `moves`, or scale elements if
+/// `scaled`.
+pub(super) fn chain<'a>(
+    matcher: &Matcher<'a>,
+    value: ValueId,
+    is_source: impl Fn(ValueId) -> bool,
+    moves: impl Fn(&Node) -> bool,
+    scaled: bool,
+) -> Option<Chain<'a>> {
+    let mut chain = Chain { source: value, scale: 1.0, nodes: Vec::new() };
+    while chain.nodes.len() < MAX_CHAIN && !is_source(chain.source) {
+        let Some(node) = matcher.producer(chain.source) else { break };
+        let scaling = scaling(matcher, node).filter(|_| scaled);
+        if scaling.is_none() && !moves(node) {
+            break;
+        }
+        chain.nodes.push((chain.source, scaling.is_none().then_some(node)));
+        chain.scale *= scaling.map_or(1.0, |(_, factor)| factor);
+        chain.source = scaling.map_or_else(|| first(node), |(x, _)| Some(x))?;
+    }
+    Some(chain)
+}
+
 /// Traces a value back to the first that `is_source`, or as far as nodes only move elements, or scale them if
 /// `scaled`.
 pub(super) fn trace(
@@ -138,29 +170,15 @@ pub(super) fn trace(
     is_source: impl Fn(ValueId) -> bool,
     scaled: bool,
 ) -> Option<Traced> {
-    let mut chain = Vec::new();
-    let (mut source, mut scale) = (value, 1.0);
-    while chain.len() < MAX_CHAIN && !is_source(source) {
-        let Some(node) = matcher.producer(source) else { break };
-        if let Some((next, factor)) = scaling(matcher, node).filter(|_| scaled) {
-            scale *= factor;
-            chain.push((source, None));
-            source = next;
-            continue;
-        }
-        if !moves(matcher, node) {
-            break;
-        }
-        chain.push((source, Some(node)));
-        source = first(node)?;
-    }
+    let Chain { source, scale, nodes } =
+        chain(matcher, value, is_source, |node| moves(matcher, node), scaled)?;
     let mut view = View::of(&matcher.sizes(source)?);
-    for (made, node) in chain.iter().rev() {
+    for (made, node) in nodes.iter().rev() {
         if let Some(node) = node {
             view = step(matcher, node, *made, &view)?;
         }
     }
-    Some(Traced { source, view, scale, inner: chain.into_iter().map(|(made, _)| made).collect() })
+    Some(Traced { source, view, scale, inner: nodes.into_iter().map(|(made, _)| made).collect() })
 }
 
 /// The operand and the factor of a product, or quotient, with a constant of one element.
@@ -190,13 +208,7 @@ fn moves(matcher: &Matcher, node: &Node) -> bool {
 fn step(matcher: &Matcher, node: &Node, made: ValueId, view: &View) -> Option<View> {
     let sizes = matcher.sizes(made)?;
     match node.op_type.as_str() {
-        "Transpose" => {
-            let perm: Vec<usize> = match ints(node, "perm") {
-                Some(perm) => perm.iter().map(|axis| usize::try_from(*axis).ok()).collect::<Option<_>>()?,
-                None => (0..sizes.len()).rev().collect(),
-            };
-            view.transposed(&perm)
-        }
+        "Transpose" => view.transposed(&perm_of(matcher.graph, node)?),
         "Split" => split(matcher, node, made, view),
         "Slice" => slice(matcher, node, &sizes, view),
         "Gather" => {

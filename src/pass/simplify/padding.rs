@@ -4,7 +4,7 @@
 //! constant must not exceed any element, and the padding must be smaller than the window, so that each window
 //! has an element of the data.
 
-use crate::error::Result;
+use crate::error::{At, Result};
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::op::Call;
 use crate::pass::pattern::{Readers, scalar};
@@ -72,9 +72,7 @@ fn fused(graph: &Graph, pad: &Node, padded: ValueId, node: &Node) -> Option<Node
         .collect();
     fused.attributes.remove("auto_pad");
     fused.attributes.insert("pads".into(), Attribute::Ints(pads?));
-    if let Some(slot) = fused.inputs.first_mut() {
-        *slot = Some(data);
-    }
+    fused.inputs.put(0, Some(data));
     Some(fused)
 }
 

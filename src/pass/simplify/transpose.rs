@@ -4,8 +4,7 @@ use smallvec::smallvec;
 
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Node, ValueId};
-use crate::op;
-use crate::pass::pattern::producer;
+use crate::pass::pattern::{perm_of, producer};
 
 use super::view::{dropped_axes, is_view};
 use super::{input, only_output, replace_nodes};
@@ -59,14 +58,4 @@ fn with_unit_axes(graph: &Graph, last: &Node) -> Option<(ValueId, Vec<i64>)> {
         .map(|axis| if added.contains(&axis) { units.pop() } else { kept.get(moved.next()?).copied() })
         .collect();
     Some((data, perm?))
-}
-
-/// The permutation of a Transpose.
-pub(super) fn perm_of(graph: &Graph, node: &Node) -> Option<Vec<usize>> {
-    let rank = graph.value(input(node, 0)?).shape.as_ref()?.len();
-    match node.attributes.get("perm") {
-        None => Some((0..rank).rev().collect()),
-        Some(Attribute::Ints(perm)) => perm.iter().map(|axis| op::resolve_axis(*axis, rank).ok()).collect(),
-        Some(_) => None,
-    }
 }

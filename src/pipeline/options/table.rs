@@ -67,6 +67,14 @@ macro_rules! for_each_option {
             flag precise: bool =
                 net("Let all layers compute in float32 on processors that compute in float16");
 
+            /// Lets 3 by 3 convolutions of few channels avoid the transform of Winograd with tiles of 8 by 8, which loses most
+            /// in float16. They take more time, on every processor. It has no effect on nets with
+            /// [`precise`](crate::Converter::precise).
+            flag careful: bool = OptionInfo {
+                excludes: Some("precise"),
+                ..net("Avoid the least exact transform of convolutions on processors that compute in float16")
+            };
+
             /// Keeps the results of nodes in float32 on processors that compute in float16, which has no numbers above
             /// 65504. The layers that do the work of such a node compute in float32, and so do those that read its
             /// results. Nodes are given by their names or those of their outputs; an input is given by its name. All

@@ -27,6 +27,8 @@ export interface Options {
   weights?: "float" | "keep" | "int8" | "int6" | "int4";
   /** Lets all layers compute in float32 on processors that compute in float16. */
   precise?: boolean;
+  /** Avoids the least exact transform of convolutions on such processors. */
+  careful?: boolean;
   /** Keeps the results of these nodes in float32 on such processors. */
   float32?: string[];
   /** Lets the runtime keep the caches of a decoder. */

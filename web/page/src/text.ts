@@ -146,6 +146,7 @@ export const CHINESE_OPTIONS: Record<string, string> = {
   fp16: "以 float16 写入权重",
   weights: "矩阵乘法与查找表的权重类型",
   precise: "在以 float16 计算的处理器上，所有层以 float32 计算",
+  careful: "在以 float16 计算的处理器上，避免误差最大的 Winograd 卷积变换",
   float32: "在以 float16 计算的处理器上，这些节点的结果保持 float32",
   kv_cache: "由运行时保存解码器的缓存（ncnn 20260113 及以上）",
   int8: "按模型中的比例，用 int8 层计算量化模型",

@@ -164,10 +164,9 @@ fn read_mask<'x>(expand: &'x Expand, sizes: &Sizes) -> Result<Mask<'x>> {
     }
     let mut mask = expand.operand(input::ATTN_MASK).cast(DType::F32);
     if padding > 0 {
-        let known: Option<Vec<i64>> = shape.iter().map(Dim::known).collect();
+        let known: Option<Vec<usize>> = Dim::known_sizes(&shape);
         let known = known.ok_or_else(|| Error::unsupported("a padded mask of free size"))?;
-        let known: std::result::Result<Vec<usize>, _> = known.into_iter().map(usize::try_from).collect();
-        let fill = literal(expand, padding_of(&known?, padding, hidden));
+        let fill = literal(expand, padding_of(&known, padding, hidden));
         mask = expand.make.concat(&[mask, fill], -1);
     }
     if is_bool {

@@ -11,6 +11,8 @@ mod rotary;
 mod scores;
 mod window;
 
+pub(in crate::ops) use scores::attend;
+
 use crate::error::{At, Error, Result, invalid};
 use crate::op::{Access, Attributes, Call, Fact, element_count};
 use crate::ops::Row;
@@ -90,24 +92,25 @@ fn read_attention(attributes: &Attributes) -> Result<AttentionAttributes> {
     })
 }
 
-/// The sizes of the operands.
-struct Sizes {
+/// The sizes of queries, keys and values.
+pub(in crate::ops) struct Sizes {
     /// Whether heads and their elements are merged in one of three axes.
-    merged: bool,
-    batch: Dim,
-    q_heads: i64,
-    kv_heads: i64,
-    queries: Dim,
+    pub merged: bool,
+    pub batch: Dim,
+    pub q_heads: i64,
+    /// The number of heads of keys and values, each for as many adjacent heads of queries.
+    pub kv_heads: i64,
+    pub queries: Dim,
     /// The number of keys of this step, and of those before it.
-    keys: Dim,
-    past: Dim,
-    head: Dim,
-    v_head: Dim,
+    pub keys: Dim,
+    pub past: Dim,
+    pub head: Dim,
+    pub v_head: Dim,
 }
 
 impl Sizes {
     /// Returns the number of all keys.
-    fn total(&self) -> Result<Dim> {
+    pub fn total(&self) -> Result<Dim> {
         self.past.add(&self.keys)
     }
 }

@@ -46,46 +46,57 @@ pub(super) fn expand_attention(expand: &Expand) -> Result<bool> {
             expand.output(output::QK_MATMUL_OUTPUT, scores.cast(dtype));
         }
     };
-    let mut scores = scores_of(&sizes, q, k, attention.scale)?;
-    emit_scores(0, scores);
-    scores = capped(scores, attention.softcap);
-    emit_scores(1, scores);
-    let bias = read_bias(expand, &attention, &sizes)?;
-    if mode == 2 && expand.has_output(output::QK_MATMUL_OUTPUT) {
-        let Some(infinite) = &bias.infinite else {
-            unsupported!("scores with a mask computed at run time as an output");
-        };
-        emit_scores(2, infinite.iter().fold(scores, |sum, added| sum + *added));
-    }
-    scores = bias.added.iter().fold(scores, |sum, added| sum + *added);
-    let mut weights = scores.softmax(-1);
-    if bias.leaves_nan {
-        weights = weights.is_nan().select(0.0, weights);
-    }
-    // A query without visible keys gives 0.
-    if let Some(rows) = bias.rows {
-        weights = weights * rows;
-    }
-    emit_scores(3, weights);
-    let y = grouped(weights, &sizes, &sizes.total()?)?.matmul(v);
-    let y = ungrouped(y, &sizes, &sizes.v_head)?;
+    let q = q * scale_of(&sizes, attention.scale)?;
+    let y = attend(&sizes, [q, k.transpose(&[0, 1, 3, 2]), v], |mut scores| {
+        emit_scores(0, scores);
+        scores = capped(scores, attention.softcap);
+        emit_scores(1, scores);
+        let bias = read_bias(expand, &attention, &sizes)?;
+        if mode == 2 && expand.has_output(output::QK_MATMUL_OUTPUT) {
+            let Some(infinite) = &bias.infinite else {
+                unsupported!("scores with a mask computed at run time as an output");
+            };
+            emit_scores(2, infinite.iter().fold(scores, |sum, added| sum + *added));
+        }
+        scores = bias.added.iter().fold(scores, |sum, added| sum + *added);
+        let mut weights = scores.softmax(-1);
+        if bias.leaves_nan {
+            weights = weights.is_nan().select(0.0, weights);
+        }
+        // A query without visible keys gives 0.
+        if let Some(rows) = bias.rows {
+            weights = weights * rows;
+        }
+        emit_scores(3, weights);
+        Ok(weights)
+    })?;
     let y = if sizes.merged { merge_heads(y) } else { y };
     expand.output(output::Y, y.cast(dtype));
     Ok(true)
 }
 
-/// Returns the products of `q` and `k`, scaled by default by the reciprocal root of the size of a head.
-fn scores_of<'x>(sizes: &Sizes, q: Expr<'x>, k: Expr<'x>, scale: Option<f32>) -> Result<Expr<'x>> {
-    let scale = match (scale, sizes.head.known()) {
-        (Some(scale), _) => scale,
+/// Returns the sums of the values, `[batch, kv_heads, keys, v_head]`, by the weights that `weights` makes of the
+/// products of the queries, `[batch, q_heads, queries, head]`, with the keys, `[batch, kv_heads, head, keys]`.
+pub(in crate::ops) fn attend<'x>(
+    sizes: &Sizes,
+    [q, k, v]: [Expr<'x>; 3],
+    weights: impl FnOnce(Expr<'x>) -> Result<Expr<'x>>,
+) -> Result<Expr<'x>> {
+    let keys = sizes.total()?;
+    let scores = ungrouped(grouped(q, sizes, &sizes.head)?.matmul(k), sizes, &keys)?;
+    ungrouped(grouped(weights(scores)?, sizes, &keys)?.matmul(v), sizes, &sizes.v_head)
+}
+
+/// Returns the factor of the scores, by default the reciprocal root of the size of a head.
+fn scale_of(sizes: &Sizes, given: Option<f32>) -> Result<f32> {
+    match (given, sizes.head.known()) {
+        (Some(scale), _) => Ok(scale),
         (None, Some(head)) => {
             let head: f32 = head.as_();
-            1.0 / head.sqrt()
+            Ok(1.0 / head.sqrt())
         }
         (None, None) => unsupported!("the size of the heads is known only at run time"),
-    };
-    let scores = grouped(q * scale, sizes, &sizes.head)?.matmul(k.transpose(&[0, 1, 3, 2]));
-    ungrouped(scores, sizes, &sizes.total()?)
+    }
 }
 
 /// Returns a value after the state in input `index`.

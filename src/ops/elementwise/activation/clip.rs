@@ -5,9 +5,8 @@
 use super::super::broadcast::{Kernel, fold_arithmetic};
 use super::{Attributes, Lower, required_input};
 use crate::error::{Error, Result, invalid};
-use crate::lower::ScalarOrBlob;
-use crate::ncnn::BlobId;
-use crate::ncnn::layer::{Clip, ReLU, binary_op};
+use crate::lower::{Formula, Operand, ScalarOrBlob};
+use crate::ncnn::layer::ReLU;
 use crate::op::{Call, Fact, infer_same};
 use crate::tensor::{Array, Dim, Range};
 
@@ -85,33 +84,22 @@ pub(super) fn lower_clip(lower: &mut Lower) -> Result<()> {
     if min.as_ref().is_none_or(is_least) && max.as_ref().is_none_or(is_most) {
         return lower.alias();
     }
-    let clamped = clamp(lower, x, min, max)?;
-    lower.set(0, clamped)
+    lower.set(0, clamp(x, min, max))
 }
 
-/// Emits `min(max(x, min), max)`.
-pub(super) fn clamp(
-    lower: &mut Lower,
-    x: ScalarOrBlob,
-    min: Option<ScalarOrBlob>,
-    max: Option<ScalarOrBlob>,
-) -> Result<BlobId> {
+/// Returns `min(max(x, min), max)`.
+fn clamp(x: ScalarOrBlob, min: Option<ScalarOrBlob>, max: Option<ScalarOrBlob>) -> Formula {
     // The ends of a type with infinities clip only those.
     let bounds = |side: &ScalarOrBlob| !matches!(side, ScalarOrBlob::Number(n) if n.abs() >= f32::MAX);
-    let (min, max) = (min.filter(bounds), max.filter(bounds));
-    let x = lower.side_blob(x)?;
-    match (min, max) {
-        (Some(ScalarOrBlob::Number(min)), Some(ScalarOrBlob::Number(max))) => lower.map(Clip { min, max }, x),
-        (Some(ScalarOrBlob::Number(0.0)), None) => lower.map(ReLU::default(), x),
+    match (min.filter(bounds), max.filter(bounds)) {
+        (Some(ScalarOrBlob::Number(min)), Some(ScalarOrBlob::Number(max))) => x.clip(min, max),
+        (Some(ScalarOrBlob::Number(0.0)), None) => x.map(ReLU::default()),
         (min, max) => {
-            let mut x = x;
-            if let Some(min) = min {
-                x = lower.combine(binary_op::MAX, ScalarOrBlob::Blob(x), min)?;
+            let raised = min.map_or(x.into(), |min| x.larger(min));
+            match max {
+                Some(max) => raised.smaller(max),
+                None => raised,
             }
-            if let Some(max) = max {
-                x = lower.combine(binary_op::MIN, ScalarOrBlob::Blob(x), max)?;
-            }
-            Ok(x)
         }
     }
 }

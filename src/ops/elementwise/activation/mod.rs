@@ -12,11 +12,10 @@ mod prelu;
 
 use super::broadcast::LOSES_NAN;
 use crate::error::{Result, invalid, unsupported};
-use crate::lower::{Lower, ScalarOrBlob};
+use crate::lower::{Lower, Operand};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{
-    BNLL, CELU, ELU, GELU, HardSigmoid, HardSwish, Mish, ReLU, SELU, Sigmoid, Swish, TanH, binary_op,
-    unary_op,
+    BNLL, CELU, ELU, GELU, HardSigmoid, HardSwish, Mish, ReLU, SELU, Sigmoid, Swish, TanH,
 };
 use crate::op::{Access, Attributes, infer_same, range, required_input};
 use crate::ops::Row;
@@ -151,58 +150,34 @@ fn lower_activation(read: Read, lower: &mut Lower) -> Result<()> {
     let activation = read(lower)?;
     let x = lower.blob(0)?;
     let y = match activation {
-        Activation::Celu { alpha } => lower.map(CELU { alpha }, x)?,
-        Activation::Elu { alpha } => lower.map(ELU { alpha }, x)?,
-        Activation::Gelu { tanh } => lower.map(GELU { fast_gelu: i32::from(tanh) }, x)?,
+        Activation::Celu { alpha } => x.map(CELU { alpha }),
+        Activation::Elu { alpha } => x.map(ELU { alpha }),
+        Activation::Gelu { tanh } => x.map(GELU { fast_gelu: i32::from(tanh) }),
         // The layer divides by alpha.
-        Activation::HardSigmoid { alpha, beta } if alpha > 0.0 => {
-            lower.map(HardSigmoid { alpha, beta }, x)?
-        }
-        Activation::HardSigmoid { alpha, beta } => hard_sigmoid(lower, x, alpha, beta)?,
-        Activation::HardSwish => lower.map(HardSwish { alpha: 1.0 / 6.0, beta: 0.5 }, x)?,
-        Activation::LeakyRelu { alpha } => lower.map(ReLU { slope: alpha }, x)?,
-        Activation::Mish => lower.map(Mish::default(), x)?,
-        Activation::Selu { alpha, gamma } => lower.map(SELU { alpha, lambda: gamma }, x)?,
-        Activation::Shrink { bias, lambd } => shrink(lower, x, bias, lambd)?,
-        Activation::Sigmoid => lower.map(Sigmoid::default(), x)?,
-        Activation::Softplus => lower.map(BNLL::default(), x)?,
-        Activation::Softsign => {
-            let size = lower.unary(unary_op::ABS, x)?;
-            let size = lower.binary_scalar(binary_op::ADD, size, 1.0)?;
-            lower.binary(binary_op::DIV, x, size)?
-        }
-        Activation::Swish { alpha: 1.0 } => lower.map(Swish::default(), x)?,
+        Activation::HardSigmoid { alpha, beta } if alpha > 0.0 => x.map(HardSigmoid { alpha, beta }),
+        Activation::HardSigmoid { alpha, beta } => (x * alpha + beta).clip(0.0, 1.0),
+        Activation::HardSwish => x.map(HardSwish { alpha: 1.0 / 6.0, beta: 0.5 }),
+        Activation::LeakyRelu { alpha } => x.map(ReLU { slope: alpha }),
+        Activation::Mish => x.map(Mish::default()),
+        Activation::Selu { alpha, gamma } => x.map(SELU { alpha, lambda: gamma }),
+        Activation::Shrink { bias, lambd } => shrink(lower, x, bias, lambd)?.into(),
+        Activation::Sigmoid => x.map(Sigmoid::default()),
+        Activation::Softplus => x.map(BNLL::default()),
+        Activation::Softsign => x / (x.abs() + 1.0),
+        Activation::Swish { alpha: 1.0 } => x.map(Swish::default()),
         // `x * sigmoid(a * x)` is `swish(a * x) / a`, and no blob has two readers.
         Activation::Swish { alpha } if GENTLE.contains(&alpha.abs()) => {
-            let scaled = lower.binary_scalar(binary_op::MUL, x, alpha)?;
-            let y = lower.map(Swish::default(), scaled)?;
-            lower.binary_scalar(binary_op::MUL, y, 1.0 / alpha)?
+            (x * alpha).map(Swish::default()) * (1.0 / alpha)
         }
-        Activation::Swish { alpha } => {
-            let scaled = lower.binary_scalar(binary_op::MUL, x, alpha)?;
-            let gate = lower.map(Sigmoid::default(), scaled)?;
-            lower.binary(binary_op::MUL, x, gate)?
-        }
-        Activation::Tanh => lower.map(TanH::default(), x)?,
+        Activation::Swish { alpha } => x * (x * alpha).map(Sigmoid::default()),
+        Activation::Tanh => x.map(TanH::default()),
         Activation::ThresholdedRelu { alpha } => {
-            let passes = lower.gt(x, alpha)?;
+            let passes = lower.compute(x.above(alpha))?;
             // A product of -inf with 0 would be NaN.
-            let raised = lower.binary_scalar(binary_op::MAX, x, alpha)?;
-            lower.binary(binary_op::MUL, raised, passes)?
+            x.larger(alpha) * passes
         }
     };
     lower.set(0, y)
-}
-
-fn hard_sigmoid(lower: &mut Lower, x: BlobId, alpha: f32, beta: f32) -> Result<BlobId> {
-    let scaled = lower.binary_scalar(binary_op::MUL, x, alpha)?;
-    let moved = lower.binary_scalar(binary_op::ADD, scaled, beta)?;
-    clip::clamp(
-        lower,
-        ScalarOrBlob::Blob(moved),
-        Some(ScalarOrBlob::Number(0.0)),
-        Some(ScalarOrBlob::Number(1.0)),
-    )
 }
 
 /// Emits `x - bias` above `lambd`, `x + bias` below `-lambd`, otherwise 0.
@@ -210,20 +185,12 @@ fn shrink(lower: &mut Lower, x: BlobId, bias: f32, lambd: f32) -> Result<BlobId>
     if lambd < 0.0 {
         unsupported!("lambd {lambd} is negative");
     }
-    let above = lower.gt(x, lambd)?;
-    let below = lower.lt(x, -lambd)?;
-    let outside = lower.binary(binary_op::ADD, above, below)?;
-    let kept = lower.binary(binary_op::MUL, x, outside)?;
+    let (above, below) = (lower.compute(x.above(lambd))?, lower.compute(x.below(-lambd))?);
+    let kept = lower.compute(x * (above + below))?;
     if bias == 0.0 {
         return Ok(kept);
     }
-    let side = lower.binary(binary_op::SUB, below, above)?;
-    let moved = lower.binary_scalar(binary_op::MUL, side, bias)?;
-    let shrunk = lower.binary(binary_op::ADD, kept, moved)?;
+    let shrunk = kept + (below - above) * bias;
     let dtype = lower.dtype(0)?;
-    if !dtype.is_int() {
-        return Ok(shrunk);
-    }
-    let whole = lower.unary(unary_op::TRUNC, shrunk)?;
-    lower.wrap(whole, dtype)
+    if dtype.is_int() { lower.wrap(shrunk.trunc(), dtype) } else { lower.compute(shrunk) }
 }

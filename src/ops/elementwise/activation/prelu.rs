@@ -5,8 +5,8 @@
 use super::super::broadcast::{Kernel, fold_arithmetic};
 use super::{Attributes, Lower, required_input};
 use crate::error::{At, Result, invalid};
-use crate::lower::ScalarOrBlob;
-use crate::ncnn::layer::{PReLU, ReLU, binary_op};
+use crate::lower::Operand;
+use crate::ncnn::layer::{PReLU, ReLU};
 use crate::op::{Call, Fact, infer_same};
 use crate::tensor::{Array, Dim, display_shape};
 
@@ -65,8 +65,7 @@ pub(super) fn lower_prelu(lower: &mut Lower) -> Result<()> {
     if let Some(slope) = lower.constant(1).cloned() {
         if slope.len() == 1 {
             let x = lower.blob(0)?;
-            let y = lower.map(ReLU { slope: slope.load_listed()?.scalar_f32()? }, x)?;
-            return lower.set(0, y);
+            return lower.set(0, x.map(ReLU { slope: slope.load_listed()?.scalar_f32()? }));
         }
         let long: Vec<usize> =
             (0..slopes.len()).filter(|axis| !slopes.get(*axis).is_some_and(|d| d.is(1))).collect();
@@ -76,16 +75,11 @@ pub(super) fn lower_prelu(lower: &mut Lower) -> Result<()> {
             && *places.at(0)? == 0
         {
             let layer = PReLU { slope_data: Some(slope.reshaped(&[slope.len()])?) };
-            let y = lower.map(layer, x)?;
-            return lower.set(0, y);
+            return lower.set(0, x.map(layer));
         }
     }
     let shape = lower.shape(0)?.to_vec();
     let sides = lower.broadcast(&[(0, shape), (1, slopes)])?;
-    let x = lower.side_blob(*sides.at(0)?)?;
-    let positive = lower.map(ReLU::default(), x)?;
-    let negative = lower.binary_scalar(binary_op::MIN, x, 0.0)?;
-    let scaled = lower.combine(binary_op::MUL, ScalarOrBlob::Blob(negative), *sides.at(1)?)?;
-    let y = lower.binary(binary_op::ADD, positive, scaled)?;
-    lower.set(0, y)
+    let (x, slopes) = (lower.compute(*sides.at(0)?)?, *sides.at(1)?);
+    lower.set(0, x.map(ReLU::default()) + x.smaller(0.0) * slopes)
 }

@@ -2,22 +2,18 @@
 
 use super::bits;
 use crate::error::{Result, unsupported};
-use crate::lower::Lower;
+use crate::lower::{Formula, Lower, Operand};
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{binary_op, reduction_op, unary_op};
+use crate::ncnn::layer::reduction_op;
 use crate::tensor::{DType, Dim, Tensor};
 
-/// Emits 1 where two bits differ.
-pub(super) fn different(lower: &mut Lower, a: BlobId, b: BlobId) -> Result<BlobId> {
-    let difference = lower.binary(binary_op::SUB, a, b)?;
-    lower.unary(unary_op::ABS, difference)
+/// Returns 1 where two bits differ.
+pub(super) fn different(a: BlobId, b: BlobId) -> Formula {
+    (a - b).abs()
 }
 
-/// Lowers an operation that `combine` emits for bits.
-pub(super) fn lower_bitwise(
-    lower: &mut Lower,
-    combine: fn(&mut Lower, BlobId, BlobId) -> Result<BlobId>,
-) -> Result<()> {
+/// Lowers an operation that is the formula `combine` of bits.
+pub(super) fn lower_bitwise(lower: &mut Lower, combine: fn(BlobId, BlobId) -> Formula) -> Result<()> {
     lower.compute_in_float32();
     let dtype = lower.dtype(0)?;
     if dtype.bits() > 16 {
@@ -29,11 +25,10 @@ pub(super) fn lower_bitwise(
         Tensor::from_f32(&[weights.len()], weights.iter().map(|weight| weight.abs().recip()).collect())?;
     let steps = lower.memory_data(&steps, &[Dim::Known(1), count.clone()])?;
     let (a, b) = (bit_rows(lower, 0, steps)?, bit_rows(lower, 1, steps)?);
-    let chosen = combine(lower, a, b)?;
+    let chosen = lower.compute(combine(a, b))?;
     let weights = Tensor::from_f32(&[weights.len()], weights)?;
     let weights = lower.memory_data(&weights, &[Dim::Known(1), count])?;
-    let weighted = lower.binary(binary_op::MUL, chosen, weights)?;
-    let sum = lower.reduce(reduction_op::SUM, weighted, &[1])?;
+    let sum = lower.reduce(reduction_op::SUM, chosen * weights, &[1])?;
     lower.set(0, sum)
 }
 
@@ -54,12 +49,8 @@ fn bit_rows(lower: &mut Lower, index: usize, steps: BlobId) -> Result<BlobId> {
     let x = if one { lower.blob(index)? } else { lower.broadcast_input(index)? };
     let rows = Dim::product(&lower.form(x))?;
     let column = lower.reshape(x, &[rows, Dim::Known(1)])?;
-    let shifted = lower.binary(binary_op::MUL, column, steps)?;
-    let shifted = lower.unary(unary_op::FLOOR, shifted)?;
-    let above = lower.binary_scalar(binary_op::MUL, shifted, 0.5)?;
-    let above = lower.unary(unary_op::FLOOR, above)?;
-    let above = lower.binary_scalar(binary_op::MUL, above, 2.0)?;
-    lower.binary(binary_op::SUB, shifted, above)
+    let shifted = lower.compute((column * steps).floor())?;
+    lower.compute(shifted - (shifted * 0.5).floor() * 2.0)
 }
 
 #[cfg(test)]

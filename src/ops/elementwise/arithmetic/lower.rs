@@ -7,9 +7,9 @@ use super::super::compare::over_zero_of;
 use super::{bits, read_bit_shift};
 use crate::error::{At, Result, unsupported};
 use crate::graph::ValueId;
-use crate::lower::{Lower, OverZero, ScalarOrBlob, is_power_of_two};
+use crate::lower::{Formula, Lower, Operand, OverZero, ScalarOrBlob, is_power_of_two, nudged_quotient};
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{Clip, Exp, binary_op, unary_op};
+use crate::ncnn::layer::{Exp, binary_op};
 use crate::tensor::{DType, Dim, Tensor};
 
 /// 2^24: float32 represents integers up to this magnitude.
@@ -22,9 +22,9 @@ const FAR: f32 = 1e10;
 fn chain(lower: &mut Lower, op_type: i32, sides: &[ScalarOrBlob]) -> Result<BlobId> {
     let mut result = *sides.at(0)?;
     for side in sides.iter().skip(1) {
-        result = ScalarOrBlob::Blob(lower.combine(op_type, result, *side)?);
+        result = lower.compute(result.with(op_type, *side))?.into();
     }
-    lower.side_blob(result)
+    lower.compute(result)
 }
 
 /// Refuses sums with integers above 2^24, which float32 would round.
@@ -41,39 +41,22 @@ fn refuse_far_sums(lower: &Lower) -> Result<()> {
     Ok(())
 }
 
-fn lower_chain(lower: &mut Lower, op_type: i32) -> Result<()> {
+/// Lowers to one operation over all operands, wrapped to an integer type.
+pub(super) fn lower_chain(lower: &mut Lower, op_type: i32) -> Result<()> {
     refuse_far_sums(lower)?;
     let sides = lower_operands(lower)?;
     let dtype = lower.dtype(0)?;
     compute_before_wrapping(lower, dtype);
-    let result = chain(lower, op_type, &sides)?;
-    let wrapped = lower.wrap(result, dtype)?;
+    let chained = chain(lower, op_type, &sides)?;
+    let wrapped = lower.wrap(chained, dtype)?;
     lower.set(0, wrapped)
 }
 
-pub(super) fn lower_add(lower: &mut Lower) -> Result<()> {
-    lower_chain(lower, binary_op::ADD)
-}
-
-pub(super) fn lower_sub(lower: &mut Lower) -> Result<()> {
-    lower_chain(lower, binary_op::SUB)
-}
-
-pub(super) fn lower_sum(lower: &mut Lower) -> Result<()> {
-    lower_chain(lower, binary_op::ADD)
-}
-
-pub(super) fn lower_max(lower: &mut Lower) -> Result<()> {
+/// Lowers to the largest or the least of all operands.
+pub(super) fn lower_extreme(lower: &mut Lower, op_type: i32) -> Result<()> {
     refuse_nan(lower)?;
     let sides = lower_bounded(lower)?;
-    let result = chain(lower, binary_op::MAX, &sides)?;
-    lower.set(0, result)
-}
-
-pub(super) fn lower_min(lower: &mut Lower) -> Result<()> {
-    refuse_nan(lower)?;
-    let sides = lower_bounded(lower)?;
-    let result = chain(lower, binary_op::MIN, &sides)?;
+    let result = chain(lower, op_type, &sides)?;
     lower.set(0, result)
 }
 
@@ -81,8 +64,7 @@ pub(super) fn lower_mean(lower: &mut Lower) -> Result<()> {
     let sides = lower_operands(lower)?;
     let sum = chain(lower, binary_op::ADD, &sides)?;
     let count = u16::try_from(lower.input_count())?;
-    let mean = lower.binary_scalar(binary_op::MUL, sum, 1.0 / f32::from(count))?;
-    lower.set(0, mean)
+    lower.set(0, sum * (1.0 / f32::from(count)))
 }
 
 pub(super) fn lower_mul(lower: &mut Lower) -> Result<()> {
@@ -104,22 +86,15 @@ fn compute_before_wrapping(lower: &mut Lower, dtype: DType) {
 pub(super) fn multiply(lower: &mut Lower, a: ScalarOrBlob, b: ScalarOrBlob, dtype: DType) -> Result<BlobId> {
     compute_before_wrapping(lower, dtype);
     if !dtype.is_int() || dtype.bits() != 16 {
-        let product = lower.combine(binary_op::MUL, a, b)?;
-        return lower.wrap(product, dtype);
+        return lower.wrap(a * b, dtype);
     }
     // A product of 32 bits is not exact in float32; one of 16 by 8 bits is. The upper half contributes only 8
     // bits.
-    let a = lower.side_blob(a)?;
-    let upper = lower.binary_scalar(binary_op::MUL, a, 1.0 / 256.0)?;
-    let upper = lower.unary(unary_op::FLOOR, upper)?;
-    let shifted = lower.binary_scalar(binary_op::MUL, upper, 256.0)?;
-    let rest = lower.binary(binary_op::SUB, a, shifted)?;
-    let upper = lower.combine(binary_op::MUL, ScalarOrBlob::Blob(upper), b)?;
-    let upper = lower.wrap(upper, DType::U8)?;
-    let upper = lower.binary_scalar(binary_op::MUL, upper, 256.0)?;
-    let rest = lower.combine(binary_op::MUL, ScalarOrBlob::Blob(rest), b)?;
-    let product = lower.binary(binary_op::ADD, upper, rest)?;
-    lower.wrap(product, dtype)
+    let a = lower.compute(a)?;
+    let upper = lower.compute((a * (1.0 / 256.0)).floor())?;
+    let rest = lower.compute(a - upper * 256.0)?;
+    let upper = lower.wrap(upper * b, DType::U8)?;
+    lower.wrap(upper * 256.0 + rest * b, dtype)
 }
 
 pub(super) fn lower_div(lower: &mut Lower) -> Result<()> {
@@ -130,8 +105,7 @@ pub(super) fn lower_div(lower: &mut Lower) -> Result<()> {
         return lower.set(0, quotient);
     }
     let quotient = if lower.has_short_quotients() {
-        let quotient = lower.nudged_quotient(a, b)?;
-        lower.unary(unary_op::TRUNC, quotient)?
+        lower.compute(nudged_quotient(a, b).trunc())?
     } else {
         lower.divide_integers(a, b)?.0
     };
@@ -143,17 +117,15 @@ pub(super) fn lower_div(lower: &mut Lower) -> Result<()> {
 fn float_quotient(lower: &mut Lower, a: ScalarOrBlob, b: ScalarOrBlob) -> Result<BlobId> {
     match b {
         // The vectorized division may differ in the last bit.
-        ScalarOrBlob::Number(b) if is_power_of_two(b) => {
-            lower.combine(binary_op::MUL, a, ScalarOrBlob::Number(1.0 / b))
-        }
+        ScalarOrBlob::Number(b) if is_power_of_two(b) => lower.compute(a * (1.0 / b)),
         // The file of parameters has no infinities.
         ScalarOrBlob::Number(b) if b == 0.0 => {
             let factor = Tensor::from_f32(&[1], vec![b.recip()])?;
             let factor = lower.memory_data(&factor, &[Dim::Known(1)])?;
-            lower.combine(binary_op::MUL, a, ScalarOrBlob::Blob(factor))
+            lower.compute(a * factor)
         }
         ScalarOrBlob::Number(_) if lower.feeds_jump() => lower.exact_quotient(a, b),
-        ScalarOrBlob::Number(_) => lower.combine(binary_op::DIV, a, b),
+        ScalarOrBlob::Number(_) => lower.compute(a / b),
         ScalarOrBlob::Blob(divisor) => {
             let over_zero = over_zero(lower);
             lower.quotient(a, divisor, 1, over_zero)
@@ -183,8 +155,7 @@ pub(super) fn lower_bitwise_not(lower: &mut Lower) -> Result<()> {
     if dtype.is_unsigned() && dtype.bits() > 16 {
         unsupported!("float32 does not represent the inverted bits of {dtype}");
     }
-    let inverted = lower.binary_scalar(binary_op::RSUB, x, last)?;
-    lower.set(0, inverted)
+    lower.set(0, last - x)
 }
 
 pub(super) fn lower_bit_shift(lower: &mut Lower) -> Result<()> {
@@ -201,32 +172,23 @@ pub(super) fn lower_bit_shift(lower: &mut Lower) -> Result<()> {
             ScalarOrBlob::Number((by * direction).exp2())
         }
         ScalarOrBlob::Blob(by) => {
-            let negative = lower.lt(by, 0.0)?;
-            let far = lower.binary_scalar(binary_op::MUL, negative, FAR)?;
-            let by = lower.binary(binary_op::ADD, by, far)?;
-            let by = lower.map(Clip { min: 0.0, max: all }, by)?;
-            ScalarOrBlob::Blob(lower.map(Exp { base: 2.0, scale: direction, ..Exp::default() }, by)?)
+            let bounded = (by + by.below(0.0) * FAR).clip(0.0, all);
+            lower.side(bounded.map(Exp { base: 2.0, scale: direction, ..Exp::default() }))?
         }
     };
-    let shifted = lower.combine(binary_op::MUL, x, factor)?;
     let shifted =
-        if left { keep_bits(lower, shifted, dtype)? } else { lower.unary(unary_op::FLOOR, shifted)? };
+        if left { keep_bits(lower, x * factor, dtype)? } else { lower.compute((x * factor).floor())? };
     lower.set(0, shifted)
 }
 
 /// Wraps a number shifted to the left, which float32 represents exactly however large it is, to an integer
 /// type.
-fn keep_bits(lower: &mut Lower, x: BlobId, dtype: DType) -> Result<BlobId> {
+fn keep_bits(lower: &mut Lower, x: Formula, dtype: DType) -> Result<BlobId> {
     let range = 2_f32.powi(bits(dtype)?);
-    let turns = lower.binary_scalar(binary_op::MUL, x, 1.0 / range)?;
-    let turns = lower.unary(unary_op::FLOOR, turns)?;
-    let excess = lower.binary_scalar(binary_op::MUL, turns, range)?;
-    let kept = lower.binary(binary_op::SUB, x, excess)?;
+    let x = lower.compute(x)?;
+    let kept = lower.compute(x - (x * (1.0 / range)).floor() * range)?;
     if dtype.is_unsigned() {
         return Ok(kept);
     }
-    let half = lower.binary_scalar(binary_op::MUL, kept, 2.0 / range)?;
-    let upper = lower.unary(unary_op::FLOOR, half)?;
-    let excess = lower.binary_scalar(binary_op::MUL, upper, range)?;
-    lower.binary(binary_op::SUB, kept, excess)
+    lower.compute(kept - (kept * (2.0 / range)).floor() * range)
 }

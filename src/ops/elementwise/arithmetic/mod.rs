@@ -18,6 +18,7 @@ use super::broadcast::infer_broadcast;
 use crate::common::limits;
 use crate::error::{Result, invalid};
 use crate::graph::{Graph, Node, ValueId};
+use crate::lower::Operand;
 use crate::ncnn::layer::binary_op;
 use crate::op::identity::{is_as_output, is_filled_with, only_input, operand};
 use crate::op::{Access, Attributes, Call, Fact};
@@ -35,7 +36,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .fold(|a, x| fold_pairs(a, x, &ADD))
         .range(|_, x| over(x, Range::plus))
         .keeps_magnitude()
-        .lower(lower_add)
+        .lower(|l| lower_chain(l, binary_op::ADD))
         .identity(is_plus_zero)
         .lowers_to("BinaryOp"),
     Row::new("BitShift", Access::Broadcast, infer_first)
@@ -44,7 +45,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("BinaryOp: products with powers of two"),
     Row::new("BitwiseAnd", Access::Broadcast, infer_first)
         .fold(|_, x| fold_bits(x, |x, y| x & y))
-        .lower(|l| lower_bitwise(l, |l, a, b| l.binary(binary_op::MUL, a, b)))
+        .lower(|l| lower_bitwise(l, |a, b| a * b))
         .lowers_to("BinaryOp on rows of bits, Reduction")
         .limits("bits of 32 and 64 computed at run time"),
     Row::new("BitwiseNot", Access::Elementwise, infer_first)
@@ -54,7 +55,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .limits("unsigned integers of 32 and 64 bits"),
     Row::new("BitwiseOr", Access::Broadcast, infer_first)
         .fold(|_, x| fold_bits(x, |x, y| x | y))
-        .lower(|l| lower_bitwise(l, |l, a, b| l.binary(binary_op::MAX, a, b)))
+        .lower(|l| lower_bitwise(l, |a, b| a.larger(b)))
         .lowers_to("BinaryOp on rows of bits, Reduction")
         .limits("bits of 32 and 64 computed at run time"),
     Row::new("BitwiseXor", Access::Broadcast, infer_first)
@@ -76,7 +77,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .fold(|a, x| fold_pairs(a, x, &MAX))
         .bears_rounding(|_, _| true)
         .range(|_, x| over(x, Range::larger))
-        .lower(lower_max)
+        .lower(|l| lower_extreme(l, binary_op::MAX))
         .identity(only_input)
         .lowers_to("BinaryOp"),
     Row::new("Mean", Access::Broadcast, infer_first)
@@ -89,7 +90,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .fold(|a, x| fold_pairs(a, x, &MIN))
         .bears_rounding(|_, _| true)
         .range(|_, x| over(x, Range::smaller))
-        .lower(lower_min)
+        .lower(|l| lower_extreme(l, binary_op::MIN))
         .identity(only_input)
         .lowers_to("BinaryOp"),
     Row::new("Mod", Access::Broadcast, infer_mod)
@@ -126,14 +127,14 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .fold(|a, x| fold_pairs(a, x, &SUB))
         .range(|_, x| over(x, |a, b| a.plus(b.negated())))
         .keeps_magnitude()
-        .lower(lower_sub)
+        .lower(|l| lower_chain(l, binary_op::SUB))
         .identity(is_minus_zero)
         .lowers_to("BinaryOp"),
     Row::new("Sum", Access::Broadcast, infer_first)
         .fold(|a, x| fold_pairs(a, x, &ADD))
         .range(|_, x| over(x, Range::plus))
         .keeps_magnitude()
-        .lower(lower_sum)
+        .lower(|l| lower_chain(l, binary_op::ADD))
         .identity(only_input)
         .lowers_to("BinaryOp"),
 ];

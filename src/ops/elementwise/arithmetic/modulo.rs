@@ -4,9 +4,8 @@
 use super::super::broadcast::lower_pair;
 use super::{Quotient, read_mod};
 use crate::error::Result;
-use crate::lower::{AssumedFact, Lower, ScalarOrBlob};
+use crate::lower::{AssumedFact, Formula, Lower, Operand, ScalarOrBlob, nudged_quotient};
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{binary_op, unary_op};
 
 /// The values that divisors may have.
 #[derive(Clone, Copy)]
@@ -46,26 +45,19 @@ fn int_remainder(lower: &mut Lower, a: ScalarOrBlob, b: ScalarOrBlob, quotient: 
             Quotient::Floor => round_down(lower, rest, b, None),
         };
     }
-    let ratio = match quotient {
-        Quotient::Trunc => lower.nudged_quotient(a, b)?,
+    let whole = match quotient {
+        Quotient::Trunc => nudged_quotient(a, b).trunc(),
         Quotient::Floor => {
             // Half a unit added to the dividend, with the divisor's sign, never reaches the next quotient and
             // compensates for rounding.
-            let half = match b {
-                ScalarOrBlob::Number(b) => ScalarOrBlob::Number(0.5_f32.copysign(b)),
-                ScalarOrBlob::Blob(b) => {
-                    let positive = lower.gt(b, 0.0)?;
-                    ScalarOrBlob::Blob(lower.binary_scalar(binary_op::SUB, positive, 0.5)?)
-                }
+            let half: Formula = match b {
+                ScalarOrBlob::Number(b) => 0.5_f32.copysign(b).into(),
+                ScalarOrBlob::Blob(b) => lower.compute(b.above(0.0) - 0.5)?.into(),
             };
-            let raised = lower.combine(binary_op::ADD, a, half)?;
-            lower.combine(binary_op::DIV, ScalarOrBlob::Blob(raised), b)?
+            ((a + half) / b).floor()
         }
     };
-    let rounding = if quotient == Quotient::Trunc { unary_op::TRUNC } else { unary_op::FLOOR };
-    let whole = lower.unary(rounding, ratio)?;
-    let multiple = lower.combine(binary_op::MUL, ScalarOrBlob::Blob(whole), b)?;
-    lower.combine(binary_op::SUB, a, ScalarOrBlob::Blob(multiple))
+    lower.compute(a - whole * b)
 }
 
 /// Emits the remainder of the magnitudes, corrected if the rounded quotient was off by one, with the sign of
@@ -77,27 +69,19 @@ fn float_remainder(
     quotient: Quotient,
     special: Special,
 ) -> Result<BlobId> {
-    let a = lower.side_blob(a)?;
-    let size = lower.unary(unary_op::ABS, a)?;
-    let (step, infinite) = match b {
-        ScalarOrBlob::Number(b) => (ScalarOrBlob::Number(b.abs()), None),
-        ScalarOrBlob::Blob(b) => {
-            let step = lower.unary(unary_op::ABS, b)?;
-            if special.infinite {
-                let infinite = lower.gt(step, f32::MAX)?;
-                (ScalarOrBlob::Blob(lower.binary_scalar(binary_op::MIN, step, f32::MAX)?), Some(infinite))
-            } else {
-                (ScalarOrBlob::Blob(step), None)
-            }
-        }
-    };
+    let a = lower.compute(a)?;
+    let size = lower.compute(a.abs())?;
+    let (mut step, mut infinite) = (lower.side(b.magnitude())?, None);
+    if let ScalarOrBlob::Blob(by) = step
+        && special.infinite
+    {
+        infinite = Some(lower.compute(by.above(f32::MAX))?);
+        step = lower.side(by.smaller(f32::MAX))?;
+    }
     let rest = remainder_of_magnitudes(lower, size, step)?;
-    let below = lower.lt(a, 0.0)?;
-    let minus_two = lower.binary_scalar(binary_op::MUL, below, -2.0)?;
-    let sign = lower.binary_scalar(binary_op::ADD, minus_two, 1.0)?;
-    let mut remainder = lower.binary(binary_op::MUL, rest, sign)?;
+    let mut remainder = lower.compute(rest * (a.below(0.0) * -2.0 + 1.0))?;
     if let Some(infinite) = infinite {
-        remainder = lower.choose(infinite, a, remainder)?;
+        remainder = lower.compute(infinite.choose(a, remainder))?;
     }
     if quotient == Quotient::Floor {
         remainder = round_down(lower, remainder, b, infinite)?;
@@ -109,20 +93,13 @@ fn float_remainder(
 }
 
 fn remainder_of_magnitudes(lower: &mut Lower, size: BlobId, step: ScalarOrBlob) -> Result<BlobId> {
-    let ratio = lower.combine(binary_op::DIV, ScalarOrBlob::Blob(size), step)?;
-    let whole = lower.unary(unary_op::TRUNC, ratio)?;
-    let rest = lower.minus_product(ScalarOrBlob::Blob(size), whole, step)?;
-    let rest = lower.side_blob(rest)?;
+    let whole = lower.compute((size / step).trunc())?;
+    let rest = lower.minus_product(size.into(), whole, step)?;
+    let rest = lower.compute(rest)?;
     // A negative remainder: one divisor is added.
-    let negative = lower.lt(rest, 0.0)?;
-    let up = lower.combine(binary_op::MUL, ScalarOrBlob::Blob(negative), step)?;
-    let rest = lower.binary(binary_op::ADD, rest, up)?;
+    let rest = lower.compute(rest + rest.below(0.0) * step)?;
     // A remainder of at least the divisor: one divisor is subtracted.
-    let room = lower.combine(binary_op::SUB, step, ScalarOrBlob::Blob(rest))?;
-    let fits = lower.gt(room, 0.0)?;
-    let too_large = lower.logical_not(fits)?;
-    let down = lower.combine(binary_op::MUL, ScalarOrBlob::Blob(too_large), step)?;
-    lower.binary(binary_op::SUB, rest, down)
+    lower.compute(rest - !(step - rest).above(0.0) * step)
 }
 
 /// Adds a divisor if the signs of remainder and divisor differ; `infinite` marks infinite divisors.
@@ -134,27 +111,18 @@ fn round_down(
 ) -> Result<BlobId> {
     let b = match b {
         ScalarOrBlob::Number(b) => {
-            let opposite = if b < 0.0 { lower.gt(remainder, 0.0)? } else { lower.lt(remainder, 0.0)? };
-            let more = lower.binary_scalar(binary_op::MUL, opposite, b)?;
-            return lower.binary(binary_op::ADD, remainder, more);
+            let opposite = if b < 0.0 { remainder.above(0.0) } else { remainder.below(0.0) };
+            return lower.compute(remainder + opposite * b);
         }
         ScalarOrBlob::Blob(b) => b,
     };
-    let (below, above) = (lower.lt(remainder, 0.0)?, lower.gt(remainder, 0.0)?);
-    let (positive, negative) = (lower.gt(b, 0.0)?, lower.lt(b, 0.0)?);
-    let below = lower.binary(binary_op::MUL, below, positive)?;
-    let above = lower.binary(binary_op::MUL, above, negative)?;
-    let opposite = lower.binary(binary_op::ADD, below, above)?;
+    let (below, above) = (lower.compute(remainder.below(0.0))?, lower.compute(remainder.above(0.0))?);
+    let (positive, negative) = (lower.compute(b.above(0.0))?, lower.compute(b.below(0.0))?);
+    let opposite = lower.compute(below * positive + above * negative)?;
     let Some(infinite) = infinite else {
-        let more = lower.binary(binary_op::MUL, opposite, b)?;
-        return lower.binary(binary_op::ADD, remainder, more);
+        return lower.compute(remainder + opposite * b);
     };
     // Zero times infinity would be NaN; twice the largest float32 is infinite only at infinite divisors.
-    let bounded = lower.binary_scalar(binary_op::MIN, b, f32::MAX)?;
-    let bounded = lower.binary_scalar(binary_op::MAX, bounded, f32::MIN)?;
-    let more = lower.binary(binary_op::MUL, opposite, bounded)?;
-    let rounded = lower.binary(binary_op::ADD, remainder, more)?;
-    let largest = lower.binary(binary_op::MUL, more, infinite)?;
-    let beyond = lower.binary_scalar(binary_op::MUL, largest, 2.0)?;
-    lower.binary(binary_op::ADD, rounded, beyond)
+    let more = lower.compute(opposite * b.smaller(f32::MAX).larger(f32::MIN))?;
+    lower.compute(remainder + more + more * infinite * 2.0)
 }

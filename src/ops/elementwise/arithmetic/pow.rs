@@ -5,9 +5,9 @@ use super::super::broadcast::lower_pair;
 use super::super::unary::root;
 use super::lower::multiply;
 use crate::error::{Result, unsupported};
-use crate::lower::{Lower, OverZero, ScalarOrBlob};
+use crate::lower::{Formula, Lower, Operand, OverZero, ScalarOrBlob};
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{Clip, Exp, Log, binary_op, unary_op};
+use crate::ncnn::layer::{Exp, Log};
 use crate::tensor::DType;
 
 /// The maximum constant exponent of small integers: each power takes several multiplications that wrap
@@ -22,7 +22,7 @@ pub(super) fn lower_pow(lower: &mut Lower) -> Result<()> {
     let dtype = lower.dtype(0)?;
     let power = match (base, exponent) {
         (_, ScalarOrBlob::Number(exponent)) => {
-            let base = lower.side_blob(base)?;
+            let base = lower.compute(base)?;
             if dtype.is_int() {
                 int_power(lower, base, exponent, dtype)?
             } else {
@@ -34,24 +34,22 @@ pub(super) fn lower_pow(lower: &mut Lower) -> Result<()> {
         }
         // As the base of Exp, -1 means e.
         (ScalarOrBlob::Number(base), ScalarOrBlob::Blob(exponent)) if base != -1.0 => {
-            let power = lower.map(Exp { base, ..Exp::default() }, exponent)?;
-            round_integers(lower, power, dtype)?
+            lower.compute(round_integers(exponent.map(Exp { base, ..Exp::default() }), dtype))?
         }
         (base, ScalarOrBlob::Blob(exponent)) => {
-            let base = lower.side_blob(base)?;
+            let base = lower.compute(base)?;
             let power = general_power(lower, base, exponent)?;
-            round_integers(lower, power, dtype)?
+            lower.compute(round_integers(power, dtype))?
         }
     };
     lower.set(0, power)
 }
 
-fn round_integers(lower: &mut Lower, power: BlobId, dtype: DType) -> Result<BlobId> {
-    if dtype.is_int() { lower.unary(unary_op::ROUND, power) } else { Ok(power) }
+fn round_integers(power: impl Operand, dtype: DType) -> Formula {
+    if dtype.is_int() { power.round() } else { power.into() }
 }
 
 fn float_power(lower: &mut Lower, base: BlobId, exponent: f32) -> Result<BlobId> {
-    let square = |lower: &mut Lower, x| lower.unary(unary_op::SQUARE, x);
     // UnaryOp may be NaN for an infinite root, and for the reciprocal of 0.
     let divides = exponent < 0.0 && !lower.may_divide_by(0);
     let is_infinite_root = exponent == 0.5 && !lower.range(0).is_finite();
@@ -64,24 +62,20 @@ fn float_power(lower: &mut Lower, base: BlobId, exponent: f32) -> Result<BlobId>
     } else if divides {
         lower.power(base, exponent, lower.range(0))
     } else if exponent == 2.0 {
-        square(lower, base)
+        lower.compute(base.square())
     } else if exponent == 3.0 {
-        let squared = square(lower, base)?;
-        lower.binary(binary_op::MUL, squared, base)
+        lower.compute(base.square() * base)
     } else if exponent == 4.0 {
-        let squared = square(lower, base)?;
-        square(lower, squared)
+        lower.compute(base.square().square())
     } else if exponent == 0.5 {
-        lower.unary(unary_op::SQRT, base)
+        lower.compute(base.sqrt())
     } else if exponent == -0.5 {
         // RSQRT is an estimate of twelve bits on x86 before 2026 (`unaryop_x86.cpp`).
-        let root = lower.unary(unary_op::SQRT, base)?;
-        lower.unary(unary_op::RECIPROCAL, root)
+        lower.compute(base.sqrt().reciprocal())
     } else if exponent == -1.0 {
-        lower.unary(unary_op::RECIPROCAL, base)
+        lower.compute(base.reciprocal())
     } else if exponent == -2.0 {
-        let squared = square(lower, base)?;
-        lower.unary(unary_op::RECIPROCAL, squared)
+        lower.compute(base.square().reciprocal())
     } else {
         lower.power(base, exponent, lower.range(0))
     }
@@ -93,14 +87,14 @@ fn int_power(lower: &mut Lower, base: BlobId, exponent: f32, dtype: DType) -> Re
     }
     if dtype.bits() > 16 {
         let power = float_power(lower, base, exponent)?;
-        return lower.unary(unary_op::ROUND, power);
+        return lower.compute(power.round());
     }
     let times = (1..=MAX_WRAPPED_EXPONENT).find(|n| f64::from(*n) == f64::from(exponent));
     match times {
         Some(times) => {
             let mut power = base;
             for _ in 1..times {
-                power = multiply(lower, ScalarOrBlob::Blob(power), ScalarOrBlob::Blob(base), dtype)?;
+                power = multiply(lower, power.into(), base.into(), dtype)?;
             }
             Ok(power)
         }
@@ -113,31 +107,17 @@ fn int_power(lower: &mut Lower, base: BlobId, exponent: f32, dtype: DType) -> Re
 fn general_power(lower: &mut Lower, base: BlobId, exponent: BlobId) -> Result<BlobId> {
     // An exponential multiplies the rounding error of the logarithm.
     lower.compute_in_float32();
-    let size = lower.unary(unary_op::ABS, base)?;
-    let log = lower.map(Log::default(), size)?;
-    let log = lower.map(Clip { min: -MAX_LOG, max: MAX_LOG }, log)?;
-    let power = lower.binary(binary_op::MUL, log, exponent)?;
-    let power = lower.map(Exp::default(), power)?;
+    let log = base.abs().map(Log::default()).clip(-MAX_LOG, MAX_LOG);
+    let power = lower.compute((log * exponent).map(Exp::default()))?;
     if lower.dtype(0)?.is_unsigned() {
         return Ok(power);
     }
-    let negative = lower.lt(base, 0.0)?;
-    let half = lower.binary_scalar(binary_op::MUL, exponent, 0.5)?;
-    let half = lower.unary(unary_op::FLOOR, half)?;
-    let even = lower.binary_scalar(binary_op::MUL, half, 2.0)?;
-    let odd = lower.binary(binary_op::SUB, exponent, even)?;
-    let turned = lower.binary(binary_op::MUL, negative, odd)?;
-    let turned = lower.binary_scalar(binary_op::MUL, turned, -2.0)?;
-    let sign = lower.binary_scalar(binary_op::ADD, turned, 1.0)?;
-    let power = lower.binary(binary_op::MUL, power, sign)?;
+    let negative = lower.compute(base.below(0.0))?;
+    let odd = lower.compute(exponent - (exponent * 0.5).floor() * 2.0)?;
+    let power = lower.compute(power * (negative * odd * -2.0 + 1.0))?;
     if lower.dtype(1)?.is_int() {
         return Ok(power);
     }
-    let whole = lower.unary(unary_op::FLOOR, exponent)?;
-    let fraction = lower.binary(binary_op::SUB, exponent, whole)?;
-    let fractional = lower.nonzero(fraction)?;
-    let undefined = lower.binary(binary_op::MUL, negative, fractional)?;
-    let undefined = lower.unary(unary_op::NEG, undefined)?;
-    let undefined = lower.unary(unary_op::SQRT, undefined)?;
-    lower.binary(binary_op::ADD, power, undefined)
+    let fractional = lower.compute((exponent - exponent.floor()).nonzero())?;
+    lower.compute(power + (-(negative * fractional)).sqrt())
 }

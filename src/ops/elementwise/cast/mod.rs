@@ -15,9 +15,8 @@ mod quotient;
 
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::graph::{Attribute, Graph, Node, ValueId};
-use crate::lower::{AssumedFact, Lower};
+use crate::lower::{AssumedFact, Lower, Operand};
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{Clip, binary_op, unary_op};
 use crate::op::identity::operand;
 use crate::op::{Access, Attributes, Call, Fact, range, required_input};
 use crate::ops::Row;
@@ -163,23 +162,20 @@ fn lower_cast(lower: &mut Lower) -> Result<()> {
         Change::CutOff if to.bits() <= 16 && !Range::of(to).contains(lower.range(0).map(f64::trunc)) => {
             // The specification leaves numbers out of range open; the result is a value of the type.
             let x = lower.blob(0)?;
-            let bounded = lower.map(Clip { min: -FAR, max: FAR }, x)?;
-            let whole = lower.unary(unary_op::TRUNC, bounded)?;
-            lower.wrap(whole, to)?
+            lower.wrap(x.clip(-FAR, FAR).trunc(), to)?
         }
         Change::None => return lower.alias(),
         Change::Truth => {
             let x = lower.blob(0)?;
-            lower.nonzero(x)?
+            lower.compute(x.nonzero())?
         }
         Change::CutOff => {
             let x = lower.blob(0)?;
-            lower.unary(unary_op::TRUNC, x)?
+            lower.compute(x.trunc())?
         }
         Change::Wrap => {
             let x = lower.blob(0)?;
-            let whole = if from.is_float() { lower.unary(unary_op::TRUNC, x)? } else { x };
-            lower.wrap(whole, to)?
+            if from.is_float() { lower.wrap(x.trunc(), to)? } else { lower.wrap(x, to)? }
         }
         Change::Bfloat16 => round_to_bfloat16(lower)?,
         Change::Small(steps) => {
@@ -258,11 +254,10 @@ fn change(from: DType, to: DType) -> Result<Change> {
 /// Rounds to the nearest of 8 binary digits. Larger magnitudes, and infinities, are added after that.
 fn round_to_bfloat16(lower: &mut Lower) -> Result<BlobId> {
     let x = lower.blob(0)?;
-    let below = lower.binary_scalar(binary_op::MIN, x, BFLOAT16_LARGE)?;
-    let bounded = lower.binary_scalar(binary_op::MAX, below, -BFLOAT16_LARGE)?;
-    let beyond = lower.binary(binary_op::SUB, x, bounded)?;
+    let bounded = lower.compute(x.smaller(BFLOAT16_LARGE).larger(-BFLOAT16_LARGE))?;
+    let beyond = lower.compute(x - bounded)?;
     let rounded = lower.round_digits(bounded, 8)?;
-    lower.binary(binary_op::ADD, rounded, beyond)
+    lower.compute(rounded + beyond)
 }
 
 #[cfg(test)]

@@ -83,8 +83,7 @@ fn quotients(graph: &Graph, id: ValueId, depth: usize, required: &mut Required) 
     }
     if find(node).is_some_and(|op| op.access == Access::View) {
         let x = quotients(graph, input(0)?, depth, required)?;
-        let sizes: Option<Vec<usize>> =
-            value.shape.as_deref()?.iter().map(|size| usize::try_from(size.known()?).ok()).collect();
+        let sizes: Option<Vec<usize>> = Dim::known_sizes(value.shape.as_deref()?);
         return Some(Quotients { numerators: x.numerators.to_shape(sizes?).ok()?.into_owned(), ..x });
     }
     let mut of = |index: usize| quotients(graph, input(index)?, depth, required);

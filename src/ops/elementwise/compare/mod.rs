@@ -16,9 +16,7 @@ mod select;
 use super::broadcast::{LOSES_NAN, infer_broadcast, lower_bounded, lower_pair, refuse_nan};
 use crate::error::{At, Result, invalid};
 use crate::graph::{Graph, Node, ValueId};
-use crate::lower::{Lower, ScalarOrBlob};
-use crate::ncnn::BlobId;
-use crate::ncnn::layer::{binary_op, unary_op};
+use crate::lower::{Formula, Lower, Operand, ScalarOrBlob};
 use crate::op::identity::{is_as_output, is_filled_with, operand};
 use crate::op::{Access, Attributes, Call, Fact, Fold, Infer, required_input};
 use crate::ops::Row;
@@ -37,33 +35,33 @@ const EQUALS_NAN: &str = "NaN, which equals every number";
 
 pub(in crate::ops) const OPS: &[Row] = &[
     truth("And", |call| infer_decided(call, 0.0), |a, x| fold_comparison_of(a, x, &AND))
-        .lower(lower_and)
+        .lower(|l| combine(l, |a, b| a * b))
         .identity(beside_true)
         .lowers_to("BinaryOp MUL"),
     truth("Equal", infer_truth, |a, x| fold_comparison_of(a, x, &EQUAL))
-        .lower(lower_equal)
+        .lower(|l| refuse_nan(l).and_then(|()| combine(l, |a, b| !(a - b).nonzero())))
         .lowers_to("Threshold of the magnitude of the difference")
         .differs(EQUALS_NAN),
     truth("Greater", infer_truth, |a, x| fold_comparison_of(a, x, &GREATER))
-        .lower(lower_greater)
+        .lower(|l| compare(l, greater))
         .lowers_to("Threshold of one side, or of the difference"),
     truth("GreaterOrEqual", infer_truth, |a, x| fold_comparison_of(a, x, &GREATER_OR_EQUAL))
-        .lower(lower_greater_or_equal)
+        .lower(|l| compare(l, greater_or_equal))
         .lowers_to("Threshold of one side, or of the difference")
         .differs(EQUALS_NAN),
     truth("Less", infer_truth, |a, x| fold_comparison_of(a, x, &LESS))
-        .lower(lower_less)
+        .lower(|l| compare(l, |a, b| greater(b, a)))
         .lowers_to("Threshold of one side, or of the difference"),
     truth("LessOrEqual", infer_truth, |a, x| fold_comparison_of(a, x, &LESS_OR_EQUAL))
-        .lower(lower_less_or_equal)
+        .lower(|l| compare(l, |a, b| greater_or_equal(b, a)))
         .lowers_to("Threshold of one side, or of the difference")
         .differs(EQUALS_NAN),
     Row::new("Not", Access::Elementwise, infer_not)
         .fold(fold_not)
-        .lower(lower_not)
+        .lower(|l| l.blob(0).and_then(|x| l.set(0, !x)))
         .lowers_to("BinaryOp: 1 - x"),
     truth("Or", |call| infer_decided(call, 1.0), |a, x| fold_comparison_of(a, x, &OR))
-        .lower(lower_or)
+        .lower(|l| combine(l, |a, b| a.larger(b)))
         .identity(beside_false)
         .lowers_to("BinaryOp MAX"),
     Row::new("Where", Access::Broadcast, infer_where)
@@ -77,7 +75,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("BinaryOp MIN and MAX with infinities; BinaryOp ADD of NaN")
         .differs(LOSES_NAN),
     truth("Xor", infer_truth, |a, x| fold_comparison_of(a, x, &XOR))
-        .lower(lower_xor)
+        .lower(|l| combine(l, |a, b| (a - b).abs()))
         .lowers_to("BinaryOp, UnaryOp"),
 ];
 
@@ -154,96 +152,32 @@ fn infer_where(call: &Call) -> Result<Vec<Fact>> {
     infer_broadcast(call, call.dtype(1)?)
 }
 
-fn lower_not(lower: &mut Lower) -> Result<()> {
-    let x = lower.blob(0)?;
-    let turned = lower.logical_not(x)?;
-    lower.set(0, turned)
-}
-
-fn lower_and(lower: &mut Lower) -> Result<()> {
+/// Lowers to a formula of both operands.
+fn combine(lower: &mut Lower, formula: fn(ScalarOrBlob, ScalarOrBlob) -> Formula) -> Result<()> {
     let (a, b) = lower_pair(lower)?;
-    let both = lower.combine(binary_op::MUL, a, b)?;
-    lower.set(0, both)
+    lower.set(0, formula(a, b))
 }
 
-fn lower_or(lower: &mut Lower) -> Result<()> {
-    let (a, b) = lower_pair(lower)?;
-    let either = lower.combine(binary_op::MAX, a, b)?;
-    lower.set(0, either)
-}
-
-fn lower_xor(lower: &mut Lower) -> Result<()> {
-    let (a, b) = lower_pair(lower)?;
-    let difference = lower.combine(binary_op::SUB, a, b)?;
-    let different = lower.unary(unary_op::ABS, difference)?;
-    lower.set(0, different)
-}
-
-/// Returns both operands of a comparison.
-fn lower_compared(lower: &mut Lower) -> Result<(ScalarOrBlob, ScalarOrBlob)> {
-    refuse_nan(lower)?;
-    lower_pair(lower)
-}
-
-/// Returns both operands of a comparison of order.
-fn lower_compared_order(lower: &mut Lower) -> Result<(ScalarOrBlob, ScalarOrBlob)> {
+/// Lowers to a formula of both operands, which compares their order.
+fn compare(lower: &mut Lower, formula: fn(ScalarOrBlob, ScalarOrBlob) -> Formula) -> Result<()> {
     refuse_nan(lower)?;
     let sides = lower_bounded(lower)?;
-    Ok((*sides.at(0)?, *sides.at(1)?))
+    lower.set(0, formula(*sides.at(0)?, *sides.at(1)?))
 }
 
-/// The difference of equal infinities is NaN, which is not positive either.
-fn lower_equal(lower: &mut Lower) -> Result<()> {
-    let (a, b) = lower_compared(lower)?;
-    let difference = lower.combine(binary_op::SUB, a, b)?;
-    let different = lower.nonzero(difference)?;
-    let equal = lower.logical_not(different)?;
-    lower.set(0, equal)
-}
-
-fn lower_greater(lower: &mut Lower) -> Result<()> {
-    let (a, b) = lower_compared_order(lower)?;
-    let greater = greater(lower, a, b)?;
-    lower.set(0, greater)
-}
-
-fn lower_less(lower: &mut Lower) -> Result<()> {
-    let (a, b) = lower_compared_order(lower)?;
-    let less = greater(lower, b, a)?;
-    lower.set(0, less)
-}
-
-fn lower_greater_or_equal(lower: &mut Lower) -> Result<()> {
-    let (a, b) = lower_compared_order(lower)?;
-    let result = greater_or_equal(lower, a, b)?;
-    lower.set(0, result)
-}
-
-fn lower_less_or_equal(lower: &mut Lower) -> Result<()> {
-    let (a, b) = lower_compared_order(lower)?;
-    let result = greater_or_equal(lower, b, a)?;
-    lower.set(0, result)
-}
-
-fn greater(lower: &mut Lower, a: ScalarOrBlob, b: ScalarOrBlob) -> Result<BlobId> {
+fn greater(a: ScalarOrBlob, b: ScalarOrBlob) -> Formula {
     match (a, b) {
-        (ScalarOrBlob::Blob(a), ScalarOrBlob::Number(b)) => lower.gt(a, b),
-        (ScalarOrBlob::Number(a), ScalarOrBlob::Blob(b)) => lower.lt(b, a),
-        (a, b) => {
-            let difference = lower.combine(binary_op::SUB, a, b)?;
-            lower.gt(difference, 0.0)
-        }
+        (ScalarOrBlob::Blob(a), ScalarOrBlob::Number(b)) => a.above(b),
+        (ScalarOrBlob::Number(a), ScalarOrBlob::Blob(b)) => b.below(a),
+        (a, b) => (a - b).above(0.0),
     }
 }
 
-fn greater_or_equal(lower: &mut Lower, a: ScalarOrBlob, b: ScalarOrBlob) -> Result<BlobId> {
+fn greater_or_equal(a: ScalarOrBlob, b: ScalarOrBlob) -> Formula {
     match (a, b) {
-        (ScalarOrBlob::Blob(a), ScalarOrBlob::Number(b)) => lower.gt(a, next_below(b)),
-        (ScalarOrBlob::Number(a), ScalarOrBlob::Blob(b)) => lower.lt(b, -next_below(-a)),
-        (a, b) => {
-            let less = greater(lower, b, a)?;
-            lower.logical_not(less)
-        }
+        (ScalarOrBlob::Blob(a), ScalarOrBlob::Number(b)) => a.above(next_below(b)),
+        (ScalarOrBlob::Number(a), ScalarOrBlob::Blob(b)) => b.below(-next_below(-a)),
+        (a, b) => !greater(b, a),
     }
 }
 

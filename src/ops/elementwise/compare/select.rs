@@ -4,7 +4,7 @@
 use super::super::broadcast::{lower_operands, refuse_nan};
 use crate::error::{At, Result};
 use crate::graph::{Graph, ValueId};
-use crate::lower::{Lower, ScalarOrBlob};
+use crate::lower::{Lower, Operand, ScalarOrBlob};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::binary_op;
 use crate::tensor::{Array, DType, Tensor};
@@ -19,9 +19,9 @@ pub(super) fn lower_where(lower: &mut Lower) -> Result<()> {
     let chosen = match condition {
         ScalarOrBlob::Blob(condition) if is_nan.contains(&true) => {
             let (lost, kept) =
-                if is_nan == [true, false] { (condition, y) } else { (lower.logical_not(condition)?, x) };
+                if is_nan == [true, false] { (condition, y) } else { (lower.compute(!condition)?, x) };
             let nothing = lower.nan_where(lost)?;
-            lower.combine(binary_op::ADD, kept, ScalarOrBlob::Blob(nothing))?
+            lower.compute(kept + nothing)?
         }
         ScalarOrBlob::Number(truth) => {
             // A uniform condition.
@@ -30,8 +30,7 @@ pub(super) fn lower_where(lower: &mut Lower) -> Result<()> {
         }
         ScalarOrBlob::Blob(condition) => match (x, y) {
             (ScalarOrBlob::Number(x), ScalarOrBlob::Number(y)) if y + (x - y) == x => {
-                let step = lower.binary_scalar(binary_op::MUL, condition, x - y)?;
-                lower.binary_scalar(binary_op::ADD, step, y)?
+                lower.compute(condition * (x - y) + y)?
             }
             _ => choose(lower, condition, x, y)?,
         },
@@ -40,7 +39,7 @@ pub(super) fn lower_where(lower: &mut Lower) -> Result<()> {
 }
 
 fn choose(lower: &mut Lower, condition: BlobId, x: ScalarOrBlob, y: ScalarOrBlob) -> Result<BlobId> {
-    let (pass, block) = limits(lower, condition)?;
+    let [pass, block] = limits(lower, condition)?;
     // An infinite constant needs no limit.
     match (infinity(lower, 1)?, infinity(lower, 2)?) {
         (_, Some(f32::NEG_INFINITY)) => return hold(lower, binary_op::MIN, x, pass),
@@ -51,17 +50,17 @@ fn choose(lower: &mut Lower, condition: BlobId, x: ScalarOrBlob, y: ScalarOrBlob
     }
     let x = hold(lower, binary_op::MIN, x, pass)?;
     let y = hold(lower, binary_op::MIN, y, block)?;
-    lower.binary(binary_op::MAX, x, y)
+    lower.compute(x.larger(y))
 }
 
 /// Emits an operand as far as a limit passes it. A condition with IsNaN exists to drop NaN: one order of the
 /// operands of a minimum drops it in vectorized code, the other one in the remaining elements
 /// (`binaryop.cpp`).
-fn hold(lower: &mut Lower, op_type: i32, side: ScalarOrBlob, limit: ScalarOrBlob) -> Result<BlobId> {
-    let held = lower.combine(op_type, side, limit)?;
+fn hold(lower: &mut Lower, op_type: i32, side: ScalarOrBlob, limit: BlobId) -> Result<BlobId> {
+    let held = lower.compute(side.with(op_type, limit))?;
     let condition = lower.node().inputs.first().copied().flatten();
     if condition.is_some_and(|condition| asks_for_nan(lower.graph(), condition, MAX_DEPTH)) {
-        return lower.combine(op_type, limit, ScalarOrBlob::Blob(held));
+        return lower.compute(limit.with(op_type, held));
     }
     Ok(held)
 }
@@ -95,7 +94,7 @@ fn infinity(lower: &Lower, index: usize) -> Result<Option<f32>> {
 }
 
 /// Emits +inf where the condition holds and -inf elsewhere, and the negation.
-fn limits(lower: &mut Lower, condition: BlobId) -> Result<(ScalarOrBlob, ScalarOrBlob)> {
+fn limits(lower: &mut Lower, condition: BlobId) -> Result<[BlobId; 2]> {
     if let Some(tensor) = lower.constant(0).cloned() {
         let form = lower.form(condition);
         let mut limits = |limit: f32| {
@@ -104,10 +103,9 @@ fn limits(lower: &mut Lower, condition: BlobId) -> Result<(ScalarOrBlob, ScalarO
                     let truth = inputs.at(0)?.to_f32()?;
                     Ok(Array::f32(truth.mapv(|c| if c == 0.0 { -limit } else { limit })))
                 })?;
-            lower.memory_data(&limits, &form).map(ScalarOrBlob::Blob)
+            lower.memory_data(&limits, &form)
         };
-        return Ok((limits(f32::INFINITY)?, limits(f32::NEG_INFINITY)?));
+        return Ok([limits(f32::INFINITY)?, limits(f32::NEG_INFINITY)?]);
     }
-    let [pass, block] = lower.infinities(condition)?;
-    Ok((ScalarOrBlob::Blob(pass), ScalarOrBlob::Blob(block)))
+    lower.infinities(condition)
 }

@@ -13,9 +13,9 @@ use ndarray::ArrayD;
 use super::broadcast::LOSES_NAN;
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Node};
-use crate::lower::{AssumedFact, Lower, LowerNode, OverZero, ScalarOrBlob};
+use crate::lower::{AssumedFact, Formula, Lower, LowerNode, Operand, OverZero, ScalarOrBlob};
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{Erf, Log, ReLU, binary_op, unary_op};
+use crate::ncnn::layer::{Erf, Log, ReLU, UnaryOp, unary_op};
 use crate::op::{Access, Attributes, Call, Fact, Fold, infer_same, range, required_input};
 use crate::ops::Row;
 use crate::tensor::{Array, DType, Dim, Elements, Range, erf};
@@ -202,8 +202,7 @@ fn layer(lower: &mut Lower, op_type: i32) -> Result<()> {
     if matches!(op_type, unary_op::COS | unary_op::SIN | unary_op::TAN) {
         lower.assume(0, AssumedFact::SmallAngle);
     }
-    let y = lower.unary(op_type, x)?;
-    let y = lower.wrap(y, dtype)?;
+    let y = lower.wrap(x.map(UnaryOp { op_type }), dtype)?;
     lower.set(0, y)
 }
 
@@ -230,56 +229,42 @@ fn sign(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
         // onnxruntime returns -1 for 2^31 in int64.
         lower.assume(0, AssumedFact::ExactInteger);
     }
-    let above = lower.gt(x, 0.0)?;
-    let below = lower.lt(x, 0.0)?;
-    lower.binary(binary_op::SUB, above, below)
+    lower.compute(x.above(0.0) - x.below(0.0))
 }
 
 /// The vectorized arctangent of infinity is NaN.
 fn arctangent(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
-    if lower.range(0).is_finite() {
-        return lower.unary(unary_op::ATAN, x);
-    }
-    let below = lower.binary_scalar(binary_op::MIN, x, f32::MAX)?;
-    let finite = lower.binary_scalar(binary_op::MAX, below, f32::MIN)?;
-    lower.unary(unary_op::ATAN, finite)
+    let finite = if lower.range(0).is_finite() { x.into() } else { x.smaller(f32::MAX).larger(f32::MIN) };
+    lower.compute(finite.atan())
 }
 
 fn reciprocal(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
     match lower.may_divide_by(0) {
-        true => lower.unary(unary_op::RECIPROCAL, x),
+        true => lower.compute(x.reciprocal()),
         false => lower.quotient(ScalarOrBlob::Number(1.0), x, 0, OverZero::Exact),
     }
 }
 
 fn bounded_exponential(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
-    match lower.range(0).most > LARGEST_EXPONENT {
-        true => exponential(lower, x),
-        false => lower.unary(unary_op::EXP, x),
-    }
+    let is_large = lower.range(0).most > LARGEST_EXPONENT;
+    lower.compute(if is_large { exponential(x) } else { x.exp() })
 }
 
 fn bounded_root(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
-    if lower.range(0).is_finite() { lower.unary(unary_op::SQRT, x) } else { root(lower, x) }
+    if lower.range(0).is_finite() { lower.compute(x.sqrt()) } else { root(lower, x) }
 }
 
-/// Emits the square of the exponential of half of `x`: the vectorized exponential saturates at 2.4e38
+/// Returns the square of the exponential of half of `x`: the vectorized exponential saturates at 2.4e38
 /// (`sse_mathfun.h`, exp_ps), but the square overflows.
-pub(super) fn exponential(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
-    let half = lower.binary_scalar(binary_op::MUL, x, 0.5)?;
-    let root = lower.unary(unary_op::EXP, half)?;
-    lower.unary(unary_op::SQUARE, root)
+pub(super) fn exponential(x: impl Operand) -> Formula {
+    (x.into() * 0.5).exp().square()
 }
 
 /// Emits the square root of the finite part, and infinity for an infinity, of which UnaryOp may give NaN: the
 /// difference from the largest finite number is positive only there.
 pub(super) fn root(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
     lower.compute_in_float32();
-    let finite = lower.binary_scalar(binary_op::MIN, x, f32::MAX)?;
-    let root = lower.unary(unary_op::SQRT, finite)?;
-    let beyond = lower.binary_scalar(binary_op::SUB, x, f32::MAX)?;
-    let infinity = lower.map(ReLU::default(), beyond)?;
-    lower.binary(binary_op::ADD, root, infinity)
+    lower.compute(x.smaller(f32::MAX).sqrt() + (x - f32::MAX).map(ReLU::default()))
 }
 
 fn infer_is_nan(call: &Call) -> Result<Vec<Fact>> {
@@ -293,10 +278,7 @@ fn fold_is_nan(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
 /// NaN is the magnitude that is not above -1.
 fn lower_is_nan(lower: &mut Lower) -> Result<()> {
     let x = lower.blob(0)?;
-    let size = lower.unary(unary_op::ABS, x)?;
-    let number = lower.gt(size, -1.0)?;
-    let nan = lower.logical_not(number)?;
-    lower.set(0, nan)
+    lower.set(0, !x.abs().above(-1.0))
 }
 
 /// The infinities that IsInf detects.
@@ -325,17 +307,11 @@ fn fold_is_inf(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<
 fn lower_is_inf(lower: &mut Lower) -> Result<()> {
     let x = lower.blob(0)?;
     let infinite = match read_is_inf(lower)? {
-        Infinities { negative: true, positive: true } => {
-            let size = lower.unary(unary_op::ABS, x)?;
-            lower.gt(size, f32::MAX)?
-        }
-        Infinities { negative: true, positive: false } => lower.lt(x, f32::MIN)?,
-        Infinities { negative: false, positive: true } => lower.gt(x, f32::MAX)?,
-        Infinities { negative: false, positive: false } => {
-            // Neither is detected: the result is false.
-            let none = lower.binary_scalar(binary_op::MIN, x, 0.0)?;
-            lower.gt(none, 0.0)?
-        }
+        Infinities { negative: true, positive: true } => x.abs().above(f32::MAX),
+        Infinities { negative: true, positive: false } => x.below(f32::MIN),
+        Infinities { negative: false, positive: true } => x.above(f32::MAX),
+        // Neither is detected: the result is false.
+        Infinities { negative: false, positive: false } => x.smaller(0.0).above(0.0),
     };
     lower.set(0, infinite)
 }

@@ -214,8 +214,7 @@ fn expand_leading(expand: &Expand) -> Result<bool> {
     let index_sizes = expand.sizes(1)?;
     let Some((width, tuples)) = index_sizes.split_last() else { invalid!("the indices have no axes") };
     let depth = usize::try_from(*width)?;
-    let indexed: Option<Vec<usize>> =
-        shape.iter().take(depth).map(|size| usize::try_from(size.known()?).ok()).collect();
+    let indexed: Option<Vec<usize>> = Dim::known_sizes(shape.iter().take(depth));
     let Some(indexed) = indexed.filter(|_| batch_dims(expand).is_ok_and(|batch| batch == 0)) else {
         return Ok(false);
     };

@@ -2,7 +2,7 @@
 
 use crate::error::At;
 use crate::graph::{Graph, Node, Value, ValueId};
-use crate::pass::pattern::{axis, input, ints};
+use crate::pass::pattern::{axis, input, inverse, perm_of, reshapes};
 use crate::tensor::{Array, Dim, coordinates};
 
 /// The most nodes between a Range and the indices.
@@ -90,18 +90,10 @@ fn read(graph: &Graph, id: ValueId, depth: usize) -> Option<Line> {
         return read(graph, source, depth).filter(kept);
     }
     if node.is("Transpose") {
-        let perm: Vec<i64> = match ints(node, "perm") {
-            Some(perm) => perm.to_vec(),
-            None => (0..i64::try_from(to.len()).ok()?).rev().collect(),
-        };
-        let place = |axis: usize| perm.iter().position(|from| usize::try_from(*from) == Ok(axis));
-        let line = read(graph, source, depth)?;
-        return Some(Line {
-            axis: line.axis.map(place).map_or(Some(None), |place| place.map(Some))?,
-            ..line
-        });
+        let (places, line) = (inverse(&perm_of(graph, node)?), read(graph, source, depth)?);
+        return Some(Line { axis: line.axis.and_then(|axis| places.get(axis).copied()), ..line });
     }
-    if ["Reshape", "Squeeze", "Unsqueeze", "Flatten"].iter().any(|op| node.is(op)) {
+    if reshapes(node) {
         return viewed(read(graph, source, depth)?, from, to);
     }
     if node.is("Slice") {

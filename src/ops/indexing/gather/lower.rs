@@ -5,9 +5,9 @@ use super::line::number;
 use super::{batch_dims, element_places, resolve_index, rows_at, tuple_places};
 use crate::error::{At, Error, Result, unsupported};
 use crate::graph::{Graph, ValueId};
-use crate::lower::{AssumedFact, Gathered, Lower};
+use crate::lower::{AssumedFact, Gathered, Lower, Operand};
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{Embed, MatMul, binary_op};
+use crate::ncnn::layer::{Embed, MatMul};
 use crate::op::resolve_axis;
 use crate::ops::shape::data_sizes;
 use crate::tensor::{Dim, SizeCondition, Tensor};
@@ -142,8 +142,7 @@ fn look_up(lower: &mut Lower, table: &Tensor, axis: usize, indices: BlobId) -> R
 
 /// Returns the sizes of a Gather along an axis.
 pub(super) fn gathered(shape: &[Dim], axis: usize, indices: &[Dim]) -> Result<Gathered> {
-    let outer = Dim::product(shape.iter().take(axis))?;
-    let inner = Dim::product(shape.iter().skip(axis + 1))?;
+    let [outer, inner] = Dim::around(shape, axis)?;
     Ok(Gathered::rows(outer, shape.at(axis)?.clone(), Dim::product(indices)?, inner))
 }
 
@@ -156,9 +155,7 @@ pub(super) fn from_front(lower: &mut Lower, indices: BlobId, index: usize, size:
         return lower.counted_from_front(indices, size);
     }
     let number = lower.materialize(std::slice::from_ref(size))?;
-    let negative = lower.lt(indices, 0.0)?;
-    let whole = lower.binary(binary_op::MUL, negative, number)?;
-    lower.binary(binary_op::ADD, indices, whole)
+    lower.compute(indices + indices.below(0.0) * number)
 }
 
 /// Gathers indices computed at run time by samples.
@@ -178,8 +175,7 @@ fn select(lower: &mut Lower, shape: &[Dim], axis: usize) -> Result<BlobId> {
     let indices = from_front(lower, indices, 1, shape.at(axis)?)?;
     let infinite = lower.may_be_infinite(0)?;
     let count = Dim::product(lower.shape(1)?)?;
-    let outer = Dim::product(shape.iter().take(axis))?;
-    let inner = Dim::product(shape.iter().skip(axis + 1))?;
+    let [outer, inner] = Dim::around(shape, axis)?;
     let matrix = lower.one_hot(indices, size)?;
     let size = Dim::Known(size);
     let form = match (inner.is(1), outer.is(1)) {
@@ -196,7 +192,7 @@ fn select(lower: &mut Lower, shape: &[Dim], axis: usize) -> Result<BlobId> {
         (_, true) => lower.emit(MatMul::default(), &[matrix, data], &[count, inner])?,
         _ => lower.emit(MatMul::default(), &[matrix, data], &[outer, count, inner])?,
     };
-    if infinite { lower.doubled(picked) } else { Ok(picked) }
+    if infinite { lower.compute(picked * 2.0) } else { Ok(picked) }
 }
 
 /// Gathers constant rows of the input as a matrix of `width` columns.

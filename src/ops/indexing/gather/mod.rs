@@ -108,9 +108,7 @@ pub(in crate::ops) fn element_places(data: &[usize], indices: &Array, axis: usiz
     let along = resolved(indices, *data.at(axis)?)?;
     let mut places = Vec::with_capacity(along.len());
     for (mut at, index) in coordinates(indices.shape()).zip(along) {
-        if let Some(slot) = at.get_mut(axis) {
-            *slot = index;
-        }
+        at.put(axis, index);
         if at.iter().zip(data).any(|(i, size)| i >= size) {
             invalid!("indices of shape {:?} do not fit data of shape {data:?}", indices.shape());
         }

@@ -3,7 +3,7 @@
 use super::{Reduction, read_reduction, replaced_rows, rounds};
 use crate::common::limits;
 use crate::error::{At, Error, Result};
-use crate::lower::Lower;
+use crate::lower::{Lower, Operand};
 use crate::ncnn::layer::binary_op;
 use crate::op::resolve_axis;
 use crate::ops::indexing::gather::{element_places, rows_at, tuple_places};
@@ -56,14 +56,11 @@ fn scatter_rows(lower: &mut Lower, sizes: &[usize], targets: &[usize], width: us
     for members in rounds(targets)? {
         let mut places = vec![0; count];
         for update in members {
-            if let Some(place) = places.get_mut(*targets.at(update)?) {
-                *place = i64::try_from(update + 1)?;
-            }
+            places.put(*targets.at(update)?, i64::try_from(update + 1)?);
         }
         let placed = lower.gather(updates, 0, &places)?;
         let placed = lower.reshape(placed, &rows(count)?)?;
-        top = lower.binary(op_type, top, placed)?;
-        top = lower.wrap(top, dtype)?;
+        top = lower.wrap(top.with(op_type, placed), dtype)?;
     }
     lower.set(0, top)
 }

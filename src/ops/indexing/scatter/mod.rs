@@ -15,7 +15,7 @@ mod region;
 use std::collections::BTreeMap;
 
 use super::gather::{element_places, tuple_places};
-use crate::error::{Result, invalid, unsupported};
+use crate::error::{At, Result, invalid, unsupported};
 use crate::op::{Access, Attributes, Call, Fact, required_input, resolve_axis};
 use crate::ops::Row;
 use crate::ops::elementwise::broadcast::{Kernel, fold_arithmetic};
@@ -163,9 +163,7 @@ fn rounds(places: &[usize]) -> Result<Vec<Vec<usize>>> {
 fn replaced_rows(count: usize, targets: &[usize]) -> Result<Vec<i64>> {
     let mut sources: Vec<i64> = (0..i64::try_from(count)?).collect();
     for (update, target) in targets.iter().enumerate() {
-        if let Some(source) = sources.get_mut(*target) {
-            *source = i64::try_from(count + update)?;
-        }
+        sources.put(*target, i64::try_from(count + update)?);
     }
     Ok(sources)
 }

@@ -6,7 +6,7 @@ use super::product::matmul;
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::lower::Lower;
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{Gemm, InnerProduct, binary_op, broadcast_type_c};
+use crate::ncnn::layer::{Gemm, InnerProduct, broadcast_type_c};
 use crate::op::{Attributes, Call, Fact, element_count, required_input};
 use crate::tensor::{Array, DType, Dim, Elements, Tensor, display_shape, move_elements};
 
@@ -189,9 +189,9 @@ pub(super) fn emit_gemm(
         }
         let mut c = lower.blob_as(2, &addend.shape)?;
         if addend.beta != 1.0 {
-            c = lower.binary_scalar(binary_op::MUL, c, addend.beta)?;
+            c = lower.compute(c * addend.beta)?;
         }
-        product = lower.binary(binary_op::ADD, product, c)?;
+        product = lower.compute(product + c)?;
     }
     Ok(product)
 }

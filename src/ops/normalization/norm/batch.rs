@@ -1,11 +1,10 @@
 //! BatchNormalization.
 
-use super::{along, center, deviation, same};
+use super::{center, deviation, same};
 use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::lower::{Lower, isolate};
+use crate::lower::{Lower, Operand, isolate, line_form};
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{BatchNorm, binary_op};
-
+use crate::ncnn::layer::BatchNorm;
 use crate::op::{Call, Fact};
 use crate::tensor::Dim;
 
@@ -106,8 +105,7 @@ fn lower_native(lower: &mut Lower, norm: &BatchNormAttributes, shape: &[Dim]) ->
         mean_data: Some(parameter(3)?),
         var_data: Some(parameter(4)?),
     };
-    let y = lower.map(layer, x)?;
-    lower.set(0, y)
+    lower.set(0, x.map(layer))
 }
 
 /// Emits `(x - mean) * (scale / sqrt(variance + epsilon)) + bias`, with parameters of `size` along `axis` of
@@ -120,10 +118,10 @@ fn lower_composed(
     axis: usize,
 ) -> Result<()> {
     let x = lower.blob_as(0, form)?;
-    let parameter_form = along(size, axis, form.len());
+    let parameter_form = line_form(size, axis, form.len());
     let mean = lower.blob_as(3, &parameter_form)?;
     let variance = lower.blob_as(4, &parameter_form)?;
-    let centered = lower.binary(binary_op::SUB, x, mean)?;
+    let centered = lower.compute(x - mean)?;
     let y = scale_and_shift(lower, norm, centered, variance, &parameter_form)?;
     lower.set(0, y)
 }
@@ -137,10 +135,7 @@ fn scale_and_shift(
 ) -> Result<BlobId> {
     let scale = lower.blob_as(1, parameter_form)?;
     let bias = lower.blob_as(2, parameter_form)?;
-    let deviation = deviation(lower, variance, norm.epsilon)?;
-    let scale = lower.binary(binary_op::DIV, scale, deviation)?;
-    let scaled = lower.binary(binary_op::MUL, centered, scale)?;
-    lower.binary(binary_op::ADD, scaled, bias)
+    lower.compute(centered * (scale / deviation(variance, norm.epsilon)) + bias)
 }
 
 /// Emits mean and variance of the input, and their update of the running ones.
@@ -159,7 +154,7 @@ fn lower_training(
         invalid!("the mean of no elements");
     }
     let x = lower.blob_as(0, &form)?;
-    let parameter_form = along(channels, 1, 3);
+    let parameter_form = line_form(channels, 1, 3);
     let (mean, centered, variance) = center(lower, x, &[0, 2])?;
     let y = scale_and_shift(lower, norm, centered, variance, &parameter_form)?;
     lower.set(0, y)?;
@@ -168,10 +163,7 @@ fn lower_training(
             continue;
         }
         let given = lower.blob_as(input, &parameter_form)?;
-        let kept = lower.binary_scalar(binary_op::MUL, given, norm.momentum)?;
-        let new = lower.binary_scalar(binary_op::MUL, current, 1.0 - norm.momentum)?;
-        let running = lower.binary(binary_op::ADD, kept, new)?;
-        lower.set(output, running)?;
+        lower.set(output, given * norm.momentum + current * (1.0 - norm.momentum))?;
     }
     Ok(())
 }

@@ -1,9 +1,9 @@
 //! InstanceNormalization and GroupNormalization: mean and variance of the channels of each image. In ncnn,
 //! the images of a batch are further channels.
 
-use super::{along, repeat, same};
+use super::{repeat, same};
 use crate::error::{At, Error, Result, invalid};
-use crate::lower::Lower;
+use crate::lower::{Lower, Operand, line_form};
 use crate::ncnn::layer::{GroupNorm, InstanceNorm, binary_op};
 use crate::ncnn::{BlobId, Layer};
 use crate::op::{Call, Fact};
@@ -106,7 +106,7 @@ pub(super) fn lower_instance_norm(lower: &mut Lower) -> Result<()> {
 /// Emits the normalization of single elements: only the bias, since the layer's rounding of mean and factor
 /// would outweigh it. NaN stays.
 fn lower_single(lower: &mut Lower, x: BlobId, batch: i64, channels: i64) -> Result<()> {
-    let zero = lower.binary(binary_op::SUB, x, x)?;
+    let zero = lower.compute(x.with(binary_op::SUB, x))?;
     let y = scale_channels(lower, zero, batch, channels, 1)?;
     lower.set(0, y)
 }
@@ -116,11 +116,10 @@ fn scale_channels(lower: &mut Lower, y: BlobId, batch: i64, channels: i64, inner
     let rest = Dim::product(lower.form(y).iter().skip(1))?;
     let form = [Dim::Known(batch), Dim::Known(channels / inner), Dim::Known(inner).mul(&rest)?];
     let y = lower.reshape(y, &form)?;
-    let parameter_form = along(form.at(1)?, 1, 3);
+    let parameter_form = line_form(form.at(1)?, 1, 3);
     let scale = lower.blob_as(1, &parameter_form)?;
     let bias = lower.blob_as(2, &parameter_form)?;
-    let y = lower.binary(binary_op::MUL, y, scale)?;
-    lower.binary(binary_op::ADD, y, bias)
+    lower.compute(y * scale + bias)
 }
 
 pub(super) fn lower_group_norm(lower: &mut Lower) -> Result<()> {

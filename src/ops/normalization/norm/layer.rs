@@ -2,9 +2,9 @@
 
 use super::{center, deviation, repeat};
 use crate::error::{Error, Result};
-use crate::lower::Lower;
+use crate::lower::{Lower, Operand};
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{CACHES, LayerNorm, RMSNorm, binary_op, reduction_op, unary_op};
+use crate::ncnn::layer::{CACHES, LayerNorm, RMSNorm, binary_op, reduction_op};
 use crate::op::{Call, Fact, resolve_axis};
 use crate::tensor::{Array, DType, Dim, Tensor};
 
@@ -70,14 +70,13 @@ pub(super) fn lower_layer_norm(lower: &mut Lower) -> Result<()> {
     if size.is(1) || (1..3).any(|output| lower.has_output(output)) {
         let last = form.len() - 1;
         let (mean, centered, variance) = center(lower, x, &[last])?;
-        let deviation = deviation(lower, variance, norm.epsilon)?;
-        let y = lower.binary(binary_op::DIV, centered, deviation)?;
+        let deviation = lower.compute(deviation(variance, norm.epsilon))?;
+        let y = lower.compute(centered / deviation)?;
         let y = affine(lower, norm.axis, y, &size)?;
         lower.set(0, y)?;
         lower.set(1, mean)?;
         if lower.has_output(2) {
-            let inverse = lower.unary(unary_op::RECIPROCAL, deviation)?;
-            lower.set(2, inverse)?;
+            lower.set(2, deviation.reciprocal())?;
         }
         return Ok(());
     }
@@ -154,7 +153,7 @@ fn with_parameter(
         let row: Vec<Dim> =
             std::iter::repeat_n(Dim::Known(1), form.len() - 1).chain([size.clone()]).collect();
         let parameter = lower.blob_as(index, &row)?;
-        return lower.binary(op_type, y, parameter);
+        return lower.compute(y.with(op_type, parameter));
     }
     // The parameter has unit axes, or lacks axes: both are extended to the same rank, without leading unit
     // axes.
@@ -171,23 +170,19 @@ fn with_parameter(
     }
     let y = lower.reshape(y, &whole)?;
     let parameter = lower.blob_as(index, &full)?;
-    let y = lower.binary(op_type, y, parameter)?;
-    lower.reshape(y, &form)
+    lower.reshape(y.with(op_type, parameter), &form)
 }
 
 pub(super) fn lower_rms_norm(lower: &mut Lower) -> Result<()> {
     let norm = read_layer_norm(lower)?;
     let (x, size) = rows(lower, norm.axis)?;
     if let Some(layer) = rms_layer(lower, &norm, &size)? {
-        let y = lower.map(layer, x)?;
-        return lower.set(0, y);
+        return lower.set(0, x.map(layer));
     }
     let last = lower.form(x).len() - 1;
     lower.compute_in_float32();
-    let squares = lower.unary(unary_op::SQUARE, x)?;
-    let mean = lower.reduce(reduction_op::MEAN, squares, &[last])?;
-    let root = deviation(lower, mean, norm.epsilon)?;
-    let y = lower.binary(binary_op::DIV, x, root)?;
+    let mean = lower.reduce(reduction_op::MEAN, x.square(), &[last])?;
+    let y = lower.compute(x / deviation(mean, norm.epsilon))?;
     let y = if is_plain(lower)? { y } else { with_parameter(lower, norm.axis, y, &size, 1, binary_op::MUL)? };
     lower.set(0, y)
 }

@@ -2,9 +2,9 @@
 
 use super::{center, same};
 use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::lower::Lower;
+use crate::lower::{Lower, Operand};
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{LRN, Normalize, Pooling, binary_op, reduction_op, unary_op};
+use crate::ncnn::layer::{LRN, Normalize, Pooling, binary_op, reduction_op};
 use crate::op::{Call, Fact, resolve_axis};
 use crate::tensor::{Dim, Range, Tensor, display_shape};
 
@@ -42,14 +42,13 @@ pub(super) fn lower_lrn(lower: &mut Lower) -> Result<()> {
             _ => [channels.clone(), Dim::Known(1), Dim::product(spatial)?],
         };
         let x = lower.blob_as(0, &form)?;
-        let y = lower.map(LRN { local_size: size, alpha, beta, bias, ..LRN::default() }, x)?;
-        return lower.set(0, y);
+        return lower.set(0, x.map(LRN { local_size: size, alpha, beta, bias, ..LRN::default() }));
     }
     // The mean of squares over neighbours is an average pooling along the channels that counts its padding.
     let form = [batch.clone(), channels.clone(), Dim::product(spatial)?];
     let x = lower.blob_as(0, &form)?;
     lower.compute_in_float32();
-    let squares = lower.unary(unary_op::SQUARE, x)?;
+    let squares = lower.compute(x.square())?;
     let window = Pooling {
         pooling_type: 1,
         kernel_w: 1,
@@ -61,11 +60,7 @@ pub(super) fn lower_lrn(lower: &mut Lower) -> Result<()> {
         ..Pooling::default()
     };
     let mean = lower.emit(window, &[squares], &form)?;
-    let scaled = lower.binary_scalar(binary_op::MUL, mean, alpha)?;
-    let base = lower.binary_scalar(binary_op::ADD, scaled, bias)?;
-    let divisor = lower.binary_scalar(binary_op::POW, base, beta)?;
-    let y = lower.binary(binary_op::DIV, x, divisor)?;
-    lower.set(0, y)
+    lower.set(0, x / (mean * alpha + bias).with(binary_op::POW, beta))
 }
 
 struct LpNorm {
@@ -86,23 +81,18 @@ pub(super) fn lower_lp_norm(lower: &mut Lower) -> Result<()> {
     let axis = resolve_axis(axis, lower.shape(0)?.len())?;
     let (x, axes) = lower.isolated(0, &[axis])?;
     let norm = match p {
-        1 => {
-            let magnitudes = lower.unary(unary_op::ABS, x)?;
-            lower.reduce(reduction_op::SUM, magnitudes, &axes)?
-        }
+        1 => lower.reduce(reduction_op::SUM, x.abs(), &axes)?,
         2 => {
             lower.compute_in_float32();
-            let squares = lower.unary(unary_op::SQUARE, x)?;
-            let sum = lower.reduce(reduction_op::SUM, squares, &axes)?;
+            let sum = lower.reduce(reduction_op::SUM, x.square(), &axes)?;
             lower.power(sum, 0.5, Range::NOT_NEGATIVE)?
         }
         p => unsupported!("a norm of order {p}"),
     };
-    let norm = lower.binary_scalar(binary_op::MAX, norm, LEAST_NORM)?;
+    let norm = lower.compute(norm.larger(LEAST_NORM))?;
     // The reciprocal of an infinite norm is 0, by which a division would be NaN.
     let factor = lower.power(norm, -1.0, Range::NOT_NEGATIVE)?;
-    let y = lower.binary(binary_op::MUL, x, factor)?;
-    lower.set(0, y)
+    lower.set(0, x * factor)
 }
 
 struct Normalized {
@@ -130,8 +120,7 @@ pub(super) fn lower_normalize(lower: &mut Lower) -> Result<()> {
     let Normalized { axis, epsilon: eps, eps_mode } = read_normalize(lower)?;
     let (x, places) = lower.isolated(0, &[axis])?;
     let (form, place) = (lower.form(x), *places.at(0)?);
-    let outer = Dim::product(form.iter().take(place))?;
-    let inner = Dim::product(form.iter().skip(place + 1))?;
+    let [outer, inner] = Dim::around(&form, place)?;
     let size = form.at(place)?.clone();
     let across_channel = outer.is(1);
     if !across_channel && !inner.is(1) {
@@ -151,8 +140,7 @@ pub(super) fn lower_normalize(lower: &mut Lower) -> Result<()> {
         eps_mode,
         scale_data: Some(Tensor::from_f32(&[1], vec![1.0])?),
     };
-    let y = lower.map(layer, x)?;
-    lower.set(0, y)
+    lower.set(0, x.map(layer))
 }
 
 fn lower_normalize_in_parts(
@@ -163,21 +151,13 @@ fn lower_normalize_in_parts(
     eps_mode: i32,
 ) -> Result<()> {
     lower.compute_in_float32();
-    let squares = lower.unary(unary_op::SQUARE, x)?;
-    let sum = lower.reduce(reduction_op::SUM, squares, &[place])?;
+    let sum = lower.reduce(reduction_op::SUM, x.square(), &[place])?;
     let norm = match eps_mode {
-        1 => {
-            let norm = lower.unary(unary_op::SQRT, sum)?;
-            lower.binary_scalar(binary_op::MAX, norm, epsilon)?
-        }
-        _ => {
-            let op_type = if eps_mode == 0 { binary_op::ADD } else { binary_op::MAX };
-            let sum = lower.binary_scalar(op_type, sum, epsilon)?;
-            lower.unary(unary_op::SQRT, sum)?
-        }
+        0 => (sum + epsilon).sqrt(),
+        1 => sum.sqrt().larger(epsilon),
+        _ => sum.larger(epsilon).sqrt(),
     };
-    let y = lower.binary(binary_op::DIV, x, norm)?;
-    lower.set(0, y)
+    lower.set(0, x / norm)
 }
 
 fn read_mvn(call: &Call) -> Result<Vec<usize>> {
@@ -199,8 +179,7 @@ pub(super) fn lower_mvn(lower: &mut Lower) -> Result<()> {
     // Unlike the function body in the specification, onnxruntime adds no epsilon: a lane without variance is
     // NaN (`mean_variance_normalization.cc`).
     let factor = lower.power(variance, -0.5, Range::NOT_NEGATIVE)?;
-    let y = lower.binary(binary_op::MUL, centered, factor)?;
-    lower.set(0, y)
+    lower.set(0, centered * factor)
 }
 
 /// Merges adjacent axes that are all reduced or all kept, and returns which of the results are reduced.

@@ -14,12 +14,12 @@ mod local;
 
 use crate::common::limits;
 use crate::error::{At, Error, Result};
-use crate::lower::Lower;
+use crate::lower::{Formula, Lower, Operand};
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{binary_op, reduction_op, unary_op};
+use crate::ncnn::layer::reduction_op;
 use crate::op::{Access, Call, Fact, OWN_DOMAIN};
 use crate::ops::Row;
-use crate::tensor::{Array, Dim, Tensor};
+use crate::tensor::{Array, Tensor};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("BatchNormalization", Access::Any, batch::infer_batch_norm)
@@ -65,25 +65,14 @@ fn center(lower: &mut Lower, x: BlobId, axes: &[usize]) -> Result<(BlobId, BlobI
     // Squares exceed float16 sooner than elements.
     lower.compute_in_float32();
     let mean = lower.reduce(reduction_op::MEAN, x, axes)?;
-    let centered = lower.binary(binary_op::SUB, x, mean)?;
-    let squares = lower.unary(unary_op::SQUARE, centered)?;
-    let variance = lower.reduce(reduction_op::MEAN, squares, axes)?;
+    let centered = lower.compute(x - mean)?;
+    let variance = lower.reduce(reduction_op::MEAN, centered.square(), axes)?;
     Ok((mean, centered, variance))
 }
 
-/// Emits `sqrt(variance + epsilon)`.
-fn deviation(lower: &mut Lower, variance: BlobId, epsilon: f32) -> Result<BlobId> {
-    let sum = lower.binary_scalar(binary_op::ADD, variance, epsilon)?;
-    lower.unary(unary_op::SQRT, sum)
-}
-
-/// Returns a shape of `rank` axes with `size` at `axis`, the others 1.
-fn along(size: &Dim, axis: usize, rank: usize) -> Vec<Dim> {
-    let mut form = vec![Dim::Known(1); rank];
-    if let Some(slot) = form.get_mut(axis) {
-        *slot = size.clone();
-    }
-    form
+/// Returns `sqrt(variance + epsilon)`.
+fn deviation(variance: BlobId, epsilon: f32) -> Formula {
+    (variance + epsilon).sqrt()
 }
 
 /// Repeats each element of a vector `inner` times, and the result `outer` times.

@@ -4,7 +4,7 @@ use super::super::level::{Target, constant_int, levels, requantize};
 use super::super::nearest::Line;
 use super::super::resolve_axis;
 use super::{constant_scale, dequantize, quantized};
-use crate::error::{Error, Result};
+use crate::error::{At, Error, Result};
 use crate::op::{Call, Fact};
 use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
@@ -21,9 +21,7 @@ pub(super) fn infer_concat(call: &Call) -> Result<Vec<Fact>> {
         let size = call.shape(part)?.get(axis).cloned();
         total = total.add(&size.ok_or_else(|| Error::invalid("parts of different numbers of axes"))?)?;
     }
-    if let Some(slot) = shape.get_mut(axis) {
-        *slot = total;
-    }
+    shape.put(axis, total);
     Ok(vec![Fact::new(call.dtype(1)?, shape)])
 }
 

@@ -5,7 +5,7 @@ use num_traits::AsPrimitive;
 
 use super::lower::emit_reduction;
 use crate::error::{At, Result, invalid, unsupported};
-use crate::lower::Lower;
+use crate::lower::{Lower, Operand, ScalarOrBlob, line_form};
 use crate::ncnn::layer::{binary_op, reduction_op};
 use crate::op::{Attributes, Call, Fact, required_input, resolve_axis};
 use crate::tensor::{Array, DType, Dim, Elements};
@@ -92,31 +92,24 @@ pub(super) fn lower_arg(lower: &mut Lower) -> Result<()> {
     let flags: Vec<bool> = (0..lower.form(x).len()).map(|i| i == place).collect();
     if lower.dtype(0)?.is_float() {
         let (op, limit) = if arg.max { (binary_op::MAX, -LARGEST) } else { (binary_op::MIN, LARGEST) };
-        x = lower.binary_scalar(op, x, limit)?;
+        x = lower.compute(x.with(op, limit))?;
     }
     let extreme = if arg.max { reduction_op::MAX } else { reduction_op::MIN };
     let extreme = emit_reduction(lower, x, &flags, extreme, true)?;
     let (larger, smaller) = if arg.max { (extreme, x) } else { (x, extreme) };
-    let after = lower.binary(binary_op::SUB, larger, smaller)?;
+    let after = lower.compute((larger - smaller).above(0.0))?;
     let form = lower.form(after);
-    let after = lower.gt(after, 0.0)?;
-    let after = match size.known() {
-        Some(count) => lower.binary_scalar(binary_op::MUL, after, count.as_())?,
-        None => {
-            let count = lower.materialize(std::slice::from_ref(&size))?;
-            lower.binary(binary_op::MUL, after, count)?
-        }
+    let count = match size.known() {
+        Some(count) => ScalarOrBlob::Number(count.as_()),
+        None => lower.materialize(std::slice::from_ref(&size))?.into(),
     };
-    let mut ramp_form = vec![Dim::Known(1); form.len()];
-    if let Some(slot) = ramp_form.get_mut(place) {
-        slot.clone_from(&size);
-    }
-    let ramp = lower.places_along(&size, &ramp_form)?;
+    let after = lower.compute(after * count)?;
+    let ramp = lower.places_along(&size, &line_form(&size, place, form.len()))?;
     let (move_out, pick) = match arg.select_last_index {
         false => (binary_op::ADD, reduction_op::MIN),
         true => (binary_op::SUB, reduction_op::MAX),
     };
-    let index = lower.binary(move_out, ramp, after)?;
+    let index = lower.compute(ramp.with(move_out, after))?;
     let index = emit_reduction(lower, index, &flags, pick, arg.keepdims)?;
     lower.set(0, index)
 }

@@ -1,11 +1,11 @@
 //! Lowering of reductions.
 
 use super::{Kind, read_reduce, reduced_axes};
-use crate::error::Result;
-use crate::lower::Lower;
+use crate::error::{At, Result};
+use crate::lower::{Lower, Operand};
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{Clip, Reduction, binary_op, reduction_op};
-use crate::tensor::Dim;
+use crate::ncnn::layer::{Reduction, reduction_op};
+use crate::tensor::{Dim, held_axes};
 
 /// Most axes of a Mat.
 const MAX_AXES: usize = 4;
@@ -35,23 +35,12 @@ fn push(groups: &mut Vec<Group>, group: Group) -> Result<()> {
 
 /// Returns for each axis of a blob whether it is reduced, if each axis lies in one group.
 fn split_groups(form: &[Dim], groups: &[Group]) -> Option<Vec<bool>> {
-    let mut flags = Vec::with_capacity(form.len());
-    let mut groups = groups.iter();
-    let mut left = Dim::Known(1);
-    let mut reduced = false;
-    for size in form {
-        if size.is(1) {
-            flags.push(false);
-            continue;
-        }
-        if left.is(1) {
-            let group = groups.next()?;
-            (left, reduced) = (group.size.clone(), group.reduced);
-        }
-        left = left.exact_div(size)?;
-        flags.push(reduced);
+    let sizes: Vec<Dim> = groups.iter().map(|group| group.size.clone()).collect();
+    let mut flags = vec![false; form.len()];
+    for (group, places) in groups.iter().zip(held_axes(&sizes, form)?) {
+        places.into_iter().for_each(|place| flags.put(place, group.reduced));
     }
-    (left.is(1) && groups.next().is_none()).then_some(flags)
+    Some(flags)
 }
 
 pub(super) fn lower_reduce(kind: Kind, lower: &mut Lower) -> Result<()> {
@@ -118,10 +107,10 @@ fn emit_step(lower: &mut Lower, blob: BlobId, flags: &[bool], kind: Kind, keepdi
             // (`reduction.cpp`).
             let max = emit_reduction(lower, blob, flags, reduction_op::MAX, true)?;
             // The difference of infinities is NaN.
-            let finite = lower.map(Clip { min: f32::MIN, max: f32::MAX }, max)?;
-            let shifted = lower.binary(binary_op::SUB, blob, finite)?;
+            let finite = lower.compute(max.clip(f32::MIN, f32::MAX))?;
+            let shifted = lower.compute(blob - finite)?;
             let sum = emit_reduction(lower, shifted, flags, reduction_op::LOG_SUM_EXP, true)?;
-            return lower.binary(binary_op::ADD, sum, max);
+            return lower.compute(sum + max);
         }
     };
     if !matches!(kind, Kind::Max | Kind::Min) || !lower.may_be_infinite(0)? {
@@ -129,9 +118,9 @@ fn emit_step(lower: &mut Lower, blob: BlobId, flags: &[bool], kind: Kind, keepdi
     }
     // The runtime starts from the least or largest finite number, which no half reaches; its double is
     // infinite (`reduction.cpp`).
-    let half = lower.binary_scalar(binary_op::MUL, blob, 0.5)?;
+    let half = lower.compute(blob * 0.5)?;
     let extreme = emit_reduction(lower, half, flags, operation, keepdims)?;
-    lower.doubled(extreme)
+    lower.compute(extreme * 2.0)
 }
 
 /// Emits a Reduction along the flagged axes; `operation` as in [`reduction_op`].

@@ -14,7 +14,7 @@ mod lower;
 use num_traits::AsPrimitive;
 
 use crate::common::limits;
-use crate::error::{Error, Result};
+use crate::error::{At, Error, Result};
 use crate::op::identity::same_shape;
 use crate::op::{Access, Attributes, Call, Fact, element_count, range, resolve_axis};
 use crate::ops::Row;
@@ -127,9 +127,7 @@ impl ReduceAttributes {
             if rank == 0 && (-1..=0).contains(&axis) {
                 continue;
             }
-            if let Some(flag) = reduced.get_mut(resolve_axis(axis, rank)?) {
-                *flag = true;
-            }
+            reduced.put(resolve_axis(axis, rank)?, true);
         }
         Ok(reduced)
     }

@@ -3,9 +3,9 @@
 use super::{Amounts, Mode, call_amounts, center_amounts, center_target, read_mode, source};
 use crate::common::limits;
 use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::lower::Lower;
+use crate::lower::{Lower, Operand};
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{Clip, Padding, binary_op};
+use crate::ncnn::layer::Padding;
 use crate::ops::shape::resized;
 use crate::tensor::{Dim, SizeCondition, Tensor};
 
@@ -144,7 +144,7 @@ fn repeat(
             let element = lower.crop(blob, place, start, end, &one)?;
             let line = resized(&vec![one.clone(); lower.form(element).len()], place, longer);
             let ones = lower.ones(&line)?;
-            lower.binary(binary_op::MUL, element, ones)?
+            lower.compute(element * ones)?
         } else {
             let ones = lower.ones(&resized(&lower.form(blob), place, longer))?;
             multiplied(lower, ones, value)?
@@ -162,10 +162,10 @@ fn repeat(
 /// Multiplies ones by a number, which may be infinite.
 fn multiplied(lower: &mut Lower, ones: BlobId, value: f32) -> Result<BlobId> {
     if value.is_finite() {
-        return lower.binary_scalar(binary_op::MUL, ones, value);
+        return lower.compute(ones * value);
     }
     let infinity = lower.memory_data(&Tensor::all(value, vec![1])?, &[Dim::Known(1)])?;
-    lower.binary(binary_op::MUL, ones, infinity)
+    lower.compute(ones * infinity)
 }
 
 /// Pads an axis by reflection: joins a reversed copy without the edge element to each end.
@@ -298,7 +298,7 @@ fn pad_layers(
 /// Concatenates infinities before and after a blob: Padding takes them for known channels alone.
 fn surround(lower: &mut Lower, blob: BlobId, place: usize, one: &Added, value: f32) -> Result<BlobId> {
     let first = lower.crop(blob, place, 0, Some(1), &Dim::Known(1))?;
-    let first = lower.map(Clip { min: 1.0, max: 1.0 }, first)?;
+    let first = lower.compute(first.clip(1.0, 1.0))?;
     let infinite = multiplied(lower, first, value)?;
     let mut parts = Vec::new();
     if one.before > 0 {

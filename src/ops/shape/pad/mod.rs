@@ -107,9 +107,7 @@ fn pad_amounts(
                 )));
             }
         }
-        if let Some(slot) = amounts.get_mut(axis) {
-            *slot = (before.clone(), after.clone());
-        }
+        amounts.put(axis, (before.clone(), after.clone()));
     }
     Ok(amounts)
 }
@@ -146,9 +144,7 @@ fn center_amounts(attributes: &Attributes, shape: &[Dim], target: &[Dim]) -> Res
             unsupported!("cannot pad an axis of size {} to {size}", shape.at(*axis)?)
         };
         let before = n / 2;
-        if let Some(slot) = amounts.get_mut(*axis) {
-            *slot = (Dim::Known(before), Dim::Known(n - before));
-        }
+        amounts.put(*axis, (Dim::Known(before), Dim::Known(n - before)));
     }
     Ok(amounts)
 }

@@ -5,7 +5,7 @@ use crate::common::limits;
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::lower::Lower;
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{DeformableConv2D, binary_op};
+use crate::ncnn::layer::DeformableConv2D;
 use crate::op::{Call, Fact};
 use crate::ops::spatial::window::one_hot;
 use crate::pass::builder::Expr;
@@ -30,9 +30,7 @@ pub(in crate::ops) fn infer_deform_conv(call: &Call) -> Result<Vec<Fact>> {
     let offsets = mask.mul(&Dim::Known(2))?;
     let mut expected = super::conv_shape(call, call.shape(1)?)?;
     for (index, size) in [(2, offsets), (4, mask)] {
-        if let Some(channels) = expected.get_mut(1) {
-            *channels = size;
-        }
+        expected.put(1, size);
         call.check_shape(index, &expected)?;
     }
     Ok(facts)
@@ -169,7 +167,7 @@ pub(in crate::ops) fn lower_deform_conv(lower: &mut Lower) -> Result<()> {
             };
             let top = lower_part(lower, layer, &part, blocks.channels)?;
             sum = Some(match sum {
-                Some(sum) => lower.binary(binary_op::ADD, sum, top)?,
+                Some(sum) => lower.compute(sum + top)?,
                 None => top,
             });
         }
@@ -224,9 +222,7 @@ fn lower_part(
         bottoms.push(channels(lower, 4, part.offset_group * taps, taps)?);
     }
     let mut form = lower.output_shape(0)?.get(1..).unwrap_or_default().to_vec();
-    if let Some(size) = form.first_mut() {
-        *size = Dim::Known(part.rows.1);
-    }
+    form.put(0, Dim::Known(part.rows.1));
     lower.emit(layer, &bottoms, &form)
 }
 

@@ -9,8 +9,10 @@ use num_traits::AsPrimitive;
 
 use crate::error::{At, Error, Result};
 use crate::lower::Lower;
-use crate::ncnn::layer::{Convolution, ConvolutionDepthWise, Gemm, InnerProduct, Padding, broadcast_type_c};
-use crate::ncnn::{BlobId, Layer};
+use crate::ncnn::layer::{
+    Convolution, ConvolutionDepthWise, Gemm, InnerProduct, Padding, broadcast_type_c, is_transformed,
+};
+use crate::ncnn::{BlobId, Layer, WINOGRAD};
 use crate::op::{Call, Fact, required};
 use crate::ops::spatial::window::WindowAxis;
 use crate::tensor::{DType, Dim, Tensor};
@@ -52,8 +54,9 @@ pub(super) fn lower_conv(lower: &mut Lower) -> Result<()> {
     let bottom_blob_int8_scales = Some(Tensor::from_f32(&[1], vec![scale])?);
     let layer: Layer = match kernel.convolution()? {
         Layer::Convolution(layer) => {
-            let overflows = uses_winograd(&layer) && winograd_overflows(lower.required_constant(1)?)?;
-            let featmask = if overflows { WITHOUT_WINOGRAD } else { 0 };
+            let overflows =
+                is_transformed(&layer.windows()) && winograd_overflows(lower.required_constant(1)?)?;
+            let featmask = if overflows { WINOGRAD } else { 0 };
             Convolution { weight_data_int8_scales, bottom_blob_int8_scales, featmask, ..*layer }.into()
         }
         Layer::ConvolutionDepthWise(layer) => {
@@ -66,13 +69,10 @@ pub(super) fn lower_conv(lower: &mut Lower) -> Result<()> {
     lower.set(0, top)
 }
 
-/// `featmask` that disables Winograd's transforms.
-const WITHOUT_WINOGRAD: i32 = 1 << 6;
-
 /// The factor of the sums of Winograd's transforms (`convolution_3x3_winograd_int8.h`): those of its kernels
 /// are multiples of 24 along each axis. Sums wrap around at 32 bits, so only the last ones, which are divided
 /// by the factor, must fit.
-const WINOGRAD: i64 = 24 * 24;
+const GROWTH: i64 = 24 * 24;
 
 /// Returns whether the sums of an output may overflow 32 bits in Winograd's transforms.
 fn winograd_overflows(weight: &Tensor) -> Result<bool> {
@@ -80,17 +80,11 @@ fn winograd_overflows(weight: &Tensor) -> Result<bool> {
     let outputs = weight.shape().first().copied().unwrap_or(1).max(1);
     let largest =
         weights.chunks((weights.len() / outputs).max(1)).map(|row| row.iter().map(|w| w.abs()).sum::<i64>());
-    Ok(largest.max().unwrap_or(0).saturating_mul(LARGEST * WINOGRAD) > i64::from(i32::MAX))
+    Ok(largest.max().unwrap_or(0).saturating_mul(LARGEST * GROWTH) > i64::from(i32::MAX))
 }
 
 /// The largest magnitude of an integer in ncnn's int8 layers.
 const LARGEST: i64 = 127;
-
-/// Returns whether the runtime may use Winograd's transforms for a layer.
-fn uses_winograd(layer: &Convolution) -> bool {
-    let ones = [layer.stride_w, layer.stride_h, layer.dilation_w, layer.dilation_h];
-    layer.kernel_w == 3 && layer.kernel_h == 3 && ones.iter().all(|n| *n == 1)
-}
 
 /// Pads a blob with `value` by a layer of its own, and removes the padding from `spans`: packed int8 padding
 /// with negative values is wrong in the runtime (`padding_x86.cpp`, forward_int8).

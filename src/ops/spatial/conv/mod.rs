@@ -16,7 +16,6 @@ use super::window::{Pads, Window, WindowAxis, read_window};
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
 use crate::lower::Lower;
-use crate::ncnn::layer::binary_op;
 use crate::ncnn::{BlobId, Layer};
 use crate::op::{Access, Call, Fact, OWN_DOMAIN, element_count};
 use crate::ops::Row;
@@ -46,9 +45,11 @@ pub(in crate::ops) const OPS: &[Row] = &[
         )
         .limits("over four axes or more"),
     Row::of(OWN_DOMAIN, "Int8Conv", Access::Any, int8::infer_conv)
+        .multiply_adds(multiply_adds)
         .lower(int8::lower_conv)
         .lowers_to("Convolution and ConvolutionDepthWise in int8"),
     Row::of(OWN_DOMAIN, "Int8Linear", Access::Any, int8::infer_linear)
+        .multiply_adds(multiply_adds)
         .lower(int8::lower_linear)
         .lowers_to("InnerProduct and Gemm in int8"),
     Row::new("DeformConv", Access::Any, deform::infer_deform_conv)
@@ -246,11 +247,9 @@ fn lower_kernel(lower: &mut Lower, mut kernel: Kernel, layer: fn(Kernel) -> Resu
     };
     if lower.has_input(2) && !biased {
         let mut bias_form = vec![Dim::Known(1); form.len()];
-        if let Some(channels) = bias_form.first_mut() {
-            *channels = Dim::Known(i64::from(num_output));
-        }
+        bias_form.put(0, Dim::Known(i64::from(num_output)));
         let bias = lower.blob_as(2, &bias_form)?;
-        top = lower.binary(binary_op::ADD, top, bias)?;
+        top = lower.compute(top + bias)?;
     }
     if batched {
         top = lower.transpose(top, &form, &swap_leading(form.len()))?;

@@ -173,9 +173,7 @@ fn ramp<'x>(
     value: impl Fn(i64) -> i64,
 ) -> Result<Expr<'x>> {
     let mut shape = vec![1; spatial + 2];
-    if let Some(size) = shape.get_mut(axis) {
-        *size = usize::try_from(count)?;
-    }
+    shape.put(axis, usize::try_from(count)?);
     let values = ndarray::ArrayD::from_shape_vec(shape, (0..count).map(value).collect())?;
     Ok(x.make.cast_literal(&Array::i64(values), DType::F32))
 }

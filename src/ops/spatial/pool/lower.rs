@@ -8,7 +8,7 @@ use super::{Kind, Pool, read_pool, split_shape};
 use crate::common::limits;
 use crate::error::{At, Error, Result, unsupported};
 use crate::lower::Lower;
-use crate::ncnn::layer::{Crop, Pooling, Pooling1D, binary_op};
+use crate::ncnn::layer::{Crop, Pooling, Pooling1D};
 use crate::ncnn::{BlobId, Layer};
 use crate::ops::spatial::window::{Pads, Window, WindowAxis};
 use crate::tensor::{Dim, SizeCondition, Tensor};
@@ -36,7 +36,7 @@ pub(super) fn lower_pool(lower: &mut Lower) -> Result<()> {
     };
     if let Kind::Lp { p } = pool.kind {
         let area: f32 = pool.window.area()?.as_();
-        y = lower.binary_scalar(binary_op::MUL, y, area)?;
+        y = lower.compute(y * area)?;
         y = root(lower, y, p)?;
     }
     lower.set(0, y)
@@ -152,9 +152,7 @@ fn fit_to_full_padding(
         crop.starts.push(0);
         crop.ends.push(i32::try_from(read)?);
         crop.axes.push(i32::try_from(axis)?);
-        if let Some(slot) = form.get_mut(axis) {
-            *slot = Dim::from(read);
-        }
+        form.put(axis, Dim::from(read));
     }
     if crop.axes.is_empty() { Ok(x) } else { lower.emit(crop, &[x], &form) }
 }
@@ -210,7 +208,7 @@ fn pool_fixed(lower: &mut Lower, pool: &Pool, x: BlobId, sizes: &[i64]) -> Resul
     let shape: Vec<usize> = scales.shape().to_vec();
     let map = Tensor::from_f32(&shape, scales.iter().copied().collect())?;
     let map = lower.memory_data(&map, &map_form)?;
-    lower.binary(binary_op::MUL, y, map)
+    lower.compute(y * map)
 }
 
 /// Returns the number of elements over the number of counted elements of each window, `None` if 1 for all.

@@ -4,9 +4,9 @@ use num_traits::AsPrimitive;
 
 use super::{read_p, split_shape};
 use crate::error::{Result, unsupported};
-use crate::lower::Lower;
+use crate::lower::{Formula, Lower, Operand};
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{binary_op, reduction_op, unary_op};
+use crate::ncnn::layer::reduction_op;
 use crate::tensor::{Dim, Range};
 
 /// The maximum exponent: a power is a product of as many factors.
@@ -17,20 +17,16 @@ pub(super) fn power(lower: &mut Lower, x: BlobId, p: i64) -> Result<BlobId> {
     if p > MAX_P {
         unsupported!("exponent p = {p} (at most {MAX_P})");
     }
-    let (op, factors) = if p % 2 == 0 { (unary_op::SQUARE, p / 2) } else { (unary_op::ABS, p) };
-    let factor = lower.unary(op, x)?;
-    let mut y = factor;
-    for _ in 1..factors {
-        y = lower.binary(binary_op::MUL, y, factor)?;
-    }
-    Ok(y)
+    let (factor, factors) = if p % 2 == 0 { (x.square(), p / 2) } else { (x.abs(), p) };
+    let factor = lower.compute(factor)?;
+    lower.compute((1..factors).fold(Formula::from(factor), |y, _| y * factor))
 }
 
 /// Emits `x^(1/p)` for `x >= 0`.
 pub(super) fn root(lower: &mut Lower, x: BlobId, p: i64) -> Result<BlobId> {
     match p {
         1 => Ok(x),
-        2 => lower.unary(unary_op::SQRT, x),
+        2 => lower.compute(x.sqrt()),
         _ => {
             let p: f32 = p.as_();
             lower.power(x, 1.0 / p, Range::NOT_NEGATIVE)

@@ -97,15 +97,12 @@ pub(super) fn pool_dilated(
     let mut x = x;
     for (i, span) in spans.iter().enumerate() {
         let axis = i + 1;
-        let outer = Dim::product(sizes.iter().take(axis))?;
-        let inner = Dim::product(sizes.iter().skip(axis + 1))?;
+        let [outer, inner] = Dim::around(&sizes, axis)?;
         let count = form.at(axis)?.known().unwrap_or(0);
         let size = sizes.at(axis)?.known().unwrap_or(0);
         x = lower.reshape(x, &[outer, Dim::Known(size), inner])?;
         x = pool_axis(lower, x, *span, size, count, pooling_type)?;
-        if let Some(slot) = sizes.get_mut(axis) {
-            *slot = Dim::Known(count);
-        }
+        sizes.put(axis, Dim::Known(count));
     }
     lower.reshape(x, form)
 }

@@ -83,9 +83,7 @@ fn resized(array: &Array, axis: &AxisResize, map: &AxisMap, extrapolation_value:
     let from = array.to_f64()?;
     let axis = Axis(axis.axis);
     let mut shape = from.shape().to_vec();
-    if let Some(size) = shape.get_mut(axis.index()) {
-        *size = map.rows.len();
-    }
+    shape.put(axis.index(), map.rows.len());
     let mut to = ArrayD::from_elem(shape, f64::from(extrapolation_value));
     for ((mut to, row), outside) in to.axis_iter_mut(axis).zip(&map.rows).zip(&map.outside) {
         if *outside {

@@ -6,7 +6,7 @@ use crate::common::limits;
 use crate::error::{At, Error, Result, unsupported};
 use crate::lower::Lower;
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{Interp, binary_op};
+use crate::ncnn::layer::Interp;
 use crate::tensor::{Array, DType, Dim, Tensor};
 
 pub(super) fn lower_resize(lower: &mut Lower) -> Result<()> {
@@ -52,9 +52,7 @@ fn lower_fixed(lower: &mut Lower, resize: &Resize, shape: &[Dim], changed: &[Axi
     }
     for (axis, map) in changed.iter().zip(&maps) {
         x = lower_axis(lower, x, &sizes, axis, map, resize.extrapolation_value)?;
-        if let Some(size) = sizes.get_mut(axis.axis) {
-            *size = axis.output.clone();
-        }
+        sizes.put(axis.axis, axis.output.clone());
     }
     lower.set(0, x)
 }
@@ -125,11 +123,9 @@ fn lower_axis(
     let values = map.outside.iter().map(|outside| if *outside { extrapolation_value } else { 0.0 });
     let values = Tensor::from_f32(&[rows], values.collect())?;
     let mut form = vec![Dim::Known(1); lower.form(y).len()];
-    if let Some(size) = form.get_mut(place) {
-        *size = axis.output.clone();
-    }
+    form.put(place, axis.output.clone());
     let values = lower.memory_data(&values, &form)?;
-    lower.binary(binary_op::ADD, y, values)
+    lower.compute(y + values)
 }
 
 /// Returns the matrix of a map, with a row for each output element.
@@ -157,8 +153,7 @@ fn lower_axis_interp(
     axis: &AxisResize,
     mode: InterpMode,
 ) -> Result<Option<BlobId>> {
-    let outer = Dim::product(sizes.iter().take(axis.axis))?;
-    let inner = Dim::product(sizes.iter().skip(axis.axis + 1))?;
+    let [outer, inner] = Dim::around(sizes, axis.axis)?;
     let size = sizes.at(axis.axis)?.clone();
     if inner.is(1) {
         let x = lower.reshape(x, &[outer.clone(), size])?;

@@ -385,9 +385,7 @@ fn infer_resize(call: &Call) -> Result<Vec<Fact>> {
         if axis.output.known().is_some_and(|size| size < 1) {
             invalid!("axis {} is resized to {}", axis.axis, axis.output);
         }
-        if let Some(size) = shape.get_mut(axis.axis) {
-            *size = axis.output.clone();
-        }
+        shape.put(axis.axis, axis.output.clone());
     }
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }

@@ -11,7 +11,7 @@ use super::{AxisResize, Resize};
 use crate::error::{At, Result};
 use crate::lower::Lower;
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{Pooling, binary_op};
+use crate::ncnn::layer::Pooling;
 use crate::tensor::{Dim, SizeCondition};
 
 /// The sizes of blocks. Coordinates scaled by powers of two are exact.
@@ -59,9 +59,7 @@ pub(super) fn shrink(
     let mut blob = lower.blob(0)?;
     for (axis, block) in changed.iter().zip(&blocks) {
         blob = shrink_axis(lower, blob, &shape, axis, block)?;
-        if let Some(size) = shape.get_mut(axis.axis) {
-            *size = axis.output.clone();
-        }
+        shape.put(axis.axis, axis.output.clone());
     }
     Ok(Some(blob))
 }
@@ -137,10 +135,10 @@ fn shrink_axis(
         let own = lower.crop(x, at, i32::try_from(*index)?, end, &rest)?;
         let mut own = lower.stride(own, at, &Dim::Known(0), block.size, &axis.output)?;
         if *weight != 1.0 {
-            own = lower.binary_scalar(binary_op::MUL, own, *weight)?;
+            own = lower.compute(own * *weight)?;
         }
         sum = Some(match sum {
-            Some(sum) => lower.binary(binary_op::ADD, sum, own)?,
+            Some(sum) => lower.compute(sum + own)?,
             None => own,
         });
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::attention::{FAR, softmax_of};
+use super::super::attention::{Hidden, hidden, softmax_of};
 use super::super::layout::{Factor, LaidOut, is_reshape, trace_layout};
 use super::super::view::scaling;
 use super::super::{Matcher, first, output, two};
@@ -71,12 +71,6 @@ fn read(
     inner.insert(softmax);
     let (softmax, _) = softmax_of(matcher, softmax, &mut inner).ok_or(SCORES)?;
     let of_softmax = first(softmax).ok_or(SCORES)?;
-    let rank = matcher.rank(of_softmax).ok_or(SCORES)?;
-    // Before version 13, Softmax runs over all axes from the given one on.
-    let default = if softmax.version < 13 { 1 } else { -1 };
-    if axis(softmax, default, rank).is_none_or(|axis| axis + 1 != rank) {
-        return Err(SCORES);
-    }
     let scores = scores(matcher, of_softmax, &mut inner, 0)?;
     let keys = trace_layout(matcher, scores.k, |value| appended(matcher, value).is_some()).ok_or(CHANGED)?;
     if values.scale != 1.0 {
@@ -181,7 +175,9 @@ fn scores(
     let choices: Vec<(ValueId, Mask)> = match *node.inputs.as_slice() {
         _ if node.is("Tanh") => return Err(BOUNDED),
         [Some(a), Some(b)] if node.is("Add") => vec![(a, added(matcher, b)), (b, added(matcher, a))],
-        _ if node.is("Where") => hidden(matcher, node).collect(),
+        _ if node.is("Where") => {
+            hidden(matcher, node).map(|found| (found.others, masked_by(&found))).collect()
+        }
         _ => return Err(SCORES),
     };
     let mut reason = SCORES;
@@ -201,26 +197,15 @@ fn scores(
     Err(reason)
 }
 
-/// Reads a Where as other values with keys hidden by a condition, in both ways.
-fn hidden(matcher: &Matcher, node: &Node) -> impl Iterator<Item = (ValueId, Mask)> + use<> {
-    let mut found = [None, None];
-    if let [Some(condition), Some(yes), Some(no)] = *node.inputs.as_slice() {
-        let mask = |hidden: ValueId, hides: bool| {
-            let low = matcher.scalar(hidden).filter(|low| *low <= FAR)?;
-            Some(Mask::Hidden(condition, hides, low == f64::NEG_INFINITY))
-        };
-        found = [mask(yes, true).map(|mask| (no, mask)), mask(no, false).map(|mask| (yes, mask))];
-    }
-    found.into_iter().flatten()
+fn masked_by(found: &Hidden) -> Mask {
+    Mask::Hidden(found.condition, found.hides, found.low == f64::NEG_INFINITY)
 }
 
 /// Reads a value that is added to scores: as a condition if that chooses between 0 and a large negative number.
 fn added(matcher: &Matcher, value: ValueId) -> Mask {
     let choice = matcher.made_by(value, "Where").and_then(|node| hidden(matcher, node).next());
-    match choice {
-        Some((seen, mask)) if matcher.scalar(seen) == Some(0.0) => mask,
-        _ => Mask::Added(value),
-    }
+    let choice = choice.filter(|found| matcher.scalar(found.others) == Some(0.0));
+    choice.map_or(Mask::Added(value), |found| masked_by(&found))
 }
 
 /// Reads the cache of an operand of a product: `[heads, elements, positions]` for keys, which are transposed, and

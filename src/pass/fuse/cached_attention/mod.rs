@@ -12,9 +12,9 @@ mod find;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::attention::HIDDEN;
+use super::attention::{HIDDEN, Hidden};
 use super::{Matcher, first, output, to_f32};
-use crate::error::{Error, Result};
+use crate::error::{At, Error, Result};
 use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
 use crate::op::{NEWEST_OPSET, range};
 use crate::pass::builder::{Builder, Expr, in_place_of};
@@ -111,9 +111,7 @@ fn shape_of_whole(
 ) -> Result<Option<Vec<Node>>> {
     let rank = graph.value(past).shape.as_deref().map_or(0, <[Dim]>::len);
     let mut grows = vec![0; rank];
-    if let Some(slot) = grows.get_mut(axis) {
-        *slot = 1;
-    }
+    grows.put(axis, 1);
     let place = |name: &str, default: usize| -> usize {
         let Some(Attribute::Int(place)) = node.attributes.get(name) else { return default };
         let place = if *place < 0 { place.saturating_add(i64::try_from(rank).unwrap_or(0)) } else { *place };
@@ -204,9 +202,7 @@ fn mask_value<'b>(made: &'b Builder<'b>, masks: &[Mask], like: Expr<'b>) -> Resu
             }
             Mask::Hidden(condition, hides, by_infinity) => {
                 hides_all |= by_infinity;
-                let (hidden, seen) = (like.filled(lowest, &[]), like.filled(0.0, &[]));
-                let (yes, no) = if hides { (hidden, seen) } else { (seen, hidden) };
-                made.value(condition).select(yes, no)
+                Hidden::term(made.value(condition), hides, lowest, like)
             }
         };
         sum = Some(sum.map_or(value, |sum| sum + value));

@@ -8,7 +8,7 @@ use super::rows::{Function, Layout, Part, Step};
 use crate::error::{Error, Result};
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::pass::builder::{Builder, Expr};
-use crate::pass::pattern::{axis, input, int, ints};
+use crate::pass::pattern::{axis, input, int, ints, reshapes};
 
 /// The most nodes between the positions of an expert and the node that reads them.
 const MAX_VIEWS: usize = 8;
@@ -371,8 +371,7 @@ impl<'a, 'g> Reader<'a, 'g> {
     /// The value of which another is a view.
     fn view(&self, value: ValueId) -> Option<ValueId> {
         let view = self.matcher.producer(value)?;
-        let is_view = ["Flatten", "Reshape", "Squeeze", "Unsqueeze"].iter().any(|op_type| view.is(op_type));
-        first(view).filter(|_| is_view)
+        first(view).filter(|_| reshapes(view))
     }
 }
 

@@ -2,7 +2,7 @@
 //! own range.
 
 use super::{Plain, trimmed};
-use crate::error::{Error, Result};
+use crate::error::{At, Error, Result};
 use crate::graph::pairs;
 use crate::pass::builder::Expr;
 use crate::tensor::DType;
@@ -19,9 +19,7 @@ impl<'b> Plain<'b, '_> {
             let [weight_of, scale, zero] = [weight, scale, zero].map(|index| self.float(index));
             // Directions, then gates or one element for all.
             let [scale, zero] = [scale?, zero?].map(|parameter| parameter.reshape(&[0, 1, -1]));
-            if let Some(slot) = inputs.get_mut(weight) {
-                *slot = Some(((weight_of? - zero) * scale).transpose(&[0, 2, 1]));
-            }
+            inputs.put(weight, Some(((weight_of? - zero) * scale).transpose(&[0, 2, 1])));
         }
         let attributes = pairs(&self.node.attributes);
         let outputs = self.made.op_list("LSTM", trimmed(inputs), attributes, self.node.outputs.len());

@@ -13,10 +13,9 @@ use std::collections::BTreeMap;
 
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
-use crate::pass::pattern::{Readers, inverse};
+use crate::pass::pattern::{Readers, inverse, perm_of};
 use crate::tensor::Shape;
 
-use super::transpose::perm_of;
 use super::view::{is_view, target_of};
 use super::{Edits, input, only_output};
 use crate::pass::builder::{Builder, Expr};

@@ -1,0 +1,148 @@
+//! What computes in float32 on processors that compute in float16, chosen by samples.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use onnx2ncnn::error::{Error, ErrorKind};
+use onnx2ncnn::{Conversion, Converter, Input, OptionValue, Refusal, Storage};
+
+use super::arguments::{Arguments, STANDARD_INPUT, input};
+use super::python::{Choice, Comparison, Distance, NetRequest, PythonArguments};
+use super::terminal::{STRONG, count, labelled, printable};
+use super::verify::{INT8_COSINE, measured_blobs, parse_part};
+
+/// The samples by which the precision of layers is chosen.
+#[derive(Debug, Args)]
+pub(super) struct HalfPrecision {
+    /// Choose what computes in float32 on processors that compute in float16, by samples: a file .npz of arrays by the names of the inputs, a .npy file or an image for a single input, or a folder of such files
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["kv_cache", "dequantize", "int8"], help_heading = "Half precision", hide_short_help = true)]
+    pub data: Option<PathBuf>,
+
+    /// The largest error in float16, relative to the largest magnitude of an output
+    #[arg(long, value_name = "PART", default_value = "0.01", requires = "data", value_parser = parse_part, help_heading = "Half precision", hide_short_help = true)]
+    pub half_error: f64,
+
+    #[command(flatten)]
+    pub python: PythonArguments,
+}
+
+/// The modes of all layers, of which one of less time is before the others, with their options.
+const MODES: [(&str, Option<&str>); 3] =
+    [("default", None), ("careful", Some("careful")), ("precise", Some("precise"))];
+
+impl HalfPrecision {
+    /// Returns what is chosen for a model, if there are samples.
+    pub fn choose(&self, arguments: &Arguments, model: &Input) -> Result<Option<Choice>, Refusal> {
+        if self.data.is_none() {
+            return Ok(None);
+        }
+        let conversion = arguments.choices.apply(arguments.source.converter()?)?.convert(model)?;
+        let request = |request: NetRequest| -> Result<NetRequest, Error> {
+            Ok(NetRequest {
+                measured: measured_blobs(&conversion)?,
+                half_error: Some(self.half_error),
+                modes: MODES.iter().skip(given_mode(arguments)).map(|(mode, _)| *mode).collect(),
+                ..request
+            })
+        };
+        let comparison = compare(&conversion, arguments, request)?;
+        let differs = |output: &&Distance| !output.same && output.note.is_empty();
+        if let Some(output) = comparison.outputs.iter().find(differs) {
+            let told = format!("the output \"{}\" differs in float32: {}", output.name, output.describe());
+            return Err(Error::new(ErrorKind::Mismatch, told).into());
+        }
+        Ok(comparison.choice)
+    }
+}
+
+impl Choice {
+    /// Sets the chosen options.
+    pub fn apply(&self, converter: Converter) -> Result<Converter, Error> {
+        let mut options =
+            MODES.iter().filter(|(mode, _)| *mode == self.mode).filter_map(|(_, option)| *option);
+        let converter = options
+            .try_fold(converter, |converter, option| converter.with(option, OptionValue::Flag(true)))?;
+        Ok(converter.float32(&self.float32))
+    }
+
+    /// Returns what is chosen, with its error: that of a run in float16 if this machine has it.
+    pub fn describe(&self, conversion: &Conversion, arguments: &Arguments) -> Result<String, Error> {
+        let half = |vulkan: bool| {
+            let request = |request: NetRequest| Ok(NetRequest { fp16: true, vulkan, ..request });
+            compare(conversion, arguments, request).ok().and_then(|comparison| largest(&comparison))
+        };
+        let measured = half(false).map(|error| (error, "on this processor"));
+        let measured = measured.or_else(|| Some((half(true)?, "on this GPU")));
+        let mut text = String::new();
+        let options = self.options(given_mode(arguments));
+        let error = match measured {
+            Some((error, place)) => format!("{error:.2e} measured {place}, {:.2e} predicted", self.error),
+            None => format!("{:.2e} predicted", self.error),
+        };
+        let samples = count(self.samples, "sample");
+        let without = match options.is_empty() {
+            true => String::new(),
+            false => format!(", {:.2e} without {options}", self.default),
+        };
+        labelled(&mut text, STRONG, "error in float16", &format!("{error}{without}, on {samples}"));
+        Ok(text)
+    }
+
+    /// Returns the options that choose the same, after the mode that is given.
+    fn options(&self, given: usize) -> String {
+        let mut text = String::new();
+        for (_, option) in MODES.iter().skip(given + 1).filter(|(mode, _)| *mode == self.mode) {
+            let _ = option.map_or(Ok(()), |option| write!(text, "--{option}"));
+        }
+        if !self.float32.is_empty() {
+            let space = if text.is_empty() { "" } else { " " };
+            let _ = write!(text, "{space}--float32 \"{}\"", printable(&self.float32.join(",")));
+        }
+        text
+    }
+}
+
+/// Returns the place of the mode that the user asks for.
+fn given_mode(arguments: &Arguments) -> usize {
+    match (arguments.choices.careful, arguments.choices.precise) {
+        (_, true) => 2,
+        (true, _) => 1,
+        _ => 0,
+    }
+}
+
+/// Returns the largest error of an output, relative to its largest magnitude.
+fn largest(comparison: &Comparison) -> Option<f64> {
+    let errors = comparison.outputs.iter().map(|output| output.relative);
+    errors.collect::<Option<Vec<_>>>()?.into_iter().reduce(f64::max)
+}
+
+/// Compares a net with its model on the samples; the request is changed before.
+fn compare(
+    conversion: &Conversion,
+    arguments: &Arguments,
+    change: impl Fn(NetRequest) -> Result<NetRequest, Error>,
+) -> Result<Comparison, Refusal> {
+    if arguments.model == Path::new(STANDARD_INPUT) {
+        return Err(Error::usage("a model from standard input cannot be read again for its samples").into());
+    }
+    let room = tempfile::tempdir().map_err(|e| Error::io("the folder cannot be created", e))?;
+    let in_room = |name: &str| room.path().join(name);
+    let (param, bin, mut model) = (in_room("net.param"), in_room("net.bin"), arguments.model.clone());
+    let create = |path: &Path| {
+        File::create(path).map_err(|e| Error::io("the file cannot be created", e).in_file(path))
+    };
+    conversion.write_to(create(&param)?, create(&bin)?)?;
+    if !arguments.source.is_plain() {
+        model = in_room("model.onnx");
+        let exposed = arguments.source.converter()?.expose(&input(&arguments.model)?, &BTreeSet::new())?;
+        exposed.write(&model, &Storage::AsNeeded)?;
+    }
+    let request = NetRequest::new(conversion, model, param, bin)?;
+    let cosine = arguments.choices.weights.rounds().then_some(INT8_COSINE);
+    let request = NetRequest { data: arguments.half.data.clone(), sampled: true, cosine, ..request };
+    Ok(change(request)?.ask(&arguments.half.python)?)
+}

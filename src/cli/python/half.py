@@ -1,0 +1,129 @@
+"""Predicts the error of a net in float16, a blob at a time, and chooses what computes in float32, for the script that this text precedes.
+
+The net runs in float32. For each blob that a runtime of half precision would hold, its effect on the outputs is measured: once with
+the blob rounded to float16, and once with noise in what its layer reads, as large as the error of the layer's sums in float16. Effects
+add as squares.
+"""
+
+# The error of a sum of products in float16, relative to its terms and the square root of their number; and how many times as large it is
+# after the transform of Winograd with tiles of 8 by 8. Fitted to layers of 4 to 288 channels in ncnn 20261020 on ARM64.
+SUM, TRANSFORM = 0.00028, 6
+# The time of a transformed convolution, and of a layer in float32, relative to a layer without a transform in float16.
+TRANSFORMED, FLOAT32 = 0.4, 2
+# The time of a conversion to float32, relative to that of the net: among choices of nearly the same time, the one of fewer layers.
+CONVERSION = 0.01
+# Effects are measured on the first samples.
+MAX_MEASURED = 4
+# In place of infinities and NaN.
+USELESS = 1e6
+
+
+def effect(extractor, pairs, expected):
+    """The largest difference of an output from the expected one, relative to its largest magnitude."""
+    largest = 0.0
+    for pair in pairs:
+        code, mat = extractor.extract(pair["blob"])
+        if code != 0:
+            raise NetFailure(f"ncnn does not compute \"{pair['blob']}\"")
+        wanted = expected[pair["blob"]]
+        got = np.array(mat).astype(np.float64)
+        finite = np.isfinite(wanted)
+        if got.shape != wanted.shape or not np.isfinite(got[finite]).all():
+            return USELESS
+        scale = np.abs(wanted[finite]).max(initial=0) + 1e-6
+        largest = max(largest, float(np.abs(got - wanted)[finite].max(initial=0) / scale))
+    return min(largest, USELESS)
+
+
+def measure_effects(feed, pairs, blobs, generator):
+    """The effects on outputs of each blob's rounding, and of the error of its layer's sums. `feed` makes an extractor with the inputs."""
+    extractor = feed()
+    mats = {}
+    for blob in blobs:
+        for name in (blob["blob"], blob["bottom"]):
+            if name is not None and name not in mats:
+                code, mats[name] = extractor.extract(name)
+                if code != 0:
+                    raise NetFailure(f'ncnn does not compute "{name}"')
+    expected = {pair["blob"]: np.array(extractor.extract(pair["blob"])[1]).astype(np.float64) for pair in pairs}
+
+    def effect_of(place, name, array):
+        extractor = feed()
+        for earlier in blobs[:place]:
+            if earlier["blob"] != name and not mats[earlier["blob"]].empty():
+                extractor.input(earlier["blob"], mats[earlier["blob"]])
+        extractor.input(name, mat_of(array))
+        return effect(extractor, pairs, expected)
+
+    effects = []
+    for place, blob in enumerate(blobs):
+        rounded = summed = 0.0
+        if not mats[blob["blob"]].empty():
+            with np.errstate(over="ignore"):
+                half = np.array(mats[blob["blob"]]).astype(np.float16).astype(np.float32)
+            rounded = effect_of(place, blob["blob"], half)
+        if blob["terms"] and not mats[blob["bottom"]].empty():
+            bottom = np.array(mats[blob["bottom"]])
+            noise = generator.standard_normal(bottom.shape) * SUM * math.sqrt(blob["terms"])
+            # Tiles of a transform are summed as a whole, so their error depends on the largest elements around.
+            size = TRANSFORM * np.sqrt(np.square(bottom, dtype=np.float64).mean()) if blob["is_transformed"] else bottom
+            summed = effect_of(place, blob["bottom"], (bottom + noise * size).astype(np.float32))
+        effects.append((rounded, summed))
+    return effects
+
+
+def part_of(blob, effects, mode):
+    """The square of the effect of a blob, and the time of its layer, for all layers in float16, with careful or with precise sums."""
+    rounded, summed = effects
+    if mode == "precise":
+        return rounded**2, FLOAT32 * blob["work"]
+    if mode == "careful" and blob["is_transformed"]:
+        return rounded**2 + (summed / TRANSFORM) ** 2, blob["work"]
+    return rounded**2 + summed**2, blob["work"] * (TRANSFORMED if blob["is_transformed"] else 1)
+
+
+def choose(blobs, effects, target, modes):
+    """The choice of the least time of which the predicted error is at most the target: a mode, and the nodes in float32."""
+    best, whole = None, sum(blob["work"] for blob in blobs) or 1
+    for mode in modes:
+        parts, times, works = {}, {}, {}
+        for blob, measured in zip(blobs, effects):
+            part, time = part_of(blob, measured, mode)
+            name = blob["name"]
+            parts[name] = parts.get(name, 0) + part
+            times[name] = times.get(name, 0) + time
+            works[name] = works.get(name, 0) + FLOAT32 * blob["work"]
+        names = sorted(parts, key=parts.get)
+        left, cut = 0.0, 0
+        while cut < len(names) and left + parts[names[cut]] <= target**2:
+            left += parts[names[cut]]
+            cut += 1
+        kept = names[cut:]
+        time = sum(times[name] for name in names[:cut]) + sum(works[name] + CONVERSION * whole for name in kept)
+        choice = {"mode": mode, "float32": kept, "error": math.sqrt(left), "default": math.sqrt(sum(parts.values())), "time": time}
+        if best is None:
+            first = choice["default"]
+        if best is None or time < best["time"]:
+            best = choice
+    # In the order of the net.
+    places = {blob["name"]: place for place, blob in enumerate(blobs)}
+    return {**best, "default": first, "float32": sorted(best["float32"], key=places.get)}
+
+
+class Precision:
+    """The effects of all samples, of each the largest."""
+
+    def __init__(self, request):
+        self.blobs, self.target, self.modes = request["measured"], request["half_error"], request["modes"]
+        self.effects = [(0.0, 0.0)] * len(self.blobs)
+        # Integers, such as the places of the largest elements, count if there is nothing else.
+        self.pairs = [pair for pair in request["outputs"] if not pair["int32"]] or request["outputs"]
+        self.samples = 0
+
+    def add(self, feed):
+        measured = measure_effects(feed, self.pairs, self.blobs, np.random.default_rng(self.samples))
+        self.effects = [tuple(map(max, one, other)) for one, other in zip(self.effects, measured)]
+        self.samples += 1
+
+    def choice(self):
+        return {**choose(self.blobs, self.effects, self.target, self.modes), "samples": self.samples}

@@ -1,0 +1,243 @@
+//! Arithmetic of blobs, written as formulas.
+//!
+//! Operators of Rust make a [`Formula`] of blobs and numbers. [`Lower::compute`] emits its layers, the operands from
+//! left to right, as do the functions that take a formula in place of a blob. A formula is used once: what is used
+//! twice is computed first.
+
+use std::ops::{Add, Div, Mul, Neg, Not, Sub};
+
+use super::{Lower, ScalarOrBlob};
+use crate::error::{Result, unsupported};
+use crate::ncnn::layer::{BinaryOp, Clip, ReLU, Threshold, UnaryOp, binary_op, unary_op};
+use crate::ncnn::{BlobId, Layer};
+use crate::tensor::{Dim, Tensor};
+
+/// Arithmetic whose layers are not emitted yet.
+#[derive(Debug)]
+pub enum Formula {
+    Blob(BlobId),
+    Number(f32),
+    /// A layer that keeps the shape of its bottom.
+    Map(Box<(Layer, Formula)>),
+    /// Arithmetic of two operands; the number is that of [`binary_op`].
+    Binary(i32, Box<[Formula; 2]>),
+}
+
+impl From<BlobId> for Formula {
+    fn from(blob: BlobId) -> Formula {
+        Formula::Blob(blob)
+    }
+}
+
+impl From<f32> for Formula {
+    fn from(number: f32) -> Formula {
+        Formula::Number(number)
+    }
+}
+
+impl From<ScalarOrBlob> for Formula {
+    fn from(side: ScalarOrBlob) -> Formula {
+        match side {
+            ScalarOrBlob::Blob(blob) => Formula::Blob(blob),
+            ScalarOrBlob::Number(number) => Formula::Number(number),
+        }
+    }
+}
+
+macro_rules! unary {
+    ( $( $method:ident $op:ident, )* ) => { $(
+        fn $method(self) -> Formula {
+            self.map(UnaryOp { op_type: unary_op::$op })
+        }
+    )* };
+}
+
+/// A blob, a number or a formula.
+pub(crate) trait Operand: Into<Formula> {
+    unary! {
+        abs ABS,
+        atan ATAN,
+        cos COS,
+        exp EXP,
+        floor FLOOR,
+        reciprocal RECIPROCAL,
+        round ROUND,
+        sqrt SQRT,
+        square SQUARE,
+        trunc TRUNC,
+    }
+
+    /// Returns the result of a layer that keeps the shape of its bottom.
+    fn map(self, layer: impl Into<Layer>) -> Formula {
+        Formula::Map(Box::new((layer.into(), self.into())))
+    }
+
+    /// Returns arithmetic of two operands; `op_type` as in [`binary_op`].
+    fn with(self, op_type: i32, other: impl Into<Formula>) -> Formula {
+        Formula::Binary(op_type, Box::new([self.into(), other.into()]))
+    }
+
+    /// Returns the larger of two operands.
+    fn larger(self, other: impl Into<Formula>) -> Formula {
+        self.with(binary_op::MAX, other)
+    }
+
+    /// Returns the smaller of two operands.
+    fn smaller(self, other: impl Into<Formula>) -> Formula {
+        self.with(binary_op::MIN, other)
+    }
+
+    /// Returns the elements, bounded by two numbers.
+    fn clip(self, min: f32, max: f32) -> Formula {
+        self.map(Clip { min, max })
+    }
+
+    /// Returns 1 where the elements are above a threshold, otherwise 0; 0 for NaN.
+    fn above(self, threshold: f32) -> Formula {
+        self.map(Threshold { threshold })
+    }
+
+    /// Returns 1 where the elements are below a threshold, otherwise 0; 0 for NaN.
+    fn below(self, threshold: f32) -> Formula {
+        self.into().neg().above(0.0 - threshold)
+    }
+
+    /// Returns 1 where the elements are not zero, otherwise 0.
+    fn nonzero(self) -> Formula {
+        self.abs().above(0.0)
+    }
+
+    /// Returns 1 where integers are 0, otherwise 0.
+    fn equals_zero(self) -> Formula {
+        (Formula::Number(1.0) - self.abs()).map(ReLU::default())
+    }
+
+    /// Returns `yes` where the elements are 1, `no` where they are 0; both are finite.
+    fn choose(self, yes: impl Operand, no: impl Operand) -> Formula
+    where
+        Self: Copy,
+    {
+        yes.with(binary_op::MUL, self) + no.with(binary_op::MUL, Formula::Number(1.0) - self)
+    }
+}
+
+macro_rules! operands {
+    ( $( $operand:ident )* ) => { $(
+        impl Operand for $operand {}
+        operators! { $operand: Add add ADD, Sub sub SUB, Mul mul MUL, Div div DIV, }
+
+        #[doc(hidden)]
+        impl Neg for $operand {
+            type Output = Formula;
+
+            fn neg(self) -> Formula {
+                self.map(UnaryOp { op_type: unary_op::NEG })
+            }
+        }
+
+        /// Of 1 and 0, which stand for true and false.
+        #[doc(hidden)]
+        impl Not for $operand {
+            type Output = Formula;
+
+            fn not(self) -> Formula {
+                Formula::Number(1.0) - self
+            }
+        }
+    )* };
+}
+
+macro_rules! operators {
+    ( $operand:ident: $( $trait:ident $method:ident $op:ident, )* ) => { $(
+        #[doc(hidden)]
+        impl<R: Into<Formula>> $trait<R> for $operand {
+            type Output = Formula;
+
+            fn $method(self, other: R) -> Formula {
+                self.with(binary_op::$op, other)
+            }
+        }
+
+        #[doc(hidden)]
+        impl $trait<$operand> for f32 {
+            type Output = Formula;
+
+            fn $method(self, other: $operand) -> Formula {
+                Formula::Number(self).with(binary_op::$op, other)
+            }
+        }
+    )* };
+}
+
+operands! { BlobId ScalarOrBlob Formula }
+
+impl ScalarOrBlob {
+    /// Returns the magnitude.
+    pub fn magnitude(self) -> Formula {
+        match self {
+            ScalarOrBlob::Blob(blob) => blob.abs(),
+            ScalarOrBlob::Number(number) => number.abs().into(),
+        }
+    }
+}
+
+impl Lower<'_> {
+    /// Emits the layers of a formula.
+    pub fn compute(&mut self, formula: impl Into<Formula>) -> Result<BlobId> {
+        match formula.into() {
+            Formula::Blob(blob) => Ok(blob),
+            Formula::Number(number) => {
+                self.memory_data(&Tensor::from_f32(&[1], vec![number])?, &[Dim::Known(1)])
+            }
+            Formula::Map(map) => {
+                let (layer, x) = *map;
+                let x = self.compute(x)?;
+                self.map(layer, x)
+            }
+            Formula::Binary(op_type, sides) => {
+                let [a, b] = *sides;
+                match (self.side(a)?, self.side(b)?) {
+                    (ScalarOrBlob::Blob(a), ScalarOrBlob::Blob(b)) => self.binary(op_type, a, b),
+                    (ScalarOrBlob::Number(a), ScalarOrBlob::Blob(b)) => {
+                        self.with_number(reversed(op_type), b, a)
+                    }
+                    (a, ScalarOrBlob::Number(b)) => {
+                        let a = self.compute(a)?;
+                        self.with_number(op_type, a, b)
+                    }
+                }
+            }
+        }
+    }
+
+    /// Emits the layers of an operand, unless it is a number.
+    pub fn side(&mut self, formula: impl Into<Formula>) -> Result<ScalarOrBlob> {
+        Ok(match formula.into() {
+            Formula::Number(number) => ScalarOrBlob::Number(number),
+            formula => ScalarOrBlob::Blob(self.compute(formula)?),
+        })
+    }
+
+    fn with_number(&mut self, op_type: i32, x: BlobId, b: f32) -> Result<BlobId> {
+        if !b.is_finite() {
+            unsupported!("arithmetic with the constant {b}");
+        }
+        self.map(BinaryOp { op_type, with_scalar: 1, b }, x)
+    }
+}
+
+/// Returns the operation with exchanged operands.
+fn reversed(op_type: i32) -> i32 {
+    use binary_op::*;
+    match op_type {
+        SUB => RSUB,
+        RSUB => SUB,
+        DIV => RDIV,
+        RDIV => DIV,
+        POW => RPOW,
+        RPOW => POW,
+        ATAN2 => RATAN2,
+        RATAN2 => ATAN2,
+        other => other,
+    }
+}
