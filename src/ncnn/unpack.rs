@@ -179,7 +179,7 @@ mod tests {
             Reshape { shape_expr, .. } if !shape_expr.is_empty() => shape_expr.clone(),
             Reshape { w, h, d, c, .. } => format!("{w} {h} {d} {c}"),
         };
-        reshapes.map(|reshape| text(reshape)).collect()
+        reshapes.map(text).collect()
     }
 
     #[test]
