@@ -124,7 +124,7 @@ fn refusals_are_reported() {
     let node = serde_json::json!({"index": 1, "name": "node1", "op_type": "NoSuchOperator", "version": 17});
     assert_eq!(found["at"]["node"], node);
     let before =
-        serde_json::json!({"options": {"outputs": ["t1"]}, "words": ["--outputs", "t1"], "percent": 50});
+        serde_json::json!({"options": {"outputs": ["t1"]}, "words": ["--outputs", "t1"], "percent": 33});
     assert_eq!(report["remedies"][0], before);
     let becomes: Vec<&Value> = list(&report, "nodes").iter().map(|node| &node["becomes"]).collect();
     assert_eq!(becomes, [&Value::Null, &"refused".into(), &Value::Null]);
