@@ -42,7 +42,7 @@ fn each_class_of_refusal_has_a_command() {
         ("length_of_a_mask", "--set lengths=T", 100),
         ("size_of_a_picture", "--set orig_im_size=1024,1024", 100),
         ("detector", "--outputs boxes,s", 97),
-        ("letters", "--inputs \"ids:int64[1,S]\"", 90),
+        ("letters", "--inputs ids", 90),
         ("branch_that_nothing_converts", "--outputs y,rows", 95),
         ("unknown_first_node", "--inputs a", 99),
         ("noise_after_weights", "--random-as-input", 100),

@@ -45,7 +45,7 @@ def convert(model: Model, **options: Unpack[Options]) -> Net:
         skip: Passes to skip, see `passes`.
         strict: Refuse a model if its net relies on assumed facts of values, other than that inputs are finite.
         double_as_float: Convert inputs of float64 to float32, the only precision of ncnn.
-        auto_cut: Convert the largest part of a model that cannot be converted as a whole. A warning names its inputs and outputs.
+        auto_cut: Convert the largest part of a refused model. A warning names its inputs and outputs.
         random_as_input: Make random numbers inputs of the net.
         data_dir: The folder of external data; the default is that of the model.
         check: Check the graph after every pass, for developers.

@@ -10,7 +10,7 @@ pub fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a 
         .filter(|other| !other.is_empty())
         .filter_map(|other| {
             let part = name.len() > 2 && other.contains(name);
-            let far = if part { Some(most) } else { distance(name, other, most) };
+            let far = distance(name, other, most).or(part.then_some(most));
             Some((far?, other))
         })
         .collect();

@@ -15,13 +15,8 @@ const SHELLS: [(&str, &str); 4] = [
 ];
 
 /// The names of the library for C, on Linux, macOS and Windows.
-const LIBRARIES: [&str; 5] = [
-    "libonnx2ncnn_c.a",
-    "libonnx2ncnn_c.so",
-    "libonnx2ncnn_c.dylib",
-    "onnx2ncnn_c.lib",
-    "onnx2ncnn_c.dll",
-];
+const LIBRARIES: [&str; 5] =
+    ["libonnx2ncnn_c.a", "libonnx2ncnn_c.so", "libonnx2ncnn_c.dylib", "onnx2ncnn_c.lib", "onnx2ncnn_c.dll"];
 
 /// The words of cargo that build the command, and the library for C.
 pub const COMMAND: &[&str] = &["build", "--release", "--locked"];

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::PathBuf;
 
-use crate::run::{command, exists, run};
 use crate::archive::Built;
+use crate::run::{command, exists, run};
 use crate::{Places, Result, archive, toolchain};
 
 /// The glibc of the commands and wheels.

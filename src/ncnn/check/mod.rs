@@ -19,7 +19,8 @@ const MAX_PARAMS: i32 = 32;
 
 impl Net {
     /// Checks that the runtime loads the net as intended: names, arities, params, weights, shapes, that
-    /// each blob is computed once, before its only reader, and that those without a reader are outputs. Returns the number of elements of all weights.
+    /// each blob is computed once, before its only reader, and that those without a reader are outputs. Returns the number of
+    /// elements of all weights.
     pub(crate) fn check(&self) -> Result<u64> {
         if self.layers.is_empty() {
             invalid!("the net has no layers");

@@ -128,7 +128,10 @@ mod tests {
         )
         .unwrap();
         assert!(options.fp16 && options.outputs == ["a", "b"] && options.max_size == Some(1000));
-        assert_eq!(options.input_shapes[0].1, [Dim::from(1), Dim::from(3), Dim::symbol("H"), Dim::symbol("W")]);
+        assert_eq!(
+            options.input_shapes[0].1,
+            [Dim::from(1), Dim::from(3), Dim::symbol("H"), Dim::symbol("W")]
+        );
         let shapes: Vec<_> = options.set.iter().map(|(name, array)| (name.as_str(), array.shape())).collect();
         assert_eq!(shapes, [("flag", &[][..]), ("n", &[]), ("scale", &[1, 2])]);
         assert_eq!(options.rename, [("a".to_owned(), "b".to_owned())]);

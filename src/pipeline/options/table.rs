@@ -36,7 +36,7 @@ macro_rules! for_each_option {
             /// the nodes that cannot be converted. A warning names its inputs and outputs.
             flag auto_cut: bool = OptionInfo {
                 heading: "Model",
-                ..net("Convert the largest part of a model that cannot be converted as a whole\n\n\
+                ..net("Convert the largest part of a refused model\n\n\
                     Such a part has the most weights of those before or after the nodes that cannot be converted. Its \
                     inputs and outputs are printed.")
             };

@@ -27,6 +27,9 @@ const MIN_TRIALS: usize = 3;
 /// The part of the weights that a cut keeps at least, as a divisor.
 const LEAST_PART: u64 = 20;
 
+/// The size of a model below which its weights are not counted.
+const FEW_WEIGHTS: u64 = 1000;
+
 /// The part of the weights above which no second part is proposed, in percent.
 const MOST: u64 = 90;
 
@@ -191,7 +194,9 @@ impl<'a> Search<'a> {
     /// inputs.
     fn keeps_weights(&self, converted: &Converted) -> bool {
         let weights = converted.net.check();
-        weights.is_ok_and(|weights| weights.saturating_mul(LEAST_PART) >= self.parts.total)
+        // A few numbers may be params of layers.
+        let few = self.parts.total < FEW_WEIGHTS;
+        weights.is_ok_and(|weights| few || weights.saturating_mul(LEAST_PART) >= self.parts.total)
     }
 
     /// Makes a remedy the base of further trials if it avoids all errors of the base, though others follow; returns whether

@@ -54,7 +54,7 @@ pub(super) struct Parts {
     sizes: IndexMap<NodeId, u64>,
     /// The size of the whole graph.
     pub total: u64,
-    /// The nodes with weights; all nodes of a graph without any.
+    /// The nodes with weights; all with named results in a graph without any.
     heavy: IndexSet<NodeId>,
 }
 
@@ -79,7 +79,10 @@ impl Parts {
             .map(|(id, ..)| id)
             .collect();
         if heavy.is_empty() {
-            heavy.extend(graph.node_ids());
+            // No value separates a node from its readers whose results have no names.
+            let is_named = |id: &ValueId| !graph.value(*id).name.is_empty();
+            let named = graph.nodes().filter(|(_, node)| node.outputs.iter().flatten().any(is_named));
+            heavy.extend(named.map(|(id, _)| id));
         }
         let mut names = BTreeMap::new();
         for id in graph.value_ids().filter(|id| !graph.value(*id).name.is_empty()) {

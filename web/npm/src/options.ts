@@ -15,7 +15,7 @@ export interface Options {
   inputs?: string[];
   /** Keeps only the nodes before these values, which become the outputs. */
   outputs?: string[];
-  /** Converts the largest part of a model that cannot be converted as a whole. */
+  /** Converts the largest part of a refused model. */
   auto_cut?: boolean;
   /** Makes random numbers inputs. */
   random_as_input?: boolean;
