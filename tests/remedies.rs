@@ -1,5 +1,8 @@
 //! Commands that a refusal prints: each converts what it says.
 
+#![cfg(feature = "cli")]
+#![allow(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A test may fail where it stands.
+
 #[path = "support/room.rs"]
 mod room;
 

@@ -119,7 +119,7 @@ fn named_sizes(shape: &[Dim], input: &str, symbols: &mut BTreeMap<Dim, Dim>) -> 
     let name = |(axis, size): (usize, &Dim)| match size.known().is_some() || size.symbol_name().is_some() {
         true => size.clone(),
         false => {
-            let new = || Dim::symbol(&format!("_{}_{axis}", input.trim_matches('_')).trim_start_matches('_'));
+            let new = || Dim::symbol(format!("_{}_{axis}", input.trim_matches('_')).trim_start_matches('_'));
             symbols.entry(size.clone()).or_insert_with(new).clone()
         }
     };
