@@ -65,7 +65,8 @@ ACTIVATIONS = {
     "glu_of_channels": "a, g = Split<axis=1, num_outputs=2>(x) s = Sigmoid(g) y = Mul(a, s)",
     "glu_of_rows": "a, g = Split<axis=3, num_outputs=2>(x) s = Sigmoid(g) y = Mul(a, s)",
     "geglu": "a, g = Split<axis=3, num_outputs=2>(x) s = Gelu(g) y = Mul(a, s)",
-    "swiglu": "a, g = Split<axis=3, num_outputs=2>(x) t = Sigmoid(g) s = Mul(g, t) y = Mul(a, s)",
+    # Some processors compute 6e-39 for the sigmoid of -1e20, which twice 1e20 would make 60.
+    "swiglu": "a, g = Split<axis=3, num_outputs=2>(x) v = Clip(a, low, high) t = Sigmoid(g) s = Mul(g, t) y = Mul(v, s)",
     "conv_relu": "c = Conv(x, kernel) y = Relu(c)",
     "conv_leaky_relu": "c = Conv(x, kernel) y = LeakyRelu<alpha=0.1>(c)",
     "conv_clip": "c = Conv(x, kernel) y = Clip(c, low, high)",

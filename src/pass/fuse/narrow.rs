@@ -7,8 +7,8 @@ use crate::graph::{Graph, Node, NodeId};
 use crate::op::{self, Access};
 use crate::tensor::{Array, Dim, Tensor};
 
-/// The fewest and the most elements of a constant that is compared.
-const COMPARED: std::ops::RangeInclusive<usize> = 1 << 12..=1 << 26;
+/// The fewest and the most elements of a constant that is compared: larger ones are not loaded before they are written.
+const COMPARED: std::ops::RangeInclusive<usize> = 1 << 12..=1 << 22;
 
 pub(super) fn narrow_constants(graph: &mut Graph) -> Result<bool> {
     let mut changed = false;
