@@ -145,7 +145,7 @@ def test_assumptions_and_strict():
     path = model("assumption/angles")
     (assumption,) = onnx2ncnn.convert(path).assumptions
     assert (assumption.value, assumption.fact) == ("x", "small_angle")
-    with pytest.raises(onnx2ncnn.Refused, match="without --strict"):
+    with pytest.raises(onnx2ncnn.Refused, match="without `strict`"):
         onnx2ncnn.convert(path, strict=True)
 
 

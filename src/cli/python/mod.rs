@@ -35,7 +35,9 @@ pub const MODELS_TOLERANCE: f64 = 1e-4;
 #[derive(Debug, Args)]
 pub(in crate::cli) struct PythonArguments {
     /// The Python that has onnxruntime [default: python3]
-    #[arg(long, value_name = "PATH", env = "ONNX2NCNN_PYTHON", help_heading = "Comparison")]
+    ///
+    /// Without the option, the variable ONNX2NCNN_PYTHON names it.
+    #[arg(long, value_name = "PATH", help_heading = "Comparison")]
     pub python: Option<PathBuf>,
 }
 
@@ -349,7 +351,10 @@ fn run<A: DeserializeOwned>(
     packages: &str,
     arguments: &PythonArguments,
 ) -> Result<A> {
-    let python = arguments.python.clone().unwrap_or_else(|| PathBuf::from("python3"));
+    // Clap would take the variable for an option that was given, which excludes others.
+    let variable = || std::env::var_os("ONNX2NCNN_PYTHON").filter(|path| !path.is_empty());
+    let python = arguments.python.clone().or_else(|| variable().map(PathBuf::from));
+    let python = python.unwrap_or_else(|| PathBuf::from("python3"));
     let failed = |e| Error::io("a file for Python cannot be created", e);
     let folder = tempfile::tempdir().map_err(failed)?;
     let (file, given) = (folder.path().join("script.py"), folder.path().join("request.json"));
