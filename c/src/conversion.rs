@@ -1,9 +1,7 @@
 //! The result of a conversion, with its strings.
 
-use std::any::Any;
 use std::ffi::{CStr, CString};
 use std::io::{self, BufWriter, Write};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use onnx2ncnn::error::Error;
@@ -28,7 +26,7 @@ pub struct Conversion {
 impl Conversion {
     /// Converts a model.
     pub(crate) fn new(input: Result<Input, Error>, options: Option<&CStr>) -> Conversion {
-        let result = guarded(|| {
+        let result = Refusal::catch_panic(|| {
             let options = options.unwrap_or(c"{}").to_str();
             let options = options.map_err(|_| Error::usage("options: not UTF-8"))?;
             // A report is made of the refusal itself.
@@ -53,7 +51,7 @@ impl Conversion {
     /// Returns the report as JSON; `None` after an error.
     pub(crate) fn report(&mut self) -> Option<&CStr> {
         if self.report.is_none() {
-            let made = guarded(|| {
+            let made = Refusal::catch_panic(|| {
                 let report = match &self.result {
                     Err(refusal) => refusal.report(),
                     Ok(conversion) => {
@@ -76,7 +74,7 @@ impl Conversion {
     /// Returns the text of the `.param` file; `None` if the model was refused.
     pub(crate) fn param(&mut self) -> Option<&CStr> {
         if let (None, Ok(conversion)) = (&self.param, &self.result) {
-            let made = guarded(|| Ok(string(&conversion.net().param_text())));
+            let made = Refusal::catch_panic(|| Ok(string(&conversion.net().param_text())));
             self.param = self.kept(made);
         }
         self.param.as_deref()
@@ -85,7 +83,7 @@ impl Conversion {
     /// Passes the bytes of the `.bin` file to a function that returns false to end.
     pub(crate) fn write_bin(&mut self, receive: impl FnMut(&[u8]) -> bool) -> bool {
         let Ok(conversion) = &self.result else { return false };
-        let made = guarded(|| {
+        let made = Refusal::catch_panic(|| {
             let mut bin = BufWriter::with_capacity(PART, Receiver(receive));
             let written = conversion.write_to(io::sink(), &mut bin)?;
             bin.flush().map_err(|error| Error::io("the .bin file cannot be written", error))?;
@@ -98,7 +96,7 @@ impl Conversion {
     /// Writes all files.
     pub(crate) fn write(&mut self, param: Result<&Path, Error>, bin: Result<&Path, Error>) -> bool {
         let Ok(conversion) = &self.result else { return false };
-        let made = guarded(|| Ok(conversion.write(param?, bin?)?));
+        let made = Refusal::catch_panic(|| Ok(conversion.write(param?, bin?)?));
         self.written = self.kept(made);
         self.written.is_some()
     }
@@ -111,17 +109,6 @@ impl Conversion {
         })
         .ok()
     }
-}
-
-/// Runs a function of the library; a panic is a refusal.
-fn guarded<T>(work: impl FnOnce() -> Result<T, Refusal>) -> Result<T, Refusal> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| Err(panicked(&*payload)))
-}
-
-fn panicked(payload: &(dyn Any + Send)) -> Refusal {
-    let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    let text = text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default();
-    Error::internal(format!("the converter panicked: {text}")).into()
 }
 
 /// Returns a text as a string of C, without zeros in it.

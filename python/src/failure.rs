@@ -1,9 +1,7 @@
 //! Errors and panics of the library as exceptions of Python.
 
-use std::any::Any;
 use std::error::Error as _;
 use std::io;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 
 use onnx2ncnn::Refusal;
@@ -23,17 +21,8 @@ pub fn run<T: Send, E: Into<Refusal>>(
     py: Python<'_>,
     work: impl FnOnce() -> Result<T, E> + Send,
 ) -> PyResult<T> {
-    let done = py.detach(|| match catch_unwind(AssertUnwindSafe(work)) {
-        Ok(done) => done.map_err(Into::into),
-        Err(payload) => Err(panicked(&*payload)),
-    });
+    let done = py.detach(|| Refusal::catch_panic(|| work().map_err(Into::into)));
     done.map_err(|refusal| exception(py, &refusal))
-}
-
-fn panicked(payload: &(dyn Any + Send)) -> Refusal {
-    let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    let text = text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default();
-    Error::internal(format!("the converter panicked: {text}")).into()
 }
 
 fn exception(py: Python<'_>, refusal: &Refusal) -> PyErr {

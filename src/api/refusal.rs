@@ -1,5 +1,8 @@
 //! The reasons why a model is not converted.
 
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use crate::error::{Error, Errors};
 use crate::onnx::Sources;
 use crate::pipeline::{self, Inspection, Options, Remedy};
@@ -22,6 +25,16 @@ impl Refusal {
         // If the model cannot be inspected, the reason is among the errors.
         let model = if explained { describe(sources, options).map(Box::new) } else { None };
         Refusal { errors, remedies, model }
+    }
+
+    /// Runs a function of the library in a program that must not end by a panic: a panic is an error of the kind
+    /// [`Internal`](crate::error::ErrorKind::Internal). It has no effect in a build in which panics abort.
+    ///
+    /// # Errors
+    ///
+    /// Those of the function, and a panic.
+    pub fn catch_panic<T>(work: impl FnOnce() -> Result<T, Refusal>) -> Result<T, Refusal> {
+        catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| Err(panicked(&*payload).into()))
     }
 
     /// Returns the errors, in the order of the nodes.
@@ -59,6 +72,12 @@ impl Refusal {
         self.errors = self.errors.and(error);
         self
     }
+}
+
+fn panicked(payload: &(dyn Any + Send)) -> Error {
+    let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    let text = text.or_else(|| payload.downcast_ref::<String>().cloned()).unwrap_or_default();
+    Error::internal(format!("the converter panicked: {text}"))
 }
 
 fn describe(sources: &Sources, options: &Options) -> Option<(Inspection, Vec<NodePart>)> {

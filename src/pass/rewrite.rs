@@ -9,7 +9,7 @@ use crate::ncnn::pass::NET_PASSES;
 use crate::pass::infer;
 use crate::pass::{dead, identity};
 
-pub use crate::pass::fuse::{CACHE_FUSIONS, FUSIONS};
+pub use crate::pass::fuse::{CACHE_FUSIONS, FUSIONS, NARROWING};
 pub use crate::pass::share::SHARING;
 pub use crate::pass::simplify::{MERGING, SIMPLIFICATIONS};
 
@@ -137,7 +137,8 @@ pub fn passes() -> impl Iterator<Item = PassInfo> {
         move |rewriting: &Rewrite| PassInfo { name: rewriting.name, about: rewriting.about, kind }
     };
     let simplifications = SIMPLIFICATIONS.iter().map(of(PassKind::Simplification));
-    let fusions = FUSIONS.iter().chain(CACHE_FUSIONS).chain(SHARING).map(of(PassKind::Fusion));
+    let fusions =
+        [NARROWING, FUSIONS, CACHE_FUSIONS, SHARING].into_iter().flatten().map(of(PassKind::Fusion));
     let on_nets =
         NET_PASSES.iter().map(|pass| PassInfo { name: pass.name, about: pass.about, kind: PassKind::Net });
     let tidyings = TIDYINGS.iter().map(|(name, about)| PassInfo { name, about, kind: PassKind::Tidying });

@@ -22,7 +22,7 @@ use crate::pass::blocks::{Weights, pack_dequantized, round_matrices};
 use crate::pass::expand::{Stage, expand_nodes};
 use crate::pass::fuse::FUSE_ATTENTION;
 use crate::pass::quantized::{Quantization, requantize};
-use crate::pass::rewrite::{self, CACHE_FUSIONS, FUSIONS, MERGING, SHARING, SIMPLIFICATIONS};
+use crate::pass::rewrite::{self, CACHE_FUSIONS, FUSIONS, MERGING, NARROWING, SHARING, SIMPLIFICATIONS};
 use crate::pass::{dead, infer, input_shape, kv_cache, rounding};
 use crate::tensor::{Dim, SizeCondition};
 use crate::{op, ops};
@@ -139,6 +139,7 @@ fn convert_with(
     }
     rounding::check_rounding(&graph)?;
     let operators = Operators::of(&graph);
+    progress.rewrite(&mut graph, NARROWING, &mut deferred)?;
     fuse(&mut graph, &mut deferred, &mut progress)?;
     let nodes = graph.node_count();
     let stage = Stage::Expand { release, weights: options.weights, kv_cache: options.kv_cache };

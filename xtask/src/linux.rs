@@ -67,7 +67,7 @@ pub fn run_built(places: &Places) -> Result<()> {
     let mut results: Vec<PathBuf> = Vec::new();
     for (target, processor, emulator) in TARGETS {
         let (_, made) = toolchain::cargo(places, &[], target)?;
-        let built = made.join("release/onnx2ncnn");
+        let built = Built::of(&made).command;
         if !built.exists() {
             eprintln!("{target}: not built");
             continue;

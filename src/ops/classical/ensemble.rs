@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::trees::{COMPARISONS, Condition, End, Trees, numbers, places, sums};
+use super::trees::{COMPARISONS, Condition, End, LOWERS_TO, Trees, numbers, places, sums};
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::op::{Access, Attributes, Call, Fact};
 use crate::ops::Row;
@@ -17,8 +17,6 @@ use crate::pass::expand::Expand;
 use crate::tensor::DType;
 
 const DOMAIN: &str = "ai.onnx.ml";
-
-const LOWERS_TO: &str = "Gather, comparisons, and MatMul with the paths to all leaves";
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::of(DOMAIN, "TreeEnsembleClassifier", Access::Any, infer_classifier)
@@ -143,7 +141,7 @@ fn read_leaves(
     for ((owner, target), weight) in owners.zip(targets).zip(weights) {
         let leaf = ends.get(&owner).filter(|(is_leaf, _)| *is_leaf);
         let Some(leaf) = leaf.and_then(|(_, leaf)| leaves.get_mut(*leaf)) else {
-            invalid!("node {} of tree {} is no leaf", owner.1, owner.0);
+            invalid!("node {} of tree {} is not a leaf", owner.1, owner.0);
         };
         if i64::try_from(target)? >= target_count {
             invalid!("target {target} of {target_count}");

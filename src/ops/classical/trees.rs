@@ -18,9 +18,11 @@ use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
 use crate::tensor::{DType, Dim};
 
+pub(super) const LOWERS_TO: &str = "Gather, comparisons, and MatMul with the paths to all leaves";
+
 pub(in crate::ops) const OPS: &[Row] = &[Row::of("ai.onnx.ml", "TreeEnsemble", Access::Any, infer_trees)
     .expand(expand_trees)
-    .lowers_to("Gather, comparisons, and MatMul with the paths to all leaves")
+    .lowers_to(LOWERS_TO)
     .limits(
         "members of sets; aggregations other than sum and mean; a post_transform; trees \
             with more than 2^24 pairs of nodes and leaves",

@@ -47,6 +47,14 @@ const MAX_VIEWS: usize = 8;
 /// The fusion that makes weights of a layer of those of linear maps.
 pub(crate) const FUSE_ATTENTION: &str = "fuse_attention";
 
+/// The pass that precedes the fusions: it evaluates constants, which they need not do again.
+pub const NARROWING: &[Rewrite] = &[Rewrite::by(
+    "narrow_constants",
+    "constants that repeat elements along an axis to those of one, which is broadcast",
+    &[],
+    narrow::narrow_constants,
+)];
+
 /// The fusions, in the order in which they are tried.
 pub const FUSIONS: &[Rewrite] = &[
     Rewrite::by(
@@ -54,12 +62,6 @@ pub const FUSIONS: &[Rewrite] = &[
         "Gather of all indices of an axis in order",
         &["Gather"],
         look_up::remove_gathers_of_all,
-    ),
-    Rewrite::by(
-        "narrow_constants",
-        "constants that repeat elements along an axis to those of one, which is broadcast",
-        &[],
-        narrow::narrow_constants,
     ),
     Rewrite::by(
         "fuse_gather_of_selected",

@@ -9,7 +9,7 @@ mod vertices;
 use std::collections::BTreeSet;
 
 use super::simplify::prepare;
-use super::{Converted, Metadata, Options, convert};
+use super::{Converted, Metadata, OptionValue, Options, convert};
 use crate::error::{Error, ErrorCode, ErrorKind, Errors};
 use crate::onnx::{Model, Sources};
 use crate::ops;
@@ -97,13 +97,9 @@ impl Remedy {
                 other.clone_from(own);
             }
         }
-        for (name, flag) in [
-            (RANDOM, &mut new.random_as_input),
-            (DOUBLE, &mut new.double_as_float),
-            (DEQUANTIZE, &mut new.dequantize),
-            (INT8, &mut new.int8),
-        ] {
-            *flag |= self.flags.contains(&name);
+        for name in &self.flags {
+            // The names are those of flags.
+            let _ = new.put(name, OptionValue::Flag(true));
         }
         if self.is_cut() {
             // A renamed value may lie outside of the part.

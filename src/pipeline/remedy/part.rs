@@ -11,7 +11,7 @@ use crate::op::{self, Access, Call, Fact};
 use crate::pass::infer;
 use crate::tensor::{DType, Dim};
 
-/// The maximum number of values around a part: with more, what is left out is no unit that could be computed elsewhere.
+/// The maximum number of values around a part: what is left out between more of them is hard to compute elsewhere.
 const MAX_VALUES: usize = 16;
 
 /// The most values that failed nodes read which are outputs of a part, if fewer values would do.
@@ -26,7 +26,7 @@ const MAX_DEPTH: usize = 8;
 /// The most divisions of the failed nodes into those before a part and those after it.
 const MAX_DIVISIONS: usize = 24;
 
-/// The part of all weights from which on constants are weights in nodes that are no products: tables, not offsets.
+/// The part of all weights from which on constants of nodes other than products are weights: tables, not offsets.
 const LARGE: u64 = 100;
 
 /// A part of a graph between two sets of values.
