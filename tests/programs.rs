@@ -25,6 +25,29 @@ fn programs_in_python_print_what_the_models_say() {
 }
 
 #[test]
+fn pixels_are_scaled_in_the_net() {
+    let room = Room::new();
+    let mut command = Command::new(support::python());
+    command.args(["tests/programs/pixels.py", env!("CARGO_BIN_EXE_onnx2ncnn")]).arg(room.path("pixels"));
+    room::expect(
+        &command.output().unwrap(),
+        "tests/programs/pixels.py",
+        0,
+        "pixels become what the models read",
+    );
+    // Programs give such a net pixels.
+    let model = fixture("network/digits");
+    let line = format!("{model} a.param --example run.py --quiet");
+    room.expect(&format!("{line} --scale 1/16"), 0, "");
+    let text = fs::read_to_string(room.path("run.py")).unwrap();
+    assert!(text.contains("MEAN, NORM = [0.0], [1.0]"), "{text}");
+    room.expect(&format!("{line} --mean 1,2"), 2, "--mean has 2 numbers, and the pictures have 1 channels");
+    room.expect(&format!("{line} --scale 0"), 2, "finite numbers other than 0");
+    room.expect(&format!("{line} --scale a"), 2, "expected numbers such as 0.5 or 1/255");
+    room.expect(&format!("{} b.param --bgr", fixture("network/transformer_block")), 2, "no input is one");
+}
+
+#[test]
 fn programs_find_their_files() {
     let room = Room::new();
     let model = fixture("network/digits");

@@ -13,7 +13,8 @@ fn printed(text: &str) -> Vec<(String, u64)> {
     let lines: Vec<&str> = text.lines().collect();
     let percent = |line: &str| {
         let told = line.strip_prefix("help: this converts ")?;
-        let number = told.strip_prefix("a part with ").and_then(|rest| rest.split(' ').next()?.parse().ok());
+        let part = told.strip_prefix("a part with ").or_else(|| told.strip_prefix("parts with "));
+        let number = part.and_then(|rest| rest.split(' ').next()?.parse().ok());
         number.or_else(|| told.starts_with("the whole model").then_some(100))
     };
     let pairs = lines.windows(2).filter_map(|pair| Some((percent(pair[0])?, pair[1])));
@@ -29,8 +30,12 @@ fn commands(name: &str) -> Vec<(String, u64)> {
     let text = room.expect(&format!("{model} a.param a.bin"), 1, "nothing was written");
     let found = printed(&text);
     for (command, _) in &found {
+        let room = Room::new();
         room.expect(&command.replace('"', ""), 0, "");
-        assert_eq!(room.names(), ["a.bin", "a.param"], "{command}");
+        match command.contains("--split-at") {
+            true => assert!(room.names().contains(&"a.json".to_owned()), "{command}"),
+            false => assert_eq!(room.names(), ["a.bin", "a.param"], "{command}"),
+        }
     }
     let before = format!("{model} a.param a.bin ");
     let options = |command: String| command.strip_prefix(&before).unwrap().to_owned();
@@ -49,6 +54,20 @@ fn each_class_of_refusal_has_a_command() {
         ("branch_that_nothing_converts", "--outputs y,rows", 95),
         ("unknown_first_node", "--inputs a", 99),
         ("noise_after_weights", "--random-as-input", 100),
+        ("mask_decoder", "--set orig_im_size=1024,1024", 100),
+        ("factor_of_a_picture", "--set scale=2", 100),
+        ("precision_of_a_simulation", "--double-as-float", 100),
+        ("end_of_tensorrt", "--outputs boxes,scores", 99),
+        ("tokenizer", "--inputs \"input_ids:int64[S],attention_mask:int64[S]\"", 99),
+        ("tokenizer_of_attention", "--inputs \"input_ids:int64[1,S],attention_mask:int64[1,S]\"", 99),
+        ("words_of_a_pipeline", "--inputs \"counts:float[1,10]\" --outputs probabilities,best", 90),
+        ("sequence_of_pictures", "--inputs \"batch:float[1,H,W,3]\"", 95),
+        ("pillars", "--inputs \"map:float[H,W,16]\"", 90),
+        ("points_in_the_middle", "--split-at p,features --split-at \"rows:float[1,S,16]\"", 99),
+        ("two_stage_detector", "--split-at features,s,rois --split-at pooled", 97),
+        ("both_halves", "--split-at n --split-at \"frames:int64[S]\"", 95),
+        // The weights in the body of a loop are not within reach.
+        ("greedy_loop", "--outputs context", 10),
     ] {
         let found = commands(&format!("remedy/{name}"));
         let (first, percent) = found.first().unwrap_or_else(|| panic!("{name}"));
@@ -59,7 +78,39 @@ fn each_class_of_refusal_has_a_command() {
 #[test]
 fn both_sides_of_what_cannot_be_converted_are_proposed() {
     let found: Vec<String> = commands("remedy/both_halves").into_iter().map(|(command, _)| command).collect();
-    assert_eq!(found, ["--inputs \"z:float[1,S,1]\"", "--outputs n"]);
+    assert_eq!(found[1..], ["--inputs \"frames:int64[S]\"", "--outputs n"]);
+}
+
+#[test]
+fn a_chain_has_a_list_of_its_nets() {
+    let room = Room::new();
+    let model = fixture("remedy/both_halves");
+    let text = room.expect(
+        &format!("{model} -o out --split-at n --split-at frames:int64[S]"),
+        0,
+        "model.ncnn.2.onnx  \"n\" -> \"frames\"",
+    );
+    assert!(text.contains("warning: not converted: it must be a constant"), "{text}");
+    let list = std::fs::read_to_string(room.path("out/model.ncnn.json")).unwrap();
+    let list: serde_json::Value = serde_json::from_str(&list).unwrap();
+    let [first, rest, last] = list["steps"].as_array().unwrap().as_slice() else { panic!("{list}") };
+    assert_eq!(first["param"], "model.ncnn.1.param");
+    assert_eq!((&first["inputs"][0]["name"], &first["outputs"][0]["blob"]), (&"ids".into(), &"n".into()));
+    assert_eq!((&rest["onnx"], &rest["inputs"][0]["name"]), (&"model.ncnn.2.onnx".into(), &"n".into()));
+    assert_eq!((&last["bin"], &last["outputs"][0]["name"]), (&"model.ncnn.3.bin".into(), &"wave".into()));
+    for file in ["1.param", "1.bin", "2.onnx", "3.param", "3.bin"] {
+        assert!(room.path(&format!("out/model.ncnn.{file}")).exists(), "{file}");
+    }
+    // What a later part reads besides is handed on; a cut after it is none before it.
+    let model = fixture("network/convolutional");
+    room.expect(&format!("{model} whole.param --split-at r2"), 0, "\"r2\" -> \"y\"");
+    room.expect(
+        &format!("{model} whole.param --split-at sum --split-at r1"),
+        2,
+        "needs values of a later cut",
+    );
+    room.expect(&format!("{model} whole.param --split-at nothing"), 2, "no value \"nothing\"");
+    room.expect(&format!("{model} whole.param --split-at r1 --outputs y"), 2, "cannot be used with");
 }
 
 #[test]

@@ -38,6 +38,11 @@ def convert(model: Model, **options: Unpack[Options]) -> Net:
         kv_cache: Let the runtime keep the caches of a decoder, see `Port.cache` (ncnn 20260113 or later).
         int8: Compute a quantized model with int8 layers of ncnn.
         dequantize: Remove the rounding of a quantized model, and compute in float32.
+        scale: Factors of pixels, one for each channel or one for all, such as 1 / 255: the net is given pixels, and the model reads
+            `(pixel * scale - mean) * norm`, in each input that is a picture. They become part of the first layer where that is exact.
+        mean: What is subtracted from pixels after `scale`.
+        norm: Factors of pixels after `mean`.
+        bgr: Take the channels of pictures in the reverse order.
         set: Inputs that become constants, by name: numbers, names of free sizes, nested lists, or arrays.
         rename: New names of blobs, by the names of the values.
         numbered: Name the inputs in0, in1, ... and the outputs out0, ..., as pnnx does.

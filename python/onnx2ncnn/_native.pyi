@@ -23,6 +23,10 @@ class Options(TypedDict, total=False):
 
     input_shapes: Shapes | None
     set: Mapping[str, Any] | None
+    scale: float | Iterable[float] | None
+    mean: float | Iterable[float] | None
+    norm: float | Iterable[float] | None
+    bgr: bool
     inputs: str | Iterable[str] | None
     outputs: str | Iterable[str] | None
     auto_cut: bool

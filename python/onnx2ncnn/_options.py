@@ -80,6 +80,16 @@ def names(option: str, value: str | Iterable[str] | None) -> list[str]:
     return found
 
 
+def _numbers(option: str, value: Any) -> list[float]:
+    if value is None:
+        return []
+    found = list(value) if hasattr(value, "__iter__") and not isinstance(value, str) else [value]
+    for number in found:
+        if isinstance(number, (bool, str)) or not hasattr(number, "__float__"):
+            raise TypeError(f"{option} has numbers, not {type(number).__name__}")
+    return [float(number) for number in found]
+
+
 def _mapping(option: str, value: Any) -> Mapping[str, Any]:
     if value is None:
         return {}
@@ -216,6 +226,7 @@ class _Form(NamedTuple):
 _FORMS = {
     "flag": _Form("bool", _flag, _no_text, False),
     "name": _Form("str | Iterable[str] | None", names, _name_text),
+    "number": _Form("float | Iterable[float] | None", _numbers),
     "path": _Form("str | os.PathLike[str] | None", _path),
     "release": _Form("int | str | None", _release),
     "bytes": _Form("int | None", _bytes),

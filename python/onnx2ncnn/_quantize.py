@@ -72,7 +72,7 @@ def quantize(
 
     from . import _scripts
 
-    for name in ("int8", "dequantize"):
+    for name in ("int8", "dequantize", "scale"):
         if name in options:
             raise TypeError(f"quantize takes no option {name}")
     if method not in _scripts.quantize.METHODS:

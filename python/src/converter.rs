@@ -55,6 +55,7 @@ fn value(kind: OptionKind, item: &Bound<'_, PyAny>) -> PyResult<OptionValue> {
         OptionKind::Path => OptionValue::Path(item.extract()?),
         OptionKind::Release => OptionValue::Release(item.extract()?),
         OptionKind::Bytes => OptionValue::Bytes(item.extract()?),
+        OptionKind::Number => OptionValue::Number(item.extract()?),
         OptionKind::Weights => {
             let weights = item.extract::<String>()?.parse::<Weights>();
             let weights = weights.map_err(|error| PyValueError::new_err(format!("weights: {error}")));

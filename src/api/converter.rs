@@ -8,7 +8,7 @@ use crate::error::{Error, Errors};
 use crate::onnx::{Input, Sources};
 use crate::pass::blocks::Weights;
 use crate::pass::quantized::Quantization;
-use crate::pipeline::{self, Inspection, OptionValue, Options, for_each_option};
+use crate::pipeline::{self, Inspection, Link, OptionValue, Options, for_each_option};
 use crate::tensor::{Array, Dim};
 
 /// How models are converted: nothing is set at first, and each method sets one thing.
@@ -50,6 +50,9 @@ macro_rules! setter {
     (names $name:ident: $type:ty, $($doc:tt)*) => {
         setter! { $name [S: Into<String>] (names: impl IntoIterator<Item = S>)
             |field| field.extend(names.into_iter().map(Into::into)), $($doc)* }
+    };
+    (numbers $name:ident: $type:ty, $($doc:tt)*) => {
+        setter! { $name [] (numbers: impl IntoIterator<Item = f64>) |field| field.extend(numbers), $($doc)* }
     };
     (name $name:ident: $type:ty, $($doc:tt)*) => {
         setter! { $name [] (name: impl Into<String>) |field| field.extend([name.into()]), $($doc)* }
@@ -173,6 +176,29 @@ impl Converter {
             }
             None => Err(Refusal::new(errors, &sources, &self.options)),
         }
+    }
+
+    /// Returns the parts of a model between cuts, in order: a chain of nets. The values of a cut are computed before it and
+    /// read after it; other values that later parts read are added. A value of which the model states no type has one after
+    /// its name, such as `ids:int64[1,S]`.
+    ///
+    /// # Errors
+    ///
+    /// The model cannot be read, a value is unknown, or a cut needs results of a later one.
+    pub fn links(&self, input: &Input, cuts: &[Vec<String>]) -> Result<Vec<Link>, Errors> {
+        let sources = Sources::open(input, &self.options.read())?;
+        pipeline::links(&sources, &self.options, cuts)
+    }
+
+    /// Returns a converter of one of these parts, with the options of this one that concern its inputs.
+    #[must_use]
+    pub fn part(&self, link: &Link) -> Converter {
+        let mut options = self.options.clone();
+        options.input_shapes.retain(|(name, _)| link.inputs.contains(name));
+        options.set.retain(|(name, _)| link.inputs.contains(name));
+        options.inputs.clone_from(&link.inputs);
+        options.outputs.clone_from(&link.outputs);
+        Converter { options }
     }
 
     /// Simplifies a model: read, cut, infer, fold, rewrite. Options of the net and further files have no

@@ -35,6 +35,7 @@ impl Conversion {
             outputs: &self.outputs,
             net: &self.net,
             metadata: &inspection.metadata,
+            pixels: &self.options.pixels(),
             sizes: &sizes,
         };
         example::program(&subject, files, language)

@@ -36,6 +36,16 @@ pub(super) struct Arguments {
     #[command(flatten)]
     pub half: HalfPrecision,
 
+    /// Convert a chain of nets: cut the model at these values, and again where the option is given again
+    ///
+    /// The nets are model.ncnn.1.param and so on; a part that cannot be converted is written as model.ncnn.2.onnx. The list
+    /// of them, with inputs and outputs, is model.ncnn.json.
+    #[arg(long, value_name = "A,B", help_heading = "Model", conflicts_with_all = [
+        "inputs", "outputs", "auto_cut", "ultralytics", "rename", "scale", "mean", "norm", "bgr", "emit_onnx",
+        "table", "param_bin", "id_header", "mem_header", "example", "metadata", "report", "html",
+    ])]
+    pub split_at: Vec<String>,
+
     /// Convert without writing anything
     #[arg(long, help_heading = "Result")]
     pub dry_run: bool,

@@ -9,10 +9,14 @@ use onnx2ncnn::{Converter, OptionValue, Refusal};
 use super::arguments::{Arguments, MessageFormat, input};
 use super::batch::{ANSWER, Answer, diagnostics};
 use super::destination::Destination;
+use super::split::convert_links;
 use super::summary::{self, Files, Stream, Summary};
 
 /// Converts and writes a model, and returns the summary.
 pub(super) fn convert_files(arguments: &Arguments) -> Result<Summary, Refusal> {
+    if !arguments.split_at.is_empty() {
+        return convert_links(arguments);
+    }
     let start = Instant::now();
     let (net, further) = arguments.results();
     let destination = Destination::of(&arguments.model, &net, &further)?;

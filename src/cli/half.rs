@@ -136,9 +136,12 @@ fn compare(
         File::create(path).map_err(|e| Error::io("the file cannot be created", e).in_file(path))
     };
     conversion.write_to(create(&param)?, create(&bin)?)?;
-    if !arguments.source.is_plain() {
+    if !arguments.source.is_plain() || !arguments.choices.has_plain_pixels() {
         model = in_room("model.onnx");
-        let exposed = arguments.source.converter()?.expose(&input(&arguments.model)?, &BTreeSet::new())?;
+        let exposed = arguments
+            .choices
+            .apply(arguments.source.converter()?)?
+            .expose(&input(&arguments.model)?, &BTreeSet::new())?;
         exposed.write(&model, &Storage::AsNeeded)?;
     }
     let request = NetRequest::new(conversion, model, param, bin)?;

@@ -25,6 +25,7 @@ mod refusal;
 mod shape;
 mod simplify;
 mod size;
+mod split;
 mod summary;
 mod terminal;
 mod verify;

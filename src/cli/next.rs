@@ -18,6 +18,8 @@ pub(super) struct Next {
     pub command: String,
     /// The percentage of the weights that is converted.
     pub percent: u64,
+    /// Whether it makes a chain of nets.
+    pub is_chain: bool,
 }
 
 impl Next {
@@ -25,7 +27,7 @@ impl Next {
     pub fn after(words: &[OsString], remedies: &[Remedy]) -> Vec<Next> {
         let next = remedies.iter().filter_map(|remedy| {
             let command = command(words, remedy)?;
-            Some(Next { command, percent: remedy.percent })
+            Some(Next { command, percent: remedy.percent, is_chain: !remedy.split_at.is_empty() })
         });
         next.take(MAX_COMMANDS).collect()
     }
@@ -55,7 +57,7 @@ fn command(words: &[OsString], remedy: &Remedy) -> Option<String> {
 }
 
 /// The options with values that a remedy may replace.
-const TAKING: [&str; 5] = ["--set", "--input-shape", "--inputs", "--outputs", "--rename"];
+const TAKING: [&str; 6] = ["--set", "--input-shape", "--inputs", "--outputs", "--split-at", "--rename"];
 
 fn is_replaced(name: &str, value: &str, remedy: &Remedy) -> bool {
     match name {
@@ -68,6 +70,7 @@ fn is_replaced(name: &str, value: &str, remedy: &Remedy) -> bool {
         }
         "--inputs" => !remedy.inputs.is_empty(),
         "--outputs" => !remedy.outputs.is_empty(),
+        "--split-at" => remedy.is_cut(),
         "--rename" => remedy.is_cut(),
         _ => false,
     }

@@ -109,9 +109,9 @@ impl<C: Chosen> FromArgMatches for Given<C> {
         let values = chosen.flat_map(|info| {
             let values: Vec<OptionValue> = match info.kind {
                 OptionKind::Flag => vec![OptionValue::Flag(matches.get_flag(info.name))],
-                OptionKind::Name => {
-                    let lists = matches.get_many::<Names>(info.name).into_iter().flatten();
-                    lists.flat_map(|list| &list.0).cloned().map(OptionValue::Name).collect()
+                OptionKind::Name | OptionKind::Number => {
+                    let lists = matches.get_many::<List>(info.name).into_iter().flatten();
+                    lists.flat_map(|list| &list.0).cloned().collect()
                 }
                 _ => matches.get_many(info.name).into_iter().flatten().cloned().collect(),
             };
@@ -163,7 +163,12 @@ pub(super) fn arg(info: &'static OptionInfo) -> Arg {
 fn parser(kind: OptionKind) -> ValueParser {
     let text = StringValueParser::new();
     match kind {
-        OptionKind::Name => text.try_map(|text| parse_names(&text)).into(),
+        OptionKind::Name => text
+            .try_map(|text| {
+                parse_names(&text).map(|names| List(names.into_iter().map(OptionValue::Name).collect()))
+            })
+            .into(),
+        OptionKind::Number => text.try_map(|text| parse_numbers(&text)).into(),
         OptionKind::Path => PathBufValueParser::new().map(OptionValue::Path).into(),
         OptionKind::Release => text.try_map(|text| parse_release(&text).map(OptionValue::Release)).into(),
         OptionKind::Bytes => text.try_map(|text| parse_bytes(&text).map(OptionValue::Bytes)).into(),
@@ -186,12 +191,12 @@ fn parse_release(text: &str) -> std::result::Result<u32, String> {
         .ok_or_else(|| "expected the date of a release of ncnn, such as 20250503".to_owned())
 }
 
-/// Names with commas between them.
+/// Items with commas between them.
 #[derive(Clone, Debug)]
-struct Names(Vec<String>);
+struct List(Vec<OptionValue>);
 
 /// Parses names with commas between them; those between the sizes of an input, as in `ids:int64[1,S]`, belong to its name.
-fn parse_names(text: &str) -> std::result::Result<Names, String> {
+pub(super) fn parse_names(text: &str) -> std::result::Result<Vec<String>, String> {
     let is_type = |word: &str| word == "float32" || DType::from_name(word).is_some();
     let is_open = |name: &str| {
         let parts = name.rsplit_once('[').filter(|(_, sizes)| !sizes.contains(']'));
@@ -210,7 +215,23 @@ fn parse_names(text: &str) -> std::result::Result<Names, String> {
     if names.iter().any(String::is_empty) {
         return Err("a name is empty".to_owned());
     }
-    Ok(Names(names))
+    Ok(names)
+}
+
+/// Parses numbers and quotients with commas between them.
+fn parse_numbers(text: &str) -> std::result::Result<List, String> {
+    let number = |text: &str| text.trim().parse::<f64>().ok();
+    let item = |text: &str| match text.split_once('/') {
+        Some((above, below)) => Some(number(above)? / number(below)?),
+        None => number(text),
+    };
+    let item = |text| {
+        let found = item(text).filter(|n| n.is_finite()).map(OptionValue::Number);
+        found.ok_or_else(|| {
+            format!("expected numbers such as 0.5 or 1/255, with commas between them, not \"{text}\"")
+        })
+    };
+    Ok(List(text.split(',').map(item).collect::<std::result::Result<_, _>>()?))
 }
 
 /// Parses `old=new`. Names may contain the sign: the last one ends the old name.

@@ -54,8 +54,11 @@ pub(super) fn describe<'a>(
     list(&mut text, "", &reasons, if verbose { usize::MAX } else { MAX_REASONS }, |text, reason| {
         describe_reason(text, reason, verbose);
     });
-    for Next { command, percent } in next {
+    for Next { command, percent, is_chain } in next {
         let what = match percent {
+            _ if *is_chain => {
+                format!("this converts parts with {percent} % of the weights, to a chain of nets")
+            }
             100 => "this converts the whole model".to_owned(),
             _ => format!("this converts a part with {percent} % of the weights"),
         };
@@ -217,7 +220,7 @@ mod tests {
 
     #[test]
     fn the_next_command_follows_the_reasons() {
-        let next = [Next { command: "onnx2ncnn m.onnx --outputs a".to_owned(), percent: 97 }];
+        let next = [Next { command: "onnx2ncnn m.onnx --outputs a".to_owned(), percent: 97, is_chain: false }];
         let text = describe(&[Error::unsupported("no")], &next, false, true);
         let text = anstream::adapter::strip_str(&text).to_string();
         let shown = "\nhelp: this converts a part with 97 % of the weights\n  onnx2ncnn m.onnx --outputs a\ncodes: E0004";

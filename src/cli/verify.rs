@@ -100,7 +100,11 @@ pub(super) struct Verify {
 }
 
 /// The options of the net with which it is compared, and what they change besides.
-const COMPARED: [(&str, &str); 7] = [
+const COMPARED: [(&str, &str); 11] = [
+    ("scale", ""),
+    ("mean", ""),
+    ("norm", ""),
+    ("bgr", ""),
     ("double_as_float", ""),
     ("float32", ""),
     ("int8", ""),
@@ -186,7 +190,7 @@ fn compare(arguments: &Verify) -> Result<Comparison, Refusal> {
     let choices = &arguments.choices;
     let mut measured = Vec::new();
     let (mut model, mut path) = (model, arguments.model.clone());
-    let mut is_plain = arguments.source.is_plain();
+    let mut is_plain = arguments.source.is_plain() && choices.has_plain_pixels();
     let mut converter = choices.apply(arguments.source.converter()?)?;
     if choices.dequantize {
         path = room.path().join("float.onnx");
@@ -198,6 +202,8 @@ fn compare(arguments: &Verify) -> Result<Comparison, Refusal> {
             converter.double_as_float(choices.double_as_float).kv_cache(choices.kv_cache)
         };
         let float = of_model(arguments.source.converter()?).float32(&choices.float32);
+        let (scale, mean, norm) = (choices.scale.clone(), choices.mean.clone(), choices.norm.clone());
+        let float = float.scale(scale).mean(mean).norm(norm).bgr(choices.bgr);
         let float = float.quantization(Quantization::Float).emit_onnx(&path);
         float.convert(&model)?.write(room.path().join("float.param"), room.path().join("float.bin"))?;
         // The requested part, with its shapes.

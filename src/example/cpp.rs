@@ -132,10 +132,15 @@ fn picture_constants(subject: &Subject, purpose: &Purpose, picture: Picture) -> 
          static const int PIXELS = ncnn::Mat::{pixels};\n\
          // {}\n\
          static const float MEAN[] = {};\n\
-         static const float NORM[] = {};\n",
+         static const float NORM[] = {};\n\
+         {}",
         scaling.reason,
         numbers(scaling.mean),
         numbers(scaling.norm),
+        match purpose.tail {
+            Tail::Text { .. } => format!("static const float BORDER = {:?}f;\n", scaling.border),
+            _ => String::new(),
+        },
     )
 }
 

@@ -13,7 +13,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use crate::ncnn::Net;
-use crate::pipeline::{Metadata, Port};
+use crate::pipeline::{Metadata, Pixels, Port};
 use crate::tensor::{Dim, display_shape};
 use purpose::{Picture, Purpose, Source, Tail};
 
@@ -50,6 +50,8 @@ pub(crate) struct Subject<'a> {
     pub outputs: &'a [Port],
     pub net: &'a Net,
     pub metadata: &'a Metadata,
+    /// The scaling of pixels that the net has.
+    pub pixels: &'a Pixels,
     /// Values of the free sizes for which the net is valid.
     pub sizes: &'a BTreeMap<String, Dim>,
 }
@@ -151,12 +153,37 @@ struct Scaling {
     mean: [f64; 3],
     norm: [f64; 3],
     is_bgr: bool,
+    /// The number around a line of text, as the net reads it.
+    border: f64,
     reason: &'static str,
 }
 
 /// Returns the scaling of pixels that models of such a use have.
 fn scaling(subject: &Subject, purpose: &Purpose, picture: Picture) -> Scaling {
-    let same = |mean, norm, reason| Scaling { mean: [mean; 3], norm: [norm; 3], is_bgr: false, reason };
+    let pixels = subject.pixels;
+    let usual = usual_scaling(subject, purpose, picture);
+    if pixels.are_plain() {
+        return usual;
+    }
+    // Without numbers, only the order of the channels is another.
+    let is_scaled = [&pixels.scale, &pixels.mean, &pixels.norm].iter().any(|list| !list.is_empty());
+    let is_bgr = picture.channels == 3 && usual.is_bgr != pixels.is_bgr;
+    match is_scaled {
+        true => Scaling {
+            mean: [0.0; 3],
+            norm: [1.0; 3],
+            is_bgr,
+            border: pixels.border(),
+            reason: "The net scales pixels itself, as it was asked to.",
+        },
+        false => Scaling { is_bgr, ..usual },
+    }
+}
+
+/// Returns the scaling of pixels that models of such a use have, whatever the net does.
+fn usual_scaling(subject: &Subject, purpose: &Purpose, picture: Picture) -> Scaling {
+    let same =
+        |mean, norm, reason| Scaling { mean: [mean; 3], norm: [norm; 3], is_bgr: false, border: 0.0, reason };
     let classes = match purpose.tail {
         Tail::Scores { output, .. } => subject.output_at(output).and_then(|shape| shape.into_iter().max()),
         _ => None,
@@ -176,6 +203,7 @@ fn scaling(subject: &Subject, purpose: &Purpose, picture: Picture) -> Scaling {
             mean: [123.675, 116.28, 103.53],
             norm: [1.0 / 58.395, 1.0 / 57.12, 1.0 / 57.375],
             is_bgr: false,
+            border: 0.0,
             reason: "As networks of ImageNet read pixels; the model does not tell.",
         },
         _ => same(0.0, 1.0 / 255.0, "Pixels from 0 to 1; the model does not tell how it reads them."),

@@ -325,7 +325,9 @@ fn text(subject: &Subject, picture: Picture) -> Option<Tail> {
         _ => return None,
     };
     let alphabet = i64::try_from(subject.metadata.alphabet.len()).ok()?;
-    let is_known = alphabet > 0 && (alphabet..=alphabet + 2).contains(&characters);
+    // Detectors state the names of their classes under the same key.
+    let is_only = subject.outputs.len() == 1;
+    let is_known = is_only && alphabet > 0 && (alphabet..=alphabet + 2).contains(&characters);
     let is_line = picture.height < TALL && picture.width >= 2 * picture.height;
     let is_likely = is_line && characters >= MIN_ALPHABET && length > 1 && 2 * length <= picture.width;
     (is_known || is_likely).then_some(Tail::Text { output: 0 })

@@ -100,11 +100,16 @@ fn picture_constants(subject: &Subject, purpose: &Purpose, picture: Picture) -> 
         "WIDTH, HEIGHT = {width}, {height}\n\
          MODE, PIXELS = {}, ncnn.Mat.PixelType.{pixels}\n\
          # {}\n\
-         MEAN, NORM = [{}], [{}]\n",
+         MEAN, NORM = [{}], [{}]\n\
+         {}",
         quoted(mode),
         scaling.reason,
         numbers(scaling.mean),
         numbers(scaling.norm),
+        match purpose.tail {
+            Tail::Text { .. } => format!("BORDER = {:?}\n", scaling.border),
+            _ => String::new(),
+        },
     )
 }
 

@@ -344,6 +344,12 @@ impl Graph {
         id
     }
 
+    /// Puts nodes before all others.
+    pub(crate) fn prepend(&mut self, nodes: Vec<Node>) {
+        let made: Vec<NodeId> = nodes.into_iter().map(|node| self.new_node(node)).collect();
+        self.order.splice(0..0, made);
+    }
+
     fn new_node(&mut self, node: Node) -> NodeId {
         self.cache = Cache::default();
         let id = NodeId::of(self.nodes.len());

@@ -15,8 +15,8 @@ pub(crate) use attributes::{Attributes, required};
 pub(crate) use call::{Call, Fact, distinct_axes, element_count, infer_same, required_input, resolve_axis};
 pub(crate) use element::ElementSum;
 pub(crate) use operator::{
-    Access, AppendRule, Epsilon, Expects, Fold, Holds, IdentityRule, Infer, InputRule, MultiplyAdds, NanRule,
-    Op, Padding, Work, traits,
+    Access, AppendRule, Epsilon, Expects, ExpectsFor, Fold, Holds, IdentityRule, Infer, InputRule,
+    MultiplyAdds, NanRule, Op, Padding, Work, traits,
 };
 pub(crate) use registry::{
     CONTRIB_DOMAIN, NEWEST_OPSET, OWN_DOMAIN, access, find, find_handled, index, infer_shape, register,

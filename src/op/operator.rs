@@ -38,6 +38,9 @@ pub(crate) type MultiplyAdds = fn(&Call) -> Option<u64>;
 /// Returns the type and the shape that an input is expected to have, if its own are not known.
 pub(crate) type Expects = fn(&Call, usize) -> Option<Fact>;
 
+/// Returns the type and the shape of the first input, if those of the result are expected.
+pub(crate) type ExpectsFor = fn(&Call, &Fact) -> Option<Fact>;
+
 /// A property that depends on the node.
 pub(crate) type Holds = fn(&Graph, &Node) -> bool;
 
@@ -113,6 +116,8 @@ macro_rules! traits {
                 /// The type and the shape of an input that follow from the weights beside it, with usual free sizes where
                 /// they leave a choice.
                 expects: Expects;
+                /// The type and the shape of the first input, if those of the result are expected.
+                expects_for: ExpectsFor;
             }
             facts {
                 /// A large element of an input may be an element of the result. It is so for moves.

@@ -3,8 +3,8 @@
 use crate::lower::LowerNode;
 use crate::op::range::RangeRule;
 use crate::op::{
-    Access, AppendRule, Epsilon, Expects, Fold, Holds, IdentityRule, Infer, InputRule, MultiplyAdds, NanRule,
-    Op, Padding, Schema, Work, traits,
+    Access, AppendRule, Epsilon, Expects, ExpectsFor, Fold, Holds, IdentityRule, Infer, InputRule,
+    MultiplyAdds, NanRule, Op, Padding, Schema, Work, traits,
 };
 use crate::pass::expand::ExpandNode;
 

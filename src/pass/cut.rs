@@ -27,7 +27,7 @@ pub fn cut_graph(graph: &mut Graph, inputs: &[String], outputs: &[String]) -> Re
     }
     if !inputs.is_empty() {
         let named: Vec<Named> = inputs.iter().map(|text| Named::of(graph, text)).collect::<Result<_>>()?;
-        let new = find_values(graph, named.iter().map(|named| named.name))?;
+        let new = named_values(graph, inputs)?;
         state_types(graph, &new, &named)?;
         for id in &new {
             detach(graph, *id)?;
@@ -44,6 +44,16 @@ pub fn cut_graph(graph: &mut Graph, inputs: &[String], outputs: &[String]) -> Re
         }
     }
     Ok(())
+}
+
+/// Returns the values of names, which may have a type and a shape after them.
+///
+/// # Errors
+///
+/// If a value does not exist or is named twice.
+pub fn named_values(graph: &Graph, names: &[String]) -> Result<Vec<ValueId>> {
+    let named: Vec<Named> = names.iter().map(|text| Named::of(graph, text)).collect::<Result<_>>()?;
+    find_values(graph, named.iter().map(|named| named.name))
 }
 
 /// Makes a value one that nothing computes, as inputs are.

@@ -13,6 +13,7 @@ pub mod input_shape;
 pub mod input_value;
 pub mod kv_cache;
 pub(crate) mod pattern;
+pub mod pixels;
 pub mod quantized;
 pub mod random;
 pub mod rewrite;

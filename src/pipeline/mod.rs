@@ -14,6 +14,7 @@ mod remedy;
 mod simplify;
 mod warning;
 
+pub(crate) use crate::pass::pixels::Pixels;
 pub use composition::Composition;
 pub(crate) use composition::operator_cost;
 pub(crate) use convert::{Converted, convert};
@@ -25,5 +26,7 @@ pub use options::{FileInfo, OptionInfo, OptionKind, OptionValue, Options, Purpos
 pub use port::Port;
 pub use progress::Pass;
 pub use remedy::Remedy;
+pub use remedy::chain::Link;
+pub(crate) use remedy::chain::links;
 pub(crate) use remedy::{largest_part, remedies};
 pub(crate) use simplify::{SimplifiedModel, expose, simplify};

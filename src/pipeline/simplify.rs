@@ -62,7 +62,13 @@ fn infer_cut(graph: &mut Graph, names: &[String]) {
 pub(super) fn prepare(graph: &mut Graph, options: &Options) -> Result<()> {
     cut(graph, options)?;
     pass::input_shape::set_input_shapes(graph, &options.input_shapes)?;
-    pass::input_value::set_inputs(graph, &options.set)
+    set_values(graph, options)
+}
+
+/// Sets values of inputs, and the scaling of pixels.
+fn set_values(graph: &mut Graph, options: &Options) -> Result<()> {
+    pass::input_value::set_inputs(graph, &options.set)?;
+    pass::pixels::scale_pixels(graph, &options.pixels())
 }
 
 /// Names `--input-shape` as the possible cause of an inference that fails.
@@ -105,7 +111,7 @@ pub(crate) fn expose(
     let mut model = sources.read()?;
     let graph = &mut model.graph;
     cut(graph, options)?;
-    pass::input_value::set_inputs(graph, &options.set)?;
+    set_values(graph, options)?;
     pass::dead::remove_dead_nodes(graph);
     let outputs: BTreeSet<_> = graph.outputs.iter().copied().collect();
     let computed: Vec<_> =

@@ -155,6 +155,7 @@ impl RemedyPart {
         put("input_shapes", Value::Object(shapes), remedy.input_shapes.is_empty());
         put("inputs", remedy.inputs.clone().into(), remedy.inputs.is_empty());
         put("outputs", remedy.outputs.clone().into(), remedy.outputs.is_empty());
+        put("split_at", remedy.split_at.clone().into(), remedy.split_at.is_empty());
         for flag in &remedy.flags {
             put(flag, true.into(), false);
         }

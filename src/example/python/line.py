@@ -6,7 +6,7 @@ def read_picture(path):
     w = min(WIDTH, max(1, round(width * HEIGHT / height)))
     mat = ncnn.Mat.from_pixels_resize(pixels, PIXELS, width, height, w, HEIGHT)
     mat.substract_mean_normalize(MEAN, NORM)
-    # The border is 0 after the normalization.
+    # The border is 0 where the model reads it.
     wide = ncnn.Mat()
-    ncnn.copy_make_border(mat, wide, 0, 0, 0, WIDTH - w, ncnn.BorderType.BORDER_CONSTANT, 0.0)
+    ncnn.copy_make_border(mat, wide, 0, 0, 0, WIDTH - w, ncnn.BorderType.BORDER_CONSTANT, BORDER)
     return wide, None

@@ -53,6 +53,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("no layer"),
     Row::new("Unsqueeze", Access::View, infer_unsqueeze)
         .fold(fold_unsqueeze)
+        .expects_for(expected_before_unsqueeze)
         .lower(lower_alias)
         .identity(same_shape)
         .transparent(|_, _| true)
@@ -303,6 +304,17 @@ fn expand_squeeze(x: &Expand) -> Result<bool> {
 fn infer_unsqueeze(call: &Call) -> Result<Vec<Fact>> {
     let axes = read_axes(call, || axes_input(call));
     requested_or_declared(call, axes.and_then(|axes| unsqueeze(&required(axes, "axes")?, call.shape(0)?)))
+}
+
+/// Returns the type and the shape of the input, if those of the result are expected.
+fn expected_before_unsqueeze(call: &Call, result: &Fact) -> Option<Fact> {
+    let axes = read_axes(call, || axes_input(call)).ok()??;
+    let shape = result.shape.as_deref()?;
+    let added: Vec<usize> =
+        axes.iter().map(|axis| resolve_axis(*axis, shape.len()).ok()).collect::<Option<_>>()?;
+    let kept =
+        shape.iter().enumerate().filter(|(axis, _)| !added.contains(axis)).map(|(_, size)| size.clone());
+    Some(Fact::new(result.dtype, kept.collect::<Vec<Dim>>()))
 }
 
 fn fold_unsqueeze(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {

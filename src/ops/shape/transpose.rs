@@ -12,6 +12,12 @@ use crate::tensor::Array;
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("Transpose", Access::Selection, infer_transpose)
     .fold(fold_transpose)
+    .expects_for(|call, result| {
+        let shape = result.shape.as_deref()?;
+        let perm = read_perm(call.attributes(), shape.len()).ok()?;
+        let size = |axis| shape.get(perm.iter().position(|from| *from == axis)?).cloned();
+        Some(Fact::new(result.dtype, (0..shape.len()).map(size).collect::<Option<Vec<_>>>()?))
+    })
     .lower(lower_transpose)
     .identity(unmoved)
     .transparent(|_, _| true)

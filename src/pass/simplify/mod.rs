@@ -199,6 +199,12 @@ pub const SIMPLIFICATIONS: &[Rewrite] = &[
         affine::fuse_before,
     ),
     Rewrite::by(
+        "fuse_channel_order_into_conv",
+        "a Gather that only reorders channels becomes part of the Conv after it",
+        &["Conv"],
+        affine::fuse_order,
+    ),
+    Rewrite::by(
         "fuse_matmul_add_bias_into_gemm",
         "MatMul of two matrices and the sum with a constant become Gemm",
         &["MatMul"],

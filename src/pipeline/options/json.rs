@@ -62,6 +62,7 @@ fn scalar(kind: OptionKind, value: &Value) -> Option<OptionValue> {
         OptionKind::Path => OptionValue::Path(value.as_str()?.into()),
         OptionKind::Release => OptionValue::Release(u32::try_from(value.as_u64()?).ok()?),
         OptionKind::Bytes => OptionValue::Bytes(value.as_u64()?),
+        OptionKind::Number => OptionValue::Number(value.as_f64()?),
         OptionKind::Weights => OptionValue::Weights(value.as_str()?.parse::<Weights>().ok()?),
         OptionKind::Shape | OptionKind::Array | OptionKind::Pair => return None,
     })

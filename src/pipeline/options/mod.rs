@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::ncnn::Embedding;
 use crate::onnx::ReadOptions;
 use crate::pass::blocks::Weights;
+use crate::pass::pixels::Pixels;
 use crate::pass::quantized::Quantization;
 use crate::tensor::{Array, Dim};
 
@@ -107,6 +108,11 @@ const fn net(help: &'static str) -> OptionInfo {
 /// An option of the net that concerns its model, too.
 const fn model(help: &'static str) -> OptionInfo {
     option(Purpose::Net, "Model", help).rare()
+}
+
+/// An option of pixels, which the net is given in place of what the model reads.
+const fn pixels(help: &'static str) -> OptionInfo {
+    option(Purpose::Net, "Model", help)
 }
 
 const fn file(file: FileInfo, help: &'static str) -> OptionInfo {
@@ -237,6 +243,8 @@ kinds! {
     Release(u32);
     /// A number of bytes.
     Bytes(u64);
+    /// A number.
+    Number(f64);
     /// A storage of weights.
     Weights(Weights);
     /// The name of an input and its shape; the empty name means the only input.
@@ -297,6 +305,11 @@ impl Options {
         }
     }
 
+    /// Returns whether pictures are given as the model reads them.
+    pub fn has_plain_pixels(&self) -> bool {
+        self.pixels().are_plain()
+    }
+
     /// Returns the treatment of quantized networks.
     pub(crate) fn quantization(&self) -> Quantization {
         match (self.int8, self.dequantize) {
@@ -304,6 +317,12 @@ impl Options {
             (_, true) => Quantization::Float,
             _ => Quantization::Exact,
         }
+    }
+
+    /// Returns how pixels become the elements of pictures.
+    pub(crate) fn pixels(&self) -> Pixels {
+        let [scale, mean, norm] = [&self.scale, &self.mean, &self.norm].map(Clone::clone);
+        Pixels { scale, mean, norm, is_bgr: self.bgr }
     }
 
     /// Returns the further forms of the net to write.

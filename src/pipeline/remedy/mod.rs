@@ -1,12 +1,16 @@
 //! Remedies of refusals: options with which a refused model, or a part of it, is converted. Each is tried.
 
+pub(crate) mod chain;
+mod expected;
 mod flow;
 mod part;
 mod size;
 mod value;
 mod vertices;
+mod weight;
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use super::simplify::prepare;
 use super::{Converted, Metadata, OptionValue, Options, convert};
@@ -15,6 +19,7 @@ use crate::onnx::{Model, Sources};
 use crate::ops;
 use crate::tensor::{Array, Dim, Elements};
 
+use chain::{Chain, Link};
 use part::{Part, Parts};
 pub(super) use size::FreeInput;
 
@@ -23,6 +28,9 @@ const MAX_TRIALS: usize = 32;
 const MAX_NODES: usize = 200_000;
 /// The conversions that are tried of any model.
 const MIN_TRIALS: usize = 3;
+
+/// The time after which no further conversion is tried.
+const MAX_TIME: Duration = Duration::from_secs(5);
 
 /// The part of the weights that a cut keeps at least, as a divisor.
 const LEAST_PART: u64 = 20;
@@ -45,6 +53,8 @@ pub struct Remedy {
     pub inputs: Vec<String>,
     /// The outputs of a part of the model; empty for the model's own.
     pub outputs: Vec<String>,
+    /// The values at which the model is cut into a chain of nets; empty for one net.
+    pub split_at: Vec<Vec<String>>,
     /// Options without values, by their names.
     pub flags: Vec<&'static str>,
     /// The percentage of the weights that is converted.
@@ -54,7 +64,7 @@ pub struct Remedy {
 impl Remedy {
     /// Returns whether only a part of the model is converted.
     pub fn is_cut(&self) -> bool {
-        !self.inputs.is_empty() || !self.outputs.is_empty()
+        !self.inputs.is_empty() || !self.outputs.is_empty() || !self.split_at.is_empty()
     }
 
     /// Returns the options as words of a command line, without quotes.
@@ -71,6 +81,7 @@ impl Remedy {
                 words.extend([option.to_owned(), names.join(",")]);
             }
         }
+        words.extend(self.split_at.iter().flat_map(|names| ["--split-at".to_owned(), names.join(",")]));
         words.extend(self.flags.iter().map(|name| format!("--{}", name.replace('_', "-"))));
         words
     }
@@ -132,6 +143,7 @@ pub(crate) fn remedies(sources: &Sources, options: &Options, errors: &Errors) ->
             step(&mut search);
         }
     }
+    search.split();
     search.found
 }
 
@@ -153,6 +165,8 @@ struct Search<'a> {
     /// The errors of the base.
     reasons: BTreeSet<String>,
     trials: usize,
+    /// The beginning; `None` where there is no clock.
+    start: Option<Instant>,
     found: Vec<Remedy>,
 }
 
@@ -161,6 +175,7 @@ impl<'a> Search<'a> {
     fn new(sources: &'a Sources, options: &Options, errors: &Errors) -> Option<Search<'a>> {
         concern_model(errors).then_some(())?;
         ops::register();
+        let start = (!cfg!(target_family = "wasm")).then(Instant::now);
         // What a trial converts is not written.
         let options = Options { emit_onnx: None, keep_onnx: false, check: false, ..options.clone() };
         let Model { mut graph, metadata, .. } = sources.read().ok()?;
@@ -176,13 +191,15 @@ impl<'a> Search<'a> {
             base: Remedy { percent: 100, ..Remedy::default() },
             reasons: errors.iter().map(Error::to_string).collect(),
             trials,
+            start,
             found: Vec::new(),
         })
     }
 
     /// Tries a remedy; `None` if there were enough trials.
     fn attempt(&mut self, remedy: &Remedy) -> Option<Result<Converted, Errors>> {
-        self.trials = self.trials.checked_sub(1)?;
+        let is_late = self.start.is_some_and(|start| start.elapsed() > MAX_TIME);
+        self.trials = self.trials.checked_sub(1).filter(|_| !is_late)?;
         Some(convert(self.sources, &remedy.apply(&self.options)))
     }
 
@@ -277,6 +294,33 @@ impl<'a> Search<'a> {
         self.found.sort_by_key(|remedy| std::cmp::Reverse(remedy.percent));
     }
 
+    /// Proposes a chain of nets, if several parts are converted and none has most of the weights.
+    fn split(&mut self) {
+        let cuts: Vec<Vec<String>> =
+            self.found.iter().flat_map(|part| [&part.outputs, &part.inputs]).cloned().collect();
+        let best = self.found.first().map_or(MOST, |remedy| remedy.percent);
+        if self.found.len() < 2 || best >= MOST || !self.options.has_plain_pixels() {
+            return;
+        }
+        let Some(chain) = Chain::of(&self.parts, &cuts) else { return };
+        let mut size = 0;
+        let has_failed = |link: &Link| link.nodes.iter().any(|id| self.parts.failed.contains(&id));
+        let links: Vec<&Link> = chain.links.iter().filter(|link| !has_failed(link)).collect();
+        for link in links {
+            let remedy =
+                Remedy { inputs: link.inputs.clone(), outputs: link.outputs.clone(), ..self.base.clone() };
+            match self.attempt(&remedy) {
+                Some(Ok(_)) => size += link.size,
+                Some(Err(_)) => {}
+                None => return,
+            }
+        }
+        let percent = size.saturating_mul(100) / self.parts.total.max(1);
+        if percent > best {
+            self.found.insert(0, Remedy { split_at: chain.cuts, percent, ..self.base.clone() });
+        }
+    }
+
     /// Returns the best part that is converted.
     fn next_part(
         &mut self,
@@ -288,7 +332,10 @@ impl<'a> Search<'a> {
             let large = parts.into_iter().filter(|part| part.size.saturating_mul(LEAST_PART) > total);
             let (cut, part) = large
                 .map(|part| ((self.parts.input_names(&part.inputs), self.parts.names(&part.outputs)), part))
-                .find(|(cut, _)| !tried.contains(cut))?;
+                // The scaling of pixels is that of the model's own inputs.
+                .find(|(cut, _)| {
+                    !tried.contains(cut) && (cut.0.is_empty() || self.options.has_plain_pixels())
+                })?;
             tried.insert(cut.clone());
             let (inputs, mut outputs) = cut;
             if part.outputs == self.parts.graph.outputs {

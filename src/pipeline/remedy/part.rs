@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::flow::{Flow, Near};
 use super::vertices::Vertices;
+use super::weight::{is_folded, weights};
 use crate::common::index::{IndexMap, IndexSet};
 use crate::error::Error;
 use crate::graph::{Graph, Node, NodeId, ValueId};
-use crate::op::{self, Access, Call, Fact};
+use crate::op;
 use crate::pass::infer;
-use crate::tensor::{DType, Dim};
+use crate::tensor::DType;
 
 /// The maximum number of values around a part: what is left out between more of them is hard to compute elsewhere.
 const MAX_VALUES: usize = 16;
@@ -19,9 +20,6 @@ const FEW_VALUES: usize = 4;
 
 /// The number of values around a part from which on it counts less than a smaller part with fewer.
 const MANY_VALUES: usize = 8;
-
-/// The most element-wise nodes between a value and the weights from which its shape follows.
-const MAX_DEPTH: usize = 8;
 
 /// The most divisions of the failed nodes into those before a part and those after it.
 const MAX_DIVISIONS: usize = 24;
@@ -52,6 +50,8 @@ pub(super) struct Parts {
     by_index: BTreeMap<usize, Vec<NodeId>>,
     names: BTreeMap<String, ValueId>,
     sizes: IndexMap<NodeId, u64>,
+    /// The nodes of parts that were found before.
+    counted: IndexSet<NodeId>,
     /// The size of the whole graph.
     pub total: u64,
     /// The nodes with weights; all with named results in a graph without any.
@@ -68,7 +68,7 @@ impl Parts {
         let mut total = 0;
         for (id, node) in graph.nodes() {
             by_index.entry(node.index).or_default().push(id);
-            let weights = if is_folded(&inferred, node) { 0 } else { weights(&inferred, node) };
+            let weights = if is_folded(&inferred, node) { 0 } else { weights(&graph, &inferred, node) };
             total += weights + 1;
             sizes.insert(id, weights + 1);
         }
@@ -92,8 +92,8 @@ impl Parts {
         let is_text = |id: &ValueId| inferred.value(*id).dtype.is_some_and(|dtype| dtype == DType::String);
         let of_text = graph.nodes().filter(|(_, node)| node.outputs.iter().flatten().any(is_text));
         let failed: BTreeSet<NodeId> = of_text.map(|(id, _)| id).collect();
-        let unfit = BTreeSet::new();
-        Parts { graph, inferred, failed, unfit, by_index, names, sizes, total, heavy }
+        let (unfit, counted) = (BTreeSet::new(), IndexSet::default());
+        Parts { graph, inferred, failed, unfit, by_index, names, sizes, counted, total, heavy }
     }
 
     /// Learns from the errors of a conversion; returns whether anything is new.
@@ -129,9 +129,7 @@ impl Parts {
 
     /// Counts the nodes of a part as nothing, to find other parts.
     pub fn discount(&mut self, part: &Part) {
-        for id in part.nodes.iter() {
-            self.sizes.insert(id, 0);
-        }
+        self.counted.extend(part.nodes.iter());
     }
 
     /// Returns the parts around the failed nodes, the best first.
@@ -153,6 +151,40 @@ impl Parts {
 
     /// Returns the part that needs the results of the failed nodes of `given`, and nothing of the others.
     fn part(&self, given: &BTreeSet<NodeId>) -> Option<Part> {
+        let whole = self.part_with(given, &self.heavy, |_| true);
+        if whole.is_some() || given.is_empty() {
+            return whole;
+        }
+        // Without the model's outputs that are computed from the given values and earlier weights alone.
+        let after = self.after(given);
+        self.part_with(given, &after, |id| {
+            !self.before(&[id], |_| false).iter().any(|node| given.contains(&node))
+        })
+    }
+
+    /// Returns the nodes with weights that depend on some nodes.
+    fn after(&self, given: &BTreeSet<NodeId>) -> IndexSet<NodeId> {
+        let (mut reached, mut found) = (IndexSet::default(), IndexSet::default());
+        for (id, node) in self.graph.nodes() {
+            let depends = node.reads().any(|value| reached.contains(value));
+            if depends || given.contains(&id) {
+                reached.extend(node.outputs.iter().flatten().copied());
+            }
+            if depends && self.heavy.contains(id) {
+                found.insert(id);
+            }
+        }
+        found
+    }
+
+    /// Returns such a part for the weights of `heavy`, with those outputs of the graph without weights that are wanted.
+    fn part_with(
+        &self,
+        given: &BTreeSet<NodeId>,
+        heavy: &IndexSet<NodeId>,
+        wants: impl Fn(ValueId) -> bool,
+    ) -> Option<Part> {
+        let is_heavy = |id: &NodeId| heavy.contains(*id) && !self.counted.contains(*id);
         let graph = &self.graph;
         let mut missing: IndexSet<ValueId> = IndexSet::default();
         let mut ends: Vec<ValueId> = graph.outputs.clone();
@@ -168,11 +200,11 @@ impl Parts {
             let is_computed = graph.value(*id).producer.is_some() && self.is_data(*id);
             is_computed && !missing.contains(*id) && !is_given(*id) && seen.insert(*id)
         });
-        let outputs = self.outputs(&self.before(&ends, is_given), &ends, is_given)?;
+        let outputs = self.outputs(&self.before(&ends, is_given), &ends, is_heavy, wants, is_given)?;
         let needed = self.before(&outputs, is_given);
-        let inputs = self.inputs(&needed, &outputs, is_given)?;
+        let inputs = self.inputs(&needed, &outputs, is_heavy, is_given)?;
         let nodes = self.before(&outputs, |id| inputs.contains(&id));
-        let size = nodes.iter().filter_map(|id| self.sizes.get(id)).sum();
+        let size = self.size_of(nodes.iter().filter(|id| !self.counted.contains(*id)));
         let inputs = if inputs.is_empty() { inputs } else { self.with_own_inputs(&nodes, inputs) };
         let count = inputs.len() + outputs.len();
         let is_all = inputs.is_empty() && (outputs == graph.outputs || !given.is_empty());
@@ -181,7 +213,7 @@ impl Parts {
     }
 
     /// Returns the nodes from which values are computed, not beyond the values of `stops`.
-    fn before(&self, values: &[ValueId], stops: impl Fn(ValueId) -> bool) -> IndexSet<NodeId> {
+    pub fn before(&self, values: &[ValueId], stops: impl Fn(ValueId) -> bool) -> IndexSet<NodeId> {
         let mut found = IndexSet::default();
         let mut stack = values.to_vec();
         while let Some(id) = stack.pop() {
@@ -200,9 +232,11 @@ impl Parts {
         &self,
         nodes: &IndexSet<NodeId>,
         ends: &[ValueId],
+        is_heavy: impl Fn(&NodeId) -> bool,
+        wants: impl Fn(ValueId) -> bool,
         is_given: impl Fn(ValueId) -> bool,
     ) -> Option<Vec<ValueId>> {
-        let weights: BTreeSet<NodeId> = nodes.iter().filter(|id| self.is_heavy(*id)).collect();
+        let weights: BTreeSet<NodeId> = nodes.iter().filter(is_heavy).collect();
         let failed = self.failed.iter().filter_map(|id| self.graph.node(*id));
         let read: IndexSet<ValueId> = failed.flat_map(Node::reads).filter(|id| self.fits(*id)).collect();
         let read = ends.iter().filter(|id| read.contains(**id));
@@ -215,7 +249,9 @@ impl Parts {
         let cut = cut.or_else(|| self.last_values(nodes, &weights, ends, MAX_VALUES, &is_given))?;
         // The model's own outputs have their order.
         let own = self.graph.outputs.iter().copied();
-        let own = own.filter(|id| cut.contains(id) || (ends.contains(id) && self.fits(*id) && !depends(*id)));
+        let own = own.filter(|id| {
+            cut.contains(id) || (ends.contains(id) && self.fits(*id) && wants(*id) && !depends(*id))
+        });
         let mut outputs: Vec<ValueId> = own.collect();
         outputs.extend(cut.iter().filter(|id| !self.graph.outputs.contains(id)));
         (!cut.is_empty()).then_some(outputs)
@@ -248,17 +284,17 @@ impl Parts {
         &self,
         nodes: &IndexSet<NodeId>,
         outputs: &[ValueId],
+        is_heavy: impl Fn(&NodeId) -> bool,
         is_given: impl Fn(ValueId) -> bool,
     ) -> Option<Vec<ValueId>> {
-        let is_known =
-            |id: ValueId| self.fits(id) && (self.is_inferred(id) || self.expected(id, 0).is_some());
+        let is_known = |id: ValueId| self.fits(id) && self.is_known(id);
         let mut net = Vertices::of(self, nodes, |_| false, is_known);
         let given: Vec<ValueId> = net.values.iter().map(|(id, _)| id).filter(|id| is_given(*id)).collect();
         for (to, _) in given.iter().filter_map(|id| net.values.get(*id).copied()).collect::<Vec<_>>() {
             net.flow.arc(Flow::SOURCE, to);
         }
         let last = outputs.iter().filter_map(|id| self.graph.value(*id).producer);
-        let ends: BTreeSet<NodeId> = nodes.iter().filter(|id| self.is_heavy(*id)).chain(last).collect();
+        let ends: BTreeSet<NodeId> = nodes.iter().filter(is_heavy).chain(last).collect();
         for id in ends {
             let node = net.node(id);
             net.flow.arc(node, Flow::SINK);
@@ -274,10 +310,6 @@ impl Parts {
         own.chain(inputs).collect()
     }
 
-    fn is_heavy(&self, id: NodeId) -> bool {
-        self.heavy.contains(id) && self.sizes.get(id).is_some_and(|size| *size > 0)
-    }
-
     /// Returns whether a value is computed from elements of inputs, not from sizes alone.
     pub fn is_data(&self, id: ValueId) -> bool {
         let value = self.inferred.value(id);
@@ -285,7 +317,7 @@ impl Parts {
     }
 
     /// Returns whether a value can be an input or an output of a net, as far as it is known.
-    fn fits(&self, id: ValueId) -> bool {
+    pub fn fits(&self, id: ValueId) -> bool {
         let (value, inferred) = (self.graph.value(id), self.inferred.value(id));
         let is_number =
             |dtype| !matches!(dtype, DType::Bool | DType::String | DType::F64 | DType::C64 | DType::C128);
@@ -295,72 +327,22 @@ impl Parts {
             && !self.unfit.contains(&id)
     }
 
-    fn is_inferred(&self, id: ValueId) -> bool {
-        let value = self.inferred.value(id);
-        value.dtype.is_some() && value.shape.is_some()
-    }
-
-    /// Returns the type and the shape that the readers of a value expect.
-    fn expected(&self, id: ValueId, depth: usize) -> Option<Fact> {
-        let readers = self.graph.readers();
-        let nodes = readers.get(id).iter().filter_map(|reader| self.inferred.node(*reader));
-        let mut expected = nodes.filter_map(|node| {
-            let (op, call) = Call::of(&self.inferred, node)?;
-            let index = node.inputs.iter().position(|input| *input == Some(id))?;
-            match op.expects {
-                Some(expects) => expects(&call, index),
-                // Such a node does not change the shape, if the value is not the smaller operand.
-                None if op.access == Access::Elementwise && index == 0 && depth < MAX_DEPTH => {
-                    self.expected((*node.outputs.first()?)?, depth + 1)
-                }
-                None => None,
-            }
-        });
-        expected.next()
+    /// Returns the size of nodes.
+    pub fn size_of(&self, nodes: impl Iterator<Item = NodeId>) -> u64 {
+        nodes.filter_map(|id| self.sizes.get(id)).sum()
     }
 
     /// Returns the names of values.
     pub fn names(&self, ids: &[ValueId]) -> Vec<String> {
         ids.iter().map(|id| self.graph.value(*id).name.clone()).collect()
     }
-
-    /// Returns the names of inputs, with types and shapes where they cannot be inferred.
-    pub fn input_names(&self, ids: &[ValueId]) -> Vec<String> {
-        let name = |id: &ValueId| {
-            let name = &self.graph.value(*id).name;
-            let expected = if self.is_inferred(*id) { None } else { self.expected(*id, 0) };
-            let stated = expected.and_then(|fact| {
-                let sizes: Vec<String> = fact.shape?.iter().map(Dim::to_string).collect();
-                Some(format!("{name}:{}[{}]", fact.dtype, sizes.join(",")))
-            });
-            stated.unwrap_or_else(|| name.clone())
-        };
-        ids.iter().map(name).collect()
-    }
-}
-
-/// Returns whether a node computes only constants and sizes.
-fn is_folded(inferred: &Graph, node: &Node) -> bool {
-    let is_known = |id: &ValueId| {
-        let value = inferred.value(*id);
-        value.constant.is_some() || value.elements.is_some()
-    };
-    node.outputs.iter().flatten().all(is_known)
-}
-
-/// Returns the number of elements of the constants that a node and its bodies read, without indices and sizes.
-fn weights(graph: &Graph, node: &Node) -> u64 {
-    let read = node.reads().filter_map(|id| graph.value(id).constant.as_ref());
-    let read = read.filter(|tensor| !matches!(tensor.dtype(), DType::I64 | DType::I32 | DType::Bool));
-    let own: u64 = read.filter_map(|tensor| u64::try_from(tensor.len()).ok()).filter(|len| *len > 1).sum();
-    let inside = node.bodies().flat_map(|body| body.nodes().map(move |(_, node)| weights(body, node)));
-    own + inside.sum::<u64>()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::graph::Value;
+    use crate::tensor::Dim;
 
     /// Returns the parts of a graph in lines such as `bad: a b = c`, the best first; the nodes `bad` fail, and a value `_` has
     /// no name. The inputs are `x` and `z`.

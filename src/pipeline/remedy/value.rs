@@ -51,6 +51,8 @@ fn values(parts: &Parts, id: ValueId, metadata: &Metadata) -> Option<Vec<Array>>
     } else if name == "sr" || says(&["rate", "freq"]) {
         let own: Vec<i64> = metadata.sample_rate.into_iter().chain([16_000, 8_000]).collect();
         numbers(&own)
+    } else if dtype.is_float() && says(&["scale", "factor", "zoom"]) {
+        numbers(&[2, 1])
     } else if count == 2 || says(&["size", "shape", "height", "width", "hw"]) {
         let own = metadata.image_size.map(|size| size.map(Dim::Known).to_vec());
         own.into_iter().chain(numbers(&[1024, 640, 224, 64])).collect()

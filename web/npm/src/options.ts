@@ -11,6 +11,14 @@ export interface Options {
   input_shapes?: Record<string, Size[]>;
   /** Inputs that become constants: numbers, and names of free sizes. */
   set?: Record<string, Numbers>;
+  /** Factors of pixels, one for each channel or one for all: the net is given pixels, and the model reads `(pixel * scale - mean) * norm`. */
+  scale?: number[];
+  /** What is subtracted from pixels after `scale`. */
+  mean?: number[];
+  /** Factors of pixels after `mean`. */
+  norm?: number[];
+  /** Takes the channels of pictures in the reverse order. */
+  bgr?: boolean;
   /** Keeps only the nodes after these values, which become the inputs. */
   inputs?: string[];
   /** Keeps only the nodes before these values, which become the outputs. */
@@ -58,7 +66,7 @@ export interface OptionInfo {
   name: keyof Options;
   /** The name on the command line, without its hyphens. */
   word: string;
-  kind: "flag" | "name" | "release" | "weights" | "shape" | "array" | "pair";
+  kind: "flag" | "name" | "number" | "release" | "weights" | "shape" | "array" | "pair";
   /** A sign for its value; empty for flags. */
   value: string;
   /** The possible values, if there are few. */

@@ -44,7 +44,7 @@ export class OptionForm {
   forgetModel(): void {
     this.#inputs = [];
     for (const info of this.#table) {
-      if (["name", "shape", "array", "pair"].includes(info.kind)) delete this.#values[info.name];
+      if (["name", "number", "shape", "array", "pair"].includes(info.kind)) delete this.#values[info.name];
     }
     this.#store();
     this.draw();
@@ -166,12 +166,23 @@ export class OptionForm {
       return make("label", { class: "field" }, make("span", {}, code, " ", about), make("select", { name, onchange: change((field) => field.value) }, ...choices));
     }
     const [shown, read, hint] = kind === "name" ? [(value as string[] | undefined)?.join(","), words, text("list")] as const
+      : kind === "number" ? [(value as number[] | undefined)?.join(","), quotients, info.value] as const
       : kind === "pair" ? [pairsText(value as Record<string, string> | undefined), pairs, text("pairs")] as const
       : [value === undefined ? undefined : String(value), kind === "release" ? release : (word: string) => word, info.value] as const;
     const field = make("input", { type: "text", name, value: shown, placeholder: hint, autocomplete: "off", spellcheck: "false",
       inputmode: kind === "release" ? "numeric" : undefined, onchange: change((field) => read(field.value.trim())) });
     return make("label", { class: "field" }, make("span", {}, code, " ", about), field);
   }
+}
+
+/** Numbers and quotients with commas between them. */
+function quotients(list: string): number[] {
+  return list.split(",").filter(Boolean).map((word) => {
+    const [above = NaN, below = 1, ...rest] = word.split("/").map(Number);
+    const number = above / below;
+    if (rest.length || !Number.isFinite(number)) throw new Invalid();
+    return number;
+  });
 }
 
 function numbers(list: string): unknown {

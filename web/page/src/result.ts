@@ -61,6 +61,8 @@ function advice({ report, table, convert }: Shown): HTMLElement[] {
   const button = (label: string, options: Options) =>
     buttons.push(make("button", { type: "button", class: "advice", onclick: () => convert(options) }, label));
   for (const { options, words, percent } of report.remedies) {
+    // The page makes one net.
+    if ("split_at" in options) continue;
     button(text("remedy", { options: words.join(" "), percent: String(percent) }), options as Options);
   }
   const named = new Set(report.diagnostics.flatMap(({ help }) => help?.match(/--[a-z0-9-]+/g) ?? []));

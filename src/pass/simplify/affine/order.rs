@@ -1,0 +1,56 @@
+//! Channels in another order before a convolution: the weight takes the order.
+
+use crate::error::Result;
+use crate::graph::{Graph, Node, NodeId, ValueId};
+use crate::pass::pattern::{Readers, constant_ints, producer};
+
+use super::super::{Edits, input, int, only_output};
+use crate::op::NEWEST_OPSET;
+use crate::pass::builder::in_place_of;
+
+/// A Conv and the Gather before it.
+struct Found {
+    conv: NodeId,
+    data: ValueId,
+    weight: ValueId,
+    /// The place in the weight of each channel of `data`.
+    places: Vec<i64>,
+}
+
+/// Merges a Gather that only reorders channels into the weight of the Conv after it.
+pub(crate) fn fuse_order(graph: &mut Graph) -> Result<bool> {
+    let readers = Readers::of(graph);
+    let found: Vec<Found> = graph.nodes().filter_map(|(id, node)| find(graph, &readers, id, node)).collect();
+    let mut edits = Edits::default();
+    for found in found {
+        let Some(node) = graph.node(found.conv).cloned() else { continue };
+        let nodes = in_place_of(graph, &node, NEWEST_OPSET, |made| {
+            let weight = made.value(found.weight).gather(made.ints(&found.places), 1).named_as(found.weight);
+            let bias = input(&node, 2).map(|bias| made.value(bias));
+            let inputs = [Some(made.value(found.data)), Some(weight)].into_iter().chain(bias.map(Some));
+            made.only_copy_of(&node, &inputs.collect::<Vec<_>>()).map(Some)
+        })?;
+        if let Some(nodes) = nodes {
+            edits.replace(&[found.conv], nodes);
+        }
+    }
+    edits.apply(graph)
+}
+
+fn find(graph: &Graph, readers: &Readers, conv: NodeId, node: &Node) -> Option<Found> {
+    if !node.is("Conv") || int(node, "group").unwrap_or(1) != 1 || only_output(node).is_none() {
+        return None;
+    }
+    let (value, weight) = (input(node, 0)?, input(node, 1)?);
+    let gather = producer(graph, value, "Gather").filter(|_| readers.only(value) == Some(conv))?;
+    let (data, indices) = (input(gather, 0)?, input(gather, 1)?);
+    let channels = *graph.value(weight).constant.as_ref()?.shape().get(1)?;
+    let order = constant_ints(graph, indices).filter(|order| order.len() == channels)?;
+    let is_list = graph.value(indices).shape.as_deref().is_some_and(|shape| shape.len() == 1);
+    if int(gather, "axis") != Some(1) || !is_list || graph.value(data).constant.is_some() {
+        return None;
+    }
+    let place = |channel| order.iter().position(|from| usize::try_from(*from) == Ok(channel));
+    let places = (0..channels).map(|channel| i64::try_from(place(channel)?).ok()).collect::<Option<_>>()?;
+    Some(Found { conv, data, weight, places })
+}
