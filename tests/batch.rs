@@ -81,6 +81,34 @@ fn unfinished(room: &Room, out: &str) -> usize {
 }
 
 #[test]
+fn options_by_names_come_from_a_file() {
+    let room = room_with(&[("a.onnx", good()), ("wide/b.onnx", good())]);
+    room.put("onnx2ncnn.toml", b"[[model]]\nmatch = \"wide/*\"\ninput-shape = \"1,3,16,16\"\n");
+    room.expect("batch models -o out", 0, "2 converted, 0 up to date");
+    let sizes = |name: &str| {
+        let param = fs::read_to_string(room.path(name)).unwrap();
+        let input = param.lines().find(|line| line.starts_with("Input")).unwrap().to_owned();
+        input.split_whitespace().find_map(|word| word.strip_prefix("0=").map(str::to_owned)).unwrap()
+    };
+    assert_eq!([sizes("out/a.ncnn.param"), sizes("out/wide/b.ncnn.param")], ["8", "16"]);
+    // The options of the file belong to what is up to date; those of the command line replace them.
+    room.expect("batch models -o out", 0, "0 converted, 2 up to date");
+    room.put(
+        "other.toml",
+        b"[options]\nfp16 = true\n[[model]]\nmatch = \"wide/*\"\ninput-shape = \"1,3,16,16\"\n",
+    );
+    room.expect(
+        "batch models -o out --config other.toml --input-shape 1,3,4,4",
+        0,
+        "2 converted, 0 up to date",
+    );
+    assert_eq!(sizes("out/wide/b.ncnn.param"), "4");
+    room.put("onnx2ncnn.toml", b"[options]\nfp61 = true\n");
+    room.expect("batch models -o out", 2, "onnx2ncnn.toml");
+    room.expect("batch models -o out --config none.toml", 2, "none.toml");
+}
+
+#[test]
 fn results_equal_those_of_single_runs() {
     let room = room_with(&[("a.onnx", good()), ("b/c.v2.onnx", changed()), (".hidden/d.onnx", good())]);
     let network = fs::read("fixtures/network/transformer_block/model.onnx").unwrap();

@@ -24,6 +24,8 @@ install() {
 }
 
 [ -e "$ncnn/complete" ] || install
+# `programs.sh install` only installs ncnn.
+[ "${1:-}" != install ] || exit 0
 cargo build --quiet
 python3 -m venv "$ncnn/python"
 "$ncnn/python/bin/python" -m pip install --quiet --disable-pip-version-check pillow $(grep -E '^(numpy|onnx|ml_dtypes|protobuf|typing_extensions)==' tests/requirements.txt)

@@ -87,6 +87,13 @@ fn it_is_short_and_its_links_lead_somewhere() {
     }
     for entry in fs::read_dir("docs").unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
+        if name.ends_with(".md") {
+            let text = fs::read_to_string(format!("docs/{name}")).unwrap();
+            for link in text.split("](").skip(1).filter_map(|rest| rest.split([')', '#']).next()) {
+                let is_here = !link.is_empty() && !link.starts_with("http");
+                assert!(!is_here || fs::exists(format!("docs/{link}")).unwrap(), "docs/{name}: {link}");
+            }
+        }
         assert!(
             !name.ends_with(".md") || name == "SUMMARY.md" || summary.contains(&name),
             "{name} is in no list"

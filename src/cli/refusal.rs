@@ -220,7 +220,8 @@ mod tests {
 
     #[test]
     fn the_next_command_follows_the_reasons() {
-        let next = [Next { command: "onnx2ncnn m.onnx --outputs a".to_owned(), percent: 97, is_chain: false }];
+        let next =
+            [Next { command: "onnx2ncnn m.onnx --outputs a".to_owned(), percent: 97, is_chain: false }];
         let text = describe(&[Error::unsupported("no")], &next, false, true);
         let text = anstream::adapter::strip_str(&text).to_string();
         let shown = "\nhelp: this converts a part with 97 % of the weights\n  onnx2ncnn m.onnx --outputs a\ncodes: E0004";

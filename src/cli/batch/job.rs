@@ -17,6 +17,7 @@ use onnx2ncnn::error::{Error, Result};
 use sha2::{Digest, Sha256};
 
 use super::child::{self, Answer, Ended};
+use super::config::Config;
 use super::outcome::Outcome;
 use super::record::{Folders, Recipe, Record, STATE, time_of};
 use super::select::Selected;
@@ -38,6 +39,7 @@ pub(super) struct Job {
     words: Vec<OsString>,
     also: Vec<Also>,
     recipe: Recipe,
+    config: Config,
     force: bool,
     timeout: Option<Duration>,
 }
@@ -61,7 +63,8 @@ impl Job {
         words.extend(arguments.report.verbose.then(|| OsString::from("--verbose")));
         let out = arguments.out.canonicalize().map_err(failed)?;
         let timeout = arguments.timeout.map(|seconds| Duration::from_secs(seconds.get()));
-        Ok(Job { out, program, words, also, recipe, force: arguments.force, timeout })
+        let config = Config::read(arguments.config.as_deref(), &arguments.words)?;
+        Ok(Job { out, program, words, also, recipe, config, force: arguments.force, timeout })
     }
 
     /// Converts a model, unless its results are up to date.
@@ -105,8 +108,10 @@ impl Job {
             .map_err(|e| Error::io("the path cannot be followed", e).in_file(&model.path))?;
         let folders = Folders { model: path.parent().unwrap_or(&path), out: &self.out };
         let record = claimed.folder.join("record.json");
+        let own = self.config.words(&model.name);
+        let recipe = self.recipe.with(&own);
         let current =
-            !self.force && Record::read(&record).is_some_and(|r| r.is_current(&self.recipe, folders, &path));
+            !self.force && Record::read(&record).is_some_and(|r| r.is_current(&recipe, folders, &path));
         if current {
             return Ok(Outcome::UpToDate);
         }
@@ -115,6 +120,7 @@ impl Job {
         let stem = model.name.rsplit('/').next().unwrap_or_default();
         let file = |ending: &str| work.0.join(format!("{stem}.ncnn.{ending}"));
         let mut words = self.words.clone();
+        words.extend(own.into_iter().map(OsString::from));
         for (info, FileInfo { ending, .. }) in &self.also {
             words.extend([OsString::from(format!("--{}", info.long_name())), file(ending).into()]);
         }
@@ -138,7 +144,7 @@ impl Job {
             _ => return Ok(Outcome::Broken { how: format!("ended with {status}"), said }),
         };
         let results = self.put(&work, model, &answer, &record)?;
-        let written = Record::new(&self.recipe, folders, &answer.sources, &results, begun);
+        let written = Record::new(&recipe, folders, &answer.sources, &results, begun);
         let failed = |e| Error::io("the record cannot be written", e).in_file(&record);
         if let Some(new) = written.map_err(failed)? {
             new.write(&record).map_err(failed)?;

@@ -26,6 +26,7 @@
 //! | `row.rs` | the result of a model as a line of JSON |
 
 mod child;
+mod config;
 mod job;
 mod outcome;
 mod progress;
@@ -110,6 +111,10 @@ pub(super) struct Batch {
     /// for a LIST]
     #[arg(long, value_name = "DIR", help_heading = "Batch")]
     pub base: Option<PathBuf>,
+
+    /// Options by the names of models [default: onnx2ncnn.toml of the current folder, if there is one]
+    #[arg(long, value_name = "FILE.toml", help_heading = "Batch")]
+    pub config: Option<PathBuf>,
 
     /// Also write these files, beside the others
     #[arg(long, value_name = "KIND", value_delimiter = ',', value_parser = parse_also(), help_heading = "Batch")]

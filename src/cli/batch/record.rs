@@ -36,6 +36,13 @@ impl Recipe {
             .map_err(|e| Error::io("the program file cannot be read", e).in_file(program))?;
         Ok(Recipe { format: FORMAT, program: format!("{} {hash}", env!("CARGO_PKG_VERSION")), options })
     }
+
+    /// Returns the recipe with further options.
+    pub fn with(&self, options: &[String]) -> Recipe {
+        let mut recipe = self.clone();
+        recipe.options.extend(options.iter().cloned());
+        recipe
+    }
 }
 
 /// A result and its inputs. Paths of sources are relative to the folder of the model, those of results to the

@@ -25,22 +25,20 @@ macro_rules! for_each_option {
             /// `(pixel * scale - mean) * norm`. That holds for each input that is a picture: floats of four axes with 1, 3 or
             /// 4 channels. The channels are those of the model.
             numbers scale: Vec<f64> =
-                pixels("The factors of pixels, such as 1/255: the net is given pixels, and the model reads (pixel * scale \
-                    - mean) * norm\n\nA number for each channel of the model, or one for all. They become part of the \
-                    first layer, but a mean before a convolution with padding stays a layer of its own.")
+                pixels("Factors of pixels, which the net is given then\n\n\
+                    The model reads (pixel * scale - mean) * norm. Numbers or quotients such as 1/255, one for each channel of the model or one for all. They become part \
+                    of the first layer, but a mean before a convolution with padding stays a layer of its own.")
                     .takes("A,B,C");
 
             /// Sets what is subtracted from pixels after [`scale`](crate::Converter::scale).
-            numbers mean: Vec<f64> =
-                pixels("What is subtracted from pixels after --scale").takes("A,B,C");
+            numbers mean: Vec<f64> = pixels("What is subtracted from pixels after --scale").takes("A,B,C").rare();
 
             /// Sets factors of pixels after [`mean`](crate::Converter::mean).
-            numbers norm: Vec<f64> =
-                pixels("The factors after --mean, such as 1/0.229,1/0.224,1/0.225").takes("A,B,C");
+            numbers norm: Vec<f64> = pixels("The factors of pixels after --mean, such as 1/0.229").takes("A,B,C").rare();
 
             /// Takes the channels of pictures in the reverse order: BGR where the model reads RGB, or RGB where it reads BGR.
             flag bgr: bool =
-                pixels("Take the channels of pictures in the reverse order: BGR where the model reads RGB");
+                pixels("Take channels in the reverse order: BGR where the model reads RGB").rare();
 
             /// Makes these values the inputs, by cutting the graph. The default is the model's own inputs. A value of which
             /// the model states no type has one after its name, such as `ids:int64[1,S]`.

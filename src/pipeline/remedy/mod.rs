@@ -316,7 +316,7 @@ impl<'a> Search<'a> {
             }
         }
         let percent = size.saturating_mul(100) / self.parts.total.max(1);
-        if percent > best {
+        if percent >= MOST {
             self.found.insert(0, Remedy { split_at: chain.cuts, percent, ..self.base.clone() });
         }
     }

@@ -1,0 +1,172 @@
+//! Options by the names of models, from a file.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use glob::{MatchOptions, Pattern};
+use onnx2ncnn::error::{Error, Result};
+use serde::Deserialize;
+use toml::Value;
+
+use crate::cli::command::Command;
+
+/// The file that is read if it is in the current folder.
+const DEFAULT: &str = "onnx2ncnn.toml";
+
+/// A file of options, as it is written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Text {
+    /// The options of all models.
+    #[serde(default)]
+    options: BTreeMap<String, Value>,
+    /// The options of some models; later ones replace earlier ones.
+    #[serde(default)]
+    model: Vec<Entry>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Entry {
+    #[serde(rename = "match")]
+    pattern: Patterns,
+    #[serde(flatten)]
+    options: BTreeMap<String, Value>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Patterns {
+    One(String),
+    Several(Vec<String>),
+}
+
+/// The options of models by patterns of their names.
+#[derive(Debug, Default)]
+pub(super) struct Config {
+    rules: Vec<(Vec<Pattern>, BTreeMap<String, Vec<String>>)>,
+}
+
+impl Config {
+    /// Reads a file, by default that of the current folder, if there is one. Options of the command line replace its own.
+    pub fn read(path: Option<&Path>, given: &[OsString]) -> Result<Config> {
+        let default = Path::new(DEFAULT);
+        let Some(path) = path.or_else(|| default.exists().then_some(default)) else {
+            return Ok(Config::default());
+        };
+        let text =
+            fs::read_to_string(path).map_err(|e| Error::io("the file cannot be read", e).in_file(path))?;
+        Config::parse(&text, given).map_err(|reason| Error::usage(reason).in_file(path))
+    }
+
+    fn parse(text: &str, given: &[OsString]) -> std::result::Result<Config, String> {
+        let text: Text = toml::from_str(text).map_err(|error| error.to_string())?;
+        let every = Entry { pattern: Patterns::One("**".to_owned()), options: text.options };
+        let is_given = |name: &str| {
+            let words = given.iter().filter_map(|word| word.to_str()?.strip_prefix("--"));
+            words.into_iter().any(|word| word.split('=').next() == Some(name))
+        };
+        let mut rules = Vec::new();
+        for Entry { pattern, options } in std::iter::once(every).chain(text.model) {
+            let texts = match pattern {
+                Patterns::One(text) => vec![text],
+                Patterns::Several(texts) => texts,
+            };
+            let patterns: std::result::Result<Vec<_>, String> = texts
+                .iter()
+                .map(|text| Pattern::new(text).map_err(|error| format!("the pattern \"{text}\": {error}")))
+                .collect();
+            let mut words = BTreeMap::new();
+            for (name, value) in options.iter().filter(|(name, _)| !is_given(name)) {
+                words.insert(name.clone(), option_words(name, value)?);
+            }
+            rules.push((patterns?, words));
+        }
+        let config = Config { rules };
+        for (_, words) in &config.rules {
+            let words = words.values().flatten().map(OsString::from);
+            let line = ["onnx2ncnn", "m.onnx"].into_iter().map(OsString::from).chain(words);
+            Command::parse(line).map_err(|error| error.to_string())?;
+        }
+        Ok(config)
+    }
+
+    /// Returns the words of a model's options.
+    pub fn words(&self, name: &str) -> Vec<String> {
+        let file = PathBuf::from(format!("{name}.onnx"));
+        let strict = MatchOptions { require_literal_separator: true, ..MatchOptions::new() };
+        let last = file.file_name().map(Path::new).unwrap_or(&file);
+        // A pattern without folders is that of a file in any of them.
+        let fits = |pattern: &Pattern| {
+            let whole = pattern.as_str().contains('/') || pattern.as_str() == "**";
+            pattern.matches_path_with(if whole { &file } else { last }, strict)
+        };
+        let mut options: BTreeMap<&String, &Vec<String>> = BTreeMap::new();
+        for (_, words) in self.rules.iter().filter(|(patterns, _)| patterns.iter().any(fits)) {
+            options.extend(words);
+        }
+        options.into_values().flatten().cloned().collect()
+    }
+}
+
+/// Returns the words of an option: none for false, one for each item of a list.
+fn option_words(name: &str, value: &Value) -> std::result::Result<Vec<String>, String> {
+    let text = |value: &Value| match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Integer(number) => Some(number.to_string()),
+        Value::Float(number) => Some(number.to_string()),
+        _ => None,
+    };
+    let invalid = || format!("{name} is true, false, a number, a text, or a list of these");
+    match value {
+        Value::Boolean(is_set) => Ok(is_set.then(|| format!("--{name}")).into_iter().collect()),
+        Value::Array(items) => {
+            let items = items.iter().map(|item| text(item).map(|text| format!("--{name}={text}")));
+            items.collect::<Option<_>>().ok_or_else(invalid)
+        }
+        _ => Ok(vec![format!("--{name}={}", text(value).ok_or_else(invalid)?)]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "[options]\nfp16 = true\n\
+        [[model]]\nmatch = \"yolo*\"\ninput-shape = [\"images:1,3,640,640\"]\nscale = \"1/255\"\n\
+        [[model]]\nmatch = [\"speech/**\", \"b.onnx\"]\nfp16 = false\nncnn-version = 20260526\n";
+
+    #[test]
+    fn options_follow_from_names() {
+        let config = Config::parse(TEXT, &[]).unwrap();
+        for (name, words) in [
+            ("a", "--fp16"),
+            ("x/yolo11n", "--fp16 --input-shape=images:1,3,640,640 --scale=1/255"),
+            ("speech/vad/one", "--ncnn-version=20260526"),
+            ("c/b", "--ncnn-version=20260526"),
+        ] {
+            assert_eq!(config.words(name).join(" "), words, "{name}");
+        }
+        let config =
+            Config::parse(TEXT, &["--scale".into(), "1".into(), "--ncnn-version=20260113".into()]).unwrap();
+        assert_eq!(config.words("x/yolo11n").join(" "), "--fp16 --input-shape=images:1,3,640,640");
+        assert!(config.words("c/b").is_empty());
+    }
+
+    #[test]
+    fn mistakes_are_told() {
+        for (text, said) in [
+            ("[options]\nfp17 = true", "unexpected argument"),
+            ("[option]\nfp16 = true", "unknown field"),
+            ("[[model]]\nfp16 = true", "missing field"),
+            ("[[model]]\nmatch = \"a**b\"\n", "the pattern"),
+            ("[options]\nscale = {a = 1}", "a number, a text"),
+            ("[options]\nncnn-version = 1", "expected the date"),
+            ("fp16 = ", "TOML parse error"),
+        ] {
+            let error = Config::parse(text, &[]).unwrap_err();
+            assert!(error.contains(said), "{text}: {error}");
+        }
+    }
+}
