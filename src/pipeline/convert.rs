@@ -22,7 +22,8 @@ use crate::pass::blocks::{Weights, pack_dequantized, round_matrices};
 use crate::pass::expand::{Stage, expand_nodes};
 use crate::pass::fuse::FUSE_ATTENTION;
 use crate::pass::quantized::{Quantization, requantize};
-use crate::pass::rewrite::{self, CACHE_FUSIONS, FUSIONS, MERGING, NARROWING, SHARING, SIMPLIFICATIONS};
+use crate::pass::rewrite::{self, CACHE_FUSIONS, FUSIONS, MERGING, NARROWING, Rewrite, SHARING, SIMPLIFICATIONS};
+use crate::pass::share::shares_weights;
 use crate::pass::{dead, infer, input_shape, kv_cache, rounding};
 use crate::tensor::{Dim, SizeCondition};
 use crate::{op, ops};
@@ -58,8 +59,6 @@ pub(crate) struct Converted {
 /// value.
 pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Result<Converted, Errors> {
     ops::register();
-    let apart = apart_from_attention(options);
-    let options = apart.as_ref().unwrap_or(options);
     let mut fixed = BTreeMap::new();
     loop {
         let converted = convert_with(sources, options, &fixed)?;
@@ -246,20 +245,15 @@ fn renames(net: &Net, options: &Options) -> Vec<(String, String)> {
     renames
 }
 
-/// Returns the options with which linear maps stay apart from attention, if their weights are rounded: the layer
-/// with both has floats.
-fn apart_from_attention(options: &Options) -> Option<Options> {
-    if !options.weights.rounds() {
-        return None;
-    }
-    let mut options = options.clone();
-    options.skip.insert(FUSE_ATTENTION.to_owned());
-    Some(options)
-}
-
-/// Applies the fusions that the options ask for.
+/// Applies the fusions that the options ask for. Linear maps whose weights are rounded or shared stay apart from
+/// attention: the layer of both holds floats of its own.
 fn fuse(graph: &mut Graph, deferred: &mut DeferredErrors, progress: &mut Progress) -> Result<()> {
-    progress.rewrite(graph, FUSIONS, deferred)?;
+    let options = progress.options;
+    let shares = || SHARING.iter().all(|pass| !options.skip.contains(pass.name)) && shares_weights(graph);
+    let is_apart = options.weights.rounds() || shares();
+    let kept = |fusion: &&Rewrite| !(is_apart && fusion.name == FUSE_ATTENTION);
+    let fusions: Vec<Rewrite> = FUSIONS.iter().filter(kept).copied().collect();
+    progress.rewrite(graph, &fusions, deferred)?;
     if progress.options.kv_cache {
         // Expansions leave copies of caches.
         progress.rewrite(graph, SIMPLIFICATIONS, deferred)?;
