@@ -21,8 +21,11 @@ use crate::onnx::{Model, Sources};
 use crate::pass::blocks::{Weights, pack_dequantized, round_matrices};
 use crate::pass::expand::{Stage, expand_nodes};
 use crate::pass::fuse::FUSE_ATTENTION;
+use crate::pass::input_shape::Counts;
 use crate::pass::quantized::{Quantization, requantize};
-use crate::pass::rewrite::{self, CACHE_FUSIONS, FUSIONS, MERGING, NARROWING, Rewrite, SHARING, SIMPLIFICATIONS};
+use crate::pass::rewrite::{
+    self, CACHE_FUSIONS, FUSIONS, MERGING, NARROWING, Rewrite, SHARING, SIMPLIFICATIONS,
+};
 use crate::pass::share::shares_weights;
 use crate::pass::{dead, infer, input_shape, kv_cache, rounding};
 use crate::tensor::{Dim, SizeCondition};
@@ -56,12 +59,19 @@ pub(crate) struct Converted {
 }
 
 /// Converts a model. If the conditions on the net leave one value to a free size, the model is converted again with that
-/// value.
+/// value. First axes that count other things than batches stay free, unless that is refused.
 pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Result<Converted, Errors> {
     ops::register();
     let mut fixed = BTreeMap::new();
+    let mut counts = Counts::Free;
     loop {
-        let converted = convert_with(sources, options, &fixed)?;
+        let converted = match convert_with(sources, options, &fixed, counts) {
+            Err(_) if counts == Counts::Free && has_counts(sources, options)? => {
+                (counts, fixed) = (Counts::One, BTreeMap::new());
+                continue;
+            }
+            converted => converted?,
+        };
         let conditions = converted.conditions.iter().cloned().collect();
         match SizeCondition::determined(&conditions)? {
             Some((name, value)) if !fixed.contains_key(&name) => fixed.extend([(name, value)]),
@@ -90,6 +100,7 @@ fn convert_with(
     sources: &Sources,
     options: &Options,
     fixed: &BTreeMap<String, Dim>,
+    counts: Counts,
 ) -> std::result::Result<Converted, Errors> {
     let mut progress = Progress::new(options);
     let mut model = sources.read()?;
@@ -101,7 +112,7 @@ fn convert_with(
     prepare(&mut graph, options)?;
     check_interface(&graph)?;
     check_imports(&graph)?;
-    input_shape::fix_batch(&mut graph, &mut progress.warnings)?;
+    input_shape::fix_batch(&mut graph, counts, &mut progress.warnings)?;
     let lengths = cache_lengths(&graph, options);
     input_shape::substitute_symbols(&mut graph, &lengths)?;
     input_shape::set_sizes(&mut graph, fixed, &mut progress.warnings)?;
@@ -316,12 +327,22 @@ fn check_imports(graph: &Graph) -> Result<()> {
     Ok(())
 }
 
-/// Returns the inputs with free sizes, as a conversion finds them.
-pub(super) fn free_inputs(sources: &Sources, options: &Options) -> Result<Vec<FreeInput>> {
+/// Reads the part of the model that the options ask for.
+fn requested_graph(sources: &Sources, options: &Options) -> Result<Graph> {
     let mut graph = sources.read()?.graph;
     input_shape::replace_sums(&mut graph)?;
     prepare(&mut graph, options)?;
-    input_shape::fix_batch(&mut graph, &mut Vec::new())?;
+    Ok(graph)
+}
+
+fn has_counts(sources: &Sources, options: &Options) -> Result<bool> {
+    Ok(input_shape::has_counts(&requested_graph(sources, options)?))
+}
+
+/// Returns the inputs with free sizes, as a conversion finds them.
+pub(super) fn free_inputs(sources: &Sources, options: &Options) -> Result<Vec<FreeInput>> {
+    let mut graph = requested_graph(sources, options)?;
+    input_shape::fix_batch(&mut graph, Counts::One, &mut Vec::new())?;
     let inputs = graph.given_inputs().into_iter().map(|id| graph.value(id));
     let free = inputs.filter_map(|value| {
         let shape = value.shape.as_deref()?.to_vec();

@@ -238,7 +238,8 @@ fn fixed(size: &Dim) -> Result<i32> {
 /// Returns whether Convolution is faster than Convolution1D with a weight of this shape.
 fn is_faster_widened(weight: &[Dim]) -> bool {
     let sizes = |axes: std::ops::Range<usize>| element_count(weight.get(axes).unwrap_or_default());
-    let (Some(outputs), Some(channels), Some(terms)) = (sizes(0..1), sizes(1..2), sizes(1..weight.len())) else {
+    let (Some(outputs), Some(channels), Some(terms)) = (sizes(0..1), sizes(1..2), sizes(1..weight.len()))
+    else {
         return false;
     };
     let is_unpacked = channels % PACK != 0;
