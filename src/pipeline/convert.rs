@@ -31,6 +31,14 @@ use crate::pass::{dead, infer, input_shape, kv_cache, rounding};
 use crate::tensor::{Dim, SizeCondition};
 use crate::{op, ops};
 
+/// A reading of a model.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reading {
+    pub counts: Counts,
+    /// Whether axes have one element that exporters remove if they have one; `None` if that is not known.
+    pub squeezes: Option<bool>,
+}
+
 /// A net, and the records of its conversion.
 #[derive(Debug)]
 pub(crate) struct Converted {
@@ -58,28 +66,6 @@ pub(crate) struct Converted {
     pub compositions: Vec<Composition>,
 }
 
-/// Converts a model. If the conditions on the net leave one value to a free size, the model is converted again with that
-/// value. First axes that count other things than batches stay free, unless that is refused.
-pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Result<Converted, Errors> {
-    ops::register();
-    let mut fixed = BTreeMap::new();
-    let mut counts = Counts::Free;
-    loop {
-        let converted = match convert_with(sources, options, &fixed, counts) {
-            Err(_) if counts == Counts::Free && has_counts(sources, options)? => {
-                (counts, fixed) = (Counts::One, BTreeMap::new());
-                continue;
-            }
-            converted => converted?,
-        };
-        let conditions = converted.conditions.iter().cloned().collect();
-        match SizeCondition::determined(&conditions)? {
-            Some((name, value)) if !fixed.contains_key(&name) => fixed.extend([(name, value)]),
-            _ => return Ok(converted),
-        }
-    }
-}
-
 /// Returns the sizes of inputs that may be 0, also those to which the branches append that will be taken. Sizes are
 /// replaced before anything is inferred of them, so branches are inlined in a copy.
 fn cache_lengths(graph: &Graph, options: &Options) -> BTreeMap<String, Dim> {
@@ -96,11 +82,11 @@ fn cache_lengths(graph: &Graph, options: &Options) -> BTreeMap<String, Dim> {
 }
 
 /// Converts a model with these values of free sizes.
-fn convert_with(
+pub(super) fn convert_with(
     sources: &Sources,
     options: &Options,
     fixed: &BTreeMap<String, Dim>,
-    counts: Counts,
+    reading: Reading,
 ) -> std::result::Result<Converted, Errors> {
     let mut progress = Progress::new(options);
     let mut model = sources.read()?;
@@ -112,7 +98,8 @@ fn convert_with(
     prepare(&mut graph, options)?;
     check_interface(&graph)?;
     check_imports(&graph)?;
-    input_shape::fix_batch(&mut graph, counts, &mut progress.warnings)?;
+    graph.squeezes = reading.squeezes;
+    input_shape::fix_batch(&mut graph, reading.counts, &mut progress.warnings)?;
     let lengths = cache_lengths(&graph, options);
     input_shape::substitute_symbols(&mut graph, &lengths)?;
     input_shape::set_sizes(&mut graph, fixed, &mut progress.warnings)?;
@@ -335,7 +322,7 @@ fn requested_graph(sources: &Sources, options: &Options) -> Result<Graph> {
     Ok(graph)
 }
 
-fn has_counts(sources: &Sources, options: &Options) -> Result<bool> {
+pub(super) fn has_counts(sources: &Sources, options: &Options) -> Result<bool> {
     Ok(input_shape::has_counts(&requested_graph(sources, options)?))
 }
 
