@@ -45,8 +45,11 @@ enum Patterns {
 /// The options of models by patterns of their names.
 #[derive(Debug, Default)]
 pub(super) struct Config {
-    rules: Vec<(Vec<Pattern>, BTreeMap<String, Vec<String>>)>,
+    rules: Vec<(Vec<Pattern>, Options)>,
 }
+
+/// The words of options by their names.
+type Options = BTreeMap<String, Vec<String>>;
 
 impl Config {
     /// Reads a file, by default that of the current folder, if there is one. Options of the command line replace its own.
@@ -77,7 +80,7 @@ impl Config {
                 .iter()
                 .map(|text| Pattern::new(text).map_err(|error| format!("the pattern \"{text}\": {error}")))
                 .collect();
-            let mut words = BTreeMap::new();
+            let mut words = Options::new();
             for (name, value) in options.iter().filter(|(name, _)| !is_given(name)) {
                 words.insert(name.clone(), option_words(name, value)?);
             }
