@@ -11,7 +11,7 @@ use onnx2ncnn::{Conversion, Converter, Input, Link, Port, Refusal, Storage};
 use serde_json::{Value, json};
 
 use super::arguments::{Arguments, input};
-use super::destination::Destination;
+use super::destination::{Destination, refused};
 use super::options::parse_names;
 use super::place::Places;
 use super::summary::{Stream, Summary};
@@ -68,6 +68,9 @@ pub(super) fn convert_links(arguments: &Arguments) -> Result<Summary, Refusal> {
                     return Err(refusal);
                 }
                 let onnx = places.add(&file("onnx"))?;
+                if arguments.model.canonicalize().is_ok_and(|model| model == onnx) {
+                    return Err(refused(&onnx, "a part would overwrite the model itself").into());
+                }
                 Done::Rest { refusal, converter: Box::new(converter), onnx }
             }
         };
