@@ -6,6 +6,7 @@
 
 mod before;
 mod order;
+mod parallel;
 mod step;
 
 use crate::error::Result;
@@ -18,6 +19,7 @@ use crate::op::NEWEST_OPSET;
 use crate::pass::builder::{Builder, Expr, in_place_of};
 pub(crate) use before::fuse_before;
 pub(crate) use order::fuse_order;
+pub(crate) use parallel::fuse_parallel;
 use step::{Channels, Step, keeps_weight, read_step};
 
 /// Merges BatchNormalization into the node before it.
