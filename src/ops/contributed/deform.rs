@@ -118,7 +118,8 @@ fn expand(x: &Expand) -> Result<bool> {
         ("offset_group", offset_groups.into()),
     ];
     let mask = mask.map(|mask| x.operand(mask));
-    let inputs = [Some(x.operand(0)), Some(x.operand(weight)), Some(x.operand(offsets)), x.optional(bias), mask];
+    let inputs =
+        [Some(x.operand(0)), Some(x.operand(weight)), Some(x.operand(offsets)), x.optional(bias), mask];
     x.output(0, x.make.op("DeformConv", inputs, attributes));
     Ok(true)
 }

@@ -29,11 +29,13 @@ impl ScanAttributes {
     /// without a batch axis.
     fn direction(&self, results: usize) -> Option<bool> {
         let mut axes = self.input_axes.iter().chain(&self.output_axes);
-        let directions = |list: &[i64], count| (0..count).map(|i| list.get(i) == Some(&1)).collect::<Vec<_>>();
+        let directions =
+            |list: &[i64], count| (0..count).map(|i| list.get(i) == Some(&1)).collect::<Vec<_>>();
         let mut all = directions(&self.input_directions, self.scan_inputs);
         all.extend(directions(&self.output_directions, results));
         let first = *all.first()?;
-        let is_plain = !self.batched && axes.all(|axis| *axis == 0) && all.iter().all(|other| *other == first);
+        let is_plain =
+            !self.batched && axes.all(|axis| *axis == 0) && all.iter().all(|other| *other == first);
         is_plain.then_some(first)
     }
 }

@@ -83,7 +83,8 @@ impl<'a> Body<'a> {
         body.graph = inferred(x, &body.graph).ok()?.0;
         body.outer = body.graph.captures.iter().map(|capture| (capture.inner, capture.outer)).collect();
         let is_counter = |state: &State| {
-            body.succeeds(state.next, state.input) && scalar(x.graph(), state.start) == Some(0.0)
+            let is_scalar = x.graph().value(state.start).shape.as_ref().is_some_and(|shape| shape.is_empty());
+            is_scalar && body.succeeds(state.next, state.input) && scalar(x.graph(), state.start) == Some(0.0)
         };
         let (counted, states): (Vec<State>, Vec<State>) = states.iter().partition(|state| is_counter(state));
         body.counters.extend(counted.iter().map(|state| state.input));
@@ -136,7 +137,10 @@ impl<'a> Body<'a> {
         let node = producer(&self.graph, id, "Gather")?;
         let Some(Fixed::Outer(sequence)) = self.fixed(input(node, 0)?) else { return None };
         let rank = self.x.graph().value(sequence).shape.as_ref()?.len();
-        (axis(node, 0, rank)? == 0 && self.counters.contains(&self.root(input(node, 1)?))).then_some(sequence)
+        let index = self.root(input(node, 1)?);
+        // A list of one index would leave an axis.
+        let is_scalar = self.graph.value(index).shape.as_ref().is_none_or(|shape| shape.is_empty());
+        (axis(node, 0, rank)? == 0 && is_scalar && self.counters.contains(&index)).then_some(sequence)
     }
 
     /// Returns the first size of a value of the graph.
@@ -188,9 +192,10 @@ impl<'a> Body<'a> {
 
     /// Returns whether `next` is `counter + 1`.
     fn succeeds(&self, next: ValueId, counter: ValueId) -> bool {
-        self.operands(next, "Add").into_iter().flatten().any(|[from, by]| {
-            self.root(from) == counter && self.ints(by).is_some_and(|list| list == [1])
-        })
+        self.operands(next, "Add")
+            .into_iter()
+            .flatten()
+            .any(|[from, by]| self.root(from) == counter && self.ints(by).is_some_and(|list| list == [1]))
     }
 
     /// Returns what ends the loop: the condition of the body is met until then; `None` if it is another one.
@@ -273,7 +278,6 @@ pub(super) fn is_met_at_first(graph: &Graph, condition: ValueId, steps: &Dim) ->
     if let Some([a, b]) = operands("And") {
         return is_met_at_first(graph, a, steps) && is_met_at_first(graph, b, steps);
     }
-    operands("Less").is_some_and(|[a, b]| {
-        scalar(graph, a) == Some(0.0) && size_of(graph, b).as_ref() == Some(steps)
-    })
+    operands("Less")
+        .is_some_and(|[a, b]| scalar(graph, a) == Some(0.0) && size_of(graph, b).as_ref() == Some(steps))
 }

@@ -86,7 +86,8 @@ impl Body<'_> {
             }
             None => None,
         };
-        let mut cell = Cell { kind, hidden, sequence: reader.sequence?, h, c, mask, results: Vec::new(), last: None };
+        let mut cell =
+            Cell { kind, hidden, sequence: reader.sequence?, h, c, mask, results: Vec::new(), last: None };
         // What the mask keeps is found again by its place, which the first state has not.
         if mask.is_some() && (self.is_reversed || !self.is_zero(h.start)) {
             return None;
@@ -112,14 +113,22 @@ impl Body<'_> {
         match (choice, self.choice(state.next)) {
             (None, None) => self.root(state.next) == self.root(next),
             (Some(h), Some(own)) => {
-                own.mask == h.mask && self.root(own.new) == self.root(next) && self.root(own.old) == state.input
+                own.mask == h.mask
+                    && self.root(own.new) == self.root(next)
+                    && self.root(own.old) == state.input
             }
             _ => false,
         }
     }
 
     /// Returns whether a result is 0 where the mask is, or the one before it; `None` for other values.
-    fn result(&self, value: ValueId, new: ValueId, choice: Option<Choice>, previous: Option<State>) -> Option<bool> {
+    fn result(
+        &self,
+        value: ValueId,
+        new: ValueId,
+        choice: Option<Choice>,
+        previous: Option<State>,
+    ) -> Option<bool> {
         let Some(choice) = choice else { return (self.root(value) == self.root(new)).then_some(false) };
         let own = self.choice(value).filter(|own| own.mask == choice.mask)?;
         if self.root(own.new) != self.root(new) {
@@ -173,7 +182,8 @@ impl Body<'_> {
         let mask = self.sequence(id)?;
         let value = self.x.graph().value(mask);
         let is_mask = value.dtype == Some(DType::Bool);
-        let is_column = value.shape.as_ref().is_some_and(|shape| matches!(&shape[..], [_, _, width] if width.is(1)));
+        let is_column =
+            value.shape.as_ref().is_some_and(|shape| matches!(&shape[..], [_, _, width] if width.is(1)));
         (is_mask && is_column).then_some((mask, false))
     }
 }
@@ -296,15 +306,19 @@ impl Reader<'_, '_> {
         }
         if let Some(node) = body.made_by(id, "Squeeze").filter(|_| self.is_single) {
             // The only row of a batch, to which it is broadcast again.
-            let axes = input(node, 1).map(|axes| body.ints(axes)).or(ints(node, "axes").map(|list| Some(list.to_vec())));
+            let axes = input(node, 1)
+                .map(|axes| body.ints(axes))
+                .or(ints(node, "axes").map(|list| Some(list.to_vec())));
             let is_row = axes.is_none_or(|axes| axes.as_deref() == Some(&[0]));
             return if is_row { self.collect(input(node, 0)?, columns, sum) } else { None };
         }
         if let Some(node) = body.made_by(id, "MatMul").or_else(|| body.made_by(id, "Gemm")) {
             let flag = |name| int(node, name).is_some_and(|flag| flag != 0);
-            let is_plain = node.is("MatMul") || !flag("transA") && ["alpha", "beta"].iter().all(|name| {
-                float(node, name).is_none_or(|factor| factor == 1.0)
-            });
+            let is_plain = node.is("MatMul")
+                || !flag("transA")
+                    && ["alpha", "beta"]
+                        .iter()
+                        .all(|name| float(node, name).is_none_or(|factor| factor == 1.0));
             if !is_plain {
                 return None;
             }
@@ -330,9 +344,6 @@ impl Reader<'_, '_> {
 }
 
 /// Returns what a formula finds for the operands of a node, in one of both orders.
-fn both<T>(
-    orders: [Option<[ValueId; 2]>; 2],
-    find: impl FnMut([ValueId; 2]) -> Option<T>,
-) -> Option<T> {
+fn both<T>(orders: [Option<[ValueId; 2]>; 2], find: impl FnMut([ValueId; 2]) -> Option<T>) -> Option<T> {
     orders.into_iter().flatten().find_map(find)
 }

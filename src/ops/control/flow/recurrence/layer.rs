@@ -48,14 +48,19 @@ impl<'a> Body<'a> {
     fn fits(&self, cell: &Cell) -> bool {
         let graph = self.x.graph();
         let x = graph.value(cell.sequence);
-        let Some([_, _, width]) = x.shape.as_deref() else { return false };
+        let Some([_, batch, width]) = x.shape.as_deref() else { return false };
+        let state = |id| graph.value(id).shape.as_deref() == Some(&[batch.clone(), Dim::Known(cell.hidden)]);
+        if !state(cell.h.start) || cell.c.is_some_and(|c| !state(c.start)) {
+            return false;
+        }
         let Some(width) = width.known().filter(|_| x.dtype == Some(DType::F32)) else { return false };
         let is_used = |output: usize| {
             let value = self.x.node().outputs.get(output).copied().flatten();
             let readers = Readers::of(graph);
             value.is_some_and(|value| readers.is_output(value) || !readers.all(value).is_empty())
         };
-        if cell.mask.is_some() && cell.c.is_some_and(|c| is_used(c.output) || !self.is_zero(c.start)) {
+        // The operator's last cell state is that after the zeros.
+        if cell.mask.is_some() && cell.c.is_some_and(|c| is_used(c.output)) {
             return false;
         }
         let sums = match &cell.kind {
@@ -63,7 +68,9 @@ impl<'a> Body<'a> {
             Kind::Rnn(sum) => std::slice::from_ref(sum),
         };
         let fits = |part: &Part, rows: Option<i64>| {
-            let Some(mut shape) = self.shape(part) else { return false };
+            let shape = self.shape_of(&part.value);
+            let sizes = shape.and_then(|shape| shape.iter().map(Dim::known).collect::<Option<Vec<_>>>());
+            let Some(mut shape) = sizes else { return false };
             if part.is_transposed {
                 shape.reverse();
             }
@@ -79,11 +86,6 @@ impl<'a> Body<'a> {
                 && sum.h.iter().all(|part| fits(part, Some(cell.hidden)))
                 && sum.bias.iter().all(|part| fits(part, None))
         })
-    }
-
-    fn shape(&self, part: &Part) -> Option<Vec<i64>> {
-        let shape = self.shape_of(&part.value)?;
-        shape.iter().map(Dim::known).collect()
     }
 
     /// Returns the results of the operator that reads `x`: of all steps, and the last states.
@@ -116,7 +118,8 @@ impl<'a> Body<'a> {
         let b = [bias(&own), bias(&scaled)].concat();
         let b = self.x.make.concat(&b, 0).unsqueeze(&[0]);
         let state = |start| Some(self.x.make.value(start).unsqueeze(&[0]));
-        let mut inputs = vec![Some(x), Some(matrices(&from_x, width)), Some(matrices(&from_h, hidden)), Some(b)];
+        let mut inputs =
+            vec![Some(x), Some(matrices(&from_x, width)), Some(matrices(&from_h, hidden)), Some(b)];
         inputs.extend([None, state(cell.h.start)]);
         inputs.extend(cell.c.map(|c| state(c.start)));
         let mut attributes: Vec<(&str, Attribute)> = vec![("hidden_size", hidden.into())];
