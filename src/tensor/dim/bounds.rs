@@ -97,15 +97,17 @@ impl Dim {
 
     /// Returns the maximum of all sizes of which both are maxima, in one order: equal sets have equal expressions.
     fn greatest(&self, other: &Dim) -> Result<Dim> {
-        let mut sizes = BTreeSet::new();
+        let (mut sizes, mut number) = (BTreeSet::new(), None);
         let mut open = vec![self.clone(), other.clone()];
         while let Some(size) = open.pop() {
             match size.operation() {
                 Some((Operation::Max, a, b)) => open.extend([a, b]),
+                _ if size.known().is_some() => number = number.max(size.known()),
                 _ => drop(sizes.insert(size)),
             }
         }
-        let all = sizes.into_iter().reduce(|a, b| Dim::from_atom(Atom::Max(a, b)));
+        let all =
+            sizes.into_iter().chain(number.map(Dim::Known)).reduce(|a, b| Dim::from_atom(Atom::Max(a, b)));
         all.unwrap_or_else(|| self.clone()).bounded()
     }
 
