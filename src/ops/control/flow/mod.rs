@@ -1,5 +1,5 @@
-//! If, Loop and Scan: inlines the branch of a constant condition, replaces loops of recurrent cells, and unrolls others of
-//! known length; else computes both branches of If and selects.
+//! If, Loop and Scan: inlines the branch of a constant condition, replaces loops of recurrent cells, and unrolls
+//! others of known length; else computes both branches of If and selects.
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Loop.html>
 
@@ -29,11 +29,17 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .limits("a condition computed at run time if the branches have outputs of different shapes"),
     Row::new("Loop", Access::Any, infer_loop)
         .unroll(inline_loop)
-        .lowers_to("its body, once for each iteration; LSTM, GRU or RNN in place of its cell over a sequence of any length")
+        .lowers_to(
+            "its body, once for each iteration; LSTM, GRU or RNN in place of its cell over a sequence of any \
+             length",
+        )
         .limits("otherwise a number of iterations or a condition known only at run time"),
     Row::new("Scan", Access::Any, infer_scan)
         .unroll(inline_scan)
-        .lowers_to("its body, once for each element; LSTM, GRU or RNN in place of its cell over a sequence of any length")
+        .lowers_to(
+            "its body, once for each element; LSTM, GRU or RNN in place of its cell over a sequence of any \
+             length",
+        )
         .limits("otherwise lengths known only at run time"),
 ];
 
