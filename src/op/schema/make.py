@@ -55,6 +55,8 @@ FOREIGN = {
     "MMCVDeformConv2d": (3, 3, 1, {**DEFORM, "bias": 0, "im2col_step": 0}),
     "MMCVModulatedDeformConv2d": (4, 5, 1, DEFORM),
 }
+# Those of torchvision, as the exporter of torch leaves operators that it does not know.
+TORCHVISION = {"deform_conv2d": (14, 14, 1, {})}
 
 HEAD = """\
 //! The schemas of the operators, written by `make.py`: a line for each operator, with its type constraints as a comment.
@@ -224,7 +226,7 @@ def main():
         if (schema.domain, schema.name, schema.since_version) not in LEFT_OUT:
             operators.setdefault((schema.domain, schema.name), []).append(schema)
     lines = {key: declared(*key, versions) for key, versions in operators.items()}
-    for domain, made in [("ncnn", OWN), ("mmcv", FOREIGN), ("mmdeploy", FOREIGN)]:
+    for domain, made in [("ncnn", OWN), ("mmcv", FOREIGN), ("mmdeploy", FOREIGN), ("torchvision", TORCHVISION)]:
         for name, (least, most, outputs, attributes) in made.items():
             attributes = [(name, [(1, own_attribute(value))]) for name, value in sorted(attributes.items())]
             lines[domain, name] = line(domain, name, [1], [(1, count(least, most))], [(1, count(outputs, outputs))], attributes)

@@ -1,6 +1,7 @@
-//! Deformable convolutions as the exporters of OpenMMLab write them: DeformConv with other names and another order.
+//! Deformable convolutions as OpenMMLab and torchvision name them: DeformConv with other names and another order.
 //!
-//! <https://mmcv.readthedocs.io/en/latest/understand_mmcv/ops.html>
+//! <https://mmcv.readthedocs.io/en/latest/understand_mmcv/ops.html>,
+//! <https://pytorch.org/vision/stable/generated/torchvision.ops.deform_conv2d.html>
 
 use crate::error::{At, Error, Result, invalid};
 use crate::op::{Access, Attributes, Call, Fact};
@@ -8,27 +9,69 @@ use crate::ops::Row;
 use crate::pass::expand::Expand;
 use crate::tensor::{Dim, display_shape};
 
-pub(in crate::ops) const OPS: &[Row] =
-    &[row("mmcv", PLAIN), row("mmcv", MODULATED), row("mmdeploy", PLAIN), row("mmdeploy", MODULATED)];
+pub(in crate::ops) const OPS: &[Row] = &[
+    row("mmcv", PLAIN),
+    row("mmcv", MODULATED),
+    row("mmdeploy", PLAIN),
+    row("mmdeploy", MODULATED),
+    row("torchvision", TORCHVISION),
+];
 
 const PLAIN: &str = "MMCVDeformConv2d";
 const MODULATED: &str = "MMCVModulatedDeformConv2d";
+const TORCHVISION: &str = "deform_conv2d";
 
 const fn row(domain: &'static str, name: &'static str) -> Row {
     Row::of(domain, name, Access::Any, infer).expand(expand).lowers_to("DeformConv")
 }
 
-/// The inputs: data and offsets are the first two.
+/// The inputs other than the data.
 struct Places {
-    mask: Option<usize>,
     weight: usize,
+    offsets: usize,
+    mask: Option<usize>,
+    bias: usize,
 }
 
-fn places(attributes: &Attributes) -> Places {
-    match attributes.op_type() {
-        PLAIN => Places { mask: None, weight: 2 },
-        _ => Places { mask: Some(2), weight: 3 },
+/// Numbers for height and width, and of groups.
+struct Windows {
+    stride: [i64; 2],
+    padding: [i64; 2],
+    dilation: [i64; 2],
+    groups: i64,
+    offset_groups: i64,
+}
+
+fn places(call: &Call) -> Result<Places> {
+    Ok(match call.op_type() {
+        PLAIN => Places { weight: 2, offsets: 1, mask: None, bias: 3 },
+        MODULATED => Places { weight: 3, offsets: 1, mask: Some(2), bias: 4 },
+        _ => {
+            let has_mask = call.int_list(13)? != [0];
+            Places { weight: 1, offsets: 2, mask: has_mask.then_some(3), bias: 4 }
+        }
+    })
+}
+
+/// Returns the numbers of the windows: attributes, or inputs of torchvision's operator.
+fn windows(call: &Call) -> Result<Windows> {
+    if call.op_type() != TORCHVISION {
+        return Ok(Windows {
+            stride: pair(call, "stride", 1)?,
+            padding: pair(call, "padding", 0)?,
+            dilation: pair(call, "dilation", 1)?,
+            groups: call.int("groups")?,
+            offset_groups: call.int("deform_groups")?,
+        });
     }
+    let number = |index| Ok::<_, Error>(*call.int_list(index)?.at(0)?);
+    Ok(Windows {
+        stride: [number(5)?, number(6)?],
+        padding: [number(7)?, number(8)?],
+        dilation: [number(9)?, number(10)?],
+        groups: number(11)?,
+        offset_groups: number(12)?,
+    })
 }
 
 /// Returns the numbers of an attribute for height and width.
@@ -42,13 +85,11 @@ fn pair(attributes: &Attributes, name: &'static str, default: i64) -> Result<[i6
 }
 
 fn infer(call: &Call) -> Result<Vec<Fact>> {
-    let (shape, weight) = (call.shape(0)?, call.shape(places(call).weight)?);
+    let (shape, weight) = (call.shape(0)?, call.shape(places(call)?.weight)?);
     let ([batch, _, height, width], [channels, _, rows, columns]) = (shape, weight) else {
         invalid!("an input of shape {} and a weight of {}", display_shape(shape), display_shape(weight));
     };
-    let [stride, padding, dilation] =
-        [("stride", 1), ("padding", 0), ("dilation", 1)].map(|(name, default)| pair(call, name, default));
-    let (stride, padding, dilation) = (stride?, padding?, dilation?);
+    let Windows { stride, padding, dilation, .. } = windows(call)?;
     let mut sizes = vec![batch.clone(), channels.clone()];
     for (axis, (size, kernel)) in [(height, rows), (width, columns)].into_iter().enumerate() {
         let Some(kernel) = kernel.known() else {
@@ -67,18 +108,18 @@ fn infer(call: &Call) -> Result<Vec<Fact>> {
 }
 
 fn expand(x: &Expand) -> Result<bool> {
-    let Places { mask, weight } = places(x);
-    let [height, width] = pair(x, "padding", 0)?;
+    let Places { weight, offsets, mask, bias } = places(x)?;
+    let Windows { stride, padding: [height, width], dilation, groups, offset_groups } = windows(x)?;
     let attributes = [
-        ("strides", pair(x, "stride", 1)?.to_vec().into()),
+        ("strides", stride.to_vec().into()),
         ("pads", vec![height, width, height, width].into()),
-        ("dilations", pair(x, "dilation", 1)?.to_vec().into()),
-        ("group", x.int("groups")?.into()),
-        ("offset_group", x.int("deform_groups")?.into()),
+        ("dilations", dilation.to_vec().into()),
+        ("group", groups.into()),
+        ("offset_group", offset_groups.into()),
     ];
     let mask = mask.map(|mask| x.operand(mask));
     let inputs =
-        [Some(x.operand(0)), Some(x.operand(weight)), Some(x.operand(1)), x.optional(weight + 1), mask];
+        [Some(x.operand(0)), Some(x.operand(weight)), Some(x.operand(offsets)), x.optional(bias), mask];
     x.output(0, x.make.op("DeformConv", inputs, attributes));
     Ok(true)
 }

@@ -1,8 +1,8 @@
 //! Bounds of sizes, and minima and maxima.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Atom, Dim};
+use super::{Atom, Dim, Operation};
 use crate::error::Result;
 
 /// The lower and upper bound of a size, if they are known.
@@ -94,8 +94,24 @@ impl Dim {
         match self.sub(other)?.bounds() {
             (Some(least), _) if least >= 0 => Ok(self.clone()),
             (_, Some(most)) if most <= 0 => Ok(other.clone()),
-            _ => Dim::from_atom(Atom::Max(self.clone(), other.clone())).bounded(),
+            _ => self.greatest(other),
         }
+    }
+
+    /// Returns the maximum of all sizes of which both are maxima, in one order: equal sets have equal expressions.
+    fn greatest(&self, other: &Dim) -> Result<Dim> {
+        let (mut sizes, mut number) = (BTreeSet::new(), None);
+        let mut open = vec![self.clone(), other.clone()];
+        while let Some(size) = open.pop() {
+            match size.operation() {
+                Some((Operation::Max, a, b)) => open.extend([a, b]),
+                _ if size.known().is_some() => number = number.max(size.known()),
+                _ => drop(sizes.insert(size)),
+            }
+        }
+        let all =
+            sizes.into_iter().chain(number.map(Dim::Known)).reduce(|a, b| Dim::from_atom(Atom::Max(a, b)));
+        all.unwrap_or_else(|| self.clone()).bounded()
     }
 
     /// Simplifies an extreme of `a` and an extreme of `a` and `b`: to `a` if one is a minimum and the other a

@@ -90,8 +90,8 @@ pub(super) fn infer_if(call: &Call) -> Result<Vec<Fact>> {
     )))
 }
 
-/// Returns a branch with inferred values, and the errors of nodes that could not be inferred.
-fn inferred(call: &Call, branch: &Graph) -> Result<(Graph, DeferredErrors)> {
+/// Returns a branch, or the body of a loop, with inferred values, and the errors of nodes that could not be inferred.
+pub(super) fn inferred(call: &Call, branch: &Graph) -> Result<(Graph, DeferredErrors)> {
     let mut body = branch.clone();
     body.budget = call.graph().budget.clone();
     body.budget.sizes_alone = true;

@@ -1,10 +1,11 @@
-//! If, Loop and Scan: inlines the branch of a constant condition and unrolls loops of known length; else
-//! computes both branches of If and selects.
+//! If, Loop and Scan: inlines the branch of a constant condition, replaces loops of recurrent cells, and unrolls
+//! others of known length; else computes both branches of If and selects.
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Loop.html>
 
 mod branch;
 mod counter;
+mod recurrence;
 mod scan;
 
 use crate::common::limits;
@@ -28,12 +29,18 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .limits("a condition computed at run time if the branches have outputs of different shapes"),
     Row::new("Loop", Access::Any, infer_loop)
         .unroll(inline_loop)
-        .lowers_to("its body, once for each iteration")
-        .limits("a number of iterations or a condition known only at run time"),
+        .lowers_to(
+            "its body, once for each iteration; LSTM, GRU or RNN in place of its cell over a sequence of any \
+             length",
+        )
+        .limits("otherwise a number of iterations or a condition known only at run time"),
     Row::new("Scan", Access::Any, infer_scan)
         .unroll(inline_scan)
-        .lowers_to("its body, once for each element")
-        .limits("lengths known only at run time"),
+        .lowers_to(
+            "its body, once for each element; LSTM, GRU or RNN in place of its cell over a sequence of any \
+             length",
+        )
+        .limits("otherwise lengths known only at run time"),
 ];
 
 fn infer_loop(call: &Call) -> Result<Vec<Fact>> {
@@ -70,6 +77,9 @@ fn is_true(condition: &Tensor) -> Result<bool> {
 }
 
 fn inline_loop(x: &Expand) -> Result<bool> {
+    if recurrence::replace_loop(x)? {
+        return Ok(true);
+    }
     let body = x.body("body")?;
     let count = if x.has_input(0) {
         let Some(most) = x.constant(0) else { return Ok(false) };

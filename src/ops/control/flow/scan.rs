@@ -3,7 +3,7 @@
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Scan.html>.
 
-use super::stack;
+use super::{recurrence, stack};
 use crate::error::{At, Error, Result, unsupported};
 use crate::graph::Graph;
 use crate::op::{Call, Fact, resolve_axis};
@@ -22,6 +22,22 @@ struct ScanAttributes {
     input_directions: Vec<i64>,
     output_axes: Vec<i64>,
     output_directions: Vec<i64>,
+}
+
+impl ScanAttributes {
+    /// Returns whether sequences and results run backwards; `None` unless all do so or none, along their first axes and
+    /// without a batch axis.
+    fn direction(&self, results: usize) -> Option<bool> {
+        let mut axes = self.input_axes.iter().chain(&self.output_axes);
+        let directions =
+            |list: &[i64], count| (0..count).map(|i| list.get(i) == Some(&1)).collect::<Vec<_>>();
+        let mut all = directions(&self.input_directions, self.scan_inputs);
+        all.extend(directions(&self.output_directions, results));
+        let first = *all.first()?;
+        let is_plain =
+            !self.batched && axes.all(|axis| *axis == 0) && all.iter().all(|other| *other == first);
+        is_plain.then_some(first)
+    }
 }
 
 fn read_scan(call: &Call) -> Result<ScanAttributes> {
@@ -63,6 +79,12 @@ pub(super) fn inline_scan(x: &Expand) -> Result<bool> {
     let states = x.input_count().checked_sub(scan.before + scan.scan_inputs);
     let states = states.ok_or_else(|| Error::invalid("more scan inputs than inputs"))?;
     let first_sequence = scan.before + states;
+    let results = x.body("body")?.outputs.len().saturating_sub(states);
+    if let Some(is_reversed) = scan.direction(results)
+        && recurrence::replace_scan(x, states, is_reversed)?
+    {
+        return Ok(true);
+    }
     let mut axes = Vec::new();
     let mut length = None;
     for index in 0..scan.scan_inputs {

@@ -8,7 +8,7 @@ use crate::error::{At, Result, invalid};
 use crate::lower::Operand;
 use crate::ncnn::layer::{PReLU, ReLU};
 use crate::op::{Call, Fact, infer_same};
-use crate::tensor::{Array, Dim, display_shape};
+use crate::tensor::{Array, Dim, SizeCondition, display_shape};
 
 /// Returns the number of axes after those of the slopes: before operator set 7 a list of slopes belongs to
 /// axis 1, then numpy's rules apply.
@@ -42,7 +42,14 @@ pub(super) fn infer_prelu(call: &Call) -> Result<Vec<Fact>> {
     if slopes.iter().zip(shape).any(differ) {
         invalid!("slopes of shape {} do not broadcast to {}", display_shape(&slopes), display_shape(shape));
     }
-    call.broadcast_shapes(shape, &slopes)?;
+    // The result has the shape of the input, to which the slopes are broadcast.
+    for (slope, size) in slopes.iter().zip(shape) {
+        match (slope.known(), size.known()) {
+            (Some(1), _) => {}
+            (None, Some(_)) => call.require(SizeCondition::broadcast(slope, size))?,
+            _ => call.require_equal(slope, size)?,
+        }
+    }
     infer_same(call)
 }
 

@@ -110,12 +110,13 @@ pub(super) fn pool_dilated(
 /// Emits dilated windows along the middle of three axes, from `size` to `count` elements.
 fn pool_axis(
     lower: &mut Lower,
-    mut x: BlobId,
+    x: BlobId,
     span: WindowAxis,
     size: i64,
     count: i64,
     pooling_type: i32,
 ) -> Result<BlobId> {
+    let (mut x, span, size) = sampled(lower, x, span, size)?;
     let (kernel, stride, dilation) =
         (i64::from(span.kernel), i64::from(span.stride), i64::from(span.dilation));
     let form = lower.form(x);
@@ -143,6 +144,9 @@ fn pool_axis(
         pad_mode: VALID,
         count_include_pad: true,
     };
+    if dilation == 1 {
+        return lower.emit(windows(span.kernel, span.stride).layer()?, &[x], &with_rows(count));
+    }
     x = lower.reshape(x, &[outer.clone(), Dim::Known(steps), inner.mul(&Dim::Known(dilation))?])?;
     let steps = steps - kernel + 1;
     let top = [outer.clone(), Dim::Known(steps), inner.mul(&Dim::Known(dilation))?];
@@ -157,4 +161,40 @@ fn pool_axis(
         return Ok(x);
     }
     lower.emit(windows(1, span.stride).layer()?, &[x], &with_rows(count))
+}
+
+/// Returns the elements along the middle of three axes that windows read: with a stride and a dilation that share a
+/// divisor, these are every so many elements, over which the windows have smaller steps. Also returns these windows, and
+/// the number of elements.
+fn sampled(lower: &mut Lower, x: BlobId, span: WindowAxis, size: i64) -> Result<(BlobId, WindowAxis, i64)> {
+    let step = common_divisor(span.stride, span.dilation);
+    let begin = (span.begin + step - 1) / step;
+    let first = begin * step - span.begin;
+    if step == 1 || i64::from(first) >= size {
+        return Ok((x, span, size));
+    }
+    let form = lower.form(x);
+    let (outer, inner) = (form.at(0)?.clone(), form.at(2)?.clone());
+    let with_rows = |rows: i64| vec![outer.clone(), Dim::Known(rows), inner.clone()];
+    let rest = size - i64::from(first);
+    let rows = (rest - 1) / i64::from(step) + 1;
+    let mut x = x;
+    if first > 0 {
+        let (starts, ends) = (vec![first], vec![i32::try_from(size)?]);
+        x = lower.emit(Crop { starts, ends, axes: vec![1], ..Crop::default() }, &[x], &with_rows(rest))?;
+    }
+    let spans = vec![WindowAxis { stride: step, ..WindowAxis::ONE }, WindowAxis::ONE];
+    let windows = Windows { spans, pooling_type: MAX, pad_mode: VALID, count_include_pad: false };
+    let x = lower.emit(windows.layer()?, &[x], &with_rows(rows))?;
+    let (stride, dilation) = (span.stride / step, span.dilation / step);
+    Ok((x, WindowAxis { stride, dilation, begin, ..span }, rows))
+}
+
+/// Returns the greatest common divisor of two positive numbers.
+fn common_divisor(a: i32, b: i32) -> i32 {
+    let (mut a, mut b) = (a, b);
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    a
 }

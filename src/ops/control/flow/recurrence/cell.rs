@@ -1,0 +1,349 @@
+//! Cells of recurrent networks, found by their formulas.
+//!
+//!     LSTM   c' = σ(f) * c + σ(i) * tanh(g), h' = σ(o) * tanh(c')
+//!     GRU    g = tanh(a + σ(r) * b), h' = σ(z) * h + (1 - σ(z)) * g
+//!     RNN    h' = tanh(a)
+//!
+//! Each letter is a sum of products of x[t] and of h with matrices, and of biases, or columns of such a sum.
+
+use super::body::{Body, Fixed, State};
+use crate::graph::{Node, ValueId};
+use crate::pass::pattern::{float, input, int, ints};
+use crate::tensor::{DType, Dim};
+
+/// Columns of a matrix or of a bias.
+pub(super) struct Part {
+    pub value: Fixed,
+    pub is_transposed: bool,
+    /// The first column, and the one after the last; all of them if there are none.
+    pub columns: Option<(i64, i64)>,
+}
+
+/// A sum of products and biases.
+#[derive(Default)]
+pub(super) struct Sum {
+    pub x: Vec<Part>,
+    pub h: Vec<Part>,
+    pub bias: Vec<Part>,
+}
+
+/// A mask, and what is chosen.
+#[derive(Clone, Copy)]
+struct Choice {
+    mask: ValueId,
+    new: ValueId,
+    old: ValueId,
+}
+
+pub(super) enum Kind {
+    /// The sums i, o, f and g.
+    Lstm([Sum; 4]),
+    /// The sums z and r, and a and b.
+    Gru([Sum; 4]),
+    Rnn(Sum),
+}
+
+pub(super) struct Cell {
+    pub kind: Kind,
+    pub hidden: i64,
+    pub sequence: ValueId,
+    pub h: State,
+    pub c: Option<State>,
+    pub mask: Option<ValueId>,
+    /// The outputs with an element for each step, and whether they are 0 where the mask is.
+    pub results: Vec<(usize, bool)>,
+    /// The state that is the last element of such an output.
+    pub last: Option<(State, bool)>,
+}
+
+impl Body<'_> {
+    /// Returns the cell, if all states and outputs are its own.
+    pub fn cell(&self) -> Option<Cell> {
+        self.states.iter().find_map(|h| self.cell_of(*h))
+    }
+
+    /// Returns the length of the sequence, and of the mask.
+    pub fn steps(&self, cell: &Cell) -> Option<&Dim> {
+        let steps = self.length(cell.sequence)?;
+        cell.mask.is_none_or(|mask| self.length(mask) == Some(steps)).then_some(steps)
+    }
+
+    fn cell_of(&self, h: State) -> Option<Cell> {
+        let Some([batch, hidden]) = self.x.graph().value(h.start).shape.as_deref() else { return None };
+        let hidden = hidden.known()?;
+        let choice = self.choice(h.next);
+        let new = choice.map_or(h.next, |choice| choice.new);
+        if choice.is_some_and(|choice| self.root(choice.old) != h.input) {
+            return None;
+        }
+        let mut reader = Reader { body: self, hidden, h: h.input, is_single: batch.is(1), sequence: None };
+        let (kind, c) = reader.lstm(new).or_else(|| reader.gru(new)).or_else(|| reader.rnn(new))?;
+        let mask = choice.map(|choice| choice.mask);
+        let c = match c {
+            Some([input, next]) => {
+                let is_own = |state: &State| state.input == input && self.is_next(state, next, choice);
+                Some(self.states.iter().copied().find(is_own)?)
+            }
+            None => None,
+        };
+        let mut cell =
+            Cell { kind, hidden, sequence: reader.sequence?, h, c, mask, results: Vec::new(), last: None };
+        // What the mask keeps is found again by its place, which the first state has not.
+        if mask.is_some() && (self.is_reversed || !self.is_zero(h.start)) {
+            return None;
+        }
+        for state in &self.states {
+            if state.input == h.input || c.is_some_and(|c| state.input == c.input) {
+                continue;
+            }
+            let masks_zero = self.result(state.next, new, choice, Some(*state))?;
+            if cell.last.replace((*state, masks_zero)).is_some() {
+                return None;
+            }
+        }
+        for (output, value) in &self.scanned {
+            let previous = cell.last.map(|(state, _)| state);
+            cell.results.push((*output, self.result(*value, new, choice, previous)?));
+        }
+        Some(cell)
+    }
+
+    /// Returns whether a state becomes `next`, where the mask does not keep it.
+    fn is_next(&self, state: &State, next: ValueId, choice: Option<Choice>) -> bool {
+        match (choice, self.choice(state.next)) {
+            (None, None) => self.root(state.next) == self.root(next),
+            (Some(h), Some(own)) => {
+                own.mask == h.mask
+                    && self.root(own.new) == self.root(next)
+                    && self.root(own.old) == state.input
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns whether a result is 0 where the mask is, or the one before it; `None` for other values.
+    fn result(
+        &self,
+        value: ValueId,
+        new: ValueId,
+        choice: Option<Choice>,
+        previous: Option<State>,
+    ) -> Option<bool> {
+        let Some(choice) = choice else { return (self.root(value) == self.root(new)).then_some(false) };
+        let own = self.choice(value).filter(|own| own.mask == choice.mask)?;
+        if self.root(own.new) != self.root(new) {
+            return None;
+        }
+        let old = self.root(own.old);
+        if old == self.root(choice.old) {
+            return Some(false);
+        }
+        match self.fixed(old) {
+            Some(Fixed::Outer(outer)) => self.is_zero(outer).then_some(true),
+            Some(Fixed::Inner(_)) => self.floats(old)?.iter().all(|x| *x == 0.0).then_some(true),
+            None => {
+                let previous = previous.filter(|state| state.input == old && self.is_zero(state.start))?;
+                (self.root(previous.next) == self.root(value)).then_some(false)
+            }
+        }
+    }
+
+    /// Returns what a mask chooses: by Where, or by products with the mask and with its opposite.
+    fn choice(&self, id: ValueId) -> Option<Choice> {
+        if let Some(node) = self.made_by(id, "Where") {
+            let [condition, yes, no] = [input(node, 0)?, input(node, 1)?, input(node, 2)?];
+            let (mask, is_opposite) = self.mask(condition)?;
+            let [new, old] = if is_opposite { [no, yes] } else { [yes, no] };
+            return Some(Choice { mask, new, old });
+        }
+        both(self.operands(id, "Add"), |[a, b]| {
+            let (mask, new) = self.masked(a, false)?;
+            let (opposite, old) = self.masked(b, true)?;
+            (mask == opposite).then_some(Choice { mask, new, old })
+        })
+    }
+
+    /// Returns the mask and the other factor of a product with a mask, or with its opposite.
+    fn masked(&self, id: ValueId, is_opposite: bool) -> Option<(ValueId, ValueId)> {
+        both(self.operands(id, "Mul"), |[factor, other]| {
+            let (mask, opposite) = self.mask(factor)?;
+            (opposite == is_opposite).then_some((mask, other))
+        })
+    }
+
+    /// Returns the sequence of booleans of which a value is the element, and whether it is its opposite.
+    fn mask(&self, id: ValueId) -> Option<(ValueId, bool)> {
+        if let Some(node) = self.made_by(id, "Cast") {
+            return self.mask(input(node, 0)?);
+        }
+        if let Some(node) = self.made_by(id, "Not") {
+            return self.mask(input(node, 0)?).map(|(mask, is_opposite)| (mask, !is_opposite));
+        }
+        let mask = self.sequence(id)?;
+        let value = self.x.graph().value(mask);
+        let is_mask = value.dtype == Some(DType::Bool);
+        let is_column =
+            value.shape.as_ref().is_some_and(|shape| matches!(&shape[..], [_, _, width] if width.is(1)));
+        (is_mask && is_column).then_some((mask, false))
+    }
+}
+
+/// Reads the formulas of a cell.
+struct Reader<'r, 'a> {
+    body: &'r Body<'a>,
+    hidden: i64,
+    h: ValueId,
+    /// Whether the batch has one sequence.
+    is_single: bool,
+    sequence: Option<ValueId>,
+}
+
+impl Reader<'_, '_> {
+    /// Returns the cell, and the state c before and after the step.
+    fn lstm(&mut self, new: ValueId) -> Option<(Kind, Option<[ValueId; 2]>)> {
+        let body = self.body;
+        both(body.operands(new, "Mul"), |[o, squashed]| {
+            let next = input(body.made_by(squashed, "Tanh")?, 0)?;
+            let o = self.gate(o, "Sigmoid")?;
+            let (f, i, g, state) = both(body.operands(next, "Add"), |[kept, added]| {
+                let (f, state) = both(body.operands(kept, "Mul"), |[f, state]| {
+                    let state = body.root(state);
+                    body.states.iter().any(|own| own.input == state).then_some(())?;
+                    Some((self.gate(f, "Sigmoid")?, state))
+                })?;
+                let pair = |[i, g]: [ValueId; 2]| Some((self.gate(i, "Sigmoid")?, self.gate(g, "Tanh")?));
+                let (i, g) = both(body.operands(added, "Mul"), pair)?;
+                Some((f, i, g, state))
+            })?;
+            Some((Kind::Lstm([i, o, f, g]), Some([state, next])))
+        })
+    }
+
+    fn gru(&mut self, new: ValueId) -> Option<(Kind, Option<[ValueId; 2]>)> {
+        let body = self.body;
+        both(body.operands(new, "Add"), |[kept, added]| {
+            let (gate, z) = both(body.operands(kept, "Mul"), |[z, state]| {
+                (body.root(state) == self.h).then_some(())?;
+                Some((body.root(z), self.gate(z, "Sigmoid")?))
+            })?;
+            let (r, a, b) = both(body.operands(added, "Mul"), |[rest, g]| {
+                let rest = body.made_by(rest, "Sub")?;
+                let is_rest = self.is_one(input(rest, 0)?) && body.root(input(rest, 1)?) == gate;
+                let g = input(body.made_by(g, "Tanh").filter(|_| is_rest)?, 0)?;
+                both(body.operands(g, "Add"), |[a, product]| {
+                    both(body.operands(product, "Mul"), |[r, b]| {
+                        let (r, a, b) = (self.gate(r, "Sigmoid")?, self.sum(a, None)?, self.sum(b, None)?);
+                        (a.h.is_empty() && b.x.is_empty()).then_some((r, a, b))
+                    })
+                })
+            })?;
+            Some((Kind::Gru([z, r, a, b]), None))
+        })
+    }
+
+    /// Returns the columns of a Slice that leaves the rows.
+    fn sliced(&self, node: &Node) -> Option<(i64, i64)> {
+        let list = |index| self.body.ints(input(node, index)?);
+        let (starts, ends, axes) = (list(1)?, list(2)?, list(3)?);
+        let mut columns = None;
+        for ((start, end), axis) in starts.iter().zip(&ends).zip(&axes) {
+            match axis {
+                0 if *start == 0 && *end >= i64::from(i32::MAX) => {}
+                1 | -1 if *start >= 0 => {
+                    let whole = *end >= i64::from(i32::MAX);
+                    columns = Some((*start, if whole { start + self.hidden } else { *end }));
+                }
+                _ => return None,
+            }
+        }
+        let is_dense = input(node, 4).is_none() || list(4)?.iter().all(|step| *step == 1);
+        columns.filter(|(start, end)| is_dense && end - start == self.hidden)
+    }
+
+    fn rnn(&mut self, new: ValueId) -> Option<(Kind, Option<[ValueId; 2]>)> {
+        Some((Kind::Rnn(self.gate(new, "Tanh")?), None))
+    }
+
+    fn is_one(&self, id: ValueId) -> bool {
+        self.body.floats(id).is_some_and(|list| list == [1.0])
+    }
+
+    /// Returns the sum of which an activation is taken.
+    fn gate(&mut self, id: ValueId, activation: &str) -> Option<Sum> {
+        let node = self.body.made_by(id, activation)?;
+        self.sum(input(node, 0)?, None)
+    }
+
+    fn sum(&mut self, id: ValueId, columns: Option<(i64, i64)>) -> Option<Sum> {
+        let mut sum = Sum::default();
+        self.collect(id, columns, &mut sum)?;
+        Some(sum)
+    }
+
+    fn collect(&mut self, id: ValueId, columns: Option<(i64, i64)>, sum: &mut Sum) -> Option<()> {
+        let body = self.body;
+        if let [Some([a, b]), _] = body.operands(id, "Add") {
+            self.collect(a, columns, sum)?;
+            return self.collect(b, columns, sum);
+        }
+        if let Some(node) = body.made_by(id, "Split") {
+            let index = node.outputs.iter().position(|output| *output == Some(body.root(id)))?;
+            let is_last = matches!(int(node, "axis"), Some(1 | -1));
+            let sizes = match (input(node, 1), ints(node, "split")) {
+                (Some(sizes), _) => body.ints(sizes)?,
+                (None, Some(sizes)) => sizes.to_vec(),
+                (None, None) => vec![self.hidden; node.outputs.len()],
+            };
+            if !is_last || columns.is_some() || sizes.get(index) != Some(&self.hidden) {
+                return None;
+            }
+            let start: i64 = sizes.iter().take(index).sum();
+            return self.collect(input(node, 0)?, Some((start, start + self.hidden)), sum);
+        }
+        if let Some(node) = body.made_by(id, "Slice") {
+            let columns = self.sliced(node).filter(|_| columns.is_none())?;
+            return self.collect(input(node, 0)?, Some(columns), sum);
+        }
+        if let Some(node) = body.made_by(id, "Squeeze").filter(|_| self.is_single) {
+            // The only row of a batch, to which it is broadcast again.
+            let axes = input(node, 1)
+                .map(|axes| body.ints(axes))
+                .or(ints(node, "axes").map(|list| Some(list.to_vec())));
+            let is_row = axes.is_none_or(|axes| axes.as_deref() == Some(&[0]));
+            return if is_row { self.collect(input(node, 0)?, columns, sum) } else { None };
+        }
+        if let Some(node) = body.made_by(id, "MatMul").or_else(|| body.made_by(id, "Gemm")) {
+            let flag = |name| int(node, name).is_some_and(|flag| flag != 0);
+            let is_plain = node.is("MatMul")
+                || !flag("transA")
+                    && ["alpha", "beta"]
+                        .iter()
+                        .all(|name| float(node, name).is_none_or(|factor| factor == 1.0));
+            if !is_plain {
+                return None;
+            }
+            let (rows, value) = (input(node, 0)?, body.fixed(input(node, 1)?)?);
+            let part = Part { value, is_transposed: flag("transB"), columns };
+            if body.root(rows) == self.h {
+                sum.h.push(part);
+            } else {
+                let sequence = body.sequence(rows)?;
+                if *self.sequence.get_or_insert(sequence) != sequence {
+                    return None;
+                }
+                sum.x.push(part);
+            }
+            return match input(node, 2) {
+                Some(bias) => self.collect(bias, columns, sum),
+                None => Some(()),
+            };
+        }
+        sum.bias.push(Part { value: body.fixed(id)?, is_transposed: false, columns });
+        Some(())
+    }
+}
+
+/// Returns what a formula finds for the operands of a node, in one of both orders.
+fn both<T>(orders: [Option<[ValueId; 2]>; 2], find: impl FnMut([ValueId; 2]) -> Option<T>) -> Option<T> {
+    orders.into_iter().flatten().find_map(find)
+}
