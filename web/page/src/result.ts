@@ -61,7 +61,7 @@ function advice({ report, table, convert }: Shown): HTMLElement[] {
   const button = (label: string, options: Options) =>
     buttons.push(make("button", { type: "button", class: "advice", onclick: () => convert(options) }, label));
   for (const { options, words, percent } of report.remedies) {
-    button(text("remedy", { options: words.join(" "), percent: String(percent) }), options as Options);
+    button(text(percent === 100 ? "wholeRemedy" : "remedy", { options: words.join(" "), percent: String(percent) }), options as Options);
   }
   const named = new Set(report.diagnostics.flatMap(({ help }) => help?.match(/--[a-z0-9-]+/g) ?? []));
   for (const { name, word, kind } of report.status === "refused" ? table : []) {
