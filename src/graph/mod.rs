@@ -191,6 +191,8 @@ pub struct Graph {
     /// The folded nodes in the order of folding, if they are kept: their results may be too large to be
     /// written.
     pub folded: Option<Vec<Node>>,
+    /// Whether axes have one element that exporters remove if they have one; `None` if that is not known.
+    pub(crate) squeezes: Option<bool>,
     /// The conditions on free sizes that shape rules required.
     pub(crate) conditions: BTreeSet<SizeCondition>,
     /// The values in place of whose elements sizes were taken, and the first node that reads each.

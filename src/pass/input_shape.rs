@@ -80,14 +80,27 @@ fn forget_shapes(graph: &mut Graph) -> Result<()> {
     Ok(())
 }
 
+/// The axes of images: a batch, channels, height and width.
+const IMAGE_RANK: usize = 4;
+
 /// The prefix of the symbol of a batch size.
 const BATCH: &str = "batch";
+
+/// Free first axes whose names count other things than batches, such as `num_nodes` and `seq_len`. Images are a batch,
+/// whatever counts them: over several, convolutions are slow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counts {
+    /// They stay free.
+    Free,
+    /// They are set to 1 as a batch is.
+    One,
+}
 
 /// Sets a free first axis of inputs of rank 2 or more to 1: ncnn has no batch axis. A symbol that also occurs
 /// on another axis is not a batch, except by its name: states of recurrent layers have the batch as their
 /// second axis. Neither is the axis of which computed indices select elements, such as the nodes that the edges
 /// of a graph join: elements of a batch are independent.
-pub fn fix_batch(graph: &mut Graph, warnings: &mut Vec<String>) -> Result<()> {
+pub fn fix_batch(graph: &mut Graph, counts: Counts, warnings: &mut Vec<String>) -> Result<()> {
     let shapes = graph.inputs.iter().filter_map(|id| graph.value(*id).shape.as_deref());
     let mut others: BTreeSet<String> =
         shapes.flat_map(|shape| shape.iter().skip(1)).map(Dim::to_string).collect();
@@ -98,9 +111,13 @@ pub fn fix_batch(graph: &mut Graph, warnings: &mut Vec<String>) -> Result<()> {
         let selecting = inferred.nodes().filter(|(_, node)| may_select_rows(&inferred, node));
         others.extend(selecting.filter_map(|(_, node)| selected_axis(&inferred, node)).map(Dim::to_string));
     }
+    let counted = counted(graph);
     let mut symbols = BTreeMap::new();
     for id in &graph.inputs {
         let Some(first) = free_first(graph, *id) else { continue };
+        if counts == Counts::Free && counted.contains(&first.to_string()) {
+            continue;
+        }
         if (!others.contains(&first.to_string()) || is_batch(first))
             && symbols.insert(first.to_string(), Dim::Known(1)).is_none()
         {
@@ -109,6 +126,32 @@ pub fn fix_batch(graph: &mut Graph, warnings: &mut Vec<String>) -> Result<()> {
         }
     }
     substitute_symbols(graph, &symbols)
+}
+
+/// Returns whether an input has a free first axis whose name counts other things than batches.
+pub fn has_counts(graph: &Graph) -> bool {
+    !counted(graph).is_empty()
+}
+
+/// Returns the free first axes of inputs whose names count other things than batches, and not images.
+fn counted(graph: &Graph) -> BTreeSet<String> {
+    let firsts = |is_image: bool| {
+        let inputs = graph.inputs.iter().filter(move |id| {
+            let rank = graph.value(**id).shape.as_deref().map_or(0, <[Dim]>::len);
+            (rank >= IMAGE_RANK) == is_image
+        });
+        inputs.filter_map(|id| free_first(graph, *id)).filter(|size| is_count(size)).map(Dim::to_string)
+    };
+    let images: BTreeSet<String> = firsts(true).collect();
+    firsts(false).filter(|name| !images.contains(name)).collect()
+}
+
+/// Returns whether the name of a size counts other things than batches.
+fn is_count(size: &Dim) -> bool {
+    let name = size.to_string().to_lowercase();
+    let counts = ["num", "n_"].iter().any(|word| name.starts_with(word))
+        || ["len", "length", "count"].iter().any(|word| name.ends_with(word));
+    counts && !name.contains(BATCH)
 }
 
 /// Returns the size of the first axis of a value of rank 2 or more, if it is free.
@@ -278,7 +321,7 @@ mod tests {
         graph.add_node(crate::graph::Node { outputs: smallvec![Some(computed)], ..Default::default() });
         let given: Vec<_> = given.iter().map(|(name, sizes)| ((*name).to_owned(), shape(sizes))).collect();
         set_input_shapes(&mut graph, &given).unwrap();
-        fix_batch(&mut graph, &mut Vec::new()).unwrap();
+        fix_batch(&mut graph, Counts::Free, &mut Vec::new()).unwrap();
         let shown = |id| graph.value(id).shape.as_deref().map_or("?".to_owned(), display_shape);
         graph.value_ids().map(shown).collect()
     }
@@ -333,6 +376,17 @@ mod tests {
             (["N 3", "M 4", "N 7"], &[], ["[1, 3]", "[1, 4]", "[1, 7]"]),
             (["S S", "N 4", "S 7"], &[], ["[S, S]", "[1, 4]", "[S, 7]"]),
             (["batch T", "2 batch", "batch 7"], &[], ["[1, T]", "[2, 1]", "[1, 7]"]),
+            (
+                ["num_nodes 3", "num_batches 4", "num_nodes 7"],
+                &[],
+                ["[num_nodes, 3]", "[1, 4]", "[num_nodes, 7]"],
+            ),
+            (["num_images 3 H W", "num_images 4", "H W"], &[], ["[1, 3, H, W]", "[1, 4]", "[H, W]"]),
+            (
+                ["seq_len N 3", "Points_count 2", "N 7"],
+                &[],
+                ["[seq_len, N, 3]", "[Points_count, 2]", "[N, 7]"],
+            ),
             (["1 3 8", "1 3", "1 8"], &[("x", "1 3 9")], ["[1, 3, 9]", "[1, 3]", "?"]),
             (["N 3", "N 4", "N 7"], &[("x", "2 3"), ("y", "5 4")], ["[2, 3]", "[5, 4]", "?"]),
         ] {

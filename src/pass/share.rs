@@ -62,7 +62,13 @@ impl Weight {
 /// An identity of the elements and the shape of a weight.
 type Key = ((usize, u64, u64), Vec<usize>);
 
-fn share_weights(graph: &mut Graph) -> Result<bool> {
+/// Returns whether weights will be shared. Layers that hold several weights, such as those of attention, would copy them.
+pub fn shares_weights(graph: &Graph) -> bool {
+    !shared_weights(graph).is_empty()
+}
+
+/// Returns the weights of which copies would make the net much larger.
+fn shared_weights(graph: &Graph) -> BTreeMap<Key, Weight> {
     let mut weights: BTreeMap<Key, Weight> = BTreeMap::new();
     let mut all: BTreeMap<Key, u64> = BTreeMap::new();
     for (_, node) in graph.nodes() {
@@ -84,9 +90,17 @@ fn share_weights(graph: &mut Graph) -> Result<bool> {
     }
     let stored = all.into_values().fold(0, u64::saturating_add);
     if copied(&weights) < (stored / ALLOWED_PART).saturating_add(ALLOWED_BYTES) {
-        return Ok(false);
+        return BTreeMap::new();
     }
     weights.retain(|_, weight| weight.copied_bytes() >= FEW_BYTES);
+    weights
+}
+
+fn share_weights(graph: &mut Graph) -> Result<bool> {
+    let mut weights = shared_weights(graph);
+    if weights.is_empty() {
+        return Ok(false);
+    }
     graph.rewrite_nodes(|graph, id| {
         let Some(mut node) = graph.node(id).cloned() else { return Ok(None) };
         let weight = weight_of(graph, &node).and_then(|(tensor, _)| weights.get_mut(&key(tensor)));

@@ -21,11 +21,23 @@ use crate::onnx::{Model, Sources};
 use crate::pass::blocks::{Weights, pack_dequantized, round_matrices};
 use crate::pass::expand::{Stage, expand_nodes};
 use crate::pass::fuse::FUSE_ATTENTION;
+use crate::pass::input_shape::Counts;
 use crate::pass::quantized::{Quantization, requantize};
-use crate::pass::rewrite::{self, CACHE_FUSIONS, FUSIONS, MERGING, NARROWING, SHARING, SIMPLIFICATIONS};
+use crate::pass::rewrite::{
+    self, CACHE_FUSIONS, FUSIONS, MERGING, NARROWING, Rewrite, SHARING, SIMPLIFICATIONS,
+};
+use crate::pass::share::shares_weights;
 use crate::pass::{dead, infer, input_shape, kv_cache, rounding};
 use crate::tensor::{Dim, SizeCondition};
 use crate::{op, ops};
+
+/// A reading of a model.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reading {
+    pub counts: Counts,
+    /// Whether axes have one element that exporters remove if they have one; `None` if that is not known.
+    pub squeezes: Option<bool>,
+}
 
 /// A net, and the records of its conversion.
 #[derive(Debug)]
@@ -54,23 +66,6 @@ pub(crate) struct Converted {
     pub compositions: Vec<Composition>,
 }
 
-/// Converts a model. If the conditions on the net leave one value to a free size, the model is converted again with that
-/// value.
-pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Result<Converted, Errors> {
-    ops::register();
-    let apart = apart_from_attention(options);
-    let options = apart.as_ref().unwrap_or(options);
-    let mut fixed = BTreeMap::new();
-    loop {
-        let converted = convert_with(sources, options, &fixed)?;
-        let conditions = converted.conditions.iter().cloned().collect();
-        match SizeCondition::determined(&conditions)? {
-            Some((name, value)) if !fixed.contains_key(&name) => fixed.extend([(name, value)]),
-            _ => return Ok(converted),
-        }
-    }
-}
-
 /// Returns the sizes of inputs that may be 0, also those to which the branches append that will be taken. Sizes are
 /// replaced before anything is inferred of them, so branches are inlined in a copy.
 fn cache_lengths(graph: &Graph, options: &Options) -> BTreeMap<String, Dim> {
@@ -87,10 +82,11 @@ fn cache_lengths(graph: &Graph, options: &Options) -> BTreeMap<String, Dim> {
 }
 
 /// Converts a model with these values of free sizes.
-fn convert_with(
+pub(super) fn convert_with(
     sources: &Sources,
     options: &Options,
     fixed: &BTreeMap<String, Dim>,
+    reading: Reading,
 ) -> std::result::Result<Converted, Errors> {
     let mut progress = Progress::new(options);
     let mut model = sources.read()?;
@@ -102,7 +98,8 @@ fn convert_with(
     prepare(&mut graph, options)?;
     check_interface(&graph)?;
     check_imports(&graph)?;
-    input_shape::fix_batch(&mut graph, &mut progress.warnings)?;
+    graph.squeezes = reading.squeezes;
+    input_shape::fix_batch(&mut graph, reading.counts, &mut progress.warnings)?;
     let lengths = cache_lengths(&graph, options);
     input_shape::substitute_symbols(&mut graph, &lengths)?;
     input_shape::set_sizes(&mut graph, fixed, &mut progress.warnings)?;
@@ -246,20 +243,15 @@ fn renames(net: &Net, options: &Options) -> Vec<(String, String)> {
     renames
 }
 
-/// Returns the options with which linear maps stay apart from attention, if their weights are rounded: the layer
-/// with both has floats.
-fn apart_from_attention(options: &Options) -> Option<Options> {
-    if !options.weights.rounds() {
-        return None;
-    }
-    let mut options = options.clone();
-    options.skip.insert(FUSE_ATTENTION.to_owned());
-    Some(options)
-}
-
-/// Applies the fusions that the options ask for.
+/// Applies the fusions that the options ask for. Linear maps whose weights are rounded or shared stay apart from
+/// attention: the layer of both holds floats of its own.
 fn fuse(graph: &mut Graph, deferred: &mut DeferredErrors, progress: &mut Progress) -> Result<()> {
-    progress.rewrite(graph, FUSIONS, deferred)?;
+    let options = progress.options;
+    let shares = || SHARING.iter().all(|pass| !options.skip.contains(pass.name)) && shares_weights(graph);
+    let is_apart = options.weights.rounds() || shares();
+    let kept = |fusion: &&Rewrite| !(is_apart && fusion.name == FUSE_ATTENTION);
+    let fusions: Vec<Rewrite> = FUSIONS.iter().filter(kept).copied().collect();
+    progress.rewrite(graph, &fusions, deferred)?;
     if progress.options.kv_cache {
         // Expansions leave copies of caches.
         progress.rewrite(graph, SIMPLIFICATIONS, deferred)?;
@@ -322,12 +314,22 @@ fn check_imports(graph: &Graph) -> Result<()> {
     Ok(())
 }
 
-/// Returns the inputs with free sizes, as a conversion finds them.
-pub(super) fn free_inputs(sources: &Sources, options: &Options) -> Result<Vec<FreeInput>> {
+/// Reads the part of the model that the options ask for.
+fn requested_graph(sources: &Sources, options: &Options) -> Result<Graph> {
     let mut graph = sources.read()?.graph;
     input_shape::replace_sums(&mut graph)?;
     prepare(&mut graph, options)?;
-    input_shape::fix_batch(&mut graph, &mut Vec::new())?;
+    Ok(graph)
+}
+
+pub(super) fn has_counts(sources: &Sources, options: &Options) -> Result<bool> {
+    Ok(input_shape::has_counts(&requested_graph(sources, options)?))
+}
+
+/// Returns the inputs with free sizes, as a conversion finds them.
+pub(super) fn free_inputs(sources: &Sources, options: &Options) -> Result<Vec<FreeInput>> {
+    let mut graph = requested_graph(sources, options)?;
+    input_shape::fix_batch(&mut graph, Counts::One, &mut Vec::new())?;
     let inputs = graph.given_inputs().into_iter().map(|id| graph.value(id));
     let free = inputs.filter_map(|value| {
         let shape = value.shape.as_deref()?.to_vec();

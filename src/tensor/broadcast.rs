@@ -29,9 +29,43 @@ pub(crate) fn zip_broadcast<A, B, C>(
     combine: impl Fn(&A, &B) -> C,
 ) -> Result<ArrayD<C>> {
     let shape = broadcast_lens(&[a.shape(), b.shape()])?;
+    let (mut a, mut b) = (a.view(), b.view());
+    if a.is_standard_layout() && b.is_standard_layout() {
+        let [of_a, of_b] = merged(a.shape(), b.shape());
+        (a, b) = (a.into_shape_with_order(of_a)?, b.into_shape_with_order(of_b)?);
+    }
+    let merged = broadcast_lens(&[a.shape(), b.shape()])?;
     let misfit = || Error::invalid("arrays do not broadcast");
-    let (a, b) = (a.broadcast(IxDyn(&shape)), b.broadcast(IxDyn(&shape)));
-    Ok(Zip::from(a.ok_or_else(misfit)?).and(b.ok_or_else(misfit)?).map_collect(combine))
+    let (a, b) = (a.broadcast(IxDyn(&merged)), b.broadcast(IxDyn(&merged)));
+    let combined = Zip::from(a.ok_or_else(misfit)?).and(b.ok_or_else(misfit)?).map_collect(combine);
+    if merged == shape {
+        return Ok(combined);
+    }
+    // Both operands are in order, and so is the result.
+    Ok(combined.into_shape_with_order(shape)?)
+}
+
+/// Returns shapes that broadcast as these do, of the fewest axes. A loop along the last axis takes less for each element
+/// if the axis is long: weights of a convolution, scaled by channel, have windows of nine elements.
+fn merged(a: &[usize], b: &[usize]) -> [Vec<usize>; 2] {
+    let rank = a.len().max(b.len());
+    let size = |shape: &[usize], axis: usize| {
+        let own = (axis + shape.len()).checked_sub(rank).and_then(|axis| shape.get(axis));
+        own.copied().unwrap_or(1)
+    };
+    let (mut of_a, mut of_b): (Vec<usize>, Vec<usize>) = (Vec::new(), Vec::new());
+    let mut last = None;
+    for (x, y) in (0..rank).map(|axis| (size(a, axis), size(b, axis))).filter(|sizes| *sizes != (1, 1)) {
+        let repeats = (x == 1, y == 1);
+        if let (true, Some(a), Some(b)) = (last == Some(repeats), of_a.last_mut(), of_b.last_mut()) {
+            (*a, *b) = (*a * x, *b * y);
+        } else {
+            of_a.push(x);
+            of_b.push(y);
+        }
+        last = Some(repeats);
+    }
+    [of_a, of_b]
 }
 
 /// Combines two arrays element by element by a fallible function.
@@ -51,6 +85,19 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn axes_that_both_have_or_one_repeats_are_merged() {
+        for (a, b, expected) in [
+            (&[8, 4, 3, 3][..], &[8, 1, 1, 1][..], [vec![8, 36], vec![8, 1]]),
+            (&[2, 3, 4], &[3, 4], [vec![2, 12], vec![1, 12]]),
+            (&[2, 1, 4, 5], &[1, 3, 1, 5], [vec![2, 1, 4, 5], vec![1, 3, 1, 5]]),
+            (&[1, 1], &[], [vec![], vec![]]),
+            (&[2, 0, 3], &[1, 1, 3], [vec![0, 3], vec![1, 3]]),
+        ] {
+            assert_eq!(merged(a, b), expected, "{a:?} {b:?}");
+        }
+    }
 
     proptest! {
         #[test]

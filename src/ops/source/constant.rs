@@ -306,7 +306,15 @@ fn lower_range(lower: &mut Lower) -> Result<()> {
 fn lower_constant_of_shape(lower: &mut Lower) -> Result<()> {
     let fill = read_fill(lower)?.scalar_f32()?;
     let ones = lower.ones(&interface_form(lower.output_shape(0)?)?)?;
-    if fill == 1.0 { lower.set(0, ones) } else { lower.set(0, ones * fill) }
+    match fill {
+        1.0 => lower.set(0, ones),
+        fill if fill.is_finite() => lower.set(0, ones * fill),
+        // Params are finite.
+        fill => {
+            let fill = lower.compute(fill)?;
+            lower.set(0, ones * fill)
+        }
+    }
 }
 
 fn fold_constant_of_shape(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {

@@ -150,7 +150,7 @@ pub(crate) fn requantize(
         int8::to_int8(graph, &Rounded { steps: &found, ranged: &ranged }, release)?;
     } else {
         *scales = table::scales_of(graph, &found)?;
-        let count = found.len();
+        let count = found.len() + ranged.len();
         warning =
             Some(format!("{count} values are not rounded to quantized steps: the net computes in float"));
     }

@@ -7,6 +7,7 @@ mod edit;
 mod gemm;
 mod layout;
 mod noise;
+mod operand;
 mod padding;
 mod part;
 mod reduce;
@@ -33,6 +34,12 @@ pub const SIMPLIFICATIONS: &[Rewrite] = &[
         "eliminate_nop_expand",
         "Expand and Tile to the shape of the input",
         &["Expand", "Tile"],
+    ),
+    Rewrite::by(
+        "eliminate_expanded_operand",
+        "Expand and ConstantOfShape before an operator that broadcasts its operands as much",
+        &["ConstantOfShape", "Expand"],
+        operand::eliminate_expanded,
     ),
     Rewrite::forward("eliminate_nop_flatten", "Flatten to the shape of the input", &["Flatten"]),
     Rewrite::by(

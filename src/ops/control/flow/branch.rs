@@ -12,13 +12,60 @@ use crate::op::{Call, Fact, NEWEST_OPSET};
 use crate::ops::elementwise::compare::nan_input;
 use crate::pass::expand::Expand;
 use crate::pass::infer;
-use crate::tensor::{Array, Tensor, display_shape};
+use crate::tensor::{Array, Dim, SizeCondition, Tensor, display_shape};
 
-/// Returns the branch of a constant condition.
+/// Returns the branch of a condition that is constant, or that the reading of the model decides.
 fn taken<'a>(call: &Call<'a>) -> Result<Option<&'a Graph>> {
-    let Some(condition) = call.constant(0) else { return Ok(None) };
-    let name = if is_true(condition)? { "then_branch" } else { "else_branch" };
-    call.body(name).map(Some)
+    let holds = match call.constant(0) {
+        Some(condition) => Some(is_true(condition)?),
+        None => squeezes(call)?,
+    };
+    let name = |holds| if holds { "then_branch" } else { "else_branch" };
+    holds.map(|holds| call.body(name(holds))).transpose()
+}
+
+/// Returns whether an axis has one element, if the condition asks for that: torch removes an axis by `squeeze` if it
+/// has one element, and keeps it otherwise. Requires what is returned.
+fn squeezes(call: &Call) -> Result<Option<bool>> {
+    let (Some(squeezes), Some(size)) = (call.graph().squeezes, compared_with_one(call)) else {
+        return Ok(None);
+    };
+    call.require(match squeezes {
+        true => SizeCondition::equal(&size, &Dim::Known(1)),
+        false => SizeCondition::at_least(&size, 2),
+    })?;
+    Ok(Some(squeezes))
+}
+
+/// The most nodes between a comparison and the condition.
+const MAX_VIEWS: usize = 4;
+
+/// Returns the size that the condition compares with 1.
+fn compared_with_one(call: &Call) -> Option<Dim> {
+    let graph = call.graph();
+    let mut condition = operand(call.node(), 0)?;
+    for _ in 0..MAX_VIEWS {
+        let node = graph.node(graph.value(condition).producer?)?;
+        if ["Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze"].iter().any(|view| node.is(view)) {
+            condition = operand(node, 0)?;
+            continue;
+        }
+        let size = |index: usize| {
+            let value = graph.value(operand(node, index)?);
+            let elements = match &value.constant {
+                Some(constant) => constant.load_listed().ok()?.to_dims().ok()?,
+                None => value.elements.as_ref()?.to_dims().ok()?,
+            };
+            elements.iter().next().filter(|_| elements.len() == 1).cloned()
+        };
+        let (a, b) = (size(0)?, size(1)?);
+        let sizes = [(&a, &b), (&b, &a)];
+        return sizes
+            .into_iter()
+            .find(|(_, one)| node.is("Equal") && one.is(1))
+            .map(|(size, _)| size.clone());
+    }
+    None
 }
 
 fn branches<'a>(call: &Call<'a>) -> Result<[&'a Graph; 2]> {
@@ -48,6 +95,7 @@ fn inferred(call: &Call, branch: &Graph) -> Result<(Graph, DeferredErrors)> {
     let mut body = branch.clone();
     body.budget = call.graph().budget.clone();
     body.budget.sizes_alone = true;
+    body.squeezes = call.graph().squeezes;
     call.graph().describe_captures(&mut body)?;
     // An error in a branch that is not taken is not an error of the model.
     let deferred = infer::infer_and_fold(&mut body).map_err(failed)?;

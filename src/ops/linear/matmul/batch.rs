@@ -85,7 +85,8 @@ pub(super) fn lower_matmul(lower: &mut Lower) -> Result<()> {
     if let Some(last) = groups.pop_if(|group| group.sides() == (true, false)) {
         m = last.a.mul(&m)?;
     }
-    if groups.is_empty() && (lower.constant(0).is_some() || lower.constant(1).is_some()) {
+    // MatMul packs no blob, Gemm does: one that many layers read is packed for all of them.
+    if groups.is_empty() {
         let factors = Factors { m, k: stacks.k, n: stacks.n, trans_a: false, trans_b: false };
         let product = emit_gemm(lower, &factors, 1.0, None)?;
         return lower.set(0, product);

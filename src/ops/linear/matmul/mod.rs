@@ -43,7 +43,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         })
         .expand(batch::expand_matmul)
         .lower(batch::lower_matmul)
-        .lowers_to("InnerProduct or Gemm for a constant matrix; otherwise MatMul"),
+        .lowers_to("InnerProduct for one row and a constant matrix; Gemm for two matrices; otherwise MatMul"),
 ];
 
 /// The operands of a product as stacks of matrices: batch sizes, then rows and columns.

@@ -1,0 +1,69 @@
+//! Operands that an operator broadcasts itself: `x + Expand(y)` to `x + y`.
+
+use crate::error::Result;
+use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
+use crate::op::{self, Access};
+use crate::pass::pattern::producer;
+use crate::tensor::{Dim, Tensor, broadcast_shapes};
+
+use super::{input, only_output};
+
+/// What an operand repeats.
+enum Source {
+    Value(ValueId),
+    Constant(Tensor),
+}
+
+/// Removes Expand and ConstantOfShape from operands if the others have all axes of the result.
+pub(super) fn eliminate_expanded(graph: &mut Graph) -> Result<bool> {
+    let mut changed = false;
+    for id in graph.node_ids() {
+        let count = graph.node(id).filter(|node| broadcasts(node)).map_or(0, |node| node.inputs.len());
+        for index in 0..count {
+            let Some(source) = graph.node(id).and_then(|node| source(graph, node, index)) else { continue };
+            let value = match source {
+                Source::Value(value) => value,
+                Source::Constant(tensor) => graph.add_constant("", tensor)?,
+            };
+            changed |= set_input(graph, id, index, value);
+        }
+    }
+    Ok(changed)
+}
+
+fn set_input(graph: &mut Graph, id: NodeId, index: usize, value: ValueId) -> bool {
+    let input = graph.node_mut(id).and_then(|node| node.inputs.get_mut(index));
+    input.is_some_and(|input| input.replace(value) != Some(value))
+}
+
+/// Whether a node broadcasts its operands as numpy does, since version 7.
+fn broadcasts(node: &Node) -> bool {
+    let is_numpy = node.version >= 7 || !node.domain.is_empty();
+    is_numpy && op::find(node).is_some_and(|op| matches!(op.access, Access::Broadcast))
+}
+
+/// Returns what an operand repeats, if the result has the same shape with that.
+fn source(graph: &Graph, node: &Node, index: usize) -> Option<Source> {
+    let operand = input(node, index)?;
+    let (source, shape) = repeated(graph, operand)?;
+    let mut result = shape;
+    for (other, value) in node.inputs.iter().enumerate() {
+        let Some(value) = value.filter(|_| other != index) else { continue };
+        result = broadcast_shapes(&result, graph.value(value).shape.as_deref()?).ok()?;
+    }
+    (graph.value(only_output(node)?).shape.as_deref()? == result).then_some(source)
+}
+
+/// Returns what a value repeats, with its shape.
+fn repeated(graph: &Graph, value: ValueId) -> Option<(Source, Vec<Dim>)> {
+    if let Some(expand) = producer(graph, value, "Expand") {
+        let source = input(expand, 0)?;
+        return Some((Source::Value(source), graph.value(source).shape.as_deref()?.to_vec()));
+    }
+    let fill = match producer(graph, value, "ConstantOfShape")?.attributes.get("value") {
+        Some(Attribute::Tensor(tensor)) => tensor.reshaped(&[]).ok()?,
+        Some(_) => return None,
+        None => Tensor::from_f32(&[], vec![0.0]).ok()?,
+    };
+    Some((Source::Constant(fill), Vec::new()))
+}
