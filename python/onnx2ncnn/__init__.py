@@ -7,8 +7,8 @@
 
 Either the net computes the same as the model, or `Refused` names each node that cannot be converted.
 
-`convert` needs no other package. `Net.load` and `Net.run` need ncnn and numpy, `simplify` needs onnx, comparisons with the model need
-onnxruntime, and `quantize` needs all of them.
+`convert` needs no other package. `Net.load` and `Net.run` need ncnn and numpy, `simplify` needs onnx, comparisons with the model and `tune`
+need onnxruntime, and `quantize` needs all of them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _native
 from ._convert import Operator, convert, inspect, passes, supported
-from ._net import Assumption, Layer, Net, Port, Quantization
+from ._net import Assumption, HalfPrecision, Layer, Net, Port, Quantization
 from ._refused import Diagnostic, Refused
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ._many import Converted, convert_many
     from ._quantize import quantize
     from ._simplify import simplify
+    from ._tune import tune
     from ._verify import Distance, Verification, verify
 
 __version__ = _native.VERSION
@@ -35,6 +36,7 @@ __all__ = [
     "Converted",
     "Diagnostic",
     "Distance",
+    "HalfPrecision",
     "Layer",
     "Net",
     "Operator",
@@ -50,6 +52,7 @@ __all__ = [
     "simplify",
     "supported",
     "torch",
+    "tune",
     "verify",
 ]
 
@@ -59,6 +62,7 @@ _LATER = {
     "_many": ("Converted", "convert_many"),
     "_quantize": ("quantize",),
     "_simplify": ("simplify",),
+    "_tune": ("tune",),
     "_verify": ("Distance", "Verification", "verify"),
 }
 

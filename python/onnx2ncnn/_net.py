@@ -100,6 +100,25 @@ class Quantization:
     cosines: dict[str, float | None]
 
 
+@dataclass(frozen=True)
+class HalfPrecision:
+    """What was chosen by samples for processors that compute in float16.
+
+    Attributes:
+        mode: The mode of all layers: `"default"`, `"careful"` or `"precise"`.
+        float32: The nodes that were chosen to stay in float32.
+        error: The predicted error of the outputs in float16, relative to the largest magnitude of each.
+        default: The predicted error without the choice.
+        samples: The number of samples.
+    """
+
+    mode: str
+    float32: tuple[str, ...]
+    error: float
+    default: float
+    samples: int
+
+
 class Net:
     """A converted model. `convert` makes nets.
 
@@ -108,9 +127,11 @@ class Net:
 
     Attributes:
         quantization: The quantization, if `quantize` made the net.
+        half_precision: What was chosen for half precision, if `tune` made the net.
     """
 
     quantization: Quantization | None = None
+    half_precision: HalfPrecision | None = None
 
     def __init__(self, conversion: _native.Conversion, *, fp16: bool) -> None:
         self._conversion = conversion

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Union
+from typing import TYPE_CHECKING, Any
 
 from . import _native, _options
 from ._convert import convert_source
 from ._model import Model, Source, source
 from ._net import Net, Quantization
+from ._samples import given_samples
 from ._verify import compare_net
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
-
-    # The arrays of inputs by name, or the array of the only input.
-    Arrays = Union[Mapping[str, ArrayLike], ArrayLike]
-    Data = Union[Arrays, Iterable[Arrays], str, "os.PathLike[str]"]
+    from ._samples import Data
 
 # Options that select the model to quantize; the others are those of the net.
 _SELECTING = ("input_shapes", "inputs", "outputs", "set", "data_dir", "max_size", "skip")
@@ -87,7 +84,7 @@ def quantize(
         converted = convert_source(float_model, **{**of_net, "keep_onnx": False})
         request = {
             "model": float_model,
-            "data": _given(data),
+            "data": given_samples(data),
             "mean": _numbers("mean", mean),
             "norm": _numbers("norm", norm),
             "bgr": bgr,
@@ -115,35 +112,6 @@ def _read(path: str) -> Source:
     weights = Path(f"{path}.weights")
     external = [(weights.name, weights.read_bytes())] if weights.exists() else []
     return Path(path).read_bytes(), external
-
-
-def _given(data: Any) -> Any:
-    """The data in the form of the script: a path, a dictionary, or an iterator of dictionaries."""
-    if isinstance(data, (str, os.PathLike)):
-        path = os.fsdecode(os.fspath(data))
-        os.stat(path)
-        return path
-    if _is_array(data) or isinstance(data, Mapping):
-        return _by_name(data)
-    if not isinstance(data, Iterable):
-        raise TypeError(f"data are arrays, an iterable of them, or a path, not {type(data).__name__}")
-    return _items(data)
-
-
-def _items(data: Iterable[Any]) -> Iterator[dict[str | None, Any]]:
-    for item in data:
-        if not _is_array(item) and not isinstance(item, Mapping):
-            raise TypeError(f"an item of data is an array or a dictionary of arrays, not {type(item).__name__}")
-        yield _by_name(item)
-
-
-def _is_array(value: Any) -> bool:
-    return hasattr(value, "__array__")
-
-
-def _by_name(item: Any) -> dict[str | None, Any]:
-    """The arrays by the names of the inputs; the array of the only input has the name None."""
-    return dict(item) if isinstance(item, Mapping) else {None: item}
 
 
 def _numbers(option: str, value: Any) -> list[float]:

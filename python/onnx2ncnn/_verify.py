@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ._convert import convert_source
-from ._model import Model, source
+from ._model import Model, Source, source
 from ._net import Net, Port
 
 if TYPE_CHECKING:
@@ -115,10 +115,8 @@ def verify(
         reference = converted.onnx()
         if exposed:
             reference = convert_source(reference)._conversion.expose(exposed)
-    elif exposed or isinstance(given, tuple) or any(options.get(name) for name in _CHANGING):
-        reference = converted._conversion.expose(exposed)
     else:
-        reference = given
+        reference = model_of(given, converted, options, exposed)
     if isinstance(net, Net):
         loaded = net.load()
     elif net is None:
@@ -136,7 +134,7 @@ def verify(
         converted,
         loaded,
         layers=[{"name": value, "blob": blob, "int32": int32} for value, blob, int32 in inner],
-        measured=[{"name": name, "blob": blob} for name, blob in half],
+        measured=[{"name": name, "blob": blob} for name, blob, *_ in half],
         shapes=[found for found in shapes if found is not None],
         calls=[found for found in calls if found],
         data=dict(data) if isinstance(data, Mapping) else data and os.fspath(data),
@@ -146,8 +144,22 @@ def verify(
     )
 
 
+def model_of(given: Source, converted: Net, options: Mapping[str, Any], exposed: set[str]) -> str | bytes:
+    """The part of a model that was converted, with further values as outputs, as onnxruntime reads it."""
+    if exposed or isinstance(given, tuple) or any(options.get(name) for name in _CHANGING):
+        return converted._conversion.expose(exposed)
+    return given
+
+
 def compare_net(model: str | bytes, net: Net, loaded: ncnn.Net, **request: Any) -> Verification:
     """Runs an ONNX model and its loaded net by the script of the command, whose request has further fields."""
+    answer = answer_of(model, net, loaded, **request)
+    outputs, layers = ([Distance(**row) for row in answer[kind]] for kind in ("outputs", "layers"))
+    return Verification(outputs, layers, {row["name"]: row["magnitude"] for row in answer["magnitudes"]})
+
+
+def answer_of(model: str | bytes, net: Net, loaded: ncnn.Net, **request: Any) -> dict[str, Any]:
+    """The answer of the script to a request for a net."""
     from . import _scripts
 
     request = {
@@ -164,13 +176,11 @@ def compare_net(model: str | bytes, net: Net, loaded: ncnn.Net, **request: Any) 
         **request,
     }
     try:
-        answer = _scripts.compare.compare_net(request)
+        return _scripts.compare.compare_net(request)
     except _scripts.compare.NetFailure as failure:
         raise RuntimeError(str(failure)) from None
     except _scripts.compare.Failure as failure:
         raise ValueError(f"nothing could be compared: {failure}") from None
-    outputs, layers = ([Distance(**row) for row in answer[kind]] for kind in ("outputs", "layers"))
-    return Verification(outputs, layers, {row["name"]: row["magnitude"] for row in answer["magnitudes"]})
 
 
 def _pair(port: Port, axes: list[list[int]] | None = None) -> dict[str, Any]:

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use onnx2ncnn::cli;
 use onnx2ncnn::error::{Error, Result};
 use onnx2ncnn::ncnn::Written;
-use onnx2ncnn::{Converter, Dim, Input, Port};
+use onnx2ncnn::{Converter, Dim, HalfBlob, Input, Port};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
@@ -25,6 +25,10 @@ pub enum Size {
 /// An input or output: name, type and shape in the model, name and shape of the blob, and whether the blob has
 /// 32-bit integers.
 type PortParts = (String, String, Vec<Size>, String, Vec<Size>, bool, Option<String>);
+
+/// A blob in half precision: the name that keeps it in float32, the blob, the first blob that its layer reads, the work
+/// of the layer, the terms of its sums, and whether it transforms them.
+type HalfParts = (String, String, Option<String>, u64, u64, bool);
 
 /// Shapes; `None` is an unknown size.
 type Shapes = Vec<Vec<Option<i64>>>;
@@ -209,10 +213,13 @@ impl Conversion {
         blobs.map(|inner| (inner.value, inner.blob, inner.int32)).collect()
     }
 
-    /// Returns the blobs that runtimes of half precision hold in it: the name that keeps it in float32, and the blob.
-    fn half_blobs(&self, py: Python<'_>) -> PyResult<Vec<(String, String)>> {
+    /// Returns the blobs that runtimes of half precision hold in it, with the work of their layers; see
+    /// [`HalfBlob`](onnx2ncnn::HalfBlob).
+    fn half_blobs(&self, py: Python<'_>) -> PyResult<Vec<HalfParts>> {
         let blobs = run(py, || self.conversion.half_blobs())?;
-        Ok(blobs.into_iter().map(|half| (half.name, half.blob)).collect())
+        let parts =
+            |half: HalfBlob| (half.name, half.blob, half.bottom, half.work, half.terms, half.is_transformed);
+        Ok(blobs.into_iter().map(parts).collect())
     }
 
     /// Returns the outputs of the nodes of which layers with variants in int8 do the work.

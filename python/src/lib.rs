@@ -63,6 +63,10 @@ mod _native {
     #[pymodule_export]
     const INT8_COSINE: f64 = onnx2ncnn::cli::INT8_COSINE;
 
+    /// The modes of all layers in half precision, of which all but the first are options.
+    #[pymodule_export]
+    const HALF_MODES: [&str; 3] = onnx2ncnn::cli::HALF_MODES;
+
     /// Sizes to try for free axes until a model runs.
     #[pymodule_export]
     const SIZES: [i64; 8] = onnx2ncnn::cli::SIZES;

@@ -29,9 +29,8 @@ pub(super) struct HalfPrecision {
     pub python: PythonArguments,
 }
 
-/// The modes of all layers, of which one of less time is before the others, with their options.
-const MODES: [(&str, Option<&str>); 3] =
-    [("default", None), ("careful", Some("careful")), ("precise", Some("precise"))];
+/// The modes of all layers, of which one of less time is before the others. All but the first are options.
+pub const HALF_MODES: [&str; 3] = ["default", "careful", "precise"];
 
 impl HalfPrecision {
     /// Returns what is chosen for a model, if there are samples.
@@ -44,7 +43,7 @@ impl HalfPrecision {
             Ok(NetRequest {
                 measured: measured_blobs(&conversion)?,
                 half_error: Some(self.half_error),
-                modes: MODES.iter().skip(given_mode(arguments)).map(|(mode, _)| *mode).collect(),
+                modes: HALF_MODES.iter().skip(given_mode(arguments)).copied().collect(),
                 ..request
             })
         };
@@ -61,10 +60,10 @@ impl HalfPrecision {
 impl Choice {
     /// Sets the chosen options.
     pub fn apply(&self, converter: Converter) -> Result<Converter, Error> {
-        let mut options =
-            MODES.iter().filter(|(mode, _)| *mode == self.mode).filter_map(|(_, option)| *option);
-        let converter = options
-            .try_fold(converter, |converter, option| converter.with(option, OptionValue::Flag(true)))?;
+        let converter = match self.option(0) {
+            Some(option) => converter.with(option, OptionValue::Flag(true))?,
+            None => converter,
+        };
         Ok(converter.float32(&self.float32))
     }
 
@@ -91,11 +90,16 @@ impl Choice {
         Ok(text)
     }
 
+    /// Returns the option of the mode, if it comes after the given one.
+    fn option(&self, given: usize) -> Option<&'static str> {
+        HALF_MODES.into_iter().skip(given + 1).find(|mode| *mode == self.mode)
+    }
+
     /// Returns the options that choose the same, after the mode that is given.
     fn options(&self, given: usize) -> String {
         let mut text = String::new();
-        for (_, option) in MODES.iter().skip(given + 1).filter(|(mode, _)| *mode == self.mode) {
-            let _ = option.map_or(Ok(()), |option| write!(text, "--{option}"));
+        if let Some(option) = self.option(given) {
+            let _ = write!(text, "--{option}");
         }
         if !self.float32.is_empty() {
             let space = if text.is_empty() { "" } else { " " };

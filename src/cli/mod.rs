@@ -38,6 +38,8 @@ use exit::{finish, finish_command};
 pub use program::Program;
 // For the Python package, which comes from the same source.
 #[doc(hidden)]
+pub use half::HALF_MODES;
+#[doc(hidden)]
 pub use python::{COMPARE, MODELS_TOLERANCE, QUANTIZE, SIZES};
 #[doc(hidden)]
 pub use quantize::candidates;

@@ -16,7 +16,7 @@ use crate::ncnn::BlobId;
 use crate::ncnn::layer::{CumulativeSum, MatMul, reduction_op};
 use crate::op::{Access, Call, Fact, OWN_DOMAIN, range};
 use crate::ops::Row;
-use crate::tensor::{Array, DType, Dim, Tensor};
+use crate::tensor::{Array, DType, Dim, SizeCondition, Tensor};
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::of(OWN_DOMAIN, "Largest", Access::Any, infer)
     .lower(lower)
@@ -34,20 +34,23 @@ const MANTISSA: [u32; 6] = [DIGIT, DIGIT, DIGIT, DIGIT, DIGIT, 3];
 /// The number of values with which each element of a row is compared.
 pub(super) const COMPARISONS: i64 = 128;
 
+/// The elements of a block of a row of free size.
+const WIDTH_OF_FREE: i64 = 64;
+
 /// The most elements of all rows: each is compared with all values of a digit at once.
 pub(super) const MOST_ELEMENTS: i64 = limits::COMPARED >> DIGIT;
 
 /// Returns the form of rows, and the number of their largest elements.
-fn read(call: &Call) -> Result<(Dim, i64, i64)> {
+fn read(call: &Call) -> Result<(Dim, Dim, i64)> {
     let Ok([rows, size]) = <&[Dim; 2]>::try_from(call.shape(0)?) else {
         unsupported!("rows of other than two axes")
     };
-    let Some(size) = size.known() else { unsupported!("rows of {size} elements") };
-    Ok((rows.clone(), size, call.int("k")?))
+    Ok((rows.clone(), size.clone(), call.int("k")?))
 }
 
 fn infer(call: &Call) -> Result<Vec<Fact>> {
-    let (rows, _, k) = read(call)?;
+    let (rows, size, k) = read(call)?;
+    call.require(SizeCondition::at_least(&size, k))?;
     let shape = vec![rows, Dim::Known(k)];
     Ok(vec![Fact::new(call.dtype(0)?, shape.clone()), Fact::new(DType::I64, shape)])
 }
@@ -55,15 +58,21 @@ fn infer(call: &Call) -> Result<Vec<Fact>> {
 /// The rows, the places of their elements, and the number of elements that are taken.
 struct Rows {
     rows: Dim,
-    size: i64,
+    size: Dim,
     k: i64,
+}
+
+/// A number of elements; a blob holds it if the size of the rows is free.
+enum Count {
+    Known(f32),
+    Free(BlobId),
 }
 
 fn lower(lower: &mut Lower) -> Result<()> {
     let (rows, size, k) = read(lower)?;
     let rows = Rows { rows, size, k };
     lower.compute_in_float32();
-    let x = lower.blob_as(0, &rows.form(1, size))?;
+    let x = lower.blob_as(0, &rows.form(1, rows.size.clone()))?;
     let least = rows.least_taken(lower, x)?;
     let taken = rows.taken(lower, x, least)?;
     rows.pick(lower, x, taken)
@@ -71,22 +80,31 @@ fn lower(lower: &mut Lower) -> Result<()> {
 
 impl Rows {
     /// Returns the form of a matrix for each row.
-    fn form(&self, height: i64, width: i64) -> [Dim; 3] {
-        [self.rows.clone(), Dim::Known(height), Dim::Known(width)]
+    fn form(&self, height: impl Into<Dim>, width: impl Into<Dim>) -> [Dim; 3] {
+        [self.rows.clone(), height.into(), width.into()]
     }
 
     /// Emits the k-th largest element of each row. Infinities count as the largest finite numbers.
     fn least_taken(&self, lower: &mut Lower, x: BlobId) -> Result<BlobId> {
         let x = lower.compute(x.smaller(f32::MAX).larger(f32::MIN))?;
-        // At most so many elements are smaller.
-        let most: f32 = (self.size - self.k).as_();
+        // At most so many elements are smaller, and so many are larger.
+        let most = match self.size.known() {
+            Some(size) => Count::Known((size - self.k).as_()),
+            None => Count::Free(lower.materialize(&[self.size.sub(&Dim::Known(self.k))?])?),
+        };
         let most_if_negative: f32 = (self.k - 1).as_();
         let below = lower.reduce(reduction_op::SUM, x.below(0.0), &[2])?;
-        let is_negative = lower.compute(below.above(most + 0.5))?;
+        let is_negative = lower.compute(match most {
+            Count::Known(most) => below.above(most + 0.5),
+            Count::Free(most) => (below - most).above(0.5),
+        })?;
         // The k-th largest element is the negative of the k-th smallest of the negatives.
         let sign = lower.compute(is_negative * -2.0 + 1.0)?;
         let x = lower.compute(x * sign)?;
-        let most_below = lower.compute(is_negative * (most_if_negative - most) + (most + 0.5))?;
+        let most_below = lower.compute(match most {
+            Count::Known(most) => is_negative * (most_if_negative - most) + (most + 0.5),
+            Count::Free(most) => is_negative * (most * -1.0 + most_if_negative) + most + 0.5,
+        })?;
 
         // The power of two in it: a power of 2^16 times one below 2^16; 0 if the element is.
         let powers = column(lower, (1..16_i16).map(|digit| exp2(16 * digit - 126)))?;
@@ -122,28 +140,28 @@ impl Rows {
         let below = lower.compute(distance.below(0.0))?;
         let equal = lower.compute(!(above + below))?;
         let groups = lower.concat(&[above, equal, below], 1)?;
-        let groups = lower.reshape(groups, &self.form(1, 3 * self.size))?;
+        let groups = lower.reshape(groups, &self.form(1, self.size.mul(&Dim::Known(3))?))?;
         let most: f32 = self.k.as_();
         let counted = groups.map(CumulativeSum { axis: 2 }).below(most + 0.5);
-        let taken = lower.reshape(groups * counted, &self.form(3, self.size))?;
+        let taken = lower.reshape(groups * counted, &self.form(3, self.size.clone()))?;
         lower.reduce(reduction_op::SUM, taken, &[1])
     }
 
     /// Makes the elements that are taken output 0, and their indices output 1.
     fn pick(&self, lower: &mut Lower, x: BlobId, taken: BlobId) -> Result<()> {
-        let Rows { size, k, .. } = *self;
-        let width = size.isqrt() + 1;
-        let blocks = (size - 1) / width + 1;
+        let k = self.k;
+        let width = self.size.known().map_or(WIDTH_OF_FREE, |size| size.isqrt() + 1);
+        let blocks = self.size.ceil_div(&Dim::Known(width))?;
         let one = Dim::Known(1);
         let numbers =
             lower.memory_data(&ramp(&Dim::Known(k))?, &[one.clone(), Dim::Known(k), one.clone()])?;
-        let taken = lower.padded(taken, 2, 0, blocks * width - size, 0.0)?;
-        let count = lower.reshape(taken.map(CumulativeSum { axis: 2 }), &self.form(blocks, width))?;
+        let taken = self.in_whole_blocks(lower, taken, &blocks, width)?;
+        let count = lower.reshape(taken.map(CumulativeSum { axis: 2 }), &self.form(blocks.clone(), width))?;
         let last = lower.crop(count, 2, i32::try_from(width - 1)?, None, &one)?;
-        let last = lower.reshape(last, &self.form(1, blocks))?;
+        let last = lower.reshape(last, &self.form(1, blocks.clone()))?;
         // The block of a number follows those that end before it, its element those that are counted before.
         let block = before(lower, last, numbers)?;
-        let is_block = places(lower, block, blocks)?;
+        let is_block = places(lower, block, &blocks)?;
         let form = self.form(k, width);
         let count = lower.emit(MatMul::default(), &[is_block, count], &form)?;
         let place = before(lower, count, numbers)?;
@@ -151,13 +169,22 @@ impl Rows {
         let index = lower.compute(block * factor + place)?;
 
         let x = lower.bounded_half(x)?;
-        let x = lower.padded(x, 2, 0, blocks * width - size, 0.0)?;
+        let x = self.in_whole_blocks(lower, x, &blocks, width)?;
         let x = lower.reshape(x, &self.form(blocks, width))?;
         let x = lower.emit(MatMul::default(), &[is_block, x], &form)?;
-        let is_place = places(lower, place, width)?;
+        let is_place = places(lower, place, &Dim::Known(width))?;
         let x = lower.reduce(reduction_op::SUM, x * is_place, &[2])?;
         lower.set(0, x * 2.0)?;
         lower.set(1, index)
+    }
+
+    /// Emits rows with zeros up to the end of the last block.
+    fn in_whole_blocks(&self, lower: &mut Lower, row: BlobId, blocks: &Dim, width: i64) -> Result<BlobId> {
+        if let (Some(size), Some(blocks)) = (self.size.known(), blocks.known()) {
+            return lower.padded(row, 2, 0, blocks * width - size, 0.0);
+        }
+        let longer = lower.padded(row, 2, 0, width - 1, 0.0)?;
+        lower.crop_by_expression(longer, 2, &Dim::Known(0), &blocks.mul(&Dim::Known(width))?)
     }
 }
 
@@ -173,9 +200,8 @@ fn before(lower: &mut Lower, counts: BlobId, numbers: BlobId) -> Result<BlobId> 
 }
 
 /// Emits 1 at the place of each index along the last axis, else 0.
-fn places(lower: &mut Lower, indices: BlobId, size: i64) -> Result<BlobId> {
-    let (one, size) = (Dim::Known(1), Dim::Known(size));
-    let places = lower.memory_data(&ramp(&size)?, &[one.clone(), one, size])?;
+fn places(lower: &mut Lower, indices: BlobId, size: &Dim) -> Result<BlobId> {
+    let places = lower.places_along(size, &[Dim::Known(1), Dim::Known(1), size.clone()])?;
     lower.compute((indices - places).equals_zero())
 }
 

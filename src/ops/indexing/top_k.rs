@@ -33,7 +33,7 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("TopK", Access::Any, infer_top
          Reduction for the k-th largest element, digit by digit",
     )
     .limits(
-        "a large K: comparing every pair of the results takes more than 256 MiB; a free size of the axis, unless K is 1; a K \
+        "a large K: comparing every pair of the results takes more than 256 MiB; a K \
          known only at run time",
     )];
 
@@ -144,21 +144,31 @@ fn expand_top_k(expand: &Expand) -> Result<bool> {
     let shape = expand.shape(0)?.to_vec();
     let order = read_order(expand, shape.len())?;
     let Some(k) = count_of(expand, order.axis)?.known() else { unsupported!("K is known only at run time") };
-    let Some(n) = shape.at(order.axis)?.known() else { return expand_extreme(expand, &order, k) };
-    let lanes = shape.iter().filter_map(Dim::known).fold(1, i64::saturating_mul) / n.max(1);
+    let n = shape.at(order.axis)?;
+    if n.known().is_none() && k == 1 {
+        return expand_extreme(expand, &order);
+    }
+    let lanes = shape.iter().enumerate().filter(|(axis, _)| *axis != order.axis);
+    let lanes = lanes.filter_map(|(_, size)| size.known()).fold(1, i64::saturating_mul);
     // The axis comes last.
     let mut perm: Vec<usize> = (0..shape.len()).filter(|axis| *axis != order.axis).collect();
     perm.push(order.axis);
     let is_last = perm.is_sorted();
     let data = expand.operand(0);
     let rows = if is_last { data } else { data.transpose(&perm) };
-    let found = if takes_largest_first(lanes, n, k) {
-        check_sorted(lanes, n, k)?;
-        let candidates = Candidates::largest(expand, rows.reshape(&[-1, n]), k, order.largest)?;
-        candidates.sort(expand, k, order.largest)?
-    } else {
-        check_sorted(lanes, n, n)?;
-        Candidates::all(expand, rows, n)?.sort(expand, k, order.largest)?
+    let found = match n.known() {
+        Some(n) if !takes_largest_first(lanes, n, k) => {
+            check_sorted(lanes, n, n)?;
+            Candidates::all(expand, rows, n)?.sort(expand, k, order.largest)?
+        }
+        known => {
+            check_sorted(lanes, known.unwrap_or(k), k)?;
+            let rows = match known {
+                Some(n) => rows.reshape(&[-1, n]),
+                None => rows.apply("Flatten", [("axis", (-1).into())]),
+            };
+            Candidates::largest(expand, rows, k, order.largest)?.sort(expand, k, order.largest)?
+        }
     };
     let lanes = rows.apply("Shape", [("end", (-1).into())]);
     let shape = expand.make.concat(&[lanes, expand.make.ints(&[k])], 0);
@@ -174,10 +184,7 @@ fn expand_top_k(expand: &Expand) -> Result<bool> {
 }
 
 /// Expands the only result along an axis of free size.
-fn expand_extreme(expand: &Expand, order: &Order, k: i64) -> Result<bool> {
-    if k != 1 {
-        unsupported!("the axis has a free size, and K is {k}");
-    }
+fn expand_extreme(expand: &Expand, order: &Order) -> Result<bool> {
     let (data, axis) = (expand.operand(0), i64::try_from(order.axis)?);
     let (reduction, arg) = if order.largest { ("ReduceMax", "ArgMax") } else { ("ReduceMin", "ArgMin") };
     expand.output(0, data.reduce(reduction, &[axis], true));

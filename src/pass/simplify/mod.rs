@@ -206,6 +206,12 @@ pub const SIMPLIFICATIONS: &[Rewrite] = &[
         affine::fuse_before,
     ),
     Rewrite::by(
+        "fuse_sum_of_convs",
+        "sums of Convs over the same value, or of a Conv and BatchNormalization of that value, become one Conv",
+        &["Conv"],
+        affine::fuse_parallel,
+    ),
+    Rewrite::by(
         "fuse_matmul_add_bias_into_gemm",
         "MatMul of two matrices and the sum with a constant become Gemm",
         &["MatMul"],

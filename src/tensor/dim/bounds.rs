@@ -8,6 +8,9 @@ use crate::error::Result;
 /// The lower and upper bound of a size, if they are known.
 pub(crate) type Bounds = (Option<i64>, Option<i64>);
 
+/// The nesting of minima and maxima up to which their operands are looked at: each doubles the work.
+const MAX_DEPTH: u32 = 6;
+
 fn both(a: Option<i64>, b: Option<i64>, f: impl Fn(i64, i64) -> Option<i64>) -> Option<i64> {
     a.zip(b).and_then(|(a, b)| f(a, b))
 }
@@ -134,6 +137,9 @@ impl Dim {
             let ((least, above), negated) = (rest.bounds(), |n: Option<i64>| n.and_then(i64::checked_neg));
             return (negated(both(above, Some(most), i64::checked_add)), negated(least));
         }
+        if let Some(bounds) = self.bounds_of_extreme() {
+            return bounds;
+        }
         let mut sum = (Some(e.constant), Some(e.constant));
         for (product, coefficient) in &e.terms {
             let (mut least, mut most) = (Some(1_i64), Some(1_i64));
@@ -150,6 +156,29 @@ impl Dim {
             sum = (both(sum.0, term.0, i64::checked_add), both(sum.1, term.1, i64::checked_add));
         }
         sum
+    }
+
+    /// Returns the bounds of a sum with a minimum or maximum: those of the sums with either of its operands, since the
+    /// operands and the other terms depend on the same symbols.
+    fn bounds_of_extreme(&self) -> Option<Bounds> {
+        let Dim::Expr(e) = self else { return None };
+        if e.depth > MAX_DEPTH || (e.terms.len() == 1 && e.constant == 0) {
+            return None;
+        }
+        let (product, times, a, b, is_min) = e.terms.iter().find_map(|(product, times)| match product.as_slice() {
+            [Atom::Min(a, b)] => Some((product, *times, a, b, true)),
+            [Atom::Max(a, b)] => Some((product, *times, a, b, false)),
+            _ => None,
+        })?;
+        let opposite = times.checked_neg()?;
+        let rest = self.add(&Dim::from_parts(0, BTreeMap::from([(product.clone(), opposite)])).ok()?).ok()?;
+        let with = |operand: &Dim| Some(rest.add(&operand.mul(&Dim::Known(times)).ok()?).ok()?.bounds());
+        let ((al, am), (bl, bm)) = (with(a)?, with(b)?);
+        Some(if is_min == (times > 0) {
+            (both(al, bl, |x, y| Some(x.min(y))), either(am, bm, i64::min))
+        } else {
+            (either(al, bl, i64::max), both(am, bm, |x, y| Some(x.max(y))))
+        })
     }
 
     /// Returns the rest without the remainder of a division by `n`, `x - n * floor_div(x, n)`, and the upper

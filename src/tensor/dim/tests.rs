@@ -92,6 +92,11 @@ fn bounds_assume_positive_sizes() {
     assert_eq!(Dim::Known(0).sub(&h()).unwrap().bounds(), (None, Some(-1)));
     assert_eq!(h().modulo(&three).unwrap().bounds(), (Some(0), Some(2)));
     assert_eq!(h().floor_div(&three).unwrap().bounds(), (Some(0), None));
+    // The last two of H elements but one, as many as there are.
+    let from = h().sub(&Dim::Known(2)).unwrap().larger(&Dim::Known(0)).unwrap();
+    let end = h().sub(&one).unwrap();
+    assert_eq!(from.smaller(&end).unwrap(), from);
+    assert_eq!(end.sub(&from).unwrap().bounds(), (Some(0), Some(1)));
     // The remainder of a division, and that of the quotient of another one.
     let (two, four) = (Dim::Known(2), Dim::Known(4));
     let left = |whole: Dim, part: Dim| whole.sub(&part.mul(&two).unwrap()).unwrap().bounds();

@@ -9,6 +9,7 @@
 //! `onnx__BitShift.html`.
 
 mod bitwise;
+mod floor;
 mod fold;
 mod lower;
 mod modulo;
@@ -26,6 +27,7 @@ use crate::ops::Row;
 use crate::tensor::{DType, Range, Tensor};
 
 use bitwise::{different, lower_bitwise};
+use floor::infer_sub;
 use fold::*;
 use lower::*;
 use modulo::lower_mod;
@@ -123,7 +125,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
             of integers that are negative or fractions",
         )
         .differs("-inf to the power of 0.5, which becomes NaN"),
-    Row::new("Sub", Access::Broadcast, infer_first)
+    Row::new("Sub", Access::Broadcast, infer_sub)
         .fold(|a, x| fold_pairs(a, x, &SUB))
         .range(|_, x| over(x, |a, b| a.plus(b.negated())))
         .keeps_magnitude()

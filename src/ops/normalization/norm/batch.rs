@@ -6,6 +6,7 @@ use crate::lower::{Lower, Operand, isolate, line_form};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::BatchNorm;
 use crate::op::{Call, Fact};
+use crate::pass::expand::Expand;
 use crate::tensor::Dim;
 
 struct BatchNormAttributes {
@@ -51,6 +52,26 @@ pub(super) fn infer_batch_norm(call: &Call) -> Result<Vec<Fact>> {
     let statistics = Fact::new(call.dtype(3)?, call.shape(3)?.to_vec());
     facts.resize(if call.since() >= 14 { 3 } else { 5 }, statistics);
     Ok(facts)
+}
+
+/// Expands a node on constants alone, as for standardized weights, to arithmetic, which folds.
+pub(super) fn expand_batch_norm(expand: &Expand) -> Result<bool> {
+    let norm = read_batch_norm(expand)?;
+    let dtype = expand.dtype(0)?;
+    let is_constant = |index| expand.constant(index).is_some_and(|constant| constant.dtype() == dtype);
+    if norm.training || !norm.spatial || !(0..5).all(is_constant) {
+        return Ok(false);
+    }
+    let mut aligned = vec![1; expand.shape(0)?.len()];
+    match aligned.get_mut(1) {
+        Some(channels) => *channels = -1,
+        None => aligned = vec![-1],
+    }
+    let [x, scale, bias, mean, variance] = [0, 1, 2, 3, 4].map(|index| expand.operand(index));
+    let [scale, bias, mean, variance] = [scale, bias, mean, variance].map(|x| x.reshape(&aligned));
+    let deviation = (variance + expand.make.number(norm.epsilon, dtype)).sqrt();
+    expand.output(0, (x - mean) * (scale / deviation) + bias);
+    Ok(true)
 }
 
 pub(super) fn lower_batch_norm(lower: &mut Lower) -> Result<()> {

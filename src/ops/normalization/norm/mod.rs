@@ -24,6 +24,7 @@ use crate::tensor::{Array, Tensor};
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("BatchNormalization", Access::Any, batch::infer_batch_norm)
         .epsilon(batch::inference_epsilon)
+        .expand(batch::expand_batch_norm)
         .lower(batch::lower_batch_norm)
         .lowers_to("BatchNorm; BinaryOp for a batch or a parameter computed at run time")
         .limits("training before version 14"),

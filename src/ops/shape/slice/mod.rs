@@ -173,6 +173,14 @@ fn cut(axis: usize, size: &Dim, (start, end): (&Dim, &Dim), step: i64, require: 
         Some(n) if n <= 0 => zero,
         _ => distance.ceil_div(&Dim::Known(stride.min(BEYOND)))?,
     };
+    let count = match count.bounds() {
+        // Without elements it would not be a blob, unless it is the last element of a cache.
+        (Some(0), Some(1)) if !size.has_length() || size.symbol_name().is_none() => {
+            require(SizeCondition::at_least(&count, 1))?;
+            Dim::Known(1)
+        }
+        _ => count,
+    };
     Ok(AxisSlice { axis, start, step, count })
 }
 

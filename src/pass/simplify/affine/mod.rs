@@ -5,6 +5,7 @@
 //! left alone, and so are scales that would make the weight too small for half precision.
 
 mod before;
+mod parallel;
 mod step;
 
 use crate::error::Result;
@@ -16,6 +17,7 @@ use super::{Edits, input, int, only_output};
 use crate::op::NEWEST_OPSET;
 use crate::pass::builder::{Builder, Expr, in_place_of};
 pub(crate) use before::fuse_before;
+pub(crate) use parallel::fuse_parallel;
 use step::{Channels, Step, keeps_weight, read_step};
 
 /// Merges BatchNormalization into the node before it.
