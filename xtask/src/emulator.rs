@@ -80,7 +80,7 @@ impl Program {
     }
 
     fn set_environment(&self, command: &mut Command) {
-        command.env("WINEPREFIX", &self.prefix).env("WINEDEBUG", "-all");
+        command.env("WINEPREFIX", &self.prefix).env("WINEDEBUG", "-all").env("WINELOADER", WINE.program);
     }
 
     /// Returns a process of the program in a folder.
