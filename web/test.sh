@@ -5,7 +5,6 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 missing=()
-[ -e /usr/lib/rustlib/src/rust/library/std ] || missing+=(rustc-web cargo-web rust-web-src lld)
 command -v chromium > /dev/null || missing+=(chromium)
 fc-list 2> /dev/null | grep --quiet 'Noto Sans CJK' || missing+=(fonts-noto-cjk)
 if [ ${#missing[@]} -gt 0 ]; then

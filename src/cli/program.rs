@@ -27,6 +27,7 @@ impl Program {
     pub(super) fn command(&self) -> Result<Command> {
         match self {
             Program::Executable => {
+                #[cfg_attr(not(unix), expect(unused_mut))]
                 let mut command = Command::new(executable()?);
                 #[cfg(unix)]
                 std::os::unix::process::CommandExt::arg0(&mut command, "onnx2ncnn");

@@ -70,13 +70,13 @@ test("a refusal has its reasons and what can be converted", async () => {
   assert.ok(refused instanceof library.Refused);
   assert.equal(refused.report.status, "refused");
   assert.ok(refused.diagnostics[0]?.reason);
-  assert.deepEqual(refused.report.remedies[0].options, { input_shapes: { x: [1, 4, 64, 64, 64] } });
+  assert.deepEqual(refused.report.remedies[0]?.options, { input_shapes: { x: [1, 4, 64, 64, 64] } });
   await library.convert(readFileSync(REFUSED), { input_shapes: { x: [1, 4, 64, 64, 64] } });
 });
 
 test("unknown options and values are errors", async () => {
   const bytes = readFileSync(FIXTURE);
-  for (const options of [{ fp17: true }, { fp16: 1 }, { weights: "int5" }, { int8: true, dequantize: true }, { set: { x: "a" } }, { input_shapes: { x: [-1] } }]) {
+  for (const options of [{ fp17: true }, { fp16: 1 }, { weights: "int5" }, { int8: true, dequantize: true }, { set: { x: "a b" } }, { input_shapes: { x: [-1] } }]) {
     await assert.rejects(library.convert(bytes, options as never), (error: Error) => error.name === "Error" && !/panic/.test(error.message), JSON.stringify(options));
   }
   await assert.rejects(library.convert(new TextEncoder().encode("This is a text and no model.")), library.Refused);
@@ -110,7 +110,7 @@ test("the command converts files", () => {
 test("the command leaves no file of a refused model", () => {
   const done = npx(REFUSED, "no.param", "no.bin");
   assert.equal(done.status, 1, done.stderr);
-  assert.match(done.stderr, /--input-shape "x:1,4,64,64,64"/);
+  assert.match(done.stderr, /--input-shape x:1,4,64,64,64$/m);
   assert.ok(!readdirSync(project).some((name) => name.startsWith("no.")));
   assert.equal(npx(REFUSED, "yes.param", "--input-shape", "x:1,4,64,64,64").status, 0);
   assert.equal(npx("none.onnx").status, 2);

@@ -126,7 +126,7 @@ test("a refusal shows its reason, and its advice is a button", async () => {
   await checkAccess(page);
   await page.evaluate("scrollTo(0, 0)");
   await picture(page, "refused");
-  await page.getByRole("button", { name: /Fix sizes: x: 1,4,64,64,64/ }).click();
+  await page.getByRole("button", { name: "Convert the whole model with --input-shape x:1,4,64,64,64" }).click();
   await page.locator("#result .badge", { hasText: "Converted" }).waitFor();
   const expected = byCommand(REFUSED, ["--input-shape", "x:1,4,64,64,64"])!;
   assert.ok(expected.param.equals(await download(page, /^model\.param/)));

@@ -1,11 +1,11 @@
 //! Archives of the command and the library for C: with licences, manual pages and completions.
 
-use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use crate::emulator::Program;
 use crate::run::{command, output, run};
-use crate::{Places, Result};
+use crate::{Places, Result, dependencies};
 
 const SHELLS: [(&str, &str); 4] = [
     ("bash", "onnx2ncnn.bash"),
@@ -15,8 +15,13 @@ const SHELLS: [(&str, &str); 4] = [
 ];
 
 /// The names of the library for C, on Linux, macOS and Windows.
-const LIBRARIES: [&str; 5] =
-    ["libonnx2ncnn_c.a", "libonnx2ncnn_c.so", "libonnx2ncnn_c.dylib", "onnx2ncnn_c.lib", "onnx2ncnn_c.dll"];
+const LIBRARIES: [&str; 5] = [
+    "libonnx2ncnn_c.a",
+    "libonnx2ncnn_c.so",
+    "libonnx2ncnn_c.dylib",
+    "onnx2ncnn_c.dll",
+    "libonnx2ncnn_c.dll.a",
+];
 
 /// The words of cargo that build the command, and the library for C.
 pub const COMMAND: &[&str] = &["build", "--release", "--locked"];
@@ -30,9 +35,10 @@ pub struct Built {
 }
 
 impl Built {
-    /// Returns what is in a folder of results.
-    pub fn of(results: &Path) -> Built {
-        let command = results.join("release").join(format!("onnx2ncnn{}", std::env::consts::EXE_SUFFIX));
+    /// Returns what is in the folder of the results for a target.
+    pub fn of(results: &Path, target: &str) -> Built {
+        let suffix = if target.contains("windows") { ".exe" } else { "" };
+        let command = results.join("release").join(format!("onnx2ncnn{suffix}"));
         Built { command, library: results.join("embedded") }
     }
 }
@@ -43,13 +49,12 @@ pub fn host(places: &Places) -> Result<()> {
     for words in [COMMAND, LIBRARY] {
         run(&mut command(&places.root, "cargo", words))?;
     }
-    let built = Built::of(&places.root.join("target"));
-    of_command(places, &built, &built.command, &target)
+    let built = Built::of(&places.root.join("target"), &target);
+    of_command(places, &built, &Program::native(&built.command), &target)
 }
 
-/// Packs what was built with what belongs to it. `runs` is a command of the same version that runs here, which writes
-/// the manual pages and completions.
-pub fn of_command(places: &Places, built: &Built, runs: &Path, target: &str) -> Result<()> {
+/// Packs what was built with what belongs to it.
+pub fn of_command(places: &Places, built: &Built, program: &Program, target: &str) -> Result<()> {
     let name = format!("onnx2ncnn-{}-{target}", env!("CARGO_PKG_VERSION"));
     let room = places.root.join("target/xtask");
     let folder = room.join(&name);
@@ -64,74 +69,37 @@ pub fn of_command(places: &Places, built: &Built, runs: &Path, target: &str) -> 
     for name in LIBRARIES.iter().filter(|name| built.library.join(name).exists()) {
         fs::copy(built.library.join(name), library.join(name))?;
     }
-    fs::create_dir_all(folder.join("include"))?;
-    fs::copy(places.root.join("c/onnx2ncnn.h"), folder.join("include/onnx2ncnn.h"))?;
+    for (file, place) in
+        [("c/onnx2ncnn.h", "include"), ("cmake/onnx2ncnn-config.cmake", "lib/cmake/onnx2ncnn")]
+    {
+        let (file, place) = (places.root.join(file), folder.join(place));
+        fs::create_dir_all(&place)?;
+        fs::copy(&file, place.join(file.file_name().ok_or("a file has no name")?))?;
+    }
     for document in ["LICENSE", "README.md", "SUPPORTED.md", "CHANGELOG.md"] {
         fs::copy(places.root.join(document), folder.join(document))?;
     }
-    fs::write(folder.join("LICENSES-of-dependencies.txt"), licences(places)?)?;
-    let runs = runs.display().to_string();
-    let man = folder.join("man").display().to_string();
-    run(&mut command(&places.root, &runs, &["man", "--out", &man]))?;
+    let crates = dependencies::of(places, target)?;
+    fs::write(folder.join("LICENSES-of-dependencies.txt"), dependencies::licences(&crates)?)?;
+    fs::write(folder.join("sbom.cdx.json"), dependencies::bill(&crates)?)?;
+    run(&mut program.command(&folder, &["man", "--out", "man"]))?;
     for (shell, file) in SHELLS {
-        let text = output(&mut command(&places.root, &runs, &["completions", shell]))?;
+        let text = output(&mut program.command(&folder, &["completions", shell]))?;
         fs::write(folder.join("completions").join(file), text)?;
     }
-    pack(places, &room, &name, &name)
+    pack(places, &room, &name, &name, target.contains("windows"))
 }
 
-/// Packs a folder of `room` to `NAME.tar.gz`, with the same bytes for the same files.
-pub fn pack(places: &Places, room: &Path, folder: &str, name: &str) -> Result<()> {
+/// Packs a folder of `room` to `NAME.tar.gz` or `NAME.zip`, with the same bytes for the same files.
+pub fn pack(places: &Places, room: &Path, folder: &str, name: &str, zip: bool) -> Result<()> {
+    if zip {
+        let archive = places.dist.join(format!("{name}.zip")).display().to_string();
+        return run(&mut command(room, "python3", &["-c", include_str!("zip.py"), &archive, folder]));
+    }
     let archive = places.dist.join(format!("{name}.tar.gz")).display().to_string();
     let same = ["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mtime=@0"];
     let pack = ["--use-compress-program=gzip --best --no-name", "--create", "--file", &archive, folder];
     run(&mut command(room, "tar", &[&same[..], &pack[..]].concat()))
-}
-
-/// Returns names, versions and licences of the crates in the command, and the texts of their licences.
-fn licences(places: &Places) -> Result<String> {
-    let format = "{p}\t{l}";
-    let tree = ["tree", "--locked", "--edges", "normal", "--prefix", "none", "--format", format];
-    let tree = String::from_utf8(output(&mut command(&places.root, "cargo", &tree))?)?;
-    let mut crates: Vec<&str> = tree.lines().map(|line| line.trim_end_matches(" (*)")).collect();
-    crates.sort_unstable();
-    crates.dedup();
-    let mut text = String::from("The crates in onnx2ncnn, with their licences.\n\n");
-    let mut texts = String::new();
-    for line in crates.iter().filter(|line| !line.starts_with("onnx2ncnn ")) {
-        let (package, licence) = line.split_once('\t').unwrap_or((line, "?"));
-        let package = package.trim_end_matches(" (proc-macro)");
-        writeln!(text, "{package}: {licence}")?;
-        for file in licence_files(&package.replacen(" v", "-", 1))? {
-            let content = fs::read_to_string(&file)?;
-            writeln!(texts, "\n==== {package}\n\n{content}")?;
-        }
-    }
-    Ok(text + &texts)
-}
-
-/// Returns the files with licences of a crate, from the sources that cargo has fetched.
-fn licence_files(package: &str) -> Result<Vec<PathBuf>> {
-    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
-    let home = home
-        .or_else(|| Some(std::env::home_dir()?.join(".cargo")))
-        .ok_or("the folder of cargo is not known")?;
-    let mut files = Vec::new();
-    for registry in fs::read_dir(home.join("registry/src"))? {
-        let folder = registry?.path().join(package);
-        let Ok(entries) = fs::read_dir(folder) else { continue };
-        for entry in entries {
-            let path = entry?.path();
-            let name = path.file_name().map(|name| name.to_string_lossy().to_ascii_uppercase());
-            let is_licence =
-                |name: &String| ["LICEN", "COPYING", "NOTICE"].iter().any(|word| name.starts_with(word));
-            if path.is_file() && name.is_some_and(|name| is_licence(&name)) {
-                files.push(path);
-            }
-        }
-    }
-    files.sort();
-    Ok(files)
 }
 
 /// Returns the target of this machine's compiler.

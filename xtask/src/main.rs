@@ -1,8 +1,11 @@
 //! Builds what is distributed: `cargo xtask dist`. `cargo xtask help` lists the steps.
 
 mod archive;
-mod linux;
+mod dependencies;
+mod emulator;
+mod manifests;
 mod run;
+mod targets;
 mod toolchain;
 mod wasm;
 mod web;
@@ -14,8 +17,11 @@ use std::process::ExitCode;
 /// A result with a message.
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
+/// What a step does.
+type Function = fn(&Places) -> Result<()>;
+
 /// A step: name, description, and function.
-type Step = (&'static str, &'static str, fn(&Places) -> Result<()>);
+type Step = (&'static str, &'static str, Function);
 
 const STEPS: [Step; 8] = [
     ("wasm", "the library as WebAssembly with its bindings, in web/npm/wasm", wasm::build),
@@ -23,13 +29,13 @@ const STEPS: [Step; 8] = [
     ("page", "the page, target/dist/page", web::page),
     ("host", "an archive of the command for this machine", archive::host),
     (
-        "linux",
-        "an archive of the command for every Linux; XTASK_TARGETS=x86_64,aarch64 for other processors",
-        linux::archives,
+        "archives",
+        "archives of the command for the targets of XTASK_TARGETS: triples, or `all`",
+        targets::archives,
     ),
-    ("wheel", "a wheel for every Linux and Python; XTASK_TARGETS as above", wheel::build),
-    ("dist", "npm, page and linux, or host elsewhere, and their checksums", dist),
-    ("platforms", "runs what was built, as far as this machine can", platforms),
+    ("wheels", "wheels for every Python; XTASK_TARGETS as above", wheel::build),
+    ("dist", "npm, page, archives and wheels, or host elsewhere, and their checksums", dist),
+    ("platforms", "runs what was built: commands, manifests, wheel and web, or some of them", platforms),
 ];
 
 /// The folders of a build.
@@ -67,17 +73,33 @@ fn places() -> Result<Places> {
 fn dist(places: &Places) -> Result<()> {
     std::fs::remove_dir_all(&places.dist)?;
     std::fs::create_dir_all(&places.dist)?;
-    // On Linux the archive for this machine is among those for all.
-    let command = if cfg!(target_os = "linux") { linux::archives } else { archive::host };
-    for step in [web::npm, web::page, command] {
+    for step in [web::npm, web::page] {
         step(places)?;
     }
-    archive::checksums(places)
+    if cfg!(target_os = "linux") {
+        // The archive for this machine is among them.
+        targets::archives(places)?;
+        wheel::build(places)?;
+    } else {
+        archive::host(places)?;
+    }
+    archive::checksums(places)?;
+    manifests::write(places)
 }
 
+/// Runs all, or what the further words name.
 fn platforms(places: &Places) -> Result<()> {
-    for step in [linux::run_built, wheel::test, web::test] {
-        step(places)?;
+    let named: Vec<String> = std::env::args().skip(2).collect();
+    let pieces: [(&str, Function); 4] = [
+        ("commands", emulator::test),
+        ("manifests", manifests::test),
+        ("wheel", wheel::test),
+        ("web", web::test),
+    ];
+    for (name, test) in pieces {
+        if named.is_empty() || named.iter().any(|named| named == name) {
+            test(places)?;
+        }
     }
     Ok(())
 }

@@ -29,7 +29,13 @@ pub fn page(places: &Places) -> Result<()> {
     }
     run(&mut command(&web, "npx", &["tsc", "--project", "page", "--noEmit"]))?;
     run(&mut command(&web, "npx", &["vite", "build", "page", "--logLevel", "warn"]))?;
-    archive::pack(places, &places.dist, "page", &format!("onnx2ncnn-{}-page", env!("CARGO_PKG_VERSION")))
+    archive::pack(
+        places,
+        &places.dist,
+        "page",
+        &format!("onnx2ncnn-{}-page", env!("CARGO_PKG_VERSION")),
+        false,
+    )
 }
 
 /// Tests the package and the page.

@@ -3,24 +3,24 @@
 use std::fs;
 
 use crate::run::{command, run, with_environment, with_path};
-use crate::{Places, Result, archive, linux, toolchain};
+use crate::targets::{self, Linker};
+use crate::{Places, Result, archive, toolchain};
 
-/// Builds wheels for Linux, each for every Python from 3.9 on; elsewhere one for this machine.
+/// Builds wheels, each for every Python from 3.9 on.
 pub fn build(places: &Places) -> Result<()> {
-    let own = archive::host_target(places)?;
-    let chosen = linux::chosen();
-    for (target, ..) in linux::TARGETS.iter().filter(|(_, processor, _)| chosen(processor)) {
-        let programs = linux::environment(places)?;
-        let (cargo, results) = toolchain::cargo(places, &[], target)?;
-        let words =
-            ["build", "--zig", "--locked", "--manifest-path", "python/Cargo.toml", "--target", target];
+    for target in targets::chosen(places)? {
+        let programs = toolchain::environment(places)?;
+        let (cargo, results) = toolchain::cargo(places, &[], target.triple)?;
         let dist = places.dist.display().to_string();
-        let further = ["--compatibility", "manylinux2014", "--out", &dist];
-        let maturin = programs.join("maturin").display().to_string();
-        let mut maturin = command(&places.root, &maturin, &[&words[..], &further[..]].concat());
+        let words = ["build", "--locked", "--manifest-path", "python/Cargo.toml", "--target", target.triple];
+        let mut maturin = command(&places.root, &programs.join("maturin").display().to_string(), &words);
+        maturin.args(["--out", &dist]);
+        if target.linker == Linker::Zig {
+            maturin.args(["--zig", "--compatibility", "manylinux2014"]);
+        }
         maturin.env("CARGO_TARGET_DIR", results.parent().unwrap_or(&results));
         with_environment(&mut maturin, &cargo);
-        if *target != own {
+        if target.triple != archive::host_target(places)? {
             maturin.env("CARGO", cargo.get_program()).env("CARGO_UNSTABLE_BUILD_STD", "std,panic_unwind");
         }
         with_path(&mut maturin, &programs)?;

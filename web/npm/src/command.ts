@@ -82,12 +82,12 @@ function add(options: Record<string, unknown>, { name, word, kind }: OptionInfo,
     }
     case "array": {
       const [key, numbers] = pair();
-      const list = numbers.split(",").map((text) => {
-        const number = { true: true, false: false }[text.trim()] ?? Number(text);
-        if (text.trim() === "" || Number.isNaN(number)) throw new Usage(`"${text}" is not a number`);
-        return number;
-      });
-      entry(key, list);
+      entry(key, numbers.split(",").map((text) => {
+        const word = text.trim();
+        if (word === "") throw new Usage(`--set ${key} has an empty element`);
+        const number = { true: true, false: false }[word] ?? Number(word);
+        return Number.isNaN(number) ? word : number;
+      }));
       break;
     }
     case "pair":
@@ -119,6 +119,10 @@ function rowsOf(kind: string, ports: PortPart[]): void {
   for (const port of ports) say(`${kind}  "${port.name}"  ${port.dtype}  [${port.shape.join(", ")}]  ->  ${axes(port)}`);
 }
 
+/** A word as shells read it; undefined if they interpret some of its characters between quotes, too. */
+const quoted = (word: string) =>
+  /^[\w\-./:=,]+$/.test(word) ? word : /["$`\\!%\p{Cc}]/u.test(word) ? undefined : `"${word}"`;
+
 function tell(report: Report): void {
   const { net } = report;
   if (net) {
@@ -130,8 +134,10 @@ function tell(report: Report): void {
     if (found.help) say(`  help: ${found.help}`);
   }
   for (const { words, percent } of report.remedies) {
+    const line = words.map(quoted);
+    if (line.includes(undefined)) continue;
     say(percent === 100 ? "help: this converts the whole model" : `help: this converts a part with ${percent} % of the weights`);
-    say(`  ${words.map((word) => (/^[\w\-./:=,]+$/.test(word) ? word : `"${word}"`)).join(" ")}`);
+    say(`  ${line.join(" ")}`);
   }
   if (net) say(`loads in ncnn ${net.oldest_ncnn} and later`);
 }

@@ -185,12 +185,13 @@ function quotients(list: string): number[] {
   });
 }
 
+/** The elements of a constant: numbers, and names of free sizes. */
 function numbers(list: string): unknown {
-  const found = list.split(",").map((word) => {
-    const number = { true: true, false: false }[word.trim()] ?? Number(word);
-    if (!word.trim() || Number.isNaN(number)) throw new Invalid();
-    return number;
+  const found = words(list).map((word) => {
+    const number = { true: true, false: false }[word] ?? Number(word);
+    return Number.isNaN(number) ? word : number;
   });
+  if (!found.length) throw new Invalid();
   return found.length === 1 ? found[0] : found;
 }
 

@@ -63,7 +63,7 @@ function advice({ report, table, convert }: Shown): HTMLElement[] {
   for (const { options, words, percent } of report.remedies) {
     // The page makes one net.
     if ("split_at" in options) continue;
-    button(text("remedy", { options: words.join(" "), percent: String(percent) }), options as Options);
+    button(text(percent === 100 ? "wholeRemedy" : "remedy", { options: words.join(" "), percent: String(percent) }), options as Options);
   }
   const named = new Set(report.diagnostics.flatMap(({ help }) => help?.match(/--[a-z0-9-]+/g) ?? []));
   for (const { name, word, kind } of report.status === "refused" ? table : []) {

@@ -1,0 +1,118 @@
+//! Names of files that are unusual, and those of Windows: `cargo xtask platforms` runs its command in an emulator.
+
+#![cfg(feature = "cli")]
+#![allow(clippy::indexing_slicing, clippy::unwrap_used)] // A test may fail where it stands.
+
+use std::fs;
+use std::io::Read;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+#[path = "support/words.rs"]
+mod onnx;
+#[path = "support/room.rs"]
+mod room;
+
+use room::{Room, expect};
+
+fn good() -> Vec<u8> {
+    onnx::chain(&["Relu"], &["1", "3", "8", "8"])
+}
+
+/// A room with the model and the files of its net, which are named `net`.
+fn room_with_net() -> Room {
+    let room = Room::new();
+    room.put("m.onnx", &good());
+    room.expect("m.onnx net.param", 0, "");
+    room
+}
+
+/// Converts `model`, whose results stand beside it, and compares them.
+#[track_caller]
+fn converts(room: &Room, model: &Path) {
+    fs::create_dir_all(model.parent().unwrap()).unwrap();
+    fs::write(model, good()).unwrap();
+    expect(&room.command("").arg(model).output().unwrap(), &model.display().to_string(), 0, "");
+    let written = fs::read(model.with_extension("ncnn.param")).unwrap();
+    assert!(written == fs::read(room.path("net.param")).unwrap(), "{}", model.display());
+}
+
+#[test]
+fn names_may_have_spaces_and_any_letters() {
+    let room = room_with_net();
+    for name in
+        ["a model.onnx", "模型.onnx", "größe é.onnx", "x'y.onnx", "%TEMP%.onnx", "a.b.onnx", "🦀.onnx"]
+    {
+        converts(&room, &room.path(name));
+        converts(&room, &room.path("ein Ordner/文件夹").join(name));
+    }
+}
+
+#[test]
+fn names_and_paths_may_be_long() {
+    let room = room_with_net();
+    converts(&room, &room.path(&format!("{}.onnx", "n".repeat(200))));
+    // Longer than the 260 letters that programs of Windows had.
+    converts(&room, &room.path(&"folder/".repeat(60)).join("m.onnx"));
+}
+
+#[test]
+fn lists_may_have_the_lines_of_windows() {
+    let room = room_with_net();
+    fs::create_dir(room.path("ein Ordner")).unwrap();
+    room.put("ein Ordner/größe.onnx", &good());
+    room.put("list.txt", "m.onnx\r\nein Ordner/größe.onnx\r\n\r\n".as_bytes());
+    room.expect("batch list.txt --out out", 0, "");
+    for result in ["out/m.ncnn.param", "out/ein Ordner/größe.ncnn.param"] {
+        assert!(
+            fs::read(room.path(result)).unwrap() == fs::read(room.path("net.param")).unwrap(),
+            "{result}"
+        );
+    }
+}
+
+#[test]
+#[ignore = "for the command of Windows"]
+fn paths_have_drives_and_backslashes() {
+    let room = room_with_net();
+    let here = format!("Z:{}", room.path("").display());
+    let back = here.replace('/', "\\");
+    for model in [
+        format!("{here}m.onnx"),
+        format!("{back}m.onnx"),
+        ".\\m.onnx".to_owned(),
+        format!(r"\\?\{back}m.onnx"),
+    ] {
+        room.expect(&format!("{model} -o {back}deep\\er\\"), 0, "deep\\er");
+        let written = fs::read(room.path("deep/er/m.ncnn.param")).unwrap();
+        assert!(written == fs::read(room.path("net.param")).unwrap(), "{model}");
+        fs::remove_dir_all(room.path("deep")).unwrap();
+    }
+    room.expect("Q:\\m.onnx", 2, "Q:\\");
+}
+
+/// Files that a program of Windows has opened, which `ONNX2NCNN_HOLD` runs: `share` lets others delete them.
+#[test]
+#[ignore = "for the command of Windows"]
+fn open_files_are_replaced_or_all_stay() {
+    let room = room_with_net();
+    room.put("m.onnx", &onnx::chain(&["Sigmoid"], &["1", "3", "8", "8"]));
+    let words = std::env::var("ONNX2NCNN_HOLD").unwrap();
+    let words: Vec<&str> = words.split(' ').collect();
+    for (share, file, code) in [("keep", "net.param", 2), ("keep", "net.bin", 2)] {
+        let old = ["net.param", "net.bin"].map(|name| fs::read(room.path(name)).unwrap());
+        let mut hold = Command::new(words[0]);
+        hold.args(&words[1..]).args([share, file]).current_dir(room.path(""));
+        let mut hold = hold.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        hold.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        let text = room.expect("m.onnx net.param", code, "");
+        drop(hold.stdin.take());
+        assert!(hold.wait().unwrap().success());
+        if code != 0 {
+            assert!(text.contains(file), "{text}");
+            assert!(old == ["net.param", "net.bin"].map(|name| fs::read(room.path(name)).unwrap()), "{file}");
+        }
+        assert_eq!(room.names(), ["m.onnx", "net.bin", "net.param"]);
+        room.put("m.onnx", &good());
+    }
+}

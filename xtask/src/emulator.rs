@@ -1,0 +1,189 @@
+//! Programs of other systems on this machine.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::run::{command, run};
+use crate::targets::{self, Linker, TARGETS, Target};
+use crate::{Places, Result, archive, toolchain};
+
+/// What runs programs of a target.
+pub struct Emulator {
+    program: &'static str,
+    /// Debian's package of it.
+    package: &'static str,
+}
+
+pub const QEMU_X86_64: Emulator =
+    Emulator { program: "/usr/bin/qemu-x86_64-static", package: "qemu-user-static" };
+pub const QEMU_AARCH64: Emulator =
+    Emulator { program: "/usr/bin/qemu-aarch64-static", package: "qemu-user-static" };
+pub const WINE: Emulator = Emulator { program: "/usr/lib/wine/wine64", package: "wine64" };
+
+/// The tests that run the command of another system. Without binfmt a program in qemu cannot start itself again, which
+/// the last ones do.
+const TESTS: [&str; 5] = ["cli", "command", "simplify", "batch", "paths"];
+
+/// A program, with its emulator.
+pub struct Program {
+    words: Vec<String>,
+    is_of_windows: bool,
+    /// The folder of wine's settings and drive C.
+    prefix: PathBuf,
+}
+
+impl Program {
+    /// Returns how this machine runs what was built for a target.
+    pub fn new(places: &Places, target: &Target, built: &Path) -> Result<Program> {
+        let mut program = Program::native(built);
+        if target.triple == archive::host_target(places)? {
+            return Ok(program);
+        }
+        let Emulator { program: emulator, package } = target.emulator;
+        toolchain::install_debian(Path::new(emulator), &[package])?;
+        program.words.insert(0, (*emulator).to_owned());
+        program.prefix = places.root.join("target/xtask/wine");
+        program.is_of_windows = target.linker == Linker::Mingw;
+        if program.is_of_windows {
+            program.make_prefix(places)?;
+        }
+        Ok(program)
+    }
+
+    /// Returns a program of this machine.
+    pub fn native(built: &Path) -> Program {
+        Program { words: vec![built.display().to_string()], is_of_windows: false, prefix: PathBuf::new() }
+    }
+
+    /// Makes drive C, with the library that Debian's wine lacks.
+    fn make_prefix(&self, places: &Places) -> Result<()> {
+        let library = self.prefix.join("drive_c/windows/system32/bcryptprimitives.dll");
+        if library.exists() {
+            return Ok(());
+        }
+        let mut boot = command(&places.root, WINE.program, &["wineboot", "--init"]);
+        self.set_environment(&mut boot);
+        run(&mut boot)?;
+        let library = library.display().to_string();
+        let library = ["-shared", "-o", &library, "xtask/windows/bcryptprimitives.c"];
+        let hold = self.hold().display().to_string();
+        let hold = ["-o", &hold, "xtask/windows/hold.c"];
+        run(&mut command(&places.root, toolchain::MINGW, &hold))?;
+        run(&mut command(&places.root, toolchain::MINGW, &library))
+    }
+
+    /// The program that keeps files open.
+    fn hold(&self) -> PathBuf {
+        self.prefix.join("drive_c/hold.exe")
+    }
+
+    fn set_environment(&self, command: &mut Command) {
+        command.env("WINEPREFIX", &self.prefix).env("WINEDEBUG", "-all").env("WINELOADER", WINE.program);
+    }
+
+    /// Returns a process of the program in a folder.
+    pub fn command(&self, folder: &Path, words: &[&str]) -> Command {
+        let line: Vec<&str> = self.words.iter().map(String::as_str).chain(words.iter().copied()).collect();
+        let (program, words) = line.split_first().map_or(("", &[][..]), |(program, words)| (*program, words));
+        let mut command = command(folder, program, words);
+        self.set_environment(&mut command);
+        command
+    }
+
+    /// Returns a process of the tests of the command, which run this one.
+    fn tests(&self, folder: &Path) -> Command {
+        let mut cargo = command(folder, "cargo", &["test", "--quiet"]);
+        let count = if self.is_of_windows { TESTS.len() } else { 3 };
+        for test in TESTS.iter().take(count) {
+            cargo.args(["--test", test]);
+        }
+        self.set_environment(&mut cargo);
+        cargo.env("ONNX2NCNN", self.words.join(" "));
+        if self.is_of_windows {
+            cargo.env("ONNX2NCNN_HOLD", format!("{} {}", WINE.program, self.hold().display()));
+            cargo.args(["--", "--include-ignored"]);
+        }
+        cargo
+    }
+}
+
+/// Runs the commands that were built: all write the same bytes for the fixtures, and those of other systems pass
+/// the tests of the command.
+pub fn test(places: &Places) -> Result<()> {
+    let own = archive::host_target(places)?;
+    let mut first: Option<PathBuf> = None;
+    for target in &TARGETS {
+        let built = targets::built(places, target)?.command;
+        if !built.exists() {
+            eprintln!("{}: not built", target.triple);
+            continue;
+        }
+        let program = Program::new(places, target, &built)?;
+        let results = places.root.join("target/xtask/fixtures").join(target.triple);
+        let converted = convert_fixtures(places, &program, &results)?;
+        eprintln!("{}: {converted} fixtures converted", target.triple);
+        if let Some(first) = &first {
+            let (one, other) = (first.display().to_string(), results.display().to_string());
+            run(&mut command(&places.root, "diff", &["--recursive", "--brief", &one, &other]))?;
+        }
+        first.get_or_insert(results);
+        if target.triple != own {
+            run(&mut program.tests(&places.root))?;
+        }
+    }
+    Ok(())
+}
+
+/// Converts the fixtures, each in a process; a program in an emulator cannot start itself again. Returns how many
+/// were not refused.
+fn convert_fixtures(places: &Places, program: &Program, results: &Path) -> Result<usize> {
+    if results.exists() {
+        fs::remove_dir_all(results)?;
+    }
+    let models = models(&places.root.join("fixtures"))?;
+    let next = AtomicUsize::new(0);
+    let convert = || {
+        let mut converted = 0;
+        while let Some(model) = models.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let folder = results.join(model);
+            fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
+            let model = places.root.join("fixtures").join(model).join("model.onnx").display().to_string();
+            let mut process = program.command(&folder, &["--quiet", &model, "net.param", "net.bin"]);
+            let output = process.output().map_err(|error| error.to_string())?;
+            match output.status.code() {
+                Some(0) => converted += 1,
+                Some(1) => {}
+                code => {
+                    return Err(format!("{model}: {code:?}: {}", String::from_utf8_lossy(&output.stderr)));
+                }
+            }
+        }
+        Ok(converted)
+    };
+    let converted: std::result::Result<Vec<usize>, String> = std::thread::scope(|scope| {
+        let threads = [scope.spawn(convert), scope.spawn(convert)];
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|_| Err("a thread panicked".into())))
+            .collect()
+    });
+    Ok(converted?.into_iter().sum())
+}
+
+/// Returns the folders of the fixtures, as SHELF/NAME.
+fn models(fixtures: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for shelf in fs::read_dir(fixtures)? {
+        let shelf = shelf?.path();
+        for fixture in shelf.read_dir().into_iter().flatten() {
+            let fixture = fixture?.path();
+            if fixture.join("model.onnx").exists() {
+                found.push(fixture.strip_prefix(fixtures)?.to_owned());
+            }
+        }
+    }
+    found.sort();
+    Ok(found)
+}

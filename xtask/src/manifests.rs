@@ -1,0 +1,74 @@
+//! Files by which others install the archives: their addresses and checksums.
+
+use std::fs;
+use std::path::Path;
+
+use crate::run::{command, run};
+use crate::{Places, Result, toolchain};
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// Archives for Unix: target, the words of `uname`, the blocks of Homebrew.
+const UNIX: [(&str, &str, [&str; 2]); 4] = [
+    ("x86_64-unknown-linux-gnu", "Linux-x86_64", ["linux", "intel"]),
+    ("aarch64-unknown-linux-gnu", "Linux-aarch64", ["linux", "arm"]),
+    ("x86_64-apple-darwin", "Darwin-x86_64", ["macos", "intel"]),
+    ("aarch64-apple-darwin", "Darwin-arm64", ["macos", "arm"]),
+];
+const WINDOWS: &str = "x86_64-pc-windows-gnu";
+
+const INSTALL: &str = include_str!("../manifests/install.sh");
+const HOMEBREW: &str = include_str!("../manifests/onnx2ncnn.rb");
+/// Scoop and winget.
+const OF_WINDOWS: [(&str, &str); 2] = [
+    ("onnx2ncnn.json", include_str!("../manifests/scoop.json")),
+    ("onnx2ncnn.yaml", include_str!("../manifests/winget.yaml")),
+];
+
+/// Writes the manifests of the archives that were built, if `XTASK_URL` has the address at which they will be.
+pub fn write(places: &Places) -> Result<()> {
+    let Ok(url) = std::env::var("XTASK_URL") else {
+        eprintln!("no manifests: XTASK_URL has no address");
+        return Ok(());
+    };
+    write_for(places, &url, &places.dist.join("manifests"))
+}
+
+fn write_for(places: &Places, url: &str, folder: &Path) -> Result<()> {
+    let sums = fs::read_to_string(places.dist.join("SHA256SUMS"))?;
+    let sum_of =
+        |file: &str| sums.lines().find_map(|line| line.strip_suffix(file)?.split_whitespace().next());
+    let name = |target: &str| format!("onnx2ncnn-{VERSION}-{target}");
+    let general = |text: &str| text.replace("@VERSION@", VERSION).replace("@URL@", url);
+    fs::create_dir_all(folder)?;
+
+    let (mut cases, mut blocks) = (Vec::new(), Vec::new());
+    for (target, machine, [system, processor]) in UNIX {
+        let file = format!("{}.tar.gz", name(target));
+        let Some(sum) = sum_of(&file) else { continue };
+        cases.push(format!("{machine})\n    url={url}/{file}\n    sum={sum}\n    ;;"));
+        blocks.push(format!(
+            "  on_{system} do\n    on_{processor} do\n      url \"{url}/{file}\"\n      sha256 \"{sum}\"\n    end\n  end"
+        ));
+    }
+    fs::write(folder.join("install.sh"), general(INSTALL).replace("@ARCHIVES@", &cases.join("\n")))?;
+    fs::write(folder.join("onnx2ncnn.rb"), general(HOMEBREW).replace("@ARCHIVES@", &blocks.join("\n")))?;
+    let file = format!("{}.zip", name(WINDOWS));
+    if let Some(sum) = sum_of(&file) {
+        for (manifest, text) in OF_WINDOWS {
+            let text = general(text).replace("@FILE@", &format!("{url}/{file}")).replace("@SUM@", sum);
+            fs::write(folder.join(manifest), text.replace("@FOLDER@", &name(WINDOWS)))?;
+        }
+    }
+    Ok(())
+}
+
+/// Installs from a local server, by each manifest.
+pub fn test(places: &Places) -> Result<()> {
+    let folder = places.root.join("target/xtask/manifests");
+    toolchain::install_debian(Path::new("/usr/bin/ruby"), &["ruby"])?;
+    write_for(places, "http://127.0.0.1:@PORT@", &folder)?;
+    let [dist, folder] = [&places.dist, &folder].map(|path| path.display().to_string());
+    let python = toolchain::environment(places)?.join("python").display().to_string();
+    run(&mut command(&places.root, &python, &["xtask/manifests/test.py", &dist, &folder]))
+}
