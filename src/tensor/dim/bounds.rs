@@ -181,11 +181,12 @@ impl Dim {
         if e.depth > MAX_DEPTH || (e.terms.len() == 1 && e.constant == 0) {
             return None;
         }
-        let (product, times, a, b, is_min) = e.terms.iter().find_map(|(product, times)| match product.as_slice() {
-            [Atom::Min(a, b)] => Some((product, *times, a, b, true)),
-            [Atom::Max(a, b)] => Some((product, *times, a, b, false)),
-            _ => None,
-        })?;
+        let (product, times, a, b, is_min) =
+            e.terms.iter().find_map(|(product, times)| match product.as_slice() {
+                [Atom::Min(a, b)] => Some((product, *times, a, b, true)),
+                [Atom::Max(a, b)] => Some((product, *times, a, b, false)),
+                _ => None,
+            })?;
         let opposite = times.checked_neg()?;
         let rest = self.add(&Dim::from_parts(0, BTreeMap::from([(product.clone(), opposite)])).ok()?).ok()?;
         let with = |operand: &Dim| Some(rest.add(&operand.mul(&Dim::Known(times)).ok()?).ok()?.bounds());

@@ -130,7 +130,12 @@ fn read_affine(graph: &Graph, id: NodeId, conv: &Common, dtype: DType) -> Option
     let (_, step, _) = read_step(graph, id, conv.data, channels, &["BatchNormalization"])?;
     let rank = conv.strides.len();
     let moves = conv.strides.iter().any(|stride| *stride != 1);
-    (!moves).then(|| Branch { node: id, kind: Kind::Affine(step), kernel: vec![1; rank], before: vec![0; rank] })
+    (!moves).then(|| Branch {
+        node: id,
+        kind: Kind::Affine(step),
+        kernel: vec![1; rank],
+        before: vec![0; rank],
+    })
 }
 
 impl Branch {
@@ -175,7 +180,8 @@ impl Found {
     fn nodes(&self, graph: &mut Graph, node: &Node) -> Result<Option<Vec<Node>>> {
         let Kind::Conv { weight: replaced, .. } = self.large.kind else { return Ok(None) };
         in_place_of(graph, node, NEWEST_OPSET, |made| {
-            let ((large, bias), (small, shift)) = (self.large.parts(made, self), self.small.parts(made, self));
+            let ((large, bias), (small, shift)) =
+                (self.large.parts(made, self), self.small.parts(made, self));
             let small = if self.pads.iter().all(|pad| *pad == 0) {
                 small
             } else {
@@ -185,7 +191,8 @@ impl Found {
                 (Some(bias), shift) => Some(bias.add_optional(shift)),
                 (None, shift) => shift,
             };
-            let mut inputs = vec![input(node, 0).map(|id| made.value(id)), Some((large + small).named_as(replaced))];
+            let mut inputs =
+                vec![input(node, 0).map(|id| made.value(id)), Some((large + small).named_as(replaced))];
             inputs.extend(bias.map(Some));
             made.only_copy_of(node, &inputs).map(Some)
         })
