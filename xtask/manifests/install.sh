@@ -4,7 +4,7 @@ set -eu
 case $(uname -s)-$(uname -m) in
 @ARCHIVES@
 *)
-    echo "there is no archive for $(uname -s) on $(uname -m)" >&2
+    echo "no archive was built for $(uname -s) on $(uname -m)" >&2
     exit 1
     ;;
 esac

@@ -60,7 +60,7 @@ impl Chain {
         let mut ordered: BTreeMap<usize, Vec<String>> = BTreeMap::new();
         for names in cuts {
             let ids = named_values(&parts.graph, names).ok()?;
-            // The model's own inputs are none of a cut.
+            // Inputs of the model belong to no cut.
             let kept = ids.iter().zip(names).filter(|(id, _)| parts.graph.value(**id).producer.is_some());
             let (ids, names): (Vec<&ValueId>, Vec<&String>) = kept.unzip();
             let last = ids.iter().filter_map(|id| places.get(**id)).max();

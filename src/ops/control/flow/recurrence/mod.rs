@@ -15,7 +15,7 @@ use crate::op::identity::operand;
 use crate::pass::expand::Expand;
 use crate::tensor::Dim;
 
-/// Replaces a Loop by a recurrent operator; `false` if its body is no cell, or reads a sequence in another way than to
+/// Replaces a Loop by a recurrent operator; `false` if its body is not a cell, or reads a sequence in another way than to
 /// its end.
 pub(super) fn replace_loop(x: &Expand) -> Result<bool> {
     let graph = x.body("body")?;
