@@ -1,8 +1,10 @@
 //! Cells of recurrent networks, found by their formulas.
 //!
-//!     LSTM   c' = σ(f) * c + σ(i) * tanh(g), h' = σ(o) * tanh(c')
-//!     GRU    g = tanh(a + σ(r) * b), h' = σ(z) * h + (1 - σ(z)) * g
-//!     RNN    h' = tanh(a)
+//! ```text
+//! LSTM   c' = σ(f) * c + σ(i) * tanh(g), h' = σ(o) * tanh(c')
+//! GRU    g = tanh(a + σ(r) * b), h' = σ(z) * h + (1 - σ(z)) * g
+//! RNN    h' = tanh(a)
+//! ```
 //!
 //! Each letter is a sum of products of x[t] and of h with matrices, and of biases, or columns of such a sum.
 

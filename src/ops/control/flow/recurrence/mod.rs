@@ -1,8 +1,10 @@
 //! Loops and scans of a recurrent cell, as Keras and TensorFlow export their layers: LSTM, GRU or RNN over the
 //! sequence, whose length may be free.
 //!
-//!     h, c = cell(x[t], h, c);                      y[t] = h
-//!     h, c = mask[t] ? cell(x[t], h, c) : (h, c);   y[t] = mask[t] ? h : 0, or h
+//! ```text
+//! h, c = cell(x[t], h, c);                      y[t] = h
+//! h, c = mask[t] ? cell(x[t], h, c) : (h, c);   y[t] = mask[t] ? h : 0, or h
+//! ```
 
 mod body;
 mod cell;
