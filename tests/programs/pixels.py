@@ -70,7 +70,9 @@ def check(converter, folder, name, options, scale, mean, norm, reversed_):
     net = ncnn.Net()
     assert net.load_param(param) == 0 and net.load_model(binary) == 0
     extractor = net.create_extractor()
-    mat = ncnn.Mat(pixels[0]).clone()
+    # A Mat does not keep its array alive.
+    picture = np.ascontiguousarray(pixels[0])
+    mat = ncnn.Mat(picture).clone()
     assert extractor.input("picture", mat) == 0
     result = np.array(extractor.extract("y")[1])
     error = np.abs(result - expected[0]).max() / np.abs(expected).max()
