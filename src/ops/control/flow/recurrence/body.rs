@@ -122,6 +122,15 @@ impl<'a> Body<'a> {
         if let Some(tensor) = &self.graph.value(id).constant {
             return Some(Fixed::Inner(tensor.clone()));
         }
+        // Weights may be held in another precision than that of the cell.
+        if let Some(cast) = producer(&self.graph, id, "Cast") {
+            let source = self.fixed(input(cast, 0)?)?;
+            let is_float = |id: ValueId| self.x.graph().value(id).dtype.is_some_and(DType::is_float);
+            return Some(source).filter(|source| match source {
+                Fixed::Outer(outer) => is_float(*outer),
+                Fixed::Inner(tensor) => tensor.dtype().is_float(),
+            });
+        }
         match producer(&self.graph, id, "Constant")?.attributes.get("value") {
             Some(Attribute::Tensor(tensor)) => Some(Fixed::Inner(tensor.clone())),
             _ => None,

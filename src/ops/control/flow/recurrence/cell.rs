@@ -243,6 +243,40 @@ impl Reader<'_, '_> {
         })
     }
 
+    /// Returns the value of which another one has these columns, by Split or by Slice.
+    fn columns(&self, id: ValueId) -> Option<(ValueId, (i64, i64))> {
+        let body = self.body;
+        if let Some(node) = body.made_by(id, "Slice") {
+            return Some((input(node, 0)?, self.sliced(node)?));
+        }
+        let node = body.made_by(id, "Split")?;
+        let (source, index) =
+            (input(node, 0)?, node.outputs.iter().position(|output| *output == Some(body.root(id)))?);
+        let is_vector = || {
+            body.fixed(source).and_then(|fixed| body.shape_of(&fixed)).is_some_and(|shape| shape.len() == 1)
+        };
+        let is_last = match int(node, "axis").unwrap_or(0) {
+            0 => is_vector(),
+            axis => matches!(axis, 1 | -1),
+        };
+        let sizes = match (input(node, 1), ints(node, "split")) {
+            (Some(sizes), _) => body.ints(sizes)?,
+            (None, Some(sizes)) => sizes.to_vec(),
+            (None, None) => vec![self.hidden; node.outputs.len()],
+        };
+        let start: i64 = sizes.iter().take(index).sum();
+        (is_last && sizes.get(index) == Some(&self.hidden)).then_some((source, (start, start + self.hidden)))
+    }
+
+    /// Returns a matrix, or columns of one if the product has all of them.
+    fn matrix(&self, id: ValueId, columns: Option<(i64, i64)>) -> Option<(Fixed, Option<(i64, i64)>)> {
+        if let Some(value) = self.body.fixed(id) {
+            return Some((value, columns));
+        }
+        let (source, own) = self.columns(id).filter(|_| columns.is_none())?;
+        Some((self.body.fixed(source)?, Some(own)))
+    }
+
     /// Returns the columns of a Slice that leaves the rows.
     fn sliced(&self, node: &Node) -> Option<(i64, i64)> {
         let list = |index| self.body.ints(input(node, index)?);
@@ -288,23 +322,8 @@ impl Reader<'_, '_> {
             self.collect(a, columns, sum)?;
             return self.collect(b, columns, sum);
         }
-        if let Some(node) = body.made_by(id, "Split") {
-            let index = node.outputs.iter().position(|output| *output == Some(body.root(id)))?;
-            let is_last = matches!(int(node, "axis"), Some(1 | -1));
-            let sizes = match (input(node, 1), ints(node, "split")) {
-                (Some(sizes), _) => body.ints(sizes)?,
-                (None, Some(sizes)) => sizes.to_vec(),
-                (None, None) => vec![self.hidden; node.outputs.len()],
-            };
-            if !is_last || columns.is_some() || sizes.get(index) != Some(&self.hidden) {
-                return None;
-            }
-            let start: i64 = sizes.iter().take(index).sum();
-            return self.collect(input(node, 0)?, Some((start, start + self.hidden)), sum);
-        }
-        if let Some(node) = body.made_by(id, "Slice") {
-            let columns = self.sliced(node).filter(|_| columns.is_none())?;
-            return self.collect(input(node, 0)?, Some(columns), sum);
+        if let Some((source, own)) = self.columns(id) {
+            return if columns.is_none() { self.collect(source, Some(own), sum) } else { None };
         }
         if let Some(node) = body.made_by(id, "Squeeze").filter(|_| self.is_single) {
             // The only row of a batch, to which it is broadcast again.
@@ -324,8 +343,13 @@ impl Reader<'_, '_> {
             if !is_plain {
                 return None;
             }
-            let (rows, value) = (input(node, 0)?, body.fixed(input(node, 1)?)?);
-            let part = Part { value, is_transposed: flag("transB"), columns };
+            let (rows, is_transposed) = (input(node, 0)?, flag("transB"));
+            let (value, own) = self.matrix(input(node, 1)?, columns)?;
+            // Columns of a transposed matrix are rows of it.
+            if is_transposed && own != columns {
+                return None;
+            }
+            let part = Part { value, is_transposed, columns: own };
             if body.root(rows) == self.h {
                 sum.h.push(part);
             } else {

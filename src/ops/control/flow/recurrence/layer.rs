@@ -3,7 +3,7 @@
 //! Steps that the mask skips change no state. So the others are moved to the front, where the operator reads them, and
 //! its results back: `places[t, j]` is 1 where the step j of the operator is the last one at t that is not skipped.
 
-use super::body::Body;
+use super::body::{Body, Fixed};
 use super::cell::{Cell, Kind, Part, Sum};
 use crate::error::Result;
 use crate::graph::Attribute;
@@ -53,7 +53,13 @@ impl<'a> Body<'a> {
         if !state(cell.h.start) || cell.c.is_some_and(|c| !state(c.start)) {
             return false;
         }
-        let Some(width) = width.known().filter(|_| x.dtype == Some(DType::F32)) else { return false };
+        // Masks are products in float32.
+        let fits_type = x.dtype == Some(DType::F32) || (x.dtype == Some(DType::F16) && cell.mask.is_none());
+        let of_type = |id| graph.value(id).dtype == x.dtype;
+        if !fits_type || !of_type(cell.h.start) || cell.c.is_some_and(|c| !of_type(c.start)) {
+            return false;
+        }
+        let Some(width) = width.known() else { return false };
         let is_used = |output: usize| {
             let value = self.x.node().outputs.get(output).copied().flatten();
             let readers = Readers::of(graph);
@@ -91,9 +97,11 @@ impl<'a> Body<'a> {
     /// Returns the results of the operator that reads `x`: of all steps, and the last states.
     fn operator(&self, cell: &Cell, x: Expr<'a>) -> [Expr<'a>; 3] {
         let hidden = cell.hidden;
+        let dtype = self.x.graph().value(cell.sequence).dtype.unwrap_or(DType::F32);
+        let typed = |weights: Expr<'a>| if dtype == DType::F32 { weights } else { weights.cast(dtype) };
         let matrices = |sums: &[&[Part]], rows: i64| {
             let gates: Vec<Expr> = sums.iter().map(|parts| self.matrix(parts, hidden, rows)).collect();
-            self.x.make.concat(&gates, 0).unsqueeze(&[0])
+            typed(self.x.make.concat(&gates, 0).unsqueeze(&[0]))
         };
         let width = self.x.make.value(cell.sequence).sizes().last().copied().flatten().unwrap_or(0);
         let bias = |parts: &[&[Part]]| -> Vec<Expr<'a>> {
@@ -116,7 +124,7 @@ impl<'a> Body<'a> {
             scaled.push(&b.bias);
         }
         let b = [bias(&own), bias(&scaled)].concat();
-        let b = self.x.make.concat(&b, 0).unsqueeze(&[0]);
+        let b = typed(self.x.make.concat(&b, 0).unsqueeze(&[0]));
         let state = |start| Some(self.x.make.value(start).unsqueeze(&[0]));
         let mut inputs =
             vec![Some(x), Some(matrices(&from_x, width)), Some(matrices(&from_h, hidden)), Some(b)];
@@ -137,7 +145,7 @@ impl<'a> Body<'a> {
     /// Returns the sum of matrices, transposed as recurrent operators have them.
     fn matrix(&self, parts: &[Part], hidden: i64, rows: i64) -> Expr<'a> {
         let sum = parts.iter().map(|part| {
-            let matrix = self.expr(&part.value);
+            let matrix = self.in_float32(&part.value);
             let matrix = if part.is_transposed { matrix } else { matrix.transpose(&[1, 0]) };
             part.columns.map_or(matrix, |(start, end)| matrix.slice(0, start, end))
         });
@@ -146,10 +154,20 @@ impl<'a> Body<'a> {
 
     fn bias(&self, parts: &[Part], hidden: i64) -> Expr<'a> {
         let sum = parts.iter().map(|part| {
-            let bias = self.expr(&part.value).reshape(&[-1]);
+            let bias = self.in_float32(&part.value).reshape(&[-1]);
             part.columns.map_or(bias, |(start, end)| bias.slice(0, start, end))
         });
         sum.reduce(|a, b| a + b).unwrap_or_else(|| self.zeros(&[hidden]))
+    }
+
+    /// Returns weights in float32, in which their parts are added.
+    fn in_float32(&self, fixed: &Fixed) -> Expr<'a> {
+        let dtype = match fixed {
+            Fixed::Outer(id) => self.x.graph().value(*id).dtype,
+            Fixed::Inner(tensor) => Some(tensor.dtype()),
+        };
+        let weights = self.expr(fixed);
+        if dtype == Some(DType::F32) { weights } else { weights.cast(DType::F32) }
     }
 
     fn zeros(&self, shape: &[i64]) -> Expr<'a> {
