@@ -22,6 +22,7 @@ FURTHER = {
     "ARCHITECTURE.md": "Architecture",
     "benches/README.md": "Measurements",
     "benches/decoders.md": "Measured: decoders",
+    "benches/defaults.md": "Measured: networks at the defaults of libraries",
     "benches/int8.md": "Measured: int8",
     "benches/networks.md": "Measured: networks",
     "benches/runtime.md": "Measured: the runtime",
