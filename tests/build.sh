@@ -42,11 +42,16 @@ touch "$room/project/b"
 
 # pre-commit: a model is refused by its reason.
 cd "$room"
+# The hook alone, as a repository that does not depend on how this one was fetched.
+git init --quiet hooks
+cp "$root/.pre-commit-hooks.yaml" hooks
+git -C hooks add .
+git -C hooks -c user.name=test -c user.email=test@localhost commit --quiet --message hooks
 git init --quiet repository
 cd repository
 cp "$root/fixtures/network/digits/model.onnx" 'a model.onnx'
 git add .
-hook() { pre-commit try-repo "$root" onnx2ncnn --all-files 2>&1; }
+hook() { pre-commit try-repo "$room/hooks" onnx2ncnn --all-files 2>&1; }
 hook > "$room/log" || fail "$(cat "$room/log")"
 cp "$root/fixtures/refused/pooling_of_a_volume_padded_before/model.onnx" refused.onnx
 git add .
