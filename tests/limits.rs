@@ -175,6 +175,23 @@ fn nested_loops_are_limited() {
     assert!(text.contains("the model expands to"), "{text}");
 }
 
+/// Cells of recurrent networks are found by their formulas.
+#[test]
+fn long_formulas_in_loops_are_not_followed() {
+    let room = Room::new();
+    let name = |k: usize| if k == 0 { "v".to_owned() } else { format!("a{k}") };
+    let add = |k: usize| node("Add", &[&name(k), "v"], &[&name(k + 1)], &[]);
+    let mut body: Vec<Vec<u8>> = (0..20_000).map(add).collect();
+    body.push(node("Tanh", &["a20000"], &["w"], &[]));
+    let parts = [
+        constant("n", 7, &[], &1_i64.to_le_bytes()),
+        constant("go", 9, &[], &[1]),
+        repeat("n", "go", "x", "y", &body),
+    ];
+    room.put("m.onnx", &model(&["1", "4"], &parts));
+    room.expect("m.onnx", 0, "layers");
+}
+
 /// The runtime recurses over the layers of a path.
 #[test]
 fn long_paths_are_limited() {

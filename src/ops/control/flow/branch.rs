@@ -4,7 +4,7 @@
 
 use smallvec::smallvec;
 
-use super::is_true;
+use super::{MAX_VIEWS, is_true, size_of};
 use crate::error::{Error, ErrorKind, Result, unsupported};
 use crate::graph::{Capture, DeferredErrors, Graph, Node, Value, ValueId};
 use crate::op::identity::operand;
@@ -12,6 +12,7 @@ use crate::op::{Call, Fact, NEWEST_OPSET};
 use crate::ops::elementwise::compare::nan_input;
 use crate::pass::expand::Expand;
 use crate::pass::infer;
+use crate::pass::pattern::reshapes;
 use crate::tensor::{Array, Dim, SizeCondition, Tensor, display_shape};
 
 /// Returns the branch of a condition that is constant, or that the reading of the model decides.
@@ -37,33 +38,18 @@ fn squeezes(call: &Call) -> Result<Option<bool>> {
     Ok(Some(squeezes))
 }
 
-/// The most nodes between a comparison and the condition.
-const MAX_VIEWS: usize = 4;
-
 /// Returns the size that the condition compares with 1.
 fn compared_with_one(call: &Call) -> Option<Dim> {
     let graph = call.graph();
     let mut condition = operand(call.node(), 0)?;
     for _ in 0..MAX_VIEWS {
         let node = graph.node(graph.value(condition).producer?)?;
-        if ["Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze"].iter().any(|view| node.is(view)) {
-            condition = operand(node, 0)?;
-            continue;
+        if node.is("Equal") {
+            let (a, b) = (size_of(graph, operand(node, 0)?)?, size_of(graph, operand(node, 1)?)?);
+            return if b.is(1) { Some(a) } else { Some(b).filter(|_| a.is(1)) };
         }
-        let size = |index: usize| {
-            let value = graph.value(operand(node, index)?);
-            let elements = match &value.constant {
-                Some(constant) => constant.load_listed().ok()?.to_dims().ok()?,
-                None => value.elements.as_ref()?.to_dims().ok()?,
-            };
-            elements.iter().next().filter(|_| elements.len() == 1).cloned()
-        };
-        let (a, b) = (size(0)?, size(1)?);
-        let sizes = [(&a, &b), (&b, &a)];
-        return sizes
-            .into_iter()
-            .find(|(_, one)| node.is("Equal") && one.is(1))
-            .map(|(size, _)| size.clone());
+        let is_view = node.is("Cast") || node.is("Identity") || reshapes(node);
+        condition = operand(node, 0).filter(|_| is_view)?;
     }
     None
 }

@@ -3,13 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::branch::inferred;
+use super::super::{MAX_VIEWS, size_of, whole};
 use crate::common::limits;
-use crate::graph::{Attribute, Capture, Graph, Node, ValueId};
+use crate::graph::{Capture, Graph, Node, ValueId};
 use crate::op::range::range;
 use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
 use crate::pass::pattern::{axis, constant_ints, input, producer, scalar};
 use crate::tensor::{DType, Dim, Shape, Tensor};
+
+/// The most nodes of a body that is read: formulas are followed node by node, and cells have less than a hundred.
+const MAX_NODES: usize = 1000;
 
 /// A value that a step gives to the next one.
 #[derive(Clone, Copy)]
@@ -64,6 +68,9 @@ impl<'a> Body<'a> {
         states: Vec<State>,
         counters: impl IntoIterator<Item = ValueId>,
     ) -> Option<Body<'a>> {
+        if graph.node_count() > MAX_NODES {
+            return None;
+        }
         let mut body = Body {
             x,
             graph: graph.clone(),
@@ -123,18 +130,8 @@ impl<'a> Body<'a> {
             return Some(Fixed::Inner(tensor.clone()));
         }
         // Weights may be held in another precision than that of the cell.
-        if let Some(cast) = producer(&self.graph, id, "Cast") {
-            let source = self.fixed(input(cast, 0)?)?;
-            let is_float = |id: ValueId| self.x.graph().value(id).dtype.is_some_and(DType::is_float);
-            return Some(source).filter(|source| match source {
-                Fixed::Outer(outer) => is_float(*outer),
-                Fixed::Inner(tensor) => tensor.dtype().is_float(),
-            });
-        }
-        match producer(&self.graph, id, "Constant")?.attributes.get("value") {
-            Some(Attribute::Tensor(tensor)) => Some(Fixed::Inner(tensor.clone())),
-            _ => None,
-        }
+        let source = self.fixed(input(producer(&self.graph, id, "Cast")?, 0)?)?;
+        self.dtype_of(&source).is_some_and(DType::is_float).then_some(source)
     }
 
     /// Returns the sequence of which a value is the element of the step, along the first axis.
@@ -188,6 +185,14 @@ impl<'a> Body<'a> {
         match fixed {
             Fixed::Outer(id) => self.x.graph().value(*id).shape.clone(),
             Fixed::Inner(tensor) => Shape::try_from(tensor.shape()).ok(),
+        }
+    }
+
+    /// Returns the element type of a value that is the same in each step.
+    pub fn dtype_of(&self, fixed: &Fixed) -> Option<DType> {
+        match fixed {
+            Fixed::Outer(id) => self.x.graph().value(*id).dtype,
+            Fixed::Inner(tensor) => Some(tensor.dtype()),
         }
     }
 
@@ -255,29 +260,13 @@ impl<'a> Body<'a> {
     }
 }
 
-/// Returns the single element of an integer, or of one that a Cast makes a float.
-fn size_of(graph: &Graph, id: ValueId) -> Option<Dim> {
-    let value = graph.value(id);
-    if let Some(elements) = &value.elements {
-        return elements.to_dims().ok()?.first().cloned();
-    }
-    if let Some(number) = constant_ints(graph, id) {
-        return number.first().copied().map(Dim::Known);
-    }
-    if value.dtype.is_some_and(DType::is_float) && value.constant.is_none() {
-        return size_of(graph, input(producer(graph, id, "Cast")?, 0)?);
-    }
-    whole(scalar(graph, id)?)
-}
-
-/// Returns a number as a size.
-fn whole(number: f64) -> Option<Dim> {
-    let is_whole = number.fract() == 0.0 && (0.0..=f64::from(i32::MAX)).contains(&number);
-    num_traits::cast(number).filter(|_| is_whole).map(Dim::Known)
-}
-
 /// Returns whether a condition of the graph, before the first step, is true: 0 is less than a size.
 pub(super) fn is_met_at_first(graph: &Graph, condition: ValueId, steps: &Dim) -> bool {
+    is_met(graph, condition, steps, MAX_VIEWS)
+}
+
+/// As [`is_met_at_first`], for a condition of at most so many conditions in each other.
+fn is_met(graph: &Graph, condition: ValueId, steps: &Dim, depth: usize) -> bool {
     if let Some(number) = scalar(graph, condition) {
         return number != 0.0;
     }
@@ -285,7 +274,8 @@ pub(super) fn is_met_at_first(graph: &Graph, condition: ValueId, steps: &Dim) ->
         producer(graph, condition, op_type).and_then(|node| Some([input(node, 0)?, input(node, 1)?]))
     };
     if let Some([a, b]) = operands("And") {
-        return is_met_at_first(graph, a, steps) && is_met_at_first(graph, b, steps);
+        let is_met = |condition| is_met(graph, condition, steps, depth - 1);
+        return depth > 0 && is_met(a) && is_met(b);
     }
     operands("Less")
         .is_some_and(|[a, b]| scalar(graph, a) == Some(0.0) && size_of(graph, b).as_ref() == Some(steps))

@@ -162,12 +162,8 @@ impl<'a> Body<'a> {
 
     /// Returns weights in float32, in which their parts are added.
     fn in_float32(&self, fixed: &Fixed) -> Expr<'a> {
-        let dtype = match fixed {
-            Fixed::Outer(id) => self.x.graph().value(*id).dtype,
-            Fixed::Inner(tensor) => Some(tensor.dtype()),
-        };
         let weights = self.expr(fixed);
-        if dtype == Some(DType::F32) { weights } else { weights.cast(DType::F32) }
+        if self.dtype_of(fixed) == Some(DType::F32) { weights } else { weights.cast(DType::F32) }
     }
 
     fn zeros(&self, shape: &[i64]) -> Expr<'a> {
