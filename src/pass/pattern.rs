@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::common::index::IndexLists;
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
-use crate::op;
+use crate::op::{self, Access};
 
 /// The readers of each value of a graph. Later changes of the graph do not show.
 #[derive(Debug, Default)]
@@ -109,6 +109,16 @@ pub(crate) fn perm_of(graph: &Graph, node: &Node) -> Option<Vec<usize>> {
         Some(Attribute::Ints(perm)) => perm.iter().map(|axis| op::resolve_axis(*axis, rank).ok()).collect(),
         Some(_) => None,
     }
+}
+
+/// Whether a node broadcasts its operands as numpy does: operators of ONNX do so since version 7.
+pub(crate) fn broadcasts(node: &Node) -> bool {
+    is_numpy(node) && op::find(node).is_some_and(|op| matches!(op.access, Access::Broadcast))
+}
+
+/// Whether the operands of a node that broadcasts them are aligned as those of numpy.
+pub(crate) fn is_numpy(node: &Node) -> bool {
+    node.version >= 7 || !node.domain.is_empty()
 }
 
 /// The operators that give their input another shape, with the elements in the same order.

@@ -31,7 +31,10 @@ pub(crate) fn zip_broadcast<A, B, C>(
     let shape = broadcast_lens(&[a.shape(), b.shape()])?;
     let (mut a, mut b) = (a.view(), b.view());
     if a.is_standard_layout() && b.is_standard_layout() {
-        let [of_a, of_b] = merged(a.shape(), b.shape());
+        // A loop along the last axis takes less for each element if the axis is long: weights of a convolution, scaled
+        // by channel, have windows of nine elements.
+        let axes = merged_axes(a.shape(), b.shape(), &1, |x, y| Ok(x * y))?;
+        let (of_a, of_b): (Vec<usize>, Vec<usize>) = axes.into_iter().map(<(usize, usize)>::from).unzip();
         (a, b) = (a.into_shape_with_order(of_a)?, b.into_shape_with_order(of_b)?);
     }
     let merged = broadcast_lens(&[a.shape(), b.shape()])?;
@@ -45,27 +48,31 @@ pub(crate) fn zip_broadcast<A, B, C>(
     Ok(combined.into_shape_with_order(shape)?)
 }
 
-/// Returns shapes that broadcast as these do, of the fewest axes. A loop along the last axis takes less for each element
-/// if the axis is long: weights of a convolution, scaled by channel, have windows of nine elements.
-fn merged(a: &[usize], b: &[usize]) -> [Vec<usize>; 2] {
+/// Returns the sizes of two shapes that broadcast, aligned at their last axes, with adjacent axes merged that both have, or
+/// that the same one repeats. Axes of size 1 in both are left out.
+pub(crate) fn merged_axes<T: Clone + PartialEq>(
+    a: &[T],
+    b: &[T],
+    one: &T,
+    times: impl Fn(&T, &T) -> Result<T>,
+) -> Result<Vec<[T; 2]>> {
     let rank = a.len().max(b.len());
-    let size = |shape: &[usize], axis: usize| {
-        let own = (axis + shape.len()).checked_sub(rank).and_then(|axis| shape.get(axis));
-        own.copied().unwrap_or(1)
+    let aligned = |shape: &[T]| {
+        let ones = std::iter::repeat_n(one.clone(), rank - shape.len());
+        ones.chain(shape.iter().cloned()).collect::<Vec<T>>()
     };
-    let (mut of_a, mut of_b): (Vec<usize>, Vec<usize>) = (Vec::new(), Vec::new());
-    let mut last = None;
-    for (x, y) in (0..rank).map(|axis| (size(a, axis), size(b, axis))).filter(|sizes| *sizes != (1, 1)) {
-        let repeats = (x == 1, y == 1);
-        if let (true, Some(a), Some(b)) = (last == Some(repeats), of_a.last_mut(), of_b.last_mut()) {
-            (*a, *b) = (*a * x, *b * y);
-        } else {
-            of_a.push(x);
-            of_b.push(y);
+    let repeats = |[a, b]: &[T; 2]| (a == one, b == one);
+    let mut axes: Vec<[T; 2]> = Vec::new();
+    for next in aligned(a).into_iter().zip(aligned(b)).map(|(a, b)| [a, b]) {
+        match axes.last_mut() {
+            _ if repeats(&next) == (true, true) => {}
+            Some(last) if repeats(last) == repeats(&next) => {
+                *last = [times(&last[0], &next[0])?, times(&last[1], &next[1])?];
+            }
+            _ => axes.push(next),
         }
-        last = Some(repeats);
     }
-    [of_a, of_b]
+    Ok(axes)
 }
 
 /// Combines two arrays element by element by a fallible function.
@@ -89,13 +96,14 @@ mod tests {
     #[test]
     fn axes_that_both_have_or_one_repeats_are_merged() {
         for (a, b, expected) in [
-            (&[8, 4, 3, 3][..], &[8, 1, 1, 1][..], [vec![8, 36], vec![8, 1]]),
-            (&[2, 3, 4], &[3, 4], [vec![2, 12], vec![1, 12]]),
-            (&[2, 1, 4, 5], &[1, 3, 1, 5], [vec![2, 1, 4, 5], vec![1, 3, 1, 5]]),
-            (&[1, 1], &[], [vec![], vec![]]),
-            (&[2, 0, 3], &[1, 1, 3], [vec![0, 3], vec![1, 3]]),
+            (&[8, 4, 3, 3][..], &[8, 1, 1, 1][..], &[[8, 8], [36, 1]][..]),
+            (&[2, 3, 4], &[3, 4], &[[2, 1], [12, 12]]),
+            (&[2, 1, 4, 5], &[1, 3, 1, 5], &[[2, 1], [1, 3], [4, 1], [5, 5]]),
+            (&[1, 1], &[], &[]),
+            (&[2, 0, 3], &[1, 1, 3], &[[0, 1], [3, 3]]),
         ] {
-            assert_eq!(merged(a, b), expected, "{a:?} {b:?}");
+            let found = merged_axes(a, b, &1, |x: &usize, y| Ok(x * y)).unwrap();
+            assert_eq!(found, expected, "{a:?} {b:?}");
         }
     }
 

@@ -28,7 +28,7 @@ use crate::error::{Error, Result, invalid};
 
 pub use array::{Array, Elements};
 pub(crate) use array::{move_elements, round_float};
-pub(crate) use broadcast::{broadcast_lens, try_zip_broadcast, zip_broadcast};
+pub(crate) use broadcast::{broadcast_lens, merged_axes, try_zip_broadcast, zip_broadcast};
 pub(crate) use condition::Found;
 pub use condition::SizeCondition;
 pub(crate) use cost::Cost;

@@ -4,7 +4,7 @@
 
 use crate::error::Result;
 use crate::graph::{Graph, Node, NodeId};
-use crate::op::{self, Access};
+use crate::pass::pattern::broadcasts;
 use crate::tensor::{Array, Dim, Tensor};
 
 /// The fewest and the most elements of a constant that is compared: larger ones are not loaded before they are written.
@@ -15,7 +15,7 @@ pub(super) fn narrow_constants(graph: &mut Graph) -> Result<bool> {
     let nodes: Vec<NodeId> = graph.node_ids();
     for id in nodes {
         let Some(node) = graph.node(id) else { continue };
-        if op::find(node).is_none_or(|op| !matches!(op.access, Access::Broadcast)) {
+        if !broadcasts(node) {
             continue;
         }
         for index in 0..node.inputs.len() {

@@ -2,8 +2,7 @@
 
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
-use crate::op::{self, Access};
-use crate::pass::pattern::producer;
+use crate::pass::pattern::{broadcasts, producer};
 use crate::tensor::{Dim, Tensor, broadcast_shapes};
 
 use super::{input, only_output};
@@ -34,12 +33,6 @@ pub(super) fn eliminate_expanded(graph: &mut Graph) -> Result<bool> {
 fn set_input(graph: &mut Graph, id: NodeId, index: usize, value: ValueId) -> bool {
     let input = graph.node_mut(id).and_then(|node| node.inputs.get_mut(index));
     input.is_some_and(|input| input.replace(value) != Some(value))
-}
-
-/// Whether a node broadcasts its operands as numpy does, since version 7.
-fn broadcasts(node: &Node) -> bool {
-    let is_numpy = node.version >= 7 || !node.domain.is_empty();
-    is_numpy && op::find(node).is_some_and(|op| matches!(op.access, Access::Broadcast))
 }
 
 /// Returns what an operand repeats, if the result has the same shape with that.

@@ -6,7 +6,7 @@ use crate::error::{Result, unsupported};
 use crate::lower::Lower;
 use crate::ncnn::layer::MatMul;
 use crate::pass::expand::Expand;
-use crate::tensor::{Dim, display_shape};
+use crate::tensor::{Dim, display_shape, merged_axes};
 
 /// The number of batch axes of ncnn's MatMul (`matmul.cpp`).
 const MAX_GROUPS: usize = 2;
@@ -30,30 +30,16 @@ impl Group {
 }
 
 fn groups(batch_a: &[Dim], batch_b: &[Dim]) -> Result<Vec<Group>> {
-    let rank = batch_a.len().max(batch_b.len());
-    let padded = |batch: &[Dim]| {
-        let ones = std::iter::repeat_n(Dim::Known(1), rank - batch.len());
-        ones.chain(batch.iter().cloned()).collect::<Vec<_>>()
-    };
-    let mut groups: Vec<Group> = Vec::new();
-    for (a, b) in padded(batch_a).into_iter().zip(padded(batch_b)) {
-        if a != b && !a.is(1) && !b.is(1) {
-            unsupported!(
-                "batches of {} and {}: sizes that may be 1",
-                display_shape(batch_a),
-                display_shape(batch_b)
-            );
-        }
-        let next = Group { a, b };
-        match groups.last_mut() {
-            _ if next.sides() == (false, false) => {}
-            Some(last) if last.sides() == next.sides() => {
-                *last = Group { a: last.a.mul(&next.a)?, b: last.b.mul(&next.b)? };
-            }
-            _ => groups.push(next),
-        }
+    let mut pairs = batch_a.iter().rev().zip(batch_b.iter().rev());
+    if pairs.any(|(a, b)| a != b && !a.is(1) && !b.is(1)) {
+        unsupported!(
+            "batches of {} and {}: sizes that may be 1",
+            display_shape(batch_a),
+            display_shape(batch_b)
+        );
     }
-    Ok(groups)
+    let axes = merged_axes(batch_a, batch_b, &Dim::Known(1), Dim::mul)?;
+    Ok(axes.into_iter().map(|[a, b]| Group { a, b }).collect())
 }
 
 /// Broadcasts both operands first if batch axes alternate too often.

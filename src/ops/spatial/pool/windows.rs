@@ -167,7 +167,8 @@ fn pool_axis(
 /// divisor, these are every so many elements, over which the windows have smaller steps. Also returns these windows, and
 /// the number of elements.
 fn sampled(lower: &mut Lower, x: BlobId, span: WindowAxis, size: i64) -> Result<(BlobId, WindowAxis, i64)> {
-    let step = common_divisor(span.stride, span.dilation);
+    let [stride, dilation] = [span.stride, span.dilation].map(|step| Dim::Known(i64::from(step)));
+    let step = i32::try_from(stride.common_factor(&dilation))?;
     let begin = (span.begin + step - 1) / step;
     let first = begin * step - span.begin;
     if step == 1 || i64::from(first) >= size {
@@ -188,13 +189,4 @@ fn sampled(lower: &mut Lower, x: BlobId, span: WindowAxis, size: i64) -> Result<
     let x = lower.emit(windows.layer()?, &[x], &with_rows(rows))?;
     let (stride, dilation) = (span.stride / step, span.dilation / step);
     Ok((x, WindowAxis { stride, dilation, begin, ..span }, rows))
-}
-
-/// Returns the greatest common divisor of two positive numbers.
-fn common_divisor(a: i32, b: i32) -> i32 {
-    let (mut a, mut b) = (a, b);
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
 }

@@ -3,6 +3,7 @@
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node};
 use crate::op::{self, Access};
+use crate::pass::pattern::is_numpy;
 use crate::tensor::Tensor;
 
 use super::super::{input, int, only_output};
@@ -19,8 +20,7 @@ pub(super) fn operands(node: &Node) -> std::ops::Range<usize> {
 
 /// Whether a node may be part of an island.
 pub(super) fn may_join(graph: &Graph, node: &Node, kind: Kind) -> bool {
-    // Since version 7 operands are broadcast as in numpy.
-    (node.version >= 7 || !node.domain.is_empty()) && shapes_fit(graph, node, kind).unwrap_or(false)
+    is_numpy(node) && shapes_fit(graph, node, kind).unwrap_or(false)
 }
 
 fn shapes_fit(graph: &Graph, node: &Node, kind: Kind) -> Option<bool> {
