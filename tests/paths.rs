@@ -1,12 +1,10 @@
-//! Names of files that are unusual, and those of Windows: `cargo xtask platforms` runs its command in an emulator.
+//! Names of files that are unusual. `cargo xtask platforms` runs these tests with the commands of other systems.
 
 #![cfg(feature = "cli")]
 #![allow(clippy::indexing_slicing, clippy::unwrap_used)] // A test may fail where it stands.
 
 use std::fs;
-use std::io::Read;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 #[path = "support/words.rs"]
 mod onnx;
@@ -68,51 +66,5 @@ fn lists_may_have_the_lines_of_windows() {
             fs::read(room.path(result)).unwrap() == fs::read(room.path("net.param")).unwrap(),
             "{result}"
         );
-    }
-}
-
-#[test]
-#[ignore = "for the command of Windows"]
-fn paths_have_drives_and_backslashes() {
-    let room = room_with_net();
-    let here = format!("Z:{}", room.path("").display());
-    let back = here.replace('/', "\\");
-    for model in [
-        format!("{here}m.onnx"),
-        format!("{back}m.onnx"),
-        ".\\m.onnx".to_owned(),
-        format!(r"\\?\{back}m.onnx"),
-    ] {
-        room.expect(&format!("{model} -o {back}deep\\er\\"), 0, "deep\\er");
-        let written = fs::read(room.path("deep/er/m.ncnn.param")).unwrap();
-        assert!(written == fs::read(room.path("net.param")).unwrap(), "{model}");
-        fs::remove_dir_all(room.path("deep")).unwrap();
-    }
-    room.expect("Q:\\m.onnx", 2, "Q:\\");
-}
-
-/// Files that a program of Windows has opened, which `ONNX2NCNN_HOLD` runs: `share` lets others delete them.
-#[test]
-#[ignore = "for the command of Windows"]
-fn open_files_are_replaced_or_all_stay() {
-    let room = room_with_net();
-    room.put("m.onnx", &onnx::chain(&["Sigmoid"], &["1", "3", "8", "8"]));
-    let words = std::env::var("ONNX2NCNN_HOLD").unwrap();
-    let words: Vec<&str> = words.split(' ').collect();
-    for (share, file, code) in [("keep", "net.param", 2), ("keep", "net.bin", 2)] {
-        let old = ["net.param", "net.bin"].map(|name| fs::read(room.path(name)).unwrap());
-        let mut hold = Command::new(words[0]);
-        hold.args(&words[1..]).args([share, file]).current_dir(room.path(""));
-        let mut hold = hold.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        hold.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
-        let text = room.expect("m.onnx net.param", code, "");
-        drop(hold.stdin.take());
-        assert!(hold.wait().unwrap().success());
-        if code != 0 {
-            assert!(text.contains(file), "{text}");
-            assert!(old == ["net.param", "net.bin"].map(|name| fs::read(room.path(name)).unwrap()), "{file}");
-        }
-        assert_eq!(room.names(), ["m.onnx", "net.bin", "net.param"]);
-        room.put("m.onnx", &good());
     }
 }

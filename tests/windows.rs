@@ -1,0 +1,71 @@
+//! Paths and open files of Windows. `cargo xtask platforms` runs these tests with the command of Windows in an emulator;
+//! others do not, since no other command knows such paths.
+
+#![cfg(feature = "cli")]
+#![allow(clippy::indexing_slicing, clippy::unwrap_used)] // A test may fail where it stands.
+
+use std::fs;
+use std::io::Read;
+use std::process::{Command, Stdio};
+
+#[path = "support/words.rs"]
+mod onnx;
+#[path = "support/room.rs"]
+mod room;
+
+use room::Room;
+
+const NET: [&str; 2] = ["net.param", "net.bin"];
+
+fn good() -> Vec<u8> {
+    onnx::chain(&["Relu"], &["1", "3", "8", "8"])
+}
+
+/// A room with the model and the files of its net, which are named `net`.
+fn room_with_net() -> Room {
+    let room = Room::new();
+    room.put("m.onnx", &good());
+    room.expect("m.onnx net.param", 0, "");
+    room
+}
+
+#[test]
+fn paths_have_drives_and_backslashes() {
+    let room = room_with_net();
+    let here = format!("Z:{}", room.path("").display());
+    let back = here.replace('/', "\\");
+    for model in [
+        format!("{here}m.onnx"),
+        format!("{back}m.onnx"),
+        ".\\m.onnx".to_owned(),
+        format!(r"\\?\{back}m.onnx"),
+    ] {
+        room.expect(&format!("{model} -o {back}deep\\er\\"), 0, "deep\\er");
+        let written = fs::read(room.path("deep/er/m.ncnn.param")).unwrap();
+        assert!(written == fs::read(room.path("net.param")).unwrap(), "{model}");
+        fs::remove_dir_all(room.path("deep")).unwrap();
+    }
+    room.expect("Q:\\m.onnx", 2, "Q:\\");
+}
+
+/// Files that a program of Windows has opened, which `ONNX2NCNN_HOLD` runs.
+#[test]
+fn open_files_all_stay() {
+    let room = room_with_net();
+    room.put("m.onnx", &onnx::chain(&["Sigmoid"], &["1", "3", "8", "8"]));
+    let words = std::env::var("ONNX2NCNN_HOLD").unwrap();
+    let words: Vec<&str> = words.split(' ').collect();
+    for file in NET {
+        let old = NET.map(|name| fs::read(room.path(name)).unwrap());
+        let mut hold = Command::new(words[0]);
+        hold.args(&words[1..]).arg(file).current_dir(room.path(""));
+        let mut hold = hold.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        hold.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        let text = room.expect("m.onnx net.param", 2, "");
+        drop(hold.stdin.take());
+        assert!(hold.wait().unwrap().success());
+        assert!(text.contains(file), "{text}");
+        assert!(old == NET.map(|name| fs::read(room.path(name)).unwrap()), "{file}");
+        assert_eq!(room.names(), ["m.onnx", "net.bin", "net.param"]);
+    }
+}
