@@ -11,9 +11,9 @@ in a process of its own. An empty past is given as a Mat with an axis of no elem
 with `--kv-cache`, runs both by `examples/decoder` from an empty cache, and writes the second table of the file, after the first.
 `export --big` writes decoders of more than 1 GB, and `big` measures their conversion beside `cp` and writes the third table; FOLDER needs 5 GB.
 """
-import argparse, json, os, statistics, subprocess, sys, tempfile, time
+import json, os, statistics, subprocess, sys, tempfile, time
 
-from exported import Conversion, cell, compare, export_all, exported, model_of, open_session, save, table, write
+from exported import Conversion, cell, compare, export_all, exported, model_of, open_session, parser, save, table, write
 
 TOLERANCE = 1e-5
 TITLE = "# Decoders"
@@ -418,14 +418,9 @@ def main():
         return compare_at(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))
     if sys.argv[1:2] == ["follow"]:
         return follow(sys.argv[2], sys.argv[3])
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=["export", "check", "chain", "big"])
-    parser.add_argument("folder")
-    parser.add_argument("--match", default="")
-    parser.add_argument("--big", action="store_true")
-    parser.add_argument("--convert")
-    parser.add_argument("--out")
-    arguments = parser.parse_args()
+    arguments = parser(__doc__, "export", "check", "chain", "big")
+    arguments.add_argument("--big", action="store_true")
+    arguments = arguments.parse_args()
     {"export": export, "check": check, "chain": chain, "big": big}[arguments.command](arguments)
 
 

@@ -7,11 +7,11 @@ usage: defaults.py export FOLDER [--match RE]
 packages of benches/defaults.txt, and no network. `check` needs numpy, onnx, onnxruntime and ncnn. Each network is converted as it is;
 if that is refused, with the sizes of the export. Transformers that would be slow have their real widths and fewer layers.
 """
-import argparse, json, os, shutil, signal, subprocess, sys, tempfile, time
+import json, os, shutil, signal, subprocess, sys, tempfile, time
 
 import numpy as np
 
-from exported import HALF, Conversion, export_all, exported, mat_of, model_of, save, table, write
+from exported import Conversion, export_all, exported, mat_of, model_of, open_net, parser, save, table, write
 from networks import varied
 
 TOLERANCE = 1e-3
@@ -384,7 +384,7 @@ def typed(session, feeds):
 
 def compare_at(folder, stem, place):
     """Prints the errors, how far onnxruntime's own results move if the input does by a rounding, times and extra outputs."""
-    import ncnn, onnxruntime
+    import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
@@ -401,13 +401,7 @@ def compare_at(folder, stem, place):
         return
     moved = {name: array * np.float32(1 + 1e-5) if array.dtype == np.float32 else array for name, array in feeds.items()}
     unstable = dict(zip(names, session.run(None, moved)))
-    paths = {ending: os.path.join(folder, f"{stem}.{ending}") for ending in ["param", "bin", "json"]}
-    ports = json.load(open(paths["json"]))["net"]
-    net = ncnn.Net()
-    net.opt.num_threads = 1
-    for option in HALF:
-        setattr(net.opt, f"use_{option}", False)
-    assert net.load_param(paths["param"]) == 0 and net.load_model(paths["bin"]) == 0
+    net, ports = open_net(folder, stem, threads=1)
     mats = {port["blob"]: mat_of(feeds[port["name"]], port["int32"]) for port in ports["inputs"]}
     blobs = [port["blob"] for port in ports["outputs"]]
 
@@ -570,14 +564,9 @@ def check(arguments):
 def main():
     if sys.argv[1:2] == ["compare"]:
         return compare_at(*sys.argv[2:5])
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=["export", "check"])
-    parser.add_argument("folder")
-    parser.add_argument("--match", default="")
-    parser.add_argument("--convert")
-    parser.add_argument("--out")
-    parser.add_argument("--limit", type=int, default=300, help="seconds of an export")
-    arguments = parser.parse_args()
+    arguments = parser(__doc__, "export", "check")
+    arguments.add_argument("--limit", type=int, default=300, help="seconds of an export")
+    arguments = arguments.parse_args()
     arguments.folder = os.path.abspath(arguments.folder)
     {"export": export, "check": check}[arguments.command](arguments)
 

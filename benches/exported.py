@@ -2,9 +2,20 @@
 
 A network NAME is the folder FOLDER/NAME: model.onnx, and for each conversion a net with its report and the output of the command.
 """
-import json, os, re, shutil, subprocess, sys, traceback
+import argparse, json, os, re, shutil, subprocess, sys, traceback
 
 HALF = ("fp16_packed", "fp16_storage", "fp16_arithmetic", "bf16_storage")
+
+
+def parser(text, *commands):
+    """The arguments that the benchmarks of exported models have in common."""
+    arguments = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("command", choices=commands)
+    arguments.add_argument("folder")
+    arguments.add_argument("--match", default="")
+    arguments.add_argument("--convert")
+    arguments.add_argument("--out")
+    return arguments
 
 
 def model_of(folder):
@@ -131,20 +142,30 @@ def mat_of(array, int32):
     return ncnn.Mat(array).clone()
 
 
+def open_net(folder, stem, threads=None):
+    """A net in float32, and its description in the report of the conversion."""
+    import ncnn
+
+    param, binary, report = (os.path.join(folder, f"{stem}.{ending}") for ending in ("param", "bin", "json"))
+    net = ncnn.Net()
+    if threads:
+        net.opt.num_threads = threads
+    for option in HALF:
+        setattr(net.opt, f"use_{option}", False)
+    assert net.load_param(param) == 0 and net.load_model(binary) == 0
+    with open(report) as file:
+        return net, json.load(file)["net"]
+
+
 def compare(folder, net, session, feeds):
     """Prints the largest error of each output of a net beside onnxruntime, relative to its largest magnitude."""
-    import ncnn, numpy as np
+    import numpy as np
 
     try:
         expected = dict(zip([node.name for node in session.get_outputs()], session.run(None, feeds)))
     except Exception as error:
         sys.exit("onnxruntime: " + str(error).splitlines()[0])
-    paths = {ending: os.path.join(folder, f"{net}.{ending}") for ending in ["param", "bin", "json"]}
-    ports = json.load(open(paths["json"]))["net"]
-    net = ncnn.Net()
-    for option in HALF:
-        setattr(net.opt, f"use_{option}", False)
-    assert net.load_param(paths["param"]) == 0 and net.load_model(paths["bin"]) == 0
+    net, ports = open_net(folder, net)
     extractor = net.create_extractor()
     for port in ports["inputs"]:
         assert extractor.input(port["blob"], mat_of(feeds[port["name"]], port["int32"])) == 0

@@ -7,12 +7,12 @@ usage: networks.py export FOLDER [--match RE]
 which it downloads by pip. `check` needs numpy, onnx, onnxruntime and ncnn. Each network is converted with fixed sizes, and with the sizes
 free that its exporter leaves free. Each net runs in processes of its own, the first at the fixed sizes, the second at several.
 """
-import argparse, json, os, subprocess, sys, tempfile, zipfile
+import json, os, subprocess, sys, tempfile, zipfile
 from typing import Callable, NamedTuple
 
 import numpy as np
 
-from exported import Conversion, cell, compare, export_all, exported, open_session, save, table
+from exported import Conversion, cell, compare, export_all, exported, open_session, parser, save, table
 
 TOLERANCE = 1e-4
 HEAD = """# Networks
@@ -633,13 +633,7 @@ def check(arguments):
 def main():
     if sys.argv[1:2] == ["compare"]:
         return compare_at(sys.argv[2], sys.argv[3], json.loads(sys.argv[4]))
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=["export", "check"])
-    parser.add_argument("folder")
-    parser.add_argument("--match", default="")
-    parser.add_argument("--convert")
-    parser.add_argument("--out")
-    arguments = parser.parse_args()
+    arguments = parser(__doc__, "export", "check").parse_args()
     {"export": export, "check": check}[arguments.command](arguments)
 
 
