@@ -77,14 +77,11 @@ pub(super) fn convert_links(arguments: &Arguments) -> Result<Summary, Refusal> {
         steps.push(Step { link, done });
     }
     if steps.iter().all(|step| matches!(step.done, Done::Rest { .. })) {
-        let refusals = steps.into_iter().filter_map(|step| match step.done {
+        let first = steps.into_iter().find_map(|step| match step.done {
             Done::Rest { refusal, .. } => Some(refusal),
             Done::Net { .. } => None,
         });
-        return Err(refusals
-            .into_iter()
-            .next()
-            .unwrap_or_else(|| Error::internal("a chain without parts").into()));
+        return Err(first.unwrap_or_else(|| Error::internal("a chain without parts").into()));
     }
     let list = places.add(&whole.param.with_extension("json"))?;
     if !arguments.dry_run {

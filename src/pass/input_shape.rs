@@ -111,14 +111,15 @@ pub fn fix_batch(graph: &mut Graph, counts: Counts, warnings: &mut Vec<String>) 
         let selecting = inferred.nodes().filter(|(_, node)| may_select_rows(&inferred, node));
         others.extend(selecting.filter_map(|(_, node)| selected_axis(&inferred, node)).map(Dim::to_string));
     }
-    let counted = counted(graph);
+    let counted = match counts {
+        Counts::Free => counted(graph),
+        Counts::One => BTreeSet::new(),
+    };
     let mut symbols = BTreeMap::new();
     for id in &graph.inputs {
         let Some(first) = free_first(graph, *id) else { continue };
-        if counts == Counts::Free && counted.contains(&first.to_string()) {
-            continue;
-        }
-        if (!others.contains(&first.to_string()) || is_batch(first))
+        if !counted.contains(&first.to_string())
+            && (!others.contains(&first.to_string()) || is_batch(first))
             && symbols.insert(first.to_string(), Dim::Known(1)).is_none()
         {
             let name = &graph.value(*id).name;

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told() {
+    fn mistakes_are_reported() {
         for (text, said) in [
             ("[options]\nfp17 = true", "unexpected argument"),
             ("[option]\nfp16 = true", "unknown field"),

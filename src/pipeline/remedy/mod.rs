@@ -165,7 +165,7 @@ struct Search<'a> {
     /// The errors of the base.
     reasons: BTreeSet<String>,
     trials: usize,
-    /// The beginning; `None` where there is no clock.
+    /// The time of the beginning; `None` on targets without a clock.
     start: Option<Instant>,
     found: Vec<Remedy>,
 }

@@ -26,7 +26,7 @@ use crate::tensor::{Array, DType, Narrowing, Power, Range, Steps, magnitudes, st
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Cast", Access::Elementwise, infer_cast)
         .fold(fold_cast)
-        // What is cast is hardly of the type that it gets: ids and masks are integers.
+        // Casts of unknown values are mostly those of ids and masks, which are integers.
         .expects_for(|_, result| Some(Fact::new(DType::I64, result.shape.as_deref()?.to_vec())))
         .lower(lower_cast)
         .range(range_cast)
