@@ -24,8 +24,6 @@ const LEFT_OUT: [&str; 16] = [
     "constant_TILE_K",
     "load_type",
     "kv_cache",
-    "input_batch_axis",
-    "output_batch_axis",
 ];
 
 /// The layer types by index: the order in ncnn's `src/CMakeLists.txt`, which releases only append to.

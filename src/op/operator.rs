@@ -109,6 +109,9 @@ macro_rules! traits {
                 precise: InputRule;
                 /// The epsilon of a normalization with constant statistics.
                 epsilon: Epsilon;
+                /// Whether the first axis of an input is that of a batch: the node computes each element of the batch from
+                /// those of its inputs alone. Without a rule, that follows from the access.
+                batched: InputRule;
                 /// The padding of a node that pads with a constant.
                 padding: Padding;
                 /// The number of multiply-adds of convolutions and products.

@@ -9,6 +9,7 @@ use crate::ncnn::pass::NET_PASSES;
 use crate::pass::infer;
 use crate::pass::{dead, identity};
 
+pub use crate::pass::batch::BATCHING;
 pub use crate::pass::fuse::{CACHE_FUSIONS, FUSIONS, NARROWING};
 pub use crate::pass::share::SHARING;
 pub use crate::pass::simplify::{MERGING, SIMPLIFICATIONS};
@@ -138,7 +139,7 @@ pub fn passes() -> impl Iterator<Item = PassInfo> {
     };
     let simplifications = SIMPLIFICATIONS.iter().map(of(PassKind::Simplification));
     let fusions =
-        [NARROWING, FUSIONS, CACHE_FUSIONS, SHARING].into_iter().flatten().map(of(PassKind::Fusion));
+        [BATCHING, NARROWING, FUSIONS, CACHE_FUSIONS, SHARING].into_iter().flatten().map(of(PassKind::Fusion));
     let on_nets =
         NET_PASSES.iter().map(|pass| PassInfo { name: pass.name, about: pass.about, kind: PassKind::Net });
     let tidyings = TIDYINGS.iter().map(|(name, about)| PassInfo { name, about, kind: PassKind::Tidying });

@@ -15,7 +15,7 @@ use super::{Options, Pass, Port};
 use crate::error::{Error, Errors, Result};
 use crate::graph::{DeferredErrors, Graph};
 use crate::lower::{Assumption, Lowered, lower_graph};
-use crate::ncnn::layer::{CACHES, EMPTY_BLOBS};
+use crate::ncnn::layer::{BATCHES, CACHES, EMPTY_BLOBS};
 use crate::ncnn::{self, BLOCKS_SINCE, Net};
 use crate::onnx::{Model, Sources};
 use crate::pass::blocks::{Weights, pack_dequantized, round_matrices};
@@ -24,7 +24,7 @@ use crate::pass::fuse::FUSE_ATTENTION;
 use crate::pass::input_shape::Counts;
 use crate::pass::quantized::{Quantization, requantize};
 use crate::pass::rewrite::{
-    self, CACHE_FUSIONS, FUSIONS, MERGING, NARROWING, Rewrite, SHARING, SIMPLIFICATIONS,
+    self, BATCHING, CACHE_FUSIONS, FUSIONS, MERGING, NARROWING, Rewrite, SHARING, SIMPLIFICATIONS,
 };
 use crate::pass::share::shares_weights;
 use crate::pass::{dead, infer, input_shape, kv_cache, rounding};
@@ -136,6 +136,9 @@ pub(super) fn convert_with(
     }
     rounding::check_rounding(&graph)?;
     let operators = Operators::of(&graph);
+    if asked.is_none_or(|asked| asked >= BATCHES) {
+        progress.rewrite(&mut graph, BATCHING, &mut deferred)?;
+    }
     progress.rewrite(&mut graph, NARROWING, &mut deferred)?;
     fuse(&mut graph, &mut deferred, &mut progress)?;
     let nodes = graph.node_count();

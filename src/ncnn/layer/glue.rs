@@ -1,7 +1,7 @@
 //! Layers of inputs, constants and copies, and layers that change the form.
 
 use super::shape::{Size, Sizes, Tops, one, product, stated};
-use super::{EXPRESSIONS, MANY, OLDEST, between, exactly, layer, weight};
+use super::{BATCHES, EXPRESSIONS, MANY, OLDEST, between, exactly, layer, weight};
 use crate::error::{At, Result, unsupported};
 
 layer! {
@@ -56,6 +56,8 @@ layer! {
 
 /// The size param of an absent axis in Reshape.
 const ABSENT: i32 = -233;
+/// The batch axis of a blob without one.
+const NO_BATCH: i32 = 233;
 
 layer! {
     /// Another shape for the same elements. A size of -1 follows from the others; 0 is the size of the same
@@ -68,9 +70,17 @@ layer! {
             /// Sizes as expressions over the bottoms, innermost first.
             6 shape_expr: String = String::new(),
             11 d: i32 = ABSENT,
+            /// The place of the batch of the bottom among its axes: the sizes have one of the batch.
+            12 input_batch_axis: i32 = NO_BATCH,
+            /// The axis that becomes the batch of the top.
+            13 output_batch_axis: i32 = NO_BATCH,
         }
         tops { Reshape::top }
-        since { |layer| if layer.shape_expr.is_empty() { OLDEST } else { EXPRESSIONS } }
+        since { |layer| match layer.shape_expr.as_str() {
+            _ if layer.changes_batch() => BATCHES,
+            "" => OLDEST,
+            _ => EXPRESSIONS,
+        } }
         also {
             fn reads_size_alone(&self, place: usize) -> bool {
                 place > 0
@@ -84,6 +94,11 @@ layer! {
 }
 
 impl Reshape {
+    /// Returns whether an axis becomes the batch of the top, or the batch of the bottom an axis.
+    pub(in crate::ncnn) fn changes_batch(&self) -> bool {
+        self.input_batch_axis != NO_BATCH || self.output_batch_axis != NO_BATCH
+    }
+
     fn top(&self, bottoms: &[Sizes], _: usize) -> Result<Tops> {
         if !self.shape_expr.is_empty() {
             return Ok(None);
@@ -108,6 +123,9 @@ impl Reshape {
         for (size, axis) in wanted {
             sizes.push(if size == 0 { *own.at(axis)? } else { Size::from(size) });
         }
+        if self.input_batch_axis != NO_BATCH {
+            return one(sizes);
+        }
         let total = product(bottom);
         let given: Sizes = sizes.iter().copied().filter(|size| *size != -1).collect();
         for size in sizes.iter_mut().filter(|size| **size == -1) {
@@ -115,6 +133,11 @@ impl Reshape {
         }
         if product(&sizes).differs(total) || sizes.iter().any(|size| *size < 1) {
             unsupported!("{bottom:?} as {sizes:?}");
+        }
+        if let Ok(axis) = usize::try_from(self.output_batch_axis)
+            && axis < sizes.len()
+        {
+            sizes.remove(axis);
         }
         one(sizes)
     }

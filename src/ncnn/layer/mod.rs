@@ -66,6 +66,8 @@ pub(crate) const EXPRESSIONS: u32 = 20250428;
 pub(crate) const CROP_EXPRESSIONS: u32 = 20260113;
 /// The release since which the runtime hands empty blobs on to layers.
 pub(crate) const EMPTY_BLOBS: u32 = 20260113;
+/// The first release with Mats of a batch, of which the runtime computes one element after the other.
+pub(crate) const BATCHES: u32 = 20261020;
 /// The largest finite number of float16.
 pub(crate) const LARGEST_HALF: f32 = 65504.0;
 

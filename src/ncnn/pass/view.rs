@@ -19,7 +19,7 @@ pub(super) fn view_of(net: &Net, layer: &NetLayer) -> Option<(BlobId, BlobId)> {
     let ([bottom], [top]) = (layer.bottoms.as_slice(), layer.tops.as_slice()) else { return None };
     let sizes = |blob: BlobId| known(&net.blob(blob).shape);
     let keeps_elements = match &layer.layer {
-        Layer::Reshape(reshape) => reshape.shape_expr.is_empty(),
+        Layer::Reshape(reshape) => reshape.shape_expr.is_empty() && !reshape.changes_batch(),
         Layer::Flatten(_) | Layer::Squeeze(_) | Layer::ExpandDims(_) => true,
         Layer::Permute(permute) => keeps_order(permute, &sizes(*bottom)?),
         _ => false,

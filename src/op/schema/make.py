@@ -37,6 +37,8 @@ OWN = {
     "ExpertWeights": (2, 2, 1, {"experts": int, "multiply_adds": int}),
     "Frames": (2, 2, 1, {"axis": int, "dilation": int, "elements": int, "elements_first": int, "start": int, "stride": int}),
     "GatherAlong": (2, 2, 1, {"axis": int}),
+    "JoinBatch": (1, 1, 1, {"size": int}),
+    "SplitBatch": (1, 1, 1, {}),
     "Held": (1, 1, 1, {}),
     "Int8Conv": (4, 4, 1, {**CONV, "scale": float, "zero": 0}),
     "Int8Linear": (4, 4, 1, {"scale": float, "zero": 0}),

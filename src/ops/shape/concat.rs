@@ -23,6 +23,10 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .appends(appends_to_all)
         .lowers_to("Concat"),
     Row::new("Split", Access::Any, infer_split)
+        .batched(|call, index| {
+            let axis = || resolve_axis(call.int("axis").ok()?, call.shape(0).ok()?.len()).ok();
+            index == 0 && axis().is_some_and(|axis| axis != 0)
+        })
         .fold(fold_split)
         .identity(same_shape)
         .lower(lower_split)

@@ -1,5 +1,6 @@
 //! Operators that move elements or change the shape.
 
+pub(in crate::ops) mod batch;
 pub(in crate::ops) mod concat;
 pub(in crate::ops) mod pad;
 pub(in crate::ops) mod reshape;
@@ -15,7 +16,7 @@ use crate::tensor::{Array, Dim};
 
 /// The families of this shelf.
 pub(super) const FAMILIES: &[&[Row]] =
-    &[concat::OPS, pad::OPS, reshape::OPS, slice::OPS, tile::OPS, transpose::OPS, trilu::OPS];
+    &[batch::OPS, concat::OPS, pad::OPS, reshape::OPS, slice::OPS, tile::OPS, transpose::OPS, trilu::OPS];
 
 /// Returns `shape` with another size along `axis`.
 pub(in crate::ops) fn resized<T: Clone>(shape: &[T], axis: usize, size: T) -> Vec<T> {

@@ -27,6 +27,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
 
 const GRID_SAMPLE: Row = Row::new("GridSample", Access::Any, infer_grid_sample)
     .precise(|_, index| index == 1)
+    .batched(|_, _| true)
     .lower(lower_grid_sample)
     .lowers_to("GridSample, of several images as slices of a volume")
     .limits(

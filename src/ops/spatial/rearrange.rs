@@ -17,18 +17,21 @@ use crate::tensor::{Array, Dim, Shape, SizeCondition, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("DepthToSpace", Access::Selection, infer_rearrange)
+        .batched(|_, index| index == 0)
         .fold(fold_rearrange)
         .lower(lower_rearrange)
         .identity(same_shape)
         .transparent(|_, _| true)
         .lowers_to("PixelShuffle; Permute for a batch in mode DCR"),
     Row::new("SpaceToDepth", Access::Selection, infer_rearrange)
+        .batched(|_, index| index == 0)
         .fold(fold_rearrange)
         .lower(lower_rearrange)
         .identity(same_shape)
         .transparent(|_, _| true)
         .lowers_to("Reorg; Permute for a batch in mode DCR"),
     Row::of(OWN_DOMAIN, "ShuffleChannel", Access::Any, infer_shuffle)
+        .batched(|_, index| index == 0)
         .lower(lower_shuffle)
         .transparent(|_, _| true)
         .lowers_to("ShuffleChannel")

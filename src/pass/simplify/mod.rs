@@ -18,6 +18,7 @@ use crate::pass::pattern::{axis, input, int, ints, only_output};
 use crate::pass::rewrite::Rewrite;
 
 use edit::{Edits, replace_nodes};
+pub(super) use layout::axes_of;
 
 /// The simplifications, in the order in which they are tried. Names are those of onnx-optimizer if it has the
 /// pass.

@@ -23,18 +23,22 @@ use crate::tensor::{Array, Tensor};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("BatchNormalization", Access::Any, batch::infer_batch_norm)
+        .batched(|call, index| index == 0 && batch::inference_epsilon(call).is_some())
         .epsilon(batch::inference_epsilon)
         .expand(batch::expand_batch_norm)
         .lower(batch::lower_batch_norm)
         .lowers_to("BatchNorm; BinaryOp for a batch or a parameter computed at run time")
         .limits("training before version 14"),
     Row::new("GroupNormalization", Access::Any, channel::infer_group_norm)
+        .batched(|_, index| index == 0)
         .lower(channel::lower_group_norm)
         .lowers_to("GroupNorm"),
     Row::new("InstanceNormalization", Access::Any, channel::infer_instance_norm)
+        .batched(|_, index| index == 0)
         .lower(channel::lower_instance_norm)
         .lowers_to("InstanceNorm"),
     Row::new("LRN", Access::Any, local::infer_lrn)
+        .batched(|_, index| index == 0)
         .lower(local::lower_lrn)
         .lowers_to("LRN; Pooling along the channels for a batch or an even size"),
     // onnxruntime's optimizer used this operator before ONNX had it.

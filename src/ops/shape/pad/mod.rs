@@ -34,6 +34,10 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .limits("free sizes"),
     Row::new("Pad", Access::Any, infer_pad)
         .padding(constant_padding)
+        .batched(|call, index| {
+            let amounts = (index == 0).then(|| call_amounts(call).ok()).flatten();
+            amounts.and_then(|amounts| amounts.into_iter().next()).is_some_and(|(a, b)| a.is(0) && b.is(0))
+        })
         .fold(fold_pad)
         .lower(lower::lower_pad)
         .identity(unpadded)

@@ -15,6 +15,9 @@ use crate::tensor::{Array, Dim, Shape, SizeCondition};
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("Slice", Access::Selection, infer_slice)
     .fold(fold_slice)
+    .batched(|call, index| {
+        index == 0 && call_cuts(call).is_ok_and(|cuts| cuts.iter().all(|cut| cut.axis != 0))
+    })
     .expand(computed::expand_slice)
     .lower(lower_slice)
     .identity(unsliced)

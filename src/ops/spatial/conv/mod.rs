@@ -26,6 +26,7 @@ use kernel::Kernel;
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Conv", Access::Any, infer_conv)
         .multiply_adds(multiply_adds)
+        .batched(|_, index| index == 0)
         .expects(|call, index| expected(call, index, 1))
         .expand(unfold::expand_conv)
         .lower(lower_conv)
@@ -37,6 +38,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .differs("infinities, which may become NaN in neighbouring windows"),
     Row::new("ConvTranspose", Access::Any, transpose::infer_conv_transpose)
         .multiply_adds(transpose::multiply_adds)
+        .batched(|_, index| index == 0)
         .expects(|call, index| expected(call, index, 0))
         .expand(unfold::expand_conv_transpose)
         .lower(transpose::lower_conv_transpose)
@@ -56,6 +58,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("InnerProduct and Gemm in int8"),
     Row::new("DeformConv", Access::Any, deform::infer_deform_conv)
         .multiply_adds(multiply_adds)
+        .batched(|_, index| matches!(index, 0 | 2 | 4))
         .expand(deform::expand_deform_conv)
         .lower(deform::lower_deform_conv)
         .lowers_to(

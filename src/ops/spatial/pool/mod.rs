@@ -20,28 +20,35 @@ use crate::tensor::{DType, Dim, Range, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("AveragePool", Access::Any, infer_pool)
+        .batched(|_, index| index == 0)
         .lower(lower::lower_pool)
         .identity(has_unit_windows)
         .lowers_to("Pooling, Pooling1D, Pooling3D")
         .limits("over four axes or more"),
     Row::new("GlobalAveragePool", Access::Any, infer_global)
+        .batched(|_, index| index == 0)
         .lower(lower::lower_global)
         .identity(same_shape)
         .lowers_to("Pooling"),
     Row::new("GlobalLpPool", Access::Any, infer_global)
+        .batched(|_, index| index == 0)
         .lower(lp::lower_global_lp)
         .lowers_to("Reduction of powers, UnaryOp"),
     Row::new("GlobalMaxPool", Access::Selection, infer_global)
+        .batched(|_, index| index == 0)
         .lower(lower::lower_global)
         .exact()
         .identity(same_shape)
         .lowers_to("Pooling"),
     Row::new("LpPool", Access::Any, infer_pool)
+        .batched(|_, index| index == 0)
         .lower(lower::lower_pool)
         .lowers_to("Pooling of powers, UnaryOp")
         .limits("over four axes or more")
         .differs("windows whose sum overflows"),
     Row::new("MaxPool", Access::Selection, infer_pool)
+        // Indices count the elements of the whole batch.
+        .batched(|call, index| index == 0 && call.node().outputs.iter().flatten().count() == 1)
         .expand(indices::expand_max_pool)
         .lower(lower::lower_pool)
         .identity(has_unit_windows)

@@ -21,6 +21,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Resize", Access::Any, infer_resize)
         .fold(fold::fold_resize)
         .folds(fold::folds)
+        .batched(|call, index| index == 0 && keeps_batch(call))
         .lower(lower::lower_resize)
         .lowers_to(
             "Interp; Slice, Concat and Tile for other nearest neighbours; otherwise a matrix product \
@@ -35,6 +36,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Upsample", Access::Any, infer_resize)
         .fold(fold::fold_resize)
         .folds(fold::folds)
+        .batched(|call, index| index == 0 && keeps_batch(call))
         .lower(lower::lower_resize)
         .lowers_to("the layers of Resize")
         .limits("as for Resize"),
@@ -376,6 +378,13 @@ fn keep_aspect_ratio(shape: &[Dim], scale: f32, axes: &mut [AxisResize]) -> Resu
         axis.scale = Some(scale);
     }
     Ok(())
+}
+
+/// Returns whether the first axis is unchanged. A list of some axes need not have it first.
+fn keeps_batch(call: &Call) -> bool {
+    let (Ok(resize), Ok([batch, ..])) = (read_resize(call), call.shape(0)) else { return false };
+    let keeps = |axis: &AxisResize| axis.axis != 0 || resize.keeps(batch, axis);
+    call.given_ints("axes").is_ok_and(|axes| axes.is_none()) && resize.axes.iter().all(keeps)
 }
 
 fn infer_resize(call: &Call) -> Result<Vec<Fact>> {

@@ -20,7 +20,8 @@ use super::view::{is_view, target_of};
 use super::{Edits, input, only_output};
 use crate::pass::builder::{Builder, Expr};
 use island::Island;
-use operand::{axes_of, name_axes, operands};
+pub(in crate::pass) use operand::axes_of;
+use operand::{name_axes, operands};
 
 /// The most layouts tried for an island; those of real networks have one or two kinds of moves at their
 /// edges.

@@ -55,7 +55,7 @@ fn shapes_fit(graph: &Graph, node: &Node, kind: Kind) -> Option<bool> {
 }
 
 /// The axes of a node's attribute or input, counted from the front, if an island can rename them.
-pub(super) fn axes_of(graph: &Graph, node: &Node) -> Option<Vec<usize>> {
+pub(in crate::pass) fn axes_of(graph: &Graph, node: &Node) -> Option<Vec<usize>> {
     let rank = graph.value(input(node, 0)?).shape.as_ref()?.len();
     let axes = match op::access(node) {
         Access::Lanes { since, default } if node.version >= since => vec![int(node, "axis").or(default)?],

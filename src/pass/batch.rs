@@ -1,0 +1,274 @@
+//! Batches, of which the runtime computes one element after the other.
+//!
+//! Convolutions over a batch are layers over one more axis, between permutations. Since release 20261020 a Mat may have
+//! a batch, and every layer computes each element of it with the same weights. So convolutions, and the nodes between
+//! them, compute values whose first axis has size 1; other nodes read those with the whole batch.
+
+use std::collections::BTreeSet;
+use std::ops::Add;
+
+use ndarray::Array1;
+use smallvec::smallvec;
+
+use crate::common::index::IndexMap;
+use crate::error::Result;
+use crate::graph::{Attribute, Graph, Node, NodeId, Value, ValueId};
+use crate::ncnn::Cost;
+use crate::op::{self, Access, Call, NEWEST_OPSET, OWN_DOMAIN, element_count};
+use crate::pass::pattern::{Readers, constant_ints, is_numpy};
+use crate::pass::rewrite::Rewrite;
+use crate::pass::simplify::axes_of;
+use crate::tensor::{Array, Dim, Tensor};
+
+/// The pass for runtimes with batches.
+pub const BATCHING: &[Rewrite] = &[Rewrite::by(
+    "batch_elements",
+    "convolutions over a batch, and the nodes between them, over each element of it",
+    &["Conv", "ConvTranspose", "DeformConv"],
+    batch_elements,
+)];
+
+/// The layers that take as long as the start of a convolution: transforms of small images are mostly padding.
+const START: u64 = 20;
+
+/// The layers that move the batch of a convolution on each side: Permute, Reshape, and Padding or Crop.
+const MOVES: u64 = 3;
+
+/// A node that computes each element of a batch from those of its inputs alone.
+struct Step {
+    node: NodeId,
+    /// The size of the batch.
+    size: i64,
+    /// The inputs with the batch.
+    read: Vec<ValueId>,
+    made: Vec<ValueId>,
+    is_convolution: bool,
+    /// The numbers of elements of these inputs and of the outputs.
+    elements: [u64; 2],
+    /// The steps whose outputs it reads, and whether a step reads its own.
+    before: Vec<usize>,
+    is_read: bool,
+}
+
+impl Step {
+    fn of(graph: &Graph, id: NodeId) -> Option<Step> {
+        let node = graph.node(id)?;
+        let (op, call) = Call::of(graph, node)?;
+        let made: Vec<ValueId> = node.outputs.iter().flatten().copied().collect();
+        let shape = graph.value(*made.first()?).shape.as_deref()?;
+        let size = shape.first()?.known().filter(|size| *size > 1)?;
+        if op.random || node.bodies().next().is_some() {
+            return None;
+        }
+        let has_batch = |value: &Value| {
+            let shape = value.shape.as_deref().unwrap_or_default();
+            value.constant.is_none() && shape.len() > 1 && shape.first().is_some_and(|first| first.is(size))
+        };
+        let axes = || axes_of(graph, node).is_some_and(|axes| !axes.contains(&0));
+        let mut read = Vec::new();
+        for (index, input) in node.inputs.iter().enumerate() {
+            let Some(input) = *input else { continue };
+            let value = graph.value(input);
+            let own = value.shape.as_deref()?;
+            let is_batched = match (op.batched, op.access) {
+                (Some(batched), _) => batched(&call, index),
+                (None, Access::Elementwise | Access::View) => index == 0,
+                (None, Access::Broadcast) => own.len() == shape.len() && !own.first()?.is(1),
+                (None, Access::Lanes { .. }) => axes(),
+                (None, Access::Reduction) => index == 0 && axes(),
+                (None, Access::Any | Access::Selection) => false,
+            };
+            if is_batched {
+                read.push(Some(input).filter(|_| has_batch(value))?);
+            } else if value.constant.is_none() && op.access != Access::Broadcast
+                || op.access == Access::Elementwise && value.constant.as_ref()?.len() > 1
+            {
+                return None;
+            }
+        }
+        let fits = is_numpy(node) && !read.is_empty() && made.iter().all(|made| has_batch(graph.value(*made)));
+        let count = |values: &[ValueId]| {
+            let counts = values.iter().map(|id| element_count(graph.value(*id).shape.as_deref()?));
+            counts.sum::<Option<u64>>()
+        };
+        Some(Step {
+            node: id,
+            size,
+            elements: [count(&read)?, count(&made)?],
+            is_convolution: op.batched.is_some() && op.multiply_adds.is_some(),
+            read,
+            made,
+            before: Vec::new(),
+            is_read: false,
+        })
+        .filter(|_| fits)
+    }
+
+    /// Returns whether the step makes fewer values enter or leave the group.
+    fn is_worth_it(&self) -> bool {
+        let [read, made] = self.elements;
+        let (is_first, is_last) = (self.before.is_empty(), !self.is_read);
+        self.is_convolution || !(is_first && read > made || is_last && made > read)
+    }
+}
+
+/// Returns the steps by groups in which each reads another.
+fn groups(graph: &Graph) -> Vec<Vec<Step>> {
+    let mut steps: Vec<Step> = graph.node_ids().into_iter().filter_map(|id| Step::of(graph, id)).collect();
+    loop {
+        let makers: IndexMap<ValueId, usize> =
+            steps.iter().enumerate().flat_map(|(at, step)| step.made.iter().map(move |id| (*id, at))).collect();
+        let mut is_read = vec![false; steps.len()];
+        let mut group: Vec<usize> = (0..steps.len()).collect();
+        for (at, step) in steps.iter_mut().enumerate() {
+            step.before = step.read.iter().filter_map(|id| makers.get(*id).copied()).collect();
+            for other in &step.before {
+                if let Some(is_read) = is_read.get_mut(*other) {
+                    *is_read = true;
+                }
+                let (a, b) = (root(&group, at), root(&group, *other));
+                if let Some(slot) = group.get_mut(a.max(b)) {
+                    *slot = a.min(b);
+                }
+            }
+        }
+        steps.iter_mut().zip(is_read).for_each(|(step, is_read)| step.is_read = is_read);
+        let count = steps.len();
+        let roots: Vec<usize> = (0..count).map(|at| root(&group, at)).collect();
+        let mut kept = steps.iter().map(Step::is_worth_it).collect::<Vec<_>>().into_iter();
+        if kept.clone().all(|kept| kept) {
+            let mut groups: Vec<Vec<Step>> = (0..count).map(|_| Vec::new()).collect();
+            for (step, root) in steps.into_iter().zip(roots) {
+                if let Some(group) = groups.get_mut(root) {
+                    group.push(step);
+                }
+            }
+            return groups;
+        }
+        steps.retain(|_| kept.next() == Some(true));
+    }
+}
+
+/// Returns the first step of the group of a step.
+fn root(group: &[usize], mut at: usize) -> usize {
+    while let Some(next) = group.get(at).filter(|next| **next != at) {
+        at = *next;
+    }
+    at
+}
+
+/// Returns whether the group takes less time over each element of the batch than over the whole.
+fn is_faster(graph: &Graph, group: &[Step], readers: &Readers) -> bool {
+    let nodes: BTreeSet<NodeId> = group.iter().map(|step| step.node).collect();
+    let made: BTreeSet<ValueId> = group.iter().flat_map(|step| step.made.iter().copied()).collect();
+    let mut border: BTreeSet<ValueId> = group.iter().flat_map(|step| step.read.iter().copied()).collect();
+    border.retain(|value| !made.contains(value));
+    border.extend(made.iter().filter(|value| is_read_outside(readers, &nodes, **value)));
+    let elements = border.iter().filter_map(|id| element_count(graph.value(*id).shape.as_deref()?));
+    let mut apart = elements.map(|elements| Cost::passes(MOVES, elements)).fold(Cost::default(), Cost::add);
+    let mut whole = Cost::default();
+    for step in group {
+        let [read, made] = step.elements;
+        let layers = if step.is_convolution { START } else { 1 };
+        let started = Cost { layers, ..Cost::default() } * step.size.unsigned_abs();
+        apart = apart + started + Cost::passes(1, made);
+        if step.is_convolution {
+            whole = whole + Cost::passes(MOVES, read) + Cost::passes(MOVES, made);
+        }
+    }
+    apart.nanoseconds() < whole.nanoseconds()
+}
+
+fn is_read_outside(readers: &Readers, nodes: &BTreeSet<NodeId>, value: ValueId) -> bool {
+    readers.is_output(value) || readers.all(value).iter().any(|reader| !nodes.contains(reader))
+}
+
+fn batch_elements(graph: &mut Graph) -> Result<bool> {
+    let readers = Readers::of(graph);
+    let faster = groups(graph).into_iter().filter(|group| is_faster(graph, group, &readers));
+    let steps: IndexMap<NodeId, Step> = faster.flatten().map(|step| (step.node, step)).collect();
+    let nodes: BTreeSet<NodeId> = graph.node_ids().into_iter().filter(|id| steps.contains(*id)).collect();
+    let mut inner: IndexMap<ValueId, ValueId> = IndexMap::default();
+    graph.rewrite_nodes(|graph, id| {
+        let (Some(step), Some(mut node)) = (steps.get(id), graph.node(id).cloned()) else { return Ok(None) };
+        let mut before = Vec::new();
+        for value in &step.read {
+            if !inner.contains(*value) {
+                let element = element_of(graph, *value);
+                inner.insert(*value, element);
+                before.push(border_node("SplitBatch", *value, element));
+            }
+        }
+        state_sizes(graph, &mut node)?;
+        for input in node.inputs.iter_mut().flatten() {
+            if let Some(element) = inner.get(*input).filter(|_| step.read.contains(input)) {
+                *input = *element;
+            }
+        }
+        let mut after = Vec::new();
+        for output in node.outputs.iter_mut().flatten() {
+            let element = element_of(graph, *output);
+            inner.insert(*output, element);
+            if is_read_outside(&readers, &nodes, *output) {
+                let mut join = border_node("JoinBatch", element, *output);
+                join.attributes.insert("size".into(), Attribute::Int(step.size));
+                after.push(join);
+            }
+            *output = element;
+        }
+        before.push(node);
+        before.extend(after);
+        Ok(Some(before))
+    })?;
+    Ok(!nodes.is_empty())
+}
+
+/// Adds the value of an element of a batch.
+fn element_of(graph: &mut Graph, value: ValueId) -> ValueId {
+    let name = format!("{}_element", graph.value(value).name);
+    graph.add_value(Value { name, ..Value::default() })
+}
+
+fn border_node(op_type: &str, input: ValueId, output: ValueId) -> Node {
+    Node {
+        domain: OWN_DOMAIN.into(),
+        op_type: op_type.into(),
+        version: 1,
+        inputs: smallvec![Some(input)],
+        outputs: smallvec![Some(output)],
+        ..Node::default()
+    }
+}
+
+/// Replaces the size of the batch in the sizes that a node states: those of a view, and those of Resize.
+fn state_sizes(graph: &mut Graph, node: &mut Node) -> Result<()> {
+    let output = node.outputs.iter().flatten().next().map(|id| graph.value(*id));
+    let shape: Option<Vec<i64>> = output.and_then(|value| value.shape.iter().flatten().map(Dim::known).collect());
+    let is_view = op::access(node) == Access::View;
+    let Some(shape) = shape.filter(|_| is_view || node.is("Resize")) else { return Ok(()) };
+    let element: Vec<i64> = std::iter::once(1).chain(shape.iter().skip(1).copied()).collect();
+    let elements = Array::i64(Array1::from_vec(element).into_dyn());
+    let state = |graph: &mut Graph| graph.add_constant("sizes", Tensor::from_array(&elements)?);
+    if is_view {
+        let stated = state(graph)?;
+        let data = node.inputs.first().copied().flatten();
+        let (name, index) = (std::mem::take(&mut node.name), node.index);
+        *node = Node {
+            name,
+            index,
+            op_type: "Reshape".into(),
+            version: NEWEST_OPSET,
+            inputs: smallvec![data, Some(stated)],
+            outputs: std::mem::take(&mut node.outputs),
+            ..Node::default()
+        };
+        return Ok(());
+    }
+    for input in &mut node.inputs {
+        let Some(id) = *input else { continue };
+        if constant_ints(graph, id).is_some_and(|sizes| sizes == shape) {
+            *input = Some(state(graph)?);
+        }
+    }
+    Ok(())
+}
