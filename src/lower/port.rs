@@ -69,9 +69,13 @@ fn add_cache(graph: &Graph, id: ValueId, state: &mut State) -> Result<BlobId> {
     let value = graph.value(id);
     let Some(shape) = &value.shape else { return Err(unknown("its rank is unknown")) };
     let shape = interface_form(shape)?;
-    let blob =
-        Blob { name: value.name.clone(), shape: shape.into(), element: Element::Cache, float32: false };
-    let blob = state.net.add_blob(blob);
+    let blob = state.net.add_blob(Blob {
+        name: value.name.clone(),
+        shape: shape.into(),
+        element: Element::Cache,
+        batch: 1,
+        float32: false,
+    });
     state.net.inputs.push(blob);
     state.named.insert(blob);
     state.forms.insert(id, smallvec![blob]);
@@ -110,6 +114,7 @@ fn lower_input(graph: &Graph, id: ValueId, double_as_float: bool, state: &mut St
         name: value.name.clone(),
         shape: form.as_slice().into(),
         element: Element::F32,
+        batch: 1,
         float32: state.precise_values.contains(id),
     });
     let sizes: Option<Vec<i32>> =

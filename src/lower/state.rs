@@ -95,6 +95,8 @@ impl State {
         let mut tops = BlobIds::new();
         let float32 = self.float32
             || layer.has(Trait::Move) && bottoms.iter().any(|bottom| self.net.blob(*bottom).float32);
+        let batch = bottoms.iter().map(|bottom| self.net.blob(*bottom).batch).max().unwrap_or(1);
+        let batch = if let Layer::Reshape(reshape) = &layer { reshape.top_batch(batch) } else { batch };
         for (place, shape) in shapes.iter().map(AsRef::as_ref).enumerate() {
             if shape.is_empty() || shape.len() > 4 {
                 unsupported!("a blob of shape {}: blobs have one to four axes", display_shape(shape));
@@ -108,7 +110,7 @@ impl State {
             let name = label.top.to_owned();
             let is_cache = layer.computes_cache(place);
             let element = if is_cache { Element::Cache } else { Element::F32 };
-            let top = self.net.add_blob(Blob { name, shape: sizes, element, float32 });
+            let top = self.net.add_blob(Blob { name, shape: sizes, element, batch, float32 });
             if !is_cache {
                 self.axes.add(top, shape);
             }

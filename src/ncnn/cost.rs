@@ -48,6 +48,11 @@ impl Cost {
         Cost { layers: 1, weight_bytes: elements.saturating_mul(4), ..Cost::default() }
     }
 
+    /// Returns the cost of multiply-adds that are computed one at a time.
+    pub(crate) fn scalar_products(multiply_adds: u64) -> Cost {
+        Cost { multiply_adds, scalars: multiply_adds.saturating_mul(SCALAR_PRODUCT), ..Cost::default() }
+    }
+
     /// Returns the time in nanoseconds on one thread of a processor of 2020, as measured with ncnn 20261020 on x86: with
     /// large matrices a multiply-add takes half of what it is taken for here, with a single row eight times as much.
     pub fn nanoseconds(&self) -> u64 {
@@ -97,7 +102,7 @@ impl Net {
         let mut elements = 0_u64;
         for top in &layer.tops {
             let count = self.known_sizes(*top)?.into_iter().fold(1, u64::saturating_mul);
-            elements = elements.saturating_add(count);
+            elements = elements.saturating_add(count.saturating_mul(self.batch(layer)));
         }
         let multiply_adds = self.multiply_adds(layer)?;
         let weights = layer.layer.weights();
@@ -111,7 +116,7 @@ impl Net {
         // Layers that hand on their bottoms copy nothing.
         let moves = !matches!(layer.layer, Layer::Split(_) | Layer::Input(_) | Layer::MemoryData(_));
         let blob_bytes = if moves { elements.saturating_mul(4) } else { 0 };
-        Some(Cost { layers: 1, multiply_adds, weight_bytes, blob_bytes, scalars })
+        Some(Cost { layers: self.batch(layer), multiply_adds, weight_bytes, blob_bytes, scalars })
     }
 
     /// Returns the sizes of a blob. `None` if one is not known.
@@ -123,7 +128,12 @@ impl Net {
     /// for all others. `None` if a size is not known.
     pub fn multiply_adds(&self, layer: &NetLayer) -> Option<u64> {
         let work = self.work(layer, |blob| self.known_sizes(blob));
-        layer.layer.facts().work(&work)
+        Some(layer.layer.facts().work(&work)?.saturating_mul(self.batch(layer)))
+    }
+
+    /// Returns how many times a layer runs: once for each element of the batch of its tops.
+    fn batch(&self, layer: &NetLayer) -> u64 {
+        layer.tops.iter().map(|top| u64::from(self.blob(*top).batch)).max().unwrap_or(1)
     }
 
     /// Returns the multiply-adds of a layer, and those for an element of its first top; free sizes count as
@@ -137,7 +147,7 @@ impl Net {
         let work = self.work(layer, sizes);
         let all = layer.layer.facts().work(&work).unwrap_or(0);
         let elements = work.top().map_or(1, |sizes| sizes.iter().copied().fold(1, u64::saturating_mul));
-        (all, all / elements.max(1))
+        (all.saturating_mul(self.batch(layer)), all / elements.max(1))
     }
 
     fn work(&self, layer: &NetLayer, sizes: impl Fn(BlobId) -> Option<Vec<u64>>) -> Work {

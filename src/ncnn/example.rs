@@ -20,7 +20,13 @@ impl Net {
         sizes: &[i64],
     ) -> BlobId {
         let shape = sizes.iter().copied().map(Dim::Known).collect();
-        let top = self.add_blob(Blob { name: name.to_owned(), shape, element: Element::F32, float32: false });
+        let top = self.add_blob(Blob {
+            name: name.to_owned(),
+            shape,
+            element: Element::F32,
+            batch: 1,
+            float32: false,
+        });
         let layer = NetLayer {
             name: name.to_owned(),
             layer: layer.into(),
@@ -85,7 +91,7 @@ impl Net {
                 .map(|(name, sizes)| {
                     let shape = sizes.iter().map(|size| Dim::Known(size.known().unwrap())).collect();
                     let name = (*name).to_owned();
-                    net.add_blob(Blob { name, shape, element: Element::F32, float32: false })
+                    net.add_blob(Blob { name, shape, element: Element::F32, batch: 1, float32: false })
                 })
                 .collect();
             blobs.extend(tops.iter().map(|top| (net.blob(*top).name.clone(), *top)));

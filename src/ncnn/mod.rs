@@ -87,6 +87,8 @@ pub struct Blob {
     pub shape: Shape,
     /// The type of the elements.
     pub element: Element,
+    /// The number of Mats of this shape: those of the batch, of which the runtime computes one after the other.
+    pub batch: u32,
     /// Whether half precision does not represent the elements, or the user keeps them in float32: the layers that
     /// compute or read the blob do so in float32.
     pub float32: bool,
@@ -180,6 +182,7 @@ impl Net {
             name: String::new(),
             shape: Shape::default(),
             element: Element::F32,
+            batch: 1,
             float32: false,
         });
         self.blobs.get(id.index()).unwrap_or_else(|| &MISSING)

@@ -34,6 +34,9 @@ const START: u64 = 20;
 /// The layers that move the batch of a convolution on each side: Permute, Reshape, and Padding or Crop.
 const MOVES: u64 = 3;
 
+/// The steps in a row that are tried as the ends of a group.
+const MAX_ROUNDS: usize = 64;
+
 /// A node that computes each element of a batch from those of its inputs alone.
 struct Step {
     node: NodeId,
@@ -45,6 +48,8 @@ struct Step {
     is_convolution: bool,
     /// The numbers of elements of these inputs and of the outputs.
     elements: [u64; 2],
+    /// The cost of a convolution over three axes and a batch, for which the runtime has no fast code, or none at all.
+    scalars: Cost,
     /// The steps whose outputs it reads, and whether a step reads its own.
     before: Vec<usize>,
     is_read: bool,
@@ -86,13 +91,22 @@ impl Step {
                 return None;
             }
         }
-        let fits = is_numpy(node) && !read.is_empty() && made.iter().all(|made| has_batch(graph.value(*made)));
+        let is_aligned = op.access != Access::Broadcast || is_numpy(node);
+        let fits = is_aligned && !read.is_empty() && made.iter().all(|made| has_batch(graph.value(*made)));
         let count = |values: &[ValueId]| {
             let counts = values.iter().map(|id| element_count(graph.value(*id).shape.as_deref()?));
             counts.sum::<Option<u64>>()
         };
+        let multiply_adds = op.multiply_adds.and_then(|count| count(&call)).unwrap_or(0);
+        let scalars = match shape.len() {
+            // No layers compute it over the whole.
+            _ if node.is("DeformConv") => u64::MAX,
+            5.. => multiply_adds,
+            _ => 0,
+        };
         Some(Step {
             node: id,
+            scalars: Cost::scalar_products(scalars),
             size,
             elements: [count(&read)?, count(&made)?],
             is_convolution: op.batched.is_some() && op.multiply_adds.is_some(),
@@ -115,9 +129,13 @@ impl Step {
 /// Returns the steps by groups in which each reads another.
 fn groups(graph: &Graph) -> Vec<Vec<Step>> {
     let mut steps: Vec<Step> = graph.node_ids().into_iter().filter_map(|id| Step::of(graph, id)).collect();
+    let mut rounds = 0..MAX_ROUNDS;
     loop {
-        let makers: IndexMap<ValueId, usize> =
-            steps.iter().enumerate().flat_map(|(at, step)| step.made.iter().map(move |id| (*id, at))).collect();
+        let makers: IndexMap<ValueId, usize> = steps
+            .iter()
+            .enumerate()
+            .flat_map(|(at, step)| step.made.iter().map(move |id| (*id, at)))
+            .collect();
         let mut is_read = vec![false; steps.len()];
         let mut group: Vec<usize> = (0..steps.len()).collect();
         for (at, step) in steps.iter_mut().enumerate() {
@@ -126,7 +144,7 @@ fn groups(graph: &Graph) -> Vec<Vec<Step>> {
                 if let Some(is_read) = is_read.get_mut(*other) {
                     *is_read = true;
                 }
-                let (a, b) = (root(&group, at), root(&group, *other));
+                let (a, b) = (root(&mut group, at), root(&mut group, *other));
                 if let Some(slot) = group.get_mut(a.max(b)) {
                     *slot = a.min(b);
                 }
@@ -134,9 +152,9 @@ fn groups(graph: &Graph) -> Vec<Vec<Step>> {
         }
         steps.iter_mut().zip(is_read).for_each(|(step, is_read)| step.is_read = is_read);
         let count = steps.len();
-        let roots: Vec<usize> = (0..count).map(|at| root(&group, at)).collect();
+        let roots: Vec<usize> = (0..count).map(|at| root(&mut group, at)).collect();
         let mut kept = steps.iter().map(Step::is_worth_it).collect::<Vec<_>>().into_iter();
-        if kept.clone().all(|kept| kept) {
+        if kept.clone().all(|kept| kept) || rounds.next().is_none() {
             let mut groups: Vec<Vec<Step>> = (0..count).map(|_| Vec::new()).collect();
             for (step, root) in steps.into_iter().zip(roots) {
                 if let Some(group) = groups.get_mut(root) {
@@ -149,10 +167,14 @@ fn groups(graph: &Graph) -> Vec<Vec<Step>> {
     }
 }
 
-/// Returns the first step of the group of a step.
-fn root(group: &[usize], mut at: usize) -> usize {
-    while let Some(next) = group.get(at).filter(|next| **next != at) {
-        at = *next;
+/// Returns the first step of the group of a step, and shortens the way to it.
+fn root(group: &mut [usize], mut at: usize) -> usize {
+    while let Some(next) = group.get(at).copied().filter(|next| *next != at) {
+        let further = group.get(next).copied().unwrap_or(next);
+        if let Some(slot) = group.get_mut(at) {
+            *slot = further;
+        }
+        at = further;
     }
     at
 }
@@ -170,10 +192,10 @@ fn is_faster(graph: &Graph, group: &[Step], readers: &Readers) -> bool {
     for step in group {
         let [read, made] = step.elements;
         let layers = if step.is_convolution { START } else { 1 };
-        let started = Cost { layers, ..Cost::default() } * step.size.unsigned_abs();
-        apart = apart + started + Cost::passes(1, made);
+        apart = apart + Cost { layers, ..Cost::default() } * step.size.unsigned_abs();
         if step.is_convolution {
-            whole = whole + Cost::passes(MOVES, read) + Cost::passes(MOVES, made);
+            apart = apart + Cost::passes(1, made);
+            whole = whole + Cost::passes(MOVES, read) + Cost::passes(MOVES, made) + step.scalars;
         }
     }
     apart.nanoseconds() < whole.nanoseconds()
@@ -243,7 +265,8 @@ fn border_node(op_type: &str, input: ValueId, output: ValueId) -> Node {
 /// Replaces the size of the batch in the sizes that a node states: those of a view, and those of Resize.
 fn state_sizes(graph: &mut Graph, node: &mut Node) -> Result<()> {
     let output = node.outputs.iter().flatten().next().map(|id| graph.value(*id));
-    let shape: Option<Vec<i64>> = output.and_then(|value| value.shape.iter().flatten().map(Dim::known).collect());
+    let shape: Option<Vec<i64>> =
+        output.and_then(|value| value.shape.iter().flatten().map(Dim::known).collect());
     let is_view = op::access(node) == Access::View;
     let Some(shape) = shape.filter(|_| is_view || node.is("Resize")) else { return Ok(()) };
     let element: Vec<i64> = std::iter::once(1).chain(shape.iter().skip(1).copied()).collect();

@@ -138,8 +138,10 @@ pub fn passes() -> impl Iterator<Item = PassInfo> {
         move |rewriting: &Rewrite| PassInfo { name: rewriting.name, about: rewriting.about, kind }
     };
     let simplifications = SIMPLIFICATIONS.iter().map(of(PassKind::Simplification));
-    let fusions =
-        [BATCHING, NARROWING, FUSIONS, CACHE_FUSIONS, SHARING].into_iter().flatten().map(of(PassKind::Fusion));
+    let fusions = [BATCHING, NARROWING, FUSIONS, CACHE_FUSIONS, SHARING]
+        .into_iter()
+        .flatten()
+        .map(of(PassKind::Fusion));
     let on_nets =
         NET_PASSES.iter().map(|pass| PassInfo { name: pass.name, about: pass.about, kind: PassKind::Net });
     let tidyings = TIDYINGS.iter().map(|(name, about)| PassInfo { name, about, kind: PassKind::Tidying });

@@ -99,6 +99,22 @@ impl Reshape {
         self.input_batch_axis != NO_BATCH || self.output_batch_axis != NO_BATCH
     }
 
+    /// Returns the size of the batch of the top, for the largest one of the bottoms.
+    pub(crate) fn top_batch(&self, batch: u32) -> u32 {
+        let axes = match (self.w, self.h, self.d, self.c) {
+            (w, ABSENT, ..) => vec![w],
+            (w, h, _, ABSENT) => vec![h, w],
+            (w, h, ABSENT, c) => vec![c, h, w],
+            (w, h, d, c) => vec![c, d, h, w],
+        };
+        let made = usize::try_from(self.output_batch_axis).ok().and_then(|axis| axes.get(axis));
+        match made.and_then(|size| u32::try_from(*size).ok()) {
+            Some(size) => size,
+            None if self.input_batch_axis != NO_BATCH => 1,
+            None => batch,
+        }
+    }
+
     fn top(&self, bottoms: &[Sizes], _: usize) -> Result<Tops> {
         if !self.shape_expr.is_empty() {
             return Ok(None);

@@ -53,8 +53,7 @@ fn rows(shape: &[Dim]) -> Result<([Dim; 3], [Dim; 2], Reshape)> {
 fn lower_split(lower: &mut Lower) -> Result<()> {
     let (batch, element, layer) = rows(lower.shape(0)?)?;
     let bottom = lower.blob_as(0, &batch)?;
-    let top =
-        lower.emit_newer(Reshape { output_batch_axis: BATCH_AXIS, ..layer }, &[bottom], &element)?;
+    let top = lower.emit_newer(Reshape { output_batch_axis: BATCH_AXIS, ..layer }, &[bottom], &element)?;
     let form = lower.output_shape(0)?.get(1..).unwrap_or_default().to_vec();
     let top = lower.reshape(top, &form)?;
     lower.set(0, top)

@@ -1,7 +1,8 @@
 //! Convolutions.
 //!
-//! A batch becomes one more spatial axis with a window of one element, over `[C, N, ...]`. With three spatial
-//! axes there is no layer for that: the elements of the batch become groups of channels.
+//! A batch that is not computed element by element (`src/pass/batch.rs`) becomes one more spatial axis with a window of one
+//! element, over `[C, N, ...]`. With three spatial axes there is no layer for that: the elements of the batch become groups
+//! of channels.
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Conv.html>, `onnx__ConvTranspose.html`,
 //! `onnx__DeformConv.html`.
 
@@ -65,7 +66,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
             "DeformableConv2D for each group and offset group; MatMul with the sampled columns for \
             weights computed at run time",
         )
-        .limits("batches; three axes"),
+        .limits("batches in releases before 20261020; three axes"),
 ];
 
 /// The maximum number of weights of a layer that repeats them for each element of a batch: 16 MiB.
