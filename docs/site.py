@@ -31,7 +31,7 @@ FURTHER = {
     "web/npm/README.md": "The npm package",
     "fuzz/README.md": "Fuzzing",
 }
-STATIC = ["examples/decoder", "examples/ray_convert.py", "fixtures/network/digits.png", "LICENSE"]
+STATIC = ["examples/android", "examples/decoder", "examples/ray_convert.py", "fixtures/network/digits.png", "LICENSE"]
 BOOK = """[book]
 title = "onnx2ncnn"
 language = "en"
