@@ -27,11 +27,12 @@ FURTHER = {
     "benches/networks.md": "Measured: networks",
     "benches/runtime.md": "Measured: the runtime",
     "benches/simplify.md": "Measured: simplification",
+    "examples/android/README.md": "An app for Android",
     "web/README.md": "The web package and the page",
     "web/npm/README.md": "The npm package",
     "fuzz/README.md": "Fuzzing",
 }
-STATIC = ["examples/android", "examples/decoder", "examples/ray_convert.py", "fixtures/network/digits.png", "LICENSE"]
+STATIC = ["examples/decoder", "examples/ray_convert.py", "fixtures/network/digits.png", "LICENSE"]
 BOOK = """[book]
 title = "onnx2ncnn"
 language = "en"
