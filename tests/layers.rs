@@ -8,8 +8,8 @@ use std::path::Path;
 use onnx2ncnn::ncnn::layer::{Layer, Missing, Param, Storage};
 
 /// Params that the converter leaves at their defaults: reduced precision, sizes derived from paddings,
-/// layouts of the result, caches, and batched blobs.
-const LEFT_OUT: [&str; 16] = [
+/// layouts of the result, and caches.
+const LEFT_OUT: [&str; 14] = [
     "int8_scale_term",
     "quantize_term",
     "output_w",
@@ -125,6 +125,8 @@ fn newer(layer: &str, what: &str) -> Option<Layer> {
             ("Crop", "20") => Crop { ends_expr: text(), ..Crop::default() }.into(),
             ("Crop", "21") => Crop { axes_expr: text(), ..Crop::default() }.into(),
             ("Interp", "9") => Interp { size_expr: text(), ..Interp::default() }.into(),
+            ("Reshape", "12") => Reshape { input_batch_axis: 0, ..Reshape::default() }.into(),
+            ("Reshape", "13") => Reshape { output_batch_axis: 0, ..Reshape::default() }.into(),
             ("Reshape", "6") => Reshape { shape_expr: text(), ..Reshape::default() }.into(),
             ("MultiHeadAttention", "6") => MultiHeadAttention {
                 embed_dim: 8,
