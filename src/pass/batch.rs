@@ -48,7 +48,7 @@ struct Step {
     is_convolution: bool,
     /// The numbers of elements of these inputs and of the outputs.
     elements: [u64; 2],
-    /// The cost of a convolution over three axes and a batch, for which the runtime has no fast code, or none at all.
+    /// The cost of a convolution over three axes and a batch, for which the runtime has no fast code.
     scalars: Cost,
     /// The steps whose outputs it reads, and whether a step reads its own.
     before: Vec<usize>,
@@ -99,7 +99,7 @@ impl Step {
         };
         let multiply_adds = op.multiply_adds.and_then(|count| count(&call)).unwrap_or(0);
         let scalars = match shape.len() {
-            // No layers compute it over the whole.
+            // Over the whole, each element has layers of its own, with copies of the weights.
             _ if node.is("DeformConv") => u64::MAX,
             5.. => multiply_adds,
             _ => 0,

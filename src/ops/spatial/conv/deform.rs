@@ -113,19 +113,14 @@ fn blocks(channels: i64, group: i64, offset_group: i64) -> Result<Blocks> {
     if larger % smaller != 0 {
         unsupported!("{group} groups overlap {offset_group} offset groups");
     }
-    let blocks = Blocks { count: channels / smaller, channels: smaller, per_group, per_offset_group };
-    if blocks.count > MAX_BLOCKS {
-        unsupported!(
-            "{} blocks of channels, each of which becomes a layer (at most {MAX_BLOCKS})",
-            blocks.count
-        );
-    }
-    Ok(blocks)
+    Ok(Blocks { count: channels / smaller, channels: smaller, per_group, per_offset_group })
 }
 
-/// Returns `count` channels of input `index`, from `start` on, as a blob of three axes.
-fn channels(lower: &mut Lower, index: usize, start: i64, count: i64) -> Result<BlobId> {
-    let form = lower.shape(index)?.get(1..).unwrap_or_default().to_vec();
+/// Returns `count` channels of an element of the batch of input `index`, from `start` on, as a blob of three axes.
+fn channels(lower: &mut Lower, index: usize, element: i64, start: i64, count: i64) -> Result<BlobId> {
+    let [batch, own, spatial @ ..] = lower.shape(index)? else { invalid!("input {index} without channels") };
+    let form: Vec<Dim> = std::iter::once(batch.mul(own)?).chain(spatial.iter().cloned()).collect();
+    let start = start + element * i64::from(fixed(own)?);
     let whole = form.first().and_then(Dim::known);
     let blob = lower.blob_as(index, &form)?;
     if whole == Some(count) {
@@ -139,15 +134,22 @@ pub(in crate::ops) fn lower_deform_conv(lower: &mut Lower) -> Result<()> {
     let conv = read_conv(lower, lower.shape(1)?)?;
     let offset_group = read_offset_group(lower)?;
     let (batch, in_channels, spatial) = split_shape(lower.shape(0)?, lower.shape(1)?)?;
-    if !batch.is(1) || spatial.len() != 2 {
+    let (Some(batch), 2) = (batch.known(), spatial.len()) else {
         unsupported!("a deformable convolution over an input of shape {}", display_shape(lower.shape(0)?));
-    }
+    };
     let blocks = blocks(i64::from(fixed(in_channels)?), conv.group, offset_group)?;
+    if blocks.count.saturating_mul(batch) > MAX_BLOCKS {
+        unsupported!(
+            "{} blocks of channels for each of {batch} images, each of which becomes a layer (at most {MAX_BLOCKS})",
+            blocks.count
+        );
+    }
     let weight = lower.required_constant(1)?.clone();
     let bias = if lower.has_input(3) { Some(lower.required_constant(3)?.clone()) } else { None };
     let outputs = i64::from(fixed(lower.shape(1)?.at(0)?)?) / conv.group;
     let mut tops = Vec::new();
-    for group in 0..conv.group {
+    for (element, group) in (0..batch).flat_map(|element| (0..conv.group).map(move |group| (element, group)))
+    {
         let mut sum: Option<BlobId> = None;
         for block in 0..blocks.count {
             let start = block * blocks.channels;
@@ -156,7 +158,7 @@ pub(in crate::ops) fn lower_deform_conv(lower: &mut Lower) -> Result<()> {
             }
             let rows = (group * outputs, outputs);
             let columns = (start % blocks.per_group, blocks.channels);
-            let part = Part { start, offset_group: start / blocks.per_offset_group, rows };
+            let part = Part { element, start, offset_group: start / blocks.per_offset_group, rows };
             let layer = DeformableConv2D {
                 weight_data: Some(part_of(&weight, rows, columns)?),
                 bias_data: match &bias {
@@ -179,6 +181,8 @@ pub(in crate::ops) fn lower_deform_conv(lower: &mut Lower) -> Result<()> {
 
 /// One block of channels.
 struct Part {
+    /// The element of the batch.
+    element: i64,
     /// The first input channel.
     start: i64,
     offset_group: i64,
@@ -215,11 +219,11 @@ fn lower_part(
     layer.num_output = i32::try_from(part.rows.1)?;
     let taps = i64::from(layer.kernel_h) * i64::from(layer.kernel_w);
     let mut bottoms = vec![
-        channels(lower, 0, part.start, block_channels)?,
-        channels(lower, 2, part.offset_group * taps * 2, taps * 2)?,
+        channels(lower, 0, part.element, part.start, block_channels)?,
+        channels(lower, 2, part.element, part.offset_group * taps * 2, taps * 2)?,
     ];
     if lower.has_input(4) {
-        bottoms.push(channels(lower, 4, part.offset_group * taps, taps)?);
+        bottoms.push(channels(lower, 4, part.element, part.offset_group * taps, taps)?);
     }
     let mut form = lower.output_shape(0)?.get(1..).unwrap_or_default().to_vec();
     form.put(0, Dim::Known(part.rows.1));

@@ -66,7 +66,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
             "DeformableConv2D for each group and offset group; MatMul with the sampled columns for \
             weights computed at run time",
         )
-        .limits("batches in releases before 20261020; three axes"),
+        .limits("batches of free size; three axes"),
 ];
 
 /// The maximum number of weights of a layer that repeats them for each element of a batch: 16 MiB.
