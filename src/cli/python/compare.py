@@ -176,8 +176,9 @@ def check_options(request):
         give(extractor, "x", number)
         if np.array_equal(np.array(extractor.extract("y")[1]), number):
             also = "; --magnitudes names the nodes whose results are too large for float16, on any machine" if option == "fp16" else ""
-            place = "the device" if request.get("device") else "this machine"
-            raise Failure(f"ncnn computes in float32 on {place}, and not in {name}{also}")
+            if request.get("device"):
+                raise DeviceFailure(f"ncnn computes in float32 on the device, and not in {name}{also}")
+            raise Failure(f"ncnn computes in float32 on this machine, and not in {name}{also}")
 
 
 def new_net(request):

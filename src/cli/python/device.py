@@ -1,7 +1,7 @@
 """A net on a device, for the script that this text precedes.
 
-A command of the user starts a program there, whose source `onnx2ncnn runner` prints. It reads lines and bytes from standard input, and
-writes them to standard output.
+A command of the user starts a program there, whose source `onnx2ncnn runner` prints (`runner.cpp`). Both write lines of words, which bytes
+may follow.
 """
 
 import math
@@ -18,7 +18,6 @@ NOT_FOUND, NOT_STARTED, KILLED = 127, 126, 128 + 9
 NO_MEMORY = -100
 # The seconds after which a program that has not written anything is another one.
 SILENCE = 20
-TEXT_NOT_FOUND = re.compile("not found|no such file", re.IGNORECASE)
 TEXT_NOT_STARTED = re.compile("exec format error|not executable|cannot execute|invalid elf|wrong elf", re.IGNORECASE)
 
 
@@ -40,18 +39,23 @@ class Device:
     def __init__(self, request):
         self.request, self.param = request, b""
         self.wanted = [Kept(pair["blob"]) if pair.get("cache") else pair["blob"] for pair in request["layers"] + request["outputs"]]
-        # Lines are of the program's own; the runtime reports errors here.
+        # The runtime reports errors here.
         self.errors = tempfile.TemporaryFile()
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self.errors}
+        # Of the shell, so that it may be any command that the user would type.
         self.process = subprocess.Popen(request["device"], shell=True, **pipes)
         # A shell without the program would wait for more, until its input ends.
         timer = threading.Timer(SILENCE, self.process.stdin.close)
+        timer.daemon = True
         timer.start()
         # A shell of the device may greet first.
         line = "none"
         while line and line.split()[: len(HELLO) - 1] != HELLO[:-1]:
             line = self.process.stdout.readline().decode(errors="replace")
         timer.cancel()
+        if not line and self.process.stdin.closed:
+            self.close()
+            raise DeviceFailure(f"the program on the device did not start: the command wrote nothing for {SILENCE} seconds", COMPILE)
         if not line:
             raise self.ended("the program on the device did not start")
         if line.split()[: len(HELLO)] != HELLO:
@@ -77,12 +81,12 @@ class Device:
         code, said = 128 - code if code < 0 else code, self.said()
         told = f"{what}: {said}" if said else f"{what}: it ended with {code}"
         if code == NOT_STARTED or TEXT_NOT_STARTED.search(said):
-            return DeviceFailure(told, f"it is for another processor or system, or may not be executed: {COMPILE}")
-        if code == NOT_FOUND or TEXT_NOT_FOUND.search(said):
-            return DeviceFailure(told, f"there is none of this name: {COMPILE}")
+            return DeviceFailure(told, f"a file for another processor, or without the permission to run, ends so: {COMPILE}")
+        if code == NOT_FOUND:
+            return DeviceFailure(told, f"the name is that of no program there: {COMPILE}")
         if code == KILLED:
             return DeviceFailure(f"{what}: it was killed", "the device may have too little memory")
-        return DeviceFailure(told, COMPILE if "did not start" in what else "")
+        return DeviceFailure(told)
 
     def send(self, line, *parts):
         try:
@@ -178,9 +182,9 @@ class DeviceExtractor:
 
     def extract(self, blob, kind=0):
         if self.results is None:
-            self.is_light = not self.device.request["layers"]
+            is_light = not self.device.request["layers"]
             wanted = self.device.wanted if blob in self.device.wanted else [blob]
-            self.results = self.device.run(self.inputs, wanted, 1 if self.is_light else TIMED_RUNS, self.is_light)[1]
+            self.results = self.device.run(self.inputs, wanted, 1 if is_light else TIMED_RUNS, is_light)[1]
         code, self.seconds, array = self.results[blob]
         return code, Kept(blob) if kind else array
 
