@@ -83,7 +83,7 @@ fn documented() -> clap::Command {
     shown(command().name(NAME)).mut_subcommands(shown)
 }
 
-/// Write the source of the program that runs nets for `verify --device`, in C++, to standard output
+/// Write the source in C++ of the program that `verify --device` starts
 #[derive(Debug, Args)]
 pub(super) struct Runner {}
 

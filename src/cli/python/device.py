@@ -13,8 +13,8 @@ import threading
 # What the program writes first: its name, the version of what is sent, and the release of ncnn.
 HELLO = ["onnx2ncnn", "runner", "1"]
 COMPILE = "compile the source that `onnx2ncnn runner` prints with ncnn for the device, and copy it there"
-# The codes with which a shell ends if there is no program, or none for this processor, or if it was killed.
-NOT_FOUND, NOT_STARTED, KILLED = 127, 126, 128 + 9
+# The codes with which a shell ends if there is no program, or none for this processor, or if it was killed or crashed.
+NOT_FOUND, NOT_STARTED, KILLED, CRASHED = 127, 126, 128 + 9, 128 + 11
 NO_MEMORY = -100
 # The seconds after which a program that has not written anything is another one.
 SILENCE = 20
@@ -84,8 +84,8 @@ class Device:
             return DeviceFailure(told, f"a file for another processor, or without the permission to run, ends so: {COMPILE}")
         if code == NOT_FOUND:
             return DeviceFailure(told, f"the name is that of no program there: {COMPILE}")
-        if code == KILLED:
-            return DeviceFailure(f"{what}: it was killed", "the device may have too little memory")
+        if code in (KILLED, CRASHED):
+            return DeviceFailure(f"{what}: it {'was killed' if code == KILLED else 'crashed'}", "the device may have too little memory")
         return DeviceFailure(told)
 
     def send(self, line, *parts):
