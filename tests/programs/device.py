@@ -43,7 +43,7 @@ HALF = {
     # The transform of large tiles loses more than the tolerance.
     "tiles": (TILES, "", "--fp16 --data inputs.npz", None, "{}", 4, ["DIFFERS"]),
     "careful": (TILES, "--careful", "--fp16 --data inputs.npz", None, "{}", 0, [SAME]),
-    "unknown layer": ("network/convolutional", "", "", None, "{}", 4, ["on the device: layer Softmax not exists or registered"]),
+    "unknown layer": ("network/convolutional", "", "", None, "{}", 4, ["layer ConvolutionDepthWise not exists or registered"]),
 }
 
 
