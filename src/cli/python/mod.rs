@@ -412,7 +412,8 @@ impl Distance {
         match (self.max_abs, self.relative, self.cosine) {
             (Some(max_abs), Some(relative), Some(cosine)) if self.why.is_empty() => {
                 let note = if self.note.is_empty() { String::new() } else { format!("  {}", self.note) };
-                let seconds = self.seconds.map_or(String::new(), |seconds| format!("  {:.3} ms", 1e3 * seconds));
+                let seconds =
+                    self.seconds.map_or(String::new(), |seconds| format!("  {:.3} ms", 1e3 * seconds));
                 format!("max abs {max_abs:.3e}  relative {relative:.3e}  cosine {cosine:.6}{note}{seconds}")
             }
             _ => self.why.clone(),
