@@ -16,8 +16,18 @@ mod room;
 use room::{Room, fixture};
 
 /// The commands, other than `help`.
-const VERBS: [&str; 9] =
-    ["convert", "inspect", "verify", "simplify", "quantize", "batch", "explain", "completions", "man"];
+const VERBS: [&str; 10] = [
+    "convert",
+    "inspect",
+    "verify",
+    "simplify",
+    "quantize",
+    "batch",
+    "explain",
+    "runner",
+    "completions",
+    "man",
+];
 
 /// A room with a model.
 fn room_with_model() -> Room {

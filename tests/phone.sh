@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs nets of the fixtures in ncnn on an emulated ARM64 processor, which computes in float16 by default, and compares the results with the
-# expected ones; and nets of activations at extreme floats in float32. The first run fetches the emulator, the libraries and the Python packages of ARM64 into target/arm64.
+# expected ones; and nets of activations at extreme floats in float32; and nets in the program of `verify --device`. The first run fetches the emulator, the libraries and the Python packages of ARM64 into target/arm64.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 arm=$PWD/target/arm64
@@ -38,7 +38,30 @@ install() {
     touch "$arm/complete"
 }
 
+# ncnn with few layers in the one variant for float16, of the source that `programs.sh` fetches.
+install_ncnn() {
+    local source layers kept='BinaryOp|Cast|Convolution|Crop|Flatten|Input|Packing|Padding|ReLU|Split'
+    command -v aarch64-linux-gnu-g++ > /dev/null || {
+        apt-get update --quiet=2
+        apt-get install --quiet=2 --no-install-recommends g++-aarch64-linux-gnu
+    }
+    tests/programs.sh install
+    source=$(echo "$PWD"/target/ncnn/ncnn-*/)
+    mapfile -t layers < <(sed -nE 's/^ncnn_add_layer\((\w+).*/\1/p' "$source/src/CMakeLists.txt" | grep -vxE "$kept" | sed 's/.*/-DWITH_LAYER_\L&=OFF/')
+    local options=(
+        -DCMAKE_BUILD_TYPE=Release -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 -DCMAKE_C_COMPILER=aarch64-linux-gnu-gcc
+        -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ -DCMAKE_INSTALL_PREFIX="$arm/ncnn" -DNCNN_VULKAN=OFF -DNCNN_PYTHON=OFF
+        -DNCNN_BUILD_TOOLS=OFF -DNCNN_BUILD_EXAMPLES=OFF -DNCNN_BUILD_BENCHMARK=OFF -DNCNN_BUILD_TESTS=OFF -DNCNN_PIXEL=OFF
+        -DNCNN_INT8=OFF -DNCNN_WEIGHT_QUANT=OFF -DNCNN_RUNTIME_CPU=OFF -DNCNN_ARM82DOT=OFF -DNCNN_ARM82FP16FML=OFF
+        -DNCNN_ARM84BF16=OFF -DNCNN_ARM84I8MM=OFF -DNCNN_ARM86SVE=OFF
+    )
+    cmake -S "$source" -B "$arm/build" "${options[@]}" "${layers[@]}" > "$arm/build.log"
+    cmake --build "$arm/build" --target install --parallel 2 >> "$arm/build.log"
+    touch "$arm/ncnn/complete"
+}
+
 [ -e "$arm/complete" ] || install
+[ -e "$arm/ncnn/complete" ] || PATH=$PWD/target/ncnn/venv/bin:$PATH install_ncnn
 cat > "$arm/python" << END
 #!/bin/sh
 exec env PYTHONPATH=$arm/root/site PYTHONHOME=/usr OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \\
@@ -52,4 +75,8 @@ for environment in tests/.venv/*/bin/python; do
     "$environment" tests/conformance/elements.py "$arm/elements"
     break
 done
+aarch64-linux-gnu-g++ -std=c++11 -Wall -Wextra -Werror -O1 -static src/cli/runner.cpp "-I$arm/ncnn/include" "$arm/ncnn/lib/libncnn.a" -fopenmp \
+    -o "$arm/runner" 2> "$arm/runner.log"
+python3 tests/programs/device.py target/debug/onnx2ncnn "$PWD/$environment" "$arm/device" \
+    "qemu-aarch64-static -cpu max,pauth-impdef=on $arm/runner" half
 python3 tests/phone/run.py target/debug/onnx2ncnn "$arm/python" "$arm/elements/extremes" "$@"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Compiles programs of --example in C++ and runs them. The first run builds ncnn from its source package, into target/ncnn.
+# Compiles programs of --example in C++ and runs them, and that of `verify --device`. The first run builds ncnn from its source package, into target/ncnn.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 ncnn=$PWD/target/ncnn
@@ -30,3 +30,8 @@ cargo build --quiet
 python3 -m venv "$ncnn/python"
 "$ncnn/python/bin/python" -m pip install --quiet --disable-pip-version-check pillow $(grep -E '^(numpy|onnx|ml_dtypes|protobuf|typing_extensions)==' tests/requirements.txt)
 "$ncnn/python/bin/python" tests/programs/run.py target/debug/onnx2ncnn target/ncnn/programs "$ncnn"
+g++ -std=c++11 -Wall -Wextra -Werror -O1 src/cli/runner.cpp "-I$ncnn/include" "$ncnn/lib/libncnn.a" -fopenmp -o "$ncnn/runner"
+for environment in tests/.venv/*/bin/python; do
+    python3 tests/programs/device.py target/debug/onnx2ncnn "$PWD/$environment" target/ncnn/device "$ncnn/runner"
+    break
+done

@@ -248,6 +248,31 @@ fn valid_sizes_are_compared() {
     }
 }
 
+/// Nets on devices are run by `programs.sh` and `phone.sh`, which compile the program.
+#[cfg(unix)]
+#[test]
+fn devices_without_the_program_are_reported() {
+    let room = room_with_model("network/transformer_block", "");
+    let device = |command: &str, expected: &str| {
+        let line = format!("verify model.onnx m.param m.bin {}", python());
+        let output = room.command(&line).args(["--device", command]).output().unwrap();
+        let text = room::expect(&output, command, 2, expected);
+        assert!(!text.contains("pip install"), "{text}");
+    };
+    room.put("text", b"text");
+    device("./none", "the program on the device did not start: ");
+    device("./none", "the name is that of no program there");
+    device("./text", "or without the permission to run");
+    device("true", "the program on the device did not start: it ended with 0");
+    device("kill -9 $$", "the device may have too little memory");
+    device("echo onnx2ncnn runner 0 1.0", "the program on the device is of another version");
+    device("echo onnx2ncnn runner 1 1.0; echo no route to host >&2; exit 255", "ended: no route to host");
+    let text = room.expect("runner", 0, "#include <ncnn/net.h>");
+    assert!(text.contains("onnx2ncnn runner 1 "), "{text}");
+    room.expect("verify model.onnx --threads 2", 2, "--device");
+    room.expect("verify model.onnx --device x --magnitudes", 2, "cannot be used with");
+}
+
 #[test]
 fn parts_and_token_ids_are_compared() {
     let python = python();

@@ -9,7 +9,7 @@ use clap::{Args, FromArgMatches, Parser, Subcommand};
 use super::arguments::Arguments;
 use super::batch::{Batch, given_words};
 use super::explain::Explain;
-use super::generate::{Completions, Man};
+use super::generate::{Completions, Man, Runner};
 use super::inspect::Inspect;
 use super::quantize::Quantize;
 use super::simplify::Simplify;
@@ -106,6 +106,7 @@ pub(super) enum Command {
     Quantize(Quantize),
     Batch(Batch),
     Explain(Explain),
+    Runner(Runner),
     Completions(Completions),
     Man(Man),
     #[command(skip)]

@@ -1,4 +1,4 @@
-//! Shell completions and the manual page, generated from the arguments.
+//! Shell completions and the manual page, generated from the arguments, and the source of the program of devices.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -81,6 +81,15 @@ fn write_pages(folder: &Path) -> io::Result<()> {
 fn documented() -> clap::Command {
     let shown = |command: clap::Command| command.mut_args(|arg| arg.hide_short_help(false));
     shown(command().name(NAME)).mut_subcommands(shown)
+}
+
+/// Write the source in C++ of the program that `verify --device` starts
+#[derive(Debug, Args)]
+pub(super) struct Runner {}
+
+/// Prints the source.
+pub(super) fn runner() -> u8 {
+    tell(include_bytes!("runner.cpp"))
 }
 
 fn tell(text: &[u8]) -> u8 {

@@ -84,6 +84,7 @@ fn run_command(command: Result<Command, clap::Error>, words: &[OsString], progra
             finish_command(inspect::inspect_file(&arguments), &[], arguments.report, format, false)
         }
         Command::Explain(arguments) => explain::explain(&arguments),
+        Command::Runner(_) => generate::runner(),
         Command::Completions(arguments) => generate::completions(&arguments),
         Command::Man(arguments) => generate::man(&arguments),
         Command::Verify(arguments) => verify::verify_files(&arguments),

@@ -26,6 +26,8 @@ Examples:
   onnx2ncnn verify model.onnx --data inputs.npz --magnitudes
       names the nodes whose results float16 does not hold, and prints the option that keeps them
       in float32
+  onnx2ncnn verify model.onnx --fp16 --device 'adb shell /data/local/tmp/runner'
+      on a phone, by the program whose source `onnx2ncnn runner` prints
 
 Give --input-shape, --inputs, --outputs, --double-as-float, --float32, --int8, --dequantize,
 --weights, --kv-cache and --rename as they were given for converting. With --dequantize the net is
@@ -82,6 +84,14 @@ pub(super) struct Verify {
     /// Measure all blobs in float32, and print the nodes whose results exceed a quarter of the largest float16, with their largest magnitudes
     #[arg(long, conflicts_with_all = ["fp16", "bf16", "vulkan", "kv_cache"], help_heading = "Comparison")]
     pub magnitudes: bool,
+
+    /// Run the net on a device: the command that starts there the program of `onnx2ncnn runner`, such as "ssh board ./runner"
+    #[arg(long, value_name = "COMMAND", conflicts_with = "magnitudes", help_heading = "Comparison")]
+    pub device: Option<String>,
+
+    /// The number of threads on the device [default: its large cores]
+    #[arg(long, value_name = "N", requires = "device", value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Comparison")]
+    pub threads: Option<u32>,
 
     #[command(flatten)]
     pub python: PythonArguments,
@@ -236,6 +246,9 @@ fn compare(arguments: &Verify) -> Result<Comparison, Refusal> {
         fp16: arguments.fp16,
         bf16: arguments.bf16,
         vulkan: arguments.vulkan,
+        device: arguments.device.clone(),
+        threads: arguments.threads,
+        timed: arguments.device.is_some(),
         cosine: ((choices.int8 || choices.weights.rounds()) && arguments.tolerance.is_none())
             .then_some(INT8_COSINE),
         ..NetRequest::new(&conversion, path, param, bin)?
@@ -299,10 +312,14 @@ fn describe(comparison: &Comparison, verbose: bool) -> String {
     }
     let bad = comparison.outputs.iter().filter(|output| !output.same).count();
     if bad == 0 {
-        let _ = writeln!(text, "the same in onnxruntime and ncnn");
+        let place = if comparison.seconds.is_some() { " on the device" } else { "" };
+        let _ = writeln!(text, "the same in onnxruntime and ncnn{place}");
     } else {
         let told = format!("{} of {} differ", bad, count(comparison.outputs.len(), "output"));
         labelled(&mut text, BAD, "mismatch", &told);
+    }
+    if let Some(seconds) = comparison.seconds {
+        labelled(&mut text, STRONG, "time on the device", &format!("{:.3} ms", 1e3 * seconds));
     }
     text
 }

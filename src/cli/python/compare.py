@@ -3,7 +3,7 @@
 Reads a request from the file that is its argument and writes the answer to standard output, both in JSON. It is part of the
 command, which starts it, and of the Python package, which calls `compare_models` and `compare_net` with requests whose models may
 also be bytes, whose net may be loaded, and whose data and samples may be arrays. It needs numpy and onnxruntime, and ncnn where a net
-is run. `session.py`, `samples.py` and `half.py` precede it.
+is run in this process. `session.py`, `samples.py`, `half.py` and `device.py` precede it.
 """
 
 import json
@@ -164,7 +164,7 @@ def compare_models(request):
 
 def check_options(request):
     """Fails if the runtime lacks an option of the request on this machine. It ignores such an option without an error."""
-    if request.get("vulkan") and not (hasattr(ncnn, "get_gpu_count") and ncnn.get_gpu_count()):
+    if request.get("vulkan") and not request.get("device") and not (hasattr(ncnn, "get_gpu_count") and ncnn.get_gpu_count()):
         raise Failure("ncnn finds no GPU with Vulkan on this machine")
     for option, name in (("fp16", "float16"), ("bf16", "bfloat16")):
         if not request.get(option):
@@ -173,14 +173,18 @@ def check_options(request):
         net.load_param_mem(UNCHANGED)
         net.load_model_mem(b"")
         extractor = net.create_extractor()
-        extractor.input("x", mat_of(number))
+        give(extractor, "x", number)
         if np.array_equal(np.array(extractor.extract("y")[1]), number):
             also = "; --magnitudes names the nodes whose results are too large for float16, on any machine" if option == "fp16" else ""
+            if request.get("device"):
+                raise DeviceFailure(f"ncnn computes in float32 on the device, and not in {name}{also}")
             raise Failure(f"ncnn computes in float32 on this machine, and not in {name}{also}")
 
 
 def new_net(request):
     """A net with the options of a request."""
+    if request.get("device"):
+        return Device(request)
     net = ncnn.Net()
     net.opt.use_vulkan_compute = request.get("vulkan", False)
     if request.get("timed"):
@@ -214,6 +218,10 @@ def mat_of(array):
     return ncnn.Mat(array).clone()
 
 
+def give(extractor, blob, array):
+    return extractor.input(blob, array if isinstance(extractor, DeviceExtractor) else mat_of(array))
+
+
 def feed(net, pairs, inputs, caches=None):
     """An extractor with the inputs, and the caches by the names of the blobs of their inputs."""
     extractor = net.create_extractor()
@@ -227,7 +235,7 @@ def feed(net, pairs, inputs, caches=None):
             continue
         array = inputs[pair["name"]].astype(np.int32 if pair["int32"] else np.float32)
         sizes = [math.prod(array.shape[axis] for axis in axes) for axes in pair["axes"]]
-        if extractor.input(pair["blob"], mat_of(array.reshape(sizes))) != 0:
+        if give(extractor, pair["blob"], array.reshape(sizes)) != 0:
             raise NetFailure(f"the net has no input \"{pair['blob']}\"")
     return extractor
 
@@ -332,6 +340,8 @@ def compare_calls(session, net, request, generator, outputs):
 
 def time_of(net, request, inputs):
     """The seconds of a run of the net."""
+    if isinstance(net, Device):
+        return feed(net, request["inputs"], inputs).time()
     seconds = []
     for _ in range(TIMED_RUNS):
         extractor = feed(net, request["inputs"], inputs)
@@ -344,7 +354,7 @@ def time_of(net, request, inputs):
 
 def compare_net(request):
     """An ONNX model and a net on the same inputs."""
-    load("numpy", "onnxruntime", "ncnn")
+    load("numpy", "onnxruntime", *([] if request.get("device") else ["ncnn"]))
     session, net = open_session(request["model"]), open_net(request)
     least_cosine = request.get("cosine")
     outputs, layers, magnitudes = {}, {}, {}
@@ -378,6 +388,8 @@ def compare_net(request):
                     continue
                 else:
                     new = distance(name, got, value, request["tolerance"], least_cosine, request["sorts"])
+                    if pairs is request["layers"] and isinstance(net, Device):
+                        new["seconds"] = extractor.seconds
                 distances[name] = worst(distances.get(name), new, least_cosine is not None)
         if precision:
             precision.add(lambda: feed(net, request["inputs"], inputs))
@@ -398,7 +410,7 @@ def main():
     try:
         answer = compare_models(request) if request["kind"] == "models" else compare_net(request)
     except Failure as failure:
-        answer = {"failure": str(failure), "net": isinstance(failure, NetFailure)}
+        answer = {"failure": str(failure), "net": isinstance(failure, NetFailure), "advice": getattr(failure, "advice", None)}
     # Output of libraries precedes the answer, which is the last line.
     print()
     print(json.dumps(answer))

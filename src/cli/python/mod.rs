@@ -19,6 +19,7 @@ pub const COMPARE: &str = concat!(
     include_str!("session.py"),
     include_str!("samples.py"),
     include_str!("half.py"),
+    include_str!("device.py"),
     include_str!("compare.py")
 );
 /// The script that quantizes models.
@@ -89,6 +90,9 @@ pub(in crate::cli) struct NetRequest {
     pub fp16: bool,
     pub bf16: bool,
     pub vulkan: bool,
+    /// The command that starts the program on a device, and the number of threads there.
+    pub device: Option<String>,
+    pub threads: Option<u32>,
 }
 
 /// The quantization of a model.
@@ -184,6 +188,8 @@ struct Answer {
     /// Whether the net is at fault: it does not load, or lacks an input.
     #[serde(default)]
     net: bool,
+    /// What helps, if it is not the installation of packages.
+    advice: Option<String>,
     #[serde(default)]
     outputs: Vec<Distance>,
     #[serde(default)]
@@ -207,6 +213,9 @@ pub(in crate::cli) struct Distance {
     /// What explains the difference.
     #[serde(default)]
     pub note: String,
+    /// The seconds of the layers since the intermediate value before it, on a device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
 }
 
 /// The largest magnitude of measured blobs of one name, too large for float16.
@@ -273,6 +282,8 @@ impl NetRequest {
             fp16: false,
             bf16: false,
             vulkan: false,
+            device: None,
+            threads: None,
         })
     }
 
@@ -305,6 +316,7 @@ impl Request {
     pub fn ask(&self, arguments: &PythonArguments) -> Result<Comparison> {
         let packages = match self {
             Request::Models { .. } => "onnxruntime",
+            Request::Net(request) if request.device.is_some() => "onnxruntime",
             Request::Net(_) => "onnxruntime ncnn",
         };
         match run::<Answer>(COMPARE, self, "compared", packages, arguments)? {
@@ -312,8 +324,13 @@ impl Request {
                 Ok(Comparison { outputs, layers, magnitudes, choice, seconds })
             }
             Answer { failure: Some(failure), net: true, .. } => Err(Error::new(ErrorKind::Mismatch, failure)),
-            Answer { failure: Some(failure), .. } => {
-                Err(advise(Error::usage(format!("nothing could be compared: {failure}")), packages))
+            Answer { failure: Some(failure), advice, .. } => {
+                let error = Error::usage(format!("nothing could be compared: {failure}"));
+                Err(match advice {
+                    Some(advice) if advice.is_empty() => error,
+                    Some(advice) => error.help(advice),
+                    None => advise(error, packages),
+                })
             }
         }
     }
@@ -395,7 +412,9 @@ impl Distance {
         match (self.max_abs, self.relative, self.cosine) {
             (Some(max_abs), Some(relative), Some(cosine)) if self.why.is_empty() => {
                 let note = if self.note.is_empty() { String::new() } else { format!("  {}", self.note) };
-                format!("max abs {max_abs:.3e}  relative {relative:.3e}  cosine {cosine:.6}{note}")
+                let seconds =
+                    self.seconds.map_or(String::new(), |seconds| format!("  {:.3} ms", 1e3 * seconds));
+                format!("max abs {max_abs:.3e}  relative {relative:.3e}  cosine {cosine:.6}{note}{seconds}")
             }
             _ => self.why.clone(),
         }
