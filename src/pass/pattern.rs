@@ -101,6 +101,51 @@ pub(crate) fn axis(node: &Node, default: i64, rank: usize) -> Option<usize> {
     op::resolve_axis(int(node, "axis").unwrap_or(default), rank).ok()
 }
 
+/// A text attribute of a node, if it is given.
+pub(crate) fn text<'a>(node: &'a Node, name: &str) -> Option<&'a str> {
+    match node.attributes.get(name) {
+        Some(Attribute::String(text)) => std::str::from_utf8(text).ok(),
+        _ => None,
+    }
+}
+
+/// The operator set from which the bounds of Slice are inputs.
+const SLICE_INPUTS: i64 = 10;
+
+/// The elements of an axis that a Slice takes. Negative bounds count from the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Cut {
+    pub axis: usize,
+    pub start: i64,
+    pub end: i64,
+    pub step: i64,
+}
+
+/// The cuts of a Slice with constant bounds.
+pub(crate) fn cuts(graph: &Graph, node: &Node) -> Option<Vec<Cut>> {
+    let is_slice = node.is("Slice") && node.version >= SLICE_INPUTS;
+    let list = |index| constant_ints(graph, input(node, index).filter(|_| is_slice)?);
+    let (starts, ends) = (list(1)?, list(2)?);
+    let along = slice_axes(graph, node, starts.len())?;
+    let bounds = starts.into_iter().zip(ends).zip(along);
+    Some(bounds.map(|((start, end), (axis, step))| Cut { axis, start, end, step }).collect())
+}
+
+/// The axes of the `count` cuts of a Slice, with their steps.
+pub(crate) fn slice_axes(graph: &Graph, node: &Node, count: usize) -> Option<Vec<(usize, i64)>> {
+    let list = |index| input(node, index).map(|list| constant_ints(graph, list));
+    let from_front = |axis: i64| match usize::try_from(axis) {
+        Ok(axis) => Some(axis),
+        Err(_) => op::resolve_axis(axis, graph.value(input(node, 0)?).shape.as_ref()?.len()).ok(),
+    };
+    let axes = match list(3) {
+        Some(axes) => axes?.into_iter().map(from_front).collect::<Option<_>>()?,
+        None => (0..count).collect::<Vec<usize>>(),
+    };
+    let steps = list(4).unwrap_or_else(|| Some(vec![1; count]))?;
+    Some(axes.into_iter().zip(steps).collect())
+}
+
 /// The permutation of a Transpose.
 pub(crate) fn perm_of(graph: &Graph, node: &Node) -> Option<Vec<usize>> {
     let rank = graph.value(input(node, 0)?).shape.as_ref()?.len();
