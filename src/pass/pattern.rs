@@ -3,10 +3,19 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use num_traits::ToPrimitive;
+
 use crate::common::index::IndexLists;
 use crate::error::Result;
-use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
+use crate::graph::{Attribute, Graph, Node, NodeId, Value, ValueId};
 use crate::op::{self, Access};
+use crate::tensor::{Array, DType, Dim};
+
+/// The most elements of a constant that are looked at.
+const MOST_LISTED: usize = 1 << 24;
+
+/// The most Casts between a number and its float.
+const MAX_CASTS: usize = 4;
 
 /// The readers of each value of a graph. Later changes of the graph do not show.
 #[derive(Debug, Default)]
@@ -52,6 +61,36 @@ pub(crate) fn scalar(graph: &Graph, value: ValueId) -> Option<f64> {
 /// The elements of a constant of integers.
 pub(crate) fn constant_ints(graph: &Graph, value: ValueId) -> Option<Vec<i64>> {
     graph.value(value).constant.as_ref()?.load_listed().ok()?.int_list().ok()
+}
+
+/// The elements of a value that are known when converting: of a constant that is not large, or sizes.
+pub(crate) fn known_elements(value: &Value) -> Option<Array> {
+    match &value.constant {
+        Some(constant) if constant.len() > MOST_LISTED => None,
+        Some(constant) => constant.load_listed().ok(),
+        None => value.elements.as_deref().cloned(),
+    }
+}
+
+/// A list of integers or sizes that are known when converting.
+pub(crate) fn known_sizes(graph: &Graph, id: ValueId) -> Option<Vec<Dim>> {
+    Some(known_elements(graph.value(id))?.to_dims().ok()?.into_iter().collect())
+}
+
+/// The only element of a value, a size or a whole number, if it is known when converting. Casts may make a float of it.
+pub(crate) fn number(graph: &Graph, mut id: ValueId) -> Option<Dim> {
+    for _ in 0..MAX_CASTS {
+        if let Some(list) = known_sizes(graph, id) {
+            return <[Dim; 1]>::try_from(list).ok().map(|[only]| only);
+        }
+        let value = graph.value(id);
+        if value.constant.is_some() {
+            return scalar(graph, id).filter(|x| x.fract() == 0.0)?.to_i64().map(Dim::Known);
+        }
+        let is_float = value.dtype.is_some_and(DType::is_float);
+        id = input(producer(graph, id, "Cast").filter(|_| is_float)?, 0)?;
+    }
+    None
 }
 
 /// The node that computes a value, if it is `op_type` of ONNX's own domain.

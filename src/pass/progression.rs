@@ -1,18 +1,13 @@
 //! Indices that grow by a step along each axis, as exporters compute them from sizes: a Range, its multiples, slices and
 //! views, and sums of these.
 
-use num_traits::ToPrimitive;
-
-use super::pattern::{axis, input, is_numpy, perm_of, scalar, slice_axes};
+use super::pattern::{axis, input, is_numpy, known_elements, known_sizes, number, perm_of, slice_axes};
 use crate::error::At;
-use crate::graph::{Graph, Node, Value, ValueId};
+use crate::graph::{Graph, Node, ValueId};
 use crate::tensor::{Array, Dim};
 
 /// The most nodes between a Range and the indices.
 const DEPTH: usize = 12;
-
-/// The most elements of a constant that are looked at.
-const MOST_LISTED: usize = 1 << 24;
 
 /// Elements that grow by a step along each axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -212,28 +207,6 @@ pub(crate) fn columns(graph: &Graph, id: ValueId) -> Option<Vec<Line>> {
     node.inputs.iter().flatten().map(|part| column(*part)).collect()
 }
 
-/// Returns the elements of a value that are known when converting.
-fn known_elements(value: &Value) -> Option<Array> {
-    match &value.constant {
-        Some(constant) if constant.len() > MOST_LISTED => None,
-        Some(constant) => constant.load_listed().ok(),
-        None => value.elements.as_deref().cloned(),
-    }
-}
-
-/// Returns a list of sizes, if it is known when converting.
-fn sizes(graph: &Graph, id: ValueId) -> Option<Vec<Dim>> {
-    Some(known_elements(graph.value(id))?.to_dims().ok()?.into_iter().collect())
-}
-
-/// Returns the only element of a value, if it is known when converting, and a whole number.
-fn number(graph: &Graph, id: ValueId) -> Option<Dim> {
-    match sizes(graph, id) {
-        Some(list) => <[Dim; 1]>::try_from(list).ok().map(|[only]| only),
-        None => scalar(graph, id).filter(|x| x.fract() == 0.0)?.to_i64().map(Dim::Known),
-    }
-}
-
 fn read(graph: &Graph, id: ValueId, depth: usize) -> Option<Progression> {
     let value = graph.value(id);
     if let Some(elements) = known_elements(value) {
@@ -274,7 +247,7 @@ fn sliced(graph: &Graph, node: &Node, found: Progression, to: &[Dim]) -> Option<
         return Some(Progression::equal(found.start, to));
     }
     let Progression { mut start, mut axes } = found;
-    let starts = sizes(graph, input(node, 1)?)?;
+    let starts = known_sizes(graph, input(node, 1)?)?;
     let along = slice_axes(graph, node, starts.len())?;
     for (from, (axis, step)) in starts.into_iter().zip(along) {
         let (own, count) = (axes.get_mut(axis)?, to.at(axis).ok()?);

@@ -31,11 +31,11 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .formula(expand_regressor)
         .lowers_to("MatMul, Add")
         .limits("a post_transform"),
-    Row::of(DOMAIN, "Normalizer", Access::Any, infer_normalizer)
+    Row::of(DOMAIN, "Normalizer", Access::Any, infer_floats)
         .formula(expand_normalizer)
         .lowers_to("Div by the sum or the root of the squares of each row")
         .limits("the norm MAX, which runtimes interpret differently"),
-    Row::of(DOMAIN, "Scaler", Access::Any, infer_scaler)
+    Row::of(DOMAIN, "Scaler", Access::Any, infer_floats)
         .formula(expand_scaler)
         .lowers_to("(x - offset) * scale"),
 ];
@@ -178,7 +178,7 @@ fn read_norm(attributes: &Attributes) -> Result<&'static str> {
     }
 }
 
-fn infer_normalizer(call: &Call) -> Result<Vec<Fact>> {
+fn infer_floats(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![call.like(0, DType::F32)?])
 }
 
@@ -203,10 +203,6 @@ fn read_scaler(call: &Call) -> Result<[Vec<f32>; 2]> {
         Ok(values)
     };
     Ok([read("offset", 0.0)?, read("scale", 1.0)?])
-}
-
-fn infer_scaler(call: &Call) -> Result<Vec<Fact>> {
-    Ok(vec![call.like(0, DType::F32)?])
 }
 
 fn expand_scaler<'x>(x: &'x Expand) -> Result<Expr<'x>> {

@@ -8,10 +8,9 @@
 
 use num_traits::AsPrimitive;
 
-use super::like_input;
 use crate::common::limits;
 use crate::error::{At, Error, Result, unsupported};
-use crate::op::{Call, Fact, element_count};
+use crate::op::{Call, Fact, element_count, infer_same};
 use crate::ops::attention::parts::{merge_heads, split_heads};
 use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
@@ -225,7 +224,7 @@ pub(super) fn infer_rotary(call: &Call) -> Result<Vec<Fact>> {
     if call.flag_or("is_packed_batching", false)? || call.float_or("scale", 1.0)? != 1.0 {
         unsupported!("packed batches or a scale");
     }
-    Ok(vec![like_input(call)?])
+    infer_same(call)
 }
 
 pub(super) fn expand_rotary<'x>(x: &'x Expand) -> Result<Expr<'x>> {

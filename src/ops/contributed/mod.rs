@@ -13,7 +13,7 @@ pub(in crate::ops) mod group_query;
 
 use crate::error::{Error, Result, unsupported};
 use crate::graph::Attribute;
-use crate::op::{Access, CONTRIB_DOMAIN as DOMAIN, Call, Fact, element_count};
+use crate::op::{Access, CONTRIB_DOMAIN as DOMAIN, Call, Fact, element_count, infer_same};
 use crate::ops::Row;
 use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
@@ -37,14 +37,12 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .formula(attention::expand_rotary)
         .lowers_to("Slice, Mul, Sub, Add, Concat")
         .limits("packed batches, a scale, positions given by an offset"),
-    Row::of(DOMAIN, "Gelu", Access::Elementwise, infer_like_input).formula(expand_gelu).lowers_to("Gelu"),
-    Row::of(DOMAIN, "BiasGelu", Access::Any, infer_like_input)
-        .formula(expand_bias_gelu)
-        .lowers_to("Add, Gelu"),
-    Row::of(DOMAIN, "FastGelu", Access::Elementwise, infer_like_input)
+    Row::of(DOMAIN, "Gelu", Access::Elementwise, infer_same).formula(expand_gelu).lowers_to("Gelu"),
+    Row::of(DOMAIN, "BiasGelu", Access::Any, infer_same).formula(expand_bias_gelu).lowers_to("Add, Gelu"),
+    Row::of(DOMAIN, "FastGelu", Access::Elementwise, infer_same)
         .formula(expand_fast_gelu)
         .lowers_to("Add, Gelu"),
-    Row::of(DOMAIN, "QuickGelu", Access::Elementwise, infer_quick_gelu)
+    Row::of(DOMAIN, "QuickGelu", Access::Elementwise, infer_same)
         .formula(expand_quick_gelu)
         .lowers_to("x * Sigmoid(alpha * x)"),
     Row::of(DOMAIN, "SkipLayerNormalization", Access::Any, infer_skip)
@@ -88,14 +86,6 @@ fn refuse_sparse_attention(_: &Call) -> Result<Vec<Fact>> {
     Err(Error::unsupported(NO_SPARSE_ATTENTION))
 }
 
-fn like_input(call: &Call) -> Result<Fact> {
-    Ok(Fact::new(call.dtype(0)?, call.shape(0)?.to_vec()))
-}
-
-fn infer_like_input(call: &Call) -> Result<Vec<Fact>> {
-    Ok(vec![like_input(call)?])
-}
-
 fn gelu<'x>(value: Expr<'x>, approximate: &'static str) -> Expr<'x> {
     value.apply("Gelu", [("approximate", approximate.into())])
 }
@@ -112,10 +102,6 @@ fn expand_fast_gelu<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     Ok(gelu(x.operand(0).add_optional(x.optional(1)), "tanh"))
 }
 
-fn infer_quick_gelu(call: &Call) -> Result<Vec<Fact>> {
-    infer_like_input(call)
-}
-
 fn expand_quick_gelu<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let input = x.operand(0);
     let alpha = x.float("alpha")?;
@@ -129,7 +115,7 @@ fn epsilon(call: &Call) -> Result<(&'static str, Attribute)> {
 
 fn infer_skip(call: &Call) -> Result<Vec<Fact>> {
     refuse_statistics(call)?;
-    let fact = like_input(call)?;
+    let fact = call.like(0, call.dtype(0)?)?;
     Ok(vec![fact.clone(), Fact::unranked(DType::F32), Fact::unranked(DType::F32), fact])
 }
 
@@ -165,7 +151,7 @@ fn infer_rms(call: &Call) -> Result<Vec<Fact>> {
     if call.has_output(1) {
         unsupported!("the output inv_std_var");
     }
-    Ok(vec![like_input(call)?, Fact::unranked(DType::F32)])
+    Ok(vec![call.like(0, call.dtype(0)?)?, Fact::unranked(DType::F32)])
 }
 
 fn expand_rms<'x>(x: &'x Expand) -> Result<Expr<'x>> {
