@@ -190,7 +190,7 @@ fn expand_regressor<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     if trees.target_count == 1 && x.string("post_transform")? != "NONE" {
         unsupported!("a post_transform of one target, which onnxruntime ignores");
     }
-    Ok(transformed(x, with_base(x, &trees)?)?)
+    transformed(x, with_base(x, &trees)?)
 }
 
 /// Returns the classes, `None` if they are text, and the trees.

@@ -95,7 +95,7 @@ pub(super) fn expand_attention<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let parts = projected.split(-1, sizes);
     let length = x.shape(0)?.at(1)?;
     let masks = [padding_mask(x, 3, length, &heads)?, x.optional(5)];
-    Ok(attend(x, &heads, parts, hidden, [length, length], masks)?)
+    attend(x, &heads, parts, hidden, [length, length], masks)
 }
 
 /// Returns the term that the mask in input `index` adds to the scores: 1 keeps a key and 0 hides it, or it
@@ -217,7 +217,7 @@ pub(super) fn expand_multi_head<'x>(x: &'x Expand) -> Result<Expr<'x>> {
         }
     }
     let masks = [padding_mask(x, 4, length, &heads)?, x.optional(5)];
-    Ok(attend(x, &heads, parts, hidden(&queries)?, [queries.at(1)?, length], masks)?)
+    attend(x, &heads, parts, hidden(&queries)?, [queries.at(1)?, length], masks)
 }
 
 pub(super) fn infer_rotary(call: &Call) -> Result<Vec<Fact>> {

@@ -307,6 +307,7 @@ fn lower_is_inf(lower: &mut Lower) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tensor::DType;
 
     fn folded(op_type: &str, x: &Array) -> Array {
         let op = &OPS.iter().find(|row| row.op.schema.name == op_type).unwrap().op;
