@@ -95,7 +95,7 @@ fn adam_rate<'x>(x: &'x Expand, alpha: f32, beta: f32) -> Result<Expr<'x>> {
         return Err(Error::unsupported("a coefficient of an average is not positive"));
     }
     // base ^ steps
-    let bias = |base: f32| 1.0 - (steps * base.ln()).exp();
+    let bias = |base: f32| 1.0 - (steps * libm::logf(base)).exp();
     let root = bias(beta).sqrt();
     // Zero before the second step: the quotient is not selected then, but must not be NaN.
     let mean = after_first(steps, bias(alpha), 1.0);
