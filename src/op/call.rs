@@ -383,6 +383,11 @@ pub(crate) fn infer_same(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![call.like(0, call.dtype(0)?)?])
 }
 
+/// The shape rule of tests of each element of the first input.
+pub(crate) fn infer_test(call: &Call) -> Result<Vec<Fact>> {
+    Ok(vec![call.like(0, DType::Bool)?])
+}
+
 /// Returns input `index` of a node that is evaluated, which must be given.
 pub(crate) fn required_input(inputs: &[Option<Array>], index: usize) -> Result<&Array> {
     inputs

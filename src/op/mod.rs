@@ -12,7 +12,9 @@ mod schema;
 mod window;
 
 pub(crate) use attributes::{Attributes, required};
-pub(crate) use call::{Call, Fact, distinct_axes, element_count, infer_same, required_input, resolve_axis};
+pub(crate) use call::{
+    Call, Fact, distinct_axes, element_count, infer_same, infer_test, required_input, resolve_axis,
+};
 pub(crate) use element::ElementSum;
 pub(crate) use operator::{
     Access, AppendRule, Epsilon, Expects, ExpectsFor, Fold, Holds, IdentityRule, Infer, InputRule,

@@ -24,7 +24,7 @@ use std::sync::LazyLock;
 use crate::graph::Node;
 use crate::lower::LowerNode;
 use crate::op;
-use crate::pass::expand::{ExpandNode, Stage};
+use crate::pass::expand::{Expansion, Stage};
 
 pub(crate) use row::Row;
 
@@ -79,7 +79,7 @@ pub(crate) fn lowering(node: &Node) -> Option<LowerNode> {
 }
 
 /// The expansion of a node's operator at a stage.
-pub(crate) fn expansion(node: &Node, stage: Stage) -> Option<ExpandNode> {
+pub(crate) fn expansion(node: &Node, stage: Stage) -> Option<Expansion> {
     let row = row(node)?;
     match stage {
         Stage::Inline => row.inline,

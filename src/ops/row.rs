@@ -6,7 +6,7 @@ use crate::op::{
     Access, AppendRule, Epsilon, Expects, ExpectsFor, Fold, Holds, IdentityRule, Infer, InputRule,
     MultiplyAdds, NanRule, Op, Padding, Schema, Work, traits,
 };
-use crate::pass::expand::ExpandNode;
+use crate::pass::expand::{ExpandNode, Expansion, Formula};
 
 /// An operator and its conversions.
 pub(crate) struct Row {
@@ -15,9 +15,9 @@ pub(crate) struct Row {
     /// The conversion to ncnn layers.
     pub lower: Option<LowerNode>,
     /// The conversion to other operators, tried before `lower`.
-    pub expand: Option<ExpandNode>,
+    pub expand: Option<Expansion>,
     /// The conversion of constant control flow to other operators, before the graph is written as ONNX.
-    pub inline: Option<ExpandNode>,
+    pub inline: Option<Expansion>,
     /// Whether `inline` repeats a body for each iteration: more nodes, not fewer.
     pub unrolls: bool,
 }
@@ -46,17 +46,23 @@ impl Row {
     }
 
     pub const fn expand(mut self, expand: ExpandNode) -> Row {
-        self.expand = Some(expand);
+        self.expand = Some(Expansion::Nodes(expand));
+        self
+    }
+
+    /// The conversion to an expression of the inputs.
+    pub const fn formula(mut self, formula: Formula) -> Row {
+        self.expand = Some(Expansion::Formula(formula));
         self
     }
 
     pub const fn inline(mut self, inline: ExpandNode) -> Row {
-        self.inline = Some(inline);
+        self.inline = Some(Expansion::Nodes(inline));
         self
     }
 
     pub const fn unroll(mut self, unroll: ExpandNode) -> Row {
-        self.inline = Some(unroll);
+        self.inline = Some(Expansion::Nodes(unroll));
         self.unrolls = true;
         self
     }

@@ -11,6 +11,7 @@ use crate::lower::check_size;
 use crate::op;
 use crate::op::Call;
 use crate::pass::blocks::Weights;
+use crate::pass::builder::Expr;
 use crate::pass::infer;
 use crate::tensor::{Dim, Shape, display_shape};
 
@@ -23,8 +24,30 @@ const MAX_ITERATIONS: usize = limits::NESTING + 8;
 /// Builds a node of other operators; `false` keeps the node.
 pub(crate) type ExpandNode = fn(&Expand) -> Result<bool>;
 
+/// Returns the first output of a node as an expression of its inputs.
+pub(crate) type Formula = for<'x> fn(&'x Expand) -> Result<Expr<'x>>;
+
+/// The expansion of an operator.
+#[derive(Clone, Copy)]
+pub(crate) enum Expansion {
+    Nodes(ExpandNode),
+    Formula(Formula),
+}
+
+impl Expansion {
+    fn apply(self, expand: &Expand) -> Result<bool> {
+        match self {
+            Expansion::Nodes(build) => build(expand),
+            Expansion::Formula(formula) => {
+                expand.output(0, formula(expand)?);
+                Ok(true)
+            }
+        }
+    }
+}
+
 /// Returns the expansion of a node's operator at a stage.
-pub(crate) type FindExpansion = fn(&Node, Stage) -> Option<ExpandNode>;
+pub(crate) type FindExpansion = fn(&Node, Stage) -> Option<Expansion>;
 
 /// The stage of expansion, which selects the expansion of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -179,7 +202,7 @@ fn expand_node(
     let node = node.clone();
     let (made, warnings) = {
         let context = Expand::new(Call::new(graph, &node, op), stage);
-        let expanded = expand(&context);
+        let expanded = expand.apply(&context);
         let Expand { make, warnings, .. } = context;
         let made = make.finish().and_then(|made| Ok(expanded?.then_some(made)));
         let Some(made) = made.map_err(|error| error.at_node(|| node.at()))? else { return Ok(None) };

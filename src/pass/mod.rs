@@ -15,6 +15,7 @@ pub mod input_value;
 pub mod kv_cache;
 pub(crate) mod pattern;
 pub mod pixels;
+pub(crate) mod progression;
 pub mod quantized;
 pub mod random;
 pub mod rewrite;

@@ -3,10 +3,19 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use num_traits::ToPrimitive;
+
 use crate::common::index::IndexLists;
 use crate::error::Result;
-use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
+use crate::graph::{Attribute, Graph, Node, NodeId, Value, ValueId};
 use crate::op::{self, Access};
+use crate::tensor::{Array, DType, Dim};
+
+/// The most elements of a constant that are looked at.
+const MOST_LISTED: usize = 1 << 24;
+
+/// The most Casts between a number and its float.
+const MAX_CASTS: usize = 4;
 
 /// The readers of each value of a graph. Later changes of the graph do not show.
 #[derive(Debug, Default)]
@@ -54,6 +63,36 @@ pub(crate) fn constant_ints(graph: &Graph, value: ValueId) -> Option<Vec<i64>> {
     graph.value(value).constant.as_ref()?.load_listed().ok()?.int_list().ok()
 }
 
+/// The elements of a value that are known when converting: of a constant that is not large, or sizes.
+pub(crate) fn known_elements(value: &Value) -> Option<Array> {
+    match &value.constant {
+        Some(constant) if constant.len() > MOST_LISTED => None,
+        Some(constant) => constant.load_listed().ok(),
+        None => value.elements.as_deref().cloned(),
+    }
+}
+
+/// A list of integers or sizes that are known when converting.
+pub(crate) fn known_sizes(graph: &Graph, id: ValueId) -> Option<Vec<Dim>> {
+    Some(known_elements(graph.value(id))?.to_dims().ok()?.into_iter().collect())
+}
+
+/// The only element of a value, a size or a whole number, if it is known when converting. Casts may make a float of it.
+pub(crate) fn number(graph: &Graph, mut id: ValueId) -> Option<Dim> {
+    for _ in 0..MAX_CASTS {
+        if let Some(list) = known_sizes(graph, id) {
+            return <[Dim; 1]>::try_from(list).ok().map(|[only]| only);
+        }
+        let value = graph.value(id);
+        if value.constant.is_some() {
+            return scalar(graph, id).filter(|x| x.fract() == 0.0)?.to_i64().map(Dim::Known);
+        }
+        let is_float = value.dtype.is_some_and(DType::is_float);
+        id = input(producer(graph, id, "Cast").filter(|_| is_float)?, 0)?;
+    }
+    None
+}
+
 /// The node that computes a value, if it is `op_type` of ONNX's own domain.
 pub(crate) fn producer<'a>(graph: &'a Graph, value: ValueId, op_type: &str) -> Option<&'a Node> {
     graph.node(graph.value(value).producer?).filter(|node| node.is(op_type))
@@ -99,6 +138,51 @@ pub(crate) fn ints<'a>(node: &'a Node, name: &str) -> Option<&'a [i64]> {
 /// The attribute `axis` of a node, counted from the front of a shape of `rank` axes.
 pub(crate) fn axis(node: &Node, default: i64, rank: usize) -> Option<usize> {
     op::resolve_axis(int(node, "axis").unwrap_or(default), rank).ok()
+}
+
+/// A text attribute of a node, if it is given.
+pub(crate) fn text<'a>(node: &'a Node, name: &str) -> Option<&'a str> {
+    match node.attributes.get(name) {
+        Some(Attribute::String(text)) => std::str::from_utf8(text).ok(),
+        _ => None,
+    }
+}
+
+/// The operator set from which the bounds of Slice are inputs.
+const SLICE_INPUTS: i64 = 10;
+
+/// The elements of an axis that a Slice takes. Negative bounds count from the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Cut {
+    pub axis: usize,
+    pub start: i64,
+    pub end: i64,
+    pub step: i64,
+}
+
+/// The cuts of a Slice with constant bounds.
+pub(crate) fn cuts(graph: &Graph, node: &Node) -> Option<Vec<Cut>> {
+    let is_slice = node.is("Slice") && node.version >= SLICE_INPUTS;
+    let list = |index| constant_ints(graph, input(node, index).filter(|_| is_slice)?);
+    let (starts, ends) = (list(1)?, list(2)?);
+    let along = slice_axes(graph, node, starts.len())?;
+    let bounds = starts.into_iter().zip(ends).zip(along);
+    Some(bounds.map(|((start, end), (axis, step))| Cut { axis, start, end, step }).collect())
+}
+
+/// The axes of the `count` cuts of a Slice, with their steps.
+pub(crate) fn slice_axes(graph: &Graph, node: &Node, count: usize) -> Option<Vec<(usize, i64)>> {
+    let list = |index| input(node, index).map(|list| constant_ints(graph, list));
+    let from_front = |axis: i64| match usize::try_from(axis) {
+        Ok(axis) => Some(axis),
+        Err(_) => op::resolve_axis(axis, graph.value(input(node, 0)?).shape.as_ref()?.len()).ok(),
+    };
+    let axes = match list(3) {
+        Some(axes) => axes?.into_iter().map(from_front).collect::<Option<_>>()?,
+        None => (0..count).collect::<Vec<usize>>(),
+    };
+    let steps = list(4).unwrap_or_else(|| Some(vec![1; count]))?;
+    Some(axes.into_iter().zip(steps).collect())
 }
 
 /// The permutation of a Transpose.

@@ -12,7 +12,7 @@ use crate::pass::expand::Expand;
 use crate::tensor::Array;
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("TensorScatter", Access::Any, infer_same)
-    .expand(expand_tensor_scatter)
+    .formula(expand_tensor_scatter)
     .lowers_to("Where for each element that is written; Concat if it is written at the front")
     .limits("many elements at positions computed at run time")];
 
@@ -31,7 +31,7 @@ fn read_tensor_scatter(call: &Call) -> Result<(usize, bool)> {
     }
 }
 
-fn expand_tensor_scatter(x: &Expand) -> Result<bool> {
+fn expand_tensor_scatter<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let (axis, circular) = read_tensor_scatter(x)?;
     let known = |index: usize| {
         let size = x.shape(index)?.at(axis)?.known();
@@ -46,8 +46,7 @@ fn expand_tensor_scatter(x: &Expand) -> Result<bool> {
     } else {
         front(x, i64::try_from(axis)?, [length, writes])
     };
-    x.output(0, result);
-    Ok(true)
+    Ok(result)
 }
 
 /// Returns the update, followed by the rest of the cache.

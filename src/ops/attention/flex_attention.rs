@@ -14,7 +14,7 @@ use crate::tensor::{DType, Dim};
 
 pub(in crate::ops) const OPS: &[Row] =
     &[Row::of("ai.onnx.preview", "FlexAttention", Access::Any, infer_flex_attention)
-        .expand(expand_flex_attention)
+        .formula(expand_flex_attention)
         .multiply_adds(multiply_adds)
         .lowers_to("MatMul, the graph for scores, Softmax, the graph for weights, MatMul")
         .limits("free sizes")];
@@ -87,7 +87,7 @@ fn modify<'x>(x: &'x Expand, name: &str, value: Expr<'x>) -> Result<Expr<'x>> {
     outputs.first().copied().ok_or_else(|| Error::invalid("a graph without an output"))
 }
 
-fn expand_flex_attention(x: &Expand) -> Result<bool> {
+fn expand_flex_attention<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let FlexAttention { scale, precision, sizes } = read_flex_attention(x)?;
     let dtype = x.dtype(0)?;
     let [q, k, v] = [0, 1, 2].map(|index| x.operand(index));
@@ -96,6 +96,5 @@ fn expand_flex_attention(x: &Expand) -> Result<bool> {
         let weights = modify(x, "prob_mod", scores.softmax(-1))?;
         Ok(if precision == dtype { weights } else { weights.cast(dtype) })
     })?;
-    x.output(0, result);
-    Ok(true)
+    Ok(result)
 }

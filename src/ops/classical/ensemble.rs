@@ -28,7 +28,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
             more than 2^24 pairs of nodes and leaves",
         ),
     Row::of(DOMAIN, "TreeEnsembleRegressor", Access::Any, infer_regressor)
-        .expand(expand_regressor)
+        .formula(expand_regressor)
         .lowers_to(LOWERS_TO)
         .limits(
             "aggregations other than sum and mean; a transform of one target, SOFTMAX_ZERO and PROBIT; trees with \
@@ -185,13 +185,12 @@ fn infer_regressor(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(DType::F32, read_regressor(call)?.shape(call)?)])
 }
 
-fn expand_regressor(x: &Expand) -> Result<bool> {
+fn expand_regressor<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let trees = read_regressor(x)?;
     if trees.target_count == 1 && x.string("post_transform")? != "NONE" {
         unsupported!("a post_transform of one target, which onnxruntime ignores");
     }
-    x.output(0, transformed(x, with_base(x, &trees)?)?);
-    Ok(true)
+    transformed(x, with_base(x, &trees)?)
 }
 
 /// Returns the classes, `None` if they are text, and the trees.

@@ -15,26 +15,28 @@ const DOMAIN: &str = "ai.onnx.ml";
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::of(DOMAIN, "ArrayFeatureExtractor", Access::Any, infer_extractor)
-        .expand(expand_extractor)
+        .formula(expand_extractor)
         .lowers_to("Gather along the last axis"),
-    Row::of(DOMAIN, "Binarizer", Access::Any, infer_same).expand(expand_binarizer).lowers_to("Greater, Cast"),
+    Row::of(DOMAIN, "Binarizer", Access::Any, infer_same)
+        .formula(expand_binarizer)
+        .lowers_to("Greater, Cast"),
     Row::of(DOMAIN, "FeatureVectorizer", Access::Any, infer_vectorizer)
-        .expand(expand_vectorizer)
+        .formula(expand_vectorizer)
         .lowers_to("Concat")
         .limits("inputs that are not matrices of the given sizes"),
     Row::of(DOMAIN, "Imputer", Access::Any, infer_imputer)
-        .expand(expand_imputer)
+        .formula(expand_imputer)
         .lowers_to("Where the input equals the replaced value"),
     Row::of(DOMAIN, "LinearRegressor", Access::Any, infer_regressor)
-        .expand(expand_regressor)
+        .formula(expand_regressor)
         .lowers_to("MatMul, Add")
         .limits("a post_transform"),
-    Row::of(DOMAIN, "Normalizer", Access::Any, infer_normalizer)
-        .expand(expand_normalizer)
+    Row::of(DOMAIN, "Normalizer", Access::Any, infer_floats)
+        .formula(expand_normalizer)
         .lowers_to("Div by the sum or the root of the squares of each row")
         .limits("the norm MAX, which runtimes interpret differently"),
-    Row::of(DOMAIN, "Scaler", Access::Any, infer_scaler)
-        .expand(expand_scaler)
+    Row::of(DOMAIN, "Scaler", Access::Any, infer_floats)
+        .formula(expand_scaler)
         .lowers_to("(x - offset) * scale"),
 ];
 
@@ -50,19 +52,17 @@ fn infer_extractor(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
-fn expand_extractor(x: &Expand) -> Result<bool> {
+fn expand_extractor<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let mut result = x.operand(0).gather(x.operand(1).reshape(&[-1]), -1);
     if x.shape(0)?.len() == 1 {
         result = result.reshape(&[1, -1]);
     }
-    x.output(0, result);
-    Ok(true)
+    Ok(result)
 }
 
-fn expand_binarizer(x: &Expand) -> Result<bool> {
+fn expand_binarizer<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let threshold = x.float("threshold")?;
-    x.output(0, x.operand_as(0, DType::F32).greater(threshold).cast(x.dtype(0)?));
-    Ok(true)
+    Ok(x.operand_as(0, DType::F32).greater(threshold).cast(x.dtype(0)?))
 }
 
 fn infer_vectorizer(call: &Call) -> Result<Vec<Fact>> {
@@ -78,10 +78,9 @@ fn infer_vectorizer(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(DType::F32, vec![call.shape(0)?.at(0)?.clone(), columns])])
 }
 
-fn expand_vectorizer(x: &Expand) -> Result<bool> {
+fn expand_vectorizer<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let parts: Vec<Expr> = (0..x.input_count()).map(|index| x.operand_as(index, DType::F32)).collect();
-    x.output(0, x.make.concat(&parts, 1));
-    Ok(true)
+    Ok(x.make.concat(&parts, 1))
 }
 
 /// Returns the value to replace, and its replacement: one value, or one for each column.
@@ -112,7 +111,7 @@ fn infer_imputer(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![call.like(0, call.dtype(0)?)?])
 }
 
-fn expand_imputer(x: &Expand) -> Result<bool> {
+fn expand_imputer<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let (replaced, values) = read_imputer(x)?;
     let data = x.operand(0);
     let missing = if replaced.to_f64()?.iter().any(|value| value.is_nan()) {
@@ -120,8 +119,7 @@ fn expand_imputer(x: &Expand) -> Result<bool> {
     } else {
         data.equal(x.make.literal(&replaced))
     };
-    x.output(0, missing.select(x.make.literal(&values), data));
-    Ok(true)
+    Ok(missing.select(x.make.literal(&values), data))
 }
 
 struct Regressor {
@@ -158,14 +156,13 @@ fn infer_regressor(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(DType::F32, vec![call.shape(0)?.at(0)?.clone(), Dim::Known(targets)])])
 }
 
-fn expand_regressor(x: &Expand) -> Result<bool> {
+fn expand_regressor<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let Regressor { targets, coefficients, intercepts } = read_regressor(x)?;
     let targets = usize::try_from(targets)?;
     let shape = vec![targets, coefficients.len() / targets.max(1)];
     let weight = Array::f32(ArrayD::from_shape_vec(shape, coefficients)?).transpose(&[1, 0])?;
     let product = x.operand_as(0, DType::F32).matmul(x.make.literal(&weight));
-    x.output(0, product.add_optional(intercepts.map(|list| x.make.floats(&list))));
-    Ok(true)
+    Ok(product.add_optional(intercepts.map(|list| x.make.floats(&list))))
 }
 
 fn read_norm(attributes: &Attributes) -> Result<&'static str> {
@@ -181,16 +178,15 @@ fn read_norm(attributes: &Attributes) -> Result<&'static str> {
     }
 }
 
-fn infer_normalizer(call: &Call) -> Result<Vec<Fact>> {
+fn infer_floats(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![call.like(0, DType::F32)?])
 }
 
-fn expand_normalizer(x: &Expand) -> Result<bool> {
+fn expand_normalizer<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let data = x.operand_as(0, DType::F32);
     let size = data.reduce(read_norm(x)?, &[-1], true);
     // A row of zeros is unchanged.
-    x.output(0, data / size.equal(0.0).select(1.0, size));
-    Ok(true)
+    Ok(data / size.equal(0.0).select(1.0, size))
 }
 
 /// Returns offset and scale: one value, or one for each column.
@@ -209,12 +205,7 @@ fn read_scaler(call: &Call) -> Result<[Vec<f32>; 2]> {
     Ok([read("offset", 0.0)?, read("scale", 1.0)?])
 }
 
-fn infer_scaler(call: &Call) -> Result<Vec<Fact>> {
-    Ok(vec![call.like(0, DType::F32)?])
-}
-
-fn expand_scaler(x: &Expand) -> Result<bool> {
+fn expand_scaler<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let [offset, scale] = read_scaler(x)?.map(|list| x.make.floats(&list));
-    x.output(0, (x.operand_as(0, DType::F32) - offset) * scale);
-    Ok(true)
+    Ok((x.operand_as(0, DType::F32) - offset) * scale)
 }

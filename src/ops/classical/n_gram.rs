@@ -20,7 +20,7 @@ use crate::pass::expand::Expand;
 use crate::tensor::{DType, Dim, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("TfIdfVectorizer", Access::Any, infer_vectorizer)
-    .expand(expand_vectorizer)
+    .formula(expand_vectorizer)
     .lowers_to("Equal with the elements of the n-grams, products of neighbours, and their sums")
     .limits("n-grams of strings; rows of free size; weights of n-grams that share a column")];
 
@@ -185,7 +185,7 @@ fn counts<'x>(rows: Expr<'x>, size: i64, of: &Vectorizer, grams: &Grams) -> Resu
     Ok(sum.unwrap_or_else(|| make.floats(&vec![0.0; grams.columns.len()]).unsqueeze(&[0])))
 }
 
-fn expand_vectorizer(x: &Expand) -> Result<bool> {
+fn expand_vectorizer<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let vectorizer = read_vectorizer(x)?;
     let sizes = x.sizes(0)?;
     let (rows, size) = match *sizes.as_slice() {
@@ -227,8 +227,7 @@ fn expand_vectorizer(x: &Expand) -> Result<bool> {
     if sizes.len() == 1 {
         result = result.reshape(&[-1]);
     }
-    x.output(0, result);
-    Ok(true)
+    Ok(result)
 }
 
 /// Returns the counts of n-grams, each in its column.

@@ -21,7 +21,7 @@ use crate::tensor::{DType, Dim};
 pub(super) const LOWERS_TO: &str = "Gather, comparisons, and MatMul with the paths to all leaves";
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::of("ai.onnx.ml", "TreeEnsemble", Access::Any, infer_trees)
-    .expand(expand_trees)
+    .formula(expand_trees)
     .lowers_to(LOWERS_TO)
     .limits(
         "members of sets; aggregations other than sum and mean; a post_transform; trees \
@@ -282,9 +282,8 @@ fn compared<'x>(x: &'x Expand, trees: &Trees) -> Result<(Expr<'x>, Vec<usize>)> 
     Ok((x.make.concat(&parts, 1), places))
 }
 
-fn expand_trees(x: &Expand) -> Result<bool> {
-    x.output(0, sums(x, &read_trees(x)?)?.to_type(x.dtype(0)?));
-    Ok(true)
+fn expand_trees<'x>(x: &'x Expand) -> Result<Expr<'x>> {
+    Ok(sums(x, &read_trees(x)?)?.to_type(x.dtype(0)?))
 }
 
 /// Returns the sums of the weights of the leaves that the trees reach, or their means, in float32.

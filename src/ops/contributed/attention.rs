@@ -8,10 +8,9 @@
 
 use num_traits::AsPrimitive;
 
-use super::like_input;
 use crate::common::limits;
 use crate::error::{At, Error, Result, unsupported};
-use crate::op::{Call, Fact, element_count};
+use crate::op::{Call, Fact, element_count, infer_same};
 use crate::ops::attention::parts::{merge_heads, split_heads};
 use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
@@ -89,15 +88,14 @@ fn refuse_states(call: &Call, inputs: &[usize], outputs: &[usize]) -> Result<()>
     Ok(())
 }
 
-pub(super) fn expand_attention(x: &Expand) -> Result<bool> {
+pub(super) fn expand_attention<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let heads = read_heads(x)?;
     let sizes @ [hidden, _, _] = hidden_sizes(x)?;
     let projected = x.operand(0).matmul(x.operand(1)).add_optional(x.optional(2));
     let parts = projected.split(-1, sizes);
     let length = x.shape(0)?.at(1)?;
     let masks = [padding_mask(x, 3, length, &heads)?, x.optional(5)];
-    x.output(0, attend(x, &heads, parts, hidden, [length, length], masks)?);
-    Ok(true)
+    attend(x, &heads, parts, hidden, [length, length], masks)
 }
 
 /// Returns the term that the mask in input `index` adds to the scores: 1 keeps a key and 0 hides it, or it
@@ -193,7 +191,7 @@ pub(super) fn infer_multi_head(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
-pub(super) fn expand_multi_head(x: &Expand) -> Result<bool> {
+pub(super) fn expand_multi_head<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let heads = read_heads(x)?;
     let (queries, keys, values) = (x.shape(0)?.to_vec(), x.shape(1)?.to_vec(), x.shape(2)?.len());
     let mut parts = [0, 1, 2].map(|index| x.operand(index));
@@ -219,18 +217,17 @@ pub(super) fn expand_multi_head(x: &Expand) -> Result<bool> {
         }
     }
     let masks = [padding_mask(x, 4, length, &heads)?, x.optional(5)];
-    x.output(0, attend(x, &heads, parts, hidden(&queries)?, [queries.at(1)?, length], masks)?);
-    Ok(true)
+    attend(x, &heads, parts, hidden(&queries)?, [queries.at(1)?, length], masks)
 }
 
 pub(super) fn infer_rotary(call: &Call) -> Result<Vec<Fact>> {
     if call.flag_or("is_packed_batching", false)? || call.float_or("scale", 1.0)? != 1.0 {
         unsupported!("packed batches or a scale");
     }
-    Ok(vec![like_input(call)?])
+    infer_same(call)
 }
 
-pub(super) fn expand_rotary(x: &Expand) -> Result<bool> {
+pub(super) fn expand_rotary<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let positions = x.shape(1)?.to_vec();
     let [input, ids, cos, sin] = [0, 1, 2, 3].map(|index| x.operand(index));
     if positions.len() != 2 {
@@ -251,6 +248,5 @@ pub(super) fn expand_rotary(x: &Expand) -> Result<bool> {
         ("num_heads", heads.into()),
         ("rotary_embedding_dim", rotated.into()),
     ];
-    x.output(0, x.make.op("RotaryEmbedding", [input, cos, sin, ids], attributes));
-    Ok(true)
+    Ok(x.make.op("RotaryEmbedding", [input, cos, sin, ids], attributes))
 }

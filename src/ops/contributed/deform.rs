@@ -6,6 +6,7 @@
 use crate::error::{At, Error, Result, invalid};
 use crate::op::{Access, Attributes, Call, Fact};
 use crate::ops::Row;
+use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
 use crate::tensor::{Dim, display_shape};
 
@@ -22,7 +23,7 @@ const MODULATED: &str = "MMCVModulatedDeformConv2d";
 const TORCHVISION: &str = "deform_conv2d";
 
 const fn row(domain: &'static str, name: &'static str) -> Row {
-    Row::of(domain, name, Access::Any, infer).expand(expand).lowers_to("DeformConv")
+    Row::of(domain, name, Access::Any, infer).formula(expand).lowers_to("DeformConv")
 }
 
 /// The inputs other than the data.
@@ -107,7 +108,7 @@ fn infer(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, sizes)])
 }
 
-fn expand(x: &Expand) -> Result<bool> {
+fn expand<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let Places { weight, offsets, mask, bias } = places(x)?;
     let Windows { stride, padding: [height, width], dilation, groups, offset_groups } = windows(x)?;
     let attributes = [
@@ -120,6 +121,5 @@ fn expand(x: &Expand) -> Result<bool> {
     let mask = mask.map(|mask| x.operand(mask));
     let inputs =
         [Some(x.operand(0)), Some(x.operand(weight)), Some(x.operand(offsets)), x.optional(bias), mask];
-    x.output(0, x.make.op("DeformConv", inputs, attributes));
-    Ok(true)
+    Ok(x.make.op("DeformConv", inputs, attributes))
 }

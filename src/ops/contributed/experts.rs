@@ -13,7 +13,7 @@ use crate::pass::expand::Expand;
 use crate::tensor::Dim;
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::of(CONTRIB_DOMAIN, "MoE", Access::Any, infer_experts)
-    .expand(expand_experts)
+    .formula(expand_experts)
     .lowers_to("the matrix products of all experts, weighted: 0 for those that a token does not choose")
     .limits(
         "a third matrix of each expert; activation swiglu but with interleaved halves; use_sparse_mixer; weights computed at \
@@ -76,7 +76,7 @@ fn infer_experts(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![call.like(0, call.dtype(0)?)?])
 }
 
-fn expand_experts(x: &Expand) -> Result<bool> {
+fn expand_experts<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let (choices, _) = read_counts(x)?;
     let Some(width) = x.shape(0)?.last().and_then(Dim::known) else {
         unsupported!("a free number of channels")
@@ -96,8 +96,7 @@ fn expand_experts(x: &Expand) -> Result<bool> {
     let inner = activate(x, linear(x, tokens.reshape(&[-1, width]), chosen, FIRST))?;
     let weighted = linear(x, inner, chosen, SECOND) * weights.reshape(&[-1, 1]);
     let sum = weighted.reshape(&[-1, choices, width]).reduce("ReduceSum", &[1], false);
-    x.output(0, sum.reshape_to(input.shape()));
-    Ok(true)
+    Ok(sum.reshape_to(input.shape()))
 }
 
 /// Returns the linear map of the chosen expert for each row.

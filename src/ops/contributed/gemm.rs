@@ -3,6 +3,7 @@
 use crate::error::{Result, unsupported};
 use crate::graph::Attribute;
 use crate::op::{Call, Fact};
+use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
 
 /// The attributes of an operator, and their defaults.
@@ -43,7 +44,7 @@ pub(super) fn infer_fused_gemm(call: &Call) -> Result<Vec<Fact>> {
     crate::ops::linear::matmul::infer_gemm(call)
 }
 
-pub(super) fn expand_fused_gemm(x: &Expand) -> Result<bool> {
+pub(super) fn expand_fused_gemm<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let activation = read_activation(x)?;
     let inputs = [x.operand(0), x.operand(1)].into_iter().chain(x.optional(2));
     let attributes = [
@@ -56,6 +57,5 @@ pub(super) fn expand_fused_gemm(x: &Expand) -> Result<bool> {
     if let Some((activation, attributes)) = activation {
         result = result.apply(activation, attributes);
     }
-    x.output(0, result);
-    Ok(true)
+    Ok(result)
 }

@@ -28,7 +28,7 @@ use crate::tensor::{DType, Dim};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::of(CONTRIB_DOMAIN, "GroupQueryAttention", Access::Any, infer_group_query)
-        .expand(expand_group_query)
+        .formula(expand_group_query)
         .multiply_adds(multiply_adds)
         .appends(appends_to_past)
         .lowers_to("RotaryEmbedding, Concat, MatMul, Mul, Tanh, Add, Softmax, MatMul")
@@ -166,7 +166,7 @@ fn infer_group_query(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(dtype, vec![sizes.batch, sizes.queries, hidden]), present.clone(), present])
 }
 
-fn expand_group_query(x: &Expand) -> Result<bool> {
+fn expand_group_query<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let attention = read(x)?;
     if !x.shape(input::QUERY)?.first().is_some_and(|batch| batch.is(1)) {
         unsupported!("a batch of {:?}", x.shape(input::QUERY)?.first());
@@ -200,8 +200,7 @@ fn expand_group_query(x: &Expand) -> Result<bool> {
     if let Some(lengths) = x.optional(input::SEQLENS_K) {
         result = x.make.own_op("WithoutPadding", [result, lengths], []);
     }
-    x.output(0, result);
-    Ok(true)
+    Ok(result)
 }
 
 /// Returns queries, keys and values, `[batch, length, heads * head]`.

@@ -13,7 +13,7 @@ pub(in crate::ops) mod group_query;
 
 use crate::error::{Error, Result, unsupported};
 use crate::graph::Attribute;
-use crate::op::{Access, CONTRIB_DOMAIN as DOMAIN, Call, Fact, element_count};
+use crate::op::{Access, CONTRIB_DOMAIN as DOMAIN, Call, Fact, element_count, infer_same};
 use crate::ops::Row;
 use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
@@ -22,30 +22,28 @@ use crate::tensor::{DType, Dim};
 pub(in crate::ops) const OPS: &[Row] = &[
     // `qkv_hidden_sizes` is checked against the weight.
     Row::of(DOMAIN, "Attention", Access::Any, attention::infer_attention)
-        .expand(attention::expand_attention)
+        .formula(attention::expand_attention)
         .multiply_adds(attention::multiply_adds)
         .lowers_to("MatMul, Add, Mul, Softmax, MatMul")
         .limits("past and present states; rotary positions inside; masks that give lengths"),
     Row::of(DOMAIN, "MultiHeadAttention", Access::Any, attention::infer_multi_head)
-        .expand(attention::expand_multi_head)
+        .formula(attention::expand_multi_head)
         .multiply_adds(attention::multi_head_multiply_adds)
         .lowers_to("Add, Mul, MatMul, Softmax, MatMul")
         .limits(
             "queries, keys and values in one tensor; masks that give lengths; a causal mask of free length",
         ),
     Row::of(DOMAIN, "RotaryEmbedding", Access::Any, attention::infer_rotary)
-        .expand(attention::expand_rotary)
+        .formula(attention::expand_rotary)
         .lowers_to("Slice, Mul, Sub, Add, Concat")
         .limits("packed batches, a scale, positions given by an offset"),
-    Row::of(DOMAIN, "Gelu", Access::Elementwise, infer_like_input).expand(expand_gelu).lowers_to("Gelu"),
-    Row::of(DOMAIN, "BiasGelu", Access::Any, infer_like_input)
-        .expand(expand_bias_gelu)
+    Row::of(DOMAIN, "Gelu", Access::Elementwise, infer_same).formula(expand_gelu).lowers_to("Gelu"),
+    Row::of(DOMAIN, "BiasGelu", Access::Any, infer_same).formula(expand_bias_gelu).lowers_to("Add, Gelu"),
+    Row::of(DOMAIN, "FastGelu", Access::Elementwise, infer_same)
+        .formula(expand_fast_gelu)
         .lowers_to("Add, Gelu"),
-    Row::of(DOMAIN, "FastGelu", Access::Elementwise, infer_like_input)
-        .expand(expand_fast_gelu)
-        .lowers_to("Add, Gelu"),
-    Row::of(DOMAIN, "QuickGelu", Access::Elementwise, infer_quick_gelu)
-        .expand(expand_quick_gelu)
+    Row::of(DOMAIN, "QuickGelu", Access::Elementwise, infer_same)
+        .formula(expand_quick_gelu)
         .lowers_to("x * Sigmoid(alpha * x)"),
     Row::of(DOMAIN, "SkipLayerNormalization", Access::Any, infer_skip)
         .expand(expand_skip)
@@ -57,7 +55,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .limits("the outputs mean and inv_std_var"),
     // onnxruntime's optimizer writes this operator without a domain.
     Row::new("SimplifiedLayerNormalization", Access::Any, infer_rms)
-        .expand(expand_rms)
+        .formula(expand_rms)
         .lowers_to("RMSNormalization")
         .limits("the output inv_std_var"),
     Row::of(DOMAIN, "EmbedLayerNormalization", Access::Any, infer_embed)
@@ -66,16 +64,16 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .limits("the output mask_index; positions of free length"),
     Row::of(DOMAIN, "FusedMatMul", Access::Any, infer_fused_matmul)
         .multiply_adds(fused_multiply_adds)
-        .expand(expand_fused_matmul)
+        .formula(expand_fused_matmul)
         .lowers_to("Transpose, MatMul, Mul"),
     Row::of(DOMAIN, "FusedGemm", Access::Any, gemm::infer_fused_gemm)
         .multiply_adds(crate::ops::linear::matmul::gemm::multiply_adds)
-        .expand(gemm::expand_fused_gemm)
+        .formula(gemm::expand_fused_gemm)
         .lowers_to("Gemm, the activation")
         .limits("uncommon activations"),
     Row::of(DOMAIN, "FusedConv", Access::Any, infer_fused_conv)
         .multiply_adds(crate::ops::spatial::conv::multiply_adds)
-        .expand(expand_fused_conv)
+        .formula(expand_fused_conv)
         .lowers_to("Conv, Add, the activation")
         .limits("uncommon activations"),
     Row::of(DOMAIN, "SparseAttention", Access::Any, refuse_sparse_attention).limits(NO_SPARSE_ATTENTION),
@@ -88,42 +86,26 @@ fn refuse_sparse_attention(_: &Call) -> Result<Vec<Fact>> {
     Err(Error::unsupported(NO_SPARSE_ATTENTION))
 }
 
-fn like_input(call: &Call) -> Result<Fact> {
-    Ok(Fact::new(call.dtype(0)?, call.shape(0)?.to_vec()))
-}
-
-fn infer_like_input(call: &Call) -> Result<Vec<Fact>> {
-    Ok(vec![like_input(call)?])
-}
-
 fn gelu<'x>(value: Expr<'x>, approximate: &'static str) -> Expr<'x> {
     value.apply("Gelu", [("approximate", approximate.into())])
 }
 
-fn expand_gelu(x: &Expand) -> Result<bool> {
-    x.output(0, gelu(x.operand(0), "none"));
-    Ok(true)
+fn expand_gelu<'x>(x: &'x Expand) -> Result<Expr<'x>> {
+    Ok(gelu(x.operand(0), "none"))
 }
 
-fn expand_bias_gelu(x: &Expand) -> Result<bool> {
-    x.output(0, gelu(x.operand(0) + x.operand(1), "none"));
-    Ok(true)
+fn expand_bias_gelu<'x>(x: &'x Expand) -> Result<Expr<'x>> {
+    Ok(gelu(x.operand(0) + x.operand(1), "none"))
 }
 
-fn expand_fast_gelu(x: &Expand) -> Result<bool> {
-    x.output(0, gelu(x.operand(0).add_optional(x.optional(1)), "tanh"));
-    Ok(true)
+fn expand_fast_gelu<'x>(x: &'x Expand) -> Result<Expr<'x>> {
+    Ok(gelu(x.operand(0).add_optional(x.optional(1)), "tanh"))
 }
 
-fn infer_quick_gelu(call: &Call) -> Result<Vec<Fact>> {
-    infer_like_input(call)
-}
-
-fn expand_quick_gelu(x: &Expand) -> Result<bool> {
+fn expand_quick_gelu<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let input = x.operand(0);
     let alpha = x.float("alpha")?;
-    x.output(0, input * (input * alpha).sigmoid());
-    Ok(true)
+    Ok(input * (input * alpha).sigmoid())
 }
 
 /// Returns the epsilon of a normalization, with onnxruntime's default.
@@ -133,7 +115,7 @@ fn epsilon(call: &Call) -> Result<(&'static str, Attribute)> {
 
 fn infer_skip(call: &Call) -> Result<Vec<Fact>> {
     refuse_statistics(call)?;
-    let fact = like_input(call)?;
+    let fact = call.like(0, call.dtype(0)?)?;
     Ok(vec![fact.clone(), Fact::unranked(DType::F32), Fact::unranked(DType::F32), fact])
 }
 
@@ -169,13 +151,12 @@ fn infer_rms(call: &Call) -> Result<Vec<Fact>> {
     if call.has_output(1) {
         unsupported!("the output inv_std_var");
     }
-    Ok(vec![like_input(call)?, Fact::unranked(DType::F32)])
+    Ok(vec![call.like(0, call.dtype(0)?)?, Fact::unranked(DType::F32)])
 }
 
-fn expand_rms(x: &Expand) -> Result<bool> {
+fn expand_rms<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let attributes = [("axis", x.int("axis")?.into()), epsilon(x)?];
-    x.output(0, x.make.op("RMSNormalization", [x.operand(0), x.operand(1)], attributes));
-    Ok(true)
+    Ok(x.make.op("RMSNormalization", [x.operand(0), x.operand(1)], attributes))
 }
 
 fn infer_embed(call: &Call) -> Result<Vec<Fact>> {
@@ -253,11 +234,10 @@ fn fused_multiply_adds(call: &Call) -> Option<u64> {
     )
 }
 
-fn expand_fused_matmul(x: &Expand) -> Result<bool> {
+fn expand_fused_matmul<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let (alpha, [a, b]) = read_fused_matmul(x)?;
     let product = x.operand(0).transpose(&a).matmul(x.operand(1).transpose(&b));
-    x.output(0, if alpha == 1.0 { product } else { product * alpha });
-    Ok(true)
+    Ok(if alpha == 1.0 { product } else { product * alpha })
 }
 
 /// Returns the activation of a FusedConv: operator and parameters.
@@ -284,7 +264,7 @@ fn infer_fused_conv(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, crate::ops::spatial::conv::conv_shape(call, call.shape(1)?)?)])
 }
 
-fn expand_fused_conv(x: &Expand) -> Result<bool> {
+fn expand_fused_conv<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let (activation, parameters) = read_activation(x)?;
     let inputs = [x.operand(0), x.operand(1)].into_iter().chain(x.optional(2));
     let conv = x.make.op("Conv", inputs, crate::ops::spatial::conv::conv_attributes(x));
@@ -294,6 +274,5 @@ fn expand_fused_conv(x: &Expand) -> Result<bool> {
         ("Clip", [(_, low), (_, high)]) => sum.clip(*low, *high),
         _ => sum.apply(activation, parameters.into_iter().map(|(name, number)| (name, number.into()))),
     };
-    x.output(0, result);
-    Ok(true)
+    Ok(result)
 }

@@ -1,22 +1,18 @@
 //! The angle of a point, which the fusion of `src/pass/fuse/atan2.rs` makes of quotients.
 
-use super::broadcast::{infer_broadcast, lower_pair};
+use super::broadcast::{infer_first, lower_pair};
 use crate::error::Result;
 use crate::lower::{Lower, Operand, ScalarOrBlob};
 use crate::ncnn::layer::binary_op;
-use crate::op::{Access, Call, Fact, OWN_DOMAIN};
+use crate::op::{Access, OWN_DOMAIN};
 use crate::ops::Row;
 use crate::tensor::Range;
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::of(OWN_DOMAIN, "Atan2", Access::Broadcast, infer_atan2)
+pub(in crate::ops) const OPS: &[Row] = &[Row::of(OWN_DOMAIN, "Atan2", Access::Broadcast, infer_first)
     .lower(lower_atan2)
     .range(|_, _| Range::new(-3.2, 3.2))
     .lowers_to("BinaryOp ATAN2")
     .differs("the angle of the origin, which is 0 and not NaN; x of -0, which counts as 0; infinities")];
-
-fn infer_atan2(call: &Call) -> Result<Vec<Fact>> {
-    infer_broadcast(call, call.dtype(0)?)
-}
 
 /// Emits `-atan2(0 - y, x)`: -pi for `y` of 0 and negative `x`, as in the sum of quotients and turns. The
 /// difference is not -0, of which scalar code would make pi.

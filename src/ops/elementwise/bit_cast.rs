@@ -5,12 +5,13 @@
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::op::{Access, Attributes, Call, Fact, required_input};
 use crate::ops::Row;
+use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
 use crate::tensor::{Array, DType};
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("BitCast", Access::Any, infer_bit_cast)
     .fold(fold_bit_cast)
-    .expand(expand_bit_cast)
+    .formula(expand_bit_cast)
     .lowers_to("Cast between integers of 8 or 16 bits")
     .limits("floats, and integers of 32 and 64 bits, computed at run time")];
 
@@ -35,7 +36,7 @@ fn fold_bit_cast(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Ve
     Ok(vec![Array::from_bytes(read_to(attributes)?, array.shape(), &array.to_bytes()?)?])
 }
 
-fn expand_bit_cast(x: &Expand) -> Result<bool> {
+fn expand_bit_cast<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let (from, to) = (x.dtype(0)?, read_to(x)?);
     let operand = x.operand(0);
     let result = match (from.int_range(), to.int_range()) {
@@ -45,6 +46,5 @@ fn expand_bit_cast(x: &Expand) -> Result<bool> {
         (Some(_), Some(_)) if to != DType::Bool && to.bits() <= 16 => operand.cast(to),
         _ => unsupported!("the bits of {from} as {to}: ncnn computes in float32"),
     };
-    x.output(0, result);
-    Ok(true)
+    Ok(result)
 }

@@ -62,6 +62,11 @@ fn operand_shapes(call: &Call) -> Result<Vec<(usize, Vec<Dim>)>> {
     Ok(shapes)
 }
 
+/// Infers one output of the type of the first input, of the broadcast shape.
+pub(in crate::ops) fn infer_first(call: &Call) -> Result<Vec<Fact>> {
+    infer_broadcast(call, call.dtype(0)?)
+}
+
 /// Infers one output of type `dtype`, of the broadcast shape.
 pub(in crate::ops) fn infer_broadcast(call: &Call, dtype: DType) -> Result<Vec<Fact>> {
     // An operator that takes any number of inputs needs one.

@@ -5,20 +5,20 @@
 use crate::error::Result;
 use crate::op::{Access, Call, infer_same};
 use crate::ops::Row;
+use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("SwiGLU", Access::Any, infer_same)
-    .expand(expand_swiglu)
+    .formula(expand_swiglu)
     .lowers_to("a * Sigmoid(alpha * a) * b")];
 
 fn read_alpha(call: &Call) -> Result<f32> {
     call.float("alpha")
 }
 
-fn expand_swiglu(x: &Expand) -> Result<bool> {
+fn expand_swiglu<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let alpha = read_alpha(x)?;
     let (gate, value) = (x.operand(0), x.operand(1));
     let scaled = if alpha == 1.0 { gate } else { gate * alpha };
-    x.output(0, gate * scaled.sigmoid() * value);
-    Ok(true)
+    Ok(gate * scaled.sigmoid() * value)
 }

@@ -16,7 +16,7 @@ use crate::tensor::{Array, Dim, Elements, display_shape};
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("Det", Access::Any, infer_det)
     .fold(fold_det)
     .work(work_of)
-    .expand(expand_det)
+    .formula(expand_det)
     .lowers_to("sums of products")
     .limits("matrices larger than 4 by 4")];
 
@@ -86,7 +86,7 @@ fn determinant(mut a: Array2<f64>) -> Result<f64> {
     Ok(product)
 }
 
-fn expand_det(expand: &Expand) -> Result<bool> {
+fn expand_det<'x>(expand: &'x Expand) -> Result<Expr<'x>> {
     let [batch @ .., n, _] = expand.shape(0)? else {
         invalid!("the determinant of {}", display_shape(expand.shape(0)?));
     };
@@ -111,8 +111,7 @@ fn expand_det(expand: &Expand) -> Result<bool> {
     if shape.iter().filter(|size| **size == -1).count() > 1 {
         unsupported!("free sizes");
     }
-    expand.output(0, whole.reshape(&shape));
-    Ok(true)
+    Ok(whole.reshape(&shape))
 }
 
 /// Returns every choice of `count` of `n` columns, each in order.

@@ -25,7 +25,7 @@ pub(super) fn infer_matmul_integer(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(DType::I32, matmul_shape(call, call.shape(input::A)?, call.shape(input::B)?)?)])
 }
 
-pub(super) fn expand_matmul_integer(x: &Expand) -> Result<bool> {
+pub(super) fn expand_matmul_integer<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let product = match multiply_integers(x)? {
         Some(product) => product,
         None => {
@@ -33,8 +33,7 @@ pub(super) fn expand_matmul_integer(x: &Expand) -> Result<bool> {
             a.matmul(shifted(x, input::B, input::B_ZERO_POINT, false)?)
         }
     };
-    x.output(0, product.cast(DType::I32));
-    Ok(true)
+    Ok(product.cast(DType::I32))
 }
 
 /// Returns an operand in float32, minus its zero point: one for all, or one for each row of A or column of B.

@@ -16,16 +16,16 @@ use crate::tensor::{DType, Dim};
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::of(MICROSOFT, "MatMulIntegerToFloat", Access::Any, infer_to_float)
         .multiply_adds(matmul::multiply_adds)
-        .expand(expand_to_float)
+        .formula(expand_to_float)
         .lowers_to("MatMulInteger, Mul, Add"),
     Row::of(MICROSOFT, "DynamicQuantizeMatMul", Access::Any, infer_dynamic_matmul)
         .multiply_adds(matmul::multiply_adds)
-        .expand(expand_dynamic_matmul)
+        .formula(expand_dynamic_matmul)
         .rounds()
         .lowers_to("DynamicQuantizeLinear, MatMulInteger, Mul, Add")
         .limits("a second rounding"),
     Row::of(MICROSOFT, "QAttention", Access::Any, infer_attention)
-        .expand(expand_attention)
+        .formula(expand_attention)
         .multiply_adds(attention_multiply_adds)
         .lowers_to("DequantizeLinear, Attention")
         .limits("past and present states; rotary positions inside; masks that give lengths"),
@@ -68,18 +68,16 @@ fn product<'x>(
     result.add_optional(bias)
 }
 
-fn expand_to_float(x: &Expand) -> Result<bool> {
+fn expand_to_float<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let [factors, scales] = [[0, 1], [2, 3]].map(|pair| pair.map(|index| x.operand(index)));
     let zeros = [4, 5].map(|index| x.optional(index));
-    x.output(0, product(factors, scales, zeros, x.optional(6)));
-    Ok(true)
+    Ok(product(factors, scales, zeros, x.optional(6)))
 }
 
-fn expand_dynamic_matmul(x: &Expand) -> Result<bool> {
+fn expand_dynamic_matmul<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let [a, a_scale, a_zero] = x.make.op_n("DynamicQuantizeLinear", [x.operand(0)], []);
     let (factors, scales) = ([a, x.operand(1)], [a_scale, x.operand(2)]);
-    x.output(0, product(factors, scales, [Some(a_zero), x.optional(3)], x.optional(4)));
-    Ok(true)
+    Ok(product(factors, scales, [Some(a_zero), x.optional(3)], x.optional(4)))
 }
 
 /// Indices of the inputs of QAttention.
@@ -115,7 +113,7 @@ fn attention_multiply_adds(call: &Call) -> Option<u64> {
 }
 
 /// Attention of the dequantized operands: the kernel rounds no intermediate result.
-fn expand_attention(x: &Expand) -> Result<bool> {
+fn expand_attention<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let mut operands = Vec::new();
     for (operand, scale, zero) in
         [(0, attention::X_SCALE, attention::X_ZERO), (1, attention::WEIGHT_SCALE, attention::WEIGHT_ZERO)]
@@ -124,8 +122,7 @@ fn expand_attention(x: &Expand) -> Result<bool> {
         operands.push(Some(x.make.op("DequantizeLinear", inputs, [("axis", 1.into())])));
     }
     operands.extend([attention::BIAS, attention::MASK].map(|index| x.optional(index)));
-    x.output(0, x.make.contrib_op("Attention", operands, pairs(&x.node().attributes)));
-    Ok(true)
+    Ok(x.make.contrib_op("Attention", operands, pairs(&x.node().attributes)))
 }
 
 fn infer_lstm(call: &Call) -> Result<Vec<Fact>> {

@@ -31,13 +31,13 @@ pub(in crate::ops) use mixed::OPS as MIXED;
 pub(in crate::ops) use packed::OPS as PACKED;
 
 const QUANTIZE: Row = Row::new("QuantizeLinear", Access::Any, infer_quantize)
-    .expand(expand_quantize)
+    .formula(expand_quantize)
     .rounds()
     .exact()
     .lowers_to("UnaryOp ROUND of x / scale, plus the zero point, Clip; Cast to floats of 8 and 4 bits")
     .limits("a second rounding, of values not computed in integers");
 const DEQUANTIZE: Row = Row::new("DequantizeLinear", Access::Any, infer_dequantize)
-    .expand(expand_dequantize)
+    .formula(expand_dequantize)
     .exact()
     .lowers_to("(x - zero point) * scale")
     .limits("blocks along an axis of free size");
@@ -55,7 +55,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .limits("a second rounding"),
     Row::new("MatMulInteger", Access::Any, integer::infer_matmul_integer)
         .multiply_adds(matmul::multiply_adds)
-        .expand(integer::expand_matmul_integer)
+        .formula(integer::expand_matmul_integer)
         .exact()
         .lowers_to("InnerProduct in int8, or MatMul of the differences to the zero points"),
     Row::new("QLinearMatMul", Access::Any, infer_qlinear_matmul)
@@ -74,7 +74,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .limits("a second rounding"),
     Row::new("ConvInteger", Access::Any, infer_conv_integer)
         .multiply_adds(conv::multiply_adds)
-        .expand(expand_conv_integer)
+        .formula(expand_conv_integer)
         .exact()
         .lowers_to("Convolution in int8, or Conv of the differences to the zero points"),
     Row::of(OWN_DOMAIN, "Levels", Access::Any, level::infer_levels)
@@ -187,7 +187,7 @@ fn split(value: Expr) -> (Expr, Expr) {
     (high, value - high)
 }
 
-fn expand_quantize(x: &Expand) -> Result<bool> {
+fn expand_quantize<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let granularity = read_granularity(x)?;
     let dtype = x.output_dtype(0)?;
     let input = x.operand_as(0, DType::F32);
@@ -203,8 +203,7 @@ fn expand_quantize(x: &Expand) -> Result<bool> {
     } else {
         round_to(scaled, zero, dtype)?
     };
-    x.output(0, rounded);
-    Ok(true)
+    Ok(rounded)
 }
 
 /// Returns input `index` minus its zero point, in float32.
@@ -213,7 +212,7 @@ fn difference<'x>(x: &'x Expand, index: usize, zero: Option<Expr<'x>>) -> Expr<'
     zero.map_or(value, |zero| value - zero)
 }
 
-fn expand_dequantize(x: &Expand) -> Result<bool> {
+fn expand_dequantize<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let granularity = read_granularity(x)?;
     let scale = parameter(x, 1, &granularity)?;
     let has_levels = x.constant(0).is_none() && x.dtype(0)?.int_range().is_some();
@@ -224,8 +223,7 @@ fn expand_dequantize(x: &Expand) -> Result<bool> {
             difference(x, 0, zero)
         }
     };
-    x.output(0, (difference * scale).cast(x.output_dtype(0)?));
-    Ok(true)
+    Ok((difference * scale).cast(x.output_dtype(0)?))
 }
 
 fn infer_dynamic(call: &Call) -> Result<Vec<Fact>> {
@@ -332,7 +330,6 @@ fn infer_conv_integer(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(DType::I32, conv_shape(call, call.shape(1)?)?)])
 }
 
-fn expand_conv_integer(x: &Expand) -> Result<bool> {
-    x.output(0, convolve(x, INTEGER)?.cast(DType::I32));
-    Ok(true)
+fn expand_conv_integer<'x>(x: &'x Expand) -> Result<Expr<'x>> {
+    Ok(convolve(x, INTEGER)?.cast(DType::I32))
 }

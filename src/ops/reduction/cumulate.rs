@@ -23,7 +23,7 @@ use crate::tensor::{Array, Dim, Elements, Range, round_float};
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("CumProd", Access::Any, infer_cumulate)
         .fold(|a, x| fold_cumulate(a, x, &PRODUCT, 1.0))
-        .expand(expand_cum_prod)
+        .formula(expand_cum_prod)
         .lowers_to("Slice, BinaryOp, Concat, element by element")
         .limits("an axis of free size"),
     Row::new("CumSum", Access::Any, infer_cumulate)
@@ -160,7 +160,7 @@ fn shifted(lower: &mut Lower, blob: BlobId, place: usize) -> Result<BlobId> {
     lower.crop(padded, place, 0, Some(-1), &size)
 }
 
-fn expand_cum_prod(x: &Expand) -> Result<bool> {
+fn expand_cum_prod<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let how = read_cumulation(x)?;
     let axis = axis_of(x)?;
     let shape = x.shape(0)?.to_vec();
@@ -187,8 +187,7 @@ fn expand_cum_prod(x: &Expand) -> Result<bool> {
     if how.reverse {
         products.reverse();
     }
-    x.output(0, x.make.concat(&products, along));
-    Ok(true)
+    Ok(x.make.concat(&products, along))
 }
 
 /// Returns ones in the shape of the input, with one element along the axis.

@@ -13,12 +13,13 @@ use crate::ncnn::layer::{GridSample, Padding};
 use crate::op::{Access, CONTRIB_DOMAIN, Call, Fact};
 use crate::ops::Row;
 use crate::ops::shape::resized;
+use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
 use crate::tensor::{Array, Dim, Tensor, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("AffineGrid", Access::Any, infer_affine_grid)
-        .expand(expand_affine_grid)
+        .formula(expand_affine_grid)
         .lowers_to("MatMul of the identity grid with the transform")
         .limits("sizes computed at run time"),
     GRID_SAMPLE,
@@ -260,7 +261,7 @@ fn infer_affine_grid(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
-fn expand_affine_grid(expand: &Expand) -> Result<bool> {
+fn expand_affine_grid<'x>(expand: &'x Expand) -> Result<Expr<'x>> {
     let align_corners = expand.flag("align_corners")?;
     let sizes = grid_sizes(expand)?;
     let spatial: Option<Vec<usize>> = Dim::known_sizes(sizes.iter().skip(2));
@@ -273,8 +274,7 @@ fn expand_affine_grid(expand: &Expand) -> Result<bool> {
     for size in spatial.iter().copied().chain([spatial.len()]) {
         shape.push(i64::try_from(size)?);
     }
-    expand.output(0, grid.reshape(&shape));
-    Ok(true)
+    Ok(grid.reshape(&shape))
 }
 
 /// Returns a row for each position: its coordinates, innermost axis first, and 1.

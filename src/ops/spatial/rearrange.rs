@@ -11,7 +11,7 @@ use crate::lower::{Lower, Operand};
 use crate::ncnn::Layer;
 use crate::ncnn::layer::{PixelShuffle, Reorg, ShuffleChannel};
 use crate::op::identity::same_shape;
-use crate::op::{Access, Attributes, Call, Fact, OWN_DOMAIN, required_input};
+use crate::op::{Access, Attributes, Call, Fact, OWN_DOMAIN, infer_same, required_input};
 use crate::ops::Row;
 use crate::tensor::{Array, Dim, Shape, SizeCondition, display_shape};
 
@@ -30,7 +30,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .identity(same_shape)
         .transparent(|_, _| true)
         .lowers_to("Reorg; Permute for a batch in mode DCR"),
-    Row::of(OWN_DOMAIN, "ShuffleChannel", Access::Any, infer_shuffle)
+    Row::of(OWN_DOMAIN, "ShuffleChannel", Access::Any, infer_same)
         .batched(|_, index| index == 0)
         .lower(lower_shuffle)
         .transparent(|_, _| true)
@@ -44,10 +44,6 @@ fn read_groups(call: &Call) -> Result<i64> {
         [_, channels, _, _] if group > 0 && channels.exact_div(&Dim::Known(group)).is_some() => Ok(group),
         shape => invalid!("{group} groups for an input of shape {}", display_shape(shape)),
     }
-}
-
-fn infer_shuffle(call: &Call) -> Result<Vec<Fact>> {
-    Ok(vec![Fact::new(call.dtype(0)?, call.shape(0)?.to_vec())])
 }
 
 fn lower_shuffle(lower: &mut Lower) -> Result<()> {

@@ -5,12 +5,13 @@
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::op::{Access, Call, Fact};
 use crate::ops::Row;
+use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
 use crate::pass::pattern::{input, ints, producer};
 use crate::tensor::{Array, Dim};
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("MaxUnpool", Access::Any, infer_unpool)
-    .expand(expand_unpool)
+    .formula(expand_unpool)
     .lowers_to("Gather of the elements and of a zero; ScatterElements for indices computed at run time")
     .limits(
         "many elements with indices computed at run time; an output larger than the pooled input, if \
@@ -73,7 +74,7 @@ fn fixed_sizes(shape: &[Dim]) -> Result<Vec<i64>> {
     sizes.ok_or_else(|| Error::unsupported("the output size is known only at run time"))
 }
 
-fn expand_unpool(x: &Expand) -> Result<bool> {
+fn expand_unpool<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let (natural, sizes) = (fixed_sizes(&unpooled_shape(x)?)?, fixed_sizes(x.output_shape(0)?)?);
     if natural.iter().zip(&sizes).any(|(natural, size)| size < natural) {
         unsupported!("an output of shape {sizes:?}, smaller than the pooled input {natural:?}");
@@ -98,8 +99,7 @@ fn expand_unpool(x: &Expand) -> Result<bool> {
     }
     let zero = x.make.cast_literal(&Array::i64(ndarray::ArrayD::zeros(vec![1])), x.dtype(0)?);
     let elements = x.make.concat(&[x.operand(0).reshape(&[-1]), zero], 0);
-    x.output(0, elements.gather(x.make.ints(&sources), 0).reshape(&sizes));
-    Ok(true)
+    Ok(elements.gather(x.make.ints(&sources), 0).reshape(&sizes))
 }
 
 /// Returns whether the indices are those of a MaxPool whose windows do not overlap.
@@ -114,7 +114,7 @@ fn have_windows_apart(x: &Expand) -> bool {
 }
 
 /// Expands MaxUnpool with indices computed at run time.
-fn scatter(x: &Expand, natural: &[i64], sizes: &[i64]) -> Result<bool> {
+fn scatter<'x>(x: &'x Expand, natural: &[i64], sizes: &[i64]) -> Result<Expr<'x>> {
     // If all axes but the outermost are those of the pooled input, both interpretations of an index agree.
     if natural.iter().zip(sizes).skip_while(|(natural, _)| **natural == 1).skip(1).any(|(n, size)| n != size)
     {
@@ -128,8 +128,7 @@ fn scatter(x: &Expand, natural: &[i64], sizes: &[i64]) -> Result<bool> {
     let reduction = if have_windows_apart(x) { "add" } else { "none" };
     let attributes = [("axis", 0.into()), ("reduction", reduction.into())];
     let spread = x.make.op("ScatterElements", [zeros, indices, data], attributes);
-    x.output(0, spread.reshape(sizes));
-    Ok(true)
+    Ok(spread.reshape(sizes))
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("a constant")
         .limits("a size computed at run time; one element of a symmetric window"),
     Row::new("DFT", Access::Any, transform::infer_dft)
-        .expand(transform::expand_dft)
+        .formula(transform::expand_dft)
         .multiply_adds(transform::multiply_adds)
         .lowers_to("MatMul with a constant matrix")
         .limits(
@@ -30,7 +30,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("a constant")
         .limits("sizes computed at run time; bands beyond the bins of the transform"),
     Row::new("STFT", Access::Any, transform::infer_stft)
-        .expand(transform::expand_stft)
+        .formula(transform::expand_stft)
         .multiply_adds(transform::multiply_adds)
         .lowers_to("Conv with constant kernels")
         .limits("steps and lengths of frames computed at run time; a signal shorter than a frame"),

@@ -169,10 +169,9 @@ fn matrix(dft: Dft) -> Result<Tensor> {
     })
 }
 
-pub(in crate::ops) fn expand_dft(x: &Expand) -> Result<bool> {
+pub(in crate::ops) fn expand_dft<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let result = transform(x, x.operand_as(0, DType::F32), read_dft(x)?)?;
-    x.output(0, result.to_type(x.dtype(0)?));
-    Ok(true)
+    Ok(result.to_type(x.dtype(0)?))
 }
 
 /// Returns the transform of `data`.
@@ -263,12 +262,11 @@ fn kernels(frame: Dft, window: Option<Tensor>) -> Result<Tensor> {
     })
 }
 
-pub(in crate::ops) fn expand_stft(x: &Expand) -> Result<bool> {
+pub(in crate::ops) fn expand_stft<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let signal = x.operand_as(0, DType::F32);
     let is_bare = x.shape(0)?.len() == 2;
     let signal = if is_bare { signal.unsqueeze(&[1]) } else { signal.transpose(&[0, 2, 1]) };
-    x.output(0, spectra(x, signal, read_stft(x)?)?.to_type(x.dtype(0)?));
-    Ok(true)
+    Ok(spectra(x, signal, read_stft(x)?)?.to_type(x.dtype(0)?))
 }
 
 /// Returns the spectra of the frames.

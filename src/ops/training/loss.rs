@@ -16,7 +16,7 @@ use crate::tensor::{Array, Dim};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("NegativeLogLikelihoodLoss", Access::Any, infer_loss)
-        .expand(expand_likelihood)
+        .formula(expand_likelihood)
         .lowers_to("Equal with a ramp of classes, Where, ReduceSum, Mul")
         .limits("a free number of classes"),
     Row::new("SoftmaxCrossEntropyLoss", Access::Any, infer_cross_entropy)
@@ -75,9 +75,8 @@ fn infer_cross_entropy(call: &Call) -> Result<Vec<Fact>> {
     Ok(facts)
 }
 
-fn expand_likelihood(x: &Expand) -> Result<bool> {
-    x.output(0, loss(x, x.operand(0))?);
-    Ok(true)
+fn expand_likelihood<'x>(x: &'x Expand) -> Result<Expr<'x>> {
+    loss(x, x.operand(0))
 }
 
 fn expand_cross_entropy(x: &Expand) -> Result<bool> {

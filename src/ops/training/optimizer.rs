@@ -13,69 +13,16 @@ use crate::tensor::DType;
 const DOMAIN: &str = "ai.onnx.preview.training";
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::of(DOMAIN, "Adagrad", Access::Any, infer_adagrad)
+    Row::of(DOMAIN, "Adagrad", Access::Any, |call| infer_step(call, 3))
         .expand(expand_adagrad)
         .lowers_to("Mul, Add, Sub, Div, Sqrt"),
-    Row::of(DOMAIN, "Adam", Access::Any, infer_adam)
+    Row::of(DOMAIN, "Adam", Access::Any, |call| infer_step(call, 4))
         .expand(expand_adam)
         .lowers_to("Mul, Add, Sub, Div, Sqrt; Exp for powers of the step count"),
-    Row::of(DOMAIN, "Momentum", Access::Any, infer_momentum)
+    Row::of(DOMAIN, "Momentum", Access::Any, |call| infer_step(call, 3))
         .expand(expand_momentum)
         .lowers_to("Mul, Add, Sub"),
 ];
-
-struct Adagrad {
-    decay_factor: f32,
-    epsilon: f32,
-    norm_coefficient: f32,
-}
-
-struct Adam {
-    alpha: f32,
-    beta: f32,
-    epsilon: f32,
-    norm_coefficient: f32,
-    norm_coefficient_post: f32,
-}
-
-struct Momentum {
-    alpha: f32,
-    beta: f32,
-    norm_coefficient: f32,
-    nesterov: bool,
-}
-
-fn read_adagrad(call: &Call) -> Result<Adagrad> {
-    Ok(Adagrad {
-        decay_factor: call.float("decay_factor")?,
-        epsilon: call.float("epsilon")?,
-        norm_coefficient: call.float("norm_coefficient")?,
-    })
-}
-
-fn read_adam(call: &Call) -> Result<Adam> {
-    Ok(Adam {
-        alpha: call.float("alpha")?,
-        beta: call.float("beta")?,
-        epsilon: call.float("epsilon")?,
-        norm_coefficient: call.float("norm_coefficient")?,
-        norm_coefficient_post: call.float("norm_coefficient_post")?,
-    })
-}
-
-fn read_momentum(call: &Call) -> Result<Momentum> {
-    let nesterov = match call.string("mode")? {
-        "standard" => false,
-        "nesterov" => true,
-        other => return Err(Error::invalid(format!("\"{other}\"")).at_part("attribute mode")),
-    };
-    Ok(Momentum {
-        alpha: call.float("alpha")?,
-        beta: call.float("beta")?,
-        norm_coefficient: call.float("norm_coefficient")?,
-        nesterov,
-    })
-}
 
 /// Returns the number of optimized tensors: after rate and step count each has `lists` inputs, list after
 /// list.
@@ -94,18 +41,6 @@ fn infer_step(call: &Call, lists: usize) -> Result<Vec<Fact>> {
     inputs.map(|index| call.like(index, call.dtype(index)?)).collect()
 }
 
-fn infer_adagrad(call: &Call) -> Result<Vec<Fact>> {
-    infer_step(call, 3)
-}
-
-fn infer_adam(call: &Call) -> Result<Vec<Fact>> {
-    infer_step(call, 4)
-}
-
-fn infer_momentum(call: &Call) -> Result<Vec<Fact>> {
-    infer_step(call, 3)
-}
-
 /// Returns inputs 0 and 1, rate and step count, as scalars, so that they broadcast.
 fn rate_and_steps<'x>(x: &'x Expand) -> [Expr<'x>; 2] {
     [0, 1].map(|index| x.operand_as(index, DType::F32).reshape(&[]))
@@ -121,32 +56,49 @@ fn after_first<'x>(steps: Expr<'x>, chosen: impl Term<'x>, first: impl Term<'x>)
     steps.greater(0.0).select(chosen, first)
 }
 
-fn expand_adagrad(x: &Expand) -> Result<bool> {
-    let Adagrad { decay_factor, epsilon, norm_coefficient } = read_adagrad(x)?;
-    let count = tensor_count(x, 3)?;
-    let [rate, steps] = rate_and_steps(x);
-    let rate = rate / (steps * decay_factor + 1.0);
+/// Makes tensors and states the outputs, list after list, as `step` computes them from the inputs of each tensor.
+fn each_tensor<'x, const INPUTS: usize, const OUTPUTS: usize>(
+    x: &'x Expand,
+    step: impl Fn([Expr<'x>; INPUTS]) -> [Expr<'x>; OUTPUTS],
+) -> Result<bool> {
+    let count = tensor_count(x, INPUTS)?;
     for index in 0..count {
-        let [tensor, gradient, squares] = [0, 1, 2].map(|list| x.operand(2 + list * count + index));
-        let gradient = regularised(tensor, gradient, norm_coefficient);
-        let squares = squares + gradient * gradient;
-        x.output(index, tensor - gradient * rate / (squares.sqrt() + epsilon));
-        x.output(count + index, squares);
+        let inputs = std::array::from_fn(|list| x.operand(2 + list * count + index));
+        for (list, part) in step(inputs).into_iter().enumerate() {
+            x.output(list * count + index, part);
+        }
     }
     Ok(true)
 }
 
-/// Returns the rate of Adam: from the second step on it corrects the bias of averages that began with zero.
-fn adam_rate<'x>(x: &'x Expand, adam: &Adam) -> Result<Expr<'x>> {
+/// ```text
+/// gradient = gradient + norm * tensor
+/// squares  = squares + gradient ^ 2
+/// tensor   = tensor - rate / (1 + decay * steps) * gradient / (sqrt(squares) + epsilon)
+/// ```
+fn expand_adagrad(x: &Expand) -> Result<bool> {
+    let (decay, norm) = (x.float("decay_factor")?, x.float("norm_coefficient")?);
+    let epsilon = x.float("epsilon")?;
     let [rate, steps] = rate_and_steps(x);
-    if adam.alpha <= 0.0 || adam.beta <= 0.0 {
+    let rate = rate / (steps * decay + 1.0);
+    each_tensor(x, |[tensor, gradient, squares]| {
+        let gradient = regularised(tensor, gradient, norm);
+        let squares = squares + gradient * gradient;
+        [tensor - gradient * rate / (squares.sqrt() + epsilon), squares]
+    })
+}
+
+/// Returns the rate of Adam: from the second step on it corrects the bias of averages that began with zero.
+fn adam_rate<'x>(x: &'x Expand, alpha: f32, beta: f32) -> Result<Expr<'x>> {
+    let [rate, steps] = rate_and_steps(x);
+    if alpha <= 0.0 || beta <= 0.0 {
         return Err(Error::unsupported("a coefficient of an average is not positive"));
     }
     // base ^ steps
     let bias = |base: f32| 1.0 - (steps * libm::logf(base)).exp();
-    let root = bias(adam.beta).sqrt();
+    let root = bias(beta).sqrt();
     // Zero before the second step: the quotient is not selected then, but must not be NaN.
-    let mean = after_first(steps, bias(adam.alpha), 1.0);
+    let mean = after_first(steps, bias(alpha), 1.0);
     Ok(after_first(steps, rate * (root / mean), rate))
 }
 
@@ -155,39 +107,44 @@ fn average<'x>(old: Expr<'x>, new: Expr<'x>, keep: f32) -> Expr<'x> {
     old * keep + new * (1.0 - keep)
 }
 
+/// ```text
+/// gradient = gradient + norm * tensor
+/// mean     = alpha * mean + (1 - alpha) * gradient
+/// squares  = beta * squares + (1 - beta) * gradient ^ 2
+/// tensor   = (tensor - rate * mean / (sqrt(squares) + epsilon)) * (1 - norm_post)
+/// ```
 fn expand_adam(x: &Expand) -> Result<bool> {
-    let adam = read_adam(x)?;
-    let count = tensor_count(x, 4)?;
-    let rate = adam_rate(x, &adam)?;
-    for index in 0..count {
-        let [tensor, gradient, mean, squares] = [0, 1, 2, 3].map(|list| x.operand(2 + list * count + index));
-        let gradient = regularised(tensor, gradient, adam.norm_coefficient);
+    let (alpha, beta, epsilon) = (x.float("alpha")?, x.float("beta")?, x.float("epsilon")?);
+    let (norm, norm_post) = (x.float("norm_coefficient")?, x.float("norm_coefficient_post")?);
+    let rate = adam_rate(x, alpha, beta)?;
+    each_tensor(x, |[tensor, gradient, mean, squares]| {
+        let gradient = regularised(tensor, gradient, norm);
         let square = gradient * gradient;
-        let mean = average(mean, gradient, adam.alpha);
-        let squares = average(squares, square, adam.beta);
-        let mut result = tensor - mean / (squares.sqrt() + adam.epsilon) * rate;
-        if adam.norm_coefficient_post != 0.0 {
-            result = result * (1.0 - adam.norm_coefficient_post);
-        }
-        for (list, part) in [result, mean, squares].into_iter().enumerate() {
-            x.output(list * count + index, part);
-        }
-    }
-    Ok(true)
+        let mean = average(mean, gradient, alpha);
+        let squares = average(squares, square, beta);
+        let result = tensor - mean / (squares.sqrt() + epsilon) * rate;
+        [if norm_post == 0.0 { result } else { result * (1.0 - norm_post) }, mean, squares]
+    })
 }
 
+/// ```text
+/// gradient = gradient + norm * tensor
+/// velocity = alpha * velocity + beta * gradient, with a beta of 1 in the first step
+/// tensor   = tensor - rate * velocity, or tensor - rate * (gradient + alpha * velocity)
+/// ```
 fn expand_momentum(x: &Expand) -> Result<bool> {
-    let Momentum { alpha, beta, norm_coefficient, nesterov } = read_momentum(x)?;
-    let count = tensor_count(x, 3)?;
+    let (alpha, beta, norm) = (x.float("alpha")?, x.float("beta")?, x.float("norm_coefficient")?);
+    let is_nesterov = match x.string("mode")? {
+        "standard" => false,
+        "nesterov" => true,
+        other => return Err(Error::invalid(format!("\"{other}\"")).at_part("attribute mode")),
+    };
     let [rate, steps] = rate_and_steps(x);
-    let beta = steps.greater(0.0).select(x.make.number(beta, DType::F32), 1.0);
-    for index in 0..count {
-        let [tensor, gradient, velocity] = [0, 1, 2].map(|list| x.operand(2 + list * count + index));
-        let gradient = regularised(tensor, gradient, norm_coefficient);
+    let beta = after_first(steps, x.make.number(beta, DType::F32), 1.0);
+    each_tensor(x, |[tensor, gradient, velocity]| {
+        let gradient = regularised(tensor, gradient, norm);
         let velocity = velocity * alpha + gradient * beta;
-        let step = if nesterov { gradient + velocity * alpha } else { velocity };
-        x.output(index, tensor - step * rate);
-        x.output(count + index, velocity);
-    }
-    Ok(true)
+        let step = if is_nesterov { gradient + velocity * alpha } else { velocity };
+        [tensor - step * rate, velocity]
+    })
 }

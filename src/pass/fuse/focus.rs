@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::graph::{Graph, Node, ValueId};
 use crate::op::resolve_axis;
 use crate::pass::builder::{Builder, Expr};
-use crate::pass::pattern::{input, int};
+use crate::pass::pattern::{Cut, cuts, input, int};
 
 /// The largest block.
 const MAX_BLOCK: i64 = 4;
@@ -59,11 +59,7 @@ fn strided(matcher: &Matcher, value: ValueId) -> Option<Strided> {
     for _ in 0..rank {
         let Some(node) = matcher.made_by(found.x, "Slice") else { break };
         let x = first(node)?;
-        let list = |index| input(node, index).map(|list| matcher.ints(list));
-        let (starts, axes) = (list(1)??, list(3)??);
-        let steps = list(4).unwrap_or_else(|| Some(vec![1; starts.len()]))?;
-        for ((start, axis), step) in starts.into_iter().zip(axes).zip(steps) {
-            let axis = resolve_axis(axis, rank).ok()?;
+        for Cut { axis, start, step, .. } in cuts(matcher.graph, node)? {
             let (outer_start, outer_step) = found.cuts.get_mut(axis)?;
             if !(0..=MAX_BLOCK).contains(&start) || !(1..=MAX_BLOCK).contains(&step) {
                 return None;

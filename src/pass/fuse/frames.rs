@@ -11,40 +11,17 @@
 
 use std::collections::BTreeSet;
 
-use num_traits::ToPrimitive;
-
 use super::{Found, Matcher, first, fuse, two};
-use crate::error::Result;
-use crate::graph::{Attribute, Graph, Node, ValueId};
+use crate::error::{Error, Result};
+use crate::graph::{Graph, Node, ValueId};
 use crate::pass::builder::{Builder, Expr};
-use crate::pass::pattern::{axis, input};
-use crate::tensor::Dim;
+use crate::pass::pattern::{axis, input, text};
+use crate::pass::progression::{Progression, Steps};
 
-/// The maximum number of nodes between the indices and their sources.
-const MAX_DEPTH: usize = 12;
+/// The most views of the indices.
+const MAX_VIEWS: usize = 8;
 /// The least number of frames, or of their elements, for which a layer is worth it.
 const WORTH_A_LAYER: i64 = 4;
-
-/// The number of elements along an axis of indices.
-#[derive(Clone, Debug, PartialEq)]
-enum Count {
-    Known(i64),
-    /// The axis of a value with this size.
-    Free(ValueId, Dim),
-}
-
-impl Count {
-    fn is(&self, n: i64) -> bool {
-        *self == Count::Known(n)
-    }
-}
-
-/// Indices that grow by a step along each axis.
-#[derive(Clone, Debug, PartialEq)]
-struct Steps {
-    start: i64,
-    axes: Vec<(Count, i64)>,
-}
 
 struct Frames {
     x: ValueId,
@@ -52,8 +29,8 @@ struct Frames {
     axis: usize,
     rank: usize,
     start: i64,
-    count: Count,
-    stride: i64,
+    /// The first indices of the frames.
+    firsts: Steps,
     elements: i64,
     dilation: i64,
     elements_first: bool,
@@ -65,14 +42,15 @@ pub(crate) fn fuse_frames(graph: &mut Graph) -> Result<bool> {
 
 fn build<'b>(made: &'b Builder<'b>, frames: Frames) -> Result<Expr<'b>> {
     let x = made.value(frames.x);
-    let count = match frames.count {
-        Count::Known(count) => made.ints(&[count]),
-        Count::Free(range, _) => made.value(range).shape(),
+    let count = match (frames.firsts.count.known(), frames.firsts.range) {
+        (Some(count), _) => made.ints(&[count]),
+        (None, Some(range)) => made.value(range).shape(),
+        (None, None) => return Err(Error::internal("frames of an unknown number")),
     };
     let attributes = [
         ("axis", i64::try_from(frames.axis)?.into()),
         ("start", frames.start.into()),
-        ("stride", frames.stride.into()),
+        ("stride", frames.firsts.step.into()),
         ("elements", frames.elements.into()),
         ("dilation", frames.dilation.into()),
         ("elements_first", i64::from(frames.elements_first).into()),
@@ -94,26 +72,17 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Frames>> {
     let rank = matcher.rank(x)?;
     let axis = axis(node, 0, rank)?;
     let (start, [outer, inner]) = pair_of_steps(matcher, indices)?;
-    let last = |(count, step): &(Count, i64)| match count {
-        Count::Known(count) => count.saturating_sub(1).saturating_mul(*step),
-        Count::Free(..) => 0,
-    };
+    let last = |own: &Steps| own.count.known().map_or(0, |count| (count - 1).saturating_mul(own.step));
     let end = start.saturating_add(last(&outer)).saturating_add(last(&inner));
     if matcher.shape(x)?.get(axis)?.known().is_some_and(|size| end >= size) {
         return None;
     }
-    let reach = |(count, step): &(Count, i64)| match count {
-        Count::Known(count) => count.checked_mul(*step),
-        Count::Free(..) => None,
-    };
+    let reach = |own: &Steps| own.count.known()?.checked_mul(own.step);
+    let is_free = |own: &Steps| own.count.known().is_none();
     // The axis of few elements is that of a frame. Frames of a free number need not overlap.
-    let is_frame = |frame: &(Count, i64), other: &(Count, i64)| {
-        let fits = match (&frame.0, &other.0) {
-            (Count::Known(frame), Count::Known(other)) => frame <= other,
-            (Count::Known(_), Count::Free(..)) => true,
-            (Count::Free(..), _) => false,
-        };
-        fits && (is_free(other) || reach(frame).is_some_and(|reach| reach > other.1))
+    let is_frame = |frame: &Steps, other: &Steps| {
+        frame.count.known().is_some_and(|count| other.count.known().is_none_or(|others| count <= others))
+            && (is_free(other) || reach(frame).is_some_and(|reach| reach > other.step))
     };
     let elements_first = if is_frame(&inner, &outer) {
         false
@@ -122,22 +91,14 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Frames>> {
     } else {
         return None;
     };
-    let ((count, stride), (elements, dilation)) =
-        if elements_first { (inner, outer) } else { (outer, inner) };
-    let Count::Known(elements) = elements else { return None };
-    if matches!(count, Count::Known(count) if count < WORTH_A_LAYER)
-        || start < 0
-        || stride < 1
-        || dilation < 1
-    {
+    let (firsts, frame) = if elements_first { (inner, outer) } else { (outer, inner) };
+    let (elements, dilation) = (frame.count.known()?, frame.step);
+    let is_worth = firsts.count.known().map_or(firsts.range.is_some(), |count| count >= WORTH_A_LAYER);
+    if !is_worth || start < 0 || firsts.step < 1 || dilation < 1 {
         return None;
     }
-    let parts = Frames { x, indices, axis, rank, start, count, stride, elements, dilation, elements_first };
+    let parts = Frames { x, indices, axis, rank, start, firsts, elements, dilation, elements_first };
     Some(Found { inner: BTreeSet::new(), parts })
-}
-
-fn is_free((count, _): &(Count, i64)) -> bool {
-    matches!(count, Count::Free(..))
 }
 
 /// Frames that are added to a list.
@@ -180,8 +141,7 @@ pub(crate) fn fuse_overlap_add(graph: &mut Graph) -> Result<bool> {
 
 fn find_overlap(matcher: &Matcher, node: &Node) -> Option<Found<Overlap>> {
     let is_list = node.is("ScatterElements");
-    let adds =
-        matches!(node.attributes.get("reduction"), Some(Attribute::String(name)) if name.as_ref() == b"add");
+    let adds = text(node, "reduction") == Some("add");
     let [data, indices, updates] = [0, 1, 2].map(|index| input(node, index));
     let (data, indices, updates) = (data?, indices?, updates?);
     let sizes = matcher.sizes(data)?;
@@ -194,17 +154,14 @@ fn find_overlap(matcher: &Matcher, node: &Node) -> Option<Found<Overlap>> {
     if !adds || !fits || !matcher.is_float(data) {
         return None;
     }
-    let list = matcher.ints(indices)?;
-    let steps = windows(&list)?;
-    let [(Count::Known(outer), outer_step), (Count::Known(inner), inner_step)] = steps.axes.as_slice() else {
+    let Progression { start, axes } = Progression::of_list(&matcher.ints(indices)?)?;
+    let [outer, inner] = axes.as_slice() else { return None };
+    let (start, elements_first) = (start.known()?, outer.step == 1);
+    let (firsts, frame) = if elements_first { (inner, outer) } else { (outer, inner) };
+    let (count, stride, elements) = (firsts.count.known()?, firsts.step, frame.count.known()?);
+    if frame.step != 1 {
         return None;
-    };
-    let (start, elements_first) = (steps.start, *outer_step == 1);
-    let (count, stride, elements) = match (outer_step, inner_step) {
-        (1, stride) => (*inner, *stride, *outer),
-        (stride, 1) => (*outer, *stride, *inner),
-        _ => return None,
-    };
+    }
     let end = count.checked_sub(1)?.checked_mul(stride)?.checked_add(elements)?.checked_add(start)?;
     let overlaps = count > 1 && (1..elements).contains(&stride) && start >= 0 && end <= *length;
     let (length, row) = (*length, row.to_vec());
@@ -214,163 +171,18 @@ fn find_overlap(matcher: &Matcher, node: &Node) -> Option<Found<Overlap>> {
 
 /// Returns the start and both axes of indices of two axes, apart from those that continue each other and those of one
 /// element.
-fn pair_of_steps(matcher: &Matcher, indices: ValueId) -> Option<(i64, [(Count, i64); 2])> {
+fn pair_of_steps(matcher: &Matcher, indices: ValueId) -> Option<(i64, [Steps; 2])> {
     let mut value = indices;
-    for _ in 0..MAX_DEPTH {
-        let found = steps(matcher, value, MAX_DEPTH).or_else(|| windows_of_list(matcher, value));
-        if let Some(Steps { start, axes }) = found {
-            return <[_; 2]>::try_from(merged(axes)).ok().map(|axes| (start, axes));
+    for _ in 0..MAX_VIEWS {
+        let found = match matcher.ints(value) {
+            Some(list) => Progression::of_list(&list),
+            None => Progression::of(matcher.graph, value).map(Progression::merged),
+        };
+        if let Some(Progression { start, axes }) = found {
+            return Some((start.known()?, <[_; 2]>::try_from(axes).ok()?));
         }
         let views = ["Reshape", "Unsqueeze", "Squeeze", "Cast", "Identity"];
         value = views.iter().find_map(|view| first(matcher.made_by(value, view)?))?;
     }
     None
-}
-
-/// Drops axes of one element, and merges those that continue each other.
-fn merged(axes: Vec<(Count, i64)>) -> Vec<(Count, i64)> {
-    let mut kept: Vec<(Count, i64)> = Vec::new();
-    for (count, step) in axes.into_iter().filter(|(count, _)| !count.is(1)) {
-        match (kept.last_mut(), &count) {
-            (Some((Count::Known(before), before_step)), Count::Known(own))
-                if own.checked_mul(step) == Some(*before_step) =>
-            {
-                *before = before.saturating_mul(*own);
-                *before_step = step;
-            }
-            _ => kept.push((count, step)),
-        }
-    }
-    kept
-}
-
-/// Returns the steps of indices along each of their axes.
-fn steps(matcher: &Matcher, value: ValueId, depth: usize) -> Option<Steps> {
-    let depth = depth.checked_sub(1)?;
-    let shape = matcher.shape(value)?;
-    if let Some(list) = matcher.ints(value) {
-        return constant_steps(&matcher.sizes(value)?, &list);
-    }
-    let node = matcher.producer(value).filter(|node| node.domain.is_empty())?;
-    let of = |index: usize| steps(matcher, input(node, index)?, depth);
-    match node.op_type.as_str() {
-        "Range" => {
-            let number = |index: usize| matcher.scalar(input(node, index)?)?.to_i64();
-            let [size] = shape else { return None };
-            let count = match size.known() {
-                Some(count) => Count::Known(count),
-                None => Count::Free(value, size.clone()),
-            };
-            Some(Steps { start: number(0)?, axes: vec![(count, number(2)?)] })
-        }
-        "Identity" | "Cast" => of(0),
-        "Unsqueeze" | "Squeeze" | "Reshape" => {
-            let Steps { start, axes } = of(0)?;
-            let mut left = axes.into_iter().filter(|(count, _)| !count.is(1));
-            let mut axes = Vec::with_capacity(shape.len());
-            for size in shape {
-                axes.push(match size.is(1) {
-                    true => (Count::Known(1), 0),
-                    false => left.next().filter(|(count, _)| has_size(count, size))?,
-                });
-            }
-            left.next().is_none().then_some(Steps { start, axes })
-        }
-        "Add" => sum(of(0)?, of(1)?),
-        "Mul" => {
-            let [a, b] = two(node)?;
-            let (other, factor) = match (matcher.scalar(a), matcher.scalar(b)) {
-                (_, Some(factor)) => (a, factor),
-                (Some(factor), _) => (b, factor),
-                _ => return None,
-            };
-            let Steps { start, axes } = steps(matcher, other, depth)?;
-            let factor = factor.to_i64()?;
-            let axes = axes.into_iter().map(|(count, step)| Some((count, step.checked_mul(factor)?)));
-            Some(Steps { start: start.checked_mul(factor)?, axes: axes.collect::<Option<_>>()? })
-        }
-        _ => None,
-    }
-}
-
-fn has_size(count: &Count, size: &Dim) -> bool {
-    match count {
-        Count::Known(count) => size.is(*count),
-        Count::Free(_, other) => other == size,
-    }
-}
-
-/// Returns the steps of a sum of indices that are broadcast.
-fn sum(a: Steps, b: Steps) -> Option<Steps> {
-    let rank = a.axes.len().max(b.axes.len());
-    let at = |steps: &Steps, axis: usize| {
-        let place = (axis + steps.axes.len()).checked_sub(rank);
-        place.and_then(|place| steps.axes.get(place)).cloned().unwrap_or((Count::Known(1), 0))
-    };
-    let mut axes = Vec::with_capacity(rank);
-    for axis in 0..rank {
-        let ((count, step), (other, other_step)) = (at(&a, axis), at(&b, axis));
-        axes.push(match (count.is(1), other.is(1)) {
-            (_, true) => (count, step),
-            (true, _) => (other, other_step),
-            _ if count == other => (count, step.checked_add(other_step)?),
-            _ => return None,
-        });
-    }
-    Some(Steps { start: a.start.checked_add(b.start)?, axes })
-}
-
-/// Returns the steps of constant indices.
-fn constant_steps(sizes: &[i64], list: &[i64]) -> Option<Steps> {
-    let start = *list.first()?;
-    let mut axes = Vec::with_capacity(sizes.len());
-    let mut inner = usize::try_from(sizes.iter().product::<i64>()).ok()?;
-    for size in sizes {
-        inner = inner.checked_div(usize::try_from(*size).ok()?)?;
-        let step = if *size > 1 { list.get(inner)?.checked_sub(start)? } else { 0 };
-        axes.push((Count::Known(*size), step));
-    }
-    let mut expected = vec![start];
-    for (count, step) in &axes {
-        let Count::Known(count) = count else { return None };
-        let grown = expected
-            .iter()
-            .flat_map(|first| (0..*count).map(move |n| first.wrapping_add(n.wrapping_mul(*step))));
-        expected = grown.collect();
-        if expected.len() > list.len() {
-            return None;
-        }
-    }
-    (expected == list).then_some(Steps { start, axes })
-}
-
-/// Returns the steps of windows that are listed one after the other.
-fn windows_of_list(matcher: &Matcher, value: ValueId) -> Option<Steps> {
-    windows(&matcher.ints(value).filter(|_| matcher.rank(value) == Some(1))?)
-}
-
-/// Returns the steps of windows that a list has one after the other.
-fn windows(list: &[i64]) -> Option<Steps> {
-    let differences = || list.iter().zip(list.iter().skip(1)).map(|(a, b)| b.wrapping_sub(*a));
-    let first = differences().next()?;
-    let elements = 1 + differences().take_while(|step| *step == first).count();
-    let count = list.len().checked_div(elements).filter(|_| list.len().is_multiple_of(elements))?;
-    constant_steps(&[i64::try_from(count).ok()?, i64::try_from(elements).ok()?], list)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn steps_of_constants_are_verified() {
-        let known = |count, step| (Count::Known(count), step);
-        let found =
-            |sizes: &[i64], list: &[i64]| constant_steps(sizes, list).map(|steps| (steps.start, steps.axes));
-        assert_eq!(found(&[3, 2], &[1, 2, 3, 4, 5, 6]), Some((1, vec![known(3, 2), known(2, 1)])));
-        assert_eq!(found(&[2, 3], &[0, 1, 2, 2, 3, 4]), Some((0, vec![known(2, 2), known(3, 1)])));
-        assert_eq!(found(&[2, 3], &[0, 1, 2, 2, 3, 5]), None);
-        assert_eq!(merged(vec![known(3, 2), known(1, 0), known(2, 1)]), [known(6, 1)]);
-        assert_eq!(merged(vec![known(3, 2), known(4, 1)]), [known(3, 2), known(4, 1)]);
-    }
 }

@@ -18,6 +18,7 @@ use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::op::resolve_axis;
 use crate::pass::builder::Expr;
 use crate::pass::pattern::{axis, input, int};
+use crate::pass::progression::{Line, Progression};
 use crate::tensor::{DType, Dim, SizeCondition};
 
 /// The largest ratio of the gathered constant to the table.
@@ -107,8 +108,8 @@ fn find_front(matcher: &Matcher, node: &Node) -> Option<Found<Front>> {
     let shape = matcher.shape(indices)?;
     let mut long = shape.iter().filter(|size| !size.is(1));
     let taken = long.next().filter(|taken| taken.known().is_none() && long.next().is_none())?;
-    let range = matcher.count_to(indices, taken)?;
-    let count = if taken == size { None } else { Some(input(range, 1)?) };
+    let line = Progression::of(matcher.graph, indices)?.line().filter(Line::counts)?;
+    let count = if taken == size { None } else { Some(matcher.limit(line.range?)?) };
     if count.is_some_and(|count| matcher.graph.value(count).dtype != Some(DType::I64)) {
         return None;
     }

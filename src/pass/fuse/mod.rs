@@ -41,9 +41,6 @@ use crate::tensor::{DType, Dim, Tensor};
 
 pub(super) use cached_attention::refused_attentions;
 
-/// The most views between a Range and the node that reads it as indices.
-const MAX_VIEWS: usize = 8;
-
 /// The fusion that makes weights of a layer of those of linear maps.
 pub(crate) const FUSE_ATTENTION: &str = "fuse_attention";
 
@@ -86,12 +83,6 @@ pub const FUSIONS: &[Rewrite] = &[
         "GatherND at all positions of its axes to a Transpose",
         &["GatherND"],
         gather_nd::fuse_gather_nd_of_all,
-    ),
-    Rewrite::by(
-        "eliminate_nop_scatter",
-        "ScatterND to all positions in order to its updates",
-        &["ScatterND"],
-        gather_nd::remove_scatters_to_all,
     ),
     Rewrite::by(
         "fuse_gathered_experts",
@@ -235,18 +226,9 @@ impl<'a> Matcher<'a> {
         value.producer.is_none() && value.constant.is_none()
     }
 
-    /// The Range of which a value is a view, if it counts from 0 up to `size`, which is not included.
-    pub fn count_to(&self, value: ValueId, size: &Dim) -> Option<&'a Node> {
-        let mut source = value;
-        for _ in 0..MAX_VIEWS {
-            let views = ["Unsqueeze", "Reshape", "Squeeze", "Cast", "Identity"];
-            let Some(view) = views.iter().find_map(|op_type| self.made_by(source, op_type)) else { break };
-            source = first(view)?;
-        }
-        let range = self.made_by(source, "Range")?;
-        let is_input = |index, scalar| input(range, index).is_some_and(|value| self.is_scalar(value, scalar));
-        let counts = is_input(0, 0.0) && is_input(2, 1.0);
-        (counts && self.shape(source)? == std::slice::from_ref(size)).then_some(range)
+    /// The number after the last one of a Range.
+    pub fn limit(&self, range: ValueId) -> Option<ValueId> {
+        input(self.producer(range)?, 1)
     }
 
     /// The element of a constant of one element.
@@ -273,6 +255,11 @@ impl<'a> Matcher<'a> {
     /// The elements of a constant of integers.
     pub fn ints(&self, value: ValueId) -> Option<Vec<i64>> {
         constant_ints(self.graph, value)
+    }
+
+    /// The only element of a constant of integers.
+    pub fn int(&self, value: ValueId) -> Option<i64> {
+        <[i64; 1]>::try_from(self.ints(value)?).ok().map(|[only]| only)
     }
 
     /// The shape of a value, if its rank is known.

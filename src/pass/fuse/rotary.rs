@@ -14,9 +14,8 @@ use super::layout::is_reshape;
 use super::{Found, Matcher, first, fuse, orders, output, two};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
-use crate::op;
 use crate::pass::builder::{Builder, Expr};
-use crate::pass::pattern::{axis, input};
+use crate::pass::pattern::{Cut, axis, cuts};
 use crate::tensor::Dim;
 
 /// The most functions of one element between angles and their use.
@@ -139,15 +138,9 @@ fn part(matcher: &Matcher, value: ValueId) -> Option<(ValueId, i64, i64)> {
         }
         return None;
     }
-    let one = |index: usize| match *matcher.ints(input(node, index)?)?.as_slice() {
-        [n] => Some(n),
-        _ => None,
-    };
-    let start = one(1).filter(|_| node.is("Slice"))?;
-    let axis = op::resolve_axis(one(3)?, rank).ok()?;
-    let plain = axis + 1 == rank && input(node, 4).is_none_or(|_| one(4) == Some(1));
+    let [Cut { axis, start, step: 1, .. }] = *cuts(matcher.graph, node)? else { return None };
     let start = if start < 0 { start.checked_add(size(x)?)? } else { start };
-    (plain && start >= 0).then_some((x, start, count))
+    (axis + 1 == rank && start >= 0).then_some((x, start, count))
 }
 
 /// Whether a value has an element for each pair at each position of `x`, the last axis but one.

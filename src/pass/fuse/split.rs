@@ -9,8 +9,8 @@ use smallvec::smallvec;
 use super::{Matcher, first, output};
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Node, NodeId, ValueId};
-use crate::op::{NEWEST_OPSET, resolve_axis};
-use crate::pass::pattern::{Readers, input};
+use crate::op::NEWEST_OPSET;
+use crate::pass::pattern::{Cut, Readers, cuts};
 use crate::tensor::{Array, Tensor};
 
 /// A Slice of a part of an axis.
@@ -69,18 +69,13 @@ pub(crate) fn fuse_split(graph: &mut Graph) -> Result<bool> {
 /// Reads a Slice along one axis with step 1: its input, the axis and the part.
 fn read_part(matcher: &Matcher, id: NodeId, node: &Node) -> Option<(ValueId, usize, Part)> {
     let (x, output) = (first(node)?, output(node)?);
-    let list = |index| input(node, index).map(|value| matcher.ints(value));
-    let [start] = *list(1)??.as_slice() else { return None };
-    let axis = match list(3) {
-        Some(axes) => *axes?.first()?,
-        None => 0,
-    };
-    if list(4).is_some_and(|steps| steps != Some(vec![1])) || !matcher.is_float(x) {
-        return None;
-    }
+    let [Cut { axis, start, step: 1, .. }] = *cuts(matcher.graph, node)? else { return None };
     let (from, to) = (matcher.sizes(x)?, matcher.sizes(output)?);
-    let axis = resolve_axis(axis, from.len()).ok()?;
     let (whole, size) = (*from.get(axis)?, *to.get(axis)?);
     let start = if start < 0 { start.saturating_add(whole).max(0) } else { start };
-    (0 < size && size < whole).then_some((x, axis, Part { start, size, node: id, output }))
+    (matcher.is_float(x) && 0 < size && size < whole).then_some((
+        x,
+        axis,
+        Part { start, size, node: id, output },
+    ))
 }

@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 
 use super::{Matcher, first, output, two};
 use crate::graph::{Node, ValueId};
-use crate::op;
-use crate::pass::pattern::{axis, input, ints, perm_of};
+use crate::pass::pattern::{Cut, axis, cuts, input, ints, perm_of};
 
 /// The most nodes of a chain.
 const MAX_CHAIN: usize = 16;
@@ -213,7 +212,7 @@ fn step(matcher: &Matcher, node: &Node, made: ValueId, view: &View) -> Option<Vi
         "Slice" => slice(matcher, node, &sizes, view),
         "Gather" => {
             let axis = axis(node, 0, view.axes.len())?;
-            let [index] = *matcher.ints(input(node, 1)?)?.as_slice() else { return None };
+            let index = matcher.int(input(node, 1)?)?;
             let start = if index < 0 { index + view.size(axis)? } else { index };
             view.sliced(axis, start, 1)?.reshaped(&sizes)
         }
@@ -242,22 +241,10 @@ fn split(matcher: &Matcher, node: &Node, made: ValueId, view: &View) -> Option<V
 
 /// The view of a Slice with constant bounds as inputs and step 1.
 fn slice(matcher: &Matcher, node: &Node, sizes: &[i64], view: &View) -> Option<View> {
-    let list = |index| input(node, index).map(|value| matcher.ints(value));
-    let starts = list(1)??;
-    let axes = match list(3) {
-        Some(axes) => axes?,
-        None => (0..i64::try_from(starts.len()).ok()?).collect(),
-    };
-    if let Some(steps) = list(4)
-        && steps?.iter().any(|step| *step != 1)
-    {
-        return None;
-    }
     let mut view = view.clone();
-    for (start, axis) in starts.iter().zip(axes) {
-        let axis = op::resolve_axis(axis, sizes.len()).ok()?;
-        let start = if *start < 0 { start.saturating_add(view.size(axis)?).max(0) } else { *start };
-        view = view.sliced(axis, start, *sizes.get(axis)?)?;
+    for Cut { axis, start, step, .. } in cuts(matcher.graph, node)? {
+        let start = if start < 0 { start.saturating_add(view.size(axis)?).max(0) } else { start };
+        view = view.sliced(axis, start, *sizes.get(axis)?).filter(|_| step == 1)?;
     }
     Some(view)
 }

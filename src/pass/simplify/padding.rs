@@ -7,7 +7,8 @@
 use crate::error::{At, Result};
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::op::Call;
-use crate::pass::pattern::{Readers, scalar};
+use crate::op::range::range;
+use crate::pass::pattern::Readers;
 use crate::tensor::DType;
 
 use super::{Edits, input, int, ints, only_output};
@@ -110,18 +111,5 @@ fn is_plain_window(node: &Node, added: &[(i64, i64)], own: &[i64]) -> bool {
 
 /// Whether a constant is at most every element of the data.
 fn is_at_most(graph: &Graph, data: ValueId, value: f64) -> bool {
-    let is_float32 = graph.value(data).dtype == Some(DType::F32);
-    let least = |id: ValueId| {
-        let node = graph.node(graph.value(id).producer?).filter(|node| node.domain.is_empty())?;
-        match node.op_type.as_str() {
-            "Relu" | "Sigmoid" | "HardSigmoid" | "Softmax" | "Abs" | "Exp" => Some(0.0),
-            "Clip" if node.version >= 11 => scalar(graph, input(node, 1)?),
-            "Clip" => match node.attributes.get("min")? {
-                Attribute::Float(min) => Some(f64::from(*min)),
-                _ => None,
-            },
-            _ => None,
-        }
-    };
-    is_float32 && (value == f64::NEG_INFINITY || least(data).is_some_and(|least| value <= least))
+    graph.value(data).dtype == Some(DType::F32) && value <= range(graph, data).least
 }

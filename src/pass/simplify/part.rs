@@ -8,96 +8,31 @@ use crate::common::index::IndexMap;
 use crate::error::Result;
 use crate::graph::{Graph, Ids, Node, Value, ValueId};
 use crate::op;
-use crate::pass::pattern::{Readers, constant_ints, producer};
+use crate::pass::pattern::{self, Cut, Readers, producer};
 
 use super::{Edits, axis, input, int, only_output, replace_nodes};
 
-/// The operator set from which the bounds of Slice are inputs.
-const SLICE_INPUTS: i64 = 10;
-
-/// The bounds of a Slice, with axes counted from the front.
-#[derive(Clone, Debug, Default)]
-struct Bounds {
-    starts: Vec<i64>,
-    ends: Vec<i64>,
-    axes: Vec<i64>,
-    steps: Vec<i64>,
-}
-
-impl Bounds {
-    /// Returns the constant bounds of a node.
-    fn of(graph: &Graph, node: &Node) -> Option<Bounds> {
-        if !node.is("Slice") || node.version < SLICE_INPUTS {
-            return None;
-        }
-        let rank = i64::try_from(graph.value(input(node, 0)?).shape.as_ref()?.len()).ok()?;
-        let list = |index| constant_ints(graph, input(node, index)?);
-        let (starts, ends) = (list(1)?, list(2)?);
-        let count = i64::try_from(starts.len()).ok()?;
-        let axes = match input(node, 3) {
-            Some(_) => list(3)?,
-            None => (0..count).collect(),
-        };
-        let steps = match input(node, 4) {
-            Some(_) => list(4)?,
-            None => vec![1; starts.len()],
-        };
-        let axes = axes.into_iter().map(|axis| if axis < 0 { axis + rank } else { axis }).collect();
-        Some(Bounds { starts, ends, axes, steps })
+/// Returns a Slice like `node` with other cuts of `data`.
+fn slice(graph: &mut Graph, node: &Node, data: ValueId, cuts: &[Cut]) -> Result<Node> {
+    let bounds = |bound: fn(&Cut) -> i64| cuts.iter().map(bound).collect::<Vec<i64>>();
+    let axes = cuts.iter().map(|cut| Ok(i64::try_from(cut.axis)?)).collect::<Result<Vec<i64>>>()?;
+    let mut inputs: Ids = smallvec![Some(data)];
+    for list in [bounds(|cut| cut.start), bounds(|cut| cut.end), axes, bounds(|cut| cut.step)] {
+        inputs.push(Some(graph.add_ints(&list)?));
     }
-
-    /// Joins bounds of disjoint axes.
-    fn and(mut self, other: Bounds) -> Option<Bounds> {
-        if other.axes.iter().any(|axis| self.axes.contains(axis)) {
-            return None;
-        }
-        self.starts.extend(other.starts);
-        self.ends.extend(other.ends);
-        self.axes.extend(other.axes);
-        self.steps.extend(other.steps);
-        Some(self)
-    }
-
-    /// The bounds of each axis, sorted by axis.
-    fn one_by_one(&self) -> Vec<Bounds> {
-        let ends = self.ends.iter().zip(&self.steps);
-        let mut parts: Vec<Bounds> = self
-            .axes
-            .iter()
-            .zip(self.starts.iter().zip(ends))
-            .map(|(axis, (start, (end, step)))| Bounds {
-                starts: vec![*start],
-                ends: vec![*end],
-                axes: vec![*axis],
-                steps: vec![*step],
-            })
-            .collect();
-        parts.sort_by_key(Bounds::key);
-        parts
-    }
-
-    /// Axis, start, end and step of bounds of one axis.
-    fn key(&self) -> [i64; 4] {
-        [&self.axes, &self.starts, &self.ends, &self.steps]
-            .map(|list| list.first().copied().unwrap_or_default())
-    }
-
-    fn node(&self, graph: &mut Graph, node: &Node, data: ValueId) -> Result<Node> {
-        let mut inputs: Ids = smallvec![Some(data)];
-        for list in [&self.starts, &self.ends, &self.axes, &self.steps] {
-            inputs.push(Some(graph.add_ints(list)?));
-        }
-        Ok(Node { inputs, ..node.clone() })
-    }
+    Ok(Node { inputs, ..node.clone() })
 }
 
 /// Merges several Slice of different axes in a row.
 pub(crate) fn fuse_slices(graph: &mut Graph) -> Result<bool> {
     let find = |graph: &Graph, node: &Node| {
         let inner = producer(graph, input(node, 0).filter(|_| node.is("Slice"))?, "Slice")?;
-        Some((input(inner, 0)?, Bounds::of(graph, inner)?.and(Bounds::of(graph, node)?)?))
+        let (mut cuts, outer) = (pattern::cuts(graph, inner)?, pattern::cuts(graph, node)?);
+        let are_apart = outer.iter().all(|cut| cuts.iter().all(|other| other.axis != cut.axis));
+        cuts.extend(outer);
+        are_apart.then_some((input(inner, 0)?, cuts))
     };
-    replace_nodes(graph, find, |graph, node, (data, bounds)| bounds.node(graph, node, data))
+    replace_nodes(graph, find, |graph, node, (data, cuts)| slice(graph, node, data, &cuts))
 }
 
 /// Splits Slices with steps along several axes into one for each axis, so that Slices share the first of
@@ -105,32 +40,32 @@ pub(crate) fn fuse_slices(graph: &mut Graph) -> Result<bool> {
 pub(crate) fn share_slices(graph: &mut Graph) -> Result<bool> {
     let mut found = Vec::new();
     for (id, node) in graph.nodes().filter(|(_, node)| node.is("Slice")) {
-        let Some(bounds) = Bounds::of(graph, node) else { continue };
-        if bounds.steps.iter().filter(|step| **step != 1).count() > 1 {
-            found.push((id, bounds));
+        let Some(mut cuts) = pattern::cuts(graph, node) else { continue };
+        if cuts.iter().filter(|cut| cut.step != 1).count() > 1 {
+            cuts.sort();
+            found.push((id, cuts));
         }
     }
-    let mut shared: BTreeMap<(ValueId, [i64; 4]), ValueId> = BTreeMap::new();
+    let mut shared: BTreeMap<(ValueId, Cut), ValueId> = BTreeMap::new();
     let mut edits = Edits::default();
-    for (id, bounds) in found {
+    for (id, mut cuts) in found {
         let Some(node) = graph.node(id).cloned() else { continue };
         let Some(mut data) = input(&node, 0) else { continue };
         let mut nodes = Vec::new();
-        let mut axes = bounds.one_by_one();
-        let Some(last) = axes.pop() else { continue };
-        for bounds in axes {
-            data = match shared.get(&(data, bounds.key())) {
+        let Some(last) = cuts.pop() else { continue };
+        for cut in cuts {
+            data = match shared.get(&(data, cut)) {
                 Some(known) => *known,
                 None => {
                     let output = graph.add_value(Value::default());
-                    let made = bounds.node(graph, &node, data)?;
+                    let made = slice(graph, &node, data, &[cut])?;
                     nodes.push(Node { outputs: smallvec![Some(output)], ..made });
-                    shared.insert((data, bounds.key()), output);
+                    shared.insert((data, cut), output);
                     output
                 }
             };
         }
-        nodes.push(last.node(graph, &node, data)?);
+        nodes.push(slice(graph, &node, data, &[last])?);
         edits.replace(&[id], nodes);
     }
     edits.apply(graph)
@@ -138,28 +73,27 @@ pub(crate) fn share_slices(graph: &mut Graph) -> Result<bool> {
 
 /// Replaces a Slice of a Concat that keeps elements of only one part by a Slice of that part.
 pub(crate) fn fuse_slices_of_concats(graph: &mut Graph) -> Result<bool> {
-    replace_nodes(graph, slice_of_part, |graph, node, (part, bounds)| bounds.node(graph, node, part))
+    replace_nodes(graph, slice_of_part, |graph, node, (part, cuts)| slice(graph, node, part, &cuts))
 }
 
-fn slice_of_part(graph: &Graph, node: &Node) -> Option<(ValueId, Bounds)> {
+fn slice_of_part(graph: &Graph, node: &Node) -> Option<(ValueId, Vec<Cut>)> {
     let concat = producer(graph, input(node, 0).filter(|_| node.is("Slice"))?, "Concat")?;
-    let mut bounds = Bounds::of(graph, node)?;
+    let mut cuts = pattern::cuts(graph, node)?;
     let axis = concat_axis(graph, concat)?;
-    let at = bounds.axes.iter().position(|other| usize::try_from(*other) == Ok(axis))?;
+    let cut = cuts.iter_mut().find(|cut| cut.axis == axis)?;
     let size = |value: ValueId| graph.value(value).shape.as_ref()?.get(axis)?.known();
     let total = size(input(node, 0)?)?;
     let from_front = |bound: i64| if bound < 0 { bound.saturating_add(total) } else { bound }.clamp(0, total);
-    let (start, end) = (from_front(*bounds.starts.get(at)?), from_front(*bounds.ends.get(at)?));
-    if *bounds.steps.get(at)? < 1 || start >= end {
+    let (start, end) = (from_front(cut.start), from_front(cut.end));
+    if cut.step < 1 || start >= end {
         return None;
     }
     let mut before = 0;
     for part in concat.inputs.iter().copied().flatten() {
         let after = before + size(part)?;
         if (before..after).contains(&start) && end <= after {
-            *bounds.starts.get_mut(at)? = start - before;
-            *bounds.ends.get_mut(at)? = end - before;
-            return Some((part, bounds));
+            (cut.start, cut.end) = (start - before, end - before);
+            return Some((part, cuts));
         }
         before = after;
     }

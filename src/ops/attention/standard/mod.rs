@@ -30,7 +30,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
             valid keys of free lengths",
         ),
     Row::new("RotaryEmbedding", Access::Any, rotary::infer_rotary)
-        .expand(rotary::expand_rotary)
+        .formula(rotary::expand_rotary)
         .lowers_to("Slice, Mul, Sub, Add, Concat"),
 ];
 

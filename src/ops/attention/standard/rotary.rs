@@ -33,7 +33,7 @@ pub(super) fn infer_rotary(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(input::X)?, call.shape(input::X)?.to_vec())])
 }
 
-pub(super) fn expand_rotary(expand: &Expand) -> Result<bool> {
+pub(super) fn expand_rotary<'x>(expand: &'x Expand) -> Result<Expr<'x>> {
     let rotary = read_rotary(expand)?;
     let shape = expand.shape(input::X)?.to_vec();
     let mut x = expand.operand(input::X);
@@ -85,8 +85,7 @@ pub(super) fn expand_rotary(expand: &Expand) -> Result<bool> {
     if shape.len() == 3 {
         y = y.reshape(&[0, 0, -1]);
     }
-    expand.output(0, y);
-    Ok(true)
+    Ok(y)
 }
 
 /// Returns the cosines or sines of each position, with an axis of size 1 for the heads.

@@ -4,7 +4,7 @@
 
 use smallvec::smallvec;
 
-use super::{MAX_VIEWS, is_true, size_of};
+use super::unroll::{MAX_VIEWS, is_true};
 use crate::error::{Error, ErrorKind, Result, unsupported};
 use crate::graph::{Capture, DeferredErrors, Graph, Node, Value, ValueId};
 use crate::op::identity::operand;
@@ -12,7 +12,7 @@ use crate::op::{Call, Fact, NEWEST_OPSET};
 use crate::ops::elementwise::compare::nan_input;
 use crate::pass::expand::Expand;
 use crate::pass::infer;
-use crate::pass::pattern::reshapes;
+use crate::pass::pattern::{number, reshapes};
 use crate::tensor::{Array, Dim, SizeCondition, Tensor, display_shape};
 
 /// Returns the branch of a condition that is constant, or that the reading of the model decides.
@@ -45,7 +45,7 @@ fn compared_with_one(call: &Call) -> Option<Dim> {
     for _ in 0..MAX_VIEWS {
         let node = graph.node(graph.value(condition).producer?)?;
         if node.is("Equal") {
-            let (a, b) = (size_of(graph, operand(node, 0)?)?, size_of(graph, operand(node, 1)?)?);
+            let (a, b) = (number(graph, operand(node, 0)?)?, number(graph, operand(node, 1)?)?);
             return if b.is(1) { Some(a) } else { Some(b).filter(|_| a.is(1)) };
         }
         let is_view = node.is("Cast") || node.is("Identity") || reshapes(node);

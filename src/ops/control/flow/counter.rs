@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ndarray::arr0;
 
-use super::{check_unrolled, undecided};
+use super::unroll::{check_unrolled, undecided};
 use crate::common::limits;
 use crate::error::{At, Result};
 use crate::graph::{Attribute, Graph, Node, ValueId};

@@ -7,20 +7,20 @@ mod branch;
 mod counter;
 mod recurrence;
 mod scan;
+mod unroll;
 
-use crate::common::limits;
-use crate::error::{Error, Result, unsupported};
-use crate::graph::{Attribute, Graph, ValueId};
+use crate::error::{Result, unsupported};
+use crate::graph::{Attribute, Graph};
 use crate::op::identity::operand;
 use crate::op::{Access, Call, Fact};
 use crate::ops::Row;
 use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
-use crate::pass::pattern::{constant_ints, producer, scalar};
-use crate::tensor::{DType, Dim, Tensor};
+use crate::tensor::DType;
 use branch::{expand_if, infer_if, inline_if};
 use counter::Counter;
 use scan::{infer_scan, inline_scan};
+use unroll::{check_unrolled, is_true, stack, undecided};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("If", Access::Any, infer_if)
@@ -73,10 +73,6 @@ fn keeps_condition(body: &Graph) -> Result<bool> {
     Ok(false)
 }
 
-fn is_true(condition: &Tensor) -> Result<bool> {
-    Ok(condition.load_listed()?.scalar_i64()? != 0)
-}
-
 fn inline_loop(x: &Expand) -> Result<bool> {
     if recurrence::replace_loop(x)? {
         return Ok(true);
@@ -121,55 +117,4 @@ fn inline_loop(x: &Expand) -> Result<bool> {
         }
     }
     Ok(true)
-}
-
-/// Refuses to unroll a body into too many nodes.
-fn check_unrolled(count: i64, body: &Graph) -> Result<()> {
-    let most = limits::UNROLLED_NODES / body.node_count().max(1);
-    if usize::try_from(count).is_ok_and(|count| count <= most) || count < 0 {
-        return Ok(());
-    }
-    Err(Error::limit(format!("{count} iterations unroll to more than {} nodes", limits::UNROLLED_NODES)))
-}
-
-fn undecided() -> Error {
-    Error::unsupported("the condition of the loop is computed at run time")
-}
-
-/// Returns the elements of a sequence, joined along a new axis.
-fn stack<'x>(x: &'x Expand, list: &[Expr<'x>], axis: i64) -> Result<Expr<'x>> {
-    if list.is_empty() {
-        unsupported!("the sequence is empty");
-    }
-    Ok(x.make.stack(list, axis))
-}
-
-/// The most nodes from a comparison to a condition, and from a size to a number.
-const MAX_VIEWS: usize = 4;
-
-/// Returns the size that is the only element of a value of integers, or of one that Casts make of them.
-fn size_of(graph: &Graph, id: ValueId) -> Option<Dim> {
-    let mut id = id;
-    for _ in 0..MAX_VIEWS {
-        let value = graph.value(id);
-        let sizes: Vec<Dim> = if let Some(elements) = &value.elements {
-            elements.to_dims().ok()?.iter().cloned().collect()
-        } else if let Some(numbers) = constant_ints(graph, id) {
-            numbers.into_iter().map(Dim::Known).collect()
-        } else if value.constant.is_some() {
-            vec![whole(scalar(graph, id)?)?]
-        } else {
-            let is_float = value.dtype.is_some_and(DType::is_float);
-            id = operand(producer(graph, id, "Cast").filter(|_| is_float)?, 0)?;
-            continue;
-        };
-        return <[Dim; 1]>::try_from(sizes).ok().map(|[size]| size);
-    }
-    None
-}
-
-/// Returns a number as a size.
-fn whole(number: f64) -> Option<Dim> {
-    let is_whole = number.fract() == 0.0 && (0.0..=f64::from(i32::MAX)).contains(&number);
-    num_traits::cast(number).filter(|_| is_whole).map(Dim::Known)
 }

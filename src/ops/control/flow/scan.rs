@@ -3,7 +3,8 @@
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Scan.html>.
 
-use super::{recurrence, stack};
+use super::recurrence;
+use super::unroll::stack;
 use crate::error::{At, Error, Result, unsupported};
 use crate::graph::Graph;
 use crate::op::{Call, Fact, resolve_axis};

@@ -1,6 +1,5 @@
 //! Bitwise operations: each integer becomes a row of bits, and the resulting rows are summed.
 
-use super::bits;
 use crate::error::{Result, unsupported};
 use crate::lower::{Formula, Lower, Operand};
 use crate::ncnn::BlobId;
@@ -51,6 +50,11 @@ fn bit_rows(lower: &mut Lower, index: usize, steps: BlobId) -> Result<BlobId> {
     let column = lower.reshape(x, &[rows, Dim::Known(1)])?;
     let shifted = lower.compute((column * steps).floor())?;
     lower.compute(shifted - (shifted * 0.5).floor() * 2.0)
+}
+
+/// Returns the number of bits of an integer type.
+pub(super) fn bits(dtype: DType) -> Result<i32> {
+    Ok(i32::try_from(dtype.bits())?)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Floor divisions of sizes as exporters write them: a quotient that is rounded towards zero, less one where the signs
 //! differ and a remainder is left, `Div(a, b) - Cast(And(Not(Equal(Sign(a), 1)), Cast(Mod(a, b))))`.
 
-use super::infer_first;
+use super::super::broadcast::infer_first;
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 use crate::op::identity::operand;

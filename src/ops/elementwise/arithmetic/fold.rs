@@ -5,18 +5,17 @@ use std::borrow::Cow;
 use num_traits::AsPrimitive;
 
 use super::super::broadcast::{Kernel, align_arrays, fold_arithmetic};
-use super::{Attributes, Quotient, read_bit_shift, read_mod};
-use crate::error::{At, Error, Result, unsupported};
-use crate::op::{Call, required_input};
+use crate::error::{At, Error, Result, invalid, unsupported};
+use crate::op::{Attributes, Call, required_input};
 use crate::tensor::{Array, DType, Dim, Elements, SizeCondition, zip_broadcast};
 
-pub(super) type Arithmetic = Kernel<f64, i64, Dim>;
+pub(in crate::ops) type Arithmetic = Kernel<f64, i64, Dim>;
 
-pub(super) const ADD: Arithmetic =
+pub(in crate::ops) const ADD: Arithmetic =
     Kernel { float: |x, y| x + y, int: |x, y| Ok(x.wrapping_add(y)), dim: |x, y| x.add(y) };
 pub(super) const SUB: Arithmetic =
     Kernel { float: |x, y| x - y, int: |x, y| Ok(x.wrapping_sub(y)), dim: |x, y| x.sub(y) };
-pub(super) const MUL: Arithmetic =
+pub(in crate::ops) const MUL: Arithmetic =
     Kernel { float: |x, y| x * y, int: |x, y| Ok(x.wrapping_mul(y)), dim: |x, y| x.mul(y) };
 pub(super) const DIV: Arithmetic = Kernel { float: |x, y| x / y, int: div_int, dim: div_dim };
 pub(super) const MAX: Arithmetic =
@@ -85,6 +84,28 @@ pub(super) fn require_signs(call: &Call) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The rounding of the quotient in Mod.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum Quotient {
+    /// Downwards: the remainder has the sign of the divisor.
+    Floor,
+    /// Towards zero, as in C.
+    Trunc,
+}
+
+pub(super) fn read_mod(attributes: &Attributes) -> Result<Quotient> {
+    Ok(if attributes.flag("fmod")? { Quotient::Trunc } else { Quotient::Floor })
+}
+
+/// Returns whether BitShift shifts to the left.
+pub(super) fn read_bit_shift(attributes: &Attributes) -> Result<bool> {
+    match attributes.string("direction")? {
+        "LEFT" => Ok(true),
+        "RIGHT" => Ok(false),
+        other => invalid!("unknown direction \"{other}\""),
+    }
 }
 
 fn max_float(x: f64, y: f64) -> f64 {

@@ -4,7 +4,8 @@ use num_traits::AsPrimitive;
 
 use super::super::broadcast::{lower_bounded, lower_operands, lower_pair, refuse_nan};
 use super::super::compare::over_zero_of;
-use super::{bits, read_bit_shift};
+use super::bitwise::bits;
+use super::fold::read_bit_shift;
 use crate::error::{At, Result, unsupported};
 use crate::graph::ValueId;
 use crate::lower::{Formula, Lower, Operand, OverZero, ScalarOrBlob, is_power_of_two, nudged_quotient};

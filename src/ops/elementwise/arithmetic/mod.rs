@@ -15,22 +15,23 @@ mod lower;
 mod modulo;
 mod pow;
 
-use super::broadcast::infer_broadcast;
+use super::broadcast::infer_first;
 use crate::common::limits;
-use crate::error::{Result, invalid};
+use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 use crate::lower::Operand;
 use crate::ncnn::layer::binary_op;
 use crate::op::identity::{is_as_output, is_filled_with, only_input, operand};
-use crate::op::{Access, Attributes, Call, Fact};
+use crate::op::{Access, Call, Fact};
 use crate::ops::Row;
 use crate::tensor::{DType, Range, Tensor};
 
 use bitwise::{different, lower_bitwise};
 use floor::infer_sub;
 use fold::*;
+pub(in crate::ops) use fold::{ADD, MUL};
 use lower::*;
-use modulo::lower_mod;
+use modulo::{infer_mod, lower_mod, range_mod};
 use pow::lower_pow;
 
 pub(in crate::ops) const OPS: &[Row] = &[
@@ -161,28 +162,6 @@ fn nan_power(graph: &Graph, node: &Node) -> Option<(usize, f32)> {
     (!defined).then_some((0, 1.0))
 }
 
-/// The rounding of the quotient in Mod.
-#[derive(Clone, Copy, PartialEq)]
-enum Quotient {
-    /// Downwards: the remainder has the sign of the divisor.
-    Floor,
-    /// Towards zero, as in C.
-    Trunc,
-}
-
-fn read_mod(attributes: &Attributes) -> Result<Quotient> {
-    Ok(if attributes.flag("fmod")? { Quotient::Trunc } else { Quotient::Floor })
-}
-
-/// Returns whether BitShift shifts to the left.
-fn read_bit_shift(attributes: &Attributes) -> Result<bool> {
-    match attributes.string("direction")? {
-        "LEFT" => Ok(true),
-        "RIGHT" => Ok(false),
-        other => invalid!("unknown direction \"{other}\""),
-    }
-}
-
 /// Returns `x` of `x + 0`.
 fn is_plus_zero(graph: &Graph, node: &Node) -> Option<ValueId> {
     beside(graph, node, 0, 0.0).or_else(|| beside(graph, node, 1, 0.0))
@@ -209,17 +188,6 @@ fn beside(graph: &Graph, node: &Node, index: usize, number: f64) -> Option<Value
     Some(value).filter(|value| is_as_output(graph, node, *value) && is_filled_with(graph, other, number))
 }
 
-/// Remainders are smaller than the divisor, and have its sign or that of the dividend.
-fn range_mod(_: &Call, inputs: &[Range]) -> Range {
-    match inputs {
-        [a, b] if b.excludes_zero() && a.is_finite() => {
-            let most = b.magnitude().most;
-            Range { least: if a.least >= 0.0 && b.least >= 0.0 { 0.0 } else { -most }, most }
-        }
-        _ => Range::ANY,
-    }
-}
-
 /// Returns the range of one operation over all operands.
 fn over(inputs: &[Range], combine: fn(Range, Range) -> Range) -> Range {
     inputs.iter().copied().reduce(combine).unwrap_or(Range::ANY)
@@ -241,27 +209,7 @@ fn range_quotient(call: &Call, inputs: &[Range]) -> Range {
     }
 }
 
-/// Infers the type of the first input and the shape to which all inputs broadcast.
-fn infer_first(call: &Call) -> Result<Vec<Fact>> {
-    infer_broadcast(call, call.dtype(0)?)
-}
-
 fn infer_div(call: &Call) -> Result<Vec<Fact>> {
     require_signs(call)?;
     infer_first(call)
-}
-
-fn infer_mod(call: &Call) -> Result<Vec<Fact>> {
-    if read_mod(call)? == Quotient::Floor && call.dtype(0)?.is_float() && call.since() < 28 {
-        invalid!("fmod must be 1 for float types");
-    }
-    if read_mod(call)? == Quotient::Trunc {
-        require_signs(call)?;
-    }
-    infer_first(call)
-}
-
-/// Returns the number of bits of an integer type.
-fn bits(dtype: DType) -> Result<i32> {
-    Ok(i32::try_from(dtype.bits())?)
 }

@@ -1,11 +1,34 @@
 //! Remainders: ncnn has no layer for them before 2026-05. Those of floats are exact if quotients are below
 //! 2^24.
 
-use super::super::broadcast::lower_pair;
-use super::{Quotient, read_mod};
-use crate::error::Result;
+use super::super::broadcast::{infer_first, lower_pair};
+use super::fold::{Quotient, read_mod, require_signs};
+use crate::error::{Result, invalid};
 use crate::lower::{AssumedFact, Formula, Lower, Operand, ScalarOrBlob, nudged_quotient};
 use crate::ncnn::BlobId;
+use crate::op::{Call, Fact};
+use crate::tensor::Range;
+
+pub(super) fn infer_mod(call: &Call) -> Result<Vec<Fact>> {
+    if read_mod(call)? == Quotient::Floor && call.dtype(0)?.is_float() && call.since() < 28 {
+        invalid!("fmod must be 1 for float types");
+    }
+    if read_mod(call)? == Quotient::Trunc {
+        require_signs(call)?;
+    }
+    infer_first(call)
+}
+
+/// Remainders are smaller than the divisor, and have its sign or that of the dividend.
+pub(super) fn range_mod(_: &Call, inputs: &[Range]) -> Range {
+    match inputs {
+        [a, b] if b.excludes_zero() && a.is_finite() => {
+            let most = b.magnitude().most;
+            Range { least: if a.least >= 0.0 && b.least >= 0.0 { 0.0 } else { -most }, most }
+        }
+        _ => Range::ANY,
+    }
+}
 
 /// The values that divisors may have.
 #[derive(Clone, Copy)]

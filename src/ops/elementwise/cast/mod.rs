@@ -20,6 +20,7 @@ use crate::ncnn::BlobId;
 use crate::op::identity::operand;
 use crate::op::{Access, Attributes, Call, Fact, range, required_input};
 use crate::ops::Row;
+use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
 use crate::tensor::{Array, DType, Narrowing, Power, Range, Steps, magnitudes, steps};
 
@@ -42,7 +43,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .limits("negative numbers as unsigned ones of 32 and 64 bits, computed at run time"),
     Row::new("CastLike", Access::Elementwise, infer_cast_like)
         .fold(fold_cast_like)
-        .expand(expand_cast_like)
+        .formula(expand_cast_like)
         .identity(keeps_type)
         .lowers_to("Cast")
         .limits("as for Cast"),
@@ -141,7 +142,7 @@ fn fold_cast_like(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<V
 }
 
 /// Expands CastLike to a Cast to the type of the other input.
-fn expand_cast_like(expand: &Expand) -> Result<bool> {
+fn expand_cast_like<'x>(expand: &'x Expand) -> Result<Expr<'x>> {
     let to = expand.dtype(1)?;
     let mut attributes = vec![("to", Attribute::Int(i64::from(to.to_onnx())))];
     if is_small(to) {
@@ -149,8 +150,7 @@ fn expand_cast_like(expand: &Expand) -> Result<bool> {
         attributes
             .extend(expand.node().attributes.get("round_mode").map(|mode| ("round_mode", mode.clone())));
     }
-    expand.output(0, expand.operand(0).apply("Cast", attributes));
-    Ok(true)
+    Ok(expand.operand(0).apply("Cast", attributes))
 }
 
 fn lower_cast(lower: &mut Lower) -> Result<()> {

@@ -18,7 +18,7 @@ use crate::error::{At, Result, invalid};
 use crate::graph::{Graph, Node, ValueId};
 use crate::lower::{Formula, Lower, Operand, ScalarOrBlob};
 use crate::op::identity::{is_as_output, is_filled_with, operand};
-use crate::op::{Access, Attributes, Call, Fact, Fold, Infer, required_input};
+use crate::op::{Access, Attributes, Call, Fact, Fold, Infer, infer_test, required_input};
 use crate::ops::Row;
 use crate::tensor::{Array, DType, Dim, Range, Tensor};
 
@@ -56,7 +56,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lower(|l| compare(l, |a, b| greater_or_equal(b, a)))
         .lowers_to("Threshold of one side, or of the difference")
         .differs(EQUALS_NAN),
-    Row::new("Not", Access::Elementwise, infer_not)
+    Row::new("Not", Access::Elementwise, infer_test)
         .fold(fold_not)
         .lower(|l| l.blob(0).and_then(|x| l.set(0, !x)))
         .lowers_to("BinaryOp: 1 - x"),
@@ -135,10 +135,6 @@ fn infer_decided(call: &Call, decisive: f32) -> Result<Vec<Fact>> {
         fact.constant = Some(Tensor::filled(&element, sizes?)?);
     }
     Ok(facts)
-}
-
-fn infer_not(call: &Call) -> Result<Vec<Fact>> {
-    Ok(vec![call.like(0, DType::Bool)?])
 }
 
 fn fold_not(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {

@@ -16,9 +16,9 @@ use crate::graph::{Graph, Node};
 use crate::lower::{AssumedFact, Formula, Lower, LowerNode, Operand, OverZero, ScalarOrBlob};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Erf, Log, ReLU, UnaryOp, unary_op};
-use crate::op::{Access, Attributes, Call, Fact, Fold, infer_same, range, required_input};
+use crate::op::{Access, Attributes, Call, Fold, infer_same, infer_test, range, required_input};
 use crate::ops::Row;
-use crate::tensor::{Array, DType, Dim, Elements, Range, erf};
+use crate::tensor::{Array, Dim, Elements, Range, erf};
 
 /// The exponent above which the vectorized exponential saturates.
 const LARGEST_EXPONENT: f64 = 88.0;
@@ -70,11 +70,11 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .jumps(|_, _| true)
         .precise(|_, _| true)
         .lowers_to("UnaryOp"),
-    Row::new("IsInf", Access::Elementwise, infer_is_inf)
+    Row::new("IsInf", Access::Elementwise, infer_test)
         .fold(fold_is_inf)
         .lower(lower_is_inf)
         .lowers_to("Threshold"),
-    Row::new("IsNaN", Access::Elementwise, infer_is_nan)
+    Row::new("IsNaN", Access::Elementwise, infer_test)
         .fold(fold_is_nan)
         .lower(lower_is_nan)
         .lowers_to("Threshold"),
@@ -263,10 +263,6 @@ pub(super) fn root(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
     lower.compute(x.smaller(f32::MAX).sqrt() + (x - f32::MAX).map(ReLU::default()))
 }
 
-fn infer_is_nan(call: &Call) -> Result<Vec<Fact>> {
-    Ok(vec![call.like(0, DType::Bool)?])
-}
-
 fn fold_is_nan(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
     Ok(vec![required_input(inputs, 0)?.test(f64::is_nan)?])
 }
@@ -290,10 +286,6 @@ fn read_is_inf(attributes: &Attributes) -> Result<Infinities> {
     })
 }
 
-fn infer_is_inf(call: &Call) -> Result<Vec<Fact>> {
-    Ok(vec![call.like(0, DType::Bool)?])
-}
-
 fn fold_is_inf(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
     let which = read_is_inf(attributes)?;
     let found = |x: f64| x.is_infinite() && if x > 0.0 { which.positive } else { which.negative };
@@ -315,6 +307,7 @@ fn lower_is_inf(lower: &mut Lower) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tensor::DType;
 
     fn folded(op_type: &str, x: &Array) -> Array {
         let op = &OPS.iter().find(|row| row.op.schema.name == op_type).unwrap().op;

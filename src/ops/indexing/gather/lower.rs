@@ -1,7 +1,6 @@
 //! Lowers Gather: constant indices to Crop and Concat, rows of a constant table to Embed, the rest to samples of the
 //! nearest elements, or a product with a matrix of zeros and ones.
 
-use super::line::number;
 use super::{batch_dims, element_places, resolve_index, rows_at, tuple_places};
 use crate::error::{At, Error, Result, unsupported};
 use crate::graph::{Graph, ValueId};
@@ -10,10 +9,8 @@ use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Embed, MatMul};
 use crate::op::resolve_axis;
 use crate::ops::shape::data_sizes;
+use crate::pass::progression::Progression;
 use crate::tensor::{Dim, SizeCondition, Tensor};
-
-/// The maximum number of operators between a Range and the indices.
-const RUN_DEPTH: usize = 8;
 
 /// The number of rows up to which a table is selected from by comparison: Embed clamps negative indices to 0.
 const FEW_ROWS: i64 = 32;
@@ -47,35 +44,10 @@ pub(super) fn lower_gather(lower: &mut Lower) -> Result<()> {
 
 /// Returns the first index and the number of indices, if they count up from a number or a size.
 pub(super) fn counts_up(graph: &Graph, indices: Option<ValueId>) -> Option<(Dim, Dim)> {
-    let (start, count) = counting(graph, indices?, RUN_DEPTH)?;
-    start.lower_bound().is_some_and(|least| least >= 0).then_some((start, count))
-}
-
-/// Returns the first element and the number of elements of a value whose elements count up: a Range, also with
-/// axes of size 1, or plus a number.
-fn counting(graph: &Graph, id: ValueId, depth: usize) -> Option<(Dim, Dim)> {
-    let node = graph.node(graph.value(id).producer?)?;
-    let operand = |index: usize| node.inputs.get(index).copied().flatten();
-    if node.is("Range") {
-        let step = graph.value(operand(2)?).constant.as_ref()?.load_listed().ok()?.scalar_i64().ok()?;
-        let [count] = graph.value(id).shape.as_deref()? else { return None };
-        return (step == 1).then_some((number(graph, operand(0)?)?, count.clone()));
-    }
-    let depth = depth.checked_sub(1)?;
-    let is_view =
-        ["Cast", "Expand", "Identity", "Reshape", "Squeeze", "Unsqueeze"].iter().any(|op| node.is(op));
-    let (start, count) = if is_view {
-        counting(graph, operand(0)?, depth)?
-    } else if node.is("Add") {
-        [(0, 1), (1, 0)].into_iter().find_map(|(list, other)| {
-            let other = number(graph, operand(other)?)?;
-            let (start, count) = counting(graph, operand(list)?, depth)?;
-            Some((start.add(&other).ok()?, count))
-        })?
-    } else {
-        return None;
-    };
-    (Dim::product(graph.value(id).shape.as_deref()?).ok()? == count).then_some((start, count))
+    let Progression { start, axes } = Progression::of(graph, indices?)?;
+    let mut long = axes.into_iter().filter(|own| !own.count.is(1));
+    let along = long.next().filter(|own| own.step == 1 && long.next().is_none())?;
+    start.lower_bound().is_some_and(|least| least >= 0).then_some((start, along.count))
 }
 
 /// Gathers constant indices.

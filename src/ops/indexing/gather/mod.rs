@@ -11,7 +11,6 @@
 
 mod along;
 mod expand;
-mod line;
 mod lower;
 
 use crate::error::{At, Result, invalid, unsupported};
@@ -21,7 +20,6 @@ use crate::tensor::{Array, DType, Dim, coordinates, display_shape, row_major};
 
 pub(in crate::ops) use along::repeated;
 pub(in crate::ops) use expand::{element_hits, row_indices};
-pub(in crate::ops) use line::{Line, columns, line};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     along::ROW,

@@ -18,6 +18,7 @@ use super::gather::{element_places, tuple_places};
 use crate::error::{At, Result, invalid, unsupported};
 use crate::op::{Access, Attributes, Call, Fact, required_input, resolve_axis};
 use crate::ops::Row;
+use crate::ops::elementwise::arithmetic::{ADD, MUL};
 use crate::ops::elementwise::broadcast::{Kernel, fold_arithmetic};
 use crate::tensor::{Array, Dim};
 
@@ -172,12 +173,8 @@ fn replaced_rows(count: usize, targets: &[usize]) -> Result<Vec<i64>> {
 fn kernel(reduction: Reduction) -> Option<Kernel<f64, i64, Dim>> {
     Some(match reduction {
         Reduction::Replace => return None,
-        Reduction::Add => {
-            Kernel { float: |x, y| x + y, int: |x, y| Ok(x.wrapping_add(y)), dim: |x, y| x.add(y) }
-        }
-        Reduction::Mul => {
-            Kernel { float: |x, y| x * y, int: |x, y| Ok(x.wrapping_mul(y)), dim: |x, y| x.mul(y) }
-        }
+        Reduction::Add => ADD,
+        Reduction::Mul => MUL,
         Reduction::Max => Kernel { float: f64::max, int: |x, y| Ok(x.max(y)), dim: |x, y| x.larger(y) },
         Reduction::Min => Kernel { float: f64::min, int: |x, y| Ok(x.min(y)), dim: |x, y| x.smaller(y) },
     })

@@ -7,11 +7,12 @@ use std::ops::Range;
 
 use super::{Reduction, read_reduction};
 use crate::error::{At, Error, Result};
-use crate::ops::indexing::gather::{Line, columns, line, resolve_index};
+use crate::ops::indexing::gather::resolve_index;
 use crate::ops::shape::resized;
 use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
 use crate::pass::pattern::{input, inverse};
+use crate::pass::progression::{Line, Progression, columns};
 use crate::tensor::{DType, Dim, SizeCondition};
 
 /// The indices along an axis: `start`, `start + step` and so on. A negative start counts from the end of an axis of
@@ -110,7 +111,7 @@ impl<'x> Region<'x> {
     /// Returns the box that the indices of a ScatterElements are.
     pub(super) fn of_elements(expand: &'x Expand, axis: usize) -> Result<Option<Region<'x>>> {
         let (shape, index_shape) = (expand.shape(0)?, expand.shape(1)?);
-        let found = input(expand.node(), 1).and_then(|id| line(expand.graph(), id));
+        let found = input(expand.node(), 1).and_then(|id| Progression::of(expand.graph(), id)?.line());
         let Some(found) = found.filter(|found| found.axis.is_none_or(|along| along == axis)) else {
             return Ok(None);
         };
@@ -286,35 +287,26 @@ impl Counted {
         if depth == 0 || indices.is_empty() {
             return Ok(None);
         }
-        let total = indices.len() / depth;
-        let mut found: Vec<(usize, usize)> = Vec::with_capacity(depth);
+        let total = i64::try_from(indices.len() / depth)?;
+        let mut found: Vec<(i64, i64)> = Vec::with_capacity(depth);
         let mut spans = Vec::with_capacity(depth);
         for (axis, size) in sizes.iter().enumerate() {
-            let at = |tuple: usize| -> Result<i64> {
-                let index = *indices.at(tuple * depth + axis)?;
-                size.known().map_or(Ok(index), |size| resolve_index(index, size))
+            let column: Result<Vec<i64>> = (indices.iter().skip(axis).step_by(depth))
+                .map(|index| size.known().map_or(Ok(*index), |size| resolve_index(*index, size)))
+                .collect();
+            let Some(column) = Progression::of_list(&column?) else { return Ok(None) };
+            let sizes: Vec<i64> = column.axes.iter().filter_map(|own| own.count.known()).collect();
+            let Some(line) = column.line() else { return Ok(None) };
+            let (count, stride) = match line.axis {
+                Some(axis) => (*sizes.at(axis)?, sizes.iter().skip(axis + 1).product()),
+                None => (1, total),
             };
-            let start = at(0)?;
-            let mut stride = total;
-            for tuple in 1..total {
-                if at(tuple)? != start {
-                    stride = tuple;
-                    break;
-                }
-            }
-            let step = if stride < total { at(stride)? - start } else { 1 };
-            let mut count = 1;
-            while count * stride < total && at(count * stride)? == start + step * i64::try_from(count)? {
-                count += 1;
-            }
-            for tuple in 0..total {
-                let number = i64::try_from(tuple / stride.max(1) % count)?;
-                if at(tuple)? != start + step * number {
-                    return Ok(None);
-                }
-            }
             found.push((stride, count));
-            spans.push(Span { start, step, count: Dim::try_from(count)? });
+            spans.push(Span {
+                start: line.start.known().unwrap_or(0),
+                step: line.step,
+                count: Dim::Known(count),
+            });
         }
         let mut order: Vec<usize> =
             (0..depth).filter(|axis| found.get(*axis).is_some_and(|f| f.1 > 1)).collect();

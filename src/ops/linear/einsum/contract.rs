@@ -16,7 +16,7 @@ struct Labelled<'x> {
     sizes: Vec<Dim>,
 }
 
-pub(super) fn expand_einsum(expand: &Expand) -> Result<bool> {
+pub(super) fn expand_einsum<'x>(expand: &'x Expand) -> Result<Expr<'x>> {
     let equation = equation(expand)?;
     let dtype = expand.dtype(0)?;
     // Sums of narrow integers wrap around once, at last.
@@ -51,8 +51,7 @@ pub(super) fn expand_einsum(expand: &Expand) -> Result<bool> {
     }
     let result = result.ok_or_else(|| Error::invalid("no operands"))?;
     let result = transpose(result, &equation.output)?.value;
-    expand.output(0, if wraps { result.cast(dtype) } else { result });
-    Ok(true)
+    Ok(if wraps { result.cast(dtype) } else { result })
 }
 
 /// Takes the diagonal of each pair of axes with the same label.

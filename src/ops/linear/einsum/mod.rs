@@ -18,7 +18,7 @@ use crate::ops::Row;
 use crate::tensor::{Dim, SizeCondition};
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("Einsum", Access::Any, infer_einsum)
-    .expand(contract::expand_einsum)
+    .formula(contract::expand_einsum)
     .multiply_adds(multiply_adds)
     .lowers_to("Transpose, MatMul, ReduceSum, Mul of two operands at a time")];
 

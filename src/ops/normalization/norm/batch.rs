@@ -1,11 +1,11 @@
 //! BatchNormalization.
 
-use super::{center, deviation, same};
+use super::{center, deviation};
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::lower::{Lower, Operand, isolate, line_form};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::BatchNorm;
-use crate::op::{Call, Fact};
+use crate::op::{Call, Fact, infer_same};
 use crate::pass::expand::Expand;
 use crate::tensor::Dim;
 
@@ -48,7 +48,7 @@ pub(super) fn infer_batch_norm(call: &Call) -> Result<Vec<Fact>> {
             call.check_shape(index, std::slice::from_ref(channels))?;
         }
     }
-    let mut facts = vec![same(call)?];
+    let mut facts = infer_same(call)?;
     let statistics = Fact::new(call.dtype(3)?, call.shape(3)?.to_vec());
     facts.resize(if call.since() >= 14 { 3 } else { 5 }, statistics);
     Ok(facts)

@@ -1,12 +1,12 @@
 //! InstanceNormalization and GroupNormalization: mean and variance of the channels of each image. In ncnn,
 //! the images of a batch are further channels.
 
-use super::{repeat, same};
+use super::repeat;
 use crate::error::{At, Error, Result, invalid};
 use crate::lower::{Lower, Operand, line_form};
 use crate::ncnn::layer::{GroupNorm, InstanceNorm, binary_op};
 use crate::ncnn::{BlobId, Layer};
-use crate::op::{Call, Fact};
+use crate::op::{Call, Fact, infer_same};
 use crate::tensor::{Dim, Tensor, display_shape};
 
 /// The version of GroupNormalization since which each channel has a scale and a bias; before, each group has.
@@ -28,7 +28,7 @@ pub(super) fn infer_instance_norm(call: &Call) -> Result<Vec<Fact>> {
     for index in 1..3 {
         call.check_shape(index, std::slice::from_ref(channels))?;
     }
-    Ok(vec![same(call)?])
+    infer_same(call)
 }
 
 struct GroupNormAttributes {
@@ -57,7 +57,7 @@ pub(super) fn infer_group_norm(call: &Call) -> Result<Vec<Fact>> {
     for index in 1..3 {
         call.check_shape(index, std::slice::from_ref(&scaled))?;
     }
-    Ok(vec![same(call)?])
+    infer_same(call)
 }
 
 /// Returns the sizes of batch and channels, which the layers need as params.

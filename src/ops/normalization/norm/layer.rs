@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::lower::{Lower, Operand};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{CACHES, LayerNorm, RMSNorm, binary_op, reduction_op};
-use crate::op::{Call, Fact, resolve_axis};
+use crate::op::{Call, Fact, infer_same, resolve_axis};
 use crate::tensor::{Array, DType, Dim, Tensor};
 
 struct LayerNormAttributes {
@@ -35,7 +35,7 @@ pub(super) fn infer_layer_norm(call: &Call) -> Result<Vec<Fact>> {
 
 pub(super) fn infer_rms_norm(call: &Call) -> Result<Vec<Fact>> {
     check_scales(call, read_layer_norm(call)?.axis)?;
-    Ok(vec![Fact::new(call.dtype(0)?, call.shape(0)?.to_vec())])
+    infer_same(call)
 }
 
 /// Checks that scale and bias broadcast to the normalized axes; onnxruntime also accepts all of the input.

@@ -1,11 +1,11 @@
 //! LRN, LpNormalization and MeanVarianceNormalization.
 
-use super::{center, same};
+use super::center;
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::lower::{Lower, Operand};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{LRN, Normalize, Pooling, binary_op, reduction_op};
-use crate::op::{Call, Fact, resolve_axis};
+use crate::op::{Call, resolve_axis};
 use crate::tensor::{Dim, Range, Tensor, display_shape};
 
 /// The lower bound of the divisor: a zero vector is unchanged.
@@ -24,10 +24,6 @@ fn read_lrn(call: &Call) -> Result<Lrn> {
         invalid!("size {size} is not positive");
     }
     Ok(Lrn { alpha: call.float("alpha")?, beta: call.float("beta")?, bias: call.float("bias")?, size })
-}
-
-pub(super) fn infer_lrn(call: &Call) -> Result<Vec<Fact>> {
-    Ok(vec![same(call)?])
 }
 
 pub(super) fn lower_lrn(lower: &mut Lower) -> Result<()> {
@@ -72,10 +68,6 @@ fn read_lp_norm(call: &Call) -> Result<LpNorm> {
     Ok(LpNorm { axis: call.int("axis")?, p: call.int("p")? })
 }
 
-pub(super) fn infer_lp_norm(call: &Call) -> Result<Vec<Fact>> {
-    Ok(vec![same(call)?])
-}
-
 pub(super) fn lower_lp_norm(lower: &mut Lower) -> Result<()> {
     let LpNorm { axis, p } = read_lp_norm(lower)?;
     let axis = resolve_axis(axis, lower.shape(0)?.len())?;
@@ -109,10 +101,6 @@ fn read_normalize(call: &Call) -> Result<Normalized> {
         invalid!("eps_mode is {eps_mode}");
     }
     Ok(Normalized { axis, epsilon: call.float("epsilon")?, eps_mode })
-}
-
-pub(super) fn infer_normalize(call: &Call) -> Result<Vec<Fact>> {
-    Ok(vec![same(call)?])
 }
 
 /// The layer normalizes over channels, or within each; an axis between others is composed of several layers.
@@ -164,10 +152,6 @@ fn read_mvn(call: &Call) -> Result<Vec<usize>> {
     let axes = call.ints("axes")?;
     let rank = call.shape(0)?.len();
     axes.into_iter().map(|axis| resolve_axis(axis, rank)).collect()
-}
-
-pub(super) fn infer_mvn(call: &Call) -> Result<Vec<Fact>> {
-    Ok(vec![same(call)?])
 }
 
 pub(super) fn lower_mvn(lower: &mut Lower) -> Result<()> {

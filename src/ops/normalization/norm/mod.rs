@@ -17,7 +17,7 @@ use crate::error::{At, Error, Result};
 use crate::lower::{Formula, Lower, Operand};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::reduction_op;
-use crate::op::{Access, Call, Fact, OWN_DOMAIN};
+use crate::op::{Access, OWN_DOMAIN, infer_same};
 use crate::ops::Row;
 use crate::tensor::{Array, Tensor};
 
@@ -37,7 +37,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .batched(|_, index| index == 0)
         .lower(channel::lower_instance_norm)
         .lowers_to("InstanceNorm"),
-    Row::new("LRN", Access::Any, local::infer_lrn)
+    Row::new("LRN", Access::Any, infer_same)
         .batched(|_, index| index == 0)
         .lower(local::lower_lrn)
         .lowers_to("LRN; Pooling along the channels for a batch or an even size"),
@@ -45,25 +45,20 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("LayerNormalization", Access::Any, layer::infer_layer_norm)
         .lower(layer::lower_layer_norm)
         .lowers_to("LayerNorm; Reduction if Mean or InvStdDev is read"),
-    Row::new("LpNormalization", Access::Any, local::infer_lp_norm)
+    Row::new("LpNormalization", Access::Any, infer_same)
         .lower(local::lower_lp_norm)
         .lowers_to("Reduction, Power, BinaryOp")
         .limits("p over 2"),
-    Row::new("MeanVarianceNormalization", Access::Any, local::infer_mvn)
+    Row::new("MeanVarianceNormalization", Access::Any, infer_same)
         .lower(local::lower_mvn)
         .lowers_to("Reduction, Power, BinaryOp"),
-    Row::of(OWN_DOMAIN, "Normalize", Access::Any, local::infer_normalize)
+    Row::of(OWN_DOMAIN, "Normalize", Access::Any, infer_same)
         .lower(local::lower_normalize)
         .lowers_to("Normalize; Reduction and BinaryOp for an axis between others"),
     Row::new("RMSNormalization", Access::Any, layer::infer_rms_norm)
         .lower(layer::lower_rms_norm)
         .lowers_to("Reduction, UnaryOp, BinaryOp; RMSNorm for runtimes that have it"),
 ];
-
-/// The first output is as the first input.
-fn same(call: &Call) -> Result<Fact> {
-    Ok(Fact { shape: call.input(0)?.shape.clone(), ..Fact::unranked(call.dtype(0)?) })
-}
 
 /// Emits `x` minus its mean along axes, and its variance along them.
 fn center(lower: &mut Lower, x: BlobId, axes: &[usize]) -> Result<(BlobId, BlobId, BlobId)> {

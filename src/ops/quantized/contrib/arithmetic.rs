@@ -42,14 +42,14 @@ fn read_pair<'x>(x: &'x Expand) -> Result<Option<Pair<'x>>> {
 }
 
 /// `op_type` of the dequantized operands.
-fn expand_dequantized(x: &Expand, op_type: &'static str) -> Result<bool> {
+fn expand_dequantized<'x>(x: &'x Expand, op_type: &'static str) -> Expr<'x> {
     quantize(x, dequantize(x, 0).with(op_type, dequantize(x, 3)), 6)
 }
 
 /// Sums of two products with ratios, and the zero point. `qladd_avx2.cpp` computes it in float32 with fused
 /// multiply-add.
-pub(super) fn expand_add(x: &Expand) -> Result<bool> {
-    let Some(pair) = read_pair(x)? else { return expand_dequantized(x, "Add") };
+pub(super) fn expand_add<'x>(x: &'x Expand) -> Result<Expr<'x>> {
+    let Some(pair) = read_pair(x)? else { return Ok(expand_dequantized(x, "Add")) };
     let [a_scale, b_scale, scale] = pair.scales;
     let (plane, exceptions) = Plane {
         ratios: [a_scale / scale, b_scale / scale],
@@ -67,8 +67,7 @@ pub(super) fn expand_add(x: &Expand) -> Result<bool> {
     let target = pair.target.at_zero(0);
     let corrected = |values, exception| values + correction(pair.a.value, pair.b.value, exception);
     let values = exceptions.into_iter().fold(round_levels(sum, target), corrected);
-    x.output(0, from_levels(values, target));
-    Ok(true)
+    Ok(from_levels(values, target))
 }
 
 /// Returns the correction of one pair of levels: 0 for all other pairs.
@@ -78,8 +77,8 @@ fn correction<'x>(a: Expr<'x>, b: Expr<'x>, exception: Exception) -> Expr<'x> {
 }
 
 /// Integer products times a ratio, plus the zero point (`qlmul.cpp`).
-pub(super) fn expand_mul(x: &Expand) -> Result<bool> {
-    let Some(pair) = read_pair(x)? else { return expand_dequantized(x, "Mul") };
+pub(super) fn expand_mul<'x>(x: &'x Expand) -> Result<Expr<'x>> {
+    let Some(pair) = read_pair(x)? else { return Ok(expand_dequantized(x, "Mul")) };
     let [a_scale, b_scale, scale] = pair.scales;
-    add_zero(x, pair.a.value * pair.b.value * (a_scale * b_scale / scale), pair.target)
+    Ok(add_zero(pair.a.value * pair.b.value * (a_scale * b_scale / scale), pair.target))
 }

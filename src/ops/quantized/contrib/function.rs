@@ -7,17 +7,18 @@ use super::super::resolve_axis;
 use super::{constant_scale, dequantize, quantize};
 use crate::error::{At, Result, unsupported};
 use crate::op::{Call, Fact};
+use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
 use crate::tensor::SizeCondition;
 
 /// The function of the dequantized values, which onnxruntime tabulates (`qlinear_lookup_table.cc`).
-pub(super) fn expand_leaky_relu(x: &Expand) -> Result<bool> {
+pub(super) fn expand_leaky_relu<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let alpha = ("alpha", x.float("alpha")?.into());
-    quantize(x, dequantize(x, 0).apply("LeakyRelu", [alpha]), 3)
+    Ok(quantize(x, dequantize(x, 0).apply("LeakyRelu", [alpha]), 3))
 }
 
-pub(super) fn expand_sigmoid(x: &Expand) -> Result<bool> {
-    quantize(x, dequantize(x, 0).sigmoid(), 3)
+pub(super) fn expand_sigmoid<'x>(x: &'x Expand) -> Result<Expr<'x>> {
+    Ok(quantize(x, dequantize(x, 0).sigmoid(), 3))
 }
 
 /// The operator set since which Softmax normalizes one axis.
@@ -39,17 +40,16 @@ pub(super) fn infer_softmax(call: &Call) -> Result<Vec<Fact>> {
 }
 
 /// Probabilities times the number of whole steps in 1 (`qlinear_softmax.cc`).
-pub(super) fn expand_softmax(x: &Expand) -> Result<bool> {
+pub(super) fn expand_softmax<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let (_, axis) = softmax_axis(x)?;
     if let Some(scale) = constant_scale(x, 3)? {
         require_long(x, axis, scale)?;
     }
     let result = dequantize(x, 0).softmax(axis);
     let (Some(target), Some(scale)) = (Target::of_output(x, 4)?, constant_scale(x, 3)?) else {
-        return quantize(x, result, 3);
+        return Ok(quantize(x, result, 3));
     };
-    x.output(0, requantize(result * (1.0 / scale).floor(), target));
-    Ok(true)
+    Ok(requantize(result * (1.0 / scale).floor(), target))
 }
 
 /// Requires an axis that is long enough for onnxruntime: its largest exponential is the largest float32 divided by

@@ -6,6 +6,7 @@ use super::super::{difference, matrix_parameter, rescale};
 use crate::error::{Result, unsupported};
 use crate::op::{Call, Fact};
 use crate::ops::linear::matmul::matmul_shape;
+use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
 use crate::tensor::{DType, Dim};
 
@@ -30,7 +31,7 @@ pub(super) fn infer_gemm(call: &Call) -> Result<Vec<Fact>> {
 }
 
 /// Integer sums, including `c`, times a ratio (`quant_gemm.cc`).
-pub(super) fn expand_gemm(x: &Expand) -> Result<bool> {
+pub(super) fn expand_gemm<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let alpha = x.float("alpha")?;
     let (transposed_a, transposed_b) = (x.flag("transA")?, x.flag("transB")?);
     let places = Places { x: 0, x_zero: 2, weight: 3, weight_zero: 5, bias: Some(C) };
@@ -62,6 +63,5 @@ pub(super) fn expand_gemm(x: &Expand) -> Result<bool> {
     } else {
         sums * scale
     };
-    x.output(0, result);
-    Ok(true)
+    Ok(result)
 }

@@ -13,16 +13,16 @@ use crate::error::Result;
 use crate::op::{Access, Call, Infer, infer_same};
 use crate::ops::Row;
 use crate::pass::builder::Expr;
-use crate::pass::expand::{Expand, ExpandNode};
+use crate::pass::expand::{Expand, Formula};
 
-const fn row(name: &'static str, infer: Infer, expand: ExpandNode) -> Row {
-    Row::of(DOMAIN, name, Access::Any, infer).expand(expand).rounds().exact()
+const fn row(name: &'static str, infer: Infer, formula: Formula) -> Row {
+    Row::of(DOMAIN, name, Access::Any, infer).formula(formula).rounds().exact()
 }
 
 pub(in crate::ops) const OPS: &[Row] = &[
     row("QLinearLeakyRelu", infer_same, function::expand_leaky_relu).lowers_to("LeakyRelu, QuantizeLinear"),
     Row::of(DOMAIN, "QLinearSigmoid", Access::Any, infer_same)
-        .expand(function::expand_sigmoid)
+        .formula(function::expand_sigmoid)
         .rounds()
         .lowers_to("Sigmoid, QuantizeLinear"),
     row("QLinearAveragePool", pool::infer_pool, pool::expand_pool)
@@ -30,7 +30,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .limits("channels_last"),
     // Not exact: the exponentials of two runtimes differ in their last bits.
     Row::of(DOMAIN, "QLinearSoftmax", Access::Any, function::infer_softmax)
-        .expand(function::expand_softmax)
+        .formula(function::expand_softmax)
         .rounds()
         .lowers_to("Softmax, QuantizeLinear")
         .limits("several axes together, as before operator set 13"),
@@ -65,19 +65,11 @@ fn dequantize<'x>(x: &'x Expand, index: usize) -> Expr<'x> {
 }
 
 /// Returns the quantized value; its scale and zero point are the inputs from `scale` on.
-fn quantized<'x>(x: &'x Expand, value: Expr<'x>, scale: usize) -> Expr<'x> {
+fn quantize<'x>(x: &'x Expand, value: Expr<'x>, scale: usize) -> Expr<'x> {
     x.make.op("QuantizeLinear", [value, x.operand(scale), x.operand(scale + 1)], [])
 }
 
-/// Makes the quantized value output 0.
-fn quantize<'x>(x: &'x Expand, value: Expr<'x>, scale: usize) -> Result<bool> {
-    x.output(0, quantized(x, value, scale));
-    Ok(true)
-}
-
-/// Makes `scaled` plus the zero point output 0. The sum is rounded: half goes to even values, not to even
-/// levels.
-fn add_zero(x: &Expand, scaled: Expr, target: Target) -> Result<bool> {
-    x.output(0, requantize(scaled + target.zero, target.at_zero(0)));
-    Ok(true)
+/// Returns `scaled` plus the zero point. The sum is rounded: half goes to even values, not to even levels.
+fn add_zero<'x>(scaled: Expr<'x>, target: Target) -> Expr<'x> {
+    requantize(scaled + target.zero, target.at_zero(0))
 }

@@ -3,7 +3,7 @@
 use super::super::level::{Target, constant_int, levels, requantize};
 use super::super::nearest::Line;
 use super::super::resolve_axis;
-use super::{constant_scale, dequantize, quantized};
+use super::{constant_scale, dequantize, quantize};
 use crate::error::{At, Error, Result};
 use crate::op::{Call, Fact};
 use crate::pass::builder::Expr;
@@ -26,11 +26,10 @@ pub(super) fn infer_concat(call: &Call) -> Result<Vec<Fact>> {
 }
 
 /// Requantizes each part by the function that onnxruntime tabulates (`qlinear_concat.cc`).
-pub(super) fn expand_concat(x: &Expand) -> Result<bool> {
+pub(super) fn expand_concat<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let parts = (FIRST_PART..x.input_count()).step_by(3).map(|part| requantized_part(x, part, 0));
     let parts = parts.collect::<Result<Vec<_>>>()?;
-    x.output(0, x.make.concat(&parts, x.int("axis")?));
-    Ok(true)
+    Ok(x.make.concat(&parts, x.int("axis")?))
 }
 
 /// Indices of the inputs of QLinearWhere.
@@ -46,11 +45,10 @@ pub(super) fn infer_where(call: &Call) -> Result<Vec<Fact>> {
 }
 
 /// Requantizes both operands by the function that onnxruntime tabulates (`qlinear_where.cc`).
-pub(super) fn expand_where(x: &Expand) -> Result<bool> {
+pub(super) fn expand_where<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let a = requantized_part(x, choice::X, choice::SCALE)?;
     let b = requantized_part(x, choice::Y, choice::SCALE)?;
-    x.output(0, x.operand(0).select(a, b));
-    Ok(true)
+    Ok(x.operand(0).select(a, b))
 }
 
 /// Returns input `part` requantized to the scale at input `scale`.
@@ -60,7 +58,7 @@ fn requantized_part<'x>(x: &'x Expand, part: usize, scale: usize) -> Result<Expr
     {
         return Ok(scaled);
     }
-    Ok(quantized(x, dequantize(x, part), scale))
+    Ok(quantize(x, dequantize(x, part), scale))
 }
 
 /// Returns the requantized part if one product gives all its values.

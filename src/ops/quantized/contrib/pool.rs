@@ -8,6 +8,7 @@ use super::{add_zero, constant_scale, dequantize, quantize};
 use crate::error::{Result, unsupported};
 use crate::graph::pairs;
 use crate::op::{Call, Fact, whole_windows};
+use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
 use crate::tensor::Dim;
 
@@ -27,18 +28,17 @@ pub(super) fn infer_global_pool(call: &Call) -> Result<Vec<Fact>> {
 }
 
 /// The sum of all levels times a ratio (`qlgavgpool.cpp`).
-pub(super) fn expand_global_pool(x: &Expand) -> Result<bool> {
+pub(super) fn expand_global_pool<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let count = Dim::product(x.shape(0)?.iter().skip(2))?.known();
     let (Some(count), Some(zero), Some(target), Some(x_scale), Some(scale)) =
         (count, constant_int(x, 2)?, Target::of_output(x, 4)?, constant_scale(x, 1)?, constant_scale(x, 3)?)
     else {
-        return quantize(x, dequantize(x, 0).apply("GlobalAveragePool", []), 3);
+        return Ok(quantize(x, dequantize(x, 0).apply("GlobalAveragePool", []), 3));
     };
     let axes: Vec<i64> = (2..i64::try_from(x.shape(0)?.len())?).collect();
     let count: f32 = count.as_();
     let sum = levels(x, 0, zero)?.value.reduce("ReduceSum", &axes, true);
-    x.output(0, requantize(sum * (x_scale / (scale * count)), target));
-    Ok(true)
+    Ok(requantize(sum * (x_scale / (scale * count)), target))
 }
 
 pub(super) fn infer_pool(call: &Call) -> Result<Vec<Fact>> {
@@ -50,13 +50,13 @@ pub(super) fn infer_pool(call: &Call) -> Result<Vec<Fact>> {
 const POOLING: [&str; 6] = ["auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides"];
 
 /// The mean over the scale plus the zero point, rounded once (`qlinear_pool.cc`).
-pub(super) fn expand_pool(x: &Expand) -> Result<bool> {
+pub(super) fn expand_pool<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let mut attributes = x.node().attributes.clone();
     attributes.retain(|name, _| POOLING.contains(&name.as_str()));
     let attributes = whole_windows(attributes, x.shape(0)?, x.output_shape(0)?)?;
     let mean = dequantize(x, 0).apply("AveragePool", pairs(&attributes));
-    match Target::of_output(x, 4)? {
-        Some(target) => add_zero(x, quotient(mean, x.operand(3)), target),
+    Ok(match Target::of_output(x, 4)? {
+        Some(target) => add_zero(quotient(mean, x.operand(3)), target),
         None => quantize(x, mean, 3),
-    }
+    })
 }

@@ -13,12 +13,13 @@ use crate::ncnn::layer::ROIAlign;
 use crate::op::{Access, Call, Fact};
 use crate::ops::Row;
 use crate::ops::spatial::image_of;
+use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
 use crate::tensor::{Array, Dim, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("MaxRoiPool", Access::Any, infer_max_roi_pool)
-        .expand(expand_max_roi_pool)
+        .formula(expand_max_roi_pool)
         .lowers_to("Slice and ReduceMax for each cell of each region")
         .limits("regions computed at run time; many cells"),
     Row::new("RoiAlign", Access::Any, infer_roi_align)
@@ -145,7 +146,7 @@ fn cells(first: f32, last: f32, count: i32, size: i64) -> Vec<(i64, i64)> {
 ///
 /// ncnn's ROIPooling is not used: as compiled, it divides by a reciprocal (`roipooling.cpp`), so cells whose
 /// bounds lie between elements begin one element early.
-fn expand_max_roi_pool(x: &Expand) -> Result<bool> {
+fn expand_max_roi_pool<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let pool = read_max_roi_pool(x)?;
     let [batch, channels, height, width] = *x.sizes(0)?.as_slice() else {
         invalid!("an input of shape {}, expected four axes", display_shape(x.shape(0)?))
@@ -188,8 +189,7 @@ fn expand_max_roi_pool(x: &Expand) -> Result<bool> {
         let cells = x.make.concat(&parts, 2);
         regions.push(cells.reshape(&[1, channels, pool.height.into(), pool.width.into()]));
     }
-    x.output(0, x.make.concat(&regions, 0));
-    Ok(true)
+    Ok(x.make.concat(&regions, 0))
 }
 
 /// Emits `layer` for each region, applied to the image of the region.

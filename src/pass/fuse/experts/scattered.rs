@@ -8,7 +8,7 @@ use super::rows::{Function, Layout, Part, Step};
 use crate::error::{Error, Result};
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::pass::builder::{Builder, Expr};
-use crate::pass::pattern::{axis, input, int, ints, reshapes};
+use crate::pass::pattern::{Cut, axis, cuts, input, int, ints, reshapes, text};
 
 /// The most nodes between the positions of an expert and the node that reads them.
 const MAX_VIEWS: usize = 8;
@@ -137,7 +137,7 @@ impl<'a, 'g> Reader<'a, 'g> {
                 Some((before, self.term(scatter, before).filter(|_| into_zeros)?))
             });
         }
-        let adds = matches!(node.attributes.get("reduction"), Some(Attribute::String(text)) if text.as_ref() == b"add");
+        let adds = text(node, "reduction") == Some("add");
         let before = first(node).filter(|_| node.is("ScatterElements") && adds)?;
         Some((before, self.term(node, before)?))
     }
@@ -145,10 +145,8 @@ impl<'a, 'g> Reader<'a, 'g> {
     /// Reads what is scattered to the tokens of an expert. The tokens differ, because the choices of a token do.
     fn term(&mut self, scatter: &Node, before: ValueId) -> Option<Term> {
         let matcher = self.matcher;
-        let replaces = match scatter.attributes.get("reduction") {
-            Some(Attribute::String(text)) => [b"none".as_slice(), b"add"].contains(&text.as_ref()),
-            other => other.is_none(),
-        };
+        let replaces =
+            text(scatter, "reduction").is_none_or(|reduction| ["none", "add"].contains(&reduction));
         if !replaces || axis(scatter, 0, 2)? != 0 {
             return None;
         }
@@ -202,17 +200,12 @@ impl<'a, 'g> Reader<'a, 'g> {
 
     /// Whether a value is the first row of a sum.
     fn is_row_of(&self, value: ValueId, sum: ValueId) -> bool {
-        let Some(slice) = self.matcher.made_by(value, "Slice").filter(|slice| slice.version >= 10) else {
-            return false;
+        let read = |slice: &Node| Some((first(slice)?, cuts(self.matcher.graph, slice)?));
+        let Some((whole, cuts)) = self.matcher.made_by(value, "Slice").and_then(read) else { return false };
+        let is_first = |Cut { axis, start, end, step }: &Cut| {
+            *start == 0 && *step == 1 && (if *axis == 0 { *end == 1 } else { *end == i64::MAX })
         };
-        let list = |index| input(slice, index).and_then(|list| self.matcher.ints(list)).unwrap_or_default();
-        let (starts, ends, axes) = (list(1), list(2), list(3));
-        first(slice) == Some(sum)
-            && input(slice, 4).is_none()
-            && [&[0][..], &[0, 1]].contains(&axes.as_slice())
-            && starts.iter().all(|start| *start == 0)
-            && ends.first() == Some(&1)
-            && ends.get(1).is_none_or(|end| *end == i64::MAX)
+        whole == sum && cuts.first().is_some_and(|cut| cut.axis == 0) && cuts.iter().all(is_first)
     }
 
     /// Reads the weight of an expert for each of its tokens: all weights, the number of choices of a token, and
@@ -269,7 +262,7 @@ impl<'a, 'g> Reader<'a, 'g> {
         let gather =
             matcher.made_by(mask, "Gather").filter(|node| int(node, "axis").is_none_or(|axis| axis == 0))?;
         let [all, number] = two(gather)?;
-        let [expert] = *matcher.ints(number)?.as_slice() else { return None };
+        let expert = matcher.int(number)?;
         if !matcher.constant(number)?.shape().is_empty() {
             return None;
         }
@@ -284,7 +277,7 @@ impl<'a, 'g> Reader<'a, 'g> {
         }
         let one_hot = matcher.made_by(first(transpose)?, "OneHot")?;
         let (indices, depth, values) = (first(one_hot)?, input(one_hot, 1)?, input(one_hot, 2)?);
-        let [experts] = *matcher.ints(depth)?.as_slice() else { return None };
+        let experts = matcher.int(depth)?;
         let marks = matcher.ints(values).is_some_and(|values| values == [0, 1]);
         let top = matcher.made_by(indices, "TopK")?;
         let is_last = int(one_hot, "axis").is_none_or(|axis| axis == -1 || axis == 2);

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::branch::inferred;
-use super::super::{MAX_VIEWS, size_of, whole};
+use super::super::unroll::{MAX_VIEWS, whole};
 use crate::common::limits;
 use crate::graph::{Capture, Graph, Node, ValueId};
 use crate::op::range::range;
 use crate::pass::builder::Expr;
 use crate::pass::expand::Expand;
-use crate::pass::pattern::{axis, constant_ints, input, producer, scalar};
+use crate::pass::pattern::{axis, constant_ints, input, number, producer, scalar};
 use crate::tensor::{DType, Dim, Shape, Tensor};
 
 /// The most nodes of a body that is read: formulas are followed node by node, and cells have less than a hundred.
@@ -246,7 +246,7 @@ impl<'a> Body<'a> {
     fn bound(&self, id: ValueId) -> Option<Dim> {
         let id = self.uncast(id);
         match self.fixed(id)? {
-            Fixed::Outer(outer) => size_of(self.x.graph(), outer),
+            Fixed::Outer(outer) => number(self.x.graph(), outer),
             Fixed::Inner(_) => whole(f64::from(*self.floats(id)?.first()?)),
         }
     }
@@ -278,5 +278,5 @@ fn is_met(graph: &Graph, condition: ValueId, steps: &Dim, depth: usize) -> bool 
         return depth > 0 && is_met(a) && is_met(b);
     }
     operands("Less")
-        .is_some_and(|[a, b]| scalar(graph, a) == Some(0.0) && size_of(graph, b).as_ref() == Some(steps))
+        .is_some_and(|[a, b]| scalar(graph, a) == Some(0.0) && number(graph, b).as_ref() == Some(steps))
 }
