@@ -6,9 +6,11 @@ use std::time::Instant;
 use onnx2ncnn::error::Error;
 use onnx2ncnn::{Converter, OptionValue, Refusal};
 
-use super::arguments::{Arguments, MessageFormat, input};
+use super::arguments::Arguments;
 use super::batch::{ANSWER, Answer, diagnostics};
 use super::destination::Destination;
+use super::message::MessageFormat;
+use super::place::input;
 use super::split::convert_links;
 use super::summary::{self, Files, Stream, Summary};
 

@@ -8,11 +8,10 @@ use onnx2ncnn::Refusal;
 use onnx2ncnn::tensor::display_shape;
 use onnx2ncnn::{Composition, Described, Inspection, Metadata};
 
-use super::arguments::{Report, STANDARD_INPUT, input};
-use super::destination::refused;
-use super::next::Next;
+use super::message::Report;
+use super::next::{Line, Next};
 use super::options::{Given, Source};
-use super::place::Places;
+use super::place::{Places, STANDARD_INPUT, input, refused};
 use super::refusal;
 use super::size::{display_bytes, display_scaled};
 use super::summary::Summary;
@@ -90,9 +89,9 @@ pub(super) fn inspect_file(arguments: &Inspect) -> std::result::Result<Summary, 
         }
         Err(errors) => match errors.inspection() {
             Some(inspection) => {
-                let words = [env!("CARGO_PKG_NAME").into(), arguments.model.clone().into_os_string()];
+                let line = Line { options: &[], files: std::slice::from_ref(&arguments.model) };
                 let is_plain = arguments.source.is_plain() && arguments.source.input_shapes.is_empty();
-                let next = if is_plain { Next::after(&words, errors.remedies()) } else { Vec::new() };
+                let next = if is_plain { Next::after(&line, errors.remedies()) } else { Vec::new() };
                 (inspection, refusal::describe(errors.iter(), &next, verbose, false))
             }
             // The model cannot be read.

@@ -106,13 +106,6 @@ fn describe_reason(text: &mut String, reason: &Reason, verbose: bool) {
     }
 }
 
-/// Returns whether a name can be passed in double quotes as an item of a list: commas separate the items, and
-/// shells interpret some characters even between quotes.
-pub(super) fn is_harmless(name: &str) -> bool {
-    let harmless = |c: char| c == '\'' || (!"\"$`\\!%,".contains(c) && c.escape_debug().count() == 1);
-    !name.starts_with('-') && name.chars().all(harmless)
-}
-
 /// Returns the reason with its causes, and the file if there is no node.
 fn headline(error: &Error) -> String {
     let mut head = String::new();

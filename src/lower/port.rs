@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use smallvec::smallvec;
 
-use super::check_size;
+use super::elements::{check_elements, check_size};
 use super::form::{MAX_AXES, interface_form};
 use super::state::{State, reshape_layer};
 use crate::error::{At, Error, ErrorCode, Result};
@@ -16,17 +16,6 @@ use crate::tensor::DType;
 
 /// The name of the layer whose tops are the caches of the runtime.
 const CACHE: &str = "kv_cache";
-
-/// Refuses elements that are not numbers, or are complex.
-pub(super) fn check_elements(dtype: DType) -> Result<()> {
-    match dtype {
-        DType::String | DType::C64 | DType::C128 => {
-            let error = Error::unsupported(format!("ncnn has no blobs of {dtype}"));
-            Err(error.code_is(ErrorCode::NO_NUMBERS))
-        }
-        _ => Ok(()),
-    }
-}
 
 fn unknown(message: &str) -> Error {
     Error::unsupported(message).code_is(ErrorCode::UNKNOWN_SHAPE)

@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::assumption::Assumptions;
-use super::{check_elements, check_integers, expression, index, is_empty, precision, same_elements};
+use super::axes::Axes;
+use super::elements::{check_elements, check_integers, is_empty};
+use super::form::same_elements;
+use super::precision;
 use crate::common::index::{Index, IndexMap, IndexSet, SmallList};
 use crate::error::{Error, Result, unsupported};
 use crate::graph::{Graph, NodeId, ValueId};
@@ -26,7 +29,7 @@ pub(crate) struct State {
     /// Blobs with the name of their value.
     pub(super) named: IndexSet<BlobId>,
     /// Graph inputs that may be indices.
-    pub(super) integers: index::Integers,
+    pub(super) integers: Integers,
     /// The node that is being lowered.
     pub(super) node: Option<NodeId>,
     /// Values that half precision does not represent.
@@ -40,9 +43,37 @@ pub(crate) struct State {
     /// The conditions on free sizes that lowerings required.
     pub(super) conditions: BTreeSet<SizeCondition>,
     /// The sources of free sizes.
-    pub(super) axes: expression::Axes,
+    pub(super) axes: Axes,
     /// Whether free sizes may require a newer release than the net otherwise needs: if none was asked for.
     pub(super) may_be_newer: bool,
+}
+
+/// Integer graph inputs, and reshaped views of them.
+#[derive(Default)]
+pub(super) struct Integers {
+    /// The blobs of graph inputs.
+    pub(super) inputs: BTreeMap<ValueId, BlobId>,
+    /// Values with the elements of another value.
+    aliases: BTreeMap<ValueId, ValueId>,
+    /// Inputs as blobs of one axis of 32-bit integers.
+    pub(super) indices: BTreeMap<BlobId, BlobId>,
+}
+
+impl Integers {
+    pub(super) fn add_input(&mut self, id: ValueId, blob: BlobId) {
+        self.inputs.insert(id, blob);
+    }
+
+    pub(super) fn add_alias(&mut self, id: ValueId, of: ValueId) {
+        self.aliases.insert(id, of);
+    }
+
+    pub(super) fn input(&self, mut id: ValueId) -> Option<BlobId> {
+        while let Some(of) = self.aliases.get(&id) {
+            id = *of;
+        }
+        self.inputs.get(&id).copied()
+    }
 }
 
 /// The names of a new layer and of its tops.

@@ -10,8 +10,6 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use clap::parser::ValueSource;
-use clap::{ArgMatches, Command};
 use onnx2ncnn::Conversion;
 use onnx2ncnn::ncnn::Written;
 use serde::{Deserialize, Serialize};
@@ -47,30 +45,6 @@ impl Answer {
             warnings: conversion.warnings.iter().chain(&written.warnings).cloned().collect(),
         }
     }
-}
-
-/// Returns the options of a command line that are among those of a conversion, `converting`, in an order that does not
-/// depend on the line.
-pub(in crate::cli) fn given_words(matches: &ArgMatches, converting: &Command) -> Vec<OsString> {
-    /// Options of the batch process itself.
-    const OWN: [&str; 4] = ["verbose", "quiet", "color", "out"];
-    let mut words = Vec::new();
-    for arg in converting.get_arguments().filter(|arg| !OWN.contains(&arg.get_id().as_str())) {
-        let id = arg.get_id().as_str();
-        let given = matches.ids().any(|known| known.as_str() == id)
-            && matches.value_source(id) == Some(ValueSource::CommandLine);
-        let (true, Some(long)) = (given, arg.get_long()) else { continue };
-        if !arg.get_action().takes_values() {
-            words.push(OsString::from(format!("--{long}")));
-            continue;
-        }
-        for value in matches.get_raw(id).into_iter().flatten() {
-            let mut word = OsString::from(format!("--{long}="));
-            word.push(value);
-            words.push(word);
-        }
-    }
-    words
 }
 
 /// The result of a process.

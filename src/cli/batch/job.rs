@@ -16,12 +16,13 @@ use onnx2ncnn::FileInfo;
 use onnx2ncnn::error::{Error, Result};
 use sha2::{Digest, Sha256};
 
+use super::Program;
+use super::arguments::{Also, Batch};
 use super::child::{self, Answer, Ended};
 use super::config::Config;
 use super::outcome::Outcome;
 use super::record::{Folders, Recipe, Record, STATE, time_of};
 use super::select::Selected;
-use super::{Also, Batch, Program};
 use crate::cli::exit::{NOT_DONE, REFUSED};
 
 /// Whether to wait for another run that handles the same model.

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use anstyle::{AnsiColor, Style};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-use super::super::arguments::Report;
 use super::super::exit::{NOT_DONE, REFUSED};
+use super::super::message::Report;
 use super::super::refusal;
 use super::super::size::display_bytes;
 use super::super::terminal::{BAD, NOTICE, STRONG, count, list, printable, tell};

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use clap::Args;
 use onnx2ncnn::error::{Error, ErrorKind, Result};
-use onnx2ncnn::{Conversion, Port};
+use onnx2ncnn::{Conversion, HalfBlob, Port};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +28,9 @@ pub const QUANTIZE: &str =
 /// The tolerance for a net in float32, relative to the largest magnitude of an output.
 const TOLERANCE: f64 = 1e-3;
 
+/// The least cosine of the outputs of int8 networks, whose roundings are not those of onnxruntime.
+pub const INT8_COSINE: f64 = 0.99;
+
 /// The tolerance for two ONNX models, relative to the largest magnitude of an output.
 pub const MODELS_TOLERANCE: f64 = 1e-4;
 
@@ -39,6 +42,14 @@ pub(in crate::cli) struct PythonArguments {
     /// Without the option, the variable ONNX2NCNN_PYTHON names it.
     #[arg(long, value_name = "PATH", help_heading = "Comparison")]
     pub python: Option<PathBuf>,
+}
+
+/// Parses a tolerance, or another part of one.
+pub(in crate::cli) fn parse_part(text: &str) -> std::result::Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(part) if part > 0.0 && part.is_finite() => Ok(part),
+        _ => Err("expected a positive number, such as 1e-3".to_owned()),
+    }
 }
 
 /// A comparison.
@@ -291,6 +302,21 @@ impl Pair {
             axes: port.axes(),
             cache: port.cache.clone(),
         }
+    }
+}
+
+impl Measured {
+    /// Returns the blobs that float16 would hold, with the names of their nodes.
+    pub fn blobs_of(conversion: &Conversion) -> Result<Vec<Measured>> {
+        let measured = |HalfBlob { blob, name, bottom, work, terms, is_transformed, .. }| Measured {
+            name,
+            blob,
+            bottom,
+            work,
+            terms,
+            is_transformed,
+        };
+        Ok(conversion.half_blobs()?.into_iter().map(measured).collect())
     }
 }
 
