@@ -27,6 +27,7 @@ FURTHER = {
     "benches/networks.md": "Measured: networks",
     "benches/runtime.md": "Measured: the runtime",
     "benches/simplify.md": "Measured: simplification",
+    "examples/android/README.md": "An app for Android",
     "web/README.md": "The web package and the page",
     "web/npm/README.md": "The npm package",
     "fuzz/README.md": "Fuzzing",

@@ -1,5 +1,5 @@
 //! ARCHITECTURE.md beside the source: imports run downwards through its rooms and its shelves, its picture shows
-//! them, and the paths that it names exist.
+//! them, the paths that it names exist, and fixtures lie on the same shelves.
 //!
 //! `BLESS=1` draws the picture.
 
@@ -212,4 +212,26 @@ fn paths_exist() {
     let exists = |name: &&str| ["src", "."].iter().any(|root| Path::new(root).join(name).exists());
     let missing: BTreeSet<&str> = quoted(&text).filter(is_path).filter(|name| !exists(name)).collect();
     assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn folders_of_fixtures_are_shelves_or_named() {
+    let text = architecture();
+    let others = text.split("Other folders are about a subject of several shelves: ").nth(1).unwrap();
+    let others: Vec<&str> = quoted(others.split(".\n").next().unwrap()).collect();
+    let folders: BTreeSet<String> = Path::new("fixtures")
+        .read_dir()
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.join("cases.py").exists())
+        .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
+        .collect();
+    let shelves: Vec<String> =
+        shelves().into_iter().filter(|name| Path::new("src/ops").join(name).is_dir()).collect();
+    for folder in &folders {
+        assert!(shelves.contains(folder) != others.contains(&folder.as_str()), "fixtures/{folder}");
+    }
+    for name in shelves.iter().map(String::as_str).chain(others) {
+        assert!(folders.contains(name), "fixtures/{name} does not exist");
+    }
 }

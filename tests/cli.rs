@@ -89,7 +89,7 @@ fn precise_nets_compute_in_float32() {
 #[test]
 fn careful_nets_avoid_a_transform() {
     let room = Room::new();
-    let model = fixture("conv/conv_in_large_tiles");
+    let model = fixture("spatial/conv_in_large_tiles");
     let mask = |options: &str| {
         room.expect(&format!("{model} out.param {options}"), 0, "out.param");
         let text = fs::read_to_string(room.path("out.param")).unwrap();

@@ -258,7 +258,7 @@ fn codes_are_explained() {
         ("refused/text", "E0016"),
         ("refused/noise", "E0013"),
         ("refused/bounds_that_exclude_each_other", "E0015"),
-        ("quantize/network", "E0012"),
+        ("quantized/network", "E0012"),
         ("assumption/sum_of_integers --strict", "E0011"),
     ] {
         let (model, options) = model.split_once(' ').unwrap_or((model, ""));

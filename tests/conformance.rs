@@ -161,7 +161,7 @@ const QUANTIZED: [&[&str]; 2] = [&["6e-2", "--int8"], &["6e-2", "--dequantize"]]
 fn quantized_networks_are_right_in_int8_and_in_float32() {
     let python = support::python();
     for options in QUANTIZED {
-        for family in ["quantize", "recurrent"] {
+        for family in ["quantized", "recurrent"] {
             let mut cases = find_cases(&Path::new(FIXTURES).join(family));
             // Networks that quantize values by their own range are exact without an option, too.
             cases.retain(|name, folder| folder.join("expected.err").exists() || name.contains("_range"));

@@ -13,13 +13,13 @@ use room::{Room, fixture};
 /// Queries, keys and values have products with each other, and with the weight of com.microsoft's Attention.
 const ATTENTION: [(&str, &str); 5] = [
     // 2 heads of 5 queries and 6 keys, each with 8 elements for the score and 8 for the result.
-    ("matmul/attention", "960 multiply-adds"),
+    ("attention/attention", "960 multiply-adds"),
     // 4 heads of 5 queries and 6 keys, with 6 and 4 elements.
-    ("matmul/attention_merged_heads", "1.20 K multiply-adds"),
+    ("attention/attention_merged_heads", "1.20 K multiply-adds"),
     // 3 rows times a weight of 8 by 24, and 3 queries and keys with 16 elements.
-    ("operator/ms_attention", "720 multiply-adds"),
-    ("operator/ms_cross_attention", "240 multiply-adds"),
-    ("operator/flexattention", "144 multiply-adds"),
+    ("contributed/ms_attention", "720 multiply-adds"),
+    ("contributed/ms_cross_attention", "240 multiply-adds"),
+    ("attention/flexattention", "144 multiply-adds"),
 ];
 
 #[test]
@@ -47,9 +47,9 @@ fn products_are_counted() {
     let room = Room::new();
     for (name, counted) in [
         // 6 x 7 x 5 outputs of 2 x 3 x 3 products each.
-        ("conv/conv_groups", "3.78 K multiply-adds"),
+        ("spatial/conv_groups", "3.78 K multiply-adds"),
         // 4 x 9 x 7 inputs with 3 x 3 x 3 products each.
-        ("conv/transpose_plain", "6.80 K multiply-adds"),
+        ("spatial/transpose_plain", "6.80 K multiply-adds"),
     ] {
         let text = room.expect(&format!("inspect {}", fixture(name)), 0, counted);
         assert!(text.contains("108 parameters in 432 bytes"), "{text}");
@@ -78,7 +78,7 @@ fn constants_in_nodes_are_counted() {
 #[test]
 fn columns_are_aligned_and_numbers_agree_with_nouns() {
     let room = Room::new();
-    let text = room.expect(&format!("inspect {}", fixture("quantize/operators")), 0, "input");
+    let text = room.expect(&format!("inspect {}", fixture("quantized/operators")), 0, "input");
     let rows = text.lines().filter(|line| line.starts_with("input") || line.starts_with("output"));
     let places: Vec<Option<usize>> = rows.map(|row| row.rfind("  [")).collect();
     assert!(places.len() > 1 && places.windows(2).all(|pair| pair == [places[0]; 2]), "{text}");

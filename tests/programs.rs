@@ -45,6 +45,7 @@ fn pixels_are_scaled_in_the_net() {
     room.expect(&format!("{line} --scale 0"), 2, "finite numbers other than 0");
     room.expect(&format!("{line} --scale a"), 2, "expected numbers such as 0.5 or 1/255");
     room.expect(&format!("{} b.param --bgr", fixture("network/transformer_block")), 2, "no input is one");
+    room.expect(&format!("{model} b.param --chw"), 2, "pictures whose last axis is their channels");
 }
 
 #[test]

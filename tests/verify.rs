@@ -68,7 +68,7 @@ fn arrays_of_one_element_along_a_kept_axis_are_compared() {
 #[test]
 fn another_order_of_equal_scores_is_named() {
     let python = python();
-    let room = room_with("movement/top_k_of_near_ties", "");
+    let room = room_with("indexing/top_k_of_near_ties", "");
     let line = format!("verify model.onnx m.param m.bin --data inputs.npz {python}");
     room.expect(&line, 0, "the same in onnxruntime and ncnn");
     // The constant of the Add, behind its tag or not: the first two sums change places by a rounding.
@@ -153,7 +153,7 @@ fn results_beyond_float16_are_named() {
 
 #[test]
 fn networks_within_float16_are_measured() {
-    for (fixture, options) in [("network/transformer_block", ""), ("quantize/network", "--dequantize")] {
+    for (fixture, options) in [("network/transformer_block", ""), ("quantized/network", "--dequantize")] {
         let room = room_with(fixture, options);
         let line = format!("verify model.onnx m.param m.bin --data inputs.npz {options} --magnitudes");
         room.expect(&format!("{line} {}", python()), 0, "no result is too large for float16");
@@ -162,7 +162,7 @@ fn networks_within_float16_are_measured() {
 
 #[test]
 fn precision_is_chosen_by_samples() {
-    let room = room_with("conv/conv_in_large_tiles", "");
+    let room = room_with("spatial/conv_in_large_tiles", "");
     let masks = |room: &Room| {
         let text = fs::read_to_string(room.path("m.param")).unwrap();
         let masks = text.split_whitespace().filter_map(|word| word.strip_prefix("31=").map(str::to_owned));
@@ -264,18 +264,18 @@ fn parts_and_token_ids_are_compared() {
 #[test]
 fn quantized_networks_are_compared_as_converted() {
     let python = python();
-    for fixture in ["quantize/network", "quantize/operators", "recurrent/lstm_of_ranges"] {
+    for fixture in ["quantized/network", "quantized/operators", "recurrent/lstm_of_ranges"] {
         let room = room_with(fixture, "--dequantize");
         let line = format!("verify model.onnx m.param m.bin --data inputs.npz {python}");
         room.expect(&format!("{line} --dequantize"), 0, "the same in onnxruntime and ncnn");
-        if fixture == "quantize/operators" {
+        if fixture == "quantized/operators" {
             // The net has no rounding.
             room.expect(&line, 4, "DIFFERS");
         } else {
             room.expect(&line, 1, "quantiz");
         }
     }
-    let room = room_with("quantize/network", "--int8");
+    let room = room_with("quantized/network", "--int8");
     room.expect(&format!("verify model.onnx m.param m.bin --int8 {python}"), 0, "same");
     room.expect("verify model.onnx m.param m.bin --int8 --dequantize", 2, "cannot be used with");
 }

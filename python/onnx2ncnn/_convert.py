@@ -43,6 +43,7 @@ def convert(model: Model, **options: Unpack[Options]) -> Net:
         mean: What is subtracted from pixels after `scale`.
         norm: Factors of pixels after `mean`.
         bgr: Take the channels of pictures in the reverse order.
+        chw: Take pictures as planes of channels, as ncnn makes them of pixels, where the model reads channels last.
         set: Inputs that become constants, by name: numbers, names of free sizes, nested lists, or arrays.
         rename: New names of blobs, by the names of the values.
         numbered: Name the inputs in0, in1, ... and the outputs out0, ..., as pnnx does.

@@ -28,6 +28,7 @@ class Options(TypedDict, total=False):
     mean: float | Iterable[float] | None
     norm: float | Iterable[float] | None
     bgr: bool
+    chw: bool
     inputs: str | Iterable[str] | None
     outputs: str | Iterable[str] | None
     auto_cut: bool

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import ncnn
 
 # Options with which onnxruntime runs another model than the given one.
-_CHANGING = ("inputs", "outputs", "set", "data_dir", "scale", "mean", "norm", "bgr")
+_CHANGING = ("inputs", "outputs", "set", "data_dir", "scale", "mean", "norm", "bgr", "chw")
 
 # The tolerance in float32, relative to the largest magnitude of an output.
 _TOLERANCE = 1e-3

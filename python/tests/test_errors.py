@@ -44,7 +44,7 @@ def test_refusal_can_be_sent_to_another_process():
 
 
 def test_refusal_of_free_sizes_proposes_shapes():
-    path = model("shape/resize_to_the_size_of_another")
+    path = model("spatial/resize_to_the_size_of_another")
     with pytest.raises(onnx2ncnn.Refused) as caught:
         onnx2ncnn.convert(path)
     shapes = caught.value.remedies[0]["input_shapes"]

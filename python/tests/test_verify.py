@@ -50,7 +50,7 @@ def test_dequantized_net_is_compared_with_the_model_without_rounding():
     from conftest import FIXTURES
 
     path = next(
-        folder / "model.onnx" for folder in sorted((FIXTURES / "quantize").iterdir()) if (folder / "expected.err").exists()
+        folder / "model.onnx" for folder in sorted((FIXTURES / "quantized").iterdir()) if (folder / "expected.err").exists()
     )
     with pytest.raises(onnx2ncnn.Refused):
         onnx2ncnn.verify(path)

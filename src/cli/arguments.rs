@@ -38,7 +38,7 @@ pub(super) struct Arguments {
     /// The nets are model.ncnn.1.param and so on; a part that cannot be converted is written as model.ncnn.2.onnx. The list
     /// of them, with inputs and outputs, is model.ncnn.json.
     #[arg(long, value_name = "A,B", help_heading = "Model", hide_short_help = true, conflicts_with_all = [
-        "inputs", "outputs", "auto_cut", "ultralytics", "rename", "scale", "mean", "norm", "bgr", "emit_onnx",
+        "inputs", "outputs", "auto_cut", "ultralytics", "rename", "scale", "mean", "norm", "bgr", "chw", "emit_onnx",
         "table", "param_bin", "id_header", "mem_header", "example", "metadata", "report", "html",
     ])]
     pub split_at: Vec<String>,

@@ -104,11 +104,12 @@ pub(super) struct Verify {
 }
 
 /// The options of the net with which it is compared, and what they change besides.
-const COMPARED: [(&str, &str); 11] = [
+const COMPARED: [(&str, &str); 12] = [
     ("scale", ""),
     ("mean", ""),
     ("norm", ""),
     ("bgr", ""),
+    ("chw", ""),
     ("double_as_float", ""),
     ("float32", ""),
     ("int8", ""),
@@ -192,7 +193,7 @@ fn compare(arguments: &Verify) -> Result<Comparison, Refusal> {
         };
         let float = of_model(arguments.source.converter()?).float32(&choices.float32);
         let (scale, mean, norm) = (choices.scale.clone(), choices.mean.clone(), choices.norm.clone());
-        let float = float.scale(scale).mean(mean).norm(norm).bgr(choices.bgr);
+        let float = float.scale(scale).mean(mean).norm(norm).bgr(choices.bgr).chw(choices.chw);
         let float = float.quantization(Quantization::Float).emit_onnx(&path);
         float.convert(&model)?.write(room.path().join("float.param"), room.path().join("float.bin"))?;
         // The requested part, with its shapes.

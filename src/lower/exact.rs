@@ -201,6 +201,6 @@ pub(crate) fn nudged_quotient(a: ScalarOrBlob, b: ScalarOrBlob) -> Formula {
 
 /// Returns whether products with the reciprocal are exact quotients.
 pub(crate) fn is_power_of_two(x: f32) -> bool {
-    let power = x.abs().log2();
-    power.fract() == 0.0 && power.exp2() == x.abs() && (1.0 / x).is_normal()
+    let digits = x.to_bits() << (32 - f32::MANTISSA_DIGITS + 1);
+    digits == 0 && (1.0 / x).is_normal()
 }

@@ -65,10 +65,10 @@ pub(super) fn prepare(graph: &mut Graph, options: &Options) -> Result<()> {
     set_values(graph, options)
 }
 
-/// Sets values of inputs, and the scaling of pixels.
+/// Sets values of inputs, and the pixels that they are.
 fn set_values(graph: &mut Graph, options: &Options) -> Result<()> {
     pass::input_value::set_inputs(graph, &options.set)?;
-    pass::pixels::scale_pixels(graph, &options.pixels())
+    pass::pixels::read_pixels(graph, &options.pixels())
 }
 
 /// Names `--input-shape` as the possible cause of an inference that fails.

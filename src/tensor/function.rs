@@ -40,7 +40,7 @@ pub(crate) fn erf(x: f64) -> f64 {
         sum += term;
         n += 1.0;
     }
-    std::f64::consts::FRAC_2_SQRT_PI * (-x * x).exp() * sum
+    std::f64::consts::FRAC_2_SQRT_PI * libm::exp(-x * x) * sum
 }
 
 #[cfg(test)]

@@ -22,19 +22,19 @@ EVERY, WORKERS = 6, 2
 
 # Cases that differ in half precision, and why.
 KNOWN = {
-    "operator/ms_attention_causal": "float16 rounds scores away where -10000 masks all keys of a query",
-    "index/queries_repeated": "two of the largest scores are equal in float16, and change places",
+    "contributed/ms_attention_causal": "float16 rounds scores away where -10000 masks all keys of a query",
+    "indexing/queries_repeated": "two of the largest scores are equal in float16, and change places",
     "elementwise/where_is_nan": "minima keep NaN on ARM64; the net states that its inputs are finite",
 }
 
 # Cases that differ without the feature mask of a layer, because of a fault of the runtime or a transform that loses digits.
-MASKED = {"conv/conv_depth_wise_of_odd_width": " 31=1", "conv/conv_in_large_tiles": " 31=64"}
+MASKED = {"spatial/conv_depth_wise_of_odd_width": " 31=1", "spatial/conv_in_large_tiles": " 31=64"}
 
 # Cases with numbers inside that float16 does not represent.
-BEYOND = ("decoder/lowest_", "movement/gather_elements_of_hidden_scores")
+BEYOND = ("decoder/lowest_", "indexing/gather_elements_of_hidden_scores")
 
 # Further options of the conversion.
-OPTIONS = {"network/beyond_float16": ["--float32=r,p"], "conv/conv_in_large_tiles": ["--careful"]}
+OPTIONS = {"network/beyond_float16": ["--float32=r,p"], "spatial/conv_in_large_tiles": ["--careful"]}
 
 # A row of the table of inputs and outputs.
 PORT = re.compile(r'(?P<kind>input|output) +"(?P<name>.*)"  +\S+ +\[.*\] +-> +("(?P<blob>.*)" )?(?P<sizes>[whdc]=.*?)(?P<int32> as int32)?')

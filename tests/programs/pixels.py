@@ -55,6 +55,17 @@ MODELS = {
 }
 
 
+def check_planes(converter, folder, options, reversed_):
+    """A net of planes is that of the model with channels first."""
+    flags = ["--quiet", *options] + (["--bgr"] if reversed_ else [])
+    nets = []
+    for name, more in (("last", ["--chw"]), ("whole", [])):
+        param, binary = (folder / f"planes.{ending}" for ending in ("param", "bin"))
+        subprocess.run([converter, str(folder / f"{name}.onnx"), str(param), str(binary), *flags, *more], check=True)
+        nets.append((param.read_text(), binary.read_bytes()))
+    assert nets[0] == nets[1], (options, reversed_)
+
+
 def check(converter, folder, name, options, scale, mean, norm, reversed_):
     path, param, binary = (str(folder / f"{name}.{ending}") for ending in ("onnx", "param", "bin"))
     flags = options + (["--bgr"] if reversed_ else [])
@@ -96,6 +107,9 @@ def main():
                 is_gray = name == "gray" and (np.ndim(mean) or reversed_)
                 if not is_plain and not is_gray:
                     check(converter, folder, name, options, scale, mean, norm, reversed_)
+    for options, *_ in SCALINGS:
+        for reversed_ in (False, True):
+            check_planes(converter, folder, options, reversed_)
     print("pixels become what the models read")
 
 

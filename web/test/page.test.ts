@@ -105,7 +105,7 @@ test("a model is converted to the bytes of the command", async () => {
 
 test("fixtures and further models have the bytes of the command", async () => {
   const { page, end } = await open();
-  const chosen = ["network", "weights", "quantize"].flatMap((family) => models(join(FIXTURES, family)).slice(0, 6));
+  const chosen = ["network", "weights", "quantized"].flatMap((family) => models(join(FIXTURES, family)).slice(0, 6));
   for (const { name, path } of [...chosen, ...furtherModels()]) {
     const folder = path.slice(0, -"/model.onnx".length);
     await give(page, readdirSync(folder).filter((file) => !/^(expected|inputs|outputs|meta)/.test(file)).map((file) => join(folder, file)));

@@ -47,9 +47,9 @@ impl Dft {
         let turn: f64 = (n * k).rem_euclid(self.length.max(1)).as_();
         let length: f64 = self.length.as_();
         let angle = 2.0 * PI * turn / length;
-        let sine = if self.inverse { angle.sin() } else { -angle.sin() };
+        let sine = if self.inverse { libm::sin(angle) } else { -libm::sin(angle) };
         let weight = match (from, to) {
-            (0, 0) | (1, 1) => angle.cos(),
+            (0, 0) | (1, 1) => libm::cos(angle),
             (0, _) => sine,
             _ => -sine,
         };

@@ -49,7 +49,7 @@ pub(super) fn infer_window(call: &Call) -> Result<Vec<Fact>> {
         .map(|n| {
             let n: f64 = n.as_();
             let angle = 2.0 * PI * n / period;
-            constant + first * angle.cos() + second * (2.0 * angle).cos()
+            constant + first * libm::cos(angle) + second * libm::cos(2.0 * angle)
         })
         .collect();
     let window = Array::new(DType::F64, Elements::F64(window.into_dyn())).cast(dtype)?;
@@ -58,14 +58,14 @@ pub(super) fn infer_window(call: &Call) -> Result<Vec<Fact>> {
 
 /// Returns the bins of the transform at which the triangles of the mel bands begin, peak and end.
 fn mel_edges(bands: i64, dft_length: i64, sample_rate: f64, lower: f64, upper: f64) -> Vec<i64> {
-    let to_mel = |hertz: f64| 2595.0 * (1.0 + hertz / 700.0).log10();
+    let to_mel = |hertz: f64| 2595.0 * libm::log10(1.0 + hertz / 700.0);
     let points: f64 = (bands + 2).as_();
     let length: f64 = dft_length.as_();
     let step = (to_mel(upper) - to_mel(lower)) / points;
     (0..bands + 2)
         .map(|i| {
             let i: f64 = i.as_();
-            let hertz = 700.0 * (10_f64.powf((i * step + to_mel(lower)) / 2595.0) - 1.0);
+            let hertz = 700.0 * (libm::pow(10.0, (i * step + to_mel(lower)) / 2595.0) - 1.0);
             ((length + 1.0) * hertz / sample_rate).floor().as_()
         })
         .collect()

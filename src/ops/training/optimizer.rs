@@ -143,7 +143,7 @@ fn adam_rate<'x>(x: &'x Expand, adam: &Adam) -> Result<Expr<'x>> {
         return Err(Error::unsupported("a coefficient of an average is not positive"));
     }
     // base ^ steps
-    let bias = |base: f32| 1.0 - (steps * base.ln()).exp();
+    let bias = |base: f32| 1.0 - (steps * libm::logf(base)).exp();
     let root = bias(adam.beta).sqrt();
     // Zero before the second step: the quotient is not selected then, but must not be NaN.
     let mean = after_first(steps, bias(adam.alpha), 1.0);

@@ -322,7 +322,7 @@ impl Options {
     /// Returns how pixels become the elements of pictures.
     pub(crate) fn pixels(&self) -> Pixels {
         let [scale, mean, norm] = [&self.scale, &self.mean, &self.norm].map(Clone::clone);
-        Pixels { scale, mean, norm, is_bgr: self.bgr }
+        Pixels { scale, mean, norm, is_bgr: self.bgr, are_planes: self.chw }
     }
 
     /// Returns the further forms of the net to write.

@@ -40,6 +40,12 @@ macro_rules! for_each_option {
             flag bgr: bool =
                 pixels("Take channels in the reverse order: BGR where the model reads RGB").rare();
 
+            /// Takes pictures as planes of channels, as ncnn makes them of pixels, where the last axis of the model's input is
+            /// the channels.
+            flag chw: bool =
+                pixels("Take pictures as planes of channels, as ncnn makes them of pixels, where the model reads channels last")
+                    .rare();
+
             /// Makes these values the inputs, by cutting the graph. The default is the model's own inputs. A value of which
             /// the model states no type has one after its name, such as `ids:int64[1,S]`.
             names inputs: Vec<String> =

@@ -19,6 +19,8 @@ export interface Options {
   norm?: number[];
   /** Takes the channels of pictures in the reverse order. */
   bgr?: boolean;
+  /** Takes pictures as planes of channels, as ncnn makes them of pixels, where the model reads channels last. */
+  chw?: boolean;
   /** Keeps only the nodes after these values, which become the inputs. */
   inputs?: string[];
   /** Keeps only the nodes before these values, which become the outputs. */

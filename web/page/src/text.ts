@@ -148,6 +148,7 @@ export const CHINESE_OPTIONS: Record<string, string> = {
   mean: "在 scale 之后从像素中减去的数",
   norm: "在 mean 之后的系数，例如 1/0.229,1/0.224,1/0.225",
   bgr: "图像通道按相反顺序输入：模型读取 RGB 时输入 BGR",
+  chw: "模型按通道在后的顺序读取图像时，改为按通道平面输入，即 ncnn 由像素生成的布局",
   fp16: "以 float16 写入权重",
   weights: "矩阵乘法与查找表的权重类型",
   precise: "在以 float16 计算的处理器上，所有层以 float32 计算",

@@ -10,11 +10,11 @@ pub(super) fn evaluate(activation: Activation, x: f64) -> f64 {
     match activation {
         Activation::Celu { alpha } => {
             let alpha = f64::from(alpha);
-            x.max(0.0) + (alpha * (x / alpha).exp_m1()).min(0.0)
+            x.max(0.0) + (alpha * libm::expm1(x / alpha)).min(0.0)
         }
         Activation::Elu { alpha } => {
             if x < 0.0 {
-                f64::from(alpha) * x.exp_m1()
+                f64::from(alpha) * libm::expm1(x)
             } else {
                 x
             }
@@ -22,7 +22,7 @@ pub(super) fn evaluate(activation: Activation, x: f64) -> f64 {
         Activation::Gelu { tanh: false } => 0.5 * x * (1.0 + erf(x * FRAC_1_SQRT_2)),
         Activation::Gelu { tanh: true } => {
             let inner = FRAC_2_SQRT_PI * FRAC_1_SQRT_2 * (x + 0.044_715 * x * x * x);
-            0.5 * x * (1.0 + inner.tanh())
+            0.5 * x * (1.0 + libm::tanh(inner))
         }
         Activation::HardSigmoid { alpha, beta } => (f64::from(alpha) * x + f64::from(beta)).clamp(0.0, 1.0),
         Activation::HardSwish => x * (x / 6.0 + 0.5).clamp(0.0, 1.0),
@@ -33,9 +33,9 @@ pub(super) fn evaluate(activation: Activation, x: f64) -> f64 {
                 x
             }
         }
-        Activation::Mish => x * softplus(x).tanh(),
+        Activation::Mish => x * libm::tanh(softplus(x)),
         Activation::Selu { alpha, gamma } => {
-            let scaled = if x < 0.0 { f64::from(alpha) * x.exp_m1() } else { x };
+            let scaled = if x < 0.0 { f64::from(alpha) * libm::expm1(x) } else { x };
             f64::from(gamma) * scaled
         }
         Activation::Shrink { bias, lambd } => {
@@ -52,7 +52,7 @@ pub(super) fn evaluate(activation: Activation, x: f64) -> f64 {
         Activation::Softplus => softplus(x),
         Activation::Softsign => x / (1.0 + x.abs()),
         Activation::Swish { alpha } => x * sigmoid(f64::from(alpha) * x),
-        Activation::Tanh => x.tanh(),
+        Activation::Tanh => libm::tanh(x),
         Activation::ThresholdedRelu { alpha } => {
             if x > f64::from(alpha) {
                 x
@@ -64,11 +64,11 @@ pub(super) fn evaluate(activation: Activation, x: f64) -> f64 {
 }
 
 fn sigmoid(x: f64) -> f64 {
-    1.0 / (1.0 + (-x).exp())
+    1.0 / (1.0 + libm::exp(-x))
 }
 
 fn softplus(x: f64) -> f64 {
-    x.max(0.0) + (-x.abs()).exp().ln_1p()
+    x.max(0.0) + libm::log1p(libm::exp(-x.abs()))
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ pub(super) const MAX: Arithmetic =
     Kernel { float: max_float, int: |x, y| Ok(x.max(y)), dim: |x, y| x.larger(y) };
 pub(super) const MIN: Arithmetic =
     Kernel { float: |x, y| -max_float(-x, -y), int: |x, y| Ok(x.min(y)), dim: |x, y| x.smaller(y) };
-pub(super) const POW: Arithmetic = Kernel { float: f64::powf, int: pow_int, dim: pow_dim };
+pub(super) const POW: Arithmetic = Kernel { float: libm::pow, int: pow_int, dim: pow_dim };
 const FLOOR_MOD: Arithmetic = Kernel { float: floor_mod_float, int: floor_mod_int, dim: floor_mod_dim };
 const TRUNC_MOD: Arithmetic = Kernel { float: |x, y| x % y, int: trunc_mod_int, dim: trunc_mod_dim };
 

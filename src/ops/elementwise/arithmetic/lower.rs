@@ -169,7 +169,7 @@ pub(super) fn lower_bit_shift(lower: &mut Lower) -> Result<()> {
     let factor = match by {
         ScalarOrBlob::Number(by) => {
             let by = if by < 0.0 { all } else { by.min(all) };
-            ScalarOrBlob::Number((by * direction).exp2())
+            ScalarOrBlob::Number(libm::exp2f(by * direction))
         }
         ScalarOrBlob::Blob(by) => {
             let bounded = (by + by.below(0.0) * FAR).clip(0.0, all);

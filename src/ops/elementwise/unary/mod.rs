@@ -34,21 +34,21 @@ pub(in crate::ops) const OPS: &[Row] = &[
     )
     .range(|call, x| range::first(call, x).magnitude())
     .lowers_to("UnaryOp"),
-    unary("Acos", |a, x| fold(a, x, f64::acos), |l| layer(l, unary_op::ACOS))
+    unary("Acos", |a, x| fold(a, x, libm::acos), |l| layer(l, unary_op::ACOS))
         .nan(except_zero)
         .lowers_to("UnaryOp"),
-    unary("Acosh", |a, x| fold(a, x, f64::acosh), |l| lower(l, hyperbolic::acosh))
+    unary("Acosh", |a, x| fold(a, x, libm::acosh), |l| lower(l, hyperbolic::acosh))
         .nan(except_one)
         .lowers_to("UnaryOp, BinaryOp"),
-    unary("Asin", |a, x| fold(a, x, f64::asin), |l| layer(l, unary_op::ASIN))
+    unary("Asin", |a, x| fold(a, x, libm::asin), |l| layer(l, unary_op::ASIN))
         .nan(except_zero)
         .lowers_to("UnaryOp"),
-    unary("Asinh", |a, x| fold(a, x, f64::asinh), |l| lower(l, hyperbolic::asinh))
+    unary("Asinh", |a, x| fold(a, x, libm::asinh), |l| lower(l, hyperbolic::asinh))
         .lowers_to("UnaryOp, BinaryOp"),
-    unary("Atan", |a, x| fold(a, x, f64::atan), |l| lower(l, arctangent))
+    unary("Atan", |a, x| fold(a, x, libm::atan), |l| lower(l, arctangent))
         .lowers_to("UnaryOp")
         .differs(LOSES_NAN),
-    unary("Atanh", |a, x| fold(a, x, f64::atanh), |l| lower(l, hyperbolic::atanh))
+    unary("Atanh", |a, x| fold(a, x, libm::atanh), |l| lower(l, hyperbolic::atanh))
         .nan(except_zero)
         .lowers_to("UnaryOp, BinaryOp"),
     unary("Ceil", |a, x| fold(a, x, f64::ceil), |l| layer(l, unary_op::CEIL))
@@ -56,13 +56,13 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .jumps(|_, _| true)
         .precise(|_, _| true)
         .lowers_to("UnaryOp"),
-    angle("Cos", |a, x| fold(a, x, f64::cos), |l| layer(l, unary_op::COS)).range(range_unit),
-    unary("Cosh", |a, x| fold(a, x, f64::cosh), |l| lower(l, hyperbolic::cosh))
+    angle("Cos", |a, x| fold(a, x, libm::cos), |l| layer(l, unary_op::COS)).range(range_unit),
+    unary("Cosh", |a, x| fold(a, x, libm::cosh), |l| lower(l, hyperbolic::cosh))
         .lowers_to("UnaryOp, BinaryOp")
         .differs(LOSES_NAN),
     unary("Erf", |a, x| fold(a, x, erf), |l| lower(l, error_function)).range(range_unit).lowers_to("Erf"),
-    unary("Exp", |a, x| fold(a, x, f64::exp), |l| lower(l, bounded_exponential))
-        .range(|call, x| range::first(call, x).map(f64::exp))
+    unary("Exp", |a, x| fold(a, x, libm::exp), |l| lower(l, bounded_exponential))
+        .range(|call, x| range::first(call, x).map(libm::exp))
         .lowers_to("UnaryOp")
         .differs(LOSES_NAN),
     unary("Floor", |a, x| fold(a, x, f64::floor), |l| layer(l, unary_op::FLOOR))
@@ -78,7 +78,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .fold(fold_is_nan)
         .lower(lower_is_nan)
         .lowers_to("Threshold"),
-    unary("Log", |a, x| fold(a, x, f64::ln), |l| lower(l, logarithm))
+    unary("Log", |a, x| fold(a, x, libm::log), |l| lower(l, logarithm))
         .range(range_log)
         .nan(except_one)
         .lowers_to("Log"),
@@ -100,14 +100,14 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .jumps(|_, _| true)
         .lowers_to("Threshold")
         .differs(LOSES_NAN),
-    angle("Sin", |a, x| fold(a, x, f64::sin), |l| layer(l, unary_op::SIN)).range(range_unit),
-    unary("Sinh", |a, x| fold(a, x, f64::sinh), |l| lower(l, hyperbolic::sinh))
+    angle("Sin", |a, x| fold(a, x, libm::sin), |l| layer(l, unary_op::SIN)).range(range_unit),
+    unary("Sinh", |a, x| fold(a, x, libm::sinh), |l| lower(l, hyperbolic::sinh))
         .lowers_to("UnaryOp, BinaryOp"),
     unary("Sqrt", |a, x| fold(a, x, f64::sqrt), |l| lower(l, bounded_root))
         .range(|call, x| range::first(call, x).map(|x| x.max(0.0).sqrt()))
         .nan(except_one)
         .lowers_to("UnaryOp"),
-    angle("Tan", |a, x| fold(a, x, f64::tan), |l| layer(l, unary_op::TAN)),
+    angle("Tan", |a, x| fold(a, x, libm::tan), |l| layer(l, unary_op::TAN)),
 ];
 
 const fn unary(name: &'static str, fold: Fold, lower: LowerNode) -> Row {
@@ -135,7 +135,7 @@ fn range_unit(_: &Call, _: &[Range]) -> Range {
 
 fn range_log(call: &Call, inputs: &[Range]) -> Range {
     let x = range::first(call, inputs);
-    if x.least > 0.0 { x.map(f64::ln) } else { Range::ANY }
+    if x.least > 0.0 { x.map(libm::log) } else { Range::ANY }
 }
 
 fn range_reciprocal(call: &Call, inputs: &[Range]) -> Range {

@@ -57,7 +57,7 @@ pub(super) fn expand_softmax(x: &Expand) -> Result<bool> {
 fn require_long(x: &Expand, axis: i64, scale: f32) -> Result<()> {
     let shape = x.shape(0)?;
     let size = shape.at(resolve_axis(axis, shape.len())?)?;
-    let least: i64 = (f64::from((1.0 / scale).floor()) / 5_f64.exp()).ceil().as_();
+    let least: i64 = (f64::from((1.0 / scale).floor()) / libm::exp(5.0)).ceil().as_();
     match size.known() {
         Some(known) if known < least => unsupported!(
             "an axis of {known}: with this scale of the result onnxruntime overflows if the axis is shorter than \

@@ -1,7 +1,7 @@
 //! Scales and shifts of channels before a convolution.
 //!
 //! `w * (s * x + t) + b` is `(w * s) * x + (sum(w * t) + b)` for each channel. Padding is not shifted: before
-//! a convolution with padding, only scales are merged.
+//! a convolution with padding, only scales are merged, and `s * x + t` becomes `s * (x + t / s)`.
 
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
@@ -9,7 +9,7 @@ use crate::pass::pattern::Readers;
 use crate::tensor::{DType, Tensor};
 
 use super::super::{Edits, input, int, only_output};
-use super::step::{Channels, Step, keeps_weight, read_step};
+use super::step::{Channels, Step, all_elements, keeps_weight, read_step};
 use crate::op::NEWEST_OPSET;
 use crate::pass::builder::{Builder, Expr, in_place_of};
 
@@ -21,6 +21,8 @@ struct Found {
     conv: NodeId,
     data: ValueId,
     step: Step,
+    /// The shift after the step, which stays before the convolution.
+    kept: Option<Step>,
     dtype: DType,
     weight: ValueId,
     bias: Option<ValueId>,
@@ -61,11 +63,19 @@ fn find(graph: &Graph, readers: &Readers, conv: NodeId, node: &Node) -> Option<F
     let first = graph.node(before)?.inputs.iter().copied().flatten();
     let data = first.into_iter().find(|id| graph.value(*id).constant.is_none())?;
     let (_, step, output) = read_step(graph, before, data, channels, KINDS)?;
+    let (step, data, kept) = match step {
+        Step::Scale { .. } => (step, data, None),
+        _ if !is_padded(node) => (step, data, None),
+        Step::Shift { .. } => {
+            let (scale, from) = scale_before(graph, readers, data, before, channels)?;
+            (scale, from, Some(step))
+        }
+        Step::Normalize { .. } => return None,
+    };
     let same_shape =
         graph.value(data).shape.is_some() && graph.value(data).shape == graph.value(output).shape;
     let constant_bias = bias.is_none_or(|bias| graph.value(bias).constant.is_some());
-    let shifts = !matches!(step, Step::Scale { .. });
-    if !same_shape || only_output(node).is_none() || !constant_bias || (shifts && is_padded(node)) {
+    if !same_shape || only_output(node).is_none() || !constant_bias {
         return None;
     }
     if !keeps_weight(graph, weight, &[step]) {
@@ -73,7 +83,23 @@ fn find(graph: &Graph, readers: &Readers, conv: NodeId, node: &Node) -> Option<F
     }
     let grouped = [&[group, outputs / group, *inputs], spatial].concat();
     let grouped = grouped.into_iter().map(|size| i64::try_from(size).ok()).collect::<Option<_>>()?;
-    Some(Found { conv, data, step, dtype, weight, bias, grouped })
+    Some(Found { conv, data, step, kept, dtype, weight, bias, grouped })
+}
+
+/// Returns the scale without zeros of which a shift is the only reader, and what it scales.
+fn scale_before(
+    graph: &Graph,
+    readers: &Readers,
+    scaled: ValueId,
+    shift: NodeId,
+    channels: Channels,
+) -> Option<(Step, ValueId)> {
+    let id = graph.value(scaled).producer.filter(|_| readers.only(scaled) == Some(shift))?;
+    let data =
+        graph.node(id)?.inputs.iter().copied().flatten().find(|id| graph.value(*id).constant.is_none())?;
+    let (_, step, _) = read_step(graph, id, data, channels, &["Div", "Mul"])?;
+    let Step::Scale { by, .. } = step else { return None };
+    all_elements(graph, by, f64::is_normal).then_some((step, data))
 }
 
 /// Whether the convolution may be padded.
@@ -95,13 +121,19 @@ impl Found {
     fn nodes(&self, graph: &mut Graph, node: &Node) -> Result<Option<Vec<Node>>> {
         in_place_of(graph, node, NEWEST_OPSET, |made| {
             let (scale, shift) = self.step.after(made, self.dtype, None, None);
+            let mut data = made.value(self.data);
+            if let (Some(kept), Some(scale)) = (self.kept, scale) {
+                let (_, shift) = kept.after(made, self.dtype, None, None);
+                let upright = [vec![-1], vec![1; self.grouped.len() - 3]].concat();
+                data = shift.map_or(data, |shift| data + (shift / scale).reshape(&upright));
+            }
             let weight = made.value(self.weight);
             let mut sizes = Vec::new();
             for size in weight.constant_shape() {
                 sizes.push(i64::try_from(*size)?);
             }
             let whole = weight.reshape(&self.grouped);
-            let mut inputs = vec![Some(made.value(self.data)), Some(weight)];
+            let mut inputs = vec![Some(data), Some(weight)];
             let bias = self.bias.map(|bias| made.value(bias));
             inputs.extend(match shift {
                 Some(shift) => {

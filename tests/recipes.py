@@ -1,0 +1,64 @@
+"""Runs the sessions in docs/*.md, which begin with `$ `, and compares what they print with what is shown.
+
+usage: recipes.py CONVERTER
+
+The commands of a page run in one folder, with an environment of Python of their own. `$ cat FILE` shows a file that the page writes.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import textwrap
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def sessions(text):
+    """Commands with what they print."""
+    found = []
+    for block in text.split("\n\n    $ ")[1:]:
+        lines = ["$ " + block.splitlines()[0]]
+        for line in block.splitlines()[1:]:
+            if line and not line.startswith("    "):
+                break
+            lines.append(line)
+        for line in textwrap.dedent("\n".join(["    " + lines[0], *lines[1:]])).rstrip().splitlines():
+            if line.startswith("$ "):
+                found.append([line[2:], []])
+            elif line.startswith("> ") and not found[-1][1]:
+                found[-1][0] += "\n" + line[2:]
+            else:
+                found[-1][1].append(line)
+    return [(command, "\n".join(shown).strip("\n")) for command, shown in found]
+
+
+def run(page, converter):
+    with tempfile.TemporaryDirectory() as folder:
+        environment = Path(folder) / "environment"
+        venv.create(environment, with_pip=True)
+        (environment / "bin/onnx2ncnn").symlink_to(converter)
+        path = f"{environment / 'bin'}{os.pathsep}{os.environ['PATH']}"
+        variables = os.environ | {"PATH": path, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+        commands = sessions(page.read_text())
+        for command, shown in commands:
+            if command.startswith("cat "):
+                (Path(folder) / command.removeprefix("cat ")).write_text(shown + "\n")
+                continue
+            result = subprocess.run(command, shell=True, cwd=folder, env=variables, capture_output=True, text=True)
+            printed = result.stdout.strip("\n")
+            if result.returncode != 0 or printed != shown:
+                sys.exit(f"{page.name}: {command}\n{printed}\n{result.stderr}\nis not\n{shown}")
+        return len(commands)
+
+
+def main():
+    converter = Path(sys.argv[1]).resolve()
+    pages = [page for page in sorted((ROOT / "docs").glob("*.md")) if "\n    $ " in page.read_text()]
+    print(f"{sum(run(page, converter) for page in pages)} commands on {len(pages)} pages print what is shown")
+
+
+if __name__ == "__main__":
+    main()
