@@ -49,6 +49,7 @@ impl Net {
 mod tests {
     use super::super::layer::{Convolution, ConvolutionDepthWise};
     use super::*;
+    use crate::ncnn::Layer;
     use crate::ncnn::example::sizes;
 
     /// Returns whether a 3 by 3 convolution of these channels avoids a transform, after a change of the net.
