@@ -60,8 +60,7 @@ pub(super) fn man(arguments: &Man, command: clap::Command) -> u8 {
     };
     let Some(page) = found else {
         let names: Vec<&str> = pages.get_subcommands().map(clap::Command::get_name).collect();
-        let error =
-            Error::usage("there is no such command").help(format!("the commands are {}", names.join(", ")));
+        let error = Error::usage("unknown command").help(format!("the commands are {}", names.join(", ")));
         return finish(Err(error.into()), QUIET, MessageFormat::Human);
     };
     let mut text = Vec::new();

@@ -32,8 +32,8 @@ impl HalfPrecision {
         let comparison = compare(&conversion, arguments, request)?;
         let differs = |output: &&Distance| !output.same && output.note.is_empty();
         if let Some(output) = comparison.outputs.iter().find(differs) {
-            let told = format!("the output \"{}\" differs in float32: {}", output.name, output.describe());
-            return Err(Error::new(ErrorKind::Mismatch, told).into());
+            let message = format!("the output \"{}\" differs in float32: {}", output.name, output.describe());
+            return Err(Error::new(ErrorKind::Mismatch, message).into());
         }
         Ok(comparison.choice)
     }

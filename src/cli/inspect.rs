@@ -83,7 +83,7 @@ pub(super) fn inspect_file(arguments: &Inspect) -> std::result::Result<Summary, 
     };
     places.write(|| report.write(file.as_deref(), None))?;
     let verbose = arguments.report.verbose;
-    let (inspection, told) = match &done {
+    let (inspection, verdict) = match &done {
         Ok((inspection, compositions)) => {
             (inspection, "it can be converted\n".to_owned() + &costly(compositions))
         }
@@ -101,7 +101,7 @@ pub(super) fn inspect_file(arguments: &Inspect) -> std::result::Result<Summary, 
     Ok(match (places.uses_standard_output(), arguments.json) {
         (true, _) => Summary::default(),
         (_, true) => Summary::of_results(report.to_json()?),
-        _ => Summary::of_results(describe(inspection, verbose) + &told),
+        _ => Summary::of_results(describe(inspection, verbose) + &verdict),
     })
 }
 

@@ -132,10 +132,10 @@ pub(super) fn quantize_files(arguments: &Quantize) -> Result<Summary, Refusal> {
         quantized: in_room("quantized.onnx"),
         max_loss: arguments.max_loss,
     };
-    let told = request.ask(&arguments.python)?;
+    let answer = request.ask(&arguments.python)?;
     let converter = unquantized.clone().quantization(Quantization::Int8);
     let attempt = |kept: &[String]| try_net(&converter, &request, kept, arguments);
-    let mut layers: Vec<_> = told.layers.iter().collect();
+    let mut layers: Vec<_> = answer.layers.iter().collect();
     layers.sort_by(|a, b| b.effect.total_cmp(&a.effect));
     let nodes: Vec<String> = layers.iter().map(|layer| layer.output.clone()).collect();
     let (trials, whole) = match arguments.max_loss {
@@ -151,10 +151,10 @@ pub(super) fn quantize_files(arguments: &Quantize) -> Result<Summary, Refusal> {
         return Err(Error::internal("no net was tried").into());
     };
     if let Some(most) = arguments.max_loss.filter(|most| loss > most) {
-        let told = format!(
+        let message = format!(
             "no net with int8 layers has a loss of at most {most}: the last one tried has {loss:.2e}"
         );
-        return Err(Error::usage(told).help("allow a larger loss, or give more samples").into());
+        return Err(Error::usage(message).help("allow a larger loss, or give more samples").into());
     }
     let quantized = Input::Path(quantized.clone());
     let conversion = converter.convert(&quantized)?;
@@ -173,7 +173,7 @@ pub(super) fn quantize_files(arguments: &Quantize) -> Result<Summary, Refusal> {
     if let Some(whole) = whole {
         loss::describe(&mut text, &trials, whole);
     }
-    describe(&mut text, &told, comparison, verbose);
+    describe(&mut text, &answer, comparison, verbose);
     summary.add(Stream::Error, text);
     Ok(summary)
 }
@@ -240,11 +240,11 @@ pub fn candidates(conversion: &Conversion, depthwise: bool) -> Result<Vec<String
 const MAX_ROWS: usize = 40;
 
 /// Adds the error of each layer and the cosine of each output.
-fn describe(text: &mut String, told: &Quantized, comparison: &Comparison, verbose: bool) {
+fn describe(text: &mut String, answer: &Quantized, comparison: &Comparison, verbose: bool) {
     let most = if verbose { usize::MAX } else { MAX_ROWS };
-    let mut layers: Vec<_> = told.layers.iter().collect();
+    let mut layers: Vec<_> = answer.layers.iter().collect();
     layers.sort_by(|a, b| b.error.total_cmp(&a.error));
-    let samples = count(told.samples, "sample");
+    let samples = count(answer.samples, "sample");
     labelled(
         text,
         STRONG,

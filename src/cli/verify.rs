@@ -268,8 +268,8 @@ fn describe(comparison: &Comparison, verbose: bool) -> String {
         let _ = writeln!(text, "{STRONG}{name:width$}{STRONG:#}  {mark:7}  {}", printable(&row.describe()));
     });
     if let Some(first) = comparison.layers.iter().find(|layer| !layer.same) {
-        let told = format!("\"{}\": {}", printable(&first.name), printable(&first.describe()));
-        labelled(&mut text, BAD, "first blob that differs", &told);
+        let blob = format!("\"{}\": {}", printable(&first.name), printable(&first.describe()));
+        labelled(&mut text, BAD, "first blob that differs", &blob);
     } else if !comparison.layers.is_empty() {
         let _ = writeln!(text, "{} inside are the same", count(comparison.layers.len(), "blob"));
     }
@@ -277,8 +277,8 @@ fn describe(comparison: &Comparison, verbose: bool) -> String {
     if bad == 0 {
         let _ = writeln!(text, "the same in onnxruntime and ncnn");
     } else {
-        let told = format!("{} of {} differ", bad, count(comparison.outputs.len(), "output"));
-        labelled(&mut text, BAD, "mismatch", &told);
+        let differing = format!("{} of {} differ", bad, count(comparison.outputs.len(), "output"));
+        labelled(&mut text, BAD, "mismatch", &differing);
     }
     text
 }

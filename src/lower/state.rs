@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::assumption::Assumptions;
 use super::axes::Axes;
 use super::elements::{check_elements, check_integers, is_empty};
-use super::form::same_elements;
+use super::form::{by_name, same_elements};
 use super::precision;
 use crate::common::index::{Index, IndexMap, IndexSet, SmallList};
 use crate::error::{Error, Result, unsupported};
@@ -196,14 +196,11 @@ impl State {
             .ok_or_else(|| Error::unsupported(format!("a constant in the form {}", display_shape(form))))?;
         let usizes: std::result::Result<Vec<usize>, _> = sizes.iter().map(|n| usize::try_from(*n)).collect();
         let ints: std::result::Result<Vec<i32>, _> = sizes.iter().map(|n| i32::try_from(*n)).collect();
-        let mut layer = MemoryData { data: Some(tensor.reshaped(&usizes?)?), ..MemoryData::default() };
-        match ints?.as_slice() {
-            [w] => layer.w = *w,
-            [h, w] => (layer.w, layer.h) = (*w, *h),
-            [c, h, w] => (layer.w, layer.h, layer.c) = (*w, *h, *c),
-            [c, d, h, w] => (layer.w, layer.h, layer.d, layer.c) = (*w, *h, *d, *c),
-            _ => unsupported!("a constant of {} axes", form.len()),
-        }
+        let Some([w, h, d, c]) = by_name(&ints?, 0) else {
+            unsupported!("a constant of {} axes", form.len());
+        };
+        let data = Some(tensor.reshaped(&usizes?)?);
+        let layer = MemoryData { w, h, d, c, data, ..MemoryData::default() };
         let tops = self.emit(label, layer.into(), &[], &[form])?;
         let top = tops.first().copied().ok_or_else(|| Error::internal("a layer without a top"))?;
         if let Some(blob) = self.net.blob_mut(top) {
@@ -288,15 +285,9 @@ pub(super) fn reshape_layer(from: &[Dim], to: &[Dim]) -> Result<Reshape> {
             display_shape(to)
         )));
     }
-    let mut layer = Reshape::default();
-    match sizes.as_slice() {
-        [w] => layer.w = *w,
-        [h, w] => (layer.w, layer.h) = (*w, *h),
-        [c, h, w] => (layer.w, layer.h, layer.c) = (*w, *h, *c),
-        [c, d, h, w] => (layer.w, layer.h, layer.d, layer.c) = (*w, *h, *d, *c),
-        _ => unsupported!("a blob of {} axes", to.len()),
-    }
-    Ok(layer)
+    let plain = Reshape::default();
+    let Some([w, h, d, c]) = by_name(&sizes, plain.w) else { unsupported!("a blob of {} axes", to.len()) };
+    Ok(Reshape { w, h, d, c, ..plain })
 }
 
 /// ncnn has no blobs without elements.

@@ -396,8 +396,8 @@ fn run<A: DeserializeOwned>(
     let output = String::from_utf8_lossy(&run.stdout);
     let answer = output.lines().last().and_then(|line| serde_json::from_str(line).ok());
     answer.ok_or_else(|| {
-        let said = String::from_utf8_lossy(&run.stderr);
-        let last = said.lines().last().unwrap_or_default();
+        let errors = String::from_utf8_lossy(&run.stderr);
+        let last = errors.lines().last().unwrap_or_default();
         Error::usage(format!("nothing could be {done}: Python ended with {}: {last}", run.status))
     })
 }
@@ -416,7 +416,7 @@ impl Comparison {
 }
 
 impl Distance {
-    /// Returns `off by 0.2, 0.1 of the largest; cosine 0.98`, or why there is no such number.
+    /// Returns the largest difference, absolute and relative, and the cosine, or why these cannot be computed.
     pub fn describe(&self) -> String {
         match (self.max_abs, self.relative, self.cosine) {
             (Some(max_abs), Some(relative), Some(cosine)) if self.why.is_empty() => {
