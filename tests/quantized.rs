@@ -12,7 +12,7 @@ fn converted(fixture: &str, quantization: Quantization) -> Conversion {
 }
 
 fn converted_with(fixture: &str, converter: &Converter) -> Conversion {
-    let model = PathBuf::from("fixtures/quantize").join(fixture).join("model.onnx");
+    let model = PathBuf::from("fixtures/quantized").join(fixture).join("model.onnx");
     converter.convert(&Input::Path(model)).unwrap()
 }
 
