@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use js_sys::Function;
 use onnx2ncnn::Refusal;
 use onnx2ncnn::report::Report;
-use wasm_bindgen::prelude::{JsError, wasm_bindgen};
+use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::failure::{Result, thrown};
 use crate::sink::Sink;
