@@ -262,7 +262,7 @@ fn codes_are_explained() {
         let told = printed(&room, &format!("explain {code}"));
         assert!(told.starts_with(&format!("{code}: {title}\n\n")) && told.lines().count() > 2, "{told}");
     }
-    room.expect("explain E9999", 2, "there is no such code");
+    room.expect("explain E9999", 2, "unknown code");
     for (model, code) in [
         ("refused/several_nodes", "E0009"),
         ("refused/text", "E0016"),

@@ -5,7 +5,6 @@ use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
 use onnx2ncnn::error::Error;
-use onnx2ncnn::ncnn::Written;
 use onnx2ncnn::{Converter, Input, Refusal};
 
 /// The least bytes of a part, but for the last.
@@ -14,8 +13,6 @@ const PART: usize = 1 << 20;
 /// A converted or refused model.
 pub struct Conversion {
     result: Result<onnx2ncnn::Conversion, Refusal>,
-    /// The summary of the files, after they have been written.
-    written: Option<Written>,
     message: CString,
     /// Whether no call failed.
     is_done: bool,
@@ -37,7 +34,7 @@ impl Conversion {
             Err(refusal) => format!("{refusal:#}"),
         };
         let (is_done, message) = (result.is_ok(), string(&message));
-        Conversion { result, written: None, message, is_done, report: None, param: None }
+        Conversion { result, message, is_done, report: None, param: None }
     }
 
     pub(crate) fn is_done(&self) -> bool {
@@ -54,15 +51,7 @@ impl Conversion {
             let made = Refusal::catch_panic(|| {
                 let report = match &self.result {
                     Err(refusal) => refusal.report(),
-                    Ok(conversion) => {
-                        let written = match self.written.take() {
-                            Some(written) => written,
-                            None => conversion.write_to(io::sink(), io::sink())?,
-                        };
-                        let report = conversion.report(&written)?;
-                        self.written = Some(written);
-                        report
-                    }
+                    Ok(conversion) => conversion.report(conversion.written()?)?,
                 };
                 Ok(string(&report.to_json()?))
             });
@@ -85,20 +74,17 @@ impl Conversion {
         let Ok(conversion) = &self.result else { return false };
         let made = Refusal::catch_panic(|| {
             let mut bin = BufWriter::with_capacity(PART, Receiver(receive));
-            let written = conversion.write_to(io::sink(), &mut bin)?;
-            bin.flush().map_err(|error| Error::io("the .bin file cannot be written", error))?;
-            Ok(written)
+            conversion.write_to(io::sink(), &mut bin)?;
+            Ok(bin.flush().map_err(|error| Error::io("the .bin file cannot be written", error))?)
         });
-        self.written = self.kept(made);
-        self.written.is_some()
+        self.kept(made).is_some()
     }
 
     /// Writes all files.
     pub(crate) fn write(&mut self, param: Result<&Path, Error>, bin: Result<&Path, Error>) -> bool {
         let Ok(conversion) = &self.result else { return false };
         let made = Refusal::catch_panic(|| Ok(conversion.write(param?, bin?)?));
-        self.written = self.kept(made);
-        self.written.is_some()
+        self.kept(made).is_some()
     }
 
     /// Keeps the message of an error.

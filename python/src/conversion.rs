@@ -3,11 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
-use std::sync::OnceLock;
 
 use onnx2ncnn::cli;
 use onnx2ncnn::error::{Error, Result};
-use onnx2ncnn::ncnn::Written;
 use onnx2ncnn::{Converter, Dim, HalfBlob, Input, Port};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -39,35 +37,18 @@ pub struct Conversion {
     conversion: onnx2ncnn::Conversion,
     converter: Converter,
     input: Input,
-    /// The summary of the files, after they have been written once.
-    written: OnceLock<Written>,
 }
 
 impl Conversion {
     /// Wraps a conversion of the library.
     pub fn new(conversion: onnx2ncnn::Conversion, converter: Converter, input: Input) -> Conversion {
-        Conversion { conversion, converter, input, written: OnceLock::new() }
-    }
-
-    /// Returns the summary of the files, which are computed without being kept if they have not been written.
-    fn written(&self) -> Result<&Written> {
-        match self.written.get() {
-            Some(written) => Ok(written),
-            None => {
-                let written = self.conversion.write_to(io::sink(), io::sink())?;
-                Ok(self.written.get_or_init(|| written))
-            }
-        }
+        Conversion { conversion, converter, input }
     }
 
     fn bin_len(&self) -> Result<usize> {
-        let known = match self.written.get() {
-            Some(written) => Some(written.bin_bytes),
-            None => self.conversion.net().bin_bytes()?,
-        };
-        let len = match known {
+        let len = match self.conversion.net().bin_bytes()? {
             Some(len) => len,
-            None => self.written()?.bin_bytes,
+            None => self.conversion.written()?.bin_bytes,
         };
         Ok(usize::try_from(len)?)
     }
@@ -106,7 +87,7 @@ impl Conversion {
 
     /// Returns the warnings about weights that are not stored in the requested type.
     fn weight_warnings(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        run(py, || self.written().map(|written| written.warnings.clone()))
+        run(py, || self.conversion.written().map(|written| written.warnings.clone()))
     }
 
     /// The assumed facts: value, name of the fact, and description.
@@ -144,11 +125,10 @@ impl Conversion {
         PyBytes::new_with(py, len, |bytes| {
             run(py, || {
                 let mut rest: &mut [u8] = bytes;
-                let written = self.conversion.write_to(io::sink(), &mut rest)?;
+                self.conversion.write_to(io::sink(), &mut rest)?;
                 if !rest.is_empty() {
                     return Err(Error::internal("the .bin file is smaller than it should be"));
                 }
-                self.written.get_or_init(|| written);
                 Ok(())
             })
         })
@@ -156,19 +136,17 @@ impl Conversion {
 
     /// Writes both files.
     fn save(&self, py: Python<'_>, param: PathBuf, bin: PathBuf) -> PyResult<()> {
-        let written = run(py, || self.conversion.write(&param, &bin))?;
-        self.written.get_or_init(|| written);
-        Ok(())
+        run(py, || self.conversion.write(&param, &bin).map(drop))
     }
 
     /// Returns the report as JSON.
     fn report(&self, py: Python<'_>) -> PyResult<String> {
-        run(py, || self.conversion.report(self.written()?)?.to_json())
+        run(py, || self.conversion.report(self.conversion.written()?)?.to_json())
     }
 
     /// Returns the report as a page.
     fn html(&self, py: Python<'_>) -> PyResult<String> {
-        run(py, || self.conversion.report(self.written()?)?.to_html())
+        run(py, || self.conversion.report(self.conversion.written()?)?.to_html())
     }
 
     /// Returns the simplified model as bytes, if it was kept.

@@ -1,88 +1,20 @@
-//! A converted model.
+//! What can be done with a converted model.
 
-use std::collections::BTreeSet;
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use crate::common::output;
 use crate::error::{Error, Result};
-use crate::graph::Graph;
-use crate::lower::Assumption;
-use crate::ncnn::layer::EMPTY_BLOBS;
 use crate::ncnn::{Net, Written};
-use crate::onnx::{self, Model, Sources, Storage};
+use crate::onnx::{self, Storage};
 use crate::op::since_version;
-use crate::pipeline::{self, Composition, Converted, Inspection, Options, Pass, Port};
-use crate::report::{self, Report};
-use crate::tensor::{Dim, SizeCondition};
+use crate::pipeline::{self, Conversion, Inspection, Options};
+use crate::report::Report;
 
 /// The bytes by which a net may exceed twice the size of its model without a warning.
 const GROWTH: u64 = 10_000_000;
 
-/// A converted model, ready to be written.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct Conversion {
-    /// The inputs of the net.
-    pub inputs: Vec<Port>,
-    /// The outputs of the net.
-    pub outputs: Vec<Port>,
-    /// Choices that were made for the user, and changed names.
-    pub warnings: Vec<String>,
-    /// Facts of values on which the net relies, although they could not be proved. If one does not hold, the
-    /// net may compute something else.
-    pub assumptions: Vec<Assumption>,
-    /// The conditions on free sizes under which the net is valid. For other sizes the model is invalid, or a
-    /// blob is empty.
-    pub conditions: Vec<SizeCondition>,
-    /// The number of nodes after reading and after each pass.
-    pub passes: Vec<Pass>,
-    /// What the layers of nodes cost, those of the most costly nodes first; without small layers and free sizes.
-    pub compositions: Vec<Composition>,
-    pub(super) net: Net,
-    pub(super) graph: Graph,
-    net_passes: Vec<(&'static str, usize)>,
-    simplified: Option<Model>,
-    table: Option<(String, PathBuf)>,
-    pub(super) sources: Sources,
-    pub(super) options: Options,
-}
-
 impl Conversion {
-    pub(super) fn new(converted: Converted, options: Options) -> Conversion {
-        let Converted {
-            sources,
-            net,
-            graph,
-            inputs,
-            outputs,
-            warnings,
-            assumptions,
-            conditions,
-            passes,
-            net_passes,
-            simplified,
-            table,
-            compositions,
-        } = converted;
-        Conversion {
-            inputs,
-            outputs,
-            warnings,
-            assumptions,
-            conditions,
-            passes,
-            compositions,
-            net,
-            graph,
-            net_passes,
-            simplified,
-            table,
-            sources,
-            options,
-        }
-    }
-
     /// Returns the net.
     pub fn net(&self) -> &Net {
         &self.net
@@ -123,7 +55,7 @@ impl Conversion {
         }
         files.extend(net_files);
         self.sources.put_beside(files)?;
-        Ok(written)
+        Ok(self.written.get_or_init(|| written).clone())
     }
 
     /// Writes the text of the `.param` file and the bytes of the `.bin` file to writers. Weights are read and
@@ -141,7 +73,19 @@ impl Conversion {
         let mut written = self.net.stream(param, bin)?;
         written.warnings.extend(self.growth(&written));
         self.sources.check_unchanged()?;
-        Ok(written)
+        Ok(self.written.get_or_init(|| written).clone())
+    }
+
+    /// Returns the summary of the files, which are computed without being kept if they have not been written.
+    ///
+    /// # Errors
+    ///
+    /// As [`Conversion::write_to`].
+    pub fn written(&self) -> Result<&Written> {
+        if self.written.get().is_none() {
+            self.write_to(io::sink(), io::sink())?;
+        }
+        self.written.get().ok_or_else(|| Error::internal("no summary of the files"))
     }
 
     /// Returns a warning if the net is much larger than the model.
@@ -156,25 +100,6 @@ impl Conversion {
                 model / 1_000_000
             )
         })
-    }
-
-    /// The release of ncnn since which sizes may be 0.
-    pub const ZERO_SIZES_SINCE: u32 = EMPTY_BLOBS;
-
-    /// Returns the free sizes that may be 0: the lengths of caches that may be empty. All others are at least 1.
-    pub fn may_be_zero(&self) -> Vec<String> {
-        let is_at_least = |name: &str, condition: &SizeCondition| match condition {
-            SizeCondition::AtLeast(size, _) => size.symbol_name() == Some(name),
-            _ => false,
-        };
-        let plain = self.inputs.iter().filter(|port| port.cache.is_none());
-        let lengths = plain.flat_map(|port| &port.shape).filter(|size| size.has_length());
-        let names: BTreeSet<&str> = lengths.filter_map(Dim::symbol_name).collect();
-        let names = names.into_iter();
-        names
-            .filter(|name| !self.conditions.iter().any(|condition| is_at_least(name, condition)))
-            .map(str::to_owned)
-            .collect()
     }
 
     /// Returns whether the model sorts elements by their values: equal ones may have another order in the net.
@@ -217,20 +142,6 @@ impl Conversion {
     }
 
     fn report_of(&self, inspection: &Inspection, written: &Written) -> Result<Report> {
-        let converted = report::Converted {
-            inspection,
-            model: &self.sources.read()?.graph,
-            graph: &self.graph,
-            net: &self.net,
-            inputs: &self.inputs,
-            outputs: &self.outputs,
-            warnings: &self.warnings,
-            assumptions: &self.assumptions,
-            conditions: &self.conditions,
-            may_be_zero: self.may_be_zero(),
-            passes: &self.passes,
-            net_passes: &self.net_passes,
-        };
-        Ok(Report::converted(&converted, written))
+        Ok(Report::converted(self, &self.sources.read()?.graph, inspection, written))
     }
 }

@@ -163,16 +163,16 @@ impl Converter {
     pub fn convert(&self, input: &Input) -> Result<Conversion, Refusal> {
         let sources = Sources::open(input, &self.options.read())?;
         let errors = match pipeline::convert(&sources, &self.options) {
-            Ok(converted) => return Ok(Conversion::new(converted, self.options.clone())),
+            Ok(conversion) => return Ok(conversion),
             Err(errors) => errors,
         };
         let part = self.options.auto_cut.then(|| pipeline::largest_part(&sources, &self.options, &errors));
         match part.flatten() {
             Some(part) => {
                 let options = part.apply(&self.options);
-                let mut converted = pipeline::convert(&sources, &options)?;
-                converted.warnings.insert(0, part.describe_cut());
-                Ok(Conversion::new(converted, options))
+                let mut conversion = pipeline::convert(&sources, &options)?;
+                conversion.warnings.insert(0, part.describe_cut());
+                Ok(conversion)
             }
             None => Err(Refusal::new(errors, &sources, &self.options)),
         }

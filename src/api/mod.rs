@@ -10,7 +10,7 @@ mod refusal;
 mod simplified;
 mod supported;
 
-pub use conversion::Conversion;
+pub use crate::pipeline::Conversion;
 pub use converter::Converter;
 pub use free_size::InnerBlob;
 pub use half_blob::HalfBlob;

@@ -78,16 +78,16 @@ impl Conversion {
 
     /// Returns values of the free sizes: those of pictures that the model tells, if the net is valid for them.
     fn usual_sizes(&self, metadata: &Metadata) -> BTreeMap<String, Dim> {
-        let mut told = BTreeMap::new();
+        let mut fixed = BTreeMap::new();
         if let (Some([h, w]), Some((height, width, _))) =
             (metadata.image_size, self.inputs.iter().find_map(picture_sides))
         {
             for (size, number) in [(height, h), (width, w)] {
-                told.extend(size.symbol_name().map(|name| (name.to_owned(), Dim::Known(number))));
+                fixed.extend(size.symbol_name().map(|name| (name.to_owned(), Dim::Known(number))));
             }
         }
         let found =
-            self.sizes_with(USUAL, &told).or_else(|| self.sizes_at(USUAL)).or_else(|| self.sizes_at(1));
+            self.sizes_with(USUAL, &fixed).or_else(|| self.sizes_at(USUAL)).or_else(|| self.sizes_at(1));
         found.unwrap_or_default()
     }
 }

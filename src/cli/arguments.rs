@@ -1,18 +1,15 @@
-//! Arguments that several commands share.
+//! The arguments of a conversion.
 
-use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::ffi::OsString;
+use std::path::PathBuf;
 
-use clap::{Args, ColorChoice, ValueEnum};
-use onnx2ncnn::error::{Error, Result};
-use onnx2ncnn::{Input, Options};
+use clap::Args;
+use onnx2ncnn::Options;
 
 use super::destination::NetFiles;
-use super::half::HalfPrecision;
+use super::message::{Format, Report};
 use super::options::{Files, Given, Net, Source};
-
-/// The `MODEL` that means standard input.
-pub(super) const STANDARD_INPUT: &str = "-";
+use super::python::{PythonArguments, parse_part};
 
 /// The arguments of a conversion.
 #[derive(Debug, Args)]
@@ -58,9 +55,19 @@ pub(super) struct Arguments {
 
     #[command(flatten)]
     pub report: Report,
+
+    /// The words of the given options.
+    #[arg(skip)]
+    pub words: Vec<OsString>,
 }
 
 impl Arguments {
+    /// Returns the model and the files of the net, as they are given.
+    pub fn given_files(&self) -> Vec<PathBuf> {
+        let NetFiles { param, bin, .. } = &self.net;
+        [Some(&self.model), param.as_ref(), bin.as_ref()].into_iter().flatten().cloned().collect()
+    }
+
     /// Returns the files of the net, and the further ones.
     pub fn results(&self) -> (NetFiles, Options) {
         let mut further = Options::clone(&self.further);
@@ -74,56 +81,17 @@ impl Arguments {
     }
 }
 
-/// The form of messages.
-#[derive(Clone, Copy, Debug, Args)]
-pub(super) struct Format {
-    /// The form of messages: text on standard error, or a line of JSON for each on standard output
-    #[arg(
-        long,
-        value_name = "FORMAT",
-        default_value = "human",
-        help_heading = "Messages",
-        hide_short_help = true
-    )]
-    pub message_format: MessageFormat,
-}
+/// The samples by which the precision of layers is chosen.
+#[derive(Debug, Args)]
+pub(super) struct HalfPrecision {
+    /// Choose what computes in float32 on processors that compute in float16, by samples: a file .npz of arrays by the names of the inputs, a .npy file or an image for a single input, or a folder of such files
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["kv_cache", "dequantize", "int8"], help_heading = "Half precision", hide_short_help = true)]
+    pub data: Option<PathBuf>,
 
-/// See [`Format`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum MessageFormat {
-    /// Text.
-    Human,
-    /// Objects as in a report.
-    Json,
-}
+    /// The largest error in float16, relative to the largest magnitude of an output
+    #[arg(long, value_name = "PART", default_value = "0.01", requires = "data", value_parser = parse_part, help_heading = "Half precision", hide_short_help = true)]
+    pub half_error: f64,
 
-/// Returns the model to read.
-pub(super) fn input(model: &Path) -> Result<Input> {
-    let input = Input::from_arg(model);
-    if input == Input::Stdin && std::io::stdin().is_terminal() {
-        return Err(Error::usage("standard input is a terminal, not a model"));
-    }
-    Ok(input)
-}
-
-/// The amount and style of output.
-#[derive(Clone, Copy, Debug, Args)]
-pub(super) struct Report {
-    /// Print more: passes, and every node of a refusal
-    #[arg(short, long, help_heading = "Messages")]
-    pub verbose: bool,
-
-    /// Print only errors
-    #[arg(short, long, conflicts_with = "verbose", help_heading = "Messages")]
-    pub quiet: bool,
-
-    /// When to use colours
-    #[arg(
-        long,
-        value_name = "WHEN",
-        default_value = "auto",
-        help_heading = "Messages",
-        hide_short_help = true
-    )]
-    pub color: ColorChoice,
+    #[command(flatten)]
+    pub python: PythonArguments,
 }

@@ -4,10 +4,11 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, FromArgMatches, Parser, Subcommand};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand};
 
 use super::arguments::Arguments;
-use super::batch::{Batch, given_words};
+use super::batch::Batch;
 use super::explain::Explain;
 use super::generate::{Completions, Man, Runner};
 use super::inspect::Inspect;
@@ -81,16 +82,19 @@ impl Command {
             return Err(error);
         }
         let matches = parsed.map_err(unexpected_word)?;
-        Ok(match Other::from_arg_matches(&matches)? {
-            Other { command: Some(mut command), .. } => {
-                if let (Command::Batch(batch), Some((_, matches))) = (&mut command, matches.subcommand()) {
-                    batch.words = given_words(matches, &self::command());
-                }
-                command
-            }
+        let mut command = match Other::from_arg_matches(&matches)? {
+            Other { command: Some(command), .. } => command,
             Other { list_passes: true, .. } => Command::ListPasses,
             Other { .. } => Command::Convert(Box::new(Arguments::from_arg_matches(&matches)?)),
-        })
+        };
+        let given = matches.subcommand().map_or(&matches, |(_, matches)| matches);
+        match &mut command {
+            Command::Convert(arguments) => arguments.words = option_words(given, &[]),
+            // The folder of results is the batch's.
+            Command::Batch(batch) => batch.words = option_words(given, &["out"]),
+            _ => {}
+        }
+        Ok(command)
     }
 }
 
@@ -111,6 +115,30 @@ pub(super) enum Command {
     Man(Man),
     #[command(skip)]
     ListPasses,
+}
+
+/// Returns the words of the given options of a conversion, in an order that does not depend on the command line, without
+/// those of messages and the `others`.
+fn option_words(given: &ArgMatches, others: &[&str]) -> Vec<OsString> {
+    const MESSAGES: [&str; 3] = ["verbose", "quiet", "color"];
+    let mut words = Vec::new();
+    for arg in command().get_arguments() {
+        let id = arg.get_id().as_str();
+        let is_given = given.ids().any(|known| known.as_str() == id)
+            && given.value_source(id) == Some(ValueSource::CommandLine)
+            && !MESSAGES.iter().chain(others).any(|other| *other == id);
+        let (true, Some(long)) = (is_given, arg.get_long()) else { continue };
+        if !arg.get_action().takes_values() {
+            words.push(OsString::from(format!("--{long}")));
+            continue;
+        }
+        for value in given.get_raw(id).into_iter().flatten() {
+            let mut word = OsString::from(format!("--{long}="));
+            word.push(value);
+            words.push(word);
+        }
+    }
+    words
 }
 
 /// Without this, the parser reports any superfluous word as a subcommand.

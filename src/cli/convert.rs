@@ -6,9 +6,11 @@ use std::time::Instant;
 use onnx2ncnn::error::Error;
 use onnx2ncnn::{Converter, OptionValue, Refusal};
 
-use super::arguments::{Arguments, MessageFormat, input};
+use super::arguments::Arguments;
 use super::batch::{ANSWER, Answer, diagnostics};
 use super::destination::Destination;
+use super::message::MessageFormat;
+use super::place::input;
 use super::split::convert_links;
 use super::summary::{self, Files, Stream, Summary};
 
@@ -22,13 +24,13 @@ pub(super) fn convert_files(arguments: &Arguments) -> Result<Summary, Refusal> {
     let destination = Destination::of(&arguments.model, &net, &further)?;
     let answers = std::env::var_os(ANSWER).is_some();
     let model = input(&arguments.model).map_err(Refusal::from);
-    let mut told = String::new();
+    let mut chosen = String::new();
     let done = model.and_then(|model| {
         let converter = converter(arguments, &destination)?;
         match arguments.half.choose(arguments, &model)? {
             Some(choice) => {
                 let conversion = choice.apply(converter)?.convert(&model)?;
-                told = choice.describe(&conversion, arguments)?;
+                chosen = choice.describe(&conversion, arguments)?;
                 Ok(conversion)
             }
             None => converter.convert(&model),
@@ -61,8 +63,8 @@ pub(super) fn convert_files(arguments: &Arguments) -> Result<Summary, Refusal> {
         }
         MessageFormat::Json => summary::to_json(&conversion, &files)?,
     };
-    if arguments.format.message_format == MessageFormat::Human && !told.is_empty() {
-        summary.add(Stream::Error, told);
+    if arguments.format.message_format == MessageFormat::Human && !chosen.is_empty() {
+        summary.add(Stream::Error, chosen);
     }
     // Exits without destructors: freeing a large graph takes time.
     std::mem::forget(conversion);

@@ -7,8 +7,7 @@ use clap::Args;
 use onnx2ncnn::error::{Error, Result};
 use onnx2ncnn::{OptionInfo, Options};
 
-use super::arguments::STANDARD_INPUT;
-use super::place::{Places, is_folder, is_standard_output};
+use super::place::{Places, STANDARD_INPUT, is_folder, is_standard_output, refused};
 
 /// The paths of the results, after symbolic links, in writable folders.
 #[derive(Debug, Default)]
@@ -57,10 +56,6 @@ impl Destination {
         }
         Ok(())
     }
-}
-
-pub(super) fn refused(path: &Path, message: impl Into<String>) -> Error {
-    Error::usage(message).in_file(path)
 }
 
 /// The names of the files of a net.

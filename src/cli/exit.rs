@@ -1,12 +1,10 @@
 //! The end of a command: its exit code, and its summary or errors.
 
-use std::ffi::OsString;
-
 use onnx2ncnn::Refusal;
 use onnx2ncnn::error::{Error, ErrorKind};
 
-use super::arguments::{MessageFormat, Report};
-use super::next::Next;
+use super::message::{MessageFormat, Report};
+use super::next::{Line, Next};
 use super::summary::Summary;
 use super::{refusal, terminal};
 
@@ -21,13 +19,13 @@ pub(super) const DIFFERENT: u8 = 4;
 
 /// Prints the summary or the errors of a command that writes files.
 pub(super) fn finish(done: Result<Summary, Refusal>, report: Report, format: MessageFormat) -> u8 {
-    finish_command(done, &[], report, format, true)
+    finish_command(done, None, report, format, true)
 }
 
-/// Like [`finish`]; `words` is the command line, if it converts, and `writes` says whether the command writes files on success.
+/// Like [`finish`]; `line` is the command line, if it converts, and `writes` says whether the command writes files on success.
 pub(super) fn finish_command(
     done: Result<Summary, Refusal>,
-    words: &[OsString],
+    line: Option<Line>,
     report: Report,
     format: MessageFormat,
     writes: bool,
@@ -45,8 +43,7 @@ pub(super) fn finish_command(
                     terminal::print(&refusal::to_json(&errors.report().diagnostics), report.color);
                 }
                 MessageFormat::Human => {
-                    let remedies = if words.is_empty() { &[] } else { errors.remedies() };
-                    let next = Next::after(words, remedies);
+                    let next = line.map_or_else(Vec::new, |line| Next::after(&line, errors.remedies()));
                     let text = refusal::describe(errors.iter(), &next, report.verbose, writes);
                     terminal::tell(&text, report.color);
                 }

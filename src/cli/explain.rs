@@ -18,8 +18,7 @@ pub(super) struct Explain {
 }
 
 fn code() -> impl TypedValueParser<Value = ErrorCode> {
-    let parse =
-        |name: String| ErrorCode::parse(&name).ok_or("there is no such code; `onnx2ncnn explain` lists all");
+    let parse = |name: String| ErrorCode::parse(&name).ok_or("unknown code; `onnx2ncnn explain` lists all");
     clap::builder::StringValueParser::new().try_map(parse)
 }
 

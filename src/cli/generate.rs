@@ -7,9 +7,8 @@ use clap::Args;
 use clap_complete::Shell;
 use onnx2ncnn::error::Error;
 
-use super::arguments::{MessageFormat, Report};
-use super::command::command;
 use super::exit::{DONE, finish};
+use super::message::{MessageFormat, Report};
 
 /// The name of the command.
 const NAME: &str = "onnx2ncnn";
@@ -25,9 +24,9 @@ pub(super) struct Completions {
 }
 
 /// Prints the completions of a shell.
-pub(super) fn completions(arguments: &Completions) -> u8 {
+pub(super) fn completions(arguments: &Completions, mut command: clap::Command) -> u8 {
     let mut text = Vec::new();
-    clap_complete::generate(arguments.shell, &mut command(), NAME, &mut text);
+    clap_complete::generate(arguments.shell, &mut command, NAME, &mut text);
     tell(&text)
 }
 
@@ -43,9 +42,9 @@ pub(super) struct Man {
 }
 
 /// Prints a manual page, or writes all of them.
-pub(super) fn man(arguments: &Man) -> u8 {
+pub(super) fn man(arguments: &Man, command: clap::Command) -> u8 {
     if let Some(folder) = &arguments.out {
-        return match write_pages(folder) {
+        return match write_pages(documented(command), folder) {
             Ok(()) => DONE,
             Err(error) => {
                 let error = Error::io("the pages cannot be written", error).in_file(folder);
@@ -53,7 +52,7 @@ pub(super) fn man(arguments: &Man) -> u8 {
             }
         };
     }
-    let mut pages = documented();
+    let mut pages = documented(command);
     pages.build();
     let found = match &arguments.command {
         Some(name) => pages.find_subcommand(name).cloned(),
@@ -61,8 +60,7 @@ pub(super) fn man(arguments: &Man) -> u8 {
     };
     let Some(page) = found else {
         let names: Vec<&str> = pages.get_subcommands().map(clap::Command::get_name).collect();
-        let error =
-            Error::usage("there is no such command").help(format!("the commands are {}", names.join(", ")));
+        let error = Error::usage("unknown command").help(format!("the commands are {}", names.join(", ")));
         return finish(Err(error.into()), QUIET, MessageFormat::Human);
     };
     let mut text = Vec::new();
@@ -72,15 +70,15 @@ pub(super) fn man(arguments: &Man) -> u8 {
 }
 
 /// Writes a page for the program and for each of its commands.
-fn write_pages(folder: &Path) -> io::Result<()> {
+fn write_pages(pages: clap::Command, folder: &Path) -> io::Result<()> {
     std::fs::create_dir_all(folder)?;
-    clap_mangen::generate_to(documented().disable_help_subcommand(true), folder)
+    clap_mangen::generate_to(pages.disable_help_subcommand(true), folder)
 }
 
-/// Returns the definition of the command line in which the short help has all options: the pages have the texts of these.
-fn documented() -> clap::Command {
+/// Returns a definition of the command line in which the short help has all options: the pages have the texts of these.
+fn documented(command: clap::Command) -> clap::Command {
     let shown = |command: clap::Command| command.mut_args(|arg| arg.hide_short_help(false));
-    shown(command().name(NAME)).mut_subcommands(shown)
+    shown(command.name(NAME)).mut_subcommands(shown)
 }
 
 /// Write the source in C++ of the program that `verify --device` starts

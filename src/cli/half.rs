@@ -2,32 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::fs::File;
-use std::path::{Path, PathBuf};
 
-use clap::Args;
 use onnx2ncnn::error::{Error, ErrorKind};
 use onnx2ncnn::{Conversion, Converter, Input, OptionValue, Refusal, Storage};
 
-use super::arguments::{Arguments, STANDARD_INPUT, input};
-use super::python::{Choice, Comparison, Distance, NetRequest, PythonArguments};
+use super::arguments::{Arguments, HalfPrecision};
+use super::place::{input, path_to_read_again, temporary_folder, write_net};
+use super::python::{Choice, Comparison, Distance, INT8_COSINE, Measured, NetRequest};
 use super::terminal::{STRONG, count, labelled, printable};
-use super::verify::{INT8_COSINE, measured_blobs, parse_part};
-
-/// The samples by which the precision of layers is chosen.
-#[derive(Debug, Args)]
-pub(super) struct HalfPrecision {
-    /// Choose what computes in float32 on processors that compute in float16, by samples: a file .npz of arrays by the names of the inputs, a .npy file or an image for a single input, or a folder of such files
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["kv_cache", "dequantize", "int8"], help_heading = "Half precision", hide_short_help = true)]
-    pub data: Option<PathBuf>,
-
-    /// The largest error in float16, relative to the largest magnitude of an output
-    #[arg(long, value_name = "PART", default_value = "0.01", requires = "data", value_parser = parse_part, help_heading = "Half precision", hide_short_help = true)]
-    pub half_error: f64,
-
-    #[command(flatten)]
-    pub python: PythonArguments,
-}
 
 /// The modes of all layers, of which one of less time is before the others. All but the first are options.
 pub const HALF_MODES: [&str; 3] = ["default", "careful", "precise"];
@@ -41,7 +23,7 @@ impl HalfPrecision {
         let conversion = arguments.choices.apply(arguments.source.converter()?)?.convert(model)?;
         let request = |request: NetRequest| -> Result<NetRequest, Error> {
             Ok(NetRequest {
-                measured: measured_blobs(&conversion)?,
+                measured: Measured::blobs_of(&conversion)?,
                 half_error: Some(self.half_error),
                 modes: HALF_MODES.iter().skip(given_mode(arguments)).copied().collect(),
                 ..request
@@ -50,8 +32,8 @@ impl HalfPrecision {
         let comparison = compare(&conversion, arguments, request)?;
         let differs = |output: &&Distance| !output.same && output.note.is_empty();
         if let Some(output) = comparison.outputs.iter().find(differs) {
-            let told = format!("the output \"{}\" differs in float32: {}", output.name, output.describe());
-            return Err(Error::new(ErrorKind::Mismatch, told).into());
+            let message = format!("the output \"{}\" differs in float32: {}", output.name, output.describe());
+            return Err(Error::new(ErrorKind::Mismatch, message).into());
         }
         Ok(comparison.choice)
     }
@@ -130,18 +112,12 @@ fn compare(
     arguments: &Arguments,
     change: impl Fn(NetRequest) -> Result<NetRequest, Error>,
 ) -> Result<Comparison, Refusal> {
-    if arguments.model == Path::new(STANDARD_INPUT) {
-        return Err(Error::usage("a model from standard input cannot be read again for its samples").into());
-    }
-    let room = tempfile::tempdir().map_err(|e| Error::io("the folder cannot be created", e))?;
-    let in_room = |name: &str| room.path().join(name);
-    let (param, bin, mut model) = (in_room("net.param"), in_room("net.bin"), arguments.model.clone());
-    let create = |path: &Path| {
-        File::create(path).map_err(|e| Error::io("the file cannot be created", e).in_file(path))
-    };
-    conversion.write_to(create(&param)?, create(&bin)?)?;
+    let mut model = path_to_read_again(&arguments.model)?.to_owned();
+    let room = temporary_folder()?;
+    let (param, bin) = (room.path().join("net.param"), room.path().join("net.bin"));
+    write_net(conversion, &param, &bin)?;
     if !arguments.source.is_plain() || !arguments.choices.has_plain_pixels() {
-        model = in_room("model.onnx");
+        model = room.path().join("model.onnx");
         let exposed = arguments
             .choices
             .apply(arguments.source.converter()?)?

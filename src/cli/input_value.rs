@@ -49,20 +49,20 @@ fn array<T: Clone>(shape: Vec<usize>, elements: Vec<T>) -> Result<ArrayD<T>, Str
 
 /// Reads an array of booleans, integers or floats.
 fn read_npy(path: &str) -> Result<Array, String> {
-    let told = |error: &dyn Display| format!("{path}: {error}");
-    let file = File::open(path).map_err(|error| told(&error))?;
-    let file = NpyFile::new(BufReader::new(file)).map_err(|error| told(&error))?;
-    let DType::Plain(kind) = file.dtype() else { return Err(told(&"the elements are not numbers")) };
+    let failed = |error: &dyn Display| format!("{path}: {error}");
+    let file = File::open(path).map_err(|error| failed(&error))?;
+    let file = NpyFile::new(BufReader::new(file)).map_err(|error| failed(&error))?;
+    let DType::Plain(kind) = file.dtype() else { return Err(failed(&"the elements are not numbers")) };
     let sizes: Result<Vec<usize>, _> = file.shape().iter().map(|n| usize::try_from(*n)).collect();
-    let sizes = IxDyn(&sizes.map_err(|error| told(&error))?);
+    let sizes = IxDyn(&sizes.map_err(|error| failed(&error))?);
     let shape = sizes.set_f(file.order() == Order::Fortran);
     /// Reads elements of a type, and converts them to one of [`Elements`].
     macro_rules! elements {
         ($read:ty, $kind:ident, $to:ty) => {{
-            let read: Vec<$read> = file.into_vec().map_err(|error| told(&error))?;
+            let read: Vec<$read> = file.into_vec().map_err(|error| failed(&error))?;
             let wide: Result<Vec<$to>, _> = read.into_iter().map(<$to>::try_from).collect();
-            let array = ArrayD::from_shape_vec(shape, wide.map_err(|error| told(&error))?);
-            Elements::$kind(array.map_err(|error| told(&error))?.as_standard_layout().into_owned())
+            let array = ArrayD::from_shape_vec(shape, wide.map_err(|error| failed(&error))?);
+            Elements::$kind(array.map_err(|error| failed(&error))?.as_standard_layout().into_owned())
         }};
     }
     let elements = match (kind.type_char(), kind.num_bytes()) {
@@ -78,7 +78,7 @@ fn read_npy(path: &str) -> Result<Array, String> {
         (TypeChar::Float, Some(2)) => elements!(f16, F64, f64),
         (TypeChar::Float, Some(4)) => elements!(f32, F64, f64),
         (TypeChar::Float, Some(8)) => elements!(f64, F64, f64),
-        _ => return Err(told(&"the elements are not booleans, integers or floats")),
+        _ => return Err(failed(&"the elements are not booleans, integers or floats")),
     };
     let dtype = if matches!(elements, Elements::I64(_)) { tensor::DType::I64 } else { tensor::DType::F64 };
     Ok(Array::new(dtype, elements))

@@ -8,11 +8,10 @@ use onnx2ncnn::Refusal;
 use onnx2ncnn::tensor::display_shape;
 use onnx2ncnn::{Composition, Described, Inspection, Metadata};
 
-use super::arguments::{Report, STANDARD_INPUT, input};
-use super::destination::refused;
-use super::next::Next;
+use super::message::Report;
+use super::next::{Line, Next};
 use super::options::{Given, Source};
-use super::place::Places;
+use super::place::{Places, STANDARD_INPUT, input, refused};
 use super::refusal;
 use super::size::{display_bytes, display_scaled};
 use super::summary::Summary;
@@ -84,15 +83,15 @@ pub(super) fn inspect_file(arguments: &Inspect) -> std::result::Result<Summary, 
     };
     places.write(|| report.write(file.as_deref(), None))?;
     let verbose = arguments.report.verbose;
-    let (inspection, told) = match &done {
+    let (inspection, verdict) = match &done {
         Ok((inspection, compositions)) => {
             (inspection, "it can be converted\n".to_owned() + &costly(compositions))
         }
         Err(errors) => match errors.inspection() {
             Some(inspection) => {
-                let words = [env!("CARGO_PKG_NAME").into(), arguments.model.clone().into_os_string()];
+                let line = Line { options: &[], files: std::slice::from_ref(&arguments.model) };
                 let is_plain = arguments.source.is_plain() && arguments.source.input_shapes.is_empty();
-                let next = if is_plain { Next::after(&words, errors.remedies()) } else { Vec::new() };
+                let next = if is_plain { Next::after(&line, errors.remedies()) } else { Vec::new() };
                 (inspection, refusal::describe(errors.iter(), &next, verbose, false))
             }
             // The model cannot be read.
@@ -102,7 +101,7 @@ pub(super) fn inspect_file(arguments: &Inspect) -> std::result::Result<Summary, 
     Ok(match (places.uses_standard_output(), arguments.json) {
         (true, _) => Summary::default(),
         (_, true) => Summary::of_results(report.to_json()?),
-        _ => Summary::of_results(describe(inspection, verbose) + &told),
+        _ => Summary::of_results(describe(inspection, verbose) + &verdict),
     })
 }
 

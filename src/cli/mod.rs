@@ -13,6 +13,7 @@ mod half;
 mod input_value;
 mod inspect;
 mod loss;
+mod message;
 mod next;
 mod options;
 mod passes;
@@ -33,33 +34,31 @@ mod verify;
 use std::ffi::OsString;
 use std::io::Write as _;
 
-use arguments::MessageFormat;
 use command::Command;
 use exit::{finish, finish_command};
+use message::MessageFormat;
+use next::Line;
 pub use program::Program;
 // For the Python package, which comes from the same source.
 #[doc(hidden)]
 pub use half::HALF_MODES;
 #[doc(hidden)]
-pub use python::{COMPARE, MODELS_TOLERANCE, QUANTIZE, SIZES};
+pub use python::{COMPARE, INT8_COSINE, MODELS_TOLERANCE, QUANTIZE, SIZES};
 #[doc(hidden)]
 pub use quantize::candidates;
-#[doc(hidden)]
-pub use verify::INT8_COSINE;
 
 /// Runs the command line `words`, of which the first is the name of the program, and returns its exit code.
 /// Help, and errors of the command line, end the process. `program` runs the command line of each model of a
 /// batch.
 pub fn run(words: impl IntoIterator<Item = OsString>, program: &Program) -> u8 {
     process::prepare();
-    let words: Vec<OsString> = words.into_iter().collect();
-    let code = run_command(Command::parse(words.clone()), &words, program);
+    let code = run_command(Command::parse(words), program);
     // A process that is not a program of Rust does not do this at its end. A closed pipe is not an error.
     let _ = std::io::stdout().flush();
     code
 }
 
-fn run_command(command: Result<Command, clap::Error>, words: &[OsString], program: &Program) -> u8 {
+fn run_command(command: Result<Command, clap::Error>, program: &Program) -> u8 {
     let command = match command {
         Ok(command) => command,
         Err(error) => error.exit(),
@@ -67,7 +66,8 @@ fn run_command(command: Result<Command, clap::Error>, words: &[OsString], progra
     match command {
         Command::Convert(arguments) => {
             let format = arguments.format.message_format;
-            finish_command(convert::convert_files(&arguments), words, arguments.report, format, true)
+            let line = Line { options: &arguments.words, files: &arguments.given_files() };
+            finish_command(convert::convert_files(&arguments), Some(line), arguments.report, format, true)
         }
         Command::ListPasses => passes::list(),
         Command::Simplify(arguments) => {
@@ -81,12 +81,12 @@ fn run_command(command: Result<Command, clap::Error>, words: &[OsString], progra
         Command::Batch(arguments) => batch::convert_all(&arguments, program),
         Command::Inspect(arguments) => {
             let format = if arguments.json { MessageFormat::Json } else { MessageFormat::Human };
-            finish_command(inspect::inspect_file(&arguments), &[], arguments.report, format, false)
+            finish_command(inspect::inspect_file(&arguments), None, arguments.report, format, false)
         }
         Command::Explain(arguments) => explain::explain(&arguments),
         Command::Runner(_) => generate::runner(),
-        Command::Completions(arguments) => generate::completions(&arguments),
-        Command::Man(arguments) => generate::man(&arguments),
+        Command::Completions(arguments) => generate::completions(&arguments, command::command()),
+        Command::Man(arguments) => generate::man(&arguments, command::command()),
         Command::Verify(arguments) => verify::verify_files(&arguments),
     }
 }

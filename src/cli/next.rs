@@ -1,16 +1,22 @@
 //! The next command after a refusal.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use onnx2ncnn::Remedy;
 
-use super::refusal::is_harmless;
+use super::place::STANDARD_INPUT;
 
 /// The maximum number of commands.
 const MAX_COMMANDS: usize = 3;
 
-/// Options that belong to the terminal, not to the conversion.
-const OF_TERMINAL: [&str; 5] = ["-v", "--verbose", "-q", "--quiet", "--color"];
+/// The command line of a conversion.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Line<'a> {
+    /// The words of the options, each with its value.
+    pub options: &'a [OsString],
+    pub files: &'a [PathBuf],
+}
 
 /// A command that converts a refused model, or a part of it.
 #[derive(Debug)]
@@ -24,42 +30,44 @@ pub(super) struct Next {
 
 impl Next {
     /// Returns the commands that follow from a command line; without a name that cannot be passed in quotes.
-    pub fn after(words: &[OsString], remedies: &[Remedy]) -> Vec<Next> {
+    pub fn after(line: &Line, remedies: &[Remedy]) -> Vec<Next> {
         let next = remedies.iter().filter_map(|remedy| {
-            let command = command(words, remedy)?;
+            let command = line.with(remedy)?;
             Some(Next { command, percent: remedy.percent, is_chain: !remedy.split_at.is_empty() })
         });
         next.take(MAX_COMMANDS).collect()
     }
 }
 
-/// Returns a command line with the options of a remedy in place of those that they replace.
-fn command(words: &[OsString], remedy: &Remedy) -> Option<String> {
-    let words: Vec<&str> = words.iter().skip(1).map(|word| word.to_str()).collect::<Option<_>>()?;
-    let end = words.iter().position(|word| *word == "--").unwrap_or(words.len());
-    let (given, rest) = words.split_at_checked(end)?;
-    let mut kept = Vec::new();
-    let mut given = given.iter();
-    while let Some(word) = given.next() {
-        let (name, value) = word.split_once('=').map_or((*word, None), |(name, value)| (name, Some(value)));
-        let takes_value = TAKING.contains(&name) || name == "--color";
-        let value = if takes_value && value.is_none() { given.next().copied() } else { value };
-        let replaced = is_replaced(name, value.unwrap_or_default(), remedy) || OF_TERMINAL.contains(&name);
-        if !replaced {
-            kept.push((*word).to_owned());
-            kept.extend(value.filter(|_| takes_value && !word.contains('=')).map(str::to_owned));
+impl Line<'_> {
+    /// Returns the command with the options of a remedy in place of those that they replace.
+    fn with(&self, remedy: &Remedy) -> Option<String> {
+        let files: Vec<String> =
+            self.files.iter().map(|file| file.to_str().map(str::to_owned)).collect::<Option<_>>()?;
+        let mut options = Vec::new();
+        for option in self.options {
+            let option = option.to_str()?;
+            match option.split_once('=') {
+                _ if is_replaced(option, remedy) => {}
+                Some((name, value)) if !value.starts_with('-') => {
+                    options.extend([name.to_owned(), value.to_owned()])
+                }
+                _ => options.push(option.to_owned()),
+            }
         }
+        options.extend(remedy.words());
+        // A file whose name begins as an option follows the options.
+        let words = match files.iter().any(|file| file.starts_with('-') && file != STANDARD_INPUT) {
+            true => [options, vec!["--".to_owned()], files].concat(),
+            false => [files, options].concat(),
+        };
+        let words: Vec<String> = words.iter().map(|word| quoted(word)).collect::<Option<_>>()?;
+        Some(format!("{} {}", env!("CARGO_PKG_NAME"), words.join(" ")))
     }
-    kept.extend(remedy.words());
-    kept.extend(rest.iter().map(|word| (*word).to_owned()));
-    let kept: Vec<String> = kept.iter().map(|word| quoted(word)).collect::<Option<_>>()?;
-    Some([env!("CARGO_PKG_NAME").to_owned()].into_iter().chain(kept).collect::<Vec<_>>().join(" "))
 }
 
-/// The options with values that a remedy may replace.
-const TAKING: [&str; 6] = ["--set", "--input-shape", "--inputs", "--outputs", "--split-at", "--rename"];
-
-fn is_replaced(name: &str, value: &str, remedy: &Remedy) -> bool {
+fn is_replaced(option: &str, remedy: &Remedy) -> bool {
+    let (name, value) = option.split_once('=').unwrap_or((option, ""));
     match name {
         "--set" => {
             remedy.set.iter().any(|(input, _)| value.rsplit_once('=').is_some_and(|(name, _)| name == input))
@@ -70,8 +78,7 @@ fn is_replaced(name: &str, value: &str, remedy: &Remedy) -> bool {
         }
         "--inputs" => !remedy.inputs.is_empty(),
         "--outputs" => !remedy.outputs.is_empty(),
-        "--split-at" => remedy.is_cut(),
-        "--rename" => remedy.is_cut(),
+        "--split-at" | "--rename" => remedy.is_cut(),
         _ => false,
     }
 }
@@ -86,4 +93,11 @@ fn quoted(word: &str) -> Option<String> {
     // Commas separate names, but do not end a word.
     let without_commas = word.trim_start_matches('-').replace(',', "");
     is_harmless(&without_commas).then(|| format!("\"{word}\""))
+}
+
+/// Returns whether a name can be passed in double quotes as an item of a list: commas separate the items, and
+/// shells interpret some characters even between quotes.
+pub(super) fn is_harmless(name: &str) -> bool {
+    let harmless = |c: char| c == '\'' || (!"\"$`\\!%,".contains(c) && c.escape_debug().count() == 1);
+    !name.starts_with('-') && name.chars().all(harmless)
 }

@@ -1,16 +1,48 @@
-//! Places of results: files, in folders that may not exist yet, and standard output.
+//! Places of models and results: files, in folders that may not exist yet, and the streams of the process.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, IsTerminal};
 use std::path::{Component, Path, PathBuf};
 
 use onnx2ncnn::error::{Error, Result};
+use onnx2ncnn::ncnn::Written;
+use onnx2ncnn::{Conversion, Input};
 use tempfile::TempDir;
 
-use super::destination::refused;
+/// The `MODEL` that means standard input.
+pub(super) const STANDARD_INPUT: &str = "-";
 
 /// The paths that mean standard output.
 const STANDARD_OUTPUT: [&str; 4] = ["-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
+
+/// Returns the model to read.
+pub(super) fn input(model: &Path) -> Result<Input> {
+    let input = Input::from_arg(model);
+    if input == Input::Stdin && std::io::stdin().is_terminal() {
+        return Err(Error::usage("standard input is a terminal, not a model"));
+    }
+    Ok(input)
+}
+
+/// Returns the path of a model that is read again for a comparison.
+pub(super) fn path_to_read_again(model: &Path) -> Result<&Path> {
+    if model == Path::new(STANDARD_INPUT) {
+        return Err(Error::usage("a model from standard input cannot be read again for a comparison"));
+    }
+    Ok(model)
+}
+
+/// Returns a folder for files that no user asks for, which is removed with them.
+pub(super) fn temporary_folder() -> Result<TempDir> {
+    tempfile::tempdir().map_err(|e| Error::io("the folder cannot be created", e))
+}
+
+/// Writes a net to temporary files.
+pub(super) fn write_net(conversion: &Conversion, param: &Path, bin: &Path) -> Result<Written> {
+    let create =
+        |path| File::create(path).map_err(|e| Error::io("the file cannot be created", e).in_file(path));
+    conversion.write_to(create(param)?, create(bin)?)
+}
 
 /// The result that goes to standard output: it is complete before its first byte is written there.
 #[derive(Debug)]
@@ -38,7 +70,7 @@ impl Places {
         if self.piped.is_some() {
             return Err(Error::usage("two results would go to standard output"));
         }
-        let room = tempfile::tempdir().map_err(|e| Error::io("the folder cannot be created", e))?;
+        let room = temporary_folder()?;
         // Model and net are in this folder, after its own symbolic links.
         let folder = room.path().canonicalize().map_err(|e| Error::io("the folder cannot be opened", e))?;
         let path = folder.join("result");
@@ -130,6 +162,11 @@ pub(super) fn is_folder(path: &Path) -> bool {
             .as_encoded_bytes()
             .last()
             .is_some_and(|last| std::path::is_separator(char::from(*last)))
+}
+
+/// Returns the error of a path that cannot be used.
+pub(super) fn refused(path: &Path, message: impl Into<String>) -> Error {
+    Error::usage(message).in_file(path)
 }
 
 /// Returns the path after symbolic links, if a file can be created or replaced there.

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
@@ -13,14 +11,16 @@ use onnx2ncnn::Refusal;
 use onnx2ncnn::error::Error;
 use onnx2ncnn::{Conversion, Converter, Input, Quantization, Storage};
 
-use super::arguments::{Format, MessageFormat, Report, STANDARD_INPUT, input};
 use super::destination::{Destination, NetFiles};
 use super::loss::{self, Figures, Trial};
+use super::message::{Format, MessageFormat, Report};
 use super::options::{Given, Source};
-use super::python::{Comparison, NetRequest, PythonArguments, Quantize as QuantizeRequest, Quantized};
+use super::place::{input, path_to_read_again, temporary_folder, write_net};
+use super::python::{
+    Comparison, INT8_COSINE, NetRequest, PythonArguments, Quantize as QuantizeRequest, Quantized, parse_part,
+};
 use super::summary::{self, Files, Stream, Summary};
 use super::terminal::{STRONG, count, labelled, list, printable};
-use super::verify::{INT8_COSINE, parse_part};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -112,15 +112,11 @@ pub(super) fn quantize_files(arguments: &Quantize) -> Result<Summary, Refusal> {
     let start = Instant::now();
     let further = arguments.emit_onnx.iter().fold(Converter::new(), Converter::emit_onnx);
     let destination = Destination::of(&arguments.model, &arguments.net, further.options())?;
-    if arguments.model == Path::new(STANDARD_INPUT) {
-        return Err(
-            Error::usage("a model from standard input cannot be read again for the comparison").into()
-        );
-    }
-    let room = tempfile::tempdir().map_err(|e| Error::io("the folder cannot be created", e))?;
+    let model = input(path_to_read_again(&arguments.model)?)?;
+    let room = temporary_folder()?;
     let in_room = |name: &str| room.path().join(name);
     let float = in_room("float.onnx");
-    let simplified = arguments.source.converter()?.simplify(&input(&arguments.model)?)?;
+    let simplified = arguments.source.converter()?.simplify(&model)?;
     simplified.write(&float, &Storage::AsNeeded)?;
     let unquantized = arguments.source.skip.iter().fold(Converter::new(), Converter::skip);
     let request = QuantizeRequest {
@@ -136,10 +132,10 @@ pub(super) fn quantize_files(arguments: &Quantize) -> Result<Summary, Refusal> {
         quantized: in_room("quantized.onnx"),
         max_loss: arguments.max_loss,
     };
-    let told = request.ask(&arguments.python)?;
+    let answer = request.ask(&arguments.python)?;
     let converter = unquantized.clone().quantization(Quantization::Int8);
     let attempt = |kept: &[String]| try_net(&converter, &request, kept, arguments);
-    let mut layers: Vec<_> = told.layers.iter().collect();
+    let mut layers: Vec<_> = answer.layers.iter().collect();
     layers.sort_by(|a, b| b.effect.total_cmp(&a.effect));
     let nodes: Vec<String> = layers.iter().map(|layer| layer.output.clone()).collect();
     let (trials, whole) = match arguments.max_loss {
@@ -155,10 +151,10 @@ pub(super) fn quantize_files(arguments: &Quantize) -> Result<Summary, Refusal> {
         return Err(Error::internal("no net was tried").into());
     };
     if let Some(most) = arguments.max_loss.filter(|most| loss > most) {
-        let told = format!(
+        let message = format!(
             "no net with int8 layers has a loss of at most {most}: the last one tried has {loss:.2e}"
         );
-        return Err(Error::usage(told).help("allow a larger loss, or give more samples").into());
+        return Err(Error::usage(message).help("allow a larger loss, or give more samples").into());
     }
     let quantized = Input::Path(quantized.clone());
     let conversion = converter.convert(&quantized)?;
@@ -177,7 +173,7 @@ pub(super) fn quantize_files(arguments: &Quantize) -> Result<Summary, Refusal> {
     if let Some(whole) = whole {
         loss::describe(&mut text, &trials, whole);
     }
-    describe(&mut text, &told, comparison, verbose);
+    describe(&mut text, &answer, comparison, verbose);
     summary.add(Stream::Error, text);
     Ok(summary)
 }
@@ -209,10 +205,7 @@ fn measure(
 ) -> Result<(Figures, Comparison), Refusal> {
     let file = |ending: &str| request.quantized.with_file_name(format!("{name}.{ending}"));
     let (param, bin) = (file("param"), file("bin"));
-    let create = |path: &Path| {
-        File::create(path).map_err(|e| Error::io("the file cannot be created", e).in_file(path))
-    };
-    let written = conversion.write_to(create(&param)?, create(&bin)?)?;
+    let written = write_net(conversion, &param, &bin)?;
     let comparison = NetRequest {
         samples: Some(request.samples.clone()),
         cosine: Some(INT8_COSINE),
@@ -232,10 +225,9 @@ fn measure(
 ///
 /// # Errors
 ///
-/// Fails as [`Conversion::write_to`].
+/// Fails as [`Conversion::written`].
 pub fn candidates(conversion: &Conversion, depthwise: bool) -> Result<Vec<String>, Error> {
-    let written = conversion.write_to(io::sink(), io::sink())?;
-    let report = conversion.report(&written)?;
+    let report = conversion.report(conversion.written()?)?;
     let is_chosen = |name: &str| INT8.contains(&name) || depthwise && name == DEPTHWISE;
     let layers = conversion.net().layers.iter().filter(|layer| is_chosen(layer.layer.type_name()));
     let layers: BTreeSet<&str> = layers.map(|layer| layer.name.as_str()).collect();
@@ -248,11 +240,11 @@ pub fn candidates(conversion: &Conversion, depthwise: bool) -> Result<Vec<String
 const MAX_ROWS: usize = 40;
 
 /// Adds the error of each layer and the cosine of each output.
-fn describe(text: &mut String, told: &Quantized, comparison: &Comparison, verbose: bool) {
+fn describe(text: &mut String, answer: &Quantized, comparison: &Comparison, verbose: bool) {
     let most = if verbose { usize::MAX } else { MAX_ROWS };
-    let mut layers: Vec<_> = told.layers.iter().collect();
+    let mut layers: Vec<_> = answer.layers.iter().collect();
     layers.sort_by(|a, b| b.error.total_cmp(&a.error));
-    let samples = count(told.samples, "sample");
+    let samples = count(answer.samples, "sample");
     labelled(
         text,
         STRONG,

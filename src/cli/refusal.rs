@@ -36,7 +36,7 @@ pub(super) fn describe<'a>(
 ) -> String {
     let mut reasons: Vec<Reason> = Vec::new();
     let mut known: BTreeMap<(ErrorKind, String, Option<&str>), usize> = BTreeMap::new();
-    let mut told: BTreeSet<(usize, String)> = BTreeSet::new();
+    let mut seen: BTreeSet<(usize, String)> = BTreeSet::new();
     let mut nodes: BTreeSet<(&[String], usize)> = BTreeSet::new();
     for error in errors {
         let index = *known.entry((error.kind(), headline(error), error.help_text())).or_insert(reasons.len());
@@ -44,7 +44,7 @@ pub(super) fn describe<'a>(
             reasons.push(Reason { error, places: Vec::new(), nodes: 0 });
         }
         let (Some(reason), Some(place)) = (reasons.get_mut(index), place(error.at())) else { continue };
-        if told.insert((index, place.clone())) {
+        if seen.insert((index, place.clone())) {
             reason.places.push(place);
             reason.nodes += usize::from(error.at().node.is_some());
         }
@@ -104,13 +104,6 @@ fn describe_reason(text: &mut String, reason: &Reason, verbose: bool) {
         text.push_str("  ");
         labelled(text, HELP, "help", &printable(help));
     }
-}
-
-/// Returns whether a name can be passed in double quotes as an item of a list: commas separate the items, and
-/// shells interpret some characters even between quotes.
-pub(super) fn is_harmless(name: &str) -> bool {
-    let harmless = |c: char| c == '\'' || (!"\"$`\\!%,".contains(c) && c.escape_debug().count() == 1);
-    !name.starts_with('-') && name.chars().all(harmless)
 }
 
 /// Returns the reason with its causes, and the file if there is no node.

@@ -11,10 +11,9 @@ use onnx2ncnn::error::{Error, ErrorKind};
 use onnx2ncnn::report::Diagnostic;
 use onnx2ncnn::{Converter, ExternalData, Input, Pass, Simplified, Storage};
 
-use super::arguments::{Format, MessageFormat, Report, STANDARD_INPUT, input};
-use super::destination::refused;
+use super::message::{Format, MessageFormat, Report};
 use super::options::{Given, Source};
-use super::place::{Places, is_folder};
+use super::place::{Places, STANDARD_INPUT, input, is_folder, refused};
 use super::python::{PythonArguments, Request};
 use super::refusal;
 use super::size::parse_bytes;

@@ -10,10 +10,10 @@ use onnx2ncnn::tensor::display_shape;
 use onnx2ncnn::{Conversion, Converter, Input, Link, Port, Refusal, Storage};
 use serde_json::{Value, json};
 
-use super::arguments::{Arguments, input};
-use super::destination::{Destination, refused};
+use super::arguments::Arguments;
+use super::destination::Destination;
 use super::options::parse_names;
-use super::place::Places;
+use super::place::{Places, input, refused};
 use super::summary::{Stream, Summary};
 use super::terminal::{NOTICE, count, labelled, printable};
 

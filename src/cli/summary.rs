@@ -213,9 +213,9 @@ fn describe_rounding(text: &mut String, conversion: &Conversion, written: &Writt
     if errors.is_empty() {
         return;
     }
-    let told =
+    let heading =
         format!("of {}, relative to its weights, the largest first", count(errors.len(), "rounded layer"));
-    labelled(text, STRONG, "errors", &told);
+    labelled(text, STRONG, "errors", &heading);
     let most = if verbose { usize::MAX } else { MAX_ERRORS };
     list(text, "  ", &errors, most, |text, (error, name)| {
         let _ = writeln!(text, "  {error:.4}  {}", printable(name));

@@ -7,14 +7,18 @@ use std::path::PathBuf;
 use clap::{Arg, Args};
 use onnx2ncnn::Refusal;
 use onnx2ncnn::error::Error;
-use onnx2ncnn::{Conversion, Converter, HalfBlob, InnerBlob, Input, Purpose, Quantization, Storage, options};
+use onnx2ncnn::{Conversion, Converter, InnerBlob, Input, Purpose, Quantization, Storage, options};
 
-use super::arguments::{Format, MessageFormat, Report, input};
 use super::destination::default_files;
 use super::exit::{DIFFERENT, DONE, finish_command};
+use super::message::{Format, MessageFormat, Report};
+use super::next::is_harmless;
 use super::options::{Chosen, Given, Source, arg};
-use super::python::{Comparison, Distance, Magnitude, Measured, NetRequest, Pair, PythonArguments, SIZES};
-use super::refusal::is_harmless;
+use super::place::{input, path_to_read_again, temporary_folder};
+use super::python::{
+    Comparison, Distance, INT8_COSINE, Magnitude, Measured, NetRequest, Pair, PythonArguments, SIZES,
+    parse_part,
+};
 use super::terminal::{BAD, HELP, STRONG, count, labelled, list, print, printable};
 
 const EXAMPLES: &str = "\
@@ -151,22 +155,12 @@ impl Chosen for Compared {
 /// The tolerance in half precision.
 const HALF_TOLERANCE: f64 = 0.02;
 
-/// The least cosine of the outputs of int8 networks, whose roundings are not those of onnxruntime.
-pub const INT8_COSINE: f64 = 0.99;
-
-pub(super) fn parse_part(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(part) if part > 0.0 && part.is_finite() => Ok(part),
-        _ => Err("expected a positive number, such as 1e-3".to_owned()),
-    }
-}
-
 /// Compares and prints the result.
 pub(super) fn verify_files(arguments: &Verify) -> u8 {
     let (report, format) = (arguments.report, arguments.format.message_format);
     let comparison = match compare(arguments) {
         Ok(comparison) => comparison,
-        Err(errors) => return finish_command(Err(errors), &[], report, format, false),
+        Err(errors) => return finish_command(Err(errors), None, report, format, false),
     };
     if format == MessageFormat::Json {
         // The fields are numbers and text, so no error is known.
@@ -191,13 +185,8 @@ fn compare(arguments: &Verify) -> Result<Comparison, Refusal> {
     for path in [&param, &bin].into_iter().chain(&arguments.data) {
         std::fs::File::open(path).map_err(|e| Error::io("the file cannot be opened", e).in_file(path))?;
     }
-    let model = input(&arguments.model)?;
-    if model == Input::Stdin {
-        return Err(
-            Error::usage("a model from standard input cannot be read again for the comparison").into()
-        );
-    }
-    let room = tempfile::tempdir().map_err(|e| Error::io("the folder cannot be created", e))?;
+    let model = input(path_to_read_again(&arguments.model)?)?;
+    let room = temporary_folder()?;
     let choices = &arguments.choices;
     let mut measured = Vec::new();
     let (mut model, mut path) = (model, arguments.model.clone());
@@ -207,7 +196,7 @@ fn compare(arguments: &Verify) -> Result<Comparison, Refusal> {
         path = room.path().join("float.onnx");
         if arguments.magnitudes {
             // The nodes of the quantized model, as the option of its conversion names them.
-            measured = measured_blobs(&converter.convert(&model)?)?;
+            measured = Measured::blobs_of(&converter.convert(&model)?)?;
         }
         let of_model = |converter: Converter| {
             converter.double_as_float(choices.double_as_float).kv_cache(choices.kv_cache)
@@ -225,7 +214,7 @@ fn compare(arguments: &Verify) -> Result<Comparison, Refusal> {
     }
     let conversion = converter.convert(&model)?;
     if arguments.magnitudes && !choices.dequantize {
-        measured = measured_blobs(&conversion)?;
+        measured = Measured::blobs_of(&conversion)?;
     }
     let layers = if arguments.layers { inner_pairs(&conversion) } else { Vec::new() };
     if !is_plain || !layers.is_empty() {
@@ -278,19 +267,6 @@ fn inner_pairs(conversion: &Conversion) -> Vec<Pair> {
     conversion.inner_blobs().into_iter().map(pair).collect()
 }
 
-/// Returns the blobs that float16 would hold, with the names of their nodes.
-pub(super) fn measured_blobs(conversion: &Conversion) -> Result<Vec<Measured>, Error> {
-    let measured = |HalfBlob { blob, name, bottom, work, terms, is_transformed, .. }| Measured {
-        name,
-        blob,
-        bottom,
-        work,
-        terms,
-        is_transformed,
-    };
-    Ok(conversion.half_blobs()?.into_iter().map(measured).collect())
-}
-
 /// The maximum number of listed outputs or nodes, without -v.
 const MAX_ROWS: usize = 40;
 
@@ -305,8 +281,8 @@ fn describe(comparison: &Comparison, verbose: bool) -> String {
         let _ = writeln!(text, "{STRONG}{name:width$}{STRONG:#}  {mark:7}  {}", printable(&row.describe()));
     });
     if let Some(first) = comparison.layers.iter().find(|layer| !layer.same) {
-        let told = format!("\"{}\": {}", printable(&first.name), printable(&first.describe()));
-        labelled(&mut text, BAD, "first blob that differs", &told);
+        let blob = format!("\"{}\": {}", printable(&first.name), printable(&first.describe()));
+        labelled(&mut text, BAD, "first blob that differs", &blob);
     } else if !comparison.layers.is_empty() {
         let _ = writeln!(text, "{} inside are the same", count(comparison.layers.len(), "blob"));
     }
@@ -315,8 +291,8 @@ fn describe(comparison: &Comparison, verbose: bool) -> String {
         let place = if comparison.seconds.is_some() { " on the device" } else { "" };
         let _ = writeln!(text, "the same in onnxruntime and ncnn{place}");
     } else {
-        let told = format!("{} of {} differ", bad, count(comparison.outputs.len(), "output"));
-        labelled(&mut text, BAD, "mismatch", &told);
+        let differing = format!("{} of {} differ", bad, count(comparison.outputs.len(), "output"));
+        labelled(&mut text, BAD, "mismatch", &differing);
     }
     if let Some(seconds) = comparison.seconds {
         labelled(&mut text, STRONG, "time on the device", &format!("{:.3} ms", 1e3 * seconds));

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use super::{Lower, State};
 use crate::error::{Error, ErrorCode, Errors, NodeAt};
-use crate::graph::{Graph, Node, ValueId};
-use crate::op::{Access, Call, Op, range};
+use crate::graph::{Graph, ValueId};
+use crate::op::{Call, range};
 use crate::tensor::{DType, Range};
 
 /// A fact of the elements of a value.
@@ -82,7 +81,7 @@ impl AssumedFact {
     }
 
     /// Returns whether the ranges of the inputs prove the fact of input `index`.
-    fn is_proved(self, call: &Call, index: usize) -> bool {
+    pub(super) fn is_proved(self, call: &Call, index: usize) -> bool {
         match self {
             AssumedFact::ExactInteger => {
                 let id = call.node().inputs.get(index).copied().flatten();
@@ -138,11 +137,11 @@ pub(super) struct Assumptions {
     known: BTreeSet<(AssumedFact, ValueId)>,
     list: Vec<Assumption>,
     /// The first value that a layer needs to be finite and that is not proved to be so, and the node.
-    needs_finite: Option<(ValueId, NodeAt)>,
+    pub(super) needs_finite: Option<(ValueId, NodeAt)>,
 }
 
 impl Assumptions {
-    fn add(&mut self, graph: &Graph, fact: AssumedFact, value: ValueId, node: Option<NodeAt>) {
+    pub(super) fn add(&mut self, graph: &Graph, fact: AssumedFact, value: ValueId, node: Option<NodeAt>) {
         let value = named(graph, value);
         if self.known.insert((fact, value)) {
             self.list.push(Assumption { value: graph.value(value).name.clone(), fact, node });
@@ -151,84 +150,6 @@ impl Assumptions {
 
     pub(super) fn into_list(self) -> Vec<Assumption> {
         self.list
-    }
-}
-
-impl Lower<'_> {
-    /// States that the layers of the node rely on a fact of input `index`, unless it is proved.
-    pub fn assume(&mut self, index: usize, fact: AssumedFact) {
-        if !fact.is_proved(self, index) {
-            self.add_assumption(index, fact);
-        }
-    }
-
-    /// States that the integers which the node reads are exact, unless their rounding changes its result by
-    /// no more than a rounding.
-    pub(super) fn assume_exact_integers(&mut self, op: &Op) {
-        let fact = AssumedFact::ExactInteger;
-        for index in 0..self.input_count() {
-            if !fact.is_proved(self, index) && !bears_rounding(self, op, index) {
-                self.add_assumption(index, fact);
-            }
-        }
-    }
-
-    /// States that the floats of the net are finite, if the node needs finite ones.
-    pub(super) fn assume_finite(&mut self, op: &Op) {
-        if self.state.assumptions.needs_finite.is_none() && op.needs_finite() {
-            let unproved = (0..self.input_count()).find(|index| !AssumedFact::Finite.is_proved(self, *index));
-            let value = unproved.and_then(|index| self.input_id(index).ok());
-            self.state.assumptions.needs_finite = value.map(|value| (value, self.call.node().at()));
-        }
-    }
-
-    /// States that the floats of the net are finite, because the layers of the node need finite elements of input
-    /// `index`.
-    pub(super) fn need_finite(&mut self, index: usize) {
-        if let Ok(value) = self.input_id(index) {
-            let node = self.call.node().at();
-            self.state.assumptions.needs_finite.get_or_insert((value, node));
-        }
-    }
-
-    fn add_assumption(&mut self, index: usize, fact: AssumedFact) {
-        if let Ok(value) = self.input_id(index) {
-            self.state.assumptions.add(self.call.graph(), fact, value, Some(self.call.node().at()));
-        }
-    }
-}
-
-impl State {
-    /// States that the elements which decide sizes give those of the net.
-    pub(super) fn assume_fixed_sizes(&mut self, graph: &Graph) {
-        for (id, at) in &graph.replaced_by_sizes {
-            let value = graph.value(*id);
-            if value.constant.is_none() && value.elements.is_none() {
-                self.assumptions.add(graph, AssumedFact::FixedSizes, *id, Some(at.clone()));
-            }
-        }
-    }
-
-    /// States that the inputs of the net are finite, if a node needs finite floats; if no input is a float, that
-    /// the first value is finite that a node needs to be so: constants may have made it infinite.
-    pub(super) fn assume_finite_inputs(&mut self, graph: &Graph) {
-        let Some((value, node)) = self.assumptions.needs_finite.take() else { return };
-        let is_float = |id: &ValueId| graph.value(*id).dtype.is_some_and(DType::is_float);
-        let inputs: Vec<ValueId> = graph.given_inputs().into_iter().filter(is_float).collect();
-        if inputs.is_empty() {
-            self.assumptions.add(graph, AssumedFact::Finite, value, Some(node));
-        }
-        for input in inputs {
-            self.assumptions.add(graph, AssumedFact::Finite, input, None);
-        }
-    }
-
-    /// States that the integers of an output of the net are exact.
-    pub(super) fn assume_exact_output(&mut self, graph: &Graph, id: ValueId) {
-        if may_round(graph, id) {
-            let producer = graph.value(id).producer.and_then(|node| graph.node(node));
-            self.assumptions.add(graph, AssumedFact::ExactInteger, id, producer.map(Node::at));
-        }
     }
 }
 
@@ -244,18 +165,10 @@ fn named(graph: &Graph, mut id: ValueId) -> ValueId {
 }
 
 /// Returns whether a value may have integers that float32 does not represent.
-fn may_round(graph: &Graph, id: ValueId) -> bool {
+pub(super) fn may_round(graph: &Graph, id: ValueId) -> bool {
     let value = graph.value(id);
     value.dtype.is_some_and(DType::is_wide_int)
         && value.constant.is_none()
         && value.elements.is_none()
         && !Range::EXACT_INTEGERS.contains(range::range(graph, id))
-}
-
-/// Returns whether an integer that is rounded to float32 changes the result of a node by no more than that:
-/// the result is an element of an input, or rises with it.
-fn bears_rounding(call: &Call, op: &Op, index: usize) -> bool {
-    let moves = matches!(op.access, Access::View | Access::Selection | Access::Elementwise);
-    let is_transparent = || op.transparent.is_some_and(|holds| holds(call.graph(), call.node()));
-    op.bears_rounding.map_or_else(|| moves || is_transparent(), |rule| rule(call, index))
 }

@@ -1,27 +1,12 @@
 //! Blobs of different shapes in forms of equal rank, so that arithmetic layers broadcast them as ONNX does.
 
-use super::Lower;
 use super::common_form::{express_all, merged_form};
 use super::form::interface_form;
+use super::{Lower, ScalarOrBlob};
 use crate::common::limits;
 use crate::error::{At, Error, Result};
 use crate::ncnn::BlobId;
 use crate::tensor::{Dim, Tensor, broadcast_shapes, display_shape};
-
-/// An operand of an arithmetic layer.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum ScalarOrBlob {
-    /// A blob.
-    Blob(BlobId),
-    /// A finite constant of one element.
-    Number(f32),
-}
-
-impl From<BlobId> for ScalarOrBlob {
-    fn from(blob: BlobId) -> ScalarOrBlob {
-        ScalarOrBlob::Blob(blob)
-    }
-}
 
 impl Lower<'_> {
     /// Returns these inputs, of the given shapes, with equal rank; each size is that of the result or 1.

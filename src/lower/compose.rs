@@ -1,7 +1,8 @@
 //! Operations of one or few layers.
 
 use super::form::{MAX_AXES, apart_form, order_of_form};
-use super::{Formula, Lower, isolate, mismatch};
+use super::state::mismatch;
+use super::{Formula, Lower, isolate};
 use crate::error::{At, Error, Result, unsupported};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{BinaryOp, Permute, Reduction};

@@ -4,13 +4,12 @@
 //! zero or infinite divisor; the result of comparisons and minima with NaN depends on the order. Addition,
 //! multiplication, minimum, maximum and Threshold are exact, also on infinities.
 
-use num_traits::AsPrimitive;
-
+use super::elements::INTEGERS;
 use super::{Formula, Lower, Operand, ScalarOrBlob};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::ncnn::BlobId;
-use crate::ncnn::layer::{Layer, Power, Trait};
-use crate::tensor::{DType, Range, Tensor};
+use crate::ncnn::layer::Power;
+use crate::tensor::{DType, Range};
 
 /// A quotient of integers times this factor is not below the next integer, whatever the rounding of the
 /// division: quotients of integers below 2^20 are further from it than this.
@@ -18,9 +17,6 @@ const NUDGE: f32 = 1.0 + 1.0 / 4_194_304.0;
 
 /// A quotient times this factor is not above the exact one, whatever the rounding of the division.
 const DECREASE: f32 = 1.0 - 1.0 / 1_048_576.0;
-
-/// The magnitude from which all float32 numbers are integers.
-const INTEGERS: f32 = 16_777_216.0;
 
 /// The factor that splits off 12 of 24 digits: `x * s - (x * s - x)`.
 const SPLITTER: f32 = 4097.0;
@@ -53,19 +49,6 @@ impl Lower<'_> {
             }
             _ => Ok(x),
         }
-    }
-
-    /// Emits a layer of one blob that keeps its shape; in three axes if it ignores the axis d in old releases.
-    pub fn map(&mut self, layer: impl Into<Layer>, x: impl Into<Formula>) -> Result<BlobId> {
-        let (layer, x) = (layer.into(), self.compute(x)?);
-        let form = self.form(x);
-        if !layer.has(Trait::NoDepth) {
-            return self.emit(layer, &[x], &form);
-        }
-        let x = self.as_3d(x)?;
-        let form_3d = self.form(x);
-        let y = self.emit(layer, &[x], &form_3d)?;
-        self.reshape(y, &form)
     }
 
     /// Emits a power of numbers in `range`. Power is not vectorized, so it is right for 0 and infinity too. It
@@ -220,35 +203,4 @@ pub(crate) fn nudged_quotient(a: ScalarOrBlob, b: ScalarOrBlob) -> Formula {
 pub(crate) fn is_power_of_two(x: f32) -> bool {
     let digits = x.to_bits() << (32 - f32::MANTISSA_DIGITS + 1);
     digits == 0 && (1.0 / x).is_normal()
-}
-
-/// Refuses integers of a constant that float32 does not represent.
-pub(crate) fn check_integers(tensor: &Tensor) -> Result<()> {
-    match inexact_integer(tensor)? {
-        Some(found) => Err(Error::unsupported(format!(
-            "the integer {found}: float32 represents integers up to 2^24 exactly"
-        ))),
-        None => Ok(()),
-    }
-}
-
-/// Returns an integer of a constant that float32 does not represent.
-pub(crate) fn inexact_integer(tensor: &Tensor) -> Result<Option<i64>> {
-    if !tensor.dtype().is_wide_int() {
-        return Ok(None);
-    }
-    let mut large = false;
-    tensor.for_each_f32(&mut |elements| {
-        large |= elements.iter().any(|element| element.abs() >= INTEGERS);
-        Ok(())
-    })?;
-    if !large {
-        return Ok(None);
-    }
-    let rounds = |element: &i64| {
-        let rounded: f32 = element.as_();
-        let back: i128 = rounded.as_();
-        back != i128::from(*element)
-    };
-    Ok(tensor.load_listed()?.int_list()?.into_iter().find(rounds))
 }

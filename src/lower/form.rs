@@ -6,6 +6,17 @@ use crate::tensor::{Dim, held_axes, pair_axes};
 /// The maximum number of axes of a blob.
 pub(crate) const MAX_AXES: usize = 4;
 
+/// Returns the sizes of a form by their names in ncnn: w, h, d and c, with `absent` for an axis that it does not have.
+pub(super) fn by_name(form: &[i32], absent: i32) -> Option<[i32; 4]> {
+    match *form {
+        [w] => Some([w, absent, absent, absent]),
+        [h, w] => Some([w, h, absent, absent]),
+        [c, h, w] => Some([w, h, absent, c]),
+        [c, d, h, w] => Some([w, h, d, c]),
+        _ => None,
+    }
+}
+
 /// Returns whether two lists of sizes have the same number of elements.
 pub(crate) fn same_elements(a: &[Dim], b: &[Dim]) -> Result<bool> {
     Ok(Dim::product(a)? == Dim::product(b)?)

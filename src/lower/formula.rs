@@ -6,11 +6,29 @@
 
 use std::ops::{Add, Div, Mul, Neg, Not, Sub};
 
-use super::{Lower, ScalarOrBlob};
+use super::Lower;
+use super::elements::check_elements;
+use super::form::same_elements;
+use super::state::mismatch;
 use crate::error::{Result, unsupported};
-use crate::ncnn::layer::{BinaryOp, Clip, ReLU, Threshold, UnaryOp, binary_op, unary_op};
+use crate::ncnn::layer::{BinaryOp, Clip, ReLU, Threshold, Trait, UnaryOp, binary_op, unary_op};
 use crate::ncnn::{BlobId, Layer};
 use crate::tensor::{Dim, Tensor};
+
+/// An operand of an arithmetic layer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum ScalarOrBlob {
+    /// A blob.
+    Blob(BlobId),
+    /// A finite constant of one element.
+    Number(f32),
+}
+
+impl From<BlobId> for ScalarOrBlob {
+    fn from(blob: BlobId) -> ScalarOrBlob {
+        ScalarOrBlob::Blob(blob)
+    }
+}
 
 /// Arithmetic whose layers are not emitted yet.
 #[derive(Debug)]
@@ -216,6 +234,50 @@ impl Lower<'_> {
             Formula::Number(number) => ScalarOrBlob::Number(number),
             formula => ScalarOrBlob::Blob(self.compute(formula)?),
         })
+    }
+
+    /// Emits a layer of one blob that keeps its shape; in three axes if it ignores the axis d in old releases.
+    pub fn map(&mut self, layer: impl Into<Layer>, x: impl Into<Formula>) -> Result<BlobId> {
+        let (layer, x) = (layer.into(), self.compute(x)?);
+        let form = self.form(x);
+        if !layer.has(Trait::NoDepth) {
+            return self.emit(layer, &[x], &form);
+        }
+        let x = self.as_3d(x)?;
+        let form_3d = self.form(x);
+        let y = self.emit(layer, &[x], &form_3d)?;
+        self.reshape(y, &form)
+    }
+
+    /// Returns a blob in another form; without a Reshape if it has that form.
+    pub fn reshape(&mut self, x: impl Into<Formula>, form: &[Dim]) -> Result<BlobId> {
+        let blob = self.compute(x)?;
+        let names = self.names();
+        self.state.reshape(names.label(), blob, form)
+    }
+
+    /// Makes `x`, in any form of the value, output `index`, if the node has that output.
+    pub fn set(&mut self, index: usize, x: impl Into<Formula>) -> Result<()> {
+        let blob = self.compute(x)?;
+        let Some(id) = self.call.node().outputs.get(index).copied().flatten() else { return Ok(()) };
+        self.call.graph().value(id).dtype.map_or(Ok(()), check_elements)?;
+        let shape = self.call.output_shape(index)?;
+        let form = self.form(blob);
+        if !same_elements(&form, shape)? {
+            return Err(mismatch(&format!("output {index}"), shape, "lowered to", &form));
+        }
+        let name = &self.call.graph().value(id).name;
+        // The first value that a blob holds gives the blob its name, for readers of the .param file.
+        if let Some(made) = self.state.net.blob_mut(blob)
+            && self.state.named.insert(blob)
+        {
+            made.name.clone_from(name);
+        }
+        if let Some(made) = self.state.net.blob_mut(blob) {
+            made.float32 = self.state.precise_values.contains(id);
+        }
+        self.state.forms.push(id, blob);
+        Ok(())
     }
 
     fn with_number(&mut self, op_type: i32, x: BlobId, b: f32) -> Result<BlobId> {

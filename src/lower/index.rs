@@ -3,16 +3,12 @@
 //! ncnn computes in float32; only Embed reads integers. If an Embed reads a graph input, all integer inputs
 //! of the net are int32, to give users one rule; other readers get them through Dequantize.
 
-use std::collections::BTreeMap;
-
 use num_traits::AsPrimitive;
 
-use super::state::Label;
-use super::state::reshape_layer;
+use super::state::{Label, reshape_layer};
 use super::{Lower, Operand, State};
 use crate::common::limits;
 use crate::error::{At, Error, Result, unsupported};
-use crate::graph::ValueId;
 use crate::ncnn::layer::{CumulativeSum, Dequantize};
 use crate::ncnn::{BlobId, Element, Layer, NetLayer};
 use crate::tensor::{Array, DType, Dim, Tensor};
@@ -20,34 +16,6 @@ use crate::tensor::{Array, DType, Dim, Tensor};
 /// The maximum size of an axis that is compared with a free number of indices: tables of relative positions
 /// have 32 rows or a few more.
 const MAX_OF_FREE: i64 = 1 << 10;
-
-/// Integer graph inputs, and reshaped views of them.
-#[derive(Default)]
-pub(super) struct Integers {
-    /// The blobs of graph inputs.
-    inputs: BTreeMap<ValueId, BlobId>,
-    /// Values with the elements of another value.
-    aliases: BTreeMap<ValueId, ValueId>,
-    /// Inputs as blobs of one axis of 32-bit integers.
-    indices: BTreeMap<BlobId, BlobId>,
-}
-
-impl Integers {
-    pub(super) fn add_input(&mut self, id: ValueId, blob: BlobId) {
-        self.inputs.insert(id, blob);
-    }
-
-    pub(super) fn add_alias(&mut self, id: ValueId, of: ValueId) {
-        self.aliases.insert(id, of);
-    }
-
-    fn input(&self, mut id: ValueId) -> Option<BlobId> {
-        while let Some(of) = self.aliases.get(&id) {
-            id = *of;
-        }
-        self.inputs.get(&id).copied()
-    }
-}
 
 impl State {
     /// Called after all nodes are lowered: if Embed reads a graph input, all integer inputs are 32-bit

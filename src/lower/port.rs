@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use smallvec::smallvec;
 
-use super::check_size;
-use super::form::{MAX_AXES, interface_form};
+use super::elements::{check_elements, check_size};
+use super::form::{MAX_AXES, by_name, interface_form};
 use super::state::{State, reshape_layer};
 use crate::error::{At, Error, ErrorCode, Result};
 use crate::graph::{Graph, Node, ValueId};
@@ -16,17 +16,6 @@ use crate::tensor::DType;
 
 /// The name of the layer whose tops are the caches of the runtime.
 const CACHE: &str = "kv_cache";
-
-/// Refuses elements that are not numbers, or are complex.
-pub(super) fn check_elements(dtype: DType) -> Result<()> {
-    match dtype {
-        DType::String | DType::C64 | DType::C128 => {
-            let error = Error::unsupported(format!("ncnn has no blobs of {dtype}"));
-            Err(error.code_is(ErrorCode::NO_NUMBERS))
-        }
-        _ => Ok(()),
-    }
-}
 
 fn unknown(message: &str) -> Error {
     Error::unsupported(message).code_is(ErrorCode::UNKNOWN_SHAPE)
@@ -119,14 +108,9 @@ fn lower_input(graph: &Graph, id: ValueId, double_as_float: bool, state: &mut St
     });
     let sizes: Option<Vec<i32>> =
         form.iter().map(|d| d.known().and_then(|n| i32::try_from(n).ok())).collect();
-    let mut input = Input::default();
-    match sizes.as_deref() {
-        Some([w]) => input.w = *w,
-        Some([h, w]) => (input.w, input.h) = (*w, *h),
-        Some([c, h, w]) => (input.w, input.h, input.c) = (*w, *h, *c),
-        Some([c, d, h, w]) => (input.w, input.h, input.d, input.c) = (*w, *h, *d, *c),
-        _ => {}
-    }
+    // Sizes that are not all known are left out.
+    let named = sizes.and_then(|sizes| by_name(&sizes, 0));
+    let input = named.map_or_else(Input::default, |[w, h, d, c]| Input { w, h, d, c });
     push_input(state, &value.name, input, smallvec![blob]);
     state.axes.add(blob, &form);
     state.net.inputs.push(blob);

@@ -3,7 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::assumption::Assumptions;
-use super::{check_elements, check_integers, expression, index, is_empty, precision, same_elements};
+use super::axes::Axes;
+use super::elements::{check_elements, check_integers, is_empty};
+use super::form::{by_name, same_elements};
+use super::precision;
 use crate::common::index::{Index, IndexMap, IndexSet, SmallList};
 use crate::error::{Error, Result, unsupported};
 use crate::graph::{Graph, NodeId, ValueId};
@@ -26,7 +29,7 @@ pub(crate) struct State {
     /// Blobs with the name of their value.
     pub(super) named: IndexSet<BlobId>,
     /// Graph inputs that may be indices.
-    pub(super) integers: index::Integers,
+    pub(super) integers: Integers,
     /// The node that is being lowered.
     pub(super) node: Option<NodeId>,
     /// Values that half precision does not represent.
@@ -40,9 +43,37 @@ pub(crate) struct State {
     /// The conditions on free sizes that lowerings required.
     pub(super) conditions: BTreeSet<SizeCondition>,
     /// The sources of free sizes.
-    pub(super) axes: expression::Axes,
+    pub(super) axes: Axes,
     /// Whether free sizes may require a newer release than the net otherwise needs: if none was asked for.
     pub(super) may_be_newer: bool,
+}
+
+/// Integer graph inputs, and reshaped views of them.
+#[derive(Default)]
+pub(super) struct Integers {
+    /// The blobs of graph inputs.
+    pub(super) inputs: BTreeMap<ValueId, BlobId>,
+    /// Values with the elements of another value.
+    aliases: BTreeMap<ValueId, ValueId>,
+    /// Inputs as blobs of one axis of 32-bit integers.
+    pub(super) indices: BTreeMap<BlobId, BlobId>,
+}
+
+impl Integers {
+    pub(super) fn add_input(&mut self, id: ValueId, blob: BlobId) {
+        self.inputs.insert(id, blob);
+    }
+
+    pub(super) fn add_alias(&mut self, id: ValueId, of: ValueId) {
+        self.aliases.insert(id, of);
+    }
+
+    pub(super) fn input(&self, mut id: ValueId) -> Option<BlobId> {
+        while let Some(of) = self.aliases.get(&id) {
+            id = *of;
+        }
+        self.inputs.get(&id).copied()
+    }
 }
 
 /// The names of a new layer and of its tops.
@@ -167,14 +198,11 @@ impl State {
             .ok_or_else(|| Error::unsupported(format!("a constant in the form {}", display_shape(form))))?;
         let usizes: std::result::Result<Vec<usize>, _> = sizes.iter().map(|n| usize::try_from(*n)).collect();
         let ints: std::result::Result<Vec<i32>, _> = sizes.iter().map(|n| i32::try_from(*n)).collect();
-        let mut layer = MemoryData { data: Some(tensor.reshaped(&usizes?)?), ..MemoryData::default() };
-        match ints?.as_slice() {
-            [w] => layer.w = *w,
-            [h, w] => (layer.w, layer.h) = (*w, *h),
-            [c, h, w] => (layer.w, layer.h, layer.c) = (*w, *h, *c),
-            [c, d, h, w] => (layer.w, layer.h, layer.d, layer.c) = (*w, *h, *d, *c),
-            _ => unsupported!("a constant of {} axes", form.len()),
-        }
+        let Some([w, h, d, c]) = by_name(&ints?, 0) else {
+            unsupported!("a constant of {} axes", form.len());
+        };
+        let data = Some(tensor.reshaped(&usizes?)?);
+        let layer = MemoryData { w, h, d, c, data, ..MemoryData::default() };
         let tops = self.emit(label, layer.into(), &[], &[form])?;
         let top = tops.first().copied().ok_or_else(|| Error::internal("a layer without a top"))?;
         if let Some(blob) = self.net.blob_mut(top) {
@@ -259,15 +287,9 @@ pub(super) fn reshape_layer(from: &[Dim], to: &[Dim]) -> Result<Reshape> {
             display_shape(to)
         )));
     }
-    let mut layer = Reshape::default();
-    match sizes.as_slice() {
-        [w] => layer.w = *w,
-        [h, w] => (layer.w, layer.h) = (*w, *h),
-        [c, h, w] => (layer.w, layer.h, layer.c) = (*w, *h, *c),
-        [c, d, h, w] => (layer.w, layer.h, layer.d, layer.c) = (*w, *h, *d, *c),
-        _ => unsupported!("a blob of {} axes", to.len()),
-    }
-    Ok(layer)
+    let plain = Reshape::default();
+    let Some([w, h, d, c]) = by_name(&sizes, plain.w) else { unsupported!("a blob of {} axes", to.len()) };
+    Ok(Reshape { w, h, d, c, ..plain })
 }
 
 /// ncnn has no blobs without elements.

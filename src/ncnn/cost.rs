@@ -114,7 +114,7 @@ impl Net {
             (true, _) => multiply_adds.saturating_mul(SCALAR_PRODUCT),
         };
         // Layers that hand on their bottoms copy nothing.
-        let moves = !matches!(layer.layer, Layer::Split(_) | Layer::Input(_) | Layer::MemoryData(_));
+        let moves = !layer.layer.has(Trait::Given) && !matches!(layer.layer, Layer::Split(_));
         let blob_bytes = if moves { elements.saturating_mul(4) } else { 0 };
         Some(Cost { layers: self.batch(layer), multiply_adds, weight_bytes, blob_bytes, scalars })
     }

@@ -21,11 +21,11 @@ fn used_elements(layer: &NetLayer) -> impl Iterator<Item = &BlobId> {
 }
 
 impl Net {
-    /// Returns the bottoms of which a layer reads elements that half precision may hold, with their places. Crop unpacks
-    /// also those of which it uses the size alone.
+    /// Returns the bottoms of which a layer reads elements that half precision may hold, with their places. Some layers
+    /// read also those of which they use the size alone.
     fn read_elements<'a>(&'a self, layer: &'a NetLayer) -> impl Iterator<Item = (usize, &'a BlobId)> {
-        let is_crop = matches!(layer.layer, Layer::Crop(_));
-        let is_read = move |place: usize| is_crop || !layer.layer.facts().reads_size_alone(place);
+        let unpacks = layer.layer.has(Trait::Unpacks);
+        let is_read = move |place: usize| unpacks || !layer.layer.facts().reads_size_alone(place);
         let bottoms = layer.bottoms.iter().enumerate();
         bottoms.filter(move |(place, bottom)| is_read(*place) && self.blob(**bottom).element != Element::I8)
     }

@@ -3,7 +3,7 @@
 
 use super::layer::{Trait, is_transformed};
 use super::text::{FLOAT16_ARITHMETIC, WINOGRAD};
-use super::{Layer, Net, NetLayer};
+use super::{Net, NetLayer};
 
 /// The channels of convolutions that the runtime computes in float16 by the transform of Winograd with tiles of 8 by 8:
 /// both numbers are at most the last, and one is at least the first (`create_pipeline_fp16s` in
@@ -13,8 +13,7 @@ const ROUGH: (i64, i64) = (16, 128);
 impl Net {
     /// Returns whether a layer runs on the GPU if the runtime uses one.
     pub fn runs_on_gpu(&self, layer: &NetLayer) -> bool {
-        let is_source = matches!(layer.layer, Layer::Input(_) | Layer::MemoryData(_));
-        is_source || (layer.layer.has(Trait::Gpu) && !self.avoids_gpu(layer))
+        layer.layer.has(Trait::Given) || (layer.layer.has(Trait::Gpu) && !self.avoids_gpu(layer))
     }
 
     /// Returns the number of products that a layer adds in float16 for an element, and whether it does so after the
@@ -35,11 +34,7 @@ impl Net {
     /// Returns whether the runtime may compute a convolution in float16 by the transform of Winograd that loses most
     /// digits.
     pub(super) fn has_rough_transform(&self, layer: &NetLayer) -> bool {
-        let (windows, group, outputs) = match &layer.layer {
-            Layer::Convolution(layer) => (layer.windows(), 1, layer.num_output),
-            Layer::ConvolutionDepthWise(layer) => (layer.windows(), layer.group.max(1), layer.num_output),
-            _ => return false,
-        };
+        let Some((windows, group, outputs)) = layer.layer.facts().convolves() else { return false };
         let channels = layer.bottoms.first().and_then(|bottom| self.blob(*bottom).shape.first()?.known());
         let (outputs, group) = (i64::from(outputs) / i64::from(group), i64::from(group));
         let (least, most) = ROUGH;
@@ -54,6 +49,7 @@ impl Net {
 mod tests {
     use super::super::layer::{Convolution, ConvolutionDepthWise};
     use super::*;
+    use crate::ncnn::Layer;
     use crate::ncnn::example::sizes;
 
     /// Returns whether a 3 by 3 convolution of these channels avoids a transform, after a change of the net.

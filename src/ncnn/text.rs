@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::iter;
 
-use super::layer::{Param, Params};
+use super::layer::{Param, Params, Trait};
 use super::{BlobId, Element, Layer, Net, NetLayer};
 use crate::tensor::Dim;
 
@@ -100,7 +100,7 @@ impl Net {
     pub(super) fn precision_mask(&self, layer: &NetLayer) -> i32 {
         if self.holds_integers(layer) || self.is_float32(layer) {
             HALF_PRECISION
-        } else if self.precise && !matches!(layer.layer, Layer::Input(_) | Layer::MemoryData(_)) {
+        } else if self.precise && !layer.layer.has(Trait::Given) {
             FLOAT16_ARITHMETIC
         } else if self.careful && self.has_rough_transform(layer) {
             WINOGRAD

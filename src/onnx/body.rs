@@ -7,9 +7,9 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use super::attribute::has_bodies;
-use super::domain_of;
 use super::external::ExternalFiles;
 use super::function::{Budget, Functions};
+use super::opset::domain_of;
 use super::parts::Parts;
 use super::proto::{FunctionProto, GraphProto, ModelProto, NodeProto};
 use super::scope::{Frame, Scope, Slot, check_name};

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use smallvec::smallvec;
 
 use super::body::{Body, Met, Reader, at_node};
+use super::opset::{domain_of, read_opsets};
 use super::proto::{FunctionProto, NodeProto};
 use super::scope::{Frame, Scope, Slot};
-use super::{domain_of, read_opsets};
 use crate::common::limits;
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::graph::{AttributeMap, Node, Value, ValueId};

@@ -13,7 +13,10 @@ mod input;
 mod limit;
 mod message;
 mod name;
+mod opset;
+mod other_file;
 mod parts;
+mod proto;
 mod scope;
 mod sparse;
 mod store;
@@ -32,10 +35,12 @@ use bytes::Bytes;
 
 use crate::common::limits;
 use crate::common::output::{self, Staged};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::graph::{Graph, ValueId};
 use crate::tensor::{RELEASED, SourceBytes};
 use external::{ExternalFiles, Folder};
+use opset::{domain_of, model_opsets};
+use other_file::not_a_model;
 use parts::{Encoded, Parts};
 
 pub use input::{Input, ModelBytes};
@@ -43,12 +48,6 @@ pub use store::ExternalData;
 pub(crate) use store::data_target;
 pub use write::Storage;
 pub(crate) use write::{check_versions, stage, stream};
-
-/// The messages of `proto/onnx.proto`, compiled by `build.rs`.
-#[allow(missing_docs, dead_code, clippy::all, clippy::as_conversions)]
-mod proto {
-    include!(concat!(env!("OUT_DIR"), "/onnx.rs"));
-}
 
 /// The newest supported version of the intermediate representation. Newer models are refused: their new
 /// fields would be ignored.
@@ -230,86 +229,4 @@ fn decode(source: &Arc<SourceBytes>, external: ExternalFiles) -> Result<Model> {
         defaulted_inputs: body.defaulted_inputs,
         sources: Sources { model: source.clone(), external: reader.tensors.external, files },
     })
-}
-
-/// The first bytes of files that users mistake for ONNX models.
-const OTHER_FILES: &[(usize, &[u8], &str)] = &[
-    (0, b"version https://git-lfs", "it is a pointer of Git LFS: fetch the model with `git lfs pull`"),
-    (
-        0,
-        b"PK\x03\x04",
-        "it is a ZIP archive: unpack the model, or if it is a checkpoint of PyTorch, export it with torch.onnx.export",
-    ),
-    (
-        0,
-        b"\x80\x02",
-        "it is a Python pickle, as PyTorch's old checkpoints are: export the model with torch.onnx.export",
-    ),
-    (
-        0,
-        b"\x1f\x8b",
-        "it is compressed with gzip: unpack it with `gunzip`, or pipe it: gunzip -c FILE | onnx2ncnn - out.param out.bin",
-    ),
-    (0, b"\xfd7zXZ", "it is compressed with xz: unpack it"),
-    (0, b"\x28\xb5\x2f\xfd", "it is compressed with zstd: unpack it"),
-    (4, b"ORTM", "it is in onnxruntime's own format: convert the original ONNX model"),
-    (4, b"TFL3", "it is a TensorFlow Lite model: convert it with tf2onnx"),
-    (0, b"\x89HDF", "it is an HDF5 file, as Keras's models are: convert it with tf2onnx"),
-    (0, b"GGUF", "it is a GGUF file"),
-    (0, b"7767517", "it is an ncnn model already"),
-];
-
-/// The help for a page in place of a file.
-const PAGE: &str = "it is a page of HTML: download the file itself, on GitHub and Hugging Face from the address with `raw` or `resolve`";
-
-fn not_a_model(source: &Arc<SourceBytes>) -> Error {
-    if source.is_empty() {
-        return Error::new(ErrorKind::Parse, "the file is empty");
-    }
-    let error = Error::new(ErrorKind::Parse, "no ONNX model could be decoded");
-    let bytes = source.bytes();
-    let begins =
-        |(at, magic, _): &&(usize, &[u8], &str)| bytes.get(*at..).is_some_and(|b| b.starts_with(magic));
-    let text = bytes.trim_ascii_start().strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes.trim_ascii_start());
-    match OTHER_FILES.iter().find(begins) {
-        Some((_, _, help)) => error.help(*help),
-        None if text.starts_with(b"<") => error.help(PAGE),
-        None => error,
-    }
-}
-
-/// Returns the imported operator sets. Before IR version 3 there was one, without imports.
-fn model_opsets(model: &proto::ModelProto, ir_version: i64) -> Result<BTreeMap<String, i64>> {
-    if model.opset_import.is_empty() {
-        if ir_version >= 3 {
-            return Err(Error::invalid("the model imports no operator set"));
-        }
-        return Ok(BTreeMap::from([(String::new(), 1)]));
-    }
-    read_opsets(&model.opset_import)
-}
-
-/// Returns the versions of operator sets, by domain.
-fn read_opsets(imports: &[proto::OperatorSetIdProto]) -> Result<BTreeMap<String, i64>> {
-    let mut versions = BTreeMap::new();
-    for import in imports {
-        let (domain, version) = (domain_of(&import.domain), import.version.unwrap_or(0));
-        if version < 1 {
-            return Err(Error::invalid(format!(
-                "operator set {version} of the domain \"{domain}\" is imported"
-            )));
-        }
-        if versions.insert(domain.to_owned(), version).is_some_and(|other| other != version) {
-            return Err(Error::invalid(format!("two operator sets of the domain \"{domain}\" are imported")));
-        }
-    }
-    Ok(versions)
-}
-
-/// Returns a domain. ONNX's own has two spellings.
-fn domain_of(domain: &Option<String>) -> &str {
-    match domain.as_deref() {
-        None | Some("ai.onnx") => "",
-        Some(domain) => domain,
-    }
 }

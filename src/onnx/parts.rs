@@ -9,7 +9,7 @@ use prost::{DecodeError, Message};
 use smallvec::SmallVec;
 
 use super::limit::Fields;
-use super::not_a_model;
+use super::other_file::not_a_model;
 use super::proto::{GraphProto, ModelProto, NodeProto, TensorProto};
 use crate::error::{Error, Result};
 use crate::tensor::{Passing, SourceBytes};

@@ -4,16 +4,11 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ops::Deref;
 
-use super::{Attributes, Op, registry};
+use super::{Attributes, Op};
 use crate::common::limits;
 use crate::error::{Error, Result, invalid};
 use crate::graph::{Graph, Node, Value, ValueId};
-use crate::tensor::{
-    Array, DType, Dim, Range, Shape, SizeCondition, Tensor, broadcast_shapes, display_shape,
-};
-
-/// The maximum number of consecutive nodes that only forward their input.
-const MAX_FORWARDED: usize = 4;
+use crate::tensor::{Array, DType, Dim, Shape, SizeCondition, Tensor, broadcast_shapes, display_shape};
 
 /// The facts of an output.
 #[derive(Clone, Debug)]
@@ -77,12 +72,6 @@ pub(crate) fn element_count(shape: &[Dim]) -> Option<u64> {
 }
 
 impl<'a> Call<'a> {
-    /// Returns the call of `node` and its operator, in a version that is handled.
-    pub fn of(graph: &'a Graph, node: &'a Node) -> Option<(&'static Op, Call<'a>)> {
-        let op = registry::find_handled(node).ok()?;
-        Some((op, Call::new(graph, node, op)))
-    }
-
     /// Creates the call of `op` by `node`.
     pub fn new(graph: &'a Graph, node: &'a Node, op: &'a Op) -> Call<'a> {
         Call {
@@ -252,17 +241,6 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// Returns the range of input `index`.
-    pub fn range(&self, index: usize) -> Range {
-        let id = self.node.inputs.get(index).copied().flatten();
-        id.map_or(Range::ANY, |id| super::range::range(self.graph, id))
-    }
-
-    /// Returns whether elements of input `index` may be infinite.
-    pub fn may_be_infinite(&self, index: usize) -> Result<bool> {
-        Ok(self.dtype(index)?.is_float() && !self.range(index).is_finite())
-    }
-
     /// Returns the elements of input `index`: those of a constant, or sizes.
     pub fn array(&self, index: usize) -> Result<Array> {
         if let Some(elements) = &self.input(index)?.elements {
@@ -328,46 +306,6 @@ impl<'a> Call<'a> {
     pub fn replaced_inputs(&self) -> Vec<ValueId> {
         let inputs = &self.node.inputs;
         self.replaced.borrow().iter().filter_map(|index| inputs.get(*index).copied().flatten()).collect()
-    }
-
-    /// Returns whether a rounding error of an output can change the result of a reader by a whole step.
-    pub fn feeds_jump(&self) -> bool {
-        self.has_reader(|graph, reader, op| op.jumps.is_some_and(|jumps| jumps(graph, reader)))
-    }
-
-    /// Returns whether a reader of an output may drop elements of it: a NaN among those must not change the others.
-    pub fn feeds_choice(&self) -> bool {
-        self.feeds("Where") || self.feeds("IsNaN")
-    }
-
-    /// Returns whether a reader of an output is `op_type` of ONNX's own domain.
-    pub fn feeds(&self, op_type: &str) -> bool {
-        self.has_reader(|_, node, _| node.is(op_type))
-    }
-
-    /// Returns whether a reader, or a reader of its forwarded result, satisfies `is`.
-    fn has_reader(&self, is: impl Fn(&Graph, &Node, &Op) -> bool) -> bool {
-        let mut values: BTreeSet<ValueId> = self.node.outputs.iter().flatten().copied().collect();
-        for _ in 0..MAX_FORWARDED {
-            let mut handed_on = BTreeSet::new();
-            for (_, reader) in self.graph.nodes() {
-                if !reader.inputs.iter().flatten().any(|input| values.contains(input)) {
-                    continue;
-                }
-                let Some(op) = super::find(reader) else { continue };
-                if is(self.graph, reader, op) {
-                    return true;
-                }
-                if op.transparent.is_some_and(|holds| holds(self.graph, reader)) {
-                    handed_on.extend(reader.outputs.iter().flatten());
-                }
-            }
-            if handed_on.is_empty() {
-                return false;
-            }
-            values = handed_on;
-        }
-        false
     }
 
     /// Returns the element type of output `index`.

@@ -7,6 +7,7 @@ mod element;
 pub(crate) mod identity;
 mod operator;
 pub(crate) mod range;
+mod reader;
 mod registry;
 mod schema;
 mod window;
@@ -18,7 +19,7 @@ pub(crate) use call::{
 pub(crate) use element::ElementSum;
 pub(crate) use operator::{
     Access, AppendRule, Epsilon, Expects, ExpectsFor, Fold, Holds, IdentityRule, Infer, InputRule,
-    MultiplyAdds, NanRule, Op, Padding, Work, traits,
+    MultiplyAdds, NanRule, Op, Padding, RangeRule, Work, traits,
 };
 pub(crate) use registry::{
     CONTRIB_DOMAIN, NEWEST_OPSET, OWN_DOMAIN, access, find, find_handled, index, infer_shape, register,

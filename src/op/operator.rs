@@ -1,12 +1,11 @@
 //! An operator: its versions, its shape rule, its evaluation on constants, and the traits on which passes
 //! depend.
 
-use super::range::RangeRule;
 use super::schema::Schema;
 use super::{Attributes, Call, Fact};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
-use crate::tensor::Array;
+use crate::tensor::{Array, Range};
 
 /// Infers type and shape of each output. An `Unsupported` error means that they cannot be known; it is
 /// reported only if the node is still needed when the graph is lowered.
@@ -15,6 +14,10 @@ pub(crate) type Infer = fn(&Call) -> Result<Vec<Fact>>;
 pub(crate) type Fold = fn(&Attributes, &[Option<Array>]) -> Result<Vec<Array>>;
 /// Returns the cost of the evaluation, in additions to a sum, from the shapes of the inputs.
 pub(crate) type Work = fn(&[&[usize]]) -> u64;
+
+/// Returns the range of the first output, from those of the inputs; the range of an omitted input is that of
+/// any float.
+pub(crate) type RangeRule = fn(&Call, &[Range]) -> Range;
 
 /// Returns the input that a node forwards unchanged, if any.
 pub(crate) type IdentityRule = fn(&Graph, &Node) -> Option<ValueId>;

@@ -2,13 +2,23 @@
 
 use num_traits::AsPrimitive;
 
-use super::{Access, Call};
+use super::{Access, Call, RangeRule};
+use crate::error::Result;
 use crate::graph::{Graph, ValueId};
 use crate::tensor::{Dim, Range};
 
-/// Returns the range of the first output, from those of the inputs; the range of an omitted input is that of
-/// any float.
-pub(crate) type RangeRule = fn(&Call, &[Range]) -> Range;
+impl Call<'_> {
+    /// Returns the range of input `index`.
+    pub fn range(&self, index: usize) -> Range {
+        let id = self.node().inputs.get(index).copied().flatten();
+        id.map_or(Range::ANY, |id| range(self.graph(), id))
+    }
+
+    /// Returns whether elements of input `index` may be infinite.
+    pub fn may_be_infinite(&self, index: usize) -> Result<bool> {
+        Ok(self.dtype(index)?.is_float() && !self.range(index).is_finite())
+    }
+}
 
 /// Returns the range of a value. It is computed once for each value on which it depends.
 pub(crate) fn range(graph: &Graph, value: ValueId) -> Range {

@@ -96,6 +96,14 @@ pub(crate) fn find_handled(node: &Node) -> Result<&'static Op> {
     Ok(op)
 }
 
+impl<'a> Call<'a> {
+    /// Returns the call of `node` and its operator, in a version that is handled.
+    pub fn of(graph: &'a Graph, node: &'a Node) -> Option<(&'static Op, Call<'a>)> {
+        let op = find_handled(node).ok()?;
+        Some((op, Call::new(graph, node, op)))
+    }
+}
+
 /// Returns the since-version that a node follows in version `opset` of its operator set.
 pub(crate) fn since_version(node: &Node, opset: i64) -> Option<i64> {
     find(node)?.since_version(opset)

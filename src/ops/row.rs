@@ -1,10 +1,9 @@
 //! A row of the table of operators: an operator, and how it is expressed in ncnn.
 
 use crate::lower::LowerNode;
-use crate::op::range::RangeRule;
 use crate::op::{
     Access, AppendRule, Epsilon, Expects, ExpectsFor, Fold, Holds, IdentityRule, Infer, InputRule,
-    MultiplyAdds, NanRule, Op, Padding, Schema, Work, traits,
+    MultiplyAdds, NanRule, Op, Padding, RangeRule, Schema, Work, traits,
 };
 use crate::pass::expand::{ExpandNode, Expansion, Formula};
 

@@ -1,9 +1,9 @@
 //! The steps of a conversion.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::sync::OnceLock;
 
-use super::composition::{Composition, Operators, costly};
+use super::composition::{Operators, costly};
 use super::float32::KeptNodes;
 use super::progress::Progress;
 use super::remedy::FreeInput;
@@ -11,7 +11,7 @@ use super::simplify::{prepare, reduce};
 use super::warning::{
     changed_names, deep_net, defaulted_inputs, unchosen_experts, weights_in_blocks, without_scales,
 };
-use super::{Options, Pass, Port};
+use super::{Conversion, Options, Port};
 use crate::error::{Error, Errors, Result};
 use crate::graph::{DeferredErrors, Graph};
 use crate::lower::{Assumption, Lowered, lower_graph};
@@ -39,33 +39,6 @@ pub(super) struct Reading {
     pub squeezes: Option<bool>,
 }
 
-/// A net, and the records of its conversion.
-#[derive(Debug)]
-pub(crate) struct Converted {
-    /// The files of the model, those of external data among them.
-    pub sources: Sources,
-    pub net: Net,
-    /// The graph that was lowered.
-    pub graph: Graph,
-    pub inputs: Vec<Port>,
-    pub outputs: Vec<Port>,
-    pub warnings: Vec<String>,
-    /// Facts on which the net relies without proof.
-    pub assumptions: Vec<Assumption>,
-    /// The conditions on free sizes under which the net is valid.
-    pub conditions: Vec<SizeCondition>,
-    /// The number of nodes after reading and after each pass.
-    pub passes: Vec<Pass>,
-    /// The number of layers after lowering and after each pass.
-    pub net_passes: Vec<(&'static str, usize)>,
-    /// The simplified model, if the options ask for it.
-    pub simplified: Option<Model>,
-    /// The table of scales, if the options ask for it, and its path.
-    pub table: Option<(String, PathBuf)>,
-    /// What the layers of nodes cost, the most costly first.
-    pub compositions: Vec<Composition>,
-}
-
 /// Returns the sizes of inputs that may be 0, also those to which the branches append that will be taken. Sizes are
 /// replaced before anything is inferred of them, so branches are inlined in a copy.
 fn cache_lengths(graph: &Graph, options: &Options) -> BTreeMap<String, Dim> {
@@ -87,7 +60,7 @@ pub(super) fn convert_with(
     options: &Options,
     fixed: &BTreeMap<String, Dim>,
     reading: Reading,
-) -> std::result::Result<Converted, Errors> {
+) -> std::result::Result<Conversion, Errors> {
     let mut progress = Progress::new(options);
     let mut model = sources.read()?;
     progress.warnings.extend(defaulted_inputs(&model));
@@ -213,7 +186,7 @@ pub(super) fn convert_with(
     let outputs = net.outputs.iter().map(|output| output.blob).collect();
     let outputs = Port::list(&graph, &net, &graph.outputs, outputs);
     let sources = model.sources;
-    Ok(Converted {
+    Ok(Conversion {
         sources,
         net,
         graph,
@@ -227,6 +200,8 @@ pub(super) fn convert_with(
         simplified,
         table,
         compositions,
+        options: options.clone(),
+        written: OnceLock::new(),
     })
 }
 

@@ -1,6 +1,7 @@
 //! The steps from a model to a net, and from a model to a simplified model.
 
 mod composition;
+mod conversion;
 mod convert;
 mod float32;
 mod inspect;
@@ -18,7 +19,7 @@ mod warning;
 pub(crate) use crate::pass::pixels::Pixels;
 pub use composition::Composition;
 pub(crate) use composition::operator_cost;
-pub(crate) use convert::Converted;
+pub use conversion::Conversion;
 pub use inspect::{Described, Inspection};
 pub(crate) use inspect::{infer_model, inspect};
 pub use metadata::Metadata;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::Options;
-use super::convert::{Converted, Reading, convert_with, has_counts};
+use super::convert::{Reading, convert_with, has_counts};
+use super::{Conversion, Options};
 use crate::error::{Errors, Where};
 use crate::onnx::Sources;
 use crate::ops;
@@ -12,7 +12,7 @@ use crate::tensor::SizeCondition;
 
 /// Converts a model in the first reading that is not refused: first axes that count other things than batches stay free
 /// if possible, and axes that are removed if they have one element have more, if possible.
-pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Result<Converted, Errors> {
+pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Result<Conversion, Errors> {
     ops::register();
     let mut reading = Reading { counts: Counts::Free, squeezes: None };
     let mut refusal = match convert_as(sources, options, reading) {
@@ -44,7 +44,7 @@ fn convert_as(
     sources: &Sources,
     options: &Options,
     reading: Reading,
-) -> std::result::Result<Converted, Errors> {
+) -> std::result::Result<Conversion, Errors> {
     let mut fixed = BTreeMap::new();
     loop {
         let converted = convert_with(sources, options, &fixed, reading)?;

@@ -170,8 +170,8 @@ fn simplify_read(mut model: Model, options: &Options, stage: Option<Stage>) -> R
     }
     // Later iterations repeat the same warnings.
     let mut warnings = progress.warnings;
-    let mut told = BTreeSet::new();
-    warnings.retain(|warning| told.insert(warning.clone()));
+    let mut seen = BTreeSet::new();
+    warnings.retain(|warning| seen.insert(warning.clone()));
     Ok(SimplifiedModel { passes: progress.passes, warnings, model })
 }
 

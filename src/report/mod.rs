@@ -23,7 +23,6 @@ pub use model::{ModelPart, Size, ValuePart};
 pub use net::{Axes, LayerPart, NetPart, ParamPart, ParamValue, PortPart, StoragePart, WeightPart};
 pub use source::{Becomes, CostPart, NodePart};
 
-pub(crate) use net::Converted;
 pub(crate) use source::{trace, untraced};
 
 /// The version of the report format. It increases when a field is removed or changes its meaning, not for new

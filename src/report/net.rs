@@ -7,11 +7,10 @@ use serde::Serialize;
 use super::model::{ModelPart, Size, sizes};
 use super::{Diagnostic, PassPart, Report, Status, Unit, source};
 use crate::graph::Graph;
-use crate::lower::Assumption;
 use crate::ncnn::layer::{LayerInfo, Param};
 use crate::ncnn::{BlobId, Layer, Net, NetLayer, Written};
-use crate::pipeline::{Inspection, Pass, Port};
-use crate::tensor::{Dim, SizeCondition};
+use crate::pipeline::{Conversion, Inspection, Pass, Port};
+use crate::tensor::Dim;
 
 /// A net as written.
 #[derive(Clone, Debug, Serialize)]
@@ -162,36 +161,22 @@ pub struct WeightPart {
     pub error: Option<f32>,
 }
 
-/// The contents of a report of a converted model.
-pub(crate) struct Converted<'a> {
-    pub inspection: &'a Inspection,
-    /// The graph of the model after reading.
-    pub model: &'a Graph,
-    /// The graph that was lowered.
-    pub graph: &'a Graph,
-    pub net: &'a Net,
-    pub inputs: &'a [Port],
-    pub outputs: &'a [Port],
-    pub warnings: &'a [String],
-    pub assumptions: &'a [Assumption],
-    pub conditions: &'a [SizeCondition],
-    pub may_be_zero: Vec<String>,
-    /// The steps on the graph, and on the net.
-    pub passes: &'a [Pass],
-    pub net_passes: &'a [(&'static str, usize)],
-}
-
 impl Report {
-    /// Creates the report of a converted model.
-    pub(crate) fn converted(from: &Converted, written: &Written) -> Report {
-        let (nodes, nodes_of) = source::trace(from.model, from.graph, from.net);
+    /// Creates the report of a converted model; `model` is its graph after reading.
+    pub(crate) fn converted(
+        from: &Conversion,
+        model: &Graph,
+        inspection: &Inspection,
+        written: &Written,
+    ) -> Report {
+        let (nodes, nodes_of) = source::trace(model, &from.graph, &from.net);
         let mut weights = written.weights.iter();
         let tables: BTreeMap<&str, LayerInfo> =
             Layer::tables().into_iter().map(|table| (table.type_name, table)).collect();
         let mut layers = Vec::with_capacity(from.net.layers.len());
         let mut storage: BTreeMap<&'static str, StoragePart> = BTreeMap::new();
         for (layer, nodes) in from.net.layers.iter().zip(nodes_of) {
-            let mut part = LayerPart::of(from.net, layer, &tables, nodes);
+            let mut part = LayerPart::of(&from.net, layer, &tables, nodes);
             for (weight, stored) in layer.layer.weights().iter().zip(&mut weights) {
                 let elements = u64::try_from(stored.elements).unwrap_or(u64::MAX);
                 let dtype = storage_name(stored.bits);
@@ -209,7 +194,7 @@ impl Report {
             oldest_ncnn: from.net.since(),
             inputs: from.inputs.iter().map(PortPart::of).collect(),
             outputs: from.outputs.iter().map(PortPart::of).collect(),
-            may_be_zero: from.may_be_zero.clone(),
+            may_be_zero: from.may_be_zero(),
             blobs: written.blobs,
             param_bytes: written.param_bytes,
             bin_bytes: written.bin_bytes,
@@ -222,10 +207,10 @@ impl Report {
         let assumptions = from.assumptions.iter().map(Diagnostic::assumption);
         let conditions = from.conditions.iter().map(Diagnostic::condition);
         Report {
-            model: Some(ModelPart::of(from.inspection)),
+            model: Some(ModelPart::of(inspection)),
             net: Some(net),
             nodes,
-            passes: steps(from.passes, from.net_passes),
+            passes: steps(&from.passes, &from.net_passes),
             diagnostics: warnings.chain(assumptions).chain(conditions).collect(),
             ..Report::new(Status::Converted)
         }

@@ -4,9 +4,8 @@ use std::io::{self, Write};
 
 use js_sys::Function;
 use onnx2ncnn::Refusal;
-use onnx2ncnn::ncnn::Written;
 use onnx2ncnn::report::Report;
-use wasm_bindgen::prelude::{JsError, wasm_bindgen};
+use wasm_bindgen::prelude::wasm_bindgen;
 
 use crate::failure::{Result, thrown};
 use crate::sink::Sink;
@@ -34,28 +33,24 @@ impl Files {
 pub struct Conversion {
     result: std::result::Result<onnx2ncnn::Conversion, Refusal>,
     files: Files,
-    /// The summary of the bytes, after they have been written.
-    written: Option<Written>,
 }
 
 impl Conversion {
     /// Wraps a result of the library.
     pub fn new(result: std::result::Result<onnx2ncnn::Conversion, Refusal>, files: Files) -> Conversion {
-        Conversion { result, files, written: None }
+        Conversion { result, files }
     }
 
     fn converted(&self) -> Result<&onnx2ncnn::Conversion> {
         self.result.as_ref().map_err(thrown)
     }
 
-    fn full_report(&mut self) -> Result<Report> {
-        if self.result.is_ok() && self.written.is_none() {
-            self.written = Some(self.converted()?.write_to(io::sink(), io::sink()).map_err(thrown)?);
-        }
-        let report = match (&self.result, &self.written) {
-            (Ok(conversion), Some(written)) => conversion.report(written).map_err(thrown)?,
-            (Ok(_), None) => return Err(JsError::new("the net was not written")),
-            (Err(refusal), _) => refusal.report(),
+    fn full_report(&self) -> Result<Report> {
+        let report = match &self.result {
+            Ok(conversion) => {
+                conversion.written().and_then(|written| conversion.report(written)).map_err(thrown)?
+            }
+            Err(refusal) => refusal.report(),
         };
         Ok(self.files.name(report))
     }
@@ -82,13 +77,10 @@ impl Conversion {
 
     /// Passes the bytes of the `.bin` file to a function, in parts.
     #[wasm_bindgen(js_name = writeBin)]
-    pub fn write_bin(&mut self, receive: &Function) -> Result<()> {
+    pub fn write_bin(&self, receive: &Function) -> Result<()> {
         let mut bin = Sink::new(receive);
-        let written = self.converted()?.write_to(io::sink(), &mut bin).map_err(thrown)?;
-        bin.flush().map_err(thrown)?;
-        drop(bin);
-        self.written = Some(written);
-        Ok(())
+        self.converted()?.write_to(io::sink(), &mut bin).map_err(thrown)?;
+        bin.flush().map_err(thrown)
     }
 
     /// Passes the bytes of the simplified model to a function, in parts, if the options ask for it.
@@ -100,12 +92,12 @@ impl Conversion {
     }
 
     /// Returns the report as JSON.
-    pub fn report(&mut self) -> Result<String> {
+    pub fn report(&self) -> Result<String> {
         self.full_report()?.to_json().map_err(thrown)
     }
 
     /// Returns the report as a page.
-    pub fn html(&mut self) -> Result<String> {
+    pub fn html(&self) -> Result<String> {
         self.full_report()?.to_html().map_err(thrown)
     }
 }

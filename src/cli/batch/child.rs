@@ -10,8 +10,6 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use clap::parser::ValueSource;
-use clap::{ArgMatches, Command};
 use onnx2ncnn::Conversion;
 use onnx2ncnn::ncnn::Written;
 use serde::{Deserialize, Serialize};
@@ -23,7 +21,7 @@ use super::super::Program;
 pub(in crate::cli) const ANSWER: &str = "ONNX2NCNN_ANSWER";
 
 /// The maximum bytes of output to keep from a process, which a hostile model may provoke.
-const MAX_SAID: u64 = 1 << 20;
+const MAX_OUTPUT: u64 = 1 << 20;
 
 /// The answer of a successful conversion, on standard output.
 #[derive(Debug, Serialize, Deserialize)]
@@ -49,35 +47,11 @@ impl Answer {
     }
 }
 
-/// Returns the options of a command line that are among those of a conversion, `converting`, in an order that does not
-/// depend on the line.
-pub(in crate::cli) fn given_words(matches: &ArgMatches, converting: &Command) -> Vec<OsString> {
-    /// Options of the batch process itself.
-    const OWN: [&str; 4] = ["verbose", "quiet", "color", "out"];
-    let mut words = Vec::new();
-    for arg in converting.get_arguments().filter(|arg| !OWN.contains(&arg.get_id().as_str())) {
-        let id = arg.get_id().as_str();
-        let given = matches.ids().any(|known| known.as_str() == id)
-            && matches.value_source(id) == Some(ValueSource::CommandLine);
-        let (true, Some(long)) = (given, arg.get_long()) else { continue };
-        if !arg.get_action().takes_values() {
-            words.push(OsString::from(format!("--{long}")));
-            continue;
-        }
-        for value in matches.get_raw(id).into_iter().flatten() {
-            let mut word = OsString::from(format!("--{long}="));
-            word.push(value);
-            words.push(word);
-        }
-    }
-    words
-}
-
 /// The result of a process.
 pub(super) struct Ended {
     pub status: ExitStatus,
     /// Its output, with colours.
-    pub said: String,
+    pub output: String,
     /// The answer of a successful conversion.
     pub answer: Option<Answer>,
     /// The errors of any other, as in a report.
@@ -97,20 +71,20 @@ pub(super) fn convert(
     let mut command = program.command().map_err(io::Error::other)?;
     command.args(words).args(["--color=always", "--"]).args(files).env(ANSWER, "1");
     let mut child = command.stdin(Stdio::from(lock)).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    let (answer, said, is_late) = listen(&mut child, timeout);
+    let (answer, output, is_late) = listen(&mut child, timeout);
     let status = child.wait()?;
     let (answer, diagnostics) = if status.success() {
         (serde_json::from_str(&answer).ok(), None)
     } else {
         (None, serde_json::from_str(&answer).ok())
     };
-    Ok(Ended { status, said, answer, diagnostics, is_late })
+    Ok(Ended { status, output, answer, diagnostics, is_late })
 }
 
 /// Reads both streams at once, since a process blocks if one of them is full. Stops the process after `timeout`, and returns
 /// whether that happened.
 fn listen(child: &mut Child, timeout: Option<Duration>) -> (String, String, bool) {
-    let (answer, said) = (child.stdout.take(), child.stderr.take());
+    let (answer, output) = (child.stdout.take(), child.stderr.take());
     let (done, ended) = mpsc::channel::<()>();
     thread::scope(|scope| {
         let answer = scope.spawn(move || read_all(answer));
@@ -121,10 +95,10 @@ fn listen(child: &mut Child, timeout: Option<Duration>) -> (String, String, bool
                 is_late && child.kill().is_ok()
             })
         });
-        let said = read_all(said);
+        let output = read_all(output);
         let answer = answer.join().unwrap_or_default();
         drop(done);
-        (answer, said, watch.is_some_and(|watch| watch.join().unwrap_or(false)))
+        (answer, output, watch.is_some_and(|watch| watch.join().unwrap_or(false)))
     })
 }
 
@@ -133,7 +107,7 @@ fn read_all(from: Option<impl Read>) -> String {
     let Some(mut from) = from else { return String::new() };
     let mut kept = Vec::new();
     // A read error is treated as the end; the exit status decides whether it matters.
-    let _ = from.by_ref().take(MAX_SAID).read_to_end(&mut kept);
+    let _ = from.by_ref().take(MAX_OUTPUT).read_to_end(&mut kept);
     let _ = io::copy(&mut from, &mut io::sink());
     String::from_utf8_lossy(&kept).into_owned()
 }

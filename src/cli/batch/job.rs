@@ -16,12 +16,13 @@ use onnx2ncnn::FileInfo;
 use onnx2ncnn::error::{Error, Result};
 use sha2::{Digest, Sha256};
 
+use super::Program;
+use super::arguments::{Also, Batch};
 use super::child::{self, Answer, Ended};
 use super::config::Config;
 use super::outcome::Outcome;
 use super::record::{Folders, Recipe, Record, STATE, time_of};
 use super::select::Selected;
-use super::{Also, Batch, Program};
 use crate::cli::exit::{NOT_DONE, REFUSED};
 
 /// Whether to wait for another run that handles the same model.
@@ -125,23 +126,23 @@ impl Job {
             words.extend([OsString::from(format!("--{}", info.long_name())), file(ending).into()]);
         }
         let (param, bin) = (file("param"), file("bin"));
-        let Ended { status, said, answer, diagnostics, is_late } = claimed
+        let Ended { status, output, answer, diagnostics, is_late } = claimed
             .lock
             .try_clone()
             .and_then(|lock| child::convert(&self.program, &words, [&path, &param, &bin], lock, self.timeout))
             .map_err(|e| Error::io("the process cannot be started", e))?;
         if is_late {
             let how = format!("was stopped after {} s", self.timeout.unwrap_or_default().as_secs());
-            return Ok(Outcome::Broken { how, said });
+            return Ok(Outcome::Broken { how, output });
         }
         let answer = match (status.code(), answer) {
             (Some(0), Some(answer)) => answer,
             (Some(code), _) if [REFUSED, NOT_DONE].map(i32::from).contains(&code) => {
                 let code = if code == i32::from(REFUSED) { REFUSED } else { NOT_DONE };
                 self.put_reports(&work, model, stem, &record)?;
-                return Ok(Outcome::Refused { code, said, diagnostics });
+                return Ok(Outcome::Refused { code, output, diagnostics });
             }
-            _ => return Ok(Outcome::Broken { how: format!("ended with {status}"), said }),
+            _ => return Ok(Outcome::Broken { how: format!("ended with {status}"), output }),
         };
         let results = self.put(&work, model, &answer, &record)?;
         let written = Record::new(&recipe, folders, &answer.sources, &results, begun);
@@ -149,7 +150,7 @@ impl Job {
         if let Some(new) = written.map_err(failed)? {
             new.write(&record).map_err(failed)?;
         }
-        Ok(Outcome::Converted { answer, said, elapsed: start.elapsed(), files: results })
+        Ok(Outcome::Converted { answer, output, elapsed: start.elapsed(), files: results })
     }
 
     /// Moves the results to their destination, and returns its path below the folder of results.

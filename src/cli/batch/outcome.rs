@@ -13,7 +13,7 @@ use super::child::Answer;
 pub(super) enum Outcome {
     Converted {
         answer: Answer,
-        said: String,
+        output: String,
         elapsed: Duration,
         /// The written files, below the folder of results.
         files: Vec<PathBuf>,
@@ -22,14 +22,14 @@ pub(super) enum Outcome {
     /// The process ended with this exit code, and reported why.
     Refused {
         code: u8,
-        said: String,
+        output: String,
         /// The errors, as in a report.
         diagnostics: Option<Value>,
     },
     /// The process was killed or crashed.
     Broken {
         how: String,
-        said: String,
+        output: String,
     },
     /// No conversion, for a reason outside of the model.
     Failed(Error),

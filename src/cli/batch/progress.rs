@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use anstyle::{AnsiColor, Style};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
-use super::super::arguments::Report;
 use super::super::exit::{NOT_DONE, REFUSED};
+use super::super::message::Report;
 use super::super::refusal;
 use super::super::size::display_bytes;
 use super::super::terminal::{BAD, NOTICE, STRONG, count, list, printable, tell};
@@ -146,8 +146,8 @@ impl Progress {
 
     /// Returns the line of a model, and the output of its process if it matters.
     fn describe(&mut self, name: &str, outcome: Outcome) -> String {
-        let (style, word, rest, said) = match outcome {
-            Outcome::Converted { answer, said, elapsed, .. } => {
+        let (style, word, rest, output) = match outcome {
+            Outcome::Converted { answer, output, elapsed, .. } => {
                 self.converted += 1;
                 let warnings = match answer.warnings.len() {
                     0 => String::new(),
@@ -159,19 +159,19 @@ impl Progress {
                     display_bytes(answer.bytes),
                     elapsed.as_secs_f64()
                 );
-                (GOOD, "converted", rest, if self.report.verbose { said } else { String::new() })
+                (GOOD, "converted", rest, if self.report.verbose { output } else { String::new() })
             }
             Outcome::UpToDate => {
                 self.up_to_date += 1;
                 (GOOD, "up to date", String::new(), String::new())
             }
-            Outcome::Refused { code, said, .. } => {
+            Outcome::Refused { code, output, .. } => {
                 let word = if code == REFUSED { "refused" } else { "failed" };
-                self.wrong(name, word, code, String::new(), said)
+                self.wrong(name, word, code, String::new(), output)
             }
-            Outcome::Broken { how, said } => {
+            Outcome::Broken { how, output } => {
                 // A crashed process may have left styles set.
-                let plain = anstream::adapter::strip_str(&said).to_string();
+                let plain = anstream::adapter::strip_str(&output).to_string();
                 let lines: Vec<String> = plain.lines().map(printable).collect();
                 let how = format!("the conversion {how}");
                 self.wrong(name, "broken off", BROKEN, how, lines.join("\n"))
@@ -196,7 +196,7 @@ impl Progress {
             let _ = write!(text, "  {rest}");
         }
         text.push('\n');
-        for line in said.lines() {
+        for line in output.lines() {
             let _ = writeln!(text, "    {line}");
         }
         text
@@ -208,13 +208,13 @@ impl Progress {
         word: &'static str,
         code: u8,
         rest: String,
-        said: String,
+        output: String,
     ) -> (Style, &'static str, String, String) {
-        let plain = anstream::adapter::strip_str(&said).to_string();
+        let plain = anstream::adapter::strip_str(&output).to_string();
         let first = if rest.is_empty() { plain.lines().next().unwrap_or_default() } else { rest.as_str() };
         self.wrong.push((word, name.to_owned(), first.to_owned()));
         self.code = self.code.max(code);
-        (BAD, word, rest, said)
+        (BAD, word, rest, output)
     }
 
     /// Prints the summary, and returns the exit code.

@@ -49,14 +49,14 @@ pub(super) fn row(name: &str, outcome: &Outcome) -> Option<String> {
             ..empty
         },
         Outcome::UpToDate => Row { status: "up to date", ..empty },
-        Outcome::Refused { code, said, diagnostics } => Row {
+        Outcome::Refused { code, output, diagnostics } => Row {
             status: if *code == REFUSED { "refused" } else { "failed" },
             diagnostics: diagnostics.clone().unwrap_or_else(none),
-            output: plain(said),
+            output: plain(output),
             ..empty
         },
-        Outcome::Broken { how, said } => {
-            Row { status: "broken off", output: format!("the conversion {how}\n{}", plain(said)), ..empty }
+        Outcome::Broken { how, output } => {
+            Row { status: "broken off", output: format!("the conversion {how}\n{}", plain(output)), ..empty }
         }
         Outcome::Failed(error) => Row { status: "failed", output: format!("{error:#}"), ..empty },
         Outcome::Busy => return None,

@@ -7,10 +7,9 @@ use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
 use onnx2ncnn::error::{Error, Result};
-use sha2::{Digest, Sha256};
 
-use super::super::arguments::STANDARD_INPUT;
-use super::Batch;
+use super::super::place::STANDARD_INPUT;
+use super::arguments::Batch;
 use super::record::STATE;
 
 /// The maximum bytes of a list: about a million models.
@@ -23,31 +22,6 @@ pub(super) struct Selected {
     pub path: PathBuf,
     /// Folders and name below the folder of results, separated by `/`, without `.onnx`.
     pub name: String,
-}
-
-/// Part `index` of `count`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shard {
-    index: u64,
-    count: u64,
-}
-
-pub(super) fn parse_shard(text: &str) -> std::result::Result<Shard, String> {
-    let numbers = text.split_once('/').and_then(|(i, n)| Some((i.parse().ok()?, n.parse().ok()?)));
-    match numbers {
-        Some((index, count)) if index < count => Ok(Shard { index, count }),
-        _ => Err("expected I/N, with I from 0 to N-1, such as 0/8".to_owned()),
-    }
-}
-
-impl Shard {
-    /// Returns whether a model is in this part. This depends only on the model's name, so that runs with
-    /// different models agree.
-    fn has(self, name: &str) -> bool {
-        let hash = Sha256::digest(name);
-        let head = hash.iter().take(8).fold(0_u64, |number, byte| (number << 8) | u64::from(*byte));
-        head % self.count == self.index
-    }
 }
 
 /// The models to convert, and those that cannot be read.
@@ -306,22 +280,5 @@ mod tests {
             assert_eq!(name_of(Path::new(path), Path::new(base)).unwrap(), name, "{path}");
         }
         assert!(name_of(Path::new("models"), Path::new("models")).is_err());
-    }
-
-    #[test]
-    fn every_name_is_in_one_part() {
-        let names: Vec<String> = (0..1000).map(|i| format!("folder/model_{i}")).collect();
-        let shards: Vec<Shard> = (0..7).map(|i| parse_shard(&format!("{i}/7")).unwrap()).collect();
-        for name in &names {
-            assert_eq!(shards.iter().filter(|shard| shard.has(name)).count(), 1, "{name}");
-        }
-        for shard in shards {
-            let share = names.iter().filter(|name| shard.has(name)).count();
-            assert!((100..200).contains(&share), "{shard:?} has {share}");
-        }
-        assert!(parse_shard("0/2").unwrap().has("a/b") != parse_shard("1/2").unwrap().has("a/b"));
-        for text in ["", "1", "1/1", "2/1", "-1/2", "0/0", "a/b", "1/2/3"] {
-            assert!(parse_shard(text).is_err(), "{text}");
-        }
     }
 }

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use clap::Args;
 use onnx2ncnn::error::{Error, ErrorKind, Result};
-use onnx2ncnn::{Conversion, Port};
+use onnx2ncnn::{Conversion, HalfBlob, Port};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -29,6 +29,9 @@ pub const QUANTIZE: &str =
 /// The tolerance for a net in float32, relative to the largest magnitude of an output.
 const TOLERANCE: f64 = 1e-3;
 
+/// The least cosine of the outputs of int8 networks, whose roundings are not those of onnxruntime.
+pub const INT8_COSINE: f64 = 0.99;
+
 /// The tolerance for two ONNX models, relative to the largest magnitude of an output.
 pub const MODELS_TOLERANCE: f64 = 1e-4;
 
@@ -40,6 +43,14 @@ pub(in crate::cli) struct PythonArguments {
     /// Without the option, the variable ONNX2NCNN_PYTHON names it.
     #[arg(long, value_name = "PATH", help_heading = "Comparison")]
     pub python: Option<PathBuf>,
+}
+
+/// Parses a tolerance, or another part of one.
+pub(in crate::cli) fn parse_part(text: &str) -> std::result::Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(part) if part > 0.0 && part.is_finite() => Ok(part),
+        _ => Err("expected a positive number, such as 1e-3".to_owned()),
+    }
 }
 
 /// A comparison.
@@ -305,6 +316,21 @@ impl Pair {
     }
 }
 
+impl Measured {
+    /// Returns the blobs that float16 would hold, with the names of their nodes.
+    pub fn blobs_of(conversion: &Conversion) -> Result<Vec<Measured>> {
+        let measured = |HalfBlob { blob, name, bottom, work, terms, is_transformed, .. }| Measured {
+            name,
+            blob,
+            bottom,
+            work,
+            terms,
+            is_transformed,
+        };
+        Ok(conversion.half_blobs()?.into_iter().map(measured).collect())
+    }
+}
+
 impl Request {
     /// Creates a comparison of two models, on `rounds` random inputs.
     pub fn models(original: &Path, other: &Path, rounds: u32) -> Request {
@@ -387,8 +413,8 @@ fn run<A: DeserializeOwned>(
     let output = String::from_utf8_lossy(&run.stdout);
     let answer = output.lines().last().and_then(|line| serde_json::from_str(line).ok());
     answer.ok_or_else(|| {
-        let said = String::from_utf8_lossy(&run.stderr);
-        let last = said.lines().last().unwrap_or_default();
+        let errors = String::from_utf8_lossy(&run.stderr);
+        let last = errors.lines().last().unwrap_or_default();
         Error::usage(format!("nothing could be {done}: Python ended with {}: {last}", run.status))
     })
 }
@@ -407,7 +433,7 @@ impl Comparison {
 }
 
 impl Distance {
-    /// Returns `off by 0.2, 0.1 of the largest; cosine 0.98`, or why there is no such number.
+    /// Returns the largest difference, absolute and relative, and the cosine, or why these cannot be computed.
     pub fn describe(&self) -> String {
         match (self.max_abs, self.relative, self.cosine) {
             (Some(max_abs), Some(relative), Some(cosine)) if self.why.is_empty() => {

@@ -115,10 +115,8 @@ impl Net {
         let bytes = |blob: &BlobId| self.blob(*blob).element == Element::I8;
         let (reads, computes) = (layer.bottoms.iter().any(bytes), layer.tops.iter().any(bytes));
         let (may_read, must_compute) = match &layer.layer {
-            Layer::Convolution(l) => (layer.layer.is_int8(), l.top_blob_int8_scales.is_some()),
-            Layer::ConvolutionDepthWise(l) => (layer.layer.is_int8(), l.top_blob_int8_scales.is_some()),
             Layer::Split(_) => (true, reads),
-            _ => (false, false),
+            other => other.facts().bytes(),
         };
         if (reads && !may_read) || computes != must_compute {
             invalid!("it reads or computes 8-bit integers as float32, or the reverse");

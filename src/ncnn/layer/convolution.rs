@@ -1,7 +1,8 @@
 //! Convolutions in one to three dimensions, also in groups.
 
 use super::weight::{convolution, int8_scales};
-use super::window::{convolve, windowed};
+use super::window::{Window, convolve};
+use super::windowed::windowed;
 use super::{between, exactly};
 use crate::tensor::Tensor;
 
@@ -48,6 +49,14 @@ windowed! {
         tops { |l, bottoms, _| convolve(bottoms, l.num_output, &l.windows()) }
         work { |l, work| work.convolution(&l.weight_data) }
         also {
+            fn convolves(&self) -> Option<(Vec<Window>, i32, i32)> {
+                Some((self.windows(), 1, self.num_output))
+            }
+
+            fn bytes(&self) -> (bool, bool) {
+                (self.weight_data_int8_scales.is_some(), self.top_blob_int8_scales.is_some())
+            }
+
             fn int8_weight(&self) -> Option<&'static str> {
                 self.weight_data_int8_scales.as_ref().map(|_| "weight_data")
             }
@@ -78,6 +87,14 @@ windowed! {
         tops { |l, bottoms, _| convolve(bottoms, l.num_output, &l.windows()) }
         work { |l, work| work.convolution(&l.weight_data) }
         also {
+            fn convolves(&self) -> Option<(Vec<Window>, i32, i32)> {
+                Some((self.windows(), self.group.max(1), self.num_output))
+            }
+
+            fn bytes(&self) -> (bool, bool) {
+                (self.weight_data_int8_scales.is_some(), self.top_blob_int8_scales.is_some())
+            }
+
             fn int8_weight(&self) -> Option<&'static str> {
                 self.weight_data_int8_scales.as_ref().map(|_| "weight_data")
             }

@@ -1,7 +1,8 @@
 //! Transposed convolutions in one to three dimensions, also in groups.
 
 use super::weight::convolution;
-use super::window::{transpose, windowed};
+use super::window::transpose;
+use super::windowed::windowed;
 use super::{between, exactly};
 
 windowed! {

@@ -3,6 +3,7 @@
 use super::Work;
 use super::shape::{Sizes, Tops, one};
 use super::weight::Reads;
+use super::window::Window;
 use crate::error::{At, Result};
 use crate::ncnn::block::BlockFormat;
 use crate::tensor::Dim;
@@ -23,6 +24,10 @@ pub(crate) enum Trait {
     /// Its tops are float32 on runtimes of half precision, without a mask: inputs, constants, and the identity, which has no
     /// code for half precision.
     Float32,
+    /// Its tops are given and not computed: inputs and constants.
+    Given,
+    /// It unpacks all its bottoms, also those of which it reads the size alone.
+    Unpacks,
     /// It never gets a mask against half precision, for which it has no code.
     Unmasked,
     /// It computes in float32 only on request, whatever its bottoms are: a mask may become -inf, and attention in
@@ -62,7 +67,7 @@ pub(in crate::ncnn) trait Facts {
     /// Returns whether the layer computes the right result if the bottom at `place` is empty. The runtime hands
     /// empty blobs on to layers; most fail, and those that work in place read a null pointer (`net.cpp`).
     fn bears_empty(&self, place: usize) -> bool {
-        self.reads_size_alone(place)
+        self.reads_size_alone(place) && !self.has(Trait::Unpacks)
     }
 
     /// Returns whether the result depends on the size of the bottom at `place`, but on no element.
@@ -83,6 +88,21 @@ pub(in crate::ncnn) trait Facts {
 
     /// Returns whether the layer reads 32-bit integers: `Some(false)` if it reads and computes them, or neither.
     fn reads_integers(&self) -> Option<bool> {
+        None
+    }
+
+    /// Returns the windows of a convolution over two inner axes, its groups and its output channels.
+    fn convolves(&self) -> Option<(Vec<Window>, i32, i32)> {
+        None
+    }
+
+    /// Returns whether the layer reads 8-bit integers, and whether it computes them.
+    fn bytes(&self) -> (bool, bool) {
+        (false, false)
+    }
+
+    /// Returns the direction of a recurrent layer: 0 forward, 1 reverse, 2 both.
+    fn direction(&self) -> Option<i32> {
         None
     }
 

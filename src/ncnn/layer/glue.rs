@@ -6,7 +6,7 @@ use crate::error::{At, Result, unsupported};
 
 layer! {
     /// An input of the net, or several of unknown sizes.
-    16 Input(exactly(0), MANY) [Float32 Unmasked] {
+    16 Input(exactly(0), MANY) [Given Float32 Unmasked] {
         params {
             0 w: i32 = 0,
             1 h: i32 = 0,
@@ -17,7 +17,7 @@ layer! {
     }
 
     /// A constant blob.
-    19 MemoryData(exactly(0), exactly(1)) [Gpu Float32] {
+    19 MemoryData(exactly(0), exactly(1)) [Gpu Given Float32] {
         params {
             0 w: i32 = 0,
             1 h: i32 = 0,

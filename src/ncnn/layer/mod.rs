@@ -25,6 +25,7 @@ mod sampling;
 pub(in crate::ncnn) mod shape;
 pub(in crate::ncnn) mod weight;
 pub(in crate::ncnn) mod window;
+mod windowed;
 mod work;
 
 use smallvec::SmallVec;

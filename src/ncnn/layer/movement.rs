@@ -64,7 +64,7 @@ layer! {
 
     /// A part of a blob: given by offsets and sizes, by `starts`, `ends` and `axes` as in numpy's slices, or
     /// by the size of the second bottom.
-    7 Crop(between(1, 32), exactly(1)) [Gpu Move] {
+    7 Crop(between(1, 32), exactly(1)) [Gpu Move Unpacks] {
         params {
             0 woffset: i32 = 0,
             1 hoffset: i32 = 0,
@@ -94,11 +94,6 @@ layer! {
             if expressions.iter().all(|text| text.is_empty()) { OLDEST } else { CROP_EXPRESSIONS }
         } }
         also {
-            fn bears_empty(&self, _: usize) -> bool {
-                // Crop unpacks all its bottoms, which fails for an empty one.
-                false
-            }
-
             fn reads_size_alone(&self, place: usize) -> bool {
                 place > 0
             }

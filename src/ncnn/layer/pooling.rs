@@ -3,45 +3,55 @@
 use super::window::{Window, pool};
 use super::{exactly, layer};
 
-layer! {
+/// Defines pooling over one to three inner axes: its windows, outermost first, and the params of the further axes.
+macro_rules! pooling {
+    ( $(
+        $(#[$doc:meta])*
+        $index:literal $name:ident [ $( $trait:ident )* ] {
+            windows { $( $kernel:ident $stride:ident $before:ident $after:ident $out:ident, )* }
+            depends { $($depends:tt)* }
+        }
+    )+ ) => { layer! { $(
+        $(#[$doc])*
+        $index $name(exactly(1), exactly(1)) [ $( $trait )* ] {
+            params {
+                /// 0 maximum, 1 average.
+                0 pooling_type: i32 = 0,
+                1 kernel_w: i32 = 0,
+                2 stride_w: i32 = 1,
+                3 pad_left: i32 = 0,
+                4 global_pooling: i32 = 0,
+                /// 0 full, 1 valid, 2 SAME_UPPER, 3 SAME_LOWER.
+                5 pad_mode: i32 = 0,
+                6 avgpool_count_include_pad: i32 = 0,
+                7 adaptive_pooling: i32 = 0,
+                8 out_w: i32 = 0,
+            }
+            depends { $($depends)* }
+            tops { |l, bottoms, _| {
+                let windows = [ $( Window::undilated(l.$kernel, l.$stride, (l.$before, l.$after)), )* ];
+                pool(bottoms, &windows, &[ $( l.$out, )* ], l.global_pooling, l.adaptive_pooling, l.pad_mode)
+            } }
+        }
+    )+ } };
+}
+
+pooling! {
     /// Pooling over `[h, w]`.
-    82 Pooling1D(exactly(1), exactly(1)) {
-        params {
-            /// 0 maximum, 1 average.
-            0 pooling_type: i32 = 0,
-            1 kernel_w: i32 = 0,
-            2 stride_w: i32 = 1,
-            3 pad_left: i32 = 0,
-            4 global_pooling: i32 = 0,
-            /// 0 full, 1 valid, 2 SAME_UPPER, 3 SAME_LOWER.
-            5 pad_mode: i32 = 0,
-            6 avgpool_count_include_pad: i32 = 0,
-            7 adaptive_pooling: i32 = 0,
-            8 out_w: i32 = 0,
+    82 Pooling1D [] {
+        windows {
+            kernel_w stride_w pad_left pad_right out_w,
         }
         depends {
             14 pad_right: i32 = pad_left,
         }
-        tops { |l, bottoms, _| {
-            let windows = [Window::undilated(l.kernel_w, l.stride_w, (l.pad_left, l.pad_right))];
-            pool(bottoms, &windows, &[l.out_w], l.global_pooling, l.adaptive_pooling, l.pad_mode)
-        } }
     }
 
     /// Pooling over `[c, h, w]`.
-    21 Pooling(exactly(1), exactly(1)) [Gpu] {
-        params {
-            /// 0 maximum, 1 average.
-            0 pooling_type: i32 = 0,
-            1 kernel_w: i32 = 0,
-            2 stride_w: i32 = 1,
-            3 pad_left: i32 = 0,
-            4 global_pooling: i32 = 0,
-            /// 0 full, 1 valid, 2 SAME_UPPER, 3 SAME_LOWER.
-            5 pad_mode: i32 = 0,
-            6 avgpool_count_include_pad: i32 = 0,
-            7 adaptive_pooling: i32 = 0,
-            8 out_w: i32 = 0,
+    21 Pooling [Gpu] {
+        windows {
+            kernel_h stride_h pad_top pad_bottom out_h,
+            kernel_w stride_w pad_left pad_right out_w,
         }
         depends {
             11 kernel_h: i32 = kernel_w,
@@ -51,29 +61,14 @@ layer! {
             15 pad_bottom: i32 = pad_top,
             18 out_h: i32 = out_w,
         }
-        tops { |l, bottoms, _| {
-            let windows = [
-                Window::undilated(l.kernel_h, l.stride_h, (l.pad_top, l.pad_bottom)),
-                Window::undilated(l.kernel_w, l.stride_w, (l.pad_left, l.pad_right)),
-            ];
-            pool(bottoms, &windows, &[l.out_h, l.out_w], l.global_pooling, l.adaptive_pooling, l.pad_mode)
-        } }
     }
 
     /// Pooling over `[c, d, h, w]`.
-    86 Pooling3D(exactly(1), exactly(1)) {
-        params {
-            /// 0 maximum, 1 average.
-            0 pooling_type: i32 = 0,
-            1 kernel_w: i32 = 0,
-            2 stride_w: i32 = 1,
-            3 pad_left: i32 = 0,
-            4 global_pooling: i32 = 0,
-            /// 0 full, 1 valid, 2 SAME_UPPER, 3 SAME_LOWER.
-            5 pad_mode: i32 = 0,
-            6 avgpool_count_include_pad: i32 = 0,
-            7 adaptive_pooling: i32 = 0,
-            8 out_w: i32 = 0,
+    86 Pooling3D [] {
+        windows {
+            kernel_d stride_d pad_front pad_behind out_d,
+            kernel_h stride_h pad_top pad_bottom out_h,
+            kernel_w stride_w pad_left pad_right out_w,
         }
         depends {
             11 kernel_h: i32 = kernel_w,
@@ -88,14 +83,5 @@ layer! {
             16 pad_behind: i32 = pad_front,
             28 out_d: i32 = out_w,
         }
-        tops { |l, bottoms, _| {
-            let windows = [
-                Window::undilated(l.kernel_d, l.stride_d, (l.pad_front, l.pad_behind)),
-                Window::undilated(l.kernel_h, l.stride_h, (l.pad_top, l.pad_bottom)),
-                Window::undilated(l.kernel_w, l.stride_w, (l.pad_left, l.pad_right)),
-            ];
-            let out = [l.out_d, l.out_h, l.out_w];
-            pool(bottoms, &windows, &out, l.global_pooling, l.adaptive_pooling, l.pad_mode)
-        } }
     }
 }

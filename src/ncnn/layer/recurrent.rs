@@ -31,6 +31,11 @@ layer! {
         reads { |l, bottom| weights(bottom, l.direction, (4, 4), l.hidden_size, l.num_output) }
         tops { |l, bottoms, tops| recurrent(bottoms, l.direction, l.num_output, l.hidden_size, tops) }
         work { |l, work| steps(work, &[&l.weight_xc_data, &l.weight_hc_data, &l.weight_hr_data]) }
+        also {
+            fn direction(&self) -> Option<i32> {
+                Some(self.direction)
+            }
+        }
     }
 
     /// GRU with the gates in the order R, U, N and four biases, the last one of the recurrent part of N. The
@@ -52,6 +57,11 @@ layer! {
         reads { |l, bottom| weights(bottom, l.direction, (3, 4), l.num_output, l.num_output) }
         tops { |l, bottoms, tops| recurrent(bottoms, l.direction, l.num_output, l.num_output, tops) }
         work { |l, work| steps(work, &[&l.weight_xc_data, &l.weight_hc_data]) }
+        also {
+            fn direction(&self) -> Option<i32> {
+                Some(self.direction)
+            }
+        }
     }
 
     /// Vanilla RNN. The second bottom and top are the hidden state, `[directions, size]`.
@@ -72,6 +82,11 @@ layer! {
         reads { |l, bottom| weights(bottom, l.direction, (1, 1), l.num_output, l.num_output) }
         tops { |l, bottoms, tops| recurrent(bottoms, l.direction, l.num_output, l.num_output, tops) }
         work { |l, work| steps(work, &[&l.weight_xc_data, &l.weight_hc_data]) }
+        also {
+            fn direction(&self) -> Option<i32> {
+                Some(self.direction)
+            }
+        }
     }
 }
 

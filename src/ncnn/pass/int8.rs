@@ -117,9 +117,7 @@ pub(super) fn remove_bounds(net: &mut Net, wiring: &Wiring) -> Result<bool> {
 /// Returns the readers of the top of an int8 convolution, if they are int8 convolutions with one factor; the
 /// top; and the factor.
 fn read_pair(net: &Net, wiring: &Wiring, index: usize) -> Result<Option<(Vec<usize>, BlobId, f32)>> {
-    let is_conv = |layer: &Layer| {
-        layer.is_int8() && matches!(layer, Layer::Convolution(_) | Layer::ConvolutionDepthWise(_))
-    };
+    let is_conv = |layer: &Layer| layer.facts().bytes().0;
     let Some(layer) = net.layers.get(index).filter(|layer| is_conv(&layer.layer)) else { return Ok(None) };
     let [top] = layer.tops.as_slice() else { return Ok(None) };
     let readers = wiring.readers(*top).to_vec();

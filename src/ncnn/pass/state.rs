@@ -60,12 +60,7 @@ fn state_of(net: &Net, wiring: &Wiring, blob: BlobId, size: i32) -> Option<State
     wiring.only_reader(blob)?;
     let place = wiring.producer(blob)?;
     let layer = net.layers.get(place)?;
-    let direction = match &layer.layer {
-        Layer::LSTM(layer) => layer.direction,
-        Layer::GRU(layer) => layer.direction,
-        Layer::RNN(layer) => layer.direction,
-        _ => return None,
-    };
+    let direction = layer.layer.facts().direction()?;
     let index = layer.tops.iter().position(|top| *top == blob).filter(|index| *index > 0)?;
     let given = *layer.bottoms.get(index)?;
     wiring.only_reader(given)?;

@@ -50,10 +50,8 @@ impl Net {
         for layer in self.layers.iter().filter(|layer| !are_read(layer, &read)) {
             let may_be_unread = match &layer.layer {
                 Layer::Input(_) => true,
-                Layer::GRU(_) | Layer::LSTM(_) | Layer::RNN(_) | Layer::SDPA(_) | Layer::Slice(_) => {
-                    self.narrowed(layer, &read).is_none()
-                }
-                _ => false,
+                Layer::SDPA(_) | Layer::Slice(_) => self.narrowed(layer, &read).is_none(),
+                other => other.facts().direction().is_some() && self.narrowed(layer, &read).is_none(),
             };
             if !may_be_unread {
                 let top = layer.tops.iter().find(|top| !read.contains(**top)).map(|top| self.blob(*top));
@@ -77,10 +75,7 @@ impl Net {
         }
         match &layer.layer {
             Layer::Slice(slice) => self.crops(layer, slice, read),
-            Layer::GRU(gru) => self.without_states(layer, gru.direction, read),
-            Layer::LSTM(lstm) => self.without_states(layer, lstm.direction, read),
-            Layer::RNN(rnn) => self.without_states(layer, rnn.direction, read),
-            _ => None,
+            other => self.without_states(layer, other.facts().direction()?, read),
         }
     }
 

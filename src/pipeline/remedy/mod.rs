@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use super::simplify::prepare;
-use super::{Converted, Metadata, OptionValue, Options, convert};
+use super::{Conversion, Metadata, OptionValue, Options, convert};
 use crate::error::{Error, ErrorCode, ErrorKind, Errors};
 use crate::onnx::{Model, Sources};
 use crate::ops;
@@ -197,7 +197,7 @@ impl<'a> Search<'a> {
     }
 
     /// Tries a remedy; `None` if there were enough trials.
-    fn attempt(&mut self, remedy: &Remedy) -> Option<Result<Converted, Errors>> {
+    fn attempt(&mut self, remedy: &Remedy) -> Option<Result<Conversion, Errors>> {
         let is_late = self.start.is_some_and(|start| start.elapsed() > MAX_TIME);
         self.trials = self.trials.checked_sub(1).filter(|_| !is_late)?;
         Some(convert(self.sources, &remedy.apply(&self.options)))
@@ -205,7 +205,7 @@ impl<'a> Search<'a> {
 
     /// Returns whether a net has a good part of the weights: what only decides random numbers is left out where these are
     /// inputs.
-    fn keeps_weights(&self, converted: &Converted) -> bool {
+    fn keeps_weights(&self, converted: &Conversion) -> bool {
         let weights = converted.net.check();
         // A few numbers may be params of layers.
         let few = self.parts.total < FEW_WEIGHTS;

@@ -1,0 +1,93 @@
+//! Statements of the facts on which lowerings rely.
+
+use super::assumption::may_round;
+use super::{AssumedFact, Lower, State};
+use crate::graph::{Graph, Node, ValueId};
+use crate::op::{Access, Call, Op};
+use crate::tensor::DType;
+
+impl Lower<'_> {
+    /// States that the layers of the node rely on a fact of input `index`, unless it is proved.
+    pub fn assume(&mut self, index: usize, fact: AssumedFact) {
+        if !fact.is_proved(self, index) {
+            self.add_assumption(index, fact);
+        }
+    }
+
+    /// States that the integers which the node reads are exact, unless their rounding changes its result by
+    /// no more than a rounding.
+    pub(super) fn assume_exact_integers(&mut self, op: &Op) {
+        let fact = AssumedFact::ExactInteger;
+        for index in 0..self.input_count() {
+            if !fact.is_proved(self, index) && !bears_rounding(self, op, index) {
+                self.add_assumption(index, fact);
+            }
+        }
+    }
+
+    /// States that the floats of the net are finite, if the node needs finite ones.
+    pub(super) fn assume_finite(&mut self, op: &Op) {
+        if self.state.assumptions.needs_finite.is_none() && op.needs_finite() {
+            let unproved = (0..self.input_count()).find(|index| !AssumedFact::Finite.is_proved(self, *index));
+            let value = unproved.and_then(|index| self.input_id(index).ok());
+            self.state.assumptions.needs_finite = value.map(|value| (value, self.call.node().at()));
+        }
+    }
+
+    /// States that the floats of the net are finite, because the layers of the node need finite elements of input
+    /// `index`.
+    pub(super) fn need_finite(&mut self, index: usize) {
+        if let Ok(value) = self.input_id(index) {
+            let node = self.call.node().at();
+            self.state.assumptions.needs_finite.get_or_insert((value, node));
+        }
+    }
+
+    fn add_assumption(&mut self, index: usize, fact: AssumedFact) {
+        if let Ok(value) = self.input_id(index) {
+            self.state.assumptions.add(self.call.graph(), fact, value, Some(self.call.node().at()));
+        }
+    }
+}
+
+impl State {
+    /// States that the elements which decide sizes give those of the net.
+    pub(super) fn assume_fixed_sizes(&mut self, graph: &Graph) {
+        for (id, at) in &graph.replaced_by_sizes {
+            let value = graph.value(*id);
+            if value.constant.is_none() && value.elements.is_none() {
+                self.assumptions.add(graph, AssumedFact::FixedSizes, *id, Some(at.clone()));
+            }
+        }
+    }
+
+    /// States that the inputs of the net are finite, if a node needs finite floats; if no input is a float, that
+    /// the first value is finite that a node needs to be so: constants may have made it infinite.
+    pub(super) fn assume_finite_inputs(&mut self, graph: &Graph) {
+        let Some((value, node)) = self.assumptions.needs_finite.take() else { return };
+        let is_float = |id: &ValueId| graph.value(*id).dtype.is_some_and(DType::is_float);
+        let inputs: Vec<ValueId> = graph.given_inputs().into_iter().filter(is_float).collect();
+        if inputs.is_empty() {
+            self.assumptions.add(graph, AssumedFact::Finite, value, Some(node));
+        }
+        for input in inputs {
+            self.assumptions.add(graph, AssumedFact::Finite, input, None);
+        }
+    }
+
+    /// States that the integers of an output of the net are exact.
+    pub(super) fn assume_exact_output(&mut self, graph: &Graph, id: ValueId) {
+        if may_round(graph, id) {
+            let producer = graph.value(id).producer.and_then(|node| graph.node(node));
+            self.assumptions.add(graph, AssumedFact::ExactInteger, id, producer.map(Node::at));
+        }
+    }
+}
+
+/// Returns whether an integer that is rounded to float32 changes the result of a node by no more than that:
+/// the result is an element of an input, or rises with it.
+fn bears_rounding(call: &Call, op: &Op, index: usize) -> bool {
+    let moves = matches!(op.access, Access::View | Access::Selection | Access::Elementwise);
+    let is_transparent = || op.transparent.is_some_and(|holds| holds(call.graph(), call.node()));
+    op.bears_rounding.map_or_else(|| moves || is_transparent(), |rule| rule(call, index))
+}

@@ -1,0 +1,53 @@
+//! Files that are no ONNX models.
+
+use std::sync::Arc;
+
+use crate::error::{Error, ErrorKind};
+use crate::tensor::SourceBytes;
+
+/// The first bytes of files that users mistake for ONNX models.
+const OTHER_FILES: &[(usize, &[u8], &str)] = &[
+    (0, b"version https://git-lfs", "it is a pointer of Git LFS: fetch the model with `git lfs pull`"),
+    (
+        0,
+        b"PK\x03\x04",
+        "it is a ZIP archive: unpack the model, or if it is a checkpoint of PyTorch, export it with torch.onnx.export",
+    ),
+    (
+        0,
+        b"\x80\x02",
+        "it is a Python pickle, as PyTorch's old checkpoints are: export the model with torch.onnx.export",
+    ),
+    (
+        0,
+        b"\x1f\x8b",
+        "it is compressed with gzip: unpack it with `gunzip`, or pipe it: gunzip -c FILE | onnx2ncnn - out.param out.bin",
+    ),
+    (0, b"\xfd7zXZ", "it is compressed with xz: unpack it"),
+    (0, b"\x28\xb5\x2f\xfd", "it is compressed with zstd: unpack it"),
+    (4, b"ORTM", "it is in onnxruntime's own format: convert the original ONNX model"),
+    (4, b"TFL3", "it is a TensorFlow Lite model: convert it with tf2onnx"),
+    (0, b"\x89HDF", "it is an HDF5 file, as Keras's models are: convert it with tf2onnx"),
+    (0, b"GGUF", "it is a GGUF file"),
+    (0, b"7767517", "it is an ncnn model already"),
+];
+
+/// The help for a page in place of a file.
+const PAGE: &str = "it is a page of HTML: download the file itself, on GitHub and Hugging Face from the address with `raw` or `resolve`";
+
+/// Returns the error of a file without a model, with advice for those that users mistake for one.
+pub(super) fn not_a_model(source: &Arc<SourceBytes>) -> Error {
+    if source.is_empty() {
+        return Error::new(ErrorKind::Parse, "the file is empty");
+    }
+    let error = Error::new(ErrorKind::Parse, "no ONNX model could be decoded");
+    let bytes = source.bytes();
+    let begins =
+        |(at, magic, _): &&(usize, &[u8], &str)| bytes.get(*at..).is_some_and(|b| b.starts_with(magic));
+    let text = bytes.trim_ascii_start().strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes.trim_ascii_start());
+    match OTHER_FILES.iter().find(begins) {
+        Some((_, _, help)) => error.help(*help),
+        None if text.starts_with(b"<") => error.help(PAGE),
+        None => error,
+    }
+}
