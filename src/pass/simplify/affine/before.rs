@@ -9,7 +9,7 @@ use crate::pass::pattern::Readers;
 use crate::tensor::{DType, Tensor};
 
 use super::super::{Edits, input, int, only_output};
-use super::step::{Channels, Step, all_elements, keeps_weight, read_step};
+use super::step::{Channels, Step, all_elements, keeps_weight, largest, read_step};
 use crate::op::NEWEST_OPSET;
 use crate::pass::builder::{Builder, Expr, in_place_of};
 
@@ -66,8 +66,8 @@ fn find(graph: &Graph, readers: &Readers, conv: NodeId, node: &Node) -> Option<F
     let (step, data, kept) = match step {
         Step::Scale { .. } => (step, data, None),
         _ if !is_padded(node) => (step, data, None),
-        Step::Shift { .. } => {
-            let (scale, from) = scale_before(graph, readers, data, before, channels)?;
+        Step::Shift { by, .. } => {
+            let (scale, from) = scale_before(graph, readers, data, before, by, channels)?;
             (scale, from, Some(step))
         }
         Step::Normalize { .. } => return None,
@@ -86,20 +86,26 @@ fn find(graph: &Graph, readers: &Readers, conv: NodeId, node: &Node) -> Option<F
     Some(Found { conv, data, step, kept, dtype, weight, bias, grouped })
 }
 
+/// The largest shift of values before they are scaled: half precision has to represent the sums.
+const MOST_SHIFTED: f64 = 4096.0;
+
 /// Returns the scale without zeros of which a shift is the only reader, and what it scales.
 fn scale_before(
     graph: &Graph,
     readers: &Readers,
     scaled: ValueId,
     shift: NodeId,
+    shift_by: ValueId,
     channels: Channels,
 ) -> Option<(Step, ValueId)> {
     let id = graph.value(scaled).producer.filter(|_| readers.only(scaled) == Some(shift))?;
     let data =
         graph.node(id)?.inputs.iter().copied().flatten().find(|id| graph.value(*id).constant.is_none())?;
     let (_, step, _) = read_step(graph, id, data, channels, &["Div", "Mul"])?;
-    let Step::Scale { by, .. } = step else { return None };
-    all_elements(graph, by, f64::is_normal).then_some((step, data))
+    let Step::Scale { by, divides } = step else { return None };
+    let smallest = largest(graph, by, |x| if divides { x } else { x.recip() })?.recip();
+    let most = largest(graph, shift_by, |x| x)?;
+    (all_elements(graph, by, f64::is_normal) && most <= smallest * MOST_SHIFTED).then_some((step, data))
 }
 
 /// Whether the convolution may be padded.

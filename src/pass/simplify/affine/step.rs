@@ -126,7 +126,7 @@ pub(super) fn keeps_weight(graph: &Graph, weight: ValueId, steps: &[Step]) -> bo
 }
 
 /// The largest magnitude of a function of the elements of a constant.
-fn largest(graph: &Graph, id: ValueId, function: impl Fn(f64) -> f64) -> Option<f64> {
+pub(super) fn largest(graph: &Graph, id: ValueId, function: impl Fn(f64) -> f64) -> Option<f64> {
     let list = graph.value(id).constant.as_ref()?.load().ok()?.to_f64().ok()?;
     Some(list.into_iter().fold(0.0, |most, x| function(x).abs().max(most)))
 }
