@@ -154,7 +154,8 @@ fn convert_fixtures(places: &Places, program: &Program, results: &Path) -> Resul
             let output = process.output().map_err(|error| error.to_string())?;
             match output.status.code() {
                 Some(0) => converted += 1,
-                Some(1) => {}
+                // Refused, or without its data.
+                Some(1 | 2) => {}
                 code => {
                     return Err(format!("{model}: {code:?}: {}", String::from_utf8_lossy(&output.stderr)));
                 }

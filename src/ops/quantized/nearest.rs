@@ -164,9 +164,9 @@ impl Plane {
         let [zero_a, zero_b]: [f32; 2] = self.zeros.map(AsPrimitive::as_);
         let zero: f32 = self.target.zero.as_();
         // The compiler fuses one of these products with the sum.
-        let rest = zero - ratio_a.mul_add(zero_a, ratio_b * zero_b);
+        let rest = zero - libm::fmaf(ratio_a, zero_a, ratio_b * zero_b);
         let (a, b): (f32, f32) = ((a + self.zeros[0]).as_(), (b + self.zeros[1]).as_());
-        self.round(a.mul_add(ratio_a, b.mul_add(ratio_b, rest)))
+        self.round(libm::fmaf(a, ratio_a, libm::fmaf(b, ratio_b, rest)))
     }
 
     /// Counts the pairs for which a solution differs from the kernel, up to `most`.
