@@ -209,7 +209,9 @@ fn folders_are_made_for_results_alone() {
     room.put("bad.onnx", &onnx::chain(&["NoSuchOperator"], &["1", "3"]));
     room.expect("bad.onnx -o new/folder/", 1, "nothing was written");
     room.expect("m.onnx --dry-run -o new/", 0, "nothing was written");
-    room.expect("m.onnx new/../a.param", 2, "the folder cannot be opened");
+    if !room::is_of_windows() {
+        room.expect("m.onnx new/../a.param", 2, "the folder cannot be opened");
+    }
     room.expect("m.onnx m.onnx/a.param", 2, "this is not a folder");
     assert_eq!(room.names(), ["bad.onnx", "m.onnx"]);
     // The report of a refused model is a result.

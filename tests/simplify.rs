@@ -45,7 +45,9 @@ fn errors_leave_no_files() {
     room.put("w.bin", &[0; 16]);
     room.expect("simplify m.onnx m.onnx", 2, "overwrite");
     room.expect("simplify m.onnx w.bin", 2, "overwrite");
-    room.expect("simplify m.onnx none/../s.onnx", 2, "none");
+    if !room::is_of_windows() {
+        room.expect("simplify m.onnx none/../s.onnx", 2, "none");
+    }
     room.expect("simplify m.onnx s.onnx --skip no_such_pass", 2, "no_such_pass");
     room.put("m.onnx", b"This is a text and no model at all.\n");
     room.expect("simplify m.onnx s.onnx", 1, "nothing was written");

@@ -146,11 +146,12 @@ impl From<&str> for Input {
 
 fn open_path(path: &Path, max_size: u64) -> Result<Arc<SourceBytes>> {
     let failed = |e| Error::io("the model cannot be opened", e).in_file(path);
-    let mut file = File::open(path).map_err(failed)?;
-    let kind = file.metadata().map_err(failed)?.file_type();
-    if kind.is_dir() {
+    // Windows opens no folders, and gives another reason.
+    if path.is_dir() {
         return Err(failed(io::ErrorKind::IsADirectory.into()));
     }
+    let mut file = File::open(path).map_err(failed)?;
+    let kind = file.metadata().map_err(failed)?.file_type();
     if kind.is_file() {
         SourceBytes::of_file(SourceFile::new(file, path)?)
     } else {

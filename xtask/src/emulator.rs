@@ -103,6 +103,7 @@ impl Program {
         self.set_environment(&mut cargo);
         cargo.env("ONNX2NCNN", self.words.join(" "));
         if self.is_of_windows {
+            cargo.args(["--", "--skip", "unix::"]);
             cargo.env("ONNX2NCNN_HOLD", format!("{} {}", WINE.program, self.hold().display()));
         }
         cargo
