@@ -18,11 +18,7 @@ use room::{Room, expect};
 /// A bound on every wait of the tests.
 const LONG: Duration = Duration::from_secs(60);
 
-fn good() -> Vec<u8> {
-    onnx::chain(&["Relu"], &["1", "3", "8", "8"])
-}
-
-/// Another version of `good`.
+/// Another version of the model.
 fn changed() -> Vec<u8> {
     onnx::chain(&["Sigmoid"], &["1", "3", "8", "8"])
 }
@@ -82,7 +78,7 @@ fn unfinished(room: &Room, out: &str) -> usize {
 
 #[test]
 fn options_by_names_come_from_a_file() {
-    let room = room_with(&[("a.onnx", good()), ("wide/b.onnx", good())]);
+    let room = room_with(&[("a.onnx", onnx::relu()), ("wide/b.onnx", onnx::relu())]);
     room.put("onnx2ncnn.toml", b"[[model]]\nmatch = \"wide/*\"\ninput-shape = \"1,3,16,16\"\n");
     room.expect("batch models -o out", 0, "2 converted, 0 up to date");
     let sizes = |name: &str| {
@@ -110,7 +106,8 @@ fn options_by_names_come_from_a_file() {
 
 #[test]
 fn results_equal_those_of_single_runs() {
-    let room = room_with(&[("a.onnx", good()), ("b/c.v2.onnx", changed()), (".hidden/d.onnx", good())]);
+    let room =
+        room_with(&[("a.onnx", onnx::relu()), ("b/c.v2.onnx", changed()), (".hidden/d.onnx", onnx::relu())]);
     let network = fs::read("fixtures/network/transformer_block/model.onnx").unwrap();
     fs::write(room.path("models/b/network.onnx"), network).unwrap();
     room.put("models/notes.txt", b"no model");
@@ -129,7 +126,7 @@ fn results_equal_those_of_single_runs() {
 
 #[test]
 fn patterns_lists_and_single_models_have_the_same_names() {
-    let room = room_with(&[("a.onnx", good()), ("b/c.onnx", good()), ("b/d.pb", good())]);
+    let room = room_with(&[("a.onnx", onnx::relu()), ("b/c.onnx", onnx::relu()), ("b/d.pb", onnx::relu())]);
     room.expect("batch models/*.onnx models/b/*.pb -o one", 0, "2 models");
     assert_eq!(names(&room, "one"), ["a.ncnn.bin", "a.ncnn.param", "d.pb.ncnn.bin", "d.pb.ncnn.param"]);
     room.expect("batch models/**/c.onnx -o two", 0, "1 model");
@@ -145,7 +142,8 @@ fn patterns_lists_and_single_models_have_the_same_names() {
 
 #[test]
 fn results_that_are_up_to_date_stay() {
-    let room = room_with(&[("a.onnx", good()), ("b.onnx", onnx::external("w", 4)), ("c.onnx", good())]);
+    let room =
+        room_with(&[("a.onnx", onnx::relu()), ("b.onnx", onnx::external("w", 4)), ("c.onnx", onnx::relu())]);
     room.put("models/w", &[1; 16]);
     settle();
     let run = |options: &str, said: &str| room.expect(&format!("batch models -o out {options}"), 0, said);
@@ -180,9 +178,9 @@ fn results_that_are_up_to_date_stay() {
 fn a_failing_model_does_not_stop_the_others() {
     let room = room_with(&[
         ("a.onnx", refused()),
-        ("b.onnx", good()),
+        ("b.onnx", onnx::relu()),
         ("c.onnx", b"no model at all".to_vec()),
-        ("d.onnx", good()),
+        ("d.onnx", onnx::relu()),
     ]);
     let text =
         room.expect("batch models -o out --jobs 1", 1, "2 converted, 0 up to date, 2 refused of 4 models");
@@ -194,7 +192,7 @@ fn a_failing_model_does_not_stop_the_others() {
 
     // A refused model is tried again, and older results stay until there are new ones.
     room.put("models/b.onnx", &refused());
-    room.put("models/a.onnx", &good());
+    room.put("models/a.onnx", &onnx::relu());
     settle();
     let older = fs::read(room.path("out/b.ncnn.param")).unwrap();
     room.expect("batch models -o out", 1, "1 converted, 1 up to date, 2 refused");
@@ -211,7 +209,8 @@ fn a_failing_model_does_not_stop_the_others() {
 #[cfg(unix)]
 #[test]
 fn each_model_is_a_line_of_json() {
-    let room = room_with(&[("a.onnx", good()), ("b/c.onnx", refused()), ("d.onnx", b"not a model".to_vec())]);
+    let room =
+        room_with(&[("a.onnx", onnx::relu()), ("b/c.onnx", refused()), ("d.onnx", b"not a model".to_vec())]);
     for status in ["converted", "up to date"] {
         let output = room.run("batch models -o out --json-lines --quiet");
         assert_eq!(output.status.code(), Some(1));
@@ -239,9 +238,9 @@ fn each_model_is_a_line_of_json() {
 #[test]
 fn unreadable_entries_do_not_stop_the_others() {
     use std::os::unix::ffi::OsStrExt;
-    let room = room_with(&[("a.onnx", good()), ("b.onnx", good())]);
+    let room = room_with(&[("a.onnx", onnx::relu()), ("b.onnx", onnx::relu())]);
     let folder = room.path("models");
-    fs::write(folder.join(std::ffi::OsStr::from_bytes(b"\xff.onnx")), good()).unwrap();
+    fs::write(folder.join(std::ffi::OsStr::from_bytes(b"\xff.onnx")), onnx::relu()).unwrap();
     std::os::unix::fs::symlink("nowhere", folder.join("link.onnx")).unwrap();
     std::os::unix::fs::symlink("a.onnx", folder.join("other.onnx")).unwrap();
     assert!(std::process::Command::new("mkfifo").arg(folder.join("pipe.onnx")).status().unwrap().success());
@@ -256,7 +255,7 @@ fn unreadable_entries_do_not_stop_the_others() {
 #[test]
 fn killed_conversions_are_reported() {
     let network = fs::read("fixtures/network/transformer_block/model.onnx").unwrap();
-    let room = room_with(&[("a.onnx", network), ("b.onnx", good())]);
+    let room = room_with(&[("a.onnx", network), ("b.onnx", onnx::relu())]);
     let batch = room.command("batch models -o out");
     let mut shell = std::process::Command::new("sh");
     shell.args(["-c", "ulimit -f 8; exec \"$0\" \"$@\""]).arg(batch.get_program()).args(batch.get_args());
@@ -270,7 +269,8 @@ fn killed_conversions_are_reported() {
 
 #[test]
 fn parts_are_a_partition() {
-    let models: Vec<(String, Vec<u8>)> = (0..12).map(|i| (format!("f{}/m{i}.onnx", i % 2), good())).collect();
+    let models: Vec<(String, Vec<u8>)> =
+        (0..12).map(|i| (format!("f{}/m{i}.onnx", i % 2), onnx::relu())).collect();
     let models: Vec<(&str, Vec<u8>)> =
         models.iter().map(|(name, bytes)| (name.as_str(), bytes.clone())).collect();
     let room = room_with(&models);
@@ -293,10 +293,10 @@ fn parts_are_a_partition() {
 
 #[test]
 fn invalid_arguments_are_refused_first() {
-    let room = room_with(&[("a.onnx", good()), ("b/a.onnx", good())]);
-    room.put("x.ncnn.bin", &good());
-    room.put("x.onnx", &good());
-    room.put("bytes", &good());
+    let room = room_with(&[("a.onnx", onnx::relu()), ("b/a.onnx", onnx::relu())]);
+    room.put("x.ncnn.bin", &onnx::relu());
+    room.put("x.onnx", &onnx::relu());
+    room.put("bytes", &onnx::relu());
     let here = room.path("models").canonicalize().unwrap();
     fs::create_dir(room.path("elsewhere")).unwrap();
     let list = format!("{0}/a.onnx\n{0}/b/a.onnx\n", here.display());
@@ -332,7 +332,7 @@ fn data_of_the_model_are_not_overwritten() {
 
 #[test]
 fn results_are_not_selected_as_models() {
-    let room = room_with(&[("a.onnx", good()), ("out/b.onnx", good())]);
+    let room = room_with(&[("a.onnx", onnx::relu()), ("out/b.onnx", onnx::relu())]);
     room.expect("batch models -o models --also onnx", 0, "2 converted");
     room.expect("batch models -o models --also onnx", 0, "2 up to date of 2 models");
     room.expect("batch models -o models/out --also onnx", 0, "1 converted, 0 up to date of 1 model");
@@ -350,7 +350,7 @@ fn wait_for(what: &str, mut there: impl FnMut() -> bool) {
 #[cfg(unix)]
 #[test]
 fn slow_conversions_are_stopped() {
-    let room = room_with(&[("a.onnx", good())]);
+    let room = room_with(&[("a.onnx", onnx::relu())]);
     assert!(std::process::Command::new("mkfifo").arg(room.path("models/b.pipe")).status().unwrap().success());
     room.put("list", b"models/a.onnx\nmodels/b.pipe\n");
     let text = room.expect(
@@ -367,7 +367,7 @@ fn slow_conversions_are_stopped() {
 #[cfg(unix)]
 #[test]
 fn killed_runs_are_resumed() {
-    let room = room_with(&[("a.onnx", good()), ("c.onnx", good())]);
+    let room = room_with(&[("a.onnx", onnx::relu()), ("c.onnx", onnx::relu())]);
     let pipe = room.path("models/b.pipe");
     assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     room.put("list", b"models/a.onnx\nmodels/b.pipe\nmodels/c.onnx\n");
@@ -395,7 +395,7 @@ fn killed_runs_are_resumed() {
     let kill = ["-c", kill, &first.id().to_string()];
     assert!(std::process::Command::new("sh").args(kill).status().unwrap().success());
     // Opening waits for the next reader. Until that has the model, the first writer keeps the pipe open.
-    fs::write(&pipe, good()).unwrap();
+    fs::write(&pipe, onnx::relu()).unwrap();
     drop(writer);
     let output = second.wait_with_output().unwrap();
     let text = expect(&output, "second", 0, "2 converted, 1 up to date of 3 models");
@@ -406,7 +406,7 @@ fn killed_runs_are_resumed() {
 
 #[test]
 fn concurrent_runs_share_the_work() {
-    let models: Vec<(String, Vec<u8>)> = (0..8).map(|i| (format!("m{i}.onnx"), good())).collect();
+    let models: Vec<(String, Vec<u8>)> = (0..8).map(|i| (format!("m{i}.onnx"), onnx::relu())).collect();
     let models: Vec<(&str, Vec<u8>)> =
         models.iter().map(|(name, bytes)| (name.as_str(), bytes.clone())).collect();
     let room = room_with(&models);
@@ -422,7 +422,7 @@ fn concurrent_runs_share_the_work() {
 
 #[test]
 fn conversion_options_are_passed_on() {
-    let room = room_with(&[("a.onnx", good())]);
+    let room = room_with(&[("a.onnx", onnx::relu())]);
     room.expect(
         "batch models -o out --rename x=data --input-shape 1,3,H,W --outputs y --skip eliminate_identity",
         0,

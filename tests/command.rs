@@ -32,7 +32,7 @@ const VERBS: [&str; 10] = [
 /// A room with a model.
 fn room_with_model() -> Room {
     let room = Room::new();
-    room.put("m.onnx", &onnx::chain(&["Relu"], &["1", "3", "8", "8"]));
+    room.put("m.onnx", &onnx::relu());
     room
 }
 

@@ -13,23 +13,11 @@ mod room;
 
 use room::{Room, expect};
 
-fn good() -> Vec<u8> {
-    onnx::chain(&["Relu"], &["1", "3", "8", "8"])
-}
-
-/// A room with the model and the files of its net, which are named `net`.
-fn room_with_net() -> Room {
-    let room = Room::new();
-    room.put("m.onnx", &good());
-    room.expect("m.onnx net.param", 0, "");
-    room
-}
-
 /// Converts `model`, whose results stand beside it, and compares them.
 #[track_caller]
 fn converts(room: &Room, model: &Path) {
     fs::create_dir_all(model.parent().unwrap()).unwrap();
-    fs::write(model, good()).unwrap();
+    fs::write(model, onnx::relu()).unwrap();
     expect(&room.command("").arg(model).output().unwrap(), &model.display().to_string(), 0, "");
     let written = fs::read(model.with_extension("ncnn.param")).unwrap();
     assert!(written == fs::read(room.path("net.param")).unwrap(), "{}", model.display());
@@ -37,7 +25,7 @@ fn converts(room: &Room, model: &Path) {
 
 #[test]
 fn names_may_have_spaces_and_any_letters() {
-    let room = room_with_net();
+    let room = Room::with_net(&onnx::relu());
     for name in
         ["a model.onnx", "模型.onnx", "größe é.onnx", "x'y.onnx", "%TEMP%.onnx", "a.b.onnx", "🦀.onnx"]
     {
@@ -48,7 +36,7 @@ fn names_may_have_spaces_and_any_letters() {
 
 #[test]
 fn names_and_paths_may_be_long() {
-    let room = room_with_net();
+    let room = Room::with_net(&onnx::relu());
     converts(&room, &room.path(&format!("{}.onnx", "n".repeat(200))));
     // Longer than the 260 letters that programs of Windows had.
     converts(&room, &room.path(&"folder/".repeat(60)).join("m.onnx"));
@@ -56,9 +44,9 @@ fn names_and_paths_may_be_long() {
 
 #[test]
 fn lists_may_have_the_lines_of_windows() {
-    let room = room_with_net();
+    let room = Room::with_net(&onnx::relu());
     fs::create_dir(room.path("ein Ordner")).unwrap();
-    room.put("ein Ordner/größe.onnx", &good());
+    room.put("ein Ordner/größe.onnx", &onnx::relu());
     room.put("list.txt", "m.onnx\r\nein Ordner/größe.onnx\r\n\r\n".as_bytes());
     room.expect("batch list.txt --out out", 0, "");
     for result in ["out/m.ncnn.param", "out/ein Ordner/größe.ncnn.param"] {

@@ -9,7 +9,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import textwrap
 import venv
 from pathlib import Path
 
@@ -18,20 +17,18 @@ ROOT = Path(__file__).resolve().parent.parent
 
 def sessions(text):
     """Commands with what they print."""
-    found = []
-    for block in text.split("\n\n    $ ")[1:]:
-        lines = ["$ " + block.splitlines()[0]]
-        for line in block.splitlines()[1:]:
-            if line and not line.startswith("    "):
-                break
-            lines.append(line)
-        for line in textwrap.dedent("\n".join(["    " + lines[0], *lines[1:]])).rstrip().splitlines():
-            if line.startswith("$ "):
-                found.append([line[2:], []])
-            elif line.startswith("> ") and not found[-1][1]:
-                found[-1][0] += "\n" + line[2:]
-            else:
-                found[-1][1].append(line)
+    found, is_inside = [], False
+    for line in text.splitlines():
+        is_inside = line.startswith("    $ ") or is_inside and (not line or line.startswith("    "))
+        line = line[4:]
+        if not is_inside:
+            continue
+        if line.startswith("$ "):
+            found.append([line[2:], []])
+        elif line.startswith("> ") and not found[-1][1]:
+            found[-1][0] += "\n" + line[2:]
+        else:
+            found[-1][1].append(line)
     return [(command, "\n".join(shown).strip("\n")) for command, shown in found]
 
 

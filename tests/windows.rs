@@ -17,21 +17,9 @@ use room::Room;
 
 const NET: [&str; 2] = ["net.param", "net.bin"];
 
-fn good() -> Vec<u8> {
-    onnx::chain(&["Relu"], &["1", "3", "8", "8"])
-}
-
-/// A room with the model and the files of its net, which are named `net`.
-fn room_with_net() -> Room {
-    let room = Room::new();
-    room.put("m.onnx", &good());
-    room.expect("m.onnx net.param", 0, "");
-    room
-}
-
 #[test]
 fn paths_have_drives_and_backslashes() {
-    let room = room_with_net();
+    let room = Room::with_net(&onnx::relu());
     let here = format!("Z:{}", room.path("").display());
     let back = here.replace('/', "\\");
     for model in [
@@ -51,7 +39,7 @@ fn paths_have_drives_and_backslashes() {
 /// Files that a program of Windows has opened, which `ONNX2NCNN_HOLD` runs.
 #[test]
 fn open_files_all_stay() {
-    let room = room_with_net();
+    let room = Room::with_net(&onnx::relu());
     room.put("m.onnx", &onnx::chain(&["Sigmoid"], &["1", "3", "8", "8"]));
     let words = std::env::var("ONNX2NCNN_HOLD").unwrap();
     let words: Vec<&str> = words.split(' ').collect();

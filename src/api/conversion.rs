@@ -55,7 +55,8 @@ impl Conversion {
         }
         files.extend(net_files);
         self.sources.put_beside(files)?;
-        Ok(self.written.get_or_init(|| written).clone())
+        self.written.get_or_init(|| written.clone());
+        Ok(written)
     }
 
     /// Writes the text of the `.param` file and the bytes of the `.bin` file to writers. Weights are read and
@@ -73,7 +74,8 @@ impl Conversion {
         let mut written = self.net.stream(param, bin)?;
         written.warnings.extend(self.growth(&written));
         self.sources.check_unchanged()?;
-        Ok(self.written.get_or_init(|| written).clone())
+        self.written.get_or_init(|| written.clone());
+        Ok(written)
     }
 
     /// Returns the summary of the files, which are computed without being kept if they have not been written.

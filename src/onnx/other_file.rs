@@ -1,4 +1,4 @@
-//! Files that are no ONNX models.
+//! Files of other formats in the place of ONNX models.
 
 use std::sync::Arc;
 

@@ -58,10 +58,10 @@ struct Step {
 impl Step {
     fn of(graph: &Graph, id: NodeId) -> Option<Step> {
         let node = graph.node(id)?;
+        let shape = graph.value(*node.outputs.iter().flatten().next()?).shape.as_deref()?;
+        let size = shape.first()?.known().filter(|size| *size > 1)?;
         let (op, call) = Call::of(graph, node)?;
         let made: Vec<ValueId> = node.outputs.iter().flatten().copied().collect();
-        let shape = graph.value(*made.first()?).shape.as_deref()?;
-        let size = shape.first()?.known().filter(|size| *size > 1)?;
         if op.random || node.bodies().next().is_some() {
             return None;
         }
@@ -161,6 +161,7 @@ fn groups(graph: &Graph) -> Vec<Vec<Step>> {
                     group.push(step);
                 }
             }
+            groups.retain(|group| !group.is_empty());
             return groups;
         }
         steps.retain(|_| kept.next() == Some(true));
@@ -185,7 +186,8 @@ fn is_faster(graph: &Graph, group: &[Step], readers: &Readers) -> bool {
     let made: BTreeSet<ValueId> = group.iter().flat_map(|step| step.made.iter().copied()).collect();
     let mut border: BTreeSet<ValueId> = group.iter().flat_map(|step| step.read.iter().copied()).collect();
     border.retain(|value| !made.contains(value));
-    border.extend(made.iter().filter(|value| is_read_outside(readers, &nodes, **value)));
+    border
+        .extend(made.iter().filter(|value| is_read_outside(readers, |node| nodes.contains(&node), **value)));
     let elements = border.iter().filter_map(|id| element_count(graph.value(*id).shape.as_deref()?));
     let mut apart = elements.map(|elements| Cost::passes(MOVES, elements)).fold(Cost::default(), Cost::add);
     let mut whole = Cost::default();
@@ -201,15 +203,19 @@ fn is_faster(graph: &Graph, group: &[Step], readers: &Readers) -> bool {
     apart.nanoseconds() < whole.nanoseconds()
 }
 
-fn is_read_outside(readers: &Readers, nodes: &BTreeSet<NodeId>, value: ValueId) -> bool {
-    readers.is_output(value) || readers.all(value).iter().any(|reader| !nodes.contains(reader))
+fn is_read_outside(readers: &Readers, is_inside: impl Fn(NodeId) -> bool, value: ValueId) -> bool {
+    readers.is_output(value) || readers.all(value).iter().any(|reader| !is_inside(*reader))
 }
 
 fn batch_elements(graph: &mut Graph) -> Result<bool> {
+    let mut groups = groups(graph);
+    if groups.is_empty() {
+        return Ok(false);
+    }
     let readers = Readers::of(graph);
-    let faster = groups(graph).into_iter().filter(|group| is_faster(graph, group, &readers));
-    let steps: IndexMap<NodeId, Step> = faster.flatten().map(|step| (step.node, step)).collect();
-    let nodes: BTreeSet<NodeId> = graph.node_ids().into_iter().filter(|id| steps.contains(*id)).collect();
+    groups.retain(|group| is_faster(graph, group, &readers));
+    let is_changed = !groups.is_empty();
+    let steps: IndexMap<NodeId, Step> = groups.into_iter().flatten().map(|step| (step.node, step)).collect();
     let mut inner: IndexMap<ValueId, ValueId> = IndexMap::default();
     graph.rewrite_nodes(|graph, id| {
         let (Some(step), Some(mut node)) = (steps.get(id), graph.node(id).cloned()) else { return Ok(None) };
@@ -231,7 +237,7 @@ fn batch_elements(graph: &mut Graph) -> Result<bool> {
         for output in node.outputs.iter_mut().flatten() {
             let element = element_of(graph, *output);
             inner.insert(*output, element);
-            if is_read_outside(&readers, &nodes, *output) {
+            if is_read_outside(&readers, |node| steps.contains(node), *output) {
                 let mut join = border_node("JoinBatch", element, *output);
                 join.attributes.insert("size".into(), Attribute::Int(step.size));
                 after.push(join);
@@ -242,7 +248,7 @@ fn batch_elements(graph: &mut Graph) -> Result<bool> {
         before.extend(after);
         Ok(Some(before))
     })?;
-    Ok(!nodes.is_empty())
+    Ok(is_changed)
 }
 
 /// Adds the value of an element of a batch.

@@ -25,6 +25,15 @@ impl Room {
         Room(tempfile::tempdir().unwrap())
     }
 
+    /// A room with a model, and the files of its net, which are named `net`.
+    #[track_caller]
+    pub fn with_net(model: &[u8]) -> Room {
+        let room = Room::new();
+        room.put("m.onnx", model);
+        room.expect("m.onnx net.param", 0, "");
+        room
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }

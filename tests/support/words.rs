@@ -120,6 +120,11 @@ pub fn chain(op_types: &[&str], shape: &[&str]) -> Vec<u8> {
     chain_of(op_types, shape, &|i| format!("node{i}"))
 }
 
+/// A Relu of a picture.
+pub fn relu() -> Vec<u8> {
+    chain(&["Relu"], &["1", "3", "8", "8"])
+}
+
 /// A chain with these names of nodes.
 pub fn chain_of(op_types: &[&str], shape: &[&str], node: &dyn Fn(usize) -> String) -> Vec<u8> {
     let name = |i: usize| match i {

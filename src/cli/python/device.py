@@ -13,7 +13,7 @@ import threading
 # What the program writes first: its name, the version of what is sent, and the release of ncnn.
 HELLO = ["onnx2ncnn", "runner", "1"]
 COMPILE = "compile the source that `onnx2ncnn runner` prints with ncnn for the device, and copy it there"
-# The codes with which a shell ends if there is no program, or none for this processor, or if it was killed or crashed.
+# The codes with which a shell ends if it does not find the program, cannot start it, or if it was killed or crashed.
 NOT_FOUND, NOT_STARTED, KILLED, CRASHED = 127, 126, 128 + 9, 128 + 11
 NO_MEMORY = -100
 # The seconds after which a program that has not written anything is another one.

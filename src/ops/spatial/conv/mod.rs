@@ -1,7 +1,7 @@
 //! Convolutions.
 //!
 //! A batch that is not computed element by element (`src/pass/batch.rs`) becomes one more spatial axis with a window of one
-//! element, over `[C, N, ...]`. With three spatial axes there is no layer for that: the elements of the batch become groups
+//! element, over `[C, N, ...]`. With three spatial axes a blob would have five: the elements of the batch become groups
 //! of channels.
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Conv.html>, `onnx__ConvTranspose.html`,
 //! `onnx__DeformConv.html`.

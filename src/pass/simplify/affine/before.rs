@@ -60,8 +60,7 @@ fn find(graph: &Graph, readers: &Readers, conv: NodeId, node: &Node) -> Option<F
     let [outputs, inputs, spatial @ ..] = sizes else { return None };
     let group = usize::try_from(int(node, "group").unwrap_or(1)).ok().filter(|group| *group > 0)?;
     let channels = Channels { count: inputs.checked_mul(group)?, rank: sizes.len(), dtype };
-    let first = graph.node(before)?.inputs.iter().copied().flatten();
-    let data = first.into_iter().find(|id| graph.value(*id).constant.is_none())?;
+    let data = computed_input(graph, before)?;
     let (_, step, output) = read_step(graph, before, data, channels, KINDS)?;
     let (step, data, kept) = match step {
         Step::Scale { .. } => (step, data, None),
@@ -86,6 +85,11 @@ fn find(graph: &Graph, readers: &Readers, conv: NodeId, node: &Node) -> Option<F
     Some(Found { conv, data, step, kept, dtype, weight, bias, grouped })
 }
 
+/// Returns the first input that is not a constant.
+fn computed_input(graph: &Graph, node: NodeId) -> Option<ValueId> {
+    graph.node(node)?.inputs.iter().copied().flatten().find(|id| graph.value(*id).constant.is_none())
+}
+
 /// The largest shift of values before they are scaled: half precision has to represent the sums.
 const MOST_SHIFTED: f64 = 4096.0;
 
@@ -99,8 +103,7 @@ fn scale_before(
     channels: Channels,
 ) -> Option<(Step, ValueId)> {
     let id = graph.value(scaled).producer.filter(|_| readers.only(scaled) == Some(shift))?;
-    let data =
-        graph.node(id)?.inputs.iter().copied().flatten().find(|id| graph.value(*id).constant.is_none())?;
+    let data = computed_input(graph, id)?;
     let (_, step, _) = read_step(graph, id, data, channels, &["Div", "Mul"])?;
     let Step::Scale { by, divides } = step else { return None };
     let smallest = largest(graph, by, |x| if divides { x } else { x.recip() })?.recip();

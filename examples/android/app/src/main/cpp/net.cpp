@@ -44,13 +44,12 @@ static ncnn::Mat make(const std::vector<jint>& sizes)
 
 static std::vector<jint> sizes_of(const ncnn::Mat& mat)
 {
-    const std::vector<jint> all = {mat.c, mat.d, mat.h, mat.w};
     switch (mat.dims)
     {
     case 1: return {mat.w};
     case 2: return {mat.h, mat.w};
     case 3: return {mat.c, mat.h, mat.w};
-    default: return all;
+    default: return {mat.c, mat.d, mat.h, mat.w};
     }
 }
 
