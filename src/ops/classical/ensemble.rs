@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::classes::{Labels, exceeds, first_largest, transformed};
 use super::trees::{COMPARISONS, Condition, End, LOWERS_TO, Trees, numbers, places, sums};
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::op::{Access, Attributes, Call, Fact};
@@ -162,16 +163,6 @@ fn with_base<'x>(x: &'x Expand, trees: &Trees) -> Result<Expr<'x>> {
     }
 }
 
-/// Returns the scores after `post_transform`.
-fn transformed<'x>(x: &Expand, scores: Expr<'x>) -> Result<Expr<'x>> {
-    Ok(match x.string("post_transform")? {
-        "NONE" => scores,
-        "LOGISTIC" => scores.apply("Sigmoid", []),
-        "SOFTMAX" => scores.apply("Softmax", [("axis", 1.into())]),
-        other => unsupported!("post_transform \"{other}\""),
-    })
-}
-
 fn read_regressor(attributes: &Attributes) -> Result<Trees> {
     let is_mean = match attributes.string("aggregate_function")? {
         "SUM" => false,
@@ -193,20 +184,15 @@ fn expand_regressor<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     transformed(x, with_base(x, &trees)?)
 }
 
-/// Returns the classes, `None` if they are text, and the trees.
-fn read_classifier(attributes: &Attributes) -> Result<(Option<Vec<i64>>, Trees)> {
-    let labels = attributes.given_ints("classlabels_int64s")?.filter(|labels| !labels.is_empty());
-    let texts = attributes.given_strings("classlabels_strings")?.unwrap_or_default();
-    let count = labels.as_ref().map_or(texts.len(), Vec::len);
-    let trees = read_trees(attributes, &CLASSES, i64::try_from(count)?, false)?;
+fn read_classifier(attributes: &Attributes) -> Result<(Labels, Trees)> {
+    let labels = Labels::read(attributes, "classlabels_int64s")?;
+    let trees = read_trees(attributes, &CLASSES, labels.count, false)?;
     Ok((labels, trees))
 }
 
 fn infer_classifier(call: &Call) -> Result<Vec<Fact>> {
     let (labels, trees) = read_classifier(call)?;
-    let shape = trees.shape(call)?;
-    let dtype = if labels.is_some() { DType::I64 } else { DType::String };
-    Ok(vec![Fact::new(dtype, shape.get(..1).unwrap_or_default().to_vec()), Fact::new(DType::F32, shape)])
+    labels.infer(trees.shape(call)?)
 }
 
 fn expand_classifier(x: &Expand) -> Result<bool> {
@@ -240,25 +226,21 @@ fn expand_classifier(x: &Expand) -> Result<bool> {
         };
         (scores, exceeds(x, sum, if is_positive { 0.5 } else { 0.0 }))
     } else if count == 2 {
-        // onnxruntime gives these numbers for all classes.
         let scores = with_base(x, &trees)?;
         (transformed(x, scores)?, exceeds(x, scores.slice(1, 1, 2), 0.0))
     } else {
         let scores = with_base(x, &trees)?;
-        let class = scores.apply("ArgMax", [("axis", 1.into()), ("keepdims", 0.into())]).typed(DType::I64);
+        let class = first_largest(scores);
         (transformed(x, scores)?, class)
     };
     x.output(1, scores);
-    if let Some(labels) = labels {
-        let is_class = labels.iter().copied().eq(0..count) || (count == 2 && !is_single);
-        x.output(0, if is_class { class } else { x.make.ints(&labels).gather(class, 0) });
+    // onnxruntime gives the numbers of two classes with a sum each, not their labels.
+    if count == 2 && !is_single {
+        labels.give_number(x, class);
+    } else {
+        labels.give(x, class);
     }
     Ok(true)
-}
-
-/// Returns 1 for each row of a column that exceeds a number, else 0.
-fn exceeds<'x>(x: &'x Expand, column: Expr<'x>, number: f32) -> Expr<'x> {
-    column.with("Greater", x.make.number(number, DType::F32)).cast(DType::I64).reshape(&[-1])
 }
 
 /// Returns the classes of which each row has a score: those of all leaves of a tree.

@@ -1,4 +1,4 @@
-//! Preprocessing and linear models: the operators of `ai.onnx.ml` that are plain arithmetic.
+//! Preprocessing: the operators of `ai.onnx.ml` that are plain arithmetic, element by element or row by row.
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx_aionnxml_Scaler.html>, `onnx_aionnxml_Imputer.html`.
 
@@ -27,10 +27,6 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::of(DOMAIN, "Imputer", Access::Any, infer_imputer)
         .formula(expand_imputer)
         .lowers_to("Where the input equals the replaced value"),
-    Row::of(DOMAIN, "LinearRegressor", Access::Any, infer_regressor)
-        .formula(expand_regressor)
-        .lowers_to("MatMul, Add")
-        .limits("a post_transform"),
     Row::of(DOMAIN, "Normalizer", Access::Any, infer_floats)
         .formula(expand_normalizer)
         .lowers_to("Div by the sum or the root of the squares of each row")
@@ -120,49 +116,6 @@ fn expand_imputer<'x>(x: &'x Expand) -> Result<Expr<'x>> {
         data.equal(x.make.literal(&replaced))
     };
     Ok(missing.select(x.make.literal(&values), data))
-}
-
-struct Regressor {
-    targets: i64,
-    coefficients: Vec<f32>,
-    intercepts: Option<Vec<f32>>,
-}
-
-fn read_regressor(call: &Call) -> Result<Regressor> {
-    match call.string("post_transform")? {
-        "NONE" => {}
-        other => unsupported!("post_transform {other}"),
-    }
-    let (targets, coefficients) =
-        (call.int("targets")?, call.given_floats("coefficients")?.unwrap_or_default());
-    let intercepts = call.given_floats("intercepts")?.filter(|list| !list.is_empty());
-    let columns = call.shape(0)?.last().and_then(Dim::known);
-    let count = i64::try_from(coefficients.len())?;
-    if targets < 1
-        || call.shape(0)?.len() != 2
-        || columns != count.checked_div(targets)
-        || count % targets != 0
-    {
-        unsupported!("{count} coefficients of {targets} targets do not fit the number of columns");
-    }
-    if intercepts.as_ref().is_some_and(|list| i64::try_from(list.len()) != Ok(targets)) {
-        invalid!("the numbers of intercepts and targets differ");
-    }
-    Ok(Regressor { targets, coefficients, intercepts })
-}
-
-fn infer_regressor(call: &Call) -> Result<Vec<Fact>> {
-    let Regressor { targets, .. } = read_regressor(call)?;
-    Ok(vec![Fact::new(DType::F32, vec![call.shape(0)?.at(0)?.clone(), Dim::Known(targets)])])
-}
-
-fn expand_regressor<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    let Regressor { targets, coefficients, intercepts } = read_regressor(x)?;
-    let targets = usize::try_from(targets)?;
-    let shape = vec![targets, coefficients.len() / targets.max(1)];
-    let weight = Array::f32(ArrayD::from_shape_vec(shape, coefficients)?).transpose(&[1, 0])?;
-    let product = x.operand_as(0, DType::F32).matmul(x.make.literal(&weight));
-    Ok(product.add_optional(intercepts.map(|list| x.make.floats(&list))))
 }
 
 fn read_norm(attributes: &Attributes) -> Result<&'static str> {

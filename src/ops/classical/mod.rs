@@ -1,8 +1,12 @@
 //! Classical machine learning: the domain `ai.onnx.ml`, and n-grams.
 
+pub(in crate::ops) mod classes;
+pub(in crate::ops) mod encoders;
 pub(in crate::ops) mod ensemble;
 pub(in crate::ops) mod feature;
+pub(in crate::ops) mod linear;
 pub(in crate::ops) mod n_gram;
+pub(in crate::ops) mod support_vectors;
 pub(in crate::ops) mod trees;
 
 use super::Row;
@@ -12,7 +16,15 @@ use crate::pass::builder::{Builder, Expr};
 use crate::tensor::Array;
 
 /// The families of this shelf.
-pub(super) const FAMILIES: &[&[Row]] = &[ensemble::OPS, feature::OPS, n_gram::OPS, trees::OPS];
+pub(super) const FAMILIES: &[&[Row]] = &[
+    encoders::OPS,
+    ensemble::OPS,
+    feature::OPS,
+    linear::OPS,
+    n_gram::OPS,
+    support_vectors::OPS,
+    trees::OPS,
+];
 
 /// Returns a constant matrix of zeros but for some cells: row, column and number.
 fn matrix<'x>(

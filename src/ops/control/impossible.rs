@@ -6,16 +6,12 @@
 use crate::error::{Error, ErrorCode, Result};
 use crate::op::{Access, Call, Fact, find};
 use crate::ops::Row;
-use crate::pass::expand::Expand;
-use crate::tensor::DType;
 
 /// The domain of classical machine learning.
 const ML: &str = "ai.onnx.ml";
 
-const CLASSES: &str = "its classes are labels, and ncnn has no layer that looks up labels";
 const COMPRESSED_IMAGE: &str = "ncnn has no layer that decodes images; decode them before running the net";
 const GRADIENT: &str = "it differentiates the graph, which is for training; export the model for inference";
-const SUPPORT_VECTORS: &str = "ncnn has no layer for support vectors";
 const TEXT: &str = "it processes text or maps; ncnn has only numeric tensors";
 const UNKNOWN_SIZE: &str =
     "the size of its output depends on the elements of its input; ncnn has no layer for that";
@@ -31,12 +27,6 @@ pub(in crate::ops) const OPS: &[Row] = &[
     refused(ML, "CastMap", TEXT),
     refused(ML, "CategoryMapper", TEXT),
     refused(ML, "DictVectorizer", TEXT),
-    // The values after it are known where the graph is cut.
-    Row::of(ML, "LabelEncoder", Access::Any, infer_labels).expand(refuse_node).limits(TEXT),
-    refused(ML, "LinearClassifier", CLASSES),
-    refused(ML, "OneHotEncoder", CLASSES),
-    refused(ML, "SVMClassifier", SUPPORT_VECTORS),
-    refused(ML, "SVMRegressor", SUPPORT_VECTORS),
     refused(ML, "ZipMap", TEXT),
     refused("ai.onnx.preview.training", "Gradient", GRADIENT),
 ];
@@ -45,28 +35,16 @@ const fn refused(domain: &'static str, name: &'static str, reason: &'static str)
     Row::of(domain, name, Access::Any, refuse).limits(reason)
 }
 
-fn infer_labels(call: &Call) -> Result<Vec<Fact>> {
-    let given = |name| call.node().attributes.get(name).is_some();
-    let dtype = match call.since() {
-        1 if call.dtype(0)? == DType::String => DType::I64,
-        4.. if given("values_tensor") => call.tensor("values_tensor")?.dtype(),
-        2.. if given("values_int64s") => DType::I64,
-        2.. if given("values_floats") => DType::F32,
-        _ => DType::String,
-    };
-    Ok(vec![Fact::new(dtype, call.shape(0)?.to_vec())])
-}
-
-fn refuse_node(x: &Expand) -> Result<bool> {
-    refuse(x).map(|_| false)
+/// Returns the error of an operator that reads or gives text.
+pub(in crate::ops) fn text() -> Error {
+    Error::unsupported(TEXT).code_is(ErrorCode::NO_NUMBERS)
 }
 
 fn refuse(call: &Call) -> Result<Vec<Fact>> {
     let reason = find(call.node()).map_or("", |op| op.limits);
-    let error = Error::unsupported(reason);
     Err(match reason {
-        UNKNOWN_SIZE => error.code_is(ErrorCode::UNKNOWN_SHAPE),
-        TEXT => error.code_is(ErrorCode::NO_NUMBERS),
-        _ => error,
+        UNKNOWN_SIZE => Error::unsupported(reason).code_is(ErrorCode::UNKNOWN_SHAPE),
+        TEXT => text(),
+        _ => Error::unsupported(reason),
     })
 }

@@ -1,0 +1,66 @@
+//! What classifiers have in common: the labels of their classes, and the scores after `post_transform`.
+
+use crate::error::{Result, unsupported};
+use crate::op::{Attributes, Fact};
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
+use crate::tensor::{DType, Dim};
+
+/// The labels of the classes of a classifier.
+pub(super) struct Labels {
+    /// `None` if they are text.
+    numbers: Option<Vec<i64>>,
+    pub count: i64,
+}
+
+impl Labels {
+    /// Reads the labels that are integers from an attribute, and those that are text from `classlabels_strings`.
+    pub fn read(attributes: &Attributes, integers: &str) -> Result<Labels> {
+        let numbers = attributes.given_ints(integers)?.filter(|labels| !labels.is_empty());
+        let texts = attributes.given_strings("classlabels_strings")?.unwrap_or_default();
+        let count = i64::try_from(numbers.as_ref().map_or(texts.len(), Vec::len))?;
+        Ok(Labels { numbers, count })
+    }
+
+    /// Returns the facts of both outputs: a label for each row of the scores, and the scores.
+    pub fn infer(&self, scores: Vec<Dim>) -> Result<Vec<Fact>> {
+        let dtype = if self.numbers.is_some() { DType::I64 } else { DType::String };
+        let rows = scores.get(..1).unwrap_or_default().to_vec();
+        Ok(vec![Fact::new(dtype, rows), Fact::new(DType::F32, scores)])
+    }
+
+    /// Makes the labels of the classes with these numbers the first output, unless they are text.
+    pub fn give<'x>(&self, x: &'x Expand, class: Expr<'x>) {
+        if let Some(labels) = &self.numbers {
+            let is_number = labels.iter().copied().eq(0..self.count);
+            x.output(0, if is_number { class } else { x.make.ints(labels).gather(class, 0) });
+        }
+    }
+
+    /// Makes the numbers of classes the first output, unless the labels are text.
+    pub fn give_number<'x>(&self, x: &'x Expand, class: Expr<'x>) {
+        if self.numbers.is_some() {
+            x.output(0, class);
+        }
+    }
+}
+
+/// Returns the scores after `post_transform`.
+pub(super) fn transformed<'x>(x: &Expand, scores: Expr<'x>) -> Result<Expr<'x>> {
+    Ok(match x.string("post_transform")? {
+        "NONE" => scores,
+        "LOGISTIC" => scores.apply("Sigmoid", []),
+        "SOFTMAX" => scores.softmax(1),
+        other => unsupported!("post_transform \"{other}\""),
+    })
+}
+
+/// Returns 1 for each row of a column that exceeds a number, else 0.
+pub(super) fn exceeds<'x>(x: &'x Expand, column: Expr<'x>, number: f32) -> Expr<'x> {
+    column.with("Greater", x.make.number(number, DType::F32)).cast(DType::I64).reshape(&[-1])
+}
+
+/// Returns the first place of the largest element of each row.
+pub(super) fn first_largest(rows: Expr<'_>) -> Expr<'_> {
+    rows.apply("ArgMax", [("axis", 1.into()), ("keepdims", 0.into())]).typed(DType::I64)
+}

@@ -1,0 +1,116 @@
+//! Linear models: a matrix product, and the classes of the largest scores.
+//!
+//! Where the specification leaves the scores of two classes open, they are those of onnxruntime
+//! (`linearclassifier.cc`, `ml_common.h`).
+//!
+//! Spec: <https://onnx.ai/onnx/operators/onnx_aionnxml_LinearClassifier.html>, `onnx_aionnxml_LinearRegressor.html`.
+
+use ndarray::ArrayD;
+
+use super::classes::{Labels, exceeds, first_largest, transformed};
+use crate::error::{At, Result, invalid, unsupported};
+use crate::op::{Access, Call, Fact};
+use crate::ops::Row;
+use crate::pass::builder::Expr;
+use crate::pass::expand::Expand;
+use crate::tensor::{Array, DType, Dim};
+
+const DOMAIN: &str = "ai.onnx.ml";
+
+pub(in crate::ops) const OPS: &[Row] = &[
+    Row::of(DOMAIN, "LinearClassifier", Access::Any, infer_classifier)
+        .expand(expand_classifier)
+        .lowers_to("MatMul, Add, ArgMax")
+        .limits(
+            "labels that are text, unless nothing reads the label; other numbers of scores than of classes; the \
+            transforms SOFTMAX_ZERO and PROBIT, and SOFTMAX of one score for two classes",
+        ),
+    Row::of(DOMAIN, "LinearRegressor", Access::Any, infer_regressor)
+        .formula(expand_regressor)
+        .lowers_to("MatMul, Add")
+        .limits("a post_transform"),
+];
+
+/// A matrix of coefficients, and numbers that are added to the products.
+struct Model {
+    targets: i64,
+    coefficients: Vec<f32>,
+    intercepts: Option<Vec<f32>>,
+}
+
+impl Model {
+    fn read(call: &Call, targets: i64) -> Result<Model> {
+        let coefficients = call.given_floats("coefficients")?.unwrap_or_default();
+        let intercepts = call.given_floats("intercepts")?.filter(|list| !list.is_empty());
+        let columns = call.shape(0)?.last().and_then(Dim::known);
+        let count = i64::try_from(coefficients.len())?;
+        if targets < 1
+            || call.shape(0)?.len() != 2
+            || columns != count.checked_div(targets)
+            || count % targets != 0
+        {
+            unsupported!("{count} coefficients of {targets} targets do not fit the number of columns");
+        }
+        if intercepts.as_ref().is_some_and(|list| i64::try_from(list.len()) != Ok(targets)) {
+            invalid!("the numbers of intercepts and targets differ");
+        }
+        Ok(Model { targets, coefficients, intercepts })
+    }
+
+    fn apply<'x>(self, x: &'x Expand) -> Result<Expr<'x>> {
+        let targets = usize::try_from(self.targets)?;
+        let shape = vec![targets, self.coefficients.len() / targets.max(1)];
+        let weight = Array::f32(ArrayD::from_shape_vec(shape, self.coefficients)?).transpose(&[1, 0])?;
+        let product = x.operand_as(0, DType::F32).matmul(x.make.literal(&weight));
+        Ok(product.add_optional(self.intercepts.map(|list| x.make.floats(&list))))
+    }
+}
+
+fn read_regressor(call: &Call) -> Result<Model> {
+    match call.string("post_transform")? {
+        "NONE" => {}
+        other => unsupported!("post_transform {other}"),
+    }
+    Model::read(call, call.int("targets")?)
+}
+
+fn infer_regressor(call: &Call) -> Result<Vec<Fact>> {
+    let Model { targets, .. } = read_regressor(call)?;
+    Ok(vec![Fact::new(DType::F32, vec![call.shape(0)?.at(0)?.clone(), Dim::Known(targets)])])
+}
+
+fn expand_regressor<'x>(x: &'x Expand) -> Result<Expr<'x>> {
+    read_regressor(x)?.apply(x)
+}
+
+fn read_classifier(call: &Call) -> Result<(Labels, Model)> {
+    let labels = Labels::read(call, "classlabels_ints")?;
+    let intercepts = call.given_floats("intercepts")?.unwrap_or_default();
+    // One score may decide between two classes; without intercepts each class has a score.
+    let targets = if labels.count == 2 && intercepts.len() == 1 { 1 } else { labels.count };
+    Ok((labels, Model::read(call, targets)?))
+}
+
+fn infer_classifier(call: &Call) -> Result<Vec<Fact>> {
+    let (labels, _) = read_classifier(call)?;
+    labels.infer(vec![call.shape(0)?.at(0)?.clone(), Dim::Known(labels.count)])
+}
+
+fn expand_classifier(x: &Expand) -> Result<bool> {
+    let (labels, model) = read_classifier(x)?;
+    let is_single = model.targets < labels.count;
+    let scores = model.apply(x)?;
+    let (class, scores) = if is_single {
+        let both = match x.string("post_transform")? {
+            "NONE" => x.make.concat(&[1.0 - scores, scores], 1),
+            "LOGISTIC" => x.make.concat(&[-scores, scores], 1).apply("Sigmoid", []),
+            other => unsupported!("post_transform \"{other}\" of one score for two classes"),
+        };
+        (exceeds(x, scores, 0.0), both)
+    } else {
+        (first_largest(scores), transformed(x, scores)?)
+    };
+    labels.give(x, class);
+    x.output(1, scores);
+    Ok(true)
+}
