@@ -80,7 +80,8 @@ fn infer_labels(call: &Call) -> Result<Vec<Fact>> {
 fn check_distinct(numbers: &Array) -> Result<()> {
     let mut sorted: Vec<f64> = numbers.to_f64()?.into_iter().collect();
     sorted.sort_by(f64::total_cmp);
-    if sorted.iter().any(|number| number.is_nan()) || sorted.array_windows().any(|[a, b]| a == b) {
+    let mut neighbours = sorted.iter().zip(sorted.iter().skip(1));
+    if sorted.iter().any(|number| number.is_nan()) || neighbours.any(|(a, b)| a == b) {
         unsupported!("a number that is NaN or occurs twice");
     }
     Ok(())
