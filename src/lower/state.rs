@@ -177,7 +177,11 @@ impl State {
             }
             // The producer omitted it.
             (None, None) if is_empty(graph, id) => return Err(no_elements(form)),
-            (None, None) => return Err(Error::internal(format!("\"{}\" has no blob", value.name))),
+            (None, None) => {
+                // A classifier whose labels are text gives the scores alone.
+                value.dtype.map_or(Ok(()), check_elements)?;
+                return Err(Error::internal(format!("\"{}\" has no blob", value.name)));
+            }
         };
         // A node that computes only this form contributes to the layer.
         let part = value.producer.filter(|node| self.forms_alone.contains(node));
