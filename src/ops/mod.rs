@@ -43,9 +43,13 @@ const SHELVES: &[&[&[Row]]] = &[
     training::FAMILIES,
     &[
         contributed::OPS,
+        contributed::bnb::OPS,
         contributed::deform::OPS,
         contributed::experts::OPS,
+        contributed::fused::OPS,
         contributed::group_query::OPS,
+        contributed::image::OPS,
+        contributed::legacy::OPS,
         quantized::OPS,
         quantized::BLOCKS,
         quantized::CONTRIB,
