@@ -56,7 +56,7 @@ fn hidden_sizes(call: &Call) -> Result<[i64; 3]> {
     Ok([all / 3; 3])
 }
 
-/// The inputs of Attention and QAttention that hold states and masks.
+/// Indices of the inputs of Attention.
 mod input {
     pub const MASK: usize = 3;
     pub const PAST: usize = 4;
@@ -84,10 +84,8 @@ pub(super) fn infer_attention(call: &Call) -> Result<Vec<Fact>> {
     if let Some(last) = shape.last_mut() {
         *last = Dim::Known(size);
     }
-    Ok([shape, present]
-        .map(|shape| Ok(Fact::new(call.dtype(0)?, shape)))
-        .into_iter()
-        .collect::<Result<_>>()?)
+    let dtype = call.dtype(0)?;
+    Ok([shape, present].into_iter().map(|shape| Fact::new(dtype, shape)).collect())
 }
 
 /// Returns the number of keys: `new` ones after those of the past, whose length is an axis of an input.
@@ -248,24 +246,25 @@ fn infer(call: &Call, places: &Places) -> Result<Vec<Fact>> {
     }
     let (size, new) = read_values(call, &heads)?;
     let split = call.shape(1)?.len() == 4;
-    if split && (call.has_input(places.bias) || call.has_input(places.past[0])) {
+    if split && (call.has_input(places.bias) || places.past.iter().any(|past| call.has_input(*past))) {
         unsupported!("keys split by heads together with a bias or a state");
     }
+    if heads.unidirectional && call.shape(0)?.at(1)? != &new {
+        unsupported!("a causal mask over another sequence: onnxruntime shows all of it to the last query");
+    }
     let mut shape = call.shape(0)?.to_vec();
-    let state = |index: usize, last: &Dim| -> Result<Vec<Dim>> {
-        let keys = total(call, &new, (places.past[index], 2))?;
-        Ok(vec![call.shape(0)?.at(0)?.clone(), Dim::Known(heads.num_heads), keys, head_size(last, &heads)?])
+    let count = Dim::Known(heads.num_heads);
+    let state = |past: usize, last: &Dim| -> Result<Vec<Dim>> {
+        let keys = total(call, &new, (past, 2))?;
+        Ok(vec![call.shape(0)?.at(0)?.clone(), count.clone(), keys, last.floor_div(&count)?])
     };
-    let states = [state(0, call.shape(0)?.at(2)?)?, state(1, &size)?];
+    let [past_keys, past_values] = places.past;
+    let states = [state(past_keys, call.shape(0)?.at(2)?)?, state(past_values, &size)?];
     if let Some(last) = shape.last_mut() {
         *last = size;
     }
     let dtype = call.dtype(0)?;
     Ok([shape].into_iter().chain(states).map(|shape| Fact::new(dtype, shape)).collect())
-}
-
-fn head_size(hidden: &Dim, heads: &Heads) -> Result<Dim> {
-    hidden.floor_div(&Dim::Known(heads.num_heads))
 }
 
 pub(super) fn infer_multi_head(call: &Call) -> Result<Vec<Fact>> {
@@ -306,21 +305,23 @@ fn expand<'x>(x: &'x Expand, places: &Places) -> Result<Expr<'x>> {
         }
     }
     let [q, k, v] = parts;
-    let state = |index: usize, new: Expr<'x>| {
-        let new = if x.shape(1)?.len() == 3 { split_heads(new, heads.num_heads) } else { new };
-        let all = x.optional(places.past[index]).map_or(new, |past| x.make.concat(&[past, new], 2));
-        x.output(index + 1, all);
-        Ok::<_, Error>(all)
+    let [past_keys, past_values] = places.past;
+    let is_split = x.shape(1)?.len() == 4;
+    let state = |past: usize, new: Expr<'x>, present: usize| {
+        let new = if is_split { new } else { split_heads(new, heads.num_heads) };
+        let all = x.optional(past).map_or(new, |past| x.make.concat(&[past, new], 2));
+        x.output(present, all);
+        all
     };
-    let keys = if x.shape(1)?.len() == 4 || x.has_input(places.past[0]) || x.has_output(1) {
-        state(0, k)?.transpose(&[0, 1, 3, 2])
+    let keys = if is_split || x.has_input(past_keys) || x.has_output(1) {
+        state(past_keys, k, 1).transpose(&[0, 1, 3, 2])
     } else {
         upright_heads(k, heads.num_heads)
     };
-    let q = split_heads(q, heads.num_heads);
-    let count = total(x, &new, (places.past[0], 2))?;
+    let (q, values) = (split_heads(q, heads.num_heads), state(past_values, v, 2));
+    let count = total(x, &new, (past_keys, 2))?;
     let masks = [padding_mask(x, places.mask, &count, &heads)?, x.optional(places.attention_bias)];
-    attend(x, &heads, [q, keys, state(1, v)?], hidden(0)?, masks)
+    attend(x, &heads, [q, keys, values], hidden(0)?, masks)
 }
 
 pub(super) fn infer_rotary(call: &Call) -> Result<Vec<Fact>> {

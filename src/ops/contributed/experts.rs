@@ -25,8 +25,8 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .formula(expand_quantized_experts)
         .lowers_to("as MoE, with matrices of floats")
         .limits(
-            "as MoE; weights of floats, or in the order of one processor; routing weights that are not normalized, or given \
-             apart from the choices",
+            "as MoE; weights of floats, or in the order of one processor; routing weights that are not normalized, or \
+             given apart from the choices",
         ),
 ];
 

@@ -36,7 +36,10 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .multiply_adds(attention::multi_head_multiply_adds)
         .appends(attention::append_to_states)
         .lowers_to("Add, Mul, MatMul, Softmax, MatMul; Concat for states")
-        .limits("queries, keys and values in one tensor; masks that give lengths; a state in a buffer"),
+        .limits(
+            "queries, keys and values in one tensor; masks that give lengths; a causal mask over another sequence; a \
+             state in a buffer",
+        ),
     Row::of(DOMAIN, "DecoderMaskedMultiHeadAttention", Access::Any, attention::infer_masked)
         .formula(attention::expand_masked)
         .multiply_adds(attention::multi_head_multiply_adds)

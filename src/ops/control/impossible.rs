@@ -14,19 +14,21 @@ const BLOCKS: &str = "com.microsoft.nchwc";
 /// The domain of classical machine learning.
 const ML: &str = "ai.onnx.ml";
 
-const CLASSES: &str = "its classes are labels, and ncnn has no layer that looks up labels";
-const COMPRESSED_IMAGE: &str = "ncnn has no layer that decodes images; decode them before running the net";
-const BLOCKED_CHANNELS: &str = "its weights are in blocks of channels, whose size depends on the processor that wrote the model; \
+const BLOCKED_CHANNELS: &str = "its weights are in blocks of channels, whose size depends on the processor; \
                                 save the model with the optimization level extended (ORT_ENABLE_EXTENDED)";
-const BUFFERS: &str = "it attends to a state in a buffer, which it overwrites; export a decoder whose states are inputs and outputs";
+const BUFFERS: &str =
+    "its state is a buffer, which it overwrites; export a decoder whose states are inputs and outputs";
+const CLASSES: &str = "its classes are labels, and ncnn has no layer that looks up labels";
 const COMPILED: &str = "it is compiled for one device; convert the model from which it was compiled";
-const GENERATION: &str = "it repeats a decoder until a token ends the text; convert the decoder, and choose its tokens in a program";
+const COMPRESSED_IMAGE: &str = "ncnn has no layer that decodes images; decode them before running the net";
+const GENERATION: &str =
+    "it repeats a decoder until a token ends the text; convert the decoder, and call it in a loop";
 const GRADIENT: &str = "it differentiates the graph, which is for training; export the model for inference";
-const SUPPORT_VECTORS: &str = "ncnn has no layer for support vectors";
 const RAGGED: &str =
     "sequences of different lengths follow each other in one tensor; export the model without packing";
-const SPARSE_KEYS: &str = "attention to blocks of keys that a sparse layout selects for each head: ncnn's attention has no \
-                           such layout, and a dense mask of it is not implemented";
+const SPARSE_KEYS: &str = "attention to blocks of keys that a sparse layout selects for each head: ncnn's \
+                           attention has no such layout, and a dense mask of it is not implemented";
+const SUPPORT_VECTORS: &str = "ncnn has no layer for support vectors";
 const TEXT: &str = "it processes text or maps; ncnn has only numeric tensors";
 const UNKNOWN_SIZE: &str =
     "the size of its output depends on the elements of its input; ncnn has no layer for that";

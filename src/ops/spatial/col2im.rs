@@ -17,7 +17,10 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("Col2Im", Access::Any, infer_c
     .expand(expand_col2im)
     .lower(lower_col2im)
     .lowers_to("Fold; over three axes or free sizes depthwise Deconvolution with one-hot kernels")
-    .limits("block sizes, or image sizes that are no sizes of values, known only at run time; dilations over other than two axes")];
+    .limits(
+        "block sizes, or image sizes that are no sizes of values, known only at run time; dilations over other than \
+         two axes",
+    )];
 
 /// The most axes of an image of Fold.
 const FOLDED_AXES: usize = 2;

@@ -199,6 +199,18 @@ impl<'a> Builder<'a> {
         output
     }
 
+    /// Adds a node of onnxruntime's domain with `N` outputs.
+    pub fn contrib_op_n<'b, 'n, const N: usize, T: Into<Option<Expr<'b>>>>(
+        &'b self,
+        op_type: &'static str,
+        inputs: impl IntoIterator<Item = T>,
+        attributes: impl IntoIterator<Item = (&'n str, Attribute)>,
+    ) -> [Expr<'b>; N] {
+        let outputs = self.op_n(op_type, inputs, attributes);
+        self.set_domain(op::CONTRIB_DOMAIN);
+        outputs
+    }
+
     /// Adds a node of onnxruntime's domain with one output.
     pub fn contrib_op<'b, 'n, T: Into<Option<Expr<'b>>>>(
         &'b self,
@@ -206,8 +218,7 @@ impl<'a> Builder<'a> {
         inputs: impl IntoIterator<Item = T>,
         attributes: impl IntoIterator<Item = (&'n str, Attribute)>,
     ) -> Expr<'b> {
-        let output = self.op(op_type, inputs, attributes);
-        self.set_domain(op::CONTRIB_DOMAIN);
+        let [output] = self.contrib_op_n(op_type, inputs, attributes);
         output
     }
 
