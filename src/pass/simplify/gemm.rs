@@ -8,7 +8,7 @@ use crate::tensor::{DType, Dim};
 use super::{Edits, input, int, only_output, replace_nodes};
 
 /// Replaces MatMul of two matrices and the sum with a constant by Gemm.
-pub(crate) fn fuse_matmul_add(graph: &mut Graph) -> Result<bool> {
+pub(crate) fn fuse_matmul_add_bias_into_gemm(graph: &mut Graph) -> Result<bool> {
     let readers = Readers::of(graph);
     let mut edits = Edits::default();
     for (id, node) in graph.nodes() {
@@ -48,7 +48,7 @@ fn read_product(graph: &Graph, readers: &Readers, id: NodeId, node: &Node) -> Op
 }
 
 /// Replaces transposes of the factors of Gemm by its attributes.
-pub(crate) fn fuse_transposes(graph: &mut Graph) -> Result<bool> {
+pub(crate) fn fuse_transpose_into_gemm(graph: &mut Graph) -> Result<bool> {
     let find = |graph: &Graph, node: &Node| {
         let mut gemm = Some(node).filter(|node| node.is("Gemm"))?.clone();
         for (index, name) in ["transA", "transB"].into_iter().enumerate() {

@@ -8,7 +8,7 @@ use crate::pass::pattern::Readers;
 use super::{Edits, input, int, only_output};
 
 /// Merges a reduction and the Unsqueeze that restores its axes into a reduction that keeps them.
-pub(crate) fn fuse_unsqueezes(graph: &mut Graph) -> Result<bool> {
+pub(crate) fn fuse_consecutive_reduce_unsqueeze(graph: &mut Graph) -> Result<bool> {
     let readers = Readers::of(graph);
     let mut edits = Edits::default();
     for (id, node) in graph.nodes() {
@@ -33,7 +33,7 @@ pub(crate) fn fuse_unsqueezes(graph: &mut Graph) -> Result<bool> {
 }
 
 /// Replaces Log of Softmax by LogSoftmax, which does not underflow.
-pub(crate) fn fuse_log_softmax(graph: &mut Graph) -> Result<bool> {
+pub(crate) fn fuse_consecutive_log_softmax(graph: &mut Graph) -> Result<bool> {
     let readers = Readers::of(graph);
     let mut edits = Edits::default();
     for (id, node) in graph.nodes().filter(|(_, node)| node.is("Softmax")) {

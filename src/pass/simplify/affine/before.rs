@@ -33,7 +33,7 @@ struct Found {
 
 /// Merges BatchNormalization, products, quotients, sums and differences with constants into the Conv after
 /// them.
-pub(crate) fn fuse_before(graph: &mut Graph) -> Result<bool> {
+pub(crate) fn fuse_affine_before_conv(graph: &mut Graph) -> Result<bool> {
     let readers = Readers::of(graph);
     let found: Vec<Found> = graph.nodes().filter_map(|(id, node)| find(graph, &readers, id, node)).collect();
     let mut edits = Edits::default();

@@ -17,23 +17,23 @@ use crate::tensor::{DType, Tensor};
 use super::{Edits, input, int, only_output};
 use crate::op::NEWEST_OPSET;
 use crate::pass::builder::{Builder, Expr, in_place_of};
-pub(crate) use before::fuse_before;
-pub(crate) use order::fuse_order;
-pub(crate) use parallel::fuse_parallel;
+pub(crate) use before::fuse_affine_before_conv;
+pub(crate) use order::fuse_channel_order_into_conv;
+pub(crate) use parallel::fuse_sum_of_convs;
 use step::{Channels, Step, keeps_weight, read_step};
 
 /// Merges BatchNormalization into the node before it.
-pub(crate) fn fuse_batch_norms(graph: &mut Graph) -> Result<bool> {
+pub(crate) fn fuse_bn_into_conv(graph: &mut Graph) -> Result<bool> {
     fuse(graph, &["BatchNormalization"])
 }
 
 /// Merges products and quotients with constants into the node before them.
-pub(crate) fn fuse_scales(graph: &mut Graph) -> Result<bool> {
+pub(crate) fn fuse_scale_into_conv(graph: &mut Graph) -> Result<bool> {
     fuse(graph, &["Mul", "Div"])
 }
 
 /// Merges sums and differences with constants into the node before them.
-pub(crate) fn fuse_shifts(graph: &mut Graph) -> Result<bool> {
+pub(crate) fn fuse_add_bias_into_conv(graph: &mut Graph) -> Result<bool> {
     fuse(graph, &["Add", "Sub"])
 }
 

@@ -18,7 +18,7 @@ struct Found {
 }
 
 /// Merges a Gather that only reorders channels into the weight of the Conv after it.
-pub(crate) fn fuse_order(graph: &mut Graph) -> Result<bool> {
+pub(crate) fn fuse_channel_order_into_conv(graph: &mut Graph) -> Result<bool> {
     let readers = Readers::of(graph);
     let found: Vec<Found> = graph.nodes().filter_map(|(id, node)| find(graph, &readers, id, node)).collect();
     let mut edits = Edits::default();

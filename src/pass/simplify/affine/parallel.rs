@@ -50,7 +50,7 @@ struct Found {
 }
 
 /// Merges sums of two branches.
-pub(crate) fn fuse_parallel(graph: &mut Graph) -> Result<bool> {
+pub(crate) fn fuse_sum_of_convs(graph: &mut Graph) -> Result<bool> {
     let readers = Readers::of(graph);
     let found: Vec<Found> = graph.nodes().filter_map(|(id, node)| find(graph, &readers, id, node)).collect();
     let mut edits = Edits::default();
