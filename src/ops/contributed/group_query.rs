@@ -198,7 +198,7 @@ fn expand_group_query<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     })?;
     let mut result = merge_heads(result);
     if let Some(lengths) = x.optional(input::SEQLENS_K) {
-        result = x.make.own_op("WithoutPadding", [result, lengths], []);
+        result = x.make.op("ncnn.WithoutPadding", [result, lengths], []);
     }
     Ok(result)
 }

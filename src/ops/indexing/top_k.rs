@@ -236,7 +236,7 @@ impl<'x> Candidates<'x> {
     fn largest(expand: &'x Expand, rows: Expr<'x>, k: i64, largest: bool) -> Result<Candidates<'x>> {
         let keys = rows.to_type(DType::F32);
         let keys = if largest { keys } else { -keys };
-        let [keys, indices] = expand.make.own_op_n("Largest", [keys], [("k", k.into())]);
+        let [keys, indices] = expand.make.op_n("ncnn.Largest", [keys], [("k", k.into())]);
         let keys = keys.typed(DType::F32);
         let elements = if largest { keys } else { -keys }.to_type(expand.dtype(0)?);
         let (row, column) = (elements.reshape(&[-1, 1, k]), elements.reshape(&[-1, k, 1]));

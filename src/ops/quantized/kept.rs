@@ -6,8 +6,8 @@ use super::packed::{Table, WeightMatrix, input, middle, padded, table};
 use crate::error::Result;
 use crate::ncnn::BlockFormat;
 use crate::pass::blocks::{
-    Matrix, PRODUCT, Packed, TABLE, Weights, Zero, are_scales_finite, gemm_weights, is_graph_input,
-    product_attributes, size_of_blocks, stored_bytes, table_attributes, table_bits, table_weights,
+    Matrix, Packed, Weights, Zero, are_scales_finite, gemm_weights, is_graph_input, product_attributes,
+    size_of_blocks, stored_bytes, table_attributes, table_bits, table_weights,
 };
 use crate::pass::expand::Expand;
 use crate::tensor::{DType, Tensor};
@@ -31,7 +31,7 @@ pub(super) fn keep_product(x: &Expand, matrix: &WeightMatrix) -> Result<bool> {
     let bias = x.optional(input::BIAS);
     let constant = x.constant(input::BIAS).filter(|bias| is_row(bias)).is_some();
     inputs.extend(bias.filter(|_| constant));
-    let product = x.make.own_op(PRODUCT, inputs, product_attributes(columns, format)?);
+    let product = x.make.op("ncnn.BlockGemm", inputs, product_attributes(columns, format)?);
     x.output(0, product.add_optional(bias.filter(|_| !constant)));
     Ok(true)
 }
@@ -47,7 +47,7 @@ pub(super) fn keep_table(x: &Expand, given: &Table) -> Result<bool> {
     };
     let [levels, scales] = table_weights(&matrix, bits)?;
     let inputs = [x.operand(table::INDICES), x.make.tensor(levels), x.make.tensor(scales)];
-    let taken = x.make.own_op(TABLE, inputs, table_attributes(bits)?);
+    let taken = x.make.op("ncnn.BlockEmbed", inputs, table_attributes(bits)?);
     x.output(0, taken.cast(x.dtype(table::SCALES)?));
     Ok(true)
 }

@@ -136,7 +136,7 @@ pub(super) fn from_levels(levels: Expr, target: Target) -> Expr {
         ("high", target.high - target.zero),
         ("to", i64::from(target.dtype.to_onnx())),
     ];
-    levels.builder.own_op("Levels", [levels], attributes.map(|(name, int)| (name, int.into())))
+    levels.builder.op("ncnn.Levels", [levels], attributes.map(|(name, int)| (name, int.into())))
 }
 
 pub(super) fn infer_levels(call: &Call) -> Result<Vec<Fact>> {

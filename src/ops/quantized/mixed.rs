@@ -122,7 +122,7 @@ fn expand_attention<'x>(x: &'x Expand) -> Result<Expr<'x>> {
         operands.push(Some(x.make.op("DequantizeLinear", inputs, [("axis", 1.into())])));
     }
     operands.extend([attention::BIAS, attention::MASK].map(|index| x.optional(index)));
-    Ok(x.make.contrib_op("Attention", operands, pairs(&x.node().attributes)))
+    Ok(x.make.op("com.microsoft.Attention", operands, pairs(&x.node().attributes)))
 }
 
 fn infer_lstm(call: &Call) -> Result<Vec<Fact>> {

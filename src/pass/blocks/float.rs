@@ -115,7 +115,7 @@ fn round_product(
         let [levels, inverses] = weights.map(|tensor| made.tensor(tensor));
         let inputs = [made.value(product.x), levels, inverses];
         let inputs = inputs.into_iter().chain(bias.map(|bias| made.value(bias)));
-        let result = made.own_op(super::PRODUCT, inputs, attributes);
+        let result = made.op("ncnn.BlockGemm", inputs, attributes);
         Ok(Some(term.map_or(result, |term| result + made.value(term))))
     })
 }
@@ -166,7 +166,7 @@ fn round_table(graph: &mut Graph, node: &Node, table: &Table, bits: usize) -> Re
     let attributes = table_attributes(bits)?;
     in_place_of(graph, node, node.version, |made| {
         let [levels, scales] = weights.map(|tensor| made.tensor(tensor));
-        Ok(Some(made.own_op(super::TABLE, [made.value(table.indices), levels, scales], attributes)))
+        Ok(Some(made.op("ncnn.BlockEmbed", [made.value(table.indices), levels, scales], attributes)))
     })
 }
 

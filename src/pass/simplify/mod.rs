@@ -17,7 +17,7 @@ mod view;
 use crate::pass::pattern::{axis, input, int, ints, only_output};
 use crate::pass::rewrite::{Rewrite, pass};
 
-use edit::{Edits, replace_nodes};
+use edit::{Edits, replace_nodes, replace_patterns};
 pub(super) use layout::axes_of;
 
 /// The simplifications, in the order in which they are tried. Names are those of onnx-optimizer if it has the

@@ -96,7 +96,7 @@ fn sample_along(expand: &Expand, axis: usize) -> Result<bool> {
         return Ok(false);
     }
     let inputs = [cut_to_indices(expand, axis)?, expand.make.value(source)];
-    expand.output(0, expand.make.own_op("GatherAlong", inputs, [("axis", i64::try_from(axis)?.into())]));
+    expand.output(0, expand.make.op("ncnn.GatherAlong", inputs, [("axis", i64::try_from(axis)?.into())]));
     Ok(true)
 }
 
