@@ -24,11 +24,7 @@ fn read_tensor_scatter(call: &Call) -> Result<(usize, bool)> {
     if axis == 0 {
         return Err(Error::invalid("the axis is that of the batch").at_part("attribute axis"));
     }
-    match call.string("mode")? {
-        "linear" => Ok((axis, false)),
-        "circular" => Ok((axis, true)),
-        other => Err(Error::invalid(format!("\"{other}\"")).at_part("attribute mode")),
-    }
+    Ok((axis, call.word("mode", &[("linear", false), ("circular", true)])?))
 }
 
 fn expand_tensor_scatter<'x>(x: &'x Expand) -> Result<Expr<'x>> {

@@ -111,12 +111,7 @@ fn read_grams(attributes: &Attributes, pool: &[i64], indexes: &[i64]) -> Result<
 }
 
 fn read_vectorizer(attributes: &Attributes) -> Result<Vectorizer> {
-    let mode = match attributes.string("mode")? {
-        "TF" => Mode::Tf,
-        "IDF" => Mode::Idf,
-        "TFIDF" => Mode::TfIdf,
-        other => invalid!("unknown mode \"{other}\""),
-    };
+    let mode = attributes.word("mode", &[("TF", Mode::Tf), ("IDF", Mode::Idf), ("TFIDF", Mode::TfIdf)])?;
     let skips = attributes.int("max_skip_count")?;
     let indexes = attributes.ints("ngram_indexes")?;
     let weights =

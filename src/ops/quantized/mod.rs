@@ -5,8 +5,8 @@
 
 mod blocks;
 mod contrib;
+mod in_blocks;
 mod integer;
-mod kept;
 mod level;
 mod mixed;
 mod nearest;

@@ -4,7 +4,7 @@
 //! Spec: <https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#commicrosoftmatmulnbits>.
 
 use super::MICROSOFT;
-use super::kept::{keep_product, keep_table};
+use super::in_blocks::{keep_product, keep_table};
 use crate::error::{Error, Result, invalid, unsupported};
 use crate::op::{Access, Call, Fact};
 use crate::ops::Row;

@@ -49,18 +49,10 @@ const REFLECTION: i32 = 3;
 
 fn read_grid_sample(call: &Call) -> Result<GridSample> {
     // Version 20 renamed the modes.
-    let sample_type = match call.string("mode")? {
-        "bilinear" | "linear" => 1,
-        "nearest" => NEAREST,
-        "bicubic" | "cubic" => CUBIC,
-        other => invalid!("unknown mode \"{other}\""),
-    };
-    let padding_mode = match call.string("padding_mode")? {
-        "zeros" => 1,
-        "border" => 2,
-        "reflection" => REFLECTION,
-        other => invalid!("unknown padding_mode \"{other}\""),
-    };
+    let modes = [("bilinear", 1), ("linear", 1), ("nearest", NEAREST), ("bicubic", CUBIC), ("cubic", CUBIC)];
+    let sample_type = call.word("mode", &modes)?;
+    let padding_mode =
+        call.word("padding_mode", &[("zeros", 1), ("border", 2), ("reflection", REFLECTION)])?;
     let align_corner = i32::from(call.flag("align_corners")?);
     Ok(GridSample { sample_type, padding_mode, align_corner, permute_fusion: 0 })
 }

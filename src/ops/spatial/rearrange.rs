@@ -74,11 +74,7 @@ fn plan(attributes: &Attributes, shape: &[Dim]) -> Result<Plan> {
     let block = attributes.int("blocksize")?;
     // The order of versions without a mode is DCR.
     let has_mode = attributes.since() >= if to_space { 11 } else { 28 };
-    let channel_first = match if has_mode { attributes.string("mode")? } else { "DCR" } {
-        "DCR" => false,
-        "CRD" => true,
-        other => invalid!("unknown mode \"{other}\""),
-    };
+    let channel_first = has_mode && attributes.word("mode", &[("DCR", false), ("CRD", true)])?;
     let [n, c, h, w] = shape else {
         invalid!("an input of shape {}, expected batch, channels, height and width", display_shape(shape))
     };

@@ -11,7 +11,7 @@ mod function;
 mod prelu;
 
 use super::broadcast::LOSES_NAN;
-use crate::error::{Result, invalid, unsupported};
+use crate::error::{Result, unsupported};
 use crate::lower::{Lower, Operand};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{
@@ -132,11 +132,7 @@ fn read_celu(attributes: &Attributes) -> Result<Activation> {
 }
 
 fn read_approximate(attributes: &Attributes) -> Result<bool> {
-    match attributes.string("approximate")? {
-        "none" => Ok(false),
-        "tanh" => Ok(true),
-        other => invalid!("unknown approximate \"{other}\""),
-    }
+    attributes.word("approximate", &[("none", false), ("tanh", true)])
 }
 
 type Read = fn(&Attributes) -> Result<Activation>;

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use num_traits::AsPrimitive;
 
 use super::super::broadcast::{Kernel, align_arrays, fold_arithmetic};
-use crate::error::{At, Error, Result, invalid, unsupported};
+use crate::error::{At, Error, Result, unsupported};
 use crate::op::{Attributes, Call, required_input};
 use crate::tensor::{Array, DType, Dim, Elements, SizeCondition, zip_broadcast};
 
@@ -101,11 +101,7 @@ pub(super) fn read_mod(attributes: &Attributes) -> Result<Quotient> {
 
 /// Returns whether BitShift shifts to the left.
 pub(super) fn read_bit_shift(attributes: &Attributes) -> Result<bool> {
-    match attributes.string("direction")? {
-        "LEFT" => Ok(true),
-        "RIGHT" => Ok(false),
-        other => invalid!("unknown direction \"{other}\""),
-    }
+    attributes.word("direction", &[("LEFT", true), ("RIGHT", false)])
 }
 
 fn max_float(x: f64, y: f64) -> f64 {

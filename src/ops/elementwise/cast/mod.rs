@@ -13,7 +13,7 @@
 mod narrow;
 mod quotient;
 
-use crate::error::{Error, Result, invalid, unsupported};
+use crate::error::{Error, Result, unsupported};
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::lower::{AssumedFact, Lower, Operand};
 use crate::ncnn::BlobId;
@@ -70,12 +70,8 @@ fn read_cast(attributes: &Attributes) -> Result<DType> {
 
 /// Returns the rounding to floats of 8 and 4 bits.
 fn read_narrowing(attributes: &Attributes) -> Result<Narrowing> {
-    let power = match attributes.string("round_mode")? {
-        "up" => Power::Up,
-        "down" => Power::Down,
-        "nearest" => Power::Nearest,
-        other => invalid!("unknown round_mode \"{other}\""),
-    };
+    let powers = [("up", Power::Up), ("down", Power::Down), ("nearest", Power::Nearest)];
+    let power = attributes.word("round_mode", &powers)?;
     Ok(Narrowing { saturate: attributes.flag("saturate")?, power })
 }
 
