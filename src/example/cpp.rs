@@ -15,7 +15,7 @@ pub(super) fn program(subject: &Subject, purpose: &Purpose, files: &Files) -> St
     let (usage, includes) = match purpose.source {
         Source::Picture(_) => ("PICTURE", include_str!("cpp/includes.cpp")),
         Source::Tokens => ("TOKEN...", ""),
-        Source::Arrays => ("INPUT=FILE...", ""),
+        Source::Arrays => ("NAME=FILE|NUMBERS...", ""),
     };
     let mut parts = super::parts(subject, files, "// ");
     parts.extend([
@@ -65,10 +65,12 @@ fn constants(subject: &Subject, purpose: &Purpose) -> String {
         let inputs = subject.inputs.iter().zip(&purpose.given);
         let inputs: Vec<&Port> =
             inputs.filter(|(_, given)| !matches!(given, Given::State(_))).map(|(port, _)| port).collect();
-        let shapes =
-            inputs.iter().map(|port| format!("{{{}, {}}}", quoted(&port.blob), sizes(subject, &port.form)));
+        let shapes = inputs.iter().map(|port| {
+            let sizes = super::given_sizes(subject, purpose, &port.form);
+            format!("{{{}, {}}}", quoted(&port.blob), braces(sizes))
+        });
         let integers = inputs.iter().filter(|port| port.int32).map(|port| port.blob.as_str());
-        let _ = writeln!(text, "// The sizes of the inputs, the outermost first.");
+        let _ = writeln!(text, "// The sizes of the inputs, the outermost first; -1 for a free length.");
         let _ = writeln!(
             text,
             "static const std::map<std::string, std::vector<int> > SHAPES = {};",

@@ -1,6 +1,6 @@
 //! What the inputs of a net are given, and what its outputs are for.
 
-use super::Subject;
+use super::{IMAGENET, Subject};
 use crate::ncnn::{Net, NetLayer};
 use crate::pipeline::{Metadata, Port};
 use crate::tensor::Dim;
@@ -16,6 +16,9 @@ const TALL: i64 = 65;
 
 /// The minimum number of characters of an alphabet: digits and a blank.
 const MIN_ALPHABET: i64 = 11;
+
+/// The maximum number of classes without names and without a Softmax: more numbers are a vector of features.
+const MAX_UNNAMED: i64 = 30;
 
 /// The minimum number of tokens of a vocabulary.
 const MIN_VOCABULARY: i64 = 1000;
@@ -349,7 +352,9 @@ fn scores(subject: &Subject) -> Option<Tail> {
         Some("Softmax" | "Sigmoid") => Scale::Probabilities,
         _ => Scale::Logits,
     };
-    (is_list && count > 1).then_some(Tail::Scores { output: 0, scale })
+    let is_named = !subject.metadata.classes.is_empty() || scale == Scale::Probabilities;
+    let are_classes = is_named || count <= MAX_UNNAMED || count == IMAGENET;
+    (is_list && count > 1 && are_classes).then_some(Tail::Scores { output: 0, scale })
 }
 
 /// Returns the type of the layer that computes the elements of a blob; a Reshape moves none.
