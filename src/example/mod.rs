@@ -113,7 +113,8 @@ fn first_sizes(subject: &Subject, port: &Port) -> Vec<i64> {
 /// free size of the inputs and no state joins calls.
 fn given_sizes(subject: &Subject, purpose: &Purpose, shape: &[Dim]) -> Vec<i64> {
     let sizes = subject.inputs.iter().flat_map(|port| &port.shape);
-    let is_only = sizes.filter(|size| size.known().is_none()).count() == 1 && purpose.states().next().is_none();
+    let is_only =
+        sizes.filter(|size| size.known().is_none()).count() == 1 && purpose.states().next().is_none();
     let chosen = subject.at(shape).unwrap_or_default();
     let sizes = shape.iter().zip(chosen);
     sizes.map(|(size, chosen)| if is_only && size.symbol_name().is_some() { -1 } else { chosen }).collect()

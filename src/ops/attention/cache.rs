@@ -4,12 +4,7 @@
 
 use ndarray::Array1;
 
-use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::op::{Access, Call, infer_same, resolve_axis};
-use crate::ops::Row;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::Array;
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("TensorScatter", Access::Any, infer_same)
     .formula(expand_tensor_scatter)

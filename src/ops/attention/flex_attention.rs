@@ -4,13 +4,8 @@
 
 use num_traits::AsPrimitive;
 
-use crate::error::{Error, Result, invalid, unsupported};
-use crate::op::{Access, Call, Fact};
-use crate::ops::Row;
 use crate::ops::attention::standard::{Sizes, attend};
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{DType, Dim};
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] =
     &[Row::of("ai.onnx.preview", "FlexAttention", Access::Any, infer_flex_attention)

@@ -4,12 +4,7 @@
 
 use num_traits::AsPrimitive;
 
-use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::op::{Access, Call, Fact};
-use crate::ops::Row;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{DType, Dim};
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("LinearAttention", Access::Any, infer_linear_attention)
     .expand(expand_linear_attention)

@@ -14,17 +14,12 @@
 
 use num_traits::AsPrimitive;
 
-use crate::error::{Error, Result, invalid, unsupported};
-use crate::graph::{Graph, Node};
-use crate::lower::{AssumedFact, Lower};
-use crate::op::{Access, CONTRIB_DOMAIN, Call, Fact, OWN_DOMAIN, infer_same};
-use crate::ops::Row;
+use crate::lower::AssumedFact;
+use crate::op::CONTRIB_DOMAIN;
 use crate::ops::attention::parts::{capped, hide_unseen, merge_heads, split_heads};
 use crate::ops::attention::positions::Positions;
 use crate::ops::attention::standard::{Sizes, attend};
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{DType, Dim};
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::of(CONTRIB_DOMAIN, "GroupQueryAttention", Access::Any, infer_group_query)

@@ -12,15 +12,11 @@ use ndarray::ArrayD;
 
 use super::largest::{COMPARISONS, MOST_ELEMENTS};
 use super::one_hot::pick;
-use crate::common::limits;
-use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::op::{Access, Attributes, Call, Fact, range, required_input, resolve_axis};
-use crate::ops::Row;
+use crate::op::range;
+use crate::ops::prelude::*;
 use crate::ops::shape::resized;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
 use crate::pass::pattern::inverse;
-use crate::tensor::{Array, DType, Dim, Elements, coordinates, row_major};
+use crate::tensor::{coordinates, row_major};
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("TopK", Access::Any, infer_top_k)
     .fold(fold_top_k)

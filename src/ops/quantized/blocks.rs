@@ -2,13 +2,9 @@
 //! `BlockEmbed` of ncnn's domain. Only `pass::blocks` and the expansions of onnxruntime's operators make them.
 
 use super::OWN_DOMAIN;
-use crate::error::{At, Result, invalid, unsupported};
-use crate::lower::{AssumedFact, Lower, Operand};
-use crate::ncnn::BlobId;
+use crate::lower::AssumedFact;
 use crate::ncnn::layer::{Embed, Gemm, broadcast_type_c};
-use crate::op::{Access, Call, Fact, element_count};
-use crate::ops::Row;
-use crate::tensor::{Dim, Tensor, display_shape};
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::of(OWN_DOMAIN, "BlockGemm", Access::Any, infer_product)

@@ -3,14 +3,12 @@
 use std::sync::Arc;
 
 use super::packed::{Table, WeightMatrix, input, middle, padded, table};
-use crate::error::Result;
 use crate::ncnn::BlockFormat;
+use crate::ops::prelude::*;
 use crate::pass::blocks::{
     Matrix, Packed, Weights, Zero, are_scales_finite, gemm_weights, is_graph_input, product_attributes,
     size_of_blocks, stored_bytes, table_attributes, table_bits, table_weights,
 };
-use crate::pass::expand::Expand;
-use crate::tensor::{DType, Tensor};
 
 /// A matrix that stays in blocks, or the reason why it does not.
 type InBlocks<T> = std::result::Result<T, String>;

@@ -2,16 +2,12 @@
 //! attention and recurrent networks, its optimizer for matrix products.
 
 use super::MICROSOFT;
-use crate::error::{Error, ErrorCode, Result, invalid, unsupported};
+use crate::error::ErrorCode;
 use crate::graph::pairs;
-use crate::op::{Access, Call, Fact, element_count};
-use crate::ops::Row;
 use crate::ops::linear::matmul::{self, matmul_shape};
+use crate::ops::prelude::*;
 use crate::ops::recurrent;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
 use crate::pass::rounding::UNQUANTIZED;
-use crate::tensor::{DType, Dim};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::of(MICROSOFT, "MatMulIntegerToFloat", Access::Any, infer_to_float)

@@ -5,12 +5,8 @@
 
 use super::MICROSOFT;
 use super::in_blocks::{keep_product, keep_table};
-use crate::error::{Error, Result, invalid, unsupported};
-use crate::op::{Access, Call, Fact};
-use crate::ops::Row;
-use crate::pass::builder::{Expr, Term};
-use crate::pass::expand::Expand;
-use crate::tensor::{DType, Dim, display_shape};
+use crate::ops::prelude::*;
+use crate::pass::builder::Term;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::of(MICROSOFT, "MatMulNBits", Access::Any, infer)

@@ -8,11 +8,8 @@ use num_traits::AsPrimitive;
 
 use super::level::{Levels, constant_int, levels, minus};
 use super::{axis_parameter, difference};
-use crate::error::Result;
 use crate::graph::Attribute;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{DType, Dim, Tensor};
+use crate::ops::prelude::*;
 
 /// The largest magnitude of an integer in ncnn's int8 layers.
 const LARGEST: i64 = 127;

@@ -20,11 +20,8 @@ mod unroll;
 mod weight;
 
 use self::activation::{Activation, read_activations};
-use crate::common::limits;
-use crate::error::{Error, Result, invalid};
-use crate::op::{Access, Attributes, Call, Fact, element_count, meaning};
-use crate::ops::Row;
-use crate::tensor::{DType, Dim, display_shape};
+use crate::op::meaning;
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("GRU", Access::Any, infer_recurrent)

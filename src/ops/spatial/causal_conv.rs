@@ -4,12 +4,7 @@
 
 use std::ops::Add;
 
-use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::op::{Access, Call, Fact};
-use crate::ops::Row;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{DType, Dim};
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("CausalConvWithState", Access::Any, infer_causal_conv)
     .expand(expand_causal_conv)

@@ -5,17 +5,11 @@
 use num_traits::AsPrimitive;
 
 use super::image_of;
-use crate::common::limits;
-use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::lower::{Lower, Operand, line_form};
-use crate::ncnn::BlobId;
+use crate::lower::line_form;
 use crate::ncnn::layer::{GridSample, Padding};
-use crate::op::{Access, CONTRIB_DOMAIN, Call, Fact};
-use crate::ops::Row;
+use crate::op::CONTRIB_DOMAIN;
+use crate::ops::prelude::*;
 use crate::ops::shape::resized;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{Array, Dim, Tensor, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("AffineGrid", Access::Any, infer_affine_grid)

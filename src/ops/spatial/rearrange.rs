@@ -6,14 +6,11 @@
 //! Spec: <https://onnx.ai/onnx/operators/onnx__DepthToSpace.html>,
 //! `onnx__SpaceToDepth.html`.
 
-use crate::error::{Error, Result, invalid, unsupported};
-use crate::lower::{Lower, Operand};
 use crate::ncnn::Layer;
 use crate::ncnn::layer::{PixelShuffle, Reorg, ShuffleChannel};
 use crate::op::identity::same_shape;
-use crate::op::{Access, Attributes, Call, Fact, OWN_DOMAIN, infer_same, required_input};
-use crate::ops::Row;
-use crate::tensor::{Array, Dim, Shape, SizeCondition, display_shape};
+use crate::ops::prelude::*;
+use crate::tensor::Shape;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("DepthToSpace", Access::Selection, infer_rearrange)

@@ -7,12 +7,7 @@
 
 use ndarray::Array1;
 
-use crate::error::{At, Result, invalid, unsupported};
-use crate::op::{Access, Call, Fact};
-use crate::ops::Row;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{Array, Dim};
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("NegativeLogLikelihoodLoss", Access::Any, infer_loss)

@@ -3,12 +3,8 @@
 //! Spec: <https://onnx.ai/onnx/operators/onnx_aionnxpreviewtraining_Adam.html>,
 //! `onnx_aionnxpreviewtraining_Momentum.html`.
 
-use crate::error::{Error, Result, invalid};
-use crate::op::{Access, Call, Fact};
-use crate::ops::Row;
-use crate::pass::builder::{Expr, Term};
-use crate::pass::expand::Expand;
-use crate::tensor::DType;
+use crate::ops::prelude::*;
+use crate::pass::builder::Term;
 
 const DOMAIN: &str = "ai.onnx.preview.training";
 

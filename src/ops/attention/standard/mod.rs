@@ -13,10 +13,7 @@ mod window;
 
 pub(in crate::ops) use scores::attend;
 
-use crate::error::{At, Error, Result, invalid};
-use crate::op::{Access, Attributes, Call, Fact, element_count};
-use crate::ops::Row;
-use crate::tensor::{Dim, display_shape};
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Attention", Access::Any, infer_attention)

@@ -11,15 +11,11 @@ mod function;
 mod prelu;
 
 use super::broadcast::LOSES_NAN;
-use crate::error::{Result, unsupported};
-use crate::lower::{Lower, Operand};
-use crate::ncnn::BlobId;
 use crate::ncnn::layer::{
     BNLL, CELU, ELU, GELU, HardSigmoid, HardSwish, Mish, ReLU, SELU, Sigmoid, Swish, TanH,
 };
-use crate::op::{Access, Attributes, infer_same, range, required_input};
-use crate::ops::Row;
-use crate::tensor::{Array, Range};
+use crate::op::range;
+use crate::ops::prelude::*;
 
 use clip::{fold_clip, infer_clip, lower_clip, range_clip};
 use function::evaluate;

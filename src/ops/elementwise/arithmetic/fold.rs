@@ -5,9 +5,8 @@ use std::borrow::Cow;
 use num_traits::AsPrimitive;
 
 use super::super::broadcast::{Kernel, align_arrays, fold_arithmetic};
-use crate::error::{At, Error, Result, unsupported};
-use crate::op::{Attributes, Call, required_input};
-use crate::tensor::{Array, DType, Dim, Elements, SizeCondition, zip_broadcast};
+use crate::ops::prelude::*;
+use crate::tensor::zip_broadcast;
 
 pub(in crate::ops) type Arithmetic = Kernel<f64, i64, Dim>;
 

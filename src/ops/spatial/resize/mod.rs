@@ -12,10 +12,9 @@ mod shrink;
 
 use num_traits::AsPrimitive;
 
-use crate::error::{At, Error, ErrorKind, Result, invalid, unsupported};
-use crate::op::{Access, Attributes, Call, Fact, distinct_axes};
-use crate::ops::Row;
-use crate::tensor::Dim;
+use crate::error::ErrorKind;
+use crate::op::distinct_axes;
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Resize", Access::Any, infer_resize)

@@ -6,16 +6,10 @@ mod max;
 
 use num_traits::AsPrimitive;
 
-use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::lower::Lower;
 use crate::ncnn::Layer;
 use crate::ncnn::layer::ROIAlign;
-use crate::op::{Access, Call, Fact};
-use crate::ops::Row;
+use crate::ops::prelude::*;
 use crate::ops::spatial::image_of;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{Array, Dim, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("MaxRoiPool", Access::Any, infer_max_roi_pool)
