@@ -38,10 +38,6 @@ fn names<'a>(items: impl IntoIterator<Item = &'a str>) -> String {
     braces(items.into_iter().map(quoted))
 }
 
-fn sizes(subject: &Subject, shape: &[Dim]) -> String {
-    braces(subject.at(shape).unwrap_or_default())
-}
-
 fn blob(ports: &[Port], index: usize) -> String {
     quoted(ports.get(index).map_or("", |port| port.blob.as_str()))
 }
@@ -231,7 +227,10 @@ fn given(subject: &Subject, purpose: &Purpose) -> String {
     let mut text = String::new();
     for (port, given) in subject.inputs.iter().zip(&purpose.given) {
         let int32 = port.int32;
-        let shape = sizes(subject, &port.form);
+        let shape = match purpose.source {
+            Source::Tokens => braces(subject.sizes_by_tokens(purpose, &port.form)),
+            _ => braces(subject.at(&port.form).unwrap_or_default()),
+        };
         let is_row = purpose.source == Source::Tokens && port.form.len() == 1;
         // A fixed number of tokens: others are filled up.
         let fixed = port.form.last().and_then(Dim::known).filter(|_| is_row);

@@ -109,15 +109,17 @@ fn first_sizes(subject: &Subject, port: &Port) -> Vec<i64> {
     port.form.iter().map(size).collect()
 }
 
-/// Returns the sizes of an array that a program reads: -1 for a length that the array decides, if it is the only
-/// free size of the inputs and no state joins calls.
+/// Returns the sizes of an array that a program reads: -1 for a length that the array decides, if no other size of the
+/// array is free and no state joins calls.
 fn given_sizes(subject: &Subject, purpose: &Purpose, shape: &[Dim]) -> Vec<i64> {
-    let sizes = subject.inputs.iter().flat_map(|port| &port.shape);
-    let is_only =
-        sizes.filter(|size| size.known().is_none()).count() == 1 && purpose.states().next().is_none();
-    let chosen = subject.at(shape).unwrap_or_default();
-    let sizes = shape.iter().zip(chosen);
-    sizes.map(|(size, chosen)| if is_only && size.symbol_name().is_some() { -1 } else { chosen }).collect()
+    let mut sizes = subject.at(shape).unwrap_or_default();
+    let mut free = shape.iter().zip(&mut sizes).filter(|(size, _)| size.known().is_none());
+    if let (Some((size, slot)), None, None) = (free.next(), free.next(), purpose.states().next())
+        && size.symbol_name().is_some()
+    {
+        *slot = -1;
+    }
+    sizes
 }
 
 /// Returns whether the program calls the net several times.

@@ -206,7 +206,10 @@ fn main(subject: &Subject, purpose: &Purpose) -> String {
 fn given(subject: &Subject, purpose: &Purpose) -> String {
     let mut lines = Vec::new();
     for (port, given) in subject.inputs.iter().zip(&purpose.given) {
-        let shape = || tuple(subject.at(&port.form).unwrap_or_default());
+        let shape = || match purpose.source {
+            Source::Tokens => tuple(subject.sizes_by_tokens(purpose, &port.form)),
+            _ => tuple(subject.at(&port.form).unwrap_or_default()),
+        };
         let dtype = if port.int32 { "np.int32" } else { "np.float32" };
         // A fixed number of tokens: others are filled up.
         let is_row = purpose.source == Source::Tokens && port.form.len() == 1;
