@@ -7,8 +7,8 @@ use super::{between, layer, weight_len};
 use crate::error::{At, Result, unsupported};
 use crate::tensor::{Dim, Tensor};
 
-/// Defines recurrent layers from their arity and what they add to the shared params and weights: the numbers of gates and
-/// biases, and the size of the cell if it is a param.
+/// Defines recurrent layers from their arity and what they add to the shared params and weights: the numbers of gates
+/// and biases, and the size of the cell if it is a param.
 macro_rules! recurrent {
     ( $(
         $(#[$doc:meta])*
