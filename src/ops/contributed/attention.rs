@@ -11,15 +11,9 @@
 
 use num_traits::AsPrimitive;
 
-use crate::common::limits;
-use crate::error::{At, Error, Result, unsupported};
-use crate::graph::{Graph, Node};
-use crate::op::{Call, Fact, element_count, infer_same};
 use crate::ops::attention::parts::{hide_unseen, merge_heads, split_heads};
 use crate::ops::attention::positions::Positions;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{Array, DType, Dim};
+use crate::ops::prelude::*;
 
 /// The attributes of both attentions.
 struct Heads {

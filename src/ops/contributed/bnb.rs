@@ -1,11 +1,8 @@
 //! MatMulBnb4: a product with weights of four bits, each the place of a number in a table, in blocks with a scale.
 
-use crate::error::{Error, Result, invalid, unsupported};
-use crate::op::{Access, CONTRIB_DOMAIN as DOMAIN, Call, Fact};
-use crate::ops::Row;
-use crate::pass::builder::{Expr, Term};
-use crate::pass::expand::Expand;
-use crate::tensor::{DType, Dim, display_shape};
+use crate::op::CONTRIB_DOMAIN as DOMAIN;
+use crate::ops::prelude::*;
+use crate::pass::builder::Term;
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::of(DOMAIN, "MatMulBnb4", Access::Any, infer)
     .formula(expand)

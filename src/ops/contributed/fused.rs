@@ -1,13 +1,9 @@
 //! Operators of `com.microsoft` that compute several of ONNX's own.
 
-use crate::error::{At, Result, invalid, unsupported};
 use crate::graph::Attribute;
-use crate::op::{Access, CONTRIB_DOMAIN as DOMAIN, Call, Fact, element_count, infer_same, resolve_axis};
-use crate::ops::Row;
+use crate::op::CONTRIB_DOMAIN as DOMAIN;
 use crate::ops::linear::matmul;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{Dim, display_shape};
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::of(DOMAIN, "BiasSoftmax", Access::Any, infer_same)
@@ -157,7 +153,7 @@ fn expand_unfold<'x>(x: &'x Expand) -> Result<Expr<'x>> {
         ("start", 0.into()),
         ("stride", step.into()),
     ];
-    let frames = x.make.own_op("Frames", [data, count.reshape(&[1])], attributes);
+    let frames = x.make.op("ncnn.Frames", [data, count.reshape(&[1])], attributes);
     // The elements of a frame come last.
     let mut order: Vec<usize> = (0..=rank).collect();
     order.remove(axis + 1);

@@ -1,15 +1,11 @@
 //! Operators on images with their channels last, and others of diffusion models. onnxruntime computes most of them on
 //! graphics processors alone.
 
-use crate::error::{Result, invalid, unsupported};
-use crate::op::{Access, CONTRIB_DOMAIN as DOMAIN, Call, Fact, infer_same};
-use crate::ops::Row;
+use crate::op::CONTRIB_DOMAIN as DOMAIN;
+use crate::ops::prelude::*;
 use crate::ops::spatial::conv::{conv_attributes, conv_shape_of, multiply_adds};
 use crate::ops::spatial::layout::Layout;
 use crate::ops::spatial::pool::pool_shape;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::Dim;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::of(DOMAIN, "BiasAdd", Access::Any, infer_same).formula(expand_bias_add).lowers_to("Add"),

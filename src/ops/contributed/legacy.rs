@@ -1,11 +1,6 @@
 //! Experimental operators of ONNX's own domain that onnxruntime still computes; early converters wrote them.
 
-use crate::error::{At, Result, invalid};
-use crate::op::{Access, Call, Fact, infer_same};
-use crate::ops::Row;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::Dim;
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Affine", Access::Elementwise, infer_same).formula(expand_affine).lowers_to("Mul, Add"),

@@ -3,11 +3,9 @@
 //!
 //! Spec: <https://onnx.ai/onnx/operators/>.
 
-use crate::error::{Error, ErrorCode, Result};
-use crate::op::{Access, CONTRIB_DOMAIN as MICROSOFT, Call, Fact, find};
-use crate::ops::Row;
-use crate::pass::expand::Expand;
-use crate::tensor::DType;
+use crate::error::ErrorCode;
+use crate::op::{CONTRIB_DOMAIN as MICROSOFT, find};
+use crate::ops::prelude::*;
 
 /// The domain of convolutions over blocks of channels.
 const BLOCKS: &str = "com.microsoft.nchwc";

@@ -6,12 +6,8 @@ use std::collections::BTreeSet;
 
 use ndarray::{Array2, ArrayD, IxDyn};
 
-use crate::error::{Error, Result, invalid, unsupported};
-use crate::op::{Access, Attributes, CONTRIB_DOMAIN, Call, Fact, infer_same, required_input};
-use crate::ops::Row;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{Array, DType, Dim, Elements, display_shape};
+use crate::op::CONTRIB_DOMAIN;
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Det", Access::Any, infer_det)

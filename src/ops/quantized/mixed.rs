@@ -2,16 +2,12 @@
 //! attention and recurrent networks, its optimizer for matrix products.
 
 use super::MICROSOFT;
-use crate::error::{At, Error, ErrorCode, Result, invalid};
+use crate::error::ErrorCode;
 use crate::graph::pairs;
-use crate::op::{Access, Call, Fact, element_count};
-use crate::ops::Row;
 use crate::ops::linear::matmul::{self, matmul_shape};
+use crate::ops::prelude::*;
 use crate::ops::recurrent;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
 use crate::pass::rounding::UNQUANTIZED;
-use crate::tensor::{DType, Dim};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::of(MICROSOFT, "MatMulIntegerToFloat", Access::Any, infer_to_float)
@@ -131,13 +127,9 @@ fn expand_attention(x: &Expand) -> Result<bool> {
     }
     operands.extend([attention::BIAS, attention::MASK, attention::PAST].map(|index| x.optional(index)));
     let attributes = pairs(&x.node().attributes);
-    if x.has_output(1) {
-        let [result, present] = x.make.contrib_op_n("Attention", operands, attributes);
-        x.output(0, result);
-        x.output(1, present);
-    } else {
-        x.output(0, x.make.contrib_op("Attention", operands, attributes));
-    }
+    let count = if x.has_output(1) { 2 } else { 1 };
+    let results = x.make.op_list("com.microsoft.Attention", operands, attributes, count);
+    results.into_iter().enumerate().for_each(|(index, result)| x.output(index, result));
     Ok(true)
 }
 

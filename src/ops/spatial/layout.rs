@@ -1,10 +1,7 @@
 //! The place of the channels among the axes of an image.
 
-use crate::error::Result;
-use crate::op::Call;
-use crate::pass::builder::Expr;
+use crate::ops::prelude::*;
 use crate::pass::pattern::inverse;
-use crate::tensor::Dim;
 
 /// Where the channels are: after the batch, or last.
 #[derive(Clone, Copy)]

@@ -6,8 +6,8 @@
 mod transform;
 mod window;
 
-use crate::op::{Access, CONTRIB_DOMAIN};
-use crate::ops::Row;
+use crate::op::CONTRIB_DOMAIN;
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("BlackmanWindow", Access::Any, window::infer_window)

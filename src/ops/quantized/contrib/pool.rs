@@ -5,14 +5,11 @@ use num_traits::AsPrimitive;
 use super::super::level::{Target, constant_int, levels, requantize};
 use super::super::quotient;
 use super::{add_zero, constant_scale, dequantize, quantize};
-use crate::error::Result;
 use crate::graph::pairs;
-use crate::op::{Call, Fact, whole_windows};
+use crate::op::whole_windows;
+use crate::ops::prelude::*;
 use crate::ops::spatial::layout::Layout;
 use crate::ops::spatial::pool::pool_shape;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::Dim;
 
 pub(super) fn infer_global_pool(call: &Call) -> Result<Vec<Fact>> {
     let layout = Layout::of(call)?;
