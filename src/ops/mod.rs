@@ -9,6 +9,7 @@ mod elementwise;
 mod indexing;
 mod linear;
 pub(crate) mod normalization;
+mod prelude;
 mod quantized;
 mod recurrent;
 mod reduction;
@@ -43,9 +44,13 @@ const SHELVES: &[&[&[Row]]] = &[
     training::FAMILIES,
     &[
         contributed::OPS,
+        contributed::bnb::OPS,
         contributed::deform::OPS,
         contributed::experts::OPS,
+        contributed::fused::OPS,
         contributed::group_query::OPS,
+        contributed::image::OPS,
+        contributed::legacy::OPS,
         quantized::OPS,
         quantized::BLOCKS,
         quantized::CONTRIB,
@@ -114,16 +119,18 @@ mod tests {
         ("activation_gamma", "none of the activations has a third parameter"),
         ("chunk_size", "it affects only speed"),
         ("consumed_inputs", "a hint that inputs may be overwritten"),
+        ("fc3_expert_weight_bits", "third matrices of experts are refused"),
         ("im2col_step", "it affects only speed"),
+        ("is_inner_broadcast", "the shape of the bias says it, too"),
         ("is_test", "of Dropout: exporters omit it even for inference"),
         ("kv_cache_bit_width", "quantized caches are refused"),
-        ("mask_index_type", "the output mask_index is refused"),
+        ("mask_index_type", "a hint for shapes"),
         ("membership_values", "sets are refused"),
         ("multiply_adds", "the work of all experts, for readers of the graph"),
         ("nodes_hitrates", "statistics of training"),
         ("nodes_hitrates_as_tensor", "statistics of training"),
         ("output_sequence", "the outputs of the node say whether all states are computed"),
-        ("past_present_share_buffer", "it concerns memory"),
+        ("output_qk", "scores as an output are refused"),
         ("pool_strings", "n-grams of strings are refused"),
         ("precision", "of the rounding of a quotient, which is done in float32"),
         ("qk_norm_epsilon", "norms of queries and keys are refused"),

@@ -7,86 +7,73 @@ use super::{between, layer, weight_len};
 use crate::error::{At, Result, unsupported};
 use crate::tensor::{Dim, Tensor};
 
-layer! {
-    /// LSTM with the gates in the order I, F, O, G. Further bottoms and tops are the hidden state and the
-    /// cell state, `[directions, size]`.
-    39 LSTM(between(1, 3), between(1, 3)) {
-        params {
-            0 num_output: i32 = 0,
-            /// 0 forward, 1 reverse, 2 bidirectional.
-            2 direction: i32 = 0,
+/// Defines recurrent layers from their arity and what they add to the shared params and weights: the numbers of gates
+/// and biases, and the size of the cell if it is a param.
+macro_rules! recurrent {
+    ( $(
+        $(#[$doc:meta])*
+        $index:literal $name:ident($most:literal) {
+            gates { $gates:literal $biases:literal }
+            $( cell { $id:literal $size:ident $weight:ident } )?
         }
-        depends {
-            3 hidden_size: i32 = num_output,
-        }
-        derived {
-            1 weight_data_size = |layer| weight_len(&layer.weight_xc_data),
-        }
-        weights {
-            Tagged weight_xc_data,
-            Tagged bias_c_data,
-            Tagged weight_hc_data,
-            Tagged weight_hr_data,
-        }
-        reads { |l, bottom| weights(bottom, l.direction, (4, 4), l.hidden_size, l.num_output) }
-        tops { |l, bottoms, tops| recurrent(bottoms, l.direction, l.num_output, l.hidden_size, tops) }
-        work { |l, work| steps(work, &[&l.weight_xc_data, &l.weight_hc_data, &l.weight_hr_data]) }
-        also {
-            fn direction(&self) -> Option<i32> {
-                Some(self.direction)
+    )+ ) => { layer! { $(
+        $(#[$doc])*
+        $index $name(between(1, $most), between(1, $most)) {
+            params {
+                0 num_output: i32 = 0,
+                /// 0 forward, 1 reverse, 2 bidirectional.
+                2 direction: i32 = 0,
+            }
+            depends {
+                $( $id $size: i32 = num_output, )?
+            }
+            derived {
+                1 weight_data_size = |layer| weight_len(&layer.weight_xc_data),
+            }
+            weights {
+                Tagged weight_xc_data,
+                Tagged bias_c_data,
+                Tagged weight_hc_data,
+                $( Tagged $weight, )?
+            }
+            reads { |l, bottom| weights(bottom, l.direction, ($gates, $biases), l.cell(), l.num_output) }
+            tops { |l, bottoms, tops| recurrent(bottoms, l.direction, l.num_output, l.cell(), tops) }
+            work { |l, work| steps(work, &[&l.weight_xc_data, &l.weight_hc_data, $( &l.$weight, )?]) }
+            also {
+                fn direction(&self) -> Option<i32> {
+                    Some(self.direction)
+                }
             }
         }
+    )+ }
+
+    $(
+        impl $name {
+            /// Returns the size of the cell.
+            fn cell(&self) -> i32 {
+                None $( .or(Some(self.$size)) )?.unwrap_or(self.num_output)
+            }
+        }
+    )+ };
+}
+
+recurrent! {
+    /// LSTM with the gates in the order I, F, O, G. Further bottoms and tops are the hidden state and the
+    /// cell state, `[directions, size]`.
+    39 LSTM(3) {
+        gates { 4 4 }
+        cell { 3 hidden_size weight_hr_data }
     }
 
     /// GRU with the gates in the order R, U, N and four biases, the last one of the recurrent part of N. The
     /// second bottom and top are the hidden state, `[directions, size]`.
-    78 GRU(between(1, 2), between(1, 2)) {
-        params {
-            0 num_output: i32 = 0,
-            /// 0 forward, 1 reverse, 2 bidirectional.
-            2 direction: i32 = 0,
-        }
-        derived {
-            1 weight_data_size = |layer| weight_len(&layer.weight_xc_data),
-        }
-        weights {
-            Tagged weight_xc_data,
-            Tagged bias_c_data,
-            Tagged weight_hc_data,
-        }
-        reads { |l, bottom| weights(bottom, l.direction, (3, 4), l.num_output, l.num_output) }
-        tops { |l, bottoms, tops| recurrent(bottoms, l.direction, l.num_output, l.num_output, tops) }
-        work { |l, work| steps(work, &[&l.weight_xc_data, &l.weight_hc_data]) }
-        also {
-            fn direction(&self) -> Option<i32> {
-                Some(self.direction)
-            }
-        }
+    78 GRU(2) {
+        gates { 3 4 }
     }
 
     /// Vanilla RNN. The second bottom and top are the hidden state, `[directions, size]`.
-    38 RNN(between(1, 2), between(1, 2)) {
-        params {
-            0 num_output: i32 = 0,
-            /// 0 forward, 1 reverse, 2 bidirectional.
-            2 direction: i32 = 0,
-        }
-        derived {
-            1 weight_data_size = |layer| weight_len(&layer.weight_xc_data),
-        }
-        weights {
-            Tagged weight_xc_data,
-            Tagged bias_c_data,
-            Tagged weight_hc_data,
-        }
-        reads { |l, bottom| weights(bottom, l.direction, (1, 1), l.num_output, l.num_output) }
-        tops { |l, bottoms, tops| recurrent(bottoms, l.direction, l.num_output, l.num_output, tops) }
-        work { |l, work| steps(work, &[&l.weight_xc_data, &l.weight_hc_data]) }
-        also {
-            fn direction(&self) -> Option<i32> {
-                Some(self.direction)
-            }
-        }
+    38 RNN(2) {
+        gates { 1 1 }
     }
 }
 

@@ -9,18 +9,15 @@
 use std::cmp::Ordering;
 
 use ndarray::ArrayD;
+use num_traits::AsPrimitive;
 
 use super::largest::{COMPARISONS, MOST_ELEMENTS};
 use super::one_hot::pick;
-use crate::common::limits;
-use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::op::{Access, Attributes, Call, Fact, range, required_input, resolve_axis};
-use crate::ops::Row;
+use crate::op::range;
+use crate::ops::prelude::*;
 use crate::ops::shape::resized;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
 use crate::pass::pattern::inverse;
-use crate::tensor::{Array, DType, Dim, Elements, coordinates, row_major};
+use crate::tensor::{coordinates, row_major};
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("TopK", Access::Any, infer_top_k)
     .fold(fold_top_k)
@@ -39,6 +36,9 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("TopK", Access::Any, infer_top
 
 /// The most elements of which the pairs that are in order are listed in a constant.
 const MOST_LISTED: i64 = 64;
+
+/// The most elements whose numbers, the number of larger elements before the place, are exact in float32.
+const MOST_NUMBERED: i64 = 1 << 12;
 
 /// The number of comparisons that take the time of the layers of `Largest` over few elements.
 const FIXED_COST: i64 = 1 << 16;
@@ -236,7 +236,7 @@ impl<'x> Candidates<'x> {
     fn largest(expand: &'x Expand, rows: Expr<'x>, k: i64, largest: bool) -> Result<Candidates<'x>> {
         let keys = rows.to_type(DType::F32);
         let keys = if largest { keys } else { -keys };
-        let [keys, indices] = expand.make.own_op_n("Largest", [keys], [("k", k.into())]);
+        let [keys, indices] = expand.make.op_n("ncnn.Largest", [keys], [("k", k.into())]);
         let keys = keys.typed(DType::F32);
         let elements = if largest { keys } else { -keys }.to_type(expand.dtype(0)?);
         let (row, column) = (elements.reshape(&[-1, 1, k]), elements.reshape(&[-1, k, 1]));
@@ -266,7 +266,12 @@ impl<'x> Candidates<'x> {
             return Ok(sum(before | tied));
         }
         // Equal elements have equal numbers of larger ones.
-        let larger = sum(before).clip(0, count);
+        let larger = sum(before).clip(0, count - 1);
+        if count <= MOST_NUMBERED {
+            let places = ndarray::Array2::from_shape_fn((1, side), |(_, place)| place.as_());
+            let numbers = larger * count + expand.make.literal(&Array::i64(places.into_dyn()));
+            return Ok(sum(numbers.reshape(&[-1, 1, count]).less(numbers.reshape(&[-1, count, 1]))));
+        }
         let difference = (larger.reshape(&[-1, 1, count]) - larger.reshape(&[-1, count, 1])).clip(-1, 1);
         let places = expand.make.literal(&Array::i64(ndarray::Array1::from_iter(0..count).into_dyn()));
         let (first, second) = (places.reshape(&[1, 1, count]), places.reshape(&[1, count, 1]));

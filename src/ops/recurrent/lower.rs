@@ -2,11 +2,8 @@
 
 use super::length::{Lengths, read_lengths};
 use super::{Cell, Sizes, input, is_native, is_zero, read_recurrent, sizes, state_form, weight};
-use crate::error::{Result, unsupported};
-use crate::lower::Lower;
-use crate::ncnn::BlobId;
 use crate::ncnn::layer::{GRU, LSTM, Layer, RNN};
-use crate::tensor::{Dim, Tensor};
+use crate::ops::prelude::*;
 
 /// Returns ncnn's `direction` param.
 fn direction(reverse: &[bool]) -> i32 {

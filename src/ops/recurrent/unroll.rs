@@ -4,17 +4,15 @@ use super::join::{can_join, join};
 use super::length::{Lengths, Masks, masked, read_lengths};
 use super::step::{Constants, Direction, State, emit_step};
 use super::{Cell, Recurrent, Sizes, input, is_native, is_zero, read_recurrent, sizes};
-use crate::error::{At, Error, Result, unsupported};
 use crate::graph::{Attribute, pairs};
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::Tensor;
+use crate::ops::prelude::*;
 
 /// The maximum number of unrolled steps of all directions: each becomes about ten layers.
 const MAX_UNROLLED_STEPS: i64 = 512;
 
 /// The number of steps of all directions, and of sequences, for which products of all sequences are faster than a layer
-/// that takes one row after the other.
+/// that takes one row after the other. For 32 sequences of 32 steps products take half the time of the layer, but they
+/// are 550 layers, over which the runtime recurses.
 const FEW_STEPS: i64 = 16;
 /// See [`FEW_STEPS`].
 const MANY_SEQUENCES: i64 = 4;

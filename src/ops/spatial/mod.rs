@@ -5,6 +5,7 @@ pub(in crate::ops) mod col2im;
 pub(in crate::ops) mod conv;
 pub(in crate::ops) mod frames;
 pub(in crate::ops) mod grid;
+pub(in crate::ops) mod layout;
 pub(in crate::ops) mod pool;
 pub(in crate::ops) mod rearrange;
 pub(in crate::ops) mod resize;
@@ -12,11 +13,7 @@ pub(in crate::ops) mod roi;
 pub(in crate::ops) mod unpool;
 pub(in crate::ops) mod window;
 
-use super::Row;
-use crate::error::{At, Result, invalid};
-use crate::lower::Lower;
-use crate::ncnn::BlobId;
-use crate::tensor::Dim;
+use crate::ops::prelude::*;
 
 /// The families of this shelf.
 pub(super) const FAMILIES: &[&[Row]] = &[

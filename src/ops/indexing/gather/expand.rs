@@ -4,17 +4,12 @@ use num_traits::AsPrimitive;
 
 use super::lower::gathered;
 use super::{along, batch_dims, element_places, rows_at, tuple_places};
-use crate::common::limits;
-use crate::error::{At, Result, invalid};
 use crate::lower::{MAX_PARTS, part_count};
-use crate::op::resolve_axis;
 use crate::ops::elementwise::compare::expand_table_with_nan;
 use crate::ops::indexing::one_hot::pick;
+use crate::ops::prelude::*;
 use crate::ops::shape::{data_sizes, resized};
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
 use crate::pass::pattern::{input, inverse};
-use crate::tensor::{Array, DType, Dim};
 
 /// The maximum number of elements that are compared with the first.
 const MAX_UNIFORM: usize = 1 << 16;
@@ -96,7 +91,7 @@ fn sample_along(expand: &Expand, axis: usize) -> Result<bool> {
         return Ok(false);
     }
     let inputs = [cut_to_indices(expand, axis)?, expand.make.value(source)];
-    expand.output(0, expand.make.own_op("GatherAlong", inputs, [("axis", i64::try_from(axis)?.into())]));
+    expand.output(0, expand.make.op("ncnn.GatherAlong", inputs, [("axis", i64::try_from(axis)?.into())]));
     Ok(true)
 }
 
@@ -139,15 +134,26 @@ pub(in crate::ops) fn element_hits<'x>(
     after: bool,
     dtype: DType,
 ) -> Result<Expr<'x>> {
-    let (data, indices) = (expand.operand(0), expand.operand(1));
-    let place = axis + i64::from(after);
+    let (indices, rank) = (expand.operand(1), expand.shape(1)?.len());
+    hits_along(expand, axis, (indices, rank), axis + i64::from(after), dtype)
+}
+
+/// Returns 1 where one of the indices, a value of `rank` axes, is equal to a position along `axis` of the data, else 0;
+/// the axis of the positions is at `place`.
+pub(in crate::ops) fn hits_along<'x>(
+    expand: &'x Expand,
+    axis: i64,
+    (indices, rank): (Expr<'x>, usize),
+    place: i64,
+    dtype: DType,
+) -> Result<Expr<'x>> {
     if let Some(depth) = expand.shape(0)?.at(usize::try_from(axis)?)?.known() {
         return Ok(indices.one_hot(depth, place, dtype));
     }
+    let data = expand.operand(0);
     let (size, positions) = (data.size(axis), data.positions(axis));
     let front = from_front(indices.cast(DType::I64), size).unsqueeze(&[place]);
-    let positions = positions.along(usize::try_from(place)?, expand.shape(1)?.len() + 1);
-    Ok(front.equal(positions).to_type(dtype))
+    Ok(front.equal(positions.along(usize::try_from(place)?, rank + 1)).to_type(dtype))
 }
 
 /// Expands a gather from constant data with equal elements to one of them.
@@ -248,23 +254,26 @@ fn expand_single(expand: &Expand) -> Result<bool> {
 }
 
 /// Expands tuples of indices of axes of which some have free sizes to a Gather of rows of data whose indexed axes are
-/// merged.
+/// merged. The index of a batch axis is the position of the tuple.
 fn expand_free(expand: &Expand) -> Result<bool> {
     let (shape, index_shape) = (expand.shape(0)?, expand.shape(1)?);
     let is_fixed = shape.iter().chain(index_shape).all(|size| size.known().is_some());
     let width = index_shape.last().and_then(Dim::known);
-    let Some(width) = width.filter(|_| !is_fixed && batch_dims(expand).is_ok_and(|batch| batch == 0)) else {
-        return Ok(false);
-    };
+    let Some(width) = width.filter(|_| !is_fixed) else { return Ok(false) };
     let (data, indices) = (expand.operand(0), expand.operand(1).cast(DType::I64));
+    let (batch, rank) = (i64::try_from(batch_dims(expand)?)?, index_shape.len().saturating_sub(1));
     let mut rows = None;
-    for axis in 0..width {
+    for axis in 0..batch + width {
         let size = data.size(axis);
-        let index = from_front(indices.element(-1, axis), size);
+        let index = if axis < batch {
+            data.positions(axis).along(usize::try_from(axis)?, rank)
+        } else {
+            from_front(indices.element(-1, axis - batch), size)
+        };
         rows = Some(rows.map_or(index, |rows: Expr<'_>| rows * size + index));
     }
     let Some(rows) = rows else { return Ok(false) };
-    expand.output(0, with_leading(expand, data, width, &[-1]).gather(rows, 0));
+    expand.output(0, with_leading(expand, data, batch + width, &[-1]).gather(rows, 0));
     Ok(true)
 }
 

@@ -3,11 +3,9 @@
 use num_traits::AsPrimitive;
 
 use super::{read_p, split_shape};
-use crate::error::{Result, unsupported};
-use crate::lower::{Formula, Lower, Operand};
-use crate::ncnn::BlobId;
+use crate::lower::Formula;
 use crate::ncnn::layer::reduction_op;
-use crate::tensor::{Dim, Range};
+use crate::ops::prelude::*;
 
 /// The maximum exponent: a power is a product of as many factors.
 const MAX_P: i64 = 8;
@@ -36,7 +34,7 @@ pub(super) fn root(lower: &mut Lower, x: BlobId, p: i64) -> Result<BlobId> {
 
 pub(super) fn lower_global_lp(lower: &mut Lower) -> Result<()> {
     let p = read_p(lower)?;
-    let (batch, channels, spatial) = split_shape(lower)?;
+    let (batch, channels, spatial) = split_shape(lower.shape(0)?)?;
     let form = [batch.mul(channels)?, Dim::product(spatial)?];
     let x = lower.blob_as(0, &form)?;
     let x = power(lower, x, p)?;
