@@ -1,6 +1,6 @@
 //! Convolutions in one to three dimensions, also in groups.
 
-use super::weight::{convolution, int8_scales};
+use super::weight::{convolution, given, int8_scales};
 use super::window::{Window, convolve};
 use super::windowed::windowed;
 use super::{between, exactly};
@@ -57,8 +57,8 @@ windowed! {
                 (self.weight_data_int8_scales.is_some(), self.top_blob_int8_scales.is_some())
             }
 
-            fn int8_weight(&self) -> Option<&'static str> {
-                self.weight_data_int8_scales.as_ref().map(|_| "weight_data")
+            fn int8_weights(&self) -> &'static [&'static str] {
+                given(&self.weight_data_int8_scales, &["weight_data"])
             }
         }
     }
@@ -95,8 +95,8 @@ windowed! {
                 (self.weight_data_int8_scales.is_some(), self.top_blob_int8_scales.is_some())
             }
 
-            fn int8_weight(&self) -> Option<&'static str> {
-                self.weight_data_int8_scales.as_ref().map(|_| "weight_data")
+            fn int8_weights(&self) -> &'static [&'static str] {
+                given(&self.weight_data_int8_scales, &["weight_data"])
             }
 
             fn depthwise_outputs(&self) -> Option<i32> {

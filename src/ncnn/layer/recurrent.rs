@@ -1,14 +1,15 @@
 //! Recurrent layers over a sequence along h. Initial and final states are optional bottoms and tops.
 
 use super::shape::{Size, Sizes, Tops, differ};
-use super::weight::{Reads, innermost, product};
+use super::weight::{Expected, Reads, given, if_given, innermost, product};
 use super::work::{self, Work};
-use super::{between, layer, weight_len};
+use super::{OLDEST, between, layer, weight_len};
 use crate::error::{At, Result, unsupported};
 use crate::tensor::{Dim, Tensor};
 
 layer! {
-    /// LSTM with the gates in the order I, F, O, G. Further bottoms and tops are the hidden state and the
+    /// LSTM with the gates in the order I, F, O, G. With scales of its weights, the runtime rounds the sequence and each
+    /// hidden state to int8 by their ranges. Further bottoms and tops are the hidden state and the
     /// cell state, `[directions, size]`.
     39 LSTM(between(1, 3), between(1, 3)) {
         params {
@@ -21,24 +22,37 @@ layer! {
         }
         derived {
             1 weight_data_size = |layer| weight_len(&layer.weight_xc_data),
+            8 int8_scale_term = |layer| if layer.weight_xc_data_int8_scales.is_some() { 2 } else { 0 },
         }
         weights {
             Tagged weight_xc_data,
             Tagged bias_c_data,
             Tagged weight_hc_data,
             Tagged weight_hr_data,
+            Raw weight_xc_data_int8_scales,
+            Raw weight_hc_data_int8_scales,
         }
-        reads { |l, bottom| weights(bottom, l.direction, (4, 4), l.hidden_size, l.num_output) }
+        reads { |l, bottom| {
+            let gates = 4;
+            let mut reads = weights(bottom, l.direction, (gates, 4), l.hidden_size, l.num_output)?;
+            reads.extend(int8_scales(&l.weight_xc_data_int8_scales, l.direction, gates, l.hidden_size)?);
+            Ok(reads)
+        } }
         tops { |l, bottoms, tops| recurrent(bottoms, l.direction, l.num_output, l.hidden_size, tops) }
         work { |l, work| steps(work, &[&l.weight_xc_data, &l.weight_hc_data, &l.weight_hr_data]) }
+        since { |layer| if layer.weight_xc_data_int8_scales.is_some() { 20240820 } else { OLDEST } }
         also {
+            fn int8_weights(&self) -> &'static [&'static str] {
+                given(&self.weight_xc_data_int8_scales, &["weight_xc_data", "weight_hc_data"])
+            }
+
             fn direction(&self) -> Option<i32> {
                 Some(self.direction)
             }
         }
     }
 
-    /// GRU with the gates in the order R, U, N and four biases, the last one of the recurrent part of N. The
+    /// GRU with the gates in the order R, U, N and four biases, the last one of the recurrent part of N; in int8 as LSTM. The
     /// second bottom and top are the hidden state, `[directions, size]`.
     78 GRU(between(1, 2), between(1, 2)) {
         params {
@@ -48,16 +62,29 @@ layer! {
         }
         derived {
             1 weight_data_size = |layer| weight_len(&layer.weight_xc_data),
+            8 int8_scale_term = |layer| if layer.weight_xc_data_int8_scales.is_some() { 2 } else { 0 },
         }
         weights {
             Tagged weight_xc_data,
             Tagged bias_c_data,
             Tagged weight_hc_data,
+            Raw weight_xc_data_int8_scales,
+            Raw weight_hc_data_int8_scales,
         }
-        reads { |l, bottom| weights(bottom, l.direction, (3, 4), l.num_output, l.num_output) }
+        reads { |l, bottom| {
+            let gates = 3;
+            let mut reads = weights(bottom, l.direction, (gates, 4), l.num_output, l.num_output)?;
+            reads.extend(int8_scales(&l.weight_xc_data_int8_scales, l.direction, gates, l.num_output)?);
+            Ok(reads)
+        } }
         tops { |l, bottoms, tops| recurrent(bottoms, l.direction, l.num_output, l.num_output, tops) }
         work { |l, work| steps(work, &[&l.weight_xc_data, &l.weight_hc_data]) }
+        since { |layer| if layer.weight_xc_data_int8_scales.is_some() { 20240820 } else { OLDEST } }
         also {
+            fn int8_weights(&self) -> &'static [&'static str] {
+                given(&self.weight_xc_data_int8_scales, &["weight_xc_data", "weight_hc_data"])
+            }
+
             fn direction(&self) -> Option<i32> {
                 Some(self.direction)
             }
@@ -128,6 +155,12 @@ fn weights(bottom: &[Dim], direction: i32, (gates, biases): (i32, i32), hidden: 
         expected.push(("weight_hr_data", Some(product(&[directions, hidden, output])?)));
     }
     Ok(expected)
+}
+
+/// The scales of a recurrent layer that multiplies int8.
+fn int8_scales(given: &Option<Tensor>, direction: i32, gates: i32, hidden: i32) -> Result<Vec<Expected>> {
+    let rows = Some(product(&[if direction == 2 { 2 } else { 1 }, gates, hidden])?);
+    Ok(if_given(given, &[("weight_xc_data_int8_scales", rows), ("weight_hc_data_int8_scales", rows)]))
 }
 
 /// The work of a recurrent layer: each weight is used once in each step.

@@ -349,8 +349,15 @@ impl<'a> Builder<'a> {
         outputs
     }
 
+    /// Sets the version of the last node.
+    fn set_version(&self, version: i64) {
+        if let Some(node) = self.made.borrow_mut().nodes.last_mut() {
+            node.version = version;
+        }
+    }
+
     /// Moves the last node to a domain, in version 1 of its operator set.
-    fn set_domain(&self, domain: &str) {
+    pub fn set_domain(&self, domain: &str) {
         if let Some(node) = self.made.borrow_mut().nodes.last_mut() {
             (node.domain, node.version) = (domain.into(), 1);
         }
