@@ -1,6 +1,8 @@
 //! Comparison with other runtimes through Python: onnxruntime, and ncnn for nets; and quantization by the tool of
 //! onnxruntime.
 
+mod weights;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,6 +12,9 @@ use onnx2ncnn::error::{Error, ErrorKind, Result};
 use onnx2ncnn::{Conversion, HalfBlob, Port};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+
+pub use weights::WEIGHTS;
+pub(in crate::cli) use weights::{Round, Rounded};
 
 /// Sizes to try for free axes until a model runs: some models need more than a few elements.
 pub const SIZES: [i64; 8] = [6, 16, 32, 64, 128, 224, 384, 1];
