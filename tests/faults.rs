@@ -6,7 +6,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 #[path = "support/words.rs"]
@@ -61,14 +61,10 @@ fn writes_unnamed(process: u32) -> bool {
     links.into_iter().any(|link| link.to_string_lossy().ends_with("(deleted)"))
 }
 
-#[test]
-fn a_full_disk_keeps_the_old_files() {
-    let room = room_with_data(1 << 20);
-    room.put("m.ncnn.param", b"old");
-    let limit = libc::rlimit { rlim_cur: 1 << 16, rlim_max: 1 << 16 };
-    let mut command = room.command("m.onnx");
-    // SAFETY: two system calls that are safe in a signal handler. Without the signal, writing fails as on a
-    // full disk.
+/// Lets a command write files of `bytes` at most: then writing fails, as on a full disk.
+fn limit_files(command: &mut Command, bytes: u64) {
+    let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
+    // SAFETY: two system calls that are safe in a signal handler. Without the signal, writing fails.
     #[allow(unsafe_code)]
     unsafe {
         command.pre_exec(move || {
@@ -79,10 +75,30 @@ fn a_full_disk_keeps_the_old_files() {
             }
         });
     }
+}
+
+#[test]
+fn a_full_disk_keeps_the_old_files() {
+    let room = room_with_data(1 << 20);
+    room.put("m.ncnn.param", b"old");
+    let mut command = room.command("m.onnx");
+    limit_files(&mut command, 1 << 16);
     let text = expect(&command.output().unwrap(), "a full disk", 2, "copying from");
     assert!(text.contains("m.ncnn.bin"), "{text}");
     assert_eq!(room.names(), ["m.data", "m.ncnn.param", "m.onnx"]);
     assert_eq!(fs::read(room.path("m.ncnn.param")).unwrap(), b"old");
+}
+
+#[test]
+fn a_chain_is_written_whole_or_not_at_all() {
+    let room = Room::new();
+    room.put("m.ncnn.1.param", b"old");
+    let mut command = room.command(&format!("{} -o m.ncnn.param --split-at r2", room::fixture("network/digits")));
+    // The first net is smaller, the second one larger.
+    limit_files(&mut command, 1 << 15);
+    expect(&command.output().unwrap(), "a full disk", 2, "m.ncnn.2.bin");
+    assert_eq!(room.names(), ["m.ncnn.1.param"]);
+    assert_eq!(fs::read(room.path("m.ncnn.1.param")).unwrap(), b"old");
 }
 
 #[test]

@@ -5,10 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use onnx2ncnn::Conversion;
 use onnx2ncnn::tensor::{Dim, SizeCondition};
 
-use super::terminal::printable;
+use super::terminal::{count, printable};
 
 /// The maximum number of clauses, without -v.
 const MAX_CLAUSES: usize = 3;
+
+/// The maximum length of a clause, without -v.
+const MAX_CLAUSE: usize = 80;
 
 /// The size from which on an example is looked for.
 const EXAMPLE: i64 = 64;
@@ -24,13 +27,15 @@ pub(super) fn describe(conversion: &Conversion, exact: bool) -> Option<String> {
         let conditions: Vec<String> = conditions.iter().map(|one| printable(&one.to_string())).collect();
         return Some(conditions.join("; "));
     }
-    let mut clauses = clauses(conditions);
-    let more = clauses.len().saturating_sub(MAX_CLAUSES);
-    clauses.truncate(MAX_CLAUSES);
-    let mut text = clauses.iter().map(|clause| printable(clause)).collect::<Vec<_>>().join("; ");
-    if more != 0 {
-        text.push_str(&format!("; and {more} more (--report)"));
+    let clauses = clauses(conditions);
+    let short = clauses.iter().filter(|clause| clause.len() <= MAX_CLAUSE);
+    let mut parts: Vec<String> = short.take(MAX_CLAUSES).map(|clause| printable(clause)).collect();
+    match (parts.len(), clauses.len() - parts.len()) {
+        (_, 0) => {}
+        (0, more) => parts.push(format!("{} of long expressions hold (-v)", count(more, "condition"))),
+        (_, more) => parts.push(format!("and {more} more (-v)")),
     }
+    let mut text = parts.join("; ");
     let example = conversion.sizes_at(EXAMPLE).unwrap_or_default();
     let names: BTreeSet<String> = conditions.iter().flat_map(SizeCondition::symbols).collect();
     let example = example.iter().filter(|(name, _)| names.contains(*name));

@@ -1,6 +1,7 @@
 //! A model as a chain of nets.
 
-use std::collections::BTreeSet;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,6 +10,7 @@ use onnx2ncnn::error::{Error, ErrorKind};
 use onnx2ncnn::tensor::display_shape;
 use onnx2ncnn::{Conversion, Converter, Input, Link, Port, Refusal, Storage};
 use serde_json::{Value, json};
+use tempfile::TempDir;
 
 use super::arguments::Arguments;
 use super::destination::Destination;
@@ -90,21 +92,57 @@ pub(super) fn convert_links(arguments: &Arguments) -> Result<Summary, Refusal> {
     Ok(describe(&steps, &list, arguments.dry_run))
 }
 
+/// Writes the files into folders of their own beside their places, then moves them: after an error none is left.
 fn write(steps: &[Step], model: &Input, list: &Path) -> Result<(), Refusal> {
+    let mut rooms = Rooms::default();
     for step in steps {
         match &step.done {
             Done::Net { conversion, param, bin } => {
-                conversion.write(param, bin)?;
+                conversion.write(rooms.path(param)?, rooms.path(bin)?)?;
             }
             Done::Rest { converter, onnx, .. } => {
-                converter.expose(model, &BTreeSet::new())?.write(onnx, &Storage::AsNeeded)?;
+                let onnx = rooms.path(onnx)?;
+                converter.expose(model, &BTreeSet::new())?.write(&onnx, &Storage::AsNeeded)?;
             }
         }
     }
     let steps: Vec<Value> = steps.iter().map(to_json).collect();
     let text = serde_json::to_string_pretty(&json!({ "steps": steps })).unwrap_or_default();
-    fs::write(list, text + "\n").map_err(|e| Error::io("the list cannot be written", e).in_file(list))?;
+    fs::write(rooms.path(list)?, text + "\n")
+        .map_err(|e| Error::io("the list cannot be written", e).in_file(list))?;
+    rooms.empty()?;
     Ok(())
+}
+
+/// Temporary folders within the folders of results.
+#[derive(Default)]
+struct Rooms(BTreeMap<PathBuf, TempDir>);
+
+impl Rooms {
+    /// Returns where to write a result.
+    fn path(&mut self, place: &Path) -> Result<PathBuf, Error> {
+        let folder = place.parent().unwrap_or(Path::new("")).to_owned();
+        let room = match self.0.entry(folder) {
+            Entry::Occupied(room) => room.into_mut(),
+            Entry::Vacant(slot) => {
+                let made = TempDir::new_in(slot.key());
+                slot.insert(made.map_err(|e| Error::io("the file cannot be created", e).in_file(place))?)
+            }
+        };
+        Ok(room.path().join(place.file_name().unwrap_or_default()))
+    }
+
+    /// Moves what was written to its place.
+    fn empty(self) -> Result<(), Error> {
+        for (folder, room) in &self.0 {
+            let failed = |e| Error::io("the file cannot be written", e).in_file(folder);
+            for file in fs::read_dir(room.path()).map_err(failed)? {
+                let file = file.map_err(failed)?;
+                fs::rename(file.path(), folder.join(file.file_name())).map_err(failed)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 fn name(path: &Path) -> String {

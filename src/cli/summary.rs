@@ -8,7 +8,7 @@ use std::time::Duration;
 use clap::ColorChoice;
 use onnx2ncnn::error::Result;
 use onnx2ncnn::ncnn::{Net, Written};
-use onnx2ncnn::tensor::{Dim, display_shape};
+use onnx2ncnn::tensor::Dim;
 use onnx2ncnn::{AssumedFact, Assumption, Conversion, Port};
 use serde_json::json;
 
@@ -19,6 +19,9 @@ use super::{condition, refusal};
 
 /// The maximum number of listed inputs, outputs and warnings, without -v.
 const MAX_ROWS: usize = 40;
+
+/// The maximum length of a size within a table.
+const MAX_SIZE: usize = 32;
 
 /// The maximum number of listed errors of weights, without -v.
 const MAX_ERRORS: usize = 5;
@@ -139,8 +142,9 @@ pub(super) fn to_json(conversion: &Conversion, files: &Files) -> Result<Summary>
     Ok(Summary::of_results(lines))
 }
 
-/// Adds a row for each port: name, type and shape in the model, and its form at run time.
+/// Adds a row for each port: name, type and shape in the model, and its form at run time. Long sizes stand below.
 fn describe_ports(text: &mut String, conversion: &Conversion, most: usize) {
+    let mut long: Vec<String> = Vec::new();
     let mut rows: Vec<[String; 5]> = Vec::new();
     for (kind, ports) in [("input", &conversion.inputs), ("output", &conversion.outputs)] {
         for port in ports {
@@ -151,7 +155,7 @@ fn describe_ports(text: &mut String, conversion: &Conversion, most: usize) {
             };
             let int32 = if port.int32 { " as int32" } else { "" };
             let form = match &port.cache {
-                None => format!("{}{int32}", display_form(&port.form)),
+                None => format!("{}{int32}", display_form(&port.form, &mut long)),
                 Some(other) if kind == "input" => format!("a cache, continued by \"{other}\""),
                 Some(other) => format!("a cache, continues \"{other}\""),
             };
@@ -159,7 +163,7 @@ fn describe_ports(text: &mut String, conversion: &Conversion, most: usize) {
                 kind.to_owned(),
                 format!("\"{}\"", printable(&port.name)),
                 port.dtype.clone(),
-                printable(&display_shape(&port.shape)),
+                printable(&format!("[{}]", display_sizes(&port.shape, &mut long).join(", "))),
                 format!("{renamed}{}", printable(&form)),
             ]);
         }
@@ -169,16 +173,36 @@ fn describe_ports(text: &mut String, conversion: &Conversion, most: usize) {
         let _ = write!(text, "{kind:kind_width$}  {STRONG}{name:name_width$}{STRONG:#}  ");
         let _ = writeln!(text, "{dtype:dtype_width$}  {shape:shape_width$}  ->  {form}");
     });
+    for (at, size) in long.iter().enumerate() {
+        let _ = writeln!(text, "#{} = {}", at + 1, printable(size));
+    }
+}
+
+/// Returns each size as text. A long one is added to a list, and has its number there: `#1`.
+fn display_sizes(sizes: &[Dim], long: &mut Vec<String>) -> Vec<String> {
+    let mut display = |size: &Dim| {
+        let text = size.to_string();
+        if text.len() <= MAX_SIZE {
+            return text;
+        }
+        let at = long.iter().position(|known| *known == text).unwrap_or(long.len());
+        if at == long.len() {
+            long.push(text);
+        }
+        format!("#{}", at + 1)
+    };
+    sizes.iter().map(&mut display).collect()
 }
 
 /// Returns the sizes of a blob by ncnn's names: `w=8 h=8 c=3`.
-fn display_form(form: &[Dim]) -> String {
+fn display_form(form: &[Dim], long: &mut Vec<String>) -> String {
     let names: &[&str] = match form.len() {
         4 => &["c", "d", "h", "w"],
         3 => &["c", "h", "w"],
         2 => &["h", "w"],
         _ => &["w"],
     };
+    let form = display_sizes(form, long);
     let sizes: Vec<String> =
         names.iter().zip(form).rev().map(|(name, size)| format!("{name}={size}")).collect();
     sizes.join(" ")
@@ -325,4 +349,19 @@ pub(super) fn display_path(path: &Path) -> String {
     let here = std::env::current_dir().and_then(|folder| folder.canonicalize());
     let below = here.ok().and_then(|here| path.strip_prefix(here).ok().map(Path::to_owned));
     below.as_deref().unwrap_or(path).display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_sizes_have_numbers() {
+        let short = Dim::symbol("samples");
+        let long = short.add(&Dim::symbol("a_name_longer_than_the_other")).unwrap();
+        let mut listed = Vec::new();
+        assert_eq!(display_sizes(&[Dim::Known(3), long.clone(), short], &mut listed), ["3", "#1", "samples"]);
+        assert_eq!(display_form(&[long.clone(), long.clone()], &mut listed), "w=#1 h=#1");
+        assert_eq!(listed, [long.to_string()]);
+    }
 }

@@ -15,7 +15,7 @@ pub(super) fn program(subject: &Subject, purpose: &Purpose, files: &Files) -> St
     let (usage, includes) = match purpose.source {
         Source::Picture(_) => ("PICTURE", include_str!("cpp/includes.cpp")),
         Source::Tokens => ("TOKEN...", ""),
-        Source::Arrays => ("INPUT=FILE...", ""),
+        Source::Arrays => ("NAME=FILE|NUMBERS...", ""),
     };
     let mut parts = super::parts(subject, files, "// ");
     parts.extend([
@@ -36,10 +36,6 @@ fn braces(items: impl IntoIterator<Item = impl ToString>) -> String {
 
 fn names<'a>(items: impl IntoIterator<Item = &'a str>) -> String {
     braces(items.into_iter().map(quoted))
-}
-
-fn sizes(subject: &Subject, shape: &[Dim]) -> String {
-    braces(subject.at(shape).unwrap_or_default())
 }
 
 fn blob(ports: &[Port], index: usize) -> String {
@@ -65,10 +61,12 @@ fn constants(subject: &Subject, purpose: &Purpose) -> String {
         let inputs = subject.inputs.iter().zip(&purpose.given);
         let inputs: Vec<&Port> =
             inputs.filter(|(_, given)| !matches!(given, Given::State(_))).map(|(port, _)| port).collect();
-        let shapes =
-            inputs.iter().map(|port| format!("{{{}, {}}}", quoted(&port.blob), sizes(subject, &port.form)));
+        let shapes = inputs.iter().map(|port| {
+            let sizes = super::given_sizes(subject, purpose, &port.form);
+            format!("{{{}, {}}}", quoted(&port.blob), braces(sizes))
+        });
         let integers = inputs.iter().filter(|port| port.int32).map(|port| port.blob.as_str());
-        let _ = writeln!(text, "// The sizes of the inputs, the outermost first.");
+        let _ = writeln!(text, "// The sizes of the inputs, the outermost first; -1 for a free length.");
         let _ = writeln!(
             text,
             "static const std::map<std::string, std::vector<int> > SHAPES = {};",
@@ -229,7 +227,10 @@ fn given(subject: &Subject, purpose: &Purpose) -> String {
     let mut text = String::new();
     for (port, given) in subject.inputs.iter().zip(&purpose.given) {
         let int32 = port.int32;
-        let shape = sizes(subject, &port.form);
+        let shape = match purpose.source {
+            Source::Tokens => braces(subject.sizes_by_tokens(purpose, &port.form)),
+            _ => braces(subject.at(&port.form).unwrap_or_default()),
+        };
         let is_row = purpose.source == Source::Tokens && port.form.len() == 1;
         // A fixed number of tokens: others are filled up.
         let fixed = port.form.last().and_then(Dim::known).filter(|_| is_row);

@@ -109,6 +109,19 @@ fn first_sizes(subject: &Subject, port: &Port) -> Vec<i64> {
     port.form.iter().map(size).collect()
 }
 
+/// Returns the sizes of an array that a program reads: -1 for a length that the array decides, if no other size of the
+/// array is free and no state joins calls.
+fn given_sizes(subject: &Subject, purpose: &Purpose, shape: &[Dim]) -> Vec<i64> {
+    let mut sizes = subject.at(shape).unwrap_or_default();
+    let mut free = shape.iter().zip(&mut sizes).filter(|(size, _)| size.known().is_none());
+    if let (Some((size, slot)), None, None) = (free.next(), free.next(), purpose.states().next())
+        && size.symbol_name().is_some()
+    {
+        *slot = -1;
+    }
+    sizes
+}
+
 /// Returns whether the program calls the net several times.
 fn is_loop(purpose: &Purpose) -> bool {
     matches!((purpose.source, purpose.tail), (Source::Tokens, Tail::Next { .. }) | (Source::Arrays, _))

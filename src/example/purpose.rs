@@ -1,6 +1,6 @@
 //! What the inputs of a net are given, and what its outputs are for.
 
-use super::Subject;
+use super::{IMAGENET, Subject};
 use crate::ncnn::{Net, NetLayer};
 use crate::pipeline::{Metadata, Port};
 use crate::tensor::Dim;
@@ -16,6 +16,9 @@ const TALL: i64 = 65;
 
 /// The minimum number of characters of an alphabet: digits and a blank.
 const MIN_ALPHABET: i64 = 11;
+
+/// The maximum number of classes without names and without a Softmax: more numbers are a vector of features.
+const MAX_UNNAMED: i64 = 30;
 
 /// The minimum number of tokens of a vocabulary.
 const MIN_VOCABULARY: i64 = 1000;
@@ -147,6 +150,19 @@ impl Purpose {
 }
 
 impl Subject<'_> {
+    /// Returns the sizes of an input beside tokens as a program computes them: `count` tokens are those of this call,
+    /// `total` those of all.
+    pub(super) fn sizes_by_tokens(&self, purpose: &Purpose, form: &[Dim]) -> Vec<String> {
+        let tokens = self.inputs.iter().zip(&purpose.given).find(|(_, given)| **given == Given::Tokens);
+        let count = tokens.and_then(|(port, _)| port.form.last());
+        let size = |size: &Dim| match size.known() {
+            Some(n) => n.to_string(),
+            None if count == Some(size) => "count".to_owned(),
+            None => "total".to_owned(),
+        };
+        form.iter().map(size).collect()
+    }
+
     /// Returns a shape at the chosen sizes.
     pub(super) fn at(&self, shape: &[Dim]) -> Option<Vec<i64>> {
         shape.iter().map(|size| size.substitute(self.sizes).ok()?.known()).collect()
@@ -242,7 +258,7 @@ fn set_tokens(subject: &Subject, given: &mut [Given]) -> bool {
     };
     let Some(tokens) = subject.inputs.iter().position(is_ids) else { return false };
     set(given, tokens, Given::Tokens);
-    for (port, slot) in subject.inputs.iter().zip(given) {
+    for (port, slot) in subject.inputs.iter().zip(given.iter_mut()) {
         let name = port.name.to_lowercase();
         if *slot == Given::Array {
             *slot = match name.as_str() {
@@ -250,11 +266,39 @@ fn set_tokens(subject: &Subject, given: &mut [Given]) -> bool {
                 name if name.contains("mask") || name == "kv_length" => Given::AllOnes,
                 name if name.contains("position") && port.form.len() == 1 => Given::Positions,
                 name if name.contains("len") => Given::Length,
-                _ => Given::Zeros,
+                name if name.contains("type") || name.contains("segment") => Given::Zeros,
+                _ => Given::Array,
             };
         }
     }
-    true
+    let are_known = are_of_tokens(subject, given);
+    if !are_known {
+        let others = given.iter_mut().filter(|given| !matches!(given, Given::State(_)));
+        others.for_each(|given| *given = Given::Array);
+    }
+    are_known
+}
+
+/// Returns whether the number of the tokens, of this call or of all, gives each input its elements and its free sizes.
+fn are_of_tokens(subject: &Subject, given: &[Given]) -> bool {
+    let inputs = || subject.inputs.iter().zip(given);
+    let count = inputs().find(|(_, given)| **given == Given::Tokens).and_then(|(port, _)| port.form.last());
+    let has_states = given.iter().any(|given| matches!(given, Given::State(_)));
+    // Some exporters give the length of a mask a name of its own.
+    let is_of_masks = |size: &Dim| {
+        let mut readers = inputs().filter(|(port, _)| port.form.contains(size));
+        readers.all(|(_, given)| *given == Given::AllOnes)
+    };
+    let mut others = inputs().filter(|(_, given)| !matches!(given, Given::State(_)));
+    others.all(|(port, given)| {
+        let is_mask = matches!(given, Given::AllOnes | Given::Ones);
+        let is_known = |size: &Dim| {
+            size.known().is_some()
+                || Some(size) == count
+                || is_mask && (has_states || is_of_masks(size))
+        };
+        *given != Given::Array && port.form.iter().all(is_known)
+    })
 }
 
 fn tail(subject: &Subject, source: Source) -> Tail {
@@ -349,7 +393,9 @@ fn scores(subject: &Subject) -> Option<Tail> {
         Some("Softmax" | "Sigmoid") => Scale::Probabilities,
         _ => Scale::Logits,
     };
-    (is_list && count > 1).then_some(Tail::Scores { output: 0, scale })
+    let is_named = !subject.metadata.classes.is_empty() || scale == Scale::Probabilities;
+    let are_classes = is_named || count <= MAX_UNNAMED || count == IMAGENET;
+    (is_list && count > 1 && are_classes).then_some(Tail::Scores { output: 0, scale })
 }
 
 /// Returns the type of the layer that computes the elements of a blob; a Reshape moves none.

@@ -14,7 +14,7 @@ pub(super) fn program(subject: &Subject, purpose: &Purpose, files: &Files) -> St
     let (usage, modules, imports, packages) = match purpose.source {
         Source::Picture(_) => ("PICTURE", "", "from PIL import Image\n", "ncnn numpy pillow"),
         Source::Tokens => ("TOKEN...", "", "", "ncnn numpy"),
-        Source::Arrays => ("NAME=FILE.npy...", "import wave\n", "", "ncnn numpy"),
+        Source::Arrays => ("NAME=FILE.npy|FILE.wav|NUMBERS...", "import wave\n", "", "ncnn numpy"),
     };
     let mut parts = super::parts(subject, files, "");
     parts.extend([
@@ -130,7 +130,7 @@ fn array_constants(subject: &Subject, purpose: &Purpose) -> String {
             }
             continue;
         }
-        shapes.push(format!("{name}: {}", tuple(subject.at(&port.shape).unwrap_or_default())));
+        shapes.push(format!("{name}: {}", tuple(super::given_sizes(subject, purpose, &port.shape))));
         axes.push(format!("{name}: {}", tuple(port.axes().into_iter().map(tuple))));
         if port.int32 {
             integers.push(name);
@@ -139,7 +139,7 @@ fn array_constants(subject: &Subject, purpose: &Purpose) -> String {
     if purpose.source == Source::Arrays {
         let _ = writeln!(
             text,
-            "# The shapes of the inputs in the model, and the axes that each axis of the blob holds."
+            "# The shapes of the inputs in the model, -1 for a free length, and the axes that each axis of the blob holds."
         );
         let _ = writeln!(text, "SHAPES = {{{}}}\nAXES = {{{}}}", shapes.join(", "), axes.join(", "));
         let _ = writeln!(text, "INTEGERS = [{}]", integers.join(", "));
@@ -206,7 +206,10 @@ fn main(subject: &Subject, purpose: &Purpose) -> String {
 fn given(subject: &Subject, purpose: &Purpose) -> String {
     let mut lines = Vec::new();
     for (port, given) in subject.inputs.iter().zip(&purpose.given) {
-        let shape = || tuple(subject.at(&port.form).unwrap_or_default());
+        let shape = || match purpose.source {
+            Source::Tokens => tuple(subject.sizes_by_tokens(purpose, &port.form)),
+            _ => tuple(subject.at(&port.form).unwrap_or_default()),
+        };
         let dtype = if port.int32 { "np.int32" } else { "np.float32" };
         // A fixed number of tokens: others are filled up.
         let is_row = purpose.source == Source::Tokens && port.form.len() == 1;

@@ -192,6 +192,32 @@ def reader():
     return model(inputs, [value("sums", [1, 2])], nodes, constants, {"labels": "good\nbad"})
 
 
+def pairs():
+    """Scores of tokens with a mask of pairs of them."""
+    nodes = [
+        helper.make_node("Gather", ["table", "input_ids"], ["rows"], axis=0),
+        helper.make_node("MatMul", ["pair_mask", "rows"], ["seen"]),
+        helper.make_node("ReduceMean", ["seen"], ["sums"], axes=[1], keepdims=0),
+    ]
+    inputs = [value("input_ids", [1, "S"], TensorProto.INT64), value("pair_mask", [1, "S", "S"])]
+    table = np.array([[9, 0], [0, 1], [2, 0]], np.float32)
+    return model(inputs, [value("sums", [1, 2])], nodes, {"table": table}, {"labels": "good\nbad"})
+
+
+def memory():
+    """A decoder's step: tokens, and what an encoder made, of another length."""
+    nodes = [
+        helper.make_node("Gather", ["table", "input_ids"], ["rows"], axis=0),
+        helper.make_node("ReduceSum", ["rows", "first"], ["read"], keepdims=0),
+        helper.make_node("ReduceSum", ["memory", "first"], ["known"], keepdims=0),
+        helper.make_node("Add", ["read", "known"], ["sums"]),
+        helper.make_node("Softmax", ["sums"], ["p"], axis=1),
+    ]
+    inputs = [value("input_ids", [1, "S"], TensorProto.INT64), value("memory", [1, "M", 2])]
+    constants = {"table": np.array([[0, 0], [0, 1]], np.float32), "first": np.array([1])}
+    return model(inputs, [value("p", [1, 2])], nodes, constants, {"labels": "first,second"})
+
+
 def sums():
     """A state that adds up what it is given: the softmax of the sums."""
     nodes = [
@@ -200,6 +226,20 @@ def sums():
     ]
     inputs, outputs = [value("x", [1, 2]), value("h0", [1, 2])], [value("p", [1, 2]), value("hn", [1, 2])]
     return model(inputs, outputs, nodes, {}, {"labels": "first,second"})
+
+
+def lengths():
+    """A sequence of free length, times a number: its sum and its length as one row."""
+    nodes = [
+        helper.make_node("Mul", ["x", "factor"], ["scaled"]),
+        helper.make_node("ReduceSum", ["scaled", "axis"], ["sum"], keepdims=1),
+        helper.make_node("Div", ["scaled", "scaled"], ["ones"]),
+        helper.make_node("ReduceSum", ["ones", "axis"], ["count"], keepdims=1),
+        helper.make_node("Concat", ["sum", "count"], ["row"], axis=1),
+        helper.make_node("Softmax", ["row"], ["p"], axis=1),
+    ]
+    inputs = [value("x", [1, "samples"]), value("factor", [])]
+    return model(inputs, [value("p", [1, 2])], nodes, {"axis": np.array([1])}, {"labels": "sum,count"})
 
 
 def hostile():
@@ -226,6 +266,8 @@ def ranked(**named):
 ONE, THREE, TWO = softmax(1, 2, 3)
 GOOD, BAD = softmax(2, 1)
 RED, GREEN, BLUE = softmax(250, 248, 246)
+OTHER, SAME = softmax(1, 3)
+SUM, COUNT = softmax(3.75, 4)
 SCORED = ranked(one=ONE, two=TWO, three=THREE)
 STEPS = " ".join(str(n) for n in range(8, 40)) + " \n"
 FIRST, SECOND = zip(softmax(1, 0), softmax(1, 2))
@@ -247,6 +289,10 @@ CASES = {
     "decoder_with_a_state": (decoder_with_a_state, ["7"], STEPS),
     "decoder_with_a_cache": (decoder_with_a_cache, ["6", "7"], STEPS),
     "reader": (reader, ["2", "1"], ranked(good=GOOD, bad=BAD)),
+    "pairs": (pairs, ["2", "1"], ranked(good=GOOD, bad=BAD)),
+    "memory": (memory, ["input_ids=1,0", "memory=step"], ranked(first=OTHER, second=SAME)),
+    "lengths": (lengths, ["x=row", "factor=2.5"], ranked(sum=SUM, count=COUNT)),
+    "lengths_of_numbers": (lengths, ["x=0.5,0.5,0.25,0.25", "factor=2.5"], ranked(sum=SUM, count=COUNT)),
     "sums": (sums, ["x=steps"], ranked(first=FIRST[0], second=SECOND[0]) + ranked(first=FIRST[1], second=SECOND[1])),
 }
 
@@ -269,13 +315,19 @@ def main():
     steps = np.array([[1, 0], [0, 2]], np.float32)
     np.save(folder / "steps.npy", steps[:, None])
     steps.tofile(folder / "steps.raw")
+    np.save(folder / "step.npy", steps[None])
+    steps.tofile(folder / "step.raw")
+    row = np.array([[0.5, 0.5, 0.25, 0.25]], np.float32)
+    np.save(folder / "row.npy", row)
+    row.tofile(folder / "row.raw")
+    ending = "raw" if ncnn else "npy"
     failures = []
     for name, (make, words, expected) in CASES.items():
         onnx.save(make(), folder / f"{name}.onnx")
         program = folder / f"{name}.{'cpp' if ncnn else 'py'}"
         command = [converter, folder / f"{name}.onnx", "--quiet", "--example", program]
         subprocess.run(command, check=True)
-        words = [word.replace("=steps", "=steps.raw" if ncnn else "=steps.npy") for word in words]
+        words = [f"{word}.{ending}" if word in ("x=steps", "x=row", "memory=step") else word for word in words]
         start = compiled(program, ncnn) if ncnn else [sys.executable, program]
         done = subprocess.run([*start, *words], cwd=folder, capture_output=True, text=True)
         if (done.returncode, done.stdout) != (0, expected):

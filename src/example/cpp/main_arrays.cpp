@@ -8,8 +8,22 @@ int main(int argc, char** argv)
         const std::string word = argv[i];
         const size_t at = word.find('=');
         if (at == std::string::npos || !SHAPES.count(word.substr(0, at)))
-            fail("usage: INPUT=FILE..., each with float32 numbers");
+            fail("usage: NAME=VALUE..., each a file of float32 numbers, or numbers with commas");
         files[word.substr(0, at)] = read_numbers(word.substr(at + 1));
+    }
+    std::map<std::string, std::vector<int> > shapes = SHAPES;
+    for (auto& shape : shapes)
+    {
+        size_t count = 1;
+        for (int size : shape.second)
+            count *= std::max(size, 1);
+        for (int& size : shape.second)
+        {
+            if (size < 0)
+                size = (int)(files[shape.first].size() / count);
+            if (size == 0)
+                fail(shape.first + " is not given");
+        }
     }
     ncnn::Net net;
     load(net);
@@ -17,11 +31,11 @@ int main(int argc, char** argv)
 {{states}}
     size_t steps = 1;
     for (const auto& file : files)
-        steps = std::max(steps, file.second.size() / count_of(SHAPES.at(file.first)));
+        steps = std::max(steps, file.second.size() / count_of(shapes.at(file.first)));
     for (size_t step = 0; step < steps; step++)
     {
         Mats given = states;
-        for (const auto& shape : SHAPES)
+        for (const auto& shape : shapes)
         {
             const size_t count = count_of(shape.second);
             const bool is_integer = std::find(INTEGERS.begin(), INTEGERS.end(), shape.first) != INTEGERS.end();
