@@ -93,7 +93,8 @@ fn a_full_disk_keeps_the_old_files() {
 fn a_chain_is_written_whole_or_not_at_all() {
     let room = Room::new();
     room.put("m.ncnn.1.param", b"old");
-    let mut command = room.command(&format!("{} -o m.ncnn.param --split-at r2", room::fixture("network/digits")));
+    let mut command =
+        room.command(&format!("{} -o m.ncnn.param --split-at r2", room::fixture("network/digits")));
     // The first net is smaller, the second one larger.
     limit_files(&mut command, 1 << 15);
     expect(&command.output().unwrap(), "a full disk", 2, "m.ncnn.2.bin");

@@ -293,9 +293,7 @@ fn are_of_tokens(subject: &Subject, given: &[Given]) -> bool {
     others.all(|(port, given)| {
         let is_mask = matches!(given, Given::AllOnes | Given::Ones);
         let is_known = |size: &Dim| {
-            size.known().is_some()
-                || Some(size) == count
-                || is_mask && (has_states || is_of_masks(size))
+            size.known().is_some() || Some(size) == count || is_mask && (has_states || is_of_masks(size))
         };
         *given != Given::Array && port.form.iter().all(is_known)
     })

@@ -55,13 +55,6 @@ class Reader:
         self.place = 0
 
 
-def attribute(node, name, default):
-    for given in node.attribute:
-        if given.name == name:
-            return onnx.helper.get_attribute_value(given)
-    return default
-
-
 def has_int8_layer(node, constants):
     if node.op_type in RECURRENT and node.domain in ("", "ai.onnx"):
         is_plain = {given.name for given in node.attribute} <= ATTRIBUTES and len(node.input) <= INPUTS

@@ -35,13 +35,6 @@ class Product:
         return np.ascontiguousarray(weight if self.transposed else weight.T)
 
 
-def attribute(node, name, default):
-    for given in node.attribute:
-        if given.name == name:
-            return onnx.helper.get_attribute_value(given)
-    return default
-
-
 def readers_of(graph):
     counts = {}
     for node in graph.node:
