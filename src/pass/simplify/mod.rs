@@ -20,6 +20,9 @@ use crate::pass::rewrite::Rewrite;
 use edit::{Edits, replace_nodes};
 pub(super) use layout::axes_of;
 
+/// The name of the simplification that merges factors and summands into the convolution after them.
+pub(crate) const FUSE_AFFINE_BEFORE: &str = "fuse_affine_before_conv";
+
 /// The simplifications, in the order in which they are tried. Names are those of onnx-optimizer if it has the
 /// pass.
 pub const SIMPLIFICATIONS: &[Rewrite] = &[
@@ -201,7 +204,7 @@ pub const SIMPLIFICATIONS: &[Rewrite] = &[
         affine::fuse_shifts,
     ),
     Rewrite::by(
-        "fuse_affine_before_conv",
+        FUSE_AFFINE_BEFORE,
         "scales and shifts by one constant per channel become part of the Conv after them",
         &["Conv"],
         affine::fuse_before,
