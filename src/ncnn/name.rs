@@ -328,9 +328,9 @@ mod tests {
         let changes = net.name(&[]).unwrap();
         let names: Vec<&str> = net.outputs.iter().map(|output| output.name.as_str()).collect();
         assert_eq!(names, ["c_d_1", "c_d", "a_b"]);
-        let told: Vec<(&str, &str)> =
+        let changed: Vec<(&str, &str)> =
             changes.ends.iter().map(|change| (change.from.as_str(), change.to.as_str())).collect();
-        assert_eq!(told, [("a b", "a_b_1"), ("c d", "c_d_1")]);
+        assert_eq!(changed, [("a b", "a_b_1"), ("c d", "c_d_1")]);
         net.check().unwrap();
     }
 

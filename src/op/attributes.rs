@@ -134,6 +134,28 @@ readers! {
     "GRAPH" &'a Graph, given_body: Attribute::Graph(g) => Some(g.as_ref()), [body: Kind::Gone => None];
 }
 
+impl Attributes<'_> {
+    /// Returns the meaning of an attribute that is one of these words.
+    pub fn word<T: Clone>(&self, name: &str, words: &[(&str, T)]) -> Result<T> {
+        meaning(name, self.string(name)?, words)
+    }
+
+    /// Returns the meaning of an attribute that is one of these words, or of a default.
+    pub fn word_or<T: Clone>(&self, name: &str, default: &'static str, words: &[(&str, T)]) -> Result<T> {
+        meaning(name, self.given_string(name)?.unwrap_or(default), words)
+    }
+}
+
+/// Returns the meaning of a word, which is that of an attribute.
+pub(crate) fn meaning<T: Clone>(name: &str, word: &str, words: &[(&str, T)]) -> Result<T> {
+    let found = words.iter().find(|(known, _)| *known == word).map(|(_, meaning)| meaning.clone());
+    found.ok_or_else(|| {
+        let known: Vec<String> = words.iter().map(|(known, _)| format!("\"{known}\"")).collect();
+        let message = format!("found \"{word}\", expected {}", known.join(" or "));
+        Error::invalid(message).at_part(format!("attribute {name}"))
+    })
+}
+
 /// Returns an attribute that must be present.
 pub(crate) fn required<T>(value: Option<T>, name: &str) -> Result<T> {
     value

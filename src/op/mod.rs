@@ -12,7 +12,7 @@ mod registry;
 mod schema;
 mod window;
 
-pub(crate) use attributes::{Attributes, required};
+pub(crate) use attributes::{Attributes, meaning, required};
 pub(crate) use call::{
     Call, Fact, distinct_axes, element_count, infer_same, infer_test, required_input, resolve_axis,
 };

@@ -9,6 +9,7 @@ mod elementwise;
 mod indexing;
 mod linear;
 pub(crate) mod normalization;
+mod prelude;
 mod quantized;
 mod recurrent;
 mod reduction;

@@ -16,17 +16,13 @@ use crate::graph::{Attribute, Graph, Node, NodeId, Value, ValueId};
 use crate::ncnn::Cost;
 use crate::op::{self, Access, Call, NEWEST_OPSET, OWN_DOMAIN, element_count};
 use crate::pass::pattern::{Readers, constant_ints, is_numpy};
-use crate::pass::rewrite::Rewrite;
+use crate::pass::rewrite::{Rewrite, pass};
 use crate::pass::simplify::axes_of;
 use crate::tensor::{Array, Dim, Tensor};
 
 /// The pass for runtimes with batches.
-pub const BATCHING: &[Rewrite] = &[Rewrite::by(
-    "batch_elements",
-    "convolutions over a batch, and the nodes between them, over each element of it",
-    &["Conv", "ConvTranspose", "DeformConv"],
-    batch_elements,
-)];
+pub const BATCHING: &[Rewrite] = &[pass!(self::batch_elements [Conv ConvTranspose DeformConv]
+    "convolutions over a batch, and the nodes between them, over each element of it")];
 
 /// The layers that take as long as the start of a convolution: transforms of small images are mostly padding.
 const START: u64 = 20;

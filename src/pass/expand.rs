@@ -56,8 +56,8 @@ pub(crate) enum Stage {
     Inline,
     /// Inlines branches only, which leaves fewer nodes.
     Branch,
-    /// Expands operators for which some release of ncnn from this one on has no layer, and weights in blocks
-    /// that are not kept. `kv_cache` asks for the forms in which attention to a cache is one layer.
+    /// Expands operators for which some release of ncnn from this one on has no layer, and weights that do not stay in
+    /// blocks. `kv_cache` asks for the forms in which attention to a cache is one layer.
     Expand { release: u32, weights: Weights, kv_cache: bool },
 }
 

@@ -38,26 +38,27 @@ pub enum Apply {
     By(fn(&mut Graph) -> Result<bool>),
 }
 
+/// A row of a list of rewritings: the function, which has the name of the pass, or the name alone of a pass that removes
+/// nodes that forward an input; the operators; the description.
+macro_rules! pass {
+    ($name:ident [$($op_type:ident)*] $about:literal) => {
+        pass!($name [$($op_type)*] $about, $crate::pass::rewrite::Apply::Identity)
+    };
+    ($module:ident::$name:ident [$($op_type:ident)*] $about:literal) => {
+        pass!($name [$($op_type)*] $about, $crate::pass::rewrite::Apply::By($module::$name))
+    };
+    ($name:ident [$($op_type:ident)*] $about:literal, $apply:expr) => {
+        $crate::pass::rewrite::Rewrite {
+            name: stringify!($name),
+            about: $about,
+            of: &[$(stringify!($op_type)),*],
+            apply: $apply,
+        }
+    };
+}
+pub(crate) use pass;
+
 impl Rewrite {
-    /// A rewriting by a function.
-    pub(crate) const fn by(
-        name: &'static str,
-        about: &'static str,
-        of: &'static [&'static str],
-        apply: fn(&mut Graph) -> Result<bool>,
-    ) -> Rewrite {
-        Rewrite { name, about, of, apply: Apply::By(apply) }
-    }
-
-    /// A rewriting that removes nodes that forward an input.
-    pub(crate) const fn forward(
-        name: &'static str,
-        about: &'static str,
-        of: &'static [&'static str],
-    ) -> Rewrite {
-        Rewrite { name, about, of, apply: Apply::Identity }
-    }
-
     fn is_for(&self, operators: &BTreeSet<Symbol>) -> bool {
         self.of.is_empty() || self.of.iter().any(|op_type| operators.contains(*op_type))
     }

@@ -12,16 +12,12 @@ use crate::error::Result;
 use crate::graph::{Graph, Node, Value, ValueId};
 use crate::op::{OWN_DOMAIN, element_count};
 use crate::pass::pattern::int;
-use crate::pass::rewrite::Rewrite;
+use crate::pass::rewrite::{Rewrite, pass};
 use crate::tensor::Tensor;
 
 /// The passes that share weights, which follow all others.
-pub const SHARING: &[Rewrite] = &[Rewrite::by(
-    "share_weights",
-    "weights of products and convolutions, of which copies would make the net much larger, as blobs",
-    &["Conv", "Gemm", "MatMul"],
-    share_weights,
-)];
+pub const SHARING: &[Rewrite] = &[pass!(self::share_weights [Conv Gemm MatMul]
+    "weights of products and convolutions, of which copies would make the net much larger, as blobs")];
 
 /// Copies may take this part of all weights, and as many bytes.
 const ALLOWED_PART: u64 = 2;

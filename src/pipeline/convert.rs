@@ -20,7 +20,6 @@ use crate::ncnn::{self, BLOCKS_SINCE, Net};
 use crate::onnx::{Model, Sources};
 use crate::pass::blocks::{Weights, pack_dequantized, round_matrices};
 use crate::pass::expand::{Stage, expand_nodes};
-use crate::pass::fuse::FUSE_ATTENTION;
 use crate::pass::input_shape::Counts;
 use crate::pass::quantized::{Quantization, requantize};
 use crate::pass::rewrite::{
@@ -228,7 +227,7 @@ fn fuse(graph: &mut Graph, deferred: &mut DeferredErrors, progress: &mut Progres
     let options = progress.options;
     let shares = || SHARING.iter().all(|pass| !options.skip.contains(pass.name)) && shares_weights(graph);
     let is_apart = options.weights.rounds() || shares();
-    let kept = |fusion: &&Rewrite| !(is_apart && fusion.name == FUSE_ATTENTION);
+    let kept = |fusion: &&Rewrite| !(is_apart && fusion.name == "fuse_attention");
     let fusions: Vec<Rewrite> = FUSIONS.iter().filter(kept).copied().collect();
     progress.rewrite(graph, &fusions, deferred)?;
     // Fusions leave factors of their own.

@@ -135,14 +135,13 @@ impl Job {
             let how = format!("was stopped after {} s", self.timeout.unwrap_or_default().as_secs());
             return Ok(Outcome::Broken { how, output });
         }
-        let answer = match (status.code(), answer) {
-            (Some(0), Some(answer)) => answer,
-            (Some(code), _) if [REFUSED, NOT_DONE].map(i32::from).contains(&code) => {
-                let code = if code == i32::from(REFUSED) { REFUSED } else { NOT_DONE };
-                self.put_reports(&work, model, stem, &record)?;
-                return Ok(Outcome::Refused { code, output, diagnostics });
-            }
-            _ => return Ok(Outcome::Broken { how: format!("ended with {status}"), output }),
+        let refused = [REFUSED, NOT_DONE].into_iter().find(|code| status.code() == Some((*code).into()));
+        if let Some(code) = refused {
+            self.put_reports(&work, model, stem, &record)?;
+            return Ok(Outcome::Refused { code, output, diagnostics });
+        }
+        let Some(answer) = answer.filter(|_| status.success()) else {
+            return Ok(Outcome::Broken { how: format!("ended with {status}"), output });
         };
         let results = self.put(&work, model, &answer, &record)?;
         let written = Record::new(&recipe, folders, &answer.sources, &results, begun);
@@ -175,9 +174,7 @@ impl Job {
         }
         Ok(names.iter().map(|name| below.join(name)).collect())
     }
-}
 
-impl Job {
     /// Returns the folder of the results of a model.
     fn folder_of(&self, model: &Selected) -> Result<PathBuf> {
         let folder = self.out.join(&model.name).parent().map_or_else(|| self.out.clone(), Path::to_owned);

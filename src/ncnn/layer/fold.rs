@@ -1,50 +1,23 @@
 //! Conversions between signals or images and the columns of their windows.
 
 use super::shape::unknown;
+use super::windowed::windowed;
 use super::{exactly, layer};
 
-layer! {
+windowed! {
     /// Adds columns at the positions of their windows: the inverse of [`Unfold`].
-    95 Fold(exactly(1), exactly(1)) {
-        params {
-            1 kernel_w: i32 = 0,
-            2 dilation_w: i32 = 1,
-            3 stride_w: i32 = 1,
-            4 pad_left: i32 = 0,
-            20 output_w: i32 = 0,
-        }
-        depends {
-            11 kernel_h: i32 = kernel_w,
-            12 dilation_h: i32 = dilation_w,
-            13 stride_h: i32 = stride_w,
-            14 pad_top: i32 = pad_left,
-            15 pad_right: i32 = pad_left,
-            16 pad_bottom: i32 = pad_top,
-            21 output_h: i32 = output_w,
-        }
-        tops { unknown }
+    95 Fold(exactly(1), 2) [] columns {
+        params { 20 output_w: i32 = 0, }
+        depends { 21 output_h: i32 = output_w, }
     }
 
     /// A column for each window: `[c * kernel_h * kernel_w, windows]`.
-    96 Unfold(exactly(1), exactly(1)) [Gpu] {
-        params {
-            1 kernel_w: i32 = 0,
-            2 dilation_w: i32 = 1,
-            3 stride_w: i32 = 1,
-            4 pad_left: i32 = 0,
-            18 pad_value: f32 = 0.0,
-        }
-        depends {
-            11 kernel_h: i32 = kernel_w,
-            12 dilation_h: i32 = dilation_w,
-            13 stride_h: i32 = stride_w,
-            14 pad_top: i32 = pad_left,
-            15 pad_right: i32 = pad_left,
-            16 pad_bottom: i32 = pad_top,
-        }
-        tops { unknown }
+    96 Unfold(exactly(1), 2) [Gpu] columns {
+        params { 18 pad_value: f32 = 0.0, }
     }
+}
 
+layer! {
     /// The short-time Fourier transform of a signal.
     105 Spectrogram(exactly(1), exactly(1)) {
         params {

@@ -7,7 +7,6 @@
 mod activation;
 mod attention;
 mod convolution;
-mod deconvolution;
 mod define;
 mod elementwise;
 mod facts;
@@ -46,7 +45,6 @@ pub(crate) use define::layer;
 pub use activation::*;
 pub use attention::*;
 pub use convolution::*;
-pub use deconvolution::*;
 pub use elementwise::*;
 pub use fold::*;
 pub use glue::*;

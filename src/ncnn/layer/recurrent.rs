@@ -7,113 +7,86 @@ use super::{OLDEST, between, layer, weight_len};
 use crate::error::{At, Result, unsupported};
 use crate::tensor::{Dim, Tensor};
 
-layer! {
-    /// LSTM with the gates in the order I, F, O, G. With scales of its weights, the runtime rounds the sequence and each
-    /// hidden state to int8 by their ranges. Further bottoms and tops are the hidden state and the
-    /// cell state, `[directions, size]`.
-    39 LSTM(between(1, 3), between(1, 3)) {
-        params {
-            0 num_output: i32 = 0,
-            /// 0 forward, 1 reverse, 2 bidirectional.
-            2 direction: i32 = 0,
+/// Defines recurrent layers, which round the sequence and each hidden state to int8 by their ranges if their weights have
+/// scales, from their arity and what they add to the shared params and weights: the numbers of gates
+/// and biases, and the size of the cell if it is a param.
+macro_rules! recurrent {
+    ( $(
+        $(#[$doc:meta])*
+        $index:literal $name:ident($most:literal) {
+            gates { $gates:literal $biases:literal }
+            $( cell { $id:literal $size:ident $weight:ident } )?
         }
-        depends {
-            3 hidden_size: i32 = num_output,
-        }
-        derived {
-            1 weight_data_size = |layer| weight_len(&layer.weight_xc_data),
-            8 int8_scale_term = |layer| if layer.weight_xc_data_int8_scales.is_some() { 2 } else { 0 },
-        }
-        weights {
-            Tagged weight_xc_data,
-            Tagged bias_c_data,
-            Tagged weight_hc_data,
-            Tagged weight_hr_data,
-            Raw weight_xc_data_int8_scales,
-            Raw weight_hc_data_int8_scales,
-        }
-        reads { |l, bottom| {
-            let gates = 4;
-            let mut reads = weights(bottom, l.direction, (gates, 4), l.hidden_size, l.num_output)?;
-            reads.extend(int8_scales(&l.weight_xc_data_int8_scales, l.direction, gates, l.hidden_size)?);
-            Ok(reads)
-        } }
-        tops { |l, bottoms, tops| recurrent(bottoms, l.direction, l.num_output, l.hidden_size, tops) }
-        work { |l, work| steps(work, &[&l.weight_xc_data, &l.weight_hc_data, &l.weight_hr_data]) }
-        since { |layer| if layer.weight_xc_data_int8_scales.is_some() { 20240820 } else { OLDEST } }
-        also {
-            fn int8_weights(&self) -> &'static [&'static str] {
-                given(&self.weight_xc_data_int8_scales, &["weight_xc_data", "weight_hc_data"])
+    )+ ) => { layer! { $(
+        $(#[$doc])*
+        $index $name(between(1, $most), between(1, $most)) {
+            params {
+                0 num_output: i32 = 0,
+                /// 0 forward, 1 reverse, 2 bidirectional.
+                2 direction: i32 = 0,
             }
+            depends {
+                $( $id $size: i32 = num_output, )?
+            }
+            derived {
+                1 weight_data_size = |layer| weight_len(&layer.weight_xc_data),
+                8 int8_scale_term = |layer| if layer.weight_xc_data_int8_scales.is_some() { 2 } else { 0 },
+            }
+            weights {
+                Tagged weight_xc_data,
+                Tagged bias_c_data,
+                Tagged weight_hc_data,
+                $( Tagged $weight, )?
+                Raw weight_xc_data_int8_scales,
+                Raw weight_hc_data_int8_scales,
+            }
+            reads { |l, bottom| {
+                let mut reads = weights(bottom, l.direction, ($gates, $biases), l.cell(), l.num_output)?;
+                reads.extend(int8_scales(&l.weight_xc_data_int8_scales, l.direction, $gates, l.cell())?);
+                Ok(reads)
+            } }
+            tops { |l, bottoms, tops| recurrent(bottoms, l.direction, l.num_output, l.cell(), tops) }
+            work { |l, work| steps(work, &[&l.weight_xc_data, &l.weight_hc_data, $( &l.$weight, )?]) }
+            since { |layer| if layer.weight_xc_data_int8_scales.is_some() { 20240820 } else { OLDEST } }
+            also {
+                fn int8_weights(&self) -> &'static [&'static str] {
+                    given(&self.weight_xc_data_int8_scales, &["weight_xc_data", "weight_hc_data"])
+                }
 
-            fn direction(&self) -> Option<i32> {
-                Some(self.direction)
+                fn direction(&self) -> Option<i32> {
+                    Some(self.direction)
+                }
             }
         }
+    )+ }
+
+    $(
+        impl $name {
+            /// Returns the size of the cell.
+            fn cell(&self) -> i32 {
+                None $( .or(Some(self.$size)) )?.unwrap_or(self.num_output)
+            }
+        }
+    )+ };
+}
+
+recurrent! {
+    /// LSTM with the gates in the order I, F, O, G. Further bottoms and tops are the hidden state and the
+    /// cell state, `[directions, size]`.
+    39 LSTM(3) {
+        gates { 4 4 }
+        cell { 3 hidden_size weight_hr_data }
     }
 
-    /// GRU with the gates in the order R, U, N and four biases, the last one of the recurrent part of N; in int8 as LSTM. The
+    /// GRU with the gates in the order R, U, N and four biases, the last one of the recurrent part of N. The
     /// second bottom and top are the hidden state, `[directions, size]`.
-    78 GRU(between(1, 2), between(1, 2)) {
-        params {
-            0 num_output: i32 = 0,
-            /// 0 forward, 1 reverse, 2 bidirectional.
-            2 direction: i32 = 0,
-        }
-        derived {
-            1 weight_data_size = |layer| weight_len(&layer.weight_xc_data),
-            8 int8_scale_term = |layer| if layer.weight_xc_data_int8_scales.is_some() { 2 } else { 0 },
-        }
-        weights {
-            Tagged weight_xc_data,
-            Tagged bias_c_data,
-            Tagged weight_hc_data,
-            Raw weight_xc_data_int8_scales,
-            Raw weight_hc_data_int8_scales,
-        }
-        reads { |l, bottom| {
-            let gates = 3;
-            let mut reads = weights(bottom, l.direction, (gates, 4), l.num_output, l.num_output)?;
-            reads.extend(int8_scales(&l.weight_xc_data_int8_scales, l.direction, gates, l.num_output)?);
-            Ok(reads)
-        } }
-        tops { |l, bottoms, tops| recurrent(bottoms, l.direction, l.num_output, l.num_output, tops) }
-        work { |l, work| steps(work, &[&l.weight_xc_data, &l.weight_hc_data]) }
-        since { |layer| if layer.weight_xc_data_int8_scales.is_some() { 20240820 } else { OLDEST } }
-        also {
-            fn int8_weights(&self) -> &'static [&'static str] {
-                given(&self.weight_xc_data_int8_scales, &["weight_xc_data", "weight_hc_data"])
-            }
-
-            fn direction(&self) -> Option<i32> {
-                Some(self.direction)
-            }
-        }
+    78 GRU(2) {
+        gates { 3 4 }
     }
 
     /// Vanilla RNN. The second bottom and top are the hidden state, `[directions, size]`.
-    38 RNN(between(1, 2), between(1, 2)) {
-        params {
-            0 num_output: i32 = 0,
-            /// 0 forward, 1 reverse, 2 bidirectional.
-            2 direction: i32 = 0,
-        }
-        derived {
-            1 weight_data_size = |layer| weight_len(&layer.weight_xc_data),
-        }
-        weights {
-            Tagged weight_xc_data,
-            Tagged bias_c_data,
-            Tagged weight_hc_data,
-        }
-        reads { |l, bottom| weights(bottom, l.direction, (1, 1), l.num_output, l.num_output) }
-        tops { |l, bottoms, tops| recurrent(bottoms, l.direction, l.num_output, l.num_output, tops) }
-        work { |l, work| steps(work, &[&l.weight_xc_data, &l.weight_hc_data]) }
-        also {
-            fn direction(&self) -> Option<i32> {
-                Some(self.direction)
-            }
-        }
+    38 RNN(2) {
+        gates { 1 1 }
     }
 }
 

@@ -56,20 +56,16 @@ pub(super) fn affine(gamma: &Option<Tensor>, size: i32) -> Reads {
 }
 
 /// Returns the scales of a layer that multiplies int8.
-pub(super) fn int8_scales(
-    weight: &Option<Tensor>,
-    top: &Option<Tensor>,
-    scales: i32,
-) -> impl Iterator<Item = Expected> {
-    let of_weight = [("weight_data_int8_scales", Some(scales.into())), ("bottom_blob_int8_scales", Some(1))];
-    let of_top = top.as_ref().map(|_| ("top_blob_int8_scales", Some(1)));
-    of_weight.into_iter().chain(of_top).filter(|_| weight.is_some())
+pub(super) fn int8_scales(weight: &Option<Tensor>, top: &Option<Tensor>, scales: i32) -> Vec<Expected> {
+    let of_top = if_given(top, &[("top_blob_int8_scales", Some(1))]);
+    let scales = [("weight_data_int8_scales", Some(scales.into())), ("bottom_blob_int8_scales", Some(1))];
+    if_given(weight, &[&scales, of_top.as_slice()].concat())
 }
 
 /// Returns the weights of a convolution or its transpose; none if the weight is a bottom.
 pub(super) fn convolution(
     bottom: &[Dim],
-    (num_output, group): (i32, i32),
+    (num_output, group): (i32, Option<i32>),
     windows: &[Window],
     bias: &Option<Tensor>,
     dynamic_weight: i32,
@@ -77,7 +73,7 @@ pub(super) fn convolution(
     if dynamic_weight != 0 {
         return Ok(Vec::new());
     }
-    let channels = outermost(bottom);
+    let (channels, group) = (outermost(bottom), group.unwrap_or(1));
     if group < 1
         || num_output % group != 0
         || channels.is_some_and(|channels| channels % i64::from(group) != 0)

@@ -62,8 +62,8 @@ fn split_inner(bottoms: &[Sizes], count: usize) -> Result<(Size, &[Size])> {
     }
 }
 
-/// Returns the top of a convolution.
-pub(super) fn convolve(bottoms: &[Sizes], num_output: i32, windows: &[Window]) -> Result<Tops> {
+/// Returns the top of a convolution, which has no paddings of its own.
+pub(super) fn convolve(bottoms: &[Sizes], num_output: i32, windows: &[Window], _: &[i32]) -> Result<Tops> {
     let (_, inner) = split_inner(bottoms, windows.len())?;
     let same = |rule: i32| windows.iter().all(|window| window.pads == (rule, rule));
     let same = same(SAME_UPPER) || same(SAME_LOWER);

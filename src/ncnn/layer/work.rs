@@ -35,12 +35,12 @@ impl Work {
     }
 
     /// Returns the work of a convolution.
-    pub fn convolution(&self, weight: &Option<Tensor>) -> Option<u64> {
+    pub fn convolve(&self, weight: &Option<Tensor>) -> Option<u64> {
         self.at_positions(self.top()?.get(1..)?, weight)
     }
 
     /// Returns the work of a transposed convolution.
-    pub fn transposed(&self, weight: &Option<Tensor>) -> Option<u64> {
+    pub fn transpose(&self, weight: &Option<Tensor>) -> Option<u64> {
         self.at_positions(self.bottom(0)?.get(1..)?, weight)
     }
 }

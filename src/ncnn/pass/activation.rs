@@ -21,7 +21,7 @@ pub(super) mod activation_type {
 /// The `activation_type` and `activation_params` of a function.
 type Activation = (i32, Vec<f32>);
 
-pub(super) fn fuse_activations(net: &mut Net, wiring: &Wiring) -> Result<bool> {
+pub(super) fn fuse_layer_activation(net: &mut Net, wiring: &Wiring) -> Result<bool> {
     let mut edits = Edits::default();
     for index in 0..net.layers.len() {
         let Some(layer) = net.layers.get(index) else { continue };

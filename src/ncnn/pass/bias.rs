@@ -9,7 +9,7 @@ use super::wiring::{Edits, known};
 use crate::error::Result;
 use crate::tensor::Tensor;
 
-pub(super) fn fuse_biases(net: &mut Net, wiring: &Wiring) -> Result<bool> {
+pub(super) fn fuse_layer_bias(net: &mut Net, wiring: &Wiring) -> Result<bool> {
     let mut edits = Edits::default();
     for index in 0..net.layers.len() {
         let Some((place, bias)) = find_sum(net, wiring, index) else { continue };

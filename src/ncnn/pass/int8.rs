@@ -95,7 +95,7 @@ fn is_beyond(bound: f32, factor: f32) -> bool {
 }
 
 /// Removes each Clip to bounds beyond the integers of the int8 layers that read it.
-pub(super) fn remove_bounds(net: &mut Net, wiring: &Wiring) -> Result<bool> {
+pub(super) fn remove_int8_bounds(net: &mut Net, wiring: &Wiring) -> Result<bool> {
     let mut edits = Edits::default();
     for (index, layer) in net.layers.iter().enumerate() {
         let (Layer::Clip(clip), [bottom], [top]) =
@@ -177,7 +177,7 @@ impl Mapping {
 /// Maps values between int8 convolutions to all 8-bit integers, if the bounds of the activation leave the usual
 /// mapping, which keeps zero at zero, with a part of them. Biases compensate for the offset, and the limits of
 /// the integers replace the activation.
-pub(super) fn use_all_values(net: &mut Net, wiring: &Wiring) -> Result<bool> {
+pub(super) fn use_all_int8_values(net: &mut Net, wiring: &Wiring) -> Result<bool> {
     let mut changed = false;
     for index in 0..net.layers.len() {
         let Some((readers, _, factor)) = read_pair(net, wiring, index)? else { continue };
@@ -353,7 +353,7 @@ mod tests {
     }
 
     fn passed(net: &mut Net) {
-        for pass in [fuse_requantization, use_all_values] {
+        for pass in [fuse_requantization, use_all_int8_values] {
             apply(pass, net).unwrap();
         }
         let mut written = net.clone();
@@ -434,7 +434,7 @@ mod tests {
             };
             let y = net.push("y", linear, &[clipped], &[1]);
             net.push_output("y", y);
-            assert_eq!(apply(remove_bounds, &mut net).unwrap(), removed, "{min} {max}");
+            assert_eq!(apply(remove_int8_bounds, &mut net).unwrap(), removed, "{min} {max}");
         }
     }
 }

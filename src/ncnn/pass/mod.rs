@@ -18,12 +18,11 @@ use std::collections::BTreeSet;
 
 use super::Net;
 use super::layer::{
-    BinaryOp, Clip, Convolution, ConvolutionDepthWise, Crop, GRU, HardSwish, LSTM, Mish, PReLU, RNN, ReLU,
-    Sigmoid,
+    BinaryOp, Clip, Convolution, ConvolutionDepthWise, Crop, ExpandDims, Flatten, GRU, HardSwish, LSTM, Mish,
+    PReLU, Permute, RNN, ReLU, Reshape, Sigmoid, Squeeze,
 };
 use crate::common::fixpoint::apply_to_fixpoint;
 use crate::error::Result;
-use view::VIEWS;
 use wiring::Wiring;
 
 /// A pass over the net.
@@ -40,74 +39,32 @@ pub struct NetPass {
     apply: fn(&mut Net, &Wiring) -> Result<bool>,
 }
 
+/// A row of the list of passes: the function, which has the name of the pass; the layer types; the description.
+macro_rules! pass {
+    ($module:ident::$name:ident [$($layer:ident)*] $about:literal) => {
+        NetPass { name: stringify!($name), about: $about, of: &[$($layer::TYPE),*], apply: $module::$name }
+    };
+}
+
 /// All passes, in the order of their application.
 pub const NET_PASSES: &[NetPass] = &[
-    NetPass {
-        name: "fuse_layer_activation",
-        about: "elementwise functions, fused into the layer before",
-        of: &[Clip::TYPE, HardSwish::TYPE, Mish::TYPE, PReLU::TYPE, ReLU::TYPE, Sigmoid::TYPE],
-        apply: activation::fuse_activations,
-    },
-    NetPass {
-        name: "fuse_layer_bias",
-        about: "constant terms, fused into the product before",
-        of: &[BinaryOp::TYPE],
-        apply: bias::fuse_biases,
-    },
-    NetPass {
-        name: "join_crops",
-        about: "crops that partition a blob, as one layer",
-        of: &[Crop::TYPE],
-        apply: slice::join_crops,
-    },
-    NetPass {
-        name: "flatten_place",
-        about: "convolutions at a single position, as inner products",
-        of: &[Convolution::TYPE],
-        apply: place::flatten_convolutions,
-    },
-    NetPass {
-        name: "broadcast_channels",
-        about: "reshapes of vectors along the channels that arithmetic broadcasts",
-        of: &[BinaryOp::TYPE],
-        apply: place::broadcast_vectors,
-    },
-    NetPass {
-        name: "remove_int8_bounds",
-        about: "bounds beyond those to which int8 layers round",
-        of: &[Clip::TYPE],
-        apply: int8::remove_bounds,
-    },
-    NetPass {
-        name: "fuse_requantization",
-        about: "int8 values between convolutions in int8",
-        of: &[Convolution::TYPE, ConvolutionDepthWise::TYPE],
-        apply: int8::fuse_requantization,
-    },
-    NetPass {
-        name: "use_all_int8_values",
-        about: "all integers of eight bits for values on one side of zero",
-        of: &[Convolution::TYPE, ConvolutionDepthWise::TYPE],
-        apply: int8::use_all_values,
-    },
-    NetPass {
-        name: "keep_state_forms",
-        about: "reshapes of the states of recurrent layers",
-        of: &[GRU::TYPE, LSTM::TYPE, RNN::TYPE],
-        apply: state::keep_state_forms,
-    },
-    NetPass {
-        name: "merge_reshapes",
-        about: "reshapes of reshapes, and permutations that move no elements",
-        of: VIEWS,
-        apply: view::merge_views,
-    },
-    NetPass {
-        name: "sink_reshapes",
-        about: "elementwise functions between two reshapes, moved before both",
-        of: VIEWS,
-        apply: view::sink_views,
-    },
+    pass!(activation::fuse_layer_activation [Clip HardSwish Mish PReLU ReLU Sigmoid]
+        "elementwise functions, fused into the layer before"),
+    pass!(bias::fuse_layer_bias [BinaryOp] "constant terms, fused into the product before"),
+    pass!(slice::join_crops [Crop] "crops that partition a blob, as one layer"),
+    pass!(place::flatten_place [Convolution] "convolutions at a single position, as inner products"),
+    pass!(place::broadcast_channels [BinaryOp]
+        "reshapes of vectors along the channels that arithmetic broadcasts"),
+    pass!(int8::remove_int8_bounds [Clip] "bounds beyond those to which int8 layers round"),
+    pass!(int8::fuse_requantization [Convolution ConvolutionDepthWise]
+        "int8 values between convolutions in int8"),
+    pass!(int8::use_all_int8_values [Convolution ConvolutionDepthWise]
+        "all integers of eight bits for values on one side of zero"),
+    pass!(state::keep_state_forms [GRU LSTM RNN] "reshapes of the states of recurrent layers"),
+    pass!(view::merge_reshapes [ExpandDims Flatten Permute Reshape Squeeze]
+        "reshapes of reshapes, and permutations that move no elements"),
+    pass!(view::sink_reshapes [ExpandDims Flatten Permute Reshape Squeeze]
+        "elementwise functions between two reshapes, moved before both"),
 ];
 
 impl Net {

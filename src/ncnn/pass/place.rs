@@ -11,7 +11,7 @@ use crate::ncnn::Blob;
 
 /// Replaces each Convolution over a vector viewed as an image of one position by an InnerProduct. Elementwise
 /// functions may lie between the view and the Convolution.
-pub(super) fn flatten_convolutions(net: &mut Net, wiring: &Wiring) -> Result<bool> {
+pub(super) fn flatten_place(net: &mut Net, wiring: &Wiring) -> Result<bool> {
     let mut edits = Edits::default();
     for index in 0..net.layers.len() {
         let Some(old) = net.layers.get(index) else { continue };
@@ -77,7 +77,7 @@ fn inner_product(net: &Net, layer: &NetLayer) -> Result<Option<InnerProduct>> {
 
 /// Replaces the view of a vector along the outermost axis by the vector in arithmetic, which broadcasts it
 /// along that axis. Elementwise functions may lie between the view and the arithmetic.
-pub(super) fn broadcast_vectors(net: &mut Net, wiring: &Wiring) -> Result<bool> {
+pub(super) fn broadcast_channels(net: &mut Net, wiring: &Wiring) -> Result<bool> {
     let mut edits = Edits::default();
     for index in 0..net.layers.len() {
         let Some(side) = channel_side(net, wiring, index).filter(|side| !edits.removes(side.view)) else {

@@ -4,15 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use smallvec::smallvec;
 
-use super::super::layer::{ExpandDims, Flatten, Permute, Reshape, Squeeze};
+use super::super::layer::{Permute, Reshape};
 use super::super::{BlobId, Layer, Net, NetLayer, Provenance};
 use super::Wiring;
 use super::wiring::{Edits, known};
 use crate::error::Result;
-
-/// The types of layers that may be views.
-pub(super) const VIEWS: &[&str] =
-    &[ExpandDims::TYPE, Flatten::TYPE, Permute::TYPE, Reshape::TYPE, Squeeze::TYPE];
 
 /// Returns the bottom and the top of a view whose sizes are all fixed.
 pub(super) fn view_of(net: &Net, layer: &NetLayer) -> Option<(BlobId, BlobId)> {
@@ -50,7 +46,7 @@ pub(super) fn reshape_to(sizes: &[i32]) -> Option<Layer> {
 
 /// Merges views of views and removes views to the same shape. The Reshape of an input stays even then, since
 /// users may provide that input in several forms.
-pub(super) fn merge_views(net: &mut Net, wiring: &Wiring) -> Result<bool> {
+pub(super) fn merge_reshapes(net: &mut Net, wiring: &Wiring) -> Result<bool> {
     let mut edits = Edits::default();
     let inputs: BTreeSet<BlobId> = net.inputs.iter().copied().collect();
     let mut made: BTreeMap<(BlobId, Vec<i32>), BlobId> = BTreeMap::new();
@@ -98,7 +94,7 @@ pub(super) fn merge_views(net: &mut Net, wiring: &Wiring) -> Result<bool> {
 const MAX_MOVED_AXES: usize = 3;
 
 /// Moves a view after the elementwise functions that follow it if another view follows them.
-pub(super) fn sink_views(net: &mut Net, wiring: &Wiring) -> Result<bool> {
+pub(super) fn sink_reshapes(net: &mut Net, wiring: &Wiring) -> Result<bool> {
     let mut edits = Edits::default();
     for index in 0..net.layers.len() {
         let Some((bottom, top)) = net.layers.get(index).and_then(|layer| view_of(net, layer)) else {

@@ -4,12 +4,7 @@
 
 use ndarray::Array1;
 
-use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::op::{Access, Call, infer_same, resolve_axis};
-use crate::ops::Row;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::Array;
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("TensorScatter", Access::Any, infer_same)
     .formula(expand_tensor_scatter)
@@ -24,11 +19,7 @@ fn read_tensor_scatter(call: &Call) -> Result<(usize, bool)> {
     if axis == 0 {
         return Err(Error::invalid("the axis is that of the batch").at_part("attribute axis"));
     }
-    match call.string("mode")? {
-        "linear" => Ok((axis, false)),
-        "circular" => Ok((axis, true)),
-        other => Err(Error::invalid(format!("\"{other}\"")).at_part("attribute mode")),
-    }
+    Ok((axis, call.word("mode", &[("linear", false), ("circular", true)])?))
 }
 
 fn expand_tensor_scatter<'x>(x: &'x Expand) -> Result<Expr<'x>> {

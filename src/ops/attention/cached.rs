@@ -7,12 +7,9 @@
 //! RotaryEmbed turns pairs of elements, half the last axis apart, by an angle for each position, the last axis but
 //! one. The inputs are the elements, and the cosine and sine for each position and pair.
 
-use crate::error::{At, Error, Result, invalid};
-use crate::lower::{AssumedFact, Lower, interface_form};
+use crate::lower::{AssumedFact, interface_form};
 use crate::ncnn::layer::{RotaryEmbed, SDPA};
-use crate::op::{Access, Call, Fact, OWN_DOMAIN, infer_same, resolve_axis};
-use crate::ops::Row;
-use crate::tensor::Dim;
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::of(OWN_DOMAIN, "CachedAttention", Access::Any, infer_cached).lower(lower_cached).lowers_to("SDPA"),

@@ -4,26 +4,15 @@
 
 use num_traits::AsPrimitive;
 
-use crate::error::{Error, Result, invalid, unsupported};
-use crate::op::{Access, Call, Fact, element_count};
-use crate::ops::Row;
 use crate::ops::attention::standard::{Sizes, attend};
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{DType, Dim};
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] =
     &[Row::of("ai.onnx.preview", "FlexAttention", Access::Any, infer_flex_attention)
         .formula(expand_flex_attention)
-        .multiply_adds(multiply_adds)
+        .multiply_adds(|call| read_flex_attention(call).ok()?.sizes.multiply_adds())
         .lowers_to("MatMul, the graph for scores, Softmax, the graph for weights, MatMul")
         .limits("free sizes")];
-
-/// Each key has a product with each query, and its value one with each weight.
-fn multiply_adds(call: &Call) -> Option<u64> {
-    let each = element_count(call.shape(0).ok()?)?.saturating_add(element_count(call.output_shape(0).ok()?)?);
-    Some(each.saturating_mul(element_count(call.shape(1).ok()?.get(2..3)?)?))
-}
 
 struct FlexAttention {
     scale: f32,

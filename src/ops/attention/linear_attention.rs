@@ -4,12 +4,7 @@
 
 use num_traits::AsPrimitive;
 
-use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::op::{Access, Call, Fact};
-use crate::ops::Row;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{DType, Dim};
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("LinearAttention", Access::Any, infer_linear_attention)
     .expand(expand_linear_attention)
@@ -38,13 +33,13 @@ fn read_linear_attention(call: &Call) -> Result<LinearAttention> {
     if keys < 1 || queries < 1 || queries % keys != 0 {
         invalid!("{queries} heads of queries for {keys} heads of keys");
     }
-    let (gated, delta) = match call.string("update_rule")? {
-        "linear" => (false, false),
-        "gated" => (true, false),
-        "delta" => (false, true),
-        "gated_delta" => (true, true),
-        other => return Err(Error::invalid(format!("\"{other}\"")).at_part("attribute update_rule")),
-    };
+    let rules = [
+        ("linear", (false, false)),
+        ("gated", (true, false)),
+        ("delta", (false, true)),
+        ("gated_delta", (true, true)),
+    ];
+    let (gated, delta) = call.word("update_rule", &rules)?;
     if gated != call.has_input(4) || delta != call.has_input(5) {
         invalid!("the decay or rate does not match the update rule");
     }

@@ -4,13 +4,8 @@
 //! last one, all constants; the mask that is added to the scores. Scores are divided by the root of the size
 //! of a head. All axes but the last are positions; there is no batch.
 
-use crate::error::{At, Error, Result, invalid};
-use crate::lower::Lower;
-use crate::ncnn::BlobId;
 use crate::ncnn::layer::MultiHeadAttention;
-use crate::op::{Access, Call, Fact, OWN_DOMAIN};
-use crate::ops::Row;
-use crate::tensor::Dim;
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] =
     &[Row::of(OWN_DOMAIN, "MultiHeadAttention", Access::Any, infer_multi_head)

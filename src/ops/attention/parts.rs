@@ -1,6 +1,6 @@
 //! Parts of several attentions.
 
-use crate::pass::builder::Expr;
+use crate::ops::prelude::*;
 
 /// Added to the scores of hidden keys: finite, so that a query without visible keys has no NaN.
 pub(in crate::ops) const HIDDEN: f32 = -1e30;

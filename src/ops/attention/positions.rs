@@ -1,7 +1,6 @@
 //! Positions of queries and keys of free number, as ranges.
 
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
+use crate::ops::prelude::*;
 
 /// An axis of an input: the index of the input, and the axis.
 pub(in crate::ops) type InputAxis = (usize, i64);

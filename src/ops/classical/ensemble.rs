@@ -9,12 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::trees::{COMPARISONS, Condition, End, LOWERS_TO, Trees, numbers, places, sums};
-use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::op::{Access, Attributes, Call, Fact};
-use crate::ops::Row;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::DType;
+use crate::ops::prelude::*;
 
 const DOMAIN: &str = "ai.onnx.ml";
 

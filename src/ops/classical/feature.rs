@@ -4,12 +4,7 @@
 
 use ndarray::{ArrayD, IxDyn};
 
-use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::op::{Access, Attributes, Call, Fact, infer_same};
-use crate::ops::Row;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{Array, DType, Dim};
+use crate::ops::prelude::*;
 
 const DOMAIN: &str = "ai.onnx.ml";
 

@@ -5,11 +5,8 @@ pub(in crate::ops) mod feature;
 pub(in crate::ops) mod n_gram;
 pub(in crate::ops) mod trees;
 
-use super::Row;
-use crate::common::limits;
-use crate::error::{Result, unsupported};
-use crate::pass::builder::{Builder, Expr};
-use crate::tensor::Array;
+use crate::ops::prelude::*;
+use crate::pass::builder::Builder;
 
 /// The families of this shelf.
 pub(super) const FAMILIES: &[&[Row]] = &[ensemble::OPS, feature::OPS, n_gram::OPS, trees::OPS];

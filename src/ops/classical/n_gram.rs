@@ -11,13 +11,7 @@ use std::ops::{Add, Mul};
 use num_traits::AsPrimitive;
 
 use super::matrix;
-use crate::common::limits;
-use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::op::{Access, Attributes, Call, Fact};
-use crate::ops::Row;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{DType, Dim, display_shape};
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("TfIdfVectorizer", Access::Any, infer_vectorizer)
     .formula(expand_vectorizer)
@@ -111,12 +105,7 @@ fn read_grams(attributes: &Attributes, pool: &[i64], indexes: &[i64]) -> Result<
 }
 
 fn read_vectorizer(attributes: &Attributes) -> Result<Vectorizer> {
-    let mode = match attributes.string("mode")? {
-        "TF" => Mode::Tf,
-        "IDF" => Mode::Idf,
-        "TFIDF" => Mode::TfIdf,
-        other => invalid!("unknown mode \"{other}\""),
-    };
+    let mode = attributes.word("mode", &[("TF", Mode::Tf), ("IDF", Mode::Idf), ("TFIDF", Mode::TfIdf)])?;
     let skips = attributes.int("max_skip_count")?;
     let indexes = attributes.ints("ngram_indexes")?;
     let weights =

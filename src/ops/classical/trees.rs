@@ -10,13 +10,8 @@ use std::collections::BTreeSet;
 use num_traits::AsPrimitive;
 
 use super::matrix;
-use crate::common::limits;
-use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::op::{Access, Attributes, Call, Fact, required};
-use crate::ops::Row;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{DType, Dim};
+use crate::op::required;
+use crate::ops::prelude::*;
 
 pub(super) const LOWERS_TO: &str = "Gather, comparisons, and MatMul with the paths to all leaves";
 

@@ -8,13 +8,8 @@
 
 use num_traits::AsPrimitive;
 
-use crate::common::limits;
-use crate::error::{At, Error, Result, unsupported};
-use crate::op::{Call, Fact, element_count, infer_same};
 use crate::ops::attention::parts::{merge_heads, split_heads};
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{Array, Dim};
+use crate::ops::prelude::*;
 
 /// The attributes of both attentions.
 struct Heads {

@@ -3,12 +3,7 @@
 //! <https://mmcv.readthedocs.io/en/latest/understand_mmcv/ops.html>,
 //! <https://pytorch.org/vision/stable/generated/torchvision.ops.deform_conv2d.html>
 
-use crate::error::{At, Error, Result, invalid};
-use crate::op::{Access, Attributes, Call, Fact};
-use crate::ops::Row;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{Dim, display_shape};
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     row("mmcv", PLAIN),

@@ -5,12 +5,8 @@
 //!
 //! Refused: what onnxruntime does not compute on a processor.
 
-use crate::error::{Result, invalid, unsupported};
-use crate::op::{Access, CONTRIB_DOMAIN, Call, Fact};
-use crate::ops::Row;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::Dim;
+use crate::op::CONTRIB_DOMAIN;
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::of(CONTRIB_DOMAIN, "MoE", Access::Any, infer_experts)
     .formula(expand_experts)

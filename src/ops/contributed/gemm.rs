@@ -1,10 +1,7 @@
 //! FusedGemm: Gemm and an activation.
 
-use crate::error::{Result, unsupported};
 use crate::graph::Attribute;
-use crate::op::{Call, Fact};
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
+use crate::ops::prelude::*;
 
 /// The attributes of an operator, and their defaults.
 type Parameters = &'static [(&'static str, f32)];

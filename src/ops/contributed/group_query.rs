@@ -14,22 +14,17 @@
 
 use num_traits::AsPrimitive;
 
-use crate::error::{Error, Result, invalid, unsupported};
-use crate::graph::{Graph, Node};
-use crate::lower::{AssumedFact, Lower};
-use crate::op::{Access, CONTRIB_DOMAIN, Call, Fact, OWN_DOMAIN, element_count, infer_same};
-use crate::ops::Row;
+use crate::lower::AssumedFact;
+use crate::op::CONTRIB_DOMAIN;
 use crate::ops::attention::parts::{capped, hide_unseen, merge_heads, split_heads};
 use crate::ops::attention::positions::Positions;
 use crate::ops::attention::standard::{Sizes, attend};
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{DType, Dim};
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::of(CONTRIB_DOMAIN, "GroupQueryAttention", Access::Any, infer_group_query)
         .formula(expand_group_query)
-        .multiply_adds(multiply_adds)
+        .multiply_adds(|call| sizes(call, &read(call).ok()?).ok()?.multiply_adds())
         .appends(appends_to_past)
         .lowers_to("RotaryEmbedding, Concat, MatMul, Mul, Tanh, Add, Softmax, MatMul")
         .limits(
@@ -53,15 +48,6 @@ mod input {
     pub const ATTENTION_BIAS: usize = 10;
     /// The inputs that are refused: positions, a sink, the scales of a quantized cache, and the weights of norms.
     pub const REFUSED: [usize; 6] = [9, 11, 12, 13, 14, 15];
-}
-
-/// Each query has a product with each key, and each weight with its value.
-fn multiply_adds(call: &Call) -> Option<u64> {
-    let attention = read(call).ok()?;
-    let sizes = sizes(call, &attention).ok()?;
-    let elements = u64::try_from(attention.heads.checked_mul(attention.head)?).ok()?;
-    let pairs = element_count(&[sizes.batch.clone(), sizes.queries.clone(), sizes.total().ok()?])?;
-    Some(pairs.saturating_mul(elements).saturating_mul(2))
 }
 
 struct Attention {
@@ -198,7 +184,7 @@ fn expand_group_query<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     })?;
     let mut result = merge_heads(result);
     if let Some(lengths) = x.optional(input::SEQLENS_K) {
-        result = x.make.own_op("WithoutPadding", [result, lengths], []);
+        result = x.make.op("ncnn.WithoutPadding", [result, lengths], []);
     }
     Ok(result)
 }

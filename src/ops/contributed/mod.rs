@@ -11,13 +11,9 @@ pub(in crate::ops) mod experts;
 mod gemm;
 pub(in crate::ops) mod group_query;
 
-use crate::error::{Error, Result, unsupported};
 use crate::graph::Attribute;
-use crate::op::{Access, CONTRIB_DOMAIN as DOMAIN, Call, Fact, element_count, infer_same};
-use crate::ops::Row;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{DType, Dim};
+use crate::op::CONTRIB_DOMAIN as DOMAIN;
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     // `qkv_hidden_sizes` is checked against the weight.

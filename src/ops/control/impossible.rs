@@ -3,11 +3,9 @@
 //!
 //! Spec: <https://onnx.ai/onnx/operators/>.
 
-use crate::error::{Error, ErrorCode, Result};
-use crate::op::{Access, Call, Fact, find};
-use crate::ops::Row;
-use crate::pass::expand::Expand;
-use crate::tensor::DType;
+use crate::error::ErrorCode;
+use crate::op::find;
+use crate::ops::prelude::*;
 
 /// The domain of classical machine learning.
 const ML: &str = "ai.onnx.ml";

@@ -7,14 +7,8 @@
 //! Spec: <https://onnx.ai/onnx/operators/onnx__SequenceConstruct.html>, `onnx__SplitToSequence.html`,
 //! `onnx__Optional.html`.
 
-use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::graph::{Node, ValueId};
 use crate::op::identity::operand;
-use crate::op::{Access, Call, Fact, resolve_axis};
-use crate::ops::Row;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::DType;
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("ConcatFromSequence", Access::Any, infer_reader)

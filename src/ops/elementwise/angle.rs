@@ -1,12 +1,9 @@
 //! The angle of a point, which the fusion of `src/pass/fuse/atan2.rs` makes of quotients.
 
 use super::broadcast::{infer_first, lower_pair};
-use crate::error::Result;
-use crate::lower::{Lower, Operand, ScalarOrBlob};
+use crate::lower::ScalarOrBlob;
 use crate::ncnn::layer::binary_op;
-use crate::op::{Access, OWN_DOMAIN};
-use crate::ops::Row;
-use crate::tensor::Range;
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::of(OWN_DOMAIN, "Atan2", Access::Broadcast, infer_first)
     .lower(lower_atan2)

@@ -2,12 +2,7 @@
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__BitCast.html>.
 
-use crate::error::{Error, Result, invalid, unsupported};
-use crate::op::{Access, Attributes, Call, Fact, required_input};
-use crate::ops::Row;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{Array, DType};
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("BitCast", Access::Any, infer_bit_cast)
     .fold(fold_bit_cast)

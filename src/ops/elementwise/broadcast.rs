@@ -5,10 +5,10 @@
 
 use std::borrow::Cow;
 
-use crate::error::{At, Error, Result, invalid};
-use crate::lower::{Lower, ScalarOrBlob, check_integers, inexact_integer};
-use crate::op::{Attributes, Call, Fact, MANY, required_input, resolve_axis};
-use crate::tensor::{Array, DType, Dim, Elements, display_shape, try_zip_broadcast, zip_broadcast};
+use crate::lower::{ScalarOrBlob, check_integers, inexact_integer};
+use crate::op::MANY;
+use crate::ops::prelude::*;
+use crate::tensor::{try_zip_broadcast, zip_broadcast};
 
 /// The difference of vectorized functions and comparisons, see `Row::differs`.
 pub(in crate::ops) const LOSES_NAN: &str = "NaN, which may become a number";

@@ -2,11 +2,7 @@
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__SwiGLU.html>.
 
-use crate::error::Result;
-use crate::op::{Access, Call, infer_same};
-use crate::ops::Row;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("SwiGLU", Access::Any, infer_same)
     .formula(expand_swiglu)

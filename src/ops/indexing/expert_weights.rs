@@ -1,12 +1,9 @@
 //! ExpertWeights, of this program: the weight of each expert for each token, from the indices of the experts that
 //! a token chooses and their weights. Experts that it does not choose have weight 0.
 
-use crate::error::{Result, unsupported};
-use crate::lower::{Lower, Operand, ramp};
+use crate::lower::ramp;
 use crate::ncnn::layer::reduction_op;
-use crate::op::{Access, Call, Fact, OWN_DOMAIN};
-use crate::ops::Row;
-use crate::tensor::Dim;
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::of(OWN_DOMAIN, "ExpertWeights", Access::Any, infer)
     .lower(lower)

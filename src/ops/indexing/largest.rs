@@ -9,14 +9,10 @@
 
 use num_traits::AsPrimitive;
 
-use crate::common::limits;
-use crate::error::{Result, unsupported};
-use crate::lower::{Lower, Operand, ramp};
-use crate::ncnn::BlobId;
+use crate::lower::ramp;
 use crate::ncnn::layer::{CumulativeSum, MatMul, reduction_op};
-use crate::op::{Access, Call, Fact, OWN_DOMAIN, range};
-use crate::ops::Row;
-use crate::tensor::{Array, DType, Dim, SizeCondition, Tensor};
+use crate::op::range;
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::of(OWN_DOMAIN, "Largest", Access::Any, infer)
     .lower(lower)

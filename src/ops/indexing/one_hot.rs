@@ -4,14 +4,9 @@
 
 use num_traits::AsPrimitive;
 
-use crate::common::limits;
-use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::lower::{HALF_OF_INFINITY, Lower, Operand, ramp};
-use crate::ncnn::BlobId;
-use crate::op::{Access, Attributes, Call, Fact, required_input, resolve_axis};
-use crate::ops::Row;
-use crate::pass::builder::Expr;
-use crate::tensor::{Array, DType, Dim, coordinates, row_major};
+use crate::lower::{HALF_OF_INFINITY, ramp};
+use crate::ops::prelude::*;
+use crate::tensor::{coordinates, row_major};
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("OneHot", Access::Any, infer_one_hot)
     .fold(fold_one_hot)

@@ -5,14 +5,9 @@
 use ndarray::{ArrayD, Axis, Slice};
 
 use super::one_hot::pick;
-use crate::error::{At, Result, invalid};
-use crate::lower::Lower;
-use crate::op::{Access, Attributes, Call, Fact, required_input};
-use crate::ops::Row;
+use crate::ops::prelude::*;
 use crate::ops::shape::resized;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{Array, DType, Dim, display_shape, move_elements};
+use crate::tensor::move_elements;
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("ReverseSequence", Access::Any, infer_reverse)
     .fold(fold_reverse)

@@ -2,12 +2,10 @@
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Compress.html>, `onnx__NonZero.html`.
 
-use crate::error::{At, Error, ErrorCode, Result, invalid};
-use crate::lower::Lower;
-use crate::op::{Access, Attributes, Call, Fact, required_input, resolve_axis};
-use crate::ops::Row;
+use crate::error::ErrorCode;
+use crate::ops::prelude::*;
 use crate::ops::shape::resized;
-use crate::tensor::{Array, Dim, Elements, Tensor, coordinates};
+use crate::tensor::coordinates;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Compress", Access::Any, infer_compress)

@@ -12,15 +12,11 @@ use ndarray::ArrayD;
 
 use super::largest::{COMPARISONS, MOST_ELEMENTS};
 use super::one_hot::pick;
-use crate::common::limits;
-use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::op::{Access, Attributes, Call, Fact, range, required_input, resolve_axis};
-use crate::ops::Row;
+use crate::op::range;
+use crate::ops::prelude::*;
 use crate::ops::shape::resized;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
 use crate::pass::pattern::inverse;
-use crate::tensor::{Array, DType, Dim, Elements, coordinates, row_major};
+use crate::tensor::{coordinates, row_major};
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("TopK", Access::Any, infer_top_k)
     .fold(fold_top_k)
@@ -236,7 +232,7 @@ impl<'x> Candidates<'x> {
     fn largest(expand: &'x Expand, rows: Expr<'x>, k: i64, largest: bool) -> Result<Candidates<'x>> {
         let keys = rows.to_type(DType::F32);
         let keys = if largest { keys } else { -keys };
-        let [keys, indices] = expand.make.own_op_n("Largest", [keys], [("k", k.into())]);
+        let [keys, indices] = expand.make.op_n("ncnn.Largest", [keys], [("k", k.into())]);
         let keys = keys.typed(DType::F32);
         let elements = if largest { keys } else { -keys }.to_type(expand.dtype(0)?);
         let (row, column) = (elements.reshape(&[-1, 1, k]), elements.reshape(&[-1, k, 1]));

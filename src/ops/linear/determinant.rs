@@ -6,12 +6,7 @@ use std::collections::BTreeMap;
 
 use ndarray::{Array2, ArrayD, IxDyn};
 
-use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::op::{Access, Attributes, Call, Fact, required_input};
-use crate::ops::Row;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{Array, Dim, Elements, display_shape};
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("Det", Access::Any, infer_det)
     .fold(fold_det)

@@ -2,13 +2,10 @@
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Softmax.html>, `onnx__LogSoftmax.html`, `onnx__Hardmax.html`.
 
-use crate::error::{Result, unsupported};
-use crate::lower::{Lower, Operand, isolate, line_form, ramp};
-use crate::ncnn::BlobId;
+use crate::lower::{isolate, line_form, ramp};
 use crate::ncnn::layer::{Softmax, reduction_op};
-use crate::op::{Access, Attributes, Call, Fact, range, resolve_axis};
-use crate::ops::Row;
-use crate::tensor::Dim;
+use crate::op::range;
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Hardmax", Access::Any, infer_softmax)

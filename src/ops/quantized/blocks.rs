@@ -2,21 +2,16 @@
 //! `BlockEmbed` of ncnn's domain. Only `pass::blocks` and the expansions of onnxruntime's operators make them.
 
 use super::OWN_DOMAIN;
-use crate::error::{At, Result, invalid, unsupported};
-use crate::lower::{AssumedFact, Lower, Operand};
-use crate::ncnn::BlobId;
+use crate::lower::AssumedFact;
 use crate::ncnn::layer::{Embed, Gemm, broadcast_type_c};
-use crate::op::{Access, Call, Fact, element_count};
-use crate::ops::Row;
-use crate::pass::blocks::{PRODUCT, TABLE};
-use crate::tensor::{Dim, Tensor, display_shape};
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::of(OWN_DOMAIN, PRODUCT, Access::Any, infer_product)
+    Row::of(OWN_DOMAIN, "BlockGemm", Access::Any, infer_product)
         .multiply_adds(multiply_adds)
         .lower(lower_product)
         .lowers_to("Gemm"),
-    Row::of(OWN_DOMAIN, TABLE, Access::Any, infer_table)
+    Row::of(OWN_DOMAIN, "BlockEmbed", Access::Any, infer_table)
         .lower(lower_table)
         .lowers_to("Embed of the integers and of the scales, BinaryOp MUL"),
 ];

@@ -1,12 +1,8 @@
 //! MatMulInteger as a float32 product: exact if sums stay below 2^24, otherwise rounded.
 
 use super::multiply_integers;
-use crate::error::{Result, invalid};
-use crate::op::{Call, Fact};
 use crate::ops::linear::matmul::matmul_shape;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::DType;
+use crate::ops::prelude::*;
 
 /// The indices of the inputs.
 mod input {

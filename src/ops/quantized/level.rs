@@ -2,13 +2,8 @@
 
 use num_traits::AsPrimitive;
 
-use crate::error::{Error, Result};
 use crate::graph::Attribute;
-use crate::lower::Lower;
-use crate::op::{Call, Fact, OWN_DOMAIN};
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::DType;
+use crate::ops::prelude::*;
 
 /// The maximum number of Identity nodes, which expansion leaves, between the node `Levels` and a reader.
 const MAX_IDENTITIES: usize = 4;
@@ -136,7 +131,7 @@ pub(super) fn from_levels(levels: Expr, target: Target) -> Expr {
         ("high", target.high - target.zero),
         ("to", i64::from(target.dtype.to_onnx())),
     ];
-    levels.builder.own_op("Levels", [levels], attributes.map(|(name, int)| (name, int.into())))
+    levels.builder.op("ncnn.Levels", [levels], attributes.map(|(name, int)| (name, int.into())))
 }
 
 pub(super) fn infer_levels(call: &Call) -> Result<Vec<Fact>> {

@@ -2,16 +2,12 @@
 //! attention and recurrent networks, its optimizer for matrix products.
 
 use super::MICROSOFT;
-use crate::error::{Error, ErrorCode, Result, invalid, unsupported};
+use crate::error::ErrorCode;
 use crate::graph::pairs;
-use crate::op::{Access, Call, Fact, element_count};
-use crate::ops::Row;
 use crate::ops::linear::matmul::{self, matmul_shape};
+use crate::ops::prelude::*;
 use crate::ops::recurrent;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
 use crate::pass::rounding::UNQUANTIZED;
-use crate::tensor::{DType, Dim};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::of(MICROSOFT, "MatMulIntegerToFloat", Access::Any, infer_to_float)
@@ -122,7 +118,7 @@ fn expand_attention<'x>(x: &'x Expand) -> Result<Expr<'x>> {
         operands.push(Some(x.make.op("DequantizeLinear", inputs, [("axis", 1.into())])));
     }
     operands.extend([attention::BIAS, attention::MASK].map(|index| x.optional(index)));
-    Ok(x.make.contrib_op("Attention", operands, pairs(&x.node().attributes)))
+    Ok(x.make.op("com.microsoft.Attention", operands, pairs(&x.node().attributes)))
 }
 
 fn infer_lstm(call: &Call) -> Result<Vec<Fact>> {

@@ -5,22 +5,18 @@
 
 mod blocks;
 mod contrib;
+mod in_blocks;
 mod integer;
-mod kept;
 mod level;
 mod mixed;
 mod nearest;
 mod packed;
 mod product;
 
-use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::op::{Access, CONTRIB_DOMAIN as MICROSOFT, Call, Fact, OWN_DOMAIN, resolve_axis};
-use crate::ops::Row;
+use crate::op::CONTRIB_DOMAIN as MICROSOFT;
 use crate::ops::linear::matmul::{self, matmul_shape};
+use crate::ops::prelude::*;
 use crate::ops::spatial::conv::{self, conv_shape};
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{DType, Dim};
 
 use level::{Target, constant_int, levels, requantize};
 use product::{Places, convolve, multiply};

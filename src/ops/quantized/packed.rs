@@ -4,13 +4,9 @@
 //! Spec: <https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#commicrosoftmatmulnbits>.
 
 use super::MICROSOFT;
-use super::kept::{keep_product, keep_table};
-use crate::error::{Error, Result, invalid, unsupported};
-use crate::op::{Access, Call, Fact};
-use crate::ops::Row;
-use crate::pass::builder::{Expr, Term};
-use crate::pass::expand::Expand;
-use crate::tensor::{DType, Dim, display_shape};
+use super::in_blocks::{keep_product, keep_table};
+use crate::ops::prelude::*;
+use crate::pass::builder::Term;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::of(MICROSOFT, "MatMulNBits", Access::Any, infer)

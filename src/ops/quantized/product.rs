@@ -8,11 +8,8 @@ use num_traits::AsPrimitive;
 
 use super::level::{Levels, constant_int, levels, minus};
 use super::{axis_parameter, difference};
-use crate::error::Result;
 use crate::graph::Attribute;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{DType, Dim, Tensor};
+use crate::ops::prelude::*;
 
 /// The largest magnitude of an integer in ncnn's int8 layers.
 const LARGEST: i64 = 127;
@@ -164,7 +161,7 @@ impl<'x> Int8<'x> {
         let scales = make.tensor(Tensor::all(1.0, bias.shape().to_vec())?);
         let attributes = [("scale", 1.0.into()), ("zero", padding.into())];
         let attributes = self.attributes.iter().cloned().chain(attributes);
-        Ok(make.own_op(self.op_type, [input, self.weights.values, scales, make.tensor(bias)], attributes))
+        Ok(make.op(self.op_type, [input, self.weights.values, scales, make.tensor(bias)], attributes))
     }
 }
 
@@ -206,7 +203,7 @@ fn convolve_int8<'x>(
         return Ok(None);
     }
     // Two depth-wise int8 layers are slower than one in float32.
-    let int8 = Int8::read(x, "Int8Conv", places, false, attributes)?
+    let int8 = Int8::read(x, "ncnn.Int8Conv", places, false, attributes)?
         .filter(|int8| group == 1 || int8.shift.excess == Excess::None);
     int8.map(Int8::emit).transpose()
 }
@@ -226,7 +223,7 @@ pub(super) fn multiply<'x>(
     let outputs = if weight_transposed { rows } else { columns };
     let sizes: Option<Vec<i64>> = outer.iter().chain([size, outputs]).map(Dim::known).collect();
     let Some(mut sizes) = sizes else { return Ok(None) };
-    let Some(mut int8) = Int8::read(x, "Int8Linear", places, !weight_transposed, &[])? else {
+    let Some(mut int8) = Int8::read(x, "ncnn.Int8Linear", places, !weight_transposed, &[])? else {
         return Ok(None);
     };
     let size = sizes.remove(outer.len());

@@ -1,8 +1,6 @@
 //! The activation functions of the cells.
 
-use crate::error::{Error, Result};
-use crate::op::Attributes;
-use crate::pass::builder::Expr;
+use crate::ops::prelude::*;
 
 /// A function with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -6,12 +6,8 @@
 
 use super::length::{Lengths, read_lengths};
 use super::{Cell, Recurrent, Sizes, input, is_zero};
-use crate::error::Result;
 use crate::graph::{Attribute, pairs};
-use crate::op::Call;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{Array, DType};
+use crate::ops::prelude::*;
 
 /// A summand of a gate that closes it: the others are negligible beside it. Half precision represents it.
 const CLOSING: f32 = 10_000.0;

@@ -3,11 +3,7 @@
 use num_traits::AsPrimitive;
 
 use super::input;
-use crate::error::Result;
-use crate::op::Call;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{DType, Dim, Tensor};
+use crate::ops::prelude::*;
 
 /// The lengths of the sequences.
 pub(super) enum Lengths {

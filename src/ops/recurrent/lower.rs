@@ -2,12 +2,9 @@
 
 use super::length::{Lengths, read_lengths};
 use super::{Cell, Sizes, input, is_native, is_zero, read_recurrent, sizes, state_form, weight};
-use crate::error::{Result, unsupported};
-use crate::lower::Lower;
-use crate::ncnn::BlobId;
 use crate::ncnn::layer::{GRU, LSTM, Layer, RNN};
+use crate::ops::prelude::*;
 use crate::pass::quantized::{INT8_GRU, INT8_LSTM};
-use crate::tensor::{Dim, Tensor};
 
 /// Returns ncnn's `direction` param.
 fn direction(reverse: &[bool]) -> i32 {
@@ -66,7 +63,10 @@ pub(super) fn lower_recurrent(lower: &mut Lower) -> Result<()> {
             ..LSTM::default()
         }
         .into(),
-        Cell::Rnn => RNN { num_output, direction, weight_xc_data, bias_c_data, weight_hc_data }.into(),
+        Cell::Rnn => {
+            RNN { num_output, direction, weight_xc_data, bias_c_data, weight_hc_data, ..RNN::default() }
+                .into()
+        }
     };
     let mut bottoms = vec![lower.blob_as(input::X, &[steps.clone(), width.clone()])?];
     let state = state_form(&recurrent, &sizes)?;

@@ -21,12 +21,9 @@ mod unroll;
 mod weight;
 
 use self::activation::{Activation, read_activations};
-use crate::common::limits;
-use crate::error::{Error, Result, invalid};
-use crate::op::{Access, Attributes, Call, Fact, OWN_DOMAIN, element_count};
-use crate::ops::Row;
+use crate::op::meaning;
+use crate::ops::prelude::*;
 use crate::pass::quantized::{INT8_GRU, INT8_LSTM};
-use crate::tensor::{DType, Dim, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("GRU", Access::Any, infer_recurrent)
@@ -127,16 +124,9 @@ fn read_recurrent(attributes: &Attributes) -> Result<Recurrent> {
         "LSTM" | INT8_LSTM => (Cell::Lstm, &["Sigmoid", "Tanh", "Tanh"]),
         _ => (Cell::Rnn, &["Tanh"]),
     };
-    let reverse = match attributes.string("direction")?.to_ascii_lowercase().as_str() {
-        "forward" => vec![false],
-        "reverse" => vec![true],
-        "bidirectional" => vec![false, true],
-        other => {
-            return Err(
-                Error::invalid(format!("unknown direction \"{other}\"")).at_part("attribute direction")
-            );
-        }
-    };
+    let directions =
+        [("forward", vec![false]), ("reverse", vec![true]), ("bidirectional", vec![false, true])];
+    let reverse = meaning("direction", &attributes.string("direction")?.to_ascii_lowercase(), &directions)?;
     Ok(Recurrent {
         cell,
         activations: read_activations(attributes, defaults, reverse.len())?,

@@ -3,9 +3,7 @@
 use super::activation::Activation;
 use super::unroll::direction_of;
 use super::{Cell, Recurrent, input, is_zero};
-use crate::error::{At, Error, Result};
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
+use crate::ops::prelude::*;
 
 /// The properties of one direction.
 pub(super) struct Direction<'a> {

@@ -4,11 +4,8 @@ use super::join::{can_join, join};
 use super::length::{Lengths, Masks, masked, read_lengths};
 use super::step::{Constants, Direction, State, emit_step};
 use super::{Cell, Recurrent, Sizes, input, is_native, is_zero, read_recurrent, sizes};
-use crate::error::{At, Error, Result, unsupported};
 use crate::graph::{Attribute, pairs};
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::Tensor;
+use crate::ops::prelude::*;
 
 /// The maximum number of unrolled steps of all directions: each becomes about ten layers.
 const MAX_UNROLLED_STEPS: i64 = 512;

@@ -1,8 +1,7 @@
 //! Weights and biases in ncnn's order of gates.
 
 use super::Cell;
-use crate::error::{At, Result};
-use crate::tensor::{Array, DType, Tensor};
+use crate::ops::prelude::*;
 
 /// Returns the ONNX index of each of ncnn's gates: LSTM has I F O G for `iofc`, GRU has R U N for `zrh`.
 fn order(cell: Cell) -> &'static [usize] {

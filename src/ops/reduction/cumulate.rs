@@ -9,16 +9,12 @@
 use ndarray::{ArrayD, Axis};
 use num_traits::AsPrimitive;
 
-use crate::error::{At, ErrorKind, Result, invalid, unsupported};
-use crate::lower::Lower;
-use crate::ncnn::BlobId;
+use crate::error::ErrorKind;
 use crate::ncnn::layer::CumulativeSum;
-use crate::op::{Access, Attributes, Call, Fact, range, required_input, resolve_axis};
-use crate::ops::Row;
+use crate::op::range;
 use crate::ops::elementwise::broadcast::Kernel;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{Array, Dim, Elements, Range, round_float};
+use crate::ops::prelude::*;
+use crate::tensor::round_float;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("CumProd", Access::Any, infer_cumulate)

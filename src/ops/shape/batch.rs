@@ -2,12 +2,8 @@
 //!
 //! The pass of `src/pass/batch.rs` makes the nodes. Between them the first axis has size 1.
 
-use crate::error::{Error, Result, invalid};
-use crate::lower::Lower;
 use crate::ncnn::layer::Reshape;
-use crate::op::{Access, Call, Fact, OWN_DOMAIN};
-use crate::ops::Row;
-use crate::tensor::Dim;
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::of(OWN_DOMAIN, "JoinBatch", Access::Selection, infer_join)

@@ -3,15 +3,11 @@
 //! Empty parts are omitted. Spec: <https://onnx.ai/onnx/operators/onnx__Concat.html>, `onnx__Split.html`.
 
 use super::{array_dims, input_dims, known_dims, resized};
-use crate::error::{At, Error, Result, invalid};
-use crate::graph::{Graph, Node, ValueId};
-use crate::lower::Lower;
-use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Concat, Slice};
 use crate::op::identity::{is_as_output, same_shape};
-use crate::op::{Access, Attributes, Call, Fact, range, required_input, resolve_axis};
-use crate::ops::Row;
-use crate::tensor::{Array, Dim, Tensor, display_shape, held_axes};
+use crate::op::range;
+use crate::ops::prelude::*;
+use crate::tensor::held_axes;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Concat", Access::Lanes { since: 4, default: None }, infer_concat)

@@ -9,10 +9,7 @@ pub(in crate::ops) mod tile;
 pub(in crate::ops) mod transpose;
 pub(in crate::ops) mod trilu;
 
-use super::Row;
-use crate::error::{At, Result, unsupported};
-use crate::op::Call;
-use crate::tensor::{Array, Dim};
+use crate::ops::prelude::*;
 
 /// The families of this shelf.
 pub(super) const FAMILIES: &[&[Row]] =

@@ -8,13 +8,11 @@
 use ndarray::{ArrayD, IxDyn};
 
 use super::{data_sizes, dims_of, fixed_shape, known_dims};
-use crate::error::{At, Result, invalid, unsupported};
-use crate::lower::{Lower, same_elements};
+use crate::lower::same_elements;
 use crate::op::identity::{first, same_shape};
-use crate::op::{Access, Attributes, Call, Fact, required, required_input, resolve_axis};
-use crate::ops::Row;
-use crate::pass::expand::Expand;
-use crate::tensor::{Array, DType, Dim, Shape, Tensor, display_shape};
+use crate::op::required;
+use crate::ops::prelude::*;
+use crate::tensor::Shape;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Dropout", Access::Elementwise, infer_dropout)

@@ -3,12 +3,9 @@
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Expand.html>, `onnx__Tile.html`.
 
 use super::{dims_of, fixed_shape, resized};
-use crate::error::{At, Result, invalid, unsupported};
-use crate::lower::Lower;
 use crate::op::identity::same_shape;
-use crate::op::{Access, Attributes, Call, Fact, required_input, resolve_axis};
-use crate::ops::Row;
-use crate::tensor::{Array, Dim, Shape, broadcast_shapes};
+use crate::ops::prelude::*;
+use crate::tensor::{Shape, broadcast_shapes};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Expand", Access::Selection, infer_expand)

@@ -2,13 +2,9 @@
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Transpose.html>.
 
-use crate::error::{At, Result, invalid};
-use crate::graph::{Graph, Node, ValueId};
-use crate::lower::Lower;
 use crate::op::identity::same_shape;
-use crate::op::{self, Access, Attributes, Call, Fact, required_input, resolve_axis};
-use crate::ops::Row;
-use crate::tensor::Array;
+use crate::op::{self};
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("Transpose", Access::Selection, infer_transpose)
     .fold(fold_transpose)

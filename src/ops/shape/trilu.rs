@@ -2,13 +2,8 @@
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Trilu.html>.
 
-use crate::common::limits;
-use crate::error::{Result, invalid};
-use crate::lower::{Lower, Operand};
-use crate::op::{Access, Attributes, CONTRIB_DOMAIN, Call, Fact, required_input};
-use crate::ops::Row;
-use crate::pass::expand::Expand;
-use crate::tensor::{Array, Dim, Tensor};
+use crate::op::CONTRIB_DOMAIN;
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[TRILU, TRILU.domain(CONTRIB_DOMAIN)];
 

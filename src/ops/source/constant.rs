@@ -8,14 +8,10 @@
 use ndarray::{Array1, ArrayD, IxDyn};
 use num_traits::AsPrimitive;
 
-use crate::common::limits;
-use crate::error::{Error, Result, invalid, unsupported};
-use crate::lower::{Lower, Operand, interface_form};
+use crate::lower::interface_form;
 use crate::ncnn::layer::CumulativeSum;
-use crate::op::{Access, Attributes, Call, ElementSum, Fact, OWN_DOMAIN, infer_same, required_input};
-use crate::ops::Row;
-use crate::pass::expand::Expand;
-use crate::tensor::{Array, DType, Dim, Elements, Range, Tensor};
+use crate::op::ElementSum;
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Constant", Access::Any, infer_constant).lowers_to("a constant").limits("text"),

@@ -4,11 +4,9 @@
 //! Spec: <https://onnx.ai/onnx/operators/onnx__RandomNormal.html>, `onnx__Bernoulli.html`,
 //! `onnx__Multinomial.html`.
 
-use crate::error::{At, Error, ErrorCode, Result};
-use crate::lower::Lower;
-use crate::op::{Access, Call, Fact};
-use crate::ops::Row;
-use crate::tensor::{DType, Dim, Shape};
+use crate::error::ErrorCode;
+use crate::ops::prelude::*;
+use crate::tensor::Shape;
 
 const NO_RANDOM_NUMBERS: &str = "its output is random, and ncnn has no layer for random numbers";
 

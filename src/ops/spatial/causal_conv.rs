@@ -4,12 +4,7 @@
 
 use std::ops::Add;
 
-use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::op::{Access, Call, Fact};
-use crate::ops::Row;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{DType, Dim};
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("CausalConvWithState", Access::Any, infer_causal_conv)
     .expand(expand_causal_conv)
@@ -31,15 +26,7 @@ struct CausalConv {
 }
 
 fn read_causal_conv(call: &Call) -> Result<CausalConv> {
-    let swish = match call.string("activation")? {
-        "none" => false,
-        "silu" | "swish" => true,
-        other => {
-            return Err(
-                Error::invalid(format!("unknown activation \"{other}\"")).at_part("attribute activation")
-            );
-        }
-    };
+    let swish = call.word("activation", &[("none", false), ("silu", true), ("swish", true)])?;
     let weight = call.shape(1)?;
     let [channels, one, taps] = weight else { invalid!("the weight has {} axes, expected 3", weight.len()) };
     if call.shape(0)?.len() != 3 || one.known().is_some_and(|n| n != 1) {

@@ -3,14 +3,8 @@
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Col2Im.html>.
 
 use super::window::{area, unit_kernels};
-use crate::common::limits;
-use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::lower::Lower;
 use crate::ncnn::layer::Fold;
-use crate::op::{Access, Attributes, Call, Fact};
-use crate::ops::Row;
-use crate::pass::expand::Expand;
-use crate::tensor::{Dim, display_shape};
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("Col2Im", Access::Any, infer_col2im)
     .expand(expand_col2im)

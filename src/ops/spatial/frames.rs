@@ -1,11 +1,7 @@
 //! Overlapping parts of an axis, which the fusion of `src/pass/fuse/frames.rs` makes of Gather.
 
-use crate::error::{At, Error, Result};
-use crate::lower::Lower;
 use crate::ncnn::layer::Unfold;
-use crate::op::{Access, Call, Fact, OWN_DOMAIN, resolve_axis};
-use crate::ops::Row;
-use crate::tensor::{Dim, SizeCondition};
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::of(OWN_DOMAIN, "Frames", Access::Selection, infer_frames)
     .lower(lower_frames)

@@ -5,17 +5,11 @@
 use num_traits::AsPrimitive;
 
 use super::image_of;
-use crate::common::limits;
-use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::lower::{Lower, Operand, line_form};
-use crate::ncnn::BlobId;
+use crate::lower::line_form;
 use crate::ncnn::layer::{GridSample, Padding};
-use crate::op::{Access, CONTRIB_DOMAIN, Call, Fact};
-use crate::ops::Row;
+use crate::op::CONTRIB_DOMAIN;
+use crate::ops::prelude::*;
 use crate::ops::shape::resized;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{Array, Dim, Tensor, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("AffineGrid", Access::Any, infer_affine_grid)
@@ -49,18 +43,10 @@ const REFLECTION: i32 = 3;
 
 fn read_grid_sample(call: &Call) -> Result<GridSample> {
     // Version 20 renamed the modes.
-    let sample_type = match call.string("mode")? {
-        "bilinear" | "linear" => 1,
-        "nearest" => NEAREST,
-        "bicubic" | "cubic" => CUBIC,
-        other => invalid!("unknown mode \"{other}\""),
-    };
-    let padding_mode = match call.string("padding_mode")? {
-        "zeros" => 1,
-        "border" => 2,
-        "reflection" => REFLECTION,
-        other => invalid!("unknown padding_mode \"{other}\""),
-    };
+    let modes = [("bilinear", 1), ("linear", 1), ("nearest", NEAREST), ("bicubic", CUBIC), ("cubic", CUBIC)];
+    let sample_type = call.word("mode", &modes)?;
+    let padding_mode =
+        call.word("padding_mode", &[("zeros", 1), ("border", 2), ("reflection", REFLECTION)])?;
     let align_corner = i32::from(call.flag("align_corners")?);
     Ok(GridSample { sample_type, padding_mode, align_corner, permute_fusion: 0 })
 }

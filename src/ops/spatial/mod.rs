@@ -12,11 +12,7 @@ pub(in crate::ops) mod roi;
 pub(in crate::ops) mod unpool;
 pub(in crate::ops) mod window;
 
-use super::Row;
-use crate::error::{At, Result, invalid};
-use crate::lower::Lower;
-use crate::ncnn::BlobId;
-use crate::tensor::Dim;
+use crate::ops::prelude::*;
 
 /// The families of this shelf.
 pub(super) const FAMILIES: &[&[Row]] = &[

@@ -6,14 +6,11 @@
 //! Spec: <https://onnx.ai/onnx/operators/onnx__DepthToSpace.html>,
 //! `onnx__SpaceToDepth.html`.
 
-use crate::error::{Error, Result, invalid, unsupported};
-use crate::lower::{Lower, Operand};
 use crate::ncnn::Layer;
 use crate::ncnn::layer::{PixelShuffle, Reorg, ShuffleChannel};
 use crate::op::identity::same_shape;
-use crate::op::{Access, Attributes, Call, Fact, OWN_DOMAIN, infer_same, required_input};
-use crate::ops::Row;
-use crate::tensor::{Array, Dim, Shape, SizeCondition, display_shape};
+use crate::ops::prelude::*;
+use crate::tensor::Shape;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("DepthToSpace", Access::Selection, infer_rearrange)
@@ -74,11 +71,7 @@ fn plan(attributes: &Attributes, shape: &[Dim]) -> Result<Plan> {
     let block = attributes.int("blocksize")?;
     // The order of versions without a mode is DCR.
     let has_mode = attributes.since() >= if to_space { 11 } else { 28 };
-    let channel_first = match if has_mode { attributes.string("mode")? } else { "DCR" } {
-        "DCR" => false,
-        "CRD" => true,
-        other => invalid!("unknown mode \"{other}\""),
-    };
+    let channel_first = has_mode && attributes.word("mode", &[("DCR", false), ("CRD", true)])?;
     let [n, c, h, w] = shape else {
         invalid!("an input of shape {}, expected batch, channels, height and width", display_shape(shape))
     };

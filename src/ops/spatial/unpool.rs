@@ -2,13 +2,8 @@
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__MaxUnpool.html>.
 
-use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::op::{Access, Call, Fact};
-use crate::ops::Row;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
+use crate::ops::prelude::*;
 use crate::pass::pattern::{input, ints, producer};
-use crate::tensor::{Array, Dim};
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("MaxUnpool", Access::Any, infer_unpool)
     .formula(expand_unpool)

@@ -1,8 +1,6 @@
 //! Sliding windows over the spatial axes, shared by convolutions and poolings.
 
-use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::op::Attributes;
-use crate::tensor::{Array, DType, Dim, Tensor};
+use crate::ops::prelude::*;
 
 /// The padding of a window.
 #[derive(Clone, Debug, PartialEq, Eq)]

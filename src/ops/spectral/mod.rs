@@ -6,8 +6,7 @@
 mod transform;
 mod window;
 
-use crate::op::Access;
-use crate::ops::Row;
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("BlackmanWindow", Access::Any, window::infer_window)

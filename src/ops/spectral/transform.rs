@@ -5,13 +5,8 @@ use std::f64::consts::PI;
 use ndarray::{Array2, ArrayD, IxDyn};
 use num_traits::AsPrimitive;
 
-use crate::common::limits;
-use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::op::{Call, Fact, element_count, resolve_axis};
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
+use crate::ops::prelude::*;
 use crate::pass::pattern::inverse;
-use crate::tensor::{Array, DType, Dim, Tensor};
 
 /// The maximum number of elements of a matrix: that of a complex transform of length 2048.
 const MAX_MATRIX: i64 = 1 << 24;

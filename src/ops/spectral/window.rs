@@ -5,9 +5,7 @@ use std::f64::consts::PI;
 use ndarray::{Array1, Array2};
 use num_traits::AsPrimitive;
 
-use crate::error::{Error, Result, invalid, unsupported};
-use crate::op::{Attributes, Call, Fact};
-use crate::tensor::{Array, DType, Dim, Elements, Tensor};
+use crate::ops::prelude::*;
 
 /// The maximum number of elements of such a constant: two sizes in the model must not give terabytes.
 const MAX_ELEMENTS: i64 = 1 << 22;

@@ -7,12 +7,7 @@
 
 use ndarray::Array1;
 
-use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::op::{Access, Call, Fact};
-use crate::ops::Row;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{Array, Dim};
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("NegativeLogLikelihoodLoss", Access::Any, infer_loss)
@@ -39,12 +34,8 @@ struct Loss {
 }
 
 fn read_loss(call: &Call) -> Result<Loss> {
-    let reduction = match call.string("reduction")? {
-        "none" => Reduction::None,
-        "sum" => Reduction::Sum,
-        "mean" => Reduction::Mean,
-        other => return Err(Error::invalid(format!("\"{other}\"")).at_part("attribute reduction")),
-    };
+    let reductions = [("none", Reduction::None), ("sum", Reduction::Sum), ("mean", Reduction::Mean)];
+    let reduction = call.word("reduction", &reductions)?;
     Ok(Loss { reduction, ignore_index: call.given_int("ignore_index")? })
 }
 

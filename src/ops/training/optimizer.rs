@@ -3,12 +3,8 @@
 //! Spec: <https://onnx.ai/onnx/operators/onnx_aionnxpreviewtraining_Adam.html>,
 //! `onnx_aionnxpreviewtraining_Momentum.html`.
 
-use crate::error::{Error, Result, invalid};
-use crate::op::{Access, Call, Fact};
-use crate::ops::Row;
-use crate::pass::builder::{Expr, Term};
-use crate::pass::expand::Expand;
-use crate::tensor::DType;
+use crate::ops::prelude::*;
+use crate::pass::builder::Term;
 
 const DOMAIN: &str = "ai.onnx.preview.training";
 
@@ -134,11 +130,7 @@ fn expand_adam(x: &Expand) -> Result<bool> {
 /// ```
 fn expand_momentum(x: &Expand) -> Result<bool> {
     let (alpha, beta, norm) = (x.float("alpha")?, x.float("beta")?, x.float("norm_coefficient")?);
-    let is_nesterov = match x.string("mode")? {
-        "standard" => false,
-        "nesterov" => true,
-        other => return Err(Error::invalid(format!("\"{other}\"")).at_part("attribute mode")),
-    };
+    let is_nesterov = x.word("mode", &[("standard", false), ("nesterov", true)])?;
     let [rate, steps] = rate_and_steps(x);
     let beta = after_first(steps, x.make.number(beta, DType::F32), 1.0);
     each_tensor(x, |[tensor, gradient, velocity]| {

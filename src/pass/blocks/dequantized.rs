@@ -53,7 +53,7 @@ pub(crate) fn pack_dequantized(graph: &mut Graph) -> Result<()> {
         let bias = input(&node, 2);
         in_place_of(graph, &node, node.version, |made| {
             let inputs = [made.value(x)].into_iter().chain(constants.into_iter().map(|it| made.tensor(it)));
-            let product = made.contrib_op("MatMulNBits", inputs, attributes);
+            let product = made.op("com.microsoft.MatMulNBits", inputs, attributes);
             Ok(Some(bias.map_or(product, |bias| product + made.value(bias))))
         })
     })

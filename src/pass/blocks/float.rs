@@ -14,23 +14,38 @@ use crate::tensor::{DType, Tensor};
 /// The number of elements from which a matrix is rounded: smaller ones save little.
 const ROUNDED: usize = 1 << 12;
 
-/// The number of columns that share a scale.
+/// The number of columns of a block.
 const BLOCK: usize = 64;
 
 /// The types of floats that are rounded.
 const FLOATS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DType::F64];
 
-/// The fewest columns of a product, and a divisor of those of a table.
+/// The fewest columns of a product, and the number of columns of a block of a table that [`BLOCK`] does not divide.
 const NARROW: usize = 32;
 
 /// The number of rows up to which a table is selected from by comparison (`ops/indexing/gather`).
 const FEW_ROWS: usize = 32;
 
-/// A product with a constant matrix, `[outputs, inputs]` if it is transposed.
+/// A constant matrix.
+struct Constant {
+    tensor: Tensor,
+    rows: usize,
+    columns: usize,
+    /// Whether the rows are the columns of the tensor.
+    transposed: bool,
+}
+
+impl Constant {
+    fn rounded(self, format: BlockFormat) -> Matrix {
+        let Constant { tensor: weight, rows, columns, transposed } = self;
+        Matrix::Rounded(Arc::new(Rounded { weight, rows, columns, transposed, format, loss: Arc::default() }))
+    }
+}
+
+/// A product with a constant matrix, which has a row for each output.
 struct Product {
     x: ValueId,
-    weight: Tensor,
-    transposed: bool,
+    weight: Constant,
     /// The term that is added.
     term: Option<ValueId>,
 }
@@ -42,11 +57,11 @@ pub(crate) fn round_matrices(graph: &mut Graph, weights: Weights) -> Result<()> 
         let Some(node) = graph.node(id) else { return Ok(None) };
         if let Some(product) = read_product(graph, node) {
             let node = node.clone();
-            return round_product(graph, &node, &product, bits);
+            return round_product(graph, &node, product, bits);
         }
         if let Some(table) = read_table(graph, node) {
             let node = node.clone();
-            return round_table(graph, &node, &table, bits);
+            return round_table(graph, &node, table, bits);
         }
         Ok(None)
     })
@@ -67,14 +82,17 @@ fn read_product(graph: &Graph, node: &Node) -> Option<Product> {
     let is_row = value.shape.as_ref().is_some_and(|shape| !shape.is_empty());
     let weight = constant(graph, node, 1).filter(|_| value.constant.is_none() && is_row)?;
     let shape: Vec<usize> = weight.shape().iter().copied().skip_while(|size| *size == 1).collect();
-    let transposed = is_gemm && flag("transB");
-    let &[rows, columns] = shape.as_slice() else { return None };
-    let inputs = if transposed { columns } else { rows };
-    let is_large = rows.saturating_mul(columns) >= ROUNDED && inputs >= NARROW;
+    let (rows, columns, transposed) = match *shape.as_slice() {
+        [outputs, inputs] if is_gemm && flag("transB") => (outputs, inputs, false),
+        [inputs, outputs] => (outputs, inputs, true),
+        _ => return None,
+    };
+    let is_large = rows.saturating_mul(columns) >= ROUNDED && columns >= NARROW;
     // A matrix of more axes than the other factor adds axes to the product.
     let is_matrix = weight.shape().len() <= value.shape.as_ref().map_or(0, |shape| shape.len().max(2));
     let term = if is_gemm { input(node, 2) } else { None };
-    (is_large && is_matrix).then(|| Product { x, weight: weight.clone(), transposed, term })
+    let weight = || Constant { tensor: weight.clone(), rows, columns, transposed };
+    (is_large && is_matrix).then(|| Product { x, weight: weight(), term })
 }
 
 fn constant<'a>(graph: &'a Graph, node: &Node, index: usize) -> Option<&'a Tensor> {
@@ -84,38 +102,26 @@ fn constant<'a>(graph: &'a Graph, node: &Node, index: usize) -> Option<&'a Tenso
 fn round_product(
     graph: &mut Graph,
     node: &Node,
-    product: &Product,
+    Product { x, weight, term }: Product,
     bits: usize,
 ) -> Result<Option<Vec<Node>>> {
-    let shape: Vec<usize> = product.weight.shape().iter().copied().skip_while(|size| *size == 1).collect();
-    let (outputs, inputs) = match (shape.as_slice(), product.transposed) {
-        (&[outputs, inputs], true) | (&[inputs, outputs], false) => (outputs, inputs),
-        _ => (0, 0),
-    };
+    let (outputs, inputs) = (weight.rows, weight.columns);
     let format = BlockFormat { bits, size: BLOCK };
-    let matrix = Matrix::Rounded(Arc::new(Rounded {
-        weight: product.weight.clone(),
-        rows: outputs,
-        columns: inputs,
-        transposed: !product.transposed,
-        format,
-        loss: Arc::default(),
-    }));
-    let weights = gemm_weights(&matrix, format)?;
+    let weights = gemm_weights(&weight.rounded(format), format)?;
     let row = |graph: &Graph, term: ValueId| {
         let constant = graph.value(term).constant.as_ref();
         constant.is_some_and(|tensor| tensor.len() == outputs && tensor.shape().last() == Some(&outputs))
     };
-    let (bias, term) = match product.term {
+    let (bias, term) = match term {
         Some(term) if row(graph, term) => (Some(term), None),
         term => (None, term),
     };
     let attributes = product_attributes(inputs, format)?;
     in_place_of(graph, node, node.version, |made| {
         let [levels, inverses] = weights.map(|tensor| made.tensor(tensor));
-        let inputs = [made.value(product.x), levels, inverses];
+        let inputs = [made.value(x), levels, inverses];
         let inputs = inputs.into_iter().chain(bias.map(|bias| made.value(bias)));
-        let result = made.own_op(super::PRODUCT, inputs, attributes);
+        let result = made.op("ncnn.BlockGemm", inputs, attributes);
         Ok(Some(term.map_or(result, |term| result + made.value(term))))
     })
 }
@@ -131,7 +137,7 @@ pub(crate) fn product_attributes(
 
 /// Rows of a constant table.
 struct Table {
-    weight: Tensor,
+    weight: Constant,
     indices: ValueId,
     block: usize,
 }
@@ -144,29 +150,23 @@ fn read_table(graph: &Graph, node: &Node) -> Option<Table> {
     let is_large = rows > FEW_ROWS && rows.saturating_mul(columns) >= ROUNDED;
     let is_read = is_graph_input(graph, Some(indices));
     let block = [BLOCK, NARROW].into_iter().find(|block| columns.is_multiple_of(*block))?;
-    (along_rows && is_large && is_read).then(|| Table { weight: weight.clone(), indices, block })
+    let weight = || Constant { tensor: weight.clone(), rows, columns, transposed: false };
+    (along_rows && is_large && is_read).then(|| Table { weight: weight(), indices, block })
 }
 
-fn round_table(graph: &mut Graph, node: &Node, table: &Table, bits: usize) -> Result<Option<Vec<Node>>> {
+fn round_table(
+    graph: &mut Graph,
+    node: &Node,
+    Table { weight, indices, block }: Table,
+    bits: usize,
+) -> Result<Option<Vec<Node>>> {
     // A byte holds one integer or two.
     let bits = if bits == 4 { 4 } else { 8 };
-    let (rows, columns) = match *table.weight.shape() {
-        [rows, columns] => (rows, columns),
-        _ => (0, 0),
-    };
-    let matrix = Matrix::Rounded(Arc::new(Rounded {
-        weight: table.weight.clone(),
-        rows,
-        columns,
-        transposed: false,
-        format: BlockFormat { bits, size: table.block },
-        loss: Arc::default(),
-    }));
-    let weights = table_weights(&matrix, bits)?;
+    let weights = table_weights(&weight.rounded(BlockFormat { bits, size: block }), bits)?;
     let attributes = table_attributes(bits)?;
     in_place_of(graph, node, node.version, |made| {
         let [levels, scales] = weights.map(|tensor| made.tensor(tensor));
-        Ok(Some(made.own_op(super::TABLE, [made.value(table.indices), levels, scales], attributes)))
+        Ok(Some(made.op("ncnn.BlockEmbed", [made.value(indices), levels, scales], attributes)))
     })
 }
 

@@ -22,12 +22,6 @@ pub(crate) use dequantized::pack_dequantized;
 pub(crate) use float::{product_attributes, round_matrices, table_attributes};
 pub(crate) use matrix::{Matrix, Packed, Zero, stored_bytes};
 
-/// The operator of ncnn's domain for a product of rows and a matrix in blocks.
-pub(crate) const PRODUCT: &str = "BlockGemm";
-
-/// The operator of ncnn's domain for rows of a table in blocks.
-pub(crate) const TABLE: &str = "BlockEmbed";
-
 /// The storage of constant matrices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

@@ -14,7 +14,7 @@ use crate::common::index::Index;
 use crate::common::limits;
 use crate::error::{Error, Result};
 use crate::graph::{Attribute, AttributeMap, Graph, Node, Symbol, Value, ValueId};
-use crate::op::{self, NEWEST_OPSET};
+use crate::op::NEWEST_OPSET;
 use crate::tensor::{Array, DType, SizeCondition, Tensor};
 
 pub(crate) use expression::{Expr, Term};
@@ -118,7 +118,10 @@ impl<'a> Builder<'a> {
         self.constant(array.cast(dtype).and_then(|array| Tensor::from_array(&array)))
     }
 
-    /// Adds a node of the newest operator set with one output. Inputs are values or omitted ones.
+    /// Adds a node with one output. Inputs are values or omitted ones.
+    ///
+    /// The operator is of ONNX's own domain and the operator set of the builder, or of version 1 of the domain before the
+    /// last point, as in ONNX's text syntax.
     pub fn op<'b, 'n, T: Into<Option<Expr<'b>>>>(
         &'b self,
         op_type: &'static str,
@@ -129,7 +132,7 @@ impl<'a> Builder<'a> {
         output
     }
 
-    /// Adds a node of the newest operator set with `N` outputs.
+    /// Adds a node with `N` outputs.
     pub fn op_n<'b, 'n, const N: usize, T: Into<Option<Expr<'b>>>>(
         &'b self,
         op_type: &'static str,
@@ -140,7 +143,7 @@ impl<'a> Builder<'a> {
         std::array::from_fn(|index| outputs.get(index).copied().unwrap_or_else(|| self.nothing()))
     }
 
-    /// Adds a node of the newest operator set with `count` outputs.
+    /// Adds a node with `count` outputs.
     pub fn op_list<'b, 'n, T: Into<Option<Expr<'b>>>>(
         &'b self,
         op_type: &'static str,
@@ -151,8 +154,12 @@ impl<'a> Builder<'a> {
         let inputs: Vec<Option<Expr>> = inputs.into_iter().map(Into::into).collect();
         let attributes: AttributeMap =
             attributes.into_iter().map(|(name, attribute)| (Symbol::from(name), attribute)).collect();
-        let node = Node { op_type: op_type.into(), version: self.version, attributes, ..Node::default() };
-        self.push(node, &inputs, count)
+        let (domain, op_type, version) = match op_type.rsplit_once('.') {
+            Some((domain, op_type)) => (domain, op_type, 1),
+            None => ("", op_type, self.version),
+        };
+        let (op_type, domain) = (op_type.into(), domain.into());
+        self.push(Node { op_type, domain, version, attributes, ..Node::default() }, &inputs, count)
     }
 
     /// Adds the concatenation of values along an axis; a single value is returned as it is.
@@ -173,42 +180,6 @@ impl<'a> Builder<'a> {
     /// Adds the integers from `first` to `end`, not included, both scalars.
     pub fn range<'b>(&'b self, first: Expr<'b>, end: Expr<'b>) -> Expr<'b> {
         self.op("Range", [first, end, self.int(1)], [])
-    }
-
-    /// Adds a node of this program's own domain with `N` outputs.
-    pub fn own_op_n<'b, 'n, const N: usize, T: Into<Option<Expr<'b>>>>(
-        &'b self,
-        op_type: &'static str,
-        inputs: impl IntoIterator<Item = T>,
-        attributes: impl IntoIterator<Item = (&'n str, Attribute)>,
-    ) -> [Expr<'b>; N] {
-        let outputs = self.op_n(op_type, inputs, attributes);
-        self.set_domain(op::OWN_DOMAIN);
-        outputs
-    }
-
-    /// Adds a node of this program's own domain with one output.
-    pub fn own_op<'b, 'n, T: Into<Option<Expr<'b>>>>(
-        &'b self,
-        op_type: &'static str,
-        inputs: impl IntoIterator<Item = T>,
-        attributes: impl IntoIterator<Item = (&'n str, Attribute)>,
-    ) -> Expr<'b> {
-        let output = self.op(op_type, inputs, attributes);
-        self.set_domain(op::OWN_DOMAIN);
-        output
-    }
-
-    /// Adds a node of onnxruntime's domain with one output.
-    pub fn contrib_op<'b, 'n, T: Into<Option<Expr<'b>>>>(
-        &'b self,
-        op_type: &'static str,
-        inputs: impl IntoIterator<Item = T>,
-        attributes: impl IntoIterator<Item = (&'n str, Attribute)>,
-    ) -> Expr<'b> {
-        let output = self.op(op_type, inputs, attributes);
-        self.set_domain(op::CONTRIB_DOMAIN);
-        output
     }
 
     /// Adds a copy of a node with other inputs.
@@ -353,13 +324,6 @@ impl<'a> Builder<'a> {
     fn set_version(&self, version: i64) {
         if let Some(node) = self.made.borrow_mut().nodes.last_mut() {
             node.version = version;
-        }
-    }
-
-    /// Moves the last node to a domain, in version 1 of its operator set.
-    pub fn set_domain(&self, domain: &str) {
-        if let Some(node) = self.made.borrow_mut().nodes.last_mut() {
-            (node.domain, node.version) = (domain.into(), 1);
         }
     }
 }

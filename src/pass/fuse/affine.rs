@@ -25,7 +25,7 @@ struct Parts {
     adds: bool,
 }
 
-pub(crate) fn fuse_affine(graph: &mut Graph) -> Result<bool> {
+pub(crate) fn fuse_norm_affine(graph: &mut Graph) -> Result<bool> {
     fuse(graph, find, build)
 }
 

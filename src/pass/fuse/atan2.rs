@@ -13,7 +13,7 @@ use crate::graph::{Graph, Node, ValueId};
 use crate::pass::pattern::input;
 
 pub(crate) fn fuse_atan2(graph: &mut Graph) -> Result<bool> {
-    fuse(graph, find, |made, [y, x]| Ok(made.own_op("Atan2", [made.value(y), made.value(x)], [])))
+    fuse(graph, find, |made, [y, x]| Ok(made.op("ncnn.Atan2", [made.value(y), made.value(x)], [])))
 }
 
 fn find(matcher: &Matcher, node: &Node) -> Option<Found<[ValueId; 2]>> {

@@ -348,7 +348,7 @@ fn build<'b>(made: &'b Builder<'b>, parts: Parts, masks: &mut BTreeMap<Mask, Val
         masks.insert(mask, value.id);
         inputs.push(value);
     }
-    let rows = made.own_op("MultiHeadAttention", inputs, [("num_heads", num_heads.into())]);
+    let rows = made.op("ncnn.MultiHeadAttention", inputs, [("num_heads", num_heads.into())]);
     let mut shape = x.sizes();
     if let Some(last) = shape.last_mut() {
         *last = Some(out.outputs);

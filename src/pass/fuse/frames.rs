@@ -55,7 +55,7 @@ fn build<'b>(made: &'b Builder<'b>, frames: Frames) -> Result<Expr<'b>> {
         ("dilation", frames.dilation.into()),
         ("elements_first", i64::from(frames.elements_first).into()),
     ];
-    let taken = made.own_op("Frames", [x, count], attributes);
+    let taken = made.op("ncnn.Frames", [x, count], attributes);
     let (axis, rank) = (i64::try_from(frames.axis)?, i64::try_from(frames.rank)?);
     let mut shape = vec![made.value(frames.indices).shape()];
     if axis > 0 {

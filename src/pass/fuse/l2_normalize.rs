@@ -43,7 +43,7 @@ pub(crate) fn fuse_l2_normalize(graph: &mut Graph) -> Result<bool> {
             ("epsilon", to_f32(parts.epsilon).into()),
             ("eps_mode", mode.into()),
         ];
-        Ok(made.own_op("Normalize", [made.value(parts.x)], attributes))
+        Ok(made.op("ncnn.Normalize", [made.value(parts.x)], attributes))
     })
 }
 

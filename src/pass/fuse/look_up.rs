@@ -89,7 +89,7 @@ struct Front {
     added: Vec<i64>,
 }
 
-pub(crate) fn remove_gathers_of_all(graph: &mut Graph) -> Result<bool> {
+pub(crate) fn eliminate_nop_gather(graph: &mut Graph) -> Result<bool> {
     fuse(graph, find_front, |made, Front { x, axis, count, sizes: [taken, size], added }| {
         let mut part = made.value(x);
         if let Some(count) = count {

@@ -35,162 +35,62 @@ use crate::graph::{Graph, Node, ValueId};
 use crate::op::NEWEST_OPSET;
 use crate::pass::builder::{Builder, Expr, in_place_of};
 use crate::pass::pattern::{Readers, constant_ints, input, producer, scalar};
-use crate::pass::rewrite::Rewrite;
+use crate::pass::rewrite::{Rewrite, pass};
 use crate::pass::simplify::SHARE_SLICES;
 use crate::tensor::{DType, Dim, Tensor};
 
 pub(super) use cached_attention::refused_attentions;
 
-/// The fusion that makes weights of a layer of those of linear maps.
-pub(crate) const FUSE_ATTENTION: &str = "fuse_attention";
-
 /// The pass that precedes the fusions: it evaluates constants, which they need not do again.
-pub const NARROWING: &[Rewrite] = &[Rewrite::by(
-    "narrow_constants",
-    "constants that repeat elements along an axis to those of one, which is broadcast",
-    &[],
-    narrow::narrow_constants,
-)];
+pub const NARROWING: &[Rewrite] = &[pass!(narrow::narrow_constants []
+    "constants that repeat elements along an axis to those of one, which is broadcast")];
 
 /// The fusions, in the order in which they are tried.
 pub const FUSIONS: &[Rewrite] = &[
-    Rewrite::by(
-        "eliminate_nop_gather",
-        "Gather of all indices of an axis in order",
-        &["Gather"],
-        look_up::remove_gathers_of_all,
-    ),
-    Rewrite::by(
-        "fuse_gather_of_selected",
-        "Gather from a constant at a Slice or Gather of indices to the Slice or Gather of a Gather",
-        &["Gather"],
-        look_up::fuse_gather_of_selected,
-    ),
-    Rewrite::by(
-        "fuse_frames",
-        "Gather of overlapping parts of an axis to Frames",
-        &["Gather"],
-        frames::fuse_frames,
-    ),
-    Rewrite::by(
-        "fuse_overlap_add",
-        "ScatterElements and ScatterND that add overlapping frames to Col2Im",
-        &["ScatterElements", "ScatterND"],
-        frames::fuse_overlap_add,
-    ),
-    Rewrite::by(
-        "fuse_gather_nd_of_all",
-        "GatherND at all positions of its axes to a Transpose",
-        &["GatherND"],
-        gather_nd::fuse_gather_nd_of_all,
-    ),
-    Rewrite::by(
-        "fuse_gathered_experts",
-        "experts with matrices gathered for each token to products with the matrices of all experts",
-        &["Gather", "GatherND"],
-        experts::fuse_gathered_experts,
-    ),
-    Rewrite::by(
-        "fuse_scattered_experts",
-        "experts of the tokens that choose them to weighted experts of all tokens",
-        &["NonZero"],
-        experts::fuse_scattered_experts,
-    ),
-    Rewrite::by("fuse_split", "Slices that partition an axis to Split", &["Slice"], split::fuse_split),
-    Rewrite::by(
-        "fuse_focus_conv",
-        "strided Slices and Concat before a Conv to SpaceToDepth",
-        &["Concat"],
-        focus::fuse_focus_conv,
-    ),
-    Rewrite::by("fuse_focus", "strided Slices and Concat to SpaceToDepth", &["Concat"], focus::fuse_focus),
-    Rewrite::by(
-        "fuse_atan2",
-        "atan(y / x), turned by pi where x is negative, to Atan2",
-        &["Atan"],
-        atan2::fuse_atan2,
-    ),
-    Rewrite::by("fuse_softmax", "exp(x) / sum(exp(x)) to Softmax", &["Exp"], softmax::fuse_softmax),
-    Rewrite::by("fuse_sigmoid", "1 / (1 + exp(-x)) to Sigmoid", &["Exp"], swish::fuse_sigmoid),
-    Rewrite::by("fuse_swish", "x * Sigmoid(alpha * x) to Swish", &["Exp", "Sigmoid"], swish::fuse_swish),
-    Rewrite::by("fuse_mish", "x * Tanh(Softplus(x)) to Mish", &["Tanh"], mish::fuse_mish),
-    Rewrite::by(
-        "fuse_gelu",
-        "x * (1 + erf(x / sqrt(2))) / 2, or its approximation by tanh, to Gelu",
-        &["Erf", "Sigmoid", "Tanh"],
-        gelu::fuse_gelu,
-    ),
-    Rewrite::by(
-        "fuse_hard_sigmoid",
-        "clip(alpha * x + beta, 0, 1) to HardSigmoid",
-        &["Clip", "Max", "Min", "Relu"],
-        hard_swish::fuse_hard_sigmoid,
-    ),
-    Rewrite::by(
-        "fuse_hard_swish",
-        "x * clip(x / 6 + 1 / 2, 0, 1) to HardSwish",
-        &["Clip", "HardSigmoid", "Max", "Min", "Relu"],
-        hard_swish::fuse_hard_swish,
-    ),
-    Rewrite::by(
-        "fuse_layer_norm",
-        "(x - mean(x)) / sqrt(variance(x) + epsilon) to LayerNormalization",
-        &["Pow", "Sqrt"],
-        layer_norm::fuse_layer_norm,
-    ),
-    Rewrite::by(
-        "fuse_l2_normalize",
-        "x divided by its L2 norm along an axis to Normalize",
-        &["Pow", "ReduceL2", "Sqrt"],
-        l2_normalize::fuse_l2_normalize,
-    ),
-    Rewrite::by(
-        "fuse_rms_norm",
-        "x / sqrt(mean(x^2) + epsilon) to RMSNormalization",
-        &["Pow", "Sqrt"],
-        layer_norm::fuse_rms_norm,
-    ),
-    Rewrite::by(
-        "fuse_group_norm",
-        "InstanceNormalization between two Reshapes to GroupNormalization",
-        &["InstanceNormalization"],
-        group_norm::fuse_group_norm,
-    ),
-    Rewrite::by(
-        "fuse_norm_affine",
-        "scale and bias after a normalization to its parameters",
-        &["GroupNormalization", "InstanceNormalization", "LayerNormalization", "RMSNormalization"],
-        affine::fuse_affine,
-    ),
-    Rewrite::by(
-        "fuse_shuffle",
-        "Reshape, Transpose and Reshape to DepthToSpace, SpaceToDepth or ShuffleChannel",
-        &["Transpose"],
-        shuffle::fuse_shuffle,
-    ),
-    Rewrite::by(
-        FUSE_ATTENTION,
-        "attention with its linear projections to MultiHeadAttention",
-        &["Softmax"],
-        attention::fuse_attention,
-    ),
+    pass!(look_up::eliminate_nop_gather [Gather] "Gather of all indices of an axis in order"),
+    pass!(look_up::fuse_gather_of_selected [Gather]
+        "Gather from a constant at a Slice or Gather of indices to the Slice or Gather of a Gather"),
+    pass!(frames::fuse_frames [Gather] "Gather of overlapping parts of an axis to Frames"),
+    pass!(frames::fuse_overlap_add [ScatterElements ScatterND]
+        "ScatterElements and ScatterND that add overlapping frames to Col2Im"),
+    pass!(gather_nd::fuse_gather_nd_of_all [GatherND] "GatherND at all positions of its axes to a Transpose"),
+    pass!(experts::fuse_gathered_experts [Gather GatherND]
+        "experts with matrices gathered for each token to products with the matrices of all experts"),
+    pass!(experts::fuse_scattered_experts [NonZero]
+        "experts of the tokens that choose them to weighted experts of all tokens"),
+    pass!(split::fuse_split [Slice] "Slices that partition an axis to Split"),
+    pass!(focus::fuse_focus_conv [Concat] "strided Slices and Concat before a Conv to SpaceToDepth"),
+    pass!(focus::fuse_focus [Concat] "strided Slices and Concat to SpaceToDepth"),
+    pass!(atan2::fuse_atan2 [Atan] "atan(y / x), turned by pi where x is negative, to Atan2"),
+    pass!(softmax::fuse_softmax [Exp] "exp(x) / sum(exp(x)) to Softmax"),
+    pass!(swish::fuse_sigmoid [Exp] "1 / (1 + exp(-x)) to Sigmoid"),
+    pass!(swish::fuse_swish [Exp Sigmoid] "x * Sigmoid(alpha * x) to Swish"),
+    pass!(mish::fuse_mish [Tanh] "x * Tanh(Softplus(x)) to Mish"),
+    pass!(gelu::fuse_gelu [Erf Sigmoid Tanh]
+        "x * (1 + erf(x / sqrt(2))) / 2, or its approximation by tanh, to Gelu"),
+    pass!(hard_swish::fuse_hard_sigmoid [Clip Max Min Relu] "clip(alpha * x + beta, 0, 1) to HardSigmoid"),
+    pass!(hard_swish::fuse_hard_swish [Clip HardSigmoid Max Min Relu]
+        "x * clip(x / 6 + 1 / 2, 0, 1) to HardSwish"),
+    pass!(layer_norm::fuse_layer_norm [Pow Sqrt]
+        "(x - mean(x)) / sqrt(variance(x) + epsilon) to LayerNormalization"),
+    pass!(l2_normalize::fuse_l2_normalize [Pow ReduceL2 Sqrt]
+        "x divided by its L2 norm along an axis to Normalize"),
+    pass!(layer_norm::fuse_rms_norm [Pow Sqrt] "x / sqrt(mean(x^2) + epsilon) to RMSNormalization"),
+    pass!(group_norm::fuse_group_norm [InstanceNormalization]
+        "InstanceNormalization between two Reshapes to GroupNormalization"),
+    pass!(affine::fuse_norm_affine [GroupNormalization InstanceNormalization LayerNormalization RMSNormalization]
+        "scale and bias after a normalization to its parameters"),
+    pass!(shuffle::fuse_shuffle [Transpose]
+        "Reshape, Transpose and Reshape to DepthToSpace, SpaceToDepth or ShuffleChannel"),
+    pass!(attention::fuse_attention [Softmax] "attention with its linear projections to MultiHeadAttention"),
     SHARE_SLICES,
 ];
 
 /// The fusions for caches of the runtime, after the others.
 pub const CACHE_FUSIONS: &[Rewrite] = &[
-    Rewrite::by(
-        "fuse_rotary_embed",
-        "with --kv-cache: pairs of elements turned by angles to RotaryEmbed",
-        &["Add", "Concat"],
-        rotary::fuse_rotary_embed,
-    ),
-    Rewrite::by(
-        "fuse_cached_attention",
-        "with --kv-cache: attention to a cache to SDPA",
-        &["Softmax"],
-        cached_attention::fuse_cached_attention,
-    ),
+    pass!(rotary::fuse_rotary_embed [Add Concat]
+        "with --kv-cache: pairs of elements turned by angles to RotaryEmbed"),
+    pass!(cached_attention::fuse_cached_attention [Softmax] "with --kv-cache: attention to a cache to SDPA"),
 ];
 
 /// A graph in which patterns are matched.

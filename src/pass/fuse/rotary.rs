@@ -206,7 +206,7 @@ fn build<'b>(
         made_angles.insert(value, angles.id);
         inputs.push(angles);
     }
-    let turned = made.own_op("RotaryEmbed", inputs, []);
+    let turned = made.op("ncnn.RotaryEmbed", inputs, []);
     if before.is_empty() && after.is_empty() {
         return Ok(turned);
     }

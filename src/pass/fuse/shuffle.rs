@@ -34,7 +34,7 @@ pub(crate) fn fuse_shuffle(graph: &mut Graph) -> Result<bool> {
     fuse(graph, find, |made, (x, shuffle)| {
         let (op_type, block, mode) = match shuffle {
             Shuffle::Channels { groups } => {
-                return Ok(made.own_op("ShuffleChannel", [made.value(x)], [("group", groups.into())]));
+                return Ok(made.op("ncnn.ShuffleChannel", [made.value(x)], [("group", groups.into())]));
             }
             Shuffle::ToSpace { block, mode } => ("DepthToSpace", block, mode),
             Shuffle::ToDepth { block, mode } => ("SpaceToDepth", block, mode),

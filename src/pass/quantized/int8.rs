@@ -138,13 +138,13 @@ impl Product {
             let scale = self.scale.iter().map(|scale| ("scale", (*scale).into()));
             if self.node.is("Conv") {
                 let attributes = scale.chain(pairs(&self.node.attributes));
-                return Ok(Some(made.own_op("Int8Conv", [x, weight, factors, bias], attributes)));
+                return Ok(Some(made.op("ncnn.Int8Conv", [x, weight, factors, bias], attributes)));
             }
             let mut sizes: Vec<i64> = shape.iter().map(|size| size.known().unwrap_or(-1)).collect();
             let size = sizes.pop().unwrap_or(-1);
             let is_matrix = shape.len() == 2;
             let rows = if is_matrix { x } else { x.reshape(&[-1, size]) };
-            let product = made.own_op("Int8Linear", [rows, weight, factors, bias], scale);
+            let product = made.op("ncnn.Int8Linear", [rows, weight, factors, bias], scale);
             sizes.push(i64::try_from(outputs)?);
             Ok(Some(if is_matrix { product } else { product.reshape(&sizes) }))
         })

@@ -6,7 +6,7 @@ use super::{Quantization, constant_input};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId, pairs};
 use crate::ncnn::layer::LSTM;
-use crate::op::{NEWEST_OPSET, OWN_DOMAIN};
+use crate::op::NEWEST_OPSET;
 use crate::pass::builder::in_place_of;
 use crate::pass::pattern::{input, int, producer};
 use crate::tensor::{DType, Tensor};
@@ -36,8 +36,8 @@ pub(super) fn dequantize_weights(graph: &mut Graph, to: Quantization, release: O
             && node.inputs.len() <= INPUTS;
         let resets_after = int(&node, "linear_before_reset").is_some_and(|flag| flag != 0);
         let (op_type, outputs) = match node.op_type.as_str() {
-            "LSTM" => (if has_int8 && is_plain { INT8_LSTM } else { "LSTM" }, 3),
-            "GRU" => (if has_int8 && is_plain && resets_after { INT8_GRU } else { "GRU" }, 2),
+            "LSTM" => (if has_int8 && is_plain { "ncnn.Int8LSTM" } else { "LSTM" }, 3),
+            "GRU" => (if has_int8 && is_plain && resets_after { "ncnn.Int8GRU" } else { "GRU" }, 2),
             _ => return Ok(None),
         };
         let mut weights = Vec::new();
@@ -54,11 +54,7 @@ pub(super) fn dequantize_weights(graph: &mut Graph, to: Quantization, release: O
                     *slot = Some(weight);
                 }
             }
-            let is_int8 = [INT8_GRU, INT8_LSTM].contains(&op_type);
             let outputs = made.op_list(op_type, inputs, pairs(&node.attributes), outputs);
-            if is_int8 {
-                made.set_domain(OWN_DOMAIN);
-            }
             for (from, to) in outputs.iter().zip(&node.outputs).skip(1) {
                 if let Some(to) = to {
                     made.give(*from, *to);

@@ -18,12 +18,12 @@ const MAX_FACTOR: f64 = 1e12;
 const MAX_TERM: f64 = 1024.0;
 
 /// Merges products and quotients.
-pub(crate) fn fuse_factors(graph: &mut Graph) -> Result<bool> {
+pub(crate) fn fuse_consecutive_factors(graph: &mut Graph) -> Result<bool> {
     fuse(graph, ["Mul", "Div"])
 }
 
 /// Merges sums and differences.
-pub(crate) fn fuse_terms(graph: &mut Graph) -> Result<bool> {
+pub(crate) fn fuse_consecutive_terms(graph: &mut Graph) -> Result<bool> {
     fuse(graph, ["Add", "Sub"])
 }
 
@@ -210,18 +210,18 @@ mod tests {
     #[test]
     fn successive_constants_merge() {
         let sum = [("Sub", 1.0), ("Add", 2.0), ("Add", 4.0), ("Sub", 8.0), ("Sub", 16.0)];
-        assert_eq!(merged(&sum, fuse_terms), [("Sub".to_owned(), 19.0)]);
+        assert_eq!(merged(&sum, fuse_consecutive_terms), [("Sub".to_owned(), 19.0)]);
         let product = [("Div", 2.0), ("Mul", 8.0), ("Div", 4.0)];
-        assert_eq!(merged(&product, fuse_factors), [("Div".to_owned(), 1.0)]);
+        assert_eq!(merged(&product, fuse_consecutive_factors), [("Div".to_owned(), 1.0)]);
     }
 
     #[test]
     fn extreme_constants_stay_apart() {
         let sum = [("Add", 1.0), ("Add", 1e5), ("Add", 1.0), ("Add", 2.0)];
         let wanted = [("Add", 1.0), ("Add", 1e5), ("Add", 3.0)].map(|(op, x)| (op.to_owned(), x));
-        assert_eq!(merged(&sum, fuse_terms), wanted);
+        assert_eq!(merged(&sum, fuse_consecutive_terms), wanted);
         let product = [("Mul", 2_f32.powi(33)); 3];
         let wanted = [("Mul", 66), ("Mul", 33)].map(|(op, n)| (op.to_owned(), 2_f64.powi(n)));
-        assert_eq!(merged(&product, fuse_factors), wanted);
+        assert_eq!(merged(&product, fuse_consecutive_factors), wanted);
     }
 }

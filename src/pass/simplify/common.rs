@@ -19,7 +19,7 @@ const MAX_COMPARED: u64 = 1 << 16;
 
 /// Merges nodes of the same operator, inputs and attributes, and values that are the same expression of
 /// sizes.
-pub(crate) fn merge_subexpressions(graph: &mut Graph) -> Result<bool> {
+pub(crate) fn eliminate_common_subexpression(graph: &mut Graph) -> Result<bool> {
     let same = find_equal(graph)?;
     graph.redirect(&same);
     Ok(!same.is_empty())
@@ -130,7 +130,7 @@ fn key(node: &Node) -> Option<String> {
 }
 
 /// Merges equal constants.
-pub(crate) fn merge_constants(graph: &mut Graph) -> Result<bool> {
+pub(crate) fn eliminate_duplicate_initializer(graph: &mut Graph) -> Result<bool> {
     let read: IndexSet<ValueId> = graph.nodes().flat_map(|(_, node)| node.reads()).collect();
     let mut contents: Interner<Content> = Interner::with_capacity(graph.constant_count());
     let mut first: Vec<ValueId> = Vec::new();

@@ -3,6 +3,7 @@
 use crate::common::index::{IndexMap, IndexSet};
 use crate::error::Result;
 use crate::graph::{Graph, Node, NodeId};
+use crate::pass::pattern::Readers;
 
 /// Replacements of nodes. They are collected during the search for patterns and applied at the end, so that
 /// the searched graph does not change.
@@ -39,6 +40,24 @@ impl Edits {
         graph.rewrite_nodes(|_, id| Ok(self.replaced.remove(id)))?;
         Ok(true)
     }
+}
+
+/// Replaces the last node of each pattern that `find` matches by the nodes that `make` returns. All patterns are found
+/// before the graph changes. Returns whether there were any.
+pub(super) fn replace_patterns<T>(
+    graph: &mut Graph,
+    find: impl Fn(&Graph, &Readers, NodeId, &Node) -> Option<(Vec<NodeId>, T)>,
+    make: impl Fn(&mut Graph, T) -> Result<Option<Vec<Node>>>,
+) -> Result<bool> {
+    let readers = Readers::of(graph);
+    let found: Vec<_> = graph.nodes().filter_map(|(id, node)| find(graph, &readers, id, node)).collect();
+    let mut edits = Edits::default();
+    for (pattern, parts) in found {
+        if let Some(nodes) = make(graph, parts)? {
+            edits.replace(&pattern, nodes);
+        }
+    }
+    edits.apply(graph)
 }
 
 /// Replaces each node that `find` matches by the node that `make` returns. Returns whether there were any.

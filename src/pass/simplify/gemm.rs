@@ -5,21 +5,15 @@ use crate::graph::{Attribute, AttributeMap, Graph, Node, NodeId, ValueId};
 use crate::pass::pattern::{Readers, producer};
 use crate::tensor::{DType, Dim};
 
-use super::{Edits, input, int, only_output, replace_nodes};
+use super::{input, int, only_output, replace_nodes, replace_patterns};
 
 /// Replaces MatMul of two matrices and the sum with a constant by Gemm.
-pub(crate) fn fuse_matmul_add(graph: &mut Graph) -> Result<bool> {
-    let readers = Readers::of(graph);
-    let mut edits = Edits::default();
-    for (id, node) in graph.nodes() {
-        if let Some((pattern, gemm)) = read_product(graph, &readers, id, node) {
-            edits.replace(&pattern, vec![gemm]);
-        }
-    }
-    edits.apply(graph)
+pub(crate) fn fuse_matmul_add_bias_into_gemm(graph: &mut Graph) -> Result<bool> {
+    replace_patterns(graph, gemm_of_sum, |_, gemm| Ok(Some(vec![gemm])))
 }
 
-fn read_product(graph: &Graph, readers: &Readers, id: NodeId, node: &Node) -> Option<([NodeId; 2], Node)> {
+/// The MatMul and the sum with a constant after it, and the Gemm that computes both.
+fn gemm_of_sum(graph: &Graph, readers: &Readers, id: NodeId, node: &Node) -> Option<(Vec<NodeId>, Node)> {
     if !node.is("MatMul") || node.version < 7 {
         return None;
     }
@@ -43,12 +37,12 @@ fn read_product(graph: &Graph, readers: &Readers, id: NodeId, node: &Node) -> Op
             attributes: AttributeMap::new(),
             ..node.clone()
         };
-        ([id, reader], gemm)
+        (vec![id, reader], gemm)
     })
 }
 
 /// Replaces transposes of the factors of Gemm by its attributes.
-pub(crate) fn fuse_transposes(graph: &mut Graph) -> Result<bool> {
+pub(crate) fn fuse_transpose_into_gemm(graph: &mut Graph) -> Result<bool> {
     let find = |graph: &Graph, node: &Node| {
         let mut gemm = Some(node).filter(|node| node.is("Gemm"))?.clone();
         for (index, name) in ["transA", "transB"].into_iter().enumerate() {

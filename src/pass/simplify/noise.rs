@@ -16,7 +16,7 @@ const MOVES: [&str; 6] = ["Cast", "Identity", "Reshape", "Squeeze", "Transpose",
 const MAX_DEPTH: usize = 8;
 
 /// Replaces random factors of products with zero by zeros. Other factors stay, because infinity times zero is NaN.
-pub(crate) fn eliminate_noise(graph: &mut Graph) -> Result<bool> {
+pub(crate) fn eliminate_noise_of_zero(graph: &mut Graph) -> Result<bool> {
     let mut changed = false;
     graph.rewrite_nodes(|graph, id| {
         let Some((node, found)) = graph.node(id).and_then(|node| Some((node.clone(), read(graph, node)?)))

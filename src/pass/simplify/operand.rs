@@ -14,7 +14,7 @@ enum Source {
 }
 
 /// Removes Expand and ConstantOfShape from operands if the others have all axes of the result.
-pub(super) fn eliminate_expanded(graph: &mut Graph) -> Result<bool> {
+pub(super) fn eliminate_expanded_operand(graph: &mut Graph) -> Result<bool> {
     let mut changed = false;
     for id in graph.node_ids() {
         let count = graph.node(id).filter(|node| broadcasts(node)).map_or(0, |node| node.inputs.len());

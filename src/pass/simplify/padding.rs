@@ -14,12 +14,12 @@ use crate::tensor::DType;
 use super::{Edits, input, int, ints, only_output};
 
 /// Merges Pad into Conv.
-pub(crate) fn fuse_into_conv(graph: &mut Graph) -> Result<bool> {
+pub(crate) fn fuse_pad_into_conv(graph: &mut Graph) -> Result<bool> {
     fuse(graph, &["Conv"])
 }
 
 /// Merges Pad into AveragePool and MaxPool.
-pub(crate) fn fuse_into_pool(graph: &mut Graph) -> Result<bool> {
+pub(crate) fn fuse_pad_into_pool(graph: &mut Graph) -> Result<bool> {
     fuse(graph, &["AveragePool", "MaxPool"])
 }
 

@@ -24,7 +24,7 @@ fn slice(graph: &mut Graph, node: &Node, data: ValueId, cuts: &[Cut]) -> Result<
 }
 
 /// Merges several Slice of different axes in a row.
-pub(crate) fn fuse_slices(graph: &mut Graph) -> Result<bool> {
+pub(crate) fn fuse_consecutive_slices(graph: &mut Graph) -> Result<bool> {
     let find = |graph: &Graph, node: &Node| {
         let inner = producer(graph, input(node, 0).filter(|_| node.is("Slice"))?, "Slice")?;
         let (mut cuts, outer) = (pattern::cuts(graph, inner)?, pattern::cuts(graph, node)?);
@@ -72,7 +72,7 @@ pub(crate) fn share_slices(graph: &mut Graph) -> Result<bool> {
 }
 
 /// Replaces a Slice of a Concat that keeps elements of only one part by a Slice of that part.
-pub(crate) fn fuse_slices_of_concats(graph: &mut Graph) -> Result<bool> {
+pub(crate) fn fuse_slice_of_concat(graph: &mut Graph) -> Result<bool> {
     replace_nodes(graph, slice_of_part, |graph, node, (part, cuts)| slice(graph, node, part, &cuts))
 }
 
@@ -107,7 +107,7 @@ fn concat_axis(graph: &Graph, node: &Node) -> Option<usize> {
 
 /// Flattens inputs of a Concat that are a Concat along the same axis without other readers, and replaces all
 /// outputs of a Split in order by its input.
-pub(crate) fn fuse_concats(graph: &mut Graph) -> Result<bool> {
+pub(crate) fn fuse_consecutive_concats(graph: &mut Graph) -> Result<bool> {
     let readers = Readers::of(graph);
     let mut edits = Edits::default();
     // The flattened inputs of each Concat visited.
@@ -152,7 +152,7 @@ fn whole_split(
 }
 
 /// Removes a Split of a Concat into the inputs of the Concat.
-pub(crate) fn remove_splits_of_concats(graph: &mut Graph) -> Result<bool> {
+pub(crate) fn eliminate_split_of_concat(graph: &mut Graph) -> Result<bool> {
     let readers = Readers::of(graph);
     let mut map = IndexMap::default();
     for (_, node) in graph.nodes().filter(|(_, node)| node.is("Split")) {

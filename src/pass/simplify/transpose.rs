@@ -10,7 +10,7 @@ use super::view::{dropped_axes, is_view};
 use super::{input, only_output, replace_nodes};
 
 /// Merges two Transposes in a row.
-pub(crate) fn fuse_transposes(graph: &mut Graph) -> Result<bool> {
+pub(crate) fn fuse_consecutive_transposes(graph: &mut Graph) -> Result<bool> {
     let find = |graph: &Graph, node: &Node| {
         let inner = producer(graph, input(node, 0).filter(|_| node.is("Transpose"))?, "Transpose")?;
         let (first, second) = (perm_of(graph, inner)?, perm_of(graph, node)?);
@@ -25,7 +25,7 @@ pub(crate) fn fuse_transposes(graph: &mut Graph) -> Result<bool> {
 }
 
 /// Replaces a Transpose between views that drop and restore axes of size 1 by one of all axes.
-pub(crate) fn fuse_unit_axes(graph: &mut Graph) -> Result<bool> {
+pub(crate) fn fuse_transpose_of_unit_axes(graph: &mut Graph) -> Result<bool> {
     replace_nodes(graph, with_unit_axes, |_, node, (data, perm)| {
         Ok(Node {
             op_type: "Transpose".into(),

@@ -7,12 +7,10 @@ use crate::common::index::IndexMap;
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Node, ValueId};
 use crate::op::{self, Access};
+use crate::pass::pattern::RESHAPES;
 use crate::tensor::Dim;
 
 use super::{input, only_output, replace_nodes};
-
-/// The operators that are views.
-pub(super) const VIEWS: &[&str] = &["Flatten", "Reshape", "Squeeze", "Unsqueeze"];
 
 /// Whether a node is a view.
 pub(super) fn is_view(node: &Node) -> bool {
@@ -20,7 +18,7 @@ pub(super) fn is_view(node: &Node) -> bool {
 }
 
 /// Replaces computed target shapes of Reshape by constants, with 0 and -1 for free sizes.
-pub(crate) fn fix_targets(graph: &mut Graph) -> Result<bool> {
+pub(crate) fn fuse_concat_into_reshape(graph: &mut Graph) -> Result<bool> {
     let find = |graph: &Graph, node: &Node| {
         let (data, target) = (input(node, 0)?, input(node, 1).filter(|_| node.is("Reshape"))?);
         let from = graph.value(data).shape.as_deref().unwrap_or_default();
@@ -32,17 +30,17 @@ pub(crate) fn fix_targets(graph: &mut Graph) -> Result<bool> {
 }
 
 /// Merges several views in a row into one Reshape.
-pub(crate) fn fuse_views(graph: &mut Graph) -> Result<bool> {
-    fuse(graph, VIEWS, |from, to| target_of(from, to).map(View::Reshape))
+pub(crate) fn fuse_consecutive_reshapes(graph: &mut Graph) -> Result<bool> {
+    fuse(graph, &RESHAPES, |from, to| target_of(from, to).map(View::Reshape))
 }
 
 /// Merges several Squeeze in a row.
-pub(crate) fn fuse_squeezes(graph: &mut Graph) -> Result<bool> {
+pub(crate) fn fuse_consecutive_squeezes(graph: &mut Graph) -> Result<bool> {
     fuse(graph, &["Squeeze"], |from, to| dropped_axes(from, to).map(View::Squeeze))
 }
 
 /// Merges several Unsqueeze in a row.
-pub(crate) fn fuse_unsqueezes(graph: &mut Graph) -> Result<bool> {
+pub(crate) fn fuse_consecutive_unsqueezes(graph: &mut Graph) -> Result<bool> {
     fuse(graph, &["Unsqueeze"], |from, to| dropped_axes(to, from).map(View::Unsqueeze))
 }
 

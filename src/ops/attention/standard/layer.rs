@@ -1,11 +1,8 @@
 //! SDPA, the layer for attention in newer releases of ncnn.
 
 use super::{AttentionAttributes, Sizes, input, read_attention, read_sizes};
-use crate::error::Result;
-use crate::lower::Lower;
 use crate::ncnn::layer::SDPA;
-use crate::op::Call;
-use crate::tensor::{DType, Dim};
+use crate::ops::prelude::*;
 
 /// Returns whether SDPA computes the same: no states, no mask, no bound or output of the scores, one batch,
 /// and float32.

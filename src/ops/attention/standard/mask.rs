@@ -4,11 +4,9 @@ use ndarray::{ArrayD, Axis, IxDyn};
 
 use super::window::structure;
 use super::{AttentionAttributes, Sizes, input};
-use crate::error::{Error, Result, unsupported};
 use crate::ops::attention::parts::{HIDDEN, hide_unseen};
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{Array, DType, Dim, zip_broadcast};
+use crate::ops::prelude::*;
+use crate::tensor::zip_broadcast;
 
 /// 1 for each key that a query sees, otherwise 0; broadcast to the scores.
 pub(super) enum Visible<'x> {

@@ -13,16 +13,13 @@ mod window;
 
 pub(in crate::ops) use scores::attend;
 
-use crate::error::{At, Error, Result, invalid};
-use crate::op::{Access, Attributes, Call, Fact, element_count};
-use crate::ops::Row;
-use crate::tensor::{Dim, display_shape};
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Attention", Access::Any, infer_attention)
         .expand(scores::expand_attention)
         .lower(layer::lower_attention)
-        .multiply_adds(multiply_adds)
+        .multiply_adds(|call| read_sizes(call, &read_attention(call).ok()?).ok()?.multiply_adds())
         .appends(|_, _| vec![(input::PAST_KEY, 2), (input::PAST_VALUE, 2)])
         .lowers_to("Mul, MatMul, Add, Softmax, MatMul; Concat for states; SDPA for runtimes that have it")
         .limits(
@@ -51,14 +48,6 @@ mod output {
     pub const PRESENT_KEY: usize = 1;
     pub const PRESENT_VALUE: usize = 2;
     pub const QK_MATMUL_OUTPUT: usize = 3;
-}
-
-/// Each key has a product with each query, and its value one with each weight.
-fn multiply_adds(call: &Call) -> Option<u64> {
-    let sizes = read_sizes(call, &read_attention(call).ok()?).ok()?;
-    let queries = element_count(call.shape(input::Q).ok()?)?;
-    let results = element_count(call.output_shape(output::Y).ok()?)?;
-    Some(queries.saturating_add(results).saturating_mul(element_count(&[sizes.total().ok()?])?))
 }
 
 struct AttentionAttributes {
@@ -112,6 +101,14 @@ impl Sizes {
     /// Returns the number of all keys.
     pub fn total(&self) -> Result<Dim> {
         self.past.add(&self.keys)
+    }
+
+    /// Each query has a product with each key, and each weight one with its value.
+    pub fn multiply_adds(&self) -> Option<u64> {
+        let heads = Dim::Known(self.q_heads);
+        let pairs = [self.batch.clone(), heads, self.queries.clone(), self.total().ok()?];
+        let each = [&self.head, &self.v_head].map(|size| element_count(std::slice::from_ref(size)));
+        Some(element_count(&pairs)?.saturating_mul(each[0]?.saturating_add(each[1]?)))
     }
 }
 

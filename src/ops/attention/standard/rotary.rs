@@ -1,10 +1,6 @@
 //! RotaryEmbedding: pairs of elements rotated by an angle that depends on the position.
 
-use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::op::{Attributes, Call, Fact};
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::display_shape;
+use crate::ops::prelude::*;
 
 /// The indices of the inputs.
 mod input {

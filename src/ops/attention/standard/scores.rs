@@ -5,11 +5,8 @@ use num_traits::AsPrimitive;
 use super::layer::{is_plain, sdpa};
 use super::mask::read_bias;
 use super::{Sizes, input, output, read_attention, read_sizes};
-use crate::error::{Error, Result, invalid, unsupported};
 use crate::ops::attention::parts::{capped, merge_heads, split_heads};
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{DType, Dim};
+use crate::ops::prelude::*;
 
 pub(super) fn expand_attention(expand: &Expand) -> Result<bool> {
     let attention = read_attention(expand)?;

@@ -5,10 +5,8 @@ use num_traits::AsPrimitive;
 
 use super::mask::{Visible, both};
 use super::{AttentionAttributes, Sizes, input};
-use crate::error::{At, Error, Result, unsupported};
 use crate::ops::attention::positions::Positions;
-use crate::pass::expand::Expand;
-use crate::tensor::{Array, DType};
+use crate::ops::prelude::*;
 
 /// The maximum number of elements of a computed mask.
 const MAX_MASK: i64 = 1 << 24;

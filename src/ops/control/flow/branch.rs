@@ -5,15 +5,14 @@
 use smallvec::smallvec;
 
 use super::unroll::{MAX_VIEWS, is_true};
-use crate::error::{Error, ErrorKind, Result, unsupported};
-use crate::graph::{Capture, DeferredErrors, Graph, Node, Value, ValueId};
+use crate::error::ErrorKind;
+use crate::graph::{Capture, DeferredErrors, Value};
+use crate::op::NEWEST_OPSET;
 use crate::op::identity::operand;
-use crate::op::{Call, Fact, NEWEST_OPSET};
 use crate::ops::elementwise::compare::nan_input;
-use crate::pass::expand::Expand;
+use crate::ops::prelude::*;
 use crate::pass::infer;
 use crate::pass::pattern::{number, reshapes};
-use crate::tensor::{Array, Dim, SizeCondition, Tensor, display_shape};
 
 /// Returns the branch of a condition that is constant, or that the reading of the model decides.
 fn taken<'a>(call: &Call<'a>) -> Result<Option<&'a Graph>> {

@@ -6,12 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use ndarray::arr0;
 
 use super::unroll::{check_unrolled, undecided};
-use crate::common::limits;
-use crate::error::{At, Result};
-use crate::graph::{Attribute, Graph, Node, ValueId};
-use crate::op::{self, Attributes};
-use crate::pass::expand::Expand;
-use crate::tensor::{Array, Tensor};
+use crate::graph::Attribute;
+use crate::op::{self};
+use crate::ops::prelude::*;
 
 /// Operators that map single elements to single elements.
 const COUNTING: &[&str] = &[

@@ -9,14 +9,9 @@ mod recurrence;
 mod scan;
 mod unroll;
 
-use crate::error::{Result, unsupported};
-use crate::graph::{Attribute, Graph};
+use crate::graph::Attribute;
 use crate::op::identity::operand;
-use crate::op::{Access, Call, Fact};
-use crate::ops::Row;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::DType;
+use crate::ops::prelude::*;
 use branch::{expand_if, infer_if, inline_if};
 use counter::Counter;
 use scan::{infer_scan, inline_scan};

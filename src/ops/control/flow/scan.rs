@@ -5,11 +5,7 @@
 
 use super::recurrence;
 use super::unroll::stack;
-use crate::error::{At, Error, Result, unsupported};
-use crate::graph::Graph;
-use crate::op::{Call, Fact, resolve_axis};
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
+use crate::ops::prelude::*;
 
 /// The first version without a batch axis.
 const WITHOUT_BATCH: i64 = 9;

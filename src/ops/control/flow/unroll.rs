@@ -1,11 +1,6 @@
 //! Conditions of control flow, and limits of unrolling.
 
-use crate::common::limits;
-use crate::error::{Error, Result, unsupported};
-use crate::graph::Graph;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{Dim, Tensor};
+use crate::ops::prelude::*;
 
 /// The most nodes from a comparison to a condition, and from a size to a number.
 pub(in crate::ops::control) const MAX_VIEWS: usize = 4;

@@ -4,11 +4,9 @@
 
 use super::super::broadcast::{Kernel, fold_arithmetic};
 use super::{Attributes, Lower, required_input};
-use crate::error::{Error, Result, invalid};
-use crate::lower::{Formula, Operand, ScalarOrBlob};
+use crate::lower::{Formula, ScalarOrBlob};
 use crate::ncnn::layer::ReLU;
-use crate::op::{Call, Fact, infer_same};
-use crate::tensor::{Array, Dim, Range};
+use crate::ops::prelude::*;
 
 /// Bounds from attributes; since operator set 11 they are inputs 1 and 2.
 struct Bounds {

@@ -11,15 +11,11 @@ mod function;
 mod prelu;
 
 use super::broadcast::LOSES_NAN;
-use crate::error::{Result, invalid, unsupported};
-use crate::lower::{Lower, Operand};
-use crate::ncnn::BlobId;
 use crate::ncnn::layer::{
     BNLL, CELU, ELU, GELU, HardSigmoid, HardSwish, Mish, ReLU, SELU, Sigmoid, Swish, TanH,
 };
-use crate::op::{Access, Attributes, infer_same, range, required_input};
-use crate::ops::Row;
-use crate::tensor::{Array, Range};
+use crate::op::range;
+use crate::ops::prelude::*;
 
 use clip::{fold_clip, infer_clip, lower_clip, range_clip};
 use function::evaluate;
@@ -132,11 +128,7 @@ fn read_celu(attributes: &Attributes) -> Result<Activation> {
 }
 
 fn read_approximate(attributes: &Attributes) -> Result<bool> {
-    match attributes.string("approximate")? {
-        "none" => Ok(false),
-        "tanh" => Ok(true),
-        other => invalid!("unknown approximate \"{other}\""),
-    }
+    attributes.word("approximate", &[("none", false), ("tanh", true)])
 }
 
 type Read = fn(&Attributes) -> Result<Activation>;

@@ -4,11 +4,8 @@
 
 use super::super::broadcast::{Kernel, fold_arithmetic};
 use super::{Attributes, Lower, required_input};
-use crate::error::{At, Result, invalid};
-use crate::lower::Operand;
 use crate::ncnn::layer::{PReLU, ReLU};
-use crate::op::{Call, Fact, infer_same};
-use crate::tensor::{Array, Dim, SizeCondition, display_shape};
+use crate::ops::prelude::*;
 
 /// Returns the number of axes after those of the slopes: before operator set 7 a list of slopes belongs to
 /// axis 1, then numpy's rules apply.

@@ -1,10 +1,8 @@
 //! Bitwise operations: each integer becomes a row of bits, and the resulting rows are summed.
 
-use crate::error::{Result, unsupported};
-use crate::lower::{Formula, Lower, Operand};
-use crate::ncnn::BlobId;
+use crate::lower::Formula;
 use crate::ncnn::layer::reduction_op;
-use crate::tensor::{DType, Dim, Tensor};
+use crate::ops::prelude::*;
 
 /// Returns 1 where two bits differ.
 pub(super) fn different(a: BlobId, b: BlobId) -> Formula {

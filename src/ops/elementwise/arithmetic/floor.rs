@@ -2,12 +2,9 @@
 //! differ and a remainder is left, `Div(a, b) - Cast(And(Not(Equal(Sign(a), 1)), Cast(Mod(a, b))))`.
 
 use super::super::broadcast::infer_first;
-use crate::error::Result;
-use crate::graph::{Graph, Node, ValueId};
 use crate::op::identity::operand;
-use crate::op::{Call, Fact};
+use crate::ops::prelude::*;
 use crate::pass::pattern::{constant_ints, producer, scalar};
-use crate::tensor::{Array, SizeCondition};
 
 pub(super) fn infer_sub(call: &Call) -> Result<Vec<Fact>> {
     let Some((dividends, quotients)) = floor_quotient(call.graph(), call.node()) else {

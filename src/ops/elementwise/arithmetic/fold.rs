@@ -5,9 +5,8 @@ use std::borrow::Cow;
 use num_traits::AsPrimitive;
 
 use super::super::broadcast::{Kernel, align_arrays, fold_arithmetic};
-use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::op::{Attributes, Call, required_input};
-use crate::tensor::{Array, DType, Dim, Elements, SizeCondition, zip_broadcast};
+use crate::ops::prelude::*;
+use crate::tensor::zip_broadcast;
 
 pub(in crate::ops) type Arithmetic = Kernel<f64, i64, Dim>;
 
@@ -101,11 +100,7 @@ pub(super) fn read_mod(attributes: &Attributes) -> Result<Quotient> {
 
 /// Returns whether BitShift shifts to the left.
 pub(super) fn read_bit_shift(attributes: &Attributes) -> Result<bool> {
-    match attributes.string("direction")? {
-        "LEFT" => Ok(true),
-        "RIGHT" => Ok(false),
-        other => invalid!("unknown direction \"{other}\""),
-    }
+    attributes.word("direction", &[("LEFT", true), ("RIGHT", false)])
 }
 
 fn max_float(x: f64, y: f64) -> f64 {

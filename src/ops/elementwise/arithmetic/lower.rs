@@ -6,12 +6,9 @@ use super::super::broadcast::{lower_bounded, lower_operands, lower_pair, refuse_
 use super::super::compare::over_zero_of;
 use super::bitwise::bits;
 use super::fold::read_bit_shift;
-use crate::error::{At, Result, unsupported};
-use crate::graph::ValueId;
-use crate::lower::{Formula, Lower, Operand, OverZero, ScalarOrBlob, is_power_of_two, nudged_quotient};
-use crate::ncnn::BlobId;
+use crate::lower::{Formula, OverZero, ScalarOrBlob, is_power_of_two, nudged_quotient};
 use crate::ncnn::layer::{Exp, binary_op};
-use crate::tensor::{DType, Dim, Tensor};
+use crate::ops::prelude::*;
 
 /// 2^24: float32 represents integers up to this magnitude.
 const INTEGERS: f32 = 16_777_216.0;

@@ -16,15 +16,9 @@ mod modulo;
 mod pow;
 
 use super::broadcast::infer_first;
-use crate::common::limits;
-use crate::error::Result;
-use crate::graph::{Graph, Node, ValueId};
-use crate::lower::Operand;
 use crate::ncnn::layer::binary_op;
 use crate::op::identity::{is_as_output, is_filled_with, only_input, operand};
-use crate::op::{Access, Call, Fact};
-use crate::ops::Row;
-use crate::tensor::{DType, Range, Tensor};
+use crate::ops::prelude::*;
 
 use bitwise::{different, lower_bitwise};
 use floor::infer_sub;

@@ -3,11 +3,8 @@
 
 use super::super::broadcast::{infer_first, lower_pair};
 use super::fold::{Quotient, read_mod, require_signs};
-use crate::error::{Result, invalid};
-use crate::lower::{AssumedFact, Formula, Lower, Operand, ScalarOrBlob, nudged_quotient};
-use crate::ncnn::BlobId;
-use crate::op::{Call, Fact};
-use crate::tensor::Range;
+use crate::lower::{AssumedFact, Formula, ScalarOrBlob, nudged_quotient};
+use crate::ops::prelude::*;
 
 pub(super) fn infer_mod(call: &Call) -> Result<Vec<Fact>> {
     if read_mod(call)? == Quotient::Floor && call.dtype(0)?.is_float() && call.since() < 28 {

@@ -4,11 +4,9 @@
 use super::super::broadcast::lower_pair;
 use super::super::unary::root;
 use super::lower::multiply;
-use crate::error::{Result, unsupported};
-use crate::lower::{Formula, Lower, Operand, OverZero, ScalarOrBlob};
-use crate::ncnn::BlobId;
+use crate::lower::{Formula, OverZero, ScalarOrBlob};
 use crate::ncnn::layer::{Exp, Log};
-use crate::tensor::DType;
+use crate::ops::prelude::*;
 
 /// The maximum constant exponent of small integers: each power takes several multiplications that wrap
 /// around.

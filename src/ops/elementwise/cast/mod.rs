@@ -13,16 +13,12 @@
 mod narrow;
 mod quotient;
 
-use crate::error::{Error, Result, invalid, unsupported};
-use crate::graph::{Attribute, Graph, Node, ValueId};
-use crate::lower::{AssumedFact, Lower, Operand};
-use crate::ncnn::BlobId;
+use crate::graph::Attribute;
+use crate::lower::AssumedFact;
 use crate::op::identity::operand;
-use crate::op::{Access, Attributes, Call, Fact, range, required_input};
-use crate::ops::Row;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{Array, DType, Narrowing, Power, Range, Steps, magnitudes, steps};
+use crate::op::range;
+use crate::ops::prelude::*;
+use crate::tensor::{Narrowing, Power, Steps, magnitudes, steps};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Cast", Access::Elementwise, infer_cast)
@@ -70,12 +66,8 @@ fn read_cast(attributes: &Attributes) -> Result<DType> {
 
 /// Returns the rounding to floats of 8 and 4 bits.
 fn read_narrowing(attributes: &Attributes) -> Result<Narrowing> {
-    let power = match attributes.string("round_mode")? {
-        "up" => Power::Up,
-        "down" => Power::Down,
-        "nearest" => Power::Nearest,
-        other => invalid!("unknown round_mode \"{other}\""),
-    };
+    let powers = [("up", Power::Up), ("down", Power::Down), ("nearest", Power::Nearest)];
+    let power = attributes.word("round_mode", &powers)?;
     Ok(Narrowing { saturate: attributes.flag("saturate")?, power })
 }
 

@@ -1,8 +1,7 @@
 //! Rounding to few binary digits in float32 arithmetic.
 
-use crate::error::Result;
-use crate::lower::{Formula, Lower, Operand};
-use crate::ncnn::BlobId;
+use crate::lower::Formula;
+use crate::ops::prelude::*;
 use crate::tensor::{Narrowing, Power, Steps};
 
 /// The number of binary digits of float32.

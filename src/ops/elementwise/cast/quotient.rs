@@ -7,10 +7,9 @@
 use ndarray::ArrayD;
 use num_traits::AsPrimitive;
 
-use crate::error::Result;
-use crate::graph::{Graph, ValueId};
-use crate::op::{Access, Call, find};
-use crate::tensor::{Array, DType, Dim, Elements, SizeCondition, try_zip_broadcast};
+use crate::op::find;
+use crate::ops::prelude::*;
+use crate::tensor::try_zip_broadcast;
 
 /// The maximum number of operators between two casts.
 const MAX_DEPTH: usize = 16;

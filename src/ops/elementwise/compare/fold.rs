@@ -5,8 +5,8 @@ use ndarray::{ArrayD, IxDyn, Zip};
 
 use super::super::broadcast::{Kernel, align_arrays, fold_comparison};
 use super::{Attributes, required_input};
-use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::tensor::{Array, Dim, Elements, broadcast_lens};
+use crate::ops::prelude::*;
+use crate::tensor::broadcast_lens;
 
 pub(super) type Comparison = Kernel<bool, bool, bool>;
 

@@ -5,12 +5,8 @@
 
 use super::nan::expand_choice_with_nan;
 use super::nonzero::excludes_zero;
-use crate::error::Result;
-use crate::graph::{Graph, Node, ValueId};
-use crate::op::{self, Access};
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::DType;
+use crate::op::{self};
+use crate::ops::prelude::*;
 
 /// The maximum number of operators between the Where and the one that is guarded.
 const MAX_DEPTH: usize = 6;

@@ -14,13 +14,10 @@ mod nonzero;
 mod select;
 
 use super::broadcast::{LOSES_NAN, infer_broadcast, lower_bounded, lower_pair, refuse_nan};
-use crate::error::{At, Result, invalid};
-use crate::graph::{Graph, Node, ValueId};
-use crate::lower::{Formula, Lower, Operand, ScalarOrBlob};
+use crate::lower::{Formula, ScalarOrBlob};
 use crate::op::identity::{is_as_output, is_filled_with, operand};
-use crate::op::{Access, Attributes, Call, Fact, Fold, Infer, infer_test, required_input};
-use crate::ops::Row;
-use crate::tensor::{Array, DType, Dim, Range, Tensor};
+use crate::op::{Fold, Infer, infer_test};
+use crate::ops::prelude::*;
 
 use fold::*;
 use guard::expand_where;

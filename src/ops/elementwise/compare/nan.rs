@@ -1,10 +1,6 @@
 //! Constants with NaN: a selection by products or minima gives numbers alone, and NaN is put in its place.
 
-use crate::common::limits;
-use crate::error::Result;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::Tensor;
+use crate::ops::prelude::*;
 
 /// Returns constant input `index` with 0 in the place of NaN, and where it is NaN. `None` if it has no NaN, or is
 /// too large to be searched.

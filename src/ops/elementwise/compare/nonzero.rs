@@ -1,8 +1,8 @@
 //! Conditions that imply that a value is not 0.
 
-use crate::graph::{Graph, Node, ValueId};
 use crate::lower::OverZero;
 use crate::op::identity::operand;
+use crate::ops::prelude::*;
 use crate::pass::pattern::scalar;
 
 /// The maximum number of operators between a comparison and Where.

@@ -2,12 +2,9 @@
 //! with the condition, this selects infinities exactly.
 
 use super::super::broadcast::{lower_operands, refuse_nan};
-use crate::error::{At, Result};
-use crate::graph::{Graph, ValueId};
-use crate::lower::{Lower, Operand, ScalarOrBlob};
-use crate::ncnn::BlobId;
+use crate::lower::ScalarOrBlob;
 use crate::ncnn::layer::binary_op;
-use crate::tensor::{Array, DType, Tensor};
+use crate::ops::prelude::*;
 
 pub(super) fn lower_where(lower: &mut Lower) -> Result<()> {
     let is_nan = [is_nan(lower, 1)?, is_nan(lower, 2)?];

@@ -3,10 +3,9 @@
 use std::f32::consts::LN_2;
 
 use super::exponential;
-use crate::error::Result;
-use crate::lower::{Formula, Lower, Operand};
-use crate::ncnn::BlobId;
+use crate::lower::Formula;
 use crate::ncnn::layer::Log;
+use crate::ops::prelude::*;
 
 /// An odd function near 0: the sum of `coefficients[n] * x^(2n + 1)`, exact to float32 below its limit.
 struct Series {

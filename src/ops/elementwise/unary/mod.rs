@@ -11,14 +11,11 @@ mod hyperbolic;
 use ndarray::ArrayD;
 
 use super::broadcast::LOSES_NAN;
-use crate::error::{Error, Result};
-use crate::graph::{Graph, Node};
-use crate::lower::{AssumedFact, Formula, Lower, LowerNode, Operand, OverZero, ScalarOrBlob};
-use crate::ncnn::BlobId;
+use crate::lower::{AssumedFact, Formula, LowerNode, OverZero, ScalarOrBlob};
 use crate::ncnn::layer::{Erf, Log, ReLU, UnaryOp, unary_op};
-use crate::op::{Access, Attributes, Call, Fold, infer_same, infer_test, range, required_input};
-use crate::ops::Row;
-use crate::tensor::{Array, Dim, Elements, Range, erf};
+use crate::op::{Fold, infer_test, range};
+use crate::ops::prelude::*;
+use crate::tensor::erf;
 
 /// The exponent above which the vectorized exponential saturates.
 const LARGEST_EXPONENT: f64 = 88.0;

@@ -2,14 +2,10 @@
 //! along an axis of the data.
 
 use super::lower::from_front;
-use crate::error::{At, Result, unsupported};
-use crate::graph::{Graph, ValueId};
-use crate::lower::{Gathered, Lower};
-use crate::op::{Access, Call, Fact, OWN_DOMAIN, resolve_axis};
-use crate::ops::Row;
+use crate::lower::Gathered;
+use crate::ops::prelude::*;
 use crate::ops::shape::resized;
 use crate::pass::pattern::input;
-use crate::tensor::{Dim, display_shape};
 
 pub(super) const ROW: Row = Row::of(OWN_DOMAIN, "GatherAlong", Access::Selection, infer)
     .lower(lower)

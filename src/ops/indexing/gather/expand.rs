@@ -4,17 +4,12 @@ use num_traits::AsPrimitive;
 
 use super::lower::gathered;
 use super::{along, batch_dims, element_places, rows_at, tuple_places};
-use crate::common::limits;
-use crate::error::{At, Result, invalid};
 use crate::lower::{MAX_PARTS, part_count};
-use crate::op::resolve_axis;
 use crate::ops::elementwise::compare::expand_table_with_nan;
 use crate::ops::indexing::one_hot::pick;
+use crate::ops::prelude::*;
 use crate::ops::shape::{data_sizes, resized};
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
 use crate::pass::pattern::{input, inverse};
-use crate::tensor::{Array, DType, Dim};
 
 /// The maximum number of elements that are compared with the first.
 const MAX_UNIFORM: usize = 1 << 16;
@@ -96,7 +91,7 @@ fn sample_along(expand: &Expand, axis: usize) -> Result<bool> {
         return Ok(false);
     }
     let inputs = [cut_to_indices(expand, axis)?, expand.make.value(source)];
-    expand.output(0, expand.make.own_op("GatherAlong", inputs, [("axis", i64::try_from(axis)?.into())]));
+    expand.output(0, expand.make.op("ncnn.GatherAlong", inputs, [("axis", i64::try_from(axis)?.into())]));
     Ok(true)
 }
 

@@ -2,15 +2,11 @@
 //! nearest elements, or a product with a matrix of zeros and ones.
 
 use super::{batch_dims, element_places, resolve_index, rows_at, tuple_places};
-use crate::error::{At, Error, Result, unsupported};
-use crate::graph::{Graph, ValueId};
-use crate::lower::{AssumedFact, Gathered, Lower, Operand};
-use crate::ncnn::BlobId;
+use crate::lower::{AssumedFact, Gathered};
 use crate::ncnn::layer::{Embed, MatMul};
-use crate::op::resolve_axis;
+use crate::ops::prelude::*;
 use crate::ops::shape::data_sizes;
 use crate::pass::progression::Progression;
-use crate::tensor::{Dim, SizeCondition, Tensor};
 
 /// The number of rows up to which a table is selected from by comparison: Embed clamps negative indices to 0.
 const FEW_ROWS: i64 = 32;

@@ -13,10 +13,8 @@ mod along;
 mod expand;
 mod lower;
 
-use crate::error::{At, Result, invalid, unsupported};
-use crate::op::{Access, Attributes, Call, Fact, required_input, resolve_axis};
-use crate::ops::Row;
-use crate::tensor::{Array, DType, Dim, coordinates, display_shape, row_major};
+use crate::ops::prelude::*;
+use crate::tensor::{coordinates, row_major};
 
 pub(in crate::ops) use along::repeated;
 pub(in crate::ops) use expand::{element_hits, row_indices};

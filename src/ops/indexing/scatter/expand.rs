@@ -7,20 +7,14 @@ use num_traits::{AsPrimitive, ToPrimitive};
 
 use super::region::Region;
 use super::{Reduction, read_reduction, replaced_rows, rounds};
-use crate::common::limits;
-use crate::error::{At, Result, invalid, unsupported};
-use crate::graph::{Node, ValueId};
 use crate::lower::{Gathered, MAX_PARTS, part_count};
 use crate::ncnn::Cost;
-use crate::op::resolve_axis;
 use crate::ops::indexing::gather::{
     element_hits, element_places, repeated, resolve_index, row_indices, rows_at, tuple_places,
 };
+use crate::ops::prelude::*;
 use crate::ops::shape::{data_sizes, resized};
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
 use crate::pass::pattern::{self, input, producer};
-use crate::tensor::{Array, DType, Dim, display_shape};
 
 /// The number of layers that compute an element for each update and each position.
 const COMPARING: u64 = 6;

@@ -1,14 +1,10 @@
 //! Lowers Scatter with constant indices: the result is gathered from data and updates.
 
 use super::{Reduction, read_reduction, replaced_rows, rounds};
-use crate::common::limits;
-use crate::error::{At, Error, Result};
-use crate::lower::{Lower, Operand};
 use crate::ncnn::layer::binary_op;
-use crate::op::resolve_axis;
 use crate::ops::indexing::gather::{element_places, rows_at, tuple_places};
+use crate::ops::prelude::*;
 use crate::ops::shape::data_sizes;
-use crate::tensor::{DType, Dim, Tensor};
 
 pub(super) fn lower_scatter_elements(lower: &mut Lower) -> Result<()> {
     let sizes = data_sizes(lower)?;

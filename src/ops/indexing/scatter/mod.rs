@@ -15,12 +15,9 @@ mod region;
 use std::collections::BTreeMap;
 
 use super::gather::{element_places, tuple_places};
-use crate::error::{At, Result, invalid, unsupported};
-use crate::op::{Access, Attributes, Call, Fact, required_input, resolve_axis};
-use crate::ops::Row;
 use crate::ops::elementwise::arithmetic::{ADD, MUL};
 use crate::ops::elementwise::broadcast::{Kernel, fold_arithmetic};
-use crate::tensor::{Array, Dim};
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Scatter", Access::Any, infer_scatter)

@@ -6,14 +6,11 @@
 use std::ops::Range;
 
 use super::{Reduction, read_reduction};
-use crate::error::{At, Error, Result};
 use crate::ops::indexing::gather::resolve_index;
+use crate::ops::prelude::*;
 use crate::ops::shape::resized;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
 use crate::pass::pattern::{input, inverse};
 use crate::pass::progression::{Line, Progression, columns};
-use crate::tensor::{DType, Dim, SizeCondition};
 
 /// The indices along an axis: `start`, `start + step` and so on. A negative start counts from the end of an axis of
 /// free size.

@@ -1,10 +1,7 @@
 //! The contraction of the operands of an Einsum, two at a time.
 
 use super::{Label, equation, place, size_of};
-use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{DType, Dim};
+use crate::ops::prelude::*;
 
 /// The free sizes of the operands, and values that hold them.
 type Sources<'x> = [(Dim, Expr<'x>)];

@@ -12,10 +12,7 @@ mod contract;
 
 use std::collections::BTreeMap;
 
-use crate::error::{At, Error, Result, invalid};
-use crate::op::{Access, Attributes, Call, Fact, element_count};
-use crate::ops::Row;
-use crate::tensor::{Dim, SizeCondition};
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("Einsum", Access::Any, infer_einsum)
     .formula(contract::expand_einsum)

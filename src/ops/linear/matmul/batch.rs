@@ -2,11 +2,9 @@
 
 use super::gemm::{Factors, emit_gemm};
 use super::stacks;
-use crate::error::{Result, unsupported};
-use crate::lower::Lower;
 use crate::ncnn::layer::MatMul;
-use crate::pass::expand::Expand;
-use crate::tensor::{Dim, display_shape, merged_axes};
+use crate::ops::prelude::*;
+use crate::tensor::merged_axes;
 
 /// The number of batch axes of ncnn's MatMul (`matmul.cpp`).
 const MAX_GROUPS: usize = 2;

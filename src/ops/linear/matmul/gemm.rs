@@ -3,12 +3,9 @@
 use ndarray::IxDyn;
 
 use super::product::matmul;
-use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::lower::Lower;
-use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Gemm, InnerProduct, broadcast_type_c};
-use crate::op::{Attributes, Call, Fact, element_count, required_input};
-use crate::tensor::{Array, DType, Dim, Elements, Tensor, display_shape, move_elements};
+use crate::ops::prelude::*;
+use crate::tensor::move_elements;
 
 struct GemmAttributes {
     alpha: f32,

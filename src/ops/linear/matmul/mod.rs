@@ -7,10 +7,8 @@ mod batch;
 pub(in crate::ops) mod gemm;
 mod product;
 
-use crate::error::{Result, invalid};
-use crate::op::{Access, Call, Fact, element_count};
-use crate::ops::Row;
-use crate::tensor::{DType, Dim, broadcast_shapes, display_shape};
+use crate::ops::prelude::*;
+use crate::tensor::broadcast_shapes;
 
 pub(in crate::ops) use gemm::infer_gemm;
 

@@ -4,9 +4,8 @@ use std::num::Wrapping;
 
 use ndarray::{Array2, ArrayD, Axis, Ix3, IxDyn, LinalgScalar};
 
-use crate::error::{Result, invalid, unsupported};
-use crate::op::{Attributes, required_input};
-use crate::tensor::{Array, Elements, broadcast_lens};
+use crate::ops::prelude::*;
+use crate::tensor::broadcast_lens;
 
 pub(super) fn fold_matmul(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
     Ok(vec![matmul(required_input(inputs, 0)?, required_input(inputs, 1)?)?])

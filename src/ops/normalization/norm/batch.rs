@@ -1,13 +1,9 @@
 //! BatchNormalization.
 
 use super::{center, deviation};
-use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::lower::{Lower, Operand, isolate, line_form};
-use crate::ncnn::BlobId;
+use crate::lower::{isolate, line_form};
 use crate::ncnn::layer::BatchNorm;
-use crate::op::{Call, Fact, infer_same};
-use crate::pass::expand::Expand;
-use crate::tensor::Dim;
+use crate::ops::prelude::*;
 
 struct BatchNormAttributes {
     epsilon: f32,

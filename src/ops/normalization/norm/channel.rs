@@ -2,12 +2,10 @@
 //! the images of a batch are further channels.
 
 use super::repeat;
-use crate::error::{At, Error, Result, invalid};
-use crate::lower::{Lower, Operand, line_form};
+use crate::lower::line_form;
+use crate::ncnn::Layer;
 use crate::ncnn::layer::{GroupNorm, InstanceNorm, binary_op};
-use crate::ncnn::{BlobId, Layer};
-use crate::op::{Call, Fact, infer_same};
-use crate::tensor::{Dim, Tensor, display_shape};
+use crate::ops::prelude::*;
 
 /// The version of GroupNormalization since which each channel has a scale and a bias; before, each group has.
 const SCALES_EACH_CHANNEL: i64 = 21;

@@ -1,12 +1,8 @@
 //! LayerNormalization and RMSNormalization over the last axes.
 
 use super::{center, deviation, repeat};
-use crate::error::{Error, Result};
-use crate::lower::{Lower, Operand};
-use crate::ncnn::BlobId;
 use crate::ncnn::layer::{CACHES, LayerNorm, RMSNorm, binary_op, reduction_op};
-use crate::op::{Call, Fact, infer_same, resolve_axis};
-use crate::tensor::{Array, DType, Dim, Tensor};
+use crate::ops::prelude::*;
 
 struct LayerNormAttributes {
     /// The first of the normalized axes.

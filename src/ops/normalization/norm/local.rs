@@ -1,12 +1,8 @@
 //! LRN, LpNormalization and MeanVarianceNormalization.
 
 use super::center;
-use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::lower::{Lower, Operand};
-use crate::ncnn::BlobId;
 use crate::ncnn::layer::{LRN, Normalize, Pooling, binary_op, reduction_op};
-use crate::op::{Call, resolve_axis};
-use crate::tensor::{Dim, Range, Tensor, display_shape};
+use crate::ops::prelude::*;
 
 /// The lower bound of the divisor: a zero vector is unchanged.
 const LEAST_NORM: f32 = 1e-37;

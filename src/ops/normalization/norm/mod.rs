@@ -12,14 +12,9 @@ mod channel;
 mod layer;
 mod local;
 
-use crate::common::limits;
-use crate::error::{At, Error, Result};
-use crate::lower::{Formula, Lower, Operand};
-use crate::ncnn::BlobId;
+use crate::lower::Formula;
 use crate::ncnn::layer::reduction_op;
-use crate::op::{Access, OWN_DOMAIN, infer_same};
-use crate::ops::Row;
-use crate::tensor::{Array, Tensor};
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("BatchNormalization", Access::Any, batch::infer_batch_norm)

@@ -3,10 +3,7 @@
 use super::super::level::{Levels, Target, constant_int, from_levels, levels, round_levels};
 use super::super::nearest::{Exception, First, Plane};
 use super::{add_zero, constant_scale, dequantize, quantize};
-use crate::error::Result;
-use crate::op::{Call, Fact};
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
+use crate::ops::prelude::*;
 
 pub(super) fn infer_binary(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, call.broadcast_shapes(call.shape(0)?, call.shape(3)?)?)])

@@ -5,11 +5,7 @@ use num_traits::AsPrimitive;
 use super::super::level::{Target, requantize};
 use super::super::resolve_axis;
 use super::{constant_scale, dequantize, quantize};
-use crate::error::{At, Result, unsupported};
-use crate::op::{Call, Fact};
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::SizeCondition;
+use crate::ops::prelude::*;
 
 /// The function of the dequantized values, which onnxruntime tabulates (`qlinear_lookup_table.cc`).
 pub(super) fn expand_leaky_relu<'x>(x: &'x Expand) -> Result<Expr<'x>> {

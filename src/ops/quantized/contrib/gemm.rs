@@ -3,12 +3,8 @@
 use super::super::level::{Target, requantize};
 use super::super::product::{Places, multiply};
 use super::super::{difference, matrix_parameter, rescale};
-use crate::error::{Result, unsupported};
-use crate::op::{Call, Fact};
 use crate::ops::linear::matmul::matmul_shape;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{DType, Dim};
+use crate::ops::prelude::*;
 
 // Indices of the inputs.
 const C: usize = 6;

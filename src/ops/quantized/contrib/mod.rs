@@ -9,11 +9,9 @@ mod pool;
 
 use super::MICROSOFT as DOMAIN;
 use super::level::{Target, requantize};
-use crate::error::Result;
-use crate::op::{Access, Call, Infer, infer_same};
-use crate::ops::Row;
-use crate::pass::builder::Expr;
-use crate::pass::expand::{Expand, Formula};
+use crate::op::Infer;
+use crate::ops::prelude::*;
+use crate::pass::expand::Formula;
 
 const fn row(name: &'static str, infer: Infer, formula: Formula) -> Row {
     Row::of(DOMAIN, name, Access::Any, infer).formula(formula).rounds().exact()

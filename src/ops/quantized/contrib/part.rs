@@ -4,11 +4,7 @@ use super::super::level::{Target, constant_int, levels, requantize};
 use super::super::nearest::Line;
 use super::super::resolve_axis;
 use super::{constant_scale, dequantize, quantize};
-use crate::error::{At, Error, Result};
-use crate::op::{Call, Fact};
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::Dim;
+use crate::ops::prelude::*;
 
 /// The first part of QLinearConcat. Each part is followed by its scale and zero point.
 const FIRST_PART: usize = 2;

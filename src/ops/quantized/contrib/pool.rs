@@ -5,12 +5,9 @@ use num_traits::AsPrimitive;
 use super::super::level::{Target, constant_int, levels, requantize};
 use super::super::quotient;
 use super::{add_zero, constant_scale, dequantize, quantize};
-use crate::error::{Result, unsupported};
 use crate::graph::pairs;
-use crate::op::{Call, Fact, whole_windows};
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::Dim;
+use crate::op::whole_windows;
+use crate::ops::prelude::*;
 
 /// Reads the attributes of both operators.
 fn read_pool(call: &Call) -> Result<()> {

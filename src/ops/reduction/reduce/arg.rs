@@ -4,11 +4,9 @@ use ndarray::{ArrayD, Axis};
 use num_traits::AsPrimitive;
 
 use super::lower::emit_reduction;
-use crate::error::{At, Result, invalid, unsupported};
-use crate::lower::{Lower, Operand, ScalarOrBlob, line_form};
+use crate::lower::{ScalarOrBlob, line_form};
 use crate::ncnn::layer::{binary_op, reduction_op};
-use crate::op::{Attributes, Call, Fact, required_input, resolve_axis};
-use crate::tensor::{Array, DType, Dim, Elements};
+use crate::ops::prelude::*;
 
 /// The bound up to which float32 represents every integer.
 const MAX_EXACT: i64 = 1 << 24;

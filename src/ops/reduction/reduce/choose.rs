@@ -2,10 +2,7 @@
 //! computed, and one is selected at run time.
 
 use super::{ReduceAttributes, choices};
-use crate::error::{Error, Result, unsupported};
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::DType;
+use crate::ops::prelude::*;
 
 /// The maximum number of choices.
 const MAX_CHOICES: usize = 8;

@@ -4,9 +4,7 @@ use ndarray::{ArrayD, Axis, IxDyn};
 use num_traits::AsPrimitive;
 
 use super::{Kind, read_reduce};
-use crate::error::{Error, Result, unsupported};
-use crate::op::{Attributes, required_input};
-use crate::tensor::{Array, DType, Dim, Elements};
+use crate::ops::prelude::*;
 
 /// The bytes of an element that is reduced: up to four copies in float64.
 pub(super) const COPIES: u64 = 32;

@@ -1,11 +1,9 @@
 //! Lowering of reductions.
 
 use super::{Kind, read_reduce, reduced_axes};
-use crate::error::{At, Result};
-use crate::lower::{Lower, Operand};
-use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Reduction, reduction_op};
-use crate::tensor::{Dim, held_axes};
+use crate::ops::prelude::*;
+use crate::tensor::held_axes;
 
 /// Most axes of a Mat.
 const MAX_AXES: usize = 4;

@@ -13,14 +13,9 @@ mod lower;
 
 use num_traits::AsPrimitive;
 
-use crate::common::limits;
-use crate::error::{At, Error, Result};
 use crate::op::identity::same_shape;
-use crate::op::{Access, Attributes, Call, Fact, element_count, range, resolve_axis};
-use crate::ops::Row;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{DType, Dim, Range};
+use crate::op::range;
+use crate::ops::prelude::*;
 
 /// A row of a reduction by a function.
 macro_rules! reduction {

@@ -1,13 +1,9 @@
 //! Lowers Pad and CenterCropPad: elements are first removed, then added.
 
 use super::{Amounts, Mode, call_amounts, center_amounts, center_target, read_mode, source};
-use crate::common::limits;
-use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::lower::{Lower, Operand};
-use crate::ncnn::BlobId;
 use crate::ncnn::layer::Padding;
+use crate::ops::prelude::*;
 use crate::ops::shape::resized;
-use crate::tensor::{Dim, SizeCondition, Tensor};
 
 pub(super) fn lower_pad(lower: &mut Lower) -> Result<()> {
     let shape = lower.shape(0)?.to_vec();

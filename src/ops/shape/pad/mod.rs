@@ -14,15 +14,10 @@
 mod lower;
 
 use super::{array_dims, dims_of, input_dims, known_dims, resized};
-use crate::common::limits;
-use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::graph::{Graph, Node, ValueId};
 use crate::op::identity::same_shape;
-use crate::op::{
-    self, Access, Attributes, Call, Fact, distinct_axes, required, required_input, resolve_axis,
-};
-use crate::ops::Row;
-use crate::tensor::{Array, Dim, Shape};
+use crate::op::{self, distinct_axes, required};
+use crate::ops::prelude::*;
+use crate::tensor::Shape;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("CenterCropPad", Access::Any, infer_center)

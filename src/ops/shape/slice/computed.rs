@@ -5,12 +5,8 @@
 use num_traits::AsPrimitive;
 
 use super::{call_cuts, cut};
-use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::graph::ValueId;
-use crate::op::{Call, ElementSum, distinct_axes};
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{DType, Dim, Range, display_shape};
+use crate::op::{ElementSum, distinct_axes};
+use crate::ops::prelude::*;
 
 /// The part of an axis that a slice keeps.
 pub(super) struct Part {

@@ -5,13 +5,12 @@
 mod computed;
 
 use super::{array_dims, input_dims, known_dims, resized};
-use crate::error::{At, Error, ErrorKind, Result, invalid};
-use crate::graph::{Graph, Node, ValueId};
-use crate::lower::{Lower, OPEN_END};
+use crate::error::ErrorKind;
+use crate::lower::OPEN_END;
 use crate::op::identity::same_shape;
-use crate::op::{self, Access, Attributes, Call, Fact, required, required_input, resolve_axis};
-use crate::ops::Row;
-use crate::tensor::{Array, Dim, Shape, SizeCondition};
+use crate::op::{self, required};
+use crate::ops::prelude::*;
+use crate::tensor::Shape;
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("Slice", Access::Selection, infer_slice)
     .fold(fold_slice)

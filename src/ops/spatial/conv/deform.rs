@@ -1,16 +1,10 @@
 //! DeformConv.
 
 use super::{Conv, conv_attributes, fixed, read_conv, split_shape};
-use crate::common::limits;
-use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::lower::Lower;
-use crate::ncnn::BlobId;
 use crate::ncnn::layer::DeformableConv2D;
-use crate::op::{Call, Fact};
+use crate::ops::prelude::*;
 use crate::ops::spatial::window::one_hot;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{Dim, Tensor, display_shape, move_elements};
+use crate::tensor::move_elements;
 
 /// The maximum number of layers of a node: one for each block of channels that share group and offset group.
 const MAX_BLOCKS: i64 = 64;

@@ -7,15 +7,13 @@
 use super::{Kernel, conv_shape, conv_spans, fixed, read_conv, split_shape};
 use num_traits::AsPrimitive;
 
-use crate::error::{At, Error, Result};
-use crate::lower::Lower;
 use crate::ncnn::layer::{
     Convolution, ConvolutionDepthWise, Gemm, InnerProduct, Padding, broadcast_type_c, is_transformed,
 };
-use crate::ncnn::{BlobId, Layer, WINOGRAD};
-use crate::op::{Call, Fact, required};
+use crate::ncnn::{Layer, WINOGRAD};
+use crate::op::required;
+use crate::ops::prelude::*;
 use crate::ops::spatial::window::WindowAxis;
-use crate::tensor::{DType, Dim, Tensor};
 
 /// Returns the attributes `scale` and `zero`.
 fn read_scale(call: &Call) -> Result<(Option<f32>, i64)> {

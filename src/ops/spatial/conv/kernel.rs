@@ -1,13 +1,12 @@
 //! The ncnn layer of a convolution: one of ten, chosen by direction, number of axes and groups.
 
-use crate::error::{Result, unsupported};
 use crate::ncnn::Layer;
 use crate::ncnn::layer::{
     Convolution, Convolution1D, Convolution3D, ConvolutionDepthWise, ConvolutionDepthWise3D, Deconvolution,
     Deconvolution1D, Deconvolution3D, DeconvolutionDepthWise, DeconvolutionDepthWise3D,
 };
+use crate::ops::prelude::*;
 use crate::ops::spatial::window::WindowAxis;
-use crate::tensor::Tensor;
 
 /// The params and weights that the layers share.
 #[derive(Clone)]

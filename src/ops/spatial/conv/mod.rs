@@ -14,13 +14,9 @@ mod transpose;
 mod unfold;
 
 use super::window::{Pads, Window, WindowAxis, read_window};
-use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::Attribute;
-use crate::lower::Lower;
-use crate::ncnn::{BlobId, Layer};
-use crate::op::{Access, Call, Fact, OWN_DOMAIN, element_count};
-use crate::ops::Row;
-use crate::tensor::{DType, Dim, Tensor, display_shape};
+use crate::ncnn::Layer;
+use crate::ops::prelude::*;
 
 use kernel::Kernel;
 

@@ -5,12 +5,9 @@
 //! channels.
 
 use super::kernel::Kernel;
-use crate::error::{At, Error, Result};
-use crate::lower::Lower;
-use crate::ncnn::BlobId;
 use crate::ncnn::layer::{Layer, Padding};
+use crate::ops::prelude::*;
 use crate::ops::spatial::window::WindowAxis;
-use crate::tensor::{Dim, Tensor};
 
 /// The rows of a frame, before and after the convolution.
 struct Rows {

@@ -1,11 +1,9 @@
 //! ConvTranspose.
 
 use super::{Kernel, fixed, lower_kernel, read_group, read_kernel_shape, split_shape};
-use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::lower::Lower;
-use crate::op::{Call, Fact, element_count};
+use crate::ops::prelude::*;
 use crate::ops::spatial::window::{Pads, Window, read_window};
-use crate::tensor::{Dim, Tensor, display_shape, move_elements};
+use crate::tensor::move_elements;
 
 struct ConvTranspose {
     window: Window,

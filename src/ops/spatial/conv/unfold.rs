@@ -5,13 +5,9 @@
 //! by the weight. The transposed convolution multiplies first and folds the columns back (col2im).
 
 use super::{conv_attributes, fixed, read_group, read_kernel_shape, split_shape};
-use crate::common::limits;
-use crate::error::{At, Error, Result};
 use crate::graph::Attribute;
-use crate::op::Call;
+use crate::ops::prelude::*;
 use crate::ops::spatial::window::{area, unit_kernels};
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
 
 /// The sizes of the matrices.
 struct Layout {

@@ -5,11 +5,8 @@
 //! maximum.
 
 use super::{Kind, Pool, read_pool};
-use crate::common::limits;
-use crate::error::{At, Error, Result, unsupported};
-use crate::pass::builder::{Expr, Term};
-use crate::pass::expand::Expand;
-use crate::tensor::{Array, DType, Dim};
+use crate::ops::prelude::*;
+use crate::pass::builder::Term;
 
 /// The maximum number of elements of a window: each becomes about ten layers.
 const MAX_TAPS: i64 = 64;

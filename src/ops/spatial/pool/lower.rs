@@ -5,13 +5,10 @@ use num_traits::AsPrimitive;
 use super::lp::{power, root};
 use super::windows::{AVERAGE, FULL, MAX, SAME_LOWER, SAME_UPPER, VALID, Windows, pool_dilated};
 use super::{Kind, Pool, read_pool, split_shape};
-use crate::common::limits;
-use crate::error::{At, Error, Result, unsupported};
-use crate::lower::Lower;
+use crate::ncnn::Layer;
 use crate::ncnn::layer::{Crop, Pooling, Pooling1D};
-use crate::ncnn::{BlobId, Layer};
+use crate::ops::prelude::*;
 use crate::ops::spatial::window::{Pads, Window, WindowAxis};
-use crate::tensor::{Dim, SizeCondition, Tensor};
 
 impl Kind {
     /// Returns `pooling_type`, and whether the layer counts padding.

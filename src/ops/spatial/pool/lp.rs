@@ -3,11 +3,9 @@
 use num_traits::AsPrimitive;
 
 use super::{read_p, split_shape};
-use crate::error::{Result, unsupported};
-use crate::lower::{Formula, Lower, Operand};
-use crate::ncnn::BlobId;
+use crate::lower::Formula;
 use crate::ncnn::layer::reduction_op;
-use crate::tensor::{Dim, Range};
+use crate::ops::prelude::*;
 
 /// The maximum exponent: a power is a product of as many factors.
 const MAX_P: i64 = 8;

@@ -11,12 +11,9 @@ mod lp;
 mod windows;
 
 use super::window::{Pads, Window, read_window};
-use crate::error::{Error, Result, invalid, unsupported};
-use crate::graph::{Graph, Node, ValueId};
 use crate::op::identity::same_shape;
-use crate::op::{self, Access, Attributes, Call, Fact};
-use crate::ops::Row;
-use crate::tensor::{DType, Dim, Range, display_shape};
+use crate::op::{self};
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("AveragePool", Access::Any, infer_pool)

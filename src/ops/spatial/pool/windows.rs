@@ -1,11 +1,9 @@
 //! ncnn's pooling layers for windows with and without dilation.
 
-use crate::error::{At, Result, unsupported};
-use crate::lower::Lower;
+use crate::ncnn::Layer;
 use crate::ncnn::layer::{Crop, Padding, Pooling, Pooling1D, Pooling3D};
-use crate::ncnn::{BlobId, Layer};
+use crate::ops::prelude::*;
 use crate::ops::spatial::window::WindowAxis;
-use crate::tensor::Dim;
 
 /// `Pooling::pooling_type`.
 pub(super) const MAX: i32 = 0;

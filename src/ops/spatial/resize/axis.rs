@@ -3,8 +3,7 @@
 use num_traits::AsPrimitive;
 
 use super::{AxisResize, Filter, Mode, Nearest, Transform};
-use crate::common::limits;
-use crate::error::{Error, Result, unsupported};
+use crate::ops::prelude::*;
 
 /// The tolerance for equal weights: the precision of coordinates of a few thousand.
 const SAME_WEIGHT: f32 = 1e-3;

@@ -7,10 +7,9 @@ use super::{
     AxisResize, Given, Resize, Transform, attribute_scales, input_indices, read_axes, read_filter,
     read_resize, resize_of,
 };
-use crate::error::{At, Result, unsupported};
-use crate::graph::{Graph, Node};
-use crate::op::{self, Attributes, Call, required_input};
-use crate::tensor::{Array, DType, Dim, Elements, Shape};
+use crate::op::{self};
+use crate::ops::prelude::*;
+use crate::tensor::Shape;
 
 pub(super) fn fold_resize(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
     let data = required_input(inputs, 0)?;

@@ -6,12 +6,9 @@ use super::axis::{INTERP_MODES, InterpMode, interp_map, onnx_map};
 use super::lower::is_plane;
 use super::shrink::shrink;
 use super::{AxisResize, Filter, Mode, Resize, Transform};
-use crate::error::{At, Error, Result};
-use crate::lower::Lower;
-use crate::ncnn::BlobId;
 use crate::ncnn::layer::Interp;
+use crate::ops::prelude::*;
 use crate::ops::shape::resized;
-use crate::tensor::{Dim, SizeCondition};
 
 /// The sizes for which weights are compared.
 const TRIED_SIZES: [i64; 6] = [4, 5, 7, 32, 63, 250];

@@ -2,12 +2,8 @@
 
 use super::axis::{AxisMap, INTERP_MODES, InterpMode, interp_map, onnx_map};
 use super::{AxisResize, Mode, Resize, free, read_resize};
-use crate::common::limits;
-use crate::error::{At, Error, Result, unsupported};
-use crate::lower::Lower;
-use crate::ncnn::BlobId;
 use crate::ncnn::layer::Interp;
-use crate::tensor::{Array, DType, Dim, Tensor};
+use crate::ops::prelude::*;
 
 pub(super) fn lower_resize(lower: &mut Lower) -> Result<()> {
     let resize = read_resize(lower)?;

@@ -12,10 +12,9 @@ mod shrink;
 
 use num_traits::AsPrimitive;
 
-use crate::error::{At, Error, ErrorKind, Result, invalid, unsupported};
-use crate::op::{Access, Attributes, Call, Fact, distinct_axes};
-use crate::ops::Row;
-use crate::tensor::Dim;
+use crate::error::ErrorKind;
+use crate::op::distinct_axes;
+use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Resize", Access::Any, infer_resize)
@@ -124,13 +123,14 @@ fn read_filter(attributes: &Attributes) -> Result<Filter> {
     let nearest = if since < 11 {
         Nearest::Simple
     } else {
-        match attributes.string("nearest_mode")? {
-            "round_prefer_floor" | "" => Nearest::RoundPreferFloor,
-            "round_prefer_ceil" => Nearest::RoundPreferCeil,
-            "floor" => Nearest::Floor,
-            "ceil" => Nearest::Ceil,
-            other => invalid!("unknown nearest_mode \"{other}\""),
-        }
+        let words = [
+            ("round_prefer_floor", Nearest::RoundPreferFloor),
+            ("", Nearest::RoundPreferFloor),
+            ("round_prefer_ceil", Nearest::RoundPreferCeil),
+            ("floor", Nearest::Floor),
+            ("ceil", Nearest::Ceil),
+        ];
+        attributes.word("nearest_mode", &words)?
     };
     let mode = match attributes.string("mode")? {
         "nearest" => Mode::Nearest(nearest),
@@ -141,16 +141,16 @@ fn read_filter(attributes: &Attributes) -> Result<Filter> {
     let transform = if since < 11 {
         Transform::Asymmetric
     } else {
-        match attributes.string("coordinate_transformation_mode")? {
-            "half_pixel" => Transform::HalfPixel,
-            "half_pixel_symmetric" => Transform::HalfPixelSymmetric,
-            "pytorch_half_pixel" => Transform::PytorchHalfPixel,
-            "align_corners" => Transform::AlignCorners,
-            "asymmetric" => Transform::Asymmetric,
-            "tf_half_pixel_for_nn" => Transform::TfHalfPixelForNn,
-            "tf_crop_and_resize" => Transform::TfCropAndResize,
-            other => invalid!("unknown coordinate_transformation_mode \"{other}\""),
-        }
+        let words = [
+            ("half_pixel", Transform::HalfPixel),
+            ("half_pixel_symmetric", Transform::HalfPixelSymmetric),
+            ("pytorch_half_pixel", Transform::PytorchHalfPixel),
+            ("align_corners", Transform::AlignCorners),
+            ("asymmetric", Transform::Asymmetric),
+            ("tf_half_pixel_for_nn", Transform::TfHalfPixelForNn),
+            ("tf_crop_and_resize", Transform::TfCropAndResize),
+        ];
+        attributes.word("coordinate_transformation_mode", &words)?
     };
     let nearest = matches!(mode, Mode::Nearest(_));
     if nearest && antialias {
@@ -240,12 +240,12 @@ fn resize_of(
     given: &Given,
 ) -> Result<Resize> {
     let extrapolation_value = attributes.float_or("extrapolation_value", 0.0)?;
-    let policy = match attributes.string_or("keep_aspect_ratio_policy", "stretch")? {
-        "stretch" => Policy::Stretch,
-        "not_larger" => Policy::NotLarger,
-        "not_smaller" => Policy::NotSmaller,
-        other => invalid!("unknown keep_aspect_ratio_policy \"{other}\""),
-    };
+    let policies = [
+        ("stretch", Policy::Stretch),
+        ("not_larger", Policy::NotLarger),
+        ("not_smaller", Policy::NotSmaller),
+    ];
+    let policy = attributes.word_or("keep_aspect_ratio_policy", "stretch", &policies)?;
     let Given { roi, scales, sizes, declared } = given;
     let count = given_axes.len();
     let found = scales.as_ref().map(Vec::len).or(sizes.as_ref().map(Vec::len)).unwrap_or(0);

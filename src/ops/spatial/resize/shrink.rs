@@ -8,11 +8,8 @@ use num_traits::AsPrimitive;
 use super::axis::onnx_map;
 use super::lower::is_plane;
 use super::{AxisResize, Resize};
-use crate::error::{At, Result};
-use crate::lower::Lower;
-use crate::ncnn::BlobId;
 use crate::ncnn::layer::Pooling;
-use crate::tensor::{Dim, SizeCondition};
+use crate::ops::prelude::*;
 
 /// The sizes of blocks. Coordinates scaled by powers of two are exact.
 const BLOCKS: [i64; 4] = [2, 4, 8, 16];

@@ -9,12 +9,8 @@ use std::collections::BTreeMap;
 use num_traits::AsPrimitive;
 
 use super::{MAX_REGIONS, read_roi_align};
-use crate::common::limits;
-use crate::error::{Error, Result, invalid, unsupported};
 use crate::ncnn::layer::ROIAlign;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{Array, DType, Tensor, display_shape};
+use crate::ops::prelude::*;
 
 /// The two elements around a sample along an axis, with their weights; `None` for a sample outside the image.
 type Sample = Option<[(i64, f32); 2]>;

@@ -6,16 +6,10 @@ mod max;
 
 use num_traits::AsPrimitive;
 
-use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::lower::Lower;
 use crate::ncnn::Layer;
 use crate::ncnn::layer::ROIAlign;
-use crate::op::{Access, Call, Fact};
-use crate::ops::Row;
+use crate::ops::prelude::*;
 use crate::ops::spatial::image_of;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{Array, Dim, display_shape};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("MaxRoiPool", Access::Any, infer_max_roi_pool)
@@ -44,18 +38,11 @@ struct RoiAlign {
 }
 
 fn read_roi_align(call: &Call) -> Result<RoiAlign> {
-    let max = match call.string("mode")? {
-        "avg" => false,
-        "max" => true,
-        other => invalid!("unknown mode \"{other}\""),
-    };
+    let max = call.word("mode", &[("avg", false), ("max", true)])?;
     // Version 10 has no coordinate transformation mode.
     let default = if call.since() < 16 { "output_half_pixel" } else { "half_pixel" };
-    let aligned = match call.string_or("coordinate_transformation_mode", default)? {
-        "half_pixel" => 1,
-        "output_half_pixel" => 0,
-        other => invalid!("unknown coordinate_transformation_mode \"{other}\""),
-    };
+    let words = [("half_pixel", 1), ("output_half_pixel", 0)];
+    let aligned = call.word_or("coordinate_transformation_mode", default, &words)?;
     let size = |name| match call.int(name)? {
         n if n < 1 => Err(Error::invalid(format!("{name} {n} is not positive"))),
         n => Ok(i32::try_from(n)?),

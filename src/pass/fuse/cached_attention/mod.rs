@@ -167,7 +167,7 @@ fn build(
             ("hides_all", i64::from(hides_all).into()),
         ];
         let result = made.value(result);
-        let [y, present_keys, present_values] = made.own_op_n("CachedAttention", inputs, attributes);
+        let [y, present_keys, present_values] = made.op_n("ncnn.CachedAttention", inputs, attributes);
         made.give(present_keys, keys.appended.present);
         made.give(present_values, values.appended.present);
         let target: Vec<i64> = result.sizes().iter().map(|size| size.unwrap_or(-1)).collect();

@@ -40,6 +40,6 @@ impl Choices {
     fn expert_weights<'b>(&self, made: &'b Builder<'b>) -> Expr<'b> {
         let by_token = |id: ValueId| made.value(id).reshape(&[-1, self.choices]);
         let attributes = [("experts", self.experts.into()), ("multiply_adds", self.multiply_adds.into())];
-        made.own_op("ExpertWeights", [by_token(self.indices), by_token(self.weights)], attributes)
+        made.op("ncnn.ExpertWeights", [by_token(self.indices), by_token(self.weights)], attributes)
     }
 }

@@ -20,7 +20,6 @@ struct Form {
     domain: &'static str,
     quantized: &'static str,
     plain: &'static str,
-    plain_domain: &'static str,
     /// Float inputs before the operands.
     before: &'static [usize],
     /// The operands, each with its scale and zero point. Empty: every three inputs after the scale of the
@@ -43,7 +42,6 @@ const fn binary(domain: &'static str, quantized: &'static str, plain: &'static s
         domain,
         quantized,
         plain,
-        plain_domain: "",
         before: &[],
         operands: &[[0, 1, 2], [3, 4, 5]],
         axes: &[-2, -1],
@@ -92,11 +90,10 @@ const FORMS: &[Form] = &[
         ..binary(MICROSOFT, "DynamicQuantizeMatMul", "MatMul")
     },
     Form {
-        plain_domain: MICROSOFT,
         operands: &[[0, 3, 6], [1, 4, 7]],
         after: &[2, 5, 8],
         result: None,
-        ..binary(MICROSOFT, "QAttention", "Attention")
+        ..binary(MICROSOFT, "QAttention", "com.microsoft.Attention")
     },
 ];
 
@@ -181,12 +178,7 @@ impl<'b> Plain<'b, '_> {
         {
             attributes.insert("beta".into(), alpha);
         }
-        let attributes = pairs(&attributes);
-        let result = if form.plain_domain.is_empty() {
-            self.made.op(form.plain, inputs, attributes)
-        } else {
-            self.made.contrib_op(form.plain, inputs, attributes)
-        };
+        let result = self.made.op(form.plain, inputs, pairs(&attributes));
         let rounding = form.result.filter(|scale| self.input(*scale).is_some());
         let added = form.added.and_then(|index| self.input(index));
         Ok(Some(match (rounding, added) {

@@ -8,7 +8,7 @@ use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
 use crate::pass::pattern::Readers;
 use crate::tensor::{DType, Tensor};
 
-use super::super::{Edits, input, int, only_output};
+use super::super::{input, int, only_output, replace_patterns};
 use super::step::{Channels, Step, all_elements, keeps_weight, largest, read_step};
 use crate::op::NEWEST_OPSET;
 use crate::pass::builder::{Builder, Expr, in_place_of};
@@ -18,7 +18,6 @@ const KINDS: &[&str] = &["Add", "BatchNormalization", "Div", "Mul", "Sub"];
 
 /// A Conv and the step before it.
 struct Found {
-    conv: NodeId,
     data: ValueId,
     step: Step,
     /// The shift after the step, which stays before the convolution, and the version of its node.
@@ -33,20 +32,11 @@ struct Found {
 
 /// Merges BatchNormalization, products, quotients, sums and differences with constants into the Conv after
 /// them.
-pub(crate) fn fuse_before(graph: &mut Graph) -> Result<bool> {
-    let readers = Readers::of(graph);
-    let found: Vec<Found> = graph.nodes().filter_map(|(id, node)| find(graph, &readers, id, node)).collect();
-    let mut edits = Edits::default();
-    for found in found {
-        let Some(node) = graph.node(found.conv).cloned() else { continue };
-        if let Some(nodes) = found.nodes(graph, &node)? {
-            edits.replace(&[found.conv], nodes);
-        }
-    }
-    edits.apply(graph)
+pub(crate) fn fuse_affine_before_conv(graph: &mut Graph) -> Result<bool> {
+    replace_patterns(graph, find, |graph, (node, found)| found.nodes(graph, &node))
 }
 
-fn find(graph: &Graph, readers: &Readers, conv: NodeId, node: &Node) -> Option<Found> {
+fn find(graph: &Graph, readers: &Readers, conv: NodeId, node: &Node) -> Option<(Vec<NodeId>, (Node, Found))> {
     if !node.is("Conv") {
         return None;
     }
@@ -82,7 +72,7 @@ fn find(graph: &Graph, readers: &Readers, conv: NodeId, node: &Node) -> Option<F
     }
     let grouped = [&[group, outputs / group, *inputs], spatial].concat();
     let grouped = grouped.into_iter().map(|size| i64::try_from(size).ok()).collect::<Option<_>>()?;
-    Some(Found { conv, data, step, kept, dtype, weight, bias, grouped })
+    Some((vec![conv], (node.clone(), Found { data, step, kept, dtype, weight, bias, grouped })))
 }
 
 /// Returns the first input that is not a constant.

@@ -10,30 +10,30 @@ mod parallel;
 mod step;
 
 use crate::error::Result;
-use crate::graph::{Graph, Node, ValueId};
+use crate::graph::{Graph, Node, NodeId, ValueId};
 use crate::pass::pattern::{Readers, float};
 use crate::tensor::{DType, Tensor};
 
-use super::{Edits, input, int, only_output};
+use super::{input, int, only_output, replace_patterns};
 use crate::op::NEWEST_OPSET;
 use crate::pass::builder::{Builder, Expr, in_place_of};
-pub(crate) use before::fuse_before;
-pub(crate) use order::fuse_order;
-pub(crate) use parallel::fuse_parallel;
+pub(crate) use before::fuse_affine_before_conv;
+pub(crate) use order::fuse_channel_order_into_conv;
+pub(crate) use parallel::fuse_sum_of_convs;
 use step::{Channels, Step, keeps_weight, read_step};
 
 /// Merges BatchNormalization into the node before it.
-pub(crate) fn fuse_batch_norms(graph: &mut Graph) -> Result<bool> {
+pub(crate) fn fuse_bn_into_conv(graph: &mut Graph) -> Result<bool> {
     fuse(graph, &["BatchNormalization"])
 }
 
 /// Merges products and quotients with constants into the node before them.
-pub(crate) fn fuse_scales(graph: &mut Graph) -> Result<bool> {
+pub(crate) fn fuse_scale_into_conv(graph: &mut Graph) -> Result<bool> {
     fuse(graph, &["Mul", "Div"])
 }
 
 /// Merges sums and differences with constants into the node before them.
-pub(crate) fn fuse_shifts(graph: &mut Graph) -> Result<bool> {
+pub(crate) fn fuse_add_bias_into_conv(graph: &mut Graph) -> Result<bool> {
     fuse(graph, &["Add", "Sub"])
 }
 
@@ -58,12 +58,9 @@ enum Layout {
 }
 
 fn fuse(graph: &mut Graph, kinds: &[&str]) -> Result<bool> {
-    let readers = Readers::of(graph);
-    let mut found = Vec::new();
-    for (id, node) in graph.nodes() {
-        let Some(product) = read_product(graph, node) else { continue };
-        let mut pattern = vec![id];
-        let mut steps = Vec::new();
+    let find = |graph: &Graph, readers: &Readers, id: NodeId, node: &Node| {
+        let product = read_product(graph, node)?;
+        let (mut pattern, mut steps, mut outputs) = (vec![id], Vec::new(), &node.outputs);
         let mut value = only_output(node);
         while let Some((reader, step, output)) = value
             .and_then(|value| Some((value, readers.only(value)?)))
@@ -71,22 +68,14 @@ fn fuse(graph: &mut Graph, kinds: &[&str]) -> Result<bool> {
         {
             pattern.push(reader);
             steps.push(step);
+            outputs = &graph.node(reader)?.outputs;
             value = Some(output);
         }
-        if product.admits(&steps) && keeps_weight(graph, product.weight, &steps) {
-            found.push((pattern, product, steps));
-        }
-    }
-    let mut edits = Edits::default();
-    for (pattern, product, steps) in found {
-        let (Some(first), Some(last)) = (pattern.first(), pattern.last()) else { continue };
-        let (Some(node), Some(end)) = (graph.node(*first).cloned(), graph.node(*last)) else { continue };
-        let outputs = end.outputs.clone();
-        if let Some(nodes) = product.with_steps(graph, &Node { outputs, ..node }, &steps)? {
-            edits.replace(&pattern, nodes);
-        }
-    }
-    edits.apply(graph)
+        let node = Node { outputs: outputs.clone(), ..node.clone() };
+        (product.admits(&steps) && keeps_weight(graph, product.weight, &steps))
+            .then_some((pattern, (node, product, steps)))
+    };
+    replace_patterns(graph, find, |graph, (node, product, steps)| product.with_steps(graph, &node, &steps))
 }
 
 fn read_product(graph: &Graph, node: &Node) -> Option<Product> {

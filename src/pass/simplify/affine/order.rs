@@ -4,13 +4,13 @@ use crate::error::Result;
 use crate::graph::{Graph, Node, NodeId, ValueId};
 use crate::pass::pattern::{Readers, constant_ints, producer};
 
-use super::super::{Edits, input, int, only_output};
+use super::super::{input, int, only_output, replace_patterns};
 use crate::op::NEWEST_OPSET;
 use crate::pass::builder::in_place_of;
 
 /// A Conv and the Gather before it.
 struct Found {
-    conv: NodeId,
+    conv: Node,
     data: ValueId,
     weight: ValueId,
     /// The place in the weight of each channel of `data`.
@@ -18,26 +18,18 @@ struct Found {
 }
 
 /// Merges a Gather that only reorders channels into the weight of the Conv after it.
-pub(crate) fn fuse_order(graph: &mut Graph) -> Result<bool> {
-    let readers = Readers::of(graph);
-    let found: Vec<Found> = graph.nodes().filter_map(|(id, node)| find(graph, &readers, id, node)).collect();
-    let mut edits = Edits::default();
-    for found in found {
-        let Some(node) = graph.node(found.conv).cloned() else { continue };
-        let nodes = in_place_of(graph, &node, NEWEST_OPSET, |made| {
-            let weight = made.value(found.weight).gather(made.ints(&found.places), 1).named_as(found.weight);
-            let bias = input(&node, 2).map(|bias| made.value(bias));
-            let inputs = [Some(made.value(found.data)), Some(weight)].into_iter().chain(bias.map(Some));
-            made.only_copy_of(&node, &inputs.collect::<Vec<_>>()).map(Some)
-        })?;
-        if let Some(nodes) = nodes {
-            edits.replace(&[found.conv], nodes);
-        }
-    }
-    edits.apply(graph)
+pub(crate) fn fuse_channel_order_into_conv(graph: &mut Graph) -> Result<bool> {
+    replace_patterns(graph, find, |graph, Found { conv, data, weight, places }| {
+        in_place_of(graph, &conv, NEWEST_OPSET, |made| {
+            let reordered = made.value(weight).gather(made.ints(&places), 1).named_as(weight);
+            let bias = input(&conv, 2).map(|bias| made.value(bias));
+            let inputs = [Some(made.value(data)), Some(reordered)].into_iter().chain(bias.map(Some));
+            made.only_copy_of(&conv, &inputs.collect::<Vec<_>>()).map(Some)
+        })
+    })
 }
 
-fn find(graph: &Graph, readers: &Readers, conv: NodeId, node: &Node) -> Option<Found> {
+fn find(graph: &Graph, readers: &Readers, conv: NodeId, node: &Node) -> Option<(Vec<NodeId>, Found)> {
     if !node.is("Conv") || int(node, "group").unwrap_or(1) != 1 || only_output(node).is_none() {
         return None;
     }
@@ -52,5 +44,5 @@ fn find(graph: &Graph, readers: &Readers, conv: NodeId, node: &Node) -> Option<F
     }
     let place = |channel| order.iter().position(|from| usize::try_from(*from) == Ok(channel));
     let places = (0..channels).map(|channel| i64::try_from(place(channel)?).ok()).collect::<Option<_>>()?;
-    Some(Found { conv, data, weight, places })
+    Some((vec![conv], Found { conv: node.clone(), data, weight, places }))
 }

@@ -8,7 +8,7 @@ use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
 use crate::pass::pattern::{Readers, ints};
 use crate::tensor::{DType, Tensor};
 
-use super::super::{Edits, input, int, only_output};
+use super::super::{input, int, only_output, replace_patterns};
 use super::step::{Channels, Step, read_step};
 use crate::op::NEWEST_OPSET;
 use crate::pass::builder::{Builder, Expr, in_place_of};
@@ -39,7 +39,6 @@ struct Common {
 }
 
 struct Found {
-    pattern: [NodeId; 3],
     large: Branch,
     small: Branch,
     /// The zeros before and after the smaller kernel, as the input of Pad.
@@ -50,22 +49,11 @@ struct Found {
 }
 
 /// Merges sums of two branches.
-pub(crate) fn fuse_parallel(graph: &mut Graph) -> Result<bool> {
-    let readers = Readers::of(graph);
-    let found: Vec<Found> = graph.nodes().filter_map(|(id, node)| find(graph, &readers, id, node)).collect();
-    let mut edits = Edits::default();
-    for found in found {
-        let [_, _, sum] = found.pattern;
-        let (Some(conv), Some(end)) = (graph.node(found.large.node), graph.node(sum)) else { continue };
-        let node = Node { outputs: end.outputs.clone(), ..conv.clone() };
-        if let Some(nodes) = found.nodes(graph, &node)? {
-            edits.replace(&found.pattern, nodes);
-        }
-    }
-    edits.apply(graph)
+pub(crate) fn fuse_sum_of_convs(graph: &mut Graph) -> Result<bool> {
+    replace_patterns(graph, find, |graph, (node, found)| found.nodes(graph, &node))
 }
 
-fn find(graph: &Graph, readers: &Readers, sum: NodeId, node: &Node) -> Option<Found> {
+fn find(graph: &Graph, readers: &Readers, sum: NodeId, node: &Node) -> Option<(Vec<NodeId>, (Node, Found))> {
     let [Some(first), Some(second)] = *node.inputs.as_slice() else { return None };
     let value = graph.value(first);
     let same_shape = value.shape.is_some() && value.shape == graph.value(second).shape;
@@ -90,7 +78,8 @@ fn find(graph: &Graph, readers: &Readers, sum: NodeId, node: &Node) -> Option<Fo
     };
     let channels = value.shape.as_ref()?.get(1)?.known()?;
     let pads = small.pads_within(&large, &common.dilations)?;
-    Some(Found { pattern: [a, b, sum], large, small, pads, channels, group: common.group, dtype })
+    let conv = Node { outputs: node.outputs.clone(), ..graph.node(large.node)?.clone() };
+    Some((vec![a, b, sum], (conv, Found { large, small, pads, channels, group: common.group, dtype })))
 }
 
 fn read_conv(graph: &Graph, id: NodeId) -> Option<(Branch, Common)> {

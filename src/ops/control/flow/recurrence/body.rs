@@ -4,13 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::branch::inferred;
 use super::super::unroll::{MAX_VIEWS, whole};
-use crate::common::limits;
-use crate::graph::{Capture, Graph, Node, ValueId};
+use crate::graph::Capture;
 use crate::op::range::range;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
+use crate::ops::prelude::*;
 use crate::pass::pattern::{axis, constant_ints, input, number, producer, scalar};
-use crate::tensor::{DType, Dim, Shape, Tensor};
+use crate::tensor::Shape;
 
 /// The most nodes of a body that is read: formulas are followed node by node, and cells have less than a hundred.
 const MAX_NODES: usize = 1000;

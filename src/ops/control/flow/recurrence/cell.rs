@@ -9,9 +9,8 @@
 //! Each letter is a sum of products of x[t] and of h with matrices, and of biases, or columns of such a sum.
 
 use super::body::{Body, Fixed, State};
-use crate::graph::{Node, ValueId};
+use crate::ops::prelude::*;
 use crate::pass::pattern::{float, input, int, ints};
-use crate::tensor::{DType, Dim};
 
 /// Columns of a matrix or of a bias.
 pub(super) struct Part {

@@ -5,11 +5,9 @@
 
 use super::body::{Body, Fixed};
 use super::cell::{Cell, Kind, Part, Sum};
-use crate::error::Result;
 use crate::graph::Attribute;
-use crate::pass::builder::Expr;
+use crate::ops::prelude::*;
 use crate::pass::pattern::Readers;
-use crate::tensor::{DType, Dim};
 
 impl<'a> Body<'a> {
     /// Replaces the loop; `false` if sizes or unknown states do not allow it.

@@ -11,11 +11,8 @@ mod cell;
 mod layer;
 
 use self::body::{Body, State};
-use crate::error::Result;
-use crate::graph::ValueId;
 use crate::op::identity::operand;
-use crate::pass::expand::Expand;
-use crate::tensor::Dim;
+use crate::ops::prelude::*;
 
 /// Replaces a Loop by a recurrent operator; `false` if its body is not a cell, or reads a sequence in another way than to
 /// its end.

@@ -1,19 +1,17 @@
-//! Weights in blocks that the net keeps: MatMulNBits as `BlockGemm`, GatherBlockQuantized as `BlockEmbed`.
+//! Weights that stay in blocks: MatMulNBits as `BlockGemm`, GatherBlockQuantized as `BlockEmbed`.
 
 use std::sync::Arc;
 
 use super::packed::{Table, WeightMatrix, input, middle, padded, table};
-use crate::error::Result;
 use crate::ncnn::BlockFormat;
+use crate::ops::prelude::*;
 use crate::pass::blocks::{
-    Matrix, PRODUCT, Packed, TABLE, Weights, Zero, are_scales_finite, gemm_weights, is_graph_input,
-    product_attributes, size_of_blocks, stored_bytes, table_attributes, table_bits, table_weights,
+    Matrix, Packed, Weights, Zero, are_scales_finite, gemm_weights, is_graph_input, product_attributes,
+    size_of_blocks, stored_bytes, table_attributes, table_bits, table_weights,
 };
-use crate::pass::expand::Expand;
-use crate::tensor::{DType, Tensor};
 
 /// A matrix that stays in blocks, or the reason why it does not.
-type Kept<T> = std::result::Result<T, String>;
+type InBlocks<T> = std::result::Result<T, String>;
 
 /// Keeps the weights of MatMulNBits; returns `false`, after a warning, if that is not possible.
 pub(super) fn keep_product(x: &Expand, matrix: &WeightMatrix) -> Result<bool> {
@@ -21,7 +19,7 @@ pub(super) fn keep_product(x: &Expand, matrix: &WeightMatrix) -> Result<bool> {
         return Ok(false);
     }
     let (matrix, format) = match product(x, matrix)? {
-        Ok(kept) => kept,
+        Ok(matrix) => matrix,
         Err(reason) => return warn(x, &reason),
     };
     let [levels, scales] = gemm_weights(&matrix, format)?;
@@ -31,7 +29,7 @@ pub(super) fn keep_product(x: &Expand, matrix: &WeightMatrix) -> Result<bool> {
     let bias = x.optional(input::BIAS);
     let constant = x.constant(input::BIAS).filter(|bias| is_row(bias)).is_some();
     inputs.extend(bias.filter(|_| constant));
-    let product = x.make.own_op(PRODUCT, inputs, product_attributes(columns, format)?);
+    let product = x.make.op("ncnn.BlockGemm", inputs, product_attributes(columns, format)?);
     x.output(0, product.add_optional(bias.filter(|_| !constant)));
     Ok(true)
 }
@@ -42,12 +40,12 @@ pub(super) fn keep_table(x: &Expand, given: &Table) -> Result<bool> {
         return Ok(false);
     }
     let (matrix, bits) = match rows(x, given)? {
-        Ok(kept) => kept,
+        Ok(matrix) => matrix,
         Err(reason) => return warn(x, &reason),
     };
     let [levels, scales] = table_weights(&matrix, bits)?;
     let inputs = [x.operand(table::INDICES), x.make.tensor(levels), x.make.tensor(scales)];
-    let taken = x.make.own_op(TABLE, inputs, table_attributes(bits)?);
+    let taken = x.make.op("ncnn.BlockEmbed", inputs, table_attributes(bits)?);
     x.output(0, taken.cast(x.dtype(table::SCALES)?));
     Ok(true)
 }
@@ -57,7 +55,7 @@ fn warn(x: &Expand, reason: &str) -> Result<bool> {
     Ok(false)
 }
 
-fn product(x: &Expand, matrix: &WeightMatrix) -> Result<Kept<(Matrix, BlockFormat)>> {
+fn product(x: &Expand, matrix: &WeightMatrix) -> Result<InBlocks<(Matrix, BlockFormat)>> {
     let [columns, rows, bits, block] = [matrix.rows, matrix.columns, matrix.bits, matrix.block];
     let Some(size) = size_of_blocks(usize::try_from(block)?) else {
         return Ok(Err(format!("the runtime has no blocks of {block} weights")));
@@ -76,7 +74,7 @@ fn product(x: &Expand, matrix: &WeightMatrix) -> Result<Kept<(Matrix, BlockForma
     Ok(Ok((Matrix::Packed(Arc::new(matrix)), BlockFormat { bits, size })))
 }
 
-fn rows(x: &Expand, given: &Table) -> Result<Kept<(Matrix, usize)>> {
+fn rows(x: &Expand, given: &Table) -> Result<InBlocks<(Matrix, usize)>> {
     let Table { rows, columns, block, packed } = *given;
     let dtype = x.dtype(table::DATA)?;
     let bits = packed.unwrap_or(i64::try_from(dtype.bits())?);
@@ -120,7 +118,7 @@ struct Parts {
 
 impl Parts {
     /// Reads the inputs of the integers, the scales and the zero points.
-    fn read(self, x: &Expand, [data, scales, zeros]: [usize; 3]) -> Result<Kept<Packed>> {
+    fn read(self, x: &Expand, [data, scales, zeros]: [usize; 3]) -> Result<InBlocks<Packed>> {
         let blocks = (self.columns - 1) / self.block + 1;
         let count = usize::try_from(self.rows.saturating_mul(blocks))?;
         let (Some(data), Some(scales)) = (x.constant(data), x.constant(scales)) else {
