@@ -11,8 +11,8 @@ use crate::op::since_version;
 use crate::pipeline::{self, Conversion, Inspection, Options};
 use crate::report::Report;
 
-/// The bytes by which a net may exceed twice the size of its model without a warning.
-const GROWTH: u64 = 10_000_000;
+/// The bytes by which a net may exceed one and a half times the size of its model without a warning.
+const GROWTH: u64 = 1_000_000;
 
 impl Conversion {
     /// Returns the net.
@@ -90,14 +90,14 @@ impl Conversion {
         self.written.get().ok_or_else(|| Error::internal("no summary of the files"))
     }
 
-    /// Returns a warning if the net is much larger than the model.
+    /// Returns a warning if the net is clearly larger than the model.
     fn growth(&self, written: &Written) -> Option<String> {
         let (model, net) = (self.sources.total_bytes(), written.bin_bytes);
-        let is_large = net > model.saturating_mul(2).saturating_add(GROWTH);
+        let is_large = net > model.saturating_add(model / 2).saturating_add(GROWTH);
         is_large.then(|| {
             format!(
                 "the weights take {} MB, the model {} MB: layers of ncnn do not share weights, and hold float32 \
-                    unless fewer bits are asked for",
+                    unless fewer bits are asked for, as with --fp16",
                 net / 1_000_000,
                 model / 1_000_000
             )

@@ -19,12 +19,17 @@ LEFT_OUT = {("", "Upsample", 1), ("", "Upsample", 10)}
 # The operators of onnxruntime that are handled. Its optimizer writes LayerNormalization of older operator sets, and
 # SimplifiedLayerNormalization, in ONNX's own domain.
 CONTRIBUTED = """
-    Attention BiasGelu DequantizeLinear DynamicQuantizeLSTM DynamicQuantizeMatMul EmbedLayerNormalization FastGelu
-    FusedConv FusedGemm FusedMatMul GatherBlockQuantized Gelu GridSample GroupQueryAttention LayerNormalization
-    MatMulIntegerToFloat MatMulNBits MoE MultiHeadAttention QAttention QGemm QLinearAdd QLinearAveragePool
-    QLinearConcat QLinearGlobalAveragePool QLinearLeakyRelu QLinearMul QLinearSigmoid QLinearSoftmax QLinearWhere
-    QuantizeLinear QuickGelu RotaryEmbedding SimplifiedLayerNormalization SkipLayerNormalization
-    SkipSimplifiedLayerNormalization SparseAttention Trilu
+    Affine Attention BeamSearch BiasAdd BiasGelu BiasSoftmax BiasSplitGelu BifurcationDetector CDist Crop
+    DecoderMaskedMultiHeadAttention DecoderMaskedSelfAttention DequantizeLinear DynamicQuantizeLSTM
+    DynamicQuantizeMatMul EmbedLayerNormalization EPContext FastGelu FusedConv FusedGemm FusedMatMul GatedAdd
+    GatedRMSNorm GatherBlockQuantized Gelu GemmFastGelu GreedySearch GridSample GroupNorm GroupQueryAttention
+    ImageScaler Inverse Irfft LayerNormalization MatMulBnb4 MatMulIntegerToFloat MatMulNBits MoE MultiHeadAttention
+    NhwcConv NhwcFusedConv NhwcMaxPool PackedAttention PackedMultiHeadAttention PagedAttention ParametricSoftplus
+    QAttention QEmbedLayerNormalization QGemm QLinearAdd QLinearAveragePool QLinearConcat QLinearConv
+    QLinearGlobalAveragePool QLinearLeakyRelu QLinearMul QLinearSigmoid QLinearSoftmax QLinearWhere QMoE
+    QuantizeLinear QuickGelu RemovePadding RestorePadding Rfft RotaryEmbedding Sampling Scale ScaledSiLU ScaledTanh
+    SimplifiedLayerNormalization SkipGroupNorm SkipLayerNormalization SkipSimplifiedLayerNormalization
+    SparseAttention Tokenizer Trilu UnfoldTensor Unique WhisperBeamSearch
 """.split()
 
 # The operators of this program: the least and largest number of inputs, the number of outputs, and the attributes.
@@ -224,7 +229,11 @@ def main():
     operators = {}
     listed = onnx.defs.get_all_schemas_with_history()
     known = {(schema.domain, schema.name, schema.since_version) for schema in listed}
-    contributed = [s for s in get_all_operator_schema() if s.domain in ("", "com.microsoft") and s.name in CONTRIBUTED]
+    contributed = [
+        s
+        for s in get_all_operator_schema()
+        if s.domain in ("", "com.microsoft") and s.name in CONTRIBUTED or s.domain == "com.microsoft.nchwc"
+    ]
     listed += [s for s in contributed if (s.domain, s.name, s.since_version) not in known]
     for schema in listed:
         if (schema.domain, schema.name, schema.since_version) not in LEFT_OUT:

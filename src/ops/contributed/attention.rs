@@ -2,13 +2,17 @@
 //!
 //! | com.microsoft | lowers to | refused |
 //! | --- | --- | --- |
-//! | Attention | MatMul, Softmax, MatMul by head | past and present states, rotary positions |
-//! | MultiHeadAttention | the same, with given queries, keys and values | states; packed keys and values |
+//! | Attention | MatMul, Softmax, MatMul by head | states in a buffer, rotary positions |
+//! | MultiHeadAttention | the same, with given queries, keys and values | states in a buffer; packed keys and values |
+//! | DecoderMaskedMultiHeadAttention | the same, for keys and values of another sequence | states in a buffer |
 //! | RotaryEmbedding | RotaryEmbedding of ONNX | packed batches, a scale |
+//!
+//! A state in a buffer has a fixed size, and the node overwrites a part of it.
 
 use num_traits::AsPrimitive;
 
-use crate::ops::attention::parts::{merge_heads, split_heads};
+use crate::ops::attention::parts::{hide_unseen, merge_heads, split_heads};
+use crate::ops::attention::positions::Positions;
 use crate::ops::prelude::*;
 
 /// The attributes of both attentions.
@@ -17,6 +21,8 @@ struct Heads {
     scale: Option<f32>,
     mask_filter_value: f32,
     unidirectional: bool,
+    /// Whether past and present are one buffer.
+    in_buffer: bool,
 }
 
 fn read_heads(call: &Call) -> Result<Heads> {
@@ -27,8 +33,9 @@ fn read_heads(call: &Call) -> Result<Heads> {
     // In onnxruntime a scale of 0 is the default, the reciprocal root of the size of a head.
     let scale = call.given_float("scale")?.filter(|scale| *scale != 0.0);
     let mask_filter_value = call.float_or("mask_filter_value", -10000.0)?;
-    let unidirectional = call.flag("unidirectional")?;
-    Ok(Heads { num_heads, scale, mask_filter_value, unidirectional })
+    let unidirectional = call.flag_or("unidirectional", false)?;
+    let in_buffer = call.flag_or("past_present_share_buffer", false)?;
+    Ok(Heads { num_heads, scale, mask_filter_value, unidirectional, in_buffer })
 }
 
 /// Returns the sizes of queries, keys and values, all heads together.
@@ -43,17 +50,41 @@ fn hidden_sizes(call: &Call) -> Result<[i64; 3]> {
     Ok([all / 3; 3])
 }
 
+/// Indices of the inputs of Attention.
+mod input {
+    pub const MASK: usize = 3;
+    pub const PAST: usize = 4;
+    pub const BIAS: usize = 5;
+    pub const PAST_LENGTH: usize = 6;
+}
+
 pub(super) fn infer_attention(call: &Call) -> Result<Vec<Fact>> {
     if call.flag_or("do_rotary", false)? || call.given_int("rotary_embedding_dim")?.is_some_and(|n| n != 0) {
         unsupported!("rotary positions inside the node");
     }
-    refuse_states(call, &[4, 6], &[1])?;
+    let heads = read_heads(call)?;
+    if heads.in_buffer || call.has_input(input::PAST_LENGTH) {
+        unsupported!("a state in a buffer");
+    }
     let mut shape = call.shape(0)?.to_vec();
     let [_, _, size] = hidden_sizes(call)?;
+    let present = vec![
+        Dim::Known(2),
+        shape.at(0)?.clone(),
+        Dim::Known(heads.num_heads),
+        total(call, shape.at(1)?, (input::PAST, 3))?,
+        Dim::Known(size.checked_div(heads.num_heads).unwrap_or(0)),
+    ];
     if let Some(last) = shape.last_mut() {
         *last = Dim::Known(size);
     }
-    Ok(vec![Fact::new(call.dtype(0)?, shape)])
+    let dtype = call.dtype(0)?;
+    Ok([shape, present].into_iter().map(|shape| Fact::new(dtype, shape)).collect())
+}
+
+/// Returns the number of keys: `new` ones after those of the past, whose length is an axis of an input.
+fn total(call: &Call, new: &Dim, (past, axis): (usize, usize)) -> Result<Dim> {
+    if call.has_input(past) { call.shape(past)?.at(axis)?.add(new) } else { Ok(new.clone()) }
 }
 
 /// Counts the product with the weight, and those of each query with each key, and of each weight with its value.
@@ -74,23 +105,29 @@ pub(super) fn multi_head_multiply_adds(call: &Call) -> Option<u64> {
     Some(each.saturating_mul(element_count(std::slice::from_ref(length))?))
 }
 
-fn refuse_states(call: &Call, inputs: &[usize], outputs: &[usize]) -> Result<()> {
-    if inputs.iter().any(|index| call.has_input(*index))
-        || outputs.iter().any(|index| call.has_output(*index))
-    {
-        unsupported!("past and present states");
-    }
-    Ok(())
+pub(super) fn append_to_past(_: &Graph, _: &Node) -> Vec<(usize, usize)> {
+    vec![(input::PAST, 3)]
 }
 
 pub(super) fn expand_attention<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let heads = read_heads(x)?;
     let sizes @ [hidden, _, _] = hidden_sizes(x)?;
     let projected = x.operand(0).matmul(x.operand(1)).add_optional(x.optional(2));
-    let parts = projected.split(-1, sizes);
-    let length = x.shape(0)?.at(1)?;
-    let masks = [padding_mask(x, 3, length, &heads)?, x.optional(5)];
-    attend(x, &heads, parts, hidden, [length, length], masks)
+    let [q, k, v] = projected.split(-1, sizes);
+    let [q, mut v] = [q, v].map(|part| split_heads(part, heads.num_heads));
+    let keys = if x.has_input(input::PAST) || x.has_output(1) {
+        let mut k = split_heads(k, heads.num_heads);
+        if let Some(past) = x.optional(input::PAST) {
+            [k, v] = [(0, k), (1, v)].map(|(index, new)| x.make.concat(&[past.element(0, index), new], 2));
+        }
+        x.output(1, x.make.stack(&[k, v], 0));
+        k.transpose(&[0, 1, 3, 2])
+    } else {
+        upright_heads(k, heads.num_heads)
+    };
+    let count = total(x, x.shape(0)?.at(1)?, (input::PAST, 3))?;
+    let masks = [padding_mask(x, input::MASK, &count, &heads)?, x.optional(input::BIAS)];
+    attend(x, &heads, [q, keys, v], hidden, masks)
 }
 
 /// Returns the term that the mask in input `index` adds to the scores: 1 keeps a key and 0 hides it, or it
@@ -128,91 +165,157 @@ fn keys_between<'x>(x: &'x Expand, index: usize, keys: &Dim) -> Result<Expr<'x>>
     Ok(places.less(ends.unsqueeze(&[1])) & places.greater_or_equal(starts.unsqueeze(&[1])))
 }
 
-/// Returns `softmax(q k / sqrt(size) + masks) v` by heads; `hidden` is the size of the queries of all heads.
+/// Returns `[batch, length, heads * size]` as `[batch, heads, size, length]`.
+fn upright_heads(value: Expr, heads: i64) -> Expr {
+    value.reshape(&[0, 0, heads, -1]).transpose(&[0, 2, 3, 1])
+}
+
+/// Returns `softmax(q k / sqrt(size) + masks) v`, of `[batch, heads, length, size]`, but `[batch, heads, size, length]`
+/// for the keys; `hidden` is the size of the queries of all heads.
 fn attend<'x>(
     x: &'x Expand,
     heads: &Heads,
     [q, k, v]: [Expr<'x>; 3],
     hidden: i64,
-    lengths: [&Dim; 2],
     [mask, bias]: [Option<Expr<'x>>; 2],
 ) -> Result<Expr<'x>> {
-    let count = heads.num_heads;
-    let size: f32 = hidden.checked_div(count).unwrap_or(1).as_();
+    let size: f32 = hidden.checked_div(heads.num_heads).unwrap_or(1).as_();
     let scale = heads.scale.unwrap_or(1.0 / size.sqrt());
-    let q = split_heads(q, count);
-    let k = k.reshape(&[0, 0, count, -1]).transpose(&[0, 2, 3, 1]);
-    let v = split_heads(v, count);
     let mut scores = (q.matmul(k) * scale).add_optional(mask).add_optional(bias);
     if heads.unidirectional {
-        scores = scores + causal_mask(x, lengths)?;
+        // The last key is that of the last query. Lower than the term of padding: if all earlier keys are padding,
+        // later ones stay hidden.
+        let (queries, keys) = (q.size(2), k.size(3));
+        let range = |first| x.make.range(first, keys);
+        let positions = Positions { queries: range(keys - queries), keys: range(x.make.int(0)) };
+        let seen = positions.near(None, Some(0)).ok_or_else(|| Error::internal("a mask without bounds"))?;
+        scores = scores + hide_unseen(seen.cast(DType::F32)).cast(x.dtype(0)?);
     }
     Ok(merge_heads(scores.softmax(-1).matmul(v)))
 }
 
-/// Returns the term that hides later positions.
-fn causal_mask<'x>(x: &'x Expand, lengths: [&Dim; 2]) -> Result<Expr<'x>> {
-    let [Some(queries), Some(keys)] = lengths.map(Dim::known) else {
-        unsupported!("a causal mask of free length");
-    };
-    let (rows, columns) = (usize::try_from(queries)?, usize::try_from(keys)?);
-    if rows.saturating_mul(columns) > limits::MATRIX_ELEMENTS {
-        unsupported!("a causal mask of {rows} x {columns} elements");
-    }
-    // Lower than that of padding: if all earlier keys are padding, later ones stay hidden.
-    let hidden = f32::MIN;
-    let after = columns.saturating_sub(rows);
-    let mask =
-        ndarray::Array2::from_shape_fn(
-            (rows, columns),
-            |(row, column)| {
-                if column > row + after { hidden } else { 0.0 }
-            },
-        );
-    Ok(x.make.cast_literal(&Array::f32(mask.into_dyn()), x.dtype(0)?))
+/// The inputs of an attention with given queries, keys and values.
+struct Places {
+    bias: usize,
+    mask: usize,
+    attention_bias: usize,
+    past: [usize; 2],
+    /// The inputs and outputs that are refused.
+    refused: [&'static [usize]; 2],
 }
 
-pub(super) fn infer_multi_head(call: &Call) -> Result<Vec<Fact>> {
-    let heads = read_heads(call)?;
-    refuse_states(call, &[6, 7, 8, 9], &[1, 2, 3])?;
+const MULTI_HEAD: Places =
+    Places { bias: 3, mask: 4, attention_bias: 5, past: [6, 7], refused: [&[8, 9], &[3]] };
+
+/// The inputs of DecoderMaskedMultiHeadAttention.
+const MASKED: Places = Places {
+    bias: 10,
+    mask: 3,
+    attention_bias: 4,
+    past: [5, 6],
+    refused: [&[5, 6, 7, 8, 9, 10], &[1, 2, 3]],
+};
+
+/// Returns the size of the values of all heads, and the number of new keys.
+fn read_values(call: &Call, heads: &Heads) -> Result<(Dim, Dim)> {
     if !call.has_input(1) || !call.has_input(2) || call.shape(0)?.len() != 3 {
         unsupported!("queries, keys and values in one tensor");
     }
-    let mut shape = call.shape(0)?.to_vec();
-    if let (Some(last), Some(size)) = (shape.last_mut(), call.shape(2)?.last()) {
-        let apart = call.shape(2)?.len() == 4;
-        *last = if apart { size.mul(&Dim::Known(heads.num_heads))? } else { size.clone() };
+    Ok(match (call.shape(1)?, call.shape(2)?) {
+        ([_, length, _], [_, _, size]) => (size.clone(), length.clone()),
+        // Keys and values of another sequence may be split by heads already.
+        ([_, _, length, _], [_, _, _, size]) => (size.mul(&Dim::Known(heads.num_heads))?, length.clone()),
+        (keys, values) => unsupported!("keys of {} axes, and values of {}", keys.len(), values.len()),
+    })
+}
+
+fn infer(call: &Call, places: &Places) -> Result<Vec<Fact>> {
+    let heads = read_heads(call)?;
+    let [inputs, outputs] = places.refused;
+    if heads.in_buffer
+        || inputs.iter().any(|index| call.has_input(*index))
+        || outputs.iter().any(|index| call.has_output(*index))
+    {
+        unsupported!("a state in a buffer, or an output of scores");
     }
-    Ok(vec![Fact::new(call.dtype(0)?, shape)])
+    let (size, new) = read_values(call, &heads)?;
+    let split = call.shape(1)?.len() == 4;
+    if split && (call.has_input(places.bias) || places.past.iter().any(|past| call.has_input(*past))) {
+        unsupported!("keys split by heads together with a bias or a state");
+    }
+    if heads.unidirectional && call.shape(0)?.at(1)? != &new {
+        unsupported!("a causal mask over another sequence: onnxruntime shows all of it to the last query");
+    }
+    let mut shape = call.shape(0)?.to_vec();
+    let count = Dim::Known(heads.num_heads);
+    let state = |past: usize, last: &Dim| -> Result<Vec<Dim>> {
+        let keys = total(call, &new, (past, 2))?;
+        Ok(vec![call.shape(0)?.at(0)?.clone(), count.clone(), keys, last.floor_div(&count)?])
+    };
+    let [past_keys, past_values] = places.past;
+    let states = [state(past_keys, call.shape(0)?.at(2)?)?, state(past_values, &size)?];
+    if let Some(last) = shape.last_mut() {
+        *last = size;
+    }
+    let dtype = call.dtype(0)?;
+    Ok([shape].into_iter().chain(states).map(|shape| Fact::new(dtype, shape)).collect())
+}
+
+pub(super) fn infer_multi_head(call: &Call) -> Result<Vec<Fact>> {
+    infer(call, &MULTI_HEAD)
+}
+
+pub(super) fn infer_masked(call: &Call) -> Result<Vec<Fact>> {
+    if call.has_input(1) && call.shape(1)?.len() != 4 {
+        unsupported!("a state in a buffer");
+    }
+    infer(call, &MASKED)
+}
+
+pub(super) fn append_to_states(_: &Graph, _: &Node) -> Vec<(usize, usize)> {
+    MULTI_HEAD.past.map(|index| (index, 2)).to_vec()
 }
 
 pub(super) fn expand_multi_head<'x>(x: &'x Expand) -> Result<Expr<'x>> {
+    expand(x, &MULTI_HEAD)
+}
+
+pub(super) fn expand_masked<'x>(x: &'x Expand) -> Result<Expr<'x>> {
+    expand(x, &MASKED)
+}
+
+fn expand<'x>(x: &'x Expand, places: &Places) -> Result<Expr<'x>> {
     let heads = read_heads(x)?;
-    let (queries, keys, values) = (x.shape(0)?.to_vec(), x.shape(1)?.to_vec(), x.shape(2)?.len());
+    let (_, new) = read_values(x, &heads)?;
+    let hidden = |index: usize| {
+        let size = x.shape(index)?.last().and_then(Dim::known);
+        size.ok_or_else(|| Error::unsupported("the hidden size is known only at run time"))
+    };
     let mut parts = [0, 1, 2].map(|index| x.operand(index));
-    // Keys and values of another sequence may be split by heads already; they then include their biases.
-    let length = match (keys.as_slice(), values) {
-        ([_, length, _], 3) => length,
-        ([_, _, length, _], 4) if !x.has_input(3) => {
-            for part in parts.iter_mut().skip(1) {
-                *part = merge_heads(*part);
-            }
-            length
-        }
-        _ => unsupported!("keys of {} axes, and values of {values}", keys.len()),
-    };
-    let hidden = |shape: &[Dim]| {
-        let last = shape.last().and_then(Dim::known);
-        last.ok_or_else(|| Error::unsupported("the hidden size is known only at run time"))
-    };
-    if let Some(bias) = x.optional(3) {
-        let sizes = [hidden(x.shape(0)?)?, hidden(x.shape(1)?)?, hidden(x.shape(2)?)?];
+    if let Some(bias) = x.optional(places.bias) {
+        let sizes = [hidden(0)?, hidden(1)?, hidden(2)?];
         for (part, bias) in parts.iter_mut().zip(bias.split(0, sizes)) {
             *part = *part + bias;
         }
     }
-    let masks = [padding_mask(x, 4, length, &heads)?, x.optional(5)];
-    attend(x, &heads, parts, hidden(&queries)?, [queries.at(1)?, length], masks)
+    let [q, k, v] = parts;
+    let [past_keys, past_values] = places.past;
+    let is_split = x.shape(1)?.len() == 4;
+    let state = |past: usize, new: Expr<'x>, present: usize| {
+        let new = if is_split { new } else { split_heads(new, heads.num_heads) };
+        let all = x.optional(past).map_or(new, |past| x.make.concat(&[past, new], 2));
+        x.output(present, all);
+        all
+    };
+    let keys = if is_split || x.has_input(past_keys) || x.has_output(1) {
+        state(past_keys, k, 1).transpose(&[0, 1, 3, 2])
+    } else {
+        upright_heads(k, heads.num_heads)
+    };
+    let (q, values) = (split_heads(q, heads.num_heads), state(past_values, v, 2));
+    let count = total(x, &new, (past_keys, 2))?;
+    let masks = [padding_mask(x, places.mask, &count, &heads)?, x.optional(places.attention_bias)];
+    attend(x, &heads, [q, keys, values], hidden(0)?, masks)
 }
 
 pub(super) fn infer_rotary(call: &Call) -> Result<Vec<Fact>> {
@@ -223,10 +326,12 @@ pub(super) fn infer_rotary(call: &Call) -> Result<Vec<Fact>> {
 }
 
 pub(super) fn expand_rotary<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    let positions = x.shape(1)?.to_vec();
-    let [input, ids, cos, sin] = [0, 1, 2, 3].map(|index| x.operand(index));
-    if positions.len() != 2 {
-        unsupported!("positions given by an offset");
+    let [input, mut ids, cos, sin] = [0, 1, 2, 3].map(|index| x.operand(index));
+    if x.shape(1)?.len() != 2 {
+        // The position of the first token.
+        let positions = input.positions(-2) + ids.reshape(&[]);
+        ids = positions
+            .broadcast_to(x.make.concat(&[input.size(0).reshape(&[1]), input.size(-2).reshape(&[1])], 0));
     }
     let rotated = x.int_or("rotary_embedding_dim", 0)?;
     let heads = match (x.int_or("num_heads", 0)?, x.shape(0)?) {

@@ -1,4 +1,4 @@
-//! MoE: a mixture of experts, of which each token chooses those with the largest router weights.
+//! MoE and QMoE: a mixture of experts, of which each token chooses those with the largest router weights.
 //!
 //! It becomes products with matrices that are gathered for each choice, as current exporters write them, which a
 //! fusion (`pass/fuse/experts`) computes for all experts at once.
@@ -7,19 +7,47 @@
 
 use crate::op::CONTRIB_DOMAIN;
 use crate::ops::prelude::*;
+use crate::ops::quantized::packed::{check_bits, middle, padded, unpack};
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::of(CONTRIB_DOMAIN, "MoE", Access::Any, infer_experts)
-    .formula(expand_experts)
-    .lowers_to("the matrix products of all experts, weighted: 0 for those that a token does not choose")
-    .limits(
-        "a third matrix of each expert; activation swiglu but with interleaved halves; use_sparse_mixer; weights computed at \
-         run time",
-    )];
+pub(in crate::ops) const OPS: &[Row] = &[
+    Row::of(CONTRIB_DOMAIN, "MoE", Access::Any, infer_experts)
+        .formula(expand_experts)
+        .lowers_to("the matrix products of all experts, weighted: 0 for those that a token does not choose")
+        .limits(
+            "a third matrix of each expert; activation swiglu but with interleaved halves; use_sparse_mixer; weights \
+             computed at run time",
+        ),
+    Row::of(CONTRIB_DOMAIN, "QMoE", Access::Any, infer_quantized_experts)
+        .formula(expand_quantized_experts)
+        .lowers_to("as MoE, with matrices of floats")
+        .limits(
+            "as MoE; weights of floats, or in the order of one processor; routing weights that are not normalized, or \
+             given apart from the choices",
+        ),
+];
 
-/// Inputs of MoE.
-const FIRST: (usize, usize) = (2, 3);
-const SECOND: (usize, usize) = (4, 5);
+/// Inputs of MoE: the matrices and the biases.
+const LAYERS: [(usize, usize); 2] = [(2, 3), (4, 5)];
 const THIRD: usize = 6;
+
+/// The inputs of a layer of QMoE.
+struct Quantized {
+    matrices: usize,
+    scales: usize,
+    bias: usize,
+    zero_points: usize,
+    bits: &'static str,
+}
+
+const QUANTIZED: [Quantized; 2] = [
+    Quantized { matrices: 2, scales: 3, bias: 4, zero_points: 11, bits: "fc1_expert_weight_bits" },
+    Quantized { matrices: 5, scales: 6, bias: 7, zero_points: 12, bits: "fc2_expert_weight_bits" },
+];
+/// The first of the inputs of QMoE that are refused, after those of a third layer.
+const ROUTER_WEIGHTS: usize = 14;
+
+/// The matrices of each expert, `[experts, outputs, inputs]`, and their biases.
+type Layer<'x> = (Expr<'x>, Option<Expr<'x>>);
 
 /// The activation of an expert.
 enum Activation {
@@ -72,14 +100,70 @@ fn infer_experts(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![call.like(0, call.dtype(0)?)?])
 }
 
+fn infer_quantized_experts(call: &Call) -> Result<Vec<Fact>> {
+    let third = [8, 9, 10, 13];
+    if third.iter().any(|index| call.has_input(*index)) {
+        unsupported!("a third matrix of each expert");
+    }
+    if call.flag("use_sparse_mixer")?
+        || call.string("quant_type")? != "int"
+        || call.int("weights_prepacked")? > 0
+    {
+        unsupported!("use_sparse_mixer, weights of floats, or in the order of one processor");
+    }
+    if !call.flag("normalize_routing_weights")? {
+        unsupported!("routing weights as they are: onnxruntime normalizes them on a processor all the same");
+    }
+    if (ROUTER_WEIGHTS..call.input_count()).any(|index| call.has_input(index)) {
+        unsupported!("weights of the router apart from its choices");
+    }
+    Ok(vec![call.like(0, call.dtype(0)?)?])
+}
+
 fn expand_experts<'x>(x: &'x Expand) -> Result<Expr<'x>> {
+    for (matrices, _) in LAYERS {
+        x.required_constant(matrices)?;
+    }
+    mix(x, LAYERS.map(|(matrices, bias)| (x.operand(matrices), x.optional(bias))))
+}
+
+fn expand_quantized_experts<'x>(x: &'x Expand) -> Result<Expr<'x>> {
+    let [first, second] = &QUANTIZED;
+    mix(x, [dequantize(x, first)?, dequantize(x, second)?])
+}
+
+/// Returns a layer of QMoE with matrices of floats.
+fn dequantize<'x>(x: &'x Expand, layer: &Quantized) -> Result<Layer<'x>> {
+    x.required_constant(layer.matrices)?;
+    let bits = x.given_int(layer.bits)?.map_or_else(|| x.int("expert_weight_bits"), Ok)?;
+    check_bits(bits)?;
+    let [experts, outputs, bytes] = *x.sizes(layer.matrices)?.as_slice() else {
+        invalid!("matrices of other than three axes");
+    };
+    let inputs = bytes.saturating_mul(8).checked_div(bits).unwrap_or(0);
+    let block = x.given_int("block_size")?.filter(|size| *size > 0);
+    let blocks = block.map_or(1, |size| inputs.checked_div(size).unwrap_or(1));
+    let rows = experts.saturating_mul(outputs);
+    let levels = unpack(x, layer.matrices, bits, [rows, blocks, inputs.checked_div(blocks).unwrap_or(0)]);
+    let zero = if !x.has_input(layer.zero_points) {
+        x.make.number(middle(bits).into(), DType::F32)
+    } else if block.is_some() {
+        unpack(x, layer.zero_points, bits, [rows, padded(blocks, bits), 1]).slice(1, 0, blocks)
+    } else {
+        let zeros = unpack(x, layer.zero_points, bits, [experts, padded(outputs, bits), 1]);
+        zeros.slice(1, 0, outputs).reshape(&[rows, 1, 1])
+    };
+    let scale = x.operand_as(layer.scales, DType::F32).reshape(&[rows, blocks, 1]);
+    let matrices = ((levels - zero) * scale).reshape(&[experts, outputs, inputs]).cast(x.dtype(0)?);
+    Ok((matrices, x.optional(layer.bias)))
+}
+
+/// Returns the sum of the results of the chosen experts, weighted.
+fn mix<'x>(x: &'x Expand, [first, second]: [Layer<'x>; 2]) -> Result<Expr<'x>> {
     let (choices, _) = read_counts(x)?;
     let Some(width) = x.shape(0)?.last().and_then(Dim::known) else {
         unsupported!("a free number of channels")
     };
-    for (matrices, _) in [FIRST, SECOND] {
-        x.required_constant(matrices)?;
-    }
     let input = x.operand(0);
     let probabilities = x.operand(1).softmax(-1);
     let [mut weights, chosen] =
@@ -89,17 +173,16 @@ fn expand_experts<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     }
     let chosen = chosen.reshape(&[-1]);
     let tokens = input.reshape(&[-1, 1, width]).broadcast(&[1, choices, 1]);
-    let inner = activate(x, linear(x, tokens.reshape(&[-1, width]), chosen, FIRST))?;
-    let weighted = linear(x, inner, chosen, SECOND) * weights.reshape(&[-1, 1]);
+    let inner = activate(x, linear(tokens.reshape(&[-1, width]), chosen, first))?;
+    let weighted = linear(inner, chosen, second) * weights.reshape(&[-1, 1]);
     let sum = weighted.reshape(&[-1, choices, width]).reduce("ReduceSum", &[1], false);
     Ok(sum.reshape_to(input.shape()))
 }
 
 /// Returns the linear map of the chosen expert for each row.
-fn linear<'x>(x: &'x Expand, rows: Expr<'x>, chosen: Expr<'x>, (matrices, bias): (usize, usize)) -> Expr<'x> {
-    let matrices = x.operand(matrices).gather(chosen, 0);
-    let product = matrices.matmul(rows.unsqueeze(&[2])).squeeze(&[2]);
-    product.add_optional(x.optional(bias).map(|bias| bias.gather(chosen, 0)))
+fn linear<'x>(rows: Expr<'x>, chosen: Expr<'x>, (matrices, bias): Layer<'x>) -> Expr<'x> {
+    let product = matrices.gather(chosen, 0).matmul(rows.unsqueeze(&[2])).squeeze(&[2]);
+    product.add_optional(bias.map(|bias| bias.gather(chosen, 0)))
 }
 
 fn activate<'x>(x: &'x Expand, inner: Expr<'x>) -> Result<Expr<'x>> {

@@ -6,10 +6,14 @@
 //! Spec: <https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md>.
 
 mod attention;
+pub(in crate::ops) mod bnb;
 pub(in crate::ops) mod deform;
 pub(in crate::ops) mod experts;
+pub(in crate::ops) mod fused;
 mod gemm;
 pub(in crate::ops) mod group_query;
+pub(in crate::ops) mod image;
+pub(in crate::ops) mod legacy;
 
 use crate::graph::Attribute;
 use crate::op::CONTRIB_DOMAIN as DOMAIN;
@@ -20,19 +24,27 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::of(DOMAIN, "Attention", Access::Any, attention::infer_attention)
         .formula(attention::expand_attention)
         .multiply_adds(attention::multiply_adds)
-        .lowers_to("MatMul, Add, Mul, Softmax, MatMul")
-        .limits("past and present states; rotary positions inside; masks that give lengths"),
+        .appends(attention::append_to_past)
+        .lowers_to("MatMul, Add, Mul, Softmax, MatMul; Concat for states")
+        .limits("a state in a buffer; rotary positions inside; masks that give lengths"),
     Row::of(DOMAIN, "MultiHeadAttention", Access::Any, attention::infer_multi_head)
         .formula(attention::expand_multi_head)
         .multiply_adds(attention::multi_head_multiply_adds)
-        .lowers_to("Add, Mul, MatMul, Softmax, MatMul")
+        .appends(attention::append_to_states)
+        .lowers_to("Add, Mul, MatMul, Softmax, MatMul; Concat for states")
         .limits(
-            "queries, keys and values in one tensor; masks that give lengths; a causal mask of free length",
+            "queries, keys and values in one tensor; masks that give lengths; a causal mask over another sequence; a \
+             state in a buffer",
         ),
+    Row::of(DOMAIN, "DecoderMaskedMultiHeadAttention", Access::Any, attention::infer_masked)
+        .formula(attention::expand_masked)
+        .multiply_adds(attention::multi_head_multiply_adds)
+        .lowers_to("MatMul, Mul, Add, Softmax, MatMul")
+        .limits("self-attention, whose state is in a buffer; a bias"),
     Row::of(DOMAIN, "RotaryEmbedding", Access::Any, attention::infer_rotary)
         .formula(attention::expand_rotary)
         .lowers_to("Slice, Mul, Sub, Add, Concat")
-        .limits("packed batches, a scale, positions given by an offset"),
+        .limits("packed batches, a scale"),
     Row::of(DOMAIN, "Gelu", Access::Elementwise, infer_same).formula(expand_gelu).lowers_to("Gelu"),
     Row::of(DOMAIN, "BiasGelu", Access::Any, infer_same).formula(expand_bias_gelu).lowers_to("Add, Gelu"),
     Row::of(DOMAIN, "FastGelu", Access::Elementwise, infer_same)
@@ -54,10 +66,12 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .formula(expand_rms)
         .lowers_to("RMSNormalization")
         .limits("the output inv_std_var"),
+    Row::of(DOMAIN, "QEmbedLayerNormalization", Access::Any, infer_quantized_embed)
+        .expand(expand_quantized_embed)
+        .lowers_to("DequantizeLinear, Gather, Add, LayerNormalization"),
     Row::of(DOMAIN, "EmbedLayerNormalization", Access::Any, infer_embed)
         .expand(expand_embed)
-        .lowers_to("Gather, Add, LayerNormalization")
-        .limits("the output mask_index; positions of free length"),
+        .lowers_to("Gather, Add, LayerNormalization"),
     Row::of(DOMAIN, "FusedMatMul", Access::Any, infer_fused_matmul)
         .multiply_adds(fused_multiply_adds)
         .formula(expand_fused_matmul)
@@ -72,15 +86,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .formula(expand_fused_conv)
         .lowers_to("Conv, Add, the activation")
         .limits("uncommon activations"),
-    Row::of(DOMAIN, "SparseAttention", Access::Any, refuse_sparse_attention).limits(NO_SPARSE_ATTENTION),
 ];
-
-const NO_SPARSE_ATTENTION: &str = "attention to blocks of keys that a sparse layout selects for each head: ncnn's attention has no \
-                                   such layout, and a dense mask of it is not implemented";
-
-fn refuse_sparse_attention(_: &Call) -> Result<Vec<Fact>> {
-    Err(Error::unsupported(NO_SPARSE_ATTENTION))
-}
 
 fn gelu<'x>(value: Expr<'x>, approximate: &'static str) -> Expr<'x> {
     value.apply("Gelu", [("approximate", approximate.into())])
@@ -156,32 +162,57 @@ fn expand_rms<'x>(x: &'x Expand) -> Result<Expr<'x>> {
 }
 
 fn infer_embed(call: &Call) -> Result<Vec<Fact>> {
-    if call.has_output(1) {
-        unsupported!("the output mask_index");
-    }
+    infer_embedding(call, call.dtype(2)?)
+}
+
+fn infer_quantized_embed(call: &Call) -> Result<Vec<Fact>> {
+    infer_embedding(call, call.dtype(8)?)
+}
+
+fn infer_embedding(call: &Call, dtype: DType) -> Result<Vec<Fact>> {
     let mut shape = call.shape(0)?.to_vec();
+    let lengths = Fact::new(DType::I32, vec![shape.at(0)?.clone()]);
     shape.extend(call.shape(2)?.last().cloned());
-    let fact = Fact::new(call.dtype(2)?, shape);
-    Ok(vec![fact.clone(), Fact::unranked(DType::I32), fact])
+    let fact = Fact::new(dtype, shape);
+    Ok(vec![fact.clone(), lengths, fact])
 }
 
 fn expand_embed(x: &Expand) -> Result<bool> {
-    let words = x.operand(2).gather(x.operand(0), 0);
-    let positions = x.operand(3);
-    let positions = if let Some(position_ids) = x.optional(8) {
-        positions.gather(position_ids, 0)
-    } else {
-        let Some(length) = x.shape(0)?.last().and_then(Dim::known) else {
-            unsupported!("positions of a sequence of free length");
-        };
-        positions.slice(0, 0, length)
+    embed(x, [2, 3, 4, 5, 6].map(|index| x.optional(index)), x.optional(8))
+}
+
+/// The scales are the inputs from 8 on, followed by the zero points, in the order of the tables.
+fn expand_quantized_embed(x: &Expand) -> Result<bool> {
+    let table = |place: usize| {
+        let inputs = [2, 8, 13].map(|first| x.optional(first + place));
+        inputs[0].map(|_| x.make.op("DequantizeLinear", inputs, []))
     };
-    let mut sum = words + positions;
-    if let (Some(segment_ids), Some(segments)) = (x.optional(1), x.optional(4)) {
+    embed(x, [0, 1, 2, 3, 4].map(table), None)
+}
+
+/// Returns the normalized sum of the rows of the tables of words, positions and segments.
+fn embed<'x>(
+    x: &'x Expand,
+    [words, positions, segments, gamma, beta]: [Option<Expr<'x>>; 5],
+    position_ids: Option<Expr<'x>>,
+) -> Result<bool> {
+    let (Some(words), Some(positions)) = (words, positions) else { invalid!("no words or positions") };
+    let positions = match position_ids {
+        Some(position_ids) => positions.gather(position_ids, 0),
+        None => positions.first_of(0, x.operand(0).size(-1)),
+    };
+    let mut sum = words.gather(x.operand(0), 0) + positions;
+    if let (Some(segment_ids), Some(segments)) = (x.optional(1), segments) {
         sum = sum + segments.gather(segment_ids, 0);
     }
-    let inputs = [sum, x.operand(5), x.operand(6)];
+    let inputs = [Some(sum), gamma, beta];
     x.output(0, x.make.op("LayerNormalization", inputs, [epsilon(x)?]));
+    // The number of valid words; without a mask it is 0 (`embed_layer_norm.cc`).
+    let valid = match x.optional(7) {
+        Some(mask) => mask.equal(1_i64).cast(DType::I32).reduce("ReduceSum", &[1], false),
+        None => x.make.number(0.0, DType::I32).broadcast_to(x.operand(0).size(0).reshape(&[1])),
+    };
+    x.output(1, valid);
     x.output(2, sum);
     Ok(true)
 }
@@ -261,14 +292,17 @@ fn infer_fused_conv(call: &Call) -> Result<Vec<Fact>> {
 }
 
 fn expand_fused_conv<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    let (activation, parameters) = read_activation(x)?;
     let inputs = [x.operand(0), x.operand(1)].into_iter().chain(x.optional(2));
     let conv = x.make.op("Conv", inputs, crate::ops::spatial::conv::conv_attributes(x));
-    let sum = conv.add_optional(x.optional(3));
-    let result = match (activation, parameters.as_slice()) {
+    activate(x, conv.add_optional(x.optional(3)))
+}
+
+/// Returns the result of the activation of a fused convolution for its sum.
+fn activate<'x>(x: &'x Expand, sum: Expr<'x>) -> Result<Expr<'x>> {
+    let (activation, parameters) = read_activation(x)?;
+    Ok(match (activation, parameters.as_slice()) {
         // In the newest Clip the bounds are inputs.
         ("Clip", [(_, low), (_, high)]) => sum.clip(*low, *high),
         _ => sum.apply(activation, parameters.into_iter().map(|(name, number)| (name, number.into()))),
-    };
-    Ok(result)
+    })
 }

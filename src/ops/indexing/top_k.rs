@@ -9,6 +9,7 @@
 use std::cmp::Ordering;
 
 use ndarray::ArrayD;
+use num_traits::AsPrimitive;
 
 use super::largest::{COMPARISONS, MOST_ELEMENTS};
 use super::one_hot::pick;
@@ -35,6 +36,9 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("TopK", Access::Any, infer_top
 
 /// The most elements of which the pairs that are in order are listed in a constant.
 const MOST_LISTED: i64 = 64;
+
+/// The most elements whose numbers, the number of larger elements before the place, are exact in float32.
+const MOST_NUMBERED: i64 = 1 << 12;
 
 /// The number of comparisons that take the time of the layers of `Largest` over few elements.
 const FIXED_COST: i64 = 1 << 16;
@@ -262,7 +266,12 @@ impl<'x> Candidates<'x> {
             return Ok(sum(before | tied));
         }
         // Equal elements have equal numbers of larger ones.
-        let larger = sum(before).clip(0, count);
+        let larger = sum(before).clip(0, count - 1);
+        if count <= MOST_NUMBERED {
+            let places = ndarray::Array2::from_shape_fn((1, side), |(_, place)| place.as_());
+            let numbers = larger * count + expand.make.literal(&Array::i64(places.into_dyn()));
+            return Ok(sum(numbers.reshape(&[-1, 1, count]).less(numbers.reshape(&[-1, count, 1]))));
+        }
         let difference = (larger.reshape(&[-1, 1, count]) - larger.reshape(&[-1, count, 1])).clip(-1, 1);
         let places = expand.make.literal(&Array::i64(ndarray::Array1::from_iter(0..count).into_dyn()));
         let (first, second) = (places.reshape(&[1, 1, count]), places.reshape(&[1, count, 1]));

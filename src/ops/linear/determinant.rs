@@ -1,19 +1,27 @@
-//! Det: the determinant of each matrix.
+//! Det and Inverse: the determinant and the inverse of each matrix.
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Det.html>.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use ndarray::{Array2, ArrayD, IxDyn};
 
+use crate::op::CONTRIB_DOMAIN;
 use crate::ops::prelude::*;
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("Det", Access::Any, infer_det)
-    .fold(fold_det)
-    .work(work_of)
-    .formula(expand_det)
-    .lowers_to("sums of products")
-    .limits("matrices larger than 4 by 4")];
+pub(in crate::ops) const OPS: &[Row] = &[
+    Row::new("Det", Access::Any, infer_det)
+        .fold(fold_det)
+        .work(work_of)
+        .formula(expand_det)
+        .lowers_to("sums of products")
+        .limits("matrices larger than 4 by 4"),
+    // The elimination of larger matrices chooses pivots at run time.
+    Row::of(CONTRIB_DOMAIN, "Inverse", Access::Any, infer_inverse)
+        .formula(expand_inverse)
+        .lowers_to("sums of products, Div")
+        .limits("matrices larger than 4 by 4"),
+];
 
 /// The largest matrix whose determinant is expanded: the number of products doubles with each row.
 const MAX_ROWS: usize = 4;
@@ -47,7 +55,7 @@ fn fold_det(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
         made.push(determinant(Array2::from_shape_vec((*n, *n), matrix.to_vec())?)?);
     }
     let made = ArrayD::from_shape_vec(IxDyn(batch), made)?;
-    Ok(vec![Array::new(crate::tensor::DType::F64, Elements::F64(made)).cast(x.dtype())?])
+    Ok(vec![Array::new(DType::F64, Elements::F64(made)).cast(x.dtype())?])
 }
 
 /// Returns the determinant by elimination, with the largest element of each column as pivot.
@@ -81,60 +89,99 @@ fn determinant(mut a: Array2<f64>) -> Result<f64> {
     Ok(product)
 }
 
-fn expand_det<'x>(expand: &'x Expand) -> Result<Expr<'x>> {
-    let [batch @ .., n, _] = expand.shape(0)? else {
-        invalid!("the determinant of {}", display_shape(expand.shape(0)?));
+/// Returns the sizes of the batch, the number of rows, and the matrices as rows of their elements.
+fn elements<'x>(x: &'x Expand) -> Result<(&'x [Dim], usize, Expr<'x>)> {
+    let shape = x.shape(0)?;
+    let [batch @ .., n, _] = shape else {
+        invalid!("a matrix of shape {}", display_shape(shape));
     };
-    let (batch, n) = (batch.to_vec(), n.clone());
     let n = match n.known().map(usize::try_from) {
         Some(Ok(n)) if (1..=MAX_ROWS).contains(&n) => n,
-        _ => unsupported!("the determinant of a {n} x {n} matrix (at most {MAX_ROWS} rows)"),
+        _ => unsupported!("a {n} x {n} matrix (at most {MAX_ROWS} rows)"),
     };
-    let count = i64::try_from(n * n)?;
-    let parts = expand.operand(0).reshape(&[-1, count]).split_list(1, &vec![1; n * n]);
-    // Determinants of the last rows with some of the columns, from the last row upwards.
-    let mut minors: BTreeMap<Vec<usize>, Expr> = BTreeMap::new();
-    for row in (0..n).rev() {
-        let mut next = BTreeMap::new();
-        for columns in choices(n, n - row) {
-            next.insert(columns.clone(), minor(&parts, n, row, &columns, &minors)?);
-        }
-        minors = next;
-    }
-    let whole = minors.into_values().next().ok_or_else(|| Error::invalid("no columns"))?;
+    Ok((batch, n, x.operand(0).reshape(&[-1, i64::try_from(n * n)?])))
+}
+
+fn expand_det<'x>(x: &'x Expand) -> Result<Expr<'x>> {
+    let (batch, n, elements) = elements(x)?;
+    let all: Vec<usize> = (0..n).collect();
     let shape: Vec<i64> = batch.iter().map(|size| Dim::known(size).unwrap_or(-1)).collect();
     if shape.iter().filter(|size| **size == -1).count() > 1 {
         unsupported!("free sizes");
     }
-    Ok(whole.reshape(&shape))
+    Ok(minors(elements, n, &[(all.clone(), all)])?.reshape(&shape))
 }
 
-/// Returns every choice of `count` of `n` columns, each in order.
-fn choices(n: usize, count: usize) -> Vec<Vec<usize>> {
-    (0..1_usize << n)
-        .map(|bits| (0..n).filter(|column| bits & (1 << column) != 0).collect::<Vec<_>>())
-        .filter(|columns| columns.len() == count)
-        .collect()
+fn infer_inverse(call: &Call) -> Result<Vec<Fact>> {
+    infer_det(call)?;
+    infer_same(call)
 }
 
-/// Returns the determinant of the rows from `row` on with `columns`, expanded along its first row.
-fn minor<'x>(
-    parts: &[Expr<'x>],
-    n: usize,
-    row: usize,
-    columns: &[usize],
-    below: &BTreeMap<Vec<usize>, Expr<'x>>,
-) -> Result<Expr<'x>> {
-    let mut sum: Option<Expr> = None;
-    for (i, column) in columns.iter().enumerate() {
-        let mut term = *parts.at(row * n + column)?;
-        let rest: Vec<usize> = columns.iter().copied().filter(|other| other != column).collect();
-        if let Some(minor) = below.get(&rest) {
-            term = term * *minor;
+/// The transposed matrix of cofactors over the determinant, its expansion along the first row.
+fn expand_inverse<'x>(x: &'x Expand) -> Result<Expr<'x>> {
+    let (_, n, elements) = elements(x)?;
+    let without = |left_out: usize| (0..n).filter(move |place| *place != left_out).collect::<Vec<_>>();
+    let places = (0..n).flat_map(|row| (0..n).map(move |column| (row, column)));
+    let wanted: Vec<Minor> = places.clone().map(|(row, column)| (without(column), without(row))).collect();
+    let result = if n == 1 {
+        1.0 / elements
+    } else {
+        let sign = |(row, column): (usize, usize)| if (row + column) % 2 == 0 { 1.0 } else { -1.0 };
+        let signs: Vec<f32> = places.map(sign).collect();
+        let adjugate = minors(elements, n, &wanted)? * x.make.floats(&signs).to_type(x.dtype(0)?);
+        let first_row = elements.slice(1, 0, i64::try_from(n)?);
+        let column: Vec<(usize, f32)> = (0..n).map(|row| (row * n, 1.0)).collect();
+        let products = first_row * pick(adjugate, n * n, &column)?;
+        adjugate / products.reduce("ReduceSum", &[1], true)
+    };
+    Ok(result.reshape_to(x.operand(0).shape()))
+}
+
+/// The rows and the columns of a square part of a matrix.
+type Minor = (Vec<usize>, Vec<usize>);
+
+/// Returns the determinants of square parts of one size, `[batch, parts]`. Each is expanded along its first row: a sum
+/// of products of an element and the determinant of a smaller part. Matrices of zeros and ones choose the factors of
+/// all parts at once.
+fn minors<'x>(elements: Expr<'x>, n: usize, parts: &[Minor]) -> Result<Expr<'x>> {
+    let size = parts.first().map_or(0, |(rows, _)| rows.len());
+    let (mut factors, mut rests) = (Vec::new(), Vec::new());
+    for index in 0..size {
+        for (rows, columns) in parts {
+            let (first, rest) = rows.split_first().ok_or_else(|| Error::invalid("no rows"))?;
+            let mut others = columns.clone();
+            factors.push((first * n + others.remove(index), 1.0));
+            rests.push((rest.to_vec(), others));
         }
-        sum = Some(sum.map_or(term, |sum| if i % 2 == 0 { sum + term } else { sum - term }));
     }
-    sum.ok_or_else(|| Error::invalid("no columns"))
+    let factors = pick(elements, n * n, &factors)?;
+    if size == 1 {
+        return Ok(factors);
+    }
+    let smaller: Vec<Minor> = BTreeSet::from_iter(rests.iter().cloned()).into_iter().collect();
+    let signs = [1.0, -1.0].into_iter().cycle().flat_map(|sign| std::iter::repeat_n(sign, parts.len()));
+    let places =
+        rests.iter().zip(signs).filter_map(|(rest, sign)| Some((smaller.binary_search(rest).ok()?, sign)));
+    let below = pick(minors(elements, n, &smaller)?, smaller.len(), &places.collect::<Vec<_>>())?;
+    let terms = [-1, i64::try_from(size)?, i64::try_from(parts.len())?];
+    Ok((factors * below).reshape(&terms).reduce("ReduceSum", &[1], false))
+}
+
+/// Returns columns of a value of `count` columns, each with a factor.
+fn pick<'x>(value: Expr<'x>, count: usize, columns: &[(usize, f32)]) -> Result<Expr<'x>> {
+    if columns.iter().map(|(column, _)| *column).eq(0..count)
+        && columns.iter().all(|(_, factor)| *factor == 1.0)
+    {
+        return Ok(value);
+    }
+    let mut matrix = Array2::<f32>::zeros((count, columns.len()));
+    for (place, (column, factor)) in columns.iter().enumerate() {
+        if let Some(chosen) = matrix.get_mut((*column, place)) {
+            *chosen = *factor;
+        }
+    }
+    let dtype = value.dtype.unwrap_or(DType::F32);
+    Ok(value.matmul(value.builder.cast_literal(&Array::f32(matrix.into_dyn()), dtype)))
 }
 
 #[cfg(test)]

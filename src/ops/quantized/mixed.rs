@@ -21,10 +21,11 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("DynamicQuantizeLinear, MatMulInteger, Mul, Add")
         .limits("a second rounding"),
     Row::of(MICROSOFT, "QAttention", Access::Any, infer_attention)
-        .formula(expand_attention)
+        .expand(expand_attention)
         .multiply_adds(attention_multiply_adds)
+        .appends(|_, _| vec![(attention::PAST, 3)])
         .lowers_to("DequantizeLinear, Attention")
-        .limits("past and present states; rotary positions inside; masks that give lengths"),
+        .limits("a state in a buffer; rotary positions inside; masks that give lengths"),
     Row::of(MICROSOFT, "DynamicQuantizeLSTM", Access::Any, infer_lstm)
         .multiply_adds(recurrent::multiply_adds)
         .expand(expand_lstm)
@@ -88,15 +89,22 @@ mod attention {
 }
 
 fn infer_attention(call: &Call) -> Result<Vec<Fact>> {
-    if call.has_input(attention::PAST) || call.has_output(1) {
-        unsupported!("past and present states");
-    }
+    let heads = match call.int("num_heads")? {
+        heads @ 1.. => Dim::Known(heads),
+        heads => return Err(Error::invalid(format!("{heads} heads")).at_part("attribute num_heads")),
+    };
     let ([batch, length, _], [_, projected]) = (call.shape(0)?, call.shape(1)?) else {
         return Err(Error::invalid("a sequence without three axes, or a weight without two"));
     };
     // The weight is the concatenation of those of queries, keys and values.
     let hidden = projected.floor_div(&Dim::Known(3))?;
-    Ok(vec![Fact::new(DType::F32, vec![batch.clone(), length.clone(), hidden])])
+    let keys = match call.has_input(attention::PAST) {
+        true => call.shape(attention::PAST)?.at(3)?.add(length)?,
+        false => length.clone(),
+    };
+    let size = hidden.floor_div(&heads)?;
+    let present = Fact::new(DType::F32, vec![Dim::Known(2), batch.clone(), heads, keys, size]);
+    Ok(vec![Fact::new(DType::F32, vec![batch.clone(), length.clone(), hidden]), present])
 }
 
 /// Counts the product with the weight, and those of each query with each key, and of each weight with its value.
@@ -109,7 +117,7 @@ fn attention_multiply_adds(call: &Call) -> Option<u64> {
 }
 
 /// Attention of the dequantized operands: the kernel rounds no intermediate result.
-fn expand_attention<'x>(x: &'x Expand) -> Result<Expr<'x>> {
+fn expand_attention(x: &Expand) -> Result<bool> {
     let mut operands = Vec::new();
     for (operand, scale, zero) in
         [(0, attention::X_SCALE, attention::X_ZERO), (1, attention::WEIGHT_SCALE, attention::WEIGHT_ZERO)]
@@ -117,8 +125,12 @@ fn expand_attention<'x>(x: &'x Expand) -> Result<Expr<'x>> {
         let inputs = [Some(x.operand(operand)), Some(x.operand(scale)), x.optional(zero)];
         operands.push(Some(x.make.op("DequantizeLinear", inputs, [("axis", 1.into())])));
     }
-    operands.extend([attention::BIAS, attention::MASK].map(|index| x.optional(index)));
-    Ok(x.make.op("com.microsoft.Attention", operands, pairs(&x.node().attributes)))
+    operands.extend([attention::BIAS, attention::MASK, attention::PAST].map(|index| x.optional(index)));
+    let attributes = pairs(&x.node().attributes);
+    let count = if x.has_output(1) { 2 } else { 1 };
+    let results = x.make.op_list("com.microsoft.Attention", operands, attributes, count);
+    results.into_iter().enumerate().for_each(|(index, result)| x.output(index, result));
+    Ok(true)
 }
 
 fn infer_lstm(call: &Call) -> Result<Vec<Fact>> {

@@ -10,13 +10,14 @@ mod integer;
 mod level;
 mod mixed;
 mod nearest;
-mod packed;
+pub(in crate::ops) mod packed;
 mod product;
 
 use crate::op::CONTRIB_DOMAIN as MICROSOFT;
 use crate::ops::linear::matmul::{self, matmul_shape};
 use crate::ops::prelude::*;
-use crate::ops::spatial::conv::{self, conv_shape};
+use crate::ops::spatial::conv::{self, conv_shape, conv_shape_of};
+use crate::ops::spatial::layout::Layout;
 
 use level::{Target, constant_int, levels, requantize};
 use product::{Places, convolve, multiply};
@@ -68,6 +69,12 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .exact()
         .lowers_to("Conv of the differences to the zero points, QuantizeLinear")
         .limits("a second rounding"),
+    Row::of(MICROSOFT, "QLinearConv", Access::Any, infer_laid_out_conv)
+        .multiply_adds(|call| conv::multiply_adds_by(call, 3))
+        .formula(expand_laid_out_conv)
+        .rounds()
+        .exact()
+        .lowers_to("QLinearConv; Transpose for channels that are last"),
     Row::new("ConvInteger", Access::Any, infer_conv_integer)
         .multiply_adds(conv::multiply_adds)
         .formula(expand_conv_integer)
@@ -314,6 +321,19 @@ fn rescale<'x>(
 
 fn infer_qlinear_conv(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(7)?, conv_shape(call, call.shape(3)?)?)])
+}
+
+fn infer_laid_out_conv(call: &Call) -> Result<Vec<Fact>> {
+    let layout = Layout::of(call)?;
+    let shape = conv_shape_of(call, &layout.channels_first(call.shape(0)?), call.shape(3)?)?;
+    Ok(vec![Fact::new(call.dtype(7)?, layout.of_channels_first(&shape))])
+}
+
+fn expand_laid_out_conv<'x>(x: &'x Expand) -> Result<Expr<'x>> {
+    let parameters = (1..9).map(|index| x.optional(index));
+    Ok(Layout::of(x)?.apply(x.operand(0), x.shape(0)?.len(), |data| {
+        x.make.op("QLinearConv", [Some(data)].into_iter().chain(parameters), conv::conv_attributes(x))
+    }))
 }
 
 fn expand_qlinear_conv(x: &Expand) -> Result<bool> {

@@ -38,7 +38,7 @@ pub(super) struct WeightMatrix {
     pub block: i64,
 }
 
-fn check_bits(bits: i64) -> Result<()> {
+pub(in crate::ops) fn check_bits(bits: i64) -> Result<()> {
     if ![2, 4, 8].contains(&bits) {
         unsupported!("weights of {bits} bits");
     }
@@ -102,7 +102,7 @@ fn expand(x: &Expand) -> Result<bool> {
 }
 
 /// Returns the zero point of unsigned values of which the model gives none.
-pub(super) fn middle(bits: i64) -> u8 {
+pub(in crate::ops) fn middle(bits: i64) -> u8 {
     match bits {
         2 => 2,
         4 => 8,
@@ -111,14 +111,14 @@ pub(super) fn middle(bits: i64) -> u8 {
 }
 
 /// Returns the number of packed values of a row of `count`, which begins at a byte.
-pub(super) fn padded(count: i64, bits: i64) -> i64 {
+pub(in crate::ops) fn padded(count: i64, bits: i64) -> i64 {
     let values = 8_i64.checked_div(bits).unwrap_or(1);
     count.saturating_add(values - 1).checked_div(values).unwrap_or(count).saturating_mul(values)
 }
 
 /// Returns the values of input `index` as float32. A byte holds several values of 4 or 2 bits, the lowest
 /// first.
-fn unpack<'x>(x: &'x Expand, index: usize, bits: i64, shape: [i64; 3]) -> Expr<'x> {
+pub(in crate::ops) fn unpack<'x>(x: &'x Expand, index: usize, bits: i64, shape: [i64; 3]) -> Expr<'x> {
     let mut values = x.operand(index);
     if bits < 8 {
         let bytes = values.reshape(&[-1, 1]);

@@ -11,7 +11,8 @@ use crate::ops::prelude::*;
 const MAX_UNROLLED_STEPS: i64 = 512;
 
 /// The number of steps of all directions, and of sequences, for which products of all sequences are faster than a layer
-/// that takes one row after the other.
+/// that takes one row after the other. For 32 sequences of 32 steps products take half the time of the layer, but they
+/// are 550 layers, over which the runtime recurses.
 const FEW_STEPS: i64 = 16;
 /// See [`FEW_STEPS`].
 const MANY_SEQUENCES: i64 = 4;

@@ -9,8 +9,11 @@ use crate::ops::prelude::*;
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("Col2Im", Access::Any, infer_col2im)
     .expand(expand_col2im)
     .lower(lower_col2im)
-    .lowers_to("Fold; over three axes depthwise Deconvolution with one-hot kernels")
-    .limits("image or block sizes known only at run time; dilations over other than two axes")];
+    .lowers_to("Fold; over three axes or free sizes depthwise Deconvolution with one-hot kernels")
+    .limits(
+        "block sizes, or image sizes that are no sizes of values, known only at run time; dilations over other than \
+         two axes",
+    )];
 
 /// The most axes of an image of Fold.
 const FOLDED_AXES: usize = 2;
@@ -65,6 +68,13 @@ fn read_block(call: &Call, image: &[Dim], layout: &Layout) -> Result<Vec<i64>> {
     check_sizes(&block)?;
     if block.iter().chain(&layout.dilations).any(|size| *size < 1) {
         invalid!("block_shape {block:?} or dilations {:?} are not positive", layout.dilations);
+    }
+    let dilated = layout.dilations.iter().zip(&block).any(|(dilation, size)| *dilation > 1 && *size > 1);
+    if dilated && image.len() != 2 {
+        unsupported!(
+            "dilations over {} axes: onnxruntime and the specification's reference disagree",
+            image.len()
+        );
     }
     Ok(block)
 }
@@ -123,13 +133,6 @@ fn read_known(call: &Call) -> Result<Known> {
     let [batch, depth, blocks] = *call.sizes(0)?.as_slice() else {
         invalid!("an input of shape {}, expected three axes", display_shape(call.shape(0)?))
     };
-    let dilated = layout.dilations.iter().zip(&block).any(|(dilation, size)| *dilation > 1 && *size > 1);
-    if dilated && image.len() != 2 {
-        unsupported!(
-            "dilations over {} axes: onnxruntime and the specification's reference disagree",
-            image.len()
-        );
-    }
     let (counts, left_over) = counts(&image, &block, &layout)?;
     if area(&counts)? != blocks {
         invalid!("{blocks} blocks, expected {counts:?} along the axes of the image");
@@ -138,7 +141,32 @@ fn read_known(call: &Call) -> Result<Known> {
     Ok(Known { image, block, layout, batch, channels, counts, left_over })
 }
 
+/// Expands an image of free sizes. Its sizes are such that the last block ends with the image.
+fn expand_free(x: &Expand) -> Result<bool> {
+    let image = image_sizes(x)?;
+    let layout = read_layout(x, image.len())?;
+    let block = read_block(x, &image, &layout)?;
+    let mut form = vec![x.make.int(0), x.make.int(x.shape(0)?.at(1)?.known().unwrap_or(-1))];
+    for (axis, size) in image.iter().enumerate() {
+        let stride = *layout.strides.at(axis)?;
+        let reach = layout.dilations.at(axis)? * (block.at(axis)? - 1) + 1;
+        let added = layout.pads.at(axis)? + layout.pads.at(axis + image.len())? - reach;
+        x.require(SizeCondition::multiple(&size.add(&Dim::Known(added))?, stride))?;
+        let size = x.operand(1).element(0, i64::try_from(axis)?);
+        form.push((size + added) / stride + 1_i64);
+    }
+    let form: Vec<Expr> = form.into_iter().map(|size| size.reshape(&[1])).collect();
+    let blocks = x.operand(0).reshape_to(x.make.concat(&form, 0));
+    let channels = x.output_shape(0)?.at(1)?.known();
+    let channels = channels.ok_or_else(|| Error::unsupported("a free number of channels"))?;
+    x.output(0, add_up(x, blocks, channels, block, layout, vec![0; image.len()])?);
+    Ok(true)
+}
+
 fn expand_col2im(expand: &Expand) -> Result<bool> {
+    if image_sizes(expand)?.iter().any(|size| size.known().is_none()) {
+        return expand_free(expand);
+    }
     let known = read_known(expand)?;
     if known.image.len() <= FOLDED_AXES {
         return Ok(false);
@@ -146,7 +174,21 @@ fn expand_col2im(expand: &Expand) -> Result<bool> {
     let Known { block, layout, batch, channels, counts, left_over, .. } = known;
     let mut form = vec![batch, channels.saturating_mul(area(&block)?)];
     form.extend(&counts);
-    let kernels = expand.make.tensor(unit_kernels(channels, &block)?);
+    let blocks = expand.operand(0).reshape(&form);
+    expand.output(0, add_up(expand, blocks, channels, block, layout, left_over)?);
+    Ok(true)
+}
+
+/// Returns the sum of the blocks, whose elements are the channels of `blocks`, with `left_over` elements after them.
+fn add_up<'x>(
+    x: &'x Expand,
+    blocks: Expr<'x>,
+    channels: i64,
+    block: Vec<i64>,
+    layout: Layout,
+    left_over: Vec<i64>,
+) -> Result<Expr<'x>> {
+    let kernels = x.make.tensor(unit_kernels(channels, &block)?);
     let attributes = [
         ("group", channels.into()),
         ("kernel_shape", block.into()),
@@ -155,9 +197,7 @@ fn expand_col2im(expand: &Expand) -> Result<bool> {
         ("pads", layout.pads.into()),
         ("output_padding", left_over.into()),
     ];
-    let image = expand.make.op("ConvTranspose", [expand.operand(0).reshape(&form), kernels], attributes);
-    expand.output(0, image);
-    Ok(true)
+    Ok(x.make.op("ConvTranspose", [blocks, kernels], attributes))
 }
 
 fn lower_col2im(lower: &mut Lower) -> Result<()> {

@@ -6,6 +6,7 @@
 mod transform;
 mod window;
 
+use crate::op::CONTRIB_DOMAIN;
 use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
@@ -25,9 +26,17 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("HannWindow", Access::Any, window::infer_window)
         .lowers_to("a constant")
         .limits("a size computed at run time; one element of a symmetric window"),
+    Row::of(CONTRIB_DOMAIN, "Irfft", Access::Any, transform::infer_irfft)
+        .formula(transform::expand_irfft)
+        .multiply_adds(transform::multiply_adds)
+        .lowers_to("DFT"),
     Row::new("MelWeightMatrix", Access::Any, window::infer_mel_weight)
         .lowers_to("a constant")
         .limits("sizes computed at run time; bands beyond the bins of the transform"),
+    Row::of(CONTRIB_DOMAIN, "Rfft", Access::Any, transform::infer_rfft)
+        .formula(transform::expand_rfft)
+        .multiply_adds(transform::multiply_adds)
+        .lowers_to("DFT"),
     Row::new("STFT", Access::Any, transform::infer_stft)
         .formula(transform::expand_stft)
         .multiply_adds(transform::multiply_adds)

@@ -192,6 +192,59 @@ fn transform<'x>(x: &'x Expand, mut data: Expr<'x>, dft: Dft) -> Result<Expr<'x>
     Ok(if in_place { result } else { result.transpose(&inverse(&perm)) })
 }
 
+/// Returns the number of last axes that Rfft and Irfft transform.
+fn read_real(call: &Call, rank: usize) -> Result<i64> {
+    check_float(call)?;
+    if !call.flag("onesided")? || call.flag("normalized")? {
+        unsupported!("a two-sided or normalized transform");
+    }
+    let axes = call.int("signal_ndim")?;
+    if axes < 1 || usize::try_from(axes)? > rank {
+        invalid!("a transform of {axes} of {rank} axes");
+    }
+    Ok(axes)
+}
+
+/// The spectrum of a real signal is one-sided along the last axis, and has an axis for its parts.
+pub(super) fn infer_rfft(call: &Call) -> Result<Vec<Fact>> {
+    let mut shape = call.shape(0)?.to_vec();
+    read_real(call, shape.len())?;
+    let last = shape.len().saturating_sub(1);
+    let bins = shape.at(last)?.floor_div(&Dim::Known(2))?.add(&Dim::Known(1))?;
+    shape.put(last, bins);
+    shape.push(Dim::Known(2));
+    Ok(vec![Fact::new(call.dtype(0)?, shape)])
+}
+
+pub(super) fn expand_rfft<'x>(x: &'x Expand) -> Result<Expr<'x>> {
+    let axes = read_real(x, x.shape(0)?.len())?;
+    let signal = x.operand(0).unsqueeze(&[-1]);
+    Ok((0..axes).fold(signal, |value, axis| along(x, value, axis, false)))
+}
+
+/// The signal has an even number of elements.
+pub(super) fn infer_irfft(call: &Call) -> Result<Vec<Fact>> {
+    let [axes @ .., Dim::Known(2)] = call.shape(0)? else { invalid!("a spectrum without two parts") };
+    read_real(call, axes.len())?;
+    let mut shape = axes.to_vec();
+    let last = shape.len().saturating_sub(1);
+    let length = shape.at(last)?.sub(&Dim::Known(1))?.mul(&Dim::Known(2))?;
+    shape.put(last, length);
+    Ok(vec![Fact::new(call.dtype(0)?, shape)])
+}
+
+pub(super) fn expand_irfft<'x>(x: &'x Expand) -> Result<Expr<'x>> {
+    let axes = read_real(x, x.shape(0)?.len().saturating_sub(1))?;
+    let signal = (0..axes).rev().fold(x.operand(0), |value, axis| along(x, value, axis, true));
+    Ok(signal.squeeze(&[-1]))
+}
+
+/// Returns the transform along an axis, counted from the last before the parts; that one is one-sided.
+fn along<'x>(x: &'x Expand, value: Expr<'x>, axis: i64, inverse: bool) -> Expr<'x> {
+    let attributes = [("inverse", i64::from(inverse).into()), ("onesided", i64::from(axis == 0).into())];
+    x.make.op("DFT", [Some(value), None, Some(x.make.int(-2 - axis))], attributes)
+}
+
 /// A short-time transform, of frames along the second axis of `[batch, length, parts]`.
 #[derive(Clone, Copy)]
 struct Stft {

@@ -134,15 +134,26 @@ pub(in crate::ops) fn element_hits<'x>(
     after: bool,
     dtype: DType,
 ) -> Result<Expr<'x>> {
-    let (data, indices) = (expand.operand(0), expand.operand(1));
-    let place = axis + i64::from(after);
+    let (indices, rank) = (expand.operand(1), expand.shape(1)?.len());
+    hits_along(expand, axis, (indices, rank), axis + i64::from(after), dtype)
+}
+
+/// Returns 1 where one of the indices, a value of `rank` axes, is equal to a position along `axis` of the data, else 0;
+/// the axis of the positions is at `place`.
+pub(in crate::ops) fn hits_along<'x>(
+    expand: &'x Expand,
+    axis: i64,
+    (indices, rank): (Expr<'x>, usize),
+    place: i64,
+    dtype: DType,
+) -> Result<Expr<'x>> {
     if let Some(depth) = expand.shape(0)?.at(usize::try_from(axis)?)?.known() {
         return Ok(indices.one_hot(depth, place, dtype));
     }
+    let data = expand.operand(0);
     let (size, positions) = (data.size(axis), data.positions(axis));
     let front = from_front(indices.cast(DType::I64), size).unsqueeze(&[place]);
-    let positions = positions.along(usize::try_from(place)?, expand.shape(1)?.len() + 1);
-    Ok(front.equal(positions).to_type(dtype))
+    Ok(front.equal(positions.along(usize::try_from(place)?, rank + 1)).to_type(dtype))
 }
 
 /// Expands a gather from constant data with equal elements to one of them.
@@ -243,23 +254,26 @@ fn expand_single(expand: &Expand) -> Result<bool> {
 }
 
 /// Expands tuples of indices of axes of which some have free sizes to a Gather of rows of data whose indexed axes are
-/// merged.
+/// merged. The index of a batch axis is the position of the tuple.
 fn expand_free(expand: &Expand) -> Result<bool> {
     let (shape, index_shape) = (expand.shape(0)?, expand.shape(1)?);
     let is_fixed = shape.iter().chain(index_shape).all(|size| size.known().is_some());
     let width = index_shape.last().and_then(Dim::known);
-    let Some(width) = width.filter(|_| !is_fixed && batch_dims(expand).is_ok_and(|batch| batch == 0)) else {
-        return Ok(false);
-    };
+    let Some(width) = width.filter(|_| !is_fixed) else { return Ok(false) };
     let (data, indices) = (expand.operand(0), expand.operand(1).cast(DType::I64));
+    let (batch, rank) = (i64::try_from(batch_dims(expand)?)?, index_shape.len().saturating_sub(1));
     let mut rows = None;
-    for axis in 0..width {
+    for axis in 0..batch + width {
         let size = data.size(axis);
-        let index = from_front(indices.element(-1, axis), size);
+        let index = if axis < batch {
+            data.positions(axis).along(usize::try_from(axis)?, rank)
+        } else {
+            from_front(indices.element(-1, axis - batch), size)
+        };
         rows = Some(rows.map_or(index, |rows: Expr<'_>| rows * size + index));
     }
     let Some(rows) = rows else { return Ok(false) };
-    expand.output(0, with_leading(expand, data, width, &[-1]).gather(rows, 0));
+    expand.output(0, with_leading(expand, data, batch + width, &[-1]).gather(rows, 0));
     Ok(true)
 }
 

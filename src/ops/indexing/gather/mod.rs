@@ -17,7 +17,7 @@ use crate::ops::prelude::*;
 use crate::tensor::{coordinates, row_major};
 
 pub(in crate::ops) use along::repeated;
-pub(in crate::ops) use expand::{element_hits, row_indices};
+pub(in crate::ops) use expand::{element_hits, hits_along, row_indices};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     along::ROW,

@@ -10,7 +10,7 @@ use super::{Reduction, read_reduction, replaced_rows, rounds};
 use crate::lower::{Gathered, MAX_PARTS, part_count};
 use crate::ncnn::Cost;
 use crate::ops::indexing::gather::{
-    element_hits, element_places, repeated, resolve_index, row_indices, rows_at, tuple_places,
+    element_hits, element_places, hits_along, repeated, resolve_index, row_indices, rows_at, tuple_places,
 };
 use crate::ops::prelude::*;
 use crate::ops::shape::{data_sizes, resized};
@@ -255,16 +255,14 @@ fn add_rows(expand: &Expand, axis: usize) -> Result<bool> {
     };
     let others = |list: &[Dim]| resized(list, axis, Dim::Known(1));
     let is_row = others(&source_shape).iter().all(|size| size.is(1));
-    let Some(depth) = shape.at(axis)?.known().filter(|_| is_row && others(shape) == others(index_shape))
-    else {
-        return Ok(false);
-    };
-    let compared = index_shape.at(axis)?.known().unwrap_or(1).saturating_mul(depth);
-    if compared > limits::COMPARED {
+    let sizes = [shape.at(axis)?, index_shape.at(axis)?];
+    let compared = sizes.into_iter().filter_map(Dim::known).fold(1_i64, i64::saturating_mul);
+    if !is_row || others(shape) != others(index_shape) || compared > limits::COMPARED {
         return Ok(false);
     }
     let order: Vec<usize> = iter::once(axis).chain((0..shape.len()).filter(|other| *other != axis)).collect();
-    let hits = expand.make.value(source).reshape(&[-1]).one_hot(depth, 0, DType::F32);
+    let rows = (expand.make.value(source).reshape(&[-1]), 1);
+    let hits = hits_along(expand, i64::try_from(axis)?, rows, 0, DType::F32)?;
     let data = expand.operand_as(0, DType::F32).transpose(&order);
     let updates = expand.operand_as(2, DType::F32).transpose(&order).reshape(&[0, -1]);
     let sums = data + hits.matmul(updates).reshape_to(data.shape());

@@ -24,8 +24,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .rounds()
         .lowers_to("Sigmoid, QuantizeLinear"),
     row("QLinearAveragePool", pool::infer_pool, pool::expand_pool)
-        .lowers_to("Pooling, QuantizeLinear")
-        .limits("channels_last"),
+        .lowers_to("Pooling, QuantizeLinear; Transpose for channels that are last"),
     // Not exact: the exponentials of two runtimes differ in their last bits.
     Row::of(DOMAIN, "QLinearSoftmax", Access::Any, function::infer_softmax)
         .formula(function::expand_softmax)
@@ -41,8 +40,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     row("QLinearWhere", part::infer_where, part::expand_where)
         .lowers_to("QuantizeLinear of both operands, Where"),
     row("QLinearGlobalAveragePool", pool::infer_global_pool, pool::expand_global_pool)
-        .lowers_to("Reduction, QuantizeLinear")
-        .limits("channels_last"),
+        .lowers_to("Reduction, QuantizeLinear"),
     row("QGemm", gemm::infer_gemm, gemm::expand_gemm)
         .lowers_to("InnerProduct in int8, or MatMul of the differences to the zero points, QuantizeLinear")
         .limits("an alpha together with c"),

@@ -8,39 +8,38 @@ use super::{add_zero, constant_scale, dequantize, quantize};
 use crate::graph::pairs;
 use crate::op::whole_windows;
 use crate::ops::prelude::*;
-
-/// Reads the attributes of both operators.
-fn read_pool(call: &Call) -> Result<()> {
-    if call.flag("channels_last")? {
-        unsupported!("channels_last");
-    }
-    Ok(())
-}
+use crate::ops::spatial::layout::Layout;
+use crate::ops::spatial::pool::pool_shape;
 
 pub(super) fn infer_global_pool(call: &Call) -> Result<Vec<Fact>> {
-    read_pool(call)?;
-    let mut shape = call.shape(0)?.to_vec();
+    let layout = Layout::of(call)?;
+    let mut shape = layout.channels_first(call.shape(0)?);
     shape.iter_mut().skip(2).for_each(|size| *size = Dim::Known(1));
-    Ok(vec![Fact::new(call.dtype(0)?, shape)])
+    Ok(vec![Fact::new(call.dtype(0)?, layout.of_channels_first(&shape))])
 }
 
 /// The sum of all levels times a ratio (`qlgavgpool.cpp`).
 pub(super) fn expand_global_pool<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    let count = Dim::product(x.shape(0)?.iter().skip(2))?.known();
+    let layout = Layout::of(x)?;
+    let rank = x.shape(0)?.len();
+    let count = Dim::product(layout.channels_first(x.shape(0)?).iter().skip(2))?.known();
     let (Some(count), Some(zero), Some(target), Some(x_scale), Some(scale)) =
         (count, constant_int(x, 2)?, Target::of_output(x, 4)?, constant_scale(x, 1)?, constant_scale(x, 3)?)
     else {
-        return Ok(quantize(x, dequantize(x, 0).apply("GlobalAveragePool", []), 3));
+        let mean = layout.apply(dequantize(x, 0), rank, |data| data.apply("GlobalAveragePool", []));
+        return Ok(quantize(x, mean, 3));
     };
-    let axes: Vec<i64> = (2..i64::try_from(x.shape(0)?.len())?).collect();
+    let first = if layout.channels_last { 1 } else { 2 };
+    let axes: Vec<i64> = (first..).take(rank.saturating_sub(2)).collect();
     let count: f32 = count.as_();
     let sum = levels(x, 0, zero)?.value.reduce("ReduceSum", &axes, true);
     Ok(requantize(sum * (x_scale / (scale * count)), target))
 }
 
 pub(super) fn infer_pool(call: &Call) -> Result<Vec<Fact>> {
-    read_pool(call)?;
-    crate::ops::spatial::pool::infer_pool(call)
+    let layout = Layout::of(call)?;
+    let shape = pool_shape(call, &layout.channels_first(call.shape(0)?))?;
+    Ok(vec![Fact::new(call.dtype(0)?, layout.of_channels_first(&shape))])
 }
 
 /// The attributes of AveragePool.
@@ -50,8 +49,11 @@ const POOLING: [&str; 6] = ["auto_pad", "ceil_mode", "count_include_pad", "kerne
 pub(super) fn expand_pool<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let mut attributes = x.node().attributes.clone();
     attributes.retain(|name, _| POOLING.contains(&name.as_str()));
-    let attributes = whole_windows(attributes, x.shape(0)?, x.output_shape(0)?)?;
-    let mean = dequantize(x, 0).apply("AveragePool", pairs(&attributes));
+    let layout = Layout::of(x)?;
+    let [given, pooled] = [x.shape(0)?, x.output_shape(0)?].map(|shape| layout.channels_first(shape));
+    let attributes = whole_windows(attributes, &given, &pooled)?;
+    let mean =
+        layout.apply(dequantize(x, 0), given.len(), |data| data.apply("AveragePool", pairs(&attributes)));
     Ok(match Target::of_output(x, 4)? {
         Some(target) => add_zero(quotient(mean, x.operand(3)), target),
         None => quantize(x, mean, 3),

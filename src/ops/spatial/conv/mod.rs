@@ -163,8 +163,13 @@ fn infer_biased(call: &Call, bias: usize) -> Result<Vec<Fact>> {
 
 /// Returns the shape of the convolution of input 0 with a weight of shape `weight`.
 pub(in crate::ops) fn conv_shape(call: &Call, weight: &[Dim]) -> Result<Vec<Dim>> {
+    conv_shape_of(call, call.shape(0)?, weight)
+}
+
+/// Returns the shape of the convolution of a value of shape `data` with a weight of shape `weight`.
+pub(in crate::ops) fn conv_shape_of(call: &Call, data: &[Dim], weight: &[Dim]) -> Result<Vec<Dim>> {
     let conv = read_conv(call, weight)?;
-    let (batch, channels, spatial) = split_shape(call.shape(0)?, weight)?;
+    let (batch, channels, spatial) = split_shape(data, weight)?;
     let taken = weight.at(1)?.mul(&Dim::Known(conv.group))?;
     if let (Some(have), Some(taken)) = (channels.known(), taken.known())
         && have != taken

@@ -25,7 +25,7 @@ pub(super) fn lower_pool(lower: &mut Lower) -> Result<()> {
     let pool = read_pool(lower)?;
     let x = merged_input(lower)?;
     let x = if let Kind::Lp { p } = pool.kind { power(lower, x, p)? } else { x };
-    let (_, _, spatial) = split_shape(lower)?;
+    let (_, _, spatial) = split_shape(lower.shape(0)?)?;
     let sizes: Option<Vec<i64>> = spatial.iter().map(Dim::known).collect();
     let mut y = match sizes {
         Some(sizes) => pool_fixed(lower, &pool, x, &sizes)?,
@@ -41,7 +41,7 @@ pub(super) fn lower_pool(lower: &mut Lower) -> Result<()> {
 
 /// Returns input 0 with the batch merged into the channels.
 fn merged_input(lower: &mut Lower) -> Result<BlobId> {
-    let (batch, channels, spatial) = split_shape(lower)?;
+    let (batch, channels, spatial) = split_shape(lower.shape(0)?)?;
     let form: Vec<Dim> = std::iter::once(batch.mul(channels)?).chain(spatial.iter().cloned()).collect();
     if form.len() > 4 {
         unsupported!("a pooling over {} spatial axes", spatial.len());
@@ -154,7 +154,7 @@ fn fit_to_full_padding(
 /// Emits windows over known sizes. All padding is explicit, including that of a last window beyond the end.
 fn pool_fixed(lower: &mut Lower, pool: &Pool, x: BlobId, sizes: &[i64]) -> Result<BlobId> {
     let form = output_form(lower, x)?;
-    let (_, _, spatial) = split_shape(lower)?;
+    let (_, _, spatial) = split_shape(lower.shape(0)?)?;
     let given = pool.window.spans(spatial)?;
     let mut spans = given.clone();
     let mut counts = Vec::with_capacity(spans.len());
@@ -234,7 +234,7 @@ fn average_scales(
 
 /// Returns input 0 with the batch merged into the channels, in two axes for Pooling1D or three for Pooling.
 fn global_input(lower: &mut Lower) -> Result<BlobId> {
-    let (batch, channels, spatial) = split_shape(lower)?;
+    let (batch, channels, spatial) = split_shape(lower.shape(0)?)?;
     let mut form = vec![batch.mul(channels)?];
     match spatial {
         [h, w] => form.extend([h.clone(), w.clone()]),

@@ -88,7 +88,7 @@ fn read_pool(attributes: &Attributes) -> Result<Pool> {
         unsupported!("auto_pad with dilations: onnxruntime and the specification disagree");
     }
     let kind = match attributes.op_type() {
-        "MaxPool" => Kind::Max,
+        "MaxPool" | "NhwcMaxPool" => Kind::Max,
         "AveragePool" | "QLinearAveragePool" => {
             // Elements that `ceil_mode` adds are no padding, and never counted.
             let is_bare =
@@ -131,30 +131,35 @@ fn has_unit_windows(graph: &Graph, node: &Node) -> Option<ValueId> {
 }
 
 /// Splits the shape of the input into batch, channels and spatial axes.
-fn split_shape<'a>(call: &Call<'a>) -> Result<(&'a Dim, &'a Dim, &'a [Dim])> {
-    match call.shape(0)? {
+fn split_shape(shape: &[Dim]) -> Result<(&Dim, &Dim, &[Dim])> {
+    match shape {
         [batch, channels, spatial @ ..] if !spatial.is_empty() => Ok((batch, channels, spatial)),
         shape => Err(Error::invalid(format!("a pooling over an input of shape {}", display_shape(shape)))),
     }
 }
 
-pub(in crate::ops) fn infer_pool(call: &Call) -> Result<Vec<Fact>> {
-    let pool = read_pool(call)?;
-    let (batch, channels, spatial) = split_shape(call)?;
-    let mut shape = vec![batch.clone(), channels.clone()];
-    shape.extend(pool.window.output_sizes(spatial)?);
+fn infer_pool(call: &Call) -> Result<Vec<Fact>> {
+    let shape = pool_shape(call, call.shape(0)?)?;
     let mut facts = vec![Fact::new(call.dtype(0)?, shape.clone())];
-    if pool.kind == Kind::Max {
+    if read_pool(call)?.kind == Kind::Max {
         facts.push(Fact::new(DType::I64, shape));
     }
     Ok(facts)
+}
+
+/// Returns the shape of the pooling of a value of shape `data`.
+pub(in crate::ops) fn pool_shape(call: &Call, data: &[Dim]) -> Result<Vec<Dim>> {
+    let (batch, channels, spatial) = split_shape(data)?;
+    let mut shape = vec![batch.clone(), channels.clone()];
+    shape.extend(read_pool(call)?.window.output_sizes(spatial)?);
+    Ok(shape)
 }
 
 fn infer_global(call: &Call) -> Result<Vec<Fact>> {
     if call.op_type() == "GlobalLpPool" {
         read_p(call)?;
     }
-    let (batch, channels, spatial) = split_shape(call)?;
+    let (batch, channels, spatial) = split_shape(call.shape(0)?)?;
     if spatial.iter().any(|size| size.is(0)) {
         invalid!("a pooling over an input without elements");
     }

@@ -1,0 +1,103 @@
+//! MatMulBnb4: a product with weights of four bits, each the place of a number in a table, in blocks with a scale.
+
+use crate::op::CONTRIB_DOMAIN as DOMAIN;
+use crate::ops::prelude::*;
+use crate::pass::builder::Term;
+
+pub(in crate::ops) const OPS: &[Row] = &[Row::of(DOMAIN, "MatMulBnb4", Access::Any, infer)
+    .formula(expand)
+    .lowers_to("MatMul with floats")
+    .limits("the transposed matrix; weights known only at run time")];
+
+/// The numbers of `quant_type` 0, FP4 (`blockwise_quant_block_bnb4.h`).
+const FP4: [f32; 16] = [
+    0.0,
+    5.208_333_3e-3,
+    0.666_666_7,
+    1.0,
+    0.333_333_34,
+    0.5,
+    0.166_666_67,
+    0.25,
+    -0.0,
+    -5.208_333_3e-3,
+    -0.666_666_7,
+    -1.0,
+    -0.333_333_34,
+    -0.5,
+    -0.166_666_67,
+    -0.25,
+];
+/// The numbers of `quant_type` 1, NF4.
+const NF4: [f32; 16] = [
+    -1.0,
+    -0.696_192_8,
+    -0.525_073_05,
+    -0.394_917_5,
+    -0.284_441_38,
+    -0.184_773_43,
+    -0.091_050_036,
+    0.0,
+    0.079_580_3,
+    0.160_930_2,
+    0.246_112_3,
+    0.337_915_24,
+    0.440_709_83,
+    0.562_617,
+    0.722_956_84,
+    1.0,
+];
+
+struct Matrix {
+    rows: i64,
+    columns: i64,
+    block: i64,
+    numbers: [f32; 16],
+}
+
+fn read(call: &Call) -> Result<Matrix> {
+    let size = |name: &'static str| match call.int(name)? {
+        size @ 1.. => Ok(size),
+        size => Err(Error::invalid(format!("a size of {size}")).at_part(format!("attribute {name}"))),
+    };
+    if !call.flag("transB")? {
+        unsupported!("the transposed matrix");
+    }
+    let numbers = match call.int("quant_type")? {
+        0 => FP4,
+        1 => NF4,
+        other => invalid!("quant_type {other}"),
+    };
+    Ok(Matrix { rows: size("K")?, columns: size("N")?, block: size("block_size")?, numbers })
+}
+
+fn infer(call: &Call) -> Result<Vec<Fact>> {
+    let matrix = read(call)?;
+    let mut shape = call.shape(0)?.to_vec();
+    match shape.last_mut() {
+        Some(last) if last.known().is_none_or(|size| size == matrix.rows) => {
+            *last = Dim::Known(matrix.columns)
+        }
+        _ => invalid!("a product of {} and a matrix of {} rows", display_shape(&shape), matrix.rows),
+    }
+    Ok(vec![Fact::new(call.dtype(0)?, shape)])
+}
+
+fn expand<'x>(x: &'x Expand) -> Result<Expr<'x>> {
+    let Matrix { rows, columns, block, numbers } = read(x)?;
+    x.required_constant(1)?;
+    x.required_constant(2)?;
+    let bytes = x.operand(1).reshape(&[-1, 1]);
+    let first = x.make.op("BitShift", [bytes, 4_i64.beside(bytes)], [("direction", "RIGHT".into())]);
+    let places = x.make.concat(&[first, bytes.with("BitwiseAnd", 15_i64)], 1).reshape(&[-1]);
+    let count = rows.saturating_mul(columns);
+    let blocks = (count - 1) / block + 1;
+    let levels = x.make.floats(&numbers).gather(places.cast(DType::I64), 0);
+    // The last block may be shorter.
+    let end = blocks.saturating_mul(block);
+    let padded = levels.slice(0, 0, count).with("Pad", x.make.ints(&[0, end - count]));
+    let scales = x.operand_as(2, DType::F32).reshape(&[blocks, 1]);
+    let weights = (padded.reshape(&[blocks, block]) * scales).reshape(&[end]).slice(0, 0, count);
+    let matrix = weights.reshape(&[columns, rows]).cast(x.dtype(0)?).transpose(&[1, 0]);
+    Ok(x.operand(0).matmul(matrix))
+}

@@ -1,0 +1,52 @@
+//! The place of the channels among the axes of an image.
+
+use crate::ops::prelude::*;
+use crate::pass::pattern::inverse;
+
+/// Where the channels are: after the batch, or last.
+#[derive(Clone, Copy)]
+pub(in crate::ops) struct Layout {
+    pub channels_last: bool,
+}
+
+impl Layout {
+    /// Reads the attribute `channels_last`.
+    pub fn of(call: &Call) -> Result<Layout> {
+        Ok(Layout { channels_last: call.flag("channels_last")? })
+    }
+
+    /// Returns the axes in the order with channels after the batch.
+    fn order(self, rank: usize) -> Vec<usize> {
+        let mut axes: Vec<usize> = (0..rank).collect();
+        if self.channels_last && rank > 2 {
+            axes.remove(rank - 1);
+            axes.insert(1, rank - 1);
+        }
+        axes
+    }
+
+    /// Returns a shape of this layout with channels after the batch.
+    pub fn channels_first(self, shape: &[Dim]) -> Vec<Dim> {
+        self.order(shape.len()).iter().filter_map(|axis| shape.get(*axis).cloned()).collect()
+    }
+
+    /// Returns a shape with channels after the batch in this layout.
+    pub fn of_channels_first(self, shape: &[Dim]) -> Vec<Dim> {
+        let order = inverse(&self.order(shape.len()));
+        order.iter().filter_map(|axis| shape.get(*axis).cloned()).collect()
+    }
+
+    /// Returns what `compute` makes of a value of this layout; it sees the channels after the batch.
+    pub fn apply<'x>(
+        self,
+        value: Expr<'x>,
+        rank: usize,
+        compute: impl FnOnce(Expr<'x>) -> Expr<'x>,
+    ) -> Expr<'x> {
+        if !self.channels_last {
+            return compute(value);
+        }
+        let order = self.order(rank);
+        compute(value.transpose(&order)).transpose(&inverse(&order))
+    }
+}
