@@ -1,6 +1,7 @@
 """Quantized networks converted with --int8, beside onnxruntime, their float32 networks, and the networks of ncnn2int8.
 
 usage: int8.py CASES --convert 'onnx2ncnn {model} {param} {bin}' [--ncnn2int8 TOOL] [--arm PYTHON] [--match '^qdq_'] [--inputs 50] [--seconds 8] [--out benches/int8.md]
+       int8.py MODELS --quantize onnx2ncnn [--match RE] [--seconds 8] [--out benches/int8.md]
 
 CASES holds a folder a model: model.onnx and inputs.npz, which gives the distribution of random inputs. TOOL is built from the sources of
 ncnn; it gets the float32 network of --dequantize and its table. PYTHON is an ARM64 Python with numpy and ncnn, which may be emulated.
@@ -8,6 +9,9 @@ ncnn; it gets the float32 network of --dequantize and its table. PYTHON is an AR
 All networks of a model run in turns in one process on one thread, in float32 outside of int8 layers; the time is the median of the
 processor time of a run. On ARM, ncnn's defaults apply: float16 outside of int8 layers. The cosine is the smallest of all inputs. The
 largest element is compared where that of onnxruntime exceeds the next by more than a step of the quantized output.
+
+With --quantize, MODELS holds a folder a model: model.onnx and samples.npz, whose arrays have a first axis of samples. The command
+`quantize --max-loss 0.01` makes the networks.
 """
 import argparse, json, os, re, statistics, subprocess, sys, tempfile, time
 
@@ -153,6 +157,89 @@ def table(rows):
     return "\n".join(lines) + "\n"
 
 
+def text_of(words):
+    done = subprocess.run(words, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(words[:3])}: {done.stderr[-500:]}")
+    return done.stderr
+
+
+def decoded(got, want):
+    """How far what an output says agrees: the share of rows with the same largest element, or of elements above 0.5 in both of those in
+    either; None for features."""
+    got = got.reshape(want.shape)
+    if want.ndim > 1 and want.shape[-1] > 1 and (want.shape[-1] <= 128 or np.allclose(want.sum(-1), 1, atol=1e-3)):
+        return float((got.argmax(-1) == want.argmax(-1)).mean())
+    if want.min() >= 0 and want.max() <= 1:
+        above = (got > 0.5) | (want > 0.5)
+        return float(((got > 0.5) & (want > 0.5)).sum() / above.sum()) if above.any() else 1.0
+    return None
+
+
+def quantize_case(case, args):
+    """The quantized network of a model beside its float one, on the samples that were held back."""
+    import onnxruntime
+
+    model, data = (os.path.join(case, name) for name in ("model.onnx", "samples.npz"))
+    arrays = dict(np.load(data))
+    with tempfile.TemporaryDirectory() as folder:
+        nets = {who: [os.path.join(folder, who + end) for end in (".param", ".bin")] for who in ("ours", "float")}
+        report = os.path.join(folder, "report.json")
+        text_of([args.quantize, model, *nets["float"], "--report", report])
+        told = text_of([args.quantize, "quantize", model, *nets["ours"], "--data", data, "--max-loss", "0.01", "--python", sys.executable])
+        with open(report) as file:
+            ports = json.load(file)["net"]
+        # As `quantize` holds them back.
+        held = {name: array[3::4] for name, array in arrays.items()}
+        count = len(next(iter(held.values())))
+        types = {port["name"]: np.int32 if port["int32"] else np.float32 for port in ports["inputs"]}
+        np.savez(os.path.join(folder, "inputs.npz"), **{name: held[name].astype(dtype) for name, dtype in types.items()})
+        session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+        # A sample in the file lacks the batch axis, if the input has one.
+        batched = {node.name: array if len(node.shape) == array.ndim - 1 else array[:, None] for node in session.get_inputs() for array in [held[node.name]]}
+        outputs = [port["name"] for port in ports["outputs"]]
+        wanted = [session.run(outputs, {name: array[i] for name, array in batched.items()}) for i in range(count)]
+        request = {"inputs": os.path.join(folder, "inputs.npz"), "outputs": outputs}
+        results, times = ask(sys.executable, folder, "here", nets=nets, half=False, seconds=args.seconds, **request)
+        sizes = {who: os.path.getsize(binary) for who, (_, binary) in nets.items()}
+    loss, agreements = 0.0, []
+    for i, values in enumerate(wanted):
+        for name, want in zip(outputs, values):
+            if want.dtype.kind != "f":
+                continue
+            got = results[f"ours/{i}/{name}"].astype(np.float64).ravel()
+            flat = want.astype(np.float64).ravel()
+            loss = max(loss, 1 - float(got @ flat / (np.linalg.norm(got) * np.linalg.norm(flat))))
+            agreements.append(decoded(got, want))
+    # The trial whose net was written is the smallest that holds.
+    rows = [line.split() for line in told.partition("nets: ")[2].splitlines()[1:] if re.match(r" +\d+ +\d+ ", line)]
+    kept = next(row[0] for row in rows if int(row[1]) == sizes["ours"])
+    count = re.search(r"of (\d+) nodes?, with those before", told)[1]
+    known = [agreement for agreement in agreements if agreement is not None]
+    return [
+        os.path.basename(case), int(count) - int(kept), kept, f"{loss:.1e}", f"{min(known):.3f}" if known else "",
+        f"{times['ours']:.1f}", f"{times['float']:.1f}", f"{times['ours'] / times['float']:.2f}", sizes["ours"], sizes["float"],
+    ]
+
+
+QUANTIZED = """## Quantized by samples
+
+`onnx2ncnn quantize MODEL --data SAMPLES --max-loss 0.01` on trained models of packages, with 16 samples: 12 for the ranges and 4 for the
+loss, one minus the smallest cosine of an output of the net in ncnn. Samples are drawn as smooth pictures, words on a page, noise or tokens.
+Outputs agree by the share of rows with the same largest element, or of elements above 0.5; the least of all is listed, none for features.
+Both networks run in turns, as above. Made by
+
+    python benches/int8.py MODELS --quantize onnx2ncnn --out benches/int8.md
+
+"""
+
+
+def quantized_table(rows):
+    titles = ["model", "nodes in int8", "in float", "loss", "agreement", "ms", "of the float net", "ratio", "bytes of weights", "of the float net"]
+    lines = ["| " + " | ".join(titles) + " |", "| --- |" + " ---: |" * (len(titles) - 1)]
+    return "\n".join(lines + ["| " + " | ".join(map(str, row)) + " |" for row in rows]) + "\n"
+
+
 def main():
     if sys.argv[1:2] == ["--worker"]:
         real = os.dup(1)
@@ -161,16 +248,31 @@ def main():
         os._exit(0)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases")
-    parser.add_argument("--convert", required=True)
+    parser.add_argument("--convert")
+    parser.add_argument("--quantize")
     parser.add_argument("--ncnn2int8")
     parser.add_argument("--arm")
-    parser.add_argument("--match", default="^qdq_")
+    parser.add_argument("--match")
     parser.add_argument("--inputs", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=8)
     parser.add_argument("--out")
     args = parser.parse_args()
-    cases = sorted(root for root, _, files in os.walk(args.cases) if "model.onnx" in files)
-    rows = [run_case(os.path.abspath(case), args) for case in cases if re.search(args.match, os.path.basename(case))]
+    cases = sorted(root for root, _, files in os.walk(args.cases, followlinks=True) if "model.onnx" in files)
+    match = args.match or ("" if args.quantize else "^qdq_")
+    cases = [os.path.abspath(case) for case in cases if re.search(match, os.path.basename(case))]
+    if args.quantize:
+        rows = []
+        for case in cases:
+            rows.append(quantize_case(case, args))
+            print(*rows[-1], flush=True)
+        if args.out:
+            # The table of --int8 stays.
+            with open(args.out) as file:
+                first, _, _ = file.read().partition("\n## ")
+            with open(args.out, "w") as file:
+                file.write(f"{first}\n{QUANTIZED}{quantized_table(rows)}")
+        return
+    rows = [run_case(case, args) for case in cases]
     print(table(rows))
     if args.out:
         shown = f"CASES --convert 'onnx2ncnn {{model}} {{param}} {{bin}}' --ncnn2int8 TOOL --arm PYTHON --out {args.out}"
@@ -178,7 +280,7 @@ def main():
         with open(args.out) as file:
             _, mark, further = file.read().partition("\n## ")
         with open(args.out, "w") as file:
-            file.write(f"# Quantized networks in ncnn\n\n{__doc__.split(chr(10) * 2, 3)[3].rstrip()} Made by\n\n    python benches/int8.py {shown}\n\n{table(rows)}{mark}{further}")
+            file.write(f"# Quantized networks in ncnn\n\n{__doc__.split(chr(10) * 2)[3].rstrip()} Made by\n\n    python benches/int8.py {shown}\n\n{table(rows)}{mark}{further}")
 
 
 main()

@@ -116,6 +116,25 @@ fn products_of_many_rows_are_rounded_by_their_range() {
 }
 
 #[test]
+fn weights_of_recurrent_layers_are_rounded() {
+    for (fixture, layers) in [("recurrent/lstm_bidirectional", 1), ("recurrent/gru_bidirectional", 1)] {
+        let room = room_with(fixture);
+        let text = room.expect(&format!("{} --data data", line()), 0, "cosine");
+        assert!(int8_layers(&room) == layers && cosine(&text) > 0.99, "{text}");
+    }
+    let room = room_with("recurrent/gru_reset_first");
+    room.expect(&format!("{} --data data", line()), 2, "no node of the model can be an int8 layer");
+    let room = room_with("recurrent/lstm");
+    room.expect(&format!("{} --data data --emit-onnx q.onnx", line()), 0, "cosine");
+    assert_eq!(int8_layers(&room), 1);
+    for options in ["--int8 --ncnn-version 20240410", "--dequantize"] {
+        room.expect(&format!("q.onnx m.param m.bin {options}"), 0, "");
+        let param = fs::read_to_string(room.path("m.param")).unwrap();
+        assert!(int8_layers(&room) == 0 && param.contains("\nLSTM "), "{param}");
+    }
+}
+
+#[test]
 fn what_cannot_be_quantized_is_reported() {
     let room = room_with("network/convolutional");
     let names = room.names();

@@ -29,6 +29,15 @@ fn unknown_operators_stay() {
 }
 
 #[test]
+fn what_stays_of_a_scale_fits_an_old_model() {
+    let room = Room::new();
+    let fixture = "simplify/before_scale_and_shift_of_an_old_model";
+    let model = format!("{}/fixtures/{fixture}/model.onnx", env!("CARGO_MANIFEST_DIR"));
+    fs::copy(model, room.path("m.onnx")).unwrap();
+    room.expect("simplify m.onnx s.onnx", 0, "fuse_affine_before_conv");
+}
+
+#[test]
 fn a_model_may_have_the_name_of_a_command() {
     let room = Room::new();
     room.put("simplify", &onnx::chain(&[], &["1", "3", "8", "8"]));

@@ -5,6 +5,7 @@
 
 #[path = "support/room.rs"]
 mod room;
+mod support;
 
 use std::fs;
 use std::path::Path;
@@ -138,6 +139,30 @@ fn options_that_exclude_each_other_are_refused() {
     }
     assert_eq!(room.names(), [""; 0]);
     room.expect(&format!("{model} a.param --weights keep --int8"), 0, "in blocks");
+}
+
+#[test]
+fn weights_are_rounded_by_samples() {
+    let room = Room::new();
+    let folder = Path::new(&fixture("blocks/floats")).parent().unwrap().to_owned();
+    fs::copy(folder.join("model.onnx"), room.path("m.onnx")).unwrap();
+    fs::copy(folder.join("inputs.npz"), room.path("samples.npz")).unwrap();
+    let line = format!(
+        "m.onnx m.param m.bin --weights int4 --python {} --half-error 0.5",
+        support::python().display()
+    );
+    let text = room.expect(&format!("{line} --data samples.npz"), 0, "to the nearest integers");
+    // The weights are such integers already.
+    assert!(text.contains("on 1 sample held back\n  0.0000  \"a\", 0.0000"), "{text}");
+    let param = fs::read_to_string(room.path("m.param")).unwrap();
+    room.expect("m.onnx n.param n.bin --weights int4", 0, "");
+    let plain = fs::read_to_string(room.path("n.param")).unwrap();
+    for part in [" 18=401", "\nEmbed "] {
+        let count = |param: &str| param.matches(part).count();
+        assert!(count(&param) > 0 && count(&param) == count(&plain), "{part}: {param}");
+    }
+    let pixels = format!("{line} --data samples.npz --scale 0.5");
+    room.expect(&pixels, 2, "the weights of a model that is given pixels are not rounded");
 }
 
 #[test]

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _native
 from ._convert import Operator, convert, inspect, passes, supported
-from ._net import Assumption, HalfPrecision, Layer, Net, Port, Quantization
+from ._net import Assumption, HalfPrecision, Layer, Net, Port, Quantization, Rounding
 from ._refused import Diagnostic, Refused
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ __all__ = [
     "Port",
     "Quantization",
     "Refused",
+    "Rounding",
     "Verification",
     "convert",
     "convert_many",

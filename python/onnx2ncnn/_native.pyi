@@ -12,6 +12,8 @@ from ._options import Shapes
 VERSION: str
 COMPARE: str
 QUANTIZE: str
+WEIGHTS: str
+BITS: list[tuple[str, int]]
 INT8_COSINE: float
 HALF_MODES: list[str]
 SIZES: list[int]

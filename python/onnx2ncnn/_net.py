@@ -119,6 +119,21 @@ class HalfPrecision:
     samples: int
 
 
+@dataclass(frozen=True)
+class Rounding:
+    """A rounding of weights by samples.
+
+    Attributes:
+        samples: The number of samples that were held back for the errors.
+        errors: The error of each output of floats: the norm of the difference over that of the exact output.
+        nearest: These errors if each weight is rounded to the nearest integer.
+    """
+
+    samples: int
+    errors: dict[str, float]
+    nearest: dict[str, float]
+
+
 class Net:
     """A converted model. `convert` makes nets.
 
@@ -128,10 +143,12 @@ class Net:
     Attributes:
         quantization: The quantization, if `quantize` made the net.
         half_precision: What was chosen for half precision, if `tune` made the net.
+        rounding: The rounding of the weights, if `tune` rounded them.
     """
 
     quantization: Quantization | None = None
     half_precision: HalfPrecision | None = None
+    rounding: Rounding | None = None
 
     def __init__(self, conversion: _native.Conversion, *, fp16: bool) -> None:
         self._conversion = conversion

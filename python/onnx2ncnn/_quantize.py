@@ -74,8 +74,7 @@ def quantize(
             raise TypeError(f"quantize takes no option {name}")
     if method not in _scripts.quantize.METHODS:
         raise ValueError(f"method is one of {', '.join(_scripts.quantize.METHODS)}, not {method!r}")
-    selecting = {name: value for name, value in options.items() if name in _SELECTING}
-    of_net = {name: value for name, value in options.items() if name not in _SELECTING or name == "skip"}
+    selecting, of_net = split_options(options)
     _options.normalized(**of_net)
     simplified = _native.Converter(_options.normalized(**selecting)).simplify(source(model))
     with tempfile.TemporaryDirectory() as folder:
@@ -99,7 +98,7 @@ def quantize(
             raise ImportError(str(missing)) from None
         except _scripts.quantize.Failure as failure:
             raise ValueError(f"nothing could be quantized: {failure}") from None
-        net = convert_source(_read(quantized), **of_net, int8=True)
+        net = convert_source(read_again(quantized), **of_net, int8=True)
         outputs = compare_net(float_model, net, net.load(), samples=samples, cosine=_scripts.INT8_COSINE).outputs
     errors = {layer["name"]: layer["error"] for layer in layers}
     cosines = {output.name: output.cosine for output in outputs}
@@ -107,7 +106,13 @@ def quantize(
     return net
 
 
-def _read(path: str) -> Source:
+def split_options(options: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The options that select the model, and those of its net."""
+    selecting = {name: value for name, value in options.items() if name in _SELECTING}
+    return selecting, {name: value for name, value in options.items() if name not in _SELECTING or name == "skip"}
+
+
+def read_again(path: str) -> Source:
     """The bytes of a model and of its weights beside it."""
     weights = Path(f"{path}.weights")
     external = [(weights.name, weights.read_bytes())] if weights.exists() else []

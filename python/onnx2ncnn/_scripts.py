@@ -1,4 +1,4 @@
-"""The scripts of the command that use onnxruntime: the comparison of `verify` and the quantization of `quantize`."""
+"""The scripts of the command that use onnxruntime: the comparison of `verify`, the quantization of `quantize`, and the rounding of weights."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ INT8_COSINE = _native.INT8_COSINE
 
 
 class _Compare(Protocol):
+    DeviceFailure: type[Exception]
     Failure: type[Exception]
     NetFailure: type[Exception]
 
@@ -30,6 +31,13 @@ class _Quantize(Protocol):
     def quantize_model(self, request: dict[str, Any]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]: ...
 
 
+class _Weights(Protocol):
+    Failure: type[Exception]
+    Missing: type[Exception]
+
+    def round_model(self, request: dict[str, Any]) -> tuple[int, list[dict[str, Any]]]: ...
+
+
 def _load(name: str, text: str) -> types.ModuleType:
     module = types.ModuleType(f"{__name__}.{name}")
     exec(compile(text, f"{name}.py", "exec"), module.__dict__)
@@ -38,3 +46,4 @@ def _load(name: str, text: str) -> types.ModuleType:
 
 compare = cast(_Compare, _load("compare", _native.COMPARE))
 quantize = cast(_Quantize, _load("quantize", _native.QUANTIZE))
+weights = cast(_Weights, _load("weights", _native.WEIGHTS))

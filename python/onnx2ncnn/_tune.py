@@ -1,13 +1,15 @@
-"""What computes in float32 on processors that compute in float16, chosen by samples."""
+"""What computes in float32 on processors that compute in float16, and rounded weights, chosen by samples."""
 
 from __future__ import annotations
 
+import os
+import tempfile
 from typing import TYPE_CHECKING, Any
 
 from . import _native, _options
 from ._convert import convert_source
-from ._model import Model, source
-from ._net import HalfPrecision, Net
+from ._model import Model, Source, source
+from ._net import HalfPrecision, Net, Rounding
 from ._samples import given_samples
 from ._verify import Distance, answer_of, model_of
 
@@ -16,10 +18,13 @@ if TYPE_CHECKING:
 
 
 def tune(model: Model, data: Data, *, half_error: float = 0.01, **options: Any) -> Net:
-    """Converts a model, and chooses by samples what computes in float32 on processors that compute in float16.
+    """Converts a model, and chooses by samples what computes in float32 on processors that compute in float16, and how weights are rounded.
 
     Each of the first four samples is run in float32, and the error of the outputs in float16 is predicted. The choice of the least time is
     taken of which it is at most `half_error`: the options `careful`, `precise` and `float32` of `convert`.
+
+    With `weights` of integers, the weights of matrix products are rounded by the samples first: three of four are for the rounding, the
+    others for its error. A model of many columns needs some thousand rows of values: hundreds of samples of few tokens, or fewer long ones.
 
     Args:
         model: The model, as for `convert`.
@@ -28,14 +33,14 @@ def tune(model: Model, data: Data, *, half_error: float = 0.01, **options: Any) 
         options: The options of `convert`, other than `kv_cache`, `dequantize` and `int8`.
 
     Returns:
-        The net. `Net.half_precision` is the choice, with its predicted error.
+        The net. `Net.half_precision` is the choice, with its predicted error, and `Net.rounding` has the errors of rounded weights.
 
     Raises:
         Refused: The model is refused.
         ValueError: The samples or an option do not fit the model, or an output differs in float32.
         RuntimeError: ncnn does not load the net.
         OSError: A file cannot be read.
-        ImportError: A package is missing: install `onnx2ncnn[verify]`, and pillow for images.
+        ImportError: A package is missing: install `onnx2ncnn[verify]`, onnx for rounded weights, and pillow for images.
     """
     import ncnn  # noqa: F401
     import onnxruntime  # noqa: F401
@@ -45,7 +50,9 @@ def tune(model: Model, data: Data, *, half_error: float = 0.01, **options: Any) 
     for name in ("kv_cache", "dequantize", "int8"):
         if name in options:
             raise TypeError(f"tune takes no option {name}")
-    given = source(model)
+    given, samples, rounding = source(model), _kept(given_samples(data)), None
+    if bits := dict(_native.BITS).get(options.get("weights", "float")):
+        given, options, rounding = _rounded(given, samples, bits, options)
     converted = convert_source(given, **options)
     fields = ("name", "blob", "bottom", "work", "terms", "is_transformed")
     modes = list(_native.HALF_MODES)
@@ -55,7 +62,7 @@ def tune(model: Model, data: Data, *, half_error: float = 0.01, **options: Any) 
         converted,
         converted.load(),
         measured=[dict(zip(fields, blob)) for blob in converted._conversion.half_blobs()],
-        data=given_samples(data),
+        data=samples,
         sampled=True,
         half_error=half_error,
         modes=modes[first:],
@@ -68,5 +75,36 @@ def tune(model: Model, data: Data, *, half_error: float = 0.01, **options: Any) 
     kept = [*_options.names("float32", options.get("float32")), *choice["float32"]]
     mode = {} if choice["mode"] == modes[0] else {choice["mode"]: True}
     net = convert_source(given, **{**options, **mode, "float32": kept})
+    net.rounding = rounding
     net.half_precision = HalfPrecision(choice["mode"], tuple(choice["float32"]), choice["error"], choice["default"], choice["samples"])
     return net
+
+
+def _kept(samples: Any) -> Any:
+    """Samples that can be read more than once."""
+    return samples if isinstance(samples, (str, dict)) else list(samples)
+
+
+def _rounded(given: Source, samples: Any, bits: int, options: dict[str, Any]) -> tuple[Source, dict[str, Any], Rounding]:
+    """The model with weights that are rounded by samples, and the options with which it is converted."""
+    import onnx  # noqa: F401
+
+    from . import _scripts
+    from ._quantize import read_again, split_options
+
+    for name in ("scale", "mean", "norm", "bgr", "chw"):
+        if options.get(name):
+            raise ValueError(f"with samples, the weights of a model that is given pixels are not rounded: omit {name}")
+    selecting, of_net = split_options(options)
+    with tempfile.TemporaryDirectory() as folder:
+        exact, rounded = (os.path.join(folder, f"{name}.onnx") for name in ("float", "rounded"))
+        _native.Converter(_options.normalized(**selecting)).simplify(given).save(exact)
+        try:
+            count, outputs = _scripts.weights.round_model({"model": exact, "data": samples, "bits": bits, "rounded": rounded})
+        except _scripts.weights.Missing as missing:
+            raise ImportError(str(missing)) from None
+        except _scripts.weights.Failure as failure:
+            raise ValueError(f"nothing could be rounded: {failure}") from None
+        read = read_again(rounded)
+    errors, nearest = ({output["name"]: output[kind] for output in outputs} for kind in ("error", "plain"))
+    return read, of_net, Rounding(count, errors, nearest)

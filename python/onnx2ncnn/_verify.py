@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,6 +22,12 @@ _CHANGING = ("inputs", "outputs", "set", "data_dir", "scale", "mean", "norm", "b
 # The tolerance in float32, relative to the largest magnitude of an output.
 _TOLERANCE = 1e-3
 
+# That in half precision.
+_HALF_TOLERANCE = 0.02
+
+# The precisions of a device, by their names, as the script has them.
+_PRECISIONS = {"float32": None, "float16": "fp16", "bfloat16": "bf16"}
+
 
 @dataclass(frozen=True)
 class Distance:
@@ -33,6 +41,7 @@ class Distance:
         cosine: The cosine of the angle between both.
         why: The reason why the numbers are missing.
         note: What explains a difference, such as another order of equal scores.
+        seconds: On a device, the time of the layers since the blob before.
     """
 
     name: str
@@ -42,6 +51,7 @@ class Distance:
     cosine: float | None = None
     why: str = ""
     note: str = ""
+    seconds: float | None = None
 
 
 @dataclass(frozen=True)
@@ -53,11 +63,13 @@ class Verification:
         layers: The intermediate blobs in the order of layers, if they were compared.
         magnitudes: The largest magnitudes above 16376, a quarter of the largest float16, in the order of layers, if blobs were measured.
             Their names are those of nodes, of their outputs or of inputs: `convert` keeps them with `float32`.
+        seconds: The time of a run on the device.
     """
 
     outputs: list[Distance]
     layers: list[Distance]
     magnitudes: dict[str, float]
+    seconds: float | None = None
 
     @property
     def same(self) -> bool:
@@ -77,9 +89,13 @@ def verify(
     tolerance: float | None = None,
     layers: bool = False,
     magnitudes: bool = False,
+    device: str | None = None,
+    precision: str = "float32",
+    vulkan: bool = False,
+    threads: int | None = None,
     **options: Any,
 ) -> Verification:
-    """Runs a model in onnxruntime and its net in ncnn, in this process, and compares the results.
+    """Runs a model in onnxruntime and its net in ncnn, in this process or on a device, and compares the results.
 
     Args:
         model: The model, as for `convert`.
@@ -87,28 +103,41 @@ def verify(
         data: Arrays by the names of the inputs, or an `.npz` file of them; by default random ones.
         rounds: The number of random inputs.
         tolerance: The tolerance, relative to the largest magnitude of an output. Integers must be equal, as far as float32 represents
-            them. By default 1e-3; with `int8` a cosine of 0.99 decides.
+            them. By default 1e-3, and 0.02 in half precision; with `int8` a cosine of 0.99 decides.
         layers: Also compare intermediate blobs.
         magnitudes: Also measure all blobs in float32, other than those that stay in float32 on any processor.
+        device: The command that starts on a device the program whose source `onnx2ncnn runner` prints, such as
+            `"adb shell /data/local/tmp/runner"`. This process then needs no ncnn.
+        precision: That of the device: `"float32"`, `"float16"` or `"bfloat16"`.
+        vulkan: Run the net on the GPU of the device.
+        threads: The number of threads on the device; by default its large cores.
         options: The options of the conversion. With `dequantize` the net is compared with the model without its rounding.
 
     Raises:
         Refused: The model is refused.
         ValueError: Nothing could be compared, or an option does not fit the model.
-        RuntimeError: ncnn does not load the net.
+        RuntimeError: ncnn does not load the net, or the device does not run it.
         OSError: A file cannot be read.
         ImportError: A package is missing: install `onnx2ncnn[verify]`.
     """
-    import ncnn  # noqa: F401
+    if device is None:
+        import ncnn  # noqa: F401
     import onnxruntime  # noqa: F401
 
-    from . import _runtime, _scripts
+    if precision not in _PRECISIONS:
+        raise ValueError(f"precision is one of {', '.join(_PRECISIONS)}, not {precision!r}")
+    if device is None and (precision != "float32" or vulkan or threads is not None):
+        raise ValueError("precision, vulkan and threads are for a device")
+    if device is not None and magnitudes:
+        raise ValueError("magnitudes are not measured on a device")
+
+    from . import _scripts
 
     given = source(model)
     dequantize = options.get("dequantize", False)
     converted = convert_source(given, **{**options, "keep_onnx": dequantize})
     inner = converted._conversion.inner_blobs() if layers else []
-    half = converted._conversion.half_blobs() if magnitudes else []
+    measured = converted._conversion.half_blobs() if magnitudes else []
     exposed = {value for value, _, _ in inner}
     reference: str | bytes
     if dequantize:
@@ -117,31 +146,53 @@ def verify(
             reference = convert_source(reference)._conversion.expose(exposed)
     else:
         reference = model_of(given, converted, options, exposed)
-    if isinstance(net, Net):
-        loaded = net.load()
-    elif net is None:
-        loaded = converted.load()
-    else:
-        param, bin = net
-        with open(param, encoding="utf8") as text, open(bin, "rb") as weights:
-            loaded = _runtime.load(text.read(), weights.read(), {})
     calls = [converted._conversion.calls_at(size) for size in _scripts.SIZES]
     if any(calls) and (data is not None or layers or magnitudes):
         raise ValueError("data, layers and magnitudes do not fit caches that the runtime keeps")
     shapes = [converted._conversion.shapes_at(size) for size in _scripts.SIZES]
-    return compare_net(
-        reference,
-        converted,
-        loaded,
-        layers=[{"name": value, "blob": blob, "int32": int32} for value, blob, int32 in inner],
-        measured=[{"name": name, "blob": blob} for name, blob, *_ in half],
-        shapes=[found for found in shapes if found is not None],
-        calls=[found for found in calls if found],
-        data=dict(data) if isinstance(data, Mapping) else data and os.fspath(data),
-        rounds=rounds,
-        tolerance=_TOLERANCE if tolerance is None else tolerance,
-        cosine=_scripts.INT8_COSINE if tolerance is None and options.get("int8") else None,
-    )
+    half = _PRECISIONS[precision]
+    if tolerance is None and half:
+        tolerance = _HALF_TOLERANCE
+    with contextlib.ExitStack() as stack:
+        on_device: dict[str, Any] = {}
+        if device is None:
+            loaded = _loaded(converted, net)
+        else:
+            loaded = None
+            param, bin = net if isinstance(net, tuple) else _saved(net or converted, stack.enter_context(tempfile.TemporaryDirectory()))
+            files = {"param": os.fspath(param), "bin": os.fspath(bin)}
+            on_device = {**files, "device": device, "threads": threads, "vulkan": vulkan, "timed": True, **({half: True} if half else {})}
+        return compare_net(
+            reference,
+            converted,
+            loaded,
+            layers=[{"name": value, "blob": blob, "int32": int32} for value, blob, int32 in inner],
+            measured=[{"name": name, "blob": blob} for name, blob, *_ in measured],
+            shapes=[found for found in shapes if found is not None],
+            calls=[found for found in calls if found],
+            data=dict(data) if isinstance(data, Mapping) else data and os.fspath(data),
+            rounds=rounds,
+            tolerance=_TOLERANCE if tolerance is None else tolerance,
+            cosine=_scripts.INT8_COSINE if tolerance is None and options.get("int8") else None,
+            **on_device,
+        )
+
+
+def _loaded(converted: Net, net: Net | tuple[str | os.PathLike[str], str | os.PathLike[str]] | None) -> ncnn.Net:
+    from . import _runtime
+
+    if isinstance(net, tuple):
+        param, bin = net
+        with open(param, encoding="utf8") as text, open(bin, "rb") as weights:
+            return _runtime.load(text.read(), weights.read(), {})
+    return (net or converted).load()
+
+
+def _saved(net: Net, folder: str) -> tuple[str, str]:
+    """The files of a net, in a folder."""
+    param, bin = (os.path.join(folder, f"net.{end}") for end in ("param", "bin"))
+    net.save(param, bin)
+    return param, bin
 
 
 def model_of(given: Source, converted: Net, options: Mapping[str, Any], exposed: set[str]) -> str | bytes:
@@ -151,14 +202,15 @@ def model_of(given: Source, converted: Net, options: Mapping[str, Any], exposed:
     return given
 
 
-def compare_net(model: str | bytes, net: Net, loaded: ncnn.Net, **request: Any) -> Verification:
+def compare_net(model: str | bytes, net: Net, loaded: ncnn.Net | None, **request: Any) -> Verification:
     """Runs an ONNX model and its loaded net by the script of the command, whose request has further fields."""
     answer = answer_of(model, net, loaded, **request)
     outputs, layers = ([Distance(**row) for row in answer[kind]] for kind in ("outputs", "layers"))
-    return Verification(outputs, layers, {row["name"]: row["magnitude"] for row in answer["magnitudes"]})
+    magnitudes = {row["name"]: row["magnitude"] for row in answer["magnitudes"]}
+    return Verification(outputs, layers, magnitudes, answer.get("seconds"))
 
 
-def answer_of(model: str | bytes, net: Net, loaded: ncnn.Net, **request: Any) -> dict[str, Any]:
+def answer_of(model: str | bytes, net: Net, loaded: ncnn.Net | None, **request: Any) -> dict[str, Any]:
     """The answer of the script to a request for a net."""
     from . import _scripts
 
@@ -177,8 +229,9 @@ def answer_of(model: str | bytes, net: Net, loaded: ncnn.Net, **request: Any) ->
     }
     try:
         return _scripts.compare.compare_net(request)
-    except _scripts.compare.NetFailure as failure:
-        raise RuntimeError(str(failure)) from None
+    except (_scripts.compare.NetFailure, _scripts.compare.DeviceFailure) as failure:
+        advice = getattr(failure, "advice", "")
+        raise RuntimeError(f"{failure}: {advice}" if advice else str(failure)) from None
     except _scripts.compare.Failure as failure:
         raise ValueError(f"nothing could be compared: {failure}") from None
 

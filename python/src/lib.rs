@@ -18,8 +18,8 @@
 //! written into a `bytes` object of its size; float16 weights are converted once to know it. `Net.load` passes
 //! these bytes through a `DataReader` of Python: `ncnn.Net.load_model_mem` reports no error.
 //!
-//! The comparison with onnxruntime and the quantization are the scripts of the command, `cli/python/compare.py`
-//! and `quantize.py`. Each is one text with `session.py`, because the command gives Python a single file.
+//! The comparison with onnxruntime, the quantization and the rounding of weights are the scripts of the command,
+//! `cli/python/compare.py`, `quantize.py` and `weights.py`. Each is one text with `session.py`, because the command gives Python a single file.
 
 mod command;
 mod conversion;
@@ -58,6 +58,14 @@ mod _native {
     /// The script that quantizes models, for the package to load.
     #[pymodule_export]
     const QUANTIZE: &str = onnx2ncnn::cli::QUANTIZE;
+
+    /// The script that rounds weights by samples, for the package to load.
+    #[pymodule_export]
+    const WEIGHTS: &str = onnx2ncnn::cli::WEIGHTS;
+
+    /// The bits of the integers to which weights are rounded, by the names of the kinds.
+    #[pymodule_export]
+    const BITS: [(&str, usize); 3] = [("int8", 8), ("int6", 6), ("int4", 4)];
 
     /// The least cosine of the outputs of int8 nets.
     #[pymodule_export]

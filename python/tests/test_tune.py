@@ -1,9 +1,11 @@
 """The choice for half precision by samples."""
 
 import numpy as np
+import onnx
 import onnx2ncnn
 import pytest
 from conftest import model, run_command
+from onnx import TensorProto, helper, numpy_helper
 
 NETWORK = model("network/convolutional")
 SAMPLES = np.random.default_rng(0).standard_normal((2, 3, 16, 16)).astype(np.float32)
@@ -41,3 +43,45 @@ def test_given_options_stay():
 def test_what_does_not_fit_is_an_error(data, options, error, message):
     with pytest.raises(error, match=message):
         onnx2ncnn.tune(NETWORK, data, **options)
+
+
+def encoder():
+    """Two products with a function between them."""
+    generator = np.random.default_rng(0)
+    weights = [numpy_helper.from_array(generator.normal(0, 0.1, shape).astype(np.float32), name) for name, shape in (("w", (96, 128)), ("v", (128, 64)))]
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["a"]), helper.make_node("Relu", ["a"], ["r"]), helper.make_node("MatMul", ["r", "v"], ["y"])]
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 16, size]) for name, size in (("x", 96), ("y", 64)))
+    return helper.make_model(helper.make_graph(nodes, "g", [x], [y], weights), ir_version=8, opset_imports=[helper.make_opsetid("", 17)])
+
+
+def correlated(count):
+    generator = np.random.default_rng(1)
+    samples = generator.normal(size=(count, 16, 12)) @ generator.normal(size=(12, 96)) + 0.1 * generator.normal(size=(count, 16, 96))
+    return samples.astype(np.float32)
+
+
+@pytest.mark.parametrize("weights, term", [("int4", 401), ("int6", 601)])
+def test_weights_are_rounded_by_samples(weights, term, tmp_path):
+    samples = correlated(64)
+    net = onnx2ncnn.tune(encoder(), {"x": samples}, half_error=0.5, weights=weights)
+    assert net.rounding.samples == 16
+    assert 0 < net.rounding.errors["y"] < 0.6 * net.rounding.nearest["y"]
+    assert [layer.params["quantize_term"] for layer in net.layers if layer.type == "Gemm"] == [term] * 2
+    # The net computes what was measured.
+    wanted, got = (np.stack([made.run(sample[None])["y"].reshape(16, 64) for sample in samples[3::4]]) for made in (onnx2ncnn.convert(encoder()), net))
+    error = np.linalg.norm(got - wanted) / np.linalg.norm(wanted)
+    assert abs(error - net.rounding.errors["y"]) < 1e-3
+    onnx.save(encoder(), tmp_path / "m.onnx")
+    np.savez(tmp_path / "samples.npz", x=samples)
+    files = [tmp_path / "a.param", tmp_path / "a.bin"]
+    run = run_command("convert", tmp_path / "m.onnx", *files, "--data", tmp_path / "samples.npz", "--half-error", "0.5", "--weights", weights)
+    assert run.returncode == 0, run.stderr
+    assert f'{net.rounding.errors["y"]:.4f}  "y", {net.rounding.nearest["y"]:.4f} to the nearest integers' in run.stderr
+    assert (net.param.encode(), net.bin) == tuple(file.read_bytes() for file in files)
+
+
+def test_weights_of_a_model_without_matrices_are_not_rounded():
+    with pytest.raises(ValueError, match="no product and no table"):
+        onnx2ncnn.tune(NETWORK, SAMPLES, weights="int4")
+    with pytest.raises(ValueError, match="omit scale"):
+        onnx2ncnn.tune(encoder(), correlated(2), weights="int4", scale=1 / 255)

@@ -82,3 +82,18 @@ def test_results_beyond_float16_are_measured():
         onnx2ncnn.convert(path, float32=[1])
     with pytest.raises(RuntimeError, match='does not compute "r"'):
         onnx2ncnn.verify(path, onnx2ncnn.convert(path, rename={"r": "features"}), magnitudes=True)
+
+
+@pytest.mark.parametrize(
+    "options, error, message",
+    [
+        ({"device": "exit 3"}, RuntimeError, "did not start: it ended with 3"),
+        ({"device": "no-such-program"}, RuntimeError, "compile the source"),
+        ({"device": "exit 3", "magnitudes": True}, ValueError, "not measured on a device"),
+        ({"device": "exit 3", "precision": "half"}, ValueError, "precision is one of"),
+        ({"precision": "float16"}, ValueError, "are for a device"),
+    ],
+)
+def test_devices_that_do_not_run_the_net_are_errors(options, error, message):
+    with pytest.raises(error, match=message):
+        onnx2ncnn.verify(CONVOLUTIONAL, **options)

@@ -84,7 +84,7 @@ impl Arguments {
 /// The samples by which the precision of layers is chosen.
 #[derive(Debug, Args)]
 pub(super) struct HalfPrecision {
-    /// Choose what computes in float32 on processors that compute in float16, by samples: a file .npz of arrays by the names of the inputs, a .npy file or an image for a single input, or a folder of such files
+    /// Choose what computes in float32 on processors that compute in float16, and round weights, by samples: a file .npz of arrays by the names of the inputs, a .npy file or an image for a single input, or a folder of such files
     #[arg(long, value_name = "PATH", conflicts_with_all = ["kv_cache", "dequantize", "int8"], help_heading = "Half precision", hide_short_help = true)]
     pub data: Option<PathBuf>,
 

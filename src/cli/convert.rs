@@ -11,6 +11,7 @@ use super::batch::{ANSWER, Answer, diagnostics};
 use super::destination::Destination;
 use super::message::MessageFormat;
 use super::place::input;
+use super::sampled::Sampled;
 use super::split::convert_links;
 use super::summary::{self, Files, Stream, Summary};
 
@@ -25,12 +26,16 @@ pub(super) fn convert_files(arguments: &Arguments) -> Result<Summary, Refusal> {
     let answers = std::env::var_os(ANSWER).is_some();
     let model = input(&arguments.model).map_err(Refusal::from);
     let mut chosen = String::new();
+    // The files of a rounded model are read until the net is written.
+    let mut kept = None;
     let done = model.and_then(|model| {
-        let converter = converter(arguments, &destination)?;
-        match arguments.half.choose(arguments, &model)? {
+        let sampled = kept.insert(Sampled::of(arguments, &model)?);
+        let model = sampled.input().unwrap_or(model);
+        let converter = converter(arguments, sampled, &destination)?;
+        match arguments.half.choose(arguments, sampled, &model)? {
             Some(choice) => {
                 let conversion = choice.apply(converter)?.convert(&model)?;
-                chosen = choice.describe(&conversion, arguments)?;
+                chosen = sampled.describe() + &choice.describe(&conversion, arguments, sampled)?;
                 Ok(conversion)
             }
             None => converter.convert(&model),
@@ -88,8 +93,12 @@ fn report_refusal(errors: Refusal, destination: &Destination) -> Refusal {
     }
 }
 
-fn converter(arguments: &Arguments, destination: &Destination) -> Result<Converter, Error> {
-    let converter = arguments.choices.apply(arguments.source.converter()?)?;
+fn converter(
+    arguments: &Arguments,
+    sampled: &Sampled,
+    destination: &Destination,
+) -> Result<Converter, Error> {
+    let converter = arguments.choices.apply(sampled.converter()?)?;
     let converter = match arguments.ultralytics {
         Some(_) => converter.numbered(true),
         None => converter,

@@ -7,8 +7,9 @@ use onnx2ncnn::error::{Error, ErrorKind};
 use onnx2ncnn::{Conversion, Converter, Input, OptionValue, Refusal, Storage};
 
 use super::arguments::{Arguments, HalfPrecision};
-use super::place::{input, path_to_read_again, temporary_folder, write_net};
+use super::place::{input, temporary_folder, write_net};
 use super::python::{Choice, Comparison, Distance, INT8_COSINE, Measured, NetRequest};
+use super::sampled::Sampled;
 use super::terminal::{STRONG, count, labelled, printable};
 
 /// The modes of all layers, of which one of less time is before the others. All but the first are options.
@@ -16,11 +17,16 @@ pub const HALF_MODES: [&str; 3] = ["default", "careful", "precise"];
 
 impl HalfPrecision {
     /// Returns what is chosen for a model, if there are samples.
-    pub fn choose(&self, arguments: &Arguments, model: &Input) -> Result<Option<Choice>, Refusal> {
+    pub fn choose(
+        &self,
+        arguments: &Arguments,
+        sampled: &Sampled,
+        model: &Input,
+    ) -> Result<Option<Choice>, Refusal> {
         if self.data.is_none() {
             return Ok(None);
         }
-        let conversion = arguments.choices.apply(arguments.source.converter()?)?.convert(model)?;
+        let conversion = arguments.choices.apply(sampled.converter()?)?.convert(model)?;
         let request = |request: NetRequest| -> Result<NetRequest, Error> {
             Ok(NetRequest {
                 measured: Measured::blobs_of(&conversion)?,
@@ -29,7 +35,7 @@ impl HalfPrecision {
                 ..request
             })
         };
-        let comparison = compare(&conversion, arguments, request)?;
+        let comparison = compare(&conversion, arguments, sampled, request)?;
         let differs = |output: &&Distance| !output.same && output.note.is_empty();
         if let Some(output) = comparison.outputs.iter().find(differs) {
             let message = format!("the output \"{}\" differs in float32: {}", output.name, output.describe());
@@ -50,10 +56,15 @@ impl Choice {
     }
 
     /// Returns what is chosen, with its error: that of a run in float16 if this machine has it.
-    pub fn describe(&self, conversion: &Conversion, arguments: &Arguments) -> Result<String, Error> {
+    pub fn describe(
+        &self,
+        conversion: &Conversion,
+        arguments: &Arguments,
+        sampled: &Sampled,
+    ) -> Result<String, Error> {
         let half = |vulkan: bool| {
             let request = |request: NetRequest| Ok(NetRequest { fp16: true, vulkan, ..request });
-            compare(conversion, arguments, request).ok().and_then(|comparison| largest(&comparison))
+            compare(conversion, arguments, sampled, request).ok().and_then(|comparison| largest(&comparison))
         };
         let measured = half(false).map(|error| (error, "on this processor"));
         let measured = measured.or_else(|| Some((half(true)?, "on this GPU")));
@@ -110,13 +121,14 @@ fn largest(comparison: &Comparison) -> Option<f64> {
 fn compare(
     conversion: &Conversion,
     arguments: &Arguments,
+    sampled: &Sampled,
     change: impl Fn(NetRequest) -> Result<NetRequest, Error>,
 ) -> Result<Comparison, Refusal> {
-    let mut model = path_to_read_again(&arguments.model)?.to_owned();
+    let mut model = sampled.path()?.to_owned();
     let room = temporary_folder()?;
     let (param, bin) = (room.path().join("net.param"), room.path().join("net.bin"));
     write_net(conversion, &param, &bin)?;
-    if !arguments.source.is_plain() || !arguments.choices.has_plain_pixels() {
+    if !sampled.is_plain() || !arguments.choices.has_plain_pixels() {
         model = room.path().join("model.onnx");
         let exposed = arguments
             .choices

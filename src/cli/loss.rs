@@ -1,4 +1,5 @@
-//! The smallest net of which the loss at the outputs is at most a given one: the most sensitive nodes stay in float.
+//! The smallest net of which the loss at the outputs is at most a given one: the most sensitive nodes stay in float, but
+//! for those that the loss bears.
 
 use std::fmt::Write as _;
 
@@ -20,14 +21,14 @@ pub(super) struct Figures {
 /// A quantized net.
 #[derive(Debug)]
 pub(super) struct Trial<T> {
-    /// The number of nodes that stay in float although they could be int8 layers.
-    pub in_float: usize,
+    /// The nodes that stay in float although they could be int8 layers.
+    pub in_float: Vec<String>,
     pub figures: Figures,
     pub net: T,
 }
 
-/// Tries nets with the first of the nodes in float, the most sensitive first, and returns all trials, that of the fewest
-/// such nodes whose loss is at most `most` last, if there is one.
+/// Tries nets with the first of the nodes in float, the most sensitive first, until the loss is at most `most`, and then
+/// without parts of these. Returns all trials, that of the fewest such nodes last, if there is one.
 pub(super) fn search<T>(
     nodes: &[String],
     most: f64,
@@ -50,15 +51,28 @@ pub(super) fn search<T>(
         return Ok(trials);
     }
     let Some(mut best) = trials.pop() else { return Ok(trials) };
-    while best.in_float > failed + 1 {
-        let middle = failed.midpoint(best.in_float);
-        let trial = of(middle)?;
-        if trial.figures.loss <= most {
-            trials.push(std::mem::replace(&mut best, trial));
-        } else {
-            failed = middle;
-            trials.push(trial);
+    // Sensitive nodes need not be those that matter together: halves of them become int8 layers again, then quarters.
+    let mut size = best.in_float.len().div_ceil(2);
+    while size > 0 {
+        let mut end = best.in_float.len();
+        while end > 0 {
+            let start = end.saturating_sub(size);
+            let fewer = [best.in_float.get(..start), best.in_float.get(end..)]
+                .map(Option::unwrap_or_default)
+                .concat();
+            end = start;
+            // All of them are in int8 in the first trial.
+            if fewer.is_empty() {
+                continue;
+            }
+            let trial = attempt(&fewer)?;
+            if trial.figures.loss <= most {
+                trials.push(std::mem::replace(&mut best, trial));
+            } else {
+                trials.push(trial);
+            }
         }
+        size = if size == 1 { 0 } else { size.div_ceil(2) };
     }
     trials.push(best);
     Ok(trials)
@@ -66,7 +80,7 @@ pub(super) fn search<T>(
 
 /// Adds a table of the trials by the numbers of nodes in float, and of the net in float.
 pub(super) fn describe<T>(text: &mut String, trials: &[Trial<T>], whole: Figures) {
-    let mut rows: Vec<_> = trials.iter().map(|trial| (trial.in_float, trial.figures)).collect();
+    let mut rows: Vec<_> = trials.iter().map(|trial| (trial.in_float.len(), trial.figures)).collect();
     rows.sort_by_key(|(in_float, _)| *in_float);
     let rows = rows.into_iter().map(|(in_float, figures)| (in_float.to_string(), figures));
     labelled(text, STRONG, "nets", "nodes in float, bytes of weights, milliseconds, loss");
@@ -79,26 +93,30 @@ pub(super) fn describe<T>(text: &mut String, trials: &[Trial<T>], whole: Figures
 mod tests {
     use super::*;
 
-    /// The numbers of nodes in float that are tried if `enough` of 20 suffice.
-    fn tried(enough: usize) -> Vec<usize> {
+    /// The nodes in float of all trials if the loss holds with these of 20.
+    fn tried(needed: &[usize]) -> Vec<Vec<String>> {
         let nodes: Vec<String> = (0..20).map(|node| node.to_string()).collect();
         let attempt = |kept: &[String]| {
-            let loss = if kept.len() >= enough { 0.0 } else { 1.0 };
-            Ok(Trial { in_float: kept.len(), figures: Figures { bytes: 0, seconds: 0.0, loss }, net: () })
+            let holds = needed.iter().all(|node| kept.contains(&node.to_string()));
+            let figures = Figures { bytes: 0, seconds: 0.0, loss: if holds { 0.0 } else { 1.0 } };
+            Ok(Trial { in_float: kept.to_vec(), figures, net: () })
         };
         search(&nodes, 0.5, attempt).unwrap().into_iter().map(|trial| trial.in_float).collect()
     }
 
     #[test]
-    fn the_fewest_nodes_are_found() {
-        assert_eq!(tried(0), [0]);
-        assert_eq!(tried(1), [0, 1]);
-        assert_eq!(tried(7), [0, 1, 2, 4, 6, 8, 7]);
-        assert_eq!(tried(19).last(), Some(&19));
+    fn only_nodes_that_are_needed_stay() {
+        assert_eq!(tried(&[]), [[""; 0]]);
+        assert_eq!(tried(&[0]), [&[][..], &["0"]]);
+        let found = tried(&[2, 6]);
+        assert_eq!(found.last().unwrap(), &["2", "6"]);
+        assert!(found.len() < 16, "{found:?}");
+        assert_eq!(tried(&[18]).last().unwrap(), &["18"]);
     }
 
     #[test]
     fn a_node_stays_in_int8() {
-        assert_eq!(tried(20), [0, 1, 2, 4, 8, 16, 19]);
+        let counts: Vec<usize> = tried(&[19]).iter().map(Vec::len).collect();
+        assert_eq!(counts, [0, 1, 2, 4, 8, 16, 19]);
     }
 }

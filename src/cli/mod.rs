@@ -23,6 +23,7 @@ mod program;
 mod python;
 mod quantize;
 mod refusal;
+mod sampled;
 mod shape;
 mod simplify;
 mod size;
@@ -43,7 +44,7 @@ pub use program::Program;
 #[doc(hidden)]
 pub use half::HALF_MODES;
 #[doc(hidden)]
-pub use python::{COMPARE, INT8_COSINE, MODELS_TOLERANCE, QUANTIZE, SIZES};
+pub use python::{COMPARE, INT8_COSINE, MODELS_TOLERANCE, QUANTIZE, SIZES, WEIGHTS};
 #[doc(hidden)]
 pub use quantize::candidates;
 

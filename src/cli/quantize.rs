@@ -1,5 +1,6 @@
 //! The command `quantize`: quantizes a float model by samples, and converts it with int8 layers.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -73,7 +74,7 @@ pub(super) struct Quantize {
     #[arg(long, help_heading = "Quantization")]
     pub depthwise: bool,
 
-    /// Keep the nodes in float that lose most, until the loss of each output is at most this: one minus the cosine, on samples that are held back
+    /// Keep the nodes in float that lose most, as few as are needed until the loss of each output is at most this: one minus the cosine, on samples that are held back
     #[arg(long, value_name = "PART", value_parser = parse_part, help_heading = "Quantization")]
     pub max_loss: Option<f64>,
 
@@ -103,7 +104,7 @@ fn parse_number(text: &str) -> Result<f64, String> {
 }
 
 /// Types of layers that have variants in int8.
-const INT8: [&str; 3] = ["Convolution", "Gemm", "InnerProduct"];
+const INT8: [&str; 5] = ["Convolution", "GRU", "Gemm", "InnerProduct", "LSTM"];
 /// Another one, which only a user chooses.
 const DEPTHWISE: &str = "ConvolutionDepthWise";
 
@@ -134,7 +135,11 @@ pub(super) fn quantize_files(arguments: &Quantize) -> Result<Summary, Refusal> {
     };
     let answer = request.ask(&arguments.python)?;
     let converter = unquantized.clone().quantization(Quantization::Int8);
-    let attempt = |kept: &[String]| try_net(&converter, &request, kept, arguments);
+    let tried = Cell::new(0);
+    let attempt = |kept: &[String]| {
+        tried.set(tried.get() + 1);
+        try_net(&converter, &request, kept, &tried.get().to_string(), arguments)
+    };
     let mut layers: Vec<_> = answer.layers.iter().collect();
     layers.sort_by(|a, b| b.effect.total_cmp(&a.effect));
     let nodes: Vec<String> = layers.iter().map(|layer| layer.output.clone()).collect();
@@ -183,17 +188,17 @@ fn try_net(
     converter: &Converter,
     request: &QuantizeRequest,
     kept: &[String],
+    name: &str,
     arguments: &Quantize,
 ) -> Result<Trial<(PathBuf, Comparison)>, Refusal> {
-    let name = kept.len().to_string();
     let mut model = request.quantized.clone();
     if !kept.is_empty() {
         model = model.with_file_name(format!("{name}.onnx"));
         request.write_variant(kept, &model, &arguments.python)?;
     }
     let conversion = converter.convert(&Input::Path(model.clone()))?;
-    let (figures, comparison) = measure(&conversion, request, &name, arguments)?;
-    Ok(Trial { in_float: kept.len(), figures, net: (model, comparison) })
+    let (figures, comparison) = measure(&conversion, request, name, arguments)?;
+    Ok(Trial { in_float: kept.to_vec(), figures, net: (model, comparison) })
 }
 
 /// Compares a net with the float model on the samples, and measures it if there is a maximum loss.

@@ -4,7 +4,7 @@ use super::axes::{Rest, has_elements};
 use super::{Lower, State};
 use crate::error::{At, Error, Result};
 use crate::ncnn::layer::{CROP_EXPRESSIONS, Crop, EXPRESSIONS, Reshape};
-use crate::ncnn::{BlobId, Layer, MAX_BOTTOMS, is_readable, letter};
+use crate::ncnn::{BlobId, BlobIds, Layer, MAX_BOTTOMS, is_readable, letter};
 use crate::tensor::{Dim, SizeCondition};
 
 /// Expressions over the sizes of blobs, the bottoms of the layer that evaluates them.
@@ -114,6 +114,18 @@ impl Lower<'_> {
         let layer = layer.into();
         self.state.allow(&layer);
         self.emit(layer, bottoms, form)
+    }
+
+    /// Like [`Lower::emit_newer`], with a top for each form.
+    pub fn emit_newer_n(
+        &mut self,
+        layer: impl Into<Layer>,
+        bottoms: &[BlobId],
+        forms: &[impl AsRef<[Dim]>],
+    ) -> Result<BlobIds> {
+        let layer = layer.into();
+        self.state.allow(&layer);
+        self.emit_n(layer, bottoms, forms)
     }
 
     /// Emits `count` elements of an axis from `start` on; both are computed from the sizes of other blobs.

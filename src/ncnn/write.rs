@@ -201,7 +201,7 @@ impl Net {
 
 /// Returns the type of a weight that is not written as float16.
 fn dtype_of(layer: &Layer, weight: &Weight<'_>) -> DType {
-    let is_int8 = layer.int8_weight() == Some(weight.name) || format_of(layer, weight).is_some();
+    let is_int8 = layer.int8_weights().contains(&weight.name) || format_of(layer, weight).is_some();
     if is_int8 { DType::I8 } else { DType::F32 }
 }
 

@@ -26,6 +26,7 @@ use crate::pass::rewrite::{
     self, BATCHING, CACHE_FUSIONS, FUSIONS, MERGING, NARROWING, Rewrite, SHARING, SIMPLIFICATIONS,
 };
 use crate::pass::share::shares_weights;
+use crate::pass::simplify::FUSE_AFFINE_BEFORE;
 use crate::pass::{dead, infer, input_shape, kv_cache, rounding};
 use crate::tensor::{Dim, SizeCondition};
 use crate::{op, ops};
@@ -229,6 +230,10 @@ fn fuse(graph: &mut Graph, deferred: &mut DeferredErrors, progress: &mut Progres
     let kept = |fusion: &&Rewrite| !(is_apart && fusion.name == "fuse_attention");
     let fusions: Vec<Rewrite> = FUSIONS.iter().filter(kept).copied().collect();
     progress.rewrite(graph, &fusions, deferred)?;
+    // Fusions leave factors of their own.
+    let affine: Vec<Rewrite> =
+        SIMPLIFICATIONS.iter().filter(|rewriting| rewriting.name == FUSE_AFFINE_BEFORE).copied().collect();
+    progress.rewrite(graph, &affine, deferred)?;
     if progress.options.kv_cache {
         // Expansions leave copies of caches.
         progress.rewrite(graph, SIMPLIFICATIONS, deferred)?;

@@ -71,7 +71,7 @@ pub(super) fn weights_in_blocks(net: &Net, options: &Options) -> Option<String> 
     if options.weights == Weights::Float {
         return None;
     }
-    let is_table = |layer: &Layer| matches!(layer, Layer::Embed(_)) && layer.int8_weight().is_some();
+    let is_table = |layer: &Layer| matches!(layer, Layer::Embed(_)) && !layer.int8_weights().is_empty();
     let layers = net.layers.iter().map(|layer| &layer.layer);
     let products = layers.clone().filter(|layer| layer.block_weight().is_some()).count();
     let tables = layers.filter(|layer| is_table(layer)).count();

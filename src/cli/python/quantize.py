@@ -14,6 +14,11 @@ import tempfile
 
 # Operators that ncnn has int8 layers for, if their weight is constant.
 PRODUCTS = ("Conv", "Gemm", "MatMul")
+# Those whose layers round all but the weights at every step, by their own range, and the indices of these.
+RECURRENT = ("GRU", "LSTM")
+WEIGHTS = (1, 2)
+# What these layers have: attributes, and the number of inputs.
+ATTRIBUTES, INPUTS = {"direction", "hidden_size", "linear_before_reset"}, 7
 # The operator set since which DequantizeLinear has a scale for each output.
 SCALE_OF_EACH_OUTPUT = 13
 # Distances are computed on the first samples.
@@ -50,14 +55,11 @@ class Reader:
         self.place = 0
 
 
-def attribute(node, name, default):
-    for given in node.attribute:
-        if given.name == name:
-            return onnx.helper.get_attribute_value(given)
-    return default
-
-
 def has_int8_layer(node, constants):
+    if node.op_type in RECURRENT and node.domain in ("", "ai.onnx"):
+        is_plain = {given.name for given in node.attribute} <= ATTRIBUTES and len(node.input) <= INPUTS
+        is_cell = node.op_type == "LSTM" or attribute(node, "linear_before_reset", 0)
+        return is_plain and is_cell and all(node.input[index] in constants for index in WEIGHTS)
     weight = constants.get(node.input[1]) if node.op_type in PRODUCTS and len(node.input) > 1 else None
     if weight is None or node.domain not in ("", "ai.onnx"):
         return False
@@ -70,8 +72,13 @@ def has_int8_layer(node, constants):
     return len(weight) == 2
 
 
+def result(node):
+    """The first output that a node has."""
+    return next(filter(None, node.output))
+
+
 def choose(model, request):
-    """The nodes to quantize and the output of each; gives all nodes names of their own."""
+    """The nodes to quantize and the result of each; gives all nodes names of their own."""
     constants = {tensor.name: list(tensor.dims) for tensor in model.graph.initializer}
     keep, found, names, chosen = set(request["keep"]), set(), set(), {}
     candidates = set(request["candidates"])
@@ -80,10 +87,10 @@ def choose(model, request):
         found |= kept
         # The tool finds nodes by their names; those of outputs are unique.
         if not node.name or node.name in names:
-            node.name = node.output[0]
+            node.name = result(node)
         names.add(node.name)
-        if node.output[0] in candidates and has_int8_layer(node, constants) and not kept:
-            chosen[node.name] = node.output[0]
+        if result(node) in candidates and has_int8_layer(node, constants) and not kept:
+            chosen[node.name] = result(node)
     if keep - found:
         raise Failure("no node and no value of the simplified model has the name " + ", ".join(f'"{name}"' for name in sorted(keep - found)))
     if not chosen:
@@ -140,9 +147,41 @@ def quantize(source, chosen, samples, request):
     )
 
 
-def spare_other_readers(path, chosen):
-    """Lets nodes other than the quantized ones read values without rounding: the tool rounds a value for all its readers."""
+def round_recurrent(model, chosen):
+    """Rounds the weights of recurrent nodes, with a scale for each row of a gate."""
+    constants, nodes = {tensor.name: tensor for tensor in model.graph.initializer}, []
+    for node in model.graph.node:
+        if node.op_type in RECURRENT and node.name in chosen:
+            for index in WEIGHTS:
+                name = node.input[index]
+                weight = onnx.numpy_helper.to_array(constants[name]).astype(np.float32)
+                rows = weight.reshape(-1, weight.shape[-1])
+                scale = np.abs(rows).max(1) / 127
+                scale[scale == 0] = 1
+                made = {end: f"{result(node)}_{index}_{end}" for end in ("levels", "scale", "shape", "rows", "rounded")}
+                arrays = {
+                    "levels": np.round(rows / scale[:, None]).astype(np.int8), "scale": scale, "shape": np.array(weight.shape, np.int64),
+                }
+                model.graph.initializer.extend(onnx.numpy_helper.from_array(array, made[end]) for end, array in arrays.items())
+                nodes.append(onnx.helper.make_node("DequantizeLinear", [made["levels"], made["scale"]], [made["rows"]], axis=0))
+                nodes.append(onnx.helper.make_node("Reshape", [made["rows"], made["shape"]], [made["rounded"]]))
+                node.input[index] = made["rounded"]
+    if nodes:
+        nodes += model.graph.node
+        del model.graph.node[:]
+        model.graph.node.extend(nodes)
+
+
+def finish(path, chosen):
+    """Rounds what the tool does not, and saves the model again."""
     model = onnx.load(path)
+    spare_other_readers(model, chosen)
+    round_recurrent(model, chosen)
+    onnx.save_model(model, path, save_as_external_data=True, location=os.path.basename(path) + ".weights")
+
+
+def spare_other_readers(model, chosen):
+    """Lets nodes other than the quantized ones read values without rounding: the tool rounds a value for all its readers."""
     sources = {node.output[0]: node.input[0] for node in model.graph.node if node.op_type in ("QuantizeLinear", "DequantizeLinear")}
     quantized = {node.output[0] for node in model.graph.node if node.op_type == "QuantizeLinear"}
     floats = {value: sources[source] for value, source in sources.items() if source in quantized}
@@ -151,7 +190,6 @@ def spare_other_readers(path, chosen):
             for index, value in enumerate(node.input):
                 if value in floats:
                     node.input[index] = floats[value]
-    onnx.save_model(model, path, save_as_external_data=True, location=os.path.basename(path) + ".weights")
 
 
 def with_outputs(model, names):
@@ -181,14 +219,14 @@ def errors_of_layers(source, chosen, samples, folder, request):
 
 
 def in_float(quantized, source, is_kept):
-    """The quantized model with nodes of the float model in place of those whose first output is kept."""
+    """The quantized model with nodes of the float model in place of those whose result is kept."""
     model = onnx.ModelProto()
     model.CopyFrom(quantized)
-    originals = {node.output[0]: node for node in source.graph.node}
+    originals = {result(node): node for node in source.graph.node}
     known, wanted = {tensor.name for tensor in model.graph.initializer}, set()
     for node in model.graph.node:
-        original = originals.get(node.output[0])
-        if original is not None and is_kept(node.output[0]):
+        original = originals.get(result(node))
+        if original is not None and is_kept(result(node)):
             node.input[:] = original.input
             wanted.update(original.input)
     model.graph.initializer.extend(tensor for tensor in source.graph.initializer if tensor.name in wanted - known)
@@ -243,7 +281,7 @@ def quantize_model(request):
             samples = [sample for sample in samples if not any(sample is other for other in kept_back)]
         with without_warnings():
             quantize(source, chosen, samples, request)
-        spare_other_readers(request["quantized"], chosen)
+        finish(request["quantized"], chosen)
         layers = errors_of_layers(source, chosen, samples, folder, request)
         if has_limit:
             effects = effects_of_nodes(source, chosen, samples, request)

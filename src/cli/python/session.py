@@ -1,4 +1,4 @@
-"""Packages and sessions of onnxruntime, for the scripts that this text precedes."""
+"""Packages, sessions of onnxruntime and nodes of models, for the scripts that this text precedes."""
 
 import sys
 
@@ -34,5 +34,12 @@ def open_session(model):
     except Exception as error:
         given = "the model" if isinstance(model, bytes) else model
         raise Failure(f"onnxruntime does not load {given}: {error}") from None
+
+
+def attribute(node, name, default):
+    for given in node.attribute:
+        if given.name == name:
+            return onnx.helper.get_attribute_value(given)
+    return default
 
 

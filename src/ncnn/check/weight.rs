@@ -13,7 +13,7 @@ impl Net {
         let weights = layer.layer.weights();
         let bottom = layer.bottoms.first().map(|blob| &*self.blob(*blob).shape).unwrap_or_default();
         let expected = layer.layer.facts().reads(bottom)?;
-        if let Some(name) = layer.layer.int8_weight() {
+        for name in layer.layer.int8_weights() {
             check_integers(&weights, name, DType::I8)?;
         }
         if let Some((_, name)) = layer.layer.block_weight() {

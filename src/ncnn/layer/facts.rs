@@ -111,9 +111,9 @@ pub(in crate::ncnn) trait Facts {
         None
     }
 
-    /// Returns the name of the weight of int8.
-    fn int8_weight(&self) -> Option<&'static str> {
-        None
+    /// Returns the names of the weights of int8.
+    fn int8_weights(&self) -> &'static [&'static str] {
+        &[]
     }
 
     /// Returns the format and the name of the weight in blocks.

@@ -81,12 +81,12 @@ impl Layer {
 
     /// Returns whether the layer multiplies int8 values, and has a weight of int8 with its scales.
     pub fn is_int8(&self) -> bool {
-        self.int8_weight().is_some() && !matches!(self, Layer::Embed(_))
+        !self.int8_weights().is_empty() && !matches!(self, Layer::Embed(_))
     }
 
-    /// See [`Facts::int8_weight`].
-    pub(crate) fn int8_weight(&self) -> Option<&'static str> {
-        self.facts().int8_weight()
+    /// See [`Facts::int8_weights`].
+    pub(crate) fn int8_weights(&self) -> &'static [&'static str] {
+        self.facts().int8_weights()
     }
 
     /// See [`Facts::block_weight`].

@@ -1,7 +1,7 @@
 //! Matrix products and related layers.
 
 use super::shape::{Size, Sizes, Tops, extended, one, unknown};
-use super::weight::{Reads, if_given, innermost, int8_scales, product as sizes, with_bias};
+use super::weight::{Reads, given, if_given, innermost, int8_scales, product as sizes, with_bias};
 use super::work::{self, Work, elements};
 use super::{MANY, OLDEST, between, exactly, layer, weight_len};
 use crate::error::{At, Result, invalid, unsupported};
@@ -47,8 +47,8 @@ layer! {
         work { Gemm::work }
         since { Gemm::first_release }
         also {
-            fn int8_weight(&self) -> Option<&'static str> {
-                self.A_data_int8_scales.as_ref().map(|_| "A_data")
+            fn int8_weights(&self) -> &'static [&'static str] {
+                given(&self.A_data_int8_scales, &["A_data"])
             }
 
             fn block_weight(&self) -> Option<(BlockFormat, &'static str)> {
@@ -176,8 +176,8 @@ layer! {
         tops { InnerProduct::top }
         work { |l, work| work.at_positions(work.top()?.split_last()?.1, &l.weight_data) }
         also {
-            fn int8_weight(&self) -> Option<&'static str> {
-                self.weight_data_int8_scales.as_ref().map(|_| "weight_data")
+            fn int8_weights(&self) -> &'static [&'static str] {
+                given(&self.weight_data_int8_scales, &["weight_data"])
             }
         }
     }
@@ -267,8 +267,8 @@ layer! {
                 Some(true)
             }
 
-            fn int8_weight(&self) -> Option<&'static str> {
-                self.weight_data_int8_scale.as_ref().map(|_| "weight_data")
+            fn int8_weights(&self) -> &'static [&'static str] {
+                given(&self.weight_data_int8_scale, &["weight_data"])
             }
         }
     }

@@ -1,13 +1,14 @@
 //! Recurrent layers over a sequence along h. Initial and final states are optional bottoms and tops.
 
 use super::shape::{Size, Sizes, Tops, differ};
-use super::weight::{Reads, innermost, product};
+use super::weight::{Expected, Reads, given, if_given, innermost, product};
 use super::work::{self, Work};
-use super::{between, layer, weight_len};
+use super::{OLDEST, between, layer, weight_len};
 use crate::error::{At, Result, unsupported};
 use crate::tensor::{Dim, Tensor};
 
-/// Defines recurrent layers from their arity and what they add to the shared params and weights: the numbers of gates
+/// Defines recurrent layers, which round the sequence and each hidden state to int8 by their ranges if their weights have
+/// scales, from their arity and what they add to the shared params and weights: the numbers of gates
 /// and biases, and the size of the cell if it is a param.
 macro_rules! recurrent {
     ( $(
@@ -29,17 +30,29 @@ macro_rules! recurrent {
             }
             derived {
                 1 weight_data_size = |layer| weight_len(&layer.weight_xc_data),
+                8 int8_scale_term = |layer| if layer.weight_xc_data_int8_scales.is_some() { 2 } else { 0 },
             }
             weights {
                 Tagged weight_xc_data,
                 Tagged bias_c_data,
                 Tagged weight_hc_data,
                 $( Tagged $weight, )?
+                Raw weight_xc_data_int8_scales,
+                Raw weight_hc_data_int8_scales,
             }
-            reads { |l, bottom| weights(bottom, l.direction, ($gates, $biases), l.cell(), l.num_output) }
+            reads { |l, bottom| {
+                let mut reads = weights(bottom, l.direction, ($gates, $biases), l.cell(), l.num_output)?;
+                reads.extend(int8_scales(&l.weight_xc_data_int8_scales, l.direction, $gates, l.cell())?);
+                Ok(reads)
+            } }
             tops { |l, bottoms, tops| recurrent(bottoms, l.direction, l.num_output, l.cell(), tops) }
             work { |l, work| steps(work, &[&l.weight_xc_data, &l.weight_hc_data, $( &l.$weight, )?]) }
+            since { |layer| if layer.weight_xc_data_int8_scales.is_some() { 20240820 } else { OLDEST } }
             also {
+                fn int8_weights(&self) -> &'static [&'static str] {
+                    given(&self.weight_xc_data_int8_scales, &["weight_xc_data", "weight_hc_data"])
+                }
+
                 fn direction(&self) -> Option<i32> {
                     Some(self.direction)
                 }
@@ -115,6 +128,12 @@ fn weights(bottom: &[Dim], direction: i32, (gates, biases): (i32, i32), hidden: 
         expected.push(("weight_hr_data", Some(product(&[directions, hidden, output])?)));
     }
     Ok(expected)
+}
+
+/// The scales of a recurrent layer that multiplies int8.
+fn int8_scales(given: &Option<Tensor>, direction: i32, gates: i32, hidden: i32) -> Result<Vec<Expected>> {
+    let rows = Some(product(&[if direction == 2 { 2 } else { 1 }, gates, hidden])?);
+    Ok(if_given(given, &[("weight_xc_data_int8_scales", rows), ("weight_hc_data_int8_scales", rows)]))
 }
 
 /// The work of a recurrent layer: each weight is used once in each step.

@@ -44,6 +44,11 @@ pub(super) fn if_given(weight: &Option<Tensor>, expected: &[Expected]) -> Vec<Ex
     if weight.is_some() { expected.to_vec() } else { Vec::new() }
 }
 
+/// Returns names if the optional weight is given.
+pub(super) fn given(weight: &Option<Tensor>, names: &'static [&'static str]) -> &'static [&'static str] {
+    if weight.is_some() { names } else { &[] }
+}
+
 /// Returns the factors and the summands of a normalization, if they are given.
 pub(super) fn affine(gamma: &Option<Tensor>, size: i32) -> Reads {
     let size = Some(i64::from(size));

@@ -140,8 +140,8 @@ macro_rules! windowed {
                             (self.$of_weight.is_some(), self.$of_top.is_some())
                         }
 
-                        fn int8_weight(&self) -> Option<&'static str> {
-                            self.$of_weight.as_ref().map(|_| "weight_data")
+                        fn int8_weights(&self) -> &'static [&'static str] {
+                            weight::given(&self.$of_weight, &["weight_data"])
                         }
                     )?
 

@@ -46,6 +46,8 @@ OWN = {
     "SplitBatch": (1, 1, 1, {}),
     "Held": (1, 1, 1, {}),
     "Int8Conv": (4, 4, 1, {**CONV, "scale": float, "zero": 0}),
+    "Int8GRU": (3, 6, 2, {"direction": "forward", "hidden_size": int, "linear_before_reset": 1}),
+    "Int8LSTM": (3, 7, 3, {"direction": "forward", "hidden_size": int}),
     "Int8Linear": (4, 4, 1, {"scale": float, "zero": 0}),
     "Largest": (1, 1, 2, {"k": int}),
     "Levels": (1, 1, 1, {"high": int, "low": int, "to": 0, "zero": 0}),

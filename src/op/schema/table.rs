@@ -332,6 +332,8 @@ pub(crate) const SCHEMAS: &[Schema] = &[
     schema("ncnn", "GatherAlong", &[1], &[(1, (2, 2))], &[(1, (1, 1))], &[("axis", &[(1, Int(None))])]),
     schema("ncnn", "Held", &[1], &[(1, (1, 1))], &[(1, (1, 1))], &[]),
     schema("ncnn", "Int8Conv", &[1], &[(1, (4, 4))], &[(1, (1, 1))], &[("auto_pad", &[(1, String(Some("NOTSET")))]), ("dilations", &[(1, Ints(None))]), ("group", &[(1, Int(Some(1)))]), ("kernel_shape", &[(1, Ints(None))]), ("pads", &[(1, Ints(None))]), ("scale", &[(1, Float(None))]), ("strides", &[(1, Ints(None))]), ("zero", &[(1, Int(Some(0)))])]),
+    schema("ncnn", "Int8GRU", &[1], &[(1, (3, 6))], &[(1, (2, 2))], &[("direction", &[(1, String(Some("forward")))]), ("hidden_size", &[(1, Int(None))]), ("linear_before_reset", &[(1, Int(Some(1)))])]),
+    schema("ncnn", "Int8LSTM", &[1], &[(1, (3, 7))], &[(1, (3, 3))], &[("direction", &[(1, String(Some("forward")))]), ("hidden_size", &[(1, Int(None))])]),
     schema("ncnn", "Int8Linear", &[1], &[(1, (4, 4))], &[(1, (1, 1))], &[("scale", &[(1, Float(None))]), ("zero", &[(1, Int(Some(0)))])]),
     schema("ncnn", "JoinBatch", &[1], &[(1, (1, 1))], &[(1, (1, 1))], &[("size", &[(1, Int(None))])]),
     schema("ncnn", "Largest", &[1], &[(1, (1, 1))], &[(1, (2, 2))], &[("k", &[(1, Int(None))])]),

@@ -4,6 +4,7 @@ use super::length::{Lengths, read_lengths};
 use super::{Cell, Sizes, input, is_native, is_zero, read_recurrent, sizes, state_form, weight};
 use crate::ncnn::layer::{GRU, LSTM, Layer, RNN};
 use crate::ops::prelude::*;
+use crate::pass::quantized::{INT8_GRU, INT8_LSTM};
 
 /// Returns ncnn's `direction` param.
 fn direction(reverse: &[bool]) -> i32 {
@@ -24,14 +25,32 @@ pub(super) fn lower_recurrent(lower: &mut Lower) -> Result<()> {
     let cell = recurrent.cell;
     let Sizes { steps, input: width, hidden, .. } = &sizes;
     let directions = recurrent.reverse.len();
-    let weight_xc_data = Some(weight::matrix(cell, lower.required_constant(input::W)?)?);
+    let xc = weight::matrix(cell, lower.required_constant(input::W)?)?;
     let bias_c_data =
         Some(weight::bias(cell, lower.constant(input::B), directions, usize::try_from(*hidden)?)?);
-    let weight_hc_data = Some(weight::matrix(cell, lower.required_constant(input::R)?)?);
+    let hc = weight::matrix(cell, lower.required_constant(input::R)?)?;
+    let is_int8 = [INT8_GRU, INT8_LSTM].contains(&lower.op_type());
+    let ([xc, hc], [xc_scales, hc_scales]) = if is_int8 {
+        let ([xc, xc_scales], [hc, hc_scales]) = (weight::int8_rows(&xc)?, weight::int8_rows(&hc)?);
+        ([xc, hc], [Some(xc_scales), Some(hc_scales)])
+    } else {
+        ([xc, hc], [None, None])
+    };
+    let (weight_xc_data, weight_hc_data) = (Some(xc), Some(hc));
+    let (weight_xc_data_int8_scales, weight_hc_data_int8_scales) = (xc_scales, hc_scales);
     let num_output = i32::try_from(*hidden)?;
     let direction = direction(&recurrent.reverse);
     let layer: Layer = match cell {
-        Cell::Gru => GRU { num_output, direction, weight_xc_data, bias_c_data, weight_hc_data }.into(),
+        Cell::Gru => GRU {
+            num_output,
+            direction,
+            weight_xc_data,
+            bias_c_data,
+            weight_hc_data,
+            weight_xc_data_int8_scales,
+            weight_hc_data_int8_scales,
+        }
+        .into(),
         Cell::Lstm => LSTM {
             num_output,
             hidden_size: num_output,
@@ -39,10 +58,15 @@ pub(super) fn lower_recurrent(lower: &mut Lower) -> Result<()> {
             weight_xc_data,
             bias_c_data,
             weight_hc_data,
+            weight_xc_data_int8_scales,
+            weight_hc_data_int8_scales,
             ..LSTM::default()
         }
         .into(),
-        Cell::Rnn => RNN { num_output, direction, weight_xc_data, bias_c_data, weight_hc_data }.into(),
+        Cell::Rnn => {
+            RNN { num_output, direction, weight_xc_data, bias_c_data, weight_hc_data, ..RNN::default() }
+                .into()
+        }
     };
     let mut bottoms = vec![lower.blob_as(input::X, &[steps.clone(), width.clone()])?];
     let state = state_form(&recurrent, &sizes)?;
@@ -55,7 +79,7 @@ pub(super) fn lower_recurrent(lower: &mut Lower) -> Result<()> {
             tops.push(state);
         }
     }
-    for (index, blob) in lower.emit_n(layer, &bottoms, &tops)?.into_iter().enumerate() {
+    for (index, blob) in lower.emit_newer_n(layer, &bottoms, &tops)?.into_iter().enumerate() {
         lower.set(index, blob)?;
     }
     Ok(())

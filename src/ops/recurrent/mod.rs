@@ -3,6 +3,7 @@
 //! | ONNX | ncnn |
 //! | --- | --- |
 //! | LSTM, GRU with `linear_before_reset`, RNN; one sequence | LSTM, GRU, RNN |
+//! | Int8LSTM, Int8GRU, whose weights are steps of int8; one sequence | LSTM, GRU in int8 |
 //! | the same, several sequences or shorter ones | one layer over all rows, whose state a further element of X resets |
 //! | several sequences with initial states, or of RNN | one layer for each sequence |
 //! | other activations, peepholes, clip, coupled gates, GRU without `linear_before_reset`, weights at run time; few steps of several sequences | unrolled steps |
@@ -22,6 +23,7 @@ mod weight;
 use self::activation::{Activation, read_activations};
 use crate::op::meaning;
 use crate::ops::prelude::*;
+use crate::pass::quantized::{INT8_GRU, INT8_LSTM};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("GRU", Access::Any, infer_recurrent)
@@ -38,6 +40,16 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .expects(expected)
         .lowers_to("LSTM over all sequences, or for each; unrolled steps for features that the layer lacks")
         .limits("many unrolled steps, or a number of them known only at run time"),
+    Row::of(OWN_DOMAIN, INT8_GRU, Access::Any, infer_recurrent)
+        .expand(unroll::expand_recurrent)
+        .lower(lower::lower_recurrent)
+        .multiply_adds(multiply_adds)
+        .lowers_to("GRU in int8, over one sequence"),
+    Row::of(OWN_DOMAIN, INT8_LSTM, Access::Any, infer_recurrent)
+        .expand(unroll::expand_recurrent)
+        .lower(lower::lower_recurrent)
+        .multiply_adds(multiply_adds)
+        .lowers_to("LSTM in int8, over one sequence"),
     Row::new("RNN", Access::Any, infer_recurrent)
         .expand(unroll::expand_recurrent)
         .lower(lower::lower_recurrent)
@@ -108,8 +120,8 @@ struct Recurrent {
 
 fn read_recurrent(attributes: &Attributes) -> Result<Recurrent> {
     let (cell, defaults): (Cell, &[&str]) = match attributes.op_type() {
-        "GRU" => (Cell::Gru, &["Sigmoid", "Tanh"]),
-        "LSTM" => (Cell::Lstm, &["Sigmoid", "Tanh", "Tanh"]),
+        "GRU" | INT8_GRU => (Cell::Gru, &["Sigmoid", "Tanh"]),
+        "LSTM" | INT8_LSTM => (Cell::Lstm, &["Sigmoid", "Tanh", "Tanh"]),
         _ => (Cell::Rnn, &["Tanh"]),
     };
     let directions =
@@ -120,7 +132,7 @@ fn read_recurrent(attributes: &Attributes) -> Result<Recurrent> {
         activations: read_activations(attributes, defaults, reverse.len())?,
         reverse,
         clip: attributes.given_float("clip")?.filter(|clip| *clip > 0.0),
-        input_forget: cell == Cell::Lstm && attributes.flag("input_forget")?,
+        input_forget: cell == Cell::Lstm && attributes.flag_or("input_forget", false)?,
         linear_before_reset: cell == Cell::Gru && attributes.flag("linear_before_reset")?,
         batch_first: attributes.since() >= 14 && attributes.flag("layout")?,
         hidden_size: attributes.given_int("hidden_size")?,

@@ -55,7 +55,7 @@ impl Weights {
     }
 
     /// Returns the bits to which floats are rounded.
-    pub(crate) fn bits(self) -> Option<usize> {
+    pub fn bits(self) -> Option<usize> {
         match self {
             Weights::Float | Weights::Keep => None,
             Weights::Int8 => Some(8),

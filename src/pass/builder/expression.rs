@@ -275,6 +275,12 @@ impl<'b> Expr<'b> {
         self
     }
 
+    /// Returns the value of the last node, in a version in which its operator means the same.
+    pub fn of_version(self, version: i64) -> Expr<'b> {
+        self.builder.set_version(version);
+        self
+    }
+
     /// Returns the value with an element type, for passes that ask before types are inferred.
     pub fn typed(self, dtype: DType) -> Expr<'b> {
         self.builder.change(self, |value| value.dtype = Some(dtype));

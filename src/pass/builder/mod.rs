@@ -319,6 +319,13 @@ impl<'a> Builder<'a> {
         });
         outputs
     }
+
+    /// Sets the version of the last node.
+    fn set_version(&self, version: i64) {
+        if let Some(node) = self.made.borrow_mut().nodes.last_mut() {
+            node.version = version;
+        }
+    }
 }
 
 /// Returns nodes of a version of the operator set that compute the first output of `replaced`, the value that

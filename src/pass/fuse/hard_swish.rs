@@ -6,7 +6,11 @@
 //! `y = x * clip(x / 6 + 1 / 2, 0, 1)`
 //! `y = x * HardSigmoid(x)` of this slope and offset
 //!
-//! becomes `HardSwish(x)`.
+//! becomes `HardSwish(x)`. If a convolution after it has taken the quotient,
+//!
+//! `y = x * clip(x + 3, 0, 6)`
+//!
+//! becomes `6 * HardSwish(x)`.
 
 use std::collections::BTreeSet;
 
@@ -83,25 +87,43 @@ fn read_ramp(
 }
 
 pub(crate) fn fuse_hard_swish(graph: &mut Graph) -> Result<bool> {
-    fuse(graph, find_swish, |made, x| Ok(made.value(x).apply("HardSwish", [])))
+    fuse(graph, find_swish, |made, (x, factor)| {
+        let swish = made.value(x).apply("HardSwish", []);
+        Ok(if factor == 1.0 { swish } else { swish * to_f32(factor) })
+    })
 }
 
-fn find_swish(matcher: &Matcher, node: &Node) -> Option<Found<ValueId>> {
+/// The factors of HardSwish that are fused: half precision has to represent the results.
+const FACTORS: std::ops::RangeInclusive<f64> = 0.1..=10.0;
+
+fn find_swish(matcher: &Matcher, node: &Node) -> Option<Found<(ValueId, f64)>> {
     let y = output(node)?;
     let product = product(matcher, node)?;
+    // A quotient after it belongs to the pattern.
+    if matcher
+        .only_reader(y)
+        .is_some_and(|node| (node.is("Mul") || node.is("Div")) && matcher.with_scalar(node).is_some())
+    {
+        return None;
+    }
     product.orders().find_map(|(x, gate)| {
         let mut inner = product.inner.clone();
         inner.insert(gate);
-        let ramp = match matcher.made_by(gate, "HardSigmoid") {
+        let (ramp, factor) = match matcher.made_by(gate, "HardSigmoid") {
             Some(node) if product.factor == 1.0 && first(node) == Some(x) => {
                 let attribute = |name, default| float(node, name).map_or(default, f64::from);
-                Ramp { alpha: attribute("alpha", 0.2), beta: attribute("beta", 0.5) }
+                (Ramp { alpha: attribute("alpha", 0.2), beta: attribute("beta", 0.5) }, 1.0)
             }
             Some(_) => return None,
-            None => read_ramp(matcher, gate, x, product.factor, &mut inner)?,
+            None => {
+                let high = bounded(matcher, gate)?.high;
+                let exact = near(product.factor * high, 1.0, matcher.graph.value(x).dtype);
+                let factor = if exact { 1.0 } else { product.factor * high };
+                (read_ramp(matcher, gate, x, product.factor / factor, &mut inner)?, factor)
+            }
         };
         let dtype = matcher.graph.value(x).dtype;
         let fits = near(ramp.alpha, 1.0 / 6.0, dtype) && near(ramp.beta, 0.5, dtype) && matcher.alike(x, y);
-        fits.then_some(Found { inner, parts: x })
+        (fits && FACTORS.contains(&factor)).then_some(Found { inner, parts: (x, factor) })
     })
 }

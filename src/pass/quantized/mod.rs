@@ -6,6 +6,7 @@
 
 mod float;
 mod int8;
+mod recurrent;
 mod table;
 mod weight;
 
@@ -23,6 +24,7 @@ use crate::ncnn::Scales;
 use crate::op::{self, Access, CONTRIB_DOMAIN};
 use crate::tensor::{DType, Tensor};
 use int8::Rounded;
+pub(crate) use recurrent::{INT8_GRU, INT8_LSTM};
 
 /// The conversion of a network that is quantized throughout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -145,6 +147,7 @@ pub(crate) fn requantize(
     let found = find_steps(graph);
     // The ranges of values follow from their bounds.
     clip_only(graph, &found)?;
+    recurrent::dequantize_weights(graph, quantization, release)?;
     let mut warning = None;
     if quantization == Quantization::Int8 {
         int8::to_int8(graph, &Rounded { steps: &found, ranged: &ranged }, release)?;

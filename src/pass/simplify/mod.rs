@@ -20,6 +20,9 @@ use crate::pass::rewrite::{Rewrite, pass};
 use edit::{Edits, replace_nodes, replace_patterns};
 pub(super) use layout::axes_of;
 
+/// The name of the simplification that merges factors and summands into the convolution after them.
+pub(crate) const FUSE_AFFINE_BEFORE: &str = "fuse_affine_before_conv";
+
 /// The simplifications, in the order in which they are tried. Names are those of onnx-optimizer if it has the
 /// pass.
 pub const SIMPLIFICATIONS: &[Rewrite] = &[

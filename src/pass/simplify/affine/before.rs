@@ -20,8 +20,8 @@ const KINDS: &[&str] = &["Add", "BatchNormalization", "Div", "Mul", "Sub"];
 struct Found {
     data: ValueId,
     step: Step,
-    /// The shift after the step, which stays before the convolution.
-    kept: Option<Step>,
+    /// The shift after the step, which stays before the convolution, and the version of its node.
+    kept: Option<(Step, i64)>,
     dtype: DType,
     weight: ValueId,
     bias: Option<ValueId>,
@@ -57,7 +57,7 @@ fn find(graph: &Graph, readers: &Readers, conv: NodeId, node: &Node) -> Option<(
         _ if !is_padded(node) => (step, data, None),
         Step::Shift { by, .. } => {
             let (scale, from) = scale_before(graph, readers, data, before, by, channels)?;
-            (scale, from, Some(step))
+            (scale, from, Some((step, graph.node(before)?.version)))
         }
         Step::Normalize { .. } => return None,
     };
@@ -121,10 +121,12 @@ impl Found {
         in_place_of(graph, node, NEWEST_OPSET, |made| {
             let (scale, shift) = self.step.after(made, self.dtype, None, None);
             let mut data = made.value(self.data);
-            if let (Some(kept), Some(scale)) = (self.kept, scale) {
+            if let (Some((kept, version)), Some(scale)) = (self.kept, scale) {
                 let (_, shift) = kept.after(made, self.dtype, None, None);
                 let upright = [vec![-1], vec![1; self.grouped.len() - 3]].concat();
-                data = shift.map_or(data, |shift| data + (shift / scale).reshape(&upright));
+                // Other nodes of an old model may not support the newest operator set.
+                data = shift
+                    .map_or(data, |shift| (data + (shift / scale).reshape(&upright)).of_version(version));
             }
             let weight = made.value(self.weight);
             let mut sizes = Vec::new();

@@ -1,0 +1,98 @@
+//! Quantization by the tool of onnxruntime.
+
+use std::path::{Path, PathBuf};
+
+use onnx2ncnn::error::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+use super::{PythonArguments, advise, run};
+
+/// The script that quantizes models.
+pub const QUANTIZE: &str =
+    concat!(include_str!("session.py"), include_str!("samples.py"), include_str!("quantize.py"));
+
+/// The quantization of a model.
+#[derive(Debug, Serialize)]
+pub(in crate::cli) struct Quantize {
+    /// The float model.
+    pub model: PathBuf,
+    /// A file of samples, or a folder of them.
+    pub data: PathBuf,
+    /// The subtracted numbers and the factors of the channels of images; none for the default.
+    pub mean: Vec<f64>,
+    pub norm: Vec<f64>,
+    /// Whether images are read as BGR.
+    pub bgr: bool,
+    /// The file for the samples, as arrays `INDEX/INPUT`.
+    pub samples: PathBuf,
+    /// The name of the calibration method.
+    pub method: String,
+    /// Names of nodes, or of their outputs, that stay in float.
+    pub keep: Vec<String>,
+    /// Outputs of the nodes of which int8 layers can do the work.
+    pub candidates: Vec<String>,
+    /// The file for the quantized model.
+    pub quantized: PathBuf,
+    /// The maximum loss, for which some samples are held back.
+    pub max_loss: Option<f64>,
+}
+
+/// A quantized model with further nodes in float.
+#[derive(Debug, Serialize)]
+struct Variant<'a> {
+    model: &'a Path,
+    quantized: &'a Path,
+    /// The first outputs of the nodes.
+    keep: &'a [String],
+    variant: &'a Path,
+}
+
+/// The result of a quantization.
+#[derive(Debug, Deserialize)]
+pub(in crate::cli) struct Quantized {
+    /// The reason why nothing was quantized.
+    failure: Option<String>,
+    /// The number of samples.
+    #[serde(default)]
+    pub samples: usize,
+    /// The quantized nodes.
+    #[serde(default)]
+    pub layers: Vec<LayerError>,
+}
+
+/// The error of the result of a quantized node.
+#[derive(Debug, Deserialize)]
+pub(in crate::cli) struct LayerError {
+    pub name: String,
+    /// The norm of the difference over that of the float result.
+    pub error: f64,
+    /// For a maximum loss, the first output of the node, and the loss at the outputs of the model if it alone is quantized.
+    #[serde(default)]
+    pub output: String,
+    #[serde(default)]
+    pub effect: f64,
+}
+
+impl Quantize {
+    /// Quantizes the model.
+    pub fn ask(&self, arguments: &PythonArguments) -> Result<Quantized> {
+        let packages = "onnx onnxruntime ncnn";
+        let quantized: Quantized = run(QUANTIZE, self, "quantized", packages, arguments)?;
+        match &quantized.failure {
+            None => Ok(quantized),
+            Some(failure) => {
+                Err(advise(Error::usage(format!("nothing could be quantized: {failure}")), packages))
+            }
+        }
+    }
+
+    /// Writes the quantized model with the nodes of these outputs in float.
+    pub fn write_variant(&self, keep: &[String], path: &Path, arguments: &PythonArguments) -> Result<()> {
+        let variant = Variant { model: &self.model, quantized: &self.quantized, keep, variant: path };
+        let done: Quantized = run(QUANTIZE, &variant, "quantized", "onnx onnxruntime ncnn", arguments)?;
+        match done.failure {
+            None => Ok(()),
+            Some(failure) => Err(Error::usage(format!("nothing could be quantized: {failure}"))),
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Matrices that are rounded to integers in blocks by samples.
+
+use std::path::PathBuf;
+
+use onnx2ncnn::error::{Error, Result};
+use serde::{Deserialize, Serialize};
+
+use super::{PythonArguments, advise, run};
+
+/// The script that rounds matrices.
+pub const WEIGHTS: &str =
+    concat!(include_str!("session.py"), include_str!("samples.py"), include_str!("weights.py"));
+
+/// The rounding of the matrices of a model.
+#[derive(Debug, Serialize)]
+pub(in crate::cli) struct Round {
+    pub model: PathBuf,
+    /// A file of samples, or a folder of them.
+    pub data: PathBuf,
+    /// The bits of the integers.
+    pub bits: usize,
+    /// The file for the model with the integers.
+    pub rounded: PathBuf,
+}
+
+/// What is measured of the rounded model.
+#[derive(Debug, Deserialize)]
+pub(in crate::cli) struct Rounded {
+    failure: Option<String>,
+    /// The number of samples that were held back for the errors.
+    #[serde(default)]
+    pub samples: usize,
+    #[serde(default)]
+    pub outputs: Vec<OutputError>,
+}
+
+/// The error of an output: the norm of the differences, relative to that of the output.
+#[derive(Debug, Deserialize)]
+pub(in crate::cli) struct OutputError {
+    pub name: String,
+    pub error: f64,
+    /// The error if each weight is rounded to the nearest integer.
+    pub plain: f64,
+}
+
+impl Round {
+    /// Writes the rounded model.
+    pub fn ask(&self, arguments: &PythonArguments) -> Result<Rounded> {
+        let packages = "onnx onnxruntime";
+        let rounded: Rounded = run(WEIGHTS, self, "rounded", packages, arguments)?;
+        match &rounded.failure {
+            None => Ok(rounded),
+            Some(failure) => {
+                Err(advise(Error::usage(format!("nothing could be rounded: {failure}")), packages))
+            }
+        }
+    }
+}

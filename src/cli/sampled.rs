@@ -1,0 +1,90 @@
+//! The model of a conversion with samples, by which its weights may be rounded first.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use onnx2ncnn::error::{Error, Result};
+use onnx2ncnn::{Converter, Input, Refusal, Storage};
+use tempfile::TempDir;
+
+use super::arguments::Arguments;
+use super::place::{path_to_read_again, temporary_folder};
+use super::python::{Round, Rounded};
+use super::terminal::{STRONG, count, labelled, printable};
+
+/// The model to convert, the given one or that with rounded weights.
+pub(super) struct Sampled<'a> {
+    model: &'a Path,
+    rounded: Option<(PathBuf, Rounded, TempDir)>,
+    arguments: &'a Arguments,
+}
+
+impl<'a> Sampled<'a> {
+    /// Rounds the weights of a model, if there are samples and the options ask for integers.
+    pub fn of(arguments: &'a Arguments, model: &Input) -> std::result::Result<Sampled<'a>, Refusal> {
+        let plain = Sampled { model: &arguments.model, rounded: None, arguments };
+        let (Some(data), Some(bits)) = (&arguments.half.data, arguments.choices.weights.bits()) else {
+            return Ok(plain);
+        };
+        if !arguments.choices.has_plain_pixels() {
+            let message = "with samples, the weights of a model that is given pixels are not rounded";
+            return Err(Error::usage(message)
+                .help("omit --data, or --scale, --mean, --norm, --bgr and --chw")
+                .into());
+        }
+        let room = temporary_folder()?;
+        let (float, rounded) = (room.path().join("float.onnx"), room.path().join("rounded.onnx"));
+        arguments.source.converter()?.simplify(model)?.write(&float, &Storage::AsNeeded)?;
+        let request = Round { model: float, data: data.clone(), bits, rounded: rounded.clone() };
+        let done = request.ask(&arguments.half.python)?;
+        Ok(Sampled { rounded: Some((rounded, done, room)), ..plain })
+    }
+
+    /// Returns the path of the model.
+    pub fn path(&self) -> Result<&Path> {
+        match &self.rounded {
+            Some((path, ..)) => Ok(path),
+            None => path_to_read_again(self.model),
+        }
+    }
+
+    /// Returns the model to read, if it is not the given one.
+    pub fn input(&self) -> Option<Input> {
+        self.rounded.as_ref().map(|(path, ..)| Input::Path(path.clone()))
+    }
+
+    /// Returns a converter with the options for reading the model.
+    pub fn converter(&self) -> Result<Converter> {
+        match self.rounded {
+            Some(_) => Ok(self.arguments.source.skip.iter().fold(Converter::new(), Converter::skip)),
+            None => self.arguments.source.converter(),
+        }
+    }
+
+    /// Returns whether the model is read without changes.
+    pub fn is_plain(&self) -> bool {
+        self.rounded.is_some() || self.arguments.source.is_plain()
+    }
+
+    /// Returns the errors of rounding.
+    pub fn describe(&self) -> String {
+        let mut text = String::new();
+        let Some((_, rounded, _)) = &self.rounded else { return text };
+        let samples = count(rounded.samples, "sample");
+        labelled(
+            &mut text,
+            STRONG,
+            "errors of outputs",
+            &format!("by the rounding of weights, on {samples} held back"),
+        );
+        for output in &rounded.outputs {
+            let name = printable(&output.name);
+            let _ = writeln!(
+                text,
+                "  {:.4}  \"{name}\", {:.4} to the nearest integers",
+                output.error, output.plain
+            );
+        }
+        text
+    }
+}

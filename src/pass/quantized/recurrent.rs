@@ -1,0 +1,97 @@
+//! Recurrent nodes whose weights are quantized. ncnn has layers with weights of int8, which at every step round the other
+//! values by their own range.
+
+use super::weight::{is_symmetric, scales};
+use super::{Quantization, constant_input};
+use crate::error::Result;
+use crate::graph::{Graph, Node, ValueId, pairs};
+use crate::ncnn::layer::LSTM;
+use crate::op::NEWEST_OPSET;
+use crate::pass::builder::in_place_of;
+use crate::pass::pattern::{input, int, producer};
+use crate::tensor::{DType, Tensor};
+
+/// The operators of ncnn's domain. Their weights are floats that rows of int8 stand for.
+pub(crate) const INT8_GRU: &str = "Int8GRU";
+pub(crate) const INT8_LSTM: &str = "Int8LSTM";
+
+/// The attributes that ncnn's layers have.
+const ATTRIBUTES: [&str; 3] = ["direction", "hidden_size", "linear_before_reset"];
+
+/// The indices of the weights, and the number of inputs of LSTM that its layer has.
+const WEIGHTS: [usize; 2] = [1, 2];
+const INPUTS: usize = 7;
+
+/// Replaces LSTM and GRU: for `Int8` by those with weights of int8, otherwise, and where ncnn's layers lack a feature of a node,
+/// by those with floats. `release` is the oldest release of ncnn that must load the net, if the user asked for one.
+pub(super) fn dequantize_weights(graph: &mut Graph, to: Quantization, release: Option<u32>) -> Result<()> {
+    let factors = Some(Tensor::from_f32(&[1], vec![1.0])?);
+    let since = LSTM { weight_xc_data_int8_scales: factors, ..LSTM::default() }.since();
+    let has_int8 = to == Quantization::Int8 && release.is_none_or(|release| release >= since);
+    graph.rewrite_nodes(|graph, id| {
+        let Some(node) = graph.node(id).filter(|node| node.domain.is_empty()).cloned() else {
+            return Ok(None);
+        };
+        let is_plain = pairs(&node.attributes).all(|(name, _)| ATTRIBUTES.contains(&name))
+            && node.inputs.len() <= INPUTS;
+        let resets_after = int(&node, "linear_before_reset").is_some_and(|flag| flag != 0);
+        let (op_type, outputs) = match node.op_type.as_str() {
+            "LSTM" => (if has_int8 && is_plain { "ncnn.Int8LSTM" } else { "LSTM" }, 3),
+            "GRU" => (if has_int8 && is_plain && resets_after { "ncnn.Int8GRU" } else { "GRU" }, 2),
+            _ => return Ok(None),
+        };
+        let mut weights = Vec::new();
+        for index in WEIGHTS {
+            let Some(weight) = rows(graph, &node, index)? else { return Ok(None) };
+            weights.push((index, weight));
+        }
+        in_place_of(graph, &node, NEWEST_OPSET, |made| {
+            let mut inputs: Vec<_> = node.inputs.iter().map(|id| id.map(|id| made.value(id))).collect();
+            for (index, Rows { levels, scales, shape }) in weights {
+                let scales = made.floats(&scales).reshape(&[-1, 1]);
+                let weight = (made.value(levels).cast(DType::F32) * scales).reshape(&shape);
+                if let Some(slot) = inputs.get_mut(index) {
+                    *slot = Some(weight);
+                }
+            }
+            let outputs = made.op_list(op_type, inputs, pairs(&node.attributes), outputs);
+            for (from, to) in outputs.iter().zip(&node.outputs).skip(1) {
+                if let Some(to) = to {
+                    made.give(*from, *to);
+                }
+            }
+            Ok(outputs.first().copied())
+        })
+    })
+}
+
+/// A constant of 8 bits with a scale for each row.
+struct Rows {
+    levels: ValueId,
+    scales: Vec<f32>,
+    /// The shape of the weight, of which the rows are the last axis.
+    shape: Vec<i64>,
+}
+
+/// Reads a weight of a node as rows that DequantizeLinear converts.
+fn rows(graph: &Graph, node: &Node, index: usize) -> Result<Option<Rows>> {
+    let Some(weight) = input(node, index) else { return Ok(None) };
+    let reshaped = producer(graph, weight, "Reshape").and_then(|node| input(node, 0));
+    let Some(dequantize) = reshaped.and_then(|rows| producer(graph, rows, "DequantizeLinear")) else {
+        return Ok(None);
+    };
+    let (Some(levels), Some(constant)) = (input(dequantize, 0), constant_input(graph, dequantize, 0)) else {
+        return Ok(None);
+    };
+    let &[count, columns] = constant.shape() else { return Ok(None) };
+    let shape: Option<Vec<i64>> =
+        graph.value(weight).shape.iter().flatten().map(|size| size.known()).collect();
+    let Some(shape) =
+        shape.filter(|shape| shape.last().is_some_and(|last| usize::try_from(*last) == Ok(columns)))
+    else {
+        return Ok(None);
+    };
+    let is_byte = [DType::I8, DType::U8].contains(&constant.dtype()) && is_symmetric(graph, dequantize)?;
+    let scales = scales(graph, dequantize, count, 0)?.filter(|_| is_byte);
+    Ok(scales.map(|scales| Rows { levels, scales, shape }))
+}
