@@ -46,6 +46,7 @@ fn commands(name: &str) -> Vec<(String, u64)> {
 fn each_class_of_refusal_has_a_command() {
     for (name, options, least) in [
         ("sample_rate", "--set sr=16000", 100),
+        ("labels_of_text", "--outputs p", 100),
         ("use_of_a_cache", "--set use_cache_branch=1", 100),
         ("length_of_a_mask", "--set lengths=T", 100),
         ("size_of_a_picture", "--set orig_im_size=1024,1024", 100),

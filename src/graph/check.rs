@@ -3,6 +3,7 @@
 use super::{Graph, ValueId};
 use crate::common::index::IndexSet;
 use crate::error::{Error, Result};
+use crate::tensor::DType;
 
 impl Graph {
     /// Checks the invariants: order, producers, constants that match their value's type and shape.
@@ -41,9 +42,11 @@ impl Graph {
         self.check_constants()
     }
 
-    /// Returns whether a value needs no node: an input, a constant, or a captured value.
+    /// Returns whether a value needs no node: an input, a constant, a captured value, or text, which is refused if a layer
+    /// has to give it.
     fn is_given(&self, id: ValueId) -> bool {
         self.value(id).constant.is_some()
+            || self.value(id).dtype == Some(DType::String)
             || self.inputs.contains(&id)
             || self.captures.iter().any(|capture| capture.inner == id)
     }

@@ -13,15 +13,8 @@ use crate::ops::prelude::*;
 use crate::pass::builder::Builder;
 
 /// The families of this shelf.
-pub(super) const FAMILIES: &[&[Row]] = &[
-    encoders::OPS,
-    ensemble::OPS,
-    feature::OPS,
-    linear::OPS,
-    n_gram::OPS,
-    support_vectors::OPS,
-    trees::OPS,
-];
+pub(super) const FAMILIES: &[&[Row]] =
+    &[encoders::OPS, ensemble::OPS, feature::OPS, linear::OPS, n_gram::OPS, support_vectors::OPS, trees::OPS];
 
 /// Returns a constant matrix of zeros but for some cells: row, column and number.
 fn matrix<'x>(

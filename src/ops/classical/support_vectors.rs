@@ -99,7 +99,11 @@ fn expand_regressor<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     }
     let weight = Array::f32(ArrayD::from_shape_vec(vec![count, 1], coefficients)?);
     let sums = kernels(x, count)?.matmul(x.make.literal(&weight)) + *rho.at(0)?;
-    Ok(if x.flag("one_class")? { sums.greater(0.0).select(1.0, x.make.number(-1.0, DType::F32)) } else { sums })
+    Ok(if x.flag("one_class")? {
+        sums.greater(0.0).select(1.0, x.make.number(-1.0, DType::F32))
+    } else {
+        sums
+    })
 }
 
 /// The pairs of classes, the first before the second.

@@ -38,6 +38,11 @@ pub(super) struct Part {
     pub size: u64,
 }
 
+/// Returns whether a value is text.
+fn is_text(inferred: &Graph, id: ValueId) -> bool {
+    inferred.value(id).dtype == Some(DType::String)
+}
+
 /// A graph, and what is known of the conversion of its nodes.
 pub(super) struct Parts {
     pub graph: Graph,
@@ -88,10 +93,13 @@ impl Parts {
         for id in graph.value_ids().filter(|id| !graph.value(*id).name.is_empty()) {
             names.entry(graph.value(id).name.clone()).or_insert(id);
         }
-        // No blob holds text, whatever computes it.
-        let is_text = |id: &ValueId| inferred.value(*id).dtype.is_some_and(|dtype| dtype == DType::String);
-        let of_text = graph.nodes().filter(|(_, node)| node.outputs.iter().flatten().any(is_text));
-        let failed: BTreeSet<NodeId> = of_text.map(|(id, _)| id).collect();
+        // No blob holds text, whatever computes it. A classifier may give labels as text beside numbers.
+        let is_of_text = |node: &Node| {
+            node.reads().any(|id| is_text(&inferred, id))
+                || node.outputs.iter().flatten().all(|id| is_text(&inferred, *id))
+        };
+        let failed: BTreeSet<NodeId> =
+            graph.nodes().filter(|(_, node)| is_of_text(node)).map(|(id, _)| id).collect();
         let (unfit, counted) = (BTreeSet::new(), IndexSet::default());
         Parts { graph, inferred, failed, unfit, by_index, names, sizes, counted, total, heavy }
     }
@@ -197,7 +205,8 @@ impl Parts {
         let is_given = |id: ValueId| graph.value(id).producer.is_some_and(|node| given.contains(&node));
         let mut seen = IndexSet::default();
         ends.retain(|id| {
-            let is_computed = graph.value(*id).producer.is_some() && self.is_data(*id);
+            let is_number = self.is_data(*id) && !is_text(&self.inferred, *id);
+            let is_computed = graph.value(*id).producer.is_some() && is_number;
             is_computed && !missing.contains(*id) && !is_given(*id) && seen.insert(*id)
         });
         let outputs = self.outputs(&self.before(&ends, is_given), &ends, is_heavy, wants, is_given)?;

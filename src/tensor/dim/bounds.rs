@@ -1,5 +1,6 @@
 //! Bounds of sizes, and minima and maxima.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Atom, Dim, Operation};
@@ -8,8 +9,8 @@ use crate::error::Result;
 /// The lower and upper bound of a size, if they are known.
 pub(crate) type Bounds = (Option<i64>, Option<i64>);
 
-/// The nesting of minima and maxima up to which their operands are looked at: each doubles the work.
-const MAX_DEPTH: u32 = 6;
+/// The number of minima and maxima within a size whose operands are looked at one by one: each doubles the work.
+const MAX_SPLITS: u32 = 64;
 
 fn both(a: Option<i64>, b: Option<i64>, f: impl Fn(i64, i64) -> Option<i64>) -> Option<i64> {
     a.zip(b).and_then(|(a, b)| f(a, b))
@@ -23,12 +24,14 @@ fn either(a: Option<i64>, b: Option<i64>, f: impl Fn(i64, i64) -> i64) -> Option
 }
 
 impl Atom {
-    fn bounds(&self) -> Bounds {
+    fn bounds(&self, splits: &Cell<u32>) -> Bounds {
         match self {
             Atom::Symbol(_) => (Some(1), None),
             Atom::Length(_) => (Some(0), None),
             Atom::FloorDiv(a, b) => {
-                let ((least, most), (Some(divisor), largest)) = (a.bounds(), b.bounds()) else {
+                let ((least, most), (Some(divisor), largest)) =
+                    (a.bounds_within(splits), b.bounds_within(splits))
+                else {
                     return (None, None);
                 };
                 if divisor < 1 {
@@ -43,16 +46,16 @@ impl Atom {
                 let most = most.and_then(|n| if n < 0 { Some(-1) } else { n.checked_div_euclid(divisor) });
                 (least, most)
             }
-            Atom::Mod(_, b) => match b.bounds() {
+            Atom::Mod(_, b) => match b.bounds_within(splits) {
                 (Some(1..), most) => (Some(0), most.map(|n| n - 1)),
                 _ => (None, None),
             },
             Atom::Min(a, b) => {
-                let ((al, am), (bl, bm)) = (a.bounds(), b.bounds());
+                let ((al, am), (bl, bm)) = (a.bounds_within(splits), b.bounds_within(splits));
                 (both(al, bl, |x, y| Some(x.min(y))), either(am, bm, i64::min))
             }
             Atom::Max(a, b) => {
-                let ((al, am), (bl, bm)) = (a.bounds(), b.bounds());
+                let ((al, am), (bl, bm)) = (a.bounds_within(splits), b.bounds_within(splits));
                 (either(al, bl, i64::max), both(am, bm, |x, y| Some(x.max(y))))
             }
         }
@@ -139,9 +142,14 @@ impl Dim {
 
     /// Returns the bounds: every symbol is at least 1, as the size of an axis with elements.
     pub fn bounds(&self) -> Bounds {
+        self.bounds_within(&Cell::new(MAX_SPLITS))
+    }
+
+    /// Returns the bounds, after so many splits at most.
+    fn bounds_within(&self, splits: &Cell<u32>) -> Bounds {
         let Dim::Expr(e) = self else { return (self.known(), self.known()) };
         if let Some((rest, most)) = self.without_remainder() {
-            let (least, above) = rest.bounds();
+            let (least, above) = rest.bounds_within(splits);
             return (least, both(above, Some(most), i64::checked_add));
         }
         let has_multiple = e
@@ -150,17 +158,18 @@ impl Dim {
             .any(|(product, times)| *times > 1 && matches!(product.as_slice(), [Atom::FloorDiv(..)]));
         let opposite = if has_multiple { self.mul(&Dim::Known(-1)).ok() } else { None };
         if let Some((rest, most)) = opposite.and_then(|opposite| opposite.without_remainder()) {
-            let ((least, above), negated) = (rest.bounds(), |n: Option<i64>| n.and_then(i64::checked_neg));
+            let ((least, above), negated) =
+                (rest.bounds_within(splits), |n: Option<i64>| n.and_then(i64::checked_neg));
             return (negated(both(above, Some(most), i64::checked_add)), negated(least));
         }
-        if let Some(bounds) = self.bounds_of_extreme() {
+        if let Some(bounds) = self.bounds_of_extreme(splits) {
             return bounds;
         }
         let mut sum = (Some(e.constant), Some(e.constant));
         for (product, coefficient) in &e.terms {
             let (mut least, mut most) = (Some(1_i64), Some(1_i64));
             for atom in product {
-                let (l, m) = atom.bounds();
+                let (l, m) = atom.bounds(splits);
                 // The product of bounds bounds the product only if no factor is negative.
                 let factor = l.filter(|l| *l >= 0);
                 most = factor.and_then(|_| both(most, m, i64::checked_mul));
@@ -176,9 +185,9 @@ impl Dim {
 
     /// Returns the bounds of a sum with a minimum or maximum: those of the sums with either of its operands, since the
     /// operands and the other terms depend on the same symbols.
-    fn bounds_of_extreme(&self) -> Option<Bounds> {
+    fn bounds_of_extreme(&self, splits: &Cell<u32>) -> Option<Bounds> {
         let Dim::Expr(e) = self else { return None };
-        if e.depth > MAX_DEPTH || (e.terms.len() == 1 && e.constant == 0) {
+        if e.terms.len() == 1 && e.constant == 0 {
             return None;
         }
         let (product, times, a, b, is_min) =
@@ -187,9 +196,12 @@ impl Dim {
                 [Atom::Max(a, b)] => Some((product, *times, a, b, false)),
                 _ => None,
             })?;
+        splits.set(splits.get().checked_sub(1)?);
         let opposite = times.checked_neg()?;
         let rest = self.add(&Dim::from_parts(0, BTreeMap::from([(product.clone(), opposite)])).ok()?).ok()?;
-        let with = |operand: &Dim| Some(rest.add(&operand.mul(&Dim::Known(times)).ok()?).ok()?.bounds());
+        let with = |operand: &Dim| {
+            Some(rest.add(&operand.mul(&Dim::Known(times)).ok()?).ok()?.bounds_within(splits))
+        };
         let ((al, am), (bl, bm)) = (with(a)?, with(b)?);
         Some(if is_min == (times > 0) {
             (both(al, bl, |x, y| Some(x.min(y))), either(am, bm, i64::min))

@@ -97,6 +97,10 @@ fn bounds_assume_positive_sizes() {
     let end = h().sub(&one).unwrap();
     assert_eq!(from.smaller(&end).unwrap(), from);
     assert_eq!(end.sub(&from).unwrap().bounds(), (Some(0), Some(1)));
+    // A sum of forty maxima has bounds at once, if rough ones.
+    let maxima = (1..41).map(|n| h().modulo(&Dim::Known(n + 1)).unwrap().larger(&Dim::Known(2)).unwrap());
+    let sum = maxima.reduce(|a, b| a.add(&b).unwrap()).unwrap();
+    assert!(matches!(sum.sub(&h()).unwrap().bounds(), (_, Some(_))));
     // The remainder of a division, and that of the quotient of another one.
     let (two, four) = (Dim::Known(2), Dim::Known(4));
     let left = |whole: Dim, part: Dim| whole.sub(&part.mul(&two).unwrap()).unwrap().bounds();
