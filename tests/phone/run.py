@@ -33,8 +33,8 @@ MASKED = {"spatial/conv_depth_wise_of_odd_width": " 31=1", "spatial/conv_in_larg
 # Cases with numbers inside that float16 does not represent.
 BEYOND = ("decoder/lowest_", "indexing/gather_elements_of_hidden_scores")
 
-# Further options of the conversion.
-OPTIONS = {"network/beyond_float16": ["--float32=r,p"], "spatial/conv_in_large_tiles": ["--careful"]}
+# Further options of the conversion. With the runtime's transform of 3 by 3 convolutions float16 loses 1.5 %, whether over a batch or one by one.
+OPTIONS = {"network/beyond_float16": ["--float32=r,p"], "spatial/conv_in_large_tiles": ["--careful"], "spatial/batch_of_images": ["--careful"]}
 
 # A row of the table of inputs and outputs.
 PORT = re.compile(r'(?P<kind>input|output) +"(?P<name>.*)"  +\S+ +\[.*\] +-> +("(?P<blob>.*)" )?(?P<sizes>[whdc]=.*?)(?P<int32> as int32)?')
