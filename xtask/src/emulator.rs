@@ -12,15 +12,24 @@ use crate::{Places, Result, archive, toolchain};
 /// What runs programs of a target.
 pub struct Emulator {
     program: &'static str,
-    /// Debian's package of it.
-    package: &'static str,
+    /// The folder with the libraries of the other system, and a file in it.
+    libraries: Option<[&'static str; 2]>,
+    /// Debian's packages of the program and of the libraries.
+    packages: &'static [&'static str],
 }
 
-pub const QEMU_X86_64: Emulator =
-    Emulator { program: "/usr/bin/qemu-x86_64-static", package: "qemu-user-static" };
-pub const QEMU_AARCH64: Emulator =
-    Emulator { program: "/usr/bin/qemu-aarch64-static", package: "qemu-user-static" };
-pub const WINE: Emulator = Emulator { program: "/usr/lib/wine/wine64", package: "wine64" };
+pub const QEMU_X86_64: Emulator = Emulator {
+    program: "/usr/bin/qemu-x86_64-static",
+    libraries: Some(["/usr/x86_64-linux-gnu", "lib/ld-linux-x86-64.so.2"]),
+    packages: &["qemu-user-static", "libc6-amd64-cross"],
+};
+pub const QEMU_AARCH64: Emulator = Emulator {
+    program: "/usr/bin/qemu-aarch64-static",
+    libraries: Some(["/usr/aarch64-linux-gnu", "lib/ld-linux-aarch64.so.1"]),
+    packages: &["qemu-user-static", "libc6-arm64-cross"],
+};
+pub const WINE: Emulator =
+    Emulator { program: "/usr/lib/wine/wine64", libraries: None, packages: &["wine64"] };
 
 /// The tests that run the command of another system.
 const TESTS: [&str; 3] = ["cli", "command", "simplify"];
@@ -42,8 +51,12 @@ impl Program {
         if target.triple == archive::host_target(places)? {
             return Ok(program);
         }
-        let Emulator { program: emulator, package } = target.emulator;
-        toolchain::install_debian(Path::new(emulator), &[package])?;
+        let Emulator { program: emulator, libraries, packages } = target.emulator;
+        toolchain::install_debian(Path::new(emulator), packages)?;
+        if let Some([folder, file]) = libraries {
+            toolchain::install_debian(&Path::new(folder).join(file), packages)?;
+            program.words.splice(0..0, ["-L".to_owned(), (*folder).to_owned()]);
+        }
         program.words.insert(0, (*emulator).to_owned());
         program.prefix = places.root.join("target/xtask/wine");
         program.is_of_windows = target.linker == Linker::Mingw;
