@@ -180,7 +180,7 @@ fn describe_ports(text: &mut String, conversion: &Conversion, most: usize) {
 
 /// Returns each size as text. A long one is added to a list, and has its number there: `#1`.
 fn display_sizes(sizes: &[Dim], long: &mut Vec<String>) -> Vec<String> {
-    let mut display = |size: &Dim| {
+    let display = |size: &Dim| {
         let text = size.to_string();
         if text.len() <= MAX_SIZE {
             return text;
@@ -191,7 +191,7 @@ fn display_sizes(sizes: &[Dim], long: &mut Vec<String>) -> Vec<String> {
         }
         format!("#{}", at + 1)
     };
-    sizes.iter().map(&mut display).collect()
+    sizes.iter().map(display).collect()
 }
 
 /// Returns the sizes of a blob by ncnn's names: `w=8 h=8 c=3`.

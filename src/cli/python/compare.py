@@ -6,10 +6,8 @@ also be bytes, whose net may be loaded, and whose data and samples may be arrays
 is run in this process. `session.py`, `samples.py`, `half.py` and `device.py` precede it.
 """
 
-import json
 import math
 import re
-import sys
 import time
 
 # Bounds of integers to try until the model runs: they may be indices.
@@ -404,17 +402,13 @@ def compare_net(request):
     return answer
 
 
-def main():
-    with open(sys.argv[1], encoding="utf8") as file:
-        request = json.load(file)
-    try:
-        answer = compare_models(request) if request["kind"] == "models" else compare_net(request)
-    except Failure as failure:
-        answer = {"failure": str(failure), "net": isinstance(failure, NetFailure), "advice": getattr(failure, "advice", None)}
-    # Output of libraries precedes the answer, which is the last line.
-    print()
-    print(json.dumps(answer))
+def answer(request):
+    return compare_models(request) if request["kind"] == "models" else compare_net(request)
+
+
+def describe(failure):
+    return {"net": isinstance(failure, NetFailure), "advice": getattr(failure, "advice", None)}
 
 
 if __name__ == "__main__":
-    main()
+    answer_request(answer, describe)

@@ -337,6 +337,33 @@ fn run<A: DeserializeOwned>(
     })
 }
 
+/// What a script answers that does one thing.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Done<A> {
+    /// The reason why it was not done.
+    Not {
+        failure: String,
+    },
+    Done(A),
+}
+
+/// Runs a script that does one thing, and returns its result.
+fn run_to_end<A: DeserializeOwned>(
+    script: &str,
+    request: &impl Serialize,
+    done: &str,
+    packages: &str,
+    arguments: &PythonArguments,
+) -> Result<A> {
+    match run(script, request, done, packages, arguments)? {
+        Done::Done(result) => Ok(result),
+        Done::Not { failure } => {
+            Err(advise(Error::usage(format!("nothing could be {done}: {failure}")), packages))
+        }
+    }
+}
+
 fn advise(error: Error, packages: &str) -> Error {
     error.help(format!(
         "install them with `python3 -m pip install {packages}`, or select the Python that has them with --python"

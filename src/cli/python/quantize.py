@@ -6,10 +6,8 @@ or an iterable of such. It needs numpy, onnx and onnxruntime, and Pillow for ima
 """
 
 import contextlib
-import json
 import logging
 import os
-import sys
 import tempfile
 
 # Operators that ncnn has int8 layers for, if their weight is constant.
@@ -177,7 +175,7 @@ def finish(path, chosen):
     model = onnx.load(path)
     spare_other_readers(model, chosen)
     round_recurrent(model, chosen)
-    onnx.save_model(model, path, save_as_external_data=True, location=os.path.basename(path) + ".weights")
+    save_with_weights(model, path)
 
 
 def spare_other_readers(model, chosen):
@@ -261,7 +259,7 @@ def write_variant(request):
     load_packages()
     keep = set(request["keep"])
     model = in_float(onnx.load(request["quantized"]), onnx.load(request["model"]), keep.__contains__)
-    onnx.save_model(model, request["variant"], save_as_external_data=True, location=os.path.basename(request["variant"]) + ".weights")
+    save_with_weights(model, request["variant"])
 
 
 def quantize_model(request):
@@ -289,23 +287,14 @@ def quantize_model(request):
         return kept_back, layers
 
 
-def main():
-    with open(sys.argv[1], encoding="utf8") as file:
-        request = json.load(file)
-    try:
-        if request.get("variant") is not None:
-            write_variant(request)
-            print(json.dumps({"samples": 0}))
-            return
-        samples, layers = quantize_model(request)
-        np.savez(request["samples"], **{f"{index}/{name}": array for index, sample in enumerate(samples) for name, array in sample.items()})
-        answer = {"samples": len(samples), "layers": layers}
-    except Failure as failure:
-        answer = {"failure": str(failure)}
-    # Output of libraries precedes the answer, which is the last line.
-    print()
-    print(json.dumps(answer))
+def answer(request):
+    if request.get("variant") is not None:
+        write_variant(request)
+        return {"samples": 0, "layers": []}
+    samples, layers = quantize_model(request)
+    np.savez(request["samples"], **{f"{index}/{name}": array for index, sample in enumerate(samples) for name, array in sample.items()})
+    return {"samples": len(samples), "layers": layers}
 
 
 if __name__ == "__main__":
-    main()
+    answer_request(answer)

@@ -2,14 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
-use onnx2ncnn::error::{Error, Result};
+use onnx2ncnn::error::Result;
 use serde::{Deserialize, Serialize};
 
-use super::{PythonArguments, advise, run};
+use super::{PythonArguments, run_to_end};
 
 /// The script that quantizes models.
 pub const QUANTIZE: &str =
     concat!(include_str!("session.py"), include_str!("samples.py"), include_str!("quantize.py"));
+
+/// What the script needs.
+const PACKAGES: &str = "onnx onnxruntime ncnn";
 
 /// The quantization of a model.
 #[derive(Debug, Serialize)]
@@ -50,13 +53,9 @@ struct Variant<'a> {
 /// The result of a quantization.
 #[derive(Debug, Deserialize)]
 pub(in crate::cli) struct Quantized {
-    /// The reason why nothing was quantized.
-    failure: Option<String>,
     /// The number of samples.
-    #[serde(default)]
     pub samples: usize,
     /// The quantized nodes.
-    #[serde(default)]
     pub layers: Vec<LayerError>,
 }
 
@@ -76,23 +75,12 @@ pub(in crate::cli) struct LayerError {
 impl Quantize {
     /// Quantizes the model.
     pub fn ask(&self, arguments: &PythonArguments) -> Result<Quantized> {
-        let packages = "onnx onnxruntime ncnn";
-        let quantized: Quantized = run(QUANTIZE, self, "quantized", packages, arguments)?;
-        match &quantized.failure {
-            None => Ok(quantized),
-            Some(failure) => {
-                Err(advise(Error::usage(format!("nothing could be quantized: {failure}")), packages))
-            }
-        }
+        run_to_end(QUANTIZE, self, "quantized", PACKAGES, arguments)
     }
 
     /// Writes the quantized model with the nodes of these outputs in float.
     pub fn write_variant(&self, keep: &[String], path: &Path, arguments: &PythonArguments) -> Result<()> {
         let variant = Variant { model: &self.model, quantized: &self.quantized, keep, variant: path };
-        let done: Quantized = run(QUANTIZE, &variant, "quantized", "onnx onnxruntime ncnn", arguments)?;
-        match done.failure {
-            None => Ok(()),
-            Some(failure) => Err(Error::usage(format!("nothing could be quantized: {failure}"))),
-        }
+        run_to_end(QUANTIZE, &variant, "quantized", PACKAGES, arguments).map(|_: Quantized| ())
     }
 }

@@ -1,5 +1,7 @@
-"""Packages, sessions of onnxruntime and nodes of models, for the scripts that this text precedes."""
+"""Packages, sessions of onnxruntime, models and answers, for the scripts that this text precedes."""
 
+import json
+import os
 import sys
 
 
@@ -41,5 +43,23 @@ def attribute(node, name, default):
         if given.name == name:
             return onnx.helper.get_attribute_value(given)
     return default
+
+
+def save_with_weights(model, path):
+    """Saves a model with its weights in a file beside it."""
+    onnx.save_model(model, path, save_as_external_data=True, location=os.path.basename(path) + ".weights")
+
+
+def answer_request(act, describe=lambda failure: {}):
+    """Reads the request from the file that is the argument, and prints what `act` returns for it, both in JSON; `describe` adds to a failure."""
+    with open(sys.argv[1], encoding="utf8") as file:
+        request = json.load(file)
+    try:
+        answer = act(request)
+    except Failure as failure:
+        answer = {"failure": str(failure), **describe(failure)}
+    # Output of libraries precedes the answer, which is the last line.
+    print()
+    print(json.dumps(answer))
 
 

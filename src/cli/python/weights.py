@@ -8,9 +8,6 @@ A matrix is rounded column by column, and each error is made up by the columns a
 (GPTQ). What is rounded comes as near to the float results as the rounded layers before it let it: its inputs are theirs.
 """
 
-import json
-import sys
-
 # Of the samples, every fourth is not for the rounding, but for the error.
 HELD_BACK = 4
 # The sizes from which the converter rounds matrices, its blocks, and those of tables.
@@ -276,23 +273,15 @@ def round_model(request):
     model.graph.initializer.extend(kept)
     if all(opset.domain != "com.microsoft" for opset in model.opset_import):
         model.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
-    onnx.save_model(model, request["rounded"], save_as_external_data=True, location=os.path.basename(request["rounded"]) + ".weights")
+    save_with_weights(model, request["rounded"])
     errors, others = (errors_of(runner, held_back, exact, matrices) for matrices in (rounded, plain))
     return len(held_back), [{"name": name, "error": error, "plain": others[name]} for name, error in errors.items()]
 
 
-def main():
-    with open(sys.argv[1], encoding="utf8") as file:
-        request = json.load(file)
-    try:
-        samples, outputs = round_model(request)
-        answer = {"samples": samples, "outputs": outputs}
-    except Failure as failure:
-        answer = {"failure": str(failure)}
-    # Output of libraries precedes the answer, which is the last line.
-    print()
-    print(json.dumps(answer))
+def answer(request):
+    samples, outputs = round_model(request)
+    return {"samples": samples, "outputs": outputs}
 
 
 if __name__ == "__main__":
-    main()
+    answer_request(answer)

@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use onnx2ncnn::error::{Error, Result};
+use onnx2ncnn::error::Result;
 use serde::{Deserialize, Serialize};
 
-use super::{PythonArguments, advise, run};
+use super::{PythonArguments, run_to_end};
 
 /// The script that rounds matrices.
 pub const WEIGHTS: &str =
@@ -26,11 +26,8 @@ pub(in crate::cli) struct Round {
 /// What is measured of the rounded model.
 #[derive(Debug, Deserialize)]
 pub(in crate::cli) struct Rounded {
-    failure: Option<String>,
     /// The number of samples that were held back for the errors.
-    #[serde(default)]
     pub samples: usize,
-    #[serde(default)]
     pub outputs: Vec<OutputError>,
 }
 
@@ -46,13 +43,6 @@ pub(in crate::cli) struct OutputError {
 impl Round {
     /// Writes the rounded model.
     pub fn ask(&self, arguments: &PythonArguments) -> Result<Rounded> {
-        let packages = "onnx onnxruntime";
-        let rounded: Rounded = run(WEIGHTS, self, "rounded", packages, arguments)?;
-        match &rounded.failure {
-            None => Ok(rounded),
-            Some(failure) => {
-                Err(advise(Error::usage(format!("nothing could be rounded: {failure}")), packages))
-            }
-        }
+        run_to_end(WEIGHTS, self, "rounded", "onnx onnxruntime", arguments)
     }
 }

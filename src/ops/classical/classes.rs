@@ -1,10 +1,6 @@
 //! What classifiers have in common: the labels of their classes, and the scores after `post_transform`.
 
-use crate::error::{Result, unsupported};
-use crate::op::{Attributes, Fact};
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{DType, Dim};
+use crate::ops::prelude::*;
 
 /// The labels of the classes of a classifier.
 pub(super) struct Labels {

@@ -5,13 +5,8 @@
 use ndarray::{ArrayD, IxDyn};
 use num_traits::AsPrimitive;
 
-use crate::error::{Result, invalid, unsupported};
-use crate::op::{Access, Call, Fact};
-use crate::ops::Row;
 use crate::ops::control::impossible::text;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{Array, DType, Dim};
+use crate::ops::prelude::*;
 
 const DOMAIN: &str = "ai.onnx.ml";
 

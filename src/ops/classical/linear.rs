@@ -8,12 +8,7 @@
 use ndarray::ArrayD;
 
 use super::classes::{Labels, exceeds, first_largest, transformed};
-use crate::error::{At, Result, invalid, unsupported};
-use crate::op::{Access, Call, Fact};
-use crate::ops::Row;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{Array, DType, Dim};
+use crate::ops::prelude::*;
 
 const DOMAIN: &str = "ai.onnx.ml";
 

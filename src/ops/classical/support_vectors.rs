@@ -11,13 +11,7 @@ use num_traits::AsPrimitive;
 
 use super::classes::{Labels, first_largest, transformed};
 use super::matrix;
-use crate::common::limits;
-use crate::error::{At, Result, invalid, unsupported};
-use crate::op::{Access, Attributes, Call, Fact};
-use crate::ops::Row;
-use crate::pass::builder::Expr;
-use crate::pass::expand::Expand;
-use crate::tensor::{Array, DType, Dim};
+use crate::ops::prelude::*;
 
 const DOMAIN: &str = "ai.onnx.ml";
 const LOWERS_TO: &str = "MatMul or ReduceSum, the function of the kernel, MatMul, Add";

@@ -30,14 +30,11 @@ pub(super) fn lower_recurrent(lower: &mut Lower) -> Result<()> {
         Some(weight::bias(cell, lower.constant(input::B), directions, usize::try_from(*hidden)?)?);
     let hc = weight::matrix(cell, lower.required_constant(input::R)?)?;
     let is_int8 = [INT8_GRU, INT8_LSTM].contains(&lower.op_type());
-    let ([xc, hc], [xc_scales, hc_scales]) = if is_int8 {
-        let ([xc, xc_scales], [hc, hc_scales]) = (weight::int8_rows(&xc)?, weight::int8_rows(&hc)?);
-        ([xc, hc], [Some(xc_scales), Some(hc_scales)])
-    } else {
-        ([xc, hc], [None, None])
+    let stored = |weight: Tensor| -> Result<[Option<Tensor>; 2]> {
+        Ok(if is_int8 { weight::int8_rows(&weight)?.map(Some) } else { [Some(weight), None] })
     };
-    let (weight_xc_data, weight_hc_data) = (Some(xc), Some(hc));
-    let (weight_xc_data_int8_scales, weight_hc_data_int8_scales) = (xc_scales, hc_scales);
+    let [weight_xc_data, weight_xc_data_int8_scales] = stored(xc)?;
+    let [weight_hc_data, weight_hc_data_int8_scales] = stored(hc)?;
     let num_output = i32::try_from(*hidden)?;
     let direction = direction(&recurrent.reverse);
     let layer: Layer = match cell {

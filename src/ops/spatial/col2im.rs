@@ -11,7 +11,7 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("Col2Im", Access::Any, infer_c
     .lower(lower_col2im)
     .lowers_to("Fold; over three axes or free sizes depthwise Deconvolution with one-hot kernels")
     .limits(
-        "block sizes, or image sizes that are no sizes of values, known only at run time; dilations over other than \
+        "block sizes known only at run time; image sizes computed from elements; dilations over other than \
          two axes",
     )];
 
