@@ -39,12 +39,9 @@ pub(super) fn can_join(call: &Call, recurrent: &Recurrent, single: bool) -> Resu
     })
 }
 
-/// Expands the node to one of a single sequence; `false` if the layer cannot compute it.
-pub(super) fn join(expand: &Expand, recurrent: &Recurrent, sizes: &Sizes) -> Result<bool> {
+/// Expands the node to one of a single sequence, if it [can be one](can_join).
+pub(super) fn join(expand: &Expand, recurrent: &Recurrent, sizes: &Sizes) -> Result<()> {
     let single = sizes.batch.is(1);
-    if !can_join(expand, recurrent, single)? {
-        return Ok(false);
-    }
     let dtype = expand.dtype(input::X)?;
     let given = expand.operand(input::X);
     let x = if recurrent.batch_first { given } else { given.transpose(&[1, 0, 2]) };
@@ -73,7 +70,7 @@ pub(super) fn join(expand: &Expand, recurrent: &Recurrent, sizes: &Sizes) -> Res
     let rows = expand.make.concat(&[rows, ended], 2).reshape(&[-1, 1, width_of(expand)? + 1]);
     let [y, h, c] = joined.layer(rows, dtype);
     joined.set_outputs(x, y, h, c);
-    Ok(true)
+    Ok(())
 }
 
 /// Returns the number of elements of a step.

@@ -4,15 +4,16 @@
 //! | --- | --- |
 //! | LSTM, GRU with `linear_before_reset`, RNN; one sequence | LSTM, GRU, RNN |
 //! | Int8LSTM, Int8GRU, whose weights are steps of int8; one sequence | LSTM, GRU in int8 |
-//! | the same, several sequences or shorter ones | one layer over all rows, whose state a further element of X resets |
-//! | several sequences with initial states, or of RNN | one layer for each sequence |
-//! | other activations, peepholes, clip, coupled gates, GRU without `linear_before_reset`, weights at run time; few steps of several sequences | unrolled steps |
+//! | the same, several sequences or shorter ones | one layer over all rows, whose state a further element of X resets; or unrolled steps of products over all sequences, where they take less time |
+//! | several sequences with initial states, or of RNN | one layer for each sequence; or unrolled steps |
+//! | other activations, peepholes, clip, coupled gates, GRU without `linear_before_reset`, weights at run time | unrolled steps |
 //!
 //! Refused: unrolling too many steps, or a number of steps known only at run time.
 //! Specification: <https://onnx.ai/onnx/operators/onnx__LSTM.html>,
 //! <https://onnx.ai/onnx/operators/onnx__GRU.html>, <https://onnx.ai/onnx/operators/onnx__RNN.html>.
 
 mod activation;
+mod choice;
 mod join;
 mod length;
 mod lower;
@@ -31,14 +32,14 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lower(lower::lower_recurrent)
         .multiply_adds(multiply_adds)
         .expects(expected)
-        .lowers_to("GRU over all sequences, or for each; unrolled steps for features that the layer lacks")
+        .lowers_to("GRU over all sequences, or for each; unrolled steps where they are faster, or for what the layer lacks")
         .limits("many unrolled steps, or a number of them known only at run time"),
     Row::new("LSTM", Access::Any, infer_recurrent)
         .expand(unroll::expand_recurrent)
         .lower(lower::lower_recurrent)
         .multiply_adds(multiply_adds)
         .expects(expected)
-        .lowers_to("LSTM over all sequences, or for each; unrolled steps for features that the layer lacks")
+        .lowers_to("LSTM over all sequences, or for each; unrolled steps where they are faster, or for what the layer lacks")
         .limits("many unrolled steps, or a number of them known only at run time"),
     Row::of(OWN_DOMAIN, INT8_GRU, Access::Any, infer_recurrent)
         .expand(unroll::expand_recurrent)
@@ -55,7 +56,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lower(lower::lower_recurrent)
         .multiply_adds(multiply_adds)
         .expects(expected)
-        .lowers_to("RNN for each sequence; unrolled steps for features that the layer lacks")
+        .lowers_to("RNN for each sequence; unrolled steps where they are faster, or for what the layer lacks")
         .limits("many unrolled steps, or a number of them known only at run time"),
 ];
 

@@ -4,14 +4,13 @@ use super::activation::Activation;
 use super::unroll::direction_of;
 use super::{Cell, Recurrent, input, is_zero};
 use crate::ops::prelude::*;
+use crate::pass::builder::Builder;
 
 /// The properties of one direction.
 pub(super) struct Direction<'a> {
     pub recurrent: &'a Recurrent,
     pub activations: &'a [Activation],
     pub hidden: i64,
-    /// The number of sequences.
-    pub batch: i64,
     /// Whether the steps run from the last to the first.
     pub reverse: bool,
 }
@@ -25,6 +24,7 @@ pub(super) struct State<'x> {
 
 /// The weights of one direction.
 pub(super) struct Constants<'x> {
+    make: &'x Builder<'x>,
     /// `[input, rows]`.
     w: Expr<'x>,
     /// `[hidden, rows]`; for a GRU without `linear_before_reset`, without the columns of the hidden gate.
@@ -33,23 +33,22 @@ pub(super) struct Constants<'x> {
     r_hidden: Option<Expr<'x>>,
     /// `[rows]`: the bias of the projection of X.
     bias: Option<Expr<'x>>,
-    /// `[hidden]`: the recurrent bias of the hidden gate of a GRU with `linear_before_reset`.
-    bias_hidden: Option<Expr<'x>>,
+    /// `[rows]`: the recurrent bias of the hidden gate of a GRU with `linear_before_reset`, and 0 for the others, whose
+    /// bias is that of X.
+    bias_r: Option<Expr<'x>>,
     /// The peepholes of the gates i, o and f, `[hidden]` each.
     peepholes: Option<[Expr<'x>; 3]>,
-    /// The number of gates times `hidden`.
-    pub rows: i64,
 }
 
 impl<'x> Constants<'x> {
-    /// Emits the weights of direction `index`; `width` is the size of the input.
+    /// Emits the weights of direction `index`.
     pub fn new(
         expand: &'x Expand,
         recurrent: &Recurrent,
         index: usize,
-        hidden: i64,
-        width: i64,
+        [batch, width, hidden]: [i64; 3],
     ) -> Result<Constants<'x>> {
+        let is_held = batch > 1 && expand.constant(input::R).is_some();
         let rows = hidden * i64::try_from(recurrent.cell.gates())?;
         let of_direction = |input: usize, shape: &[i64]| direction_of(expand.operand(input), index, shape);
         let w = of_direction(input::W, &[rows, width])?.transpose(&[1, 0]);
@@ -59,16 +58,18 @@ impl<'x> Constants<'x> {
             r_hidden = Some(r.slice(0, 2 * hidden, rows).transpose(&[1, 0]));
             r = r.slice(0, 0, 2 * hidden);
         }
-        let r = r.transpose(&[1, 0]);
-        let (mut bias, mut bias_hidden) = (None, None);
+        // All steps read one matrix. A product over one row would have to pack it first.
+        let held = |r: Expr<'x>| if is_held { r.apply("ncnn.Held", []) } else { r };
+        let (r, r_hidden) = (held(r.transpose(&[1, 0])), r_hidden.map(held));
+        let (mut bias, mut bias_r) = (None, None);
         if expand.has_input(input::B) {
             let both = of_direction(input::B, &[2 * rows])?;
             let (of_w, of_r) = (both.slice(0, 0, rows), both.slice(0, rows, 2 * rows));
             bias = Some(if recurrent.linear_before_reset {
-                bias_hidden = Some(of_r.slice(0, 2 * hidden, rows));
-                let of_w_hidden = of_w.slice(0, 2 * hidden, rows);
-                let gates = of_w.slice(0, 0, 2 * hidden) + of_r.slice(0, 0, 2 * hidden);
-                expand.make.concat(&[gates, of_w_hidden], 0)
+                let [gates_w, hidden_w] = of_w.split(0, [2 * hidden, hidden]);
+                let [gates_r, hidden_r] = of_r.split(0, [2 * hidden, hidden]);
+                bias_r = Some(expand.make.concat(&[gates_r * 0.0, hidden_r], 0));
+                expand.make.concat(&[gates_w + gates_r, hidden_w], 0)
             } else {
                 of_w + of_r
             });
@@ -78,10 +79,10 @@ impl<'x> Constants<'x> {
             let p = of_direction(input::P, &[3 * hidden])?;
             peepholes = Some([0, 1, 2].map(|gate| p.slice(0, gate * hidden, (gate + 1) * hidden)));
         }
-        Ok(Constants { w, r, r_hidden, bias, bias_hidden, peepholes, rows })
+        Ok(Constants { make: &expand.make, w, r, r_hidden, bias, bias_r, peepholes })
     }
 
-    /// Returns the projection of X for all steps: `[steps, batch, rows]`.
+    /// Returns the projection of X for all steps: `[steps * batch, rows]`.
     pub fn project(&self, x: Expr<'x>) -> Expr<'x> {
         let projected = x.matmul(self.w);
         self.bias.map_or(projected, |bias| projected + bias)
@@ -123,22 +124,31 @@ fn emit_lstm<'x>(
     x: Expr<'x>,
     state: &mut State<'x>,
 ) -> Result<()> {
+    let hidden = direction.hidden;
     let x = with_state(x, state.h, constants.r);
-    let [mut i, mut o, mut f, c] = x.split(1, [direction.hidden; 4]);
-    if let (Some([p_i, _, p_f]), Some(before)) = (constants.peepholes, state.c) {
-        i = i + before * p_i;
-        f = f + before * p_f;
-    }
-    let i = activate(direction, 0, i)?;
-    let mut cell = i * activate(direction, 1, c)?;
+    let [gates, c] = x.split(1, [3 * hidden, hidden]);
+    let c = activate(direction, 1, c)?;
+    // Peepholes of i and f read the state before the step, that of o the state after it.
+    let (i, o, f) = match constants.peepholes {
+        None => {
+            let [i, o, f] = activate(direction, 0, gates)?.split(1, [hidden; 3]);
+            (i, o, f)
+        }
+        Some([p_i, _, p_f]) => {
+            let [i, o, f] = gates.split(1, [hidden; 3]);
+            let seen = |gate: Expr<'x>, p: Expr<'x>| state.c.map_or(gate, |before| gate + before * p);
+            (activate(direction, 0, seen(i, p_i))?, o, activate(direction, 0, seen(f, p_f))?)
+        }
+    };
+    let mut cell = i * c;
     if let Some(before) = state.c {
-        let f = if direction.recurrent.input_forget { 1.0 - i } else { activate(direction, 0, f)? };
+        let f = if direction.recurrent.input_forget { 1.0 - i } else { f };
         cell = f * before + cell;
     }
-    if let Some([_, p_o, _]) = constants.peepholes {
-        o = o + cell * p_o;
-    }
-    let o = activate(direction, 0, o)?;
+    let o = match constants.peepholes {
+        None => o,
+        Some([_, p_o, _]) => activate(direction, 0, o + cell * p_o)?,
+    };
     // onnxruntime does not clip the operand of the last function.
     state.h = Some(o * direction.activations.at(2)?.apply(cell));
     state.c = Some(cell);
@@ -152,25 +162,21 @@ fn emit_gru<'x>(
     state: &mut State<'x>,
 ) -> Result<()> {
     let hidden = direction.hidden;
-    let [x_z, x_r, x_h] = x.split(1, [hidden; 3]);
+    let [x_gates, x_h] = x.split(1, [2 * hidden, hidden]);
     let Some(h) = state.h else {
-        return emit_first_gru(direction, constants, [x_z, x_r, x_h], state);
+        return emit_first_gru(direction, constants, x_gates, x_h, state);
     };
-    let product = h.matmul(constants.r);
-    let (h_z, h_r, h_h) = match constants.r_hidden {
+    let product = constants.make.op("Gemm", [Some(h), Some(constants.r), constants.bias_r], []);
+    let (h_gates, h_h) = match constants.r_hidden {
         None => {
-            let [z, r, hidden] = product.split(1, [hidden; 3]);
-            (z, r, Some(hidden))
+            let [gates, hidden] = product.split(1, [2 * hidden, hidden]);
+            (gates, Some(hidden))
         }
-        Some(_) => {
-            let [z, r] = product.split(1, [hidden; 2]);
-            (z, r, None)
-        }
+        Some(_) => (product, None),
     };
-    let z = activate(direction, 0, x_z + h_z)?;
-    let r = activate(direction, 0, x_r + h_r)?;
+    let [z, r] = activate(direction, 0, x_gates + h_gates)?.split(1, [hidden; 2]);
     let seen = match (h_h, constants.r_hidden) {
-        (Some(hidden), _) => r * constants.bias_hidden.map_or(hidden, |bias| hidden + bias),
+        (Some(hidden), _) => r * hidden,
         (None, Some(r_hidden)) => (r * h).matmul(r_hidden),
         (None, None) => return Err(Error::invalid("the GRU has no hidden gate")),
     };
@@ -184,14 +190,16 @@ fn emit_gru<'x>(
 fn emit_first_gru<'x>(
     direction: &Direction,
     constants: &Constants<'x>,
-    [z, r, mut hidden]: [Expr<'x>; 3],
+    gates: Expr<'x>,
+    mut x_h: Expr<'x>,
     state: &mut State<'x>,
 ) -> Result<()> {
-    let z = activate(direction, 0, z)?;
-    if let Some(bias) = constants.bias_hidden {
-        hidden = hidden + activate(direction, 0, r)? * bias;
+    let hidden = direction.hidden;
+    let [z, r] = activate(direction, 0, gates)?.split(1, [hidden; 2]);
+    if let Some(bias) = constants.bias_r {
+        x_h = x_h + r * bias.slice(0, 2 * hidden, 3 * hidden);
     }
-    let new = activate(direction, 1, hidden)?;
+    let new = activate(direction, 1, x_h)?;
     state.h = Some(new - z * new);
     Ok(())
 }

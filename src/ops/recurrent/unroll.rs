@@ -1,5 +1,6 @@
 //! Expansion of recurrent nodes without a layer: into a node for each sequence, or into unrolled steps.
 
+use super::choice::are_steps_faster;
 use super::join::{can_join, join};
 use super::length::{Lengths, Masks, masked, read_lengths};
 use super::step::{Constants, Direction, State, emit_step};
@@ -9,13 +10,6 @@ use crate::ops::prelude::*;
 
 /// The maximum number of unrolled steps of all directions: each becomes about ten layers.
 const MAX_UNROLLED_STEPS: i64 = 512;
-
-/// The number of steps of all directions, and of sequences, for which products of all sequences are faster than a layer
-/// that takes one row after the other. For 32 sequences of 32 steps products take half the time of the layer, but they
-/// are 550 layers, over which the runtime recurses.
-const FEW_STEPS: i64 = 16;
-/// See [`FEW_STEPS`].
-const MANY_SEQUENCES: i64 = 4;
 
 /// The maximum number of sequences with a layer each.
 const MAX_SEQUENCES: i64 = 256;
@@ -33,15 +27,16 @@ pub(super) fn expand_recurrent(expand: &Expand) -> Result<bool> {
     if native && sizes.batch.is(1) && is_whole {
         return Ok(false);
     }
-    let few = sizes.batch.known().is_some_and(|batch| batch >= MANY_SEQUENCES)
-        && steps.is_some_and(|steps| steps <= FEW_STEPS);
-    if native && !few && join(expand, &recurrent, &sizes)? {
+    let joined = can_join(expand, &recurrent, sizes.batch.is(1))?;
+    let is_layer = native && !are_steps_faster(expand, &recurrent, &sizes, joined)?;
+    if is_layer && joined {
+        join(expand, &recurrent, &sizes)?;
         return Ok(true);
     }
     let Some(batch) = sizes.batch.known() else {
         return Err(Error::unsupported("the number of sequences is known only at run time"));
     };
-    let fits = native && !few && batch > 1 && (is_whole || can_join(expand, &recurrent, true)?);
+    let fits = is_layer && batch > 1 && (is_whole || can_join(expand, &recurrent, true)?);
     if fits && batch <= MAX_SEQUENCES && repeated_bytes(expand, batch)? <= MAX_REPEATED_BYTES {
         split_batch(expand, &recurrent, batch)?;
         return Ok(true);
@@ -113,7 +108,8 @@ fn unroll(expand: &Expand, recurrent: &Recurrent, sizes: &Sizes, batch: i64) -> 
     };
     let hidden = sizes.hidden;
     let masks = Masks::new(expand, &sizes.steps, batch)?;
-    let x = steps_first(expand, recurrent, input::X);
+    // Matrices, as the products over them are, so no step has to reshape.
+    let x = steps_first(expand, recurrent, input::X).reshape(&[steps * batch, width]);
     let mut initial = Vec::new();
     for index in [input::INITIAL_H, input::INITIAL_C] {
         let zero = is_zero(expand, index)?;
@@ -124,8 +120,8 @@ fn unroll(expand: &Expand, recurrent: &Recurrent, sizes: &Sizes, batch: i64) -> 
     let mut y = Vec::new();
     let mut last: Vec<Vec<Expr>> = vec![Vec::new(); 2];
     for (index, reverse) in recurrent.reverse.iter().enumerate() {
-        let constants = Constants::new(expand, recurrent, index, hidden, width)?;
-        let parts = constants.project(x).split_list(0, &vec![1; usize::try_from(steps)?]);
+        let constants = Constants::new(expand, recurrent, index, [batch, width, hidden])?;
+        let parts = constants.project(x).split_list(0, &vec![batch; usize::try_from(steps)?]);
         let mut state = State::default();
         for (slot, operand) in [&mut state.h, &mut state.c].into_iter().zip(&initial) {
             if let Some(operand) = operand {
@@ -135,13 +131,8 @@ fn unroll(expand: &Expand, recurrent: &Recurrent, sizes: &Sizes, batch: i64) -> 
                 }
             }
         }
-        let direction = Direction {
-            recurrent,
-            activations: recurrent.activations.at(index)?,
-            hidden,
-            batch,
-            reverse: *reverse,
-        };
+        let direction =
+            Direction { recurrent, activations: recurrent.activations.at(index)?, hidden, reverse: *reverse };
         let outputs = run(&direction, &constants, &masks, parts, &mut state)?;
         if expand.has_output(0) {
             y.push(expand.make.concat(&outputs, 0).reshape(&[steps, 1, batch, hidden]));
@@ -169,7 +160,7 @@ fn run<'x>(
     let mut outputs = Vec::with_capacity(parts.len());
     for (step, part) in parts {
         let before = state.clone();
-        emit_step(direction, constants, part.reshape(&[direction.batch, constants.rows]), state)?;
+        emit_step(direction, constants, part, state)?;
         let mut output = state.h;
         if let Some(mask) = masks.at(i64::try_from(step)?) {
             output = masked(mask, None, output);
