@@ -1,8 +1,8 @@
 //! DepthToSpace and SpaceToDepth: channels to spatial blocks and back. ShuffleChannel: a transposition of
 //! groups of channels.
 //!
-//! Mode CRD is mode 0 of the layers, DCR is mode 1. A batch larger than 1 in mode DCR becomes Reshape and
-//! Permute.
+//! Mode CRD is mode 0 of the layers, DCR is mode 1. The batch is merged into the channels; in mode DCR a Permute moves it
+//! between the places of a block and the channels.
 //! Spec: <https://onnx.ai/onnx/operators/onnx__DepthToSpace.html>,
 //! `onnx__SpaceToDepth.html`.
 
@@ -130,29 +130,41 @@ fn fold_rearrange(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<V
     Ok(vec![data.reshape(&known(&plan.blocks)?)?.transpose(&plan.perm)?.reshape(&known(&plan.shape)?)?])
 }
 
-/// Returns the form with the batch merged into the channels, if the order of the depth allows it.
-fn merged(plan: &Plan, shape: &[Dim]) -> Result<Option<Vec<Dim>>> {
-    let [n, c, h, w] = shape else { unsupported!("an input of {} axes", shape.len()) };
-    if !n.is(1) && !plan.channel_first {
-        return Ok(None);
-    }
-    Ok(Some(vec![n.mul(c)?, h.clone(), w.clone()]))
-}
-
 fn lower_rearrange(lower: &mut Lower) -> Result<()> {
     let shape = lower.shape(0)?.to_vec();
-    let plan = plan(lower, &shape)?;
-    let top = if let (Some(from), Some(to)) = (merged(&plan, &shape)?, merged(&plan, &plan.shape)?) {
-        let blob = lower.blob_as(0, &from)?;
-        let (block, mode) = (i32::try_from(plan.block)?, i32::from(!plan.channel_first));
-        let layer: Layer = match lower.op_type() {
-            "DepthToSpace" => PixelShuffle { upscale_factor: block, mode }.into(),
-            _ => Reorg { stride: block, mode }.into(),
-        };
-        lower.emit(layer, &[blob], &to)?
+    let Plan { block, channel_first, shape: result, .. } = plan(lower, &shape)?;
+    let merged = |shape: &[Dim]| -> Result<[Dim; 3]> {
+        let [n, c, h, w] = shape else { unsupported!("an input of {} axes", shape.len()) };
+        Ok([n.mul(c)?, h.clone(), w.clone()])
+    };
+    let to_space = lower.op_type() == "DepthToSpace";
+    let (upscale_factor, mode) = (i32::try_from(block)?, i32::from(!channel_first));
+    let layer: Layer = if to_space {
+        PixelShuffle { upscale_factor, mode }.into()
     } else {
+        Reorg { stride: upscale_factor, mode }.into()
+    };
+    let (from, to) = (merged(&shape)?, merged(&result)?);
+    let batch = shape.at(0)?;
+    if channel_first || batch.is(1) {
+        let blob = lower.blob_as(0, &from)?;
+        let top = lower.emit(layer, &[blob], &to)?;
+        return lower.set(0, top);
+    }
+    // The places of a block precede the channels, and here the channels of all elements of the batch.
+    let area = Dim::Known(block).mul(&Dim::Known(block))?;
+    let deep = if to_space { &shape } else { &result };
+    let rest = Dim::product(deep.get(1..).unwrap_or_default())?.exact_div(&area);
+    let Some(rest) = rest else { unsupported!("channels of {} in blocks of {area}", display_shape(deep)) };
+    let top = if to_space {
         let blob = lower.blob(0)?;
-        lower.transpose(blob, &plan.blocks, &plan.perm)?
+        let moved = lower.transpose(blob, &[batch.clone(), area, rest], &[1, 0, 2])?;
+        let moved = lower.reshape(moved, &from)?;
+        lower.emit(layer, &[moved], &to)?
+    } else {
+        let blob = lower.blob_as(0, &from)?;
+        let blocks = lower.emit(layer, &[blob], &to)?;
+        lower.transpose(blocks, &[area, batch.clone(), rest], &[1, 0, 2])?
     };
     lower.set(0, top)
 }

@@ -40,14 +40,20 @@ pub(super) fn infer_prelu(call: &Call) -> Result<Vec<Fact>> {
         invalid!("slopes of shape {} do not broadcast to {}", display_shape(&slopes), display_shape(shape));
     }
     // The result has the shape of the input, to which the slopes are broadcast.
-    for (slope, size) in slopes.iter().zip(shape) {
+    let mut result = shape.to_vec();
+    for (slope, size) in slopes.iter().zip(&mut result) {
         match (slope.known(), size.known()) {
             (Some(1), _) => {}
             (None, Some(_)) => call.require(SizeCondition::broadcast(slope, size))?,
-            _ => call.require_equal(slope, size)?,
+            (known, _) => {
+                call.require_equal(slope, size)?;
+                if known.is_some() {
+                    *size = slope.clone();
+                }
+            }
         }
     }
-    infer_same(call)
+    Ok(vec![Fact::new(call.dtype(0)?, result)])
 }
 
 pub(super) fn fold_prelu(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
@@ -75,6 +81,7 @@ pub(super) fn lower_prelu(lower: &mut Lower) -> Result<()> {
             (0..slopes.len()).filter(|axis| !slopes.get(*axis).is_some_and(|d| d.is(1))).collect();
         if let [axis] = *long.as_slice()
             && lower.shape(0)?.iter().take(axis).all(|d| d.is(1))
+            && lower.shape(0)?.get(axis).is_some_and(|size| size.known().is_some())
             && let (x, places) = lower.isolated(0, &[axis])?
             && *places.at(0)? == 0
         {

@@ -73,6 +73,21 @@ fn resolved(indices: &Array, size: usize) -> Result<Vec<usize>> {
     indices.int_list()?.into_iter().map(|i| Ok(usize::try_from(resolve_index(i, size)?)?)).collect()
 }
 
+/// Requires that constant indices, tuples of one for each of `sizes`, lie within the axes of free size.
+pub(in crate::ops) fn require_within(call: &Call, input: usize, sizes: &[Dim]) -> Result<()> {
+    let is_free = |size: &Dim| size.known().is_none();
+    let constant = call.constant(input).filter(|indices| indices.len() <= limits::LOOKED_AT);
+    let Some(indices) = constant.filter(|_| sizes.iter().any(is_free)) else { return Ok(()) };
+    let indices = indices.load_listed()?.int_list()?;
+    for (place, size) in sizes.iter().enumerate().filter(|(_, size)| is_free(size)) {
+        let counts = indices.iter().skip(place).step_by(sizes.len());
+        let counts =
+            counts.map(|index| if *index < 0 { index.saturating_neg() } else { index.saturating_add(1) });
+        call.require(SizeCondition::at_least(size, counts.max().unwrap_or(0)))?;
+    }
+    Ok(())
+}
+
 // Gather
 
 fn infer_gather(call: &Call) -> Result<Vec<Fact>> {
@@ -80,6 +95,7 @@ fn infer_gather(call: &Call) -> Result<Vec<Fact>> {
     let axis = resolve_axis(call.int("axis")?, data.len())?;
     let (outer, inner) = (data.iter().take(axis), data.iter().skip(axis + 1));
     let shape: Vec<Dim> = outer.chain(call.shape(1)?).chain(inner).cloned().collect();
+    require_within(call, 1, std::slice::from_ref(data.at(axis)?))?;
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
@@ -96,7 +112,9 @@ fn fold_gather(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<
 // GatherElements
 
 fn infer_gather_elements(call: &Call) -> Result<Vec<Fact>> {
-    resolve_axis(call.int("axis")?, call.shape(0)?.len())?;
+    let data = call.shape(0)?;
+    let axis = resolve_axis(call.int("axis")?, data.len())?;
+    require_within(call, 1, std::slice::from_ref(data.at(axis)?))?;
     Ok(vec![Fact::new(call.dtype(0)?, call.shape(1)?.to_vec())])
 }
 
@@ -142,6 +160,7 @@ fn infer_gather_nd(call: &Call) -> Result<Vec<Fact>> {
     if batch + width > data.len() || batch > tuples.len() || width == 0 {
         invalid!("tuples of {width} indices do not fit data of shape {}", display_shape(data));
     }
+    require_within(call, 1, data.get(batch..batch + width).unwrap_or_default())?;
     let mut shape = tuples.to_vec();
     shape.extend(data.iter().skip(batch + width).cloned());
     Ok(vec![Fact::new(call.dtype(0)?, shape)])

@@ -14,7 +14,7 @@ mod region;
 
 use std::collections::BTreeMap;
 
-use super::gather::{element_places, tuple_places};
+use super::gather::{element_places, require_within, tuple_places};
 use crate::ops::elementwise::arithmetic::{ADD, MUL};
 use crate::ops::elementwise::broadcast::{Kernel, fold_arithmetic};
 use crate::ops::prelude::*;
@@ -92,9 +92,12 @@ fn infer_scatter(call: &Call) -> Result<Vec<Fact>> {
         {
             let updates: Vec<Dim> = tuples.iter().chain(data.iter().skip(width)).cloned().collect();
             call.check_shape(2, &updates)?;
+            require_within(call, 1, data.get(..width).unwrap_or_default())?;
         }
     } else {
         call.check_shape(2, indices)?;
+        let axis = resolve_axis(call.int("axis")?, data.len())?;
+        require_within(call, 1, std::slice::from_ref(data.at(axis)?))?;
     }
     Ok(vec![Fact::new(call.dtype(0)?, call.shape(0)?.to_vec())])
 }

@@ -9,7 +9,7 @@ use super::{Reduction, read_reduction};
 use crate::ops::indexing::gather::resolve_index;
 use crate::ops::prelude::*;
 use crate::ops::shape::resized;
-use crate::pass::pattern::{input, inverse};
+use crate::pass::pattern::{constant_ints, input, inverse};
 use crate::pass::progression::{Line, Progression, columns};
 
 /// The indices along an axis: `start`, `start + step` and so on. A negative start counts from the end of an axis of
@@ -232,13 +232,19 @@ fn assigned<'x>(
         (first, length)
     };
     let end = first + length;
+    let is_last = size.is(end) || first < 0 && end == 0;
+    // An axis of free size may end with the box, and no blob is empty: the data get one more element there for as long.
+    let is_open = !is_last && first >= 0 && size.bounds().0.is_none_or(|least| least <= end);
+    let data = if is_open { lengthened(expand, data, shape.len(), place)? } else { data };
     let mut parts = Vec::new();
     if first != 0 {
         parts.push(data.slice(place, 0, first));
     }
-    let is_last = size.is(end) || first < 0 && end == 0;
-    let end = if is_last { i64::MAX } else { end };
-    let part = if first == 0 && is_last { data } else { data.slice(place, first, end) };
+    let part = if first == 0 && is_last {
+        data
+    } else {
+        data.slice(place, first, if is_last { i64::MAX } else { end })
+    };
     parts.push(if !is_divided {
         let shape = resized(shape, axis, Dim::Known(covered));
         let spans = resized(spans, axis, Span { start: 0, step, count: Dim::Known(count) });
@@ -259,7 +265,30 @@ fn assigned<'x>(
     if !is_last {
         parts.push(data.slice(place, end, i64::MAX));
     }
-    Ok(if let [only] = parts.as_slice() { *only } else { expand.make.concat(&parts, place) })
+    let result = if let [only] = parts.as_slice() { *only } else { expand.make.concat(&parts, place) };
+    Ok(if is_open { result.slice(place, 0, -1) } else { result })
+}
+
+/// Returns data with a further element at the end of an axis: those of which the data are all but the last, or a zero.
+fn lengthened<'x>(expand: &'x Expand, data: Expr<'x>, rank: usize, axis: i64) -> Result<Expr<'x>> {
+    let graph = expand.graph();
+    let producer = |value: ValueId| graph.node(graph.value(value).producer?);
+    let longer = || {
+        let mut node = producer(data.id)?;
+        while node.is("Identity") {
+            node = producer(input(node, 0)?)?;
+        }
+        let [whole, bounds @ ..] = node.inputs.as_slice() else { return None };
+        let bounds: Option<Vec<Vec<i64>>> = bounds.iter().map(|id| constant_ints(graph, (*id)?)).collect();
+        let is_all_but_last = node.is("Slice") && bounds? == [vec![0], vec![-1], vec![axis]];
+        whole.filter(|_| is_all_but_last)
+    };
+    if let Some(longer) = longer() {
+        return Ok(expand.make.value(longer));
+    }
+    let mut pads = vec![0; 2 * rank];
+    pads.put(rank + usize::try_from(axis)?, 1);
+    Ok(expand.make.op("Pad", [data, expand.make.ints(&pads)], []))
 }
 
 /// Returns a value with axes of these sizes in place of some of its own.
