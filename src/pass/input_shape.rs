@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Node, ValueId};
 use crate::pass::infer::infer_and_fold;
-use crate::pass::pattern::{axis, input};
+use crate::pass::pattern::{axis, input, int};
 use crate::tensor::{Dim, Shape, SizeCondition, Tensor, display_shape};
 
 /// Sets the shapes that the user gives, and substitutes the symbols of free sizes in all values.
@@ -99,17 +99,17 @@ pub enum Counts {
 /// Sets a free first axis of inputs of rank 2 or more to 1: ncnn has no batch axis. A symbol that also occurs
 /// on another axis is not a batch, except by its name: states of recurrent layers have the batch as their
 /// second axis. Neither is the axis of which computed indices select elements, such as the nodes that the edges
-/// of a graph join: elements of a batch are independent.
+/// of a graph join, nor that of the steps of a recurrent layer: elements of a batch are independent.
 pub fn fix_batch(graph: &mut Graph, counts: Counts, warnings: &mut Vec<String>) -> Result<()> {
     let shapes = graph.inputs.iter().filter_map(|id| graph.value(*id).shape.as_deref());
     let mut others: BTreeSet<String> =
         shapes.flat_map(|shape| shape.iter().skip(1)).map(Dim::to_string).collect();
     let has_free_first = graph.inputs.iter().any(|id| free_first(graph, *id).is_some());
-    if has_free_first && graph.nodes().any(|(_, node)| may_select_rows(graph, node)) {
+    if has_free_first && graph.nodes().any(|(_, node)| may_mix_rows(graph, node)) {
         let mut inferred = graph.clone();
         infer_and_fold(&mut inferred)?;
-        let selecting = inferred.nodes().filter(|(_, node)| may_select_rows(&inferred, node));
-        others.extend(selecting.filter_map(|(_, node)| selected_axis(&inferred, node)).map(Dim::to_string));
+        let mixing = inferred.nodes().filter(|(_, node)| may_mix_rows(&inferred, node));
+        others.extend(mixing.filter_map(|(_, node)| mixed_axis(&inferred, node)).map(Dim::to_string));
     }
     let counted = match counts {
         Counts::Free => counted(graph),
@@ -163,20 +163,27 @@ fn free_first(graph: &Graph, id: ValueId) -> Option<&Dim> {
     }
 }
 
-/// Returns whether a node may select elements of a computed value by computed indices.
-fn may_select_rows(graph: &Graph, node: &Node) -> bool {
+/// Returns whether the rows of the result of a node may depend on several rows of a computed value: it selects them by
+/// computed indices, or a recurrent layer steps over them.
+fn may_mix_rows(graph: &Graph, node: &Node) -> bool {
     let is_computed = |index| input(node, index).is_some_and(|id| graph.value(id).constant.is_none());
-    ["Gather", "GatherElements", "ScatterElements"].iter().any(|op| node.is(op))
-        && is_computed(0)
-        && is_computed(1)
+    let selects =
+        || ["Gather", "GatherElements", "ScatterElements"].iter().any(|op| node.is(op)) && is_computed(1);
+    is_computed(0) && (is_recurrent(node) || selects())
 }
 
-/// Returns the size of the first axis of a value if a node selects along this axis by indices that are computed
-/// from elements of inputs.
-fn selected_axis<'a>(graph: &'a Graph, node: &Node) -> Option<&'a Dim> {
+/// Returns whether a node is a recurrent layer whose steps are the first axis.
+fn is_recurrent(node: &Node) -> bool {
+    ["LSTM", "GRU", "RNN"].iter().any(|op| node.is(op)) && int(node, "layout").unwrap_or(0) == 0
+}
+
+/// Returns the size of the first axis of a value if a node mixes its rows: if it steps over them, or selects along this
+/// axis by indices that are computed from elements of inputs.
+fn mixed_axis<'a>(graph: &'a Graph, node: &Node) -> Option<&'a Dim> {
     let shape = graph.value(input(node, 0)?).shape.as_deref()?;
     let is_first = axis(node, 0, shape.len()) == Some(0);
-    shape.first().filter(|_| is_first && input(node, 1).is_some_and(|indices| reads_elements(graph, indices)))
+    let selects = || is_first && input(node, 1).is_some_and(|indices| reads_elements(graph, indices));
+    shape.first().filter(|_| is_recurrent(node) || selects())
 }
 
 /// Returns whether elements of an input, and not sizes alone, decide a value.

@@ -57,9 +57,25 @@ fn gather(lower: &mut Lower, shape: &[Dim], axis: usize, places: &[i64]) -> Resu
         let end = (start != -1).then_some(start.saturating_add(1));
         return lower.crop(alone, place, start, end, &Dim::Known(1));
     }
-    let size = known_axis(shape, axis)?;
+    let Some(size) = size.known() else { return gather_from_ends(lower, alone, place, places) };
     let places: Result<Vec<i64>> = places.iter().map(|place| resolve_index(*place, size)).collect();
     lower.gather(alone, place, &places?)
+}
+
+/// Gathers elements of an axis of free size, which lie at known distances from its ends.
+fn gather_from_ends(lower: &mut Lower, blob: BlobId, place: usize, places: &[i64]) -> Result<BlobId> {
+    let front = places.iter().map(|place| place.saturating_add(1)).max().unwrap_or(0).max(0);
+    let back = places.iter().map(|place| place.saturating_neg()).max().unwrap_or(0).max(0);
+    let mut ends = Vec::new();
+    if front > 0 {
+        ends.push(lower.crop(blob, place, 0, Some(i32::try_from(front)?), &Dim::Known(front))?);
+    }
+    if back > 0 {
+        ends.push(lower.crop(blob, place, i32::try_from(-back)?, None, &Dim::Known(back))?);
+    }
+    let both = lower.concat(&ends, place)?;
+    let places: Result<Vec<i64>> = places.iter().map(|place| resolve_index(*place, front + back)).collect();
+    lower.gather(both, place, &places?)
 }
 
 fn known_axis(shape: &[Dim], axis: usize) -> Result<i64> {
