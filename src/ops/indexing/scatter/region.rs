@@ -29,6 +29,15 @@ impl Span {
     fn is_whole(&self, size: &Dim) -> bool {
         self.start == 0 && self.step == 1 && self.count == *size
     }
+
+    /// Returns the number of elements after a range of free length that ends at a known distance from the end of its axis.
+    fn rest(&self, size: &Dim) -> Result<Option<i64>> {
+        if self.count.known().is_some() || self.step != 1 || self.start < 0 {
+            return Ok(None);
+        }
+        let rest = size.sub(&self.count)?.sub(&Dim::Known(self.start))?;
+        Ok(rest.known().filter(|rest| *rest >= 0))
+    }
 }
 
 /// A box of the data, and the updates in its shape.
@@ -137,7 +146,7 @@ impl<'x> Region<'x> {
         }
         let mut conditions = Vec::new();
         for ((axis, span), size) in (0_i64..).zip(&mut self.spans).zip(&shape) {
-            if span.is_whole(size) {
+            if span.is_whole(size) || span.rest(size)?.is_some() {
                 continue;
             }
             // A range that may end before its bound ends there.
@@ -207,6 +216,20 @@ fn assigned<'x>(
         });
     };
     let (span, size, place) = (spans.at(axis)?, shape.at(axis)?, i64::try_from(axis)?);
+    if let Some(rest) = span.rest(size)? {
+        let (start, end) = (span.start, if rest == 0 { i64::MAX } else { -rest });
+        let (shape, spans) =
+            (resized(shape, axis, span.count.clone()), resized(spans, axis, Span::whole(&span.count)));
+        let mut parts = Vec::new();
+        if start > 0 {
+            parts.push(data.slice(place, 0, start));
+        }
+        parts.push(assigned(expand, data.slice(place, start, end), &shape, &spans, updates, reduction)?);
+        if rest > 0 {
+            parts.push(data.slice(place, end, i64::MAX));
+        }
+        return Ok(expand.make.concat(&parts, place));
+    }
     let count = span.count.known().unwrap_or(1);
     let step = if count == 1 { 1 } else { span.step };
     // The first element of the part that changes, and its length: rows of a step, if it is known that they are complete.
