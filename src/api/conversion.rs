@@ -42,8 +42,9 @@ impl Conversion {
         if [report, html, example, metadata].into_iter().any(Option::is_some) {
             let inspection = self.inspection()?;
             if let Some(path) = example {
-                let program = self.program_beside(&inspection, path, param.as_ref(), bin.as_ref())?;
-                files.push(output::stage_text(path, &program)?);
+                for (path, text) in self.program_beside(&inspection, path, param.as_ref(), bin.as_ref())? {
+                    files.push(output::stage_text(&path, &text)?);
+                }
             }
             if let Some(path) = metadata {
                 files.push(output::stage_text(path, &self.metadata_of(&inspection))?);
