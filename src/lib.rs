@@ -55,7 +55,7 @@ pub use pass::blocks::Weights;
 pub use pass::quantized::Quantization;
 pub use pass::rewrite::{PassInfo, PassKind, passes};
 pub use pipeline::{
-    Composition, Described, FileInfo, Inspection, Metadata, OptionInfo, OptionKind, OptionValue,
-    Options, Pass, Port, Purpose, Remedy, options,
+    Composition, Described, FileInfo, Inspection, Metadata, OptionInfo, OptionKind, OptionValue, Options,
+    Pass, Port, Purpose, Remedy, options,
 };
 pub use tensor::{Dim, SizeCondition};

@@ -66,7 +66,10 @@ impl Converter {
         match steps.iter().any(|step| matches!(step.part, Part::Net(_))) {
             true => Ok(Chain { steps, sources }),
             // The whole model is refused for the same reasons.
-            false => Err(self.convert(input).err().unwrap_or_else(|| Error::internal("a chain without nets").into())),
+            false => Err(self
+                .convert(input)
+                .err()
+                .unwrap_or_else(|| Error::internal("a chain without nets").into())),
         }
     }
 

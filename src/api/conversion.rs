@@ -43,8 +43,7 @@ impl Conversion {
         if let Some((text, path)) = &self.table {
             files.push(output::stage_text(path, text)?);
         }
-        let (net_files, mut written) =
-            self.net.stage(param, bin, &self.options.embedding())?;
+        let (net_files, mut written) = self.net.stage(param, bin, &self.options.embedding())?;
         written.warnings.extend(self.growth(&written));
         let Options { report, html, example, metadata, .. } = &self.options;
         if [report, html, example, metadata].into_iter().any(Option::is_some) {

@@ -59,9 +59,12 @@ impl Conversion {
             false => std::path::absolute(file).unwrap_or_else(|_| file.to_owned()).display().to_string(),
         };
         let (program, param, bin) = (name(path), from_folder(param), from_folder(bin));
-        let text = self.program_of(inspection, language, &Files { program: &program, param: &param, bin: &bin });
+        let text =
+            self.program_of(inspection, language, &Files { program: &program, param: &param, bin: &bin });
         let mut files = vec![(path.to_owned(), text)];
-        files.extend(language.beside().iter().map(|(name, text)| (path.with_file_name(name), (*text).to_owned())));
+        files.extend(
+            language.beside().iter().map(|(name, text)| (path.with_file_name(name), (*text).to_owned())),
+        );
         Ok(files)
     }
 

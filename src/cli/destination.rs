@@ -29,7 +29,9 @@ impl Destination {
         let (param, bin) = (places.add(&param)?, places.add(&bin)?);
         let program = further.example.as_deref();
         let beside = program.and_then(|path| Some((path, Language::of(path)?.beside())));
-        let beside = beside.into_iter().flat_map(|(path, files)| files.iter().map(|(name, _)| path.with_file_name(name)));
+        let beside = beside
+            .into_iter()
+            .flat_map(|(path, files)| files.iter().map(|(name, _)| path.with_file_name(name)));
         let beside = beside.map(|path| places.add(&path)).collect::<Result<_>>()?;
         let further = further.files().map(|(info, file, path)| Ok((info, file.what, places.add(path)?)));
         let further = further.collect::<Result<_>>()?;

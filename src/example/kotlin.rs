@@ -20,8 +20,27 @@ pub(super) const BESIDE: [(&str, &str); 2] = [
 
 /// Names that the class cannot have: `NcnnNet` or the class itself use them.
 const USED: [&str; 21] = [
-    "Array", "ArrayList", "Blob", "Boolean", "BooleanArray", "Box", "ByteBuffer", "Closeable", "Float", "FloatArray",
-    "Int", "IntArray", "List", "Long", "Map", "NcnnNet", "Order", "Score", "State", "String", "System",
+    "Array",
+    "ArrayList",
+    "Blob",
+    "Boolean",
+    "BooleanArray",
+    "Box",
+    "ByteBuffer",
+    "Closeable",
+    "Float",
+    "FloatArray",
+    "Int",
+    "IntArray",
+    "List",
+    "Long",
+    "Map",
+    "NcnnNet",
+    "Order",
+    "Score",
+    "State",
+    "String",
+    "System",
 ];
 
 /// More names are a text that is split: the code of a class that lists them would be too long for Java.
@@ -57,7 +76,8 @@ pub(super) fn program(subject: &Subject, purpose: &Purpose, files: &Files) -> St
 fn class(file: &str) -> String {
     let stem = file.strip_suffix(".kt").unwrap_or(file);
     let letters = stem.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' });
-    let mut name: String = letters.enumerate().map(|(at, c)| if at == 0 { c.to_ascii_uppercase() } else { c }).collect();
+    let mut name: String =
+        letters.enumerate().map(|(at, c)| if at == 0 { c.to_ascii_uppercase() } else { c }).collect();
     if !name.starts_with(|c: char| c.is_ascii_alphabetic()) {
         name.insert_str(0, "Net");
     }
@@ -139,7 +159,11 @@ fn constants(subject: &Subject, purpose: &Purpose) -> String {
         let inputs: Vec<&Port> =
             inputs.filter(|(_, given)| !matches!(given, Given::State(_))).map(|(port, _)| port).collect();
         let shapes = inputs.iter().map(|port| {
-            format!("    {} to {}", literal(&port.blob), ints(super::given_sizes(subject, purpose, &port.form)))
+            format!(
+                "    {} to {}",
+                literal(&port.blob),
+                ints(super::given_sizes(subject, purpose, &port.form))
+            )
         });
         let shapes: Vec<String> = shapes.collect();
         let integers = inputs.iter().filter(|port| port.int32).map(|port| port.blob.as_str());
@@ -326,7 +350,9 @@ fn given(subject: &Subject, purpose: &Purpose) -> String {
             Given::Length => format!("Blob.row(intArrayOf(count), {int32})"),
             Given::Ones => format!("Blob.constant({shape}, 1, {int32})"),
             Given::Sides => format!("Blob.row(intArrayOf(HEIGHT, WIDTH), {int32})"),
-            Given::Zeros if is_row && fixed.is_none() => format!("Blob.constant(intArrayOf(count), 0, {int32})"),
+            Given::Zeros if is_row && fixed.is_none() => {
+                format!("Blob.constant(intArrayOf(count), 0, {int32})")
+            }
             Given::Zeros | Given::Array => format!("Blob.constant({shape}, 0, {int32})"),
             Given::State(_) => continue,
         };
@@ -338,13 +364,19 @@ fn given(subject: &Subject, purpose: &Purpose) -> String {
 /// Returns what the program makes of the results: its type, and the expression.
 fn tail(purpose: &Purpose) -> (&'static str, &'static str) {
     match purpose.tail {
-        Tail::Scores { scale: Scale::Probabilities, .. } => ("List<Score>", "best(results.getValue(SCORES).elements)"),
-        Tail::Scores { scale: Scale::Logits, .. } => ("List<Score>", "best(softmax(results.getValue(SCORES).elements))"),
+        Tail::Scores { scale: Scale::Probabilities, .. } => {
+            ("List<Score>", "best(results.getValue(SCORES).elements)")
+        }
+        Tail::Scores { scale: Scale::Logits, .. } => {
+            ("List<Score>", "best(softmax(results.getValue(SCORES).elements))")
+        }
         // The net has selected the boxes itself.
         Tail::Boxes { layout: Layout::Selected, .. } => {
             ("List<Box>", "select(candidates(results), 0.25f, 1f).map { it.moved(left, top, scale) }")
         }
-        Tail::Boxes { .. } => ("List<Box>", "select(candidates(results), 0.25f, 0.45f).map { it.moved(left, top, scale) }"),
+        Tail::Boxes { .. } => {
+            ("List<Box>", "select(candidates(results), 0.25f, 0.45f).map { it.moved(left, top, scale) }")
+        }
         Tail::Text { .. } => ("String", "text(results.getValue(TEXT))"),
         Tail::Next { .. } | Tail::Shapes => ("Map<String, Blob>", "results"),
     }

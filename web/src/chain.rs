@@ -30,9 +30,7 @@ impl Chain {
 impl Chain {
     /// Returns the parts in order as JSON: the names of their inputs and outputs, and the reasons for which they are no nets.
     pub fn steps(&self) -> String {
-        let step = |step: &Step| {
-            serde_json::json!({ "inputs": step.inputs, "outputs": step.outputs, "reasons": step.reasons() })
-        };
+        let step = |step: &Step| serde_json::json!({ "inputs": step.inputs, "outputs": step.outputs, "reasons": step.reasons() });
         serde_json::Value::from_iter(self.chain.steps.iter().map(step)).to_string()
     }
 
