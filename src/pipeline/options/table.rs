@@ -212,7 +212,7 @@ macro_rules! for_each_option {
                 FileInfo::new("the program", "py", "A program that runs the net"),
                 "Also write a program that runs the net, in Python, C++ or Kotlin",
             )
-            .takes("FILE.py|FILE.cpp|FILE.kt");
+            .takes("FILE.py|.cpp|.kt");
 
             /// Writes what the model says about its use as YAML, as ultralytics reads it.
             path metadata: Option<PathBuf> = file(
