@@ -295,4 +295,5 @@ def main():
             file.write(f"{head}{shown}\n\n{text}")
 
 
-main()
+if __name__ == "__main__":
+    main()

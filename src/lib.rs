@@ -45,7 +45,9 @@ mod pipeline;
 pub mod report;
 pub mod tensor;
 
-pub use api::{Conversion, Converter, HalfBlob, InnerBlob, Refusal, Simplified, Supported, supported};
+pub use api::{
+    Chain, Conversion, Converter, HalfBlob, InnerBlob, Part, Refusal, Simplified, Step, Supported, supported,
+};
 pub use example::Language;
 pub use lower::{AssumedFact, Assumption};
 pub use onnx::{ExternalData, Input, ModelBytes, Storage};
@@ -53,7 +55,7 @@ pub use pass::blocks::Weights;
 pub use pass::quantized::Quantization;
 pub use pass::rewrite::{PassInfo, PassKind, passes};
 pub use pipeline::{
-    Composition, Described, FileInfo, Inspection, Link, Metadata, OptionInfo, OptionKind, OptionValue,
-    Options, Pass, Port, Purpose, Remedy, options,
+    Composition, Described, FileInfo, Inspection, Metadata, OptionInfo, OptionKind, OptionValue, Options,
+    Pass, Port, Purpose, Remedy, options,
 };
 pub use tensor::{Dim, SizeCondition};

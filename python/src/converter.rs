@@ -1,6 +1,7 @@
 //! The options of a conversion, and the operations on a model.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use ndarray::{ArrayD, IxDyn};
 use onnx2ncnn::error::Error;
@@ -10,6 +11,7 @@ use onnx2ncnn::{Input, OptionKind, OptionValue, Purpose, Weights};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
+use crate::chain::Chain;
 use crate::conversion::Conversion;
 use crate::failure::run;
 use crate::model::Model;
@@ -110,7 +112,14 @@ impl Converter {
     fn convert(&self, py: Python<'_>, model: Model) -> PyResult<Conversion> {
         let input = Input::from(model);
         let converted = run(py, || self.0.convert(&input))?;
-        Ok(Conversion::new(converted, self.0.clone(), input))
+        Ok(Conversion::new(Arc::new(converted), self.0.clone(), input))
+    }
+
+    /// Converts a model as a chain of nets.
+    fn convert_chain(&self, py: Python<'_>, model: Model, cuts: Vec<Vec<String>>) -> PyResult<Chain> {
+        let input = Input::from(model);
+        let chain = run(py, || self.0.convert_chain(&input, &cuts))?;
+        Ok(Chain::new(chain, input))
     }
 
     /// Simplifies a model.

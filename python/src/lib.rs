@@ -21,6 +21,7 @@
 //! The comparison with onnxruntime, the quantization and the rounding of weights are the scripts of the command,
 //! `cli/python/compare.py`, `quantize.py` and `weights.py`. Each is one text with `session.py`, because the command gives Python a single file.
 
+mod chain;
 mod command;
 mod conversion;
 mod converter;
@@ -38,6 +39,8 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 /// The library and the command `onnx2ncnn`.
 #[pymodule]
 mod _native {
+    #[pymodule_export]
+    use crate::chain::Chain;
     #[pymodule_export]
     use crate::command::main;
     #[pymodule_export]

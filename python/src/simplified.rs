@@ -1,6 +1,7 @@
 //! A simplified model.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use onnx2ncnn::Storage;
 use pyo3::prelude::*;
@@ -10,12 +11,12 @@ use crate::failure::run;
 
 /// A simplified model.
 #[pyclass(frozen, module = "onnx2ncnn._native")]
-pub struct Simplified(onnx2ncnn::Simplified);
+pub struct Simplified(Arc<onnx2ncnn::Simplified>);
 
 impl Simplified {
     /// Wraps a model of the library.
-    pub fn new(simplified: onnx2ncnn::Simplified) -> Simplified {
-        Simplified(simplified)
+    pub fn new(simplified: impl Into<Arc<onnx2ncnn::Simplified>>) -> Simplified {
+        Simplified(simplified.into())
     }
 }
 

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use crate::common::output;
+use crate::common::output::{self, Staged};
 use crate::error::{Error, Result};
 use crate::ncnn::{Net, Written};
 use crate::onnx::{self, Storage};
@@ -28,6 +28,14 @@ impl Conversion {
     /// Writes both files, and the further ones of the options: all are written, or none is changed. The files
     /// of the model are not overwritten.
     pub fn write(&self, param: impl AsRef<Path>, bin: impl AsRef<Path>) -> Result<Written> {
+        let (files, written) = self.stage(param.as_ref(), bin.as_ref())?;
+        self.sources.put_beside(files)?;
+        self.written.get_or_init(|| written.clone());
+        Ok(written)
+    }
+
+    /// Writes both files, and the further ones of the options, beside their places.
+    pub(super) fn stage(&self, param: &Path, bin: &Path) -> Result<(Staged, Written)> {
         let mut files = Vec::new();
         if let (Some(model), Some(path)) = (&self.simplified, &self.options.emit_onnx) {
             files = onnx::stage(model, path, &Storage::AsNeeded, &since_version)?;
@@ -35,15 +43,15 @@ impl Conversion {
         if let Some((text, path)) = &self.table {
             files.push(output::stage_text(path, text)?);
         }
-        let (net_files, mut written) =
-            self.net.stage(param.as_ref(), bin.as_ref(), &self.options.embedding())?;
+        let (net_files, mut written) = self.net.stage(param, bin, &self.options.embedding())?;
         written.warnings.extend(self.growth(&written));
         let Options { report, html, example, metadata, .. } = &self.options;
         if [report, html, example, metadata].into_iter().any(Option::is_some) {
             let inspection = self.inspection()?;
             if let Some(path) = example {
-                let program = self.program_beside(&inspection, path, param.as_ref(), bin.as_ref())?;
-                files.push(output::stage_text(path, &program)?);
+                for (path, text) in self.program_beside(&inspection, path, param, bin)? {
+                    files.push(output::stage_text(&path, &text)?);
+                }
             }
             if let Some(path) = metadata {
                 files.push(output::stage_text(path, &self.metadata_of(&inspection))?);
@@ -54,9 +62,7 @@ impl Conversion {
             }
         }
         files.extend(net_files);
-        self.sources.put_beside(files)?;
-        self.written.get_or_init(|| written.clone());
-        Ok(written)
+        Ok((files, written))
     }
 
     /// Writes the text of the `.param` file and the bytes of the `.bin` file to writers. Weights are read and

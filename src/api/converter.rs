@@ -178,21 +178,8 @@ impl Converter {
         }
     }
 
-    /// Returns the parts of a model between cuts, in order: a chain of nets. The values of a cut are computed before it and
-    /// read after it; other values that later parts read are added. A value of which the model states no type has one after
-    /// its name, such as `ids:int64[1,S]`.
-    ///
-    /// # Errors
-    ///
-    /// The model cannot be read, a value is unknown, or a cut needs results of a later one.
-    pub fn links(&self, input: &Input, cuts: &[Vec<String>]) -> Result<Vec<Link>, Errors> {
-        let sources = Sources::open(input, &self.options.read())?;
-        pipeline::links(&sources, &self.options, cuts)
-    }
-
-    /// Returns a converter of one of these parts, with the options of this one that concern its inputs.
-    #[must_use]
-    pub fn part(&self, link: &Link) -> Converter {
+    /// Returns a converter of a part of a model, with the options of this one that concern its inputs.
+    pub(super) fn part(&self, link: &Link) -> Converter {
         let mut options = self.options.clone();
         options.input_shapes.retain(|(name, _)| link.inputs.contains(name));
         options.set.retain(|(name, _)| link.inputs.contains(name));

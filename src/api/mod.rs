@@ -1,6 +1,7 @@
 //! The interface of the library: a [`Converter`] takes options and models; a [`Conversion`] or a
 //! [`Simplified`] model writes files; a [`Refusal`] gives the reasons why a model is not converted.
 
+mod chain;
 mod conversion;
 mod converter;
 mod free_size;
@@ -11,6 +12,7 @@ mod simplified;
 mod supported;
 
 pub use crate::pipeline::Conversion;
+pub use chain::{Chain, Part, Step};
 pub use converter::Converter;
 pub use free_size::InnerBlob;
 pub use half_blob::HalfBlob;

@@ -1,7 +1,7 @@
 //! Programs that run a converted model.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::Conversion;
 use crate::error::{Error, Result};
@@ -41,16 +41,17 @@ impl Conversion {
         example::program(&subject, files, language)
     }
 
-    /// Returns the program of a file, which names the files of the net by their paths from its folder.
+    /// Returns the program of a file, which names the files of the net by their paths from its folder, and the files that it
+    /// needs beside it.
     pub(super) fn program_beside(
         &self,
         inspection: &Inspection,
         path: &Path,
         param: &Path,
         bin: &Path,
-    ) -> Result<String> {
+    ) -> Result<Vec<(PathBuf, String)>> {
         let language = Language::of(path).ok_or_else(|| {
-            Error::usage("the ending of its name is that of no language: .py or .cpp").in_file(path)
+            Error::usage("the ending of its name is that of no language: .py, .cpp or .kt").in_file(path)
         })?;
         let name = |path: &Path| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let from_folder = |file: &Path| match file.parent() == path.parent() {
@@ -58,7 +59,13 @@ impl Conversion {
             false => std::path::absolute(file).unwrap_or_else(|_| file.to_owned()).display().to_string(),
         };
         let (program, param, bin) = (name(path), from_folder(param), from_folder(bin));
-        Ok(self.program_of(inspection, language, &Files { program: &program, param: &param, bin: &bin }))
+        let text =
+            self.program_of(inspection, language, &Files { program: &program, param: &param, bin: &bin });
+        let mut files = vec![(path.to_owned(), text)];
+        files.extend(
+            language.beside().iter().map(|(name, text)| (path.with_file_name(name), (*text).to_owned())),
+        );
+        Ok(files)
     }
 
     /// Returns what the model says about its use as YAML, with the sizes of the net, as ultralytics reads it.

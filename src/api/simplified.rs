@@ -29,7 +29,12 @@ impl Simplified {
     /// Writes the model: all files are written, or none is changed. The files from which it was read are not
     /// overwritten. Returns the paths of the files, the model's last.
     pub fn write(&self, path: &Path, storage: &Storage) -> Result<Vec<PathBuf>> {
-        self.put(onnx::stage(&self.model, path, storage, &since_version)?)
+        self.put(self.stage(path, storage)?)
+    }
+
+    /// Writes the files of the model beside their places.
+    pub(super) fn stage(&self, path: &Path, storage: &Storage) -> Result<output::Staged> {
+        onnx::stage(&self.model, path, storage, &since_version)
     }
 
     /// Writes the model with all constants to a writer.
@@ -61,7 +66,7 @@ impl Simplified {
             how.check()?;
             fs::create_dir_all(room.path().join(below)).map_err(failed)?;
         }
-        let staged = onnx::stage(&self.model, &inside, storage, &since_version)?;
+        let staged = self.stage(&inside, storage)?;
         let found: Vec<PathBuf> = staged.iter().map(|(target, _)| target.named().to_owned()).collect();
         output::put_all(staged)?;
         check(&inside)?;

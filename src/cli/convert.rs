@@ -12,13 +12,13 @@ use super::destination::Destination;
 use super::message::MessageFormat;
 use super::place::input;
 use super::sampled::Sampled;
-use super::split::convert_links;
+use super::split::convert_chain;
 use super::summary::{self, Files, Stream, Summary};
 
 /// Converts and writes a model, and returns the summary.
 pub(super) fn convert_files(arguments: &Arguments) -> Result<Summary, Refusal> {
     if !arguments.split_at.is_empty() {
-        return convert_links(arguments);
+        return convert_chain(arguments);
     }
     let start = Instant::now();
     let (net, further) = arguments.results();

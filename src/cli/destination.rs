@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use onnx2ncnn::error::{Error, Result};
-use onnx2ncnn::{OptionInfo, Options};
+use onnx2ncnn::{Language, OptionInfo, Options};
 
 use super::place::{Places, STANDARD_INPUT, is_folder, is_standard_output, refused};
 
@@ -16,6 +16,8 @@ pub(super) struct Destination {
     pub bin: PathBuf,
     /// Further files: their options and their names in messages.
     pub further: Vec<(&'static OptionInfo, &'static str, PathBuf)>,
+    /// The files that the program needs beside it.
+    pub beside: Vec<PathBuf>,
     pub places: Places,
 }
 
@@ -25,9 +27,15 @@ impl Destination {
         let (param, bin) = net.files(model)?;
         let mut places = Places::default();
         let (param, bin) = (places.add(&param)?, places.add(&bin)?);
+        let program = further.example.as_deref();
+        let beside = program.and_then(|path| Some((path, Language::of(path)?.beside())));
+        let beside = beside
+            .into_iter()
+            .flat_map(|(path, files)| files.iter().map(|(name, _)| path.with_file_name(name)));
+        let beside = beside.map(|path| places.add(&path)).collect::<Result<_>>()?;
         let further = further.files().map(|(info, file, path)| Ok((info, file.what, places.add(path)?)));
         let further = further.collect::<Result<_>>()?;
-        let destination = Destination { param, bin, further, places };
+        let destination = Destination { param, bin, further, beside, places };
         destination.check_distinct(model)?;
         Ok(destination)
     }
@@ -40,7 +48,9 @@ impl Destination {
     /// Returns all files but the one for standard output, and their names in messages.
     pub fn files(&self) -> impl Iterator<Item = (&PathBuf, &'static str)> {
         let net = [(&self.param, "the .param file"), (&self.bin, "the .bin file")];
-        let files = net.into_iter().chain(self.further.iter().map(|(_, what, path)| (path, *what)));
+        let further = self.further.iter().map(|(_, what, path)| (path, *what));
+        let beside = self.beside.iter().map(|path| (path, "a file beside the program"));
+        let files = net.into_iter().chain(further).chain(beside);
         files.filter(|(path, _)| !self.places.is_piped(path))
     }
 

@@ -4,6 +4,7 @@
 //! are scaled, is a constant at the beginning of the program, with a comment that says so.
 
 mod cpp;
+mod kotlin;
 mod metadata;
 mod purpose;
 mod python;
@@ -25,6 +26,8 @@ pub enum Language {
     Python,
     /// C++11 or later.
     Cpp,
+    /// Kotlin 1.3 or later, for Android; see [`Language::beside`].
+    Kotlin,
 }
 
 impl Language {
@@ -33,7 +36,16 @@ impl Language {
         match path.extension().and_then(OsStr::to_str) {
             Some("py") => Some(Language::Python),
             Some("cpp" | "cc" | "cxx") => Some(Language::Cpp),
+            Some("kt") => Some(Language::Kotlin),
             _ => None,
+        }
+    }
+
+    /// Returns the files that every program in this language needs beside it: their names and their texts.
+    pub fn beside(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Language::Python | Language::Cpp => &[],
+            Language::Kotlin => &kotlin::BESIDE,
         }
     }
 }
@@ -70,6 +82,7 @@ pub(crate) fn program(subject: &Subject, files: &Files, language: Language) -> S
     match language {
         Language::Python => python::program(subject, &purpose, files),
         Language::Cpp => cpp::program(subject, &purpose, files),
+        Language::Kotlin => kotlin::program(subject, &purpose, files),
     }
 }
 

@@ -115,6 +115,18 @@ pub fn external(location: &str, floats: u64) -> Vec<u8> {
     [number(1, 8), message(8, &[text(1, ""), number(2, 17)]), message(7, &graph)].concat()
 }
 
+/// A Relu, whose result is `r`, and a sum of it with a constant of float32 elements in an external file.
+pub fn external_sum(location: &str, floats: u64) -> Vec<u8> {
+    let entry = message(13, &[text(1, "location"), text(2, location)]);
+    let tensor = [number(1, floats), number(2, 1), text(8, "k"), entry, number(14, 1)];
+    let relu = [text(1, "x"), text(2, "r"), text(4, "Relu")];
+    let sum = [text(1, "r"), text(1, "k"), text(2, "y"), text(4, "Add")];
+    let shape = floats.to_string();
+    let ends = [value(11, "x", &[&shape]), value(12, "y", &[&shape])].concat();
+    let graph = [text(2, "sum"), message(1, &relu), message(1, &sum), message(5, &tensor), ends];
+    [number(1, 8), message(8, &[text(1, ""), number(2, 17)]), message(7, &graph)].concat()
+}
+
 /// A chain of operators from `x` to `y`; without operators, `x` is the output.
 pub fn chain(op_types: &[&str], shape: &[&str]) -> Vec<u8> {
     chain_of(op_types, shape, &|i| format!("node{i}"))

@@ -1,6 +1,7 @@
 //! A converted, refused or simplified model.
 
 use std::io::{self, Write};
+use std::sync::Arc;
 
 use js_sys::Function;
 use onnx2ncnn::Refusal;
@@ -31,18 +32,18 @@ impl Files {
 /// The result of a conversion: a net, or a refusal.
 #[wasm_bindgen]
 pub struct Conversion {
-    result: std::result::Result<onnx2ncnn::Conversion, Refusal>,
+    result: std::result::Result<Arc<onnx2ncnn::Conversion>, Refusal>,
     files: Files,
 }
 
 impl Conversion {
     /// Wraps a result of the library.
-    pub fn new(result: std::result::Result<onnx2ncnn::Conversion, Refusal>, files: Files) -> Conversion {
+    pub fn new(result: std::result::Result<Arc<onnx2ncnn::Conversion>, Refusal>, files: Files) -> Conversion {
         Conversion { result, files }
     }
 
     fn converted(&self) -> Result<&onnx2ncnn::Conversion> {
-        self.result.as_ref().map_err(thrown)
+        self.result.as_deref().map_err(thrown)
     }
 
     fn full_report(&self) -> Result<Report> {
@@ -105,13 +106,13 @@ impl Conversion {
 /// A simplified model.
 #[wasm_bindgen]
 pub struct Simplified {
-    simplified: onnx2ncnn::Simplified,
+    simplified: Arc<onnx2ncnn::Simplified>,
 }
 
 impl Simplified {
     /// Wraps a simplified model of the library.
-    pub fn new(simplified: onnx2ncnn::Simplified) -> Simplified {
-        Simplified { simplified }
+    pub fn new(simplified: impl Into<Arc<onnx2ncnn::Simplified>>) -> Simplified {
+        Simplified { simplified: simplified.into() }
     }
 }
 

@@ -2,12 +2,14 @@
 //!
 //! The package `npm/` wraps these classes in its documented interface.
 
+mod chain;
 mod conversion;
 mod failure;
 mod model;
 mod options;
 mod sink;
 
+pub use chain::Chain;
 pub use conversion::{Conversion, Simplified};
 pub use model::{Buffer, Model};
 

@@ -1,6 +1,7 @@
 //! A model in memory, and the operations on it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use js_sys::Uint8Array;
@@ -8,6 +9,7 @@ use onnx2ncnn::report::Report;
 use onnx2ncnn::{Input, ModelBytes};
 use wasm_bindgen::prelude::{JsError, wasm_bindgen};
 
+use crate::chain::Chain;
 use crate::conversion::{Conversion, Files, Simplified};
 use crate::failure::{Result, thrown};
 use crate::options;
@@ -72,7 +74,15 @@ impl Model {
     /// Converts the model. `options` is JSON.
     pub fn convert(&self, options: &str) -> Result<Conversion> {
         let converter = options::converter(options)?;
-        Ok(Conversion::new(converter.convert(&self.input()), self.files()))
+        Ok(Conversion::new(converter.convert(&self.input()).map(Arc::new), self.files()))
+    }
+
+    /// Converts the model as a chain of nets. `cuts` is JSON: a list of lists of names.
+    #[wasm_bindgen(js_name = convertChain)]
+    pub fn convert_chain(&self, cuts: &str, options: &str) -> Result<Chain> {
+        let cuts: Vec<Vec<String>> = serde_json::from_str(cuts).map_err(thrown)?;
+        let chain = options::converter(options)?.convert_chain(&self.input(), &cuts).map_err(thrown)?;
+        Ok(Chain::new(chain, self.files()))
     }
 
     /// Simplifies the model. `options` is JSON.

@@ -11,6 +11,7 @@ import { byCommand, furtherModels, models, room, ROOT } from "./command.js";
 const project = room();
 const dist = join(ROOT, "target/dist");
 const FIXTURE = join(ROOT, "fixtures/network/convolutional/model.onnx");
+const HALVES = join(ROOT, "fixtures/remedy/both_halves/model.onnx");
 const REFUSED = join(ROOT, "fixtures/refused/pooling_of_a_volume_padded_before/model.onnx");
 
 let library: typeof import("onnx2ncnn");
@@ -72,6 +73,19 @@ test("a refusal has its reasons and what can be converted", async () => {
   assert.ok(refused.diagnostics[0]?.reason);
   assert.deepEqual(refused.report.remedies[0]?.options, { input_shapes: { x: [1, 4, 64, 64, 64] } });
   await library.convert(readFileSync(REFUSED), { input_shapes: { x: [1, 4, 64, 64, 64] } });
+});
+
+test("a model is converted as a chain", async () => {
+  const opened = await library.open(readFileSync(HALVES));
+  const chain = opened.convertChain([["n"], ["frames:int64[S]"]]);
+  const [first, rest, last] = chain.steps;
+  assert.deepEqual([first?.outputs, rest?.outputs, last?.outputs], [["n"], ["frames"], ["wave"]]);
+  assert.ok(first?.net?.param.startsWith("7767517") && last?.net?.bin.length);
+  assert.ok(rest?.onnx?.length && rest.reasons[0] && !rest.net);
+  assert.deepEqual(JSON.parse(chain.list()).steps.map((step: { param?: string; onnx?: string }) => step.param ?? step.onnx),
+    ["model.ncnn.1.param", "model.ncnn.2.onnx", "model.ncnn.3.param"]);
+  assert.throws(() => opened.convertChain([["nothing"]]), /no value "nothing"/);
+  chain.free();
 });
 
 test("unknown options and values are errors", async () => {

@@ -210,9 +210,9 @@ macro_rules! for_each_option {
             /// [`Conversion::program`](crate::Conversion::program).
             path example: Option<PathBuf> = file(
                 FileInfo::new("the program", "py", "A program that runs the net"),
-                "Also write a program that runs the net, in Python or C++",
+                "Also write a program that runs the net, in Python, C++ or Kotlin",
             )
-            .takes("FILE.py|FILE.cpp");
+            .takes("FILE.py|.cpp|.kt");
 
             /// Writes what the model says about its use as YAML, as ultralytics reads it.
             path metadata: Option<PathBuf> = file(

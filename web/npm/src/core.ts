@@ -121,6 +121,50 @@ export class Conversion {
   }
 }
 
+/** A part of a model: a net, or the part itself as ONNX if it cannot be converted. */
+export interface Step {
+  /** The names of the inputs in the model. */
+  inputs: string[];
+  outputs: string[];
+  net?: Conversion;
+  onnx?: Uint8Array;
+  /** The reasons for which the part is no net. */
+  reasons: string[];
+}
+
+/** A model as a chain of nets. */
+export class Chain {
+  #native: native.Chain;
+
+  /** The parts in order. Each reads inputs of the model and outputs of earlier parts, by their names. */
+  readonly steps: Step[];
+
+  constructor(chain: native.Chain) {
+    this.#native = chain;
+    this.steps = (JSON.parse(chain.steps()) as Omit<Step, "net" | "onnx">[]).map((step, index) => {
+      const net = chain.net(index);
+      if (net) return { ...step, net: new Conversion(net) };
+      const rest = chain.rest(index)!;
+      try {
+        return { ...step, onnx: collect((receive) => rest.write(receive)) };
+      } finally {
+        rest.free();
+      }
+    });
+  }
+
+  /** The list of the parts as the command writes it: for `net.param` and `net.bin`, the files are `net.1.param` and so on. */
+  list(param = "model.ncnn.param", bin = "model.ncnn.bin"): string {
+    return this.#native.list(param, bin);
+  }
+
+  /** Frees the memory of all parts. */
+  free(): void {
+    for (const step of this.steps) step.net?.free();
+    this.#native.free();
+  }
+}
+
 /** A model in memory. */
 export class Model {
   #native: native.Model;
@@ -167,6 +211,14 @@ export class Model {
     const result = this.#native.convert(JSON.stringify(options));
     if (result.done) return new Conversion(result);
     throw new Refused(JSON.parse(result.report()), () => result.html());
+  }
+
+  /**
+   * Converts the model as a chain of nets, which is cut at these values: the names of each cut. A value of which the model states no type has one
+   * after its name, such as `ids:int64[1,S]`.
+   */
+  convertChain(cuts: string[][], options: Options = {}): Chain {
+    return new Chain(this.#native.convertChain(JSON.stringify(cuts), JSON.stringify(options)));
   }
 
   /** Returns the simplified model as ONNX. */

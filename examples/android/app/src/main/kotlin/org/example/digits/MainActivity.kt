@@ -13,6 +13,8 @@ import android.view.View
 import java.io.FileInputStream
 import java.nio.MappedByteBuffer
 import java.nio.channels.FileChannel
+import onnx2ncnn.Digits
+import onnx2ncnn.NcnnNet
 
 /** Shows the name of the digit that a finger draws. */
 class MainActivity : Activity() {
@@ -21,8 +23,8 @@ class MainActivity : Activity() {
     override fun onCreate(state: Bundle?) {
         super.onCreate(state)
         val param = assets.open("digits.param").bufferedReader().use { it.readText() }
-        digits = Digits(Net(param, map("digits.bin")))
-        setContentView(Paper(this) { title = digits.read(it) })
+        digits = Digits(NcnnNet(param, map("digits.bin")))
+        setContentView(Paper(this) { pixels, width, height -> title = digits.run(pixels, width, height).first().name })
     }
 
     override fun onDestroy() {
@@ -37,7 +39,7 @@ class MainActivity : Activity() {
 }
 
 /** A black page for white ink. `read` is given the pixels of each stroke that ends; the next one begins a new page. */
-private class Paper(context: Context, private val read: (IntArray) -> Unit) : View(context) {
+private class Paper(context: Context, private val read: (IntArray, Int, Int) -> Unit) : View(context) {
     private val path = Path()
     private val ink = Paint(Paint.ANTI_ALIAS_FLAG).apply {
         color = Color.WHITE
@@ -58,7 +60,7 @@ private class Paper(context: Context, private val read: (IntArray) -> Unit) : Vi
                 path.moveTo(event.x, event.y)
             }
             MotionEvent.ACTION_MOVE -> path.lineTo(event.x, event.y)
-            MotionEvent.ACTION_UP -> read(pixels())
+            MotionEvent.ACTION_UP -> read(pixels(), width, height)
         }
         invalidate()
         return true
@@ -67,9 +69,6 @@ private class Paper(context: Context, private val read: (IntArray) -> Unit) : Vi
     private fun pixels(): IntArray {
         val page = Bitmap.createBitmap(width, height, Bitmap.Config.ARGB_8888)
         draw(Canvas(page))
-        val small = Bitmap.createScaledBitmap(page, Digits.SIZE, Digits.SIZE, true)
-        return IntArray(Digits.SIZE * Digits.SIZE).also {
-            small.getPixels(it, 0, Digits.SIZE, 0, 0, Digits.SIZE, Digits.SIZE)
-        }
+        return IntArray(width * height).also { page.getPixels(it, 0, width, 0, 0, width, height) }
     }
 }

@@ -1,17 +1,19 @@
-// The native half of Net.kt.
+// The native half of NcnnNet.kt, for any net.
 
 #include <jni.h>
 
+#include <map>
 #include <string>
 #include <vector>
 
 #include <net.h>
 
-// A net, and the buffer that holds its weights.
+// A net, the buffer that holds its weights, and the states of the last call by the names of their inputs.
 struct Loaded
 {
     ncnn::Net net;
     jobject weights;
+    std::map<std::string, ncnn::Mat> states;
 };
 
 static void fail(JNIEnv* env, const std::string& reason)
@@ -53,15 +55,26 @@ static std::vector<jint> sizes_of(const ncnn::Mat& mat)
     }
 }
 
-extern "C" JNIEXPORT jlong JNICALL Java_org_example_digits_Net_load(JNIEnv* env, jclass, jstring param, jobject bin, jboolean half)
+// The elements in order: channels begin at aligned addresses.
+static jfloatArray elements_of(JNIEnv* env, const ncnn::Mat& mat)
+{
+    const jsize plane = mat.w * mat.h * mat.d;
+    jfloatArray elements = env->NewFloatArray(plane * mat.c);
+    for (int c = 0; c < mat.c; c++)
+        env->SetFloatArrayRegion(elements, c * plane, plane, mat.channel(c));
+    return elements;
+}
+
+extern "C" JNIEXPORT jlong JNICALL Java_onnx2ncnn_NcnnNet_load(JNIEnv* env, jclass, jstring param, jobject bin, jboolean half)
 {
     Loaded* loaded = new Loaded;
     ncnn::Option& opt = loaded->net.opt;
     opt.use_fp16_packed = opt.use_fp16_storage = opt.use_fp16_arithmetic = half;
     const char* layers = env->GetStringUTFChars(param, nullptr);
     const unsigned char* weights = (const unsigned char*)env->GetDirectBufferAddress(bin);
-    // The net reads its weights where they are.
-    const bool is_loaded = loaded->net.load_param_mem(layers) == 0 && weights && loaded->net.load_model(weights) >= 0;
+    // The net reads its weights where they are. An empty buffer has no address, and is that of a net without weights.
+    const bool is_buffer = weights || env->GetDirectBufferCapacity(bin) == 0;
+    const bool is_loaded = is_buffer && loaded->net.load_param_mem(layers) == 0 && loaded->net.load_model(weights) >= 0;
     env->ReleaseStringUTFChars(param, layers);
     if (!is_loaded)
     {
@@ -73,7 +86,7 @@ extern "C" JNIEXPORT jlong JNICALL Java_org_example_digits_Net_load(JNIEnv* env,
     return (jlong)loaded;
 }
 
-extern "C" JNIEXPORT void JNICALL Java_org_example_digits_Net_free(JNIEnv* env, jclass, jlong handle)
+extern "C" JNIEXPORT void JNICALL Java_onnx2ncnn_NcnnNet_free(JNIEnv* env, jclass, jlong handle)
 {
     Loaded* loaded = (Loaded*)handle;
     jobject weights = loaded->weights;
@@ -81,11 +94,19 @@ extern "C" JNIEXPORT void JNICALL Java_org_example_digits_Net_free(JNIEnv* env, 
     env->DeleteGlobalRef(weights);
 }
 
-// The elements of the outputs; `sizes` is given theirs.
-extern "C" JNIEXPORT jobjectArray JNICALL Java_org_example_digits_Net_run(
-    JNIEnv* env, jclass, jlong handle, jobjectArray inputs, jobjectArray shapes, jobjectArray data, jobjectArray outputs, jobjectArray sizes)
+extern "C" JNIEXPORT void JNICALL Java_onnx2ncnn_NcnnNet_forget(JNIEnv*, jclass, jlong handle)
 {
-    ncnn::Extractor extractor = ((Loaded*)handle)->net.create_extractor();
+    ((Loaded*)handle)->states.clear();
+}
+
+// The elements of the outputs; `sizes` is given theirs. Each state is an input, and the output that continues it: `caches` stay in the
+// layout of the runtime.
+extern "C" JNIEXPORT jobjectArray JNICALL Java_onnx2ncnn_NcnnNet_run(
+    JNIEnv* env, jclass, jlong handle, jobjectArray inputs, jobjectArray shapes, jobjectArray data, jobjectArray outputs, jobjectArray sizes,
+    jobjectArray states, jobjectArray continued, jbooleanArray caches)
+{
+    Loaded& loaded = *(Loaded*)handle;
+    ncnn::Extractor extractor = loaded.net.create_extractor();
     for (jsize i = 0; i < env->GetArrayLength(inputs); i++)
     {
         jintArray shape = (jintArray)env->GetObjectArrayElement(shapes, i);
@@ -93,7 +114,6 @@ extern "C" JNIEXPORT jobjectArray JNICALL Java_org_example_digits_Net_run(
         std::vector<jint> list(env->GetArrayLength(shape));
         env->GetIntArrayRegion(shape, 0, list.size(), list.data());
         ncnn::Mat mat = make(list);
-        // Channels begin at aligned addresses.
         const jsize plane = mat.w * mat.h * mat.d;
         for (int c = 0; c < mat.c; c++)
             env->GetFloatArrayRegion(elements, c * plane, plane, mat.channel(c));
@@ -104,6 +124,8 @@ extern "C" JNIEXPORT jobjectArray JNICALL Java_org_example_digits_Net_run(
             return nullptr;
         }
     }
+    for (const auto& state : loaded.states)
+        extractor.input(state.first.c_str(), state.second);
     jobjectArray results = env->NewObjectArray(env->GetArrayLength(outputs), env->FindClass("[F"), nullptr);
     for (jsize i = 0; i < env->GetArrayLength(outputs); i++)
     {
@@ -114,15 +136,36 @@ extern "C" JNIEXPORT jobjectArray JNICALL Java_org_example_digits_Net_run(
             fail(env, name + " cannot be computed: an input is missing, or has another shape");
             return nullptr;
         }
-        const jsize plane = mat.w * mat.h * mat.d;
-        jfloatArray elements = env->NewFloatArray(plane * mat.c);
-        for (int c = 0; c < mat.c; c++)
-            env->SetFloatArrayRegion(elements, c * plane, plane, mat.channel(c));
         const std::vector<jint> list = sizes_of(mat);
         jintArray shape = env->NewIntArray(list.size());
         env->SetIntArrayRegion(shape, 0, list.size(), list.data());
-        env->SetObjectArrayElement(results, i, elements);
+        env->SetObjectArrayElement(results, i, elements_of(env, mat));
         env->SetObjectArrayElement(sizes, i, shape);
     }
+    std::map<std::string, ncnn::Mat> next;
+    const jsize count = env->GetArrayLength(states);
+    std::vector<jboolean> are_caches(count);
+    env->GetBooleanArrayRegion(caches, 0, count, are_caches.data());
+    for (jsize i = 0; i < count; i++)
+    {
+        const std::string name = text(env, continued, i);
+        if (extractor.extract(name.c_str(), next[text(env, states, i)], are_caches[i] ? 1 : 0) != 0)
+        {
+            fail(env, name + " cannot be computed: an input is missing, or has another shape");
+            return nullptr;
+        }
+    }
+    loaded.states.swap(next);
     return results;
+}
+
+// Planes of pixels in another size. An integer 0xAARRGGBB is blue, green, red and alpha in memory.
+extern "C" JNIEXPORT jfloatArray JNICALL Java_onnx2ncnn_NcnnNet_scale(
+    JNIEnv* env, jclass, jintArray pixels, jint width, jint height, jint to_width, jint to_height, jint order)
+{
+    static const int types[] = {ncnn::Mat::PIXEL_BGRA2RGB, ncnn::Mat::PIXEL_BGRA2BGR, ncnn::Mat::PIXEL_BGRA2GRAY};
+    jint* bytes = env->GetIntArrayElements(pixels, nullptr);
+    const ncnn::Mat mat = ncnn::Mat::from_pixels_resize((const unsigned char*)bytes, types[order], width, height, to_width, to_height);
+    env->ReleaseIntArrayElements(pixels, bytes, JNI_ABORT);
+    return elements_of(env, mat);
 }
