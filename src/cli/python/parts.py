@@ -62,7 +62,7 @@ class Parts:
 
     def __init__(self, model, matrices, ends):
         self.model, self.matrices, self.ends = model, matrices, ends
-        self.nodes, self.outputs = list(model.graph.node), {value.name for value in model.graph.output}
+        self.nodes, self.outputs = list(model.graph.node), [value.name for value in model.graph.output]
         self.constants = {tensor.name: tensor for tensor in model.graph.initializer if tensor.name not in matrices}
         self.reads = [set(names_read(node)) for node in self.nodes]
         # What is read after each end, as far as later ends depend on it.
@@ -77,12 +77,13 @@ class Parts:
     def session(self, given, first=0, end=None):
         """The session of a part after the values that are given, or of all outputs; none if these are all that the part has to compute."""
         nodes, read = self.nodes[first:end], set().union(*self.reads[first:end])
-        outputs = self.outputs if end is None else self.wanted[end].intersection(name for node in nodes for name in node.output)
+        outputs = self.outputs if end is None else sorted(self.wanted[end].intersection(name for node in nodes for name in node.output))
         if not outputs:
             return None
-        inputs = [declared(name, value) for name, value in {**given, **self.matrices}.items() if name in read | outputs]
-        constants = [tensor for name, tensor in self.constants.items() if name in read | outputs]
-        graph = onnx.helper.make_graph(nodes, "part", inputs, [onnx.ValueInfoProto(name=name) for name in sorted(outputs)], constants)
+        read.update(outputs)
+        inputs = [declared(name, value) for name, value in {**given, **self.matrices}.items() if name in read]
+        constants = [tensor for name, tensor in self.constants.items() if name in read]
+        graph = onnx.helper.make_graph(nodes, "part", inputs, [onnx.ValueInfoProto(name=name) for name in outputs], constants)
         opsets, functions = self.model.opset_import, self.model.functions
         model = onnx.helper.make_model(graph, ir_version=self.model.ir_version, opset_imports=opsets, functions=functions)
         return open_session(model.SerializeToString())
