@@ -90,7 +90,7 @@ class Parts:
 
     def start(self, samples, kinds, path):
         """Starts on samples with the matrices of each kind. Files are written at `path`."""
-        self.kinds, self.place = kinds, 0
+        self.kinds, self.place, Kept.memory = kinds, 0, 0
         self.kept = [[Kept(sample, f"{path}.{index}.{kind}") for kind in range(len(kinds))] for index, sample in enumerate(samples)]
 
     def values_at(self, end):
