@@ -14,6 +14,7 @@ COMPARE: str
 QUANTIZE: str
 WEIGHTS: str
 BITS: list[tuple[str, int]]
+BLOCK_SIZES: list[tuple[str, int]]
 INT8_COSINE: float
 HALF_MODES: list[str]
 SIZES: list[int]

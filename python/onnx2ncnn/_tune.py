@@ -50,23 +50,28 @@ def tune(model: Model, data: Data, *, half_error: float = 0.01, **options: Any) 
     for name in ("kv_cache", "dequantize", "int8"):
         if name in options:
             raise TypeError(f"tune takes no option {name}")
-    given, samples, rounding = source(model), _kept(given_samples(data)), None
-    if bits := dict(_native.BITS).get(options.get("weights", "float")):
+    given, samples, rounding, kind = source(model), _kept(given_samples(data)), None, options.get("weights", "float")
+    if bits := dict(_native.BITS).get(kind):
         given, options, rounding = _rounded(given, samples, bits, options)
     converted = convert_source(given, **options)
-    fields = ("name", "blob", "bottom", "work", "terms", "is_transformed")
+    measured = _half_blobs(converted)
+    if kind != "float":
+        # The runtime computes products with integers in float32, many times slower than those with floats.
+        sums = {blob["name"]: blob["terms"] for blob in measured}
+        converted = convert_source(given, **{**options, "weights": "float"})
+        measured = [{**blob, "terms": min(blob["terms"], sums.get(blob["name"], blob["terms"]))} for blob in _half_blobs(converted)]
     modes = list(_native.HALF_MODES)
     first = max((modes.index(mode) for mode in modes if options.get(mode)), default=0)
     answer = answer_of(
         model_of(given, converted, options, set()),
         converted,
         converted.load(),
-        measured=[dict(zip(fields, blob)) for blob in converted._conversion.half_blobs()],
+        measured=measured,
         data=samples,
         sampled=True,
         half_error=half_error,
         modes=modes[first:],
-        cosine=_native.INT8_COSINE if options.get("weights", "float") not in ("float", "keep") else None,
+        cosine=_native.INT8_COSINE if kind in dict(_native.BITS) else None,
     )
     for output in (Distance(**row) for row in answer["outputs"]):
         if not output.same and not output.note:
@@ -78,6 +83,12 @@ def tune(model: Model, data: Data, *, half_error: float = 0.01, **options: Any) 
     net.rounding = rounding
     net.half_precision = HalfPrecision(choice["mode"], tuple(choice["float32"]), choice["error"], choice["default"], choice["samples"])
     return net
+
+
+def _half_blobs(net: Net) -> list[dict[str, Any]]:
+    """The blobs that float16 would hold, as the script reads them."""
+    fields = ("name", "blob", "bottom", "work", "terms", "is_transformed")
+    return [dict(zip(fields, blob)) for blob in net._conversion.half_blobs()]
 
 
 def _kept(samples: Any) -> Any:
@@ -100,7 +111,8 @@ def _rounded(given: Source, samples: Any, bits: int, options: dict[str, Any]) ->
         exact, rounded = (os.path.join(folder, f"{name}.onnx") for name in ("float", "rounded"))
         _native.Converter(_options.normalized(**selecting)).simplify(given).save(exact)
         try:
-            count, outputs = _scripts.weights.round_model({"model": exact, "data": samples, "bits": bits, "rounded": rounded})
+            request = {"model": exact, "data": samples, "bits": bits, "sizes": dict(_native.BLOCK_SIZES), "rounded": rounded}
+            count, outputs = _scripts.weights.round_model(request)
         except _scripts.weights.Missing as missing:
             raise ImportError(str(missing)) from None
         except _scripts.weights.Failure as failure:

@@ -70,6 +70,10 @@ mod _native {
     #[pymodule_export]
     const BITS: [(&str, usize); 3] = [("int8", 8), ("int6", 6), ("int4", 4)];
 
+    /// The sizes of matrices that are rounded, and of their blocks, by their names.
+    #[pymodule_export]
+    const BLOCK_SIZES: [(&str, usize); 5] = onnx2ncnn::Weights::SIZES;
+
     /// The least cosine of the outputs of int8 nets.
     #[pymodule_export]
     const INT8_COSINE: f64 = onnx2ncnn::cli::INT8_COSINE;

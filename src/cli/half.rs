@@ -1,10 +1,10 @@
 //! What computes in float32 on processors that compute in float16, chosen by samples.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use onnx2ncnn::error::{Error, ErrorKind};
-use onnx2ncnn::{Conversion, Converter, Input, OptionValue, Refusal, Storage};
+use onnx2ncnn::{Conversion, Converter, Input, OptionValue, Refusal, Storage, Weights};
 
 use super::arguments::{Arguments, HalfPrecision};
 use super::place::{input, temporary_folder, write_net};
@@ -26,10 +26,21 @@ impl HalfPrecision {
         if self.data.is_none() {
             return Ok(None);
         }
-        let conversion = arguments.choices.apply(sampled.converter()?)?.convert(model)?;
-        let request = |request: NetRequest| -> Result<NetRequest, Error> {
+        let converter = arguments.choices.apply(sampled.converter()?)?;
+        let mut conversion = converter.convert(model)?;
+        let mut measured = Measured::blobs_of(&conversion)?;
+        if arguments.choices.weights != Weights::Float {
+            // The runtime computes products with integers in float32, many times slower than those with floats.
+            let sums: BTreeMap<_, _> = measured.iter().map(|blob| (blob.name.clone(), blob.terms)).collect();
+            conversion = converter.weights(Weights::Float).convert(model)?;
+            measured = Measured::blobs_of(&conversion)?;
+            for blob in &mut measured {
+                blob.terms = sums.get(&blob.name).map_or(blob.terms, |terms| blob.terms.min(*terms));
+            }
+        }
+        let request = move |request: NetRequest| -> Result<NetRequest, Error> {
             Ok(NetRequest {
-                measured: Measured::blobs_of(&conversion)?,
+                measured,
                 half_error: Some(self.half_error),
                 modes: HALF_MODES.iter().skip(given_mode(arguments)).copied().collect(),
                 ..request
@@ -122,7 +133,7 @@ fn compare(
     conversion: &Conversion,
     arguments: &Arguments,
     sampled: &Sampled,
-    change: impl Fn(NetRequest) -> Result<NetRequest, Error>,
+    change: impl FnOnce(NetRequest) -> Result<NetRequest, Error>,
 ) -> Result<Comparison, Refusal> {
     let mut model = sampled.path()?.to_owned();
     let room = temporary_folder()?;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use onnx2ncnn::error::{Error, Result};
-use onnx2ncnn::{Converter, Input, Refusal, Storage};
+use onnx2ncnn::{Converter, Input, Refusal, Storage, Weights};
 use tempfile::TempDir;
 
 use super::arguments::Arguments;
@@ -35,7 +35,8 @@ impl<'a> Sampled<'a> {
         let room = temporary_folder()?;
         let (float, rounded) = (room.path().join("float.onnx"), room.path().join("rounded.onnx"));
         arguments.source.converter()?.simplify(model)?.write(&float, &Storage::AsNeeded)?;
-        let request = Round { model: float, data: data.clone(), bits, rounded: rounded.clone() };
+        let sizes = Weights::SIZES.into();
+        let request = Round { model: float, data: data.clone(), bits, sizes, rounded: rounded.clone() };
         let done = request.ask(&arguments.half.python)?;
         Ok(Sampled { rounded: Some((rounded, done, room)), ..plain })
     }

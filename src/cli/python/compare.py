@@ -390,7 +390,7 @@ def compare_net(request):
                         new["seconds"] = extractor.seconds
                 distances[name] = worst(distances.get(name), new, least_cosine is not None)
         if precision:
-            precision.add(lambda: feed(net, request["inputs"], inputs))
+            precision.add(lambda inputs=inputs: feed(net, request["inputs"], inputs))
         else:
             measure(extractor, request["measured"], magnitudes)
     large = [{"name": name, "magnitude": largest} for name, largest in magnitudes.items() if largest > LARGE]

@@ -2,7 +2,7 @@
 
 Reads a request from the file that is its argument and writes the answer to standard output, both in JSON. It is part of the
 command, which starts it, and of the Python package, which calls `round_model` with requests whose data may also be arrays by name, or an
-iterable of such. It needs numpy, onnx and onnxruntime, and Pillow for images. `session.py` and `samples.py` precede it.
+iterable of such. It needs numpy, onnx and onnxruntime, and Pillow for images. `session.py`, `samples.py` and `parts.py` precede it.
 
 A matrix is rounded column by column, and each error is made up by the columns after it, as far as the samples' second moments tell
 (GPTQ). What is rounded comes as near to the float results as the rounded layers before it let it: its inputs are theirs.
@@ -10,10 +10,8 @@ A matrix is rounded column by column, and each error is made up by the columns a
 
 # Of the samples, every fourth is not for the rounding, but for the error.
 HELD_BACK = 4
-# The sizes from which the converter rounds matrices, its blocks, and those of tables.
-FEWEST, NARROWEST, BLOCK, FEW_ROWS, NARROW_BLOCK = 1 << 12, 32, 64, 32, 32
 # The part of the mean second moment that is added to all of them.
-DAMPING = 0.01
+DAMPING = 0.1
 # The scales that are tried, relative to that of the largest magnitude.
 FACTORS = [sign * factor / 20 for sign in (1, -1) for factor in range(20, 11, -1)]
 # The rows of a table that are rounded at a time.
@@ -35,12 +33,12 @@ class Product:
 def readers_of(graph):
     counts = {}
     for node in graph.node:
-        for name in node.input:
+        for name in names_read(node):
             counts[name] = counts.get(name, 0) + 1
     return counts
 
 
-def find_products(graph):
+def find_products(graph, sizes):
     """The products whose matrices the converter rounds, in the order of the graph, by the value that they multiply."""
     constants = {tensor.name: tensor for tensor in graph.initializer if tensor.data_type == onnx.TensorProto.FLOAT and len(tensor.dims) == 2}
     counts, groups = readers_of(graph), {}
@@ -53,13 +51,13 @@ def find_products(graph):
             continue
         transposed = bool(attribute(node, "transB", 0))
         columns = tensor.dims[1 if transposed else 0]
-        if tensor.dims[0] * tensor.dims[1] >= FEWEST and columns >= NARROWEST:
+        if tensor.dims[0] * tensor.dims[1] >= sizes["elements"] and columns >= sizes["columns"]:
             groups.setdefault(node.input[0], []).append(Product(node, onnx.numpy_helper.to_array(tensor), transposed))
     return groups
 
 
-def find_tables(graph):
-    """The tables that the converter rounds, of which an input selects rows."""
+def find_tables(graph, sizes):
+    """The tables that the converter rounds, of which an input selects rows, with the columns of a block."""
     constants = {tensor.name: tensor for tensor in graph.initializer if tensor.data_type == onnx.TensorProto.FLOAT and len(tensor.dims) == 2}
     counts, inputs = readers_of(graph), {value.name for value in graph.input}
     is_table = lambda node: node.op_type == "Gather" and node.input[1] in inputs and attribute(node, "axis", 0) in (0, -2)
@@ -69,8 +67,9 @@ def find_tables(graph):
         if tensor is None or counts[tensor.name] != 1:
             continue
         rows, columns = tensor.dims
-        if rows > FEW_ROWS and rows * columns >= FEWEST and columns % NARROW_BLOCK == 0:
-            tables.append(node)
+        size = next((sizes[name] for name in ("block", "narrow_block") if columns % sizes[name] == 0), None)
+        if size is not None and rows > sizes["few_rows"] and rows * columns >= sizes["elements"]:
+            tables.append((node, size))
     return tables
 
 
@@ -108,16 +107,18 @@ def round_rows(rows, bits, size, choose):
     return levels.reshape(len(rows), -1)[:, :columns], scales[:, :, 0], (levels * scales).reshape(len(rows), -1)[:, :columns].astype(np.float32)
 
 
-def round_by_moments(weight, moments, bits):
-    """The integers and scales of a matrix, and what they stand for: the error of a column is made up by those after it."""
-    rest, columns = weight.astype(np.float64), weight.shape[1]
-    # The factor of the inverse whose rows say how the columns after one make up for it.
-    upper = np.linalg.cholesky(np.linalg.inv(moments)).T
+def round_by_moments(weight, upper, bits, size):
+    """The integers and scales of a matrix, and what they stand for: the error of a column is made up by those after it. `upper` is the
+    factor of the inverse of the moments whose rows say how.
+    """
+    rest, columns = weight.copy(), weight.shape[1]
     levels, scales, rounded = np.zeros(rest.shape), [], np.zeros(rest.shape)
-    for start in range(0, columns, BLOCK):
-        end = min(columns, start + BLOCK)
+    # What the error of a column costs after that.
+    costs = np.diag(upper) ** -2
+    for start in range(0, columns, size):
+        end = min(columns, start + size)
         block = rest[:, start:end]
-        scale = best_scales(block, np.diag(moments)[start:end], bits).astype(np.float32)
+        scale = best_scales(block, costs[start:end], bits).astype(np.float32)
         scales.append(scale)
         errors = np.zeros(block.shape)
         for column in range(start, end):
@@ -130,58 +131,42 @@ def round_by_moments(weight, moments, bits):
     return levels, np.concatenate(scales, 1), rounded.astype(np.float32)
 
 
-class Runner:
-    """Runs a model whose matrices are inputs, for values of the graph."""
+class Moments:
+    """The second moments of a value of the rounded model, and those between the float one's and it."""
 
-    def __init__(self, model, names):
-        self.model = onnx.ModelProto()
-        self.model.CopyFrom(model)
-        graph = self.model.graph
-        kept = [tensor for tensor in graph.initializer if tensor.name not in names]
-        for tensor in graph.initializer:
-            if tensor.name in names:
-                graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
-        del graph.initializer[:]
-        graph.initializer.extend(kept)
-        self.outputs = [value.name for value in graph.output]
+    def __init__(self):
+        self.own, self.mixed, self.count, self.rows = 0.0, 0.0, 0, []
 
-    def session(self, name=None):
-        """The session that computes a value, or the outputs."""
-        model = self.model
-        if name is not None:
-            model = onnx.ModelProto()
-            model.CopyFrom(self.model)
-            del model.graph.output[:]
-            model.graph.output.append(onnx.ValueInfoProto(name=name))
-        return open_session(model.SerializeToString())
+    def add(self, wanted, got):
+        self.rows.append([array.reshape(-1, array.shape[-1]) for array in (wanted, got)])
+        # To add to the sums takes longer than to multiply a few rows.
+        if sum(len(rows) for rows, _ in self.rows) >= self.rows[0][0].shape[1]:
+            self.sum_up()
+
+    def sum_up(self):
+        wanted, got = (np.concatenate(arrays).astype(np.float64) for arrays in zip(*self.rows))
+        self.own, self.mixed, self.count = self.own + got.T @ got, self.mixed + wanted.T @ got, self.count + len(got)
+        self.rows = []
+
+    def damped(self):
+        if self.rows:
+            self.sum_up()
+        damping = np.eye(len(self.own)) * (DAMPING * np.trace(self.own) / len(self.own) or 1.0)
+        return (self.own + damping) / self.count, (self.mixed + damping) / self.count
 
 
-def run_with(session, sample, matrices):
-    names = {node.name for node in session.get_inputs()}
-    return session.run(None, {name: array for name, array in {**sample, **matrices}.items() if name in names})
-
-
-def moments_of(session, samples, exact, rounded):
-    """The second moments of a value of the rounded model, and those between the float one's and it, with damping."""
-    own, mixed, count = 0.0, 0.0, 0
+def errors_of(parts, samples, exact, kinds):
+    """For the matrices of each kind, the norm of the difference of each output of floats from the exact one, relative to the norm of this."""
+    session, sums = parts.session(samples[0]), [{} for _ in kinds]
     for sample in samples:
-        wanted, got = (run_with(session, sample, matrices)[0].astype(np.float64) for matrices in (exact, rounded))
-        wanted, got = (array.reshape(-1, array.shape[-1]) for array in (wanted, got))
-        own, mixed, count = own + got.T @ got, mixed + wanted.T @ got, count + len(got)
-    damping = np.eye(len(own)) * (DAMPING * np.trace(own) / len(own) or 1.0)
-    return (own + damping) / count, (mixed + damping) / count
-
-
-def errors_of(runner, samples, exact, matrices):
-    """The norm of the difference of each output of floats from the exact one, relative to the norm of this."""
-    session, sums = runner.session(), {}
-    for sample in samples:
-        for name, wanted, got in zip(runner.outputs, run_with(session, sample, exact), run_with(session, sample, matrices)):
-            if wanted.dtype.kind == "f":
-                wanted, got = wanted.astype(np.float64), got.astype(np.float64)
-                difference, norm = sums.get(name, (0.0, 0.0))
-                sums[name] = difference + float(((got - wanted) ** 2).sum()), norm + float((wanted**2).sum())
-    return {name: (difference / norm) ** 0.5 if norm else 0.0 for name, (difference, norm) in sums.items()}
+        wanted = run_with(session, {**sample, **exact})
+        for kind, matrices in zip(sums, kinds):
+            for name, got in run_with(session, {**sample, **matrices}).items():
+                if got.dtype.kind == "f":
+                    difference, norm = kind.get(name, (0.0, 0.0))
+                    array, got = wanted[name].astype(np.float64), got.astype(np.float64)
+                    kind[name] = difference + float(((got - array) ** 2).sum()), norm + float((array**2).sum())
+    return [{name: (difference / norm) ** 0.5 if norm else 0.0 for name, (difference, norm) in kind.items()} for kind in sums]
 
 
 def packed(levels, bits):
@@ -190,12 +175,12 @@ def packed(levels, bits):
     return levels if bits == 8 else levels[..., ::2] | levels[..., 1::2] << 4
 
 
-def replace_product(model, product, levels, scales, bits):
+def replace_product(model, product, levels, scales, bits, size):
     """Makes MatMulNBits of a product."""
     node, (rows, columns) = product.node, levels.shape
     # The operator has no integers of 6 bits: those of 8 bits have their values.
     stored = 4 if bits == 4 else 8
-    padded = np.pad(levels, ((0, 0), (0, -columns % BLOCK))).reshape(rows, -1, BLOCK)
+    padded = np.pad(levels, ((0, 0), (0, -columns % size))).reshape(rows, -1, size)
     names = [f"{node.output[0]}_{end}" for end in ("levels", "scales", "product")]
     arrays = [packed(padded, stored), scales.reshape(-1).astype(np.float32)]
     model.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for array, name in zip(arrays, names))
@@ -203,7 +188,7 @@ def replace_product(model, product, levels, scales, bits):
     output = names[2] if term else node.output[0]
     made = [onnx.helper.make_node(
         "MatMulNBits", [node.input[0], *names[:2]], [output], node.name, domain="com.microsoft",
-        K=columns, N=rows, bits=stored, block_size=BLOCK,
+        K=columns, N=rows, bits=stored, block_size=size,
     )]
     if term:
         made.append(onnx.helper.make_node("Add", [output, term], node.output[:1], f"{node.name}_bias"))
@@ -231,23 +216,22 @@ def round_model(request):
     that of plain rounding on these.
     """
     load("numpy", "onnx", "onnxruntime")
-    bits = request["bits"]
+    bits, block = request["bits"], request["sizes"]["block"]
     samples = read_samples(open_session(request["model"]), request)
     held_back = samples[HELD_BACK - 1::HELD_BACK] or samples[-1:]
     # A single sample is for both.
     used = [sample for sample in samples if not any(sample is other for other in held_back)] or samples
     model = onnx.load(request["model"])
     constants = {tensor.name: tensor for tensor in model.graph.initializer}
-    groups, tables = find_products(model.graph), find_tables(model.graph)
+    groups, tables = (find(model.graph, request["sizes"]) for find in (find_products, find_tables))
     if not groups and not tables:
         raise Failure("no product and no table of the model has a constant matrix to round")
     exact, plain, rounded, made = {}, {}, {}, {}
     # A byte of a table holds one integer or two.
     table_bits = 4 if bits == 4 else 8
-    for node in tables:
+    for node, size in tables:
         name = node.input[0]
         exact[name] = table = onnx.numpy_helper.to_array(constants[name])
-        size = BLOCK if table.shape[1] % BLOCK == 0 else NARROW_BLOCK
         plain[name] = round_table(table, table_bits, size, lambda blocks: plain_scales(blocks, table_bits))[2]
         levels, scales, rounded[name] = round_table(table, table_bits, size, lambda blocks: best_scales(blocks, 1.0, table_bits))
         made[node.output[0]] = replace_table(model, node, levels, scales, table_bits, size)
@@ -255,17 +239,25 @@ def round_model(request):
     for product in products:
         name = product.node.input[1]
         exact[name] = product.given(product.weight)
-        plain[name] = product.given(round_rows(product.weight, bits, BLOCK, lambda blocks: plain_scales(blocks, bits))[2])
-    runner = Runner(model, set(exact))
-    for value, group in groups.items():
-        # Later matrices are not read before the value.
-        moments, mixed = moments_of(runner.session(value), used, exact, {**exact, **rounded})
-        # What maps the rounded value to the results of the float one.
-        change = np.linalg.solve(moments.T, mixed.T).T
-        for product in group:
-            levels, scales, matrix = round_by_moments(product.weight @ change, moments, bits)
-            rounded[product.node.input[1]] = product.given(matrix)
-            made[product.node.output[0]] = replace_product(model, product, levels, scales, bits)
+        plain[name] = product.given(round_rows(product.weight, bits, block, lambda blocks: plain_scales(blocks, bits))[2])
+    places = {node.output[0]: place for place, node in enumerate(model.graph.node)}
+    ends = {places[group[0].node.output[0]]: value for value, group in groups.items()}
+    # The matrices so far.
+    current = {**exact, **rounded}
+    parts = Parts(model, exact, ends)
+    parts.start(used, (exact, current), request["rounded"])
+    for end, value in ends.items():
+        sums = Moments()
+        for wanted, got in parts.values_at(end):
+            sums.add(wanted, got)
+        moments, mixed = sums.damped()
+        inverse = np.linalg.inv(moments)
+        upper = np.linalg.cholesky(inverse).T
+        for product in groups[value]:
+            # What maps the rounded value to the results of the float one.
+            levels, scales, matrix = round_by_moments(product.weight @ mixed @ inverse, upper, bits, block)
+            current[product.node.input[1]] = product.given(matrix)
+            made[product.node.output[0]] = replace_product(model, product, levels, scales, bits, block)
     nodes = [new for node in model.graph.node for new in made.get(node.output[0], [node])]
     kept = [tensor for tensor in model.graph.initializer if tensor.name not in exact]
     del model.graph.node[:], model.graph.initializer[:]
@@ -274,7 +266,7 @@ def round_model(request):
     if all(opset.domain != "com.microsoft" for opset in model.opset_import):
         model.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
     save_with_weights(model, request["rounded"])
-    errors, others = (errors_of(runner, held_back, exact, matrices) for matrices in (rounded, plain))
+    errors, others = errors_of(parts, held_back, exact, (current, plain))
     return len(held_back), [{"name": name, "error": error, "plain": others[name]} for name, error in errors.items()]
 
 

@@ -1,5 +1,6 @@
 //! Matrices that are rounded to integers in blocks by samples.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use onnx2ncnn::error::Result;
@@ -8,8 +9,12 @@ use serde::{Deserialize, Serialize};
 use super::{PythonArguments, run_to_end};
 
 /// The script that rounds matrices.
-pub const WEIGHTS: &str =
-    concat!(include_str!("session.py"), include_str!("samples.py"), include_str!("weights.py"));
+pub const WEIGHTS: &str = concat!(
+    include_str!("session.py"),
+    include_str!("samples.py"),
+    include_str!("parts.py"),
+    include_str!("weights.py")
+);
 
 /// The rounding of the matrices of a model.
 #[derive(Debug, Serialize)]
@@ -19,6 +24,8 @@ pub(in crate::cli) struct Round {
     pub data: PathBuf,
     /// The bits of the integers.
     pub bits: usize,
+    /// The sizes of matrices that are rounded.
+    pub sizes: BTreeMap<&'static str, usize>,
     /// The file for the model with the integers.
     pub rounded: PathBuf,
 }

@@ -26,6 +26,15 @@ const NARROW: usize = 32;
 /// The number of rows up to which a table is selected from by comparison (`ops/indexing/gather`).
 const FEW_ROWS: usize = 32;
 
+/// The sizes by their names, for a script that rounds the same matrices by samples.
+pub(super) const SIZES: [(&str, usize); 5] = [
+    ("elements", ROUNDED),
+    ("columns", NARROW),
+    ("block", BLOCK),
+    ("narrow_block", NARROW),
+    ("few_rows", FEW_ROWS),
+];
+
 /// A constant matrix.
 struct Constant {
     tensor: Tensor,

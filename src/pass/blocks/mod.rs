@@ -49,6 +49,11 @@ impl Weights {
         ("int4", Weights::Int4),
     ];
 
+    /// The sizes of matrices that are rounded, and of their blocks, by their names: the fewest `elements` of a matrix and
+    /// `columns` of a product; the columns of a `block`, and of a `narrow_block` of tables whose rows have no whole blocks;
+    /// and `few_rows`, up to which a table is not rounded.
+    pub const SIZES: [(&str, usize); 5] = float::SIZES;
+
     /// Returns whether floats are rounded.
     pub fn rounds(self) -> bool {
         self.bits().is_some()
