@@ -8,7 +8,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::classes::{Labels, exceeds, first_largest, transformed};
+use super::classes::{
+    Labels, exceeds, first_largest, refuse_transform, transformed, transformed_pair,
+};
 use super::trees::{COMPARISONS, Condition, End, LOWERS_TO, Trees, numbers, places, sums};
 use crate::ops::prelude::*;
 
@@ -173,8 +175,8 @@ fn infer_regressor(call: &Call) -> Result<Vec<Fact>> {
 
 fn expand_regressor<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let trees = read_regressor(x)?;
-    if trees.target_count == 1 && x.string("post_transform")? != "NONE" {
-        unsupported!("a post_transform of one target, which onnxruntime ignores");
+    if trees.target_count == 1 {
+        refuse_transform(x)?;
     }
     transformed(x, with_base(x, &trees)?)
 }
@@ -214,12 +216,7 @@ fn expand_classifier(x: &Expand) -> Result<bool> {
         trees.target_count = 1;
         let sum = with_base(x, &trees)?;
         let first = if is_positive { 1.0 - sum } else { -sum };
-        let scores = match x.string("post_transform")? {
-            "NONE" => x.make.concat(&[first, sum], 1),
-            "LOGISTIC" => x.make.concat(&[-sum, sum], 1).apply("Sigmoid", []),
-            other => unsupported!("post_transform \"{other}\" of one sum for two classes"),
-        };
-        (scores, exceeds(x, sum, if is_positive { 0.5 } else { 0.0 }))
+        (transformed_pair(x, || first, sum)?, exceeds(x, sum, if is_positive { 0.5 } else { 0.0 }))
     } else if count == 2 {
         let scores = with_base(x, &trees)?;
         (transformed(x, scores)?, exceeds(x, scores.slice(1, 1, 2), 0.0))

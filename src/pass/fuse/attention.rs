@@ -14,6 +14,7 @@ use super::view::{Run, Traced, View, scaling, trace};
 use super::{Found, Matcher, first, fuse, orders, output, to_f32, two};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Node, ValueId};
+use crate::op::OWN_DOMAIN;
 use crate::pass::builder::{Builder, Expr};
 use crate::pass::pattern::{axis, float, input, int};
 use crate::tensor::DType;
@@ -171,23 +172,83 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Parts>> {
     {
         return None;
     }
-    let is_product = |value| {
-        matcher
-            .made_by(value, "MatMul")
-            .and_then(two)
-            .is_some_and(|[a, _]| softmax_of(matcher, a, &mut BTreeSet::new()).is_some())
+    let is_core = |value| {
+        plain(matcher, value).is_some()
+            || matcher
+                .made_by(value, "MatMul")
+                .and_then(two)
+                .is_some_and(|[a, _]| softmax_of(matcher, a, &mut BTreeSet::new()).is_some())
     };
-    let traced = trace(matcher, out.x, is_product, false)?;
-    let [weights, values] = two(matcher.made_by(traced.source, "MatMul")?)?;
+    let traced = trace(matcher, out.x, is_core, false)?;
     inner.extend(traced.inner);
-    inner.extend([traced.source, weights]);
+    inner.insert(traced.source);
     let (heads, queries, width) = by_heads(&matcher.sizes(traced.source)?)?;
     let merged = View::of(&[heads, queries, width]).transposed(&[1, 0, 2])?;
     let merged = merged.reshaped(&[queries, heads * width])?.merged();
     if traced.view.reshaped(&[queries, heads * width])?.merged() != merged {
         return None;
     }
-    let (softmax, guarded) = softmax_of(matcher, weights, &mut inner)?;
+    let Core { q, k, v, keys, k_order, mask, scale } = match plain(matcher, traced.source) {
+        Some(node) => read_plain(matcher, node, [heads, queries])?,
+        None => read_product(matcher, traced.source, [heads, queries], &mut inner)?,
+    };
+    let (q, q_scale) = projection(matcher, q, [heads, queries, width], [0, 1, 2], &mut inner)?;
+    let (k, k_scale) = projection(matcher, k, [heads, keys, width], k_order, &mut inner)?;
+    let (v, v_scale) = projection(matcher, v, [heads, keys, width], [0, 1, 2], &mut inner)?;
+    // The layer itself divides by the root of the width of a head.
+    let root = num_traits::AsPrimitive::<f64>::as_(width).sqrt();
+    let factor = scale * q_scale * k_scale * root;
+    inner.remove(&result);
+    // In the oldest releases queries, merged heads and results have the same width.
+    let fits = [q.linear.inputs, out.outputs] == [heads * width; 2];
+    let fits = fits && v_scale == 1.0 && factor > 0.0 && queries > 1 && keys > 1;
+    fits.then_some(Found {
+        inner,
+        parts: Parts { y: output(node)?, q, k, v, out, mask, num_heads: heads, factor },
+    })
+}
+
+/// The node of PlainAttention that computes a value.
+pub(super) fn plain<'a>(matcher: &Matcher<'a>, value: ValueId) -> Option<&'a Node> {
+    matcher.producer(value).filter(|node| node.domain == OWN_DOMAIN && node.op_type == "PlainAttention")
+}
+
+/// An attention without its linear maps.
+struct Core {
+    q: ValueId,
+    k: ValueId,
+    v: ValueId,
+    /// The number of keys.
+    keys: i64,
+    /// The axes of heads, rows and elements in the keys.
+    k_order: [usize; 3],
+    mask: Option<Mask>,
+    scale: f64,
+}
+
+fn read_plain(matcher: &Matcher, node: &Node, [heads, queries]: [i64; 2]) -> Option<Core> {
+    let [Some(q), Some(k), Some(v), ref mask @ ..] = *node.inputs.as_slice() else { return None };
+    let (key_heads, keys, _) = by_heads(&matcher.sizes(k)?)?;
+    let mask = match *mask {
+        [Some(mask)] if is_mask(matcher, mask, [heads, queries, keys]) => Some(added(matcher, mask)),
+        [Some(_)] => return None,
+        _ => None,
+    };
+    let zeroes_nan = int(node, "zeroes_nan").is_some_and(|flag| flag != 0);
+    let scale = f64::from(float(node, "scale")?);
+    (key_heads == heads && !zeroes_nan).then_some(Core { q, k, v, keys, k_order: [0, 1, 2], mask, scale })
+}
+
+/// Reads a value as the product of a Softmax with the values.
+fn read_product(
+    matcher: &Matcher,
+    value: ValueId,
+    [heads, queries]: [i64; 2],
+    inner: &mut BTreeSet<ValueId>,
+) -> Option<Core> {
+    let [weights, v] = two(matcher.made_by(value, "MatMul")?)?;
+    inner.insert(weights);
+    let (softmax, guarded) = softmax_of(matcher, weights, inner)?;
     let mut scores = first(softmax)?;
     let (_, _, keys) = by_heads(&matcher.sizes(scores)?)?;
     inner.insert(scores);
@@ -206,20 +267,7 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Parts>> {
         inner.insert(scores);
     }
     let [q, k] = two(matcher.made_by(scores, "MatMul")?)?;
-    let (q, q_scale) = projection(matcher, q, [heads, queries, width], [0, 1, 2], &mut inner)?;
-    let (k, k_scale) = projection(matcher, k, [heads, keys, width], [0, 2, 1], &mut inner)?;
-    let (v, v_scale) = projection(matcher, values, [heads, keys, width], [0, 1, 2], &mut inner)?;
-    // The layer itself divides by the root of the width of a head.
-    let root = num_traits::AsPrimitive::<f64>::as_(width).sqrt();
-    let factor = scale * q_scale * k_scale * root;
-    inner.remove(&result);
-    // In the oldest releases queries, merged heads and results have the same width.
-    let fits = [q.linear.inputs, out.outputs] == [heads * width; 2];
-    let fits = fits && v_scale == 1.0 && factor > 0.0 && queries > 1 && keys > 1;
-    fits.then_some(Found {
-        inner,
-        parts: Parts { y: output(node)?, q, k, v, out, mask, num_heads: heads, factor },
-    })
+    Some(Core { q, k, v, keys, k_order: [0, 2, 1], mask, scale })
 }
 
 /// Merges all axes but the last two.
@@ -263,10 +311,7 @@ fn read_mask(matcher: &Matcher, scores: ValueId, sizes: [i64; 3]) -> Option<(Val
     if let Some(sum) = matcher.made_by(scores, "Add") {
         let (product, added) = orders(sum)
             .find(|(product, added)| is_mask(matcher, *added, sizes) && is_scores(matcher, *product))?;
-        let is_low = floats(matcher, added).is_some_and(|mask| mask.iter().any(|x| *x < HIDDEN));
-        let clamp = is_low && each_row_has_key(matcher, added);
-        let mask = if clamp { Mask::Clamped(added) } else { Mask::Added(added) };
-        return Some((product, mask));
+        return Some((product, self::added(matcher, added)));
     }
     let Hidden { others, condition, hides, .. } =
         hidden(matcher, matcher.made_by(scores, "Where")?).find(|found| is_scores(matcher, found.others))?;
@@ -276,6 +321,12 @@ fn read_mask(matcher: &Matcher, scores: ValueId, sizes: [i64; 3]) -> Option<(Val
         .chunks(usize::try_from(sizes[2]).ok()?)
         .all(has_key)
         .then_some((others, Mask::Hidden(condition, hides)))
+}
+
+/// Reads a value as a mask that is added to the scores.
+fn added(matcher: &Matcher, mask: ValueId) -> Mask {
+    let is_low = floats(matcher, mask).is_some_and(|mask| mask.iter().any(|x| *x < HIDDEN));
+    if is_low && each_row_has_key(matcher, mask) { Mask::Clamped(mask) } else { Mask::Added(mask) }
 }
 
 /// Values of which a condition hides some.

@@ -4,11 +4,12 @@ use ndarray::{Array2, Array4, IxDyn};
 use num_traits::AsPrimitive;
 
 use super::mask::{Visible, both};
-use super::{AttentionAttributes, Sizes, input};
+use super::{AttentionAttributes, input};
+use crate::ops::attention::parts::Sizes;
 use crate::ops::attention::positions::Positions;
 use crate::ops::prelude::*;
 
-/// The maximum number of elements of a computed mask.
+/// The maximum number of elements of a constant mask.
 const MAX_MASK: i64 = 1 << 24;
 
 /// A bound on the number of valid keys: with `n` of them, query `i` of `q` is at position `i + n - q`.
@@ -58,18 +59,14 @@ pub(super) fn structure<'x>(
     {
         return Ok(None);
     }
-    let (Some(queries), Some(keys), Some(past)) =
-        (sizes.queries.known(), sizes.total()?.known(), sizes.past.known())
-    else {
+    let known = sizes.queries.known().zip(sizes.total()?.known()).zip(sizes.past.known());
+    let fits = |((queries, keys), _): &((i64, i64), i64)| queries.saturating_mul(*keys) <= MAX_MASK;
+    let Some(((queries, keys), past)) = known.filter(fits) else {
         if counted {
-            let error = Error::unsupported("a number of valid keys of free lengths");
-            return Err(error);
+            unsupported!("a number of valid keys of free lengths, or of more than {MAX_MASK} pairs with queries");
         }
         return Ok(free(expand, attention, sizes));
     };
-    if queries.saturating_mul(keys.max(1)) > MAX_MASK {
-        unsupported!("a mask of {queries} x {keys} elements");
-    }
     let rules = rules(attention, queries, counted);
     let (rows, columns) = (usize::try_from(queries)?, usize::try_from(keys)?);
     let counts = match counted {
@@ -87,7 +84,7 @@ pub(super) fn structure<'x>(
     Ok(Some(Visible::Known(visible)))
 }
 
-/// Returns the mask for free lengths.
+/// Returns the mask for free lengths, or large ones.
 fn free<'x>(expand: &'x Expand, attention: &AttentionAttributes, sizes: &Sizes) -> Option<Visible<'x>> {
     let axis = if sizes.merged { 1 } else { 2 };
     let positions = Positions::of(expand, (input::Q, axis), (input::K, axis), (input::PAST_KEY, 2));
