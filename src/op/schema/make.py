@@ -56,6 +56,7 @@ OWN = {
     "PlainAttention": (3, 4, 1, {"scale": float, "zeroes_nan": 0}),
     "RotaryEmbed": (3, 3, 1, {}),
     "ShuffleChannel": (1, 1, 1, {"group": int}),
+    "WithoutInfinity": (1, 1, 1, {}),
     "WithoutPadding": (2, 2, 1, {}),
 }
 

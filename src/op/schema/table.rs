@@ -344,6 +344,7 @@ pub(crate) const SCHEMAS: &[Schema] = &[
     schema("ncnn", "RotaryEmbed", &[1], &[(1, (3, 3))], &[(1, (1, 1))], &[]),
     schema("ncnn", "ShuffleChannel", &[1], &[(1, (1, 1))], &[(1, (1, 1))], &[("group", &[(1, Int(None))])]),
     schema("ncnn", "SplitBatch", &[1], &[(1, (1, 1))], &[(1, (1, 1))], &[]),
+    schema("ncnn", "WithoutInfinity", &[1], &[(1, (1, 1))], &[(1, (1, 1))], &[]),
     schema("ncnn", "WithoutPadding", &[1], &[(1, (2, 2))], &[(1, (1, 1))], &[]),
     schema("torchvision", "deform_conv2d", &[1], &[(1, (14, 14))], &[(1, (1, 1))], &[]),
 ];

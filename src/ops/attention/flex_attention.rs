@@ -80,7 +80,9 @@ fn expand_flex_attention<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let FlexAttention { scale, precision, sizes } = read_flex_attention(x)?;
     let dtype = x.dtype(0)?;
     let operands @ [q, k, v] = [0, 1, 2].map(|index| x.operand(index));
-    if precision == DType::F32 && ["score_mod", "prob_mod"].iter().all(|name| x.node().attributes.get(*name).is_none()) {
+    if precision == DType::F32
+        && ["score_mod", "prob_mod"].iter().all(|name| x.node().attributes.get(*name).is_none())
+    {
         let plain = Standard { operands, mask: None, past: [None, None], has_present: false };
         return Ok(plain.attend(x, [("scale", scale.into())]).0);
     }

@@ -13,5 +13,12 @@ pub(in crate::ops) mod standard;
 use super::Row;
 
 /// The families of this shelf.
-pub(super) const FAMILIES: &[&[Row]] =
-    &[cache::OPS, cached::OPS, flex_attention::OPS, linear_attention::OPS, multi_head::OPS, plain::OPS, standard::OPS];
+pub(super) const FAMILIES: &[&[Row]] = &[
+    cache::OPS,
+    cached::OPS,
+    flex_attention::OPS,
+    linear_attention::OPS,
+    multi_head::OPS,
+    plain::OPS,
+    standard::OPS,
+];

@@ -1,5 +1,7 @@
 //! Parts of several attentions.
 
+use num_traits::AsPrimitive;
+
 use crate::graph::Attribute;
 use crate::ops::prelude::*;
 
@@ -58,18 +60,23 @@ impl<'x> Standard<'x> {
     ) -> (Expr<'x>, Vec<Expr<'x>>) {
         let ([q, k, v], [past_key, past_value]) = (self.operands, self.past);
         let inputs = [Some(q), Some(k), Some(v), self.mask, past_key, past_value];
-        let mut outputs = x.make.op_list("Attention", inputs, attributes, if self.has_present { 3 } else { 1 });
+        let mut outputs =
+            x.make.op_list("Attention", inputs, attributes, if self.has_present { 3 } else { 1 });
         (outputs.remove(0), outputs)
     }
 }
 
-/// Returns input `index`, a mask of other domains: the term itself is added to the scores there, so infinities need
-/// no result of their own.
-pub(in crate::ops) fn bounded_mask<'x>(x: &'x Expand, index: usize) -> Option<Expr<'x>> {
-    let mask = x.optional(index)?;
-    // A mask of attention to a cache of the runtime is bounded by the layer.
-    let is_finite = x.keeps_cache() || x.range(index).least >= f64::from(f32::MIN);
-    Some(if is_finite { mask } else { mask.to_type(DType::F32).max(f32::MIN) })
+/// Returns input `index`, a mask of an operator that has no rule for queries without visible keys, unlike ONNX's
+/// Attention.
+pub(in crate::ops) fn plain_mask<'x>(x: &'x Expand, index: usize) -> Option<Expr<'x>> {
+    let mask = x.optional(index)?.to_type(DType::F32);
+    Some(if is_finite(x, index) { mask } else { mask.apply("ncnn.WithoutInfinity", []) })
+}
+
+/// Returns whether no element of input `index` is minus infinity, as far as its range tells.
+pub(in crate::ops) fn is_finite(x: &Expand, index: usize) -> bool {
+    let least: f32 = x.range(index).least.as_();
+    least.is_finite()
 }
 
 /// Returns `[batch, length, heads * size]` as `[batch, heads, length, size]`.

@@ -11,7 +11,7 @@
 
 use num_traits::AsPrimitive;
 
-use crate::ops::attention::parts::{Standard, bounded_mask, merge_heads, split_heads};
+use crate::ops::attention::parts::{Standard, merge_heads, plain_mask, split_heads};
 use crate::ops::prelude::*;
 
 /// The attributes of both attentions.
@@ -139,7 +139,7 @@ fn mask<'x>(
     keys: &Dim,
     heads: &Heads,
 ) -> Result<Option<Expr<'x>>> {
-    let bias = bounded_mask(x, bias);
+    let bias = plain_mask(x, bias);
     Ok(match padding_mask(x, mask, keys, heads)? {
         Some(mask) => Some(mask.add_optional(bias)),
         None => bias,

@@ -22,10 +22,11 @@ const fn modulated(domain: &'static str) -> Row {
         .lowers_to("DeformConv")
 }
 
-const TORCHVISION: Row =
-    Row::of("torchvision", "deform_conv2d", Access::Any, |call| infer(call, &torchvision(call)?, &inputs(call)?))
-        .formula(|x| expand(x, &torchvision(x)?, &inputs(x)?))
-        .lowers_to("DeformConv");
+const TORCHVISION: Row = Row::of("torchvision", "deform_conv2d", Access::Any, |call| {
+    infer(call, &torchvision(call)?, &inputs(call)?)
+})
+.formula(|x| expand(x, &torchvision(x)?, &inputs(x)?))
+.lowers_to("DeformConv");
 
 /// The inputs other than the data.
 struct Places {

@@ -14,7 +14,7 @@ use num_traits::AsPrimitive;
 
 use crate::lower::AssumedFact;
 use crate::op::CONTRIB_DOMAIN;
-use crate::ops::attention::parts::{Sizes, Standard, bounded_mask, merge_heads, split_heads};
+use crate::ops::attention::parts::{Sizes, Standard, merge_heads, plain_mask, split_heads};
 use crate::ops::attention::positions::Positions;
 use crate::ops::prelude::*;
 
@@ -179,7 +179,7 @@ fn expand_group_query<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     attributes.extend(attention.window.map(|window| ("left_window_size", window.saturating_sub(1).into())));
     let (mut result, present) = Standard {
         operands: [q, k, v],
-        mask: bounded_mask(x, input::ATTENTION_BIAS),
+        mask: plain_mask(x, input::ATTENTION_BIAS),
         past: [input::PAST_KEY, input::PAST_VALUE].map(|index| x.optional(index)),
         has_present: x.has_output(1) || x.has_output(2),
     }

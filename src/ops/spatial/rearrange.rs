@@ -80,7 +80,8 @@ struct Plan {
 fn plan(attributes: &Attributes, shape: &[Dim], way: Way) -> Result<Plan> {
     let block = attributes.int("blocksize")?;
     // The order of versions without a mode is DCR.
-    let channel_first = attributes.since() >= way.has_mode_since && attributes.word("mode", &[("DCR", false), ("CRD", true)])?;
+    let channel_first = attributes.since() >= way.has_mode_since
+        && attributes.word("mode", &[("DCR", false), ("CRD", true)])?;
     let [n, c, h, w] = shape else {
         invalid!("an input of shape {}, expected batch, channels, height and width", display_shape(shape))
     };
@@ -182,7 +183,7 @@ mod tests {
         let elements = (0..count).map(|i| i64::try_from(i).unwrap()).collect();
         let data = Array::i64(ArrayD::from_shape_vec(shape, elements).unwrap());
         let op = &OPS.iter().find(|row| row.op.schema.name == op_type).unwrap().op;
-        let folded = fold_rearrange(&Attributes::new(&node, op), &[Some(data)]).unwrap();
+        let folded = op.fold.unwrap()(&Attributes::new(&node, op), &[Some(data)]).unwrap();
         (folded[0].shape().to_vec(), folded[0].int_list().unwrap())
     }
 

@@ -1,7 +1,7 @@
 //! `y = linear(merge(softmax(scale * q * transpose(k) + mask) * v))`
 //!
 //! with `q`, `k`, `v = heads(linear(x))`, the mask optional, becomes `MultiHeadAttention` of this program's
-//! own domain.
+//! own domain; and so does such an attention that is PlainAttention.
 //!
 //! `heads` is any chain of Reshape, Transpose, Split and the like that gives a view of the columns of a
 //! linear map, by heads; `merge` is such a chain that puts the heads side by side. All scales before the
@@ -10,22 +10,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::scores::{FAR, HIDDEN, Hidden, hidden, plain, softmax_of};
 use super::view::{Run, Traced, View, scaling, trace};
 use super::{Found, Matcher, first, fuse, orders, output, to_f32, two};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Node, ValueId};
-use crate::op::OWN_DOMAIN;
 use crate::pass::builder::{Builder, Expr};
-use crate::pass::pattern::{axis, float, input, int};
+use crate::pass::pattern::{float, input, int};
 use crate::tensor::DType;
 
 /// A factor this close to 1 leaves the weight as it is.
 const SAME_SCALE: f64 = 1e-6;
-
-/// Added to the scores of masked keys in place of minus infinity, which ncnn does not handle.
-pub(super) const HIDDEN: f32 = -1e30;
-/// A score below all others: a key with it is masked if another key is not.
-const FAR: f64 = -1e9;
 
 /// `x * weight + bias`.
 #[derive(Clone, Copy, Debug)]
@@ -208,11 +203,6 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Parts>> {
     })
 }
 
-/// The node of PlainAttention that computes a value.
-pub(super) fn plain<'a>(matcher: &Matcher<'a>, value: ValueId) -> Option<&'a Node> {
-    matcher.producer(value).filter(|node| node.domain == OWN_DOMAIN && node.op_type == "PlainAttention")
-}
-
 /// An attention without its linear maps.
 struct Core {
     q: ValueId,
@@ -284,28 +274,6 @@ fn is_scores(matcher: &Matcher, value: ValueId) -> bool {
     })
 }
 
-/// The Softmax along the last axis that computes a value, and whether NaN is replaced by 0 after it.
-pub(super) fn softmax_of<'a>(
-    matcher: &Matcher<'a>,
-    value: ValueId,
-    inner: &mut BTreeSet<ValueId>,
-) -> Option<(&'a Node, bool)> {
-    let of_rows = |softmax: &&Node| {
-        // Before version 13, Softmax runs over all axes from the given one on.
-        let default = if softmax.version < 13 { 1 } else { -1 };
-        let rank = first(softmax).and_then(|x| matcher.rank(x));
-        rank.is_some_and(|rank| axis(softmax, default, rank).is_some_and(|axis| axis + 1 == rank))
-    };
-    if let Some(softmax) = matcher.made_by(value, "Softmax") {
-        return Some((softmax, false)).filter(|(softmax, _)| of_rows(softmax));
-    }
-    let [condition, zero, softmax] = *matcher.made_by(value, "Where")?.inputs.as_slice() else { return None };
-    let (condition, softmax) = (condition?, softmax?);
-    let is_guard = first(matcher.made_by(condition, "IsNaN")?)? == softmax && matcher.scalar(zero?)? == 0.0;
-    inner.extend([condition, softmax]);
-    Some((matcher.made_by(softmax, "Softmax").filter(of_rows).filter(|_| is_guard)?, true))
-}
-
 /// Reads scores as masked: the scores without the mask, and the mask.
 fn read_mask(matcher: &Matcher, scores: ValueId, sizes: [i64; 3]) -> Option<(ValueId, Mask)> {
     if let Some(sum) = matcher.made_by(scores, "Add") {
@@ -327,37 +295,6 @@ fn read_mask(matcher: &Matcher, scores: ValueId, sizes: [i64; 3]) -> Option<(Val
 fn added(matcher: &Matcher, mask: ValueId) -> Mask {
     let is_low = floats(matcher, mask).is_some_and(|mask| mask.iter().any(|x| *x < HIDDEN));
     if is_low && each_row_has_key(matcher, mask) { Mask::Clamped(mask) } else { Mask::Added(mask) }
-}
-
-/// Values of which a condition hides some.
-pub(super) struct Hidden {
-    pub others: ValueId,
-    pub condition: ValueId,
-    /// The value of the condition where it hides.
-    pub hides: bool,
-    /// The number in place of hidden values.
-    pub low: f64,
-}
-
-impl Hidden {
-    /// The term that hides values if it is added to them.
-    pub fn term<'b>(condition: Expr<'b>, hides: bool, lowest: f32, like: Expr<'b>) -> Expr<'b> {
-        let (hidden, seen) = (like.filled(lowest, &[]), like.filled(0.0, &[]));
-        let (yes, no) = if hides { (hidden, seen) } else { (seen, hidden) };
-        condition.select(yes, no)
-    }
-}
-
-/// Reads a Where as values of which a condition hides some, in both ways.
-pub(super) fn hidden(matcher: &Matcher, node: &Node) -> impl Iterator<Item = Hidden> + use<> {
-    let mut found = [None, None];
-    if let [Some(condition), Some(yes), Some(no)] = *node.inputs.as_slice() {
-        found = [(yes, no, true), (no, yes, false)].map(|(hidden, others, hides)| {
-            let low = matcher.scalar(hidden).filter(|low| *low <= FAR)?;
-            Some(Hidden { others, condition, hides, low })
-        });
-    }
-    found.into_iter().flatten()
 }
 
 /// The elements of a constant.

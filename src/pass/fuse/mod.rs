@@ -21,6 +21,7 @@ mod look_up;
 mod mish;
 mod narrow;
 mod rotary;
+mod scores;
 mod shuffle;
 mod softmax;
 mod split;

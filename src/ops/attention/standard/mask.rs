@@ -4,7 +4,7 @@ use ndarray::{ArrayD, Axis, IxDyn};
 
 use super::window::structure;
 use super::{AttentionAttributes, input};
-use crate::ops::attention::parts::{HIDDEN, Sizes, hide_unseen};
+use crate::ops::attention::parts::{HIDDEN, Sizes, hide_unseen, is_finite};
 use crate::ops::prelude::*;
 use crate::tensor::zip_broadcast;
 
@@ -174,7 +174,7 @@ fn read_mask<'x>(expand: &'x Expand, sizes: &Sizes) -> Result<Mask<'x>> {
     if is_bool {
         return Ok(Mask { visible: Some(Visible::Computed(mask)), numbers: None });
     }
-    if padding == 0 && expand.range(input::ATTN_MASK).least >= f64::from(f32::MIN) {
+    if padding == 0 && is_finite(expand, input::ATTN_MASK) {
         return Ok(Mask { visible: None, numbers: Some((mask, mask)) });
     }
     // Half of the bound, so that the lowest finite number is above it and -inf below it.

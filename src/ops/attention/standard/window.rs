@@ -20,6 +20,7 @@ enum Bound {
 }
 
 impl Bound {
+    /// Returns whether a number of valid keys is within the bound.
     fn holds(self, n: i64) -> bool {
         match self {
             Bound::AtLeast(least) => n >= least,
@@ -28,9 +29,10 @@ impl Bound {
     }
 }
 
-/// A bound for each query and key.
+/// The bound for which a query, the first number, sees a key.
 type Rule = Box<dyn Fn(i64, i64) -> Bound>;
 
+/// Returns the rules that all hold if a query sees a key; `counted`: the number of valid keys is one of them.
 fn rules(attention: &AttentionAttributes, queries: i64, counted: bool) -> Vec<Rule> {
     let mut rules: Vec<Rule> = Vec::new();
     if attention.is_causal {
@@ -63,7 +65,9 @@ pub(super) fn structure<'x>(
     let fits = |((queries, keys), _): &((i64, i64), i64)| queries.saturating_mul(*keys) <= MAX_MASK;
     let Some(((queries, keys), past)) = known.filter(fits) else {
         if counted {
-            unsupported!("a number of valid keys of free lengths, or of more than {MAX_MASK} pairs with queries");
+            unsupported!(
+                "a number of valid keys of free lengths, or of more than {MAX_MASK} pairs with queries"
+            );
         }
         return Ok(free(expand, attention, sizes));
     };

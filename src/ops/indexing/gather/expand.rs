@@ -8,9 +8,9 @@ use crate::lower::MAX_PARTS;
 use crate::ops::elementwise::compare::expand_table_with_nan;
 use crate::ops::indexing::one_hot::pick;
 use crate::ops::prelude::*;
-use crate::tensor::segment_count;
 use crate::ops::shape::{data_sizes, resized};
 use crate::pass::pattern::{input, inverse};
+use crate::tensor::segment_count;
 
 /// The maximum number of elements that are compared with the first.
 const MAX_UNIFORM: usize = 1 << 16;

@@ -13,9 +13,9 @@ use crate::ops::indexing::gather::{
     element_hits, element_places, hits_along, repeated, resolve_index, row_indices, rows_at, tuple_places,
 };
 use crate::ops::prelude::*;
-use crate::tensor::segment_count;
 use crate::ops::shape::{data_sizes, resized};
 use crate::pass::pattern::{self, input, producer};
+use crate::tensor::segment_count;
 
 /// The number of layers that compute an element for each update and each position.
 const COMPARING: u64 = 6;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::super::attention::{Hidden, hidden, plain, softmax_of};
 use super::super::layout::{Factor, LaidOut, is_reshape, trace_layout};
+use super::super::scores::{Hidden, hidden, plain, softmax_of};
 use super::super::view::scaling;
 use super::super::{Matcher, first, output, two};
 use super::{Appended, Cache, Mask, Parts};
@@ -94,7 +94,8 @@ fn read(
         return Err(CHANGED);
     }
     inner.extend(keys.inner.iter().chain(&values.inner));
-    let (key_cache, value_cache) = (cache(matcher, &keys, scores.transposed)?, cache(matcher, values, false)?);
+    let (key_cache, value_cache) =
+        (cache(matcher, &keys, scores.transposed)?, cache(matcher, values, false)?);
     let [groups, new, width] = &key_cache.sizes;
     let [value_groups, value_new, value_width] = &value_cache.sizes;
     let q_shape = matcher.shape(scores.q).ok_or(SHAPES)?;
@@ -162,7 +163,9 @@ fn outer(matcher: &Matcher, value: ValueId) -> Option<Vec<Dim>> {
 /// Reads the scores of PlainAttention, in which adjacent heads of queries share those of keys.
 fn plain_scores(matcher: &Matcher, node: &Node) -> Option<Scores> {
     let [Some(q), Some(k), Some(v), ref mask @ ..] = *node.inputs.as_slice() else { return None };
-    let ([batch, heads, queries, _], [.., keys, _]) = (matcher.shape(q)?, matcher.shape(k)?) else { return None };
+    let ([batch, heads, queries, _], [.., keys, _]) = (matcher.shape(q)?, matcher.shape(k)?) else {
+        return None;
+    };
     let scores = vec![batch.clone(), heads.clone(), queries.clone(), keys.clone()];
     let terms = mask.first().copied().flatten().map(|mask| terms(matcher, mask, queries, keys));
     Some(Scores {
@@ -177,9 +180,7 @@ fn plain_scores(matcher: &Matcher, node: &Node) -> Option<Scores> {
 
 /// The terms of a sum of masks, each with an element for each query and key.
 fn terms(matcher: &Matcher, mask: ValueId, queries: &Dim, keys: &Dim) -> Vec<ValueId> {
-    let is_whole = |term: ValueId| {
-        matches!(matcher.shape(term), Some([.., rows, columns]) if rows == queries && columns == keys)
-    };
+    let is_whole = |term: ValueId| matches!(matcher.shape(term), Some([.., rows, columns]) if rows == queries && columns == keys);
     match matcher.made_by(mask, "Add").and_then(two) {
         Some([a, b]) if is_whole(a) && is_whole(b) => {
             [a, b].into_iter().flat_map(|term| terms(matcher, term, queries, keys)).collect()
@@ -297,7 +298,8 @@ fn cache(matcher: &Matcher, laid_out: &LaidOut, transposed: bool) -> std::result
 /// Whether in a product of rows by heads with keys or values, `layout`, each head of these, in order, has an equal
 /// number of adjacent rows.
 fn pairs_heads(layout: &[Vec<Factor>], rows: &[Dim], groups: &Dim, heads: usize) -> bool {
-    let (layout, rows) = (layout.iter().rev().skip(2).collect::<Vec<_>>(), rows.iter().rev().collect::<Vec<_>>());
+    let (layout, rows) =
+        (layout.iter().rev().skip(2).collect::<Vec<_>>(), rows.iter().rev().collect::<Vec<_>>());
     let one = Dim::Known(1);
     let mut found = groups.is(1);
     // From the outermost axis on.
