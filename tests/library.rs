@@ -187,8 +187,9 @@ fn newer_releases_have_a_layer_for_attention() {
     for (fixture, count) in
         [("ms_multi_head_after_states", 1), ("ms_attention_causal", 0), ("ms_multi_head", 1)]
     {
-        let model = Input::from(format!("fixtures/contributed/{fixture}/model.onnx"));
-        let conversion = Converter::new().ncnn_version(20260113).convert(&model).unwrap();
+        let model = format!("fixtures/contributed/{fixture}/model.onnx");
+        let converter = Converter::new().ncnn_version(20260113);
+        let conversion = converter.convert(&Input::from(model.as_str())).unwrap();
         let layers = conversion.net().layers.iter().filter(|layer| layer.layer.type_name() == "SDPA");
         assert_eq!(layers.count(), count, "{fixture}");
     }

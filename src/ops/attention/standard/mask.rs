@@ -68,24 +68,28 @@ pub(super) fn read_bias<'x>(
             let seen = visible.map_axis(last, |row| row.iter().copied().fold(0.0, f32::max));
             if seen.iter().any(|seen| *seen == 0.0) {
                 bias.rows = Some(literal(expand, seen.insert_axis(last)));
-            }
-            if visible.iter().any(|seen| *seen == 0.0) {
                 let hidden = visible.mapv(|seen| if seen == 0.0 { HIDDEN } else { 0.0 });
                 bias.added.push(literal(expand, hidden));
+            } else if visible.iter().any(|seen| *seen == 0.0) {
+                bias.added.push(hide_from_some(literal(expand, visible)));
             }
         }
         Some(Visible::Computed(visible)) => {
-            let term = hide_unseen(visible);
             if each_sees_itself {
-                // The cast ends the search for large values: if a query sees a key, infinity hides others, too.
-                bias.added.push(term.cast(DType::F32));
+                bias.added.push(hide_from_some(visible));
             } else {
                 bias.rows = Some(visible.reduce("ReduceMax", &[-1], true));
-                bias.added.push(term);
+                bias.added.push(hide_unseen(visible));
             }
         }
     }
     Ok(bias)
+}
+
+/// Like [`hide_unseen`], if each query sees a key: then infinity hides others, too, and the cast ends the search for
+/// values beyond half precision.
+fn hide_from_some(visible: Expr) -> Expr {
+    hide_unseen(visible).cast(DType::F32)
 }
 
 /// Returns the mask in the input with infinities, which the attention to a cache of the runtime takes as it is.
