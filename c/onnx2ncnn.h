@@ -9,7 +9,7 @@
 #ifndef ONNX2NCNN_H
 #define ONNX2NCNN_H
 
-/* Made of src/lib.rs; `BLESS=1 cargo test -p onnx2ncnn-c` writes it. */
+/* Made of src/lib.rs; `cargo xtask header` writes it. */
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -3,6 +3,7 @@
 mod archive;
 mod dependencies;
 mod emulator;
+mod header;
 mod manifests;
 mod run;
 mod targets;
@@ -23,7 +24,8 @@ type Function = fn(&Places) -> Result<()>;
 /// A step: name, description, and function.
 type Step = (&'static str, &'static str, Function);
 
-const STEPS: [Step; 8] = [
+const STEPS: [Step; 9] = [
+    ("header", "the header of the C interface, c/onnx2ncnn.h; --check compares it", header::write),
     ("wasm", "the library as WebAssembly with its bindings, in web/npm/wasm", wasm::build),
     ("npm", "the npm package, target/dist/onnx2ncnn-VERSION.tgz", web::npm),
     ("page", "the page, target/dist/page", web::page),
