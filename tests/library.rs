@@ -183,6 +183,19 @@ fn caches_may_be_empty_where_the_runtime_bears_it() {
 }
 
 #[test]
+fn newer_releases_have_a_layer_for_attention() {
+    for (fixture, count) in
+        [("ms_multi_head_after_states", 1), ("ms_attention_causal", 0), ("ms_multi_head", 1)]
+    {
+        let model = format!("fixtures/contributed/{fixture}/model.onnx");
+        let converter = Converter::new().ncnn_version(20260113);
+        let conversion = converter.convert(&Input::from(model.as_str())).unwrap();
+        let layers = conversion.net().layers.iter().filter(|layer| layer.layer.type_name() == "SDPA");
+        assert_eq!(layers.count(), count, "{fixture}");
+    }
+}
+
+#[test]
 fn conditions_on_free_sizes_are_stated() {
     for (fixture, expected) in [
         ("area_as_a_number", "H*W = 6"),

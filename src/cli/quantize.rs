@@ -103,9 +103,9 @@ fn parse_number(text: &str) -> Result<f64, String> {
     number.ok_or_else(|| "expected a number, such as 123.7".to_owned())
 }
 
-/// Types of layers that have variants in int8.
+/// The types of layers that have variants in int8, but for [`DEPTHWISE`].
 const INT8: [&str; 5] = ["Convolution", "GRU", "Gemm", "InnerProduct", "LSTM"];
-/// Another one, which only a user chooses.
+/// The type of depthwise convolutions, which are quantized only on request.
 const DEPTHWISE: &str = "ConvolutionDepthWise";
 
 /// Quantizes, converts and writes a model, and returns the summary.
@@ -225,8 +225,8 @@ fn measure(
     Ok((Figures { bytes: written.bin_bytes, seconds, loss }, comparison))
 }
 
-/// Returns the outputs of the nodes of a float model of which layers with variants in int8 do the work; `depthwise`: depthwise
-/// convolutions among them.
+/// Returns the nodes of a float model that can be quantized, by the names of their outputs: layers with variants in int8
+/// do their work.
 ///
 /// # Errors
 ///

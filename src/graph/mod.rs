@@ -315,11 +315,11 @@ impl Graph {
         self.order.clone()
     }
 
-    /// Returns the operators of ONNX's own domain that occur.
+    /// Returns the names of the operators that occur, of all domains.
     pub(crate) fn operators(&self) -> Arc<BTreeSet<Symbol>> {
         let find = || {
             let mut found = BTreeSet::new();
-            for (_, node) in self.nodes().filter(|(_, node)| node.domain.is_empty()) {
+            for (_, node) in self.nodes() {
                 if !found.contains(&node.op_type) {
                     found.insert(node.op_type.clone());
                 }

@@ -7,7 +7,7 @@ use super::{Gathered, Lower};
 use crate::common::limits;
 use crate::error::{Result, invalid, unsupported};
 use crate::ncnn::BlobId;
-use crate::tensor::{Dim, Tensor};
+use crate::tensor::{Dim, Tensor, period, progression, repetition, segments};
 
 /// The maximum number of parts of a blob; for more a matrix product is cheaper.
 pub(crate) const MAX_PARTS: usize = 32;
@@ -134,62 +134,6 @@ impl Lower<'_> {
     }
 }
 
-/// Returns the number of parts of which these indices are; more than [`MAX_PARTS`] are sampled, or a product with a
-/// matrix.
-pub(crate) fn part_count(places: &[i64]) -> usize {
-    let once = places.get(..period(places)).unwrap_or(places);
-    let once: Vec<i64> = once.iter().copied().step_by(repetition(once)).collect();
-    segments(&once).len()
-}
-
-/// Returns the first element and the step of an arithmetic progression.
-fn progression(places: &[i64]) -> Option<(i64, i64)> {
-    let first = *places.first()?;
-    let step = places.get(1).map_or(1, |second| second - first);
-    let follows = places.iter().zip(places.iter().skip(1)).all(|(a, b)| b - a == step);
-    follows.then_some((first, step))
-}
-
-/// Returns the length of the shortest part whose repetition is the list.
-fn period(places: &[i64]) -> usize {
-    let len = places.len();
-    let repeats =
-        |n: &usize| len.is_multiple_of(*n) && places.iter().zip(places.iter().skip(*n)).all(|(a, b)| a == b);
-    // Only repetitions of less than half the list are worth a layer.
-    (1..=len / 2).find(repeats).unwrap_or(len)
-}
-
-/// Returns the number of times that each element is repeated, if that is the same for all.
-fn repetition(places: &[i64]) -> usize {
-    let count = places.iter().take_while(|p| Some(*p) == places.first()).count().max(1);
-    let even = places.len().is_multiple_of(count);
-    if even && places.chunks(count).all(|part| part.iter().all(|p| Some(p) == part.first())) {
-        count
-    } else {
-        1
-    }
-}
-
-/// Splits a list into arithmetic progressions; those with a step other than 1 or -1 must be long.
-fn segments(places: &[i64]) -> Vec<&[i64]> {
-    const WORTH_A_STRIDE: usize = 4;
-    let mut parts = Vec::new();
-    let mut rest = places;
-    while !rest.is_empty() {
-        let steps = || rest.iter().zip(rest.iter().skip(1)).map(|(a, b)| b - a);
-        let step = steps().next();
-        let mut len = 1 + steps().take_while(|own| Some(*own) == step).count();
-        let near = step.is_some_and(|step| step.abs() <= 1);
-        if !near && len < WORTH_A_STRIDE {
-            len = 1;
-        }
-        let (part, after) = rest.split_at_checked(len).unwrap_or((rest, &[]));
-        parts.push(part);
-        rest = after;
-    }
-    parts
-}
-
 /// Returns the matrix of zeros and ones that selects `places` of `size` elements.
 fn selection(places: &[i64], size: usize) -> Result<Tensor> {
     let rows = places.len();
@@ -207,23 +151,4 @@ fn selection(places: &[i64], size: usize) -> Result<Tensor> {
         }
         Ok(crate::tensor::Array::f32(matrix.into_dyn()))
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lists_of_indices_are_classified() {
-        assert_eq!(progression(&[7]), Some((7, 1)));
-        assert_eq!(progression(&[7, 5, 3]), Some((7, -2)));
-        assert_eq!(progression(&[7, 5, 4]), None);
-        assert_eq!(period(&[1, 2, 1, 2]), 2);
-        assert_eq!(period(&[1, 2, 1]), 3);
-        assert_eq!(repetition(&[1, 1, 5, 5, 2, 2]), 2);
-        assert_eq!(repetition(&[1, 1, 5]), 1);
-        assert_eq!(segments(&[2, 1, 0, 1, 2, 9, 5]), [&[2, 1, 0][..], &[1, 2], &[9], &[5]]);
-        assert_eq!(segments(&[0, 2, 4, 6, 8, 3]), [&[0, 2, 4, 6, 8][..], &[3]]);
-        assert_eq!(segments(&[0, 0, 5]), [&[0, 0][..], &[5]]);
-    }
 }

@@ -45,7 +45,7 @@ pub(crate) use energy::is_square;
 pub(crate) use exact::{HALF_OF_INFINITY, is_power_of_two, nudged_quotient};
 pub(crate) use form::{apart_form, interface_axes, interface_form, isolate, line_form, same_elements};
 pub(crate) use formula::{Formula, Operand, ScalarOrBlob};
-pub(crate) use gather::{MAX_PARTS, part_count};
+pub(crate) use gather::MAX_PARTS;
 pub(crate) use index::ramp;
 pub(crate) use node::Lower;
 pub(crate) use port::cached_inputs;

@@ -25,9 +25,6 @@ pub(crate) type IdentityRule = fn(&Graph, &Node) -> Option<ValueId>;
 /// Returns the inputs to which a node appends others, each with the axis along which it does.
 pub(crate) type AppendRule = fn(&Graph, &Node) -> Vec<(usize, usize)>;
 
-/// Returns the constant that a normalization with constant statistics adds to the variances.
-pub(crate) type Epsilon = fn(&Call) -> Option<f32>;
-
 /// Returns the constant that a node adds around its first input, and the number of elements before and after
 /// each axis.
 pub(crate) type Padding = fn(&Call) -> Option<(f64, Vec<(i64, i64)>)>;
@@ -110,8 +107,6 @@ macro_rules! traits {
                 further_range: RangeRule;
                 /// The inputs whose digits matter beyond half precision, such as coordinates.
                 precise: InputRule;
-                /// The epsilon of a normalization with constant statistics.
-                epsilon: Epsilon;
                 /// Whether the first axis of an input is that of a batch: the node computes each element of the batch from
                 /// those of its inputs alone. Without a rule, that follows from the access.
                 batched: InputRule;

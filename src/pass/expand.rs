@@ -57,8 +57,9 @@ pub(crate) enum Stage {
     /// Inlines branches only, which leaves fewer nodes.
     Branch,
     /// Expands operators for which some release of ncnn from this one on has no layer, and weights that do not stay in
-    /// blocks. `kv_cache` asks for the forms in which attention to a cache is one layer.
-    Expand { release: u32, weights: Weights, kv_cache: bool },
+    /// blocks. `kv_cache` asks for the forms in which attention to a cache is one layer. `attention` includes
+    /// PlainAttention, which is left for the fusions before.
+    Expand { release: u32, weights: Weights, kv_cache: bool, attention: bool },
 }
 
 impl Stage {
@@ -122,7 +123,7 @@ pub(crate) fn expand_nodes(
         }
         // A node that is not inlined may have another expansion; if not, its shape rule only states that it
         // was not inlined.
-        let last = Stage::Expand { release: 0, weights: Weights::Float, kv_cache: false };
+        let last = Stage::Expand { release: 0, weights: Weights::Float, kv_cache: false, attention: true };
         graph.node(*id).is_some_and(|node| find(node, last).is_none())
     }));
     Ok(())

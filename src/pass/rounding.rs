@@ -24,25 +24,25 @@ const MEANS: [&str; 3] = ["AveragePool", "GlobalAveragePool", "ReduceMean"];
 /// One for each such rounding.
 pub fn check_rounding(graph: &Graph) -> Result<(), Errors> {
     let mut exact: IndexSet<ValueId> = graph.inputs.iter().copied().collect();
-    // Exact values of quantized steps, and results of rounding that are not exact.
-    let (mut steps, mut stepped): (IndexSet<ValueId>, IndexSet<ValueId>) = Default::default();
+    // Values of quantized steps: those that are exact, and those that depend on a rounding of inexact values.
+    let (mut exact_steps, mut inexact_steps): (IndexSet<ValueId>, IndexSet<ValueId>) = Default::default();
     let mut errors = Vec::new();
     for (_, node) in graph.nodes() {
         let op = op::find(node);
         let is_exact = |value: ValueId| exact.contains(value) || graph.value(value).constant.is_some();
         let keeps_exact = |op: &op::Op| op.exact || op.transparent.is_some_and(|holds| holds(graph, node));
         let rounds = op.is_some_and(|op| op.rounds);
-        let of_steps = node.reads().any(|value| steps.contains(value));
+        let of_steps = node.reads().any(|value| exact_steps.contains(value));
         if op.is_some_and(keeps_exact) && node.reads().all(is_exact) {
             exact.extend(node.outputs.iter().flatten().copied());
             if rounds || of_steps {
-                steps.extend(node.outputs.iter().flatten().copied());
+                exact_steps.extend(node.outputs.iter().flatten().copied());
             }
             continue;
         }
-        // Means lie halfway between two quantized steps as often as not.
+        // Means often lie halfway between two quantized steps.
         let halfway = of_steps && MEANS.iter().any(|mean| node.is(mean));
-        let follows = halfway || node.reads().any(|value| stepped.contains(value));
+        let follows = halfway || node.reads().any(|value| inexact_steps.contains(value));
         if rounds && follows {
             errors.push(
                 Error::unsupported(
@@ -54,7 +54,7 @@ pub fn check_rounding(graph: &Graph) -> Result<(), Errors> {
             );
         }
         if rounds || follows {
-            stepped.extend(node.outputs.iter().flatten().copied());
+            inexact_steps.extend(node.outputs.iter().flatten().copied());
         }
     }
     Errors::check(errors)

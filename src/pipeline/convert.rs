@@ -114,20 +114,16 @@ pub(super) fn convert_with(
     }
     progress.rewrite(&mut graph, NARROWING, &mut deferred)?;
     fuse(&mut graph, &mut deferred, &mut progress)?;
-    let nodes = graph.node_count();
-    let stage = Stage::Expand { release, weights: options.weights, kv_cache: options.kv_cache };
-    expand_nodes(&mut graph, ops::expansion, stage, &mut deferred, &mut refused)?;
-    progress.after("expand", &graph)?;
-    if graph.node_count() > nodes {
-        progress.rewrite(&mut graph, MERGING, &mut deferred)?;
+    let stage = |attention| Stage::Expand {
+        release,
+        weights: options.weights,
+        kv_cache: options.kv_cache,
+        attention,
+    };
+    expand(&mut graph, stage(false), &mut deferred, &mut refused, &mut progress)?;
+    if graph.nodes().any(|(_, node)| node.domain == op::OWN_DOMAIN && node.op_type == "PlainAttention") {
+        expand(&mut graph, stage(true), &mut deferred, &mut refused, &mut progress)?;
     }
-    // Scales and offsets can be folded into dequantized weights, unless a table refers to the original
-    // weights.
-    if options.quantization() == Quantization::Float && options.table.is_none() {
-        progress.rewrite(&mut graph, SIMPLIFICATIONS, &mut deferred)?;
-    }
-    // Expansions create patterns of their own, together with adjacent nodes.
-    fuse(&mut graph, &mut deferred, &mut progress)?;
     if options.kv_cache {
         kv_cache::check(&graph)?;
         progress.warnings.extend(kv_cache::add_length(&mut graph)?);
@@ -203,6 +199,30 @@ pub(super) fn convert_with(
         options: options.clone(),
         written: OnceLock::new(),
     })
+}
+
+/// Expands operators, merges equal parts, and applies the fusions: expansions create patterns of their own, together with
+/// adjacent nodes.
+fn expand(
+    graph: &mut Graph,
+    stage: Stage,
+    deferred: &mut DeferredErrors,
+    refused: &mut DeferredErrors,
+    progress: &mut Progress,
+) -> Result<()> {
+    let options = progress.options;
+    let nodes = graph.node_count();
+    expand_nodes(graph, ops::expansion, stage, deferred, refused)?;
+    progress.after("expand", graph)?;
+    if graph.node_count() > nodes {
+        progress.rewrite(graph, MERGING, deferred)?;
+    }
+    // Scales and offsets can be folded into dequantized weights, unless a table refers to the original
+    // weights.
+    if options.quantization() == Quantization::Float && options.table.is_none() {
+        progress.rewrite(graph, SIMPLIFICATIONS, deferred)?;
+    }
+    fuse(graph, deferred, progress)
 }
 
 /// Returns the new names of blobs: those that the user gives, and numbers for other inputs and outputs on request.

@@ -39,12 +39,12 @@ pub(super) fn with_bias(weight: Option<i64>, bias: &Option<Tensor>, num_output: 
     expected
 }
 
-/// Returns the weights of a layer that are absent together.
+/// Returns the weights of a layer that has all of them, or none, as it has `weight`.
 pub(super) fn if_given(weight: &Option<Tensor>, expected: &[Expected]) -> Vec<Expected> {
     if weight.is_some() { expected.to_vec() } else { Vec::new() }
 }
 
-/// Returns names if the optional weight is given.
+/// Returns the names of weights that a layer has if it has `weight`.
 pub(super) fn given(weight: &Option<Tensor>, names: &'static [&'static str]) -> &'static [&'static str] {
     if weight.is_some() { names } else { &[] }
 }

@@ -53,8 +53,10 @@ OWN = {
     "Levels": (1, 1, 1, {"high": int, "low": int, "to": 0, "zero": 0}),
     "MultiHeadAttention": (11, 12, 1, {"num_heads": int}),
     "Normalize": (1, 1, 1, {"axis": int, "eps_mode": 0, "epsilon": float}),
+    "PlainAttention": (3, 4, 1, {"scale": float, "zeroes_nan": 0}),
     "RotaryEmbed": (3, 3, 1, {}),
     "ShuffleChannel": (1, 1, 1, {"group": int}),
+    "WithoutInfinity": (1, 1, 1, {}),
     "WithoutPadding": (2, 2, 1, {}),
 }
 

@@ -340,9 +340,11 @@ pub(crate) const SCHEMAS: &[Schema] = &[
     schema("ncnn", "Levels", &[1], &[(1, (1, 1))], &[(1, (1, 1))], &[("high", &[(1, Int(None))]), ("low", &[(1, Int(None))]), ("to", &[(1, Int(Some(0)))]), ("zero", &[(1, Int(Some(0)))])]),
     schema("ncnn", "MultiHeadAttention", &[1], &[(1, (11, 12))], &[(1, (1, 1))], &[("num_heads", &[(1, Int(None))])]),
     schema("ncnn", "Normalize", &[1], &[(1, (1, 1))], &[(1, (1, 1))], &[("axis", &[(1, Int(None))]), ("eps_mode", &[(1, Int(Some(0)))]), ("epsilon", &[(1, Float(None))])]),
+    schema("ncnn", "PlainAttention", &[1], &[(1, (3, 4))], &[(1, (1, 1))], &[("scale", &[(1, Float(None))]), ("zeroes_nan", &[(1, Int(Some(0)))])]),
     schema("ncnn", "RotaryEmbed", &[1], &[(1, (3, 3))], &[(1, (1, 1))], &[]),
     schema("ncnn", "ShuffleChannel", &[1], &[(1, (1, 1))], &[(1, (1, 1))], &[("group", &[(1, Int(None))])]),
     schema("ncnn", "SplitBatch", &[1], &[(1, (1, 1))], &[(1, (1, 1))], &[]),
+    schema("ncnn", "WithoutInfinity", &[1], &[(1, (1, 1))], &[(1, (1, 1))], &[]),
     schema("ncnn", "WithoutPadding", &[1], &[(1, (2, 2))], &[(1, (1, 1))], &[]),
     schema("torchvision", "deform_conv2d", &[1], &[(1, (14, 14))], &[(1, (1, 1))], &[]),
 ];

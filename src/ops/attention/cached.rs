@@ -7,6 +7,7 @@
 //! RotaryEmbed turns pairs of elements, half the last axis apart, by an angle for each position, the last axis but
 //! one. The inputs are the elements, and the cosine and sine for each position and pair.
 
+use super::plain::mask;
 use crate::lower::{AssumedFact, interface_form};
 use crate::ncnn::layer::{RotaryEmbed, SDPA};
 use crate::ops::prelude::*;
@@ -69,12 +70,7 @@ fn lower_cached(lower: &mut Lower) -> Result<()> {
     }
     let attn_mask = i32::from(lower.has_input(input::MASK));
     if attn_mask == 1 {
-        let shape = lower.shape(input::MASK)?.to_vec();
-        let [outer @ .., queries, keys] = shape.as_slice() else { invalid!("the mask is a scalar") };
-        let heads = Dim::product(outer)?;
-        let heads = Some(heads).filter(|heads| !heads.is(1));
-        let form: Vec<Dim> = heads.into_iter().chain([queries.clone(), keys.clone()]).collect();
-        bottoms.push(lower.blob_as(input::MASK, &form)?);
+        bottoms.push(mask(lower, input::MASK)?);
         if hides_all {
             lower.assume(input::MASK, AssumedFact::SeesKey);
         }

@@ -4,7 +4,7 @@
 
 use num_traits::AsPrimitive;
 
-use crate::ops::attention::standard::{Sizes, attend};
+use super::parts::{Sizes, Standard, attend};
 use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] =
@@ -79,7 +79,13 @@ fn modify<'x>(x: &'x Expand, name: &str, value: Expr<'x>) -> Result<Expr<'x>> {
 fn expand_flex_attention<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let FlexAttention { scale, precision, sizes } = read_flex_attention(x)?;
     let dtype = x.dtype(0)?;
-    let [q, k, v] = [0, 1, 2].map(|index| x.operand(index));
+    let operands @ [q, k, v] = [0, 1, 2].map(|index| x.operand(index));
+    if precision == DType::F32
+        && ["score_mod", "prob_mod"].iter().all(|name| x.node().attributes.get(*name).is_none())
+    {
+        let plain = Standard { operands, mask: None, past: [None, None], has_present: false };
+        return Ok(plain.attend(x, [("scale", scale.into())]).0);
+    }
     let result = attend(&sizes, [q, k.transpose(&[0, 1, 3, 2]), v], |scores| {
         let scores = modify(x, "score_mod", (scores * scale).to_type(precision))?;
         let weights = modify(x, "prob_mod", scores.softmax(-1))?;

@@ -4,6 +4,7 @@
 //! last one, all constants; the mask that is added to the scores. Scores are divided by the root of the size
 //! of a head. All axes but the last are positions; there is no batch.
 
+use super::plain::mask;
 use crate::ncnn::layer::MultiHeadAttention;
 use crate::ops::prelude::*;
 
@@ -64,14 +65,7 @@ fn lower_multi_head(lower: &mut Lower) -> Result<()> {
     let form = lower.form(*bottoms.at(0)?);
     let attn_mask = i32::from(lower.has_input(input::MASK));
     if attn_mask == 1 {
-        let shape = lower.shape(input::MASK)?.to_vec();
-        let [outer @ .., queries, keys] = shape.as_slice() else { invalid!("the mask is a scalar") };
-        let mut form = vec![queries.clone(), keys.clone()];
-        let heads = Dim::product(outer)?;
-        if !heads.is(1) {
-            form.insert(0, heads);
-        }
-        bottoms.push(lower.blob_as(input::MASK, &form)?);
+        bottoms.push(mask(lower, input::MASK)?);
     }
     let size = |index: usize, axis: usize| -> Result<i32> {
         let size = lower.shape(index)?.at(axis)?.known();

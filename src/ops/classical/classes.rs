@@ -51,6 +51,28 @@ pub(super) fn transformed<'x>(x: &Expand, scores: Expr<'x>) -> Result<Expr<'x>> 
     })
 }
 
+/// Returns the scores of two classes of which one sum decides, after `post_transform`; without one, that of the first
+/// class is `first`.
+pub(super) fn transformed_pair<'x>(
+    x: &'x Expand,
+    first: impl FnOnce() -> Expr<'x>,
+    sum: Expr<'x>,
+) -> Result<Expr<'x>> {
+    Ok(match x.string("post_transform")? {
+        "NONE" => x.make.concat(&[first(), sum], 1),
+        "LOGISTIC" => x.make.concat(&[-sum, sum], 1).apply("Sigmoid", []),
+        other => unsupported!("post_transform \"{other}\" of one sum for two classes"),
+    })
+}
+
+/// Refuses a `post_transform`, as of regressors of one target: onnxruntime ignores it.
+pub(super) fn refuse_transform(attributes: &Attributes) -> Result<()> {
+    match attributes.string("post_transform")? {
+        "NONE" => Ok(()),
+        other => unsupported!("post_transform \"{other}\", which onnxruntime ignores"),
+    }
+}
+
 /// Returns 1 for each row of a column that exceeds a number, else 0.
 pub(super) fn exceeds<'x>(x: &'x Expand, column: Expr<'x>, number: f32) -> Expr<'x> {
     column.with("Greater", x.make.number(number, DType::F32)).cast(DType::I64).reshape(&[-1])

@@ -1,14 +1,15 @@
 //! TreeEnsembleClassifier and TreeEnsembleRegressor: the trees of TreeEnsemble in the form of older versions, with
 //! numbers added to the sums, and the classes of the largest.
 //!
-//! Where the specification leaves the class of two open, it is that of onnxruntime (`tree_ensemble_aggregator.h`).
+//! The specification does not say which of two classes equal scores give: it is the one of onnxruntime
+//! (`tree_ensemble_aggregator.h`).
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx_aionnxml_TreeEnsembleClassifier.html>,
 //! `onnx_aionnxml_TreeEnsembleRegressor.html`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::classes::{Labels, exceeds, first_largest, transformed};
+use super::classes::{Labels, exceeds, first_largest, refuse_transform, transformed, transformed_pair};
 use super::trees::{COMPARISONS, Condition, End, LOWERS_TO, Trees, numbers, places, sums};
 use crate::ops::prelude::*;
 
@@ -68,30 +69,41 @@ fn number_list(attributes: &Attributes, [list, tensor]: [&'static str; 2]) -> Re
     Ok(attributes.given_floats(list)?.unwrap_or_default())
 }
 
-fn read_trees(attributes: &Attributes, names: &Leaves, target_count: i64, is_mean: bool) -> Result<Trees> {
-    let ints = |name| attributes.ints(name);
-    let (trees, nodes) = (ints("nodes_treeids")?, ints("nodes_nodeids")?);
-    let modes = attributes.given_strings("nodes_modes")?.unwrap_or_default();
+/// The nodes of all trees, of which conditions and leaves are numbered apart.
+#[derive(Default)]
+struct Numbers {
+    /// By tree and node.
+    ends: BTreeMap<(i64, i64), End>,
+    /// The first node of each tree.
+    roots: Vec<End>,
+    leaf_count: usize,
+}
+
+fn number_nodes(trees: &[i64], nodes: &[i64], modes: &[&str]) -> Result<Numbers> {
     if trees.len() != modes.len() || nodes.len() != modes.len() {
         invalid!("{} trees, {} numbers and {} modes of nodes", trees.len(), nodes.len(), modes.len());
     }
-    // Conditions and leaves are numbered apart.
-    let mut ends: BTreeMap<(i64, i64), End> = BTreeMap::new();
-    let (mut roots, mut counts, mut seen) = (Vec::new(), [0_usize; 2], BTreeSet::new());
-    for ((tree, node), mode) in trees.iter().zip(&nodes).zip(&modes) {
+    let (mut numbers, mut condition_count, mut seen) = (Numbers::default(), 0_usize, BTreeSet::new());
+    for ((tree, node), mode) in trees.iter().zip(nodes).zip(modes) {
         let is_leaf = *mode == "LEAF";
-        let [conditions, leaves] = &mut counts;
-        let count = if is_leaf { leaves } else { conditions };
+        let count = if is_leaf { &mut numbers.leaf_count } else { &mut condition_count };
         let end = (is_leaf, *count);
         *count += 1;
-        if ends.insert((*tree, *node), end).is_some() {
+        if numbers.ends.insert((*tree, *node), end).is_some() {
             invalid!("tree {tree} has two nodes {node}");
         }
         if seen.insert(*tree) {
-            roots.push(end);
+            numbers.roots.push(end);
         }
     }
-    let [_, leaf_count] = counts;
+    Ok(numbers)
+}
+
+fn read_trees(attributes: &Attributes, names: &Leaves, target_count: i64, is_mean: bool) -> Result<Trees> {
+    let ints = |name| attributes.ints(name);
+    let trees = ints("nodes_treeids")?;
+    let modes = attributes.given_strings("nodes_modes")?.unwrap_or_default();
+    let Numbers { ends, roots, leaf_count } = number_nodes(&trees, &ints("nodes_nodeids")?, &modes)?;
     let leaves = read_leaves(attributes, names, &ends, leaf_count, target_count)?;
     let splits = number_list(attributes, ["nodes_values", "nodes_values_as_tensor"])?;
     let features = ints("nodes_featureids")?;
@@ -120,6 +132,7 @@ fn read_trees(attributes: &Attributes, names: &Leaves, target_count: i64, is_mea
     Trees::new(conditions, roots, leaves, target_count, is_mean)
 }
 
+/// Returns the weights of each leaf, with their targets.
 fn read_leaves(
     attributes: &Attributes,
     names: &Leaves,
@@ -173,8 +186,8 @@ fn infer_regressor(call: &Call) -> Result<Vec<Fact>> {
 
 fn expand_regressor<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let trees = read_regressor(x)?;
-    if trees.target_count == 1 && x.string("post_transform")? != "NONE" {
-        unsupported!("a post_transform of one target, which onnxruntime ignores");
+    if trees.target_count == 1 {
+        refuse_transform(x)?;
     }
     transformed(x, with_base(x, &trees)?)
 }
@@ -214,19 +227,11 @@ fn expand_classifier(x: &Expand) -> Result<bool> {
         trees.target_count = 1;
         let sum = with_base(x, &trees)?;
         let first = if is_positive { 1.0 - sum } else { -sum };
-        let scores = match x.string("post_transform")? {
-            "NONE" => x.make.concat(&[first, sum], 1),
-            "LOGISTIC" => x.make.concat(&[-sum, sum], 1).apply("Sigmoid", []),
-            other => unsupported!("post_transform \"{other}\" of one sum for two classes"),
-        };
-        (scores, exceeds(x, sum, if is_positive { 0.5 } else { 0.0 }))
-    } else if count == 2 {
-        let scores = with_base(x, &trees)?;
-        (transformed(x, scores)?, exceeds(x, scores.slice(1, 1, 2), 0.0))
+        (transformed_pair(x, || first, sum)?, exceeds(x, sum, if is_positive { 0.5 } else { 0.0 }))
     } else {
-        let scores = with_base(x, &trees)?;
-        let class = first_largest(scores);
-        (transformed(x, scores)?, class)
+        let sums = with_base(x, &trees)?;
+        let class = (count > 2).then(|| first_largest(sums));
+        (transformed(x, sums)?, class.unwrap_or_else(|| exceeds(x, sums.slice(1, 1, 2), 0.0)))
     };
     x.output(1, scores);
     // onnxruntime gives the numbers of two classes with a sum each, not their labels.

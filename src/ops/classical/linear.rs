@@ -7,7 +7,7 @@
 
 use ndarray::ArrayD;
 
-use super::classes::{Labels, exceeds, first_largest, transformed};
+use super::classes::{Labels, exceeds, first_largest, transformed, transformed_pair};
 use crate::ops::prelude::*;
 
 const DOMAIN: &str = "ai.onnx.ml";
@@ -96,12 +96,8 @@ fn expand_classifier(x: &Expand) -> Result<bool> {
     let is_single = model.targets < labels.count;
     let scores = model.apply(x)?;
     let (class, scores) = if is_single {
-        let both = match x.string("post_transform")? {
-            "NONE" => x.make.concat(&[1.0 - scores, scores], 1),
-            "LOGISTIC" => x.make.concat(&[-scores, scores], 1).apply("Sigmoid", []),
-            other => unsupported!("post_transform \"{other}\" of one score for two classes"),
-        };
-        (exceeds(x, scores, 0.0), both)
+        let pair = transformed_pair(x, || 1.0 - scores, scores)?;
+        (exceeds(x, scores, 0.0), pair)
     } else {
         (first_largest(scores), transformed(x, scores)?)
     };

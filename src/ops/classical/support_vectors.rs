@@ -9,7 +9,7 @@
 use ndarray::ArrayD;
 use num_traits::AsPrimitive;
 
-use super::classes::{Labels, first_largest, transformed};
+use super::classes::{Labels, first_largest, refuse_transform, transformed};
 use super::matrix;
 use crate::ops::prelude::*;
 
@@ -82,10 +82,7 @@ fn infer_regressor(call: &Call) -> Result<Vec<Fact>> {
 }
 
 fn expand_regressor<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    match x.string("post_transform")? {
-        "NONE" => {}
-        other => unsupported!("post_transform \"{other}\", which onnxruntime ignores"),
-    }
+    refuse_transform(x)?;
     let count = usize::try_from(x.int("n_supports")?)?;
     let (coefficients, rho) = (numbers(x, "coefficients")?, numbers(x, "rho")?);
     if coefficients.len() != count {

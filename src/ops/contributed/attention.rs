@@ -1,18 +1,17 @@
 //! Attention of the domain `com.microsoft`.
 //!
-//! | com.microsoft | lowers to | refused |
+//! | com.microsoft | becomes | refused |
 //! | --- | --- | --- |
-//! | Attention | MatMul, Softmax, MatMul by head | states in a buffer, rotary positions |
-//! | MultiHeadAttention | the same, with given queries, keys and values | states in a buffer; packed keys and values |
-//! | DecoderMaskedMultiHeadAttention | the same, for keys and values of another sequence | states in a buffer |
+//! | Attention | MatMul, Split, Attention of ONNX | states in a buffer, rotary positions |
+//! | MultiHeadAttention | Attention of ONNX | states in a buffer; packed keys and values |
+//! | DecoderMaskedMultiHeadAttention | Attention of ONNX to keys and values of another sequence | states in a buffer |
 //! | RotaryEmbedding | RotaryEmbedding of ONNX | packed batches, a scale |
 //!
 //! A state in a buffer has a fixed size, and the node overwrites a part of it.
 
 use num_traits::AsPrimitive;
 
-use crate::ops::attention::parts::{hide_unseen, merge_heads, split_heads};
-use crate::ops::attention::positions::Positions;
+use crate::ops::attention::parts::{Standard, merge_heads, plain_mask, split_heads};
 use crate::ops::prelude::*;
 
 /// The attributes of both attentions.
@@ -111,23 +110,40 @@ pub(super) fn append_to_past(_: &Graph, _: &Node) -> Vec<(usize, usize)> {
 
 pub(super) fn expand_attention<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let heads = read_heads(x)?;
-    let sizes @ [hidden, _, _] = hidden_sizes(x)?;
     let projected = x.operand(0).matmul(x.operand(1)).add_optional(x.optional(2));
-    let [q, k, v] = projected.split(-1, sizes);
-    let [q, mut v] = [q, v].map(|part| split_heads(part, heads.num_heads));
-    let keys = if x.has_input(input::PAST) || x.has_output(1) {
-        let mut k = split_heads(k, heads.num_heads);
-        if let Some(past) = x.optional(input::PAST) {
-            [k, v] = [(0, k), (1, v)].map(|(index, new)| x.make.concat(&[past.element(0, index), new], 2));
-        }
-        x.output(1, x.make.stack(&[k, v], 0));
-        k.transpose(&[0, 1, 3, 2])
-    } else {
-        upright_heads(k, heads.num_heads)
-    };
+    let operands = projected.split(-1, hidden_sizes(x)?);
     let count = total(x, x.shape(0)?.at(1)?, (input::PAST, 3))?;
-    let masks = [padding_mask(x, input::MASK, &count, &heads)?, x.optional(input::BIAS)];
-    attend(x, &heads, [q, keys, v], hidden, masks)
+    let mask = mask(x, (input::MASK, input::BIAS), &count, &heads)?;
+    let past = [0, 1].map(|index| Some(x.optional(input::PAST)?.element(0, index)));
+    let (y, present) = heads.attend(x, Standard { operands, mask, past, has_present: x.has_output(1) });
+    if !present.is_empty() {
+        x.output(1, x.make.stack(&present, 0));
+    }
+    Ok(y)
+}
+
+impl Heads {
+    /// Adds ONNX's Attention with these attributes.
+    fn attend<'x>(&self, x: &'x Expand, inputs: Standard<'x>) -> (Expr<'x>, Vec<Expr<'x>>) {
+        let heads = ["q_num_heads", "kv_num_heads"].map(|name| (name, self.num_heads.into()));
+        let scale = self.scale.map(|scale| ("scale", scale.into()));
+        let causal = [("is_causal", i64::from(self.unidirectional).into())];
+        inputs.attend(x, heads.into_iter().chain(causal).chain(scale))
+    }
+}
+
+/// Returns the term that the mask and the bias of these inputs add to the scores.
+fn mask<'x>(
+    x: &'x Expand,
+    (mask, bias): (usize, usize),
+    keys: &Dim,
+    heads: &Heads,
+) -> Result<Option<Expr<'x>>> {
+    let bias = plain_mask(x, bias);
+    Ok(match padding_mask(x, mask, keys, heads)? {
+        Some(mask) => Some(mask.add_optional(bias)),
+        None => bias,
+    })
 }
 
 /// Returns the term that the mask in input `index` adds to the scores: 1 keeps a key and 0 hides it, or it
@@ -142,7 +158,7 @@ fn padding_mask<'x>(x: &'x Expand, index: usize, keys: &Dim, heads: &Heads) -> R
         3 => (x.operand(index), &[1]),
         rank => unsupported!("a mask of {rank} axes"),
     };
-    let kept = kept.unsqueeze(axes).cast(x.dtype(0)?);
+    let kept = kept.unsqueeze(axes).cast(DType::F32);
     Ok(Some((1.0 - kept) * heads.mask_filter_value))
 }
 
@@ -163,35 +179,6 @@ fn keys_between<'x>(x: &'x Expand, index: usize, keys: &Dim) -> Result<Expr<'x>>
     }
     let [ends, starts] = x.make.op_n("Split", [bounds], [("num_outputs", 2.into())]);
     Ok(places.less(ends.unsqueeze(&[1])) & places.greater_or_equal(starts.unsqueeze(&[1])))
-}
-
-/// Returns `[batch, length, heads * size]` as `[batch, heads, size, length]`.
-fn upright_heads(value: Expr, heads: i64) -> Expr {
-    value.reshape(&[0, 0, heads, -1]).transpose(&[0, 2, 3, 1])
-}
-
-/// Returns `softmax(q k / sqrt(size) + masks) v`, of `[batch, heads, length, size]`, but `[batch, heads, size, length]`
-/// for the keys; `hidden` is the size of the queries of all heads.
-fn attend<'x>(
-    x: &'x Expand,
-    heads: &Heads,
-    [q, k, v]: [Expr<'x>; 3],
-    hidden: i64,
-    [mask, bias]: [Option<Expr<'x>>; 2],
-) -> Result<Expr<'x>> {
-    let size: f32 = hidden.checked_div(heads.num_heads).unwrap_or(1).as_();
-    let scale = heads.scale.unwrap_or(1.0 / size.sqrt());
-    let mut scores = (q.matmul(k) * scale).add_optional(mask).add_optional(bias);
-    if heads.unidirectional {
-        // The last key is that of the last query. Lower than the term of padding: if all earlier keys are padding,
-        // later ones stay hidden.
-        let (queries, keys) = (q.size(2), k.size(3));
-        let range = |first| x.make.range(first, keys);
-        let positions = Positions { queries: range(keys - queries), keys: range(x.make.int(0)) };
-        let seen = positions.near(None, Some(0)).ok_or_else(|| Error::internal("a mask without bounds"))?;
-        scores = scores + hide_unseen(seen.cast(DType::F32)).cast(x.dtype(0)?);
-    }
-    Ok(merge_heads(scores.softmax(-1).matmul(v)))
 }
 
 /// The inputs of an attention with given queries, keys and values.
@@ -287,35 +274,30 @@ pub(super) fn expand_masked<'x>(x: &'x Expand) -> Result<Expr<'x>> {
 fn expand<'x>(x: &'x Expand, places: &Places) -> Result<Expr<'x>> {
     let heads = read_heads(x)?;
     let (_, new) = read_values(x, &heads)?;
-    let hidden = |index: usize| {
-        let size = x.shape(index)?.last().and_then(Dim::known);
-        size.ok_or_else(|| Error::unsupported("the hidden size is known only at run time"))
-    };
     let mut parts = [0, 1, 2].map(|index| x.operand(index));
     if let Some(bias) = x.optional(places.bias) {
+        let hidden = |index: usize| {
+            let size = x.shape(index)?.last().and_then(Dim::known);
+            size.ok_or_else(|| Error::unsupported("the hidden size is known only at run time"))
+        };
         let sizes = [hidden(0)?, hidden(1)?, hidden(2)?];
         for (part, bias) in parts.iter_mut().zip(bias.split(0, sizes)) {
             *part = *part + bias;
         }
     }
-    let [q, k, v] = parts;
-    let [past_keys, past_values] = places.past;
     let is_split = x.shape(1)?.len() == 4;
-    let state = |past: usize, new: Expr<'x>, present: usize| {
-        let new = if is_split { new } else { split_heads(new, heads.num_heads) };
-        let all = x.optional(past).map_or(new, |past| x.make.concat(&[past, new], 2));
-        x.output(present, all);
-        all
-    };
-    let keys = if is_split || x.has_input(past_keys) || x.has_output(1) {
-        state(past_keys, k, 1).transpose(&[0, 1, 3, 2])
-    } else {
-        upright_heads(k, heads.num_heads)
-    };
-    let (q, values) = (split_heads(q, heads.num_heads), state(past_values, v, 2));
-    let count = total(x, &new, (past_keys, 2))?;
-    let masks = [padding_mask(x, places.mask, &count, &heads)?, x.optional(places.attention_bias)];
-    attend(x, &heads, [q, keys, values], hidden(0)?, masks)
+    if let ([q, _, _], true) = (&mut parts, is_split) {
+        *q = split_heads(*q, heads.num_heads);
+    }
+    let [past_keys, _] = places.past;
+    let mask = mask(x, (places.mask, places.attention_bias), &total(x, &new, (past_keys, 2))?, &heads)?;
+    let past = places.past.map(|index| x.optional(index));
+    let has_present = x.has_output(1) || x.has_output(2);
+    let (y, present) = heads.attend(x, Standard { operands: parts, mask, past, has_present });
+    for (index, present) in (1..).zip(present) {
+        x.output(index, present);
+    }
+    Ok(if is_split { merge_heads(y) } else { y })
 }
 
 pub(super) fn infer_rotary(call: &Call) -> Result<Vec<Fact>> {

@@ -5,21 +5,28 @@
 
 use crate::ops::prelude::*;
 
-pub(in crate::ops) const OPS: &[Row] = &[
-    row("mmcv", PLAIN),
-    row("mmcv", MODULATED),
-    row("mmdeploy", PLAIN),
-    row("mmdeploy", MODULATED),
-    row("torchvision", TORCHVISION),
-];
+pub(in crate::ops) const OPS: &[Row] =
+    &[plain("mmcv"), plain("mmdeploy"), modulated("mmcv"), modulated("mmdeploy"), TORCHVISION];
 
-const PLAIN: &str = "MMCVDeformConv2d";
-const MODULATED: &str = "MMCVModulatedDeformConv2d";
-const TORCHVISION: &str = "deform_conv2d";
-
-const fn row(domain: &'static str, name: &'static str) -> Row {
-    Row::of(domain, name, Access::Any, infer).formula(expand).lowers_to("DeformConv")
+const fn plain(domain: &'static str) -> Row {
+    const PLACES: Places = Places { weight: 2, offsets: 1, mask: None, bias: 3 };
+    Row::of(domain, "MMCVDeformConv2d", Access::Any, |call| infer(call, &PLACES, &attributes(call)?))
+        .formula(|x| expand(x, &PLACES, &attributes(x)?))
+        .lowers_to("DeformConv")
 }
+
+const fn modulated(domain: &'static str) -> Row {
+    const PLACES: Places = Places { weight: 3, offsets: 1, mask: Some(2), bias: 4 };
+    Row::of(domain, "MMCVModulatedDeformConv2d", Access::Any, |call| infer(call, &PLACES, &attributes(call)?))
+        .formula(|x| expand(x, &PLACES, &attributes(x)?))
+        .lowers_to("DeformConv")
+}
+
+const TORCHVISION: Row = Row::of("torchvision", "deform_conv2d", Access::Any, |call| {
+    infer(call, &torchvision(call)?, &inputs(call)?)
+})
+.formula(|x| expand(x, &torchvision(x)?, &inputs(x)?))
+.lowers_to("DeformConv");
 
 /// The inputs other than the data.
 struct Places {
@@ -27,6 +34,12 @@ struct Places {
     offsets: usize,
     mask: Option<usize>,
     bias: usize,
+}
+
+/// Returns the inputs of torchvision's operator, whose input 13 says whether the mask counts.
+fn torchvision(call: &Call) -> Result<Places> {
+    let has_mask = call.int_list(13)? != [0];
+    Ok(Places { weight: 1, offsets: 2, mask: has_mask.then_some(3), bias: 4 })
 }
 
 /// Numbers for height and width, and of groups.
@@ -38,28 +51,19 @@ struct Windows {
     offset_groups: i64,
 }
 
-fn places(call: &Call) -> Result<Places> {
-    Ok(match call.op_type() {
-        PLAIN => Places { weight: 2, offsets: 1, mask: None, bias: 3 },
-        MODULATED => Places { weight: 3, offsets: 1, mask: Some(2), bias: 4 },
-        _ => {
-            let has_mask = call.int_list(13)? != [0];
-            Places { weight: 1, offsets: 2, mask: has_mask.then_some(3), bias: 4 }
-        }
+/// Returns the numbers of the windows in attributes.
+fn attributes(call: &Call) -> Result<Windows> {
+    Ok(Windows {
+        stride: pair(call, "stride", 1)?,
+        padding: pair(call, "padding", 0)?,
+        dilation: pair(call, "dilation", 1)?,
+        groups: call.int("groups")?,
+        offset_groups: call.int("deform_groups")?,
     })
 }
 
-/// Returns the numbers of the windows: attributes, or inputs of torchvision's operator.
-fn windows(call: &Call) -> Result<Windows> {
-    if call.op_type() != TORCHVISION {
-        return Ok(Windows {
-            stride: pair(call, "stride", 1)?,
-            padding: pair(call, "padding", 0)?,
-            dilation: pair(call, "dilation", 1)?,
-            groups: call.int("groups")?,
-            offset_groups: call.int("deform_groups")?,
-        });
-    }
+/// Returns the numbers of the windows in the inputs of torchvision's operator.
+fn inputs(call: &Call) -> Result<Windows> {
     let number = |index| Ok::<_, Error>(*call.int_list(index)?.at(0)?);
     Ok(Windows {
         stride: [number(5)?, number(6)?],
@@ -80,12 +84,12 @@ fn pair(attributes: &Attributes, name: &'static str, default: i64) -> Result<[i6
     }
 }
 
-fn infer(call: &Call) -> Result<Vec<Fact>> {
-    let (shape, weight) = (call.shape(0)?, call.shape(places(call)?.weight)?);
+fn infer(call: &Call, places: &Places, windows: &Windows) -> Result<Vec<Fact>> {
+    let (shape, weight) = (call.shape(0)?, call.shape(places.weight)?);
     let ([batch, _, height, width], [channels, _, rows, columns]) = (shape, weight) else {
         invalid!("an input of shape {} and a weight of {}", display_shape(shape), display_shape(weight));
     };
-    let Windows { stride, padding, dilation, .. } = windows(call)?;
+    let Windows { stride, padding, dilation, .. } = windows;
     let mut sizes = vec![batch.clone(), channels.clone()];
     for (axis, (size, kernel)) in [(height, rows), (width, columns)].into_iter().enumerate() {
         let Some(kernel) = kernel.known() else {
@@ -103,9 +107,9 @@ fn infer(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, sizes)])
 }
 
-fn expand<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    let Places { weight, offsets, mask, bias } = places(x)?;
-    let Windows { stride, padding: [height, width], dilation, groups, offset_groups } = windows(x)?;
+fn expand<'x>(x: &'x Expand, places: &Places, windows: &Windows) -> Result<Expr<'x>> {
+    let Places { weight, offsets, mask, bias } = *places;
+    let Windows { stride, padding: [height, width], dilation, groups, offset_groups } = *windows;
     let attributes = [
         ("strides", stride.to_vec().into()),
         ("pads", vec![height, width, height, width].into()),

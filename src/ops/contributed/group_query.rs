@@ -4,9 +4,7 @@
 //! | --- | --- |
 //! | packed queries, keys and values | Split |
 //! | `do_rotary` | RotaryEmbedding at the positions after the cache |
-//! | past and present | Concat |
-//! | heads that share keys | one MatMul with the rows of these heads |
-//! | causal mask, local window | comparison of two ramps |
+//! | all else | Attention of ONNX, which is causal; a local window is its `left_window_size` |
 //!
 //! The lengths in `seqlens_k` must be those of the whole cache and the new tokens, as without padding: this is
 //! assumed. Spec:
@@ -16,9 +14,8 @@ use num_traits::AsPrimitive;
 
 use crate::lower::AssumedFact;
 use crate::op::CONTRIB_DOMAIN;
-use crate::ops::attention::parts::{capped, hide_unseen, merge_heads, split_heads};
+use crate::ops::attention::parts::{Sizes, Standard, merge_heads, plain_mask, split_heads};
 use crate::ops::attention::positions::Positions;
-use crate::ops::attention::standard::{Sizes, attend};
 use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
@@ -158,31 +155,41 @@ fn expand_group_query<'x>(x: &'x Expand) -> Result<Expr<'x>> {
         unsupported!("a batch of {:?}", x.shape(input::QUERY)?.first());
     }
     let Attention { heads, kv_heads, .. } = attention;
-    let [mut q, mut k, v] = parts(x, &attention);
-    let length = (input::QUERY, 1);
-    let positions = Positions::of(x, length, length, (input::PAST_KEY, 2));
+    let [mut q, mut k, mut v] = parts(x, &attention);
     // RotaryEmbed turns rows of heads.
     let apart = x.keeps_cache();
     if apart {
-        (q, k) = (split_heads(q, heads), split_heads(k, kv_heads));
+        (q, k, v) = (split_heads(q, heads), split_heads(k, kv_heads), split_heads(v, kv_heads));
     }
     if attention.rotary {
+        let length = (input::QUERY, 1);
+        let positions = Positions::of(x, length, length, (input::PAST_KEY, 2));
         let [cos, sin] = [input::COS_CACHE, input::SIN_CACHE]
             .map(|index| x.operand(index).gather(positions.queries, 0).unsqueeze(&[0]));
         q = rotate(x, q, [cos, sin], heads, &attention)?;
         k = rotate(x, k, [cos, sin], kv_heads, &attention)?;
     }
-    let keys = append(x, input::PAST_KEY, if apart { k } else { split_heads(k, kv_heads) }, 1);
-    let values = append(x, input::PAST_VALUE, split_heads(v, kv_heads), 2);
-    if !apart {
-        q = split_heads(q, heads);
+    let mut attributes = vec![
+        ("is_causal", 1.into()),
+        ("q_num_heads", heads.into()),
+        ("kv_num_heads", kv_heads.into()),
+        ("scale", attention.scale.into()),
+        ("softcap", attention.softcap.into()),
+    ];
+    attributes.extend(attention.window.map(|window| ("left_window_size", window.saturating_sub(1).into())));
+    let (mut result, present) = Standard {
+        operands: [q, k, v],
+        mask: plain_mask(x, input::ATTENTION_BIAS),
+        past: [input::PAST_KEY, input::PAST_VALUE].map(|index| x.optional(index)),
+        has_present: x.has_output(1) || x.has_output(2),
     }
-    let operands = [q * attention.scale, keys.transpose(&[0, 1, 3, 2]), values];
-    let result = attend(&sizes(x, &attention)?, operands, |scores| {
-        let scores = capped(scores, attention.softcap) + mask(x, &positions, attention.window)?;
-        Ok(scores.add_optional(x.optional(input::ATTENTION_BIAS)).softmax(-1))
-    })?;
-    let mut result = merge_heads(result);
+    .attend(x, attributes);
+    for (index, present) in (1..).zip(present) {
+        x.output(index, present);
+    }
+    if apart {
+        result = merge_heads(result);
+    }
     if let Some(lengths) = x.optional(input::SEQLENS_K) {
         result = x.make.op("ncnn.WithoutPadding", [result, lengths], []);
     }
@@ -197,13 +204,6 @@ fn parts<'x>(x: &'x Expand, attention: &Attention) -> [Expr<'x>; 3] {
     }
     let heads = [attention.heads, attention.kv_heads, attention.kv_heads];
     query.split(2, heads.map(|heads| heads * attention.head))
-}
-
-/// Returns new keys or values after those in input `past`, and sets output `present` to them.
-fn append<'x>(x: &'x Expand, past: usize, new: Expr<'x>, present: usize) -> Expr<'x> {
-    let all = x.optional(past).map_or(new, |past| x.make.concat(&[past, new], 2));
-    x.output(present, all);
-    all
 }
 
 fn rotate<'x>(
@@ -223,12 +223,4 @@ fn rotate<'x>(
         ("rotary_embedding_dim", rotated.into()),
     ];
     Ok(x.make.op("RotaryEmbedding", [value, cos, sin], attributes))
-}
-
-/// Returns the term that hides later keys and those before the window, `[queries, keys]`.
-fn mask<'x>(x: &'x Expand, positions: &Positions<'x>, window: Option<i64>) -> Result<Expr<'x>> {
-    let before = window.map(|window| window.saturating_sub(1));
-    let seen = positions.near(before, Some(0)).ok_or_else(|| Error::internal("a mask without bounds"))?;
-    // Without the cast, the sum with the scores is in float32 also where half precision does: infinity hides, too.
-    Ok(hide_unseen(seen.cast(DType::F32)).cast(x.dtype(input::QUERY)?))
 }

@@ -15,14 +15,13 @@ fn direction(reverse: &[bool]) -> i32 {
     }
 }
 
-pub(super) fn lower_recurrent(lower: &mut Lower) -> Result<()> {
-    let recurrent = read_recurrent(lower)?;
+pub(super) fn lower_recurrent(lower: &mut Lower, cell: Cell) -> Result<()> {
+    let recurrent = read_recurrent(lower, cell)?;
     let sizes = sizes(lower, &recurrent)?;
     let is_whole = matches!(read_lengths(lower, &sizes.steps)?, Lengths::All);
     if !sizes.batch.is(1) || !is_whole || !is_native(lower, &recurrent)? {
         unsupported!("ncnn's {} differs: it lacks a feature of this node", lower.op_type());
     }
-    let cell = recurrent.cell;
     let Sizes { steps, input: width, hidden, .. } = &sizes;
     let directions = recurrent.reverse.len();
     let xc = weight::matrix(cell, lower.required_constant(input::W)?)?;

@@ -27,38 +27,40 @@ use crate::ops::prelude::*;
 use crate::pass::quantized::{INT8_GRU, INT8_LSTM};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("GRU", Access::Any, infer_recurrent)
-        .expand(unroll::expand_recurrent)
-        .lower(lower::lower_recurrent)
-        .multiply_adds(multiply_adds)
+    gru("", "GRU")
         .expects(expected)
         .lowers_to("GRU over all sequences, or for each; unrolled steps where they are faster, or for what the layer lacks")
-        .limits("many unrolled steps, or a number of them known only at run time"),
-    Row::new("LSTM", Access::Any, infer_recurrent)
-        .expand(unroll::expand_recurrent)
-        .lower(lower::lower_recurrent)
-        .multiply_adds(multiply_adds)
+        .limits(LIMITS),
+    lstm("", "LSTM")
         .expects(expected)
         .lowers_to("LSTM over all sequences, or for each; unrolled steps where they are faster, or for what the layer lacks")
-        .limits("many unrolled steps, or a number of them known only at run time"),
-    Row::of(OWN_DOMAIN, INT8_GRU, Access::Any, infer_recurrent)
-        .expand(unroll::expand_recurrent)
-        .lower(lower::lower_recurrent)
-        .multiply_adds(multiply_adds)
-        .lowers_to("GRU in int8, over one sequence"),
-    Row::of(OWN_DOMAIN, INT8_LSTM, Access::Any, infer_recurrent)
-        .expand(unroll::expand_recurrent)
-        .lower(lower::lower_recurrent)
-        .multiply_adds(multiply_adds)
-        .lowers_to("LSTM in int8, over one sequence"),
-    Row::new("RNN", Access::Any, infer_recurrent)
-        .expand(unroll::expand_recurrent)
-        .lower(lower::lower_recurrent)
+        .limits(LIMITS),
+    gru(OWN_DOMAIN, INT8_GRU).lowers_to("GRU in int8, over one sequence"),
+    lstm(OWN_DOMAIN, INT8_LSTM).lowers_to("LSTM in int8, over one sequence"),
+    Row::new("RNN", Access::Any, |call| infer_recurrent(call, Cell::Rnn))
+        .expand(|x| unroll::expand_recurrent(x, Cell::Rnn))
+        .lower(|lower| lower::lower_recurrent(lower, Cell::Rnn))
         .multiply_adds(multiply_adds)
         .expects(expected)
         .lowers_to("RNN for each sequence; unrolled steps where they are faster, or for what the layer lacks")
-        .limits("many unrolled steps, or a number of them known only at run time"),
+        .limits(LIMITS),
 ];
+
+const LIMITS: &str = "many unrolled steps, or a number of them known only at run time";
+
+const fn gru(domain: &'static str, name: &'static str) -> Row {
+    Row::of(domain, name, Access::Any, |call| infer_recurrent(call, Cell::Gru))
+        .expand(|x| unroll::expand_recurrent(x, Cell::Gru))
+        .lower(|lower| lower::lower_recurrent(lower, Cell::Gru))
+        .multiply_adds(multiply_adds)
+}
+
+const fn lstm(domain: &'static str, name: &'static str) -> Row {
+    Row::of(domain, name, Access::Any, |call| infer_recurrent(call, Cell::Lstm))
+        .expand(|x| unroll::expand_recurrent(x, Cell::Lstm))
+        .lower(|lower| lower::lower_recurrent(lower, Cell::Lstm))
+        .multiply_adds(multiply_adds)
+}
 
 /// Returns the sequence that the weight reads.
 fn expected(call: &Call, index: usize) -> Option<Fact> {
@@ -119,11 +121,11 @@ struct Recurrent {
     hidden_size: Option<i64>,
 }
 
-fn read_recurrent(attributes: &Attributes) -> Result<Recurrent> {
-    let (cell, defaults): (Cell, &[&str]) = match attributes.op_type() {
-        "GRU" | INT8_GRU => (Cell::Gru, &["Sigmoid", "Tanh"]),
-        "LSTM" | INT8_LSTM => (Cell::Lstm, &["Sigmoid", "Tanh", "Tanh"]),
-        _ => (Cell::Rnn, &["Tanh"]),
+fn read_recurrent(attributes: &Attributes, cell: Cell) -> Result<Recurrent> {
+    let defaults: &[&str] = match cell {
+        Cell::Gru => &["Sigmoid", "Tanh"],
+        Cell::Lstm => &["Sigmoid", "Tanh", "Tanh"],
+        Cell::Rnn => &["Tanh"],
     };
     let directions =
         [("forward", vec![false]), ("reverse", vec![true]), ("bidirectional", vec![false, true])];
@@ -173,8 +175,8 @@ pub(in crate::ops) fn multiply_adds(call: &Call) -> Option<u64> {
     Some(weights(input::W)?.saturating_add(weights(input::R)?).saturating_mul(steps))
 }
 
-fn infer_recurrent(call: &Call) -> Result<Vec<Fact>> {
-    let recurrent = read_recurrent(call)?;
+fn infer_recurrent(call: &Call, cell: Cell) -> Result<Vec<Fact>> {
+    let recurrent = read_recurrent(call, cell)?;
     let dtype = call.dtype(input::X)?;
     let Sizes { steps, batch, input, hidden } = sizes(call, &recurrent)?;
     let directions = Dim::try_from(recurrent.reverse.len())?;

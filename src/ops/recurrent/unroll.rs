@@ -17,8 +17,8 @@ const MAX_SEQUENCES: i64 = 256;
 /// The maximum size in bytes of weights repeated for the layers of further sequences.
 const MAX_REPEATED_BYTES: u64 = 1 << 25;
 
-pub(super) fn expand_recurrent(expand: &Expand) -> Result<bool> {
-    let recurrent = read_recurrent(expand)?;
+pub(super) fn expand_recurrent(expand: &Expand, cell: Cell) -> Result<bool> {
+    let recurrent = read_recurrent(expand, cell)?;
     let sizes = sizes(expand, &recurrent)?;
     let native = is_native(expand, &recurrent)?;
     let directions = i64::try_from(recurrent.reverse.len())?;

@@ -13,17 +13,17 @@ use crate::ops::prelude::*;
 use crate::tensor::Shape;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("DepthToSpace", Access::Selection, infer_rearrange)
+    Row::new("DepthToSpace", Access::Selection, |call| infer_rearrange(call, TO_SPACE))
         .batched(|_, index| index == 0)
-        .fold(fold_rearrange)
-        .lower(lower_rearrange)
+        .fold(|attributes, inputs| fold_rearrange(attributes, inputs, TO_SPACE))
+        .lower(|lower| lower_rearrange(lower, TO_SPACE))
         .identity(same_shape)
         .transparent(|_, _| true)
         .lowers_to("PixelShuffle; Permute for a batch in mode DCR"),
-    Row::new("SpaceToDepth", Access::Selection, infer_rearrange)
+    Row::new("SpaceToDepth", Access::Selection, |call| infer_rearrange(call, TO_DEPTH))
         .batched(|_, index| index == 0)
-        .fold(fold_rearrange)
-        .lower(lower_rearrange)
+        .fold(|attributes, inputs| fold_rearrange(attributes, inputs, TO_DEPTH))
+        .lower(|lower| lower_rearrange(lower, TO_DEPTH))
         .identity(same_shape)
         .transparent(|_, _| true)
         .lowers_to("Reorg; Permute for a batch in mode DCR"),
@@ -54,6 +54,17 @@ fn lower_shuffle(lower: &mut Lower) -> Result<()> {
     lower.set(0, blob.map(ShuffleChannel { group, reverse: 0 }))
 }
 
+/// The direction in which elements move.
+#[derive(Clone, Copy)]
+struct Way {
+    to_space: bool,
+    /// The version since which the operator has a mode.
+    has_mode_since: i64,
+}
+
+const TO_SPACE: Way = Way { to_space: true, has_mode_since: 11 };
+const TO_DEPTH: Way = Way { to_space: false, has_mode_since: 28 };
+
 /// DepthToSpace or SpaceToDepth as a Transpose between two Reshapes.
 struct Plan {
     block: i64,
@@ -66,12 +77,11 @@ struct Plan {
     shape: Vec<Dim>,
 }
 
-fn plan(attributes: &Attributes, shape: &[Dim]) -> Result<Plan> {
-    let to_space = attributes.op_type() == "DepthToSpace";
+fn plan(attributes: &Attributes, shape: &[Dim], way: Way) -> Result<Plan> {
     let block = attributes.int("blocksize")?;
     // The order of versions without a mode is DCR.
-    let has_mode = attributes.since() >= if to_space { 11 } else { 28 };
-    let channel_first = has_mode && attributes.word("mode", &[("DCR", false), ("CRD", true)])?;
+    let channel_first = attributes.since() >= way.has_mode_since
+        && attributes.word("mode", &[("DCR", false), ("CRD", true)])?;
     let [n, c, h, w] = shape else {
         invalid!("an input of shape {}, expected batch, channels, height and width", display_shape(shape))
     };
@@ -88,7 +98,7 @@ fn plan(attributes: &Attributes, shape: &[Dim]) -> Result<Plan> {
         }
     };
     let area = side.mul(&side)?;
-    let (blocks, perm, shape) = if to_space {
+    let (blocks, perm, shape) = if way.to_space {
         let deep = divided(c, &area)?;
         let shape = [n.clone(), deep.clone(), h.mul(&side)?, w.mul(&side)?];
         if channel_first {
@@ -105,22 +115,21 @@ fn plan(attributes: &Attributes, shape: &[Dim]) -> Result<Plan> {
     Ok(Plan { block, channel_first, blocks: blocks.to_vec(), perm, shape: shape.to_vec() })
 }
 
-fn infer_rearrange(call: &Call) -> Result<Vec<Fact>> {
+fn infer_rearrange(call: &Call, way: Way) -> Result<Vec<Fact>> {
     let shape = call.shape(0)?;
-    let plan = plan(call, shape)?;
+    let plan = plan(call, shape, way)?;
     let area = plan.block.saturating_mul(plan.block);
-    let factors =
-        if call.op_type() == "DepthToSpace" { [1, area, 1, 1] } else { [1, 1, plan.block, plan.block] };
+    let factors = if way.to_space { [1, area, 1, 1] } else { [1, 1, plan.block, plan.block] };
     for (size, of) in shape.iter().zip(factors) {
         call.require(SizeCondition::multiple(size, of))?;
     }
     Ok(vec![Fact::new(call.dtype(0)?, plan.shape)])
 }
 
-fn fold_rearrange(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+fn fold_rearrange(attributes: &Attributes, inputs: &[Option<Array>], way: Way) -> Result<Vec<Array>> {
     let data = required_input(inputs, 0)?;
     let sizes = Shape::try_from(data.shape())?;
-    let plan = plan(attributes, &sizes)?;
+    let plan = plan(attributes, &sizes, way)?;
     let known = |shape: &[Dim]| {
         shape
             .iter()
@@ -130,16 +139,15 @@ fn fold_rearrange(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<V
     Ok(vec![data.reshape(&known(&plan.blocks)?)?.transpose(&plan.perm)?.reshape(&known(&plan.shape)?)?])
 }
 
-fn lower_rearrange(lower: &mut Lower) -> Result<()> {
+fn lower_rearrange(lower: &mut Lower, way: Way) -> Result<()> {
     let shape = lower.shape(0)?.to_vec();
-    let Plan { block, channel_first, shape: result, .. } = plan(lower, &shape)?;
+    let Plan { block, channel_first, shape: result, .. } = plan(lower, &shape, way)?;
     let merged = |shape: &[Dim]| -> Result<[Dim; 3]> {
         let [n, c, h, w] = shape else { unsupported!("an input of {} axes", shape.len()) };
         Ok([n.mul(c)?, h.clone(), w.clone()])
     };
-    let to_space = lower.op_type() == "DepthToSpace";
     let (upscale_factor, mode) = (i32::try_from(block)?, i32::from(!channel_first));
-    let layer: Layer = if to_space {
+    let layer: Layer = if way.to_space {
         PixelShuffle { upscale_factor, mode }.into()
     } else {
         Reorg { stride: upscale_factor, mode }.into()
@@ -153,10 +161,10 @@ fn lower_rearrange(lower: &mut Lower) -> Result<()> {
     }
     // The places of a block precede the channels, and here the channels of all elements of the batch.
     let area = Dim::Known(block).mul(&Dim::Known(block))?;
-    let deep = if to_space { &shape } else { &result };
+    let deep = if way.to_space { &shape } else { &result };
     let rest = Dim::product(deep.get(1..).unwrap_or_default())?.exact_div(&area);
     let Some(rest) = rest else { unsupported!("channels of {} in blocks of {area}", display_shape(deep)) };
-    let top = if to_space {
+    let top = if way.to_space {
         let blob = lower.blob(0)?;
         let moved = lower.transpose(blob, &[batch.clone(), area, rest], &[1, 0, 2])?;
         let moved = lower.reshape(moved, &from)?;
@@ -185,7 +193,7 @@ mod tests {
         let elements = (0..count).map(|i| i64::try_from(i).unwrap()).collect();
         let data = Array::i64(ArrayD::from_shape_vec(shape, elements).unwrap());
         let op = &OPS.iter().find(|row| row.op.schema.name == op_type).unwrap().op;
-        let folded = fold_rearrange(&Attributes::new(&node, op), &[Some(data)]).unwrap();
+        let folded = op.fold.unwrap()(&Attributes::new(&node, op), &[Some(data)]).unwrap();
         (folded[0].shape().to_vec(), folded[0].int_list().unwrap())
     }
 

@@ -10,7 +10,7 @@ use crate::op::CONTRIB_DOMAIN;
 use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("BlackmanWindow", Access::Any, window::infer_window)
+    Row::new("BlackmanWindow", Access::Any, |call| window::infer_window(call, window::BLACKMAN))
         .lowers_to("a constant")
         .limits("a size computed at run time; one element of a symmetric window"),
     Row::new("DFT", Access::Any, transform::infer_dft)
@@ -20,10 +20,10 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .limits(
             "axes and lengths computed at run time; a one-sided spectrum whose bins do not match its length",
         ),
-    Row::new("HammingWindow", Access::Any, window::infer_window)
+    Row::new("HammingWindow", Access::Any, |call| window::infer_window(call, window::HAMMING))
         .lowers_to("a constant")
         .limits("a size computed at run time; one element of a symmetric window"),
-    Row::new("HannWindow", Access::Any, window::infer_window)
+    Row::new("HannWindow", Access::Any, |call| window::infer_window(call, window::HANN))
         .lowers_to("a constant")
         .limits("a size computed at run time; one element of a symmetric window"),
     Row::of(CONTRIB_DOMAIN, "Irfft", Access::Any, transform::infer_irfft)

@@ -17,16 +17,14 @@ fn read_dtype(attributes: &Attributes) -> Result<DType> {
     })
 }
 
-/// Returns the factors of cos(0), cos(2 pi n / N) and cos(4 pi n / N).
-fn factors(op_type: &str) -> [f64; 3] {
-    match op_type {
-        "HannWindow" => [0.5, -0.5, 0.0],
-        "HammingWindow" => [25.0 / 46.0, -21.0 / 46.0, 0.0],
-        _ => [0.42, -0.5, 0.08],
-    }
-}
+/// The factors of cos(0), cos(2 pi n / N) and cos(4 pi n / N).
+type Factors = [f64; 3];
 
-pub(super) fn infer_window(call: &Call) -> Result<Vec<Fact>> {
+pub(super) const BLACKMAN: Factors = [0.42, -0.5, 0.08];
+pub(super) const HAMMING: Factors = [25.0 / 46.0, -21.0 / 46.0, 0.0];
+pub(super) const HANN: Factors = [0.5, -0.5, 0.0];
+
+pub(super) fn infer_window(call: &Call, [constant, first, second]: Factors) -> Result<Vec<Fact>> {
     let dtype = read_dtype(call)?;
     let periodic = call.flag("periodic")?;
     let size = match (call.array(0), call.declared_instead_of(0)) {
@@ -42,7 +40,6 @@ pub(super) fn infer_window(call: &Call) -> Result<Vec<Fact>> {
     if size > 0 && period == 0.0 {
         unsupported!("a symmetric window of one element, for which the specification divides by zero");
     }
-    let [constant, first, second] = factors(call.op_type());
     let window: Array1<f64> = (0..size)
         .map(|n| {
             let n: f64 = n.as_();

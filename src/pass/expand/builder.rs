@@ -56,6 +56,11 @@ impl<'a> Expand<'a> {
         matches!(self.stage, Stage::Expand { kv_cache: true, .. })
     }
 
+    /// Whether the fusions have taken the attentions of which they make a layer.
+    pub fn expands_attention(&self) -> bool {
+        matches!(self.stage, Stage::Expand { attention: true, .. })
+    }
+
     /// Adds a warning about the node.
     pub fn warn(&self, warning: &str) {
         let node = self.call.node();

@@ -1,7 +1,7 @@
 //! `y = linear(merge(softmax(scale * q * transpose(k) + mask) * v))`
 //!
 //! with `q`, `k`, `v = heads(linear(x))`, the mask optional, becomes `MultiHeadAttention` of this program's
-//! own domain.
+//! own domain; and so does such an attention that is PlainAttention.
 //!
 //! `heads` is any chain of Reshape, Transpose, Split and the like that gives a view of the columns of a
 //! linear map, by heads; `merge` is such a chain that puts the heads side by side. All scales before the
@@ -10,21 +10,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::scores::{FAR, HIDDEN, Hidden, hidden, plain, softmax_of};
 use super::view::{Run, Traced, View, scaling, trace};
 use super::{Found, Matcher, first, fuse, orders, output, to_f32, two};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Node, ValueId};
 use crate::pass::builder::{Builder, Expr};
-use crate::pass::pattern::{axis, float, input, int};
+use crate::pass::pattern::{float, input, int};
 use crate::tensor::DType;
 
 /// A factor this close to 1 leaves the weight as it is.
 const SAME_SCALE: f64 = 1e-6;
-
-/// Added to the scores of masked keys in place of minus infinity, which ncnn does not handle.
-pub(super) const HIDDEN: f32 = -1e30;
-/// A score below all others: a key with it is masked if another key is not.
-const FAR: f64 = -1e9;
 
 /// `x * weight + bias`.
 #[derive(Clone, Copy, Debug)]
@@ -171,23 +167,78 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Parts>> {
     {
         return None;
     }
-    let is_product = |value| {
-        matcher
-            .made_by(value, "MatMul")
-            .and_then(two)
-            .is_some_and(|[a, _]| softmax_of(matcher, a, &mut BTreeSet::new()).is_some())
+    let is_core = |value| {
+        plain(matcher, value).is_some()
+            || matcher
+                .made_by(value, "MatMul")
+                .and_then(two)
+                .is_some_and(|[a, _]| softmax_of(matcher, a, &mut BTreeSet::new()).is_some())
     };
-    let traced = trace(matcher, out.x, is_product, false)?;
-    let [weights, values] = two(matcher.made_by(traced.source, "MatMul")?)?;
+    let traced = trace(matcher, out.x, is_core, false)?;
     inner.extend(traced.inner);
-    inner.extend([traced.source, weights]);
+    inner.insert(traced.source);
     let (heads, queries, width) = by_heads(&matcher.sizes(traced.source)?)?;
     let merged = View::of(&[heads, queries, width]).transposed(&[1, 0, 2])?;
     let merged = merged.reshaped(&[queries, heads * width])?.merged();
     if traced.view.reshaped(&[queries, heads * width])?.merged() != merged {
         return None;
     }
-    let (softmax, guarded) = softmax_of(matcher, weights, &mut inner)?;
+    let Core { q, k, v, keys, k_order, mask, scale } = match plain(matcher, traced.source) {
+        Some(node) => read_plain(matcher, node, [heads, queries])?,
+        None => read_product(matcher, traced.source, [heads, queries], &mut inner)?,
+    };
+    let (q, q_scale) = projection(matcher, q, [heads, queries, width], [0, 1, 2], &mut inner)?;
+    let (k, k_scale) = projection(matcher, k, [heads, keys, width], k_order, &mut inner)?;
+    let (v, v_scale) = projection(matcher, v, [heads, keys, width], [0, 1, 2], &mut inner)?;
+    // The layer itself divides by the root of the width of a head.
+    let root = num_traits::AsPrimitive::<f64>::as_(width).sqrt();
+    let factor = scale * q_scale * k_scale * root;
+    inner.remove(&result);
+    // In the oldest releases queries, merged heads and results have the same width.
+    let fits = [q.linear.inputs, out.outputs] == [heads * width; 2];
+    let fits = fits && v_scale == 1.0 && factor > 0.0 && queries > 1 && keys > 1;
+    fits.then_some(Found {
+        inner,
+        parts: Parts { y: output(node)?, q, k, v, out, mask, num_heads: heads, factor },
+    })
+}
+
+/// An attention without its linear maps.
+struct Core {
+    q: ValueId,
+    k: ValueId,
+    v: ValueId,
+    /// The number of keys.
+    keys: i64,
+    /// The axes of heads, rows and elements in the keys.
+    k_order: [usize; 3],
+    mask: Option<Mask>,
+    scale: f64,
+}
+
+fn read_plain(matcher: &Matcher, node: &Node, [heads, queries]: [i64; 2]) -> Option<Core> {
+    let [Some(q), Some(k), Some(v), ref mask @ ..] = *node.inputs.as_slice() else { return None };
+    let (key_heads, keys, _) = by_heads(&matcher.sizes(k)?)?;
+    let mask = match *mask {
+        [Some(mask)] if is_mask(matcher, mask, [heads, queries, keys]) => Some(added(matcher, mask)),
+        [Some(_)] => return None,
+        _ => None,
+    };
+    let zeroes_nan = int(node, "zeroes_nan").is_some_and(|flag| flag != 0);
+    let scale = f64::from(float(node, "scale")?);
+    (key_heads == heads && !zeroes_nan).then_some(Core { q, k, v, keys, k_order: [0, 1, 2], mask, scale })
+}
+
+/// Reads a value as the product of a Softmax with the values.
+fn read_product(
+    matcher: &Matcher,
+    value: ValueId,
+    [heads, queries]: [i64; 2],
+    inner: &mut BTreeSet<ValueId>,
+) -> Option<Core> {
+    let [weights, v] = two(matcher.made_by(value, "MatMul")?)?;
+    inner.insert(weights);
+    let (softmax, guarded) = softmax_of(matcher, weights, inner)?;
     let mut scores = first(softmax)?;
     let (_, _, keys) = by_heads(&matcher.sizes(scores)?)?;
     inner.insert(scores);
@@ -206,20 +257,7 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Parts>> {
         inner.insert(scores);
     }
     let [q, k] = two(matcher.made_by(scores, "MatMul")?)?;
-    let (q, q_scale) = projection(matcher, q, [heads, queries, width], [0, 1, 2], &mut inner)?;
-    let (k, k_scale) = projection(matcher, k, [heads, keys, width], [0, 2, 1], &mut inner)?;
-    let (v, v_scale) = projection(matcher, values, [heads, keys, width], [0, 1, 2], &mut inner)?;
-    // The layer itself divides by the root of the width of a head.
-    let root = num_traits::AsPrimitive::<f64>::as_(width).sqrt();
-    let factor = scale * q_scale * k_scale * root;
-    inner.remove(&result);
-    // In the oldest releases queries, merged heads and results have the same width.
-    let fits = [q.linear.inputs, out.outputs] == [heads * width; 2];
-    let fits = fits && v_scale == 1.0 && factor > 0.0 && queries > 1 && keys > 1;
-    fits.then_some(Found {
-        inner,
-        parts: Parts { y: output(node)?, q, k, v, out, mask, num_heads: heads, factor },
-    })
+    Some(Core { q, k, v, keys, k_order: [0, 2, 1], mask, scale })
 }
 
 /// Merges all axes but the last two.
@@ -236,37 +274,12 @@ fn is_scores(matcher: &Matcher, value: ValueId) -> bool {
     })
 }
 
-/// The Softmax along the last axis that computes a value, and whether NaN is replaced by 0 after it.
-pub(super) fn softmax_of<'a>(
-    matcher: &Matcher<'a>,
-    value: ValueId,
-    inner: &mut BTreeSet<ValueId>,
-) -> Option<(&'a Node, bool)> {
-    let of_rows = |softmax: &&Node| {
-        // Before version 13, Softmax runs over all axes from the given one on.
-        let default = if softmax.version < 13 { 1 } else { -1 };
-        let rank = first(softmax).and_then(|x| matcher.rank(x));
-        rank.is_some_and(|rank| axis(softmax, default, rank).is_some_and(|axis| axis + 1 == rank))
-    };
-    if let Some(softmax) = matcher.made_by(value, "Softmax") {
-        return Some((softmax, false)).filter(|(softmax, _)| of_rows(softmax));
-    }
-    let [condition, zero, softmax] = *matcher.made_by(value, "Where")?.inputs.as_slice() else { return None };
-    let (condition, softmax) = (condition?, softmax?);
-    let is_guard = first(matcher.made_by(condition, "IsNaN")?)? == softmax && matcher.scalar(zero?)? == 0.0;
-    inner.extend([condition, softmax]);
-    Some((matcher.made_by(softmax, "Softmax").filter(of_rows).filter(|_| is_guard)?, true))
-}
-
 /// Reads scores as masked: the scores without the mask, and the mask.
 fn read_mask(matcher: &Matcher, scores: ValueId, sizes: [i64; 3]) -> Option<(ValueId, Mask)> {
     if let Some(sum) = matcher.made_by(scores, "Add") {
         let (product, added) = orders(sum)
             .find(|(product, added)| is_mask(matcher, *added, sizes) && is_scores(matcher, *product))?;
-        let is_low = floats(matcher, added).is_some_and(|mask| mask.iter().any(|x| *x < HIDDEN));
-        let clamp = is_low && each_row_has_key(matcher, added);
-        let mask = if clamp { Mask::Clamped(added) } else { Mask::Added(added) };
-        return Some((product, mask));
+        return Some((product, self::added(matcher, added)));
     }
     let Hidden { others, condition, hides, .. } =
         hidden(matcher, matcher.made_by(scores, "Where")?).find(|found| is_scores(matcher, found.others))?;
@@ -278,35 +291,10 @@ fn read_mask(matcher: &Matcher, scores: ValueId, sizes: [i64; 3]) -> Option<(Val
         .then_some((others, Mask::Hidden(condition, hides)))
 }
 
-/// Values of which a condition hides some.
-pub(super) struct Hidden {
-    pub others: ValueId,
-    pub condition: ValueId,
-    /// The value of the condition where it hides.
-    pub hides: bool,
-    /// The number in place of hidden values.
-    pub low: f64,
-}
-
-impl Hidden {
-    /// The term that hides values if it is added to them.
-    pub fn term<'b>(condition: Expr<'b>, hides: bool, lowest: f32, like: Expr<'b>) -> Expr<'b> {
-        let (hidden, seen) = (like.filled(lowest, &[]), like.filled(0.0, &[]));
-        let (yes, no) = if hides { (hidden, seen) } else { (seen, hidden) };
-        condition.select(yes, no)
-    }
-}
-
-/// Reads a Where as values of which a condition hides some, in both ways.
-pub(super) fn hidden(matcher: &Matcher, node: &Node) -> impl Iterator<Item = Hidden> + use<> {
-    let mut found = [None, None];
-    if let [Some(condition), Some(yes), Some(no)] = *node.inputs.as_slice() {
-        found = [(yes, no, true), (no, yes, false)].map(|(hidden, others, hides)| {
-            let low = matcher.scalar(hidden).filter(|low| *low <= FAR)?;
-            Some(Hidden { others, condition, hides, low })
-        });
-    }
-    found.into_iter().flatten()
+/// Reads a value as a mask that is added to the scores.
+fn added(matcher: &Matcher, mask: ValueId) -> Mask {
+    let is_low = floats(matcher, mask).is_some_and(|mask| mask.iter().any(|x| *x < HIDDEN));
+    if is_low && each_row_has_key(matcher, mask) { Mask::Clamped(mask) } else { Mask::Added(mask) }
 }
 
 /// The elements of a constant.

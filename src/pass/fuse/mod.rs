@@ -21,6 +21,7 @@ mod look_up;
 mod mish;
 mod narrow;
 mod rotary;
+mod scores;
 mod shuffle;
 mod softmax;
 mod split;
@@ -82,7 +83,8 @@ pub const FUSIONS: &[Rewrite] = &[
         "scale and bias after a normalization to its parameters"),
     pass!(shuffle::fuse_shuffle [Transpose]
         "Reshape, Transpose and Reshape to DepthToSpace, SpaceToDepth or ShuffleChannel"),
-    pass!(attention::fuse_attention [Softmax] "attention with its linear projections to MultiHeadAttention"),
+    pass!(attention::fuse_attention [PlainAttention Softmax]
+        "attention with its linear projections to MultiHeadAttention"),
     SHARE_SLICES,
 ];
 
@@ -90,7 +92,8 @@ pub const FUSIONS: &[Rewrite] = &[
 pub const CACHE_FUSIONS: &[Rewrite] = &[
     pass!(rotary::fuse_rotary_embed [Add Concat]
         "with --kv-cache: pairs of elements turned by angles to RotaryEmbed"),
-    pass!(cached_attention::fuse_cached_attention [Softmax] "with --kv-cache: attention to a cache to SDPA"),
+    pass!(cached_attention::fuse_cached_attention [PlainAttention Softmax]
+        "with --kv-cache: attention to a cache to SDPA"),
 ];
 
 /// A graph in which patterns are matched.

@@ -58,7 +58,7 @@ pub const SIMPLIFICATIONS: &[Rewrite] = &[
     pass!(view::fuse_consecutive_unsqueezes [Unsqueeze] "consecutive Unsqueeze to one"),
     pass!(view::fuse_consecutive_reshapes [Flatten Reshape Squeeze Unsqueeze]
         "several Reshape, Flatten, Squeeze and Unsqueeze in a row become one Reshape"),
-    pass!(transpose::fuse_consecutive_transposes [Transpose] "consecutive Transpose to one"),
+    MERGE_TRANSPOSES,
     pass!(transpose::fuse_transpose_of_unit_axes [Transpose]
         "a Transpose between reshapes that drop and restore axes of size 1 becomes one of all axes"),
     pass!(layout::cancel_transposes [Transpose]
@@ -107,9 +107,12 @@ const MERGE_CONSTANTS: Rewrite = pass!(common::eliminate_duplicate_initializer [
 const MERGE_NODES: Rewrite = pass!(common::eliminate_common_subexpression []
     "nodes with the same operator, inputs and attributes, and equal computed sizes");
 
-/// The passes that merge equal parts. Expansions of several nodes have parts in common, such as the mask of all layers
-/// of a decoder.
-pub const MERGING: &[Rewrite] = &[MERGE_CONSTANTS, MERGE_NODES];
+const MERGE_TRANSPOSES: Rewrite =
+    pass!(transpose::fuse_consecutive_transposes [Transpose] "consecutive Transpose to one");
+
+/// The passes that merge parts of expansions. Those of several nodes have parts in common, such as the mask of all layers
+/// of a decoder, and end with transposes that others begin with.
+pub const MERGING: &[Rewrite] = &[MERGE_CONSTANTS, MERGE_NODES, MERGE_TRANSPOSES];
 
 /// The pass that shares Slices. It saves layers of ncnn, but not nodes of ONNX: it is a fusion.
 pub(super) const SHARE_SLICES: Rewrite = pass!(part::share_slices [Slice]

@@ -4,18 +4,22 @@ use smallvec::smallvec;
 
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Node, ValueId};
-use crate::pass::pattern::{perm_of, producer};
+use crate::pass::pattern::{Readers, perm_of, producer};
 
 use super::view::{dropped_axes, is_view};
 use super::{input, only_output, replace_nodes};
 
-/// Merges two Transposes in a row.
+/// Merges two Transposes in a row, unless both would remain.
 pub(crate) fn fuse_consecutive_transposes(graph: &mut Graph) -> Result<bool> {
+    let readers = Readers::of(graph);
     let find = |graph: &Graph, node: &Node| {
-        let inner = producer(graph, input(node, 0).filter(|_| node.is("Transpose"))?, "Transpose")?;
+        let between = input(node, 0).filter(|_| node.is("Transpose"))?;
+        let inner = producer(graph, between, "Transpose")?;
         let (first, second) = (perm_of(graph, inner)?, perm_of(graph, node)?);
-        let both = second.iter().map(|axis| i64::try_from(*first.get(*axis)?).ok());
-        Some((inner.inputs.clone(), both.collect::<Option<Vec<i64>>>()?))
+        let both = second.iter().map(|axis| first.get(*axis).copied()).collect::<Option<Vec<usize>>>()?;
+        let perm = both.iter().map(|axis| i64::try_from(*axis).ok()).collect::<Option<Vec<i64>>>()?;
+        let fewer = readers.only(between).is_some() || both.is_sorted();
+        fewer.then(|| (inner.inputs.clone(), perm))
     };
     replace_nodes(graph, find, |_, node, (inputs, perm)| {
         let mut made = Node { inputs, ..node.clone() };

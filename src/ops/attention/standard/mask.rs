@@ -3,8 +3,8 @@
 use ndarray::{ArrayD, Axis, IxDyn};
 
 use super::window::structure;
-use super::{AttentionAttributes, Sizes, input};
-use crate::ops::attention::parts::{HIDDEN, hide_unseen};
+use super::{AttentionAttributes, input};
+use crate::ops::attention::parts::{HIDDEN, Sizes, hide_unseen, is_finite};
 use crate::ops::prelude::*;
 use crate::tensor::zip_broadcast;
 
@@ -29,7 +29,8 @@ pub(super) struct Bias<'x> {
 
 /// The mask in the input.
 struct Mask<'x> {
-    visible: Visible<'x>,
+    /// `None` if it hides nothing: if none of its terms is infinite.
+    visible: Option<Visible<'x>>,
     /// The terms to be added: without infinities, and with them.
     numbers: Option<(Expr<'x>, Expr<'x>)>,
 }
@@ -48,17 +49,17 @@ pub(super) fn read_bias<'x>(
         bias.infinite = bias.infinite.map(|terms| [terms, vec![mask]].concat());
         bias.leaves_nan = true;
     } else if expand.has_input(input::ATTN_MASK) {
-        each_sees_itself = false;
         let mask = read_mask(expand, sizes)?;
+        each_sees_itself &= mask.visible.is_none();
         let of_mask = match mask.numbers {
             Some((finite, with_infinities)) => {
                 bias.added.push(finite);
                 Some(vec![with_infinities])
             }
-            None => infinite(expand, Some(&mask.visible)),
+            None => infinite(expand, mask.visible.as_ref()),
         };
         bias.infinite = bias.infinite.zip(of_mask).map(|(a, b)| [a, b].concat());
-        visible = both(expand, visible, Some(mask.visible))?;
+        visible = both(expand, visible, mask.visible)?;
     }
     match visible {
         None => {}
@@ -67,20 +68,28 @@ pub(super) fn read_bias<'x>(
             let seen = visible.map_axis(last, |row| row.iter().copied().fold(0.0, f32::max));
             if seen.iter().any(|seen| *seen == 0.0) {
                 bias.rows = Some(literal(expand, seen.insert_axis(last)));
-            }
-            if visible.iter().any(|seen| *seen == 0.0) {
                 let hidden = visible.mapv(|seen| if seen == 0.0 { HIDDEN } else { 0.0 });
                 bias.added.push(literal(expand, hidden));
+            } else if visible.iter().any(|seen| *seen == 0.0) {
+                bias.added.push(hide_from_some(literal(expand, visible)));
             }
         }
         Some(Visible::Computed(visible)) => {
-            if !each_sees_itself {
+            if each_sees_itself {
+                bias.added.push(hide_from_some(visible));
+            } else {
                 bias.rows = Some(visible.reduce("ReduceMax", &[-1], true));
+                bias.added.push(hide_unseen(visible));
             }
-            bias.added.push(hide_unseen(visible));
         }
     }
     Ok(bias)
+}
+
+/// Like [`hide_unseen`], if each query sees a key: then infinity hides others, too, and the cast ends the search for
+/// values beyond half precision.
+fn hide_from_some(visible: Expr) -> Expr {
+    hide_unseen(visible).cast(DType::F32)
 }
 
 /// Returns the mask in the input with infinities, which the attention to a cache of the runtime takes as it is.
@@ -140,10 +149,8 @@ fn read_mask<'x>(expand: &'x Expand, sizes: &Sizes) -> Result<Mask<'x>> {
     let shape = expand.shape(input::ATTN_MASK)?.to_vec();
     let is_bool = expand.dtype(input::ATTN_MASK)? == DType::Bool;
     let last = shape.last().cloned().unwrap_or(Dim::Known(1));
-    let padding = match sizes.total()?.sub(&last)?.known() {
-        Some(n) => usize::try_from(n)?,
-        None => unsupported!("the mask has {last} keys, expected {}", sizes.total()?),
-    };
+    // The shape rule requires free sizes to be equal.
+    let padding = usize::try_from(sizes.total()?.sub(&last)?.known().unwrap_or(0))?;
     let hidden = if is_bool { 0.0 } else { f32::NEG_INFINITY };
     if let Some(tensor) = expand.constant(input::ATTN_MASK) {
         let mut mask = tensor.load_listed()?.to_f32()?;
@@ -153,12 +160,13 @@ fn read_mask<'x>(expand: &'x Expand, sizes: &Sizes) -> Result<Mask<'x>> {
         let fill = padding_of(mask.shape(), padding, hidden);
         let mask = ndarray::concatenate(Axis(mask.ndim() - 1), &[mask.view(), fill.view()])?;
         if is_bool {
-            return Ok(Mask { visible: Visible::Known(mask), numbers: None });
+            return Ok(Mask { visible: Some(Visible::Known(mask)), numbers: None });
         }
+        let hides = mask.iter().any(|x| *x == f32::NEG_INFINITY);
         let visible = mask.mapv(|x| if x == f32::NEG_INFINITY { 0.0 } else { 1.0 });
         let finite = mask.mapv(|x| x.max(f32::MIN));
         let numbers = Some((literal(expand, finite), literal(expand, mask)));
-        return Ok(Mask { visible: Visible::Known(visible), numbers });
+        return Ok(Mask { visible: hides.then_some(Visible::Known(visible)), numbers });
     }
     let mut mask = expand.operand(input::ATTN_MASK).cast(DType::F32);
     if padding > 0 {
@@ -168,11 +176,14 @@ fn read_mask<'x>(expand: &'x Expand, sizes: &Sizes) -> Result<Mask<'x>> {
         mask = expand.make.concat(&[mask, fill], -1);
     }
     if is_bool {
-        return Ok(Mask { visible: Visible::Computed(mask), numbers: None });
+        return Ok(Mask { visible: Some(Visible::Computed(mask)), numbers: None });
+    }
+    if padding == 0 && is_finite(expand, input::ATTN_MASK) {
+        return Ok(Mask { visible: None, numbers: Some((mask, mask)) });
     }
     // Half of the bound, so that the lowest finite number is above it and -inf below it.
     let visible = Visible::Computed((mask * 0.5).greater(f32::MIN).cast(DType::F32));
-    Ok(Mask { visible, numbers: Some((mask.max(f32::MIN), mask)) })
+    Ok(Mask { visible: Some(visible), numbers: Some((mask.max(f32::MIN), mask)) })
 }
 
 /// Returns the padding of a mask that ends before the last key.

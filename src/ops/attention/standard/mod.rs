@@ -5,23 +5,20 @@
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Attention.html>,
 //! <https://onnx.ai/onnx/operators/onnx__RotaryEmbedding.html>.
 
-mod layer;
 mod mask;
 mod rotary;
 mod scores;
 mod window;
 
-pub(in crate::ops) use scores::attend;
-
+use super::parts::Sizes;
 use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Attention", Access::Any, infer_attention)
         .expand(scores::expand_attention)
-        .lower(layer::lower_attention)
         .multiply_adds(|call| read_sizes(call, &read_attention(call).ok()?).ok()?.multiply_adds())
         .appends(|_, _| vec![(input::PAST_KEY, 2), (input::PAST_VALUE, 2)])
-        .lowers_to("Mul, MatMul, Add, Softmax, MatMul; Concat for states; SDPA for runtimes that have it")
+        .lowers_to("SDPA for runtimes that have it; Mul, MatMul, Add, Softmax, MatMul; Concat for states")
         .limits(
             "scores with a mask of booleans computed at run time as an output; heads of free size; a number of \
             valid keys of free lengths",
@@ -79,37 +76,6 @@ fn read_attention(attributes: &Attributes) -> Result<AttentionAttributes> {
         left_window: window("left_window_size")?,
         right_window: window("right_window_size")?,
     })
-}
-
-/// The sizes of queries, keys and values.
-pub(in crate::ops) struct Sizes {
-    /// Whether heads and their elements are merged in one of three axes.
-    pub merged: bool,
-    pub batch: Dim,
-    pub q_heads: i64,
-    /// The number of heads of keys and values, each for as many adjacent heads of queries.
-    pub kv_heads: i64,
-    pub queries: Dim,
-    /// The number of keys of this step, and of those before it.
-    pub keys: Dim,
-    pub past: Dim,
-    pub head: Dim,
-    pub v_head: Dim,
-}
-
-impl Sizes {
-    /// Returns the number of all keys.
-    pub fn total(&self) -> Result<Dim> {
-        self.past.add(&self.keys)
-    }
-
-    /// Each query has a product with each key, and each weight one with its value.
-    pub fn multiply_adds(&self) -> Option<u64> {
-        let heads = Dim::Known(self.q_heads);
-        let pairs = [self.batch.clone(), heads, self.queries.clone(), self.total().ok()?];
-        let each = [&self.head, &self.v_head].map(|size| element_count(std::slice::from_ref(size)));
-        Some(element_count(&pairs)?.saturating_mul(each[0]?.saturating_add(each[1]?)))
-    }
 }
 
 fn read_sizes(call: &Call, attention: &AttentionAttributes) -> Result<Sizes> {

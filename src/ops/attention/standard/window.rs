@@ -4,11 +4,12 @@ use ndarray::{Array2, Array4, IxDyn};
 use num_traits::AsPrimitive;
 
 use super::mask::{Visible, both};
-use super::{AttentionAttributes, Sizes, input};
+use super::{AttentionAttributes, input};
+use crate::ops::attention::parts::Sizes;
 use crate::ops::attention::positions::Positions;
 use crate::ops::prelude::*;
 
-/// The maximum number of elements of a computed mask.
+/// The maximum number of elements of a constant mask.
 const MAX_MASK: i64 = 1 << 24;
 
 /// A bound on the number of valid keys: with `n` of them, query `i` of `q` is at position `i + n - q`.
@@ -19,6 +20,7 @@ enum Bound {
 }
 
 impl Bound {
+    /// Returns whether a number of valid keys is within the bound.
     fn holds(self, n: i64) -> bool {
         match self {
             Bound::AtLeast(least) => n >= least,
@@ -27,9 +29,10 @@ impl Bound {
     }
 }
 
-/// A bound for each query and key.
+/// The bound for which a query, the first number, sees a key.
 type Rule = Box<dyn Fn(i64, i64) -> Bound>;
 
+/// Returns the rules that all hold if a query sees a key; `counted`: the number of valid keys is one of them.
 fn rules(attention: &AttentionAttributes, queries: i64, counted: bool) -> Vec<Rule> {
     let mut rules: Vec<Rule> = Vec::new();
     if attention.is_causal {
@@ -58,18 +61,16 @@ pub(super) fn structure<'x>(
     {
         return Ok(None);
     }
-    let (Some(queries), Some(keys), Some(past)) =
-        (sizes.queries.known(), sizes.total()?.known(), sizes.past.known())
-    else {
+    let known = sizes.queries.known().zip(sizes.total()?.known()).zip(sizes.past.known());
+    let fits = |((queries, keys), _): &((i64, i64), i64)| queries.saturating_mul(*keys) <= MAX_MASK;
+    let Some(((queries, keys), past)) = known.filter(fits) else {
         if counted {
-            let error = Error::unsupported("a number of valid keys of free lengths");
-            return Err(error);
+            unsupported!(
+                "a number of valid keys of free lengths, or of more than {MAX_MASK} pairs with queries"
+            );
         }
         return Ok(free(expand, attention, sizes));
     };
-    if queries.saturating_mul(keys.max(1)) > MAX_MASK {
-        unsupported!("a mask of {queries} x {keys} elements");
-    }
     let rules = rules(attention, queries, counted);
     let (rows, columns) = (usize::try_from(queries)?, usize::try_from(keys)?);
     let counts = match counted {
@@ -87,7 +88,7 @@ pub(super) fn structure<'x>(
     Ok(Some(Visible::Known(visible)))
 }
 
-/// Returns the mask for free lengths.
+/// Returns the mask for free lengths, or large ones.
 fn free<'x>(expand: &'x Expand, attention: &AttentionAttributes, sizes: &Sizes) -> Option<Visible<'x>> {
     let axis = if sizes.merged { 1 } else { 2 };
     let positions = Positions::of(expand, (input::Q, axis), (input::K, axis), (input::PAST_KEY, 2));

@@ -4,12 +4,13 @@ use num_traits::AsPrimitive;
 
 use super::lower::gathered;
 use super::{along, batch_dims, element_places, rows_at, tuple_places};
-use crate::lower::{MAX_PARTS, part_count};
+use crate::lower::MAX_PARTS;
 use crate::ops::elementwise::compare::expand_table_with_nan;
 use crate::ops::indexing::one_hot::pick;
 use crate::ops::prelude::*;
 use crate::ops::shape::{data_sizes, resized};
 use crate::pass::pattern::{input, inverse};
+use crate::tensor::segment_count;
 
 /// The maximum number of elements that are compared with the first.
 const MAX_UNIFORM: usize = 1 << 16;
@@ -33,7 +34,7 @@ fn is_moved(expand: &Expand, places: impl Fn(&[usize], &Array) -> Result<Vec<usi
     }
     let places = places(&data_sizes(expand)?, &expand.array(1)?)?;
     let places: Result<Vec<i64>> = places.into_iter().map(|place| Ok(i64::try_from(place)?)).collect();
-    Ok(part_count(&places?) <= MAX_PARTS)
+    Ok(segment_count(&places?) <= MAX_PARTS)
 }
 
 /// Returns data whose other axes than `axis` have the sizes of those of the indices, which may be smaller.

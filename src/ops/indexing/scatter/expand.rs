@@ -7,7 +7,7 @@ use num_traits::{AsPrimitive, ToPrimitive};
 
 use super::region::Region;
 use super::{Reduction, read_reduction, replaced_rows, rounds};
-use crate::lower::{Gathered, MAX_PARTS, part_count};
+use crate::lower::{Gathered, MAX_PARTS};
 use crate::ncnn::Cost;
 use crate::ops::indexing::gather::{
     element_hits, element_places, hits_along, repeated, resolve_index, row_indices, rows_at, tuple_places,
@@ -15,6 +15,7 @@ use crate::ops::indexing::gather::{
 use crate::ops::prelude::*;
 use crate::ops::shape::{data_sizes, resized};
 use crate::pass::pattern::{self, input, producer};
+use crate::tensor::segment_count;
 
 /// The number of layers that compute an element for each update and each position.
 const COMPARING: u64 = 6;
@@ -51,7 +52,7 @@ fn constant_targets(
     let count = sizes.iter().product::<usize>() / width.max(1);
     limits::check_listed(count)?;
     let targets = rows_at(&offsets, width);
-    let parts = part_count(&replaced_rows(count, &targets)?);
+    let parts = segment_count(&replaced_rows(count, &targets)?);
     let are_distinct = offsets.iter().collect::<BTreeSet<_>>().len() == offsets.len();
     let copies = match read_reduction(expand)? {
         Reduction::Replace => Ok(1),

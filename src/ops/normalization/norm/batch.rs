@@ -14,10 +14,9 @@ struct BatchNormAttributes {
     spatial: bool,
 }
 
-/// Returns the epsilon of a node of inference with one variance for each channel.
-pub(super) fn inference_epsilon(call: &Call) -> Option<f32> {
-    let norm = read_batch_norm(call).ok()?;
-    (!norm.training && norm.spatial).then_some(norm.epsilon)
+/// Returns whether mean and variance are inputs, with one of each for a channel.
+pub(super) fn has_statistics(call: &Call) -> bool {
+    read_batch_norm(call).is_ok_and(|norm| !norm.training && norm.spatial)
 }
 
 fn read_batch_norm(call: &Call) -> Result<BatchNormAttributes> {

@@ -18,8 +18,7 @@ use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("BatchNormalization", Access::Any, batch::infer_batch_norm)
-        .batched(|call, index| index == 0 && batch::inference_epsilon(call).is_some())
-        .epsilon(batch::inference_epsilon)
+        .batched(|call, index| index == 0 && batch::has_statistics(call))
         .expand(batch::expand_batch_norm)
         .lower(batch::lower_batch_norm)
         .lowers_to("BatchNorm; BinaryOp for a batch or a parameter computed at run time")

@@ -4,7 +4,7 @@
 //! The comparisons run from the last element to the first: each overwrites the index if its element is the
 //! maximum.
 
-use super::{Kind, Pool, read_pool};
+use super::{Kind, Pool, read_windows};
 use crate::ops::prelude::*;
 use crate::pass::builder::Term;
 
@@ -89,9 +89,9 @@ pub(super) fn expand_max_pool(x: &Expand) -> Result<bool> {
     if !indices.is_some_and(|id| x.graph().read_values().contains(id)) {
         return Ok(false);
     }
-    let pool = read_pool(x)?;
+    let pool = Pool { kind: Kind::Max, window: read_windows(x)? };
     let sizes = x.sizes(0)?;
-    if pool.kind != Kind::Max || sizes.len() > 5 || pool.window.area()? > MAX_TAPS {
+    if sizes.len() > 5 || pool.window.area()? > MAX_TAPS {
         unsupported!(
             "Indices of windows of {} elements over {} spatial axes",
             pool.window.area()?,

@@ -4,7 +4,7 @@ use num_traits::AsPrimitive;
 
 use super::lp::{power, root};
 use super::windows::{AVERAGE, FULL, MAX, SAME_LOWER, SAME_UPPER, VALID, Windows, pool_dilated};
-use super::{Kind, Pool, read_pool, split_shape};
+use super::{Kind, Pool, read_windows, split_shape};
 use crate::ncnn::Layer;
 use crate::ncnn::layer::{Crop, Pooling, Pooling1D};
 use crate::ops::prelude::*;
@@ -21,8 +21,8 @@ impl Kind {
     }
 }
 
-pub(super) fn lower_pool(lower: &mut Lower) -> Result<()> {
-    let pool = read_pool(lower)?;
+pub(super) fn lower_pool(lower: &mut Lower, kind: Kind) -> Result<()> {
+    let pool = Pool { kind, window: read_windows(lower)? };
     let x = merged_input(lower)?;
     let x = if let Kind::Lp { p } = pool.kind { power(lower, x, p)? } else { x };
     let (_, _, spatial) = split_shape(lower.shape(0)?)?;
@@ -243,9 +243,8 @@ fn global_input(lower: &mut Lower) -> Result<BlobId> {
     lower.blob_as(0, &form)
 }
 
-pub(super) fn lower_global(lower: &mut Lower) -> Result<()> {
+pub(super) fn lower_global(lower: &mut Lower, pooling_type: i32) -> Result<()> {
     let x = global_input(lower)?;
-    let pooling_type = if lower.op_type() == "GlobalMaxPool" { MAX } else { AVERAGE };
     let form = lower.form(x);
     let layer: Layer = if form.len() == 2 {
         Pooling1D { pooling_type, global_pooling: 1, ..Pooling1D::default() }.into()

@@ -18,36 +18,36 @@ use crate::ops::prelude::*;
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("AveragePool", Access::Any, infer_pool)
         .batched(|_, index| index == 0)
-        .lower(lower::lower_pool)
+        .lower(|lower| lower::lower_pool(lower, read_average(lower)?))
         .identity(has_unit_windows)
         .lowers_to("Pooling, Pooling1D, Pooling3D")
         .limits("over four axes or more"),
     Row::new("GlobalAveragePool", Access::Any, infer_global)
         .batched(|_, index| index == 0)
-        .lower(lower::lower_global)
+        .lower(|lower| lower::lower_global(lower, windows::AVERAGE))
         .identity(same_shape)
         .lowers_to("Pooling"),
-    Row::new("GlobalLpPool", Access::Any, infer_global)
+    Row::new("GlobalLpPool", Access::Any, |call| read_p(call).and_then(|_| infer_global(call)))
         .batched(|_, index| index == 0)
         .lower(lp::lower_global_lp)
         .lowers_to("Reduction of powers, UnaryOp"),
     Row::new("GlobalMaxPool", Access::Selection, infer_global)
         .batched(|_, index| index == 0)
-        .lower(lower::lower_global)
+        .lower(|lower| lower::lower_global(lower, windows::MAX))
         .exact()
         .identity(same_shape)
         .lowers_to("Pooling"),
-    Row::new("LpPool", Access::Any, infer_pool)
+    Row::new("LpPool", Access::Any, |call| read_p(call).and_then(|_| infer_pool(call)))
         .batched(|_, index| index == 0)
-        .lower(lower::lower_pool)
+        .lower(|lower| lower::lower_pool(lower, Kind::Lp { p: read_p(lower)? }))
         .lowers_to("Pooling of powers, UnaryOp")
         .limits("over four axes or more")
         .differs("windows whose sum overflows"),
-    Row::new("MaxPool", Access::Selection, infer_pool)
+    Row::new("MaxPool", Access::Selection, infer_max_pool)
         // Indices count the elements of the whole batch.
         .batched(|call, index| index == 0 && call.node().outputs.iter().flatten().count() == 1)
         .expand(indices::expand_max_pool)
-        .lower(lower::lower_pool)
+        .lower(|lower| lower::lower_pool(lower, Kind::Max))
         .identity(has_unit_windows)
         .exact()
         .lowers_to(
@@ -80,24 +80,21 @@ struct Pool {
     window: Window,
 }
 
-fn read_pool(attributes: &Attributes) -> Result<Pool> {
+fn read_windows(attributes: &Attributes) -> Result<Window> {
     let kernel = attributes.ints("kernel_shape")?;
     let window = read_window(attributes, kernel)?;
     // onnxruntime ignores the dilations when it computes the padding.
     if matches!(window.pads, Pads::Same { .. }) && window.dilations.iter().any(|n| *n != 1) {
         unsupported!("auto_pad with dilations: onnxruntime and the specification disagree");
     }
-    let kind = match attributes.op_type() {
-        "MaxPool" | "NhwcMaxPool" => Kind::Max,
-        "AveragePool" | "QLinearAveragePool" => {
-            // Elements that `ceil_mode` adds are no padding, and never counted.
-            let is_bare =
-                matches!(&window.pads, Pads::Explicit(pads) if pads.iter().all(|pad| *pad == (0, 0)));
-            Kind::Average { count_include_pad: attributes.flag("count_include_pad")? && !is_bare }
-        }
-        _ => Kind::Lp { p: read_p(attributes)? },
-    };
-    Ok(Pool { kind, window })
+    Ok(window)
+}
+
+fn read_average(attributes: &Attributes) -> Result<Kind> {
+    // Elements that `ceil_mode` adds are no padding, and never counted.
+    let pads = read_windows(attributes)?.pads;
+    let is_bare = matches!(&pads, Pads::Explicit(pads) if pads.iter().all(|pad| *pad == (0, 0)));
+    Ok(Kind::Average { count_include_pad: attributes.flag("count_include_pad")? && !is_bare })
 }
 
 /// Indices count the elements of the input.
@@ -126,7 +123,7 @@ fn read_p(attributes: &Attributes) -> Result<i64> {
 /// Returns the input if the windows are its elements.
 fn has_unit_windows(graph: &Graph, node: &Node) -> Option<ValueId> {
     let data = same_shape(graph, node)?;
-    let window = read_pool(&Attributes::new(node, op::find_handled(node).ok()?)).ok()?.window;
+    let window = read_windows(&Attributes::new(node, op::find_handled(node).ok()?)).ok()?;
     Some(data).filter(|_| window.kernel.iter().chain(&window.strides).all(|n| *n == 1))
 }
 
@@ -139,26 +136,24 @@ fn split_shape(shape: &[Dim]) -> Result<(&Dim, &Dim, &[Dim])> {
 }
 
 fn infer_pool(call: &Call) -> Result<Vec<Fact>> {
+    Ok(vec![Fact::new(call.dtype(0)?, pool_shape(call, call.shape(0)?)?)])
+}
+
+/// The elements and their indices.
+fn infer_max_pool(call: &Call) -> Result<Vec<Fact>> {
     let shape = pool_shape(call, call.shape(0)?)?;
-    let mut facts = vec![Fact::new(call.dtype(0)?, shape.clone())];
-    if read_pool(call)?.kind == Kind::Max {
-        facts.push(Fact::new(DType::I64, shape));
-    }
-    Ok(facts)
+    Ok(vec![Fact::new(call.dtype(0)?, shape.clone()), Fact::new(DType::I64, shape)])
 }
 
 /// Returns the shape of the pooling of a value of shape `data`.
 pub(in crate::ops) fn pool_shape(call: &Call, data: &[Dim]) -> Result<Vec<Dim>> {
     let (batch, channels, spatial) = split_shape(data)?;
     let mut shape = vec![batch.clone(), channels.clone()];
-    shape.extend(read_pool(call)?.window.output_sizes(spatial)?);
+    shape.extend(read_windows(call)?.output_sizes(spatial)?);
     Ok(shape)
 }
 
 fn infer_global(call: &Call) -> Result<Vec<Fact>> {
-    if call.op_type() == "GlobalLpPool" {
-        read_p(call)?;
-    }
     let (batch, channels, spatial) = split_shape(call.shape(0)?)?;
     if spatial.iter().any(|size| size.is(0)) {
         invalid!("a pooling over an input without elements");

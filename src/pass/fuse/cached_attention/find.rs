@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::super::attention::{Hidden, hidden, softmax_of};
 use super::super::layout::{Factor, LaidOut, is_reshape, trace_layout};
+use super::super::scores::{Hidden, hidden, plain, softmax_of};
 use super::super::view::scaling;
 use super::super::{Matcher, first, output, two};
 use super::{Appended, Cache, Mask, Parts};
 use crate::graph::{Node, ValueId};
-use crate::pass::pattern::axis;
+use crate::pass::pattern::{axis, float, input};
 use crate::tensor::Dim;
 
 /// The most nodes between a product and its Softmax.
@@ -29,14 +29,25 @@ const LENGTH: Reason = "the length of its cache is fixed, or the new keys or val
 struct Scores {
     q: ValueId,
     k: ValueId,
+    /// The axes before the last two in the products with keys and with values.
+    outer: [Vec<Dim>; 2],
+    /// Whether the last axis of the keys is that of their positions.
+    transposed: bool,
     /// The masks, with the shape of the scores to which they are added.
-    masks: Vec<(Mask, ValueId)>,
+    masks: Vec<(Mask, Vec<Dim>)>,
     scale: f64,
 }
 
 /// Reads a node as the last product of an attention over a cache; `None` if it is none.
 pub(super) fn find(matcher: &Matcher, node: &Node) -> Option<std::result::Result<Parts, Reason>> {
-    let [weights, values] = two(node).filter(|_| node.is("MatMul"))?;
+    let plain = output(node).and_then(|y| plain(matcher, y));
+    let (weights, values) = match plain {
+        Some(plain) => (None, input(plain, 2)?),
+        None => {
+            let [weights, values] = two(node).filter(|_| node.is("MatMul"))?;
+            (Some(weights), values)
+        }
+    };
     let values = trace_layout(matcher, values, |value| appended(matcher, value).is_some())?;
     // The product with the keys sums over their elements, not over their positions.
     let positions = appended(matcher, values.source)?.axis;
@@ -62,31 +73,38 @@ fn appended(matcher: &Matcher, whole: ValueId) -> Option<Appended> {
 fn read(
     matcher: &Matcher,
     node: &Node,
-    weights: ValueId,
+    weights: Option<ValueId>,
     values: &LaidOut,
 ) -> std::result::Result<Parts, Reason> {
     let mut inner = BTreeSet::new();
     let result = output(node).ok_or(SCORES)?;
-    let softmax = skip_reshapes(matcher, weights, &mut inner).ok_or(SCORES)?;
-    inner.insert(softmax);
-    let (softmax, _) = softmax_of(matcher, softmax, &mut inner).ok_or(SCORES)?;
-    let of_softmax = first(softmax).ok_or(SCORES)?;
-    let scores = scores(matcher, of_softmax, &mut inner, 0)?;
+    let scores = match weights {
+        None => plain_scores(matcher, node).ok_or(SHAPES)?,
+        Some(weights) => {
+            let softmax = skip_reshapes(matcher, weights, &mut inner).ok_or(SCORES)?;
+            inner.insert(softmax);
+            let (softmax, _) = softmax_of(matcher, softmax, &mut inner).ok_or(SCORES)?;
+            let mut found = scores(matcher, first(softmax).ok_or(SCORES)?, &mut inner, 0)?;
+            found.outer[1] = outer(matcher, weights).ok_or(SHAPES)?;
+            found
+        }
+    };
     let keys = trace_layout(matcher, scores.k, |value| appended(matcher, value).is_some()).ok_or(CHANGED)?;
     if values.scale != 1.0 {
         return Err(CHANGED);
     }
     inner.extend(keys.inner.iter().chain(&values.inner));
-    let (key_cache, value_cache) = (cache(matcher, &keys, true)?, cache(matcher, values, false)?);
+    let (key_cache, value_cache) =
+        (cache(matcher, &keys, scores.transposed)?, cache(matcher, values, false)?);
     let [groups, new, width] = &key_cache.sizes;
     let [value_groups, value_new, value_width] = &value_cache.sizes;
-    let (q_shape, weights_shape) =
-        (matcher.shape(scores.q).ok_or(SHAPES)?, matcher.shape(weights).ok_or(SHAPES)?);
+    let q_shape = matcher.shape(scores.q).ok_or(SHAPES)?;
     let alike = groups == value_groups && new == value_new && q_shape.last() == Some(width);
     let paired = |laid_out: &LaidOut, cache: &Cache, rows: &[Dim]| {
         pairs_heads(&laid_out.layout.axes, rows, groups, cache.axes[0])
     };
-    if !alike || !paired(&keys, &key_cache, q_shape) || !paired(values, &value_cache, weights_shape) {
+    let [of_keys, of_values] = &scores.outer;
+    if !alike || !paired(&keys, &key_cache, of_keys) || !paired(values, &value_cache, of_values) {
         return Err(SHAPES);
     }
     if [groups, width, value_width].iter().any(|size| size.known().is_none()) {
@@ -97,7 +115,7 @@ fn read(
     let masks: Option<Vec<Mask>> = scores
         .masks
         .iter()
-        .map(|(mask, masked)| fits(matcher, *mask, *masked, heads, new).then_some(*mask))
+        .map(|(mask, masked)| fits(matcher, *mask, masked, heads, new).then_some(*mask))
         .collect();
     let masks = masks.ok_or(MASK)?;
     // The cache has no other readers, but for its sizes.
@@ -136,6 +154,41 @@ fn read(
     Ok(Parts { q, heads, keys: key_cache, values: value_cache, masks, scale })
 }
 
+/// The axes of a value before the last two.
+fn outer(matcher: &Matcher, value: ValueId) -> Option<Vec<Dim>> {
+    let [outer @ .., _, _] = matcher.shape(value)? else { return None };
+    Some(outer.to_vec())
+}
+
+/// Reads the scores of PlainAttention, in which adjacent heads of queries share those of keys.
+fn plain_scores(matcher: &Matcher, node: &Node) -> Option<Scores> {
+    let [Some(q), Some(k), Some(v), ref mask @ ..] = *node.inputs.as_slice() else { return None };
+    let ([batch, heads, queries, _], [.., keys, _]) = (matcher.shape(q)?, matcher.shape(k)?) else {
+        return None;
+    };
+    let scores = vec![batch.clone(), heads.clone(), queries.clone(), keys.clone()];
+    let terms = mask.first().copied().flatten().map(|mask| terms(matcher, mask, queries, keys));
+    Some(Scores {
+        q,
+        k,
+        outer: [outer(matcher, k)?, outer(matcher, v)?],
+        transposed: false,
+        masks: terms.into_iter().flatten().map(|term| (added(matcher, term), scores.clone())).collect(),
+        scale: f64::from(float(node, "scale")?),
+    })
+}
+
+/// The terms of a sum of masks, each with an element for each query and key.
+fn terms(matcher: &Matcher, mask: ValueId, queries: &Dim, keys: &Dim) -> Vec<ValueId> {
+    let is_whole = |term: ValueId| matches!(matcher.shape(term), Some([.., rows, columns]) if rows == queries && columns == keys);
+    match matcher.made_by(mask, "Add").and_then(two) {
+        Some([a, b]) if is_whole(a) && is_whole(b) => {
+            [a, b].into_iter().flat_map(|term| terms(matcher, term, queries, keys)).collect()
+        }
+        _ => vec![mask],
+    }
+}
+
 /// The value of which another is a Reshape, with the same last axis.
 fn skip_reshapes(matcher: &Matcher, value: ValueId, inner: &mut BTreeSet<ValueId>) -> Option<ValueId> {
     let mut source = value;
@@ -162,7 +215,8 @@ fn scores(
     let node = matcher.producer(value).filter(|_| depth < MAX_CHAIN).ok_or(SCORES)?;
     inner.insert(value);
     if let Some([q, k]) = two(node).filter(|_| node.is("MatMul")) {
-        return Ok(Scores { q, k, masks: Vec::new(), scale: 1.0 });
+        let outer = [outer(matcher, q).ok_or(SHAPES)?, Vec::new()];
+        return Ok(Scores { q, k, outer, transposed: true, masks: Vec::new(), scale: 1.0 });
     }
     if let Some((x, factor)) = scaling(matcher, node) {
         let mut found = scores(matcher, x, inner, depth + 1)?;
@@ -187,7 +241,7 @@ fn scores(
         match scores(matcher, x, &mut own, depth + 1) {
             Ok(mut found) => {
                 *inner = own;
-                found.masks.push((mask, value));
+                found.masks.push((mask, matcher.shape(value).ok_or(SHAPES)?.to_vec()));
                 return Ok(found);
             }
             Err(BOUNDED) => reason = BOUNDED,
@@ -245,7 +299,7 @@ fn cache(matcher: &Matcher, laid_out: &LaidOut, transposed: bool) -> std::result
 /// number of adjacent rows.
 fn pairs_heads(layout: &[Vec<Factor>], rows: &[Dim], groups: &Dim, heads: usize) -> bool {
     let (layout, rows) =
-        (layout.iter().rev().skip(2).collect::<Vec<_>>(), rows.iter().rev().skip(2).collect::<Vec<_>>());
+        (layout.iter().rev().skip(2).collect::<Vec<_>>(), rows.iter().rev().collect::<Vec<_>>());
     let one = Dim::Known(1);
     let mut found = groups.is(1);
     // From the outermost axis on.
@@ -273,9 +327,9 @@ fn pairs_heads(layout: &[Vec<Factor>], rows: &[Dim], groups: &Dim, heads: usize)
 }
 
 /// Whether a mask has an element for each new position and each key, and at most an axis for the heads before.
-fn fits(matcher: &Matcher, mask: Mask, masked: ValueId, heads: i64, new: &Dim) -> bool {
+fn fits(matcher: &Matcher, mask: Mask, whole: &[Dim], heads: i64, new: &Dim) -> bool {
     let (Mask::Added(value) | Mask::Hidden(value, ..)) = mask;
-    let (Some(shape), Some(whole)) = (matcher.shape(value), matcher.shape(masked)) else { return false };
+    let Some(shape) = matcher.shape(value) else { return false };
     let ([outer @ .., rows, keys], [.., whole_rows, whole_keys]) = (shape, whole) else { return false };
     let of_heads = match outer.split_last() {
         None => true,

@@ -12,7 +12,7 @@ mod find;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::attention::{HIDDEN, Hidden};
+use super::scores::{HIDDEN, Hidden};
 use super::{Matcher, first, output, to_f32};
 use crate::error::{At, Error, Result};
 use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};

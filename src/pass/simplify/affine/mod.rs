@@ -1,26 +1,26 @@
 //! Scales and shifts of channels after, or before, a convolution or a matrix product become part of its
 //! weight and bias.
 //!
-//! `s * (w * x + b) + t` is `(s * w) * x + (s * b + t)` for each channel. Constants that are not finite are
-//! left alone, and so are scales that would make the weight too small for half precision.
+//! `s * (w * x + b) + t` is `(s * w) * x + (s * b + t)` for each channel. Constants that are not finite stay, and
+//! scales that would make the weight too small for half precision.
 
 mod before;
 mod order;
 mod parallel;
 mod step;
 
+use super::{input, int, only_output, replace_patterns};
 use crate::error::Result;
 use crate::graph::{Graph, Node, NodeId, ValueId};
-use crate::pass::pattern::{Readers, float};
-use crate::tensor::{DType, Tensor};
-
-use super::{input, int, only_output, replace_patterns};
 use crate::op::NEWEST_OPSET;
 use crate::pass::builder::{Builder, Expr, in_place_of};
+use crate::pass::pattern::{Readers, float};
+use crate::tensor::{DType, Tensor};
+use step::{Channels, Step, keeps_weight, read_step};
+
 pub(crate) use before::fuse_affine_before_conv;
 pub(crate) use order::fuse_channel_order_into_conv;
 pub(crate) use parallel::fuse_sum_of_convs;
-use step::{Channels, Step, keeps_weight, read_step};
 
 /// Merges BatchNormalization into the node before it.
 pub(crate) fn fuse_bn_into_conv(graph: &mut Graph) -> Result<bool> {
@@ -57,6 +57,7 @@ enum Layout {
     Grouped(usize),
 }
 
+/// Merges the longest chain of nodes of these operators into the product before it.
 fn fuse(graph: &mut Graph, kinds: &[&str]) -> Result<bool> {
     let find = |graph: &Graph, readers: &Readers, id: NodeId, node: &Node| {
         let product = read_product(graph, node)?;
@@ -78,6 +79,7 @@ fn fuse(graph: &mut Graph, kinds: &[&str]) -> Result<bool> {
     replace_patterns(graph, find, |graph, (node, product, steps)| product.with_steps(graph, &node, &steps))
 }
 
+/// Reads a node as a product to whose weight and bias scales and shifts can be applied.
 fn read_product(graph: &Graph, node: &Node) -> Option<Product> {
     let weight = input(node, 1)?;
     let bias = input(node, 2);
@@ -108,6 +110,7 @@ fn read_product(graph: &Graph, node: &Node) -> Option<Product> {
         .then_some(Product { weight, bias, channels: Channels { count, rank, dtype }, layout })
 }
 
+/// Whether a Gemm has no factors.
 fn is_plain_gemm(node: &Node) -> bool {
     ["alpha", "beta"].iter().all(|name| float(node, name).is_none_or(|factor| factor == 1.0))
 }

@@ -75,7 +75,9 @@ pub(super) fn read_step(
     let (first, second) = (input(node, 0)?, input(node, 1)?);
     let finite = |by: ValueId| all_elements(graph, by, f64::is_finite);
     let step = if node.is("BatchNormalization") {
-        let epsilon = Call::of(graph, node).and_then(|(op, call)| op.epsilon?(&call))?;
+        let (op, call) = Call::of(graph, node)?;
+        // In training, the statistics are those of the batch.
+        let epsilon = op.batched.filter(|rule| rule(&call, 0)).and_then(|_| call.float("epsilon").ok())?;
         let list: Option<Vec<ValueId>> = (1..5).map(|index| input(node, index)).collect();
         let [scale, bias, mean, variance] = *list?.as_slice() else { return None };
         let fits = |by: ValueId| {

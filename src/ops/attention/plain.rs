@@ -1,0 +1,119 @@
+//! PlainAttention of ncnn's domain: `softmax(scale * q * transpose(k) + mask) * v` by heads. Attentions are expanded to
+//! it.
+//!
+//! The inputs are queries, `[batch, heads, queries, size]`, and keys and values, `[batch, key heads, keys, size]`; the
+//! mask, which is broadcast to the scores. Fusions make one layer of it and what is around it; the rest is SDPA, or is
+//! expanded after them.
+
+use num_traits::AsPrimitive;
+
+use super::parts::{Sizes, attend};
+use crate::ncnn::layer::SDPA;
+use crate::ops::prelude::*;
+
+pub(in crate::ops) const OPS: &[Row] = &[
+    Row::of(OWN_DOMAIN, "PlainAttention", Access::Any, infer_plain)
+        .expand(expand_plain)
+        .lower(lower_plain)
+        .multiply_adds(|call| sizes(call).ok()?.multiply_adds())
+        .lowers_to("SDPA for runtimes that have it; Mul, MatMul, Add, Softmax, MatMul"),
+    // A mask of which minus infinity needs no care.
+    Row::of(OWN_DOMAIN, "WithoutInfinity", Access::View, infer_same)
+        .range(|_, _| Range { least: f64::from(f32::MIN), most: f64::INFINITY })
+        .lower(|lower| lower.blob(0).and_then(|blob| lower.set(0, blob))),
+];
+
+/// The indices of the inputs.
+mod input {
+    pub const Q: usize = 0;
+    pub const K: usize = 1;
+    pub const V: usize = 2;
+    pub const MASK: usize = 3;
+}
+
+fn sizes(call: &Call) -> Result<Sizes> {
+    let shapes = [call.shape(input::Q)?, call.shape(input::K)?, call.shape(input::V)?];
+    let ([batch, q_heads, queries, head], [_, kv_heads, keys, _], [_, _, _, v_head]) = shapes.into() else {
+        invalid!("operands without four axes");
+    };
+    let (Some(q_heads), Some(kv_heads)) = (q_heads.known(), kv_heads.known()) else {
+        unsupported!("the number of heads is known only at run time");
+    };
+    Ok(Sizes {
+        merged: false,
+        batch: batch.clone(),
+        q_heads,
+        kv_heads,
+        queries: queries.clone(),
+        keys: keys.clone(),
+        past: Dim::Known(0),
+        head: head.clone(),
+        v_head: v_head.clone(),
+    })
+}
+
+fn infer_plain(call: &Call) -> Result<Vec<Fact>> {
+    let Sizes { batch, q_heads, queries, v_head, .. } = sizes(call)?;
+    Ok(vec![Fact::new(call.dtype(input::Q)?, vec![batch, Dim::Known(q_heads), queries, v_head])])
+}
+
+/// Returns whether SDPA computes the same: one batch, a scale that is not its default, and a mask with an element for
+/// each query and key.
+fn is_layer(call: &Call, release: u32) -> Result<bool> {
+    let scale = call.float("scale")?;
+    let Sizes { batch, q_heads, queries, keys, .. } = sizes(call)?;
+    let fits = match call.has_input(input::MASK).then(|| call.shape(input::MASK)).transpose()? {
+        None => true,
+        Some([outer @ .., rows, columns]) => {
+            let outer = Dim::product(outer)?;
+            *rows == queries && *columns == keys && (outer.is(1) || outer.is(q_heads))
+        }
+        Some(_) => false,
+    };
+    let is_new = SDPA::default().since() <= release;
+    // The runtime divides the mask by the scale.
+    let is_usual = (1e-6..1e6).contains(&scale.abs());
+    Ok(is_new && batch.is(1) && fits && is_usual && !call.flag("zeroes_nan")?)
+}
+
+fn expand_plain(x: &Expand) -> Result<bool> {
+    if !x.expands_attention() || is_layer(x, x.release())? {
+        return Ok(false);
+    }
+    let [q, k, v] = [input::Q, input::K, input::V].map(|index| x.operand(index));
+    let operands = [q * x.float("scale")?, k.transpose(&[0, 1, 3, 2]), v];
+    let zeroes_nan = x.flag("zeroes_nan")?;
+    let y = attend(&sizes(x)?, operands, |scores| {
+        let weights = scores.add_optional(x.optional(input::MASK)).softmax(-1);
+        Ok(if zeroes_nan { weights.is_nan().select(0.0, weights) } else { weights })
+    })?;
+    x.output(0, y);
+    Ok(true)
+}
+
+fn lower_plain(lower: &mut Lower) -> Result<()> {
+    let mut bottoms = Vec::new();
+    for index in [input::Q, input::K, input::V] {
+        let form = lower.shape(index)?.get(1..).unwrap_or_default().to_vec();
+        bottoms.push(lower.blob_as(index, &form)?);
+    }
+    let attn_mask = i32::from(lower.has_input(input::MASK));
+    if attn_mask == 1 {
+        bottoms.push(mask(lower, input::MASK)?);
+    }
+    let form = lower.output_shape(0)?.get(1..).unwrap_or_default().to_vec();
+    let size: f32 = lower.shape(input::Q)?.last().and_then(Dim::known).unwrap_or(1).as_();
+    // 0 is the layer's default.
+    let scale = Some(lower.float("scale")?).filter(|scale| *scale != 1.0 / size.sqrt()).unwrap_or(0.0);
+    let y = lower.emit(SDPA { attn_mask, scale, kv_cache: 0 }, &bottoms, &form)?;
+    lower.set(0, y)
+}
+
+/// Emits the mask of a layer: an element for each query and key, for each head if they differ.
+pub(super) fn mask(lower: &mut Lower, index: usize) -> Result<BlobId> {
+    let shape = lower.shape(index)?.to_vec();
+    let [outer @ .., queries, keys] = shape.as_slice() else { invalid!("the mask is a scalar") };
+    let heads = Some(Dim::product(outer)?).filter(|heads| !heads.is(1));
+    let form: Vec<Dim> = heads.into_iter().chain([queries.clone(), keys.clone()]).collect();
+    lower.blob_as(index, &form)
+}
