@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::purpose::{Given, Layout, Picture, Purpose, Scale, Source, Tail};
-use super::{Files, Subject, indented, is_loop, quoted};
+use super::subject::{Files, Subject, indented, is_loop, quoted};
 use crate::common::template::fill;
 use crate::pipeline::Port;
 use crate::tensor::Dim;
@@ -17,7 +17,7 @@ pub(super) fn program(subject: &Subject, purpose: &Purpose, files: &Files) -> St
         Source::Tokens => ("TOKEN...", ""),
         Source::Arrays => ("NAME=FILE|NUMBERS...", ""),
     };
-    let mut parts = super::parts(subject, files, "// ");
+    let mut parts = super::subject::parts(subject, files, "// ");
     parts.extend([
         ("usage", usage.to_owned()),
         ("includes", includes.to_owned()),
@@ -62,7 +62,7 @@ fn constants(subject: &Subject, purpose: &Purpose) -> String {
         let inputs: Vec<&Port> =
             inputs.filter(|(_, given)| !matches!(given, Given::State(_))).map(|(port, _)| port).collect();
         let shapes = inputs.iter().map(|port| {
-            let sizes = super::given_sizes(subject, purpose, &port.form);
+            let sizes = super::subject::given_sizes(subject, purpose, &port.form);
             format!("{{{}, {}}}", quoted(&port.blob), braces(sizes))
         });
         let integers = inputs.iter().filter(|port| port.int32).map(|port| port.blob.as_str());
@@ -89,7 +89,7 @@ fn constants(subject: &Subject, purpose: &Purpose) -> String {
             let _ = writeln!(text, "static const Names NAMES = {};", classes());
         }
         Tail::Text { output } => {
-            let (alphabet, is_known) = super::alphabet(subject, output);
+            let (alphabet, is_known) = super::subject::alphabet(subject, output);
             if !is_known {
                 text.push_str("// The model does not tell its characters: put them here, in order.\n");
             }
@@ -115,7 +115,7 @@ fn constants(subject: &Subject, purpose: &Purpose) -> String {
 
 fn picture_constants(subject: &Subject, purpose: &Purpose, picture: Picture) -> String {
     let Picture { width, height, channels, .. } = picture;
-    let scaling = super::scaling(subject, purpose, picture);
+    let scaling = super::subject::scaling(subject, purpose, picture);
     let pixels = match (channels, scaling.is_bgr) {
         (1, _) => "PIXEL_GRAY",
         (_, true) => "PIXEL_BGR",
@@ -206,7 +206,7 @@ fn main(subject: &Subject, purpose: &Purpose) -> String {
         let (before, after) = (blob(subject.inputs, input), blob(subject.outputs, output));
         let port = subject.inputs.get(input).filter(|port| port.cache.is_none());
         if let Some(port) = port {
-            let sizes = braces(super::first_sizes(subject, port));
+            let sizes = braces(super::subject::first_sizes(subject, port));
             let _ = writeln!(states, "states[{before}] = constant({sizes}, 0.f, {});", port.int32);
         }
         let _ = writeln!(continued, "states[{before}] = results.at({after});");

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use super::purpose::{Given, Layout, Picture, Purpose, Scale, Source, Tail};
-use super::{Files, Subject, indented, quoted};
+use super::subject::{Files, Subject, indented, quoted};
 use crate::common::template::fill;
 use crate::pipeline::Port;
 use crate::tensor::Dim;
@@ -57,7 +57,7 @@ pub(super) fn program(subject: &Subject, purpose: &Purpose, files: &Files) -> St
         let name = Path::new(path).file_name().and_then(|name| name.to_str());
         literal(name.unwrap_or(path))
     };
-    let mut parts = super::parts(subject, files, "// ");
+    let mut parts = super::subject::parts(subject, files, "// ");
     parts.extend([
         ("param_asset", asset(files.param)),
         ("bin_asset", asset(files.bin)),
@@ -162,7 +162,7 @@ fn constants(subject: &Subject, purpose: &Purpose) -> String {
             format!(
                 "    {} to {}",
                 literal(&port.blob),
-                ints(super::given_sizes(subject, purpose, &port.form))
+                ints(super::subject::given_sizes(subject, purpose, &port.form))
             )
         });
         let shapes: Vec<String> = shapes.collect();
@@ -188,7 +188,7 @@ fn constants(subject: &Subject, purpose: &Purpose) -> String {
             let _ = writeln!(text, "private val NAMES = {}", classes());
         }
         Tail::Text { output } => {
-            let (alphabet, is_known) = super::alphabet(subject, output);
+            let (alphabet, is_known) = super::subject::alphabet(subject, output);
             if !is_known {
                 text.push_str("// The model does not tell its characters: put them here, in order.\n");
             }
@@ -209,7 +209,7 @@ fn constants(subject: &Subject, purpose: &Purpose) -> String {
 
 fn picture_constants(subject: &Subject, purpose: &Purpose, picture: Picture) -> String {
     let Picture { width, height, channels, .. } = picture;
-    let scaling = super::scaling(subject, purpose, picture);
+    let scaling = super::subject::scaling(subject, purpose, picture);
     let order = match (channels, scaling.is_bgr) {
         (1, _) => "GRAY",
         (_, true) => "BGR",
@@ -277,7 +277,7 @@ fn functions(subject: &Subject, purpose: &Purpose) -> String {
         let states = purpose.states().filter_map(|(input, _)| {
             // The runtime begins with empty caches.
             let port = subject.inputs.get(input).filter(|port| port.cache.is_none())?;
-            let sizes = ints(super::first_sizes(subject, port));
+            let sizes = ints(super::subject::first_sizes(subject, port));
             Some(format!("        {} to Blob.constant({sizes}, 0, {})", literal(&port.blob), port.int32))
         });
         let states = states.collect::<Vec<_>>().join(",\n");

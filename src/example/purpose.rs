@@ -1,6 +1,6 @@
 //! What the inputs of a net are given, and what its outputs are for.
 
-use super::{IMAGENET, Subject};
+use super::subject::{IMAGENET, Subject};
 use crate::ncnn::{Net, NetLayer};
 use crate::pipeline::{Metadata, Port};
 use crate::tensor::Dim;

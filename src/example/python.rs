@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::purpose::{Given, Layout, Picture, Purpose, Scale, Source, Tail};
-use super::{Files, Subject, indented, is_loop, quoted};
+use super::subject::{Files, Subject, indented, is_loop, quoted};
 use crate::common::template::fill;
 use crate::tensor::Dim;
 
@@ -16,7 +16,7 @@ pub(super) fn program(subject: &Subject, purpose: &Purpose, files: &Files) -> St
         Source::Tokens => ("TOKEN...", "", "", "ncnn numpy"),
         Source::Arrays => ("NAME=FILE.npy|FILE.wav|NUMBERS...", "import wave\n", "", "ncnn numpy"),
     };
-    let mut parts = super::parts(subject, files, "");
+    let mut parts = super::subject::parts(subject, files, "");
     parts.extend([
         ("usage", usage.to_owned()),
         ("packages", packages.to_owned()),
@@ -69,7 +69,7 @@ fn constants(subject: &Subject, purpose: &Purpose) -> String {
                 writeln!(text, "BOXES, SCORES, CLASSES = {boxes}, {scores}, {classes}\nNAMES = {}", names());
         }
         Tail::Text { output } => {
-            let (alphabet, is_known) = super::alphabet(subject, output);
+            let (alphabet, is_known) = super::subject::alphabet(subject, output);
             if !is_known {
                 text.push_str("# The model does not tell its characters: put them here, in order.\n");
             }
@@ -86,7 +86,7 @@ fn constants(subject: &Subject, purpose: &Purpose) -> String {
 
 fn picture_constants(subject: &Subject, purpose: &Purpose, picture: Picture) -> String {
     let Picture { width, height, channels, .. } = picture;
-    let scaling = super::scaling(subject, purpose, picture);
+    let scaling = super::subject::scaling(subject, purpose, picture);
     let (mode, pixels) = match (channels, scaling.is_bgr) {
         (1, _) => ("L", "PIXEL_GRAY"),
         (_, true) => ("RGB", "PIXEL_RGB2BGR"),
@@ -125,12 +125,14 @@ fn array_constants(subject: &Subject, purpose: &Purpose) -> String {
             continued.push(format!("{name}: {}", quoted(after)));
             if port.cache.is_none() {
                 let dtype = if port.int32 { "np.int32" } else { "np.float32" };
-                states
-                    .push(format!("{name}: np.zeros({}, {dtype})", tuple(super::first_sizes(subject, port))));
+                states.push(format!(
+                    "{name}: np.zeros({}, {dtype})",
+                    tuple(super::subject::first_sizes(subject, port))
+                ));
             }
             continue;
         }
-        shapes.push(format!("{name}: {}", tuple(super::given_sizes(subject, purpose, &port.shape))));
+        shapes.push(format!("{name}: {}", tuple(super::subject::given_sizes(subject, purpose, &port.shape))));
         axes.push(format!("{name}: {}", tuple(port.axes().into_iter().map(tuple))));
         if port.int32 {
             integers.push(name);

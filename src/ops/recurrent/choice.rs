@@ -2,7 +2,7 @@
 //! sequences.
 
 use super::length::{Lengths, read_lengths};
-use super::{Cell, Recurrent, Sizes};
+use super::node::{Cell, Recurrent, Sizes};
 use crate::ncnn::Cost;
 use crate::ops::prelude::*;
 

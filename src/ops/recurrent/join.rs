@@ -5,7 +5,7 @@
 //! step, at which the state becomes 0, as that of the next sequence begins.
 
 use super::length::{Lengths, read_lengths};
-use super::{Cell, Recurrent, Sizes, input, is_zero};
+use super::node::{Cell, Recurrent, Sizes, input, is_zero};
 use crate::graph::{Attribute, pairs};
 use crate::ops::prelude::*;
 

@@ -2,7 +2,7 @@
 
 use num_traits::AsPrimitive;
 
-use super::input;
+use super::node::input;
 use crate::ops::prelude::*;
 
 /// The lengths of the sequences.

@@ -1,7 +1,8 @@
 //! Lowering of one sequence to ncnn's recurrent layers.
 
 use super::length::{Lengths, read_lengths};
-use super::{Cell, Sizes, input, is_native, is_zero, read_recurrent, sizes, state_form, weight};
+use super::node::{Cell, Sizes, input, is_native, is_zero, read_recurrent, sizes, state_form};
+use super::weight;
 use crate::ncnn::layer::{GRU, LSTM, Layer, RNN};
 use crate::ops::prelude::*;
 use crate::pass::quantized::{INT8_GRU, INT8_LSTM};

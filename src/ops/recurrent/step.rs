@@ -1,8 +1,8 @@
 //! The equations of the cells, as in the ONNX specification.
 
 use super::activation::Activation;
+use super::node::{Cell, Recurrent, input, is_zero};
 use super::unroll::direction_of;
-use super::{Cell, Recurrent, input, is_zero};
 use crate::ops::prelude::*;
 use crate::pass::builder::Builder;
 

@@ -3,8 +3,8 @@
 use super::choice::are_steps_faster;
 use super::join::{can_join, join};
 use super::length::{Lengths, Masks, masked, read_lengths};
+use super::node::{Cell, Recurrent, Sizes, input, is_native, is_zero, read_recurrent, sizes};
 use super::step::{Constants, Direction, State, emit_step};
-use super::{Cell, Recurrent, Sizes, input, is_native, is_zero, read_recurrent, sizes};
 use crate::graph::{Attribute, pairs};
 use crate::ops::prelude::*;
 

@@ -1,6 +1,6 @@
 //! Weights and biases in ncnn's order of gates.
 
-use super::Cell;
+use super::node::Cell;
 use crate::ops::prelude::*;
 
 /// Returns the ONNX index of each of ncnn's gates: LSTM has I F O G for `iofc`, GRU has R U N for `zrh`.

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use num_traits::AsPrimitive;
 
-use super::weight::{Levels, bias};
-use super::{Steps, is_plain_gemm, is_set, of_source};
+use super::step::{Steps, is_plain_gemm, is_set, of_source};
+use super::weight::{LARGEST, Levels, bias};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId, pairs};
 use crate::ncnn::layer::Gemm;
@@ -185,6 +185,3 @@ impl Steps {
         (factor.is_normal() && factor > 0.0).then_some(factor)
     }
 }
-
-/// The largest magnitude of an integer in ncnn's int8 layers.
-pub(super) const LARGEST: f64 = 127.0;

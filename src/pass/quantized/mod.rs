@@ -7,6 +7,7 @@
 mod float;
 mod int8;
 mod recurrent;
+mod step;
 mod table;
 mod weight;
 
@@ -16,15 +17,15 @@ use num_traits::AsPrimitive;
 
 use super::builder::in_place_of;
 use super::infer::infer_and_fold;
-use super::pattern::{input, int, only_output};
-use super::pattern::{producer, scalar};
+use super::pattern::only_output;
 use crate::error::Result;
-use crate::graph::{Attribute, Graph, Node, Symbol, ValueId};
+use crate::graph::{Graph, Node, Symbol, ValueId};
 use crate::ncnn::Scales;
-use crate::op::{self, Access, CONTRIB_DOMAIN};
-use crate::tensor::{DType, Tensor};
+use crate::op::CONTRIB_DOMAIN;
+use crate::tensor::DType;
 use int8::Rounded;
 pub(crate) use recurrent::{INT8_GRU, INT8_LSTM};
+use step::{Steps, find_steps};
 
 /// The conversion of a network that is quantized throughout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -46,88 +47,6 @@ const CLIP: i64 = 11;
 
 /// The version of QuantizeLinear and DequantizeLinear since which quantized values may have 16 or 4 bits.
 const NARROW_AND_WIDE: i64 = 21;
-
-/// The maximum length of a chain of operators that move elements.
-const MAX_MOVES: usize = 16;
-
-/// A value that QuantizeLinear rounds and DequantizeLinear converts back.
-#[derive(Clone, Copy, Debug)]
-struct Steps {
-    /// The value before rounding.
-    x: ValueId,
-    scale: f32,
-    /// The bounds of the type minus the zero point.
-    low: i32,
-    high: i32,
-}
-
-/// Finds pairs of QuantizeLinear and DequantizeLinear with one scale, by the output of the latter.
-fn find_steps(graph: &Graph) -> BTreeMap<ValueId, Steps> {
-    let pairs = graph.nodes().filter(|(_, node)| node.is("DequantizeLinear"));
-    pairs.filter_map(|(_, node)| Some((only_output(node)?, read_steps(graph, node)?))).collect()
-}
-
-fn read_steps(graph: &Graph, dequantize: &Node) -> Option<Steps> {
-    let quantized = input(dequantize, 0)?;
-    let quantize = producer(graph, quantized, "QuantizeLinear")?;
-    let x = input(quantize, 0)?;
-    let parameter = |node: &Node, index: usize| match input(node, index) {
-        Some(value) => scalar(graph, value),
-        None => Some(0.0),
-    };
-    let (scale, zero) = (parameter(quantize, 1)?, parameter(quantize, 2)?);
-    let is_pair = parameter(dequantize, 1) == Some(scale) && parameter(dequantize, 2) == Some(zero);
-    let is_float = [x, only_output(dequantize)?].iter().all(|v| graph.value(*v).dtype == Some(DType::F32));
-    let (low, high) = graph.value(quantized).dtype?.int_range()?;
-    let zero: i64 = num_traits::cast(zero)?;
-    let level = |bound: i128| i32::try_from(bound.checked_sub(i128::from(zero))?).ok();
-    let scale: f32 = num_traits::cast(scale)?;
-    let steps = Steps { x, scale, low: level(low)?, high: level(high)? };
-    (is_pair && is_float && scale.is_normal() && scale > 0.0).then_some(steps)
-}
-
-/// Returns the DequantizeLinear that computes input `index` of a node.
-fn dequantize_before<'a>(graph: &'a Graph, node: &Node, index: usize) -> Option<&'a Node> {
-    producer(graph, input(node, index)?, "DequantizeLinear")
-}
-
-/// Returns input `index` of a node if it is a constant.
-fn constant_input<'a>(graph: &'a Graph, node: &Node, index: usize) -> Option<&'a Tensor> {
-    graph.value(input(node, index)?).constant.as_ref()
-}
-
-/// Whether the operator moves or selects elements of its first input.
-fn is_move(node: &Node) -> bool {
-    let moves = matches!(op::access(node), Access::View | Access::Selection) || node.is("Identity");
-    moves && node.outputs.len() == 1
-}
-
-/// Returns what is known of a value, or of one whose elements it consists of.
-fn of_source<T>(graph: &Graph, value: ValueId, known: impl Fn(ValueId) -> Option<T>) -> Option<T> {
-    let mut value = value;
-    for _ in 0..=MAX_MOVES {
-        if let Some(found) = known(value) {
-            return Some(found);
-        }
-        let producer = graph.node(graph.value(value).producer?).filter(|node| is_move(node))?;
-        value = input(producer, 0)?;
-    }
-    None
-}
-
-/// Whether Gemm is the product of two matrices plus a bias: A is not transposed, alpha and beta are 1.
-fn is_plain_gemm(node: &Node) -> bool {
-    let is_one = |name: &str| match node.attributes.get(name) {
-        Some(Attribute::Float(value)) => *value == 1.0,
-        _ => true,
-    };
-    is_one("alpha") && is_one("beta") && !is_set(node, "transA")
-}
-
-/// Whether an integer attribute is given and not 0.
-fn is_set(node: &Node, name: &str) -> bool {
-    int(node, name).is_some_and(|flag| flag != 0)
-}
 
 /// Applies `quantization` and returns a warning for the user. `scales` receives the scales of a float
 /// network. `release` is the oldest release of ncnn that must load the net, if the user asked for one.

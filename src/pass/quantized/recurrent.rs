@@ -1,8 +1,9 @@
 //! Recurrent nodes whose weights are quantized. ncnn has layers with weights of int8, which at every step round the other
 //! values by their own range.
 
+use super::Quantization;
+use super::step::constant_input;
 use super::weight::{is_symmetric, scales};
-use super::{Quantization, constant_input};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId, pairs};
 use crate::ncnn::layer::LSTM;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use num_traits::AsPrimitive;
 
-use super::int8::{LARGEST, is_int8_conv};
-use super::weight::{is_symmetric, scales};
-use super::{Steps, constant_input, dequantize_before, is_plain_gemm, of_source};
+use super::int8::is_int8_conv;
+use super::step::{Steps, constant_input, dequantize_before, is_plain_gemm, of_source};
+use super::weight::{LARGEST, is_symmetric, scales};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 use crate::ncnn::Scales;

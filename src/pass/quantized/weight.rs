@@ -2,13 +2,15 @@
 
 use num_traits::AsPrimitive;
 
-use super::int8::LARGEST;
-use super::{constant_input, dequantize_before};
+use super::step::{constant_input, dequantize_before};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 use crate::op::resolve_axis;
 use crate::pass::pattern::{input, int, producer};
 use crate::tensor::{Array, DType, Tensor};
+
+/// The largest magnitude of an integer in ncnn's int8 layers.
+pub(super) const LARGEST: f64 = 127.0;
 
 /// The maximum width of a quantized weight.
 const MAX_BITS: usize = 8;

@@ -1,7 +1,7 @@
 //! Reductions with axes computed at run time: the shape of the output leaves a few choices of axes. All are
 //! computed, and one is selected at run time.
 
-use super::{ReduceAttributes, choices};
+use super::node::{ReduceAttributes, choices};
 use crate::ops::prelude::*;
 
 /// The maximum number of choices.

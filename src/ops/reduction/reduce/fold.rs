@@ -3,7 +3,7 @@
 use ndarray::{ArrayD, Axis, IxDyn};
 use num_traits::AsPrimitive;
 
-use super::{Kind, read_reduce};
+use super::node::{Kind, read_reduce};
 use crate::ops::prelude::*;
 
 /// The bytes of an element that is reduced: up to four copies in float64.

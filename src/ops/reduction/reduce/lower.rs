@@ -1,6 +1,6 @@
 //! Lowering of reductions.
 
-use super::{Kind, read_reduce, reduced_axes};
+use super::node::{Kind, read_reduce, reduced_axes};
 use crate::ncnn::layer::{Reduction, reduction_op};
 use crate::ops::prelude::*;
 use crate::tensor::held_axes;

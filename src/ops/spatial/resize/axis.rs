@@ -2,7 +2,7 @@
 
 use num_traits::AsPrimitive;
 
-use super::{AxisResize, Filter, Mode, Nearest, Transform};
+use super::node::{AxisResize, Filter, Mode, Nearest, Transform};
 use crate::ops::prelude::*;
 
 /// The tolerance for equal weights: the precision of coordinates of a few thousand.

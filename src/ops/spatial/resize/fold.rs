@@ -3,7 +3,7 @@
 use ndarray::{ArrayD, Axis};
 
 use super::axis::{AxisMap, onnx_map};
-use super::{
+use super::node::{
     AxisResize, Given, Resize, Transform, attribute_scales, input_indices, read_axes, read_filter,
     read_resize, resize_of,
 };

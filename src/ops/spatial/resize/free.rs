@@ -4,8 +4,8 @@ use num_traits::AsPrimitive;
 
 use super::axis::{INTERP_MODES, InterpMode, interp_map, onnx_map};
 use super::lower::is_plane;
+use super::node::{AxisResize, Filter, Mode, Resize, Transform};
 use super::shrink::shrink;
-use super::{AxisResize, Filter, Mode, Resize, Transform};
 use crate::ncnn::layer::Interp;
 use crate::ops::prelude::*;
 use crate::ops::shape::size::resized;

@@ -1,7 +1,8 @@
 //! Lowering of Resize to ncnn's layers.
 
 use super::axis::{AxisMap, INTERP_MODES, InterpMode, interp_map, onnx_map};
-use super::{AxisResize, Mode, Resize, free, read_resize};
+use super::free;
+use super::node::{AxisResize, Mode, Resize, read_resize};
 use crate::ncnn::layer::Interp;
 use crate::ops::prelude::*;
 

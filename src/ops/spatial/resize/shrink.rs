@@ -7,7 +7,7 @@ use num_traits::AsPrimitive;
 
 use super::axis::onnx_map;
 use super::lower::is_plane;
-use super::{AxisResize, Resize};
+use super::node::{AxisResize, Resize};
 use crate::ncnn::layer::Pooling;
 use crate::ops::prelude::*;
 

@@ -6,7 +6,7 @@ mod recurrent;
 
 use std::collections::BTreeSet;
 
-use super::{MAX_MOVES, is_move, is_set};
+use super::step::{MAX_MOVES, is_move, is_set};
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Node, ValueId, pairs};
 use crate::op::{CONTRIB_DOMAIN as MICROSOFT, NEWEST_OPSET, resolve_axis, whole_windows};
