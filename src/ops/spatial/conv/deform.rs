@@ -1,6 +1,6 @@
 //! DeformConv.
 
-use super::{Conv, conv_attributes, fixed, read_conv, split_shape};
+use super::node::{Conv, conv_attributes, conv_shape, fixed, infer_biased, read_conv, split_shape};
 use crate::ncnn::layer::DeformableConv2D;
 use crate::ops::prelude::*;
 use crate::ops::spatial::window::one_hot;
@@ -18,11 +18,11 @@ fn read_offset_group(call: &Call) -> Result<i64> {
 
 pub(in crate::ops) fn infer_deform_conv(call: &Call) -> Result<Vec<Fact>> {
     let groups = Dim::Known(read_offset_group(call)?);
-    let facts = super::infer_biased(call, 3)?;
+    let facts = infer_biased(call, 3)?;
     // The mask has a channel for each kernel element, the offsets have one for each direction of each.
     let mask = Dim::product(call.shape(1)?.iter().skip(2))?.mul(&groups)?;
     let offsets = mask.mul(&Dim::Known(2))?;
-    let mut expected = super::conv_shape(call, call.shape(1)?)?;
+    let mut expected = conv_shape(call, call.shape(1)?)?;
     for (index, size) in [(2, offsets), (4, mask)] {
         expected.put(1, size);
         call.check_shape(index, &expected)?;

@@ -4,7 +4,8 @@
 //! scales, and the bias. The attribute `scale` is the reciprocal of the data's quantization scale, `zero` the
 //! level of padded elements. Without a scale, the data of a linear map are rounded by their range.
 
-use super::{Kernel, conv_shape, conv_spans, fixed, read_conv, split_shape};
+use super::kernel::Kernel;
+use super::node::{conv_shape, conv_spans, fixed, read_conv, split_shape};
 use num_traits::AsPrimitive;
 
 use crate::ncnn::layer::{

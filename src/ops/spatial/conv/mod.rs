@@ -9,16 +9,18 @@
 mod deform;
 mod int8;
 mod kernel;
+mod node;
 mod rows;
 mod transpose;
 mod unfold;
 
-use super::window::{Pads, Window, WindowAxis, read_window};
-use crate::graph::Attribute;
+use self::kernel::Kernel;
+use self::node::{conv_spans, fixed, infer_biased, read_conv, split_shape};
+use super::window::WindowAxis;
 use crate::ncnn::Layer;
 use crate::ops::prelude::*;
 
-use kernel::Kernel;
+pub(in crate::ops) use self::node::{conv_attributes, conv_shape, conv_shape_of};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Conv", Access::Any, infer_conv)
@@ -79,52 +81,6 @@ const MANY_OUTPUTS: u64 = 1 << 5;
 /// Channels are packed in multiples of this number.
 const PACK: u64 = 4;
 
-struct Conv {
-    window: Window,
-    group: i64,
-}
-
-/// Returns the size of the window: `kernel_shape`, or the spatial sizes of the weight.
-fn read_kernel_shape(call: &Call, weight: &[Dim]) -> Result<Vec<i64>> {
-    let spatial = weight.get(2..).unwrap_or_default();
-    if let Some(given) = call.given_ints("kernel_shape")? {
-        let differs = |(n, size): (&i64, &Dim)| size.known().is_some_and(|size| size != *n);
-        if given.len() != spatial.len() || given.iter().zip(spatial).any(differs) {
-            invalid!("kernel_shape {given:?} does not match a weight of shape {}", display_shape(weight));
-        }
-        return Ok(given);
-    }
-    let sizes: Option<Vec<i64>> = spatial.iter().map(Dim::known).collect();
-    sizes.ok_or_else(|| {
-        Error::unsupported("kernel_shape is missing, and the sizes of the weight are known only at run time")
-    })
-}
-
-fn read_group(call: &Call) -> Result<i64> {
-    match call.int("group")? {
-        group if group < 1 => Err(Error::invalid(format!("group {group} is not positive"))),
-        group => Ok(group),
-    }
-}
-
-fn read_conv(call: &Call, weight: &[Dim]) -> Result<Conv> {
-    Ok(Conv { window: read_window(call, read_kernel_shape(call, weight)?)?, group: read_group(call)? })
-}
-
-/// Splits the shape of the input into batch, channels and spatial axes. The weight must have as many axes.
-fn split_shape<'a>(shape: &'a [Dim], weight: &[Dim]) -> Result<(&'a Dim, &'a Dim, &'a [Dim])> {
-    match shape {
-        [batch, channels, spatial @ ..] if !spatial.is_empty() && weight.len() == shape.len() => {
-            Ok((batch, channels, spatial))
-        }
-        _ => Err(Error::invalid(format!(
-            "an input of shape {} does not fit a weight of shape {}",
-            display_shape(shape),
-            display_shape(weight)
-        ))),
-    }
-}
-
 pub(in crate::ops) fn multiply_adds(call: &Call) -> Option<u64> {
     multiply_adds_by(call, 1)
 }
@@ -154,49 +110,6 @@ fn infer_conv(call: &Call) -> Result<Vec<Fact>> {
     infer_biased(call, 2)
 }
 
-/// Infers the convolution of input 0 with input 1; input `bias` must have one element for each channel.
-fn infer_biased(call: &Call, bias: usize) -> Result<Vec<Fact>> {
-    let shape = conv_shape(call, call.shape(1)?)?;
-    call.check_shape(bias, std::slice::from_ref(shape.at(1)?))?;
-    Ok(vec![Fact::new(call.dtype(0)?, shape)])
-}
-
-/// Returns the shape of the convolution of input 0 with a weight of shape `weight`.
-pub(in crate::ops) fn conv_shape(call: &Call, weight: &[Dim]) -> Result<Vec<Dim>> {
-    conv_shape_of(call, call.shape(0)?, weight)
-}
-
-/// Returns the shape of the convolution of a value of shape `data` with a weight of shape `weight`.
-pub(in crate::ops) fn conv_shape_of(call: &Call, data: &[Dim], weight: &[Dim]) -> Result<Vec<Dim>> {
-    let conv = read_conv(call, weight)?;
-    let (batch, channels, spatial) = split_shape(data, weight)?;
-    let taken = weight.at(1)?.mul(&Dim::Known(conv.group))?;
-    if let (Some(have), Some(taken)) = (channels.known(), taken.known())
-        && have != taken
-    {
-        invalid!(
-            "{have} channels do not fit a weight of shape {} with {} groups",
-            display_shape(weight),
-            conv.group
-        );
-    }
-    call.require_equal(channels, &taken)?;
-    if weight.at(0)?.known().is_some_and(|made| made % conv.group != 0) {
-        invalid!("{} output channels are not divisible into {} groups", weight.at(0)?, conv.group);
-    }
-    let mut shape = vec![batch.clone(), weight.at(0)?.clone()];
-    shape.extend(conv.window.output_sizes(spatial)?);
-    Ok(shape)
-}
-
-/// Returns the attributes of the node that it shares with Conv.
-pub(in crate::ops) fn conv_attributes(call: &Call) -> Vec<(&'static str, Attribute)> {
-    ["auto_pad", "dilations", "group", "kernel_shape", "pads", "strides"]
-        .into_iter()
-        .filter_map(|name| Some((name, call.node().attributes.get(name)?.clone())))
-        .collect()
-}
-
 fn lower_conv(lower: &mut Lower) -> Result<()> {
     let conv = read_conv(lower, lower.shape(1)?)?;
     let (_, _, spatial) = split_shape(lower.shape(0)?, lower.shape(1)?)?;
@@ -210,34 +123,6 @@ fn lower_conv(lower: &mut Lower) -> Result<()> {
         bias: None,
     };
     lower_kernel(lower, kernel, Kernel::convolution)
-}
-
-/// Code of a padding computed at run time as in TensorFlow (`convolution.cpp`, make_padding).
-const SAME_UPPER: i32 = -233;
-/// As [`SAME_UPPER`], with an odd element before the axis.
-const SAME_LOWER: i32 = -234;
-
-/// Returns the window along each axis; the layer computes padding that depends on free sizes.
-fn conv_spans(lower: &Lower, window: &Window, spatial: &[Dim]) -> Result<Vec<WindowAxis>> {
-    let error = match window.spans(spatial) {
-        Ok(spans) => return Ok(spans),
-        Err(error) => error,
-    };
-    let Pads::Same { upper } = window.pads else { return Err(error) };
-    let three = spatial.len() == 3 || !lower.shape(0)?.at(0)?.is(1);
-    // Convolution3D pads the depth as SAME_UPPER for both codes.
-    if three && !upper {
-        return Err(error);
-    }
-    window.covering_spans(if upper { SAME_UPPER } else { SAME_LOWER })?.ok_or(error)
-}
-
-/// Returns a number of channels, which ncnn needs as a param.
-fn fixed(size: &Dim) -> Result<i32> {
-    match size.known() {
-        Some(size) => Ok(i32::try_from(size)?),
-        None => Err(Error::unsupported(format!("the number of channels {size} is known only at run time"))),
-    }
 }
 
 /// Returns whether Convolution is faster than Convolution1D with a weight of this shape.

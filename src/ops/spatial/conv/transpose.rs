@@ -1,6 +1,8 @@
 //! ConvTranspose.
 
-use super::{Kernel, fixed, lower_kernel, read_group, read_kernel_shape, split_shape};
+use super::kernel::Kernel;
+use super::lower_kernel;
+use super::node::{fixed, read_group, read_kernel_shape, split_shape};
 use crate::ops::prelude::*;
 use crate::ops::spatial::window::{Pads, Window, read_window};
 use crate::tensor::move_elements;

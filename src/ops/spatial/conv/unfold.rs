@@ -4,7 +4,7 @@
 //! A convolution with one-hot kernels unfolds the windows into columns (im2col), and a MatMul multiplies them
 //! by the weight. The transposed convolution multiplies first and folds the columns back (col2im).
 
-use super::{conv_attributes, fixed, read_group, read_kernel_shape, split_shape};
+use super::node::{conv_attributes, fixed, read_group, read_kernel_shape, split_shape};
 use crate::graph::Attribute;
 use crate::ops::prelude::*;
 use crate::ops::spatial::window::{area, unit_kernels};
