@@ -101,7 +101,7 @@ def test_weights_are_rounded_to_the_nearest_integers_if_these_come_nearer(half, 
     assert run.returncode == 0, run.stderr
     assert "may be too few" in run.stderr and "error in float16" not in run.stderr
     chosen = "by samples" if half == 3 else "to the nearest integers"
-    assert f"weights are rounded {chosen}, 2 samples held back" in run.stderr
+    assert f"with weights rounded {chosen}, on 2 samples held back" in run.stderr
     assert (net.param.encode(), net.bin) == tuple(file.read_bytes() for file in files)
 
 
