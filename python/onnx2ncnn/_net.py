@@ -125,13 +125,17 @@ class Rounding:
 
     Attributes:
         samples: The number of samples that were held back for the errors.
-        errors: The error of each output of floats: the norm of the difference over that of the exact output.
+        by_samples: Whether the weights are rounded by samples, not to the nearest integers, which may come nearer.
+        errors: The error of each output of floats by samples: the norm of the difference over that of the exact output.
         nearest: These errors if each weight is rounded to the nearest integer.
+        warnings: What may be wrong with the samples. `Net.warnings` has it, too.
     """
 
     samples: int
+    by_samples: bool
     errors: dict[str, float]
     nearest: dict[str, float]
+    warnings: tuple[str, ...]
 
 
 class Net:
@@ -170,7 +174,7 @@ class Net:
     def warnings(self) -> list[str]:
         """Choices that were made for the user, changed names, and weights that stay in float32."""
         weights = self._conversion.weight_warnings() if self._fp16 else []
-        return [*self._conversion.warnings, *weights]
+        return [*(self.rounding.warnings if self.rounding else ()), *self._conversion.warnings, *weights]
 
     @property
     def assumptions(self) -> list[Assumption]:

@@ -35,7 +35,7 @@ class _Weights(Protocol):
     Failure: type[Exception]
     Missing: type[Exception]
 
-    def round_model(self, request: dict[str, Any]) -> tuple[int, list[dict[str, Any]]]: ...
+    def round_model(self, request: dict[str, Any]) -> dict[str, Any]: ...
 
 
 def _load(name: str, text: str) -> types.ModuleType:

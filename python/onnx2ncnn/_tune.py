@@ -17,23 +17,25 @@ if TYPE_CHECKING:
     from ._samples import Data
 
 
-def tune(model: Model, data: Data, *, half_error: float = 0.01, **options: Any) -> Net:
+def tune(model: Model, data: Data, *, half_error: float | None = None, **options: Any) -> Net:
     """Converts a model, and chooses by samples what computes in float32 on processors that compute in float16, and how weights are rounded.
 
     Each of the first four samples is run in float32, and the error of the outputs in float16 is predicted. The choice of the least time is
     taken of which it is at most `half_error`: the options `careful`, `precise` and `float32` of `convert`.
 
     With `weights` of integers, the weights of matrix products are rounded by the samples first: three of four are for the rounding, the
-    others for its error. A model of many columns needs some thousand rows of values: hundreds of samples of few tokens, or fewer long ones.
+    others choose between it and plain rounding, and are for the error. Matrices need several times as many rows of values as they have
+    columns: hundreds of samples of few tokens, or fewer long ones.
 
     Args:
         model: The model, as for `convert`.
         data: The samples, as for `quantize`.
-        half_error: The largest error in float16, relative to the largest magnitude of an output.
+        half_error: The largest error in float16, relative to the largest magnitude of an output. The default is 0.01, or with `weights` of
+            integers, to choose nothing for half precision.
         options: The options of `convert`, other than `kv_cache`, `dequantize` and `int8`.
 
     Returns:
-        The net. `Net.half_precision` is the choice, with its predicted error, and `Net.rounding` has the errors of rounded weights.
+        The net. `Net.half_precision` is the choice for half precision, with its predicted error, and `Net.rounding` has the errors of rounded weights.
 
     Raises:
         Refused: The model is refused.
@@ -45,7 +47,7 @@ def tune(model: Model, data: Data, *, half_error: float = 0.01, **options: Any) 
     import ncnn  # noqa: F401
     import onnxruntime  # noqa: F401
 
-    if not half_error > 0:
+    if half_error is not None and not half_error > 0:
         raise ValueError(f"half_error is a positive number, not {half_error!r}")
     for name in ("kv_cache", "dequantize", "int8"):
         if name in options:
@@ -53,6 +55,10 @@ def tune(model: Model, data: Data, *, half_error: float = 0.01, **options: Any) 
     given, samples, rounding, kind = source(model), _kept(given_samples(data)), None, options.get("weights", "float")
     if bits := dict(_native.BITS).get(kind):
         given, options, rounding = _rounded(given, samples, bits, options)
+        if half_error is None:
+            net = convert_source(given, **options)
+            net.rounding = rounding
+            return net
     converted = convert_source(given, **options)
     measured = _half_blobs(converted)
     if kind != "float":
@@ -69,7 +75,7 @@ def tune(model: Model, data: Data, *, half_error: float = 0.01, **options: Any) 
         measured=measured,
         data=samples,
         sampled=True,
-        half_error=half_error,
+        half_error=0.01 if half_error is None else half_error,
         modes=modes[first:],
         cosine=_native.INT8_COSINE if kind in dict(_native.BITS) else None,
     )
@@ -112,11 +118,11 @@ def _rounded(given: Source, samples: Any, bits: int, options: dict[str, Any]) ->
         _native.Converter(_options.normalized(**selecting)).simplify(given).save(exact)
         try:
             request = {"model": exact, "data": samples, "bits": bits, "sizes": dict(_native.BLOCK_SIZES), "rounded": rounded}
-            count, outputs = _scripts.weights.round_model(request)
+            answer = _scripts.weights.round_model(request)
         except _scripts.weights.Missing as missing:
             raise ImportError(str(missing)) from None
         except _scripts.weights.Failure as failure:
             raise ValueError(f"nothing could be rounded: {failure}") from None
         read = read_again(rounded)
-    errors, nearest = ({output["name"]: output[kind] for output in outputs} for kind in ("error", "plain"))
-    return read, of_net, Rounding(count, errors, nearest)
+    errors, nearest = ({output["name"]: output[kind] for output in answer["outputs"]} for kind in ("error", "plain"))
+    return read, of_net, Rounding(answer["samples"], answer["by_samples"], errors, nearest, tuple(answer["warnings"]))

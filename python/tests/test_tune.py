@@ -64,11 +64,11 @@ def correlated(count):
 def test_weights_are_rounded_by_samples(weights, term, tmp_path):
     samples = correlated(64)
     net = onnx2ncnn.tune(encoder(), {"x": samples}, half_error=0.5, weights=weights)
-    assert net.rounding.samples == 16
+    assert net.rounding.samples == 8 and net.rounding.by_samples and net.rounding.warnings == ()
     assert 0 < net.rounding.errors["y"] < 0.6 * net.rounding.nearest["y"]
     assert [layer.params["quantize_term"] for layer in net.layers if layer.type == "Gemm"] == [term] * 2
     # The net computes what was measured.
-    wanted, got = (np.stack([made.run(sample[None])["y"].reshape(16, 64) for sample in samples[3::4]]) for made in (onnx2ncnn.convert(encoder()), net))
+    wanted, got = (np.stack([made.run(sample[None])["y"].reshape(16, 64) for sample in samples[7::8]]) for made in (onnx2ncnn.convert(encoder()), net))
     error = np.linalg.norm(got - wanted) / np.linalg.norm(wanted)
     assert abs(error - net.rounding.errors["y"]) < 1e-3
     onnx.save(encoder(), tmp_path / "m.onnx")
@@ -77,6 +77,31 @@ def test_weights_are_rounded_by_samples(weights, term, tmp_path):
     run = run_command("convert", tmp_path / "m.onnx", *files, "--data", tmp_path / "samples.npz", "--half-error", "0.5", "--weights", weights)
     assert run.returncode == 0, run.stderr
     assert f'{net.rounding.errors["y"]:.4f}  "y", {net.rounding.nearest["y"]:.4f} to the nearest integers' in run.stderr
+    assert (net.param.encode(), net.bin) == tuple(file.read_bytes() for file in files)
+
+
+@pytest.mark.parametrize("half", [3, 7])
+def test_weights_are_rounded_to_the_nearest_integers_if_these_come_nearer(half, tmp_path):
+    # Values that the rounding has not seen, in one half of the samples that are held back. The errors are those of samples 7 and 15.
+    samples = correlated(16)
+    samples[half::8] = np.random.default_rng(2).normal(size=samples[half::8].shape)
+    net, plain = onnx2ncnn.tune(encoder(), {"x": samples}, weights="int4"), onnx2ncnn.convert(encoder(), weights="int4")
+    assert net.half_precision is None and "may be too few" in net.warnings[0] and "192 rows" in net.warnings[0]
+    rounding = net.rounding
+    assert rounding.by_samples == (rounding.errors["y"] < rounding.nearest["y"]) == (half == 3)
+    # The net is the nearer one of the two.
+    assert (net.bin == plain.bin) == (half == 7)
+    wanted, got = (np.stack([made.run(sample[None])["y"].reshape(16, 64) for sample in samples[7::8]]) for made in (onnx2ncnn.convert(encoder()), net))
+    error = np.linalg.norm(got - wanted) / np.linalg.norm(wanted)
+    assert abs(error - min(rounding.errors["y"], rounding.nearest["y"])) < 1e-3
+    onnx.save(encoder(), tmp_path / "m.onnx")
+    np.savez(tmp_path / "samples.npz", x=samples)
+    files = [tmp_path / "a.param", tmp_path / "a.bin"]
+    run = run_command("convert", tmp_path / "m.onnx", *files, "--data", tmp_path / "samples.npz", "--weights", "int4")
+    assert run.returncode == 0, run.stderr
+    assert "may be too few" in run.stderr and "error in float16" not in run.stderr
+    chosen = "by samples" if half == 3 else "to the nearest integers"
+    assert f"with weights rounded {chosen}, on 2 samples held back" in run.stderr
     assert (net.param.encode(), net.bin) == tuple(file.read_bytes() for file in files)
 
 

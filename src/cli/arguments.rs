@@ -88,9 +88,9 @@ pub(super) struct HalfPrecision {
     #[arg(long, value_name = "PATH", conflicts_with_all = ["kv_cache", "dequantize", "int8"], help_heading = "Half precision", hide_short_help = true)]
     pub data: Option<PathBuf>,
 
-    /// The largest error in float16, relative to the largest magnitude of an output
-    #[arg(long, value_name = "PART", default_value = "0.01", requires = "data", value_parser = parse_part, help_heading = "Half precision", hide_short_help = true)]
-    pub half_error: f64,
+    /// The largest error in float16, relative to the largest magnitude of an output [default: 0.01; with --weights int8, int6 or int4, half precision is chosen only if this is given]
+    #[arg(long, value_name = "PART", requires = "data", value_parser = parse_part, help_heading = "Half precision", hide_short_help = true)]
+    pub half_error: Option<f64>,
 
     #[command(flatten)]
     pub python: PythonArguments,

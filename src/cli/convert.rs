@@ -32,14 +32,17 @@ pub(super) fn convert_files(arguments: &Arguments) -> Result<Summary, Refusal> {
         let sampled = kept.insert(Sampled::of(arguments, &model)?);
         let model = sampled.input().unwrap_or(model);
         let converter = converter(arguments, sampled, &destination)?;
-        match arguments.half.choose(arguments, sampled, &model)? {
+        chosen = sampled.describe();
+        let mut conversion = match arguments.half.choose(arguments, sampled, &model)? {
             Some(choice) => {
                 let conversion = choice.apply(converter)?.convert(&model)?;
-                chosen = sampled.describe() + &choice.describe(&conversion, arguments, sampled)?;
-                Ok(conversion)
+                chosen += &choice.describe(&conversion, arguments, sampled)?;
+                conversion
             }
-            None => converter.convert(&model),
-        }
+            None => converter.convert(&model)?,
+        };
+        conversion.warnings.splice(..0, sampled.warnings().iter().cloned());
+        Ok(conversion)
     });
     let done = done.and_then(|conversion| {
         let written = match arguments.dry_run {

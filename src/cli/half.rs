@@ -12,6 +12,9 @@ use super::python::{Choice, Comparison, Distance, INT8_COSINE, Measured, NetRequ
 use super::sampled::Sampled;
 use super::terminal::{STRONG, count, labelled, printable};
 
+/// The error in half precision for which a choice is made, unless weights are rounded by the samples.
+const HALF_ERROR: f64 = 0.01;
+
 /// The modes of all layers, of which one of less time is before the others. All but the first are options.
 pub const HALF_MODES: [&str; 3] = ["default", "careful", "precise"];
 
@@ -23,9 +26,10 @@ impl HalfPrecision {
         sampled: &Sampled,
         model: &Input,
     ) -> Result<Option<Choice>, Refusal> {
-        if self.data.is_none() {
+        let default = (!arguments.choices.weights.rounds()).then_some(HALF_ERROR);
+        let (Some(_), Some(half_error)) = (&self.data, self.half_error.or(default)) else {
             return Ok(None);
-        }
+        };
         let converter = arguments.choices.apply(sampled.converter()?)?;
         let mut conversion = converter.convert(model)?;
         let mut measured = Measured::blobs_of(&conversion)?;
@@ -41,7 +45,7 @@ impl HalfPrecision {
         let request = move |request: NetRequest| -> Result<NetRequest, Error> {
             Ok(NetRequest {
                 measured,
-                half_error: Some(self.half_error),
+                half_error: Some(half_error),
                 modes: HALF_MODES.iter().skip(given_mode(arguments)).copied().collect(),
                 ..request
             })

@@ -12,6 +12,10 @@ use super::place::{path_to_read_again, temporary_folder};
 use super::python::{Round, Rounded};
 use super::terminal::{STRONG, count, labelled, printable};
 
+/// The ways of rounding.
+const BY_SAMPLES: &str = "by samples";
+const PLAIN: &str = "to the nearest integers";
+
 /// The model to convert, the given one or that with rounded weights.
 pub(super) struct Sampled<'a> {
     model: &'a Path,
@@ -67,24 +71,29 @@ impl<'a> Sampled<'a> {
         self.rounded.is_some() || self.arguments.source.is_plain()
     }
 
+    /// Returns the warnings of rounding.
+    pub fn warnings(&self) -> &[String] {
+        self.rounded.as_ref().map_or(&[], |(_, rounded, _)| &rounded.warnings)
+    }
+
     /// Returns the errors of rounding.
     pub fn describe(&self) -> String {
         let mut text = String::new();
         let Some((_, rounded, _)) = &self.rounded else { return text };
         let samples = count(rounded.samples, "sample");
-        labelled(
-            &mut text,
-            STRONG,
-            "errors of outputs",
-            &format!("by the rounding of weights, on {samples} held back"),
-        );
+        let (chosen, other) = match rounded.by_samples {
+            true => (BY_SAMPLES, PLAIN),
+            false => (PLAIN, BY_SAMPLES),
+        };
+        let of = format!("with weights rounded {chosen}, on {samples} held back");
+        labelled(&mut text, STRONG, "errors of outputs", &of);
         for output in &rounded.outputs {
             let name = printable(&output.name);
-            let _ = writeln!(
-                text,
-                "  {:.4}  \"{name}\", {:.4} to the nearest integers",
-                output.error, output.plain
-            );
+            let (error, rest) = match rounded.by_samples {
+                true => (output.error, output.plain),
+                false => (output.plain, output.error),
+            };
+            let _ = writeln!(text, "  {error:.4}  \"{name}\", {rest:.4} {other}");
         }
         text
     }

@@ -8,10 +8,12 @@ A matrix is rounded column by column, and each error is made up by the columns a
 (GPTQ). What is rounded comes as near to the float results as the rounded layers before it let it: its inputs are theirs.
 """
 
-# Of the samples, every fourth is not for the rounding, but for the error.
+# Of the samples, every fourth is held back: half of these choose, and the errors are those of the others.
 HELD_BACK = 4
-# The part of the mean second moment that is added to all of them.
-DAMPING = 0.1
+# The rows of values for each column of a matrix below which the samples may be too few.
+FEW_ROWS = 4
+# The parts of the mean second moment that are added to all of them, of which one is chosen for each matrix.
+DAMPINGS = (0.1, 0.4, 1.6)
 # The scales that are tried, relative to that of the largest magnitude.
 FACTORS = [sign * factor / 20 for sign in (1, -1) for factor in range(20, 11, -1)]
 # The rows of a table that are rounded at a time.
@@ -144,15 +146,38 @@ class Moments:
             self.sum_up()
 
     def sum_up(self):
+        if not self.rows:
+            return
         wanted, got = (np.concatenate(arrays).astype(np.float64) for arrays in zip(*self.rows))
         self.own, self.mixed, self.count = self.own + got.T @ got, self.mixed + wanted.T @ got, self.count + len(got)
         self.rows = []
 
-    def damped(self):
-        if self.rows:
-            self.sum_up()
-        damping = np.eye(len(self.own)) * (DAMPING * np.trace(self.own) / len(self.own) or 1.0)
+    def damped(self, part):
+        damping = np.eye(len(self.own)) * (part * np.trace(self.own) / len(self.own) or 1.0)
         return (self.own + damping) / self.count, (self.mixed + damping) / self.count
+
+    def error(self, weight, rounded):
+        """The square of the error of the results, without a term that is the same for each rounding."""
+        return float((rounded * (rounded @ self.own - 2 * weight @ self.mixed)).sum())
+
+
+def round_group(products, sums, check, bits, size):
+    """The integers and scales of the matrices that multiply a value, and what they stand for: those of the least error by the moments
+    of `check`.
+    """
+    best = [(np.inf, None)] * len(products)
+    for part in DAMPINGS:
+        moments, mixed = sums.damped(part)
+        inverse = np.linalg.inv(moments)
+        upper = np.linalg.cholesky(inverse).T
+        # What maps the rounded value to the results of the float one.
+        wanted = mixed @ inverse
+        for index, product in enumerate(products):
+            found = round_by_moments(product.weight @ wanted, upper, bits, size)
+            error = check.error(product.weight, found[2])
+            if best[index][1] is None or error < best[index][0]:
+                best[index] = error, found
+    return [found for _, found in best]
 
 
 def errors_of(parts, samples, exact, kinds):
@@ -212,8 +237,8 @@ def round_table(table, bits, size, choose):
 
 
 def round_model(request):
-    """Writes the model with matrices in blocks, and returns the number of samples that were held back, and for each output the error and
-    that of plain rounding on these.
+    """Writes the model with matrices in blocks, or as it is if plain rounding, which the converter does, comes nearer to its outputs.
+    Returns what was measured.
     """
     load("numpy", "onnx", "onnxruntime")
     bits, block = request["bits"], request["sizes"]["block"]
@@ -221,6 +246,7 @@ def round_model(request):
     held_back = samples[HELD_BACK - 1::HELD_BACK] or samples[-1:]
     # A single sample is for both.
     used = [sample for sample in samples if not any(sample is other for other in held_back)] or samples
+    choosing, measuring = held_back[::2], held_back[1::2] or held_back
     model = onnx.load(request["model"])
     constants = {tensor.name: tensor for tensor in model.graph.initializer}
     groups, tables = (find(model.graph, request["sizes"]) for find in (find_products, find_tables))
@@ -245,35 +271,42 @@ def round_model(request):
     # The matrices so far.
     current = {**exact, **rounded}
     parts = Parts(model, exact, ends)
-    parts.start(used, (exact, current), request["rounded"])
+    parts.start([*used, *choosing], (exact, current), request["rounded"])
+    fewest = np.inf, ""
     for end, value in ends.items():
-        sums = Moments()
-        for wanted, got in parts.values_at(end):
-            sums.add(wanted, got)
-        moments, mixed = sums.damped()
-        inverse = np.linalg.inv(moments)
-        upper = np.linalg.cholesky(inverse).T
-        for product in groups[value]:
-            # What maps the rounded value to the results of the float one.
-            levels, scales, matrix = round_by_moments(product.weight @ mixed @ inverse, upper, bits, block)
+        sums, check = Moments(), Moments()
+        for index, (wanted, got) in enumerate(parts.values_at(end)):
+            (sums if index < len(used) else check).add(wanted, got)
+        sums.sum_up()
+        check.sum_up()
+        fewest = min(fewest, (sums.count / len(sums.own), f"{sums.count} rows of values for a matrix of {len(sums.own)} columns"))
+        for product, (levels, scales, matrix) in zip(groups[value], round_group(groups[value], sums, check, bits, block)):
             current[product.node.input[1]] = product.given(matrix)
             made[product.node.output[0]] = replace_product(model, product, levels, scales, bits, block)
+    errors = [errors_of(parts, half, exact, (current, plain)) for half in (choosing, measuring)]
+    is_better = all(sum(ours.values()) <= sum(others.values()) for ours, others in errors)
+    if is_better:
+        replace_nodes(model, made, exact)
+    else:
+        model = onnx.load(request["model"])
+    save_with_weights(model, request["rounded"])
+    outputs = [{"name": name, "error": error, "plain": errors[1][1][name]} for name, error in errors[1][0].items()]
+    warnings = [f"the samples may be too few to round weights by: they have {fewest[1]}"] if fewest[0] < FEW_ROWS else []
+    if measuring is held_back:
+        warnings.append(f"the errors of rounding are those of a sample that also chose it: give {2 * HELD_BACK} samples or more")
+    return {"samples": len(measuring), "by_samples": is_better, "outputs": outputs, "warnings": warnings}
+
+
+def replace_nodes(model, made, replaced):
+    """Replaces nodes by those that are made of them, and omits the constants that only they read."""
     nodes = [new for node in model.graph.node for new in made.get(node.output[0], [node])]
-    kept = [tensor for tensor in model.graph.initializer if tensor.name not in exact]
+    kept = [tensor for tensor in model.graph.initializer if tensor.name not in replaced]
     del model.graph.node[:], model.graph.initializer[:]
     model.graph.node.extend(nodes)
     model.graph.initializer.extend(kept)
     if all(opset.domain != "com.microsoft" for opset in model.opset_import):
         model.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
-    save_with_weights(model, request["rounded"])
-    errors, others = errors_of(parts, held_back, exact, (current, plain))
-    return len(held_back), [{"name": name, "error": error, "plain": others[name]} for name, error in errors.items()]
-
-
-def answer(request):
-    samples, outputs = round_model(request)
-    return {"samples": samples, "outputs": outputs}
 
 
 if __name__ == "__main__":
-    answer_request(answer)
+    answer_request(round_model)

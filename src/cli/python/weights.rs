@@ -35,10 +35,13 @@ pub(in crate::cli) struct Round {
 pub(in crate::cli) struct Rounded {
     /// The number of samples that were held back for the errors.
     pub samples: usize,
+    /// Whether the weights are rounded by samples, not to the nearest integers.
+    pub by_samples: bool,
+    pub warnings: Vec<String>,
     pub outputs: Vec<OutputError>,
 }
 
-/// The error of an output: the norm of the differences, relative to that of the output.
+/// The error of an output: the norm of the differences, relative to that of the output, if weights are rounded by samples.
 #[derive(Debug, Deserialize)]
 pub(in crate::cli) struct OutputError {
     pub name: String,
