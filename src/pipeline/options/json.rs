@@ -61,7 +61,9 @@ fn value(info: &OptionInfo, items: Vec<OptionValue>) -> Option<Value> {
             OptionValue::Release(date) => date.into(),
             OptionValue::Bytes(bytes) => bytes.into(),
             OptionValue::Number(number) => number.into(),
-            OptionValue::Weights(weights) => Weights::NAMES.iter().find(|(_, kind)| *kind == weights)?.0.into(),
+            OptionValue::Weights(weights) => {
+                Weights::NAMES.iter().find(|(_, kind)| *kind == weights)?.0.into()
+            }
             OptionValue::Shape((name, shape)) => {
                 fields.insert(name, shape.iter().map(size_value).collect());
                 continue;
