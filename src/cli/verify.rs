@@ -1,5 +1,6 @@
 //! The command `verify`: runs the model in onnxruntime and the net in ncnn.
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -200,7 +201,8 @@ fn compare(arguments: &Verify) -> Result<(Comparison, Options), Refusal> {
         std::fs::File::open(path).map_err(|e| Error::io("the file cannot be opened", e).in_file(path))?;
     }
     let repeated = Repeated::of(arguments.conversion.as_deref(), &param, &bin)?;
-    if let Some(path) = repeated.path.as_ref().filter(|_| !arguments.report.quiet) {
+    let is_quiet = arguments.report.quiet || arguments.format.message_format == MessageFormat::Json;
+    if let Some(path) = repeated.path.as_ref().filter(|_| !is_quiet) {
         let names = repeated.names();
         let names = if names.is_empty() { "none".to_owned() } else { names.join(" ") };
         let text = format!("{names}, by {}", printable(&path.display().to_string()));
@@ -325,7 +327,13 @@ fn describe(comparison: &Comparison, verbose: bool) -> String {
     if let Some(first) = comparison.layers.iter().find(|layer| !layer.same) {
         let blob = format!("\"{}\": {}", printable(&first.name), printable(&first.describe()));
         labelled(&mut text, BAD, "first blob that differs", &blob);
-        if let Some(row) = worst_of(&comparison.layers, 1).first().filter(|row| row.alone.is_some()) {
+        let alone = |row: &&Distance| row.alone.is_some();
+        let largest = comparison
+            .layers
+            .iter()
+            .filter(alone)
+            .max_by(|one, other| one.alone.partial_cmp(&other.alone).unwrap_or(Ordering::Equal));
+        if let Some(row) = largest {
             let blob = format!("\"{}\": {}", printable(&row.name), printable(&row.describe()));
             labelled(&mut text, STRONG, "largest error alone", &blob);
         }
