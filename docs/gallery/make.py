@@ -286,9 +286,9 @@ def run_half(net, outputs):
     assert loaded.load_param(str(net.with_suffix(".param"))) == 0 and loaded.load_model(str(net.with_suffix(".bin"))) == 0
     extractor = loaded.create_extractor()
     with np.load(net.with_suffix(".fed.npz")) as fed:
-        mats = [(blob, ncnn.Mat(np.ascontiguousarray(array)).clone()) for blob, array in fed.items()]
-    for blob, mat in mats:
-        assert extractor.input(blob, mat) == 0, blob
+        for blob, array in fed.items():
+            array = np.ascontiguousarray(array)
+            assert extractor.input(blob, ncnn.Mat(array).clone()) == 0, blob
     results = {name: extractor.extract(blob) for name, blob in outputs}
     np.savez(net.with_suffix(".half.npz"), **{name: np.array(mat) for name, (_, mat) in results.items()})
 
