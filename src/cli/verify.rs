@@ -29,19 +29,19 @@ Examples:
       compares model.ncnn.param and model.ncnn.bin beside the model
   onnx2ncnn verify model.onnx out.param out.bin --data inputs.npz --layers
       on arrays by the names of the inputs; tells the first blob that differs
-  onnx2ncnn model.onnx --set rate=16000 --report model.report.json && onnx2ncnn verify model.onnx
-      with the options of the conversion, by its report beside the net
+  onnx2ncnn verify model.onnx --report report.json
+      with the options of the conversion that wrote this report
   onnx2ncnn verify model.onnx --data inputs.npz --magnitudes
       names the nodes whose results float16 does not hold, and prints the option that keeps them
       in float32
   onnx2ncnn verify model.onnx --fp16 --device 'adb shell /data/local/tmp/runner'
       on a phone, by the program whose source `onnx2ncnn runner` prints
 
-The options of the conversion are those of its --report, if one lies beside the net or is given here;
-otherwise repeat --set, --input-shape, --inputs, --outputs and those listed under Model. An option on
-the command line replaces that of the report. With --dequantize the net is compared with the model
-without its rounding; with --int8 or rounded weights the cosine of each output decides, unless there
-is a --tolerance.
+The options of the conversion are those of its report, if one lies beside the net or is given with
+--report. Otherwise repeat --set, --input-shape, --inputs, --outputs and the further options under
+Model. An option on the command line replaces that of the report. With --dequantize the net is
+compared with the model without its rounding; with --int8 or rounded weights the cosine of each
+output decides, unless there is a --tolerance.
 
 Exit codes:
   0  all outputs are the same
