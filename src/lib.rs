@@ -52,8 +52,8 @@ pub use example::Language;
 pub use lower::{AssumedFact, Assumption};
 pub use onnx::{ExternalData, Input, ModelBytes, Storage};
 pub use pass::blocks::Weights;
+pub use pass::passes::{PassInfo, PassKind, passes};
 pub use pass::quantized::Quantization;
-pub use pass::rewrite::{PassInfo, PassKind, passes};
 pub use pipeline::{
     Composition, Described, FileInfo, Inspection, Metadata, OptionInfo, OptionKind, OptionValue, Options,
     Pass, Port, Purpose, Remedy, options,

@@ -100,7 +100,8 @@ mod tests {
 
     use super::*;
     use crate::op::{NEWEST_OPSET, SCHEMAS, Schema};
-    use crate::pass::rewrite::{Apply, SIMPLIFICATIONS};
+    use crate::pass::passes::SIMPLIFICATIONS;
+    use crate::pass::rewrite::Apply;
 
     #[test]
     fn every_operator_with_an_identity_rule_has_a_simplification_that_applies_it() {

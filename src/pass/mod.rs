@@ -13,6 +13,7 @@ pub mod infer;
 pub mod input_shape;
 pub mod input_value;
 pub mod kv_cache;
+pub mod passes;
 pub(crate) mod pattern;
 pub mod pixels;
 pub(crate) mod progression;

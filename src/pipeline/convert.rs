@@ -21,10 +21,11 @@ use crate::onnx::{Model, Sources};
 use crate::pass::blocks::{Weights, pack_dequantized, round_matrices};
 use crate::pass::expand::{Stage, expand_nodes};
 use crate::pass::input_shape::Counts;
-use crate::pass::quantized::{Quantization, requantize};
-use crate::pass::rewrite::{
-    self, BATCHING, CACHE_FUSIONS, FUSIONS, MERGING, NARROWING, Rewrite, SHARING, SIMPLIFICATIONS,
+use crate::pass::passes::{
+    self, BATCHING, CACHE_FUSIONS, FUSIONS, MERGING, NARROWING, SHARING, SIMPLIFICATIONS,
 };
+use crate::pass::quantized::{Quantization, requantize};
+use crate::pass::rewrite::Rewrite;
 use crate::pass::share::shares_weights;
 use crate::pass::simplify::FUSE_AFFINE_BEFORE;
 use crate::pass::{dead, infer, input_shape, kv_cache, rounding};
@@ -78,7 +79,7 @@ pub(super) fn convert_with(
     input_shape::set_sizes(&mut graph, fixed, &mut progress.warnings)?;
     input_shape::finalize_empty_inputs(&mut graph, &mut progress.warnings)?;
     progress.after("cut", &graph)?;
-    rewrite::check_names(&options.skip)?;
+    passes::check_names(&options.skip)?;
     let asked = asked_release(options)?;
     let release = ncnn::release(asked)?;
 

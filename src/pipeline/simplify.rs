@@ -9,7 +9,7 @@ use crate::graph::{DeferredErrors, Graph, ValueId};
 use crate::onnx::{self, Model, Sources};
 use crate::pass::declared::Declared;
 use crate::pass::expand::Stage;
-use crate::pass::rewrite::{
+use crate::pass::passes::{
     self, ELIMINATE_DEADEND, ELIMINATE_UNUSED_INITIALIZER, EXTRACT_CONSTANT, FOLD_CAST, SIMPLIFICATIONS,
 };
 use crate::pass::unfold::{Unfolding, unfold_large_constants};
@@ -131,8 +131,8 @@ const MAX_ITERATIONS: usize = 3;
 /// Simplifies a model.
 pub(crate) fn simplify(sources: &Sources, options: &Options) -> std::result::Result<SimplifiedModel, Errors> {
     ops::register();
-    pass::rewrite::check_names(&options.skip)?;
-    let all = rewrite::SIMPLIFICATIONS.iter().map(|rewriting| rewriting.name.to_owned());
+    passes::check_names(&options.skip)?;
+    let all = passes::SIMPLIFICATIONS.iter().map(|rewriting| rewriting.name.to_owned());
     let nothing = Options { skip: all.collect(), ..options.clone() };
     // New nodes follow newer operator sets, which other nodes of an old model may not support.
     let mut refusal = None;

@@ -10,7 +10,7 @@ pub(in crate::ops) mod plain;
 pub(in crate::ops) mod positions;
 pub(in crate::ops) mod standard;
 
-use super::Row;
+use super::row::Row;
 
 /// The families of this shelf.
 pub(super) const FAMILIES: &[&[Row]] = &[

@@ -10,7 +10,7 @@ use std::ops::{Add, Mul};
 
 use num_traits::AsPrimitive;
 
-use super::matrix;
+use super::matrix::matrix;
 use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("TfIdfVectorizer", Access::Any, infer_vectorizer)

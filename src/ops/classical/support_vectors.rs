@@ -10,7 +10,7 @@ use ndarray::ArrayD;
 use num_traits::AsPrimitive;
 
 use super::classes::{Labels, first_largest, refuse_transform, transformed};
-use super::matrix;
+use super::matrix::matrix;
 use crate::ops::prelude::*;
 
 const DOMAIN: &str = "ai.onnx.ml";

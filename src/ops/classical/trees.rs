@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use num_traits::AsPrimitive;
 
-use super::matrix;
+use super::matrix::matrix;
 use crate::op::required;
 use crate::ops::prelude::*;
 

@@ -4,7 +4,7 @@ pub(in crate::ops) mod flow;
 pub(in crate::ops) mod impossible;
 pub(in crate::ops) mod sequence;
 
-use super::Row;
+use super::row::Row;
 
 /// The families of this shelf.
 pub(super) const FAMILIES: &[&[Row]] = &[flow::OPS, impossible::OPS, sequence::OPS];

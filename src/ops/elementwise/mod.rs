@@ -10,7 +10,7 @@ pub(in crate::ops) mod compare;
 pub(in crate::ops) mod gated;
 pub(in crate::ops) mod unary;
 
-use super::Row;
+use super::row::Row;
 
 /// The families of this shelf.
 pub(super) const FAMILIES: &[&[Row]] = &[

@@ -9,7 +9,7 @@ pub(in crate::ops) mod scatter;
 pub(in crate::ops) mod selection;
 pub(in crate::ops) mod top_k;
 
-use super::Row;
+use super::row::Row;
 
 /// The families of this shelf.
 pub(super) const FAMILIES: &[&[Row]] = &[

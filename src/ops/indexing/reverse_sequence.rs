@@ -6,7 +6,7 @@ use ndarray::{ArrayD, Axis, Slice};
 
 use super::one_hot::pick;
 use crate::ops::prelude::*;
-use crate::ops::shape::resized;
+use crate::ops::shape::size::resized;
 use crate::tensor::move_elements;
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("ReverseSequence", Access::Any, infer_reverse)

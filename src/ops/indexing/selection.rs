@@ -4,7 +4,7 @@
 
 use crate::error::ErrorCode;
 use crate::ops::prelude::*;
-use crate::ops::shape::resized;
+use crate::ops::shape::size::resized;
 use crate::tensor::coordinates;
 
 pub(in crate::ops) const OPS: &[Row] = &[

@@ -15,7 +15,7 @@ use super::largest::{COMPARISONS, MOST_ELEMENTS};
 use super::one_hot::pick;
 use crate::op::range;
 use crate::ops::prelude::*;
-use crate::ops::shape::resized;
+use crate::ops::shape::size::resized;
 use crate::pass::pattern::inverse;
 use crate::tensor::{coordinates, row_major};
 

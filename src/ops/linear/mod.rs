@@ -4,7 +4,7 @@ pub(in crate::ops) mod determinant;
 pub(in crate::ops) mod einsum;
 pub(in crate::ops) mod matmul;
 
-use super::Row;
+use super::row::Row;
 
 /// The families of this shelf.
 pub(super) const FAMILIES: &[&[Row]] = &[determinant::OPS, einsum::OPS, matmul::OPS];

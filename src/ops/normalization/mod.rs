@@ -3,7 +3,7 @@
 pub(in crate::ops) mod norm;
 pub(in crate::ops) mod softmax;
 
-use super::Row;
+use super::row::Row;
 
 /// The families of this shelf.
 pub(super) const FAMILIES: &[&[Row]] = &[norm::OPS, softmax::OPS];

@@ -3,7 +3,7 @@
 pub(in crate::ops) mod cumulate;
 pub(in crate::ops) mod reduce;
 
-use super::Row;
+use super::row::Row;
 
 /// The families of this shelf.
 pub(super) const FAMILIES: &[&[Row]] = &[cumulate::OPS, reduce::OPS];

@@ -2,7 +2,7 @@
 //!
 //! Empty parts are omitted. Spec: <https://onnx.ai/onnx/operators/onnx__Concat.html>, `onnx__Split.html`.
 
-use super::{array_dims, input_dims, known_dims, resized};
+use super::size::{array_dims, input_dims, known_dims, resized};
 use crate::ncnn::layer::{Concat, Slice};
 use crate::op::identity::{is_as_output, same_shape};
 use crate::op::range;

@@ -7,7 +7,7 @@
 
 use ndarray::{ArrayD, IxDyn};
 
-use super::{data_sizes, dims_of, fixed_shape, known_dims};
+use super::size::{data_sizes, dims_of, fixed_shape, known_dims};
 use crate::lower::same_elements;
 use crate::op::identity::{first, same_shape};
 use crate::op::required;

@@ -2,7 +2,7 @@
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Expand.html>, `onnx__Tile.html`.
 
-use super::{dims_of, fixed_shape, resized};
+use super::size::{dims_of, fixed_shape, resized};
 use crate::op::identity::same_shape;
 use crate::ops::prelude::*;
 use crate::tensor::{Shape, broadcast_shapes};

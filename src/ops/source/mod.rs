@@ -3,7 +3,7 @@
 pub(in crate::ops) mod constant;
 pub(in crate::ops) mod random;
 
-use super::Row;
+use super::row::Row;
 
 /// The families of this shelf.
 pub(super) const FAMILIES: &[&[Row]] = &[constant::OPS, random::OPS];

@@ -9,7 +9,7 @@ use crate::lower::line_form;
 use crate::ncnn::layer::{GridSample, Padding};
 use crate::op::CONTRIB_DOMAIN;
 use crate::ops::prelude::*;
-use crate::ops::shape::resized;
+use crate::ops::shape::size::resized;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("AffineGrid", Access::Any, infer_affine_grid)

@@ -3,7 +3,7 @@
 pub(in crate::ops) mod loss;
 pub(in crate::ops) mod optimizer;
 
-use super::Row;
+use super::row::Row;
 
 /// The families of this shelf.
 pub(super) const FAMILIES: &[&[Row]] = &[loss::OPS, optimizer::OPS];

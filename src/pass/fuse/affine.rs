@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Found, Matcher, first, fuse, orders, output};
+use super::matcher::{Found, Matcher, first, fuse, orders, output};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 use crate::op;

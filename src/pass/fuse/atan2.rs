@@ -7,7 +7,7 @@
 use std::collections::BTreeSet;
 use std::f64::consts::PI;
 
-use super::{Found, Matcher, first, fuse, output, two};
+use super::matcher::{Found, Matcher, first, fuse, output, two};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 use crate::pass::pattern::input;

@@ -10,9 +10,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::matcher::{Found, Matcher, first, fuse, orders, output, to_f32, two};
 use super::scores::{FAR, HIDDEN, Hidden, hidden, plain, softmax_of};
 use super::view::{Run, Traced, View, scaling, trace};
-use super::{Found, Matcher, first, fuse, orders, output, to_f32, two};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Node, ValueId};
 use crate::pass::builder::{Builder, Expr};

@@ -11,7 +11,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Found, Matcher, first, fuse, two};
+use super::matcher::{Found, Matcher, first, fuse, two};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Node, ValueId};
 use crate::pass::builder::{Builder, Expr};

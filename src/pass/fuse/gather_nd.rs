@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Found, Matcher, fuse, two};
+use super::matcher::{Found, Matcher, fuse, two};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 use crate::pass::pattern::int;

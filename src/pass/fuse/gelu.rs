@@ -10,8 +10,8 @@
 use std::collections::BTreeSet;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
 
+use super::matcher::{Found, Matcher, first, fuse, near, orders, output};
 use super::terms::{polynomial, product};
-use super::{Found, Matcher, first, fuse, near, orders, output};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Found, Matcher, first, fuse, output};
+use super::matcher::{Found, Matcher, first, fuse, output};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 use crate::pass::builder::{Builder, Expr};

@@ -14,8 +14,8 @@
 
 use std::collections::BTreeSet;
 
+use super::matcher::{Found, Matcher, first, fuse, near, output, to_f32};
 use super::terms::{bounded, polynomial, product};
-use super::{Found, Matcher, first, fuse, near, output, to_f32};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 use crate::pass::pattern::float;

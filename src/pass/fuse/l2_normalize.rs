@@ -7,8 +7,8 @@
 
 use std::collections::BTreeSet;
 
+use super::matcher::{Found, Matcher, first, fuse, output, to_f32};
 use super::terms::{Bounded, bounded, over_root, quotients, reduced_axis, squared};
-use super::{Found, Matcher, first, fuse, output, to_f32};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 

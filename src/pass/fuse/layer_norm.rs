@@ -12,8 +12,8 @@
 
 use std::collections::BTreeSet;
 
+use super::matcher::{Found, Matcher, fuse, output, to_f32, two};
 use super::terms::{over_root, reduced, squared};
-use super::{Found, Matcher, fuse, output, to_f32, two};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 use crate::pass::builder::{Builder, Expr};

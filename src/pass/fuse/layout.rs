@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use super::matcher::{Matcher, first, output};
 use super::view::{Chain, chain};
-use super::{Matcher, first, output};
 use crate::graph::{Node, ValueId};
 use crate::pass::pattern::{perm_of, reshapes};
 use crate::tensor::{Dim, held_axes};

@@ -12,7 +12,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Found, Matcher, first, fuse, two};
+use super::matcher::{Found, Matcher, first, fuse, two};
 use crate::error::{At, Result};
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::op::resolve_axis;

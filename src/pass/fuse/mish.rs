@@ -3,8 +3,8 @@
 //!
 //! becomes `Mish(x)`. If `exp(x)` overflows, tanh is 1 in both forms.
 
+use super::matcher::{Found, Matcher, first, fuse, output};
 use super::terms::{one_plus_exp, product};
-use super::{Found, Matcher, first, fuse, output};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 

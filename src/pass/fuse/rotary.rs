@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::layout::is_reshape;
-use super::{Found, Matcher, first, fuse, orders, output, two};
+use super::matcher::{Found, Matcher, first, fuse, orders, output, two};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 use crate::pass::builder::{Builder, Expr};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Matcher, first};
+use super::matcher::{Matcher, first};
 use crate::graph::{Node, ValueId};
 use crate::op::OWN_DOMAIN;
 use crate::pass::builder::Expr;

@@ -12,8 +12,8 @@
 
 use std::collections::BTreeSet;
 
+use super::matcher::{Found, Matcher, first, fuse, output};
 use super::view::{View, trace};
-use super::{Found, Matcher, first, fuse, output};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 use crate::pass::pattern::{ints, reshapes};

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeSet;
 
+use super::matcher::{Found, Matcher, first, fuse, output, two};
 use super::terms::{quotients, reduced_axis};
-use super::{Found, Matcher, first, fuse, output, two};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 

@@ -9,8 +9,8 @@
 
 use std::collections::BTreeSet;
 
+use super::matcher::{Found, Matcher, first, fuse, orders, output, to_f32, two};
 use super::terms::{one_plus_exp, polynomial, product, reciprocal};
-use super::{Found, Matcher, first, fuse, orders, output, to_f32, two};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 

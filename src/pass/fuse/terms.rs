@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Matcher, first, orders, two};
+use super::matcher::{Matcher, first, orders, two};
 use crate::graph::{Node, ValueId};
 use crate::lower::is_square;
 use crate::op;

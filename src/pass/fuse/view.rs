@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Matcher, first, output, two};
+use super::matcher::{Matcher, first, output, two};
 use crate::graph::{Node, ValueId};
 use crate::pass::pattern::{Cut, axis, cuts, input, ints, perm_of};
 

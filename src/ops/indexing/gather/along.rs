@@ -4,7 +4,7 @@
 use super::lower::from_front;
 use crate::lower::Gathered;
 use crate::ops::prelude::*;
-use crate::ops::shape::resized;
+use crate::ops::shape::size::resized;
 use crate::pass::pattern::input;
 
 pub(super) const ROW: Row = Row::of(OWN_DOMAIN, "GatherAlong", Access::Selection, infer)

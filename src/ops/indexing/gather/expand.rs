@@ -8,7 +8,7 @@ use crate::lower::MAX_PARTS;
 use crate::ops::elementwise::compare::expand_table_with_nan;
 use crate::ops::indexing::one_hot::pick;
 use crate::ops::prelude::*;
-use crate::ops::shape::{data_sizes, resized};
+use crate::ops::shape::size::{data_sizes, resized};
 use crate::pass::pattern::{input, inverse};
 use crate::tensor::segment_count;
 

@@ -5,7 +5,7 @@ use super::{batch_dims, element_places, resolve_index, rows_at, tuple_places};
 use crate::lower::{AssumedFact, Gathered};
 use crate::ncnn::layer::{Embed, MatMul};
 use crate::ops::prelude::*;
-use crate::ops::shape::data_sizes;
+use crate::ops::shape::size::data_sizes;
 use crate::pass::progression::Progression;
 
 /// The number of rows up to which a table is selected from by comparison: Embed clamps negative indices to 0.

@@ -13,7 +13,7 @@ use crate::ops::indexing::gather::{
     element_hits, element_places, hits_along, repeated, resolve_index, row_indices, rows_at, tuple_places,
 };
 use crate::ops::prelude::*;
-use crate::ops::shape::{data_sizes, resized};
+use crate::ops::shape::size::{data_sizes, resized};
 use crate::pass::pattern::{self, input, producer};
 use crate::tensor::segment_count;
 

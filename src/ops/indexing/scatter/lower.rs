@@ -4,7 +4,7 @@ use super::{Reduction, read_reduction, replaced_rows, rounds};
 use crate::ncnn::layer::binary_op;
 use crate::ops::indexing::gather::{element_places, rows_at, tuple_places};
 use crate::ops::prelude::*;
-use crate::ops::shape::data_sizes;
+use crate::ops::shape::size::data_sizes;
 
 pub(super) fn lower_scatter_elements(lower: &mut Lower) -> Result<()> {
     let sizes = data_sizes(lower)?;

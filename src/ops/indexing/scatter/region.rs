@@ -8,7 +8,7 @@ use std::ops::Range;
 use super::{Reduction, read_reduction};
 use crate::ops::indexing::gather::resolve_index;
 use crate::ops::prelude::*;
-use crate::ops::shape::resized;
+use crate::ops::shape::size::resized;
 use crate::pass::pattern::{constant_ints, input, inverse};
 use crate::pass::progression::{Line, Progression, columns};
 

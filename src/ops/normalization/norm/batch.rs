@@ -1,6 +1,6 @@
 //! BatchNormalization.
 
-use super::{center, deviation};
+use super::moment::{center, deviation};
 use crate::lower::{isolate, line_form};
 use crate::ncnn::layer::BatchNorm;
 use crate::ops::prelude::*;

@@ -1,7 +1,7 @@
 //! InstanceNormalization and GroupNormalization: mean and variance of the channels of each image. In ncnn,
 //! the images of a batch are further channels.
 
-use super::repeat;
+use super::moment::repeat;
 use crate::lower::line_form;
 use crate::ncnn::Layer;
 use crate::ncnn::layer::{GroupNorm, InstanceNorm, binary_op};

@@ -1,6 +1,6 @@
 //! LayerNormalization and RMSNormalization over the last axes.
 
-use super::{center, deviation, repeat};
+use super::moment::{center, deviation, repeat};
 use crate::ncnn::layer::{CACHES, LayerNorm, RMSNorm, binary_op, reduction_op};
 use crate::ops::prelude::*;
 

@@ -1,6 +1,6 @@
 //! LRN, LpNormalization and MeanVarianceNormalization.
 
-use super::center;
+use super::moment::center;
 use crate::ncnn::layer::{LRN, Normalize, Pooling, binary_op, reduction_op};
 use crate::ops::prelude::*;
 

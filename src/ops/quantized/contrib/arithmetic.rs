@@ -2,7 +2,7 @@
 
 use super::super::level::{Levels, Target, constant_int, from_levels, levels, round_levels};
 use super::super::nearest::{Exception, First, Plane};
-use super::{add_zero, constant_scale, dequantize, quantize};
+use super::operand::{add_zero, constant_scale, dequantize, quantize};
 use crate::ops::prelude::*;
 
 pub(super) fn infer_binary(call: &Call) -> Result<Vec<Fact>> {

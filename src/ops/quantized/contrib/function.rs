@@ -4,7 +4,7 @@ use num_traits::AsPrimitive;
 
 use super::super::level::{Target, requantize};
 use super::super::resolve_axis;
-use super::{constant_scale, dequantize, quantize};
+use super::operand::{constant_scale, dequantize, quantize};
 use crate::ops::prelude::*;
 
 /// The function of the dequantized values, which onnxruntime tabulates (`qlinear_lookup_table.cc`).

@@ -4,11 +4,11 @@
 mod arithmetic;
 mod function;
 mod gemm;
+mod operand;
 mod part;
 mod pool;
 
 use super::MICROSOFT as DOMAIN;
-use super::level::{Target, requantize};
 use crate::op::Infer;
 use crate::ops::prelude::*;
 use crate::pass::expand::Formula;
@@ -45,27 +45,3 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("InnerProduct in int8, or MatMul of the differences to the zero points, QuantizeLinear")
         .limits("an alpha together with c"),
 ];
-
-/// Returns the scale at input `index` if it is one constant.
-fn constant_scale(x: &Call, index: usize) -> Result<Option<f32>> {
-    let Some(constant) = x.constant(index) else { return Ok(None) };
-    Ok(match constant.load_listed()?.float_list()?.as_slice() {
-        [scale] if scale.is_normal() => Some(*scale),
-        _ => None,
-    })
-}
-
-/// Returns the dequantized input `index`; its scale and zero point are the next two inputs.
-fn dequantize<'x>(x: &'x Expand, index: usize) -> Expr<'x> {
-    x.make.op("DequantizeLinear", [index, index + 1, index + 2].map(|index| x.operand(index)), [])
-}
-
-/// Returns the quantized value; its scale and zero point are the inputs from `scale` on.
-fn quantize<'x>(x: &'x Expand, value: Expr<'x>, scale: usize) -> Expr<'x> {
-    x.make.op("QuantizeLinear", [value, x.operand(scale), x.operand(scale + 1)], [])
-}
-
-/// Returns `scaled` plus the zero point. The sum is rounded: half goes to even values, not to even levels.
-fn add_zero<'x>(scaled: Expr<'x>, target: Target) -> Expr<'x> {
-    requantize(scaled + target.zero, target.at_zero(0))
-}

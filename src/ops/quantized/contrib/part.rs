@@ -3,7 +3,7 @@
 use super::super::level::{Target, constant_int, levels, requantize};
 use super::super::nearest::Line;
 use super::super::resolve_axis;
-use super::{constant_scale, dequantize, quantize};
+use super::operand::{constant_scale, dequantize, quantize};
 use crate::ops::prelude::*;
 
 /// The first part of QLinearConcat. Each part is followed by its scale and zero point.

@@ -4,7 +4,7 @@ use num_traits::AsPrimitive;
 
 use super::super::level::{Target, constant_int, levels, requantize};
 use super::super::quotient;
-use super::{add_zero, constant_scale, dequantize, quantize};
+use super::operand::{add_zero, constant_scale, dequantize, quantize};
 use crate::graph::pairs;
 use crate::op::whole_windows;
 use crate::ops::prelude::*;

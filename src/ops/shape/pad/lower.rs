@@ -3,7 +3,7 @@
 use super::{Amounts, Mode, call_amounts, center_amounts, center_target, read_mode, source};
 use crate::ncnn::layer::Padding;
 use crate::ops::prelude::*;
-use crate::ops::shape::resized;
+use crate::ops::shape::size::resized;
 
 pub(super) fn lower_pad(lower: &mut Lower) -> Result<()> {
     let shape = lower.shape(0)?.to_vec();

@@ -13,7 +13,7 @@
 
 mod lower;
 
-use super::{array_dims, dims_of, input_dims, known_dims, resized};
+use super::size::{array_dims, dims_of, input_dims, known_dims, resized};
 use crate::op::identity::same_shape;
 use crate::op::{self, distinct_axes, required};
 use crate::ops::prelude::*;

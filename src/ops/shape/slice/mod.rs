@@ -4,7 +4,7 @@
 
 mod computed;
 
-use super::{array_dims, input_dims, known_dims, resized};
+use super::size::{array_dims, input_dims, known_dims, resized};
 use crate::error::ErrorKind;
 use crate::lower::OPEN_END;
 use crate::op::identity::same_shape;

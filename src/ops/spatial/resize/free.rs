@@ -8,7 +8,7 @@ use super::shrink::shrink;
 use super::{AxisResize, Filter, Mode, Resize, Transform};
 use crate::ncnn::layer::Interp;
 use crate::ops::prelude::*;
-use crate::ops::shape::resized;
+use crate::ops::shape::size::resized;
 
 /// The sizes for which weights are compared.
 const TRIED_SIZES: [i64; 6] = [4, 5, 7, 32, 63, 250];

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use super::super::layout::{Factor, LaidOut, is_reshape, trace_layout};
+use super::super::matcher::{Matcher, first, output, two};
 use super::super::scores::{Hidden, hidden, plain, softmax_of};
 use super::super::view::scaling;
-use super::super::{Matcher, first, output, two};
 use super::{Appended, Cache, Mask, Parts};
 use crate::graph::{Node, ValueId};
 use crate::pass::pattern::{axis, float, input};

@@ -12,8 +12,8 @@ mod find;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::matcher::{Matcher, first, output, to_f32};
 use super::scores::{HIDDEN, Hidden};
-use super::{Matcher, first, output, to_f32};
 use crate::error::{At, Error, Result};
 use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
 use crate::op::{NEWEST_OPSET, range};

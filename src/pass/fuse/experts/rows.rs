@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::super::{Matcher, first};
+use super::super::matcher::{Matcher, first};
 use crate::error::{Error, Result};
 use crate::graph::{Attribute, Node, ValueId};
 use crate::op::{self, Access, resolve_axis};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::{Found, Matcher, first, fuse, orders, two};
+use super::super::matcher::{Found, Matcher, first, fuse, orders, two};
 use super::Choices;
 use super::rows::{Function, Layout, Part, Step};
 use crate::error::{Error, Result};

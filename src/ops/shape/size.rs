@@ -1,0 +1,42 @@
+//! Sizes in lists, and shapes with one other size.
+
+use crate::ops::prelude::*;
+
+/// Returns `shape` with another size along `axis`.
+pub(in crate::ops) fn resized<T: Clone>(shape: &[T], axis: usize, size: T) -> Vec<T> {
+    let mut shape = shape.to_vec();
+    shape.put(axis, size);
+    shape
+}
+
+/// Returns the sizes of input 0, which must be known.
+pub(in crate::ops) fn data_sizes(call: &Call) -> Result<Vec<usize>> {
+    call.sizes(0)?.into_iter().map(|size| Ok(usize::try_from(size)?)).collect()
+}
+
+/// Returns the sizes of a shape without free sizes.
+pub(super) fn fixed_shape(shape: &[Dim]) -> Result<Vec<usize>> {
+    let fixed = |size: &Dim| match size.known() {
+        Some(known) => Ok(usize::try_from(known)?),
+        None => unsupported!("the size {size} is not fixed"),
+    };
+    shape.iter().map(fixed).collect()
+}
+
+pub(super) fn known_dims(list: Vec<i64>) -> Vec<Dim> {
+    list.into_iter().map(Dim::Known).collect()
+}
+
+/// Returns the elements of the optional input `index` as sizes.
+pub(super) fn input_dims(call: &Call, index: usize) -> Result<Option<Vec<Dim>>> {
+    if call.has_input(index) { call.dims(index).map(Some) } else { Ok(None) }
+}
+
+pub(super) fn dims_of(array: &Array) -> Result<Vec<Dim>> {
+    Ok(array.to_dims()?.iter().cloned().collect())
+}
+
+/// Returns the elements of the optional input `index` of a fold as sizes.
+pub(super) fn array_dims(inputs: &[Option<Array>], index: usize) -> Result<Option<Vec<Dim>>> {
+    inputs.get(index).and_then(Option::as_ref).map(dims_of).transpose()
+}
