@@ -257,6 +257,20 @@ fn writers_get_the_bytes_of_the_files() {
 }
 
 #[test]
+fn writing_is_watched() {
+    let folder = tempfile::tempdir().unwrap();
+    let conversion = Converter::new().convert(&Input::from(MODEL)).unwrap();
+    let mut told = Vec::new();
+    let (param, bin) = (folder.path().join("m.param"), folder.path().join("m.bin"));
+    let written = conversion.write_watched(&param, &bin, |done, all| told.push((done, all))).unwrap();
+    assert_eq!(told.len(), written.weights.len());
+    assert!(told.iter().all(|(_, all)| *all == told[0].1) && told.is_sorted());
+    let elements =
+        u64::try_from(written.weights.iter().map(|weight| weight.elements).sum::<usize>()).unwrap();
+    assert_eq!(told.last().unwrap(), &(elements, elements));
+}
+
+#[test]
 fn external_data_in_memory_is_used() {
     let model = fs::read("fixtures/weights/external_file_each/model.onnx").unwrap();
     let errors = Converter::new().convert(&Input::from(model.clone())).unwrap_err();

@@ -52,6 +52,9 @@ fn a_net_is_compared_with_its_model() {
     assert!(!text.contains("first blob"), "{text}");
     let text = room.expect(&format!("{line} --layers"), 4, "first blob that differs");
     assert!(text.contains("cosine"), "{text}");
+    let row = |label: &str| text.lines().find_map(|line| line.strip_prefix(label)).unwrap().to_owned();
+    // Later layers are right, given what the model computes before them.
+    assert_eq!(row("first blob that differs: "), row("largest error alone: "));
     room.put("m.param", b"7767517\n");
     let text = room.expect(&line, 4, "ncnn does not load");
     assert!(!text.contains("usage") && !text.contains("nothing was written"), "{text}");
@@ -124,9 +127,20 @@ fn nets_are_compared_as_on_phones_where_the_machine_can() {
     assert_ne!(room.expect(&format!("{data} --bf16"), 0, same), room.expect(&data, 0, same));
     if cfg!(target_arch = "x86_64") {
         let text = room.expect(&format!("{line} --fp16"), 2, "nothing could be compared");
-        for words in ["ncnn computes in float32 on this machine, and not in float16", "--magnitudes"] {
+        for words in [
+            "ncnn computes in float32 on this machine, and not in float16",
+            "--magnitudes",
+            "--fp16 --vulkan",
+        ] {
             assert!(text.contains(words), "{text}");
         }
+        assert!(!text.contains("pip install"), "{text}");
+    }
+    // A loader of Vulkan without drivers.
+    let mut command = room.command(&format!("{line} --vulkan"));
+    let output = command.env("VK_DRIVER_FILES", "none").env("VK_ICD_FILENAMES", "none").output().unwrap();
+    if cfg!(target_os = "linux") {
+        room::expect(&output, "--vulkan", 2, "the package mesa-vulkan-drivers");
     }
 }
 
@@ -201,6 +215,51 @@ fn a_model_with_constant_inputs_is_compared() {
     let line = format!("verify model.onnx m.param m.bin {}", python());
     room.expect(&format!("{line} {options}"), 0, "the same in onnxruntime and ncnn");
     room.expect(&format!("{line} --set rate=16000"), 4, "shape");
+}
+
+#[test]
+fn options_are_those_of_the_report() {
+    let room = room_with_model("control/if_on_a_rate", "--set rate=8000 --numbered --report m.report.json");
+    let line = format!("verify model.onnx m.param m.bin {}", python());
+    let same = "the same in onnxruntime and ncnn";
+    let text = room.expect(&line, 0, same);
+    assert!(text.contains("options of the conversion: --set --numbered, by "), "{text}");
+    assert!(!room.expect(&format!("{line} -q"), 0, "").contains("options"));
+    // Options of the command line replace those of the report.
+    room.expect(&format!("{line} --set rate=16000"), 4, "shape");
+    fs::rename(room.path("m.report.json"), room.path("r.json")).unwrap();
+    room.expect(&line, 1, "repeat the options of the conversion, or give its --report");
+    room.expect(&format!("{line} --report r.json"), 0, same);
+    room.expect(&format!("{line} --report none.json"), 2, "none.json: the report cannot be opened");
+    room.put("text.json", b"{}");
+    room.expect(&format!("{line} --report text.json"), 2, "the report has no options of a conversion");
+
+    // The report of other files has no effect, unless it is given.
+    room.expect("model.onnx m.param m.bin --set rate=16000 --report m.report.json", 0, "");
+    room.expect("model.onnx m.param m.bin --set rate=8000", 0, "");
+    let text = room.expect(&format!("{line} --set rate=8000"), 0, same);
+    assert!(!text.contains("options of the conversion"), "{text}");
+    room.expect(&format!("{line} --report m.report.json"), 2, "the report is of another net");
+}
+
+#[test]
+fn options_of_a_report_give_way_to_those_that_exclude_them() {
+    let room = room_with("quantized/operators", "--int8 --report m.report.json");
+    let line = format!("verify model.onnx m.param m.bin --data inputs.npz {}", python());
+    room.expect(&line, 0, "options of the conversion: --int8");
+    room.expect(&format!("{line} --dequantize"), 4, "DIFFERS");
+}
+
+#[test]
+fn the_error_of_each_layer_alone_is_printed() {
+    let room = room_with("network/transformer_block", "");
+    let line = format!("verify model.onnx m.param m.bin --data inputs.npz --layers {}", python());
+    let text = room.expect(&line, 0, "inside are the same");
+    let rows: Vec<&str> = text.lines().filter(|line| line.starts_with('"')).collect();
+    assert!(rows.len() > 5 && rows.iter().all(|row| row.contains("  alone ")), "{text}");
+    let output = room.run(&format!("{line} --message-format json"));
+    let compared: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(compared["layers"][0]["alone"].is_number(), "{compared}");
 }
 
 #[test]

@@ -41,6 +41,8 @@ class Distance:
         cosine: The cosine of the angle between both.
         why: The reason why the numbers are missing.
         note: What explains a difference, such as another order of equal scores.
+        alone: With `layers`, the relative error of the layers since the blobs before, where these have the values of the model; not on a
+            device.
         seconds: On a device, the time of the layers since the blob before.
     """
 
@@ -51,6 +53,7 @@ class Distance:
     cosine: float | None = None
     why: str = ""
     note: str = ""
+    alone: float | None = None
     seconds: float | None = None
 
 
@@ -230,8 +233,7 @@ def answer_of(model: str | bytes, net: Net, loaded: ncnn.Net | None, **request: 
     try:
         return _scripts.compare.compare_net(request)
     except (_scripts.compare.NetFailure, _scripts.compare.DeviceFailure) as failure:
-        advice = getattr(failure, "advice", "")
-        raise RuntimeError(f"{failure}: {advice}" if advice else str(failure)) from None
+        raise RuntimeError(f"{failure}: {failure.advice}" if failure.advice else str(failure)) from None
     except _scripts.compare.Failure as failure:
         raise ValueError(f"nothing could be compared: {failure}") from None
 

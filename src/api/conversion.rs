@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::common::output::{self, Staged};
 use crate::error::{Error, Result};
-use crate::ncnn::{Net, Written};
+use crate::ncnn::{Net, Watch, Written};
 use crate::onnx::{self, Storage};
 use crate::op::since_version;
 use crate::pipeline::{self, Conversion, Inspection, Options};
@@ -28,14 +28,29 @@ impl Conversion {
     /// Writes both files, and the further ones of the options: all are written, or none is changed. The files
     /// of the model are not overwritten.
     pub fn write(&self, param: impl AsRef<Path>, bin: impl AsRef<Path>) -> Result<Written> {
-        let (files, written) = self.stage(param.as_ref(), bin.as_ref())?;
+        self.write_staged(param.as_ref(), bin.as_ref(), None)
+    }
+
+    /// Like [`Conversion::write`]; `watch` is called after each weight, with the number of elements so far, and that of
+    /// all weights.
+    pub fn write_watched(
+        &self,
+        param: impl AsRef<Path>,
+        bin: impl AsRef<Path>,
+        mut watch: impl FnMut(u64, u64),
+    ) -> Result<Written> {
+        self.write_staged(param.as_ref(), bin.as_ref(), Some(&mut watch))
+    }
+
+    fn write_staged(&self, param: &Path, bin: &Path, watch: Option<Watch>) -> Result<Written> {
+        let (files, written) = self.stage(param, bin, watch)?;
         self.sources.put_beside(files)?;
         self.written.get_or_init(|| written.clone());
         Ok(written)
     }
 
     /// Writes both files, and the further ones of the options, beside their places.
-    pub(super) fn stage(&self, param: &Path, bin: &Path) -> Result<(Staged, Written)> {
+    pub(super) fn stage(&self, param: &Path, bin: &Path, watch: Option<Watch>) -> Result<(Staged, Written)> {
         let mut files = Vec::new();
         if let (Some(model), Some(path)) = (&self.simplified, &self.options.emit_onnx) {
             files = onnx::stage(model, path, &Storage::AsNeeded, &since_version)?;
@@ -43,7 +58,7 @@ impl Conversion {
         if let Some((text, path)) = &self.table {
             files.push(output::stage_text(path, text)?);
         }
-        let (net_files, mut written) = self.net.stage(param, bin, &self.options.embedding())?;
+        let (net_files, mut written) = self.net.stage(param, bin, &self.options.embedding(), watch)?;
         written.warnings.extend(self.growth(&written));
         let Options { report, html, example, metadata, .. } = &self.options;
         if [report, html, example, metadata].into_iter().any(Option::is_some) {

@@ -3,17 +3,20 @@
 use std::io::{self, Write as _};
 use std::time::Instant;
 
+use indicatif::{ProgressBar, ProgressStyle};
 use onnx2ncnn::error::Error;
-use onnx2ncnn::{Converter, OptionValue, Refusal};
+use onnx2ncnn::ncnn::Written;
+use onnx2ncnn::{Conversion, Converter, OptionValue, Refusal};
 
 use super::arguments::Arguments;
 use super::batch::{ANSWER, Answer, diagnostics};
 use super::destination::Destination;
-use super::message::MessageFormat;
+use super::message::{MessageFormat, Report};
 use super::place::input;
 use super::sampled::Sampled;
 use super::split::convert_chain;
 use super::summary::{self, Files, Stream, Summary};
+use super::terminal::shows_bars;
 
 /// Converts and writes a model, and returns the summary.
 pub(super) fn convert_files(arguments: &Arguments) -> Result<Summary, Refusal> {
@@ -47,7 +50,7 @@ pub(super) fn convert_files(arguments: &Arguments) -> Result<Summary, Refusal> {
     let done = done.and_then(|conversion| {
         let written = match arguments.dry_run {
             true => conversion.write_to(io::sink(), io::sink())?,
-            false => destination.places.write(|| conversion.write(&destination.param, &destination.bin))?,
+            false => destination.places.write(|| write(&conversion, &destination, arguments.report))?,
         };
         Ok((conversion, written))
     });
@@ -77,6 +80,30 @@ pub(super) fn convert_files(arguments: &Arguments) -> Result<Summary, Refusal> {
     // Exits without destructors: freeing a large graph takes time.
     std::mem::forget(conversion);
     Ok(summary)
+}
+
+/// The bytes of a model from which a bar shows the progress.
+const LARGE: u64 = 256_000_000;
+
+/// Writes the files, with a bar on a terminal if the model is large.
+fn write(conversion: &Conversion, to: &Destination, report: Report) -> onnx2ncnn::error::Result<Written> {
+    let bytes: u64 =
+        conversion.sources().iter().filter_map(|path| path.metadata().ok()).map(|file| file.len()).sum();
+    let style =
+        ProgressStyle::with_template("{bar:32} {percent} % of the weights in {elapsed}, about {eta} to go");
+    match style.ok().filter(|_| bytes > LARGE && shows_bars(report)) {
+        Some(style) => {
+            let bar = ProgressBar::new(0).with_style(style);
+            let watch = |done, all| {
+                bar.set_length(all);
+                bar.set_position(done);
+            };
+            let written = conversion.write_watched(&to.param, &to.bin, watch);
+            bar.finish_and_clear();
+            written
+        }
+        None => conversion.write(&to.param, &to.bin),
+    }
 }
 
 /// Prints the answer for a batch.

@@ -23,6 +23,7 @@ mod program;
 mod python;
 mod quantize;
 mod refusal;
+mod repeated;
 mod sampled;
 mod shape;
 mod simplify;

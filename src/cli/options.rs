@@ -8,6 +8,7 @@ use clap::builder::{
     PathBufValueParser, PossibleValuesParser, StringValueParser, TypedValueParser, ValueParser,
 };
 use clap::error::ErrorKind;
+use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches, ValueHint};
 use onnx2ncnn::error::{Error, Result};
 use onnx2ncnn::tensor::DType;
@@ -61,6 +62,11 @@ impl<C> Given<C> {
         self.values.iter().try_fold(converter, |converter, (name, value)| converter.with(name, value.clone()))
     }
 
+    /// Returns their names, that of a list as often as it has items.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.values.iter().map(|(name, _)| *name)
+    }
+
     /// Returns a converter with these options.
     pub fn converter(&self) -> Result<Converter> {
         self.apply(Converter::new())
@@ -76,14 +82,19 @@ impl<C> Deref for Given<C> {
 }
 
 impl Given<Source> {
-    /// Returns whether the model is read without changes: other programs read the same.
+    /// Returns whether the model is read without changes.
     pub fn is_plain(&self) -> bool {
-        self.inputs.is_empty()
-            && self.outputs.is_empty()
-            && self.set.is_empty()
-            && self.data_dir.is_none()
-            && !self.random_as_input
+        is_plain(self)
     }
+}
+
+/// Returns whether a model is read without changes: other programs read the same.
+pub(super) fn is_plain(options: &Options) -> bool {
+    options.inputs.is_empty()
+        && options.outputs.is_empty()
+        && options.set.is_empty()
+        && options.data_dir.is_none()
+        && !options.random_as_input
 }
 
 impl<C> fmt::Debug for Given<C> {
@@ -105,7 +116,11 @@ impl<C: Chosen> Args for Given<C> {
 impl<C: Chosen> FromArgMatches for Given<C> {
     fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Given<C>, clap::Error> {
         let args = C::args();
-        let chosen = options().iter().filter(|info| args.iter().any(|arg| arg.get_id() == info.name));
+        let is_given = |info: &OptionInfo| {
+            args.iter().any(|arg| arg.get_id() == info.name)
+                && matches.value_source(info.name).is_some_and(|source| source != ValueSource::DefaultValue)
+        };
+        let chosen = options().iter().filter(|info| is_given(info));
         let values = chosen.flat_map(|info| {
             let values: Vec<OptionValue> = match info.kind {
                 OptionKind::Flag => vec![OptionValue::Flag(matches.get_flag(info.name))],

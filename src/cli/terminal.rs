@@ -1,9 +1,12 @@
 //! Text for terminals: colours, and safe output of names in a model.
 
 use std::fmt::Write as _;
+use std::io::IsTerminal as _;
 
 use anstyle::{AnsiColor, Style};
 use clap::ColorChoice;
+
+use super::message::Report;
 
 /// Errors.
 pub(super) const BAD: Style = AnsiColor::Red.on_default().bold();
@@ -25,6 +28,12 @@ pub(super) fn tell(text: &str, color: ColorChoice) {
 /// Writes to standard output, without colours if they would not be seen.
 pub(super) fn print(text: &str, color: ColorChoice) {
     write(anstream::AutoStream::new(std::io::stdout().lock(), choice(color)), text);
+}
+
+/// Returns whether bars that show progress can be drawn.
+pub(super) fn shows_bars(report: Report) -> bool {
+    let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    !report.quiet && !dumb && std::io::stderr().is_terminal()
 }
 
 fn choice(color: ColorChoice) -> anstream::ColorChoice {

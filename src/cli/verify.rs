@@ -1,5 +1,6 @@
 //! The command `verify`: runs the model in onnxruntime and the net in ncnn.
 
+use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -7,19 +8,20 @@ use std::path::PathBuf;
 use clap::{Arg, Args};
 use onnx2ncnn::Refusal;
 use onnx2ncnn::error::Error;
-use onnx2ncnn::{Conversion, Converter, InnerBlob, Input, Purpose, Quantization, Storage, options};
+use onnx2ncnn::{Conversion, Converter, InnerBlob, Input, Options, Purpose, Storage, Weights, options};
 
 use super::destination::default_files;
-use super::exit::{DIFFERENT, DONE, finish_command};
+use super::exit::{DIFFERENT, DONE, REFUSED, finish_command};
 use super::message::{Format, MessageFormat, Report};
 use super::next::is_harmless;
-use super::options::{Chosen, Given, Source, arg};
+use super::options::{Chosen, Given, Source, arg, is_plain};
 use super::place::{input, path_to_read_again, temporary_folder};
 use super::python::{
     Comparison, Distance, INT8_COSINE, Magnitude, Measured, NetRequest, Pair, PythonArguments, SIZES,
     parse_part,
 };
-use super::terminal::{BAD, HELP, STRONG, count, labelled, list, print, printable};
+use super::repeated::Repeated;
+use super::terminal::{BAD, HELP, STRONG, count, labelled, list, print, printable, tell};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -27,14 +29,17 @@ Examples:
       compares model.ncnn.param and model.ncnn.bin beside the model
   onnx2ncnn verify model.onnx out.param out.bin --data inputs.npz --layers
       on arrays by the names of the inputs; tells the first blob that differs
+  onnx2ncnn verify model.onnx --report report.json
+      with the options of the conversion that wrote this report
   onnx2ncnn verify model.onnx --data inputs.npz --magnitudes
       names the nodes whose results float16 does not hold, and prints the option that keeps them
       in float32
   onnx2ncnn verify model.onnx --fp16 --device 'adb shell /data/local/tmp/runner'
       on a phone, by the program whose source `onnx2ncnn runner` prints
 
-Give --input-shape, --inputs, --outputs, --double-as-float, --float32, --int8, --dequantize,
---weights, --kv-cache and --rename as they were given for converting. With --dequantize the net is
+The options of the conversion are those of its report, if one lies beside the net or is given with
+--report. Otherwise repeat --set, --input-shape, --inputs, --outputs and the further options under
+Model. An option on the command line replaces that of the report. With --dequantize the net is
 compared with the model without its rounding; with --int8 or rounded weights the cosine of each
 output decides, unless there is a --tolerance.
 
@@ -81,7 +86,7 @@ pub(super) struct Verify {
     #[arg(long, conflicts_with = "bf16", help_heading = "Comparison")]
     pub vulkan: bool,
 
-    /// Also compare intermediate blobs, and print the first that differs
+    /// Also compare intermediate blobs: print the error of each, that of its layers alone, and the first blob that differs
     #[arg(long, help_heading = "Comparison")]
     pub layers: bool,
 
@@ -100,6 +105,10 @@ pub(super) struct Verify {
     #[command(flatten)]
     pub python: PythonArguments,
 
+    /// The report of the conversion, whose options are repeated [default: that beside the net, such as model.report.json for model.ncnn.param]
+    #[arg(long = "report", value_name = "FILE.json", help_heading = "Model")]
+    pub conversion: Option<PathBuf>,
+
     #[command(flatten)]
     pub choices: Given<Compared>,
 
@@ -114,7 +123,7 @@ pub(super) struct Verify {
 }
 
 /// The options of the net with which it is compared, and what they change besides.
-const COMPARED: [(&str, &str); 12] = [
+const COMPARED: [(&str, &str); 13] = [
     ("scale", ""),
     ("mean", ""),
     ("norm", ""),
@@ -127,6 +136,7 @@ const COMPARED: [(&str, &str); 12] = [
     ("dequantize", ": the model is run without its rounding"),
     ("weights", ""),
     ("rename", ""),
+    ("numbered", ""),
 ];
 
 /// See [`COMPARED`].
@@ -158,9 +168,18 @@ const HALF_TOLERANCE: f64 = 0.02;
 /// Compares and prints the result.
 pub(super) fn verify_files(arguments: &Verify) -> u8 {
     let (report, format) = (arguments.report, arguments.format.message_format);
-    let comparison = match compare(arguments) {
-        Ok(comparison) => comparison,
-        Err(errors) => return finish_command(Err(errors), None, report, format, false),
+    let (comparison, choices) = match compare(arguments) {
+        Ok(compared) => compared,
+        Err(errors) => {
+            let code = finish_command(Err(errors), None, report, format, false);
+            if code == REFUSED && format == MessageFormat::Human {
+                let mut text = String::new();
+                let help = "repeat the options of the conversion, or give its --report";
+                labelled(&mut text, HELP, "help", help);
+                tell(&text, report.color);
+            }
+            return code;
+        }
     };
     if format == MessageFormat::Json {
         // The fields are numbers and text, so no error is known.
@@ -168,47 +187,54 @@ pub(super) fn verify_files(arguments: &Verify) -> u8 {
     } else if !report.quiet || !comparison.is_same() {
         let mut text = describe(&comparison, report.verbose);
         if arguments.magnitudes {
-            describe_magnitudes(
-                &mut text,
-                &comparison.magnitudes,
-                &arguments.choices.float32,
-                report.verbose,
-            );
+            describe_magnitudes(&mut text, &comparison.magnitudes, &choices.float32, report.verbose);
         }
         print(&text, report.color);
     }
     if comparison.is_same() { DONE } else { DIFFERENT }
 }
 
-fn compare(arguments: &Verify) -> Result<Comparison, Refusal> {
+/// Returns the comparison, and the options of the conversion.
+fn compare(arguments: &Verify) -> Result<(Comparison, Options), Refusal> {
     let (param, bin) = net_files(arguments);
     for path in [&param, &bin].into_iter().chain(&arguments.data) {
         std::fs::File::open(path).map_err(|e| Error::io("the file cannot be opened", e).in_file(path))?;
     }
+    let repeated = Repeated::of(arguments.conversion.as_deref(), &param, &bin)?;
+    let is_quiet = arguments.report.quiet || arguments.format.message_format == MessageFormat::Json;
+    if let Some(path) = repeated.path.as_ref().filter(|_| !is_quiet) {
+        let names = repeated.names();
+        let names = if names.is_empty() { "none".to_owned() } else { names.join(" ") };
+        let text = format!("{names}, by {}", printable(&path.display().to_string()));
+        let mut line = String::new();
+        labelled(&mut line, STRONG, "options of the conversion", &text);
+        tell(&line, arguments.report.color);
+    }
     let model = input(path_to_read_again(&arguments.model)?)?;
     let room = temporary_folder()?;
-    let choices = &arguments.choices;
+    let given: Vec<&str> = arguments.choices.names().chain(arguments.source.names()).collect();
+    let mut converter = repeated.converter(&given)?;
+    converter = arguments.choices.apply(arguments.source.apply(converter)?)?;
+    let choices = converter.options().clone();
+    if choices.kv_cache && (arguments.data.is_some() || arguments.layers || arguments.magnitudes) {
+        let reason = "--data, --layers and --magnitudes do not fit a net with --kv-cache";
+        return Err(Error::usage(reason).into());
+    }
     let mut measured = Vec::new();
     let (mut model, mut path) = (model, arguments.model.clone());
-    let mut is_plain = arguments.source.is_plain() && choices.has_plain_pixels();
-    let mut converter = choices.apply(arguments.source.converter()?)?;
+    let mut is_plain = is_plain(&choices) && choices.has_plain_pixels();
     if choices.dequantize {
         path = room.path().join("float.onnx");
         if arguments.magnitudes {
             // The nodes of the quantized model, as the option of its conversion names them.
             measured = Measured::blobs_of(&converter.convert(&model)?)?;
         }
-        let of_model = |converter: Converter| {
-            converter.double_as_float(choices.double_as_float).kv_cache(choices.kv_cache)
-        };
-        let float = of_model(arguments.source.converter()?).float32(&choices.float32);
-        let (scale, mean, norm) = (choices.scale.clone(), choices.mean.clone(), choices.norm.clone());
-        let float = float.scale(scale).mean(mean).norm(norm).bgr(choices.bgr).chw(choices.chw);
-        let float = float.quantization(Quantization::Float).emit_onnx(&path);
+        let float = converter.weights(Weights::Float).emit_onnx(&path);
         float.convert(&model)?.write(room.path().join("float.param"), room.path().join("float.bin"))?;
         // The requested part, with its shapes.
         model = Input::Path(path.clone());
-        converter = of_model(Converter::new()).weights(choices.weights);
+        converter = Converter::new().double_as_float(choices.double_as_float).kv_cache(choices.kv_cache);
+        converter = converter.weights(choices.weights).numbered(choices.numbered);
         converter = choices.rename.iter().fold(converter, |converter, (old, new)| converter.rename(old, new));
         is_plain = true;
     }
@@ -243,7 +269,7 @@ fn compare(arguments: &Verify) -> Result<Comparison, Refusal> {
         ..NetRequest::new(&conversion, path, param, bin)?
     };
     let tolerance = arguments.tolerance.or(is_half.then_some(HALF_TOLERANCE)).unwrap_or(request.tolerance);
-    Ok(NetRequest { tolerance, ..request }.ask(&arguments.python)?)
+    Ok((NetRequest { tolerance, ..request }.ask(&arguments.python)?, choices))
 }
 
 /// Returns the files of the net.
@@ -270,19 +296,47 @@ fn inner_pairs(conversion: &Conversion) -> Vec<Pair> {
 /// The maximum number of listed outputs or nodes, without -v.
 const MAX_ROWS: usize = 40;
 
+/// Returns the rows of the largest errors, in their order.
+fn worst_of(rows: &[Distance], most: usize) -> Vec<&Distance> {
+    // Those without an error have no numbers, so they come first.
+    let error = |row: &Distance| row.alone.or(row.relative).unwrap_or(f64::INFINITY);
+    let mut ordered: Vec<(usize, &Distance)> = rows.iter().enumerate().collect();
+    ordered.sort_by(|(_, one), (_, other)| error(other).total_cmp(&error(one)));
+    ordered.truncate(most);
+    ordered.sort_by_key(|(place, _)| *place);
+    ordered.into_iter().map(|(_, row)| row).collect()
+}
+
 fn describe(comparison: &Comparison, verbose: bool) -> String {
     let mut text = String::new();
-    let rows = if verbose { comparison.layers.as_slice() } else { &[] };
-    let all: Vec<&Distance> = rows.iter().chain(&comparison.outputs).collect();
-    let width = all.iter().map(|row| row.name.chars().count() + 2).max().unwrap_or(0);
-    list(&mut text, "", &all, if verbose { usize::MAX } else { MAX_ROWS }, |text, row| {
+    let most = if verbose { usize::MAX } else { MAX_ROWS };
+    let inner = worst_of(&comparison.layers, most);
+    let outputs: Vec<&Distance> = comparison.outputs.iter().collect();
+    let width = inner.iter().chain(&outputs).map(|row| row.name.chars().count() + 2).max().unwrap_or(0);
+    let describe = |text: &mut String, row: &&Distance| {
         let name = format!("\"{}\"", printable(&row.name));
         let mark = if row.same { "same  " } else { "DIFFERS" };
         let _ = writeln!(text, "{STRONG}{name:width$}{STRONG:#}  {mark:7}  {}", printable(&row.describe()));
-    });
+    };
+    list(&mut text, "", &inner, usize::MAX, describe);
+    if inner.len() < comparison.layers.len() {
+        let (shown, all) = (inner.len(), comparison.layers.len());
+        let _ = writeln!(text, "the {shown} blobs inside of the largest errors, of {all}: -v lists all");
+    }
+    list(&mut text, "", &outputs, most, describe);
     if let Some(first) = comparison.layers.iter().find(|layer| !layer.same) {
         let blob = format!("\"{}\": {}", printable(&first.name), printable(&first.describe()));
         labelled(&mut text, BAD, "first blob that differs", &blob);
+        let alone = |row: &&Distance| row.alone.is_some();
+        let largest = comparison
+            .layers
+            .iter()
+            .filter(alone)
+            .max_by(|one, other| one.alone.partial_cmp(&other.alone).unwrap_or(Ordering::Equal));
+        if let Some(row) = largest {
+            let blob = format!("\"{}\": {}", printable(&row.name), printable(&row.describe()));
+            labelled(&mut text, STRONG, "largest error alone", &blob);
+        }
     } else if !comparison.layers.is_empty() {
         let _ = writeln!(text, "{} inside are the same", count(comparison.layers.len(), "blob"));
     }

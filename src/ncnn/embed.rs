@@ -213,7 +213,7 @@ mod tests {
             id_header: Some(path("m.id.h")),
             mem_header: Some(path("m.mem.h")),
         };
-        let (files, _) = net.stage(&path("m.param"), &path("m.bin"), &embedding).unwrap();
+        let (files, _) = net.stage(&path("m.param"), &path("m.bin"), &embedding, None).unwrap();
         crate::common::output::put_all(files).unwrap();
         assert_eq!(fs::read(path("m.param.bin")).unwrap(), net.binary_param().unwrap());
         assert!(fs::read_to_string(path("m.id.h")).unwrap().contains("namespace m_param_id {"));

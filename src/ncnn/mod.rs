@@ -45,6 +45,7 @@ pub(crate) use name::{Changes, Renamed};
 pub use provenance::Provenance;
 pub(crate) use table::Scales;
 pub(crate) use text::{MAX_BOTTOMS, WINOGRAD, is_readable, letter};
+pub(crate) use write::Watch;
 pub use write::{Stored, Written};
 
 /// A blob of a [`Net`].

@@ -50,11 +50,14 @@ pub struct Stored {
     pub error: Option<f32>,
 }
 
+/// What is called after each weight, with the number of elements so far, and that of all weights.
+pub(crate) type Watch<'a> = &'a mut dyn FnMut(u64, u64);
+
 impl Net {
     /// Checks the net and writes both files. After an error neither file has changed.
     pub fn write(&self, param: &Path, bin: &Path) -> Result<Written> {
         self.check()?;
-        let (files, written) = self.stage(param, bin, &Embedding::default())?;
+        let (files, written) = self.stage(param, bin, &Embedding::default(), None)?;
         output::put_all(files)?;
         Ok(written)
     }
@@ -77,7 +80,7 @@ impl Net {
             (BufWriter::with_capacity(PIECE, param), BufWriter::with_capacity(PIECE, bin));
         let (mut lines, mut out) = (Out::writer(&mut param), Out::writer(&mut bin));
         let (weights, warnings) =
-            self.write_layers(|line| lines.write_all(line.as_bytes()).map_err(failed), &mut out)?;
+            self.write_layers(|line| lines.write_all(line.as_bytes()).map_err(failed), &mut out, None)?;
         lines.flush().and_then(|()| out.flush()).map_err(failed)?;
         let param_bytes = lines.position().map_err(failed)?;
         let bin_bytes = out.position().map_err(failed)?;
@@ -111,6 +114,7 @@ impl Net {
         param_path: &Path,
         bin_path: &Path,
         embedding: &Embedding,
+        mut watch: Option<Watch>,
     ) -> Result<(Staged, Written)> {
         let (param, bin) = (Target::new(param_path)?, Target::new(bin_path)?);
         if param.is(&bin) {
@@ -122,8 +126,11 @@ impl Net {
         let new_param = param.write(|lines| {
             let new = bin.write(|out| {
                 let failed = |error| Error::io("writing failed", error).in_file(param_path);
-                (weights, warnings) =
-                    self.write_layers(|line| lines.write_all(line.as_bytes()).map_err(failed), out)?;
+                (weights, warnings) = self.write_layers(
+                    |line| lines.write_all(line.as_bytes()).map_err(failed),
+                    out,
+                    watch.take(),
+                )?;
                 Ok(())
             });
             new_bin = Some(new?);
@@ -144,7 +151,11 @@ impl Net {
         &self,
         mut write_line: impl FnMut(&str) -> Result<()>,
         bin: &mut Out,
+        mut watch: Option<Watch>,
     ) -> Result<(Vec<Stored>, Vec<String>)> {
+        let elements = |weight: &Weight| u64::try_from(weight.tensor.len()).unwrap_or(u64::MAX);
+        let weights = self.layers.iter().filter(|_| watch.is_some()).flat_map(|layer| layer.layer.weights());
+        let (mut done, all) = (0_u64, weights.map(|weight| elements(&weight)).fold(0, u64::saturating_add));
         let (mut stored, mut warnings) = (Vec::new(), Vec::new());
         let mut text = self.head();
         let hints = self.has_shape_hints();
@@ -158,6 +169,10 @@ impl Net {
                     self.write_weight(layer, &weight, bin).map_err(|error| error.at_part(describe()))?;
                 stored.push(Stored::of(dtype, &layer.layer, &weight)?);
                 warnings.extend(kept.map(|reason| format!("{} stays in float32: {reason}", describe())));
+                if let Some(watch) = &mut watch {
+                    done = done.saturating_add(elements(&weight));
+                    watch(done, all);
+                }
             }
         }
         Ok((stored, warnings))

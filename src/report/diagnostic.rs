@@ -8,8 +8,8 @@ use serde_json::Value;
 
 use crate::error::{Error, ErrorKind, NodeAt, Where};
 use crate::lower::Assumption;
-use crate::pipeline::Remedy;
-use crate::tensor::{Array, Dim, Elements, SizeCondition};
+use crate::pipeline::{Options, Remedy};
+use crate::tensor::SizeCondition;
 
 /// An error, a warning, an assumed or expected fact, or a condition on free sizes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -143,37 +143,11 @@ impl Place {
 
 impl RemedyPart {
     pub(super) fn of(remedy: &Remedy) -> RemedyPart {
-        let mut options: BTreeMap<&'static str, Value> = BTreeMap::new();
-        let mut put = |name, value: Value, is_empty: bool| {
-            if !is_empty {
-                options.insert(name, value);
-            }
-        };
-        let set = remedy.set.iter().map(|(name, array)| (name.clone(), elements(array))).collect();
-        put("set", Value::Object(set), remedy.set.is_empty());
-        let shapes = remedy.input_shapes.iter().map(|(name, shape)| (name.clone(), sizes(shape))).collect();
-        put("input_shapes", Value::Object(shapes), remedy.input_shapes.is_empty());
-        put("inputs", remedy.inputs.clone().into(), remedy.inputs.is_empty());
-        put("outputs", remedy.outputs.clone().into(), remedy.outputs.is_empty());
-        put("split_at", remedy.split_at.clone().into(), remedy.split_at.is_empty());
-        for flag in &remedy.flags {
-            put(flag, true.into(), false);
+        let mut options = remedy.apply(&Options::default()).to_json();
+        if !remedy.split_at.is_empty() {
+            options.insert("split_at", remedy.split_at.clone().into());
         }
         RemedyPart { options, words: remedy.words(), percent: remedy.percent }
-    }
-}
-
-/// Returns sizes as numbers and names.
-fn sizes(sizes: &[Dim]) -> Value {
-    sizes.iter().map(|size| size.known().map_or_else(|| Value::from(size.to_string()), Value::from)).collect()
-}
-
-/// Returns the elements of an array as numbers, and sizes by their names.
-fn elements(array: &Array) -> Value {
-    match array.elements() {
-        Elements::Dim(dims) => sizes(&dims.iter().cloned().collect::<Vec<_>>()),
-        Elements::I64(integers) => integers.iter().copied().collect(),
-        _ => array.to_f64().map_or(Value::Null, |floats| floats.iter().copied().collect()),
     }
 }
 

@@ -10,9 +10,11 @@ mod net;
 mod page;
 mod source;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::common::output::{self, Staged};
 use crate::error::{Error, ErrorKind, Errors, Result};
@@ -55,6 +57,8 @@ pub struct Report {
     pub generator: String,
     /// The result.
     pub status: Status,
+    /// The options of the conversion by their names in the library, without those for further files.
+    pub options: BTreeMap<&'static str, Value>,
     /// The model, if it could be read.
     pub model: Option<ModelPart>,
     /// The net, if there is one.
@@ -101,6 +105,7 @@ impl Report {
             report_version: REPORT_VERSION,
             generator: concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_VERSION")).to_owned(),
             status,
+            options: BTreeMap::new(),
             model: None,
             net: None,
             nodes: Vec::new(),

@@ -207,6 +207,7 @@ impl Report {
         let assumptions = from.assumptions.iter().map(Diagnostic::assumption);
         let conditions = from.conditions.iter().map(Diagnostic::condition);
         Report {
+            options: from.options.to_json(),
             model: Some(ModelPart::of(inspection)),
             net: Some(net),
             nodes,

@@ -2,7 +2,7 @@
 //! line for each finished model.
 
 use std::fmt::Write as _;
-use std::io::{IsTerminal, Write as _};
+use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use anstyle::{AnsiColor, Style};
@@ -12,7 +12,7 @@ use super::super::exit::{NOT_DONE, REFUSED};
 use super::super::message::Report;
 use super::super::refusal;
 use super::super::size::display_bytes;
-use super::super::terminal::{BAD, NOTICE, STRONG, count, list, printable, tell};
+use super::super::terminal::{BAD, NOTICE, STRONG, count, list, printable, shows_bars, tell};
 use super::outcome::Outcome;
 use super::row::row;
 
@@ -64,8 +64,7 @@ struct Bars {
 impl Bars {
     /// Creates the bars on a terminal.
     fn new(models: usize, jobs: usize, report: Report) -> Option<Bars> {
-        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        if report.quiet || dumb || !std::io::stderr().is_terminal() {
+        if !shows_bars(report) {
             return None;
         }
         let style = |template: &str| ProgressStyle::with_template(template).ok();

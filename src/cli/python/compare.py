@@ -16,6 +16,9 @@ INTEGERS = (4, 2, 1)
 TOLERANCES = {"float16": 2**-8, "bfloat16": 2**-6}
 # A quarter of the largest number of float16: sums inside of a layer exceed its results, and other inputs the measured ones.
 LARGE = 65504 / 4
+REPEAT = "repeat the options of the conversion, or give its report"
+# What gives a machine without a GPU one.
+SOFTWARE_GPU = "the package mesa-vulkan-drivers of Debian, Ubuntu and Fedora (vulkan-swrast of Arch) has a GPU in software"
 # The runs of which the median is the time of a net.
 TIMED_RUNS = 9
 # A net that multiplies by 1.
@@ -162,8 +165,9 @@ def compare_models(request):
 
 def check_options(request):
     """Fails if the runtime lacks an option of the request on this machine. It ignores such an option without an error."""
-    if request.get("vulkan") and not request.get("device") and not (hasattr(ncnn, "get_gpu_count") and ncnn.get_gpu_count()):
-        raise Failure("ncnn finds no GPU with Vulkan on this machine")
+    has_gpu = not request.get("device") and hasattr(ncnn, "get_gpu_count") and ncnn.get_gpu_count()
+    if request.get("vulkan") and not request.get("device") and not has_gpu:
+        raise Failure("ncnn finds no GPU with Vulkan on this machine", SOFTWARE_GPU)
     for option, name in (("fp16", "float16"), ("bf16", "bfloat16")):
         if not request.get(option):
             continue
@@ -176,7 +180,10 @@ def check_options(request):
             also = "; --magnitudes names the nodes whose results are too large for float16, on any machine" if option == "fp16" else ""
             if request.get("device"):
                 raise DeviceFailure(f"ncnn computes in float32 on the device, and not in {name}{also}")
-            raise Failure(f"ncnn computes in float32 on this machine, and not in {name}{also}")
+            advice = ""
+            if option == "fp16" and not request.get("vulkan"):
+                advice = "--fp16 --vulkan computes in float16 on a GPU" + ("" if has_gpu else f"; {SOFTWARE_GPU}")
+            raise Failure(f"ncnn computes in float32 on this machine, and not in {name}{also}", advice)
 
 
 def new_net(request):
@@ -227,14 +234,14 @@ def feed(net, pairs, inputs, caches=None):
     for pair in pairs:
         if pair.get("cache"):
             if pair["blob"] in caches and extractor.input(pair["blob"], caches[pair["blob"]]) != 0:
-                raise NetFailure(f"the net has no input \"{pair['blob']}\"")
+                raise NetFailure(f"the net has no input \"{pair['blob']}\": {REPEAT}")
             continue
         if pair["name"] not in inputs:
             continue
         array = inputs[pair["name"]].astype(np.int32 if pair["int32"] else np.float32)
         sizes = [math.prod(array.shape[axis] for axis in axes) for axes in pair["axes"]]
         if give(extractor, pair["blob"], array.reshape(sizes)) != 0:
-            raise NetFailure(f"the net has no input \"{pair['blob']}\"")
+            raise NetFailure(f"the net has no input \"{pair['blob']}\": {REPEAT}")
     return extractor
 
 
@@ -249,12 +256,27 @@ def extract(extractor, pair, expected):
     return array.reshape(expected.shape) if array.size == expected.size else array
 
 
+def alone(extractor, pair, expected, request):
+    """The relative error of the layers since the blobs before, which have the values of the model in this extractor; the blob gets its own."""
+    code, mat = extractor.extract(pair["blob"])
+    if code != 0 or mat.empty():
+        return None
+    array = np.array(mat)
+    if array.size != expected.size:
+        return None
+    got = (array.view(np.int32) if pair["int32"] else array).reshape(expected.shape)
+    error = distance(pair["name"], got, expected, request["tolerance"])["relative"]
+    exact = expected.astype(np.int32 if pair["int32"] else np.float32)
+    extractor.input(pair["blob"], mat_of(exact.reshape(array.shape)))
+    return error
+
+
 def measure(extractor, blobs, magnitudes):
     """Adds the largest finite magnitude of each blob to those of its name. Infinities are the same in float16."""
     for measured in blobs:
         code, mat = extractor.extract(measured["blob"])
         if code != 0:
-            raise NetFailure(f"ncnn does not compute \"{measured['blob']}\": repeat the options of the conversion")
+            raise NetFailure(f"ncnn does not compute \"{measured['blob']}\": {REPEAT}")
         if mat.empty():
             continue
         array = np.array(mat)
@@ -373,6 +395,9 @@ def compare_net(request):
         else:
             inputs, expected = run_somehow(session, np.random.default_rng(round), request["shapes"])
         extractor = feed(net, request["inputs"], inputs)
+        # A device computes all blobs at once, and a GPU keeps those that it has computed.
+        splits = request["layers"] and not isinstance(net, Device) and not request.get("vulkan")
+        single = feed(net, request["inputs"], inputs) if splits else None
         for pairs, distances in ((request["layers"], layers), (request["outputs"], outputs)):
             for pair in pairs:
                 name = pair["name"]
@@ -388,6 +413,10 @@ def compare_net(request):
                     new = distance(name, got, value, request["tolerance"], least_cosine, request["sorts"])
                     if pairs is request["layers"] and isinstance(net, Device):
                         new["seconds"] = extractor.seconds
+                    if single:
+                        errors = [alone(single, pair, value, request), distances.get(name, {}).get("alone")]
+                        new["alone"] = max((error for error in errors if error is not None), default=None)
+                        distances.get(name, {})["alone"] = new["alone"]
                 distances[name] = worst(distances.get(name), new, least_cosine is not None)
         if precision:
             precision.add(lambda inputs=inputs: feed(net, request["inputs"], inputs))
@@ -407,7 +436,7 @@ def answer(request):
 
 
 def describe(failure):
-    return {"net": isinstance(failure, NetFailure), "advice": getattr(failure, "advice", None)}
+    return {"net": isinstance(failure, NetFailure), "advice": failure.advice}
 
 
 if __name__ == "__main__":

@@ -24,10 +24,6 @@ TEXT_NOT_STARTED = re.compile("exec format error|not executable|cannot execute|i
 class DeviceFailure(Failure):
     """The device is at fault, or how it is reached."""
 
-    def __init__(self, text, advice=""):
-        super().__init__(text)
-        self.advice = advice
-
 
 class Kept(str):
     """The name of a cache that the device keeps."""

@@ -163,6 +163,9 @@ pub(in crate::cli) struct Distance {
     pub cosine: Option<f64>,
     #[serde(default)]
     pub why: String,
+    /// The relative error of the layers since the compared blobs before, where these have the model's values.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alone: Option<f64>,
     /// What explains the difference.
     #[serde(default)]
     pub note: String,
@@ -385,7 +388,10 @@ impl Distance {
                 let note = if self.note.is_empty() { String::new() } else { format!("  {}", self.note) };
                 let seconds =
                     self.seconds.map_or(String::new(), |seconds| format!("  {:.3} ms", 1e3 * seconds));
-                format!("max abs {max_abs:.3e}  relative {relative:.3e}  cosine {cosine:.6}{note}{seconds}")
+                let alone = self.alone.map_or(String::new(), |alone| format!("  alone {alone:.3e}"));
+                format!(
+                    "max abs {max_abs:.3e}  relative {relative:.3e}{alone}  cosine {cosine:.6}{note}{seconds}"
+                )
             }
             _ => self.why.clone(),
         }

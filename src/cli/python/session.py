@@ -6,11 +6,18 @@ import sys
 
 
 class Failure(Exception):
-    """The work cannot be done."""
+    """The work cannot be done. `advice` is what helps; empty if that is unknown, None for the installation of packages."""
+
+    def __init__(self, text, advice=""):
+        super().__init__(text)
+        self.advice = advice
 
 
 class Missing(Failure):
     """A package is missing."""
+
+    def __init__(self, text):
+        super().__init__(text, None)
 
 
 def load(*names):

@@ -1,9 +1,11 @@
 //! Options as JSON: an object with the names of the library.
 
+use std::collections::BTreeMap;
+
 use ndarray::{ArrayD, IxDyn};
 use serde_json::{Map, Value};
 
-use super::{OptionInfo, OptionKind, OptionValue, Options, options};
+use super::{OptionInfo, OptionKind, OptionValue, Options, Purpose, options};
 use crate::error::{Error, Result};
 use crate::pass::blocks::Weights;
 use crate::tensor::{Array, DType, Dim, Elements};
@@ -34,6 +36,73 @@ impl Options {
         }
         Ok(())
     }
+
+    /// Returns the given options of the model and the net, as [`Options::put_json`] reads them. Arrays of more than
+    /// [`MAX_ELEMENTS`] elements are `null`, which it refuses.
+    pub(crate) fn to_json(&self) -> BTreeMap<&'static str, Value> {
+        let given = self.items().filter(|(info, _)| matches!(info.purpose, Purpose::Source | Purpose::Net));
+        given.filter_map(|(info, items)| Some((info.name, value(info, items)?))).collect()
+    }
+}
+
+/// The number of elements of the largest array that is written.
+const MAX_ELEMENTS: usize = 1 << 16;
+
+/// Returns the value of an option; `None` if it is the default.
+fn value(info: &OptionInfo, items: Vec<OptionValue>) -> Option<Value> {
+    let mut fields = Map::new();
+    let mut list = Vec::new();
+    for item in items {
+        list.push(match item {
+            OptionValue::Flag(false) | OptionValue::Weights(Weights::Float) => return None,
+            OptionValue::Flag(flag) => flag.into(),
+            OptionValue::Name(name) => name.into(),
+            OptionValue::Path(path) => path.to_string_lossy().into(),
+            OptionValue::Release(date) => date.into(),
+            OptionValue::Bytes(bytes) => bytes.into(),
+            OptionValue::Number(number) => number.into(),
+            OptionValue::Weights(weights) => {
+                Weights::NAMES.iter().find(|(_, kind)| *kind == weights)?.0.into()
+            }
+            OptionValue::Shape((name, shape)) => {
+                fields.insert(name, shape.iter().map(size_value).collect());
+                continue;
+            }
+            OptionValue::Array((name, array)) => {
+                fields.insert(name, array_value(&array));
+                continue;
+            }
+            OptionValue::Pair((old, new)) => {
+                fields.insert(old, new.into());
+                continue;
+            }
+        });
+    }
+    match (fields.is_empty(), info.is_list) {
+        (false, _) => Some(Value::Object(fields)),
+        (true, true) => (!list.is_empty()).then_some(Value::Array(list)),
+        (true, false) => list.pop(),
+    }
+}
+
+/// Returns a size as a number or a name.
+fn size_value(size: &Dim) -> Value {
+    size.known().map_or_else(|| size.to_string().into(), Value::from)
+}
+
+/// Returns the elements of an array as nested lists of numbers, or of sizes by their names. A scalar is a list of one.
+fn array_value(array: &Array) -> Value {
+    let mut list: Vec<Value> = match array.elements() {
+        _ if array.len() > MAX_ELEMENTS => return Value::Null,
+        Elements::Dim(sizes) => sizes.iter().map(size_value).collect(),
+        Elements::I64(integers) => integers.iter().copied().map(Value::from).collect(),
+        Elements::F32(floats) => floats.iter().copied().map(Value::from).collect(),
+        Elements::F64(floats) => floats.iter().copied().map(Value::from).collect(),
+    };
+    for size in array.shape().iter().skip(1).rev() {
+        list = list.chunks((*size).max(1)).map(|row| Value::from(row.to_vec())).collect();
+    }
+    Value::Array(list)
 }
 
 /// Returns the items of the value of an option; `None` if it has another type.
@@ -136,7 +205,23 @@ mod tests {
         let shapes: Vec<_> = options.set.iter().map(|(name, array)| (name.as_str(), array.shape())).collect();
         assert_eq!(shapes, [("flag", &[][..]), ("n", &[]), ("scale", &[1, 2])]);
         assert_eq!(options.rename, [("a".to_owned(), "b".to_owned())]);
-        assert_eq!(options.report.unwrap().to_str(), Some("r.json"));
+        assert_eq!(options.report.as_deref(), Some("r.json".as_ref()));
+        let written = serde_json::to_string(&options.to_json()).unwrap();
+        let again = read(&written).unwrap();
+        assert_eq!(serde_json::to_string(&again.to_json()).unwrap(), written);
+        assert!(again.report.is_none() && again.max_size == Some(1000), "{written}");
+        assert_eq!(again.set[2].1.shape(), [1, 2], "{written}");
+    }
+
+    #[test]
+    fn defaults_and_large_arrays_are_not_written() {
+        let mut options = Options::default();
+        assert!(options.to_json().is_empty());
+        let long = Array::i64(ArrayD::zeros(IxDyn(&[MAX_ELEMENTS + 1])));
+        options.set.push(("x".to_owned(), long));
+        let written = serde_json::to_string(&options.to_json()).unwrap();
+        assert_eq!(written, r#"{"set":{"x":null}}"#);
+        assert!(read(&written).unwrap_err().to_string().contains("not valid"));
     }
 
     #[test]

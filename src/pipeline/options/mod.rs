@@ -159,6 +159,9 @@ trait Field {
     const IS_LIST: bool = false;
 
     fn put(&mut self, item: Self::Item);
+
+    /// Returns the items, those of the default among them.
+    fn items(&self) -> Vec<OptionValue>;
 }
 
 impl<T: Item> Field for Option<T> {
@@ -166,6 +169,10 @@ impl<T: Item> Field for Option<T> {
 
     fn put(&mut self, item: T) {
         *self = Some(item);
+    }
+
+    fn items(&self) -> Vec<OptionValue> {
+        self.iter().map(|item| item.clone().into_value()).collect()
     }
 }
 
@@ -176,6 +183,10 @@ impl<T: Item> Field for Vec<T> {
     fn put(&mut self, item: T) {
         self.push(item);
     }
+
+    fn items(&self) -> Vec<OptionValue> {
+        self.iter().map(|item| item.clone().into_value()).collect()
+    }
 }
 
 impl Field for BTreeSet<String> {
@@ -185,14 +196,20 @@ impl Field for BTreeSet<String> {
     fn put(&mut self, item: String) {
         self.insert(item);
     }
+
+    fn items(&self) -> Vec<OptionValue> {
+        self.iter().map(|item| item.clone().into_value()).collect()
+    }
 }
 
 /// The type of a value.
-trait Item: Sized {
+trait Item: Clone {
     const KIND: OptionKind;
 
     /// Returns the value, if it has this type.
     fn of(value: OptionValue) -> Option<Self>;
+
+    fn into_value(self) -> OptionValue;
 }
 
 macro_rules! kinds {
@@ -217,6 +234,10 @@ macro_rules! kinds {
             fn put(&mut self, item: $item) {
                 *self = item;
             }
+
+            fn items(&self) -> Vec<OptionValue> {
+                vec![self.clone().into_value()]
+            }
         }
 
         impl Item for $item {
@@ -227,6 +248,10 @@ macro_rules! kinds {
                     OptionValue::$kind(item) => Some(item),
                     _ => None,
                 }
+            }
+
+            fn into_value(self) -> OptionValue {
+                OptionValue::$kind(self)
             }
         })*
     };
@@ -279,6 +304,11 @@ macro_rules! define {
                     _ => None,
                 };
                 done.ok_or_else(|| Error::usage(format!("unknown option \"{name}\", or a value of another type")))
+            }
+
+            /// Returns each option with its items, those of the default among them.
+            fn items(&self) -> impl Iterator<Item = (&'static OptionInfo, Vec<OptionValue>)> {
+                OPTIONS.iter().zip([$(Field::items(&self.$name)),*])
             }
 
             /// Returns the further files to write.

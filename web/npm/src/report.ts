@@ -7,6 +7,8 @@ export interface Report {
   report_version: number;
   generator: string;
   status: "converted" | "convertible" | "refused" | "failed";
+  /** The options of a conversion, without those for further files. */
+  options: Record<string, unknown>;
   model: ModelPart | null;
   net: NetPart | null;
   nodes: NodePart[];
