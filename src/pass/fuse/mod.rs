@@ -28,6 +28,7 @@ mod softmax;
 mod split;
 mod swish;
 mod terms;
+mod text;
 mod view;
 
 use crate::pass::rewrite::{Rewrite, pass};

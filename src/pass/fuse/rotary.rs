@@ -8,15 +8,22 @@
 //! become `RotaryEmbed(x, cos, sin)` of this program's own domain, with an angle for each pair of elements. `f` and
 //! `g` are functions of one element, such as the cosine times a constant.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use super::layout::is_reshape;
-use super::matcher::{Found, Matcher, first, fuse, orders, output, two};
+use super::matcher::{Found, Matcher, first, fuse, output, two};
+use super::text::Pattern;
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 use crate::pass::builder::{Builder, Expr};
 use crate::pass::pattern::{Cut, axis, cuts};
 use crate::tensor::Dim;
+
+static HALVES: LazyLock<Pattern> =
+    LazyLock::new(|| Pattern::of("Add(Mul(x, cos), Mul(turned = Concat(Neg(x2), x1), sin))"));
+static REAL: LazyLock<Pattern> = LazyLock::new(|| Pattern::of("Sub(Mul(x1, cos), Mul(x2, sin))"));
+static IMAGINARY: LazyLock<Pattern> = LazyLock::new(|| Pattern::of("Add(Mul(x1, sin), Mul(x2, cos))"));
 
 /// The most functions of one element between angles and their use.
 const MAX_CHAIN: usize = 8;
@@ -56,29 +63,19 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Parts>> {
 /// The first form.
 fn halves_turned(matcher: &Matcher, node: &Node) -> Option<Found<Parts>> {
     let y = output(node)?;
-    let [real, imaginary] = two(node)?;
-    [(real, imaginary), (imaginary, real)].into_iter().find_map(|(real, imaginary)| {
-        let (of_real, of_imaginary) = (matcher.made_by(real, "Mul")?, matcher.made_by(imaginary, "Mul")?);
-        let turned = |value: ValueId| {
-            let concat = matcher.made_by(value, "Concat")?;
-            let [negative, x1] = two(concat)?;
-            let x2 = first(matcher.made_by(negative, "Neg")?)?;
-            let rank = matcher.rank(value)?;
-            (axis(concat, 0, rank)? + 1 == rank).then_some(())?;
-            let (of_first, of_second) = (part(matcher, x1)?, part(matcher, x2)?);
-            let (x, 0, pairs) = of_first else { return None };
-            (of_second == (x, pairs, pairs)).then_some((x, pairs, [value, negative, x1, x2]))
-        };
-        orders(of_imaginary).find_map(|(value, sin)| {
-            let (x, pairs, inner) = turned(value)?;
-            let cos = orders(of_real).find_map(|(of, cos)| (of == x).then_some(cos))?;
-            let all = matcher.shape(x)?.last()?.is(pairs.checked_mul(2)?);
-            let halved = |value| Some((value, halved(matcher, value, x, pairs)?));
-            let others = [Vec::new(), Vec::new()];
-            let parts = Parts { x, start: 0, pairs, others, cos: halved(cos)?, sin: halved(sin)? };
-            let inner = BTreeSet::from_iter(inner.into_iter().chain([real, imaginary]));
-            (all && matcher.alike(x, y)).then_some(Found { inner, parts })
-        })
+    HALVES.matches(matcher, y).into_iter().find_map(|found| {
+        let [x, cos, sin, turned, x1, x2] = found.values(["x", "cos", "sin", "turned", "x1", "x2"])?;
+        let rank = matcher.rank(turned)?;
+        (axis(matcher.producer(turned)?, 0, rank)? + 1 == rank).then_some(())?;
+        let (of, 0, pairs) = part(matcher, x1)? else { return None };
+        (of == x && part(matcher, x2)? == (x, pairs, pairs)).then_some(())?;
+        let all = matcher.shape(x)?.last()?.is(pairs.checked_mul(2)?);
+        let halved = |value| Some((value, halved(matcher, value, x, pairs)?));
+        let others = [Vec::new(), Vec::new()];
+        let parts = Parts { x, start: 0, pairs, others, cos: halved(cos)?, sin: halved(sin)? };
+        let mut inner = found.inner;
+        inner.extend([x1, x2]);
+        (all && matcher.alike(x, y)).then_some(Found { inner, parts })
     })
 }
 
@@ -97,25 +94,20 @@ fn parts_turned(matcher: &Matcher, node: &Node) -> Option<Found<Parts>> {
 }
 
 fn pair_turned(matcher: &Matcher, real: ValueId, imaginary: ValueId) -> Option<Found<Parts>> {
-    let [x1_cos, x2_sin] = two(matcher.made_by(real, "Sub")?)?;
-    let product = |value: ValueId| matcher.made_by(value, "Mul");
-    let (of_first, of_second) = (product(x1_cos)?, product(x2_sin)?);
-    orders(of_first).find_map(|(x1, cos)| {
+    let found = REAL.matches(matcher, real).into_iter();
+    let mut found = found.flat_map(|found| IMAGINARY.matches_with(matcher, imaginary, &found));
+    found.find_map(|found| {
+        let [x1, x2, cos, sin] = found.values(["x1", "x2", "cos", "sin"])?;
         let (x, start, pairs) = part(matcher, x1)?;
-        let (x2, sin) = orders(of_second)
-            .find(|(x2, _)| part(matcher, *x2) == Some((x, start.saturating_add(pairs), pairs)))?;
-        let is = |value: ValueId, a: ValueId, b: ValueId| {
-            product(value).is_some_and(|node| orders(node).any(|(x, y)| (x, y) == (a, b)))
-        };
-        let (x1_sin, x2_cos) = orders(matcher.made_by(imaginary, "Add")?)
-            .find(|(first, second)| is(*first, x1, sin) && is(*second, x2, cos))?;
+        (part(matcher, x2)? == (x, start.saturating_add(pairs), pairs)).then_some(())?;
         let whole = |value: ValueId| {
             fits(matcher.shape(value)?, matcher.shape(x)?, pairs).then_some((value, Angles::Of(value)))
         };
         let others = [Vec::new(), Vec::new()];
         let parts = Parts { x, start, pairs, others, cos: whole(cos)?, sin: whole(sin)? };
         // Slices may be shared with other readers.
-        let inner = BTreeSet::from([real, imaginary, x1_cos, x2_sin, x1_sin, x2_cos]);
+        let mut inner = found.inner;
+        inner.extend([real, imaginary]);
         matcher.is_float(x).then_some(Found { inner, parts })
     })
 }
