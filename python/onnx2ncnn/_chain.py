@@ -62,7 +62,7 @@ class Chain:
         ]
 
     def save(self, param: str | os.PathLike[str], bin: str | os.PathLike[str] | None = None) -> None:
-        """Writes the files of all parts, or none: `model.1.param` and so on for `model.param`, a part that is no net as
+        """Writes the files of all parts, or none: `model.1.param` and so on for `model.param`, a part for onnxruntime as
         `model.2.onnx`, and the list of them, `model.json`.
 
         Args:
@@ -86,7 +86,7 @@ class Chain:
 
         Raises:
             ValueError: An input is missing, or `Net.run` refuses it.
-            ImportError: ncnn or numpy is missing, or onnxruntime, if a part is no net.
+            ImportError: ncnn or numpy is missing, or onnxruntime, if a part needs it.
         """
         values, found = dict(inputs), {}
         for step, session in zip(self.steps, self._sessions):
@@ -105,7 +105,7 @@ class Chain:
 
     @cached_property
     def _sessions(self) -> list[Any]:
-        """A session of onnxruntime for each part that is no net."""
+        """A session of onnxruntime for each part that it runs."""
         if all(step.net for step in self.steps):
             return [None] * len(self.steps)
         import onnxruntime

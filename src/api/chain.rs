@@ -92,7 +92,7 @@ impl Converter {
 }
 
 impl Step {
-    /// Returns the reasons for which the part is no net, each once.
+    /// Returns the reasons why the part is left to onnxruntime, each once.
     pub fn reasons(&self) -> Vec<String> {
         let Part::Rest { refusal, .. } = &self.part else { return Vec::new() };
         let reasons: BTreeSet<String> = refusal.iter().map(|error| error.message().to_owned()).collect();

@@ -58,9 +58,7 @@ fn constants(subject: &Subject, purpose: &Purpose) -> String {
         text.push_str(&picture_constants(subject, purpose, picture));
     }
     if purpose.source == Source::Arrays {
-        let inputs = subject.inputs.iter().zip(&purpose.given);
-        let inputs: Vec<&Port> =
-            inputs.filter(|(_, given)| !matches!(given, Given::State(_))).map(|(port, _)| port).collect();
+        let inputs = super::subject::given_ports(subject, purpose);
         let shapes = inputs.iter().map(|port| {
             let sizes = super::subject::given_sizes(subject, purpose, &port.form);
             format!("{{{}, {}}}", quoted(&port.blob), braces(sizes))
@@ -121,10 +119,7 @@ fn picture_constants(subject: &Subject, purpose: &Purpose, picture: Picture) -> 
         (_, true) => "PIXEL_BGR",
         (_, false) => "PIXEL_BGR2RGB",
     };
-    let numbers = |numbers: [f64; 3]| {
-        let take = usize::try_from(channels).unwrap_or(3);
-        braces(numbers.iter().take(take).map(|x| format!("{x:?}f")))
-    };
+    let [mean, norm] = scaling.of_channels(picture, "f");
     format!(
         "static const int WIDTH = {width}, HEIGHT = {height}, CHANNELS = {channels};\n\
          static const int PIXELS = ncnn::Mat::{pixels};\n\
@@ -133,8 +128,8 @@ fn picture_constants(subject: &Subject, purpose: &Purpose, picture: Picture) -> 
          static const float NORM[] = {};\n\
          {}",
         scaling.reason,
-        numbers(scaling.mean),
-        numbers(scaling.norm),
+        braces(mean),
+        braces(norm),
         match purpose.tail {
             Tail::Text { .. } => format!("static const float BORDER = {:?}f;\n", scaling.border),
             _ => String::new(),

@@ -155,9 +155,7 @@ fn constants(subject: &Subject, purpose: &Purpose) -> String {
         text.push_str(&picture_constants(subject, purpose, picture));
     }
     if purpose.source == Source::Arrays {
-        let inputs = subject.inputs.iter().zip(&purpose.given);
-        let inputs: Vec<&Port> =
-            inputs.filter(|(_, given)| !matches!(given, Given::State(_))).map(|(port, _)| port).collect();
+        let inputs = super::subject::given_ports(subject, purpose);
         let shapes = inputs.iter().map(|port| {
             format!(
                 "    {} to {}",
@@ -215,10 +213,7 @@ fn picture_constants(subject: &Subject, purpose: &Purpose, picture: Picture) -> 
         (_, true) => "BGR",
         (_, false) => "RGB",
     };
-    let numbers = |numbers: [f64; 3]| {
-        let take = usize::try_from(channels).unwrap_or(3);
-        numbers.iter().take(take).map(|x| format!("{x:?}f")).collect::<Vec<_>>().join(", ")
-    };
+    let [mean, norm] = scaling.of_channels(picture, "f");
     format!(
         "private const val WIDTH = {width}\n\
          private const val HEIGHT = {height}\n\
@@ -229,8 +224,8 @@ fn picture_constants(subject: &Subject, purpose: &Purpose, picture: Picture) -> 
          private val NORM = floatArrayOf({})\n\
          {}",
         scaling.reason,
-        numbers(scaling.mean),
-        numbers(scaling.norm),
+        mean.join(", "),
+        norm.join(", "),
         match purpose.tail {
             Tail::Text { .. } => format!("private const val BORDER = {:?}f\n", scaling.border),
             _ => String::new(),

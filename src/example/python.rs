@@ -92,10 +92,7 @@ fn picture_constants(subject: &Subject, purpose: &Purpose, picture: Picture) -> 
         (_, true) => ("RGB", "PIXEL_RGB2BGR"),
         (_, false) => ("RGB", "PIXEL_RGB"),
     };
-    let numbers = |numbers: [f64; 3]| {
-        let take = usize::try_from(channels).unwrap_or(3);
-        numbers.iter().take(take).map(|x| format!("{x:?}")).collect::<Vec<_>>().join(", ")
-    };
+    let [mean, norm] = scaling.of_channels(picture, "");
     format!(
         "WIDTH, HEIGHT = {width}, {height}\n\
          MODE, PIXELS = {}, ncnn.Mat.PixelType.{pixels}\n\
@@ -104,8 +101,8 @@ fn picture_constants(subject: &Subject, purpose: &Purpose, picture: Picture) -> 
          {}",
         quoted(mode),
         scaling.reason,
-        numbers(scaling.mean),
-        numbers(scaling.norm),
+        mean.join(", "),
+        norm.join(", "),
         match purpose.tail {
             Tail::Text { .. } => format!("BORDER = {:?}\n", scaling.border),
             _ => String::new(),

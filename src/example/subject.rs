@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::purpose::{Picture, Purpose, Source, Tail};
+use super::purpose::{Given, Picture, Purpose, Source, Tail};
 use crate::ncnn::Net;
 use crate::pipeline::{Metadata, Pixels, Port};
 use crate::tensor::{Dim, display_shape};
@@ -82,6 +82,12 @@ pub(super) fn given_sizes(subject: &Subject, purpose: &Purpose, shape: &[Dim]) -
     sizes
 }
 
+/// Returns the inputs that are not states.
+pub(super) fn given_ports<'a>(subject: &Subject<'a>, purpose: &Purpose) -> Vec<&'a Port> {
+    let inputs = subject.inputs.iter().zip(&purpose.given);
+    inputs.filter(|(_, given)| !matches!(given, Given::State(_))).map(|(port, _)| port).collect()
+}
+
 /// Returns whether the program calls the net several times.
 pub(super) fn is_loop(purpose: &Purpose) -> bool {
     matches!((purpose.source, purpose.tail), (Source::Tokens, Tail::Next { .. }) | (Source::Arrays, _))
@@ -129,6 +135,14 @@ pub(super) struct Scaling {
     /// The number around a line of text, as the net reads it.
     pub border: f64,
     pub reason: &'static str,
+}
+
+impl Scaling {
+    /// Returns the means and the factors of the channels of a picture, each number with a suffix.
+    pub fn of_channels(&self, picture: Picture, suffix: &str) -> [Vec<String>; 2] {
+        let take = usize::try_from(picture.channels).unwrap_or(3);
+        [self.mean, self.norm].map(|list| list.iter().take(take).map(|x| format!("{x:?}{suffix}")).collect())
+    }
 }
 
 /// Returns the scaling of pixels that models of such a use have.

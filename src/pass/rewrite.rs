@@ -15,8 +15,8 @@ pub struct Rewrite {
     pub name: &'static str,
     /// A description of one line.
     pub about: &'static str,
-    /// Operators of which each pattern has one: a graph without them is skipped. Empty if there are no such
-    /// operators.
+    /// Operators of which each pattern has one: a graph without them is skipped. Empty if the
+    /// patterns share none.
     pub of: &'static [&'static str],
     /// The implementation.
     pub apply: Apply,

@@ -28,7 +28,7 @@ impl Chain {
 
 #[wasm_bindgen]
 impl Chain {
-    /// Returns the parts in order as JSON: the names of their inputs and outputs, and the reasons for which they are no nets.
+    /// Returns the parts in order as JSON: the names of their inputs and outputs, and the reasons why they are left to onnxruntime.
     pub fn steps(&self) -> String {
         let step = |step: &Step| serde_json::json!({ "inputs": step.inputs, "outputs": step.outputs, "reasons": step.reasons() });
         serde_json::Value::from_iter(self.chain.steps.iter().map(step)).to_string()
@@ -42,7 +42,7 @@ impl Chain {
         }
     }
 
-    /// Returns a part that is no net.
+    /// Returns a part that onnxruntime runs.
     pub fn rest(&self, index: usize) -> Option<Simplified> {
         match self.part(index)? {
             Part::Net(_) => None,

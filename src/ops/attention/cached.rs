@@ -7,7 +7,7 @@
 //! RotaryEmbed turns pairs of elements, half the last axis apart, by an angle for each position, the last axis but
 //! one. The inputs are the elements, and the cosine and sine for each position and pair.
 
-use super::plain::mask;
+use super::plain::operands;
 use crate::lower::{AssumedFact, interface_form};
 use crate::ncnn::layer::{RotaryEmbed, SDPA};
 use crate::ops::prelude::*;
@@ -63,17 +63,10 @@ fn infer_cached(call: &Call) -> Result<Vec<Fact>> {
 
 fn lower_cached(lower: &mut Lower) -> Result<()> {
     let Cached { scale, hides_all, .. } = read_cached(lower)?;
-    let mut bottoms = Vec::new();
-    for index in [input::Q, input::K, input::V] {
-        let form = lower.shape(index)?.get(1..).unwrap_or_default().to_vec();
-        bottoms.push(lower.blob_as(index, &form)?);
-    }
+    let mut bottoms = operands(lower, [input::Q, input::K, input::V], input::MASK)?;
     let attn_mask = i32::from(lower.has_input(input::MASK));
-    if attn_mask == 1 {
-        bottoms.push(mask(lower, input::MASK)?);
-        if hides_all {
-            lower.assume(input::MASK, AssumedFact::SeesKey);
-        }
+    if attn_mask == 1 && hides_all {
+        lower.assume(input::MASK, AssumedFact::SeesKey);
     }
     for index in [input::PAST_KEY, input::PAST_VALUE] {
         bottoms.push(lower.blob(index)?);

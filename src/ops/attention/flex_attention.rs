@@ -4,7 +4,7 @@
 
 use num_traits::AsPrimitive;
 
-use super::parts::{Sizes, Standard, attend};
+use super::parts::{Sizes, Standard, attend, unknown_heads};
 use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] =
@@ -29,27 +29,12 @@ fn read_flex_attention(call: &Call) -> Result<FlexAttention> {
         None if call.dtype(0)? == DType::F64 => DType::F64,
         None => DType::F32,
     };
-    let ([batch, q_heads, queries, head], [_, kv_heads, keys, _]) = (call.shape(0)?, call.shape(1)?) else {
-        invalid!("queries and keys need four axes: batch, heads, length and size");
-    };
-    let (Some(q_heads), Some(kv_heads), Some(size)) = (q_heads.known(), kv_heads.known(), head.known())
-    else {
-        unsupported!("the number or size of the heads is known only at run time");
-    };
+    let sizes = Sizes::of_heads(call)?;
+    let Sizes { q_heads, kv_heads, .. } = sizes;
+    let size = sizes.head.known().ok_or_else(unknown_heads)?;
     if kv_heads < 1 || q_heads % kv_heads != 0 {
         invalid!("{q_heads} heads of queries for {kv_heads} heads of keys");
     }
-    let sizes = Sizes {
-        merged: false,
-        batch: batch.clone(),
-        q_heads,
-        kv_heads,
-        queries: queries.clone(),
-        keys: keys.clone(),
-        past: Dim::Known(0),
-        head: head.clone(),
-        v_head: call.shape(2)?.last().cloned().unwrap_or(Dim::Known(1)),
-    };
     let size: f32 = size.as_();
     let scale = call.given_float("scale")?.unwrap_or(1.0 / size.sqrt());
     for name in ["score_mod", "prob_mod"] {

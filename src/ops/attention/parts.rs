@@ -25,6 +25,28 @@ pub(in crate::ops) struct Sizes {
 }
 
 impl Sizes {
+    /// Returns the sizes of inputs 0 to 2, queries, keys and values: `[batch, heads, length, size]`.
+    pub fn of_heads(call: &Call) -> Result<Sizes> {
+        let ([batch, q_heads, queries, head], [_, kv_heads, keys, _]) = (call.shape(0)?, call.shape(1)?)
+        else {
+            invalid!("queries and keys need four axes: batch, heads, length and size");
+        };
+        let (Some(q_heads), Some(kv_heads)) = (q_heads.known(), kv_heads.known()) else {
+            return Err(unknown_heads());
+        };
+        Ok(Sizes {
+            merged: false,
+            batch: batch.clone(),
+            q_heads,
+            kv_heads,
+            queries: queries.clone(),
+            keys: keys.clone(),
+            past: Dim::Known(0),
+            head: head.clone(),
+            v_head: call.shape(2)?.last().cloned().unwrap_or(Dim::Known(1)),
+        })
+    }
+
     /// Returns the number of all keys.
     pub fn total(&self) -> Result<Dim> {
         self.past.add(&self.keys)
@@ -37,6 +59,10 @@ impl Sizes {
         let each = [&self.head, &self.v_head].map(|size| element_count(std::slice::from_ref(size)));
         Some(element_count(&pairs)?.saturating_mul(each[0]?.saturating_add(each[1]?)))
     }
+}
+
+pub(in crate::ops) fn unknown_heads() -> Error {
+    Error::unsupported("the number or size of the heads is known only at run time")
 }
 
 /// The inputs of ONNX's Attention, which the other attentions become.

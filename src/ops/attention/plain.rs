@@ -15,7 +15,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::of(OWN_DOMAIN, "PlainAttention", Access::Any, infer_plain)
         .expand(expand_plain)
         .lower(lower_plain)
-        .multiply_adds(|call| sizes(call).ok()?.multiply_adds())
+        .multiply_adds(|call| Sizes::of_heads(call).ok()?.multiply_adds())
         .lowers_to("SDPA for runtimes that have it; Mul, MatMul, Add, Softmax, MatMul"),
     // A mask of which minus infinity needs no care.
     Row::of(OWN_DOMAIN, "WithoutInfinity", Access::View, infer_same)
@@ -31,29 +31,8 @@ mod input {
     pub const MASK: usize = 3;
 }
 
-fn sizes(call: &Call) -> Result<Sizes> {
-    let shapes = [call.shape(input::Q)?, call.shape(input::K)?, call.shape(input::V)?];
-    let ([batch, q_heads, queries, head], [_, kv_heads, keys, _], [_, _, _, v_head]) = shapes.into() else {
-        invalid!("operands without four axes");
-    };
-    let (Some(q_heads), Some(kv_heads)) = (q_heads.known(), kv_heads.known()) else {
-        unsupported!("the number of heads is known only at run time");
-    };
-    Ok(Sizes {
-        merged: false,
-        batch: batch.clone(),
-        q_heads,
-        kv_heads,
-        queries: queries.clone(),
-        keys: keys.clone(),
-        past: Dim::Known(0),
-        head: head.clone(),
-        v_head: v_head.clone(),
-    })
-}
-
 fn infer_plain(call: &Call) -> Result<Vec<Fact>> {
-    let Sizes { batch, q_heads, queries, v_head, .. } = sizes(call)?;
+    let Sizes { batch, q_heads, queries, v_head, .. } = Sizes::of_heads(call)?;
     Ok(vec![Fact::new(call.dtype(input::Q)?, vec![batch, Dim::Known(q_heads), queries, v_head])])
 }
 
@@ -61,7 +40,7 @@ fn infer_plain(call: &Call) -> Result<Vec<Fact>> {
 /// each query and key.
 fn is_layer(call: &Call, release: u32) -> Result<bool> {
     let scale = call.float("scale")?;
-    let Sizes { batch, q_heads, queries, keys, .. } = sizes(call)?;
+    let Sizes { batch, q_heads, queries, keys, .. } = Sizes::of_heads(call)?;
     let fits = match call.has_input(input::MASK).then(|| call.shape(input::MASK)).transpose()? {
         None => true,
         Some([outer @ .., rows, columns]) => {
@@ -83,7 +62,7 @@ fn expand_plain(x: &Expand) -> Result<bool> {
     let [q, k, v] = [input::Q, input::K, input::V].map(|index| x.operand(index));
     let operands = [q * x.float("scale")?, k.transpose(&[0, 1, 3, 2]), v];
     let zeroes_nan = x.flag("zeroes_nan")?;
-    let y = attend(&sizes(x)?, operands, |scores| {
+    let y = attend(&Sizes::of_heads(x)?, operands, |scores| {
         let weights = scores.add_optional(x.optional(input::MASK)).softmax(-1);
         Ok(if zeroes_nan { weights.is_nan().select(0.0, weights) } else { weights })
     })?;
@@ -92,21 +71,27 @@ fn expand_plain(x: &Expand) -> Result<bool> {
 }
 
 fn lower_plain(lower: &mut Lower) -> Result<()> {
-    let mut bottoms = Vec::new();
-    for index in [input::Q, input::K, input::V] {
-        let form = lower.shape(index)?.get(1..).unwrap_or_default().to_vec();
-        bottoms.push(lower.blob_as(index, &form)?);
-    }
+    let bottoms = operands(lower, [input::Q, input::K, input::V], input::MASK)?;
     let attn_mask = i32::from(lower.has_input(input::MASK));
-    if attn_mask == 1 {
-        bottoms.push(mask(lower, input::MASK)?);
-    }
     let form = lower.output_shape(0)?.get(1..).unwrap_or_default().to_vec();
     let size: f32 = lower.shape(input::Q)?.last().and_then(Dim::known).unwrap_or(1).as_();
     // 0 is the layer's default.
     let scale = Some(lower.float("scale")?).filter(|scale| *scale != 1.0 / size.sqrt()).unwrap_or(0.0);
     let y = lower.emit(SDPA { attn_mask, scale, kv_cache: 0 }, &bottoms, &form)?;
     lower.set(0, y)
+}
+
+/// Emits queries, keys and values without their batch, and the mask, if it is given.
+pub(super) fn operands(lower: &mut Lower, heads: [usize; 3], mask_index: usize) -> Result<Vec<BlobId>> {
+    let mut blobs = Vec::new();
+    for index in heads {
+        let form = lower.shape(index)?.get(1..).unwrap_or_default().to_vec();
+        blobs.push(lower.blob_as(index, &form)?);
+    }
+    if lower.has_input(mask_index) {
+        blobs.push(mask(lower, mask_index)?);
+    }
+    Ok(blobs)
 }
 
 /// Emits the mask of a layer: an element for each query and key, for each head if they differ.

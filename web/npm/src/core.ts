@@ -128,7 +128,7 @@ export interface Step {
   outputs: string[];
   net?: Conversion;
   onnx?: Uint8Array;
-  /** The reasons for which the part is no net. */
+  /** The reasons why the part is left to onnxruntime. */
   reasons: string[];
 }
 

@@ -91,7 +91,7 @@ fn read_windows(attributes: &Attributes) -> Result<Window> {
 }
 
 fn read_average(attributes: &Attributes) -> Result<Kind> {
-    // Elements that `ceil_mode` adds are no padding, and never counted.
+    // Elements that `ceil_mode` adds are not padding, and do not count.
     let pads = read_windows(attributes)?.pads;
     let is_bare = matches!(&pads, Pads::Explicit(pads) if pads.iter().all(|pad| *pad == (0, 0)));
     Ok(Kind::Average { count_include_pad: attributes.flag("count_include_pad")? && !is_bare })
