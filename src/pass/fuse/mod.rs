@@ -18,6 +18,7 @@ mod l2_normalize;
 mod layer_norm;
 mod layout;
 mod look_up;
+mod masked;
 mod matcher;
 mod mish;
 mod narrow;
@@ -49,6 +50,8 @@ pub const FUSIONS: &[Rewrite] = &[
     pass!(frames::fuse_overlap_add [ScatterElements ScatterND]
         "ScatterElements and ScatterND that add overlapping frames to Col2Im"),
     pass!(gather_nd::fuse_gather_nd_of_all [GatherND] "GatherND at all positions of its axes to a Transpose"),
+    pass!(masked::fuse_masked_scatter [NonZero]
+        "ScatterND at the places of a mask to Where and a Gather"),
     pass!(experts::fuse_gathered_experts [Gather GatherND]
         "experts with matrices gathered for each token to products with the matrices of all experts"),
     pass!(experts::fuse_scattered_experts [NonZero]
