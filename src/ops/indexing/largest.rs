@@ -113,7 +113,7 @@ impl Rows {
         [self.rows.clone(), height.into(), width.into()]
     }
 
-    /// Takes the largest element of each row `k` times. Its weight, which is the larger the earlier it is, tells its place.
+    /// Takes the largest element of each row `k` times. Weights, which are larger for earlier places, tell its place.
     fn pick_one_by_one(&self, lower: &mut Lower, x: BlobId) -> Result<()> {
         lower.require(SizeCondition::at_most(&self.size, PLACES))?;
         let infinite = lower.may_be_infinite(0)?;
