@@ -183,6 +183,14 @@ test("the graph is that of the report", async () => {
   assert.match((await frame.locator("#facts").textContent())!, /layers/);
   await page.waitForTimeout(500);
   await picture(page, "graph");
+  // The policy of the page holds in the frame.
+  await frame.locator("#switch button", { hasText: "Both" }).click();
+  await frame.locator("#search").fill("conv");
+  await frame.locator("#search").press("Enter");
+  await frame.locator("#details .swatch").waitFor();
+  const drawing = page.waitForEvent("download");
+  await frame.locator("#onnx button", { hasText: "SVG" }).click();
+  assert.match((await drawing).suggestedFilename(), /\.onnx\.svg$/);
   await end();
 });
 

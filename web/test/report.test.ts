@@ -162,7 +162,7 @@ test("texts are copied, and that is said", async () => {
   await other.end();
 });
 
-test("the minimap moves the view, and goes where everything is in sight", async () => {
+test("the minimap and keys move the view, and the map goes where everything is in sight", async () => {
   const { page, end } = await open(reportPage(MODULES));
   const map = page.locator("#net .map"), net = canvasOf(page, "net");
   const content = () => net.evaluate((canvas: HTMLCanvasElement) => canvas.toDataURL());
@@ -173,7 +173,11 @@ test("the minimap moves the view, and goes where everything is in sight", async 
   await page.mouse.move(x + width / 2, y + height - 2, { steps: 3 });
   await page.mouse.up();
   await page.waitForTimeout(100);
-  assert.notEqual(await content(), before);
+  const moved = await content();
+  assert.notEqual(moved, before);
+  await net.press("Shift+ArrowUp");
+  await page.waitForTimeout(100);
+  assert.notEqual(await content(), moved);
   await tool(page, "net", "fit");
   await map.waitFor({ state: "hidden" });
   await end();

@@ -9,9 +9,10 @@ const newScope = (label, parent) => ({ label, parent, depth: parent ? parent.dep
 function findScopes(part) {
   const root = newScope("", null);
   const scopes = [];
+  const isSplit = (item) => part === layers && item.type === "Split";
   part.items.forEach((item, i) => {
     const types = [item.type, ...item.nodes.map((n) => report.nodes[n].op_type)].map((type) => type.toLowerCase());
-    const splits = part === layers && item.type === "Split", name = splits ? "" : item.name.split(";")[0];
+    const name = isSplit(item) ? "" : item.name.split(";")[0];
     const pieces = (name.match(/[/.]*[^/.]+/g) ?? []).slice(0, -1).slice(0, BLOCKS.deepest);
     while (pieces.length && types.includes(pieces[pieces.length - 1].replace(/^[/.]+/, "").toLowerCase())) pieces.pop();
     let scope = root;
@@ -24,9 +25,9 @@ function findScopes(part) {
   // What has no scope of its own is in that which its neighbours share, a Split where its input is computed.
   part.items.forEach((item, i) => {
     if (scopes[i] !== root) return;
-    const before = item.bottoms.map((blob) => part.producers.get(blob)), after = part === layers && item.type === "Split" ? [] : item.tops.flatMap((blob) => part.readers.get(blob) ?? [undefined]);
-    const near = before.concat(after);
-    if (before.length && !near.includes(undefined)) scopes[i] = near.map((other) => scopes[other]).reduce(commonScope);
+    const before = item.bottoms.map((blob) => part.producers.get(blob)).filter((other) => other !== undefined);
+    const after = isSplit(item) ? [] : item.tops.flatMap((blob) => part.readers.get(blob) ?? []);
+    if (before.length && (after.length || isSplit(item))) scopes[i] = before.concat(after).map((other) => scopes[other]).reduce(commonScope);
   });
   return { root, scopes };
 }
@@ -53,8 +54,11 @@ function orderItems(part, root, scopes) {
     while (stack.length) {
       const i = stack[stack.length - 1], before = done[i] ? undefined : sources[i].find((from) => !done[from]);
       if (before !== undefined) {
-        // A constant is where it is read first.
-        if (commonScope(scopes[before], scopes[i]) !== scopes[i]) scopes[before] = scopes[i];
+        // What is constant is where it is read first; a node is a block with its constants.
+        if (!given[before]) {
+          if (part === nodes && given[i] && scopes[i].of !== i) scopes[i] = { ...newScope(items[i].name, scopes[i]), of: i };
+          scopes[before] = scopes[i];
+        }
         stack.push(before);
         continue;
       }
@@ -89,7 +93,7 @@ function orderItems(part, root, scopes) {
   return order;
 }
 
-// The blocks as a tree `{label, parts, items, outer, open}`; `parts` has items and further blocks.
+// The blocks as a tree `{label, parts, items, of, outer, open}`; `parts` has items and further blocks, `of` is the item whose constants are in it.
 function findBlocks(part) {
   const { root, scopes } = findScopes(part), order = orderItems(part, root, scopes);
   const at = (i, depth) => {
@@ -107,7 +111,7 @@ function findBlocks(part) {
       // A block that only holds another is one with it.
       if (inner.length === 1) parts.push(inner[0]);
       else {
-        const block = { label: scope.label, parts: inner, items: order.slice(start, end), outer: null, open: true };
+        const block = { label: scope.label, of: scope.of, parts: inner, items: order.slice(start, end), outer: null, open: true };
         for (const one of inner) if (typeof one !== "number") one.outer = block;
         parts.push(block);
       }
@@ -119,14 +123,14 @@ function findBlocks(part) {
 
 const blocksIn = (parts) => parts.filter((one) => typeof one !== "number");
 
-// Opens blocks, level by level, as long as at most `most` boxes result, or fewer than `few` are there without.
+// Opens blocks, level by level, as long as at most `most` boxes result, or fewer than `few` are there without; constants only with all blocks.
 function openBlocks(parts, most, few = BLOCKS.few) {
   const size = (list) => list.reduce((n, one) => n + (typeof one !== "number" && one.open ? size(one.parts) : 1), 0);
   const close = (list) => blocksIn(list).forEach((block) => { block.open = false; close(block.parts); });
   close(parts);
   for (let level = blocksIn(parts); level.length; level = level.flatMap((block) => blocksIn(block.parts))) {
     const before = size(parts);
-    level.forEach((block) => { block.open = true; });
+    level.forEach((block) => { block.open = block.of === undefined || most === Infinity; });
     if (size(parts) > most && before >= few) {
       level.forEach((block) => { block.open = false; });
       return;

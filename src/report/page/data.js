@@ -14,6 +14,8 @@ function make(tag, options = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(options)) {
     if (name === "text") element.textContent = show(value);
+    // A policy may forbid the attribute.
+    else if (name === "style") element.style.cssText = value;
     else if (name === "click") element.addEventListener("click", value);
     else if (value !== undefined && value !== null) element.setAttribute(name, value);
   }

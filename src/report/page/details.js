@@ -87,8 +87,8 @@ function describeItem(part, i) {
 
 function describeBlock(graph, block) {
   const { part } = graph, items = block.items.map((i) => part.items[i]);
-  const parts = [make("h2", { text: plural(items.length, part.noun) }), make("p", {}, ...nameOf(block.label, "block")),
-    make("p", {}, make("button", { type: "button", class: "button", text: "Open the block", click: () => { graph.setOpen(block, true); graph.canvas.focus(); } }))];
+  const open = make("button", { type: "button", class: "button", text: "Open the block", click: () => { graph.setOpen(block, true); graph.canvas.focus(); } });
+  const parts = [make("h2", { text: plural(items.length, part.noun) }), make("p", {}, ...nameOf(block.label, "block")), make("p", {}, open)];
   const weights = items.reduce((n, item) => n + weightSum(item, "elements"), 0), adds = items.reduce((n, item) => n + (item.multiply_adds ?? 0), 0);
   const facts = [];
   if (adds) facts.push(["multiply-adds", amountOf(adds)]);

@@ -5,11 +5,12 @@ class Graph {
     this.part = part;
     this.name = name;
     part.graph = this;
-    const button = (text, label, click, extra) => make("button", { type: "button", text, "aria-label": label, click, ...extra });
     this.canvas = make("canvas", { tabindex: "0", role: "application", "aria-label": label + " as a graph. Arrow keys go from box to box, with Shift they move "
       + "the view; Enter opens a block, Backspace closes the block around a box; plus and minus zoom, 0 shows everything, Escape leaves the box." });
-    this.tools = make("div", { class: "tools", role: "group", "aria-label": label },
-      button("+", "Zoom in", () => this.zoomBy(ZOOM.step)), button("\u2212", "Zoom out", () => this.zoomBy(1 / ZOOM.step)), button("fit", "fit: show everything", () => this.showAll(false)));
+    this.tools = make("div", { class: "tools", role: "group", "aria-label": label });
+    this.addTool("+", "Zoom in", () => this.zoomBy(ZOOM.step));
+    this.addTool("\u2212", "Zoom out", () => this.zoomBy(1 / ZOOM.step));
+    this.addTool("fit", "fit: show everything", () => this.showAll(false));
     this.stage = make("div", { class: "stage", id: name }, this.canvas, this.tools, ...(layers && nodes ? [make("span", { class: "caption", text: label })] : []));
     this.map = new Minimap(this);
     this.pen = this.canvas.getContext("2d");
@@ -23,11 +24,14 @@ class Graph {
     this.found = [];
     this.linked = [];
     this.made = new Map();
-    this.button = button;
     // Drawn at once: before the next frame, the stage would be empty.
     new ResizeObserver(() => this.resize()).observe(this.stage);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { this.colors = null; this.map.clear(); this.redraw(); });
     listen(this);
+  }
+
+  addTool(text, label, click) {
+    this.tools.append(make("button", { type: "button", text, "aria-label": label, click }));
   }
 
   // Created when it is first visible: before that, the stage has no size.
@@ -36,12 +40,11 @@ class Graph {
     this.blocks = findBlocks(this.part);
     openBlocks(this.blocks, this.part.items.length > BLOCKS.from ? BLOCKS.many : Infinity);
     if (blocksIn(this.blocks).length) {
-      this.tools.append(this.button("collapse", "collapse all blocks", () => this.setBlocks("Closed the blocks", () => openBlocks(this.blocks, 0, BLOCKS.few / 2))),
-        this.button("expand", "expand all blocks", () => this.setBlocks("Opened the blocks", () => openBlocks(this.blocks, Infinity))));
+      this.addTool("collapse", "collapse all blocks", () => this.setBlocks("Closed the blocks", () => openBlocks(this.blocks, 0, BLOCKS.few / 2)));
+      this.addTool("expand", "expand all blocks", () => this.setBlocks("Opened the blocks", () => openBlocks(this.blocks, Infinity)));
     }
-    this.tools.append(this.button("SVG", "SVG: save the graph", () => saveSvg(this)));
-    const refused = this.part.items.findIndex((item) => item.refused);
-    this.build(refused);
+    this.addTool("SVG", "SVG: save the graph", () => saveSvg(this));
+    this.build(this.part.items.findIndex((item) => item.refused));
     this.resize();
   }
 
@@ -62,9 +65,10 @@ class Graph {
 
   boxOfBlock(block) {
     return this.box(block, () => {
-      const items = block.items.map((i) => this.part.items[i]), refused = items.some((item) => item.refused);
+      const items = block.items.map((i) => this.part.items[i]), refused = items.some((item) => item.refused), extra = "\u00d7 " + items.length.toLocaleString("en");
+      if (block.of !== undefined) return sized({ ...this.boxOf(block.of), item: undefined, block, extra });
       const title = show(block.label.replace(/^.*\/(?=.)/, "")), shape = show(countedTypes(items).slice(0, 3).map(([type]) => type).join(", "));
-      return sized({ block, title, extra: "\u00d7 " + items.length.toLocaleString("en"), name: show(block.label), shape, kind: refused ? "bad" : "product", refused,
+      return sized({ block, title, extra, name: show(block.label), shape, kind: refused ? "bad" : "product", refused,
         given: items.some((item) => item.type === "Input") });
     });
   }
