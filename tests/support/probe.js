@@ -7,13 +7,12 @@
   seen.ready = performance.now() - seen.start;
   seen.title = document.title;
   const key = (element, name) => element.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true, cancelable: true }));
-  const picture = () => by("canvas").toDataURL();
   if (document.documentElement.dataset.ready !== "true") seen.errors.push("the page is not ready");
   seen.text = document.body.innerText;
   by("tab-graph")?.click();
   const canvas = document.querySelector(".stage:not([hidden]) > canvas");
   if (canvas) {
-    const find = FIND;
+    const find = FIND, picture = () => canvas.toDataURL();
     await frame();
     seen.boxes = Number(canvas.dataset.boxes);
     seen.drawn = Number(canvas.dataset.drawn);
