@@ -3,12 +3,14 @@
 usage: make.py CONVERTER FOLDER [--arm PYTHON] [NAME...]
 
 FOLDER keeps the packages of models.tsv, which pip and npm download, pnnx, and the nets. PYTHON is one for ARM64 with numpy and ncnn, such as that
-which tests/phone.sh makes in target/arm64/python for an emulator. With names, only these models run, and the others keep their results. Needs
-numpy, onnx, onnxruntime, ncnn and pillow.
+which tests/phone.sh makes in target/arm64/python for an emulator; without it, a net of the same bytes keeps its error in half precision: times are
+best taken on a machine without other work, and an emulator takes hours. With names, only these models run, and the others keep their results.
+Needs numpy, onnx, onnxruntime, ncnn and pillow.
 """
 
 import csv
 import email
+import hashlib
 import json
 import os
 import re
@@ -331,6 +333,8 @@ def one(converter, folder, name, arm):
         print(json.dumps(result | {"refused": report}))
         return
     result |= {"options": options, "layers": len(report["layers"])}
+    files = [net.with_suffix(".param"), net.with_suffix(".bin")]
+    result["net"] = hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
     result |= {"bin": net.with_suffix(".bin").stat().st_size, **check(row, model, net, options, report, arm)}
     print(json.dumps(result))
 
@@ -402,7 +406,10 @@ def main():
         run = subprocess.run([sys.executable, __file__, "--one", converter, str(folder), row["name"], arm], capture_output=True, text=True)
         lines = run.stdout.strip().splitlines()
         if run.returncode == 0 and lines:
-            results[row["name"]] = json.loads(lines[-1])
+            result, before = json.loads(lines[-1]), results.get(row["name"], {})
+            if not arm and result.get("net") == before.get("net"):
+                result["half"] = before.get("half")
+            results[row["name"]] = result
         else:
             print(row["name"], "failed:", (run.stderr.strip().splitlines() or [f"exit code {run.returncode}"])[-1], flush=True)
         stored.write_text(json.dumps(results, indent=1))

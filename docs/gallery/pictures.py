@@ -7,8 +7,10 @@ net and understands its outputs. Writes PNG files beside this script, and pictur
 """
 
 import importlib.util
+import json
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +35,7 @@ class Program:
         self.module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(self.module)
         self.net = self.module.load()
-        self.options = " ".join(options)
+        self.converter, self.options = converter, " ".join(options)
 
     def of_picture(self, image, folder):
         path = folder / "picture.png"
@@ -218,17 +220,262 @@ def notes(program, folder):
     return shown, f"The notes that basic_pitch hears in a drawn melody: the keys {', '.join(map(str, heard))}; drawn were {', '.join(map(str, keys))}."
 
 
+def cover():
+    """The back of a book, with its bar code."""
+    image = Image.new("RGB", (640, 900), (226, 232, 240))
+    pen = ImageDraw.Draw(image)
+    pen.text((60, 60), "A short history of maps", INK, font(40))
+    words = "How the earth came onto paper, and who drew it: in twelve chapters with many plates, from clay to the pictures of satellites.".split()
+    for k in range(0, len(words), 5):
+        pen.text((60, 160 + 8 * k), " ".join(words[k : k + 5]), INK, font(26))
+    code = "9780306406157"
+    odd = "0001101 0011001 0010011 0111101 0100011 0110001 0101111 0111011 0110111 0001011".split()
+    inverted = [word.translate(str.maketrans("01", "10")) for word in odd]
+    parity = ["LLLLLL", "LLGLGG", "LLGGLG", "LLGGGL", "LGLLGG", "LGGLLG", "LGGGLL", "LGLGLG", "LGLGGL", "LGGLGL"][int(code[0])]
+    left = "".join(odd[int(d)] if side == "L" else inverted[int(d)][::-1] for d, side in zip(code[1:7], parity))
+    right = "".join(inverted[int(d)] for d in code[7:])
+    pen.rectangle((350, 690, 600, 860), "white")
+    pen.text((372, 698), "ISBN 978-0-306-40615-7", "black", font(18))
+    for k, bar in enumerate("101" + left + "01010" + right + "101"):
+        if bar == "1":
+            pen.rectangle((380 + 2 * k, 726, 381 + 2 * k, 820), "black")
+    pen.text((376, 826), " ".join(code), "black", font(16))
+    return image
+
+
+def book(program, folder):
+    """The number of a book."""
+    finder = program("isbnx_yolo")
+    image = cover()
+    results, place = finder.of_picture(image, folder)
+    boxes, classes, scores, _ = finder.candidates(results)
+    pen = ImageDraw.Draw(image)
+    found = np.flatnonzero(scores >= 0.25)
+    for index in found:
+        box = finder.in_picture(boxes[index], place)
+        pen.rectangle(box, outline=RED, width=3)
+        pen.text((box[0], box[1] - 22), f"{finder.name_of(classes[index])} {scores[index]:.2f}", RED, font(18))
+    return image, f"What isbnx_yolo, a YOLO26, finds on the back of a book: {len(found)} bar code."
+
+
+def report():
+    """A page of a report, with a title, text, a figure and a table."""
+    image = Image.new("RGB", (608, 800), "white")
+    pen = ImageDraw.Draw(image)
+    pen.text((150, 40), "Rain over the Valley", INK, font(32))
+    generator = np.random.default_rng(8)
+    lorem = "the measured rain of each month is shown below and was higher than in the years before while the river stayed low".split()
+
+    def paragraph(top, lines):
+        for k in range(lines):
+            words = ""
+            while pen.textlength(words, font(14)) < 430:
+                words += lorem[generator.integers(len(lorem))] + " "
+            pen.text((60, top + 20 * k), words, INK, font(14))
+
+    paragraph(110, 7)
+    pen.rectangle((120, 275, 490, 455), fill=(235, 240, 250), outline=INK)
+    heights = 30 + 110 * generator.random(9)
+    for k, height in enumerate(heights):
+        pen.rectangle((145 + 37 * k, 445 - height, 170 + 37 * k, 445), fill=(70, 120, 190))
+    pen.text((180, 464), "Figure 1: rain by month, in millimetres", INK, font(13))
+    paragraph(500, 5)
+    for row in range(6):
+        pen.line((90, 625 + 22 * row, 520, 625 + 22 * row), INK, 1)
+        for column in range(4):
+            words = ["month", "rain", "days", "river"][column] if row == 0 else str(generator.integers(10, 99))
+            if row < 5:
+                pen.text((100 + 110 * column, 628 + 22 * row), words, INK, font(13))
+    return image
+
+
+def best(boxes, classes, scores, threshold):
+    """The best boxes that do not lie over a better one of their class."""
+    kept = []
+    for index in scores.argsort()[::-1][: (scores >= threshold).sum()]:
+        shared = [np.maximum(np.minimum(boxes[index, 2:], boxes[k, 2:]) - np.maximum(boxes[index, :2], boxes[k, :2]), 0).prod() for k in kept]
+        area = lambda k: (boxes[k, 2:] - boxes[k, :2]).prod()
+        if all(s < 0.5 * (area(index) + area(k) - s) or classes[k] != classes[index] for s, k in zip(shared, kept)):
+            kept.append(index)
+    return kept
+
+
+def layout(program, folder):
+    """The parts of a page."""
+    finder = program("layout_cdla", IMAGENET)
+    image = report()
+    results, _ = finder.of_picture(image, folder)
+    model = folder / "models/layout_cdla/model.onnx"
+    told = subprocess.run([finder.converter, "inspect", str(model), "--json"], check=True, capture_output=True, text=True).stdout
+    names = json.loads(told)["model"]["metadata"]["alphabet"]
+    boxes, scores = [], []
+    for level, stride in enumerate((8, 16, 32, 64)):
+        # For each cell the scores, and for each side the distribution of its distance in strides.
+        score, sides = results[f"transpose_{2 * level}.tmp_0"], results[f"transpose_{2 * level + 1}.tmp_0"].reshape(-1, 4, 8)
+        chances = np.exp(sides - sides.max(-1, keepdims=True))
+        distance = (chances / chances.sum(-1, keepdims=True)) @ np.arange(8) * stride
+        columns = -(-608 // stride)
+        y, x = np.divmod(np.arange(len(score)), columns)
+        centre = np.stack([x, y], 1) * stride + stride / 2
+        boxes.append(np.concatenate([centre - distance[:, :2], centre + distance[:, 2:]], 1))
+        scores.append(score)
+    boxes, scores = np.concatenate(boxes), np.concatenate(scores)
+    classes, scores = scores.argmax(1), scores.max(1)
+    shown = image.copy()
+    pen = ImageDraw.Draw(shown)
+    kept = best(boxes, classes, scores, 0.4)
+    for index in kept:
+        box = [float(x) for x in boxes[index]]
+        pen.rectangle(box, outline=RED, width=2)
+        pen.text((box[0] - 44, max(0, box[1] - 16)), f"{names[classes[index]]} {scores[index]:.2f}", RED, font(16))
+    return shown, f"The parts of a page, by layout_cdla, a PicoDet (`{finder.options}`): {', '.join(names[classes[k]] for k in kept)}."
+
+
+def waves(height, width, generator, octaves=6):
+    """Smooth noise from 0 to 1."""
+    total = np.zeros((height, width))
+    for k in range(octaves):
+        small = generator.random((3 * 2**k, 3 * 2**k)).astype(np.float32)
+        total += np.asarray(Image.fromarray(small).resize((width, height), Image.Resampling.BICUBIC)) / 1.7**k
+    return (total - total.min()) / (total.max() - total.min())
+
+
+def clouds(program, folder):
+    """Clouds and their shadows over a drawn country."""
+    finder = program("csmask_4b")
+    generator = np.random.default_rng(6)
+    land, cover = waves(256, 256, generator), np.clip(4 * waves(256, 256, generator, 5) - 2.4, 0, 1)
+    field = (land > 0.5)[..., None]
+    country = np.where(field, [0.09, 0.09, 0.07, 0.32], [0.12, 0.13, 0.16, 0.24]) + 0.08 * (land[..., None] - 0.5)
+    water = (waves(256, 256, generator, 3) > 0.8)[..., None]
+    country = np.where(water, [0.09, 0.07, 0.05, 0.03], country)
+    country = country * (1 - 0.55 * np.roll(cover, (14, 18), (0, 1))[..., None] * (np.indices((256, 256)).min(0) >= 18)[..., None])
+    bands = country * (1 - cover[..., None]) + 0.75 * cover[..., None]
+    mean, deviation = [0.2755, 0.2557, 0.2698, 0.3343], [0.2449, 0.2276, 0.2537, 0.2321]
+    given = ((bands - mean) / deviation).transpose(2, 0, 1)[None].astype(np.float32)
+    results = finder.module.run(finder.net, {"input": finder.as_blob("input", given)})
+    kinds = next(iter(results.values())).reshape(3, 256, 256).argmax(0)
+    seen = Image.fromarray((np.clip(bands[..., 2::-1] * 1.6, 0, 1) * 255).astype(np.uint8))
+    shown = Image.new("RGB", (512, 256))
+    shown.paste(seen, (0, 0))
+    shown.paste(Image.fromarray(np.array([[60, 90, 60], [250, 250, 250], [20, 20, 40]], np.uint8)[kinds]), (256, 0))
+    right = ((kinds == 1) == (cover > 0.2)).mean()
+    return shown, f"Clouds (white) and their shadows (black) in four bands of a drawn country, by csmask_4b; the clouds agree with the drawn ones in {100 * right:.0f} % of the pixels."
+
+
+def sides(program, folder):
+    """A page on its four sides."""
+    finder = program("orinet", IMAGENET)
+    shown = Image.new("RGB", (4 * 164, 190), "white")
+    pen = ImageDraw.Draw(shown)
+    said = []
+    for turn in range(4):
+        image = page().rotate(-90 * turn)
+        results, _ = finder.of_picture(image, folder)
+        said.append(90 * int(next(iter(results.values())).argmax()))
+        shown.paste(image.resize((160, 160)), (164 * turn, 0))
+        pen.text((164 * turn + 50, 164), f"{said[-1]} degrees", RED, font(16))
+    return shown, f"By how much a page is turned, by orinet (`{finder.options}`): {', '.join(map(str, said))} degrees."
+
+
+def vowels(generator):
+    """A second and a half of a voice: a glottal source through the formants of vowels, at 16 kHz."""
+    count = 24000
+    sound = np.zeros(count)
+    for place, formants in enumerate([(730, 1090, 2440), (270, 2290, 3010), (300, 870, 2240), (530, 1840, 2480)]):
+        start, length = 2000 + 5200 * place, 4000
+        t = np.arange(length) / 16000
+        phase = 2 * np.pi * np.cumsum(130 + 25 * np.sin(2 * np.pi * 3 * t) - 40 * t) / 16000
+        voice = np.zeros(length)
+        for k in range(1, 30):
+            hertz = 120 * k
+            gain = sum(1 / (1 + ((hertz - formant) / (60 + 0.05 * formant)) ** 2) for formant in formants)
+            voice += gain * np.sin(k * phase) / k**0.5
+        sound[start : start + length] += voice * np.hanning(length) ** 0.5
+    return 0.25 * sound / np.abs(sound).max()
+
+
+def quiet(program, folder):
+    """A voice in noise, before and after."""
+    cleaner = program("gtcrn")
+    generator = np.random.default_rng(2)
+    clean = vowels(generator)
+    window = np.sqrt(np.hanning(513)[:512])
+    spectra = lambda sound: np.fft.rfft(np.lib.stride_tricks.sliding_window_view(sound, 512)[::256] * window)
+    noisy = spectra(clean + 0.02 * generator.normal(0, 1, len(clean)))
+    states, frames = dict(cleaner.STATES), []
+    for frame in noisy:
+        mix = np.stack([frame.real, frame.imag], -1).reshape(1, 257, 1, 2).astype(np.float32)
+        results = cleaner.module.run(cleaner.net, {"mix": cleaner.as_blob("mix", mix), **states})
+        states = {name: results[output] for name, output in cleaner.CONTINUED.items()}
+        real, imaginary = np.moveaxis(results["enh"].reshape(257, 2), -1, 0)
+        frames.append(real + 1j * imaginary)
+    power = lambda frames: np.log10(np.abs(np.array(frames)) + 1e-3)[:, :160].T[::-1]
+    both = [(power(x) + 2) / 3.2 for x in (noisy, frames)]
+    shown = Image.new("RGB", (640, 240), "white")
+    for place, picture in enumerate(both):
+        shown.paste(heat(picture).resize((318, 240), Image.Resampling.BILINEAR), (322 * place, 0))
+    right = spectra(clean)
+    noise = lambda frames: 10 * np.log10((np.abs(right) ** 2).sum() / (np.abs(np.array(frames) - right) ** 2).sum())
+    return shown, f"Vowels in noise, and what gtcrn leaves, frame by frame with its states: {noise(noisy):.1f} dB above the noise before, {noise(frames):.1f} dB after."
+
+
+def kinds(program, folder):
+    """Kinds of files by their bytes."""
+    teller = program("magika")
+    archive = next((folder / "dl/magika").glob("*.whl"))
+    with zipfile.ZipFile(archive) as file:
+        names = json.loads(file.read("magika/models/standard_v3_3/config.min.json"))["target_labels_space"]
+    picture = folder / "picture.png"
+    page().save(picture)
+    root = HERE.parent.parent
+    files = [Path(__file__), root / "src/main.rs", root / "Cargo.toml", root / "README.md", root / "tests/journey.sh", picture, archive]
+    shown = Image.new("RGB", (560, 30 * len(files) + 10), "white")
+    pen = ImageDraw.Draw(shown)
+    said = []
+    for place, file in enumerate(files):
+        content = file.read_bytes()
+        start, end = content[:4096].lstrip()[:1024], content[-4096:].rstrip()[-1024:]
+        given = [*start, *[256] * (1024 - len(start)), *[256] * (1024 - len(end)), *end]
+        blob = teller.as_blob("bytes", np.array([given], np.int32))
+        scores = next(iter(teller.module.run(teller.net, {"bytes": blob}).values())).ravel()
+        best = int(scores.argmax())
+        said.append(names[best])
+        pen.text((10, 30 * place + 8), file.name if len(file.name) < 24 else "a wheel of Python", INK, font(16))
+        pen.rectangle((260, 30 * place + 8, 260 + 150 * float(scores[best]), 30 * place + 26), fill=(120, 170, 220))
+        pen.text((420, 30 * place + 8), f"{names[best]} {scores[best]:.2f}", RED, font(16))
+    return shown, f"What files are, by their first and last bytes, by magika: {', '.join(said)}."
+
+
+def terrain(program, folder):
+    """Terrain of three difficulties, out of noise."""
+    painter = program("terrain_unet")
+    generator = np.random.default_rng(1)
+    noise = generator.normal(0, 80, (1, 128, 128)).astype(np.float32)
+    shown = Image.new("RGB", (3 * 194, 192), "white")
+    for place, difficulty in enumerate([0.05, 0.5, 1.0]):
+        given = {"noisy": noise, "sigma": np.array([80], np.float32), "difficulty": np.array([difficulty], np.float32)}
+        height = painter.module.run(painter.net, given)["denoised"].reshape(128, 128)
+        slope_y, slope_x = np.gradient(height)
+        light = np.clip(0.55 + 6 * (slope_x + slope_y), 0, 1)
+        level = (height - height.min()) / max(1e-6, height.max() - height.min())
+        shown.paste(heat(0.75 * level + 0.25 * light).resize((192, 192)), (194 * place, 0))
+    return shown, "Terrain that terrain_unet makes of noise in one step, for three degrees of difficulty."
+
+
 def main():
     converter, folder = sys.argv[1], Path(sys.argv[2]).resolve()
     program = lambda name, options=(): Program(converter, folder, name, options)
     text_of_page = ["## Pictures of results", "", "Pictures and sounds are drawn by `docs/gallery/pictures.py`, and read by the programs that `--example` writes.", ""]
-    for draw in (text, piece, focus, pitch, notes):
+    for draw in PICTURES:
         shown, caption = draw(program, folder)
         shown.quantize(128).save(HERE / f"{draw.__name__}.png", optimize=True)
         print(draw.__name__, caption, flush=True)
         text_of_page += [f"![{caption}](gallery/{draw.__name__}.png)", "", caption, ""]
     (HERE / "pictures.md").write_text("\n".join(text_of_page))
 
+
+PICTURES = (text, layout, book, sides, piece, focus, clouds, terrain, pitch, notes, quiet, kinds)
 
 if __name__ == "__main__":
     main()

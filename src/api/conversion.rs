@@ -64,7 +64,7 @@ impl Conversion {
         if [report, html, example, metadata].into_iter().any(Option::is_some) {
             let inspection = self.inspection()?;
             if let Some(path) = example {
-                for (path, text) in self.program_beside(&inspection, path, param, bin)? {
+                for (path, text) in self.program_of(&inspection, path, param, bin)? {
                     files.push(output::stage_text(&path, &text)?);
                 }
             }

@@ -13,37 +13,18 @@ use crate::tensor::Dim;
 const USUAL: i64 = 320;
 
 impl Conversion {
-    /// Returns a program that runs the net: it loads the files, gives each input a value of its type and shape, and prints
-    /// the outputs. `name` is the name of its own file, and `param` and `bin` are paths from its folder, or absolute.
+    /// Returns a program that runs the net, and the files that it needs beside it: their paths and texts. It loads the
+    /// files, gives each input a value of its type and shape, and prints the outputs. Its language is that of the ending
+    /// of `path`; it names the files of the net by their paths from its folder, or by absolute ones.
     ///
     /// # Errors
     ///
-    /// The model cannot be read again.
-    pub fn program(&self, language: Language, name: &str, param: &str, bin: &str) -> Result<String> {
-        Ok(self.program_of(&self.inspection()?, language, &Files { program: name, param, bin }))
+    /// `Usage` if the ending is that of no [`Language`]; the model cannot be read again.
+    pub fn program(&self, path: &Path, param: &Path, bin: &Path) -> Result<Vec<(PathBuf, String)>> {
+        self.program_of(&self.inspection()?, path, param, bin)
     }
 
-    fn program_of(&self, inspection: &Inspection, language: Language, files: &Files) -> String {
-        let sizes = self.usual_sizes(&inspection.metadata);
-        let subject = Subject {
-            model: inspection
-                .files
-                .last()
-                .and_then(|path| Path::new(path).file_name()?.to_str())
-                .unwrap_or("a model"),
-            inputs: &self.inputs,
-            outputs: &self.outputs,
-            net: &self.net,
-            metadata: &inspection.metadata,
-            pixels: &self.options.pixels(),
-            sizes: &sizes,
-        };
-        example::program(&subject, files, language)
-    }
-
-    /// Returns the program of a file, which names the files of the net by their paths from its folder, and the files that it
-    /// needs beside it.
-    pub(super) fn program_beside(
+    pub(super) fn program_of(
         &self,
         inspection: &Inspection,
         path: &Path,
@@ -59,8 +40,19 @@ impl Conversion {
             false => std::path::absolute(file).unwrap_or_else(|_| file.to_owned()).display().to_string(),
         };
         let (program, param, bin) = (name(path), from_folder(param), from_folder(bin));
+        let sizes = self.usual_sizes(&inspection.metadata);
+        let model = inspection.files.last().map(|path| name(Path::new(path)));
+        let subject = Subject {
+            model: model.as_deref().unwrap_or("a model"),
+            inputs: &self.inputs,
+            outputs: &self.outputs,
+            net: &self.net,
+            metadata: &inspection.metadata,
+            pixels: &self.options.pixels(),
+            sizes: &sizes,
+        };
         let text =
-            self.program_of(inspection, language, &Files { program: &program, param: &param, bin: &bin });
+            example::program(&subject, &Files { program: &program, param: &param, bin: &bin }, language);
         let mut files = vec![(path.to_owned(), text)];
         files.extend(
             language.beside().iter().map(|(name, text)| (path.with_file_name(name), (*text).to_owned())),

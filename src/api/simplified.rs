@@ -16,7 +16,7 @@ pub struct Simplified {
     model: Model,
     /// The number of nodes after reading and after each pass.
     pub passes: Vec<Pass>,
-    /// Assumptions.
+    /// What the model relies on without proof.
     pub warnings: Vec<String>,
 }
 
@@ -28,6 +28,11 @@ impl Simplified {
 
     /// Writes the model: all files are written, or none is changed. The files from which it was read are not
     /// overwritten. Returns the paths of the files, the model's last.
+    ///
+    /// # Errors
+    ///
+    /// `Usage` if a file of the model would be overwritten; `Limit` if a file would be above 2 GiB; `Unsupported` if no
+    /// version of the operator sets fits all nodes; `Io` if a file cannot be read or written, or was changed meanwhile.
     pub fn write(&self, path: &Path, storage: &Storage) -> Result<Vec<PathBuf>> {
         self.put(self.stage(path, storage)?)
     }
@@ -50,6 +55,10 @@ impl Simplified {
 
     /// Writes the model like [`Simplified::write`] after `check` has accepted it. `check` gets the path of
     /// the model in a temporary folder beside the destination; if it returns an error, nothing is changed.
+    ///
+    /// # Errors
+    ///
+    /// Those of `check` and of [`Simplified::write`].
     pub fn write_checked(
         &self,
         path: &Path,

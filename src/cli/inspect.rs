@@ -105,14 +105,16 @@ pub(super) fn inspect_file(arguments: &Inspect) -> std::result::Result<Summary, 
     })
 }
 
-/// Describes the nodes whose layers cost most.
+/// Describes the nodes whose layers cost most, by shares: a cost is an estimate, which orders better than it measures.
 fn costly(compositions: &[Composition]) -> String {
     let mut text = String::new();
+    let times = compositions.iter().map(|composition| composition.layers.nanoseconds());
+    let total = times.fold(0, u64::saturating_add).max(1);
     if compositions.is_empty() {
         return text;
     }
     // Writing to a string cannot fail.
-    let _ = writeln!(text, "the layers of these nodes are expected to take the most time on one thread:");
+    let _ = writeln!(text, "the layers of these nodes are expected to take most of the time:");
     for Composition { node, nodes, layers, operators, .. } in compositions.iter().take(MOST_COSTLY) {
         let name =
             if node.name.is_empty() { String::new() } else { format!(" \"{}\"", printable(&node.name)) };
@@ -120,21 +122,14 @@ fn costly(compositions: &[Composition]) -> String {
             0 => String::new(),
             others => format!(" and {}", count(others, "other node")),
         };
-        let [time, own] = [layers, operators].map(|cost| micros(cost.nanoseconds()));
+        let share = layers.nanoseconds().saturating_mul(100).div_ceil(total);
+        let factor = layers.nanoseconds() / operators.nanoseconds().max(1);
+        let factor = if factor < 2 { String::new() } else { format!(", {factor} times the operator") };
         let layers = count(usize::try_from(layers.layers).unwrap_or(usize::MAX), "layer");
         let op = printable(&node.op_type);
-        let _ = writeln!(
-            text,
-            "{time:>9} us in {layers}, the operator {own} us: node {}{name} {op}{others}",
-            node.index
-        );
+        let _ = writeln!(text, "{share:>6} % in {layers}{factor}: node {}{name} {op}{others}", node.index);
     }
     text
-}
-
-/// Returns nanoseconds in microseconds.
-fn micros(nanoseconds: u64) -> u64 {
-    nanoseconds.div_ceil(1_000)
 }
 
 fn describe(inspection: &Inspection, verbose: bool) -> String {

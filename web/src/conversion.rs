@@ -1,6 +1,8 @@
 //! A converted, refused or simplified model.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::path::Path;
 use std::sync::Arc;
 
 use js_sys::Function;
@@ -90,6 +92,15 @@ impl Conversion {
         let mut onnx = Sink::new(receive);
         self.converted()?.write_onnx_to(&mut onnx).map_err(thrown)?;
         onnx.flush().map_err(thrown)
+    }
+
+    /// Returns a program that runs the net, and the files that it needs beside it, as a JSON object of names and texts. The
+    /// ending of its name is that of its language: `.py`, `.cpp` or `.kt`.
+    pub fn program(&self, name: &str, param: &str, bin: &str) -> Result<String> {
+        let [name, param, bin] = [name, param, bin].map(Path::new);
+        let files = self.converted()?.program(name, param, bin).map_err(thrown)?;
+        let files = files.into_iter().map(|(path, text)| (path.display().to_string(), text));
+        serde_json::to_string(&files.collect::<BTreeMap<_, _>>()).map_err(thrown)
     }
 
     /// Returns the report as JSON.

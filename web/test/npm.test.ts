@@ -36,6 +36,17 @@ test("models in memory have the bytes of the command", async () => {
   }
 });
 
+test("a net has programs", async () => {
+  const opened = await library.open(readFileSync(FIXTURE));
+  const net = opened.convert();
+  assert.match(net.program("run.py", "a.param", "a.bin")["run.py"]!, /PARAM = FOLDER \/ "a\.param"/);
+  assert.deepEqual(Object.keys(net.program("run.cpp")), ["run.cpp"]);
+  assert.ok("NcnnNet.kt" in net.program("Run.kt"));
+  assert.throws(() => net.program("run.txt"), /\.py, \.cpp or \.kt/);
+  net.free();
+  opened.free();
+});
+
 test("every fixture is converted or refused as recorded", async () => {
   let converted = 0;
   for (const { name, path } of models(join(ROOT, "fixtures"))) {

@@ -110,6 +110,8 @@ test("a model is converted to the bytes of the command", async () => {
   const archive = await download(page, /all as/);
   assert.equal(archive.readUInt32LE(0), 0x04034b50);
   assert.ok(archive.includes(expected.bin));
+  assert.match((await download(page, /program in Python/)).toString(), /BIN = FOLDER \/ "model\.bin"/);
+  assert.ok((await download(page, /program in Kotlin/)).includes("class NcnnNet"));
   assert.equal(JSON.parse((await download(page, /report \(\.json/)).toString()).status, "converted");
   await checkAccess(page);
   await page.evaluate("scrollTo(0, 0)");

@@ -31,8 +31,8 @@ pub(super) fn narrow_constants(graph: &mut Graph) -> Result<bool> {
     Ok(changed)
 }
 
-/// Returns the name of a constant input, and one element of each axis along which it repeats them, if the result has
-/// the same shape with it.
+/// Returns the name of a constant input and its elements without repetitions: one along each axis on which all are the
+/// same and another input has the whole size. `None` if all are needed.
 fn narrowed(graph: &Graph, node: &Node, index: usize) -> Result<Option<(String, Array)>> {
     let value = |id: &Option<_>| id.map(|id| graph.value(id));
     let Some(given) = node.inputs.get(index).and_then(value) else { return Ok(None) };

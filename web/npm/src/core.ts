@@ -115,6 +115,14 @@ export class Conversion {
     return this.#native.html();
   }
 
+  /**
+   * A program that runs the net, and the files that it needs beside it: texts by names. The ending of `name` is that of its
+   * language: `.py`, `.cpp` or `.kt`.
+   */
+  program(name: string, param = "model.ncnn.param", bin = "model.ncnn.bin"): Record<string, string> {
+    return JSON.parse(this.#native.program(name, param, bin));
+  }
+
   /** Frees the memory, which is otherwise freed some time after the last use. */
   free(): void {
     this.#native.free();

@@ -21,10 +21,15 @@ type Verb = "convert" | "simplify" | "inspect";
 /** What to do with the model when it has been read. */
 let next: Verb = "convert";
 let drawn: (() => void) | undefined;
-let pageReady: ((page: string) => void) | undefined;
+/** Those who wait for a page or a program, in the order in which they asked. */
+let waiting: ((answer: Answer) => void)[] = [];
 
 const form = new OptionForm(() => undefined);
 const ask = (request: Request) => worker.postMessage(request);
+const answerTo = (request: Request) => new Promise<Answer>((done) => {
+  waiting.push(done);
+  ask(request);
+});
 
 function start(): void {
   worker = new Worker(new URL("./worker.ts", import.meta.url), { type: "module" });
@@ -77,8 +82,8 @@ function receive(answer: Answer): void {
       }
       return request(next);
     case "html":
-      pageReady?.(answer.page);
-      return;
+    case "program":
+      return waiting.shift()?.(answer);
     case "simplified":
       setBusy(false);
       say(text("simplified"));
@@ -107,10 +112,12 @@ function showReport(answer: Extract<Answer, { report: string }>): void {
   const shown: Shown = {
     report, files: nets, table, convert,
     json: answer.is === "converted" ? answer.report : `${JSON.stringify(report, null, 2)}\n`,
-    page: () => (page ??= new Promise((done) => {
-      pageReady = done;
-      ask({ do: "html" });
-    })),
+    page: () => (page ??= answerTo({ do: "html" }).then((answer) => (answer.is === "html" ? answer.page : ""))),
+    program: async (ending) => {
+      const [param, bin] = nets.map(({ name }) => name) as [string, string];
+      const answer = await answerTo({ do: "program", name: `${stem()}.${ending}`, param, bin });
+      return answer.is === "program" ? Object.entries(answer.files).map(([name, content]) => ({ name, content: new Blob([content]) })) : [];
+    },
   };
   drawn = () => showResult(shown);
   drawn();
@@ -165,6 +172,7 @@ function request(verb: Verb): void {
 
 function restart(): void {
   worker.terminate();
+  waiting = [];
   isOpen = false;
   start();
 }

@@ -11,7 +11,8 @@ export interface Given {
 export type Request =
   | { do: "open"; model: Given; data: Given[] }
   | { do: "convert" | "simplify" | "inspect"; options: Options }
-  | { do: "html" };
+  | { do: "html" }
+  | { do: "program"; name: string; param: string; bin: string };
 
 export type Phase = "reading" | "converting" | "writing";
 
@@ -23,4 +24,5 @@ export type Answer =
   | { is: "refused" | "inspected"; report: string }
   | { is: "simplified"; model: Blob }
   | { is: "html"; page: string }
+  | { is: "program"; files: Record<string, string> }
   | { is: "failed"; message: string };

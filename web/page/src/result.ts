@@ -14,7 +14,12 @@ export interface Shown {
   convert(options: Options): void;
   /** Returns the report as a page. */
   page(): Promise<string>;
+  /** Returns a program that runs the net, in the language of an ending, with the files that it needs beside it. */
+  program(ending: string): Promise<{ name: string; content: Blob }[]>;
 }
+
+/** The languages of programs, by the endings of their files. */
+const LANGUAGES = { py: "Python", cpp: "C++", kt: "Kotlin" };
 
 /** The messages that are listed; the report has all. */
 const MOST = 200;
@@ -78,7 +83,7 @@ function link(name: string, content: Blob, label = name): HTMLElement {
   return make("a", { class: "button", href: address, download: name }, `${label} (${bytes(content.size)})`);
 }
 
-function downloads({ report, json, files, page }: Shown): HTMLElement[] {
+function downloads({ report, json, files, page, program }: Shown): HTMLElement[] {
   const stem = files[0]?.name.replace(/\.param$/, "") ?? "report";
   const save = (name: string, content: Blob) => {
     const address = URL.createObjectURL(content);
@@ -91,6 +96,15 @@ function downloads({ report, json, files, page }: Shown): HTMLElement[] {
   if (files.length) {
     const all = async () => save(`${stem}.zip`, await zip([...files, { name: `${stem}.report.json`, content: jsonFile }, { name: `${stem}.report.html`, content: await html() }]));
     items.push(make("button", { type: "button", id: "zip", onclick: () => void all() }, text("all")));
+    for (const [ending, language] of Object.entries(LANGUAGES)) {
+      const run = async () => {
+        const [main, ...beside] = await program(ending);
+        if (!main) return;
+        if (beside.length) save(`${stem}.${ending}.zip`, await zip([main, ...beside]));
+        else save(main.name, main.content);
+      };
+      items.push(make("button", { type: "button", onclick: () => void run() }, text("program", { language })));
+    }
   }
   items.push(link(`${stem}.report.json`, jsonFile, text("report")));
   if (report.status !== "convertible") items.push(make("button", { type: "button", onclick: async () => save(`${stem}.report.html`, await html()) }, text("page")));

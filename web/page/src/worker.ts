@@ -65,6 +65,10 @@ async function answer(request: Request): Promise<void> {
     const page = last instanceof Refused ? last.html() : (last?.html ?? "");
     return tell({ is: "html", page });
   }
+  if (request.do === "program") {
+    if (!last || last instanceof Refused) throw new Error("no net is open");
+    return tell({ is: "program", files: last.program(request.name, request.param, request.bin) });
+  }
   if (!model) throw new Error("no model is open");
   progress("converting", 0, 0);
   if (request.do === "simplify") {
