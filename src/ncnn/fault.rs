@@ -13,6 +13,10 @@ use crate::tensor::Dim;
 /// than twice the usual error in float16: some of its sums of nine weights are 6 * 10^-4 times as large, and denormal.
 const SMALL_WEIGHT: f64 = 1.0 / 256.0;
 
+/// The elements up to which the sum of a Softmax in float16 loses at most some percent: the kernel for ARM64 has a sum for
+/// every eighth element, which loses those below 2^-12 of it (`softmax_fp16s` in `softmax_arm_asimdhp.cpp`).
+const MOST_SUMMED: i64 = 2048;
+
 /// A fault of the kernels of some layers.
 struct Fault {
     /// What is wrong.
@@ -78,6 +82,18 @@ impl Net {
         layer.tops.first().is_some_and(|top| self.small_weights.contains(*top))
     }
 
+    /// Returns whether a layer is a Softmax over so many elements that its sum in float16 loses some, whatever arithmetic a
+    /// mask asks for.
+    pub(super) fn loses_terms(&self, layer: &NetLayer) -> bool {
+        let (Layer::Softmax(softmax), [bottom]) = (&layer.layer, layer.bottoms.as_slice()) else {
+            return false;
+        };
+        let shape = &self.blob(*bottom).shape;
+        let axis = i32::try_from(shape.len()).ok().and_then(|axes| softmax.axis.checked_rem_euclid(axes));
+        let size = axis.and_then(|axis| shape.get(usize::try_from(axis).ok()?)?.known());
+        size.is_some_and(|size| size > MOST_SUMMED)
+    }
+
     fn faults(&self, layer: &NetLayer) -> impl Iterator<Item = &'static Fault> {
         FAULTS.iter().filter(|fault| (fault.may_show)(self, layer))
     }
@@ -114,7 +130,7 @@ fn broadcasts_four_axes(net: &Net, layer: &NetLayer) -> bool {
 mod tests {
     use super::*;
     use crate::ncnn::example::sizes;
-    use crate::ncnn::layer::Convolution;
+    use crate::ncnn::layer::{Convolution, Softmax};
     use crate::tensor::Tensor;
 
     /// Returns the mask of a convolution over 16 channels with tops of this width, and the number of its faults.
@@ -155,8 +171,7 @@ mod tests {
     /// Returns the mask of a 3 by 3 convolution over 16 channels, by the usual size of its weights.
     fn mask_by_weights(element: f32, change: impl Fn(&mut Convolution, &mut Net)) -> i32 {
         let mut net = Net::default();
-        let mut layer =
-            Convolution { num_output: 16, kernel_w: 3, kernel_h: 3, ..Convolution::default() };
+        let mut layer = Convolution { num_output: 16, kernel_w: 3, kernel_h: 3, ..Convolution::default() };
         // Half of them, so the root mean square is smaller by a factor of 0.71.
         let weights = (0..16 * 16 * 9).map(|place| if place % 2 == 0 { element } else { 0.0 }).collect();
         layer.weight_data = Some(Tensor::from_f32(&[16, 16, 3, 3], weights).unwrap());
@@ -178,6 +193,20 @@ mod tests {
         // Without float16, a transform loses nothing.
         assert_eq!(changed(|_, net| net.careful = true), 1);
         assert_eq!(mask_by_weights(0.1, |_, net| net.careful = true), 64);
+    }
+
+    #[test]
+    fn sums_of_many_are_in_float32() {
+        for (size, axis, expected) in
+            [("2048", 1, 0), ("2049", 1, 23), ("2049", -1, 23), ("2049", 0, 0), ("N", 1, 0)]
+        {
+            let mut net = Net::default();
+            let x = net.push_input("x", &[4, 4]);
+            net.blob_mut(x).unwrap().shape = sizes(&["4", size]);
+            net.push("y", Softmax { axis, fixbug0: 1 }, &[x], &[4, 4]);
+            net.isolate_float32();
+            assert_eq!(net.precision_mask(net.layers.last().unwrap()), expected, "{size} along {axis}");
+        }
     }
 
     #[test]

@@ -79,7 +79,8 @@ pub(super) fn dequantize_weights(graph: &mut Graph, layers: RecurrentLayers) -> 
                     *slot = Some(weight);
                 }
             }
-            let outputs = made.op_list(layers.operator(&node, plain), inputs, pairs(&node.attributes), outputs);
+            let outputs =
+                made.op_list(layers.operator(&node, plain), inputs, pairs(&node.attributes), outputs);
             for (from, to) in outputs.iter().zip(&node.outputs).skip(1) {
                 if let Some(to) = to {
                     made.give(*from, *to);
