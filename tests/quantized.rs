@@ -91,6 +91,28 @@ fn operators_on_quantized_values_need_no_flag() {
 }
 
 #[test]
+fn channels_may_be_last() {
+    let conversion = converted("channels_last_network", Quantization::Int8);
+    assert_eq!(int8_layers(&conversion), ["Convolution", "ConvolutionDepthWise", "Convolution"]);
+    let float = converted("channels_last_network", Quantization::Float);
+    for conversion in [conversion, float] {
+        let layers = || conversion.net().layers.iter().map(|layer| layer.layer.type_name());
+        assert!(layers().all(|layer| layer != "UnaryOp"), "no rounding");
+        assert_eq!(layers().filter(|layer| *layer == "Permute").count(), 1, "of the input");
+    }
+}
+
+#[test]
+fn recurrent_layers_of_ranges_are_int8_layers() {
+    let converter = Converter::new().quantization(Quantization::Int8);
+    let fixture = "../recurrent/lstm_of_ranges";
+    assert_eq!(int8_layers(&converted_with(fixture, &converter)), ["LSTM"]);
+    let older = converted_with(fixture, &converter.ncnn_version(20240410));
+    assert!(int8_layers(&older).is_empty());
+    assert!(int8_layers(&converted(fixture, Quantization::Float)).is_empty());
+}
+
+#[test]
 fn dynamic_quantization_is_in_float32_without_rounding() {
     let conversion = converted("network_of_ranges", Quantization::Float);
     let count =

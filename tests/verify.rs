@@ -359,8 +359,11 @@ fn quantized_networks_are_compared_as_converted() {
             room.expect(&line, 1, "quantiz");
         }
     }
+    for fixture in ["quantized/network", "quantized/channels_last_network", "recurrent/lstm_of_ranges"] {
+        let room = room_with(fixture, "--int8");
+        room.expect(&format!("verify model.onnx m.param m.bin --int8 {python}"), 0, "same");
+    }
     let room = room_with("quantized/network", "--int8");
-    room.expect(&format!("verify model.onnx m.param m.bin --int8 {python}"), 0, "same");
     room.expect("verify model.onnx m.param m.bin --int8 --dequantize", 2, "cannot be used with");
 }
 

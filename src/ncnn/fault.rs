@@ -5,7 +5,17 @@
 use super::layer::ConvolutionDepthWise;
 use super::text::{FLOAT16_ARITHMETIC, VULKAN};
 use super::{Layer, Net, NetLayer};
+use crate::common::index::IndexSet;
+use crate::error::Result;
 use crate::tensor::Dim;
+
+/// The root mean square of the elements of a weight below which the transform of Winograd with tiles of 8 by 8 has more
+/// than twice the usual error in float16: some of its sums of nine weights are 6 * 10^-4 times as large, and denormal.
+const SMALL_WEIGHT: f64 = 1.0 / 256.0;
+
+/// The elements up to which the sum of a Softmax in float16 loses at most some percent: the kernel for ARM64 has a sum for
+/// every eighth element, which loses those below 2^-12 of it (`softmax_fp16s` in `softmax_arm_asimdhp.cpp`).
+const MOST_SUMMED: i64 = 2048;
 
 /// A fault of the kernels of some layers.
 struct Fault {
@@ -23,6 +33,11 @@ const FAULTS: &[Fault] = &[
         features: FLOAT16_ARITHMETIC,
         may_show: steps_in_pairs,
     },
+    Fault {
+        about: "small weights are lost by a transform in float16",
+        features: FLOAT16_ARITHMETIC,
+        may_show: |net, layer| net.has_small_weight(layer),
+    },
     Fault { about: "results are wrong on the GPU", features: VULKAN, may_show: broadcasts_four_axes },
 ];
 
@@ -36,6 +51,47 @@ impl Net {
     pub fn avoided_faults(&self, layer: &NetLayer) -> impl Iterator<Item = &'static str> {
         let mask = self.precision_mask(layer);
         self.faults(layer).filter(move |fault| fault.features & !mask != 0).map(|fault| fault.about)
+    }
+
+    /// Finds the convolutions whose weights are so small that a transform of Winograd loses them in float16.
+    ///
+    /// # Errors
+    ///
+    /// `Io` if a file of weights cannot be read.
+    pub(crate) fn find_small_weights(&mut self) -> Result<()> {
+        let mut found = IndexSet::default();
+        for layer in self.layers.iter().filter(|layer| self.may_be_transformed(layer)) {
+            let weights = layer.layer.weights();
+            let Some(weight) = weights.iter().find(|weight| weight.name == "weight_data") else { continue };
+            let mut excess = 0.0;
+            weight.tensor.for_each_f32(&mut |elements| {
+                let squares = elements.iter().map(|element| f64::from(*element).powi(2));
+                excess += squares.map(|square| square - SMALL_WEIGHT.powi(2)).sum::<f64>();
+                Ok(())
+            })?;
+            if excess < 0.0 {
+                found.extend(layer.tops.iter().copied());
+            }
+        }
+        self.small_weights = found;
+        Ok(())
+    }
+
+    /// Returns whether [`Net::find_small_weights`] found a layer.
+    pub(super) fn has_small_weight(&self, layer: &NetLayer) -> bool {
+        layer.tops.first().is_some_and(|top| self.small_weights.contains(*top))
+    }
+
+    /// Returns whether a layer is a Softmax over so many elements that its sum in float16 loses some, whatever arithmetic a
+    /// mask asks for.
+    pub(super) fn loses_terms(&self, layer: &NetLayer) -> bool {
+        let (Layer::Softmax(softmax), [bottom]) = (&layer.layer, layer.bottoms.as_slice()) else {
+            return false;
+        };
+        let shape = &self.blob(*bottom).shape;
+        let axis = i32::try_from(shape.len()).ok().and_then(|axes| softmax.axis.checked_rem_euclid(axes));
+        let size = axis.and_then(|axis| shape.get(usize::try_from(axis).ok()?)?.known());
+        size.is_some_and(|size| size > MOST_SUMMED)
     }
 
     fn faults(&self, layer: &NetLayer) -> impl Iterator<Item = &'static Fault> {
@@ -74,6 +130,8 @@ fn broadcasts_four_axes(net: &Net, layer: &NetLayer) -> bool {
 mod tests {
     use super::*;
     use crate::ncnn::example::sizes;
+    use crate::ncnn::layer::{Convolution, Softmax};
+    use crate::tensor::Tensor;
 
     /// Returns the mask of a convolution over 16 channels with tops of this width, and the number of its faults.
     fn mask(width: &str, change: impl Fn(&mut ConvolutionDepthWise, &mut Net)) -> (i32, usize) {
@@ -107,6 +165,47 @@ mod tests {
             [("4", 0), ("5", 0), ("6", 1), ("7", 1), ("N", 1), ("4*N", 0), ("4*N + 3", 1)]
         {
             assert_eq!(with_width(width), (expected, usize::from(expected != 0)), "{width}");
+        }
+    }
+
+    /// Returns the mask of a 3 by 3 convolution over 16 channels, by the usual size of its weights.
+    fn mask_by_weights(element: f32, change: impl Fn(&mut Convolution, &mut Net)) -> i32 {
+        let mut net = Net::default();
+        let mut layer = Convolution { num_output: 16, kernel_w: 3, kernel_h: 3, ..Convolution::default() };
+        // Half of them, so the root mean square is smaller by a factor of 0.71.
+        let weights = (0..16 * 16 * 9).map(|place| if place % 2 == 0 { element } else { 0.0 }).collect();
+        layer.weight_data = Some(Tensor::from_f32(&[16, 16, 3, 3], weights).unwrap());
+        let x = net.push_input("x", &[16, 8, 8]);
+        change(&mut layer, &mut net);
+        net.push("y", layer, &[x], &[16, 6, 6]);
+        net.find_small_weights().unwrap();
+        let layer = net.layers.last().unwrap();
+        net.precision_mask(layer) | net.fault_mask(layer)
+    }
+
+    #[test]
+    fn small_weights_avoid_float16() {
+        let with = |element| mask_by_weights(element, |_, _| {});
+        assert_eq!([0.1, 0.006, 0.005, -0.005, 1e-5].map(with), [0, 0, 1, 1, 1]);
+        let changed = |change: fn(&mut Convolution, &mut Net)| mask_by_weights(1e-3, change);
+        assert_eq!(changed(|layer, _| layer.stride_w = 2), 0);
+        assert_eq!(changed(|layer, _| layer.weight_data = None), 0);
+        // Without float16, a transform loses nothing.
+        assert_eq!(changed(|_, net| net.careful = true), 1);
+        assert_eq!(mask_by_weights(0.1, |_, net| net.careful = true), 64);
+    }
+
+    #[test]
+    fn sums_of_many_are_in_float32() {
+        for (size, axis, expected) in
+            [("2048", 1, 0), ("2049", 1, 23), ("2049", -1, 23), ("2049", 0, 0), ("N", 1, 0)]
+        {
+            let mut net = Net::default();
+            let x = net.push_input("x", &[4, 4]);
+            net.blob_mut(x).unwrap().shape = sizes(&["4", size]);
+            net.push("y", Softmax { axis, fixbug0: 1 }, &[x], &[4, 4]);
+            net.isolate_float32();
+            assert_eq!(net.precision_mask(net.layers.last().unwrap()), expected, "{size} along {axis}");
         }
     }
 

@@ -87,12 +87,14 @@ impl Net {
         found
     }
 
-    /// Marks the layers with constants beyond float16, and inserts an identity before each layer in float32
-    /// that reads a blob in half precision. Moves of inputs and constants need none: they are in float32 themselves,
-    /// so that no digit of an input is lost. Each blob has one reader.
+    /// Marks the layers with constants beyond float16 or with sums that lose terms, and inserts an identity before each
+    /// layer in float32 that reads a blob in half precision. Moves of inputs and constants need none: they are in float32
+    /// themselves, so that no digit of an input is lost. Each blob has one reader.
     pub(crate) fn isolate_float32(&mut self) {
-        for layer in &mut self.layers {
-            layer.float32 |= layer.layer.facts().exceeds_half();
+        let needs = |layer: &NetLayer| layer.layer.facts().exceeds_half() || self.loses_terms(layer);
+        let marks: Vec<bool> = self.layers.iter().map(needs).collect();
+        for (layer, needs) in self.layers.iter_mut().zip(marks) {
+            layer.float32 |= needs;
         }
         if !self.layers.iter().any(|layer| self.is_float32(layer)) {
             return;

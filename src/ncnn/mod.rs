@@ -31,7 +31,7 @@ use std::sync::LazyLock;
 
 use smallvec::SmallVec;
 
-use crate::common::index::{Index, RawIndex};
+use crate::common::index::{Index, IndexSet, RawIndex};
 use crate::error::{Error, Result};
 use crate::tensor::Shape;
 
@@ -139,13 +139,16 @@ pub struct Net {
     pub precise: bool,
     /// Whether convolutions avoid the transforms of Winograd that lose most in float16.
     pub careful: bool,
+    /// The tops of convolutions whose weights are too small for a transform in float16.
+    small_weights: IndexSet<BlobId>,
 }
 
 impl Default for Net {
     fn default() -> Self {
         let (blobs, layers, inputs, outputs) = Default::default();
         let release = layer::OLDEST;
-        Net { blobs, layers, inputs, outputs, release, half: false, precise: false, careful: false }
+        let (half, precise, careful, small_weights) = Default::default();
+        Net { blobs, layers, inputs, outputs, release, half, precise, careful, small_weights }
     }
 }
 

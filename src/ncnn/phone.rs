@@ -34,6 +34,11 @@ impl Net {
     /// Returns whether the runtime may compute a convolution in float16 by the transform of Winograd that loses most
     /// digits.
     pub(super) fn has_rough_transform(&self, layer: &NetLayer) -> bool {
+        self.may_be_transformed(layer) && !self.has_small_weight(layer)
+    }
+
+    /// Returns whether a convolution has the windows and channels for which the runtime has this transform.
+    pub(super) fn may_be_transformed(&self, layer: &NetLayer) -> bool {
         let Some((windows, group, outputs)) = layer.layer.facts().convolves() else { return false };
         let channels = layer.bottoms.first().and_then(|bottom| self.blob(*bottom).shape.first()?.known());
         let (outputs, group) = (i64::from(outputs) / i64::from(group), i64::from(group));

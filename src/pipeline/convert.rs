@@ -160,6 +160,7 @@ pub(super) fn convert_with(
     }
     net.split();
     net.isolate_float32();
+    net.find_small_weights()?;
     net_passes.push(("split", net.layers.len()));
     let places = net.places(&scales);
     warnings.extend(changed_names(&net.name(&renames(&net, options))?));
@@ -219,8 +220,8 @@ fn expand(
         progress.rewrite(graph, MERGING, deferred)?;
     }
     // Scales and offsets can be folded into dequantized weights, unless a table refers to the original
-    // weights.
-    if options.quantization() == Quantization::Float && options.table.is_none() {
+    // weights; and Transposes around operators whose channels are last cancel.
+    if options.quantization() != Quantization::Exact && options.table.is_none() {
         progress.rewrite(graph, SIMPLIFICATIONS, deferred)?;
     }
     fuse(graph, deferred, progress)

@@ -436,7 +436,7 @@ def answer(request):
 
 
 def describe(failure):
-    return {"net": isinstance(failure, NetFailure), "advice": failure.advice}
+    return {"net": isinstance(failure, NetFailure)}
 
 
 if __name__ == "__main__":

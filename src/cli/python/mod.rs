@@ -296,12 +296,7 @@ impl Request {
             }
             Answer { failure: Some(failure), net: true, .. } => Err(Error::new(ErrorKind::Mismatch, failure)),
             Answer { failure: Some(failure), advice, .. } => {
-                let error = Error::usage(format!("nothing could be compared: {failure}"));
-                Err(match advice {
-                    Some(advice) if advice.is_empty() => error,
-                    Some(advice) => error.help(advice),
-                    None => advise(error, packages),
-                })
+                Err(not_done("compared", &failure, advice, packages))
             }
         }
     }
@@ -344,9 +339,10 @@ fn run<A: DeserializeOwned>(
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 enum Done<A> {
-    /// The reason why it was not done.
+    /// The reason why it was not done, and what helps, if it is not the installation of packages.
     Not {
         failure: String,
+        advice: Option<String>,
     },
     Done(A),
 }
@@ -361,9 +357,17 @@ fn run_to_end<A: DeserializeOwned>(
 ) -> Result<A> {
     match run(script, request, done, packages, arguments)? {
         Done::Done(result) => Ok(result),
-        Done::Not { failure } => {
-            Err(advise(Error::usage(format!("nothing could be {done}: {failure}")), packages))
-        }
+        Done::Not { failure, advice } => Err(not_done(done, &failure, advice, packages)),
+    }
+}
+
+/// Returns the error of a script that failed, with what helps: packages, unless it says otherwise.
+fn not_done(done: &str, failure: &str, advice: Option<String>, packages: &str) -> Error {
+    let error = Error::usage(format!("nothing could be {done}: {failure}"));
+    match advice {
+        Some(advice) if advice.is_empty() => error,
+        Some(advice) => error.help(advice),
+        None => advise(error, packages),
     }
 }
 

@@ -36,7 +36,7 @@ def load_packages():
         import onnx.version_converter
         from onnxruntime import quantization
     except ImportError as error:
-        raise Failure(f"onnxruntime's quantization tool does not start: {error}") from None
+        raise Missing(f"onnxruntime's quantization tool does not start: {error}") from None
 
 
 class Reader:

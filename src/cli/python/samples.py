@@ -28,7 +28,7 @@ def read_image(path, node, request):
     try:
         from PIL import Image
     except ImportError:
-        raise Missing(f"{sys.executable} has no PIL, which reads images: install the package pillow") from None
+        raise Failure(f"{sys.executable} has no PIL, which reads images", "install the package pillow") from None
     axis = channel_axis(node)
     height, width = node.shape[-2:] if axis == -3 else node.shape[-3:-1]
     try:

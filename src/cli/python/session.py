@@ -64,7 +64,7 @@ def answer_request(act, describe=lambda failure: {}):
     try:
         answer = act(request)
     except Failure as failure:
-        answer = {"failure": str(failure), **describe(failure)}
+        answer = {"failure": str(failure), "advice": failure.advice, **describe(failure)}
     # Output of libraries precedes the answer, which is the last line.
     print()
     print(json.dumps(answer))

@@ -30,7 +30,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .multiply_adds(recurrent::multiply_adds)
         .expand(expand_lstm)
         .rounds()
-        .lowers_to("LSTM, with --dequantize")
+        .lowers_to("LSTM, with --int8 or --dequantize")
         .limits("rounding at every step of the sequence"),
 ];
 

@@ -24,6 +24,7 @@ use crate::ncnn::Scales;
 use crate::op::CONTRIB_DOMAIN;
 use crate::tensor::DType;
 use int8::Rounded;
+use recurrent::RecurrentLayers;
 pub(crate) use recurrent::{INT8_GRU, INT8_LSTM};
 use step::{Steps, find_steps};
 
@@ -60,13 +61,14 @@ pub(crate) fn requantize(
         return Ok(None);
     }
     to_onnx_domain(graph)?;
-    let ranged = float::to_plain(graph)?;
+    let layers = RecurrentLayers::of(quantization, release)?;
+    let ranged = float::to_plain(graph, layers)?;
     // New values have no shapes, and new scales are no constants yet.
     infer_and_fold(graph)?;
     let found = find_steps(graph);
     // The ranges of values follow from their bounds.
     clip_only(graph, &found)?;
-    recurrent::dequantize_weights(graph, quantization, release)?;
+    recurrent::dequantize_weights(graph, layers)?;
     let mut warning = None;
     if quantization == Quantization::Int8 {
         int8::to_int8(graph, &Rounded { steps: &found, ranged: &ranged }, release)?;

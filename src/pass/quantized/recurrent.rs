@@ -19,26 +19,50 @@ pub(crate) const INT8_LSTM: &str = "Int8LSTM";
 /// The attributes that ncnn's layers have.
 const ATTRIBUTES: [&str; 3] = ["direction", "hidden_size", "linear_before_reset"];
 
-/// The indices of the weights, and the number of inputs of LSTM that its layer has.
+/// The indices of the weights, and of LSTM's peepholes, which its layer does not have.
 const WEIGHTS: [usize; 2] = [1, 2];
-const INPUTS: usize = 7;
+const PEEPHOLES: usize = 7;
 
-/// Replaces LSTM and GRU: for `Int8` by those with weights of int8, otherwise, and where ncnn's layers lack a feature of a node,
-/// by those with floats. `release` is the oldest release of ncnn that must load the net, if the user asked for one.
-pub(super) fn dequantize_weights(graph: &mut Graph, to: Quantization, release: Option<u32>) -> Result<()> {
-    let factors = Some(Tensor::from_f32(&[1], vec![1.0])?);
-    let since = LSTM { weight_xc_data_int8_scales: factors, ..LSTM::default() }.since();
-    let has_int8 = to == Quantization::Int8 && release.is_none_or(|release| release >= since);
+/// Whether recurrent layers may have weights of int8.
+#[derive(Clone, Copy)]
+pub(super) struct RecurrentLayers {
+    has_int8: bool,
+}
+
+impl RecurrentLayers {
+    /// Creates the choice for a quantization. `release` is the oldest release of ncnn that must load the net, if the user
+    /// asked for one.
+    pub fn of(to: Quantization, release: Option<u32>) -> Result<RecurrentLayers> {
+        let factors = Some(Tensor::from_f32(&[1], vec![1.0])?);
+        let since = LSTM { weight_xc_data_int8_scales: factors, ..LSTM::default() }.since();
+        Ok(RecurrentLayers {
+            has_int8: to == Quantization::Int8 && release.is_none_or(|release| release >= since),
+        })
+    }
+
+    /// Returns the operator in place of an LSTM or GRU, `plain`, with the inputs of a node: that with weights of int8, if
+    /// ncnn's layers have all features of the node.
+    pub fn operator(self, node: &Node, plain: &'static str) -> &'static str {
+        let has_all = pairs(&node.attributes).all(|(name, _)| ATTRIBUTES.contains(&name))
+            && input(node, PEEPHOLES).is_none();
+        let resets_after = int(node, "linear_before_reset").is_some_and(|flag| flag != 0);
+        match plain {
+            "LSTM" if self.has_int8 && has_all => "ncnn.Int8LSTM",
+            "GRU" if self.has_int8 && has_all && resets_after => "ncnn.Int8GRU",
+            _ => plain,
+        }
+    }
+}
+
+/// Replaces LSTM and GRU whose weights are quantized.
+pub(super) fn dequantize_weights(graph: &mut Graph, layers: RecurrentLayers) -> Result<()> {
     graph.rewrite_nodes(|graph, id| {
         let Some(node) = graph.node(id).filter(|node| node.domain.is_empty()).cloned() else {
             return Ok(None);
         };
-        let is_plain = pairs(&node.attributes).all(|(name, _)| ATTRIBUTES.contains(&name))
-            && node.inputs.len() <= INPUTS;
-        let resets_after = int(&node, "linear_before_reset").is_some_and(|flag| flag != 0);
-        let (op_type, outputs) = match node.op_type.as_str() {
-            "LSTM" => (if has_int8 && is_plain { "ncnn.Int8LSTM" } else { "LSTM" }, 3),
-            "GRU" => (if has_int8 && is_plain && resets_after { "ncnn.Int8GRU" } else { "GRU" }, 2),
+        let (plain, outputs) = match node.op_type.as_str() {
+            "LSTM" => ("LSTM", 3),
+            "GRU" => ("GRU", 2),
             _ => return Ok(None),
         };
         let mut weights = Vec::new();
@@ -55,7 +79,8 @@ pub(super) fn dequantize_weights(graph: &mut Graph, to: Quantization, release: O
                     *slot = Some(weight);
                 }
             }
-            let outputs = made.op_list(op_type, inputs, pairs(&node.attributes), outputs);
+            let outputs =
+                made.op_list(layers.operator(&node, plain), inputs, pairs(&node.attributes), outputs);
             for (from, to) in outputs.iter().zip(&node.outputs).skip(1) {
                 if let Some(to) = to {
                     made.give(*from, *to);

@@ -6,6 +6,7 @@ mod recurrent;
 
 use std::collections::BTreeSet;
 
+use super::recurrent::RecurrentLayers;
 use super::step::{MAX_MOVES, is_move, is_set};
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Node, ValueId, pairs};
@@ -57,8 +58,13 @@ const fn unary(quantized: &'static str, plain: &'static str) -> Form {
     Form { operands: &[[0, 1, 2]], axes: &[1], result: Some(3), ..form }
 }
 
+const fn convolution(domain: &'static str) -> Form {
+    Form { axes: &[1, 0], bias: Some(8), ..binary(domain, "QLinearConv", "Conv") }
+}
+
 const FORMS: &[Form] = &[
-    Form { axes: &[1, 0], bias: Some(8), ..binary("", "QLinearConv", "Conv") },
+    convolution(""),
+    convolution(MICROSOFT),
     binary("", "QLinearMatMul", "MatMul"),
     binary(MICROSOFT, "QLinearAdd", "Add"),
     binary(MICROSOFT, "QLinearMul", "Mul"),
@@ -100,12 +106,15 @@ const FORMS: &[Form] = &[
 /// The operator set since which DequantizeLinear has an axis and Softmax normalizes one axis.
 const AXES: i64 = 13;
 
-/// Attributes that the float operators do not have. `channels_last` is refused by the row if set.
-const QUANTIZED_ONLY: [&str; 2] = ["channels_last", "opset"];
+/// The attribute of operators whose values have their channels last.
+const CHANNELS_LAST: &str = "channels_last";
 
-/// Replaces all operators on quantized values that have a float operator. Returns the values that were quantized
-/// by their own range.
-pub(super) fn to_plain(graph: &mut Graph) -> Result<BTreeSet<ValueId>> {
+/// Attributes that the float operators do not have.
+const QUANTIZED_ONLY: [&str; 2] = [CHANNELS_LAST, "opset"];
+
+/// Replaces all operators on quantized values that have a float operator, or a recurrent one with weights of int8.
+/// Returns the values that were quantized by their own range.
+pub(super) fn to_plain(graph: &mut Graph, layers: RecurrentLayers) -> Result<BTreeSet<ValueId>> {
     let mut ranged = BTreeSet::new();
     graph.rewrite_nodes(|graph, id| {
         let Some(node) = graph.node(id).cloned() else { return Ok(None) };
@@ -116,7 +125,7 @@ pub(super) fn to_plain(graph: &mut Graph) -> Result<BTreeSet<ValueId>> {
         let is_lstm = node.domain == MICROSOFT && node.op_type == "DynamicQuantizeLSTM";
         to_plain_by(graph, &node, |plain| match form {
             Some(form) => plain.apply(form),
-            None if is_lstm => plain.lstm().map(Some),
+            None if is_lstm => plain.lstm(layers.operator(&node, "LSTM")).map(Some),
             None => Ok(None),
         })
     })?;
@@ -172,13 +181,18 @@ fn to_plain_by(
 impl<'b> Plain<'b, '_> {
     fn apply(&self, form: &Form) -> Result<Option<Expr<'b>>> {
         let Some(mut attributes) = plain_attributes(self.made.graph, self.node) else { return Ok(None) };
-        let Some(inputs) = self.operands(form)? else { return Ok(None) };
+        let Some(mut inputs) = self.operands(form)? else { return Ok(None) };
+        let orders = orders(self.made.graph, self.node);
+        if let (Some((first, _)), Some(Some(data))) = (&orders, inputs.first_mut()) {
+            *data = data.transpose(first);
+        }
         if form.plain == "Gemm"
             && let Some(alpha) = attributes.get("alpha").cloned()
         {
             attributes.insert("beta".into(), alpha);
         }
         let result = self.made.op(form.plain, inputs, pairs(&attributes));
+        let result = orders.map_or(result, |(_, last)| result.transpose(&last));
         let rounding = form.result.filter(|scale| self.input(*scale).is_some());
         let added = form.added.and_then(|index| self.input(index));
         Ok(Some(match (rounding, added) {
@@ -256,10 +270,19 @@ pub(super) fn opset(graph: &Graph) -> i64 {
     graph.opsets.get("").copied().unwrap_or(NEWEST_OPSET).clamp(AXES, NEWEST_OPSET)
 }
 
+/// Returns the orders of the axes in which a node with channels last has them first, and last again.
+fn orders(graph: &Graph, node: &Node) -> Option<(Vec<usize>, Vec<usize>)> {
+    let x = input(node, 0).filter(|_| is_set(node, CHANNELS_LAST))?;
+    let last = graph.value(x).shape.as_ref()?.len().checked_sub(1).filter(|last| *last > 0)?;
+    let first = [0, last].into_iter().chain(1..last).collect();
+    Some((first, [0].into_iter().chain(2..=last).chain([1]).collect()))
+}
+
 /// Returns the attributes of the float operator, or `None` if it cannot compute the same.
 fn plain_attributes(graph: &Graph, node: &Node) -> Option<AttributeMap> {
     let mut attributes = node.attributes.clone();
-    if is_set(node, "channels_last") {
+    let orders = orders(graph, node);
+    if is_set(node, CHANNELS_LAST) && orders.is_none() {
         return None;
     }
     if node.op_type == "QLinearSoftmax" && int(node, "opset").is_some_and(|opset| opset < AXES) {
@@ -272,9 +295,15 @@ fn plain_attributes(graph: &Graph, node: &Node) -> Option<AttributeMap> {
         attributes.insert("axis".into(), Attribute::Int(-1));
     }
     if node.op_type == "QLinearAveragePool" {
-        let shape = |value: Option<ValueId>| graph.value(value?).shape.as_deref();
+        let shape = |value: Option<ValueId>| {
+            let shape = graph.value(value?).shape.as_deref()?;
+            Some(match &orders {
+                Some((first, _)) => first.iter().filter_map(|axis| shape.get(*axis).cloned()).collect(),
+                None => shape.to_vec(),
+            })
+        };
         let (input, output) = (shape(input(node, 0))?, shape(only_output(node))?);
-        attributes = whole_windows(attributes, input, output).ok()?;
+        attributes = whole_windows(attributes, &input, &output).ok()?;
     }
     attributes.retain(|name, _| !QUANTIZED_ONLY.contains(&name.as_str()));
     Some(attributes)

@@ -11,9 +11,9 @@ use crate::tensor::DType;
 const WEIGHTS: [[usize; 3]; 2] = [[1, 8, 9], [2, 10, 11]];
 
 impl<'b> Plain<'b, '_> {
-    /// Returns LSTM in place of DynamicQuantizeLSTM. The weights of the latter have the gates along the last
-    /// axis, and a scale for each direction or each gate.
-    pub(super) fn lstm(&self) -> Result<Expr<'b>> {
+    /// Returns LSTM, or its variant for ncnn, in place of DynamicQuantizeLSTM. The weights of the latter have the gates
+    /// along the last axis, and a scale for each direction or each gate.
+    pub(super) fn lstm(&self, operator: &'static str) -> Result<Expr<'b>> {
         let mut inputs: Vec<Option<Expr>> = (0..8).map(|index| self.input(index)).collect();
         for [weight, scale, zero] in WEIGHTS {
             let [weight_of, scale, zero] = [weight, scale, zero].map(|index| self.float(index));
@@ -22,7 +22,7 @@ impl<'b> Plain<'b, '_> {
             inputs.put(weight, Some(((weight_of? - zero) * scale).transpose(&[0, 2, 1])));
         }
         let attributes = pairs(&self.node.attributes);
-        let outputs = self.made.op_list("LSTM", trimmed(inputs), attributes, self.node.outputs.len());
+        let outputs = self.made.op_list(operator, trimmed(inputs), attributes, self.node.outputs.len());
         for (from, to) in outputs.iter().zip(&self.node.outputs).skip(1) {
             if let Some(to) = to {
                 self.made.give(*from, *to);
