@@ -22,6 +22,7 @@ mod masked;
 mod matcher;
 mod mish;
 mod narrow;
+mod plain_attention;
 mod rotary;
 mod scores;
 mod shuffle;
@@ -84,6 +85,10 @@ pub const FUSIONS: &[Rewrite] = &[
         "attention with its linear projections to MultiHeadAttention"),
     SHARE_SLICES,
 ];
+
+/// The fusion for runtimes in which attention takes less time than its products, after the others.
+pub const ATTENTION_FUSIONS: &[Rewrite] = &[pass!(plain_attention::fuse_plain_attention [Softmax]
+    "for ncnn 20261020 or later: products, Softmax and product to SDPA")];
 
 /// The fusions for caches of the runtime, after the others.
 pub const CACHE_FUSIONS: &[Rewrite] = &[
