@@ -53,7 +53,7 @@ impl Program {
 /// Returns the path of this process's executable, even if its file has been replaced.
 fn executable() -> Result<PathBuf> {
     let running = Path::new("/proc/self/exe");
-    if running.exists() {
+    if cfg!(target_os = "linux") && running.exists() {
         return Ok(running.to_owned());
     }
     std::env::current_exe().map_err(|e| Error::io("the path of this program is unknown", e))
