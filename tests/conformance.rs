@@ -127,7 +127,7 @@ fn find_cases(root: &Path) -> BTreeMap<String, PathBuf> {
 /// Options that change the written files, with their tolerances.
 const OPTIONS: [&[&str]; 3] = [
     &["1e-2", "--fp16"],
-    &[TOLERANCE, "--ncnn-version", "20260526"],
+    &[TOLERANCE, "--ncnn-version", "20261020"],
     // The runtime loads the binary form, with indices instead of names.
     &[
         TOLERANCE,

@@ -193,14 +193,24 @@ fn caches_may_be_empty_where_the_runtime_bears_it() {
 
 #[test]
 fn newer_releases_have_a_layer_for_attention() {
-    for (fixture, count) in
-        [("ms_multi_head_after_states", 1), ("ms_attention_causal", 0), ("ms_multi_head", 1)]
-    {
-        let model = format!("fixtures/contributed/{fixture}/model.onnx");
-        let converter = Converter::new().ncnn_version(20260113);
+    for (fixture, release, count) in [
+        ("contributed/ms_multi_head_after_states", 20260113, 1),
+        ("contributed/ms_attention_causal", 20260113, 0),
+        ("contributed/ms_multi_head", 20260113, 1),
+        // Spelled out, with linear maps of other widths.
+        ("fuse/attention_not_same_width", 20261020, 1),
+        ("fuse/attention_not_same_width", 20260526, 0),
+        // A query that sees no key would not be NaN; others read the weights.
+        ("fuse/attention_not_blind", 20261020, 0),
+        ("fuse/attention_scores_are_read", 20261020, 0),
+        // The layer with linear maps.
+        ("fuse/attention_causal", 20261020, 0),
+    ] {
+        let model = format!("fixtures/{fixture}/model.onnx");
+        let converter = Converter::new().ncnn_version(release);
         let conversion = converter.convert(&Input::from(model.as_str())).unwrap();
         let layers = conversion.net().layers.iter().filter(|layer| layer.layer.type_name() == "SDPA");
-        assert_eq!(layers.count(), count, "{fixture}");
+        assert_eq!(layers.count(), count, "{fixture} in {release}");
     }
 }
 

@@ -44,11 +44,12 @@ fn every_simplification_applies_and_can_be_disabled() {
 
 /// The ways to convert, each with passes of its own, and the folders of fixtures to which these apply; the first way has
 /// all.
-fn converters() -> [(Converter, Option<&'static [&'static str]>); 4] {
+fn converters() -> [(Converter, Option<&'static [&'static str]>); 5] {
     let converter = Converter::new().check(true);
     [
         (converter.clone(), None),
         (converter.clone().kv_cache(true), Some(&["decoder"])),
+        (converter.clone().ncnn_version(20261020), Some(&["fuse"])),
         (converter.clone().quantization(Quantization::Int8), Some(&["quantized"])),
         (converter.quantization(Quantization::Float), Some(&["quantized"])),
     ]

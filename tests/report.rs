@@ -262,7 +262,8 @@ fn the_page_shows_a_network() {
     );
     let report = read(&room, "r.json");
     let layers = list(&report["net"], "layers");
-    let find = layers.iter().find(|layer| layer["type"] == "Convolution").unwrap()["name"].as_str().unwrap();
+    let convolution = layers.iter().find(|layer| layer["type"] == "Convolution").unwrap();
+    let find = convolution["name"].as_str().unwrap();
     let Some(seen) = probe(&room, "r.html", find) else { return };
     assert_eq!(seen["errors"], serde_json::json!([]));
     assert_eq!(seen["requests"], serde_json::json!([]));
@@ -272,6 +273,9 @@ fn the_page_shows_a_network() {
     assert!(seen["moved"].as_bool().unwrap() && seen["zoomed"].as_bool().unwrap(), "{seen}");
     assert_eq!(seen["chosen"], find);
     assert!(seen["details"].as_str().unwrap().contains("kernel_w"), "{seen}");
+    // The graph of the model, with an input and an output, marks the nodes of the layer.
+    assert_eq!(seen["nodes"], list(&report, "nodes").len() + 2);
+    assert_eq!(seen["linked"], list(convolution, "nodes").len());
     assert_ne!(seen["walked"], seen["chosen"]);
     assert_eq!(seen["rows"], layers.len());
     let most = layers.iter().max_by_key(|layer| layer["multiply_adds"].as_u64()).unwrap();
@@ -326,5 +330,6 @@ fn a_page_of_thousands_of_layers_is_ready_at_once() {
     assert_eq!((&seen["errors"], &seen["chosen"]), (&serde_json::json!([]), &"node4321".into()));
     // Only visible rows are in the document.
     assert!(seen["in_document"].as_u64().unwrap() < 200 && seen["rows"] == 5001, "{seen}");
+    assert_eq!((&seen["boxes"], &seen["nodes"]), (&5002.into(), &5002.into()));
     assert!(seen["ready"].as_f64().unwrap() < 20_000.0, "{seen}");
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Tests the npm package and the page, which `cargo xtask npm` and `page` build: the package in an empty project, the page in Chromium.
+# Tests the npm package and the page, which `cargo xtask npm` and `page` build, and the page of a report: the package in an empty project, the pages in Chromium.
 # Installs what that needs. `MODELS=FOLDER` converts the models below a folder, too.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -300,7 +300,8 @@ class Net:
 
         page = escape(self.html(), quote=True)
         style = "width: 100%; height: 640px; border: 1px solid #ccc"
-        return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{page}"></iframe>'
+        may = 'sandbox="allow-scripts allow-downloads" allow="clipboard-write"'
+        return f'<iframe {may} style="{style}" srcdoc="{page}"></iframe>'
 
 
 def param_and_bin(param: str | os.PathLike[str], bin: str | os.PathLike[str] | None) -> tuple[str, str]:

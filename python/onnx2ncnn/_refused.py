@@ -6,12 +6,15 @@ import json
 import re
 from dataclasses import dataclass
 from functools import cached_property
+from textwrap import shorten
 from typing import Any
 
 # The number of reasons in the text of the exception.
 _MOST = 20
 # The number of remedies in it.
 _MOST_REMEDIES = 3
+# The number of characters of a reason in its representation.
+_WIDTH = 160
 # Options of the command in the help of a diagnostic.
 _OPTION = re.compile(r"--([a-z][a-z0-9-]*)")
 
@@ -91,6 +94,12 @@ class Refused(Exception):
     @property
     def _remedies(self) -> list[dict[str, Any]]:
         return [remedy["options"] for remedy in self.report["remedies"]]
+
+    def __repr__(self) -> str:
+        """The first reason on one line; the report that the exception carries is long."""
+        first, *others = self.diagnostics
+        more = f", and {len(others)} more" if others else ""
+        return f"<onnx2ncnn.Refused: {first.kind}: {shorten(first.reason, _WIDTH)}{more}>"
 
     def __str__(self) -> str:
         lines = [str(diagnostic) for diagnostic in self.diagnostics[:_MOST]]

@@ -138,7 +138,7 @@ def test_page_of_a_net_is_framed():
     html = onnx2ncnn.convert(CONVOLUTIONAL)._repr_html_()
     assert html.startswith("<iframe") and html.endswith("</iframe>")
     # The page is an attribute, which ends at the first quote.
-    assert html.count('"') == 6 and "allow-same-origin" not in html
+    assert html.count('"') == 8 and "allow-same-origin" not in html
 
 
 def test_assumptions_and_strict():

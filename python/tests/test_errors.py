@@ -36,6 +36,14 @@ def test_refusal_names_every_node():
     assert refused.report["status"] == "refused" and refused.report["model"]["operators"]["Relu"] == 1
 
 
+def test_refusal_is_short_where_it_is_represented():
+    with pytest.raises(onnx2ncnn.Refused) as caught:
+        onnx2ncnn.convert(unknown(30))
+    text = repr(caught.value)
+    assert text.startswith("<onnx2ncnn.Refused: unsupported: ") and text.endswith(", and 29 more>")
+    assert "NoSuchOperator" in text and len(text) < 250 and "\n" not in text
+
+
 def test_refusal_can_be_sent_to_another_process():
     with pytest.raises(onnx2ncnn.Refused) as caught:
         onnx2ncnn.convert(unknown())

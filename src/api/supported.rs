@@ -30,7 +30,7 @@ pub fn supported() -> Vec<Supported> {
             since: op.schema.since,
             lowers_to: op.lowers_to,
             limits: op.limits,
-            differs: op.differs,
+            differs: if op.states.is_empty() { op.differs } else { op.states },
         });
     let mut rows: Vec<Supported> = rows.collect();
     rows.sort();

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::purpose::{Given, Layout, Picture, Purpose, Scale, Source, Tail};
-use super::subject::{Files, Subject, indented, is_loop, quoted};
+use super::subject::{Constant, Files, Subject, indented, is_loop, quoted};
 use crate::common::template::fill;
 use crate::pipeline::Port;
 use crate::tensor::Dim;
@@ -72,41 +72,20 @@ fn constants(subject: &Subject, purpose: &Purpose) -> String {
         );
         let _ = writeln!(text, "static const Names INTEGERS = {};", names(integers));
     }
-    let classes = || names(subject.metadata.classes.iter().map(String::as_str));
-    match purpose.tail {
-        Tail::Scores { output, .. } => {
-            let _ = writeln!(text, "static const char* const SCORES = {};", blob(outputs, output));
-            let _ = writeln!(text, "static const Names NAMES = {};", classes());
-        }
-        Tail::Boxes { layout, boxes, scores, classes: count } => {
-            let _ = writeln!(text, "static const char* const BOXES = {};", blob(outputs, boxes));
-            if layout == Layout::Pair {
-                let _ = writeln!(text, "static const char* const SCORES = {};", blob(outputs, scores));
+    for constant in super::subject::constants(subject, purpose) {
+        let _ = match constant {
+            Constant::Remark(remark) => writeln!(text, "// {remark}"),
+            Constant::Blob(name, blob) => {
+                writeln!(text, "static const char* const {name} = {};", quoted(blob))
             }
-            let _ = writeln!(text, "static const int CLASSES = {count};");
-            let _ = writeln!(text, "static const Names NAMES = {};", classes());
-        }
-        Tail::Text { output } => {
-            let (alphabet, is_known) = super::subject::alphabet(subject, output);
-            if !is_known {
-                text.push_str("// The model does not tell its characters: put them here, in order.\n");
+            Constant::Number(name, number) => writeln!(text, "static const int {name} = {number};"),
+            Constant::Names(name, items) => {
+                writeln!(text, "static const Names {name} = {};", names(items.iter().map(String::as_str)))
             }
-            let _ = writeln!(
-                text,
-                "static const Names ALPHABET = {};",
-                names(alphabet.iter().map(String::as_str))
-            );
-            let _ = writeln!(
-                text,
-                "static const int BLANK = 0;\nstatic const char* const TEXT = {};",
-                blob(outputs, output)
-            );
-        }
-        Tail::Next { output } => {
-            let _ = writeln!(text, "static const char* const LOGITS = {};", blob(outputs, output));
-            let _ = writeln!(text, "static const int STEPS = 32;");
-        }
-        Tail::Shapes => {}
+        };
+    }
+    if matches!(purpose.tail, Tail::Next { .. }) {
+        text.push_str("static const int STEPS = 32;\n");
     }
     text
 }
@@ -161,6 +140,9 @@ fn functions(purpose: &Purpose) -> String {
     match purpose.tail {
         Tail::Boxes { layout, .. } => {
             parts.push(include_str!("cpp/box.cpp"));
+            if matches!(layout, Layout::Columns | Layout::Rows) {
+                parts.push(include_str!("cpp/box_of.cpp"));
+            }
             parts.push(match layout {
                 Layout::Columns => include_str!("cpp/boxes_of_columns.cpp"),
                 Layout::Rows => include_str!("cpp/boxes_of_rows.cpp"),

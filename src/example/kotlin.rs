@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use super::purpose::{Given, Layout, Picture, Purpose, Scale, Source, Tail};
-use super::subject::{Files, Subject, indented, quoted};
+use super::subject::{Constant, Files, Subject, indented, quoted};
 use crate::common::template::fill;
 use crate::pipeline::Port;
 use crate::tensor::Dim;
@@ -169,38 +169,15 @@ fn constants(subject: &Subject, purpose: &Purpose) -> String {
         let _ = writeln!(text, "private val SHAPES = mapOf(\n{}\n)", shapes.join(",\n"));
         let _ = writeln!(text, "private val INTEGERS = {}", names(integers));
     }
-    let classes = || names(subject.metadata.classes.iter().map(String::as_str));
-    match purpose.tail {
-        Tail::Scores { output, .. } => {
-            let _ = writeln!(text, "private const val SCORES = {}", blob(outputs, output));
-            let _ = writeln!(text, "private val NAMES = {}", classes());
-        }
-        Tail::Boxes { layout, boxes, scores, classes: count } => {
-            let _ = writeln!(text, "private const val BOXES = {}", blob(outputs, boxes));
-            if layout == Layout::Pair {
-                let _ = writeln!(text, "private const val SCORES = {}", blob(outputs, scores));
+    for constant in super::subject::constants(subject, purpose) {
+        let _ = match constant {
+            Constant::Remark(remark) => writeln!(text, "// {remark}"),
+            Constant::Blob(name, blob) => writeln!(text, "private const val {name} = {}", literal(blob)),
+            Constant::Number(name, number) => writeln!(text, "private const val {name} = {number}"),
+            Constant::Names(name, items) => {
+                writeln!(text, "private val {name} = {}", names(items.iter().map(String::as_str)))
             }
-            if layout != Layout::Selected {
-                let _ = writeln!(text, "private const val CLASSES = {count}");
-            }
-            let _ = writeln!(text, "private val NAMES = {}", classes());
-        }
-        Tail::Text { output } => {
-            let (alphabet, is_known) = super::subject::alphabet(subject, output);
-            if !is_known {
-                text.push_str("// The model does not tell its characters: put them here, in order.\n");
-            }
-            let _ = writeln!(text, "private val ALPHABET = {}", names(alphabet.iter().map(String::as_str)));
-            let _ = writeln!(
-                text,
-                "private const val BLANK = 0\nprivate const val TEXT = {}",
-                blob(outputs, output)
-            );
-        }
-        Tail::Next { output } => {
-            let _ = writeln!(text, "private const val LOGITS = {}", blob(outputs, output));
-        }
-        Tail::Shapes => {}
+        };
     }
     text
 }

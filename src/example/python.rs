@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::purpose::{Given, Layout, Picture, Purpose, Scale, Source, Tail};
-use super::subject::{Files, Subject, indented, is_loop, quoted};
+use super::subject::{Constant, Files, Subject, indented, is_loop, quoted};
 use crate::common::template::fill;
 use crate::tensor::Dim;
 
@@ -46,7 +46,6 @@ fn tuple(numbers: impl IntoIterator<Item = impl ToString>) -> String {
 
 fn constants(subject: &Subject, purpose: &Purpose) -> String {
     let mut text = String::new();
-    let blobs = |index: usize| subject.outputs.get(index).map_or("", |port| port.blob.as_str());
     // Writing to a string cannot fail.
     let _ = writeln!(text, "OUTPUTS = {}", list(subject.outputs.iter().map(|port| port.blob.as_str())));
     let kept: Vec<&str> =
@@ -58,28 +57,18 @@ fn constants(subject: &Subject, purpose: &Purpose) -> String {
     if is_loop(purpose) {
         text.push_str(&array_constants(subject, purpose));
     }
-    let names = || list(subject.metadata.classes.iter().map(String::as_str));
-    match purpose.tail {
-        Tail::Scores { output, .. } => {
-            let _ = writeln!(text, "SCORES = {}\nNAMES = {}", quoted(blobs(output)), names());
-        }
-        Tail::Boxes { boxes, scores, classes, .. } => {
-            let (boxes, scores) = (quoted(blobs(boxes)), quoted(blobs(scores)));
-            let _ =
-                writeln!(text, "BOXES, SCORES, CLASSES = {boxes}, {scores}, {classes}\nNAMES = {}", names());
-        }
-        Tail::Text { output } => {
-            let (alphabet, is_known) = super::subject::alphabet(subject, output);
-            if !is_known {
-                text.push_str("# The model does not tell its characters: put them here, in order.\n");
+    for constant in super::subject::constants(subject, purpose) {
+        let _ = match constant {
+            Constant::Remark(remark) => writeln!(text, "# {remark}"),
+            Constant::Blob(name, blob) => writeln!(text, "{name} = {}", quoted(blob)),
+            Constant::Number(name, number) => writeln!(text, "{name} = {number}"),
+            Constant::Names(name, items) => {
+                writeln!(text, "{name} = {}", list(items.iter().map(String::as_str)))
             }
-            let _ = writeln!(text, "TEXT, BLANK = {}, 0", quoted(blobs(output)));
-            let _ = writeln!(text, "ALPHABET = {}", list(alphabet.iter().map(String::as_str)));
-        }
-        Tail::Next { output } => {
-            let _ = writeln!(text, "LOGITS = {}\nSTEPS = 32", quoted(blobs(output)));
-        }
-        Tail::Shapes => {}
+        };
+    }
+    if matches!(purpose.tail, Tail::Next { .. }) {
+        text.push_str("STEPS = 32\n");
     }
     text
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::purpose::{Given, Picture, Purpose, Source, Tail};
+use super::purpose::{Given, Layout, Picture, Purpose, Source, Tail};
 use crate::ncnn::Net;
 use crate::pipeline::{Metadata, Pixels, Port};
 use crate::tensor::{Dim, display_shape};
@@ -109,9 +109,50 @@ pub(super) fn quoted(text: &str) -> String {
     serde_json::to_string(&text).unwrap_or_default()
 }
 
+/// A constant of what a program makes of the outputs, with its name.
+pub(super) enum Constant<'a> {
+    /// A comment before the next constant.
+    Remark(&'static str),
+    Blob(&'static str, &'a str),
+    Number(&'static str, i64),
+    Names(&'static str, Vec<String>),
+}
+
+/// Returns the constants of what a program makes of the outputs.
+pub(super) fn constants<'a>(subject: &Subject<'a>, purpose: &Purpose) -> Vec<Constant<'a>> {
+    let blob = |name, index: usize| {
+        Constant::Blob(name, subject.outputs.get(index).map_or("", |port| port.blob.as_str()))
+    };
+    let classes = || Constant::Names("NAMES", subject.metadata.classes.clone());
+    match purpose.tail {
+        Tail::Scores { output, .. } => vec![blob("SCORES", output), classes()],
+        Tail::Boxes { layout, boxes, scores, classes: count } => {
+            let mut constants = vec![blob("BOXES", boxes)];
+            constants.extend((layout == Layout::Pair).then(|| blob("SCORES", scores)));
+            constants.extend((layout != Layout::Selected).then_some(Constant::Number("CLASSES", count)));
+            constants.push(classes());
+            constants
+        }
+        Tail::Text { output } => {
+            let (alphabet, is_known) = alphabet(subject, output);
+            let remark = "The model does not tell its characters: put them here, in order.";
+            let mut constants: Vec<Constant> =
+                (!is_known).then_some(Constant::Remark(remark)).into_iter().collect();
+            constants.extend([
+                Constant::Names("ALPHABET", alphabet),
+                Constant::Number("BLANK", 0),
+                blob("TEXT", output),
+            ]);
+            constants
+        }
+        Tail::Next { output } => vec![blob("LOGITS", output)],
+        Tail::Shapes => Vec::new(),
+    }
+}
+
 /// Returns the characters of an output of text by their indices, and whether the model tells them. The blank comes
 /// first.
-pub(super) fn alphabet(subject: &Subject, output: usize) -> (Vec<String>, bool) {
+fn alphabet(subject: &Subject, output: usize) -> (Vec<String>, bool) {
     let shape = subject.output_at(output).unwrap_or_default();
     let count = shape.last().and_then(|n| usize::try_from(*n).ok()).unwrap_or(0);
     let known = &subject.metadata.alphabet;

@@ -18,8 +18,8 @@ pub(crate) use call::{
 };
 pub(crate) use element::ElementSum;
 pub(crate) use operator::{
-    Access, AppendRule, Expects, ExpectsFor, Fold, Holds, IdentityRule, Infer, InputRule, MultiplyAdds,
-    NanRule, Op, Padding, RangeRule, Work, traits,
+    Access, AppendRule, Expects, Fold, Holds, IdentityRule, Infer, InputRule, MultiplyAdds, NanRule, Op,
+    Padding, RangeRule, Work, traits,
 };
 pub(crate) use registry::{
     CONTRIB_DOMAIN, NEWEST_OPSET, OWN_DOMAIN, access, find, find_handled, index, infer_shape, register,

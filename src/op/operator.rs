@@ -12,8 +12,8 @@ use crate::tensor::{Array, Range};
 pub(crate) type Infer = fn(&Call) -> Result<Vec<Fact>>;
 /// Evaluates the node on constants and returns an array for each output.
 pub(crate) type Fold = fn(&Attributes, &[Option<Array>]) -> Result<Vec<Array>>;
-/// Returns the cost of the evaluation, in additions to a sum, from the shapes of the inputs.
-pub(crate) type Work = fn(&[&[usize]]) -> u64;
+/// Returns the cost of the evaluation, in additions to a sum.
+pub(crate) type Work = fn(&Call) -> Option<u64>;
 
 /// Returns the range of the first output, from those of the inputs; the range of an omitted input is that of
 /// any float.
@@ -35,11 +35,9 @@ pub(crate) type NanRule = fn(&Graph, &Node) -> Option<(usize, f32)>;
 /// Returns the number of multiply-adds, if the sizes are known.
 pub(crate) type MultiplyAdds = fn(&Call) -> Option<u64>;
 
-/// Returns the type and the shape that an input is expected to have, if its own are not known.
-pub(crate) type Expects = fn(&Call, usize) -> Option<Fact>;
-
-/// Returns the type and the shape of the first input, if those of the result are expected.
-pub(crate) type ExpectsFor = fn(&Call, &Fact) -> Option<Fact>;
+/// Returns the type and the shape that an input is expected to have, if its own are not known; the function returns those
+/// that the readers of the result expect.
+pub(crate) type Expects = fn(&Call, usize, &dyn Fn() -> Option<Fact>) -> Option<Fact>;
 
 /// A property that depends on the node.
 pub(crate) type Holds = fn(&Graph, &Node) -> bool;
@@ -80,10 +78,8 @@ macro_rules! traits {
             rules {
                 /// The evaluation on constants.
                 fold: Fold;
-                /// Whether the evaluation is defined for a node; without a rule, it is. An evaluation that is deferred
-                /// must not fail.
-                folds: Holds;
-                /// The cost of the evaluation, if it is more than a step for each element.
+                /// The cost of the evaluation beside a step for each element; `None` if the evaluation is not defined for
+                /// the node. Without a rule it is, and has no further cost. An evaluation that is deferred must not fail.
                 work: Work;
                 /// The input that a node forwards unchanged.
                 identity: IdentityRule;
@@ -115,10 +111,8 @@ macro_rules! traits {
                 /// The number of multiply-adds of convolutions and products.
                 multiply_adds: MultiplyAdds;
                 /// The type and the shape of an input that follow from the weights beside it, with usual free sizes where
-                /// they leave a choice.
+                /// they leave a choice, or from those of the result.
                 expects: Expects;
-                /// The type and the shape of the first input, if those of the result are expected.
-                expects_for: ExpectsFor;
             }
             facts {
                 /// A large element of an input may be an element of the result. It is so for moves.
@@ -129,8 +123,6 @@ macro_rules! traits {
                 exact;
                 /// Two equal nodes may have different results.
                 random;
-                /// A conversion states the values whose elements may be such that the result differs.
-                states_differences;
             }
             values {
                 /// The bytes that the evaluation takes for each element of its inputs, beside inputs and outputs.
@@ -142,6 +134,8 @@ macro_rules! traits {
                 limits: &'static str = "";
                 /// The elements for which the result may differ from that of the specification, for readers.
                 differs: &'static str = "";
+                /// Those that a conversion states itself, by the values that may have them.
+                states: &'static str = "";
             }
         }
     };
@@ -182,7 +176,7 @@ impl Op {
     /// if a sum overflows.
     pub fn needs_finite(&self) -> bool {
         let combines_elements = matches!(self.access, Access::Any | Access::Lanes { .. } | Access::Reduction);
-        combines_elements || !(self.differs.is_empty() || self.states_differences)
+        combines_elements || !self.differs.is_empty()
     }
 
     /// Returns the since-version that a node of version `opset` of the operator set follows.

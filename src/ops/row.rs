@@ -2,8 +2,8 @@
 
 use crate::lower::LowerNode;
 use crate::op::{
-    Access, AppendRule, Expects, ExpectsFor, Fold, Holds, IdentityRule, Infer, InputRule, MultiplyAdds,
-    NanRule, Op, Padding, RangeRule, Schema, Work, traits,
+    Access, AppendRule, Expects, Fold, Holds, IdentityRule, Infer, InputRule, MultiplyAdds, NanRule, Op,
+    Padding, RangeRule, Schema, Work, traits,
 };
 use crate::pass::expand::{ExpandNode, Expansion, Formula};
 

@@ -171,15 +171,17 @@ fn fold(graph: &mut Graph, node: &Node, op: &'static Op) -> Result<Visited> {
     let Some(evaluate) = op.fold else { return Ok(Visited::Inferred) };
     let inputs: Vec<ValueId> = node.inputs.iter().flatten().copied().collect();
     let known = |id: &ValueId| graph.value(*id).constant.is_some() || graph.value(*id).elements.is_some();
-    if !inputs.iter().all(known) || op.folds.is_some_and(|holds| !holds(graph, node)) {
+    if !inputs.iter().all(known) {
         return Ok(Visited::Inferred);
     }
+    let work = op.work.map_or(Some(0), |work| work(&Call::new(graph, node, op)));
+    let Some(work) = work else { return Ok(Visited::Inferred) };
     let constant = inputs.iter().all(|id| graph.value(*id).constant.is_some());
     let bytes = output_bytes(graph, &outputs)?;
     if !constant && bytes > limits::EAGER_BYTES {
         return Ok(Visited::Inferred);
     }
-    let costs = if constant { costs(graph, node, op) } else { Vec::new() };
+    let costs = if constant { costs(graph, node, op.scratch, work) } else { Vec::new() };
     if !costs.iter().all(|cost| graph.budget.may_fold(cost.work(), cost.memory)) {
         return Ok(Visited::Inferred);
     }
@@ -219,19 +221,17 @@ fn load_inputs(graph: &Graph, node: &Node) -> Result<Vec<Option<Array>>> {
 }
 
 /// The cost of each output of a node on constants.
-fn costs(graph: &Graph, node: &Node, op: &'static Op) -> Vec<Cost> {
+fn costs(graph: &Graph, node: &Node, scratch: u64, work: u64) -> Vec<Cost> {
     let constant = |id: &ValueId| graph.value(*id).constant.clone();
     let inputs: Vec<Tensor> = node.inputs.iter().flatten().filter_map(constant).collect();
-    let shapes: Vec<&[usize]> = inputs.iter().map(Tensor::shape).collect();
-    let of_shapes = op.work.map_or(0, |work| work(&shapes));
     let elements =
         inputs.iter().filter_map(|tensor| u64::try_from(tensor.len()).ok()).fold(0, u64::saturating_add);
-    let scratch = elements.saturating_mul(op.scratch);
+    let scratch = elements.saturating_mul(scratch);
     let cost = |output: &ValueId| {
         let value = graph.value(*output);
         let sizes = Dim::known_sizes(value.shape.iter().flatten());
         let cost = Tensor::cost(value.dtype.unwrap_or(DType::I64), &sizes.unwrap_or_default(), &inputs);
-        Cost { own: cost.own.saturating_add(of_shapes), memory: cost.memory.saturating_add(scratch), ..cost }
+        Cost { own: cost.own.saturating_add(work), memory: cost.memory.saturating_add(scratch), ..cost }
     };
     node.outputs.iter().flatten().map(cost).collect()
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Node, ValueId};
 use crate::pass::infer::infer_and_fold;
-use crate::pass::pattern::{axis, input, int};
+use crate::pass::pattern::{axis, constant_ints, input, int, producer};
 use crate::tensor::{Dim, Shape, SizeCondition, Tensor, display_shape};
 
 /// Sets the shapes that the user gives, and substitutes the symbols of free sizes in all values.
@@ -99,7 +99,8 @@ pub enum Counts {
 /// Sets a free first axis of inputs of rank 2 or more to 1: ncnn has no batch axis. A symbol that also occurs
 /// on another axis is not a batch, except by its name: states of recurrent layers have the batch as their
 /// second axis. Neither is the axis of which computed indices select elements, such as the nodes that the edges
-/// of a graph join, nor that of the steps of a recurrent layer: elements of a batch are independent.
+/// of a graph join, or constant indices select others than the only one of a batch of 1, nor that of the steps of a
+/// recurrent layer: elements of a batch are independent.
 pub fn fix_batch(graph: &mut Graph, counts: Counts, warnings: &mut Vec<String>) -> Result<()> {
     let shapes = graph.inputs.iter().filter_map(|id| graph.value(*id).shape.as_deref());
     let mut others: BTreeSet<String> =
@@ -164,12 +165,30 @@ fn free_first(graph: &Graph, id: ValueId) -> Option<&Dim> {
 }
 
 /// Returns whether the rows of the result of a node may depend on several rows of a computed value: it selects them by
-/// computed indices, or a recurrent layer steps over them.
+/// index, or a recurrent layer steps over them.
 fn may_mix_rows(graph: &Graph, node: &Node) -> bool {
     let is_computed = |index| input(node, index).is_some_and(|id| graph.value(id).constant.is_none());
-    let selects =
-        || ["Gather", "GatherElements", "ScatterElements"].iter().any(|op| node.is(op)) && is_computed(1);
+    let selects = || {
+        let ops = ["Gather", "GatherElements", "ScatterElements"];
+        ops.iter().any(|op| node.is(op)) && is_computed(1) || selects_beyond(graph, node)
+    };
     is_computed(0) && (is_recurrent(node) || selects())
+}
+
+/// Returns whether constant indices select elements of the first axis that a batch of 1 does not have.
+fn selects_beyond(graph: &Graph, node: &Node) -> bool {
+    let is_elements = ["Gather", "GatherElements", "ScatterElements"].iter().any(|op| node.is(op));
+    let is_tuples = ["GatherND", "ScatterND"].iter().any(|op| node.is(op));
+    let attribute = if is_elements { "axis" } else { "batch_dims" };
+    let is_of_sizes = || input(node, 0).is_some_and(|id| producer(graph, id, "Shape").is_some());
+    if !(is_elements || is_tuples) || int(node, attribute).unwrap_or(0) != 0 || is_of_sizes() {
+        return false;
+    }
+    let indices = input(node, 1).and_then(|id| graph.value(id).constant.as_ref());
+    let width = indices.filter(|_| is_tuples).and_then(|indices| indices.shape().last().copied());
+    let indices = input(node, 1).and_then(|id| constant_ints(graph, id));
+    let mut firsts = indices.iter().flatten().step_by(width.unwrap_or(1).max(1));
+    firsts.any(|index| !(-1..=0).contains(index))
 }
 
 /// Returns whether a node is a recurrent layer whose steps are the first axis.
@@ -178,12 +197,12 @@ fn is_recurrent(node: &Node) -> bool {
 }
 
 /// Returns the size of the first axis of a value if a node mixes its rows: if it steps over them, or selects along this
-/// axis by indices that are computed from elements of inputs.
+/// axis by indices that are computed from elements of inputs, or that a batch of 1 does not have.
 fn mixed_axis<'a>(graph: &'a Graph, node: &Node) -> Option<&'a Dim> {
     let shape = graph.value(input(node, 0)?).shape.as_deref()?;
     let is_first = axis(node, 0, shape.len()) == Some(0);
     let selects = || is_first && input(node, 1).is_some_and(|indices| reads_elements(graph, indices));
-    shape.first().filter(|_| is_recurrent(node) || selects())
+    shape.first().filter(|_| is_recurrent(node) || selects() || selects_beyond(graph, node))
 }
 
 /// Returns whether elements of an input, and not sizes alone, decide a value.

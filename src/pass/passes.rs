@@ -7,7 +7,7 @@ use crate::ncnn::pass::NET_PASSES;
 use crate::pass::rewrite::Rewrite;
 
 pub use crate::pass::batch::BATCHING;
-pub use crate::pass::fuse::{CACHE_FUSIONS, FUSIONS, NARROWING};
+pub use crate::pass::fuse::{ATTENTION_FUSIONS, CACHE_FUSIONS, FUSIONS, NARROWING};
 pub use crate::pass::share::SHARING;
 pub use crate::pass::simplify::{MERGING, SIMPLIFICATIONS};
 
@@ -56,7 +56,7 @@ pub fn passes() -> impl Iterator<Item = PassInfo> {
         move |rewriting: &Rewrite| PassInfo { name: rewriting.name, about: rewriting.about, kind }
     };
     let simplifications = SIMPLIFICATIONS.iter().map(of(PassKind::Simplification));
-    let fusions = [BATCHING, NARROWING, FUSIONS, CACHE_FUSIONS, SHARING]
+    let fusions = [BATCHING, NARROWING, FUSIONS, CACHE_FUSIONS, ATTENTION_FUSIONS, SHARING]
         .into_iter()
         .flatten()
         .map(of(PassKind::Fusion));

@@ -15,14 +15,14 @@ use super::{Conversion, Options, Port};
 use crate::error::{Error, Errors, Result};
 use crate::graph::{DeferredErrors, Graph};
 use crate::lower::{Assumption, Lowered, lower_graph};
-use crate::ncnn::layer::{BATCHES, CACHES, EMPTY_BLOBS};
+use crate::ncnn::layer::{BATCHES, CACHES, EMPTY_BLOBS, FAST_ATTENTION};
 use crate::ncnn::{self, BLOCKS_SINCE, Net};
 use crate::onnx::{Model, Sources};
 use crate::pass::blocks::{Weights, pack_dequantized, round_matrices};
 use crate::pass::expand::{Stage, expand_nodes};
 use crate::pass::input_shape::Counts;
 use crate::pass::passes::{
-    self, BATCHING, CACHE_FUSIONS, FUSIONS, MERGING, NARROWING, SHARING, SIMPLIFICATIONS,
+    self, ATTENTION_FUSIONS, BATCHING, CACHE_FUSIONS, FUSIONS, MERGING, NARROWING, SHARING, SIMPLIFICATIONS,
 };
 use crate::pass::quantized::{Quantization, requantize};
 use crate::pass::rewrite::Rewrite;
@@ -122,6 +122,9 @@ pub(super) fn convert_with(
         attention,
     };
     expand(&mut graph, stage(false), &mut deferred, &mut refused, &mut progress)?;
+    if release >= FAST_ATTENTION {
+        progress.rewrite(&mut graph, ATTENTION_FUSIONS, &mut deferred)?;
+    }
     if graph.nodes().any(|(_, node)| node.domain == op::OWN_DOMAIN && node.op_type == "PlainAttention") {
         expand(&mut graph, stage(true), &mut deferred, &mut refused, &mut progress)?;
     }

@@ -8,10 +8,13 @@ const PAGE: &str = include_str!("page/page.html");
 const STYLE: &str = include_str!("page/page.css");
 
 /// The parts of the script, in dependency order.
-const SCRIPTS: [&str; 6] = [
+const SCRIPTS: [&str; 9] = [
     include_str!("page/data.js"),
+    include_str!("page/blocks.js"),
     include_str!("page/layout.js"),
+    include_str!("page/paint.js"),
     include_str!("page/graph.js"),
+    include_str!("page/stage.js"),
     include_str!("page/details.js"),
     include_str!("page/tables.js"),
     include_str!("page/views.js"),

@@ -7,12 +7,12 @@
   seen.ready = performance.now() - seen.start;
   seen.title = document.title;
   const key = (element, name) => element.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true, cancelable: true }));
-  const picture = () => by("canvas").toDataURL();
   if (document.documentElement.dataset.ready !== "true") seen.errors.push("the page is not ready");
   seen.text = document.body.innerText;
   by("tab-graph")?.click();
-  if (by("canvas").dataset.boxes) {
-    const canvas = by("canvas"), find = FIND;
+  const canvas = document.querySelector(".stage:not([hidden]) > canvas");
+  if (canvas) {
+    const find = FIND, picture = () => canvas.toDataURL();
     await frame();
     seen.boxes = Number(canvas.dataset.boxes);
     seen.drawn = Number(canvas.dataset.drawn);
@@ -49,6 +49,11 @@
     await frame();
     seen.chosen = canvas.dataset.chosen;
     seen.details = by("details").textContent;
+    const other = by("onnx").querySelector("canvas");
+    if (other !== canvas) {
+      by("switch").querySelector("[value=both]").click();
+      Object.assign(seen, { nodes: Number(other.dataset.boxes), linked: Number(other.dataset.linked) });
+    }
     key(canvas, "ArrowDown");
     seen.walked = canvas.dataset.chosen;
     by("search").value = "";

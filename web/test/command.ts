@@ -31,6 +31,17 @@ export function byCommand(model: string, words: string[] = []): Files | undefine
   return { param: readFileSync(param), bin: readFileSync(bin) };
 }
 
+/** The page that the command writes about a model, of a net or of a refusal. */
+export function reportPage(model: string): string {
+  const folder = room(), page = join(folder, "report.html");
+  try {
+    execFileSync(COMMAND, [model, join(folder, "net.param"), "--html", page], { stdio: "ignore" });
+  } catch (error) {
+    if ((error as { status?: number }).status !== 1) throw error;
+  }
+  return page;
+}
+
 /** The fixtures below a folder: models with their names. */
 export function models(folder: string): { name: string; path: string }[] {
   return readdirSync(folder, { recursive: true, withFileTypes: true })

@@ -1,26 +1,23 @@
 // The page in Chromium.
 
 import assert from "node:assert/strict";
-import { mkdirSync, readFileSync, readdirSync } from "node:fs";
-import { createRequire } from "node:module";
+import { readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { chromium, type Browser, type BrowserContext, type Download, type Page } from "playwright-core";
+import type { Browser, BrowserContext, Download, Page } from "playwright-core";
+import { checkAccess, launch, picture } from "./browser.js";
 import { byCommand, furtherModels, models, ROOT } from "./command.js";
 import { serve, type Served } from "./serve.js";
 
 const FIXTURES = join(ROOT, "fixtures");
 const REFUSED = join(FIXTURES, "refused/pooling_of_a_volume_padded_before/model.onnx");
-const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const SCREENSHOTS = process.env.SCREENSHOTS;
 
 let served: Served;
 let browser: Browser;
 
 before(async () => {
   served = await serve(join(ROOT, "target/dist/page"));
-  const args = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
-  browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args });
+  browser = await launch();
 });
 
 after(async () => {
@@ -80,18 +77,6 @@ async function content(page: Page, name: RegExp): Promise<Buffer> {
     return reader.result as string;
   }, address!);
   return Buffer.from(encoded.slice(encoded.indexOf(",") + 1), "base64");
-}
-
-async function checkAccess(page: Page): Promise<void> {
-  await page.evaluate(AXE);
-  const found = await page.evaluate("axe.run({ iframes: false })") as { violations: { id: string; nodes: { html: string; failureSummary: string }[] }[] };
-  assert.deepEqual(found.violations.map(({ id, nodes }) => [id, nodes.map((node) => `${node.html}: ${node.failureSummary}`)]), []);
-}
-
-async function picture(page: Page, name: string): Promise<void> {
-  if (!SCREENSHOTS) return;
-  mkdirSync(SCREENSHOTS, { recursive: true });
-  await page.screenshot({ path: join(SCREENSHOTS, `${name}.png`), fullPage: true });
 }
 
 test("a model is converted to the bytes of the command", async () => {
@@ -200,6 +185,14 @@ test("the graph is that of the report", async () => {
   assert.match((await frame.locator("#facts").textContent())!, /layers/);
   await page.waitForTimeout(500);
   await picture(page, "graph");
+  // The policy of the page holds in the frame.
+  await frame.locator("#switch button", { hasText: "Both" }).click();
+  await frame.locator("#search").fill("conv");
+  await frame.locator("#search").press("Enter");
+  await frame.locator("#details .swatch").waitFor();
+  const drawing = page.waitForEvent("download");
+  await frame.locator("#onnx button", { hasText: "SVG" }).click();
+  assert.match((await drawing).suggestedFilename(), /\.onnx\.svg$/);
   await end();
 });
 

@@ -7,7 +7,7 @@
 
 use num_traits::AsPrimitive;
 
-use super::parts::{Sizes, attend};
+use super::parts::{HIDDEN, Sizes, attend};
 use crate::ncnn::layer::SDPA;
 use crate::ops::prelude::*;
 
@@ -19,7 +19,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("SDPA for runtimes that have it; Mul, MatMul, Add, Softmax, MatMul"),
     // A mask of which minus infinity needs no care.
     Row::of(OWN_DOMAIN, "WithoutInfinity", Access::View, infer_same)
-        .range(|_, _| Range { least: f64::from(f32::MIN), most: f64::INFINITY })
+        .range(|_, _| Range { least: f64::from(HIDDEN), most: f64::INFINITY })
         .lower(|lower| lower.blob(0).and_then(|blob| lower.set(0, blob))),
 ];
 
@@ -37,7 +37,7 @@ fn infer_plain(call: &Call) -> Result<Vec<Fact>> {
 }
 
 /// Returns whether SDPA computes the same: one batch, a scale that is not its default, and a mask with an element for
-/// each query and key.
+/// each query and key, which leaves each query a key or is finite.
 fn is_layer(call: &Call, release: u32) -> Result<bool> {
     let scale = call.float("scale")?;
     let Sizes { batch, q_heads, queries, keys, .. } = Sizes::of_heads(call)?;
@@ -50,8 +50,10 @@ fn is_layer(call: &Call, release: u32) -> Result<bool> {
         Some(_) => false,
     };
     let is_new = SDPA::default().since() <= release;
-    // The runtime divides the mask by the scale.
-    let is_usual = (1e-6..1e6).contains(&scale.abs());
+    // Releases before 20261020 divide the mask by the scale. Constants leave each query a key.
+    let is_computed = call.has_input(input::MASK) && call.constant(input::MASK).is_none();
+    let stays_finite = call.range(input::MASK).least >= f64::from(f32::MIN) * f64::from(scale.abs().min(1.0));
+    let is_usual = (1e-6..1e6).contains(&scale.abs()) && (!is_computed || stays_finite);
     Ok(is_new && batch.is(1) && fits && is_usual && !call.flag("zeroes_nan")?)
 }
 

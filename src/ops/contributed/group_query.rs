@@ -28,7 +28,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
             "batches; `smooth_softmax`, a head sink, the output of scores, positions as an input; \
             quantized caches; norms of queries and keys; keys after their query; a cache of a window",
         )
-        .differs("padded sequences, stated by value"),
+        .states("padded sequences, stated by value"),
     Row::of(OWN_DOMAIN, "WithoutPadding", Access::Any, infer_same).lower(lower_without_padding),
 ];
 

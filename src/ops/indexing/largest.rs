@@ -1,16 +1,19 @@
-//! Largest, of this program: the `k` largest elements of each row and their indices, in the order of the
-//! indices. Of equal elements the first ones are taken.
+//! Largest, of this program: the `k` largest elements of each row and their indices, equal elements in the order
+//! of the indices. Of equal elements the first ones are taken.
 //!
 //! The k-th largest element is found digit by digit: its sign, two digits of its exponent, and those of its
 //! mantissa, each by comparing all elements with all values of the digit. What is compared grows with the
 //! length of a row, not with its square. Elements above the k-th largest are taken, and as many of those equal
 //! to it as are missing. Sums of zeros and ones number them; rows are divided into blocks, and matrices of
 //! zeros and ones pick the block of each number and the element in it.
+//!
+//! If `k` is small, the largest element is taken `k` times, and each time left out of the rest.
 
 use num_traits::AsPrimitive;
 
 use crate::lower::ramp;
 use crate::ncnn::layer::{CumulativeSum, MatMul, reduction_op};
+use crate::ncnn::{Cost, USUAL_SIZE};
 use crate::op::range;
 use crate::ops::prelude::*;
 
@@ -19,7 +22,10 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::of(OWN_DOMAIN, "Largest", Access::
     .keeps_magnitude()
     .range(range::first)
     .further_range(range::positions)
-    .lowers_to("Threshold, Reduction: the k-th largest element, digit by digit; CumulativeSum, MatMul")];
+    .lowers_to(
+        "Threshold, Reduction: the largest elements, one by one, or the k-th largest, digit by digit; then \
+         CumulativeSum, MatMul",
+    )];
 
 /// The bits of a digit.
 const DIGIT: u32 = 4;
@@ -30,11 +36,35 @@ const MANTISSA: [u32; 6] = [DIGIT, DIGIT, DIGIT, DIGIT, DIGIT, 3];
 /// The number of values with which each element of a row is compared.
 pub(super) const COMPARISONS: i64 = 128;
 
+/// The number of values whose comparisons with an element take as long as taking one of the largest.
+pub(super) const COMPARISONS_OF_ONE: i64 = 3;
+
 /// The elements of a block of a row of free size.
 const WIDTH_OF_FREE: i64 = 64;
 
 /// The most elements of all rows: each is compared with all values of a digit at once.
 pub(super) const MOST_ELEMENTS: i64 = limits::COMPARED >> DIGIT;
+
+/// The layers over whole rows that take the largest element of each.
+const LAYERS_OF_ONE: u64 = 10;
+
+/// The layers that find the `k`-th largest element and number what is taken.
+const LAYERS_OF_DIGITS: u64 = 120;
+
+/// The tops of those layers, each as large as all rows.
+const TOPS_OF_DIGITS: u64 = 270;
+
+/// A number above all places of rows whose elements are taken one by one; three times as many are exact in float32.
+const PLACES: i64 = 1 << 22;
+
+/// Returns whether the `k` largest elements are taken one by one: that takes less time if `k` is small.
+pub(super) fn are_taken_one_by_one(rows: &Dim, size: &Dim, k: i64) -> bool {
+    let count = |size: &Dim| size.known().unwrap_or(USUAL_SIZE).unsigned_abs();
+    let elements = count(rows).saturating_mul(count(size));
+    let single = Cost::passes(LAYERS_OF_ONE, elements) * k.unsigned_abs();
+    let digits = Cost { layers: LAYERS_OF_DIGITS, ..Cost::passes(TOPS_OF_DIGITS, elements) };
+    size.known().is_none_or(|size| size < PLACES) && single.nanoseconds() < digits.nanoseconds()
+}
 
 /// Returns the form of rows, and the number of their largest elements.
 fn read(call: &Call) -> Result<(Dim, Dim, i64)> {
@@ -69,6 +99,9 @@ fn lower(lower: &mut Lower) -> Result<()> {
     let rows = Rows { rows, size, k };
     lower.compute_in_float32();
     let x = lower.blob_as(0, &rows.form(1, rows.size.clone()))?;
+    if are_taken_one_by_one(&rows.rows, &rows.size, k) {
+        return rows.pick_one_by_one(lower, x);
+    }
     let least = rows.least_taken(lower, x)?;
     let taken = rows.taken(lower, x, least)?;
     rows.pick(lower, x, taken)
@@ -78,6 +111,44 @@ impl Rows {
     /// Returns the form of a matrix for each row.
     fn form(&self, height: impl Into<Dim>, width: impl Into<Dim>) -> [Dim; 3] {
         [self.rows.clone(), height.into(), width.into()]
+    }
+
+    /// Takes the largest element of each row `k` times. Weights, which are larger for earlier places, tell its place.
+    fn pick_one_by_one(&self, lower: &mut Lower, x: BlobId) -> Result<()> {
+        lower.require(SizeCondition::at_most(&self.size, PLACES))?;
+        let infinite = lower.may_be_infinite(0)?;
+        let most: f32 = PLACES.as_();
+        let places = lower.places_along(&self.size, &[Dim::Known(1), Dim::Known(1), self.size.clone()])?;
+        let mut weights = lower.compute(places * -1.0 + most)?;
+        let mut left = x;
+        if infinite {
+            // Infinities count as the largest finite numbers, but precede and follow those.
+            let (above, below) = (lower.compute(x.above(f32::MAX))?, lower.compute(x.below(f32::MIN))?);
+            weights = lower.compute((above - below) * most + (weights + most))?;
+            left = lower.compute(x.smaller(f32::MAX).larger(f32::MIN))?;
+        }
+        let (mut elements, mut found) = (Vec::new(), Vec::new());
+        for number in 1..=self.k {
+            let element = lower.reduce(reduction_op::MAX, left, &[2])?;
+            let candidates = lower.compute(!(left - element).below(0.0) * weights)?;
+            let first = lower.reduce(reduction_op::MAX, candidates, &[2])?;
+            elements.push(element);
+            found.push(first);
+            if number < self.k {
+                let others = lower.compute((candidates - first).below(-0.5))?;
+                weights = lower.compute(weights * others)?;
+                left = lower.compute(left.smaller((others * 2.0 - 1.0) * f32::MAX))?;
+            }
+        }
+        let (elements, found) = (lower.concat(&elements, 2)?, lower.concat(&found, 2)?);
+        if !infinite {
+            lower.set(0, elements)?;
+            return lower.set(1, found * -1.0 + most);
+        }
+        let (finite, above) = (found.above(most + 0.5), found.above(2.0 * most + 0.5));
+        let (finite, above) = (lower.compute(finite)?, lower.compute(above)?);
+        lower.set(0, elements * (above - finite + 2.0))?;
+        lower.set(1, (above + finite + 1.0) * most - found)
     }
 
     /// Emits the k-th largest element of each row. Infinities count as the largest finite numbers.

@@ -11,7 +11,7 @@ use std::cmp::Ordering;
 use ndarray::ArrayD;
 use num_traits::AsPrimitive;
 
-use super::largest::{COMPARISONS, MOST_ELEMENTS};
+use super::largest::{COMPARISONS, COMPARISONS_OF_ONE, MOST_ELEMENTS, are_taken_one_by_one};
 use super::one_hot::pick;
 use crate::op::range;
 use crate::ops::prelude::*;
@@ -27,7 +27,7 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("TopK", Access::Any, infer_top
     .expand(expand_top_k)
     .lowers_to(
         "MatMul with a matrix of zeros and ones from the rank of each element; before it, along long axes, Threshold and \
-         Reduction for the k-th largest element, digit by digit",
+         Reduction for the largest elements, one by one, or the k-th largest, digit by digit",
     )
     .limits(
         "a large K: comparing every pair of the results takes more than 256 MiB; a K \
@@ -195,7 +195,9 @@ fn expand_extreme(expand: &Expand, order: &Order) -> Result<bool> {
 /// Returns whether the result is found in less time from the `k` largest elements, which the node `Largest`
 /// takes without an order, than by comparing all elements.
 fn takes_largest_first(lanes: i64, n: i64, k: i64) -> bool {
-    let compared = n.saturating_mul(COMPARISONS).saturating_add(k.saturating_mul(k));
+    let is_single = are_taken_one_by_one(&Dim::Known(lanes), &Dim::Known(n), k);
+    let each = if is_single { k.saturating_mul(COMPARISONS_OF_ONE) } else { COMPARISONS };
+    let compared = n.saturating_mul(each).saturating_add(k.saturating_mul(k));
     let layers = FIXED_COST / lanes.max(1);
     (1..n).contains(&k) && compared.saturating_add(layers) < n.saturating_mul(n)
 }

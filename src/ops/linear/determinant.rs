@@ -37,10 +37,10 @@ fn infer_det(call: &Call) -> Result<Vec<Fact>> {
 }
 
 /// Each step of the elimination iterates over the matrix.
-fn work_of(shapes: &[&[usize]]) -> u64 {
-    let sizes = shapes.first().copied().unwrap_or_default();
-    let steps = sizes.iter().chain(sizes.last()).fold(1_usize, |n, size| n.saturating_mul(*size));
-    u64::try_from(steps).unwrap_or(u64::MAX)
+fn work_of(call: &Call) -> Option<u64> {
+    let sizes = call.shape(0).unwrap_or_default();
+    let steps: Vec<Dim> = sizes.iter().chain(sizes.last()).cloned().collect();
+    Some(element_count(&steps).unwrap_or(0))
 }
 
 fn fold_det(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {

@@ -28,11 +28,11 @@ use crate::pass::quantized::{INT8_GRU, INT8_LSTM};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     gru("", "GRU")
-        .expects(expected)
+        .expects(|call, index, _| expected(call, index))
         .lowers_to("GRU over all sequences, or for each; unrolled steps where they are faster, or for what the layer lacks")
         .limits(LIMITS),
     lstm("", "LSTM")
-        .expects(expected)
+        .expects(|call, index, _| expected(call, index))
         .lowers_to("LSTM over all sequences, or for each; unrolled steps where they are faster, or for what the layer lacks")
         .limits(LIMITS),
     gru(OWN_DOMAIN, INT8_GRU).lowers_to("GRU in int8, over one sequence"),
@@ -41,7 +41,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .expand(|x| unroll::expand_recurrent(x, Cell::Rnn))
         .lower(|lower| lower::lower_recurrent(lower, Cell::Rnn))
         .multiply_adds(multiply_adds)
-        .expects(expected)
+        .expects(|call, index, _| expected(call, index))
         .lowers_to("RNN for each sequence; unrolled steps where they are faster, or for what the layer lacks")
         .limits(LIMITS),
 ];

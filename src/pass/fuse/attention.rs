@@ -11,13 +11,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::matcher::{Found, Matcher, first, fuse, orders, output, to_f32, two};
-use super::scores::{FAR, HIDDEN, Hidden, hidden, plain, softmax_of};
-use super::view::{Run, Traced, View, scaling, trace};
+use super::scores::{Attention, FAR, HIDDEN, Mask, attention};
+use super::view::{Run, Traced, View, trace};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Node, ValueId};
 use crate::pass::builder::{Builder, Expr};
 use crate::pass::pattern::{float, input, int};
-use crate::tensor::DType;
+use crate::tensor::Dim;
 
 /// A factor this close to 1 leaves the weight as it is.
 const SAME_SCALE: f64 = 1e-6;
@@ -41,17 +41,6 @@ struct Projection {
     columns: Vec<i64>,
 }
 
-/// A mask of the scores.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Mask {
-    /// Added to the scores.
-    Added(ValueId),
-    /// Added to the scores; a constant with elements below [`HIDDEN`].
-    Clamped(ValueId),
-    /// A condition that masks a key if it is equal to the boolean.
-    Hidden(ValueId, bool),
-}
-
 struct Parts {
     /// The result.
     y: ValueId,
@@ -59,7 +48,8 @@ struct Parts {
     k: Projection,
     v: Projection,
     out: Linear,
-    mask: Option<Mask>,
+    /// The mask, and whether each query sees a key.
+    mask: Option<(Mask, bool)>,
     num_heads: i64,
     /// The factor of the weight of the queries.
     factor: f64,
@@ -167,14 +157,8 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Parts>> {
     {
         return None;
     }
-    let is_core = |value| {
-        plain(matcher, value).is_some()
-            || matcher
-                .made_by(value, "MatMul")
-                .and_then(two)
-                .is_some_and(|[a, _]| softmax_of(matcher, a, &mut BTreeSet::new()).is_some())
-    };
-    let traced = trace(matcher, out.x, is_core, false)?;
+    let read = |value| matcher.producer(value).and_then(|node| attention(matcher, node).ok());
+    let traced = trace(matcher, out.x, |value| read(value).is_some(), false)?;
     inner.extend(traced.inner);
     inner.insert(traced.source);
     let (heads, queries, width) = by_heads(&matcher.sizes(traced.source)?)?;
@@ -183,16 +167,27 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Parts>> {
     if traced.view.reshaped(&[queries, heads * width])?.merged() != merged {
         return None;
     }
-    let Core { q, k, v, keys, k_order, mask, scale } = match plain(matcher, traced.source) {
-        Some(node) => read_plain(matcher, node, [heads, queries])?,
-        None => read_product(matcher, traced.source, [heads, queries], &mut inner)?,
+    let Attention { scores, v, transposed, zeroes_nan, inner: core, .. } = read(traced.source)?;
+    inner.extend(core);
+    let (_, rows, columns) = by_heads(&matcher.sizes(scores.k)?)?;
+    let (keys, k_order) = if transposed { (columns, [0, 2, 1]) } else { (rows, [0, 1, 2]) };
+    let mask = match scores.masks.as_slice() {
+        [] => None,
+        [(mask, masked)] => {
+            let shows_each = mask.shows_each(matcher, FAR);
+            // If a query has all keys masked, the result is NaN, which the layer does not replace by 0.
+            let is_right = shows_each || (matches!(mask, Mask::Added(_)) && !zeroes_nan);
+            let fits = mask.fits(matcher, masked, heads, &Dim::Known(queries));
+            (is_right && fits).then_some(Some((*mask, shows_each)))?
+        }
+        _ => return None,
     };
-    let (q, q_scale) = projection(matcher, q, [heads, queries, width], [0, 1, 2], &mut inner)?;
-    let (k, k_scale) = projection(matcher, k, [heads, keys, width], k_order, &mut inner)?;
+    let (q, q_scale) = projection(matcher, scores.q, [heads, queries, width], [0, 1, 2], &mut inner)?;
+    let (k, k_scale) = projection(matcher, scores.k, [heads, keys, width], k_order, &mut inner)?;
     let (v, v_scale) = projection(matcher, v, [heads, keys, width], [0, 1, 2], &mut inner)?;
     // The layer itself divides by the root of the width of a head.
     let root = num_traits::AsPrimitive::<f64>::as_(width).sqrt();
-    let factor = scale * q_scale * k_scale * root;
+    let factor = scores.scale * q_scale * k_scale * root;
     inner.remove(&result);
     // In the oldest releases queries, merged heads and results have the same width.
     let fits = [q.linear.inputs, out.outputs] == [heads * width; 2];
@@ -203,120 +198,10 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Parts>> {
     })
 }
 
-/// An attention without its linear maps.
-struct Core {
-    q: ValueId,
-    k: ValueId,
-    v: ValueId,
-    /// The number of keys.
-    keys: i64,
-    /// The axes of heads, rows and elements in the keys.
-    k_order: [usize; 3],
-    mask: Option<Mask>,
-    scale: f64,
-}
-
-fn read_plain(matcher: &Matcher, node: &Node, [heads, queries]: [i64; 2]) -> Option<Core> {
-    let [Some(q), Some(k), Some(v), ref mask @ ..] = *node.inputs.as_slice() else { return None };
-    let (key_heads, keys, _) = by_heads(&matcher.sizes(k)?)?;
-    let mask = match *mask {
-        [Some(mask)] if is_mask(matcher, mask, [heads, queries, keys]) => Some(added(matcher, mask)),
-        [Some(_)] => return None,
-        _ => None,
-    };
-    let zeroes_nan = int(node, "zeroes_nan").is_some_and(|flag| flag != 0);
-    let scale = f64::from(float(node, "scale")?);
-    (key_heads == heads && !zeroes_nan).then_some(Core { q, k, v, keys, k_order: [0, 1, 2], mask, scale })
-}
-
-/// Reads a value as the product of a Softmax with the values.
-fn read_product(
-    matcher: &Matcher,
-    value: ValueId,
-    [heads, queries]: [i64; 2],
-    inner: &mut BTreeSet<ValueId>,
-) -> Option<Core> {
-    let [weights, v] = two(matcher.made_by(value, "MatMul")?)?;
-    inner.insert(weights);
-    let (softmax, guarded) = softmax_of(matcher, weights, inner)?;
-    let mut scores = first(softmax)?;
-    let (_, _, keys) = by_heads(&matcher.sizes(scores)?)?;
-    inner.insert(scores);
-    let mut mask = None;
-    if let Some((product, found)) = read_mask(matcher, scores, [heads, queries, keys]) {
-        // If a query has all keys masked, the result is NaN, which the layer does not replace by 0.
-        if guarded && matches!(found, Mask::Added(value) if !each_row_has_key(matcher, value)) {
-            return None;
-        }
-        (mask, scores) = (Some(found), product);
-        inner.insert(scores);
-    }
-    let mut scale = 1.0;
-    if let Some((product, factor)) = matcher.producer(scores).and_then(|node| scaling(matcher, node)) {
-        (scale, scores) = (factor, product);
-        inner.insert(scores);
-    }
-    let [q, k] = two(matcher.made_by(scores, "MatMul")?)?;
-    Some(Core { q, k, v, keys, k_order: [0, 2, 1], mask, scale })
-}
-
 /// Merges all axes but the last two.
 fn by_heads(sizes: &[i64]) -> Option<(i64, i64, i64)> {
     let [outer @ .., rows, columns] = sizes else { return None };
     Some((outer.iter().product(), *rows, *columns))
-}
-
-/// Whether a value is a MatMul, or one times a constant.
-fn is_scores(matcher: &Matcher, value: ValueId) -> bool {
-    matcher.producer(value).is_some_and(|node| {
-        node.is("MatMul")
-            || scaling(matcher, node).is_some_and(|(x, _)| matcher.made_by(x, "MatMul").is_some())
-    })
-}
-
-/// Reads scores as masked: the scores without the mask, and the mask.
-fn read_mask(matcher: &Matcher, scores: ValueId, sizes: [i64; 3]) -> Option<(ValueId, Mask)> {
-    if let Some(sum) = matcher.made_by(scores, "Add") {
-        let (product, added) = orders(sum)
-            .find(|(product, added)| is_mask(matcher, *added, sizes) && is_scores(matcher, *product))?;
-        return Some((product, self::added(matcher, added)));
-    }
-    let Hidden { others, condition, hides, .. } =
-        hidden(matcher, matcher.made_by(scores, "Where")?).find(|found| is_scores(matcher, found.others))?;
-    let flags = floats(matcher, condition).filter(|_| is_mask(matcher, condition, sizes))?;
-    let has_key = |row: &[f32]| row.iter().any(|flag| (*flag != 0.0) != hides);
-    flags
-        .chunks(usize::try_from(sizes[2]).ok()?)
-        .all(has_key)
-        .then_some((others, Mask::Hidden(condition, hides)))
-}
-
-/// Reads a value as a mask that is added to the scores.
-fn added(matcher: &Matcher, mask: ValueId) -> Mask {
-    let is_low = floats(matcher, mask).is_some_and(|mask| mask.iter().any(|x| *x < HIDDEN));
-    if is_low && each_row_has_key(matcher, mask) { Mask::Clamped(mask) } else { Mask::Added(mask) }
-}
-
-/// The elements of a constant.
-fn floats(matcher: &Matcher, value: ValueId) -> Option<Vec<f32>> {
-    matcher.constant(value)?.load_listed().ok()?.cast(DType::F32).ok()?.float_list().ok()
-}
-
-/// Whether a mask is a constant that leaves each query a key.
-fn each_row_has_key(matcher: &Matcher, mask: ValueId) -> bool {
-    let keys = matcher.sizes(mask).and_then(|sizes| usize::try_from(*sizes.last()?).ok());
-    let Some((mask, keys)) = floats(matcher, mask).zip(keys.filter(|keys| *keys > 0)) else { return false };
-    mask.chunks(keys).all(|row| row.iter().any(|x| f64::from(*x) > FAR))
-}
-
-/// Whether a value has the shape of a mask: `[queries, keys]` or `[heads, queries, keys]` after axes of size
-/// 1.
-fn is_mask(matcher: &Matcher, value: ValueId, [heads, queries, keys]: [i64; 3]) -> bool {
-    let Some(sizes) = matcher.sizes(value) else { return false };
-    let [outer @ .., rows, columns] = sizes.as_slice() else { return false };
-    let outer: i64 = outer.iter().product();
-    let innermost = sizes.iter().rev().nth(2).copied().unwrap_or(1);
-    (*rows, *columns) == (queries, keys) && (outer == 1 || (outer == heads && innermost == heads))
 }
 
 fn build<'b>(made: &'b Builder<'b>, parts: Parts, masks: &mut BTreeMap<Mask, ValueId>) -> Result<Expr<'b>> {
@@ -328,13 +213,9 @@ fn build<'b>(made: &'b Builder<'b>, parts: Parts, masks: &mut BTreeMap<Mask, Val
     }
     let all: Vec<i64> = (0..out.outputs).collect();
     inputs.extend(columns_of(made, &Projection { linear: out, columns: all }, 1.0)?);
-    if let Some(mask) = mask {
-        let value = match masks.get(&mask) {
-            Some(known) => made.value(*known),
-            None => mask_value(made, mask, x),
-        };
-        masks.insert(mask, value.id);
-        inputs.push(value);
+    if let Some((mask, shows_each)) = mask {
+        let lowest = if shows_each { HIDDEN } else { f32::NEG_INFINITY };
+        inputs.push(mask.shared_term(made, lowest, x, masks));
     }
     let rows = made.op("ncnn.MultiHeadAttention", inputs, [("num_heads", num_heads.into())]);
     let mut shape = x.sizes();
@@ -347,14 +228,6 @@ fn build<'b>(made: &'b Builder<'b>, parts: Parts, masks: &mut BTreeMap<Mask, Val
     }
     let result = result.into_iter().collect::<Option<Vec<i64>>>();
     Ok(rows.reshape(&result.ok_or_else(|| Error::internal("an attention of free sizes was fused"))?))
-}
-
-fn mask_value<'b>(made: &'b Builder<'b>, mask: Mask, like: Expr<'b>) -> Expr<'b> {
-    match mask {
-        Mask::Added(value) => made.value(value),
-        Mask::Clamped(value) => made.value(value).max(HIDDEN),
-        Mask::Hidden(condition, hides) => Hidden::term(made.value(condition), hides, HIDDEN, like),
-    }
 }
 
 /// The weight, `[outputs, inputs]`, and the bias of a projection.

@@ -18,9 +18,11 @@ mod l2_normalize;
 mod layer_norm;
 mod layout;
 mod look_up;
+mod masked;
 mod matcher;
 mod mish;
 mod narrow;
+mod plain_attention;
 mod rotary;
 mod scores;
 mod shuffle;
@@ -49,6 +51,8 @@ pub const FUSIONS: &[Rewrite] = &[
     pass!(frames::fuse_overlap_add [ScatterElements ScatterND]
         "ScatterElements and ScatterND that add overlapping frames to Col2Im"),
     pass!(gather_nd::fuse_gather_nd_of_all [GatherND] "GatherND at all positions of its axes to a Transpose"),
+    pass!(masked::fuse_masked_scatter [NonZero]
+        "ScatterND at the places of a mask to Where and a Gather"),
     pass!(experts::fuse_gathered_experts [Gather GatherND]
         "experts with matrices gathered for each token to products with the matrices of all experts"),
     pass!(experts::fuse_scattered_experts [NonZero]
@@ -81,6 +85,10 @@ pub const FUSIONS: &[Rewrite] = &[
         "attention with its linear projections to MultiHeadAttention"),
     SHARE_SLICES,
 ];
+
+/// The fusion for runtimes in which attention takes less time than its products, after the others.
+pub const ATTENTION_FUSIONS: &[Rewrite] = &[pass!(plain_attention::fuse_plain_attention [Softmax]
+    "for ncnn 20261020 or later: products, Softmax and product to SDPA")];
 
 /// The fusions for caches of the runtime, after the others.
 pub const CACHE_FUSIONS: &[Rewrite] = &[

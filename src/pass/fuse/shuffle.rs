@@ -90,7 +90,7 @@ fn free_groups(matcher: &Matcher, [x, blocks, result]: [ValueId; 3], transpose: 
 fn find_free_blocks(matcher: &Matcher, node: &Node) -> Option<Found<(ValueId, Shuffle)>> {
     let result = output(node).filter(|_| reshapes(node))?;
     let [_, deep, rows, columns] = matcher.shape(result)? else { return None };
-    if rows.known().is_some() || columns.known().is_some() {
+    if rows.known().is_some() && columns.known().is_some() {
         return None;
     }
     let mut inner = BTreeSet::new();
@@ -112,10 +112,9 @@ fn find_free_blocks(matcher: &Matcher, node: &Node) -> Option<Found<(ValueId, Sh
     let [_, channels, height, block, width, other] = matcher.shape(blocks)? else { return None };
     let side = block.known().filter(|side| *side > 1 && other.is(*side))?;
     let fits = |x: ValueId| {
-        let Some([batch, own, h, w]) = matcher.shape(x) else { return false };
+        let Some([_, own, h, w]) = matcher.shape(x) else { return false };
         let count = |size: &Dim| size.floor_div(block).ok();
-        batch.is(1)
-            && own == channels
+        own == channels
             && [count(h).as_ref(), count(w).as_ref()] == [Some(height), Some(width)]
             && channels.mul(&Dim::Known(side * side)).is_ok_and(|product| product == *deep)
             && (rows, columns) == (height, width)

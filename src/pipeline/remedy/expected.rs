@@ -41,12 +41,11 @@ impl Parts {
                 let output = node.outputs.first().copied().flatten().filter(|_| depth < MAX_DEPTH)?;
                 self.by_readers(output, depth + 1)
             };
-            match (op.expects, op.expects_for) {
-                (Some(expects), _) => expects(&call, index),
-                (None, Some(expects)) if index == 0 => expects(&call, &result()?),
+            match op.expects {
+                Some(expects) => expects(&call, index, &result),
                 // Such a node does not change the shape, if the value is not the smaller operand.
-                (None, None) if op.access == Access::Elementwise && index == 0 => result(),
-                _ => None,
+                None if op.access == Access::Elementwise && index == 0 => result(),
+                None => None,
             }
         });
         expected.next()

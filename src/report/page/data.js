@@ -5,24 +5,17 @@ const sizesOf = (shape) => shape ? "[" + shape.join(", ") + "]" : "?";
 const axesOf = (axes) => ["w", "h", "d", "c"].filter((name) => name in axes).map((name) => name + "=" + axes[name]).join(" ");
 const report = JSON.parse(document.getElementById("report").textContent);
 const net = report.net;
-// The boxes of the graph: the layers of the net, or the nodes of a refused model, after its inputs.
-const bare = { params: [], weights: [], multiply_adds: 0 };
-const layers = net ? net.layers : (report.nodes.length ? report.model.inputs : []).map((value) => ({ ...bare, name: value.name, type: "Input", bottoms: [], tops: [value.name],
-  shapes: [value.shape], nodes: [] })).concat(report.nodes.map((node, i) => ({ ...bare, name: nodeTitle(node), type: node.op_type,
-  bottoms: node.inputs.filter((name) => name), tops: node.outputs.filter((name) => name), shapes: node.shapes.filter((_, i) => node.outputs[i]),
-  nodes: [i], refused: node.becomes === "refused" })));
-// The interface: blobs of the net, or values of the model.
-const portOf = (port) => net ? { ...port, sizes: axesOf(port.axes) } : { ...port, blob: port.name, sizes: sizesOf(port.shape) };
-const inputs = (net ?? report.model ?? { inputs: [] }).inputs.map(portOf), outputs = (net ?? report.model ?? { outputs: [] }).outputs.map(portOf);
 const byId = (id) => document.getElementById(id);
 
 // Names come from the model: characters that would reverse or hide text are replaced.
-const show = (text) => String(text).replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g, "\ufffd");
+const show = (text) => String(text).replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufffe\uffff]/g, "\ufffd");
 
 function make(tag, options = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(options)) {
     if (name === "text") element.textContent = show(value);
+    // A policy may forbid the attribute.
+    else if (name === "style") element.style.cssText = value;
     else if (name === "click") element.addEventListener("click", value);
     else if (value !== undefined && value !== null) element.setAttribute(name, value);
   }
@@ -73,21 +66,112 @@ function summaryOf(layer) {
 
 const weightSum = (layer, field) => layer.weights.reduce((sum, weight) => sum + weight[field], 0);
 
-// The producer and the readers of each blob.
-const producers = new Map(), readers = new Map();
-layers.forEach((layer, i) => {
-  layer.tops.forEach((blob) => producers.set(blob, i));
-  layer.bottoms.forEach((blob) => readers.set(blob, (readers.get(blob) ?? []).concat(i)));
-});
-const layerByName = new Map(layers.map((layer, i) => [layer.name, i]));
+// The boxes of a graph and the blobs, or values, between them: the layers of the net, or the inputs and nodes of the model.
+class Part {
+  constructor(noun, items, inputs, outputs) {
+    this.noun = noun;
+    this.items = items;
+    this.inputs = inputs;
+    this.outputs = outputs;
+    this.producers = new Map();
+    this.readers = new Map();
+    items.forEach((item, i) => {
+      item.tops.forEach((blob) => this.producers.set(blob, i));
+      for (const blob of item.bottoms) {
+        if (!this.readers.has(blob)) this.readers.set(blob, []);
+        this.readers.get(blob).push(i);
+      }
+    });
+    this.byName = new Map(items.map((item, i) => [item.name, i]));
+    // What other boxes compute; an output may be a constant.
+    this.ends = outputs.filter((port) => this.producers.has(port.blob));
+    this.graph = null;
+  }
 
-// The texts by which a layer is found.
-const haystacks = layers.map((layer) => [layer.name, layer.type, ...layer.bottoms, ...layer.tops,
-  ...layer.nodes.flatMap((n) => [report.nodes[n].name, report.nodes[n].op_type, ...report.nodes[n].outputs])].join("\n").toLowerCase());
-function findLayers(text) {
-  const words = text.toLowerCase().split(/\s+/).filter((word) => word);
-  if (!words.length) return [];
-  const rank = (i) => (layers[i].name.toLowerCase() === words.join(" ") ? 0 : layers[i].name.toLowerCase().includes(words[0]) ? 1 : 2);
-  const found = layers.map((_, i) => i).filter((i) => words.every((word) => haystacks[i].includes(word)));
-  return found.sort((a, b) => rank(a) - rank(b) || a - b);
+  // The texts by which an item is found.
+  textOf(i) {
+    this.texts ??= this.items.map((item) => [item.name, item.type, ...item.bottoms, ...item.tops,
+      ...item.nodes.flatMap((n) => [report.nodes[n].name, report.nodes[n].op_type, ...report.nodes[n].outputs])].join("\n").toLowerCase());
+    return this.texts[i];
+  }
+
+  find(text) {
+    const words = text.toLowerCase().split(/\s+/).filter((word) => word);
+    if (!words.length) return [];
+    const names = this.items.map((item) => item.name.toLowerCase());
+    const rank = (i) => (names[i] === words.join(" ") ? 0 : names[i].includes(words[0]) ? 1 : 2);
+    const found = names.map((_, i) => i).filter((i) => words.every((word) => this.textOf(i).includes(word)));
+    return found.sort((a, b) => rank(a) - rank(b) || a - b);
+  }
+
+  shapeOf(blob) {
+    const item = this.items[this.producers.get(blob)];
+    return item ? sizesOf(item.shapes[item.tops.indexOf(blob)]) : "";
+  }
+}
+
+// The model: its nodes, after its inputs. `item.nodes` are the nodes whose work an item does.
+function modelPart() {
+  const bare = { params: [], weights: [], multiply_adds: 0 };
+  const given = report.model.inputs.map((value) => ({
+    ...bare, name: value.name, type: "Input", bottoms: [], tops: [value.name], shapes: [value.shape], nodes: [],
+  }));
+  const nodes = report.nodes.map((node, i) => ({
+    ...bare, name: nodeTitle(node), type: node.op_type, bottoms: node.inputs.filter((name) => name), tops: node.outputs.filter((name) => name),
+    shapes: node.shapes.filter((_, i) => node.outputs[i]), multiply_adds: node.operator_cost?.multiply_adds ?? 0, nodes: [i], node,
+    refused: node.becomes === "refused", idle: node.becomes === "folded" || node.becomes === "nothing",
+  }));
+  const port = (value) => ({ ...value, blob: value.name, sizes: sizesOf(value.shape) });
+  return new Part("node", given.concat(nodes), report.model.inputs.map(port), report.model.outputs.map(port));
+}
+
+function netPart() {
+  const port = (port) => ({ ...port, sizes: axesOf(port.axes) });
+  return new Part("layer", net.layers, net.inputs.map(port), net.outputs.map(port));
+}
+
+const layers = net ? netPart() : null, nodes = report.nodes.length ? modelPart() : null;
+const main = layers ?? nodes;
+const itemOfNode = (n) => n + report.model.inputs.length;
+
+// The items of the other graph that belong to one of this.
+function partners(part, i) {
+  if (!layers || !nodes) return [];
+  const item = part.items[i], known = (list) => list.filter((i) => i !== undefined);
+  if (item.node) return known(item.node.layers.map((name) => layers.byName.get(name)));
+  if (item.type !== "Input") return item.nodes.map(itemOfNode);
+  const [own, key, other] = part === layers ? ["blob", "name", nodes] : ["name", "blob", layers];
+  return known(net.inputs.filter((port) => item.tops.includes(port[own])).map((port) => other.producers.get(port[key])));
+}
+
+// A button that copies a text, beside it.
+function copyButton(text, what) {
+  const button = make("button", { type: "button", class: "copy", "aria-label": "Copy " + what, title: "Copy", click: async () => {
+    const copied = await copy(text);
+    say(copied ? "Copied " + what + "." : "The browser does not copy.");
+    button.classList.toggle("done", copied);
+    setTimeout(() => button.classList.remove("done"), 1200);
+  } });
+  return button;
+}
+
+async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    // In a frame of a notebook, only the older way is permitted.
+    const area = make("textarea", { class: "unseen", "aria-hidden": "true" }), focused = document.activeElement;
+    area.value = text;
+    document.body.append(area);
+    area.select();
+    const copied = document.execCommand("copy");
+    area.remove();
+    focused?.focus();
+    return copied;
+  }
+}
+
+function say(text) {
+  byId("said").textContent = show(text);
 }

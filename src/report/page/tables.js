@@ -79,7 +79,7 @@ function showLayers() {
   const columns = [
     { title: "#", number: true, of: (layer, i) => i + 1 },
     { title: "Type", of: (layer) => layer.type, cell: (layer) => [make("span", { class: "swatch", style: "background: var(--" + kindOf(layer.type) + ")" }), layer.type] },
-    { title: "Name", of: (layer) => layer.name, cell: (layer, i) => [linkTo(i)] },
+    { title: "Name", of: (layer) => layer.name, cell: (layer, i) => [linkTo(layers, i)] },
     { title: "Shape", mono: true, of: (layer) => layer.shapes.map(sizesOf).join(" ") },
     { title: "Parameters", number: true, of: (layer) => weightSum(layer, "elements"), show: (n) => n ? n.toLocaleString("en") : "" },
     { title: "Bytes", number: true, of: (layer) => weightSum(layer, "bytes"), show: (n) => n ? bytesOf(n) : "" },
@@ -88,20 +88,19 @@ function showLayers() {
     { title: "Params", mono: true, of: (layer) => layer.params.map((param) => param.name + "=" + valueText(param.value)).join(" ") },
     { title: "Nodes", mono: true, of: (layer) => layer.nodes.map((n) => report.nodes[n].op_type).join(" ") },
   ];
-  makeTable(byId("view-layers"), "Layers", columns, layers, { text: (_, i) => haystacks[i], chosen: (i) => i === chosen });
+  makeTable(byId("view-layers"), "Layers", columns, layers.items, { text: (_, i) => layers.textOf(i), chosen: (i) => chosen?.part === layers && i === chosen.i });
 }
-
-const BECOMES = { layers: "layers of its own", fused: "part of a layer", folded: "known before", nothing: "nothing", refused: "refused" };
 
 function showNodes() {
   const texts = report.nodes.map((node) => [node.name, node.op_type, ...node.outputs, ...node.layers].join("\n").toLowerCase());
   const columns = [
     { title: "#", number: true, of: (node) => node.index },
     { title: "Operator", of: (node) => node.op_type },
-    { title: "Name", mono: true, of: nodeTitle, cell: net ? null : (node, i) => [linkTo(i + layers.length - report.nodes.length)] },
+    { title: "Name", mono: true, of: nodeTitle, cell: (node, i) => [linkTo(nodes, itemOfNode(i))] },
     { title: "Becomes", of: (node) => BECOMES[node.becomes] ?? "" },
     { title: "Shape", mono: true, of: (node) => node.shapes.map(sizesOf).join(" ") },
-    { title: "Layers", of: (node) => node.layers.join(" "), cell: (node) => node.layers.slice(0, 20).flatMap((name) => [linkTo(layerByName.get(name), name), " "]) },
+    { title: "Layers", of: (node) => node.layers.join(" "), cell: (node) => node.layers.slice(0, 20).flatMap((name) => [linkTo(layers, layers.byName.get(name), name), " "]) },
   ];
-  makeTable(byId("view-nodes"), "Nodes of the model", columns, report.nodes, { text: (_, i) => texts[i], chosen: (i) => chosen >= 0 && Boolean(layers[chosen]?.nodes.includes(i)) });
+  const isChosen = (n) => chosen?.part === nodes ? chosen.i === itemOfNode(n) : Boolean(chosen && layers.items[chosen.i].nodes.includes(n));
+  makeTable(byId("view-nodes"), "Nodes of the model", columns, report.nodes, { text: (_, i) => texts[i], chosen: isChosen });
 }

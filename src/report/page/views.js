@@ -1,5 +1,7 @@
 // The views, the search, and the header.
 
+// The item that is chosen, `{part, i}`.
+let chosen = null;
 const VIEWS = [];
 const opened = new Set();
 
@@ -34,8 +36,6 @@ byId("tabs").addEventListener("keydown", (event) => {
   view.tab.focus();
 });
 
-const quoted = (names) => names.map((name) => '"' + show(name) + '"').join(", ");
-
 function placeText(at) {
   const words = at.graph.slice();
   if (at.node) words.push("node " + at.node.index + (at.node.name ? ' "' + at.node.name + '"' : "") + " " + at.node.op_type + "-" + at.node.version);
@@ -66,9 +66,9 @@ function showDiagnostics() {
     room.append(card);
   }
   for (const { words, percent } of report.remedies) {
-    const what = percent === 100 ? "This converts the whole model" : "This converts a part with " + percent + " % of the weights";
-    const line = words.map((word) => /^[\w\-./:=,]+$/.test(word) ? word : quoted([word])).join(" ");
-    room.append(make("div", { class: "card" }, make("span", { class: "kind", text: what }), make("p", {}, make("code", { text: line }))));
+    const what = percent === 100 ? "These options convert the whole model" : "These options convert a part with " + percent + " % of the weights";
+    const line = words.map((word) => /^[\w\-./:=,]+$/.test(word) ? word : '"' + word + '"').join(" ");
+    room.append(make("div", { class: "card" }, make("span", { class: "kind", text: what }), make("p", {}, make("code", { text: line }), copyButton(line, "the options"))));
   }
   if (!room.children.length) room.append(make("p", { text: "There is nothing to tell." }));
   byId("view-diagnostics").replaceChildren(room);
@@ -93,53 +93,119 @@ function showModel() {
     ["operator sets", Object.entries(model.opsets).map(([domain, version]) => domain + " " + version).join(", ")],
     ["parameters", amountOf(model.parameters) + " in " + bytesOf(model.parameter_bytes)],
     ["multiply-adds", amountOf(model.multiply_adds) + (model.uncounted ? ", and " + plural(model.uncounted, "node") + " of free sizes" : "")]]);
-  const value = (value) => [value.name, value.dtype + " " + sizesOf(value.shape)];
-  card("Inputs", model.inputs.map(value));
-  card("Outputs", model.outputs.map(value));
+  room.append(...metadataCards(model.metadata));
+  for (const [title, what, values] of [["Inputs", "input", model.inputs], ["Outputs", "output", model.outputs]]) {
+    const rows = values.flatMap((value) => [make("dt", {}, ...nameOf(value.name, what)), make("dd", { text: value.dtype + " " + sizesOf(value.shape) })]);
+    room.append(make("div", { class: "card" }, make("h2", { text: title }), make("dl", { class: "pairs" }, ...rows)));
+  }
   card("Operators", Object.entries(model.operators).sort((a, b) => b[1] - a[1] || (a[0] < b[0] ? -1 : 1)).map(([name, n]) => [name, n]));
   if (net) card("Weights in the .bin file", Object.entries(net.storage).map(([type, sum]) => [type, plural(sum.weights, "weight") + ", " + amountOf(sum.elements) + " elements, " + bytesOf(sum.bytes)]));
   byId("view-model").replaceChildren(room);
+}
+
+// What the model says about its use: what is known of it, and all entries as they are.
+function metadataCards(said) {
+  const cards = [];
+  const card = (title, text, ...body) => cards.push(make("div", { class: "card" }, make("h2", {}, title + " ", copyButton(text, title.toLowerCase())), ...body));
+  const facts = [["task", said.task], ["height and width", said.image_size?.join(" \u00d7 ")], ["multiples of", said.stride],
+    ["samples per second", said.sample_rate]].filter(([, value]) => value);
+  if (facts.length) card("Use", facts.map(([name, value]) => name + ": " + value).join("\n"), pairs(facts));
+  for (const [title, names] of [["Classes", said.classes], ["Alphabet", said.alphabet]]) {
+    if (!names.length) continue;
+    const list = make("ol", { class: title === "Classes" ? "names" : "names signs", start: "0" });
+    const fill = (from, to) => list.append(...names.slice(from, to).map((name) => make("li", { text: name })));
+    fill(0, 100);
+    const count = names.length - 100, more = make("button", { type: "button", class: "link", text: "and " + count.toLocaleString("en") + " more", click: () => { fill(100); more.remove(); } });
+    card(title, names.join("\n"), list, ...(count > 0 ? [more] : []));
+  }
+  const entries = Object.entries(said.entries);
+  if (entries.length) {
+    const short = (text) => text.length > 1000 ? text.slice(0, 1000) + "\u2026" : text;
+    const rows = entries.flatMap(([name, value]) => [make("dt", { text: name }), make("dd", {}, make("span", { text: short(value) }), copyButton(value, "entry " + show(name)))]);
+    card("Metadata", JSON.stringify(said.entries, null, 2), make("dl", { class: "pairs" }, ...rows));
+  }
+  return cards;
 }
 
 function showFacts() {
   const facts = [];
   if (report.model) facts.push(["nodes", report.model.nodes.toLocaleString("en")]);
   if (net) {
-    facts.push(["layers", layers.length.toLocaleString("en")], ["parameters", amountOf(layers.reduce((n, layer) => n + weightSum(layer, "elements"), 0)) || "0"],
+    facts.push(["layers", layers.items.length.toLocaleString("en")], ["parameters", amountOf(layers.items.reduce((n, layer) => n + weightSum(layer, "elements"), 0)) || "0"],
       ["multiply-adds", (amountOf(net.multiply_adds) || "0") + (net.uncounted ? " +" : "")], ["size", bytesOf(net.bin_bytes + net.param_bytes)], ["loads in ncnn", net.oldest_ncnn + " and later"]);
   }
   byId("facts").append(...facts.map(([name, value]) => make("div", {}, make("dt", { text: name }), make("dd", { text: value }))));
 }
 
+let mode = "", found = [], turn = -1;
 const search = byId("search"), results = byId("results");
-let found = [], turn = -1;
+
+// Shows the net, the model, or both.
+function setMode(next) {
+  const before = searched();
+  mode = next;
+  for (const button of byId("switch").children) button.setAttribute("aria-pressed", String(button.value === mode));
+  for (const part of [layers, nodes]) {
+    if (!part) continue;
+    const { graph } = part;
+    graph.stage.hidden = mode !== "both" && mode !== graph.name;
+    if (graph.stage.hidden) continue;
+    graph.open();
+    graph.resize();
+    if (graph.linked.length) graph.bring(graph.linked);
+    graph.draw();
+  }
+  if (searched() !== before) onSearch();
+}
+
+function showGraph() {
+  const modes = layers && nodes ? [["net", "Net"], ["both", "Both"], ["onnx", "ONNX"]] : [];
+  byId("switch").append(...modes.map(([value, text]) => make("button", { type: "button", value, text, click: () => setMode(value) })));
+  byId("switch").hidden = !modes.length;
+  for (const [part, name, label] of [[layers, "net", "The net"], [nodes, "onnx", "The ONNX model"]]) {
+    if (part) byId("stages").append(new Graph(part, name, label).stage);
+  }
+  details.replaceChildren(...overview(main));
+  setMode(main.graph.name);
+}
+
+// What the search looks through.
+const searched = () => mode === "onnx" ? nodes : main;
 
 function onSearch() {
-  const text = search.value.trim();
-  found = findLayers(text);
+  const text = search.value.trim(), part = searched();
+  found = part.find(text);
   turn = -1;
-  marked = new Set(found);
-  byId("found").textContent = text ? plural(found.length, net ? "layer" : "node") : "";
+  for (const one of [layers, nodes]) {
+    if (!one?.graph) continue;
+    one.graph.found = one === part ? found : [];
+    one.graph.mark();
+    one.graph.redraw();
+  }
+  byId("found").textContent = text ? plural(found.length, part.noun) : "";
   const graph = !byId("view-graph").hidden;
-  results.hidden = !graph || !text || !found.length;
+  results.hidden = !graph || !text || !found.length || document.activeElement !== search;
   results.replaceChildren(...(results.hidden ? [] : found.slice(0, 40).map((i, at) => make("li", {}, make("button", { type: "button", class: "result",
-    click: () => { turn = at; goTo(i); } }, show(layers[i].name), make("small", { text: layers[i].type }))))));
+    click: () => { turn = at; goTo(part, i); } }, show(part.items[i].name), make("small", { text: part.items[i].type }))))));
   for (const table of tables) table.filter(text);
-  redraw();
 }
 
-function goTo(layer) {
+// Chooses an item and brings it into sight, out of its blocks.
+function goTo(part, i) {
   results.hidden = true;
   openView("graph");
-  choose(layer, true);
+  const { graph } = part;
+  if (graph.stage.hidden) setMode("both");
+  if (graph.holders[i].block) graph.build(i);
+  choose(graph, graph.holders[i], true);
 }
 
-if (layers.length) {
+if (main) {
   search.addEventListener("input", onSearch);
   search.addEventListener("keydown", (event) => {
     if (event.key === "Enter" && found.length && !byId("view-graph").hidden) {
       turn = (turn + (event.shiftKey ? found.length - 1 : 1)) % found.length;
-      goTo(found[turn]);
+      goTo(searched(), found[turn]);
       byId("found").textContent = turn + 1 + " of " + found.length;
     } else if (event.key === "Escape") results.hidden = true;
     else if (event.key === "ArrowDown" && !results.hidden) { results.querySelector("button")?.focus(); event.preventDefault(); }
@@ -160,10 +226,10 @@ if (layers.length) {
 
 byId("status").classList.add(report.status);
 showFacts();
-const addGraph = () => addView("graph", "Graph", null, () => { details.replaceChildren(...overview()); showGraph(); });
+const addGraph = () => addView("graph", "Graph", null, showGraph);
 if (net) {
   addGraph();
-  addView("layers", "Layers", layers.length, showLayers);
+  addView("layers", "Layers", layers.items.length, showLayers);
 }
 if (report.nodes.length && net) addView("nodes", "Nodes", report.nodes.length, showNodes);
 addView("diagnostics", "Diagnostics", report.diagnostics.length, showDiagnostics);

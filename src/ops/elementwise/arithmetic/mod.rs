@@ -97,8 +97,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lower(lower_mod)
         .jumps(|_, _| true)
         .lowers_to("BinaryOp, UnaryOp TRUNC or FLOOR, Threshold")
-        .differs("floats whose quotient is 2^24 or more, stated by value")
-        .states_differences(),
+        .states("floats whose quotient is 2^24 or more, stated by value"),
     Row::new("Mul", Access::Broadcast, infer_first)
         .fold(|a, x| fold_pairs(a, x, &MUL))
         .range(range_product)

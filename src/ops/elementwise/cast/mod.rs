@@ -24,7 +24,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Cast", Access::Elementwise, infer_cast)
         .fold(fold_cast)
         // Casts of unknown values are mostly those of ids and masks, which are integers.
-        .expects_for(|_, result| Some(Fact::new(DType::I64, result.shape.as_deref()?.to_vec())))
+        .expects(|_, _, result| Some(Fact::new(DType::I64, result()?.shape?)))
         .lower(lower_cast)
         .range(range_cast)
         .identity(keeps_type)

@@ -2,7 +2,7 @@
 
 use num_traits::AsPrimitive;
 
-use super::lower::gathered;
+use super::lower::{ends, gathered};
 use super::{along, batch_dims, element_places, rows_at, tuple_places};
 use crate::lower::MAX_PARTS;
 use crate::ops::elementwise::compare::expand_table_with_nan;
@@ -53,6 +53,27 @@ fn cut_to_indices<'x>(expand: &'x Expand, axis: usize) -> Result<Expr<'x>> {
     Ok(expand.make.op("Slice", [data, starts, ends, axes], []))
 }
 
+/// Expands constant indices into data of free sizes to the same gather from the elements at the ends of their axes.
+fn cut_free_axes(expand: &Expand, axis: usize) -> Result<bool> {
+    let shape = expand.shape(0)?;
+    if expand.constant(1).is_none() || shape.iter().all(|size| size.known().is_some()) {
+        return Ok(false);
+    }
+    let mut data = expand.operand(0);
+    for (place, (size, count)) in shape.iter().zip(expand.sizes(1)?).enumerate() {
+        if size.known().is_some() {
+            continue;
+        }
+        let [front, back] = if place == axis { ends(&expand.array(1)?.int_list()?) } else { [count, 0] };
+        limits::check_listed(usize::try_from(front.saturating_add(back))?)?;
+        let taken: Vec<i64> = (0..front).chain(-back..0).collect();
+        data = data.gather(expand.make.ints(&taken), i64::try_from(place)?);
+    }
+    let axis = [("axis", i64::try_from(axis)?.into())];
+    expand.output(0, expand.make.op("GatherElements", [data, expand.operand(1)], axis));
+    Ok(true)
+}
+
 /// Expands to the sum over `i` of `(index == i) * data[i]`: an axis of the indices before that of the data.
 pub(super) fn expand_gather_elements(expand: &Expand) -> Result<bool> {
     if expand_uniform(expand)? {
@@ -60,11 +81,14 @@ pub(super) fn expand_gather_elements(expand: &Expand) -> Result<bool> {
     }
     let (shape, index_shape) = (expand.shape(0)?.to_vec(), expand.shape(1)?.to_vec());
     let axis = resolve_axis(expand.int("axis")?, shape.len())?;
-    if is_moved(expand, |sizes, indices| element_places(sizes, indices, axis))? {
-        return Ok(false);
-    }
     if index_shape.len() != shape.len() {
         invalid!("the indices have {} axes, the data {}", index_shape.len(), shape.len());
+    }
+    if cut_free_axes(expand, axis)? {
+        return Ok(true);
+    }
+    if is_moved(expand, |sizes, indices| element_places(sizes, indices, axis))? {
+        return Ok(false);
     }
     if sample_along(expand, axis)? || expand_table_with_nan(expand)? {
         return Ok(true);

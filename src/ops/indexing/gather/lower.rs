@@ -62,18 +62,24 @@ fn gather(lower: &mut Lower, shape: &[Dim], axis: usize, places: &[i64]) -> Resu
     lower.gather(alone, place, &places?)
 }
 
+/// Returns the numbers of elements at the front and at the back of an axis that indices address.
+pub(super) fn ends(indices: &[i64]) -> [i64; 2] {
+    let front = indices.iter().map(|index| index.saturating_add(1)).max().unwrap_or(0).max(0);
+    let back = indices.iter().map(|index| index.saturating_neg()).max().unwrap_or(0).max(0);
+    [front, back]
+}
+
 /// Gathers elements of an axis of free size, which lie at known distances from its ends.
 fn gather_from_ends(lower: &mut Lower, blob: BlobId, place: usize, places: &[i64]) -> Result<BlobId> {
-    let front = places.iter().map(|place| place.saturating_add(1)).max().unwrap_or(0).max(0);
-    let back = places.iter().map(|place| place.saturating_neg()).max().unwrap_or(0).max(0);
-    let mut ends = Vec::new();
+    let [front, back] = ends(places);
+    let mut parts = Vec::new();
     if front > 0 {
-        ends.push(lower.crop(blob, place, 0, Some(i32::try_from(front)?), &Dim::Known(front))?);
+        parts.push(lower.crop(blob, place, 0, Some(i32::try_from(front)?), &Dim::Known(front))?);
     }
     if back > 0 {
-        ends.push(lower.crop(blob, place, i32::try_from(-back)?, None, &Dim::Known(back))?);
+        parts.push(lower.crop(blob, place, i32::try_from(-back)?, None, &Dim::Known(back))?);
     }
-    let both = lower.concat(&ends, place)?;
+    let both = lower.concat(&parts, place)?;
     let places: Result<Vec<i64>> = places.iter().map(|place| resolve_index(*place, front + back)).collect();
     lower.gather(both, place, &places?)
 }

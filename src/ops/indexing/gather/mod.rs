@@ -26,7 +26,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .expand(expand::expand_gather)
         .lower(lower::lower_gather)
         .transparent(|_, _| true)
-        .expects(|call, index| {
+        .expects(|call, index, _| {
             call.constant(0).filter(|_| index == 1)?;
             Some(Fact::new(DType::I64, vec![Dim::Known(1), Dim::symbol("S")]))
         })
@@ -34,8 +34,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
             "Crop, Slice, Concat, Tile for constant indices; Embed of a constant table; \
             else GridSample, or a product with a matrix of zeros and ones",
         )
-        .differs("negative indices that Embed reads, stated by value")
-        .states_differences(),
+        .states("negative indices that Embed reads, stated by value"),
     Row::new("GatherElements", Access::Selection, infer_gather_elements)
         .fold(fold_gather_elements)
         .expand(expand::expand_gather_elements)

@@ -18,7 +18,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .work(product::work_of)
         .scratch(product::COPY)
         .multiply_adds(gemm::multiply_adds)
-        .expects(|call, index| {
+        .expects(|call, index, _| {
             let is_transposed = call.flag("transB").ok()?;
             match (index, call.value(1)?.shape.as_deref()?) {
                 (0, [first, second]) => {
@@ -35,7 +35,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .work(product::work_of)
         .scratch(product::COPY)
         .multiply_adds(multiply_adds)
-        .expects(|call, index| match (index, call.value(1)?.shape.as_deref()?) {
+        .expects(|call, index, _| match (index, call.value(1)?.shape.as_deref()?) {
             (0, [k, _]) => Some(Fact::new(DType::F32, vec![Dim::Known(1), Dim::symbol("S"), k.clone()])),
             _ => None,
         })

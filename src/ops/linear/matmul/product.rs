@@ -15,15 +15,15 @@ pub(super) fn fold_matmul(_: &Attributes, inputs: &[Option<Array>]) -> Result<Ve
 pub(super) const COPY: u64 = 8;
 
 /// The number of products in the time of one addition of tensors.
-const PRODUCTS_A_STEP: usize = 16;
+const PRODUCTS_A_STEP: u64 = 16;
 
 /// At most each element of one matrix with each row or column of the other.
-pub(super) fn work_of(shapes: &[&[usize]]) -> u64 {
-    let product = |sizes: &[usize]| sizes.iter().fold(1_usize, |n, size| n.saturating_mul(*size));
-    let lines = |sizes: &[usize]| sizes.iter().rev().take(2).copied().max().unwrap_or(1);
-    let [a, b, ..] = shapes else { return 0 };
-    let products = product(a).saturating_mul(lines(b)).max(product(b).saturating_mul(lines(a)));
-    u64::try_from(products / PRODUCTS_A_STEP).unwrap_or(u64::MAX)
+pub(super) fn work_of(call: &Call) -> Option<u64> {
+    let products = |elements: usize, lines: usize| -> Option<u64> {
+        let lines = call.shape(lines).ok()?.iter().rev().take(2).filter_map(Dim::known).max().unwrap_or(1);
+        Some(element_count(call.shape(elements).ok()?)?.saturating_mul(u64::try_from(lines).ok()?))
+    };
+    Some(products(0, 1).max(products(1, 0)).unwrap_or(0) / PRODUCTS_A_STEP)
 }
 
 /// Returns the product of two stacks of matrices, like numpy's `matmul`.

@@ -26,7 +26,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Conv", Access::Any, infer_conv)
         .multiply_adds(multiply_adds)
         .batched(|_, index| index == 0)
-        .expects(|call, index| expected(call, index, 1))
+        .expects(|call, index, _| expected(call, index, 1))
         .expand(unfold::expand_conv)
         .lower(lower_conv)
         .lowers_to(
@@ -38,7 +38,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("ConvTranspose", Access::Any, transpose::infer_conv_transpose)
         .multiply_adds(transpose::multiply_adds)
         .batched(|_, index| index == 0)
-        .expects(|call, index| expected(call, index, 0))
+        .expects(|call, index, _| expected(call, index, 0))
         .expand(unfold::expand_conv_transpose)
         .lower(transpose::lower_conv_transpose)
         .lowers_to(

@@ -7,7 +7,6 @@ use super::node::{
     AxisResize, Given, Resize, Transform, attribute_scales, input_indices, read_axes, read_filter,
     read_resize, resize_of,
 };
-use crate::op::{self};
 use crate::ops::prelude::*;
 use crate::tensor::Shape;
 
@@ -40,10 +39,9 @@ pub(super) fn fold_resize(attributes: &Attributes, inputs: &[Option<Array>]) -> 
 }
 
 /// Returns whether [`fold_resize`] evaluates the node.
-pub(super) fn folds(graph: &Graph, node: &Node) -> bool {
+pub(super) fn is_defined(call: &Call) -> bool {
     let evaluates = || {
-        let call = Call::new(graph, node, op::find_handled(node)?);
-        let resize = read_resize(&call)?;
+        let resize = read_resize(call)?;
         changed_axes(&resize, call.shape(0)?, call.dtype(0)?).map(drop)
     };
     evaluates().is_ok()

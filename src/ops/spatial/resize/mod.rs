@@ -17,7 +17,7 @@ use crate::ops::prelude::*;
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Resize", Access::Any, infer_resize)
         .fold(fold::fold_resize)
-        .folds(fold::folds)
+        .work(|call| fold::is_defined(call).then_some(0))
         .batched(|call, index| index == 0 && keeps_batch(call))
         .lower(lower::lower_resize)
         .lowers_to(
@@ -32,7 +32,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .differs("infinities beside a sample, whose weight may be 0"),
     Row::new("Upsample", Access::Any, infer_resize)
         .fold(fold::fold_resize)
-        .folds(fold::folds)
+        .work(|call| fold::is_defined(call).then_some(0))
         .batched(|call, index| index == 0 && keeps_batch(call))
         .lower(lower::lower_resize)
         .lowers_to("the layers of Resize")

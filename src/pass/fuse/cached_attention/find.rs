@@ -1,61 +1,32 @@
 //! The search for attentions over a cache.
 
-use std::collections::BTreeSet;
-
 use super::super::layout::{Factor, LaidOut, is_reshape, trace_layout};
 use super::super::matcher::{Matcher, first, output, two};
-use super::super::scores::{Hidden, hidden, plain, softmax_of};
+use super::super::scores::{Attention, Mask, Reason, SCORES, SHAPES, attention, hidden, values_of};
 use super::super::view::scaling;
-use super::{Appended, Cache, Mask, Parts};
+use super::{Appended, Cache, Parts};
 use crate::graph::{Node, ValueId};
-use crate::pass::pattern::{axis, float, input};
+use crate::pass::pattern::axis;
 use crate::tensor::Dim;
 
-/// The most nodes between a product and its Softmax.
+/// The most nodes before the queries that scale or reshape them.
 const MAX_CHAIN: usize = 16;
 
-/// Why an attention over a cache is not that of the layer.
-pub(super) type Reason = &'static str;
-
-const BOUNDED: Reason = "its scores are bounded before the Softmax, which SDPA does not compute";
-const SCORES: Reason = "its weights are not the Softmax of products of queries with cached keys, plus a mask";
 const CHANGED: Reason = "its cached keys or values are changed before they are used";
-const SHAPES: Reason = "its heads are not in the order that SDPA has";
 const SHARED: Reason = "other nodes read its cache, or its intermediate values";
 const MASK: Reason = "its mask has not an element for each new position and each key";
 const LENGTH: Reason = "the length of its cache is fixed, or the new keys or values are an input";
 
-/// The scores before the Softmax.
-struct Scores {
-    q: ValueId,
-    k: ValueId,
-    /// The axes before the last two in the products with keys and with values.
-    outer: [Vec<Dim>; 2],
-    /// Whether the last axis of the keys is that of their positions.
-    transposed: bool,
-    /// The masks, with the shape of the scores to which they are added.
-    masks: Vec<(Mask, Vec<Dim>)>,
-    scale: f64,
-}
-
 /// Reads a node as the last product of an attention over a cache; `None` if it is none.
 pub(super) fn find(matcher: &Matcher, node: &Node) -> Option<std::result::Result<Parts, Reason>> {
-    let plain = output(node).and_then(|y| plain(matcher, y));
-    let (weights, values) = match plain {
-        Some(plain) => (None, input(plain, 2)?),
-        None => {
-            let [weights, values] = two(node).filter(|_| node.is("MatMul"))?;
-            (Some(weights), values)
-        }
-    };
-    let values = trace_layout(matcher, values, |value| appended(matcher, value).is_some())?;
+    let values = trace_layout(matcher, values_of(node)?, |value| appended(matcher, value).is_some())?;
     // The product with the keys sums over their elements, not over their positions.
     let positions = appended(matcher, values.source)?.axis;
     let of_keys = |factors: &Vec<Factor>| factors.iter().any(|factor| factor.axis == Some(positions));
     if values.layout.axes.last().is_none_or(of_keys) {
         return None;
     }
-    Some(read(matcher, node, weights, &values))
+    Some(read(matcher, node, &values))
 }
 
 /// Reads a value as the concatenation of an input with others, if it is an output.
@@ -70,32 +41,16 @@ fn appended(matcher: &Matcher, whole: ValueId) -> Option<Appended> {
     Some(Appended { past, new, whole, present, axis })
 }
 
-fn read(
-    matcher: &Matcher,
-    node: &Node,
-    weights: Option<ValueId>,
-    values: &LaidOut,
-) -> std::result::Result<Parts, Reason> {
-    let mut inner = BTreeSet::new();
+fn read(matcher: &Matcher, node: &Node, values: &LaidOut) -> std::result::Result<Parts, Reason> {
     let result = output(node).ok_or(SCORES)?;
-    let scores = match weights {
-        None => plain_scores(matcher, node).ok_or(SHAPES)?,
-        Some(weights) => {
-            let softmax = skip_reshapes(matcher, weights, &mut inner).ok_or(SCORES)?;
-            inner.insert(softmax);
-            let (softmax, _) = softmax_of(matcher, softmax, &mut inner).ok_or(SCORES)?;
-            let mut found = scores(matcher, first(softmax).ok_or(SCORES)?, &mut inner, 0)?;
-            found.outer[1] = outer(matcher, weights).ok_or(SHAPES)?;
-            found
-        }
-    };
+    let Attention { scores, outer: [of_keys, of_values], transposed, mut inner, .. } =
+        attention(matcher, node)?;
     let keys = trace_layout(matcher, scores.k, |value| appended(matcher, value).is_some()).ok_or(CHANGED)?;
     if values.scale != 1.0 {
         return Err(CHANGED);
     }
     inner.extend(keys.inner.iter().chain(&values.inner));
-    let (key_cache, value_cache) =
-        (cache(matcher, &keys, scores.transposed)?, cache(matcher, values, false)?);
+    let (key_cache, value_cache) = (cache(matcher, &keys, transposed)?, cache(matcher, values, false)?);
     let [groups, new, width] = &key_cache.sizes;
     let [value_groups, value_new, value_width] = &value_cache.sizes;
     let q_shape = matcher.shape(scores.q).ok_or(SHAPES)?;
@@ -103,8 +58,7 @@ fn read(
     let paired = |laid_out: &LaidOut, cache: &Cache, rows: &[Dim]| {
         pairs_heads(&laid_out.layout.axes, rows, groups, cache.axes[0])
     };
-    let [of_keys, of_values] = &scores.outer;
-    if !alike || !paired(&keys, &key_cache, of_keys) || !paired(values, &value_cache, of_values) {
+    if !alike || !paired(&keys, &key_cache, &of_keys) || !paired(values, &value_cache, &of_values) {
         return Err(SHAPES);
     }
     if [groups, width, value_width].iter().any(|size| size.known().is_none()) {
@@ -112,12 +66,15 @@ fn read(
     }
     let rows = Dim::product(q_shape.iter().rev().skip(1)).map_err(|_| SHAPES)?;
     let heads = rows.exact_div(new).and_then(|heads| heads.known()).ok_or(SHAPES)?;
-    let masks: Option<Vec<Mask>> = scores
-        .masks
-        .iter()
-        .map(|(mask, masked)| fits(matcher, *mask, masked, heads, new).then_some(*mask))
-        .collect();
-    let masks = masks.ok_or(MASK)?;
+    let mut masks = Vec::new();
+    for (mask, masked) in &scores.masks {
+        for term in terms(matcher, *mask, masked) {
+            if !term.fits(matcher, masked, heads, new) {
+                return Err(MASK);
+            }
+            masks.push(term);
+        }
+    }
     // The cache has no other readers, but for its sizes.
     let closed = matcher.is_closed(&inner, node);
     let in_pattern = |reader: &Node| {
@@ -154,112 +111,25 @@ fn read(
     Ok(Parts { q, heads, keys: key_cache, values: value_cache, masks, scale })
 }
 
-/// The axes of a value before the last two.
-fn outer(matcher: &Matcher, value: ValueId) -> Option<Vec<Dim>> {
-    let [outer @ .., _, _] = matcher.shape(value)? else { return None };
-    Some(outer.to_vec())
-}
-
-/// Reads the scores of PlainAttention, in which adjacent heads of queries share those of keys.
-fn plain_scores(matcher: &Matcher, node: &Node) -> Option<Scores> {
-    let [Some(q), Some(k), Some(v), ref mask @ ..] = *node.inputs.as_slice() else { return None };
-    let ([batch, heads, queries, _], [.., keys, _]) = (matcher.shape(q)?, matcher.shape(k)?) else {
-        return None;
-    };
-    let scores = vec![batch.clone(), heads.clone(), queries.clone(), keys.clone()];
-    let terms = mask.first().copied().flatten().map(|mask| terms(matcher, mask, queries, keys));
-    Some(Scores {
-        q,
-        k,
-        outer: [outer(matcher, k)?, outer(matcher, v)?],
-        transposed: false,
-        masks: terms.into_iter().flatten().map(|term| (added(matcher, term), scores.clone())).collect(),
-        scale: f64::from(float(node, "scale")?),
-    })
-}
-
-/// The terms of a sum of masks, each with an element for each query and key.
-fn terms(matcher: &Matcher, mask: ValueId, queries: &Dim, keys: &Dim) -> Vec<ValueId> {
-    let is_whole = |term: ValueId| matches!(matcher.shape(term), Some([.., rows, columns]) if rows == queries && columns == keys);
-    match matcher.made_by(mask, "Add").and_then(two) {
-        Some([a, b]) if is_whole(a) && is_whole(b) => {
-            [a, b].into_iter().flat_map(|term| terms(matcher, term, queries, keys)).collect()
-        }
-        _ => vec![mask],
+/// The terms of a mask of scores of a shape: the parts of a sum, each with an element for each query and key, and
+/// conditions that choose between 0 and a large negative number.
+fn terms(matcher: &Matcher, mask: Mask, masked: &[Dim]) -> Vec<Mask> {
+    let Mask::Added(value) = mask else { return vec![mask] };
+    let is_whole =
+        |term: &ValueId| matcher.shape(*term).is_some_and(|shape| shape.ends_with(rows_of(masked)));
+    if let Some(parts) =
+        matcher.made_by(value, "Add").and_then(two).filter(|parts| parts.iter().all(is_whole))
+    {
+        return parts.into_iter().flat_map(|part| terms(matcher, Mask::Added(part), masked)).collect();
     }
+    let mut choices = matcher.made_by(value, "Where").into_iter().flat_map(|node| hidden(matcher, node));
+    let of_zero = choices.next().filter(|(others, _)| matcher.scalar(*others) == Some(0.0));
+    vec![of_zero.map_or(mask, |(_, condition)| condition)]
 }
 
-/// The value of which another is a Reshape, with the same last axis.
-fn skip_reshapes(matcher: &Matcher, value: ValueId, inner: &mut BTreeSet<ValueId>) -> Option<ValueId> {
-    let mut source = value;
-    for _ in 0..MAX_CHAIN {
-        let Some(node) = matcher.producer(source).filter(|node| is_reshape(matcher, node)) else { break };
-        let x = first(node)?;
-        if matcher.shape(x)?.last() != matcher.shape(source)?.last() {
-            break;
-        }
-        inner.insert(source);
-        source = x;
-    }
-    Some(source)
-}
-
-/// Reads a value as products of queries and keys, with masks.
-fn scores(
-    matcher: &Matcher,
-    value: ValueId,
-    inner: &mut BTreeSet<ValueId>,
-    depth: usize,
-) -> std::result::Result<Scores, Reason> {
-    let value = skip_reshapes(matcher, value, inner).ok_or(SCORES)?;
-    let node = matcher.producer(value).filter(|_| depth < MAX_CHAIN).ok_or(SCORES)?;
-    inner.insert(value);
-    if let Some([q, k]) = two(node).filter(|_| node.is("MatMul")) {
-        let outer = [outer(matcher, q).ok_or(SHAPES)?, Vec::new()];
-        return Ok(Scores { q, k, outer, transposed: true, masks: Vec::new(), scale: 1.0 });
-    }
-    if let Some((x, factor)) = scaling(matcher, node) {
-        let mut found = scores(matcher, x, inner, depth + 1)?;
-        if !found.masks.is_empty() {
-            return Err(SCORES);
-        }
-        found.scale *= factor;
-        return Ok(found);
-    }
-    let choices: Vec<(ValueId, Mask)> = match *node.inputs.as_slice() {
-        _ if node.is("Tanh") => return Err(BOUNDED),
-        [Some(a), Some(b)] if node.is("Add") => vec![(a, added(matcher, b)), (b, added(matcher, a))],
-        _ if node.is("Where") => {
-            hidden(matcher, node).map(|found| (found.others, masked_by(&found))).collect()
-        }
-        _ => return Err(SCORES),
-    };
-    let mut reason = SCORES;
-    // A mask does not broadcast the scores.
-    for (x, mask) in choices.into_iter().filter(|(x, _)| matcher.alike(*x, value)) {
-        let mut own = inner.clone();
-        match scores(matcher, x, &mut own, depth + 1) {
-            Ok(mut found) => {
-                *inner = own;
-                found.masks.push((mask, matcher.shape(value).ok_or(SHAPES)?.to_vec()));
-                return Ok(found);
-            }
-            Err(BOUNDED) => reason = BOUNDED,
-            Err(_) => {}
-        }
-    }
-    Err(reason)
-}
-
-fn masked_by(found: &Hidden) -> Mask {
-    Mask::Hidden(found.condition, found.hides, found.low == f64::NEG_INFINITY)
-}
-
-/// Reads a value that is added to scores: as a condition if that chooses between 0 and a large negative number.
-fn added(matcher: &Matcher, value: ValueId) -> Mask {
-    let choice = matcher.made_by(value, "Where").and_then(|node| hidden(matcher, node).next());
-    let choice = choice.filter(|found| matcher.scalar(found.others) == Some(0.0));
-    choice.map_or(Mask::Added(value), |found| masked_by(&found))
+/// The last two axes of a shape.
+fn rows_of(shape: &[Dim]) -> &[Dim] {
+    shape.split_at(shape.len().saturating_sub(2)).1
 }
 
 /// Reads the cache of an operand of a product: `[heads, elements, positions]` for keys, which are transposed, and
@@ -324,19 +194,4 @@ fn pairs_heads(layout: &[Vec<Factor>], rows: &[Dim], groups: &Dim, heads: usize)
         }
     }
     found
-}
-
-/// Whether a mask has an element for each new position and each key, and at most an axis for the heads before.
-fn fits(matcher: &Matcher, mask: Mask, whole: &[Dim], heads: i64, new: &Dim) -> bool {
-    let (Mask::Added(value) | Mask::Hidden(value, ..)) = mask;
-    let Some(shape) = matcher.shape(value) else { return false };
-    let ([outer @ .., rows, keys], [.., whole_rows, whole_keys]) = (shape, whole) else { return false };
-    let of_heads = match outer.split_last() {
-        None => true,
-        Some((last, rest)) => {
-            let by_heads = last.is(heads) && whole.iter().rev().nth(2) == Some(last);
-            (last.is(1) || by_heads) && rest.iter().all(|size| size.is(1))
-        }
-    };
-    of_heads && rows == new && whole_rows == new && keys == whole_keys
 }

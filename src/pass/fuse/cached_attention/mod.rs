@@ -13,7 +13,7 @@ mod find;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::matcher::{Matcher, first, output, to_f32};
-use super::scores::{HIDDEN, Hidden};
+use super::scores::{HIDDEN, Mask, Reason};
 use crate::error::{At, Error, Result};
 use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
 use crate::op::{NEWEST_OPSET, range};
@@ -21,19 +21,10 @@ use crate::pass::builder::{Builder, Expr, in_place_of};
 use crate::pass::dead::remove_dead_nodes;
 use crate::pass::pattern::Readers;
 use crate::tensor::{DType, Dim};
-use find::{Reason, find};
+use find::find;
 
 /// [`HIDDEN`] for constants of float16.
 const HIDDEN_IN_HALF: f32 = -6e4;
-
-/// A term that hides keys.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Mask {
-    /// Added to the scores.
-    Added(ValueId),
-    /// A condition that hides a key if it is equal to the boolean, and whether it is hidden by minus infinity.
-    Hidden(ValueId, bool, bool),
-}
 
 /// A concatenation of an input with computed values that is an output.
 #[derive(Clone, Copy)]
@@ -189,28 +180,14 @@ fn by_heads<'b>(value: Expr<'b>, shape: &[i64; 4]) -> Expr<'b> {
 
 /// The sum of masks without infinities, and whether it may hide all keys of a query where NaN would be the result.
 fn mask_value<'b>(made: &'b Builder<'b>, masks: &[Mask], like: Expr<'b>) -> Result<(Expr<'b>, bool)> {
-    let mut sum: Option<Expr> = None;
-    let mut hides_all = false;
     let lowest = if like.dtype == Some(DType::F16) { HIDDEN_IN_HALF } else { HIDDEN };
-    for mask in masks {
-        let value = match *mask {
-            Mask::Added(value) => {
-                let least = range::range(made.graph, value).least;
-                hides_all |= least == f64::NEG_INFINITY;
-                let value = made.value(value);
-                if least < f64::from(lowest) { value.max(like.filled(lowest, &[])) } else { value }
-            }
-            Mask::Hidden(condition, hides, by_infinity) => {
-                hides_all |= by_infinity;
-                Hidden::term(made.value(condition), hides, lowest, like)
-            }
-        };
-        sum = Some(sum.map_or(value, |sum| sum + value));
-    }
+    let sum = masks.iter().map(|mask| mask.term(made, lowest, like)).reduce(|sum, term| sum + term);
+    let hides_all = masks.iter().any(|mask| match *mask {
+        Mask::Added(value) => range::range(made.graph, value).least == f64::NEG_INFINITY,
+        Mask::Hidden(_, _, by_infinity) => by_infinity,
+    });
     let sum = sum.ok_or_else(|| Error::internal("a mask of no terms"))?;
     // Assumptions name it.
-    if let (Some(Mask::Added(of) | Mask::Hidden(of, ..)), true) = (masks.first(), hides_all) {
-        return Ok((sum.named(format!("{}_mask", made.graph.value(*of).name)), true));
-    }
-    Ok((sum, hides_all))
+    let of = masks.first().filter(|_| hides_all).map(|mask| &made.graph.value(mask.value()).name);
+    Ok((of.map_or(sum, |name| sum.named(format!("{name}_mask"))), hides_all))
 }

@@ -1,0 +1,96 @@
+//! `y = scatter_nd(x, transpose(nonzero(mask)), u)`
+//!
+//! becomes `where(mask, gather(u, cumsum(mask) - 1), x)`, with the mask as a row. `u` may be the first elements of a
+//! longer value. If a mask is repeated along the last axis, whole rows are gathered. torch writes its masked_scatter
+//! so, which puts the features of images into those of a text.
+
+use std::collections::BTreeSet;
+
+use super::matcher::{Found, Matcher, first, fuse};
+use crate::error::Result;
+use crate::graph::{Graph, Node, ValueId};
+use crate::pass::pattern::{input, ints, text};
+use crate::tensor::DType;
+
+/// The most nodes that repeat a mask.
+const DEPTH: usize = 8;
+
+struct Part {
+    x: ValueId,
+    mask: ValueId,
+    /// The axes of size 1 that the mask lacks.
+    added: Vec<i64>,
+    /// The values of the elements that the mask selects, in order.
+    values: ValueId,
+    /// The number of values of each element of the mask, if it is the size of the last axis of the values.
+    width: Option<i64>,
+}
+
+pub(crate) fn fuse_masked_scatter(graph: &mut Graph) -> Result<bool> {
+    fuse(graph, find, |made, Part { x, mask, added, values, width }| {
+        let (x, mask, values) = (made.value(x), made.value(mask).to_type(DType::Bool), made.value(values));
+        let flags = mask.cast(DType::I64).reshape(&[-1]);
+        let places = (made.op("CumSum", [flags, made.int(0)], []) - 1_i64).with("Max", 0_i64);
+        let rows = width.map_or(values, |width| values.reshape(&[-1, width]));
+        let taken = rows.gather(places, 0).reshape_to(x.shape());
+        let mask = if added.is_empty() { mask } else { mask.unsqueeze(&added) };
+        Ok(mask.select(taken, x))
+    })
+}
+
+fn find(matcher: &Matcher, node: &Node) -> Option<Found<Part>> {
+    let is_replaced = text(node, "reduction").is_none_or(|reduction| reduction == "none");
+    let x = first(node).filter(|_| node.is("ScatterND") && is_replaced)?;
+    let turned = matcher.made_by(input(node, 1)?, "Transpose")?;
+    let mut mask = first(matcher.made_by(first(turned)?, "NonZero")?)?;
+    ints(turned, "perm").is_none_or(|perm| perm == [1, 0]).then_some(())?;
+    let (rank, depth) = (matcher.rank(x)?, matcher.rank(mask)?);
+    let mut values = input(node, 2)?;
+    if let Some(source) = front_of(matcher, values) {
+        values = source;
+    }
+    let mut width = None;
+    if let Some((source, of)) = row_mask(matcher, mask).zip(flattened(matcher, values)) {
+        let size = matcher.shape(mask)?.last()?.known();
+        width = size.filter(|size| matcher.shape(of).and_then(<[_]>::last).is_some_and(|last| last.is(*size)));
+        if width.is_some() && depth == rank {
+            (mask, values) = (source, of);
+        } else {
+            width = None;
+        }
+    }
+    let added = (depth..rank).map(|axis| i64::try_from(axis).ok()).collect::<Option<_>>()?;
+    Some(Found { inner: BTreeSet::new(), parts: Part { x, mask, added, values, width } })
+}
+
+/// The value whose first elements these are.
+fn front_of(matcher: &Matcher, values: ValueId) -> Option<ValueId> {
+    let slice = matcher.made_by(values, "Slice")?;
+    let is_list = |index: usize, list: &[i64]| {
+        input(slice, index).is_none_or(|id| matcher.ints(id).is_some_and(|found| found == list))
+    };
+    let is_front = matcher.ints(input(slice, 1)?)? == [0] && is_list(3, &[0]) && is_list(4, &[1]);
+    first(slice).filter(|_| is_front)
+}
+
+/// The value that a Reshape flattens.
+fn flattened(matcher: &Matcher, value: ValueId) -> Option<ValueId> {
+    first(matcher.made_by(value, "Reshape")?).filter(|_| matcher.rank(value) == Some(1))
+}
+
+/// The mask that is repeated along its last axis.
+fn row_mask(matcher: &Matcher, mut mask: ValueId) -> Option<ValueId> {
+    for _ in 0..DEPTH {
+        let shape = matcher.shape(mask)?;
+        if shape.last()?.is(1) {
+            return Some(mask);
+        }
+        let source = first(matcher.made_by(mask, "Expand")?)?;
+        let (own, of) = (shape.split_last()?, matcher.shape(source)?.split_last()?);
+        if own.1 != of.1 || own.0 != of.0 && !of.0.is(1) {
+            return None;
+        }
+        mask = source;
+    }
+    None
+}
