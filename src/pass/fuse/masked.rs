@@ -52,7 +52,8 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Part>> {
     let mut width = None;
     if let Some((source, of)) = row_mask(matcher, mask).zip(flattened(matcher, values)) {
         let size = matcher.shape(mask)?.last()?.known();
-        width = size.filter(|size| matcher.shape(of).and_then(<[_]>::last).is_some_and(|last| last.is(*size)));
+        width =
+            size.filter(|size| matcher.shape(of).and_then(<[_]>::last).is_some_and(|last| last.is(*size)));
         if width.is_some() && depth == rank {
             (mask, values) = (source, of);
         } else {
