@@ -235,38 +235,8 @@ fn each_model_is_a_line_of_json() {
     }
 }
 
-#[test]
-fn unreadable_entries_do_not_stop_the_others() {
-    use std::os::unix::ffi::OsStrExt;
-    let room = room_with(&[("a.onnx", onnx::relu()), ("b.onnx", onnx::relu())]);
-    let folder = room.path("models");
-    fs::write(folder.join(std::ffi::OsStr::from_bytes(b"\xff.onnx")), onnx::relu()).unwrap();
-    std::os::unix::fs::symlink("nowhere", folder.join("link.onnx")).unwrap();
-    std::os::unix::fs::symlink("a.onnx", folder.join("other.onnx")).unwrap();
-    assert!(std::process::Command::new("mkfifo").arg(folder.join("pipe.onnx")).status().unwrap().success());
-    let text = room.expect("batch models -o out", 2, "3 converted, 0 up to date, 3 failed of 6 models");
-    for reason in ["not valid UTF-8", "the model cannot be found", "not a regular file"] {
-        assert!(text.contains(reason), "{text}");
-    }
-}
-
 /// A limit on the size of files kills a process that writes more.
 #[cfg(unix)]
-#[test]
-fn killed_conversions_are_reported() {
-    let network = fs::read("fixtures/network/transformer_block/model.onnx").unwrap();
-    let room = room_with(&[("a.onnx", network), ("b.onnx", onnx::relu())]);
-    let batch = room.command("batch models -o out");
-    let mut shell = std::process::Command::new("sh");
-    shell.args(["-c", "ulimit -f 8; exec \"$0\" \"$@\""]).arg(batch.get_program()).args(batch.get_args());
-    let output = shell.current_dir(room.path("")).output().unwrap();
-    let text = expect(&output, "batch", 3, "1 converted, 0 up to date, 1 broken off of 2 models");
-    assert!(text.contains("the conversion ended with signal"), "{text}");
-    assert_eq!(names(&room, "out"), ["b.ncnn.bin", "b.ncnn.param"]);
-    assert_eq!(unfinished(&room, "out"), 0);
-    room.expect("batch models -o out", 0, "1 converted, 1 up to date");
-}
-
 #[test]
 fn parts_are_a_partition() {
     let models: Vec<(String, Vec<u8>)> =
@@ -348,62 +318,9 @@ fn wait_for(what: &str, mut there: impl FnMut() -> bool) {
 
 /// A conversion from a pipe waits until the pipe is written to.
 #[cfg(unix)]
-#[test]
-fn slow_conversions_are_stopped() {
-    let room = room_with(&[("a.onnx", onnx::relu())]);
-    assert!(std::process::Command::new("mkfifo").arg(room.path("models/b.pipe")).status().unwrap().success());
-    room.put("list", b"models/a.onnx\nmodels/b.pipe\n");
-    let text = room.expect(
-        "batch list -o out --base models --timeout 2",
-        3,
-        "1 converted, 0 up to date, 1 broken off",
-    );
-    assert!(text.contains("the conversion was stopped after 2 s"), "{text}");
-    assert_eq!(names(&room, "out"), ["a.ncnn.bin", "a.ncnn.param"]);
-    assert_eq!(unfinished(&room, "out"), 0);
-}
 
 /// A conversion from a pipe waits until the pipe is written to.
 #[cfg(unix)]
-#[test]
-fn killed_runs_are_resumed() {
-    let room = room_with(&[("a.onnx", onnx::relu()), ("c.onnx", onnx::relu())]);
-    let pipe = room.path("models/b.pipe");
-    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
-    room.put("list", b"models/a.onnx\nmodels/b.pipe\nmodels/c.onnx\n");
-    let start = || {
-        let mut command = room.command("batch list -o out --base models --jobs 1");
-        std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        command.stderr(Stdio::piped()).spawn().unwrap()
-    };
-    let mut first = start();
-    // Opening waits for a reader: the process that converts the second model.
-    let writer = fs::File::options().write(true).open(&pipe).unwrap();
-    assert_eq!(unfinished(&room, "out"), 1);
-    first.kill().unwrap();
-    first.wait().unwrap();
-    assert_eq!(names(&room, "out"), ["a.ncnn.bin", "a.ncnn.param"]);
-
-    // The process that converts the second model still waits. The next run postpones that model and converts
-    // the third.
-    let mut second = start();
-    wait_for("the third model is done", || room.path("out/c.ncnn.param").exists());
-    assert!(second.try_wait().unwrap().is_none(), "the second model is waited for");
-    // Its end of the pipe is open until it has ended: data written before that is lost. A zombie process has
-    // no open files.
-    let kill = "kill -9 -$0; for i in $(seq 100); do kill -0 -$0 2>&- || exit 0; sleep 0.05; done";
-    let kill = ["-c", kill, &first.id().to_string()];
-    assert!(std::process::Command::new("sh").args(kill).status().unwrap().success());
-    // Opening waits for the next reader. Until that has the model, the first writer keeps the pipe open.
-    fs::write(&pipe, onnx::relu()).unwrap();
-    drop(writer);
-    let output = second.wait_with_output().unwrap();
-    let text = expect(&output, "second", 0, "2 converted, 1 up to date of 3 models");
-    assert!(text.contains("[1/3] up to date  a") && text.contains("[3/3] converted   b.pipe"), "{text}");
-    assert!(fs::read_to_string(room.path("out/b.pipe.ncnn.param")).unwrap().contains("ReLU"));
-    assert_eq!(unfinished(&room, "out"), 0);
-}
-
 #[test]
 fn concurrent_runs_share_the_work() {
     let models: Vec<(String, Vec<u8>)> = (0..8).map(|i| (format!("m{i}.onnx"), onnx::relu())).collect();
@@ -432,4 +349,97 @@ fn conversion_options_are_passed_on() {
     assert!(param.contains(" data"), "{param}");
     let text = room.expect("batch models -o out -v --outputs none", 2, "none");
     assert!(text.contains("1 failed"), "{text}");
+}
+
+/// Pipes, signals, limits and links of Unix.
+mod unix {
+    use super::*;
+
+    #[test]
+    fn unreadable_entries_do_not_stop_the_others() {
+        use std::os::unix::ffi::OsStrExt;
+        let room = room_with(&[("a.onnx", onnx::relu()), ("b.onnx", onnx::relu())]);
+        let folder = room.path("models");
+        fs::write(folder.join(std::ffi::OsStr::from_bytes(b"\xff.onnx")), onnx::relu()).unwrap();
+        std::os::unix::fs::symlink("nowhere", folder.join("link.onnx")).unwrap();
+        std::os::unix::fs::symlink("a.onnx", folder.join("other.onnx")).unwrap();
+        assert!(
+            std::process::Command::new("mkfifo").arg(folder.join("pipe.onnx")).status().unwrap().success()
+        );
+        let text = room.expect("batch models -o out", 2, "3 converted, 0 up to date, 3 failed of 6 models");
+        for reason in ["not valid UTF-8", "the model cannot be found", "not a regular file"] {
+            assert!(text.contains(reason), "{text}");
+        }
+    }
+
+    #[test]
+    fn killed_conversions_are_reported() {
+        let network = fs::read("fixtures/network/transformer_block/model.onnx").unwrap();
+        let room = room_with(&[("a.onnx", network), ("b.onnx", onnx::relu())]);
+        let batch = room.command("batch models -o out");
+        let mut shell = std::process::Command::new("sh");
+        shell.args(["-c", "ulimit -f 8; exec \"$0\" \"$@\""]).arg(batch.get_program()).args(batch.get_args());
+        let output = shell.current_dir(room.path("")).output().unwrap();
+        let text = expect(&output, "batch", 3, "1 converted, 0 up to date, 1 broken off of 2 models");
+        assert!(text.contains("the conversion ended with signal"), "{text}");
+        assert_eq!(names(&room, "out"), ["b.ncnn.bin", "b.ncnn.param"]);
+        assert_eq!(unfinished(&room, "out"), 0);
+        room.expect("batch models -o out", 0, "1 converted, 1 up to date");
+    }
+
+    #[test]
+    fn killed_runs_are_resumed() {
+        let room = room_with(&[("a.onnx", onnx::relu()), ("c.onnx", onnx::relu())]);
+        let pipe = room.path("models/b.pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        room.put("list", b"models/a.onnx\nmodels/b.pipe\nmodels/c.onnx\n");
+        let start = || {
+            let mut command = room.command("batch list -o out --base models --jobs 1");
+            std::os::unix::process::CommandExt::process_group(&mut command, 0);
+            command.stderr(Stdio::piped()).spawn().unwrap()
+        };
+        let mut first = start();
+        // Opening waits for a reader: the process that converts the second model.
+        let writer = fs::File::options().write(true).open(&pipe).unwrap();
+        assert_eq!(unfinished(&room, "out"), 1);
+        first.kill().unwrap();
+        first.wait().unwrap();
+        assert_eq!(names(&room, "out"), ["a.ncnn.bin", "a.ncnn.param"]);
+
+        // The process that converts the second model still waits. The next run postpones that model and converts
+        // the third.
+        let mut second = start();
+        wait_for("the third model is done", || room.path("out/c.ncnn.param").exists());
+        assert!(second.try_wait().unwrap().is_none(), "the second model is waited for");
+        // Its end of the pipe is open until it has ended: data written before that is lost. A zombie process has
+        // no open files.
+        let kill = "kill -9 -$0; for i in $(seq 100); do kill -0 -$0 2>&- || exit 0; sleep 0.05; done";
+        let kill = ["-c", kill, &first.id().to_string()];
+        assert!(std::process::Command::new("sh").args(kill).status().unwrap().success());
+        // Opening waits for the next reader. Until that has the model, the first writer keeps the pipe open.
+        fs::write(&pipe, onnx::relu()).unwrap();
+        drop(writer);
+        let output = second.wait_with_output().unwrap();
+        let text = expect(&output, "second", 0, "2 converted, 1 up to date of 3 models");
+        assert!(text.contains("[1/3] up to date  a") && text.contains("[3/3] converted   b.pipe"), "{text}");
+        assert!(fs::read_to_string(room.path("out/b.pipe.ncnn.param")).unwrap().contains("ReLU"));
+        assert_eq!(unfinished(&room, "out"), 0);
+    }
+
+    #[test]
+    fn slow_conversions_are_stopped() {
+        let room = room_with(&[("a.onnx", onnx::relu())]);
+        assert!(
+            std::process::Command::new("mkfifo").arg(room.path("models/b.pipe")).status().unwrap().success()
+        );
+        room.put("list", b"models/a.onnx\nmodels/b.pipe\n");
+        let text = room.expect(
+            "batch list -o out --base models --timeout 2",
+            3,
+            "1 converted, 0 up to date, 1 broken off",
+        );
+        assert!(text.contains("the conversion was stopped after 2 s"), "{text}");
+        assert_eq!(names(&room, "out"), ["a.ncnn.bin", "a.ncnn.param"]);
+        assert_eq!(unfinished(&room, "out"), 0);
+    }
 }
