@@ -52,12 +52,16 @@ export class Refused extends Error {
   }
 }
 
+/** The first words of diagnostics that are not errors, as the command prints them. */
+const LABELS = { warning: "warning", assumption: "assumed", expectation: "expected", condition: "valid if" };
+
 /** A diagnostic as one line. */
 export function describe(found: Diagnostic): string {
   const node = found.at.node && `node ${found.at.node.index} ${found.at.node.name && `"${found.at.node.name}" `}${found.at.node.op_type}`;
   const place = [found.at.file, ...found.at.graph, node, found.at.part].filter(Boolean).join(", ");
   const causes = found.causes.map((cause) => `: ${cause}`).join("");
-  return `${found.kind ?? found.severity}: ${found.reason}${causes}${place && ` (${place})`}`;
+  const label = found.severity === "error" ? (found.kind ?? "error") : LABELS[found.severity];
+  return `${label}: ${found.reason}${causes}${place && ` (${place})`}`;
 }
 
 /** A net. */
