@@ -352,6 +352,7 @@ fn conversion_options_are_passed_on() {
 }
 
 /// Pipes, signals, limits and links of Unix.
+#[cfg(unix)]
 mod unix {
     use super::*;
 

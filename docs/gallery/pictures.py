@@ -8,6 +8,7 @@ net and understands its outputs. Writes PNG files beside this script, and pictur
 
 import importlib.util
 import json
+import runpy
 import subprocess
 import sys
 import zipfile
@@ -289,17 +290,6 @@ def report():
     return image
 
 
-def best(boxes, classes, scores, threshold):
-    """The best boxes that do not lie over a better one of their class."""
-    kept = []
-    for index in scores.argsort()[::-1][: (scores >= threshold).sum()]:
-        shared = [np.maximum(np.minimum(boxes[index, 2:], boxes[k, 2:]) - np.maximum(boxes[index, :2], boxes[k, :2]), 0).prod() for k in kept]
-        area = lambda k: (boxes[k, 2:] - boxes[k, :2]).prod()
-        if all(s < 0.5 * (area(index) + area(k) - s) or classes[k] != classes[index] for s, k in zip(shared, kept)):
-            kept.append(index)
-    return kept
-
-
 def layout(program, folder):
     """The parts of a page."""
     finder = program("layout_cdla", IMAGENET)
@@ -323,7 +313,9 @@ def layout(program, folder):
     classes, scores = scores.argmax(1), scores.max(1)
     shown = image.copy()
     pen = ImageDraw.Draw(shown)
-    kept = best(boxes, classes, scores, 0.4)
+    # The model has no program for its outputs; the selection is that of the programs of detectors.
+    select = runpy.run_path(str(HERE.parent.parent / "src/example/python/nms.py"), {"np": np})["select"]
+    kept = select(boxes, classes, scores, 0.4, 0.5)
     for index in kept:
         box = [float(x) for x in boxes[index]]
         pen.rectangle(box, outline=RED, width=2)

@@ -19,7 +19,7 @@ impl Conversion {
     ///
     /// # Errors
     ///
-    /// `Usage` if the ending is that of no [`Language`]; the model cannot be read again.
+    /// `Usage` if the ending does not name a [`Language`]; the model cannot be read again.
     pub fn program(&self, path: &Path, param: &Path, bin: &Path) -> Result<Vec<(PathBuf, String)>> {
         self.program_of(&self.inspection()?, path, param, bin)
     }

@@ -108,11 +108,11 @@ pub(super) fn inspect_file(arguments: &Inspect) -> std::result::Result<Summary, 
 /// Describes the nodes whose layers cost most, by shares: a cost is an estimate, which orders better than it measures.
 fn costly(compositions: &[Composition]) -> String {
     let mut text = String::new();
-    let times = compositions.iter().map(|composition| composition.layers.nanoseconds());
-    let total = times.fold(0, u64::saturating_add).max(1);
     if compositions.is_empty() {
         return text;
     }
+    let times = compositions.iter().map(|composition| composition.layers.nanoseconds());
+    let total = times.fold(0, u64::saturating_add).max(1);
     // Writing to a string cannot fail.
     let _ = writeln!(text, "the layers of these nodes are expected to take most of the time:");
     for Composition { node, nodes, layers, operators, .. } in compositions.iter().take(MOST_COSTLY) {
