@@ -205,8 +205,6 @@ fn a_failing_model_does_not_stop_the_others() {
     assert!(!quiet.contains("up to date  "), "{quiet}");
 }
 
-/// Entries of a folder that cannot be read are failures of their own.
-#[cfg(unix)]
 #[test]
 fn each_model_is_a_line_of_json() {
     let room =
@@ -235,8 +233,6 @@ fn each_model_is_a_line_of_json() {
     }
 }
 
-/// A limit on the size of files kills a process that writes more.
-#[cfg(unix)]
 #[test]
 fn parts_are_a_partition() {
     let models: Vec<(String, Vec<u8>)> =
@@ -316,11 +312,6 @@ fn wait_for(what: &str, mut there: impl FnMut() -> bool) {
     }
 }
 
-/// A conversion from a pipe waits until the pipe is written to.
-#[cfg(unix)]
-
-/// A conversion from a pipe waits until the pipe is written to.
-#[cfg(unix)]
 #[test]
 fn concurrent_runs_share_the_work() {
     let models: Vec<(String, Vec<u8>)> = (0..8).map(|i| (format!("m{i}.onnx"), onnx::relu())).collect();
@@ -356,6 +347,7 @@ fn conversion_options_are_passed_on() {
 mod unix {
     use super::*;
 
+    /// Entries of a folder that cannot be read are failures of their own.
     #[test]
     fn unreadable_entries_do_not_stop_the_others() {
         use std::os::unix::ffi::OsStrExt;
@@ -373,6 +365,7 @@ mod unix {
         }
     }
 
+    /// A limit on the size of files kills a process that writes more.
     #[test]
     fn killed_conversions_are_reported() {
         let network = fs::read("fixtures/network/transformer_block/model.onnx").unwrap();
@@ -388,6 +381,7 @@ mod unix {
         room.expect("batch models -o out", 0, "1 converted, 1 up to date");
     }
 
+    /// A conversion from a pipe waits until the pipe is written to.
     #[test]
     fn killed_runs_are_resumed() {
         let room = room_with(&[("a.onnx", onnx::relu()), ("c.onnx", onnx::relu())]);
@@ -427,6 +421,7 @@ mod unix {
         assert_eq!(unfinished(&room, "out"), 0);
     }
 
+    /// A conversion from a pipe waits until the pipe is written to.
     #[test]
     fn slow_conversions_are_stopped() {
         let room = room_with(&[("a.onnx", onnx::relu())]);
