@@ -1,20 +1,16 @@
 //! The place of the channels among the axes of an image.
 
-use crate::ops::prelude::*;
+use crate::pass::builder::Expr;
 use crate::pass::pattern::inverse;
+use crate::tensor::Dim;
 
 /// Where the channels are: after the batch, or last.
 #[derive(Clone, Copy)]
-pub(in crate::ops) struct Layout {
+pub(crate) struct Layout {
     pub channels_last: bool,
 }
 
 impl Layout {
-    /// Reads the attribute `channels_last`.
-    pub fn of(call: &Call) -> Result<Layout> {
-        Ok(Layout { channels_last: call.flag("channels_last")? })
-    }
-
     /// Returns the axes in the order with channels after the batch.
     fn order(self, rank: usize) -> Vec<usize> {
         let mut axes: Vec<usize> = (0..rank).collect();

@@ -3,6 +3,7 @@
 pub(crate) mod batch;
 pub mod blocks;
 pub(crate) mod builder;
+pub(crate) mod channels;
 pub mod cut;
 pub mod dead;
 pub(crate) mod declared;

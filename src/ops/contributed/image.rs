@@ -4,8 +4,8 @@
 use crate::op::CONTRIB_DOMAIN as DOMAIN;
 use crate::ops::prelude::*;
 use crate::ops::spatial::conv::{conv_attributes, conv_shape_of, multiply_adds};
-use crate::ops::spatial::layout::Layout;
 use crate::ops::spatial::pool::pool_shape;
+use crate::pass::channels::Layout;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::of(DOMAIN, "BiasAdd", Access::Any, infer_same).formula(expand_bias_add).lowers_to("Add"),

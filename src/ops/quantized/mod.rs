@@ -17,7 +17,7 @@ use crate::op::CONTRIB_DOMAIN as MICROSOFT;
 use crate::ops::linear::matmul::{self, matmul_shape};
 use crate::ops::prelude::*;
 use crate::ops::spatial::conv::{self, conv_shape, conv_shape_of};
-use crate::ops::spatial::layout::Layout;
+use crate::pass::channels::Layout;
 
 use level::{Target, constant_int, levels, requantize};
 use product::{Places, convolve, multiply};

@@ -5,7 +5,7 @@ pub(in crate::ops) mod col2im;
 pub(in crate::ops) mod conv;
 pub(in crate::ops) mod frames;
 pub(in crate::ops) mod grid;
-pub(in crate::ops) mod layout;
+mod layout;
 pub(in crate::ops) mod pool;
 pub(in crate::ops) mod rearrange;
 pub(in crate::ops) mod resize;

@@ -8,8 +8,8 @@ use super::operand::{add_zero, constant_scale, dequantize, quantize};
 use crate::graph::pairs;
 use crate::op::whole_windows;
 use crate::ops::prelude::*;
-use crate::ops::spatial::layout::Layout;
 use crate::ops::spatial::pool::pool_shape;
+use crate::pass::channels::Layout;
 
 pub(super) fn infer_global_pool(call: &Call) -> Result<Vec<Fact>> {
     let layout = Layout::of(call)?;

@@ -12,6 +12,7 @@ use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Node, ValueId, pairs};
 use crate::op::{CONTRIB_DOMAIN as MICROSOFT, NEWEST_OPSET, resolve_axis, whole_windows};
 use crate::pass::builder::{Builder, Expr, in_place_of};
+use crate::pass::channels::Layout;
 use crate::pass::pattern::scalar;
 use crate::pass::pattern::{input, int, only_output};
 use crate::tensor::DType;
@@ -181,18 +182,21 @@ fn to_plain_by(
 impl<'b> Plain<'b, '_> {
     fn apply(&self, form: &Form) -> Result<Option<Expr<'b>>> {
         let Some(mut attributes) = plain_attributes(self.made.graph, self.node) else { return Ok(None) };
-        let Some(mut inputs) = self.operands(form)? else { return Ok(None) };
-        let orders = orders(self.made.graph, self.node);
-        if let (Some((first, _)), Some(Some(data))) = (&orders, inputs.first_mut()) {
-            *data = data.transpose(first);
-        }
+        let Some(inputs) = self.operands(form)? else { return Ok(None) };
+        let Some(data) = inputs.first().copied().flatten() else { return Ok(None) };
         if form.plain == "Gemm"
             && let Some(alpha) = attributes.get("alpha").cloned()
         {
             attributes.insert("beta".into(), alpha);
         }
-        let result = self.made.op(form.plain, inputs, pairs(&attributes));
-        let result = orders.map_or(result, |(_, last)| result.transpose(&last));
+        let rank = input(self.node, 0)
+            .and_then(|x| self.made.graph.value(x).shape.as_ref())
+            .map_or(0, |shape| shape.len());
+        let result = layout(self.node).apply(data, rank, |data| {
+            let inputs: Vec<Option<Expr>> =
+                [Some(data)].into_iter().chain(inputs.into_iter().skip(1)).collect();
+            self.made.op(form.plain, inputs, pairs(&attributes))
+        });
         let rounding = form.result.filter(|scale| self.input(*scale).is_some());
         let added = form.added.and_then(|index| self.input(index));
         Ok(Some(match (rounding, added) {
@@ -270,19 +274,16 @@ pub(super) fn opset(graph: &Graph) -> i64 {
     graph.opsets.get("").copied().unwrap_or(NEWEST_OPSET).clamp(AXES, NEWEST_OPSET)
 }
 
-/// Returns the orders of the axes in which a node with channels last has them first, and last again.
-fn orders(graph: &Graph, node: &Node) -> Option<(Vec<usize>, Vec<usize>)> {
-    let x = input(node, 0).filter(|_| is_set(node, CHANNELS_LAST))?;
-    let last = graph.value(x).shape.as_ref()?.len().checked_sub(1).filter(|last| *last > 0)?;
-    let first = [0, last].into_iter().chain(1..last).collect();
-    Some((first, [0].into_iter().chain(2..=last).chain([1]).collect()))
+fn layout(node: &Node) -> Layout {
+    Layout { channels_last: is_set(node, CHANNELS_LAST) }
 }
 
 /// Returns the attributes of the float operator, or `None` if it cannot compute the same.
 fn plain_attributes(graph: &Graph, node: &Node) -> Option<AttributeMap> {
     let mut attributes = node.attributes.clone();
-    let orders = orders(graph, node);
-    if is_set(node, CHANNELS_LAST) && orders.is_none() {
+    let layout = layout(node);
+    let shape = |value: Option<ValueId>| graph.value(value?).shape.as_deref();
+    if layout.channels_last && shape(input(node, 0)).is_none() {
         return None;
     }
     if node.op_type == "QLinearSoftmax" && int(node, "opset").is_some_and(|opset| opset < AXES) {
@@ -295,14 +296,8 @@ fn plain_attributes(graph: &Graph, node: &Node) -> Option<AttributeMap> {
         attributes.insert("axis".into(), Attribute::Int(-1));
     }
     if node.op_type == "QLinearAveragePool" {
-        let shape = |value: Option<ValueId>| {
-            let shape = graph.value(value?).shape.as_deref()?;
-            Some(match &orders {
-                Some((first, _)) => first.iter().filter_map(|axis| shape.get(*axis).cloned()).collect(),
-                None => shape.to_vec(),
-            })
-        };
-        let (input, output) = (shape(input(node, 0))?, shape(only_output(node))?);
+        let [input, output] = [shape(input(node, 0))?, shape(only_output(node))?];
+        let [input, output] = [input, output].map(|shape| layout.channels_first(shape));
         attributes = whole_windows(attributes, &input, &output).ok()?;
     }
     attributes.retain(|name, _| !QUANTIZED_ONLY.contains(&name.as_str()));
