@@ -89,9 +89,12 @@ fn fastest(rows: &Dim, size: &Dim, k: i64) -> (Cost, Way) {
     let single = || (passes(LAYERS_OF_ONE, rows, usual(size)) * k.unsigned_abs(), Way::OneByOne);
     let is_exact = size.known().is_none_or(|size| size < PLACES);
     let others = (1..DIGIT).rev().map(by_digits).chain(is_exact.then(single));
-    others.fold(by_digits(DIGIT), |best, other| {
-        if other.0.nanoseconds() < best.0.nanoseconds() { other } else { best }
-    })
+    others.fold(
+        by_digits(DIGIT),
+        |best, other| {
+            if other.0.nanoseconds() < best.0.nanoseconds() { other } else { best }
+        },
+    )
 }
 
 /// Returns the cost of finding the `k`-th largest element of each row by digits of so many bits, and of taking the

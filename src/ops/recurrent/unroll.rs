@@ -12,7 +12,7 @@ use crate::ops::prelude::*;
 const MAX_UNROLLED_STEPS: i64 = 512;
 
 /// The number of steps from which on they are held in blocks.
-const BLOCKED_STEPS: usize = 32;
+const BLOCKED_STEPS: usize = 96;
 
 /// The maximum number of sequences with a layer each.
 const MAX_SEQUENCES: i64 = 256;
@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn blocks_of_steps_are_equal() {
-        assert_eq!([5, 31, 37].map(steps_of_block), [5, 31, 37]);
-        assert_eq!([32, 128, 150, 250].map(steps_of_block), [4, 8, 10, 10]);
+        assert_eq!([5, 95, 101].map(steps_of_block), [5, 95, 101]);
+        assert_eq!([96, 128, 150, 250].map(steps_of_block), [8, 8, 10, 10]);
     }
 }
