@@ -48,8 +48,10 @@ function typeOf({ kind, list, values }: OptionInfo): string {
 
 test("each option has its type", () => {
   const file = join(ROOT, "web/npm/src/options.ts");
-  const fields = library.options().map((option) => `  /** ${option.help}. */\n  ${option.name}?: ${typeOf(option)};\n`);
   const [, before, written, after] = /^(.*interface Options \{\n)(.*?)(\}\n.*)$/s.exec(readFileSync(file, "utf8"))!;
+  // A new option has the text of the command at first.
+  const about = (name: string, help: string) => new RegExp(`^  /\\*\\* (.*) \\*/\\n  ${name}\\?:`, "m").exec(written!)?.[1] ?? `${help}.`;
+  const fields = library.options().map((option) => `  /** ${about(option.name, option.help)} */\n  ${option.name}?: ${typeOf(option)};\n`);
   if (process.env["BLESS"]) writeFileSync(file, before + fields.join("") + after);
   else assert.equal(written, fields.join(""), "BLESS=1 web/test.sh writes the types");
 });
