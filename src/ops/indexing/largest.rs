@@ -216,31 +216,26 @@ impl Rows {
         })?;
 
         // The power of two in it; 0 if the element is.
-        let mut power = None;
-        let mut known = 0;
-        for bits in digits_of(EXPONENT, bits) {
+        let exponents = |first: i16, bits: u32, known: u32| {
+            (first..1 << bits).map(move |digit| digit << (EXPONENT - known))
+        };
+        let powers = column(lower, exponents(1, bits, bits).map(|exponent| exp2(exponent - 126)))?;
+        let reached = reached(lower, x, powers, most_below)?;
+        let power = lower.reduce(reduction_op::MAX, reached * powers, &[1])?;
+        let mut power = lower.compute(power.larger(f32::MIN_POSITIVE))?;
+        let mut known = bits;
+        for bits in digits_of(EXPONENT - bits, bits) {
             known += bits;
-            let unit = 1 << (EXPONENT - known);
-            let exponents = |first: i16| (first..1 << bits).map(move |digit| digit * unit);
-            power = Some(match power {
-                None => {
-                    let powers = column(lower, exponents(1).map(|exponent| exp2(exponent - 126)))?;
-                    let reached = reached(lower, x, powers, most_below)?;
-                    let power = lower.reduce(reduction_op::MAX, reached * powers, &[1])?;
-                    lower.compute(power.larger(f32::MIN_POSITIVE))?
-                }
-                Some(coarse) => {
-                    // Products that overflow are above all elements.
-                    let powers = column(lower, exponents(0).map(exp2))?;
-                    let values = lower.compute(coarse * powers)?;
-                    let reached = reached(lower, x, values, most_below)?;
-                    let power = lower.reduce(reduction_op::MAX, reached * powers, &[1])?;
-                    let power = if known < EXPONENT { lower.compute(power.larger(1.0))? } else { power };
-                    lower.compute(coarse * power)?
-                }
-            });
+            let powers = column(lower, exponents(0, bits, known).map(exp2))?;
+            // Products that overflow are above all elements.
+            let values = lower.compute(power * powers)?;
+            let reached = self::reached(lower, x, values, most_below)?;
+            let mut factor = lower.reduce(reduction_op::MAX, reached * powers, &[1])?;
+            if known < EXPONENT {
+                factor = lower.compute(factor.larger(1.0))?;
+            }
+            power = lower.compute(power * factor)?;
         }
-        let Some(power) = power else { unsupported!("an exponent without bits") };
 
         let mut found = power;
         let mut digits = 0;
