@@ -7,7 +7,7 @@ use super::super::{Layer, Net};
 use super::Wiring;
 use super::wiring::{Edits, known};
 use crate::error::Result;
-use crate::tensor::Tensor;
+use crate::tensor::{Dim, Tensor};
 
 pub(super) fn fuse_layer_bias(net: &mut Net, wiring: &Wiring) -> Result<bool> {
     let mut edits = Edits::default();
@@ -29,9 +29,8 @@ pub(super) fn fuse_layer_bias(net: &mut Net, wiring: &Wiring) -> Result<bool> {
 /// A constant term of a product.
 struct Bias {
     data: Tensor,
-    /// The sizes of the product and of the constant.
-    rows: (i32, i32),
-    columns: (i32, i32),
+    rows: i32,
+    columns: i32,
 }
 
 /// Returns the constant that the layer at `index` adds to a top without other readers, and the layer that
@@ -49,16 +48,16 @@ fn find_sum(net: &Net, wiring: &Wiring, index: usize) -> Option<(usize, Bias)> {
         if wiring.only_reader(product) != Some(index) {
             return None;
         }
-        let (shape, own) = (known(&net.blob(product).shape)?, known(&net.blob(constant).shape)?);
-        // A single element may have fewer axes than the product.
-        let (rows, columns) = match (shape.as_slice(), own.as_slice()) {
-            (&[n], &[own]) => ((1, 1), (n, own)),
-            (&[m, n], &[1]) => ((m, 1), (n, 1)),
-            (&[m, n], &[own_m, own_n]) => ((m, own_m), (n, own_n)),
+        let own = known(&net.blob(constant).shape)?;
+        let fits = |size: &Dim, own: i32| own == 1 || size.is(own.into());
+        let (rows, columns) = match (&*net.blob(product).shape, own.as_slice()) {
+            ([n], &[own]) if fits(n, own) => (1, own),
+            // A single element may have fewer axes than the product.
+            ([_, _], &[1]) => (1, 1),
+            ([m, n], &[rows, columns]) if fits(m, rows) && fits(n, columns) => (rows, columns),
             _ => return None,
         };
-        let fits = |(size, own): (i32, i32)| own == size || own == 1;
-        return (fits(rows) && fits(columns)).then_some((place, Bias { data, rows, columns }));
+        return Some((place, Bias { data, rows, columns }));
     }
     None
 }
@@ -72,7 +71,7 @@ fn set_bias(layer: &mut Layer, bias: Bias) -> Result<bool> {
             if !has_no_bias || layer.alpha != 1.0 || (layer.A_data.is_none() && layer.B_data.is_none()) {
                 return Ok(false);
             }
-            let (m, n) = (bias.rows.1, bias.columns.1);
+            let (m, n) = (bias.rows, bias.columns);
             let kind = match (m, n) {
                 (1, 1) => broadcast_type_c::SCALAR,
                 (1, _) => broadcast_type_c::ONE_N,
@@ -90,7 +89,7 @@ fn set_bias(layer: &mut Layer, bias: Bias) -> Result<bool> {
             layer.C_data = Some(bias.data.reshaped(&[usize::try_from(m)?, usize::try_from(n)?])?);
         }
         Layer::InnerProduct(layer) => {
-            let fits = bias.rows.1 == 1 && bias.columns.1 == layer.num_output;
+            let fits = bias.rows == 1 && bias.columns == layer.num_output;
             if layer.bias_data.is_some() || layer.activation_type != 0 || !fits {
                 return Ok(false);
             }
