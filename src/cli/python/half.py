@@ -42,10 +42,11 @@ def rounded_to_half(mat):
 def with_noise(mat, blob, generator):
     """What a layer reads, with noise as large as the error of its sums in float16."""
     bottom = np.array(mat)
-    noise = generator.standard_normal(bottom.shape) * SUM * math.sqrt(blob["terms"])
+    noise = generator.standard_normal(bottom.shape, dtype=np.float32)
+    noise *= np.float32(SUM * math.sqrt(blob["terms"]))
     # Tiles of a transform are summed as a whole, so their error depends on the largest elements around.
-    size = TRANSFORM * np.sqrt(np.square(bottom, dtype=np.float64).mean()) if blob["is_transformed"] else bottom
-    return (bottom + noise * size).astype(np.float32)
+    noise *= np.float32(TRANSFORM * np.sqrt(np.square(bottom, dtype=np.float64).mean())) if blob["is_transformed"] else bottom
+    return bottom + noise
 
 
 def extracted(extractor, name):
