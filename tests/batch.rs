@@ -258,6 +258,16 @@ fn parts_are_a_partition() {
 }
 
 #[test]
+fn commands_after_refusals_write_results() {
+    let model = fs::read(room::fixture("refused/pooling_of_a_volume_padded_before")).unwrap();
+    let room = room_with(&[("b/m.onnx", model)]);
+    let text = room.expect("batch models -o out", 1, "this converts the whole model");
+    let mut words = text.lines().filter_map(|line| line.trim().strip_prefix("onnx2ncnn "));
+    room.expect(words.next().unwrap(), 0, "");
+    assert!(room.path("out/b/m.ncnn.bin").exists(), "{text}");
+}
+
+#[test]
 fn invalid_arguments_are_refused_first() {
     let room = room_with(&[("a.onnx", onnx::relu()), ("b/a.onnx", onnx::relu())]);
     room.put("x.ncnn.bin", &onnx::relu());

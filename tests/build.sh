@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Converts in the builds of other projects: the CMake module, and the hook of pre-commit.
+# Converts in the builds of other projects: the CMake module, the task of Gradle in docs/builds.md, and the hook of pre-commit.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -12,6 +12,10 @@ cargo build --quiet
     target/build-venv/bin/python -m pip install --quiet --disable-pip-version-check cmake==4.4.5 ninja==1.13.2 pre-commit==4.7.0
     touch target/build-venv/complete
 }
+if ! command -v gradle > /dev/null; then
+    apt-get update --quiet=2
+    apt-get install --quiet=2 --no-install-recommends gradle > /dev/null
+fi
 PATH=$root/target/debug:$root/target/build-venv/bin:$PATH
 
 fail() {
@@ -39,6 +43,24 @@ onnx2ncnn --quiet fixtures/network/convolutional/model.onnx "$room/net.param" "$
 cmp "$room/net.bin" "$net/a model.ncnn.bin"
 touch "$room/project/b"
 [ "$(made)" = 1 ] || fail 'changed data were not converted'
+
+# Gradle: the nets of a folder are made again if one of its files changes, and a model that is refused stops the build.
+mkdir -p "$room/gradle/models"
+cp fixtures/network/digits/model.onnx "$room/gradle/models/a model.onnx"
+{ echo "apply plugin: 'base'"; sed --quiet '/^## Gradle/,/^## /s/^    //p' docs/builds.md; } > "$room/gradle/build.gradle"
+trap 'gradle --stop > /dev/null 2>&1; rm -rf "$room"' EXIT
+build() { gradle --offline --project-dir "$room/gradle" assemble > "$room/log" 2>&1; }
+build || fail "$(cat "$room/log")"
+onnx2ncnn --quiet fixtures/network/digits/model.onnx "$room/net.param" "$room/net.bin"
+cmp "$room/net.bin" "$room/gradle/build/nets/a model.ncnn.bin"
+build && grep --quiet UP-TO-DATE "$room/log" || fail 'models that did not change were converted again'
+cp fixtures/network/convolutional/model.onnx "$room/gradle/models/a model.onnx"
+build || fail "$(cat "$room/log")"
+onnx2ncnn --quiet fixtures/network/convolutional/model.onnx "$room/net.param" "$room/net.bin"
+cmp "$room/net.bin" "$room/gradle/build/nets/a model.ncnn.bin"
+cp fixtures/refused/pooling_of_a_volume_padded_before/model.onnx "$room/gradle/models/refused.onnx"
+build && fail 'a model that is refused passes'
+grep --quiet 'codes: E' "$room/log" || fail "$(cat "$room/log")"
 
 # pre-commit: a model is refused by its reason.
 cd "$room"

@@ -38,8 +38,8 @@ fn names_may_have_spaces_and_any_letters() {
 fn names_and_paths_may_be_long() {
     let room = Room::with_net(&onnx::relu());
     converts(&room, &room.path(&format!("{}.onnx", "n".repeat(200))));
-    // Longer than the 260 letters that programs of Windows had.
-    converts(&room, &room.path(&"folder/".repeat(60)).join("m.onnx"));
+    // Longer than the 260 letters that programs of Windows had; the folder alone is not: wine does not name the real path of such a folder.
+    converts(&room, &room.path(&"folder/".repeat(18)).join(format!("{}.onnx", "n".repeat(200))));
 }
 
 #[test]

@@ -154,7 +154,7 @@ pub(super) fn is_standard_output(path: &Path) -> bool {
     STANDARD_OUTPUT.iter().any(|name| path == Path::new(name))
 }
 
-/// Returns whether a path means a folder: it is one, or its name ends so.
+/// Returns whether a path means a folder: it is one, or it ends in a separator.
 pub(super) fn is_folder(path: &Path) -> bool {
     path.is_dir()
         || path

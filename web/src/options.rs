@@ -26,6 +26,7 @@ pub fn options() -> String {
             "name": info.name,
             "word": info.long_name(),
             "kind": format!("{:?}", info.kind).to_lowercase(),
+            "list": info.is_list,
             "value": info.value,
             "values": if info.kind == OptionKind::Weights { weights } else { Vec::new() },
             "help": help,

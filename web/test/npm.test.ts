@@ -6,6 +6,7 @@ import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { before, test } from "node:test";
 import { pathToFileURL } from "node:url";
+import type { OptionInfo } from "onnx2ncnn";
 import { byCommand, furtherModels, models, room, ROOT } from "./command.js";
 
 const project = room();
@@ -34,6 +35,25 @@ test("models in memory have the bytes of the command", async () => {
     assert.ok(expected?.bin.equals(net.bin));
     assert.equal(net.report.status, "converted");
   }
+});
+
+/** The type of an option's value. */
+function typeOf({ kind, list, values }: OptionInfo): string {
+  const types = {
+    flag: "boolean", name: "string", number: "number", release: "number", weights: values.map((name) => `"${name}"`).join(" | "),
+    shape: "Record<string, Size[]>", array: "Record<string, Numbers>", pair: "Record<string, string>",
+  };
+  return types[kind] + (list && !types[kind].startsWith("Record") ? "[]" : "");
+}
+
+test("each option has its type", () => {
+  const file = join(ROOT, "web/npm/src/options.ts");
+  const [, before, written, after] = /^(.*interface Options \{\n)(.*?)(\}\n.*)$/s.exec(readFileSync(file, "utf8"))!;
+  // A new option has the text of the command at first.
+  const about = (name: string, help: string) => new RegExp(`^  /\\*\\* (.*) \\*/\\n  ${name}\\?:`, "m").exec(written!)?.[1] ?? `${help}.`;
+  const fields = library.options().map((option) => `  /** ${about(option.name, option.help)} */\n  ${option.name}?: ${typeOf(option)};\n`);
+  if (process.env["BLESS"]) writeFileSync(file, before + fields.join("") + after);
+  else assert.equal(written, fields.join(""), "BLESS=1 web/test.sh writes the types");
 });
 
 test("a net has programs", async () => {

@@ -49,12 +49,17 @@ pub struct Program {
 
 impl Program {
     /// Returns how this machine runs what was built for a target.
-    pub fn new(places: &Places, target: &Target, built: &Path) -> Result<Program> {
+    pub fn new(
+        places: &Places,
+        target: &Target,
+        emulator: &'static Emulator,
+        built: &Path,
+    ) -> Result<Program> {
         let mut program = Program::native(built);
         if target.triple == archive::host_target(places)? {
             return Ok(program);
         }
-        let Emulator { program: emulator, libraries, packages } = target.emulator;
+        let Emulator { program: emulator, libraries, packages } = emulator;
         toolchain::install_debian(Path::new(emulator), packages)?;
         if let Some([folder, file]) = libraries {
             toolchain::install_debian(&Path::new(folder).join(file), packages)?;
@@ -138,7 +143,11 @@ pub fn test(places: &Places) -> Result<()> {
             eprintln!("{}: not built", target.triple);
             continue;
         }
-        let program = Program::new(places, target, &built)?;
+        let Some(emulator) = target.emulator else {
+            eprintln!("{}: not run", target.triple);
+            continue;
+        };
+        let program = Program::new(places, target, emulator, &built)?;
         let results = places.root.join("target/xtask/fixtures").join(target.triple);
         let converted = convert_fixtures(places, &program, &results)?;
         eprintln!("{}: {converted} fixtures converted", target.triple);

@@ -12,8 +12,8 @@ use crate::{Places, Result, toolchain};
 pub struct Target {
     pub triple: &'static str,
     pub linker: Linker,
-    /// The emulator that runs its programs on another system.
-    pub emulator: &'static emulator::Emulator,
+    /// The emulator that runs its programs on another system, if there is one.
+    pub emulator: Option<&'static emulator::Emulator>,
 }
 
 /// What links for a target, and compiles C.
@@ -21,15 +21,27 @@ pub struct Target {
 pub enum Linker {
     /// Zig, for the oldest glibc that Rust supports.
     Zig,
+    /// Zig, with its own description of the libraries of macOS.
+    ZigOfMacos,
     /// Debian's mingw.
     Mingw,
 }
 
-pub const TARGETS: [Target; 3] = [
-    Target { triple: "x86_64-unknown-linux-gnu", linker: Linker::Zig, emulator: &emulator::QEMU_X86_64 },
-    Target { triple: "aarch64-unknown-linux-gnu", linker: Linker::Zig, emulator: &emulator::QEMU_AARCH64 },
-    Target { triple: "x86_64-pc-windows-gnu", linker: Linker::Mingw, emulator: &emulator::WINE },
+pub const TARGETS: [Target; 5] = [
+    target("x86_64-unknown-linux-gnu", Linker::Zig, Some(&emulator::QEMU_X86_64)),
+    target("aarch64-unknown-linux-gnu", Linker::Zig, Some(&emulator::QEMU_AARCH64)),
+    target("x86_64-pc-windows-gnu", Linker::Mingw, Some(&emulator::WINE)),
+    target("aarch64-apple-darwin", Linker::ZigOfMacos, None),
+    target("x86_64-apple-darwin", Linker::ZigOfMacos, None),
 ];
+
+const fn target(
+    triple: &'static str,
+    linker: Linker,
+    emulator: Option<&'static emulator::Emulator>,
+) -> Target {
+    Target { triple, linker, emulator }
+}
 
 /// Returns the targets that `XTASK_TARGETS` names, or `all`; without the variable, that of this machine.
 pub fn chosen(places: &Places) -> Result<Vec<&'static Target>> {
@@ -49,10 +61,21 @@ pub fn chosen(places: &Places) -> Result<Vec<&'static Target>> {
 pub fn archives(places: &Places) -> Result<()> {
     for target in chosen(places)? {
         let built = build(places, target)?;
-        let program = Program::new(places, target, &built.command)?;
+        let program = match target.emulator {
+            Some(emulator) => Program::new(places, target, emulator, &built.command)?,
+            // Manual pages and completions are the same on every system.
+            None => Program::native(&build(places, own(places)?)?.command),
+        };
         archive::of_command(places, &built, &program, target.triple)?;
     }
     Ok(())
+}
+
+/// Returns the target of this machine.
+fn own(places: &Places) -> Result<&'static Target> {
+    let name = archive::host_target(places)?;
+    let found = TARGETS.iter().find(|target| target.triple == name);
+    Ok(found.ok_or_else(|| format!("{name} is not among the targets"))?)
 }
 
 fn build(places: &Places, target: &Target) -> Result<Built> {
@@ -71,7 +94,19 @@ pub fn built(places: &Places, target: &Target) -> Result<Built> {
 pub fn cargo(places: &Places, words: &[&str], target: &Target) -> Result<(Command, PathBuf)> {
     let (mut cargo, results) = toolchain::cargo(places, words, target.triple)?;
     match target.linker {
-        Linker::Zig => toolchain::link_by_zig(&mut cargo, &toolchain::environment(places)?, target.triple)?,
+        Linker::Zig => {
+            let versioned = format!("{}.{}", target.triple, toolchain::GLIBC);
+            toolchain::link_by_zig(&mut cargo, &toolchain::environment(places)?, target.triple, &versioned)?;
+        }
+        Linker::ZigOfMacos => {
+            toolchain::build_for_macos(&mut cargo, places, target.triple);
+            toolchain::link_by_zig(
+                &mut cargo,
+                &toolchain::environment(places)?,
+                target.triple,
+                target.triple,
+            )?;
+        }
         Linker::Mingw => {
             toolchain::install_debian(Path::new(toolchain::MINGW), &["gcc-mingw-w64-x86-64-posix"])?;
         }

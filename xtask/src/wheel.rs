@@ -10,13 +10,18 @@ use crate::{Places, Result, archive, toolchain};
 pub fn build(places: &Places) -> Result<()> {
     for target in targets::chosen(places)? {
         let programs = toolchain::environment(places)?;
-        let (cargo, results) = toolchain::cargo(places, &[], target.triple)?;
+        let (mut cargo, results) = toolchain::cargo(places, &[], target.triple)?;
         let dist = places.dist.display().to_string();
         let words = ["build", "--locked", "--manifest-path", "python/Cargo.toml", "--target", target.triple];
         let mut maturin = command(&places.root, &programs.join("maturin").display().to_string(), &words);
         maturin.args(["--out", &dist]);
-        if target.linker == Linker::Zig {
-            maturin.args(["--zig", "--compatibility", "manylinux2014"]);
+        match target.linker {
+            Linker::Zig => _ = maturin.args(["--zig", "--compatibility", "manylinux2014"]),
+            Linker::ZigOfMacos => {
+                maturin.arg("--zig");
+                toolchain::build_for_macos(&mut cargo, places, target.triple);
+            }
+            Linker::Mingw => {}
         }
         maturin.env("CARGO_TARGET_DIR", results.parent().unwrap_or(&results));
         with_environment(&mut maturin, &cargo);

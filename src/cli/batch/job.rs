@@ -131,6 +131,9 @@ impl Job {
             .try_clone()
             .and_then(|lock| child::convert(&self.program, &words, [&path, &param, &bin], lock, self.timeout))
             .map_err(|e| Error::io("the process cannot be started", e))?;
+        // Commands that it proposes are for the user, whose results are not among unfinished files.
+        let folder = self.folder_of(model);
+        let output = output.replace(&work.0.display().to_string(), &folder.display().to_string());
         if is_late {
             let how = format!("was stopped after {} s", self.timeout.unwrap_or_default().as_secs());
             return Ok(Outcome::Broken { how, output });
@@ -155,7 +158,7 @@ impl Job {
     /// Moves the results to their destination, and returns its path below the folder of results.
     fn put(&self, work: &Work, model: &Selected, answer: &Answer, record: &Path) -> Result<Vec<PathBuf>> {
         let below = Path::new(&model.name).parent().unwrap_or(Path::new(""));
-        let folder = self.folder_of(model)?;
+        let folder = self.make_folder_of(model)?;
         let entries: io::Result<Vec<_>> = fs::read_dir(&work.0).and_then(Iterator::collect);
         let mut names: Vec<OsString> =
             entries.map_err(|e| work.failed(e))?.iter().map(fs::DirEntry::file_name).collect();
@@ -176,8 +179,13 @@ impl Job {
     }
 
     /// Returns the folder of the results of a model.
-    fn folder_of(&self, model: &Selected) -> Result<PathBuf> {
-        let folder = self.out.join(&model.name).parent().map_or_else(|| self.out.clone(), Path::to_owned);
+    fn folder_of(&self, model: &Selected) -> PathBuf {
+        self.out.join(&model.name).parent().map_or_else(|| self.out.clone(), Path::to_owned)
+    }
+
+    /// Returns the folder of the results of a model, which is made if it is not there.
+    fn make_folder_of(&self, model: &Selected) -> Result<PathBuf> {
+        let folder = self.folder_of(model);
         fs::create_dir_all(&folder)
             .map_err(|e| Error::io("the folder cannot be created", e).in_file(&folder))?;
         Ok(folder)
@@ -189,7 +197,7 @@ impl Job {
             let name = OsString::from(format!("{stem}.ncnn.{}", file.ending));
             if work.0.join(&name).exists() {
                 forget(record)?;
-                work.put(&name, &self.folder_of(model)?)?;
+                work.put(&name, &self.make_folder_of(model)?)?;
             }
         }
         Ok(())

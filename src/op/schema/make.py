@@ -29,7 +29,7 @@ CONTRIBUTED = """
     QLinearGlobalAveragePool QLinearLeakyRelu QLinearMul QLinearSigmoid QLinearSoftmax QLinearWhere QMoE
     QuantizeLinear QuickGelu RemovePadding RestorePadding Rfft RotaryEmbedding Sampling Scale ScaledSiLU ScaledTanh
     SimplifiedLayerNormalization SkipGroupNorm SkipLayerNormalization SkipSimplifiedLayerNormalization
-    SparseAttention Tokenizer Trilu UnfoldTensor Unique WhisperBeamSearch
+    SparseAttention Tokenizer TransposeMatMul Trilu UnfoldTensor Unique WhisperBeamSearch
 """.split()
 
 # The operators of this program: the least and largest number of inputs, the number of outputs, and the attributes.

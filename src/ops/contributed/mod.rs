@@ -76,6 +76,11 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .multiply_adds(fused_multiply_adds)
         .formula(expand_fused_matmul)
         .lowers_to("Transpose, MatMul, Mul"),
+    // The older name, without transposed batches.
+    Row::of(DOMAIN, "TransposeMatMul", Access::Any, infer_fused_matmul)
+        .multiply_adds(fused_multiply_adds)
+        .formula(expand_fused_matmul)
+        .lowers_to("Transpose, MatMul, Mul"),
     Row::of(DOMAIN, "FusedGemm", Access::Any, gemm::infer_fused_gemm)
         .multiply_adds(crate::ops::linear::matmul::gemm::multiply_adds)
         .formula(gemm::expand_fused_gemm)
@@ -236,8 +241,8 @@ fn operand_perm(rank: usize, transposed: bool, transposed_batch: bool) -> Vec<us
 fn read_fused_matmul(call: &Call) -> Result<(f32, [Vec<usize>; 2])> {
     let alpha = call.float("alpha")?;
     let (a, b) = (call.shape(0)?.len(), call.shape(1)?.len());
-    let a = operand_perm(a, call.flag("transA")?, call.flag("transBatchA")?);
-    let b = operand_perm(b, call.flag("transB")?, call.flag("transBatchB")?);
+    let a = operand_perm(a, call.flag("transA")?, call.flag_or("transBatchA", false)?);
+    let b = operand_perm(b, call.flag("transB")?, call.flag_or("transBatchB", false)?);
     Ok((alpha, [a, b]))
 }
 

@@ -328,6 +328,14 @@ impl<'a> Builder<'a> {
     }
 }
 
+/// Returns the operator set of nodes beside `node`: its version, or that of the model for a node of another domain.
+pub(crate) fn opset_beside(graph: &Graph, node: &Node) -> i64 {
+    if node.domain.is_empty() {
+        return node.version;
+    }
+    graph.opsets.get("").copied().unwrap_or(NEWEST_OPSET)
+}
+
 /// Returns nodes of a version of the operator set that compute the first output of `replaced`, the value that
 /// `build` returns; `None` if it returns none.
 ///

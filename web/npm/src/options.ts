@@ -5,7 +5,7 @@ import type { Size } from "./report.js";
 
 type Numbers = number | boolean | string | Numbers[];
 
-/** None is required. */
+/** None is required. `BLESS=1 web/test.sh` writes their types from the table of the library. */
 export interface Options {
   /** Shapes of inputs, in place of the declared ones: numbers, and names for free sizes. The empty name is the only input. */
   input_shapes?: Record<string, Size[]>;
@@ -69,6 +69,8 @@ export interface OptionInfo {
   /** The name on the command line, without its hyphens. */
   word: string;
   kind: "flag" | "name" | "number" | "release" | "weights" | "shape" | "array" | "pair";
+  /** Whether it has any number of values. */
+  list: boolean;
   /** A sign for its value; empty for flags. */
   value: string;
   /** The possible values, if there are few. */

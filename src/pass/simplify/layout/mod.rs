@@ -18,7 +18,7 @@ use crate::tensor::Shape;
 
 use super::view::{is_view, target_of};
 use super::{Edits, input, only_output};
-use crate::pass::builder::{Builder, Expr};
+use crate::pass::builder::{Builder, Expr, opset_beside};
 use island::Island;
 pub(in crate::pass) use operand::axes_of;
 use operand::{name_axes, operands};
@@ -128,7 +128,7 @@ fn move_island(graph: &mut Graph, edits: &mut Edits, island: &Island, way: &Way)
         let Some(output) = only_output(&node) else { continue };
         let data = operands(&node);
         let axes = axes_of(graph, &node).unwrap_or_default();
-        let made = Builder::of_version(graph, node.version);
+        let made = Builder::of_version(graph, opset_beside(graph, &node));
         let mut renamed = node.clone();
         let mut inputs: Vec<Option<Expr>> = Vec::new();
         for (index, value) in node.inputs.iter().enumerate() {

@@ -1,0 +1,5 @@
+// What mimalloc uses of this header of macOS, which zig has not.
+#include <stdint.h>
+
+typedef int32_t CCCryptorStatus;
+enum { kCCSuccess = 0 };
