@@ -32,6 +32,11 @@ impl Layout {
         order.iter().filter_map(|axis| shape.get(*axis).cloned()).collect()
     }
 
+    /// Returns a value of this layout with channels after the batch.
+    pub fn move_channels_first(self, value: Expr<'_>, rank: usize) -> Expr<'_> {
+        value.transpose(&self.order(rank))
+    }
+
     /// Returns what `compute` makes of a value of this layout; it sees the channels after the batch.
     pub fn apply<'x>(
         self,
@@ -42,7 +47,6 @@ impl Layout {
         if !self.channels_last {
             return compute(value);
         }
-        let order = self.order(rank);
-        compute(value.transpose(&order)).transpose(&inverse(&order))
+        compute(self.move_channels_first(value, rank)).transpose(&inverse(&self.order(rank)))
     }
 }

@@ -23,7 +23,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .multiply_adds(multiply_adds)
         .formula(expand_conv)
         .lowers_to("Transpose, Conv, Transpose"),
-    Row::of(DOMAIN, "NhwcFusedConv", Access::Any, infer_conv)
+    Row::of(DOMAIN, "NhwcFusedConv", Access::Any, infer_fused_conv)
         .multiply_adds(multiply_adds)
         .formula(expand_fused_conv)
         .lowers_to("Transpose, Conv, Transpose, Add, the activation")
@@ -102,20 +102,36 @@ fn normalize<'x>(x: &'x Expand, value: Expr<'x>) -> Result<Expr<'x>> {
     Ok(if swish { result * result.sigmoid() } else { result })
 }
 
+/// The channels of the weight are last, too, in the kernel for CUDA and in the optimizer that writes the operator
+/// (`fusion_nhwc_conv.py`); the description of the operator is that of Conv.
 fn infer_conv(call: &Call) -> Result<Vec<Fact>> {
-    let shape = conv_shape_of(call, &LAST.channels_first(call.shape(0)?), call.shape(1)?)?;
+    infer_conv_by(call, &LAST.channels_first(call.shape(1)?))
+}
+
+/// The weight is that of Conv.
+fn infer_fused_conv(call: &Call) -> Result<Vec<Fact>> {
+    infer_conv_by(call, call.shape(1)?)
+}
+
+/// Returns the shape of a convolution by a weight that has this shape with channels first.
+fn infer_conv_by(call: &Call, weight: &[Dim]) -> Result<Vec<Fact>> {
+    let shape = conv_shape_of(call, &LAST.channels_first(call.shape(0)?), weight)?;
     Ok(vec![Fact::new(call.dtype(0)?, LAST.of_channels_first(&shape))])
 }
 
 fn expand_conv<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    let parameters = [x.operand(1)].into_iter().chain(x.optional(2));
-    Ok(LAST.apply(x.operand(0), x.shape(0)?.len(), |data| {
-        x.make.op("Conv", [data].into_iter().chain(parameters), conv_attributes(x))
-    }))
+    convolve(x, LAST.move_channels_first(x.operand(1), x.shape(1)?.len()))
 }
 
 fn expand_fused_conv<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    super::activate(x, expand_conv(x)?.add_optional(x.optional(3)))
+    super::activate(x, convolve(x, x.operand(1))?.add_optional(x.optional(3)))
+}
+
+fn convolve<'x>(x: &'x Expand, weight: Expr<'x>) -> Result<Expr<'x>> {
+    let parameters = [weight].into_iter().chain(x.optional(2));
+    Ok(LAST.apply(x.operand(0), x.shape(0)?.len(), |data| {
+        x.make.op("Conv", [data].into_iter().chain(parameters), conv_attributes(x))
+    }))
 }
 
 fn infer_max_pool(call: &Call) -> Result<Vec<Fact>> {

@@ -1,8 +1,9 @@
 //! Largest, of this program: the `k` largest elements of each row and their indices, equal elements in the order
 //! of the indices. Of equal elements the first ones are taken.
 //!
-//! The k-th largest element is found digit by digit: its sign, two digits of its exponent, and those of its
-//! mantissa, each by comparing all elements with all values of the digit. What is compared grows with the
+//! The k-th largest element is found digit by digit: its sign, the digits of its exponent, and those of its
+//! mantissa, each by comparing all elements with all values of the digit: digits of many bits for few elements, as
+//! they take fewer layers, and of few bits for many elements. What is compared grows with the
 //! length of a row, not with its square. Elements above the k-th largest are taken, and as many of those equal
 //! to it as are missing. Sums of zeros and ones number them; rows are divided into blocks, and matrices of
 //! zeros and ones pick the block of each number and the element in it.
@@ -27,17 +28,13 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::of(OWN_DOMAIN, "Largest", Access::
          CumulativeSum, MatMul",
     )];
 
-/// The bits of a digit.
+/// The most bits of a digit.
 const DIGIT: u32 = 4;
 
-/// The bits of the digits of a mantissa.
-const MANTISSA: [u32; 6] = [DIGIT, DIGIT, DIGIT, DIGIT, DIGIT, 3];
-
-/// The number of values with which each element of a row is compared.
-pub(super) const COMPARISONS: i64 = 128;
-
-/// The number of values whose comparisons with an element take as long as taking one of the largest.
-pub(super) const COMPARISONS_OF_ONE: i64 = 3;
+/// The bits of the exponent of a float, and of its mantissa.
+const EXPONENT: u32 = 8;
+/// See [`EXPONENT`].
+const MANTISSA: u32 = 23;
 
 /// The elements of a block of a row of free size.
 const WIDTH_OF_FREE: i64 = 64;
@@ -45,25 +42,70 @@ const WIDTH_OF_FREE: i64 = 64;
 /// The most elements of all rows: each is compared with all values of a digit at once.
 pub(super) const MOST_ELEMENTS: i64 = limits::COMPARED >> DIGIT;
 
+/// The elements that take as long as a row, over which layers loop.
+const ROW_START: u64 = 64;
+
+/// The elements of a blob that caches hold: a pass over them takes a quarter of the time.
+const CACHED: u64 = 1 << 18;
+
 /// The layers over whole rows that take the largest element of each.
-const LAYERS_OF_ONE: u64 = 10;
+const LAYERS_OF_ONE: u64 = 15;
 
-/// The layers that find the `k`-th largest element and number what is taken.
-const LAYERS_OF_DIGITS: u64 = 120;
+/// The layers of a digit over the values with which all elements are compared, and over one value for each row.
+const LAYERS_OF_DIGIT: [u64; 2] = [3, 10];
 
-/// The tops of those layers, each as large as all rows.
-const TOPS_OF_DIGITS: u64 = 270;
+/// The layers over whole rows, and over fewer elements, that number and pick the elements from the `k`-th largest on.
+const LAYERS_OF_PICKS: [u64; 2] = [25, 45];
 
 /// A number above all places of rows whose elements are taken one by one; three times as many are exact in float32.
 const PLACES: i64 = 1 << 22;
 
-/// Returns whether the `k` largest elements are taken one by one: that takes less time if `k` is small.
-pub(super) fn are_taken_one_by_one(rows: &Dim, size: &Dim, k: i64) -> bool {
-    let count = |size: &Dim| size.known().unwrap_or(USUAL_SIZE).unsigned_abs();
-    let elements = count(rows).saturating_mul(count(size));
-    let single = Cost::passes(LAYERS_OF_ONE, elements) * k.unsigned_abs();
-    let digits = Cost { layers: LAYERS_OF_DIGITS, ..Cost::passes(TOPS_OF_DIGITS, elements) };
-    size.known().is_none_or(|size| size < PLACES) && single.nanoseconds() < digits.nanoseconds()
+/// Returns the cost of layers over rows; free sizes count as [`USUAL_SIZE`].
+pub(super) fn passes(layers: u64, rows: &Dim, size: u64) -> Cost {
+    let elements = usual(rows).saturating_mul(size.saturating_add(ROW_START));
+    Cost::passes(layers, if elements > CACHED { elements } else { elements / 4 })
+}
+
+/// Returns a size, or the number that stands for a free one.
+fn usual(size: &Dim) -> u64 {
+    size.known().unwrap_or(USUAL_SIZE).unsigned_abs()
+}
+
+/// Returns the cost of taking the `k` largest elements of each row.
+pub(super) fn cost(rows: &Dim, size: &Dim, k: i64) -> Cost {
+    fastest(rows, size, k).0
+}
+
+/// How the largest elements are taken.
+enum Way {
+    OneByOne,
+    /// From the `k`-th largest on, which is found by digits of so many bits.
+    Digits(u32),
+}
+
+/// Returns the way that takes the least time.
+fn fastest(rows: &Dim, size: &Dim, k: i64) -> (Cost, Way) {
+    let by_digits = |bits| (cost_of_digits(rows, size, bits), Way::Digits(bits));
+    let single = || (passes(LAYERS_OF_ONE, rows, usual(size)) * k.unsigned_abs(), Way::OneByOne);
+    let is_exact = size.known().is_none_or(|size| size < PLACES);
+    let others = (1..DIGIT).rev().map(by_digits).chain(is_exact.then(single));
+    others.fold(
+        by_digits(DIGIT),
+        |best, other| {
+            if other.0.nanoseconds() < best.0.nanoseconds() { other } else { best }
+        },
+    )
+}
+
+/// Returns the cost of finding the `k`-th largest element of each row by digits of so many bits, and of taking the
+/// elements from it on.
+fn cost_of_digits(rows: &Dim, size: &Dim, bits: u32) -> Cost {
+    let few = |layers: u64| Cost { layers, ..Cost::default() };
+    let [[compared, found], [numbered, picked]] = [LAYERS_OF_DIGIT, LAYERS_OF_PICKS];
+    let values = (1 << bits) - 1;
+    let digit = passes(compared, rows, usual(size).saturating_mul(values)) + few(found);
+    let count = u64::from(EXPONENT.div_ceil(bits) + MANTISSA.div_ceil(bits));
+    digit * count + passes(numbered, rows, usual(size)) + few(picked)
 }
 
 /// Returns the form of rows, and the number of their largest elements.
@@ -99,10 +141,10 @@ fn lower(lower: &mut Lower) -> Result<()> {
     let rows = Rows { rows, size, k };
     lower.compute_in_float32();
     let x = lower.blob_as(0, &rows.form(1, rows.size.clone()))?;
-    if are_taken_one_by_one(&rows.rows, &rows.size, k) {
-        return rows.pick_one_by_one(lower, x);
-    }
-    let least = rows.least_taken(lower, x)?;
+    let least = match fastest(&rows.rows, &rows.size, k).1 {
+        Way::OneByOne => return rows.pick_one_by_one(lower, x),
+        Way::Digits(bits) => rows.least_taken(lower, x, bits)?,
+    };
     let taken = rows.taken(lower, x, least)?;
     rows.pick(lower, x, taken)
 }
@@ -152,7 +194,7 @@ impl Rows {
     }
 
     /// Emits the k-th largest element of each row. Infinities count as the largest finite numbers.
-    fn least_taken(&self, lower: &mut Lower, x: BlobId) -> Result<BlobId> {
+    fn least_taken(&self, lower: &mut Lower, x: BlobId, bits: u32) -> Result<BlobId> {
         let x = lower.compute(x.smaller(f32::MAX).larger(f32::MIN))?;
         // At most so many elements are smaller, and so many are larger.
         let most = match self.size.known() {
@@ -173,21 +215,31 @@ impl Rows {
             Count::Free(most) => is_negative * (most * -1.0 + most_if_negative) + most + 0.5,
         })?;
 
-        // The power of two in it: a power of 2^16 times one below 2^16; 0 if the element is.
-        let powers = column(lower, (1..16_i16).map(|digit| exp2(16 * digit - 126)))?;
+        // The power of two in it; 0 if the element is.
+        let exponents = |first: i16, bits: u32, known: u32| {
+            (first..1 << bits).map(move |digit| digit << (EXPONENT - known))
+        };
+        let powers = column(lower, exponents(1, bits, bits).map(|exponent| exp2(exponent - 126)))?;
         let reached = reached(lower, x, powers, most_below)?;
         let power = lower.reduce(reduction_op::MAX, reached * powers, &[1])?;
-        let coarse = lower.compute(power.larger(f32::MIN_POSITIVE))?;
-        let powers = column(lower, (0..16_i16).map(exp2))?;
-        // Products that overflow are above all elements.
-        let values = lower.compute(coarse * powers)?;
-        let reached = self::reached(lower, x, values, most_below)?;
-        let power = lower.reduce(reduction_op::MAX, reached * powers, &[1])?;
-        let power = lower.compute(coarse * power)?;
+        let mut power = lower.compute(power.larger(f32::MIN_POSITIVE))?;
+        let mut known = bits;
+        for bits in digits_of(EXPONENT - bits, bits) {
+            known += bits;
+            let powers = column(lower, exponents(0, bits, known).map(exp2))?;
+            // Products that overflow are above all elements.
+            let values = lower.compute(power * powers)?;
+            let reached = self::reached(lower, x, values, most_below)?;
+            let mut factor = lower.reduce(reduction_op::MAX, reached * powers, &[1])?;
+            if known < EXPONENT {
+                factor = lower.compute(factor.larger(1.0))?;
+            }
+            power = lower.compute(power * factor)?;
+        }
 
         let mut found = power;
         let mut digits = 0;
-        for bits in MANTISSA {
+        for bits in digits_of(MANTISSA, bits) {
             digits += bits;
             let unit = exp2(-i16::try_from(digits)?);
             let values = column(lower, (1..1_u16 << bits).map(|digit| f32::from(digit) * unit))?;
@@ -278,6 +330,11 @@ fn column(lower: &mut Lower, numbers: impl Iterator<Item = f32>) -> Result<BlobI
     let size = Dim::Known(i64::try_from(numbers.len())?);
     let tensor = Tensor::from_array(&Array::f32(numbers.into_dyn()))?;
     lower.memory_data(&tensor, &[Dim::Known(1), size, Dim::Known(1)])
+}
+
+/// Returns the bits of each digit of a number, the first digits with `most` bits.
+fn digits_of(bits: u32, most: u32) -> impl Iterator<Item = u32> {
+    (0..bits.div_ceil(most)).map(move |digit| most.min(bits - digit * most))
 }
 
 /// Returns a power of two, whose exponent is that of a normal float.

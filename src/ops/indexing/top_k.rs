@@ -11,8 +11,9 @@ use std::cmp::Ordering;
 use ndarray::ArrayD;
 use num_traits::AsPrimitive;
 
-use super::largest::{COMPARISONS, COMPARISONS_OF_ONE, MOST_ELEMENTS, are_taken_one_by_one};
+use super::largest::{self, MOST_ELEMENTS};
 use super::one_hot::pick;
+use crate::ncnn::Cost;
 use crate::op::range;
 use crate::ops::prelude::*;
 use crate::ops::shape::size::resized;
@@ -40,8 +41,8 @@ const MOST_LISTED: i64 = 64;
 /// The most elements whose numbers, the number of larger elements before the place, are exact in float32.
 const MOST_NUMBERED: i64 = 1 << 12;
 
-/// The number of comparisons that take the time of the layers of `Largest` over few elements.
-const FIXED_COST: i64 = 1 << 16;
+/// The layers that compare each pair of elements, those over a column for each result, and those over fewer elements.
+const LAYERS_OF_ORDER: [u64; 3] = [8, 5, 25];
 
 /// The bytes of an element that is sorted: as float64, twice, and with its index and its place, twice.
 const SORTED: u64 = 48;
@@ -148,8 +149,8 @@ fn expand_top_k(expand: &Expand) -> Result<bool> {
     if n.known().is_none() && k == 1 {
         return expand_extreme(expand, &order);
     }
-    let lanes = shape.iter().enumerate().filter(|(axis, _)| *axis != order.axis);
-    let lanes = lanes.filter_map(|(_, size)| size.known()).fold(1, i64::saturating_mul);
+    let others = || shape.iter().enumerate().filter(|(axis, _)| *axis != order.axis).map(|(_, size)| size);
+    let lanes = others().filter_map(Dim::known).fold(1, i64::saturating_mul);
     // The axis comes last.
     let mut perm: Vec<usize> = (0..shape.len()).filter(|axis| *axis != order.axis).collect();
     perm.push(order.axis);
@@ -157,7 +158,7 @@ fn expand_top_k(expand: &Expand) -> Result<bool> {
     let data = expand.operand(0);
     let rows = if is_last { data } else { data.transpose(&perm) };
     let found = match n.known() {
-        Some(n) if !takes_largest_first(lanes, n, k) => {
+        Some(n) if !takes_largest_first(&Dim::product(others())?, n, k) => {
             check_sorted(lanes, n, n)?;
             Candidates::all(expand, rows, n)?.sort(expand, k, order.largest)?
         }
@@ -194,12 +195,18 @@ fn expand_extreme(expand: &Expand, order: &Order) -> Result<bool> {
 
 /// Returns whether the result is found in less time from the `k` largest elements, which the node `Largest`
 /// takes without an order, than by comparing all elements.
-fn takes_largest_first(lanes: i64, n: i64, k: i64) -> bool {
-    let is_single = are_taken_one_by_one(&Dim::Known(lanes), &Dim::Known(n), k);
-    let each = if is_single { k.saturating_mul(COMPARISONS_OF_ONE) } else { COMPARISONS };
-    let compared = n.saturating_mul(each).saturating_add(k.saturating_mul(k));
-    let layers = FIXED_COST / lanes.max(1);
-    (1..n).contains(&k) && compared.saturating_add(layers) < n.saturating_mul(n)
+fn takes_largest_first(rows: &Dim, n: i64, k: i64) -> bool {
+    let size = Dim::Known(n);
+    let first = || largest::cost(rows, &size, k) + cost_of_order(rows, k, k);
+    (1..n).contains(&k) && first().nanoseconds() < cost_of_order(rows, n, k).nanoseconds()
+}
+
+/// Returns the cost of putting the first `k` of `count` elements of each row in order.
+fn cost_of_order(rows: &Dim, count: i64, k: i64) -> Cost {
+    let [pairs, columns, few] = LAYERS_OF_ORDER;
+    let size = |height: i64| height.unsigned_abs().saturating_mul(count.unsigned_abs());
+    let few = Cost { layers: few, ..Cost::default() };
+    largest::passes(pairs, rows, size(count)) + largest::passes(columns, rows, size(k)) + few
 }
 
 /// Refuses more elements than can be compared with each other.

@@ -6,9 +6,13 @@ use super::node::{Cell, Recurrent, Sizes};
 use crate::ncnn::Cost;
 use crate::ops::prelude::*;
 
-/// The maximum number of steps of all directions that are unrolled although the layer computes the node. The runtime
+/// The maximum number of steps of a direction that are unrolled although the layer computes the node. The runtime
 /// recurses over the steps of a sequence that begins with the last: 256 take 300 KB of the stack.
 const MAX_STEPS: u64 = 256;
+
+/// The number that stands for a free number of sequences: the geometric mean of 1, at which the layer is faster, and
+/// [`USUAL_SIZE`](crate::ncnn::USUAL_SIZE), at which steps are. That of a batch of inputs is not free but 1.
+const USUAL_BATCH: i64 = 16;
 
 /// The layers around the recurrent one that join the sequences.
 const JOINING: u64 = 9;
@@ -34,7 +38,7 @@ impl Cell {
     /// Returns the nanoseconds of a hundred multiply-adds of the layer.
     fn nanoseconds(self) -> u64 {
         match self {
-            Cell::Lstm => 7,
+            Cell::Lstm => 5,
             Cell::Gru => 15,
             Cell::Rnn => 22,
         }
@@ -59,17 +63,18 @@ pub(super) fn are_steps_faster(
     joined: bool,
 ) -> Result<bool> {
     let cell = recurrent.cell;
-    let known = [&sizes.steps, &sizes.batch, &sizes.input, &Dim::Known(sizes.hidden)];
+    let batch = Dim::Known(sizes.batch.known().unwrap_or(USUAL_BATCH));
+    let known = [&sizes.steps, &batch, &sizes.input, &Dim::Known(sizes.hidden)];
     let Some([steps, batch, width, hidden]) =
         Dim::known_sizes(known).and_then(|sizes| <[u64; 4]>::try_from(sizes).ok())
     else {
         return Ok(false);
     };
-    let directions = u64::try_from(recurrent.reverse.len())?;
-    let steps = steps.saturating_mul(directions);
     if batch < 2 || steps > MAX_STEPS {
         return Ok(false);
     }
+    let directions = u64::try_from(recurrent.reverse.len())?;
+    let steps = steps.saturating_mul(directions);
     let gates = u64::try_from(cell.gates())?.saturating_mul(hidden);
     let product =
         |rows: u64, columns: u64| steps.saturating_mul(rows).saturating_mul(columns).saturating_mul(gates);

@@ -48,7 +48,7 @@ impl<'x> Constants<'x> {
         index: usize,
         [batch, width, hidden]: [i64; 3],
     ) -> Result<Constants<'x>> {
-        let is_held = batch > 1 && expand.constant(input::R).is_some();
+        let is_held = batch != 1 && expand.constant(input::R).is_some();
         let rows = hidden * i64::try_from(recurrent.cell.gates())?;
         let of_direction = |input: usize, shape: &[i64]| direction_of(expand.operand(input), index, shape);
         let w = of_direction(input::W, &[rows, width])?.transpose(&[1, 0]);
@@ -84,8 +84,10 @@ impl<'x> Constants<'x> {
 
     /// Returns the projection of X for all steps: `[steps * batch, rows]`.
     pub fn project(&self, x: Expr<'x>) -> Expr<'x> {
-        let projected = x.matmul(self.w);
-        self.bias.map_or(projected, |bias| projected + bias)
+        match self.bias {
+            Some(bias) => self.make.op("Gemm", [x, self.w, bias], []),
+            None => x.matmul(self.w),
+        }
     }
 }
 

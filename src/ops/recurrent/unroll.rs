@@ -11,6 +11,9 @@ use crate::ops::prelude::*;
 /// The maximum number of unrolled steps of all directions: each becomes about ten layers.
 const MAX_UNROLLED_STEPS: i64 = 512;
 
+/// The number of steps from which on they are held in blocks.
+const BLOCKED_STEPS: usize = 96;
+
 /// The maximum number of sequences with a layer each.
 const MAX_SEQUENCES: i64 = 256;
 
@@ -28,18 +31,18 @@ pub(super) fn expand_recurrent(expand: &Expand, cell: Cell) -> Result<bool> {
         return Ok(false);
     }
     let joined = can_join(expand, &recurrent, sizes.batch.is(1))?;
-    let is_layer = native && !are_steps_faster(expand, &recurrent, &sizes, joined)?;
+    let has_layer = native && (joined || sizes.batch.known().is_some());
+    let is_layer = has_layer && !are_steps_faster(expand, &recurrent, &sizes, joined)?;
     if is_layer && joined {
         join(expand, &recurrent, &sizes)?;
         return Ok(true);
     }
-    let Some(batch) = sizes.batch.known() else {
-        return Err(Error::unsupported("the number of sequences is known only at run time"));
-    };
-    let fits = is_layer && batch > 1 && (is_whole || can_join(expand, &recurrent, true)?);
-    if fits && batch <= MAX_SEQUENCES && repeated_bytes(expand, batch)? <= MAX_REPEATED_BYTES {
-        split_batch(expand, &recurrent, batch)?;
-        return Ok(true);
+    if let Some(batch) = sizes.batch.known() {
+        let fits = is_layer && batch > 1 && (is_whole || can_join(expand, &recurrent, true)?);
+        if fits && batch <= MAX_SEQUENCES && repeated_bytes(expand, batch)? <= MAX_REPEATED_BYTES {
+            split_batch(expand, &recurrent, batch)?;
+            return Ok(true);
+        }
     }
     match steps {
         Some(steps) if (1..=MAX_UNROLLED_STEPS).contains(&steps) => {}
@@ -55,7 +58,7 @@ pub(super) fn expand_recurrent(expand: &Expand, cell: Cell) -> Result<bool> {
             return Err(Error::unsupported(message));
         }
     }
-    unroll(expand, &recurrent, &sizes, batch)?;
+    unroll(expand, &recurrent, &sizes)?;
     Ok(true)
 }
 
@@ -102,14 +105,16 @@ fn split_batch(expand: &Expand, recurrent: &Recurrent, batch: i64) -> Result<()>
 }
 
 /// Unrolls all steps.
-fn unroll(expand: &Expand, recurrent: &Recurrent, sizes: &Sizes, batch: i64) -> Result<()> {
+fn unroll(expand: &Expand, recurrent: &Recurrent, sizes: &Sizes) -> Result<()> {
     let (Some(steps), Some(width)) = (sizes.steps.known(), sizes.input.known()) else {
         unsupported!("the sizes of X are known only at run time");
     };
     let hidden = sizes.hidden;
+    // A Reshape infers a free number of sequences.
+    let batch = sizes.batch.known().unwrap_or(-1);
     let masks = Masks::new(expand, &sizes.steps, batch)?;
     // Matrices, as the products over them are, so no step has to reshape.
-    let x = steps_first(expand, recurrent, input::X).reshape(&[steps * batch, width]);
+    let x = steps_first(expand, recurrent, input::X).reshape(&[-1, width]);
     let mut initial = Vec::new();
     for index in [input::INITIAL_H, input::INITIAL_C] {
         let zero = is_zero(expand, index)?;
@@ -117,11 +122,14 @@ fn unroll(expand: &Expand, recurrent: &Recurrent, sizes: &Sizes, batch: i64) -> 
     }
     // The states of empty sequences end as zeros in onnxruntime, regardless of their initial values.
     let nonempty = if initial.iter().any(Option::is_some) { masks.at(0) } else { None };
+    let count = usize::try_from(steps)?;
+    let block = steps_of_block(count);
     let mut y = Vec::new();
     let mut last: Vec<Vec<Expr>> = vec![Vec::new(); 2];
     for (index, reverse) in recurrent.reverse.iter().enumerate() {
         let constants = Constants::new(expand, recurrent, index, [batch, width, hidden])?;
-        let parts = constants.project(x).split_list(0, &vec![batch; usize::try_from(steps)?]);
+        let blocks = constants.project(x).equal_parts(0, count / block);
+        let parts = blocks.into_iter().flat_map(|rows| rows.equal_parts(0, block)).collect();
         let mut state = State::default();
         for (slot, operand) in [&mut state.h, &mut state.c].into_iter().zip(&initial) {
             if let Some(operand) = operand {
@@ -135,7 +143,9 @@ fn unroll(expand: &Expand, recurrent: &Recurrent, sizes: &Sizes, batch: i64) -> 
             Direction { recurrent, activations: recurrent.activations.at(index)?, hidden, reverse: *reverse };
         let outputs = run(&direction, &constants, &masks, parts, &mut state)?;
         if expand.has_output(0) {
-            y.push(expand.make.concat(&outputs, 0).reshape(&[steps, 1, batch, hidden]));
+            let blocks: Vec<Expr> =
+                outputs.chunks(block).map(|outputs| expand.make.concat(outputs, 0)).collect();
+            y.push(expand.make.concat(&blocks, 0).reshape(&[steps, 1, batch, hidden]));
         }
         for (list, state) in last.iter_mut().zip([state.h, state.c]) {
             list.extend(state.map(|state| state.reshape(&[1, batch, hidden])));
@@ -143,6 +153,13 @@ fn unroll(expand: &Expand, recurrent: &Recurrent, sizes: &Sizes, batch: i64) -> 
     }
     finish(expand, recurrent, &y, &last);
     Ok(())
+}
+
+/// Returns how many steps are taken from a blob, and joined to one, at once. The runtime searches all blobs that it holds
+/// for each one that it frees, so many steps are held in blocks: as many as divide them, since all have one size.
+fn steps_of_block(steps: usize) -> usize {
+    let divisor = || (2..=steps.isqrt()).rev().find(|divisor| steps.is_multiple_of(*divisor));
+    if steps < BLOCKED_STEPS { steps } else { divisor().unwrap_or(steps) }
 }
 
 /// Emits all steps of a direction from their projections `parts`. Returns the outputs, first step first.
@@ -199,4 +216,15 @@ fn steps_first<'x>(expand: &'x Expand, recurrent: &Recurrent, index: usize) -> E
 pub(super) fn direction_of<'x>(x: Expr<'x>, index: usize, shape: &[i64]) -> Result<Expr<'x>> {
     let index = i64::try_from(index)?;
     Ok(x.slice(0, index, index + 1).reshape(shape))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_of_steps_are_equal() {
+        assert_eq!([5, 95, 101].map(steps_of_block), [5, 95, 101]);
+        assert_eq!([96, 128, 150, 250].map(steps_of_block), [8, 8, 10, 10]);
+    }
 }

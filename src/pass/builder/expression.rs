@@ -347,6 +347,14 @@ impl<'b> Expr<'b> {
         self.builder.op_list("Split", inputs, [("axis", axis.into())], sizes.len())
     }
 
+    /// Returns so many equal parts along an axis; the value itself in place of a single part.
+    pub fn equal_parts(self, axis: i64, count: usize) -> Vec<Expr<'b>> {
+        if count == 1 {
+            return vec![self];
+        }
+        self.builder.op_list("Split", [self], [("axis", axis.into())], count)
+    }
+
     /// Returns 1 at the index along a new axis of size `depth`, else 0.
     pub fn one_hot(self, depth: i64, axis: i64, dtype: DType) -> Expr<'b> {
         let values = self.builder.cast_literal(&Array::i64(arr1(&[0, 1]).into_dyn()), dtype);

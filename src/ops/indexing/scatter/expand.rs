@@ -155,7 +155,7 @@ fn is_fixed(expand: &Expand) -> Result<bool> {
 pub(super) fn expand_scatter_nd(expand: &Expand) -> Result<bool> {
     let region = Region::of_tuples(expand)?;
     if !is_fixed(expand)? {
-        if expand_region(expand, region, None)? {
+        if expand_region(expand, region, None)? || replace_rows(expand)? {
             return Ok(true);
         }
         expand.sizes(0)?;
@@ -193,6 +193,29 @@ pub(super) fn expand_scatter_nd(expand: &Expand) -> Result<bool> {
     let numbers = if are_distinct { None } else { Some(numbers_from_one(expand, count, &[count, 1])?) };
     let result = apply(expand, data, &Matches { hits, updates, axis: 1, numbers }, reduction)?;
     expand.output(0, result.reshape(&sizes).to_type(expand.dtype(0)?));
+    Ok(true)
+}
+
+/// Expands updates that constant tuples of axes of known sizes address to a Gather from data and updates.
+fn replace_rows(expand: &Expand) -> Result<bool> {
+    if expand.constant(1).is_none() || read_reduction(expand)? != Reduction::Replace {
+        return Ok(false);
+    }
+    let indices = expand.array(1)?;
+    let indexed = indices.shape().last().and_then(|width| expand.shape(0).ok()?.get(..*width));
+    let Some(sizes) = indexed.and_then(Dim::known_sizes::<usize>) else { return Ok(false) };
+    let count = sizes.iter().product();
+    limits::check_listed(count)?;
+    let (targets, _) = tuple_places(&sizes, &indices, 0)?;
+    if targets.is_empty() {
+        return Ok(false);
+    }
+    let rows = |index: usize, count: usize| -> Result<_> {
+        Ok(expand.operand(index).reshape(&[i64::try_from(count)?, -1]))
+    };
+    let both = expand.make.concat(&[rows(0, count)?, rows(2, targets.len())?], 0);
+    let replaced = both.gather(expand.make.ints(&replaced_rows(count, &targets)?), 0);
+    expand.output(0, replaced.reshape_to(expand.operand(0).shape()));
     Ok(true)
 }
 
