@@ -170,18 +170,23 @@ class Precision:
         self.effects = [tuple(map(max, one, other)) for one, other in zip(self.effects, measured)]
         self.feeds.append(feed)
 
-    def largest_error(self, choice):
+    def largest_error(self, choice, limit=USELESS):
+        """The largest error of the runs of a choice, or one above the limit."""
         # Rounding is the same in each run, and the noise of sums is not.
         runs = -(-RUNS // len(self.feeds)) if any(blob["terms"] for blob in self.blobs) else 1
-        feeds = self.feeds * runs
-        return max(error_of(feed, self.pairs, self.blobs, choice, np.random.default_rng(run)) for run, feed in enumerate(feeds))
+        largest = 0.0
+        for run, feed in enumerate(self.feeds * runs):
+            largest = max(largest, error_of(feed, self.pairs, self.blobs, choice, np.random.default_rng(run)))
+            if largest > limit:
+                break
+        return largest
 
     def choice(self):
         default = self.largest_error({"mode": self.modes[0], "float32": []})
         target = self.target
-        for _ in range(TRIES):
+        for left in reversed(range(TRIES)):
             choice = choose(self.blobs, self.effects, target, self.modes)
-            error = self.largest_error(choice)
+            error = self.largest_error(choice, self.target if left else USELESS)
             if error <= self.target:
                 break
             target *= max(self.target / error, 0.25)
