@@ -15,9 +15,12 @@ use crate::tensor::Dim;
 /// than twice the usual error in float16: some of its sums of nine weights are 6 * 10^-4 times as large, and denormal.
 const SMALL_WEIGHT: f64 = 1.0 / 256.0;
 
-/// The elements up to which the sum of a Softmax in float16 loses at most some percent: the kernel for ARM64 has a sum for
-/// every eighth element, which loses those below 2^-12 of it (`softmax_fp16s` in `softmax_arm_asimdhp.cpp`).
-const MOST_SUMMED: i64 = 2048;
+/// The terms that the kernel of Softmax for ARM64 adds one by one in float16 with an error of at most two percent. A sum
+/// loses terms below 2^-12 of it.
+const MOST_SUMMED: i64 = 256;
+
+/// The elements of float16 in a register of ARM64, and those of two packs of channels that share one.
+const LANES: [i64; 2] = [8, 4];
 
 /// A fault of the kernels of some layers.
 struct Fault {
@@ -95,8 +98,9 @@ impl Net {
         };
         let shape = &self.blob(*bottom).shape;
         let axis = i32::try_from(shape.len()).ok().and_then(|axes| softmax.axis.checked_rem_euclid(axes));
-        let size = axis.and_then(|axis| shape.get(usize::try_from(axis).ok()?)?.known());
-        size.is_some_and(|size| size > MOST_SUMMED)
+        let Some(axis) = axis.and_then(|axis| usize::try_from(axis).ok()) else { return false };
+        let size = shape.get(axis).and_then(Dim::known);
+        size.is_some_and(|size| size > MOST_SUMMED * sums_of_softmax(shape, axis))
     }
 
     fn faults(&self, layer: &NetLayer) -> impl Iterator<Item = &'static Fault> {
@@ -121,6 +125,32 @@ fn steps_in_pairs(net: &Net, layer: &NetLayer) -> bool {
     let left = width.and_then(|width| width.modulo(&Dim::Known(4)).ok()).and_then(|left| left.known());
     let has_pair = left.is_none_or(|left| left >= 2);
     is_window && is_depthwise && group % PACK == 0 && has_pair && !layer.layer.is_int8()
+}
+
+/// Returns among how many sums the kernel of Softmax divides the terms along an axis, at least if sizes are free
+/// (`softmax_fp16s` in `softmax_arm_asimdhp.cpp`).
+fn sums_of_softmax(shape: &[Dim], axis: usize) -> i64 {
+    let [whole, half] = LANES;
+    let is_packed = |pack: i64| {
+        let left = shape.first().and_then(|channels| channels.modulo(&Dim::Known(pack)).ok());
+        left.and_then(|left| left.known()).is_none_or(|left| left == 0)
+    };
+    match (axis, shape.len()) {
+        (_, 1) => whole,
+        // The channels of a pack are added as a whole, and then to the sum.
+        (0, _) => LANES.into_iter().find(|pack| is_packed(*pack)).unwrap_or(1),
+        // A lane has the terms of one channel.
+        (axis, axes) if axis + 1 == axes => {
+            if is_packed(whole) {
+                1
+            } else if is_packed(half) {
+                whole / half
+            } else {
+                whole
+            }
+        }
+        _ => 1,
+    }
 }
 
 /// Returns whether a layer is arithmetic that broadcasts blobs of four axes, for which BinaryOp on the GPU reads beyond
@@ -202,16 +232,39 @@ mod tests {
 
     #[test]
     fn sums_of_many_are_in_float32() {
-        for (size, axis, expected) in
-            [("2048", 1, 0), ("2049", 1, 23), ("2049", -1, 23), ("2049", 0, 0), ("N", 1, 0)]
-        {
-            let mut net = Net::default();
-            let x = net.push_input("x", &[4, 4]);
-            net.blob_mut(x).unwrap().shape = sizes(&["4", size]);
-            net.push("y", Softmax { axis, fixbug0: 1 }, &[x], &[4, 4]);
-            net.isolate_float32();
-            assert_eq!(net.precision_mask(net.layers.last().unwrap()), expected, "{size} along {axis}");
+        for (sizes, axis, most) in [
+            // Eight sums for a row, two of a pack of four rows, and one of a pack of eight.
+            (vec![""], 0, 2048),
+            (vec!["7", ""], -1, 2048),
+            (vec!["4", ""], 1, 512),
+            (vec!["16", ""], 1, 256),
+            (vec!["N", ""], 1, 256),
+            (vec!["8*N + 1", ""], 1, 2048),
+            (vec!["8*N + 4", ""], 1, 512),
+            (vec!["3", "8", ""], 2, 2048),
+            (vec!["8", "3", ""], 2, 256),
+            (vec!["7", "", "3"], 1, 256),
+            // The sums are those of other axes.
+            (vec!["", "9"], 0, 2048),
+        ] {
+            for (size, expected) in [(most, 0), (most + 8, 23)] {
+                assert_eq!(mask_of_softmax(&sizes, axis, &size.to_string()), expected, "{sizes:?}, {size}");
+            }
         }
+        assert_eq!(mask_of_softmax(&["", "9"], 0, "1028"), 23);
+        assert_eq!(mask_of_softmax(&["", "9"], 0, "257"), 23);
+        assert_eq!(mask_of_softmax(&["8", ""], 1, "N"), 0);
+    }
+
+    /// Returns the mask of a Softmax along an axis; an empty size of its bottom is replaced.
+    fn mask_of_softmax(shape: &[&str], axis: i32, size: &str) -> i32 {
+        let mut net = Net::default();
+        let x = net.push_input("x", &[4, 4]);
+        let shape: Vec<&str> = shape.iter().map(|word| if word.is_empty() { size } else { word }).collect();
+        net.blob_mut(x).unwrap().shape = sizes(&shape);
+        net.push("y", Softmax { axis, fixbug0: 1 }, &[x], &[4, 4]);
+        net.isolate_float32();
+        net.precision_mask(net.layers.last().unwrap())
     }
 
     #[test]

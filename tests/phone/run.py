@@ -28,7 +28,7 @@ KNOWN = {
 }
 
 # Cases that differ without the feature mask of a layer, because of a fault of the runtime or a transform that loses digits.
-MASKED = {"spatial/conv_depth_wise_of_odd_width": " 31=1", "spatial/conv_in_large_tiles": " 31=64", "spatial/conv_of_small_weights": " 31=1", "normalization/softmax_of_many": " 31=23"}
+MASKED = {"spatial/conv_depth_wise_of_odd_width": " 31=1", "spatial/conv_in_large_tiles": " 31=64", "spatial/conv_of_small_weights": " 31=1", "normalization/softmax_of_many": " 31=23", "normalization/softmax_of_packed_rows": " 31=23"}
 
 # Cases with numbers inside that float16 does not represent.
 BEYOND = ("decoder/lowest_", "indexing/gather_elements_of_hidden_scores")

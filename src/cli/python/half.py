@@ -8,6 +8,8 @@ add as squares, which is the usual error of a choice. Its largest one is that of
 # The error of a sum of products in float16, relative to its terms and the square root of their number; and how many times as large it is
 # after the transform of Winograd with tiles of 8 by 8. Fitted to layers of 4 to 288 channels in ncnn 20261020 on ARM64.
 SUM, TRANSFORM = 0.00028, 6
+# The error of a term by the rounding of its weight to float16, which remains if sums are in float32.
+WEIGHT = 0.0002
 # The time of a transformed convolution, and of a layer in float32, relative to a layer without a transform in float16.
 TRANSFORMED, FLOAT32 = 0.4, 2
 # The time of a conversion to float32, relative to that of the net: among choices of nearly the same time, the one of fewer layers.
@@ -39,13 +41,23 @@ def rounded_to_half(mat):
         return np.array(mat).astype(np.float16).astype(np.float32)
 
 
-def with_noise(mat, blob, generator):
-    """What a layer reads, with noise as large as the error of its sums in float16."""
+def noise_of(blob, mode):
+    """The error of a layer's sums relative to their terms, without a transform."""
+    return WEIGHT if mode == "precise" else SUM * math.sqrt(blob["terms"])
+
+
+def is_transformed(blob, mode):
+    return blob["is_transformed"] and mode == "default"
+
+
+def with_noise(mat, blob, mode, generator):
+    """What a layer reads, with noise as large as the error of its sums."""
     bottom = np.array(mat)
-    noise = generator.standard_normal(bottom.shape) * SUM * math.sqrt(blob["terms"])
+    noise = generator.standard_normal(bottom.shape, dtype=np.float32)
+    noise *= np.float32(noise_of(blob, mode))
     # Tiles of a transform are summed as a whole, so their error depends on the largest elements around.
-    size = TRANSFORM * np.sqrt(np.square(bottom, dtype=np.float64).mean()) if blob["is_transformed"] else bottom
-    return (bottom + noise * size).astype(np.float32)
+    noise *= np.float32(TRANSFORM * np.sqrt(np.square(bottom, dtype=np.float64).mean())) if is_transformed(blob, mode) else bottom
+    return bottom + noise
 
 
 def extracted(extractor, name):
@@ -85,7 +97,7 @@ def measure_effects(feed, pairs, blobs, generator):
         if not mats[blob["blob"]].empty():
             rounded = effect_of(place, blob["blob"], rounded_to_half(mats[blob["blob"]]))
         if blob["terms"] and not mats[blob["bottom"]].empty():
-            summed = effect_of(place, blob["bottom"], with_noise(mats[blob["bottom"]], blob, generator))
+            summed = effect_of(place, blob["bottom"], with_noise(mats[blob["bottom"]], blob, "default", generator))
         effects.append((rounded, summed))
     return effects
 
@@ -96,10 +108,9 @@ def error_of(feed, pairs, blobs, choice, generator):
     for blob in blobs:
         if blob["name"] in choice["float32"]:
             continue
-        noisy = {**blob, "is_transformed": blob["is_transformed"] and choice["mode"] != "careful"}
-        read = extracted(extractor, blob["bottom"]) if blob["terms"] and choice["mode"] != "precise" else None
+        read = extracted(extractor, blob["bottom"]) if blob["terms"] else None
         if read is not None and not read.empty():
-            extractor.input(blob["bottom"], mat_of(with_noise(read, noisy, generator)))
+            extractor.input(blob["bottom"], mat_of(with_noise(read, blob, choice["mode"], generator)))
         mat = extracted(extractor, blob["blob"])
         if read is not None:
             extractor.input(blob["bottom"], read)
@@ -111,11 +122,12 @@ def error_of(feed, pairs, blobs, choice, generator):
 def part_of(blob, effects, mode):
     """The square of the effect of a blob, and the time of its layer, for all layers in float16, with careful or with precise sums."""
     rounded, summed = effects
-    if mode == "precise":
-        return rounded**2, FLOAT32 * blob["work"]
-    if mode == "careful" and blob["is_transformed"]:
-        return rounded**2 + (summed / TRANSFORM) ** 2, blob["work"]
-    return rounded**2 + summed**2, blob["work"] * (TRANSFORMED if blob["is_transformed"] else 1)
+    if blob["terms"]:
+        summed *= noise_of(blob, mode) / noise_of(blob, "default")
+    if blob["is_transformed"] and mode != "default":
+        summed /= TRANSFORM
+    times = {"precise": FLOAT32, "default": TRANSFORMED if blob["is_transformed"] else 1}
+    return rounded**2 + summed**2, times.get(mode, 1) * blob["work"]
 
 
 def choose(blobs, effects, target, modes):
@@ -158,18 +170,23 @@ class Precision:
         self.effects = [tuple(map(max, one, other)) for one, other in zip(self.effects, measured)]
         self.feeds.append(feed)
 
-    def largest_error(self, choice):
+    def largest_error(self, choice, limit=USELESS):
+        """The largest error of the runs of a choice, or one above the limit."""
         # Rounding is the same in each run, and the noise of sums is not.
-        runs = 1 if choice["mode"] == "precise" else -(-RUNS // len(self.feeds))
-        feeds = self.feeds * runs
-        return max(error_of(feed, self.pairs, self.blobs, choice, np.random.default_rng(run)) for run, feed in enumerate(feeds))
+        runs = -(-RUNS // len(self.feeds)) if any(blob["terms"] for blob in self.blobs) else 1
+        largest = 0.0
+        for run, feed in enumerate(self.feeds * runs):
+            largest = max(largest, error_of(feed, self.pairs, self.blobs, choice, np.random.default_rng(run)))
+            if largest > limit:
+                break
+        return largest
 
     def choice(self):
         default = self.largest_error({"mode": self.modes[0], "float32": []})
         target = self.target
-        for _ in range(TRIES):
+        for left in reversed(range(TRIES)):
             choice = choose(self.blobs, self.effects, target, self.modes)
-            error = self.largest_error(choice)
+            error = self.largest_error(choice, self.target if left else USELESS)
             if error <= self.target:
                 break
             target *= max(self.target / error, 0.25)
