@@ -36,10 +36,10 @@ pub fn build(places: &Places) -> Result<()> {
 
 /// Installs the wheel for this machine into a new environment, and runs the tests of the package there.
 pub fn test(places: &Places) -> Result<()> {
-    let processor = std::env::consts::ARCH;
+    let [system, processor] = [std::env::consts::OS, std::env::consts::ARCH];
     for entry in fs::read_dir(&places.dist)? {
         let name = entry?.file_name().to_string_lossy().into_owned();
-        if !(name.ends_with(".whl") && name.contains(processor)) {
+        if !(name.ends_with(".whl") && name.contains(system) && name.contains(processor)) {
             continue;
         }
         let python = places.root.join("target/xtask/wheel/bin/python").display().to_string();

@@ -1,4 +1,4 @@
-// What mimalloc uses of this header of macOS, which zig has not.
+// What mimalloc uses of this header of macOS, which zig lacks.
 #include <stdint.h>
 
 typedef int32_t CCCryptorStatus;

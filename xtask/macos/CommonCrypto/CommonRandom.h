@@ -1,4 +1,4 @@
-// What mimalloc uses of this header of macOS, which zig has not.
+// What mimalloc uses of this header of macOS, which zig lacks.
 #include <stddef.h>
 
 CCCryptorStatus CCRandomGenerateBytes(void *bytes, size_t count);
