@@ -46,18 +46,16 @@ touch "$room/project/b"
 
 # Gradle: the nets of a folder are made again if one of its files changes, and a model that is refused stops the build.
 mkdir -p "$room/gradle/models"
-cp fixtures/network/digits/model.onnx "$room/gradle/models/a model.onnx"
 { echo "apply plugin: 'base'"; sed --quiet '/^## Gradle/,/^## /s/^    //p' docs/builds.md; } > "$room/gradle/build.gradle"
 trap 'gradle --stop > /dev/null 2>&1; rm -rf "$room"' EXIT
 build() { gradle --offline --project-dir "$room/gradle" assemble > "$room/log" 2>&1; }
-build || fail "$(cat "$room/log")"
-onnx2ncnn --quiet fixtures/network/digits/model.onnx "$room/net.param" "$room/net.bin"
-cmp "$room/net.bin" "$room/gradle/build/nets/a model.ncnn.bin"
-build && grep --quiet UP-TO-DATE "$room/log" || fail 'models that did not change were converted again'
-cp fixtures/network/convolutional/model.onnx "$room/gradle/models/a model.onnx"
-build || fail "$(cat "$room/log")"
-onnx2ncnn --quiet fixtures/network/convolutional/model.onnx "$room/net.param" "$room/net.bin"
-cmp "$room/net.bin" "$room/gradle/build/nets/a model.ncnn.bin"
+for model in fixtures/network/{digits,convolutional}/model.onnx; do
+    cp "$model" "$room/gradle/models/a model.onnx"
+    build || fail "$(cat "$room/log")"
+    onnx2ncnn --quiet "$model" "$room/net.param" "$room/net.bin"
+    cmp "$room/net.bin" "$room/gradle/build/nets/a model.ncnn.bin"
+    build && grep --quiet UP-TO-DATE "$room/log" || fail 'models that did not change were converted again'
+done
 cp fixtures/refused/pooling_of_a_volume_padded_before/model.onnx "$room/gradle/models/refused.onnx"
 build && fail 'a model that is refused passes'
 grep --quiet 'codes: E' "$room/log" || fail "$(cat "$room/log")"

@@ -2,10 +2,9 @@
 
 use ndarray::ArrayD;
 
-use super::builder::{Builder, Expr};
+use super::builder::{self, Builder, Expr};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Node, Value, ValueId};
-use crate::op::NEWEST_OPSET;
 use crate::tensor::{Array, DType, Dim, Elements};
 
 /// How pixels become the elements of an input: `(pixel * scale - mean) * norm` for each channel. An empty list changes
@@ -173,7 +172,7 @@ fn read_picture(graph: &mut Graph, picture: Picture, pixels: &Pixels) -> Result<
     };
     let new = Value { name: value.name.clone(), dtype: value.dtype, shape, ..Value::default() };
     let new = graph.add_value(new);
-    let version = graph.opsets.get("").copied().unwrap_or(NEWEST_OPSET);
+    let version = builder::opset(graph);
     let made = Builder::of_version(graph, version);
     let mut read = made.value(new);
     if is_scaled {

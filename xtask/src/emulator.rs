@@ -48,18 +48,15 @@ pub struct Program {
 }
 
 impl Program {
-    /// Returns how this machine runs what was built for a target.
-    pub fn new(
-        places: &Places,
-        target: &Target,
-        emulator: &'static Emulator,
-        built: &Path,
-    ) -> Result<Program> {
+    /// Returns how this machine runs what was built for a target, if it can.
+    pub fn new(places: &Places, target: &Target, built: &Path) -> Result<Option<Program>> {
         let mut program = Program::native(built);
         if target.triple == archive::host_target(places)? {
-            return Ok(program);
+            return Ok(Some(program));
         }
-        let Emulator { program: emulator, libraries, packages } = emulator;
+        let Some(Emulator { program: emulator, libraries, packages }) = target.emulator else {
+            return Ok(None);
+        };
         toolchain::install_debian(Path::new(emulator), packages)?;
         if let Some([folder, file]) = libraries {
             toolchain::install_debian(&Path::new(folder).join(file), packages)?;
@@ -71,7 +68,7 @@ impl Program {
         if program.is_of_windows {
             program.make_prefix(places)?;
         }
-        Ok(program)
+        Ok(Some(program))
     }
 
     /// Returns a program of this machine.
@@ -143,11 +140,10 @@ pub fn test(places: &Places) -> Result<()> {
             eprintln!("{}: not built", target.triple);
             continue;
         }
-        let Some(emulator) = target.emulator else {
+        let Some(program) = Program::new(places, target, &built)? else {
             eprintln!("{}: not run", target.triple);
             continue;
         };
-        let program = Program::new(places, target, emulator, &built)?;
         let results = places.root.join("target/xtask/fixtures").join(target.triple);
         let converted = convert_fixtures(places, &program, &results)?;
         eprintln!("{}: {converted} fixtures converted", target.triple);

@@ -19,10 +19,8 @@ pub struct Target {
 /// What links for a target, and compiles C.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Linker {
-    /// Zig, for the oldest glibc that Rust supports.
+    /// Zig, for the oldest glibc that Rust supports, or with its own description of the libraries of macOS.
     Zig,
-    /// Zig, with its own description of the libraries of macOS.
-    ZigOfMacos,
     /// Debian's mingw.
     Mingw,
 }
@@ -31,8 +29,8 @@ pub const TARGETS: [Target; 5] = [
     target("x86_64-unknown-linux-gnu", Linker::Zig, Some(&emulator::QEMU_X86_64)),
     target("aarch64-unknown-linux-gnu", Linker::Zig, Some(&emulator::QEMU_AARCH64)),
     target("x86_64-pc-windows-gnu", Linker::Mingw, Some(&emulator::WINE)),
-    target("aarch64-apple-darwin", Linker::ZigOfMacos, None),
-    target("x86_64-apple-darwin", Linker::ZigOfMacos, None),
+    target("aarch64-apple-darwin", Linker::Zig, None),
+    target("x86_64-apple-darwin", Linker::Zig, None),
 ];
 
 const fn target(
@@ -61,8 +59,8 @@ pub fn chosen(places: &Places) -> Result<Vec<&'static Target>> {
 pub fn archives(places: &Places) -> Result<()> {
     for target in chosen(places)? {
         let built = build(places, target)?;
-        let program = match target.emulator {
-            Some(emulator) => Program::new(places, target, emulator, &built.command)?,
+        let program = match Program::new(places, target, &built.command)? {
+            Some(program) => program,
             // Manual pages and completions are the same on every system.
             None => Program::native(&build(places, own(places)?)?.command),
         };
@@ -94,19 +92,7 @@ pub fn built(places: &Places, target: &Target) -> Result<Built> {
 pub fn cargo(places: &Places, words: &[&str], target: &Target) -> Result<(Command, PathBuf)> {
     let (mut cargo, results) = toolchain::cargo(places, words, target.triple)?;
     match target.linker {
-        Linker::Zig => {
-            let versioned = format!("{}.{}", target.triple, toolchain::GLIBC);
-            toolchain::link_by_zig(&mut cargo, &toolchain::environment(places)?, target.triple, &versioned)?;
-        }
-        Linker::ZigOfMacos => {
-            toolchain::build_for_macos(&mut cargo, places, target.triple);
-            toolchain::link_by_zig(
-                &mut cargo,
-                &toolchain::environment(places)?,
-                target.triple,
-                target.triple,
-            )?;
-        }
+        Linker::Zig => toolchain::link_by_zig(&mut cargo, &toolchain::environment(places)?, target.triple)?,
         Linker::Mingw => {
             toolchain::install_debian(Path::new(toolchain::MINGW), &["gcc-mingw-w64-x86-64-posix"])?;
         }

@@ -18,7 +18,7 @@ pub const MINGW: &str = "/usr/bin/x86_64-w64-mingw32-gcc";
 const PACKAGES: [&str; 4] = ["ziglang==0.15.2", "cargo-zigbuild==0.24.1", "maturin==1.16.0", "pyyaml==6.0.3"];
 
 /// The oldest glibc that runs commands and wheels.
-pub const GLIBC: &str = "2.17";
+const GLIBC: &str = "2.17";
 
 /// The oldest macOS: the first one of ARM64.
 const MACOS: &str = "11.0";
@@ -56,7 +56,18 @@ pub fn cargo(places: &Places, words: &[&str], target: &str) -> Result<(Command, 
         with_path(&mut cargo, &linker)?;
         cargo.arg("-Zbuild-std=std,panic_abort").env("RUSTC", "/usr/bin/rustc").env("RUSTC_BOOTSTRAP", "1");
     }
+    if target.contains("apple") {
+        // Headers that zig lacks.
+        let headers = format!("-I{}", places.root.join("xtask/macos").display());
+        cargo.env(format!("CFLAGS_{}", target.replace('-', "_")), headers);
+        cargo.env("MACOSX_DEPLOYMENT_TARGET", MACOS);
+    }
     Ok((cargo, results))
+}
+
+/// Returns whether a target is one of Linux.
+pub fn is_linux(target: &str) -> bool {
+    target.contains("linux")
 }
 
 /// Installs packages of Debian unless a file of them exists.
@@ -86,22 +97,16 @@ pub fn environment(places: &Places) -> Result<PathBuf> {
     Ok(programs)
 }
 
-/// Makes a command of cargo build for the oldest macOS, with the headers that zig lacks.
-pub fn build_for_macos(cargo: &mut Command, places: &Places, target: &str) {
-    let folder = places.root.join("xtask/macos");
-    cargo.env(format!("CFLAGS_{}", target.replace('-', "_")), format!("-I{}", folder.display()));
-    cargo.env("MACOSX_DEPLOYMENT_TARGET", MACOS);
-}
-
-/// Makes a command of cargo compile C and link by zig, for a version of the target's C library.
-pub fn link_by_zig(cargo: &mut Command, programs: &Path, target: &str, versioned: &str) -> Result<()> {
+/// Makes a command of cargo compile C and link by zig, for the oldest glibc.
+pub fn link_by_zig(cargo: &mut Command, programs: &Path, target: &str) -> Result<()> {
     let program = cargo.get_program().to_owned();
     let words: Vec<_> = cargo.get_args().map(std::ffi::OsStr::to_owned).collect();
+    let versioned = if is_linux(target) { format!("{target}.{GLIBC}") } else { target.to_owned() };
     let mut zig = Command::new(programs.join("cargo-zigbuild"));
     for word in words {
         match word.to_str() {
             Some("build") => zig.arg("zigbuild"),
-            Some(word) if word == target => zig.arg(versioned),
+            Some(word) if word == target => zig.arg(&versioned),
             _ => zig.arg(word),
         };
     }

@@ -10,18 +10,16 @@ use crate::{Places, Result, archive, toolchain};
 pub fn build(places: &Places) -> Result<()> {
     for target in targets::chosen(places)? {
         let programs = toolchain::environment(places)?;
-        let (mut cargo, results) = toolchain::cargo(places, &[], target.triple)?;
+        let (cargo, results) = toolchain::cargo(places, &[], target.triple)?;
         let dist = places.dist.display().to_string();
         let words = ["build", "--locked", "--manifest-path", "python/Cargo.toml", "--target", target.triple];
         let mut maturin = command(&places.root, &programs.join("maturin").display().to_string(), &words);
         maturin.args(["--out", &dist]);
-        match target.linker {
-            Linker::Zig => _ = maturin.args(["--zig", "--compatibility", "manylinux2014"]),
-            Linker::ZigOfMacos => {
-                maturin.arg("--zig");
-                toolchain::build_for_macos(&mut cargo, places, target.triple);
-            }
-            Linker::Mingw => {}
+        if target.linker == Linker::Zig {
+            maturin.arg("--zig");
+        }
+        if toolchain::is_linux(target.triple) {
+            maturin.args(["--compatibility", "manylinux2014"]);
         }
         maturin.env("CARGO_TARGET_DIR", results.parent().unwrap_or(&results));
         with_environment(&mut maturin, &cargo);

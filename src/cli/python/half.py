@@ -124,10 +124,11 @@ def part_of(blob, effects, mode):
     rounded, summed = effects
     if blob["terms"]:
         summed *= noise_of(blob, mode) / noise_of(blob, "default")
-    if blob["is_transformed"] and mode != "default":
+    transformed = is_transformed(blob, mode)
+    if blob["is_transformed"] and not transformed:
         summed /= TRANSFORM
-    times = {"precise": FLOAT32, "default": TRANSFORMED if blob["is_transformed"] else 1}
-    return rounded**2 + summed**2, times.get(mode, 1) * blob["work"]
+    time = FLOAT32 if mode == "precise" else TRANSFORMED if transformed else 1
+    return rounded**2 + summed**2, time * blob["work"]
 
 
 def choose(blobs, effects, target, modes):

@@ -328,12 +328,14 @@ impl<'a> Builder<'a> {
     }
 }
 
+/// Returns the version of ONNX's operator set that the model has.
+pub(crate) fn opset(graph: &Graph) -> i64 {
+    graph.opsets.get("").copied().unwrap_or(NEWEST_OPSET)
+}
+
 /// Returns the operator set of nodes beside `node`: its version, or that of the model for a node of another domain.
 pub(crate) fn opset_beside(graph: &Graph, node: &Node) -> i64 {
-    if node.domain.is_empty() {
-        return node.version;
-    }
-    graph.opsets.get("").copied().unwrap_or(NEWEST_OPSET)
+    if node.domain.is_empty() { node.version } else { opset(graph) }
 }
 
 /// Returns nodes of a version of the operator set that compute the first output of `replaced`, the value that

@@ -11,7 +11,7 @@ use super::step::{MAX_MOVES, is_move, is_set};
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Node, ValueId, pairs};
 use crate::op::{CONTRIB_DOMAIN as MICROSOFT, NEWEST_OPSET, resolve_axis, whole_windows};
-use crate::pass::builder::{Builder, Expr, in_place_of};
+use crate::pass::builder::{self, Builder, Expr, in_place_of};
 use crate::pass::channels::Layout;
 use crate::pass::pattern::scalar;
 use crate::pass::pattern::{input, int, only_output};
@@ -271,7 +271,7 @@ fn trimmed<'b>(inputs: impl IntoIterator<Item = Option<Expr<'b>>>) -> Vec<Option
 
 /// The operator set of new nodes.
 pub(super) fn opset(graph: &Graph) -> i64 {
-    graph.opsets.get("").copied().unwrap_or(NEWEST_OPSET).clamp(AXES, NEWEST_OPSET)
+    builder::opset(graph).clamp(AXES, NEWEST_OPSET)
 }
 
 fn layout(node: &Node) -> Layout {
