@@ -145,7 +145,7 @@ test("texts are copied, and that is said", async () => {
   const copied = async (button: Locator) => {
     await button.focus();
     await page.keyboard.press("Enter");
-    await page.waitForFunction("document.getElementById('said').textContent.startsWith('Copied')");
+    await page.locator("#said", { hasText: /^Copied/ }).waitFor({ state: "attached" });
     return page.evaluate("navigator.clipboard.readText()");
   };
   assert.equal(await copied(page.locator("#view-diagnostics .copy")), "--input-shape x:1,4,64,64,64");
