@@ -1,5 +1,6 @@
 //! Sums of squares under roots and logarithms: spectra of sound, variances. Half precision represents neither the
-//! largest nor the smallest of them, nor the difference of two.
+//! largest nor the smallest of them, nor the difference of two. The sums of a transform cancel: what remains of a weak
+//! frequency is smaller than the rounding error of a strong one, and a logarithm shows both alike.
 
 use crate::common::index::IndexSet;
 use crate::graph::{Graph, Node, ValueId};
@@ -7,11 +8,12 @@ use crate::op::identity::is_filled_with;
 use crate::op::{self, Access, Op};
 
 /// Returns the values from which roots and logarithms of sums of squares are computed, back to the values that are
-/// squared.
+/// squared; under logarithms, back to the inputs of the network that a linear transform reads.
 pub(super) fn energies(graph: &Graph) -> IndexSet<ValueId> {
     // Sums of squares, and results of reductions, such as a mean whose square is subtracted from that of squares.
     let (mut energies, mut totals) = (IndexSet::default(), IndexSet::default());
-    let mut pending = Vec::new();
+    let mut transforms: IndexSet<ValueId> = graph.given_inputs().into_iter().collect();
+    let (mut pending, mut logarithms) = (Vec::new(), Vec::new());
     for (_, node) in graph.nodes() {
         let Some(op) = op::find(node) else { continue };
         let outputs = || node.outputs.iter().flatten().copied();
@@ -24,19 +26,46 @@ pub(super) fn energies(graph: &Graph) -> IndexSet<ValueId> {
         } else if matches!(op.access, Access::Reduction) || come_from(&totals) {
             totals.extend(outputs());
         }
+        if is_linear(graph, node, op) && computed_floats(graph, node).all(|id| transforms.contains(id)) {
+            transforms.extend(outputs());
+        }
         // Their results are of ordinary magnitude even for energies that half precision does not represent.
         if node.is("Log") || node.is("Sqrt") {
-            pending.extend(computed_floats(graph, node).filter(|id| energies.contains(*id)));
+            let roots = if node.is("Log") { &mut logarithms } else { &mut pending };
+            roots.extend(computed_floats(graph, node).filter(|id| energies.contains(*id)));
         }
     }
+    let is_sum = |id| energies.contains(id) || totals.contains(id);
+    let mut found = sources(graph, pending, is_sum);
+    found.extend(sources(graph, logarithms, |id| is_sum(id) || transforms.contains(id)).iter());
+    found
+}
+
+/// Returns values and the floats from which they are computed, back to values that are not traced.
+fn sources(
+    graph: &Graph,
+    mut pending: Vec<ValueId>,
+    is_traced: impl Fn(ValueId) -> bool,
+) -> IndexSet<ValueId> {
     let mut found = IndexSet::default();
     while let Some(id) = pending.pop() {
-        if found.insert(id) && (energies.contains(id) || totals.contains(id)) {
+        if found.insert(id) && is_traced(id) {
             let producer = graph.value(id).producer.and_then(|node| graph.node(node));
             pending.extend(producer.into_iter().flat_map(|node| computed_floats(graph, node)));
         }
     }
     found
+}
+
+/// Returns whether each element of the results is a sum of computed elements with constant weights.
+fn is_linear(graph: &Graph, node: &Node, op: &Op) -> bool {
+    let is_one_of = |names: &[&str]| names.iter().any(|name| node.is(name));
+    let reads_one = || computed_floats(graph, node).count() == 1;
+    match op.access {
+        Access::View | Access::Selection => true,
+        _ if is_one_of(&["Add", "Sub", "Neg", "Pad", "Concat"]) => true,
+        _ => is_one_of(&["Mul", "Conv", "ConvTranspose", "Gemm", "MatMul"]) && reads_one(),
+    }
 }
 
 /// Returns whether a node computes the square of its first input.
