@@ -64,6 +64,7 @@ impl Program {
         program.is_of_windows = target.linker == Linker::Mingw;
         if program.is_of_windows {
             program.make_prefix(places)?;
+            program.start_server(places)?;
         }
         Ok(Some(program))
     }
@@ -71,6 +72,16 @@ impl Program {
     /// Returns a program of this machine.
     pub fn native(built: &Path) -> Program {
         Program { words: vec![built.display().to_string()], is_of_windows: false, prefix: PathBuf::new() }
+    }
+
+    /// Starts the server of wine's programs for an hour. One that ends with the last program breaks the connection of a
+    /// program that starts at this moment.
+    fn start_server(&self, places: &Places) -> Result<()> {
+        let mut server = command(&places.root, "/usr/lib/wine/wineserver64", &["-p3600"]);
+        self.set_environment(&mut server);
+        // It fails if there is a server.
+        server.status()?;
+        Ok(())
     }
 
     /// Makes drive C, with the library that Debian's wine lacks.
