@@ -43,6 +43,14 @@ fn commands(name: &str) -> Vec<(String, u64)> {
 }
 
 #[test]
+fn an_option_without_a_value_is_explained() {
+    let line = format!("{} a.param a.bin", fixture("quantized/network"));
+    for text in ["the whole model; --dequantize: remove the rounding", "the whole model; --int8: compute"] {
+        Room::new().expect(&line, 1, text);
+    }
+}
+
+#[test]
 fn each_class_of_refusal_has_a_command() {
     for (name, options, least) in [
         ("sample_rate", "--set sr=16000", 100),

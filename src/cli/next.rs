@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use onnx2ncnn::Remedy;
+use onnx2ncnn::{Remedy, options};
 
 use super::place::STANDARD_INPUT;
 
@@ -26,6 +26,8 @@ pub(super) struct Next {
     pub percent: u64,
     /// Whether it makes a chain of nets.
     pub is_chain: bool,
+    /// What its options without values do.
+    pub effects: Vec<String>,
 }
 
 impl Next {
@@ -33,7 +35,8 @@ impl Next {
     pub fn after(line: &Line, remedies: &[Remedy]) -> Vec<Next> {
         let next = remedies.iter().filter_map(|remedy| {
             let command = line.with(remedy)?;
-            Some(Next { command, percent: remedy.percent, is_chain: !remedy.split_at.is_empty() })
+            let effects = remedy.flags.iter().filter_map(|name| effect(name)).collect();
+            Some(Next { command, percent: remedy.percent, is_chain: !remedy.split_at.is_empty(), effects })
         });
         next.take(MAX_COMMANDS).collect()
     }
@@ -64,6 +67,14 @@ impl Line<'_> {
         let words: Vec<String> = words.iter().map(|word| quoted(word)).collect::<Option<_>>()?;
         Some(format!("{} {}", env!("CARGO_PKG_NAME"), words.join(" ")))
     }
+}
+
+/// Returns an option without a value, and the sentence of the help about it.
+fn effect(name: &str) -> Option<String> {
+    let info = options().iter().find(|info| info.name == name)?;
+    let about = info.help.lines().next()?;
+    let lower = about.chars().take(1).flat_map(char::to_lowercase).chain(about.chars().skip(1));
+    Some(format!("--{}: {}", name.replace('_', "-"), lower.collect::<String>()))
 }
 
 fn is_replaced(option: &str, remedy: &Remedy) -> bool {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as _;
 use std::fmt::Write as _;
+use std::slice;
 
 use onnx2ncnn::error::{Error, ErrorKind, Where};
 use onnx2ncnn::report::Diagnostic;
@@ -54,14 +55,15 @@ pub(super) fn describe<'a>(
     list(&mut text, "", &reasons, if verbose { usize::MAX } else { MAX_REASONS }, |text, reason| {
         describe_reason(text, reason, verbose);
     });
-    for Next { command, percent, is_chain } in next {
-        let what = match percent {
+    for Next { command, percent, is_chain, effects } in next {
+        let part = match percent {
             _ if *is_chain => {
                 format!("this converts parts with {percent} % of the weights, to a chain of nets")
             }
             100 => "this converts the whole model".to_owned(),
             _ => format!("this converts a part with {percent} % of the weights"),
         };
+        let what = [slice::from_ref(&part), effects].concat().join("; ");
         labelled(&mut text, HELP, "help", &what);
         let _ = writeln!(text, "  {command}");
     }
@@ -213,8 +215,12 @@ mod tests {
 
     #[test]
     fn the_next_command_follows_the_reasons() {
-        let next =
-            [Next { command: "onnx2ncnn m.onnx --outputs a".to_owned(), percent: 97, is_chain: false }];
+        let next = [Next {
+            command: "onnx2ncnn m.onnx --outputs a".to_owned(),
+            percent: 97,
+            is_chain: false,
+            effects: Vec::new(),
+        }];
         let text = describe(&[Error::unsupported("no")], &next, false, true);
         let text = anstream::adapter::strip_str(&text).to_string();
         let shown = "\nhelp: this converts a part with 97 % of the weights\n  onnx2ncnn m.onnx --outputs a\ncodes: E0004";

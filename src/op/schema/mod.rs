@@ -3,6 +3,8 @@
 
 mod table;
 
+use crate::graph::Attribute;
+
 pub(crate) use table::SCHEMAS;
 
 /// Facts, each with the version from which it holds, in the order of the versions.
@@ -56,6 +58,16 @@ impl Kind {
             Kind::SparseTensor | Kind::Tensor => "TENSOR",
             Kind::TypeProto => "TYPE_PROTO",
             Kind::Gone => "UNDEFINED",
+        }
+    }
+
+    /// Returns whether an attribute is the default, where that is a number or a word.
+    pub fn is_default(self, attribute: &Attribute) -> bool {
+        match (self, attribute) {
+            (Kind::Float(Some(default)), Attribute::Float(given)) => default == *given,
+            (Kind::Int(Some(default)), Attribute::Int(given)) => default == *given,
+            (Kind::String(Some(default)), Attribute::String(given)) => default.as_bytes() == &given[..],
+            _ => false,
         }
     }
 }

@@ -5,9 +5,9 @@ use super::Quantization;
 use super::step::constant_input;
 use super::weight::{is_symmetric, scales};
 use crate::error::Result;
-use crate::graph::{Graph, Node, ValueId, pairs};
+use crate::graph::{Attribute, Graph, Node, ValueId, pairs};
 use crate::ncnn::layer::LSTM;
-use crate::op::NEWEST_OPSET;
+use crate::op::{self, NEWEST_OPSET};
 use crate::pass::builder::in_place_of;
 use crate::pass::pattern::{input, int, producer};
 use crate::tensor::{DType, Tensor};
@@ -43,8 +43,8 @@ impl RecurrentLayers {
     /// Returns the operator in place of an LSTM or GRU, `plain`, with the inputs of a node: that with weights of int8, if
     /// ncnn's layers have all features of the node.
     pub fn operator(self, node: &Node, plain: &'static str) -> &'static str {
-        let has_all = pairs(&node.attributes).all(|(name, _)| ATTRIBUTES.contains(&name))
-            && input(node, PEEPHOLES).is_none();
+        let has_all =
+            attributes(node).all(|(name, _)| ATTRIBUTES.contains(&name)) && input(node, PEEPHOLES).is_none();
         let resets_after = int(node, "linear_before_reset").is_some_and(|flag| flag != 0);
         match plain {
             "LSTM" if self.has_int8 && has_all => "ncnn.Int8LSTM",
@@ -52,6 +52,13 @@ impl RecurrentLayers {
             _ => plain,
         }
     }
+}
+
+/// Returns the attributes of a recurrent node that are not the default.
+pub(super) fn attributes(node: &Node) -> impl Iterator<Item = (&str, Attribute)> {
+    let declared = |name: &str| op::find(node)?.schema.attribute(name, node.version);
+    pairs(&node.attributes)
+        .filter(move |(name, given)| declared(name).is_none_or(|kind| !kind.is_default(given)))
 }
 
 /// Replaces LSTM and GRU whose weights are quantized.
@@ -79,8 +86,7 @@ pub(super) fn dequantize_weights(graph: &mut Graph, layers: RecurrentLayers) -> 
                     *slot = Some(weight);
                 }
             }
-            let outputs =
-                made.op_list(layers.operator(&node, plain), inputs, pairs(&node.attributes), outputs);
+            let outputs = made.op_list(layers.operator(&node, plain), inputs, attributes(&node), outputs);
             for (from, to) in outputs.iter().zip(&node.outputs).skip(1) {
                 if let Some(to) = to {
                     made.give(*from, *to);

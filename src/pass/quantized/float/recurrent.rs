@@ -3,8 +3,8 @@
 
 use super::{Plain, trimmed};
 use crate::error::{At, Error, Result};
-use crate::graph::pairs;
 use crate::pass::builder::Expr;
+use crate::pass::quantized::recurrent::attributes;
 use crate::tensor::DType;
 
 /// The indices of each weight, its scale and its zero point.
@@ -21,7 +21,7 @@ impl<'b> Plain<'b, '_> {
             let [scale, zero] = [scale?, zero?].map(|parameter| parameter.reshape(&[0, 1, -1]));
             inputs.put(weight, Some(((weight_of? - zero) * scale).transpose(&[0, 2, 1])));
         }
-        let attributes = pairs(&self.node.attributes);
+        let attributes = attributes(self.node);
         let outputs = self.made.op_list(operator, trimmed(inputs), attributes, self.node.outputs.len());
         for (from, to) in outputs.iter().zip(&self.node.outputs).skip(1) {
             if let Some(to) = to {
