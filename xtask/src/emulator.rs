@@ -1,8 +1,9 @@
 //! Programs of other systems on this machine.
 
 use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::run::{command, run};
@@ -42,6 +43,8 @@ pub struct Program {
     is_of_windows: bool,
     /// The folder of wine's settings and drive C.
     prefix: PathBuf,
+    /// A program that waits for the end of its input.
+    waiting: Option<Child>,
 }
 
 impl Program {
@@ -64,23 +67,30 @@ impl Program {
         program.is_of_windows = target.linker == Linker::Mingw;
         if program.is_of_windows {
             program.make_prefix(places)?;
-            program.start_server(places)?;
+            program.start_services(places)?;
         }
         Ok(Some(program))
     }
 
     /// Returns a program of this machine.
     pub fn native(built: &Path) -> Program {
-        Program { words: vec![built.display().to_string()], is_of_windows: false, prefix: PathBuf::new() }
+        let words = vec![built.display().to_string()];
+        Program { words, is_of_windows: false, prefix: PathBuf::new(), waiting: None }
     }
 
-    /// Starts the server of wine's programs for an hour. One that ends with the last program breaks the connection of a
-    /// program that starts at this moment.
-    fn start_server(&self, places: &Places) -> Result<()> {
-        let mut server = command(&places.root, "/usr/lib/wine/wineserver64", &["-p3600"]);
-        self.set_environment(&mut server);
-        // It fails if there is a server.
-        server.status()?;
+    /// Starts a program that waits until this value is dropped: wine's services, which start with a first program and
+    /// end with the last one, stay. A program that starts as they end loses its connection, and services that a program
+    /// starts keep its pipes open.
+    fn start_services(&mut self, places: &Places) -> Result<()> {
+        let hold = self.hold().display().to_string();
+        let mut waiting = command(&places.root, WINE.program, &[&hold, &hold]);
+        self.set_environment(&mut waiting);
+        let mut waiting = waiting.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
+        if let Some(output) = &mut waiting.stdout {
+            // It says that it has opened the file.
+            output.read_exact(&mut [0])?;
+        }
+        self.waiting = Some(waiting);
         Ok(())
     }
 
