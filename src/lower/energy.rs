@@ -32,7 +32,7 @@ pub(super) fn energies(graph: &Graph) -> IndexSet<ValueId> {
     let mut found = IndexSet::default();
     while let Some(id) = pending.pop() {
         if found.insert(id) && (energies.contains(id) || totals.contains(id)) {
-            let producer = graph.value(id).producer.and_then(|node| graph.node(node));
+            let producer = graph.producer(id);
             pending.extend(producer.into_iter().flat_map(|node| computed_floats(graph, node)));
         }
     }

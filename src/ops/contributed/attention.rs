@@ -11,7 +11,7 @@
 
 use num_traits::AsPrimitive;
 
-use crate::ops::attention::parts::{Standard, merge_heads, plain_mask, split_heads};
+use crate::ops::attention::parts::{Standard, merge_heads, plain_mask, projected_multiply_adds, split_heads};
 use crate::ops::prelude::*;
 
 /// The attributes of both attentions.
@@ -86,17 +86,12 @@ fn total(call: &Call, new: &Dim, (past, axis): (usize, usize)) -> Result<Dim> {
     if call.has_input(past) { call.shape(past)?.at(axis)?.add(new) } else { Ok(new.clone()) }
 }
 
-/// Counts the product with the weight, and those of each query with each key, and of each weight with its value.
 pub(super) fn multiply_adds(call: &Call) -> Option<u64> {
-    let [input, weight] = [call.shape(0).ok()?, call.shape(1).ok()?];
-    let projected = element_count(input)?.saturating_mul(element_count(weight.get(1..)?)?);
-    let sizes = hidden_sizes(call).ok()?;
-    let [queries, values] = [u64::try_from(*sizes.first()?).ok()?, u64::try_from(*sizes.get(2)?).ok()?];
-    let pairs = element_count(input.get(..2)?)?.saturating_mul(element_count(input.get(1..2)?)?);
-    Some(projected.saturating_add(pairs.saturating_mul(queries.saturating_add(values))))
+    let [queries, _, values] = hidden_sizes(call).ok()?;
+    projected_multiply_adds(call, [u64::try_from(queries).ok()?, u64::try_from(values).ok()?])
 }
 
-/// Like [`multiply_adds`], without a weight.
+/// Counts the products of each query with each key, and of each weight with its value.
 pub(super) fn multi_head_multiply_adds(call: &Call) -> Option<u64> {
     let key = call.shape(1).ok()?;
     let length = key.get(if key.len() == 4 { 2 } else { 1 })?;

@@ -45,20 +45,24 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .formula(attention::expand_rotary)
         .lowers_to("Slice, Mul, Sub, Add, Concat")
         .limits("packed batches, a scale"),
-    Row::of(DOMAIN, "Gelu", Access::Elementwise, infer_same).formula(expand_gelu).lowers_to("Gelu"),
-    Row::of(DOMAIN, "BiasGelu", Access::Any, infer_same).formula(expand_bias_gelu).lowers_to("Add, Gelu"),
+    Row::of(DOMAIN, "Gelu", Access::Elementwise, infer_same)
+        .formula(|x| Ok(gelu(x.operand(0), "none")))
+        .lowers_to("Gelu"),
+    Row::of(DOMAIN, "BiasGelu", Access::Any, infer_same)
+        .formula(|x| Ok(gelu(x.operand(0) + x.operand(1), "none")))
+        .lowers_to("Add, Gelu"),
     Row::of(DOMAIN, "FastGelu", Access::Elementwise, infer_same)
-        .formula(expand_fast_gelu)
+        .formula(|x| Ok(gelu(x.operand(0).add_optional(x.optional(1)), "tanh")))
         .lowers_to("Add, Gelu"),
     Row::of(DOMAIN, "QuickGelu", Access::Elementwise, infer_same)
         .formula(expand_quick_gelu)
         .lowers_to("x * Sigmoid(alpha * x)"),
     Row::of(DOMAIN, "SkipLayerNormalization", Access::Any, infer_skip)
-        .expand(expand_skip)
+        .expand(|x| skip(x, "LayerNormalization", [x.operand(2)].into_iter().chain(x.optional(3)), 4))
         .lowers_to("Add, LayerNormalization")
         .limits("the outputs mean and inv_std_var"),
     Row::of(DOMAIN, "SkipSimplifiedLayerNormalization", Access::Any, infer_skip)
-        .expand(expand_skip_rms)
+        .expand(|x| skip(x, "RMSNormalization", [x.operand(2)], 3))
         .lowers_to("Add, RMSNormalization")
         .limits("the outputs mean and inv_std_var"),
     // onnxruntime's optimizer writes this operator without a domain.
@@ -66,11 +70,11 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .formula(expand_rms)
         .lowers_to("RMSNormalization")
         .limits("the output inv_std_var"),
-    Row::of(DOMAIN, "QEmbedLayerNormalization", Access::Any, infer_quantized_embed)
+    Row::of(DOMAIN, "QEmbedLayerNormalization", Access::Any, |call| infer_embedding(call, call.dtype(8)?))
         .expand(expand_quantized_embed)
         .lowers_to("DequantizeLinear, Gather, Add, LayerNormalization"),
-    Row::of(DOMAIN, "EmbedLayerNormalization", Access::Any, infer_embed)
-        .expand(expand_embed)
+    Row::of(DOMAIN, "EmbedLayerNormalization", Access::Any, |call| infer_embedding(call, call.dtype(2)?))
+        .expand(|x| embed(x, [2, 3, 4, 5, 6].map(|index| x.optional(index)), x.optional(8)))
         .lowers_to("Gather, Add, LayerNormalization"),
     Row::of(DOMAIN, "FusedMatMul", Access::Any, infer_fused_matmul)
         .multiply_adds(fused_multiply_adds)
@@ -97,18 +101,6 @@ fn gelu<'x>(value: Expr<'x>, approximate: &'static str) -> Expr<'x> {
     value.apply("Gelu", [("approximate", approximate.into())])
 }
 
-fn expand_gelu<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    Ok(gelu(x.operand(0), "none"))
-}
-
-fn expand_bias_gelu<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    Ok(gelu(x.operand(0) + x.operand(1), "none"))
-}
-
-fn expand_fast_gelu<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    Ok(gelu(x.operand(0).add_optional(x.optional(1)), "tanh"))
-}
-
 fn expand_quick_gelu<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let input = x.operand(0);
     let alpha = x.float("alpha")?;
@@ -131,14 +123,6 @@ fn refuse_statistics(call: &Call) -> Result<()> {
         unsupported!("the outputs mean and inv_std_var");
     }
     Ok(())
-}
-
-fn expand_skip(x: &Expand) -> Result<bool> {
-    skip(x, "LayerNormalization", [x.operand(2)].into_iter().chain(x.optional(3)), 4)
-}
-
-fn expand_skip_rms(x: &Expand) -> Result<bool> {
-    skip(x, "RMSNormalization", [x.operand(2)], 3)
 }
 
 /// Normalizes the sum of input and skip, and of the bias in input `bias`, if given.
@@ -166,24 +150,12 @@ fn expand_rms<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     Ok(x.make.op("RMSNormalization", [x.operand(0), x.operand(1)], attributes))
 }
 
-fn infer_embed(call: &Call) -> Result<Vec<Fact>> {
-    infer_embedding(call, call.dtype(2)?)
-}
-
-fn infer_quantized_embed(call: &Call) -> Result<Vec<Fact>> {
-    infer_embedding(call, call.dtype(8)?)
-}
-
 fn infer_embedding(call: &Call, dtype: DType) -> Result<Vec<Fact>> {
     let mut shape = call.shape(0)?.to_vec();
     let lengths = Fact::new(DType::I32, vec![shape.at(0)?.clone()]);
     shape.extend(call.shape(2)?.last().cloned());
     let fact = Fact::new(dtype, shape);
     Ok(vec![fact.clone(), lengths, fact])
-}
-
-fn expand_embed(x: &Expand) -> Result<bool> {
-    embed(x, [2, 3, 4, 5, 6].map(|index| x.optional(index)), x.optional(8))
 }
 
 /// The scales are the inputs from 8 on, followed by the zero points, in the order of the tables.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::matcher::{Matcher, first, output};
+use super::matcher::Matcher;
 use super::view::{Chain, chain};
 use crate::graph::{Node, ValueId};
 use crate::pass::pattern::{perm_of, reshapes};
@@ -103,13 +103,13 @@ fn step(matcher: &Matcher, node: &Node, made: ValueId, layout: &Layout) -> Optio
     if node.is("Transpose") {
         return layout.transposed(&perm_of(matcher.graph, node)?);
     }
-    node.is("Expand").then(|| layout.expanded(matcher.shape(first(node)?)?, shape)).flatten()
+    node.is("Expand").then(|| layout.expanded(matcher.shape(node.input(0)?)?, shape)).flatten()
 }
 
 /// Whether a node gives its input another shape, with the elements in the same order.
 pub(super) fn is_reshape(matcher: &Matcher, node: &Node) -> bool {
     if ["Cast", "Identity"].iter().any(|op_type| node.is(op_type)) {
-        return first(node).zip(output(node)).is_some_and(|(x, result)| matcher.alike(x, result));
+        return node.input(0).zip(node.output(0)).is_some_and(|(x, result)| matcher.alike(x, result));
     }
     reshapes(node)
 }

@@ -12,12 +12,12 @@
 
 use std::collections::BTreeSet;
 
-use super::matcher::{Found, Matcher, first, fuse, two};
+use super::matcher::{Found, Matcher, fuse, two};
 use crate::error::{At, Result};
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::op::resolve_axis;
 use crate::pass::builder::Expr;
-use crate::pass::pattern::{axis, input, int};
+use crate::pass::pattern::{axis, int};
 use crate::pass::progression::{Line, Progression};
 use crate::tensor::{DType, Dim, SizeCondition};
 
@@ -55,14 +55,14 @@ fn find_part(matcher: &Matcher, node: &Node) -> Option<Found<Part>> {
     let data = matcher.constant(table)?;
     let along = axis(node, 0, matcher.rank(table)?)?;
     let (selection, axes) = match matcher.made_by(selected, "Slice").filter(|slice| slice.version >= 10) {
-        Some(slice) => (slice, matcher.ints(input(slice, 3)?)?),
+        Some(slice) => (slice, matcher.ints(slice.input(3)?)?),
         None => {
             let gather = matcher.made_by(selected, "Gather")?;
-            matcher.constant(input(gather, 1)?)?;
+            matcher.constant(gather.input(1)?)?;
             (gather, vec![int(gather, "axis").unwrap_or(0)])
         }
     };
-    let indices = first(selection)?;
+    let indices = selection.input(0)?;
     let rank = matcher.rank(indices)?;
     let row = data.len().checked_div(*data.shape().get(along)?)?;
     let fits = match matcher.constant(indices) {

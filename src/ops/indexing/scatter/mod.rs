@@ -14,7 +14,7 @@ mod region;
 
 use std::collections::BTreeMap;
 
-use super::gather::{element_places, require_within, tuple_places};
+use super::gather::{element_rows, require_within, tuple_rows};
 use crate::ops::elementwise::arithmetic::{ADD, MUL};
 use crate::ops::elementwise::broadcast::{Kernel, fold_arithmetic};
 use crate::ops::prelude::*;
@@ -109,15 +109,14 @@ fn fold_scatter_elements(attributes: &Attributes, inputs: &[Option<Array>]) -> R
     if indices.shape() != updates.shape() {
         invalid!("the indices have shape {:?}, the updates {:?}", indices.shape(), updates.shape());
     }
-    let places = element_places(data.shape(), indices, axis)?;
+    let places = element_rows(data.shape(), indices, axis)?.places;
     Ok(vec![scatter(read_reduction(attributes)?, data, &places, updates)?])
 }
 
 fn fold_scatter_nd(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
     let (data, indices, updates) =
         (required_input(inputs, 0)?, required_input(inputs, 1)?, required_input(inputs, 2)?);
-    let (offsets, len) = tuple_places(data.shape(), indices, 0)?;
-    let places: Vec<usize> = offsets.iter().flat_map(|offset| *offset..offset + len).collect();
+    let places = tuple_rows(data.shape(), indices, 0)?.offsets();
     if places.len() != updates.len() {
         invalid!("the updates have {} elements, the indices address {}", updates.len(), places.len());
     }

@@ -1,7 +1,7 @@
 //! The search for attentions over a cache.
 
 use super::super::layout::{Factor, LaidOut, is_reshape, trace_layout};
-use super::super::matcher::{Matcher, first, output, two};
+use super::super::matcher::{Matcher, two};
 use super::super::scores::{Attention, Mask, Reason, SCORES, SHAPES, attention, hidden, values_of};
 use super::super::view::scaling;
 use super::{Appended, Cache, Parts};
@@ -35,14 +35,14 @@ fn appended(matcher: &Matcher, whole: ValueId) -> Option<Appended> {
     let [past, new] = two(concat).filter(|[past, _]| matcher.is_input(*past))?;
     let axis = axis(concat, 0, matcher.rank(whole)?)?;
     let readers = matcher.readers.all(whole).iter().filter_map(|id| matcher.graph.node(*id));
-    let mut copies = readers.filter(|reader| reader.is("Identity")).filter_map(output);
+    let mut copies = readers.filter(|reader| reader.is("Identity")).filter_map(|node| node.output(0));
     let is_output = |value: &ValueId| matcher.readers.is_output(*value);
     let present = Some(whole).filter(is_output).or_else(|| copies.find(is_output))?;
     Some(Appended { past, new, whole, present, axis })
 }
 
 fn read(matcher: &Matcher, node: &Node, values: &LaidOut) -> std::result::Result<Parts, Reason> {
-    let result = output(node).ok_or(SCORES)?;
+    let result = node.output(0).ok_or(SCORES)?;
     let Attention { scores, outer: [of_keys, of_values], transposed, mut inner, .. } =
         attention(matcher, node)?;
     let keys = trace_layout(matcher, scores.k, |value| appended(matcher, value).is_some()).ok_or(CHANGED)?;
@@ -78,14 +78,14 @@ fn read(matcher: &Matcher, node: &Node, values: &LaidOut) -> std::result::Result
     // The cache has no other readers, but for its sizes.
     let closed = matcher.is_closed(&inner, node);
     let in_pattern = |reader: &Node| {
-        reader.is("Shape") || output(reader).is_some_and(|of| inner.contains(&of) || of == result)
+        reader.is("Shape") || reader.output(0).is_some_and(|of| inner.contains(&of) || of == result)
     };
     let read_so = |value: ValueId, holds: &dyn Fn(&Node) -> bool| {
         matcher.readers.all(value).iter().filter_map(|id| matcher.graph.node(*id)).all(holds)
     };
     let is_free = |Cache { appended, .. }: &Cache| {
         let Appended { past, whole, present, .. } = *appended;
-        let gives = |reader: &Node, value: ValueId| output(reader) == Some(value);
+        let gives = |reader: &Node, value: ValueId| reader.output(0) == Some(value);
         (present == whole || matcher.readers.all(present).is_empty())
             && read_so(whole, &|reader| in_pattern(reader) || gives(reader, present))
             && read_so(past, &|reader| reader.is("Shape") || gives(reader, whole))
@@ -98,7 +98,7 @@ fn read(matcher: &Matcher, node: &Node, values: &LaidOut) -> std::result::Result
         let Some(node) = matcher.producer(q) else { break };
         if let Some((x, factor)) = scaling(matcher, node) {
             (q, scale) = (x, scale * factor);
-        } else if let Some(x) = first(node).filter(|_| is_reshape(matcher, node)) {
+        } else if let Some(x) = node.input(0).filter(|_| is_reshape(matcher, node)) {
             q = x;
         } else {
             break;

@@ -9,7 +9,7 @@ mod order;
 mod parallel;
 mod step;
 
-use super::{input, int, only_output, replace_patterns};
+use super::{int, only_output, replace_patterns};
 use crate::error::Result;
 use crate::graph::{Graph, Node, NodeId, ValueId};
 use crate::op::NEWEST_OPSET;
@@ -81,8 +81,8 @@ fn fuse(graph: &mut Graph, kinds: &[&str]) -> Result<bool> {
 
 /// Reads a node as a product to whose weight and bias scales and shifts can be applied.
 fn read_product(graph: &Graph, node: &Node) -> Option<Product> {
-    let weight = input(node, 1)?;
-    let bias = input(node, 2);
+    let weight = node.input(1)?;
+    let bias = node.input(2);
     let sizes = graph.value(weight).constant.as_ref()?.shape();
     let rank = sizes.len();
     let (count, layout) = match (node.op_type.as_str(), sizes) {
@@ -135,7 +135,7 @@ impl Product {
             if let Some(scale) = scale {
                 weight = self.scaled_weight(made, scale)?.named_as(self.weight);
             }
-            let mut inputs = vec![input(node, 0).map(|id| made.value(id)), Some(weight)];
+            let mut inputs = vec![node.input(0).map(|id| made.value(id)), Some(weight)];
             if let Some(shift) = shift {
                 let channels = made.ints(&[i64::try_from(self.channels.count)?]);
                 inputs.push(Some(shift.broadcast_to(channels)));
