@@ -114,6 +114,21 @@ pub(crate) fn int(node: &Node, name: &str) -> Option<i64> {
     }
 }
 
+/// Whether an integer attribute of a node is given and not 0.
+pub(crate) fn is_set(node: &Node, name: &str) -> bool {
+    int(node, name).is_some_and(|flag| flag != 0)
+}
+
+/// Whether a Gemm is a product of two matrices plus a bias: A is not transposed, alpha and beta are 1.
+pub(crate) fn is_plain_gemm(node: &Node) -> bool {
+    has_no_factors(node) && !is_set(node, "transA")
+}
+
+/// Whether alpha and beta of a Gemm are 1.
+pub(crate) fn has_no_factors(node: &Node) -> bool {
+    ["alpha", "beta"].iter().all(|name| float(node, name).is_none_or(|factor| factor == 1.0))
+}
+
 /// A float32 attribute of a node, if it is given.
 pub(crate) fn float(node: &Node, name: &str) -> Option<f32> {
     match node.attributes.get(name) {

@@ -4,7 +4,7 @@
 use crate::error::{Error, Result};
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::pass::builder::in_place_of;
-use crate::pass::pattern::{axis, float, int, ints, producer};
+use crate::pass::pattern::{axis, int, ints, is_plain_gemm, is_set, producer};
 use crate::tensor::{Array, DType, Tensor};
 
 /// A constant matrix in blocks, before DequantizeLinear.
@@ -61,17 +61,9 @@ pub(crate) fn pack_dequantized(graph: &mut Graph) -> Result<()> {
 
 /// Reads a node as a product with a matrix in blocks.
 fn product(graph: &Graph, node: &Node) -> Option<Blocks> {
-    let transposes = |name| int(node, name).is_some_and(|flag| flag != 0);
-    if node.is("Gemm") {
-        let plain = |name| float(node, name).is_none_or(|factor| factor == 1.0);
-        if transposes("transA") || !plain("alpha") || !plain("beta") {
-            return None;
-        }
-    } else if !node.is("MatMul") {
-        return None;
-    }
-    let mut transposed = node.is("Gemm") && transposes("transB");
-    let mut matrix = node.input(1)?;
+    let is_gemm = node.is("Gemm") && is_plain_gemm(node);
+    let mut transposed = is_gemm && is_set(node, "transB");
+    let mut matrix = node.input(1).filter(|_| is_gemm || node.is("MatMul"))?;
     if let Some(transpose) = producer(graph, matrix, "Transpose") {
         matrix = transpose.input(0).filter(|_| ints(transpose, "perm").is_none_or(|perm| perm == [1, 0]))?;
         transposed = !transposed;

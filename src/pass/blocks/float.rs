@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::ncnn::BlockFormat;
 use crate::pass::builder::in_place_of;
-use crate::pass::pattern::{float, int};
+use crate::pass::pattern::{int, is_plain_gemm, is_set};
 use crate::tensor::{DType, Tensor};
 
 /// The number of elements from which a matrix is rounded: smaller ones save little.
@@ -81,18 +81,13 @@ fn read_product(graph: &Graph, node: &Node) -> Option<Product> {
     if !is_gemm && !node.is("MatMul") {
         return None;
     }
-    let is = |name: &str, usual: f32| float(node, name).is_none_or(|value| value == usual);
-    let flag = |name: &str| int(node, name).is_some_and(|value| value != 0);
-    if is_gemm && (!is("alpha", 1.0) || !is("beta", 1.0) || flag("transA")) {
-        return None;
-    }
-    let x = node.input(0)?;
+    let x = node.input(0).filter(|_| !is_gemm || is_plain_gemm(node))?;
     let value = graph.value(x);
     let is_row = value.shape.as_ref().is_some_and(|shape| !shape.is_empty());
     let weight = constant(graph, node, 1).filter(|_| value.constant.is_none() && is_row)?;
     let shape: Vec<usize> = weight.shape().iter().copied().skip_while(|size| *size == 1).collect();
     let (rows, columns, transposed) = match *shape.as_slice() {
-        [outputs, inputs] if is_gemm && flag("transB") => (outputs, inputs, false),
+        [outputs, inputs] if is_gemm && is_set(node, "transB") => (outputs, inputs, false),
         [inputs, outputs] => (outputs, inputs, true),
         _ => return None,
     };

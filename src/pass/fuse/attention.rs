@@ -16,7 +16,7 @@ use super::view::{Run, Traced, View, trace};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Node, ValueId};
 use crate::pass::builder::{Builder, Expr};
-use crate::pass::pattern::{float, int};
+use crate::pass::pattern::{is_plain_gemm, is_set};
 use crate::tensor::Dim;
 
 /// A factor this close to 1 leaves the weight as it is.
@@ -84,15 +84,10 @@ fn linear(matcher: &Matcher, value: ValueId, inner: &mut BTreeSet<ValueId>) -> O
 }
 
 fn gemm(matcher: &Matcher, node: &Node) -> Option<Linear> {
-    let is_one = |name| float(node, name).is_none_or(|x| x == 1.0);
-    let flag = |name| int(node, name).is_some_and(|x| x != 0);
-    if !is_one("alpha") || !is_one("beta") || flag("transA") {
-        return None;
-    }
-    let (x, weight) = (node.input(0)?, node.input(1)?);
+    let (x, weight) = (node.input(0)?, node.input(1).filter(|_| is_plain_gemm(node))?);
     matcher.constant(weight)?;
     let [rows, columns] = *matcher.sizes(weight)?.as_slice() else { return None };
-    let transposed = flag("transB");
+    let transposed = is_set(node, "transB");
     let (inputs, outputs) = if transposed { (columns, rows) } else { (rows, columns) };
     let bias = node.input(2);
     checked(matcher, Linear { x, weight, transposed, bias, inputs, outputs })

@@ -9,8 +9,6 @@
 //!
 //! becomes `data + Col2Im(x)`: frames that are added where they overlap.
 
-use std::collections::BTreeSet;
-
 use super::matcher::{Found, Matcher, fuse, two};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Node, ValueId};
@@ -98,7 +96,7 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Frames>> {
         return None;
     }
     let parts = Frames { x, indices, axis, rank, start, firsts, elements, dilation, elements_first };
-    Some(Found { inner: BTreeSet::new(), parts })
+    Some(Found::open(parts))
 }
 
 /// Frames that are added to a list.
@@ -166,7 +164,7 @@ fn find_overlap(matcher: &Matcher, node: &Node) -> Option<Found<Overlap>> {
     let overlaps = count > 1 && (1..elements).contains(&stride) && start >= 0 && end <= *length;
     let (length, row) = (*length, row.to_vec());
     let parts = Overlap { data, updates, row, length, start, count, stride, elements, elements_first };
-    overlaps.then_some(Found { inner: BTreeSet::new(), parts })
+    overlaps.then_some(Found::open(parts))
 }
 
 /// Returns the start and both axes of indices of two axes, apart from those that continue each other and those of one

@@ -4,8 +4,6 @@
 //! longer value. If a mask is repeated along the last axis, whole rows are gathered. torch writes its masked_scatter
 //! so, which puts the features of images into those of a text.
 
-use std::collections::BTreeSet;
-
 use super::matcher::{Found, Matcher, fuse};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
@@ -61,7 +59,7 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Part>> {
         }
     }
     let added = (depth..rank).map(|axis| i64::try_from(axis).ok()).collect::<Option<_>>()?;
-    Some(Found { inner: BTreeSet::new(), parts: Part { x, mask, added, values, width } })
+    Some(Found::open(Part { x, mask, added, values, width }))
 }
 
 /// The value whose first elements these are.

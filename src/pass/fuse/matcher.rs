@@ -156,6 +156,13 @@ pub(super) struct Found<T> {
     pub parts: T,
 }
 
+impl<T> Found<T> {
+    /// A match whose intermediate values other nodes may read.
+    pub fn open(parts: T) -> Found<T> {
+        Found { inner: BTreeSet::new(), parts }
+    }
+}
+
 /// Replaces the last node of each pattern that `find` matches by the nodes of the value that `build` returns.
 /// The other nodes of the pattern stay, unread.
 pub(super) fn fuse<T>(

@@ -9,7 +9,7 @@ use super::view::scaling;
 use crate::graph::{Node, ValueId};
 use crate::op::{OWN_DOMAIN, range};
 use crate::pass::builder::{Builder, Expr};
-use crate::pass::pattern::{axis, float, int};
+use crate::pass::pattern::{axis, float, is_set};
 use crate::tensor::{DType, Dim};
 
 /// Added to the scores of masked keys in place of minus infinity, which ncnn does not handle.
@@ -97,7 +97,7 @@ fn plain(matcher: &Matcher, node: &Node) -> Option<Attention> {
         v,
         outer: [outer(matcher, k)?, outer(matcher, v)?],
         transposed: false,
-        zeroes_nan: int(node, "zeroes_nan").is_some_and(|flag| flag != 0),
+        zeroes_nan: is_set(node, "zeroes_nan"),
         inner: BTreeSet::new(),
     })
 }

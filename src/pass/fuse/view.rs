@@ -119,10 +119,10 @@ fn merged(runs: impl Iterator<Item = Run>) -> Vec<Run> {
     made
 }
 
-/// A value as a view of a source.
-pub(super) struct Traced {
+/// A value as a view of a source, or as another description of its elements.
+pub(super) struct Traced<T = View> {
     pub source: ValueId,
-    pub view: View,
+    pub view: T,
     /// The factor of the elements.
     pub scale: f64,
     /// The values of the chain without the source.
@@ -136,6 +136,20 @@ pub(super) struct Chain<'a> {
     pub scale: f64,
     /// The values after the source, the last first, and the nodes that make them unless they scale.
     pub nodes: Vec<(ValueId, Option<&'a Node>)>,
+}
+
+impl Chain<'_> {
+    /// Applies `step` to the description of the source and to each node that moves elements.
+    pub fn traced<T>(self, source: T, step: impl Fn(&Node, ValueId, &T) -> Option<T>) -> Option<Traced<T>> {
+        let mut view = source;
+        for (made, node) in self.nodes.iter().rev() {
+            if let Some(node) = node {
+                view = step(node, *made, &view)?;
+            }
+        }
+        let inner = self.nodes.into_iter().map(|(made, _)| made).collect();
+        Some(Traced { source: self.source, view, scale: self.scale, inner })
+    }
 }
 
 /// Follows a value back to the first that `is_source`, or as far as nodes have a property `moves`, or scale elements if
@@ -169,15 +183,9 @@ pub(super) fn trace(
     is_source: impl Fn(ValueId) -> bool,
     scaled: bool,
 ) -> Option<Traced> {
-    let Chain { source, scale, nodes } =
-        chain(matcher, value, is_source, |node| moves(matcher, node), scaled)?;
-    let mut view = View::of(&matcher.sizes(source)?);
-    for (made, node) in nodes.iter().rev() {
-        if let Some(node) = node {
-            view = step(matcher, node, *made, &view)?;
-        }
-    }
-    Some(Traced { source, view, scale, inner: nodes.into_iter().map(|(made, _)| made).collect() })
+    let chain = chain(matcher, value, is_source, |node| moves(matcher, node), scaled)?;
+    let view = View::of(&matcher.sizes(chain.source)?);
+    chain.traced(view, |node, made, view| step(matcher, node, made, view))
 }
 
 /// The operand and the factor of a product, or quotient, with a constant of one element.

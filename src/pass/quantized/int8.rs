@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use num_traits::AsPrimitive;
 
-use super::step::{Steps, is_plain_gemm, is_set, of_source};
+use super::step::{Steps, of_source};
 use super::weight::{LARGEST, Levels, bias};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId, pairs};
@@ -12,7 +12,7 @@ use crate::ncnn::layer::Gemm;
 use crate::op::NEWEST_OPSET;
 use crate::op::range::range;
 use crate::pass::builder::in_place_of;
-use crate::pass::pattern::{Readers, int, only_output};
+use crate::pass::pattern::{Readers, int, is_plain_gemm, is_set, only_output};
 use crate::tensor::{Dim, Tensor};
 
 /// Values that are rounded to quantized steps.

@@ -9,7 +9,7 @@ use crate::graph::{Graph, Node, ValueId, pairs};
 use crate::ncnn::layer::LSTM;
 use crate::op::NEWEST_OPSET;
 use crate::pass::builder::in_place_of;
-use crate::pass::pattern::{int, producer};
+use crate::pass::pattern::{is_set, producer};
 use crate::tensor::{DType, Tensor};
 
 /// The operators of ncnn's domain. Their weights are floats that rows of int8 stand for.
@@ -45,7 +45,7 @@ impl RecurrentLayers {
     pub fn operator(self, node: &Node, plain: &'static str) -> &'static str {
         let has_all = pairs(&node.attributes).all(|(name, _)| ATTRIBUTES.contains(&name))
             && node.input(PEEPHOLES).is_none();
-        let resets_after = int(node, "linear_before_reset").is_some_and(|flag| flag != 0);
+        let resets_after = is_set(node, "linear_before_reset");
         match plain {
             "LSTM" if self.has_int8 && has_all => "ncnn.Int8LSTM",
             "GRU" if self.has_int8 && has_all && resets_after => "ncnn.Int8GRU",

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::graph::{Attribute, Graph, Node, ValueId};
+use crate::graph::{Graph, Node, ValueId};
 use crate::op::{self, Access};
-use crate::pass::pattern::{int, only_output, producer, scalar};
+use crate::pass::pattern::{only_output, producer, scalar};
 use crate::tensor::{DType, Tensor};
 
 /// The maximum length of a chain of operators that move elements.
@@ -73,18 +73,4 @@ pub(super) fn of_source<T>(graph: &Graph, value: ValueId, known: impl Fn(ValueId
         value = producer.input(0)?;
     }
     None
-}
-
-/// Whether Gemm is the product of two matrices plus a bias: A is not transposed, alpha and beta are 1.
-pub(super) fn is_plain_gemm(node: &Node) -> bool {
-    let is_one = |name: &str| match node.attributes.get(name) {
-        Some(Attribute::Float(value)) => *value == 1.0,
-        _ => true,
-    };
-    is_one("alpha") && is_one("beta") && !is_set(node, "transA")
-}
-
-/// Whether an integer attribute is given and not 0.
-pub(super) fn is_set(node: &Node, name: &str) -> bool {
-    int(node, name).is_some_and(|flag| flag != 0)
 }

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use num_traits::AsPrimitive;
 
 use super::int8::is_int8_conv;
-use super::step::{Steps, constant_input, dequantize_before, is_plain_gemm, of_source};
+use super::step::{Steps, constant_input, dequantize_before, of_source};
 use super::weight::{LARGEST, is_symmetric, scales};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 use crate::ncnn::Scales;
-use crate::pass::pattern::int;
+use crate::pass::pattern::{int, is_plain_gemm};
 use crate::tensor::{DType, Dim, Tensor};
 
 /// Returns the scales of the layers of a float network that can become int8 layers.

@@ -1,9 +1,9 @@
 //! The search for attentions over a cache.
 
-use super::super::layout::{Factor, LaidOut, is_reshape, trace_layout};
+use super::super::layout::{Factor, Layout, is_reshape, trace_layout};
 use super::super::matcher::{Matcher, two};
 use super::super::scores::{Attention, Mask, Reason, SCORES, SHAPES, attention, hidden, values_of};
-use super::super::view::scaling;
+use super::super::view::{Traced, scaling};
 use super::{Appended, Cache, Parts};
 use crate::graph::{Node, ValueId};
 use crate::pass::pattern::axis;
@@ -23,7 +23,7 @@ pub(super) fn find(matcher: &Matcher, node: &Node) -> Option<std::result::Result
     // The product with the keys sums over their elements, not over their positions.
     let positions = appended(matcher, values.source)?.axis;
     let of_keys = |factors: &Vec<Factor>| factors.iter().any(|factor| factor.axis == Some(positions));
-    if values.layout.axes.last().is_none_or(of_keys) {
+    if values.view.axes.last().is_none_or(of_keys) {
         return None;
     }
     Some(read(matcher, node, &values))
@@ -41,7 +41,7 @@ fn appended(matcher: &Matcher, whole: ValueId) -> Option<Appended> {
     Some(Appended { past, new, whole, present, axis })
 }
 
-fn read(matcher: &Matcher, node: &Node, values: &LaidOut) -> std::result::Result<Parts, Reason> {
+fn read(matcher: &Matcher, node: &Node, values: &Traced<Layout>) -> std::result::Result<Parts, Reason> {
     let result = node.output(0).ok_or(SCORES)?;
     let Attention { scores, outer: [of_keys, of_values], transposed, mut inner, .. } =
         attention(matcher, node)?;
@@ -55,8 +55,8 @@ fn read(matcher: &Matcher, node: &Node, values: &LaidOut) -> std::result::Result
     let [value_groups, value_new, value_width] = &value_cache.sizes;
     let q_shape = matcher.shape(scores.q).ok_or(SHAPES)?;
     let alike = groups == value_groups && new == value_new && q_shape.last() == Some(width);
-    let paired = |laid_out: &LaidOut, cache: &Cache, rows: &[Dim]| {
-        pairs_heads(&laid_out.layout.axes, rows, groups, cache.axes[0])
+    let paired = |laid_out: &Traced<Layout>, cache: &Cache, rows: &[Dim]| {
+        pairs_heads(&laid_out.view.axes, rows, groups, cache.axes[0])
     };
     if !alike || !paired(&keys, &key_cache, &of_keys) || !paired(values, &value_cache, &of_values) {
         return Err(SHAPES);
@@ -134,10 +134,14 @@ fn rows_of(shape: &[Dim]) -> &[Dim] {
 
 /// Reads the cache of an operand of a product: `[heads, elements, positions]` for keys, which are transposed, and
 /// `[heads, positions, elements]` for values.
-fn cache(matcher: &Matcher, laid_out: &LaidOut, transposed: bool) -> std::result::Result<Cache, Reason> {
+fn cache(
+    matcher: &Matcher,
+    laid_out: &Traced<Layout>,
+    transposed: bool,
+) -> std::result::Result<Cache, Reason> {
     let appended = appended(matcher, laid_out.source).ok_or(CHANGED)?;
     let Appended { past, new, axis: positions, .. } = appended;
-    let [.., outer, inner] = laid_out.layout.axes.as_slice() else { return Err(SHAPES) };
+    let [.., outer, inner] = laid_out.view.axes.as_slice() else { return Err(SHAPES) };
     let (at, elements) = if transposed { (inner, outer) } else { (outer, inner) };
     let ([Factor { axis: Some(at), .. }], [Factor { axis: Some(elements), .. }]) = (&**at, &**elements)
     else {

@@ -1,7 +1,5 @@
 //! Experts whose matrices are gathered for each choice of a token.
 
-use std::collections::BTreeSet;
-
 use super::super::matcher::{Found, Matcher, fuse, orders, two};
 use super::rows::{Function, Layout, Made, Part, Step, sizes};
 use super::{Choices, viewed};
@@ -9,7 +7,7 @@ use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 use crate::op::resolve_axis;
 use crate::pass::builder::{Builder, Expr};
-use crate::pass::pattern::{int, ints};
+use crate::pass::pattern::{int, ints, is_set};
 use crate::tensor::Dim;
 
 /// The pattern.
@@ -38,7 +36,7 @@ struct Expert {
 }
 
 pub(crate) fn fuse_gathered_experts(graph: &mut Graph) -> Result<bool> {
-    fuse(graph, |matcher, node| Some(Found { inner: BTreeSet::new(), parts: find(matcher, node)? }), build)
+    fuse(graph, |matcher, node| find(matcher, node).map(Found::open), build)
 }
 
 fn build<'b>(made: &'b Builder<'b>, found: Experts) -> Result<Expr<'b>> {
@@ -146,9 +144,8 @@ impl Reader<'_, '_> {
         let shape = matcher.constant(table)?.shape();
         let gathers = node.is("Gather") && int(node, "axis").is_none_or(|axis| axis == 0);
         let of = matcher.shape(indices)?;
-        let gathers_rows = node.is("GatherND")
-            && int(node, "batch_dims").is_none_or(|count| count == 0)
-            && of.last().is_some_and(|size| size.is(1));
+        let gathers_rows =
+            node.is("GatherND") && !is_set(node, "batch_dims") && of.last().is_some_and(|size| size.is(1));
         let Layout::Choices { all, .. } = &self.layout else { return None };
         if !(gathers || gathers_rows)
             || shape.len() != rank

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::graph::{Attribute, Node, ValueId};
 use crate::op::{self, Access, resolve_axis};
 use crate::pass::builder::{Builder, Expr};
-use crate::pass::pattern::int;
+use crate::pass::pattern::{int, is_set};
 use crate::tensor::Dim;
 
 /// The most nodes of a function.
@@ -187,8 +187,7 @@ impl Function {
     ) -> Option<Vec<Option<Part>>> {
         let op = op::find_handled(node).ok()?;
         let matrix = matches!(self.layout, Layout::Matrix);
-        let is_product = matrix
-            && (node.is("MatMul") || node.is("Gemm") && int(node, "transA").is_none_or(|flag| flag == 0));
+        let is_product = matrix && (node.is("MatMul") || node.is("Gemm") && !is_set(node, "transA"));
         if !matches!(op.access, Access::Elementwise | Access::Broadcast) && !is_product || op.random {
             return None;
         }

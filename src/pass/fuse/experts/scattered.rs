@@ -1,7 +1,5 @@
 //! Experts of which each is applied to the tokens that choose it, and scattered to their places in a sum.
 
-use std::collections::BTreeSet;
-
 use super::super::matcher::{Found, Matcher, fuse, orders, two};
 use super::rows::{Function, Layout, Made, Part, Step};
 use super::{Choices, viewed};
@@ -37,7 +35,7 @@ struct Term {
 }
 
 pub(crate) fn fuse_scattered_experts(graph: &mut Graph) -> Result<bool> {
-    fuse(graph, |matcher, node| Some(Found { inner: BTreeSet::new(), parts: find(matcher, node)? }), build)
+    fuse(graph, |matcher, node| find(matcher, node).map(Found::open), build)
 }
 
 fn build<'b>(made: &'b Builder<'b>, found: Sum) -> Result<Expr<'b>> {

@@ -7,14 +7,13 @@ mod recurrent;
 use std::collections::BTreeSet;
 
 use super::recurrent::RecurrentLayers;
-use super::step::{MAX_MOVES, is_move, is_set};
+use super::step::{MAX_MOVES, is_move};
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Node, ValueId, pairs};
 use crate::op::{CONTRIB_DOMAIN as MICROSOFT, NEWEST_OPSET, resolve_axis, whole_windows};
 use crate::pass::builder::{self, Builder, Expr, in_place_of};
 use crate::pass::channels::Layout;
-use crate::pass::pattern::scalar;
-use crate::pass::pattern::{int, only_output};
+use crate::pass::pattern::{int, is_set, only_output, scalar};
 use crate::tensor::DType;
 
 /// An operator on quantized values and its float operator.

@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::graph::{Graph, Node, NodeId, ValueId};
 use crate::op::NEWEST_OPSET;
 use crate::pass::builder::{Builder, Expr, in_place_of};
-use crate::pass::pattern::{Readers, float};
+use crate::pass::pattern::{Readers, has_no_factors};
 use crate::tensor::{DType, Tensor};
 use step::{Channels, Step, keeps_weight, read_step};
 
@@ -93,7 +93,7 @@ fn read_product(graph: &Graph, node: &Node) -> Option<Product> {
                 group => (channels.checked_mul(group)?, Layout::Grouped(group)),
             }
         }
-        ("Gemm", [a, b]) if node.version >= 7 && is_plain_gemm(node) => {
+        ("Gemm", [a, b]) if node.version >= 7 && has_no_factors(node) => {
             match int(node, "transB").unwrap_or(0) {
                 0 => (*b, Layout::Second),
                 _ => (*a, Layout::First),
@@ -108,11 +108,6 @@ fn read_product(graph: &Graph, node: &Node) -> Option<Product> {
     let dtype = graph.value(only_output(node)?).dtype?;
     (node.domain.is_empty() && rank >= 2 && bias.is_none_or(one_per_channel) && dtype.is_float())
         .then_some(Product { weight, bias, channels: Channels { count, rank, dtype }, layout })
-}
-
-/// Whether a Gemm has no factors.
-fn is_plain_gemm(node: &Node) -> bool {
-    ["alpha", "beta"].iter().all(|name| float(node, name).is_none_or(|factor| factor == 1.0))
 }
 
 impl Product {

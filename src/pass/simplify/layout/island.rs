@@ -22,7 +22,6 @@ pub(super) struct Island {
     pub exits: BTreeSet<ValueId>,
 }
 
-/// Finds all islands.
 pub(super) fn find(graph: &Graph, readers: &Readers, kind: Kind) -> Vec<Island> {
     let mut groups = Groups::default();
     let mut nodes: Vec<NodeId> = Vec::new();

@@ -10,7 +10,7 @@
 
 use super::body::{Body, Fixed, State};
 use crate::ops::prelude::*;
-use crate::pass::pattern::{float, int, ints};
+use crate::pass::pattern::{int, ints, is_plain_gemm, is_set};
 
 /// Columns of a matrix or of a bias.
 pub(super) struct Part {
@@ -334,16 +334,8 @@ impl Reader<'_, '_> {
             return if is_row { self.collect(node.input(0)?, columns, sum) } else { None };
         }
         if let Some(node) = body.made_by(id, "MatMul").or_else(|| body.made_by(id, "Gemm")) {
-            let flag = |name| int(node, name).is_some_and(|flag| flag != 0);
-            let is_plain = node.is("MatMul")
-                || !flag("transA")
-                    && ["alpha", "beta"]
-                        .iter()
-                        .all(|name| float(node, name).is_none_or(|factor| factor == 1.0));
-            if !is_plain {
-                return None;
-            }
-            let (rows, is_transposed) = (node.input(0)?, flag("transB"));
+            let rows = node.input(0).filter(|_| node.is("MatMul") || is_plain_gemm(node))?;
+            let is_transposed = is_set(node, "transB");
             let (value, own) = self.matrix(node.input(1)?, columns)?;
             // Columns of a transposed matrix are rows of it.
             if is_transposed && own != columns {
