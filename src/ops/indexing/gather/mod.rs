@@ -134,7 +134,7 @@ fn infer_gather_elements(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, call.shape(1)?.to_vec())])
 }
 
-/// Returns the elements of data of shape `data` that GatherElements and ScatterElements address, as rows of one element.
+/// Returns the rows of one element, in data of shape `data`, that GatherElements and ScatterElements address.
 pub(in crate::ops) fn element_rows(data: &[usize], indices: &Array, axis: usize) -> Result<Rows> {
     if data.len() != indices.shape().len() {
         invalid!("the indices have {} axes, the data {}", indices.shape().len(), data.len());
