@@ -50,7 +50,7 @@ fn hidden_sizes(call: &Call) -> Result<[i64; 3]> {
 }
 
 /// Indices of the inputs of Attention.
-mod input {
+pub(super) mod input {
     pub const MASK: usize = 3;
     pub const PAST: usize = 4;
     pub const BIAS: usize = 5;
@@ -97,10 +97,6 @@ pub(super) fn multi_head_multiply_adds(call: &Call) -> Option<u64> {
     let length = key.get(if key.len() == 4 { 2 } else { 1 })?;
     let each = element_count(call.shape(0).ok()?)?.saturating_add(element_count(call.output_shape(0).ok()?)?);
     Some(each.saturating_mul(element_count(std::slice::from_ref(length))?))
-}
-
-pub(super) fn append_to_past(_: &Graph, _: &Node) -> Vec<(usize, usize)> {
-    vec![(input::PAST, 3)]
 }
 
 pub(super) fn expand_attention<'x>(x: &'x Expand) -> Result<Expr<'x>> {
@@ -177,20 +173,21 @@ fn keys_between<'x>(x: &'x Expand, index: usize, keys: &Dim) -> Result<Expr<'x>>
 }
 
 /// The inputs of an attention with given queries, keys and values.
-struct Places {
+pub(super) struct Places {
     bias: usize,
     mask: usize,
     attention_bias: usize,
-    past: [usize; 2],
+    pub past: [usize; 2],
     /// The inputs and outputs that are refused.
     refused: [&'static [usize]; 2],
 }
 
-const MULTI_HEAD: Places =
+/// The inputs of MultiHeadAttention.
+pub(super) const MULTI_HEAD: Places =
     Places { bias: 3, mask: 4, attention_bias: 5, past: [6, 7], refused: [&[8, 9], &[3]] };
 
 /// The inputs of DecoderMaskedMultiHeadAttention.
-const MASKED: Places = Places {
+pub(super) const MASKED: Places = Places {
     bias: 10,
     mask: 3,
     attention_bias: 4,
@@ -211,7 +208,7 @@ fn read_values(call: &Call, heads: &Heads) -> Result<(Dim, Dim)> {
     })
 }
 
-fn infer(call: &Call, places: &Places) -> Result<Vec<Fact>> {
+pub(super) fn infer(call: &Call, places: &Places) -> Result<Vec<Fact>> {
     let heads = read_heads(call)?;
     let [inputs, outputs] = places.refused;
     if heads.in_buffer
@@ -243,10 +240,6 @@ fn infer(call: &Call, places: &Places) -> Result<Vec<Fact>> {
     Ok([shape].into_iter().chain(states).map(|shape| Fact::new(dtype, shape)).collect())
 }
 
-pub(super) fn infer_multi_head(call: &Call) -> Result<Vec<Fact>> {
-    infer(call, &MULTI_HEAD)
-}
-
 pub(super) fn infer_masked(call: &Call) -> Result<Vec<Fact>> {
     if call.has_input(1) && call.shape(1)?.len() != 4 {
         unsupported!("a state in a buffer");
@@ -254,19 +247,7 @@ pub(super) fn infer_masked(call: &Call) -> Result<Vec<Fact>> {
     infer(call, &MASKED)
 }
 
-pub(super) fn append_to_states(_: &Graph, _: &Node) -> Vec<(usize, usize)> {
-    MULTI_HEAD.past.map(|index| (index, 2)).to_vec()
-}
-
-pub(super) fn expand_multi_head<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    expand(x, &MULTI_HEAD)
-}
-
-pub(super) fn expand_masked<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    expand(x, &MASKED)
-}
-
-fn expand<'x>(x: &'x Expand, places: &Places) -> Result<Expr<'x>> {
+pub(super) fn expand<'x>(x: &'x Expand, places: &Places) -> Result<Expr<'x>> {
     let heads = read_heads(x)?;
     let (_, new) = read_values(x, &heads)?;
     let mut parts = [0, 1, 2].map(|index| x.operand(index));

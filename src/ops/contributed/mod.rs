@@ -24,20 +24,20 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::of(DOMAIN, "Attention", Access::Any, attention::infer_attention)
         .formula(attention::expand_attention)
         .multiply_adds(attention::multiply_adds)
-        .appends(attention::append_to_past)
+        .appends(|_, _| vec![(attention::input::PAST, 3)])
         .lowers_to("MatMul, Add, Mul, Softmax, MatMul; Concat for states")
         .limits("a state in a buffer; rotary positions inside; masks that give lengths"),
-    Row::of(DOMAIN, "MultiHeadAttention", Access::Any, attention::infer_multi_head)
-        .formula(attention::expand_multi_head)
+    Row::of(DOMAIN, "MultiHeadAttention", Access::Any, |call| attention::infer(call, &attention::MULTI_HEAD))
+        .formula(|x| attention::expand(x, &attention::MULTI_HEAD))
         .multiply_adds(attention::multi_head_multiply_adds)
-        .appends(attention::append_to_states)
+        .appends(|_, _| attention::MULTI_HEAD.past.map(|index| (index, 2)).to_vec())
         .lowers_to("Add, Mul, MatMul, Softmax, MatMul; Concat for states")
         .limits(
             "queries, keys and values in one tensor; masks that give lengths; a causal mask over another sequence; a \
              state in a buffer",
         ),
     Row::of(DOMAIN, "DecoderMaskedMultiHeadAttention", Access::Any, attention::infer_masked)
-        .formula(attention::expand_masked)
+        .formula(|x| attention::expand(x, &attention::MASKED))
         .multiply_adds(attention::multi_head_multiply_adds)
         .lowers_to("MatMul, Mul, Add, Softmax, MatMul")
         .limits("self-attention, whose state is in a buffer; a bias"),
@@ -76,15 +76,9 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::of(DOMAIN, "EmbedLayerNormalization", Access::Any, |call| infer_embedding(call, call.dtype(2)?))
         .expand(|x| embed(x, [2, 3, 4, 5, 6].map(|index| x.optional(index)), x.optional(8)))
         .lowers_to("Gather, Add, LayerNormalization"),
-    Row::of(DOMAIN, "FusedMatMul", Access::Any, infer_fused_matmul)
-        .multiply_adds(fused_multiply_adds)
-        .formula(expand_fused_matmul)
-        .lowers_to("Transpose, MatMul, Mul"),
+    fused_matmul("FusedMatMul"),
     // The older name, without transposed batches.
-    Row::of(DOMAIN, "TransposeMatMul", Access::Any, infer_fused_matmul)
-        .multiply_adds(fused_multiply_adds)
-        .formula(expand_fused_matmul)
-        .lowers_to("Transpose, MatMul, Mul"),
+    fused_matmul("TransposeMatMul"),
     Row::of(DOMAIN, "FusedGemm", Access::Any, gemm::infer_fused_gemm)
         .multiply_adds(crate::ops::linear::matmul::gemm::multiply_adds)
         .formula(gemm::expand_fused_gemm)
@@ -96,6 +90,13 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("Conv, Add, the activation")
         .limits("uncommon activations"),
 ];
+
+const fn fused_matmul(name: &'static str) -> Row {
+    Row::of(DOMAIN, name, Access::Any, infer_fused_matmul)
+        .multiply_adds(fused_multiply_adds)
+        .formula(expand_fused_matmul)
+        .lowers_to("Transpose, MatMul, Mul")
+}
 
 fn gelu<'x>(value: Expr<'x>, approximate: &'static str) -> Expr<'x> {
     value.apply("Gelu", [("approximate", approximate.into())])

@@ -20,20 +20,8 @@ use crate::ops::elementwise::broadcast::{Kernel, fold_arithmetic};
 use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Scatter", Access::Any, infer_scatter)
-        .fold(fold_scatter_elements)
-        .expand(expand::expand_scatter_elements)
-        .bears_rounding(moves)
-        .lower(lower::lower_scatter_elements)
-        .lowers_to("like ScatterElements")
-        .limits("like ScatterElements"),
-    Row::new("ScatterElements", Access::Any, infer_scatter)
-        .fold(fold_scatter_elements)
-        .expand(expand::expand_scatter_elements)
-        .bears_rounding(moves)
-        .lower(lower::lower_scatter_elements)
-        .lowers_to(MOVED_OR_MULTIPLIED)
-        .limits(MANY_UPDATES),
+    scatter_elements("Scatter").lowers_to("like ScatterElements").limits("like ScatterElements"),
+    scatter_elements("ScatterElements").lowers_to(MOVED_OR_MULTIPLIED).limits(MANY_UPDATES),
     Row::new("ScatterND", Access::Any, infer_scatter)
         .fold(fold_scatter_nd)
         .expand(expand::expand_scatter_nd)
@@ -42,6 +30,14 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to(MOVED_OR_MULTIPLIED)
         .limits(MANY_UPDATES),
 ];
+
+const fn scatter_elements(name: &'static str) -> Row {
+    Row::new(name, Access::Any, infer_scatter)
+        .fold(fold_scatter_elements)
+        .expand(expand::expand_scatter_elements)
+        .bears_rounding(moves)
+        .lower(lower::lower_scatter_elements)
+}
 
 const MOVED_OR_MULTIPLIED: &str = "Concat, Crop, GridSample of data and updates for constant indices and ranges; \
     else a product with a matrix of zeros and ones";
