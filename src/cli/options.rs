@@ -174,7 +174,6 @@ pub(super) fn arg(info: &'static OptionInfo) -> Arg {
     }
 }
 
-/// Returns the parser of a value.
 fn parser(kind: OptionKind) -> ValueParser {
     let text = StringValueParser::new();
     match kind {

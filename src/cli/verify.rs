@@ -272,7 +272,6 @@ fn compare(arguments: &Verify) -> Result<(Comparison, Options), Refusal> {
     Ok((NetRequest { tolerance, ..request }.ask(&arguments.python)?, choices))
 }
 
-/// Returns the files of the net.
 fn net_files(arguments: &Verify) -> (PathBuf, PathBuf) {
     match (&arguments.param, &arguments.bin) {
         (Some(param), Some(bin)) => (param.clone(), bin.clone()),

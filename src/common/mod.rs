@@ -1,6 +1,7 @@
-//! Facilities that depend on no other room but errors: typed indices, fixpoints, limits, files, templates.
+//! Facilities that depend on no other room but errors: typed indices, groups, fixpoints, limits, files, templates.
 
 pub(crate) mod fixpoint;
+pub(crate) mod groups;
 pub(crate) mod index;
 pub(crate) mod limits;
 pub(crate) mod near;

@@ -10,7 +10,6 @@ use crate::tensor::Dim;
 
 const PROGRAM: &str = include_str!("cpp/program.cpp");
 
-/// Returns the program.
 pub(super) fn program(subject: &Subject, purpose: &Purpose, files: &Files) -> String {
     let (usage, includes) = match purpose.source {
         Source::Picture(_) => ("PICTURE", include_str!("cpp/includes.cpp")),
@@ -204,10 +203,7 @@ fn given(subject: &Subject, purpose: &Purpose) -> String {
     let mut text = String::new();
     for (port, given) in subject.inputs.iter().zip(&purpose.given) {
         let int32 = port.int32;
-        let shape = match purpose.source {
-            Source::Tokens => braces(subject.sizes_by_tokens(purpose, &port.form)),
-            _ => braces(subject.at(&port.form).unwrap_or_default()),
-        };
+        let shape = braces(subject.sizes_of(purpose, &port.form));
         let is_row = purpose.source == Source::Tokens && port.form.len() == 1;
         // A fixed number of tokens: others are filled up.
         let fixed = port.form.last().and_then(Dim::known).filter(|_| is_row);

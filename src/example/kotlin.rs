@@ -46,7 +46,6 @@ const USED: [&str; 21] = [
 /// More names are a text that is split: the code of a class that lists them would be too long for Java.
 const MAX_LISTED: usize = 100;
 
-/// Returns the program.
 pub(super) fn program(subject: &Subject, purpose: &Purpose, files: &Files) -> String {
     let (usage, about) = match purpose.source {
         Source::Picture(_) => ("run(pixels, width, height)", "Reads pictures."),
@@ -299,10 +298,7 @@ fn given(subject: &Subject, purpose: &Purpose) -> String {
     let mut lines = Vec::new();
     for (port, given) in subject.inputs.iter().zip(&purpose.given) {
         let int32 = port.int32;
-        let shape = match purpose.source {
-            Source::Tokens => ints(subject.sizes_by_tokens(purpose, &port.form)),
-            _ => ints(subject.at(&port.form).unwrap_or_default()),
-        };
+        let shape = ints(subject.sizes_of(purpose, &port.form));
         let is_row = purpose.source == Source::Tokens && port.form.len() == 1;
         // A fixed number of tokens: others are filled up.
         let fixed = port.form.last().and_then(Dim::known).filter(|_| is_row);

@@ -150,9 +150,12 @@ impl Purpose {
 }
 
 impl Subject<'_> {
-    /// Returns the sizes of an input beside tokens as a program computes them: `count` tokens are those of this call,
-    /// `total` those of all.
-    pub(super) fn sizes_by_tokens(&self, purpose: &Purpose, form: &[Dim]) -> Vec<String> {
+    /// Returns the sizes of an input as a program computes them: beside tokens, `count` is the number of those of this
+    /// call, and `total` that of all.
+    pub(super) fn sizes_of(&self, purpose: &Purpose, form: &[Dim]) -> Vec<String> {
+        if purpose.source != Source::Tokens {
+            return self.at(form).unwrap_or_default().iter().map(i64::to_string).collect();
+        }
         let tokens = self.inputs.iter().zip(&purpose.given).find(|(_, given)| **given == Given::Tokens);
         let count = tokens.and_then(|(port, _)| port.form.last());
         let size = |size: &Dim| match size.known() {

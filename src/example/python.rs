@@ -9,7 +9,6 @@ use crate::tensor::Dim;
 
 const PROGRAM: &str = include_str!("python/program.py");
 
-/// Returns the program.
 pub(super) fn program(subject: &Subject, purpose: &Purpose, files: &Files) -> String {
     let (usage, modules, imports, packages) = match purpose.source {
         Source::Picture(_) => ("PICTURE", "", "from PIL import Image\n", "ncnn numpy pillow"),
@@ -194,10 +193,7 @@ fn main(subject: &Subject, purpose: &Purpose) -> String {
 fn given(subject: &Subject, purpose: &Purpose) -> String {
     let mut lines = Vec::new();
     for (port, given) in subject.inputs.iter().zip(&purpose.given) {
-        let shape = || match purpose.source {
-            Source::Tokens => tuple(subject.sizes_by_tokens(purpose, &port.form)),
-            _ => tuple(subject.at(&port.form).unwrap_or_default()),
-        };
+        let shape = || tuple(subject.sizes_of(purpose, &port.form));
         let dtype = if port.int32 { "np.int32" } else { "np.float32" };
         // A fixed number of tokens: others are filled up.
         let is_row = purpose.source == Source::Tokens && port.form.len() == 1;

@@ -155,6 +155,16 @@ impl Node {
         self.inputs.iter().flatten().copied().chain(captured)
     }
 
+    /// Returns an input, if it is given.
+    pub fn input(&self, index: usize) -> Option<ValueId> {
+        self.inputs.get(index).copied().flatten()
+    }
+
+    /// Returns an output, if it is given.
+    pub fn output(&self, index: usize) -> Option<ValueId> {
+        self.outputs.get(index).copied().flatten()
+    }
+
     /// Returns whether the node calls this operator of ONNX's own domain.
     pub fn is(&self, op_type: &str) -> bool {
         self.domain.is_empty() && self.op_type == op_type
@@ -291,6 +301,11 @@ impl Graph {
     /// Returns a node, unless it has been removed.
     pub fn node(&self, id: NodeId) -> Option<&Node> {
         self.nodes.get(id.index()).and_then(Option::as_ref)
+    }
+
+    /// Returns the node that computes a value.
+    pub fn producer(&self, value: ValueId) -> Option<&Node> {
+        self.node(self.value(value).producer?)
     }
 
     /// Returns a node to change its name or attributes. Inputs and outputs are changed through the graph.

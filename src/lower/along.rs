@@ -4,13 +4,12 @@ use super::gather::MAX_PARTS;
 use super::{Lower, apart_form, form::MAX_AXES, isolate, line_form};
 use crate::error::{At, Error, Result, invalid};
 use crate::ncnn::BlobId;
+use crate::ncnn::layer::pad_mode::VALID;
 use crate::ncnn::layer::{Concat, Crop, Flip, InnerProduct, MatMul, Padding, Pooling, Slice, Tile};
 use crate::tensor::{Dim, SizeCondition, Tensor, display_shape};
 
 /// ncnn's code for the end of an axis in Crop (`crop.cpp`, `resolve_crop_roi`).
 pub(crate) const OPEN_END: i32 = -233;
-/// `Pooling::pad_mode`: windows within the blob.
-const VALID: i32 = 1;
 
 impl Lower<'_> {
     /// Returns the blob in a form in which each of `axes` of `shape`, the sizes of its elements, is an axis,

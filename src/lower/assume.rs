@@ -78,7 +78,7 @@ impl State {
     /// States that the integers of an output of the net are exact.
     pub(super) fn assume_exact_output(&mut self, graph: &Graph, id: ValueId) {
         if may_round(graph, id) {
-            let producer = graph.value(id).producer.and_then(|node| graph.node(node));
+            let producer = graph.producer(id);
             self.assumptions.add(graph, AssumedFact::ExactInteger, id, producer.map(Node::at));
         }
     }

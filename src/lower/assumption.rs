@@ -84,7 +84,7 @@ impl AssumedFact {
     pub(super) fn is_proved(self, call: &Call, index: usize) -> bool {
         match self {
             AssumedFact::ExactInteger => {
-                let id = call.node().inputs.get(index).copied().flatten();
+                let id = call.node().input(index);
                 !id.is_some_and(|id| may_round(call.graph(), id))
             }
             AssumedFact::NotNegative => call.range(index).least >= 0.0,
@@ -156,7 +156,7 @@ impl Assumptions {
 /// Returns the value, or the nearest named one from which it is computed.
 fn named(graph: &Graph, mut id: ValueId) -> ValueId {
     while graph.value(id).name.is_empty()
-        && let Some(node) = graph.value(id).producer.and_then(|node| graph.node(node))
+        && let Some(node) = graph.producer(id)
         && let Some(input) = node.inputs.iter().flatten().find(|id| graph.value(**id).constant.is_none())
     {
         id = *input;

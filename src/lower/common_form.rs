@@ -72,10 +72,7 @@ pub(super) fn merged_form(inputs: &[(usize, Vec<Dim>)], out: &[Dim]) -> Result<O
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn dims(sizes: &[i64]) -> Vec<Dim> {
-        sizes.iter().copied().map(Dim::Known).collect()
-    }
+    use crate::tensor::dims;
 
     #[test]
     fn inputs_are_expressed_in_the_form_of_the_result() {

@@ -206,6 +206,7 @@ fn follows(shape: &[Dim], last: Option<usize>, axis: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tensor::dims;
 
     #[test]
     fn order_types_match_the_runtime() {
@@ -229,7 +230,6 @@ mod tests {
 
     #[test]
     fn adjacent_axes_are_merged() {
-        let dims = |sizes: &[i64]| sizes.iter().copied().map(Dim::Known).collect::<Vec<_>>();
         let (sizes, order) = merge_axes(&dims(&[2, 4, 7, 4, 7, 96]), &[0, 1, 3, 2, 4, 5]).unwrap();
         assert_eq!((sizes, order), (dims(&[8, 7, 4, 672]), vec![0, 2, 1, 3]));
         let (sizes, order) = merge_axes(&dims(&[1, 3, 8, 8]), &[0, 2, 3, 1]).unwrap();

@@ -50,7 +50,7 @@ fn sources(
     let mut found = IndexSet::default();
     while let Some(id) = pending.pop() {
         if found.insert(id) && is_traced(id) {
-            let producer = graph.value(id).producer.and_then(|node| graph.node(node));
+            let producer = graph.producer(id);
             pending.extend(producer.into_iter().flat_map(|node| computed_floats(graph, node)));
         }
     }

@@ -148,10 +148,7 @@ pub(crate) fn order_of_form(form: &[Dim], shape: &[Dim], perm: &[usize]) -> Opti
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn dims(sizes: &[i64]) -> Vec<Dim> {
-        sizes.iter().copied().map(Dim::Known).collect()
-    }
+    use crate::tensor::dims;
 
     #[test]
     fn interface_form_drops_only_the_batch() {

@@ -259,7 +259,7 @@ impl Lower<'_> {
     /// Makes `x`, in any form of the value, output `index`, if the node has that output.
     pub fn set(&mut self, index: usize, x: impl Into<Formula>) -> Result<()> {
         let blob = self.compute(x)?;
-        let Some(id) = self.call.node().outputs.get(index).copied().flatten() else { return Ok(()) };
+        let Some(id) = self.call.node().output(index) else { return Ok(()) };
         self.call.graph().value(id).dtype.map_or(Ok(()), check_elements)?;
         let shape = self.call.output_shape(index)?;
         let form = self.form(blob);

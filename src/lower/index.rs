@@ -149,7 +149,6 @@ pub(crate) fn ramp(size: &Dim) -> Result<Tensor> {
     })
 }
 
-/// Returns a size in float32.
 fn float(size: i64) -> Result<f32> {
     if size > 1 << 24 {
         return Err(Error::unsupported(format!(

@@ -55,7 +55,7 @@ impl<'a> Lower<'a> {
 
 impl Lower<'_> {
     pub(super) fn input_id(&self, index: usize) -> Result<ValueId> {
-        let id = self.call.node().inputs.get(index).copied().flatten();
+        let id = self.call.node().input(index);
         id.ok_or_else(|| Error::invalid(format!("input {index} is missing")))
     }
 
@@ -151,7 +151,7 @@ impl Lower<'_> {
         let first = self.blob(0)?;
         let input = self.input_id(0)?;
         let held = self.state.forms.get(input).cloned().unwrap_or_default();
-        if let Some(output) = self.call.node().outputs.first().copied().flatten() {
+        if let Some(output) = self.call.node().output(0) {
             self.state.integers.add_alias(output, input);
         }
         self.set(0, first)?;

@@ -60,19 +60,20 @@ impl Gathered {
 
     /// Returns height and width of the images.
     fn plane(&self) -> Result<[Dim; 2]> {
-        Ok(if self.width.is(1) {
-            [self.groups.clone(), self.size.clone()]
-        } else {
-            [self.groups.mul(&self.size)?, self.width.clone()]
-        })
+        self.image(&self.size)
     }
 
     /// Returns height and width of the grid.
     fn grid(&self) -> Result<[Dim; 2]> {
+        self.image(&self.count)
+    }
+
+    /// Returns height and width for so many elements of each group.
+    fn image(&self, size: &Dim) -> Result<[Dim; 2]> {
         Ok(if self.width.is(1) {
-            [self.groups.clone(), self.count.clone()]
+            [self.groups.clone(), size.clone()]
         } else {
-            [self.groups.mul(&self.count)?, self.width.clone()]
+            [self.groups.mul(size)?, self.width.clone()]
         })
     }
 

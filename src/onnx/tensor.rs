@@ -108,7 +108,6 @@ impl Tensors {
     }
 }
 
-/// Reads a shape.
 pub(super) fn read_shape(dims: &[i64]) -> Result<Vec<usize>> {
     let size = |d: &i64| usize::try_from(*d).map_err(|_| Error::invalid(format!("an axis has size {d}")));
     dims.iter().map(size).collect()

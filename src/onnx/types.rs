@@ -21,7 +21,6 @@ pub(super) struct Declared {
     pub other: Option<OtherType>,
 }
 
-/// Returns the name of a value.
 pub(super) fn name_of(info: &ValueInfoProto) -> &str {
     info.name.as_deref().unwrap_or_default()
 }

@@ -140,7 +140,7 @@ impl<'a> Call<'a> {
 
     /// Returns input `index`, unless it is omitted.
     pub fn value(&self, index: usize) -> Option<&'a Value> {
-        let id = self.node.inputs.get(index).copied().flatten()?;
+        let id = self.node.input(index)?;
         Some(self.graph.value(id))
     }
 
@@ -277,7 +277,7 @@ impl<'a> Call<'a> {
 
     /// Returns the shape of output `index`.
     pub fn output_shape(&self, index: usize) -> Result<&'a [Dim]> {
-        let id = self.node.outputs.get(index).copied().flatten();
+        let id = self.node.output(index);
         id.and_then(|id| self.graph.value(id).shape.as_deref())
             .ok_or_else(|| Error::unsupported("the rank of the output is unknown"))
     }
@@ -310,7 +310,7 @@ impl<'a> Call<'a> {
 
     /// Returns the element type of output `index`.
     pub fn output_dtype(&self, index: usize) -> Result<DType> {
-        let id = self.node.outputs.get(index).copied().flatten();
+        let id = self.node.output(index);
         id.and_then(|id| self.graph.value(id).dtype)
             .ok_or_else(|| Error::unsupported("the type of the output is unknown"))
     }
@@ -355,4 +355,12 @@ pub(crate) fn distinct_axes(axes: &[i64], rank: usize) -> Result<Vec<usize>> {
         distinct.push(axis);
     }
     Ok(distinct)
+}
+
+/// Returns the axes in the attribute `axes`; all without it.
+pub(crate) fn axes_or_all(attributes: &Attributes, rank: usize) -> Result<Vec<usize>> {
+    match attributes.given_ints("axes")? {
+        Some(axes) => distinct_axes(&axes, rank),
+        None => Ok((0..rank).collect()),
+    }
 }

@@ -26,7 +26,7 @@ impl ElementSum {
                 sum.size = sum.size.add(&size).ok()?;
                 return Some(sum);
             }
-            let Some(node) = graph.value(id).producer.and_then(|node| graph.node(node)) else { break };
+            let Some(node) = graph.producer(id) else { break };
             match step(graph, node, index, &mut sum) {
                 Some(next) => (id, index) = next,
                 None => break,
@@ -70,14 +70,14 @@ fn known(graph: &Graph, id: ValueId, index: usize) -> Option<Dim> {
 
 /// Returns the element from which a node computes element `index` of its output, after adding a size to the sum.
 fn step(graph: &Graph, node: &Node, index: usize, sum: &mut ElementSum) -> Option<(ValueId, usize)> {
-    let input = |index: usize| node.inputs.get(index).copied().flatten();
+    let input = |index: usize| node.input(index);
     let first = input(0)?;
     let is_int = |id: ValueId| graph.value(id).dtype.is_some_and(DType::is_int);
     if !is_int(first) {
         return None;
     }
     if ["Identity", "Unsqueeze", "Squeeze", "Reshape", "Cast"].iter().any(|op| node.is(op)) {
-        let output = node.outputs.first().copied().flatten()?;
+        let output = node.output(0)?;
         return is_int(output).then_some((first, index));
     }
     if node.is("Concat") {

@@ -3,30 +3,25 @@
 use crate::common::limits;
 use crate::graph::{Graph, Node, ValueId};
 
-/// Returns input `index` of a node.
-pub(crate) fn operand(node: &Node, index: usize) -> Option<ValueId> {
-    node.inputs.get(index).copied().flatten()
-}
-
 /// Returns the first input.
 pub(crate) fn first(_: &Graph, node: &Node) -> Option<ValueId> {
-    operand(node, 0)
+    node.input(0)
 }
 
 /// Returns the first input, if it is the only one.
 pub(crate) fn only_input(_: &Graph, node: &Node) -> Option<ValueId> {
-    operand(node, 0).filter(|_| node.inputs.len() == 1)
+    node.input(0).filter(|_| node.inputs.len() == 1)
 }
 
 /// Returns the first input, if the output has its shape: for operators that change elements only together
 /// with the shape.
 pub(crate) fn same_shape(graph: &Graph, node: &Node) -> Option<ValueId> {
-    operand(node, 0).filter(|input| is_as_output(graph, node, *input))
+    node.input(0).filter(|input| is_as_output(graph, node, *input))
 }
 
 /// Returns whether a value has the shape of the output.
 pub(crate) fn is_as_output(graph: &Graph, node: &Node, value: ValueId) -> bool {
-    let Some(output) = node.outputs.first().copied().flatten() else { return false };
+    let Some(output) = node.output(0) else { return false };
     let shape = &graph.value(value).shape;
     shape.is_some() && *shape == graph.value(output).shape
 }

@@ -14,7 +14,8 @@ mod window;
 
 pub(crate) use attributes::{Attributes, meaning, required};
 pub(crate) use call::{
-    Call, Fact, distinct_axes, element_count, infer_same, infer_test, required_input, resolve_axis,
+    Call, Fact, axes_or_all, distinct_axes, element_count, infer_same, infer_test, required_input,
+    resolve_axis,
 };
 pub(crate) use element::ElementSum;
 pub(crate) use operator::{

@@ -10,7 +10,7 @@ use crate::tensor::{Dim, Range};
 impl Call<'_> {
     /// Returns the range of input `index`.
     pub fn range(&self, index: usize) -> Range {
-        let id = self.node().inputs.get(index).copied().flatten();
+        let id = self.node().input(index);
         id.map_or(Range::ANY, |id| range(self.graph(), id))
     }
 

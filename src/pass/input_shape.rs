@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Node, ValueId};
 use crate::pass::infer::infer_and_fold;
-use crate::pass::pattern::{axis, constant_ints, input, int, producer};
+use crate::pass::pattern::{axis, constant_ints, int, producer};
 use crate::tensor::{Dim, Shape, SizeCondition, Tensor, display_shape};
 
 /// Sets the shapes that the user gives, and substitutes the symbols of free sizes in all values.
@@ -167,7 +167,7 @@ fn free_first(graph: &Graph, id: ValueId) -> Option<&Dim> {
 /// Returns whether the rows of the result of a node may depend on several rows of a computed value: it selects them by
 /// index, or a recurrent layer steps over them.
 fn may_mix_rows(graph: &Graph, node: &Node) -> bool {
-    let is_computed = |index| input(node, index).is_some_and(|id| graph.value(id).constant.is_none());
+    let is_computed = |index| node.input(index).is_some_and(|id| graph.value(id).constant.is_none());
     let selects = || {
         let ops = ["Gather", "GatherElements", "ScatterElements"];
         ops.iter().any(|op| node.is(op)) && is_computed(1) || selects_beyond(graph, node)
@@ -180,13 +180,13 @@ fn selects_beyond(graph: &Graph, node: &Node) -> bool {
     let is_elements = ["Gather", "GatherElements", "ScatterElements"].iter().any(|op| node.is(op));
     let is_tuples = ["GatherND", "ScatterND"].iter().any(|op| node.is(op));
     let attribute = if is_elements { "axis" } else { "batch_dims" };
-    let is_of_sizes = || input(node, 0).is_some_and(|id| producer(graph, id, "Shape").is_some());
+    let is_of_sizes = || node.input(0).is_some_and(|id| producer(graph, id, "Shape").is_some());
     if !(is_elements || is_tuples) || int(node, attribute).unwrap_or(0) != 0 || is_of_sizes() {
         return false;
     }
-    let indices = input(node, 1).and_then(|id| graph.value(id).constant.as_ref());
+    let indices = node.input(1).and_then(|id| graph.value(id).constant.as_ref());
     let width = indices.filter(|_| is_tuples).and_then(|indices| indices.shape().last().copied());
-    let indices = input(node, 1).and_then(|id| constant_ints(graph, id));
+    let indices = node.input(1).and_then(|id| constant_ints(graph, id));
     let mut firsts = indices.iter().flatten().step_by(width.unwrap_or(1).max(1));
     firsts.any(|index| !(-1..=0).contains(index))
 }
@@ -199,9 +199,9 @@ fn is_recurrent(node: &Node) -> bool {
 /// Returns the size of the first axis of a value if a node mixes its rows: if it steps over them, or selects along this
 /// axis by indices that are computed from elements of inputs, or that a batch of 1 does not have.
 fn mixed_axis<'a>(graph: &'a Graph, node: &Node) -> Option<&'a Dim> {
-    let shape = graph.value(input(node, 0)?).shape.as_deref()?;
+    let shape = graph.value(node.input(0)?).shape.as_deref()?;
     let is_first = axis(node, 0, shape.len()) == Some(0);
-    let selects = || is_first && input(node, 1).is_some_and(|indices| reads_elements(graph, indices));
+    let selects = || is_first && node.input(1).is_some_and(|indices| reads_elements(graph, indices));
     shape.first().filter(|_| is_recurrent(node) || selects() || selects_beyond(graph, node))
 }
 
@@ -260,8 +260,7 @@ pub fn cache_lengths(graph: &Graph) -> BTreeMap<String, Dim> {
     for (_, node) in graph.nodes() {
         let Some(appends) = crate::op::find(node).and_then(|op| op.appends) else { continue };
         for (index, axis) in appends(graph, node) {
-            let input =
-                node.inputs.get(index).copied().flatten().filter(|input| graph.inputs.contains(input));
+            let input = node.input(index).filter(|input| graph.inputs.contains(input));
             let shape = input.and_then(|input| graph.value(input).shape.as_deref());
             if let Some(name) = shape.and_then(|shape| shape.get(axis)?.symbol_name()) {
                 symbols.insert(name.to_owned(), Dim::length(name));

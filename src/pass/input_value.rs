@@ -135,6 +135,7 @@ fn typed(graph: &Graph, given: &Array, dtype: DType) -> Result<Array> {
 mod tests {
     use super::*;
     use crate::graph::Value;
+    use crate::tensor::dims;
 
     fn graph(dtype: DType, sizes: &[Dim]) -> Graph {
         let mut graph = Graph::default();
@@ -170,27 +171,26 @@ mod tests {
     #[test]
     fn values_take_type_and_shape_of_the_input() {
         let (n, one) = (Dim::symbol("N"), Dim::Known(1));
-        let sizes = |list: &[i64]| list.iter().copied().map(Dim::Known).collect::<Vec<_>>();
         for (dtype, shape, given, expected) in [
-            (DType::I64, sizes(&[]), ints(&[16000]), Some("[] [16000.0]; []")),
-            (DType::I64, sizes(&[1]), ints(&[16000]), Some("[1] [16000.0]; [1]")),
-            (DType::F32, sizes(&[2, 2]), ints(&[1]), Some("[2, 2] [1.0, 1.0, 1.0, 1.0]; [2, 2]")),
+            (DType::I64, dims(&[]), ints(&[16000]), Some("[] [16000.0]; []")),
+            (DType::I64, dims(&[1]), ints(&[16000]), Some("[1] [16000.0]; [1]")),
+            (DType::F32, dims(&[2, 2]), ints(&[1]), Some("[2, 2] [1.0, 1.0, 1.0, 1.0]; [2, 2]")),
             (
                 DType::F32,
-                sizes(&[2, 2]),
+                dims(&[2, 2]),
                 floats(&[1.0, 0.5, 2.0, 3.0]),
                 Some("[2, 2] [1.0, 0.5, 2.0, 3.0]; [2, 2]"),
             ),
             (DType::F32, vec![one.clone(), n.clone()], ints(&[3, 4]), Some("[1, 2] [3.0, 4.0]; [1, 2]")),
             (DType::F32, vec![n.clone(), n.clone()], ints(&[3, 4]), None),
-            (DType::F32, sizes(&[3]), ints(&[3, 4]), None),
-            (DType::Bool, sizes(&[1]), ints(&[1]), Some("[1] [1.0]; [1]")),
-            (DType::Bool, sizes(&[1]), ints(&[2]), None),
-            (DType::U8, sizes(&[1]), ints(&[256]), None),
-            (DType::I64, sizes(&[1]), floats(&[0.5]), None),
-            (DType::I64, sizes(&[1]), floats(&[2.0]), Some("[1] [2.0]; [1]")),
-            (DType::F32, sizes(&[1]), floats(&[1e300]), None),
-            (DType::String, sizes(&[1]), ints(&[1]), None),
+            (DType::F32, dims(&[3]), ints(&[3, 4]), None),
+            (DType::Bool, dims(&[1]), ints(&[1]), Some("[1] [1.0]; [1]")),
+            (DType::Bool, dims(&[1]), ints(&[2]), None),
+            (DType::U8, dims(&[1]), ints(&[256]), None),
+            (DType::I64, dims(&[1]), floats(&[0.5]), None),
+            (DType::I64, dims(&[1]), floats(&[2.0]), Some("[1] [2.0]; [1]")),
+            (DType::F32, dims(&[1]), floats(&[1e300]), None),
+            (DType::String, dims(&[1]), ints(&[1]), None),
         ] {
             assert_eq!(
                 set(dtype, &shape, &given).ok().as_deref(),

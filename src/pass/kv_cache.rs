@@ -44,9 +44,8 @@ fn refusal(node: &Node, reason: &str) -> Error {
 /// Whether a node appends to an input of the graph, for an output.
 fn appends_to_cache(graph: &Graph, node: &Node) -> bool {
     let Some(appends) = op::find(node).and_then(|op| op.appends) else { return false };
-    let is_input = |(index, _): &(usize, usize)| {
-        node.inputs.get(*index).copied().flatten().is_some_and(|input| graph.inputs.contains(&input))
-    };
+    let is_input =
+        |(index, _): &(usize, usize)| node.input(*index).is_some_and(|input| graph.inputs.contains(&input));
     let readers = graph.readers();
     let is_output = |value: &ValueId| graph.outputs.contains(value);
     let is_named = |value: &ValueId| {

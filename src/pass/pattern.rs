@@ -88,19 +88,14 @@ pub(crate) fn number(graph: &Graph, mut id: ValueId) -> Option<Dim> {
             return scalar(graph, id).filter(|x| x.fract() == 0.0)?.to_i64().map(Dim::Known);
         }
         let is_float = value.dtype.is_some_and(DType::is_float);
-        id = input(producer(graph, id, "Cast").filter(|_| is_float)?, 0)?;
+        id = producer(graph, id, "Cast").filter(|_| is_float)?.input(0)?;
     }
     None
 }
 
 /// The node that computes a value, if it is `op_type` of ONNX's own domain.
 pub(crate) fn producer<'a>(graph: &'a Graph, value: ValueId, op_type: &str) -> Option<&'a Node> {
-    graph.node(graph.value(value).producer?).filter(|node| node.is(op_type))
-}
-
-/// Input `index` of a node, if it is given.
-pub(crate) fn input(node: &Node, index: usize) -> Option<ValueId> {
-    node.inputs.get(index).copied().flatten()
+    graph.producer(value).filter(|node| node.is(op_type))
 }
 
 /// The first output of a node, if it has no other.
@@ -117,6 +112,21 @@ pub(crate) fn int(node: &Node, name: &str) -> Option<i64> {
         Some(Attribute::Int(n)) => Some(*n),
         _ => None,
     }
+}
+
+/// Whether an integer attribute of a node is given and not 0.
+pub(crate) fn is_set(node: &Node, name: &str) -> bool {
+    int(node, name).is_some_and(|flag| flag != 0)
+}
+
+/// Whether a Gemm is a product of two matrices plus a bias: A is not transposed, alpha and beta are 1.
+pub(crate) fn is_plain_gemm(node: &Node) -> bool {
+    has_no_factors(node) && !is_set(node, "transA")
+}
+
+/// Whether alpha and beta of a Gemm are 1.
+pub(crate) fn has_no_factors(node: &Node) -> bool {
+    ["alpha", "beta"].iter().all(|name| float(node, name).is_none_or(|factor| factor == 1.0))
 }
 
 /// A float32 attribute of a node, if it is given.
@@ -163,7 +173,7 @@ pub(crate) struct Cut {
 /// The cuts of a Slice with constant bounds.
 pub(crate) fn cuts(graph: &Graph, node: &Node) -> Option<Vec<Cut>> {
     let is_slice = node.is("Slice") && node.version >= SLICE_INPUTS;
-    let list = |index| constant_ints(graph, input(node, index).filter(|_| is_slice)?);
+    let list = |index| constant_ints(graph, node.input(index).filter(|_| is_slice)?);
     let (starts, ends) = (list(1)?, list(2)?);
     let along = slice_axes(graph, node, starts.len())?;
     let bounds = starts.into_iter().zip(ends).zip(along);
@@ -172,10 +182,10 @@ pub(crate) fn cuts(graph: &Graph, node: &Node) -> Option<Vec<Cut>> {
 
 /// The axes of the `count` cuts of a Slice, with their steps.
 pub(crate) fn slice_axes(graph: &Graph, node: &Node, count: usize) -> Option<Vec<(usize, i64)>> {
-    let list = |index| input(node, index).map(|list| constant_ints(graph, list));
+    let list = |index| node.input(index).map(|list| constant_ints(graph, list));
     let from_front = |axis: i64| match usize::try_from(axis) {
         Ok(axis) => Some(axis),
-        Err(_) => op::resolve_axis(axis, graph.value(input(node, 0)?).shape.as_ref()?.len()).ok(),
+        Err(_) => op::resolve_axis(axis, graph.value(node.input(0)?).shape.as_ref()?.len()).ok(),
     };
     let axes = match list(3) {
         Some(axes) => axes?.into_iter().map(from_front).collect::<Option<_>>()?,
@@ -187,7 +197,7 @@ pub(crate) fn slice_axes(graph: &Graph, node: &Node, count: usize) -> Option<Vec
 
 /// The permutation of a Transpose.
 pub(crate) fn perm_of(graph: &Graph, node: &Node) -> Option<Vec<usize>> {
-    let rank = graph.value(input(node, 0)?).shape.as_ref()?.len();
+    let rank = graph.value(node.input(0)?).shape.as_ref()?.len();
     match node.attributes.get("perm") {
         None => Some((0..rank).rev().collect()),
         Some(Attribute::Ints(perm)) => perm.iter().map(|axis| op::resolve_axis(*axis, rank).ok()).collect(),

@@ -1,7 +1,7 @@
 //! Indices that grow by a step along each axis, as exporters compute them from sizes: a Range, its multiples, slices and
 //! views, and sums of these.
 
-use super::pattern::{axis, input, is_numpy, known_elements, known_sizes, number, perm_of, slice_axes};
+use super::pattern::{axis, is_numpy, known_elements, known_sizes, number, perm_of, slice_axes};
 use crate::error::At;
 use crate::graph::{Graph, Node, ValueId};
 use crate::tensor::{Array, Dim};
@@ -194,7 +194,7 @@ pub(crate) fn columns(graph: &Graph, id: ValueId) -> Option<Vec<Line>> {
     let rank = value.shape.as_ref()?.len();
     let node = graph.node(value.producer?)?;
     if ["Cast", "Identity"].iter().any(|op| node.is(op)) {
-        return columns(graph, input(node, 0)?);
+        return columns(graph, node.input(0)?);
     }
     let column = |part: ValueId| {
         let is_single = graph.value(part).shape.as_ref()?.last()?.is(1);
@@ -214,10 +214,10 @@ fn read(graph: &Graph, id: ValueId, depth: usize) -> Option<Progression> {
     }
     let node = graph.node(value.producer?).filter(|node| node.domain.is_empty() && is_numpy(node))?;
     let (shape, depth) = (value.shape.as_deref()?, depth.checked_sub(1)?);
-    let of = |index: usize| read(graph, input(node, index)?, depth);
+    let of = |index: usize| read(graph, node.input(index)?, depth);
     match node.op_type.as_str() {
         "Range" => {
-            let at = |index: usize| number(graph, input(node, index)?);
+            let at = |index: usize| number(graph, node.input(index)?);
             let [count] = shape else { return None };
             Some(Progression { start: at(0)?, axes: vec![Steps::new(count, at(2)?.known()?, Some(id))] })
         }
@@ -233,7 +233,7 @@ fn read(graph: &Graph, id: ValueId, depth: usize) -> Option<Progression> {
         "Add" => of(0)?.spread(shape)?.plus(of(1)?.spread(shape)?),
         "Sub" => of(0)?.spread(shape)?.plus(of(1)?.scaled(-1)?.spread(shape)?),
         "Mul" => {
-            let factor = |index: usize| number(graph, input(node, index)?)?.known();
+            let factor = |index: usize| number(graph, node.input(index)?)?.known();
             let (other, factor) = factor(1).map(|factor| (0, factor)).or_else(|| Some((1, factor(0)?)))?;
             of(other)?.scaled(factor)?.spread(shape)
         }
@@ -247,7 +247,7 @@ fn sliced(graph: &Graph, node: &Node, found: Progression, to: &[Dim]) -> Option<
         return Some(Progression::equal(found.start, to));
     }
     let Progression { mut start, mut axes } = found;
-    let starts = known_sizes(graph, input(node, 1)?)?;
+    let starts = known_sizes(graph, node.input(1)?)?;
     let along = slice_axes(graph, node, starts.len())?;
     for (from, (axis, step)) in starts.into_iter().zip(along) {
         let (own, count) = (axes.get_mut(axis)?, to.at(axis).ok()?);

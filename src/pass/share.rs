@@ -127,10 +127,10 @@ fn share_weights(graph: &mut Graph) -> Result<bool> {
 /// Returns the weight of a node whose layer may read it from a blob, and whether that takes little time beside the
 /// product.
 fn weight_of<'g>(graph: &'g Graph, node: &Node) -> Option<(&'g Tensor, bool)> {
-    let value = |index: usize| node.inputs.get(index).copied().flatten().map(|id| graph.value(id));
+    let value = |index: usize| node.input(index).map(|id| graph.value(id));
     let (data, weight) = (value(0)?, value(WEIGHT)?);
     let (data_shape, tensor) = (data.shape.as_deref()?, weight.constant.as_ref()?);
-    let output = || graph.value(node.outputs.first().copied().flatten()?).shape.as_deref();
+    let output = || graph.value(node.output(0)?).shape.as_deref();
     let (rows, least) = match data_shape {
         [batch, _, _, _] if node.is("Conv") && batch.is(1) && int(node, "group").unwrap_or(1) == 1 => {
             (output()?.get(2..)?, POSITIONS)

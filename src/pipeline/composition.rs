@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use crate::common::groups::Groups;
 use crate::common::index::Index;
 use crate::error::NodeAt;
 use crate::graph::{Graph, Node, NodeId, Value};
@@ -152,28 +153,6 @@ pub(crate) fn operator_cost(graph: &Graph, node: &Node) -> Option<Cost> {
 
 fn bytes_of(value: &Value) -> Option<u64> {
     op::element_count(value.shape.as_deref()?)?.checked_mul(4)
-}
-
-/// Nodes that share layers.
-#[derive(Default)]
-struct Groups {
-    parents: BTreeMap<NodeId, NodeId>,
-}
-
-impl Groups {
-    fn root(&self, mut node: NodeId) -> NodeId {
-        while let Some(parent) = self.parents.get(&node) {
-            node = *parent;
-        }
-        node
-    }
-
-    fn join(&mut self, a: NodeId, b: NodeId) {
-        let (a, b) = (self.root(a), self.root(b));
-        if a != b {
-            self.parents.insert(b.max(a), a.min(b));
-        }
-    }
 }
 
 /// Warns of compositions that take many times the work of their operators.

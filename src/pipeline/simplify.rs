@@ -128,7 +128,6 @@ pub(crate) fn expose(
 /// The maximum number of iterations if folding is undone: a second simplification must find nothing to do.
 const MAX_ITERATIONS: usize = 3;
 
-/// Simplifies a model.
 pub(crate) fn simplify(sources: &Sources, options: &Options) -> std::result::Result<SimplifiedModel, Errors> {
     ops::register();
     passes::check_names(&options.skip)?;

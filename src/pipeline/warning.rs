@@ -10,7 +10,7 @@ use crate::ncnn::{BLOCKS_SINCE, Changes, Layer, Net, Renamed};
 use crate::onnx::{FIRST_IR_WITH_CONSTANTS, Model};
 use crate::op::OWN_DOMAIN;
 use crate::pass::blocks::Weights;
-use crate::pass::pattern::{input, int};
+use crate::pass::pattern::int;
 
 /// The bytes of the stack that the runtime takes for a layer of a path on ARM64, where it takes more than elsewhere.
 const STACK_OF_LAYER: usize = 208;
@@ -66,7 +66,8 @@ pub(super) fn deep_net(net: &Net) -> Result<Option<String>> {
     Ok((depth > limits::SAFE_NET_DEPTH).then(warning))
 }
 
-/// Warns of weights in blocks, whose layout is that of one release, or that there are none.
+/// Warns that another release may not read weights in blocks, or that no weights are in blocks although they were asked
+/// for.
 pub(super) fn weights_in_blocks(net: &Net, options: &Options) -> Option<String> {
     if options.weights == Weights::Float {
         return None;
@@ -75,17 +76,16 @@ pub(super) fn weights_in_blocks(net: &Net, options: &Options) -> Option<String> 
     let layers = net.layers.iter().map(|layer| &layer.layer);
     let products = layers.clone().filter(|layer| layer.block_weight().is_some()).count();
     let tables = layers.filter(|layer| is_table(layer)).count();
-    let (has_products, has_tables) = (products > 0, tables > 0);
-    let count = |count: usize, kind: &str| {
+    let counted = |count: usize, kind: &str| {
         if count == 1 { format!("1 {kind}") } else { format!("{count} {kind}s") }
     };
-    let (products, tables) = (count(products, "product"), count(tables, "table"));
-    Some(match (has_products, has_tables) {
-        (false, false) => "no weights are in blocks".to_owned(),
-        (false, true) => format!("the weights of {tables} are in blocks"),
+    let (named_products, named_tables) = (counted(products, "product"), counted(tables, "table"));
+    Some(match (products, tables) {
+        (0, 0) => "no weights are in blocks".to_owned(),
+        (0, _) => format!("the weights of {named_tables} are in blocks"),
         _ => format!(
-            "the weights of {products} and {tables} are in blocks, in the layout of ncnn {BLOCKS_SINCE}: another \
-             release may read them incorrectly"
+            "the weights of {named_products} and {named_tables} are in blocks, in the layout of ncnn {BLOCKS_SINCE}: \
+             another release may read them incorrectly"
         ),
     })
 }
@@ -98,7 +98,7 @@ pub(super) fn unchosen_experts(graph: &Graph) -> Vec<String> {
         if node.domain != OWN_DOMAIN || node.op_type.as_str() != "ExpertWeights" {
             continue;
         }
-        let choices = input(node, 0).and_then(|indices| graph.value(indices).shape.as_ref()?.last()?.known());
+        let choices = node.input(0).and_then(|indices| graph.value(indices).shape.as_ref()?.last()?.known());
         let (Some(experts), Some(choices)) = (int(node, "experts"), choices) else { continue };
         let (count, multiply_adds) = mixtures.entry((experts, choices)).or_default();
         *count += 1;

@@ -20,7 +20,6 @@ const SCRIPTS: [&str; 9] = [
     include_str!("page/views.js"),
 ];
 
-/// Returns the page.
 pub(super) fn page(report: &Report) -> Result<String> {
     let failed = |error| Error::internal("the report cannot be serialized").caused_by(error);
     let data = serde_json::to_string(report).map_err(failed)?;

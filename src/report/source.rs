@@ -135,7 +135,6 @@ pub(crate) fn untraced(model: &Graph, graph: &Graph) -> Vec<NodePart> {
     model.nodes().map(|(_, node)| NodePart::of(model, graph, node)).collect()
 }
 
-/// Marks the refused nodes.
 pub(super) fn mark_refused(nodes: &mut [NodePart], diagnostics: &[Diagnostic]) {
     let main = diagnostics.iter().filter(|found| found.at.graph.is_empty());
     let places: BTreeSet<(usize, &str)> = main

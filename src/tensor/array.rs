@@ -285,18 +285,19 @@ impl Array {
 
     /// Returns the element of an array of one element.
     pub fn scalar_f32(&self) -> Result<f32> {
-        match self.float_list()?.as_slice() {
-            [x] => Ok(*x),
-            other => Err(Error::invalid(format!("found {} elements, expected one", other.len()))),
-        }
+        only(&self.float_list()?)
     }
 
     /// Returns the element of an array of one integer.
     pub fn scalar_i64(&self) -> Result<i64> {
-        match self.int_list()?.as_slice() {
-            [x] => Ok(*x),
-            other => Err(Error::invalid(format!("found {} elements, expected one", other.len()))),
-        }
+        only(&self.int_list()?)
+    }
+}
+
+fn only<T: Copy>(list: &[T]) -> Result<T> {
+    match list {
+        [x] => Ok(*x),
+        other => Err(Error::invalid(format!("found {} elements, expected one", other.len()))),
     }
 }
 

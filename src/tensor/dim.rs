@@ -353,3 +353,9 @@ pub fn display_shape(shape: &[Dim]) -> String {
     let axes: Vec<String> = shape.iter().map(Dim::to_string).collect();
     format!("[{}]", axes.join(", "))
 }
+
+/// Returns known sizes.
+#[cfg(test)]
+pub(crate) fn dims(sizes: &[i64]) -> Vec<Dim> {
+    sizes.iter().copied().map(Dim::Known).collect()
+}

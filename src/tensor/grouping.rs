@@ -58,10 +58,10 @@ pub(crate) fn held_axes(merged: &[Dim], shape: &[Dim]) -> Option<Vec<Vec<usize>>
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tensor::dims;
 
     #[test]
     fn axes_are_held_by_merged_ones() {
-        let dims = |sizes: &[i64]| sizes.iter().copied().map(Dim::Known).collect::<Vec<_>>();
         for (merged, shape, held) in [
             (&[3, 8, 8][..], &[1, 3, 8, 8][..], Some(vec![vec![1], vec![2], vec![3]])),
             (&[24, 8], &[3, 8, 8, 1], Some(vec![vec![0, 1], vec![2]])),

@@ -33,6 +33,8 @@ pub(crate) use broadcast::{broadcast_lens, merged_axes, try_zip_broadcast, zip_b
 pub(crate) use condition::Found;
 pub use condition::SizeCondition;
 pub(crate) use cost::Cost;
+#[cfg(test)]
+pub(crate) use dim::dims;
 pub use dim::{Dim, broadcast_shapes, display_shape};
 pub(crate) use dim::{Operation, Sum};
 pub use dtype::DType;

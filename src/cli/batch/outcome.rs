@@ -11,13 +11,16 @@ use super::child::Answer;
 /// The result for a model.
 #[derive(Debug)]
 pub(super) enum Outcome {
+    /// The net and the further files are written.
     Converted {
         answer: Answer,
+        /// What the process printed, here and below.
         output: String,
         elapsed: Duration,
         /// The written files, below the folder of results.
         files: Vec<PathBuf>,
     },
+    /// The results of an earlier run are those that this one would give.
     UpToDate,
     /// The process ended with this exit code, and reported why.
     Refused {
@@ -28,6 +31,7 @@ pub(super) enum Outcome {
     },
     /// The process was killed or crashed.
     Broken {
+        /// How it ended, for a message.
         how: String,
         output: String,
     },

@@ -33,7 +33,6 @@ pub(super) struct Selection {
     pub failed: Vec<(String, Error)>,
 }
 
-/// Returns the selected models.
 pub(super) fn select_models(arguments: &Batch) -> Result<Selection> {
     let mut found = Found { out: fs::canonicalize(&arguments.out).ok(), ..Found::default() };
     for source in &arguments.sources {

@@ -85,3 +85,21 @@ pooling! {
         }
     }
 }
+
+/// Values of `Pooling::pooling_type`.
+pub(crate) mod pooling_type {
+    pub const MAX: i32 = 0;
+    pub const AVERAGE: i32 = 1;
+}
+
+/// Values of `Pooling::pad_mode`.
+pub(crate) mod pad_mode {
+    /// The last window is counted if it begins within the given padding.
+    pub const FULL: i32 = 0;
+    /// Exactly the given padding.
+    pub const VALID: i32 = 1;
+    /// The size divided by the stride, odd padding after.
+    pub const SAME_UPPER: i32 = 2;
+    /// The size divided by the stride, odd padding before.
+    pub const SAME_LOWER: i32 = 3;
+}

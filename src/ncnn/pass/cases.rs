@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use super::NET_PASSES;
 use crate::ncnn::Net;
 
-/// Returns the folders in a folder.
 fn folders(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let mut folders: Vec<PathBuf> = entries.filter(|path| path.is_dir()).collect();

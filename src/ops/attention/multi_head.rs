@@ -51,7 +51,7 @@ fn rows(lower: &mut Lower, index: usize) -> Result<BlobId> {
 
 fn lower_multi_head(lower: &mut Lower) -> Result<()> {
     let heads = i32::try_from(read_heads(lower)?)?;
-    let ids = [input::Q, input::K, input::V].map(|index| lower.node().inputs.get(index).copied().flatten());
+    let ids = [input::Q, input::K, input::V].map(|index| lower.node().input(index));
     // For an omitted bottom the layer reads the one before.
     let given = match ids {
         [q, k, v] if q == k && k == v => 1,

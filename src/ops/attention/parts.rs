@@ -61,6 +61,15 @@ impl Sizes {
     }
 }
 
+/// Counts the product of input 0 with the weight, input 1, and those of each query with each key, and of each weight
+/// with its value; queries and values of all heads have these sizes.
+pub(in crate::ops) fn projected_multiply_adds(call: &Call, [queries, values]: [u64; 2]) -> Option<u64> {
+    let [input, weight] = [call.shape(0).ok()?, call.shape(1).ok()?];
+    let projected = element_count(input)?.saturating_mul(element_count(weight.get(1..)?)?);
+    let pairs = element_count(input.get(..2)?)?.saturating_mul(element_count(input.get(1..2)?)?);
+    Some(projected.saturating_add(pairs.saturating_mul(queries.saturating_add(values))))
+}
+
 pub(in crate::ops) fn unknown_heads() -> Error {
     Error::unsupported("the number or size of the heads is known only at run time")
 }

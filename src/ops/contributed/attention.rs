@@ -11,7 +11,7 @@
 
 use num_traits::AsPrimitive;
 
-use crate::ops::attention::parts::{Standard, merge_heads, plain_mask, split_heads};
+use crate::ops::attention::parts::{Standard, merge_heads, plain_mask, projected_multiply_adds, split_heads};
 use crate::ops::prelude::*;
 
 /// The attributes of both attentions.
@@ -50,7 +50,7 @@ fn hidden_sizes(call: &Call) -> Result<[i64; 3]> {
 }
 
 /// Indices of the inputs of Attention.
-mod input {
+pub(super) mod input {
     pub const MASK: usize = 3;
     pub const PAST: usize = 4;
     pub const BIAS: usize = 5;
@@ -86,26 +86,17 @@ fn total(call: &Call, new: &Dim, (past, axis): (usize, usize)) -> Result<Dim> {
     if call.has_input(past) { call.shape(past)?.at(axis)?.add(new) } else { Ok(new.clone()) }
 }
 
-/// Counts the product with the weight, and those of each query with each key, and of each weight with its value.
 pub(super) fn multiply_adds(call: &Call) -> Option<u64> {
-    let [input, weight] = [call.shape(0).ok()?, call.shape(1).ok()?];
-    let projected = element_count(input)?.saturating_mul(element_count(weight.get(1..)?)?);
-    let sizes = hidden_sizes(call).ok()?;
-    let [queries, values] = [u64::try_from(*sizes.first()?).ok()?, u64::try_from(*sizes.get(2)?).ok()?];
-    let pairs = element_count(input.get(..2)?)?.saturating_mul(element_count(input.get(1..2)?)?);
-    Some(projected.saturating_add(pairs.saturating_mul(queries.saturating_add(values))))
+    let [queries, _, values] = hidden_sizes(call).ok()?;
+    projected_multiply_adds(call, [u64::try_from(queries).ok()?, u64::try_from(values).ok()?])
 }
 
-/// Like [`multiply_adds`], without a weight.
+/// Counts the products of each query with each key, and of each weight with its value.
 pub(super) fn multi_head_multiply_adds(call: &Call) -> Option<u64> {
     let key = call.shape(1).ok()?;
     let length = key.get(if key.len() == 4 { 2 } else { 1 })?;
     let each = element_count(call.shape(0).ok()?)?.saturating_add(element_count(call.output_shape(0).ok()?)?);
     Some(each.saturating_mul(element_count(std::slice::from_ref(length))?))
-}
-
-pub(super) fn append_to_past(_: &Graph, _: &Node) -> Vec<(usize, usize)> {
-    vec![(input::PAST, 3)]
 }
 
 pub(super) fn expand_attention<'x>(x: &'x Expand) -> Result<Expr<'x>> {
@@ -182,20 +173,21 @@ fn keys_between<'x>(x: &'x Expand, index: usize, keys: &Dim) -> Result<Expr<'x>>
 }
 
 /// The inputs of an attention with given queries, keys and values.
-struct Places {
+pub(super) struct Places {
     bias: usize,
     mask: usize,
     attention_bias: usize,
-    past: [usize; 2],
+    pub past: [usize; 2],
     /// The inputs and outputs that are refused.
     refused: [&'static [usize]; 2],
 }
 
-const MULTI_HEAD: Places =
+/// The inputs of MultiHeadAttention.
+pub(super) const MULTI_HEAD: Places =
     Places { bias: 3, mask: 4, attention_bias: 5, past: [6, 7], refused: [&[8, 9], &[3]] };
 
 /// The inputs of DecoderMaskedMultiHeadAttention.
-const MASKED: Places = Places {
+pub(super) const MASKED: Places = Places {
     bias: 10,
     mask: 3,
     attention_bias: 4,
@@ -216,7 +208,7 @@ fn read_values(call: &Call, heads: &Heads) -> Result<(Dim, Dim)> {
     })
 }
 
-fn infer(call: &Call, places: &Places) -> Result<Vec<Fact>> {
+pub(super) fn infer(call: &Call, places: &Places) -> Result<Vec<Fact>> {
     let heads = read_heads(call)?;
     let [inputs, outputs] = places.refused;
     if heads.in_buffer
@@ -248,10 +240,6 @@ fn infer(call: &Call, places: &Places) -> Result<Vec<Fact>> {
     Ok([shape].into_iter().chain(states).map(|shape| Fact::new(dtype, shape)).collect())
 }
 
-pub(super) fn infer_multi_head(call: &Call) -> Result<Vec<Fact>> {
-    infer(call, &MULTI_HEAD)
-}
-
 pub(super) fn infer_masked(call: &Call) -> Result<Vec<Fact>> {
     if call.has_input(1) && call.shape(1)?.len() != 4 {
         unsupported!("a state in a buffer");
@@ -259,19 +247,7 @@ pub(super) fn infer_masked(call: &Call) -> Result<Vec<Fact>> {
     infer(call, &MASKED)
 }
 
-pub(super) fn append_to_states(_: &Graph, _: &Node) -> Vec<(usize, usize)> {
-    MULTI_HEAD.past.map(|index| (index, 2)).to_vec()
-}
-
-pub(super) fn expand_multi_head<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    expand(x, &MULTI_HEAD)
-}
-
-pub(super) fn expand_masked<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    expand(x, &MASKED)
-}
-
-fn expand<'x>(x: &'x Expand, places: &Places) -> Result<Expr<'x>> {
+pub(super) fn expand<'x>(x: &'x Expand, places: &Places) -> Result<Expr<'x>> {
     let heads = read_heads(x)?;
     let (_, new) = read_values(x, &heads)?;
     let mut parts = [0, 1, 2].map(|index| x.operand(index));

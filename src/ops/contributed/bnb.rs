@@ -2,6 +2,7 @@
 
 use crate::op::CONTRIB_DOMAIN as DOMAIN;
 use crate::ops::prelude::*;
+use crate::ops::quantized::packed::{product_shape, read_size};
 use crate::pass::builder::Term;
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::of(DOMAIN, "MatMulBnb4", Access::Any, infer)
@@ -56,10 +57,6 @@ struct Matrix {
 }
 
 fn read(call: &Call) -> Result<Matrix> {
-    let size = |name: &'static str| match call.int(name)? {
-        size @ 1.. => Ok(size),
-        size => Err(Error::invalid(format!("a size of {size}")).at_part(format!("attribute {name}"))),
-    };
     if !call.flag("transB")? {
         unsupported!("the transposed matrix");
     }
@@ -68,19 +65,13 @@ fn read(call: &Call) -> Result<Matrix> {
         1 => NF4,
         other => invalid!("quant_type {other}"),
     };
-    Ok(Matrix { rows: size("K")?, columns: size("N")?, block: size("block_size")?, numbers })
+    let [rows, columns, block] = ["K", "N", "block_size"].map(|name| read_size(call, name));
+    Ok(Matrix { rows: rows?, columns: columns?, block: block?, numbers })
 }
 
 fn infer(call: &Call) -> Result<Vec<Fact>> {
     let matrix = read(call)?;
-    let mut shape = call.shape(0)?.to_vec();
-    match shape.last_mut() {
-        Some(last) if last.known().is_none_or(|size| size == matrix.rows) => {
-            *last = Dim::Known(matrix.columns)
-        }
-        _ => invalid!("a product of {} and a matrix of {} rows", display_shape(&shape), matrix.rows),
-    }
-    Ok(vec![Fact::new(call.dtype(0)?, shape)])
+    Ok(vec![Fact::new(call.dtype(0)?, product_shape(call, matrix.rows, matrix.columns)?)])
 }
 
 fn expand<'x>(x: &'x Expand) -> Result<Expr<'x>> {

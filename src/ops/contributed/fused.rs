@@ -15,7 +15,9 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .formula(expand_distances)
         .lowers_to("MatMul, sums of squares, Relu, Sqrt")
         .limits("other metrics than euclidean and sqeuclidean"),
-    Row::of(DOMAIN, "GatedAdd", Access::Any, infer_same).formula(expand_gated_add).lowers_to("Mul, Add"),
+    Row::of(DOMAIN, "GatedAdd", Access::Any, infer_same)
+        .formula(|x| Ok(x.operand(0) + x.operand(1) * x.operand(2)))
+        .lowers_to("Mul, Add"),
     Row::of(DOMAIN, "GatedRMSNorm", Access::Any, infer_same)
         .formula(expand_gated_norm)
         .lowers_to("RMSNormalization, Sigmoid, Mul"),
@@ -66,10 +68,6 @@ fn expand_distances<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let [a_squares, b_squares] = [a, b].map(|rows| (rows * rows).reduce("ReduceSum", &[1], true));
     let squares = (a_squares - a.matmul(b.transpose(&[1, 0])) * 2.0 + b_squares.transpose(&[1, 0])).relu();
     Ok(if x.string("metric")? == "euclidean" { squares.sqrt() } else { squares })
-}
-
-fn expand_gated_add<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    Ok(x.operand(0) + x.operand(1) * x.operand(2))
 }
 
 fn swish(value: Expr) -> Expr {

@@ -22,7 +22,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::of(CONTRIB_DOMAIN, "GroupQueryAttention", Access::Any, infer_group_query)
         .formula(expand_group_query)
         .multiply_adds(|call| sizes(call, &read(call).ok()?).ok()?.multiply_adds())
-        .appends(appends_to_past)
+        .appends(|_, _| vec![(input::PAST_KEY, 2), (input::PAST_VALUE, 2)])
         .lowers_to("RotaryEmbedding, Concat, MatMul, Mul, Tanh, Add, Softmax, MatMul")
         .limits(
             "batches; `smooth_softmax`, a head sink, the output of scores, positions as an input; \
@@ -104,10 +104,6 @@ fn read(call: &Call) -> Result<Attention> {
         interleaved: call.flag_or("rotary_interleaved", false)?,
         window,
     })
-}
-
-fn appends_to_past(_: &Graph, _: &Node) -> Vec<(usize, usize)> {
-    vec![(input::PAST_KEY, 2), (input::PAST_VALUE, 2)]
 }
 
 /// Lowers the first input unchanged, where the lengths in the second are those without padding.

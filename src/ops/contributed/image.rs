@@ -8,7 +8,9 @@ use crate::ops::spatial::pool::pool_shape;
 use crate::pass::channels::Layout;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::of(DOMAIN, "BiasAdd", Access::Any, infer_same).formula(expand_bias_add).lowers_to("Add"),
+    Row::of(DOMAIN, "BiasAdd", Access::Any, infer_same)
+        .formula(|x| Ok(x.operand(0) + x.operand(1) + x.operand(2)))
+        .lowers_to("Add"),
     Row::of(DOMAIN, "BiasSplitGelu", Access::Any, infer_bias_split_gelu)
         .formula(expand_bias_split_gelu)
         .lowers_to("Add, Split, Gelu, Mul")
@@ -34,10 +36,6 @@ pub(in crate::ops) const OPS: &[Row] = &[
 ];
 
 const LAST: Layout = Layout { channels_last: true };
-
-fn expand_bias_add<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    Ok(x.operand(0) + x.operand(1) + x.operand(2))
-}
 
 /// Returns half the number of channels.
 fn half(call: &Call) -> Result<i64> {

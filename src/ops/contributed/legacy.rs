@@ -3,7 +3,9 @@
 use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Affine", Access::Elementwise, infer_same).formula(expand_affine).lowers_to("Mul, Add"),
+    Row::new("Affine", Access::Elementwise, infer_same)
+        .formula(|x| Ok(x.operand(0) * x.float("alpha")? + x.float("beta")?))
+        .lowers_to("Mul, Add"),
     Row::new("Crop", Access::Any, infer_crop)
         .formula(expand_crop)
         .bears_rounding(|_, _| true)
@@ -11,27 +13,15 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .limits("free sizes"),
     Row::new("ImageScaler", Access::Any, infer_same).formula(expand_image_scaler).lowers_to("Mul, Add"),
     Row::new("ParametricSoftplus", Access::Elementwise, infer_same)
-        .formula(expand_softplus)
+        .formula(|x| Ok((x.operand(0) * x.float("beta")?).apply("Softplus", []) * x.float("alpha")?))
         .lowers_to("Mul, Softplus, Mul"),
-    Row::new("Scale", Access::Elementwise, infer_same).formula(expand_scale).lowers_to("Mul"),
-    Row::new("ScaledTanh", Access::Elementwise, infer_same).formula(expand_tanh).lowers_to("Mul, Tanh, Mul"),
+    Row::new("Scale", Access::Elementwise, infer_same)
+        .formula(|x| Ok(x.operand(0) * x.float("scale")?))
+        .lowers_to("Mul"),
+    Row::new("ScaledTanh", Access::Elementwise, infer_same)
+        .formula(|x| Ok((x.operand(0) * x.float("beta")?).tanh() * x.float("alpha")?))
+        .lowers_to("Mul, Tanh, Mul"),
 ];
-
-fn expand_affine<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    Ok(x.operand(0) * x.float("alpha")? + x.float("beta")?)
-}
-
-fn expand_scale<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    Ok(x.operand(0) * x.float("scale")?)
-}
-
-fn expand_softplus<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    Ok((x.operand(0) * x.float("beta")?).apply("Softplus", []) * x.float("alpha")?)
-}
-
-fn expand_tanh<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    Ok((x.operand(0) * x.float("beta")?).tanh() * x.float("alpha")?)
-}
 
 fn expand_image_scaler<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let bias = x.make.floats(&x.floats("bias")?).to_type(x.dtype(0)?);

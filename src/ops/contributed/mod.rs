@@ -24,20 +24,20 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::of(DOMAIN, "Attention", Access::Any, attention::infer_attention)
         .formula(attention::expand_attention)
         .multiply_adds(attention::multiply_adds)
-        .appends(attention::append_to_past)
+        .appends(|_, _| vec![(attention::input::PAST, 3)])
         .lowers_to("MatMul, Add, Mul, Softmax, MatMul; Concat for states")
         .limits("a state in a buffer; rotary positions inside; masks that give lengths"),
-    Row::of(DOMAIN, "MultiHeadAttention", Access::Any, attention::infer_multi_head)
-        .formula(attention::expand_multi_head)
+    Row::of(DOMAIN, "MultiHeadAttention", Access::Any, |call| attention::infer(call, &attention::MULTI_HEAD))
+        .formula(|x| attention::expand(x, &attention::MULTI_HEAD))
         .multiply_adds(attention::multi_head_multiply_adds)
-        .appends(attention::append_to_states)
+        .appends(|_, _| attention::MULTI_HEAD.past.map(|index| (index, 2)).to_vec())
         .lowers_to("Add, Mul, MatMul, Softmax, MatMul; Concat for states")
         .limits(
             "queries, keys and values in one tensor; masks that give lengths; a causal mask over another sequence; a \
              state in a buffer",
         ),
     Row::of(DOMAIN, "DecoderMaskedMultiHeadAttention", Access::Any, attention::infer_masked)
-        .formula(attention::expand_masked)
+        .formula(|x| attention::expand(x, &attention::MASKED))
         .multiply_adds(attention::multi_head_multiply_adds)
         .lowers_to("MatMul, Mul, Add, Softmax, MatMul")
         .limits("self-attention, whose state is in a buffer; a bias"),
@@ -45,20 +45,24 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .formula(attention::expand_rotary)
         .lowers_to("Slice, Mul, Sub, Add, Concat")
         .limits("packed batches, a scale"),
-    Row::of(DOMAIN, "Gelu", Access::Elementwise, infer_same).formula(expand_gelu).lowers_to("Gelu"),
-    Row::of(DOMAIN, "BiasGelu", Access::Any, infer_same).formula(expand_bias_gelu).lowers_to("Add, Gelu"),
+    Row::of(DOMAIN, "Gelu", Access::Elementwise, infer_same)
+        .formula(|x| Ok(gelu(x.operand(0), "none")))
+        .lowers_to("Gelu"),
+    Row::of(DOMAIN, "BiasGelu", Access::Any, infer_same)
+        .formula(|x| Ok(gelu(x.operand(0) + x.operand(1), "none")))
+        .lowers_to("Add, Gelu"),
     Row::of(DOMAIN, "FastGelu", Access::Elementwise, infer_same)
-        .formula(expand_fast_gelu)
+        .formula(|x| Ok(gelu(x.operand(0).add_optional(x.optional(1)), "tanh")))
         .lowers_to("Add, Gelu"),
     Row::of(DOMAIN, "QuickGelu", Access::Elementwise, infer_same)
         .formula(expand_quick_gelu)
         .lowers_to("x * Sigmoid(alpha * x)"),
     Row::of(DOMAIN, "SkipLayerNormalization", Access::Any, infer_skip)
-        .expand(expand_skip)
+        .expand(|x| skip(x, "LayerNormalization", [x.operand(2)].into_iter().chain(x.optional(3)), 4))
         .lowers_to("Add, LayerNormalization")
         .limits("the outputs mean and inv_std_var"),
     Row::of(DOMAIN, "SkipSimplifiedLayerNormalization", Access::Any, infer_skip)
-        .expand(expand_skip_rms)
+        .expand(|x| skip(x, "RMSNormalization", [x.operand(2)], 3))
         .lowers_to("Add, RMSNormalization")
         .limits("the outputs mean and inv_std_var"),
     // onnxruntime's optimizer writes this operator without a domain.
@@ -66,21 +70,15 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .formula(expand_rms)
         .lowers_to("RMSNormalization")
         .limits("the output inv_std_var"),
-    Row::of(DOMAIN, "QEmbedLayerNormalization", Access::Any, infer_quantized_embed)
+    Row::of(DOMAIN, "QEmbedLayerNormalization", Access::Any, |call| infer_embedding(call, call.dtype(8)?))
         .expand(expand_quantized_embed)
         .lowers_to("DequantizeLinear, Gather, Add, LayerNormalization"),
-    Row::of(DOMAIN, "EmbedLayerNormalization", Access::Any, infer_embed)
-        .expand(expand_embed)
+    Row::of(DOMAIN, "EmbedLayerNormalization", Access::Any, |call| infer_embedding(call, call.dtype(2)?))
+        .expand(|x| embed(x, [2, 3, 4, 5, 6].map(|index| x.optional(index)), x.optional(8)))
         .lowers_to("Gather, Add, LayerNormalization"),
-    Row::of(DOMAIN, "FusedMatMul", Access::Any, infer_fused_matmul)
-        .multiply_adds(fused_multiply_adds)
-        .formula(expand_fused_matmul)
-        .lowers_to("Transpose, MatMul, Mul"),
+    fused_matmul("FusedMatMul"),
     // The older name, without transposed batches.
-    Row::of(DOMAIN, "TransposeMatMul", Access::Any, infer_fused_matmul)
-        .multiply_adds(fused_multiply_adds)
-        .formula(expand_fused_matmul)
-        .lowers_to("Transpose, MatMul, Mul"),
+    fused_matmul("TransposeMatMul"),
     Row::of(DOMAIN, "FusedGemm", Access::Any, gemm::infer_fused_gemm)
         .multiply_adds(crate::ops::linear::matmul::gemm::multiply_adds)
         .formula(gemm::expand_fused_gemm)
@@ -93,20 +91,15 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .limits("uncommon activations"),
 ];
 
+const fn fused_matmul(name: &'static str) -> Row {
+    Row::of(DOMAIN, name, Access::Any, infer_fused_matmul)
+        .multiply_adds(fused_multiply_adds)
+        .formula(expand_fused_matmul)
+        .lowers_to("Transpose, MatMul, Mul")
+}
+
 fn gelu<'x>(value: Expr<'x>, approximate: &'static str) -> Expr<'x> {
     value.apply("Gelu", [("approximate", approximate.into())])
-}
-
-fn expand_gelu<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    Ok(gelu(x.operand(0), "none"))
-}
-
-fn expand_bias_gelu<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    Ok(gelu(x.operand(0) + x.operand(1), "none"))
-}
-
-fn expand_fast_gelu<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    Ok(gelu(x.operand(0).add_optional(x.optional(1)), "tanh"))
 }
 
 fn expand_quick_gelu<'x>(x: &'x Expand) -> Result<Expr<'x>> {
@@ -131,14 +124,6 @@ fn refuse_statistics(call: &Call) -> Result<()> {
         unsupported!("the outputs mean and inv_std_var");
     }
     Ok(())
-}
-
-fn expand_skip(x: &Expand) -> Result<bool> {
-    skip(x, "LayerNormalization", [x.operand(2)].into_iter().chain(x.optional(3)), 4)
-}
-
-fn expand_skip_rms(x: &Expand) -> Result<bool> {
-    skip(x, "RMSNormalization", [x.operand(2)], 3)
 }
 
 /// Normalizes the sum of input and skip, and of the bias in input `bias`, if given.
@@ -166,24 +151,12 @@ fn expand_rms<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     Ok(x.make.op("RMSNormalization", [x.operand(0), x.operand(1)], attributes))
 }
 
-fn infer_embed(call: &Call) -> Result<Vec<Fact>> {
-    infer_embedding(call, call.dtype(2)?)
-}
-
-fn infer_quantized_embed(call: &Call) -> Result<Vec<Fact>> {
-    infer_embedding(call, call.dtype(8)?)
-}
-
 fn infer_embedding(call: &Call, dtype: DType) -> Result<Vec<Fact>> {
     let mut shape = call.shape(0)?.to_vec();
     let lengths = Fact::new(DType::I32, vec![shape.at(0)?.clone()]);
     shape.extend(call.shape(2)?.last().cloned());
     let fact = Fact::new(dtype, shape);
     Ok(vec![fact.clone(), lengths, fact])
-}
-
-fn expand_embed(x: &Expand) -> Result<bool> {
-    embed(x, [2, 3, 4, 5, 6].map(|index| x.optional(index)), x.optional(8))
 }
 
 /// The scales are the inputs from 8 on, followed by the zero points, in the order of the tables.

@@ -7,7 +7,6 @@
 //! Spec: <https://onnx.ai/onnx/operators/onnx__SequenceConstruct.html>, `onnx__SplitToSequence.html`,
 //! `onnx__Optional.html`.
 
-use crate::op::identity::operand;
 use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
@@ -74,8 +73,8 @@ fn producer<'a>(call: &Call<'a>, mut id: ValueId) -> Option<&'a Node> {
     let graph = call.graph();
     loop {
         // This ends: each step goes to an earlier node.
-        let node = graph.node(graph.value(id).producer?)?;
-        match (node.op_type.as_str(), operand(node, 0)) {
+        let node = graph.producer(id)?;
+        match (node.op_type.as_str(), node.input(0)) {
             ("Identity", Some(input)) => id = input,
             _ => return Some(node),
         }
@@ -84,7 +83,7 @@ fn producer<'a>(call: &Call<'a>, mut id: ValueId) -> Option<&'a Node> {
 
 /// Returns the elements of the sequence that is input `index`, if they are known.
 fn elements<'x>(x: &'x Expand, index: usize) -> Option<Vec<Expr<'x>>> {
-    let node = producer(x, operand(x.node(), index)?)?;
+    let node = producer(x, x.node().input(index)?)?;
     let inputs = node.inputs.iter().flatten().map(|id| x.make.value(*id));
     (node.is("SequenceConstruct") || node.is("SequenceEmpty")).then(|| inputs.collect())
 }
@@ -236,9 +235,9 @@ enum Content {
 }
 
 fn content(call: &Call) -> Result<Content> {
-    let Some(id) = operand(call.node(), 0) else { return Ok(Content::Empty) };
+    let Some(id) = call.node().input(0) else { return Ok(Content::Empty) };
     Ok(match producer(call, id) {
-        Some(node) if node.is("Optional") => operand(node, 0).map_or(Content::Empty, Content::Value),
+        Some(node) if node.is("Optional") => node.input(0).map_or(Content::Empty, Content::Value),
         // Since version 18 the input may be a tensor or a sequence.
         Some(node) if node.is("SequenceConstruct") || node.is("SequenceEmpty") => Content::Value(id),
         _ if call.input(0)?.dtype.is_some() => Content::Value(id),

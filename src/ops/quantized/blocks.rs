@@ -82,7 +82,6 @@ fn lower_product(lower: &mut Lower) -> Result<()> {
     lower.set(0, product)
 }
 
-/// Returns the number of columns of the table.
 fn table_columns(call: &Call) -> Result<i64> {
     let bits = call.int("bits")?;
     let stored = call.shape(input::LEVELS)?.at(1)?.known().unwrap_or_default();

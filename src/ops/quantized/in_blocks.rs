@@ -84,7 +84,7 @@ fn rows(x: &Expand, given: &Table) -> Result<InBlocks<(Matrix, usize)>> {
     if columns % block != 0 || columns % 2 != 0 {
         return Ok(Err(format!("{columns} columns in blocks of {block}")));
     }
-    if !is_graph_input(x.graph(), x.node().inputs.get(table::INDICES).copied().flatten()) {
+    if !is_graph_input(x.graph(), x.node().input(table::INDICES)) {
         return Ok(Err("the indices are computed".to_owned()));
     }
     // Signed integers become unsigned ones with the opposite sign bit.

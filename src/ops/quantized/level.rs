@@ -87,9 +87,9 @@ pub(super) fn levels<'x>(x: &'x Expand, index: usize, zero: i64) -> Result<Level
 
 /// Returns the operand of the node `Levels` that computes input `index`, shifted to a zero point.
 fn source_levels<'x>(x: &'x Expand, index: usize, zero: i64) -> Option<Levels<'x>> {
-    let mut value = x.node().inputs.get(index).copied().flatten()?;
+    let mut value = x.node().input(index)?;
     for _ in 0..MAX_IDENTITIES {
-        let node = x.graph().value(value).producer.and_then(|id| x.graph().node(id))?;
+        let node = x.graph().producer(value)?;
         let input = node.inputs.first().copied().flatten()?;
         if node.is("Identity") {
             value = input;

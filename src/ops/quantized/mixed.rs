@@ -4,13 +4,14 @@
 use super::MICROSOFT;
 use crate::error::ErrorCode;
 use crate::graph::pairs;
+use crate::ops::attention::parts::projected_multiply_adds;
 use crate::ops::linear::matmul::{self, matmul_shape};
 use crate::ops::prelude::*;
 use crate::ops::recurrent;
 use crate::pass::rounding::UNQUANTIZED;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::of(MICROSOFT, "MatMulIntegerToFloat", Access::Any, infer_to_float)
+    Row::of(MICROSOFT, "MatMulIntegerToFloat", Access::Any, |call| infer_product(call, &[2, 3, 6]))
         .multiply_adds(matmul::multiply_adds)
         .formula(expand_to_float)
         .lowers_to("MatMulInteger, Mul, Add"),
@@ -22,7 +23,10 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .limits("a second rounding"),
     Row::of(MICROSOFT, "QAttention", Access::Any, infer_attention)
         .expand(expand_attention)
-        .multiply_adds(attention_multiply_adds)
+        .multiply_adds(|call| {
+            let hidden = element_count(call.output_shape(0).ok()?.get(2..)?)?;
+            projected_multiply_adds(call, [hidden; 2])
+        })
         .appends(|_, _| vec![(attention::PAST, 3)])
         .lowers_to("DequantizeLinear, Attention")
         .limits("a state in a buffer; rotary positions inside; masks that give lengths"),
@@ -40,10 +44,6 @@ fn infer_product(call: &Call, operands: &[usize]) -> Result<Vec<Fact>> {
     let shape = matmul_shape(call, call.shape(0)?, call.shape(1)?)?;
     operands.iter().try_for_each(|index| call.check_broadcasts(*index, &shape))?;
     Ok(vec![Fact::new(DType::F32, shape)])
-}
-
-fn infer_to_float(call: &Call) -> Result<Vec<Fact>> {
-    infer_product(call, &[2, 3, 6])
 }
 
 fn infer_dynamic_matmul(call: &Call) -> Result<Vec<Fact>> {
@@ -105,15 +105,6 @@ fn infer_attention(call: &Call) -> Result<Vec<Fact>> {
     let size = hidden.floor_div(&heads)?;
     let present = Fact::new(DType::F32, vec![Dim::Known(2), batch.clone(), heads, keys, size]);
     Ok(vec![Fact::new(DType::F32, vec![batch.clone(), length.clone(), hidden]), present])
-}
-
-/// Counts the product with the weight, and those of each query with each key, and of each weight with its value.
-fn attention_multiply_adds(call: &Call) -> Option<u64> {
-    let [input, weight] = [call.shape(0).ok()?, call.shape(1).ok()?];
-    let projected = element_count(input)?.saturating_mul(element_count(weight.get(1..)?)?);
-    let length = element_count(input.get(1..2)?)?;
-    let mixed = element_count(call.output_shape(0).ok()?)?.saturating_mul(length).saturating_mul(2);
-    Some(projected.saturating_add(mixed))
 }
 
 /// Attention of the dequantized operands: the kernel rounds no intermediate result.

@@ -77,7 +77,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("QLinearConv; Transpose for channels that are last"),
     Row::new("ConvInteger", Access::Any, infer_conv_integer)
         .multiply_adds(conv::multiply_adds)
-        .formula(expand_conv_integer)
+        .formula(|x| Ok(convolve(x, INTEGER)?.cast(DType::I32)))
         .exact()
         .lowers_to("Convolution in int8, or Conv of the differences to the zero points"),
     Row::of(OWN_DOMAIN, "Levels", Access::Any, level::infer_levels)
@@ -344,8 +344,4 @@ fn expand_qlinear_conv(x: &Expand) -> Result<bool> {
 
 fn infer_conv_integer(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(DType::I32, conv_shape(call, call.shape(1)?)?)])
-}
-
-fn expand_conv_integer<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    Ok(convolve(x, INTEGER)?.cast(DType::I32))
 }

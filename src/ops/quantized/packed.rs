@@ -45,17 +45,32 @@ pub(in crate::ops) fn check_bits(bits: i64) -> Result<()> {
     Ok(())
 }
 
-fn read_matrix(call: &Call) -> Result<WeightMatrix> {
-    let size = |name: &'static str| match call.int(name)? {
+/// Returns an attribute that is a size.
+pub(in crate::ops) fn read_size(call: &Call, name: &str) -> Result<i64> {
+    match call.int(name)? {
         size @ 1.. => Ok(size),
         size => Err(Error::invalid(format!("a size of {size}")).at_part(format!("attribute {name}"))),
-    };
+    }
+}
+
+/// Returns the shape of the product of input 0 and a matrix of these sizes.
+pub(in crate::ops) fn product_shape(call: &Call, rows: i64, columns: i64) -> Result<Vec<Dim>> {
+    let mut shape = call.shape(0)?.to_vec();
+    match shape.last_mut() {
+        Some(last) if last.known().is_none_or(|size| size == rows) => *last = Dim::Known(columns),
+        _ => invalid!("a product of {} and a matrix of {rows} rows", display_shape(&shape)),
+    }
+    Ok(shape)
+}
+
+fn read_matrix(call: &Call) -> Result<WeightMatrix> {
     let bits = call.int("bits")?;
     check_bits(bits)?;
     if call.has_input(input::ORDER) {
         unsupported!("a column order");
     }
-    Ok(WeightMatrix { rows: size("K")?, columns: size("N")?, bits, block: size("block_size")? })
+    let [rows, columns, block] = ["K", "N", "block_size"].map(|name| read_size(call, name));
+    Ok(WeightMatrix { rows: rows?, columns: columns?, bits, block: block? })
 }
 
 fn infer(call: &Call) -> Result<Vec<Fact>> {
@@ -64,13 +79,7 @@ fn infer(call: &Call) -> Result<Vec<Fact>> {
     if !dtype.is_float() || weight != DType::U8 {
         invalid!("a product of {dtype} and packed weights of type {weight}");
     }
-    let mut shape = call.shape(0)?.to_vec();
-    match shape.last_mut() {
-        Some(last) if last.known().is_none_or(|size| size == matrix.rows) => {
-            *last = Dim::Known(matrix.columns)
-        }
-        _ => invalid!("a product of {} and a matrix of {} rows", display_shape(&shape), matrix.rows),
-    }
+    let shape = product_shape(call, matrix.rows, matrix.columns)?;
     call.check_broadcasts(input::BIAS, &shape)?;
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }

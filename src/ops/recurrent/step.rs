@@ -6,10 +6,11 @@ use super::unroll::direction_of;
 use crate::ops::prelude::*;
 use crate::pass::builder::Builder;
 
-/// The properties of one direction.
-pub(super) struct Direction<'a> {
+/// One direction.
+pub(super) struct Direction<'a, 'x> {
     pub recurrent: &'a Recurrent,
     pub activations: &'a [Activation],
+    pub constants: Constants<'x>,
     pub hidden: i64,
     /// Whether the steps run from the last to the first.
     pub reverse: bool,
@@ -91,117 +92,99 @@ impl<'x> Constants<'x> {
     }
 }
 
-/// Emits one step; `x` is its part of the projection, `[batch, rows]`.
-pub(super) fn emit_step<'x>(
-    direction: &Direction,
-    constants: &Constants<'x>,
-    x: Expr<'x>,
-    state: &mut State<'x>,
-) -> Result<()> {
-    match direction.recurrent.cell {
-        Cell::Gru => emit_gru(direction, constants, x, state),
-        Cell::Lstm => emit_lstm(direction, constants, x, state),
-        Cell::Rnn => {
-            let x = with_state(x, state.h, constants.r);
-            state.h = Some(activate(direction, 0, x)?);
-            Ok(())
+impl<'x> Direction<'_, 'x> {
+    /// Emits one step; `x` is its part of the projection, `[batch, rows]`.
+    pub fn step(&self, x: Expr<'x>, state: &mut State<'x>) -> Result<()> {
+        match self.recurrent.cell {
+            Cell::Gru => self.gru(x, state),
+            Cell::Lstm => self.lstm(x, state),
+            Cell::Rnn => {
+                let x = with_state(x, state.h, self.constants.r);
+                state.h = Some(self.activate(0, x)?);
+                Ok(())
+            }
         }
+    }
+
+    /// Returns function `index` of `x`, clipped first if the node has `clip`.
+    fn activate(&self, index: usize, x: Expr<'x>) -> Result<Expr<'x>> {
+        let x = self.recurrent.clip.map_or(x, |clip| x.clip(-clip, clip));
+        Ok(self.activations.at(index)?.apply(x))
+    }
+
+    fn lstm(&self, x: Expr<'x>, state: &mut State<'x>) -> Result<()> {
+        let hidden = self.hidden;
+        let x = with_state(x, state.h, self.constants.r);
+        let [gates, c] = x.split(1, [3 * hidden, hidden]);
+        let c = self.activate(1, c)?;
+        // Peepholes of i and f read the state before the step, that of o the state after it.
+        let (i, o, f) = match self.constants.peepholes {
+            None => {
+                let [i, o, f] = self.activate(0, gates)?.split(1, [hidden; 3]);
+                (i, o, f)
+            }
+            Some([p_i, _, p_f]) => {
+                let [i, o, f] = gates.split(1, [hidden; 3]);
+                let seen = |gate: Expr<'x>, p: Expr<'x>| state.c.map_or(gate, |before| gate + before * p);
+                (self.activate(0, seen(i, p_i))?, o, self.activate(0, seen(f, p_f))?)
+            }
+        };
+        let mut cell = i * c;
+        if let Some(before) = state.c {
+            let f = if self.recurrent.input_forget { 1.0 - i } else { f };
+            cell = f * before + cell;
+        }
+        let o = match self.constants.peepholes {
+            None => o,
+            Some([_, p_o, _]) => self.activate(0, o + cell * p_o)?,
+        };
+        // onnxruntime does not clip the operand of the last function.
+        state.h = Some(o * self.activations.at(2)?.apply(cell));
+        state.c = Some(cell);
+        Ok(())
+    }
+
+    fn gru(&self, x: Expr<'x>, state: &mut State<'x>) -> Result<()> {
+        let hidden = self.hidden;
+        let [x_gates, x_h] = x.split(1, [2 * hidden, hidden]);
+        let Some(h) = state.h else {
+            return self.first_gru(x_gates, x_h, state);
+        };
+        let product =
+            self.constants.make.op("Gemm", [Some(h), Some(self.constants.r), self.constants.bias_r], []);
+        let (h_gates, h_h) = match self.constants.r_hidden {
+            None => {
+                let [gates, hidden] = product.split(1, [2 * hidden, hidden]);
+                (gates, Some(hidden))
+            }
+            Some(_) => (product, None),
+        };
+        let [z, r] = self.activate(0, x_gates + h_gates)?.split(1, [hidden; 2]);
+        let seen = match (h_h, self.constants.r_hidden) {
+            (Some(hidden), _) => r * hidden,
+            (None, Some(r_hidden)) => (r * h).matmul(r_hidden),
+            (None, None) => return Err(Error::invalid("the GRU has no hidden gate")),
+        };
+        let new = self.activate(1, x_h + seen)?;
+        // (1 - z) * new + z * h
+        state.h = Some(new + z * (h - new));
+        Ok(())
+    }
+
+    /// Emits a step from a state of 0.
+    fn first_gru(&self, gates: Expr<'x>, mut x_h: Expr<'x>, state: &mut State<'x>) -> Result<()> {
+        let hidden = self.hidden;
+        let [z, r] = self.activate(0, gates)?.split(1, [hidden; 2]);
+        if let Some(bias) = self.constants.bias_r {
+            x_h = x_h + r * bias.slice(0, 2 * hidden, 3 * hidden);
+        }
+        let new = self.activate(1, x_h)?;
+        state.h = Some(new - z * new);
+        Ok(())
     }
 }
 
 /// Returns `x + h r`.
 fn with_state<'x>(x: Expr<'x>, h: Option<Expr<'x>>, r: Expr<'x>) -> Expr<'x> {
     h.map_or(x, |h| x + h.matmul(r))
-}
-
-/// Returns function `index` of `x`, clipped first if the node has `clip`.
-fn activate<'x>(direction: &Direction, index: usize, x: Expr<'x>) -> Result<Expr<'x>> {
-    let x = direction.recurrent.clip.map_or(x, |clip| x.clip(-clip, clip));
-    Ok(direction.activations.at(index)?.apply(x))
-}
-
-fn emit_lstm<'x>(
-    direction: &Direction,
-    constants: &Constants<'x>,
-    x: Expr<'x>,
-    state: &mut State<'x>,
-) -> Result<()> {
-    let hidden = direction.hidden;
-    let x = with_state(x, state.h, constants.r);
-    let [gates, c] = x.split(1, [3 * hidden, hidden]);
-    let c = activate(direction, 1, c)?;
-    // Peepholes of i and f read the state before the step, that of o the state after it.
-    let (i, o, f) = match constants.peepholes {
-        None => {
-            let [i, o, f] = activate(direction, 0, gates)?.split(1, [hidden; 3]);
-            (i, o, f)
-        }
-        Some([p_i, _, p_f]) => {
-            let [i, o, f] = gates.split(1, [hidden; 3]);
-            let seen = |gate: Expr<'x>, p: Expr<'x>| state.c.map_or(gate, |before| gate + before * p);
-            (activate(direction, 0, seen(i, p_i))?, o, activate(direction, 0, seen(f, p_f))?)
-        }
-    };
-    let mut cell = i * c;
-    if let Some(before) = state.c {
-        let f = if direction.recurrent.input_forget { 1.0 - i } else { f };
-        cell = f * before + cell;
-    }
-    let o = match constants.peepholes {
-        None => o,
-        Some([_, p_o, _]) => activate(direction, 0, o + cell * p_o)?,
-    };
-    // onnxruntime does not clip the operand of the last function.
-    state.h = Some(o * direction.activations.at(2)?.apply(cell));
-    state.c = Some(cell);
-    Ok(())
-}
-
-fn emit_gru<'x>(
-    direction: &Direction,
-    constants: &Constants<'x>,
-    x: Expr<'x>,
-    state: &mut State<'x>,
-) -> Result<()> {
-    let hidden = direction.hidden;
-    let [x_gates, x_h] = x.split(1, [2 * hidden, hidden]);
-    let Some(h) = state.h else {
-        return emit_first_gru(direction, constants, x_gates, x_h, state);
-    };
-    let product = constants.make.op("Gemm", [Some(h), Some(constants.r), constants.bias_r], []);
-    let (h_gates, h_h) = match constants.r_hidden {
-        None => {
-            let [gates, hidden] = product.split(1, [2 * hidden, hidden]);
-            (gates, Some(hidden))
-        }
-        Some(_) => (product, None),
-    };
-    let [z, r] = activate(direction, 0, x_gates + h_gates)?.split(1, [hidden; 2]);
-    let seen = match (h_h, constants.r_hidden) {
-        (Some(hidden), _) => r * hidden,
-        (None, Some(r_hidden)) => (r * h).matmul(r_hidden),
-        (None, None) => return Err(Error::invalid("the GRU has no hidden gate")),
-    };
-    let new = activate(direction, 1, x_h + seen)?;
-    // (1 - z) * new + z * h
-    state.h = Some(new + z * (h - new));
-    Ok(())
-}
-
-/// Emits a step from a state of 0.
-fn emit_first_gru<'x>(
-    direction: &Direction,
-    constants: &Constants<'x>,
-    gates: Expr<'x>,
-    mut x_h: Expr<'x>,
-    state: &mut State<'x>,
-) -> Result<()> {
-    let hidden = direction.hidden;
-    let [z, r] = activate(direction, 0, gates)?.split(1, [hidden; 2]);
-    if let Some(bias) = constants.bias_r {
-        x_h = x_h + r * bias.slice(0, 2 * hidden, 3 * hidden);
-    }
-    let new = activate(direction, 1, x_h)?;
-    state.h = Some(new - z * new);
-    Ok(())
 }

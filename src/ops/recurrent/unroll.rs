@@ -4,7 +4,7 @@ use super::choice::are_steps_faster;
 use super::join::{can_join, join};
 use super::length::{Lengths, Masks, masked, read_lengths};
 use super::node::{Cell, Recurrent, Sizes, input, is_native, is_zero, read_recurrent, sizes};
-use super::step::{Constants, Direction, State, emit_step};
+use super::step::{Constants, Direction, State};
 use crate::graph::{Attribute, pairs};
 use crate::ops::prelude::*;
 
@@ -139,9 +139,9 @@ fn unroll(expand: &Expand, recurrent: &Recurrent, sizes: &Sizes) -> Result<()> {
                 }
             }
         }
-        let direction =
-            Direction { recurrent, activations: recurrent.activations.at(index)?, hidden, reverse: *reverse };
-        let outputs = run(&direction, &constants, &masks, parts, &mut state)?;
+        let activations = recurrent.activations.at(index)?;
+        let direction = Direction { recurrent, activations, constants, hidden, reverse: *reverse };
+        let outputs = run(&direction, &masks, parts, &mut state)?;
         if expand.has_output(0) {
             let blocks: Vec<Expr> =
                 outputs.chunks(block).map(|outputs| expand.make.concat(outputs, 0)).collect();
@@ -164,8 +164,7 @@ fn steps_of_block(steps: usize) -> usize {
 
 /// Emits all steps of a direction from their projections `parts`. Returns the outputs, first step first.
 fn run<'x>(
-    direction: &Direction,
-    constants: &Constants<'x>,
+    direction: &Direction<'_, 'x>,
     masks: &Masks<'x>,
     parts: Vec<Expr<'x>>,
     state: &mut State<'x>,
@@ -177,7 +176,7 @@ fn run<'x>(
     let mut outputs = Vec::with_capacity(parts.len());
     for (step, part) in parts {
         let before = state.clone();
-        emit_step(direction, constants, part, state)?;
+        direction.step(part, state)?;
         let mut output = state.h;
         if let Some(mask) = masks.at(i64::try_from(step)?) {
             output = masked(mask, None, output);

@@ -12,18 +12,19 @@ use num_traits::AsPrimitive;
 use crate::error::ErrorKind;
 use crate::ncnn::layer::CumulativeSum;
 use crate::op::range;
+use crate::ops::elementwise::arithmetic::{ADD, MUL};
 use crate::ops::elementwise::broadcast::Kernel;
 use crate::ops::prelude::*;
 use crate::tensor::round_float;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("CumProd", Access::Any, infer_cumulate)
-        .fold(|a, x| fold_cumulate(a, x, &PRODUCT, 1.0))
+        .fold(|a, x| fold_cumulate(a, x, &MUL, 1.0))
         .formula(expand_cum_prod)
         .lowers_to("Slice, BinaryOp, Concat, element by element")
         .limits("an axis of free size"),
     Row::new("CumSum", Access::Any, infer_cumulate)
-        .fold(|a, x| fold_cumulate(a, x, &SUM, 0.0))
+        .fold(|a, x| fold_cumulate(a, x, &ADD, 0.0))
         .range(range_cum_sum)
         .lower(lower_cum_sum)
         .lowers_to("CumulativeSum"),
@@ -72,11 +73,6 @@ fn infer_cumulate(call: &Call) -> Result<Vec<Fact>> {
     }
     Ok(vec![Fact::new(call.dtype(0)?, shape.to_vec())])
 }
-
-const SUM: Kernel<f64, i64, Dim> =
-    Kernel { float: |x, y| x + y, int: |x, y| Ok(x.wrapping_add(y)), dim: |x, y| x.add(y) };
-const PRODUCT: Kernel<f64, i64, Dim> =
-    Kernel { float: |x, y| x * y, int: |x, y| Ok(x.wrapping_mul(y)), dim: |x, y| x.mul(y) };
 
 fn fold_cumulate(
     attributes: &Attributes,

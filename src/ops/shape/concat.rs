@@ -294,12 +294,12 @@ fn crop_parts(lower: &mut Lower, blob: BlobId, place: usize, parts: &[(usize, Di
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tensor::dims;
 
     #[test]
     fn equal_parts_may_have_a_smaller_last_one() {
-        let known = |list: &[i64]| list.iter().copied().map(Dim::Known).collect::<Vec<_>>();
-        assert_eq!(equal_parts(&Dim::Known(6), 3, false).unwrap(), known(&[2, 2, 2]));
-        assert_eq!(equal_parts(&Dim::Known(7), 4, true).unwrap(), known(&[2, 2, 2, 1]));
+        assert_eq!(equal_parts(&Dim::Known(6), 3, false).unwrap(), dims(&[2, 2, 2]));
+        assert_eq!(equal_parts(&Dim::Known(7), 4, true).unwrap(), dims(&[2, 2, 2, 1]));
         assert!(equal_parts(&Dim::Known(7), 4, false).is_err());
         let h = Dim::symbol("H");
         assert_eq!(equal_parts(&h.mul(&Dim::Known(2)).unwrap(), 2, false).unwrap(), [h.clone(), h]);

@@ -29,7 +29,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .transparent(|_, _| true)
         .lowers_to(RESHAPED_BY_READER),
     Row::new("Identity", Access::Elementwise, infer_identity)
-        .fold(fold_identity)
+        .fold(|_, inputs| Ok(vec![required_input(inputs, 0)?.clone()]))
         .lower(lower_alias)
         .identity(first)
         .transparent(|_, _| true)
@@ -117,10 +117,6 @@ fn infer_identity(call: &Call) -> Result<Vec<Fact>> {
         return Ok(vec![Fact::constant(tensor.clone())?]);
     }
     Ok(vec![call.like(0, call.dtype(0)?)?])
-}
-
-fn fold_identity(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    Ok(vec![required_input(inputs, 0)?.clone()])
 }
 
 /// Returns the type of the mask: bool since version 10, before that the type of the data.
@@ -339,10 +335,7 @@ fn unsqueeze(axes: &[i64], from: &[Dim]) -> Result<Vec<Dim>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn dims(sizes: &[i64]) -> Vec<Dim> {
-        sizes.iter().copied().map(Dim::Known).collect()
-    }
+    use crate::tensor::dims;
 
     #[test]
     fn squeeze_and_unsqueeze_resolve_axes() {

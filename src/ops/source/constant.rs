@@ -14,7 +14,9 @@ use crate::op::ElementSum;
 use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Constant", Access::Any, infer_constant).lowers_to("a constant").limits("text"),
+    Row::new("Constant", Access::Any, |call| Ok(vec![Fact::constant(read_constant(call)?)?]))
+        .lowers_to("a constant")
+        .limits("text"),
     Row::new("ConstantOfShape", Access::Any, infer_constant_of_shape)
         .fold(fold_constant_of_shape)
         .range(|call, _| {
@@ -87,10 +89,6 @@ fn read_fill(attributes: &Attributes) -> Result<Array> {
         invalid!("the value has {} elements, expected one", tensor.len());
     }
     tensor.load_listed()?.reshape(&[])
-}
-
-fn infer_constant(call: &Call) -> Result<Vec<Fact>> {
-    Ok(vec![Fact::constant(read_constant(call)?)?])
 }
 
 fn infer_constant_of_shape(call: &Call) -> Result<Vec<Fact>> {
@@ -241,7 +239,7 @@ fn infer_range(call: &Call) -> Result<Vec<Fact>> {
 fn computed_bounds(call: &Call) -> Option<(ElementSum, ElementSum)> {
     let is_one = call.array(2).is_ok_and(|delta| delta.scalar_i64().is_ok_and(|delta| delta == 1));
     let bound = |index: usize| {
-        let id = call.node().inputs.get(index).copied().flatten()?;
+        let id = call.node().input(index)?;
         ElementSum::of(call.graph(), id, 0)
     };
     Some((bound(0)?, bound(1)?)).filter(|(from, _)| is_one && from.computed.is_some())

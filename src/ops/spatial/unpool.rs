@@ -3,7 +3,7 @@
 //! Spec: <https://onnx.ai/onnx/operators/onnx__MaxUnpool.html>.
 
 use crate::ops::prelude::*;
-use crate::pass::pattern::{input, ints, producer};
+use crate::pass::pattern::{ints, producer};
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("MaxUnpool", Access::Any, infer_unpool)
     .formula(expand_unpool)
@@ -99,7 +99,7 @@ fn expand_unpool<'x>(x: &'x Expand) -> Result<Expr<'x>> {
 
 /// Returns whether the indices are those of a MaxPool whose windows do not overlap.
 fn have_windows_apart(x: &Expand) -> bool {
-    let pool = input(x.node(), 1).and_then(|indices| producer(x.graph(), indices, "MaxPool"));
+    let pool = x.node().input(1).and_then(|indices| producer(x.graph(), indices, "MaxPool"));
     let Some((pool, kernel)) = pool.and_then(|pool| Some((pool, ints(pool, "kernel_shape")?))) else {
         return false;
     };

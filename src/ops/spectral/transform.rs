@@ -169,7 +169,6 @@ pub(in crate::ops) fn expand_dft<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     Ok(result.to_type(x.dtype(0)?))
 }
 
-/// Returns the transform of `data`.
 fn transform<'x>(x: &'x Expand, mut data: Expr<'x>, dft: Dft) -> Result<Expr<'x>> {
     let rank = x.shape(0)?.len();
     if x.shape(0)?.at(dft.axis)?.known() != Some(dft.used) {

@@ -4,7 +4,7 @@
 use crate::error::{Error, Result};
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::pass::builder::in_place_of;
-use crate::pass::pattern::{axis, float, input, int, ints, producer};
+use crate::pass::pattern::{axis, int, ints, is_plain_gemm, is_set, producer};
 use crate::tensor::{Array, DType, Tensor};
 
 /// A constant matrix in blocks, before DequantizeLinear.
@@ -27,7 +27,7 @@ pub(crate) fn pack_dequantized(graph: &mut Graph) -> Result<()> {
         else {
             return Ok(None);
         };
-        let Some(x) = input(&node, 0) else { return Ok(None) };
+        let Some(x) = node.input(0) else { return Ok(None) };
         let bits = found.levels.dtype().bits();
         let size = |name: &'static str, size: usize| -> Result<(&'static str, Attribute)> {
             Ok((name, Attribute::Int(i64::try_from(size)?)))
@@ -50,7 +50,7 @@ pub(crate) fn pack_dequantized(graph: &mut Graph) -> Result<()> {
             }
             None => {}
         }
-        let bias = input(&node, 2);
+        let bias = node.input(2);
         in_place_of(graph, &node, node.version, |made| {
             let inputs = [made.value(x)].into_iter().chain(constants.into_iter().map(|it| made.tensor(it)));
             let product = made.op("com.microsoft.MatMulNBits", inputs, attributes);
@@ -61,19 +61,11 @@ pub(crate) fn pack_dequantized(graph: &mut Graph) -> Result<()> {
 
 /// Reads a node as a product with a matrix in blocks.
 fn product(graph: &Graph, node: &Node) -> Option<Blocks> {
-    let transposes = |name| int(node, name).is_some_and(|flag| flag != 0);
-    if node.is("Gemm") {
-        let plain = |name| float(node, name).is_none_or(|factor| factor == 1.0);
-        if transposes("transA") || !plain("alpha") || !plain("beta") {
-            return None;
-        }
-    } else if !node.is("MatMul") {
-        return None;
-    }
-    let mut transposed = node.is("Gemm") && transposes("transB");
-    let mut matrix = input(node, 1)?;
+    let is_gemm = node.is("Gemm") && is_plain_gemm(node);
+    let mut transposed = is_gemm && is_set(node, "transB");
+    let mut matrix = node.input(1).filter(|_| is_gemm || node.is("MatMul"))?;
     if let Some(transpose) = producer(graph, matrix, "Transpose") {
-        matrix = input(transpose, 0).filter(|_| ints(transpose, "perm").is_none_or(|perm| perm == [1, 0]))?;
+        matrix = transpose.input(0).filter(|_| ints(transpose, "perm").is_none_or(|perm| perm == [1, 0]))?;
         transposed = !transposed;
     }
     blocks(graph, matrix, transposed)
@@ -82,11 +74,10 @@ fn product(graph: &Graph, node: &Node) -> Option<Blocks> {
 /// Reads a value as a matrix in blocks along the axis over which a product sums.
 fn blocks(graph: &Graph, value: ValueId, transposed: bool) -> Option<Blocks> {
     let node = producer(graph, value, "DequantizeLinear")?;
-    let constant = |index| input(node, index).and_then(|id: ValueId| graph.value(id).constant.clone());
+    let constant = |index| node.input(index).and_then(|id: ValueId| graph.value(id).constant.clone());
     let (levels, scales) = (constant(0)?, constant(1)?);
     let zeros = constant(2);
-    if zeros.is_none() && input(node, 2).is_some() || int(node, "output_dtype").is_some_and(|code| code != 0)
-    {
+    if zeros.is_none() && node.input(2).is_some() || int(node, "output_dtype").is_some_and(|code| code != 0) {
         return None;
     }
     if ![DType::I4, DType::U4, DType::I8, DType::U8].contains(&levels.dtype()) {

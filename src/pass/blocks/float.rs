@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::ncnn::BlockFormat;
 use crate::pass::builder::in_place_of;
-use crate::pass::pattern::{float, input, int};
+use crate::pass::pattern::{int, is_plain_gemm, is_set};
 use crate::tensor::{DType, Tensor};
 
 /// The number of elements from which a matrix is rounded: smaller ones save little.
@@ -81,31 +81,26 @@ fn read_product(graph: &Graph, node: &Node) -> Option<Product> {
     if !is_gemm && !node.is("MatMul") {
         return None;
     }
-    let is = |name: &str, usual: f32| float(node, name).is_none_or(|value| value == usual);
-    let flag = |name: &str| int(node, name).is_some_and(|value| value != 0);
-    if is_gemm && (!is("alpha", 1.0) || !is("beta", 1.0) || flag("transA")) {
-        return None;
-    }
-    let x = input(node, 0)?;
+    let x = node.input(0).filter(|_| !is_gemm || is_plain_gemm(node))?;
     let value = graph.value(x);
     let is_row = value.shape.as_ref().is_some_and(|shape| !shape.is_empty());
     let weight = constant(graph, node, 1).filter(|_| value.constant.is_none() && is_row)?;
     let shape: Vec<usize> = weight.shape().iter().copied().skip_while(|size| *size == 1).collect();
     let (rows, columns, transposed) = match *shape.as_slice() {
-        [outputs, inputs] if is_gemm && flag("transB") => (outputs, inputs, false),
+        [outputs, inputs] if is_gemm && is_set(node, "transB") => (outputs, inputs, false),
         [inputs, outputs] => (outputs, inputs, true),
         _ => return None,
     };
     let is_large = rows.saturating_mul(columns) >= ROUNDED && columns >= NARROW;
     // A matrix of more axes than the other factor adds axes to the product.
     let is_matrix = weight.shape().len() <= value.shape.as_ref().map_or(0, |shape| shape.len().max(2));
-    let term = if is_gemm { input(node, 2) } else { None };
+    let term = if is_gemm { node.input(2) } else { None };
     let weight = || Constant { tensor: weight.clone(), rows, columns, transposed };
     (is_large && is_matrix).then(|| Product { x, weight: weight(), term })
 }
 
 fn constant<'a>(graph: &'a Graph, node: &Node, index: usize) -> Option<&'a Tensor> {
-    graph.value(input(node, index)?).constant.as_ref().filter(|tensor| FLOATS.contains(&tensor.dtype()))
+    graph.value(node.input(index)?).constant.as_ref().filter(|tensor| FLOATS.contains(&tensor.dtype()))
 }
 
 fn round_product(
@@ -152,7 +147,7 @@ struct Table {
 }
 
 fn read_table(graph: &Graph, node: &Node) -> Option<Table> {
-    let indices = input(node, 1).filter(|_| node.is("Gather"))?;
+    let indices = node.input(1).filter(|_| node.is("Gather"))?;
     let weight = constant(graph, node, 0)?;
     let &[rows, columns] = weight.shape() else { return None };
     let along_rows = matches!(int(node, "axis").unwrap_or(0), 0 | -2);

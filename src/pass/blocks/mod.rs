@@ -15,8 +15,7 @@ use crate::error::{Error, Result};
 use crate::graph::{Graph, ValueId};
 use crate::ncnn::{BlockFormat, inverse, is_scale};
 use crate::op::{self, Access};
-use crate::pass::pattern::input;
-use crate::tensor::{DType, Tensor};
+use crate::tensor::{DType, Take, Tensor};
 
 pub(crate) use dequantized::pack_dequantized;
 pub(crate) use float::{product_attributes, round_matrices, table_attributes};
@@ -106,11 +105,11 @@ pub(crate) fn is_graph_input(graph: &Graph, value: Option<ValueId>) -> bool {
     let mut value = value;
     for _ in 0..MAX_VIEWS {
         let Some(id) = value else { return false };
-        let Some(node) = graph.value(id).producer.and_then(|node| graph.node(node)) else {
+        let Some(node) = graph.producer(id) else {
             return graph.inputs.contains(&id) && graph.value(id).constant.is_none();
         };
         let is_view = op::access(node) == Access::View || node.is("Identity");
-        value = input(node, 0).filter(|_| is_view);
+        value = node.input(0).filter(|_| is_view);
     }
     false
 }
@@ -147,25 +146,17 @@ pub(crate) fn gemm_weights(matrix: &Matrix, format: BlockFormat) -> Result<[Tens
         {
             return Ok(());
         }
-        let mut bytes = Vec::with_capacity(PART);
-        levels.for_each(true, &mut |row, _| {
-            format.pack(row, &mut bytes);
-            flush(&mut bytes, PART, take)
-        })?;
-        flush(&mut bytes, 0, take)
+        write_rows(&levels, true, take, |row, _, bytes| format.pack(row, bytes))
     })?;
     let (scales, block) = (matrix.clone(), matrix.block());
     let shape = vec![rows, format.blocks(columns)];
     let inverses = Tensor::streamed(DType::F32, shape, None, move |take| {
-        let mut bytes = Vec::with_capacity(PART);
-        scales.for_each(false, &mut |_, scales| {
+        write_rows(&scales, false, take, |_, scales, bytes| {
             for first in (0..columns).step_by(format.size) {
                 let scale = scales.get(first / block).copied().unwrap_or_default();
                 bytes.extend_from_slice(&inverse(scale).to_le_bytes());
             }
-            flush(&mut bytes, PART, take)
-        })?;
-        flush(&mut bytes, 0, take)
+        })
     })?;
     Ok([bytes, inverses])
 }
@@ -177,8 +168,7 @@ pub(crate) fn table_weights(matrix: &Matrix, bits: usize) -> Result<[Tensor; 2]>
     let levels = matrix.clone();
     let shape = vec![rows, columns * bits / 8];
     let bytes = Tensor::streamed(DType::I8, shape, matrix.loss(), move |take| {
-        let mut bytes = Vec::with_capacity(PART);
-        levels.for_each(true, &mut |row, _| {
+        write_rows(&levels, true, take, |row, _, bytes| {
             if bits == 8 {
                 bytes.extend(row.iter().map(|level| level.cast_unsigned()));
             } else {
@@ -188,32 +178,37 @@ pub(crate) fn table_weights(matrix: &Matrix, bits: usize) -> Result<[Tensor; 2]>
                     (low.wrapping_add(8).cast_unsigned() & 0x0f) | (high.cast_unsigned() << 4)
                 }));
             }
-            flush(&mut bytes, PART, take)
-        })?;
-        flush(&mut bytes, 0, take)
+        })
     })?;
     let scales = matrix.clone();
     let shape = vec![rows, columns.div_ceil(matrix.block())];
     let scales = Tensor::streamed(DType::F32, shape, None, move |take| {
-        let mut bytes = Vec::with_capacity(PART);
-        scales.for_each(false, &mut |_, scales| {
+        write_rows(&scales, false, take, |_, scales, bytes| {
             let start = bytes.len();
             bytes.resize(start + size_of_val(scales), 0);
             LittleEndian::write_f32_into(scales, bytes.get_mut(start..).unwrap_or_default());
-            flush(&mut bytes, PART, take)
-        })?;
-        flush(&mut bytes, 0, take)
+        })
     })?;
     Ok([bytes, scales])
 }
 
-/// Passes on bytes if there are more than `above`.
-fn flush(bytes: &mut Vec<u8>, above: usize, take: &mut crate::tensor::Take) -> Result<()> {
-    if bytes.len() > above {
-        take(bytes)?;
-        bytes.clear();
-    }
-    Ok(())
+/// Passes on the bytes that `write` appends for the integers, if they are wanted, and the scales of each row.
+fn write_rows(
+    matrix: &Matrix,
+    levels: bool,
+    take: &mut Take,
+    write: impl Fn(&[i8], &[f32], &mut Vec<u8>),
+) -> Result<()> {
+    let mut bytes = Vec::with_capacity(PART);
+    matrix.for_each(levels, &mut |row, scales| {
+        write(row, scales, &mut bytes);
+        if bytes.len() > PART {
+            take(&bytes)?;
+            bytes.clear();
+        }
+        Ok(())
+    })?;
+    if bytes.is_empty() { Ok(()) } else { take(&bytes) }
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@ use std::sync::Arc;
 use super::matrix::Rounded;
 use super::*;
 
-/// Returns the bytes of a tensor.
 fn bytes(tensor: &Tensor) -> Vec<u8> {
     tensor.to_raw().unwrap().to_vec()
 }

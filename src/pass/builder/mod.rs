@@ -352,7 +352,7 @@ pub(crate) fn in_place_of(
 ) -> Result<Option<Vec<Node>>> {
     let made = Builder::of_version(graph, version);
     let Some(result) = build(&made)? else { return Ok(None) };
-    if let Some(output) = replaced.outputs.first().copied().flatten() {
+    if let Some(output) = replaced.output(0) {
         made.give(result, output);
     }
     made.finish()?.add_to(graph, replaced).map(Some)

@@ -8,7 +8,6 @@ use crate::error::Error;
 use crate::op::{Call, NEWEST_OPSET};
 use crate::pass::blocks::Weights;
 use crate::pass::builder::{Builder, Expr};
-use crate::pass::pattern::input;
 use crate::tensor::DType;
 
 /// Builds the replacement of one node, which it reads as [`Call`] does.
@@ -75,7 +74,7 @@ impl<'a> Expand<'a> {
 
     /// Returns input `index` of the node, unless it is omitted.
     pub fn optional(&self, index: usize) -> Option<Expr<'_>> {
-        input(self.call.node(), index).map(|id| self.make.value(id))
+        self.call.node().input(index).map(|id| self.make.value(id))
     }
 
     /// Returns input `index` in the type `to`, cast if it has another one.
@@ -89,7 +88,7 @@ impl<'a> Expand<'a> {
     /// Makes `from` output `index` of the node, if the node has that output.
     pub fn output(&self, index: usize, from: Expr) {
         let replaced = self.call.node();
-        let Some(id) = replaced.outputs.get(index).copied().flatten() else { return };
+        let Some(id) = replaced.output(index) else { return };
         // The version of the node does not raise the operator set of a written model.
         let version = if replaced.domain.is_empty() { replaced.version } else { NEWEST_OPSET };
         self.make.identity(from.id, id, version);

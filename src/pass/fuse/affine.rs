@@ -6,12 +6,12 @@
 
 use std::collections::BTreeSet;
 
-use super::matcher::{Found, Matcher, first, fuse, orders, output};
+use super::matcher::{Found, Matcher, fuse, orders};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 use crate::op;
 use crate::pass::builder::{Builder, Expr};
-use crate::pass::pattern::{axis, input, ints, inverse};
+use crate::pass::pattern::{axis, ints, inverse};
 
 struct Parts {
     norm: Node,
@@ -31,7 +31,7 @@ pub(crate) fn fuse_norm_affine(graph: &mut Graph) -> Result<bool> {
 
 fn find(matcher: &Matcher, node: &Node) -> Option<Found<Parts>> {
     let adds = node.is("Add");
-    let y = output(node).filter(|_| adds || node.is("Mul"))?;
+    let y = node.output(0).filter(|_| adds || node.is("Mul"))?;
     orders(node).find_map(|(value, constant)| {
         matcher.constant(constant)?;
         let mut inner = BTreeSet::from([value]);
@@ -40,7 +40,7 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Parts>> {
         if norm.is("Transpose") {
             let axes = ints(norm, "perm")?.iter().map(|axis| usize::try_from(*axis).ok());
             perm = Some(axes.collect::<Option<Vec<usize>>>()?);
-            let normal = first(norm)?;
+            let normal = norm.input(0)?;
             inner.insert(normal);
             norm = matcher.producer(normal)?;
         }
@@ -69,7 +69,7 @@ fn parameter_shape(matcher: &Matcher, norm: &Node, sizes: &[i64], adds: bool) ->
         return None;
     }
     let since = op::find(norm)?.since_version(norm.version)?;
-    let shape = matcher.shape(first(norm)?)?;
+    let shape = matcher.shape(norm.input(0)?)?;
     let are_one = |sizes: &[i64]| sizes.iter().all(|size| *size == 1);
     match norm.op_type.as_str() {
         "RMSNormalization" if adds => None,
@@ -98,7 +98,7 @@ fn build<'b>(made: &'b Builder<'b>, parts: Parts) -> Result<Expr<'b>> {
         parameter = parameter.reshape(&extended).transpose(&inverse(perm));
     }
     parameter = parameter.reshape(&shape);
-    let [x, mut scale, mut bias] = [0, 1, 2].map(|index| input(&norm, index).map(|id| made.value(id)));
+    let [x, mut scale, mut bias] = [0, 1, 2].map(|index| norm.input(index).map(|id| made.value(id)));
     if adds {
         bias = Some(bias.map_or(parameter, |bias| bias + parameter));
     } else {

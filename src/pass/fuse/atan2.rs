@@ -6,11 +6,10 @@
 
 use std::sync::LazyLock;
 
-use super::matcher::{Found, Matcher, fuse, output};
+use super::matcher::{Found, Matcher, fuse};
 use super::text::{Bound, Pattern};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
-use crate::pass::pattern::input;
 
 static QUADRANTS: LazyLock<Pattern> = LazyLock::new(|| {
     Pattern::of(
@@ -26,7 +25,7 @@ pub(crate) fn fuse_atan2(graph: &mut Graph) -> Result<bool> {
 }
 
 fn find(matcher: &Matcher, node: &Node) -> Option<Found<[ValueId; 2]>> {
-    let z = output(node).filter(|_| node.is("Where"))?;
+    let z = node.output(0).filter(|_| node.is("Where"))?;
     let (angle, mut bound) = match DEFINED.matches(matcher, z).pop() {
         Some(mut bound) => {
             let [angle] = bound.values(["z"])?;
@@ -46,6 +45,6 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<[ValueId; 2]>> {
 /// Returns whether a reader replaces the NaN of a value by 0.
 fn is_tested(matcher: &Matcher, z: ValueId) -> bool {
     let readers = matcher.graph.nodes().map(|(_, node)| node).filter(|node| node.is("Where"));
-    let mut tests = readers.filter(|node| input(node, 2) == Some(z)).filter_map(output);
+    let mut tests = readers.filter(|node| node.input(2) == Some(z)).filter_map(|node| node.output(0));
     tests.any(|result| !DEFINED.matches(matcher, result).is_empty())
 }

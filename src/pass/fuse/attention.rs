@@ -10,13 +10,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::matcher::{Found, Matcher, first, fuse, orders, output, to_f32, two};
+use super::matcher::{Found, Matcher, fuse, orders, to_f32, two};
 use super::scores::{Attention, FAR, HIDDEN, Mask, attention};
 use super::view::{Run, Traced, View, trace};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Node, ValueId};
 use crate::pass::builder::{Builder, Expr};
-use crate::pass::pattern::{float, input, int};
+use crate::pass::pattern::{is_plain_gemm, is_set};
 use crate::tensor::Dim;
 
 /// A factor this close to 1 leaves the weight as it is.
@@ -84,17 +84,12 @@ fn linear(matcher: &Matcher, value: ValueId, inner: &mut BTreeSet<ValueId>) -> O
 }
 
 fn gemm(matcher: &Matcher, node: &Node) -> Option<Linear> {
-    let is_one = |name| float(node, name).is_none_or(|x| x == 1.0);
-    let flag = |name| int(node, name).is_some_and(|x| x != 0);
-    if !is_one("alpha") || !is_one("beta") || flag("transA") {
-        return None;
-    }
-    let (x, weight) = (first(node)?, input(node, 1)?);
+    let (x, weight) = (node.input(0)?, node.input(1).filter(|_| is_plain_gemm(node))?);
     matcher.constant(weight)?;
     let [rows, columns] = *matcher.sizes(weight)?.as_slice() else { return None };
-    let transposed = flag("transB");
+    let transposed = is_set(node, "transB");
     let (inputs, outputs) = if transposed { (columns, rows) } else { (rows, columns) };
-    let bias = input(node, 2);
+    let bias = node.input(2);
     checked(matcher, Linear { x, weight, transposed, bias, inputs, outputs })
 }
 
@@ -147,12 +142,12 @@ fn projection(
 }
 
 fn find(matcher: &Matcher, node: &Node) -> Option<Found<Parts>> {
-    let result = output(node)?;
+    let result = node.output(0)?;
     let mut inner = BTreeSet::new();
     let out = linear(matcher, result, &mut inner)?;
     // If a bias is added to the MatMul, the sum is the last node of the pattern.
     let sum = matcher.only_reader(result).filter(|reader| node.is("MatMul") && reader.is("Add"));
-    if let Some(sum) = sum.and_then(output)
+    if let Some(sum) = sum.and_then(|node| node.output(0))
         && linear(matcher, sum, &mut BTreeSet::new()).is_some()
     {
         return None;
@@ -194,7 +189,7 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Parts>> {
     let fits = fits && v_scale == 1.0 && factor > 0.0 && queries > 1 && keys > 1;
     fits.then_some(Found {
         inner,
-        parts: Parts { y: output(node)?, q, k, v, out, mask, num_heads: heads, factor },
+        parts: Parts { y: node.output(0)?, q, k, v, out, mask, num_heads: heads, factor },
     })
 }
 

@@ -11,12 +11,12 @@
 
 use std::collections::BTreeSet;
 
-use super::matcher::{Found, Matcher, first, fuse, output};
+use super::matcher::{Found, Matcher, fuse};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Node, ValueId};
 use crate::op::resolve_axis;
 use crate::pass::builder::{Builder, Expr};
-use crate::pass::pattern::{Cut, cuts, input, int};
+use crate::pass::pattern::{Cut, cuts, int};
 
 /// The largest block.
 const MAX_BLOCK: i64 = 4;
@@ -58,7 +58,7 @@ fn strided(matcher: &Matcher, value: ValueId) -> Option<Strided> {
     let mut found = Strided { x: value, cuts: vec![(0, 1); rank], inner: BTreeSet::new() };
     for _ in 0..rank {
         let Some(node) = matcher.made_by(found.x, "Slice") else { break };
-        let x = first(node)?;
+        let x = node.input(0)?;
         for Cut { axis, start, step, .. } in cuts(matcher.graph, node)? {
             let (outer_start, outer_step) = found.cuts.get_mut(axis)?;
             if !(0..=MAX_BLOCK).contains(&start) || !(1..=MAX_BLOCK).contains(&step) {
@@ -74,7 +74,7 @@ fn strided(matcher: &Matcher, value: ValueId) -> Option<Strided> {
 }
 
 fn blocks(matcher: &Matcher, concat: &Node) -> Option<Blocks> {
-    let result = output(concat).filter(|_| concat.is("Concat"))?;
+    let result = concat.output(0).filter(|_| concat.is("Concat"))?;
     let axis = resolve_axis(int(concat, "axis")?, 4).ok()?;
     let channels_last = axis == 3;
     let (rows, columns) = if channels_last { (1, 2) } else { (2, 3) };
@@ -131,9 +131,9 @@ pub(crate) fn fuse_focus_conv(graph: &mut Graph) -> Result<bool> {
 }
 
 fn find_conv(matcher: &Matcher, node: &Node) -> Option<Found<(Blocks, Node)>> {
-    let image = first(node).filter(|_| node.is("Conv"))?;
+    let image = node.input(0).filter(|_| node.is("Conv"))?;
     let blocks = blocks(matcher, matcher.made_by(image, "Concat")?)?;
-    matcher.constant(input(node, 1)?)?;
+    matcher.constant(node.input(1)?)?;
     if int(node, "group").is_some_and(|group| group != 1) || blocks.channels_last || blocks.rows_first() {
         return None;
     }

@@ -9,13 +9,11 @@
 //!
 //! becomes `data + Col2Im(x)`: frames that are added where they overlap.
 
-use std::collections::BTreeSet;
-
-use super::matcher::{Found, Matcher, first, fuse, two};
+use super::matcher::{Found, Matcher, fuse, two};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Node, ValueId};
 use crate::pass::builder::{Builder, Expr};
-use crate::pass::pattern::{axis, input, text};
+use crate::pass::pattern::{axis, text};
 use crate::pass::progression::{Progression, Steps};
 
 /// The most views of the indices.
@@ -98,7 +96,7 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Frames>> {
         return None;
     }
     let parts = Frames { x, indices, axis, rank, start, firsts, elements, dilation, elements_first };
-    Some(Found { inner: BTreeSet::new(), parts })
+    Some(Found::open(parts))
 }
 
 /// Frames that are added to a list.
@@ -142,7 +140,7 @@ pub(crate) fn fuse_overlap_add(graph: &mut Graph) -> Result<bool> {
 fn find_overlap(matcher: &Matcher, node: &Node) -> Option<Found<Overlap>> {
     let is_list = node.is("ScatterElements");
     let adds = text(node, "reduction") == Some("add");
-    let [data, indices, updates] = [0, 1, 2].map(|index| input(node, index));
+    let [data, indices, updates] = [0, 1, 2].map(|index| node.input(index));
     let (data, indices, updates) = (data?, indices?, updates?);
     let sizes = matcher.sizes(data)?;
     let (length, row) = sizes.split_first()?;
@@ -166,7 +164,7 @@ fn find_overlap(matcher: &Matcher, node: &Node) -> Option<Found<Overlap>> {
     let overlaps = count > 1 && (1..elements).contains(&stride) && start >= 0 && end <= *length;
     let (length, row) = (*length, row.to_vec());
     let parts = Overlap { data, updates, row, length, start, count, stride, elements, elements_first };
-    overlaps.then_some(Found { inner: BTreeSet::new(), parts })
+    overlaps.then_some(Found::open(parts))
 }
 
 /// Returns the start and both axes of indices of two axes, apart from those that continue each other and those of one
@@ -182,7 +180,7 @@ fn pair_of_steps(matcher: &Matcher, indices: ValueId) -> Option<(i64, [Steps; 2]
             return Some((start.known()?, <[_; 2]>::try_from(axes).ok()?));
         }
         let views = ["Reshape", "Unsqueeze", "Squeeze", "Cast", "Identity"];
-        value = views.iter().find_map(|view| first(matcher.made_by(value, view)?))?;
+        value = views.iter().find_map(|view| matcher.made_by(value, view)?.input(0))?;
     }
     None
 }

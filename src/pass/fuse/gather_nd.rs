@@ -4,12 +4,10 @@
 //! becomes `unsqueeze(transpose(slice(x)))`. Exporters write masks so: `mask[batch, position]`, with the
 //! positions of all elements.
 
-use std::collections::BTreeSet;
-
 use super::matcher::{Found, Matcher, fuse, two};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
-use crate::pass::pattern::int;
+use crate::pass::pattern::is_set;
 use crate::pass::progression::columns;
 use crate::tensor::{Dim, SizeCondition};
 
@@ -45,8 +43,7 @@ pub(crate) fn fuse_gather_nd_of_all(graph: &mut Graph) -> Result<bool> {
 }
 
 fn find(matcher: &Matcher, node: &Node) -> Option<Found<Part>> {
-    let [x, indices] =
-        two(node).filter(|_| node.is("GatherND") && int(node, "batch_dims").is_none_or(|n| n == 0))?;
+    let [x, indices] = two(node).filter(|_| node.is("GatherND") && !is_set(node, "batch_dims"))?;
     let (shape, taken) = (matcher.shape(x)?, matcher.shape(indices)?.split_last()?.1);
     let columns = columns(matcher.graph, indices).filter(|columns| columns.len() <= shape.len())?;
     let (mut sliced, mut dropped) = (Vec::new(), Vec::new());
@@ -86,5 +83,5 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Part>> {
     let perm =
         places.iter().map(|(_, from)| left.iter().position(|axis| axis == from)).collect::<Option<_>>()?;
     let added = added.into_iter().map(|axis| i64::try_from(axis).ok()).collect::<Option<_>>()?;
-    Some(Found { inner: BTreeSet::new(), parts: Part { x, sliced, dropped, perm, added } })
+    Some(Found::open(Part { x, sliced, dropped, perm, added }))
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::matcher::{Found, Matcher, first, fuse, output};
+use super::matcher::{Found, Matcher, fuse};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 use crate::pass::builder::{Builder, Expr};
@@ -22,11 +22,11 @@ pub(crate) fn fuse_group_norm(graph: &mut Graph) -> Result<bool> {
 }
 
 fn find(matcher: &Matcher, node: &Node) -> Option<Found<Parts>> {
-    let y = output(node)?;
-    let normal = first(node).filter(|_| node.is("Reshape"))?;
+    let y = node.output(0)?;
+    let normal = node.input(0).filter(|_| node.is("Reshape"))?;
     let norm = matcher.made_by(normal, "InstanceNormalization")?;
-    let grouped = first(norm)?;
-    let x = first(matcher.made_by(grouped, "Reshape")?)?;
+    let grouped = norm.input(0)?;
+    let x = matcher.made_by(grouped, "Reshape")?.input(0)?;
     let [batch, channels, _, ..] = matcher.shape(x)? else { return None };
     let [same_batch, groups, _, ..] = matcher.shape(grouped)? else { return None };
     let (channels, groups) = (channels.known()?, groups.known()?);

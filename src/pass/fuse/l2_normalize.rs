@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use super::matcher::{Found, Matcher, first, fuse, output, to_f32};
+use super::matcher::{Found, Matcher, fuse, to_f32};
 use super::terms::{Bounded, bounded, over_root, quotients, reduced_axis, squared};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
@@ -48,7 +48,7 @@ pub(crate) fn fuse_l2_normalize(graph: &mut Graph) -> Result<bool> {
 }
 
 fn find(matcher: &Matcher, node: &Node) -> Option<Found<Parts>> {
-    let y = output(node)?;
+    let y = node.output(0)?;
     let mut inner = BTreeSet::new();
     let found = match over_root(matcher, node, &mut inner) {
         Some((x, squares)) => over_root_of_squares(matcher, x, squares, &mut inner),
@@ -84,12 +84,12 @@ fn over_norm(matcher: &Matcher, node: &Node, inner: &mut BTreeSet<ValueId>) -> O
     let (x, mut divisor) = (quotient.dividend, quotient.divisor);
     if let Some(expand) = matcher.made_by(divisor, "Expand") {
         inner.insert(divisor);
-        divisor = first(expand)?;
+        divisor = expand.input(0)?;
     }
     let (norm, epsilon) = at_least(matcher, divisor, inner)?;
     inner.insert(norm);
     let axis = match matcher.made_by(norm, "Sqrt") {
-        Some(root) => sum_of_squares(matcher, first(root)?, x, inner)?,
+        Some(root) => sum_of_squares(matcher, root.input(0)?, x, inner)?,
         None => reduced_axis(matcher, norm, "ReduceL2").filter(|(of, _)| *of == x)?.1,
     };
     Some(Parts { x, axis, epsilon, mode: Mode::MinNorm })

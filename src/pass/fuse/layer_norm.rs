@@ -12,7 +12,7 @@
 
 use std::collections::BTreeSet;
 
-use super::matcher::{Found, Matcher, fuse, output, to_f32, two};
+use super::matcher::{Found, Matcher, fuse, to_f32, two};
 use super::terms::{over_root, reduced, squared};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
@@ -39,7 +39,7 @@ pub(crate) fn fuse_rms_norm(graph: &mut Graph) -> Result<bool> {
 }
 
 fn find(matcher: &Matcher, node: &Node) -> Option<Found<Parts>> {
-    let y = output(node)?;
+    let y = node.output(0)?;
     let mut inner = BTreeSet::new();
     let (dividend, sum) = over_root(matcher, node, &mut inner)?;
     let (mean, epsilon) = matcher.with_scalar(matcher.made_by(sum, "Add")?)?;

@@ -1,9 +1,7 @@
 //! Layouts: the axes of a value as products of the axes of its source. Free sizes are compared as expressions.
 
-use std::collections::BTreeSet;
-
-use super::matcher::{Matcher, first, output};
-use super::view::{Chain, chain};
+use super::matcher::Matcher;
+use super::view::{Traced, chain};
 use crate::graph::{Node, ValueId};
 use crate::pass::pattern::{perm_of, reshapes};
 use crate::tensor::{Dim, held_axes};
@@ -69,30 +67,15 @@ impl Layout {
     }
 }
 
-/// A value as a layout of a source.
-pub(super) struct LaidOut {
-    pub source: ValueId,
-    pub layout: Layout,
-    /// The factor of the elements.
-    pub scale: f64,
-    /// The values of the chain without the source.
-    pub inner: BTreeSet<ValueId>,
-}
-
 /// Traces a value back to the first that `is_source`, over nodes that move, repeat or scale elements.
 pub(super) fn trace_layout(
     matcher: &Matcher,
     value: ValueId,
     is_source: impl Fn(ValueId) -> bool,
-) -> Option<LaidOut> {
-    let Chain { source, scale, nodes } = chain(matcher, value, &is_source, |_| true, true)?;
-    let mut layout = Layout::of(matcher.shape(source).filter(|_| is_source(source))?);
-    for (made, node) in nodes.iter().rev() {
-        if let Some(node) = node {
-            layout = step(matcher, node, *made, &layout)?;
-        }
-    }
-    Some(LaidOut { source, layout, scale, inner: nodes.into_iter().map(|(made, _)| made).collect() })
+) -> Option<Traced<Layout>> {
+    let chain = chain(matcher, value, &is_source, |_| true, true)?;
+    let layout = Layout::of(matcher.shape(chain.source).filter(|_| is_source(chain.source))?);
+    chain.traced(layout, |node, made, layout| step(matcher, node, made, layout))
 }
 
 fn step(matcher: &Matcher, node: &Node, made: ValueId, layout: &Layout) -> Option<Layout> {
@@ -103,13 +86,13 @@ fn step(matcher: &Matcher, node: &Node, made: ValueId, layout: &Layout) -> Optio
     if node.is("Transpose") {
         return layout.transposed(&perm_of(matcher.graph, node)?);
     }
-    node.is("Expand").then(|| layout.expanded(matcher.shape(first(node)?)?, shape)).flatten()
+    node.is("Expand").then(|| layout.expanded(matcher.shape(node.input(0)?)?, shape)).flatten()
 }
 
 /// Whether a node gives its input another shape, with the elements in the same order.
 pub(super) fn is_reshape(matcher: &Matcher, node: &Node) -> bool {
     if ["Cast", "Identity"].iter().any(|op_type| node.is(op_type)) {
-        return first(node).zip(output(node)).is_some_and(|(x, result)| matcher.alike(x, result));
+        return node.input(0).zip(node.output(0)).is_some_and(|(x, result)| matcher.alike(x, result));
     }
     reshapes(node)
 }

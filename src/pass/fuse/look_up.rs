@@ -10,14 +10,12 @@
 //! becomes `unsqueeze(slice(x, 0, n))`, without the slice if the axis has `n` elements, and without the
 //! unsqueeze if the view of the indices adds no axes of size 1.
 
-use std::collections::BTreeSet;
-
-use super::matcher::{Found, Matcher, first, fuse, two};
+use super::matcher::{Found, Matcher, fuse, two};
 use crate::error::{At, Result};
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::op::resolve_axis;
 use crate::pass::builder::Expr;
-use crate::pass::pattern::{axis, input, int};
+use crate::pass::pattern::{axis, int};
 use crate::pass::progression::{Line, Progression};
 use crate::tensor::{DType, Dim, SizeCondition};
 
@@ -55,14 +53,14 @@ fn find_part(matcher: &Matcher, node: &Node) -> Option<Found<Part>> {
     let data = matcher.constant(table)?;
     let along = axis(node, 0, matcher.rank(table)?)?;
     let (selection, axes) = match matcher.made_by(selected, "Slice").filter(|slice| slice.version >= 10) {
-        Some(slice) => (slice, matcher.ints(input(slice, 3)?)?),
+        Some(slice) => (slice, matcher.ints(slice.input(3)?)?),
         None => {
             let gather = matcher.made_by(selected, "Gather")?;
-            matcher.constant(input(gather, 1)?)?;
+            matcher.constant(gather.input(1)?)?;
             (gather, vec![int(gather, "axis").unwrap_or(0)])
         }
     };
-    let indices = first(selection)?;
+    let indices = selection.input(0)?;
     let rank = matcher.rank(indices)?;
     let row = data.len().checked_div(*data.shape().get(along)?)?;
     let fits = match matcher.constant(indices) {
@@ -74,7 +72,7 @@ fn find_part(matcher: &Matcher, node: &Node) -> Option<Found<Part>> {
     let shift = |own: i64| i64::try_from(resolve_axis(own, rank).ok()? + along).ok();
     let axes = axes.into_iter().map(shift).collect::<Option<_>>()?;
     let parts = Part { table, axis: along, indices, selection: selection.clone(), axes };
-    fits.then_some(Found { inner: BTreeSet::new(), parts })
+    fits.then_some(Found::open(parts))
 }
 
 /// A Gather of the first elements of an axis.
@@ -115,8 +113,5 @@ fn find_front(matcher: &Matcher, node: &Node) -> Option<Found<Front>> {
     }
     let added = shape.iter().enumerate().filter(|(_, size): &(usize, &Dim)| size.is(1));
     let added = added.map(|(at, _)| i64::try_from(axis + at).ok()).collect::<Option<_>>()?;
-    Some(Found {
-        inner: BTreeSet::new(),
-        parts: Front { x, axis, count, sizes: [taken.clone(), size.clone()], added },
-    })
+    Some(Found::open(Front { x, axis, count, sizes: [taken.clone(), size.clone()], added }))
 }

@@ -4,12 +4,10 @@
 //! longer value. If a mask is repeated along the last axis, whole rows are gathered. torch writes its masked_scatter
 //! so, which puts the features of images into those of a text.
 
-use std::collections::BTreeSet;
-
-use super::matcher::{Found, Matcher, first, fuse};
+use super::matcher::{Found, Matcher, fuse};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
-use crate::pass::pattern::{input, ints, text};
+use crate::pass::pattern::{ints, text};
 use crate::tensor::DType;
 
 /// The most nodes that repeat a mask.
@@ -40,12 +38,12 @@ pub(crate) fn fuse_masked_scatter(graph: &mut Graph) -> Result<bool> {
 
 fn find(matcher: &Matcher, node: &Node) -> Option<Found<Part>> {
     let is_replaced = text(node, "reduction").is_none_or(|reduction| reduction == "none");
-    let x = first(node).filter(|_| node.is("ScatterND") && is_replaced)?;
-    let turned = matcher.made_by(input(node, 1)?, "Transpose")?;
-    let mut mask = first(matcher.made_by(first(turned)?, "NonZero")?)?;
+    let x = node.input(0).filter(|_| node.is("ScatterND") && is_replaced)?;
+    let turned = matcher.made_by(node.input(1)?, "Transpose")?;
+    let mut mask = matcher.made_by(turned.input(0)?, "NonZero")?.input(0)?;
     ints(turned, "perm").is_none_or(|perm| perm == [1, 0]).then_some(())?;
     let (rank, depth) = (matcher.rank(x)?, matcher.rank(mask)?);
-    let mut values = input(node, 2)?;
+    let mut values = node.input(2)?;
     if let Some(source) = front_of(matcher, values) {
         values = source;
     }
@@ -61,22 +59,22 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Part>> {
         }
     }
     let added = (depth..rank).map(|axis| i64::try_from(axis).ok()).collect::<Option<_>>()?;
-    Some(Found { inner: BTreeSet::new(), parts: Part { x, mask, added, values, width } })
+    Some(Found::open(Part { x, mask, added, values, width }))
 }
 
 /// The value whose first elements these are.
 fn front_of(matcher: &Matcher, values: ValueId) -> Option<ValueId> {
     let slice = matcher.made_by(values, "Slice")?;
     let is_list = |index: usize, list: &[i64]| {
-        input(slice, index).is_none_or(|id| matcher.ints(id).is_some_and(|found| found == list))
+        slice.input(index).is_none_or(|id| matcher.ints(id).is_some_and(|found| found == list))
     };
-    let is_front = matcher.ints(input(slice, 1)?)? == [0] && is_list(3, &[0]) && is_list(4, &[1]);
-    first(slice).filter(|_| is_front)
+    let is_front = matcher.ints(slice.input(1)?)? == [0] && is_list(3, &[0]) && is_list(4, &[1]);
+    slice.input(0).filter(|_| is_front)
 }
 
 /// The value that a Reshape flattens.
 fn flattened(matcher: &Matcher, value: ValueId) -> Option<ValueId> {
-    first(matcher.made_by(value, "Reshape")?).filter(|_| matcher.rank(value) == Some(1))
+    matcher.made_by(value, "Reshape")?.input(0).filter(|_| matcher.rank(value) == Some(1))
 }
 
 /// The mask that is repeated along its last axis.
@@ -86,7 +84,7 @@ fn row_mask(matcher: &Matcher, mut mask: ValueId) -> Option<ValueId> {
         if shape.last()?.is(1) {
             return Some(mask);
         }
-        let source = first(matcher.made_by(mask, "Expand")?)?;
+        let source = matcher.made_by(mask, "Expand")?.input(0)?;
         let (own, of) = (shape.split_last()?, matcher.shape(source)?.split_last()?);
         if own.1 != of.1 || own.0 != of.0 && !of.0.is(1) {
             return None;

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 use crate::op::NEWEST_OPSET;
 use crate::pass::builder::{Builder, Expr, in_place_of};
-use crate::pass::pattern::{Readers, constant_ints, input, producer, scalar};
+use crate::pass::pattern::{Readers, constant_ints, producer, scalar};
 use crate::tensor::{DType, Dim, Tensor};
 
 /// A graph in which patterns are matched.
@@ -18,7 +18,7 @@ pub(super) struct Matcher<'a> {
 impl<'a> Matcher<'a> {
     /// The node that computes a value.
     pub fn producer(&self, value: ValueId) -> Option<&'a Node> {
-        self.graph.node(self.graph.value(value).producer?)
+        self.graph.producer(value)
     }
 
     /// The node that computes a value, if it is `op_type` of ONNX's own domain.
@@ -44,7 +44,7 @@ impl<'a> Matcher<'a> {
 
     /// The number after the last one of a Range.
     pub fn limit(&self, range: ValueId) -> Option<ValueId> {
-        input(self.producer(range)?, 1)
+        self.producer(range)?.input(1)
     }
 
     /// The element of a constant of one element.
@@ -143,16 +143,6 @@ pub(super) fn orders(node: &Node) -> impl Iterator<Item = (ValueId, ValueId)> + 
     two(node).into_iter().flat_map(|[a, b]| [(a, b), (b, a)])
 }
 
-/// Returns the first input of a node.
-pub(super) fn first(node: &Node) -> Option<ValueId> {
-    input(node, 0)
-}
-
-/// The first output of a node.
-pub(super) fn output(node: &Node) -> Option<ValueId> {
-    node.outputs.first().copied().flatten()
-}
-
 /// Rounds to float32, the type of attributes.
 pub(super) fn to_f32(x: f64) -> f32 {
     num_traits::AsPrimitive::<f32>::as_(x)
@@ -164,6 +154,13 @@ pub(super) struct Found<T> {
     pub inner: BTreeSet<ValueId>,
     /// The inputs and constants of the operator to be made.
     pub parts: T,
+}
+
+impl<T> Found<T> {
+    /// A match whose intermediate values other nodes may read.
+    pub fn open(parts: T) -> Found<T> {
+        Found { inner: BTreeSet::new(), parts }
+    }
 }
 
 /// Replaces the last node of each pattern that `find` matches by the nodes of the value that `build` returns.

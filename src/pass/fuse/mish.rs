@@ -3,7 +3,7 @@
 //!
 //! becomes `Mish(x)`. If `exp(x)` overflows, tanh is 1 in both forms.
 
-use super::matcher::{Found, Matcher, first, fuse, output};
+use super::matcher::{Found, Matcher, fuse};
 use super::terms::{one_plus_exp, product};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
@@ -13,15 +13,15 @@ pub(crate) fn fuse_mish(graph: &mut Graph) -> Result<bool> {
 }
 
 fn find(matcher: &Matcher, node: &Node) -> Option<Found<ValueId>> {
-    let y = output(node)?;
+    let y = node.output(0)?;
     let product = product(matcher, node).filter(|product| product.factor == 1.0)?;
     product.orders().find_map(|(x, tanh)| {
-        let softplus = first(matcher.made_by(tanh, "Tanh")?)?;
+        let softplus = matcher.made_by(tanh, "Tanh")?.input(0)?;
         let mut inner = product.inner.clone();
         inner.extend([tanh, softplus]);
         let of = match matcher.made_by(softplus, "Softplus") {
-            Some(softplus) => first(softplus)?,
-            None => one_plus_exp(matcher, first(matcher.made_by(softplus, "Log")?)?, &mut inner)?,
+            Some(softplus) => softplus.input(0)?,
+            None => one_plus_exp(matcher, matcher.made_by(softplus, "Log")?.input(0)?, &mut inner)?,
         };
         (of == x && matcher.alike(x, y)).then_some(Found { inner, parts: x })
     })

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::matcher::{Found, Matcher, fuse, output, to_f32};
+use super::matcher::{Found, Matcher, fuse, to_f32};
 use super::scores::{Attention, HIDDEN, Mask, Scores, attention, outer};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
@@ -34,7 +34,7 @@ pub(crate) fn fuse_plain_attention(graph: &mut Graph) -> Result<bool> {
 }
 
 fn find(matcher: &Matcher, node: &Node) -> Option<Found<Parts>> {
-    let y = output(node)?;
+    let y = node.output(0)?;
     let Attention { scores, v, transposed, zeroes_nan, inner, .. } = attention(matcher, node).ok()?;
     let Scores { q, k, masks, scale } = scores;
     let heads_of = outer(matcher, y)?;

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use super::layout::is_reshape;
-use super::matcher::{Found, Matcher, first, fuse, output, two};
+use super::matcher::{Found, Matcher, fuse, two};
 use super::text::Pattern;
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
@@ -62,7 +62,7 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Parts>> {
 
 /// The first form.
 fn halves_turned(matcher: &Matcher, node: &Node) -> Option<Found<Parts>> {
-    let y = output(node)?;
+    let y = node.output(0)?;
     HALVES.matches(matcher, y).into_iter().find_map(|found| {
         let [x, cos, sin, turned, x1, x2] = found.values(["x", "cos", "sin", "turned", "x1", "x2"])?;
         let rank = matcher.rank(turned)?;
@@ -81,7 +81,7 @@ fn halves_turned(matcher: &Matcher, node: &Node) -> Option<Found<Parts>> {
 
 /// The second form.
 fn parts_turned(matcher: &Matcher, node: &Node) -> Option<Found<Parts>> {
-    let rank = matcher.rank(output(node)?)?;
+    let rank = matcher.rank(node.output(0)?)?;
     (node.is("Concat") && axis(node, 0, rank)? + 1 == rank).then_some(())?;
     let parts: Vec<ValueId> = node.inputs.iter().copied().collect::<Option<_>>()?;
     parts.windows(2).enumerate().find_map(|(place, pair)| {
@@ -115,7 +115,7 @@ fn pair_turned(matcher: &Matcher, real: ValueId, imaginary: ValueId) -> Option<F
 /// A value as elements of the last axis of another: that value, the first element, and their number.
 fn part(matcher: &Matcher, value: ValueId) -> Option<(ValueId, i64, i64)> {
     let node = matcher.producer(value)?;
-    let x = first(node)?;
+    let x = node.input(0)?;
     let rank = matcher.rank(value)?;
     let size = |value: ValueId| matcher.shape(value)?.last()?.known();
     let count = size(value)?;
@@ -161,10 +161,10 @@ fn halved(matcher: &Matcher, value: ValueId, x: ValueId, pairs: i64) -> Option<A
             return (last && half == other && fits).then_some(Angles::By(functions, half));
         }
         if is_reshape(matcher, node) {
-            source = first(node)?;
+            source = node.input(0)?;
         } else if is_function {
             functions.push((node.clone(), 0));
-            source = first(node)?;
+            source = node.input(0)?;
         } else if node.is("Mul") {
             let operand = matcher.with_scalar(node)?.0;
             functions.push((node.clone(), node.inputs.iter().position(|input| *input == Some(operand))?));
@@ -214,7 +214,7 @@ fn computed<'b>(
     mut value: Expr<'b>,
 ) -> Result<Expr<'b>> {
     for (node, place) in functions.into_iter().rev() {
-        let dtype = output(&node).and_then(|result| made.graph.value(result).dtype);
+        let dtype = node.output(0).and_then(|result| made.graph.value(result).dtype);
         let inputs = node.inputs.iter().enumerate();
         let inputs = inputs.map(
             |(index, input)| {

@@ -4,12 +4,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::layout::is_reshape;
-use super::matcher::{Matcher, first, two};
+use super::matcher::{Matcher, two};
 use super::view::scaling;
 use crate::graph::{Node, ValueId};
 use crate::op::{OWN_DOMAIN, range};
 use crate::pass::builder::{Builder, Expr};
-use crate::pass::pattern::{axis, float, input, int};
+use crate::pass::pattern::{axis, float, is_set};
 use crate::tensor::{DType, Dim};
 
 /// Added to the scores of masked keys in place of minus infinity, which ncnn does not handle.
@@ -65,12 +65,12 @@ pub(super) fn attention(matcher: &Matcher, node: &Node) -> Result<Attention, Rea
     if is_plain(node) {
         return plain(matcher, node).ok_or(SHAPES);
     }
-    let (weights, v) = first(node).zip(values_of(node)).ok_or(SCORES)?;
+    let (weights, v) = node.input(0).zip(values_of(node)).ok_or(SCORES)?;
     let mut inner = BTreeSet::new();
     let softmax = skip_reshapes(matcher, weights, &mut inner).ok_or(SCORES)?;
     inner.insert(softmax);
     let (softmax, zeroes_nan) = softmax_of(matcher, softmax, &mut inner).ok_or(SCORES)?;
-    let scores = scores(matcher, first(softmax).ok_or(SCORES)?, &mut inner, 0)?;
+    let scores = scores(matcher, softmax.input(0).ok_or(SCORES)?, &mut inner, 0)?;
     let outer = [outer(matcher, scores.q).ok_or(SHAPES)?, outer(matcher, weights).ok_or(SHAPES)?];
     Ok(Attention { scores, v, outer, transposed: true, zeroes_nan, inner })
 }
@@ -81,7 +81,7 @@ fn is_plain(node: &Node) -> bool {
 
 /// The values of a node that may be an attention.
 pub(super) fn values_of(node: &Node) -> Option<ValueId> {
-    if is_plain(node) { input(node, 2) } else { Some(two(node).filter(|_| node.is("MatMul"))?[1]) }
+    if is_plain(node) { node.input(2) } else { Some(two(node).filter(|_| node.is("MatMul"))?[1]) }
 }
 
 /// Reads PlainAttention, in which adjacent heads of queries share those of keys.
@@ -97,7 +97,7 @@ fn plain(matcher: &Matcher, node: &Node) -> Option<Attention> {
         v,
         outer: [outer(matcher, k)?, outer(matcher, v)?],
         transposed: false,
-        zeroes_nan: int(node, "zeroes_nan").is_some_and(|flag| flag != 0),
+        zeroes_nan: is_set(node, "zeroes_nan"),
         inner: BTreeSet::new(),
     })
 }
@@ -113,7 +113,7 @@ fn skip_reshapes(matcher: &Matcher, value: ValueId, inner: &mut BTreeSet<ValueId
     let mut source = value;
     for _ in 0..MAX_CHAIN {
         let Some(node) = matcher.producer(source).filter(|node| is_reshape(matcher, node)) else { break };
-        let x = first(node)?;
+        let x = node.input(0)?;
         if matcher.shape(x)?.last() != matcher.shape(source)?.last() {
             break;
         }
@@ -132,7 +132,7 @@ fn softmax_of<'a>(
     let of_rows = |softmax: &&Node| {
         // Before version 13, Softmax runs over all axes from the given one on.
         let default = if softmax.version < 13 { 1 } else { -1 };
-        let rank = first(softmax).and_then(|x| matcher.rank(x));
+        let rank = softmax.input(0).and_then(|x| matcher.rank(x));
         rank.is_some_and(|rank| axis(softmax, default, rank).is_some_and(|axis| axis + 1 == rank))
     };
     if let Some(softmax) = matcher.made_by(value, "Softmax") {
@@ -140,7 +140,7 @@ fn softmax_of<'a>(
     }
     let [condition, zero, softmax] = *matcher.made_by(value, "Where")?.inputs.as_slice() else { return None };
     let (condition, softmax) = (condition?, softmax?);
-    let is_guard = first(matcher.made_by(condition, "IsNaN")?)? == softmax && matcher.scalar(zero?)? == 0.0;
+    let is_guard = matcher.made_by(condition, "IsNaN")?.input(0)? == softmax && matcher.scalar(zero?)? == 0.0;
     inner.extend([condition, softmax]);
     Some((matcher.made_by(softmax, "Softmax").filter(of_rows).filter(|_| is_guard)?, true))
 }

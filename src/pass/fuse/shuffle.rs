@@ -12,7 +12,7 @@
 
 use std::collections::BTreeSet;
 
-use super::matcher::{Found, Matcher, first, fuse, output};
+use super::matcher::{Found, Matcher, fuse};
 use super::view::{View, trace};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
@@ -49,11 +49,11 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<(ValueId, Shuffle)>> {
 
 /// Matches exactly Reshape, Transpose and Reshape.
 fn find_three(matcher: &Matcher, node: &Node) -> Option<Found<(ValueId, Shuffle)>> {
-    let result = output(node)?;
-    let transposed = first(node).filter(|_| node.is("Reshape"))?;
+    let result = node.output(0)?;
+    let transposed = node.input(0).filter(|_| node.is("Reshape"))?;
     let transpose = matcher.made_by(transposed, "Transpose")?;
-    let blocks = first(transpose)?;
-    let x = first(matcher.made_by(blocks, "Reshape")?)?;
+    let blocks = transpose.input(0)?;
+    let x = matcher.made_by(blocks, "Reshape")?.input(0)?;
     if matcher.sizes(x).is_none() {
         let groups = free_groups(matcher, [x, blocks, result], transpose)?;
         let parts = (x, Shuffle::Channels { groups });
@@ -88,13 +88,13 @@ fn free_groups(matcher: &Matcher, [x, blocks, result]: [ValueId; 3], transpose: 
 
 /// Matches SpaceToDepth on an image of free sizes, for which exporters write more Reshapes.
 fn find_free_blocks(matcher: &Matcher, node: &Node) -> Option<Found<(ValueId, Shuffle)>> {
-    let result = output(node).filter(|_| reshapes(node))?;
+    let result = node.output(0).filter(|_| reshapes(node))?;
     let [_, deep, rows, columns] = matcher.shape(result)? else { return None };
     if rows.known().is_some() && columns.known().is_some() {
         return None;
     }
     let mut inner = BTreeSet::new();
-    let mut value = first(node)?;
+    let mut value = node.input(0)?;
     let mut made_by = |value: ValueId| {
         inner.insert(value);
         matcher.producer(value)
@@ -104,11 +104,11 @@ fn find_free_blocks(matcher: &Matcher, node: &Node) -> Option<Found<(ValueId, Sh
         if maker.is("Transpose") {
             break;
         }
-        value = first(maker).filter(|_| reshapes(maker))?;
+        value = maker.input(0).filter(|_| reshapes(maker))?;
         maker = made_by(value)?;
     }
     let turns = maker.is("Transpose") && ints(maker, "perm")? == [0, 1, 3, 5, 2, 4];
-    let blocks = first(maker).filter(|_| turns)?;
+    let blocks = maker.input(0).filter(|_| turns)?;
     let [_, channels, height, block, width, other] = matcher.shape(blocks)? else { return None };
     let side = block.known().filter(|side| *side > 1 && other.is(*side))?;
     let fits = |x: ValueId| {
@@ -122,7 +122,7 @@ fn find_free_blocks(matcher: &Matcher, node: &Node) -> Option<Found<(ValueId, Sh
     value = blocks;
     for _ in 0..MAX_STEPS {
         maker = made_by(value)?;
-        value = first(maker).filter(|_| reshapes(maker))?;
+        value = maker.input(0).filter(|_| reshapes(maker))?;
         if fits(value) {
             let parts = (value, Shuffle::ToDepth { block: side, mode: "CRD" });
             return Some(Found { inner, parts }).filter(|_| matcher.is_float(result));

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::matcher::{Found, Matcher, first, fuse, output, two};
+use super::matcher::{Found, Matcher, fuse, two};
 use super::terms::{quotients, reduced_axis};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
@@ -15,12 +15,12 @@ pub(crate) fn fuse_softmax(graph: &mut Graph) -> Result<bool> {
 }
 
 fn find(matcher: &Matcher, node: &Node) -> Option<Found<(ValueId, usize)>> {
-    let y = output(node)?;
+    let y = node.output(0)?;
     let quotient = quotients(matcher, node).next()?;
     let (exp, sum) = (quotient.dividend, quotient.divisor);
     let mut inner = BTreeSet::from([exp, sum]);
     inner.extend(quotient.inverse);
-    let power = first(matcher.made_by(exp, "Exp")?)?;
+    let power = matcher.made_by(exp, "Exp")?.input(0)?;
     let (summed, axis) = reduced_axis(matcher, sum, "ReduceSum")?;
     // Without its maximum, x gives the same, except for sums that overflow.
     let x = match shifted(matcher, power, axis) {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use smallvec::smallvec;
 
-use super::matcher::{Matcher, first, output};
+use super::matcher::Matcher;
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Node, NodeId, ValueId};
 use crate::op::NEWEST_OPSET;
@@ -68,7 +68,7 @@ pub(crate) fn fuse_split(graph: &mut Graph) -> Result<bool> {
 
 /// Reads a Slice along one axis with step 1: its input, the axis and the part.
 fn read_part(matcher: &Matcher, id: NodeId, node: &Node) -> Option<(ValueId, usize, Part)> {
-    let (x, output) = (first(node)?, output(node)?);
+    let (x, output) = (node.input(0)?, node.output(0)?);
     let [Cut { axis, start, step: 1, .. }] = *cuts(matcher.graph, node)? else { return None };
     let (from, to) = (matcher.sizes(x)?, matcher.sizes(output)?);
     let (whole, size) = (*from.get(axis)?, *to.get(axis)?);

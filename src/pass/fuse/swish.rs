@@ -9,7 +9,7 @@
 
 use std::collections::BTreeSet;
 
-use super::matcher::{Found, Matcher, first, fuse, orders, output, to_f32, two};
+use super::matcher::{Found, Matcher, fuse, orders, to_f32, two};
 use super::terms::{one_plus_exp, polynomial, product, reciprocal};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
@@ -19,7 +19,7 @@ pub(crate) fn fuse_sigmoid(graph: &mut Graph) -> Result<bool> {
 }
 
 fn find_sigmoid(matcher: &Matcher, node: &Node) -> Option<Found<ValueId>> {
-    let y = output(node)?;
+    let y = node.output(0)?;
     let mut inner = BTreeSet::new();
     let x = one_plus_exp_neg(matcher, reciprocal(matcher, node)?, &mut inner)?;
     matcher.alike(x, y).then_some(Found { inner, parts: x })
@@ -31,7 +31,7 @@ fn one_plus_exp_neg(matcher: &Matcher, sum: ValueId, inner: &mut BTreeSet<ValueI
     inner.insert(negative);
     let node = matcher.producer(negative)?;
     if node.is("Neg") {
-        return first(node);
+        return node.input(0);
     }
     let (x, _) = orders(node).find(|(_, factor)| matcher.scalar(*factor) == Some(-1.0))?;
     node.is("Mul").then_some(x)
@@ -44,7 +44,7 @@ pub(crate) fn fuse_swish(graph: &mut Graph) -> Result<bool> {
 }
 
 fn find_swish(matcher: &Matcher, node: &Node) -> Option<Found<(ValueId, f32)>> {
-    let y = output(node)?;
+    let y = node.output(0)?;
     if node.is("Div") {
         let [x, sum] = two(node)?;
         let mut inner = BTreeSet::new();
@@ -53,7 +53,7 @@ fn find_swish(matcher: &Matcher, node: &Node) -> Option<Found<(ValueId, f32)>> {
     }
     let product = product(matcher, node).filter(|product| product.factor == 1.0)?;
     product.orders().find_map(|(x, gate)| {
-        let scaled = first(matcher.made_by(gate, "Sigmoid")?)?;
+        let scaled = matcher.made_by(gate, "Sigmoid")?.input(0)?;
         let mut inner = product.inner.clone();
         inner.insert(gate);
         let [c0, alpha, c2, c3] = polynomial(matcher, scaled, x, &mut inner)?;

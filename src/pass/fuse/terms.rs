@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::matcher::{Matcher, first, orders, two};
+use super::matcher::{Matcher, orders, two};
 use crate::graph::{Node, ValueId};
 use crate::lower::is_square;
 use crate::op;
-use crate::pass::pattern::{float, input, int, ints};
+use crate::pass::pattern::{float, int, ints};
 
 /// The most nodes on a path of an expression; the longest pattern has seven.
 const MAX_DEPTH: usize = 8;
@@ -99,7 +99,7 @@ fn coefficients(
     let depth = depth.checked_sub(1)?;
     let mut of = |value| coefficients(matcher, value, x, inner, depth);
     let found = if node.is("Neg") {
-        of(first(node)?)?.map(|c| -c)
+        of(node.input(0)?)?.map(|c| -c)
     } else {
         let [a, b] = two(node)?;
         match node.op_type.as_str() {
@@ -163,7 +163,7 @@ pub(super) fn quotients(matcher: &Matcher, node: &Node) -> impl Iterator<Item = 
 /// `b`, if a node computes `1 / b` or `reciprocal(b)`.
 pub(super) fn reciprocal(matcher: &Matcher, node: &Node) -> Option<ValueId> {
     if node.is("Reciprocal") {
-        return first(node);
+        return node.input(0);
     }
     let [one, b] = two(node).filter(|_| node.is("Div"))?;
     matcher.is_scalar(one, 1.0).then_some(b)
@@ -191,13 +191,13 @@ pub(super) fn over_root(
 
 /// `b`, if a value is `sqrt(b)` or `b ^ 0.5`.
 fn under_root(matcher: &Matcher, root: ValueId) -> Option<ValueId> {
-    matcher.made_by(root, "Sqrt").map_or_else(|| base(matcher, root, 0.5), first)
+    matcher.made_by(root, "Sqrt").map_or_else(|| base(matcher, root, 0.5), |root| root.input(0))
 }
 
 /// `x`, if a value is `x ^ 2` or `x * x`.
 pub(super) fn squared(matcher: &Matcher, square: ValueId) -> Option<ValueId> {
     let node = matcher.producer(square)?;
-    first(node).filter(|_| is_square(matcher.graph, node))
+    node.input(0).filter(|_| is_square(matcher.graph, node))
 }
 
 /// `b`, if a value is `b ^ exponent`.
@@ -214,15 +214,15 @@ pub(super) fn one_plus_exp(
 ) -> Option<ValueId> {
     let exp = matcher.beside_scalar(matcher.made_by(sum, "Add")?, 1.0)?;
     inner.extend([sum, exp]);
-    first(matcher.made_by(exp, "Exp")?)
+    matcher.made_by(exp, "Exp")?.input(0)
 }
 
 /// The input and the sorted axes of a reduction that keeps its axes.
 pub(super) fn reduced(matcher: &Matcher, value: ValueId, op_type: &str) -> Option<(ValueId, Vec<usize>)> {
     let node = matcher.made_by(value, op_type).filter(|node| int(node, "keepdims") != Some(0))?;
-    let x = first(node)?;
+    let x = node.input(0)?;
     let rank = matcher.rank(x)?;
-    let axes = match input(node, 1) {
+    let axes = match node.input(1) {
         Some(axes) => matcher.ints(axes)?,
         None => ints(node, "axes")?.to_vec(),
     };
@@ -270,7 +270,7 @@ fn bounds(matcher: &Matcher, node: &Node) -> Option<(ValueId, f64, f64)> {
     if !node.domain.is_empty() {
         return None;
     }
-    let bound = |index: usize, name: &str, default: f64| match input(node, index) {
+    let bound = |index: usize, name: &str, default: f64| match node.input(index) {
         Some(bound) => matcher.scalar(bound),
         None => Some(float(node, name).map_or(default, f64::from)),
     };
@@ -278,9 +278,9 @@ fn bounds(matcher: &Matcher, node: &Node) -> Option<(ValueId, f64, f64)> {
         "Clip" => {
             // Version 1 has legacy attributes.
             op::find(node)?.since_version(node.version).filter(|since| *since >= 6)?;
-            Some((first(node)?, bound(1, "min", LOWEST)?, bound(2, "max", HIGHEST)?))
+            Some((node.input(0)?, bound(1, "min", LOWEST)?, bound(2, "max", HIGHEST)?))
         }
-        "Relu" => Some((first(node)?, 0.0, HIGHEST)),
+        "Relu" => Some((node.input(0)?, 0.0, HIGHEST)),
         "Max" => matcher.with_scalar(node).map(|(value, low)| (value, low, HIGHEST)),
         "Min" => matcher.with_scalar(node).map(|(value, high)| (value, LOWEST, high)),
         _ => None,

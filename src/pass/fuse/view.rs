@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use super::matcher::{Matcher, first, output, two};
+use super::matcher::{Matcher, two};
 use crate::graph::{Node, ValueId};
-use crate::pass::pattern::{Cut, axis, cuts, input, ints, perm_of};
+use crate::pass::pattern::{Cut, axis, cuts, ints, perm_of};
 
 /// The most nodes of a chain.
 const MAX_CHAIN: usize = 16;
@@ -119,10 +119,10 @@ fn merged(runs: impl Iterator<Item = Run>) -> Vec<Run> {
     made
 }
 
-/// A value as a view of a source.
-pub(super) struct Traced {
+/// A value as a view of a source, or as another description of its elements.
+pub(super) struct Traced<T = View> {
     pub source: ValueId,
-    pub view: View,
+    pub view: T,
     /// The factor of the elements.
     pub scale: f64,
     /// The values of the chain without the source.
@@ -136,6 +136,20 @@ pub(super) struct Chain<'a> {
     pub scale: f64,
     /// The values after the source, the last first, and the nodes that make them unless they scale.
     pub nodes: Vec<(ValueId, Option<&'a Node>)>,
+}
+
+impl Chain<'_> {
+    /// Applies `step` to the description of the source and to each node that moves elements.
+    pub fn traced<T>(self, source: T, step: impl Fn(&Node, ValueId, &T) -> Option<T>) -> Option<Traced<T>> {
+        let mut view = source;
+        for (made, node) in self.nodes.iter().rev() {
+            if let Some(node) = node {
+                view = step(node, *made, &view)?;
+            }
+        }
+        let inner = self.nodes.into_iter().map(|(made, _)| made).collect();
+        Some(Traced { source: self.source, view, scale: self.scale, inner })
+    }
 }
 
 /// Follows a value back to the first that `is_source`, or as far as nodes have a property `moves`, or scale elements if
@@ -156,7 +170,7 @@ pub(super) fn chain<'a>(
         }
         chain.nodes.push((chain.source, scaling.is_none().then_some(node)));
         chain.scale *= scaling.map_or(1.0, |(_, factor)| factor);
-        chain.source = scaling.map_or_else(|| first(node), |(x, _)| Some(x))?;
+        chain.source = scaling.map_or_else(|| node.input(0), |(x, _)| Some(x))?;
     }
     Some(chain)
 }
@@ -169,15 +183,9 @@ pub(super) fn trace(
     is_source: impl Fn(ValueId) -> bool,
     scaled: bool,
 ) -> Option<Traced> {
-    let Chain { source, scale, nodes } =
-        chain(matcher, value, is_source, |node| moves(matcher, node), scaled)?;
-    let mut view = View::of(&matcher.sizes(source)?);
-    for (made, node) in nodes.iter().rev() {
-        if let Some(node) = node {
-            view = step(matcher, node, *made, &view)?;
-        }
-    }
-    Some(Traced { source, view, scale, inner: nodes.into_iter().map(|(made, _)| made).collect() })
+    let chain = chain(matcher, value, is_source, |node| moves(matcher, node), scaled)?;
+    let view = View::of(&matcher.sizes(chain.source)?);
+    chain.traced(view, |node, made, view| step(matcher, node, made, view))
 }
 
 /// The operand and the factor of a product, or quotient, with a constant of one element.
@@ -188,7 +196,7 @@ pub(super) fn scaling(matcher: &Matcher, node: &Node) -> Option<(ValueId, f64)> 
         let [x, divisor] = two(node).filter(|_| node.is("Div"))?;
         (x, 1.0 / matcher.scalar(divisor)?)
     };
-    matcher.alike(x, output(node)?).then_some((x, factor))
+    matcher.alike(x, node.output(0)?).then_some((x, factor))
 }
 
 /// Whether the result of a node is a view of its input.
@@ -198,7 +206,7 @@ fn moves(matcher: &Matcher, node: &Node) -> bool {
     match node.op_type.as_str() {
         _ if !node.domain.is_empty() => false,
         "Cast" | "Identity" => {
-            first(node).zip(output(node)).is_some_and(|(x, result)| matcher.alike(x, result))
+            node.input(0).zip(node.output(0)).is_some_and(|(x, result)| matcher.alike(x, result))
         }
         op_type => MOVES.contains(&op_type),
     }
@@ -212,7 +220,7 @@ fn step(matcher: &Matcher, node: &Node, made: ValueId, view: &View) -> Option<Vi
         "Slice" => slice(matcher, node, &sizes, view),
         "Gather" => {
             let axis = axis(node, 0, view.axes.len())?;
-            let index = matcher.int(input(node, 1)?)?;
+            let index = matcher.int(node.input(1)?)?;
             let start = if index < 0 { index + view.size(axis)? } else { index };
             view.sliced(axis, start, 1)?.reshaped(&sizes)
         }
@@ -224,7 +232,7 @@ fn split(matcher: &Matcher, node: &Node, made: ValueId, view: &View) -> Option<V
     let axis = axis(node, 0, view.axes.len())?;
     let part = node.outputs.iter().position(|output| *output == Some(made))?;
     let size = matcher.sizes(made)?.get(axis).copied()?;
-    let given = match input(node, 1) {
+    let given = match node.input(1) {
         Some(sizes) => Some(matcher.ints(sizes)?),
         None => ints(node, "split").map(<[i64]>::to_vec),
     };

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use num_traits::AsPrimitive;
 
-use super::step::{Steps, is_plain_gemm, is_set, of_source};
+use super::step::{Steps, of_source};
 use super::weight::{LARGEST, Levels, bias};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId, pairs};
@@ -12,7 +12,7 @@ use crate::ncnn::layer::Gemm;
 use crate::op::NEWEST_OPSET;
 use crate::op::range::range;
 use crate::pass::builder::in_place_of;
-use crate::pass::pattern::{Readers, input, int, only_output};
+use crate::pass::pattern::{Readers, int, is_plain_gemm, is_set, only_output};
 use crate::tensor::{Dim, Tensor};
 
 /// Values that are rounded to quantized steps.
@@ -43,10 +43,10 @@ pub(super) fn to_int8(graph: &mut Graph, rounded: &Rounded, release: Option<u32>
 /// is added, if it has one.
 fn with_bias(graph: &Graph, readers: &Readers, node: &Node) -> Option<(Node, Option<ValueId>)> {
     if node.is("Conv") || (node.is("Gemm") && is_plain_gemm(node)) {
-        return Some((node.clone(), input(node, 2)));
+        return Some((node.clone(), node.input(2)));
     }
     let sum_of = |product: ValueId, sum: &Node| {
-        let term = [input(sum, 0)?, input(sum, 1)?].into_iter().find(|term| *term != product)?;
+        let term = [sum.input(0)?, sum.input(1)?].into_iter().find(|term| *term != product)?;
         let columns = graph.value(product).shape.as_deref()?.last()?.known()?;
         let is_row = matches!(graph.value(term).shape.as_deref(), Some([size]) if size.is(columns));
         (sum.is("Add") && is_row && is_constant(graph, term)).then_some(term)
@@ -56,9 +56,9 @@ fn with_bias(graph: &Graph, readers: &Readers, node: &Node) -> Option<(Node, Opt
         let is_added = reader.is_some_and(|sum| only_output(node).and_then(|own| sum_of(own, sum)).is_some());
         return (!is_added).then(|| (node.clone(), None));
     }
-    let (product, term) = [input(node, 0)?, input(node, 1)?].into_iter().find_map(|value| {
+    let (product, term) = [node.input(0)?, node.input(1)?].into_iter().find_map(|value| {
         readers.only(value)?;
-        let product = graph.node(graph.value(value).producer?).filter(|node| node.is("MatMul"))?;
+        let product = graph.producer(value).filter(|node| node.is("MatMul"))?;
         Some((product, sum_of(value, node)?))
     })?;
     Some((product.clone(), Some(term)))
@@ -67,8 +67,8 @@ fn with_bias(graph: &Graph, readers: &Readers, node: &Node) -> Option<(Node, Opt
 /// Whether a value is a constant, or a quantized constant.
 fn is_constant(graph: &Graph, value: ValueId) -> bool {
     let source = |value: ValueId| {
-        let node = graph.node(graph.value(value).producer?).filter(|node| node.is("DequantizeLinear"))?;
-        input(node, 0)
+        let node = graph.producer(value).filter(|node| node.is("DequantizeLinear"))?;
+        node.input(0)
     };
     graph.value(value).constant.is_some()
         || source(value).is_some_and(|quantized| graph.value(quantized).constant.is_some())
@@ -92,9 +92,9 @@ impl Product {
         rounded: &Rounded,
         has_gemm: bool,
     ) -> Result<Option<Product>> {
-        let Some(x) = input(&node, 0) else { return Ok(None) };
+        let Some(x) = node.input(0) else { return Ok(None) };
         let steps = of_source(graph, x, |value| rounded.steps.get(&value)).filter(|steps| steps.are_bytes());
-        let Some(weight) = input(&node, 1).and_then(|weight| graph.value(weight).shape.as_deref()) else {
+        let Some(weight) = node.input(1).and_then(|weight| graph.value(weight).shape.as_deref()) else {
             return Ok(None);
         };
         let shape = graph.value(x).shape.as_deref().unwrap_or_default();

@@ -9,7 +9,7 @@ use crate::graph::{Attribute, Graph, Node, ValueId, pairs};
 use crate::ncnn::layer::LSTM;
 use crate::op::{self, NEWEST_OPSET};
 use crate::pass::builder::in_place_of;
-use crate::pass::pattern::{input, int, producer};
+use crate::pass::pattern::{is_set, producer};
 use crate::tensor::{DType, Tensor};
 
 /// The operators of ncnn's domain. Their weights are floats that rows of int8 stand for.
@@ -44,8 +44,8 @@ impl RecurrentLayers {
     /// ncnn's layers have all features of the node.
     pub fn operator(self, node: &Node, plain: &'static str) -> &'static str {
         let has_all =
-            attributes(node).all(|(name, _)| ATTRIBUTES.contains(&name)) && input(node, PEEPHOLES).is_none();
-        let resets_after = int(node, "linear_before_reset").is_some_and(|flag| flag != 0);
+            attributes(node).all(|(name, _)| ATTRIBUTES.contains(&name)) && node.input(PEEPHOLES).is_none();
+        let resets_after = is_set(node, "linear_before_reset");
         match plain {
             "LSTM" if self.has_int8 && has_all => "ncnn.Int8LSTM",
             "GRU" if self.has_int8 && has_all && resets_after => "ncnn.Int8GRU",
@@ -107,12 +107,12 @@ struct Rows {
 
 /// Reads a weight of a node as rows that DequantizeLinear converts.
 fn rows(graph: &Graph, node: &Node, index: usize) -> Result<Option<Rows>> {
-    let Some(weight) = input(node, index) else { return Ok(None) };
-    let reshaped = producer(graph, weight, "Reshape").and_then(|node| input(node, 0));
+    let Some(weight) = node.input(index) else { return Ok(None) };
+    let reshaped = producer(graph, weight, "Reshape").and_then(|node| node.input(0));
     let Some(dequantize) = reshaped.and_then(|rows| producer(graph, rows, "DequantizeLinear")) else {
         return Ok(None);
     };
-    let (Some(levels), Some(constant)) = (input(dequantize, 0), constant_input(graph, dequantize, 0)) else {
+    let (Some(levels), Some(constant)) = (dequantize.input(0), constant_input(graph, dequantize, 0)) else {
         return Ok(None);
     };
     let &[count, columns] = constant.shape() else { return Ok(None) };

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use crate::graph::{Attribute, Graph, Node, ValueId};
+use crate::graph::{Graph, Node, ValueId};
 use crate::op::{self, Access};
-use crate::pass::pattern::{input, int, only_output, producer, scalar};
+use crate::pass::pattern::{only_output, producer, scalar};
 use crate::tensor::{DType, Tensor};
 
 /// The maximum length of a chain of operators that move elements.
@@ -28,10 +28,10 @@ pub(super) fn find_steps(graph: &Graph) -> BTreeMap<ValueId, Steps> {
 }
 
 fn read_steps(graph: &Graph, dequantize: &Node) -> Option<Steps> {
-    let quantized = input(dequantize, 0)?;
+    let quantized = dequantize.input(0)?;
     let quantize = producer(graph, quantized, "QuantizeLinear")?;
-    let x = input(quantize, 0)?;
-    let parameter = |node: &Node, index: usize| match input(node, index) {
+    let x = quantize.input(0)?;
+    let parameter = |node: &Node, index: usize| match node.input(index) {
         Some(value) => scalar(graph, value),
         None => Some(0.0),
     };
@@ -48,12 +48,12 @@ fn read_steps(graph: &Graph, dequantize: &Node) -> Option<Steps> {
 
 /// Returns the DequantizeLinear that computes input `index` of a node.
 pub(super) fn dequantize_before<'a>(graph: &'a Graph, node: &Node, index: usize) -> Option<&'a Node> {
-    producer(graph, input(node, index)?, "DequantizeLinear")
+    producer(graph, node.input(index)?, "DequantizeLinear")
 }
 
 /// Returns input `index` of a node if it is a constant.
 pub(super) fn constant_input<'a>(graph: &'a Graph, node: &Node, index: usize) -> Option<&'a Tensor> {
-    graph.value(input(node, index)?).constant.as_ref()
+    graph.value(node.input(index)?).constant.as_ref()
 }
 
 /// Whether the operator moves or selects elements of its first input.
@@ -69,22 +69,8 @@ pub(super) fn of_source<T>(graph: &Graph, value: ValueId, known: impl Fn(ValueId
         if let Some(found) = known(value) {
             return Some(found);
         }
-        let producer = graph.node(graph.value(value).producer?).filter(|node| is_move(node))?;
-        value = input(producer, 0)?;
+        let producer = graph.producer(value).filter(|node| is_move(node))?;
+        value = producer.input(0)?;
     }
     None
-}
-
-/// Whether Gemm is the product of two matrices plus a bias: A is not transposed, alpha and beta are 1.
-pub(super) fn is_plain_gemm(node: &Node) -> bool {
-    let is_one = |name: &str| match node.attributes.get(name) {
-        Some(Attribute::Float(value)) => *value == 1.0,
-        _ => true,
-    };
-    is_one("alpha") && is_one("beta") && !is_set(node, "transA")
-}
-
-/// Whether an integer attribute is given and not 0.
-pub(super) fn is_set(node: &Node, name: &str) -> bool {
-    int(node, name).is_some_and(|flag| flag != 0)
 }

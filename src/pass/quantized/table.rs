@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use num_traits::AsPrimitive;
 
 use super::int8::is_int8_conv;
-use super::step::{Steps, constant_input, dequantize_before, is_plain_gemm, of_source};
+use super::step::{Steps, constant_input, dequantize_before, of_source};
 use super::weight::{LARGEST, is_symmetric, scales};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 use crate::ncnn::Scales;
-use crate::pass::pattern::{input, int};
+use crate::pass::pattern::{int, is_plain_gemm};
 use crate::tensor::{DType, Dim, Tensor};
 
 /// Returns the scales of the layers of a float network that can become int8 layers.
@@ -18,9 +18,9 @@ pub(super) fn scales_of(graph: &Graph, found: &BTreeMap<ValueId, Steps>) -> Resu
     let mut all = Vec::new();
     for (_, node) in graph.nodes() {
         let steps = |value: ValueId| of_source(graph, value, |value| found.get(&value));
-        let Some(steps) = input(node, 0).and_then(steps).filter(|steps| steps.are_bytes()) else { continue };
+        let Some(steps) = node.input(0).and_then(steps).filter(|steps| steps.are_bytes()) else { continue };
         let Some(weight_scales) = weight_scales(graph, node)? else { continue };
-        let output = node.outputs.first().copied().flatten().map(|output| graph.value(output).name.clone());
+        let output = node.output(0).map(|output| graph.value(output).name.clone());
         let layer = if node.name.is_empty() { output.unwrap_or_default() } else { node.name.clone() };
         let weight = weight_scales.iter().map(|scale| 1.0 / scale).collect();
         all.extend(steps.factor(graph).map(|bottom| Scales { layer, weight, bottom }));
@@ -48,7 +48,7 @@ fn is_within_bounds(weight: &Tensor) -> Result<bool> {
 /// Whether ncnn has an int8 layer for a node: a two-dimensional convolution of one image, with one group or
 /// depth-wise, or the product of one row with a matrix.
 fn has_int8_layer(graph: &Graph, node: &Node, weight: &[usize]) -> bool {
-    let shape = input(node, 0).and_then(|value| graph.value(value).shape.as_deref()).unwrap_or_default();
+    let shape = node.input(0).and_then(|value| graph.value(value).shape.as_deref()).unwrap_or_default();
     if node.is("Conv") {
         let weight: Vec<Dim> = weight.iter().map(|size| Dim::Known((*size).as_())).collect();
         return is_int8_conv(node, shape, &weight);

@@ -6,7 +6,7 @@ use super::step::{constant_input, dequantize_before};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 use crate::op::resolve_axis;
-use crate::pass::pattern::{input, int, producer};
+use crate::pass::pattern::{int, producer};
 use crate::tensor::{Array, DType, Tensor};
 
 /// The largest magnitude of an integer in ncnn's int8 layers.
@@ -63,7 +63,7 @@ impl Levels {
                 *scale = (f64::from(*scale) / ratio).as_();
             }
         }
-        let value = input(dequantize, 0).filter(|_| is_unchanged);
+        let value = dequantize.input(0).filter(|_| is_unchanged);
         Ok(Some(Levels { value, scales, shape, levels }))
     }
 
@@ -76,7 +76,7 @@ impl Levels {
 
 /// Returns the zero point of each of `outputs`, if they are constant.
 fn zero_points(graph: &Graph, dequantize: &Node, outputs: usize) -> Result<Option<Vec<i64>>> {
-    if input(dequantize, 2).is_none() {
+    if dequantize.input(2).is_none() {
         return Ok(Some(vec![0; outputs]));
     }
     let Some(zeros) = constant_input(graph, dequantize, 2) else { return Ok(None) };
@@ -111,7 +111,7 @@ pub(super) fn scales(
 
 /// Whether all zero points of DequantizeLinear are 0.
 pub(super) fn is_symmetric(graph: &Graph, dequantize: &Node) -> Result<bool> {
-    let Some(zero) = input(dequantize, 2) else { return Ok(true) };
+    let Some(zero) = dequantize.input(2) else { return Ok(true) };
     let Some(zero) = &graph.value(zero).constant else { return Ok(false) };
     Ok(zero.load_listed()?.to_i64()?.iter().all(|zero| *zero == 0))
 }

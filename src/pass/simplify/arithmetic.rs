@@ -8,7 +8,7 @@ use crate::pass::builder::{Builder, Expr, in_place_of};
 use crate::pass::pattern::Readers;
 use crate::tensor::{DType, Tensor, broadcast_lens};
 
-use super::{Edits, input, only_output};
+use super::{Edits, only_output};
 
 /// The largest factor, and the inverse of the smallest: far from where float32 overflows or becomes
 /// subnormal.
@@ -44,7 +44,7 @@ fn read_step(graph: &Graph, node: &Node, op_types: [&'static str; 2]) -> Option<
         [_, true] => true,
         _ => return None,
     };
-    let (first, second, output) = (input(node, 0)?, input(node, 1)?, only_output(node)?);
+    let (first, second, output) = (node.input(0)?, node.input(1)?, only_output(node)?);
     let is_constant = |id: ValueId| graph.value(id).constant.is_some();
     let (data, by) = match (is_constant(first), is_constant(second)) {
         (false, true) => (first, second),

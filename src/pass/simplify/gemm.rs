@@ -5,7 +5,7 @@ use crate::graph::{Attribute, AttributeMap, Graph, Node, NodeId, ValueId};
 use crate::pass::pattern::{Readers, producer};
 use crate::tensor::{DType, Dim};
 
-use super::{input, int, only_output, replace_nodes, replace_patterns};
+use super::{int, only_output, replace_nodes, replace_patterns};
 
 /// Replaces MatMul of two matrices and the sum with a constant by Gemm.
 pub(crate) fn fuse_matmul_add_bias_into_gemm(graph: &mut Graph) -> Result<bool> {
@@ -17,14 +17,14 @@ fn gemm_of_sum(graph: &Graph, readers: &Readers, id: NodeId, node: &Node) -> Opt
     if !node.is("MatMul") || node.version < 7 {
         return None;
     }
-    let (a, b, product) = (input(node, 0)?, input(node, 1)?, only_output(node)?);
+    let (a, b, product) = (node.input(0)?, node.input(1)?, only_output(node)?);
     let shape = graph.value(product).shape.as_deref()?;
     // The types of Gemm since version 1.
     let is_supported = matches!(graph.value(product).dtype?, DType::F16 | DType::F32 | DType::F64);
     let are_matrices = [a, b].iter().all(|id| graph.value(*id).shape.as_ref().is_some_and(|s| s.len() == 2));
     let reader = readers.only(product)?;
     let add = graph.node(reader).filter(|node| node.is("Add"))?;
-    let (first, second) = (input(add, 0)?, input(add, 1)?);
+    let (first, second) = (add.input(0)?, add.input(1)?);
     let addend = if first == product { second } else { first };
     let fits = graph.value(addend).constant.is_some()
         && graph.value(only_output(add)?).shape.as_deref() == Some(shape)
@@ -46,7 +46,7 @@ pub(crate) fn fuse_transpose_into_gemm(graph: &mut Graph) -> Result<bool> {
     let find = |graph: &Graph, node: &Node| {
         let mut gemm = Some(node).filter(|node| node.is("Gemm"))?.clone();
         for (index, name) in ["transA", "transB"].into_iter().enumerate() {
-            let matrix = input(node, index).and_then(|factor| transposed_matrix(graph, factor));
+            let matrix = node.input(index).and_then(|factor| transposed_matrix(graph, factor));
             if let (Some(matrix), Some(slot)) = (matrix, gemm.inputs.get_mut(index)) {
                 *slot = Some(matrix);
                 let flag = i64::from(int(node, name).unwrap_or(0) == 0);
@@ -61,7 +61,7 @@ pub(crate) fn fuse_transpose_into_gemm(graph: &mut Graph) -> Result<bool> {
 /// The matrix of which a value is the transpose.
 fn transposed_matrix(graph: &Graph, value: ValueId) -> Option<ValueId> {
     let transpose = producer(graph, value, "Transpose")?;
-    let matrix = input(transpose, 0)?;
+    let matrix = transpose.input(0)?;
     let (sizes, transposed) = (graph.value(matrix).shape.as_deref()?, graph.value(value).shape.as_deref()?);
     let is_transposed = matches!((sizes, transposed), ([a, b], [c, d]) if a == d && b == c);
     // The shape of a square matrix does not show the permutation.

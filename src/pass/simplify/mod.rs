@@ -14,7 +14,7 @@ mod reduce;
 mod transpose;
 mod view;
 
-use crate::pass::pattern::{axis, input, int, ints, only_output};
+use crate::pass::pattern::{axis, int, ints, only_output};
 use crate::pass::rewrite::{Rewrite, pass};
 
 use edit::{Edits, replace_nodes, replace_patterns};

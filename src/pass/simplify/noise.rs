@@ -6,7 +6,7 @@ use crate::pass::builder::{Expr, in_place_of};
 use crate::pass::pattern::{ints, scalar};
 use crate::tensor::DType;
 
-use super::{input, only_output};
+use super::only_output;
 
 /// Operators of random numbers that are finite.
 const RANDOM: [&str; 4] = ["RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"];
@@ -29,7 +29,7 @@ pub(crate) fn eliminate_noise_of_zero(graph: &mut Graph) -> Result<bool> {
             let value = only_output(&random).map(|output| made.graph.value(output));
             let dtype = value.and_then(|value| value.dtype).unwrap_or(DType::F32);
             let zero = made.number(0.0, dtype);
-            let shape = match (input(&random, 0), ints(&random, "shape")) {
+            let shape = match (random.input(0), ints(&random, "shape")) {
                 (Some(like), _) => made.value(like).shape(),
                 (None, shape) => made.ints(shape.unwrap_or_default()),
             };
@@ -60,7 +60,7 @@ fn read(graph: &Graph, node: &Node) -> Option<Product> {
     if !node.is("Mul") || node.version < 8 || !is_float(only_output(node)?) {
         return None;
     }
-    let (a, b) = (input(node, 0)?, input(node, 1)?);
+    let (a, b) = (node.input(0)?, node.input(1)?);
     [(a, b), (b, a)].into_iter().find_map(|(product, zero)| {
         if scalar(graph, zero) != Some(0.0) {
             return None;
@@ -81,9 +81,9 @@ fn factors(
     if let Some(found) = random(graph, value) {
         return Some(found);
     }
-    let node = graph.value(value).producer.and_then(|id| graph.node(id));
+    let node = graph.producer(value);
     let node = node.filter(|node| node.is("Mul") && depth > 0)?;
-    let (a, b) = (input(node, 0)?, input(node, 1)?);
+    let (a, b) = (node.input(0)?, node.input(1)?);
     [(a, b), (b, a)].into_iter().find_map(|(product, other)| {
         let found = factors(graph, product, others, depth - 1)?;
         others.push(other);
@@ -95,12 +95,12 @@ fn factors(
 fn random(graph: &Graph, mut value: ValueId) -> Option<(Node, Vec<Node>)> {
     let mut moves = Vec::new();
     for _ in 0..=MAX_DEPTH {
-        let node = graph.value(value).producer.and_then(|id| graph.node(id))?;
+        let node = graph.producer(value)?;
         if RANDOM.iter().any(|op_type| node.is(op_type)) {
             moves.reverse();
             return Some((node.clone(), moves));
         }
-        value = input(node, 0).filter(|_| MOVES.iter().any(|op_type| node.is(op_type)))?;
+        value = node.input(0).filter(|_| MOVES.iter().any(|op_type| node.is(op_type)))?;
         moves.push(node.clone());
     }
     None

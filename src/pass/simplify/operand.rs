@@ -5,7 +5,7 @@ use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
 use crate::pass::pattern::{broadcasts, producer};
 use crate::tensor::{Dim, Tensor, broadcast_shapes};
 
-use super::{input, only_output};
+use super::only_output;
 
 /// What an operand repeats.
 enum Source {
@@ -37,7 +37,7 @@ fn set_input(graph: &mut Graph, id: NodeId, index: usize, value: ValueId) -> boo
 
 /// Returns what an operand repeats, if the result has the same shape with that.
 fn source(graph: &Graph, node: &Node, index: usize) -> Option<Source> {
-    let operand = input(node, index)?;
+    let operand = node.input(index)?;
     let (source, shape) = repeated(graph, operand)?;
     let mut result = shape;
     for (other, value) in node.inputs.iter().enumerate() {
@@ -50,7 +50,7 @@ fn source(graph: &Graph, node: &Node, index: usize) -> Option<Source> {
 /// Returns what a value repeats, with its shape.
 fn repeated(graph: &Graph, value: ValueId) -> Option<(Source, Vec<Dim>)> {
     if let Some(expand) = producer(graph, value, "Expand") {
-        let source = input(expand, 0)?;
+        let source = expand.input(0)?;
         return Some((Source::Value(source), graph.value(source).shape.as_deref()?.to_vec()));
     }
     let fill = match producer(graph, value, "ConstantOfShape")?.attributes.get("value") {

@@ -11,7 +11,7 @@ use crate::op::range::range;
 use crate::pass::pattern::Readers;
 use crate::tensor::DType;
 
-use super::{Edits, input, int, ints, only_output};
+use super::{Edits, int, ints, only_output};
 
 /// Merges Pad into Conv.
 pub(crate) fn fuse_pad_into_conv(graph: &mut Graph) -> Result<bool> {
@@ -44,10 +44,10 @@ fn fuse(graph: &mut Graph, op_types: &[&str]) -> Result<bool> {
 /// The node with the padding of the Pad before it.
 fn fused(graph: &Graph, pad: &Node, padded: ValueId, node: &Node) -> Option<Node> {
     only_output(node)?;
-    if !node.domain.is_empty() || input(node, 0) != Some(padded) {
+    if !node.domain.is_empty() || node.input(0) != Some(padded) {
         return None;
     }
-    let data = input(pad, 0)?;
+    let data = pad.input(0)?;
     let (value, amounts) = Call::of(graph, pad).and_then(|(op, call)| op.padding?(&call))?;
     let [(0, 0), (0, 0), spatial @ ..] = amounts.as_slice() else { return None };
     let own = own_padding(node, spatial.len())?;

@@ -10,7 +10,7 @@ use crate::graph::{Graph, Ids, Node, Value, ValueId};
 use crate::op;
 use crate::pass::pattern::{self, Cut, Readers, producer};
 
-use super::{Edits, axis, input, int, only_output, replace_nodes};
+use super::{Edits, axis, int, only_output, replace_nodes};
 
 /// Returns a Slice like `node` with other cuts of `data`.
 fn slice(graph: &mut Graph, node: &Node, data: ValueId, cuts: &[Cut]) -> Result<Node> {
@@ -26,11 +26,11 @@ fn slice(graph: &mut Graph, node: &Node, data: ValueId, cuts: &[Cut]) -> Result<
 /// Merges several Slice of different axes in a row.
 pub(crate) fn fuse_consecutive_slices(graph: &mut Graph) -> Result<bool> {
     let find = |graph: &Graph, node: &Node| {
-        let inner = producer(graph, input(node, 0).filter(|_| node.is("Slice"))?, "Slice")?;
+        let inner = producer(graph, node.input(0).filter(|_| node.is("Slice"))?, "Slice")?;
         let (mut cuts, outer) = (pattern::cuts(graph, inner)?, pattern::cuts(graph, node)?);
         let are_apart = outer.iter().all(|cut| cuts.iter().all(|other| other.axis != cut.axis));
         cuts.extend(outer);
-        are_apart.then_some((input(inner, 0)?, cuts))
+        are_apart.then_some((inner.input(0)?, cuts))
     };
     replace_nodes(graph, find, |graph, node, (data, cuts)| slice(graph, node, data, &cuts))
 }
@@ -50,7 +50,7 @@ pub(crate) fn share_slices(graph: &mut Graph) -> Result<bool> {
     let mut edits = Edits::default();
     for (id, mut cuts) in found {
         let Some(node) = graph.node(id).cloned() else { continue };
-        let Some(mut data) = input(&node, 0) else { continue };
+        let Some(mut data) = node.input(0) else { continue };
         let mut nodes = Vec::new();
         let Some(last) = cuts.pop() else { continue };
         for cut in cuts {
@@ -77,12 +77,12 @@ pub(crate) fn fuse_slice_of_concat(graph: &mut Graph) -> Result<bool> {
 }
 
 fn slice_of_part(graph: &Graph, node: &Node) -> Option<(ValueId, Vec<Cut>)> {
-    let concat = producer(graph, input(node, 0).filter(|_| node.is("Slice"))?, "Concat")?;
+    let concat = producer(graph, node.input(0).filter(|_| node.is("Slice"))?, "Concat")?;
     let mut cuts = pattern::cuts(graph, node)?;
     let axis = concat_axis(graph, concat)?;
     let cut = cuts.iter_mut().find(|cut| cut.axis == axis)?;
     let size = |value: ValueId| graph.value(value).shape.as_ref()?.get(axis)?.known();
-    let total = size(input(node, 0)?)?;
+    let total = size(node.input(0)?)?;
     let from_front = |bound: i64| if bound < 0 { bound.saturating_add(total) } else { bound }.clamp(0, total);
     let (start, end) = (from_front(cut.start), from_front(cut.end));
     if cut.step < 1 || start >= end {
@@ -101,7 +101,7 @@ fn slice_of_part(graph: &Graph, node: &Node) -> Option<(ValueId, Vec<Cut>)> {
 }
 
 fn concat_axis(graph: &Graph, node: &Node) -> Option<usize> {
-    let rank = graph.value(input(node, 0)?).shape.as_ref()?.len();
+    let rank = graph.value(node.input(0)?).shape.as_ref()?.len();
     op::resolve_axis(int(node, "axis")?, rank).ok()
 }
 
@@ -142,7 +142,7 @@ fn whole_split(
 ) -> Option<(std::ops::Range<usize>, ValueId)> {
     inputs.iter().enumerate().find_map(|(at, part)| {
         let split = producer(graph, (*part)?, "Split")?;
-        let whole = input(split, 0)?;
+        let whole = split.input(0)?;
         let rank = graph.value(whole).shape.as_ref()?.len();
         let range = at..at.checked_add(split.outputs.len())?;
         let is_whole = self::axis(split, 0, rank)? == axis
@@ -156,7 +156,7 @@ pub(crate) fn eliminate_split_of_concat(graph: &mut Graph) -> Result<bool> {
     let readers = Readers::of(graph);
     let mut map = IndexMap::default();
     for (_, node) in graph.nodes().filter(|(_, node)| node.is("Split")) {
-        let Some(data) = input(node, 0) else { continue };
+        let Some(data) = node.input(0) else { continue };
         let Some(concat) = producer(graph, data, "Concat") else { continue };
         let rank = graph.value(data).shape.as_ref().map_or(0, |shape| shape.len());
         let along = axis(node, 0, rank);

@@ -5,7 +5,7 @@ use crate::graph::{Attribute, Graph, Node, NodeId};
 use crate::op;
 use crate::pass::pattern::Readers;
 
-use super::{input, int, only_output, replace_patterns};
+use super::{int, only_output, replace_patterns};
 
 /// Merges a reduction and the Unsqueeze that restores its axes into a reduction that keeps them.
 pub(crate) fn fuse_consecutive_reduce_unsqueeze(graph: &mut Graph) -> Result<bool> {
@@ -16,8 +16,7 @@ pub(crate) fn fuse_consecutive_reduce_unsqueeze(graph: &mut Graph) -> Result<boo
         }
         let output = only_output(node)?;
         let reader = readers.only(output)?;
-        let last =
-            graph.node(reader).filter(|node| node.is("Unsqueeze") && input(node, 0) == Some(output))?;
+        let last = graph.node(reader).filter(|node| node.is("Unsqueeze") && node.input(0) == Some(output))?;
         let mut kept = Node { outputs: last.outputs.clone(), ..node.clone() };
         kept.attributes.insert("keepdims".into(), Attribute::Int(1));
         let shape = only_output(last).and_then(|output| graph.value(output).shape.clone());

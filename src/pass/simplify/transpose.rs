@@ -7,13 +7,13 @@ use crate::graph::{Attribute, AttributeMap, Graph, Node, ValueId};
 use crate::pass::pattern::{Readers, perm_of, producer};
 
 use super::view::{dropped_axes, is_view};
-use super::{input, only_output, replace_nodes};
+use super::{only_output, replace_nodes};
 
 /// Merges two Transposes in a row, unless both would remain.
 pub(crate) fn fuse_consecutive_transposes(graph: &mut Graph) -> Result<bool> {
     let readers = Readers::of(graph);
     let find = |graph: &Graph, node: &Node| {
-        let between = input(node, 0).filter(|_| node.is("Transpose"))?;
+        let between = node.input(0).filter(|_| node.is("Transpose"))?;
         let inner = producer(graph, between, "Transpose")?;
         let (first, second) = (perm_of(graph, inner)?, perm_of(graph, node)?);
         let both = second.iter().map(|axis| first.get(*axis).copied()).collect::<Option<Vec<usize>>>()?;
@@ -44,11 +44,11 @@ pub(crate) fn fuse_transpose_of_unit_axes(graph: &mut Graph) -> Result<bool> {
 fn with_unit_axes(graph: &Graph, last: &Node) -> Option<(ValueId, Vec<i64>)> {
     let shape = |value: ValueId| graph.value(value).shape.as_deref();
     let last = Some(last).filter(|node| is_view(node))?;
-    let transposed = input(last, 0)?;
+    let transposed = last.input(0)?;
     let transpose = producer(graph, transposed, "Transpose")?;
-    let small = input(transpose, 0)?;
-    let first = graph.node(graph.value(small).producer?).filter(|node| is_view(node))?;
-    let data = input(first, 0)?;
+    let small = transpose.input(0)?;
+    let first = graph.producer(small).filter(|node| is_view(node))?;
+    let data = first.input(0)?;
     let from = shape(data)?;
     let mut units = dropped_axes(from, shape(small)?)?;
     let added = dropped_axes(shape(only_output(last)?)?, shape(transposed)?)?;

@@ -10,7 +10,7 @@ use crate::op::{self, Access};
 use crate::pass::pattern::RESHAPES;
 use crate::tensor::Dim;
 
-use super::{input, only_output, replace_nodes};
+use super::{only_output, replace_nodes};
 
 /// Whether a node is a view.
 pub(super) fn is_view(node: &Node) -> bool {
@@ -20,7 +20,7 @@ pub(super) fn is_view(node: &Node) -> bool {
 /// Replaces computed target shapes of Reshape by constants, with 0 and -1 for free sizes.
 pub(crate) fn fuse_concat_into_reshape(graph: &mut Graph) -> Result<bool> {
     let find = |graph: &Graph, node: &Node| {
-        let (data, target) = (input(node, 0)?, input(node, 1).filter(|_| node.is("Reshape"))?);
+        let (data, target) = (node.input(0)?, node.input(1).filter(|_| node.is("Reshape"))?);
         let from = graph.value(data).shape.as_deref().unwrap_or_default();
         let to = graph.value(only_output(node)?).shape.as_deref()?;
         let target = graph.value(target).constant.is_none().then(|| target_of(from, to))??;
@@ -60,7 +60,7 @@ fn fuse(
     let mut roots: IndexMap<ValueId, ValueId> = IndexMap::default();
     let find = |graph: &Graph, node: &Node| {
         let is_view = op_types.iter().any(|op_type| node.is(op_type));
-        let (data, output) = (input(node, 0).filter(|_| is_view)?, only_output(node)?);
+        let (data, output) = (node.input(0).filter(|_| is_view)?, only_output(node)?);
         let Some(root) = roots.get(data).copied() else {
             roots.insert(output, data);
             return None;

@@ -23,7 +23,7 @@ impl Parts {
     /// that is not known, which gives ids and their mask alike.
     fn expected(&self, id: ValueId) -> Option<Fact> {
         let siblings = || {
-            let node = self.graph.node(self.graph.value(id).producer?)?;
+            let node = self.graph.producer(id)?;
             let others = node.outputs.iter().flatten().filter(|other| **other != id);
             op::find(node).is_none().then_some(others)?.find_map(|other| self.by_readers(*other, 0))
         };
@@ -38,7 +38,7 @@ impl Parts {
             let (op, call) = Call::of(&self.inferred, node)?;
             let index = node.inputs.iter().position(|input| *input == Some(id))?;
             let result = || {
-                let output = node.outputs.first().copied().flatten().filter(|_| depth < MAX_DEPTH)?;
+                let output = node.output(0).filter(|_| depth < MAX_DEPTH)?;
                 self.by_readers(output, depth + 1)
             };
             match op.expects {

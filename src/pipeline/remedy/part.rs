@@ -38,7 +38,6 @@ pub(super) struct Part {
     pub size: u64,
 }
 
-/// Returns whether a value is text.
 fn is_text(inferred: &Graph, id: ValueId) -> bool {
     inferred.value(id).dtype == Some(DType::String)
 }

@@ -85,21 +85,8 @@ fn read_sizes(call: &Call, attention: &AttentionAttributes) -> Result<Sizes> {
     } else {
         Dim::Known(0)
     };
-    if let ([batch, q_heads, queries, head], [_, kv_heads, keys, _], [_, _, _, v_head]) = (q, k, v) {
-        let known = |heads: &Dim| {
-            heads.known().ok_or_else(|| Error::unsupported("the number of heads is known only at run time"))
-        };
-        return check_heads(Sizes {
-            merged: false,
-            batch: batch.clone(),
-            q_heads: known(q_heads)?,
-            kv_heads: known(kv_heads)?,
-            queries: queries.clone(),
-            keys: keys.clone(),
-            past,
-            head: head.clone(),
-            v_head: v_head.clone(),
-        });
+    if [q, k, v].iter().all(|shape| shape.len() == 4) {
+        return check_heads(Sizes { past, ..Sizes::of_heads(call)? });
     }
     let ([batch, queries, hidden], [_, keys, _], [_, _, v_hidden]) = (q, k, v) else {
         invalid!("operands of shape {}, {} and {}", display_shape(q), display_shape(k), display_shape(v));

@@ -8,7 +8,6 @@ use super::unroll::{MAX_VIEWS, is_true};
 use crate::error::ErrorKind;
 use crate::graph::{Capture, DeferredErrors, Value};
 use crate::op::NEWEST_OPSET;
-use crate::op::identity::operand;
 use crate::ops::elementwise::compare::nan_input;
 use crate::ops::prelude::*;
 use crate::pass::infer;
@@ -40,15 +39,15 @@ fn squeezes(call: &Call) -> Result<Option<bool>> {
 /// Returns the size that the condition compares with 1.
 fn compared_with_one(call: &Call) -> Option<Dim> {
     let graph = call.graph();
-    let mut condition = operand(call.node(), 0)?;
+    let mut condition = call.node().input(0)?;
     for _ in 0..MAX_VIEWS {
-        let node = graph.node(graph.value(condition).producer?)?;
+        let node = graph.producer(condition)?;
         if node.is("Equal") {
-            let (a, b) = (number(graph, operand(node, 0)?)?, number(graph, operand(node, 1)?)?);
+            let (a, b) = (number(graph, node.input(0)?)?, number(graph, node.input(1)?)?);
             return if b.is(1) { Some(a) } else { Some(b).filter(|_| a.is(1)) };
         }
         let is_view = node.is("Cast") || node.is("Identity") || reshapes(node);
-        condition = operand(node, 0).filter(|_| is_view)?;
+        condition = node.input(0).filter(|_| is_view)?;
     }
     None
 }
@@ -116,7 +115,7 @@ fn outputs_of(call: &Call, branch: &Graph) -> Result<Vec<Fact>> {
 /// NaN would pass through the selection.
 fn guarded(x: &Expand, branch: &Graph, is_then: bool) -> Result<Graph> {
     let (mut body, _) = inferred(x, branch)?;
-    let outer = operand(x.node(), 0).ok_or_else(|| Error::invalid("input 0 is missing"))?;
+    let outer = x.node().input(0).ok_or_else(|| Error::invalid("input 0 is missing"))?;
     let condition = body.add_value(Value::default());
     body.captures.push(Capture { outer, inner: condition });
     let no_axes = body.add_constant("", Tensor::from_array(&Array::i64(ndarray::ArrayD::zeros(vec![0])))?)?;

@@ -10,7 +10,6 @@ mod scan;
 mod unroll;
 
 use crate::graph::Attribute;
-use crate::op::identity::operand;
 use crate::ops::prelude::*;
 use branch::{expand_if, infer_if, inline_if};
 use counter::Counter;
@@ -59,7 +58,7 @@ fn keeps_condition(body: &Graph) -> Result<bool> {
             return is_true(tensor);
         }
         let Some(node) = value.producer.and_then(|producer| body.node(producer)) else { return Ok(false) };
-        match (node.op_type.as_str(), operand(node, 0), node.attributes.get("value")) {
+        match (node.op_type.as_str(), node.input(0), node.attributes.get("value")) {
             ("Identity" | "Cast", Some(input), _) => id = input,
             ("Constant", _, Some(Attribute::Tensor(tensor))) => return is_true(tensor),
             _ => return Ok(false),

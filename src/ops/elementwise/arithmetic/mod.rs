@@ -17,7 +17,7 @@ mod pow;
 
 use super::broadcast::infer_first;
 use crate::ncnn::layer::binary_op;
-use crate::op::identity::{is_as_output, is_filled_with, only_input, operand};
+use crate::op::identity::{is_as_output, is_filled_with, only_input};
 use crate::ops::prelude::*;
 
 use bitwise::{different, lower_bitwise};
@@ -137,7 +137,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
 
 /// Returns whether all elements of a constant input are known and satisfy a condition.
 fn all(graph: &Graph, node: &Node, index: usize, holds: fn(f64) -> bool) -> bool {
-    let constant = operand(node, index).and_then(|id| graph.value(id).constant.as_ref());
+    let constant = node.input(index).and_then(|id| graph.value(id).constant.as_ref());
     let elements = constant.filter(|tensor| tensor.len() <= limits::LOOKED_AT).map(Tensor::load_listed);
     let elements = elements.and_then(|array| array.and_then(|array| array.to_f64()).ok());
     elements.is_some_and(|elements| elements.iter().all(|x| holds(*x)))
@@ -177,7 +177,7 @@ fn is_over_one(graph: &Graph, node: &Node) -> Option<ValueId> {
 
 /// Returns input `index` if the other input is a constant equal to `number` and this one is not broadcast.
 fn beside(graph: &Graph, node: &Node, index: usize, number: f64) -> Option<ValueId> {
-    let (value, other) = (operand(node, index)?, operand(node, 1 - index.min(1))?);
+    let (value, other) = (node.input(index)?, node.input(1 - index.min(1))?);
     Some(value).filter(|value| is_as_output(graph, node, *value) && is_filled_with(graph, other, number))
 }
 

@@ -15,7 +15,6 @@ mod quotient;
 
 use crate::graph::Attribute;
 use crate::lower::AssumedFact;
-use crate::op::identity::operand;
 use crate::op::range;
 use crate::ops::prelude::*;
 use crate::tensor::{Narrowing, Power, Steps, magnitudes, steps};
@@ -97,7 +96,7 @@ fn is_small(dtype: DType) -> bool {
 
 fn keeps_type(graph: &Graph, node: &Node) -> Option<ValueId> {
     let (from, to) = dtypes(graph, node);
-    operand(node, 0).filter(|_| from.is_some() && from == to)
+    node.input(0).filter(|_| from.is_some() && from == to)
 }
 
 fn range_cast(call: &Call, inputs: &[Range]) -> Range {

@@ -71,7 +71,7 @@ fn quotients(graph: &Graph, id: ValueId, depth: usize, required: &mut Required) 
     }
     let node = graph.node(value.producer?)?;
     let depth = depth.checked_sub(1)?;
-    let input = |index: usize| node.inputs.get(index).copied().flatten();
+    let input = |index: usize| node.input(index);
     if node.is("Cast") {
         if let Some(elements) = &graph.value(input(0)?).elements {
             let numerators = elements.to_dims().ok()?;

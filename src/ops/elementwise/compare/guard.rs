@@ -14,7 +14,7 @@ const MAX_DEPTH: usize = 6;
 /// Returns the index of an input of which some values give NaN, and a value that does not.
 pub(in crate::ops) fn nan_input(graph: &Graph, node: &Node) -> Option<(usize, f32)> {
     let (index, safe) = op::find(node)?.nan?(graph, node)?;
-    let value = graph.value(node.inputs.get(index).copied().flatten()?);
+    let value = graph.value(node.input(index)?);
     value.dtype.filter(|dtype| dtype.is_float()).map(|_| (index, safe))
 }
 
@@ -23,7 +23,7 @@ pub(super) fn expand_where(x: &Expand) -> Result<bool> {
     if expand_choice_with_nan(x)? {
         return Ok(true);
     }
-    let value = |side: usize| x.node().inputs.get(side).copied().flatten();
+    let value = |side: usize| x.node().input(side);
     let guard = |side: usize| {
         value(side).and_then(|value| guarded(x, side, value, Some((x.node(), side)), MAX_DEPTH))
     };
@@ -46,7 +46,7 @@ fn guarded<'x>(
     depth: usize,
 ) -> Option<Expr<'x>> {
     let graph = x.graph();
-    let producer = graph.value(value).producer.and_then(|id| graph.node(id));
+    let producer = graph.producer(value);
     // Booleans are never NaN.
     let forwards_nan = |node: &&Node| {
         matches!(op::access(node), Access::Elementwise | Access::Broadcast)
@@ -56,7 +56,7 @@ fn guarded<'x>(
     let divides_by = |divisor| node.is("Div") && node.inputs.get(1) == Some(&Some(divisor));
     // A quotient of which only elements by numbers other than 0 are chosen needs no guard.
     let is_safe = |at: usize| {
-        choice.zip(node.inputs.get(at).copied().flatten()).is_some_and(|((choice, side), divisor)| {
+        choice.zip(node.input(at)).is_some_and(|((choice, side), divisor)| {
             divides_by(divisor) && excludes_zero(graph, choice, side, divisor)
         })
     };
@@ -82,7 +82,7 @@ fn guarded<'x>(
 
 /// Returns whether a value is the result of a Where on the same condition.
 fn is_chosen_by(graph: &Graph, value: ValueId, choice: &Node) -> bool {
-    let producer = graph.value(value).producer.and_then(|id| graph.node(id));
+    let producer = graph.producer(value);
     producer.is_some_and(|node| node.is("Where") && node.inputs.first() == choice.inputs.first())
 }
 

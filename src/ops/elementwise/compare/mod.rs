@@ -15,7 +15,7 @@ mod select;
 
 use super::broadcast::{LOSES_NAN, infer_broadcast, lower_bounded, lower_pair, refuse_nan};
 use crate::lower::{Formula, ScalarOrBlob};
-use crate::op::identity::{is_as_output, is_filled_with, operand};
+use crate::op::identity::{is_as_output, is_filled_with};
 use crate::op::{Fold, Infer, infer_test};
 use crate::ops::prelude::*;
 
@@ -27,13 +27,13 @@ pub(in crate::ops) use guard::nan_input;
 pub(in crate::ops) use nan::expand_table_with_nan;
 pub(in crate::ops) use nonzero::over_zero_of;
 
-/// A difference with NaN is not above 0.
+/// The elements for which comparisons by a difference differ: a difference with NaN is not above 0.
 const EQUALS_NAN: &str = "NaN, which equals every number";
 
 pub(in crate::ops) const OPS: &[Row] = &[
     truth("And", |call| infer_decided(call, 0.0), |a, x| fold_comparison_of(a, x, &AND))
         .lower(|l| combine(l, |a, b| a * b))
-        .identity(beside_true)
+        .identity(|graph, node| beside(graph, node, 1.0))
         .lowers_to("BinaryOp MUL"),
     truth("Equal", infer_truth, |a, x| fold_comparison_of(a, x, &EQUAL))
         .lower(|l| refuse_nan(l).and_then(|()| combine(l, |a, b| !(a - b).nonzero())))
@@ -54,12 +54,12 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("Threshold of one side, or of the difference")
         .differs(EQUALS_NAN),
     Row::new("Not", Access::Elementwise, infer_test)
-        .fold(fold_not)
+        .fold(|_, inputs| Ok(vec![required_input(inputs, 0)?.test(|x| x == 0.0)?]))
         .lower(|l| l.blob(0).and_then(|x| l.set(0, !x)))
         .lowers_to("BinaryOp: 1 - x"),
     truth("Or", |call| infer_decided(call, 1.0), |a, x| fold_comparison_of(a, x, &OR))
         .lower(|l| combine(l, |a, b| a.larger(b)))
-        .identity(beside_false)
+        .identity(|graph, node| beside(graph, node, 0.0))
         .lowers_to("BinaryOp MAX"),
     Row::new("Where", Access::Broadcast, infer_where)
         .fold(fold_where)
@@ -89,27 +89,19 @@ fn beside_exact(call: &Call, index: usize) -> bool {
 
 /// Returns the selected operand if the condition is uniform.
 fn one_choice(graph: &Graph, node: &Node) -> Option<ValueId> {
-    let condition = operand(node, 0)?;
+    let condition = node.input(0)?;
     let chosen = [(1.0, 1), (0.0, 2)]
         .into_iter()
         .find(|(truth, _)| is_filled_with(graph, condition, *truth))
-        .and_then(|(_, index)| operand(node, index));
+        .and_then(|(_, index)| node.input(index));
     chosen.filter(|chosen| is_as_output(graph, node, *chosen))
-}
-
-fn beside_true(graph: &Graph, node: &Node) -> Option<ValueId> {
-    beside(graph, node, 1.0)
-}
-
-fn beside_false(graph: &Graph, node: &Node) -> Option<ValueId> {
-    beside(graph, node, 0.0)
 }
 
 /// Returns the input whose other input is this boolean everywhere.
 fn beside(graph: &Graph, node: &Node, truth: f64) -> Option<ValueId> {
     [(0, 1), (1, 0)].into_iter().find_map(|(index, other)| {
-        let hands_on = is_filled_with(graph, operand(node, other)?, truth);
-        operand(node, index).filter(|value| hands_on && is_as_output(graph, node, *value))
+        let hands_on = is_filled_with(graph, node.input(other)?, truth);
+        node.input(index).filter(|value| hands_on && is_as_output(graph, node, *value))
     })
 }
 
@@ -121,7 +113,7 @@ fn infer_truth(call: &Call) -> Result<Vec<Fact>> {
 fn infer_decided(call: &Call, decisive: f32) -> Result<Vec<Fact>> {
     let mut facts = infer_truth(call)?;
     let decides = |index| {
-        operand(call.node(), index).is_some_and(|value| is_filled_with(call.graph(), value, decisive.into()))
+        call.node().input(index).is_some_and(|value| is_filled_with(call.graph(), value, decisive.into()))
     };
     if let [fact] = facts.as_mut_slice()
         && (decides(0) || decides(1))
@@ -132,10 +124,6 @@ fn infer_decided(call: &Call, decisive: f32) -> Result<Vec<Fact>> {
         fact.constant = Some(Tensor::filled(&element, sizes?)?);
     }
     Ok(facts)
-}
-
-fn fold_not(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    Ok(vec![required_input(inputs, 0)?.test(|x| x == 0.0)?])
 }
 
 fn infer_where(call: &Call) -> Result<Vec<Fact>> {

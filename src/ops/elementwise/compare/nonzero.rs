@@ -1,7 +1,6 @@
 //! Conditions that imply that a value is not 0.
 
 use crate::lower::OverZero;
-use crate::op::identity::operand;
 use crate::ops::prelude::*;
 use crate::pass::pattern::scalar;
 
@@ -12,14 +11,11 @@ const MAX_DEPTH: usize = 4;
 /// elements, is a Where.
 pub(in crate::ops) fn over_zero_of(graph: &Graph, quotient: ValueId, divisor: ValueId) -> OverZero {
     let readers = || graph.nodes().map(|(_, node)| node).filter(|node| node.inputs.contains(&Some(quotient)));
-    let sides =
-        |node: &Node| [1, 2].into_iter().filter(|side| operand(node, *side) == Some(quotient)).collect();
+    let sides = |node: &Node| [1, 2].into_iter().filter(|side| node.input(*side) == Some(quotient)).collect();
     let each = |holds: &dyn Fn(&Node, usize) -> bool| {
         readers().all(|node| {
             let sides: Vec<usize> = sides(node);
-            node.is("Where")
-                && operand(node, 0) != Some(quotient)
-                && sides.iter().all(|side| holds(node, *side))
+            node.is("Where") && node.input(0) != Some(quotient) && sides.iter().all(|side| holds(node, *side))
         })
     };
     if readers().next().is_none() || graph.outputs.contains(&quotient) {
@@ -30,22 +26,22 @@ pub(in crate::ops) fn over_zero_of(graph: &Graph, quotient: ValueId, divisor: Va
     }
     // Where has replaced the divisors of the elements that it drops.
     let is_guarded = |node: &Node| {
-        let guard = graph.value(divisor).producer.and_then(|id| graph.node(id));
-        guard.is_some_and(|guard| guard.is("Where") && operand(guard, 0) == operand(node, 0))
+        let guard = graph.producer(divisor);
+        guard.is_some_and(|guard| guard.is("Where") && guard.input(0) == node.input(0))
     };
     if each(&|node, _| is_guarded(node)) { OverZero::Exact } else { OverZero::NeverNan }
 }
 
 /// Returns whether a Where takes its input `side` only where `value` is not 0.
 pub(super) fn excludes_zero(graph: &Graph, choice: &Node, side: usize, value: ValueId) -> bool {
-    operand(choice, 0).is_some_and(|condition| implies(graph, condition, side == 1, value, MAX_DEPTH))
+    choice.input(0).is_some_and(|condition| implies(graph, condition, side == 1, value, MAX_DEPTH))
 }
 
 /// Returns whether `value` is not 0 where a condition is `truth`.
 fn implies(graph: &Graph, condition: ValueId, truth: bool, value: ValueId, depth: usize) -> bool {
-    let Some(node) = graph.value(condition).producer.and_then(|id| graph.node(id)) else { return false };
+    let Some(node) = graph.producer(condition) else { return false };
     let Some(depth) = depth.checked_sub(1) else { return false };
-    let Some(first) = operand(node, 0) else { return false };
+    let Some(first) = node.input(0) else { return false };
     match (node.op_type.as_str(), truth) {
         ("Not", _) => implies(graph, first, !truth, value, depth),
         ("And", true) | ("Or", false) => {
@@ -53,7 +49,7 @@ fn implies(graph: &Graph, condition: ValueId, truth: bool, value: ValueId, depth
         }
         ("Cast", true) => is_value(graph, first, value),
         (op_type, _) => {
-            let Some(second) = operand(node, 1) else { return false };
+            let Some(second) = node.input(1) else { return false };
             let Some(order) = order_of(op_type).map(|order| if truth { order } else { negated(order) })
             else {
                 return false;
@@ -131,5 +127,5 @@ fn is_value(graph: &Graph, found: ValueId, value: ValueId) -> bool {
             .value(found)
             .producer
             .and_then(|id| graph.node(id))
-            .is_some_and(|node| node.is("Abs") && operand(node, 0) == Some(value))
+            .is_some_and(|node| node.is("Abs") && node.input(0) == Some(value))
 }

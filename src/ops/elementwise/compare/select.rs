@@ -67,7 +67,7 @@ const MAX_DEPTH: usize = 4;
 
 /// Returns whether a condition depends on IsNaN.
 fn asks_for_nan(graph: &Graph, condition: ValueId, depth: usize) -> bool {
-    let Some(node) = graph.value(condition).producer.and_then(|id| graph.node(id)) else { return false };
+    let Some(node) = graph.producer(condition) else { return false };
     let handed = ["And", "Cast", "Not", "Or", "Unsqueeze", "Xor"].iter().any(|op_type| node.is(op_type));
     node.is("IsNaN")
         || (handed

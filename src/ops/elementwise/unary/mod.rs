@@ -72,7 +72,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lower(lower_is_inf)
         .lowers_to("Threshold"),
     Row::new("IsNaN", Access::Elementwise, infer_test)
-        .fold(fold_is_nan)
+        .fold(|_, inputs| Ok(vec![required_input(inputs, 0)?.test(f64::is_nan)?]))
         .lower(lower_is_nan)
         .lowers_to("Threshold"),
     unary("Log", |a, x| fold(a, x, libm::log), |l| lower(l, logarithm))
@@ -258,10 +258,6 @@ pub(super) fn exponential(x: impl Operand) -> Formula {
 pub(super) fn root(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
     lower.compute_in_float32();
     lower.compute(x.smaller(f32::MAX).sqrt() + (x - f32::MAX).map(ReLU::default()))
-}
-
-fn fold_is_nan(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    Ok(vec![required_input(inputs, 0)?.test(f64::is_nan)?])
 }
 
 /// NaN is the magnitude that is not above -1.

@@ -5,7 +5,6 @@ use super::lower::from_front;
 use crate::lower::Gathered;
 use crate::ops::prelude::*;
 use crate::ops::shape::size::resized;
-use crate::pass::pattern::input;
 
 pub(super) const ROW: Row = Row::of(OWN_DOMAIN, "GatherAlong", Access::Selection, infer)
     .lower(lower)
@@ -29,9 +28,9 @@ fn infer(call: &Call) -> Result<Vec<Fact>> {
 pub(in crate::ops) fn repeated(graph: &Graph, mut id: ValueId, axis: usize) -> (ValueId, Option<Vec<Dim>>) {
     let shape_of = |id: ValueId| graph.value(id).shape.as_ref().map(|shape| shape.to_vec());
     for _ in 0..DEPTH {
-        let Some(node) = graph.value(id).producer.and_then(|node| graph.node(node)) else { break };
+        let Some(node) = graph.producer(id) else { break };
         let is_repeated = ["Expand", "Tile", "Identity"].iter().any(|op| node.is(op));
-        let Some(source) = input(node, 0).filter(|_| is_repeated) else { break };
+        let Some(source) = node.input(0).filter(|_| is_repeated) else { break };
         let (Some(from), Some(to)) = (shape_of(source), shape_of(id)) else { break };
         let is_kept = |(place, (from, to)): (usize, (&Dim, &Dim))| from == to || place != axis && from.is(1);
         if from.len() != to.len() || !from.iter().zip(&to).enumerate().all(is_kept) {

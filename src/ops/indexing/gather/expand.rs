@@ -3,16 +3,16 @@
 use num_traits::AsPrimitive;
 
 use super::lower::{ends, gathered};
-use super::{along, batch_dims, element_places, rows_at, tuple_places};
+use super::{Rows, along, batch_dims, element_rows, tuple_rows};
 use crate::lower::MAX_PARTS;
 use crate::ops::elementwise::compare::expand_table_with_nan;
 use crate::ops::indexing::one_hot::pick;
 use crate::ops::prelude::*;
 use crate::ops::shape::size::{data_sizes, resized};
-use crate::pass::pattern::{input, inverse};
+use crate::pass::pattern::inverse;
 use crate::tensor::segment_count;
 
-/// The maximum number of elements that are compared with the first.
+/// The maximum number of elements of a constant that are compared with the first.
 const MAX_UNIFORM: usize = 1 << 16;
 
 /// Expands a gather from a constant with NaN by a product.
@@ -28,12 +28,12 @@ fn from_front<'x>(indices: Expr<'x>, sizes: Expr<'x>) -> Expr<'x> {
 }
 
 /// Returns whether input 1 is a constant whose elements few layers gather.
-fn is_moved(expand: &Expand, places: impl Fn(&[usize], &Array) -> Result<Vec<usize>>) -> Result<bool> {
+fn is_moved(expand: &Expand, rows: impl Fn(&[usize], &Array) -> Result<Rows>) -> Result<bool> {
     if expand.constant(1).is_none() {
         return Ok(false);
     }
-    let places = places(&data_sizes(expand)?, &expand.array(1)?)?;
-    let places: Result<Vec<i64>> = places.into_iter().map(|place| Ok(i64::try_from(place)?)).collect();
+    let rows = rows(&data_sizes(expand)?, &expand.array(1)?)?;
+    let places: Result<Vec<i64>> = rows.places.into_iter().map(|place| Ok(i64::try_from(place)?)).collect();
     Ok(segment_count(&places?) <= MAX_PARTS)
 }
 
@@ -87,7 +87,7 @@ pub(super) fn expand_gather_elements(expand: &Expand) -> Result<bool> {
     if cut_free_axes(expand, axis)? {
         return Ok(true);
     }
-    if is_moved(expand, |sizes, indices| element_places(sizes, indices, axis))? {
+    if is_moved(expand, |sizes, indices| element_rows(sizes, indices, axis))? {
         return Ok(false);
     }
     if sample_along(expand, axis)? || expand_table_with_nan(expand)? {
@@ -107,7 +107,7 @@ pub(super) fn expand_gather_elements(expand: &Expand) -> Result<bool> {
 
 /// Expands to a gather whose indices broadcast, if it is sampled.
 fn sample_along(expand: &Expand, axis: usize) -> Result<bool> {
-    let Some(indices) = input(expand.node(), 1) else { return Ok(false) };
+    let Some(indices) = expand.node().input(1) else { return Ok(false) };
     let shape = resized(expand.shape(1)?, axis, expand.shape(0)?.at(axis)?.clone());
     let (source, Some(index_shape)) = along::repeated(expand.graph(), indices, axis) else {
         return Ok(false);
@@ -123,9 +123,9 @@ fn sample_along(expand: &Expand, axis: usize) -> Result<bool> {
 /// Expands to a matrix product with zeros and ones if an Expand repeats the indices along one axis, as those of all
 /// heads of an attention: a product for each element has as many times the elements.
 fn multiply_rows<'x>(expand: &'x Expand, data: Expr<'x>, axis: usize) -> Result<bool> {
-    let id = expand.node().inputs.get(1).copied().flatten();
-    let producer = id.and_then(|id| expand.graph().node(expand.graph().value(id).producer?));
-    let Some(source) = producer.filter(|node| node.is("Expand")).and_then(|node| input(node, 0)) else {
+    let id = expand.node().input(1);
+    let producer = id.and_then(|id| expand.graph().producer(id));
+    let Some(source) = producer.filter(|node| node.is("Expand")).and_then(|node| node.input(0)) else {
         return Ok(false);
     };
     let (Some(shape), index_shape) = (&expand.graph().value(source).shape, expand.shape(1)?) else {
@@ -181,17 +181,20 @@ pub(in crate::ops) fn hits_along<'x>(
     Ok(front.equal(positions.along(usize::try_from(place)?, rank + 1)).to_type(dtype))
 }
 
+/// Returns the element of input `index`, if that is a constant whose elements are all the same.
+pub(in crate::ops) fn uniform(expand: &Expand, index: usize) -> Result<Option<f64>> {
+    if expand.constant(index).is_none_or(|constant| constant.len() > MAX_UNIFORM) {
+        return Ok(None);
+    }
+    let elements = expand.array(index)?.to_f64()?;
+    let first = elements.first().copied();
+    Ok(first.filter(|first| elements.iter().all(|element| element.to_bits() == first.to_bits())))
+}
+
 /// Expands a gather from constant data with equal elements to one of them.
 fn expand_uniform(expand: &Expand) -> Result<bool> {
-    if expand.constant(0).is_none_or(|data| data.len() > MAX_UNIFORM) || expand.constant(1).is_some() {
-        return Ok(false);
-    }
-    let data = expand.array(0)?;
-    let elements = data.to_f64()?;
-    let Some(first) = elements.first() else { return Ok(false) };
-    if elements.iter().any(|element| element.to_bits() != first.to_bits()) {
-        return Ok(false);
-    }
+    let first = if expand.constant(1).is_none() { uniform(expand, 0)? } else { None };
+    let Some(first) = first else { return Ok(false) };
     let rounded: f32 = first.as_();
     if f64::from(rounded).to_bits() != first.to_bits() {
         return Ok(false);
@@ -249,7 +252,7 @@ fn expand_leading(expand: &Expand) -> Result<bool> {
     let Some(indexed) = indexed.filter(|_| batch_dims(expand).is_ok_and(|batch| batch == 0)) else {
         return Ok(false);
     };
-    let (rows, _) = tuple_places(&indexed, &expand.array(1)?, 0)?;
+    let rows = tuple_rows(&indexed, &expand.array(1)?, 0)?.places;
     let rows: std::result::Result<Vec<i64>, _> = rows.into_iter().map(i64::try_from).collect();
     let count = i64::try_from(indexed.iter().product::<usize>())?;
     let merged = with_leading(expand, expand.operand(0), *width, &[count]);
@@ -308,11 +311,7 @@ pub(super) fn expand_gather_nd(expand: &Expand) -> Result<bool> {
         return Ok(true);
     }
     let batch = batch_dims(expand)?;
-    let moved = |sizes: &[usize], indices: &Array| {
-        let (offsets, width) = tuple_places(sizes, indices, batch)?;
-        Ok(rows_at(&offsets, width))
-    };
-    if is_moved(expand, moved)? {
+    if is_moved(expand, |sizes, indices| tuple_rows(sizes, indices, batch))? {
         return Ok(false);
     }
     let (sizes, index_sizes) = (expand.sizes(0)?, expand.sizes(1)?);

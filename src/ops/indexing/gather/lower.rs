@@ -1,7 +1,7 @@
 //! Lowers Gather: constant indices to Crop and Concat, rows of a constant table to Embed, the rest to samples of the
 //! nearest elements, or a product with a matrix of zeros and ones.
 
-use super::{batch_dims, element_places, resolve_index, rows_at, tuple_places};
+use super::{Rows, batch_dims, element_rows, resolve_index, tuple_rows};
 use crate::lower::{AssumedFact, Gathered};
 use crate::ncnn::layer::{Embed, MatMul};
 use crate::ops::prelude::*;
@@ -22,9 +22,7 @@ pub(super) fn lower_gather(lower: &mut Lower) -> Result<()> {
         && let Some(indices) = lower.indices(1)?
     {
         look_up(lower, &table, axis, indices)?
-    } else if let Some((start, count)) =
-        counts_up(lower.graph(), lower.node().inputs.get(1).copied().flatten())
-    {
+    } else if let Some((start, count)) = counts_up(lower.graph(), lower.node().input(1)) {
         lower.compute_as_outputs();
         let blob = lower.blob(0)?;
         let (alone, place) = lower.alone(blob, &shape, axis)?;
@@ -182,24 +180,23 @@ fn select(lower: &mut Lower, shape: &[Dim], axis: usize) -> Result<BlobId> {
     if infinite { lower.compute(picked * 2.0) } else { Ok(picked) }
 }
 
-/// Gathers constant rows of the input as a matrix of `width` columns.
-fn gather_rows(lower: &mut Lower, width: usize, rows: &[usize]) -> Result<()> {
-    let count = Dim::product(lower.shape(0)?)?.floor_div(&Dim::try_from(width)?)?;
+/// Gathers constant rows of the input.
+fn gather_rows(lower: &mut Lower, rows: &Rows) -> Result<()> {
+    let width = Dim::try_from(rows.width)?;
+    let count = Dim::product(lower.shape(0)?)?.floor_div(&width)?;
     let blob = lower.blob(0)?;
-    let (alone, place) = lower.alone(blob, &[count, Dim::try_from(width)?], 0)?;
-    let rows: Result<Vec<i64>> = rows.iter().map(|row| Ok(i64::try_from(*row)?)).collect();
-    let taken = lower.gather(alone, place, &rows?)?;
+    let (alone, place) = lower.alone(blob, &[count, width], 0)?;
+    let places: Result<Vec<i64>> = rows.places.iter().map(|row| Ok(i64::try_from(*row)?)).collect();
+    let taken = lower.gather(alone, place, &places?)?;
     lower.set(0, taken)
 }
 
 pub(super) fn lower_gather_elements(lower: &mut Lower) -> Result<()> {
     let sizes = data_sizes(lower)?;
     let axis = resolve_axis(lower.int("axis")?, sizes.len())?;
-    let places = element_places(&sizes, &lower.array(1)?, axis)?;
-    gather_rows(lower, 1, &places)
+    gather_rows(lower, &element_rows(&sizes, &lower.array(1)?, axis)?)
 }
 
 pub(super) fn lower_gather_nd(lower: &mut Lower) -> Result<()> {
-    let (offsets, width) = tuple_places(&data_sizes(lower)?, &lower.array(1)?, batch_dims(lower)?)?;
-    gather_rows(lower, width, &rows_at(&offsets, width))
+    gather_rows(lower, &tuple_rows(&data_sizes(lower)?, &lower.array(1)?, batch_dims(lower)?)?)
 }

@@ -17,7 +17,7 @@ use crate::ops::prelude::*;
 use crate::tensor::{coordinates, row_major};
 
 pub(in crate::ops) use along::repeated;
-pub(in crate::ops) use expand::{element_hits, hits_along, row_indices};
+pub(in crate::ops) use expand::{element_hits, hits_along, row_indices, uniform};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     along::ROW,
@@ -52,9 +52,26 @@ pub(in crate::ops) const OPS: &[Row] = &[
 const MOVED_OR_MULTIPLIED: &str =
     "Crop, Slice, Concat for constant indices; else GridSample, or a product with a matrix of zeros and ones";
 
-/// Returns the row indices that correspond to offsets of the first elements of rows of `width` elements.
-pub(super) fn rows_at(offsets: &[usize], width: usize) -> Vec<usize> {
-    offsets.iter().map(|offset| offset / width.max(1)).collect()
+/// The rows of data that constant indices address.
+pub(in crate::ops) struct Rows {
+    /// The indices of the rows, as if all axes before the elements of a row were one.
+    pub places: Vec<usize>,
+    /// The number of elements of a row.
+    pub width: usize,
+}
+
+impl Rows {
+    /// Returns the offsets of all elements of the rows.
+    pub fn offsets(&self) -> Vec<usize> {
+        self.places.iter().flat_map(|row| row * self.width..(row + 1) * self.width).collect()
+    }
+
+    /// Returns the number of rows of data of these sizes.
+    pub fn count_in(&self, sizes: &[usize]) -> Result<usize> {
+        let count = sizes.iter().product::<usize>() / self.width.max(1);
+        limits::check_listed(count)?;
+        Ok(count)
+    }
 }
 
 /// Returns an index counted from the front; a negative one counts from the end of an axis of `size`.
@@ -117,8 +134,8 @@ fn infer_gather_elements(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, call.shape(1)?.to_vec())])
 }
 
-/// Returns the row-major offsets in data of shape `data` that GatherElements and ScatterElements address.
-pub(in crate::ops) fn element_places(data: &[usize], indices: &Array, axis: usize) -> Result<Vec<usize>> {
+/// Returns the rows of one element, in data of shape `data`, that GatherElements and ScatterElements address.
+pub(in crate::ops) fn element_rows(data: &[usize], indices: &Array, axis: usize) -> Result<Rows> {
     if data.len() != indices.shape().len() {
         invalid!("the indices have {} axes, the data {}", indices.shape().len(), data.len());
     }
@@ -131,13 +148,13 @@ pub(in crate::ops) fn element_places(data: &[usize], indices: &Array, axis: usiz
         }
         places.push(row_major(data, &at));
     }
-    Ok(places)
+    Ok(Rows { places, width: 1 })
 }
 
 fn fold_gather_elements(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
     let (data, indices) = (required_input(inputs, 0)?, required_input(inputs, 1)?);
     let axis = resolve_axis(attributes.int("axis")?, data.shape().len())?;
-    Ok(vec![data.pick(&element_places(data.shape(), indices, axis)?, indices.shape())?])
+    Ok(vec![data.pick(&element_rows(data.shape(), indices, axis)?.places, indices.shape())?])
 }
 
 // GatherND
@@ -165,13 +182,8 @@ fn infer_gather_nd(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
-/// Returns the row-major offsets in data of shape `data` of the slices that tuples of indices address, and
-/// the length of a slice.
-pub(in crate::ops) fn tuple_places(
-    data: &[usize],
-    indices: &Array,
-    batch: usize,
-) -> Result<(Vec<usize>, usize)> {
+/// Returns the rows of data of shape `data` that tuples of indices address.
+pub(in crate::ops) fn tuple_rows(data: &[usize], indices: &Array, batch: usize) -> Result<Rows> {
     let Some((width, tuples)) = indices.shape().split_last() else { invalid!("the indices have no axes") };
     let (batch_sizes, rest) = data.split_at_checked(batch).unwrap_or((data, &[]));
     let Some((indexed, slice)) = rest.split_at_checked(*width) else {
@@ -180,7 +192,6 @@ pub(in crate::ops) fn tuple_places(
     if tuples.get(..batch) != Some(batch_sizes) {
         invalid!("indices of shape {:?} do not fit data of shape {data:?}", indices.shape());
     }
-    let slice_len: usize = slice.iter().product();
     let per_batch: usize = tuples.iter().skip(batch).product();
     let list = indices.int_list()?;
     let mut places = Vec::with_capacity(tuples.iter().product());
@@ -189,16 +200,15 @@ pub(in crate::ops) fn tuple_places(
         for (index, size) in tuple.iter().zip(indexed) {
             place = place * size + usize::try_from(resolve_index(*index, i64::try_from(*size)?)?)?;
         }
-        places.push(place * slice_len);
+        places.push(place);
     }
-    Ok((places, slice_len))
+    Ok(Rows { places, width: slice.iter().product() })
 }
 
 fn fold_gather_nd(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
     let (data, indices) = (required_input(inputs, 0)?, required_input(inputs, 1)?);
     let batch = batch_dims(attributes)?;
-    let (starts, len) = tuple_places(data.shape(), indices, batch)?;
-    let places: Vec<usize> = starts.iter().flat_map(|start| *start..start + len).collect();
+    let places = tuple_rows(data.shape(), indices, batch)?.offsets();
     let (width, tuples) = indices.shape().split_last().unwrap_or((&0, &[]));
     let shape: Vec<usize> = tuples.iter().chain(data.shape().iter().skip(batch + width)).copied().collect();
     Ok(vec![data.pick(&places, &shape)?])
@@ -215,14 +225,15 @@ mod tests {
 
     #[test]
     fn offsets_match_the_specification() {
-        assert_eq!(
-            element_places(&[3, 3], &ints(&[2, 3], &[1, 2, 0, 2, 0, 0]), 0).unwrap(),
-            [3, 7, 2, 6, 1, 2]
-        );
-        assert_eq!(element_places(&[2, 2], &ints(&[2, 2], &[0, -1, 1, 0]), 1).unwrap(), [0, 1, 3, 2]);
-        assert!(element_places(&[2, 2], &ints(&[2, 2], &[0, 2, 1, 0]), 1).is_err());
-        assert_eq!(tuple_places(&[2, 2], &ints(&[2, 2], &[0, 0, 1, -1]), 0).unwrap(), (vec![0, 3], 1));
-        assert_eq!(tuple_places(&[2, 2, 2], &ints(&[2, 1], &[1, 0]), 1).unwrap(), (vec![2, 4], 2));
-        assert!(tuple_places(&[2, 2], &ints(&[3, 1], &[1, 0, 1]), 1).is_err());
+        let elements =
+            |data: &[usize], indices: Array, axis| Some(element_rows(data, &indices, axis).ok()?.places);
+        let tuples =
+            |data: &[usize], indices: Array, batch| Some(tuple_rows(data, &indices, batch).ok()?.offsets());
+        assert_eq!(elements(&[3, 3], ints(&[2, 3], &[1, 2, 0, 2, 0, 0]), 0).unwrap(), [3, 7, 2, 6, 1, 2]);
+        assert_eq!(elements(&[2, 2], ints(&[2, 2], &[0, -1, 1, 0]), 1).unwrap(), [0, 1, 3, 2]);
+        assert_eq!(elements(&[2, 2], ints(&[2, 2], &[0, 2, 1, 0]), 1), None);
+        assert_eq!(tuples(&[2, 2], ints(&[2, 2], &[0, 0, 1, -1]), 0).unwrap(), [0, 3]);
+        assert_eq!(tuples(&[2, 2, 2], ints(&[2, 1], &[1, 0]), 1).unwrap(), [2, 3, 4, 5]);
+        assert_eq!(tuples(&[2, 2], ints(&[3, 1], &[1, 0, 1]), 1), None);
     }
 }

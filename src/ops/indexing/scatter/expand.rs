@@ -10,18 +10,15 @@ use super::{Reduction, read_reduction, replaced_rows, rounds};
 use crate::lower::{Gathered, MAX_PARTS};
 use crate::ncnn::Cost;
 use crate::ops::indexing::gather::{
-    element_hits, element_places, hits_along, repeated, resolve_index, row_indices, rows_at, tuple_places,
+    Rows, element_hits, element_rows, hits_along, repeated, resolve_index, row_indices, tuple_rows, uniform,
 };
 use crate::ops::prelude::*;
 use crate::ops::shape::size::{data_sizes, resized};
-use crate::pass::pattern::{self, input, producer};
+use crate::pass::pattern::{self, producer};
 use crate::tensor::segment_count;
 
 /// The number of layers that compute an element for each update and each position.
 const COMPARING: u64 = 6;
-
-/// The maximum number of elements that are compared with the first.
-const MAX_UNIFORM: usize = 1 << 16;
 
 /// The updates of a node whose indices are constant.
 struct ConstantTargets {
@@ -42,18 +39,17 @@ impl ConstantTargets {
 /// Returns what is known of constant indices; `None` if they are computed at run time.
 fn constant_targets(
     expand: &Expand,
-    places: impl Fn(&[usize], &Array) -> Result<(Vec<usize>, usize)>,
+    rows: impl Fn(&[usize], &Array) -> Result<Rows>,
 ) -> Result<Option<ConstantTargets>> {
     if expand.constant(1).is_none() {
         return Ok(None);
     }
     let sizes = data_sizes(expand)?;
-    let (offsets, width) = places(&sizes, &expand.array(1)?)?;
-    let count = sizes.iter().product::<usize>() / width.max(1);
-    limits::check_listed(count)?;
-    let targets = rows_at(&offsets, width);
+    let targets = rows(&sizes, &expand.array(1)?)?;
+    let count = targets.count_in(&sizes)?;
+    let Rows { places: targets, width } = targets;
     let parts = segment_count(&replaced_rows(count, &targets)?);
-    let are_distinct = offsets.iter().collect::<BTreeSet<_>>().len() == offsets.len();
+    let are_distinct = targets.iter().collect::<BTreeSet<_>>().len() == targets.len();
     let copies = match read_reduction(expand)? {
         Reduction::Replace => Ok(1),
         _ => rounds(&targets).map(|rounds| rounds.len()),
@@ -127,18 +123,11 @@ fn replace<'x>(data: Expr<'x>, matches: &Matches<'x>, uniform: Option<Expr<'x>>)
 /// Returns the update as a float32 if all updates are the same: a constant with equal elements, or an Expand of one
 /// element.
 fn uniform_update<'x>(expand: &'x Expand) -> Result<Option<Expr<'x>>> {
-    if let Some(constant) = expand.constant(2) {
-        if constant.len() > MAX_UNIFORM {
-            return Ok(None);
-        }
-        let elements = expand.array(2)?.cast(DType::F32)?.to_f64()?;
-        let Some(first) = elements.first().copied() else { return Ok(None) };
-        let is_first = |element: &f64| element.to_bits() == first.to_bits();
-        let number = || expand.make.number(first.as_(), DType::F32);
-        return Ok(elements.iter().all(is_first).then(number));
+    if expand.constant(2).is_some() {
+        return Ok(uniform(expand, 2)?.map(|update| expand.make.number(update.as_(), DType::F32)));
     }
     let graph = expand.graph();
-    let source = input(expand.node(), 2).and_then(|id| input(producer(graph, id, "Expand")?, 0));
+    let source = expand.node().input(2).and_then(|id| producer(graph, id, "Expand")?.input(0));
     let is_one = |id: &ValueId| {
         graph.value(*id).shape.as_ref().is_some_and(|shape| shape.iter().all(|size| size.is(1)))
     };
@@ -161,7 +150,7 @@ pub(super) fn expand_scatter_nd(expand: &Expand) -> Result<bool> {
         expand.sizes(0)?;
         return Ok(false);
     }
-    let constant = constant_targets(expand, |sizes, indices| tuple_places(sizes, indices, 0))?;
+    let constant = constant_targets(expand, |sizes, indices| tuple_rows(sizes, indices, 0))?;
     if expand_region(expand, region, constant.as_ref())? {
         return Ok(true);
     }
@@ -204,9 +193,8 @@ fn replace_rows(expand: &Expand) -> Result<bool> {
     let indices = expand.array(1)?;
     let indexed = indices.shape().last().and_then(|width| expand.shape(0).ok()?.get(..*width));
     let Some(sizes) = indexed.and_then(Dim::known_sizes::<usize>) else { return Ok(false) };
-    let count = sizes.iter().product();
-    limits::check_listed(count)?;
-    let (targets, _) = tuple_places(&sizes, &indices, 0)?;
+    let targets = tuple_rows(&sizes, &indices, 0)?;
+    let (count, targets) = (targets.count_in(&sizes)?, targets.places);
     if targets.is_empty() {
         return Ok(false);
     }
@@ -225,7 +213,7 @@ pub(super) fn expand_scatter_elements(expand: &Expand) -> Result<bool> {
     let axis = resolve_axis(expand.int("axis")?, shape.len())?;
     let region = Region::of_elements(expand, axis)?;
     let constant = if is_fixed(expand)? {
-        constant_targets(expand, |sizes, indices| Ok((element_places(sizes, indices, axis)?, 1)))?
+        constant_targets(expand, |sizes, indices| element_rows(sizes, indices, axis))?
     } else {
         None
     };
@@ -272,7 +260,7 @@ pub(super) fn expand_scatter_elements(expand: &Expand) -> Result<bool> {
 
 /// Expands sums of rows, whose indices are repeated along all other axes, to a matrix product with zeros and ones.
 fn add_rows(expand: &Expand, axis: usize) -> Result<bool> {
-    let Some(indices) = input(expand.node(), 1) else { return Ok(false) };
+    let Some(indices) = expand.node().input(1) else { return Ok(false) };
     let (shape, index_shape) = (expand.shape(0)?, expand.shape(1)?);
     let (source, Some(source_shape)) = repeated(expand.graph(), indices, axis) else {
         return Ok(false);
@@ -297,7 +285,7 @@ fn add_rows(expand: &Expand, axis: usize) -> Result<bool> {
 /// Returns whether the indices along an axis are the places that TopK found along it, or a single one.
 fn are_places(expand: &Expand, axis: usize) -> Result<bool> {
     let (graph, rank) = (expand.graph(), expand.shape(1)?.len());
-    let found = input(expand.node(), 1).and_then(|id| Some((id, producer(graph, id, "TopK")?)));
+    let found = expand.node().input(1).and_then(|id| Some((id, producer(graph, id, "TopK")?)));
     let is_along = |(id, node): (ValueId, &Node)| {
         node.outputs.get(1) == Some(&Some(id)) && pattern::axis(node, -1, rank) == Some(axis)
     };

@@ -2,28 +2,28 @@
 
 use super::{Reduction, read_reduction, replaced_rows, rounds};
 use crate::ncnn::layer::binary_op;
-use crate::ops::indexing::gather::{element_places, rows_at, tuple_places};
+use crate::ops::indexing::gather::{Rows, element_rows, tuple_rows};
 use crate::ops::prelude::*;
 use crate::ops::shape::size::data_sizes;
 
 pub(super) fn lower_scatter_elements(lower: &mut Lower) -> Result<()> {
     let sizes = data_sizes(lower)?;
     let axis = resolve_axis(lower.int("axis")?, sizes.len())?;
-    let places = element_places(&sizes, &lower.array(1)?, axis)?;
-    scatter_rows(lower, &sizes, &places, 1)
+    let rows = element_rows(&sizes, &lower.array(1)?, axis)?;
+    scatter_rows(lower, &sizes, &rows)
 }
 
 pub(super) fn lower_scatter_nd(lower: &mut Lower) -> Result<()> {
     let sizes = data_sizes(lower)?;
-    let (offsets, width) = tuple_places(&sizes, &lower.array(1)?, 0)?;
-    scatter_rows(lower, &sizes, &rows_at(&offsets, width), width)
+    let rows = tuple_rows(&sizes, &lower.array(1)?, 0)?;
+    scatter_rows(lower, &sizes, &rows)
 }
 
-/// Applies the updates to rows of `width` elements of the data.
-fn scatter_rows(lower: &mut Lower, sizes: &[usize], targets: &[usize], width: usize) -> Result<()> {
-    let count = sizes.iter().product::<usize>() / width.max(1);
-    limits::check_listed(count)?;
-    let rows = |count: usize| Ok::<_, Error>([Dim::try_from(count)?, Dim::try_from(width)?]);
+/// Applies the updates to rows of the data.
+fn scatter_rows(lower: &mut Lower, sizes: &[usize], targets: &Rows) -> Result<()> {
+    let count = targets.count_in(sizes)?;
+    let Rows { places: targets, width } = targets;
+    let rows = |count: usize| Ok::<_, Error>([Dim::try_from(count)?, Dim::try_from(*width)?]);
     let data = lower.blob_as(0, &rows(count)?)?;
     if targets.is_empty() {
         return lower.set(0, data);
@@ -46,7 +46,7 @@ fn scatter_rows(lower: &mut Lower, sizes: &[usize], targets: &[usize], width: us
         Reduction::Max => (binary_op::MAX, f32::MIN),
         Reduction::Min => (binary_op::MIN, f32::MAX),
     };
-    let idle = lower.memory_data(&Tensor::all(neutral, vec![1, width])?, &rows(1)?)?;
+    let idle = lower.memory_data(&Tensor::all(neutral, vec![1, *width])?, &rows(1)?)?;
     let updates = lower.concat(&[idle, updates], 0)?;
     let mut top = data;
     for members in rounds(targets)? {

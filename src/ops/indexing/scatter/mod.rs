@@ -14,26 +14,14 @@ mod region;
 
 use std::collections::BTreeMap;
 
-use super::gather::{element_places, require_within, tuple_places};
+use super::gather::{element_rows, require_within, tuple_rows};
 use crate::ops::elementwise::arithmetic::{ADD, MUL};
 use crate::ops::elementwise::broadcast::{Kernel, fold_arithmetic};
 use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Scatter", Access::Any, infer_scatter)
-        .fold(fold_scatter_elements)
-        .expand(expand::expand_scatter_elements)
-        .bears_rounding(moves)
-        .lower(lower::lower_scatter_elements)
-        .lowers_to("like ScatterElements")
-        .limits("like ScatterElements"),
-    Row::new("ScatterElements", Access::Any, infer_scatter)
-        .fold(fold_scatter_elements)
-        .expand(expand::expand_scatter_elements)
-        .bears_rounding(moves)
-        .lower(lower::lower_scatter_elements)
-        .lowers_to(MOVED_OR_MULTIPLIED)
-        .limits(MANY_UPDATES),
+    scatter_elements("Scatter").lowers_to("like ScatterElements").limits("like ScatterElements"),
+    scatter_elements("ScatterElements").lowers_to(MOVED_OR_MULTIPLIED).limits(MANY_UPDATES),
     Row::new("ScatterND", Access::Any, infer_scatter)
         .fold(fold_scatter_nd)
         .expand(expand::expand_scatter_nd)
@@ -42,6 +30,14 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to(MOVED_OR_MULTIPLIED)
         .limits(MANY_UPDATES),
 ];
+
+const fn scatter_elements(name: &'static str) -> Row {
+    Row::new(name, Access::Any, infer_scatter)
+        .fold(fold_scatter_elements)
+        .expand(expand::expand_scatter_elements)
+        .bears_rounding(moves)
+        .lower(lower::lower_scatter_elements)
+}
 
 const MOVED_OR_MULTIPLIED: &str = "Concat, Crop, GridSample of data and updates for constant indices and ranges; \
     else a product with a matrix of zeros and ones";
@@ -109,15 +105,14 @@ fn fold_scatter_elements(attributes: &Attributes, inputs: &[Option<Array>]) -> R
     if indices.shape() != updates.shape() {
         invalid!("the indices have shape {:?}, the updates {:?}", indices.shape(), updates.shape());
     }
-    let places = element_places(data.shape(), indices, axis)?;
+    let places = element_rows(data.shape(), indices, axis)?.places;
     Ok(vec![scatter(read_reduction(attributes)?, data, &places, updates)?])
 }
 
 fn fold_scatter_nd(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
     let (data, indices, updates) =
         (required_input(inputs, 0)?, required_input(inputs, 1)?, required_input(inputs, 2)?);
-    let (offsets, len) = tuple_places(data.shape(), indices, 0)?;
-    let places: Vec<usize> = offsets.iter().flat_map(|offset| *offset..offset + len).collect();
+    let places = tuple_rows(data.shape(), indices, 0)?.offsets();
     if places.len() != updates.len() {
         invalid!("the updates have {} elements, the indices address {}", updates.len(), places.len());
     }

@@ -9,7 +9,7 @@ use super::{Reduction, read_reduction};
 use crate::ops::indexing::gather::resolve_index;
 use crate::ops::prelude::*;
 use crate::ops::shape::size::resized;
-use crate::pass::pattern::{constant_ints, input, inverse};
+use crate::pass::pattern::{constant_ints, inverse};
 use crate::pass::progression::{Line, Progression, columns};
 
 /// The indices along an axis: `start`, `start + step` and so on. A negative start counts from the end of an axis of
@@ -62,7 +62,7 @@ impl<'x> Region<'x> {
             };
             return found.region(expand, slice).map(Some);
         }
-        let lines = input(expand.node(), 1).and_then(|id| columns(expand.graph(), id));
+        let lines = expand.node().input(1).and_then(|id| columns(expand.graph(), id));
         let Some(lines) = lines.filter(|lines| lines.len() == depth) else { return Ok(None) };
         Region::of_lines(expand, &lines, tuples, slice)
     }
@@ -117,7 +117,7 @@ impl<'x> Region<'x> {
     /// Returns the box that the indices of a ScatterElements are.
     pub(super) fn of_elements(expand: &'x Expand, axis: usize) -> Result<Option<Region<'x>>> {
         let (shape, index_shape) = (expand.shape(0)?, expand.shape(1)?);
-        let found = input(expand.node(), 1).and_then(|id| Progression::of(expand.graph(), id)?.line());
+        let found = expand.node().input(1).and_then(|id| Progression::of(expand.graph(), id)?.line());
         let Some(found) = found.filter(|found| found.axis.is_none_or(|along| along == axis)) else {
             return Ok(None);
         };
@@ -295,11 +295,11 @@ fn assigned<'x>(
 /// Returns data with a further element at the end of an axis: those of which the data are all but the last, or a zero.
 fn lengthened<'x>(expand: &'x Expand, data: Expr<'x>, rank: usize, axis: i64) -> Result<Expr<'x>> {
     let graph = expand.graph();
-    let producer = |value: ValueId| graph.node(graph.value(value).producer?);
+    let producer = |value: ValueId| graph.producer(value);
     let longer = || {
         let mut node = producer(data.id)?;
         while node.is("Identity") {
-            node = producer(input(node, 0)?)?;
+            node = producer(node.input(0)?)?;
         }
         let [whole, bounds @ ..] = node.inputs.as_slice() else { return None };
         let bounds: Option<Vec<Vec<i64>>> = bounds.iter().map(|id| constant_ints(graph, (*id)?)).collect();

@@ -163,7 +163,6 @@ fn place(labels: &[Label], label: Label) -> Option<usize> {
     labels.iter().position(|other| *other == label)
 }
 
-/// Returns the size of a label.
 fn size_of<'a>(labels: &[Label], sizes: &'a [Dim], label: Label) -> Result<&'a Dim> {
     let place = place(labels, label).ok_or_else(|| Error::invalid("an operand lacks the label"))?;
     sizes.at(place)

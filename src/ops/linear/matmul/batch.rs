@@ -97,10 +97,10 @@ pub(super) fn lower_matmul(lower: &mut Lower) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tensor::dims;
 
     #[test]
     fn equally_broadcast_axes_are_merged() {
-        let dims = |sizes: &[i64]| sizes.iter().copied().map(Dim::Known).collect::<Vec<_>>();
         for (a, b, expected) in [
             (&[][..], &[][..], &[][..]),
             (&[2, 3], &[2, 3], &[(6, 6)]),

@@ -111,11 +111,11 @@ fn infer_matmul(call: &Call) -> Result<Vec<Fact>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tensor::dims;
 
     #[test]
     fn shapes_follow_numpy() {
         let (s, h) = (Dim::symbol("S"), Dim::symbol("H"));
-        let dims = |sizes: &[i64]| sizes.iter().copied().map(Dim::Known).collect::<Vec<_>>();
         for (a, b, shape) in [
             (&[3][..], &[3][..], Some(&[][..])),
             (&[3], &[2, 3, 4], Some(&[2, 4])),

@@ -88,14 +88,25 @@ pub(super) fn lower_instance_norm(lower: &mut Lower) -> Result<()> {
     if epsilon > 0.0 && Dim::product(spatial)?.is(1) {
         return lower_single(lower, x, batch, channels);
     }
-    let weights = weights(lower, batch, 1)?;
+    let total = i32::try_from(batch * channels)?;
+    lower_scaled(lower, x, [batch, channels, 1], |gamma_data, beta_data| {
+        InstanceNorm { channels: total, eps: epsilon, gamma_data, beta_data }.into()
+    })
+}
+
+/// Emits the layer with scale and bias, each for `inner` consecutive channels; as weights, if they are constant.
+fn lower_scaled(
+    lower: &mut Lower,
+    x: BlobId,
+    [batch, channels, inner]: [i64; 3],
+    layer: impl FnOnce(Option<Tensor>, Option<Tensor>) -> Layer,
+) -> Result<()> {
+    let weights = weights(lower, batch, inner)?;
     let composed = weights.is_none();
-    let (gamma_data, beta_data) = weights.unzip();
-    let layer =
-        InstanceNorm { channels: i32::try_from(batch * channels)?, eps: epsilon, gamma_data, beta_data };
-    let mut y = lower.map(layer, x)?;
+    let (scale, bias) = weights.unzip();
+    let mut y = lower.map(layer(scale, bias), x)?;
     if composed {
-        y = scale_channels(lower, y, batch, channels, 1)?;
+        y = scale_channels(lower, y, batch, channels, inner)?;
     }
     lower.set(0, y)
 }
@@ -135,19 +146,8 @@ pub(super) fn lower_group_norm(lower: &mut Lower) -> Result<()> {
     if norm.epsilon > 0.0 && norm.num_groups == channels && Dim::product(spatial)?.is(1) {
         return lower_single(lower, x, batch, channels);
     }
-    let weights = weights(lower, batch, inner)?;
-    let composed = weights.is_none();
-    let (gamma_data, beta_data) = weights.unzip();
-    let layer = Layer::from(GroupNorm {
-        group: i32::try_from(batch * norm.num_groups)?,
-        channels: i32::try_from(total)?,
-        eps: norm.epsilon,
-        gamma_data,
-        beta_data,
-    });
-    let mut y = lower.map(layer, x)?;
-    if composed {
-        y = scale_channels(lower, y, batch, channels, inner)?;
-    }
-    lower.set(0, y)
+    let (group, total) = (i32::try_from(batch * norm.num_groups)?, i32::try_from(total)?);
+    lower_scaled(lower, x, [batch, channels, inner], |gamma_data, beta_data| {
+        GroupNorm { group, channels: total, eps: norm.epsilon, gamma_data, beta_data }.into()
+    })
 }

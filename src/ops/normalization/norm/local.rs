@@ -194,6 +194,7 @@ fn group_axes(shape: &[Dim], axes: &[usize]) -> Result<(Vec<Dim>, Vec<usize>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tensor::dims;
 
     #[test]
     fn adjacent_axes_are_merged() {
@@ -203,8 +204,7 @@ mod tests {
             (&[2, 3, 4, 5], &[1, 2], &[2, 12, 5], &[1]),
             (&[2, 1], &[1], &[2, 1], &[1]),
         ] {
-            let shape: Vec<Dim> = shape.iter().copied().map(Dim::Known).collect();
-            let form: Vec<Dim> = form.iter().copied().map(Dim::Known).collect();
+            let (shape, form) = (dims(shape), dims(form));
             assert_eq!(group_axes(&shape, axes).unwrap(), (form, reduced.to_vec()));
         }
     }

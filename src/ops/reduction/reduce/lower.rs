@@ -158,10 +158,7 @@ pub(super) fn emit_reduction(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn dims(sizes: &[i64]) -> Vec<Dim> {
-        sizes.iter().copied().map(Dim::Known).collect()
-    }
+    use crate::tensor::dims;
 
     #[test]
     fn adjacent_axes_are_grouped() {

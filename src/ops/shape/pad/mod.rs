@@ -15,7 +15,7 @@ mod lower;
 
 use super::size::{array_dims, dims_of, input_dims, known_dims, resized};
 use crate::op::identity::same_shape;
-use crate::op::{self, distinct_axes, required};
+use crate::op::{self, axes_or_all, required};
 use crate::ops::prelude::*;
 use crate::tensor::Shape;
 
@@ -111,17 +111,9 @@ fn pad_amounts(
     Ok(amounts)
 }
 
-/// Returns the axes of CenterCropPad.
-fn center_axes(attributes: &Attributes, rank: usize) -> Result<Vec<usize>> {
-    match attributes.given_ints("axes")? {
-        Some(axes) => distinct_axes(&axes, rank),
-        None => Ok((0..rank).collect()),
-    }
-}
-
 /// Returns the target sizes of CenterCropPad; the declared ones if they are computed at run time.
 fn center_target(call: &Call) -> Result<Vec<Dim>> {
-    let axes = center_axes(call, call.shape(0)?.len())?;
+    let axes = axes_or_all(call, call.shape(0)?.len())?;
     call.check_list(1, axes.len())?;
     call.dims(1).or_else(|error| match call.declared_instead_of(1) {
         Some(declared) => axes.iter().map(|axis| declared.at(*axis).cloned()).collect(),
@@ -132,7 +124,7 @@ fn center_target(call: &Call) -> Result<Vec<Dim>> {
 /// Returns the amounts that bring each axis to its target size; the larger half of an odd difference goes
 /// after.
 fn center_amounts(attributes: &Attributes, shape: &[Dim], target: &[Dim]) -> Result<Amounts> {
-    let axes = center_axes(attributes, shape.len())?;
+    let axes = axes_or_all(attributes, shape.len())?;
     if axes.len() != target.len() {
         invalid!("the target has {} sizes for {} axes", target.len(), axes.len());
     }

@@ -44,7 +44,7 @@ pub(super) fn computed_parts(call: &Call, why: Error) -> Result<Vec<Part>> {
     for (index, (axis, step)) in axes.into_iter().zip(steps).enumerate() {
         let size = call.shape(0)?.at(axis)?;
         let bound = |input: usize| {
-            let id = call.node().inputs.get(input).copied().flatten()?;
+            let id = call.node().input(input)?;
             ElementSum::of(call.graph(), id, index)
         };
         let (Some(start), Some(end)) = (bound(1), bound(2)) else { return Err(why) };

@@ -85,7 +85,7 @@ fn taps(axes: &[Axis]) -> Vec<Vec<i64>> {
 }
 
 pub(super) fn expand_max_pool(x: &Expand) -> Result<bool> {
-    let indices = x.node().outputs.get(1).copied().flatten();
+    let indices = x.node().output(1);
     if !indices.is_some_and(|id| x.graph().read_values().contains(id)) {
         return Ok(false);
     }

@@ -3,9 +3,11 @@
 use num_traits::AsPrimitive;
 
 use super::lp::{power, root};
-use super::windows::{AVERAGE, FULL, MAX, SAME_LOWER, SAME_UPPER, VALID, Windows, pool_dilated};
+use super::windows::{Windows, pool_dilated};
 use super::{Kind, Pool, read_windows, split_shape};
 use crate::ncnn::Layer;
+use crate::ncnn::layer::pad_mode::{FULL, SAME_LOWER, SAME_UPPER, VALID};
+use crate::ncnn::layer::pooling_type::{AVERAGE, MAX};
 use crate::ncnn::layer::{Crop, Pooling, Pooling1D};
 use crate::ops::prelude::*;
 use crate::ops::spatial::window::{Pads, Window, WindowAxis};

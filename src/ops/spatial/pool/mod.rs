@@ -11,8 +11,9 @@ mod lp;
 mod windows;
 
 use super::window::{Pads, Window, read_window};
+use crate::ncnn::layer::pooling_type;
+use crate::op;
 use crate::op::identity::same_shape;
-use crate::op::{self};
 use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
@@ -24,7 +25,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .limits("over four axes or more"),
     Row::new("GlobalAveragePool", Access::Any, infer_global)
         .batched(|_, index| index == 0)
-        .lower(|lower| lower::lower_global(lower, windows::AVERAGE))
+        .lower(|lower| lower::lower_global(lower, pooling_type::AVERAGE))
         .identity(same_shape)
         .lowers_to("Pooling"),
     Row::new("GlobalLpPool", Access::Any, |call| read_p(call).and_then(|_| infer_global(call)))
@@ -33,7 +34,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("Reduction of powers, UnaryOp"),
     Row::new("GlobalMaxPool", Access::Selection, infer_global)
         .batched(|_, index| index == 0)
-        .lower(|lower| lower::lower_global(lower, windows::MAX))
+        .lower(|lower| lower::lower_global(lower, pooling_type::MAX))
         .exact()
         .identity(same_shape)
         .lowers_to("Pooling"),

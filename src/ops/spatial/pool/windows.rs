@@ -1,23 +1,11 @@
 //! ncnn's pooling layers for windows with and without dilation.
 
 use crate::ncnn::Layer;
+use crate::ncnn::layer::pad_mode::VALID;
+use crate::ncnn::layer::pooling_type::MAX;
 use crate::ncnn::layer::{Crop, Padding, Pooling, Pooling1D, Pooling3D};
 use crate::ops::prelude::*;
 use crate::ops::spatial::window::WindowAxis;
-
-/// `Pooling::pooling_type`.
-pub(super) const MAX: i32 = 0;
-/// `Pooling::pooling_type`.
-pub(super) const AVERAGE: i32 = 1;
-
-/// `Pooling::pad_mode`: the last window is counted if it begins within the given padding.
-pub(super) const FULL: i32 = 0;
-/// `Pooling::pad_mode`: exactly the given padding.
-pub(super) const VALID: i32 = 1;
-/// `Pooling::pad_mode`: the size divided by the stride, odd padding after.
-pub(super) const SAME_UPPER: i32 = 2;
-/// `Pooling::pad_mode`: the size divided by the stride, odd padding before.
-pub(super) const SAME_LOWER: i32 = 3;
 
 /// A pooling layer without dilation over all axes but the outermost.
 pub(super) struct Windows {

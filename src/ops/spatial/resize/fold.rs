@@ -4,9 +4,10 @@ use ndarray::{ArrayD, Axis};
 
 use super::axis::{AxisMap, onnx_map};
 use super::node::{
-    AxisResize, Given, Resize, Transform, attribute_scales, input_indices, read_axes, read_filter,
-    read_resize, resize_of,
+    AxisResize, Given, Resize, Transform, attribute_scales, input_indices, read_filter, read_resize,
+    resize_of,
 };
+use crate::op::axes_or_all;
 use crate::ops::prelude::*;
 use crate::tensor::Shape;
 
@@ -14,7 +15,7 @@ pub(super) fn fold_resize(attributes: &Attributes, inputs: &[Option<Array>]) -> 
     let data = required_input(inputs, 0)?;
     let shape = Shape::try_from(data.shape())?;
     let filter = read_filter(attributes)?;
-    let axes = read_axes(attributes, shape.len())?;
+    let axes = axes_or_all(attributes, shape.len())?;
     let (roi, scales, sizes) = input_indices(attributes.since());
     let given = |index: Option<usize>| inputs.get(index?)?.as_ref().filter(|array| !array.is_empty());
     let scales = match given(scales) {

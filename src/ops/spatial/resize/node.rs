@@ -3,7 +3,7 @@
 use num_traits::AsPrimitive;
 
 use crate::error::ErrorKind;
-use crate::op::distinct_axes;
+use crate::op::axes_or_all;
 use crate::ops::prelude::*;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,14 +143,6 @@ fn present(call: &Call, index: Option<usize>) -> Option<usize> {
     (!empty).then_some(index)
 }
 
-/// Returns the axes to which scales or sizes apply.
-pub(super) fn read_axes(attributes: &Attributes, rank: usize) -> Result<Vec<usize>> {
-    match attributes.given_ints("axes")? {
-        Some(axes) => distinct_axes(&axes, rank),
-        None => Ok((0..rank).collect()),
-    }
-}
-
 /// The regions, scales and sizes of a node, of which it has some.
 pub(super) struct Given {
     pub roi: Option<Vec<f32>>,
@@ -163,7 +155,7 @@ pub(super) struct Given {
 pub(super) fn read_resize(call: &Call) -> Result<Resize> {
     let filter = read_filter(call.attributes())?;
     let shape = call.shape(0)?;
-    let axes = read_axes(call.attributes(), shape.len())?;
+    let axes = axes_or_all(call.attributes(), shape.len())?;
     let (roi, scales, sizes) = input_indices(call.since());
     let roi = match present(call, roi) {
         Some(index) if filter.transform == Transform::TfCropAndResize => {

@@ -9,16 +9,14 @@ use super::axis::onnx_map;
 use super::lower::is_plane;
 use super::node::{AxisResize, Resize};
 use crate::ncnn::layer::Pooling;
+use crate::ncnn::layer::pad_mode::VALID;
+use crate::ncnn::layer::pooling_type::AVERAGE;
 use crate::ops::prelude::*;
 
 /// The sizes of blocks. Coordinates scaled by powers of two are exact.
 const BLOCKS: [i64; 4] = [2, 4, 8, 16];
 /// The sizes for which weights are compared: the number of blocks, and of remaining elements.
 const TRIED: [(i64, i64); 6] = [(40, 1), (9, 1), (5, 0), (2, 1), (1, 0), (1, 1)];
-/// `Pooling::pooling_type`.
-const AVERAGE: i32 = 1;
-/// `Pooling::pad_mode`: windows within the blob.
-const VALID: i32 = 1;
 
 /// The elements of a block with a weight other than 0, and their weights.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,9 +1,9 @@
 //! The search for attentions over a cache.
 
-use super::super::layout::{Factor, LaidOut, is_reshape, trace_layout};
-use super::super::matcher::{Matcher, first, output, two};
+use super::super::layout::{Factor, Layout, is_reshape, trace_layout};
+use super::super::matcher::{Matcher, two};
 use super::super::scores::{Attention, Mask, Reason, SCORES, SHAPES, attention, hidden, values_of};
-use super::super::view::scaling;
+use super::super::view::{Traced, scaling};
 use super::{Appended, Cache, Parts};
 use crate::graph::{Node, ValueId};
 use crate::pass::pattern::axis;
@@ -23,7 +23,7 @@ pub(super) fn find(matcher: &Matcher, node: &Node) -> Option<std::result::Result
     // The product with the keys sums over their elements, not over their positions.
     let positions = appended(matcher, values.source)?.axis;
     let of_keys = |factors: &Vec<Factor>| factors.iter().any(|factor| factor.axis == Some(positions));
-    if values.layout.axes.last().is_none_or(of_keys) {
+    if values.view.axes.last().is_none_or(of_keys) {
         return None;
     }
     Some(read(matcher, node, &values))
@@ -35,14 +35,14 @@ fn appended(matcher: &Matcher, whole: ValueId) -> Option<Appended> {
     let [past, new] = two(concat).filter(|[past, _]| matcher.is_input(*past))?;
     let axis = axis(concat, 0, matcher.rank(whole)?)?;
     let readers = matcher.readers.all(whole).iter().filter_map(|id| matcher.graph.node(*id));
-    let mut copies = readers.filter(|reader| reader.is("Identity")).filter_map(output);
+    let mut copies = readers.filter(|reader| reader.is("Identity")).filter_map(|node| node.output(0));
     let is_output = |value: &ValueId| matcher.readers.is_output(*value);
     let present = Some(whole).filter(is_output).or_else(|| copies.find(is_output))?;
     Some(Appended { past, new, whole, present, axis })
 }
 
-fn read(matcher: &Matcher, node: &Node, values: &LaidOut) -> std::result::Result<Parts, Reason> {
-    let result = output(node).ok_or(SCORES)?;
+fn read(matcher: &Matcher, node: &Node, values: &Traced<Layout>) -> std::result::Result<Parts, Reason> {
+    let result = node.output(0).ok_or(SCORES)?;
     let Attention { scores, outer: [of_keys, of_values], transposed, mut inner, .. } =
         attention(matcher, node)?;
     let keys = trace_layout(matcher, scores.k, |value| appended(matcher, value).is_some()).ok_or(CHANGED)?;
@@ -55,8 +55,8 @@ fn read(matcher: &Matcher, node: &Node, values: &LaidOut) -> std::result::Result
     let [value_groups, value_new, value_width] = &value_cache.sizes;
     let q_shape = matcher.shape(scores.q).ok_or(SHAPES)?;
     let alike = groups == value_groups && new == value_new && q_shape.last() == Some(width);
-    let paired = |laid_out: &LaidOut, cache: &Cache, rows: &[Dim]| {
-        pairs_heads(&laid_out.layout.axes, rows, groups, cache.axes[0])
+    let paired = |laid_out: &Traced<Layout>, cache: &Cache, rows: &[Dim]| {
+        pairs_heads(&laid_out.view.axes, rows, groups, cache.axes[0])
     };
     if !alike || !paired(&keys, &key_cache, &of_keys) || !paired(values, &value_cache, &of_values) {
         return Err(SHAPES);
@@ -78,14 +78,14 @@ fn read(matcher: &Matcher, node: &Node, values: &LaidOut) -> std::result::Result
     // The cache has no other readers, but for its sizes.
     let closed = matcher.is_closed(&inner, node);
     let in_pattern = |reader: &Node| {
-        reader.is("Shape") || output(reader).is_some_and(|of| inner.contains(&of) || of == result)
+        reader.is("Shape") || reader.output(0).is_some_and(|of| inner.contains(&of) || of == result)
     };
     let read_so = |value: ValueId, holds: &dyn Fn(&Node) -> bool| {
         matcher.readers.all(value).iter().filter_map(|id| matcher.graph.node(*id)).all(holds)
     };
     let is_free = |Cache { appended, .. }: &Cache| {
         let Appended { past, whole, present, .. } = *appended;
-        let gives = |reader: &Node, value: ValueId| output(reader) == Some(value);
+        let gives = |reader: &Node, value: ValueId| reader.output(0) == Some(value);
         (present == whole || matcher.readers.all(present).is_empty())
             && read_so(whole, &|reader| in_pattern(reader) || gives(reader, present))
             && read_so(past, &|reader| reader.is("Shape") || gives(reader, whole))
@@ -98,7 +98,7 @@ fn read(matcher: &Matcher, node: &Node, values: &LaidOut) -> std::result::Result
         let Some(node) = matcher.producer(q) else { break };
         if let Some((x, factor)) = scaling(matcher, node) {
             (q, scale) = (x, scale * factor);
-        } else if let Some(x) = first(node).filter(|_| is_reshape(matcher, node)) {
+        } else if let Some(x) = node.input(0).filter(|_| is_reshape(matcher, node)) {
             q = x;
         } else {
             break;
@@ -134,10 +134,14 @@ fn rows_of(shape: &[Dim]) -> &[Dim] {
 
 /// Reads the cache of an operand of a product: `[heads, elements, positions]` for keys, which are transposed, and
 /// `[heads, positions, elements]` for values.
-fn cache(matcher: &Matcher, laid_out: &LaidOut, transposed: bool) -> std::result::Result<Cache, Reason> {
+fn cache(
+    matcher: &Matcher,
+    laid_out: &Traced<Layout>,
+    transposed: bool,
+) -> std::result::Result<Cache, Reason> {
     let appended = appended(matcher, laid_out.source).ok_or(CHANGED)?;
     let Appended { past, new, axis: positions, .. } = appended;
-    let [.., outer, inner] = laid_out.layout.axes.as_slice() else { return Err(SHAPES) };
+    let [.., outer, inner] = laid_out.view.axes.as_slice() else { return Err(SHAPES) };
     let (at, elements) = if transposed { (inner, outer) } else { (outer, inner) };
     let ([Factor { axis: Some(at), .. }], [Factor { axis: Some(elements), .. }]) = (&**at, &**elements)
     else {

@@ -12,7 +12,7 @@ mod find;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::matcher::{Matcher, first, output, to_f32};
+use super::matcher::{Matcher, to_f32};
 use super::scores::{HIDDEN, Mask, Reason};
 use crate::error::{At, Error, Result};
 use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
@@ -70,7 +70,7 @@ pub(crate) fn fuse_cached_attention(graph: &mut Graph) -> Result<bool> {
         caches().map(|cache| (cache.appended.whole, cache.appended)).collect();
     graph.rewrite_nodes(|graph, id| {
         let Some(node) = graph.node(id).filter(|node| node.is("Shape")).cloned() else { return Ok(None) };
-        let Some(parts) = first(&node).and_then(|x| grown.get(&x)) else { return Ok(None) };
+        let Some(parts) = node.input(0).and_then(|x| grown.get(&x)) else { return Ok(None) };
         shape_of_whole(graph, &node, *parts)
     })?;
     // Layers with the same masks share a blob.
@@ -124,7 +124,7 @@ fn build(
     parts: Parts,
     masks: &mut BTreeMap<Vec<Mask>, (ValueId, bool)>,
 ) -> Result<Option<Vec<Node>>> {
-    let result = output(node).ok_or_else(|| Error::internal("a product without a result"))?;
+    let result = node.output(0).ok_or_else(|| Error::internal("a product without a result"))?;
     let Parts { q, heads, keys, values, masks: own, scale } = parts;
     let known = |cache: &Cache, place: usize| cache.sizes.get(place).and_then(Dim::known).unwrap_or(-1);
     let axis = |cache: &Cache| i64::try_from(cache.axes[1]).map(Attribute::Int);

@@ -1,15 +1,13 @@
 //! Experts whose matrices are gathered for each choice of a token.
 
-use std::collections::BTreeSet;
-
-use super::super::matcher::{Found, Matcher, first, fuse, orders, two};
-use super::Choices;
-use super::rows::{Function, Layout, Part, Step};
-use crate::error::{Error, Result};
+use super::super::matcher::{Found, Matcher, fuse, orders, two};
+use super::rows::{Function, Layout, Made, Part, Step, sizes};
+use super::{Choices, viewed};
+use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 use crate::op::resolve_axis;
 use crate::pass::builder::{Builder, Expr};
-use crate::pass::pattern::{input, int, ints};
+use crate::pass::pattern::{int, ints, is_set};
 use crate::tensor::Dim;
 
 /// The pattern.
@@ -19,44 +17,36 @@ struct Experts {
     /// The number of elements of a row.
     width: i64,
     choices: Choices,
-    function: Function,
-    /// The result of the function.
-    inner: (usize, usize),
-    /// The last matrices, and whether they are of shape `[experts, in, out]`.
-    last: (ValueId, bool),
-    /// The addends of the last products, if any.
-    bias: Option<ValueId>,
+    expert: Expert,
+    /// The multiply-adds of all experts for a token.
+    multiply_adds: i64,
     /// The shape of the result.
     shape: Vec<i64>,
 }
 
+/// An expert: a function, and products of its result.
+struct Expert {
+    function: Function,
+    /// The result of the function.
+    inner: Made,
+    /// The last matrices, and whether they are of shape `[experts, in, out]`.
+    last: (ValueId, bool),
+    /// The addends of the last products, if any.
+    bias: Option<ValueId>,
+}
+
 pub(crate) fn fuse_gathered_experts(graph: &mut Graph) -> Result<bool> {
-    fuse(graph, |matcher, node| Some(Found { inner: BTreeSet::new(), parts: find(matcher, node)? }), build)
+    fuse(graph, |matcher, node| find(matcher, node).map(Found::open), build)
 }
 
 fn build<'b>(made: &'b Builder<'b>, found: Experts) -> Result<Expr<'b>> {
-    let Experts {
-        tokens,
-        width,
-        choices,
-        function,
-        inner: (step, output),
-        last: (matrices, transposed),
-        bias,
-        shape,
-    } = found;
-    let experts = choices.experts;
+    let Experts { tokens, width, choices, expert, multiply_adds, shape } = found;
+    let Expert { function, inner, last: (matrices, transposed), bias } = expert;
     let tokens = made.value(tokens).reshape(&[-1, width]);
-    let weights = choices.expert_weights(made);
-    let results = function.apply(made, tokens, Some(experts))?;
-    let result = results.get(step).and_then(|step| step.get(output)).copied();
-    let result = result.ok_or_else(|| Error::internal("a step that is not computed"))?;
+    let weights = choices.expert_weights(made, multiply_adds);
+    let result = function.apply(made, tokens, Some(choices.experts), inner)?;
     let matrices = made.value(matrices);
-    let &[_, a, b] = matrices.constant_shape() else {
-        return Err(Error::internal("the matrices of the experts have other axes"));
-    };
-    let (rows, columns) = if transposed { (a, b) } else { (b, a) };
-    let (rows, columns) = (i64::try_from(rows)?, i64::try_from(columns)?);
+    let [experts, rows, columns] = sizes(matrices, transposed)?;
     let weighted = result.reshape(&[-1, experts, rows]) * weights.reshape(&[-1, experts, 1]);
     let weighted = weighted.reshape(&[-1, experts * rows]);
     let ordered = if transposed { matrices } else { matrices.transpose(&[0, 2, 1]) };
@@ -69,10 +59,10 @@ fn build<'b>(made: &'b Builder<'b>, found: Experts) -> Result<Expr<'b>> {
 
 /// Reads a sum over the choices of each token.
 fn find(matcher: &Matcher, node: &Node) -> Option<Experts> {
-    let x = first(node).filter(|_| node.is("ReduceSum"))?;
+    let x = node.input(0).filter(|_| node.is("ReduceSum"))?;
     let [tokens, choices, width] = matcher.shape(x)? else { return None };
     let axes =
-        input(node, 1).map_or_else(|| ints(node, "axes").map(<[i64]>::to_vec), |axes| matcher.ints(axes))?;
+        node.input(1).map_or_else(|| ints(node, "axes").map(<[i64]>::to_vec), |axes| matcher.ints(axes))?;
     if !matches!(axes.as_slice(), [axis] if resolve_axis(*axis, 3).ok() == Some(1)) {
         return None;
     }
@@ -86,35 +76,17 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Experts> {
         let is_weight = layout.row(matcher, weights)?.0.is(1) && matcher.is_float(weights);
         let mut reader =
             Reader { matcher, layout: layout.clone(), indices: None, experts: None, tokens: None, sizes: 0 };
-        let found = reader.expert(value).filter(|_| is_weight)?;
-        let (source, row) = reader.tokens?;
+        let expert = reader.expert(value).filter(|_| is_weight)?;
+        let (tokens, width) = reader.tokens?;
         let choices = Choices {
             indices: reader.indices?,
             weights,
             choices: count,
             experts: i64::try_from(reader.experts?).ok()?,
-            multiply_adds: i64::try_from(reader.sizes).ok()?,
         };
-        let Applied { function, inner, last, bias } = found;
-        Some(Experts {
-            tokens: source,
-            width: row,
-            choices,
-            function,
-            inner,
-            last,
-            bias,
-            shape: shape.clone(),
-        })
+        let multiply_adds = i64::try_from(reader.sizes).ok()?;
+        Some(Experts { tokens, width, choices, expert, multiply_adds, shape: shape.clone() })
     })
-}
-
-/// An expert applied to the tokens.
-struct Applied {
-    function: Function,
-    inner: (usize, usize),
-    last: (ValueId, bool),
-    bias: Option<ValueId>,
 }
 
 struct Reader<'a, 'g> {
@@ -129,7 +101,7 @@ struct Reader<'a, 'g> {
 }
 
 impl Reader<'_, '_> {
-    fn expert(&mut self, value: ValueId) -> Option<Applied> {
+    fn expert(&mut self, value: ValueId) -> Option<Expert> {
         let matcher = self.matcher;
         let mut last = self.layout.origin(matcher, value);
         let mut bias = None;
@@ -141,8 +113,8 @@ impl Reader<'_, '_> {
         let (matrices, transposed, x) = self.product(matcher.made_by(last, "MatMul")?)?;
         let mut function = Function::new(self.layout.clone());
         let part = function.read(matcher, x, &mut |function, value| self.leaf(function, value))?;
-        let Part::Made { step, output } = part else { return None };
-        Some(Applied { function, inner: (step, output), last: (matrices, transposed), bias })
+        let Part::Made(inner) = part else { return None };
+        Some(Expert { function, inner, last: (matrices, transposed), bias })
     }
 
     /// Reads a product of the rows with gathered matrices: the constant, whether its matrices are of shape
@@ -168,13 +140,12 @@ impl Reader<'_, '_> {
     fn table(&mut self, value: ValueId, rank: usize) -> Option<ValueId> {
         let matcher = self.matcher;
         let node = matcher.producer(value)?;
-        let [table, indices] = two(node)?;
+        let [table, mut indices] = two(node)?;
         let shape = matcher.constant(table)?.shape();
         let gathers = node.is("Gather") && int(node, "axis").is_none_or(|axis| axis == 0);
         let of = matcher.shape(indices)?;
-        let gathers_rows = node.is("GatherND")
-            && int(node, "batch_dims").is_none_or(|count| count == 0)
-            && of.last().is_some_and(|size| size.is(1));
+        let gathers_rows =
+            node.is("GatherND") && !is_set(node, "batch_dims") && of.last().is_some_and(|size| size.is(1));
         let Layout::Choices { all, .. } = &self.layout else { return None };
         if !(gathers || gathers_rows)
             || shape.len() != rank
@@ -183,7 +154,9 @@ impl Reader<'_, '_> {
         {
             return None;
         }
-        let indices = self.list(indices);
+        while let Some(list) = viewed(matcher, indices) {
+            indices = list;
+        }
         let experts = *shape.first()?;
         if self.indices.is_some_and(|known| known != indices)
             || self.experts.is_some_and(|known| known != experts)
@@ -192,17 +165,6 @@ impl Reader<'_, '_> {
         }
         (self.indices, self.experts) = (Some(indices), Some(experts));
         Some(table)
-    }
-
-    /// The value of which indices are a view.
-    fn list(&self, mut value: ValueId) -> ValueId {
-        while let Some(view) = self.matcher.producer(value)
-            && ["Reshape", "Squeeze", "Unsqueeze"].iter().any(|op_type| view.is(op_type))
-            && let Some(from) = first(view)
-        {
-            value = from;
-        }
-        value
     }
 
     fn leaf(&mut self, function: &mut Function, value: ValueId) -> Option<Part> {
@@ -229,7 +191,7 @@ impl Reader<'_, '_> {
         if choices.is(1) {
             return Some((value, width));
         }
-        let source = first(matcher.made_by(value, "Expand")?)?;
+        let source = matcher.made_by(value, "Expand")?.input(0)?;
         let repeats = match (matcher.shape(source)?, matcher.shape(value)?) {
             ([a, one, ..], [b, count, ..]) => a == tokens && b == tokens && one.is(1) && count == choices,
             _ => false,

@@ -19,10 +19,13 @@ mod scattered;
 pub(super) use gathered::fuse_gathered_experts;
 pub(super) use scattered::fuse_scattered_experts;
 
+use super::matcher::Matcher;
 use crate::graph::ValueId;
 use crate::pass::builder::{Builder, Expr};
+use crate::pass::pattern::reshapes;
 
 /// The choices of tokens among experts.
+#[derive(Clone, Copy, PartialEq, Eq)]
 struct Choices {
     /// The indices of the experts, a row for each token.
     indices: ValueId,
@@ -31,15 +34,19 @@ struct Choices {
     /// The number of choices of a token.
     choices: i64,
     experts: i64,
-    /// The multiply-adds of all experts for a token.
-    multiply_adds: i64,
 }
 
 impl Choices {
-    /// Returns the weight of each expert for each token.
-    fn expert_weights<'b>(&self, made: &'b Builder<'b>) -> Expr<'b> {
+    /// Returns the weight of each expert for each token, for which all experts take `multiply_adds`.
+    fn expert_weights<'b>(&self, made: &'b Builder<'b>, multiply_adds: i64) -> Expr<'b> {
         let by_token = |id: ValueId| made.value(id).reshape(&[-1, self.choices]);
-        let attributes = [("experts", self.experts.into()), ("multiply_adds", self.multiply_adds.into())];
+        let attributes = [("experts", self.experts.into()), ("multiply_adds", multiply_adds.into())];
         made.op("ncnn.ExpertWeights", [by_token(self.indices), by_token(self.weights)], attributes)
     }
+}
+
+/// Returns the value of which another is a view.
+fn viewed(matcher: &Matcher, value: ValueId) -> Option<ValueId> {
+    let view = matcher.producer(value)?;
+    view.input(0).filter(|_| reshapes(view))
 }

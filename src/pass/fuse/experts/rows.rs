@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::super::matcher::{Matcher, first};
+use super::super::matcher::Matcher;
+use super::viewed;
 use crate::error::{Error, Result};
 use crate::graph::{Attribute, Node, ValueId};
 use crate::op::{self, Access, resolve_axis};
 use crate::pass::builder::{Builder, Expr};
-use crate::pass::pattern::{input, int};
+use crate::pass::pattern::{int, is_set};
 use crate::tensor::Dim;
 
 /// The most nodes of a function.
@@ -18,14 +19,29 @@ const MAX_NODES: usize = 256;
 pub(super) enum Part {
     /// The rows to which it is applied.
     Tokens,
-    /// An output of a step.
-    Made { step: usize, output: usize },
+    /// A result of a step.
+    Made(Made),
     /// A constant with a row for each expert.
     Table(ValueId),
     /// A constant that all rows share.
     Constant(ValueId),
     /// The axis of the elements of a row, as an input of Slice.
     Axis,
+}
+
+/// An output of a step.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Made {
+    pub step: usize,
+    output: usize,
+}
+
+impl Made {
+    /// Returns the value among the outputs of each step.
+    fn among<'b>(self, results: &[Vec<Expr<'b>>]) -> Result<Expr<'b>> {
+        let result = results.get(self.step).and_then(|step| step.get(self.output)).copied();
+        result.ok_or_else(|| Error::internal("a step that is not computed"))
+    }
 }
 
 /// A node of the function.
@@ -78,9 +94,7 @@ impl Layout {
 
     /// Returns the value of which `value` is a view with the same rows.
     pub fn source(&self, matcher: &Matcher, value: ValueId) -> Option<ValueId> {
-        let view = matcher.producer(value)?;
-        let is_view = ["Reshape", "Squeeze", "Unsqueeze"].iter().any(|op_type| view.is(op_type));
-        let from = first(view).filter(|_| is_view)?;
+        let from = viewed(matcher, value)?;
         (self.row(matcher, from)?.0 == self.row(matcher, value)?.0).then_some(from)
     }
 
@@ -112,7 +126,7 @@ impl Function {
 
     /// Adds a step that computes a value.
     pub fn add(&mut self, value: ValueId, step: Step) -> Part {
-        let part = Part::Made { step: self.steps.len(), output: 0 };
+        let part = Part::Made(Made { step: self.steps.len(), output: 0 });
         self.steps.push(step);
         self.set(value, part);
         part
@@ -139,22 +153,22 @@ impl Function {
             return self.read(matcher, from, leaf);
         }
         let node = matcher.producer(value)?;
-        let x = first(node)?;
+        let x = node.input(0)?;
         if node.is("Split") && self.layout.is_along(matcher, x, int(node, "axis").unwrap_or(0)) {
-            let sizes = input(node, 1).map(Part::Constant);
+            let sizes = node.input(1).map(Part::Constant);
             let mut copy = node.clone();
             copy.attributes.insert("axis".into(), Attribute::Int(1));
             let inputs = vec![Some(self.read(matcher, x, leaf)?), sizes];
             return self.copy(value, copy, inputs);
         }
         let inputs = if node.is("Slice") && node.version >= 10 {
-            let axis = matcher.ints(input(node, 3)?)?;
+            let axis = matcher.ints(node.input(3)?)?;
             let along = matches!(axis.as_slice(), [axis] if self.layout.is_along(matcher, x, *axis));
             let x = self.read(matcher, x, leaf).filter(|_| along)?;
             let constant = |index| {
-                input(node, index).filter(|value| matcher.constant(*value).is_some()).map(Part::Constant)
+                node.input(index).filter(|value| matcher.constant(*value).is_some()).map(Part::Constant)
             };
-            if input(node, 4).is_some() && constant(4).is_none() {
+            if node.input(4).is_some() && constant(4).is_none() {
                 return None;
             }
             vec![Some(x), Some(constant(1)?), Some(constant(2)?), Some(Part::Axis), constant(4)]
@@ -173,8 +187,7 @@ impl Function {
     ) -> Option<Vec<Option<Part>>> {
         let op = op::find_handled(node).ok()?;
         let matrix = matches!(self.layout, Layout::Matrix);
-        let is_product = matrix
-            && (node.is("MatMul") || node.is("Gemm") && int(node, "transA").is_none_or(|flag| flag == 0));
+        let is_product = matrix && (node.is("MatMul") || node.is("Gemm") && !is_set(node, "transA"));
         if !matches!(op.access, Access::Elementwise | Access::Broadcast) && !is_product || op.random {
             return None;
         }
@@ -208,7 +221,7 @@ impl Function {
     /// Whether elements of the inputs that meet belong to the same row. Rows of a table have all elements of the
     /// result.
     fn is_by_row(&self, matcher: &Matcher, node: &Node, inputs: &[Option<Part>]) -> bool {
-        let Some(result) = node.outputs.first().copied().flatten() else { return false };
+        let Some(result) = node.output(0) else { return false };
         let (Some(shape), Some(row)) = (matcher.shape(result), self.layout.row(matcher, result)) else {
             return false;
         };
@@ -226,20 +239,21 @@ impl Function {
     fn copy(&mut self, value: ValueId, node: Node, inputs: Vec<Option<Part>>) -> Option<Part> {
         let step = self.steps.len();
         for (output, made) in node.outputs.iter().enumerate() {
-            self.known.insert((*made)?, Part::Made { step, output });
+            self.known.insert((*made)?, Part::Made(Made { step, output }));
         }
         self.steps.push(Step::Copy { node, inputs });
         self.known.get(&value).copied()
     }
 
     /// Applies the function to the rows of `tokens`: a matrix of rows, or, with `experts`, of the results of all
-    /// experts for each row in turn. Returns the outputs of each step.
+    /// experts for each row in turn.
     pub fn apply<'b>(
         self,
         made: &'b Builder<'b>,
         tokens: Expr<'b>,
         experts: Option<i64>,
-    ) -> Result<Vec<Vec<Expr<'b>>>> {
+        result: Made,
+    ) -> Result<Expr<'b>> {
         let mut results: Vec<Vec<Expr>> = Vec::with_capacity(self.steps.len());
         for step in self.steps {
             let outputs = match step {
@@ -250,7 +264,7 @@ impl Function {
             };
             results.push(outputs);
         }
-        Ok(results)
+        result.among(&results)
     }
 }
 
@@ -275,9 +289,8 @@ fn copy<'b>(
             Some(Part::Tokens) => Some(tokens),
             Some(Part::Table(value) | Part::Constant(value)) => Some(made.value(*value)),
             Some(Part::Axis) => Some(made.ints(&[1])),
-            Some(Part::Made { step, output }) => {
-                let value = results.get(*step).and_then(|step| step.get(*output)).copied();
-                let value = value.ok_or_else(|| Error::internal("a step that is not computed"))?;
+            Some(Part::Made(made)) => {
+                let value = made.among(results)?;
                 Some(rows.map_or(value, |(experts, width)| value.reshape(&[-1, experts, width])))
             }
         });
@@ -290,10 +303,17 @@ fn copy<'b>(
 }
 
 fn products<'b>(tokens: Expr<'b>, matrices: Expr<'b>, transposed: bool) -> Result<Expr<'b>> {
+    let [experts, rows, columns] = sizes(matrices, transposed)?;
+    let perm = if transposed { [1, 0, 2] } else { [2, 0, 1] };
+    let all = matrices.transpose(&perm).reshape(&[rows, experts * columns]);
+    Ok(tokens.matmul(all).reshape(&[-1, columns]))
+}
+
+/// Returns the numbers of experts, and of inputs and outputs of the matrix of each.
+pub(super) fn sizes(matrices: Expr, transposed: bool) -> Result<[i64; 3]> {
     let &[experts, a, b] = matrices.constant_shape() else {
         return Err(Error::internal("the matrices of the experts have other axes"));
     };
-    let (perm, rows, columns) = if transposed { ([1, 0, 2], a, b) } else { ([2, 0, 1], b, a) };
-    let all = matrices.transpose(&perm).reshape(&[i64::try_from(rows)?, i64::try_from(experts * columns)?]);
-    Ok(tokens.matmul(all).reshape(&[-1, i64::try_from(columns)?]))
+    let (rows, columns) = if transposed { (a, b) } else { (b, a) };
+    Ok([i64::try_from(experts)?, i64::try_from(rows)?, i64::try_from(columns)?])
 }

@@ -1,14 +1,13 @@
 //! Experts of which each is applied to the tokens that choose it, and scattered to their places in a sum.
 
-use std::collections::BTreeSet;
-
-use super::super::matcher::{Found, Matcher, first, fuse, orders, two};
-use super::Choices;
-use super::rows::{Function, Layout, Part, Step};
+use super::super::matcher::{Found, Matcher, fuse, orders, two};
+use super::rows::{Function, Layout, Made, Part, Step};
+use super::{Choices, viewed};
 use crate::error::{Error, Result};
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::pass::builder::{Builder, Expr};
-use crate::pass::pattern::{Cut, axis, cuts, input, int, ints, reshapes, text};
+use crate::pass::pattern::{Cut, axis, cuts, int, ints, text};
+use crate::tensor::Tensor;
 
 /// The most nodes between the positions of an expert and the node that reads them.
 const MAX_VIEWS: usize = 8;
@@ -16,6 +15,8 @@ const MAX_VIEWS: usize = 8;
 /// The pattern.
 struct Sum {
     choices: Choices,
+    /// The multiply-adds of all experts for a token.
+    multiply_adds: i64,
     tokens: ValueId,
     /// The number of elements of a token.
     width: i64,
@@ -28,24 +29,21 @@ struct Sum {
 struct Term {
     expert: i64,
     function: Function,
-    result: (usize, usize),
+    result: Made,
     /// The number of elements of a row of the result.
     width: usize,
 }
 
 pub(crate) fn fuse_scattered_experts(graph: &mut Graph) -> Result<bool> {
-    fuse(graph, |matcher, node| Some(Found { inner: BTreeSet::new(), parts: find(matcher, node)? }), build)
+    fuse(graph, |matcher, node| find(matcher, node).map(Found::open), build)
 }
 
 fn build<'b>(made: &'b Builder<'b>, found: Sum) -> Result<Expr<'b>> {
-    let weights = found.choices.expert_weights(made);
+    let weights = found.choices.expert_weights(made, found.multiply_adds);
     let tokens = made.value(found.tokens).reshape(&[-1, found.width]);
     let mut sum = found.start.map(|start| made.value(start));
-    for Term { expert, function, result: (step, output), .. } in found.terms {
-        let results = function.apply(made, tokens, None)?;
-        let result = results.get(step).and_then(|step| step.get(output)).copied();
-        let result = result.ok_or_else(|| Error::internal("a step that is not computed"))?;
-        let term = result * weights.slice(1, expert, expert + 1);
+    for Term { expert, function, result, .. } in found.terms {
+        let term = function.apply(made, tokens, None, result)? * weights.slice(1, expert, expert + 1);
         sum = Some(sum.map_or(term, |sum| sum + term));
     }
     sum.ok_or_else(|| Error::internal("a sum without terms"))
@@ -61,48 +59,36 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Sum> {
         start = before;
     }
     terms.reverse();
-    let Choice { indices, weights, choices, experts } = reader.choice?;
+    let choices = reader.choices?;
     let (tokens, width) = reader.tokens?;
     let multiply_adds = i64::try_from(reader.sizes).ok()?;
     let mut numbers: Vec<i64> = terms.iter().map(|term| term.expert).collect();
     numbers.sort_unstable();
     let [count, columns] = matcher.shape(start)? else { return None };
     let columns = usize::try_from(columns.known()?).ok()?;
-    if !numbers.into_iter().eq(0..experts)
+    if !numbers.into_iter().eq(0..choices.experts)
         || terms.iter().any(|term| term.width != columns)
-        || matcher.shape(weights)?.first() != Some(count)
+        || matcher.shape(choices.weights)?.first() != Some(count)
     {
         return None;
     }
-    let choices = Choices { indices, weights, choices, experts, multiply_adds };
     let start = (!is_zeros(matcher, start)).then_some(start);
-    Some(Sum { choices, tokens, width, terms, start })
+    Some(Sum { choices, multiply_adds, tokens, width, terms, start })
 }
 
 /// Whether all elements of a value are 0.
 fn is_zeros(matcher: &Matcher, value: ValueId) -> bool {
-    if let Some(fill) = matcher.made_by(value, "ConstantOfShape") {
-        return match fill.attributes.get("value") {
-            Some(Attribute::Tensor(element)) => element
-                .load_listed()
-                .and_then(|element| element.to_f64())
-                .is_ok_and(|all| all.iter().all(|x| *x == 0.0)),
+    let zeros = |tensor: &Tensor| {
+        let list = tensor.load_listed().and_then(|list| list.to_f64());
+        list.is_ok_and(|list| list.iter().all(|x| *x == 0.0))
+    };
+    match matcher.made_by(value, "ConstantOfShape") {
+        Some(fill) => match fill.attributes.get("value") {
+            Some(Attribute::Tensor(element)) => zeros(element),
             other => other.is_none(),
-        };
+        },
+        None => matcher.constant(value).is_some_and(zeros),
     }
-    matcher.scalar(value) == Some(0.0)
-        || matcher.constant(value).is_some_and(|tensor| {
-            tensor.load_listed().and_then(|list| list.to_f64()).is_ok_and(|all| all.iter().all(|x| *x == 0.0))
-        })
-}
-
-/// The choices that all experts share.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Choice {
-    indices: ValueId,
-    weights: ValueId,
-    choices: i64,
-    experts: i64,
 }
 
 /// The positions of an expert among the choices: a list of tokens, and one of the places of its number.
@@ -116,7 +102,8 @@ struct Position {
 
 struct Reader<'a, 'g> {
     matcher: &'a Matcher<'g>,
-    choice: Option<Choice>,
+    /// The choices that all experts share.
+    choices: Option<Choices>,
     tokens: Option<(ValueId, i64)>,
     /// The number of elements of all matrices.
     sizes: usize,
@@ -124,7 +111,7 @@ struct Reader<'a, 'g> {
 
 impl<'a, 'g> Reader<'a, 'g> {
     fn new(matcher: &'a Matcher<'g>) -> Reader<'a, 'g> {
-        Reader { matcher, choice: None, tokens: None, sizes: 0 }
+        Reader { matcher, choices: None, tokens: None, sizes: 0 }
     }
 
     /// Reads the addition of an expert: the other addend, and the expert.
@@ -133,12 +120,12 @@ impl<'a, 'g> Reader<'a, 'g> {
         if node.is("Add") {
             return orders(node).find_map(|(before, term)| {
                 let scatter = matcher.made_by(term, "ScatterElements")?;
-                let into_zeros = is_zeros(matcher, first(scatter)?);
+                let into_zeros = is_zeros(matcher, scatter.input(0)?);
                 Some((before, self.term(scatter, before).filter(|_| into_zeros)?))
             });
         }
         let adds = text(node, "reduction") == Some("add");
-        let before = first(node).filter(|_| node.is("ScatterElements") && adds)?;
+        let before = node.input(0).filter(|_| node.is("ScatterElements") && adds)?;
         Some((before, self.term(node, before)?))
     }
 
@@ -150,27 +137,27 @@ impl<'a, 'g> Reader<'a, 'g> {
         if !replaces || axis(scatter, 0, 2)? != 0 {
             return None;
         }
-        let column = first(matcher.made_by(input(scatter, 1)?, "Expand")?)?;
-        let token = self.position(first(matcher.producer(column)?)?).filter(|_| self.is_column(column))?;
-        let mut updates = input(scatter, 2)?;
+        let column = matcher.made_by(scatter.input(1)?, "Expand")?.input(0)?;
+        let token = self.position(matcher.producer(column)?.input(0)?).filter(|_| self.is_column(column))?;
+        let mut updates = scatter.input(2)?;
         let mut columns = None;
         if let Some(expand) = matcher.made_by(updates, "Expand") {
-            let shape = input(expand, 1)?;
+            let shape = expand.input(1)?;
             match matcher.ints(shape).as_deref() {
                 Some([1, width]) => columns = Some(*width),
-                None if self.is_row_of(first(matcher.made_by(shape, "Shape")?)?, before) => {}
+                None if self.is_row_of(matcher.made_by(shape, "Shape")?.input(0)?, before) => {}
                 _ => return None,
             }
-            updates = first(expand)?;
+            updates = expand.input(0)?;
         }
         while let Some(cast) = matcher.made_by(updates, "Cast") {
-            updates = first(cast)?;
+            updates = cast.input(0)?;
         }
         let weighted = matcher.made_by(updates, "Mul")?;
         orders(weighted).find_map(|(value, weight)| {
             let (weights, choices, place) = self.weight(weight, token)?;
-            let (expert, choice) = self.choice_of(token, place, weights, choices)?;
-            if self.choice.is_some_and(|known| known != choice) {
+            let (expert, choices) = self.choices_of(token, place, weights, choices)?;
+            if self.choices.is_some_and(|known| known != choices) {
                 return None;
             }
             let mut function = Function::new(Layout::Matrix);
@@ -179,28 +166,28 @@ impl<'a, 'g> Reader<'a, 'g> {
                 let found = self.gathered(value, token, weights)?;
                 (*tokens.get_or_insert(found) == found).then_some(Part::Tokens)
             });
-            let Part::Made { step, output } = part? else { return None };
+            let Part::Made(result) = part? else { return None };
             let is_known = self.tokens.is_none_or(|known| Some(known) == tokens);
             let sizes = function
                 .steps
                 .iter()
                 .map(|step| matrix(matcher, step).map_or(0, |[rows, columns]| rows * columns));
             let sizes: usize = sizes.sum();
-            let [_, width] = function.steps.get(step).and_then(|step| matrix(matcher, step))?;
+            let [_, width] = function.steps.get(result.step).and_then(|step| matrix(matcher, step))?;
             let fits =
                 columns.is_none_or(|columns| usize::try_from(columns).is_ok_and(|columns| columns == width));
             if !is_known || !fits {
                 return None;
             }
-            (self.choice, self.tokens) = (Some(choice), tokens);
+            (self.choices, self.tokens) = (Some(choices), tokens);
             self.sizes = self.sizes.checked_add(sizes)?;
-            Some(Term { expert, function, result: (step, output), width })
+            Some(Term { expert, function, result, width })
         })
     }
 
     /// Whether a value is the first row of a sum.
     fn is_row_of(&self, value: ValueId, sum: ValueId) -> bool {
-        let read = |slice: &Node| Some((first(slice)?, cuts(self.matcher.graph, slice)?));
+        let read = |slice: &Node| Some((slice.input(0)?, cuts(self.matcher.graph, slice)?));
         let Some((whole, cuts)) = self.matcher.made_by(value, "Slice").and_then(read) else { return false };
         let is_first = |Cut { axis, start, end, step }: &Cut| {
             *start == 0 && *step == 1 && (if *axis == 0 { *end == 1 } else { *end == i64::MAX })
@@ -217,7 +204,7 @@ impl<'a, 'g> Reader<'a, 'g> {
         }
         let mut source = value;
         for _ in 0..MAX_VIEWS {
-            let Some(view) = self.view(source) else { break };
+            let Some(view) = viewed(self.matcher, source) else { break };
             source = view;
         }
         let gather = matcher
@@ -227,9 +214,9 @@ impl<'a, 'g> Reader<'a, 'g> {
         if matcher.shape(list)?.iter().skip(1).any(|size| !size.is(1)) {
             return None;
         }
-        let mut weights = self.view(list)?;
+        let mut weights = viewed(self.matcher, list)?;
         while matcher.rank(weights)? != 2 {
-            weights = self.view(weights)?;
+            weights = viewed(self.matcher, weights)?;
         }
         let [_, choices] = matcher.shape(weights)? else { return None };
         let choices = choices.known()?;
@@ -244,20 +231,20 @@ impl<'a, 'g> Reader<'a, 'g> {
     }
 
     /// Reads the expert to which positions belong, and the choices.
-    fn choice_of(
+    fn choices_of(
         &self,
         token: Position,
         place: Position,
         weights: ValueId,
         choices: i64,
-    ) -> Option<(i64, Choice)> {
+    ) -> Option<(i64, Choices)> {
         let matcher = self.matcher;
         if token.positions != place.positions {
             return None;
         }
-        let mut mask = first(matcher.made_by(token.positions, "NonZero")?)?;
+        let mut mask = matcher.made_by(token.positions, "NonZero")?.input(0)?;
         while let Some(cast) = matcher.made_by(mask, "Cast") {
-            mask = first(cast)?;
+            mask = cast.input(0)?;
         }
         let gather =
             matcher.made_by(mask, "Gather").filter(|node| int(node, "axis").is_none_or(|axis| axis == 0))?;
@@ -275,18 +262,18 @@ impl<'a, 'g> Reader<'a, 'g> {
         if (token.row, place.row) != rows {
             return None;
         }
-        let one_hot = matcher.made_by(first(transpose)?, "OneHot")?;
-        let (indices, depth, values) = (first(one_hot)?, input(one_hot, 1)?, input(one_hot, 2)?);
+        let one_hot = matcher.made_by(transpose.input(0)?, "OneHot")?;
+        let (indices, depth, values) = (one_hot.input(0)?, one_hot.input(1)?, one_hot.input(2)?);
         let experts = matcher.int(depth)?;
         let marks = matcher.ints(values).is_some_and(|values| values == [0, 1]);
         let top = matcher.made_by(indices, "TopK")?;
         let is_last = int(one_hot, "axis").is_none_or(|axis| axis == -1 || axis == 2);
         let of_rows = matcher.rank(indices)? == 2 && axis(top, -1, 2)? == 1;
-        let fits = marks && is_last && of_rows && top.outputs.get(1).copied().flatten() == Some(indices);
+        let fits = marks && is_last && of_rows && top.output(1) == Some(indices);
         if !fits || matcher.shape(indices)? != matcher.shape(weights)? {
             return None;
         }
-        Some((expert, Choice { indices, weights, choices, experts }))
+        Some((expert, Choices { indices, weights, choices, experts }))
     }
 
     /// Reads a row of positions.
@@ -299,18 +286,19 @@ impl<'a, 'g> Reader<'a, 'g> {
                 return Some(Position { positions: value, row: row? });
             }
             if node.is("Split") && int(node, "axis").is_some_and(|axis| axis == 1) {
-                let sizes = matcher.ints(input(node, 1)?)?;
+                let sizes = matcher.ints(node.input(1)?)?;
                 row = node.outputs.iter().position(|output| *output == Some(value));
                 if row.is_none() || sizes != [1, 1] {
                     return None;
                 }
                 // The columns are the rows of the transposed matrix.
-                let transpose = matcher.made_by(first(node)?, "Transpose")?;
-                value =
-                    first(transpose).filter(|_| ints(transpose, "perm").is_none_or(|perm| perm == [1, 0]))?;
+                let transpose = matcher.made_by(node.input(0)?, "Transpose")?;
+                value = transpose
+                    .input(0)
+                    .filter(|_| ints(transpose, "perm").is_none_or(|perm| perm == [1, 0]))?;
                 continue;
             }
-            value = self.view(value)?;
+            value = viewed(self.matcher, value)?;
         }
         None
     }
@@ -321,8 +309,8 @@ impl<'a, 'g> Reader<'a, 'g> {
         let mut source = value;
         let mut columns = None;
         if let Some(reshape) = matcher.made_by(value, "Reshape") {
-            let [-1, width] = *matcher.ints(input(reshape, 1)?)?.as_slice() else { return None };
-            (source, columns) = (first(reshape)?, Some(width));
+            let [-1, width] = *matcher.ints(reshape.input(1)?)?.as_slice() else { return None };
+            (source, columns) = (reshape.input(0)?, Some(width));
         }
         let [all, rows] = two(matcher.made_by(source, "Gather")?)?;
         let shape = matcher.shape(all)?;
@@ -346,10 +334,10 @@ impl<'a, 'g> Reader<'a, 'g> {
             matcher.made_by(value, op_type).and_then(test).unwrap_or(false)
         };
         let adds_last = |node: &Node| {
-            Some(matches!(matcher.ints(input(node, 1)?)?.as_slice(), [axis] if [1, -1].contains(axis)))
+            Some(matches!(matcher.ints(node.input(1)?)?.as_slice(), [axis] if [1, -1].contains(axis)))
         };
         let has_one_column = |node: &Node| {
-            let shape = input(node, 1)?;
+            let shape = node.input(1)?;
             if let Some(shape) = matcher.ints(shape) {
                 return Some(shape == [-1, 1]);
             }
@@ -359,12 +347,6 @@ impl<'a, 'g> Reader<'a, 'g> {
             Some(matcher.made_by(length, "Shape").is_some() && matcher.ints(one)? == [1])
         };
         is("Unsqueeze", &adds_last) || is("Reshape", &has_one_column)
-    }
-
-    /// The value of which another is a view.
-    fn view(&self, value: ValueId) -> Option<ValueId> {
-        let view = self.matcher.producer(value)?;
-        first(view).filter(|_| reshapes(view))
     }
 }
 

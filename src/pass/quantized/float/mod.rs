@@ -7,14 +7,13 @@ mod recurrent;
 use std::collections::BTreeSet;
 
 use super::recurrent::RecurrentLayers;
-use super::step::{MAX_MOVES, is_move, is_set};
+use super::step::{MAX_MOVES, is_move};
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Node, ValueId, pairs};
 use crate::op::{CONTRIB_DOMAIN as MICROSOFT, NEWEST_OPSET, resolve_axis, whole_windows};
 use crate::pass::builder::{self, Builder, Expr, in_place_of};
 use crate::pass::channels::Layout;
-use crate::pass::pattern::scalar;
-use crate::pass::pattern::{input, int, only_output};
+use crate::pass::pattern::{int, is_set, only_output, scalar};
 use crate::tensor::DType;
 
 /// An operator on quantized values and its float operator.
@@ -120,7 +119,7 @@ pub(super) fn to_plain(graph: &mut Graph, layers: RecurrentLayers) -> Result<BTr
     graph.rewrite_nodes(|graph, id| {
         let Some(node) = graph.node(id).cloned() else { return Ok(None) };
         if node.domain == MICROSOFT && node.op_type == "DynamicQuantizeMatMul" {
-            ranged.extend(input(&node, 0));
+            ranged.extend(node.input(0));
         }
         let form = FORMS.iter().find(|form| form.domain == node.domain && form.quantized == node.op_type);
         let is_lstm = node.domain == MICROSOFT && node.op_type == "DynamicQuantizeLSTM";
@@ -141,18 +140,18 @@ fn dequantize_before_moves(graph: &mut Graph) -> Result<()> {
         let Some(node) = graph.node(id).filter(|node| node.is("DequantizeLinear")).cloned() else {
             return Ok(None);
         };
-        let Some(mut value) = input(&node, 0) else { return Ok(None) };
+        let Some(mut value) = node.input(0) else { return Ok(None) };
         // From the last move to the first.
         let mut moves = Vec::new();
         while moves.len() < MAX_MOVES
-            && let Some(producer) = graph.value(value).producer.and_then(|id| graph.node(id))
+            && let Some(producer) = graph.producer(value)
             && is_move(producer)
-            && let Some(before) = input(producer, 0)
+            && let Some(before) = producer.input(0)
         {
             moves.push(producer.clone());
             value = before;
         }
-        if moves.is_empty() || input(&node, 1).is_none_or(|scale| scalar(graph, scale).is_none()) {
+        if moves.is_empty() || node.input(1).is_none_or(|scale| scalar(graph, scale).is_none()) {
             return Ok(None);
         }
         to_plain_by(graph, &node, |plain| {
@@ -189,7 +188,9 @@ impl<'b> Plain<'b, '_> {
         {
             attributes.insert("beta".into(), alpha);
         }
-        let rank = input(self.node, 0)
+        let rank = self
+            .node
+            .input(0)
             .and_then(|x| self.made.graph.value(x).shape.as_ref())
             .map_or(0, |shape| shape.len());
         let result = layout(self.node).apply(data, rank, |data| {
@@ -211,7 +212,7 @@ impl<'b> Plain<'b, '_> {
     }
 
     fn input(&self, index: usize) -> Option<Expr<'b>> {
-        input(self.node, index).map(|id| self.made.value(id))
+        self.node.input(index).map(|id| self.made.value(id))
     }
 
     fn dequantize(
@@ -283,12 +284,12 @@ fn plain_attributes(graph: &Graph, node: &Node) -> Option<AttributeMap> {
     let mut attributes = node.attributes.clone();
     let layout = layout(node);
     let shape = |value: Option<ValueId>| graph.value(value?).shape.as_deref();
-    if layout.channels_last && shape(input(node, 0)).is_none() {
+    if layout.channels_last && shape(node.input(0)).is_none() {
         return None;
     }
     if node.op_type == "QLinearSoftmax" && int(node, "opset").is_some_and(|opset| opset < AXES) {
         // Softmax flattens all axes from the given one on, which the newer sets express only for the last.
-        let rank = input(node, 0).and_then(|x| graph.value(x).shape.as_ref()).map(|shape| shape.len())?;
+        let rank = node.input(0).and_then(|x| graph.value(x).shape.as_ref()).map(|shape| shape.len())?;
         let axis = resolve_axis(int(node, "axis").unwrap_or(1), rank).ok()?;
         if axis + 1 != rank {
             return None;
@@ -296,7 +297,7 @@ fn plain_attributes(graph: &Graph, node: &Node) -> Option<AttributeMap> {
         attributes.insert("axis".into(), Attribute::Int(-1));
     }
     if node.op_type == "QLinearAveragePool" {
-        let [input, output] = [shape(input(node, 0))?, shape(only_output(node))?];
+        let [input, output] = [shape(node.input(0))?, shape(only_output(node))?];
         let [input, output] = [input, output].map(|shape| layout.channels_first(shape));
         attributes = whole_windows(attributes, &input, &output).ok()?;
     }

@@ -6,7 +6,7 @@ use super::{Plain, to_plain_by};
 use crate::error::Result;
 use crate::graph::{Graph, Node, NodeId, ValueId, pairs};
 use crate::pass::builder::Expr;
-use crate::pass::pattern::{Readers, input, only_output};
+use crate::pass::pattern::{Readers, only_output};
 use crate::tensor::{DType, Tensor};
 
 /// Replaces products of outputs of DynamicQuantizeLinear by products of its input, with a scale of 1. Returns
@@ -25,8 +25,8 @@ pub(super) fn drop_ranges(graph: &mut Graph) -> Result<Vec<ValueId>> {
     let one = graph.add_constant("", Tensor::all(1.0, Vec::new())?)?;
     graph.rewrite_nodes(|graph, id| {
         let Some(node) = graph.node(id).cloned() else { return Ok(None) };
-        let float = input(&node, 0).and_then(|value| floats.get(&value).copied());
-        let unrounded = input(&node, 0).filter(|_| roundings.contains(&id));
+        let float = node.input(0).and_then(|value| floats.get(&value).copied());
+        let unrounded = node.input(0).filter(|_| roundings.contains(&id));
         let plain_x = float.filter(|_| node.is("DequantizeLinear")).or(unrounded);
         let reads_levels =
             is_product(&node) && node.inputs.iter().flatten().any(|value| floats.contains_key(value));
@@ -59,16 +59,10 @@ struct Quantized {
 
 impl Quantized {
     fn of(graph: &Graph, readers: &Readers, node: &Node) -> Option<Quantized> {
-        let output = |index: usize| node.outputs.get(index).copied().flatten();
+        let output = |index: usize| node.output(index);
         let (levels, scale, zero) = (output(0)?, output(1)?, output(2));
-        let mut found = Quantized {
-            x: input(node, 0)?,
-            levels,
-            scale,
-            zero,
-            integers: Vec::new(),
-            roundings: Vec::new(),
-        };
+        let mut found =
+            Quantized { x: node.input(0)?, levels, scale, zero, integers: Vec::new(), roundings: Vec::new() };
         if readers.is_output(levels) || zero.is_some_and(|zero| readers.is_output(zero)) {
             return None;
         }
@@ -88,7 +82,7 @@ impl Quantized {
                 }
                 unscaled.extend(found.sums(graph, readers, only_output(reader)?)?);
             } else if !reader.is("DequantizeLinear")
-                || (input(reader, 1), input(reader, 2)) != (Some(scale), zero)
+                || (reader.input(1), reader.input(2)) != (Some(scale), zero)
             {
                 return None;
             }
@@ -117,7 +111,7 @@ impl Quantized {
                     sums.push(sum);
                 } else if reader.is("Add") && !has_bias {
                     let bias =
-                        [input(reader, 0)?, input(reader, 1)?].into_iter().find(|other| *other != value)?;
+                        [reader.input(0)?, reader.input(1)?].into_iter().find(|other| *other != value)?;
                     self.bias(graph, readers, bias)?;
                     pending.push((only_output(reader)?, true));
                 } else {
@@ -136,13 +130,13 @@ impl Quantized {
             let id = graph.value(value).producer?;
             let node = graph.node(id)?;
             if ["Reshape", "Unsqueeze", "Squeeze"].iter().any(|view| node.is(view)) {
-                value = input(node, 0)?;
+                value = node.input(0)?;
                 continue;
             }
-            let rounded = input(node, 0).filter(|_| node.is("Cast"))?;
+            let rounded = node.input(0).filter(|_| node.is("Cast"))?;
             readers.only(rounded)?;
             let floor = graph.value(rounded).producer?;
-            let quotient = input(graph.node(floor).filter(|node| node.is("Floor"))?, 0)?;
+            let quotient = graph.node(floor).filter(|node| node.is("Floor"))?.input(0)?;
             let divides = |id: NodeId| graph.node(id).is_some_and(|node| node.is("Div"));
             graph.value(quotient).producer.filter(|id| divides(*id))?;
             readers.only(quotient)?;
@@ -169,8 +163,7 @@ impl Quantized {
             }
             for id in readers.all(scale) {
                 let reader = graph.node(*id)?;
-                let other =
-                    [input(reader, 0), input(reader, 1)].into_iter().flatten().find(|id| *id != scale);
+                let other = [reader.input(0), reader.input(1)].into_iter().flatten().find(|id| *id != scale);
                 if reader.is("Mul") {
                     let other = other?;
                     if unscaled.contains(&other) {
@@ -182,10 +175,10 @@ impl Quantized {
                         return None;
                     }
                 } else if reader.is("Div") {
-                    if input(reader, 1) != Some(scale) || !floors(only_output(reader)?) {
+                    if reader.input(1) != Some(scale) || !floors(only_output(reader)?) {
                         return None;
                     }
-                } else if !reader.is("DequantizeLinear") || input(reader, 0) != Some(self.levels) {
+                } else if !reader.is("DequantizeLinear") || reader.input(0) != Some(self.levels) {
                     return None;
                 }
             }

@@ -8,7 +8,7 @@ use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
 use crate::pass::pattern::Readers;
 use crate::tensor::{DType, Tensor};
 
-use super::super::{input, int, only_output, replace_patterns};
+use super::super::{int, only_output, replace_patterns};
 use super::step::{Channels, Step, all_elements, keeps_weight, largest, read_step};
 use crate::op::NEWEST_OPSET;
 use crate::pass::builder::{Builder, Expr, in_place_of};
@@ -40,8 +40,8 @@ fn find(graph: &Graph, readers: &Readers, conv: NodeId, node: &Node) -> Option<(
     if !node.is("Conv") {
         return None;
     }
-    let (value, weight) = (input(node, 0)?, input(node, 1)?);
-    let (bias, dtype) = (input(node, 2), graph.value(value).dtype?);
+    let (value, weight) = (node.input(0)?, node.input(1)?);
+    let (bias, dtype) = (node.input(2), graph.value(value).dtype?);
     let before = graph.value(value).producer?;
     if readers.only(value) != Some(conv) || !matches!(dtype, DType::F32 | DType::F64) {
         return None;

@@ -9,12 +9,12 @@ mod order;
 mod parallel;
 mod step;
 
-use super::{input, int, only_output, replace_patterns};
+use super::{int, only_output, replace_patterns};
 use crate::error::Result;
 use crate::graph::{Graph, Node, NodeId, ValueId};
 use crate::op::NEWEST_OPSET;
 use crate::pass::builder::{Builder, Expr, in_place_of};
-use crate::pass::pattern::{Readers, float};
+use crate::pass::pattern::{Readers, has_no_factors};
 use crate::tensor::{DType, Tensor};
 use step::{Channels, Step, keeps_weight, read_step};
 
@@ -81,8 +81,8 @@ fn fuse(graph: &mut Graph, kinds: &[&str]) -> Result<bool> {
 
 /// Reads a node as a product to whose weight and bias scales and shifts can be applied.
 fn read_product(graph: &Graph, node: &Node) -> Option<Product> {
-    let weight = input(node, 1)?;
-    let bias = input(node, 2);
+    let weight = node.input(1)?;
+    let bias = node.input(2);
     let sizes = graph.value(weight).constant.as_ref()?.shape();
     let rank = sizes.len();
     let (count, layout) = match (node.op_type.as_str(), sizes) {
@@ -93,7 +93,7 @@ fn read_product(graph: &Graph, node: &Node) -> Option<Product> {
                 group => (channels.checked_mul(group)?, Layout::Grouped(group)),
             }
         }
-        ("Gemm", [a, b]) if node.version >= 7 && is_plain_gemm(node) => {
+        ("Gemm", [a, b]) if node.version >= 7 && has_no_factors(node) => {
             match int(node, "transB").unwrap_or(0) {
                 0 => (*b, Layout::Second),
                 _ => (*a, Layout::First),
@@ -108,11 +108,6 @@ fn read_product(graph: &Graph, node: &Node) -> Option<Product> {
     let dtype = graph.value(only_output(node)?).dtype?;
     (node.domain.is_empty() && rank >= 2 && bias.is_none_or(one_per_channel) && dtype.is_float())
         .then_some(Product { weight, bias, channels: Channels { count, rank, dtype }, layout })
-}
-
-/// Whether a Gemm has no factors.
-fn is_plain_gemm(node: &Node) -> bool {
-    ["alpha", "beta"].iter().all(|name| float(node, name).is_none_or(|factor| factor == 1.0))
 }
 
 impl Product {
@@ -135,7 +130,7 @@ impl Product {
             if let Some(scale) = scale {
                 weight = self.scaled_weight(made, scale)?.named_as(self.weight);
             }
-            let mut inputs = vec![input(node, 0).map(|id| made.value(id)), Some(weight)];
+            let mut inputs = vec![node.input(0).map(|id| made.value(id)), Some(weight)];
             if let Some(shift) = shift {
                 let channels = made.ints(&[i64::try_from(self.channels.count)?]);
                 inputs.push(Some(shift.broadcast_to(channels)));

@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::graph::{Graph, Node, NodeId, ValueId};
 use crate::pass::pattern::{Readers, constant_ints, producer};
 
-use super::super::{input, int, only_output, replace_patterns};
+use super::super::{int, only_output, replace_patterns};
 use crate::op::NEWEST_OPSET;
 use crate::pass::builder::in_place_of;
 
@@ -22,7 +22,7 @@ pub(crate) fn fuse_channel_order_into_conv(graph: &mut Graph) -> Result<bool> {
     replace_patterns(graph, find, |graph, Found { conv, data, weight, places }| {
         in_place_of(graph, &conv, NEWEST_OPSET, |made| {
             let reordered = made.value(weight).gather(made.ints(&places), 1).named_as(weight);
-            let bias = input(&conv, 2).map(|bias| made.value(bias));
+            let bias = conv.input(2).map(|bias| made.value(bias));
             let inputs = [Some(made.value(data)), Some(reordered)].into_iter().chain(bias.map(Some));
             made.only_copy_of(&conv, &inputs.collect::<Vec<_>>()).map(Some)
         })
@@ -33,9 +33,9 @@ fn find(graph: &Graph, readers: &Readers, conv: NodeId, node: &Node) -> Option<(
     if !node.is("Conv") || int(node, "group").unwrap_or(1) != 1 || only_output(node).is_none() {
         return None;
     }
-    let (value, weight) = (input(node, 0)?, input(node, 1)?);
+    let (value, weight) = (node.input(0)?, node.input(1)?);
     let gather = producer(graph, value, "Gather").filter(|_| readers.only(value) == Some(conv))?;
-    let (data, indices) = (input(gather, 0)?, input(gather, 1)?);
+    let (data, indices) = (gather.input(0)?, gather.input(1)?);
     let channels = *graph.value(weight).constant.as_ref()?.shape().get(1)?;
     let order = constant_ints(graph, indices).filter(|order| order.len() == channels)?;
     let is_list = graph.value(indices).shape.as_deref().is_some_and(|shape| shape.len() == 1);

@@ -8,7 +8,7 @@ use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
 use crate::pass::pattern::{Readers, ints};
 use crate::tensor::{DType, Tensor};
 
-use super::super::{input, int, only_output, replace_patterns};
+use super::super::{int, only_output, replace_patterns};
 use super::step::{Channels, Step, read_step};
 use crate::op::NEWEST_OPSET;
 use crate::pass::builder::{Builder, Expr, in_place_of};
@@ -85,7 +85,7 @@ fn find(graph: &Graph, readers: &Readers, sum: NodeId, node: &Node) -> Option<(V
 fn read_conv(graph: &Graph, id: NodeId) -> Option<(Branch, Common)> {
     let node = graph.node(id).filter(|node| node.is("Conv"))?;
     only_output(node)?;
-    let (data, weight, bias) = (input(node, 0)?, input(node, 1)?, input(node, 2));
+    let (data, weight, bias) = (node.input(0)?, node.input(1)?, node.input(2));
     let sizes = graph.value(weight).constant.as_ref().map(Tensor::shape)?;
     let kernel: Vec<i64> =
         sizes.get(2..)?.iter().map(|size| i64::try_from(*size).ok()).collect::<Option<_>>()?;
@@ -181,7 +181,7 @@ impl Found {
                 (None, shift) => shift,
             };
             let mut inputs =
-                vec![input(node, 0).map(|id| made.value(id)), Some((large + small).named_as(replaced))];
+                vec![node.input(0).map(|id| made.value(id)), Some((large + small).named_as(replaced))];
             inputs.extend(bias.map(Some));
             made.only_copy_of(node, &inputs).map(Some)
         })

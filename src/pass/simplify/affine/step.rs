@@ -4,7 +4,7 @@ use crate::graph::{Graph, NodeId, ValueId};
 use crate::op::Call;
 use crate::tensor::{DType, Tensor};
 
-use super::super::{input, only_output};
+use super::super::only_output;
 use crate::pass::builder::{Builder, Expr};
 
 /// The channels of a value, its axis 1.
@@ -72,13 +72,13 @@ pub(super) fn read_step(
 ) -> Option<(NodeId, Step, ValueId)> {
     let node = graph.node(reader).filter(|node| kinds.iter().any(|kind| node.is(kind)))?;
     let output = only_output(node)?;
-    let (first, second) = (input(node, 0)?, input(node, 1)?);
+    let (first, second) = (node.input(0)?, node.input(1)?);
     let finite = |by: ValueId| all_elements(graph, by, f64::is_finite);
     let step = if node.is("BatchNormalization") {
         let (op, call) = Call::of(graph, node)?;
         // In training, the statistics are those of the batch.
         let epsilon = op.batched.filter(|rule| rule(&call, 0)).and_then(|_| call.float("epsilon").ok())?;
-        let list: Option<Vec<ValueId>> = (1..5).map(|index| input(node, index)).collect();
+        let list: Option<Vec<ValueId>> = (1..5).map(|index| node.input(index)).collect();
         let [scale, bias, mean, variance] = *list?.as_slice() else { return None };
         let fits = |by: ValueId| {
             let value = graph.value(by);

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::common::groups::Groups;
 use crate::graph::{Graph, Node, NodeId, ValueId};
 use crate::pass::pattern::Readers;
 
-use super::super::{input, only_output};
+use super::super::only_output;
 use super::operand::{may_join, operands};
 use super::{Kind, MAX_WAYS, Way};
 
@@ -21,22 +22,22 @@ pub(super) struct Island {
     pub exits: BTreeSet<ValueId>,
 }
 
-/// Finds all islands.
 pub(super) fn find(graph: &Graph, readers: &Readers, kind: Kind) -> Vec<Island> {
     let mut groups = Groups::default();
     let mut nodes: Vec<NodeId> = Vec::new();
+    let (mut joined, mut first_readers) = (BTreeSet::new(), BTreeMap::new());
     for (id, node) in graph.nodes() {
         if !may_join(graph, node, kind) {
             continue;
         }
-        groups.add(id);
+        joined.insert(id);
         nodes.push(id);
         for value in operand_values(graph, node) {
             match graph.value(value).producer {
-                Some(producer) if groups.contains(producer) => groups.join(producer, id),
+                Some(producer) if joined.contains(&producer) => groups.join(producer, id),
                 // Readers of the same move belong together.
                 Some(producer) if graph.node(producer).is_some_and(|mover| kind.holds(mover)) => {
-                    groups.join_by_value(value, id);
+                    groups.join(*first_readers.entry(value).or_insert(id), id);
                 }
                 _ => {}
             }
@@ -50,46 +51,8 @@ pub(super) fn find(graph: &Graph, readers: &Readers, kind: Kind) -> Vec<Island> 
 }
 
 fn operand_values(graph: &Graph, node: &Node) -> Vec<ValueId> {
-    let values = operands(node).filter_map(|index| input(node, index));
+    let values = operands(node).filter_map(|index| node.input(index));
     values.filter(|value| graph.value(*value).constant.is_none()).collect()
-}
-
-/// A union-find structure: each node points to an earlier one of its group, or to itself.
-#[derive(Default)]
-struct Groups {
-    before: BTreeMap<NodeId, NodeId>,
-    by_value: BTreeMap<ValueId, NodeId>,
-}
-
-impl Groups {
-    fn add(&mut self, id: NodeId) {
-        self.before.insert(id, id);
-    }
-
-    fn contains(&self, id: NodeId) -> bool {
-        self.before.contains_key(&id)
-    }
-
-    fn root(&mut self, id: NodeId) -> NodeId {
-        let mut at = id;
-        // Path halving.
-        while let Some(next) = self.before.get(&at).copied().filter(|next| *next != at) {
-            let beyond = self.before.get(&next).copied().unwrap_or(next);
-            self.before.insert(at, beyond);
-            at = beyond;
-        }
-        at
-    }
-
-    fn join(&mut self, a: NodeId, b: NodeId) {
-        let (a, b) = (self.root(a), self.root(b));
-        self.before.insert(a.max(b), a.min(b));
-    }
-
-    fn join_by_value(&mut self, value: ValueId, id: NodeId) {
-        let first = *self.by_value.entry(value).or_insert(id);
-        self.join(first, id);
-    }
 }
 
 impl Island {

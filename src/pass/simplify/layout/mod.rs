@@ -17,7 +17,7 @@ use crate::pass::pattern::{Readers, inverse, perm_of};
 use crate::tensor::Shape;
 
 use super::view::{is_view, target_of};
-use super::{Edits, input, only_output};
+use super::{Edits, only_output};
 use crate::pass::builder::{Builder, Expr, opset_beside};
 use island::Island;
 pub(in crate::pass) use operand::axes_of;
@@ -75,7 +75,7 @@ impl Way {
             let perm = perm_of(graph, mover)?;
             return Some(Way::Turn(if enters { perm } else { inverse(&perm) }));
         }
-        let (before, after) = (input(mover, 0)?, only_output(mover)?);
+        let (before, after) = (mover.input(0)?, only_output(mover)?);
         let (before, after) = (graph.value(before).shape.clone()?, graph.value(after).shape.clone()?);
         let (inside, outside) = if enters { (before, after) } else { (after, before) };
         // Reshape must be able to make either shape of the other one.

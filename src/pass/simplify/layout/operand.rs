@@ -6,7 +6,7 @@ use crate::op::{self, Access};
 use crate::pass::pattern::is_numpy;
 use crate::tensor::Tensor;
 
-use super::super::{input, int, only_output};
+use super::super::{int, only_output};
 use super::Kind;
 use crate::pass::builder::{Builder, Expr};
 
@@ -56,11 +56,11 @@ fn shapes_fit(graph: &Graph, node: &Node, kind: Kind) -> Option<bool> {
 
 /// The axes of a node's attribute or input, counted from the front, if an island can rename them.
 pub(in crate::pass) fn axes_of(graph: &Graph, node: &Node) -> Option<Vec<usize>> {
-    let rank = graph.value(input(node, 0)?).shape.as_ref()?.len();
+    let rank = graph.value(node.input(0)?).shape.as_ref()?.len();
     let axes = match op::access(node) {
         Access::Lanes { since, default } if node.version >= since => vec![int(node, "axis").or(default)?],
         Access::Reduction if int(node, "keepdims") != Some(0) => {
-            match (node.attributes.get("axes"), input(node, 1)) {
+            match (node.attributes.get("axes"), node.input(1)) {
                 (Some(Attribute::Ints(axes)), None) => axes.clone(),
                 (None, Some(axes)) => {
                     graph.value(axes).constant.as_ref()?.load_listed().ok()?.int_list().ok()?

@@ -7,7 +7,7 @@ use super::super::unroll::{MAX_VIEWS, whole};
 use crate::graph::Capture;
 use crate::op::range::range;
 use crate::ops::prelude::*;
-use crate::pass::pattern::{axis, constant_ints, input, number, producer, scalar};
+use crate::pass::pattern::{axis, constant_ints, number, producer, scalar};
 use crate::tensor::Shape;
 
 /// The most nodes of a body that is read: formulas are followed node by node, and cells have less than a hundred.
@@ -100,7 +100,7 @@ impl<'a> Body<'a> {
     /// Returns the value that an Identity hands on.
     pub fn root(&self, mut id: ValueId) -> ValueId {
         while let Some(node) = producer(&self.graph, id, "Identity") {
-            let Some(given) = input(node, 0) else { break };
+            let Some(given) = node.input(0) else { break };
             id = given;
         }
         id
@@ -114,7 +114,7 @@ impl<'a> Body<'a> {
     /// Returns both operands of a node of two inputs, in both orders.
     pub fn operands(&self, id: ValueId, op_type: &str) -> [Option<[ValueId; 2]>; 2] {
         let node = self.made_by(id, op_type);
-        let pair = node.and_then(|node| Some([input(node, 0)?, input(node, 1)?]));
+        let pair = node.and_then(|node| Some([node.input(0)?, node.input(1)?]));
         [pair, pair.map(|[a, b]| [b, a])]
     }
 
@@ -128,7 +128,7 @@ impl<'a> Body<'a> {
             return Some(Fixed::Inner(tensor.clone()));
         }
         // Weights may be held in another precision than that of the cell.
-        let source = self.fixed(input(producer(&self.graph, id, "Cast")?, 0)?)?;
+        let source = self.fixed(producer(&self.graph, id, "Cast")?.input(0)?)?;
         self.dtype_of(&source).is_some_and(DType::is_float).then_some(source)
     }
 
@@ -139,9 +139,9 @@ impl<'a> Body<'a> {
             return Some(*sequence);
         }
         let node = producer(&self.graph, id, "Gather")?;
-        let Some(Fixed::Outer(sequence)) = self.fixed(input(node, 0)?) else { return None };
+        let Some(Fixed::Outer(sequence)) = self.fixed(node.input(0)?) else { return None };
         let rank = self.x.graph().value(sequence).shape.as_ref()?.len();
-        let index = self.root(input(node, 1)?);
+        let index = self.root(node.input(1)?);
         // A list of one index would leave an axis.
         let is_scalar = self.graph.value(index).shape.as_ref().is_none_or(|shape| shape.is_empty());
         (axis(node, 0, rank)? == 0 && is_scalar && self.counters.contains(&index)).then_some(sequence)
@@ -221,7 +221,7 @@ impl<'a> Body<'a> {
             return Some(Test::Never);
         }
         if let Some(node) = producer(&self.graph, condition, "Cast") {
-            return self.test(input(node, 0)?, steps);
+            return self.test(node.input(0)?, steps);
         }
         if let [Some([a, b]), _] = self.operands(condition, "And") {
             return Some(self.test(a, steps)?.max(self.test(b, steps)?));
@@ -251,7 +251,7 @@ impl<'a> Body<'a> {
 
     fn uncast(&self, id: ValueId) -> ValueId {
         let mut id = self.root(id);
-        while let Some(from) = producer(&self.graph, id, "Cast").and_then(|node| input(node, 0)) {
+        while let Some(from) = producer(&self.graph, id, "Cast").and_then(|node| node.input(0)) {
             id = self.root(from);
         }
         id
@@ -268,9 +268,8 @@ fn is_met(graph: &Graph, condition: ValueId, steps: &Dim, depth: usize) -> bool 
     if let Some(number) = scalar(graph, condition) {
         return number != 0.0;
     }
-    let operands = |op_type| {
-        producer(graph, condition, op_type).and_then(|node| Some([input(node, 0)?, input(node, 1)?]))
-    };
+    let operands =
+        |op_type| producer(graph, condition, op_type).and_then(|node| Some([node.input(0)?, node.input(1)?]));
     if let Some([a, b]) = operands("And") {
         let is_met = |condition| is_met(graph, condition, steps, depth - 1);
         return depth > 0 && is_met(a) && is_met(b);

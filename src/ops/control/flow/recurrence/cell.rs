@@ -10,7 +10,7 @@
 
 use super::body::{Body, Fixed, State};
 use crate::ops::prelude::*;
-use crate::pass::pattern::{float, input, int, ints};
+use crate::pass::pattern::{int, ints, is_plain_gemm, is_set};
 
 /// Columns of a matrix or of a bias.
 pub(super) struct Part {
@@ -152,7 +152,7 @@ impl Body<'_> {
     /// Returns what a mask chooses: by Where, or by products with the mask and with its opposite.
     fn choice(&self, id: ValueId) -> Option<Choice> {
         if let Some(node) = self.made_by(id, "Where") {
-            let [condition, yes, no] = [input(node, 0)?, input(node, 1)?, input(node, 2)?];
+            let [condition, yes, no] = [node.input(0)?, node.input(1)?, node.input(2)?];
             let (mask, is_opposite) = self.mask(condition)?;
             let [new, old] = if is_opposite { [no, yes] } else { [yes, no] };
             return Some(Choice { mask, new, old });
@@ -175,10 +175,10 @@ impl Body<'_> {
     /// Returns the sequence of booleans of which a value is the element, and whether it is its opposite.
     fn mask(&self, id: ValueId) -> Option<(ValueId, bool)> {
         if let Some(node) = self.made_by(id, "Cast") {
-            return self.mask(input(node, 0)?);
+            return self.mask(node.input(0)?);
         }
         if let Some(node) = self.made_by(id, "Not") {
-            return self.mask(input(node, 0)?).map(|(mask, is_opposite)| (mask, !is_opposite));
+            return self.mask(node.input(0)?).map(|(mask, is_opposite)| (mask, !is_opposite));
         }
         let mask = self.sequence(id)?;
         let value = self.x.graph().value(mask);
@@ -204,7 +204,7 @@ impl Reader<'_, '_> {
     fn lstm(&mut self, new: ValueId) -> Option<(Kind, Option<[ValueId; 2]>)> {
         let body = self.body;
         both(body.operands(new, "Mul"), |[o, squashed]| {
-            let next = input(body.made_by(squashed, "Tanh")?, 0)?;
+            let next = body.made_by(squashed, "Tanh")?.input(0)?;
             let o = self.gate(o, "Sigmoid")?;
             let (f, i, g, state) = both(body.operands(next, "Add"), |[kept, added]| {
                 let (f, state) = both(body.operands(kept, "Mul"), |[f, state]| {
@@ -229,8 +229,8 @@ impl Reader<'_, '_> {
             })?;
             let (r, a, b) = both(body.operands(added, "Mul"), |[rest, g]| {
                 let rest = body.made_by(rest, "Sub")?;
-                let is_rest = self.is_one(input(rest, 0)?) && body.root(input(rest, 1)?) == gate;
-                let g = input(body.made_by(g, "Tanh").filter(|_| is_rest)?, 0)?;
+                let is_rest = self.is_one(rest.input(0)?) && body.root(rest.input(1)?) == gate;
+                let g = body.made_by(g, "Tanh").filter(|_| is_rest)?.input(0)?;
                 both(body.operands(g, "Add"), |[a, product]| {
                     both(body.operands(product, "Mul"), |[r, b]| {
                         let (r, a, b) = (self.gate(r, "Sigmoid")?, self.sum(a, None)?, self.sum(b, None)?);
@@ -246,11 +246,11 @@ impl Reader<'_, '_> {
     fn columns(&self, id: ValueId) -> Option<(ValueId, (i64, i64))> {
         let body = self.body;
         if let Some(node) = body.made_by(id, "Slice") {
-            return Some((input(node, 0)?, self.sliced(node)?));
+            return Some((node.input(0)?, self.sliced(node)?));
         }
         let node = body.made_by(id, "Split")?;
         let (source, index) =
-            (input(node, 0)?, node.outputs.iter().position(|output| *output == Some(body.root(id)))?);
+            (node.input(0)?, node.outputs.iter().position(|output| *output == Some(body.root(id)))?);
         let is_vector = || {
             body.fixed(source).and_then(|fixed| body.shape_of(&fixed)).is_some_and(|shape| shape.len() == 1)
         };
@@ -258,7 +258,7 @@ impl Reader<'_, '_> {
             0 => is_vector(),
             axis => matches!(axis, 1 | -1),
         };
-        let sizes = match (input(node, 1), ints(node, "split")) {
+        let sizes = match (node.input(1), ints(node, "split")) {
             (Some(sizes), _) => body.ints(sizes)?,
             (None, Some(sizes)) => sizes.to_vec(),
             (None, None) => vec![self.hidden; node.outputs.len()],
@@ -278,7 +278,7 @@ impl Reader<'_, '_> {
 
     /// Returns the columns of a Slice that leaves the rows.
     fn sliced(&self, node: &Node) -> Option<(i64, i64)> {
-        let list = |index| self.body.ints(input(node, index)?);
+        let list = |index| self.body.ints(node.input(index)?);
         let (starts, ends, axes) = (list(1)?, list(2)?, list(3)?);
         let mut columns = None;
         for ((start, end), axis) in starts.iter().zip(&ends).zip(&axes) {
@@ -291,7 +291,7 @@ impl Reader<'_, '_> {
                 _ => return None,
             }
         }
-        let is_dense = input(node, 4).is_none() || list(4)?.iter().all(|step| *step == 1);
+        let is_dense = node.input(4).is_none() || list(4)?.iter().all(|step| *step == 1);
         columns.filter(|(start, end)| is_dense && end - start == self.hidden)
     }
 
@@ -306,7 +306,7 @@ impl Reader<'_, '_> {
     /// Returns the sum of which an activation is taken.
     fn gate(&mut self, id: ValueId, activation: &str) -> Option<Sum> {
         let node = self.body.made_by(id, activation)?;
-        self.sum(input(node, 0)?, None)
+        self.sum(node.input(0)?, None)
     }
 
     fn sum(&mut self, id: ValueId, columns: Option<(i64, i64)>) -> Option<Sum> {
@@ -326,24 +326,17 @@ impl Reader<'_, '_> {
         }
         if let Some(node) = body.made_by(id, "Squeeze").filter(|_| self.is_single) {
             // The only row of a batch, to which it is broadcast again.
-            let axes = input(node, 1)
+            let axes = node
+                .input(1)
                 .map(|axes| body.ints(axes))
                 .or(ints(node, "axes").map(|list| Some(list.to_vec())));
             let is_row = axes.is_none_or(|axes| axes.as_deref() == Some(&[0]));
-            return if is_row { self.collect(input(node, 0)?, columns, sum) } else { None };
+            return if is_row { self.collect(node.input(0)?, columns, sum) } else { None };
         }
         if let Some(node) = body.made_by(id, "MatMul").or_else(|| body.made_by(id, "Gemm")) {
-            let flag = |name| int(node, name).is_some_and(|flag| flag != 0);
-            let is_plain = node.is("MatMul")
-                || !flag("transA")
-                    && ["alpha", "beta"]
-                        .iter()
-                        .all(|name| float(node, name).is_none_or(|factor| factor == 1.0));
-            if !is_plain {
-                return None;
-            }
-            let (rows, is_transposed) = (input(node, 0)?, flag("transB"));
-            let (value, own) = self.matrix(input(node, 1)?, columns)?;
+            let rows = node.input(0).filter(|_| node.is("MatMul") || is_plain_gemm(node))?;
+            let is_transposed = is_set(node, "transB");
+            let (value, own) = self.matrix(node.input(1)?, columns)?;
             // Columns of a transposed matrix are rows of it.
             if is_transposed && own != columns {
                 return None;
@@ -358,7 +351,7 @@ impl Reader<'_, '_> {
                 }
                 sum.x.push(part);
             }
-            return match input(node, 2) {
+            return match node.input(2) {
                 Some(bias) => self.collect(bias, columns, sum),
                 None => Some(()),
             };

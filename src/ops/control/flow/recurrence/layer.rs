@@ -59,7 +59,7 @@ impl<'a> Body<'a> {
         }
         let Some(width) = width.known() else { return false };
         let is_used = |output: usize| {
-            let value = self.x.node().outputs.get(output).copied().flatten();
+            let value = self.x.node().output(output);
             let readers = Readers::of(graph);
             value.is_some_and(|value| readers.is_output(value) || !readers.all(value).is_empty())
         };

@@ -11,7 +11,6 @@ mod cell;
 mod layer;
 
 use self::body::{Body, State};
-use crate::op::identity::operand;
 use crate::ops::prelude::*;
 
 /// Replaces a Loop by a recurrent operator; `false` if its body is not a cell, or reads a sequence in another way than to
@@ -40,7 +39,7 @@ pub(super) fn replace_scan(x: &Expand, count: usize, is_reversed: bool) -> Resul
     let Some(mut body) = Body::read(x, graph, states, None) else { return Ok(false) };
     body.is_reversed = is_reversed;
     for (index, input) in graph.inputs.iter().enumerate().skip(count) {
-        body.elements.extend(operand(x.node(), index).map(|sequence| (*input, sequence)));
+        body.elements.extend(x.node().input(index).map(|sequence| (*input, sequence)));
     }
     body.scanned.extend(graph.outputs.iter().copied().enumerate().skip(count));
     let Some(cell) = body.cell() else { return Ok(false) };
@@ -57,7 +56,7 @@ fn states<'b>(
     first: usize,
 ) -> Option<Vec<State>> {
     let state = |(output, (input, next)): (usize, (&ValueId, &ValueId))| {
-        let start = operand(x.node(), first + output)?;
+        let start = x.node().input(first + output)?;
         Some(State { input: *input, next: *next, start, output })
     };
     pairs.enumerate().map(state).collect()
@@ -69,7 +68,7 @@ fn runs_to(x: &Expand, body: &Body, steps: &Dim) -> Result<bool> {
     if x.has_input(0) && most.is_none() {
         return Ok(false);
     }
-    let starts = match operand(x.node(), 1) {
+    let starts = match x.node().input(1) {
         Some(condition) => body::is_met_at_first(x.graph(), condition, steps),
         None => true,
     };
