@@ -127,7 +127,7 @@ impl Condition {
         if decides_nothing {
             return Ok(if number > 0.0 { BOUND } else { f32::MIN });
         }
-        if !most.is_finite() || is_bounded && most.abs() >= BOUND {
+        if number.is_nan() || !most.is_finite() || is_bounded && most.abs() >= BOUND {
             unsupported!("the threshold {number} is not within the range of float32");
         }
         Ok(most)
