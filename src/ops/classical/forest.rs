@@ -234,9 +234,38 @@ impl Steps<'_> {
         for (place, (end, _)) in ends.iter().enumerate() {
             weights.extend(leaf(end).iter().map(|(target, weight)| (*target, place, *weight)));
         }
-        let targets = usize::try_from(self.trees.target_count)?;
-        let table = matrix(&x.make, targets, ends.len(), &weights)?;
+        let count = usize::try_from(self.trees.target_count)?;
+        if count > 1
+            && let Some(targets) = self.single_targets()?
+        {
+            let all: Vec<_> = weights.iter().map(|(_, place, weight)| (0, *place, *weight)).collect();
+            let found = matrix(&x.make, 1, ends.len(), &all)?.reshape(&[-1]).gather(at, 0);
+            let own: Vec<_> = targets.iter().enumerate().map(|(tree, target)| (tree, *target, 1.0)).collect();
+            return Ok(found.matmul(matrix(&x.make, targets.len(), count, &own)?));
+        }
+        let table = matrix(&x.make, count, ends.len(), &weights)?;
         Ok(table.gather(at, 1).reduce("ReduceSum", &[2], false).transpose(&[1, 0]))
+    }
+
+    /// Returns the target of each tree, if none has several.
+    fn single_targets(&self) -> Result<Option<Vec<usize>>> {
+        let mut targets = Vec::with_capacity(self.roots.len());
+        for root in self.roots {
+            let (mut own, mut visited, mut left) = (BTreeSet::new(), BTreeSet::new(), vec![*root]);
+            while let Some((is_leaf, place)) = left.pop() {
+                if is_leaf {
+                    own.extend(self.trees.leaves.at(place)?.iter().map(|(target, _)| *target));
+                } else if visited.insert(place) {
+                    left.extend(self.trees.splits.at(place)?.branches);
+                }
+            }
+            let target = own.pop_first().unwrap_or(0);
+            if !own.is_empty() {
+                return Ok(None);
+            }
+            targets.push(target);
+        }
+        Ok(Some(targets))
     }
 }
 
