@@ -113,6 +113,19 @@ fn one_weight_of_many_layers_does_not_fill_the_disk() {
 }
 
 #[test]
+fn large_weights_of_two_convolutions_are_copied() {
+    let parts = [
+        ints("n", &[1024, 1024, 3, 3]),
+        node("ConstantOfShape", &["n"], &["zeros"], &[]),
+        node("Cos", &["zeros"], &["w"], &[]),
+        node("Conv", &["x", "w"], &["a"], &[]),
+        node("Conv", &["a", "w"], &["y"], &[]),
+    ];
+    let text = convert("twice", &model(&["1", "1024", "8", "8"], &parts));
+    assert!(text.contains("18.8 M weights"), "{text}");
+}
+
+#[test]
 fn long_lists_are_not_shapes() {
     let parts = [
         ints("n", &[1 << 24]),

@@ -154,19 +154,17 @@ impl Lower<'_> {
             // Adjacent axes that are all broadcast are merged.
             let stretched = |axis: &usize| sizes.get(*axis).is_some_and(|d| d.is(1));
             let run: Vec<usize> = (axis..to.len()).take_while(stretched).collect();
-            let count = Dim::product(to.iter().skip(axis).take(run.len()))?;
-            // A free size may be the target size, or 1.
-            let fixed = count.known().filter(|_| !run.is_empty());
-            let Some(n) = fixed.and_then(|n| usize::try_from(n).ok()) else {
+            if run.is_empty() {
+                // A free size may be the target size, or 1.
                 let message =
                     format!("a blob of shape {} broadcast to {}", display_shape(from), display_shape(to));
                 return Err(Error::unsupported(message));
-            };
+            }
+            let count = Dim::product(to.iter().skip(axis).take(run.len()))?;
             let before = Dim::product(sizes.iter().take(axis))?;
             let after = Dim::product(sizes.iter().skip(axis + run.len()))?;
             let input = self.reshape(blob, &[before, Dim::Known(1), after])?;
-            let ones = Tensor::all(1.0, vec![n])?;
-            let ones = self.memory_data(&ones, &[Dim::Known(1), count, Dim::Known(1)])?;
+            let ones = self.ones(&[Dim::Known(1), count, Dim::Known(1)])?;
             blob = self.compute(input * ones)?;
             for axis in run {
                 if let (Some(size), Some(target)) = (sizes.get_mut(axis), to.get(axis)) {

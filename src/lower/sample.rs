@@ -1,7 +1,7 @@
 //! Gathers at computed or irregular indices: the rows of a blob, sampled at their nearest coordinates.
 //!
 //! GridSample takes the element of each channel of an image whose coordinates are nearest to those of a grid.
-//! Coordinates of whole positions are exact enough up to [`MOST_PLACES`] positions along an axis, so elements are
+//! Coordinates of whole positions are exact enough up to [`Gathered::MOST_PLACES`] positions along an axis, so elements are
 //! moved: infinities and NaN stay, and do not reach other elements, as they do in a product with zeros.
 
 use num_traits::AsPrimitive;
@@ -17,10 +17,6 @@ use crate::tensor::{Dim, SizeCondition, Tensor};
 const NEAREST: i32 = 2;
 /// See [`NEAREST`].
 const ZEROS: i32 = 1;
-
-/// The most positions along an axis. The coordinate of a position and the position that the runtime computes of it are
-/// each rounded a few times; the error stays below a quarter of a position.
-const MOST_PLACES: i64 = 1 << 20;
 
 /// The most elements of a channel: on x86 the runtime computes their offsets in float32.
 const MOST_IN_CHANNEL: i64 = 1 << 24;
@@ -52,6 +48,10 @@ fn usual(size: &Dim) -> u64 {
 }
 
 impl Gathered {
+    /// The most positions along an axis. The coordinate of a position and the position that the runtime computes of it are
+    /// each rounded a few times; the error stays below a quarter of a position.
+    pub const MOST_PLACES: i64 = 1 << 20;
+
     /// Returns the gather of `count` rows at indices of their own.
     pub fn rows(channels: Dim, size: Dim, count: Dim, width: Dim) -> Gathered {
         let one = Dim::Known(1);
@@ -79,7 +79,7 @@ impl Gathered {
 
     /// Returns whether coordinates of all positions are exact enough.
     pub fn is_exact(&self) -> bool {
-        let fits = |size: &Dim| size.known().is_none_or(|size| (1..=MOST_PLACES).contains(&size));
+        let fits = |size: &Dim| size.known().is_none_or(|size| (1..=Gathered::MOST_PLACES).contains(&size));
         self.plane().is_ok_and(|plane| {
             let all = Dim::product(&plane).ok().and_then(|all| all.known());
             plane.iter().all(fits) && all.is_none_or(|all| all <= MOST_IN_CHANNEL)
@@ -164,9 +164,11 @@ impl Lower<'_> {
         }
         let one = Dim::Known(1);
         let [height, across] = gathered.plane()?;
-        for (size, most) in
-            [(&height, MOST_PLACES), (&across, MOST_PLACES), (&height.mul(&across)?, MOST_IN_CHANNEL)]
-        {
+        for (size, most) in [
+            (&height, Gathered::MOST_PLACES),
+            (&across, Gathered::MOST_PLACES),
+            (&height.mul(&across)?, MOST_IN_CHANNEL),
+        ] {
             self.require(SizeCondition::at_most(size, most))?;
         }
         let image = self.reshape(data, &[channels.clone(), height.clone(), across.clone()])?;

@@ -9,8 +9,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use num_traits::AsPrimitive;
+
 use super::classes::{Labels, exceeds, first_largest, refuse_transform, transformed, transformed_pair};
-use super::trees::{COMPARISONS, Condition, End, LOWERS_TO, Trees, numbers, places, sums};
+use super::forest::sums;
+use super::split::{Comparison, Condition};
+use super::trees::{End, LOWERS_TO, Trees, numbers, places, sums_shape};
 use crate::ops::prelude::*;
 
 const DOMAIN: &str = "ai.onnx.ml";
@@ -21,20 +25,20 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to(LOWERS_TO)
         .limits(
             "classes that are text, unless nothing reads the class; one class; a class that some leaves of each \
-            tree lack; the transforms SOFTMAX_ZERO and PROBIT, and SOFTMAX of one sum for two classes; trees with \
-            more than 2^24 pairs of nodes and leaves",
+            tree lack; the transforms SOFTMAX_ZERO and PROBIT, and SOFTMAX of one sum for two classes; a tree with \
+            more than 2^20 nodes",
         ),
     Row::of(DOMAIN, "TreeEnsembleRegressor", Access::Any, infer_regressor)
         .formula(expand_regressor)
         .lowers_to(LOWERS_TO)
         .limits(
-            "aggregations other than sum and mean; a transform of one target, SOFTMAX_ZERO and PROBIT; trees with \
-            more than 2^24 pairs of nodes and leaves",
+            "aggregations other than sum and mean; a transform of one target, SOFTMAX_ZERO and PROBIT; a tree with \
+            more than 2^20 nodes",
         ),
 ];
 
-/// The modes of nodes, in the order of [`COMPARISONS`].
-const MODES: [&str; COMPARISONS.len()] =
+/// The modes of nodes, in the order of [`Comparison::ALL`].
+const MODES: [&str; Comparison::ALL.len()] =
     ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"];
 
 /// The names of the attributes of the leaves.
@@ -60,13 +64,18 @@ const TARGETS: Leaves = Leaves {
 };
 
 /// Returns a list of numbers, which since version 3 may be a tensor.
-fn number_list(attributes: &Attributes, [list, tensor]: [&'static str; 2]) -> Result<Vec<f32>> {
+fn number_list(attributes: &Attributes, [list, tensor]: [&'static str; 2]) -> Result<Vec<f64>> {
     if attributes.since() >= 3
         && let Some(found) = numbers(attributes, tensor)?
     {
         return Ok(found);
     }
-    Ok(attributes.given_floats(list)?.unwrap_or_default())
+    Ok(attributes.given_floats(list)?.unwrap_or_default().into_iter().map(f64::from).collect())
+}
+
+/// Returns a list of numbers, rounded to float32.
+fn float_list(attributes: &Attributes, names: [&'static str; 2]) -> Result<Vec<f32>> {
+    Ok(number_list(attributes, names)?.into_iter().map(AsPrimitive::as_).collect())
 }
 
 /// The nodes of all trees, of which conditions and leaves are numbered apart.
@@ -111,7 +120,8 @@ fn read_trees(attributes: &Attributes, names: &Leaves, target_count: i64, is_mea
     let successors = [ints("nodes_truenodeids")?, ints("nodes_falsenodeids")?];
     let mut conditions = Vec::new();
     for (place, mode) in modes.iter().enumerate().filter(|(_, mode)| **mode != "LEAF") {
-        let Some(comparison) = MODES.iter().position(|known| known == mode) else {
+        let known = MODES.iter().zip(Comparison::ALL).find(|(known, _)| *known == mode);
+        let Some((_, comparison)) = known else {
             invalid!("unknown mode \"{mode}\" of node {place}");
         };
         let tree = *trees.at(place)?;
@@ -141,7 +151,7 @@ fn read_leaves(
     target_count: i64,
 ) -> Result<Vec<Vec<(usize, f32)>>> {
     let mut leaves = vec![Vec::new(); leaf_count];
-    let weights = number_list(attributes, names.weights)?;
+    let weights = float_list(attributes, names.weights)?;
     let targets = places(attributes.ints(names.targets)?)?;
     let owners = attributes.ints(names.trees)?.into_iter().zip(attributes.ints(names.nodes)?);
     if targets.len() != weights.len() || owners.len() != weights.len() {
@@ -162,7 +172,7 @@ fn read_leaves(
 
 /// Returns the sums plus the base values.
 fn with_base<'x>(x: &'x Expand, trees: &Trees) -> Result<Expr<'x>> {
-    let base = number_list(x, ["base_values", "base_values_as_tensor"])?;
+    let base = float_list(x, ["base_values", "base_values_as_tensor"])?;
     let sums = sums(x, trees)?;
     match base.len() {
         0 => Ok(sums),
@@ -181,7 +191,7 @@ fn read_regressor(attributes: &Attributes) -> Result<Trees> {
 }
 
 fn infer_regressor(call: &Call) -> Result<Vec<Fact>> {
-    Ok(vec![Fact::new(DType::F32, read_regressor(call)?.shape(call)?)])
+    Ok(vec![Fact::new(DType::F32, sums_shape(call, call.int("n_targets")?)?)])
 }
 
 fn expand_regressor<'x>(x: &'x Expand) -> Result<Expr<'x>> {
@@ -192,19 +202,18 @@ fn expand_regressor<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     transformed(x, with_base(x, &trees)?)
 }
 
-fn read_classifier(attributes: &Attributes) -> Result<(Labels, Trees)> {
-    let labels = Labels::read(attributes, "classlabels_int64s")?;
-    let trees = read_trees(attributes, &CLASSES, labels.count, false)?;
-    Ok((labels, trees))
+fn read_labels(attributes: &Attributes) -> Result<Labels> {
+    Labels::read(attributes, "classlabels_int64s")
 }
 
 fn infer_classifier(call: &Call) -> Result<Vec<Fact>> {
-    let (labels, trees) = read_classifier(call)?;
-    labels.infer(trees.shape(call)?)
+    let labels = read_labels(call)?;
+    labels.infer(sums_shape(call, labels.count)?)
 }
 
 fn expand_classifier(x: &Expand) -> Result<bool> {
-    let (labels, mut trees) = read_classifier(x)?;
+    let labels = read_labels(x)?;
+    let mut trees = read_trees(x, &CLASSES, labels.count, false)?;
     let used: BTreeSet<usize> = trees.leaves.iter().flatten().map(|(target, _)| *target).collect();
     let count = trees.target_count;
     if count < 2 {

@@ -4,9 +4,11 @@ pub(in crate::ops) mod classes;
 pub(in crate::ops) mod encoders;
 pub(in crate::ops) mod ensemble;
 pub(in crate::ops) mod feature;
+mod forest;
 pub(in crate::ops) mod linear;
 mod matrix;
 pub(in crate::ops) mod n_gram;
+mod split;
 pub(in crate::ops) mod support_vectors;
 pub(in crate::ops) mod trees;
 

@@ -1,7 +1,4 @@
-//! Ensembles of trees: the conditions of all trees at once, and their effect on each leaf as a matrix product.
-//!
-//! A leaf is reached if all conditions on its path have the required value: the number of true conditions
-//! that must be true, minus that of true conditions that must be false, has its maximum.
+//! TreeEnsemble, and the trees that it shares with the operators of older versions.
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx_aionnxml_TreeEnsemble.html>.
 
@@ -9,82 +6,36 @@ use std::collections::BTreeSet;
 
 use num_traits::AsPrimitive;
 
-use super::matrix::matrix;
+use super::forest::sums;
+use super::split::{BOUND, Comparison, Condition, Split, Splits};
 use crate::op::required;
 use crate::ops::prelude::*;
 
-pub(super) const LOWERS_TO: &str = "Gather, comparisons, and MatMul with the paths to all leaves";
+pub(super) const LOWERS_TO: &str =
+    "comparisons, and products with the paths to all leaves, or samples of the nodes along the paths";
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::of("ai.onnx.ml", "TreeEnsemble", Access::Any, infer_trees)
     .formula(expand_trees)
     .lowers_to(LOWERS_TO)
     .limits(
-        "members of sets; aggregations other than sum and mean; a post_transform; trees \
-            with more than 2^24 pairs of nodes and leaves",
+        "members of sets; aggregations other than sum and mean; a post_transform; a tree with \
+            more than 2^20 nodes",
     )];
 
-/// The comparison of each mode: the name of ONNX's operator, and whether the result is negated.
-pub(super) const COMPARISONS: [(&str, bool); 6] = [
-    ("LessOrEqual", false),
-    ("Less", false),
-    ("GreaterOrEqual", false),
-    ("Greater", false),
-    ("Equal", false),
-    ("Equal", true),
-];
-
 /// The code of BRANCH_MEMBER.
-const MEMBER: usize = 6;
-
-/// A column of booleans, the results of a comparison. The sum of the columns of a node is its condition.
-struct Column {
-    /// An index into [`COMPARISONS`]; beyond the last, the test for a missing feature.
-    comparison: usize,
-    feature: i64,
-    number: f32,
-}
-
-struct Node {
-    columns: Vec<usize>,
-    /// The successors if the condition is true and false.
-    branches: [End; 2],
-}
-
-/// A leaf and the nodes on its path, each with the required value of its condition.
-struct Path {
-    leaf: usize,
-    nodes: Vec<(usize, bool)>,
-}
-
-/// A leaf or a node, and the nodes on its path.
-struct Way {
-    end: End,
-    nodes: Vec<(usize, bool)>,
-}
+const MEMBER: usize = Comparison::ALL.len();
 
 /// A node or, if the first is true, a leaf, and its index.
 pub(super) type End = (bool, usize);
 
 pub(super) struct Trees {
-    columns: Vec<Column>,
-    nodes: Vec<Node>,
+    pub splits: Vec<Split>,
+    is_bounded: bool,
     pub roots: Vec<End>,
     /// The targets of each leaf, and what it adds to them.
     pub leaves: Vec<Vec<(usize, f32)>>,
     pub target_count: i64,
     pub is_mean: bool,
-}
-
-/// A condition, as the model states it.
-pub(super) struct Condition {
-    pub feature: i64,
-    /// An index into [`COMPARISONS`].
-    pub comparison: usize,
-    pub number: f32,
-    /// Whether it is true for a missing feature.
-    pub tracks_missing: bool,
-    /// The successors if it is true and false.
-    pub branches: [End; 2],
 }
 
 pub(super) fn places(list: Vec<i64>) -> Result<Vec<usize>> {
@@ -95,9 +46,9 @@ fn int_list(attributes: &Attributes, name: &'static str) -> Result<Vec<i64>> {
     attributes.ints(name)
 }
 
-pub(super) fn numbers(attributes: &Attributes, name: &str) -> Result<Option<Vec<f32>>> {
+pub(super) fn numbers(attributes: &Attributes, name: &str) -> Result<Option<Vec<f64>>> {
     let tensor = attributes.given_tensor(name)?;
-    tensor.map(|tensor| Ok(tensor.load()?.to_f64()?.iter().map(|number| number.as_()).collect())).transpose()
+    tensor.map(|tensor| Ok(tensor.load()?.to_f64()?.iter().copied().collect())).transpose()
 }
 
 fn read_conditions(attributes: &Attributes) -> Result<Vec<Condition>> {
@@ -117,12 +68,12 @@ fn read_conditions(attributes: &Attributes) -> Result<Vec<Condition>> {
         if mode == MEMBER {
             unsupported!("members of a set: onnxruntime truncates some fractions");
         }
-        if mode > MEMBER {
+        let Some(comparison) = Comparison::ALL.get(mode).copied() else {
             invalid!("unknown mode {mode} of node {place}");
-        }
+        };
         conditions.push(Condition {
             feature: *features.at(place)?,
-            comparison: mode,
+            comparison,
             number: *splits.at(place)?,
             tracks_missing: missing.get(place).is_some_and(|tracks| *tracks != 0),
             branches: [
@@ -153,12 +104,23 @@ fn read_trees(attributes: &Attributes) -> Result<Trees> {
         invalid!("{} leaves with {} weights for {target_count} targets", targets.len(), weights.len());
     }
     let roots = places(int_list(attributes, "tree_roots")?)?.into_iter().map(|root| (false, root)).collect();
-    let leaves = targets.into_iter().zip(weights).map(|leaf| vec![leaf]).collect();
+    let leaves =
+        targets.into_iter().zip(weights).map(|(target, weight)| vec![(target, weight.as_())]).collect();
     Trees::new(conditions, roots, leaves, target_count, is_mean)
 }
 
 fn infer_trees(call: &Call) -> Result<Vec<Fact>> {
-    Ok(vec![Fact::new(call.dtype(0)?, read_trees(call)?.shape(call)?)])
+    let count = match call.given_int("n_targets")? {
+        Some(count) => count,
+        None => call.ints("leaf_targetids")?.into_iter().max().map_or(0, |target| target.saturating_add(1)),
+    };
+    Ok(vec![Fact::new(call.dtype(0)?, sums_shape(call, count)?)])
+}
+
+/// Returns the shape of the sums of so many targets.
+pub(super) fn sums_shape(call: &Call, target_count: i64) -> Result<Vec<Dim>> {
+    let [rows, _] = call.shape(0)? else { invalid!("the features are not a matrix") };
+    Ok(vec![rows.clone(), Dim::Known(target_count)])
 }
 
 impl Trees {
@@ -169,139 +131,75 @@ impl Trees {
         target_count: i64,
         is_mean: bool,
     ) -> Result<Trees> {
-        let (mut columns, mut nodes) = (Vec::new(), Vec::new());
-        for Condition { feature, comparison, number, tracks_missing, branches } in conditions {
-            let start = columns.len();
-            columns.push(Column { comparison, feature, number });
-            // A missing feature is NaN: only "not equal" is true for it.
-            if tracks_missing || COMPARISONS.get(comparison).is_some_and(|(_, reversed)| *reversed) {
-                columns.push(Column { comparison: COMPARISONS.len(), feature, number: 0.0 });
-            }
-            nodes.push(Node { columns: (start..columns.len()).collect(), branches });
-        }
-        if columns.iter().any(|column| !column.number.is_finite()) {
-            unsupported!("a threshold is not finite");
+        let Splits { list: splits, is_bounded } = Splits::of(conditions)?;
+        let is_there = |(is_leaf, place): &End| *place < if *is_leaf { leaves.len() } else { splits.len() };
+        if !roots.iter().chain(splits.iter().flat_map(|split| &split.branches)).all(is_there) {
+            invalid!("a node has a successor that is missing");
         }
         if leaves.iter().flatten().any(|(_, weight)| !weight.is_finite()) {
             unsupported!("a leaf weight is not finite");
         }
-        Ok(Trees { columns, nodes, roots, leaves, target_count, is_mean })
+        if splits.is_empty() {
+            unsupported!("the trees have no conditions");
+        }
+        Ok(Trees { splits, is_bounded, roots, leaves, target_count, is_mean })
     }
 
-    /// Returns the shape of the sums, and checks the features.
-    pub fn shape(&self, call: &Call) -> Result<Vec<Dim>> {
-        let [rows, features] = call.shape(0)? else { invalid!("the features are not a matrix") };
-        let outside = |column: &&Column| {
-            !(0..features.known().unwrap_or(limits::EXPANDED_AXIS)).contains(&column.feature)
-        };
-        if let Some(column) = self.columns.iter().find(outside) {
-            invalid!("feature {} is out of range for {features} features", column.feature);
+    /// Checks that the rows have the features.
+    pub fn check(&self, features: &Dim) -> Result<()> {
+        let all = 0..features.known().unwrap_or(limits::EXPANDED_AXIS);
+        match self.splits.iter().find(|split| !all.contains(&split.feature)) {
+            Some(split) => invalid!("feature {} is out of range for {features} features", split.feature),
+            None => Ok(()),
         }
-        Ok(vec![rows.clone(), Dim::Known(self.target_count)])
     }
 
-    fn paths(&self) -> Result<Vec<Path>> {
-        let mut visited = BTreeSet::new();
-        let mut paths = Vec::new();
-        let mut steps = 0_usize;
-        let mut left: Vec<Way> =
-            self.roots.iter().map(|root| Way { end: *root, nodes: Vec::new() }).collect();
-        while let Some(Way { end: (is_leaf, place), nodes }) = left.pop() {
-            if is_leaf {
-                self.leaves.at(place)?;
-                paths.push(Path { leaf: place, nodes });
-                continue;
-            }
-            if !visited.insert(place) {
-                invalid!("two paths to node {place}");
-            }
-            let [holds, fails] = self.nodes.at(place)?.branches;
-            if holds.0 && holds == fails {
-                // A tree that is one leaf.
-                paths.push(Path { leaf: holds.1, nodes });
-                self.leaves.at(holds.1)?;
-                continue;
-            }
-            steps = steps.saturating_add(2 * (nodes.len() + 1));
-            if steps > limits::MATRIX_ELEMENTS {
-                return Err(Error::limit("the trees have too many nodes"));
-            }
-            for (branch, way) in [(fails, false), (holds, true)] {
-                let mut nodes = nodes.clone();
-                nodes.push((place, way));
-                left.push(Way { end: branch, nodes });
-            }
-        }
-        Ok(paths)
+    /// Returns the number of features that are read, and whether a missing one has both results.
+    fn features(&self) -> (i64, bool) {
+        let most = self.splits.iter().map(|split| split.feature).max().unwrap_or(0);
+        let results: BTreeSet<bool> = self.splits.iter().map(|split| split.missing).collect();
+        (most + 1, results.len() > 1)
     }
-}
 
-/// Returns all columns in the order of their comparisons, and the position of each.
-fn compared<'x>(x: &'x Expand, trees: &Trees) -> Result<(Expr<'x>, Vec<usize>)> {
-    let data = x.operand_as(0, DType::F32);
-    // Missing features are compared as zero, and the result is dropped: ncnn's comparisons do not support
-    // NaN.
-    let missing = data.is_nan();
-    let data = missing.select(0.0, data);
-    let missing = missing.cast(DType::F32);
-    let present = 1.0 - missing;
-    let (mut parts, mut order) = (Vec::new(), Vec::new());
-    for comparison in 0..=COMPARISONS.len() {
-        let own = trees.columns.iter().enumerate().filter(|(_, column)| column.comparison == comparison);
-        let (mut features, mut splits) = (Vec::new(), Vec::new());
-        for (place, column) in own {
-            order.push(place);
-            features.push(column.feature);
-            splits.push(column.number);
+    /// Returns the number of columns of [`Trees::data`].
+    pub fn width(&self) -> i64 {
+        let (count, has_copies) = self.features();
+        if has_copies { 2 * count } else { count }
+    }
+
+    /// Returns the features of which [`Trees::tests`] gives the numbers. A missing one is NaN, which the comparisons
+    /// of ncnn do not support: it is replaced by the infinity that gives the result, and by both in two copies if the
+    /// result differs.
+    pub fn data<'x>(&self, x: &'x Expand) -> Result<Expr<'x>> {
+        let (count, has_copies) = self.features();
+        let all = x.operand_as(0, DType::F32);
+        let data =
+            if x.shape(0)?.get(1).is_some_and(|size| size.is(count)) { all } else { all.slice(1, 0, count) };
+        let missing = data.is_nan();
+        let data = if self.is_bounded { data.clip(-BOUND, BOUND) } else { data };
+        let fails = missing.select(f32::INFINITY, data);
+        let holds = missing.select(f32::NEG_INFINITY, data);
+        Ok(match (has_copies, self.splits.iter().any(|split| split.missing)) {
+            (true, _) => x.make.concat(&[fails, holds], 1),
+            (_, true) => holds,
+            _ => fails,
+        })
+    }
+
+    /// Returns the features and numbers of some splits.
+    pub fn tests(&self, places: &[usize]) -> Result<(Vec<i64>, Vec<f32>)> {
+        let (count, has_copies) = self.features();
+        let (mut features, mut numbers) =
+            (Vec::with_capacity(places.len()), Vec::with_capacity(places.len()));
+        for place in places {
+            let split = self.splits.at(*place)?;
+            features.push(split.feature + if has_copies && split.missing { count } else { 0 });
+            numbers.push(split.number);
         }
-        if features.is_empty() {
-            continue;
-        }
-        let features = x.make.ints(&features);
-        parts.push(match COMPARISONS.get(comparison) {
-            Some((op_type, reversed)) => {
-                let truth = data.gather(features, 1).with(op_type, x.make.floats(&splits));
-                let truth = if *reversed { !truth } else { truth };
-                truth.cast(DType::F32) * present.gather(features, 1)
-            }
-            None => missing.gather(features, 1),
-        });
+        Ok((features, numbers))
     }
-    if parts.is_empty() {
-        unsupported!("the trees have no conditions");
-    }
-    let mut places = vec![0; order.len()];
-    for (place, column) in order.into_iter().enumerate() {
-        places.put(column, place);
-    }
-    Ok((x.make.concat(&parts, 1), places))
 }
 
 fn expand_trees<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     Ok(sums(x, &read_trees(x)?)?.to_type(x.dtype(0)?))
-}
-
-/// Returns the sums of the weights of the leaves that the trees reach, or their means, in float32.
-pub(super) fn sums<'x>(x: &'x Expand, trees: &Trees) -> Result<Expr<'x>> {
-    let paths = trees.paths()?;
-    let (columns, places) = compared(x, trees)?;
-    let (mut ways, mut needed, mut leaves) = (Vec::new(), Vec::new(), Vec::new());
-    for (number, path) in paths.iter().enumerate() {
-        let mut hold = 0.0;
-        for (node, holds) in &path.nodes {
-            hold += if *holds { 1.0 } else { 0.0 };
-            for column in &trees.nodes.at(*node)?.columns {
-                ways.push((*places.at(*column)?, number, if *holds { 1.0 } else { -1.0 }));
-            }
-        }
-        needed.push(hold);
-        let leaf = trees.leaves.at(path.leaf)?;
-        leaves.extend(leaf.iter().map(|(target, weight)| (number, *target, *weight)));
-    }
-    let ways = matrix(&x.make, places.len(), paths.len(), &ways)?;
-    let reached = columns.matmul(ways).equal(x.make.floats(&needed)).cast(DType::F32);
-    let leaves = matrix(&x.make, paths.len(), usize::try_from(trees.target_count)?, &leaves)?;
-    let sums = reached.matmul(leaves);
-    let count: f32 = trees.roots.len().as_();
-    Ok(if trees.is_mean { sums / count } else { sums })
 }

@@ -1,7 +1,7 @@
 //! The weights of a node.
 
 use crate::common::index::IndexSet;
-use crate::graph::{Graph, Node, ValueId};
+use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::tensor::DType;
 
 /// Returns whether a node computes only constants and sizes.
@@ -13,8 +13,9 @@ pub(super) fn is_folded(inferred: &Graph, node: &Node) -> bool {
     node.outputs.iter().flatten().all(is_known)
 }
 
-/// Returns the number of elements of the weights that a node and its bodies read, without indices and sizes. Of a constant
-/// that is computed, those from which it is count: a table of zeros has none.
+/// Returns the number of elements of the weights that a node and its bodies read or, as classical models do, have as
+/// attributes, without indices and sizes. Of a constant that is computed, those from which it is count: a table of zeros
+/// has none.
 pub(super) fn weights(graph: &Graph, inferred: &Graph, node: &Node) -> u64 {
     let count = |id: ValueId| {
         let tensor = inferred.value(id).constant.as_ref()?;
@@ -22,7 +23,11 @@ pub(super) fn weights(graph: &Graph, inferred: &Graph, node: &Node) -> u64 {
         let len = u64::try_from(tensor.len()).ok().filter(|len| is_number && *len > 1)?;
         Some(if graph.value(id).constant.is_some() { len } else { len.min(sources(graph, id)) })
     };
-    let own: u64 = node.reads().filter_map(count).sum();
+    let listed = node.attributes.values().map(|attribute| match attribute {
+        Attribute::Floats(list) if list.len() > 1 => u64::try_from(list.len()).unwrap_or(u64::MAX),
+        _ => 0,
+    });
+    let own: u64 = node.reads().filter_map(count).chain(listed).sum();
     let inside = node.bodies().flat_map(|body| body.nodes().map(move |(_, node)| weights(body, body, node)));
     own + inside.sum::<u64>()
 }
