@@ -1,9 +1,8 @@
 //! Programs of other systems on this machine.
 
 use std::fs;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::run::{command, run};
@@ -43,8 +42,6 @@ pub struct Program {
     is_of_windows: bool,
     /// The folder of wine's settings and drive C.
     prefix: PathBuf,
-    /// A program that waits for the end of its input.
-    waiting: Option<Child>,
 }
 
 impl Program {
@@ -66,8 +63,8 @@ impl Program {
         program.prefix = places.root.join("target/xtask/wine");
         program.is_of_windows = target.linker == Linker::Mingw;
         if program.is_of_windows {
+            program.words.insert(0, again(places));
             program.make_prefix(places)?;
-            program.start_services(places)?;
         }
         Ok(Some(program))
     }
@@ -75,23 +72,7 @@ impl Program {
     /// Returns a program of this machine.
     pub fn native(built: &Path) -> Program {
         let words = vec![built.display().to_string()];
-        Program { words, is_of_windows: false, prefix: PathBuf::new(), waiting: None }
-    }
-
-    /// Starts a program that waits until this value is dropped: wine's services, which start with a first program and
-    /// end with the last one, stay. A program that starts as they end loses its connection, and services that a program
-    /// starts keep its pipes open.
-    fn start_services(&mut self, places: &Places) -> Result<()> {
-        let hold = self.hold().display().to_string();
-        let mut waiting = command(&places.root, WINE.program, &[&hold, &hold]);
-        self.set_environment(&mut waiting);
-        let mut waiting = waiting.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        if let Some(output) = &mut waiting.stdout {
-            // It says that it has opened the file.
-            output.read_exact(&mut [0])?;
-        }
-        self.waiting = Some(waiting);
-        Ok(())
+        Program { words, is_of_windows: false, prefix: PathBuf::new() }
     }
 
     /// Makes drive C, with the library that Debian's wine lacks.
@@ -130,8 +111,8 @@ impl Program {
     }
 
     /// Returns a process of the tests of the command, which run this one.
-    fn tests(&self, folder: &Path) -> Command {
-        let mut cargo = command(folder, "cargo", &["test", "--quiet"]);
+    fn tests(&self, places: &Places) -> Command {
+        let mut cargo = command(&places.root, "cargo", &["test", "--quiet"]);
         let further = TESTS_OF_WINDOWS.iter().filter(|_| self.is_of_windows);
         for test in TESTS.iter().chain(further) {
             cargo.args(["--test", test]);
@@ -140,10 +121,16 @@ impl Program {
         cargo.env("ONNX2NCNN", self.words.join(" "));
         if self.is_of_windows {
             cargo.args(["--", "--skip", "unix::"]);
-            cargo.env("ONNX2NCNN_HOLD", format!("{} {}", WINE.program, self.hold().display()));
+            let hold = [&again(places), WINE.program, &self.hold().display().to_string()].join(" ");
+            cargo.env("ONNX2NCNN_HOLD", hold);
         }
         cargo
     }
+}
+
+/// Returns the script that runs a program of wine.
+fn again(places: &Places) -> String {
+    places.root.join("xtask/windows/again.sh").display().to_string()
 }
 
 /// Runs the commands that were built: all write the same bytes for the fixtures, and those of other systems pass
@@ -170,7 +157,7 @@ pub fn test(places: &Places) -> Result<()> {
         }
         first.get_or_insert(results);
         if target.triple != own {
-            run(&mut program.tests(&places.root))?;
+            run(&mut program.tests(places))?;
         }
     }
     Ok(())
