@@ -42,10 +42,6 @@ pub(super) fn places(list: Vec<i64>) -> Result<Vec<usize>> {
     Ok(list.into_iter().map(usize::try_from).collect::<std::result::Result<_, _>>()?)
 }
 
-fn int_list(attributes: &Attributes, name: &'static str) -> Result<Vec<i64>> {
-    attributes.ints(name)
-}
-
 pub(super) fn numbers(attributes: &Attributes, name: &str) -> Result<Option<Vec<f64>>> {
     let tensor = attributes.given_tensor(name)?;
     tensor.map(|tensor| Ok(tensor.load()?.to_f64()?.iter().copied().collect())).transpose()
@@ -55,14 +51,12 @@ fn read_conditions(attributes: &Attributes) -> Result<Vec<Condition>> {
     let modes = attributes.tensor("nodes_modes")?.load()?.int_list()?;
     let modes = places(modes)?;
     let splits = required(numbers(attributes, "nodes_splits")?, "nodes_splits")?;
-    let features = int_list(attributes, "nodes_featureids")?;
+    let features = attributes.ints("nodes_featureids")?;
     let missing = attributes.given_ints("nodes_missing_value_tracks_true")?.unwrap_or_default();
     let [true_leafs, false_leafs] =
-        [int_list(attributes, "nodes_trueleafs")?, int_list(attributes, "nodes_falseleafs")?];
-    let [true_ids, false_ids] = [
-        places(int_list(attributes, "nodes_truenodeids")?)?,
-        places(int_list(attributes, "nodes_falsenodeids")?)?,
-    ];
+        [attributes.ints("nodes_trueleafs")?, attributes.ints("nodes_falseleafs")?];
+    let [true_ids, false_ids] =
+        [places(attributes.ints("nodes_truenodeids")?)?, places(attributes.ints("nodes_falsenodeids")?)?];
     let mut conditions = Vec::new();
     for (place, mode) in modes.into_iter().enumerate() {
         if mode == MEMBER {
@@ -97,13 +91,13 @@ fn read_trees(attributes: &Attributes) -> Result<Trees> {
     }
     let conditions = read_conditions(attributes)?;
     let weights = required(numbers(attributes, "leaf_weights")?, "leaf_weights")?;
-    let targets = places(int_list(attributes, "leaf_targetids")?)?;
+    let targets = places(attributes.ints("leaf_targetids")?)?;
     let most = targets.iter().max().map_or(0, |target| target.saturating_add(1));
     let target_count = attributes.given_int("n_targets")?.unwrap_or(i64::try_from(most)?);
     if targets.len() != weights.len() || i64::try_from(most)? > target_count {
         invalid!("{} leaves with {} weights for {target_count} targets", targets.len(), weights.len());
     }
-    let roots = places(int_list(attributes, "tree_roots")?)?.into_iter().map(|root| (false, root)).collect();
+    let roots = places(attributes.ints("tree_roots")?)?.into_iter().map(|root| (false, root)).collect();
     let leaves =
         targets.into_iter().zip(weights).map(|(target, weight)| vec![(target, weight.as_())]).collect();
     Trees::new(conditions, roots, leaves, target_count, is_mean)
