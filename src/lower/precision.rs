@@ -24,6 +24,8 @@ pub(super) fn precise_values(graph: &Graph) -> IndexSet<ValueId> {
     let mut coordinates = Vec::new();
     // Floats that are computed from integers alone, such as the positions of tokens times frequencies.
     let mut positions = IndexSet::default();
+    // Floats that are computed from inputs of the network, element by element.
+    let mut given: IndexSet<ValueId> = graph.given_inputs().into_iter().filter(is_float).collect();
     for (_, node) in graph.nodes() {
         let Some((op, call)) = Call::of(graph, node) else { continue };
         // The bounds of a Slice are not elements of its result.
@@ -42,13 +44,20 @@ pub(super) fn precise_values(graph: &Graph) -> IndexSet<ValueId> {
         // A rounding error of a float may change an integer that is computed from it.
         let is_rounded = matches!(op.access, Access::Elementwise | Access::Broadcast)
             && node.outputs.iter().flatten().any(is_int);
+        // And so may an element of an input that is rounded to the number with which it is compared.
+        let compares = matches!(op.access, Access::Broadcast)
+            && node.outputs.iter().flatten().all(|id| graph.value(*id).dtype == Some(DType::Bool));
         let is_position = |id: &ValueId| positions.contains(*id) || is_int(id);
         let needs_digits = |index| {
             let is_angle = || {
                 ["Cos", "Sin", "Tan"].iter().any(|function| node.is(function))
                     && node.inputs.iter().flatten().all(is_position)
             };
-            is_rounded || is_angle() || op.precise.is_some_and(|rule| rule(&call, index))
+            let is_given = || node.input(index).is_some_and(|id| given.contains(id));
+            is_rounded
+                || is_angle()
+                || compares && is_given()
+                || op.precise.is_some_and(|rule| rule(&call, index))
         };
         let inputs = node.inputs.iter().enumerate().filter(|(index, _)| needs_digits(*index));
         coordinates.extend(inputs.filter_map(|(_, input)| *input));
@@ -58,6 +67,12 @@ pub(super) fn precise_values(graph: &Graph) -> IndexSet<ValueId> {
         let is_table = call.constant(0).is_some() && matches!(op.access, Access::Selection);
         if computed.peek().is_some() && !is_table && computed.all(is_position) {
             positions.extend(node.outputs.iter().flatten().copied().filter(is_float));
+        }
+        let is_computed = |id: &ValueId| graph.value(*id).constant.is_none() && is_float(id);
+        let is_given = |id: &ValueId| !is_computed(id) || given.contains(*id);
+        let is_by_element = !matches!(op.access, Access::Any | Access::Reduction);
+        if is_by_element && node.inputs.iter().flatten().all(is_given) {
+            given.extend(node.outputs.iter().flatten().copied().filter(is_float));
         }
     }
     // Coordinates are as exact as the values from which they are computed, element by element; angles of
