@@ -1,5 +1,5 @@
 //! The values that half precision does not represent: integers beyond those of bfloat16, magnitudes beyond
-//! those of float16, coordinates, angles of positions, and sums of squares under roots and logarithms.
+//! those of float16, coordinates, compared inputs, angles of positions, and sums of squares under roots and logarithms.
 
 use super::energy::energies;
 use crate::common::index::IndexSet;
@@ -44,7 +44,7 @@ pub(super) fn precise_values(graph: &Graph) -> IndexSet<ValueId> {
         // A rounding error of a float may change an integer that is computed from it.
         let is_rounded = matches!(op.access, Access::Elementwise | Access::Broadcast)
             && node.outputs.iter().flatten().any(is_int);
-        // And so may an element of an input that is rounded to the number with which it is compared.
+        // A rounding error of an input may change the result of its comparison.
         let compares = matches!(op.access, Access::Broadcast)
             && node.outputs.iter().flatten().all(|id| graph.value(*id).dtype == Some(DType::Bool));
         let is_position = |id: &ValueId| positions.contains(*id) || is_int(id);
