@@ -45,9 +45,8 @@ fn commands(name: &str) -> Vec<(String, u64)> {
 #[test]
 fn an_option_without_a_value_is_explained() {
     let line = format!("{} a.param a.bin", fixture("quantized/network"));
-    for text in ["the whole model; --dequantize: remove the rounding", "the whole model; --int8: compute"] {
-        Room::new().expect(&line, 1, text);
-    }
+    let text = Room::new().expect(&line, 1, "the whole model; --dequantize: remove the rounding");
+    assert!(text.contains("the whole model; --int8: compute"), "{text}");
 }
 
 #[test]

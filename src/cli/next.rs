@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use onnx2ncnn::{Remedy, options};
+use onnx2ncnn::{OptionInfo, Remedy};
 
 use super::place::STANDARD_INPUT;
 
@@ -77,10 +77,10 @@ fn short(path: &str) -> String {
 
 /// Returns an option without a value, and the sentence of the help about it.
 fn effect(name: &str) -> Option<String> {
-    let info = options().iter().find(|info| info.name == name)?;
-    let about = info.help.lines().next()?;
+    let info = OptionInfo::named(name)?;
+    let (about, _) = info.descriptions();
     let lower = about.chars().take(1).flat_map(char::to_lowercase).chain(about.chars().skip(1));
-    Some(format!("--{}: {}", name.replace('_', "-"), lower.collect::<String>()))
+    Some(format!("--{}: {}", info.long_name(), lower.collect::<String>()))
 }
 
 fn is_replaced(option: &str, remedy: &Remedy) -> bool {

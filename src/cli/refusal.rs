@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as _;
 use std::fmt::Write as _;
-use std::slice;
 
 use onnx2ncnn::error::{Error, ErrorKind, Where};
 use onnx2ncnn::report::Diagnostic;
@@ -63,8 +62,8 @@ pub(super) fn describe<'a>(
             100 => "this converts the whole model".to_owned(),
             _ => format!("this converts a part with {percent} % of the weights"),
         };
-        let what = [slice::from_ref(&part), effects].concat().join("; ");
-        labelled(&mut text, HELP, "help", &what);
+        let effects: String = effects.iter().map(|effect| format!("; {effect}")).collect();
+        labelled(&mut text, HELP, "help", &format!("{part}{effects}"));
         let _ = writeln!(text, "  {command}");
     }
     let concerns_model = |reason: &&Reason| !matches!(reason.error.kind(), ErrorKind::Io | ErrorKind::Usage);

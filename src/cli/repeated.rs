@@ -47,13 +47,14 @@ impl Repeated {
 
     /// Returns a converter with these options, without those of the `given` names and those that exclude these.
     pub fn converter(&self, given: &[&str]) -> Result<Converter> {
-        let info = |name: &str| options().iter().find(|info| info.name == name);
         let excludes =
             |one: Option<&OptionInfo>, other: &str| one.is_some_and(|info| info.excludes == Some(other));
         let gives_way = |name: &str| {
-            given
-                .iter()
-                .any(|other| *other == name || excludes(info(name), other) || excludes(info(other), name))
+            given.iter().any(|other| {
+                *other == name
+                    || excludes(OptionInfo::named(name), other)
+                    || excludes(OptionInfo::named(other), name)
+            })
         };
         let left: Map<_, _> = self.options.iter().filter(|(name, _)| !gives_way(name)).map(owned).collect();
         let found = Converter::new().with_json(&Value::Object(left).to_string());

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::{Arg, Args};
 use onnx2ncnn::Refusal;
 use onnx2ncnn::error::Error;
-use onnx2ncnn::{Conversion, Converter, InnerBlob, Input, Options, Purpose, Storage, Weights, options};
+use onnx2ncnn::{Conversion, Converter, InnerBlob, Input, OptionInfo, Options, Purpose, Storage, Weights};
 
 use super::destination::default_files;
 use super::exit::{DIFFERENT, DONE, REFUSED, finish_command};
@@ -147,7 +147,7 @@ impl Chosen for Compared {
 
     fn args() -> Vec<Arg> {
         let infos = COMPARED.iter().filter_map(|(name, also)| {
-            let info = options().iter().find(|info| info.name == *name)?;
+            let info = OptionInfo::named(name)?;
             Some((info, format!("As for the conversion{also}")))
         });
         let args = infos.map(|(info, help)| {

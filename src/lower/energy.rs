@@ -79,7 +79,7 @@ pub(crate) fn is_square(graph: &Graph, node: &Node) -> bool {
 }
 
 /// Returns the float inputs of a node that are not constants.
-fn computed_floats<'a>(graph: &'a Graph, node: &'a Node) -> impl Iterator<Item = ValueId> + 'a {
+pub(super) fn computed_floats<'a>(graph: &'a Graph, node: &'a Node) -> impl Iterator<Item = ValueId> + 'a {
     node.inputs.iter().flatten().copied().filter(|id| {
         let value = graph.value(*id);
         value.constant.is_none() && value.dtype.is_some_and(|dtype| dtype.is_float())

@@ -1,7 +1,7 @@
 //! The values that half precision does not represent: integers beyond those of bfloat16, magnitudes beyond
 //! those of float16, coordinates, compared inputs, angles of positions, and sums of squares under roots and logarithms.
 
-use super::energy::energies;
+use super::energy::{computed_floats, energies};
 use crate::common::index::IndexSet;
 use crate::graph::{Graph, Node, ValueId};
 use crate::ncnn::LARGEST_HALF;
@@ -24,8 +24,8 @@ pub(super) fn precise_values(graph: &Graph) -> IndexSet<ValueId> {
     let mut coordinates = Vec::new();
     // Floats that are computed from integers alone, such as the positions of tokens times frequencies.
     let mut positions = IndexSet::default();
-    // Floats that are computed from inputs of the network, element by element.
-    let mut given: IndexSet<ValueId> = graph.given_inputs().into_iter().filter(is_float).collect();
+    // What is computed from inputs of the network, element by element.
+    let mut given: IndexSet<ValueId> = graph.given_inputs().into_iter().collect();
     for (_, node) in graph.nodes() {
         let Some((op, call)) = Call::of(graph, node) else { continue };
         // The bounds of a Slice are not elements of its result.
@@ -68,11 +68,9 @@ pub(super) fn precise_values(graph: &Graph) -> IndexSet<ValueId> {
         if computed.peek().is_some() && !is_table && computed.all(is_position) {
             positions.extend(node.outputs.iter().flatten().copied().filter(is_float));
         }
-        let is_computed = |id: &ValueId| graph.value(*id).constant.is_none() && is_float(id);
-        let is_given = |id: &ValueId| !is_computed(id) || given.contains(*id);
         let is_by_element = !matches!(op.access, Access::Any | Access::Reduction);
-        if is_by_element && node.inputs.iter().flatten().all(is_given) {
-            given.extend(node.outputs.iter().flatten().copied().filter(is_float));
+        if is_by_element && computed_floats(graph, node).all(|id| given.contains(id)) {
+            given.extend(node.outputs.iter().flatten().copied());
         }
     }
     // Coordinates are as exact as the values from which they are computed, element by element; angles of

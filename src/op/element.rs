@@ -70,8 +70,7 @@ fn known(graph: &Graph, id: ValueId, index: usize) -> Option<Dim> {
 
 /// Returns the element from which a node computes element `index` of its output, after adding a size to the sum.
 fn step(graph: &Graph, node: &Node, index: usize, sum: &mut ElementSum) -> Option<(ValueId, usize)> {
-    let input = |index: usize| node.input(index);
-    let first = input(0)?;
+    let first = node.input(0)?;
     let is_int = |id: ValueId| graph.value(id).dtype.is_some_and(DType::is_int);
     if !is_int(first) {
         return None;
@@ -93,7 +92,7 @@ fn step(graph: &Graph, node: &Node, index: usize, sum: &mut ElementSum) -> Optio
         return None;
     }
     let place = |id: ValueId| Some(if count(graph, id)? == 1 { 0 } else { index });
-    let (second, is_sum) = (input(1)?, node.is("Add"));
+    let (second, is_sum) = (node.input(1)?, node.is("Add"));
     if !is_sum && !node.is("Sub") {
         return None;
     }

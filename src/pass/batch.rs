@@ -276,7 +276,7 @@ fn state_sizes(graph: &mut Graph, node: &mut Node) -> Result<()> {
     let state = |graph: &mut Graph| graph.add_constant("sizes", Tensor::from_array(&elements)?);
     if is_view {
         let stated = state(graph)?;
-        let data = node.inputs.first().copied().flatten();
+        let data = node.input(0);
         let (name, index) = (std::mem::take(&mut node.name), node.index);
         *node = Node {
             name,

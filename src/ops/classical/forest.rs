@@ -7,6 +7,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use num_traits::AsPrimitive;
+
 use super::matrix::matrix;
 use super::trees::{End, Trees};
 use crate::lower::Gathered;
@@ -295,6 +297,6 @@ pub(super) fn sums<'x>(x: &'x Expand, trees: &Trees) -> Result<Expr<'x>> {
         sums = Some(paths.sums(x, trees, rows)?);
     }
     let sums = sums.map_or_else(|| stepped(x, trees, steps), Ok)?;
-    let count = x.make.number(num_traits::AsPrimitive::as_(trees.roots.len()), DType::F32);
+    let count = x.make.number(trees.roots.len().as_(), DType::F32);
     Ok(if trees.is_mean { sums / count } else { sums })
 }

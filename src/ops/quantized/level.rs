@@ -90,7 +90,7 @@ fn source_levels<'x>(x: &'x Expand, index: usize, zero: i64) -> Option<Levels<'x
     let mut value = x.node().input(index)?;
     for _ in 0..MAX_IDENTITIES {
         let node = x.graph().producer(value)?;
-        let input = node.inputs.first().copied().flatten()?;
+        let input = node.input(0)?;
         if node.is("Identity") {
             value = input;
             continue;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ndarray::{ArrayD, IxDyn};
 use serde_json::{Map, Value};
 
-use super::{OptionInfo, OptionKind, OptionValue, Options, Purpose, options};
+use super::{OptionInfo, OptionKind, OptionValue, Options, Purpose};
 use crate::error::{Error, Result};
 use crate::pass::blocks::Weights;
 use crate::tensor::{Array, DType, Dim, Elements};
@@ -26,8 +26,7 @@ impl Options {
         let is_set = |name: &str| given.get(name) == Some(&Value::Bool(true));
         for (name, value) in &given {
             let failed = |reason: &str| Error::usage(format!("options: {name}: {reason}"));
-            let info = options().iter().find(|info| info.name == name);
-            let info = info.ok_or_else(|| failed("unknown option"))?;
+            let info = OptionInfo::named(name).ok_or_else(|| failed("unknown option"))?;
             if let Some(other) = info.excludes.filter(|other| is_set(name) && is_set(other)) {
                 return Err(failed(&format!("excludes {other}")));
             }

@@ -132,6 +132,11 @@ impl OptionInfo {
         OptionInfo { is_rare: true, ..self }
     }
 
+    /// Returns the option of this name.
+    pub fn named(name: &str) -> Option<&'static OptionInfo> {
+        options().iter().find(|info| info.name == name)
+    }
+
     /// Returns the name on the command line, without hyphens before it.
     pub fn long_name(&self) -> String {
         self.word.map_or_else(|| self.name.replace('_', "-"), str::to_owned)

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use super::simplify::prepare;
-use super::{Conversion, Metadata, OptionValue, Options, convert};
+use super::{Conversion, Metadata, OptionInfo, OptionValue, Options, convert};
 use crate::error::{Error, ErrorCode, ErrorKind, Errors};
 use crate::onnx::{Model, Sources};
 use crate::ops;
@@ -82,7 +82,8 @@ impl Remedy {
             }
         }
         words.extend(self.split_at.iter().flat_map(|names| ["--split-at".to_owned(), names.join(",")]));
-        words.extend(self.flags.iter().map(|name| format!("--{}", name.replace('_', "-"))));
+        let flags = self.flags.iter().filter_map(|name| OptionInfo::named(name));
+        words.extend(flags.map(|info| format!("--{}", info.long_name())));
         words
     }
 

@@ -36,7 +36,7 @@ struct Quotients {
 /// Returns the elements of input 0 as integers, if they are computed from sizes. Requires that float32 computes the
 /// same ones.
 pub(super) fn truncated(call: &Call, to: DType) -> Result<Option<Array>> {
-    let Some(id) = call.node().inputs.first().copied().flatten() else { return Ok(None) };
+    let Some(id) = call.node().input(0) else { return Ok(None) };
     let value = call.graph().value(id);
     let is_float = matches!(value.dtype, Some(DType::F32 | DType::F64));
     if !is_float || !matches!(to, DType::I32 | DType::I64) || value.constant.is_some() {
@@ -71,21 +71,20 @@ fn quotients(graph: &Graph, id: ValueId, depth: usize, required: &mut Required) 
     }
     let node = graph.node(value.producer?)?;
     let depth = depth.checked_sub(1)?;
-    let input = |index: usize| node.input(index);
     if node.is("Cast") {
-        if let Some(elements) = &graph.value(input(0)?).elements {
+        if let Some(elements) = &graph.value(node.input(0)?).elements {
             let numerators = elements.to_dims().ok()?;
             return Quotients { numerators, divisor: 1, rounded: false }.within(required);
         }
         let is_wide = matches!(value.dtype, Some(DType::F32 | DType::F64));
-        return quotients(graph, input(0)?, depth, required).filter(|_| is_wide);
+        return quotients(graph, node.input(0)?, depth, required).filter(|_| is_wide);
     }
     if find(node).is_some_and(|op| op.access == Access::View) {
-        let x = quotients(graph, input(0)?, depth, required)?;
+        let x = quotients(graph, node.input(0)?, depth, required)?;
         let sizes: Option<Vec<usize>> = Dim::known_sizes(value.shape.as_deref()?);
         return Some(Quotients { numerators: x.numerators.to_shape(sizes?).ok()?.into_owned(), ..x });
     }
-    let mut of = |index: usize| quotients(graph, input(index)?, depth, required);
+    let mut of = |index: usize| quotients(graph, node.input(index)?, depth, required);
     let found = match OPERATORS.iter().find(|(op_type, _)| node.is(op_type))?.1 {
         Operator::Floor => of(0)?.rounded(Dim::floor_div),
         Operator::Ceil => of(0)?.rounded(Dim::ceil_div),

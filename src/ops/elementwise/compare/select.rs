@@ -55,7 +55,7 @@ fn choose(lower: &mut Lower, condition: BlobId, x: ScalarOrBlob, y: ScalarOrBlob
 /// (`binaryop.cpp`).
 fn hold(lower: &mut Lower, op_type: i32, side: ScalarOrBlob, limit: BlobId) -> Result<BlobId> {
     let held = lower.compute(side.with(op_type, limit))?;
-    let condition = lower.node().inputs.first().copied().flatten();
+    let condition = lower.node().input(0);
     if condition.is_some_and(|condition| asks_for_nan(lower.graph(), condition, MAX_DEPTH)) {
         return lower.compute(limit.with(op_type, held));
     }

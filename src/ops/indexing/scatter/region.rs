@@ -295,11 +295,10 @@ fn assigned<'x>(
 /// Returns data with a further element at the end of an axis: those of which the data are all but the last, or a zero.
 fn lengthened<'x>(expand: &'x Expand, data: Expr<'x>, rank: usize, axis: i64) -> Result<Expr<'x>> {
     let graph = expand.graph();
-    let producer = |value: ValueId| graph.producer(value);
     let longer = || {
-        let mut node = producer(data.id)?;
+        let mut node = graph.producer(data.id)?;
         while node.is("Identity") {
-            node = producer(node.input(0)?)?;
+            node = graph.producer(node.input(0)?)?;
         }
         let [whole, bounds @ ..] = node.inputs.as_slice() else { return None };
         let bounds: Option<Vec<Vec<i64>>> = bounds.iter().map(|id| constant_ints(graph, (*id)?)).collect();

@@ -59,8 +59,7 @@ struct Quantized {
 
 impl Quantized {
     fn of(graph: &Graph, readers: &Readers, node: &Node) -> Option<Quantized> {
-        let output = |index: usize| node.output(index);
-        let (levels, scale, zero) = (output(0)?, output(1)?, output(2));
+        let (levels, scale, zero) = (node.output(0)?, node.output(1)?, node.output(2));
         let mut found =
             Quantized { x: node.input(0)?, levels, scale, zero, integers: Vec::new(), roundings: Vec::new() };
         if readers.is_output(levels) || zero.is_some_and(|zero| readers.is_output(zero)) {
