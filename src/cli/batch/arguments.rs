@@ -15,7 +15,7 @@ use crate::cli::options::{Given, Net, Source};
 const EXAMPLES: &str = "\
 Examples:
   onnx2ncnn batch models -o out
-      converts every .onnx file below models; out/a/b.ncnn.param comes of models/a/b.onnx
+      converts every .onnx file below models; out/a/b.ncnn.param comes from models/a/b.onnx
   onnx2ncnn batch 'models/**/v2/*.onnx' -o out --jobs 4 --fp16
   find /data -name '*.onnx' | onnx2ncnn batch - -o out --base /data
   onnx2ncnn batch list.txt -o out --shard $JOB_COMPLETION_INDEX/8
