@@ -134,6 +134,7 @@ fn options_that_exclude_each_other_are_refused() {
         ("--weights int4 --int8", "int8 layers have the scales of the model"),
         ("--weights keep --dequantize --table t", "belongs to a net of floats"),
         ("--weights int5", "invalid value 'int5'"),
+        ("--weights int8 --data s.npz --max-loss 0.01", "--max-loss is for --weights int4 and int6"),
     ] {
         room.expect(&format!("{model} a.param {options}"), 2, said);
     }

@@ -129,6 +129,8 @@ class Rounding:
         errors: The error of each output of floats by samples: the norm of the difference over that of the exact output.
         nearest: These errors if each weight is rounded to the nearest integer.
         warnings: What may be wrong with the samples. `Net.warnings` has it, too.
+        loss: One minus the least cosine of an output, if there is a largest one.
+        bits: The number of matrices by their bits, 32 for floats, if there is a largest loss.
     """
 
     samples: int
@@ -136,6 +138,8 @@ class Rounding:
     errors: dict[str, float]
     nearest: dict[str, float]
     warnings: tuple[str, ...]
+    loss: float | None
+    bits: dict[int, int]
 
 
 class Net:

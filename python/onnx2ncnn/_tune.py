@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ._samples import Data
 
 
-def tune(model: Model, data: Data, *, half_error: float | None = None, **options: Any) -> Net:
+def tune(model: Model, data: Data, *, half_error: float | None = None, max_loss: float | None = None, **options: Any) -> Net:
     """Converts a model, and chooses by samples what computes in float32 on processors that compute in float16, and how weights are rounded.
 
     Each of the first four samples is run in float32, and the error of the outputs in float16 is predicted. The choice of the least time is
@@ -32,6 +32,8 @@ def tune(model: Model, data: Data, *, half_error: float | None = None, **options
         data: The samples, as for `quantize`.
         half_error: The largest error in float16, relative to the largest magnitude of an output. The default is 0.01, or with `weights` of
             integers, to choose nothing for half precision.
+        max_loss: The largest loss of an output by rounding to "int4" or "int6", one minus the cosine, on samples that are held back: matrices have
+            as many bits, or floats, as are needed for it.
         options: The options of `convert`, other than `kv_cache`, `dequantize` and `int8`.
 
     Returns:
@@ -53,8 +55,10 @@ def tune(model: Model, data: Data, *, half_error: float | None = None, **options
         if name in options:
             raise TypeError(f"tune takes no option {name}")
     given, samples, rounding, kind = source(model), _kept(given_samples(data)), None, options.get("weights", "float")
+    if max_loss is not None and not (0 < max_loss < 1 and kind in ("int4", "int6")):
+        raise ValueError(f"max_loss is a number between 0 and 1, for weights \"int4\" and \"int6\", not {max_loss!r} for {kind!r}")
     if bits := dict(_native.BITS).get(kind):
-        given, options, rounding = _rounded(given, samples, bits, options)
+        given, options, rounding = _rounded(given, samples, bits, max_loss, options)
         if half_error is None:
             net = convert_source(given, **options)
             net.rounding = rounding
@@ -102,7 +106,7 @@ def _kept(samples: Any) -> Any:
     return samples if isinstance(samples, (str, dict)) else list(samples)
 
 
-def _rounded(given: Source, samples: Any, bits: int, options: dict[str, Any]) -> tuple[Source, dict[str, Any], Rounding]:
+def _rounded(given: Source, samples: Any, bits: int, max_loss: float | None, options: dict[str, Any]) -> tuple[Source, dict[str, Any], Rounding]:
     """The model with weights that are rounded by samples, and the options with which it is converted."""
     import onnx  # noqa: F401
 
@@ -117,7 +121,8 @@ def _rounded(given: Source, samples: Any, bits: int, options: dict[str, Any]) ->
         exact, rounded = (os.path.join(folder, f"{name}.onnx") for name in ("float", "rounded"))
         _native.Converter(_options.normalized(**selecting)).simplify(given).save(exact)
         try:
-            request = {"model": exact, "data": samples, "bits": bits, "sizes": dict(_native.BLOCK_SIZES), "rounded": rounded}
+            sizes = dict(_native.BLOCK_SIZES)
+            request = {"model": exact, "data": samples, "bits": bits, "sizes": sizes, "max_loss": max_loss, "rounded": rounded}
             answer = _scripts.weights.round_model(request)
         except _scripts.weights.Missing as missing:
             raise ImportError(str(missing)) from None
@@ -125,4 +130,8 @@ def _rounded(given: Source, samples: Any, bits: int, options: dict[str, Any]) ->
             raise ValueError(f"nothing could be rounded: {failure}") from None
         read = read_again(rounded)
     errors, nearest = ({output["name"]: output[kind] for output in answer["outputs"]} for kind in ("error", "plain"))
-    return read, of_net, Rounding(answer["samples"], answer["by_samples"], errors, nearest, tuple(answer["warnings"]))
+    if max_loss is not None:
+        # Matrices that are not in blocks stay in float.
+        of_net = {**of_net, "weights": "keep"}
+    warnings, bits_of = tuple(answer["warnings"]), dict(answer["bits"])
+    return read, of_net, Rounding(answer["samples"], answer["by_samples"], errors, nearest, warnings, answer["loss"], bits_of)

@@ -105,6 +105,32 @@ def test_weights_are_rounded_to_the_nearest_integers_if_these_come_nearer(half, 
     assert (net.param.encode(), net.bin) == tuple(file.read_bytes() for file in files)
 
 
+@pytest.mark.parametrize("max_loss, terms", [(0.02, [401, 401]), (0.001, [401, 601]), (0.0001, [601, 601]), (0.00005, [601, None])])
+def test_matrices_have_the_bits_that_a_loss_permits(max_loss, terms, tmp_path):
+    samples = correlated(64)
+    net = onnx2ncnn.tune(encoder(), {"x": samples}, weights="int4", max_loss=max_loss)
+    found = [layer.params.get("quantize_term") for layer in net.layers if layer.type in ("Gemm", "InnerProduct")]
+    assert sorted(found, key=str) == terms
+    assert net.rounding.bits == {bits: found.count(term) for bits, term in ((4, 401), (6, 601), (32, None)) if term in found}
+    wanted, got = ([made.run(sample[None])["y"].ravel() for sample in samples[3::4]] for made in (onnx2ncnn.convert(encoder()), net))
+    loss = max(1 - one @ other / np.linalg.norm(one) / np.linalg.norm(other) for one, other in zip(got, wanted))
+    assert loss <= max_loss and abs(loss - net.rounding.loss) < 1e-5
+    onnx.save(encoder(), tmp_path / "m.onnx")
+    np.savez(tmp_path / "samples.npz", x=samples)
+    files = [tmp_path / "a.param", tmp_path / "a.bin"]
+    run = run_command("convert", tmp_path / "m.onnx", *files, "--data", tmp_path / "samples.npz", "--weights", "int4", "--max-loss", max_loss)
+    assert run.returncode == 0, run.stderr
+    assert f"for a loss of {net.rounding.loss:.2e}".replace("e-0", "e-") in run.stderr
+    assert (net.param.encode(), net.bin) == tuple(file.read_bytes() for file in files)
+
+
+def test_a_loss_that_no_rounding_has_is_an_error():
+    with pytest.raises(ValueError, match="no matrix can be rounded with a loss of at most 1e-09"):
+        onnx2ncnn.tune(encoder(), correlated(16), weights="int4", max_loss=1e-9)
+    with pytest.raises(ValueError, match="for weights"):
+        onnx2ncnn.tune(encoder(), correlated(16), weights="int8", max_loss=0.01)
+
+
 def test_weights_of_a_model_without_matrices_are_not_rounded():
     with pytest.raises(ValueError, match="no product and no table"):
         onnx2ncnn.tune(NETWORK, SAMPLES, weights="int4")

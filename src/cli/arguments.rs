@@ -92,6 +92,10 @@ pub(super) struct HalfPrecision {
     #[arg(long, value_name = "PART", requires = "data", value_parser = parse_part, help_heading = "Half precision", hide_short_help = true)]
     pub half_error: Option<f64>,
 
+    /// With --weights int4 or int6, give matrices as many bits, or floats, as are needed until the loss of each output is at most this: one minus the cosine, on samples that are held back
+    #[arg(long, value_name = "PART", requires = "data", value_parser = parse_part, help_heading = "Half precision", hide_short_help = true)]
+    pub max_loss: Option<f64>,
+
     #[command(flatten)]
     pub python: PythonArguments,
 }

@@ -128,7 +128,7 @@ fn converter(
     sampled: &Sampled,
     destination: &Destination,
 ) -> Result<Converter, Error> {
-    let converter = arguments.choices.apply(sampled.converter()?)?;
+    let converter = sampled.converter()?;
     let converter = match arguments.ultralytics {
         Some(_) => converter.numbered(true),
         None => converter,

@@ -30,7 +30,7 @@ impl HalfPrecision {
         let (Some(_), Some(half_error)) = (&self.data, self.half_error.or(default)) else {
             return Ok(None);
         };
-        let converter = arguments.choices.apply(sampled.converter()?)?;
+        let converter = sampled.converter()?;
         let mut conversion = converter.convert(model)?;
         let mut measured = Measured::blobs_of(&conversion)?;
         if arguments.choices.weights != Weights::Float {

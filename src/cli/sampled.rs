@@ -27,6 +27,10 @@ impl<'a> Sampled<'a> {
     /// Rounds the weights of a model, if there are samples and the options ask for integers.
     pub fn of(arguments: &'a Arguments, model: &Input) -> std::result::Result<Sampled<'a>, Refusal> {
         let plain = Sampled { model: &arguments.model, rounded: None, arguments };
+        let max_loss = arguments.half.max_loss;
+        if max_loss.is_some() && !matches!(arguments.choices.weights, Weights::Int4 | Weights::Int6) {
+            return Err(Error::usage("--max-loss is for --weights int4 and int6").into());
+        }
         let (Some(data), Some(bits)) = (&arguments.half.data, arguments.choices.weights.bits()) else {
             return Ok(plain);
         };
@@ -40,7 +44,7 @@ impl<'a> Sampled<'a> {
         let (float, rounded) = (room.path().join("float.onnx"), room.path().join("rounded.onnx"));
         arguments.source.converter()?.simplify(model)?.write(&float, &Storage::AsNeeded)?;
         let sizes = Weights::SIZES.into();
-        let request = Round { model: float, data: data.clone(), bits, sizes, rounded: rounded.clone() };
+        let request = Round { model: float, data: data.clone(), bits, sizes, max_loss, rounded: rounded.clone() };
         let done = request.ask(&arguments.half.python)?;
         Ok(Sampled { rounded: Some((rounded, done, room)), ..plain })
     }
@@ -58,12 +62,16 @@ impl<'a> Sampled<'a> {
         self.rounded.as_ref().map(|(path, ..)| Input::Path(path.clone()))
     }
 
-    /// Returns a converter with the options for reading the model.
+    /// Returns the converter of the model.
     pub fn converter(&self) -> Result<Converter> {
-        match self.rounded {
-            Some(_) => Ok(self.arguments.source.skip.iter().fold(Converter::new(), Converter::skip)),
-            None => self.arguments.source.converter(),
-        }
+        let Arguments { choices, source, half, .. } = self.arguments;
+        let converter = match self.rounded {
+            Some(_) => source.skip.iter().fold(Converter::new(), Converter::skip),
+            None => source.converter()?,
+        };
+        let converter = choices.apply(converter)?;
+        // Matrices that are not in blocks stay in float.
+        Ok(if half.max_loss.is_some() { converter.weights(Weights::Keep) } else { converter })
     }
 
     /// Returns whether the model is read without changes.
@@ -94,6 +102,14 @@ impl<'a> Sampled<'a> {
                 false => (output.plain, output.error),
             };
             let _ = writeln!(text, "  {error:.4}  \"{name}\", {rest:.4} {other}");
+        }
+        if let Some(loss) = rounded.loss {
+            let bits = rounded.bits.iter().map(|(bits, matrices)| match bits {
+                32 => format!("{matrices} in float"),
+                _ => format!("{matrices} of {bits} bits"),
+            });
+            let matrices = bits.collect::<Vec<_>>().join(", ");
+            labelled(&mut text, STRONG, "matrices", &format!("{matrices}, for a loss of {loss:.2e}"));
         }
         text
     }

@@ -231,16 +231,6 @@ def in_float(quantized, source, is_kept):
     return model
 
 
-def loss(got, expected):
-    """One minus the cosine of each output; the largest."""
-    largest = 0.0
-    for one, other in zip(got, expected):
-        one, other = one.astype(np.float64).ravel(), other.astype(np.float64).ravel()
-        norm = np.linalg.norm(one) * np.linalg.norm(other)
-        largest = max(largest, 1 - float(one @ other) / norm if norm else float(not np.array_equal(one, other)))
-    return largest
-
-
 def effects_of_nodes(path, chosen, samples, request):
     """The loss at the outputs of each quantized node alone."""
     source, quantized = onnx.load(path), onnx.load(request["quantized"])

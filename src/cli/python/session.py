@@ -45,6 +45,16 @@ def open_session(model):
         raise Failure(f"onnxruntime does not load {given}: {error}") from None
 
 
+def loss(got, expected):
+    """One minus the cosine of each output; the largest."""
+    largest = 0.0
+    for one, other in zip(got, expected):
+        one, other = one.astype(np.float64).ravel(), other.astype(np.float64).ravel()
+        norm = np.linalg.norm(one) * np.linalg.norm(other)
+        largest = max(largest, 1 - float(one @ other) / norm if norm else float(not np.array_equal(one, other)))
+    return largest
+
+
 def attribute(node, name, default):
     for given in node.attribute:
         if given.name == name:

@@ -18,13 +18,17 @@ DAMPINGS = (0.1, 0.4, 1.6)
 FACTORS = [sign * factor / 20 for sign in (1, -1) for factor in range(20, 11, -1)]
 # The rows of a table that are rounded at a time.
 HELD = 4096
+# The bits of a float.
+FLOAT = 32
+# The effects of matrices on the outputs are measured on the first samples.
+MAX_MEASURED = 2
 
 
 class Product:
     """A product with a constant matrix; `weight` has a row for each result."""
 
     def __init__(self, node, weight, transposed):
-        self.node, self.transposed = node, transposed
+        self.node, self.name, self.transposed = node, node.input[1], transposed
         self.weight = np.ascontiguousarray(weight if transposed else weight.T)
 
     def given(self, weight):
@@ -162,36 +166,83 @@ class Moments:
 
 
 def round_group(products, sums, check, bits, size):
-    """The integers and scales of the matrices that multiply a value, and what they stand for: those of the least error by the moments
-    of `check`.
+    """The roundings of the matrices that multiply a value, to integers of `bits` by name: their integers and scales, and what these
+    stand for, of the least error by the moments of `check`.
     """
-    best = [(np.inf, None)] * len(products)
+    least, best = dict.fromkeys(bits, np.inf), {}
     for part in DAMPINGS:
         moments, mixed = sums.damped(part)
         inverse = np.linalg.inv(moments)
         upper = np.linalg.cholesky(inverse).T
         # What maps the rounded value to the results of the float one.
         wanted = mixed @ inverse
-        for index, product in enumerate(products):
-            found = round_by_moments(product.weight @ wanted, upper, bits, size)
-            error = check.error(product.weight, found[2])
-            if best[index][1] is None or error < best[index][0]:
-                best[index] = error, found
-    return [found for _, found in best]
+        for product in products:
+            levels, scales, matrix = round_by_moments(product.weight @ wanted, upper, bits[product.name], size)
+            error = check.error(product.weight, matrix)
+            if product.name not in best or error < least[product.name]:
+                least[product.name], best[product.name] = error, (levels, scales, product.given(matrix))
+    return best
 
 
-def errors_of(parts, samples, exact, kinds):
-    """For the matrices of each kind, the norm of the difference of each output of floats from the exact one, relative to the norm of this."""
-    session, sums = parts.session(samples[0]), [{} for _ in kinds]
-    for sample in samples:
-        wanted = run_with(session, {**sample, **exact})
-        for kind, matrices in zip(sums, kinds):
-            for name, got in run_with(session, {**sample, **matrices}).items():
-                if got.dtype.kind == "f":
-                    difference, norm = kind.get(name, (0.0, 0.0))
-                    array, got = wanted[name].astype(np.float64), got.astype(np.float64)
-                    kind[name] = difference + float(((got - array) ** 2).sum()), norm + float((array**2).sum())
-    return [{name: (difference / norm) ** 0.5 if norm else 0.0 for name, (difference, norm) in kind.items()} for kind in sums]
+class Rounds:
+    """Rounds the products of a model one after the other, each with the values that those before it leave."""
+
+    def __init__(self, parts, groups, exact, used, choosing, request):
+        self.parts, self.groups, self.exact, self.used, self.choosing = parts, groups, exact, used, choosing
+        self.block, self.path = request["sizes"]["block"], request["rounded"]
+        # The fewest rows of values for each column of a matrix, and what they are.
+        self.fewest = np.inf, ""
+
+    def run(self, bits, tables):
+        """The roundings of matrices to integers of `bits` by name, beside those of tables. A matrix without bits stays."""
+        roundings = dict(tables)
+        matrices = {**self.exact, **meanings(tables)}
+        self.parts.start([*self.used, *self.choosing], (self.exact, matrices), self.path)
+        for end, value in self.parts.ends.items():
+            sums, check = Moments(), Moments()
+            for index, (wanted, got) in enumerate(self.parts.values_at(end)):
+                (sums if index < len(self.used) else check).add(wanted, got)
+            sums.sum_up()
+            check.sum_up()
+            columns = len(sums.own)
+            self.fewest = min(self.fewest, (sums.count / columns, f"{sums.count} rows of values for a matrix of {columns} columns"))
+            products = [product for product in self.groups[value] if product.name in bits]
+            found = round_group(products, sums, check, bits, self.block) if products else {}
+            roundings.update(found)
+            matrices.update(meanings(found))
+        return roundings
+
+
+def meanings(roundings):
+    """What the integers and scales of roundings stand for."""
+    return {name: matrix for name, (_, _, matrix) in roundings.items()}
+
+
+class Outputs:
+    """The outputs of floats on samples, with matrices that differ from the exact ones."""
+
+    def __init__(self, parts, samples, exact):
+        self.samples, self.matrices, self.session = samples, exact, parts.session(samples[0])
+        self.exact = [self.run(sample, {}) for sample in samples]
+
+    def run(self, sample, matrices):
+        outputs = run_with(self.session, {**sample, **self.matrices, **matrices})
+        return {name: array for name, array in outputs.items() if array.dtype.kind == "f"}
+
+    def errors(self, matrices):
+        """The norm of the difference of each from the exact one, relative to the norm of this."""
+        sums = dict.fromkeys(self.exact[0], (0.0, 0.0))
+        for sample, wanted in zip(self.samples, self.exact):
+            for name, got in self.run(sample, matrices).items():
+                array, got = wanted[name].astype(np.float64), got.astype(np.float64)
+                difference, norm = sums[name]
+                sums[name] = difference + float(((got - array) ** 2).sum()), norm + float((array**2).sum())
+        return {name: (difference / norm) ** 0.5 if norm else 0.0 for name, (difference, norm) in sums.items()}
+
+    def loss(self, matrices, count=None):
+        """One minus the least cosine, on the first samples."""
+        pairs = zip(self.samples[:count], self.exact)
+        return max(loss(self.run(sample, matrices).values(), wanted.values()) for sample, wanted in pairs)
 
 
 def packed(levels, bits):
@@ -200,9 +251,9 @@ def packed(levels, bits):
     return levels if bits == 8 else levels[..., ::2] | levels[..., 1::2] << 4
 
 
-def replace_product(model, product, levels, scales, bits, size):
-    """Makes MatMulNBits of a product."""
-    node, (rows, columns) = product.node, levels.shape
+def product_in_blocks(model, node, levels, scales, bits, size):
+    """The nodes that compute a product with integers: MatMulNBits, and the sum with its term."""
+    rows, columns = levels.shape
     # The operator has no integers of 6 bits: those of 8 bits have their values.
     stored = 4 if bits == 4 else 8
     padded = np.pad(levels, ((0, 0), (0, -columns % size))).reshape(rows, -1, size)
@@ -220,8 +271,8 @@ def replace_product(model, product, levels, scales, bits, size):
     return made
 
 
-def replace_table(model, node, levels, scales, bits, size):
-    """Makes GatherBlockQuantized of the selection of rows from a table."""
+def table_in_blocks(model, node, levels, scales, bits, size):
+    """The node that selects rows from a table of integers: GatherBlockQuantized."""
     names = [f"{node.output[0]}_{end}" for end in ("levels", "scales")]
     arrays = [packed(levels, bits), scales]
     model.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for array, name in zip(arrays, names))
@@ -236,12 +287,51 @@ def round_table(table, bits, size, choose):
     return [np.concatenate(arrays) for arrays in zip(*parts)]
 
 
+def steps_to_bits(outputs, exact, bits, plain):
+    """Each step of a matrix to the next of its numbers of bits, that which is worth most for its bytes first, and no step before the one
+    to its start. The effects are those of rounding each matrix alone to the nearest integers.
+    """
+    found = []
+    for name, counts in bits.items():
+        losses = [outputs.loss(meanings({name: plain(name, count)}), MAX_MEASURED) for count in counts] + [0.0]
+        worth = np.inf
+        for place, (count, further) in enumerate(zip(counts, [*counts[1:], FLOAT])):
+            worth = min(worth, (losses[place] - losses[place + 1]) / (exact[name].size * (further - count)))
+            found.append((-worth, place, name))
+    return [name for _, _, name in sorted(found)]
+
+
+def bits_after(steps, bits):
+    """The bits of each matrix after steps. Those without are floats."""
+    places = {name: steps.count(name) for name in bits}
+    return {name: bits[name][place] for name, place in places.items() if place < len(bits[name])}
+
+
+def fewest_bits(steps, bits, outputs, most, round_to):
+    """The roundings, and their bits, after the first steps that suffice for a loss of at most `most`, by halves."""
+    low, high, best = 1, len(steps), None
+    while low < high:
+        middle = (low + high) // 2
+        counts = bits_after(steps[:middle], bits)
+        found = round_to(counts)
+        if outputs.loss(meanings(found)) <= most:
+            high, best = middle, (found, counts)
+        else:
+            low = middle + 1
+    if best is None:
+        raise Failure(f"no matrix can be rounded with a loss of at most {most}", "allow a larger loss, or give more samples")
+    return best
+
+
 def round_model(request):
     """Writes the model with matrices in blocks, or as it is if plain rounding, which the converter does, comes nearer to its outputs.
-    Returns what was measured.
+    With a maximum loss, the matrices are in blocks in either case, and each has as many bits as this needs. Returns what was measured.
     """
     load("numpy", "onnx", "onnxruntime")
-    bits, block = request["bits"], request["sizes"]["block"]
+    sizes, most = request["sizes"], request.get("max_loss")
+    # Those of products, and those of tables, of which a byte holds one integer or two.
+    product_bits = [request["bits"]] if most is None else [count for count in (4, 6) if count >= request["bits"]]
+    table_bits = list(dict.fromkeys(4 if count == 4 else 8 for count in product_bits))
     samples = read_samples(open_session(request["model"]), request)
     held_back = samples[HELD_BACK - 1::HELD_BACK] or samples[-1:]
     # A single sample is for both.
@@ -249,52 +339,68 @@ def round_model(request):
     choosing, measuring = held_back[::2], held_back[1::2] or held_back
     model = onnx.load(request["model"])
     constants = {tensor.name: tensor for tensor in model.graph.initializer}
-    groups, tables = (find(model.graph, request["sizes"]) for find in (find_products, find_tables))
+    groups, tables = (find(model.graph, sizes) for find in (find_products, find_tables))
     if not groups and not tables:
         raise Failure("no product and no table of the model has a constant matrix to round")
-    exact, plain, rounded, made = {}, {}, {}, {}
-    # A byte of a table holds one integer or two.
-    table_bits = 4 if bits == 4 else 8
-    for node, size in tables:
-        name = node.input[0]
-        exact[name] = table = onnx.numpy_helper.to_array(constants[name])
-        plain[name] = round_table(table, table_bits, size, lambda blocks: plain_scales(blocks, table_bits))[2]
-        levels, scales, rounded[name] = round_table(table, table_bits, size, lambda blocks: best_scales(blocks, 1.0, table_bits))
-        made[node.output[0]] = replace_table(model, node, levels, scales, table_bits, size)
-    products = [product for group in groups.values() for product in group]
-    for product in products:
-        name = product.node.input[1]
-        exact[name] = product.given(product.weight)
-        plain[name] = product.given(round_rows(product.weight, bits, block, lambda blocks: plain_scales(blocks, bits))[2])
+    products = {product.name: product for group in groups.values() for product in group}
+    tables = {node.input[0]: (node, size) for node, size in tables}
+    exact = {name: onnx.numpy_helper.to_array(constants[name]) for name in [*tables, *products]}
+    bits = {**dict.fromkeys(tables, table_bits), **dict.fromkeys(products, product_bits)}
+
+    def round_alone(name, count, choose):
+        if name in tables:
+            return round_table(exact[name], count, tables[name][1], choose)
+        levels, scales, matrix = round_rows(products[name].weight, count, sizes["block"], choose)
+        return levels, scales, products[name].given(matrix)
+
+    def plain(name, count):
+        return round_alone(name, count, lambda blocks: plain_scales(blocks, count))
+
     places = {node.output[0]: place for place, node in enumerate(model.graph.node)}
-    ends = {places[group[0].node.output[0]]: value for value, group in groups.items()}
-    # The matrices so far.
-    current = {**exact, **rounded}
-    parts = Parts(model, exact, ends)
-    parts.start([*used, *choosing], (exact, current), request["rounded"])
-    fewest = np.inf, ""
-    for end, value in ends.items():
-        sums, check = Moments(), Moments()
-        for index, (wanted, got) in enumerate(parts.values_at(end)):
-            (sums if index < len(used) else check).add(wanted, got)
-        sums.sum_up()
-        check.sum_up()
-        fewest = min(fewest, (sums.count / len(sums.own), f"{sums.count} rows of values for a matrix of {len(sums.own)} columns"))
-        for product, (levels, scales, matrix) in zip(groups[value], round_group(groups[value], sums, check, bits, block)):
-            current[product.node.input[1]] = product.given(matrix)
-            made[product.node.output[0]] = replace_product(model, product, levels, scales, bits, block)
-    errors = [errors_of(parts, half, exact, (current, plain)) for half in (choosing, measuring)]
-    is_better = all(sum(ours.values()) <= sum(others.values()) for ours, others in errors)
-    if is_better:
-        replace_nodes(model, made, exact)
-    else:
-        model = onnx.load(request["model"])
+    parts = Parts(model, exact, {places[group[0].node.output[0]]: value for value, group in groups.items()})
+    rounds = Rounds(parts, groups, exact, used, choosing, request)
+
+    def to_nearest(counts):
+        return {name: plain(name, count) for name, count in counts.items()}
+
+    def by_samples(counts):
+        of_tables = {name: round_alone(name, count, lambda blocks: best_scales(blocks, 1.0, count)) for name, count in counts.items() if name in tables}
+        return rounds.run({name: count for name, count in counts.items() if name in products}, of_tables)
+
+    chosen = bits_after([], bits)
+    found = [round_to(chosen) for round_to in (to_nearest, by_samples)]
+    outputs = [Outputs(parts, half, exact) for half in (choosing, measuring)]
+    errors = [[half.errors(meanings(roundings)) for roundings in found] for half in outputs]
+    is_better = all(sum(ours.values()) <= sum(others.values()) for others, ours in errors)
+    roundings, reached, counts = found[is_better], None, {}
+    if most is not None:
+        whole = Outputs(parts, held_back, exact)
+        if whole.loss(meanings(roundings)) > most:
+            steps = steps_to_bits(whole, exact, bits, plain)
+            roundings, chosen = fewest_bits(steps, bits, whole, most, by_samples if is_better else to_nearest)
+            errors[1][is_better] = outputs[1].errors(meanings(roundings))
+        reached = whole.loss(meanings(roundings))
+        for name in exact:
+            count = chosen.get(name, FLOAT)
+            counts[count] = counts.get(count, 0) + 1
+    made = {}
+    if is_better or most is not None:
+        for name, (levels, scales, _) in roundings.items():
+            node, size = tables[name] if name in tables else (products[name].node, sizes["block"])
+            replace = table_in_blocks if name in tables else product_in_blocks
+            made[node.output[0]] = replace(model, node, levels, scales, chosen[name], size)
+        replace_nodes(model, made, roundings)
     save_with_weights(model, request["rounded"])
-    outputs = [{"name": name, "error": error, "plain": errors[1][1][name]} for name, error in errors[1][0].items()]
-    warnings = [f"the samples may be too few to round weights by: they have {fewest[1]}"] if fewest[0] < FEW_ROWS else []
+    others, ours = errors[1]
+    (ratio, rows), warnings = rounds.fewest, []
+    if ratio < FEW_ROWS:
+        warnings.append(f"the samples may be too few to round weights by: they have {rows}")
     if measuring is held_back:
         warnings.append(f"the errors of rounding are those of a sample that also chose it: give {2 * HELD_BACK} samples or more")
-    return {"samples": len(measuring), "by_samples": is_better, "outputs": outputs, "warnings": warnings}
+    return {
+        "samples": len(measuring), "by_samples": is_better, "warnings": warnings, "loss": reached, "bits": sorted(counts.items()),
+        "outputs": [{"name": name, "error": ours[name], "plain": others[name]} for name in ours],
+    }
 
 
 def replace_nodes(model, made, replaced):

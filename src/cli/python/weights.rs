@@ -26,6 +26,8 @@ pub(in crate::cli) struct Round {
     pub bits: usize,
     /// The sizes of matrices that are rounded.
     pub sizes: BTreeMap<&'static str, usize>,
+    /// The largest loss of an output, one minus its cosine, if the bits of each matrix follow from it.
+    pub max_loss: Option<f64>,
     /// The file for the model with the integers.
     pub rounded: PathBuf,
 }
@@ -39,6 +41,10 @@ pub(in crate::cli) struct Rounded {
     pub by_samples: bool,
     pub warnings: Vec<String>,
     pub outputs: Vec<OutputError>,
+    /// The loss, if there is a largest one.
+    pub loss: Option<f64>,
+    /// Bits, 32 for floats, and the number of matrices that have them, if there is a largest loss.
+    pub bits: Vec<(usize, usize)>,
 }
 
 /// The error of an output: the norm of the differences, relative to that of the output, if weights are rounded by samples.
