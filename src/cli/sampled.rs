@@ -44,7 +44,8 @@ impl<'a> Sampled<'a> {
         let (float, rounded) = (room.path().join("float.onnx"), room.path().join("rounded.onnx"));
         arguments.source.converter()?.simplify(model)?.write(&float, &Storage::AsNeeded)?;
         let sizes = Weights::SIZES.into();
-        let request = Round { model: float, data: data.clone(), bits, sizes, max_loss, rounded: rounded.clone() };
+        let request =
+            Round { model: float, data: data.clone(), bits, sizes, max_loss, rounded: rounded.clone() };
         let done = request.ask(&arguments.half.python)?;
         Ok(Sampled { rounded: Some((rounded, done, room)), ..plain })
     }

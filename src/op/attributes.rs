@@ -47,9 +47,9 @@ impl<'a> Attributes<'a> {
         Ok(self.int(name)? != 0)
     }
 
-    /// Returns whether an integer that the node has is not zero, or a default.
-    pub fn flag_or(&self, name: &str, default: bool) -> Result<bool> {
-        Ok(self.given_int(name)?.map_or(default, |i| i != 0))
+    /// Returns whether the node has an integer that is not zero.
+    pub fn given_flag(&self, name: &str) -> Result<bool> {
+        Ok(self.given_int(name)?.is_some_and(|i| i != 0))
     }
 
     /// Refuses attributes that the version of the operator does not declare, and those of another type.

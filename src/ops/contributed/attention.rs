@@ -32,8 +32,8 @@ fn read_heads(call: &Call) -> Result<Heads> {
     // In onnxruntime a scale of 0 is the default, the reciprocal root of the size of a head.
     let scale = call.given_float("scale")?.filter(|scale| *scale != 0.0);
     let mask_filter_value = call.float_or("mask_filter_value", -10000.0)?;
-    let unidirectional = call.flag_or("unidirectional", false)?;
-    let in_buffer = call.flag_or("past_present_share_buffer", false)?;
+    let unidirectional = call.given_flag("unidirectional")?;
+    let in_buffer = call.given_flag("past_present_share_buffer")?;
     Ok(Heads { num_heads, scale, mask_filter_value, unidirectional, in_buffer })
 }
 
@@ -58,7 +58,7 @@ pub(super) mod input {
 }
 
 pub(super) fn infer_attention(call: &Call) -> Result<Vec<Fact>> {
-    if call.flag_or("do_rotary", false)? || call.given_int("rotary_embedding_dim")?.is_some_and(|n| n != 0) {
+    if call.given_flag("do_rotary")? || call.given_int("rotary_embedding_dim")?.is_some_and(|n| n != 0) {
         unsupported!("rotary positions inside the node");
     }
     let heads = read_heads(call)?;
@@ -277,7 +277,7 @@ pub(super) fn expand<'x>(x: &'x Expand, places: &Places) -> Result<Expr<'x>> {
 }
 
 pub(super) fn infer_rotary(call: &Call) -> Result<Vec<Fact>> {
-    if call.flag_or("is_packed_batching", false)? || call.float_or("scale", 1.0)? != 1.0 {
+    if call.given_flag("is_packed_batching")? || call.float_or("scale", 1.0)? != 1.0 {
         unsupported!("packed batches or a scale");
     }
     infer_same(call)

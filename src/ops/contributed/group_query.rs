@@ -100,8 +100,8 @@ fn read(call: &Call) -> Result<Attention> {
         head,
         scale: call.given_float("scale")?.filter(|scale| *scale != 0.0).unwrap_or(1.0 / usual.sqrt()),
         softcap: call.float_or("softcap", 0.0)?,
-        rotary: call.flag_or("do_rotary", false)?,
-        interleaved: call.flag_or("rotary_interleaved", false)?,
+        rotary: call.given_flag("do_rotary")?,
+        interleaved: call.given_flag("rotary_interleaved")?,
         window,
     })
 }

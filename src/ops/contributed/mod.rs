@@ -214,8 +214,8 @@ fn operand_perm(rank: usize, transposed: bool, transposed_batch: bool) -> Vec<us
 fn read_fused_matmul(call: &Call) -> Result<(f32, [Vec<usize>; 2])> {
     let alpha = call.float("alpha")?;
     let (a, b) = (call.shape(0)?.len(), call.shape(1)?.len());
-    let a = operand_perm(a, call.flag("transA")?, call.flag_or("transBatchA", false)?);
-    let b = operand_perm(b, call.flag("transB")?, call.flag_or("transBatchB", false)?);
+    let a = operand_perm(a, call.flag("transA")?, call.given_flag("transBatchA")?);
+    let b = operand_perm(b, call.flag("transB")?, call.given_flag("transBatchB")?);
     Ok((alpha, [a, b]))
 }
 

@@ -28,7 +28,7 @@ fn read_alignment(attributes: &Attributes) -> Result<Alignment> {
     if attributes.since() >= 7 || n_ary {
         return Ok(Alignment { axis: None, equal: false });
     }
-    let (broadcast, axis) = (attributes.flag_or("broadcast", false)?, attributes.given_int("axis")?);
+    let (broadcast, axis) = (attributes.given_flag("broadcast")?, attributes.given_int("axis")?);
     Ok(Alignment { axis: axis.filter(|_| broadcast), equal: !broadcast })
 }
 

@@ -71,7 +71,7 @@ pub(super) fn read_recurrent(attributes: &Attributes, cell: Cell) -> Result<Recu
         activations: read_activations(attributes, defaults, reverse.len())?,
         reverse,
         clip: attributes.given_float("clip")?.filter(|clip| *clip > 0.0),
-        input_forget: cell == Cell::Lstm && attributes.flag_or("input_forget", false)?,
+        input_forget: cell == Cell::Lstm && attributes.given_flag("input_forget")?,
         linear_before_reset: cell == Cell::Gru && attributes.flag("linear_before_reset")?,
         batch_first: attributes.since() >= 14 && attributes.flag("layout")?,
         hidden_size: attributes.given_int("hidden_size")?,

@@ -77,7 +77,7 @@ pub(crate) fn read_window(attributes: &Attributes, kernel: Vec<i64>) -> Result<W
         "SAME_LOWER" => Pads::Same { upper: false },
         other => invalid!("unknown auto_pad \"{other}\""),
     };
-    let ceil = attributes.flag_or("ceil_mode", false)?;
+    let ceil = attributes.given_flag("ceil_mode")?;
     Ok(Window { kernel, strides, dilations, pads, ceil })
 }
 

@@ -83,8 +83,8 @@ impl Resize {
 pub(super) fn read_filter(attributes: &Attributes) -> Result<Filter> {
     let since = attributes.since();
     let cubic_coeff_a = attributes.float_or("cubic_coeff_a", -0.75)?;
-    let exclude_outside = attributes.flag_or("exclude_outside", false)?;
-    let antialias = attributes.flag_or("antialias", false)?;
+    let exclude_outside = attributes.given_flag("exclude_outside")?;
+    let antialias = attributes.given_flag("antialias")?;
     let nearest = if since < 11 {
         Nearest::Simple
     } else {
