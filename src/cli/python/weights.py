@@ -187,17 +187,16 @@ def round_group(products, sums, check, bits, size):
 class Rounds:
     """Rounds the products of a model one after the other, each with the values that those before it leave."""
 
-    def __init__(self, parts, groups, exact, used, choosing, request):
-        self.parts, self.groups, self.exact, self.used, self.choosing = parts, groups, exact, used, choosing
-        self.block, self.path = request["sizes"]["block"], request["rounded"]
+    def __init__(self, parts, matrices, used, choosing, path):
+        self.parts, self.matrices, self.used, self.choosing, self.path = parts, matrices, used, choosing, path
         # The fewest rows of values for each column of a matrix, and what they are.
         self.fewest = np.inf, ""
 
-    def run(self, bits, tables):
-        """The roundings of matrices to integers of `bits` by name, beside those of tables. A matrix without bits stays."""
-        roundings = dict(tables)
-        matrices = {**self.exact, **meanings(tables)}
-        self.parts.start([*self.used, *self.choosing], (self.exact, matrices), self.path)
+    def by_samples(self, bits):
+        """The roundings of matrices to integers of `bits` by name. A matrix without bits stays."""
+        roundings, exact = self.matrices.tables_of_least_error(bits), self.matrices.exact
+        current = {**exact, **meanings(roundings)}
+        self.parts.start([*self.used, *self.choosing], (exact, current), self.path)
         for end, value in self.parts.ends.items():
             sums, check = Moments(), Moments()
             for index, (wanted, got) in enumerate(self.parts.values_at(end)):
@@ -206,10 +205,10 @@ class Rounds:
             check.sum_up()
             columns = len(sums.own)
             self.fewest = min(self.fewest, (sums.count / columns, f"{sums.count} rows of values for a matrix of {columns} columns"))
-            products = [product for product in self.groups[value] if product.name in bits]
-            found = round_group(products, sums, check, bits, self.block) if products else {}
+            products = [product for product in self.matrices.groups[value] if product.name in bits]
+            found = round_group(products, sums, check, bits, self.matrices.size) if products else {}
             roundings.update(found)
-            matrices.update(meanings(found))
+            current.update(meanings(found))
         return roundings
 
 
@@ -282,21 +281,68 @@ def table_in_blocks(model, node, levels, scales, bits, size):
     )]
 
 
-def round_table(table, bits, size, choose):
-    parts = [round_rows(table[start:start + HELD], bits, size, choose) for start in range(0, len(table), HELD)]
-    return [np.concatenate(arrays) for arrays in zip(*parts)]
+class Matrices:
+    """The constant matrices of a model that are rounded, by their names: those of products, and tables.
+
+    `groups` has the products by the value that they multiply, `tables` a node and the columns of a block.
+    """
+
+    def __init__(self, model, sizes):
+        self.model, self.size = model, sizes["block"]
+        self.groups, tables = (find(model.graph, sizes) for find in (find_products, find_tables))
+        if not self.groups and not tables:
+            raise Failure("no product and no table of the model has a constant matrix to round")
+        self.products = {product.name: product for group in self.groups.values() for product in group}
+        self.tables = {node.input[0]: (node, size) for node, size in tables}
+        constants = {tensor.name: tensor for tensor in model.graph.initializer}
+        self.exact = {name: onnx.numpy_helper.to_array(constants[name]) for name in [*self.tables, *self.products]}
+
+    def ends(self):
+        """The values that products multiply, by the places of the nodes before which they have to be known."""
+        places = {node.output[0]: place for place, node in enumerate(self.model.graph.node)}
+        return {places[group[0].node.output[0]]: value for value, group in self.groups.items()}
+
+    def round_alone(self, name, bits, choose):
+        """The integers and scales of a matrix, and what they stand for, with the scales that `choose` gives."""
+        if name in self.products:
+            product = self.products[name]
+            levels, scales, matrix = round_rows(product.weight, bits, self.size, choose)
+            return levels, scales, product.given(matrix)
+        table, size = self.exact[name], self.tables[name][1]
+        parts = [round_rows(table[start:start + HELD], bits, size, choose) for start in range(0, len(table), HELD)]
+        return tuple(np.concatenate(arrays) for arrays in zip(*parts))
+
+    def to_nearest(self, bits):
+        """The roundings as the converter has them, to integers of `bits` by name."""
+        return {name: self.round_alone(name, count, lambda blocks: plain_scales(blocks, count)) for name, count in bits.items()}
+
+    def tables_of_least_error(self, bits):
+        tables = {name: count for name, count in bits.items() if name in self.tables}
+        return {name: self.round_alone(name, count, lambda blocks: best_scales(blocks, 1.0, count)) for name, count in tables.items()}
+
+    def replace(self, roundings, bits):
+        """Lets nodes with integers do the work of those with the matrices."""
+        made = {}
+        for name, (levels, scales, _) in roundings.items():
+            if name in self.tables:
+                node, size = self.tables[name]
+                made[node.output[0]] = table_in_blocks(self.model, node, levels, scales, bits[name], size)
+            else:
+                node = self.products[name].node
+                made[node.output[0]] = product_in_blocks(self.model, node, levels, scales, bits[name], self.size)
+        replace_nodes(self.model, made, roundings)
 
 
-def steps_to_bits(outputs, exact, bits, plain):
+def steps_to_bits(outputs, matrices, bits):
     """Each step of a matrix to the next of its numbers of bits, that which is worth most for its bytes first, and no step before the one
     to its start. The effects are those of rounding each matrix alone to the nearest integers.
     """
     found = []
     for name, counts in bits.items():
-        losses = [outputs.loss(meanings({name: plain(name, count)}), MAX_MEASURED) for count in counts] + [0.0]
+        losses = [outputs.loss(meanings(matrices.to_nearest({name: count})), MAX_MEASURED) for count in counts] + [0.0]
         worth = np.inf
         for place, (count, further) in enumerate(zip(counts, [*counts[1:], FLOAT])):
-            worth = min(worth, (losses[place] - losses[place + 1]) / (exact[name].size * (further - count)))
+            worth = min(worth, (losses[place] - losses[place + 1]) / (matrices.exact[name].size * (further - count)))
             found.append((-worth, place, name))
     return [name for _, _, name in sorted(found)]
 
@@ -328,7 +374,7 @@ def round_model(request):
     With a maximum loss, the matrices are in blocks in either case, and each has as many bits as this needs. Returns what was measured.
     """
     load("numpy", "onnx", "onnxruntime")
-    sizes, most = request["sizes"], request.get("max_loss")
+    most = request.get("max_loss")
     # Those of products, and those of tables, of which a byte holds one integer or two.
     product_bits = [request["bits"]] if most is None else [count for count in (4, 6) if count >= request["bits"]]
     table_bits = list(dict.fromkeys(4 if count == 4 else 8 for count in product_bits))
@@ -337,38 +383,13 @@ def round_model(request):
     # A single sample is for both.
     used = [sample for sample in samples if not any(sample is other for other in held_back)] or samples
     choosing, measuring = held_back[::2], held_back[1::2] or held_back
-    model = onnx.load(request["model"])
-    constants = {tensor.name: tensor for tensor in model.graph.initializer}
-    groups, tables = (find(model.graph, sizes) for find in (find_products, find_tables))
-    if not groups and not tables:
-        raise Failure("no product and no table of the model has a constant matrix to round")
-    products = {product.name: product for group in groups.values() for product in group}
-    tables = {node.input[0]: (node, size) for node, size in tables}
-    exact = {name: onnx.numpy_helper.to_array(constants[name]) for name in [*tables, *products]}
-    bits = {**dict.fromkeys(tables, table_bits), **dict.fromkeys(products, product_bits)}
-
-    def round_alone(name, count, choose):
-        if name in tables:
-            return round_table(exact[name], count, tables[name][1], choose)
-        levels, scales, matrix = round_rows(products[name].weight, count, sizes["block"], choose)
-        return levels, scales, products[name].given(matrix)
-
-    def plain(name, count):
-        return round_alone(name, count, lambda blocks: plain_scales(blocks, count))
-
-    places = {node.output[0]: place for place, node in enumerate(model.graph.node)}
-    parts = Parts(model, exact, {places[group[0].node.output[0]]: value for value, group in groups.items()})
-    rounds = Rounds(parts, groups, exact, used, choosing, request)
-
-    def to_nearest(counts):
-        return {name: plain(name, count) for name, count in counts.items()}
-
-    def by_samples(counts):
-        of_tables = {name: round_alone(name, count, lambda blocks: best_scales(blocks, 1.0, count)) for name, count in counts.items() if name in tables}
-        return rounds.run({name: count for name, count in counts.items() if name in products}, of_tables)
-
+    matrices = Matrices(onnx.load(request["model"]), request["sizes"])
+    exact, bits = matrices.exact, {name: table_bits if name in matrices.tables else product_bits for name in matrices.exact}
+    parts = Parts(matrices.model, exact, matrices.ends())
+    rounds = Rounds(parts, matrices, used, choosing, request["rounded"])
     chosen = bits_after([], bits)
-    found = [round_to(chosen) for round_to in (to_nearest, by_samples)]
+    ways = matrices.to_nearest, rounds.by_samples
+    found = [way(chosen) for way in ways]
     outputs = [Outputs(parts, half, exact) for half in (choosing, measuring)]
     errors = [[half.errors(meanings(roundings)) for roundings in found] for half in outputs]
     is_better = all(sum(ours.values()) <= sum(others.values()) for others, ours in errors)
@@ -376,21 +397,16 @@ def round_model(request):
     if most is not None:
         whole = Outputs(parts, held_back, exact)
         if whole.loss(meanings(roundings)) > most:
-            steps = steps_to_bits(whole, exact, bits, plain)
-            roundings, chosen = fewest_bits(steps, bits, whole, most, by_samples if is_better else to_nearest)
+            steps = steps_to_bits(whole, matrices, bits)
+            roundings, chosen = fewest_bits(steps, bits, whole, most, ways[is_better])
             errors[1][is_better] = outputs[1].errors(meanings(roundings))
         reached = whole.loss(meanings(roundings))
         for name in exact:
             count = chosen.get(name, FLOAT)
             counts[count] = counts.get(count, 0) + 1
-    made = {}
     if is_better or most is not None:
-        for name, (levels, scales, _) in roundings.items():
-            node, size = tables[name] if name in tables else (products[name].node, sizes["block"])
-            replace = table_in_blocks if name in tables else product_in_blocks
-            made[node.output[0]] = replace(model, node, levels, scales, chosen[name], size)
-        replace_nodes(model, made, roundings)
-    save_with_weights(model, request["rounded"])
+        matrices.replace(roundings, chosen)
+    save_with_weights(matrices.model, request["rounded"])
     others, ours = errors[1]
     (ratio, rows), warnings = rounds.fewest, []
     if ratio < FEW_ROWS:
