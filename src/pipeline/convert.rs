@@ -131,6 +131,10 @@ pub(super) fn convert_with(
     if options.kv_cache {
         kv_cache::check(&graph)?;
         progress.warnings.extend(kv_cache::add_length(&mut graph)?);
+        if release < FAST_ATTENTION {
+            let slow = "attention with caches takes 14 to 25 times as long";
+            progress.warnings.push(format!("in releases of ncnn before {FAST_ATTENTION}, {slow}"));
+        }
     }
     // Weights that are blobs would not be rounded.
     if !options.weights.rounds() {

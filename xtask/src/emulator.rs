@@ -181,8 +181,8 @@ fn convert_fixtures(places: &Places, program: &Program, results: &Path) -> Resul
             let output = process.output().map_err(|error| error.to_string())?;
             match output.status.code() {
                 Some(0) => converted += 1,
-                // Refused, or without its data.
-                Some(1 | 2) => {}
+                // Refused, or without its data, which the command says, not its emulator.
+                Some(1 | 2) if is_said(&output.stderr) => {}
                 code => {
                     return Err(format!("{model}: {code:?}: {}", String::from_utf8_lossy(&output.stderr)));
                 }
@@ -198,6 +198,12 @@ fn convert_fixtures(places: &Places, program: &Program, results: &Path) -> Resul
             .collect()
     });
     Ok(converted?.into_iter().sum())
+}
+
+/// Returns whether the command wrote an error.
+fn is_said(errors: &[u8]) -> bool {
+    let lines = String::from_utf8_lossy(errors);
+    lines.lines().any(|line| ["error", "usage error"].iter().any(|start| line.starts_with(start)))
 }
 
 /// Returns the folders of the fixtures, as SHELF/NAME.
