@@ -46,7 +46,7 @@ impl Line<'_> {
     /// Returns the command with the options of a remedy in place of those that they replace.
     fn with(&self, remedy: &Remedy) -> Option<String> {
         let files: Vec<String> =
-            self.files.iter().map(|file| Some(short(file.to_str()?))).collect::<Option<_>>()?;
+            self.files.iter().map(|file| Some(file.to_str()?.to_owned())).collect::<Option<_>>()?;
         let mut options = Vec::new();
         for option in self.options {
             let option = option.to_str()?;
@@ -67,12 +67,6 @@ impl Line<'_> {
         let words: Vec<String> = words.iter().map(|word| quoted(word)).collect::<Option<_>>()?;
         Some(format!("{} {}", env!("CARGO_PKG_NAME"), words.join(" ")))
     }
-}
-
-/// Returns a path without the prefix that Windows puts before the real path of a folder, which no shell needs.
-fn short(path: &str) -> String {
-    let rest = path.strip_prefix(r"\\?\").filter(|rest| cfg!(windows) && rest.get(1..2) == Some(":"));
-    rest.unwrap_or(path).to_owned()
 }
 
 /// Returns an option without a value, and the sentence of the help about it.

@@ -62,7 +62,8 @@ impl Job {
         let recipe = Recipe::new(&program.code()?, options)?;
         let mut words = arguments.words.clone();
         words.extend(arguments.report.verbose.then(|| OsString::from("--verbose")));
-        let out = arguments.out.canonicalize().map_err(failed)?;
+        // The real path of a folder of Windows has a prefix that no shell takes.
+        let out = std::path::absolute(&arguments.out).map_err(failed)?;
         let timeout = arguments.timeout.map(|seconds| Duration::from_secs(seconds.get()));
         let config = Config::read(arguments.config.as_deref(), &arguments.words)?;
         Ok(Job { out, program, words, also, recipe, config, force: arguments.force, timeout })
