@@ -246,6 +246,7 @@ fn conditions_on_free_sizes_are_stated() {
         ("sum_with_a_table", "H is 1 or 5"),
         ("table_around_its_middle", "L <= 10"),
         ("window_of_seven", "H >= 7; W >= 7"),
+        ("wrapped", "H >= 5"),
     ] {
         let model = Path::new("fixtures/condition").join(fixture).join("model.onnx");
         let conversion = Converter::new().convert(&Input::Path(model)).unwrap();

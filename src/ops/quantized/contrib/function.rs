@@ -38,6 +38,11 @@ pub(super) fn infer_softmax(call: &Call) -> Result<Vec<Fact>> {
 /// Probabilities times the number of whole steps in 1 (`qlinear_softmax.cc`).
 pub(super) fn expand_softmax<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let (_, axis) = softmax_axis(x)?;
+    if constant_scale(x, 1)?.is_some_and(|scale| scale < 0.0) {
+        unsupported!(
+            "a negative scale: onnxruntime subtracts the largest level, which is then the least element"
+        );
+    }
     if let Some(scale) = constant_scale(x, 3)? {
         require_long(x, axis, scale)?;
     }

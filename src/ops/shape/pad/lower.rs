@@ -219,7 +219,7 @@ fn split_far(lower: &Lower, shape: &[Dim], added: &[Added], mode: Mode) -> Resul
     Ok((near, far))
 }
 
-/// Pads axes of known sizes by gathering the source of each element.
+/// Pads axes of known sizes by gathering the source of each element, and wraps free ones.
 fn gather_sources(
     lower: &mut Lower,
     mut blob: BlobId,
@@ -228,20 +228,33 @@ fn gather_sources(
     mode: Mode,
 ) -> Result<BlobId> {
     for one in added {
-        let Some(size) = shape.at(one.axis)?.known() else {
-            return Err(Error::unsupported(format!(
-                "mode {mode:?} for an axis of size {}",
-                shape.at(one.axis)?
-            )));
-        };
-        let listed = one.before.saturating_add(size).saturating_add(one.after);
-        limits::check_listed(usize::try_from(listed)?)?;
-        let places = (-one.before..size + one.after).filter_map(|place| source(place, size, mode));
         let (alone, place) = lower.alone(blob, shape, one.axis)?;
-        blob = lower.gather(alone, place, &places.collect::<Vec<_>>())?;
+        blob = if let Some(size) = shape.at(one.axis)?.known() {
+            let listed = one.before.saturating_add(size).saturating_add(one.after);
+            limits::check_listed(usize::try_from(listed)?)?;
+            let places = (-one.before..size + one.after).filter_map(|place| source(place, size, mode));
+            lower.gather(alone, place, &places.collect::<Vec<_>>())?
+        } else {
+            wrap(lower, alone, place, one)?
+        };
         grow(shape, one)?;
     }
     Ok(blob)
+}
+
+/// Joins the elements of each end of an axis to the other end; the axis is required to have as many.
+fn wrap(lower: &mut Lower, blob: BlobId, place: usize, one: &Added) -> Result<BlobId> {
+    let mut parts = Vec::new();
+    if one.before > 0 {
+        let start = -i32::try_from(one.before)?;
+        parts.push(lower.crop(blob, place, start, None, &Dim::Known(one.before))?);
+    }
+    parts.push(blob);
+    if one.after > 0 {
+        let end = i32::try_from(one.after)?;
+        parts.push(lower.crop(blob, place, 0, Some(end), &Dim::Known(one.after))?);
+    }
+    lower.concat(&parts, place)
 }
 
 /// Emits Padding layers: one for all axes if a Mat of three axes, or the inner three of four, separates them,

@@ -6,7 +6,8 @@
 //! | constant, edge, reflect | Padding of up to three axes at once |
 //! | constant, edge by a free size | Padding by its upper bound and Crop; Concat of a product with ones if it has none |
 //! | reflect by a free size | Concat with Flip |
-//! | reflect by the size of the axis or more, wrap | Crop and Concat; the sizes must be fixed |
+//! | reflect by the size of the axis or more | Crop and Concat; the sizes must be fixed |
+//! | wrap | Crop and Concat |
 //! | an infinite constant | Padding with a value per channel: a param cannot be infinite |
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Pad.html>, `onnx__CenterCropPad.html`.
@@ -60,12 +61,13 @@ enum Mode {
 type Amounts = Vec<(Dim, Dim)>;
 
 fn read_mode(attributes: &Attributes) -> Result<Mode> {
-    Ok(match (attributes.string("mode")?, attributes.since()) {
-        ("constant", _) => Mode::Constant,
-        ("edge", _) => Mode::Edge,
-        ("reflect", _) => Mode::Reflect,
-        ("wrap", 19..) => Mode::Wrap,
-        (other, since) => unsupported!("unknown mode \"{other}\" in version {since}"),
+    Ok(match attributes.string("mode")? {
+        "constant" => Mode::Constant,
+        "edge" => Mode::Edge,
+        "reflect" => Mode::Reflect,
+        // New in version 19; torch writes it in older ones too, and onnxruntime accepts it there.
+        "wrap" => Mode::Wrap,
+        other => unsupported!("unknown mode \"{other}\""),
     })
 }
 

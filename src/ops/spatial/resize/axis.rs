@@ -180,7 +180,7 @@ fn weights(filter: &Filter, coordinate: f32, scale: f32, input: i64) -> Result<R
         let distance: f64 = step.as_();
         let weight = kernel((distance - ratio) * factor);
         let outside = !(0..input).contains(&(first + step));
-        if weight != 0.0 && !(outside && filter.exclude_outside && filter.mode == Mode::Cubic) {
+        if weight != 0.0 && !(outside && filter.exclude_outside) {
             taps.push(((first + step).clamp(0, input - 1), weight));
         }
     }
