@@ -160,18 +160,20 @@ fn dequantize<'x>(x: &'x Expand, layer: &Quantized) -> Result<Layer<'x>> {
 
 /// Returns the sum of the results of the chosen experts, weighted.
 fn mix<'x>(x: &'x Expand, [first, second]: [Layer<'x>; 2]) -> Result<Expr<'x>> {
-    let (choices, _) = read_counts(x)?;
+    let (choices, experts) = read_counts(x)?;
     let Some(width) = x.shape(0)?.last().and_then(Dim::known) else {
         unsupported!("a free number of channels")
     };
     let input = x.operand(0);
     let probabilities = x.operand(1).softmax(-1);
-    let [mut weights, chosen] =
-        x.make.op_n("TopK", [probabilities, x.make.ints(&[choices])], [("axis", (-1).into())]);
+    // Of equal probabilities those of the last experts come first (`moe_cpu.cc`).
+    let reversed = probabilities.slice_by(-1, -1, i64::MIN, -1);
+    let [mut weights, places] =
+        x.make.op_n("TopK", [reversed, x.make.ints(&[choices])], [("axis", (-1).into())]);
     if x.flag("normalize_routing_weights")? {
         weights = weights / weights.reduce("ReduceSum", &[-1], true);
     }
-    let chosen = chosen.reshape(&[-1]);
+    let chosen = x.make.ints(&[experts - 1]) - places.reshape(&[-1]);
     let tokens = input.reshape(&[-1, 1, width]).broadcast(&[1, choices, 1]);
     let inner = activate(x, linear(tokens.reshape(&[-1, width]), chosen, first))?;
     let weighted = linear(inner, chosen, second) * weights.reshape(&[-1, 1]);
