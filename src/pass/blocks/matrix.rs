@@ -122,6 +122,22 @@ impl Packed {
         Ok((-most, highest - least))
     }
 
+    /// Returns the lowest and the highest integer that the matrix has, minus its zero point, if all that it may have are of 8 bits.
+    pub fn bounds_of_bytes(&self) -> Result<Option<(i16, i16)>> {
+        let (least, most) = self.bounds()?;
+        if least < i8::MIN.into() || most > i8::MAX.into() {
+            return Ok(None);
+        }
+        let (mut least, mut most) = (0, 0);
+        self.for_each(true, &mut |row, _| {
+            for value in row {
+                (least, most) = (least.min(*value), most.max(*value));
+            }
+            Ok(())
+        })?;
+        Ok(Some((least.into(), most.into())))
+    }
+
     /// Passes on the bytes of the matrix in a format in which they differ by the sign bits alone; returns `false` if
     /// there are other differences.
     pub fn invert_signs(&self, format: BlockFormat, take: &mut Take) -> Result<bool> {

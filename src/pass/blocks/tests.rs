@@ -83,6 +83,23 @@ fn zero_points_widen_integers() {
     }
 }
 
+#[test]
+fn bytes_may_hold_integers_of_fewer_bits() {
+    let matrix = |first: u8, zero| Packed {
+        bytes: Tensor::from_raw(DType::U8, vec![2, 1, 32], (first..first + 64).collect::<Vec<u8>>().into())
+            .unwrap(),
+        bits: 8,
+        columns: 32,
+        stored: 32,
+        ..packed(Zero::All(zero))
+    };
+    assert_eq!(matrix(96, 128).bounds().unwrap(), (-128, 127));
+    assert_eq!(matrix(96, 128).bounds_of_bytes().unwrap(), Some((-32, 31)));
+    assert_eq!(Weights::Keep.product_bits((-32, 31)), Some(6));
+    assert_eq!(matrix(97, 128).bounds_of_bytes().unwrap(), Some((-31, 32)));
+    assert_eq!(matrix(96, 127).bounds_of_bytes().unwrap(), None);
+}
+
 fn matrix_rows(matrix: &Matrix, rows: &mut Vec<Vec<i8>>) {
     matrix
         .for_each(true, &mut |row, _| {
