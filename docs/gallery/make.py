@@ -39,8 +39,9 @@ command has besides names of files is what the first refusal printed, or an opti
 The error is the largest difference from onnxruntime, as a part of the largest magnitude of an output, on drawn inputs. With `--int8` it
 contains some steps of int8, because ncnn [rounds other values than onnxruntime](quantization.md). Of selected boxes those with at least a
 twentieth of the best score are compared. The second error is that in half precision, the default of phones, on an emulated ARM64 processor;
-a large one is a net that needs [an option for phones](half-precision.md). Times are processor times of one thread on {machine}, the median of several runs, in
-milliseconds; that of pnnx is of the net that pnnx makes of the same ONNX model, where it loads and is right. The size is that of the `.bin` file.
+a large one is a net that needs [an option for phones](half-precision.md). Times are processor times of one thread on
+{machine}, the median of several runs, in milliseconds; that of pnnx is of the net that pnnx makes of the same ONNX model, where it loads
+and is right. The size is that of the `.bin` file.
 """
 
 

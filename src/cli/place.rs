@@ -32,6 +32,11 @@ pub(super) fn path_to_read_again(model: &Path) -> Result<&Path> {
     Ok(model)
 }
 
+/// Returns the absolute path, with its links and without the prefix of real paths on Windows, which no shell takes.
+pub(super) fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).map_err(|e| Error::io("the path cannot be followed", e).in_file(path))
+}
+
 /// Returns a folder for files that no user asks for, which is removed with them.
 pub(super) fn temporary_folder() -> Result<TempDir> {
     tempfile::tempdir().map_err(|e| Error::io("the folder cannot be created", e))

@@ -202,8 +202,7 @@ fn convert_fixtures(places: &Places, program: &Program, results: &Path) -> Resul
 
 /// Returns whether the command wrote an error.
 fn is_said(errors: &[u8]) -> bool {
-    let lines = String::from_utf8_lossy(errors);
-    lines.lines().any(|line| ["error", "usage error"].iter().any(|start| line.starts_with(start)))
+    String::from_utf8_lossy(errors).lines().any(|line| line.starts_with("error: "))
 }
 
 /// Returns the folders of the fixtures, as SHELF/NAME.

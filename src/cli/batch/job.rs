@@ -24,6 +24,7 @@ use super::outcome::Outcome;
 use super::record::{Folders, Recipe, Record, STATE, time_of};
 use super::select::Selected;
 use crate::cli::exit::{NOT_DONE, REFUSED};
+use crate::cli::place::absolute;
 
 /// Whether to wait for another run that handles the same model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +54,6 @@ struct Claimed {
 
 impl Job {
     pub fn new(arguments: &Batch, program: &Program) -> Result<Job> {
-        let failed = |e| Error::io("the folder cannot be opened", e).in_file(&arguments.out);
         let program = program.clone();
         let also = arguments.also();
         let mut options: Vec<String> =
@@ -62,8 +62,7 @@ impl Job {
         let recipe = Recipe::new(&program.code()?, options)?;
         let mut words = arguments.words.clone();
         words.extend(arguments.report.verbose.then(|| OsString::from("--verbose")));
-        // The real path of a folder of Windows has a prefix that no shell takes.
-        let out = std::path::absolute(&arguments.out).map_err(failed)?;
+        let out = absolute(&arguments.out)?;
         let timeout = arguments.timeout.map(|seconds| Duration::from_secs(seconds.get()));
         let config = Config::read(arguments.config.as_deref(), &arguments.words)?;
         Ok(Job { out, program, words, also, recipe, config, force: arguments.force, timeout })
@@ -106,8 +105,7 @@ impl Job {
 
     fn run_claimed(&self, model: &Selected, claimed: &Claimed) -> Result<Outcome> {
         let start = Instant::now();
-        let path = std::path::absolute(&model.path)
-            .map_err(|e| Error::io("the path cannot be followed", e).in_file(&model.path))?;
+        let path = absolute(&model.path)?;
         let folders = Folders { model: path.parent().unwrap_or(&path), out: &self.out };
         let record = claimed.folder.join("record.json");
         let own = self.config.words(&model.name);

@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 
 use onnx2ncnn::error::{Error, Result};
 
-use super::super::place::STANDARD_INPUT;
+use super::super::place::{STANDARD_INPUT, absolute};
 use super::arguments::Batch;
 use super::record::STATE;
 
@@ -248,9 +248,8 @@ fn name_of(path: &Path, base: &Path) -> Result<String> {
 fn without_dots(path: &Path) -> Result<PathBuf> {
     // The empty path is the current folder.
     let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
-    let whole = std::path::absolute(path).map_err(|e| failed("the path cannot be followed", e, path))?;
     let mut plain = PathBuf::new();
-    for part in whole.components() {
+    for part in absolute(path)?.components() {
         match part {
             Component::CurDir => {}
             Component::ParentDir => {

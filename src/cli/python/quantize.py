@@ -21,10 +21,6 @@ ATTRIBUTES, INPUTS = {"direction", "hidden_size", "linear_before_reset"}, 7
 SCALE_OF_EACH_OUTPUT = 13
 # Distances are computed on the first samples.
 MAX_COMPARED = 8
-# Of samples for a maximum loss, every fourth is not for the ranges, but for the loss.
-HELD_BACK = 4
-# The effects of nodes on the outputs are measured on the first samples.
-MAX_MEASURED = 2
 # The calibration methods, by their names in onnxruntime.
 METHODS = {"min-max": "MinMax", "percentile": "Percentile"}
 
@@ -235,7 +231,7 @@ def effects_of_nodes(path, chosen, samples, request):
     """The loss at the outputs of each quantized node alone."""
     source, quantized = onnx.load(path), onnx.load(request["quantized"])
     session = open_session(path)
-    samples = samples[:MAX_MEASURED]
+    samples = samples[:MAX_OF_EFFECTS]
     expected = [session.run(None, sample) for sample in samples]
     effects = {}
     for output in chosen.values():
@@ -264,9 +260,9 @@ def quantize_model(request):
     with tempfile.TemporaryDirectory() as folder:
         source = save(model, folder, "float")
         has_limit, kept_back = request.get("max_loss") is not None, samples
-        if has_limit and len(samples) > 1:
-            kept_back = samples[HELD_BACK - 1::HELD_BACK] or samples[-1:]
-            samples = [sample for sample in samples if not any(sample is other for other in kept_back)]
+        if has_limit:
+            # Those for the loss are not for the ranges.
+            samples, kept_back = apart(samples)
         with without_warnings():
             quantize(source, chosen, samples, request)
         finish(request["quantized"], chosen)

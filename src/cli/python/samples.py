@@ -4,6 +4,10 @@ import os
 
 ARRAYS = (".npz", ".npy")
 IMAGES = (".bmp", ".jpeg", ".jpg", ".png", ".webp")
+# Every fourth sample is held back, where samples also judge what is made by the others.
+HELD_BACK = 4
+# The effects of parts of a model on the outputs are measured on the first samples.
+MAX_OF_EFFECTS = 2
 
 
 def arrays_of(path):
@@ -125,3 +129,9 @@ def read_samples(session, request):
     if not samples:
         raise Failure("the data has no samples")
     return samples
+
+
+def apart(samples):
+    """The samples to work with, and those that are held back; a single one is both."""
+    held_back = samples[HELD_BACK - 1::HELD_BACK] or samples[-1:]
+    return [sample for sample in samples if not any(sample is other for other in held_back)] or samples, held_back

@@ -8,8 +8,8 @@ A matrix is rounded column by column, and each error is made up by the columns a
 (GPTQ). What is rounded comes as near to the float results as the rounded layers before it let it: its inputs are theirs.
 """
 
-# Of the samples, every fourth is held back: half of these choose, and the errors are those of the others.
-HELD_BACK = 4
+# Half of the samples that are held back choose, and the errors are those of the others.
+CHOOSING, MEASURING = slice(0, None, 2), slice(1, None, 2)
 # The rows of values for each column of a matrix below which the samples may be too few.
 FEW_ROWS = 4
 # The parts of the mean second moment that are added to all of them, of which one is chosen for each matrix.
@@ -20,8 +20,6 @@ FACTORS = [sign * factor / 20 for sign in (1, -1) for factor in range(20, 11, -1
 HELD = 4096
 # The bits of a float.
 FLOAT = 32
-# The effects of matrices on the outputs are measured on the first samples.
-MAX_MEASURED = 2
 
 
 class Product:
@@ -228,10 +226,10 @@ class Outputs:
         outputs = run_with(self.session, {**sample, **self.matrices, **matrices})
         return {name: array for name, array in outputs.items() if array.dtype.kind == "f"}
 
-    def errors(self, matrices):
-        """The norm of the difference of each from the exact one, relative to the norm of this."""
+    def errors(self, matrices, part):
+        """The norm of the difference of each from the exact one, relative to the norm of this, on a part of the samples."""
         sums = dict.fromkeys(self.exact[0], (0.0, 0.0))
-        for sample, wanted in zip(self.samples, self.exact):
+        for sample, wanted in zip(self.samples[part], self.exact[part]):
             for name, got in self.run(sample, matrices).items():
                 array, got = wanted[name].astype(np.float64), got.astype(np.float64)
                 difference, norm = sums[name]
@@ -339,7 +337,7 @@ def steps_to_bits(outputs, matrices, bits):
     """
     found = []
     for name, counts in bits.items():
-        losses = [outputs.loss(meanings(matrices.to_nearest({name: count})), MAX_MEASURED) for count in counts] + [0.0]
+        losses = [outputs.loss(meanings(matrices.to_nearest({name: count})), MAX_OF_EFFECTS) for count in counts] + [0.0]
         worth = np.inf
         for place, (count, further) in enumerate(zip(counts, [*counts[1:], FLOAT])):
             worth = min(worth, (losses[place] - losses[place + 1]) / (matrices.exact[name].size * (further - count)))
@@ -354,14 +352,15 @@ def bits_after(steps, bits):
 
 
 def fewest_bits(steps, bits, outputs, most, round_to):
-    """The roundings, and their bits, after the first steps that suffice for a loss of at most `most`, by halves."""
+    """The roundings, their bits and their loss, after the first steps that suffice for one of at most `most`, by halves."""
     low, high, best = 1, len(steps), None
     while low < high:
         middle = (low + high) // 2
         counts = bits_after(steps[:middle], bits)
         found = round_to(counts)
-        if outputs.loss(meanings(found)) <= most:
-            high, best = middle, (found, counts)
+        reached = outputs.loss(meanings(found))
+        if reached <= most:
+            high, best = middle, (found, counts, reached)
         else:
             low = middle + 1
     if best is None:
@@ -379,28 +378,26 @@ def round_model(request):
     product_bits = [request["bits"]] if most is None else [count for count in (4, 6) if count >= request["bits"]]
     table_bits = list(dict.fromkeys(4 if count == 4 else 8 for count in product_bits))
     samples = read_samples(open_session(request["model"]), request)
-    held_back = samples[HELD_BACK - 1::HELD_BACK] or samples[-1:]
+    used, held_back = apart(samples)
     # A single sample is for both.
-    used = [sample for sample in samples if not any(sample is other for other in held_back)] or samples
-    choosing, measuring = held_back[::2], held_back[1::2] or held_back
+    measuring = MEASURING if len(held_back) > 1 else CHOOSING
     matrices = Matrices(onnx.load(request["model"]), request["sizes"])
     exact, bits = matrices.exact, {name: table_bits if name in matrices.tables else product_bits for name in matrices.exact}
     parts = Parts(matrices.model, exact, matrices.ends())
-    rounds = Rounds(parts, matrices, used, choosing, request["rounded"])
+    rounds = Rounds(parts, matrices, used, held_back[CHOOSING], request["rounded"])
     chosen = bits_after([], bits)
     ways = matrices.to_nearest, rounds.by_samples
     found = [way(chosen) for way in ways]
-    outputs = [Outputs(parts, half, exact) for half in (choosing, measuring)]
-    errors = [[half.errors(meanings(roundings)) for roundings in found] for half in outputs]
+    outputs = Outputs(parts, held_back, exact)
+    errors = [[outputs.errors(meanings(roundings), part) for roundings in found] for part in (CHOOSING, measuring)]
     is_better = all(sum(ours.values()) <= sum(others.values()) for others, ours in errors)
     roundings, reached, counts = found[is_better], None, {}
     if most is not None:
-        whole = Outputs(parts, held_back, exact)
-        if whole.loss(meanings(roundings)) > most:
-            steps = steps_to_bits(whole, matrices, bits)
-            roundings, chosen = fewest_bits(steps, bits, whole, most, ways[is_better])
-            errors[1][is_better] = outputs[1].errors(meanings(roundings))
-        reached = whole.loss(meanings(roundings))
+        reached = outputs.loss(meanings(roundings))
+        if reached > most:
+            steps = steps_to_bits(outputs, matrices, bits)
+            roundings, chosen, reached = fewest_bits(steps, bits, outputs, most, ways[is_better])
+            errors[1][is_better] = outputs.errors(meanings(roundings), measuring)
         for name in exact:
             count = chosen.get(name, FLOAT)
             counts[count] = counts.get(count, 0) + 1
@@ -411,10 +408,10 @@ def round_model(request):
     (ratio, rows), warnings = rounds.fewest, []
     if ratio < FEW_ROWS:
         warnings.append(f"the samples may be too few to round weights by: they have {rows}")
-    if measuring is held_back:
+    if len(held_back) == 1:
         warnings.append(f"the errors of rounding are those of a sample that also chose it: give {2 * HELD_BACK} samples or more")
     return {
-        "samples": len(measuring), "by_samples": is_better, "warnings": warnings, "loss": reached, "bits": sorted(counts.items()),
+        "samples": len(held_back[measuring]), "by_samples": is_better, "warnings": warnings, "loss": reached, "bits": sorted(counts.items()),
         "outputs": [{"name": name, "error": ours[name], "plain": others[name]} for name in ours],
     }
 

@@ -68,11 +68,11 @@ fn product(x: &Expand, matrix: &WeightMatrix) -> Result<InBlocks<(Matrix, BlockF
         Err(reason) => return Ok(Err(reason)),
     };
     let (least, most) = matrix.bounds()?;
-    let mut bits = x.weights().product_bits((least, most));
-    if bits.is_none() {
+    let bits = match x.weights().product_bits((least, most)) {
         // Integers of fewer bits are in bytes where the operator has no type for them.
-        bits = matrix.bounds_of_bytes()?.and_then(|bounds| x.weights().product_bits(bounds));
-    }
+        None => matrix.bounds_of_bytes()?.and_then(|bounds| x.weights().product_bits(bounds)),
+        found => found,
+    };
     let Some(bits) = bits else {
         return Ok(Err(format!("the runtime has no exact layer for integers from {least} to {most}")));
     };
