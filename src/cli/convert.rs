@@ -133,8 +133,8 @@ fn converter(
         Some(_) => converter.numbered(true),
         None => converter,
     };
-    let further = destination.further.iter().filter(|_| !arguments.dry_run);
-    further.into_iter().try_fold(converter, |converter, (info, _, path)| {
+    let mut further = destination.further.iter().filter(|_| !arguments.dry_run);
+    further.try_fold(converter, |converter, (info, _, path)| {
         converter.with(info.name, OptionValue::Path(path.clone()))
     })
 }

@@ -265,7 +265,7 @@ impl<'m> Reader<'m> {
             && self.functions.find(node).is_none()
     }
 
-    /// Defines the outputs of a node, by names with a static lifetime.
+    /// Adds the value of an output of a node, and defines its name, whose bytes are `key`. An empty name has none.
     fn define_output<'n>(
         &mut self,
         name: &str,
