@@ -373,8 +373,26 @@ fn describe_magnitudes(text: &mut String, magnitudes: &[Magnitude], kept: &[Stri
     let names: Vec<&str> =
         kept.iter().map(String::as_str).chain(magnitudes.iter().map(|row| row.name.as_str())).collect();
     let option = match names.iter().all(|name| is_harmless(name)) {
+        // Nobody pastes more names.
+        _ if names.len() > MAX_ROWS => "--data and samples of the inputs, which finds all that needs float32".into(),
         true => format!("--float32 \"{}\"", names.join(",")),
         false => "--float32 with these names".to_owned(),
     };
     labelled(text, HELP, "help", &format!("convert with {option}"));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_nodes_beyond_float16_are_not_listed_in_an_option() {
+        for (nodes, option) in [(2, "convert with --float32 \"n0,n1\""), (41, "convert with --data")] {
+            let magnitudes: Vec<Magnitude> =
+                (0..nodes).map(|node| Magnitude { name: format!("n{node}"), magnitude: 1e5 }).collect();
+            let mut text = String::new();
+            describe_magnitudes(&mut text, &magnitudes, &[], false);
+            assert!(text.contains(option), "{text}");
+        }
+    }
 }
