@@ -5,10 +5,12 @@
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Resize.html>, `onnx__Upsample.html`.
 
 mod axis;
+mod blocks;
 mod fold;
 mod free;
 mod lower;
 mod node;
+mod ratio;
 mod shrink;
 
 use self::node::{AxisResize, read_resize};
