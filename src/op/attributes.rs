@@ -69,7 +69,8 @@ fn truth(name: &str, flag: i64) -> Result<bool> {
         0 => Ok(false),
         1 => Ok(true),
         other => {
-            let message = format!("found {other}, expected 0 or 1: onnxruntime takes other numbers for either");
+            let message =
+                format!("found {other}, expected 0 or 1: onnxruntime takes other numbers for either");
             Err(Error::unsupported(message).at_part(format!("attribute {name}")))
         }
     }

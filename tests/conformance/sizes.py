@@ -220,6 +220,16 @@ def selections(every):
     for index in (0, 2, -1, -2):
         one = "s = Shape(u) i = Expand(at, s) y = ScatterElements<axis=1>(x, i, u)"
         yield Model(f"ScatterElements {index}", f"(float[2,H,3] x, float[2,1,3] u) => (float[] y) {{ {one} }}", at=np.array([[[index]]], np.int64))
+    for reduction, width in itertools.product(("none", "add", "mul", "max", "min"), (0, 3)):
+        more = f",{width}" if width else ""
+        rows = f"r = ArgMax<axis=1, keepdims=0>(x) i = Reshape(r, column) u = Squeeze(v, zero) d = Squeeze(z, zero) y = ScatterND<reduction=\"{reduction}\">(d, i, u)"
+        yield Model(
+            f"ScatterND {reduction} of rows {width}",
+            f"(float[1,H,W] x, float[1,H{more}] z, float[1,W{more}] v) => (float[] y) {{ {rows} }}",
+            18,
+            column=np.array([-1, 1]),
+            zero=np.array([0]),
+        )
     for start, end, step in ((0, 2, 1), (1, 3, 1), (1, 4, 2), (0, 99, 1)):
         count = len(range(*slice(start, end, step).indices(LONGEST)))
         rows = count if end < 99 else "H"

@@ -1,7 +1,7 @@
 //! Lowering of one sequence to ncnn's recurrent layers.
 
 use super::length::{Lengths, read_lengths};
-use super::node::{Cell, Sizes, input, lacking, is_zero, read_recurrent, sizes, state_form};
+use super::node::{Cell, Sizes, input, is_zero, lacking, read_recurrent, sizes, state_form};
 use super::weight;
 use crate::ncnn::layer::{GRU, LSTM, Layer, RNN};
 use crate::ops::prelude::*;

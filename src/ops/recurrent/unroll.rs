@@ -3,7 +3,7 @@
 use super::choice::are_steps_faster;
 use super::join::{can_join, join};
 use super::length::{Lengths, Masks, masked, read_lengths};
-use super::node::{Cell, Recurrent, Sizes, input, lacking, is_zero, read_recurrent, sizes};
+use super::node::{Cell, Recurrent, Sizes, input, is_zero, lacking, read_recurrent, sizes};
 use super::step::{Constants, Direction, State};
 use crate::graph::{Attribute, pairs};
 use crate::ops::prelude::*;

@@ -53,10 +53,12 @@ pub(super) fn lower_bitwise(lower: &mut Lower, operation: Bitwise) -> Result<()>
     lower.compute_in_float32();
     let dtype = lower.dtype(0)?;
     let weights = match operation.largest([lower.range(0), lower.range(1)]) {
-        Some(largest) => bit_weights(DType::U32)?.into_iter().take_while(|w| f64::from(*w) <= largest.max(1.0)).collect(),
-        None if dtype.bits() > 16 => unsupported!(
-            "all bits of {dtype} at run time: float32 represents only 24 of them, and neither input is known to have fewer"
-        ),
+        Some(largest) => {
+            bit_weights(DType::U32)?.into_iter().take_while(|w| f64::from(*w) <= largest.max(1.0)).collect()
+        }
+        None if dtype.bits() > 16 => {
+            unsupported!("the bits of {dtype} at run time: float32 represents only 24 of them")
+        }
         None => bit_weights(dtype)?,
     };
     let count = Dim::try_from(weights.len())?;

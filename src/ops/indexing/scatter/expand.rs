@@ -215,7 +215,9 @@ fn scatter_rows(expand: &Expand) -> Result<bool> {
         return Ok(false);
     }
     let data = expand.operand(0);
-    let rows = expand.operand(2).reshape_to(expand.make.concat(&[expand.make.ints(&[-1]), data.shape().slice(0, 1, i64::MAX)], 0));
+    let rows = expand
+        .operand(2)
+        .reshape_to(expand.make.concat(&[expand.make.ints(&[-1]), data.shape().slice(0, 1, i64::MAX)], 0));
     let column: Vec<i64> = std::iter::once(-1).chain((1..expand.shape(0)?.len()).map(|_| 1)).collect();
     let indices = expand.operand(1).reshape(&column).broadcast_to(rows.shape());
     let attributes = pairs(&expand.node().attributes).chain([("axis", 0.into())]);

@@ -22,7 +22,7 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("Slice", Access::Selection, in
     .identity(unsliced)
     .transparent(|_, _| true)
     .lowers_to(
-        "Crop; Reshape and Crop for steps; Slice and Concat for the reverse order; \
+        "Crop; Pooling for steps; Flip, or Slice and Concat, for the reverse order; \
         Gather for starts computed at run time",
     )
     .limits(

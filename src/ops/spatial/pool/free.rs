@@ -1,7 +1,7 @@
 //! Windows over free sizes.
 //!
-//! Where the layers have the windows of ONNX for every size, they are emitted. A dilated window is the maximum or the sum
-//! of slices, of which each begins a dilation after the one before. Averages that do not count all of a window
+//! Where the layers have the windows of ONNX for every size, they are emitted. A dilated window is the maximum or the
+//! sum of slices, of which each begins a dilation after the one before. Averages that do not count all of a window
 //! are quotients of the averages of the elements and of ones.
 
 use num_traits::AsPrimitive;
@@ -61,7 +61,9 @@ pub(super) fn pool_free(lower: &mut Lower, pool: &Pool, x: BlobId, spatial: &[Di
         let ones = lower.ones(&ones_form(spatial))?;
         let counted = if count_include_pad { 1.0 } else { 0.0 };
         let counts = covered.windows(lower, ones, true, (counted, 0.0))?;
-        lower.compute(y / counts)?
+        // A dilated window may have no element: the average is 0.
+        let least: f32 = window.area()?.as_();
+        lower.compute(y / counts.larger(0.5 / least))?
     } else {
         y
     };
@@ -83,7 +85,13 @@ struct Padded<'a> {
 }
 
 impl Padded<'_> {
-    fn windows(&self, lower: &mut Lower, x: BlobId, spatial: &[Dim], count_include_pad: bool) -> Result<BlobId> {
+    fn windows(
+        &self,
+        lower: &mut Lower,
+        x: BlobId,
+        spatial: &[Dim],
+        count_include_pad: bool,
+    ) -> Result<BlobId> {
         let window = self.window;
         let mut form = self.form.clone();
         form.put(0, lower.form(x).at(0)?.clone());
@@ -129,12 +137,13 @@ impl Covered<'_> {
         let is_dilated = self.given.iter().any(|span| span.dilation != 1);
         let mut x = x;
         let mut spans = self.given.to_vec();
+        // What is beyond lies around the padding of all axes.
+        for (axis, span) in spans.iter_mut().enumerate().filter(|_| is_dilated || given != beyond) {
+            x = lower.padded(x, axis + 1, span.begin.into(), span.end.into(), Border::Value(given))?;
+            (span.begin, span.end) = (0, 0);
+        }
         for (axis, span) in spans.iter_mut().enumerate() {
             let after = if self.ceil { span.stride - 1 } else { 0 };
-            if is_dilated || given != beyond {
-                x = lower.padded(x, axis + 1, span.begin.into(), span.end.into(), Border::Value(given))?;
-                (span.begin, span.end) = (0, 0);
-            }
             if is_dilated {
                 x = lower.padded(x, axis + 1, 0, after.into(), Border::Value(beyond))?;
             } else {
@@ -142,13 +151,15 @@ impl Covered<'_> {
             }
         }
         if is_dilated {
-            return spans.iter().enumerate().try_fold(x, |x, (axis, span)| {
-                self.dilated(lower, x, axis + 1, span)
-            });
+            return spans
+                .iter()
+                .enumerate()
+                .try_fold(x, |x, (axis, span)| self.dilated(lower, x, axis + 1, span));
         }
         let mut form = lower.form(x);
         for (axis, span) in spans.iter().enumerate() {
-            let padded = form.at(axis + 1)?.add(&Dim::from(i64::from(span.begin + span.end - span.kernel)))?;
+            let padded =
+                form.at(axis + 1)?.add(&Dim::from(i64::from(span.begin + span.end - span.kernel)))?;
             form.put(axis + 1, steps(&padded, span.stride)?);
         }
         let pooling_type = self.pooling_type;

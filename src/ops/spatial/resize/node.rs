@@ -266,7 +266,9 @@ fn scaled(input: &Dim, scale: f32) -> Result<Dim> {
         return Ok(Dim::Known((input * scale).floor().as_()));
     }
     let ratio = Ratio::of(scale);
-    ratio.ok_or_else(|| Error::unsupported(format!("scale {scale} of a size known only at run time")))?.output(input)
+    ratio
+        .ok_or_else(|| Error::unsupported(format!("scale {scale} of a size known only at run time")))?
+        .output(input)
 }
 
 /// Returns the scale from `input` to `output`, if it is known.
