@@ -135,6 +135,7 @@ fn options_that_exclude_each_other_are_refused() {
         ("--weights keep --dequantize --table t", "belongs to a net of floats"),
         ("--weights int5", "invalid value 'int5'"),
         ("--weights int8 --data s.npz --max-loss 0.01", "--max-loss is for --weights int4 and int6"),
+        ("--weights int4 --data s.npz --max-loss 1", "expected a number between 0 and 1"),
     ] {
         room.expect(&format!("{model} a.param {options}"), 2, said);
     }

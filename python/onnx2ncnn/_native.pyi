@@ -16,6 +16,7 @@ WEIGHTS: str
 BITS: list[tuple[str, int]]
 BLOCK_SIZES: list[tuple[str, int]]
 INT8_COSINE: float
+MOST_LOSS: float
 HALF_MODES: list[str]
 SIZES: list[int]
 MODELS_TOLERANCE: float

@@ -55,7 +55,7 @@ def tune(model: Model, data: Data, *, half_error: float | None = None, max_loss:
         if name in options:
             raise TypeError(f"tune takes no option {name}")
     given, samples, rounding, kind = source(model), _kept(given_samples(data)), None, options.get("weights", "float")
-    if max_loss is not None and not (0 < max_loss < 1 and kind in ("int4", "int6")):
+    if max_loss is not None and not (0 < max_loss < _native.MOST_LOSS and kind in ("int4", "int6")):
         raise ValueError(f"max_loss is a number between 0 and 1, for weights \"int4\" and \"int6\", not {max_loss!r} for {kind!r}")
     if bits := dict(_native.BITS).get(kind):
         given, options, rounding = _rounded(given, samples, bits, max_loss, options)

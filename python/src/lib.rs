@@ -78,6 +78,10 @@ mod _native {
     #[pymodule_export]
     const INT8_COSINE: f64 = onnx2ncnn::cli::INT8_COSINE;
 
+    /// The bound of losses.
+    #[pymodule_export]
+    const MOST_LOSS: f64 = onnx2ncnn::cli::MOST_LOSS;
+
     /// The modes of all layers in half precision, of which all but the first are options.
     #[pymodule_export]
     const HALF_MODES: [&str; 3] = onnx2ncnn::cli::HALF_MODES;

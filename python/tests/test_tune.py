@@ -127,8 +127,9 @@ def test_matrices_have_the_bits_that_a_loss_permits(max_loss, terms, tmp_path):
 def test_a_loss_that_no_rounding_has_is_an_error():
     with pytest.raises(ValueError, match="no matrix can be rounded with a loss of at most 1e-09"):
         onnx2ncnn.tune(encoder(), correlated(16), weights="int4", max_loss=1e-9)
-    with pytest.raises(ValueError, match="for weights"):
-        onnx2ncnn.tune(encoder(), correlated(16), weights="int8", max_loss=0.01)
+    for weights, loss in (("int8", 0.01), ("int4", 1.0), ("int4", 0.0)):
+        with pytest.raises(ValueError, match="max_loss is a number between 0 and 1, for weights"):
+            onnx2ncnn.tune(encoder(), correlated(16), weights=weights, max_loss=loss)
 
 
 def test_weights_of_a_model_without_matrices_are_not_rounded():

@@ -9,7 +9,7 @@ use onnx2ncnn::Options;
 use super::destination::NetFiles;
 use super::message::{Format, Report};
 use super::options::{Files, Given, Net, Source};
-use super::python::{PythonArguments, parse_part};
+use super::python::{PythonArguments, parse_loss, parse_part};
 
 /// The arguments of a conversion.
 #[derive(Debug, Args)]
@@ -93,7 +93,7 @@ pub(super) struct HalfPrecision {
     pub half_error: Option<f64>,
 
     /// With --weights int4 or int6, give matrices as many bits, or floats, as are needed until the loss of each output is at most this: one minus the cosine, on samples that are held back
-    #[arg(long, value_name = "PART", requires = "data", value_parser = parse_part, help_heading = "Half precision", hide_short_help = true)]
+    #[arg(long, value_name = "PART", requires = "data", value_parser = parse_loss, help_heading = "Half precision", hide_short_help = true)]
     pub max_loss: Option<f64>,
 
     #[command(flatten)]

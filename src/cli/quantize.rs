@@ -18,7 +18,7 @@ use super::message::{Format, MessageFormat, Report};
 use super::options::{Given, Source};
 use super::place::{input, path_to_read_again, temporary_folder, write_net};
 use super::python::{
-    Comparison, INT8_COSINE, NetRequest, PythonArguments, Quantize as QuantizeRequest, Quantized, parse_part,
+    Comparison, INT8_COSINE, NetRequest, PythonArguments, Quantize as QuantizeRequest, Quantized, parse_loss,
 };
 use super::summary::{self, Files, Stream, Summary};
 use super::terminal::{STRONG, count, labelled, list, printable};
@@ -75,7 +75,7 @@ pub(super) struct Quantize {
     pub depthwise: bool,
 
     /// Keep the nodes in float that lose most, as few as are needed until the loss of each output is at most this: one minus the cosine, on samples that are held back
-    #[arg(long, value_name = "PART", value_parser = parse_part, help_heading = "Quantization")]
+    #[arg(long, value_name = "PART", value_parser = parse_loss, help_heading = "Quantization")]
     pub max_loss: Option<f64>,
 
     /// Also write the quantized model as ONNX

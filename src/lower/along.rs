@@ -11,6 +11,15 @@ use crate::tensor::{Dim, SizeCondition, Tensor, display_shape};
 /// ncnn's code for the end of an axis in Crop (`crop.cpp`, `resolve_crop_roi`).
 pub(crate) const OPEN_END: i32 = -233;
 
+/// What is around an axis that is padded.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Border {
+    /// A number.
+    Value(f32),
+    /// Copies of the first element before the axis, and of the last one after it.
+    Edge,
+}
+
 impl Lower<'_> {
     /// Returns the blob in a form in which each of `axes` of `shape`, the sizes of its elements, is an axis,
     /// and the positions of these axes; `None` if that takes more than four axes.
@@ -100,6 +109,18 @@ impl Lower<'_> {
         self.emit(Crop { starts: vec![start], ends, axes, ..Crop::default() }, &[blob], &form)
     }
 
+    /// Emits the first `count` elements of an axis.
+    pub fn first(&mut self, blob: BlobId, place: usize, count: &Dim) -> Result<BlobId> {
+        let size = self.form(blob).at(place)?.clone();
+        if size == *count {
+            return Ok(blob);
+        }
+        match count.known().or(count.sub(&size)?.known()) {
+            Some(end) => self.crop(blob, place, 0, Some(i32::try_from(end)?), count),
+            None => self.crop_by_expression(blob, place, &Dim::Known(0), count),
+        }
+    }
+
     /// Emits every `step`th element of an axis from `start` on, `count` of them, by a pooling with windows of
     /// one element.
     pub fn stride(
@@ -112,17 +133,16 @@ impl Lower<'_> {
     ) -> Result<BlobId> {
         let form = self.form(blob);
         let size = form.at(place)?;
-        let refuse = || {
-            let message =
-                format!("{count} elements from {start} on in steps of {step}: these sizes must be known");
-            Error::unsupported(message)
-        };
         let to_the_end = size.sub(start)?.ceil_div(&Dim::Known(step))? == *count;
-        let start = start.known().filter(|_| to_the_end).ok_or_else(refuse)?;
         let mut blob = blob;
-        if start > 0 {
-            let rest = size.sub(&Dim::Known(start))?;
-            blob = self.crop(blob, place, i32::try_from(start)?, None, &rest)?;
+        if let Some(start) = start.known().filter(|_| to_the_end) {
+            if start > 0 {
+                let rest = size.sub(&Dim::Known(start))?;
+                blob = self.crop(blob, place, i32::try_from(start)?, None, &rest)?;
+            }
+        } else {
+            let span = count.sub(&Dim::Known(1))?.mul(&Dim::Known(step))?.add(&Dim::Known(1))?;
+            blob = self.crop_by_expression(blob, place, start, &span)?;
         }
         let whole = self.resized(blob, place, count.clone());
         // Height or width of three axes.
@@ -210,21 +230,31 @@ impl Lower<'_> {
         self.emit(layer, &[blob], &form)
     }
 
-    /// Adds `before` and `after` elements of `value` around an axis.
+    /// Adds `before` and `after` elements around an axis.
     pub fn padded(
         &mut self,
         blob: BlobId,
         place: usize,
         before: i64,
         after: i64,
-        value: f32,
+        border: Border,
     ) -> Result<BlobId> {
-        let (blob, place) =
-            if self.form(blob).len() > 3 { self.grouped(blob, place)? } else { (blob, place) };
+        if (before, after) == (0, 0) {
+            return Ok(blob);
+        }
         let form = self.form(blob);
         let size = form.at(place)?.add(&Dim::Known(before + after))?;
+        if form.len() == MAX_AXES && place == 0 {
+            let whole = self.resized(blob, place, size);
+            let (grouped, place) = self.grouped(blob, place)?;
+            let padded = self.padded(grouped, place, before, after, border)?;
+            return self.reshape(padded, &whole);
+        }
         let (before, after) = (i32::try_from(before)?, i32::try_from(after)?);
-        let mut layer = Padding { value, ..Padding::default() };
+        let mut layer = match border {
+            Border::Value(value) => Padding { value, ..Padding::default() },
+            Border::Edge => Padding { type_: 1, ..Padding::default() },
+        };
         match form.len() - place {
             1 => (layer.left, layer.right) = (before, after),
             2 => (layer.top, layer.bottom) = (before, after),

@@ -37,7 +37,7 @@ use crate::op;
 use crate::op::Call;
 use crate::tensor::SizeCondition;
 
-pub(crate) use along::OPEN_END;
+pub(crate) use along::{Border, OPEN_END};
 pub use assumption::{AssumedFact, Assumption};
 use elements::{check_elements, is_empty};
 pub(crate) use elements::{check_integers, check_size, inexact_integer};

@@ -5,6 +5,77 @@ use crate::error::{Error, Result};
 use crate::graph::{Attribute, Graph, Node};
 use crate::tensor::Tensor;
 
+/// Integers that say yes or no.
+pub(crate) const FLAGS: &[&str] = &[
+    "align_corners",
+    "allowzero",
+    "antialias",
+    "broadcast",
+    "causal",
+    "ceil_mode",
+    "channels_last",
+    "count_include_pad",
+    "detect_negative",
+    "detect_positive",
+    "do_rotary",
+    "elements_first",
+    "exclude_outside",
+    "exclusive",
+    "fmod",
+    "hides_all",
+    "input_forget",
+    "interleaved",
+    "inverse",
+    "is_causal",
+    "is_inner_broadcast",
+    "is_packed_batching",
+    "is_test",
+    "keepdims",
+    "largest",
+    "layout",
+    "linear_before_reset",
+    "new_axis",
+    "noop_with_empty_axes",
+    "normalize_routing_weights",
+    "normalized",
+    "one_class",
+    "onesided",
+    "past_present_share_buffer",
+    "periodic",
+    "reverse",
+    "rotary_interleaved",
+    "saturate",
+    "select_last_index",
+    "sliding_window_cache",
+    "sorted",
+    "spatial",
+    "storage_order",
+    "training_mode",
+    "transA",
+    "transB",
+    "transBatchA",
+    "transBatchB",
+    "unidirectional",
+    "upper",
+    "use_sparse_mixer",
+    "zeroes_nan",
+    "zeros",
+];
+
+/// Returns what a flag says. Kernels of onnxruntime take other numbers than 0 and 1 for either, each in its own way:
+/// 2 is no `keepdims`, but `transA`.
+fn truth(name: &str, flag: i64) -> Result<bool> {
+    match flag {
+        0 => Ok(false),
+        1 => Ok(true),
+        other => {
+            let message =
+                format!("found {other}, expected 0 or 1: onnxruntime takes other numbers for either");
+            Err(Error::unsupported(message).at_part(format!("attribute {name}")))
+        }
+    }
+}
+
 /// The attributes of one node.
 pub(crate) struct Attributes<'a> {
     node: &'a Node,
@@ -42,17 +113,18 @@ impl<'a> Attributes<'a> {
         self.node.outputs.get(index).is_some_and(Option::is_some)
     }
 
-    /// Returns whether an integer is not zero; the default is that of the schema.
+    /// Returns one of [`FLAGS`]; the default is that of the schema.
     pub fn flag(&self, name: &str) -> Result<bool> {
-        Ok(self.int(name)? != 0)
+        truth(name, self.int(name)?)
     }
 
-    /// Returns whether the node has an integer that is not zero.
+    /// Returns one of [`FLAGS`], false if the node does not have it.
     pub fn given_flag(&self, name: &str) -> Result<bool> {
-        Ok(self.given_int(name)?.is_some_and(|i| i != 0))
+        truth(name, self.given_int(name)?.unwrap_or(0))
     }
 
-    /// Refuses attributes that the version of the operator does not declare, and those of another type.
+    /// Refuses attributes that the version of the operator does not declare, those of another type, and flags that say
+    /// neither yes nor no.
     pub fn check(&self) -> Result<()> {
         for (name, attribute) in &self.node.attributes {
             let at = |error: Error| error.at_part(format!("attribute {name}"));
@@ -65,6 +137,11 @@ impl<'a> Attributes<'a> {
                     return Err(at(misfit(attribute, kind.name())));
                 }
                 Some(_) => {}
+            }
+            if let Attribute::Int(flag) = attribute
+                && FLAGS.contains(&&**name)
+            {
+                truth(name, *flag)?;
             }
         }
         Ok(())

@@ -12,6 +12,8 @@ mod registry;
 mod schema;
 mod window;
 
+#[cfg(test)]
+pub(crate) use attributes::FLAGS;
 pub(crate) use attributes::{Attributes, meaning, required};
 pub(crate) use call::{
     Call, Fact, axes_or_all, distinct_axes, element_count, infer_same, infer_test, required_input,

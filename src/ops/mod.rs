@@ -99,7 +99,7 @@ mod tests {
     use std::path::{Path, PathBuf};
 
     use super::*;
-    use crate::op::{NEWEST_OPSET, SCHEMAS, Schema};
+    use crate::op::{FLAGS, NEWEST_OPSET, SCHEMAS, Schema};
     use crate::pass::passes::SIMPLIFICATIONS;
     use crate::pass::rewrite::Apply;
 
@@ -175,6 +175,17 @@ mod tests {
         let lost: Vec<&str> =
             declared.into_iter().filter(|name| !is_read(name) && !is_ignored(name)).collect();
         assert!(lost.is_empty(), "{lost:#?}");
+    }
+
+    /// A flag that is not listed would be read as a number by whatever does not ask for a flag.
+    #[test]
+    fn each_flag_is_listed() {
+        let source = sources(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src/ops"));
+        let read = source.split("flag(\"").skip(1).filter_map(|rest| rest.split('"').next());
+        let unlisted: BTreeSet<&str> = read.filter(|name| !FLAGS.contains(name)).collect();
+        assert!(unlisted.is_empty(), "{unlisted:?}");
+        let declared: BTreeSet<&str> = SCHEMAS.iter().flat_map(Schema::attribute_names).collect();
+        assert!(FLAGS.iter().all(|name| declared.contains(name)));
     }
 
     #[test]

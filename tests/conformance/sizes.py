@@ -68,6 +68,9 @@ def pools(every):
             shape = f"kernel_shape={ints([kernel] * rank)}, strides={ints([stride] * rank)}, {pad}" + (", ceil_mode=1" if ceil else "")
             opset = 19 if op == "AveragePool" else 18 if op == "LpPool" else 17
             yield Model(f"{op} {more}{shape}", f"(float[1,2,{free(rank)}] x) => (float[] y) {{ y = {op}<{more}{shape}>(x) }}", opset)
+    for (op, more), (kernel, dilation), stride, (begin, end), ceil in itertools.product(kinds, ((2, 2), (2, 3), (3, 2)), (1, 2, 3), ((0, 0), (1, 1), (0, 1)), (0, 1)):
+        shape = f"kernel_shape=[{kernel},2], strides=[{stride},1], dilations=[{dilation},1], pads=[{begin},1,{end},0]" + (", ceil_mode=1" if ceil else "")
+        yield Model(f"{op} {more}{shape}", f"(float[1,2,H,W] x) => (float[] y) {{ y = {op}<{more}{shape}>(x) }}", 19)
     for op, kernel, stride, begin in itertools.product(("MaxPool", "AveragePool"), (2, 3), (1, 2), (0, 1)):
         shape = f"kernel_shape=[{kernel},{kernel}], strides=[{stride},{stride}], pads=[{begin},0,0,{begin}], ceil_mode=1"
         yield Model(f"{op} {shape} over a fixed height", f"(float[1,2,2,W] x) => (float[] y) {{ y = {op}<{shape}>(x) }}", 19)
@@ -111,7 +114,7 @@ def interpolations(every):
             continue
         attributes = f"coordinate_transformation_mode=\"{transform}\", mode=\"{mode}\"{more}"
         x = f"float[1,2,{free(rank)}] x"
-        for scale in (0.25, 0.5, 1.5, 2.0, 3.0):
+        for scale in (0.25, 0.5, 2 / 3, 0.75, 1.5, 2.0, 2.5, 3.0):
             scales = np.array([1, 1] + [scale] * rank, np.float32)
             yield Model(f"Resize {attributes} by {scale} {rank}", f"({x}) => (float[] y) {{ y = Resize<{attributes}>(x, , s) }}", s=scales)
         targets = {1: [(1,), (2,), (5,)], 2: [(1, 5), (5, 1), (1, 1), (4, 6)], 3: [(3, 1, 5)]}[rank]
@@ -154,7 +157,8 @@ def others(every):
         yield Model(f"DepthToSpace {block}", f"(float[1,{2 * block * block},H,W] x) => (float[] y) {{ y = DepthToSpace<blocksize={block}>(x) }}")
     for size in (3, 5):
         yield Model(f"LRN {size}", f"(float[1,7,H,W] x) => (float[] y) {{ y = LRN<size={size}>(x) }}")
-    for start, end, step in ((0, -1, 1), (1, 9, 2), (-2, 99, 1), (9, 0, -1), (-1, -99, -1), (3, 5, 1)):
+    backwards = ((9, 0, -1), (-1, -99, -1), (-2, -99, -1), (-2, -99, -2), (-1, -99, -3), (-1, -4, -1), (7, 1, -2))
+    for start, end, step in ((0, -1, 1), (1, 9, 2), (0, 5, 2), (1, -1, 3), (-2, 99, 1), (3, 5, 1), *backwards):
         bounds = {"a": [start], "b": [end], "c": [2], "d": [step]}
         yield Model(
             f"Slice {start} {end} {step}",
@@ -192,7 +196,7 @@ def expressions(every):
             f"(float[1,T,3] x) => (float[] y) {{ s = Shape<start=1,end=2>(x) t = Squeeze(s) e = Sub(t, k) d = Div(e, by) n = Add(d, one) r = Range(zero, n, one) m = Mul(r, by) {column} i = Add(c, places) y = Gather<axis=1>(x, i) }}",
             k=np.int64(elements), by=np.int64(stride), one=np.int64(1), zero=np.int64(0), axis=np.array([1]), places=axis,
         )
-    for kind, gates, flag in (("LSTM", 4, ""), ("GRU", 3, ", linear_before_reset=1")):
+    for kind, gates, flag in (("LSTM", 4, ""), ("GRU", 3, ", linear_before_reset=1"), ("RNN", 1, "")):
         for direction, count in (("forward", 1), ("reverse", 1), ("bidirectional", 2)):
             yield Model(
                 f"{kind} {direction} of rows",
@@ -216,6 +220,16 @@ def selections(every):
     for index in (0, 2, -1, -2):
         one = "s = Shape(u) i = Expand(at, s) y = ScatterElements<axis=1>(x, i, u)"
         yield Model(f"ScatterElements {index}", f"(float[2,H,3] x, float[2,1,3] u) => (float[] y) {{ {one} }}", at=np.array([[[index]]], np.int64))
+    for reduction, width in itertools.product(("none", "add", "mul", "max", "min"), (0, 3)):
+        more = f",{width}" if width else ""
+        rows = f"r = ArgMax<axis=1, keepdims=0>(x) i = Reshape(r, column) u = Squeeze(v, zero) d = Squeeze(z, zero) y = ScatterND<reduction=\"{reduction}\">(d, i, u)"
+        yield Model(
+            f"ScatterND {reduction} of rows {width}",
+            f"(float[1,H,W] x, float[1,H{more}] z, float[1,W{more}] v) => (float[] y) {{ {rows} }}",
+            18,
+            column=np.array([-1, 1]),
+            zero=np.array([0]),
+        )
     for start, end, step in ((0, 2, 1), (1, 3, 1), (1, 4, 2), (0, 99, 1)):
         count = len(range(*slice(start, end, step).indices(LONGEST)))
         rows = count if end < 99 else "H"

@@ -60,20 +60,18 @@ enum Activation {
 }
 
 fn read_activation(call: &Call) -> Result<Activation> {
-    let interleaved = match call.int("swiglu_fusion")? {
-        1 => true,
-        0 => false,
-        other => unsupported!("swiglu_fusion {other}"),
-    };
+    let fusion = call.int("swiglu_fusion")?;
     let alpha = call.float("activation_alpha")?;
     let beta = call.float("activation_beta")?;
     let limit = call.given_float("swiglu_limit")?;
     Ok(match call.string("activation_type")? {
+        // The only one of interleaved halves.
+        "swiglu" if fusion == 1 => Activation::SwiGlu { alpha, beta, limit },
+        other if fusion != 0 => unsupported!("the activation {other} with swiglu_fusion {fusion}"),
         "identity" => Activation::Op("Identity", &[]),
         "relu" => Activation::Op("Relu", &[]),
         "gelu" => Activation::Op("Gelu", &[("approximate", "tanh")]),
         "silu" => Activation::Silu,
-        "swiglu" if interleaved => Activation::SwiGlu { alpha, beta, limit },
         other => unsupported!("the activation {other} in this form"),
     })
 }

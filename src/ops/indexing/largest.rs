@@ -12,7 +12,7 @@
 
 use num_traits::AsPrimitive;
 
-use crate::lower::ramp;
+use crate::lower::{Border, ramp};
 use crate::ncnn::layer::{CumulativeSum, MatMul, reduction_op};
 use crate::ncnn::{Cost, USUAL_SIZE};
 use crate::op::range;
@@ -300,10 +300,10 @@ impl Rows {
     /// Emits rows with zeros up to the end of the last block.
     fn in_whole_blocks(&self, lower: &mut Lower, row: BlobId, blocks: &Dim, width: i64) -> Result<BlobId> {
         if let (Some(size), Some(blocks)) = (self.size.known(), blocks.known()) {
-            return lower.padded(row, 2, 0, blocks * width - size, 0.0);
+            return lower.padded(row, 2, 0, blocks * width - size, Border::Value(0.0));
         }
-        let longer = lower.padded(row, 2, 0, width - 1, 0.0)?;
-        lower.crop_by_expression(longer, 2, &Dim::Known(0), &blocks.mul(&Dim::Known(width))?)
+        let longer = lower.padded(row, 2, 0, width - 1, Border::Value(0.0))?;
+        lower.first(longer, 2, &blocks.mul(&Dim::Known(width))?)
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! X gets a further element, which is 1 at the steps after the end of a sequence, and its weights close gates there. One
 //! sequence keeps its state, so its final state is that of the layer. Of several sequences each is followed by such a
-//! step, at which the state becomes 0, as that of the next sequence begins.
+//! step, at which the state becomes 0, as that of the next sequence begins. No gate of RNN resets its state, which
+//! becomes -1; further elements, which are 1 at the first steps of sequences, add what that takes from them.
 
 use super::length::{Lengths, read_lengths};
 use super::node::{Cell, Recurrent, Sizes, input, is_zero};
@@ -25,6 +26,8 @@ struct Joined<'x> {
     ended: Expr<'x>,
     /// The positions of the steps.
     places: Expr<'x>,
+    /// For each direction, 1 at the steps after a state of -1, else 0: `[batch, steps, 1]`.
+    firsts: Vec<Expr<'x>>,
 }
 
 /// Returns whether the layer can compute one sequence that ends before the last step, or several sequences.
@@ -33,14 +36,13 @@ pub(super) fn can_join(call: &Call, recurrent: &Recurrent, single: bool) -> Resu
     Ok(match (single, recurrent.cell) {
         (true, Cell::Gru) => true,
         (true, _) => !has_state || recurrent.reverse == [false],
-        (false, Cell::Rnn) => false,
-        (false, Cell::Gru) => !has_state,
+        (false, Cell::Gru | Cell::Rnn) => !has_state,
         (false, Cell::Lstm) => !has_state && !call.has_output(2),
     })
 }
 
 /// Expands the node to one of a single sequence, if it [can be one](can_join).
-pub(super) fn join(expand: &Expand, recurrent: &Recurrent, sizes: &Sizes) -> Result<()> {
+pub(super) fn join<'x>(expand: &'x Expand<'x>, recurrent: &Recurrent, sizes: &Sizes) -> Result<()> {
     let single = sizes.batch.is(1);
     let dtype = expand.dtype(input::X)?;
     let given = expand.operand(input::X);
@@ -53,12 +55,17 @@ pub(super) fn join(expand: &Expand, recurrent: &Recurrent, sizes: &Sizes) -> Res
         _ => Some(expand.operand(input::SEQUENCE_LENS).cast(DType::I64).reshape(&[-1, 1])),
     };
     let ends = lengths.unwrap_or_else(|| steps.reshape(&[1, 1]));
-    let mut ended = places.greater_or_equal(ends).cast(dtype).unsqueeze(&[-1]);
-    if lengths.is_none() {
-        let shape = [x.size(0).reshape(&[1]), expand.make.ints(&[1, 1])];
-        ended = ended.broadcast_to(expand.make.concat(&shape, 0));
-    }
-    let joined = Joined { expand, recurrent, hidden: sizes.hidden, single, lengths, ended, places };
+    let repeats = expand.make.concat(&[x.size(0).reshape(&[1]), expand.make.ints(&[1, 1])], 0);
+    let of_all = lengths.is_none();
+    let repeated = |row: Expr<'x>| if of_all { row.broadcast_to(repeats) } else { row };
+    let ended = repeated(places.greater_or_equal(ends).cast(dtype).unsqueeze(&[-1]));
+    let resets = !single && recurrent.cell == Cell::Rnn;
+    let first = |reverse: &bool| match reverse {
+        true => repeated(places.equal(ends - expand.make.int(1)).cast(dtype).unsqueeze(&[-1])),
+        false => places.reshape(&[1, -1, 1]).equal(expand.make.int(0)).cast(dtype).broadcast_to(repeats),
+    };
+    let firsts = recurrent.reverse.iter().filter(|_| resets).map(first).collect();
+    let joined = Joined { expand, recurrent, hidden: sizes.hidden, single, lengths, ended, places, firsts };
     let mut rows = x;
     if !single {
         let pads = expand.make.ints(&[0, 0, 0, 0, 1, 0]);
@@ -67,7 +74,9 @@ pub(super) fn join(expand: &Expand, recurrent: &Recurrent, sizes: &Sizes) -> Res
     if lengths.is_some() {
         rows = rows * (1.0 - ended);
     }
-    let rows = expand.make.concat(&[rows, ended], 2).reshape(&[-1, 1, width_of(expand)? + 1]);
+    let parts: Vec<Expr> = [rows, ended].into_iter().chain(joined.firsts.iter().copied()).collect();
+    let width = width_of(expand)? + i64::try_from(parts.len())? - 1;
+    let rows = expand.make.concat(&parts, 2).reshape(&[-1, 1, width]);
     let [y, h, c] = joined.layer(rows, dtype);
     joined.set_outputs(x, y, h, c);
     Ok(())
@@ -83,8 +92,13 @@ impl<'x> Joined<'x> {
     /// Emits the node of one sequence. Returns its outputs.
     fn layer(&self, rows: Expr<'x>, dtype: DType) -> [Expr<'x>; 3] {
         let (expand, recurrent) = (self.expand, self.recurrent);
-        let w = expand.make.concat(&[expand.operand(input::W), self.closing(dtype)], 2);
+        let mut weights = vec![expand.operand(input::W), self.closing(dtype)];
+        weights.extend(self.resetting(dtype));
+        let w = expand.make.concat(&weights, 2);
         let state = |index: usize| {
+            if index == input::INITIAL_H && !self.firsts.is_empty() {
+                return Some(self.filled(-1.0, [1, self.hidden], dtype));
+            }
             let state = expand.optional(index).filter(|_| self.single)?;
             Some(if recurrent.batch_first { state.transpose(&[1, 0, 2]) } else { state })
         };
@@ -108,11 +122,7 @@ impl<'x> Joined<'x> {
     /// Returns the weights of the further element, `[directions, rows, 1]`.
     fn closing(&self, dtype: DType) -> Expr<'x> {
         let (expand, hidden) = (self.expand, self.hidden);
-        let directions = i64::try_from(self.recurrent.reverse.len()).unwrap_or(1);
-        let filled = |number: f32| {
-            let column = Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[1, 1, 1]), number));
-            expand.make.cast_literal(&column, dtype).broadcast(&[directions, hidden, 1])
-        };
+        let filled = |number: f32| self.filled(number, [hidden, 1], dtype);
         // The bias of a gate: of W, which precedes those of R.
         let bias = |gate: i64| match expand.optional(input::B) {
             Some(bias) => bias.slice(1, gate * hidden, (gate + 1) * hidden).unsqueeze(&[-1]),
@@ -129,9 +139,30 @@ impl<'x> Joined<'x> {
             // The new state is that of a step of zeros without biases.
             Cell::Gru => vec![closed, closed, -bias(2)],
             // So is a state of 0.
-            Cell::Rnn => vec![-(bias(0) + bias(1))],
+            Cell::Rnn if self.single => vec![-(bias(0) + bias(1))],
+            Cell::Rnn => vec![closed],
         };
         expand.make.concat(&gates, 1)
+    }
+
+    /// Returns the weights of the elements that undo a state of -1: the sums of what the state is multiplied by, each for
+    /// its direction alone.
+    fn resetting(&self, dtype: DType) -> Vec<Expr<'x>> {
+        let sums = self.expand.operand(input::R).reduce("ReduceSum", &[2], true);
+        let of_direction = |direction: usize| {
+            let own = (0..self.firsts.len()).map(|other| if other == direction { 1.0 } else { 0.0 });
+            let own = ndarray::Array3::from_shape_vec((self.firsts.len(), 1, 1), own.collect());
+            own.map_or(sums, |own| sums * self.expand.make.cast_literal(&Array::f32(own.into_dyn()), dtype))
+        };
+        (0..self.firsts.len()).map(of_direction).collect()
+    }
+
+    /// Returns the number in this shape for each direction.
+    fn filled(&self, number: f32, shape: [i64; 2], dtype: DType) -> Expr<'x> {
+        let directions = i64::try_from(self.recurrent.reverse.len()).unwrap_or(1);
+        let number = Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[1, 1, 1]), number));
+        let [rows, columns] = shape;
+        self.expand.make.cast_literal(&number, dtype).broadcast(&[directions, rows, columns])
     }
 
     /// Sets the outputs from those of the layer; `x` has the sequences as its first axis.
@@ -143,6 +174,9 @@ impl<'x> Joined<'x> {
         let mut whole = y.reshape_to(shape);
         if !self.single {
             whole = whole.slice(1, 0, -1);
+        }
+        if !self.firsts.is_empty() && self.lengths.is_some() {
+            whole = whole * (1.0 - self.ended.slice(1, 0, -1).unsqueeze(&[-1]));
         }
         if expand.has_output(0) {
             // The output gate of LSTM closes, and further steps of several sequences are 0.

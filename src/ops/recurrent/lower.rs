@@ -1,7 +1,7 @@
 //! Lowering of one sequence to ncnn's recurrent layers.
 
 use super::length::{Lengths, read_lengths};
-use super::node::{Cell, Sizes, input, is_native, is_zero, read_recurrent, sizes, state_form};
+use super::node::{Cell, Sizes, input, is_zero, lacking, read_recurrent, sizes, state_form};
 use super::weight;
 use crate::ncnn::layer::{GRU, LSTM, Layer, RNN};
 use crate::ops::prelude::*;
@@ -20,8 +20,13 @@ pub(super) fn lower_recurrent(lower: &mut Lower, cell: Cell) -> Result<()> {
     let recurrent = read_recurrent(lower, cell)?;
     let sizes = sizes(lower, &recurrent)?;
     let is_whole = matches!(read_lengths(lower, &sizes.steps)?, Lengths::All);
-    if !sizes.batch.is(1) || !is_whole || !is_native(lower, &recurrent)? {
-        unsupported!("ncnn's {} differs: it lacks a feature of this node", lower.op_type());
+    let lacks = match lacking(lower, &recurrent)? {
+        None if !sizes.batch.is(1) => Some("several sequences"),
+        None if !is_whole => Some("sequences of other lengths"),
+        lacks => lacks,
+    };
+    if let Some(lacks) = lacks {
+        unsupported!("ncnn's {} lacks {lacks}", lower.op_type());
     }
     let Sizes { steps, input: width, hidden, .. } = &sizes;
     let directions = recurrent.reverse.len();

@@ -5,7 +5,7 @@
 //! | LSTM, GRU with `linear_before_reset`, RNN; one sequence | LSTM, GRU, RNN |
 //! | Int8LSTM, Int8GRU, whose weights are steps of int8; one sequence | LSTM, GRU in int8 |
 //! | the same, several sequences or shorter ones | one layer over all rows, whose state a further element of X resets; or unrolled steps of products over all sequences, where they take less time |
-//! | several sequences with initial states, or of RNN | one layer for each sequence; or unrolled steps |
+//! | several sequences with initial states, or a known number of them in RNN | one layer for each sequence; or unrolled steps |
 //! | other activations, peepholes, clip, coupled gates, GRU without `linear_before_reset`, weights at run time | unrolled steps |
 //!
 //! Refused: unrolling too many steps, or a number of steps known only at run time.

@@ -118,20 +118,23 @@ pub(super) fn is_zero(call: &Call, index: usize) -> Result<bool> {
     }
 }
 
-/// Returns whether ncnn's layer computes the node, for one sequence of all steps.
-pub(super) fn is_native(call: &Call, recurrent: &Recurrent) -> Result<bool> {
+/// Returns what ncnn's layer lacks for the node over one sequence of all steps, if it lacks something.
+pub(super) fn lacking(call: &Call, recurrent: &Recurrent) -> Result<Option<&'static str>> {
     let defaults: &[Activation] = match recurrent.cell {
         Cell::Gru => &[Activation::Sigmoid, Activation::Tanh],
         Cell::Lstm => &[Activation::Sigmoid, Activation::Tanh, Activation::Tanh],
         Cell::Rnn => &[Activation::Tanh],
     };
     let constant = |index: usize| !call.has_input(index) || call.constant(index).is_some();
-    Ok(recurrent.activations.iter().all(|activations| activations == defaults)
-        && recurrent.clip.is_none()
-        && !recurrent.input_forget
-        && (recurrent.cell != Cell::Gru || recurrent.linear_before_reset)
-        && [input::W, input::R, input::B].into_iter().all(constant)
-        && (recurrent.cell != Cell::Lstm || is_zero(call, input::P)?))
+    let lacks = [
+        (recurrent.activations.iter().any(|activations| activations != defaults), "other activations"),
+        (recurrent.clip.is_some(), "a clip"),
+        (recurrent.input_forget, "coupled gates"),
+        (recurrent.cell == Cell::Gru && !recurrent.linear_before_reset, "a product after the reset"),
+        (![input::W, input::R, input::B].into_iter().all(constant), "weights computed at run time"),
+        (recurrent.cell == Cell::Lstm && !is_zero(call, input::P)?, "peepholes"),
+    ];
+    Ok(lacks.into_iter().find(|(is_lacking, _)| *is_lacking).map(|(_, what)| what))
 }
 
 /// Returns the form of a state of one sequence: `[directions, hidden]`.

@@ -3,7 +3,7 @@
 use super::choice::are_steps_faster;
 use super::join::{can_join, join};
 use super::length::{Lengths, Masks, masked, read_lengths};
-use super::node::{Cell, Recurrent, Sizes, input, is_native, is_zero, read_recurrent, sizes};
+use super::node::{Cell, Recurrent, Sizes, input, is_zero, lacking, read_recurrent, sizes};
 use super::step::{Constants, Direction, State};
 use crate::graph::{Attribute, pairs};
 use crate::ops::prelude::*;
@@ -23,14 +23,17 @@ const MAX_REPEATED_BYTES: u64 = 1 << 25;
 pub(super) fn expand_recurrent(expand: &Expand, cell: Cell) -> Result<bool> {
     let recurrent = read_recurrent(expand, cell)?;
     let sizes = sizes(expand, &recurrent)?;
-    let native = is_native(expand, &recurrent)?;
+    let lacks = lacking(expand, &recurrent)?;
+    let native = lacks.is_none();
     let directions = i64::try_from(recurrent.reverse.len())?;
     let steps = sizes.steps.known().map(|steps| steps.saturating_mul(directions));
     let is_whole = matches!(read_lengths(expand, &sizes.steps)?, Lengths::All);
     if native && sizes.batch.is(1) && is_whole {
         return Ok(false);
     }
-    let joined = can_join(expand, &recurrent, sizes.batch.is(1))?;
+    // Steps of RNN are faster where their number is known.
+    let may_join = cell != Cell::Rnn || sizes.batch.is(1) || steps.is_none() && sizes.batch.known().is_none();
+    let joined = may_join && can_join(expand, &recurrent, sizes.batch.is(1))?;
     let has_layer = native && (joined || sizes.batch.known().is_some());
     let is_layer = has_layer && !are_steps_faster(expand, &recurrent, &sizes, joined)?;
     if is_layer && joined {
@@ -44,18 +47,18 @@ pub(super) fn expand_recurrent(expand: &Expand, cell: Cell) -> Result<bool> {
             return Ok(true);
         }
     }
+    let several = match cell {
+        Cell::Lstm => "states of several sequences, but for final hidden ones",
+        Cell::Gru | Cell::Rnn => "initial states of several sequences",
+    };
+    let (op_type, lacks) = (expand.op_type(), lacks.unwrap_or(several));
     match steps {
         Some(steps) if (1..=MAX_UNROLLED_STEPS).contains(&steps) => {}
         Some(steps) => unsupported!(
-            "ncnn's {} differs, and {steps} steps are too many to unroll (at most {MAX_UNROLLED_STEPS})",
-            expand.op_type()
+            "ncnn's {op_type} lacks {lacks}, and {steps} steps are too many to unroll (at most {MAX_UNROLLED_STEPS})"
         ),
         None => {
-            let message = format!(
-                "ncnn's {} differs, and the number of steps is known only at run time",
-                expand.op_type()
-            );
-            return Err(Error::unsupported(message));
+            unsupported!("ncnn's {op_type} lacks {lacks}, and the number of steps is known only at run time");
         }
     }
     unroll(expand, &recurrent, &sizes)?;

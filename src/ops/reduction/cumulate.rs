@@ -10,6 +10,7 @@ use ndarray::{ArrayD, Axis};
 use num_traits::AsPrimitive;
 
 use crate::error::ErrorKind;
+use crate::lower::Border;
 use crate::ncnn::layer::CumulativeSum;
 use crate::op::range;
 use crate::ops::elementwise::arithmetic::{ADD, MUL};
@@ -148,7 +149,7 @@ fn lower_cum_sum(lower: &mut Lower) -> Result<()> {
 /// Shifts the axis by one; the first element becomes zero.
 fn shifted(lower: &mut Lower, blob: BlobId, place: usize) -> Result<BlobId> {
     let size = lower.form(blob).at(place)?.clone();
-    let padded = lower.padded(blob, place, 1, 0, 0.0)?;
+    let padded = lower.padded(blob, place, 1, 0, Border::Value(0.0))?;
     lower.crop(padded, place, 0, Some(-1), &size)
 }
 

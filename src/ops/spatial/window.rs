@@ -141,20 +141,21 @@ impl Window {
         let count = free.ceil_div(&Dim::Known(stride))?.add(&Dim::Known(1))?;
         // A last window that would begin in the padding after the axis is not counted. If end padding and
         // stride together do not exceed the window, no window begins there.
-        match (count.known(), input.known()) {
-            (Some(count), Some(input))
-                if (count - 1).saturating_mul(stride) >= input.saturating_add(begin) =>
-            {
-                Ok(Dim::Known(count - 1))
-            }
-            (None, _) if end + stride > extent => {
-                unsupported!(
-                    "ceil_mode over an axis of size {input}: whether the last window lies in the padding is \
-                        known only at run time"
-                )
-            }
-            _ => Ok(count),
+        if count.known().is_none() && end + stride <= extent {
+            return Ok(count);
         }
+        count.smaller(&input.add(&Dim::Known(begin))?.ceil_div(&Dim::Known(stride))?)
+    }
+
+    /// Returns whether the last window over an axis of free size may begin in the padding after it, in `ceil_mode`.
+    pub fn drops_windows(&self, inputs: &[Dim]) -> Result<bool> {
+        for (axis, input) in inputs.iter().enumerate() {
+            let (_, end) = self.padding(axis, input)?;
+            if input.known().is_none() && end + *self.strides.at(axis)? > self.extent(axis)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Returns the sizes of the spatial axes of the output.

@@ -4,25 +4,69 @@ use crate::lower::Formula;
 use crate::ncnn::layer::reduction_op;
 use crate::ops::prelude::*;
 
-/// Returns 1 where two bits differ.
-pub(super) fn different(a: BlobId, b: BlobId) -> Formula {
-    (a - b).abs()
+/// An operation on two bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bitwise {
+    And,
+    Or,
+    Xor,
 }
 
-/// Lowers an operation that is the formula `combine` of bits.
-pub(super) fn lower_bitwise(lower: &mut Lower, combine: fn(BlobId, BlobId) -> Formula) -> Result<()> {
+impl Bitwise {
+    /// Returns the operation on bits that are 0 or 1.
+    fn of(self, a: BlobId, b: BlobId) -> Formula {
+        match self {
+            Bitwise::And => a * b,
+            Bitwise::Or => a.larger(b),
+            Bitwise::Xor => (a - b).abs(),
+        }
+    }
+
+    /// Returns the largest result if it is never negative, and has the lowest 24 bits alone.
+    fn largest(self, [a, b]: [Range; 2]) -> Option<f64> {
+        let largest = |range: Range| {
+            (range.least >= 0.0 && range.most < Range::EXACT_INTEGERS.most).then_some(range.most)
+        };
+        match (self, largest(a), largest(b)) {
+            (Bitwise::And, Some(a), Some(b)) => Some(a.min(b)),
+            (Bitwise::And, one, other) => one.or(other),
+            (_, Some(a), Some(b)) => Some(whole_bits(a.max(b))),
+            _ => None,
+        }
+    }
+
+    /// Returns the range of the result.
+    pub fn range(self, inputs: &[Range]) -> Range {
+        let ranges = <[Range; 2]>::try_from(inputs).ok();
+        let largest = ranges.and_then(|ranges| self.largest(ranges));
+        largest.map_or(Range::ANY, |most| Range { least: 0.0, most })
+    }
+}
+
+/// Returns the least number above or equal to `most` of which all bits are 1.
+fn whole_bits(most: f64) -> f64 {
+    (0..).map(|bits| libm::exp2(f64::from(bits)) - 1.0).find(|whole| *whole >= most).unwrap_or(f64::INFINITY)
+}
+
+/// Lowers an operation on the bits of two inputs. Bits above those of the largest result decide nothing.
+pub(super) fn lower_bitwise(lower: &mut Lower, operation: Bitwise) -> Result<()> {
     lower.compute_in_float32();
     let dtype = lower.dtype(0)?;
-    if dtype.bits() > 16 {
-        unsupported!("the bits of {dtype} at run time: float32 represents only 24 of them");
-    }
-    let weights = bit_weights(dtype)?;
+    let weights = match operation.largest([lower.range(0), lower.range(1)]) {
+        Some(largest) => {
+            bit_weights(DType::U32)?.into_iter().take_while(|w| f64::from(*w) <= largest.max(1.0)).collect()
+        }
+        None if dtype.bits() > 16 => {
+            unsupported!("the bits of {dtype} at run time: float32 represents only 24 of them")
+        }
+        None => bit_weights(dtype)?,
+    };
     let count = Dim::try_from(weights.len())?;
     let steps =
         Tensor::from_f32(&[weights.len()], weights.iter().map(|weight| weight.abs().recip()).collect())?;
     let steps = lower.memory_data(&steps, &[Dim::Known(1), count.clone()])?;
     let (a, b) = (bit_rows(lower, 0, steps)?, bit_rows(lower, 1, steps)?);
-    let chosen = lower.compute(combine(a, b))?;
+    let chosen = lower.compute(operation.of(a, b))?;
     let weights = Tensor::from_f32(&[weights.len()], weights)?;
     let weights = lower.memory_data(&weights, &[Dim::Known(1), count])?;
     let sum = lower.reduce(reduction_op::SUM, chosen * weights, &[1])?;
@@ -67,6 +111,20 @@ mod tests {
             let weights = bit_weights(dtype).unwrap();
             let sum = |keep: fn(&f32) -> bool| weights.iter().copied().filter(keep).sum::<f32>();
             assert_eq!((sum(|w| *w < 0.0), sum(|w| *w > 0.0)), (least, most), "{dtype}");
+        }
+    }
+
+    #[test]
+    fn results_are_bounded_by_masks() {
+        let to = |most| Range { least: 0.0, most };
+        for (operation, a, b, most) in [
+            (Bitwise::And, Range::ANY, to(5.0), Some(5.0)),
+            (Bitwise::And, to(1.0), to(255.0), Some(1.0)),
+            (Bitwise::Or, to(4.0), to(9.0), Some(15.0)),
+            (Bitwise::Xor, Range::ANY, to(9.0), None),
+            (Bitwise::And, to(f64::from(1 << 24)), Range::ANY, None),
+        ] {
+            assert_eq!(operation.largest([a, b]), most, "{operation:?}");
         }
     }
 }

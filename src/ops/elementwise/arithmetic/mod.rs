@@ -20,7 +20,7 @@ use crate::ncnn::layer::binary_op;
 use crate::op::identity::{is_as_output, is_filled_with, only_input};
 use crate::ops::prelude::*;
 
-use bitwise::{different, lower_bitwise};
+use bitwise::{Bitwise, lower_bitwise};
 use floor::infer_sub;
 use fold::*;
 pub(in crate::ops) use fold::{ADD, MUL};
@@ -42,9 +42,10 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("BinaryOp: products with powers of two"),
     Row::new("BitwiseAnd", Access::Broadcast, infer_first)
         .fold(|_, x| fold_bits(x, |x, y| x & y))
-        .lower(|l| lower_bitwise(l, |a, b| a * b))
+        .range(|_, x| Bitwise::And.range(x))
+        .lower(|l| lower_bitwise(l, Bitwise::And))
         .lowers_to("BinaryOp on rows of bits, Reduction")
-        .limits("bits of 32 and 64 computed at run time"),
+        .limits("integers of 32 and 64 bits, unless one side has the lowest 24 bits alone"),
     Row::new("BitwiseNot", Access::Elementwise, infer_first)
         .fold(fold_bitwise_not)
         .lower(lower_bitwise_not)
@@ -52,14 +53,16 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .limits("unsigned integers of 32 and 64 bits"),
     Row::new("BitwiseOr", Access::Broadcast, infer_first)
         .fold(|_, x| fold_bits(x, |x, y| x | y))
-        .lower(|l| lower_bitwise(l, |a, b| a.larger(b)))
+        .range(|_, x| Bitwise::Or.range(x))
+        .lower(|l| lower_bitwise(l, Bitwise::Or))
         .lowers_to("BinaryOp on rows of bits, Reduction")
-        .limits("bits of 32 and 64 computed at run time"),
+        .limits("integers of 32 and 64 bits, unless both sides have the lowest 24 bits alone"),
     Row::new("BitwiseXor", Access::Broadcast, infer_first)
         .fold(|_, x| fold_bits(x, |x, y| x ^ y))
-        .lower(|l| lower_bitwise(l, different))
+        .range(|_, x| Bitwise::Xor.range(x))
+        .lower(|l| lower_bitwise(l, Bitwise::Xor))
         .lowers_to("BinaryOp on rows of bits, Reduction")
-        .limits("bits of 32 and 64 computed at run time"),
+        .limits("integers of 32 and 64 bits, unless both sides have the lowest 24 bits alone"),
     Row::new("Div", Access::Broadcast, infer_div)
         .nan(nan_quotient)
         .fold(|a, x| fold_pairs(a, x, &DIV))

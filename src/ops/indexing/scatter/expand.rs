@@ -7,6 +7,7 @@ use num_traits::{AsPrimitive, ToPrimitive};
 
 use super::region::Region;
 use super::{Reduction, read_reduction, replaced_rows, rounds};
+use crate::graph::pairs;
 use crate::lower::{Gathered, MAX_PARTS};
 use crate::ncnn::Cost;
 use crate::ops::indexing::gather::{
@@ -144,7 +145,7 @@ fn is_fixed(expand: &Expand) -> Result<bool> {
 pub(super) fn expand_scatter_nd(expand: &Expand) -> Result<bool> {
     let region = Region::of_tuples(expand)?;
     if !is_fixed(expand)? {
-        if expand_region(expand, region, None)? || replace_rows(expand)? {
+        if expand_region(expand, region, None)? || replace_rows(expand)? || scatter_rows(expand)? {
             return Ok(true);
         }
         expand.sizes(0)?;
@@ -204,6 +205,23 @@ fn replace_rows(expand: &Expand) -> Result<bool> {
     let both = expand.make.concat(&[rows(0, count)?, rows(2, targets.len())?], 0);
     let replaced = both.gather(expand.make.ints(&replaced_rows(count, &targets)?), 0);
     expand.output(0, replaced.reshape_to(expand.operand(0).shape()));
+    Ok(true)
+}
+
+/// Expands updates of rows along the first axis to ScatterElements along it, with the index of a row for each of its
+/// elements.
+fn scatter_rows(expand: &Expand) -> Result<bool> {
+    if expand.shape(1)?.last().is_none_or(|width| !width.is(1)) {
+        return Ok(false);
+    }
+    let data = expand.operand(0);
+    let rows = expand
+        .operand(2)
+        .reshape_to(expand.make.concat(&[expand.make.ints(&[-1]), data.shape().slice(0, 1, i64::MAX)], 0));
+    let column: Vec<i64> = std::iter::once(-1).chain((1..expand.shape(0)?.len()).map(|_| 1)).collect();
+    let indices = expand.operand(1).reshape(&column).broadcast_to(rows.shape());
+    let attributes = pairs(&expand.node().attributes).chain([("axis", 0.into())]);
+    expand.output(0, expand.make.op("ScatterElements", [data, indices, rows], attributes));
     Ok(true)
 }
 

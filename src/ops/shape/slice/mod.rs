@@ -22,7 +22,7 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("Slice", Access::Selection, in
     .identity(unsliced)
     .transparent(|_, _| true)
     .lowers_to(
-        "Crop; Reshape and Crop for steps; Slice and Concat for the reverse order; \
+        "Crop; Pooling for steps; Flip, or Slice and Concat, for the reverse order; \
         Gather for starts computed at run time",
     )
     .limits(
@@ -136,7 +136,7 @@ fn start_within(start: Dim, size: &Dim, require: Decide) -> Result<Dim> {
 }
 
 fn cut(axis: usize, size: &Dim, (start, end): (&Dim, &Dim), step: i64, require: Decide) -> Result<AxisSlice> {
-    let (zero, before, last) = (Dim::Known(0), Dim::Known(-1), size.sub(&Dim::Known(1))?);
+    let (zero, last) = (Dim::Known(0), size.sub(&Dim::Known(1))?);
     let (start, end) = (from_front(start, size, require)?, from_front(end, size, require)?);
     let (start, distance) = match step {
         0 => invalid!("the step is 0"),
@@ -163,8 +163,20 @@ fn cut(axis: usize, size: &Dim, (start, end): (&Dim, &Dim), step: i64, require: 
             (start, distance)
         }
         _ => {
-            let start = start.at_least(&zero)?.smaller(&last)?;
-            let distance = start.sub(&end.at_least(&before)?.smaller(&last)?)?;
+            let start = match start {
+                // A start before the front is the front in onnxruntime, and gives nothing in numpy.
+                Bound::Counted(start) if size.known().is_none() && !size.has_length() => {
+                    require(SizeCondition::at_least(&start, 0))?;
+                    start
+                }
+                start => start.at_least(&zero)?,
+            };
+            let start = start.smaller(&last)?;
+            let distance = match end {
+                // An end before the front, which stands for a place before the first element.
+                Bound::Counted(end) => start.sub(&end)?.smaller(&start.add(&Dim::Known(1))?)?,
+                Bound::Required(end) => start.sub(&end)?,
+            };
             (start, distance)
         }
     };
@@ -242,10 +254,10 @@ impl AxisSlice {
             .ok_or_else(|| Error::limit("the step is too large"))
     }
 
-    /// Returns whether the slice reverses an axis of free `size`.
-    fn reverses(&self, size: &Dim) -> Result<bool> {
-        let last = size.sub(&Dim::Known(1))?;
-        Ok(self.step == -1 && self.start == last && self.count == *size && size.known().is_none())
+    /// Returns the slice of the reversed axis with the same elements in the same order.
+    fn of_reversed(&self, size: &Dim) -> Result<AxisSlice> {
+        let start = size.sub(&Dim::Known(1))?.sub(&self.start)?;
+        Ok(AxisSlice { start, step: self.step.saturating_neg(), ..self.clone() })
     }
 
     /// Returns start and end for Crop of an axis of `size`: from the front, or negative from the end.
@@ -276,22 +288,31 @@ fn lower_slice(lower: &mut Lower) -> Result<()> {
     }
     let mut blob = lower.blob(0)?;
     for cut in cuts {
-        let size = shape.at(cut.axis)?.clone();
         let (alone, place) = lower.alone(blob, &shape, cut.axis)?;
-        blob = match cut.crop(&size)? {
-            Some((start, end)) => lower.crop(alone, place, start, end, &cut.count)?,
-            None if cut.reverses(&size)? => lower.reverse(alone, place)?,
-            None if cut.step == 1 && cut.places().is_err() => {
-                lower.crop_by_expression(alone, place, &cut.start, &cut.count)?
-            }
-            None if cut.step > 1 && cut.places().is_err() => {
-                lower.stride(alone, place, &cut.start, cut.step, &cut.count)?
-            }
-            None => lower.gather(alone, place, &cut.places()?)?,
-        };
+        blob = emit_cut(lower, alone, place, &cut)?;
         shape = resized(&shape, cut.axis, cut.count);
     }
     lower.set(0, blob)
+}
+
+/// Emits the kept elements of the axis at `place`.
+fn emit_cut(lower: &mut Lower, blob: BlobId, place: usize, cut: &AxisSlice) -> Result<BlobId> {
+    let size = lower.form(blob).at(place)?.clone();
+    if cut.step == 1 && cut.count == size {
+        return Ok(blob);
+    }
+    if let Some((start, end)) = cut.crop(&size)? {
+        return lower.crop(blob, place, start, end, &cut.count);
+    }
+    match cut.places() {
+        Ok(places) => lower.gather(blob, place, &places),
+        Err(_) if cut.step < 0 => {
+            let reversed = lower.reverse(blob, place)?;
+            emit_cut(lower, reversed, place, &cut.of_reversed(&size)?)
+        }
+        Err(_) if cut.step == 1 => lower.crop_by_expression(blob, place, &cut.start, &cut.count),
+        Err(_) => lower.stride(blob, place, &cut.start, cut.step, &cut.count),
+    }
 }
 
 #[cfg(test)]

@@ -2,19 +2,20 @@
 
 use num_traits::AsPrimitive;
 
+use super::free::pool_free;
 use super::lp::{power, root};
 use super::windows::{Windows, pool_dilated};
 use super::{Kind, Pool, read_windows, split_shape};
 use crate::ncnn::Layer;
-use crate::ncnn::layer::pad_mode::{FULL, SAME_LOWER, SAME_UPPER, VALID};
+use crate::ncnn::layer::pad_mode::VALID;
 use crate::ncnn::layer::pooling_type::{AVERAGE, MAX};
-use crate::ncnn::layer::{Crop, Pooling, Pooling1D};
+use crate::ncnn::layer::{Pooling, Pooling1D};
 use crate::ops::prelude::*;
-use crate::ops::spatial::window::{Pads, Window, WindowAxis};
+use crate::ops::spatial::window::WindowAxis;
 
 impl Kind {
     /// Returns `pooling_type`, and whether the layer counts padding.
-    fn pooling(self) -> (i32, bool) {
+    pub(super) fn pooling(self) -> (i32, bool) {
         match self {
             Kind::Max => (MAX, false),
             Kind::Lp { .. } => (AVERAGE, true),
@@ -52,105 +53,9 @@ fn merged_input(lower: &mut Lower) -> Result<BlobId> {
 }
 
 /// Returns the form of the output: the channels of `x`, and the spatial sizes.
-fn output_form(lower: &Lower, x: BlobId) -> Result<Vec<Dim>> {
+pub(super) fn output_form(lower: &Lower, x: BlobId) -> Result<Vec<Dim>> {
     let spatial = lower.output_shape(0)?.iter().skip(2).cloned();
     Ok(lower.form(x).into_iter().take(1).chain(spatial).collect())
-}
-
-/// Emits windows over free sizes, if the padding does not depend on them.
-fn pool_free(lower: &mut Lower, pool: &Pool, x: BlobId, spatial: &[Dim]) -> Result<BlobId> {
-    let window = &pool.window;
-    let free = |what: &str| Err(Error::unsupported(format!("{what} over a size known only at run time")));
-    if window.dilations.iter().any(|n| *n != 1) {
-        return free("a dilated pooling");
-    }
-    let (pooling_type, count_include_pad) = pool.kind.pooling();
-    // ncnn's averages include the padding that the layer computes.
-    let averages = matches!(pool.kind, Kind::Average { .. });
-    let excludes_padding = averages && !count_include_pad;
-    let without_padding = window.in_ceil_mode().filter(|_| excludes_padding);
-    let window = without_padding.as_ref().unwrap_or(window);
-    let mut spans = Vec::with_capacity(window.rank());
-    let pad_mode = match window.pads {
-        // ncnn computes a negative padding if the stride exceeds the window.
-        Pads::Same { .. } if window.kernel.iter().zip(&window.strides).any(|(k, s)| s > k) => {
-            return free("auto_pad with a stride larger than the window");
-        }
-        Pads::Same { .. } if window.spans(spatial).is_ok() => VALID,
-        Pads::Same { .. } if excludes_padding => {
-            return free("an average that excludes automatic padding");
-        }
-        Pads::Same { upper: false } if pads_depth_unevenly(window, spatial)? => {
-            return free("an automatic padding before the depth that may be larger than the one after it");
-        }
-        Pads::Same { upper } => {
-            for axis in 0..window.rank() {
-                spans.push(window.span(axis, 0, 0)?);
-            }
-            if upper { SAME_UPPER } else { SAME_LOWER }
-        }
-        Pads::Explicit(_) if window.ceil && averages && count_include_pad => {
-            return free("an average in ceil_mode with count_include_pad");
-        }
-        Pads::Explicit(_) if window.ceil => FULL,
-        Pads::Explicit(_) => VALID,
-    };
-    if spans.is_empty() {
-        spans = window.spans(spatial)?;
-    }
-    let form = output_form(lower, x)?;
-    let x = if pad_mode == FULL { fit_to_full_padding(lower, x, &mut spans, &form)? } else { x };
-    let windows = Windows { spans, pooling_type, pad_mode, count_include_pad };
-    lower.emit(windows.layer()?, &[x], &form)
-}
-
-/// Returns whether automatic padding of three axes, more of it before an axis, may be odd for the depth: the layer
-/// adds the odd element after it.
-fn pads_depth_unevenly(window: &Window, spatial: &[Dim]) -> Result<bool> {
-    let is_even = || Ok::<_, Error>(window.padding(0, spatial.at(0)?).is_ok_and(|(begin, end)| begin == end));
-    Ok(window.rank() == 3 && !is_even()?)
-}
-
-/// Emits `x` so that the layer, in its mode FULL, has the windows of `ceil_mode`. A window that is longer than an
-/// axis with its padding gives the layer one window too many: an axis of known size gets more padding, and a free
-/// size is required not to be that short. Elements that no window reads are cropped from axes of known sizes on
-/// which the layer would start one more window than ONNX, in its padding.
-fn fit_to_full_padding(
-    lower: &mut Lower,
-    x: BlobId,
-    spans: &mut [WindowAxis],
-    result: &[Dim],
-) -> Result<BlobId> {
-    let mut form = lower.form(x);
-    let mut crop = Crop::default();
-    for (i, span) in spans.iter_mut().enumerate() {
-        let axis = i + 1;
-        let [kernel, stride, begin, end] = [span.kernel, span.stride, span.begin, span.end].map(i64::from);
-        let (Some(size), Some(count)) = (form.at(axis)?.known(), result.at(axis)?.known()) else {
-            lower.require(SizeCondition::at_least(form.at(axis)?, kernel - begin - end))?;
-            continue;
-        };
-        if size + begin + end < kernel {
-            span.end = i32::try_from(kernel - size - begin)?;
-            continue;
-        }
-        if (size + begin + end - kernel + stride - 1) / stride + 1 == count {
-            continue;
-        }
-        let read = (count - 1) * stride + kernel - begin;
-        if !(1..=size).contains(&read) {
-            unsupported!("ceil_mode over an axis of size {size} beside a size known only at run time");
-        }
-        span.end = 0;
-        if read == size {
-            continue;
-        }
-        crop.starts.push(0);
-        crop.ends.push(i32::try_from(read)?);
-        crop.axes.push(i32::try_from(axis)?);
-        form.put(axis, Dim::from(read));
-    }
-    if crop.axes.is_empty() { Ok(x) } else { lower.emit(crop, &[x], &form) }
 }
 
 /// Emits windows over known sizes. All padding is explicit, including that of a last window beyond the end.

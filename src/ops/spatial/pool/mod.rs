@@ -5,6 +5,7 @@
 //! Spec: <https://onnx.ai/onnx/operators/onnx__MaxPool.html>, `onnx__AveragePool.html`, `onnx__LpPool.html`
 //! and so on.
 
+mod free;
 mod indices;
 mod lower;
 mod lp;

@@ -40,6 +40,19 @@ impl AxisMap {
             && self.rows.iter().zip(&other.rows).all(same_row)
     }
 
+    /// Returns the map of the first output elements of an axis of `size`, where elements beyond the end stand for the last
+    /// one; `None` for sizes below 1 or more output elements than the map has.
+    pub fn within(mut self, size: i64, output: i64) -> Option<AxisMap> {
+        let (size, output) = (usize::try_from(size).ok()?, usize::try_from(output).ok()?);
+        let last = size.checked_sub(1)?;
+        for (index, _) in self.rows.iter_mut().flatten() {
+            *index = last.min(*index);
+        }
+        self.rows.truncate(output);
+        self.outside.truncate(output);
+        (self.rows.len() == output).then_some(AxisMap { input: size, ..self })
+    }
+
     /// Returns the input element of each output element, if each is a copy.
     pub fn copied_elements(&self) -> Option<Vec<i64>> {
         let element = |row: &Row| match row.as_slice() {
@@ -48,6 +61,22 @@ impl AxisMap {
         };
         if self.outside.contains(&true) { None } else { self.rows.iter().map(element).collect() }
     }
+}
+
+/// Returns the matrix of a map, with a row for each output element.
+pub(super) fn matrix(map: AxisMap) -> Result<Tensor> {
+    let shape = vec![map.rows.len(), map.input];
+    Tensor::deferred(DType::F32, shape.clone(), Vec::new(), move |_| {
+        let mut matrix = ndarray::ArrayD::zeros(shape.clone());
+        for (row, weights) in map.rows.iter().enumerate() {
+            for (column, weight) in weights {
+                if let Some(cell) = matrix.get_mut([row, *column].as_slice()) {
+                    *cell += *weight;
+                }
+            }
+        }
+        Ok(Array::f32(matrix))
+    })
 }
 
 /// Returns ONNX's map of an axis of `input` elements.
@@ -140,7 +169,7 @@ fn distance_factor(filter: &Filter, scale: f32) -> f64 {
 }
 
 /// Returns the number of elements on each side of a coordinate that may have a weight.
-fn radius(filter: &Filter, scale: f32) -> i64 {
+pub(super) fn radius(filter: &Filter, scale: f32) -> i64 {
     let reach = match filter.mode {
         Mode::Nearest(_) => return 1,
         Mode::Linear => 1.0,

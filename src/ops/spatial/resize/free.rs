@@ -3,8 +3,10 @@
 use num_traits::AsPrimitive;
 
 use super::axis::{INTERP_MODES, InterpMode, interp_map, onnx_map};
+use super::blocks::{Blocks, Lengthened};
 use super::lower::is_plane;
 use super::node::{AxisResize, Filter, Mode, Resize, Transform};
+use super::ratio::Ratio;
 use super::shrink::shrink;
 use crate::ncnn::layer::Interp;
 use crate::ops::prelude::*;
@@ -72,11 +74,15 @@ pub(super) fn lower_free(
         let top = lower.broadcast_to(blob, shape, &to)?;
         return lower.set(0, top);
     }
-    if let Some(shrunk) = shrink(lower, resize, shape, changed)? {
+    let mut changed = changed.to_vec();
+    for axis in &mut changed {
+        divide_exactly(lower, resize, shape, axis)?;
+    }
+    if let Some(shrunk) = shrink(lower, resize, shape, &changed)? {
         return lower.set(0, shrunk);
     }
     let (firsts, changed): (Vec<AxisResize>, Vec<AxisResize>) =
-        changed.iter().cloned().partition(|axis| takes_first(resize, axis));
+        changed.into_iter().partition(|axis| takes_first(resize, axis));
     let (mut x, mut shape) = (lower.blob(0)?, shape.to_vec());
     for axis in firsts {
         x = cut(lower, x, &shape, &axis, 1)?;
@@ -87,12 +93,23 @@ pub(super) fn lower_free(
     while let Some(last) = left.pop() {
         let above = left.pop_if(|above| is_plane(&shape, above.axis, last.axis));
         let axes: Vec<AxisResize> = above.into_iter().chain([last]).collect();
-        x = interpolate(lower, resize, x, &shape, &axes)?;
+        x = resize_axes(lower, resize, x, &shape, &axes)?;
         for axis in axes {
             shape = resized(&shape, axis.axis, axis.output);
         }
     }
     lower.set(0, x)
+}
+
+/// Requires a size to be a multiple of the divisor of its scale, if coordinates depend on how the result is rounded.
+fn divide_exactly(lower: &mut Lower, resize: &Resize, shape: &[Dim], axis: &mut AxisResize) -> Result<()> {
+    let depends = matches!(resize.filter.transform, Transform::AlignCorners | Transform::HalfPixelSymmetric);
+    if let Some(ratio) = axis.scale.and_then(Ratio::of).filter(|ratio| depends && ratio.from > 1) {
+        lower.require(SizeCondition::multiple(shape.at(axis.axis)?, ratio.from))?;
+        // It is the quotient of the sizes.
+        axis.scale = None;
+    }
+    Ok(())
 }
 
 /// Returns the elements of an axis before `end`, which are as many as its output has.
@@ -106,7 +123,7 @@ fn refuse() -> Error {
 }
 
 /// Resizes an axis, or the innermost two.
-fn interpolate(
+fn resize_axes(
     lower: &mut Lower,
     resize: &Resize,
     x: BlobId,
@@ -117,59 +134,143 @@ fn interpolate(
     let matches = |mode: &InterpMode| {
         rules.iter().zip(axes).all(|(rule, axis)| interp_matches(resize, axis, *rule, *mode))
     };
-    let (first, last) = (axes.first().map_or(0, |axis| axis.axis), axes.last().map_or(0, |axis| axis.axis));
-    let outer = Dim::product(shape.iter().take(first))?;
-    // What follows a single axis keeps its size, as the width.
-    let inner = Dim::product(shape.iter().skip(last + 1))?;
-    let mut form: Vec<Dim> = axes.iter().map(|axis| shape.at(axis.axis).cloned()).collect::<Result<_>>()?;
-    let mut plane: Vec<Dim> = axes.iter().map(|axis| axis.output.clone()).collect();
-    if !inner.is(1) {
-        form.push(inner.clone());
-        plane.push(inner);
+    let plane = Plane::of(shape, axes)?;
+    if let Some(mode) = INTERP_MODES.into_iter().find(|mode| plane.is_long(*mode) && matches(mode)) {
+        for (axis, rule) in axes.iter().zip(&rules) {
+            if *rule == Growth::Any
+                && !TRIED_SIZES.into_iter().all(|input| maps_match(resize, axis, mode, input, 1))
+            {
+                lower.require(SizeCondition::at_least(&axis.output, 2))?;
+            }
+        }
+        let by_scale = rules.iter().all(|rule| matches!(rule, Growth::Times(_)));
+        let scales = axes.iter().map(|axis| axis.scale.filter(|_| by_scale)).collect::<Option<Vec<_>>>();
+        return plane.interpolate(lower, x, mode, scales);
     }
-    let is_long =
-        |mode: &InterpMode| form.iter().filter_map(Dim::known).all(|size| size >= mode.least_size());
-    let Some(mode) = INTERP_MODES.into_iter().find(|mode| is_long(mode) && matches(mode)) else {
+    if lies_between_corners(resize, shape, axes) {
         return between_corners(lower, resize, x, shape, axes);
-    };
-    for size in form.iter().filter(|_| lower.release() < INTERP_STAYS_WITHIN) {
-        lower.require(SizeCondition::at_least(size, mode.least_size()))?;
     }
-    for (axis, rule) in axes.iter().zip(&rules) {
-        if *rule == Growth::Any
-            && !TRIED_SIZES.into_iter().all(|input| maps_match(resize, axis, mode, input, 1))
-        {
-            lower.require(SizeCondition::at_least(&axis.output, 2))?;
+    if let Some(lengthened) = Lengthened::of(lower, resize, axes)? {
+        let (longer, longer_shape, longer_axes) = lengthened.lengthen(lower, x, shape, axes)?;
+        let plane = Plane::of(&longer_shape, &longer_axes)?;
+        if plane.is_long(lengthened.mode) {
+            let mut x = plane.interpolate(lower, longer, lengthened.mode, None)?;
+            let mut shape = longer_shape;
+            for longer in longer_axes {
+                shape.put(longer.axis, longer.output);
+            }
+            for axis in axes {
+                let (alone, place) = lower.alone(x, &shape, axis.axis)?;
+                x = lower.first(alone, place, &axis.output)?;
+                shape = resized(&shape, axis.axis, axis.output.clone());
+            }
+            return Ok(x);
         }
     }
-    let by_scale = rules.iter().all(|rule| matches!(rule, Growth::Times(_)));
-    let scales: Vec<f32> = axes.iter().map(|axis| axis.scale.unwrap_or(1.0)).chain([1.0]).collect();
-    let (scales, height, width) = match plane.as_slice() {
-        [width] => ([1.0, *scales.at(0)?], Dim::Known(1), width.clone()),
-        [height, width] => ([*scales.at(0)?, *scales.at(1)?], height.clone(), width.clone()),
-        _ => return Err(refuse()),
-    };
-    let (form, top) = ([vec![outer.clone()], form].concat(), [vec![outer], plane].concat());
-    let mut bottoms = vec![lower.reshape(x, &form)?];
-    let mut layer =
-        Interp { resize_type: mode.resize_type, align_corner: mode.align_corner, ..Interp::default() };
-    if by_scale {
-        [layer.height_scale, layer.width_scale] = scales;
-    } else if let (Some(height), Some(width)) = (height.known(), width.known()) {
-        (layer.output_height, layer.output_width) = (i32::try_from(height)?, i32::try_from(width)?);
-    } else if let Some(other) = lower.plane(&height, &width) {
-        bottoms.push(other);
-        layer.dynamic_target_size = 1;
-        // The second bottom determines the size. With a param other than 0, nearest divides by the
-        // size (`interp.cpp`, forward).
-        (layer.output_height, layer.output_width) = (1, 1);
-    } else {
-        let first = *bottoms.at(0)?;
-        (layer.size_expr, bottoms) =
-            lower.plane_by_expression(first, [&height, &width]).ok_or_else(refuse)?;
-        return lower.emit_newer(layer, &bottoms, &top);
+    if let [above, last] = axes {
+        let x = resize_axes(lower, resize, x, shape, std::slice::from_ref(above))?;
+        let shape = resized(shape, above.axis, above.output.clone());
+        return resize_axes(lower, resize, x, &shape, std::slice::from_ref(last));
     }
-    lower.emit(layer, &bottoms, &top)
+    match axes {
+        [axis] => match Blocks::of(lower, resize, axis)? {
+            Some(blocks) => blocks.resize(lower, x, shape, axis),
+            None => Err(refuse()),
+        },
+        _ => Err(refuse()),
+    }
+}
+
+/// The axes that Interp resizes, and those around them.
+struct Plane {
+    /// The outer axes, and the resized ones with what follows a single one.
+    form: Vec<Dim>,
+    /// The form of the result.
+    top: Vec<Dim>,
+}
+
+impl Plane {
+    fn of(shape: &[Dim], axes: &[AxisResize]) -> Result<Plane> {
+        let (first, last) =
+            (axes.first().map_or(0, |axis| axis.axis), axes.last().map_or(0, |axis| axis.axis));
+        let outer = Dim::product(shape.iter().take(first))?;
+        // What follows a single axis keeps its size, as the width.
+        let inner = Dim::product(shape.iter().skip(last + 1))?;
+        let (mut form, mut top) = (vec![outer.clone()], vec![outer]);
+        for axis in axes {
+            form.push(shape.at(axis.axis)?.clone());
+            top.push(axis.output.clone());
+        }
+        if !inner.is(1) {
+            form.push(inner.clone());
+            top.push(inner);
+        }
+        Ok(Plane { form, top })
+    }
+
+    /// Returns the sizes of the axes that Interp reads.
+    fn sizes(&self) -> impl Iterator<Item = &Dim> {
+        self.form.iter().skip(1)
+    }
+
+    /// Returns whether the known sizes are those that Interp needs.
+    fn is_long(&self, mode: InterpMode) -> bool {
+        self.sizes().filter_map(Dim::known).all(|size| size >= mode.least_size())
+    }
+
+    /// Emits Interp, which computes the size of its top from these scales, or reads it.
+    fn interpolate(
+        &self,
+        lower: &mut Lower,
+        x: BlobId,
+        mode: InterpMode,
+        scales: Option<Vec<f32>>,
+    ) -> Result<BlobId> {
+        for size in self.sizes().filter(|_| lower.release() < INTERP_STAYS_WITHIN) {
+            lower.require(SizeCondition::at_least(size, mode.least_size()))?;
+        }
+        let (height, width) = match self.top.as_slice() {
+            [_, width] => (Dim::Known(1), width.clone()),
+            [_, height, width] => (height.clone(), width.clone()),
+            _ => return Err(refuse()),
+        };
+        let mut bottoms = vec![lower.reshape(x, &self.form)?];
+        let mut layer =
+            Interp { resize_type: mode.resize_type, align_corner: mode.align_corner, ..Interp::default() };
+        if let Some(scales) = scales {
+            [layer.height_scale, layer.width_scale] = match (scales.as_slice(), self.top.len()) {
+                ([width], 2) => [1.0, *width],
+                ([height], _) => [*height, 1.0],
+                ([height, width], _) => [*height, *width],
+                _ => return Err(refuse()),
+            };
+        } else if let (Some(height), Some(width)) = (height.known(), width.known()) {
+            (layer.output_height, layer.output_width) = (i32::try_from(height)?, i32::try_from(width)?);
+        } else if let Some(other) = lower.plane(&height, &width) {
+            bottoms.push(other);
+            layer.dynamic_target_size = 1;
+            // The second bottom determines the size. With a param other than 0, nearest divides by the
+            // size (`interp.cpp`, forward).
+            (layer.output_height, layer.output_width) = (1, 1);
+        } else {
+            let first = *bottoms.at(0)?;
+            (layer.size_expr, bottoms) =
+                lower.plane_by_expression(first, [&height, &width]).ok_or_else(refuse)?;
+            return lower.emit_newer(layer, &bottoms, &self.top);
+        }
+        lower.emit(layer, &bottoms, &self.top)
+    }
+}
+
+/// Returns whether [`between_corners`] is right.
+fn lies_between_corners(resize: &Resize, shape: &[Dim], axes: &[AxisResize]) -> bool {
+    let is_exact = |axis: &AxisResize| {
+        axis.scale.is_none()
+            || matches!(growth(shape.get(axis.axis).unwrap_or(&Dim::Known(0)), axis), Ok(Growth::Times(_)))
+    };
+    let filter = resize.filter;
+    let is_asymmetric = filter.mode == Mode::Linear && filter.transform == Transform::Asymmetric;
+    is_asymmetric && !filter.antialias && axes.iter().all(is_exact)
 }
 
 /// Resizes by asymmetric coordinates: with a copy of the last element after it, element `i` of `m` is that of `m + 1`
@@ -181,15 +282,7 @@ fn between_corners(
     shape: &[Dim],
     axes: &[AxisResize],
 ) -> Result<BlobId> {
-    let is_exact = |axis: &AxisResize| {
-        axis.scale.is_none()
-            || matches!(growth(shape.get(axis.axis).unwrap_or(&Dim::Known(0)), axis), Ok(Growth::Times(_)))
-    };
     let filter = resize.filter;
-    let is_asymmetric = filter.mode == Mode::Linear && filter.transform == Transform::Asymmetric;
-    if !is_asymmetric || filter.antialias || !axes.iter().all(is_exact) {
-        return Err(refuse());
-    }
     let (one, mut x, mut shape) = (Dim::Known(1), x, shape.to_vec());
     let mut longer = Vec::new();
     for axis in axes {
@@ -201,7 +294,7 @@ fn between_corners(
     }
     let filter = Filter { transform: Transform::AlignCorners, ..filter };
     let resize = Resize { filter, extrapolation_value: 0.0, axes: longer.clone() };
-    x = interpolate(lower, &resize, x, &shape, &longer)?;
+    x = resize_axes(lower, &resize, x, &shape, &longer)?;
     for axis in longer {
         shape = resized(&shape, axis.axis, axis.output);
     }

@@ -1,6 +1,6 @@
 //! Lowering of Resize to ncnn's layers.
 
-use super::axis::{AxisMap, INTERP_MODES, InterpMode, interp_map, onnx_map};
+use super::axis::{AxisMap, INTERP_MODES, InterpMode, interp_map, matrix, onnx_map};
 use super::free;
 use super::node::{AxisResize, Mode, Resize, read_resize};
 use crate::ncnn::layer::Interp;
@@ -123,22 +123,6 @@ fn lower_axis(
     form.put(place, axis.output.clone());
     let values = lower.memory_data(&values, &form)?;
     lower.compute(y + values)
-}
-
-/// Returns the matrix of a map, with a row for each output element.
-fn matrix(map: AxisMap) -> Result<Tensor> {
-    let shape = vec![map.rows.len(), map.input];
-    Tensor::deferred(DType::F32, shape.clone(), Vec::new(), move |_| {
-        let mut matrix = ndarray::ArrayD::zeros(shape.clone());
-        for (row, weights) in map.rows.iter().enumerate() {
-            for (column, weight) in weights {
-                if let Some(cell) = matrix.get_mut([row, *column].as_slice()) {
-                    *cell += *weight;
-                }
-            }
-        }
-        Ok(Array::f32(matrix))
-    })
 }
 
 /// Emits Interp along one axis, as the width of two axes or the height of three; `None` if the other axis is

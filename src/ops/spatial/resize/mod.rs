@@ -5,10 +5,12 @@
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Resize.html>, `onnx__Upsample.html`.
 
 mod axis;
+mod blocks;
 mod fold;
 mod free;
 mod lower;
 mod node;
+mod ratio;
 mod shrink;
 
 use self::node::{AxisResize, read_resize};
@@ -21,13 +23,13 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .batched(|call, index| index == 0 && keeps_batch(call))
         .lower(lower::lower_resize)
         .lowers_to(
-            "Interp; Slice, Concat and Tile for other nearest neighbours; otherwise a matrix product \
-            for each axis",
+            "Interp, between Padding and Crop for free sizes by fractions; Slice, Concat and Tile for other \
+            nearest neighbours; otherwise a matrix product for each axis",
         )
         .limits(
             "modes on which onnxruntime and the specification differ; scales and regions computed at run \
-            time; sizes computed at run time with an aspect ratio policy if several scales give the \
-            declared shape",
+            time; nearest neighbours of free sizes between aligned corners; sizes computed at run time with an \
+            aspect ratio policy if several scales give the declared shape",
         )
         .differs("infinities beside a sample, whose weight may be 0"),
     Row::new("Upsample", Access::Any, infer_resize)

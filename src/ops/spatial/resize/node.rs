@@ -2,6 +2,7 @@
 
 use num_traits::AsPrimitive;
 
+use super::ratio::Ratio;
 use crate::error::ErrorKind;
 use crate::op::axes_or_all;
 use crate::ops::prelude::*;
@@ -264,13 +265,10 @@ fn scaled(input: &Dim, scale: f32) -> Result<Dim> {
         let input: f32 = input.as_();
         return Ok(Dim::Known((input * scale).floor().as_()));
     }
-    // The scales of real models are dyadic fractions.
-    const DENOMINATOR: f32 = 1024.0;
-    let numerator = scale * DENOMINATOR;
-    if numerator.fract() != 0.0 || numerator > 1e9 {
-        unsupported!("scale {scale} of a size known only at run time");
-    }
-    input.mul(&Dim::Known(numerator.as_()))?.floor_div(&Dim::Known(DENOMINATOR.as_()))
+    let ratio = Ratio::of(scale);
+    ratio
+        .ok_or_else(|| Error::unsupported(format!("scale {scale} of a size known only at run time")))?
+        .output(input)
 }
 
 /// Returns the scale from `input` to `output`, if it is known.
