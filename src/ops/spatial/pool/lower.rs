@@ -72,8 +72,7 @@ fn pool_free(lower: &mut Lower, pool: &Pool, x: BlobId, spatial: &[Dim]) -> Resu
     let window = without_padding.as_ref().unwrap_or(window);
     let mut spans = Vec::with_capacity(window.rank());
     let pad_mode = match window.pads {
-        // ncnn computes a negative padding if the stride exceeds the window.
-        Pads::Same { .. } if window.kernel.iter().zip(&window.strides).any(|(k, s)| s > k) => {
+        Pads::Same { .. } if window.may_pad_negatively(spatial)? => {
             return free("auto_pad with a stride larger than the window");
         }
         Pads::Same { .. } if window.spans(spatial).is_ok() => VALID,
