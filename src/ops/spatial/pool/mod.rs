@@ -8,6 +8,7 @@
 mod indices;
 mod lower;
 mod lp;
+pub(in crate::ops) mod taps;
 mod windows;
 
 use super::window::{Pads, Window, read_window};
