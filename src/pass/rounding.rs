@@ -10,6 +10,7 @@ use crate::common::index::IndexSet;
 use crate::error::{Error, ErrorCode, Errors};
 use crate::graph::{Graph, ValueId};
 use crate::op;
+use crate::tensor::DType;
 
 /// The advice for models that round to quantized steps repeatedly.
 pub(crate) const UNQUANTIZED: &str = "convert the model as it was before quantization";
@@ -25,7 +26,10 @@ const MEANS: [&str; 3] = ["AveragePool", "GlobalAveragePool", "ReduceMean"];
 pub fn check_rounding(graph: &Graph) -> Result<(), Errors> {
     let mut exact: IndexSet<ValueId> = graph.inputs.iter().copied().collect();
     // Values of quantized steps: those that are exact, and those that depend on a rounding of inexact values.
-    let (mut exact_steps, mut inexact_steps): (IndexSet<ValueId>, IndexSet<ValueId>) = Default::default();
+    // Integers are levels of quantized inputs.
+    let is_integer = |input: &ValueId| graph.value(*input).dtype.is_some_and(DType::is_int);
+    let mut exact_steps: IndexSet<ValueId> = graph.inputs.iter().copied().filter(is_integer).collect();
+    let mut inexact_steps: IndexSet<ValueId> = IndexSet::default();
     let mut errors = Vec::new();
     for (_, node) in graph.nodes() {
         let op = op::find(node);

@@ -32,8 +32,8 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .formula(expand_regressor)
         .lowers_to(LOWERS_TO)
         .limits(
-            "aggregations other than sum and mean; a transform of one target, SOFTMAX_ZERO and PROBIT; a tree with \
-            more than 2^20 nodes",
+            "aggregations other than sum and mean; base values of several targets of which some leaves of each tree \
+            lack one; a transform of one target, SOFTMAX_ZERO and PROBIT; a tree with more than 2^20 nodes",
         ),
 ];
 
@@ -170,9 +170,15 @@ fn read_leaves(
     Ok(leaves)
 }
 
+const BASE: [&str; 2] = ["base_values", "base_values_as_tensor"];
+
+fn has_base(attributes: &Attributes) -> Result<bool> {
+    Ok(!number_list(attributes, BASE)?.is_empty())
+}
+
 /// Returns the sums plus the base values.
 fn with_base<'x>(x: &'x Expand, trees: &Trees) -> Result<Expr<'x>> {
-    let base = float_list(x, ["base_values", "base_values_as_tensor"])?;
+    let base = float_list(x, BASE)?;
     let sums = sums(x, trees)?;
     match base.len() {
         0 => Ok(sums),
@@ -198,6 +204,9 @@ fn expand_regressor<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let trees = read_regressor(x)?;
     if trees.target_count == 1 {
         refuse_transform(x)?;
+    } else if has_base(x)? && i64::try_from(always_reached(x, &trees)?.len())? < trees.target_count {
+        // The specification adds them to each sum, onnxruntime to the sums of the leaves that are reached.
+        unsupported!("base values of a target that some leaves of each tree lack");
     }
     transformed(x, with_base(x, &trees)?)
 }
@@ -224,7 +233,7 @@ fn expand_classifier(x: &Expand) -> Result<bool> {
     if is_single && !used.contains(&0) {
         unsupported!("two classes of which the first has no weight");
     }
-    let has_base = !number_list(x, ["base_values", "base_values_as_tensor"])?.is_empty();
+    let has_base = has_base(x)?;
     if !is_single && count == 2 && has_base {
         unsupported!("base values of two sums for two classes");
     }
@@ -252,7 +261,7 @@ fn expand_classifier(x: &Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// Returns the classes of which each row has a score: those of all leaves of a tree.
+/// Returns the targets of which each row has a score: those of all leaves of a tree.
 fn always_reached(attributes: &Attributes, trees: &Trees) -> Result<BTreeSet<usize>> {
     let modes = attributes.given_strings("nodes_modes")?.unwrap_or_default();
     let owners = attributes.ints("nodes_treeids")?.into_iter().zip(modes);

@@ -147,8 +147,9 @@ fn infer_group_query(call: &Call) -> Result<Vec<Fact>> {
 
 fn expand_group_query<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let attention = read(x)?;
-    if !x.shape(input::QUERY)?.first().is_some_and(|batch| batch.is(1)) {
-        unsupported!("a batch of {:?}", x.shape(input::QUERY)?.first());
+    let batch = x.shape(input::QUERY)?.at(0)?;
+    if !batch.is(1) {
+        unsupported!("a batch of {batch}");
     }
     let Attention { heads, kv_heads, .. } = attention;
     let [mut q, mut k, mut v] = parts(x, &attention);

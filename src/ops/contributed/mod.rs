@@ -198,12 +198,10 @@ fn embed<'x>(
 /// Returns the permutation of an operand of FusedMatMul.
 fn operand_perm(rank: usize, transposed: bool, transposed_batch: bool) -> Vec<usize> {
     let mut perm: Vec<usize> = (0..rank).collect();
-    // With transBatch the first axis comes after the other batch axes: (b, s, m, k) is stored as (s, m, b,
-    // k).
+    // With transBatch the rows come before the batch: (a, b, m, k) is stored as (m, a, b, k).
     if transposed_batch && rank > 2 {
         let first = perm.remove(0);
         perm.insert(rank - 2, first);
-        perm = (0..rank).map(|axis| perm.iter().position(|p| *p == axis).unwrap_or(axis)).collect();
     }
     if transposed && rank > 1 {
         perm.swap(rank - 2, rank - 1);

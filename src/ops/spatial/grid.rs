@@ -15,7 +15,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("AffineGrid", Access::Any, infer_affine_grid)
         .formula(expand_affine_grid)
         .lowers_to("MatMul of the identity grid with the transform")
-        .limits("sizes computed at run time"),
+        .limits("sizes computed at run time; align_corners over an axis of one element"),
     GRID_SAMPLE,
     GRID_SAMPLE.domain(CONTRIB_DOMAIN),
 ];
@@ -254,6 +254,9 @@ fn expand_affine_grid<'x>(expand: &'x Expand) -> Result<Expr<'x>> {
     let Some(spatial) = spatial else {
         return Err(Error::unsupported("a grid with sizes known only at run time"));
     };
+    if align_corners && spatial.contains(&1) {
+        unsupported!("align_corners over an axis of one element: onnxruntime and the specification disagree");
+    }
     let identity = expand.make.literal(&identity_grid(&spatial, align_corners)?);
     let grid = identity.matmul(expand.operand(0).transpose(&[0, 2, 1]));
     let mut shape = vec![0];
@@ -271,7 +274,6 @@ fn identity_grid(spatial: &[usize], align_corners: bool) -> Result<Array> {
     let coordinate = |index: usize, size: usize| -> f32 {
         let (index, size): (f32, f32) = (index.as_(), size.as_());
         match align_corners {
-            true if size == 1.0 => -1.0,
             true => index * 2.0 / (size - 1.0) - 1.0,
             false => (index * 2.0 + 1.0) / size - 1.0,
         }
@@ -294,8 +296,11 @@ mod tests {
 
     #[test]
     fn identity_grids_span_the_image() {
-        let corners = identity_grid(&[1, 3], true).unwrap();
-        assert_eq!(corners.float_list().unwrap(), [-1.0, -1.0, 1.0, 0.0, -1.0, 1.0, 1.0, -1.0, 1.0]);
+        let corners = identity_grid(&[2, 3], true).unwrap();
+        assert_eq!(
+            corners.float_list().unwrap().get(..9),
+            Some(&[-1.0, -1.0, 1.0, 0.0, -1.0, 1.0, 1.0, -1.0, 1.0][..])
+        );
         let pixels = identity_grid(&[2, 2], false).unwrap();
         assert_eq!(pixels.float_list().unwrap().get(..3), Some(&[-0.5, -0.5, 1.0][..]));
         assert_eq!(pixels.shape(), [4, 3]);

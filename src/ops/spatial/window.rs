@@ -201,14 +201,26 @@ impl Window {
         Ok(matches!(self.pads, Pads::Same { .. }) && known)
     }
 
+    /// Returns whether automatic padding as ncnn computes it may be negative, over axes of sizes `inputs`.
+    pub fn may_pad_negatively(&self, inputs: &[Dim]) -> Result<bool> {
+        for (axis, input) in inputs.iter().enumerate() {
+            let (stride, extent) = (*self.strides.at(axis)?, self.extent(axis)?);
+            let is_covered = input.known().is_some_and(|input| overhang(input, extent, stride) >= 0);
+            if extent < stride && !is_covered {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Returns the window along each axis with `mode`, ncnn's code of an automatic padding, as its padding;
-    /// `None` if a stride exceeds its window, since the computed padding could then be negative.
-    pub fn covering_spans(&self, mode: i32) -> Result<Option<Vec<WindowAxis>>> {
+    /// `None` if the computed padding may be negative.
+    pub fn covering_spans(&self, inputs: &[Dim], mode: i32) -> Result<Option<Vec<WindowAxis>>> {
+        if self.may_pad_negatively(inputs)? {
+            return Ok(None);
+        }
         let mut spans = Vec::with_capacity(self.rank());
         for axis in 0..self.rank() {
-            if self.extent(axis)? < *self.strides.at(axis)? {
-                return Ok(None);
-            }
             spans.push(self.span(axis, mode.into(), mode.into())?);
         }
         Ok(Some(spans))

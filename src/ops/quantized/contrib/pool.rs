@@ -1,5 +1,7 @@
 //! QLinearAveragePool and QLinearGlobalAveragePool.
 
+use std::ops::Add;
+
 use num_traits::AsPrimitive;
 
 use super::super::level::{Target, constant_int, levels, requantize};
@@ -9,6 +11,8 @@ use crate::graph::pairs;
 use crate::op::whole_windows;
 use crate::ops::prelude::*;
 use crate::ops::spatial::pool::pool_shape;
+use crate::ops::spatial::pool::taps::{Axis, MAX_TAPS, axes, taps};
+use crate::ops::spatial::window::read_window;
 use crate::pass::channels::Layout;
 
 pub(super) fn infer_global_pool(call: &Call) -> Result<Vec<Fact>> {
@@ -47,15 +51,47 @@ const POOLING: [&str; 6] = ["auto_pad", "ceil_mode", "count_include_pad", "kerne
 
 /// The mean over the scale plus the zero point, rounded once (`qlinear_pool.cc`).
 pub(super) fn expand_pool<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    let mut attributes = x.node().attributes.clone();
-    attributes.retain(|name, _| POOLING.contains(&name.as_str()));
     let layout = Layout::of(x)?;
     let [given, pooled] = [x.shape(0)?, x.output_shape(0)?].map(|shape| layout.channels_first(shape));
-    let attributes = whole_windows(attributes, &given, &pooled)?;
-    let mean =
-        layout.apply(dequantize(x, 0), given.len(), |data| data.apply("AveragePool", pairs(&attributes)));
+    let window = read_window(x, x.ints("kernel_shape")?)?;
+    let sizes = Dim::known_sizes(given.iter().skip(2)).zip(Dim::known_sizes(pooled.iter().skip(2)));
+    let axes: Option<Vec<Axis>> = sizes.map(|(sizes, counts)| axes(&window, &sizes, &counts)).transpose()?;
+    let counts: Vec<Vec<i64>> = match &axes {
+        _ if x.flag("count_include_pad")? => window.kernel.iter().map(|kernel| vec![*kernel]).collect(),
+        Some(axes) => axes.iter().map(|axis| axis.counts().collect()).collect(),
+        None => window.kernel.iter().map(|kernel| (1..=*kernel).collect()).collect(),
+    };
+    let data = dequantize(x, 0);
+    // The layer multiplies by the reciprocal of the count, and many means lie halfway between two steps.
+    let mean = if counts.iter().flatten().all(|count| count.count_ones() == 1) {
+        let mut attributes = x.node().attributes.clone();
+        attributes.retain(|name, _| POOLING.contains(&name.as_str()));
+        let attributes = whole_windows(attributes, &given, &pooled)?;
+        layout.apply(data, given.len(), |data| data.apply("AveragePool", pairs(&attributes)))
+    } else {
+        let Some(axes) = axes.filter(|_| window.area().is_ok_and(|area| area <= MAX_TAPS)) else {
+            unsupported!("the mean of windows of more than {MAX_TAPS} elements or of free sizes");
+        };
+        let count = divisors(&counts)?;
+        layout.apply(data, given.len(), |data| {
+            // The kernel adds the elements in this order.
+            let elements = taps(data, &axes, x.make.number(0.0, DType::F32)).map(|(_, element)| element);
+            elements.reduce(Add::add).map_or(data, |sum| quotient(sum, x.make.literal(&count)))
+        })
+    };
     Ok(match Target::of_output(x, 4)? {
         Some(target) => add_zero(quotient(mean, x.operand(3)), target),
         None => quantize(x, mean, 3),
     })
+}
+
+/// Returns the products of the counts along each axis: the number of elements of each window.
+fn divisors(counts: &[Vec<i64>]) -> Result<Array> {
+    let products = |products: Vec<i64>, counts: &Vec<i64>| {
+        products.iter().flat_map(|product| counts.iter().map(move |count| product * count)).collect()
+    };
+    let products: Vec<f32> =
+        counts.iter().fold(vec![1], products).into_iter().map(AsPrimitive::as_).collect();
+    let shape: Vec<usize> = [1, 1].into_iter().chain(counts.iter().map(Vec::len)).collect();
+    Ok(Array::f32(ndarray::ArrayD::from_shape_vec(shape, products)?))
 }

@@ -110,7 +110,7 @@ pub(super) fn conv_spans(lower: &Lower, window: &Window, spatial: &[Dim]) -> Res
     if three && !upper {
         return Err(error);
     }
-    window.covering_spans(if upper { SAME_UPPER } else { SAME_LOWER })?.ok_or(error)
+    window.covering_spans(spatial, if upper { SAME_UPPER } else { SAME_LOWER })?.ok_or(error)
 }
 
 /// Returns a number of channels, which ncnn needs as a param.

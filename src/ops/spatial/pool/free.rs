@@ -27,10 +27,8 @@ pub(super) fn pool_free(lower: &mut Lower, pool: &Pool, x: BlobId, spatial: &[Di
     let window = without_padding.as_ref().unwrap_or(window);
     let form = output_form(lower, x)?;
     let is_dilated = window.dilations.iter().any(|n| *n != 1);
-    let strides_beyond = window.kernel.iter().zip(&window.strides).any(|(k, s)| s > k);
     if matches!(window.pads, Pads::Same { .. }) && window.spans(spatial).is_err() {
-        // ncnn computes a negative padding if the stride exceeds the window.
-        if strides_beyond {
+        if window.may_pad_negatively(spatial)? {
             unsupported!("auto_pad with a stride larger than the window over a size known only at run time");
         }
         let padded = Padded { window, pooling_type, form };

@@ -9,6 +9,7 @@ mod free;
 mod indices;
 mod lower;
 mod lp;
+pub(in crate::ops) mod taps;
 mod windows;
 
 use super::window::{Pads, Window, read_window};
