@@ -56,7 +56,7 @@ for model in fixtures/network/{digits,convolutional}/model.onnx; do
     cmp "$room/net.bin" "$room/gradle/build/nets/a model.ncnn.bin"
     build && grep --quiet UP-TO-DATE "$room/log" || fail 'models that did not change were converted again'
 done
-cp fixtures/refused/pooling_of_a_volume_padded_before/model.onnx "$room/gradle/models/refused.onnx"
+cp fixtures/refused/pooling_that_skips_elements_of_a_free_axis/model.onnx "$room/gradle/models/refused.onnx"
 build && fail 'a model that is refused passes'
 grep --quiet 'codes: E' "$room/log" || fail "$(cat "$room/log")"
 
@@ -73,7 +73,7 @@ cp "$root/fixtures/network/digits/model.onnx" 'a model.onnx'
 git add .
 hook() { pre-commit try-repo "$room/hooks" onnx2ncnn --all-files 2>&1; }
 hook > "$room/log" || fail "$(cat "$room/log")"
-cp "$root/fixtures/refused/pooling_of_a_volume_padded_before/model.onnx" refused.onnx
+cp "$root/fixtures/refused/pooling_that_skips_elements_of_a_free_axis/model.onnx" refused.onnx
 git add .
 hook > "$room/log" && fail 'a model that is refused passes'
 grep --quiet 'codes: E' "$room/log" || fail "$(cat "$room/log")"

@@ -24,7 +24,8 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .rounds()
         .lowers_to("Sigmoid, QuantizeLinear"),
     row("QLinearAveragePool", pool::infer_pool, pool::expand_pool)
-        .lowers_to("Pooling, QuantizeLinear; Transpose for channels that are last"),
+        .lowers_to("Pooling or sums of slices, QuantizeLinear; Transpose for channels that are last")
+        .limits("windows of free sizes or of more than 64 elements, unless all of their counts are powers of two"),
     // Not exact: the exponentials of two runtimes differ in their last bits.
     Row::of(DOMAIN, "QLinearSoftmax", Access::Any, function::infer_softmax)
         .formula(function::expand_softmax)
