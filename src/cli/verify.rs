@@ -374,7 +374,9 @@ fn describe_magnitudes(text: &mut String, magnitudes: &[Magnitude], kept: &[Stri
         kept.iter().map(String::as_str).chain(magnitudes.iter().map(|row| row.name.as_str())).collect();
     let option = match names.iter().all(|name| is_harmless(name)) {
         // Nobody pastes more names.
-        _ if names.len() > MAX_ROWS => "--data and samples of the inputs, which finds all that needs float32".into(),
+        _ if names.len() > MAX_ROWS => {
+            "--data and samples of the inputs, which finds all that needs float32".into()
+        }
         true => format!("--float32 \"{}\"", names.join(",")),
         false => "--float32 with these names".to_owned(),
     };

@@ -20,11 +20,7 @@ impl Tensor {
             return self.write_raw(out);
         }
         let mut bytes = Vec::new();
-        self.for_each_f32(&mut |elements| {
-            bytes.resize(size_of_val(elements), 0);
-            LittleEndian::write_f32_into(elements, &mut bytes);
-            out.write_all(&bytes).map_err(write_failed)
-        })
+        self.for_each_f32(&mut |elements| write_floats(elements, &mut bytes, out).map(|_| ()))
     }
 
     /// Passes the elements as float32, in order and in chunks, to `take`.
@@ -112,7 +108,8 @@ impl Tensor {
 
     fn convert_chunks(&self, bytes: &[u8], take: &mut dyn FnMut(&[f32]) -> Result<()>) -> Result<()> {
         let bits = self.0.dtype.bits().max(1);
-        let chunk = self.0.dtype.byte_len(CHUNK_ELEMENTS).unwrap_or(CHUNK_ELEMENTS).max(1);
+        // A few: the caller may end the reading.
+        let chunk = self.0.dtype.byte_len(SLICE_ELEMENTS).unwrap_or(SLICE_ELEMENTS).max(1);
         let mut left = self.len();
         for part in bytes.chunks(chunk) {
             // The last byte of a packed type may be partly used.
@@ -126,8 +123,9 @@ impl Tensor {
 
 /// Passes the elements of an array as float32 to `take`.
 fn take_array(array: &Array, take: &mut dyn FnMut(&[f32]) -> Result<()>) -> Result<()> {
-    let array = array.cast(DType::F32)?;
-    let Elements::F32(elements) = array.elements() else { return take(&array.float_list()?) };
+    let Elements::F32(elements) = array.elements() else {
+        return take_array(&array.cast(DType::F32)?, take);
+    };
     if let Some(elements) = elements.as_slice() {
         return elements.chunks(SLICE_ELEMENTS).try_for_each(take);
     }
@@ -153,20 +151,22 @@ fn write_all(bytes: &[u8], out: &mut Out) -> Result<u64> {
 }
 
 fn write_array(array: &Array, out: &mut Out) -> Result<u64> {
-    let (DType::F32, Elements::F32(elements)) = (array.dtype(), array.elements()) else {
+    if array.dtype() != DType::F32 {
         return write_all(&array.to_bytes()?, out);
-    };
-    // A buffer of several pages: writing single elements costs more than the conversion.
-    let mut buffer = Vec::with_capacity(1 << 16);
-    let mut written = 0;
-    for element in elements {
-        buffer.extend(element.to_le_bytes());
-        if buffer.len() == 1 << 16 {
-            written += write_all(&buffer, out)?;
-            buffer.clear();
-        }
     }
-    Ok(written + write_all(&buffer, out)?)
+    let (mut bytes, mut written) = (Vec::new(), 0);
+    take_array(array, &mut |elements| {
+        written += write_floats(elements, &mut bytes, out)?;
+        Ok(())
+    })?;
+    Ok(written)
+}
+
+/// Writes the elements, and returns the number of their bytes. The buffer is any one.
+fn write_floats(elements: &[f32], bytes: &mut Vec<u8>, out: &mut Out) -> Result<u64> {
+    bytes.resize(size_of_val(elements), 0);
+    LittleEndian::write_f32_into(elements, bytes);
+    write_all(bytes, out)
 }
 
 fn copy_range(file: &SourceFile, offset: u64, len: u64, out: &mut Out) -> Result<u64> {

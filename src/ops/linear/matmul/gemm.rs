@@ -247,7 +247,7 @@ fn emit_inner_product(
     } else {
         let matrix = weight.reshaped(&known_sizes(&[k_b.clone(), n.clone()])?)?;
         Tensor::deferred(matrix.dtype(), known_sizes(&[n.clone(), k_b.clone()])?, vec![matrix], |inputs| {
-            Ok(move_elements!(inputs.at(0)?, a => a.t().as_standard_layout().into_owned()))
+            inputs.at(0)?.transpose(&[1, 0])
         })?
     });
     let bottom = lower.blob_as(0, std::slice::from_ref(k_a))?;

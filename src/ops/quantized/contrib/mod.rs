@@ -25,7 +25,9 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("Sigmoid, QuantizeLinear"),
     row("QLinearAveragePool", pool::infer_pool, pool::expand_pool)
         .lowers_to("Pooling or sums of slices, QuantizeLinear; Transpose for channels that are last")
-        .limits("windows of free sizes or of more than 64 elements, unless all of their counts are powers of two"),
+        .limits(
+            "windows of free sizes or of more than 64 elements, unless all of their counts are powers of two",
+        ),
     // Not exact: the exponentials of two runtimes differ in their last bits.
     Row::of(DOMAIN, "QLinearSoftmax", Access::Any, function::infer_softmax)
         .formula(function::expand_softmax)
