@@ -99,10 +99,11 @@ impl Mul<u64> for Cost {
 impl Net {
     /// Returns the cost of a layer. `None` if a size is not known.
     pub fn cost(&self, layer: &NetLayer) -> Option<Cost> {
+        let batch = self.batch(layer);
         let mut elements = 0_u64;
         for top in &layer.tops {
             let count = self.known_sizes(*top)?.into_iter().fold(1, u64::saturating_mul);
-            elements = elements.saturating_add(count.saturating_mul(self.batch(layer)));
+            elements = elements.saturating_add(count.saturating_mul(batch));
         }
         let multiply_adds = self.multiply_adds(layer)?;
         let weights = layer.layer.weights();
@@ -116,7 +117,7 @@ impl Net {
         // Layers that hand on their bottoms copy nothing.
         let moves = !layer.layer.has(Trait::Given) && !matches!(layer.layer, Layer::Split(_));
         let blob_bytes = if moves { elements.saturating_mul(4) } else { 0 };
-        Some(Cost { layers: self.batch(layer), multiply_adds, weight_bytes, blob_bytes, scalars })
+        Some(Cost { layers: batch, multiply_adds, weight_bytes, blob_bytes, scalars })
     }
 
     /// Returns the sizes of a blob. `None` if one is not known.
