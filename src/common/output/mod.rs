@@ -131,13 +131,11 @@ impl Target {
     /// Creates the destination of a path; it need not exist yet, but its folder must.
     pub fn new(named: &Path) -> Result<Target> {
         let failed = |error| Error::io("the file cannot be written", error).in_file(named);
-        let path = match fs::canonicalize(named) {
-            Ok(path) => {
-                if !fs::metadata(&path).map_err(failed)?.is_file() {
-                    return Err(failed(io::Error::other("it exists and is not a regular file")));
-                }
-                path
-            }
+        // Another run may move the file aside between the two calls.
+        let existing = fs::canonicalize(named).and_then(|path| Ok((fs::metadata(&path)?.is_file(), path)));
+        let path = match existing {
+            Ok((true, path)) => path,
+            Ok(_) => return Err(failed(io::Error::other("it exists and is not a regular file"))),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let name = named.file_name();
                 let name = name.ok_or_else(|| failed(io::Error::other("the path does not name a file")))?;
