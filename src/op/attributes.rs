@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::graph::{Attribute, Graph, Node};
 use crate::tensor::Tensor;
 
-/// Integers that say yes or no.
+/// Integers that say yes or no, in the order of their names.
 pub(crate) const FLAGS: &[&str] = &[
     "align_corners",
     "allowzero",
@@ -139,7 +139,7 @@ impl<'a> Attributes<'a> {
                 Some(_) => {}
             }
             if let Attribute::Int(flag) = attribute
-                && FLAGS.contains(&&**name)
+                && FLAGS.binary_search(&&**name).is_ok()
             {
                 truth(name, *flag)?;
             }

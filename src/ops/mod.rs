@@ -186,6 +186,7 @@ mod tests {
         assert!(unlisted.is_empty(), "{unlisted:?}");
         let declared: BTreeSet<&str> = SCHEMAS.iter().flat_map(Schema::attribute_names).collect();
         assert!(FLAGS.iter().all(|name| declared.contains(name)));
+        assert!(FLAGS.is_sorted());
     }
 
     #[test]

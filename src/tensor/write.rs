@@ -108,7 +108,7 @@ impl Tensor {
 
     fn convert_chunks(&self, bytes: &[u8], take: &mut dyn FnMut(&[f32]) -> Result<()>) -> Result<()> {
         let bits = self.0.dtype.bits().max(1);
-        // A few: the caller may end the reading.
+        // `take` may end the reading after a few elements.
         let chunk = self.0.dtype.byte_len(SLICE_ELEMENTS).unwrap_or(SLICE_ELEMENTS).max(1);
         let mut left = self.len();
         for part in bytes.chunks(chunk) {
@@ -162,7 +162,7 @@ fn write_array(array: &Array, out: &mut Out) -> Result<u64> {
     Ok(written)
 }
 
-/// Writes the elements, and returns the number of their bytes. The buffer is any one.
+/// Writes the elements by way of a buffer, and returns the number of their bytes.
 fn write_floats(elements: &[f32], bytes: &mut Vec<u8>, out: &mut Out) -> Result<u64> {
     bytes.resize(size_of_val(elements), 0);
     LittleEndian::write_f32_into(elements, bytes);

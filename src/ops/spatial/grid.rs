@@ -297,10 +297,8 @@ mod tests {
     #[test]
     fn identity_grids_span_the_image() {
         let corners = identity_grid(&[2, 3], true).unwrap();
-        assert_eq!(
-            corners.float_list().unwrap().get(..9),
-            Some(&[-1.0, -1.0, 1.0, 0.0, -1.0, 1.0, 1.0, -1.0, 1.0][..])
-        );
+        let rows = [-1.0, 1.0].map(|y| [-1.0, y, 1.0, 0.0, y, 1.0, 1.0, y, 1.0]);
+        assert_eq!(corners.float_list().unwrap(), rows.concat());
         let pixels = identity_grid(&[2, 2], false).unwrap();
         assert_eq!(pixels.float_list().unwrap().get(..3), Some(&[-0.5, -0.5, 1.0][..]));
         assert_eq!(pixels.shape(), [4, 3]);

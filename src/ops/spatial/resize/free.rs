@@ -83,11 +83,8 @@ pub(super) fn lower_free(
     }
     let (firsts, changed): (Vec<AxisResize>, Vec<AxisResize>) =
         changed.into_iter().partition(|axis| takes_first(resize, axis));
-    let (mut x, mut shape) = (lower.blob(0)?, shape.to_vec());
-    for axis in firsts {
-        x = cut(lower, x, &shape, &axis, 1)?;
-        shape = resized(&shape, axis.axis, axis.output);
-    }
+    let (x, mut shape) = (lower.blob(0)?, shape.to_vec());
+    let mut x = cut(lower, x, &mut shape, &firsts)?;
     // The innermost two axes at once, all others alone.
     let mut left = changed;
     while let Some(last) = left.pop() {
@@ -112,10 +109,13 @@ fn divide_exactly(lower: &mut Lower, resize: &Resize, shape: &[Dim], axis: &mut 
     Ok(())
 }
 
-/// Returns the elements of an axis before `end`, which are as many as its output has.
-fn cut(lower: &mut Lower, x: BlobId, shape: &[Dim], axis: &AxisResize, end: i32) -> Result<BlobId> {
-    let (alone, place) = lower.alone(x, shape, axis.axis)?;
-    lower.crop(alone, place, 0, Some(end), &axis.output)
+/// Returns the first elements along axes of a value, as many as their outputs have. The shape becomes that of the result.
+fn cut(lower: &mut Lower, x: BlobId, shape: &mut [Dim], axes: &[AxisResize]) -> Result<BlobId> {
+    axes.iter().try_fold(x, |x, axis| {
+        let (alone, place) = lower.alone(x, shape, axis.axis)?;
+        shape.put(axis.axis, axis.output.clone());
+        lower.first(alone, place, &axis.output)
+    })
 }
 
 fn refuse() -> Error {
@@ -154,17 +154,12 @@ fn resize_axes(
         let (longer, longer_shape, longer_axes) = lengthened.lengthen(lower, x, shape, axes)?;
         let plane = Plane::of(&longer_shape, &longer_axes)?;
         if plane.is_long(lengthened.mode) {
-            let mut x = plane.interpolate(lower, longer, lengthened.mode, None)?;
+            let x = plane.interpolate(lower, longer, lengthened.mode, None)?;
             let mut shape = longer_shape;
             for longer in longer_axes {
                 shape.put(longer.axis, longer.output);
             }
-            for axis in axes {
-                let (alone, place) = lower.alone(x, &shape, axis.axis)?;
-                x = lower.first(alone, place, &axis.output)?;
-                shape = resized(&shape, axis.axis, axis.output.clone());
-            }
-            return Ok(x);
+            return cut(lower, x, &mut shape, axes);
         }
     }
     if let [above, last] = axes {
@@ -298,11 +293,7 @@ fn between_corners(
     for axis in longer {
         shape = resized(&shape, axis.axis, axis.output);
     }
-    for axis in axes {
-        x = cut(lower, x, &shape, axis, -1)?;
-        shape = resized(&shape, axis.axis, axis.output.clone());
-    }
-    Ok(x)
+    cut(lower, x, &mut shape, axes)
 }
 
 /// Returns whether Interp computes the weights of ONNX for every size with this growth.
