@@ -42,7 +42,7 @@ impl Conversion {
             let layer = self.net.layers.get(place)?;
             let bottom = layer.bottoms.first().map(|bottom| self.net.blob(*bottom).name.clone());
             let (work, _) = self.net.usual_multiply_adds(layer);
-            let (terms, is_transformed) = self.net.half_sums(layer);
+            let (terms, is_transformed) = (self.net.half_sums(layer), self.net.is_roughly_transformed(layer));
             Some(HalfBlob { blob, name, bottom, work, terms, is_transformed })
         };
         // A constant that is an output has no node, and is float32.

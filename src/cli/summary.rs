@@ -102,6 +102,7 @@ pub(super) fn describe(conversion: &Conversion, files: &Files, elapsed: Duration
         labelled(text, NOTICE, "warning", &printable(warning));
     });
     describe_rounding(&mut text, conversion, files.written, verbose);
+    describe_transforms(&mut text, conversion.net());
     describe_assumptions(&mut text, &conversion.assumptions, verbose);
     if let Some(conditions) = condition::describe(conversion, verbose) {
         labelled(&mut text, NOTICE, "valid if", &conditions);
@@ -244,6 +245,18 @@ fn describe_rounding(text: &mut String, conversion: &Conversion, written: &Writt
     list(text, "  ", &errors, most, |text, (error, name)| {
         let _ = writeln!(text, "  {error:.4}  {}", printable(name));
     });
+}
+
+/// Adds the number of convolutions of which a phone loses digits.
+fn describe_transforms(text: &mut String, net: &Net) {
+    let transformed = net.layers.iter().filter(|layer| net.is_roughly_transformed(layer)).count();
+    if transformed != 0 {
+        let what = format!(
+            "{} may lose several percent on ARM64 by Winograd; --careful avoids it, --data measures it",
+            count(transformed, "convolution")
+        );
+        labelled(text, STRONG, "float16", &what);
+    }
 }
 
 /// Adds a line for each assumed fact, with its values.

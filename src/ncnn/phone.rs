@@ -16,14 +16,19 @@ impl Net {
         layer.layer.has(Trait::Given) || (layer.layer.has(Trait::Gpu) && !self.avoids_gpu(layer))
     }
 
-    /// Returns the number of products that a layer adds in float16 for an element, and whether it does so after the
-    /// transform that loses most digits.
-    pub fn half_sums(&self, layer: &NetLayer) -> (u64, bool) {
+    /// Returns the number of products that a layer adds in float16 for an element.
+    pub fn half_sums(&self, layer: &NetLayer) -> u64 {
+        if self.sums_in_float16(layer) { self.usual_multiply_adds(layer).1 } else { 0 }
+    }
+
+    /// Returns whether the runtime may compute a convolution in float16 after the transform that loses most digits.
+    pub fn is_roughly_transformed(&self, layer: &NetLayer) -> bool {
+        !self.careful && self.has_rough_transform(layer) && self.sums_in_float16(layer)
+    }
+
+    fn sums_in_float16(&self, layer: &NetLayer) -> bool {
         let mask = self.precision_mask(layer) | self.fault_mask(layer);
-        if mask & FLOAT16_ARITHMETIC != 0 || layer.layer.is_int8() || layer.layer.block_weight().is_some() {
-            return (0, false);
-        }
-        (self.usual_multiply_adds(layer).1, !self.careful && self.has_rough_transform(layer))
+        mask & FLOAT16_ARITHMETIC == 0 && !layer.layer.is_int8() && layer.layer.block_weight().is_none()
     }
 
     /// Returns whether a layer is a convolution that avoids a transform because it loses digits in float16.

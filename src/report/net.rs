@@ -112,6 +112,9 @@ pub struct LayerPart {
     pub needs_float32: bool,
     /// Whether it runs on the GPU if the runtime uses one.
     pub runs_on_gpu: bool,
+    /// Whether it is a convolution that may lose several percent of its largest result in float16 on ARM64, by the
+    /// transform of Winograd that [`Converter::careful`](crate::Converter::careful) avoids.
+    pub is_roughly_transformed: bool,
     /// What would be wrong without its feature mask, because of known faults of the runtime.
     pub avoids: Vec<&'static str>,
     /// The indices in [`Report::nodes`] of the nodes whose work it does.
@@ -287,6 +290,7 @@ impl LayerPart {
             multiply_adds: net.multiply_adds(layer),
             needs_float32: net.is_float32(layer),
             runs_on_gpu: net.runs_on_gpu(layer),
+            is_roughly_transformed: net.is_roughly_transformed(layer),
             avoids: net.avoided_faults(layer).collect(),
             nodes,
         }
