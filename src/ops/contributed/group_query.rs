@@ -4,6 +4,7 @@
 //! | --- | --- |
 //! | packed queries, keys and values | Split |
 //! | `do_rotary` | RotaryEmbedding at the positions after the cache |
+//! | a head sink, `smooth_softmax` | a key of zeros before all others, whose score is the sink or 0 |
 //! | all else | Attention of ONNX, which is causal; a local window is its `left_window_size` |
 //!
 //! The lengths in `seqlens_k` must be those of the whole cache and the new tokens, as without padding: this is
@@ -14,7 +15,7 @@ use num_traits::AsPrimitive;
 
 use crate::lower::AssumedFact;
 use crate::op::CONTRIB_DOMAIN;
-use crate::ops::attention::parts::{Sizes, Standard, merge_heads, plain_mask, split_heads};
+use crate::ops::attention::parts::{Sizes, Standard, hide_unseen, merge_heads, plain_mask, split_heads};
 use crate::ops::attention::positions::Positions;
 use crate::ops::prelude::*;
 
@@ -25,8 +26,8 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .appends(|_, _| vec![(input::PAST_KEY, 2), (input::PAST_VALUE, 2)])
         .lowers_to("RotaryEmbedding, Concat, MatMul, Mul, Tanh, Add, Softmax, MatMul")
         .limits(
-            "batches; `smooth_softmax`, a head sink, the output of scores, positions as an input; \
-            quantized caches; norms of queries and keys; keys after their query; a cache of a window",
+            "batches; the output of scores; quantized caches; norms of queries and keys; keys after their query; a \
+            cache of a window",
         )
         .states("padded sequences, stated by value"),
     Row::of(OWN_DOMAIN, "WithoutPadding", Access::Any, infer_same).lower(lower_without_padding),
@@ -42,9 +43,11 @@ mod input {
     pub const SEQLENS_K: usize = 5;
     pub const COS_CACHE: usize = 7;
     pub const SIN_CACHE: usize = 8;
+    pub const POSITION_IDS: usize = 9;
     pub const ATTENTION_BIAS: usize = 10;
-    /// The inputs that are refused: positions, a sink, the scales of a quantized cache, and the weights of norms.
-    pub const REFUSED: [usize; 6] = [9, 11, 12, 13, 14, 15];
+    pub const HEAD_SINK: usize = 11;
+    /// The inputs that are refused: the scales of a quantized cache, and the weights of norms.
+    pub const REFUSED: [usize; 4] = [12, 13, 14, 15];
 }
 
 struct Attention {
@@ -58,6 +61,8 @@ struct Attention {
     interleaved: bool,
     /// The number of keys that a query sees, its own among them; `None` for all.
     window: Option<i64>,
+    /// Whether the weights of a query leave a part to no key: that of a score beside those of the keys.
+    has_sink: bool,
 }
 
 fn read(call: &Call) -> Result<Attention> {
@@ -75,9 +80,9 @@ fn read(call: &Call) -> Result<Attention> {
     let head =
         head.ok_or_else(|| Error::invalid(format!("{hidden} elements do not divide into {all} heads")))?;
     let usual: f32 = head.as_();
-    let refuse = |name: &str| call.given_int(name).map(|value| value.is_some_and(|value| value > 0));
-    if refuse("smooth_softmax")? || refuse("qk_output")? {
-        unsupported!("`smooth_softmax`, or scores as an output");
+    let is_positive = |name: &str| call.given_int(name).map(|value| value.is_some_and(|value| value > 0));
+    if is_positive("qk_output")? {
+        unsupported!("scores as an output");
     }
     for name in ["k_quant_type", "v_quant_type"] {
         if !matches!(call.given_string(name)?, None | Some("NONE")) {
@@ -103,6 +108,7 @@ fn read(call: &Call) -> Result<Attention> {
         rotary: call.given_flag("do_rotary")?,
         interleaved: call.given_flag("rotary_interleaved")?,
         window,
+        has_sink: is_positive("smooth_softmax")? || call.has_input(input::HEAD_SINK),
     })
 }
 
@@ -159,10 +165,10 @@ fn expand_group_query<'x>(x: &'x Expand) -> Result<Expr<'x>> {
         (q, k, v) = (split_heads(q, heads), split_heads(k, kv_heads), split_heads(v, kv_heads));
     }
     if attention.rotary {
-        let length = (input::QUERY, 1);
-        let positions = Positions::of(x, length, length, (input::PAST_KEY, 2));
-        let [cos, sin] = [input::COS_CACHE, input::SIN_CACHE]
-            .map(|index| x.operand(index).gather(positions.queries, 0).unsqueeze(&[0]));
+        let positions = x.optional(input::POSITION_IDS);
+        let positions = positions.unwrap_or_else(|| positions_of(x).queries.unsqueeze(&[0]));
+        let [cos, sin] =
+            [input::COS_CACHE, input::SIN_CACHE].map(|index| x.operand(index).gather(positions, 0));
         q = rotate(x, q, [cos, sin], heads, &attention)?;
         k = rotate(x, k, [cos, sin], kv_heads, &attention)?;
     }
@@ -173,16 +179,20 @@ fn expand_group_query<'x>(x: &'x Expand) -> Result<Expr<'x>> {
         ("scale", attention.scale.into()),
         ("softcap", attention.softcap.into()),
     ];
-    attributes.extend(attention.window.map(|window| ("left_window_size", window.saturating_sub(1).into())));
-    let (mut result, present) = Standard {
-        operands: [q, k, v],
-        mask: plain_mask(x, input::ATTENTION_BIAS),
-        past: [input::PAST_KEY, input::PAST_VALUE].map(|index| x.optional(index)),
-        has_present: x.has_output(1) || x.has_output(2),
+    let before = attention.window.map(|window| window.saturating_sub(1));
+    let mut mask = plain_mask(x, input::ATTENTION_BIAS);
+    let mut past = [input::PAST_KEY, input::PAST_VALUE].map(|index| x.optional(index));
+    if attention.has_sink {
+        let nothing = x.make.number(0.0, x.dtype(input::QUERY)?).broadcast(&[1, kv_heads, 1, attention.head]);
+        past = past.map(|past| Some(past.map_or(nothing, |past| x.make.concat(&[nothing, past], 2))));
+        mask = mask_with_sink(x, mask, before);
+    } else {
+        attributes.extend(before.map(|before| ("left_window_size", before.into())));
     }
-    .attend(x, attributes);
+    let has_present = x.has_output(1) || x.has_output(2);
+    let (mut result, present) = Standard { operands: [q, k, v], mask, past, has_present }.attend(x, attributes);
     for (index, present) in (1..).zip(present) {
-        x.output(index, present);
+        x.output(index, if attention.has_sink { present.slice(2, 1, i64::MAX) } else { present });
     }
     if apart {
         result = merge_heads(result);
@@ -191,6 +201,25 @@ fn expand_group_query<'x>(x: &'x Expand) -> Result<Expr<'x>> {
         result = x.make.op("ncnn.WithoutPadding", [result, lengths], []);
     }
     Ok(result)
+}
+
+/// Returns the positions of the new tokens, which follow the cache, and of all.
+fn positions_of<'x>(x: &'x Expand) -> Positions<'x> {
+    let length = (input::QUERY, 1);
+    Positions::of(x, length, length, (input::PAST_KEY, 2))
+}
+
+/// Returns the mask for a key before all others, which no window hides: its score is the sink of the head.
+fn mask_with_sink<'x>(x: &'x Expand, mask: Option<Expr<'x>>, before: Option<i64>) -> Option<Expr<'x>> {
+    let positions = positions_of(x);
+    let seen = positions.near(before, None).map(|near| hide_unseen(near.cast(DType::F32)).unsqueeze(&[0, 1]));
+    let rest = seen.map(|seen| seen.add_optional(mask)).or(mask);
+    let rest = rest.map(|rest| rest.with("Pad", x.make.ints(&[0, 0, 0, 1, 0, 0, 0, 0])));
+    let sink = x.optional(input::HEAD_SINK).map(|sink| {
+        let keys = x.make.range(x.make.int(-1), positions.keys.size(0));
+        sink.to_type(DType::F32).reshape(&[1, -1, 1, 1]) * keys.equal(-1).cast(DType::F32)
+    });
+    sink.map(|sink| sink.add_optional(rest)).or(rest)
 }
 
 /// Returns queries, keys and values, `[batch, length, heads * head]`.
