@@ -97,7 +97,7 @@ def tune(model: Model, data: Data, *, half_error: float | None = None, max_loss:
 
 def _half_blobs(net: Net) -> list[dict[str, Any]]:
     """The blobs that float16 would hold, as the script reads them."""
-    fields = ("name", "blob", "bottom", "work", "terms", "is_transformed")
+    fields = ("name", "blob", "bottom", "work", "terms", "is_roughly_transformed")
     return [dict(zip(fields, blob)) for blob in net._conversion.half_blobs()]
 
 

@@ -196,8 +196,9 @@ impl Conversion {
     /// [`HalfBlob`](onnx2ncnn::HalfBlob).
     fn half_blobs(&self, py: Python<'_>) -> PyResult<Vec<HalfParts>> {
         let blobs = run(py, || self.conversion.half_blobs())?;
-        let parts =
-            |half: HalfBlob| (half.name, half.blob, half.bottom, half.work, half.terms, half.is_transformed);
+        let parts = |half: HalfBlob| {
+            (half.name, half.blob, half.bottom, half.work, half.terms, half.is_roughly_transformed)
+        };
         Ok(blobs.into_iter().map(parts).collect())
     }
 

@@ -1,12 +1,14 @@
 //! The blobs that runtimes of half precision hold in it.
 
+use serde::Serialize;
+
 use super::Conversion;
 use crate::error::Result;
 use crate::ncnn::BlobId;
 use crate::report::{self, NodePart};
 
 /// A blob that runtimes of half precision hold in it: numbers above 65504 are infinite there.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct HalfBlob {
     /// The name of the blob.
@@ -21,7 +23,7 @@ pub struct HalfBlob {
     /// The number of products that its layer adds in float16 for an element; 0 for other layers.
     pub terms: u64,
     /// Whether its layer is a convolution that [`Converter::careful`](crate::Converter::careful) makes more exact.
-    pub is_transformed: bool,
+    pub is_roughly_transformed: bool,
 }
 
 impl Conversion {
@@ -42,8 +44,9 @@ impl Conversion {
             let layer = self.net.layers.get(place)?;
             let bottom = layer.bottoms.first().map(|bottom| self.net.blob(*bottom).name.clone());
             let (work, _) = self.net.usual_multiply_adds(layer);
-            let (terms, is_transformed) = (self.net.half_sums(layer), self.net.is_roughly_transformed(layer));
-            Some(HalfBlob { blob, name, bottom, work, terms, is_transformed })
+            let terms = self.net.half_sums(layer);
+            let is_roughly_transformed = self.net.is_roughly_transformed(layer);
+            Some(HalfBlob { blob, name, bottom, work, terms, is_roughly_transformed })
         };
         // A constant that is an output has no node, and is float32.
         Ok(self.net.half_blobs().into_iter().filter_map(named).collect())

@@ -8,7 +8,7 @@ use onnx2ncnn::{Conversion, Converter, Input, OptionValue, Refusal, Storage, Wei
 
 use super::arguments::{Arguments, HalfPrecision};
 use super::place::{input, temporary_folder, write_net};
-use super::python::{Choice, Comparison, Distance, INT8_COSINE, Measured, NetRequest};
+use super::python::{Choice, Comparison, Distance, INT8_COSINE, NetRequest};
 use super::sampled::Sampled;
 use super::terminal::{STRONG, count, labelled, printable};
 
@@ -32,12 +32,12 @@ impl HalfPrecision {
         };
         let converter = sampled.converter()?;
         let mut conversion = converter.convert(model)?;
-        let mut measured = Measured::blobs_of(&conversion)?;
+        let mut measured = conversion.half_blobs()?;
         if arguments.choices.weights != Weights::Float {
             // The runtime computes products with integers in float32, many times slower than those with floats.
             let sums: BTreeMap<_, _> = measured.iter().map(|blob| (blob.name.clone(), blob.terms)).collect();
             conversion = converter.weights(Weights::Float).convert(model)?;
-            measured = Measured::blobs_of(&conversion)?;
+            measured = conversion.half_blobs()?;
             for blob in &mut measured {
                 blob.terms = sums.get(&blob.name).map_or(blob.terms, |terms| blob.terms.min(*terms));
             }

@@ -17,8 +17,7 @@ use super::next::is_harmless;
 use super::options::{Chosen, Given, Source, arg, is_plain};
 use super::place::{input, path_to_read_again, temporary_folder};
 use super::python::{
-    Comparison, Distance, INT8_COSINE, Magnitude, Measured, NetRequest, Pair, PythonArguments, SIZES,
-    parse_part,
+    Comparison, Distance, INT8_COSINE, Magnitude, NetRequest, Pair, PythonArguments, SIZES, parse_part,
 };
 use super::repeated::Repeated;
 use super::terminal::{BAD, HELP, STRONG, count, labelled, list, print, printable, tell};
@@ -227,7 +226,7 @@ fn compare(arguments: &Verify) -> Result<(Comparison, Options), Refusal> {
         path = room.path().join("float.onnx");
         if arguments.magnitudes {
             // The nodes of the quantized model, as the option of its conversion names them.
-            measured = Measured::blobs_of(&converter.convert(&model)?)?;
+            measured = converter.convert(&model)?.half_blobs()?;
         }
         let float = converter.weights(Weights::Float).emit_onnx(&path);
         float.convert(&model)?.write(room.path().join("float.param"), room.path().join("float.bin"))?;
@@ -240,7 +239,7 @@ fn compare(arguments: &Verify) -> Result<(Comparison, Options), Refusal> {
     }
     let conversion = converter.convert(&model)?;
     if arguments.magnitudes && !choices.dequantize {
-        measured = Measured::blobs_of(&conversion)?;
+        measured = conversion.half_blobs()?;
     }
     let layers = if arguments.layers { inner_pairs(&conversion) } else { Vec::new() };
     if !is_plain || !layers.is_empty() {

@@ -47,7 +47,7 @@ def noise_of(blob, mode):
 
 
 def is_transformed(blob, mode):
-    return blob["is_transformed"] and mode == "default"
+    return blob["is_roughly_transformed"] and mode == "default"
 
 
 def with_noise(mat, blob, mode, generator):
@@ -125,7 +125,7 @@ def part_of(blob, effects, mode):
     if blob["terms"]:
         summed *= noise_of(blob, mode) / noise_of(blob, "default")
     transformed = is_transformed(blob, mode)
-    if blob["is_transformed"] and not transformed:
+    if blob["is_roughly_transformed"] and not transformed:
         summed /= TRANSFORM
     time = FLOAT32 if mode == "precise" else TRANSFORMED if transformed else 1
     return rounded**2 + summed**2, time * blob["work"]

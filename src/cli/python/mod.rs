@@ -77,7 +77,7 @@ pub(in crate::cli) enum Request {
 }
 
 /// An ONNX model and a net, and the pairs of values and blobs.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(in crate::cli) struct NetRequest {
     pub model: PathBuf,
     pub param: PathBuf,
@@ -93,7 +93,7 @@ pub(in crate::cli) struct NetRequest {
     /// Intermediate blobs in the order of layers; `model` has their values as outputs too.
     pub layers: Vec<Pair>,
     /// Blobs to measure, and the names under which their magnitudes are listed.
-    pub measured: Vec<Measured>,
+    pub measured: Vec<HalfBlob>,
     /// Arrays by the names of inputs, or samples of them in any form that a quantization reads.
     pub data: Option<PathBuf>,
     pub sampled: bool,
@@ -129,18 +129,6 @@ pub(in crate::cli) struct Pair {
     pub axes: Vec<Vec<usize>>,
     /// The blob of the other side of a cache that the runtime keeps.
     pub cache: Option<String>,
-}
-
-/// A blob to measure.
-#[derive(Debug, Serialize)]
-pub(in crate::cli) struct Measured {
-    pub name: String,
-    pub blob: String,
-    /// The first blob that its layer reads.
-    pub bottom: Option<String>,
-    pub work: u64,
-    pub terms: u64,
-    pub is_transformed: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -229,26 +217,10 @@ impl NetRequest {
             param,
             bin,
             inputs: conversion.inputs.iter().map(Pair::of).collect(),
-            shapes: Vec::new(),
-            calls: Vec::new(),
             outputs: conversion.outputs.iter().map(Pair::of).collect(),
             sorts: conversion.sorts()?,
-            layers: Vec::new(),
-            measured: Vec::new(),
-            data: None,
-            sampled: false,
-            half_error: None,
-            timed: false,
-            modes: Vec::new(),
-            samples: None,
-            rounds: 0,
             tolerance: TOLERANCE,
-            cosine: None,
-            fp16: false,
-            bf16: false,
-            vulkan: false,
-            device: None,
-            threads: None,
+            ..NetRequest::default()
         })
     }
 
@@ -267,21 +239,6 @@ impl Pair {
             axes: port.axes(),
             cache: port.cache.clone(),
         }
-    }
-}
-
-impl Measured {
-    /// Returns the blobs that float16 would hold, with the names of their nodes.
-    pub fn blobs_of(conversion: &Conversion) -> Result<Vec<Measured>> {
-        let measured = |HalfBlob { blob, name, bottom, work, terms, is_transformed, .. }| Measured {
-            name,
-            blob,
-            bottom,
-            work,
-            terms,
-            is_transformed,
-        };
-        Ok(conversion.half_blobs()?.into_iter().map(measured).collect())
     }
 }
 

@@ -190,7 +190,8 @@ fn expand_group_query<'x>(x: &'x Expand) -> Result<Expr<'x>> {
         attributes.extend(before.map(|before| ("left_window_size", before.into())));
     }
     let has_present = x.has_output(1) || x.has_output(2);
-    let (mut result, present) = Standard { operands: [q, k, v], mask, past, has_present }.attend(x, attributes);
+    let (mut result, present) =
+        Standard { operands: [q, k, v], mask, past, has_present }.attend(x, attributes);
     for (index, present) in (1..).zip(present) {
         x.output(index, if attention.has_sink { present.slice(2, 1, i64::MAX) } else { present });
     }
