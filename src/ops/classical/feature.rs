@@ -99,7 +99,7 @@ fn infer_imputer(call: &Call) -> Result<Vec<Fact>> {
     if values.len() != 1 && columns != Some(i64::try_from(values.len())?) {
         invalid!("{} values do not fit the number of columns", values.len());
     }
-    Ok(vec![call.like(0, call.dtype(0)?)?])
+    infer_same(call)
 }
 
 fn expand_imputer<'x>(x: &'x Expand) -> Result<Expr<'x>> {

@@ -95,7 +95,7 @@ fn infer_experts(call: &Call) -> Result<Vec<Fact>> {
     if call.has_input(THIRD) {
         unsupported!("a third matrix of each expert: onnxruntime does not compute it on a processor");
     }
-    Ok(vec![call.like(0, call.dtype(0)?)?])
+    infer_same(call)
 }
 
 fn infer_quantized_experts(call: &Call) -> Result<Vec<Fact>> {
@@ -115,7 +115,7 @@ fn infer_quantized_experts(call: &Call) -> Result<Vec<Fact>> {
     if (ROUTER_WEIGHTS..call.input_count()).any(|index| call.has_input(index)) {
         unsupported!("weights of the router apart from its choices");
     }
-    Ok(vec![call.like(0, call.dtype(0)?)?])
+    infer_same(call)
 }
 
 fn expand_experts<'x>(x: &'x Expand) -> Result<Expr<'x>> {

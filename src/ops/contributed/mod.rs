@@ -79,7 +79,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     fused_matmul("FusedMatMul"),
     // The older name, without transposed batches.
     fused_matmul("TransposeMatMul"),
-    Row::of(DOMAIN, "FusedGemm", Access::Any, gemm::infer_fused_gemm)
+    Row::of(DOMAIN, "FusedGemm", Access::Any, crate::ops::linear::matmul::infer_gemm)
         .multiply_adds(crate::ops::linear::matmul::gemm::multiply_adds)
         .formula(gemm::expand_fused_gemm)
         .lowers_to("Gemm, the activation")

@@ -8,12 +8,8 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("SwiGLU", Access::Any, infer_s
     .formula(expand_swiglu)
     .lowers_to("a * Sigmoid(alpha * a) * b")];
 
-fn read_alpha(call: &Call) -> Result<f32> {
-    call.float("alpha")
-}
-
 fn expand_swiglu<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    let alpha = read_alpha(x)?;
+    let alpha = x.float("alpha")?;
     let (gate, value) = (x.operand(0), x.operand(1));
     let scaled = if alpha == 1.0 { gate } else { gate * alpha };
     Ok(gate * scaled.sigmoid() * value)

@@ -116,7 +116,7 @@ fn infer_identity(call: &Call) -> Result<Vec<Fact>> {
     if let Some(tensor) = call.constant(0) {
         return Ok(vec![Fact::constant(tensor.clone())?]);
     }
-    Ok(vec![call.like(0, call.dtype(0)?)?])
+    infer_same(call)
 }
 
 /// Returns the type of the mask: bool since version 10, before that the type of the data.

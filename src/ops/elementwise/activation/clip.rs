@@ -3,7 +3,6 @@
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Clip.html>.
 
 use super::super::broadcast::{Kernel, fold_arithmetic};
-use super::{Attributes, Lower, required_input};
 use crate::lower::{Formula, ScalarOrBlob};
 use crate::ncnn::layer::ReLU;
 use crate::ops::prelude::*;
