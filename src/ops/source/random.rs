@@ -34,30 +34,19 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .limits(NO_RANDOM_NUMBERS),
 ];
 
-/// Checks the attributes of a distribution and returns its element type.
-fn read_distribution(call: &Call) -> Result<Option<DType>> {
-    let Some(code) = call.given_int("dtype")? else { return Ok(None) };
-    let dtype = i32::try_from(code).ok().and_then(DType::from_onnx);
-    let unknown = || Error::invalid(format!("unknown element type {code}")).at_part("attribute dtype");
-    dtype.map(Some).ok_or_else(unknown)
-}
-
 fn infer_shaped(call: &Call) -> Result<Vec<Fact>> {
-    let dtype = read_distribution(call)?.unwrap_or(DType::F32);
+    let dtype = call.given_element_type("dtype")?.unwrap_or(DType::F32);
     let shape = call.ints("shape")?;
     Ok(vec![Fact::new(dtype, shape.into_iter().map(Dim::Known).collect::<Shape>())])
 }
 
 fn infer_like(call: &Call) -> Result<Vec<Fact>> {
-    let dtype = match read_distribution(call)? {
-        Some(dtype) => dtype,
-        None => call.dtype(0)?,
-    };
+    let dtype = call.given_element_type("dtype")?.map_or_else(|| call.dtype(0), Ok)?;
     Ok(vec![call.like(0, dtype)?])
 }
 
 fn infer_multinomial(call: &Call) -> Result<Vec<Fact>> {
-    let dtype = read_distribution(call)?.unwrap_or(DType::I32);
+    let dtype = call.given_element_type("dtype")?.unwrap_or(DType::I32);
     let samples = call.int("sample_size")?;
     Ok(vec![Fact::new(dtype, vec![call.shape(0)?.at(0)?.clone(), Dim::Known(samples)])])
 }
