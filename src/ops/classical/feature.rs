@@ -4,9 +4,8 @@
 
 use ndarray::{ArrayD, IxDyn};
 
+use super::DOMAIN;
 use crate::ops::prelude::*;
-
-const DOMAIN: &str = "ai.onnx.ml";
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::of(DOMAIN, "ArrayFeatureExtractor", Access::Any, infer_extractor)

@@ -5,34 +5,24 @@
 //! `onnx__Multinomial.html`.
 
 use crate::error::ErrorCode;
+use crate::op::Infer;
 use crate::ops::prelude::*;
 use crate::tensor::Shape;
 
 const NO_RANDOM_NUMBERS: &str = "its output is random, and ncnn has no layer for random numbers";
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Bernoulli", Access::Any, infer_like).lower(refuse_random).random().limits(NO_RANDOM_NUMBERS),
-    Row::new("Multinomial", Access::Any, infer_multinomial)
-        .lower(refuse_random)
-        .random()
-        .limits(NO_RANDOM_NUMBERS),
-    Row::new("RandomNormal", Access::Any, infer_shaped)
-        .lower(refuse_random)
-        .random()
-        .limits(NO_RANDOM_NUMBERS),
-    Row::new("RandomNormalLike", Access::Any, infer_like)
-        .lower(refuse_random)
-        .random()
-        .limits(NO_RANDOM_NUMBERS),
-    Row::new("RandomUniform", Access::Any, infer_shaped)
-        .lower(refuse_random)
-        .random()
-        .limits(NO_RANDOM_NUMBERS),
-    Row::new("RandomUniformLike", Access::Any, infer_like)
-        .lower(refuse_random)
-        .random()
-        .limits(NO_RANDOM_NUMBERS),
+    random("Bernoulli", infer_like),
+    random("Multinomial", infer_multinomial),
+    random("RandomNormal", infer_shaped),
+    random("RandomNormalLike", infer_like),
+    random("RandomUniform", infer_shaped),
+    random("RandomUniformLike", infer_like),
 ];
+
+const fn random(name: &'static str, infer: Infer) -> Row {
+    Row::new(name, Access::Any, infer).lower(refuse_random).random().limits(NO_RANDOM_NUMBERS)
+}
 
 fn infer_shaped(call: &Call) -> Result<Vec<Fact>> {
     let dtype = call.given_element_type("dtype")?.unwrap_or(DType::F32);

@@ -31,18 +31,8 @@ macro_rules! reduction {
 }
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("ArgMax", Access::Any, arg::infer_arg)
-        .fold(arg::fold_arg)
-        .range(range::positions)
-        .lower(arg::lower_arg)
-        .lowers_to("Reduction, Threshold, Reduction over an index ramp")
-        .limits("an axis of more than 2^24 elements"),
-    Row::new("ArgMin", Access::Any, arg::infer_arg)
-        .fold(arg::fold_arg)
-        .range(range::positions)
-        .lower(arg::lower_arg)
-        .lowers_to("Reduction, Threshold, Reduction over an index ramp")
-        .limits("an axis of more than 2^24 elements"),
+    extreme("ArgMax"),
+    extreme("ArgMin"),
     reduction!("ReduceL1", Kind::L1)
         .range(|call, x| range::first(call, x).magnitude().times(reduced_count(call)))
         .lowers_to("Reduction"),
@@ -61,6 +51,16 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .range(|_, _| Range::new(0.0, f64::INFINITY))
         .lowers_to("Reduction"),
 ];
+
+/// A row of the index of an extreme.
+const fn extreme(name: &'static str) -> Row {
+    Row::new(name, Access::Any, arg::infer_arg)
+        .fold(arg::fold_arg)
+        .range(range::positions)
+        .lower(arg::lower_arg)
+        .lowers_to("Reduction, Threshold, Reduction over an index ramp")
+        .limits("an axis of more than 2^24 elements")
+}
 
 fn range_mean(call: &Call, inputs: &[Range]) -> Range {
     let x = range::first(call, inputs);
