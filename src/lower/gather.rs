@@ -108,7 +108,7 @@ impl Lower<'_> {
         if i64::try_from(self.known_size(blob, place)?)? == count {
             return Ok(blob);
         }
-        self.crop(blob, place, i32::try_from(start)?, Some(i32::try_from(start + count)?), &Dim::Known(count))
+        self.crop(blob, place, start, Some(start + count), &Dim::Known(count))
     }
 
     /// Emits every `stride`th element: one column of the axis in rows of `stride`.

@@ -117,7 +117,7 @@ impl Lower<'_> {
             lines.push(self.ones(&[Dim::Known(constant)])?);
         }
         let line = self.concat(&lines, 0)?;
-        if constant < 0 { self.crop(line, 0, 0, Some(i32::try_from(constant)?), size) } else { Ok(line) }
+        if constant < 0 { self.crop(line, 0, 0, Some(constant), size) } else { Ok(line) }
     }
 
     /// Emits symbolic sizes as elements along one axis.

@@ -276,7 +276,7 @@ impl Rows {
             lower.memory_data(&ramp(&Dim::Known(k))?, &[one.clone(), Dim::Known(k), one.clone()])?;
         let taken = self.in_whole_blocks(lower, taken, &blocks, width)?;
         let count = lower.reshape(taken.map(CumulativeSum { axis: 2 }), &self.form(blocks.clone(), width))?;
-        let last = lower.crop(count, 2, i32::try_from(width - 1)?, None, &one)?;
+        let last = lower.crop(count, 2, width - 1, None, &one)?;
         let last = lower.reshape(last, &self.form(1, blocks.clone()))?;
         // The block of a number follows those that end before it, its element those that are counted before.
         let block = before(lower, last, numbers)?;

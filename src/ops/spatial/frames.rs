@@ -69,10 +69,7 @@ fn lower_frames(lower: &mut Lower) -> Result<()> {
     if frames.start > 0 || !fits {
         rest = length;
         blob = match rest.known() {
-            Some(length) => {
-                let end = i32::try_from(frames.start + length)?;
-                lower.crop(blob, place, i32::try_from(frames.start)?, Some(end), &rest)?
-            }
+            Some(length) => lower.crop(blob, place, frames.start, Some(frames.start + length), &rest)?,
             None => lower.crop_by_expression(blob, place, &Dim::Known(frames.start), &rest)?,
         };
     }

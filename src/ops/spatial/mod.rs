@@ -40,6 +40,6 @@ fn image_of(lower: &mut Lower, index: usize, image: i64, batch: &Dim) -> Result<
         invalid!("batch index {image} is out of range for a batch of {batch}");
     }
     let rows = lower.blob_as(index, &[shape.at(0)?.clone(), Dim::product(form)?])?;
-    let row = lower.crop(rows, 0, i32::try_from(image)?, Some(i32::try_from(image + 1)?), &Dim::Known(1))?;
+    let row = lower.crop(rows, 0, image, Some(image + 1), &Dim::Known(1))?;
     lower.reshape(row, form)
 }

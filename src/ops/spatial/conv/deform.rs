@@ -120,7 +120,7 @@ fn channels(lower: &mut Lower, index: usize, element: i64, start: i64, count: i6
     if whole == Some(count) {
         return Ok(blob);
     }
-    lower.crop(blob, 0, i32::try_from(start)?, Some(i32::try_from(start + count)?), &Dim::Known(count))
+    lower.crop(blob, 0, start, Some(start + count), &Dim::Known(count))
 }
 
 pub(in crate::ops) fn lower_deform_conv(lower: &mut Lower) -> Result<()> {

@@ -111,8 +111,7 @@ pub(super) fn lower_rows(
     if rows.first == 0 && rows.made == top_height {
         return Ok(Some(made));
     }
-    let (start, end) = (int(rows.first)?, int(rows.first + top_height)?);
-    lower.crop(made, 2, start, Some(end), &Dim::Known(top_height)).map(Some)
+    lower.crop(made, 2, rows.first, Some(rows.first + top_height), &Dim::Known(top_height)).map(Some)
 }
 
 /// Returns the weight `[outputs, inputs, depth, ...]` with the depth before the inputs.

@@ -124,10 +124,10 @@ fn shrink_axis(
     let mut sum = None;
     for (index, weight) in &block.weights {
         // Elements after the last whole block are not read.
-        let after = i32::try_from(block.size - 1 - index)?;
+        let after = block.size - 1 - index;
         let end = (after != 0).then_some(-after);
         let rest = size.sub(&Dim::Known(block.size - 1))?;
-        let own = lower.crop(x, at, i32::try_from(*index)?, end, &rest)?;
+        let own = lower.crop(x, at, *index, end, &rest)?;
         let mut own = lower.stride(own, at, &Dim::Known(0), block.size, &axis.output)?;
         if *weight != 1.0 {
             own = lower.compute(own * *weight)?;
