@@ -62,8 +62,7 @@ const RESHAPED_BY_READER: &str = "no layer: a reader reshapes the blob as it nee
 
 /// Returns input 0 in another shape; a constant stays one and is not loaded.
 fn reshaped(call: &Call, shape: Vec<Dim>) -> Result<Fact> {
-    let sizes: Option<Vec<usize>> = shape.iter().map(|d| usize::try_from(d.known()?).ok()).collect();
-    if let (Some(tensor), Some(sizes)) = (call.constant(0), sizes) {
+    if let (Some(tensor), Some(sizes)) = (call.constant(0), Dim::known_sizes::<usize>(&shape)) {
         return Fact::constant(tensor.reshaped(&sizes)?);
     }
     require_same_elements(call, call.shape(0)?, &shape)?;
