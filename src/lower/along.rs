@@ -88,10 +88,11 @@ impl Lower<'_> {
         &mut self,
         blob: BlobId,
         place: usize,
-        start: i32,
-        end: Option<i32>,
+        start: i64,
+        end: Option<i64>,
         size: &Dim,
     ) -> Result<BlobId> {
+        let (start, end) = (i32::try_from(start)?, end.map(i32::try_from).transpose()?);
         let axis = self.form(blob).at(place)?.clone();
         let farthest = end.unwrap_or(0).unsigned_abs().max(start.unsigned_abs());
         self.require(SizeCondition::at_least(&axis, farthest.into()))?;
@@ -116,7 +117,7 @@ impl Lower<'_> {
             return Ok(blob);
         }
         match count.known().or(count.sub(&size)?.known()) {
-            Some(end) => self.crop(blob, place, 0, Some(i32::try_from(end)?), count),
+            Some(end) => self.crop(blob, place, 0, Some(end), count),
             None => self.crop_by_expression(blob, place, &Dim::Known(0), count),
         }
     }
@@ -138,7 +139,7 @@ impl Lower<'_> {
         if let Some(start) = start.known().filter(|_| to_the_end) {
             if start > 0 {
                 let rest = size.sub(&Dim::Known(start))?;
-                blob = self.crop(blob, place, i32::try_from(start)?, None, &rest)?;
+                blob = self.crop(blob, place, start, None, &rest)?;
             }
         } else {
             let span = count.sub(&Dim::Known(1))?.mul(&Dim::Known(step))?.add(&Dim::Known(1))?;

@@ -3,7 +3,7 @@
 use super::{Kind, Op};
 use crate::error::{Error, Result};
 use crate::graph::{Attribute, Graph, Node};
-use crate::tensor::Tensor;
+use crate::tensor::{DType, Tensor};
 
 /// Integers that say yes or no, in the order of their names.
 pub(crate) const FLAGS: &[&str] = &[
@@ -212,6 +212,16 @@ readers! {
 }
 
 impl Attributes<'_> {
+    /// Returns the element type of which an attribute is the number, if the node has it.
+    pub fn given_element_type(&self, name: &str) -> Result<Option<DType>> {
+        self.given_int(name)?.map(|number| element_type(name, number)).transpose()
+    }
+
+    /// Returns the element type of which an attribute is the number.
+    pub fn element_type(&self, name: &str) -> Result<DType> {
+        element_type(name, self.int(name)?)
+    }
+
     /// Returns the meaning of an attribute that is one of these words.
     pub fn word<T: Clone>(&self, name: &str, words: &[(&str, T)]) -> Result<T> {
         meaning(name, self.string(name)?, words)
@@ -221,6 +231,12 @@ impl Attributes<'_> {
     pub fn word_or<T: Clone>(&self, name: &str, default: &'static str, words: &[(&str, T)]) -> Result<T> {
         meaning(name, self.given_string(name)?.unwrap_or(default), words)
     }
+}
+
+fn element_type(name: &str, number: i64) -> Result<DType> {
+    let unknown = || Error::invalid(format!("unknown element type {number}"));
+    let dtype = i32::try_from(number).ok().and_then(DType::from_onnx);
+    dtype.ok_or_else(|| unknown().at_part(format!("attribute {name}")))
 }
 
 /// Returns the meaning of a word, which is that of an attribute.

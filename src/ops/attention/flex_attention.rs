@@ -22,10 +22,8 @@ struct FlexAttention {
 }
 
 fn read_flex_attention(call: &Call) -> Result<FlexAttention> {
-    let precision = match call.given_int("softmax_precision")? {
-        Some(code) => i32::try_from(code).ok().and_then(DType::from_onnx).ok_or_else(|| {
-            Error::invalid(format!("unknown element type {code}")).at_part("attribute softmax_precision")
-        })?,
+    let precision = match call.given_element_type("softmax_precision")? {
+        Some(precision) => precision,
         None if call.dtype(0)? == DType::F64 => DType::F64,
         None => DType::F32,
     };

@@ -5,10 +5,9 @@
 use ndarray::{ArrayD, IxDyn};
 use num_traits::AsPrimitive;
 
+use super::DOMAIN;
 use crate::ops::control::impossible::text;
 use crate::ops::prelude::*;
-
-const DOMAIN: &str = "ai.onnx.ml";
 
 pub(in crate::ops) const OPS: &[Row] = &[
     // The values after it are known where the graph is cut.

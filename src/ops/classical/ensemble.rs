@@ -11,13 +11,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use num_traits::AsPrimitive;
 
+use super::DOMAIN;
 use super::classes::{Labels, exceeds, first_largest, refuse_transform, transformed, transformed_pair};
 use super::forest::sums;
 use super::split::{Comparison, Condition};
 use super::trees::{End, LOWERS_TO, Trees, numbers, places, sums_shape};
 use crate::ops::prelude::*;
-
-const DOMAIN: &str = "ai.onnx.ml";
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::of(DOMAIN, "TreeEnsembleClassifier", Access::Any, infer_classifier)

@@ -4,9 +4,8 @@
 
 use ndarray::{ArrayD, IxDyn};
 
+use super::DOMAIN;
 use crate::ops::prelude::*;
-
-const DOMAIN: &str = "ai.onnx.ml";
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::of(DOMAIN, "ArrayFeatureExtractor", Access::Any, infer_extractor)
@@ -99,7 +98,7 @@ fn infer_imputer(call: &Call) -> Result<Vec<Fact>> {
     if values.len() != 1 && columns != Some(i64::try_from(values.len())?) {
         invalid!("{} values do not fit the number of columns", values.len());
     }
-    Ok(vec![call.like(0, call.dtype(0)?)?])
+    infer_same(call)
 }
 
 fn expand_imputer<'x>(x: &'x Expand) -> Result<Expr<'x>> {

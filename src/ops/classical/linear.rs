@@ -7,10 +7,9 @@
 
 use ndarray::ArrayD;
 
+use super::DOMAIN;
 use super::classes::{Labels, exceeds, first_largest, transformed, transformed_pair};
 use crate::ops::prelude::*;
-
-const DOMAIN: &str = "ai.onnx.ml";
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::of(DOMAIN, "LinearClassifier", Access::Any, infer_classifier)

@@ -14,6 +14,8 @@ pub(in crate::ops) mod trees;
 
 use crate::ops::row::Row;
 
+const DOMAIN: &str = "ai.onnx.ml";
+
 /// The families of this shelf.
 pub(super) const FAMILIES: &[&[Row]] =
     &[encoders::OPS, ensemble::OPS, feature::OPS, linear::OPS, n_gram::OPS, support_vectors::OPS, trees::OPS];

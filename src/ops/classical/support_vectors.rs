@@ -9,11 +9,11 @@
 use ndarray::ArrayD;
 use num_traits::AsPrimitive;
 
+use super::DOMAIN;
 use super::classes::{Labels, first_largest, refuse_transform, transformed};
 use super::matrix::matrix;
 use crate::ops::prelude::*;
 
-const DOMAIN: &str = "ai.onnx.ml";
 const LOWERS_TO: &str = "MatMul or ReduceSum, the function of the kernel, MatMul, Add";
 
 pub(in crate::ops) const OPS: &[Row] = &[

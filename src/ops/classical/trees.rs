@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use num_traits::AsPrimitive;
 
+use super::DOMAIN;
 use super::forest::sums;
 use super::split::{BOUND, Comparison, Condition, Split, Splits};
 use crate::op::required;
@@ -14,7 +15,7 @@ use crate::ops::prelude::*;
 pub(super) const LOWERS_TO: &str =
     "comparisons, and products with the paths to all leaves, or samples of the nodes along the paths";
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::of("ai.onnx.ml", "TreeEnsemble", Access::Any, infer_trees)
+pub(in crate::ops) const OPS: &[Row] = &[Row::of(DOMAIN, "TreeEnsemble", Access::Any, infer_trees)
     .formula(expand_trees)
     .lowers_to(LOWERS_TO)
     .limits(

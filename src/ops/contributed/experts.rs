@@ -6,6 +6,7 @@
 //! Refused: what onnxruntime does not compute on a processor.
 
 use crate::op::CONTRIB_DOMAIN;
+use crate::ops::elementwise::gated::swish;
 use crate::ops::prelude::*;
 use crate::ops::quantized::packed::{check_bits, middle, padded, unpack};
 
@@ -95,7 +96,7 @@ fn infer_experts(call: &Call) -> Result<Vec<Fact>> {
     if call.has_input(THIRD) {
         unsupported!("a third matrix of each expert: onnxruntime does not compute it on a processor");
     }
-    Ok(vec![call.like(0, call.dtype(0)?)?])
+    infer_same(call)
 }
 
 fn infer_quantized_experts(call: &Call) -> Result<Vec<Fact>> {
@@ -115,7 +116,7 @@ fn infer_quantized_experts(call: &Call) -> Result<Vec<Fact>> {
     if (ROUTER_WEIGHTS..call.input_count()).any(|index| call.has_input(index)) {
         unsupported!("weights of the router apart from its choices");
     }
-    Ok(vec![call.like(0, call.dtype(0)?)?])
+    infer_same(call)
 }
 
 fn expand_experts<'x>(x: &'x Expand) -> Result<Expr<'x>> {
@@ -190,13 +191,12 @@ fn activate<'x>(x: &'x Expand, inner: Expr<'x>) -> Result<Expr<'x>> {
         Activation::Op(op_type, texts) => {
             return Ok(inner.apply(op_type, texts.iter().map(|(name, text)| (*name, (*text).into()))));
         }
-        Activation::Silu => return Ok(inner * inner.sigmoid()),
+        Activation::Silu => return Ok(swish(inner, 1.0)),
         Activation::SwiGlu { alpha, beta, limit } => (alpha, beta, limit),
     };
     let [mut gate, mut value] = [0, 1].map(|first| inner.slice_by(1, first, i64::MAX, 2));
     if let Some(limit) = limit {
         (gate, value) = (gate.min(limit), value.clip(-limit, limit));
     }
-    let swish = gate * (if alpha == 1.0 { gate } else { gate * alpha }).sigmoid();
-    Ok(swish * if beta == 0.0 { value } else { value + beta })
+    Ok(swish(gate, alpha) * if beta == 0.0 { value } else { value + beta })
 }

@@ -37,10 +37,6 @@ fn read_activation(call: &Call) -> Result<Option<Activation>> {
     Ok(Some((operator, attributes.collect())))
 }
 
-pub(super) fn infer_fused_gemm(call: &Call) -> Result<Vec<Fact>> {
-    crate::ops::linear::matmul::infer_gemm(call)
-}
-
 pub(super) fn expand_fused_gemm<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let activation = read_activation(x)?;
     let inputs = [x.operand(0), x.operand(1)].into_iter().chain(x.optional(2));

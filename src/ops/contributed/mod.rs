@@ -6,20 +6,25 @@
 //! Spec: <https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md>.
 
 mod attention;
-pub(in crate::ops) mod bnb;
-pub(in crate::ops) mod deform;
-pub(in crate::ops) mod experts;
-pub(in crate::ops) mod fused;
+mod bnb;
+mod deform;
+mod experts;
+mod fused;
 mod gemm;
-pub(in crate::ops) mod group_query;
-pub(in crate::ops) mod image;
-pub(in crate::ops) mod legacy;
+mod group_query;
+mod image;
+mod legacy;
 
 use crate::graph::Attribute;
 use crate::op::CONTRIB_DOMAIN as DOMAIN;
+use crate::ops::elementwise::gated::swish;
 use crate::ops::prelude::*;
 
-pub(in crate::ops) const OPS: &[Row] = &[
+/// The families of this shelf.
+pub(super) const FAMILIES: &[&[Row]] =
+    &[OPS, bnb::OPS, deform::OPS, experts::OPS, fused::OPS, group_query::OPS, image::OPS, legacy::OPS];
+
+const OPS: &[Row] = &[
     // `qkv_hidden_sizes` is checked against the weight.
     Row::of(DOMAIN, "Attention", Access::Any, attention::infer_attention)
         .formula(attention::expand_attention)
@@ -55,7 +60,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .formula(|x| Ok(gelu(x.operand(0).add_optional(x.optional(1)), "tanh")))
         .lowers_to("Add, Gelu"),
     Row::of(DOMAIN, "QuickGelu", Access::Elementwise, infer_same)
-        .formula(expand_quick_gelu)
+        .formula(|x| Ok(swish(x.operand(0), x.float("alpha")?)))
         .lowers_to("x * Sigmoid(alpha * x)"),
     Row::of(DOMAIN, "SkipLayerNormalization", Access::Any, infer_skip)
         .expand(|x| skip(x, "LayerNormalization", [x.operand(2)].into_iter().chain(x.optional(3)), 4))
@@ -79,7 +84,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     fused_matmul("FusedMatMul"),
     // The older name, without transposed batches.
     fused_matmul("TransposeMatMul"),
-    Row::of(DOMAIN, "FusedGemm", Access::Any, gemm::infer_fused_gemm)
+    Row::of(DOMAIN, "FusedGemm", Access::Any, crate::ops::linear::matmul::infer_gemm)
         .multiply_adds(crate::ops::linear::matmul::gemm::multiply_adds)
         .formula(gemm::expand_fused_gemm)
         .lowers_to("Gemm, the activation")
@@ -100,12 +105,6 @@ const fn fused_matmul(name: &'static str) -> Row {
 
 fn gelu<'x>(value: Expr<'x>, approximate: &'static str) -> Expr<'x> {
     value.apply("Gelu", [("approximate", approximate.into())])
-}
-
-fn expand_quick_gelu<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    let input = x.operand(0);
-    let alpha = x.float("alpha")?;
-    Ok(input * (input * alpha).sigmoid())
 }
 
 /// Returns the epsilon of a normalization, with onnxruntime's default.

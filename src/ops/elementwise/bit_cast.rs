@@ -10,16 +10,8 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("BitCast", Access::Any, infer_
     .lowers_to("Cast between integers of 8 or 16 bits")
     .limits("floats, and integers of 32 and 64 bits, computed at run time")];
 
-fn read_to(attributes: &Attributes) -> Result<DType> {
-    let code = attributes.int("to")?;
-    i32::try_from(code)
-        .ok()
-        .and_then(DType::from_onnx)
-        .ok_or_else(|| Error::invalid(format!("unknown element type {code}")).at_part("attribute to"))
-}
-
 fn infer_bit_cast(call: &Call) -> Result<Vec<Fact>> {
-    let (from, to) = (call.dtype(0)?, read_to(call)?);
+    let (from, to) = (call.dtype(0)?, call.element_type("to")?);
     if from.bits() != to.bits() {
         invalid!("elements of {} bits cast to {} of {}", from.bits(), to, to.bits());
     }
@@ -28,11 +20,11 @@ fn infer_bit_cast(call: &Call) -> Result<Vec<Fact>> {
 
 fn fold_bit_cast(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
     let array = required_input(inputs, 0)?;
-    Ok(vec![Array::from_bytes(read_to(attributes)?, array.shape(), &array.to_bytes()?)?])
+    Ok(vec![Array::from_bytes(attributes.element_type("to")?, array.shape(), &array.to_bytes()?)?])
 }
 
 fn expand_bit_cast<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    let (from, to) = (x.dtype(0)?, read_to(x)?);
+    let (from, to) = (x.dtype(0)?, x.element_type("to")?);
     let operand = x.operand(0);
     let result = match (from.int_range(), to.int_range()) {
         _ if from == to => operand,

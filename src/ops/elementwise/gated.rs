@@ -5,16 +5,11 @@
 use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("SwiGLU", Access::Any, infer_same)
-    .formula(expand_swiglu)
+    .formula(|x| Ok(swish(x.operand(0), x.float("alpha")?) * x.operand(1)))
     .lowers_to("a * Sigmoid(alpha * a) * b")];
 
-fn read_alpha(call: &Call) -> Result<f32> {
-    call.float("alpha")
-}
-
-fn expand_swiglu<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    let alpha = read_alpha(x)?;
-    let (gate, value) = (x.operand(0), x.operand(1));
-    let scaled = if alpha == 1.0 { gate } else { gate * alpha };
-    Ok(gate * scaled.sigmoid() * value)
+/// Returns `x * sigmoid(alpha * x)`.
+pub(in crate::ops) fn swish(x: Expr<'_>, alpha: f32) -> Expr<'_> {
+    let scaled = if alpha == 1.0 { x } else { x * alpha };
+    x * scaled.sigmoid()
 }

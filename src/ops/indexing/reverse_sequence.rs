@@ -122,8 +122,7 @@ fn lower_reverse(lower: &mut Lower) -> Result<()> {
     let rest = Dim::Known(sizes.iter().skip(2).product());
     let one = resized(&shape, batch, Dim::Known(1));
     let mut sequences = Vec::with_capacity(lens.len());
-    for (index, len) in lens.iter().enumerate() {
-        let index = i32::try_from(index)?;
+    for (index, len) in (0..).zip(&lens) {
         let (alone, place) = lower.alone(whole, &shape, batch)?;
         let sequence = lower.crop(alone, place, index, Some(index + 1), &Dim::Known(1))?;
         let (alone, place) = lower.alone(sequence, &one, time)?;

@@ -22,12 +22,8 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .differs("rows with inf or NaN"),
 ];
 
-fn read_axis(attributes: &Attributes) -> Result<i64> {
-    attributes.int("axis")
-}
-
 fn infer_softmax(call: &Call) -> Result<Vec<Fact>> {
-    let axis = read_axis(call)?;
+    let axis = call.int("axis")?;
     if let Ok(shape) = call.shape(0) {
         // Before version 13 the axis may be the rank.
         let before = call.since() < 13 && usize::try_from(axis).is_ok_and(|axis| axis == shape.len());
@@ -43,7 +39,7 @@ fn infer_softmax(call: &Call) -> Result<Vec<Fact>> {
 /// a fourth before 2024-08.
 fn lower_input(lower: &mut Lower) -> Result<(BlobId, usize)> {
     let shape = lower.shape(0)?.to_vec();
-    let axis = read_axis(lower)?;
+    let axis = lower.int("axis")?;
     let rank = shape.len();
     let (first, after) = if lower.since() < 13 {
         let axis = if axis < 0 { resolve_axis(axis, rank)? } else { usize::try_from(axis)? };

@@ -135,9 +135,7 @@ pub(super) fn from_levels(levels: Expr, target: Target) -> Expr {
 }
 
 pub(super) fn infer_levels(call: &Call) -> Result<Vec<Fact>> {
-    let code = call.int("to")?;
-    let dtype = i32::try_from(code).ok().and_then(DType::from_onnx);
-    let dtype = dtype.ok_or_else(|| Error::invalid("levels of an unknown type"))?;
+    let dtype = call.element_type("to").map_err(|_| Error::invalid("levels of an unknown type"))?;
     Ok(vec![call.like(0, dtype)?])
 }
 

@@ -22,10 +22,8 @@ use crate::pass::channels::Layout;
 use level::{Target, constant_int, levels, requantize};
 use product::{Places, convolve, multiply};
 
-pub(in crate::ops) use blocks::OPS as BLOCKS;
-pub(in crate::ops) use contrib::OPS as CONTRIB;
-pub(in crate::ops) use mixed::OPS as MIXED;
-pub(in crate::ops) use packed::OPS as PACKED;
+/// The families of this shelf.
+pub(super) const FAMILIES: &[&[Row]] = &[OPS, blocks::OPS, contrib::OPS, mixed::OPS, packed::OPS];
 
 const QUANTIZE: Row = Row::new("QuantizeLinear", Access::Any, infer_quantize)
     .formula(expand_quantize)
@@ -39,7 +37,7 @@ const DEQUANTIZE: Row = Row::new("DequantizeLinear", Access::Any, infer_dequanti
     .lowers_to("(x - zero point) * scale")
     .limits("blocks along an axis of free size");
 
-pub(in crate::ops) const OPS: &[Row] = &[
+const OPS: &[Row] = &[
     QUANTIZE,
     DEQUANTIZE,
     QUANTIZE.domain(MICROSOFT),
@@ -57,14 +55,14 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("InnerProduct in int8, or MatMul of the differences to the zero points"),
     Row::new("QLinearMatMul", Access::Any, infer_qlinear_matmul)
         .multiply_adds(matmul::multiply_adds)
-        .expand(expand_qlinear_matmul)
+        .formula(expand_qlinear_matmul)
         .rounds()
         .exact()
         .lowers_to("MatMul of the differences to the zero points, QuantizeLinear")
         .limits("a second rounding, of values not computed in integers"),
     Row::new("QLinearConv", Access::Any, infer_qlinear_conv)
         .multiply_adds(|call| conv::multiply_adds_by(call, 3))
-        .expand(expand_qlinear_conv)
+        .formula(expand_qlinear_conv)
         .rounds()
         .exact()
         .lowers_to("Conv of the differences to the zero points, QuantizeLinear")
@@ -142,8 +140,8 @@ fn parameter<'x>(x: &'x Expand, index: usize, granularity: &Granularity) -> Resu
         unsupported!("a scale of {} axes for an input of {}", parameter.len(), shape.len());
     }
     // Blocks: each element of the parameter is repeated `block_size` times along the axis.
-    let known = |dims: &[Dim]| dims.iter().map(Dim::known).collect::<Option<Vec<i64>>>();
-    let (Some(mut merged), Some(sizes)) = (known(parameter), known(shape)) else {
+    let known: Option<(Vec<i64>, Vec<i64>)> = Dim::known_sizes(parameter).zip(Dim::known_sizes(shape));
+    let Some((mut merged, sizes)) = known else {
         unsupported!("blocks along an axis of free size");
     };
     let (mut split, mut repeated) = (merged.clone(), merged.clone());
@@ -196,17 +194,16 @@ fn expand_quantize<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let input = x.operand_as(0, DType::F32);
     let scaled = quotient(input, parameter(x, 1, &granularity)?);
     let zero = x.has_input(2).then(|| parameter(x, 2, &granularity)).transpose()?;
-    let rounded = if dtype.is_float() {
+    if dtype.is_float() {
         // A float of 8 or 4 bits.
         let saturate = ("saturate", i64::from(x.flag("saturate")?).into());
         let to = ("to", i64::from(dtype.to_onnx()).into());
-        scaled.add_optional(zero).apply("Cast", [to, saturate])
-    } else if let Some(target) = Target::of_output(x, 2)? {
-        requantize(scaled, target)
-    } else {
-        round_to(scaled, zero, dtype)?
-    };
-    Ok(rounded)
+        return Ok(scaled.add_optional(zero).apply("Cast", [to, saturate]));
+    }
+    match Target::of_output(x, 2)? {
+        Some(target) => Ok(requantize(scaled, target)),
+        None => round_to(scaled, zero, dtype),
+    }
 }
 
 /// Returns input `index` minus its zero point, in float32.
@@ -278,7 +275,7 @@ fn matrix_parameter<'x>(x: &'x Expand, index: usize, rows: bool) -> Result<Expr<
     })
 }
 
-fn expand_qlinear_matmul(x: &Expand) -> Result<bool> {
+fn expand_qlinear_matmul<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let sums = match multiply(x, QLINEAR, false)? {
         Some(sums) => sums,
         None => {
@@ -289,21 +286,19 @@ fn expand_qlinear_matmul(x: &Expand) -> Result<bool> {
     requantize_sums(x, sums, |index| matrix_parameter(x, index, index != 4))
 }
 
-/// Makes the requantized sums output 0 of QLinearConv or QLinearMatMul. `parameter` returns an input in a
-/// shape that broadcasts to the sums.
+/// Returns the requantized sums of QLinearConv or QLinearMatMul. `parameter` returns an input in a shape that
+/// broadcasts to the sums.
 fn requantize_sums<'x>(
     x: &'x Expand,
     sums: Expr<'x>,
     parameter: impl Fn(usize) -> Result<Expr<'x>>,
-) -> Result<bool> {
+) -> Result<Expr<'x>> {
     let (x_scale, w_scale, y_scale) = (parameter(1)?, parameter(4)?, parameter(6)?);
     let scaled = rescale(x, sums, x_scale * w_scale, y_scale, [1, 4, 6]);
-    let rounded = match Target::of_output(x, 7)? {
-        Some(target) => requantize(scaled, target),
-        None => round_to(scaled, Some(parameter(7)?), x.output_dtype(0)?)?,
-    };
-    x.output(0, rounded);
-    Ok(true)
+    match Target::of_output(x, 7)? {
+        Some(target) => Ok(requantize(scaled, target)),
+        None => round_to(scaled, Some(parameter(7)?), x.output_dtype(0)?),
+    }
 }
 
 /// Returns `sums` times `scale`, the product of the scales of both operands, over `y_scale`, the scale of the
@@ -336,7 +331,7 @@ fn expand_laid_out_conv<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     }))
 }
 
-fn expand_qlinear_conv(x: &Expand) -> Result<bool> {
+fn expand_qlinear_conv<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let rank = x.shape(0)?.len();
     let sums = convolve(x, Places { bias: Some(8), ..QLINEAR })?;
     requantize_sums(x, sums, |index| axis_parameter(x, index, 1, rank))

@@ -121,12 +121,7 @@ fn filled(fill: &Array, shape: &[Dim]) -> Result<Tensor> {
 }
 
 fn infer_eye_like(call: &Call) -> Result<Vec<Fact>> {
-    let dtype = match call.given_int("dtype")? {
-        Some(code) => DType::from_onnx(i32::try_from(code)?).ok_or_else(|| {
-            Error::invalid(format!("unknown element type {code}")).at_part("attribute dtype")
-        })?,
-        None => call.dtype(0)?,
-    };
+    let dtype = call.given_element_type("dtype")?.map_or_else(|| call.dtype(0), Ok)?;
     let k = call.int("k")?;
     let sizes = call.sizes(0)?;
     let [rows, columns] = *sizes.as_slice() else {

@@ -5,63 +5,41 @@
 //! `onnx__Multinomial.html`.
 
 use crate::error::ErrorCode;
+use crate::op::Infer;
 use crate::ops::prelude::*;
 use crate::tensor::Shape;
 
 const NO_RANDOM_NUMBERS: &str = "its output is random, and ncnn has no layer for random numbers";
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Bernoulli", Access::Any, infer_like).lower(refuse_random).random().limits(NO_RANDOM_NUMBERS),
-    Row::new("Multinomial", Access::Any, infer_multinomial)
-        .lower(refuse_random)
-        .random()
-        .limits(NO_RANDOM_NUMBERS),
-    Row::new("RandomNormal", Access::Any, infer_shaped)
-        .lower(refuse_random)
-        .random()
-        .limits(NO_RANDOM_NUMBERS),
-    Row::new("RandomNormalLike", Access::Any, infer_like)
-        .lower(refuse_random)
-        .random()
-        .limits(NO_RANDOM_NUMBERS),
-    Row::new("RandomUniform", Access::Any, infer_shaped)
-        .lower(refuse_random)
-        .random()
-        .limits(NO_RANDOM_NUMBERS),
-    Row::new("RandomUniformLike", Access::Any, infer_like)
-        .lower(refuse_random)
-        .random()
-        .limits(NO_RANDOM_NUMBERS),
+    random("Bernoulli", infer_like),
+    random("Multinomial", infer_multinomial),
+    random("RandomNormal", infer_shaped),
+    random("RandomNormalLike", infer_like),
+    random("RandomUniform", infer_shaped),
+    random("RandomUniformLike", infer_like),
 ];
 
-/// Checks the attributes of a distribution and returns its element type.
-fn read_distribution(call: &Call) -> Result<Option<DType>> {
-    let Some(code) = call.given_int("dtype")? else { return Ok(None) };
-    let dtype = i32::try_from(code).ok().and_then(DType::from_onnx);
-    let unknown = || Error::invalid(format!("unknown element type {code}")).at_part("attribute dtype");
-    dtype.map(Some).ok_or_else(unknown)
+const fn random(name: &'static str, infer: Infer) -> Row {
+    Row::new(name, Access::Any, infer)
+        .lower(|_| Err(Error::unsupported(NO_RANDOM_NUMBERS).code_is(ErrorCode::RANDOM)))
+        .random()
+        .limits(NO_RANDOM_NUMBERS)
 }
 
 fn infer_shaped(call: &Call) -> Result<Vec<Fact>> {
-    let dtype = read_distribution(call)?.unwrap_or(DType::F32);
+    let dtype = call.given_element_type("dtype")?.unwrap_or(DType::F32);
     let shape = call.ints("shape")?;
     Ok(vec![Fact::new(dtype, shape.into_iter().map(Dim::Known).collect::<Shape>())])
 }
 
 fn infer_like(call: &Call) -> Result<Vec<Fact>> {
-    let dtype = match read_distribution(call)? {
-        Some(dtype) => dtype,
-        None => call.dtype(0)?,
-    };
+    let dtype = call.given_element_type("dtype")?.map_or_else(|| call.dtype(0), Ok)?;
     Ok(vec![call.like(0, dtype)?])
 }
 
 fn infer_multinomial(call: &Call) -> Result<Vec<Fact>> {
-    let dtype = read_distribution(call)?.unwrap_or(DType::I32);
+    let dtype = call.given_element_type("dtype")?.unwrap_or(DType::I32);
     let samples = call.int("sample_size")?;
     Ok(vec![Fact::new(dtype, vec![call.shape(0)?.at(0)?.clone(), Dim::Known(samples)])])
-}
-
-fn refuse_random(_: &mut Lower) -> Result<()> {
-    Err(Error::unsupported(NO_RANDOM_NUMBERS).code_is(ErrorCode::RANDOM))
 }

@@ -6,13 +6,11 @@
 mod transform;
 mod window;
 
-use crate::op::CONTRIB_DOMAIN;
+use crate::op::{CONTRIB_DOMAIN, Infer};
 use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("BlackmanWindow", Access::Any, |call| window::infer_window(call, window::BLACKMAN))
-        .lowers_to("a constant")
-        .limits("a size computed at run time; one element of a symmetric window"),
+    window("BlackmanWindow", |call| window::infer_window(call, window::BLACKMAN)),
     Row::new("DFT", Access::Any, transform::infer_dft)
         .formula(transform::expand_dft)
         .multiply_adds(transform::multiply_adds)
@@ -20,12 +18,8 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .limits(
             "axes and lengths computed at run time; a one-sided spectrum whose bins do not match its length",
         ),
-    Row::new("HammingWindow", Access::Any, |call| window::infer_window(call, window::HAMMING))
-        .lowers_to("a constant")
-        .limits("a size computed at run time; one element of a symmetric window"),
-    Row::new("HannWindow", Access::Any, |call| window::infer_window(call, window::HANN))
-        .lowers_to("a constant")
-        .limits("a size computed at run time; one element of a symmetric window"),
+    window("HammingWindow", |call| window::infer_window(call, window::HAMMING)),
+    window("HannWindow", |call| window::infer_window(call, window::HANN)),
     Row::of(CONTRIB_DOMAIN, "Irfft", Access::Any, transform::infer_irfft)
         .formula(transform::expand_irfft)
         .multiply_adds(transform::multiply_adds)
@@ -43,3 +37,9 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("Conv with constant kernels")
         .limits("steps and lengths of frames computed at run time; a signal shorter than a frame"),
 ];
+
+const fn window(name: &'static str, infer: Infer) -> Row {
+    Row::new(name, Access::Any, infer)
+        .lowers_to("a constant")
+        .limits("a size computed at run time; one element of a symmetric window")
+}

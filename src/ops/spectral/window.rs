@@ -10,13 +10,6 @@ use crate::ops::prelude::*;
 /// The maximum number of elements of such a constant: two sizes in the model must not give terabytes.
 const MAX_ELEMENTS: i64 = 1 << 22;
 
-fn read_dtype(attributes: &Attributes) -> Result<DType> {
-    let code = attributes.int("output_datatype")?;
-    i32::try_from(code).ok().and_then(DType::from_onnx).ok_or_else(|| {
-        Error::invalid(format!("unknown element type {code}")).at_part("attribute output_datatype")
-    })
-}
-
 /// The factors of cos(0), cos(2 pi n / N) and cos(4 pi n / N).
 type Factors = [f64; 3];
 
@@ -25,7 +18,7 @@ pub(super) const HAMMING: Factors = [25.0 / 46.0, -21.0 / 46.0, 0.0];
 pub(super) const HANN: Factors = [0.5, -0.5, 0.0];
 
 pub(super) fn infer_window(call: &Call, [constant, first, second]: Factors) -> Result<Vec<Fact>> {
-    let dtype = read_dtype(call)?;
+    let dtype = call.element_type("output_datatype")?;
     let periodic = call.flag("periodic")?;
     let size = match (call.array(0), call.declared_instead_of(0)) {
         (Ok(size), _) => size.scalar_i64()?,
@@ -67,7 +60,7 @@ fn mel_edges(bands: i64, dft_length: i64, sample_rate: f64, lower: f64, upper: f
 }
 
 pub(super) fn infer_mel_weight(call: &Call) -> Result<Vec<Fact>> {
-    let dtype = read_dtype(call)?;
+    let dtype = call.element_type("output_datatype")?;
     let int = |index: usize| call.array(index)?.scalar_i64();
     let float = |index: usize| -> Result<f64> { Ok(f64::from(call.array(index)?.scalar_f32()?)) };
     let bands = match (int(0), call.declared_instead_of(0)) {

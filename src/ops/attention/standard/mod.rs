@@ -23,7 +23,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
             "scores with a mask of booleans computed at run time as an output; heads of free size; a number of \
             valid keys of free lengths",
         ),
-    Row::new("RotaryEmbedding", Access::Any, rotary::infer_rotary)
+    Row::new("RotaryEmbedding", Access::Any, infer_same)
         .formula(rotary::expand_rotary)
         .lowers_to("Slice, Mul, Sub, Add, Concat"),
 ];

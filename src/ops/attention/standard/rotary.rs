@@ -25,10 +25,6 @@ fn read_rotary(attributes: &Attributes) -> Result<RotaryAttributes> {
     })
 }
 
-pub(super) fn infer_rotary(call: &Call) -> Result<Vec<Fact>> {
-    Ok(vec![Fact::new(call.dtype(input::X)?, call.shape(input::X)?.to_vec())])
-}
-
 pub(super) fn expand_rotary<'x>(expand: &'x Expand) -> Result<Expr<'x>> {
     let rotary = read_rotary(expand)?;
     let shape = expand.shape(input::X)?.to_vec();

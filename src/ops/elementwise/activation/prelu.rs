@@ -3,7 +3,6 @@
 //! Spec: <https://onnx.ai/onnx/operators/onnx__PRelu.html>.
 
 use super::super::broadcast::{Kernel, fold_arithmetic};
-use super::{Attributes, Lower, required_input};
 use crate::ncnn::layer::{PReLU, ReLU};
 use crate::ops::prelude::*;
 

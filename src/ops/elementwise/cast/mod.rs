@@ -36,7 +36,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
             bool",
         )
         .limits("negative numbers as unsigned ones of 32 and 64 bits, computed at run time"),
-    Row::new("CastLike", Access::Elementwise, infer_cast_like)
+    Row::new("CastLike", Access::Elementwise, |call| Ok(vec![call.like(0, call.dtype(1)?)?]))
         .fold(fold_cast_like)
         .formula(expand_cast_like)
         .identity(keeps_type)
@@ -122,11 +122,6 @@ fn fold_cast(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Ar
     Ok(vec![required_input(inputs, 0)?.cast_with(read_cast(attributes)?, read_narrowing(attributes)?)?])
 }
 
-fn infer_cast_like(call: &Call) -> Result<Vec<Fact>> {
-    let to = call.dtype(1)?;
-    Ok(vec![call.like(0, to)?])
-}
-
 fn fold_cast_like(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
     let to = required_input(inputs, 1)?.dtype();
     Ok(vec![required_input(inputs, 0)?.cast_with(to, read_narrowing(attributes)?)?])
@@ -151,41 +146,29 @@ fn lower_cast(lower: &mut Lower) -> Result<()> {
     if foreign(from) || foreign(to) {
         unsupported!("a cast from {from} to {to} at run time");
     }
-    let changed = match change(from, to)? {
+    let change = change(from, to)?;
+    let x = lower.blob(0)?;
+    let changed = match change {
         Change::CutOff if to.bits() <= 16 && !Range::of(to).contains(lower.range(0).map(f64::trunc)) => {
             // The specification leaves numbers out of range open; the result is a value of the type.
-            let x = lower.blob(0)?;
             lower.wrap(x.clip(-FAR, FAR).trunc(), to)?
         }
         Change::None => return lower.alias(),
-        Change::Truth => {
-            let x = lower.blob(0)?;
-            lower.compute(x.nonzero())?
-        }
-        Change::CutOff => {
-            let x = lower.blob(0)?;
-            lower.compute(x.trunc())?
-        }
-        Change::Wrap => {
-            let x = lower.blob(0)?;
-            if from.is_float() { lower.wrap(x.trunc(), to)? } else { lower.wrap(x, to)? }
-        }
+        Change::Truth => lower.compute(x.nonzero())?,
+        Change::CutOff => lower.compute(x.trunc())?,
+        Change::Wrap if from.is_float() => lower.wrap(x.trunc(), to)?,
+        Change::Wrap => lower.wrap(x, to)?,
         Change::Bfloat16 => round_to_bfloat16(lower)?,
         Change::Small(steps) => {
-            let x = lower.blob(0)?;
             // Floats of 6 bits have neither infinity nor NaN.
             let saturate = to.bits() < 8 || read_narrowing(lower)?.saturate;
             narrow::round_to(lower, x, steps, saturate)?
         }
         Change::Power => {
             lower.assume(0, AssumedFact::NotTiny);
-            let x = lower.blob(0)?;
             narrow::round_to_power(lower, x, read_narrowing(lower)?)?
         }
-        Change::SmallList => {
-            let x = lower.blob(0)?;
-            narrow::count_steps(lower, x, &magnitudes(to))?
-        }
+        Change::SmallList => narrow::count_steps(lower, x, &magnitudes(to))?,
     };
     lower.set(0, changed)
 }

@@ -4,7 +4,6 @@
 use ndarray::{ArrayD, IxDyn, Zip};
 
 use super::super::broadcast::{Kernel, align_arrays, fold_comparison};
-use super::{Attributes, required_input};
 use crate::ops::prelude::*;
 use crate::tensor::broadcast_lens;
 

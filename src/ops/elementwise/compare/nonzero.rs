@@ -50,82 +50,29 @@ fn implies(graph: &Graph, condition: ValueId, truth: bool, value: ValueId, depth
         ("Cast", true) => is_value(graph, first, value),
         (op_type, _) => {
             let Some(second) = node.input(1) else { return false };
-            let Some(order) = order_of(op_type).map(|order| if truth { order } else { negated(order) })
-            else {
-                return false;
-            };
-            [(first, second, order), (second, first, reversed(order))].into_iter().any(
-                |(side, bound, order)| {
-                    is_value(graph, side, value)
-                        && scalar(graph, bound).is_some_and(|bound| is_beyond_zero(order, bound))
-                },
-            )
+            let Some(holds) = comparison(op_type) else { return false };
+            // The comparison with 0 in place of the value.
+            let side = |id| if is_value(graph, id, value) { Some(0.0) } else { scalar(graph, id) };
+            let at_zero = side(first).zip(side(second)).map(|(a, b)| holds(&a, &b));
+            let reads_value = [first, second].into_iter().any(|id| is_value(graph, id, value));
+            reads_value && at_zero.is_some_and(|at_zero| at_zero != truth)
         }
     }
 }
 
-/// The order of a value and a bound.
-#[derive(Clone, Copy)]
-enum Order {
-    Equal,
-    NotEqual,
-    Less,
-    LessOrEqual,
-    Greater,
-    GreaterOrEqual,
-}
-
-fn order_of(op_type: &str) -> Option<Order> {
+/// Returns what a comparison computes.
+fn comparison(op_type: &str) -> Option<fn(&f64, &f64) -> bool> {
     Some(match op_type {
-        "Equal" => Order::Equal,
-        "Less" => Order::Less,
-        "LessOrEqual" => Order::LessOrEqual,
-        "Greater" => Order::Greater,
-        "GreaterOrEqual" => Order::GreaterOrEqual,
+        "Equal" => f64::eq,
+        "Less" => f64::lt,
+        "LessOrEqual" => f64::le,
+        "Greater" => f64::gt,
+        "GreaterOrEqual" => f64::ge,
         _ => return None,
     })
 }
 
-fn negated(order: Order) -> Order {
-    match order {
-        Order::Equal => Order::NotEqual,
-        Order::NotEqual => Order::Equal,
-        Order::Less => Order::GreaterOrEqual,
-        Order::LessOrEqual => Order::Greater,
-        Order::Greater => Order::LessOrEqual,
-        Order::GreaterOrEqual => Order::Less,
-    }
-}
-
-/// The order of the bound and the value.
-fn reversed(order: Order) -> Order {
-    match order {
-        Order::Less => Order::Greater,
-        Order::LessOrEqual => Order::GreaterOrEqual,
-        Order::Greater => Order::Less,
-        Order::GreaterOrEqual => Order::LessOrEqual,
-        order => order,
-    }
-}
-
-/// Returns whether 0 does not have this order beside the bound.
-fn is_beyond_zero(order: Order, bound: f64) -> bool {
-    match order {
-        Order::Equal => bound != 0.0,
-        Order::NotEqual => bound == 0.0,
-        Order::Less => bound <= 0.0,
-        Order::LessOrEqual => bound < 0.0,
-        Order::Greater => bound >= 0.0,
-        Order::GreaterOrEqual => bound > 0.0,
-    }
-}
-
 /// Returns whether `found` is the value or, zero at the same elements, its magnitude.
 fn is_value(graph: &Graph, found: ValueId, value: ValueId) -> bool {
-    found == value
-        || graph
-            .value(found)
-            .producer
-            .and_then(|id| graph.node(id))
-            .is_some_and(|node| node.is("Abs") && node.input(0) == Some(value))
+    found == value || graph.producer(found).is_some_and(|node| node.is("Abs") && node.input(0) == Some(value))
 }

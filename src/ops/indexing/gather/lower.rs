@@ -51,9 +51,8 @@ fn gather(lower: &mut Lower, shape: &[Dim], axis: usize, places: &[i64]) -> Resu
     let size = shape.at(axis)?;
     if let (None, [only]) = (size.known(), places) {
         // One element of an axis of free size: Crop counts from either end.
-        let start = i32::try_from(*only)?;
-        let end = (start != -1).then_some(start.saturating_add(1));
-        return lower.crop(alone, place, start, end, &Dim::Known(1));
+        let end = (*only != -1).then_some(only.saturating_add(1));
+        return lower.crop(alone, place, *only, end, &Dim::Known(1));
     }
     let Some(size) = size.known() else { return gather_from_ends(lower, alone, place, places) };
     let places: Result<Vec<i64>> = places.iter().map(|place| resolve_index(*place, size)).collect();
@@ -72,10 +71,10 @@ fn gather_from_ends(lower: &mut Lower, blob: BlobId, place: usize, places: &[i64
     let [front, back] = ends(places);
     let mut parts = Vec::new();
     if front > 0 {
-        parts.push(lower.crop(blob, place, 0, Some(i32::try_from(front)?), &Dim::Known(front))?);
+        parts.push(lower.crop(blob, place, 0, Some(front), &Dim::Known(front))?);
     }
     if back > 0 {
-        parts.push(lower.crop(blob, place, i32::try_from(-back)?, None, &Dim::Known(back))?);
+        parts.push(lower.crop(blob, place, -back, None, &Dim::Known(back))?);
     }
     let both = lower.concat(&parts, place)?;
     let places: Result<Vec<i64>> = places.iter().map(|place| resolve_index(*place, front + back)).collect();

@@ -17,10 +17,6 @@ fn split_shape<'a>(call: &Call<'a>) -> Result<(&'a Dim, &'a Dim, &'a [Dim])> {
     }
 }
 
-fn read_epsilon(call: &Call) -> Result<f32> {
-    call.float("epsilon")
-}
-
 pub(super) fn infer_instance_norm(call: &Call) -> Result<Vec<Fact>> {
     let (_, channels, _) = split_shape(call)?;
     for index in 1..3 {
@@ -39,7 +35,7 @@ fn read_group_norm(call: &Call) -> Result<GroupNormAttributes> {
     if num_groups < 1 {
         invalid!("num_groups is {num_groups}");
     }
-    Ok(GroupNormAttributes { epsilon: read_epsilon(call)?, num_groups })
+    Ok(GroupNormAttributes { epsilon: call.float("epsilon")?, num_groups })
 }
 
 pub(super) fn infer_group_norm(call: &Call) -> Result<Vec<Fact>> {
@@ -75,7 +71,7 @@ fn weights(lower: &Lower, batch: i64, inner: i64) -> Result<Option<(Tensor, Tens
 }
 
 pub(super) fn lower_instance_norm(lower: &mut Lower) -> Result<()> {
-    let epsilon = read_epsilon(lower)?;
+    let epsilon = lower.float("epsilon")?;
     let (_, _, spatial) = split_shape(lower)?;
     let (batch, channels) = fixed_channels(lower)?;
     // InstanceNorm treats a blob of two axes as one channel, and ignores a fourth axis before 2024-08.

@@ -32,7 +32,7 @@ pub(super) fn infer_softmax(call: &Call) -> Result<Vec<Fact>> {
     if opset < SOFTMAX_ONE_AXIS && resolve_axis(axis, rank)? + 1 != rank {
         unsupported!("several axes together");
     }
-    Ok(vec![call.like(0, call.dtype(0)?)?])
+    infer_same(call)
 }
 
 /// Probabilities times the number of whole steps in 1 (`qlinear_softmax.cc`).

@@ -14,7 +14,8 @@ mod node;
 
 use num_traits::AsPrimitive;
 
-use self::node::{Kind, choices, read_reduce, reduced_axes, reduced_shape};
+pub(in crate::ops) use self::lower::{Group, groups};
+use self::node::{Kind, axis_numbers, choices, read_reduce, reduced_axes};
 use crate::op::identity::same_shape;
 use crate::op::range;
 use crate::ops::prelude::*;
@@ -31,18 +32,8 @@ macro_rules! reduction {
 }
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("ArgMax", Access::Any, arg::infer_arg)
-        .fold(arg::fold_arg)
-        .range(range::positions)
-        .lower(arg::lower_arg)
-        .lowers_to("Reduction, Threshold, Reduction over an index ramp")
-        .limits("an axis of more than 2^24 elements"),
-    Row::new("ArgMin", Access::Any, arg::infer_arg)
-        .fold(arg::fold_arg)
-        .range(range::positions)
-        .lower(arg::lower_arg)
-        .lowers_to("Reduction, Threshold, Reduction over an index ramp")
-        .limits("an axis of more than 2^24 elements"),
+    extreme("ArgMax"),
+    extreme("ArgMin"),
     reduction!("ReduceL1", Kind::L1)
         .range(|call, x| range::first(call, x).magnitude().times(reduced_count(call)))
         .lowers_to("Reduction"),
@@ -61,6 +52,16 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .range(|_, _| Range::new(0.0, f64::INFINITY))
         .lowers_to("Reduction"),
 ];
+
+/// A row of the index of an extreme.
+const fn extreme(name: &'static str) -> Row {
+    Row::new(name, Access::Any, arg::infer_arg)
+        .fold(arg::fold_arg)
+        .range(range::positions)
+        .lower(arg::lower_arg)
+        .lowers_to("Reduction, Threshold, Reduction over an index ramp")
+        .limits("an axis of more than 2^24 elements")
+}
 
 fn range_mean(call: &Call, inputs: &[Range]) -> Range {
     let x = range::first(call, inputs);
@@ -90,7 +91,7 @@ fn infer_reduce(call: &Call) -> Result<Vec<Fact>> {
         return Ok(vec![Fact::new(dtype, call.output_shape(0)?.to_vec())]);
     }
     let reduced = reduced_axes(call, &reduce)?;
-    Ok(vec![Fact::new(dtype, reduced_shape(call.shape(0)?, &reduced, reduce.keepdims))])
+    Ok(vec![Fact::new(dtype, reduce.shape(call.shape(0)?, &reduced))])
 }
 
 /// Reductions of integers other than sums and products: divided as integers, or computed in float32 and
@@ -105,13 +106,7 @@ fn expand_reduce(kind: Kind, expand: &Expand) -> Result<bool> {
         return Ok(false);
     }
     let reduced = reduced_axes(expand, &reduce)?;
-    let axes: Result<Vec<i64>> = reduced
-        .iter()
-        .enumerate()
-        .filter(|(_, reduced)| **reduced)
-        .map(|(axis, _)| Ok(i64::try_from(axis)?))
-        .collect();
-    let (axes, data) = (expand.make.ints(&axes?), expand.operand(0));
+    let (axes, data) = (expand.make.ints(&axis_numbers(&reduced)), expand.operand(0));
     let flags = [("keepdims", i64::from(reduce.keepdims).into()), ("noop_with_empty_axes", 1.into())];
     let made = if kind == Kind::Mean {
         let sizes = expand.shape(0)?.iter().zip(&reduced).filter(|(_, reduced)| **reduced);

@@ -71,8 +71,7 @@ fn pad(lower: &mut Lower, mut shape: Vec<Dim>, amounts: &Amounts, mode: Mode, va
             let (front, back) = (before.min(0), after.min(0));
             let size = shape.at(axis)?.add(&Dim::Known(front + back))?;
             let (alone, place) = lower.alone(blob, &shape, axis)?;
-            let end = if back == 0 { None } else { Some(i32::try_from(back)?) };
-            blob = lower.crop(alone, place, i32::try_from(-front)?, end, &size)?;
+            blob = lower.crop(alone, place, -front, (back < 0).then_some(back), &size)?;
             shape = resized(&shape, axis, size);
         }
         if before > 0 || after > 0 {
@@ -246,13 +245,11 @@ fn gather_sources(
 fn wrap(lower: &mut Lower, blob: BlobId, place: usize, one: &Added) -> Result<BlobId> {
     let mut parts = Vec::new();
     if one.before > 0 {
-        let start = -i32::try_from(one.before)?;
-        parts.push(lower.crop(blob, place, start, None, &Dim::Known(one.before))?);
+        parts.push(lower.crop(blob, place, -one.before, None, &Dim::Known(one.before))?);
     }
     parts.push(blob);
     if one.after > 0 {
-        let end = i32::try_from(one.after)?;
-        parts.push(lower.crop(blob, place, 0, Some(end), &Dim::Known(one.after))?);
+        parts.push(lower.crop(blob, place, 0, Some(one.after), &Dim::Known(one.after))?);
     }
     lower.concat(&parts, place)
 }

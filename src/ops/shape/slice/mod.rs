@@ -261,7 +261,7 @@ impl AxisSlice {
     }
 
     /// Returns start and end for Crop of an axis of `size`: from the front, or negative from the end.
-    fn crop(&self, size: &Dim) -> Result<Option<(i32, Option<i32>)>> {
+    fn crop(&self, size: &Dim) -> Result<Option<(i64, Option<i64>)>> {
         if self.step != 1 {
             return Ok(None);
         }
@@ -272,10 +272,10 @@ impl AxisSlice {
         let Some(start) = self.start.known().or(after(&self.start)?) else { return Ok(None) };
         let end = match end.known().or(after(&end)?) {
             _ if end == *size => None,
-            Some(end) => Some(i32::try_from(end)?),
+            Some(end) => Some(end),
             None => return Ok(None),
         };
-        Ok(Some((i32::try_from(start)?, end)))
+        Ok(Some((start, end)))
     }
 }
 

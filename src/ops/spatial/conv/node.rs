@@ -19,8 +19,7 @@ pub(super) fn read_kernel_shape(call: &Call, weight: &[Dim]) -> Result<Vec<i64>>
         }
         return Ok(given);
     }
-    let sizes: Option<Vec<i64>> = spatial.iter().map(Dim::known).collect();
-    sizes.ok_or_else(|| {
+    Dim::known_sizes(spatial).ok_or_else(|| {
         Error::unsupported("kernel_shape is missing, and the sizes of the weight are known only at run time")
     })
 }
@@ -91,6 +90,14 @@ pub(in crate::ops) fn conv_attributes(call: &Call) -> Vec<(&'static str, Attribu
         .into_iter()
         .filter_map(|name| Some((name, call.node().attributes.get(name)?.clone())))
         .collect()
+}
+
+/// Returns [`conv_attributes`] with this number of groups.
+pub(super) fn grouped_attributes(call: &Call, group: i64) -> Vec<(&'static str, Attribute)> {
+    let mut attributes = conv_attributes(call);
+    attributes.retain(|(name, _)| *name != "group");
+    attributes.push(("group", group.into()));
+    attributes
 }
 
 /// Code of a padding computed at run time as in TensorFlow (`convolution.cpp`, make_padding).

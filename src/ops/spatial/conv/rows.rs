@@ -55,7 +55,7 @@ pub(super) fn lower_rows(
     blob: BlobId,
     top: &[Dim],
 ) -> Result<Option<BlobId>> {
-    let sizes: Option<Vec<i64>> = lower.form(blob).iter().chain(top).map(Dim::known).collect();
+    let sizes: Option<Vec<i64>> = Dim::known_sizes(lower.form(blob).iter().chain(top));
     let Some([channels, depth, height, width, outputs, frames, top_height, top_width]) =
         sizes.and_then(|sizes| <[i64; 8]>::try_from(sizes).ok())
     else {
@@ -111,8 +111,7 @@ pub(super) fn lower_rows(
     if rows.first == 0 && rows.made == top_height {
         return Ok(Some(made));
     }
-    let (start, end) = (int(rows.first)?, int(rows.first + top_height)?);
-    lower.crop(made, 2, start, Some(end), &Dim::Known(top_height)).map(Some)
+    lower.crop(made, 2, rows.first, Some(rows.first + top_height), &Dim::Known(top_height)).map(Some)
 }
 
 /// Returns the weight `[outputs, inputs, depth, ...]` with the depth before the inputs.

@@ -167,11 +167,12 @@ impl Covered<'_> {
 
     /// Emits dilated windows along an axis of a blob that is padded.
     fn dilated(&self, lower: &mut Lower, x: BlobId, axis: usize, span: &WindowAxis) -> Result<BlobId> {
-        let reach = (span.kernel - 1) * span.dilation;
-        let starts = lower.form(x).at(axis)?.sub(&Dim::from(i64::from(reach)))?;
+        let (kernel, dilation) = (i64::from(span.kernel), i64::from(span.dilation));
+        let reach = (kernel - 1) * dilation;
+        let starts = lower.form(x).at(axis)?.sub(&Dim::Known(reach))?;
         let mut found: Option<BlobId> = None;
-        for element in 0..span.kernel {
-            let start = element * span.dilation;
+        for element in 0..kernel {
+            let start = element * dilation;
             let end = (start < reach).then_some(start - reach);
             let part = if reach > 0 { lower.crop(x, axis, start, end, &starts)? } else { x };
             found = Some(match found {

@@ -1,9 +1,10 @@
 //! ncnn's pooling layers for windows with and without dilation.
 
+use crate::lower::Border;
 use crate::ncnn::Layer;
 use crate::ncnn::layer::pad_mode::VALID;
 use crate::ncnn::layer::pooling_type::MAX;
-use crate::ncnn::layer::{Crop, Padding, Pooling, Pooling1D, Pooling3D};
+use crate::ncnn::layer::{Pooling, Pooling1D, Pooling3D};
 use crate::ops::prelude::*;
 use crate::ops::spatial::window::WindowAxis;
 
@@ -102,7 +103,7 @@ fn pool_axis(
     count: i64,
     pooling_type: i32,
 ) -> Result<BlobId> {
-    let (mut x, span, size) = sampled(lower, x, span, size)?;
+    let (x, span, size) = sampled(lower, x, span, size)?;
     let (kernel, stride, dilation) =
         (i64::from(span.kernel), i64::from(span.stride), i64::from(span.dilation));
     let form = lower.form(x);
@@ -114,16 +115,8 @@ fn pool_axis(
     let rows = (starts + (kernel - 1) * dilation).max(size + begin);
     let steps = (rows + dilation - 1) / dilation;
     let rows = steps * dilation;
-    if rows != size {
-        let value = if pooling_type == MAX { f32::MIN } else { 0.0 };
-        let padding = Padding {
-            top: span.begin,
-            bottom: i32::try_from(rows - size - begin)?,
-            value,
-            ..Padding::default()
-        };
-        x = lower.emit(padding, &[x], &with_rows(rows))?;
-    }
+    let border = Border::Value(if pooling_type == MAX { f32::MIN } else { 0.0 });
+    let mut x = lower.padded(x, 1, begin, rows - size - begin, border)?;
     let windows = |kernel, stride| Windows {
         spans: vec![WindowAxis { kernel, stride, ..WindowAxis::ONE }, WindowAxis::ONE],
         pooling_type,
@@ -138,11 +131,7 @@ fn pool_axis(
     let top = [outer.clone(), Dim::Known(steps), inner.mul(&Dim::Known(dilation))?];
     x = lower.emit(windows(span.kernel, 1).layer()?, &[x], &top)?;
     x = lower.reshape(x, &with_rows(steps * dilation))?;
-    if steps * dilation != starts {
-        let crop =
-            Crop { starts: vec![0], ends: vec![i32::try_from(starts)?], axes: vec![1], ..Crop::default() };
-        x = lower.emit(crop, &[x], &with_rows(starts))?;
-    }
+    x = lower.first(x, 1, &Dim::Known(starts))?;
     if stride == 1 {
         return Ok(x);
     }
@@ -156,23 +145,14 @@ fn sampled(lower: &mut Lower, x: BlobId, span: WindowAxis, size: i64) -> Result<
     let [stride, dilation] = [span.stride, span.dilation].map(|step| Dim::Known(i64::from(step)));
     let step = i32::try_from(stride.common_factor(&dilation))?;
     let begin = (span.begin + step - 1) / step;
-    let first = begin * step - span.begin;
-    if step == 1 || i64::from(first) >= size {
+    let first = i64::from(begin * step - span.begin);
+    if step == 1 || first >= size {
         return Ok((x, span, size));
     }
-    let form = lower.form(x);
-    let (outer, inner) = (form.at(0)?.clone(), form.at(2)?.clone());
-    let with_rows = |rows: i64| vec![outer.clone(), Dim::Known(rows), inner.clone()];
-    let rest = size - i64::from(first);
+    let rest = size - first;
     let rows = (rest - 1) / i64::from(step) + 1;
-    let mut x = x;
-    if first > 0 {
-        let (starts, ends) = (vec![first], vec![i32::try_from(size)?]);
-        x = lower.emit(Crop { starts, ends, axes: vec![1], ..Crop::default() }, &[x], &with_rows(rest))?;
-    }
-    let spans = vec![WindowAxis { stride: step, ..WindowAxis::ONE }, WindowAxis::ONE];
-    let windows = Windows { spans, pooling_type: MAX, pad_mode: VALID, count_include_pad: false };
-    let x = lower.emit(windows.layer()?, &[x], &with_rows(rows))?;
+    let x = if first > 0 { lower.crop(x, 1, first, Some(size), &Dim::Known(rest))? } else { x };
+    let x = lower.stride(x, 1, &Dim::Known(0), step.into(), &Dim::Known(rows))?;
     let (stride, dilation) = (span.stride / step, span.dilation / step);
     Ok((x, WindowAxis { stride, dilation, begin, ..span }, rows))
 }

@@ -187,12 +187,12 @@ impl Blocks {
         let rows = [outer.clone(), count.clone(), width.clone(), inner.clone()];
         let mut parts = Vec::new();
         for part in 0..self.reach {
-            let rest = i32::try_from((self.reach - 1 - part) * from)?;
+            let rest = (self.reach - 1 - part) * from;
             let part = match self.reach {
                 1 => x,
                 _ => {
                     let end = (rest > 0).then_some(-rest);
-                    lower.crop(x, place, i32::try_from(part * from)?, end, &count.mul(&width)?)?
+                    lower.crop(x, place, part * from, end, &count.mul(&width)?)?
                 }
             };
             parts.push(lower.reshape(part, &rows)?);

@@ -10,6 +10,7 @@ mod fold;
 mod free;
 mod lower;
 mod node;
+mod plane;
 mod ratio;
 mod shrink;
 
@@ -17,11 +18,7 @@ use self::node::{AxisResize, read_resize};
 use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Resize", Access::Any, infer_resize)
-        .fold(fold::fold_resize)
-        .work(|call| fold::is_defined(call).then_some(0))
-        .batched(|call, index| index == 0 && keeps_batch(call))
-        .lower(lower::lower_resize)
+    resize("Resize")
         .lowers_to(
             "Interp, between Padding and Crop for free sizes by fractions; Slice, Concat and Tile for other \
             nearest neighbours; otherwise a matrix product for each axis",
@@ -32,14 +29,16 @@ pub(in crate::ops) const OPS: &[Row] = &[
             aspect ratio policy if several scales give the declared shape",
         )
         .differs("infinities beside a sample, whose weight may be 0"),
-    Row::new("Upsample", Access::Any, infer_resize)
+    resize("Upsample").lowers_to("the layers of Resize").limits("as for Resize"),
+];
+
+const fn resize(name: &'static str) -> Row {
+    Row::new(name, Access::Any, infer_resize)
         .fold(fold::fold_resize)
         .work(|call| fold::is_defined(call).then_some(0))
         .batched(|call, index| index == 0 && keeps_batch(call))
         .lower(lower::lower_resize)
-        .lowers_to("the layers of Resize")
-        .limits("as for Resize"),
-];
+}
 
 /// Returns whether the first axis is unchanged. A list of some axes need not have it first.
 fn keeps_batch(call: &Call) -> bool {
