@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node};
 use crate::op::{self, Access};
-use crate::pass::pattern::is_numpy;
+use crate::pass::pattern::{constant_ints, is_numpy};
 use crate::tensor::Tensor;
 
 use super::super::{int, only_output};
@@ -62,9 +62,7 @@ pub(in crate::pass) fn axes_of(graph: &Graph, node: &Node) -> Option<Vec<usize>>
         Access::Reduction if int(node, "keepdims") != Some(0) => {
             match (node.attributes.get("axes"), node.input(1)) {
                 (Some(Attribute::Ints(axes)), None) => axes.clone(),
-                (None, Some(axes)) => {
-                    graph.value(axes).constant.as_ref()?.load_listed().ok()?.int_list().ok()?
-                }
+                (None, Some(axes)) => constant_ints(graph, axes)?,
                 _ => return None,
             }
         }
