@@ -215,14 +215,7 @@ fn computed<'b>(
 ) -> Result<Expr<'b>> {
     for (node, place) in functions.into_iter().rev() {
         let dtype = node.output(0).and_then(|result| made.graph.value(result).dtype);
-        let inputs = node.inputs.iter().enumerate();
-        let inputs = inputs.map(
-            |(index, input)| {
-                if index == place { Some(value) } else { input.map(|id| made.value(id)) }
-            },
-        );
-        let inputs: Vec<Option<Expr>> = inputs.collect();
-        value = made.only_copy_of(&node, &inputs)?;
+        value = made.copy_with(&node, place, value)?;
         value = dtype.map_or(value, |dtype| value.typed(dtype));
     }
     Ok(value)

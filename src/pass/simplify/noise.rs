@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
-use crate::pass::builder::{Expr, in_place_of};
+use crate::pass::builder::in_place_of;
 use crate::pass::pattern::{ints, scalar};
 use crate::tensor::DType;
 
@@ -28,9 +28,7 @@ pub(crate) fn eliminate_noise_of_zero(graph: &mut Graph) -> Result<bool> {
             };
             let mut product = zero.broadcast_to(shape);
             for moving in moves {
-                let others = moving.inputs.iter().skip(1).map(|input| input.map(|id| made.value(id)));
-                let inputs: Vec<Option<Expr>> = [Some(product)].into_iter().chain(others).collect();
-                product = made.only_copy_of(&moving, &inputs)?;
+                product = made.copy_with(&moving, 0, product)?;
             }
             Ok(Some(others.into_iter().fold(product, |product, other| product * made.value(other))))
         })
