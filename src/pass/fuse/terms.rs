@@ -7,7 +7,7 @@ use super::matcher::{Matcher, two};
 use super::text::Pattern;
 use crate::graph::{Node, ValueId};
 use crate::op;
-use crate::pass::pattern::{float, ints};
+use crate::pass::pattern::{axes, float};
 
 /// The most nodes on a path of an expression; the longest pattern has seven.
 const MAX_DEPTH: usize = 8;
@@ -149,14 +149,8 @@ pub(super) static OVER_ROOT: LazyLock<Pattern> = LazyLock::new(|| {
 
 /// The sorted axes of the reduction that computes a value.
 pub(super) fn reduced_axes(matcher: &Matcher, value: ValueId) -> Option<Vec<usize>> {
-    let node = matcher.producer(value)?;
-    let rank = matcher.rank(node.input(0)?)?;
-    let axes = match node.input(1) {
-        Some(axes) => matcher.ints(axes)?,
-        None => ints(node, "axes")?.to_vec(),
-    };
-    let axes: Option<BTreeSet<usize>> = axes.iter().map(|axis| op::resolve_axis(*axis, rank).ok()).collect();
-    axes.filter(|axes| !axes.is_empty()).map(Vec::from_iter)
+    let axes = BTreeSet::from_iter(axes(matcher.graph, matcher.producer(value)?)?);
+    (!axes.is_empty()).then(|| Vec::from_iter(axes))
 }
 
 /// The only axis of the reduction that computes a value.
