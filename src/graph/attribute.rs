@@ -89,6 +89,15 @@ impl Attribute {
         }
     }
 
+    /// Returns the tensors in the attribute.
+    pub fn tensors(&self) -> &[Tensor] {
+        match self {
+            Attribute::Tensor(tensor) => std::slice::from_ref(tensor),
+            Attribute::Tensors(tensors) => tensors,
+            _ => &[],
+        }
+    }
+
     /// Returns the graphs in the attribute.
     pub fn graphs(&self) -> &[Graph] {
         match self {

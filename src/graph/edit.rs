@@ -52,6 +52,33 @@ impl Graph {
         Ok(())
     }
 
+    /// Replaces each node that `find` matches by the nodes that `make` returns, and returns whether there were any. Earlier
+    /// nodes are already replaced when `find` reads the graph.
+    pub fn replace_nodes<T>(
+        &mut self,
+        mut find: impl FnMut(&Graph, &Node) -> Option<T>,
+        mut make: impl FnMut(&mut Graph, &Node, T) -> Result<Option<Vec<Node>>>,
+    ) -> Result<bool> {
+        let mut changed = false;
+        self.rewrite_nodes(|graph, id| {
+            let Some(node) = graph.node(id) else { return Ok(None) };
+            let Some(found) = find(graph, node) else { return Ok(None) };
+            let made = make(graph, &node.clone(), found)?;
+            changed |= made.is_some();
+            Ok(made)
+        })?;
+        Ok(changed)
+    }
+
+    /// Replaces nodes that were found before, and returns whether there are any.
+    pub fn replace_found(&mut self, mut found: IndexMap<NodeId, Vec<Node>>) -> Result<bool> {
+        if found.is_empty() {
+            return Ok(false);
+        }
+        self.rewrite_nodes(|_, id| Ok(found.remove(id)))?;
+        Ok(true)
+    }
+
     /// Removes nodes; their outputs have no producer any more.
     pub(crate) fn remove_nodes(&mut self, removed: &IndexSet<NodeId>) {
         if removed.is_empty() {

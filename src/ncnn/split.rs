@@ -99,15 +99,6 @@ mod tests {
     }
 
     #[test]
-    fn blob_with_one_reader_is_not_split() {
-        let mut net = Net::default();
-        let x = net.push_input("x", &[4]);
-        let a = net.push_abs("a", x);
-        net.push_output("y", a);
-        assert_eq!(ready(net), (vec![" > x".into(), "x > y".into()], vec![]));
-    }
-
-    #[test]
     fn each_reader_has_a_copy() {
         let mut net = Net::default();
         let x = net.push_input("x", &[4]);
@@ -169,15 +160,5 @@ mod tests {
         net.push_output("y", y);
         let wires = [" > x", "x > x_splitncnn_0 x_1", "x_splitncnn_0 > y"];
         assert_eq!(ready(net), (wires.map(String::from).to_vec(), vec!["x x_1".into()]));
-    }
-
-    #[test]
-    fn unused_input_stays() {
-        let mut net = Net::default();
-        net.push_input("unused", &[4]);
-        let x = net.push_input("x", &[4]);
-        let y = net.push_abs("y", x);
-        net.push_output("y", y);
-        assert_eq!(ready(net).0, [" > unused", " > x", "x > y"]);
     }
 }

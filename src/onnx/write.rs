@@ -222,24 +222,12 @@ fn attribute_message(
 ) -> Result<Message> {
     let mut fields =
         proto::AttributeProto { name: Some(name.to_owned()), ..proto::AttributeProto::default() };
-    let kind = match attribute {
-        Attribute::Float(_) => AttributeType::Float,
-        Attribute::Int(_) => AttributeType::Int,
-        Attribute::String(_) => AttributeType::String,
-        Attribute::Tensor(_) => AttributeType::Tensor,
-        Attribute::Graph(_) => AttributeType::Graph,
-        Attribute::Floats(_) => AttributeType::Floats,
-        Attribute::Ints(_) => AttributeType::Ints,
-        Attribute::Strings(_) => AttributeType::Strings,
-        Attribute::Tensors(_) => AttributeType::Tensors,
-        Attribute::Graphs(_) => AttributeType::Graphs,
-        Attribute::Other(_, encoded) => {
-            let same = proto::AttributeProto::decode(encoded.clone())
-                .map_err(|e| Error::internal("an attribute cannot be decoded again").caused_by(e))?;
-            return Ok(Message::of(&proto::AttributeProto { name: Some(name.to_owned()), ..same }));
-        }
-    };
-    fields.r#type = Some(kind.into());
+    if let Attribute::Other(_, encoded) = attribute {
+        let same = proto::AttributeProto::decode(encoded.clone())
+            .map_err(|e| Error::internal("an attribute cannot be decoded again").caused_by(e))?;
+        return Ok(Message::of(&proto::AttributeProto { name: Some(name.to_owned()), ..same }));
+    }
+    fields.r#type = AttributeType::from_str_name(attribute.kind()).map(i32::from);
     match attribute {
         Attribute::Float(f) => fields.f = Some(*f),
         Attribute::Int(i) => fields.i = Some(*i),
@@ -250,14 +238,9 @@ fn attribute_message(
         _ => {}
     }
     let mut message = Message::of(&fields);
-    match attribute {
-        Attribute::Tensor(tensor) => message.add_message(5, store.attribute_message(name, tensor)?)?,
-        Attribute::Tensors(list) => {
-            for tensor in list {
-                message.add_message(10, store.attribute_message(name, tensor)?)?;
-            }
-        }
-        _ => {}
+    for tensor in attribute.tensors() {
+        let field = if matches!(attribute, Attribute::Tensor(_)) { 5 } else { 10 };
+        message.add_message(field, store.attribute_message(name, tensor)?)?;
     }
     for body in attribute.graphs() {
         let field = if matches!(attribute, Attribute::Graph(_)) { 6 } else { 11 };

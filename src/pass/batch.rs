@@ -4,17 +4,19 @@
 //! a batch, and every layer computes each element of it with the same weights. So convolutions, and the nodes between
 //! them, compute values whose first axis has size 1; other nodes read those with the whole batch.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Add;
 
 use ndarray::Array1;
 use smallvec::smallvec;
 
+use crate::common::groups::Groups;
 use crate::common::index::IndexMap;
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, NodeId, Value, ValueId};
 use crate::ncnn::Cost;
-use crate::op::{self, Access, Call, NEWEST_OPSET, OWN_DOMAIN, element_count};
+use crate::op::{self, Access, Call, NEWEST_OPSET, element_count};
+use crate::pass::builder::own_node;
 use crate::pass::pattern::{Readers, constant_ints, is_numpy};
 use crate::pass::rewrite::{Rewrite, pass};
 use crate::pass::simplify::axes_of;
@@ -133,47 +135,27 @@ fn groups(graph: &Graph) -> Vec<Vec<Step>> {
             .flat_map(|(at, step)| step.made.iter().map(move |id| (*id, at)))
             .collect();
         let mut is_read = vec![false; steps.len()];
-        let mut group: Vec<usize> = (0..steps.len()).collect();
+        let mut joined = Groups::default();
         for (at, step) in steps.iter_mut().enumerate() {
             step.before = step.read.iter().filter_map(|id| makers.get(*id).copied()).collect();
             for other in &step.before {
                 if let Some(is_read) = is_read.get_mut(*other) {
                     *is_read = true;
                 }
-                let (a, b) = (root(&mut group, at), root(&mut group, *other));
-                if let Some(slot) = group.get_mut(a.max(b)) {
-                    *slot = a.min(b);
-                }
+                joined.join(at, *other);
             }
         }
         steps.iter_mut().zip(is_read).for_each(|(step, is_read)| step.is_read = is_read);
-        let count = steps.len();
-        let roots: Vec<usize> = (0..count).map(|at| root(&mut group, at)).collect();
         let mut kept = steps.iter().map(Step::is_worth_it).collect::<Vec<_>>().into_iter();
         if kept.clone().all(|kept| kept) || rounds.next().is_none() {
-            let mut groups: Vec<Vec<Step>> = (0..count).map(|_| Vec::new()).collect();
-            for (step, root) in steps.into_iter().zip(roots) {
-                if let Some(group) = groups.get_mut(root) {
-                    group.push(step);
-                }
+            let mut groups: BTreeMap<usize, Vec<Step>> = BTreeMap::new();
+            for (at, step) in steps.into_iter().enumerate() {
+                groups.entry(joined.root(at)).or_default().push(step);
             }
-            groups.retain(|group| !group.is_empty());
-            return groups;
+            return groups.into_values().collect();
         }
         steps.retain(|_| kept.next() == Some(true));
     }
-}
-
-/// Returns the first step of the group of a step, and shortens the way to it.
-fn root(group: &mut [usize], mut at: usize) -> usize {
-    while let Some(next) = group.get(at).copied().filter(|next| *next != at) {
-        let further = group.get(next).copied().unwrap_or(next);
-        if let Some(slot) = group.get_mut(at) {
-            *slot = further;
-        }
-        at = further;
-    }
-    at
 }
 
 /// Returns whether the group takes less time over each element of the batch than over the whole.
@@ -220,7 +202,7 @@ fn batch_elements(graph: &mut Graph) -> Result<bool> {
             if !inner.contains(*value) {
                 let element = element_of(graph, *value);
                 inner.insert(*value, element);
-                before.push(border_node("SplitBatch", *value, element));
+                before.push(own_node("SplitBatch", *value, element));
             }
         }
         state_sizes(graph, &mut node)?;
@@ -234,7 +216,7 @@ fn batch_elements(graph: &mut Graph) -> Result<bool> {
             let element = element_of(graph, *output);
             inner.insert(*output, element);
             if is_read_outside(&readers, |node| steps.contains(node), *output) {
-                let mut join = border_node("JoinBatch", element, *output);
+                let mut join = own_node("JoinBatch", element, *output);
                 join.attributes.insert("size".into(), Attribute::Int(step.size));
                 after.push(join);
             }
@@ -251,17 +233,6 @@ fn batch_elements(graph: &mut Graph) -> Result<bool> {
 fn element_of(graph: &mut Graph, value: ValueId) -> ValueId {
     let name = format!("{}_element", graph.value(value).name);
     graph.add_value(Value { name, ..Value::default() })
-}
-
-fn border_node(op_type: &str, input: ValueId, output: ValueId) -> Node {
-    Node {
-        domain: OWN_DOMAIN.into(),
-        op_type: op_type.into(),
-        version: 1,
-        inputs: smallvec![Some(input)],
-        outputs: smallvec![Some(output)],
-        ..Node::default()
-    }
 }
 
 /// Replaces the size of the batch in the sizes that a node states: those of a view, and those of Resize.

@@ -150,6 +150,16 @@ pub(crate) fn axis(node: &Node, default: i64, rank: usize) -> Option<usize> {
     op::resolve_axis(int(node, "axis").unwrap_or(default), rank).ok()
 }
 
+/// The axes of a node, an attribute or the second input, counted from the front of the first input.
+pub(crate) fn axes(graph: &Graph, node: &Node) -> Option<Vec<usize>> {
+    let rank = graph.value(node.input(0)?).shape.as_ref()?.len();
+    let axes = match node.input(1) {
+        Some(axes) => constant_ints(graph, axes)?,
+        None => ints(node, "axes")?.to_vec(),
+    };
+    axes.into_iter().map(|axis| op::resolve_axis(axis, rank).ok()).collect()
+}
+
 /// A text attribute of a node, if it is given.
 pub(crate) fn text<'a>(node: &'a Node, name: &str) -> Option<&'a str> {
     match node.attributes.get(name) {

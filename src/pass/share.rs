@@ -6,11 +6,10 @@
 
 use std::collections::BTreeMap;
 
-use smallvec::smallvec;
-
 use crate::error::Result;
 use crate::graph::{Graph, Node, Value, ValueId};
-use crate::op::{OWN_DOMAIN, element_count};
+use crate::op::element_count;
+use crate::pass::builder::own_node;
 use crate::pass::pattern::int;
 use crate::pass::rewrite::{Rewrite, pass};
 use crate::tensor::Tensor;
@@ -115,14 +114,7 @@ fn share_weights(graph: &mut Graph) -> Result<bool> {
         let blob = *weight.blob.get_or_insert_with(|| {
             let name = graph.value(*input).name.clone();
             let blob = graph.add_value(Value { name, ..Value::default() });
-            nodes.push(Node {
-                domain: OWN_DOMAIN.into(),
-                op_type: "Held".into(),
-                version: 1,
-                inputs: smallvec![Some(*input)],
-                outputs: smallvec![Some(blob)],
-                ..Node::default()
-            });
+            nodes.push(own_node("Held", *input, blob));
             blob
         });
         *input = blob;

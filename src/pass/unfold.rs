@@ -194,17 +194,14 @@ fn is_cast_of_given(node: &Node, costs: &Costs) -> bool {
 fn attribute_bytes(node: &Node) -> Result<u64> {
     let mut bytes = 0_u64;
     for attribute in node.attributes.values() {
-        match attribute {
-            Attribute::Tensor(tensor) => bytes = bytes.saturating_add(tensor.byte_len()?),
-            Attribute::Tensors(list) => {
-                for tensor in list {
-                    bytes = bytes.saturating_add(tensor.byte_len()?);
-                }
-            }
-            Attribute::Floats(list) => bytes = bytes.saturating_add(4 * u64::try_from(list.len())?),
-            Attribute::Ints(list) => bytes = bytes.saturating_add(8 * u64::try_from(list.len())?),
-            _ => {}
+        for tensor in attribute.tensors() {
+            bytes = bytes.saturating_add(tensor.byte_len()?);
         }
+        bytes = bytes.saturating_add(match attribute {
+            Attribute::Floats(list) => 4 * u64::try_from(list.len())?,
+            Attribute::Ints(list) => 8 * u64::try_from(list.len())?,
+            _ => 0,
+        });
     }
     Ok(bytes)
 }

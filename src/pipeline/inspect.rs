@@ -10,7 +10,7 @@ use crate::onnx::{Model, Sources};
 use crate::op::Call;
 use crate::ops;
 use crate::pass;
-use crate::tensor::{Shape, Tensor};
+use crate::tensor::Shape;
 
 /// The contents of a model with inlined functions.
 #[derive(Clone, Debug)]
@@ -121,12 +121,15 @@ fn count_parameters(graph: &Graph) -> Result<(u64, u64)> {
         add(u64::try_from(tensor.len())?, tensor.byte_len()?);
     }
     for (_, node) in graph.nodes() {
-        for tensor in node.attributes.values().flat_map(tensors) {
+        for tensor in node.attributes.values().flat_map(Attribute::tensors) {
             add(u64::try_from(tensor.len())?, tensor.byte_len()?);
         }
-        for numbers in node.attributes.values().filter_map(floats) {
-            let count = u64::try_from(numbers.len())?;
-            add(count, count.saturating_mul(4));
+        // Lists of floats are small constants, and the weights of classical models.
+        for attribute in node.attributes.values() {
+            if let Attribute::Floats(numbers) = attribute {
+                let count = u64::try_from(numbers.len())?;
+                add(count, count.saturating_mul(4));
+            }
         }
         for body in node.bodies() {
             let (more, size) = count_parameters(body)?;
@@ -134,20 +137,4 @@ fn count_parameters(graph: &Graph) -> Result<(u64, u64)> {
         }
     }
     Ok((elements, bytes))
-}
-
-fn tensors(attribute: &Attribute) -> &[Tensor] {
-    match attribute {
-        Attribute::Tensor(tensor) => std::slice::from_ref(tensor),
-        Attribute::Tensors(tensors) => tensors,
-        _ => &[],
-    }
-}
-
-/// Returns a list of floats: small constants, and the weights of classical models.
-fn floats(attribute: &Attribute) -> Option<&[f32]> {
-    match attribute {
-        Attribute::Floats(floats) => Some(floats),
-        _ => None,
-    }
 }

@@ -44,10 +44,7 @@ enum Atom {
     Symbol(Arc<str>),
     /// A symbol that may be 0.
     Length(Arc<str>),
-    FloorDiv(Dim, Dim),
-    Mod(Dim, Dim),
-    Min(Dim, Dim),
-    Max(Dim, Dim),
+    Of(Operation, Dim, Dim),
 }
 
 fn overflow() -> Error {
@@ -58,9 +55,7 @@ impl Atom {
     fn depth(&self) -> u32 {
         match self {
             Atom::Symbol(_) | Atom::Length(_) => 0,
-            Atom::FloorDiv(a, b) | Atom::Mod(a, b) | Atom::Min(a, b) | Atom::Max(a, b) => {
-                1 + a.depth().max(b.depth())
-            }
+            Atom::Of(_, a, b) => 1 + a.depth().max(b.depth()),
         }
     }
 }
@@ -98,12 +93,17 @@ impl Dim {
 
     /// Returns the name of a size that is a single symbol.
     pub(crate) fn symbol_name(&self) -> Option<&str> {
+        match self.only_product()? {
+            [Atom::Symbol(name) | Atom::Length(name)] => Some(name),
+            _ => None,
+        }
+    }
+
+    /// Returns the atoms of a size that is a product of them.
+    fn only_product(&self) -> Option<&[Atom]> {
         let Dim::Expr(e) = self else { return None };
-        match e.terms.first_key_value() {
-            Some((product, 1)) if e.constant == 0 && e.terms.len() == 1 => match product.as_slice() {
-                [Atom::Symbol(name) | Atom::Length(name)] => Some(name),
-                _ => None,
-            },
+        match e.terms.first_key_value()? {
+            (product, 1) if e.constant == 0 && e.terms.len() == 1 => Some(product),
             _ => None,
         }
     }
@@ -118,6 +118,14 @@ impl Dim {
     fn from_atom(atom: Atom) -> Dim {
         let depth = atom.depth();
         Dim::Expr(Arc::new(Expr { constant: 0, terms: BTreeMap::from([(vec![atom], 1)]), depth }))
+    }
+
+    /// Creates a product of atoms and a number.
+    fn from_product(product: Vec<Atom>, times: i64) -> Result<Dim> {
+        if product.is_empty() {
+            return Ok(Dim::Known(times));
+        }
+        Dim::from_parts(0, BTreeMap::from([(product, times)]))
     }
 
     fn from_parts(constant: i64, mut terms: BTreeMap<Vec<Atom>, i64>) -> Result<Dim> {
@@ -200,6 +208,11 @@ impl Dim {
         }
     }
 
+    /// Creates the result of an operation that is not simplified.
+    fn of(operation: Operation, a: &Dim, b: &Dim) -> Result<Dim> {
+        Dim::from_atom(Atom::Of(operation, a.clone(), b.clone())).bounded()
+    }
+
     fn bounded(self) -> Result<Dim> {
         if self.depth() > limits::DIM_DEPTH {
             return Err(Error::limit("the expression of a size is too complex"));
@@ -223,10 +236,9 @@ impl Dim {
                     Atom::Symbol(name) | Atom::Length(name) => {
                         values.get(name.as_ref()).cloned().unwrap_or_else(|| Dim::from_atom(atom.clone()))
                     }
-                    Atom::FloorDiv(a, b) => a.substitute(values)?.floor_div(&b.substitute(values)?)?,
-                    Atom::Mod(a, b) => a.substitute(values)?.modulo(&b.substitute(values)?)?,
-                    Atom::Min(a, b) => a.substitute(values)?.smaller(&b.substitute(values)?)?,
-                    Atom::Max(a, b) => a.substitute(values)?.larger(&b.substitute(values)?)?,
+                    Atom::Of(operation, a, b) => {
+                        operation.apply(&a.substitute(values)?, &b.substitute(values)?)?
+                    }
                 };
                 term = term.mul(&factor)?;
             }
@@ -249,7 +261,7 @@ impl Dim {
             match atom {
                 Atom::Symbol(name) => visit(name, 1),
                 Atom::Length(name) => visit(name, 0),
-                Atom::FloorDiv(a, b) | Atom::Mod(a, b) | Atom::Min(a, b) | Atom::Max(a, b) => {
+                Atom::Of(_, a, b) => {
                     a.visit_symbols(visit);
                     b.visit_symbols(visit);
                 }
@@ -316,10 +328,7 @@ impl fmt::Display for Dim {
                 }
                 match atom {
                     Atom::Symbol(name) | Atom::Length(name) => f.write_str(name)?,
-                    Atom::FloorDiv(a, b) => write!(f, "floor_div({a}, {b})")?,
-                    Atom::Mod(a, b) => write!(f, "mod({a}, {b})")?,
-                    Atom::Min(a, b) => write!(f, "min({a}, {b})")?,
-                    Atom::Max(a, b) => write!(f, "max({a}, {b})")?,
+                    Atom::Of(operation, a, b) => write!(f, "{}({a}, {b})", operation.name())?,
                 }
             }
         }

@@ -101,17 +101,22 @@ impl Reshape {
 
     /// Returns the size of the batch of the top, for the largest one of the bottoms.
     pub(crate) fn top_batch(&self, batch: u32) -> u32 {
-        let axes = match (self.w, self.h, self.d, self.c) {
-            (w, ABSENT, ..) => vec![w],
-            (w, h, _, ABSENT) => vec![h, w],
-            (w, h, ABSENT, c) => vec![c, h, w],
-            (w, h, d, c) => vec![c, d, h, w],
-        };
-        let made = usize::try_from(self.output_batch_axis).ok().and_then(|axis| axes.get(axis));
-        match made.and_then(|size| u32::try_from(*size).ok()) {
+        let sizes = self.sizes();
+        let made = usize::try_from(self.output_batch_axis).ok().and_then(|axis| sizes.get(axis));
+        match made.and_then(|(size, _)| u32::try_from(*size).ok()) {
             Some(size) => size,
             None if self.input_batch_axis != NO_BATCH => 1,
             None => batch,
+        }
+    }
+
+    /// Returns the sizes that the params state, outermost first, each with the place of its axis among w, h, c and d.
+    fn sizes(&self) -> Vec<(i32, usize)> {
+        match (self.w, self.h, self.d, self.c) {
+            (w, ABSENT, ..) => vec![(w, 0)],
+            (w, h, _, ABSENT) => vec![(h, 1), (w, 0)],
+            (w, h, ABSENT, c) => vec![(c, 2), (h, 1), (w, 0)],
+            (w, h, d, c) => vec![(c, 2), (d, 3), (h, 1), (w, 0)],
         }
     }
 
@@ -119,12 +124,6 @@ impl Reshape {
         if !self.shape_expr.is_empty() {
             return Ok(None);
         }
-        let wanted = match (self.w, self.h, self.d, self.c) {
-            (w, ABSENT, ..) => vec![(w, 0)],
-            (w, h, _, ABSENT) => vec![(h, 1), (w, 0)],
-            (w, h, ABSENT, c) => vec![(c, 2), (h, 1), (w, 0)],
-            (w, h, d, c) => vec![(c, 2), (d, 3), (h, 1), (w, 0)],
-        };
         let bottom = bottoms.at(0)?;
         let missing = Size::from(1);
         // w, h, c, d of the bottom.
@@ -135,8 +134,8 @@ impl Reshape {
             [c, d, h, w] => [w, h, c, d],
             _ => unsupported!("a bottom of {bottom:?}"),
         };
-        let mut sizes = Vec::with_capacity(wanted.len());
-        for (size, axis) in wanted {
+        let mut sizes = Vec::new();
+        for (size, axis) in self.sizes() {
             sizes.push(if size == 0 { *own.at(axis)? } else { Size::from(size) });
         }
         if self.input_batch_axis != NO_BATCH {

@@ -69,6 +69,8 @@ pub(crate) const EMPTY_BLOBS: u32 = 20260113;
 pub(crate) const BATCHES: u32 = 20261020;
 /// The largest finite number of float16.
 pub(crate) const LARGEST_HALF: f32 = 65504.0;
+/// The largest magnitude of an integer in int8 layers.
+pub(crate) const LARGEST_INT8: f64 = 127.0;
 
 /// The release since which attention keeps caches (`sdpa.cpp`).
 pub(crate) const CACHES: u32 = 20260113;

@@ -1,11 +1,9 @@
 //! Fusion of activation functions into convolutions and inner products.
 
-use smallvec::smallvec;
-
 use super::super::layer::{Clip, HardSwish, PReLU, ReLU};
 use super::super::{Layer, Net};
 use super::Wiring;
-use super::wiring::Edits;
+use super::wiring::fuse_into;
 use crate::error::Result;
 
 /// Values of `activation_type`, the same in all supported releases (`fused_activation.h`).
@@ -22,26 +20,13 @@ pub(super) mod activation_type {
 type Activation = (i32, Vec<f32>);
 
 pub(super) fn fuse_layer_activation(net: &mut Net, wiring: &Wiring) -> Result<bool> {
-    let mut edits = Edits::default();
-    for index in 0..net.layers.len() {
-        let Some(layer) = net.layers.get(index) else { continue };
-        let (Some(activation), [bottom], [top]) =
-            (activation_of(&layer.layer)?, layer.bottoms.as_slice(), layer.tops.as_slice())
-        else {
-            continue;
-        };
-        let (bottom, top) = (*bottom, *top);
-        let Some(place) = wiring.producer(bottom) else { continue };
-        if wiring.only_reader(bottom) != Some(index) || edits.removes(place) {
-            continue;
-        }
-        let Some(producer) = net.layers.get_mut(place) else { continue };
-        if set_activation(&mut producer.layer, activation) {
-            producer.tops = smallvec![top];
-            edits.remove(index, Some(place));
-        }
-    }
-    Ok(edits.apply(net))
+    let find = |net: &Net, index: usize| {
+        let Some(layer) = net.layers.get(index) else { return Ok(None) };
+        let [bottom] = layer.bottoms.as_slice() else { return Ok(None) };
+        let place = wiring.producer(*bottom).filter(|_| wiring.only_reader(*bottom) == Some(index));
+        Ok(place.zip(activation_of(&layer.layer)?))
+    };
+    fuse_into(net, find, |layer, activation| Ok(set_activation(layer, activation)))
 }
 
 fn activation_of(layer: &Layer) -> Result<Option<Activation>> {

@@ -1,29 +1,14 @@
 //! Fusion of constant terms into Gemm and InnerProduct.
 
-use smallvec::smallvec;
-
 use super::super::layer::{binary_op, broadcast_type_c};
 use super::super::{Layer, Net};
 use super::Wiring;
-use super::wiring::{Edits, known};
+use super::wiring::{fuse_into, known};
 use crate::error::Result;
 use crate::tensor::{Dim, Tensor};
 
 pub(super) fn fuse_layer_bias(net: &mut Net, wiring: &Wiring) -> Result<bool> {
-    let mut edits = Edits::default();
-    for index in 0..net.layers.len() {
-        let Some((place, bias)) = find_sum(net, wiring, index) else { continue };
-        if edits.removes(place) {
-            continue;
-        }
-        let Some(top) = net.layers.get(index).and_then(|layer| layer.tops.first()).copied() else { continue };
-        let Some(producer) = net.layers.get_mut(place) else { continue };
-        if set_bias(&mut producer.layer, bias)? {
-            producer.tops = smallvec![top];
-            edits.remove(index, Some(place));
-        }
-    }
-    Ok(edits.apply(net))
+    fuse_into(net, |net, index| Ok(find_sum(net, wiring, index)), set_bias)
 }
 
 /// A constant term of a product.

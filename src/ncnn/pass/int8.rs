@@ -2,15 +2,13 @@
 
 use num_traits::AsPrimitive;
 
+use super::super::layer::LARGEST_INT8;
 use super::super::{BlobId, Element, Layer, Net};
 use super::Wiring;
 use super::activation::activation_type;
 use super::wiring::Edits;
 use crate::error::Result;
 use crate::tensor::Tensor;
-
-/// The largest magnitude of an integer in int8 layers.
-const LARGEST: f64 = 127.0;
 
 /// The number of steps between the bounds of 8 bits.
 const STEPS: f64 = 255.0;
@@ -91,7 +89,7 @@ fn common_factor(net: &Net, readers: &[usize]) -> Result<Option<f32>> {
 
 /// Whether a bound lies where integers end: values beyond it are rounded as the bound is.
 fn is_beyond(bound: f32, factor: f32) -> bool {
-    (f64::from(bound) * f64::from(factor)).abs().round() >= LARGEST
+    (f64::from(bound) * f64::from(factor)).abs().round() >= LARGEST_INT8
 }
 
 /// Removes each Clip to bounds beyond the integers of the int8 layers that read it.
@@ -162,12 +160,12 @@ impl Mapping {
         let zero = -low / step;
         let is_step = (zero - zero.round()).abs() < TOLERANCE && (0.0..=STEPS).contains(&zero.round());
         let zero = zero.round();
-        let (sign, offset) = if zero > LARGEST {
-            (1.0, zero - LARGEST - 1.0)
+        let (sign, offset) = if zero > LARGEST_INT8 {
+            (1.0, zero - LARGEST_INT8 - 1.0)
         } else if is_padded {
-            (-1.0, LARGEST - zero)
+            (-1.0, LARGEST_INT8 - zero)
         } else {
-            (1.0, zero - LARGEST)
+            (1.0, zero - LARGEST_INT8)
         };
         let factor: f32 = (1.0 / step).as_();
         (is_step && factor.is_normal()).then_some(Mapping { sign, offset, factor })
@@ -188,7 +186,7 @@ pub(super) fn use_all_int8_values(net: &mut Net, wiring: &Wiring) -> Result<bool
         let Some(own) = conv_at(net, index).filter(|own| own.top_scale.is_some()) else { continue };
         let (low, high) = match (*own.activation_type, own.activation_params.as_slice()) {
             (activation_type::CLIP, [low, high]) => (*low, *high),
-            (activation_type::RELU, _) => (0.0, AsPrimitive::<f32>::as_(LARGEST) / factor),
+            (activation_type::RELU, _) => (0.0, AsPrimitive::<f32>::as_(LARGEST_INT8) / factor),
             _ => continue,
         };
         let (least, most) = (f64::from(low), f64::from(high));
@@ -345,7 +343,7 @@ mod tests {
             };
             (weight / sum_factor, bias, pad, top, bounds, number(conv.bottom_scale))
         });
-        let round = |x: f64| x.round().clamp(-LARGEST, LARGEST);
+        let round = |x: f64| x.round().clamp(-LARGEST_INT8, LARGEST_INT8);
         let (ratio, bias, _, top, [low, high], bottom) = first;
         let level = round((round(x * bottom) * ratio + bias).clamp(low, high) * top);
         let (ratio, bias, pad, ..) = second;
@@ -382,7 +380,7 @@ mod tests {
                 let step = 0.01;
                 let exact = (value / step).round() * step * -0.3;
                 // The last step joins the next one.
-                let room = if level.abs() == LARGEST { 1.01 * step * 0.3 } else { 1e-6 };
+                let room = if level.abs() == LARGEST_INT8 { 1.01 * step * 0.3 } else { 1e-6 };
                 assert!((result - exact).abs() < room, "{low} {high} {x}: {result} for {exact}");
             }
         }

@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::{BlobId, Net, NetLayer};
+use smallvec::smallvec;
+
+use super::super::{BlobId, Layer, Net, NetLayer};
 use crate::common::index::{IndexLists, IndexMap};
-#[cfg(test)]
 use crate::error::Result;
 use crate::tensor::Dim;
 
@@ -55,6 +56,26 @@ impl Wiring {
 pub(super) fn apply(pass: fn(&mut Net, &Wiring) -> Result<bool>, net: &mut Net) -> Result<bool> {
     let wiring = Wiring::of(net);
     pass(net, &wiring)
+}
+
+/// Fuses each layer that `find` matches into the layer before it at the place that it returns, if `set` changes that.
+pub(super) fn fuse_into<T>(
+    net: &mut Net,
+    find: impl Fn(&Net, usize) -> Result<Option<(usize, T)>>,
+    set: impl Fn(&mut Layer, T) -> Result<bool>,
+) -> Result<bool> {
+    let mut edits = Edits::default();
+    for index in 0..net.layers.len() {
+        let found = find(net, index)?.filter(|(place, _)| !edits.removes(*place));
+        let top = net.layers.get(index).and_then(|layer| layer.tops.first()).copied();
+        let (Some((place, found)), Some(top)) = (found, top) else { continue };
+        let Some(producer) = net.layers.get_mut(place) else { continue };
+        if set(&mut producer.layer, found)? {
+            producer.tops = smallvec![top];
+            edits.remove(index, Some(place));
+        }
+    }
+    Ok(edits.apply(net))
 }
 
 /// Changes of a net to apply together.

@@ -22,11 +22,7 @@ struct Blocks {
 
 /// Replaces the products. They are found before constants are folded.
 pub(crate) fn pack_dequantized(graph: &mut Graph) -> Result<()> {
-    graph.rewrite_nodes(|graph, id| {
-        let Some((node, found)) = graph.node(id).and_then(|node| Some((node.clone(), product(graph, node)?)))
-        else {
-            return Ok(None);
-        };
+    graph.replace_nodes(product, |graph, node, found| {
         let Some(x) = node.input(0) else { return Ok(None) };
         let bits = found.levels.dtype().bits();
         let size = |name: &'static str, size: usize| -> Result<(&'static str, Attribute)> {
@@ -51,12 +47,13 @@ pub(crate) fn pack_dequantized(graph: &mut Graph) -> Result<()> {
             None => {}
         }
         let bias = node.input(2);
-        in_place_of(graph, &node, node.version, |made| {
+        in_place_of(graph, node, node.version, |made| {
             let inputs = [made.value(x)].into_iter().chain(constants.into_iter().map(|it| made.tensor(it)));
             let product = made.op("com.microsoft.MatMulNBits", inputs, attributes);
             Ok(Some(bias.map_or(product, |bias| product + made.value(bias))))
         })
-    })
+    })?;
+    Ok(())
 }
 
 /// Reads a node as a product with a matrix in blocks.

@@ -12,9 +12,9 @@ use smallvec::smallvec;
 
 use crate::common::index::Index;
 use crate::common::limits;
-use crate::error::{Error, Result};
+use crate::error::{At, Error, Result};
 use crate::graph::{Attribute, AttributeMap, Graph, Node, Symbol, Value, ValueId};
-use crate::op::NEWEST_OPSET;
+use crate::op::{NEWEST_OPSET, OWN_DOMAIN};
 use crate::tensor::{Array, DType, SizeCondition, Tensor};
 
 pub(crate) use expression::{Expr, Term};
@@ -182,6 +182,11 @@ impl<'a> Builder<'a> {
         self.op("Range", [first, end, self.int(1)], [])
     }
 
+    /// Returns the inputs of a node of the graph.
+    pub fn inputs_of(&self, node: &Node) -> Vec<Option<Expr<'_>>> {
+        node.inputs.iter().map(|input| input.map(|id| self.value(id))).collect()
+    }
+
     /// Adds a copy of a node with other inputs.
     pub fn copy_of<'b>(&'b self, node: &Node, inputs: &[Option<Expr<'b>>]) -> Vec<Expr<'b>> {
         self.push(node.clone(), inputs, node.outputs.len())
@@ -195,6 +200,17 @@ impl<'a> Builder<'a> {
     pub fn only_copy_of<'b>(&'b self, node: &Node, inputs: &[Option<Expr<'b>>]) -> Result<Expr<'b>> {
         let made = self.copy_of(node, inputs);
         made.first().copied().ok_or_else(|| Error::internal("a node without an output"))
+    }
+
+    /// Adds a copy of a node of one output with another value as input `index`.
+    ///
+    /// # Errors
+    ///
+    /// If the node has no output.
+    pub fn copy_with<'b>(&'b self, node: &Node, index: usize, value: Expr<'b>) -> Result<Expr<'b>> {
+        let mut inputs = self.inputs_of(node);
+        inputs.put(index, Some(value));
+        self.only_copy_of(node, &inputs)
     }
 
     /// Adds the nodes of a body that reads `inputs`, and returns its outputs.
@@ -325,6 +341,18 @@ impl<'a> Builder<'a> {
         if let Some(node) = self.made.borrow_mut().nodes.last_mut() {
             node.version = version;
         }
+    }
+}
+
+/// Returns a node of this program's own domain with one input and one output.
+pub(crate) fn own_node(op_type: &str, input: ValueId, output: ValueId) -> Node {
+    Node {
+        domain: OWN_DOMAIN.into(),
+        op_type: op_type.into(),
+        version: 1,
+        inputs: smallvec![Some(input)],
+        outputs: smallvec![Some(output)],
+        ..Node::default()
     }
 }
 

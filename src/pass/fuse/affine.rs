@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 use crate::op;
 use crate::pass::builder::{Builder, Expr};
-use crate::pass::pattern::{axis, ints, inverse};
+use crate::pass::pattern::{axis, inverse, perm_of};
 
 struct Parts {
     norm: Node,
@@ -38,8 +38,7 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Parts>> {
         let mut norm = matcher.producer(value)?;
         let mut perm = None;
         if norm.is("Transpose") {
-            let axes = ints(norm, "perm")?.iter().map(|axis| usize::try_from(*axis).ok());
-            perm = Some(axes.collect::<Option<Vec<usize>>>()?);
+            perm = Some(perm_of(matcher.graph, norm)?);
             let normal = norm.input(0)?;
             inner.insert(normal);
             norm = matcher.producer(normal)?;

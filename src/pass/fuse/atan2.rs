@@ -7,7 +7,7 @@
 use std::sync::LazyLock;
 
 use super::matcher::{Found, Matcher, fuse};
-use super::text::{Bound, Pattern};
+use super::text::Pattern;
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 
@@ -26,20 +26,14 @@ pub(crate) fn fuse_atan2(graph: &mut Graph) -> Result<bool> {
 
 fn find(matcher: &Matcher, node: &Node) -> Option<Found<[ValueId; 2]>> {
     let z = node.output(0).filter(|_| node.is("Where"))?;
-    let (angle, mut bound) = match DEFINED.matches(matcher, z).pop() {
-        Some(mut bound) => {
-            let [angle] = bound.values(["z"])?;
-            bound.inner.insert(angle);
-            (angle, bound)
-        }
+    let found = match DEFINED.matches(matcher, z).pop() {
+        Some(found) => QUADRANTS.continued(matcher, found.value("z")?, &found).pop()?,
         // The next Where replaces NaN, and is the last node.
         None if is_tested(matcher, z) => return None,
-        None => (z, Bound::default()),
+        None => QUADRANTS.matches(matcher, z).pop()?,
     };
-    let found = QUADRANTS.matches(matcher, angle).pop()?;
     let [y, x, t] = found.values(["y", "x", "t"])?;
-    bound.inner.extend(found.inner);
-    matcher.is_float(t).then_some(Found { inner: bound.inner, parts: [y, x] })
+    matcher.is_float(t).then_some(Found { inner: found.inner, parts: [y, x] })
 }
 
 /// Returns whether a reader replaces the NaN of a value by 0.

@@ -112,8 +112,7 @@ fn projection(
     order: [usize; 3],
     inner: &mut BTreeSet<ValueId>,
 ) -> Option<(Projection, f64)> {
-    let is_linear = |value| linear(matcher, value, &mut BTreeSet::new()).is_some();
-    let Traced { source, view, scale, inner: chain } = trace(matcher, value, is_linear, true)?;
+    let Traced { source, view, scale, inner: chain } = trace(matcher, value, true)?;
     let linear = linear(matcher, source, inner)?;
     inner.extend(chain);
     inner.insert(source);
@@ -152,8 +151,7 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Parts>> {
     {
         return None;
     }
-    let read = |value| matcher.producer(value).and_then(|node| attention(matcher, node).ok());
-    let traced = trace(matcher, out.x, |value| read(value).is_some(), false)?;
+    let traced = trace(matcher, out.x, false)?;
     inner.extend(traced.inner);
     inner.insert(traced.source);
     let (heads, queries, width) = by_heads(&matcher.sizes(traced.source)?)?;
@@ -162,7 +160,8 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Parts>> {
     if traced.view.reshaped(&[queries, heads * width])?.merged() != merged {
         return None;
     }
-    let Attention { scores, v, transposed, zeroes_nan, inner: core, .. } = read(traced.source)?;
+    let Attention { scores, v, transposed, zeroes_nan, inner: core, .. } =
+        attention(matcher, matcher.producer(traced.source)?).ok()?;
     inner.extend(core);
     let (_, rows, columns) = by_heads(&matcher.sizes(scores.k)?)?;
     let (keys, k_order) = if transposed { (columns, [0, 2, 1]) } else { (rows, [0, 1, 2]) };

@@ -120,8 +120,7 @@ pub(crate) fn fuse_focus_conv(graph: &mut Graph) -> Result<bool> {
             let begin = i64::try_from(part)? * channels;
             indices.extend(begin..begin + channels);
         }
-        let mut inputs: Vec<Option<Expr>> =
-            conv.inputs.iter().map(|input| input.map(|id| made.value(id))).collect();
+        let mut inputs = made.inputs_of(&conv);
         if let [image, Some(weight), ..] = inputs.as_mut_slice() {
             *image = Some(deep);
             *weight = weight.gather(made.ints(&indices), 1);

@@ -3,12 +3,17 @@
 //! becomes `GroupNormalization(x, scale', bias')` with the scale and the bias of each group repeated for its
 //! channels, if `groups` divides the channels and scale and bias are constants.
 
-use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 use super::matcher::{Found, Matcher, fuse};
+use super::text::Pattern;
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 use crate::pass::builder::{Builder, Expr};
+
+static NORMALIZED: LazyLock<Pattern> = LazyLock::new(|| {
+    Pattern::of("Reshape(normal = InstanceNormalization(grouped = Reshape(x, groups), scale, bias), shape)")
+});
 
 struct Parts {
     x: ValueId,
@@ -23,20 +28,18 @@ pub(crate) fn fuse_group_norm(graph: &mut Graph) -> Result<bool> {
 
 fn find(matcher: &Matcher, node: &Node) -> Option<Found<Parts>> {
     let y = node.output(0)?;
-    let normal = node.input(0).filter(|_| node.is("Reshape"))?;
-    let norm = matcher.made_by(normal, "InstanceNormalization")?;
-    let grouped = norm.input(0)?;
-    let x = matcher.made_by(grouped, "Reshape")?.input(0)?;
+    let found = NORMALIZED.matches(matcher, y).pop()?;
+    let [x, grouped, normal, scale, bias] = found.values(["x", "grouped", "normal", "scale", "bias"])?;
     let [batch, channels, _, ..] = matcher.shape(x)? else { return None };
     let [same_batch, groups, _, ..] = matcher.shape(grouped)? else { return None };
     let (channels, groups) = (channels.known()?, groups.known()?);
     let fits = batch == same_batch
         && channels.checked_rem(groups) == Some(0)
         && matcher.alike(x, y)
-        && norm.inputs.iter().skip(1).all(|input| input.is_some_and(|id| matcher.constant(id).is_some()));
+        && [scale, bias].iter().all(|parameter| matcher.constant(*parameter).is_some());
     let channels_per_group = channels.checked_div(groups)?;
-    let parts = Parts { x, norm: norm.clone(), groups, channels_per_group };
-    fits.then_some(Found { inner: BTreeSet::from([normal, grouped]), parts })
+    let norm = matcher.producer(normal)?.clone();
+    fits.then_some(Found { inner: found.inner, parts: Parts { x, norm, groups, channels_per_group } })
 }
 
 fn build<'b>(made: &'b Builder<'b>, parts: Parts) -> Result<Expr<'b>> {

@@ -11,13 +11,22 @@
 //! and bias after the normalization become its parameters by [`affine`](super::affine).
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
-use super::matcher::{Found, Matcher, fuse, to_f32, two};
-use super::terms::{over_root, reduced, squared};
+use super::matcher::{Found, Matcher, fuse, to_f32};
+use super::terms::{OVER_ROOT, reduced_axes};
+use super::text::{Bound, Pattern};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 use crate::pass::builder::{Builder, Expr};
 use crate::pass::pattern::inverse;
+
+static VARIANCE: LazyLock<Pattern> =
+    LazyLock::new(|| Pattern::of("Add(mean = ReduceMean(Pow(base, 2) | Mul(base, base)), epsilon)"));
+// The mean may be computed twice.
+static DIVIDEND: LazyLock<Pattern> =
+    LazyLock::new(|| Pattern::of("Sub(x, mean_of_dividend = ReduceMean(x))"));
+static BASE: LazyLock<Pattern> = LazyLock::new(|| Pattern::of("Sub(x, mean_of_base = ReduceMean(x))"));
 
 /// A normalization without scale and bias.
 struct Parts {
@@ -40,32 +49,36 @@ pub(crate) fn fuse_rms_norm(graph: &mut Graph) -> Result<bool> {
 
 fn find(matcher: &Matcher, node: &Node) -> Option<Found<Parts>> {
     let y = node.output(0)?;
-    let mut inner = BTreeSet::new();
-    let (dividend, sum) = over_root(matcher, node, &mut inner)?;
-    let (mean, epsilon) = matcher.with_scalar(matcher.made_by(sum, "Add")?)?;
-    let (square, axes) = reduced(matcher, mean, "ReduceMean")?;
-    let base = squared(matcher, square)?;
-    inner.extend([sum, mean, square]);
-    let (x, centered) = match (centered(matcher, dividend, &axes), centered(matcher, base, &axes)) {
-        // The mean may be computed twice.
-        (Some((x, mean)), Some((other, other_mean))) if x == other => {
-            inner.extend([dividend, base, mean, other_mean]);
-            (x, true)
-        }
-        _ if dividend == base => (dividend, false),
-        _ => return None,
-    };
-    let shape = matcher.shape(x)?;
-    let is_known = axes.iter().all(|axis| shape.get(*axis).is_some_and(|size| size.known().is_some()));
-    let parts = Parts { x, axes, rank: shape.len(), epsilon, centered };
-    (is_known && matcher.alike(x, y) && epsilon > 0.0).then_some(Found { inner, parts })
+    let quotients = OVER_ROOT.matches(matcher, y);
+    let continued = |found: &Bound| Some(VARIANCE.continued(matcher, found.value("squares")?, found));
+    quotients.iter().filter_map(continued).flatten().find_map(|found| {
+        let [dividend, base, mean, epsilon] = found.values(["dividend", "base", "mean", "epsilon"])?;
+        let (axes, epsilon) = (reduced_axes(matcher, mean)?, matcher.scalar(epsilon)?);
+        let (x, centered, inner) = match centered(matcher, dividend, base, &axes, &found) {
+            Some((x, inner)) => (x, true, inner),
+            None => (dividend, false, found.inner),
+        };
+        let shape = matcher.shape(x)?;
+        let is_known = axes.iter().all(|axis| shape.get(*axis).is_some_and(|size| size.known().is_some()));
+        let fits = (centered || dividend == base) && matcher.alike(x, y) && epsilon > 0.0;
+        let parts = Parts { x, axes, rank: shape.len(), epsilon, centered };
+        (is_known && fits).then_some(Found { inner, parts })
+    })
 }
 
-/// `x` and `mean(x)`, if a value is `x - mean(x)` along these axes.
-fn centered(matcher: &Matcher, value: ValueId, axes: &[usize]) -> Option<(ValueId, ValueId)> {
-    let [x, mean] = two(matcher.made_by(value, "Sub")?)?;
-    let (of, along) = reduced(matcher, mean, "ReduceMean")?;
-    (of == x && along == axes).then_some((x, mean))
+/// `x`, if both values are `x - mean(x)` along these axes, and the values inside of the pattern.
+fn centered(
+    matcher: &Matcher,
+    dividend: ValueId,
+    base: ValueId,
+    axes: &[usize],
+    found: &Bound,
+) -> Option<(ValueId, BTreeSet<ValueId>)> {
+    let found = DIVIDEND.continued(matcher, dividend, found).pop()?;
+    let found = BASE.continued(matcher, base, &found).pop()?;
+    let [x, a, b] = found.values(["x", "mean_of_dividend", "mean_of_base"])?;
+    let is_along = |mean: &ValueId| reduced_axes(matcher, *mean).as_deref() == Some(axes);
+    [a, b].iter().all(is_along).then_some((x, found.inner))
 }
 
 fn build<'b>(made: &'b Builder<'b>, parts: Parts) -> Result<Expr<'b>> {

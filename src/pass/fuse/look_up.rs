@@ -14,7 +14,6 @@ use super::matcher::{Found, Matcher, fuse, two};
 use crate::error::{At, Result};
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::op::resolve_axis;
-use crate::pass::builder::Expr;
 use crate::pass::pattern::{axis, int};
 use crate::pass::progression::{Line, Progression};
 use crate::tensor::{DType, Dim, SizeCondition};
@@ -35,8 +34,7 @@ pub(crate) fn fuse_gather_of_selected(graph: &mut Graph) -> Result<bool> {
     fuse(graph, find_part, |made, part| {
         let Part { table, axis, indices, mut selection, axes } = part;
         let gathered = made.value(table).gather(made.value(indices), i64::try_from(axis)?);
-        let mut inputs: Vec<Option<Expr>> =
-            selection.inputs.iter().map(|input| input.map(|id| made.value(id))).collect();
+        let mut inputs = made.inputs_of(&selection);
         inputs.put(0, Some(gathered));
         if selection.is("Gather") {
             let axis = axes.first().copied().unwrap_or(0);

@@ -171,15 +171,11 @@ pub(super) fn fuse<T>(
     mut build: impl for<'b> FnMut(&'b Builder<'b>, T) -> Result<Expr<'b>>,
 ) -> Result<bool> {
     let readers = Readers::of(graph);
-    let mut changed = false;
-    graph.rewrite_nodes(|graph, id| {
+    let find = |graph: &Graph, node: &Node| {
         let matcher = Matcher { graph, readers: &readers };
-        let Some(node) = graph.node(id) else { return Ok(None) };
-        let found = find(&matcher, node).filter(|found| matcher.is_closed(&found.inner, node));
-        let Some(found) = found else { return Ok(None) };
-        let last = node.clone();
-        changed = true;
-        in_place_of(graph, &last, NEWEST_OPSET, |made| build(made, found.parts).map(Some))
-    })?;
-    Ok(changed)
+        find(&matcher, node).filter(|found| matcher.is_closed(&found.inner, node))
+    };
+    graph.replace_nodes(find, |graph, last, found| {
+        in_place_of(graph, last, NEWEST_OPSET, |made| build(made, found.parts).map(Some))
+    })
 }

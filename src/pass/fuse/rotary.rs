@@ -95,7 +95,7 @@ fn parts_turned(matcher: &Matcher, node: &Node) -> Option<Found<Parts>> {
 
 fn pair_turned(matcher: &Matcher, real: ValueId, imaginary: ValueId) -> Option<Found<Parts>> {
     let found = REAL.matches(matcher, real).into_iter();
-    let mut found = found.flat_map(|found| IMAGINARY.matches_with(matcher, imaginary, &found));
+    let mut found = found.flat_map(|found| IMAGINARY.continued(matcher, imaginary, &found));
     found.find_map(|found| {
         let [x1, x2, cos, sin] = found.values(["x1", "x2", "cos", "sin"])?;
         let (x, start, pairs) = part(matcher, x1)?;
@@ -107,7 +107,7 @@ fn pair_turned(matcher: &Matcher, real: ValueId, imaginary: ValueId) -> Option<F
         let parts = Parts { x, start, pairs, others, cos: whole(cos)?, sin: whole(sin)? };
         // Slices may be shared with other readers.
         let mut inner = found.inner;
-        inner.extend([real, imaginary]);
+        inner.insert(real);
         matcher.is_float(x).then_some(Found { inner, parts })
     })
 }
@@ -215,14 +215,7 @@ fn computed<'b>(
 ) -> Result<Expr<'b>> {
     for (node, place) in functions.into_iter().rev() {
         let dtype = node.output(0).and_then(|result| made.graph.value(result).dtype);
-        let inputs = node.inputs.iter().enumerate();
-        let inputs = inputs.map(
-            |(index, input)| {
-                if index == place { Some(value) } else { input.map(|id| made.value(id)) }
-            },
-        );
-        let inputs: Vec<Option<Expr>> = inputs.collect();
-        value = made.only_copy_of(&node, &inputs)?;
+        value = made.copy_with(&node, place, value)?;
         value = dtype.map_or(value, |dtype| value.typed(dtype));
     }
     Ok(value)

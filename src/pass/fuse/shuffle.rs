@@ -13,10 +13,10 @@
 use std::collections::BTreeSet;
 
 use super::matcher::{Found, Matcher, fuse};
-use super::view::{View, trace};
+use super::view::View;
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
-use crate::pass::pattern::{ints, reshapes};
+use crate::pass::pattern::{ints, perm_of, reshapes};
 use crate::tensor::Dim;
 
 /// The most Reshapes between the image and its blocks.
@@ -54,20 +54,16 @@ fn find_three(matcher: &Matcher, node: &Node) -> Option<Found<(ValueId, Shuffle)
     let transpose = matcher.made_by(transposed, "Transpose")?;
     let blocks = transpose.input(0)?;
     let x = matcher.made_by(blocks, "Reshape")?.input(0)?;
+    let inner = BTreeSet::from([blocks, transposed]);
     if matcher.sizes(x).is_none() {
         let groups = free_groups(matcher, [x, blocks, result], transpose)?;
-        let parts = (x, Shuffle::Channels { groups });
-        return Some(Found { inner: BTreeSet::from([blocks, transposed]), parts });
+        return Some(Found { inner, parts: (x, Shuffle::Channels { groups }) });
     }
-    let to = matcher.sizes(result)?;
-    let mut traced = trace(matcher, result, |value| value == x, false)?;
-    traced.inner.remove(&result);
-    let from = matcher.sizes(traced.source)?;
-    if traced.source != x || !matcher.is_float(result) {
-        return None;
-    }
-    let shuffle = recognize(&from, &to, &traced.view.merged())?;
-    Some(Found { inner: traced.inner, parts: (x, shuffle) })
+    let [from, apart, to] = [x, blocks, result].map(|value| matcher.sizes(value));
+    let (from, to) = (from?, to?);
+    let view = View::of(&from).reshaped(&apart?)?.transposed(&perm_of(matcher.graph, transpose)?)?;
+    let shuffle = recognize(&from, &to, &view.reshaped(&to)?.merged())?;
+    matcher.is_float(result).then_some(Found { inner, parts: (x, shuffle) })
 }
 
 /// The groups of ShuffleChannel on an image of free sizes.

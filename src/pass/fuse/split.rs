@@ -11,7 +11,6 @@ use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Node, NodeId, ValueId};
 use crate::op::NEWEST_OPSET;
 use crate::pass::pattern::{Cut, Readers, cuts};
-use crate::tensor::{Array, Tensor};
 
 /// A Slice of a part of an axis.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,8 +51,7 @@ pub(crate) fn fuse_split(graph: &mut Graph) -> Result<bool> {
         let Some((x, axis, parts)) = splits.get(&id) else { return Ok(None) };
         let Some(node) = graph.node(id).cloned() else { return Ok(None) };
         let sizes: Vec<i64> = parts.iter().map(|part| part.size).collect();
-        let sizes = Array::i64(ndarray::ArrayD::from_shape_vec(vec![sizes.len()], sizes)?);
-        let sizes = graph.add_constant("", Tensor::from_array(&sizes)?)?;
+        let sizes = graph.add_ints(&sizes)?;
         Ok(Some(vec![Node {
             op_type: "Split".into(),
             version: NEWEST_OPSET,

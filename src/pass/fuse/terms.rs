@@ -1,12 +1,13 @@
-//! Arithmetic however it is written: products, polynomials, quotients, roots, bounds and reductions.
+//! Arithmetic however it is written: products, polynomials, bounds and axes of reductions.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
-use super::matcher::{Matcher, orders, two};
+use super::matcher::{Matcher, two};
+use super::text::Pattern;
 use crate::graph::{Node, ValueId};
-use crate::lower::is_square;
 use crate::op;
-use crate::pass::pattern::{float, int, ints};
+use crate::pass::pattern::{axes, float};
 
 /// The most nodes on a path of an expression; the longest pattern has seven.
 const MAX_DEPTH: usize = 8;
@@ -141,102 +142,20 @@ fn times(a: [f64; POWERS], b: [f64; POWERS]) -> Option<[f64; POWERS]> {
     Some(product)
 }
 
-/// A quotient `a / b`.
-pub(super) struct Quotient {
-    pub dividend: ValueId,
-    pub divisor: ValueId,
-    /// The value `1 / b` of `a * (1 / b)`.
-    pub inverse: Option<ValueId>,
+/// A quotient by a square root.
+pub(super) static OVER_ROOT: LazyLock<Pattern> = LazyLock::new(|| {
+    Pattern::of("Div(dividend, Sqrt(squares) | Pow(squares, 0.5)) | Mul(dividend, Pow(squares, -0.5))")
+});
+
+/// The sorted axes of the reduction that computes a value.
+pub(super) fn reduced_axes(matcher: &Matcher, value: ValueId) -> Option<Vec<usize>> {
+    let axes = BTreeSet::from_iter(axes(matcher.graph, matcher.producer(value)?)?);
+    (!axes.is_empty()).then(|| Vec::from_iter(axes))
 }
 
-/// The readings of a node as a quotient: `a / b`, `a * (1 / b)` and `a * reciprocal(b)`.
-pub(super) fn quotients(matcher: &Matcher, node: &Node) -> impl Iterator<Item = Quotient> {
-    let divided = two(node).filter(|_| node.is("Div"));
-    let divided = divided.map(|[dividend, divisor]| Quotient { dividend, divisor, inverse: None });
-    let multiplied = orders(node).filter(|_| node.is("Mul")).filter_map(move |(dividend, inverse)| {
-        let divisor = reciprocal(matcher, matcher.producer(inverse)?)?;
-        Some(Quotient { dividend, divisor, inverse: Some(inverse) })
-    });
-    divided.into_iter().chain(multiplied)
-}
-
-/// `b`, if a node computes `1 / b` or `reciprocal(b)`.
-pub(super) fn reciprocal(matcher: &Matcher, node: &Node) -> Option<ValueId> {
-    if node.is("Reciprocal") {
-        return node.input(0);
-    }
-    let [one, b] = two(node).filter(|_| node.is("Div"))?;
-    matcher.is_scalar(one, 1.0).then_some(b)
-}
-
-/// `a` and `b`, if a node computes a quotient `a / sqrt(b)`, or `a * b ^ -0.5`.
-pub(super) fn over_root(
-    matcher: &Matcher,
-    node: &Node,
-    inner: &mut BTreeSet<ValueId>,
-) -> Option<(ValueId, ValueId)> {
-    for Quotient { dividend, divisor, inverse } in quotients(matcher, node) {
-        if let Some(b) = under_root(matcher, divisor) {
-            inner.insert(divisor);
-            inner.extend(inverse);
-            return Some((dividend, b));
-        }
-    }
-    orders(node).filter(|_| node.is("Mul")).find_map(|(a, power)| {
-        let b = base(matcher, power, -0.5)?;
-        inner.insert(power);
-        Some((a, b))
-    })
-}
-
-/// `b`, if a value is `sqrt(b)` or `b ^ 0.5`.
-fn under_root(matcher: &Matcher, root: ValueId) -> Option<ValueId> {
-    matcher.made_by(root, "Sqrt").map_or_else(|| base(matcher, root, 0.5), |root| root.input(0))
-}
-
-/// `x`, if a value is `x ^ 2` or `x * x`.
-pub(super) fn squared(matcher: &Matcher, square: ValueId) -> Option<ValueId> {
-    let node = matcher.producer(square)?;
-    node.input(0).filter(|_| is_square(matcher.graph, node))
-}
-
-/// `b`, if a value is `b ^ exponent`.
-fn base(matcher: &Matcher, power: ValueId, exponent: f64) -> Option<ValueId> {
-    let [base, by] = two(matcher.made_by(power, "Pow")?)?;
-    (matcher.scalar(by) == Some(exponent)).then_some(base)
-}
-
-/// `z`, if a value is `1 + exp(z)`.
-pub(super) fn one_plus_exp(
-    matcher: &Matcher,
-    sum: ValueId,
-    inner: &mut BTreeSet<ValueId>,
-) -> Option<ValueId> {
-    let exp = matcher.beside_scalar(matcher.made_by(sum, "Add")?, 1.0)?;
-    inner.extend([sum, exp]);
-    matcher.made_by(exp, "Exp")?.input(0)
-}
-
-/// The input and the sorted axes of a reduction that keeps its axes.
-pub(super) fn reduced(matcher: &Matcher, value: ValueId, op_type: &str) -> Option<(ValueId, Vec<usize>)> {
-    let node = matcher.made_by(value, op_type).filter(|node| int(node, "keepdims") != Some(0))?;
-    let x = node.input(0)?;
-    let rank = matcher.rank(x)?;
-    let axes = match node.input(1) {
-        Some(axes) => matcher.ints(axes)?,
-        None => ints(node, "axes")?.to_vec(),
-    };
-    let axes: Option<BTreeSet<usize>> = axes.iter().map(|axis| op::resolve_axis(*axis, rank).ok()).collect();
-    let axes: Vec<usize> = axes?.into_iter().collect();
-    (!axes.is_empty()).then_some((x, axes))
-}
-
-/// The same of a reduction along one axis.
-pub(super) fn reduced_axis(matcher: &Matcher, value: ValueId, op_type: &str) -> Option<(ValueId, usize)> {
-    match reduced(matcher, value, op_type)? {
-        (x, axes) if axes.len() == 1 => Some((x, *axes.first()?)),
-        _ => None,
-    }
+/// The only axis of the reduction that computes a value.
+pub(super) fn reduced_axis(matcher: &Matcher, value: ValueId) -> Option<usize> {
+    <[usize; 1]>::try_from(reduced_axes(matcher, value)?).ok().map(|[axis]| axis)
 }
 
 /// A value between two bounds.

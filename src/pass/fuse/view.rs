@@ -175,15 +175,9 @@ pub(super) fn chain<'a>(
     Some(chain)
 }
 
-/// Traces a value back to the first that `is_source`, or as far as nodes only move elements, or scale them if
-/// `scaled`.
-pub(super) fn trace(
-    matcher: &Matcher,
-    value: ValueId,
-    is_source: impl Fn(ValueId) -> bool,
-    scaled: bool,
-) -> Option<Traced> {
-    let chain = chain(matcher, value, is_source, |node| moves(matcher, node), scaled)?;
+/// Traces a value back as far as nodes only move elements, or scale them if `scaled`.
+pub(super) fn trace(matcher: &Matcher, value: ValueId, scaled: bool) -> Option<Traced> {
+    let chain = chain(matcher, value, |_| false, |node| moves(matcher, node), scaled)?;
     let view = View::of(&matcher.sizes(chain.source)?);
     chain.traced(view, |node, made, view| step(matcher, node, made, view))
 }

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use num_traits::AsPrimitive;
 
 use super::step::{Steps, of_source};
-use super::weight::{LARGEST, Levels, bias};
+use super::weight::{Levels, bias};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId, pairs};
-use crate::ncnn::layer::Gemm;
+use crate::ncnn::layer::{Gemm, LARGEST_INT8};
 use crate::op::NEWEST_OPSET;
 use crate::op::range::range;
 use crate::pass::builder::in_place_of;
@@ -180,8 +180,8 @@ impl Steps {
         let low = f64::from(self.low).max((range.least / scale).round());
         let high = f64::from(self.high).min((range.most / scale).round());
         let largest = (-low).max(high).max(1.0);
-        let largest = if low >= -LARGEST - 1.0 && high <= LARGEST { LARGEST } else { largest };
-        let factor: f32 = (LARGEST / (largest * scale)).as_();
+        let largest = if low >= -LARGEST_INT8 - 1.0 && high <= LARGEST_INT8 { LARGEST_INT8 } else { largest };
+        let factor: f32 = (LARGEST_INT8 / (largest * scale)).as_();
         (factor.is_normal() && factor > 0.0).then_some(factor)
     }
 }

@@ -85,31 +85,30 @@ pub(crate) fn requantize(
 /// any operator set, by ONNX's own.
 fn to_onnx_domain(graph: &mut Graph) -> Result<()> {
     let opset = float::opset(graph);
-    graph.rewrite_nodes(|graph, id| {
-        let is_known = |node: &&Node| {
-            node.domain == CONTRIB_DOMAIN
-                && ["QuantizeLinear", "DequantizeLinear"].contains(&node.op_type.as_str())
-        };
-        let Some(node) = graph.node(id).filter(is_known) else { return Ok(None) };
+    let find = |_: &Graph, node: &Node| {
+        let is_of_quantized = ["QuantizeLinear", "DequantizeLinear"].contains(&node.op_type.as_str());
+        (node.domain == CONTRIB_DOMAIN && is_of_quantized).then_some(())
+    };
+    graph.replace_nodes(find, |graph, node, ()| {
         let mut values = node.inputs.iter().chain(&node.outputs).flatten();
         let has_old_types = values.all(|value| {
             matches!(graph.value(*value).dtype, Some(DType::F32 | DType::I8 | DType::U8 | DType::I32))
         });
         let version = if has_old_types { opset } else { opset.max(NARROW_AND_WIDE) };
         Ok(Some(vec![Node { domain: Symbol::default(), version, ..node.clone() }]))
-    })
+    })?;
+    Ok(())
 }
 
 /// Replaces each pair by Clip to the bounds of the quantized type, which often are those of an activation.
 fn clip_only(graph: &mut Graph, found: &BTreeMap<ValueId, Steps>) -> Result<()> {
-    graph.rewrite_nodes(|graph, id| {
-        let Some(node) = graph.node(id).filter(|node| node.is("DequantizeLinear")) else { return Ok(None) };
-        let Some(steps) = only_output(node).and_then(|output| found.get(&output)) else { return Ok(None) };
-        let node = node.clone();
+    let find = |_: &Graph, node: &Node| found.get(&only_output(node)?).copied();
+    graph.replace_nodes(find, |graph, node, steps| {
         let [low, high] = [steps.low, steps.high].map(|bound| AsPrimitive::<f32>::as_(bound) * steps.scale);
-        in_place_of(graph, &node, node.version.max(CLIP), |made| {
+        in_place_of(graph, node, node.version.max(CLIP), |made| {
             let [low, high] = [low, high].map(|bound| made.number(bound, DType::F32));
             Ok(Some(made.value(steps.x).clip(low, high)))
         })
-    })
+    })?;
+    Ok(())
 }

@@ -4,11 +4,11 @@
 use super::Quantization;
 use super::step::constant_input;
 use super::weight::{is_symmetric, scales};
-use crate::error::Result;
+use crate::error::{At, Error, Result};
 use crate::graph::{Attribute, Graph, Node, ValueId, pairs};
 use crate::ncnn::layer::LSTM;
 use crate::op::{self, NEWEST_OPSET};
-use crate::pass::builder::in_place_of;
+use crate::pass::builder::{Builder, Expr, in_place_of};
 use crate::pass::pattern::{is_set, producer};
 use crate::tensor::{DType, Tensor};
 
@@ -55,7 +55,7 @@ impl RecurrentLayers {
 }
 
 /// Returns the attributes of a recurrent node that are not the default.
-pub(super) fn attributes(node: &Node) -> impl Iterator<Item = (&str, Attribute)> {
+fn attributes(node: &Node) -> impl Iterator<Item = (&str, Attribute)> {
     let declared = |name: &str| op::find(node)?.schema.attribute(name, node.version);
     pairs(&node.attributes)
         .filter(move |(name, given)| declared(name).is_none_or(|kind| !kind.is_default(given)))
@@ -67,9 +67,9 @@ pub(super) fn dequantize_weights(graph: &mut Graph, layers: RecurrentLayers) -> 
         let Some(node) = graph.node(id).filter(|node| node.domain.is_empty()).cloned() else {
             return Ok(None);
         };
-        let (plain, outputs) = match node.op_type.as_str() {
-            "LSTM" => ("LSTM", 3),
-            "GRU" => ("GRU", 2),
+        let plain = match node.op_type.as_str() {
+            "LSTM" => "LSTM",
+            "GRU" => "GRU",
             _ => return Ok(None),
         };
         let mut weights = Vec::new();
@@ -78,23 +78,31 @@ pub(super) fn dequantize_weights(graph: &mut Graph, layers: RecurrentLayers) -> 
             weights.push((index, weight));
         }
         in_place_of(graph, &node, NEWEST_OPSET, |made| {
-            let mut inputs: Vec<_> = node.inputs.iter().map(|id| id.map(|id| made.value(id))).collect();
+            let mut inputs = made.inputs_of(&node);
             for (index, Rows { levels, scales, shape }) in weights {
                 let scales = made.floats(&scales).reshape(&[-1, 1]);
                 let weight = (made.value(levels).cast(DType::F32) * scales).reshape(&shape);
-                if let Some(slot) = inputs.get_mut(index) {
-                    *slot = Some(weight);
-                }
+                inputs.put(index, Some(weight));
             }
-            let outputs = made.op_list(layers.operator(&node, plain), inputs, attributes(&node), outputs);
-            for (from, to) in outputs.iter().zip(&node.outputs).skip(1) {
-                if let Some(to) = to {
-                    made.give(*from, *to);
-                }
-            }
-            Ok(outputs.first().copied())
+            recurrent(made, layers.operator(&node, plain), inputs, &node).map(Some)
         })
     })
+}
+
+/// Returns the first output of a recurrent operator in place of a node, whose other outputs are the others.
+pub(super) fn recurrent<'b>(
+    made: &'b Builder<'b>,
+    operator: &'static str,
+    inputs: Vec<Option<Expr<'b>>>,
+    node: &Node,
+) -> Result<Expr<'b>> {
+    let outputs = made.op_list(operator, inputs, attributes(node), node.outputs.len());
+    for (from, to) in outputs.iter().zip(&node.outputs).skip(1) {
+        if let Some(to) = to {
+            made.give(*from, *to);
+        }
+    }
+    outputs.first().copied().ok_or_else(|| Error::invalid("a recurrent node without outputs"))
 }
 
 /// A constant of 8 bits with a scale for each row.

@@ -6,10 +6,11 @@ use num_traits::AsPrimitive;
 
 use super::int8::is_int8_conv;
 use super::step::{Steps, constant_input, dequantize_before, of_source};
-use super::weight::{LARGEST, is_symmetric, scales};
+use super::weight::{is_symmetric, scales};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 use crate::ncnn::Scales;
+use crate::ncnn::layer::LARGEST_INT8;
 use crate::pass::pattern::{int, is_plain_gemm};
 use crate::tensor::{DType, Dim, Tensor};
 
@@ -42,7 +43,7 @@ fn weight_scales(graph: &Graph, node: &Node) -> Result<Option<Vec<f32>>> {
 
 fn is_within_bounds(weight: &Tensor) -> Result<bool> {
     let levels = weight.load_listed()?.int_list()?;
-    Ok(levels.iter().all(|level| AsPrimitive::<f64>::as_(level.abs()) <= LARGEST))
+    Ok(levels.iter().all(|level| AsPrimitive::<f64>::as_(level.abs()) <= LARGEST_INT8))
 }
 
 /// Whether ncnn has an int8 layer for a node: a two-dimensional convolution of one image, with one group or

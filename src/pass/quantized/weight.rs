@@ -5,12 +5,10 @@ use num_traits::AsPrimitive;
 use super::step::{constant_input, dequantize_before};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
+use crate::ncnn::layer::LARGEST_INT8;
 use crate::op::resolve_axis;
 use crate::pass::pattern::{int, producer};
 use crate::tensor::{Array, DType, Tensor};
-
-/// The largest magnitude of an integer in ncnn's int8 layers.
-pub(super) const LARGEST: f64 = 127.0;
 
 /// The maximum width of a quantized weight.
 const MAX_BITS: usize = 8;
@@ -53,9 +51,9 @@ impl Levels {
             row.iter_mut().for_each(|level| *level -= zero);
             let largest = row.iter().map(|level| level.abs()).max().unwrap_or(0);
             let largest: f64 = largest.as_();
-            if largest > LARGEST {
+            if largest > LARGEST_INT8 {
                 is_unchanged = false;
-                let ratio = LARGEST / largest;
+                let ratio = LARGEST_INT8 / largest;
                 for level in row {
                     let exact: f64 = (*level).as_();
                     *level = (exact * ratio).round().as_();

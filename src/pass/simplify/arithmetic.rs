@@ -2,13 +2,14 @@
 //!
 //! Float32 results are rounded in another order. Constants of extreme magnitude are left alone.
 
+use crate::common::index::{IndexMap, IndexSet};
 use crate::error::Result;
-use crate::graph::{Graph, Node, NodeId, ValueId};
+use crate::graph::{Graph, NodeId, ValueId};
 use crate::pass::builder::{Builder, Expr, in_place_of};
 use crate::pass::pattern::Readers;
 use crate::tensor::{DType, Tensor, broadcast_lens};
 
-use super::{Edits, only_output};
+use super::only_output;
 
 /// The largest factor, and the inverse of the smallest: far from where float32 overflows or becomes
 /// subnormal.
@@ -30,6 +31,7 @@ pub(crate) fn fuse_consecutive_terms(graph: &mut Graph) -> Result<bool> {
 /// An operation with a constant.
 #[derive(Clone, Copy, Debug)]
 struct Step {
+    node: NodeId,
     data: ValueId,
     by: ValueId,
     /// Whether the operator is the inverse one, Div or Sub.
@@ -38,7 +40,8 @@ struct Step {
 }
 
 /// Reads `data op constant`, or `constant op data` if `op` is commutative.
-fn read_step(graph: &Graph, node: &Node, op_types: [&'static str; 2]) -> Option<Step> {
+fn read_step(graph: &Graph, id: NodeId, op_types: [&'static str; 2]) -> Option<Step> {
+    let node = graph.node(id)?;
     let inverse = match op_types.map(|op_type| node.is(op_type)) {
         [true, _] => false,
         [_, true] => true,
@@ -52,65 +55,61 @@ fn read_step(graph: &Graph, node: &Node, op_types: [&'static str; 2]) -> Option<
         _ => return None,
     };
     let is_supported = matches!(graph.value(output).dtype?, DType::F32 | DType::F64);
-    (is_supported && node.version >= 7).then_some(Step { data, by, inverse, output })
+    (is_supported && node.version >= 7).then_some(Step { node: id, data, by, inverse, output })
 }
 
 fn fuse(graph: &mut Graph, op_types: [&'static str; 2]) -> Result<bool> {
-    if !graph.nodes().any(|(_, node)| read_step(graph, node, op_types).is_some()) {
+    let steps: Vec<Step> = graph.nodes().filter_map(|(id, _)| read_step(graph, id, op_types)).collect();
+    if steps.is_empty() {
         return Ok(false);
     }
     let readers = Readers::of(graph);
-    let mut found: Vec<(Vec<NodeId>, Vec<Step>)> = Vec::new();
-    let mut edits = Edits::default();
-    for (id, node) in graph.nodes() {
-        let Some(first) = read_step(graph, node, op_types).filter(|_| edits.are_free(&[id])) else {
+    let mut runs: Vec<Vec<Step>> = Vec::new();
+    let mut taken: IndexSet<NodeId> = IndexSet::default();
+    for first in steps {
+        if taken.contains(first.node) {
             continue;
-        };
-        let (pattern, steps) = run_from(graph, &readers, (id, first), op_types);
-        if steps.len() > 1 {
-            edits.touch(&pattern);
-            found.push((pattern, steps));
+        }
+        let run = run_from(graph, &readers, first, op_types);
+        if run.len() > 1 {
+            taken.extend(run.iter().map(|step| step.node));
+            runs.push(run);
         }
     }
     let [direct, opposite] = op_types;
-    for (pattern, steps) in found {
-        let Some(node) = pattern.last().and_then(|last| graph.node(*last)).cloned() else { continue };
-        let Some(first) = steps.first().copied() else { continue };
+    let mut replaced = IndexMap::default();
+    for run in runs {
+        let (Some(first), Some(last)) = (run.first().copied(), run.last().copied()) else { continue };
+        let Some(node) = graph.node(last.node).cloned() else { continue };
         let op_type = if first.inverse { opposite } else { direct };
         let made = in_place_of(graph, &node, node.version, |made| {
-            let Some(by) = join(made, steps, op_types) else { return Ok(None) };
+            let Some(by) = join(made, run, op_types) else { return Ok(None) };
             Ok(Some(made.value(first.data).with(op_type, by.named_as(first.by))))
         })?;
         if let Some(made) = made {
-            edits.replace(&pattern, made);
+            replaced.insert(last.node, made);
         }
     }
-    edits.apply(graph)
+    graph.replace_found(replaced)
 }
 
 /// The longest run of steps from one on, each the only reader of the one before, whose constants can be
 /// merged.
-fn run_from(
-    graph: &Graph,
-    readers: &Readers,
-    (id, first): (NodeId, Step),
-    op_types: [&'static str; 2],
-) -> (Vec<NodeId>, Vec<Step>) {
-    let (mut pattern, mut steps) = (vec![id], vec![first]);
+fn run_from(graph: &Graph, readers: &Readers, first: Step, op_types: [&'static str; 2]) -> Vec<Step> {
+    let mut steps = vec![first];
     let mut joined = Joined::of(graph, first.by);
     let mut last = first;
     while let Some(before) = joined
         && let Some(reader) = readers.only(last.output)
-        && let Some(next) = graph.node(reader).and_then(|node| read_step(graph, node, op_types))
+        && let Some(next) = read_step(graph, reader, op_types)
         && next.data == last.output
         && let Some(with_next) =
             before.with(Joined::of(graph, next.by), first.inverse == next.inverse, op_types)
     {
-        pattern.push(reader);
         steps.push(next);
         (joined, last) = (Some(with_next), next);
     }
-    (pattern, steps)
+    steps
 }
 
 /// Builds the merged constant of several steps, pair by pair, so that each constant is rounded few times: `x
@@ -173,7 +172,7 @@ impl<'g> Joined<'g> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::Value;
+    use crate::graph::{Node, Value};
     use crate::pass::dead::remove_dead_nodes;
     use crate::pass::infer::infer_and_fold;
     use crate::pass::pattern::scalar;

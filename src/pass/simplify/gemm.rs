@@ -1,43 +1,40 @@
 //! The sum after a product of two matrices, and transposes before Gemm, become part of Gemm.
 
 use crate::error::Result;
-use crate::graph::{Attribute, AttributeMap, Graph, Node, NodeId, ValueId};
-use crate::pass::pattern::{Readers, producer};
-use crate::tensor::{DType, Dim};
+use crate::graph::{Attribute, AttributeMap, Graph, Node, ValueId};
+use crate::pass::pattern::{Readers, perm_of, producer};
+use crate::tensor::DType;
 
-use super::{int, only_output, replace_nodes, replace_patterns};
+use super::{int, only_output};
 
 /// Replaces MatMul of two matrices and the sum with a constant by Gemm.
 pub(crate) fn fuse_matmul_add_bias_into_gemm(graph: &mut Graph) -> Result<bool> {
-    replace_patterns(graph, gemm_of_sum, |_, gemm| Ok(Some(vec![gemm])))
+    let readers = Readers::of(graph);
+    let find = |graph: &Graph, add: &Node| gemm_of_sum(graph, &readers, add);
+    graph.replace_nodes(find, |_, _, gemm| Ok(Some(vec![gemm])))
 }
 
-/// The MatMul and the sum with a constant after it, and the Gemm that computes both.
-fn gemm_of_sum(graph: &Graph, readers: &Readers, id: NodeId, node: &Node) -> Option<(Vec<NodeId>, Node)> {
-    if !node.is("MatMul") || node.version < 7 {
-        return None;
-    }
-    let (a, b, product) = (node.input(0)?, node.input(1)?, only_output(node)?);
-    let shape = graph.value(product).shape.as_deref()?;
-    // The types of Gemm since version 1.
-    let is_supported = matches!(graph.value(product).dtype?, DType::F16 | DType::F32 | DType::F64);
-    let are_matrices = [a, b].iter().all(|id| graph.value(*id).shape.as_ref().is_some_and(|s| s.len() == 2));
-    let reader = readers.only(product)?;
-    let add = graph.node(reader).filter(|node| node.is("Add"))?;
-    let (first, second) = (add.input(0)?, add.input(1)?);
-    let addend = if first == product { second } else { first };
-    let fits = graph.value(addend).constant.is_some()
-        && graph.value(only_output(add)?).shape.as_deref() == Some(shape)
-        && graph.value(addend).shape.as_ref().is_some_and(|sizes| sizes.len() <= 2);
-    (is_supported && are_matrices && fits).then(|| {
-        let gemm = Node {
+/// The Gemm that computes the sum with a constant, and the MatMul before it.
+fn gemm_of_sum(graph: &Graph, readers: &Readers, add: &Node) -> Option<Node> {
+    let (first, second) = (add.input(0).filter(|_| add.is("Add"))?, add.input(1)?);
+    [(first, second), (second, first)].into_iter().find_map(|(product, addend)| {
+        readers.only(product)?;
+        let matmul = producer(graph, product, "MatMul").filter(|node| node.version >= 7)?;
+        let (a, b, _) = (matmul.input(0)?, matmul.input(1)?, only_output(matmul)?);
+        let shape = graph.value(product).shape.as_deref()?;
+        // The types of Gemm since version 1.
+        let is_supported = matches!(graph.value(product).dtype?, DType::F16 | DType::F32 | DType::F64);
+        let is_matrix = |id: &ValueId| graph.value(*id).shape.as_ref().is_some_and(|sizes| sizes.len() == 2);
+        let fits = graph.value(addend).constant.is_some()
+            && graph.value(only_output(add)?).shape.as_deref() == Some(shape)
+            && graph.value(addend).shape.as_ref().is_some_and(|sizes| sizes.len() <= 2);
+        (is_supported && [a, b].iter().all(is_matrix) && fits).then(|| Node {
             op_type: "Gemm".into(),
             inputs: [a, b, addend].map(Some).into_iter().collect(),
             outputs: add.outputs.clone(),
             attributes: AttributeMap::new(),
-            ..node.clone()
-        };
-        (vec![id, reader], gemm)
+            ..matmul.clone()
+        })
     })
 }
 
@@ -55,20 +52,13 @@ pub(crate) fn fuse_transpose_into_gemm(graph: &mut Graph) -> Result<bool> {
         }
         (gemm.inputs != node.inputs).then_some(gemm)
     };
-    replace_nodes(graph, find, |_, _, gemm| Ok(gemm))
+    graph.replace_nodes(find, |_, _, gemm| Ok(Some(vec![gemm])))
 }
 
 /// The matrix of which a value is the transpose.
 fn transposed_matrix(graph: &Graph, value: ValueId) -> Option<ValueId> {
     let transpose = producer(graph, value, "Transpose")?;
     let matrix = transpose.input(0)?;
-    let (sizes, transposed) = (graph.value(matrix).shape.as_deref()?, graph.value(value).shape.as_deref()?);
-    let is_transposed = matches!((sizes, transposed), ([a, b], [c, d]) if a == d && b == c);
-    // The shape of a square matrix does not show the permutation.
-    let moves = match transpose.attributes.get("perm") {
-        None => true,
-        Some(Attribute::Ints(perm)) => perm.as_slice() == [1, 0],
-        Some(_) => false,
-    };
-    (is_transposed && moves && !sizes.iter().any(|size: &Dim| size.is(0))).then_some(matrix)
+    let is_empty = graph.value(matrix).shape.as_ref()?.iter().any(|size| size.is(0));
+    (perm_of(graph, transpose)? == [1, 0] && !is_empty).then_some(matrix)
 }

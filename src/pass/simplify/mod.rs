@@ -3,7 +3,6 @@
 mod affine;
 mod arithmetic;
 mod common;
-mod edit;
 mod gemm;
 mod layout;
 mod noise;
@@ -17,7 +16,6 @@ mod view;
 use crate::pass::pattern::{axis, int, ints, only_output};
 use crate::pass::rewrite::{Rewrite, pass};
 
-use edit::{Edits, replace_nodes, replace_patterns};
 pub(super) use layout::axes_of;
 
 /// The name of the simplification that merges factors and summands into the convolution after them.

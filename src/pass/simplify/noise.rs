@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
-use crate::pass::builder::{Expr, in_place_of};
+use crate::pass::builder::in_place_of;
 use crate::pass::pattern::{ints, scalar};
 use crate::tensor::DType;
 
@@ -17,15 +17,8 @@ const MAX_DEPTH: usize = 8;
 
 /// Replaces random factors of products with zero by zeros. Other factors stay, because infinity times zero is NaN.
 pub(crate) fn eliminate_noise_of_zero(graph: &mut Graph) -> Result<bool> {
-    let mut changed = false;
-    graph.rewrite_nodes(|graph, id| {
-        let Some((node, found)) = graph.node(id).and_then(|node| Some((node.clone(), read(graph, node)?)))
-        else {
-            return Ok(None);
-        };
-        let Product { random, moves, others } = found;
-        changed = true;
-        in_place_of(graph, &node, node.version, |made| {
+    graph.replace_nodes(read, |graph, node, Product { random, moves, others }| {
+        in_place_of(graph, node, node.version, |made| {
             let value = only_output(&random).map(|output| made.graph.value(output));
             let dtype = value.and_then(|value| value.dtype).unwrap_or(DType::F32);
             let zero = made.number(0.0, dtype);
@@ -35,14 +28,11 @@ pub(crate) fn eliminate_noise_of_zero(graph: &mut Graph) -> Result<bool> {
             };
             let mut product = zero.broadcast_to(shape);
             for moving in moves {
-                let others = moving.inputs.iter().skip(1).map(|input| input.map(|id| made.value(id)));
-                let inputs: Vec<Option<Expr>> = [Some(product)].into_iter().chain(others).collect();
-                product = made.only_copy_of(&moving, &inputs)?;
+                product = made.copy_with(&moving, 0, product)?;
             }
             Ok(Some(others.into_iter().fold(product, |product, other| product * made.value(other))))
         })
-    })?;
-    Ok(changed)
+    })
 }
 
 /// A product of zero, random numbers and other factors.

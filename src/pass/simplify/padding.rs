@@ -4,6 +4,7 @@
 //! constant must not exceed any element, and the padding must be smaller than the window, so that each window
 //! has an element of the data.
 
+use crate::common::index::IndexMap;
 use crate::error::{At, Result};
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::op::Call;
@@ -11,7 +12,7 @@ use crate::op::range::range;
 use crate::pass::pattern::Readers;
 use crate::tensor::DType;
 
-use super::{Edits, int, ints, only_output};
+use super::{int, ints, only_output};
 
 /// Merges Pad into Conv.
 pub(crate) fn fuse_pad_into_conv(graph: &mut Graph) -> Result<bool> {
@@ -25,7 +26,7 @@ pub(crate) fn fuse_pad_into_pool(graph: &mut Graph) -> Result<bool> {
 
 fn fuse(graph: &mut Graph, op_types: &[&str]) -> Result<bool> {
     let readers = Readers::of(graph);
-    let mut edits = Edits::default();
+    let mut found = IndexMap::default();
     for (_, pad) in graph.nodes().filter(|(_, node)| node.is("Pad")) {
         let Some(padded) = only_output(pad).filter(|padded| !readers.is_output(*padded)) else { continue };
         // Unless all readers take the padding, the Pad stays.
@@ -34,11 +35,11 @@ fn fuse(graph: &mut Graph, op_types: &[&str]) -> Result<bool> {
         let Some(fused) = fused.collect::<Option<Vec<_>>>() else { continue };
         for (id, node) in fused {
             if op_types.iter().any(|op_type| node.is(op_type)) {
-                edits.replace(&[id], vec![node]);
+                found.insert(id, vec![node]);
             }
         }
     }
-    edits.apply(graph)
+    graph.replace_found(found)
 }
 
 /// The node with the padding of the Pad before it.

@@ -10,7 +10,7 @@ use crate::graph::{Graph, Ids, Node, Value, ValueId};
 use crate::op;
 use crate::pass::pattern::{self, Cut, Readers, producer};
 
-use super::{Edits, axis, int, only_output, replace_nodes};
+use super::{axis, int};
 
 /// Returns a Slice like `node` with other cuts of `data`.
 fn slice(graph: &mut Graph, node: &Node, data: ValueId, cuts: &[Cut]) -> Result<Node> {
@@ -32,48 +32,45 @@ pub(crate) fn fuse_consecutive_slices(graph: &mut Graph) -> Result<bool> {
         cuts.extend(outer);
         are_apart.then_some((inner.input(0)?, cuts))
     };
-    replace_nodes(graph, find, |graph, node, (data, cuts)| slice(graph, node, data, &cuts))
+    graph.replace_nodes(find, |graph, node, (data, cuts)| Ok(Some(vec![slice(graph, node, data, &cuts)?])))
 }
 
 /// Splits Slices with steps along several axes into one for each axis, so that Slices share the first of
 /// them: each axis with steps needs layers of its own in ncnn.
 pub(crate) fn share_slices(graph: &mut Graph) -> Result<bool> {
-    let mut found = Vec::new();
-    for (id, node) in graph.nodes().filter(|(_, node)| node.is("Slice")) {
-        let Some(mut cuts) = pattern::cuts(graph, node) else { continue };
-        if cuts.iter().filter(|cut| cut.step != 1).count() > 1 {
-            cuts.sort();
-            found.push((id, cuts));
+    let find = |graph: &Graph, node: &Node| {
+        let mut cuts = pattern::cuts(graph, node)?;
+        if cuts.iter().filter(|cut| cut.step != 1).count() < 2 {
+            return None;
         }
-    }
+        cuts.sort();
+        Some((node.input(0)?, cuts.pop()?, cuts))
+    };
     let mut shared: BTreeMap<(ValueId, Cut), ValueId> = BTreeMap::new();
-    let mut edits = Edits::default();
-    for (id, mut cuts) in found {
-        let Some(node) = graph.node(id).cloned() else { continue };
-        let Some(mut data) = node.input(0) else { continue };
+    graph.replace_nodes(find, |graph, node, (mut data, last, cuts)| {
         let mut nodes = Vec::new();
-        let Some(last) = cuts.pop() else { continue };
         for cut in cuts {
             data = match shared.get(&(data, cut)) {
                 Some(known) => *known,
                 None => {
                     let output = graph.add_value(Value::default());
-                    let made = slice(graph, &node, data, &[cut])?;
+                    let made = slice(graph, node, data, &[cut])?;
                     nodes.push(Node { outputs: smallvec![Some(output)], ..made });
                     shared.insert((data, cut), output);
                     output
                 }
             };
         }
-        nodes.push(slice(graph, &node, data, &[last])?);
-        edits.replace(&[id], nodes);
-    }
-    edits.apply(graph)
+        nodes.push(slice(graph, node, data, &[last])?);
+        Ok(Some(nodes))
+    })
 }
 
 /// Replaces a Slice of a Concat that keeps elements of only one part by a Slice of that part.
 pub(crate) fn fuse_slice_of_concat(graph: &mut Graph) -> Result<bool> {
-    replace_nodes(graph, slice_of_part, |graph, node, (part, cuts)| slice(graph, node, part, &cuts))
+    graph.replace_nodes(slice_of_part, |graph, node, (part, cuts)| {
+        Ok(Some(vec![slice(graph, node, part, &cuts)?]))
+    })
 }
 
 fn slice_of_part(graph: &Graph, node: &Node) -> Option<(ValueId, Vec<Cut>)> {
@@ -109,29 +106,23 @@ fn concat_axis(graph: &Graph, node: &Node) -> Option<usize> {
 /// outputs of a Split in order by its input.
 pub(crate) fn fuse_consecutive_concats(graph: &mut Graph) -> Result<bool> {
     let readers = Readers::of(graph);
-    let mut edits = Edits::default();
-    // The flattened inputs of each Concat visited.
-    let mut parts: BTreeMap<ValueId, Vec<Option<ValueId>>> = BTreeMap::new();
-    for (id, node) in graph.nodes().filter(|(_, node)| node.is("Concat")) {
-        let (Some(axis), Some(output)) = (concat_axis(graph, node), only_output(node)) else { continue };
+    let find = |graph: &Graph, node: &Node| {
+        let axis = concat_axis(graph, node).filter(|_| node.is("Concat"))?;
         let mut inputs = Vec::new();
         for part in node.inputs.iter().copied().flatten() {
-            let nested = producer(graph, part, "Concat")
-                .filter(|inner| concat_axis(graph, inner) == Some(axis) && readers.only(part) == Some(id));
-            match nested.and_then(|_| parts.get(&part)) {
-                Some(nested) => inputs.extend(nested.iter().copied()),
+            let nested = producer(graph, part, "Concat").filter(|_| readers.only(part).is_some());
+            match nested.filter(|inner| concat_axis(graph, inner) == Some(axis)) {
+                Some(inner) => inputs.extend(inner.inputs.iter().copied()),
                 None => inputs.push(Some(part)),
             }
         }
         while let Some((range, whole)) = whole_split(graph, &inputs, axis) {
             inputs.splice(range, [Some(whole)]);
         }
-        if *inputs != *node.inputs {
-            edits.replace(&[id], vec![Node { inputs: inputs.clone().into(), ..node.clone() }]);
-        }
-        parts.insert(output, inputs);
-    }
-    edits.apply(graph)
+        (*inputs != *node.inputs).then_some(inputs)
+    };
+    graph
+        .replace_nodes(find, |_, node, inputs| Ok(Some(vec![Node { inputs: inputs.into(), ..node.clone() }])))
 }
 
 /// The range of the inputs that are all outputs of a Split in order, and the input of the Split.

@@ -6,8 +6,8 @@ use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Node, ValueId};
 use crate::pass::pattern::{Readers, perm_of, producer};
 
+use super::only_output;
 use super::view::{dropped_axes, is_view};
-use super::{only_output, replace_nodes};
 
 /// Merges two Transposes in a row, unless both would remain.
 pub(crate) fn fuse_consecutive_transposes(graph: &mut Graph) -> Result<bool> {
@@ -21,22 +21,22 @@ pub(crate) fn fuse_consecutive_transposes(graph: &mut Graph) -> Result<bool> {
         let fewer = readers.only(between).is_some() || both.is_sorted();
         fewer.then(|| (inner.inputs.clone(), perm))
     };
-    replace_nodes(graph, find, |_, node, (inputs, perm)| {
+    graph.replace_nodes(find, |_, node, (inputs, perm)| {
         let mut made = Node { inputs, ..node.clone() };
         made.attributes.insert("perm".into(), Attribute::Ints(perm));
-        Ok(made)
+        Ok(Some(vec![made]))
     })
 }
 
 /// Replaces a Transpose between views that drop and restore axes of size 1 by one of all axes.
 pub(crate) fn fuse_transpose_of_unit_axes(graph: &mut Graph) -> Result<bool> {
-    replace_nodes(graph, with_unit_axes, |_, node, (data, perm)| {
-        Ok(Node {
+    graph.replace_nodes(with_unit_axes, |_, node, (data, perm)| {
+        Ok(Some(vec![Node {
             op_type: "Transpose".into(),
             inputs: smallvec![Some(data)],
             attributes: AttributeMap::from_iter([("perm".into(), Attribute::Ints(perm))]),
             ..node.clone()
-        })
+        }]))
     })
 }
 

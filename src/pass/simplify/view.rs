@@ -10,7 +10,7 @@ use crate::op::{self, Access};
 use crate::pass::pattern::RESHAPES;
 use crate::tensor::Dim;
 
-use super::{only_output, replace_nodes};
+use super::only_output;
 
 /// Whether a node is a view.
 pub(super) fn is_view(node: &Node) -> bool {
@@ -26,7 +26,9 @@ pub(crate) fn fuse_concat_into_reshape(graph: &mut Graph) -> Result<bool> {
         let target = graph.value(target).constant.is_none().then(|| target_of(from, to))??;
         Some((data, target))
     };
-    replace_nodes(graph, find, |graph, node, (data, target)| reshape_like(graph, node, data, &target))
+    graph.replace_nodes(find, |graph, node, (data, target)| {
+        Ok(Some(vec![reshape_like(graph, node, data, &target)?]))
+    })
 }
 
 /// Merges several views in a row into one Reshape.
@@ -70,9 +72,12 @@ fn fuse(
         roots.insert(output, root);
         Some((root, view))
     };
-    replace_nodes(graph, find, |graph, node, (root, view)| match &view {
-        View::Reshape(target) => reshape_like(graph, node, root, target),
-        View::Squeeze(axes) | View::Unsqueeze(axes) => along_axes(graph, node, root, axes),
+    graph.replace_nodes(find, |graph, node, (root, view)| {
+        let made = match &view {
+            View::Reshape(target) => reshape_like(graph, node, root, target)?,
+            View::Squeeze(axes) | View::Unsqueeze(axes) => along_axes(graph, node, root, axes)?,
+        };
+        Ok(Some(vec![made]))
     })
 }
 

@@ -3,12 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::Options;
-use super::super::simplify::prepare;
 use super::part::Parts;
 use crate::common::index::{IndexMap, IndexSet};
 use crate::error::{Error, Errors, Result};
 use crate::graph::{Node, NodeId, ValueId};
-use crate::onnx::{Model, Sources};
+use crate::onnx::Sources;
 use crate::pass::cut::named_values;
 
 /// The names of the inputs and outputs of a part of a model.
@@ -44,9 +43,7 @@ pub(crate) fn links(
     cuts: &[Vec<String>],
 ) -> std::result::Result<Vec<Link>, Errors> {
     crate::ops::register();
-    let Model { mut graph, .. } = sources.read()?;
-    prepare(&mut graph, options)?;
-    let parts = Parts::new(graph);
+    let (parts, _) = Parts::read(sources, options)?;
     Ok(parts.links(cuts)?)
 }
 

@@ -155,6 +155,15 @@ pub(crate) fn largest_part(sources: &Sources, options: &Options, errors: &Errors
     search.found.into_iter().next()
 }
 
+impl Parts {
+    /// Reads a model as the options ask for it, and its metadata.
+    fn read(sources: &Sources, options: &Options) -> Result<(Parts, Metadata), Error> {
+        let Model { mut graph, metadata, .. } = sources.read()?;
+        prepare(&mut graph, options)?;
+        Ok((Parts::new(graph), Metadata::of(metadata)))
+    }
+}
+
 /// The search for remedies.
 struct Search<'a> {
     sources: &'a Sources,
@@ -179,15 +188,13 @@ impl<'a> Search<'a> {
         let start = (!cfg!(target_family = "wasm")).then(Instant::now);
         // What a trial converts is not written.
         let options = Options { emit_onnx: None, keep_onnx: false, check: false, ..options.clone() };
-        let Model { mut graph, metadata, .. } = sources.read().ok()?;
-        prepare(&mut graph, &options).ok()?;
-        let trials = (MAX_NODES / graph.node_count().max(1)).clamp(MIN_TRIALS, MAX_TRIALS);
-        let mut parts = Parts::new(graph);
-        parts.learn(errors.iter());
+        let (mut parts, metadata) = Parts::read(sources, &options).ok()?;
+        let trials = (MAX_NODES / parts.graph.node_count().max(1)).clamp(MIN_TRIALS, MAX_TRIALS);
+        parts.learn(errors);
         Some(Search {
             sources,
             options,
-            metadata: Metadata::of(metadata),
+            metadata,
             parts,
             base: Remedy { percent: 100, ..Remedy::default() },
             reasons: errors.iter().map(Error::to_string).collect(),
@@ -220,12 +227,9 @@ impl<'a> Search<'a> {
         if !concern_model(errors) || !reasons.is_disjoint(&self.reasons) {
             return false;
         }
-        let Ok(Model { mut graph, .. }) = self.sources.read() else { return false };
-        if prepare(&mut graph, &remedy.apply(&self.options)).is_err() {
-            return false;
-        }
-        let mut parts = Parts::new(graph);
-        parts.learn(errors.iter());
+        let read = Parts::read(self.sources, &remedy.apply(&self.options));
+        let Ok((mut parts, _)) = read else { return false };
+        parts.learn(errors);
         (self.base, self.parts, self.reasons) = (remedy, parts, reasons);
         true
     }
@@ -350,7 +354,7 @@ impl<'a> Search<'a> {
                     if let Some(remedy) = self.with_sizes(&remedy) {
                         return Some((remedy, part));
                     }
-                    self.parts.learn(errors.iter());
+                    self.parts.learn(&errors);
                 }
             }
         }

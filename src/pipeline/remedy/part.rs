@@ -6,7 +6,7 @@ use super::flow::{Flow, Near};
 use super::vertices::Vertices;
 use super::weight::{is_folded, weights};
 use crate::common::index::{IndexMap, IndexSet};
-use crate::error::Error;
+use crate::error::Errors;
 use crate::graph::{Graph, Node, NodeId, ValueId};
 use crate::op;
 use crate::pass::infer;
@@ -103,10 +103,9 @@ impl Parts {
         Parts { graph, inferred, failed, unfit, by_index, names, sizes, counted, total, heavy }
     }
 
-    /// Learns from the errors of a conversion; returns whether anything is new.
-    pub fn learn<'e>(&mut self, errors: impl IntoIterator<Item = &'e Error>) -> bool {
-        let before = (self.failed.len(), self.unfit.len());
-        for error in errors {
+    /// Learns from the errors of a conversion.
+    pub fn learn(&mut self, errors: &Errors) {
+        for error in errors.iter() {
             match &error.at().node {
                 Some(at) => {
                     let nodes = self.by_index.get(&at.index).map(Vec::as_slice).unwrap_or_default();
@@ -120,7 +119,6 @@ impl Parts {
                 None => self.learn_of_value(error.at().part.as_deref().unwrap_or_default()),
             }
         }
-        (self.failed.len(), self.unfit.len()) != before
     }
 
     /// Learns that a value cannot be an input or an output: what reads an input of the model fails.

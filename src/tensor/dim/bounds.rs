@@ -1,7 +1,7 @@
 //! Bounds of sizes, and minima and maxima.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::{Atom, Dim, Operation};
 use crate::error::Result;
@@ -23,12 +23,22 @@ fn either(a: Option<i64>, b: Option<i64>, f: impl Fn(i64, i64) -> i64) -> Option
     }
 }
 
+/// Returns the bounds of the minimum of two sizes.
+fn least_of((al, am): Bounds, (bl, bm): Bounds) -> Bounds {
+    (both(al, bl, |x, y| Some(x.min(y))), either(am, bm, i64::min))
+}
+
+/// Returns the bounds of the maximum of two sizes.
+fn greatest_of((al, am): Bounds, (bl, bm): Bounds) -> Bounds {
+    (either(al, bl, i64::max), both(am, bm, |x, y| Some(x.max(y))))
+}
+
 impl Atom {
     fn bounds(&self, splits: &Cell<u32>) -> Bounds {
         match self {
             Atom::Symbol(_) => (Some(1), None),
             Atom::Length(_) => (Some(0), None),
-            Atom::FloorDiv(a, b) => {
+            Atom::Of(Operation::FloorDiv, a, b) => {
                 let ((least, most), (Some(divisor), largest)) =
                     (a.bounds_within(splits), b.bounds_within(splits))
                 else {
@@ -46,30 +56,22 @@ impl Atom {
                 let most = most.and_then(|n| if n < 0 { Some(-1) } else { n.checked_div_euclid(divisor) });
                 (least, most)
             }
-            Atom::Mod(_, b) => match b.bounds_within(splits) {
+            Atom::Of(Operation::Mod, _, b) => match b.bounds_within(splits) {
                 (Some(1..), most) => (Some(0), most.map(|n| n - 1)),
                 _ => (None, None),
             },
-            Atom::Min(a, b) => {
-                let ((al, am), (bl, bm)) = (a.bounds_within(splits), b.bounds_within(splits));
-                (both(al, bl, |x, y| Some(x.min(y))), either(am, bm, i64::min))
-            }
-            Atom::Max(a, b) => {
-                let ((al, am), (bl, bm)) = (a.bounds_within(splits), b.bounds_within(splits));
-                (either(al, bl, i64::max), both(am, bm, |x, y| Some(x.max(y))))
-            }
+            Atom::Of(Operation::Min, a, b) => least_of(a.bounds_within(splits), b.bounds_within(splits)),
+            Atom::Of(Operation::Max, a, b) => greatest_of(a.bounds_within(splits), b.bounds_within(splits)),
         }
     }
-}
 
-impl Atom {
     /// Returns whether the atom is proved not to fall when symbols grow.
     fn is_rising(&self) -> bool {
         match self {
             Atom::Symbol(_) | Atom::Length(_) => true,
-            Atom::FloorDiv(a, Dim::Known(1..)) => a.is_rising(),
-            Atom::Min(a, b) | Atom::Max(a, b) => a.is_rising() && b.is_rising(),
-            Atom::FloorDiv(..) | Atom::Mod(..) => false,
+            Atom::Of(Operation::FloorDiv, a, Dim::Known(1..)) => a.is_rising(),
+            Atom::Of(Operation::Min | Operation::Max, a, b) => a.is_rising() && b.is_rising(),
+            Atom::Of(..) => false,
         }
     }
 }
@@ -77,21 +79,19 @@ impl Atom {
 impl Dim {
     /// Returns the minimum.
     pub fn smaller(&self, other: &Dim) -> Result<Dim> {
-        let is_smaller = |atom: &Atom| matches!(atom, Atom::Min(..));
-        if let Some(smaller) = self.of_extreme(other, |atom| !is_smaller(atom), is_smaller) {
+        if let Some(smaller) = self.of_extreme(other, Operation::Min) {
             return Ok(smaller);
         }
         match self.sub(other)?.bounds() {
             (_, Some(most)) if most <= 0 => Ok(self.clone()),
             (Some(least), _) if least >= 0 => Ok(other.clone()),
-            _ => Dim::from_atom(Atom::Min(self.clone(), other.clone())).bounded(),
+            _ => Dim::of(Operation::Min, self, other),
         }
     }
 
     /// Returns the maximum.
     pub fn larger(&self, other: &Dim) -> Result<Dim> {
-        let is_larger = |atom: &Atom| matches!(atom, Atom::Max(..));
-        if let Some(larger) = self.of_extreme(other, |atom| !is_larger(atom), is_larger) {
+        if let Some(larger) = self.of_extreme(other, Operation::Max) {
             return Ok(larger);
         }
         match self.sub(other)?.bounds() {
@@ -112,31 +112,20 @@ impl Dim {
                 _ => drop(sizes.insert(size)),
             }
         }
-        let all =
-            sizes.into_iter().chain(number.map(Dim::Known)).reduce(|a, b| Dim::from_atom(Atom::Max(a, b)));
+        let all = sizes.into_iter().chain(number.map(Dim::Known));
+        let all = all.reduce(|a, b| Dim::from_atom(Atom::Of(Operation::Max, a, b)));
         all.unwrap_or_else(|| self.clone()).bounded()
     }
 
     /// Simplifies an extreme of `a` and an extreme of `a` and `b`: to `a` if one is a minimum and the other a
     /// maximum, otherwise to the inner extreme.
-    fn of_extreme(
-        &self,
-        other: &Dim,
-        opposite: impl Fn(&Atom) -> bool,
-        alike: impl Fn(&Atom) -> bool,
-    ) -> Option<Dim> {
+    fn of_extreme(&self, other: &Dim, operation: Operation) -> Option<Dim> {
         [(self, other), (other, self)].into_iter().find_map(|(size, extreme)| {
-            let Dim::Expr(e) = extreme else { return None };
-            let (product, 1) = e.terms.first_key_value().filter(|_| e.terms.len() == 1)? else { return None };
-            let [atom @ (Atom::Min(a, b) | Atom::Max(a, b))] = product.as_slice() else { return None };
-            if e.constant != 0 || (a != size && b != size) {
+            let [Atom::Of(inner @ (Operation::Min | Operation::Max), a, b)] = extreme.only_product()? else {
                 return None;
-            }
-            match (opposite(atom), alike(atom)) {
-                (true, _) => Some(size.clone()),
-                (_, true) => Some(extreme.clone()),
-                _ => None,
-            }
+            };
+            let simplified = if *inner == operation { extreme } else { size };
+            (a == size || b == size).then(|| simplified.clone())
         })
     }
 
@@ -152,10 +141,9 @@ impl Dim {
             let (least, above) = rest.bounds_within(splits);
             return (least, both(above, Some(most), i64::checked_add));
         }
-        let has_multiple = e
-            .terms
-            .iter()
-            .any(|(product, times)| *times > 1 && matches!(product.as_slice(), [Atom::FloorDiv(..)]));
+        let has_multiple = e.terms.iter().any(|(product, times)| {
+            *times > 1 && matches!(product.as_slice(), [Atom::Of(Operation::FloorDiv, ..)])
+        });
         let opposite = if has_multiple { self.mul(&Dim::Known(-1)).ok() } else { None };
         if let Some((rest, most)) = opposite.and_then(|opposite| opposite.without_remainder()) {
             let ((least, above), negated) =
@@ -192,22 +180,18 @@ impl Dim {
         }
         let (product, times, a, b, is_min) =
             e.terms.iter().find_map(|(product, times)| match product.as_slice() {
-                [Atom::Min(a, b)] => Some((product, *times, a, b, true)),
-                [Atom::Max(a, b)] => Some((product, *times, a, b, false)),
+                [Atom::Of(operation @ (Operation::Min | Operation::Max), a, b)] => {
+                    Some((product, *times, a, b, *operation == Operation::Min))
+                }
                 _ => None,
             })?;
         splits.set(splits.get().checked_sub(1)?);
-        let opposite = times.checked_neg()?;
-        let rest = self.add(&Dim::from_parts(0, BTreeMap::from([(product.clone(), opposite)])).ok()?).ok()?;
+        let rest = self.add(&Dim::from_product(product.clone(), times.checked_neg()?).ok()?).ok()?;
         let with = |operand: &Dim| {
             Some(rest.add(&operand.mul(&Dim::Known(times)).ok()?).ok()?.bounds_within(splits))
         };
-        let ((al, am), (bl, bm)) = (with(a)?, with(b)?);
-        Some(if is_min == (times > 0) {
-            (both(al, bl, |x, y| Some(x.min(y))), either(am, bm, i64::min))
-        } else {
-            (either(al, bl, i64::max), both(am, bm, |x, y| Some(x.max(y))))
-        })
+        let (a, b) = (with(a)?, with(b)?);
+        Some(if is_min == (times > 0) { least_of(a, b) } else { greatest_of(a, b) })
     }
 
     /// Returns the rest without the remainder of a division by `n`, `x - n * floor_div(x, n)`, and the upper
@@ -216,10 +200,12 @@ impl Dim {
     fn without_remainder(&self) -> Option<(Dim, i64)> {
         let Dim::Expr(e) = self else { return None };
         e.terms.iter().find_map(|(product, coefficient)| {
-            let [Atom::FloorDiv(dividend, Dim::Known(divisor))] = product.as_slice() else { return None };
+            let [Atom::Of(Operation::FloorDiv, dividend, Dim::Known(divisor))] = product.as_slice() else {
+                return None;
+            };
             let n = coefficient.checked_neg().filter(|n| *n > 1 && divisor.checked_rem(*n) == Some(0))?;
             let whole = dividend.floor_div(&Dim::Known(divisor.checked_div(n)?)).ok()?;
-            let multiple = Dim::from_parts(0, BTreeMap::from([(product.clone(), n)])).ok()?;
+            let multiple = Dim::from_product(product.clone(), n).ok()?;
             let rest = self.sub(&whole).ok()?.add(&multiple).ok()?;
             let terms = |dim: &Dim| if let Dim::Expr(e) = dim { e.terms.len() } else { 0 };
             (terms(&rest) < e.terms.len()).then_some((rest, n - 1))

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Atom, Dim, Expr, overflow};
+use super::{Atom, Dim, Expr, Operation, overflow};
 use crate::common::limits;
 use crate::error::{Error, Result};
 
@@ -53,7 +53,7 @@ impl Atom {
     fn period(&self) -> Option<i64> {
         match self {
             Atom::Symbol(_) | Atom::Length(_) => Some(1),
-            Atom::FloorDiv(a, Dim::Known(n @ 1..)) => a.period()?.checked_mul(*n),
+            Atom::Of(Operation::FloorDiv, a, Dim::Known(n @ 1..)) => a.period()?.checked_mul(*n),
             _ => None,
         }
     }
@@ -120,11 +120,7 @@ impl Dim {
                 return None;
             }
             let coefficient = coefficient.checked_div(leading.1)?;
-            let term = if product.is_empty() {
-                Dim::Known(coefficient)
-            } else {
-                Dim::from_parts(0, BTreeMap::from([(product, coefficient)])).ok()?
-            };
+            let term = Dim::from_product(product, coefficient).ok()?;
             rest = rest.sub(&term.mul(other).ok()?).ok()?;
             quotient = quotient.add(&term).ok()?;
         }
@@ -159,7 +155,7 @@ impl Dim {
                 }
                 whole.add(&rest.quotient(*n)?)
             }
-            _ => Dim::from_atom(Atom::FloorDiv(self.clone(), other.clone())).bounded(),
+            _ => Dim::of(Operation::FloorDiv, self, other),
         }
     }
 
@@ -180,14 +176,8 @@ impl Dim {
                 None => left.push(atom.clone()),
             }
         }
-        let product = |atoms: Vec<Atom>, times: i64| {
-            if atoms.is_empty() {
-                return Some(Dim::Known(times));
-            }
-            Dim::from_parts(0, BTreeMap::from([(atoms, times)])).ok()
-        };
         (kept.len() < from.len()).then_some(())?;
-        Some((product(kept, *a)?, product(left, *b)?))
+        Some((Dim::from_product(kept, *a).ok()?, Dim::from_product(left, *b).ok()?))
     }
 
     /// Returns the quotient by a positive integer, rounded down, in lowest terms; nested quotients are
@@ -203,12 +193,12 @@ impl Dim {
         if let Dim::Expr(e) = self
             && let Some((product, 1)) = e.terms.first_key_value()
             && e.terms.len() == 1
-            && let [Atom::FloorDiv(dividend, Dim::Known(inner @ 1..))] = product.as_slice()
+            && let [Atom::Of(Operation::FloorDiv, dividend, Dim::Known(inner @ 1..))] = product.as_slice()
             && let (Some(both), Some(more)) = (inner.checked_mul(divisor), inner.checked_mul(e.constant))
         {
             return dividend.add(&Dim::Known(more))?.floor_div(&Dim::Known(both));
         }
-        Dim::from_atom(Atom::FloorDiv(self.clone(), Dim::Known(divisor))).bounded()
+        Dim::of(Operation::FloorDiv, self, &Dim::Known(divisor))
     }
 
     /// Returns the smallest integer not below `self / other`, for a positive `other`.
@@ -228,7 +218,7 @@ impl Dim {
             (_, Dim::Known(0)) => Err(Error::invalid("a size is divided by zero")),
             (Dim::Known(_), Dim::Known(_)) => self.sub(&self.floor_div(other)?.mul(other)?),
             (Dim::Expr(e), Dim::Known(n @ 1..)) if e.reduced(*n)? != *self => e.reduced(*n)?.modulo(other),
-            _ => Ok(Dim::from_atom(Atom::Mod(self.clone(), other.clone()))).and_then(Dim::bounded),
+            _ => Dim::of(Operation::Mod, self, other),
         }
     }
 }

@@ -1,8 +1,7 @@
 //! The structure of expressions, for consumers.
 
-use std::collections::BTreeMap;
-
 use super::{Atom, Dim};
+use crate::error::Result;
 
 /// A sum of products with coefficients, and a constant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,12 +11,34 @@ pub(crate) struct Sum {
 }
 
 /// An operation other than a sum or product.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Operation {
     FloorDiv,
     Mod,
     Min,
     Max,
+}
+
+impl Operation {
+    /// Returns the name in messages.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Operation::FloorDiv => "floor_div",
+            Operation::Mod => "mod",
+            Operation::Min => "min",
+            Operation::Max => "max",
+        }
+    }
+
+    /// Returns the result.
+    pub(super) fn apply(self, a: &Dim, b: &Dim) -> Result<Dim> {
+        match self {
+            Operation::FloorDiv => a.floor_div(b),
+            Operation::Mod => a.modulo(b),
+            Operation::Min => a.smaller(b),
+            Operation::Max => a.larger(b),
+        }
+    }
 }
 
 impl Dim {
@@ -31,20 +52,8 @@ impl Dim {
 
     /// Returns the operation and its operands, if the size is a single one.
     pub(crate) fn operation(&self) -> Option<(Operation, Dim, Dim)> {
-        let Dim::Expr(e) = self else { return None };
-        let mut terms: BTreeMap<_, _> = e.terms.clone();
-        let (product, 1) = terms.pop_first()? else { return None };
-        if e.constant != 0 || !terms.is_empty() {
-            return None;
-        }
-        let [atom] = product.as_slice() else { return None };
-        match atom {
-            Atom::Symbol(_) | Atom::Length(_) => None,
-            Atom::FloorDiv(a, b) => Some((Operation::FloorDiv, a.clone(), b.clone())),
-            Atom::Mod(a, b) => Some((Operation::Mod, a.clone(), b.clone())),
-            Atom::Min(a, b) => Some((Operation::Min, a.clone(), b.clone())),
-            Atom::Max(a, b) => Some((Operation::Max, a.clone(), b.clone())),
-        }
+        let [Atom::Of(operation, a, b)] = self.only_product()? else { return None };
+        Some((*operation, a.clone(), b.clone()))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Sizes as expressions of ncnn: integer functions in prefix notation.
 
-use super::{Atom, Dim};
+use super::{Atom, Dim, Operation};
 
 impl Dim {
     /// Returns the expression, if `leaf` has a notation for all of its parts; `leaf` is called for the whole
@@ -48,21 +48,17 @@ fn spell_atom(atom: &Atom, leaf: &mut impl FnMut(&Dim) -> Option<String>) -> Opt
     if let Some(word) = leaf(&Dim::from_atom(atom.clone())) {
         return Some(word);
     }
-    let (function, a, b) = match atom {
-        Atom::Symbol(_) | Atom::Length(_) => return None,
-        Atom::FloorDiv(a, b) => ("//", a, b),
-        Atom::Mod(a, b) => ("mod", a, b),
-        Atom::Min(a, b) => ("min", a, b),
-        Atom::Max(a, b) => ("max", a, b),
-    };
+    let Atom::Of(operation, a, b) = atom else { return None };
     let whole = |dim: &Dim, least| dim.lower_bound().is_some_and(|bound| bound >= least);
-    if matches!(atom, Atom::FloorDiv(..) | Atom::Mod(..)) && !(whole(a, 0) && whole(b, 1)) {
+    let divides = matches!(operation, Operation::FloorDiv | Operation::Mod);
+    if divides && !(whole(a, 0) && whole(b, 1)) {
         return None;
     }
     let (a, b) = (a.spell(leaf)?, b.spell(leaf)?);
-    Some(match function {
-        "mod" => format!("-({a},*(//({a},{b}),{b}))"),
-        _ => format!("{function}({a},{b})"),
+    Some(match operation {
+        Operation::FloorDiv => format!("//({a},{b})"),
+        Operation::Mod => format!("-({a},*(//({a},{b}),{b}))"),
+        Operation::Min | Operation::Max => format!("{}({a},{b})", operation.name()),
     })
 }
 

@@ -5,9 +5,8 @@ use super::rows::{Function, Layout, Made, Part, Step, sizes};
 use super::{Choices, viewed};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
-use crate::op::resolve_axis;
 use crate::pass::builder::{Builder, Expr};
-use crate::pass::pattern::{int, ints, is_set};
+use crate::pass::pattern::{axes, int, is_set};
 use crate::tensor::Dim;
 
 /// The pattern.
@@ -61,9 +60,7 @@ fn build<'b>(made: &'b Builder<'b>, found: Experts) -> Result<Expr<'b>> {
 fn find(matcher: &Matcher, node: &Node) -> Option<Experts> {
     let x = node.input(0).filter(|_| node.is("ReduceSum"))?;
     let [tokens, choices, width] = matcher.shape(x)? else { return None };
-    let axes =
-        node.input(1).map_or_else(|| ints(node, "axes").map(<[i64]>::to_vec), |axes| matcher.ints(axes))?;
-    if !matches!(axes.as_slice(), [axis] if resolve_axis(*axis, 3).ok() == Some(1)) {
+    if axes(matcher.graph, node)? != [1] {
         return None;
     }
     let (count, width) = (choices.known()?, width.known()?);

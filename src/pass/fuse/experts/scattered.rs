@@ -1,6 +1,9 @@
 //! Experts of which each is applied to the tokens that choose it, and scattered to their places in a sum.
 
+use std::sync::LazyLock;
+
 use super::super::matcher::{Found, Matcher, fuse, orders, two};
+use super::super::text::Pattern;
 use super::rows::{Function, Layout, Made, Part, Step};
 use super::{Choices, viewed};
 use crate::error::{Error, Result};
@@ -11,6 +14,14 @@ use crate::tensor::Tensor;
 
 /// The most nodes between the positions of an expert and the node that reads them.
 const MAX_VIEWS: usize = 8;
+
+/// The weight of an expert for its tokens, at their rows and places in the list of all weights.
+static WEIGHT: LazyLock<Pattern> =
+    LazyLock::new(|| Pattern::of("Gather(list, Add(place, Mul(row, factor)))"));
+/// Where an expert is chosen.
+static MARKS: LazyLock<Pattern> = LazyLock::new(|| {
+    Pattern::of("Gather(turned = Transpose(marks = OneHot(indices, depth, values)), number)")
+});
 
 /// The pattern.
 struct Sum {
@@ -207,25 +218,18 @@ impl<'a, 'g> Reader<'a, 'g> {
             let Some(view) = viewed(self.matcher, source) else { break };
             source = view;
         }
-        let gather = matcher
-            .made_by(source, "Gather")
-            .filter(|node| int(node, "axis").is_none_or(|axis| axis == 0))?;
-        let [list, places] = two(gather)?;
-        if matcher.shape(list)?.iter().skip(1).any(|size| !size.is(1)) {
-            return None;
-        }
-        let mut weights = viewed(self.matcher, list)?;
-        while matcher.rank(weights)? != 2 {
-            weights = viewed(self.matcher, weights)?;
-        }
-        let [_, choices] = matcher.shape(weights)? else { return None };
-        let choices = choices.known()?;
-        let sum = matcher.made_by(places, "Add")?;
-        orders(sum).find_map(|(place, scaled)| {
-            let scaled = matcher.made_by(scaled, "Mul")?;
-            let row = orders(scaled)
-                .find_map(|(row, factor)| (matcher.ints(factor)?.as_slice() == [choices]).then_some(row))?;
-            (self.position(row)? == token).then_some(())?;
+        is_along_first(matcher.producer(source)?).then_some(())?;
+        WEIGHT.matches(matcher, source).into_iter().find_map(|found| {
+            let [list, place, row, factor] = found.values(["list", "place", "row", "factor"])?;
+            if matcher.shape(list)?.iter().skip(1).any(|size| !size.is(1)) {
+                return None;
+            }
+            let mut weights = viewed(matcher, list)?;
+            while matcher.rank(weights)? != 2 {
+                weights = viewed(matcher, weights)?;
+            }
+            let choices = matcher.shape(weights)?.last()?.known()?;
+            (matcher.int(factor)? == choices && self.position(row)? == token).then_some(())?;
             Some((weights, choices, self.position(place)?))
         })
     }
@@ -246,15 +250,15 @@ impl<'a, 'g> Reader<'a, 'g> {
         while let Some(cast) = matcher.made_by(mask, "Cast") {
             mask = cast.input(0)?;
         }
-        let gather =
-            matcher.made_by(mask, "Gather").filter(|node| int(node, "axis").is_none_or(|axis| axis == 0))?;
-        let [all, number] = two(gather)?;
-        let expert = matcher.int(number)?;
+        is_along_first(matcher.producer(mask)?).then_some(())?;
+        let found = MARKS.matches(matcher, mask).pop()?;
+        let [turned, marks, number] = found.values(["turned", "marks", "number"])?;
+        let [indices, depth, values] = found.values(["indices", "depth", "values"])?;
+        let (expert, experts) = (matcher.int(number)?, matcher.int(depth)?);
         if !matcher.constant(number)?.shape().is_empty() {
             return None;
         }
-        let transpose = matcher.made_by(all, "Transpose")?;
-        let rows = match ints(transpose, "perm")? {
+        let rows = match ints(matcher.producer(turned)?, "perm")? {
             [2, 1, 0] => (1, 0),
             [2, 0, 1] => (0, 1),
             _ => return None,
@@ -262,14 +266,10 @@ impl<'a, 'g> Reader<'a, 'g> {
         if (token.row, place.row) != rows {
             return None;
         }
-        let one_hot = matcher.made_by(transpose.input(0)?, "OneHot")?;
-        let (indices, depth, values) = (one_hot.input(0)?, one_hot.input(1)?, one_hot.input(2)?);
-        let experts = matcher.int(depth)?;
-        let marks = matcher.ints(values).is_some_and(|values| values == [0, 1]);
         let top = matcher.made_by(indices, "TopK")?;
-        let is_last = int(one_hot, "axis").is_none_or(|axis| axis == -1 || axis == 2);
+        let is_last = axis(matcher.producer(marks)?, -1, 3)? == 2;
         let of_rows = matcher.rank(indices)? == 2 && axis(top, -1, 2)? == 1;
-        let fits = marks && is_last && of_rows && top.output(1) == Some(indices);
+        let fits = matcher.ints(values)? == [0, 1] && is_last && of_rows && top.output(1) == Some(indices);
         if !fits || matcher.shape(indices)? != matcher.shape(weights)? {
             return None;
         }
@@ -348,6 +348,10 @@ impl<'a, 'g> Reader<'a, 'g> {
         };
         is("Unsqueeze", &adds_last) || is("Reshape", &has_one_column)
     }
+}
+
+fn is_along_first(gather: &Node) -> bool {
+    int(gather, "axis").is_none_or(|axis| axis == 0)
 }
 
 /// The numbers of rows and columns of the matrix of a product.

@@ -204,7 +204,7 @@ impl<'b> Plain<'b, '_> {
             (Some(scale), _) => {
                 let parameters = [self.input(scale), self.input(scale + 1)];
                 let inputs = [Some(result.typed(DType::F32))].into_iter().chain(parameters);
-                self.made.op("QuantizeLinear", trimmed(inputs), [])
+                self.made.op("QuantizeLinear", inputs, [])
             }
             (None, Some(added)) => result.typed(DType::F32) + added,
             (None, None) => result,
@@ -220,14 +220,12 @@ impl<'b> Plain<'b, '_> {
         inputs: [Option<Expr<'b>>; 3],
         attributes: impl IntoIterator<Item = (&'static str, Attribute)>,
     ) -> Expr<'b> {
-        self.made.op("DequantizeLinear", trimmed(inputs), attributes).typed(DType::F32)
+        self.made.op("DequantizeLinear", inputs, attributes).typed(DType::F32)
     }
 
     /// Adds a copy of an operator that moves elements.
     fn move_as(&self, node: &Node, value: Expr<'b>) -> Result<Expr<'b>> {
-        let others = node.inputs.iter().skip(1).map(|input| input.map(|id| self.made.value(id)));
-        let inputs: Vec<Option<Expr>> = [Some(value)].into_iter().chain(others).collect();
-        Ok(self.made.only_copy_of(node, &inputs)?.typed(DType::F32))
+        Ok(self.made.copy_with(node, 0, value)?.typed(DType::F32))
     }
 
     /// Returns the inputs of the float operator, or `None` if a bias has no scale.
@@ -257,17 +255,8 @@ impl<'b> Plain<'b, '_> {
             inputs.push(Some(bias));
         }
         inputs.extend(form.after.iter().map(|index| self.input(*index)));
-        Ok(Some(trimmed(inputs)))
+        Ok(Some(inputs))
     }
-}
-
-/// Returns inputs without those at the end that are omitted.
-fn trimmed<'b>(inputs: impl IntoIterator<Item = Option<Expr<'b>>>) -> Vec<Option<Expr<'b>>> {
-    let mut inputs: Vec<Option<Expr>> = inputs.into_iter().collect();
-    while inputs.last().is_some_and(Option::is_none) {
-        inputs.pop();
-    }
-    inputs
 }
 
 /// The operator set of new nodes.

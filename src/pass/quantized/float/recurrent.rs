@@ -1,10 +1,10 @@
 //! DynamicQuantizeLSTM, whose weights are quantized; at every step the other values are quantized by their
 //! own range.
 
-use super::{Plain, trimmed};
+use super::Plain;
 use crate::error::{At, Error, Result};
 use crate::pass::builder::Expr;
-use crate::pass::quantized::recurrent::attributes;
+use crate::pass::quantized::recurrent::recurrent;
 use crate::tensor::DType;
 
 /// The indices of each weight, its scale and its zero point.
@@ -21,14 +21,7 @@ impl<'b> Plain<'b, '_> {
             let [scale, zero] = [scale?, zero?].map(|parameter| parameter.reshape(&[0, 1, -1]));
             inputs.put(weight, Some(((weight_of? - zero) * scale).transpose(&[0, 2, 1])));
         }
-        let attributes = attributes(self.node);
-        let outputs = self.made.op_list(operator, trimmed(inputs), attributes, self.node.outputs.len());
-        for (from, to) in outputs.iter().zip(&self.node.outputs).skip(1) {
-            if let Some(to) = to {
-                self.made.give(*from, *to);
-            }
-        }
-        outputs.first().copied().ok_or_else(|| Error::invalid("a recurrent node without outputs"))
+        recurrent(self.made, operator, inputs, self.node)
     }
 
     /// Returns input `index` cast to float32.

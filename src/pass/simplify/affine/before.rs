@@ -8,7 +8,7 @@ use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
 use crate::pass::pattern::Readers;
 use crate::tensor::{DType, Tensor};
 
-use super::super::{int, only_output, replace_patterns};
+use super::super::{int, only_output};
 use super::step::{Channels, Step, all_elements, keeps_weight, largest, read_step};
 use crate::op::NEWEST_OPSET;
 use crate::pass::builder::{Builder, Expr, in_place_of};
@@ -33,17 +33,21 @@ struct Found {
 /// Merges BatchNormalization, products, quotients, sums and differences with constants into the Conv after
 /// them.
 pub(crate) fn fuse_affine_before_conv(graph: &mut Graph) -> Result<bool> {
-    replace_patterns(graph, find, |graph, (node, found)| found.nodes(graph, &node))
+    let readers = Readers::of(graph);
+    graph.replace_nodes(
+        |graph, node| find(graph, &readers, node),
+        |graph, node, found| found.nodes(graph, node),
+    )
 }
 
-fn find(graph: &Graph, readers: &Readers, conv: NodeId, node: &Node) -> Option<(Vec<NodeId>, (Node, Found))> {
+fn find(graph: &Graph, readers: &Readers, node: &Node) -> Option<Found> {
     if !node.is("Conv") {
         return None;
     }
     let (value, weight) = (node.input(0)?, node.input(1)?);
     let (bias, dtype) = (node.input(2), graph.value(value).dtype?);
     let before = graph.value(value).producer?;
-    if readers.only(value) != Some(conv) || !matches!(dtype, DType::F32 | DType::F64) {
+    if readers.only(value).is_none() || !matches!(dtype, DType::F32 | DType::F64) {
         return None;
     }
     let sizes = graph.value(weight).constant.as_ref().map(Tensor::shape)?;
@@ -72,7 +76,7 @@ fn find(graph: &Graph, readers: &Readers, conv: NodeId, node: &Node) -> Option<(
     }
     let grouped = [&[group, outputs / group, *inputs], spatial].concat();
     let grouped = grouped.into_iter().map(|size| i64::try_from(size).ok()).collect::<Option<_>>()?;
-    Some((vec![conv], (node.clone(), Found { data, step, kept, dtype, weight, bias, grouped })))
+    Some(Found { data, step, kept, dtype, weight, bias, grouped })
 }
 
 /// Returns the first input that is not a constant.

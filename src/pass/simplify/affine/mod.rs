@@ -9,7 +9,8 @@ mod order;
 mod parallel;
 mod step;
 
-use super::{int, only_output, replace_patterns};
+use super::{int, only_output};
+use crate::common::index::IndexMap;
 use crate::error::Result;
 use crate::graph::{Graph, Node, NodeId, ValueId};
 use crate::op::NEWEST_OPSET;
@@ -59,24 +60,32 @@ enum Layout {
 
 /// Merges the longest chain of nodes of these operators into the product before it.
 fn fuse(graph: &mut Graph, kinds: &[&str]) -> Result<bool> {
-    let find = |graph: &Graph, readers: &Readers, id: NodeId, node: &Node| {
+    let readers = Readers::of(graph);
+    let find = |id: NodeId, node: &Node| {
         let product = read_product(graph, node)?;
-        let (mut pattern, mut steps, mut outputs) = (vec![id], Vec::new(), &node.outputs);
+        let (mut last, mut steps, mut outputs) = (id, Vec::new(), &node.outputs);
         let mut value = only_output(node);
         while let Some((reader, step, output)) = value
             .and_then(|value| Some((value, readers.only(value)?)))
             .and_then(|(value, reader)| read_step(graph, reader, value, product.channels, kinds))
         {
-            pattern.push(reader);
+            last = reader;
             steps.push(step);
             outputs = &graph.node(reader)?.outputs;
             value = Some(output);
         }
         let node = Node { outputs: outputs.clone(), ..node.clone() };
         (product.admits(&steps) && keeps_weight(graph, product.weight, &steps))
-            .then_some((pattern, (node, product, steps)))
+            .then_some((last, node, product, steps))
     };
-    replace_patterns(graph, find, |graph, (node, product, steps)| product.with_steps(graph, &node, &steps))
+    let found: Vec<_> = graph.nodes().filter_map(|(id, node)| find(id, node)).collect();
+    let mut replaced = IndexMap::default();
+    for (last, node, product, steps) in found {
+        if let Some(made) = product.with_steps(graph, &node, &steps)? {
+            replaced.insert(last, made);
+        }
+    }
+    graph.replace_found(replaced)
 }
 
 /// Reads a node as a product to whose weight and bias scales and shifts can be applied.

@@ -1,16 +1,15 @@
 //! Channels in another order before a convolution: the weight takes the order.
 
 use crate::error::Result;
-use crate::graph::{Graph, Node, NodeId, ValueId};
+use crate::graph::{Graph, Node, ValueId};
 use crate::pass::pattern::{Readers, constant_ints, producer};
 
-use super::super::{int, only_output, replace_patterns};
+use super::super::{int, only_output};
 use crate::op::NEWEST_OPSET;
 use crate::pass::builder::in_place_of;
 
 /// A Conv and the Gather before it.
 struct Found {
-    conv: Node,
     data: ValueId,
     weight: ValueId,
     /// The place in the weight of each channel of `data`.
@@ -19,22 +18,24 @@ struct Found {
 
 /// Merges a Gather that only reorders channels into the weight of the Conv after it.
 pub(crate) fn fuse_channel_order_into_conv(graph: &mut Graph) -> Result<bool> {
-    replace_patterns(graph, find, |graph, Found { conv, data, weight, places }| {
-        in_place_of(graph, &conv, NEWEST_OPSET, |made| {
+    let readers = Readers::of(graph);
+    let find = |graph: &Graph, node: &Node| find(graph, &readers, node);
+    graph.replace_nodes(find, |graph, conv, Found { data, weight, places }| {
+        in_place_of(graph, conv, NEWEST_OPSET, |made| {
             let reordered = made.value(weight).gather(made.ints(&places), 1).named_as(weight);
             let bias = conv.input(2).map(|bias| made.value(bias));
             let inputs = [Some(made.value(data)), Some(reordered)].into_iter().chain(bias.map(Some));
-            made.only_copy_of(&conv, &inputs.collect::<Vec<_>>()).map(Some)
+            made.only_copy_of(conv, &inputs.collect::<Vec<_>>()).map(Some)
         })
     })
 }
 
-fn find(graph: &Graph, readers: &Readers, conv: NodeId, node: &Node) -> Option<(Vec<NodeId>, Found)> {
+fn find(graph: &Graph, readers: &Readers, node: &Node) -> Option<Found> {
     if !node.is("Conv") || int(node, "group").unwrap_or(1) != 1 || only_output(node).is_none() {
         return None;
     }
     let (value, weight) = (node.input(0)?, node.input(1)?);
-    let gather = producer(graph, value, "Gather").filter(|_| readers.only(value) == Some(conv))?;
+    let gather = producer(graph, value, "Gather").filter(|_| readers.only(value).is_some())?;
     let (data, indices) = (gather.input(0)?, gather.input(1)?);
     let channels = *graph.value(weight).constant.as_ref()?.shape().get(1)?;
     let order = constant_ints(graph, indices).filter(|order| order.len() == channels)?;
@@ -44,5 +45,5 @@ fn find(graph: &Graph, readers: &Readers, conv: NodeId, node: &Node) -> Option<(
     }
     let place = |channel| order.iter().position(|from| usize::try_from(*from) == Ok(channel));
     let places = (0..channels).map(|channel| i64::try_from(place(channel)?).ok()).collect::<Option<_>>()?;
-    Some((vec![conv], Found { conv: node.clone(), data, weight, places }))
+    Some(Found { data, weight, places })
 }

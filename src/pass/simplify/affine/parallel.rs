@@ -8,7 +8,7 @@ use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
 use crate::pass::pattern::{Readers, ints};
 use crate::tensor::{DType, Tensor};
 
-use super::super::{int, only_output, replace_patterns};
+use super::super::{int, only_output};
 use super::step::{Channels, Step, read_step};
 use crate::op::NEWEST_OPSET;
 use crate::pass::builder::{Builder, Expr, in_place_of};
@@ -39,6 +39,8 @@ struct Common {
 }
 
 struct Found {
+    /// The larger convolution, with the sum as its output.
+    conv: Node,
     large: Branch,
     small: Branch,
     /// The zeros before and after the smaller kernel, as the input of Pad.
@@ -50,15 +52,16 @@ struct Found {
 
 /// Merges sums of two branches.
 pub(crate) fn fuse_sum_of_convs(graph: &mut Graph) -> Result<bool> {
-    replace_patterns(graph, find, |graph, (node, found)| found.nodes(graph, &node))
+    let readers = Readers::of(graph);
+    graph.replace_nodes(|graph, node| find(graph, &readers, node), |graph, _, found| found.nodes(graph))
 }
 
-fn find(graph: &Graph, readers: &Readers, sum: NodeId, node: &Node) -> Option<(Vec<NodeId>, (Node, Found))> {
+fn find(graph: &Graph, readers: &Readers, node: &Node) -> Option<Found> {
     let [Some(first), Some(second)] = *node.inputs.as_slice() else { return None };
     let value = graph.value(first);
     let same_shape = value.shape.is_some() && value.shape == graph.value(second).shape;
     let is_sum = node.is("Add") && node.version >= 7 && first != second && same_shape;
-    if !is_sum || readers.only(first) != Some(sum) || readers.only(second) != Some(sum) {
+    if !is_sum || readers.only(first).is_none() || readers.only(second).is_none() {
         return None;
     }
     let dtype = value.dtype.filter(|dtype| matches!(dtype, DType::F32 | DType::F64))?;
@@ -79,7 +82,7 @@ fn find(graph: &Graph, readers: &Readers, sum: NodeId, node: &Node) -> Option<(V
     let channels = value.shape.as_ref()?.get(1)?.known()?;
     let pads = small.pads_within(&large, &common.dilations)?;
     let conv = Node { outputs: node.outputs.clone(), ..graph.node(large.node)?.clone() };
-    Some((vec![a, b, sum], (conv, Found { large, small, pads, channels, group: common.group, dtype })))
+    Some(Found { conv, large, small, pads, channels, group: common.group, dtype })
 }
 
 fn read_conv(graph: &Graph, id: NodeId) -> Option<(Branch, Common)> {
@@ -166,9 +169,9 @@ impl Branch {
 }
 
 impl Found {
-    fn nodes(&self, graph: &mut Graph, node: &Node) -> Result<Option<Vec<Node>>> {
+    fn nodes(&self, graph: &mut Graph) -> Result<Option<Vec<Node>>> {
         let Kind::Conv { weight: replaced, .. } = self.large.kind else { return Ok(None) };
-        in_place_of(graph, node, NEWEST_OPSET, |made| {
+        in_place_of(graph, &self.conv, NEWEST_OPSET, |made| {
             let ((large, bias), (small, shift)) =
                 (self.large.parts(made, self), self.small.parts(made, self));
             let small = if self.pads.iter().all(|pad| *pad == 0) {
@@ -181,9 +184,9 @@ impl Found {
                 (None, shift) => shift,
             };
             let mut inputs =
-                vec![node.input(0).map(|id| made.value(id)), Some((large + small).named_as(replaced))];
+                vec![self.conv.input(0).map(|id| made.value(id)), Some((large + small).named_as(replaced))];
             inputs.extend(bias.map(Some));
-            made.only_copy_of(node, &inputs).map(Some)
+            made.only_copy_of(&self.conv, &inputs).map(Some)
         })
     }
 }

@@ -11,13 +11,14 @@ mod operand;
 
 use std::collections::BTreeMap;
 
+use crate::common::index::IndexMap;
 use crate::error::Result;
-use crate::graph::{Graph, Node, ValueId};
+use crate::graph::{Graph, Node, NodeId, ValueId};
 use crate::pass::pattern::{Readers, inverse, perm_of};
 use crate::tensor::Shape;
 
+use super::only_output;
 use super::view::{is_view, target_of};
-use super::{Edits, only_output};
 use crate::pass::builder::{Builder, Expr, opset_beside};
 use island::Island;
 pub(in crate::pass) use operand::axes_of;
@@ -112,15 +113,20 @@ fn cancel(graph: &mut Graph, kind: Kind) -> Result<bool> {
             found.push((island, way));
         }
     }
-    let mut edits = Edits::default();
+    let mut moved = IndexMap::default();
     for (island, way) in found {
-        move_island(graph, &mut edits, &island, &way)?;
+        move_island(graph, &mut moved, &island, &way)?;
     }
-    edits.apply(graph)
+    graph.replace_found(moved)
 }
 
-/// Replaces the nodes of an island and inserts moves at its edges.
-fn move_island(graph: &mut Graph, edits: &mut Edits, island: &Island, way: &Way) -> Result<()> {
+/// Adds the replacement of each node of an island, with moves at its edges.
+fn move_island(
+    graph: &mut Graph,
+    replaced: &mut IndexMap<NodeId, Vec<Node>>,
+    island: &Island,
+    way: &Way,
+) -> Result<()> {
     let (Some(enter), Some(leave)) = (way.enter(), way.leave()) else { return Ok(()) };
     let mut inside: BTreeMap<ValueId, ValueId> = BTreeMap::new();
     for id in &island.nodes {
@@ -160,7 +166,7 @@ fn move_island(graph: &mut Graph, edits: &mut Edits, island: &Island, way: &Way)
             moved.named_as(output);
         }
         let made = made.finish()?.add_to(graph, &node)?;
-        edits.replace(&[*id], made);
+        replaced.insert(*id, made);
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node};
 use crate::op::{self, Access};
-use crate::pass::pattern::is_numpy;
+use crate::pass::pattern::{axes, is_numpy};
 use crate::tensor::Tensor;
 
 use super::super::{int, only_output};
@@ -56,22 +56,15 @@ fn shapes_fit(graph: &Graph, node: &Node, kind: Kind) -> Option<bool> {
 
 /// The axes of a node's attribute or input, counted from the front, if an island can rename them.
 pub(in crate::pass) fn axes_of(graph: &Graph, node: &Node) -> Option<Vec<usize>> {
-    let rank = graph.value(node.input(0)?).shape.as_ref()?.len();
     let axes = match op::access(node) {
-        Access::Lanes { since, default } if node.version >= since => vec![int(node, "axis").or(default)?],
-        Access::Reduction if int(node, "keepdims") != Some(0) => {
-            match (node.attributes.get("axes"), node.input(1)) {
-                (Some(Attribute::Ints(axes)), None) => axes.clone(),
-                (None, Some(axes)) => {
-                    graph.value(axes).constant.as_ref()?.load_listed().ok()?.int_list().ok()?
-                }
-                _ => return None,
-            }
+        Access::Lanes { since, default } if node.version >= since => {
+            let rank = graph.value(node.input(0)?).shape.as_ref()?.len();
+            vec![op::resolve_axis(int(node, "axis").or(default)?, rank).ok()?]
         }
+        Access::Reduction if int(node, "keepdims") != Some(0) => axes(graph, node)?,
         _ => return None,
     };
-    let resolved = axes.into_iter().map(|axis| op::resolve_axis(axis, rank).ok());
-    resolved.collect::<Option<Vec<usize>>>().filter(|axes| !axes.is_empty())
+    (!axes.is_empty()).then_some(axes)
 }
 
 /// Renames the axes of a node for an island that is transposed by `perm`.
