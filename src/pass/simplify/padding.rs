@@ -80,7 +80,7 @@ fn fused(graph: &Graph, pad: &Node, padded: ValueId, node: &Node) -> Option<Node
 
 /// The explicit padding of a node, before all axes and then after them; `None` for `auto_pad` SAME, which
 /// depends on sizes.
-fn own_padding(node: &Node, axes: usize) -> Option<Vec<i64>> {
+pub(super) fn own_padding(node: &Node, axes: usize) -> Option<Vec<i64>> {
     let valid = match node.attributes.get("auto_pad") {
         None => false,
         Some(Attribute::String(text)) if text.is_empty() || text.as_ref() == b"NOTSET" => false,
