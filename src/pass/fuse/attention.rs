@@ -9,15 +9,20 @@
 //! `where(condition, lowest, scores)`; NaN after the Softmax may be replaced by 0.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
-use super::matcher::{Found, Matcher, fuse, orders, to_f32, two};
+use super::matcher::{Found, Matcher, fuse, to_f32};
 use super::scores::{Attention, FAR, HIDDEN, Mask, attention};
+use super::text::Pattern;
 use super::view::{Run, Traced, View, trace};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Node, ValueId};
 use crate::pass::builder::{Builder, Expr};
 use crate::pass::pattern::{is_plain_gemm, is_set};
 use crate::tensor::Dim;
+
+static LINEAR: LazyLock<Pattern> =
+    LazyLock::new(|| Pattern::of("MatMul(x, weight) | Add(product = MatMul(x, weight), bias)"));
 
 /// A factor this close to 1 leaves the weight as it is.
 const SAME_SCALE: f64 = 1e-6;
@@ -67,20 +72,16 @@ fn linear(matcher: &Matcher, value: ValueId, inner: &mut BTreeSet<ValueId>) -> O
     if node.is("Gemm") {
         return gemm(matcher, node);
     }
-    let (node, bias) = if node.is("Add") {
-        let (product, bias) = orders(node).find(|(product, bias)| {
-            matcher.constant(*bias).is_some() && matcher.made_by(*product, "MatMul").is_some()
-        })?;
+    LINEAR.matches(matcher, value).into_iter().find_map(|found| {
+        let [x, weight] = found.values(["x", "weight"])?;
+        let (product, bias) = (found.value("product").unwrap_or(value), found.value("bias"));
+        matcher.constant(weight)?;
         matcher.alike(product, value).then_some(())?;
-        inner.insert(product);
-        (matcher.made_by(product, "MatMul")?, Some(bias))
-    } else {
-        (node, None)
-    };
-    let [x, weight] = two(node).filter(|_| node.is("MatMul"))?;
-    matcher.constant(weight)?;
-    let [inputs, outputs] = *matcher.sizes(weight)?.as_slice() else { return None };
-    checked(matcher, Linear { x, weight, transposed: false, bias, inputs, outputs })
+        let [inputs, outputs] = *matcher.sizes(weight)?.as_slice() else { return None };
+        let linear = checked(matcher, Linear { x, weight, transposed: false, bias, inputs, outputs })?;
+        inner.extend(found.inner);
+        Some(linear)
+    })
 }
 
 fn gemm(matcher: &Matcher, node: &Node) -> Option<Linear> {

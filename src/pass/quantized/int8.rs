@@ -12,7 +12,7 @@ use crate::ncnn::layer::{Gemm, LARGEST_INT8};
 use crate::op::NEWEST_OPSET;
 use crate::op::range::range;
 use crate::pass::builder::in_place_of;
-use crate::pass::pattern::{Readers, int, is_plain_gemm, is_set, only_output};
+use crate::pass::pattern::{Readers, int, is_plain_gemm, is_set, only_output, producer};
 use crate::tensor::{Dim, Tensor};
 
 /// Values that are rounded to quantized steps.
@@ -66,12 +66,8 @@ fn with_bias(graph: &Graph, readers: &Readers, node: &Node) -> Option<(Node, Opt
 
 /// Whether a value is a constant, or a quantized constant.
 fn is_constant(graph: &Graph, value: ValueId) -> bool {
-    let source = |value: ValueId| {
-        let node = graph.producer(value).filter(|node| node.is("DequantizeLinear"))?;
-        node.input(0)
-    };
-    graph.value(value).constant.is_some()
-        || source(value).is_some_and(|quantized| graph.value(quantized).constant.is_some())
+    let quantized = producer(graph, value, "DequantizeLinear").and_then(|node| node.input(0));
+    graph.value(quantized.unwrap_or(value)).constant.is_some()
 }
 
 /// A product of rounded values and a constant.
