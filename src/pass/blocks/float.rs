@@ -62,18 +62,9 @@ struct Product {
 /// Rounds the constant matrices of products and tables.
 pub(crate) fn round_matrices(graph: &mut Graph, weights: Weights) -> Result<()> {
     let Some(bits) = weights.bits() else { return Ok(()) };
-    graph.rewrite_nodes(|graph, id| {
-        let Some(node) = graph.node(id) else { return Ok(None) };
-        if let Some(product) = read_product(graph, node) {
-            let node = node.clone();
-            return round_product(graph, &node, product, bits);
-        }
-        if let Some(table) = read_table(graph, node) {
-            let node = node.clone();
-            return round_table(graph, &node, table, bits);
-        }
-        Ok(None)
-    })
+    graph.replace_nodes(read_product, |graph, node, product| round_product(graph, node, product, bits))?;
+    graph.replace_nodes(read_table, |graph, node, table| round_table(graph, node, table, bits))?;
+    Ok(())
 }
 
 fn read_product(graph: &Graph, node: &Node) -> Option<Product> {

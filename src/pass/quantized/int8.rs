@@ -29,14 +29,14 @@ pub(super) fn to_int8(graph: &mut Graph, rounded: &Rounded, release: Option<u32>
     let by_row = Gemm { quantize_term: Gemm::INT8_ROWS, ..Gemm::default() }.since();
     let has_gemm = release.is_none_or(|release| release >= by_row);
     let readers = Readers::of(graph);
-    graph.rewrite_nodes(|graph, id| {
-        let Some(node) = graph.node(id).cloned() else { return Ok(None) };
-        let Some((product, sum)) = with_bias(graph, &readers, &node) else { return Ok(None) };
-        match Product::read(graph, product, sum, rounded, has_gemm)? {
-            Some(product) => product.emit(graph, &node),
+    graph.replace_nodes(
+        |graph, node| with_bias(graph, &readers, node),
+        |graph, node, (product, sum)| match Product::read(graph, product, sum, rounded, has_gemm)? {
+            Some(product) => product.emit(graph, node),
             None => Ok(None),
-        }
-    })
+        },
+    )?;
+    Ok(())
 }
 
 /// Returns the product that a node computes, and the constant that it adds: a MatMul is replaced where its bias
