@@ -247,7 +247,7 @@ pub(crate) const RESHAPES: [&str; 4] = ["Flatten", "Reshape", "Squeeze", "Unsque
 
 /// Whether a node is one of [`RESHAPES`].
 pub(crate) fn reshapes(node: &Node) -> bool {
-    RESHAPES.iter().any(|op_type| node.is(op_type))
+    node.is_one_of(&RESHAPES)
 }
 
 /// The inverse of a permutation.

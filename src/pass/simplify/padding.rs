@@ -34,7 +34,7 @@ fn fuse(graph: &mut Graph, op_types: &[&str]) -> Result<bool> {
             readers.all(padded).iter().map(|id| Some((*id, fused(graph, pad, padded, graph.node(*id)?)?)));
         let Some(fused) = fused.collect::<Option<Vec<_>>>() else { continue };
         for (id, node) in fused {
-            if op_types.iter().any(|op_type| node.is(op_type)) {
+            if node.is_one_of(op_types) {
                 found.insert(id, vec![node]);
             }
         }
