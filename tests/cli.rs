@@ -486,6 +486,9 @@ fn shapes_and_cuts_are_applied() {
     room.put("words.onnx", &fs::read("fixtures/refused/words/model.onnx").unwrap());
     room.expect("words.onnx", 1, "string");
     room.expect("words.onnx --inputs i", 0, "int64  [3, 8]");
+    // A size that is computed from others is a free size of its own.
+    room.put("half.onnx", &fs::read("fixtures/free/half_of_a_pooled_height/model.onnx").unwrap());
+    room.expect("half.onnx --inputs pooled", 0, "w=pooled_3 h=pooled_2 c=3");
 }
 
 #[test]

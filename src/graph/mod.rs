@@ -169,6 +169,11 @@ impl Node {
     pub fn is(&self, op_type: &str) -> bool {
         self.domain.is_empty() && self.op_type == op_type
     }
+
+    /// Returns whether the node calls one of these operators of ONNX's own domain.
+    pub fn is_one_of(&self, op_types: &[&str]) -> bool {
+        op_types.iter().any(|op_type| self.is(op_type))
+    }
 }
 
 /// A captured value: a value of the enclosing graph, and its counterpart in the body.

@@ -75,7 +75,7 @@ fn step(graph: &Graph, node: &Node, index: usize, sum: &mut ElementSum) -> Optio
     if !is_int(first) {
         return None;
     }
-    if ["Identity", "Unsqueeze", "Squeeze", "Reshape", "Cast"].iter().any(|op| node.is(op)) {
+    if node.is_one_of(&["Identity", "Unsqueeze", "Squeeze", "Reshape", "Cast"]) {
         let output = node.output(0)?;
         return is_int(output).then_some((first, index));
     }

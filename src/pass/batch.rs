@@ -7,7 +7,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Add;
 
-use ndarray::Array1;
 use smallvec::smallvec;
 
 use crate::common::groups::Groups;
@@ -20,7 +19,7 @@ use crate::pass::builder::own_node;
 use crate::pass::pattern::{Readers, constant_ints, is_numpy};
 use crate::pass::rewrite::{Rewrite, pass};
 use crate::pass::simplify::axes_of;
-use crate::tensor::{Array, Dim, Tensor};
+use crate::tensor::Dim;
 
 /// The pass for runtimes with batches.
 pub const BATCHING: &[Rewrite] = &[pass!(self::batch_elements [Conv ConvTranspose DeformConv]
@@ -243,10 +242,8 @@ fn state_sizes(graph: &mut Graph, node: &mut Node) -> Result<()> {
     let is_view = op::access(node) == Access::View;
     let Some(shape) = shape.filter(|_| is_view || node.is("Resize")) else { return Ok(()) };
     let element: Vec<i64> = std::iter::once(1).chain(shape.iter().skip(1).copied()).collect();
-    let elements = Array::i64(Array1::from_vec(element).into_dyn());
-    let state = |graph: &mut Graph| graph.add_constant("sizes", Tensor::from_array(&elements)?);
     if is_view {
-        let stated = state(graph)?;
+        let stated = graph.add_ints(&element)?;
         let data = node.input(0);
         let (name, index) = (std::mem::take(&mut node.name), node.index);
         *node = Node {
@@ -263,7 +260,7 @@ fn state_sizes(graph: &mut Graph, node: &mut Node) -> Result<()> {
     for input in &mut node.inputs {
         let Some(id) = *input else { continue };
         if constant_ints(graph, id).is_some_and(|sizes| sizes == shape) {
-            *input = Some(state(graph)?);
+            *input = Some(graph.add_ints(&element)?);
         }
     }
     Ok(())

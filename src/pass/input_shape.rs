@@ -164,21 +164,21 @@ fn free_first(graph: &Graph, id: ValueId) -> Option<&Dim> {
     }
 }
 
+/// The operators that select elements along an axis.
+const SELECTIONS: [&str; 3] = ["Gather", "GatherElements", "ScatterElements"];
+
 /// Returns whether the rows of the result of a node may depend on several rows of a computed value: it selects them by
 /// index, or a recurrent layer steps over them.
 fn may_mix_rows(graph: &Graph, node: &Node) -> bool {
     let is_computed = |index| node.input(index).is_some_and(|id| graph.value(id).constant.is_none());
-    let selects = || {
-        let ops = ["Gather", "GatherElements", "ScatterElements"];
-        ops.iter().any(|op| node.is(op)) && is_computed(1) || selects_beyond(graph, node)
-    };
+    let selects = || node.is_one_of(&SELECTIONS) && is_computed(1) || selects_beyond(graph, node);
     is_computed(0) && (is_recurrent(node) || selects())
 }
 
 /// Returns whether constant indices select elements of the first axis that a batch of 1 does not have.
 fn selects_beyond(graph: &Graph, node: &Node) -> bool {
-    let is_elements = ["Gather", "GatherElements", "ScatterElements"].iter().any(|op| node.is(op));
-    let is_tuples = ["GatherND", "ScatterND"].iter().any(|op| node.is(op));
+    let is_elements = node.is_one_of(&SELECTIONS);
+    let is_tuples = node.is_one_of(&["GatherND", "ScatterND"]);
     let attribute = if is_elements { "axis" } else { "batch_dims" };
     let is_of_sizes = || node.input(0).is_some_and(|id| producer(graph, id, "Shape").is_some());
     if !(is_elements || is_tuples) || int(node, attribute).unwrap_or(0) != 0 || is_of_sizes() {
@@ -193,7 +193,7 @@ fn selects_beyond(graph: &Graph, node: &Node) -> bool {
 
 /// Returns whether a node is a recurrent layer whose steps are the first axis.
 fn is_recurrent(node: &Node) -> bool {
-    ["LSTM", "GRU", "RNN"].iter().any(|op| node.is(op)) && int(node, "layout").unwrap_or(0) == 0
+    node.is_one_of(&["LSTM", "GRU", "RNN"]) && int(node, "layout").unwrap_or(0) == 0
 }
 
 /// Returns the size of the first axis of a value if a node mixes its rows: if it steps over them, or selects along this

@@ -119,6 +119,23 @@ pub(crate) fn is_set(node: &Node, name: &str) -> bool {
     int(node, name).is_some_and(|flag| flag != 0)
 }
 
+/// A product of rows with a matrix, and what is added.
+pub(crate) struct LinearMap {
+    pub x: ValueId,
+    pub weight: ValueId,
+    /// Whether the matrix has a row for each column of the result.
+    pub transposed: bool,
+    pub bias: Option<ValueId>,
+}
+
+/// Reads a node as a MatMul or a plain Gemm.
+pub(crate) fn linear_map(node: &Node) -> Option<LinearMap> {
+    let is_gemm = node.is("Gemm");
+    (node.is("MatMul") || is_gemm && is_plain_gemm(node)).then_some(())?;
+    let (x, weight, bias) = (node.input(0)?, node.input(1)?, node.input(2));
+    Some(LinearMap { x, weight, transposed: is_gemm && is_set(node, "transB"), bias })
+}
+
 /// Whether a Gemm is a product of two matrices plus a bias: A is not transposed, alpha and beta are 1.
 pub(crate) fn is_plain_gemm(node: &Node) -> bool {
     has_no_factors(node) && !is_set(node, "transA")
@@ -230,7 +247,7 @@ pub(crate) const RESHAPES: [&str; 4] = ["Flatten", "Reshape", "Squeeze", "Unsque
 
 /// Whether a node is one of [`RESHAPES`].
 pub(crate) fn reshapes(node: &Node) -> bool {
-    RESHAPES.iter().any(|op_type| node.is(op_type))
+    node.is_one_of(&RESHAPES)
 }
 
 /// The inverse of a permutation.

@@ -193,7 +193,7 @@ pub(crate) fn columns(graph: &Graph, id: ValueId) -> Option<Vec<Line>> {
     let value = graph.value(id);
     let rank = value.shape.as_ref()?.len();
     let node = graph.node(value.producer?)?;
-    if ["Cast", "Identity"].iter().any(|op| node.is(op)) {
+    if node.is_one_of(&["Cast", "Identity"]) {
         return columns(graph, node.input(0)?);
     }
     let column = |part: ValueId| {

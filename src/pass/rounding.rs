@@ -45,7 +45,7 @@ pub fn check_rounding(graph: &Graph) -> Result<(), Errors> {
             continue;
         }
         // Means often lie halfway between two quantized steps.
-        let halfway = of_steps && MEANS.iter().any(|mean| node.is(mean));
+        let halfway = of_steps && node.is_one_of(&MEANS);
         let follows = halfway || node.reads().any(|value| inexact_steps.contains(value));
         if rounds && follows {
             errors.push(

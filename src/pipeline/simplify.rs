@@ -25,37 +25,11 @@ pub(crate) struct SimplifiedModel {
 
 /// Selects the part of the graph and its inputs.
 pub(super) fn cut(graph: &mut Graph, options: &Options) -> Result<()> {
-    infer_cut(graph, &options.inputs);
     pass::cut::cut_graph(graph, &options.inputs, &options.outputs)?;
     if options.random_as_input {
         pass::random::make_random_inputs(graph)?;
     }
     Ok(())
-}
-
-/// Infers the values that become inputs, whose types and shapes the model does not declare: nothing computes them after the
-/// cut.
-fn infer_cut(graph: &mut Graph, names: &[String]) {
-    let is_unknown = |id: &ValueId| {
-        let value = graph.value(*id);
-        names.contains(&value.name) && (value.dtype.is_none() || value.shape.is_none())
-    };
-    let unknown: Vec<ValueId> = graph.value_ids().filter(is_unknown).collect();
-    if unknown.is_empty() {
-        return;
-    }
-    let mut copy = graph.clone();
-    // What cannot be inferred stays unknown, and is refused where it is needed.
-    if pass::infer::infer_and_fold(&mut copy).is_err() {
-        return;
-    }
-    for id in unknown {
-        let found = copy.value(id);
-        if let Ok(value) = graph.value_mut(id) {
-            value.dtype = value.dtype.or(found.dtype);
-            value.shape = value.shape.take().or_else(|| found.shape.clone());
-        }
-    }
 }
 
 /// Cuts the graph, and sets shapes and values of its inputs, as the options ask.

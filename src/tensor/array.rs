@@ -144,11 +144,7 @@ impl Array {
 
     /// Creates an array of sizes with one axis.
     pub fn from_dims(dims: &[Dim]) -> Array {
-        Array::dims(ArrayD::from_shape_fn(IxDyn(&[dims.len()]), |i| {
-            dims.get(ndarray::Dimension::slice(&i).first().copied().unwrap_or(0))
-                .cloned()
-                .unwrap_or(Dim::Known(0))
-        }))
+        Array::dims(ndarray::Array1::from_vec(dims.to_vec()).into_dyn())
     }
 
     /// Creates an array of booleans.

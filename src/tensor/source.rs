@@ -23,15 +23,16 @@ pub(crate) const RELEASED: usize = 1 << 16;
 pub struct SourceFile {
     path: PathBuf,
     len: u64,
+    modified: Option<SystemTime>,
     access: Access,
 }
 
 #[derive(Debug)]
 enum Access {
     /// The file is kept open: it may no longer have a name.
-    Held { file: File, modified: Option<SystemTime> },
-    /// The file is opened for each read: a model may have more files than a process may keep open.
-    Reopened { place: PathBuf, modified: Option<SystemTime> },
+    Held(File),
+    /// The file at this place is opened for each read: a model may have more files than a process may keep open.
+    Reopened(PathBuf),
 }
 
 fn examine(file: &File, path: &Path) -> Result<Metadata> {
@@ -42,16 +43,18 @@ impl SourceFile {
     /// Keeps an open file; `path` is for messages.
     pub fn new(file: File, path: &Path) -> Result<SourceFile> {
         let metadata = examine(&file, path)?;
-        let access = Access::Held { file, modified: metadata.modified().ok() };
-        Ok(SourceFile { path: path.to_owned(), len: metadata.len(), access })
+        Ok(SourceFile::of(path, &metadata, Access::Held(file)))
     }
 
     /// Creates a file that is opened at `place` for each read; `path` is for messages.
     pub fn reopened(place: &Path, path: &Path) -> Result<SourceFile> {
         let file = File::open(place).map_err(|e| Error::io("the file cannot be opened", e).in_file(path))?;
         let metadata = examine(&file, path)?;
-        let access = Access::Reopened { place: place.to_owned(), modified: metadata.modified().ok() };
-        Ok(SourceFile { path: path.to_owned(), len: metadata.len(), access })
+        Ok(SourceFile::of(path, &metadata, Access::Reopened(place.to_owned())))
+    }
+
+    fn of(path: &Path, metadata: &Metadata, access: Access) -> SourceFile {
+        SourceFile { path: path.to_owned(), len: metadata.len(), modified: metadata.modified().ok(), access }
     }
 
     /// Returns the path for messages.
@@ -67,10 +70,10 @@ impl SourceFile {
     fn open(&self) -> Result<File> {
         let failed = |e| Error::io("the file cannot be opened", e).in_file(&self.path);
         match &self.access {
-            Access::Held { file, .. } => file.try_clone().map_err(failed),
-            Access::Reopened { place, modified } => {
+            Access::Held(file) => file.try_clone().map_err(failed),
+            Access::Reopened(place) => {
                 let file = File::open(place).map_err(failed)?;
-                self.compare(&file, *modified)?;
+                self.compare(&file)?;
                 Ok(file)
             }
         }
@@ -79,14 +82,14 @@ impl SourceFile {
     /// Returns an error if the file has changed since it was first opened.
     pub fn check_unchanged(&self) -> Result<()> {
         match &self.access {
-            Access::Held { file, modified } => self.compare(file, *modified),
-            Access::Reopened { .. } => self.open().map(drop),
+            Access::Held(file) => self.compare(file),
+            Access::Reopened(_) => self.open().map(drop),
         }
     }
 
-    fn compare(&self, file: &File, modified: Option<SystemTime>) -> Result<()> {
+    fn compare(&self, file: &File) -> Result<()> {
         let metadata = examine(file, &self.path)?;
-        if metadata.len() != self.len || metadata.modified().ok() != modified {
+        if metadata.len() != self.len || metadata.modified().ok() != self.modified {
             return Err(Error::io("the file was changed while it was read", io::ErrorKind::Other.into())
                 .in_file(&self.path));
         }

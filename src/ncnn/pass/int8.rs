@@ -73,18 +73,11 @@ fn factor(layer: &Layer) -> Result<Option<f32>> {
 
 /// Returns the factor of all readers of a blob, if they have the same.
 fn common_factor(net: &Net, readers: &[usize]) -> Result<Option<f32>> {
-    let mut common = None;
-    for reader in readers {
-        let Some(factor) = net.layers.get(*reader).map(|reader| factor(&reader.layer)).transpose()?.flatten()
-        else {
-            return Ok(None);
-        };
-        if common.is_some_and(|common: f32| common.to_bits() != factor.to_bits()) {
-            return Ok(None);
-        }
-        common = Some(factor);
-    }
-    Ok(common)
+    let factor_of = |reader: &usize| net.layers.get(*reader).map_or(Ok(None), |reader| factor(&reader.layer));
+    let factors: Vec<Option<f32>> = readers.iter().map(factor_of).collect::<Result<_>>()?;
+    let first = factors.first().copied().flatten();
+    let is_first = |factor: &Option<f32>| factor.map(f32::to_bits) == first.map(f32::to_bits);
+    Ok(first.filter(|_| factors.iter().all(is_first)))
 }
 
 /// Whether a bound lies where integers end: values beyond it are rounded as the bound is.

@@ -46,7 +46,7 @@ fn read_vector(net: &Net, wiring: &Wiring, image: BlobId) -> Option<(BlobId, Opt
     let [c, 1, 1] = *known(&net.blob(image).shape)?.as_slice() else { return None };
     let is_vector = |blob: BlobId| known(&net.blob(blob).shape).is_some_and(|sizes| sizes == [c]);
     let place = wiring.producer(image)?;
-    if let Some((vector, _)) = view::view_of(net, net.layers.get(place)?) {
+    if let Some((vector, _)) = view::view_of(net, place) {
         return is_vector(vector).then_some((vector, None));
     }
     let side = source_vector(net, wiring, image)?;
@@ -147,10 +147,10 @@ fn source_vector(net: &Net, wiring: &Wiring, blob: BlobId) -> Option<Side> {
     loop {
         let reader = wiring.only_reader(blob)?;
         let view = wiring.producer(blob)?;
-        let producer = net.layers.get(view)?;
-        if let Some((vector, image)) = view::view_of(net, producer) {
+        if let Some((vector, image)) = view::view_of(net, view) {
             return Some(Side { vector, image, view, reader, functions });
         }
+        let producer = net.layers.get(view)?;
         if !producer.layer.facts().is_function() {
             return None;
         }

@@ -46,7 +46,7 @@ fn states_of(net: &Net, wiring: &Wiring, index: usize) -> Option<(Vec<State>, us
     let concat = net.layers.get(index)?;
     let (Layer::Concat(layer), [joined]) = (&concat.layer, concat.tops.as_slice()) else { return None };
     let place = wiring.only_reader(*joined)?;
-    let (_, top) = view::view_of(net, net.layers.get(place)?)?;
+    let (_, top) = view::view_of(net, place)?;
     let (from, to) = (known(&net.blob(*joined).shape)?, known(&net.blob(top).shape)?);
     let ([n, h], [n_top, 1, h_top]) = (from.as_slice(), to.as_slice()) else { return None };
     if layer.axis != 0 || n != n_top || h != h_top {
@@ -64,8 +64,7 @@ fn state_of(net: &Net, wiring: &Wiring, blob: BlobId, size: i32) -> Option<State
     let index = layer.tops.iter().position(|top| *top == blob).filter(|index| *index > 0)?;
     let given = *layer.bottoms.get(index)?;
     wiring.only_reader(given)?;
-    let view = net.layers.get(wiring.producer(given)?)?;
-    let (source, _) = view::view_of(net, view)?;
+    let (source, _) = view::view_of(net, wiring.producer(given)?)?;
     let keeps = known(&net.blob(source).shape)? == [1, 1, size] && known(&net.blob(blob).shape)? == [1, size];
     // Of two directions each reads a row of the state.
     (direction != 2 && keeps).then_some(State { layer: place, index, source })

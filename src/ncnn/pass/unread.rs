@@ -48,12 +48,11 @@ impl Net {
     pub(in crate::ncnn) fn check_read(&self) -> Result<()> {
         let read = self.read();
         for layer in self.layers.iter().filter(|layer| !are_read(layer, &read)) {
-            let may_be_unread = match &layer.layer {
-                Layer::Input(_) => true,
-                Layer::SDPA(_) | Layer::Slice(_) => self.narrowed(layer, &read).is_none(),
-                other => other.facts().direction().is_some() && self.narrowed(layer, &read).is_none(),
+            let has_fixed_tops = match &layer.layer {
+                Layer::Input(_) | Layer::SDPA(_) | Layer::Slice(_) => true,
+                other => other.facts().direction().is_some(),
             };
-            if !may_be_unread {
+            if !has_fixed_tops || self.narrowed(layer, &read).is_some() {
                 let top = layer.tops.iter().find(|top| !read.contains(**top)).map(|top| self.blob(*top));
                 let (name, top) = (&layer.name, top.map_or("", |blob| &blob.name));
                 return Err(Error::internal(format!("nothing reads \"{top}\" of layer \"{name}\"")));

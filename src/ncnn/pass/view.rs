@@ -5,13 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use smallvec::smallvec;
 
 use super::super::layer::{Permute, Reshape};
-use super::super::{BlobId, Layer, Net, NetLayer, Provenance};
+use super::super::{BlobId, Layer, Net, Provenance};
 use super::Wiring;
 use super::wiring::{Edits, known};
 use crate::error::Result;
 
-/// Returns the bottom and the top of a view whose sizes are all fixed.
-pub(super) fn view_of(net: &Net, layer: &NetLayer) -> Option<(BlobId, BlobId)> {
+/// Returns the bottom and the top of the layer at an index, if it is a view whose sizes are all fixed.
+pub(super) fn view_of(net: &Net, index: usize) -> Option<(BlobId, BlobId)> {
+    let layer = net.layers.get(index)?;
     let ([bottom], [top]) = (layer.bottoms.as_slice(), layer.tops.as_slice()) else { return None };
     let sizes = |blob: BlobId| known(&net.blob(blob).shape);
     let keeps_elements = match &layer.layer {
@@ -54,9 +55,7 @@ pub(super) fn merge_reshapes(net: &mut Net, wiring: &Wiring) -> Result<bool> {
     // The blob that each view is computed from, and whether the views between have no other readers.
     let mut roots: BTreeMap<BlobId, (BlobId, bool)> = BTreeMap::new();
     for index in 0..net.layers.len() {
-        let Some((bottom, top)) = net.layers.get(index).and_then(|layer| view_of(net, layer)) else {
-            continue;
-        };
+        let Some((bottom, top)) = view_of(net, index) else { continue };
         let (root, alone) = match roots.get(&bottom) {
             Some((root, alone)) => (*root, *alone && wiring.only_reader(bottom).is_some()),
             None => (bottom, true),
@@ -97,9 +96,7 @@ const MAX_MOVED_AXES: usize = 3;
 pub(super) fn sink_reshapes(net: &mut Net, wiring: &Wiring) -> Result<bool> {
     let mut edits = Edits::default();
     for index in 0..net.layers.len() {
-        let Some((bottom, top)) = net.layers.get(index).and_then(|layer| view_of(net, layer)) else {
-            continue;
-        };
+        let Some((bottom, top)) = view_of(net, index) else { continue };
         let shape = net.blob(bottom).shape.clone();
         if shape.len() > MAX_MOVED_AXES || edits.removes(index) {
             continue;
@@ -127,10 +124,10 @@ fn functions_after(net: &Net, wiring: &Wiring, blob: BlobId) -> Option<(Vec<Blob
     let mut blob = blob;
     loop {
         let place = wiring.only_reader(blob)?;
-        let reader = net.layers.get(place)?;
-        if view_of(net, reader).is_some() {
+        if view_of(net, place).is_some() {
             return (!chain.is_empty()).then_some((chain, place));
         }
+        let reader = net.layers.get(place)?;
         if !reader.layer.facts().is_function() {
             return None;
         }

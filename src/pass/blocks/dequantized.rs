@@ -4,7 +4,7 @@
 use crate::error::{Error, Result};
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::pass::builder::in_place_of;
-use crate::pass::pattern::{axis, int, ints, is_plain_gemm, is_set, producer};
+use crate::pass::pattern::{LinearMap, axis, int, ints, linear_map, producer};
 use crate::tensor::{Array, DType, Tensor};
 
 /// A constant matrix in blocks, before DequantizeLinear.
@@ -58,9 +58,7 @@ pub(crate) fn pack_dequantized(graph: &mut Graph) -> Result<()> {
 
 /// Reads a node as a product with a matrix in blocks.
 fn product(graph: &Graph, node: &Node) -> Option<Blocks> {
-    let is_gemm = node.is("Gemm") && is_plain_gemm(node);
-    let mut transposed = is_gemm && is_set(node, "transB");
-    let mut matrix = node.input(1).filter(|_| is_gemm || node.is("MatMul"))?;
+    let LinearMap { weight: mut matrix, mut transposed, .. } = linear_map(node)?;
     if let Some(transpose) = producer(graph, matrix, "Transpose") {
         matrix = transpose.input(0).filter(|_| ints(transpose, "perm").is_none_or(|perm| perm == [1, 0]))?;
         transposed = !transposed;

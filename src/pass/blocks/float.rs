@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::ncnn::BlockFormat;
 use crate::pass::builder::in_place_of;
-use crate::pass::pattern::{int, is_plain_gemm, is_set};
+use crate::pass::pattern::{LinearMap, int, linear_map};
 use crate::tensor::{DType, Tensor};
 
 /// The number of elements from which a matrix is rounded: smaller ones save little.
@@ -62,39 +62,25 @@ struct Product {
 /// Rounds the constant matrices of products and tables.
 pub(crate) fn round_matrices(graph: &mut Graph, weights: Weights) -> Result<()> {
     let Some(bits) = weights.bits() else { return Ok(()) };
-    graph.rewrite_nodes(|graph, id| {
-        let Some(node) = graph.node(id) else { return Ok(None) };
-        if let Some(product) = read_product(graph, node) {
-            let node = node.clone();
-            return round_product(graph, &node, product, bits);
-        }
-        if let Some(table) = read_table(graph, node) {
-            let node = node.clone();
-            return round_table(graph, &node, table, bits);
-        }
-        Ok(None)
-    })
+    graph.replace_nodes(read_product, |graph, node, product| round_product(graph, node, product, bits))?;
+    graph.replace_nodes(read_table, |graph, node, table| round_table(graph, node, table, bits))?;
+    Ok(())
 }
 
 fn read_product(graph: &Graph, node: &Node) -> Option<Product> {
-    let is_gemm = node.is("Gemm");
-    if !is_gemm && !node.is("MatMul") {
-        return None;
-    }
-    let x = node.input(0).filter(|_| !is_gemm || is_plain_gemm(node))?;
+    let LinearMap { x, transposed, bias: term, .. } = linear_map(node)?;
     let value = graph.value(x);
     let is_row = value.shape.as_ref().is_some_and(|shape| !shape.is_empty());
     let weight = constant(graph, node, 1).filter(|_| value.constant.is_none() && is_row)?;
     let shape: Vec<usize> = weight.shape().iter().copied().skip_while(|size| *size == 1).collect();
     let (rows, columns, transposed) = match *shape.as_slice() {
-        [outputs, inputs] if is_gemm && is_set(node, "transB") => (outputs, inputs, false),
+        [outputs, inputs] if transposed => (outputs, inputs, false),
         [inputs, outputs] => (outputs, inputs, true),
         _ => return None,
     };
     let is_large = rows.saturating_mul(columns) >= ROUNDED && columns >= NARROW;
     // A matrix of more axes than the other factor adds axes to the product.
     let is_matrix = weight.shape().len() <= value.shape.as_ref().map_or(0, |shape| shape.len().max(2));
-    let term = if is_gemm { node.input(2) } else { None };
     let weight = || Constant { tensor: weight.clone(), rows, columns, transposed };
     (is_large && is_matrix).then(|| Product { x, weight: weight(), term })
 }

@@ -7,6 +7,7 @@
 use std::sync::LazyLock;
 
 use super::matcher::{Found, Matcher, fuse};
+use super::terms::WITHOUT_NAN;
 use super::text::Pattern;
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
@@ -18,7 +19,6 @@ static QUADRANTS: LazyLock<Pattern> = LazyLock::new(|| {
                t = Atan(&Div(y, x)))",
     )
 });
-static DEFINED: LazyLock<Pattern> = LazyLock::new(|| Pattern::of("Where(IsNaN(z), 0, z)"));
 
 pub(crate) fn fuse_atan2(graph: &mut Graph) -> Result<bool> {
     fuse(graph, find, |made, [y, x]| Ok(made.op("ncnn.Atan2", [made.value(y), made.value(x)], [])))
@@ -26,8 +26,8 @@ pub(crate) fn fuse_atan2(graph: &mut Graph) -> Result<bool> {
 
 fn find(matcher: &Matcher, node: &Node) -> Option<Found<[ValueId; 2]>> {
     let z = node.output(0).filter(|_| node.is("Where"))?;
-    let found = match DEFINED.matches(matcher, z).pop() {
-        Some(found) => QUADRANTS.continued(matcher, found.value("z")?, &found).pop()?,
+    let found = match WITHOUT_NAN.matches(matcher, z).pop() {
+        Some(found) => QUADRANTS.continued(matcher, found.value("kept")?, &found).pop()?,
         // The next Where replaces NaN, and is the last node.
         None if is_tested(matcher, z) => return None,
         None => QUADRANTS.matches(matcher, z).pop()?,
@@ -40,5 +40,5 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<[ValueId; 2]>> {
 fn is_tested(matcher: &Matcher, z: ValueId) -> bool {
     let readers = matcher.graph.nodes().map(|(_, node)| node).filter(|node| node.is("Where"));
     let mut tests = readers.filter(|node| node.input(2) == Some(z)).filter_map(|node| node.output(0));
-    tests.any(|result| !DEFINED.matches(matcher, result).is_empty())
+    tests.any(|result| !WITHOUT_NAN.matches(matcher, result).is_empty())
 }

@@ -9,15 +9,19 @@
 //! `where(condition, lowest, scores)`; NaN after the Softmax may be replaced by 0.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
-use super::matcher::{Found, Matcher, fuse, orders, to_f32, two};
+use super::matcher::{Found, Matcher, fuse, to_f32};
 use super::scores::{Attention, FAR, HIDDEN, Mask, attention};
+use super::text::Pattern;
 use super::view::{Run, Traced, View, trace};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Node, ValueId};
 use crate::pass::builder::{Builder, Expr};
-use crate::pass::pattern::{is_plain_gemm, is_set};
+use crate::pass::pattern::{LinearMap, linear_map};
 use crate::tensor::Dim;
+
+static BIASED: LazyLock<Pattern> = LazyLock::new(|| Pattern::of("Add(product = MatMul(x, weight), bias)"));
 
 /// A factor this close to 1 leaves the weight as it is.
 const SAME_SCALE: f64 = 1e-6;
@@ -63,44 +67,33 @@ pub(crate) fn fuse_attention(graph: &mut Graph) -> Result<bool> {
 
 /// Reads a value as the result of MatMul, MatMul and Add, or Gemm.
 fn linear(matcher: &Matcher, value: ValueId, inner: &mut BTreeSet<ValueId>) -> Option<Linear> {
-    let node = matcher.producer(value)?;
-    if node.is("Gemm") {
-        return gemm(matcher, node);
+    if let Some(map) = matcher.producer(value).and_then(linear_map) {
+        return checked(matcher, map);
     }
-    let (node, bias) = if node.is("Add") {
-        let (product, bias) = orders(node).find(|(product, bias)| {
-            matcher.constant(*bias).is_some() && matcher.made_by(*product, "MatMul").is_some()
-        })?;
+    BIASED.matches(matcher, value).into_iter().find_map(|found| {
+        let [product, bias] = found.values(["product", "bias"])?;
         matcher.alike(product, value).then_some(())?;
-        inner.insert(product);
-        (matcher.made_by(product, "MatMul")?, Some(bias))
-    } else {
-        (node, None)
-    };
-    let [x, weight] = two(node).filter(|_| node.is("MatMul"))?;
-    matcher.constant(weight)?;
-    let [inputs, outputs] = *matcher.sizes(weight)?.as_slice() else { return None };
-    checked(matcher, Linear { x, weight, transposed: false, bias, inputs, outputs })
+        let map = linear_map(matcher.producer(product)?)?;
+        let linear = checked(matcher, LinearMap { bias: Some(bias), ..map })?;
+        inner.extend(found.inner);
+        Some(linear)
+    })
 }
 
-fn gemm(matcher: &Matcher, node: &Node) -> Option<Linear> {
-    let (x, weight) = (node.input(0)?, node.input(1).filter(|_| is_plain_gemm(node))?);
+/// The map, if its type is a floating-point one, its weight a constant matrix, and its bias a constant with one element
+/// for each output.
+fn checked(matcher: &Matcher, map: LinearMap) -> Option<Linear> {
+    let LinearMap { x, weight, transposed, bias } = map;
     matcher.constant(weight)?;
     let [rows, columns] = *matcher.sizes(weight)?.as_slice() else { return None };
-    let transposed = is_set(node, "transB");
     let (inputs, outputs) = if transposed { (columns, rows) } else { (rows, columns) };
-    let bias = node.input(2);
-    checked(matcher, Linear { x, weight, transposed, bias, inputs, outputs })
-}
-
-/// The map, if its type is a floating-point one and its bias has one element for each output.
-fn checked(matcher: &Matcher, linear: Linear) -> Option<Linear> {
-    if let Some(bias) = linear.bias {
+    if let Some(bias) = bias {
         matcher.constant(bias)?;
         let (last, outer) = matcher.sizes(bias)?.split_last().map(|(last, outer)| (*last, outer.to_vec()))?;
-        (last == linear.outputs && outer.iter().all(|size| *size == 1)).then_some(())?;
+        (last == outputs && outer.iter().all(|size| *size == 1)).then_some(())?;
     }
-    (matcher.is_float(linear.x) && matcher.sizes(linear.x)?.last() == Some(&linear.inputs)).then_some(linear)
+    let fits = matcher.is_float(x) && matcher.sizes(x)?.last() == Some(&inputs);
+    fits.then_some(Linear { x, weight, transposed, bias, inputs, outputs })
 }
 
 /// Reads a value as a view of a linear map, and its factor. `order` gives the axes of heads, rows and

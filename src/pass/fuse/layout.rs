@@ -91,7 +91,7 @@ fn step(matcher: &Matcher, node: &Node, made: ValueId, layout: &Layout) -> Optio
 
 /// Whether a node gives its input another shape, with the elements in the same order.
 pub(super) fn is_reshape(matcher: &Matcher, node: &Node) -> bool {
-    if ["Cast", "Identity"].iter().any(|op_type| node.is(op_type)) {
+    if node.is_one_of(&["Cast", "Identity"]) {
         return node.input(0).zip(node.output(0)).is_some_and(|(x, result)| matcher.alike(x, result));
     }
     reshapes(node)

@@ -40,24 +40,17 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Part>> {
     let is_replaced = text(node, "reduction").is_none_or(|reduction| reduction == "none");
     let x = node.input(0).filter(|_| node.is("ScatterND") && is_replaced)?;
     let turned = matcher.made_by(node.input(1)?, "Transpose")?;
-    let mut mask = matcher.made_by(turned.input(0)?, "NonZero")?.input(0)?;
+    let mask = matcher.made_by(turned.input(0)?, "NonZero")?.input(0)?;
     ints(turned, "perm").is_none_or(|perm| perm == [1, 0]).then_some(())?;
     let (rank, depth) = (matcher.rank(x)?, matcher.rank(mask)?);
-    let mut values = node.input(2)?;
-    if let Some(source) = front_of(matcher, values) {
-        values = source;
-    }
-    let mut width = None;
-    if let Some((source, of)) = row_mask(matcher, mask).zip(flattened(matcher, values)) {
-        let size = matcher.shape(mask)?.last()?.known();
-        width =
-            size.filter(|size| matcher.shape(of).and_then(<[_]>::last).is_some_and(|last| last.is(*size)));
-        if width.is_some() && depth == rank {
-            (mask, values) = (source, of);
-        } else {
-            width = None;
-        }
-    }
+    let values = node.input(2)?;
+    let values = front_of(matcher, values).unwrap_or(values);
+    let rows = row_mask(matcher, mask).zip(flattened(matcher, values)).and_then(|(row_mask, rows)| {
+        let width = matcher.shape(mask)?.last()?.known()?;
+        let fits = depth == rank && matcher.shape(rows)?.last()?.is(width);
+        fits.then_some((row_mask, rows, Some(width)))
+    });
+    let (mask, values, width) = rows.unwrap_or((mask, values, None));
     let added = (depth..rank).map(|axis| i64::try_from(axis).ok()).collect::<Option<_>>()?;
     Some(Found::open(Part { x, mask, added, values, width }))
 }

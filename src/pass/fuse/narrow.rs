@@ -3,37 +3,20 @@
 //! Shapes are inferred from folded constants, so an Expand of a constant is a constant first.
 
 use crate::error::Result;
-use crate::graph::{Graph, Node, NodeId};
-use crate::pass::pattern::broadcasts;
-use crate::tensor::{Array, Dim, Tensor};
+use crate::graph::{Graph, Node};
+use crate::pass::simplify::{Source, replace_operands};
+use crate::tensor::{Dim, Tensor};
 
 /// The fewest and the most elements of a constant that is compared: larger ones are not loaded before they are written.
 const COMPARED: std::ops::RangeInclusive<usize> = 1 << 12..=1 << 22;
 
 pub(super) fn narrow_constants(graph: &mut Graph) -> Result<bool> {
-    let mut changed = false;
-    let nodes: Vec<NodeId> = graph.node_ids();
-    for id in nodes {
-        let Some(node) = graph.node(id) else { continue };
-        if !broadcasts(node) {
-            continue;
-        }
-        for index in 0..node.inputs.len() {
-            let Some(narrowed) = graph.node(id).map(|node| narrowed(graph, node, index)) else { continue };
-            let Some((name, array)) = narrowed? else { continue };
-            let constant = graph.add_constant(&name, Tensor::from_array(&array)?)?;
-            if let Some(input) = graph.node_mut(id).and_then(|node| node.inputs.get_mut(index)) {
-                *input = Some(constant);
-                changed = true;
-            }
-        }
-    }
-    Ok(changed)
+    replace_operands(graph, narrowed)
 }
 
-/// Returns the name of a constant input and its elements without repetitions: one along each axis on which all are the
-/// same and another input has the whole size. `None` if all are needed.
-fn narrowed(graph: &Graph, node: &Node, index: usize) -> Result<Option<(String, Array)>> {
+/// Returns a constant input without repetitions: one element along each axis on which all are the same and another input
+/// has the whole size. `None` if all are needed.
+fn narrowed(graph: &Graph, node: &Node, index: usize) -> Result<Option<Source>> {
     let value = |id: &Option<_>| id.map(|id| graph.value(id));
     let Some(given) = node.inputs.get(index).and_then(value) else { return Ok(None) };
     let Some(tensor) = given.constant.as_ref().filter(|tensor| COMPARED.contains(&tensor.len())) else {
@@ -71,5 +54,8 @@ fn narrowed(graph: &Graph, node: &Node, index: usize) -> Result<Option<(String, 
             array = first;
         }
     }
-    Ok((array.len() < len).then(|| (given.name.clone(), array)))
+    if array.len() == len {
+        return Ok(None);
+    }
+    Ok(Some(Source::Constant(given.name.clone(), Tensor::from_array(&array)?)))
 }

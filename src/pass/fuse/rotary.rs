@@ -150,7 +150,7 @@ fn halved(matcher: &Matcher, value: ValueId, x: ValueId, pairs: i64) -> Option<A
     let (mut functions, mut source) = (Vec::new(), value);
     for _ in 0..MAX_CHAIN {
         let node = matcher.producer(source)?;
-        let is_function = ["Cos", "Sin", "Cast"].iter().any(|op_type| node.is(op_type));
+        let is_function = node.is_one_of(&["Cos", "Sin", "Cast"]);
         if let Some([half, other]) = two(node).filter(|_| node.is("Concat")) {
             let rank = matcher.rank(source)?;
             let last = axis(node, 0, rank)? + 1 == rank;

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::layout::is_reshape;
 use super::matcher::{Matcher, two};
+use super::terms::WITHOUT_NAN;
 use super::view::scaling;
 use crate::graph::{Node, ValueId};
 use crate::op::{OWN_DOMAIN, range};
@@ -138,11 +139,10 @@ fn softmax_of<'a>(
     if let Some(softmax) = matcher.made_by(value, "Softmax") {
         return Some((softmax, false)).filter(|(softmax, _)| of_rows(softmax));
     }
-    let [condition, zero, softmax] = *matcher.made_by(value, "Where")?.inputs.as_slice() else { return None };
-    let (condition, softmax) = (condition?, softmax?);
-    let is_guard = matcher.made_by(condition, "IsNaN")?.input(0)? == softmax && matcher.scalar(zero?)? == 0.0;
-    inner.extend([condition, softmax]);
-    Some((matcher.made_by(softmax, "Softmax").filter(of_rows).filter(|_| is_guard)?, true))
+    let found = WITHOUT_NAN.matches(matcher, value).pop()?;
+    let softmax = found.value("kept")?;
+    inner.extend(found.inner.into_iter().chain([softmax]));
+    Some((matcher.made_by(softmax, "Softmax").filter(of_rows)?, true))
 }
 
 /// Reads a value as products of queries and keys, with masks.

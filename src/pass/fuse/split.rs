@@ -2,11 +2,12 @@
 //!
 //! becomes `y1, ..., yn = Split(x)` in the place of the first Slice, if the Slices contain each element once.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use smallvec::smallvec;
 
 use super::matcher::Matcher;
+use crate::common::index::IndexMap;
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Node, NodeId, ValueId};
 use crate::op::NEWEST_OPSET;
@@ -30,38 +31,31 @@ pub(crate) fn fuse_split(graph: &mut Graph) -> Result<bool> {
             parts.entry((x, axis)).or_default().push(part);
         }
     }
-    let mut splits: BTreeMap<NodeId, (ValueId, usize, Vec<Part>)> = BTreeMap::new();
-    let mut removed = BTreeSet::new();
-    for ((x, axis), parts) in parts {
+    let mut found = IndexMap::default();
+    for ((x, axis), mut parts) in parts {
         // The parts are in the order of the graph: nothing reads one before the first Slice.
-        let Some(first) = parts.first().map(|part| part.node) else { continue };
-        let mut sorted = parts.clone();
-        sorted.sort();
-        let whole = matcher.sizes(x).and_then(|sizes| sizes.get(axis).copied());
-        let end = sorted.iter().try_fold(0, |end, part| (part.start == end).then_some(end + part.size));
-        if sorted.len() > 1 && end.is_some() && end == whole {
-            removed.extend(parts.iter().skip(1).map(|part| part.node));
-            splits.insert(first, (x, axis, sorted));
+        let slices: Vec<NodeId> = parts.iter().map(|part| part.node).collect();
+        parts.sort();
+        let whole = graph.value(x).shape.as_ref().and_then(|shape| shape.get(axis)?.known());
+        let end = parts.iter().try_fold(0, |end, part| (part.start == end).then_some(end + part.size));
+        if parts.len() < 2 || end.is_none() || end != whole {
+            continue;
         }
-    }
-    graph.rewrite_nodes(|graph, id| {
-        if removed.contains(&id) {
-            return Ok(Some(Vec::new()));
-        }
-        let Some((x, axis, parts)) = splits.get(&id) else { return Ok(None) };
-        let Some(node) = graph.node(id).cloned() else { return Ok(None) };
+        let Some(node) = slices.first().and_then(|first| graph.node(*first)).cloned() else { continue };
         let sizes: Vec<i64> = parts.iter().map(|part| part.size).collect();
-        let sizes = graph.add_ints(&sizes)?;
-        Ok(Some(vec![Node {
+        let split = Node {
             op_type: "Split".into(),
             version: NEWEST_OPSET,
-            inputs: smallvec![Some(*x), Some(sizes)],
+            inputs: smallvec![Some(x), Some(graph.add_ints(&sizes)?)],
             outputs: parts.iter().map(|part| Some(part.output)).collect(),
-            attributes: AttributeMap::from_iter([("axis".into(), Attribute::Int(i64::try_from(*axis)?))]),
+            attributes: AttributeMap::from_iter([("axis".into(), Attribute::Int(i64::try_from(axis)?))]),
             ..node
-        }]))
-    })?;
-    Ok(!splits.is_empty())
+        };
+        let mut nodes = vec![vec![split]];
+        nodes.resize(slices.len(), Vec::new());
+        found.extend(slices.into_iter().zip(nodes));
+    }
+    graph.replace_found(found)
 }
 
 /// Reads a Slice along one axis with step 1: its input, the axis and the part.

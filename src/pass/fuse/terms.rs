@@ -142,6 +142,10 @@ fn times(a: [f64; POWERS], b: [f64; POWERS]) -> Option<[f64; POWERS]> {
     Some(product)
 }
 
+/// A value with 0 in place of NaN.
+pub(super) static WITHOUT_NAN: LazyLock<Pattern> =
+    LazyLock::new(|| Pattern::of("Where(IsNaN(kept), 0, kept)"));
+
 /// A quotient by a square root.
 pub(super) static OVER_ROOT: LazyLock<Pattern> = LazyLock::new(|| {
     Pattern::of("Div(dividend, Sqrt(squares) | Pow(squares, 0.5)) | Mul(dividend, Pow(squares, -0.5))")

@@ -12,7 +12,7 @@ use crate::ncnn::layer::{Gemm, LARGEST_INT8};
 use crate::op::NEWEST_OPSET;
 use crate::op::range::range;
 use crate::pass::builder::in_place_of;
-use crate::pass::pattern::{Readers, int, is_plain_gemm, is_set, only_output};
+use crate::pass::pattern::{Readers, int, is_plain_gemm, is_set, only_output, producer};
 use crate::tensor::{Dim, Tensor};
 
 /// Values that are rounded to quantized steps.
@@ -29,14 +29,14 @@ pub(super) fn to_int8(graph: &mut Graph, rounded: &Rounded, release: Option<u32>
     let by_row = Gemm { quantize_term: Gemm::INT8_ROWS, ..Gemm::default() }.since();
     let has_gemm = release.is_none_or(|release| release >= by_row);
     let readers = Readers::of(graph);
-    graph.rewrite_nodes(|graph, id| {
-        let Some(node) = graph.node(id).cloned() else { return Ok(None) };
-        let Some((product, sum)) = with_bias(graph, &readers, &node) else { return Ok(None) };
-        match Product::read(graph, product, sum, rounded, has_gemm)? {
-            Some(product) => product.emit(graph, &node),
+    graph.replace_nodes(
+        |graph, node| with_bias(graph, &readers, node),
+        |graph, node, (product, sum)| match Product::read(graph, product, sum, rounded, has_gemm)? {
+            Some(product) => product.emit(graph, node),
             None => Ok(None),
-        }
-    })
+        },
+    )?;
+    Ok(())
 }
 
 /// Returns the product that a node computes, and the constant that it adds: a MatMul is replaced where its bias
@@ -66,12 +66,8 @@ fn with_bias(graph: &Graph, readers: &Readers, node: &Node) -> Option<(Node, Opt
 
 /// Whether a value is a constant, or a quantized constant.
 fn is_constant(graph: &Graph, value: ValueId) -> bool {
-    let source = |value: ValueId| {
-        let node = graph.producer(value).filter(|node| node.is("DequantizeLinear"))?;
-        node.input(0)
-    };
-    graph.value(value).constant.is_some()
-        || source(value).is_some_and(|quantized| graph.value(quantized).constant.is_some())
+    let quantized = producer(graph, value, "DequantizeLinear").and_then(|node| node.input(0));
+    graph.value(quantized.unwrap_or(value)).constant.is_some()
 }
 
 /// A product of rounded values and a constant.

@@ -63,30 +63,24 @@ fn attributes(node: &Node) -> impl Iterator<Item = (&str, Attribute)> {
 
 /// Replaces LSTM and GRU whose weights are quantized.
 pub(super) fn dequantize_weights(graph: &mut Graph, layers: RecurrentLayers) -> Result<()> {
-    graph.rewrite_nodes(|graph, id| {
-        let Some(node) = graph.node(id).filter(|node| node.domain.is_empty()).cloned() else {
-            return Ok(None);
-        };
-        let plain = match node.op_type.as_str() {
-            "LSTM" => "LSTM",
-            "GRU" => "GRU",
-            _ => return Ok(None),
-        };
+    let operator = |_: &Graph, node: &Node| ["LSTM", "GRU"].into_iter().find(|plain| node.is(plain));
+    graph.replace_nodes(operator, |graph, node, plain| {
         let mut weights = Vec::new();
         for index in WEIGHTS {
-            let Some(weight) = rows(graph, &node, index)? else { return Ok(None) };
+            let Some(weight) = rows(graph, node, index)? else { return Ok(None) };
             weights.push((index, weight));
         }
-        in_place_of(graph, &node, NEWEST_OPSET, |made| {
-            let mut inputs = made.inputs_of(&node);
+        in_place_of(graph, node, NEWEST_OPSET, |made| {
+            let mut inputs = made.inputs_of(node);
             for (index, Rows { levels, scales, shape }) in weights {
                 let scales = made.floats(&scales).reshape(&[-1, 1]);
                 let weight = (made.value(levels).cast(DType::F32) * scales).reshape(&shape);
                 inputs.put(index, Some(weight));
             }
-            recurrent(made, layers.operator(&node, plain), inputs, &node).map(Some)
+            recurrent(made, layers.operator(node, plain), inputs, node).map(Some)
         })
-    })
+    })?;
+    Ok(())
 }
 
 /// Returns the first output of a recurrent operator in place of a node, whose other outputs are the others.

@@ -17,6 +17,7 @@ use crate::pass::pattern::{axis, int, ints, only_output};
 use crate::pass::rewrite::{Rewrite, pass};
 
 pub(super) use layout::axes_of;
+pub(super) use operand::{Source, replace_operands};
 
 /// The name of the simplification that merges factors and summands into the convolution after them.
 pub(crate) const FUSE_AFFINE_BEFORE: &str = "fuse_affine_before_conv";

@@ -86,11 +86,11 @@ fn random(graph: &Graph, mut value: ValueId) -> Option<(Node, Vec<Node>)> {
     let mut moves = Vec::new();
     for _ in 0..=MAX_DEPTH {
         let node = graph.producer(value)?;
-        if RANDOM.iter().any(|op_type| node.is(op_type)) {
+        if node.is_one_of(&RANDOM) {
             moves.reverse();
             return Some((node.clone(), moves));
         }
-        value = node.input(0).filter(|_| MOVES.iter().any(|op_type| node.is(op_type)))?;
+        value = node.input(0).filter(|_| node.is_one_of(&MOVES))?;
         moves.push(node.clone());
     }
     None

@@ -1,38 +1,44 @@
 //! Operands that an operator broadcasts itself: `x + Expand(y)` to `x + y`.
 
 use crate::error::Result;
-use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
+use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::pass::pattern::{broadcasts, producer};
 use crate::tensor::{Dim, Tensor, broadcast_shapes};
 
 use super::only_output;
 
 /// What an operand repeats.
-enum Source {
+pub(in crate::pass) enum Source {
     Value(ValueId),
-    Constant(Tensor),
+    /// A constant with a name.
+    Constant(String, Tensor),
 }
 
 /// Removes Expand and ConstantOfShape from operands if the others have all axes of the result.
 pub(super) fn eliminate_expanded_operand(graph: &mut Graph) -> Result<bool> {
+    replace_operands(graph, |graph, node, index| Ok(source(graph, node, index)))
+}
+
+/// Replaces operands that a node broadcasts by what they repeat, and returns whether there were any.
+pub(in crate::pass) fn replace_operands(
+    graph: &mut Graph,
+    source: impl Fn(&Graph, &Node, usize) -> Result<Option<Source>>,
+) -> Result<bool> {
     let mut changed = false;
     for id in graph.node_ids() {
         let count = graph.node(id).filter(|node| broadcasts(node)).map_or(0, |node| node.inputs.len());
         for index in 0..count {
-            let Some(source) = graph.node(id).and_then(|node| source(graph, node, index)) else { continue };
-            let value = match source {
-                Source::Value(value) => value,
-                Source::Constant(tensor) => graph.add_constant("", tensor)?,
+            let Some(found) = graph.node(id).map(|node| source(graph, node, index)) else { continue };
+            let value = match found? {
+                Some(Source::Value(value)) => value,
+                Some(Source::Constant(name, tensor)) => graph.add_constant(&name, tensor)?,
+                None => continue,
             };
-            changed |= set_input(graph, id, index, value);
+            let input = graph.node_mut(id).and_then(|node| node.inputs.get_mut(index));
+            changed |= input.is_some_and(|input| input.replace(value) != Some(value));
         }
     }
     Ok(changed)
-}
-
-fn set_input(graph: &mut Graph, id: NodeId, index: usize, value: ValueId) -> bool {
-    let input = graph.node_mut(id).and_then(|node| node.inputs.get_mut(index));
-    input.is_some_and(|input| input.replace(value) != Some(value))
 }
 
 /// Returns what an operand repeats, if the result has the same shape with that.
@@ -58,5 +64,5 @@ fn repeated(graph: &Graph, value: ValueId) -> Option<(Source, Vec<Dim>)> {
         Some(_) => return None,
         None => Tensor::from_f32(&[], vec![0.0]).ok()?,
     };
-    Some((Source::Constant(fill), Vec::new()))
+    Some((Source::Constant(String::new(), fill), Vec::new()))
 }

@@ -34,7 +34,7 @@ fn fuse(graph: &mut Graph, op_types: &[&str]) -> Result<bool> {
             readers.all(padded).iter().map(|id| Some((*id, fused(graph, pad, padded, graph.node(*id)?)?)));
         let Some(fused) = fused.collect::<Option<Vec<_>>>() else { continue };
         for (id, node) in fused {
-            if op_types.iter().any(|op_type| node.is(op_type)) {
+            if node.is_one_of(op_types) {
                 found.insert(id, vec![node]);
             }
         }
@@ -80,7 +80,7 @@ fn fused(graph: &Graph, pad: &Node, padded: ValueId, node: &Node) -> Option<Node
 
 /// The explicit padding of a node, before all axes and then after them; `None` for `auto_pad` SAME, which
 /// depends on sizes.
-fn own_padding(node: &Node, axes: usize) -> Option<Vec<i64>> {
+pub(super) fn own_padding(node: &Node, axes: usize) -> Option<Vec<i64>> {
     let valid = match node.attributes.get("auto_pad") {
         None => false,
         Some(Attribute::String(text)) if text.is_empty() || text.as_ref() == b"NOTSET" => false,

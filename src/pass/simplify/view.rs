@@ -61,7 +61,7 @@ fn fuse(
     // The input of the first view of each row; nodes are in topological order.
     let mut roots: IndexMap<ValueId, ValueId> = IndexMap::default();
     let find = |graph: &Graph, node: &Node| {
-        let is_view = op_types.iter().any(|op_type| node.is(op_type));
+        let is_view = node.is_one_of(op_types);
         let (data, output) = (node.input(0).filter(|_| is_view)?, only_output(node)?);
         let Some(root) = roots.get(data).copied() else {
             roots.insert(output, data);

@@ -10,10 +10,11 @@
 
 mod find;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::matcher::{Matcher, to_f32};
 use super::scores::{HIDDEN, Mask, Reason};
+use crate::common::index::IndexMap;
 use crate::error::{At, Error, Result};
 use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
 use crate::op::{NEWEST_OPSET, range};
@@ -65,21 +66,21 @@ pub(crate) fn fuse_cached_attention(graph: &mut Graph) -> Result<bool> {
     }
     let caches = || found.values().flat_map(|parts| [&parts.keys, &parts.values]);
     let made = caches().flat_map(|cache| [cache.appended.whole, cache.appended.present]);
-    let appending: BTreeSet<NodeId> = made.filter_map(|value| graph.value(value).producer).collect();
+    let appending = made.filter_map(|value| graph.value(value).producer);
+    let appending: IndexMap<NodeId, Vec<Node>> = appending.map(|node| (node, Vec::new())).collect();
     let grown: BTreeMap<ValueId, Appended> =
         caches().map(|cache| (cache.appended.whole, cache.appended)).collect();
-    graph.rewrite_nodes(|graph, id| {
-        let Some(node) = graph.node(id).filter(|node| node.is("Shape")).cloned() else { return Ok(None) };
-        let Some(parts) = node.input(0).and_then(|x| grown.get(&x)) else { return Ok(None) };
-        shape_of_whole(graph, &node, *parts)
-    })?;
+    graph.replace_nodes(
+        |_, node| grown.get(&node.input(0).filter(|_| node.is("Shape"))?).copied(),
+        shape_of_whole,
+    )?;
     // Layers with the same masks share a blob.
     let mut masks = BTreeMap::new();
     graph.rewrite_nodes(|graph, id| {
         let (Some(parts), Some(node)) = (found.remove(&id), graph.node(id).cloned()) else { return Ok(None) };
         build(graph, &node, parts, &mut masks)
     })?;
-    graph.rewrite_nodes(|_, id| Ok(appending.contains(&id).then(Vec::new)))?;
+    graph.replace_found(appending)?;
     // The other nodes of the patterns read the concatenations before they are computed now.
     remove_dead_nodes(graph);
     graph.sort_nodes()?;

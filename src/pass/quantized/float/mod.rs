@@ -136,30 +136,31 @@ pub(super) fn to_plain(graph: &mut Graph, layers: RecurrentLayers) -> Result<BTr
 
 /// Puts DequantizeLinear before operators that move elements.
 fn dequantize_before_moves(graph: &mut Graph) -> Result<()> {
-    graph.rewrite_nodes(|graph, id| {
-        let Some(node) = graph.node(id).filter(|node| node.is("DequantizeLinear")).cloned() else {
-            return Ok(None);
-        };
-        let Some(mut value) = node.input(0) else { return Ok(None) };
-        // From the last move to the first.
-        let mut moves = Vec::new();
-        while moves.len() < MAX_MOVES
-            && let Some(producer) = graph.producer(value)
-            && is_move(producer)
-            && let Some(before) = producer.input(0)
-        {
-            moves.push(producer.clone());
-            value = before;
-        }
-        if moves.is_empty() || node.input(1).is_none_or(|scale| scalar(graph, scale).is_none()) {
-            return Ok(None);
-        }
-        to_plain_by(graph, &node, |plain| {
+    graph.replace_nodes(moves_before, |graph, node, (value, moves)| {
+        to_plain_by(graph, node, |plain| {
             let [scale, zero] = [1, 2].map(|index| plain.input(index));
             let moved = plain.dequantize([Some(plain.made.value(value)), scale, zero], []);
             moves.iter().rev().try_fold(moved, |moved, step| plain.move_as(step, moved)).map(Some)
         })
-    })
+    })?;
+    Ok(())
+}
+
+/// Returns the operators that move elements before a DequantizeLinear with one scale, the last one first, and the value
+/// before them.
+fn moves_before(graph: &Graph, node: &Node) -> Option<(ValueId, Vec<Node>)> {
+    scalar(graph, node.input(1).filter(|_| node.is("DequantizeLinear"))?)?;
+    let mut value = node.input(0)?;
+    let mut moves = Vec::new();
+    while moves.len() < MAX_MOVES
+        && let Some(producer) = graph.producer(value)
+        && is_move(producer)
+        && let Some(before) = producer.input(0)
+    {
+        moves.push(producer.clone());
+        value = before;
+    }
+    (!moves.is_empty()).then_some((value, moves))
 }
 
 /// A node and the float nodes that replace it.

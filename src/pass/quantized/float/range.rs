@@ -128,7 +128,7 @@ impl Quantized {
             self.integers.push(value);
             let id = graph.value(value).producer?;
             let node = graph.node(id)?;
-            if ["Reshape", "Unsqueeze", "Squeeze"].iter().any(|view| node.is(view)) {
+            if node.is_one_of(&["Reshape", "Unsqueeze", "Squeeze"]) {
                 value = node.input(0)?;
                 continue;
             }

@@ -4,10 +4,11 @@
 //! a convolution with padding, only scales are merged, and `s * x + t` becomes `s * (x + t / s)`.
 
 use crate::error::Result;
-use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
+use crate::graph::{Graph, Node, NodeId, ValueId};
 use crate::pass::pattern::Readers;
 use crate::tensor::{DType, Tensor};
 
+use super::super::padding::own_padding;
 use super::super::{int, only_output};
 use super::step::{Channels, Step, all_elements, keeps_weight, largest, read_step};
 use crate::op::NEWEST_OPSET;
@@ -58,7 +59,7 @@ fn find(graph: &Graph, readers: &Readers, node: &Node) -> Option<Found> {
     let (_, step, output) = read_step(graph, before, data, channels, KINDS)?;
     let (step, data, kept) = match step {
         Step::Scale { .. } => (step, data, None),
-        _ if !is_padded(node) => (step, data, None),
+        _ if !is_padded(node, spatial.len()) => (step, data, None),
         Step::Shift { by, .. } => {
             let (scale, from) = scale_before(graph, readers, data, before, by, channels)?;
             (scale, from, Some((step, graph.node(before)?.version)))
@@ -106,18 +107,8 @@ fn scale_before(
 }
 
 /// Whether the convolution may be padded.
-fn is_padded(node: &Node) -> bool {
-    let same = match node.attributes.get("auto_pad") {
-        Some(Attribute::String(text)) => text.starts_with(b"SAME"),
-        Some(_) => true,
-        None => false,
-    };
-    let pads = match node.attributes.get("pads") {
-        Some(Attribute::Ints(pads)) => pads.iter().any(|pad| *pad != 0),
-        Some(_) => true,
-        None => false,
-    };
-    same || pads
+fn is_padded(node: &Node, axes: usize) -> bool {
+    own_padding(node, axes).is_none_or(|pads| pads.iter().any(|pad| *pad != 0))
 }
 
 impl Found {

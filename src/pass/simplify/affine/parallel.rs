@@ -4,10 +4,11 @@
 //! `w1 * x + b1 + w2 * x + b2` is `(w1 + w2) * x + (b1 + b2)`.
 
 use crate::error::Result;
-use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
+use crate::graph::{Graph, Node, NodeId, ValueId};
 use crate::pass::pattern::{Readers, ints};
 use crate::tensor::{DType, Tensor};
 
+use super::super::padding::own_padding;
 use super::super::{int, only_output};
 use super::step::{Channels, Step, read_step};
 use crate::op::NEWEST_OPSET;
@@ -94,17 +95,9 @@ fn read_conv(graph: &Graph, id: NodeId) -> Option<(Branch, Common)> {
         sizes.get(2..)?.iter().map(|size| i64::try_from(*size).ok()).collect::<Option<_>>()?;
     let rank = kernel.len();
     let constant_bias = bias.is_none_or(|bias| graph.value(bias).constant.is_some());
-    let explicit = match node.attributes.get("auto_pad") {
-        Some(Attribute::String(text)) => **text == *b"NOTSET",
-        Some(_) => false,
-        None => true,
-    };
-    if !explicit || !constant_bias {
-        return None;
-    }
-    let list = |name: &str, otherwise: i64| ints(node, name).map_or(vec![otherwise; rank], <[i64]>::to_vec);
-    let mut before = list("pads", 0);
+    let mut before = own_padding(node, rank).filter(|_| constant_bias)?;
     before.truncate(rank);
+    let list = |name: &str, otherwise: i64| ints(node, name).map_or(vec![otherwise; rank], <[i64]>::to_vec);
     let common = Common {
         data,
         strides: list("strides", 1),

@@ -70,7 +70,7 @@ pub(super) fn read_step(
     channels: Channels,
     kinds: &[&str],
 ) -> Option<(NodeId, Step, ValueId)> {
-    let node = graph.node(reader).filter(|node| kinds.iter().any(|kind| node.is(kind)))?;
+    let node = graph.node(reader).filter(|node| node.is_one_of(kinds))?;
     let output = only_output(node)?;
     let (first, second) = (node.input(0)?, node.input(1)?);
     let finite = |by: ValueId| all_elements(graph, by, f64::is_finite);
