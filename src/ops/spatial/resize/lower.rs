@@ -3,7 +3,7 @@
 use super::axis::{AxisMap, INTERP_MODES, InterpMode, interp_map, matrix, onnx_map};
 use super::free;
 use super::node::{AxisResize, Mode, Resize, read_resize};
-use crate::ncnn::layer::Interp;
+use super::plane::{Plane, is_plane};
 use crate::ops::prelude::*;
 
 pub(super) fn lower_resize(lower: &mut Lower) -> Result<()> {
@@ -40,11 +40,9 @@ fn lower_fixed(lower: &mut Lower, resize: &Resize, shape: &[Dim], changed: &[Axi
         && is_plane(shape, a.axis, b.axis)
         && let Some(mode) = common_mode(map_a, map_b)
     {
-        let outer = Dim::product(shape.iter().take(a.axis))?;
-        let form = [outer.clone(), shape.at(a.axis)?.clone(), shape.at(b.axis)?.clone()];
-        let x = lower.blob_as(0, &form)?;
-        let top = [outer, a.output.clone(), b.output.clone()];
-        let y = lower.emit(interp_to(mode, &a.output, &b.output)?, &[x], &top)?;
+        let plane = Plane::of(shape, changed)?;
+        let x = lower.blob_as(0, &plane.form)?;
+        let y = plane.interpolate(lower, x, mode, None)?;
         return lower.set(0, y);
     }
     for (axis, map) in changed.iter().zip(&maps) {
@@ -52,12 +50,6 @@ fn lower_fixed(lower: &mut Lower, resize: &Resize, shape: &[Dim], changed: &[Axi
         sizes.put(axis.axis, axis.output.clone());
     }
     lower.set(0, x)
-}
-
-/// Returns whether axes `a` and `b` are the innermost two, apart from axes of size 1.
-pub(super) fn is_plane(shape: &[Dim], a: usize, b: usize) -> bool {
-    let unit = |from: usize, to: usize| shape.iter().take(to).skip(from).all(|size| size.is(1));
-    unit(a + 1, b) && unit(b + 1, shape.len())
 }
 
 /// Returns the modes of Interp that compute `map`.
@@ -74,18 +66,6 @@ fn common_mode(a: &AxisMap, b: &AxisMap) -> Option<InterpMode> {
     matching_modes(a).find(|mode| matching_modes(b).any(|other| other == *mode))
 }
 
-/// Returns the layer that resizes to the given size.
-fn interp_to(mode: InterpMode, height: &Dim, width: &Dim) -> Result<Interp> {
-    let size = |dim: &Dim| i32::try_from(dim.known().unwrap_or(1));
-    Ok(Interp {
-        resize_type: mode.resize_type,
-        align_corner: mode.align_corner,
-        output_height: size(height)?,
-        output_width: size(width)?,
-        ..Interp::default()
-    })
-}
-
 /// Emits the map of one axis.
 fn lower_axis(
     lower: &mut Lower,
@@ -99,10 +79,15 @@ fn lower_axis(
         let (x, place) = lower.alone(x, sizes, axis.axis)?;
         return lower.gather(x, place, &elements);
     }
+    let [_, inner] = Dim::around(sizes, axis.axis)?;
+    let keeps = |mode| {
+        let width = inner.known().unwrap_or(0);
+        inner.is(1) || interp_map(mode, width, width).is_some()
+    };
     if let Some(mode) = matching_modes(map).next()
-        && let Some(y) = lower_axis_interp(lower, x, sizes, axis, mode)?
+        && keeps(mode)
     {
-        return Ok(y);
+        return Plane::of(sizes, std::slice::from_ref(axis))?.interpolate(lower, x, mode, None);
     }
     let rows = map.rows.len();
     if rows.saturating_mul(map.input) > limits::MATRIX_ELEMENTS {
@@ -123,29 +108,4 @@ fn lower_axis(
     form.put(place, axis.output.clone());
     let values = lower.memory_data(&values, &form)?;
     lower.compute(y + values)
-}
-
-/// Emits Interp along one axis, as the width of two axes or the height of three; `None` if the other axis is
-/// too short for it.
-fn lower_axis_interp(
-    lower: &mut Lower,
-    x: BlobId,
-    sizes: &[Dim],
-    axis: &AxisResize,
-    mode: InterpMode,
-) -> Result<Option<BlobId>> {
-    let [outer, inner] = Dim::around(sizes, axis.axis)?;
-    let size = sizes.at(axis.axis)?.clone();
-    if inner.is(1) {
-        let x = lower.reshape(x, &[outer.clone(), size])?;
-        let layer = interp_to(mode, &Dim::Known(1), &axis.output)?;
-        return lower.emit(layer, &[x], &[outer, axis.output.clone()]).map(Some);
-    }
-    let width = inner.known().unwrap_or(0);
-    if interp_map(mode, width, width).is_none() {
-        return Ok(None);
-    }
-    let x = lower.reshape(x, &[outer.clone(), size, inner.clone()])?;
-    let layer = interp_to(mode, &axis.output, &inner)?;
-    lower.emit(layer, &[x], &[outer, axis.output.clone(), inner]).map(Some)
 }

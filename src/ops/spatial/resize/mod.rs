@@ -10,6 +10,7 @@ mod fold;
 mod free;
 mod lower;
 mod node;
+mod plane;
 mod ratio;
 mod shrink;
 
