@@ -3,6 +3,7 @@
 use super::moment::center;
 use crate::ncnn::layer::{LRN, Normalize, Pooling, binary_op, reduction_op};
 use crate::ops::prelude::*;
+use crate::ops::reduction::reduce::{Group, groups};
 
 /// The lower bound of the divisor: a zero vector is unchanged.
 const LEAST_NORM: f32 = 1e-37;
@@ -164,31 +165,17 @@ pub(super) fn lower_mvn(lower: &mut Lower) -> Result<()> {
 
 /// Merges adjacent axes that are all reduced or all kept, and returns which of the results are reduced.
 fn group_axes(shape: &[Dim], axes: &[usize]) -> Result<(Vec<Dim>, Vec<usize>)> {
-    let mut form: Vec<Dim> = Vec::new();
-    let mut flags: Vec<bool> = Vec::new();
-    for (axis, size) in shape.iter().enumerate() {
-        let flag = axes.contains(&axis);
-        if size.is(1) {
-            continue;
-        }
-        match form.last_mut() {
-            Some(last) if flags.last() == Some(&flag) => *last = last.mul(size)?,
-            _ => {
-                form.push(size.clone());
-                flags.push(flag);
-            }
-        }
-    }
-    if !flags.contains(&true) {
+    let flags: Vec<bool> = (0..shape.len()).map(|axis| axes.contains(&axis)).collect();
+    let mut groups = groups(shape, &flags)?;
+    if !groups.iter().any(|group| group.reduced) {
         // Only unit axes are reduced.
-        form.push(Dim::Known(1));
-        flags.push(true);
+        groups.push(Group { size: Dim::Known(1), reduced: true });
     }
-    if form.len() > 4 {
+    if groups.len() > 4 {
         return Err(Error::unsupported(format!("axes {axes:?} of {}", display_shape(shape))));
     }
-    let reduced = flags.iter().enumerate().filter_map(|(i, flag)| flag.then_some(i)).collect();
-    Ok((form, reduced))
+    let reduced = groups.iter().enumerate().filter_map(|(i, group)| group.reduced.then_some(i)).collect();
+    Ok((groups.into_iter().map(|group| group.size).collect(), reduced))
 }
 
 #[cfg(test)]

@@ -93,7 +93,7 @@ pub(super) fn lower_arg(lower: &mut Lower) -> Result<()> {
         x = lower.compute(x.with(op, limit))?;
     }
     let extreme = if arg.max { reduction_op::MAX } else { reduction_op::MIN };
-    let extreme = emit_reduction(lower, x, &flags, extreme, true)?;
+    let extreme = lower.reduce(extreme, x, &[place])?;
     let (larger, smaller) = if arg.max { (extreme, x) } else { (x, extreme) };
     let after = lower.compute((larger - smaller).above(0.0))?;
     let form = lower.form(after);

@@ -1,7 +1,7 @@
 //! Reductions with axes computed at run time: the shape of the output leaves a few choices of axes. All are
 //! computed, and one is selected at run time.
 
-use super::node::{ReduceAttributes, choices};
+use super::node::{ReduceAttributes, axis_numbers, choices};
 use crate::ops::prelude::*;
 
 /// The maximum number of choices.
@@ -41,11 +41,7 @@ pub(super) fn expand_choices(x: &Expand, reduce: &ReduceAttributes) -> Result<bo
     let data = x.operand(0);
     let mut result: Option<Expr> = None;
     for choice in &choices {
-        let mut axes = Vec::new();
-        for (axis, _) in choice.iter().enumerate().filter(|(_, reduced)| **reduced) {
-            axes.push(i64::try_from(axis)?);
-        }
-        let reduced = data.reduce(x.op_type(), &axes, reduce.keepdims);
+        let reduced = data.reduce(x.op_type(), &axis_numbers(choice), reduce.keepdims);
         result = Some(
             result.map_or(reduced, |others| selected.equal(code(choice, &matters)).select(reduced, others)),
         );

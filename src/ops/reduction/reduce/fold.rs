@@ -3,7 +3,7 @@
 use ndarray::{ArrayD, Axis, IxDyn};
 use num_traits::AsPrimitive;
 
-use super::node::{Kind, read_reduce};
+use super::node::{Kind, read_reduce, reduced_shape};
 use crate::ops::prelude::*;
 
 /// The bytes of an element that is reduced: up to four copies in float64.
@@ -27,20 +27,14 @@ pub(super) fn fold_reduce(
         Elements::Dim(a) => Elements::Dim(reduce_sizes(a, kind, &reduced)?),
     };
     let array = Array::new(data.dtype(), elements);
-    let kept = |(size, reduced): (&usize, &bool)| match (*reduced, reduce.keepdims) {
-        (false, _) => Some(*size),
-        (true, true) => Some(1),
-        (true, false) => None,
-    };
-    let shape: Vec<usize> = data.shape().iter().zip(&reduced).filter_map(kept).collect();
+    let shape = reduced_shape(data.shape(), &reduced, reduce.keepdims.then_some(1));
     Ok(vec![array.reshape(&shape)?])
 }
 
 /// Folds all reduced axes, which disappear.
 fn fold_axes<T: Clone>(a: &ArrayD<T>, reduced: &[bool], start: T, f: impl Fn(&T, &T) -> T) -> ArrayD<T> {
     if a.is_empty() {
-        let kept = a.shape().iter().zip(reduced).filter(|(_, reduced)| !**reduced).map(|(size, _)| *size);
-        return ArrayD::from_elem(kept.collect::<Vec<_>>(), start);
+        return ArrayD::from_elem(reduced_shape(a.shape(), reduced, None), start);
     }
     let mut a = a.clone();
     for (axis, _) in reduced.iter().enumerate().rev().filter(|(_, reduced)| **reduced) {
@@ -73,12 +67,7 @@ fn reduce_floats(a: &ArrayD<f64>, kind: Kind, reduced: &[bool]) -> ArrayD<f64> {
             let max = fold_axes(a, reduced, f64::NEG_INFINITY, larger);
             let max = max.mapv(|x| if x.is_finite() { x } else { 0.0 });
             let mut shifted = a.clone();
-            let keep: Vec<usize> = a
-                .shape()
-                .iter()
-                .zip(reduced)
-                .map(|(size, reduced)| if *reduced { 1 } else { *size })
-                .collect();
+            let keep = reduced_shape(a.shape(), reduced, Some(1));
             // The maximum has the elements of its shape with unit axes, so the reshape cannot fail.
             if let Ok(max) = max.to_shape(IxDyn(&keep)) {
                 shifted -= &max;

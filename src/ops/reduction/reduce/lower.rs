@@ -1,6 +1,6 @@
 //! Lowering of reductions.
 
-use super::node::{Kind, read_reduce, reduced_axes};
+use super::node::{Kind, read_reduce, reduced_axes, reduced_shape};
 use crate::ncnn::layer::{Reduction, reduction_op};
 use crate::ops::prelude::*;
 use crate::tensor::held_axes;
@@ -10,12 +10,13 @@ const MAX_AXES: usize = 4;
 
 /// Adjacent axes that are all reduced or all kept, merged.
 #[derive(Clone, Debug, PartialEq)]
-struct Group {
-    size: Dim,
-    reduced: bool,
+pub(in crate::ops) struct Group {
+    pub size: Dim,
+    pub reduced: bool,
 }
 
-fn groups(shape: &[Dim], reduced: &[bool]) -> Result<Vec<Group>> {
+/// Returns the groups of the axes of a shape, without unit axes.
+pub(in crate::ops) fn groups(shape: &[Dim], reduced: &[bool]) -> Result<Vec<Group>> {
     let mut groups: Vec<Group> = Vec::new();
     for (size, reduced) in shape.iter().zip(reduced).filter(|(size, _)| !size.is(1)) {
         push(&mut groups, Group { size: size.clone(), reduced: *reduced })?;
@@ -129,18 +130,8 @@ pub(super) fn emit_reduction(
     operation: i32,
     keepdims: bool,
 ) -> Result<BlobId> {
-    let mut axes = Vec::new();
-    let mut top = Vec::new();
-    for (axis, (size, reduced)) in lower.form(blob).into_iter().zip(flags).enumerate() {
-        if *reduced {
-            axes.push(i32::try_from(axis)?);
-        }
-        match (*reduced, keepdims) {
-            (false, _) => top.push(size),
-            (true, true) => top.push(Dim::Known(1)),
-            (true, false) => {}
-        }
-    }
+    let axes = (0..).zip(flags).filter_map(|(axis, reduced)| reduced.then_some(axis)).collect();
+    let mut top = reduced_shape(&lower.form(blob), flags, keepdims.then_some(Dim::Known(1)));
     if top.is_empty() {
         top.push(Dim::Known(1));
     }

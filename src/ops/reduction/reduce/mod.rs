@@ -14,7 +14,8 @@ mod node;
 
 use num_traits::AsPrimitive;
 
-use self::node::{Kind, choices, read_reduce, reduced_axes, reduced_shape};
+pub(in crate::ops) use self::lower::{Group, groups};
+use self::node::{Kind, axis_numbers, choices, read_reduce, reduced_axes};
 use crate::op::identity::same_shape;
 use crate::op::range;
 use crate::ops::prelude::*;
@@ -90,7 +91,7 @@ fn infer_reduce(call: &Call) -> Result<Vec<Fact>> {
         return Ok(vec![Fact::new(dtype, call.output_shape(0)?.to_vec())]);
     }
     let reduced = reduced_axes(call, &reduce)?;
-    Ok(vec![Fact::new(dtype, reduced_shape(call.shape(0)?, &reduced, reduce.keepdims))])
+    Ok(vec![Fact::new(dtype, reduce.shape(call.shape(0)?, &reduced))])
 }
 
 /// Reductions of integers other than sums and products: divided as integers, or computed in float32 and
@@ -105,13 +106,7 @@ fn expand_reduce(kind: Kind, expand: &Expand) -> Result<bool> {
         return Ok(false);
     }
     let reduced = reduced_axes(expand, &reduce)?;
-    let axes: Result<Vec<i64>> = reduced
-        .iter()
-        .enumerate()
-        .filter(|(_, reduced)| **reduced)
-        .map(|(axis, _)| Ok(i64::try_from(axis)?))
-        .collect();
-    let (axes, data) = (expand.make.ints(&axes?), expand.operand(0));
+    let (axes, data) = (expand.make.ints(&axis_numbers(&reduced)), expand.operand(0));
     let flags = [("keepdims", i64::from(reduce.keepdims).into()), ("noop_with_empty_axes", 1.into())];
     let made = if kind == Kind::Mean {
         let sizes = expand.shape(0)?.iter().zip(&reduced).filter(|(_, reduced)| **reduced);

@@ -50,6 +50,11 @@ impl ReduceAttributes {
         }
         Ok(reduced)
     }
+
+    /// Returns the shape of the output.
+    pub fn shape(&self, input: &[Dim], reduced: &[bool]) -> Vec<Dim> {
+        reduced_shape(input, reduced, self.keepdims.then_some(Dim::Known(1)))
+    }
 }
 
 /// Returns for each axis of the input whether it is reduced.
@@ -89,7 +94,7 @@ pub(super) fn choices(call: &Call, reduce: &ReduceAttributes, shape: &[Dim]) -> 
     for choice in 0..1_usize << shape.len() {
         let reduced: Vec<bool> = (0..shape.len()).map(|axis| choice & (1 << axis) != 0).collect();
         if reduced.iter().filter(|reduced| **reduced).count() == count
-            && reduced_shape(shape, &reduced, reduce.keepdims) == output
+            && reduce.shape(shape, &reduced) == output
             && !found.iter().any(|other| matters(other) == matters(&reduced))
         {
             found.push(reduced);
@@ -104,16 +109,15 @@ pub(super) fn choices(call: &Call, reduce: &ReduceAttributes, shape: &[Dim]) -> 
 /// The maximum rank for which the reduced axes are searched.
 const MAX_DEDUCED_RANK: usize = 8;
 
-pub(super) fn reduced_shape(shape: &[Dim], reduced: &[bool], keepdims: bool) -> Vec<Dim> {
-    let mut output = Vec::with_capacity(shape.len());
-    for (size, reduced) in shape.iter().zip(reduced) {
-        match (*reduced, keepdims) {
-            (false, _) => output.push(size.clone()),
-            (true, true) => output.push(Dim::Known(1)),
-            (true, false) => {}
-        }
-    }
-    output
+/// Returns the shape of a reduction: a reduced axis has the size `kept`, or disappears.
+pub(super) fn reduced_shape<T: Clone>(shape: &[T], reduced: &[bool], kept: Option<T>) -> Vec<T> {
+    let size = |(size, reduced): (&T, &bool)| if *reduced { kept.clone() } else { Some(size.clone()) };
+    shape.iter().zip(reduced).filter_map(size).collect()
+}
+
+/// Returns the numbers of the reduced axes.
+pub(super) fn axis_numbers(reduced: &[bool]) -> Vec<i64> {
+    (0..).zip(reduced).filter_map(|(axis, reduced)| reduced.then_some(axis)).collect()
 }
 
 #[cfg(test)]
