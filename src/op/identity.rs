@@ -35,3 +35,14 @@ pub(crate) fn is_filled_with(graph: &Graph, value: ValueId, number: f64) -> bool
     let loaded = tensor.load_listed().and_then(|array| array.to_f64());
     loaded.is_ok_and(|elements| elements.iter().all(|element| *element == number))
 }
+
+/// Returns input `index` if it is not broadcast and all elements of the other one equal `number`.
+pub(crate) fn beside(graph: &Graph, node: &Node, index: usize, number: f64) -> Option<ValueId> {
+    let (value, other) = (node.input(index)?, node.input(1 - index.min(1))?);
+    Some(value).filter(|value| is_as_output(graph, node, *value) && is_filled_with(graph, other, number))
+}
+
+/// Returns either input as [`beside`] does.
+pub(crate) fn either_beside(graph: &Graph, node: &Node, number: f64) -> Option<ValueId> {
+    beside(graph, node, 0, number).or_else(|| beside(graph, node, 1, number))
+}

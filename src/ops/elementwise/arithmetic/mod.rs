@@ -17,7 +17,7 @@ mod pow;
 
 use super::broadcast::infer_first;
 use crate::ncnn::layer::binary_op;
-use crate::op::identity::{is_as_output, is_filled_with, only_input};
+use crate::op::identity::{beside, either_beside, only_input};
 use crate::ops::prelude::*;
 
 use bitwise::{Bitwise, lower_bitwise};
@@ -34,7 +34,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .range(|_, x| over(x, Range::plus))
         .keeps_magnitude()
         .lower(|l| lower_chain(l, binary_op::ADD))
-        .identity(is_plus_zero)
+        .identity(|graph, node| either_beside(graph, node, 0.0))
         .lowers_to("BinaryOp"),
     Row::new("BitShift", Access::Broadcast, infer_first)
         .fold(fold_bit_shift)
@@ -68,7 +68,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .fold(|a, x| fold_pairs(a, x, &DIV))
         .range(range_quotient)
         .lower(lower_div)
-        .identity(is_over_one)
+        .identity(|graph, node| beside(graph, node, 0, 1.0))
         .lowers_to(
             "BinaryOp; UnaryOp TRUNC after it for integers; Power, or Clip, Threshold and BinaryOp, for divisors that \
              may be zero or infinite",
@@ -106,13 +106,13 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .range(range_product)
         .keeps_magnitude()
         .lower(lower_mul)
-        .identity(is_times_one)
+        .identity(|graph, node| either_beside(graph, node, 1.0))
         .lowers_to("BinaryOp"),
     Row::new("Pow", Access::Broadcast, infer_first)
         .nan(nan_power)
         .fold(|a, x| fold_pairs(a, x, &POW))
         .lower(lower_pow)
-        .identity(is_over_one)
+        .identity(|graph, node| beside(graph, node, 0, 1.0))
         .lowers_to(
             "UnaryOp, Power or Exp if one side is constant; otherwise Exp of a product with \
             Log, and the sign separately",
@@ -127,7 +127,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .range(|_, x| over(x, |a, b| a.plus(b.negated())))
         .keeps_magnitude()
         .lower(|l| lower_chain(l, binary_op::SUB))
-        .identity(is_minus_zero)
+        .identity(|graph, node| beside(graph, node, 0, 0.0))
         .lowers_to("BinaryOp"),
     Row::new("Sum", Access::Broadcast, infer_first)
         .fold(|a, x| fold_pairs(a, x, &ADD))
@@ -156,32 +156,6 @@ fn nan_quotient(graph: &Graph, node: &Node) -> Option<(usize, f32)> {
 fn nan_power(graph: &Graph, node: &Node) -> Option<(usize, f32)> {
     let defined = all(graph, node, 1, |x| x.fract() == 0.0 && x >= 0.0) || all(graph, node, 0, |x| x > 0.0);
     (!defined).then_some((0, 1.0))
-}
-
-/// Returns `x` of `x + 0`.
-fn is_plus_zero(graph: &Graph, node: &Node) -> Option<ValueId> {
-    beside(graph, node, 0, 0.0).or_else(|| beside(graph, node, 1, 0.0))
-}
-
-/// Returns `x` of `x - 0`.
-fn is_minus_zero(graph: &Graph, node: &Node) -> Option<ValueId> {
-    beside(graph, node, 0, 0.0)
-}
-
-/// Returns `x` of `x * 1`.
-fn is_times_one(graph: &Graph, node: &Node) -> Option<ValueId> {
-    beside(graph, node, 0, 1.0).or_else(|| beside(graph, node, 1, 1.0))
-}
-
-/// Returns `x` of `x / 1` and `x ^ 1`.
-fn is_over_one(graph: &Graph, node: &Node) -> Option<ValueId> {
-    beside(graph, node, 0, 1.0)
-}
-
-/// Returns input `index` if the other input is a constant equal to `number` and this one is not broadcast.
-fn beside(graph: &Graph, node: &Node, index: usize, number: f64) -> Option<ValueId> {
-    let (value, other) = (node.input(index)?, node.input(1 - index.min(1))?);
-    Some(value).filter(|value| is_as_output(graph, node, *value) && is_filled_with(graph, other, number))
 }
 
 /// Returns the range of one operation over all operands.

@@ -15,7 +15,7 @@ mod select;
 
 use super::broadcast::{LOSES_NAN, infer_broadcast, lower_bounded, lower_pair, refuse_nan};
 use crate::lower::{Formula, ScalarOrBlob};
-use crate::op::identity::{is_as_output, is_filled_with};
+use crate::op::identity::{either_beside, is_as_output, is_filled_with};
 use crate::op::{Fold, Infer, infer_test};
 use crate::ops::prelude::*;
 
@@ -33,7 +33,7 @@ const EQUALS_NAN: &str = "NaN, which equals every number";
 pub(in crate::ops) const OPS: &[Row] = &[
     truth("And", |call| infer_decided(call, 0.0), |a, x| fold_comparison_of(a, x, &AND))
         .lower(|l| combine(l, |a, b| a * b))
-        .identity(|graph, node| beside(graph, node, 1.0))
+        .identity(|graph, node| either_beside(graph, node, 1.0))
         .lowers_to("BinaryOp MUL"),
     truth("Equal", infer_truth, |a, x| fold_comparison_of(a, x, &EQUAL))
         .lower(|l| refuse_nan(l).and_then(|()| combine(l, |a, b| !(a - b).nonzero())))
@@ -59,7 +59,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("BinaryOp: 1 - x"),
     truth("Or", |call| infer_decided(call, 1.0), |a, x| fold_comparison_of(a, x, &OR))
         .lower(|l| combine(l, |a, b| a.larger(b)))
-        .identity(|graph, node| beside(graph, node, 0.0))
+        .identity(|graph, node| either_beside(graph, node, 0.0))
         .lowers_to("BinaryOp MAX"),
     Row::new("Where", Access::Broadcast, infer_where)
         .fold(fold_where)
@@ -95,14 +95,6 @@ fn one_choice(graph: &Graph, node: &Node) -> Option<ValueId> {
         .find(|(truth, _)| is_filled_with(graph, condition, *truth))
         .and_then(|(_, index)| node.input(index));
     chosen.filter(|chosen| is_as_output(graph, node, *chosen))
-}
-
-/// Returns the input whose other input is this boolean everywhere.
-fn beside(graph: &Graph, node: &Node, truth: f64) -> Option<ValueId> {
-    [(0, 1), (1, 0)].into_iter().find_map(|(index, other)| {
-        let hands_on = is_filled_with(graph, node.input(other)?, truth);
-        node.input(index).filter(|value| hands_on && is_as_output(graph, node, *value))
-    })
 }
 
 fn infer_truth(call: &Call) -> Result<Vec<Fact>> {
