@@ -109,11 +109,10 @@ fn infer_decided(call: &Call, decisive: f32) -> Result<Vec<Fact>> {
     };
     if let [fact] = facts.as_mut_slice()
         && (decides(0) || decides(1))
-        && let Some(shape) = fact.shape.iter().flatten().map(Dim::known).collect::<Option<Vec<i64>>>()
+        && let Some(sizes) = fact.shape.as_ref().and_then(Dim::known_sizes)
     {
-        let sizes: std::result::Result<Vec<usize>, _> = shape.into_iter().map(usize::try_from).collect();
         let element = Array::f32(ndarray::arr0(decisive).into_dyn()).cast(DType::Bool)?;
-        fact.constant = Some(Tensor::filled(&element, sizes?)?);
+        fact.constant = Some(Tensor::filled(&element, sizes)?);
     }
     Ok(facts)
 }
