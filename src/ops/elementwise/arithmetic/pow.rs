@@ -49,33 +49,21 @@ fn round_integers(power: impl Operand, dtype: DType) -> Formula {
 
 fn float_power(lower: &mut Lower, base: BlobId, exponent: f32) -> Result<BlobId> {
     // UnaryOp may be NaN for an infinite root, and for the reciprocal of 0.
-    let divides = exponent < 0.0 && !lower.may_divide_by(0);
-    let is_infinite_root = exponent == 0.5 && !lower.range(0).is_finite();
-    if exponent == 1.0 {
-        Ok(base)
-    } else if is_infinite_root {
-        root(lower, base)
-    } else if divides && exponent == -1.0 {
-        lower.quotient(ScalarOrBlob::Number(1.0), base, 0, OverZero::Exact)
-    } else if divides {
-        lower.power(base, exponent, lower.range(0))
-    } else if exponent == 2.0 {
-        lower.compute(base.square())
-    } else if exponent == 3.0 {
-        lower.compute(base.square() * base)
-    } else if exponent == 4.0 {
-        lower.compute(base.square().square())
-    } else if exponent == 0.5 {
-        lower.compute(base.sqrt())
-    } else if exponent == -0.5 {
+    let may_be_by_zero = exponent < 0.0 && !lower.may_divide_by(0);
+    match exponent {
+        1.0 => Ok(base),
+        0.5 if !lower.range(0).is_finite() => root(lower, base),
+        -1.0 if may_be_by_zero => lower.quotient(ScalarOrBlob::Number(1.0), base, 0, OverZero::Exact),
+        _ if may_be_by_zero => lower.power(base, exponent, lower.range(0)),
+        2.0 => lower.compute(base.square()),
+        3.0 => lower.compute(base.square() * base),
+        4.0 => lower.compute(base.square().square()),
+        0.5 => lower.compute(base.sqrt()),
         // RSQRT is an estimate of twelve bits on x86 before 2026 (`unaryop_x86.cpp`).
-        lower.compute(base.sqrt().reciprocal())
-    } else if exponent == -1.0 {
-        lower.compute(base.reciprocal())
-    } else if exponent == -2.0 {
-        lower.compute(base.square().reciprocal())
-    } else {
-        lower.power(base, exponent, lower.range(0))
+        -0.5 => lower.compute(base.sqrt().reciprocal()),
+        -1.0 => lower.compute(base.reciprocal()),
+        -2.0 => lower.compute(base.square().reciprocal()),
+        _ => lower.power(base, exponent, lower.range(0)),
     }
 }
 
