@@ -151,41 +151,29 @@ fn lower_cast(lower: &mut Lower) -> Result<()> {
     if foreign(from) || foreign(to) {
         unsupported!("a cast from {from} to {to} at run time");
     }
-    let changed = match change(from, to)? {
+    let change = change(from, to)?;
+    let x = lower.blob(0)?;
+    let changed = match change {
         Change::CutOff if to.bits() <= 16 && !Range::of(to).contains(lower.range(0).map(f64::trunc)) => {
             // The specification leaves numbers out of range open; the result is a value of the type.
-            let x = lower.blob(0)?;
             lower.wrap(x.clip(-FAR, FAR).trunc(), to)?
         }
         Change::None => return lower.alias(),
-        Change::Truth => {
-            let x = lower.blob(0)?;
-            lower.compute(x.nonzero())?
-        }
-        Change::CutOff => {
-            let x = lower.blob(0)?;
-            lower.compute(x.trunc())?
-        }
-        Change::Wrap => {
-            let x = lower.blob(0)?;
-            if from.is_float() { lower.wrap(x.trunc(), to)? } else { lower.wrap(x, to)? }
-        }
+        Change::Truth => lower.compute(x.nonzero())?,
+        Change::CutOff => lower.compute(x.trunc())?,
+        Change::Wrap if from.is_float() => lower.wrap(x.trunc(), to)?,
+        Change::Wrap => lower.wrap(x, to)?,
         Change::Bfloat16 => round_to_bfloat16(lower)?,
         Change::Small(steps) => {
-            let x = lower.blob(0)?;
             // Floats of 6 bits have neither infinity nor NaN.
             let saturate = to.bits() < 8 || read_narrowing(lower)?.saturate;
             narrow::round_to(lower, x, steps, saturate)?
         }
         Change::Power => {
             lower.assume(0, AssumedFact::NotTiny);
-            let x = lower.blob(0)?;
             narrow::round_to_power(lower, x, read_narrowing(lower)?)?
         }
-        Change::SmallList => {
-            let x = lower.blob(0)?;
-            narrow::count_steps(lower, x, &magnitudes(to))?
-        }
+        Change::SmallList => narrow::count_steps(lower, x, &magnitudes(to))?,
     };
     lower.set(0, changed)
 }
