@@ -133,16 +133,12 @@ fn float_quotient(lower: &mut Lower, a: ScalarOrBlob, b: ScalarOrBlob) -> Result
 
 /// Returns what the readers of a quotient need where its divisor is 0.
 fn over_zero(lower: &Lower) -> OverZero {
-    let operand = |list: &[Option<ValueId>], index: usize| list.get(index).copied().flatten();
-    let (Some(quotient), Some(divisor)) =
-        (operand(&lower.node().outputs, 0), operand(&lower.node().inputs, 1))
-    else {
-        return OverZero::Exact;
-    };
-    if !lower.feeds_choice() || lower.feeds("IsNaN") {
-        return OverZero::Exact;
+    match (lower.node().output(0), lower.node().input(1)) {
+        (Some(quotient), Some(divisor)) if lower.feeds_choice() && !lower.feeds("IsNaN") => {
+            over_zero_of(lower.graph(), quotient, divisor)
+        }
+        _ => OverZero::Exact,
     }
-    over_zero_of(lower.graph(), quotient, divisor)
 }
 
 pub(super) fn lower_bitwise_not(lower: &mut Lower) -> Result<()> {

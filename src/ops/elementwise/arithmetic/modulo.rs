@@ -7,11 +7,12 @@ use crate::lower::{AssumedFact, Formula, ScalarOrBlob, nudged_quotient};
 use crate::ops::prelude::*;
 
 pub(super) fn infer_mod(call: &Call) -> Result<Vec<Fact>> {
-    if read_mod(call)? == Quotient::Floor && call.dtype(0)?.is_float() && call.since() < 28 {
-        invalid!("fmod must be 1 for float types");
-    }
-    if read_mod(call)? == Quotient::Trunc {
-        require_signs(call)?;
+    match read_mod(call)? {
+        Quotient::Floor if call.dtype(0)?.is_float() && call.since() < 28 => {
+            invalid!("fmod must be 1 for float types");
+        }
+        Quotient::Floor => {}
+        Quotient::Trunc => require_signs(call)?,
     }
     infer_first(call)
 }

@@ -7,7 +7,7 @@ use crate::ncnn::layer::binary_op;
 use crate::ops::prelude::*;
 
 pub(super) fn lower_where(lower: &mut Lower) -> Result<()> {
-    let is_nan = [is_nan(lower, 1)?, is_nan(lower, 2)?];
+    let is_nan = [number(lower, 1)?, number(lower, 2)?].map(|x| x.is_some_and(f32::is_nan));
     if !is_nan.contains(&true) {
         refuse_nan(lower)?;
     }
@@ -38,12 +38,12 @@ pub(super) fn lower_where(lower: &mut Lower) -> Result<()> {
 fn choose(lower: &mut Lower, condition: BlobId, x: ScalarOrBlob, y: ScalarOrBlob) -> Result<BlobId> {
     let [pass, block] = limits(lower, condition)?;
     // An infinite constant needs no limit.
-    match (infinity(lower, 1)?, infinity(lower, 2)?) {
-        (_, Some(f32::NEG_INFINITY)) => return hold(lower, binary_op::MIN, x, pass),
-        (_, Some(_)) => return hold(lower, binary_op::MAX, x, block),
-        (Some(f32::NEG_INFINITY), _) => return hold(lower, binary_op::MIN, y, block),
-        (Some(_), _) => return hold(lower, binary_op::MAX, y, pass),
-        (None, None) => {}
+    match [number(lower, 1)?, number(lower, 2)?] {
+        [_, Some(f32::NEG_INFINITY)] => return hold(lower, binary_op::MIN, x, pass),
+        [_, Some(f32::INFINITY)] => return hold(lower, binary_op::MAX, x, block),
+        [Some(f32::NEG_INFINITY), _] => return hold(lower, binary_op::MIN, y, block),
+        [Some(f32::INFINITY), _] => return hold(lower, binary_op::MAX, y, pass),
+        _ => {}
     }
     let x = hold(lower, binary_op::MIN, x, pass)?;
     let y = hold(lower, binary_op::MIN, y, block)?;
@@ -75,19 +75,10 @@ fn asks_for_nan(graph: &Graph, condition: ValueId, depth: usize) -> bool {
             && node.inputs.iter().flatten().any(|input| asks_for_nan(graph, *input, depth - 1)))
 }
 
-/// Returns whether input `index` is a constant of one element, NaN.
-fn is_nan(lower: &Lower, index: usize) -> Result<bool> {
-    let Some(tensor) = lower.constant(index).filter(|tensor| tensor.len() == 1 && tensor.dtype().is_float())
-    else {
-        return Ok(false);
-    };
-    Ok(tensor.load_listed()?.scalar_f32()?.is_nan())
-}
-
-/// Returns the value of a constant infinite input of one element.
-fn infinity(lower: &Lower, index: usize) -> Result<Option<f32>> {
-    let Some(tensor) = lower.constant(index).filter(|tensor| tensor.len() == 1) else { return Ok(None) };
-    Ok(Some(tensor.load_listed()?.scalar_f32()?).filter(|x| x.is_infinite()))
+/// Returns the element of an input that is a constant float of one element.
+fn number(lower: &Lower, index: usize) -> Result<Option<f32>> {
+    let tensor = lower.constant(index).filter(|tensor| tensor.len() == 1 && tensor.dtype().is_float());
+    tensor.map(|tensor| tensor.load_listed()?.scalar_f32()).transpose()
 }
 
 /// Emits +inf where the condition holds and -inf elsewhere, and the negation.
