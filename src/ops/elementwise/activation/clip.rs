@@ -41,9 +41,11 @@ pub(super) fn range_clip(call: &Call, inputs: &[Range]) -> Range {
     given(bounds.max, 2).map_or(raised, |max| raised.smaller(max))
 }
 
-const AT_LEAST: Kernel<f64, i64, Dim> =
+/// The larger of two elements, which is a number unless both are NaN.
+pub(in crate::ops) const AT_LEAST: Kernel<f64, i64, Dim> =
     Kernel { float: f64::max, int: |x, y| Ok(x.max(y)), dim: |x, y| x.larger(y) };
-const AT_MOST: Kernel<f64, i64, Dim> =
+/// The smaller of two elements, which is a number unless both are NaN.
+pub(in crate::ops) const AT_MOST: Kernel<f64, i64, Dim> =
     Kernel { float: f64::min, int: |x, y| Ok(x.min(y)), dim: |x, y| x.smaller(y) };
 
 pub(super) fn fold_clip(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
@@ -62,17 +64,14 @@ pub(super) fn fold_clip(attributes: &Attributes, inputs: &[Option<Array>]) -> Re
 
 pub(super) fn lower_clip(lower: &mut Lower) -> Result<()> {
     let bounds = read_bounds(lower)?;
-    let mut inputs = vec![0];
-    inputs.extend((1..=2).filter(|index| lower.has_input(*index)));
-    let shape = lower.shape(0)?.to_vec();
-    let mut shaped = vec![(0, shape)];
-    shaped.extend(inputs.iter().skip(1).map(|index| (*index, Vec::new())));
-    let mut sides = inputs.iter().zip(lower.broadcast(&shaped)?);
-    let (_, x) = sides.next().ok_or_else(|| Error::invalid("no input"))?;
-    let (mut min, mut max) = (bounds.min.map(ScalarOrBlob::Number), bounds.max.map(ScalarOrBlob::Number));
-    for (index, side) in sides {
-        *if *index == 1 { &mut min } else { &mut max } = Some(side);
-    }
+    let mut shapes = vec![(0, lower.shape(0)?.to_vec())];
+    shapes.extend((1..=2).filter(|index| lower.has_input(*index)).map(|index| (index, Vec::new())));
+    let sides = lower.broadcast(&shapes)?;
+    let given = |number: Option<f32>, index: usize| {
+        let place = shapes.iter().position(|(own, _)| *own == index);
+        number.map(ScalarOrBlob::Number).or(place.and_then(|place| sides.get(place).copied()))
+    };
+    let (x, min, max) = (*sides.at(0)?, given(bounds.min, 1), given(bounds.max, 2));
     let range = lower.range(0);
     let is_least =
         |bound: &ScalarOrBlob| matches!(bound, ScalarOrBlob::Number(n) if f64::from(*n) <= range.least);

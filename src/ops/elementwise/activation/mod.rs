@@ -17,6 +17,7 @@ use crate::ncnn::layer::{
 use crate::op::range;
 use crate::ops::prelude::*;
 
+pub(in crate::ops) use clip::{AT_LEAST, AT_MOST};
 use clip::{fold_clip, infer_clip, lower_clip, range_clip};
 use function::evaluate;
 use prelu::{fold_prelu, infer_prelu, lower_prelu};

@@ -15,6 +15,7 @@ mod region;
 use std::collections::BTreeMap;
 
 use super::gather::{element_rows, require_within, tuple_rows};
+use crate::ops::elementwise::activation::{AT_LEAST, AT_MOST};
 use crate::ops::elementwise::arithmetic::{ADD, MUL};
 use crate::ops::elementwise::broadcast::{Kernel, fold_arithmetic};
 use crate::ops::prelude::*;
@@ -170,7 +171,7 @@ fn kernel(reduction: Reduction) -> Option<Kernel<f64, i64, Dim>> {
         Reduction::Replace => return None,
         Reduction::Add => ADD,
         Reduction::Mul => MUL,
-        Reduction::Max => Kernel { float: f64::max, int: |x, y| Ok(x.max(y)), dim: |x, y| x.larger(y) },
-        Reduction::Min => Kernel { float: f64::min, int: |x, y| Ok(x.min(y)), dim: |x, y| x.smaller(y) },
+        Reduction::Max => AT_LEAST,
+        Reduction::Min => AT_MOST,
     })
 }
