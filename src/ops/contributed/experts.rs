@@ -6,6 +6,7 @@
 //! Refused: what onnxruntime does not compute on a processor.
 
 use crate::op::CONTRIB_DOMAIN;
+use crate::ops::elementwise::gated::swish;
 use crate::ops::prelude::*;
 use crate::ops::quantized::packed::{check_bits, middle, padded, unpack};
 
@@ -190,13 +191,12 @@ fn activate<'x>(x: &'x Expand, inner: Expr<'x>) -> Result<Expr<'x>> {
         Activation::Op(op_type, texts) => {
             return Ok(inner.apply(op_type, texts.iter().map(|(name, text)| (*name, (*text).into()))));
         }
-        Activation::Silu => return Ok(inner * inner.sigmoid()),
+        Activation::Silu => return Ok(swish(inner, 1.0)),
         Activation::SwiGlu { alpha, beta, limit } => (alpha, beta, limit),
     };
     let [mut gate, mut value] = [0, 1].map(|first| inner.slice_by(1, first, i64::MAX, 2));
     if let Some(limit) = limit {
         (gate, value) = (gate.min(limit), value.clip(-limit, limit));
     }
-    let swish = gate * (if alpha == 1.0 { gate } else { gate * alpha }).sigmoid();
-    Ok(swish * if beta == 0.0 { value } else { value + beta })
+    Ok(swish(gate, alpha) * if beta == 0.0 { value } else { value + beta })
 }

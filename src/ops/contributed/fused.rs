@@ -2,6 +2,7 @@
 
 use crate::graph::Attribute;
 use crate::op::CONTRIB_DOMAIN as DOMAIN;
+use crate::ops::elementwise::gated::swish;
 use crate::ops::linear::matmul;
 use crate::ops::prelude::*;
 
@@ -70,15 +71,11 @@ fn expand_distances<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     Ok(if x.string("metric")? == "euclidean" { squares.sqrt() } else { squares })
 }
 
-fn swish(value: Expr) -> Expr {
-    value * value.sigmoid()
-}
-
 /// Normalizes groups of as many elements as the scale has.
 fn expand_gated_norm<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let [value, scale, gate] = [0, 1, 2].map(|index| x.operand(index));
     let gate = match x.string("activation")? {
-        "silu" | "swish" => swish(gate),
+        "silu" | "swish" => swish(gate, 1.0),
         "sigmoid" => gate.sigmoid(),
         other => unsupported!("the activation {other}"),
     };
@@ -107,10 +104,11 @@ fn expand_gemm_gelu<'x>(x: &'x Expand) -> Result<Expr<'x>> {
 
 fn expand_scaled_silu<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let value = x.operand(0);
-    Ok(swish(match x.optional(1) {
+    let scaled = match x.optional(1) {
         Some(scale) => value * scale.reshape(&[]),
         None => value * x.float("alpha")?,
-    }))
+    };
+    Ok(swish(scaled, 1.0))
 }
 
 /// The parts of an axis, `size` elements each.

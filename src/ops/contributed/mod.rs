@@ -17,6 +17,7 @@ pub(in crate::ops) mod legacy;
 
 use crate::graph::Attribute;
 use crate::op::CONTRIB_DOMAIN as DOMAIN;
+use crate::ops::elementwise::gated::swish;
 use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
@@ -103,9 +104,7 @@ fn gelu<'x>(value: Expr<'x>, approximate: &'static str) -> Expr<'x> {
 }
 
 fn expand_quick_gelu<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    let input = x.operand(0);
-    let alpha = x.float("alpha")?;
-    Ok(input * (input * alpha).sigmoid())
+    Ok(swish(x.operand(0), x.float("alpha")?))
 }
 
 /// Returns the epsilon of a normalization, with onnxruntime's default.

@@ -9,8 +9,11 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("SwiGLU", Access::Any, infer_s
     .lowers_to("a * Sigmoid(alpha * a) * b")];
 
 fn expand_swiglu<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    let alpha = x.float("alpha")?;
-    let (gate, value) = (x.operand(0), x.operand(1));
-    let scaled = if alpha == 1.0 { gate } else { gate * alpha };
-    Ok(gate * scaled.sigmoid() * value)
+    Ok(swish(x.operand(0), x.float("alpha")?) * x.operand(1))
+}
+
+/// Returns `x * sigmoid(alpha * x)`.
+pub(in crate::ops) fn swish(x: Expr<'_>, alpha: f32) -> Expr<'_> {
+    let scaled = if alpha == 1.0 { x } else { x * alpha };
+    x * scaled.sigmoid()
 }
