@@ -16,7 +16,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("Add, Split, Gelu, Mul")
         .limits("a free number of channels"),
     Row::of(DOMAIN, "GroupNorm", Access::Any, infer_group_norm)
-        .expand(expand_group_norm)
+        .formula(|x| normalize(x, x.operand(0)))
         .lowers_to("GroupNormalization, Sigmoid, Mul; Transpose for channels that are last"),
     Row::of(DOMAIN, "SkipGroupNorm", Access::Any, infer_group_norm)
         .expand(expand_skip_group_norm)
@@ -63,11 +63,6 @@ fn expand_bias_split_gelu<'x>(x: &'x Expand) -> Result<Expr<'x>> {
 fn infer_group_norm(call: &Call) -> Result<Vec<Fact>> {
     let fact = call.like(0, call.dtype(0)?)?;
     Ok(vec![fact.clone(), fact])
-}
-
-fn expand_group_norm(x: &Expand) -> Result<bool> {
-    x.output(0, normalize(x, x.operand(0))?);
-    Ok(true)
 }
 
 fn expand_skip_group_norm(x: &Expand) -> Result<bool> {

@@ -57,14 +57,14 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("InnerProduct in int8, or MatMul of the differences to the zero points"),
     Row::new("QLinearMatMul", Access::Any, infer_qlinear_matmul)
         .multiply_adds(matmul::multiply_adds)
-        .expand(expand_qlinear_matmul)
+        .formula(expand_qlinear_matmul)
         .rounds()
         .exact()
         .lowers_to("MatMul of the differences to the zero points, QuantizeLinear")
         .limits("a second rounding, of values not computed in integers"),
     Row::new("QLinearConv", Access::Any, infer_qlinear_conv)
         .multiply_adds(|call| conv::multiply_adds_by(call, 3))
-        .expand(expand_qlinear_conv)
+        .formula(expand_qlinear_conv)
         .rounds()
         .exact()
         .lowers_to("Conv of the differences to the zero points, QuantizeLinear")
@@ -196,17 +196,16 @@ fn expand_quantize<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let input = x.operand_as(0, DType::F32);
     let scaled = quotient(input, parameter(x, 1, &granularity)?);
     let zero = x.has_input(2).then(|| parameter(x, 2, &granularity)).transpose()?;
-    let rounded = if dtype.is_float() {
+    if dtype.is_float() {
         // A float of 8 or 4 bits.
         let saturate = ("saturate", i64::from(x.flag("saturate")?).into());
         let to = ("to", i64::from(dtype.to_onnx()).into());
-        scaled.add_optional(zero).apply("Cast", [to, saturate])
-    } else if let Some(target) = Target::of_output(x, 2)? {
-        requantize(scaled, target)
-    } else {
-        round_to(scaled, zero, dtype)?
-    };
-    Ok(rounded)
+        return Ok(scaled.add_optional(zero).apply("Cast", [to, saturate]));
+    }
+    match Target::of_output(x, 2)? {
+        Some(target) => Ok(requantize(scaled, target)),
+        None => round_to(scaled, zero, dtype),
+    }
 }
 
 /// Returns input `index` minus its zero point, in float32.
@@ -278,7 +277,7 @@ fn matrix_parameter<'x>(x: &'x Expand, index: usize, rows: bool) -> Result<Expr<
     })
 }
 
-fn expand_qlinear_matmul(x: &Expand) -> Result<bool> {
+fn expand_qlinear_matmul<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let sums = match multiply(x, QLINEAR, false)? {
         Some(sums) => sums,
         None => {
@@ -289,21 +288,19 @@ fn expand_qlinear_matmul(x: &Expand) -> Result<bool> {
     requantize_sums(x, sums, |index| matrix_parameter(x, index, index != 4))
 }
 
-/// Makes the requantized sums output 0 of QLinearConv or QLinearMatMul. `parameter` returns an input in a
-/// shape that broadcasts to the sums.
+/// Returns the requantized sums of QLinearConv or QLinearMatMul. `parameter` returns an input in a shape that
+/// broadcasts to the sums.
 fn requantize_sums<'x>(
     x: &'x Expand,
     sums: Expr<'x>,
     parameter: impl Fn(usize) -> Result<Expr<'x>>,
-) -> Result<bool> {
+) -> Result<Expr<'x>> {
     let (x_scale, w_scale, y_scale) = (parameter(1)?, parameter(4)?, parameter(6)?);
     let scaled = rescale(x, sums, x_scale * w_scale, y_scale, [1, 4, 6]);
-    let rounded = match Target::of_output(x, 7)? {
-        Some(target) => requantize(scaled, target),
-        None => round_to(scaled, Some(parameter(7)?), x.output_dtype(0)?)?,
-    };
-    x.output(0, rounded);
-    Ok(true)
+    match Target::of_output(x, 7)? {
+        Some(target) => Ok(requantize(scaled, target)),
+        None => round_to(scaled, Some(parameter(7)?), x.output_dtype(0)?),
+    }
 }
 
 /// Returns `sums` times `scale`, the product of the scales of both operands, over `y_scale`, the scale of the
@@ -336,7 +333,7 @@ fn expand_laid_out_conv<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     }))
 }
 
-fn expand_qlinear_conv(x: &Expand) -> Result<bool> {
+fn expand_qlinear_conv<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let rank = x.shape(0)?.len();
     let sums = convolve(x, Places { bias: Some(8), ..QLINEAR })?;
     requantize_sums(x, sums, |index| axis_parameter(x, index, 1, rank))
