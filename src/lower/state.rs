@@ -197,7 +197,7 @@ impl State {
     pub(super) fn memory_data(&mut self, label: Label, tensor: &Tensor, form: &[Dim]) -> Result<BlobId> {
         check_elements(tensor.dtype())?;
         check_integers(tensor)?;
-        let sizes: Option<Vec<i64>> = form.iter().map(Dim::known).collect();
+        let sizes: Option<Vec<i64>> = Dim::known_sizes(form);
         let sizes = sizes
             .ok_or_else(|| Error::unsupported(format!("a constant in the form {}", display_shape(form))))?;
         let usizes: std::result::Result<Vec<usize>, _> = sizes.iter().map(|n| usize::try_from(*n)).collect();

@@ -142,8 +142,8 @@ fn parameter<'x>(x: &'x Expand, index: usize, granularity: &Granularity) -> Resu
         unsupported!("a scale of {} axes for an input of {}", parameter.len(), shape.len());
     }
     // Blocks: each element of the parameter is repeated `block_size` times along the axis.
-    let known = |dims: &[Dim]| dims.iter().map(Dim::known).collect::<Option<Vec<i64>>>();
-    let (Some(mut merged), Some(sizes)) = (known(parameter), known(shape)) else {
+    let known: Option<(Vec<i64>, Vec<i64>)> = Dim::known_sizes(parameter).zip(Dim::known_sizes(shape));
+    let Some((mut merged, sizes)) = known else {
         unsupported!("blocks along an axis of free size");
     };
     let (mut split, mut repeated) = (merged.clone(), merged.clone());

@@ -221,7 +221,7 @@ pub(super) fn multiply<'x>(
         return Ok(None);
     };
     let outputs = if weight_transposed { rows } else { columns };
-    let sizes: Option<Vec<i64>> = outer.iter().chain([size, outputs]).map(Dim::known).collect();
+    let sizes: Option<Vec<i64>> = Dim::known_sizes(outer.iter().chain([size, outputs]));
     let Some(mut sizes) = sizes else { return Ok(None) };
     let Some(mut int8) = Int8::read(x, "ncnn.Int8Linear", places, !weight_transposed, &[])? else {
         return Ok(None);

@@ -24,7 +24,7 @@ pub(super) fn read_lengths(call: &Call, steps: &Dim) -> Result<Lengths> {
     if lengths.iter().all(|length| length == steps) {
         return Ok(Lengths::All);
     }
-    Ok(lengths.iter().map(Dim::known).collect::<Option<_>>().map_or(Lengths::Computed, Lengths::Known))
+    Ok(Dim::known_sizes(&lengths).map_or(Lengths::Computed, Lengths::Known))
 }
 
 /// The sequences that have not ended at a step.

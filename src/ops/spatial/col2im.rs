@@ -126,7 +126,7 @@ struct Known {
 }
 
 fn read_known(call: &Call) -> Result<Known> {
-    let image: Option<Vec<i64>> = image_sizes(call)?.iter().map(Dim::known).collect();
+    let image: Option<Vec<i64>> = Dim::known_sizes(image_sizes(call)?.iter());
     let Some(image) = image else { unsupported!("the image sizes are known only at run time") };
     let layout = read_layout(call, image.len())?;
     let block = read_block(call, &image_sizes(call)?, &layout)?;

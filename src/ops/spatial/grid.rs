@@ -193,7 +193,7 @@ fn doubled_volume(lower: &mut Lower, slices: BlobId, batch: &Dim, corners: bool)
 /// Rounds the coordinates of the grid to the nearest elements, ties to even: ncnn rounds ties up.
 fn rounded(lower: &mut Lower, grid: BlobId, align_corners: bool) -> Result<BlobId> {
     let spatial = lower.shape(0)?.get(2..).unwrap_or_default();
-    let sizes: Option<Vec<i64>> = spatial.iter().rev().map(Dim::known).collect();
+    let sizes: Option<Vec<i64>> = Dim::known_sizes(spatial.iter().rev());
     let Some(sizes) = sizes else {
         return Err(Error::unsupported("mode nearest over an image whose size is known only at run time"));
     };

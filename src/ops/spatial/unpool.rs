@@ -65,8 +65,7 @@ fn reindexed(index: i64, natural: &[i64], sizes: &[i64]) -> i64 {
 }
 
 fn fixed_sizes(shape: &[Dim]) -> Result<Vec<i64>> {
-    let sizes: Option<Vec<i64>> = shape.iter().map(Dim::known).collect();
-    sizes.ok_or_else(|| Error::unsupported("the output size is known only at run time"))
+    Dim::known_sizes(shape).ok_or_else(|| Error::unsupported("the output size is known only at run time"))
 }
 
 fn expand_unpool<'x>(x: &'x Expand) -> Result<Expr<'x>> {

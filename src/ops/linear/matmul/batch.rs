@@ -50,7 +50,7 @@ pub(super) fn expand_matmul(expand: &Expand) -> Result<bool> {
     }
     let batch: Vec<Dim> = crate::tensor::broadcast_shapes(&stacks.batch_a, &stacks.batch_b)?;
     let full = |index: usize, matrix: [&Dim; 2]| {
-        let sizes: Option<Vec<i64>> = batch.iter().chain(matrix).map(Dim::known).collect();
+        let sizes: Option<Vec<i64>> = Dim::known_sizes(batch.iter().chain(matrix));
         Some(expand.operand(index).broadcast(&sizes?))
     };
     let [k_a, k_b] = &stacks.k;

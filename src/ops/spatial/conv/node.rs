@@ -19,8 +19,7 @@ pub(super) fn read_kernel_shape(call: &Call, weight: &[Dim]) -> Result<Vec<i64>>
         }
         return Ok(given);
     }
-    let sizes: Option<Vec<i64>> = spatial.iter().map(Dim::known).collect();
-    sizes.ok_or_else(|| {
+    Dim::known_sizes(spatial).ok_or_else(|| {
         Error::unsupported("kernel_shape is missing, and the sizes of the weight are known only at run time")
     })
 }

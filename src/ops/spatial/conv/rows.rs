@@ -55,7 +55,7 @@ pub(super) fn lower_rows(
     blob: BlobId,
     top: &[Dim],
 ) -> Result<Option<BlobId>> {
-    let sizes: Option<Vec<i64>> = lower.form(blob).iter().chain(top).map(Dim::known).collect();
+    let sizes: Option<Vec<i64>> = Dim::known_sizes(lower.form(blob).iter().chain(top));
     let Some([channels, depth, height, width, outputs, frames, top_height, top_width]) =
         sizes.and_then(|sizes| <[i64; 8]>::try_from(sizes).ok())
     else {

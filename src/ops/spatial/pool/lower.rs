@@ -29,7 +29,7 @@ pub(super) fn lower_pool(lower: &mut Lower, kind: Kind) -> Result<()> {
     let x = merged_input(lower)?;
     let x = if let Kind::Lp { p } = pool.kind { power(lower, x, p)? } else { x };
     let (_, _, spatial) = split_shape(lower.shape(0)?)?;
-    let sizes: Option<Vec<i64>> = spatial.iter().map(Dim::known).collect();
+    let sizes: Option<Vec<i64>> = Dim::known_sizes(spatial);
     let mut y = match sizes {
         Some(sizes) => pool_fixed(lower, &pool, x, &sizes)?,
         None => pool_free(lower, &pool, x, spatial)?,

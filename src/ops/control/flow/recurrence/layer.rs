@@ -73,7 +73,7 @@ impl<'a> Body<'a> {
         };
         let fits = |part: &Part, rows: Option<i64>| {
             let shape = self.shape_of(&part.value);
-            let sizes = shape.and_then(|shape| shape.iter().map(Dim::known).collect::<Option<Vec<_>>>());
+            let sizes = shape.and_then(|shape| Dim::known_sizes::<i64>(&shape));
             let Some(mut shape) = sizes else { return false };
             if part.is_transposed {
                 shape.reverse();
