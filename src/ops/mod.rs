@@ -42,23 +42,9 @@ const SHELVES: &[&[&[Row]]] = &[
     source::FAMILIES,
     spatial::FAMILIES,
     training::FAMILIES,
-    &[
-        contributed::OPS,
-        contributed::bnb::OPS,
-        contributed::deform::OPS,
-        contributed::experts::OPS,
-        contributed::fused::OPS,
-        contributed::group_query::OPS,
-        contributed::image::OPS,
-        contributed::legacy::OPS,
-        quantized::OPS,
-        quantized::BLOCKS,
-        quantized::CONTRIB,
-        quantized::MIXED,
-        quantized::PACKED,
-        recurrent::OPS,
-        spectral::OPS,
-    ],
+    contributed::FAMILIES,
+    quantized::FAMILIES,
+    &[recurrent::OPS, spectral::OPS],
 ];
 
 /// The rows in the order of their registration.

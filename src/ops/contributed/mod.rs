@@ -6,21 +6,25 @@
 //! Spec: <https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md>.
 
 mod attention;
-pub(in crate::ops) mod bnb;
-pub(in crate::ops) mod deform;
-pub(in crate::ops) mod experts;
-pub(in crate::ops) mod fused;
+mod bnb;
+mod deform;
+mod experts;
+mod fused;
 mod gemm;
-pub(in crate::ops) mod group_query;
-pub(in crate::ops) mod image;
-pub(in crate::ops) mod legacy;
+mod group_query;
+mod image;
+mod legacy;
 
 use crate::graph::Attribute;
 use crate::op::CONTRIB_DOMAIN as DOMAIN;
 use crate::ops::elementwise::gated::swish;
 use crate::ops::prelude::*;
 
-pub(in crate::ops) const OPS: &[Row] = &[
+/// The families of this shelf.
+pub(super) const FAMILIES: &[&[Row]] =
+    &[OPS, bnb::OPS, deform::OPS, experts::OPS, fused::OPS, group_query::OPS, image::OPS, legacy::OPS];
+
+const OPS: &[Row] = &[
     // `qkv_hidden_sizes` is checked against the weight.
     Row::of(DOMAIN, "Attention", Access::Any, attention::infer_attention)
         .formula(attention::expand_attention)

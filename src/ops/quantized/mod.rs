@@ -22,10 +22,8 @@ use crate::pass::channels::Layout;
 use level::{Target, constant_int, levels, requantize};
 use product::{Places, convolve, multiply};
 
-pub(in crate::ops) use blocks::OPS as BLOCKS;
-pub(in crate::ops) use contrib::OPS as CONTRIB;
-pub(in crate::ops) use mixed::OPS as MIXED;
-pub(in crate::ops) use packed::OPS as PACKED;
+/// The families of this shelf.
+pub(super) const FAMILIES: &[&[Row]] = &[OPS, blocks::OPS, contrib::OPS, mixed::OPS, packed::OPS];
 
 const QUANTIZE: Row = Row::new("QuantizeLinear", Access::Any, infer_quantize)
     .formula(expand_quantize)
@@ -39,7 +37,7 @@ const DEQUANTIZE: Row = Row::new("DequantizeLinear", Access::Any, infer_dequanti
     .lowers_to("(x - zero point) * scale")
     .limits("blocks along an axis of free size");
 
-pub(in crate::ops) const OPS: &[Row] = &[
+const OPS: &[Row] = &[
     QUANTIZE,
     DEQUANTIZE,
     QUANTIZE.domain(MICROSOFT),
