@@ -100,10 +100,8 @@ fn initial_states(lower: &mut Lower, cell: Cell, form: &[Dim]) -> Result<Vec<Blo
         blobs.push(if lower.has_input(*index) {
             lower.blob_as(*index, form)?
         } else {
-            let size = |dim: &Dim| Ok(usize::try_from(dim.known().unwrap_or(0))?);
-            let sizes = form.iter().map(size).collect::<Result<Vec<_>>>()?;
-            let zeros = Tensor::from_f32(&sizes, vec![0.0; sizes.iter().product()])?;
-            lower.memory_data(&zeros, form)?
+            let sizes = Dim::known_sizes(form).ok_or_else(|| Error::internal("a state of free size"))?;
+            lower.memory_data(&Tensor::all(0.0, sizes)?, form)?
         });
     }
     Ok(blobs)

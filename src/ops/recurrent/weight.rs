@@ -59,7 +59,7 @@ pub(super) fn bias(cell: Cell, bias: Option<&Tensor>, directions: usize, hidden:
     let rows = if cell == Cell::Rnn { 1 } else { 4 };
     let shape = vec![directions, rows, hidden];
     let Some(bias) = bias else {
-        return Tensor::from_f32(&shape, vec![0.0; directions * rows * hidden]);
+        return Tensor::all(0.0, shape);
     };
     Tensor::deferred(DType::F32, shape, vec![bias.clone()], move |inputs| {
         let gates = cell.gates();
