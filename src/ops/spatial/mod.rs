@@ -29,6 +29,12 @@ pub(super) const FAMILIES: &[&[Row]] = &[
     unpool::OPS,
 ];
 
+/// Returns a shape with the batch merged into the channels.
+fn batch_as_channels(shape: &[Dim]) -> Result<Vec<Dim>> {
+    let channels = Dim::product(shape.iter().take(2))?;
+    Ok(std::iter::once(channels).chain(shape.iter().skip(2).cloned()).collect())
+}
+
 /// Returns one image of input `index`, for a batch of size `batch`, without the batch axis.
 fn image_of(lower: &mut Lower, index: usize, image: i64, batch: &Dim) -> Result<BlobId> {
     let shape = lower.shape(index)?.to_vec();

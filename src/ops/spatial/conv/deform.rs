@@ -1,8 +1,11 @@
 //! DeformConv.
 
-use super::node::{Conv, conv_attributes, conv_shape, fixed, infer_biased, read_conv, split_shape};
+use super::node::{
+    Conv, conv_attributes, conv_shape, fixed, grouped_attributes, infer_biased, read_conv, split_shape,
+};
 use crate::ncnn::layer::DeformableConv2D;
 use crate::ops::prelude::*;
+use crate::ops::spatial::batch_as_channels;
 use crate::ops::spatial::window::one_hot;
 use crate::tensor::move_elements;
 
@@ -45,10 +48,10 @@ pub(in crate::ops) fn expand_deform_conv(x: &Expand) -> Result<bool> {
 
 /// Returns the same DeformConv without its bias, and with other weights and group if given.
 fn without_bias<'x>(x: &'x Expand, weights: Option<(Expr<'x>, i64)>) -> Result<Expr<'x>> {
-    let weight = weights.map_or_else(|| x.operand(1), |(weight, _)| weight);
-    let mut attributes = conv_attributes(x);
-    attributes.retain(|(name, _)| *name != "group" || weights.is_none());
-    attributes.extend(weights.map(|(_, group)| ("group", group.into())));
+    let (weight, mut attributes) = match weights {
+        Some((weight, group)) => (weight, grouped_attributes(x, group)),
+        None => (x.operand(1), conv_attributes(x)),
+    };
     attributes.push(("offset_group", read_offset_group(x)?.into()));
     let inputs = [Some(x.operand(0)), Some(weight), Some(x.operand(2)), None, x.optional(4)];
     Ok(x.make.op("DeformConv", inputs, attributes))
@@ -64,11 +67,7 @@ fn products<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let taps = kernel.iter().fold(1_i64, |taps, size| taps.saturating_mul(*size));
     let (channels, outputs) = (*channels, *outputs);
     let offset_groups = read_offset_group(x)?;
-    if channels % offset_groups != 0 || channels % group != 0 {
-        invalid!(
-            "{channels} channels are not divisible into {group} groups and {offset_groups} offset groups"
-        );
-    }
+    check_divisible(channels, group, offset_groups)?;
     let columns = channels.saturating_mul(taps);
     let per_offset_group = columns / offset_groups;
     if usize::try_from(columns.saturating_mul(per_offset_group))? > limits::MATRIX_ELEMENTS {
@@ -96,12 +95,17 @@ struct Blocks {
     per_offset_group: i64,
 }
 
-fn blocks(channels: i64, group: i64, offset_group: i64) -> Result<Blocks> {
+fn check_divisible(channels: i64, group: i64, offset_group: i64) -> Result<()> {
     if channels % group != 0 || channels % offset_group != 0 {
         invalid!(
             "{channels} channels are not divisible into {group} groups and {offset_group} offset groups"
         );
     }
+    Ok(())
+}
+
+fn blocks(channels: i64, group: i64, offset_group: i64) -> Result<Blocks> {
+    check_divisible(channels, group, offset_group)?;
     let (per_group, per_offset_group) = (channels / group, channels / offset_group);
     let (larger, smaller) = (per_group.max(per_offset_group), per_group.min(per_offset_group));
     if larger % smaller != 0 {
@@ -112,8 +116,9 @@ fn blocks(channels: i64, group: i64, offset_group: i64) -> Result<Blocks> {
 
 /// Returns `count` channels of an element of the batch of input `index`, from `start` on, as a blob of three axes.
 fn channels(lower: &mut Lower, index: usize, element: i64, start: i64, count: i64) -> Result<BlobId> {
-    let [batch, own, spatial @ ..] = lower.shape(index)? else { invalid!("input {index} without channels") };
-    let form: Vec<Dim> = std::iter::once(batch.mul(own)?).chain(spatial.iter().cloned()).collect();
+    let shape = lower.shape(index)?;
+    let [_, own, ..] = shape else { invalid!("input {index} without channels") };
+    let form = batch_as_channels(shape)?;
     let start = start + element * i64::from(fixed(own)?);
     let whole = form.first().and_then(Dim::known);
     let blob = lower.blob_as(index, &form)?;

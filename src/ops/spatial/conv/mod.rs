@@ -16,6 +16,7 @@ mod unfold;
 
 use self::kernel::Kernel;
 use self::node::{conv_spans, fixed, infer_biased, read_conv, split_shape};
+use super::batch_as_channels;
 use super::window::WindowAxis;
 use crate::ncnn::Layer;
 use crate::ops::prelude::*;
@@ -210,13 +211,9 @@ fn lower_grouped(
     };
     kernel.group = kernel.group.saturating_mul(batch);
     kernel.num_output = kernel.num_output.saturating_mul(batch);
-    let merged = |shape: &[Dim]| -> Result<Vec<Dim>> {
-        let channels = Dim::product(shape.iter().take(2))?;
-        Ok(std::iter::once(channels).chain(shape.iter().skip(2).cloned()).collect())
-    };
-    let (bottom_form, top_form) = (merged(lower.shape(0)?)?, merged(output)?);
+    let bottom_form = batch_as_channels(lower.shape(0)?)?;
     let bottom = lower.blob_as(0, &bottom_form)?;
-    let top = lower.emit(layer(kernel)?, &[bottom], &top_form)?;
+    let top = lower.emit(layer(kernel)?, &[bottom], &batch_as_channels(output)?)?;
     lower.set(0, top)
 }
 

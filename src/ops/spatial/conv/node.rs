@@ -92,6 +92,14 @@ pub(in crate::ops) fn conv_attributes(call: &Call) -> Vec<(&'static str, Attribu
         .collect()
 }
 
+/// Returns [`conv_attributes`] with this number of groups.
+pub(super) fn grouped_attributes(call: &Call, group: i64) -> Vec<(&'static str, Attribute)> {
+    let mut attributes = conv_attributes(call);
+    attributes.retain(|(name, _)| *name != "group");
+    attributes.push(("group", group.into()));
+    attributes
+}
+
 /// Code of a padding computed at run time as in TensorFlow (`convolution.cpp`, make_padding).
 const SAME_UPPER: i32 = -233;
 /// As [`SAME_UPPER`], with an odd element before the axis.

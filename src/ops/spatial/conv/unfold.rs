@@ -4,8 +4,7 @@
 //! A convolution with one-hot kernels unfolds the windows into columns (im2col), and a MatMul multiplies them
 //! by the weight. The transposed convolution multiplies first and folds the columns back (col2im).
 
-use super::node::{conv_attributes, fixed, read_group, read_kernel_shape, split_shape};
-use crate::graph::Attribute;
+use super::node::{fixed, grouped_attributes, read_group, read_kernel_shape, split_shape};
 use crate::ops::prelude::*;
 use crate::ops::spatial::window::{area, unit_kernels};
 
@@ -57,21 +56,12 @@ fn with_spatial<'x>(value: Expr<'x>, leading: &[i64], like: Expr<'x>) -> Expr<'x
     value.reshape_to(make.concat(&[make.ints(leading), spatial], 0))
 }
 
-/// Returns the attributes of the convolution with a group for each of `channels`.
-fn depthwise_attributes(call: &Call, channels: i64) -> Vec<(&'static str, Attribute)> {
-    let mut attributes = conv_attributes(call);
-    attributes.retain(|(name, _)| *name != "group");
-    attributes.push(("group", Attribute::Int(channels)));
-    attributes
-}
-
 pub(super) fn expand_conv(x: &Expand) -> Result<bool> {
     let Some(layout) = layout_of(x)? else { return Ok(false) };
     let ((outputs, inputs), group, area) = (layout.weight, layout.group, area(&layout.kernel)?);
     let channels = inputs.saturating_mul(group);
     let kernels = layout.unit_kernels(x, channels)?;
-    let attributes = depthwise_attributes(x, channels);
-    let windows = x.make.op("Conv", [x.operand(0), kernels], attributes);
+    let windows = x.make.op("Conv", [x.operand(0), kernels], grouped_attributes(x, channels));
     let columns = windows.reshape(&[0, group, inputs.saturating_mul(area), -1]);
     let weight = x.operand(1).reshape(&[group, outputs / group, inputs.saturating_mul(area)]);
     add_bias(x, with_spatial(weight.matmul(columns), &[0, outputs], windows))
@@ -82,7 +72,7 @@ pub(super) fn expand_conv_transpose(x: &Expand) -> Result<bool> {
     let ((inputs, outputs), group, area) = (layout.weight, layout.group, area(&layout.kernel)?);
     let channels = outputs.saturating_mul(group);
     let kernels = layout.unit_kernels(x, channels)?;
-    let mut attributes = depthwise_attributes(x, channels);
+    let mut attributes = grouped_attributes(x, channels);
     for name in ["output_padding", "output_shape"] {
         attributes.extend(x.node().attributes.get(name).map(|attribute| (name, attribute.clone())));
     }

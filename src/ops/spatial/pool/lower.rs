@@ -11,6 +11,7 @@ use crate::ncnn::layer::pad_mode::VALID;
 use crate::ncnn::layer::pooling_type::{AVERAGE, MAX};
 use crate::ncnn::layer::{Pooling, Pooling1D};
 use crate::ops::prelude::*;
+use crate::ops::spatial::batch_as_channels;
 use crate::ops::spatial::window::WindowAxis;
 
 impl Kind {
@@ -44,8 +45,8 @@ pub(super) fn lower_pool(lower: &mut Lower, kind: Kind) -> Result<()> {
 
 /// Returns input 0 with the batch merged into the channels.
 fn merged_input(lower: &mut Lower) -> Result<BlobId> {
-    let (batch, channels, spatial) = split_shape(lower.shape(0)?)?;
-    let form: Vec<Dim> = std::iter::once(batch.mul(channels)?).chain(spatial.iter().cloned()).collect();
+    let (_, _, spatial) = split_shape(lower.shape(0)?)?;
+    let form = batch_as_channels(lower.shape(0)?)?;
     if form.len() > 4 {
         unsupported!("a pooling over {} spatial axes", spatial.len());
     }
