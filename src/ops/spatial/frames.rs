@@ -2,6 +2,7 @@
 
 use crate::ncnn::layer::Unfold;
 use crate::ops::prelude::*;
+use crate::ops::spatial::window::WindowAxis;
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::of(OWN_DOMAIN, "Frames", Access::Selection, infer_frames)
     .lower(lower_frames)
@@ -75,31 +76,26 @@ fn lower_frames(lower: &mut Lower) -> Result<()> {
     }
     let form = lower.form(blob);
     let [outer, inner] = Dim::around(&form, place)?;
-    let (one, elements) = (Dim::Known(1), Dim::Known(frames.elements));
-    let [kernel, stride, dilation] = [frames.elements, frames.stride, frames.dilation].map(i32::try_from);
-    let (kernel, stride, dilation) = (kernel?, stride?, dilation?);
-    let (plane, layer) = if inner.is(1) {
-        let layer = Unfold {
-            kernel_w: kernel,
-            stride_w: stride,
-            dilation_w: dilation,
-            kernel_h: 1,
-            stride_h: 1,
-            dilation_h: 1,
-            ..Unfold::default()
-        };
-        ([outer.clone(), one, rest], layer)
+    let elements = Dim::Known(frames.elements);
+    let window = WindowAxis {
+        kernel: frames.elements.try_into()?,
+        stride: frames.stride.try_into()?,
+        dilation: frames.dilation.try_into()?,
+        ..WindowAxis::ONE
+    };
+    let ([height, width], plane) = if inner.is(1) {
+        ([WindowAxis::ONE, window], [outer.clone(), Dim::Known(1), rest])
     } else {
-        let layer = Unfold {
-            kernel_h: kernel,
-            stride_h: stride,
-            dilation_h: dilation,
-            kernel_w: 1,
-            stride_w: 1,
-            dilation_w: 1,
-            ..Unfold::default()
-        };
-        ([outer.clone(), rest, inner.clone()], layer)
+        ([window, WindowAxis::ONE], [outer.clone(), rest, inner.clone()])
+    };
+    let layer = Unfold {
+        kernel_w: width.kernel,
+        kernel_h: height.kernel,
+        stride_w: width.stride,
+        stride_h: height.stride,
+        dilation_w: width.dilation,
+        dilation_h: height.dilation,
+        ..Unfold::default()
     };
     let blob = lower.reshape(blob, &plane)?;
     let columns = [outer.mul(&elements)?, frames.count.mul(&inner)?];
