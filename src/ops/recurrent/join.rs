@@ -102,11 +102,8 @@ impl<'x> Joined<'x> {
             let state = expand.optional(index).filter(|_| self.single)?;
             Some(if recurrent.batch_first { state.transpose(&[1, 0, 2]) } else { state })
         };
-        let mut inputs = vec![Some(rows), Some(w), Some(expand.operand(input::R)), expand.optional(input::B)];
-        inputs.extend([None, state(input::INITIAL_H), state(input::INITIAL_C)]);
-        while inputs.last().is_some_and(Option::is_none) {
-            inputs.pop();
-        }
+        let (r, b) = (Some(expand.operand(input::R)), expand.optional(input::B));
+        let inputs = [Some(rows), Some(w), r, b, None, state(input::INITIAL_H), state(input::INITIAL_C)];
         let attributes: Vec<(&str, Attribute)> = pairs(&expand.node().attributes)
             .filter(|(name, _)| !["output_sequence", "layout"].contains(name))
             .collect();
