@@ -5,7 +5,6 @@ use ndarray::IxDyn;
 use super::product::matmul;
 use crate::ncnn::layer::{Gemm, InnerProduct, broadcast_type_c};
 use crate::ops::prelude::*;
-use crate::tensor::move_elements;
 
 struct GemmAttributes {
     alpha: f32,
@@ -87,10 +86,7 @@ pub(super) fn fold_gemm(attributes: &Attributes, inputs: &[Option<Array>]) -> Re
     let gemm = read_gemm(attributes)?;
     let side = |index: usize, transposed: bool| -> Result<Array> {
         let array = required_input(inputs, index)?;
-        if !transposed {
-            return Ok(array.clone());
-        }
-        Ok(move_elements!(array, a => a.t().as_standard_layout().into_owned()))
+        if transposed { array.transpose(&[1, 0]) } else { Ok(array.clone()) }
     };
     let product = matmul(&side(0, gemm.trans_a)?, &side(1, gemm.trans_b)?)?;
     let c = inputs.get(2).and_then(Option::as_ref);

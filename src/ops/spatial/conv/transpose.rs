@@ -5,7 +5,6 @@ use super::lower_kernel;
 use super::node::{fixed, read_group, read_kernel_shape, split_shape};
 use crate::ops::prelude::*;
 use crate::ops::spatial::window::{Pads, Window, read_window};
-use crate::tensor::move_elements;
 
 struct ConvTranspose {
     window: Window,
@@ -144,8 +143,7 @@ fn outputs_first(weight: &Tensor, group: usize) -> Result<Tensor> {
     let area: usize = shape.iter().skip(2).product();
     Tensor::deferred(weight.dtype(), shape.clone(), vec![weight.clone()], move |arrays| {
         let grouped = arrays.at(0)?.reshape(&[group, inputs, outputs, area])?;
-        let swapped = move_elements!(&grouped, a => a.clone().permuted_axes(ndarray::IxDyn(&[0, 2, 1, 3])));
-        swapped.reshape(&shape)
+        grouped.transpose(&[0, 2, 1, 3])?.reshape(&shape)
     })
 }
 
