@@ -15,7 +15,7 @@ pub(in crate::ops) fn data_sizes(call: &Call) -> Result<Vec<usize>> {
 }
 
 /// Returns the sizes of a shape without free sizes.
-pub(super) fn fixed_shape(shape: &[Dim]) -> Result<Vec<usize>> {
+pub(in crate::ops) fn fixed_shape(shape: &[Dim]) -> Result<Vec<usize>> {
     let fixed = |size: &Dim| match size.known() {
         Some(known) => Ok(usize::try_from(known)?),
         None => unsupported!("the size {size} is not fixed"),

@@ -10,6 +10,7 @@ use crate::ncnn::Layer;
 use crate::ncnn::layer::{PixelShuffle, Reorg, ShuffleChannel};
 use crate::op::identity::same_shape;
 use crate::ops::prelude::*;
+use crate::ops::shape::size::fixed_shape;
 use crate::tensor::Shape;
 
 pub(in crate::ops) const OPS: &[Row] = &[
@@ -130,13 +131,8 @@ fn fold_rearrange(attributes: &Attributes, inputs: &[Option<Array>], way: Way) -
     let data = required_input(inputs, 0)?;
     let sizes = Shape::try_from(data.shape())?;
     let plan = plan(attributes, &sizes, way)?;
-    let known = |shape: &[Dim]| {
-        shape
-            .iter()
-            .map(|d| usize::try_from(d.known().unwrap_or(0)))
-            .collect::<std::result::Result<Vec<_>, _>>()
-    };
-    Ok(vec![data.reshape(&known(&plan.blocks)?)?.transpose(&plan.perm)?.reshape(&known(&plan.shape)?)?])
+    let blocks = data.reshape(&fixed_shape(&plan.blocks)?)?;
+    Ok(vec![blocks.transpose(&plan.perm)?.reshape(&fixed_shape(&plan.shape)?)?])
 }
 
 fn lower_rearrange(lower: &mut Lower, way: Way) -> Result<()> {
