@@ -155,8 +155,7 @@ impl Lower<'_> {
         let axes_expr = place.to_string();
         let mut form = self.form(blob);
         form.put(place, count.clone());
-        let layer = Layer::from(Crop { starts_expr, ends_expr, axes_expr, ..Crop::default() });
-        self.state.allow(&layer);
-        self.emit(layer, &bottoms, &form)
+        let layer = Crop { starts_expr, ends_expr, axes_expr, ..Crop::default() };
+        self.emit_newer(layer, &bottoms, &form)
     }
 }

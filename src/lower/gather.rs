@@ -124,11 +124,9 @@ impl Lower<'_> {
             let last = self.cut(blob, place, start + (count - 1) * stride, 1)?;
             return self.concat(&[most, last], place);
         }
-        let form = self.form(blob);
-        let outer = Dim::product(form.iter().take(place))?.mul(&Dim::Known(count))?;
-        let inner = Dim::product(form.iter().skip(place + 1))?;
+        let [outer, inner] = Dim::around(&self.form(blob), place)?;
         let rows = self.cut(blob, place, start - column, whole)?;
-        let (rows, at) = self.three(rows, outer, Dim::Known(stride), inner)?;
+        let (rows, at) = self.three(rows, outer.mul(&Dim::Known(count))?, Dim::Known(stride), inner)?;
         let kept = self.cut(rows, at, column, 1)?;
         self.reshape(kept, &self.resized(blob, place, Dim::Known(count)))
     }

@@ -8,7 +8,7 @@ use num_traits::AsPrimitive;
 use super::state::{Label, reshape_layer};
 use super::{Lower, Operand, State};
 use crate::common::limits;
-use crate::error::{At, Error, Result, unsupported};
+use crate::error::{Error, Result, unsupported};
 use crate::ncnn::layer::{CumulativeSum, Dequantize};
 use crate::ncnn::{BlobId, Element, Layer, NetLayer};
 use crate::tensor::{Array, DType, Dim, Tensor};
@@ -59,11 +59,10 @@ impl State {
         }
         let scale_data = Some(Tensor::from_f32(&[1], vec![1.0])?);
         let layer = Dequantize { scale_data, ..Dequantize::default() };
-        numbers =
-            *self.emit((&name).into(), layer.into(), &[numbers], std::slice::from_ref(&blob_3d))?.at(0)?;
+        numbers = self.emit_one((&name).into(), layer, &[numbers], &blob_3d)?;
         if blob_3d != shape {
             let layer = reshape_layer(&blob_3d, &shape)?;
-            numbers = *self.emit((&name).into(), layer.into(), &[numbers], &[shape])?.at(0)?;
+            numbers = self.emit_one((&name).into(), layer, &[numbers], &shape)?;
         }
         for (layer, _) in made.iter_mut().zip(readers.into_iter().skip(after)).filter(|(_, reads)| *reads) {
             for bottom in layer.bottoms.iter_mut().filter(|bottom| **bottom == input) {
@@ -80,7 +79,7 @@ impl State {
     /// Emits a Reshape of integers.
     fn integer_reshape(&mut self, label: Label, from: BlobId, form: &[Dim]) -> Result<BlobId> {
         let layer = reshape_layer(&self.net.blob(from).shape, form)?;
-        let top = *self.emit(label, layer.into(), &[from], &[form.to_vec()])?.at(0)?;
+        let top = self.emit_one(label, layer, &[from], form)?;
         // Layers that read sizes do not read integers; readers of the input get float32.
         let shape = self.net.blob(from).shape.clone();
         self.axes.replace(top, from, &shape);

@@ -116,8 +116,8 @@ impl Lower<'_> {
 
     /// Adds a layer with one top of this form.
     pub fn emit(&mut self, layer: impl Into<Layer>, bottoms: &[BlobId], form: &[Dim]) -> Result<BlobId> {
-        let tops = self.emit_n(layer, bottoms, &[form])?;
-        tops.first().copied().ok_or_else(|| Error::internal("a layer without a top"))
+        let names = self.names();
+        self.state.emit_one(names.label(), layer, bottoms, form)
     }
 
     /// Adds a layer with a top of each of these forms.

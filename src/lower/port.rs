@@ -7,7 +7,7 @@ use smallvec::smallvec;
 use super::elements::{check_elements, check_size};
 use super::form::{MAX_AXES, by_name, interface_form};
 use super::state::{State, reshape_layer};
-use crate::error::{At, Error, ErrorCode, Result};
+use crate::error::{Error, ErrorCode, Result};
 use crate::graph::{Graph, Node, ValueId};
 use crate::ncnn::layer::Input;
 use crate::ncnn::{Blob, BlobId, BlobIds, Element, NetLayer, Output, Provenance};
@@ -121,8 +121,7 @@ fn lower_input(graph: &Graph, id: ValueId, double_as_float: bool, state: &mut St
     } else if shape.len() > MAX_AXES && form.iter().any(|size| size.is(1)) {
         // Some unit axes were dropped to save axes: users may drop all of them.
         let reshape = reshape_layer(&form, &form)?;
-        let tops = state.emit((&value.name).into(), reshape.into(), &[blob], &[form])?;
-        held = *tops.at(0)?;
+        held = state.emit_one((&value.name).into(), reshape, &[blob], &form)?;
     }
     state.forms.insert(id, smallvec![held]);
     Ok(())

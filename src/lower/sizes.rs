@@ -7,7 +7,7 @@ use super::{Lower, Operand, line_form};
 use crate::common::limits;
 use crate::error::{At, Error, Result};
 use crate::ncnn::layer::{Crop, EMPTY_BLOBS, Interp, reduction_op};
-use crate::ncnn::{BlobId, Element, Layer};
+use crate::ncnn::{BlobId, Element};
 use crate::tensor::{Dim, Operation, Sum, Tensor};
 
 impl Lower<'_> {
@@ -87,9 +87,8 @@ impl Lower<'_> {
         let found = self.state.sizes_by_expression(one, &sizes).filter(|(_, bottoms)| bottoms.len() > 1);
         let Some((size_expr, bottoms)) = found else { return Ok(None) };
         // One element is repeated over a plane.
-        let layer = Layer::from(Interp { resize_type: 1, size_expr, ..Interp::default() });
-        self.state.allow(&layer);
-        let plane = self.emit(layer, &bottoms, &[Dim::Known(1), Dim::Known(1), size.clone()])?;
+        let layer = Interp { resize_type: 1, size_expr, ..Interp::default() };
+        let plane = self.emit_newer(layer, &bottoms, &[Dim::Known(1), Dim::Known(1), size.clone()])?;
         self.reshape(plane, std::slice::from_ref(size)).map(Some)
     }
 

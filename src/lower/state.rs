@@ -115,6 +115,19 @@ impl State {
         }
     }
 
+    /// Adds a layer with one top of this form.
+    pub(super) fn emit_one(
+        &mut self,
+        label: Label,
+        layer: impl Into<Layer>,
+        bottoms: &[BlobId],
+        form: &[Dim],
+    ) -> Result<BlobId> {
+        let tops = self.emit(label, layer.into(), bottoms, &[form])?;
+        tops.first().copied().ok_or_else(|| Error::internal("a layer without a top"))
+    }
+
+    /// Adds a layer with a top of each of these forms.
     pub(super) fn emit(
         &mut self,
         label: Label,
@@ -207,8 +220,7 @@ impl State {
         };
         let data = Some(tensor.reshaped(&usizes?)?);
         let layer = MemoryData { w, h, d, c, data, ..MemoryData::default() };
-        let tops = self.emit(label, layer.into(), &[], &[form])?;
-        let top = tops.first().copied().ok_or_else(|| Error::internal("a layer without a top"))?;
+        let top = self.emit_one(label, layer, &[], form)?;
         if let Some(blob) = self.net.blob_mut(top) {
             blob.float32 |= precision::exceeds_half(tensor);
         }
@@ -238,8 +250,7 @@ impl State {
         let (layer, bottoms) = self.reshape_layer_of(root, form)?;
         let layer = Layer::from(layer);
         self.allow(&layer);
-        let tops = self.emit(label, layer, &bottoms, &[form])?;
-        let made = *tops.first().ok_or_else(|| Error::internal("a layer without a top"))?;
+        let made = self.emit_one(label, layer, &bottoms, form)?;
         self.reshapes.insert((root, form.to_vec()), made);
         self.reshaped_from.insert(made, root);
         Ok(made)
