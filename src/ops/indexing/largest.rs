@@ -108,26 +108,25 @@ fn cost_of_digits(rows: &Dim, size: &Dim, bits: u32) -> Cost {
     digit * count + passes(numbered, rows, usual(size)) + few(picked)
 }
 
-/// Returns the form of rows, and the number of their largest elements.
-fn read(call: &Call) -> Result<(Dim, Dim, i64)> {
-    let Ok([rows, size]) = <&[Dim; 2]>::try_from(call.shape(0)?) else {
-        unsupported!("rows of other than two axes")
-    };
-    Ok((rows.clone(), size.clone(), call.int("k")?))
-}
-
-fn infer(call: &Call) -> Result<Vec<Fact>> {
-    let (rows, size, k) = read(call)?;
-    call.require(SizeCondition::at_least(&size, k))?;
-    let shape = vec![rows, Dim::Known(k)];
-    Ok(vec![Fact::new(call.dtype(0)?, shape.clone()), Fact::new(DType::I64, shape)])
-}
-
 /// The rows, the places of their elements, and the number of elements that are taken.
 struct Rows {
     rows: Dim,
     size: Dim,
     k: i64,
+}
+
+fn read_rows(call: &Call) -> Result<Rows> {
+    let Ok([rows, size]) = <&[Dim; 2]>::try_from(call.shape(0)?) else {
+        unsupported!("rows of other than two axes")
+    };
+    Ok(Rows { rows: rows.clone(), size: size.clone(), k: call.int("k")? })
+}
+
+fn infer(call: &Call) -> Result<Vec<Fact>> {
+    let Rows { rows, size, k } = read_rows(call)?;
+    call.require(SizeCondition::at_least(&size, k))?;
+    let shape = vec![rows, Dim::Known(k)];
+    Ok(vec![Fact::new(call.dtype(0)?, shape.clone()), Fact::new(DType::I64, shape)])
 }
 
 /// A number of elements; a blob holds it if the size of the rows is free.
@@ -137,11 +136,10 @@ enum Count {
 }
 
 fn lower(lower: &mut Lower) -> Result<()> {
-    let (rows, size, k) = read(lower)?;
-    let rows = Rows { rows, size, k };
+    let rows = read_rows(lower)?;
     lower.compute_in_float32();
     let x = lower.blob_as(0, &rows.form(1, rows.size.clone()))?;
-    let least = match fastest(&rows.rows, &rows.size, k).1 {
+    let least = match fastest(&rows.rows, &rows.size, rows.k).1 {
         Way::OneByOne => return rows.pick_one_by_one(lower, x),
         Way::Digits(bits) => rows.least_taken(lower, x, bits)?,
     };
