@@ -60,7 +60,7 @@ const OPS: &[Row] = &[
         .formula(|x| Ok(gelu(x.operand(0).add_optional(x.optional(1)), "tanh")))
         .lowers_to("Add, Gelu"),
     Row::of(DOMAIN, "QuickGelu", Access::Elementwise, infer_same)
-        .formula(expand_quick_gelu)
+        .formula(|x| Ok(swish(x.operand(0), x.float("alpha")?)))
         .lowers_to("x * Sigmoid(alpha * x)"),
     Row::of(DOMAIN, "SkipLayerNormalization", Access::Any, infer_skip)
         .expand(|x| skip(x, "LayerNormalization", [x.operand(2)].into_iter().chain(x.optional(3)), 4))
@@ -105,10 +105,6 @@ const fn fused_matmul(name: &'static str) -> Row {
 
 fn gelu<'x>(value: Expr<'x>, approximate: &'static str) -> Expr<'x> {
     value.apply("Gelu", [("approximate", approximate.into())])
-}
-
-fn expand_quick_gelu<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    Ok(swish(x.operand(0), x.float("alpha")?))
 }
 
 /// Returns the epsilon of a normalization, with onnxruntime's default.

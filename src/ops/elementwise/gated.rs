@@ -5,12 +5,8 @@
 use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("SwiGLU", Access::Any, infer_same)
-    .formula(expand_swiglu)
+    .formula(|x| Ok(swish(x.operand(0), x.float("alpha")?) * x.operand(1)))
     .lowers_to("a * Sigmoid(alpha * a) * b")];
-
-fn expand_swiglu<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    Ok(swish(x.operand(0), x.float("alpha")?) * x.operand(1))
-}
 
 /// Returns `x * sigmoid(alpha * x)`.
 pub(in crate::ops) fn swish(x: Expr<'_>, alpha: f32) -> Expr<'_> {

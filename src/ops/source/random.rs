@@ -21,7 +21,10 @@ pub(in crate::ops) const OPS: &[Row] = &[
 ];
 
 const fn random(name: &'static str, infer: Infer) -> Row {
-    Row::new(name, Access::Any, infer).lower(refuse_random).random().limits(NO_RANDOM_NUMBERS)
+    Row::new(name, Access::Any, infer)
+        .lower(|_| Err(Error::unsupported(NO_RANDOM_NUMBERS).code_is(ErrorCode::RANDOM)))
+        .random()
+        .limits(NO_RANDOM_NUMBERS)
 }
 
 fn infer_shaped(call: &Call) -> Result<Vec<Fact>> {
@@ -39,8 +42,4 @@ fn infer_multinomial(call: &Call) -> Result<Vec<Fact>> {
     let dtype = call.given_element_type("dtype")?.unwrap_or(DType::I32);
     let samples = call.int("sample_size")?;
     Ok(vec![Fact::new(dtype, vec![call.shape(0)?.at(0)?.clone(), Dim::Known(samples)])])
-}
-
-fn refuse_random(_: &mut Lower) -> Result<()> {
-    Err(Error::unsupported(NO_RANDOM_NUMBERS).code_is(ErrorCode::RANDOM))
 }

@@ -36,7 +36,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
             bool",
         )
         .limits("negative numbers as unsigned ones of 32 and 64 bits, computed at run time"),
-    Row::new("CastLike", Access::Elementwise, infer_cast_like)
+    Row::new("CastLike", Access::Elementwise, |call| Ok(vec![call.like(0, call.dtype(1)?)?]))
         .fold(fold_cast_like)
         .formula(expand_cast_like)
         .identity(keeps_type)
@@ -120,11 +120,6 @@ fn infer_cast(call: &Call) -> Result<Vec<Fact>> {
 
 fn fold_cast(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
     Ok(vec![required_input(inputs, 0)?.cast_with(read_cast(attributes)?, read_narrowing(attributes)?)?])
-}
-
-fn infer_cast_like(call: &Call) -> Result<Vec<Fact>> {
-    let to = call.dtype(1)?;
-    Ok(vec![call.like(0, to)?])
 }
 
 fn fold_cast_like(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {

@@ -7,10 +7,6 @@ use ndarray::{Array2, ArrayD, Axis, Ix3, IxDyn, LinalgScalar};
 use crate::ops::prelude::*;
 use crate::tensor::broadcast_lens;
 
-pub(super) fn fold_matmul(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    Ok(vec![matmul(required_input(inputs, 0)?, required_input(inputs, 1)?)?])
-}
-
 /// The bytes of an element of a matrix that is copied into a stack.
 pub(super) const COPY: u64 = 8;
 
