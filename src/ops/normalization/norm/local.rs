@@ -56,20 +56,10 @@ pub(super) fn lower_lrn(lower: &mut Lower) -> Result<()> {
     lower.set(0, x / (mean * alpha + bias).with(binary_op::POW, beta))
 }
 
-struct LpNorm {
-    axis: i64,
-    p: i64,
-}
-
-fn read_lp_norm(call: &Call) -> Result<LpNorm> {
-    Ok(LpNorm { axis: call.int("axis")?, p: call.int("p")? })
-}
-
 pub(super) fn lower_lp_norm(lower: &mut Lower) -> Result<()> {
-    let LpNorm { axis, p } = read_lp_norm(lower)?;
-    let axis = resolve_axis(axis, lower.shape(0)?.len())?;
+    let axis = resolve_axis(lower.int("axis")?, lower.shape(0)?.len())?;
     let (x, axes) = lower.isolated(0, &[axis])?;
-    let norm = match p {
+    let norm = match lower.int("p")? {
         1 => lower.reduce(reduction_op::SUM, x.abs(), &axes)?,
         2 => {
             lower.compute_in_float32();

@@ -284,9 +284,4 @@ mod tests {
             assert_eq!(is_faster_widened(&weight.map(Dim::Known)), expected, "{weight:?}");
         }
     }
-
-    #[test]
-    fn swap_leading_keeps_the_spatial_axes() {
-        assert_eq!(swap_leading(4), [1, 0, 2, 3]);
-    }
 }
