@@ -4,6 +4,7 @@ use super::axis::{AxisMap, INTERP_MODES, InterpMode, interp_map, matrix, onnx_ma
 use super::free;
 use super::node::{AxisResize, Mode, Resize, read_resize};
 use super::plane::{Plane, is_plane};
+use crate::lower::line_form;
 use crate::ops::prelude::*;
 
 pub(super) fn lower_resize(lower: &mut Lower) -> Result<()> {
@@ -104,8 +105,7 @@ fn lower_axis(
     }
     let values = map.outside.iter().map(|outside| if *outside { extrapolation_value } else { 0.0 });
     let values = Tensor::from_f32(&[rows], values.collect())?;
-    let mut form = vec![Dim::Known(1); lower.form(y).len()];
-    form.put(place, axis.output.clone());
+    let form = line_form(&axis.output, place, lower.form(y).len());
     let values = lower.memory_data(&values, &form)?;
     lower.compute(y + values)
 }
