@@ -1,7 +1,7 @@
 //! Layers that move or mix the elements of a blob along one axis.
 
 use super::gather::MAX_PARTS;
-use super::{Lower, apart_form, form::MAX_AXES, isolate, line_form};
+use super::{Lower, apart_form, extended, form::MAX_AXES, isolate, line_form};
 use crate::error::{At, Error, Result, invalid};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::pad_mode::VALID;
@@ -148,8 +148,7 @@ impl Lower<'_> {
         let whole = self.resized(blob, place, count.clone());
         // Height or width of three axes.
         let from_end = form.len() - 1 - place;
-        let mut plane = vec![Dim::Known(1); 3_usize.saturating_sub(form.len())];
-        plane.extend(self.form(blob));
+        let mut plane = extended(&self.form(blob), 3);
         let (mut at, mut rows) = (plane.len() - 1 - from_end, from_end > 0);
         if form.len() > 3 || at == 0 {
             let form = self.form(blob);

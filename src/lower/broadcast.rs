@@ -1,7 +1,7 @@
 //! Blobs of different shapes in forms of equal rank, so that arithmetic layers broadcast them as ONNX does.
 
 use super::common_form::{express_all, merged_form};
-use super::form::interface_form;
+use super::form::{extended, interface_form};
 use super::{Lower, ScalarOrBlob};
 use crate::common::limits;
 use crate::error::{At, Error, Result};
@@ -16,22 +16,16 @@ impl Lower<'_> {
             out = broadcast_shapes(&out, shape)?;
         }
         let one = Dim::Known(1);
-        let mut sides = vec![None; inputs.len()];
-        let mut shapes: Vec<Vec<Dim>> = Vec::with_capacity(inputs.len());
-        for ((index, shape), side) in inputs.iter().zip(&mut sides) {
-            *side = self.number(*index)?.map(ScalarOrBlob::Number);
-            let mut aligned = vec![one.clone(); out.len() - shape.len()];
-            aligned.extend(shape.iter().cloned());
-            shapes.push(aligned);
-        }
-        let blobs: Vec<(usize, Vec<Dim>)> = (inputs.iter().zip(shapes).zip(&sides))
+        let number = |(index, _): &(usize, _)| Ok(self.number(*index)?.map(ScalarOrBlob::Number));
+        let mut sides = inputs.iter().map(number).collect::<Result<Vec<_>>>()?;
+        let blobs: Vec<(usize, Vec<Dim>)> = (inputs.iter().zip(&sides))
             .filter(|(_, side)| side.is_none())
-            .map(|(((index, _), shape), _)| (*index, shape))
+            .map(|((index, shape), _)| (*index, extended(shape, out.len())))
             .collect();
         let (form, forms) = self.common_form(&blobs, &out)?;
-        let mut made = Vec::with_capacity(blobs.len());
-        for ((index, shape), target) in blobs.iter().zip(&forms) {
-            made.push(match target {
+        let missing = sides.iter_mut().filter(|side| side.is_none());
+        for (side, ((index, shape), target)) in missing.zip(blobs.iter().zip(&forms)) {
+            let blob = match target {
                 // One element broadcasts to any number of axes, also if the user passes the other operand in
                 // another form.
                 Some(target) if target.iter().all(|size| size.is(1)) => {
@@ -39,19 +33,11 @@ impl Lower<'_> {
                 }
                 Some(target) => self.blob_as(*index, target)?,
                 None => self.broadcast_as(*index, shape, &out, &form)?,
-            });
+            };
+            *side = Some(blob.into());
         }
-        let mut made = made.into_iter();
-        let mut filled = Vec::with_capacity(sides.len());
-        for side in sides {
-            filled.push(match side {
-                Some(side) => side,
-                None => ScalarOrBlob::Blob(
-                    made.next().ok_or_else(|| Error::internal("an operand without a blob"))?,
-                ),
-            });
-        }
-        Ok(filled)
+        let sides: Option<Vec<ScalarOrBlob>> = sides.into_iter().collect();
+        sides.ok_or_else(|| Error::internal("an operand without a blob"))
     }
 
     /// Returns the value of a constant input of one element, if a param can hold it.
@@ -134,9 +120,7 @@ impl Lower<'_> {
     /// Returns input `index` broadcast to the shape of the output.
     pub fn broadcast_input(&mut self, index: usize) -> Result<BlobId> {
         let out = self.call.output_shape(0)?.to_vec();
-        let shape = self.call.shape(index)?;
-        let mut from = vec![Dim::Known(1); out.len().saturating_sub(shape.len())];
-        from.extend(shape.iter().cloned());
+        let from = extended(self.call.shape(index)?, out.len());
         let blob = self.blob(index)?;
         self.multiply_to(blob, &from, &out)
     }

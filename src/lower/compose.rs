@@ -83,8 +83,7 @@ impl Lower<'_> {
     pub fn transpose(&mut self, blob: BlobId, shape: &[Dim], perm: &[usize]) -> Result<BlobId> {
         let (mut sizes, mut order) = merge_axes(shape, perm)?;
         let mut blob = blob;
-        let stays = |order: &[usize]| order.iter().enumerate().all(|(i, axis)| i == *axis);
-        if !stays(&order)
+        if !order.is_sorted()
             && let Some(order) = order_of_form(&self.form(blob), shape, perm)
         {
             return self.permute(blob, &order);
@@ -92,7 +91,7 @@ impl Lower<'_> {
         // Free sizes are merged only if necessary: only other blobs could provide them again.
         let free = shape.iter().filter(|size| size.known().is_none()).count();
         let apart: Vec<Dim> = shape.iter().filter(|size| !size.is(1)).cloned().collect();
-        if !stays(&order)
+        if !order.is_sorted()
             && free > 1
             && apart.len() <= MAX_AXES
             && self.state.is_plain(blob, &apart)
@@ -123,7 +122,7 @@ impl Lower<'_> {
             }
             (sizes, order) = merge_axes(&sizes, &order)?;
         }
-        if stays(&order) {
+        if order.is_sorted() {
             return Ok(blob);
         }
         let blob = self.reshape(blob, &sizes)?;
@@ -132,7 +131,7 @@ impl Lower<'_> {
 
     /// Permutes the axes of a blob.
     pub fn permute(&mut self, blob: BlobId, perm: &[usize]) -> Result<BlobId> {
-        if perm.iter().enumerate().all(|(i, axis)| i == *axis) {
+        if perm.is_sorted() {
             return Ok(blob);
         }
         let form = self.form(blob);

@@ -55,6 +55,12 @@ pub(crate) fn line_form(size: &Dim, place: usize, rank: usize) -> Vec<Dim> {
     form
 }
 
+/// Returns a shape with unit axes before it, as many as it lacks to `rank`.
+pub(crate) fn extended(shape: &[Dim], rank: usize) -> Vec<Dim> {
+    let ones = std::iter::repeat_n(Dim::Known(1), rank.saturating_sub(shape.len()));
+    ones.chain(shape.iter().cloned()).collect()
+}
+
 /// Returns the position in `form` of each of the axes `axes` of `shape`; `None` if the form merges one of
 /// them with another axis whose size is not 1, or drops it.
 pub(crate) fn isolate(form: &[Dim], shape: &[Dim], axes: &[usize]) -> Option<Vec<usize>> {

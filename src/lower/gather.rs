@@ -104,7 +104,7 @@ impl Lower<'_> {
     }
 
     /// Emits `count` elements from `start` on, of an axis of known size.
-    pub(super) fn cut(&mut self, blob: BlobId, place: usize, start: i64, count: i64) -> Result<BlobId> {
+    pub fn cut(&mut self, blob: BlobId, place: usize, start: i64, count: i64) -> Result<BlobId> {
         if i64::try_from(self.known_size(blob, place)?)? == count {
             return Ok(blob);
         }

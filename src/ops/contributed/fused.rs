@@ -154,5 +154,5 @@ fn expand_unfold<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let mut order: Vec<usize> = (0..=rank).collect();
     order.remove(axis + 1);
     order.push(axis + 1);
-    Ok(if axis + 1 == rank { frames } else { frames.transpose(&order) })
+    Ok(frames.transpose(&order))
 }

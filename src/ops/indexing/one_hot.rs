@@ -122,8 +122,7 @@ fn choose(lower: &mut Lower, hit: BlobId) -> Result<BlobId> {
 
 /// Multiplies a blob of three axes by one of the values.
 fn weighted(lower: &mut Lower, values: BlobId, index: i64, blob: BlobId) -> Result<BlobId> {
-    let one = Dim::Known(1);
-    let value = lower.crop(values, 0, index, Some(index + 1), &one)?;
-    let value = lower.reshape(value, &[one.clone(), one.clone(), one])?;
+    let value = lower.cut(values, 0, index, 1)?;
+    let value = lower.reshape(value, &[1, 1, 1].map(Dim::Known))?;
     lower.compute(blob * value)
 }

@@ -124,7 +124,7 @@ fn lower_reverse(lower: &mut Lower) -> Result<()> {
     let mut sequences = Vec::with_capacity(lens.len());
     for (index, len) in (0..).zip(&lens) {
         let (alone, place) = lower.alone(whole, &shape, batch)?;
-        let sequence = lower.crop(alone, place, index, Some(index + 1), &Dim::Known(1))?;
+        let sequence = lower.cut(alone, place, index, 1)?;
         let (alone, place) = lower.alone(sequence, &one, time)?;
         let reversed = lower.gather(alone, place, &places(*len, size)?)?;
         let form = [one.at(0)?.clone(), one.at(1)?.clone(), rest.clone()];

@@ -154,9 +154,7 @@ fn expand_top_k(expand: &Expand) -> Result<bool> {
     // The axis comes last.
     let mut perm: Vec<usize> = (0..shape.len()).filter(|axis| *axis != order.axis).collect();
     perm.push(order.axis);
-    let is_last = perm.is_sorted();
-    let data = expand.operand(0);
-    let rows = if is_last { data } else { data.transpose(&perm) };
+    let rows = expand.operand(0).transpose(&perm);
     let found = match n.known() {
         Some(n) if !takes_largest_first(&Dim::product(others())?, n, k) => {
             check_sorted(lanes, n, n)?;
@@ -175,11 +173,7 @@ fn expand_top_k(expand: &Expand) -> Result<bool> {
     let shape = expand.make.concat(&[lanes, expand.make.ints(&[k])], 0);
     for (index, found) in found.into_iter().enumerate() {
         let Some(found) = found else { continue };
-        let mut found = found.reshape_to(shape);
-        if !is_last {
-            found = found.transpose(&inverse(&perm));
-        }
-        expand.output(index, found);
+        expand.output(index, found.reshape_to(shape).transpose(&inverse(&perm)));
     }
     Ok(true)
 }

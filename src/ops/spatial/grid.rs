@@ -5,8 +5,8 @@
 use num_traits::AsPrimitive;
 
 use super::image_of;
-use crate::lower::line_form;
-use crate::ncnn::layer::{GridSample, Padding};
+use crate::lower::{Border, line_form};
+use crate::ncnn::layer::GridSample;
 use crate::op::CONTRIB_DOMAIN;
 use crate::ops::prelude::*;
 use crate::ops::shape::size::resized;
@@ -89,7 +89,7 @@ fn lower_grid_sample(lower: &mut Lower) -> Result<()> {
     if images > MAX_LAYERS {
         unsupported!("a batch of {images} in this mode: each image becomes a layer (at most {MAX_LAYERS})");
     }
-    let mut form = lower.output_shape(0)?.get(1..).unwrap_or_default().to_vec();
+    let form = lower.output_shape(0)?.get(1..).unwrap_or_default().to_vec();
     let mut tops = Vec::new();
     for image in 0..images {
         let x = image_of(lower, 0, image, &batch)?;
@@ -97,15 +97,8 @@ fn lower_grid_sample(lower: &mut Lower) -> Result<()> {
         let grid = prepared(lower, grid, &layer)?;
         tops.push(lower.emit(layer.clone(), &[x, grid], &form)?);
     }
-    if images == 1 {
-        let top = *tops.at(0)?;
-        return lower.set(0, top);
-    }
     // Images concatenated along the outermost axis have their elements in the order of the batch.
     let top = lower.concat(&tops, 0)?;
-    if let Some(channels) = form.first_mut() {
-        *channels = channels.mul(&batch)?;
-    }
     lower.set(0, top)
 }
 
@@ -160,9 +153,7 @@ fn padded_volume(lower: &mut Lower, slices: BlobId, images: i64, corners: bool) 
     // The positions are (z + 1) / 2 * (depth - 1), or ((z + 1) * depth - 1) / 2.
     let power = u64::try_from(images - i64::from(corners))?.next_power_of_two();
     let depth = i64::try_from(power)? + i64::from(corners);
-    let padding = Padding { behind: i32::try_from(depth - images)?, ..Padding::default() };
-    let form = resized(&lower.form(slices), 1, Dim::Known(depth));
-    let volume = if padding.behind == 0 { slices } else { lower.emit(padding, &[slices], &form)? };
+    let volume = lower.padded(slices, 1, 0, depth - images, Border::Value(0.0))?;
     let depth: f64 = depth.as_();
     let coordinate = |image: i64| -> f32 {
         let image: f64 = image.as_();

@@ -3,6 +3,7 @@
 //! Spec: <https://onnx.ai/onnx/operators/onnx__PRelu.html>.
 
 use super::super::broadcast::{Kernel, fold_arithmetic};
+use crate::lower::extended;
 use crate::ncnn::layer::{PReLU, ReLU};
 use crate::ops::prelude::*;
 
@@ -20,16 +21,12 @@ fn slope_shape(call: &Call) -> Result<Vec<Dim>> {
         let trailing = trailing_axes(call, input.len(), slope.len());
         shape.extend(std::iter::repeat_n(Dim::Known(1), trailing));
     }
-    let Some(missing) = input.len().checked_sub(shape.len()) else {
-        // Leading axes of size 1 have no effect.
-        let surplus = shape.len() - input.len();
-        if shape.iter().take(surplus).all(|d| d.is(1)) {
-            return Ok(shape.split_off(surplus));
-        }
+    // Leading axes of size 1 have no effect.
+    let surplus = shape.len().saturating_sub(input.len());
+    if !shape.iter().take(surplus).all(|d| d.is(1)) {
         invalid!("the slopes have more axes than the input");
-    };
-    shape.splice(0..0, std::iter::repeat_n(Dim::Known(1), missing));
-    Ok(shape)
+    }
+    Ok(extended(&shape.split_off(surplus), input.len()))
 }
 
 pub(super) fn infer_prelu(call: &Call) -> Result<Vec<Fact>> {

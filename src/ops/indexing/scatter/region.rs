@@ -103,9 +103,7 @@ impl<'x> Region<'x> {
             *axis = left.iter().position(|kept| kept == axis).unwrap_or(0);
         }
         order.extend(order.len()..order.len() + slice.len());
-        if !order.is_sorted() {
-            updates = updates.transpose(&order);
-        }
+        updates = updates.transpose(&order);
         let single = (0_i64..).zip(lines).filter(|(_, line)| line.axis.is_none());
         let single: Vec<i64> = single.map(|(axis, _)| axis).collect();
         if !single.is_empty() {
@@ -288,7 +286,7 @@ fn assigned<'x>(
     if !is_last {
         parts.push(data.slice(place, end, i64::MAX));
     }
-    let result = if let [only] = parts.as_slice() { *only } else { expand.make.concat(&parts, place) };
+    let result = expand.make.concat(&parts, place);
     Ok(if is_open { result.slice(place, 0, -1) } else { result })
 }
 
@@ -383,12 +381,9 @@ impl Counted {
         let tuples = i64::try_from(expand.shape(1)?.len())? - 1;
         let rest = expand.operand(2).apply("Shape", [("start", tuples.into())]);
         let shape = expand.make.concat(&[expand.make.ints(&counts), rest], 0);
-        let mut updates = expand.operand(2).reshape_to(shape);
-        if !order.is_sorted() {
-            let mut perm = inverse(&order);
-            perm.extend(depth..depth + slice.len());
-            updates = updates.transpose(&perm);
-        }
+        let mut perm = inverse(&order);
+        perm.extend(depth..depth + slice.len());
+        let updates = expand.operand(2).reshape_to(shape).transpose(&perm);
         let mut spans = self.spans;
         spans.extend(slice.iter().map(Span::whole));
         Ok(Region { spans, updates })

@@ -66,7 +66,7 @@ fn diagonal<'x>(mut x: Labelled<'x>, sources: &Sources<'x>) -> Result<Labelled<'
         // Moves both axes to the end and merges them: the diagonal is every (n + 1)-th element.
         let rest: Vec<usize> = (0..x.labels.len()).filter(|axis| *axis != i && *axis != j).collect();
         let order: Vec<usize> = rest.iter().copied().chain([i, j]).collect();
-        let moved = permute(x.value, &order);
+        let moved = x.value.transpose(&order);
         let pick = |axis: &usize| Ok((*x.labels.at(*axis)?, x.sizes.at(*axis)?.clone()));
         let (mut labels, mut sizes): (Vec<Label>, Vec<Dim>) =
             rest.iter().map(pick).collect::<Result<Vec<_>>>()?.into_iter().unzip();
@@ -227,11 +227,7 @@ fn transpose<'x>(x: Labelled<'x>, labels: &[Label]) -> Result<Labelled<'x>> {
         invalid!("{} axes where {} are needed", x.labels.len(), order.len());
     }
     let sizes: Result<Vec<Dim>> = order.iter().map(|axis| x.sizes.at(*axis).cloned()).collect();
-    Ok(Labelled { value: permute(x.value, &order), labels: labels.to_vec(), sizes: sizes? })
-}
-
-fn permute<'x>(value: Expr<'x>, order: &[usize]) -> Expr<'x> {
-    if order.is_sorted() { value } else { value.transpose(order) }
+    Ok(Labelled { value: x.value.transpose(&order), labels: labels.to_vec(), sizes: sizes? })
 }
 
 /// Returns the value in another shape. `from` has the sizes of the value, or the first ones. Of several free sizes

@@ -1,6 +1,7 @@
 //! LayerNormalization and RMSNormalization over the last axes.
 
 use super::moment::{center, deviation, repeat};
+use crate::lower::extended;
 use crate::ncnn::layer::{CACHES, LayerNorm, RMSNorm, binary_op, reduction_op};
 use crate::ops::prelude::*;
 
@@ -145,16 +146,14 @@ fn with_parameter(
     let parameter = lower.shape(index)?.to_vec();
     let form = lower.form(y);
     if is_row(lower, axis, index)? {
-        let row: Vec<Dim> =
-            std::iter::repeat_n(Dim::Known(1), form.len() - 1).chain([size.clone()]).collect();
+        let row = extended(std::slice::from_ref(size), form.len());
         let parameter = lower.blob_as(index, &row)?;
         return lower.compute(y.with(op_type, parameter));
     }
     // The parameter has unit axes, or lacks axes: both are extended to the same rank, without leading unit
     // axes.
     let shape = lower.shape(0)?.to_vec();
-    let mut full: Vec<Dim> = vec![Dim::Known(1); shape.len().saturating_sub(parameter.len())];
-    full.extend(parameter);
+    let mut full = extended(&parameter, shape.len());
     let mut whole = shape;
     while whole.len() > 4 && whole.first().is_some_and(|d| d.is(1)) && full.first().is_some_and(|d| d.is(1)) {
         whole.remove(0);

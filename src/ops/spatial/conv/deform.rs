@@ -120,12 +120,8 @@ fn channels(lower: &mut Lower, index: usize, element: i64, start: i64, count: i6
     let [_, own, ..] = shape else { invalid!("input {index} without channels") };
     let form = batch_as_channels(shape)?;
     let start = start + element * i64::from(fixed(own)?);
-    let whole = form.first().and_then(Dim::known);
     let blob = lower.blob_as(index, &form)?;
-    if whole == Some(count) {
-        return Ok(blob);
-    }
-    lower.crop(blob, 0, start, Some(start + count), &Dim::Known(count))
+    lower.cut(blob, 0, start, count)
 }
 
 pub(in crate::ops) fn lower_deform_conv(lower: &mut Lower) -> Result<()> {

@@ -18,6 +18,7 @@ use self::kernel::Kernel;
 use self::node::{conv_spans, fixed, infer_biased, read_conv, split_shape};
 use super::batch_as_channels;
 use super::window::WindowAxis;
+use crate::lower::line_form;
 use crate::ncnn::Layer;
 use crate::ops::prelude::*;
 
@@ -173,9 +174,7 @@ fn lower_kernel(lower: &mut Lower, mut kernel: Kernel, layer: fn(Kernel) -> Resu
         None => lower.emit(layer(kernel)?, &bottoms, &form)?,
     };
     if lower.has_input(2) && !biased {
-        let mut bias_form = vec![Dim::Known(1); form.len()];
-        bias_form.put(0, Dim::Known(i64::from(num_output)));
-        let bias = lower.blob_as(2, &bias_form)?;
+        let bias = lower.blob_as(2, &line_form(&Dim::Known(num_output.into()), 0, form.len()))?;
         top = lower.compute(top + bias)?;
     }
     if batched {

@@ -108,10 +108,7 @@ pub(super) fn lower_rows(
     let form = [outputs, frames * rows.made, top_width].map(Dim::Known);
     let made = lower.emit(layer(flat)?, &[blob], &form)?;
     let made = lower.reshape(made, &[outputs, frames, rows.made, top_width].map(Dim::Known))?;
-    if rows.first == 0 && rows.made == top_height {
-        return Ok(Some(made));
-    }
-    lower.crop(made, 2, rows.first, Some(rows.first + top_height), &Dim::Known(top_height)).map(Some)
+    lower.cut(made, 2, rows.first, top_height).map(Some)
 }
 
 /// Returns the weight `[outputs, inputs, depth, ...]` with the depth before the inputs.

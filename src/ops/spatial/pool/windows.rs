@@ -151,7 +151,7 @@ fn sampled(lower: &mut Lower, x: BlobId, span: WindowAxis, size: i64) -> Result<
     }
     let rest = size - first;
     let rows = (rest - 1) / i64::from(step) + 1;
-    let x = if first > 0 { lower.crop(x, 1, first, Some(size), &Dim::Known(rest))? } else { x };
+    let x = lower.cut(x, 1, first, rest)?;
     let x = lower.stride(x, 1, &Dim::Known(0), step.into(), &Dim::Known(rows))?;
     let (stride, dilation) = (span.stride / step, span.dilation / step);
     Ok((x, WindowAxis { stride, dilation, begin, ..span }, rows))

@@ -4,6 +4,7 @@ use super::axis::{AxisMap, INTERP_MODES, InterpMode, interp_map, matrix, onnx_ma
 use super::free;
 use super::node::{AxisResize, Mode, Resize, read_resize};
 use super::plane::{Plane, is_plane};
+use crate::lower::line_form;
 use crate::ops::prelude::*;
 
 pub(super) fn lower_resize(lower: &mut Lower) -> Result<()> {
@@ -40,7 +41,9 @@ fn lower_fixed(lower: &mut Lower, resize: &Resize, shape: &[Dim], changed: &[Axi
         && is_plane(shape, a.axis, b.axis)
         && let Some(mode) = common_mode(map_a, map_b)
     {
-        let y = Plane::of(shape, changed)?.interpolate(lower, x, mode, None)?;
+        let plane = Plane::of(shape, changed)?;
+        let x = lower.blob_as(0, &plane.form)?;
+        let y = plane.interpolate(lower, x, mode, None)?;
         return lower.set(0, y);
     }
     for (axis, map) in changed.iter().zip(&maps) {
@@ -102,8 +105,7 @@ fn lower_axis(
     }
     let values = map.outside.iter().map(|outside| if *outside { extrapolation_value } else { 0.0 });
     let values = Tensor::from_f32(&[rows], values.collect())?;
-    let mut form = vec![Dim::Known(1); lower.form(y).len()];
-    form.put(place, axis.output.clone());
+    let form = line_form(&axis.output, place, lower.form(y).len());
     let values = lower.memory_data(&values, &form)?;
     lower.compute(y + values)
 }

@@ -17,7 +17,7 @@ pub(super) fn is_plane(shape: &[Dim], a: usize, b: usize) -> bool {
 /// The axes that Interp resizes, and those around them.
 pub(super) struct Plane {
     /// The outer axes, and the resized ones with what follows a single one.
-    form: Vec<Dim>,
+    pub form: Vec<Dim>,
     /// The form of the result.
     top: Vec<Dim>,
 }
