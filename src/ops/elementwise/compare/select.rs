@@ -68,7 +68,8 @@ const MAX_DEPTH: usize = 4;
 /// Returns whether a condition depends on IsNaN.
 fn asks_for_nan(graph: &Graph, condition: ValueId, depth: usize) -> bool {
     let Some(node) = graph.producer(condition) else { return false };
-    let handed = ["And", "Cast", "Not", "Or", "Unsqueeze", "Xor"].iter().any(|op_type| node.is(op_type));
+    let handed =
+        ["And", "Cast", "Identity", "Not", "Or", "Unsqueeze", "Xor"].iter().any(|op_type| node.is(op_type));
     node.is("IsNaN")
         || (handed
             && depth > 0
