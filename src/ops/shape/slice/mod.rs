@@ -30,8 +30,9 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("Slice", Access::Selection, in
             output; axes and steps computed at run time",
     )];
 
-/// The least bound that means the end of the axis: no axis of a blob is larger.
-const BEYOND: i64 = (1 << 31) - 1;
+/// The least bound that means the end of an axis of free size: a blob with a longer one would take 4 GB. Exporters
+/// write it and larger numbers for an open end.
+const BEYOND: i64 = 1_000_000_000;
 
 /// The kept elements of an axis: those at `start`, `start + step`, and so on.
 #[derive(Clone, Debug, PartialEq)]
@@ -89,8 +90,8 @@ enum Bound {
 /// Returns a bound counted from the front.
 fn from_front(bound: &Dim, size: &Dim, require: Decide) -> Result<Bound> {
     Ok(Bound::Counted(match bound.known() {
-        Some(n) if n >= BEYOND => size.clone(),
-        Some(n) if n <= -BEYOND => Dim::Known(-1),
+        Some(n) if n >= BEYOND && size.known().is_none_or(|size| size <= n) => size.clone(),
+        Some(n) if n <= -BEYOND && size.known().is_none_or(|size| n < -size) => Dim::Known(-1),
         _ => match bound.bounds() {
             (Some(0..), _) => bound.clone(),
             (_, Some(..0)) => size.add(bound)?,
@@ -185,7 +186,7 @@ fn cut(axis: usize, size: &Dim, (start, end): (&Dim, &Dim), step: i64, require: 
         // A stride beyond the axis keeps one element; ceil_div would overflow.
         Some(n) if n > 0 && stride >= n => Dim::Known(1),
         Some(n) if n <= 0 => zero,
-        _ => distance.ceil_div(&Dim::Known(stride.min(BEYOND)))?,
+        _ => distance.ceil_div(&Dim::Known(stride.min(1 << 31)))?,
     };
     let count = match count.bounds() {
         // Without elements it would not be a blob, unless it is the last element of a cache.
