@@ -68,8 +68,12 @@ impl State {
 
     /// Starts expressions over the sizes of `blob` and others; `None` if the net is for a release before `since`.
     fn texts(&self, blob: BlobId, since: u32) -> Option<Texts<'_>> {
-        let known = self.may_be_newer || self.net.release >= since;
-        known.then(|| Texts { state: self, bottoms: vec![blob] })
+        self.may_be_of(since).then(|| Texts { state: self, bottoms: vec![blob] })
+    }
+
+    /// Returns whether the net may need the release `since`.
+    fn may_be_of(&self, since: u32) -> bool {
+        self.may_be_newer || self.net.release >= since
     }
 
     /// Returns the Reshape of a blob to a form by expressions, and its bottoms; `None` if no blobs have the
@@ -136,9 +140,15 @@ impl Lower<'_> {
         start: &Dim,
         count: &Dim,
     ) -> Result<BlobId> {
+        let is_too_old = !self.state.may_be_of(CROP_EXPRESSIONS);
         let refuse = || {
-            Error::unsupported(format!("{count} elements from {start} on: no blobs have these sizes"))
-                .help("ncnn 20260113 and later compute such sizes: allow these releases")
+            let message = format!("{count} elements from {start} on: no blobs have these sizes");
+            match Error::unsupported(message) {
+                error if is_too_old => {
+                    error.help("ncnn 20260113 and later compute such sizes: allow these releases")
+                }
+                error => error,
+            }
         };
         // Negative numbers count from the end at run time.
         let condition = SizeCondition::at_least(start, 0).map_err(|_| refuse())?;

@@ -1,7 +1,10 @@
 //! An element of a list of integers as a sum: one that is computed at run time, and sizes.
 
+use num_traits::AsPrimitive;
+
+use super::range::range;
 use crate::graph::{Graph, Node, ValueId};
-use crate::tensor::{Array, DType, Dim};
+use crate::tensor::{Array, DType, Dim, Range};
 
 /// The maximum number of nodes that are followed.
 const MAX_NODES: usize = 32;
@@ -55,9 +58,13 @@ fn count(graph: &Graph, id: ValueId) -> Option<usize> {
     sizes.iter().try_fold(1_usize, |count, size| count.checked_mul(usize::try_from(size.known()?).ok()?))
 }
 
-/// Returns an element that is known: a constant or a size.
+/// Returns an element that is known: an integer or a size.
 fn known(graph: &Graph, id: ValueId, index: usize) -> Option<Dim> {
     let value = graph.value(id);
+    if let Some(constant) = value.constant.as_ref().filter(|constant| constant.dtype().is_float()) {
+        let element = constant.load_listed().ok()?.to_f64().ok()?.iter().nth(index).copied()?;
+        return (element.fract() == 0.0).then(|| Dim::Known(element.as_()));
+    }
     if !value.dtype.is_some_and(DType::is_int) {
         return None;
     }
@@ -72,6 +79,9 @@ fn known(graph: &Graph, id: ValueId, index: usize) -> Option<Dim> {
 fn step(graph: &Graph, node: &Node, index: usize, sum: &mut ElementSum) -> Option<(ValueId, usize)> {
     let first = node.input(0)?;
     let is_int = |id: ValueId| graph.value(id).dtype.is_some_and(DType::is_int);
+    if node.is("Cast") && !is_int(first) && node.output(0).is_some_and(is_int) {
+        return extreme(graph, graph.producer(first)?, index);
+    }
     if !is_int(first) {
         return None;
     }
@@ -91,7 +101,7 @@ fn step(graph: &Graph, node: &Node, index: usize, sum: &mut ElementSum) -> Optio
         }
         return None;
     }
-    let place = |id: ValueId| Some(if count(graph, id)? == 1 { 0 } else { index });
+    let place = |id: ValueId| place(graph, id, index);
     let (second, is_sum) = (node.input(1)?, node.is("Add"));
     if !is_sum && !node.is("Sub") {
         return None;
@@ -106,4 +116,33 @@ fn step(graph: &Graph, node: &Node, index: usize, sum: &mut ElementSum) -> Optio
         list
     });
     Some((next, place(next)?))
+}
+
+/// Returns the place in an operand from which an element of the output is computed.
+fn place(graph: &Graph, id: ValueId, index: usize) -> Option<usize> {
+    Some(if count(graph, id)? == 1 { 0 } else { index })
+}
+
+/// Returns the element that is always the larger or the smaller one of two floats, by their ranges: an integer of
+/// which float32 is a copy, or a constant. Exporters limit bounds by numbers that are beyond every axis.
+fn extreme(graph: &Graph, node: &Node, index: usize) -> Option<(ValueId, usize)> {
+    let [Some(a), Some(b)] = *node.inputs.as_slice() else { return None };
+    let bounds = |id: ValueId| {
+        let element = known(graph, id, place(graph, id, index)?).and_then(|element| element.known());
+        Some(element.map_or_else(|| range(graph, id), |n| Range { least: n.as_(), most: n.as_() }))
+    };
+    let (of_a, of_b) = (bounds(a)?, bounds(b)?);
+    let order =
+        if of_a.most <= of_b.least { Some((a, b)) } else { (of_b.most <= of_a.least).then_some((b, a)) };
+    let (smaller, larger) = order?;
+    let chosen = [("Min", smaller), ("Max", larger)].into_iter().find(|(op, _)| node.is(op))?.1;
+    let at = place(graph, chosen, index)?;
+    if graph.value(chosen).constant.is_some() {
+        return Some((chosen, at));
+    }
+    let cast = graph.producer(chosen).filter(|node| node.is("Cast"))?;
+    let integer = cast.input(0)?;
+    let is_exact =
+        graph.value(integer).dtype?.is_int() && Range::EXACT_INTEGERS.contains(range(graph, integer));
+    is_exact.then_some((integer, at))
 }

@@ -5,6 +5,7 @@
 
 use crate::error::ErrorCode;
 use crate::op::{CONTRIB_DOMAIN as MICROSOFT, find};
+use crate::ops::indexing::unique::UNKNOWN_SIZE;
 use crate::ops::prelude::*;
 
 /// The domain of convolutions over blocks of channels.
@@ -26,8 +27,6 @@ const RAGGED: &str =
 const SPARSE_KEYS: &str = "attention to blocks of keys that a sparse layout selects for each head: ncnn's \
                            attention has no such layout, and a dense mask of it is not implemented";
 const TEXT: &str = "it processes text or maps; ncnn has only numeric tensors";
-const UNKNOWN_SIZE: &str =
-    "the size of its output depends on the elements of its input; ncnn has no layer for that";
 
 pub(in crate::ops) const OPS: &[Row] = &[
     refused("", "ImageDecoder", COMPRESSED_IMAGE),
@@ -36,7 +35,6 @@ pub(in crate::ops) const OPS: &[Row] = &[
     refused("", "StringConcat", TEXT),
     refused("", "StringNormalizer", TEXT),
     refused("", "StringSplit", TEXT),
-    refused("", "Unique", UNKNOWN_SIZE),
     refused(MICROSOFT, "BeamSearch", GENERATION),
     refused(MICROSOFT, "BifurcationDetector", UNKNOWN_SIZE),
     refused(MICROSOFT, "DecoderMaskedSelfAttention", BUFFERS),

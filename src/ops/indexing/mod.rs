@@ -8,6 +8,7 @@ mod reverse_sequence;
 pub(in crate::ops) mod scatter;
 pub(in crate::ops) mod selection;
 pub(in crate::ops) mod top_k;
+pub(in crate::ops) mod unique;
 
 use super::row::Row;
 
@@ -21,4 +22,5 @@ pub(super) const FAMILIES: &[&[Row]] = &[
     scatter::OPS,
     selection::OPS,
     top_k::OPS,
+    unique::OPS,
 ];

@@ -5,6 +5,7 @@
 use ndarray::{ArrayD, Axis, Slice};
 
 use super::one_hot::pick;
+use crate::op::ElementSum;
 use crate::ops::prelude::*;
 use crate::ops::shape::size::resized;
 use crate::tensor::move_elements;
@@ -74,12 +75,24 @@ fn reverse<T: Clone>(data: &ArrayD<T>, batch: Axis, lens: &[isize]) -> ArrayD<T>
     result
 }
 
+/// Returns the lengths of all sequences: each of them, or one that is expanded to their free number.
+fn known_lens(expand: &Expand) -> Option<Vec<Dim>> {
+    expand.dims(1).ok().or_else(|| {
+        let graph = expand.graph();
+        let node = graph.producer(expand.node().input(1)?).filter(|node| node.is("Expand"))?;
+        let len = node.input(0)?;
+        let is_one = graph.value(len).shape.as_deref()?.iter().all(|size| size.is(1));
+        let sum = ElementSum::of(graph, len, 0).filter(|sum| is_one && sum.computed.is_none())?;
+        Some(vec![sum.size])
+    })
+}
+
 /// Multiplies each sequence by a matrix: row `t` has its 1 at the source of element `t`.
 fn expand_reverse(expand: &Expand) -> Result<bool> {
     let (time, batch) = read_axes(expand)?;
     let size = expand.shape(0)?.at(time)?;
     // Lengths are often computed from the shape of the data, so they are compared as sizes.
-    if expand.dims(1).is_ok_and(|lens| !lens.is_empty() && lens.iter().all(|len| len == size)) {
+    if known_lens(expand).is_some_and(|lens| !lens.is_empty() && lens.iter().all(|len| len == size)) {
         expand.output(0, expand.operand(0).slice_by(i64::try_from(time)?, -1, i64::MIN, -1));
         return Ok(true);
     }

@@ -36,7 +36,7 @@ fn kept(condition: &[i64], size: usize) -> Result<Vec<usize>> {
 }
 
 /// Reads the axis; without one, the input is flattened.
-fn read_axis(attributes: &Attributes, rank: usize) -> Result<Option<usize>> {
+pub(super) fn read_axis(attributes: &Attributes, rank: usize) -> Result<Option<usize>> {
     attributes.given_int("axis")?.map(|axis| resolve_axis(axis, rank)).transpose()
 }
 

@@ -16,6 +16,7 @@ const COUNTING: &[&str] = &[
     "Add",
     "And",
     "Cast",
+    "CastLike",
     "Div",
     "Equal",
     "Greater",

@@ -168,8 +168,14 @@ pub(super) fn fold_mean(attributes: &Attributes, inputs: &[Option<Array>]) -> Re
 }
 
 pub(super) fn fold_mod(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    let kernel = if read_mod(attributes)? == Quotient::Trunc { TRUNC_MOD } else { FLOOR_MOD };
-    fold_pairs(attributes, inputs, &kernel)
+    if read_mod(attributes)? == Quotient::Trunc {
+        return fold_pairs(attributes, inputs, &TRUNC_MOD);
+    }
+    let elements = |index: usize| required_input(inputs, index).map(Array::elements);
+    if matches!((elements(0)?, elements(1)?), (Elements::I64(_), Elements::Dim(_))) {
+        unsupported!("remainders by free sizes: the shape rule gives them");
+    }
+    fold_pairs(attributes, inputs, &FLOOR_MOD)
 }
 
 pub(super) fn fold_bits(inputs: &[Option<Array>], combine: impl Fn(i64, i64) -> i64) -> Result<Vec<Array>> {

@@ -26,7 +26,7 @@ use fold::*;
 pub(in crate::ops) use fold::{ADD, MUL};
 use lower::*;
 use modulo::{infer_mod, lower_mod, range_mod};
-use pow::lower_pow;
+use pow::{expand_int_pow, lower_pow};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Add", Access::Broadcast, infer_first)
@@ -111,11 +111,12 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Pow", Access::Broadcast, infer_first)
         .nan(nan_power)
         .fold(|a, x| fold_pairs(a, x, &POW))
+        .expand(expand_int_pow)
         .lower(lower_pow)
         .identity(|graph, node| beside(graph, node, 0, 1.0))
         .lowers_to(
             "UnaryOp, Power or Exp if one side is constant; otherwise Exp of a product with \
-            Log, and the sign separately",
+            Log, and the sign separately, or for integers a product of squares",
         )
         .limits(
             "integers of 8 and 16 bits by exponents computed at run time; constant exponents \

@@ -5,6 +5,7 @@ use super::super::broadcast::{infer_first, lower_pair};
 use super::fold::{Quotient, read_mod, require_signs};
 use crate::lower::{AssumedFact, Formula, ScalarOrBlob, nudged_quotient};
 use crate::ops::prelude::*;
+use crate::tensor::try_zip_broadcast;
 
 pub(super) fn infer_mod(call: &Call) -> Result<Vec<Fact>> {
     match read_mod(call)? {
@@ -14,7 +15,33 @@ pub(super) fn infer_mod(call: &Call) -> Result<Vec<Fact>> {
         Quotient::Floor => {}
         Quotient::Trunc => require_signs(call)?,
     }
-    infer_first(call)
+    match places_from_the_end(call)? {
+        Some(places) => Ok(vec![Fact::elements(places)?]),
+        None => infer_first(call),
+    }
+}
+
+/// Returns the remainders of integers by free sizes, such as those by which an axis is rolled: places that are counted
+/// from the end if they are negative. Requires that they lie within the axis.
+fn places_from_the_end(call: &Call) -> Result<Option<Array>> {
+    let sizes = call.value(1).and_then(|value| value.elements.as_ref());
+    let (Some(by), Some(sizes)) = (call.constant(0), sizes) else { return Ok(None) };
+    if read_mod(call)? == Quotient::Trunc || !by.dtype().is_int() {
+        return Ok(None);
+    }
+    let place = |by: &i64, size: &Dim| {
+        if size.known().is_some() || !matches!(size.bounds(), (Some(1..), _)) {
+            return Dim::Known(*by).modulo(size);
+        }
+        let (place, within) = match Dim::Known(*by) {
+            by @ Dim::Known(..0) => (size.add(&by)?, size.add(&by)?),
+            by => (by.clone(), size.sub(&by)?.sub(&Dim::Known(1))?),
+        };
+        call.require(SizeCondition::at_least(&within, 0))?;
+        Ok(place)
+    };
+    let places = try_zip_broadcast(&by.load_listed()?.to_i64()?, &sizes.to_dims()?, place)?;
+    Ok(Some(Array::new(by.dtype(), Elements::Dim(places))))
 }
 
 /// Remainders are smaller than the divisor, and have its sign or that of the dividend.

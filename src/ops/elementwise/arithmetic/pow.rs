@@ -12,6 +12,12 @@ use crate::ops::prelude::*;
 /// around.
 const MAX_WRAPPED_EXPONENT: i32 = 16;
 
+/// The bits of an exponent: a power by 32 or more is beyond the integers of float32, unless the base is 0, 1 or -1.
+const EXPONENT_BITS: usize = 5;
+
+/// The bound of powers of which none is a factor of an integer of float32. Their squares are finite.
+const BEYOND_EXACT: f32 = 33_554_432.0;
+
 /// Logarithms are clipped to this magnitude: `0 * log(0)` must be 0.
 const MAX_LOG: f32 = 1e30;
 
@@ -87,6 +93,38 @@ fn int_power(lower: &mut Lower, base: BlobId, exponent: f32, dtype: DType) -> Re
         None if exponent == 0.0 => lower.power(base, 0.0, lower.range(0)),
         None => unsupported!("{dtype} to the power of {exponent}"),
     }
+}
+
+/// Expands a power of integers whose operands both have several elements: a product of the squares that the bits of
+/// the exponent choose, because `exp(y * log(x))` rounds integers above 2^18 to others.
+pub(super) fn expand_int_pow(x: &Expand) -> Result<bool> {
+    let (dtype, of) = (x.dtype(0)?, x.dtype(1)?);
+    let is_number = |index: usize| x.constant(index).is_some_and(|tensor| tensor.len() == 1);
+    if !dtype.is_int() || dtype.is_narrow_int() || !of.is_int() || is_number(0) || is_number(1) {
+        return Ok(false);
+    }
+    let (base, exponent) = (x.operand_as(0, DType::F32), x.operand_as(1, DType::F32));
+    let mut rest = exponent.abs();
+    // Larger exponents matter to bases of 0, 1 and -1 alone, by their last bit.
+    rest = rest.min(rest - halved(rest) * 2.0 + 30.0);
+    let (mut square, mut power) = (base, None);
+    for _ in 0..EXPONENT_BITS {
+        let less = halved(rest);
+        let factor = (square - 1.0) * (rest - less * 2.0) + 1.0;
+        power = Some(power.map_or(factor, |power: Expr| power * factor));
+        (square, rest) = ((square * square).min(BEYOND_EXACT), less);
+    }
+    let mut power = power.unwrap_or(base);
+    if x.range(1).least < 0.0 {
+        let is_fraction = exponent.less(0.0) & base.abs().greater(1.0);
+        power = is_fraction.select(0.0, power);
+    }
+    x.output(0, power.cast(dtype));
+    Ok(true)
+}
+
+fn halved(number: Expr<'_>) -> Expr<'_> {
+    (number * 0.5).apply("Floor", [])
 }
 
 /// Emits `exp(y * log|x|)`, negative for negative `x` and odd `y`, NaN for negative `x` and fractional `y`.

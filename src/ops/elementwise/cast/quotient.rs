@@ -1,8 +1,8 @@
 //! Casts to integers of floats computed from sizes, such as `Cast(Ceil(Cast(size) / 8 + 1))`: the elements are
 //! sizes.
 //!
-//! The floats are quotients of sizes by numbers. Their arithmetic in float32 is exact, or rounds to the same
-//! integers, up to sizes that are required as conditions.
+//! The floats are quotients of sizes by numbers, or products with constants that are next to quotients. Their
+//! arithmetic in float32 is exact, or rounds to the same integers, up to sizes that are required as conditions.
 
 use ndarray::ArrayD;
 use num_traits::AsPrimitive;
@@ -24,12 +24,15 @@ const MAX_ROUNDED: i64 = 1 << 22;
 /// The largest divisor of a constant.
 const MAX_DIVISOR: i64 = 1 << 10;
 
+/// The largest size that is multiplied by a rounded constant, such as 1.7.
+const MAX_SCALED: i64 = 1 << 16;
+
 /// Floats that are integers over a number.
 struct Quotients {
     numerators: ArrayD<Dim>,
     /// At least 1.
     divisor: i64,
-    /// Whether a division by other than a power of two has rounded them.
+    /// Whether they are rounded, because the divisor is other than a power of two.
     rounded: bool,
 }
 
@@ -85,14 +88,20 @@ fn quotients(graph: &Graph, id: ValueId, depth: usize, required: &mut Required) 
         return Some(Quotients { numerators: x.numerators.to_shape(sizes?).ok()?.into_owned(), ..x });
     }
     let mut of = |index: usize| quotients(graph, node.input(index)?, depth, required);
+    let mut scaled = Vec::new();
     let found = match OPERATORS.iter().find(|(op_type, _)| node.is(op_type))?.1 {
         Operator::Floor => of(0)?.rounded(Dim::floor_div),
         Operator::Ceil => of(0)?.rounded(Dim::ceil_div),
         Operator::Sum => of(0)?.plus(&of(1)?, 1),
         Operator::Difference => of(0)?.plus(&of(1)?, -1),
-        Operator::Product => of(0)?.times(&of(1)?),
+        Operator::Product => of(0)?.times(&of(1)?, value.dtype?, &mut scaled),
         Operator::Quotient => of(0)?.over(&of(1)?),
+        Operator::Minimum | Operator::Maximum => {
+            let choose = if node.is("Min") { Dim::smaller } else { Dim::larger };
+            return (1..node.inputs.len()).try_fold(of(0)?, |x, index| x.extreme(&of(index)?, choose));
+        }
     };
+    required.append(&mut scaled);
     found?.within(required)
 }
 
@@ -104,30 +113,61 @@ enum Operator {
     Difference,
     Product,
     Quotient,
+    Minimum,
+    Maximum,
 }
 
-const OPERATORS: [(&str, Operator); 6] = [
+const OPERATORS: [(&str, Operator); 8] = [
     ("Floor", Operator::Floor),
     ("Ceil", Operator::Ceil),
     ("Add", Operator::Sum),
     ("Sub", Operator::Difference),
     ("Mul", Operator::Product),
     ("Div", Operator::Quotient),
+    ("Min", Operator::Minimum),
+    ("Max", Operator::Maximum),
 ];
 
-/// Returns constants as quotients by a power of two.
+/// Returns constants as quotients by a power of two, or as the floats next to quotients by another number.
 fn constants(array: &Array) -> Option<Quotients> {
     let elements = array.to_f64().ok()?;
-    let scaled = |divisor: i64| {
+    let numerators = |divisor: i64| {
         let by: f64 = divisor.as_();
-        elements.mapv(|x| x * by)
+        elements.mapv(|x| (x * by).round().as_())
     };
-    let is_whole = |divisor: &i64| scaled(*divisor).iter().all(|x| x.fract() == 0.0);
-    let divisor = std::iter::successors(Some(1_i64), |n| n.checked_mul(2))
-        .take_while(|n| *n <= MAX_DIVISOR)
-        .find(is_whole)?;
-    let numerators = scaled(divisor).mapv(|x| Dim::Known(x.as_()));
-    Some(Quotients { numerators, divisor, rounded: false })
+    let is_nearest = |divisor: &i64| {
+        let mut pairs = elements.iter().zip(numerators(*divisor));
+        pairs.all(|(x, numerator)| quotient_of(numerator, *divisor, array.dtype()) == *x)
+    };
+    let powers = std::iter::successors(Some(1_i64), |n| n.checked_mul(2)).take_while(|n| *n <= MAX_DIVISOR);
+    let divisor = powers.chain(1..=MAX_DIVISOR).find(is_nearest)?;
+    let rounded = !is_power_of_two(divisor);
+    Some(Quotients { numerators: numerators(divisor).mapv(Dim::Known), divisor, rounded })
+}
+
+/// Returns the float of a type that is next to a quotient.
+fn quotient_of(numerator: i64, divisor: i64, dtype: DType) -> f64 {
+    let (numerator, divisor): (f64, f64) = (numerator.as_(), divisor.as_());
+    round_to(numerator / divisor, dtype)
+}
+
+fn round_to(x: f64, dtype: DType) -> f64 {
+    let single: f32 = x.as_();
+    if dtype == DType::F64 { x } else { single.into() }
+}
+
+/// Returns a size up to which the product with a rounded constant is an integer where that with the quotient is one.
+fn scaled_exactly(numerator: i64, divisor: i64, dtype: DType) -> i64 {
+    let constant = quotient_of(numerator, divisor, dtype);
+    let whole = |size: &i64| size.checked_mul(numerator).filter(|product| product % divisor == 0);
+    let differs = |size: &i64| {
+        let by: f64 = size.as_();
+        whole(size).is_some_and(|product| {
+            let expected: f64 = (product / divisor).as_();
+            round_to(constant * by, dtype) != expected
+        })
+    };
+    (1..=MAX_SCALED).find(differs).map_or(MAX_SCALED, |size| size - 1)
 }
 
 impl Quotients {
@@ -165,17 +205,43 @@ impl Quotients {
         Some(Quotients { numerators, divisor, rounded: self.rounded || other.rounded })
     }
 
-    fn times(&self, other: &Quotients) -> Option<Quotients> {
+    /// Returns the products, of which one side may be rounded constants, if the other one consists of integers.
+    fn times(&self, other: &Quotients, dtype: DType, required: &mut Required) -> Option<Quotients> {
         let divisor = self.divisor.checked_mul(other.divisor)?;
+        let rounded = self.rounded || other.rounded;
+        if rounded {
+            let (constants, sizes) = if self.rounded { (self, other) } else { (other, self) };
+            if sizes.rounded || sizes.divisor != 1 {
+                return None;
+            }
+            let known: Option<Vec<i64>> = constants.numerators.iter().map(Dim::known).collect();
+            let exactly = |numerator: i64| scaled_exactly(numerator, constants.divisor, dtype);
+            let most = known?.into_iter().map(exactly).min()?;
+            for size in &sizes.numerators {
+                required.push(SizeCondition::at_most(size, most));
+                required.push(SizeCondition::at_least(size, -most));
+            }
+        }
         let numerators = try_zip_broadcast(&self.numerators, &other.numerators, Dim::mul).ok()?;
-        (!self.rounded && !other.rounded).then_some(Quotients { numerators, divisor, rounded: false })
+        Some(Quotients { numerators, divisor, rounded })
+    }
+
+    /// Returns the minima or maxima. They are elements of the operands, so nothing is rounded again.
+    fn extreme(&self, other: &Quotients, choose: fn(&Dim, &Dim) -> Result<Dim>) -> Option<Quotients> {
+        let divisor = self.divisor.checked_mul(other.divisor)?;
+        let (own, others) = (Dim::Known(other.divisor), Dim::Known(self.divisor));
+        let chosen = |x: &Dim, y: &Dim| choose(&x.mul(&own)?, &y.mul(&others)?);
+        let numerators = try_zip_broadcast(&self.numerators, &other.numerators, chosen).ok()?;
+        let is_int = |x: &Dim| x.known().is_none_or(|x| i32::try_from(x).is_ok());
+        let rounded = self.rounded || other.rounded;
+        numerators.iter().all(is_int).then_some(Quotients { numerators, divisor, rounded })
     }
 
     /// Returns the quotients by a number.
     fn over(&self, other: &Quotients) -> Option<Quotients> {
         let mut divisors = other.numerators.iter().map(Dim::known);
         let by = divisors.next()?.filter(|by| *by > 0)?;
-        if self.rounded || divisors.any(|other| other != Some(by)) {
+        if self.rounded || other.rounded || divisors.any(|other| other != Some(by)) {
             return None;
         }
         let divisor = self.divisor.checked_mul(by)?;

@@ -36,6 +36,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .identity(|graph, node| either_beside(graph, node, 1.0))
         .lowers_to("BinaryOp MUL"),
     truth("Equal", infer_truth, |a, x| fold_comparison_of(a, x, &EQUAL))
+        .expand(expand_test_of_nan)
         .lower(|l| refuse_nan(l).and_then(|()| combine(l, |a, b| !(a - b).nonzero())))
         .lowers_to("Threshold of the magnitude of the difference")
         .differs(EQUALS_NAN),
@@ -115,6 +116,15 @@ fn infer_decided(call: &Call, decisive: f32) -> Result<Vec<Fact>> {
         fact.constant = Some(Tensor::filled(&element, sizes)?);
     }
     Ok(facts)
+}
+
+/// Expands the comparison of a float with itself: the elements that differ from themselves are NaN.
+fn expand_test_of_nan(x: &Expand) -> Result<bool> {
+    let is_test = x.node().input(0) == x.node().input(1) && x.dtype(0)?.is_float();
+    if is_test {
+        x.output(0, !x.operand(0).is_nan());
+    }
+    Ok(is_test)
 }
 
 fn infer_where(call: &Call) -> Result<Vec<Fact>> {

@@ -39,24 +39,29 @@ fn choose(lower: &mut Lower, condition: BlobId, x: ScalarOrBlob, y: ScalarOrBlob
     let [pass, block] = limits(lower, condition)?;
     // An infinite constant needs no limit.
     match [number(lower, 1)?, number(lower, 2)?] {
-        [_, Some(f32::NEG_INFINITY)] => return hold(lower, binary_op::MIN, x, pass),
-        [_, Some(f32::INFINITY)] => return hold(lower, binary_op::MAX, x, block),
-        [Some(f32::NEG_INFINITY), _] => return hold(lower, binary_op::MIN, y, block),
-        [Some(f32::INFINITY), _] => return hold(lower, binary_op::MAX, y, pass),
+        [_, Some(f32::NEG_INFINITY)] => return hold(lower, binary_op::MIN, (x, true), pass),
+        [_, Some(f32::INFINITY)] => return hold(lower, binary_op::MAX, (x, true), block),
+        [Some(f32::NEG_INFINITY), _] => return hold(lower, binary_op::MIN, (y, false), block),
+        [Some(f32::INFINITY), _] => return hold(lower, binary_op::MAX, (y, false), pass),
         _ => {}
     }
-    let x = hold(lower, binary_op::MIN, x, pass)?;
-    let y = hold(lower, binary_op::MIN, y, block)?;
+    let x = hold(lower, binary_op::MIN, (x, true), pass)?;
+    let y = hold(lower, binary_op::MIN, (y, false), block)?;
     lower.compute(x.larger(y))
 }
 
-/// Emits an operand as far as a limit passes it. A condition with IsNaN exists to drop NaN: one order of the
-/// operands of a minimum drops it in vectorized code, the other one in the remaining elements
-/// (`binaryop.cpp`).
-fn hold(lower: &mut Lower, op_type: i32, side: ScalarOrBlob, limit: BlobId) -> Result<BlobId> {
+/// Emits an operand, chosen where the condition has a truth, as far as a limit passes it. A condition that has the
+/// other truth for NaN exists to drop NaN: one order of the operands of a minimum drops it in vectorized code, the
+/// other one in the remaining elements (`binaryop.cpp`).
+fn hold(
+    lower: &mut Lower,
+    op_type: i32,
+    (side, truth): (ScalarOrBlob, bool),
+    limit: BlobId,
+) -> Result<BlobId> {
     let held = lower.compute(side.with(op_type, limit))?;
     let condition = lower.node().input(0);
-    if condition.is_some_and(|condition| asks_for_nan(lower.graph(), condition, MAX_DEPTH)) {
+    if condition.is_some_and(|condition| may_be_for_nan(!truth, lower.graph(), condition, MAX_DEPTH)) {
         return lower.compute(limit.with(op_type, held));
     }
     Ok(held)
@@ -65,14 +70,20 @@ fn hold(lower: &mut Lower, op_type: i32, side: ScalarOrBlob, limit: BlobId) -> R
 /// The maximum number of operators between IsNaN and Where.
 const MAX_DEPTH: usize = 4;
 
-/// Returns whether a condition depends on IsNaN.
-fn asks_for_nan(graph: &Graph, condition: ValueId, depth: usize) -> bool {
+/// Returns whether IsNaN may decide that a condition has a truth.
+fn may_be_for_nan(truth: bool, graph: &Graph, condition: ValueId, depth: usize) -> bool {
     let Some(node) = graph.producer(condition) else { return false };
-    let handed = ["And", "Cast", "Not", "Or", "Unsqueeze", "Xor"].iter().any(|op_type| node.is(op_type));
-    node.is("IsNaN")
-        || (handed
-            && depth > 0
-            && node.inputs.iter().flatten().any(|input| asks_for_nan(graph, *input, depth - 1)))
+    let any = |truth: bool| {
+        let mut inputs = node.inputs.iter().flatten();
+        depth > 0 && inputs.any(|input| may_be_for_nan(truth, graph, *input, depth - 1))
+    };
+    match node.op_type.as_str() {
+        "IsNaN" => truth,
+        "Not" => any(!truth),
+        "Xor" => any(true) || any(false),
+        "And" | "Cast" | "Identity" | "Or" | "Unsqueeze" => any(truth),
+        _ => false,
+    }
 }
 
 /// Returns the element of an input that is a constant float of one element.

@@ -60,6 +60,12 @@ pub(super) fn computed_parts(call: &Call, why: Error) -> Result<Vec<Part>> {
             }
             part.count_value = start.distance_value(&end);
             part.count = count;
+        } else if end.computed.is_none() && takes_one(&end.size, size, step) {
+            let last: f64 = size.known().unwrap_or(0).as_();
+            if !(Range { least: -last, most: last - 1.0 }).contains(call.range(1)) {
+                call.replace_by_sizes(1);
+            }
+            part.count = Dim::Known(1);
         } else {
             check_declared(call, &sliced_axes(call)?)?;
             let Some(declared) = declared_size(call, axis) else { return Err(why) };
@@ -92,6 +98,12 @@ fn check_declared(call: &Call, axes: &[usize]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Returns whether a slice from any place of an axis to its end takes one element: its step is not less than the axis.
+fn takes_one(end: &Dim, size: &Dim, step: i64) -> bool {
+    let [Some(end), Some(size)] = [end, size].map(Dim::known) else { return false };
+    step >= size && end >= size
 }
 
 fn is_positive(count: &Dim) -> bool {
