@@ -3,7 +3,7 @@
 use smallvec::smallvec;
 
 use crate::error::Result;
-use crate::graph::{Attribute, AttributeMap, Graph, Node, NodeId, ValueId};
+use crate::graph::{Attribute, AttributeMap, Graph, Node, ValueId};
 use crate::pass::pattern::{Readers, perm_of, producer};
 
 use super::only_output;
@@ -12,19 +12,20 @@ use super::view::{dropped_axes, is_view};
 /// Merges two Transposes in a row, unless both would remain.
 pub(crate) fn fuse_consecutive_transposes(graph: &mut Graph) -> Result<bool> {
     let readers = Readers::of(graph);
-    let find = |(id, node): (NodeId, &Node)| {
+    let find = |graph: &Graph, node: &Node| {
         let between = node.input(0).filter(|_| node.is("Transpose"))?;
         let inner = producer(graph, between, "Transpose")?;
         let (first, second) = (perm_of(graph, inner)?, perm_of(graph, node)?);
         let both = second.iter().map(|axis| first.get(*axis).copied()).collect::<Option<Vec<usize>>>()?;
         let perm = both.iter().map(|axis| i64::try_from(*axis).ok()).collect::<Option<Vec<i64>>>()?;
         let fewer = readers.only(between).is_some() || both.is_sorted();
-        let mut made = Node { inputs: inner.inputs.clone(), ..node.clone() };
-        made.attributes.insert("perm".into(), Attribute::Ints(perm));
-        fewer.then(|| (id, vec![made]))
+        fewer.then(|| (inner.inputs.clone(), perm))
     };
-    let found = graph.nodes().filter_map(find).collect();
-    graph.replace_found(found)
+    graph.replace_nodes(find, |_, node, (inputs, perm)| {
+        let mut made = Node { inputs, ..node.clone() };
+        made.attributes.insert("perm".into(), Attribute::Ints(perm));
+        Ok(Some(vec![made]))
+    })
 }
 
 /// Replaces a Transpose between views that drop and restore axes of size 1 by one of all axes.

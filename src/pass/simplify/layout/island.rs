@@ -82,6 +82,13 @@ impl Island {
         self.mover(graph, graph.value(entry).producer?)
     }
 
+    /// The moves at the edges.
+    pub fn movers(&self, graph: &Graph, readers: &Readers) -> BTreeSet<NodeId> {
+        let before = self.entries.iter().filter_map(|entry| graph.value(*entry).producer);
+        let after = self.exits.iter().flat_map(|exit| self.exit_readers(readers, *exit));
+        before.chain(after).filter(|id| self.mover(graph, *id).is_some()).collect()
+    }
+
     /// Whether only nodes of the island read an entry.
     fn is_read_here_alone(&self, readers: &Readers, entry: ValueId) -> bool {
         !readers.is_output(entry) && readers.all(entry).iter().all(|reader| self.members.contains(reader))

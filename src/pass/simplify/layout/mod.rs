@@ -9,7 +9,7 @@
 mod island;
 mod operand;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::common::index::IndexMap;
 use crate::error::Result;
@@ -104,12 +104,15 @@ impl Way {
 fn cancel(graph: &mut Graph, kind: Kind) -> Result<bool> {
     let readers = Readers::of(graph);
     let mut found = Vec::new();
+    // A move between two islands can be removed for one of them: the other one waits for the next round.
+    let mut taken: BTreeSet<NodeId> = BTreeSet::new();
     for island in island::find(graph, &readers, kind) {
         let ways = island.ways(graph, &readers);
         let costs = ways.into_iter().map(|way| (island.cost(graph, &readers, &way), way));
-        if let Some((cost, way)) = costs.min_by_key(|(cost, _)| *cost)
-            && cost < 0
-        {
+        let Some((_, way)) = costs.filter(|(cost, _)| *cost < 0).min_by_key(|(cost, _)| *cost) else { continue };
+        let movers = island.movers(graph, &readers);
+        if taken.is_disjoint(&movers) {
+            taken.extend(movers);
             found.push((island, way));
         }
     }
