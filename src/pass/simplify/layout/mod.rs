@@ -109,7 +109,9 @@ fn cancel(graph: &mut Graph, kind: Kind) -> Result<bool> {
     for island in island::find(graph, &readers, kind) {
         let ways = island.ways(graph, &readers);
         let costs = ways.into_iter().map(|way| (island.cost(graph, &readers, &way), way));
-        let Some((_, way)) = costs.filter(|(cost, _)| *cost < 0).min_by_key(|(cost, _)| *cost) else { continue };
+        let Some((_, way)) = costs.filter(|(cost, _)| *cost < 0).min_by_key(|(cost, _)| *cost) else {
+            continue;
+        };
         let movers = island.movers(graph, &readers);
         if taken.is_disjoint(&movers) {
             taken.extend(movers);
