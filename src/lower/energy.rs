@@ -59,17 +59,16 @@ fn sources(
 
 /// Returns whether each element of the results is a sum of computed elements with constant weights.
 fn is_linear(graph: &Graph, node: &Node, op: &Op) -> bool {
-    let is_one_of = |names: &[&str]| names.iter().any(|name| node.is(name));
     let reads_one = || computed_floats(graph, node).count() == 1;
     match op.access {
         Access::View | Access::Selection => true,
-        _ if is_one_of(&["Add", "Sub", "Neg", "Pad", "Concat"]) => true,
-        _ => is_one_of(&["Mul", "Conv", "ConvTranspose", "Gemm", "MatMul"]) && reads_one(),
+        _ if node.is_one_of(&["Add", "Sub", "Neg", "Pad", "Concat"]) => true,
+        _ => node.is_one_of(&["Mul", "Conv", "ConvTranspose", "Gemm", "MatMul"]) && reads_one(),
     }
 }
 
 /// Returns whether a node computes the square of its first input.
-pub(crate) fn is_square(graph: &Graph, node: &Node) -> bool {
+fn is_square(graph: &Graph, node: &Node) -> bool {
     let is_scalar = |value| graph.value(value).constant.as_ref().is_some_and(|tensor| tensor.len() == 1);
     match node.inputs.as_slice() {
         [a, b] if node.is("Mul") => a == b,

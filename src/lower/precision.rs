@@ -49,10 +49,8 @@ pub(super) fn precise_values(graph: &Graph) -> IndexSet<ValueId> {
             && node.outputs.iter().flatten().all(|id| graph.value(*id).dtype == Some(DType::Bool));
         let is_position = |id: &ValueId| positions.contains(*id) || is_int(id);
         let needs_digits = |index| {
-            let is_angle = || {
-                ["Cos", "Sin", "Tan"].iter().any(|function| node.is(function))
-                    && node.inputs.iter().flatten().all(is_position)
-            };
+            let is_angle =
+                || node.is_one_of(&["Cos", "Sin", "Tan"]) && node.inputs.iter().flatten().all(is_position);
             let is_given = || node.input(index).is_some_and(|id| given.contains(id));
             is_rounded
                 || is_angle()

@@ -29,7 +29,7 @@ pub(in crate::ops) fn repeated(graph: &Graph, mut id: ValueId, axis: usize) -> (
     let shape_of = |id: ValueId| graph.value(id).shape.as_ref().map(|shape| shape.to_vec());
     for _ in 0..DEPTH {
         let Some(node) = graph.producer(id) else { break };
-        let is_repeated = ["Expand", "Tile", "Identity"].iter().any(|op| node.is(op));
+        let is_repeated = node.is_one_of(&["Expand", "Tile", "Identity"]);
         let Some(source) = node.input(0).filter(|_| is_repeated) else { break };
         let (Some(from), Some(to)) = (shape_of(source), shape_of(id)) else { break };
         let is_kept = |(place, (from, to)): (usize, (&Dim, &Dim))| from == to || place != axis && from.is(1);
