@@ -54,7 +54,7 @@ impl Conversion {
             for (before, after) in
                 input.shape.iter().zip(&output.shape).filter(|(before, after)| before != after)
             {
-                let after = after.substitute(&sizes)?;
+                let after = after.substitute(&sizes);
                 grown.extend(before.symbol_name().map(|name| (name.to_owned(), after)));
             }
         }
@@ -104,8 +104,9 @@ impl Conversion {
         let Some(sizes) = self.sizes_with(size, given) else { return Ok(None) };
         let mut shapes = BTreeMap::new();
         for port in &self.inputs {
-            let shape: Result<Vec<Dim>> = port.shape.iter().map(|size| size.substitute(&sizes)).collect();
-            shapes.insert(port.name.clone(), shape?.iter().filter_map(Dim::known).collect());
+            let shape = port.shape.iter().map(|size| size.substitute(&sizes).checked());
+            let known = shape.filter_map(|size| size.map(|size| size.known()).transpose());
+            shapes.insert(port.name.clone(), known.collect::<Result<_>>()?);
         }
         Ok(Some(shapes))
     }
@@ -134,7 +135,7 @@ impl Conversion {
         }
         for (port, shape) in given {
             for (size, number) in port.shape.iter().zip(shape) {
-                if !size.substitute(&sizes)?.is(*number) {
+                if !size.substitute(&sizes).is(*number) {
                     return Err(misfit(port, shape));
                 }
             }

@@ -168,7 +168,7 @@ impl Subject<'_> {
 
     /// Returns a shape at the chosen sizes.
     pub(super) fn at(&self, shape: &[Dim]) -> Option<Vec<i64>> {
-        shape.iter().map(|size| size.substitute(self.sizes).ok()?.known()).collect()
+        shape.iter().map(|size| size.substitute(self.sizes).known()).collect()
     }
 
     pub(super) fn output_at(&self, index: usize) -> Option<Vec<i64>> {

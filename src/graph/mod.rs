@@ -282,7 +282,7 @@ impl Graph {
         let before = self.values.last().and_then(|value| value.shape.as_ref());
         let shape = match before.filter(|before| before.is(tensor.shape())) {
             Some(before) => before.clone(),
-            None => tensor.shape().try_into()?,
+            None => tensor.shape().into(),
         };
         Ok(self.add_value(Value { name: name.to_owned(), ..Value::of_constant(tensor, shape) }))
     }

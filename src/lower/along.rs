@@ -49,7 +49,7 @@ impl Lower<'_> {
     /// Merges the axes before and after the axis at `place`, to at most three axes.
     pub fn grouped(&mut self, blob: BlobId, place: usize) -> Result<(BlobId, usize)> {
         let form = self.form(blob);
-        let [outer, inner] = Dim::around(&form, place)?;
+        let [outer, inner] = Dim::around(&form, place);
         self.three(blob, outer, form.at(place)?.clone(), inner)
     }
 
@@ -100,7 +100,7 @@ impl Lower<'_> {
             // Crop interprets this number as the whole axis.
             let mut first = Dim::Known(start.into());
             if start < 0 {
-                first = axis.add(&first)?.larger(&Dim::Known(0))?;
+                first = (axis + &first).larger(0);
             }
             return self.crop_by_expression(blob, place, &first, size);
         }
@@ -116,7 +116,7 @@ impl Lower<'_> {
         if size == *count {
             return Ok(blob);
         }
-        match count.known().or(count.sub(&size)?.known()) {
+        match count.known().or((count - &size).known()) {
             Some(end) => self.crop(blob, place, 0, Some(end), count),
             None => self.crop_by_expression(blob, place, &Dim::Known(0), count),
         }
@@ -134,15 +134,15 @@ impl Lower<'_> {
     ) -> Result<BlobId> {
         let form = self.form(blob);
         let size = form.at(place)?;
-        let to_the_end = size.sub(start)?.ceil_div(&Dim::Known(step))? == *count;
+        let to_the_end = (size - start).ceil_div(step) == *count;
         let mut blob = blob;
         if let Some(start) = start.known().filter(|_| to_the_end) {
             if start > 0 {
-                let rest = size.sub(&Dim::Known(start))?;
+                let rest = size - start;
                 blob = self.crop(blob, place, start, None, &rest)?;
             }
         } else {
-            let span = count.sub(&Dim::Known(1))?.mul(&Dim::Known(step))?.add(&Dim::Known(1))?;
+            let span = (count - 1) * step + 1;
             blob = self.crop_by_expression(blob, place, start, &span)?;
         }
         let whole = self.resized(blob, place, count.clone());
@@ -152,7 +152,7 @@ impl Lower<'_> {
         let (mut at, mut rows) = (plane.len() - 1 - from_end, from_end > 0);
         if form.len() > 3 || at == 0 {
             let form = self.form(blob);
-            let [outer, inner] = Dim::around(&form, place)?;
+            let [outer, inner] = Dim::around(&form, place);
             (plane, at, rows) = (vec![outer, form.at(place)?.clone(), inner], 1, true);
         }
         let blob = self.reshape(blob, &plane)?;
@@ -210,7 +210,7 @@ impl Lower<'_> {
         let first = *blobs.first().ok_or_else(|| Error::internal("nothing to concatenate"))?;
         let mut size = Dim::Known(0);
         for blob in blobs {
-            size = size.add(self.form(*blob).at(place)?)?;
+            size = size + self.form(*blob).at(place)?;
         }
         let form = self.resized(first, place, size);
         self.emit(Concat { axis: i32::try_from(place)? }, blobs, &form)
@@ -224,7 +224,7 @@ impl Lower<'_> {
         // Release 20240410 copies nothing along the second of four axes (`tile.cpp`).
         let (blob, place) =
             if self.form(blob).len() > 3 { self.grouped(blob, place)? } else { (blob, place) };
-        let size = self.form(blob).at(place)?.mul(&Dim::Known(times))?;
+        let size = self.form(blob).at(place)? * times;
         let form = self.resized(blob, place, size);
         let layer = Tile { axis: i32::try_from(place)?, tiles: i32::try_from(times)?, ..Tile::default() };
         self.emit(layer, &[blob], &form)
@@ -243,7 +243,7 @@ impl Lower<'_> {
             return Ok(blob);
         }
         let form = self.form(blob);
-        let size = form.at(place)?.add(&Dim::Known(before + after))?;
+        let size = form.at(place)? + (before + after);
         if form.len() == MAX_AXES && place == 0 {
             let whole = self.resized(blob, place, size);
             let (grouped, place) = self.grouped(blob, place)?;
@@ -266,11 +266,11 @@ impl Lower<'_> {
     /// Repeats each element of an axis `times` times.
     pub fn repeat_each(&mut self, blob: BlobId, place: usize, times: i64) -> Result<BlobId> {
         let form = self.form(blob);
-        let outer = Dim::product(form.iter().take(place + 1))?;
-        let inner = Dim::product(form.iter().skip(place + 1))?;
+        let outer = Dim::product(form.iter().take(place + 1));
+        let inner = Dim::product(form.iter().skip(place + 1));
         let (each, unit) = self.three(blob, outer, Dim::Known(1), inner)?;
         let tiled = self.tile(each, unit, times)?;
-        let size = form.at(place)?.mul(&Dim::Known(times))?;
+        let size = form.at(place)? * times;
         self.reshape(tiled, &self.resized(blob, place, size))
     }
 
@@ -297,11 +297,11 @@ impl Lower<'_> {
         let whole = self.form(blob);
         if let Some(columns) = (2..=MAX_PARTS).rev().find(|n| size.is_multiple_of(*n)) {
             // Reversed rows of reversed elements.
-            let (rows, columns) = (Dim::try_from(size / columns)?, Dim::try_from(columns)?);
-            let [outer, inner] = Dim::around(&whole, place)?;
-            let (within, at) = self.three(blob, outer.mul(&rows)?, columns.clone(), inner.clone())?;
+            let (rows, columns) = (Dim::from(size / columns), Dim::from(columns));
+            let [outer, inner] = Dim::around(&whole, place);
+            let (within, at) = self.three(blob, &outer * &rows, columns.clone(), inner.clone())?;
             let within = self.reverse(within, at)?;
-            let (across, at) = self.three(within, outer, rows, columns.mul(&inner)?)?;
+            let (across, at) = self.three(within, outer, rows, columns * &inner)?;
             let across = self.reverse(across, at)?;
             return self.reshape(across, &whole);
         }
@@ -322,9 +322,9 @@ impl Lower<'_> {
         if self.known_size(blob, place)? != columns {
             invalid!("the matrix has {columns} columns for an axis of {}", self.known_size(blob, place)?);
         }
-        let top = self.resized(blob, place, Dim::try_from(rows)?);
+        let top = self.resized(blob, place, Dim::from(rows));
         let (blob, at) = self.grouped(blob, place)?;
-        let form = self.resized(blob, at, Dim::try_from(rows)?);
+        let form = self.resized(blob, at, Dim::from(rows));
         let mapped = if at + 1 == form.len() {
             let layer = InnerProduct {
                 num_output: i32::try_from(rows)?,
@@ -333,7 +333,7 @@ impl Lower<'_> {
             };
             self.emit(layer, &[blob], &form)?
         } else {
-            let weights = self.memory_data(matrix, &[Dim::try_from(rows)?, Dim::try_from(columns)?])?;
+            let weights = self.memory_data(matrix, &[Dim::from(rows), Dim::from(columns)])?;
             self.emit(MatMul::default(), &[weights, blob], &form)?
         };
         self.reshape(mapped, &top)

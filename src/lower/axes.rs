@@ -39,7 +39,7 @@ impl Axes {
             return None;
         }
         let rest = |whole: &Dim| {
-            let rest = whole.sub(size).ok()?;
+            let rest = whole - size;
             match rest.known() {
                 Some(number) => (number > 0).then_some(Rest::Number(number)),
                 None => self.filled.get(&rest).copied().map(Rest::Source),

@@ -64,7 +64,7 @@ impl Lower<'_> {
                 candidates.extend(held.into_iter().map(|blob| self.form(blob)));
             }
         }
-        candidates.push(interface_form(out)?);
+        candidates.push(interface_form(out));
         candidates.extend(merged_form(inputs, out)?);
         let mut best: Option<(usize, Vec<Dim>, Vec<Option<Vec<Dim>>>)> = None;
         for form in candidates {
@@ -86,7 +86,7 @@ impl Lower<'_> {
             return Ok((form, forms));
         }
         // More than four groups of axes: every smaller input is broadcast first.
-        let form = interface_form(out)?;
+        let form = interface_form(out);
         let forms = inputs.iter().map(|(_, shape)| (shape == out).then(|| form.clone())).collect();
         Ok((form, forms))
     }
@@ -99,7 +99,7 @@ impl Lower<'_> {
 
     /// Returns input `index`, of the same rank as `out`, broadcast to `out` and held in `form`.
     fn broadcast_as(&mut self, index: usize, shape: &[Dim], out: &[Dim], form: &[Dim]) -> Result<BlobId> {
-        let count = Dim::product(out)?.known().filter(|n| *n <= limits::STRETCHED);
+        let count = Dim::product(out).known().filter(|n| *n <= limits::STRETCHED);
         if let (Some(tensor), Some(_)) = (self.call.constant(index).cloned(), count) {
             let rank: Option<Vec<usize>> = Dim::known_sizes(shape);
             let sizes: Option<Vec<usize>> = Dim::known_sizes(out);
@@ -144,9 +144,9 @@ impl Lower<'_> {
                     format!("a blob of shape {} broadcast to {}", display_shape(from), display_shape(to));
                 return Err(Error::unsupported(message));
             }
-            let count = Dim::product(to.iter().skip(axis).take(run.len()))?;
-            let before = Dim::product(sizes.iter().take(axis))?;
-            let after = Dim::product(sizes.iter().skip(axis + run.len()))?;
+            let count = Dim::product(to.iter().skip(axis).take(run.len()));
+            let before = Dim::product(sizes.iter().take(axis));
+            let after = Dim::product(sizes.iter().skip(axis + run.len()));
             let input = self.reshape(blob, &[before, Dim::Known(1), after])?;
             let ones = self.ones(&[Dim::Known(1), count, Dim::Known(1)])?;
             blob = self.compute(input * ones)?;

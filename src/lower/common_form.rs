@@ -60,7 +60,7 @@ pub(super) fn merged_form(inputs: &[(usize, Vec<Dim>)], out: &[Dim]) -> Result<O
         let Some(first) = pair else { return Ok(None) };
         let (size, _) = axes.remove(first + 1);
         if let Some(merged) = axes.get_mut(first) {
-            merged.0 = merged.0.mul(&size)?;
+            merged.0 = &merged.0 * &size;
         }
     }
     if axes.is_empty() {

@@ -105,10 +105,10 @@ impl Lower<'_> {
             // axes.
             let Some(target) = order.iter().enumerate().position(|(i, axis)| i != *axis) else { break };
             let source = *order.at(target)?;
-            let before = Dim::product(sizes.iter().take(target))?;
-            let jumped = Dim::product(sizes.iter().skip(target).take(source - target))?;
+            let before = Dim::product(sizes.iter().take(target));
+            let jumped = Dim::product(sizes.iter().skip(target).take(source - target));
             let moved = sizes.at(source)?.clone();
-            let after = Dim::product(sizes.iter().skip(source + 1))?;
+            let after = Dim::product(sizes.iter().skip(source + 1));
             blob = self.reshape(blob, &[before, jumped, moved, after])?;
             blob = self.permute(blob, &[0, 2, 1, 3])?;
             let size = sizes.remove(source);
@@ -184,7 +184,7 @@ fn merge_axes(shape: &[Dim], perm: &[usize]) -> Result<(Vec<Dim>, Vec<usize>)> {
     for group in &by_place {
         let mut size = Dim::Known(1);
         for axis in group.iter() {
-            size = size.mul(shape.at(*axis)?)?;
+            size = size * shape.at(*axis)?;
         }
         sizes.push(size);
     }

@@ -44,7 +44,7 @@ impl Lower<'_> {
     pub fn as_3d(&mut self, x: BlobId) -> Result<BlobId> {
         match self.form(x).as_slice() {
             [c, d, h, w] => {
-                let form = [c.clone(), d.mul(h)?, w.clone()];
+                let form = [c.clone(), d * h, w.clone()];
                 self.reshape(x, &form)
             }
             _ => Ok(x),

@@ -153,12 +153,12 @@ impl Lower<'_> {
         // Negative numbers count from the end at run time.
         let condition = SizeCondition::at_least(start, 0).map_err(|_| refuse())?;
         self.call.require(Ok(condition))?;
-        let end = start.add(count)?;
+        let end = start + count;
         let mut range = self.state.range(blob, start, &end).ok_or_else(refuse)?;
         // Crop fails if it has to unpack a bottom without elements. One more than the size of that is never 0.
         let has_elements = |blob: &BlobId| has_elements(&self.state.net.blob(*blob).shape);
         if self.bears_empty() && !range.bottoms.iter().all(has_elements) {
-            self.stretched_one(&start.add(&Dim::Known(1))?)?;
+            self.stretched_one(&(start + 1))?;
             range = self.state.range(blob, start, &end).ok_or_else(refuse)?;
         }
         let Range { starts_expr, ends_expr, bottoms } = range;

@@ -19,13 +19,13 @@ pub(super) fn by_name(form: &[i32], absent: i32) -> Option<[i32; 4]> {
 
 /// Returns whether two lists of sizes have the same number of elements.
 pub(crate) fn same_elements(a: &[Dim], b: &[Dim]) -> Result<bool> {
-    Ok(Dim::product(a)? == Dim::product(b)?)
+    Ok(Dim::product(a).checked()? == Dim::product(b).checked()?)
 }
 
 /// Returns the form in which users pass and receive a value: from rank 2 on, a first axis of size 1 is
 /// dropped; every other axis stays. If more than four are left, further unit axes are dropped from the left,
 /// then the leading axes are merged.
-pub(crate) fn interface_form(shape: &[Dim]) -> Result<Vec<Dim>> {
+pub(crate) fn interface_form(shape: &[Dim]) -> Vec<Dim> {
     let size = |axes: &Vec<usize>| Dim::product(axes.iter().filter_map(|axis| shape.get(*axis)));
     interface_axes(shape).iter().map(size).collect()
 }
@@ -97,7 +97,7 @@ pub(crate) fn apart_form(
     axes: &[usize],
     can_be_had: impl Fn(&[Dim]) -> bool,
 ) -> Result<(Vec<Dim>, Vec<usize>)> {
-    let natural = interface_form(shape)?;
+    let natural = interface_form(shape);
     if natural.len() < MAX_AXES
         && can_be_had(&natural)
         && let Some(found) = isolate(&natural, shape, axes)
@@ -115,7 +115,7 @@ pub(crate) fn apart_form(
         } else if size.is(1) {
             continue;
         } else if open {
-            let merged = form.pop().unwrap_or(Dim::Known(1)).mul(size)?;
+            let merged = form.pop().unwrap_or(Dim::Known(1)) * size;
             form.push(merged);
         } else {
             form.push(size.clone());
@@ -226,6 +226,6 @@ mod tests {
         let shape = [one, h.clone(), w.clone(), four.clone()];
         let order = |form: &[Dim]| order_of_form(form, &shape, &[0, 3, 1, 2]);
         assert_eq!(order(&[h.clone(), w.clone(), four.clone()]), Some(vec![2, 0, 1]));
-        assert_eq!(order(&[h.mul(&w).unwrap(), four]), Some(vec![1, 0]));
+        assert_eq!(order(&[h * &w, four]), Some(vec![1, 0]));
     }
 }

@@ -69,8 +69,8 @@ impl Lower<'_> {
     /// Emits the elements at `places` by samples, if that takes less time than a product with a matrix.
     fn sample_constant(&mut self, blob: BlobId, place: usize, places: &[i64]) -> Result<Option<BlobId>> {
         let form = self.form(blob);
-        let (size, count) = (Dim::try_from(self.known_size(blob, place)?)?, Dim::try_from(places.len())?);
-        let [outer, inner] = Dim::around(&form, place)?;
+        let (size, count) = (Dim::from(self.known_size(blob, place)?), Dim::from(places.len()));
+        let [outer, inner] = Dim::around(&form, place);
         let gathered = Gathered::rows(outer, size, count.clone(), inner);
         if !gathered.is_exact() || gathered.time_at_constants() >= gathered.time_of_matrix() {
             return Ok(None);
@@ -124,9 +124,9 @@ impl Lower<'_> {
             let last = self.cut(blob, place, start + (count - 1) * stride, 1)?;
             return self.concat(&[most, last], place);
         }
-        let [outer, inner] = Dim::around(&self.form(blob), place)?;
+        let [outer, inner] = Dim::around(&self.form(blob), place);
         let rows = self.cut(blob, place, start - column, whole)?;
-        let (rows, at) = self.three(rows, outer.mul(&Dim::Known(count))?, Dim::Known(stride), inner)?;
+        let (rows, at) = self.three(rows, outer * count, Dim::Known(stride), inner)?;
         let kept = self.cut(rows, at, column, 1)?;
         self.reshape(kept, &self.resized(blob, place, Dim::Known(count)))
     }

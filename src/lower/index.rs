@@ -47,7 +47,7 @@ impl State {
         let shape = net.blob(input).shape.to_vec();
         // Before 2024-08 Dequantize ignores the axis d.
         let blob_3d = match shape.as_slice() {
-            [c, d, h, w] => vec![c.clone(), d.mul(h)?, w.clone()],
+            [c, d, h, w] => vec![c.clone(), d * h, w.clone()],
             _ => shape.clone(),
         };
         let after = net.layers.iter().position(|layer| layer.tops.contains(&input)).map_or(0, |at| at + 1);
@@ -98,7 +98,7 @@ impl Lower<'_> {
             return Ok(Some(*indices));
         }
         let form = self.form(input);
-        let count = [Dim::product(&form)?];
+        let count = [Dim::product(&form)];
         let names = self.names();
         let indices =
             if form == count { input } else { self.state.integer_reshape(names.label(), input, &count)? };
@@ -117,7 +117,7 @@ impl Lower<'_> {
     /// Emits a matrix with a row for each index and a column for each position of an axis of `size`: 1 where
     /// they are equal, otherwise 0. The indices are integers; a row of an index out of range is 0.
     pub fn one_hot(&mut self, indices: BlobId, size: i64) -> Result<BlobId> {
-        let count = Dim::product(&self.form(indices))?;
+        let count = Dim::product(&self.form(indices));
         let most =
             count.known().map_or(size <= MAX_OF_FREE, |count| count.saturating_mul(size) <= limits::COMPARED);
         if !most {

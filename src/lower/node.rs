@@ -68,7 +68,7 @@ impl Lower<'_> {
         if let Some(blob) = self.sizes_as_numbers(id)? {
             return Ok(blob);
         }
-        let form = interface_form(self.call.shape(index)?)?;
+        let form = interface_form(self.call.shape(index)?);
         self.blob_as(index, &form)
     }
 
@@ -139,7 +139,7 @@ impl Lower<'_> {
 
     /// Emits output 0 as input 0 in another shape, with as many elements only under a condition on free sizes.
     pub fn reinterpret(&mut self) -> Result<()> {
-        let form = interface_form(self.output_shape(0)?)?;
+        let form = interface_form(self.output_shape(0)?);
         let blob = self.blob(0)?;
         let (layer, bottoms) = self.state.reshape_layer_of(blob, &form)?;
         let top = self.emit_newer(layer, &bottoms, &form)?;

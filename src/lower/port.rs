@@ -57,7 +57,7 @@ fn caches(graph: &Graph) -> BTreeSet<ValueId> {
 fn add_cache(graph: &Graph, id: ValueId, state: &mut State) -> Result<BlobId> {
     let value = graph.value(id);
     let Some(shape) = &value.shape else { return Err(unknown("its rank is unknown")) };
-    let shape = interface_form(shape)?;
+    let shape = interface_form(shape);
     let blob = state.net.add_blob(Blob {
         name: value.name.clone(),
         shape: shape.into(),
@@ -98,7 +98,7 @@ fn lower_input(graph: &Graph, id: ValueId, double_as_float: bool, state: &mut St
         .code_is(ErrorCode::DOUBLE));
     }
     check_size(graph, id)?;
-    let form = interface_form(shape)?;
+    let form = interface_form(shape);
     let blob = state.net.add_blob(Blob {
         name: value.name.clone(),
         shape: form.as_slice().into(),
@@ -133,7 +133,7 @@ pub(super) fn lower_output(graph: &Graph, id: ValueId, state: &mut State) -> Res
         return Err(unknown("its rank is unknown"));
     };
     state.node = value.producer;
-    let blob = state.form(graph, id, &interface_form(shape)?)?;
+    let blob = state.form(graph, id, &interface_form(shape))?;
     state.net.outputs.push(Output { blob, name: value.name.clone() });
     state.assume_exact_output(graph, id);
     Ok(())

@@ -73,7 +73,7 @@ impl Gathered {
         Ok(if self.width.is(1) {
             [self.groups.clone(), size.clone()]
         } else {
-            [self.groups.mul(size)?, self.width.clone()]
+            [&self.groups * size, self.width.clone()]
         })
     }
 
@@ -81,7 +81,7 @@ impl Gathered {
     pub fn is_exact(&self) -> bool {
         let fits = |size: &Dim| size.known().is_none_or(|size| (1..=Gathered::MOST_PLACES).contains(&size));
         self.plane().is_ok_and(|plane| {
-            let all = Dim::product(&plane).ok().and_then(|all| all.known());
+            let all = Dim::product(&plane).known();
             plane.iter().all(fits) && all.is_none_or(|all| all <= MOST_IN_CHANNEL)
         })
     }
@@ -167,7 +167,7 @@ impl Lower<'_> {
         for (size, most) in [
             (&height, Gathered::MOST_PLACES),
             (&across, Gathered::MOST_PLACES),
-            (&height.mul(&across)?, MOST_IN_CHANNEL),
+            (&(&height * &across), MOST_IN_CHANNEL),
         ] {
             self.require(SizeCondition::at_most(size, most))?;
         }
@@ -181,7 +181,7 @@ impl Lower<'_> {
         } else {
             let mut y = indices;
             if !groups.is(1) {
-                let each = [one.clone(), groups.clone(), count.mul(columns)?];
+                let each = [one.clone(), groups.clone(), count * columns];
                 let starts = self.starts(groups, size)?;
                 y = self.reshape(y, &each)?;
                 y = self.compute(y + starts)?;

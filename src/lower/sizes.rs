@@ -109,7 +109,7 @@ impl Lower<'_> {
             if times < 1 {
                 return self.stretched_one(size)?.ok_or_else(refuse);
             }
-            let line = self.line_of_ones(&Dim::product(&product)?)?;
+            let line = self.line_of_ones(&Dim::product(&product))?;
             lines.push(self.tile(line, 0, times)?);
         }
         if constant > 0 {
@@ -134,7 +134,7 @@ impl Lower<'_> {
         // A number that may be negative is not the length of a blob.
         if size.has_length()
             && size.lower_bound().is_some_and(|least| least >= 0)
-            && let Some(ones) = self.stretched_one(&size.add(&Dim::Known(1))?)?
+            && let Some(ones) = self.stretched_one(&(size + 1))?
         {
             let longer = self.reduce(reduction_op::SUM, ones, &[0])?;
             return self.compute(longer - 1.0);
@@ -213,7 +213,7 @@ fn run_of(shape: &[Dim], size: &Dim) -> Option<std::ops::Range<usize>> {
     for start in 0..shape.len() {
         let mut product = Dim::Known(1);
         for end in start..shape.len() {
-            product = product.mul(shape.at(end).ok()?).ok()?;
+            product = product * shape.at(end).ok()?;
             if product == *size {
                 return Some(start..end + 1);
             }
@@ -231,7 +231,7 @@ mod tests {
         let (h, w) = (Dim::symbol("H"), Dim::symbol("W"));
         let shape = [Dim::Known(64), h.clone(), w.clone()];
         assert_eq!(run_of(&shape, &w), Some(2..3));
-        assert_eq!(run_of(&shape, &h.mul(&w).unwrap()), Some(1..3));
+        assert_eq!(run_of(&shape, &(h * &w)), Some(1..3));
         assert_eq!(run_of(&shape, &Dim::symbol("K")), None);
     }
 }

@@ -148,6 +148,7 @@ impl State {
             if shape.iter().any(|d| d.is(0)) {
                 return Err(no_elements(shape));
             }
+            shape.iter().try_for_each(Dim::check)?;
             let mut read = bottoms.iter().map(|bottom| &self.net.blob(*bottom).shape);
             let shared = read.find(|read| ***read == *shape).cloned();
             let sizes = shared.unwrap_or_else(|| shape.into());

@@ -115,8 +115,8 @@ impl Net {
 pub(super) fn sizes(texts: &[&str]) -> Shape {
     let product = |text: &str| {
         let factors = text.split('*').map(|factor| factor.trim().parse::<Dim>().unwrap());
-        factors.reduce(|a, b| a.mul(&b).unwrap()).unwrap()
+        factors.reduce(|a, b| a * &b).unwrap()
     };
-    let sum = |text: &&str| text.split('+').map(product).reduce(|a, b| a.add(&b).unwrap()).unwrap();
+    let sum = |text: &&str| text.split('+').map(product).reduce(|a, b| a + &b).unwrap();
     texts.iter().map(sum).collect()
 }

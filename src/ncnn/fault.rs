@@ -122,7 +122,7 @@ fn steps_in_pairs(net: &Net, layer: &NetLayer) -> bool {
     let channels = layer.bottoms.first().and_then(|bottom| net.blob(*bottom).shape.first());
     let is_depthwise = group == num_output && channels.is_some_and(|channels| channels.is(group.into()));
     let width = layer.tops.first().and_then(|top| net.blob(*top).shape.last());
-    let left = width.and_then(|width| width.modulo(&Dim::Known(4)).ok()).and_then(|left| left.known());
+    let left = width.and_then(|width| width.modulo(4).known());
     let has_pair = left.is_none_or(|left| left >= 2);
     is_window && is_depthwise && group % PACK == 0 && has_pair && !layer.layer.is_int8()
 }
@@ -132,8 +132,8 @@ fn steps_in_pairs(net: &Net, layer: &NetLayer) -> bool {
 fn sums_of_softmax(shape: &[Dim], axis: usize) -> i64 {
     let [whole, half] = LANES;
     let is_packed = |pack: i64| {
-        let left = shape.first().and_then(|channels| channels.modulo(&Dim::Known(pack)).ok());
-        left.and_then(|left| left.known()).is_none_or(|left| left == 0)
+        let left = shape.first().and_then(|channels| channels.modulo(pack).known());
+        left.is_none_or(|left| left == 0)
     };
     match (axis, shape.len()) {
         (_, 1) => whole,

@@ -56,7 +56,7 @@ impl Net {
             shape_expr = text;
             bottoms.push(bottom);
         }
-        let flat = Dim::product(from).ok()?;
+        let flat = Dim::product(from);
         let apart = if is_packed { Some(Apart::of(&shape_expr, to)?) } else { None };
         shape_expr = apart.as_ref().map_or(shape_expr, |apart| apart.shape_expr.clone());
         if bottoms.len() > MAX_BOTTOMS || !is_readable(&shape_expr) {
@@ -107,7 +107,7 @@ impl Apart {
             [c, d, ..] => {
                 let both = format!("*({},{})", sizes.get(2)?, sizes.get(3)?);
                 sizes.splice(2.., [both]);
-                form.splice(..2, [c.mul(d).ok()?]);
+                form.splice(..2, [c * d]);
                 match (known(c), known(d)) {
                     (_, Some(d)) => Reshape { h: 0, d, c: -1, ..same },
                     (Some(c), _) => Reshape { h: 0, d: -1, c, ..same },

@@ -36,13 +36,13 @@ impl Fact {
 
     /// Creates the facts of a constant.
     pub fn constant(tensor: Tensor) -> Result<Fact> {
-        let shape = Shape::try_from(tensor.shape())?;
+        let shape = Shape::from(tensor.shape());
         Ok(Fact { constant: Some(tensor.clone()), ..Fact::new(tensor.dtype(), shape) })
     }
 
     /// Creates the facts of a value of known size elements.
     pub fn elements(elements: Array) -> Result<Fact> {
-        let shape = Shape::try_from(elements.shape())?;
+        let shape = Shape::from(elements.shape());
         Ok(Fact { elements: Some(elements.clone()), ..Fact::new(elements.dtype(), shape) })
     }
 }
@@ -190,7 +190,7 @@ impl<'a> Call<'a> {
 
     /// Checks that input `index`, if given, is a list of `count` elements, as far as its shape is known.
     pub fn check_list(&self, index: usize, count: usize) -> Result<()> {
-        self.check_shape(index, &[Dim::try_from(count)?])
+        self.check_shape(index, &[Dim::from(count)])
     }
 
     /// Checks that input `index`, if given, is one integer, as far as its type and shape are known.

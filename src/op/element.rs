@@ -26,7 +26,7 @@ impl ElementSum {
         let mut sum = ElementSum { computed: None, size: Dim::Known(0), added: Some(Vec::new()) };
         for _ in 0..MAX_NODES {
             if let Some(size) = known(graph, id, index) {
-                sum.size = sum.size.add(&size).ok()?;
+                sum.size = &sum.size + &size;
                 return Some(sum);
             }
             let Some(node) = graph.producer(id) else { break };
@@ -41,7 +41,7 @@ impl ElementSum {
 
     /// Returns the difference of two sums of the same computed element.
     pub fn distance(&self, to: &ElementSum) -> Option<Dim> {
-        (self.computed == to.computed).then(|| to.size.sub(&self.size).ok()).flatten()
+        (self.computed == to.computed).then(|| &to.size - &self.size)
     }
 
     /// Returns the value of one element that is the difference to a sum, if it is one.
@@ -109,7 +109,7 @@ fn step(graph: &Graph, node: &Node, index: usize, sum: &mut ElementSum) -> Optio
     let mut orders = [(first, second), (second, first)].into_iter().take(if is_sum { 2 } else { 1 });
     let (next, added, size) =
         orders.find_map(|(next, added)| Some((next, added, known(graph, added, place(added)?)?)))?;
-    sum.size = if is_sum { sum.size.add(&size) } else { sum.size.sub(&size) }.ok()?;
+    sum.size += if is_sum { size } else { -size };
     let is_one = is_sum && count(graph, added) == Some(1);
     sum.added = sum.added.take().filter(|_| is_one).map(|mut list| {
         list.push(added);

@@ -6,7 +6,7 @@ use crate::error::{Error, Result, invalid};
 use crate::graph::{DeferredErrors, Graph, Node, NodeId, Value, ValueId};
 use crate::op;
 use crate::op::{Attributes, Call, Fact, Op};
-use crate::tensor::{Array, Cost, DType, Dim, Shape, Tensor, display_shape};
+use crate::tensor::{Array, Cost, DType, Dim, Elements, Shape, Tensor, display_shape};
 
 /// Infers and folds all nodes. Returns the errors of nodes that are unsupported.
 ///
@@ -104,6 +104,7 @@ fn check_sizes(shape: &[Dim]) -> Result<()> {
     if shape.len() > limits::AXES {
         return Err(Error::limit(format!("a tensor of {} axes", shape.len())));
     }
+    shape.iter().try_for_each(Dim::check)?;
     let mut elements = 1_i64;
     for size in shape.iter().filter_map(Dim::known) {
         if size < 0 {
@@ -145,11 +146,14 @@ fn record(graph: &mut Graph, id: ValueId, fact: Fact) -> Result<()> {
 }
 
 fn set_elements(graph: &mut Graph, id: ValueId, elements: Array) -> Result<()> {
+    if let Elements::Dim(sizes) = elements.elements() {
+        sizes.iter().try_for_each(Dim::check)?;
+    }
     let tensor = Tensor::from_array(&elements);
     let value = graph.value_mut(id)?;
     // Keep an equal shape, which may be shared.
     if !value.shape.as_ref().is_some_and(|shape| shape.is(elements.shape())) {
-        value.shape = Some(elements.shape().try_into()?);
+        value.shape = Some(elements.shape().into());
     }
     value.dtype = Some(elements.dtype());
     match tensor {
@@ -242,7 +246,7 @@ fn output_bytes(graph: &Graph, outputs: &[ValueId]) -> Result<u64> {
     for id in outputs {
         let value = graph.value(*id);
         let Some(shape) = &value.shape else { continue };
-        let count = Dim::product(shape)?.known().unwrap_or(0);
+        let count = Dim::product(shape).known().unwrap_or(0);
         let bits = value.dtype.map_or(64, DType::bits);
         bytes = bytes.saturating_add(u64::try_from(count)?.saturating_mul(u64::try_from(bits)?) / 8);
     }

@@ -64,8 +64,7 @@ pub fn replace_sums(graph: &mut Graph) -> Result<()> {
     for name in names.iter().filter(|name| name.contains('+')) {
         let parts: Option<Vec<Dim>> = name.split('+').map(part).collect();
         let Some(parts) = parts else { continue };
-        let sum = parts.iter().try_fold(Dim::Known(0), |sum, part| sum.add(part))?;
-        symbols.insert(name.clone(), sum);
+        symbols.insert(name.clone(), parts.iter().sum());
     }
     substitute_symbols(graph, &symbols)
 }
@@ -311,7 +310,7 @@ pub fn substitute_symbols(graph: &mut Graph, symbols: &BTreeMap<String, Dim>) ->
     }
     for id in graph.value_ids() {
         let Some(shape) = graph.value(id).shape.clone() else { continue };
-        let shape: Result<Shape> = shape.iter().map(|dim| dim.substitute(symbols)).collect();
+        let shape: Result<Shape> = shape.iter().map(|size| size.substitute(symbols).checked()).collect();
         let elements = graph.value(id).elements.as_ref().map(|elements| elements.substitute(symbols));
         let elements = elements.transpose()?;
         let value = graph.value_mut(id)?;
@@ -364,7 +363,7 @@ mod tests {
         let shown = |id| graph.value(id).shape.as_deref().map_or("?".to_owned(), display_shape);
         let found: Vec<String> = graph.value_ids().map(shown).collect();
         assert_eq!(found, ["[P]", "[S]", "[P+S]", "[S+1]", "[P+Q]"]);
-        let sum = Dim::symbol("P").add(&Dim::symbol("S")).unwrap();
+        let sum = Dim::symbol("P") + Dim::symbol("S");
         let third = graph.value_ids().nth(2).and_then(|id| graph.value(id).shape.clone());
         assert!(third.is_some_and(|shape| shape.first() == Some(&sum)));
     }

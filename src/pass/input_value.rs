@@ -32,7 +32,7 @@ pub fn set_inputs(graph: &mut Graph, values: &[(String, Array)]) -> Result<()> {
             Elements::Dim(_) => None,
             _ => Some(Tensor::from_array(&array)?),
         };
-        let shape = Shape::try_from(shape.as_slice())?;
+        let shape = Shape::from(shape.as_slice());
         let mut symbols = BTreeMap::new();
         for (size, n) in declared.unwrap_or_default().iter().zip(shape.iter()) {
             if let Some(symbol) = size.symbol_name()

@@ -81,8 +81,7 @@ impl Progression {
     fn of_elements(elements: &Array) -> Option<Progression> {
         let list = elements.to_dims().ok()?;
         let start = list.first()?.clone();
-        let offsets: Option<Vec<i64>> =
-            list.iter().map(|element| element.sub(&start).ok()?.known()).collect();
+        let offsets: Option<Vec<i64>> = list.iter().map(|element| (element - &start).known()).collect();
         Progression::of_offsets(start, elements.shape(), &offsets?)
     }
 
@@ -170,7 +169,7 @@ impl Progression {
     fn scaled(self, factor: i64) -> Option<Progression> {
         let scaled = |own: Steps| Some(Steps { step: own.step.checked_mul(factor)?, ..own });
         let axes = self.axes.into_iter().map(scaled).collect::<Option<_>>()?;
-        Some(Progression { start: self.start.mul(&Dim::Known(factor)).ok()?, axes })
+        Some(Progression { start: &self.start * factor, axes })
     }
 
     fn plus(self, other: Progression) -> Option<Progression> {
@@ -178,7 +177,7 @@ impl Progression {
             Some(Steps::new(&a.count, a.step.checked_add(b.step)?, a.range.or(b.range)))
         };
         let axes = self.axes.into_iter().zip(other.axes).map(sum).collect::<Option<_>>()?;
-        Some(Progression { start: self.start.add(&other.start).ok()?, axes })
+        Some(Progression { start: &self.start + &other.start, axes })
     }
 }
 
@@ -257,7 +256,7 @@ fn sliced(graph: &Graph, node: &Node, found: Progression, to: &[Dim]) -> Option<
             if from.lower_bound()? < 0 || step < 1 || is_beyond {
                 return None;
             }
-            start = start.add(&from.mul(&Dim::Known(own.step)).ok()?).ok()?;
+            start = start + from * own.step;
         }
         let range = own.range.filter(|_| own.count == *count);
         *own = Steps::new(count, own.step.checked_mul(step)?, range);

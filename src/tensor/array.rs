@@ -234,7 +234,8 @@ impl Array {
     /// Replaces symbols of sizes.
     pub(crate) fn substitute(&self, symbols: &BTreeMap<String, Dim>) -> Result<Array> {
         let Elements::Dim(sizes) = &self.elements else { return Ok(self.clone()) };
-        let replaced: Result<Vec<Dim>> = sizes.iter().map(|size| size.substitute(symbols)).collect();
+        let replaced: Result<Vec<Dim>> =
+            sizes.iter().map(|size| size.substitute(symbols).checked()).collect();
         Ok(Array::new(self.dtype, Elements::Dim(ArrayD::from_shape_vec(sizes.raw_dim(), replaced?)?)))
     }
 

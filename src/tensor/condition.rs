@@ -31,7 +31,7 @@ impl SizeCondition {
     /// Creates the condition under which the first elements of an axis are elements of it; `None` if they always
     /// are.
     pub(crate) fn first_of(count: &Dim, size: &Dim) -> Result<Option<SizeCondition>> {
-        SizeCondition::equal(count, &count.smaller(size)?)
+        SizeCondition::equal(count, &count.smaller(size))
     }
 
     /// Creates the simplest condition under which two sizes are equal; `None` if they always are.
@@ -40,10 +40,7 @@ impl SizeCondition {
     ///
     /// If they never are.
     pub(crate) fn equal(a: &Dim, b: &Dim) -> Result<Option<SizeCondition>> {
-        if a == b {
-            return Ok(None);
-        }
-        let difference = a.sub(b)?;
+        let difference = (a - b).checked()?;
         if difference.is(0) {
             return Ok(None);
         }
@@ -84,6 +81,7 @@ impl SizeCondition {
     ///
     /// If they never do.
     pub(crate) fn broadcast(a: &Dim, b: &Dim) -> Result<Option<SizeCondition>> {
+        a.check().and_then(|()| b.check())?;
         if a.is(1) || b.is(1) {
             return Ok(None);
         }
@@ -121,13 +119,13 @@ impl SizeCondition {
     ///
     /// If it never is.
     pub(crate) fn at_least(size: &Dim, least: i64) -> Result<Option<SizeCondition>> {
-        let missing = size.sub(&Dim::Known(least))?;
+        let missing = (size - least).checked()?;
         match missing.bounds() {
             (Some(0..), _) => return Ok(None),
             (_, Some(..0)) => invalid!("the size {size} is less than {least}"),
             _ => {}
         }
-        let opposite = size.mul(&Dim::Known(-1))?;
+        let opposite = size * -1;
         if opposite.is_rising() && least > i64::MIN {
             return SizeCondition::at_most(&opposite, -least);
         }
@@ -144,7 +142,7 @@ impl SizeCondition {
     ///
     /// If it never is.
     pub(crate) fn at_most(size: &Dim, most: i64) -> Result<Option<SizeCondition>> {
-        let excess = size.sub(&Dim::Known(most))?;
+        let excess = (size - most).checked()?;
         match excess.bounds() {
             (_, Some(..=0)) => return Ok(None),
             (Some(1..), _) => invalid!("the size {size} is greater than {most}"),
@@ -155,7 +153,7 @@ impl SizeCondition {
             Some((name, bound)) => (Dim::symbol(&name), bound),
             None => {
                 let constant = excess.sum().constant;
-                (excess.sub(&Dim::Known(constant))?, constant.saturating_neg())
+                (excess - constant, constant.saturating_neg())
             }
         };
         Ok(Some(SizeCondition::AtMost(size, Dim::Known(most))))
@@ -168,7 +166,7 @@ impl SizeCondition {
     /// If it never is.
     pub(crate) fn multiple(size: &Dim, of: i64) -> Result<Option<SizeCondition>> {
         let of = Dim::Known(of);
-        SizeCondition::equal(size, &size.floor_div(&of)?.mul(&of)?)
+        SizeCondition::equal(size, &(size.floor_div(&of) * &of))
     }
 
     /// Returns a symbol and the size to which it must be equal, if there is one.
@@ -186,21 +184,19 @@ impl SizeCondition {
     /// Returns the condition with symbols replaced; `None` if it always holds then.
     pub(crate) fn substitute(&self, values: &BTreeMap<String, Dim>) -> Result<Option<SizeCondition>> {
         match self {
-            SizeCondition::Equal(a, b) => {
-                SizeCondition::equal(&a.substitute(values)?, &b.substitute(values)?)
-            }
+            SizeCondition::Equal(a, b) => SizeCondition::equal(&a.substitute(values), &b.substitute(values)),
             SizeCondition::Broadcast(a, b) => {
-                SizeCondition::broadcast(&a.substitute(values)?, &b.substitute(values)?)
+                SizeCondition::broadcast(&a.substitute(values), &b.substitute(values))
             }
-            SizeCondition::AtLeast(size, least) => SizeCondition::at_least(&size.substitute(values)?, *least),
+            SizeCondition::AtLeast(size, least) => SizeCondition::at_least(&size.substitute(values), *least),
             SizeCondition::AtMost(size, most) => {
-                let (size, most) = (size.substitute(values)?, most.substitute(values)?);
+                let (size, most) = (size.substitute(values), most.substitute(values));
                 match most.known() {
                     Some(most) => SizeCondition::at_most(&size, most),
-                    None => SizeCondition::equal(&size, &size.smaller(&most)?),
+                    None => SizeCondition::equal(&size, &size.smaller(&most)),
                 }
             }
-            SizeCondition::Multiple(size, of) => SizeCondition::multiple(&size.substitute(values)?, *of),
+            SizeCondition::Multiple(size, of) => SizeCondition::multiple(&size.substitute(values), *of),
         }
     }
 
@@ -292,8 +288,8 @@ fn valid_sizes(conditions: &[SizeCondition]) -> BTreeMap<String, Dim> {
     }
     let valid = found.into_iter().filter_map(|(name, (least, of))| {
         let of = Dim::Known(of);
-        let below = Dim::Known(least).ceil_div(&of).ok()?.sub(&Dim::Known(1)).ok()?;
-        Some((name.to_owned(), Dim::symbol(name).add(&below).ok()?.mul(&of).ok()?))
+        let below = Dim::Known(least).ceil_div(&of) - 1;
+        Some((name.to_owned(), (Dim::symbol(name) + &below) * &of))
     });
     valid.collect()
 }
@@ -306,8 +302,8 @@ fn solve(size: &Dim) -> Option<(Dim, Dim)> {
     for (product, coefficient) in terms.into_iter().rev() {
         let [symbol] = product.as_slice() else { continue };
         let Some(name) = symbol.symbol_name() else { continue };
-        let term = symbol.mul(&Dim::Known(coefficient)).ok()?;
-        let rest = term.sub(size).ok()?;
+        let term = symbol * coefficient;
+        let rest = term - size;
         let is_apart = !symbols_of(&rest).contains(name);
         let Some(value) = rest.exact_div(&Dim::Known(coefficient)).filter(|_| is_apart) else { continue };
         if value.lower_bound().is_some_and(|least| least > 0) {

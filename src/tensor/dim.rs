@@ -2,7 +2,12 @@
 //!
 //! An expression is a polynomial in canonical form (a sum of products of atoms), so that equal sizes compare
 //! equal. Operations other than sums and products (division, remainder, minimum, maximum) are atoms.
+//!
+//! Arithmetic never fails: a result that exceeds a limit is undefined, and so is all that is computed from it.
+//! [`Dim::checked`] refuses undefined sizes. Inference calls it for what it records, lowering for the shapes of
+//! blobs, and so do conditions.
 
+mod arithmetic;
 mod bounds;
 mod division;
 mod parts;
@@ -15,7 +20,6 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use crate::common::limits;
 use crate::error::{Error, Result};
 
 pub(super) use division::greatest_divisor;
@@ -28,6 +32,29 @@ pub enum Dim {
     Known(i64),
     /// An expression with at least one symbol.
     Expr(Arc<Expr>),
+    /// The result of arithmetic that has none.
+    Undefined(Undefined),
+}
+
+/// The reason why a size is undefined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Undefined {
+    /// It overflows 64 bits.
+    Overflow,
+    /// Its expression exceeds a limit.
+    Complexity,
+    /// It is divided by zero.
+    DivisionByZero,
+}
+
+impl From<Undefined> for Error {
+    fn from(reason: Undefined) -> Error {
+        match reason {
+            Undefined::Overflow => Error::limit("the arithmetic of sizes overflows 64 bits"),
+            Undefined::Complexity => Error::limit("the expression of a size is too complex"),
+            Undefined::DivisionByZero => Error::invalid("a size is divided by zero"),
+        }
+    }
 }
 
 /// A polynomial over atoms, with integer coefficients.
@@ -45,10 +72,6 @@ enum Atom {
     /// A symbol that may be 0.
     Length(Arc<str>),
     Of(Operation, Dim, Dim),
-}
-
-fn overflow() -> Error {
-    Error::limit("the arithmetic of sizes overflows 64 bits")
 }
 
 impl Atom {
@@ -82,8 +105,29 @@ impl Dim {
     pub fn known(&self) -> Option<i64> {
         match self {
             Dim::Known(n) => Some(*n),
-            Dim::Expr(_) => None,
+            Dim::Expr(_) | Dim::Undefined(_) => None,
         }
+    }
+
+    /// Refuses an undefined size.
+    ///
+    /// # Errors
+    ///
+    /// The reason why it is undefined.
+    pub fn check(&self) -> Result<()> {
+        match self {
+            Dim::Undefined(reason) => Err((*reason).into()),
+            Dim::Known(_) | Dim::Expr(_) => Ok(()),
+        }
+    }
+
+    /// Returns the size, unless it is undefined.
+    ///
+    /// # Errors
+    ///
+    /// The reason why it is undefined.
+    pub fn checked(self) -> Result<Dim> {
+        self.check().map(|()| self)
     }
 
     /// Returns whether the size is `n`.
@@ -110,7 +154,7 @@ impl Dim {
 
     fn depth(&self) -> u32 {
         match self {
-            Dim::Known(_) => 0,
+            Dim::Known(_) | Dim::Undefined(_) => 0,
             Dim::Expr(e) => e.depth,
         }
     }
@@ -118,78 +162,6 @@ impl Dim {
     fn from_atom(atom: Atom) -> Dim {
         let depth = atom.depth();
         Dim::Expr(Arc::new(Expr { constant: 0, terms: BTreeMap::from([(vec![atom], 1)]), depth }))
-    }
-
-    /// Creates a product of atoms and a number.
-    fn from_product(product: Vec<Atom>, times: i64) -> Result<Dim> {
-        if product.is_empty() {
-            return Ok(Dim::Known(times));
-        }
-        Dim::from_parts(0, BTreeMap::from([(product, times)]))
-    }
-
-    fn from_parts(constant: i64, mut terms: BTreeMap<Vec<Atom>, i64>) -> Result<Dim> {
-        terms.retain(|_, coefficient| *coefficient != 0);
-        if terms.is_empty() {
-            return Ok(Dim::Known(constant));
-        }
-        let depth = terms.keys().flatten().map(Atom::depth).max().unwrap_or(0);
-        if terms.len() > limits::DIM_TERMS || depth > limits::DIM_DEPTH {
-            return Err(Error::limit("the expression of a size is too complex"));
-        }
-        Ok(Dim::Expr(Arc::new(Expr { constant, terms, depth })))
-    }
-
-    fn parts(&self) -> (i64, BTreeMap<Vec<Atom>, i64>) {
-        match self {
-            Dim::Known(n) => (*n, BTreeMap::new()),
-            Dim::Expr(e) => (e.constant, e.terms.clone()),
-        }
-    }
-
-    /// Returns `self + other`.
-    pub fn add(&self, other: &Dim) -> Result<Dim> {
-        if let (Dim::Known(a), Dim::Known(b)) = (self, other) {
-            return Ok(Dim::Known(a.checked_add(*b).ok_or_else(overflow)?));
-        }
-        let (mut constant, mut terms) = self.parts();
-        let (c, t) = other.parts();
-        constant = constant.checked_add(c).ok_or_else(overflow)?;
-        for (product, coefficient) in t {
-            let sum = terms.entry(product).or_insert(0);
-            *sum = sum.checked_add(coefficient).ok_or_else(overflow)?;
-        }
-        Dim::from_parts(constant, terms)
-    }
-
-    /// Returns `self - other`.
-    pub fn sub(&self, other: &Dim) -> Result<Dim> {
-        self.add(&other.mul(&Dim::Known(-1))?)
-    }
-
-    /// Returns `self * other`.
-    pub fn mul(&self, other: &Dim) -> Result<Dim> {
-        if let (Dim::Known(a), Dim::Known(b)) = (self, other) {
-            return Ok(Dim::Known(a.checked_mul(*b).ok_or_else(overflow)?));
-        }
-        let (ca, ta) = self.parts();
-        let (cb, tb) = other.parts();
-        let constant = ca.checked_mul(cb).ok_or_else(overflow)?;
-        let mut terms: BTreeMap<Vec<Atom>, i64> = BTreeMap::new();
-        let with_constant = |c: i64, t: BTreeMap<Vec<Atom>, i64>| t.into_iter().chain([(Vec::new(), c)]);
-        for (pa, a) in with_constant(ca, ta) {
-            for (pb, b) in with_constant(cb, tb.clone()) {
-                if pa.is_empty() && pb.is_empty() {
-                    continue;
-                }
-                let mut product = pa.clone();
-                product.extend(pb);
-                product.sort();
-                let sum = terms.entry(product).or_insert(0);
-                *sum = a.checked_mul(b).and_then(|ab| sum.checked_add(ab)).ok_or_else(overflow)?;
-            }
-        }
-        Dim::from_parts(constant, terms)
     }
 
     /// Returns the size of two broadcast axes: equal, or one of them 1.
@@ -204,47 +176,23 @@ impl Dim {
             (Dim::Known(_), Dim::Expr(_)) => Ok(self.clone()),
             (Dim::Expr(_), Dim::Known(_)) => Ok(other.clone()),
             // One is 1, or both are equal: the result is the larger one in both cases.
-            (Dim::Expr(_), Dim::Expr(_)) => self.larger(other),
+            _ => self.larger(other).checked(),
         }
-    }
-
-    /// Creates the result of an operation that is not simplified.
-    fn of(operation: Operation, a: &Dim, b: &Dim) -> Result<Dim> {
-        Dim::from_atom(Atom::Of(operation, a.clone(), b.clone())).bounded()
-    }
-
-    fn bounded(self) -> Result<Dim> {
-        if self.depth() > limits::DIM_DEPTH {
-            return Err(Error::limit("the expression of a size is too complex"));
-        }
-        Ok(self)
-    }
-
-    /// Returns the product of sizes; 1 for none.
-    pub fn product<'a>(dims: impl IntoIterator<Item = &'a Dim>) -> Result<Dim> {
-        dims.into_iter().try_fold(Dim::Known(1), |product, dim| product.mul(dim))
     }
 
     /// Replaces symbols.
-    pub fn substitute(&self, values: &BTreeMap<String, Dim>) -> Result<Dim> {
-        let Dim::Expr(e) = self else { return Ok(self.clone()) };
-        let mut sum = Dim::Known(e.constant);
-        for (product, coefficient) in &e.terms {
-            let mut term = Dim::Known(*coefficient);
-            for atom in product {
-                let factor = match atom {
-                    Atom::Symbol(name) | Atom::Length(name) => {
-                        values.get(name.as_ref()).cloned().unwrap_or_else(|| Dim::from_atom(atom.clone()))
-                    }
-                    Atom::Of(operation, a, b) => {
-                        operation.apply(&a.substitute(values)?, &b.substitute(values)?)?
-                    }
-                };
-                term = term.mul(&factor)?;
+    pub fn substitute(&self, values: &BTreeMap<String, Dim>) -> Dim {
+        let Dim::Expr(e) = self else { return self.clone() };
+        let replaced = |atom: &Atom| match atom {
+            Atom::Symbol(name) | Atom::Length(name) => {
+                values.get(name.as_ref()).cloned().unwrap_or_else(|| Dim::from_atom(atom.clone()))
             }
-            sum = sum.add(&term)?;
-        }
-        Ok(sum)
+            Atom::Of(operation, a, b) => operation.apply(&a.substitute(values), &b.substitute(values)),
+        };
+        let term = |(product, coefficient): (&Vec<Atom>, &i64)| {
+            product.iter().fold(Dim::Known(*coefficient), |term, atom| term * replaced(atom))
+        };
+        e.terms.iter().map(term).fold(Dim::Known(e.constant), |sum, term| sum + term)
     }
 
     /// Adds the names of all symbols to `names`.
@@ -277,7 +225,7 @@ impl FromStr for Dim {
 
     fn from_str(text: &str) -> Result<Dim> {
         if let Some((first, rest)) = text.split_once('+') {
-            return first.trim().parse::<Dim>()?.add(&rest.trim().parse()?);
+            return (first.trim().parse::<Dim>()? + rest.trim().parse::<Dim>()?).checked();
         }
         let is_name = text.starts_with(|c: char| c.is_alphabetic() || c == '_')
             && text.chars().all(|c| c.is_alphanumeric() || c == '_' || c == '.');
@@ -293,24 +241,11 @@ impl FromStr for Dim {
     }
 }
 
-impl From<i64> for Dim {
-    fn from(n: i64) -> Self {
-        Dim::Known(n)
-    }
-}
-
-impl TryFrom<usize> for Dim {
-    type Error = Error;
-
-    fn try_from(n: usize) -> Result<Self> {
-        Ok(Dim::Known(i64::try_from(n)?))
-    }
-}
-
 impl fmt::Display for Dim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let e = match self {
             Dim::Known(n) => return write!(f, "{n}"),
+            Dim::Undefined(_) => return f.write_str("an undefined size"),
             Dim::Expr(e) => e,
         };
         for (i, (product, coefficient)) in e.terms.iter().enumerate() {

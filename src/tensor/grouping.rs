@@ -1,7 +1,7 @@
 //! The axes of a shape together: those beside an axis, and those of two shapes of as many elements.
 
 use super::Dim;
-use crate::error::{At, Result};
+use crate::error::At;
 
 impl Dim {
     /// Returns sizes as integers of a type; `None` if one is free or does not fit.
@@ -12,8 +12,8 @@ impl Dim {
     }
 
     /// Returns the products of the sizes before and after an axis.
-    pub(crate) fn around(sizes: &[Dim], axis: usize) -> Result<[Dim; 2]> {
-        Ok([Dim::product(sizes.iter().take(axis))?, Dim::product(sizes.iter().skip(axis + 1))?])
+    pub(crate) fn around(sizes: &[Dim], axis: usize) -> [Dim; 2] {
+        [Dim::product(sizes.iter().take(axis)), Dim::product(sizes.iter().skip(axis + 1))]
     }
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn pair_axes(a: &[Dim], b: &[Dim]) -> Option<Vec<[Vec<usize>; 2]>> {
                 (&mut b_group, &mut b_product, axis, b.get(axis)?)
             };
             group.push(axis);
-            *product = product.mul(size).ok()?;
+            *product *= size;
         }
         groups.push([a_group, b_group]);
     }
@@ -77,7 +77,7 @@ mod tests {
     #[test]
     fn free_axes_are_paired() {
         let (h, w, two) = (Dim::symbol("H"), Dim::symbol("W"), Dim::Known(2));
-        let merged = [h.mul(&w).unwrap(), two.clone()];
+        let merged = [h * &w, two.clone()];
         let pairs = pair_axes(&merged, &[h, w, two.clone()]).unwrap();
         assert_eq!(pairs, [[vec![0], vec![0, 1]], [vec![1], vec![2]]]);
         assert_eq!(pair_axes(&merged, &[two]), None);

@@ -5,7 +5,6 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::Dim;
-use crate::error::{Error, Result};
 
 /// The sizes of a tensor's axes. Copies share one list: most nodes have an output of an input's shape, and
 /// shared lists compare by pointer.
@@ -48,11 +47,9 @@ impl From<Vec<Dim>> for Shape {
     }
 }
 
-impl TryFrom<&[usize]> for Shape {
-    type Error = Error;
-
-    fn try_from(sizes: &[usize]) -> Result<Shape> {
-        sizes.iter().map(|size| Dim::try_from(*size)).collect()
+impl From<&[usize]> for Shape {
+    fn from(sizes: &[usize]) -> Shape {
+        sizes.iter().map(|size| Dim::from(*size)).collect()
     }
 }
 

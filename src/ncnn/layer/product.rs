@@ -188,7 +188,7 @@ impl InnerProduct {
         // The rows of a matrix of matching width are mapped, any other bottom as a single vector.
         let row = i64::from(weight_len(&self.weight_data)).checked_div(self.num_output.into());
         let is_matrix = bottom.len() == 2 && innermost(bottom).is_some() && innermost(bottom) == row;
-        let whole = || Dim::product(bottom).ok().and_then(|n| n.known());
+        let whole = || Dim::product(bottom).known();
         let input = if is_matrix { row } else { whole() };
         let weight = input.map(|n| n.saturating_mul(self.num_output.into()));
         let mut reads = with_bias(weight, &self.bias_data, self.num_output);

@@ -106,8 +106,8 @@ impl Net {
         }
         // Parts of free size are equal parts of the rest.
         let (size, parts) = (sizes.get(place)?, sizes.len() - fixed.len());
-        let rest = shape.get(axis)?.sub(&Dim::Known(start.into())).ok()?;
-        let is_equal = size.mul(&Dim::try_from(parts).ok()?).ok()? == rest
+        let rest = shape.get(axis)? - start;
+        let is_equal = *size * parts == rest
             && sizes.iter().skip(fixed.len()).all(|other| other == size)
             && slice.slices.iter().skip(fixed.len()).all(|size| *size == REST);
         if !is_equal {

@@ -131,7 +131,7 @@ fn computed_constants_and_expressions_are_written() {
     read.graph.value_mut(c).unwrap().constant = Some(twice.unwrap());
     let y = read.graph.outputs[0];
     let n = Dim::symbol("N");
-    read.graph.value_mut(y).unwrap().shape = Some(vec![n.mul(&Dim::Known(2)).unwrap()].into());
+    read.graph.value_mut(y).unwrap().shape = Some(vec![n * 2].into());
     let proto = written(&read).graph.unwrap();
     let doubled = f32::from_le_bytes([1, 2, 3, 4]) * 2.0;
     assert_eq!(proto.initializer[0].raw_data.as_deref().unwrap()[..4], doubled.to_le_bytes());

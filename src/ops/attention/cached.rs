@@ -52,7 +52,7 @@ fn infer_cached(call: &Call) -> Result<Vec<Fact>> {
     let grown = |past: usize, axis: i64| -> Result<Fact> {
         let mut shape = call.shape(past)?.to_vec();
         let axis = resolve_axis(axis, shape.len())?;
-        let length = shape.at(axis)?.add(positions)?;
+        let length = shape.at(axis)? + positions;
         shape.put(axis, length);
         Ok(Fact::new(call.dtype(past)?, shape))
     };
@@ -72,7 +72,7 @@ fn lower_cached(lower: &mut Lower) -> Result<()> {
         bottoms.push(lower.blob(index)?);
     }
     let y = lower.output_shape(0)?.get(1..).unwrap_or_default().to_vec();
-    let forms = [y, interface_form(lower.output_shape(1)?)?, interface_form(lower.output_shape(2)?)?];
+    let forms = [y, interface_form(lower.output_shape(1)?), interface_form(lower.output_shape(2)?)];
     let tops = lower.emit_n(SDPA { attn_mask, scale, kv_cache: 1 }, &bottoms, &forms)?;
     tops.into_iter().enumerate().try_for_each(|(index, top)| lower.set(index, top))
 }
@@ -82,7 +82,7 @@ fn lower_rotary(lower: &mut Lower) -> Result<()> {
     let [outer @ .., positions, elements] = shape.as_slice() else { invalid!("an input without positions") };
     let pairs = elements.known().map(|elements| Dim::Known(elements / 2));
     let pairs = pairs.ok_or_else(|| Error::unsupported("elements of free number"))?;
-    let form = [Dim::product(outer)?, positions.clone(), elements.clone()];
+    let form = [Dim::product(outer), positions.clone(), elements.clone()];
     let angles = [positions.clone(), pairs];
     let bottoms = [lower.blob_as(0, &form)?, lower.blob_as(1, &angles)?, lower.blob_as(2, &angles)?];
     let y = lower.emit(RotaryEmbed::default(), &bottoms, &form)?;

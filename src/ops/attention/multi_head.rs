@@ -43,7 +43,7 @@ fn infer_multi_head(call: &Call) -> Result<Vec<Fact>> {
 /// Emits the rows of an input: one for each index of all axes but the last.
 fn rows(lower: &mut Lower, index: usize) -> Result<BlobId> {
     let shape = lower.shape(index)?.to_vec();
-    let (Some(size), outer) = (shape.last(), Dim::product(shape.iter().rev().skip(1))?) else {
+    let (Some(size), outer) = (shape.last(), Dim::product(shape.iter().rev().skip(1))) else {
         invalid!("the input is a scalar");
     };
     lower.blob_as(index, &[outer, size.clone()])

@@ -48,14 +48,14 @@ impl Sizes {
     }
 
     /// Returns the number of all keys.
-    pub fn total(&self) -> Result<Dim> {
-        self.past.add(&self.keys)
+    pub fn total(&self) -> Dim {
+        &self.past + &self.keys
     }
 
     /// Each query has a product with each key, and each weight one with its value.
     pub fn multiply_adds(&self) -> Option<u64> {
         let heads = Dim::Known(self.q_heads);
-        let pairs = [self.batch.clone(), heads, self.queries.clone(), self.total().ok()?];
+        let pairs = [self.batch.clone(), heads, self.queries.clone(), self.total()];
         let each = [&self.head, &self.v_head].map(|size| element_count(std::slice::from_ref(size)));
         Some(element_count(&pairs)?.saturating_mul(each[0]?.saturating_add(each[1]?)))
     }
@@ -136,7 +136,7 @@ pub(in crate::ops) fn attend<'x>(
     [q, k, v]: [Expr<'x>; 3],
     weights: impl FnOnce(Expr<'x>) -> Result<Expr<'x>>,
 ) -> Result<Expr<'x>> {
-    let keys = sizes.total()?;
+    let keys = sizes.total();
     let scores = ungrouped(grouped(q, sizes, &sizes.head)?.matmul(k), sizes, &keys)?;
     ungrouped(grouped(weights(scores)?, sizes, &keys)?.matmul(v), sizes, &sizes.v_head)
 }
@@ -146,8 +146,8 @@ fn grouped<'x>(value: Expr<'x>, sizes: &Sizes, size: &Dim) -> Result<Expr<'x>> {
     if sizes.q_heads == sizes.kv_heads {
         return Ok(value);
     }
-    let group = Dim::Known(sizes.q_heads).floor_div(&Dim::Known(sizes.kv_heads))?;
-    let rows = sizes.queries.mul(&group)?;
+    let group = Dim::Known(sizes.q_heads).floor_div(sizes.kv_heads);
+    let rows = &sizes.queries * &group;
     reshape(value, [&sizes.batch, &Dim::Known(sizes.kv_heads), &rows, size])
 }
 

@@ -44,7 +44,7 @@ fn is_layer(call: &Call, release: u32) -> Result<bool> {
     let fits = match call.has_input(input::MASK).then(|| call.shape(input::MASK)).transpose()? {
         None => true,
         Some([outer @ .., rows, columns]) => {
-            let outer = Dim::product(outer)?;
+            let outer = Dim::product(outer);
             *rows == queries && *columns == keys && (outer.is(1) || outer.is(q_heads))
         }
         Some(_) => false,
@@ -100,7 +100,7 @@ pub(super) fn operands(lower: &mut Lower, heads: [usize; 3], mask_index: usize) 
 pub(super) fn mask(lower: &mut Lower, index: usize) -> Result<BlobId> {
     let shape = lower.shape(index)?.to_vec();
     let [outer @ .., queries, keys] = shape.as_slice() else { invalid!("the mask is a scalar") };
-    let heads = Some(Dim::product(outer)?).filter(|heads| !heads.is(1));
+    let heads = Some(Dim::product(outer)).filter(|heads| !heads.is(1));
     let form: Vec<Dim> = heads.into_iter().chain([queries.clone(), keys.clone()]).collect();
     lower.blob_as(index, &form)
 }

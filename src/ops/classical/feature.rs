@@ -32,7 +32,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
 
 fn infer_extractor(call: &Call) -> Result<Vec<Fact>> {
     let mut shape = call.shape(0)?.to_vec();
-    let count = Dim::product(call.shape(1)?)?;
+    let count = Dim::product(call.shape(1)?);
     match shape.as_mut_slice() {
         [] => invalid!("the input is a scalar"),
         // Elements taken from a list form a matrix of one row.
@@ -63,7 +63,7 @@ fn infer_vectorizer(call: &Call) -> Result<Vec<Fact>> {
         if sizes.get(index).is_some_and(|given| !size.is(*given)) {
             unsupported!("the input has {size} columns, expected another number");
         }
-        columns = columns.add(size)?;
+        columns = columns + size;
     }
     Ok(vec![Fact::new(DType::F32, vec![call.shape(0)?.at(0)?.clone(), columns])])
 }

@@ -169,7 +169,7 @@ impl Steps<'_> {
             [i64::try_from(self.places.len())?, i64::try_from(self.roots.len())?].map(Dim::Known);
         let one = Dim::Known(1);
         let rows_dim = Dim::Known(i64::try_from(rows)?);
-        let all = count.mul(&rows_dim)?;
+        let all = &count * &rows_dim;
         let looked_up =
             |channels: i64| Gathered::rows(Dim::Known(channels), size.clone(), all.clone(), one.clone());
         let compared = Gathered {

@@ -83,7 +83,7 @@ pub(super) fn infer_attention(call: &Call) -> Result<Vec<Fact>> {
 
 /// Returns the number of keys: `new` ones after those of the past, whose length is an axis of an input.
 fn total(call: &Call, new: &Dim, (past, axis): (usize, usize)) -> Result<Dim> {
-    if call.has_input(past) { call.shape(past)?.at(axis)?.add(new) } else { Ok(new.clone()) }
+    Ok(if call.has_input(past) { call.shape(past)?.at(axis)? + new } else { new.clone() })
 }
 
 pub(super) fn multiply_adds(call: &Call) -> Option<u64> {
@@ -157,7 +157,7 @@ fn padding_mask<'x>(x: &'x Expand, index: usize, keys: &Dim, heads: &Heads) -> R
 /// input has twice as many elements, not before the start.
 fn keys_between<'x>(x: &'x Expand, index: usize, keys: &Dim) -> Result<Expr<'x>> {
     let (batch, given) = (x.shape(0)?.at(0)?.clone(), x.shape(index)?.at(0)?.clone());
-    let has_starts = given == batch.mul(&Dim::Known(2))?;
+    let has_starts = given == &batch * 2;
     let (Some(keys), true) = (keys.known(), has_starts || given == batch) else {
         unsupported!("a mask of {given} elements for {batch} x {keys} keys");
     };
@@ -203,7 +203,7 @@ fn read_values(call: &Call, heads: &Heads) -> Result<(Dim, Dim)> {
     Ok(match (call.shape(1)?, call.shape(2)?) {
         ([_, length, _], [_, _, size]) => (size.clone(), length.clone()),
         // Keys and values of another sequence may be split by heads already.
-        ([_, _, length, _], [_, _, _, size]) => (size.mul(&Dim::Known(heads.num_heads))?, length.clone()),
+        ([_, _, length, _], [_, _, _, size]) => (size * heads.num_heads, length.clone()),
         (keys, values) => unsupported!("keys of {} axes, and values of {}", keys.len(), values.len()),
     })
 }
@@ -229,7 +229,7 @@ pub(super) fn infer(call: &Call, places: &Places) -> Result<Vec<Fact>> {
     let count = Dim::Known(heads.num_heads);
     let state = |past: usize, last: &Dim| -> Result<Vec<Dim>> {
         let keys = total(call, &new, (past, 2))?;
-        Ok(vec![call.shape(0)?.at(0)?.clone(), count.clone(), keys, last.floor_div(&count)?])
+        Ok(vec![call.shape(0)?.at(0)?.clone(), count.clone(), keys, last.floor_div(&count)])
     };
     let [past_keys, past_values] = places.past;
     let states = [state(past_keys, call.shape(0)?.at(2)?)?, state(past_values, &size)?];

@@ -130,8 +130,8 @@ fn read_unfold(call: &Call) -> Result<Unfold> {
 fn infer_unfold(call: &Call) -> Result<Vec<Fact>> {
     let Unfold { axis, size, step } = read_unfold(call)?;
     let mut shape = call.shape(0)?.to_vec();
-    let steps = shape.at(axis)?.sub(&Dim::Known(size))?.floor_div(&Dim::Known(step))?;
-    let count = steps.add(&Dim::Known(1))?;
+    let steps = (shape.at(axis)? - size).floor_div(step);
+    let count = steps + 1;
     shape.splice(axis..=axis, [count]);
     shape.push(Dim::Known(size));
     Ok(vec![Fact::new(call.dtype(0)?, shape)])

@@ -144,7 +144,7 @@ fn sizes(call: &Call, attention: &Attention) -> Result<Sizes> {
 fn infer_group_query(call: &Call) -> Result<Vec<Fact>> {
     let attention = read(call)?;
     let sizes = sizes(call, &attention)?;
-    let (dtype, keys) = (call.dtype(input::QUERY)?, sizes.total()?);
+    let (dtype, keys) = (call.dtype(input::QUERY)?, sizes.total());
     let hidden = Dim::Known(attention.heads.saturating_mul(attention.head));
     let present = vec![sizes.batch.clone(), Dim::Known(attention.kv_heads), keys, sizes.head];
     let present = Fact::new(dtype, present);

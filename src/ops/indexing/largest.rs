@@ -197,7 +197,7 @@ impl Rows {
         // At most so many elements are smaller, and so many are larger.
         let most = match self.size.known() {
             Some(size) => Count::Known((size - self.k).as_()),
-            None => Count::Free(lower.materialize(&[self.size.sub(&Dim::Known(self.k))?])?),
+            None => Count::Free(lower.materialize(&[&self.size - self.k])?),
         };
         let most_if_negative: f32 = (self.k - 1).as_();
         let below = lower.reduce(reduction_op::SUM, x.below(0.0), &[2])?;
@@ -257,7 +257,7 @@ impl Rows {
         let below = lower.compute(distance.below(0.0))?;
         let equal = lower.compute(!(above + below))?;
         let groups = lower.concat(&[above, equal, below], 1)?;
-        let groups = lower.reshape(groups, &self.form(1, self.size.mul(&Dim::Known(3))?))?;
+        let groups = lower.reshape(groups, &self.form(1, &self.size * 3))?;
         let most: f32 = self.k.as_();
         let counted = groups.map(CumulativeSum { axis: 2 }).below(most + 0.5);
         let taken = lower.reshape(groups * counted, &self.form(3, self.size.clone()))?;
@@ -268,7 +268,7 @@ impl Rows {
     fn pick(&self, lower: &mut Lower, x: BlobId, taken: BlobId) -> Result<()> {
         let k = self.k;
         let width = self.size.known().map_or(WIDTH_OF_FREE, |size| size.isqrt() + 1);
-        let blocks = self.size.ceil_div(&Dim::Known(width))?;
+        let blocks = self.size.ceil_div(width);
         let one = Dim::Known(1);
         let numbers =
             lower.memory_data(&ramp(&Dim::Known(k))?, &[one.clone(), Dim::Known(k), one.clone()])?;
@@ -301,7 +301,7 @@ impl Rows {
             return lower.padded(row, 2, 0, blocks * width - size, Border::Value(0.0));
         }
         let longer = lower.padded(row, 2, 0, width - 1, Border::Value(0.0))?;
-        lower.first(longer, 2, &blocks.mul(&Dim::Known(width))?)
+        lower.first(longer, 2, &(blocks * width))
     }
 }
 

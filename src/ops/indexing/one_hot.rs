@@ -68,10 +68,10 @@ fn lower_one_hot(lower: &mut Lower) -> Result<()> {
     let axis = read_axis(lower, shape.len())?;
     let depth = lower.output_shape(0)?.at(axis)?.clone();
     let Some(size) = depth.known() else { unsupported!("the depth {depth} is not fixed") };
-    let outer = Dim::product(shape.iter().take(axis))?;
-    let inner = Dim::product(shape.iter().skip(axis))?;
+    let outer = Dim::product(shape.iter().take(axis));
+    let inner = Dim::product(shape.iter().skip(axis));
     let form = [outer, depth, inner];
-    if Dim::product(&form)?.known().is_some_and(|count| count > limits::COMPARED) {
+    if Dim::product(&form).known().is_some_and(|count| count > limits::COMPARED) {
         unsupported!("too many indices to compare with each of {size} positions");
     }
     let [outer, depth, inner] = form.clone();

@@ -44,7 +44,7 @@ fn infer_compress(call: &Call) -> Result<Vec<Fact>> {
     let shape = call.shape(0)?;
     let axis = read_axis(call, shape.len())?;
     let condition = call.int_list(1).map_err(unknown_size)?;
-    let count = Dim::try_from(condition.iter().filter(|keep| **keep != 0).count())?;
+    let count = Dim::from(condition.iter().filter(|keep| **keep != 0).count());
     let shape = match axis {
         Some(axis) => resized(shape, axis, count),
         None => vec![count],
@@ -67,7 +67,7 @@ fn lower_compress(lower: &mut Lower) -> Result<()> {
     let shape = lower.shape(0)?;
     let (shape, axis) = match read_axis(lower, shape.len())? {
         Some(axis) => (shape.to_vec(), axis),
-        None => (vec![Dim::product(shape)?], 0),
+        None => (vec![Dim::product(shape)], 0),
     };
     let size =
         shape.at(axis)?.known().ok_or_else(|| Error::unsupported("the size of the axis is not fixed"))?;

@@ -156,7 +156,7 @@ fn expand_top_k(expand: &Expand) -> Result<bool> {
     perm.push(order.axis);
     let rows = expand.operand(0).transpose(&perm);
     let found = match n.known() {
-        Some(n) if !takes_largest_first(&Dim::product(others())?, n, k) => {
+        Some(n) if !takes_largest_first(&Dim::product(others()), n, k) => {
             check_sorted(lanes, n, n)?;
             Candidates::all(expand, rows, n)?.sort(expand, k, order.largest)?
         }

@@ -60,9 +60,9 @@ fn lower_input(lower: &mut Lower) -> Result<(BlobId, usize)> {
             return Ok((held, *axis));
         }
     }
-    let outer = Dim::product(shape.iter().take(first))?;
-    let size = Dim::product(shape.iter().take(after).skip(first))?;
-    let inner = Dim::product(shape.iter().skip(after))?;
+    let outer = Dim::product(shape.iter().take(first));
+    let size = Dim::product(shape.iter().take(after).skip(first));
+    let inner = Dim::product(shape.iter().skip(after));
     let mut form = vec![size];
     if !inner.is(1) {
         form.push(inner);

@@ -59,7 +59,7 @@ fn lower_product(lower: &mut Lower) -> Result<()> {
     let (columns, outputs) = (columns(lower)?, rows(lower)?);
     let size = |size: &Dim| -> Result<i32> { Ok(i32::try_from(size.known().unwrap_or_default())?) };
     let shape = lower.shape(0)?;
-    let count = Dim::product(shape.iter().take(shape.len().saturating_sub(1)))?;
+    let count = Dim::product(shape.iter().take(shape.len().saturating_sub(1)));
     let mut layer = Gemm {
         transB: 1,
         constantC: 1,
@@ -108,9 +108,9 @@ fn lower_table(lower: &mut Lower) -> Result<()> {
     let one = Some(Tensor::all(1.0, vec![1])?);
     let bytes = embed(lower, &levels, one, &count)?;
     let levels = if lower.given_int("bits")? == Some(8) { bytes } else { halves(lower, bytes)? };
-    let blocks = scales.shape().at(1).copied().and_then(Dim::try_from)?;
+    let blocks = Dim::from(*scales.shape().at(1)?);
     let scales = embed(lower, &scales, None, &count)?;
-    let size = columns.floor_div(&blocks)?;
+    let size = columns.floor_div(&blocks);
     let levels = lower.reshape(levels, &[count.clone(), blocks.clone(), size])?;
     let scales = lower.reshape(scales, &[count.clone(), blocks, Dim::Known(1)])?;
     let rows = lower.reshape(levels * scales, &[count, columns])?;
@@ -129,7 +129,7 @@ fn embed(lower: &mut Lower, table: &Tensor, scale: Option<Tensor>, count: &Dim) 
         ..Embed::default()
     };
     let bottoms: Vec<_> = indices.into_iter().collect();
-    lower.emit(layer, &bottoms, &[count.clone(), Dim::try_from(width)?])
+    lower.emit(layer, &bottoms, &[count.clone(), Dim::from(width)])
 }
 
 /// Emits the integers of the left and the right half of each row: a signed byte is the left one plus 8, plus 16

@@ -97,12 +97,12 @@ fn infer_attention(call: &Call) -> Result<Vec<Fact>> {
         return Err(Error::invalid("a sequence without three axes, or a weight without two"));
     };
     // The weight is the concatenation of those of queries, keys and values.
-    let hidden = projected.floor_div(&Dim::Known(3))?;
+    let hidden = projected.floor_div(3);
     let keys = match call.has_input(attention::PAST) {
-        true => call.shape(attention::PAST)?.at(3)?.add(length)?,
+        true => call.shape(attention::PAST)?.at(3)? + length,
         false => length.clone(),
     };
-    let size = hidden.floor_div(&heads)?;
+    let size = hidden.floor_div(&heads);
     let present = Fact::new(DType::F32, vec![Dim::Known(2), batch.clone(), heads, keys, size]);
     Ok(vec![Fact::new(DType::F32, vec![batch.clone(), length.clone(), hidden]), present])
 }

@@ -73,7 +73,7 @@ pub(super) fn lower_recurrent(lower: &mut Lower, cell: Cell) -> Result<()> {
     let mut bottoms = vec![lower.blob_as(input::X, &[steps.clone(), width.clone()])?];
     let state = state_form(&recurrent, &sizes)?;
     bottoms.extend(initial_states(lower, cell, &state)?);
-    let mut tops = vec![vec![steps.clone(), Dim::try_from(directions)?.mul(&Dim::Known(*hidden))?]];
+    let mut tops = vec![vec![steps.clone(), Dim::from(directions) * *hidden]];
     // The runtime returns all states or none (`forward` of `lstm.cpp`, `gru.cpp`, `rnn.cpp`).
     if lower.has_output(1) || lower.has_output(2) {
         tops.push(state.clone());

@@ -79,13 +79,13 @@ fn infer_recurrent(call: &Call, cell: Cell) -> Result<Vec<Fact>> {
     let recurrent = read_recurrent(call, cell)?;
     let dtype = call.dtype(input::X)?;
     let Sizes { steps, batch, input, hidden } = sizes(call, &recurrent)?;
-    let directions = Dim::try_from(recurrent.reverse.len())?;
-    let rows = Dim::Known(hidden).mul(&Dim::try_from(recurrent.cell.gates())?)?;
+    let directions = Dim::from(recurrent.reverse.len());
+    let rows = hidden * Dim::from(recurrent.cell.gates());
     let hidden = Dim::Known(hidden);
     for (index, shape) in [
         (input::W, vec![directions.clone(), rows.clone(), input]),
         (input::R, vec![directions.clone(), rows.clone(), hidden.clone()]),
-        (input::B, vec![directions.clone(), rows.mul(&Dim::Known(2))?]),
+        (input::B, vec![directions.clone(), rows * 2]),
     ] {
         call.check_shape(index, &shape)?;
     }
@@ -99,7 +99,7 @@ fn infer_recurrent(call: &Call, cell: Cell) -> Result<Vec<Fact>> {
     call.check_shape(input::INITIAL_H, &state)?;
     if recurrent.cell == Cell::Lstm {
         call.check_shape(input::INITIAL_C, &state)?;
-        call.check_shape(input::P, &[directions.clone(), hidden.mul(&Dim::Known(3))?])?;
+        call.check_shape(input::P, &[directions.clone(), hidden * 3])?;
     }
     let state = Fact::new(dtype, state);
     let mut facts = vec![Fact::new(dtype, y), state.clone()];

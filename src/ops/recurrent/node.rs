@@ -139,5 +139,5 @@ pub(super) fn lacking(call: &Call, recurrent: &Recurrent) -> Result<Option<&'sta
 
 /// Returns the form of a state of one sequence: `[directions, hidden]`.
 pub(super) fn state_form(recurrent: &Recurrent, sizes: &Sizes) -> Result<Vec<Dim>> {
-    Ok(vec![Dim::try_from(recurrent.reverse.len())?, Dim::Known(sizes.hidden)])
+    Ok(vec![Dim::from(recurrent.reverse.len()), Dim::Known(sizes.hidden)])
 }

@@ -69,7 +69,7 @@ fn infer_concat(call: &Call) -> Result<Vec<Fact>> {
         }
         for (i, (size, next)) in shape.iter_mut().zip(other).enumerate() {
             if i == axis {
-                *size = size.add(next)?;
+                *size += next;
                 continue;
             }
             let misfit = || Error::invalid(format!("the parts differ along axis {i}: {size} and {next}"));
@@ -110,7 +110,7 @@ fn lower_concat(lower: &mut Lower) -> Result<()> {
             Dim::product(axes.iter().filter(|other| **other != axis).filter_map(|other| shape.get(*other)))
         };
         let form: Vec<Dim> = match &merged {
-            Some(groups) => groups.iter().map(sizes).collect::<Result<_>>()?,
+            Some(groups) => groups.iter().map(sizes).collect(),
             None => pattern.clone(),
         };
         Ok(resized(&form, place, shape.at(axis)?.clone()))
@@ -153,7 +153,7 @@ fn append(lower: &mut Lower, blobs: &[BlobId], place: usize, form: &[Dim]) -> Re
     let one = lower.memory_data(&Tensor::all(0.0, sizes)?, &single)?;
     let all: Vec<BlobId> = std::iter::once(one).chain(blobs.iter().copied()).collect();
     let size = form.at(place)?;
-    let longer = lower.emit(concat, &all, &resized(form, place, size.add(&Dim::Known(1))?))?;
+    let longer = lower.emit(concat, &all, &resized(form, place, size + 1))?;
     lower.crop(longer, place, 1, None, size)
 }
 
@@ -190,7 +190,7 @@ fn split_sizes(
         if size.known().is_some_and(|n| n < 0) {
             invalid!("a part has the negative size {size}");
         }
-        sum = sum.add(size)?;
+        sum = sum + size;
     }
     if sum.known().is_some() && whole.known().is_some() && sum != *whole {
         invalid!("the parts have {sum} elements in total, the axis has {whole}");
@@ -199,17 +199,17 @@ fn split_sizes(
 }
 
 fn equal_parts(whole: &Dim, count: usize, last_smaller: bool) -> Result<Vec<Dim>> {
-    let parts = Dim::try_from(count)?;
+    let parts = Dim::from(count);
     if parts.is(0) {
         invalid!("the node has no outputs");
     }
-    if !last_smaller && whole.known().is_some() && !whole.modulo(&parts)?.is(0) {
+    if !last_smaller && whole.known().is_some() && !whole.modulo(&parts).is(0) {
         invalid!("an axis of size {whole} does not split into {count} equal parts");
     }
-    let part = whole.ceil_div(&parts)?;
+    let part = whole.ceil_div(&parts);
     let mut sizes = vec![part.clone(); count];
     if let Some(last) = sizes.last_mut() {
-        *last = whole.sub(&part.mul(&Dim::try_from(count - 1)?)?)?;
+        *last = whole - part * Dim::from(count - 1);
     }
     Ok(sizes)
 }
@@ -228,7 +228,7 @@ fn infer_split(call: &Call) -> Result<Vec<Fact>> {
     let shape = call.shape(0)?;
     let axis = resolve_axis(call.int("axis")?, shape.len())?;
     let sizes = split_sizes(call, || split_input(call, axis), shape.at(axis)?)?;
-    let total = sizes.iter().try_fold(Dim::Known(0), |total, size| total.add(size))?;
+    let total: Dim = sizes.iter().sum();
     call.require_equal(shape.at(axis)?, &total)?;
     let dtype = call.dtype(0)?;
     Ok(sizes.into_iter().map(|size| Fact::new(dtype, resized(shape, axis, size))).collect())
@@ -239,7 +239,7 @@ fn fold_split(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<A
     let axis = resolve_axis(attributes.int("axis")?, data.shape().len())?;
     let mut start = 0;
     let mut parts = Vec::new();
-    for size in split_sizes(attributes, || array_dims(inputs, 1), &Dim::try_from(*data.shape().at(axis)?)?)? {
+    for size in split_sizes(attributes, || array_dims(inputs, 1), &Dim::from(*data.shape().at(axis)?))? {
         let size = usize::try_from(size.known().unwrap_or(0))?;
         let places: Vec<usize> = (start..start + size).collect();
         parts.push(data.gather(axis, &places)?);
@@ -286,7 +286,7 @@ fn crop_parts(lower: &mut Lower, blob: BlobId, place: usize, parts: &[(usize, Di
     for (index, size) in parts {
         let part = lower.crop_by_expression(blob, place, &start, size)?;
         lower.set(*index, part)?;
-        start = start.add(size)?;
+        start = start + size;
     }
     Ok(())
 }
@@ -302,6 +302,6 @@ mod tests {
         assert_eq!(equal_parts(&Dim::Known(7), 4, true).unwrap(), dims(&[2, 2, 2, 1]));
         assert!(equal_parts(&Dim::Known(7), 4, false).is_err());
         let h = Dim::symbol("H");
-        assert_eq!(equal_parts(&h.mul(&Dim::Known(2)).unwrap(), 2, false).unwrap(), [h.clone(), h]);
+        assert_eq!(equal_parts(&(h * 2), 2, false).unwrap(), [h.clone(), h]);
     }
 }

@@ -77,7 +77,7 @@ fn lower_trilu(lower: &mut Lower) -> Result<()> {
     let [.., rows, columns] = *sizes.as_slice() else { invalid!("the input has fewer than 2 axes") };
     let k = if lower.has_input(1) { lower.int_list(1)?.first().copied().unwrap_or(0) } else { 0 };
     let upper = read_upper(lower)?;
-    let outer = Dim::product(shape.iter().take(shape.len() - 2))?;
+    let outer = Dim::product(shape.iter().take(shape.len() - 2));
     let (rows_size, columns_size) = (Dim::Known(rows), Dim::Known(columns));
     let blob = lower.blob_as(0, &[outer, rows_size.clone(), columns_size.clone()])?;
     let form = [Dim::Known(1), rows_size, columns_size];

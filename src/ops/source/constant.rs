@@ -109,7 +109,7 @@ fn infer_constant_of_shape(call: &Call) -> Result<Vec<Fact>> {
 
 /// Returns a tensor of one repeated element.
 fn filled(fill: &Array, shape: &[Dim]) -> Result<Tensor> {
-    let count = Dim::product(shape)?;
+    let count = Dim::product(shape);
     if count.known().is_none_or(|count| count > MAX_ELEMENTS) {
         return Err(Error::limit(format!("{count} repeated elements")));
     }
@@ -154,7 +154,7 @@ fn infer_shape(call: &Call) -> Result<Vec<Fact>> {
 }
 
 fn infer_size(call: &Call) -> Result<Vec<Fact>> {
-    let count = Dim::product(call.shape(0)?)?;
+    let count = Dim::product(call.shape(0)?);
     Ok(vec![Fact::elements(Array::dims(ArrayD::from_elem(IxDyn(&[]), count)))?])
 }
 
@@ -180,12 +180,12 @@ fn range_len(start: &Array, limit: &Array, delta: &Array) -> Result<Dim> {
     let is_downwards = delta.known().is_some_and(|step| step < 0);
     let (of_start, of_limit): (Rounding, Rounding) =
         if is_downwards { (f64::ceil, f64::floor) } else { (f64::floor, f64::ceil) };
-    let distance = size_element(limit, of_limit)?.sub(&size_element(start, of_start)?)?;
+    let distance = size_element(limit, of_limit)? - size_element(start, of_start)?;
     let count = match delta.known() {
         Some(0) => invalid!("a range in steps of 0"),
         // `ceil_div` rounds up only for positive divisors.
-        Some(n) if n < 0 => Dim::Known(0).sub(&distance)?.ceil_div(&Dim::Known(0).sub(&delta)?)?,
-        Some(_) => distance.ceil_div(&delta)?,
+        Some(n) if n < 0 => (0 - &distance).ceil_div(0 - &delta),
+        Some(_) => distance.ceil_div(&delta),
         None => unsupported!("a range in steps of {delta}"),
     };
     Ok(count.known().map_or(count, |n| Dim::Known(n.max(0))))
@@ -294,7 +294,7 @@ fn lower_range(lower: &mut Lower) -> Result<()> {
 
 fn lower_constant_of_shape(lower: &mut Lower) -> Result<()> {
     let fill = read_fill(lower)?.scalar_f32()?;
-    let ones = lower.ones(&interface_form(lower.output_shape(0)?)?)?;
+    let ones = lower.ones(&interface_form(lower.output_shape(0)?))?;
     match fill {
         1.0 => lower.set(0, ones),
         fill if fill.is_finite() => lower.set(0, ones * fill),
@@ -335,6 +335,6 @@ fn fold_range(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
     let (Some(first), Some(step)) = (starts.iter().next(), deltas.iter().next()) else {
         invalid!("start and step of the range are computed at run time");
     };
-    let values: Result<Vec<Dim>> = (0..len).map(|i| first.add(&step.mul(&Dim::Known(i))?)).collect();
-    Ok(vec![Array::new(start.dtype(), Elements::Dim(Array1::from_vec(values?).into_dyn()))])
+    let values = (0..len).map(|i| first + step * i);
+    Ok(vec![Array::new(start.dtype(), Elements::Dim(Array1::from_iter(values).into_dyn()))])
 }

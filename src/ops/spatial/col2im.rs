@@ -105,7 +105,7 @@ fn infer_col2im(call: &Call) -> Result<Vec<Fact>> {
     let image = image_sizes(call)?;
     let layout = read_layout(call, image.len())?;
     let block = read_block(call, &image, &layout)?;
-    let block = Dim::product(&block.into_iter().map(Dim::Known).collect::<Vec<_>>())?;
+    let block = Dim::product(&block.into_iter().map(Dim::Known).collect::<Vec<_>>());
     let channels = depth.exact_div(&block).ok_or_else(|| {
         Error::invalid(format!("{depth} is not a multiple of {block}, the elements of a block"))
     })?;
@@ -151,7 +151,7 @@ fn expand_free(x: &Expand) -> Result<bool> {
         let stride = *layout.strides.at(axis)?;
         let reach = layout.dilations.at(axis)? * (block.at(axis)? - 1) + 1;
         let added = layout.pads.at(axis)? + layout.pads.at(axis + image.len())? - reach;
-        x.require(SizeCondition::multiple(&size.add(&Dim::Known(added))?, stride))?;
+        x.require(SizeCondition::multiple(&(size + added), stride))?;
         let size = x.operand(1).element(0, i64::try_from(axis)?);
         form.push((size + added) / stride + 1_i64);
     }

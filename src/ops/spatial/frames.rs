@@ -38,16 +38,15 @@ fn read_frames(call: &Call) -> Result<Frames> {
 
 impl Frames {
     /// Returns the number of elements of the axis from the first to the last of all frames.
-    fn length(&self) -> Result<Dim> {
-        let last = self.count.sub(&Dim::Known(1))?.mul(&Dim::Known(self.stride))?;
-        last.add(&Dim::Known((self.elements - 1) * self.dilation + 1))
+    fn length(&self) -> Dim {
+        (&self.count - 1) * self.stride + ((self.elements - 1) * self.dilation + 1)
     }
 }
 
 fn infer_frames(call: &Call) -> Result<Vec<Fact>> {
     let frames = read_frames(call)?;
     let mut shape = call.shape(0)?.to_vec();
-    let end = frames.length()?.add(&Dim::Known(frames.start))?;
+    let end = frames.length() + frames.start;
     call.require(SizeCondition::first_of(&end, shape.at(frames.axis)?))?;
     let mut axes = [frames.count.clone(), Dim::Known(frames.elements)];
     if frames.elements_first {
@@ -60,12 +59,12 @@ fn infer_frames(call: &Call) -> Result<Vec<Fact>> {
 fn lower_frames(lower: &mut Lower) -> Result<()> {
     let frames = read_frames(lower)?;
     let shape = lower.shape(0)?.to_vec();
-    let (length, size) = (frames.length()?, shape.at(frames.axis)?.clone());
+    let (length, size) = (frames.length(), shape.at(frames.axis)?.clone());
     let blob = lower.blob(0)?;
     let (mut blob, place) = lower.alone(blob, &shape, frames.axis)?;
     // Unfold takes as many frames as fit.
-    let left = size.sub(&length)?.sub(&Dim::Known(frames.start))?;
-    let fits = left.floor_div(&Dim::Known(frames.stride))?.is(0);
+    let left = &size - &length - frames.start;
+    let fits = left.floor_div(frames.stride).is(0);
     let mut rest = size;
     if frames.start > 0 || !fits {
         rest = length;
@@ -75,7 +74,7 @@ fn lower_frames(lower: &mut Lower) -> Result<()> {
         };
     }
     let form = lower.form(blob);
-    let [outer, inner] = Dim::around(&form, place)?;
+    let [outer, inner] = Dim::around(&form, place);
     let elements = Dim::Known(frames.elements);
     let window = WindowAxis {
         kernel: frames.elements.try_into()?,
@@ -98,7 +97,7 @@ fn lower_frames(lower: &mut Lower) -> Result<()> {
         ..Unfold::default()
     };
     let blob = lower.reshape(blob, &plane)?;
-    let columns = [outer.mul(&elements)?, frames.count.mul(&inner)?];
+    let columns = [&outer * &elements, &frames.count * &inner];
     let top = lower.emit(layer, &[blob], &columns)?;
     let top = if frames.elements_first {
         top

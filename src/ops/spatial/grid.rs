@@ -169,13 +169,13 @@ fn padded_volume(lower: &mut Lower, slices: BlobId, images: i64, corners: bool) 
 /// Doubles each slice, and returns the coordinates between both, too: their rounding moves no weight to another image.
 fn doubled_volume(lower: &mut Lower, slices: BlobId, batch: &Dim, corners: bool) -> Result<(BlobId, BlobId)> {
     let (one, whole) = (Dim::Known(1), lower.form(slices));
-    let plane = Dim::product(whole.iter().skip(2))?;
+    let plane = Dim::product(whole.iter().skip(2));
     let apart = lower.reshape(slices, &[whole.at(0)?.clone(), batch.clone(), one.clone(), plane])?;
     let doubled = lower.concat(&[apart, apart], 2)?;
-    let volume = lower.reshape(doubled, &resized(&whole, 1, batch.mul(&Dim::Known(2))?))?;
+    let volume = lower.reshape(doubled, &resized(&whole, 1, batch * 2))?;
     // The positions 2 * i + 1/2 of twice the depth.
     let places = lower.places_along(batch, &[batch.clone(), one.clone(), one.clone(), one])?;
-    let (factor, size) = if corners { (4.0, batch.mul(&Dim::Known(2))?) } else { (2.0, batch.clone()) };
+    let (factor, size) = if corners { (4.0, batch * 2) } else { (2.0, batch.clone()) };
     let size = lower.materialize(&[size])?;
     let last = if corners { lower.compute(size - 1.0)? } else { size };
     Ok((volume, lower.compute((places * factor + 1.0) / last - 1.0)?))
@@ -193,7 +193,7 @@ fn rounded(lower: &mut Lower, grid: BlobId, align_corners: bool) -> Result<BlobI
     // An axis of one element is sampled at 0 for every coordinate.
     let divisors: Vec<f32> = scales.iter().map(|scale| if *scale == 0.0 { 1.0 } else { *scale }).collect();
     let rank = lower.form(grid).len();
-    let form = line_form(&Dim::try_from(scales.len())?, rank - 1, rank);
+    let form = line_form(&Dim::from(scales.len()), rank - 1, rank);
     let scales = lower.memory_data(&Tensor::from_f32(&[scales.len()], scales)?, &form)?;
     let divisors = lower.memory_data(&Tensor::from_f32(&[divisors.len()], divisors)?, &form)?;
     let from_edge = grid + 1.0;
@@ -234,7 +234,7 @@ fn infer_affine_grid(call: &Call) -> Result<Vec<Fact>> {
     let sizes = grid_sizes(call)?;
     let mut shape = vec![sizes.at(0)?.clone()];
     shape.extend(sizes.iter().skip(2).cloned());
-    shape.push(Dim::try_from(sizes.len() - 2)?);
+    shape.push(Dim::from(sizes.len() - 2));
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 

@@ -31,7 +31,7 @@ pub(super) const FAMILIES: &[&[Row]] = &[
 
 /// Returns a shape with the batch merged into the channels.
 fn batch_as_channels(shape: &[Dim]) -> Result<Vec<Dim>> {
-    let channels = Dim::product(shape.iter().take(2))?;
+    let channels = Dim::product(shape.iter().take(2));
     Ok(std::iter::once(channels).chain(shape.iter().skip(2).cloned()).collect())
 }
 
@@ -45,7 +45,7 @@ fn image_of(lower: &mut Lower, index: usize, image: i64, batch: &Dim) -> Result<
     if image < 0 || batch.known().is_some_and(|batch| image >= batch) {
         invalid!("batch index {image} is out of range for a batch of {batch}");
     }
-    let rows = lower.blob_as(index, &[shape.at(0)?.clone(), Dim::product(form)?])?;
+    let rows = lower.blob_as(index, &[shape.at(0)?.clone(), Dim::product(form)])?;
     let row = lower.crop(rows, 0, image, Some(image + 1), &Dim::Known(1))?;
     lower.reshape(row, form)
 }

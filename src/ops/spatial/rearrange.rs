@@ -94,14 +94,14 @@ fn plan(attributes: &Attributes, shape: &[Dim], way: Way) -> Result<Plan> {
         // The shape rule requires a free size to be a multiple.
         match size.exact_div(by) {
             Some(parts) => Ok(parts),
-            None if size.known().is_none() => size.floor_div(by),
+            None if size.known().is_none() => Ok(size.floor_div(by)),
             None => Err(Error::invalid(format!("an axis of size {size} is not divisible by {by}"))),
         }
     };
-    let area = side.mul(&side)?;
+    let area = &side * &side;
     let (blocks, perm, shape) = if way.to_space {
         let deep = divided(c, &area)?;
-        let shape = [n.clone(), deep.clone(), h.mul(&side)?, w.mul(&side)?];
+        let shape = [n.clone(), deep.clone(), h * &side, w * &side];
         if channel_first {
             ([n, &deep, &side, &side, h, w].map(Dim::clone), [0, 1, 4, 2, 5, 3], shape)
         } else {
@@ -109,7 +109,7 @@ fn plan(attributes: &Attributes, shape: &[Dim], way: Way) -> Result<Plan> {
         }
     } else {
         let (rows, columns) = (divided(h, &side)?, divided(w, &side)?);
-        let shape = [n.clone(), c.mul(&area)?, rows.clone(), columns.clone()];
+        let shape = [n.clone(), c * &area, rows.clone(), columns.clone()];
         let perm = if channel_first { [0, 1, 3, 5, 2, 4] } else { [0, 3, 5, 1, 2, 4] };
         ([n, c, &rows, &side, &columns, &side].map(Dim::clone), perm, shape)
     };
@@ -129,7 +129,7 @@ fn infer_rearrange(call: &Call, way: Way) -> Result<Vec<Fact>> {
 
 fn fold_rearrange(attributes: &Attributes, inputs: &[Option<Array>], way: Way) -> Result<Vec<Array>> {
     let data = required_input(inputs, 0)?;
-    let sizes = Shape::try_from(data.shape())?;
+    let sizes = Shape::from(data.shape());
     let plan = plan(attributes, &sizes, way)?;
     let blocks = data.reshape(&fixed_shape(&plan.blocks)?)?;
     Ok(vec![blocks.transpose(&plan.perm)?.reshape(&fixed_shape(&plan.shape)?)?])
@@ -140,7 +140,7 @@ fn lower_rearrange(lower: &mut Lower, way: Way) -> Result<()> {
     let Plan { block, channel_first, shape: result, .. } = plan(lower, &shape, way)?;
     let merged = |shape: &[Dim]| -> Result<[Dim; 3]> {
         let [n, c, h, w] = shape else { unsupported!("an input of {} axes", shape.len()) };
-        Ok([n.mul(c)?, h.clone(), w.clone()])
+        Ok([n * c, h.clone(), w.clone()])
     };
     let (upscale_factor, mode) = (i32::try_from(block)?, i32::from(!channel_first));
     let layer: Layer = if way.to_space {
@@ -156,9 +156,9 @@ fn lower_rearrange(lower: &mut Lower, way: Way) -> Result<()> {
         return lower.set(0, top);
     }
     // The places of a block precede the channels, and here the channels of all elements of the batch.
-    let area = Dim::Known(block).mul(&Dim::Known(block))?;
+    let area = Dim::Known(block) * block;
     let deep = if way.to_space { &shape } else { &result };
-    let rest = Dim::product(deep.get(1..).unwrap_or_default())?.exact_div(&area);
+    let rest = Dim::product(deep.get(1..).unwrap_or_default()).exact_div(&area);
     let Some(rest) = rest else { unsupported!("channels of {} in blocks of {area}", display_shape(deep)) };
     let top = if way.to_space {
         let blob = lower.blob(0)?;

@@ -32,8 +32,7 @@ fn unpooled_shape(call: &Call) -> Result<Vec<Dim>> {
     for axis in 0..rank {
         let taken = kernel.at(axis)?.saturating_sub(*pads.at(axis)?).saturating_sub(*pads.at(axis + rank)?);
         if let Some(size) = shape.get_mut(axis + 2) {
-            let steps = size.sub(&Dim::Known(1))?.mul(&Dim::Known(*strides.at(axis)?))?;
-            *size = steps.add(&Dim::Known(taken))?;
+            *size = (&*size - 1) * *strides.at(axis)? + taken;
         }
     }
     Ok(shape)

@@ -123,11 +123,11 @@ impl Window {
     pub fn output_size(&self, axis: usize, input: &Dim) -> Result<Dim> {
         let stride = *self.strides.at(axis)?;
         let Pads::Explicit(pads) = &self.pads else {
-            return input.ceil_div(&Dim::Known(stride));
+            return Ok(input.ceil_div(stride));
         };
         let (begin, end) = *pads.at(axis)?;
         let extent = self.extent(axis)?;
-        let free = input.add(&Dim::Known(begin))?.add(&Dim::Known(end))?.sub(&Dim::Known(extent))?;
+        let free = input + begin + end - extent;
         let needed = if self.ceil { 1 - stride } else { 0 };
         if free.known().is_some_and(|free| free < needed) {
             invalid!(
@@ -136,15 +136,15 @@ impl Window {
             );
         }
         if !self.ceil {
-            return free.floor_div(&Dim::Known(stride))?.add(&Dim::Known(1));
+            return Ok(free.floor_div(stride) + 1);
         }
-        let count = free.ceil_div(&Dim::Known(stride))?.add(&Dim::Known(1))?;
+        let count = free.ceil_div(stride) + 1;
         // A last window that would begin in the padding after the axis is not counted. If end padding and
         // stride together do not exceed the window, no window begins there.
         if count.known().is_none() && end + stride <= extent {
             return Ok(count);
         }
-        count.smaller(&input.add(&Dim::Known(begin))?.ceil_div(&Dim::Known(stride))?)
+        Ok(count.smaller((input + begin).ceil_div(stride)))
     }
 
     /// Returns whether the last window over an axis of free size may begin in the padding after it, in `ceil_mode`.

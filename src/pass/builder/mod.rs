@@ -69,10 +69,8 @@ impl<'a> Builder<'a> {
 
     /// Adds a constant tensor, which takes no memory of its own.
     pub fn tensor(&self, tensor: Tensor) -> Expr<'_> {
-        match tensor.shape().try_into() {
-            Ok(shape) => self.new_value(Value::of_constant(tensor, shape)),
-            Err(error) => self.fail(error),
-        }
+        let shape = tensor.shape().into();
+        self.new_value(Value::of_constant(tensor, shape))
     }
 
     /// Adds a new constant.

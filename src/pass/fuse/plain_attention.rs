@@ -38,7 +38,7 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Parts>> {
     let Attention { scores, v, transposed, zeroes_nan, inner, .. } = attention(matcher, node).ok()?;
     let Scores { q, k, masks, scale } = scores;
     let heads_of = outer(matcher, y)?;
-    let heads = Dim::product(&heads_of).ok()?.known()?;
+    let heads = Dim::product(&heads_of).known()?;
     let size = |value: ValueId, place: usize| matcher.shape(value)?.iter().rev().nth(place)?.known();
     let shapes = [size(k, 1)?, size(v, 0)?].map(|width| [1, heads, -1, width]);
     let alike = [q, k, v].iter().all(|operand| outer(matcher, *operand).as_ref() == Some(&heads_of));

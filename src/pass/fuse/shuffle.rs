@@ -17,7 +17,6 @@ use super::view::View;
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 use crate::pass::pattern::{ints, perm_of, reshapes};
-use crate::tensor::Dim;
 
 /// The most Reshapes between the image and its blocks.
 const MAX_STEPS: usize = 4;
@@ -109,10 +108,9 @@ fn find_free_blocks(matcher: &Matcher, node: &Node) -> Option<Found<(ValueId, Sh
     let side = block.known().filter(|side| *side > 1 && other.is(*side))?;
     let fits = |x: ValueId| {
         let Some([_, own, h, w]) = matcher.shape(x) else { return false };
-        let count = |size: &Dim| size.floor_div(block).ok();
         own == channels
-            && [count(h).as_ref(), count(w).as_ref()] == [Some(height), Some(width)]
-            && channels.mul(&Dim::Known(side * side)).is_ok_and(|product| product == *deep)
+            && [h.floor_div(block), w.floor_div(block)] == [height.clone(), width.clone()]
+            && channels * (side * side) == *deep
             && (rows, columns) == (height, width)
     };
     value = blocks;

@@ -99,7 +99,7 @@ impl Product {
             (is_int8_conv(&node, shape, weight) && scale.is_some(), 0, scale)
         } else {
             let rows = shape.split_last().map(|(_, rows)| rows).unwrap_or_default();
-            let one_row = Dim::product(rows)?.is(1);
+            let one_row = Dim::product(rows).is(1);
             // ncnn's InnerProduct takes several times as long for many rows as Gemm, which knows no scale.
             let scale = scale.filter(|_| one_row || !has_gemm);
             let is_ranged = || of_source(graph, x, |value| rounded.ranged.get(&value)).is_some();

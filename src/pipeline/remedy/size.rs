@@ -57,7 +57,7 @@ pub(super) fn usual(free: &[FreeInput], metadata: &Metadata) -> Vec<Vec<(String,
 /// Returns the shapes of the inputs of which these values of symbols fix sizes, without those that cannot be written.
 fn fixed(free: &[FreeInput], chosen: &BTreeMap<String, Dim>) -> Vec<(String, Vec<Dim>)> {
     let fixed = |input: &FreeInput| {
-        let shape: Vec<Dim> = input.shape.iter().filter_map(|size| size.substitute(chosen).ok()).collect();
+        let shape: Vec<Dim> = input.shape.iter().map(|size| size.substitute(chosen)).collect();
         let is_written = |size: &Dim| size.to_string().parse::<Dim>().is_ok_and(|read| read == *size);
         (shape != input.shape && shape.iter().all(is_written)).then(|| (input.name.clone(), shape))
     };

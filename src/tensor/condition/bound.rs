@@ -37,8 +37,8 @@ pub(super) fn least_symbol(size: &Dim) -> Option<(String, i64)> {
         return None;
     }
     // Symbols are not less than 1.
-    let larger = Dim::symbol(&name).add(&Dim::Known(tried)).ok()?;
-    let rest = size.substitute(&BTreeMap::from([(name.clone(), larger)])).ok()?;
+    let larger = Dim::symbol(&name) + tried;
+    let rest = size.substitute(&BTreeMap::from([(name.clone(), larger)]));
     let holds = rest.lower_bound().is_some_and(|least| least >= 0)
         || Line::of(&rest).is_some_and(|line| line.rise >= 0 && line.values.iter().all(|value| *value >= 0));
     holds.then_some((name, above))
@@ -71,5 +71,5 @@ pub(super) fn only_symbol(size: &Dim) -> Option<String> {
 }
 
 pub(super) fn value_at(size: &Dim, name: &str, n: i64) -> Option<i64> {
-    size.substitute(&BTreeMap::from([(name.to_owned(), Dim::Known(n))])).ok()?.known()
+    size.substitute(&BTreeMap::from([(name.to_owned(), Dim::Known(n))])).known()
 }

@@ -186,9 +186,8 @@ impl Domain {
     /// Applies the condition that `size` is at most `bound`. The bound of this size is largest where the other sizes are
     /// least, if the excess rises with all of them.
     fn bound_excess(&mut self, name: &str, size: &Dim, bound: &Dim, others: &BTreeMap<String, Dim>) {
-        let Ok(excess) = size.sub(bound) else { return };
-        if let Ok(left) = bound.sub(size)
-            && symbols_of(&left).len() == 1
+        let (excess, left) = (size - bound, bound - size);
+        if symbols_of(&left).len() == 1
             && let Ok(Some(SizeCondition::AtLeast(size, least))) = SizeCondition::at_least(&left, 0)
             && size.symbol_name() == Some(name)
         {
@@ -197,9 +196,8 @@ impl Domain {
         if !excess.is_rising() {
             return;
         }
-        let excess = excess.substitute(others).ok();
-        if let Some((_, most)) = excess.as_ref().and_then(greatest_symbol).filter(|(found, _)| found == name)
-        {
+        let most = greatest_symbol(&excess.substitute(others)).filter(|(found, _)| found == name);
+        if let Some((_, most)) = most {
             self.lower_most(most);
         }
     }

@@ -4,7 +4,6 @@ use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use super::{Atom, Dim, Operation};
-use crate::error::Result;
 
 /// The lower and upper bound of a size, if they are known.
 pub(crate) type Bounds = (Option<i64>, Option<i64>);
@@ -78,31 +77,36 @@ impl Atom {
 
 impl Dim {
     /// Returns the minimum.
-    pub fn smaller(&self, other: &Dim) -> Result<Dim> {
+    pub fn smaller(&self, other: impl Into<Dim>) -> Dim {
+        let other = &other.into();
         if let Some(smaller) = self.of_extreme(other, Operation::Min) {
-            return Ok(smaller);
+            return smaller;
         }
-        match self.sub(other)?.bounds() {
-            (_, Some(most)) if most <= 0 => Ok(self.clone()),
-            (Some(least), _) if least >= 0 => Ok(other.clone()),
+        match (self - other).bounds() {
+            (_, Some(..=0)) => self.clone(),
+            (Some(0..), _) => other.clone(),
             _ => Dim::of(Operation::Min, self, other),
         }
     }
 
     /// Returns the maximum.
-    pub fn larger(&self, other: &Dim) -> Result<Dim> {
+    pub fn larger(&self, other: impl Into<Dim>) -> Dim {
+        let other = &other.into();
         if let Some(larger) = self.of_extreme(other, Operation::Max) {
-            return Ok(larger);
+            return larger;
         }
-        match self.sub(other)?.bounds() {
-            (Some(least), _) if least >= 0 => Ok(self.clone()),
-            (_, Some(most)) if most <= 0 => Ok(other.clone()),
+        match (self - other).bounds() {
+            (Some(0..), _) => self.clone(),
+            (_, Some(..=0)) => other.clone(),
             _ => self.greatest(other),
         }
     }
 
     /// Returns the maximum of all sizes of which both are maxima, in one order: equal sets have equal expressions.
-    fn greatest(&self, other: &Dim) -> Result<Dim> {
+    fn greatest(&self, other: &Dim) -> Dim {
+        if let Some(undefined) = [self, other].into_iter().find(|size| matches!(size, Dim::Undefined(_))) {
+            return undefined.clone();
+        }
         let (mut sizes, mut number) = (BTreeSet::new(), None);
         let mut open = vec![self.clone(), other.clone()];
         while let Some(size) = open.pop() {
@@ -144,8 +148,9 @@ impl Dim {
         let has_multiple = e.terms.iter().any(|(product, times)| {
             *times > 1 && matches!(product.as_slice(), [Atom::Of(Operation::FloorDiv, ..)])
         });
-        let opposite = if has_multiple { self.mul(&Dim::Known(-1)).ok() } else { None };
-        if let Some((rest, most)) = opposite.and_then(|opposite| opposite.without_remainder()) {
+        if let Some((rest, most)) =
+            has_multiple.then(|| -self).and_then(|opposite| opposite.without_remainder())
+        {
             let ((least, above), negated) =
                 (rest.bounds_within(splits), |n: Option<i64>| n.and_then(i64::checked_neg));
             return (negated(both(above, Some(most), i64::checked_add)), negated(least));
@@ -186,11 +191,9 @@ impl Dim {
                 _ => None,
             })?;
         splits.set(splits.get().checked_sub(1)?);
-        let rest = self.add(&Dim::from_product(product.clone(), times.checked_neg()?).ok()?).ok()?;
-        let with = |operand: &Dim| {
-            Some(rest.add(&operand.mul(&Dim::Known(times)).ok()?).ok()?.bounds_within(splits))
-        };
-        let (a, b) = (with(a)?, with(b)?);
+        let rest = self - Dim::from_product(product.clone(), times);
+        let with = |operand: &Dim| (&rest + operand * times).bounds_within(splits);
+        let (a, b) = (with(a), with(b));
         Some(if is_min == (times > 0) { least_of(a, b) } else { greatest_of(a, b) })
     }
 
@@ -204,9 +207,8 @@ impl Dim {
                 return None;
             };
             let n = coefficient.checked_neg().filter(|n| *n > 1 && divisor.checked_rem(*n) == Some(0))?;
-            let whole = dividend.floor_div(&Dim::Known(divisor.checked_div(n)?)).ok()?;
-            let multiple = Dim::from_product(product.clone(), n).ok()?;
-            let rest = self.sub(&whole).ok()?.add(&multiple).ok()?;
+            let whole = dividend.floor_div(divisor.checked_div(n)?);
+            let rest = (self - whole + Dim::from_product(product.clone(), n)).checked().ok()?;
             let terms = |dim: &Dim| if let Dim::Expr(e) = dim { e.terms.len() } else { 0 };
             (terms(&rest) < e.terms.len()).then_some((rest, n - 1))
         })
@@ -214,7 +216,7 @@ impl Dim {
 
     /// Returns whether the size is proved not to fall when symbols grow.
     pub(crate) fn is_rising(&self) -> bool {
-        let Dim::Expr(e) = self else { return true };
+        let Dim::Expr(e) = self else { return self.known().is_some() };
         e.terms.iter().all(|(product, coefficient)| {
             *coefficient > 0 && matches!(product.as_slice(), [atom] if atom.is_rising())
         })

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{Atom, Dim, Expr, Operation, overflow};
+use super::arithmetic::{Computed, within};
+use super::{Atom, Dim, Expr, Operation, Undefined};
 use crate::common::limits;
-use crate::error::{Error, Result};
 
 /// Returns the greatest common divisor.
 pub(in crate::tensor) fn greatest_divisor(mut a: i64, mut b: i64) -> i64 {
@@ -25,7 +25,7 @@ fn leading(constant: i64, terms: &BTreeMap<Vec<Atom>, i64>) -> Option<(Vec<Atom>
 
 impl Expr {
     /// Splits off the multiples of `n`: returns them divided by `n`, and the rest.
-    fn split_multiple(&self, n: i64) -> Result<(Dim, Dim)> {
+    fn split_multiple(&self, n: i64) -> Result<(Dim, Dim), Undefined> {
         let (mut whole, mut rest) = (BTreeMap::new(), BTreeMap::new());
         for (product, coefficient) in &self.terms {
             match (coefficient.checked_rem(n), coefficient.checked_div(n)) {
@@ -40,10 +40,10 @@ impl Expr {
 
 impl Expr {
     /// Returns the expression with coefficients from 0 up to `n`, which has the same remainder.
-    fn reduced(&self, n: i64) -> Result<Dim> {
+    fn reduced(&self, n: i64) -> Dim {
         let reduced = |times: &i64| times.checked_rem_euclid(n).unwrap_or(*times);
         let terms = self.terms.iter().map(|(product, times)| (product.clone(), reduced(times)));
-        Dim::from_parts(reduced(&self.constant), terms.collect())
+        Dim::from_parts(reduced(&self.constant), terms.collect()).into()
     }
 }
 
@@ -73,7 +73,7 @@ impl Dim {
     /// Returns a number by which the symbols may be increased so that the size grows by a constant; `None` if
     /// the size is not a sum of symbols and of their quotients by numbers.
     pub(crate) fn period(&self) -> Option<i64> {
-        let Dim::Expr(e) = self else { return Some(1) };
+        let Dim::Expr(e) = self else { return self.known().map(|_| 1) };
         e.terms.keys().try_fold(1_i64, |period, product| {
             let [atom] = product.as_slice() else { return None };
             let other = atom.period()?;
@@ -83,6 +83,9 @@ impl Dim {
 
     /// Returns `self / other` if that is exact for all values of the symbols.
     pub fn exact_div(&self, other: &Dim) -> Option<Dim> {
+        if let (Dim::Undefined(_), _) | (_, Dim::Undefined(_)) = (self, other) {
+            return None;
+        }
         if let Dim::Known(n) = other {
             let (constant, mut terms) = self.parts();
             if *n == 0 || constant.checked_rem(*n)? != 0 {
@@ -120,42 +123,45 @@ impl Dim {
                 return None;
             }
             let coefficient = coefficient.checked_div(leading.1)?;
-            let term = Dim::from_product(product, coefficient).ok()?;
-            rest = rest.sub(&term.mul(other).ok()?).ok()?;
-            quotient = quotient.add(&term).ok()?;
+            let term = Dim::from_product(product, coefficient);
+            rest = rest - &term * other;
+            quotient = quotient + term;
         }
         None
     }
 
     /// Returns the largest integer not above `self / other`.
-    pub fn floor_div(&self, other: &Dim) -> Result<Dim> {
+    pub fn floor_div(&self, other: impl Into<Dim>) -> Dim {
+        self.floor_quotient(&other.into()).into()
+    }
+
+    fn floor_quotient(&self, other: &Dim) -> Computed {
         if let Some(exact) = self.exact_div(other) {
             return Ok(exact);
         }
         if let Some((dividend, divisor)) = self.without_common_atoms(other) {
-            return dividend.floor_div(&divisor);
+            return dividend.floor_quotient(&divisor);
         }
         match (self, other) {
-            (_, Dim::Known(0)) => Err(Error::invalid("a size is divided by zero")),
+            (_, Dim::Known(0)) => Err(Undefined::DivisionByZero),
             (Dim::Known(a), Dim::Known(b)) => {
-                let (q, r) =
-                    (a.checked_div(*b).ok_or_else(overflow)?, a.checked_rem(*b).ok_or_else(overflow)?);
+                let (q, r) = (within(a.checked_div(*b))?, within(a.checked_rem(*b))?);
                 let below = r != 0 && ((r < 0) != (*b < 0));
-                Ok(Dim::Known(if below { q.checked_sub(1).ok_or_else(overflow)? } else { q }))
+                Ok(Dim::Known(if below { within(q.checked_sub(1))? } else { q }))
             }
             (Dim::Expr(e), Dim::Known(n)) if *n > 0 => {
                 let (whole, rest) = e.split_multiple(*n)?;
                 if let Some(known) = rest.known() {
-                    return whole.add(&Dim::Known(known.div_euclid(*n)));
+                    return Ok(whole + known.div_euclid(*n));
                 }
                 if rest.parts().1.values().all(|times| *times < 0) {
                     // The runtime divides numbers that are not negative.
-                    let opposite = Dim::Known(n.saturating_sub(1)).sub(&rest)?;
-                    return whole.sub(&opposite.floor_div(other)?);
+                    let opposite = n.saturating_sub(1) - rest;
+                    return Ok(whole - opposite.floor_quotient(other)?);
                 }
-                whole.add(&rest.quotient(*n)?)
+                Ok(whole + rest.quotient(*n)?)
             }
-            _ => Dim::of(Operation::FloorDiv, self, other),
+            _ => Ok(Dim::of(Operation::FloorDiv, self, other)),
         }
     }
 
@@ -177,18 +183,18 @@ impl Dim {
             }
         }
         (kept.len() < from.len()).then_some(())?;
-        Some((Dim::from_product(kept, *a).ok()?, Dim::from_product(left, *b).ok()?))
+        Some((Dim::from_product(kept, *a), Dim::from_product(left, *b)))
     }
 
     /// Returns the quotient by a positive integer, rounded down, in lowest terms; nested quotients are
     /// merged.
-    fn quotient(&self, divisor: i64) -> Result<Dim> {
+    fn quotient(&self, divisor: i64) -> Computed {
         let (constant, mut terms) = self.parts();
         let common = terms.values().fold(divisor, |common, times| greatest_divisor(common, *times));
         if common > 1 {
             terms.values_mut().for_each(|times| *times = times.div_euclid(common));
             let lowest = Dim::from_parts(constant.div_euclid(common), terms)?;
-            return lowest.floor_div(&Dim::Known(divisor.div_euclid(common)));
+            return lowest.floor_quotient(&Dim::Known(divisor.div_euclid(common)));
         }
         if let Dim::Expr(e) = self
             && let Some((product, 1)) = e.terms.first_key_value()
@@ -196,28 +202,27 @@ impl Dim {
             && let [Atom::Of(Operation::FloorDiv, dividend, Dim::Known(inner @ 1..))] = product.as_slice()
             && let (Some(both), Some(more)) = (inner.checked_mul(divisor), inner.checked_mul(e.constant))
         {
-            return dividend.add(&Dim::Known(more))?.floor_div(&Dim::Known(both));
+            return (dividend + more).floor_quotient(&Dim::Known(both));
         }
-        Dim::of(Operation::FloorDiv, self, &Dim::Known(divisor))
+        Ok(Dim::of(Operation::FloorDiv, self, &Dim::Known(divisor)))
     }
 
     /// Returns the smallest integer not below `self / other`, for a positive `other`.
-    pub fn ceil_div(&self, other: &Dim) -> Result<Dim> {
-        match self.exact_div(other) {
-            Some(exact) => Ok(exact),
-            None => self.add(other)?.sub(&Dim::Known(1))?.floor_div(other),
-        }
+    pub fn ceil_div(&self, other: impl Into<Dim>) -> Dim {
+        let other = other.into();
+        self.exact_div(&other).unwrap_or_else(|| (self + &other - 1).floor_div(other))
     }
 
     /// Returns the remainder of [`Dim::floor_div`].
-    pub fn modulo(&self, other: &Dim) -> Result<Dim> {
+    pub fn modulo(&self, other: impl Into<Dim>) -> Dim {
+        let other = &other.into();
         if self.exact_div(other).is_some() {
-            return Ok(Dim::Known(0));
+            return Dim::Known(0);
         }
         match (self, other) {
-            (_, Dim::Known(0)) => Err(Error::invalid("a size is divided by zero")),
-            (Dim::Known(_), Dim::Known(_)) => self.sub(&self.floor_div(other)?.mul(other)?),
-            (Dim::Expr(e), Dim::Known(n @ 1..)) if e.reduced(*n)? != *self => e.reduced(*n)?.modulo(other),
+            (_, Dim::Known(0)) => Dim::Undefined(Undefined::DivisionByZero),
+            (Dim::Known(_), Dim::Known(_)) => self - self.floor_div(other) * other,
+            (Dim::Expr(e), Dim::Known(n @ 1..)) if e.reduced(*n) != *self => e.reduced(*n).modulo(other),
             _ => Dim::of(Operation::Mod, self, other),
         }
     }

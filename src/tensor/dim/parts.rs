@@ -1,8 +1,6 @@
 //! The structure of expressions, for consumers.
 
 use super::{Atom, Dim};
-use crate::error::Result;
-
 /// A sum of products with coefficients, and a constant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Sum {
@@ -31,7 +29,7 @@ impl Operation {
     }
 
     /// Returns the result.
-    pub(super) fn apply(self, a: &Dim, b: &Dim) -> Result<Dim> {
+    pub(super) fn apply(self, a: &Dim, b: &Dim) -> Dim {
         match self {
             Operation::FloorDiv => a.floor_div(b),
             Operation::Mod => a.modulo(b),
@@ -44,6 +42,9 @@ impl Operation {
 impl Dim {
     /// Returns the size as a sum.
     pub(crate) fn sum(&self) -> Sum {
+        if let Dim::Undefined(_) = self {
+            return Sum { terms: vec![(vec![self.clone()], 1)], constant: 0 };
+        }
         let (constant, terms) = self.parts();
         let atoms = |product: Vec<Atom>| product.into_iter().map(Dim::from_atom).collect();
         let terms = terms.into_iter().map(|(product, coefficient)| (atoms(product), coefficient)).collect();
@@ -64,10 +65,10 @@ mod tests {
     #[test]
     fn expressions_have_parts() {
         let (h, w, two) = (Dim::symbol("H"), Dim::symbol("W"), Dim::Known(2));
-        let sum = h.mul(&w).unwrap().mul(&two).unwrap().sub(&Dim::Known(3)).unwrap();
+        let sum = &h * w.clone() * 2 - 3;
         assert_eq!(sum.sum(), Sum { terms: vec![(vec![h.clone(), w], 2)], constant: -3 });
         assert_eq!(sum.operation(), None);
-        let half = h.floor_div(&two).unwrap();
+        let half = h.floor_div(2);
         assert_eq!(half.operation(), Some((Operation::FloorDiv, h.clone(), two)));
         assert_eq!(h.operation(), None);
     }

@@ -8,7 +8,7 @@ impl Dim {
     pub(crate) fn spell(&self, leaf: &mut impl FnMut(&Dim) -> Option<String>) -> Option<String> {
         let e = match self {
             Dim::Known(n @ 0..) => return Some(n.to_string()),
-            Dim::Known(_) => return None,
+            Dim::Known(_) | Dim::Undefined(_) => return None,
             Dim::Expr(e) => e,
         };
         if let Some(word) = leaf(self) {

@@ -97,7 +97,7 @@ fn cached_mask<'x>(expand: &'x Expand, sizes: &Sizes) -> Result<Option<Expr<'x>>
     if !expand.keeps_cache() || !expand.has_input(input::ATTN_MASK) || !expand.has_input(input::PAST_KEY) {
         return Ok(None);
     }
-    if expand.shape(input::ATTN_MASK)?.last() != Some(&sizes.total()?) {
+    if expand.shape(input::ATTN_MASK)?.last() != Some(&sizes.total()) {
         return Ok(None);
     }
     if expand.dtype(input::ATTN_MASK)? != DType::Bool {
@@ -150,7 +150,7 @@ fn read_mask<'x>(expand: &'x Expand, sizes: &Sizes) -> Result<Mask<'x>> {
     let is_bool = expand.dtype(input::ATTN_MASK)? == DType::Bool;
     let last = shape.last().cloned().unwrap_or(Dim::Known(1));
     // The shape rule requires free sizes to be equal.
-    let padding = usize::try_from(sizes.total()?.sub(&last)?.known().unwrap_or(0))?;
+    let padding = usize::try_from((sizes.total() - &last).known().unwrap_or(0))?;
     let hidden = if is_bool { 0.0 } else { f32::NEG_INFINITY };
     if let Some(tensor) = expand.constant(input::ATTN_MASK) {
         let mut mask = tensor.load_listed()?.to_f32()?;

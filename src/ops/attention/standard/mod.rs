@@ -105,8 +105,8 @@ fn read_sizes(call: &Call, attention: &AttentionAttributes) -> Result<Sizes> {
         queries: queries.clone(),
         keys: keys.clone(),
         past,
-        head: hidden.floor_div(&Dim::Known(q_heads))?,
-        v_head: v_hidden.floor_div(&Dim::Known(kv_heads))?,
+        head: hidden.floor_div(q_heads),
+        v_head: v_hidden.floor_div(kv_heads),
     })
 }
 
@@ -125,16 +125,16 @@ fn infer_attention(call: &Call) -> Result<Vec<Fact>> {
     if call.has_input(input::PAST_KEY) != call.has_input(input::PAST_VALUE) {
         invalid!("past_key and past_value go together");
     }
-    let (batch, total) = (sizes.batch.clone(), sizes.total()?);
+    let (batch, total) = (sizes.batch.clone(), sizes.total());
     if let Some(keys) = call.value(input::ATTN_MASK).and_then(|mask| mask.shape.as_deref()?.last())
-        && total.sub(keys)?.known().is_none()
+        && (&total - keys).known().is_none()
     {
         // A mask of fewer keys is padded, but the number of these is known then.
         call.require_equal(&total, keys)?;
     }
     let q_heads = Dim::Known(sizes.q_heads);
     let y = if sizes.merged {
-        vec![batch.clone(), sizes.queries.clone(), sizes.v_head.mul(&q_heads)?]
+        vec![batch.clone(), sizes.queries.clone(), &sizes.v_head * &q_heads]
     } else {
         vec![batch.clone(), q_heads.clone(), sizes.queries.clone(), sizes.v_head.clone()]
     };

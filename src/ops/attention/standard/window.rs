@@ -61,7 +61,7 @@ pub(super) fn structure<'x>(
     {
         return Ok(None);
     }
-    let known = sizes.queries.known().zip(sizes.total()?.known()).zip(sizes.past.known());
+    let known = sizes.queries.known().zip(sizes.total().known()).zip(sizes.past.known());
     let fits = |((queries, keys), _): &((i64, i64), i64)| queries.saturating_mul(*keys) <= MAX_MASK;
     let Some(((queries, keys), past)) = known.filter(fits) else {
         if counted {

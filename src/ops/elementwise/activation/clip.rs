@@ -23,7 +23,7 @@ fn read_bounds(attributes: &Attributes) -> Result<Bounds> {
 pub(super) fn infer_clip(call: &Call) -> Result<Vec<Fact>> {
     for index in 1..call.input_count() {
         let shape = call.value(index).and_then(|value| value.shape.as_deref()).unwrap_or_default();
-        if Dim::product(shape)?.known().is_some_and(|count| count != 1) {
+        if Dim::product(shape).known().is_some_and(|count| count != 1) {
             invalid!("a bound has more than one element");
         }
     }
@@ -43,10 +43,10 @@ pub(super) fn range_clip(call: &Call, inputs: &[Range]) -> Range {
 
 /// The larger of two elements, which is a number unless both are NaN.
 pub(in crate::ops) const AT_LEAST: Kernel<f64, i64, Dim> =
-    Kernel { float: f64::max, int: |x, y| Ok(x.max(y)), dim: |x, y| x.larger(y) };
+    Kernel { float: f64::max, int: |x, y| Ok(x.max(y)), dim: |x, y| Ok(x.larger(y)) };
 /// The smaller of two elements, which is a number unless both are NaN.
 pub(in crate::ops) const AT_MOST: Kernel<f64, i64, Dim> =
-    Kernel { float: f64::min, int: |x, y| Ok(x.min(y)), dim: |x, y| x.smaller(y) };
+    Kernel { float: f64::min, int: |x, y| Ok(x.min(y)), dim: |x, y| Ok(x.smaller(y)) };
 
 pub(super) fn fold_clip(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
     let bounds = read_bounds(attributes)?;

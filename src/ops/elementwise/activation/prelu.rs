@@ -17,7 +17,7 @@ fn trailing_axes(attributes: &Attributes, input: usize, slope: usize) -> usize {
 fn slope_shape(call: &Call) -> Result<Vec<Dim>> {
     let (input, slope) = (call.shape(0)?, call.shape(1)?);
     let mut shape = slope.to_vec();
-    if !Dim::product(slope)?.is(1) {
+    if !Dim::product(slope).is(1) {
         let trailing = trailing_axes(call, input.len(), slope.len());
         shape.extend(std::iter::repeat_n(Dim::Known(1), trailing));
     }

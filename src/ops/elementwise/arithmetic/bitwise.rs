@@ -61,7 +61,7 @@ pub(super) fn lower_bitwise(lower: &mut Lower, operation: Bitwise) -> Result<()>
         }
         None => bit_weights(dtype)?,
     };
-    let count = Dim::try_from(weights.len())?;
+    let count = Dim::from(weights.len());
     let steps =
         Tensor::from_f32(&[weights.len()], weights.iter().map(|weight| weight.abs().recip()).collect())?;
     let steps = lower.memory_data(&steps, &[Dim::Known(1), count.clone()])?;
@@ -86,9 +86,9 @@ fn bit_weights(dtype: DType) -> Result<Vec<f32>> {
 
 /// Emits the bits of each element of an input along a new axis: `floor(x / 2^k) - 2 * floor(x / 2^(k + 1))`.
 fn bit_rows(lower: &mut Lower, index: usize, steps: BlobId) -> Result<BlobId> {
-    let one = Dim::product(lower.shape(index)?)?.is(1);
+    let one = Dim::product(lower.shape(index)?).is(1);
     let x = if one { lower.blob(index)? } else { lower.broadcast_input(index)? };
-    let rows = Dim::product(&lower.form(x))?;
+    let rows = Dim::product(&lower.form(x));
     let column = lower.reshape(x, &[rows, Dim::Known(1)])?;
     let shifted = lower.compute((column * steps).floor())?;
     lower.compute(shifted - (shifted * 0.5).floor() * 2.0)

@@ -11,19 +11,22 @@ use crate::tensor::zip_broadcast;
 pub(in crate::ops) type Arithmetic = Kernel<f64, i64, Dim>;
 
 pub(in crate::ops) const ADD: Arithmetic =
-    Kernel { float: |x, y| x + y, int: |x, y| Ok(x.wrapping_add(y)), dim: |x, y| x.add(y) };
+    Kernel { float: |x, y| x + y, int: |x, y| Ok(x.wrapping_add(y)), dim: |x, y| Ok(x + y) };
 pub(super) const SUB: Arithmetic =
-    Kernel { float: |x, y| x - y, int: |x, y| Ok(x.wrapping_sub(y)), dim: |x, y| x.sub(y) };
+    Kernel { float: |x, y| x - y, int: |x, y| Ok(x.wrapping_sub(y)), dim: |x, y| Ok(x - y) };
 pub(in crate::ops) const MUL: Arithmetic =
-    Kernel { float: |x, y| x * y, int: |x, y| Ok(x.wrapping_mul(y)), dim: |x, y| x.mul(y) };
-pub(super) const DIV: Arithmetic = Kernel { float: |x, y| x / y, int: div_int, dim: div_dim };
+    Kernel { float: |x, y| x * y, int: |x, y| Ok(x.wrapping_mul(y)), dim: |x, y| Ok(x * y) };
+pub(super) const DIV: Arithmetic =
+    Kernel { float: |x, y| x / y, int: div_int, dim: |x, y| Ok(div_dim(x, y)) };
 pub(super) const MAX: Arithmetic =
-    Kernel { float: max_float, int: |x, y| Ok(x.max(y)), dim: |x, y| x.larger(y) };
+    Kernel { float: max_float, int: |x, y| Ok(x.max(y)), dim: |x, y| Ok(x.larger(y)) };
 pub(super) const MIN: Arithmetic =
-    Kernel { float: |x, y| -max_float(-x, -y), int: |x, y| Ok(x.min(y)), dim: |x, y| x.smaller(y) };
+    Kernel { float: |x, y| -max_float(-x, -y), int: |x, y| Ok(x.min(y)), dim: |x, y| Ok(x.smaller(y)) };
 pub(super) const POW: Arithmetic = Kernel { float: libm::pow, int: pow_int, dim: pow_dim };
-const FLOOR_MOD: Arithmetic = Kernel { float: floor_mod_float, int: floor_mod_int, dim: floor_mod_dim };
-const TRUNC_MOD: Arithmetic = Kernel { float: |x, y| x % y, int: trunc_mod_int, dim: trunc_mod_dim };
+const FLOOR_MOD: Arithmetic =
+    Kernel { float: floor_mod_float, int: floor_mod_int, dim: |x, y| Ok(floor_mod_dim(x, y)) };
+const TRUNC_MOD: Arithmetic =
+    Kernel { float: |x, y| x % y, int: trunc_mod_int, dim: |x, y| Ok(trunc_mod_dim(x, y)) };
 
 fn by_zero() -> Error {
     Error::unsupported("an integer division by zero")
@@ -36,31 +39,27 @@ fn div_int(x: i64, y: i64) -> Result<i64> {
 /// Returns a quotient of sizes. ONNX truncates quotients, `Dim` rounds them down: the quotient of a negative
 /// number is computed from its magnitude. A number of either sign is taken not to be negative, which
 /// [`require_signs`] makes a condition.
-fn div_dim(x: &Dim, y: &Dim) -> Result<Dim> {
+fn div_dim(x: &Dim, y: &Dim) -> Dim {
     if let Some(exact) = x.exact_div(y) {
-        return Ok(exact);
+        return exact;
     }
     match (is_negative(x), is_negative(y)) {
         (false, false) => x.floor_div(y),
-        (true, true) => negated(x)?.floor_div(&negated(y)?),
-        (true, false) => negated(&negated(x)?.floor_div(y)?),
-        (false, true) => negated(&x.floor_div(&negated(y)?)?),
+        (true, true) => (-x).floor_div(-y),
+        (true, false) => -(-x).floor_div(y),
+        (false, true) => -x.floor_div(-y),
     }
 }
 
 /// Returns the remainder of [`div_dim`], which has the sign of the dividend.
-fn trunc_mod_dim(x: &Dim, y: &Dim) -> Result<Dim> {
-    let divisor = if is_negative(y) { negated(y)? } else { y.clone() };
-    if is_negative(x) { negated(&negated(x)?.modulo(&divisor)?) } else { x.modulo(&divisor) }
+fn trunc_mod_dim(x: &Dim, y: &Dim) -> Dim {
+    let divisor = if is_negative(y) { -y } else { y.clone() };
+    if is_negative(x) { -(-x).modulo(divisor) } else { x.modulo(divisor) }
 }
 
 /// Returns the remainder that has the sign of the divisor.
-fn floor_mod_dim(x: &Dim, y: &Dim) -> Result<Dim> {
-    if is_negative(y) { negated(&negated(x)?.modulo(&negated(y)?)?) } else { x.modulo(y) }
-}
-
-fn negated(x: &Dim) -> Result<Dim> {
-    x.mul(&Dim::Known(-1))
+fn floor_mod_dim(x: &Dim, y: &Dim) -> Dim {
+    if is_negative(y) { -(-x).modulo(-y) } else { x.modulo(y) }
 }
 
 /// Returns whether a number is never positive.
@@ -123,7 +122,7 @@ fn pow_int(x: i64, y: i64) -> Result<i64> {
 
 fn pow_dim(x: &Dim, y: &Dim) -> Result<Dim> {
     match y.known() {
-        Some(n @ 0..=8) => Dim::product((0..n).map(|_| x)),
+        Some(n @ 0..=8) => Ok(Dim::product((0..n).map(|_| x))),
         _ => unsupported!("{x} to the power of {y}"),
     }
 }

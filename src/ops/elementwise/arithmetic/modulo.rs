@@ -31,11 +31,11 @@ fn places_from_the_end(call: &Call) -> Result<Option<Array>> {
     }
     let place = |by: &i64, size: &Dim| {
         if size.known().is_some() || !matches!(size.bounds(), (Some(1..), _)) {
-            return Dim::Known(*by).modulo(size);
+            return Ok(Dim::Known(*by).modulo(size));
         }
         let (place, within) = match Dim::Known(*by) {
-            by @ Dim::Known(..0) => (size.add(&by)?, size.add(&by)?),
-            by => (by.clone(), size.sub(&by)?.sub(&Dim::Known(1))?),
+            by @ Dim::Known(..0) => (size + &by, size + &by),
+            by => (by.clone(), size - &by - 1),
         };
         call.require(SizeCondition::at_least(&within, 0))?;
         Ok(place)

@@ -9,7 +9,7 @@ use num_traits::AsPrimitive;
 
 use crate::op::find;
 use crate::ops::prelude::*;
-use crate::tensor::try_zip_broadcast;
+use crate::tensor::zip_broadcast;
 
 /// The maximum number of operators between two casts.
 const MAX_DEPTH: usize = 16;
@@ -54,10 +54,12 @@ pub(super) fn truncated(call: &Call, to: DType) -> Result<Option<Array>> {
         }
         x.floor_div(&divisor)
     };
-    let elements: Result<Vec<Dim>> = found.numerators.iter().map(whole).collect();
+    let elements: Vec<Dim> = found.numerators.iter().map(whole).collect();
     // No size satisfies both: the layers compute the cast.
-    let required: Result<Vec<_>> = required.into_iter().collect();
-    let (Ok(elements), Ok(required)) = (elements, required) else { return Ok(None) };
+    let Ok(required) = required.into_iter().collect::<Result<Vec<_>>>() else { return Ok(None) };
+    if elements.iter().any(|size| matches!(size, Dim::Undefined(_))) {
+        return Ok(None);
+    }
     required.into_iter().try_for_each(|condition| call.require(Ok(condition)))?;
     let elements = ArrayD::from_shape_vec(found.numerators.raw_dim(), elements)?;
     Ok(Some(Array::new(to, Elements::Dim(elements))))
@@ -90,8 +92,8 @@ fn quotients(graph: &Graph, id: ValueId, depth: usize, required: &mut Required) 
     let mut of = |index: usize| quotients(graph, node.input(index)?, depth, required);
     let mut scaled = Vec::new();
     let found = match OPERATORS.iter().find(|(op_type, _)| node.is(op_type))?.1 {
-        Operator::Floor => of(0)?.rounded(Dim::floor_div),
-        Operator::Ceil => of(0)?.rounded(Dim::ceil_div),
+        Operator::Floor => Some(of(0)?.rounded(Dim::floor_div)),
+        Operator::Ceil => Some(of(0)?.rounded(Dim::ceil_div)),
         Operator::Sum => of(0)?.plus(&of(1)?, 1),
         Operator::Difference => of(0)?.plus(&of(1)?, -1),
         Operator::Product => of(0)?.times(&of(1)?, value.dtype?, &mut scaled),
@@ -182,11 +184,9 @@ impl Quotients {
     }
 
     /// Returns the integers to which a division rounds.
-    fn rounded(self, divide: fn(&Dim, &Dim) -> Result<Dim>) -> Option<Quotients> {
-        let divisor = Dim::Known(self.divisor);
-        let whole: Result<Vec<Dim>> = self.numerators.iter().map(|x| divide(x, &divisor)).collect();
-        let numerators = ArrayD::from_shape_vec(self.numerators.raw_dim(), whole.ok()?).ok()?;
-        Some(Quotients { numerators, divisor: 1, rounded: false })
+    fn rounded(self, divide: fn(&Dim, i64) -> Dim) -> Quotients {
+        let numerators = self.numerators.map(|x| divide(x, self.divisor));
+        Quotients { numerators, divisor: 1, rounded: false }
     }
 
     /// Returns whether a sum with the integers or quotients of `other` has the error that is accounted for.
@@ -199,9 +199,9 @@ impl Quotients {
             return None;
         }
         let divisor = self.divisor.checked_mul(other.divisor)?;
-        let (own, others) = (Dim::Known(other.divisor), Dim::Known(self.divisor.checked_mul(sign)?));
-        let sum = |x: &Dim, y: &Dim| x.mul(&own)?.add(&y.mul(&others)?);
-        let numerators = try_zip_broadcast(&self.numerators, &other.numerators, sum).ok()?;
+        let others = self.divisor.checked_mul(sign)?;
+        let sum = |x: &Dim, y: &Dim| x * other.divisor + y * others;
+        let numerators = zip_broadcast(&self.numerators, &other.numerators, sum).ok()?;
         Some(Quotients { numerators, divisor, rounded: self.rounded || other.rounded })
     }
 
@@ -222,16 +222,15 @@ impl Quotients {
                 required.push(SizeCondition::at_least(size, -most));
             }
         }
-        let numerators = try_zip_broadcast(&self.numerators, &other.numerators, Dim::mul).ok()?;
+        let numerators = zip_broadcast(&self.numerators, &other.numerators, |x, y| x * y).ok()?;
         Some(Quotients { numerators, divisor, rounded })
     }
 
     /// Returns the minima or maxima. They are elements of the operands, so nothing is rounded again.
-    fn extreme(&self, other: &Quotients, choose: fn(&Dim, &Dim) -> Result<Dim>) -> Option<Quotients> {
+    fn extreme(&self, other: &Quotients, choose: fn(&Dim, Dim) -> Dim) -> Option<Quotients> {
         let divisor = self.divisor.checked_mul(other.divisor)?;
-        let (own, others) = (Dim::Known(other.divisor), Dim::Known(self.divisor));
-        let chosen = |x: &Dim, y: &Dim| choose(&x.mul(&own)?, &y.mul(&others)?);
-        let numerators = try_zip_broadcast(&self.numerators, &other.numerators, chosen).ok()?;
+        let chosen = |x: &Dim, y: &Dim| choose(&(x * other.divisor), y * self.divisor);
+        let numerators = zip_broadcast(&self.numerators, &other.numerators, chosen).ok()?;
         let is_int = |x: &Dim| x.known().is_none_or(|x| i32::try_from(x).is_ok());
         let rounded = self.rounded || other.rounded;
         numerators.iter().all(is_int).then_some(Quotients { numerators, divisor, rounded })
@@ -245,8 +244,8 @@ impl Quotients {
             return None;
         }
         let divisor = self.divisor.checked_mul(by)?;
-        let times = Dim::Known(other.divisor);
-        let numerators = try_zip_broadcast(&self.numerators, &other.numerators, |x, _| x.mul(&times)).ok()?;
+        let scaled = |x: &Dim, _: &Dim| x * other.divisor;
+        let numerators = zip_broadcast(&self.numerators, &other.numerators, scaled).ok()?;
         Some(Quotients { numerators, divisor, rounded: !is_power_of_two(divisor) })
     }
 }

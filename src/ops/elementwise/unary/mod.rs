@@ -180,8 +180,7 @@ fn magnitudes(sizes: &ArrayD<Dim>) -> Result<Option<Elements>> {
 }
 
 fn negatives(sizes: &ArrayD<Dim>) -> Result<Option<Elements>> {
-    let negated: Result<Vec<Dim>> = sizes.iter().map(|size| Dim::Known(0).sub(size)).collect();
-    Ok(Some(Elements::Dim(ArrayD::from_shape_vec(sizes.raw_dim(), negated?)?)))
+    Ok(Some(Elements::Dim(sizes.map(|size| -size))))
 }
 
 fn signs(sizes: &ArrayD<Dim>) -> Result<Option<Elements>> {

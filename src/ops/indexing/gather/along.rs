@@ -46,11 +46,11 @@ pub(in crate::ops) fn repeated(graph: &Graph, mut id: ValueId, axis: usize) -> (
 pub(super) fn gathered(shape: &[Dim], indices: &[Dim], axis: usize) -> Result<Gathered> {
     let is_same = |place: &usize| indices.get(*place).is_some_and(|size| size.is(1));
     let channels = (0..axis).take_while(is_same).count();
-    let columns = Dim::product(indices.iter().skip(axis + 1))?;
-    let width = Dim::product(shape.iter().skip(axis + 1))?;
+    let columns = Dim::product(indices.iter().skip(axis + 1));
+    let width = Dim::product(shape.iter().skip(axis + 1));
     Ok(Gathered {
-        channels: Dim::product(shape.iter().take(channels))?,
-        groups: Dim::product(shape.iter().take(axis).skip(channels))?,
+        channels: Dim::product(shape.iter().take(channels)),
+        groups: Dim::product(shape.iter().take(axis).skip(channels)),
         size: shape.at(axis)?.clone(),
         count: indices.at(axis)?.clone(),
         columns: if columns.is(1) { columns } else { width.clone() },

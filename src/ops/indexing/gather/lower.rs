@@ -26,8 +26,8 @@ pub(super) fn lower_gather(lower: &mut Lower) -> Result<()> {
         lower.compute_as_outputs();
         let blob = lower.blob(0)?;
         let (alone, place) = lower.alone(blob, &shape, axis)?;
-        let (size, end) = (shape.at(axis)?, start.add(&count)?);
-        lower.require(SizeCondition::equal(&end, &end.smaller(size)?))?;
+        let (size, end) = (shape.at(axis)?, &start + &count);
+        lower.require(SizeCondition::equal(&end, &end.smaller(size)))?;
         lower.crop_by_expression(alone, place, &start, &count)?
     } else {
         let gathered = gathered(&shape, axis, lower.shape(1)?)?;
@@ -113,12 +113,12 @@ fn look_up(lower: &mut Lower, table: &Tensor, axis: usize, indices: BlobId) -> R
         ..Embed::default()
     };
     let count = lower.form(indices).at(0)?.clone();
-    let found = lower.emit(layer, &[indices], &[count, Dim::try_from(width)?])?;
+    let found = lower.emit(layer, &[indices], &[count, Dim::from(width)])?;
     // The axes of the indices replace the gathered axis, so the axes before it move to the front again.
     let mut sizes = lower.shape(1)?.to_vec();
     let depth = sizes.len();
     for size in rows_shape.iter().skip(1) {
-        sizes.push(Dim::try_from(*size)?);
+        sizes.push(Dim::from(*size));
     }
     let perm: Vec<usize> = (depth..depth + axis).chain(0..depth).chain(depth + axis..sizes.len()).collect();
     lower.transpose(found, &sizes, &perm)
@@ -126,8 +126,8 @@ fn look_up(lower: &mut Lower, table: &Tensor, axis: usize, indices: BlobId) -> R
 
 /// Returns the sizes of a Gather along an axis.
 pub(super) fn gathered(shape: &[Dim], axis: usize, indices: &[Dim]) -> Result<Gathered> {
-    let [outer, inner] = Dim::around(shape, axis)?;
-    Ok(Gathered::rows(outer, shape.at(axis)?.clone(), Dim::product(indices)?, inner))
+    let [outer, inner] = Dim::around(shape, axis);
+    Ok(Gathered::rows(outer, shape.at(axis)?.clone(), Dim::product(indices), inner))
 }
 
 /// Emits indices, input `index`, with negative ones counted from the front of an axis of `size`.
@@ -158,8 +158,8 @@ fn select(lower: &mut Lower, shape: &[Dim], axis: usize) -> Result<BlobId> {
     let indices = lower.blob(1)?;
     let indices = from_front(lower, indices, 1, shape.at(axis)?)?;
     let infinite = lower.may_be_infinite(0)?;
-    let count = Dim::product(lower.shape(1)?)?;
-    let [outer, inner] = Dim::around(shape, axis)?;
+    let count = Dim::product(lower.shape(1)?);
+    let [outer, inner] = Dim::around(shape, axis);
     let matrix = lower.one_hot(indices, size)?;
     let size = Dim::Known(size);
     let form = match (inner.is(1), outer.is(1)) {
@@ -181,8 +181,8 @@ fn select(lower: &mut Lower, shape: &[Dim], axis: usize) -> Result<BlobId> {
 
 /// Gathers constant rows of the input.
 fn gather_rows(lower: &mut Lower, rows: &Rows) -> Result<()> {
-    let width = Dim::try_from(rows.width)?;
-    let count = Dim::product(lower.shape(0)?)?.floor_div(&width)?;
+    let width = Dim::from(rows.width);
+    let count = Dim::product(lower.shape(0)?).floor_div(&width);
     let blob = lower.blob(0)?;
     let (alone, place) = lower.alone(blob, &[count, width], 0)?;
     let places: Result<Vec<i64>> = rows.places.iter().map(|row| Ok(i64::try_from(*row)?)).collect();

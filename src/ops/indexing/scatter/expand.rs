@@ -55,9 +55,8 @@ fn constant_targets(
         Reduction::Replace => Ok(1),
         _ => rounds(&targets).map(|rounds| rounds.len()),
     };
-    let [rows, updates, wide] = [count, targets.len(), width].map(Dim::try_from);
-    let (rows, updates, wide) = (rows?, updates?, wide?);
-    let gathered = Gathered::rows(Dim::Known(1), rows.add(&updates)?, rows, wide);
+    let [rows, updates, wide] = [count, targets.len(), width].map(Dim::from);
+    let gathered = Gathered::rows(Dim::Known(1), &rows + &updates, rows, wide);
     let compared = [count, targets.len(), width].into_iter().fold(1_usize, usize::saturating_mul);
     let compared = Cost::passes(COMPARING, u64::try_from(compared)?).nanoseconds();
     let is_cheaper = |copies| gathered.time_at_constants().saturating_mul(copies) < compared;

@@ -35,7 +35,7 @@ impl Span {
         if self.count.known().is_some() || self.step != 1 || self.start < 0 {
             return Ok(None);
         }
-        let rest = size.sub(&self.count)?.sub(&Dim::Known(self.start))?;
+        let rest = size - &self.count - self.start;
         Ok(rest.known().filter(|rest| *rest >= 0))
     }
 }

@@ -211,7 +211,7 @@ fn stack<'x>(
             let (batch_sizes, rest) = sizes.split_at(batch.len());
             let (row_sizes, column_sizes) = rest.split_at(rows.len());
             let mut merged = batch_sizes.to_vec();
-            merged.extend([Dim::product(row_sizes)?, Dim::product(column_sizes)?]);
+            merged.extend([Dim::product(row_sizes), Dim::product(column_sizes)]);
             reshape(value, &sizes, &merged, sources)?
         }
     })

@@ -36,7 +36,7 @@ fn groups(batch_a: &[Dim], batch_b: &[Dim]) -> Result<Vec<Group>> {
             display_shape(batch_b)
         );
     }
-    let axes = merged_axes(batch_a, batch_b, &Dim::Known(1), Dim::mul)?;
+    let axes = merged_axes(batch_a, batch_b, &Dim::Known(1), |x, y| x * y);
     Ok(axes.into_iter().map(|[a, b]| Group { a, b }).collect())
 }
 
@@ -67,7 +67,7 @@ pub(super) fn lower_matmul(lower: &mut Lower) -> Result<()> {
     // Rows of A over all of a batch that B lacks are one matrix.
     let mut m = stacks.m.clone();
     if let Some(last) = groups.pop_if(|group| group.sides() == (true, false)) {
-        m = last.a.mul(&m)?;
+        m = &last.a * &m;
     }
     // MatMul packs no blob, Gemm does: one that many layers read is packed for all of them.
     if groups.is_empty() {

@@ -95,11 +95,11 @@ pub(super) fn lower_batch_norm(lower: &mut Lower) -> Result<()> {
     if norm.spatial {
         let form = match spatial {
             [] => vec![batch.clone(), channels.clone()],
-            _ => vec![batch.clone(), channels.clone(), Dim::product(spatial)?],
+            _ => vec![batch.clone(), channels.clone(), Dim::product(spatial)],
         };
         return lower_composed(lower, &norm, &form, channels, 1);
     }
-    let elements = channels.mul(&Dim::product(spatial)?)?;
+    let elements = channels * Dim::product(spatial);
     lower_composed(lower, &norm, &[batch.clone(), elements.clone()], &elements, 1)
 }
 
@@ -109,7 +109,7 @@ fn lower_native(lower: &mut Lower, norm: &BatchNormAttributes, shape: &[Dim]) ->
     if isolate(&lower.form(x), shape, &[1]) != Some(vec![0]) {
         let mut form = shape.get(1..).unwrap_or_default().to_vec();
         if form.len() > 4 {
-            form = vec![form.at(0)?.clone(), Dim::product(form.iter().skip(1))?];
+            form = vec![form.at(0)?.clone(), Dim::product(form.iter().skip(1))];
         }
         x = lower.blob_as(0, &form)?;
     }
@@ -165,8 +165,8 @@ fn lower_training(
     if lower.since() < 14 || !norm.spatial {
         return Err(Error::unsupported("the node is in training mode").help("export the model for inference"));
     }
-    let form = [batch.clone(), channels.clone(), Dim::product(spatial)?];
-    if Dim::product(&form)?.is(0) {
+    let form = [batch.clone(), channels.clone(), Dim::product(spatial)];
+    if Dim::product(&form).is(0) {
         invalid!("the mean of no elements");
     }
     let x = lower.blob_as(0, &form)?;

@@ -78,10 +78,10 @@ pub(super) fn lower_instance_norm(lower: &mut Lower) -> Result<()> {
     let mut form = vec![Dim::Known(batch * channels)];
     match spatial {
         [h, w] => form.extend([h.clone(), w.clone()]),
-        _ => form.extend([Dim::Known(1), Dim::product(spatial)?]),
+        _ => form.extend([Dim::Known(1), Dim::product(spatial)]),
     }
     let x = lower.blob_as(0, &form)?;
-    if epsilon > 0.0 && Dim::product(spatial)?.is(1) {
+    if epsilon > 0.0 && Dim::product(spatial).is(1) {
         return lower_single(lower, x, batch, channels);
     }
     let total = i32::try_from(batch * channels)?;
@@ -117,8 +117,8 @@ fn lower_single(lower: &mut Lower, x: BlobId, batch: i64, channels: i64) -> Resu
 
 /// Emits scale and bias of the inputs, each for `inner` consecutive channels.
 fn scale_channels(lower: &mut Lower, y: BlobId, batch: i64, channels: i64, inner: i64) -> Result<BlobId> {
-    let rest = Dim::product(lower.form(y).iter().skip(1))?;
-    let form = [Dim::Known(batch), Dim::Known(channels / inner), Dim::Known(inner).mul(&rest)?];
+    let rest = Dim::product(lower.form(y).iter().skip(1));
+    let form = [Dim::Known(batch), Dim::Known(channels / inner), inner * &rest];
     let y = lower.reshape(y, &form)?;
     let parameter_form = line_form(form.at(1)?, 1, 3);
     let scale = lower.blob_as(1, &parameter_form)?;
@@ -136,10 +136,10 @@ pub(super) fn lower_group_norm(lower: &mut Lower) -> Result<()> {
     let form = match spatial {
         [] => vec![Dim::Known(total)],
         [h, w] => vec![Dim::Known(total), h.clone(), w.clone()],
-        _ => vec![Dim::Known(total), Dim::product(spatial)?],
+        _ => vec![Dim::Known(total), Dim::product(spatial)],
     };
     let x = lower.blob_as(0, &form)?;
-    if norm.epsilon > 0.0 && norm.num_groups == channels && Dim::product(spatial)?.is(1) {
+    if norm.epsilon > 0.0 && norm.num_groups == channels && Dim::product(spatial).is(1) {
         return lower_single(lower, x, batch, channels);
     }
     let (group, total) = (i32::try_from(batch * norm.num_groups)?, i32::try_from(total)?);

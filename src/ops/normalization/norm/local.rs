@@ -32,13 +32,13 @@ pub(super) fn lower_lrn(lower: &mut Lower) -> Result<()> {
     if batch.is(1) && size % 2 == 1 {
         let form = match spatial {
             [h, w] => [channels.clone(), h.clone(), w.clone()],
-            _ => [channels.clone(), Dim::Known(1), Dim::product(spatial)?],
+            _ => [channels.clone(), Dim::Known(1), Dim::product(spatial)],
         };
         let x = lower.blob_as(0, &form)?;
         return lower.set(0, x.map(LRN { local_size: size, alpha, beta, bias, ..LRN::default() }));
     }
     // The mean of squares over neighbours is an average pooling along the channels that counts its padding.
-    let form = [batch.clone(), channels.clone(), Dim::product(spatial)?];
+    let form = [batch.clone(), channels.clone(), Dim::product(spatial)];
     let x = lower.blob_as(0, &form)?;
     lower.compute_in_float32();
     let squares = lower.compute(x.square())?;
@@ -95,7 +95,7 @@ pub(super) fn lower_normalize(lower: &mut Lower) -> Result<()> {
     let Normalized { axis, epsilon: eps, eps_mode } = read_normalize(lower)?;
     let (x, places) = lower.isolated(0, &[axis])?;
     let (form, place) = (lower.form(x), *places.at(0)?);
-    let [outer, inner] = Dim::around(&form, place)?;
+    let [outer, inner] = Dim::around(&form, place);
     let size = form.at(place)?.clone();
     let across_channel = outer.is(1);
     if !across_channel && !inner.is(1) {

@@ -15,7 +15,7 @@ pub(super) fn infer_concat(call: &Call) -> Result<Vec<Fact>> {
     let mut total = Dim::Known(0);
     for part in (FIRST_PART..call.input_count()).step_by(3) {
         let size = call.shape(part)?.get(axis).cloned();
-        total = total.add(&size.ok_or_else(|| Error::invalid("parts of different numbers of axes"))?)?;
+        total = total + size.ok_or_else(|| Error::invalid("parts of different numbers of axes"))?;
     }
     shape.put(axis, total);
     Ok(vec![Fact::new(call.dtype(1)?, shape)])

@@ -26,7 +26,7 @@ pub(super) fn infer_global_pool(call: &Call) -> Result<Vec<Fact>> {
 pub(super) fn expand_global_pool<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let layout = Layout::of(x)?;
     let rank = x.shape(0)?.len();
-    let count = Dim::product(layout.channels_first(x.shape(0)?).iter().skip(2))?.known();
+    let count = Dim::product(layout.channels_first(x.shape(0)?).iter().skip(2)).known();
     let (Some(count), Some(zero), Some(target), Some(x_scale), Some(scale)) =
         (count, constant_int(x, 2)?, Target::of_output(x, 4)?, constant_scale(x, 1)?, constant_scale(x, 3)?)
     else {

@@ -103,26 +103,18 @@ fn reduce_integers(a: &ArrayD<i64>, dtype: DType, kind: Kind, reduced: &[bool]) 
 }
 
 fn reduce_sizes(a: &ArrayD<Dim>, kind: Kind, reduced: &[bool]) -> Result<ArrayD<Dim>> {
-    type Step = fn(&Dim, &Dim) -> Result<Dim>;
+    type Step = fn(&Dim, &Dim) -> Dim;
     let (start, f): (i64, Step) = match kind {
-        Kind::Sum => (0, Dim::add),
-        Kind::Prod => (1, Dim::mul),
-        Kind::Max => (i64::MIN, Dim::larger),
-        Kind::Min => (i64::MAX, Dim::smaller),
+        Kind::Sum => (0, |x, y| x + y),
+        Kind::Prod => (1, |x, y| x * y),
+        Kind::Max => (i64::MIN, |x, y| x.larger(y)),
+        Kind::Min => (i64::MAX, |x, y| x.smaller(y)),
         _ => unsupported!("this reduction of sizes known only at run time"),
     };
     let extreme = matches!(kind, Kind::Max | Kind::Min);
     // The initial value of an extreme is not a size: the difference to it would overflow.
-    let step = |x: &Option<Dim>, y: &Option<Dim>| match (x, y) {
-        (Some(x), Some(y)) if extreme && x.is(start) => Some(y.clone()),
-        (Some(x), Some(y)) => f(x, y).ok(),
-        _ => None,
-    };
-    let made = fold_axes(&a.mapv(Some), reduced, Some(Dim::Known(start)), step);
-    let shape = made.raw_dim();
-    let made: Option<Vec<Dim>> = made.into_iter().collect();
-    let made = made.ok_or_else(|| Error::unsupported("a reduction of sizes known only at run time"))?;
-    Ok(ArrayD::from_shape_vec(shape, made)?)
+    let step = |x: &Dim, y: &Dim| if extreme && x.is(start) { y.clone() } else { f(x, y) };
+    Ok(fold_axes(a, reduced, Dim::Known(start), step))
 }
 
 #[cfg(test)]
@@ -167,7 +159,7 @@ mod tests {
         let h = Dim::symbol("H");
         let a = ArrayD::from_shape_vec(IxDyn(&[2]), vec![h.clone(), Dim::Known(3)]).unwrap();
         let product = reduce_sizes(&a, Kind::Prod, &[true]).unwrap();
-        assert_eq!(product.first(), Some(&h.mul(&Dim::Known(3)).unwrap()));
+        assert_eq!(product.first(), Some(&(h * 3)));
         assert!(reduce_sizes(&a, Kind::Max, &[true]).is_ok());
         assert!(reduce_sizes(&a, Kind::Mean, &[true]).is_err());
     }

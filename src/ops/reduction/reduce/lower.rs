@@ -26,7 +26,7 @@ pub(in crate::ops) fn groups(shape: &[Dim], reduced: &[bool]) -> Result<Vec<Grou
 
 fn push(groups: &mut Vec<Group>, group: Group) -> Result<()> {
     match groups.last_mut() {
-        Some(last) if last.reduced == group.reduced => last.size = last.size.mul(&group.size)?,
+        Some(last) if last.reduced == group.reduced => last.size = &last.size * &group.size,
         _ => groups.push(group),
     }
     Ok(())
@@ -72,8 +72,8 @@ pub(super) fn lower_reduce(kind: Kind, lower: &mut Lower) -> Result<()> {
         let Some(place) = groups.iter().rposition(|group| group.reduced) else { break };
         let tail = groups.split_off(place + 1);
         let Some(middle) = groups.pop() else { break };
-        let outer = Dim::product(groups.iter().map(|group| &group.size))?;
-        let inner = Dim::product(tail.iter().map(|group| &group.size))?;
+        let outer = Dim::product(groups.iter().map(|group| &group.size));
+        let inner = Dim::product(tail.iter().map(|group| &group.size));
         blob = lower.reshape(blob, &[outer, middle.size, inner])?;
         blob = emit_step(lower, blob, &[false, true, false], step, false)?;
         for group in tail {

@@ -132,7 +132,7 @@ fn center_amounts(attributes: &Attributes, shape: &[Dim], target: &[Dim]) -> Res
     }
     let mut amounts = vec![(Dim::Known(0), Dim::Known(0)); shape.len()];
     for (axis, size) in axes.iter().zip(target) {
-        let difference = size.sub(shape.at(*axis)?)?;
+        let difference = size - shape.at(*axis)?;
         let Some(n) = difference.known() else {
             unsupported!("cannot pad an axis of size {} to {size}", shape.at(*axis)?)
         };
@@ -143,8 +143,8 @@ fn center_amounts(attributes: &Attributes, shape: &[Dim], target: &[Dim]) -> Res
 }
 
 fn padded_shape(shape: &[Dim], amounts: &Amounts) -> Result<Vec<Dim>> {
-    let padded = |(size, (before, after)): (&Dim, &(Dim, Dim))| size.add(before)?.add(after);
-    let padded: Vec<Dim> = shape.iter().zip(amounts).map(padded).collect::<Result<_>>()?;
+    let padded = |(size, (before, after)): (&Dim, &(Dim, Dim))| (size + before) + after;
+    let padded: Vec<Dim> = shape.iter().zip(amounts).map(padded).collect();
     if let Some(negative) = padded.iter().find(|size| size.known().is_some_and(|n| n < 0)) {
         invalid!("an axis has the negative size {negative} after padding");
     }
@@ -216,7 +216,7 @@ fn fold_pad(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Arr
 
 fn fold_center(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
     let data = required_input(inputs, 0)?;
-    let sizes = Shape::try_from(data.shape())?;
+    let sizes = Shape::from(data.shape());
     let amounts = center_amounts(attributes, &sizes, &dims_of(required_input(inputs, 1)?)?)?;
     Ok(vec![pad(data, &amounts, Mode::Constant, &fill(0.0, data)?)?])
 }

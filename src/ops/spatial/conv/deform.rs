@@ -23,8 +23,8 @@ pub(in crate::ops) fn infer_deform_conv(call: &Call) -> Result<Vec<Fact>> {
     let groups = Dim::Known(read_offset_group(call)?);
     let facts = infer_biased(call, 3)?;
     // The mask has a channel for each kernel element, the offsets have one for each direction of each.
-    let mask = Dim::product(call.shape(1)?.iter().skip(2))?.mul(&groups)?;
-    let offsets = mask.mul(&Dim::Known(2))?;
+    let mask = Dim::product(call.shape(1)?.iter().skip(2)) * &groups;
+    let offsets = &mask * 2;
     let mut expected = conv_shape(call, call.shape(1)?)?;
     for (index, size) in [(2, offsets), (4, mask)] {
         expected.put(1, size);

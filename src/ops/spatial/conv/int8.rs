@@ -107,7 +107,7 @@ fn pad(lower: &mut Lower, blob: BlobId, spans: &mut [WindowAxis], value: f32) ->
         ..Padding::default()
     };
     for (size, span) in form.iter_mut().skip(1).zip([&*height, &*width]) {
-        *size = size.add(&Dim::Known(i64::from(span.begin) + i64::from(span.end)))?;
+        *size += i64::from(span.begin) + i64::from(span.end);
     }
     for span in [height, width] {
         (span.begin, span.end) = (0, 0);

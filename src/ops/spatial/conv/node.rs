@@ -65,7 +65,7 @@ pub(in crate::ops) fn conv_shape(call: &Call, weight: &[Dim]) -> Result<Vec<Dim>
 pub(in crate::ops) fn conv_shape_of(call: &Call, data: &[Dim], weight: &[Dim]) -> Result<Vec<Dim>> {
     let conv = read_conv(call, weight)?;
     let (batch, channels, spatial) = split_shape(data, weight)?;
-    let taken = weight.at(1)?.mul(&Dim::Known(conv.group))?;
+    let taken = weight.at(1)? * conv.group;
     if let (Some(have), Some(taken)) = (channels.known(), taken.known())
         && have != taken
     {

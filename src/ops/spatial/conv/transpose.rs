@@ -35,9 +35,8 @@ fn read_conv_transpose(call: &Call) -> Result<ConvTranspose> {
 impl ConvTranspose {
     /// Returns the size before the padding is cropped.
     fn whole_size(&self, axis: usize, input: &Dim) -> Result<Dim> {
-        let stride = Dim::Known(*self.window.strides.at(axis)?);
         let added = self.window.extent(axis)?.saturating_add(*self.output_padding.at(axis)?);
-        input.sub(&Dim::Known(1))?.mul(&stride)?.add(&Dim::Known(added))
+        Ok((input - 1) * *self.window.strides.at(axis)? + added)
     }
 
     fn output_size(&self, axis: usize, input: &Dim) -> Result<Dim> {
@@ -45,10 +44,10 @@ impl ConvTranspose {
             return Ok(Dim::Known(*shape.at(axis)?));
         }
         match &self.window.pads {
-            Pads::Same { .. } => input.mul(&Dim::Known(*self.window.strides.at(axis)?)),
+            Pads::Same { .. } => Ok(input * *self.window.strides.at(axis)?),
             Pads::Explicit(pads) => {
                 let (begin, end) = *pads.at(axis)?;
-                self.whole_size(axis, input)?.sub(&Dim::Known(begin + end))
+                Ok(self.whole_size(axis, input)? - (begin + end))
             }
         }
     }
@@ -60,7 +59,7 @@ impl ConvTranspose {
             let (begin, end) = *pads.at(axis)?;
             return Ok((begin, end, added));
         }
-        let total = self.whole_size(axis, input)?.sub(&self.output_size(axis, input)?)?;
+        let total = self.whole_size(axis, input)? - self.output_size(axis, input)?;
         let Some(total) = total.known() else {
             return Err(Error::unsupported("output_shape over a size known only at run time"));
         };
@@ -98,7 +97,7 @@ pub(super) fn infer_conv_transpose(call: &Call) -> Result<Vec<Fact>> {
         );
     }
     call.require_equal(channels, weight.at(0)?)?;
-    let channels = weight.at(1)?.mul(&Dim::Known(conv.group))?;
+    let channels = weight.at(1)? * conv.group;
     call.check_shape(2, std::slice::from_ref(&channels))?;
     let mut shape = vec![batch.clone(), channels];
     for (axis, input) in spatial.iter().enumerate() {

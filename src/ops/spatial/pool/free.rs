@@ -156,9 +156,8 @@ impl Covered<'_> {
         }
         let mut form = lower.form(x);
         for (axis, span) in spans.iter().enumerate() {
-            let padded =
-                form.at(axis + 1)?.add(&Dim::from(i64::from(span.begin + span.end - span.kernel)))?;
-            form.put(axis + 1, steps(&padded, span.stride)?);
+            let padded = form.at(axis + 1)? + Dim::from(i64::from(span.begin + span.end - span.kernel));
+            form.put(axis + 1, steps(&padded, span.stride));
         }
         let pooling_type = self.pooling_type;
         let windows = Windows { spans, pooling_type, pad_mode: VALID, count_include_pad };
@@ -169,7 +168,7 @@ impl Covered<'_> {
     fn dilated(&self, lower: &mut Lower, x: BlobId, axis: usize, span: &WindowAxis) -> Result<BlobId> {
         let (kernel, dilation) = (i64::from(span.kernel), i64::from(span.dilation));
         let reach = (kernel - 1) * dilation;
-        let starts = lower.form(x).at(axis)?.sub(&Dim::Known(reach))?;
+        let starts = lower.form(x).at(axis)? - reach;
         let mut found: Option<BlobId> = None;
         for element in 0..kernel {
             let start = element * dilation;
@@ -183,7 +182,7 @@ impl Covered<'_> {
         }
         let mut found = found.ok_or_else(|| Error::internal("a window has no elements"))?;
         if span.stride > 1 {
-            let count = steps(&starts.sub(&Dim::Known(1))?, span.stride)?;
+            let count = steps(&(starts - 1), span.stride);
             found = lower.stride(found, axis, &Dim::Known(0), span.stride.into(), &count)?;
         }
         if self.pooling_type == AVERAGE {
@@ -195,8 +194,8 @@ impl Covered<'_> {
 }
 
 /// Returns the number of positions up to `last`, every `stride`.
-fn steps(last: &Dim, stride: i32) -> Result<Dim> {
-    last.floor_div(&Dim::from(i64::from(stride)))?.add(&Dim::Known(1))
+fn steps(last: &Dim, stride: i32) -> Dim {
+    last.floor_div(stride) + 1
 }
 
 /// Emits `x` so that the layer, in its mode FULL, has the windows of `ceil_mode`. A window that is longer than an

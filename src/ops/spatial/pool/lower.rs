@@ -143,10 +143,10 @@ fn average_scales(
 /// Returns input 0 with the batch merged into the channels, in two axes for Pooling1D or three for Pooling.
 fn global_input(lower: &mut Lower) -> Result<BlobId> {
     let (batch, channels, spatial) = split_shape(lower.shape(0)?)?;
-    let mut form = vec![batch.mul(channels)?];
+    let mut form = vec![batch * channels];
     match spatial {
         [h, w] => form.extend([h.clone(), w.clone()]),
-        _ => form.push(Dim::product(spatial)?),
+        _ => form.push(Dim::product(spatial)),
     }
     lower.blob_as(0, &form)
 }

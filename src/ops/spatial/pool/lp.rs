@@ -35,7 +35,7 @@ pub(super) fn root(lower: &mut Lower, x: BlobId, p: i64) -> Result<BlobId> {
 pub(super) fn lower_global_lp(lower: &mut Lower) -> Result<()> {
     let p = read_p(lower)?;
     let (batch, channels, spatial) = split_shape(lower.shape(0)?)?;
-    let form = [batch.mul(channels)?, Dim::product(spatial)?];
+    let form = [batch * channels, Dim::product(spatial)];
     let x = lower.blob_as(0, &form)?;
     let x = power(lower, x, p)?;
     let sum = lower.reduce(reduction_op::SUM, x, &[1])?;

@@ -84,7 +84,7 @@ pub(super) fn pool_dilated(
     let mut x = x;
     for (i, span) in spans.iter().enumerate() {
         let axis = i + 1;
-        let [outer, inner] = Dim::around(&sizes, axis)?;
+        let [outer, inner] = Dim::around(&sizes, axis);
         let count = form.at(axis)?.known().unwrap_or(0);
         let size = sizes.at(axis)?.known().unwrap_or(0);
         x = lower.reshape(x, &[outer, Dim::Known(size), inner])?;
@@ -126,9 +126,9 @@ fn pool_axis(
     if dilation == 1 {
         return lower.emit(windows(span.kernel, span.stride).layer()?, &[x], &with_rows(count));
     }
-    x = lower.reshape(x, &[outer.clone(), Dim::Known(steps), inner.mul(&Dim::Known(dilation))?])?;
+    x = lower.reshape(x, &[outer.clone(), Dim::Known(steps), &inner * dilation])?;
     let steps = steps - kernel + 1;
-    let top = [outer.clone(), Dim::Known(steps), inner.mul(&Dim::Known(dilation))?];
+    let top = [outer.clone(), Dim::Known(steps), &inner * dilation];
     x = lower.emit(windows(span.kernel, 1).layer()?, &[x], &top)?;
     x = lower.reshape(x, &with_rows(steps * dilation))?;
     x = lower.first(x, 1, &Dim::Known(starts))?;

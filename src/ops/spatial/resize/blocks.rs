@@ -91,15 +91,15 @@ impl Lengthened {
     ) -> Result<(BlobId, Vec<Dim>, Vec<AxisResize>)> {
         let (mut x, mut shape, mut longer) = (x, shape.to_vec(), Vec::with_capacity(axes.len()));
         for (axis, ratio) in axes.iter().zip(&self.ratios) {
-            let blocks = ratio.blocks(shape.at(axis.axis)?)?;
-            let size = blocks.mul(&Dim::Known(ratio.from))?;
+            let blocks = ratio.blocks(shape.at(axis.axis)?);
+            let size = &blocks * ratio.from;
             if ratio.from > 1 {
                 let (alone, place) = lower.alone(x, &shape, axis.axis)?;
                 let padded = lower.padded(alone, place, 0, ratio.from - 1, Border::Edge)?;
                 x = lower.first(padded, place, &size)?;
             }
             shape.put(axis.axis, size);
-            longer.push(AxisResize { output: blocks.mul(&Dim::Known(ratio.to))?, ..axis.clone() });
+            longer.push(AxisResize { output: blocks * ratio.to, ..axis.clone() });
         }
         Ok((x, shape, longer))
     }
@@ -177,12 +177,12 @@ impl Blocks {
         let Ratio { to, from } = self.ratio;
         let (width, one) = (Dim::Known(from), Dim::Known(1));
         let (alone, place) = lower.alone(x, shape, axis.axis)?;
-        let [outer, inner] = Dim::around(&lower.form(alone), place)?;
+        let [outer, inner] = Dim::around(&lower.form(alone), place);
         let (x, place) = lower.grouped(alone, place)?;
-        let count = self.ratio.blocks(lower.form(x).at(place)?)?;
+        let count = self.ratio.blocks(lower.form(x).at(place)?);
         let after = (from * self.reach - 1 - self.before).max(0);
         let mut x = lower.padded(x, place, self.before, after, Border::Edge)?;
-        let covered = count.add(&Dim::Known(self.reach - 1))?.mul(&width)?;
+        let covered = (&count + (self.reach - 1)) * &width;
         x = lower.first(x, place, &covered)?;
         let rows = [outer.clone(), count.clone(), width.clone(), inner.clone()];
         let mut parts = Vec::new();
@@ -192,7 +192,7 @@ impl Blocks {
                 1 => x,
                 _ => {
                     let end = (rest > 0).then_some(-rest);
-                    lower.crop(x, place, part * from, end, &count.mul(&width)?)?
+                    lower.crop(x, place, part * from, end, &(&count * &width))?
                 }
             };
             parts.push(lower.reshape(part, &rows)?);
@@ -202,7 +202,7 @@ impl Blocks {
             Some(elements) => lower.gather(x, 2, &elements)?,
             None => lower.linear(x, 2, &matrix(self.map.clone())?)?,
         };
-        let mut form = vec![outer, count.mul(&Dim::Known(to))?, inner];
+        let mut form = vec![outer, count * to, inner];
         let place = usize::from(form.first() != Some(&one));
         form.drain(..1 - place);
         x = lower.reshape(x, &form)?;

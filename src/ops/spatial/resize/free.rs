@@ -51,8 +51,7 @@ fn growth(input: &Dim, axis: &AxisResize) -> Result<Growth> {
     }
     let one = Dim::Known(1);
     let two = Dim::Known(2);
-    let halves =
-        [axis.output.add(&one)?.floor_div(&two)?, axis.output.sub(&one)?.floor_div(&two)?.add(&one)?];
+    let halves = [(&axis.output + &one).floor_div(&two), (&axis.output - &one).floor_div(&two) + &one];
     Ok(if halves.contains(input) { Growth::Doubled } else { Growth::Any })
 }
 
@@ -193,8 +192,8 @@ fn between_corners(
         let (alone, place) = lower.alone(x, &shape, axis.axis)?;
         let last = lower.crop(alone, place, -1, None, &one)?;
         x = lower.concat(&[alone, last], place)?;
-        shape = resized(&shape, axis.axis, shape.at(axis.axis)?.add(&one)?);
-        longer.push(AxisResize { output: axis.output.add(&one)?, scale: None, ..axis.clone() });
+        shape = resized(&shape, axis.axis, shape.at(axis.axis)? + &one);
+        longer.push(AxisResize { output: &axis.output + &one, scale: None, ..axis.clone() });
     }
     let filter = Filter { transform: Transform::AlignCorners, ..filter };
     let resize = Resize { filter, extrapolation_value: 0.0, axes: longer.clone() };
@@ -263,11 +262,10 @@ mod tests {
     #[test]
     fn growth_recognizes_doubled_sizes() {
         let h = Dim::symbol("H");
-        let half =
-            h.sub(&Dim::Known(1)).unwrap().floor_div(&Dim::Known(2)).unwrap().add(&Dim::Known(1)).unwrap();
+        let half = (h - 1).floor_div(2) + 1;
         let axis = |output: Dim, scale| AxisResize { axis: 2, output, scale, roi: (0.0, 1.0) };
         assert_eq!(growth(&half, &axis(h.clone(), None)).unwrap(), Growth::Doubled);
-        assert_eq!(growth(&h, &axis(h.mul(&Dim::Known(2)).unwrap(), Some(2.0))).unwrap(), Growth::Times(2));
+        assert_eq!(growth(&h, &axis(h * 2, Some(2.0))).unwrap(), Growth::Times(2));
         assert_eq!(growth(&h, &axis(Dim::Known(7), None)).unwrap(), Growth::To(7));
         assert_eq!(growth(&h, &axis(Dim::symbol("P"), None)).unwrap(), Growth::Any);
         assert!(is_nearest_exact(Growth::Times(2)));

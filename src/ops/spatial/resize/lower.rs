@@ -80,7 +80,7 @@ fn lower_axis(
         let (x, place) = lower.alone(x, sizes, axis.axis)?;
         return lower.gather(x, place, &elements);
     }
-    let [_, inner] = Dim::around(sizes, axis.axis)?;
+    let [_, inner] = Dim::around(sizes, axis.axis);
     let keeps = |mode| {
         let width = inner.known().unwrap_or(0);
         inner.is(1) || interp_map(mode, width, width).is_some()

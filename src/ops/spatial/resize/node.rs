@@ -265,10 +265,8 @@ fn scaled(input: &Dim, scale: f32) -> Result<Dim> {
         let input: f32 = input.as_();
         return Ok(Dim::Known((input * scale).floor().as_()));
     }
-    let ratio = Ratio::of(scale);
-    ratio
-        .ok_or_else(|| Error::unsupported(format!("scale {scale} of a size known only at run time")))?
-        .output(input)
+    let unknown = || Error::unsupported(format!("scale {scale} of a size known only at run time"));
+    Ok(Ratio::of(scale).ok_or_else(unknown)?.output(input))
 }
 
 /// Returns the scale from `input` to `output`, if it is known.

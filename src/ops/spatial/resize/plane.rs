@@ -26,9 +26,9 @@ impl Plane {
     pub fn of(shape: &[Dim], axes: &[AxisResize]) -> Result<Plane> {
         let (first, last) =
             (axes.first().map_or(0, |axis| axis.axis), axes.last().map_or(0, |axis| axis.axis));
-        let outer = Dim::product(shape.iter().take(first))?;
+        let outer = Dim::product(shape.iter().take(first));
         // What follows a single axis keeps its size, as the width.
-        let inner = Dim::product(shape.iter().skip(last + 1))?;
+        let inner = Dim::product(shape.iter().skip(last + 1));
         let (mut form, mut top) = (vec![outer.clone()], vec![outer]);
         for axis in axes {
             form.push(shape.at(axis.axis)?.clone());

@@ -2,7 +2,6 @@
 
 use num_traits::AsPrimitive;
 
-use crate::error::Result;
 use crate::tensor::Dim;
 
 /// The largest divisor.
@@ -44,8 +43,8 @@ impl Ratio {
     }
 
     /// Returns the output size for a free input size.
-    pub fn output(self, size: &Dim) -> Result<Dim> {
-        size.mul(&Dim::Known(self.to))?.floor_div(&Dim::Known(self.from))
+    pub fn output(self, size: &Dim) -> Dim {
+        (size * self.to).floor_div(self.from)
     }
 
     /// Returns the number of blocks of `from` elements that cover an axis.
@@ -54,8 +53,8 @@ impl Ratio {
     }
 
     /// Returns the number of blocks that cover an axis of free size.
-    pub fn blocks(self, size: &Dim) -> Result<Dim> {
-        size.ceil_div(&Dim::Known(self.from))
+    pub fn blocks(self, size: &Dim) -> Dim {
+        size.ceil_div(self.from)
     }
 }
 

@@ -64,7 +64,7 @@ fn read(matcher: &Matcher, node: &Node, values: &Traced<Layout>) -> std::result:
     if [groups, width, value_width].iter().any(|size| size.known().is_none()) {
         return Err(SHAPES);
     }
-    let rows = Dim::product(q_shape.iter().rev().skip(1)).map_err(|_| SHAPES)?;
+    let rows = Dim::product(q_shape.iter().rev().skip(1));
     let heads = rows.exact_div(new).and_then(|heads| heads.known()).ok_or(SHAPES)?;
     let mut masks = Vec::new();
     for (mask, masked) in &scores.masks {
@@ -186,7 +186,7 @@ fn pairs_heads(layout: &[Vec<Factor>], rows: &[Dim], groups: &Dim, heads: usize)
             }
             continue;
         }
-        if Dim::product(factors.iter().map(|factor| &factor.size)).ok().as_ref() != Some(size) {
+        if Dim::product(factors.iter().map(|factor| &factor.size)) != *size {
             return false;
         }
         for factor in factors {

@@ -64,7 +64,7 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Experts> {
         return None;
     }
     let (count, width) = (choices.known()?, width.known()?);
-    let all = tokens.mul(choices).ok()?;
+    let all = tokens * choices;
     let keeps = int(node, "keepdims").is_none_or(|keeps| keeps != 0);
     let shape = if keeps { vec![-1, 1, width] } else { vec![-1, width] };
     let layout = Layout::Choices { tokens: tokens.clone(), choices: choices.clone(), all };
@@ -147,7 +147,7 @@ impl Reader<'_, '_> {
         if !(gathers || gathers_rows)
             || shape.len() != rank
             || matcher.rank(value)? != rank
-            || Dim::product(of).ok()? != *all
+            || Dim::product(of) != *all
         {
             return None;
         }
