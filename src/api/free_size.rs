@@ -42,7 +42,7 @@ impl Conversion {
         let before = self.inputs.iter().filter(|port| port.cache.is_some());
         let mut lengths: BTreeMap<String, Dim> = BTreeMap::new();
         for length in before.flat_map(|port| &port.shape) {
-            lengths.extend(length.symbol_name().map(|name| (name.to_owned(), Dim::Known(0))));
+            lengths.extend(length.symbol_name().map(|name| (name.to_owned(), Dim::ZERO)));
         }
         if lengths.is_empty() {
             return Ok(Vec::new());

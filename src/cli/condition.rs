@@ -143,7 +143,7 @@ mod tests {
             ),
             (vec![least(&h, 6), most(&h, 9)], &["H is from 6 to 9"]),
             (vec![SizeCondition::Broadcast(Dim::Known(5), h.clone())], &["H is 1 or 5"]),
-            (vec![SizeCondition::AtMost(h + &w, s.clone())], &["H+W is at most S"]),
+            (vec![SizeCondition::AtMost(&h + &w, s.clone())], &["H+W is at most S"]),
             (
                 vec![SizeCondition::Broadcast(h.clone(), w.clone())],
                 &["H and W are equal, or one of them is 1"],

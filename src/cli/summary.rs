@@ -371,7 +371,7 @@ mod tests {
     #[test]
     fn long_sizes_have_numbers() {
         let short = Dim::symbol("samples");
-        let long = short + Dim::symbol("a_name_longer_than_the_other");
+        let long = &short + Dim::symbol("a_name_longer_than_the_other");
         let mut listed = Vec::new();
         assert_eq!(display_sizes(&[Dim::Known(3), long.clone(), short], &mut listed), ["3", "#1", "samples"]);
         assert_eq!(display_form(&[long.clone(), long.clone()], &mut listed), "w=#1 h=#1");

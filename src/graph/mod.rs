@@ -277,20 +277,20 @@ impl Graph {
     }
 
     /// Adds a constant.
-    pub fn add_constant(&mut self, name: &str, tensor: Tensor) -> Result<ValueId> {
+    pub fn add_constant(&mut self, name: &str, tensor: Tensor) -> ValueId {
         // Often the type of the previous constant.
         let before = self.values.last().and_then(|value| value.shape.as_ref());
         let shape = match before.filter(|before| before.is(tensor.shape())) {
             Some(before) => before.clone(),
             None => tensor.shape().into(),
         };
-        Ok(self.add_value(Value { name: name.to_owned(), ..Value::of_constant(tensor, shape) }))
+        self.add_value(Value { name: name.to_owned(), ..Value::of_constant(tensor, shape) })
     }
 
     /// Adds a constant list of integers.
     pub(crate) fn add_ints(&mut self, list: &[i64]) -> Result<ValueId> {
         let array = Array::i64(ndarray::Array1::from_vec(list.to_vec()).into_dyn());
-        self.add_constant("", Tensor::from_array(&array)?)
+        Ok(self.add_constant("", Tensor::from_array(&array)?))
     }
 
     /// Returns the number of values.

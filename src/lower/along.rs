@@ -32,7 +32,7 @@ impl Lower<'_> {
         if let Some(found) = isolate(&self.form(blob), shape, axes) {
             return Ok(Some((blob, found)));
         }
-        let (form, found) = apart_form(shape, axes, |form| self.state.is_plain(blob, form))?;
+        let (form, found) = apart_form(shape, axes, |form| self.state.is_plain(blob, form));
         if form.len() > MAX_AXES { Ok(None) } else { Ok(Some((self.reshape(blob, &form)?, found))) }
     }
 
@@ -42,7 +42,7 @@ impl Lower<'_> {
         if let Some(found) = isolate(&self.form(blob), shape, &[axis]) {
             return Ok((blob, *found.at(0)?));
         }
-        let (form, found) = apart_form(shape, &[axis], |form| self.state.is_plain(blob, form))?;
+        let (form, found) = apart_form(shape, &[axis], |form| self.state.is_plain(blob, form));
         Ok((self.reshape(blob, &form)?, *found.at(0)?))
     }
 
@@ -118,7 +118,7 @@ impl Lower<'_> {
         }
         match count.known().or((count - &size).known()) {
             Some(end) => self.crop(blob, place, 0, Some(end), count),
-            None => self.crop_by_expression(blob, place, &Dim::Known(0), count),
+            None => self.crop_by_expression(blob, place, &Dim::ZERO, count),
         }
     }
 
@@ -208,9 +208,9 @@ impl Lower<'_> {
             return Ok(*only);
         }
         let first = *blobs.first().ok_or_else(|| Error::internal("nothing to concatenate"))?;
-        let mut size = Dim::Known(0);
+        let mut size = Dim::ZERO;
         for blob in blobs {
-            size = size + self.form(*blob).at(place)?;
+            size += self.form(*blob).at(place)?;
         }
         let form = self.resized(first, place, size);
         self.emit(Concat { axis: i32::try_from(place)? }, blobs, &form)
@@ -268,7 +268,7 @@ impl Lower<'_> {
         let form = self.form(blob);
         let outer = Dim::product(form.iter().take(place + 1));
         let inner = Dim::product(form.iter().skip(place + 1));
-        let (each, unit) = self.three(blob, outer, Dim::Known(1), inner)?;
+        let (each, unit) = self.three(blob, outer, Dim::ONE, inner)?;
         let tiled = self.tile(each, unit, times)?;
         let size = form.at(place)? * times;
         self.reshape(tiled, &self.resized(blob, place, size))
@@ -285,7 +285,7 @@ impl Lower<'_> {
         }
         let size = self.known_size(blob, place)?;
         if size <= MAX_PARTS {
-            let form = self.resized(blob, place, Dim::Known(1));
+            let form = self.resized(blob, place, Dim::ONE);
             if size == 1 {
                 return Ok(blob);
             }

@@ -6,7 +6,7 @@ use super::{Lower, ScalarOrBlob};
 use crate::common::limits;
 use crate::error::{At, Error, Result};
 use crate::ncnn::BlobId;
-use crate::tensor::{Dim, Tensor, broadcast_shapes, display_shape};
+use crate::tensor::{Dim, Tensor, broadcast_shapes, display_shape, shape};
 
 impl Lower<'_> {
     /// Returns these inputs, of the given shapes, with equal rank; each size is that of the result or 1.
@@ -15,7 +15,7 @@ impl Lower<'_> {
         for (_, shape) in inputs {
             out = broadcast_shapes(&out, shape)?;
         }
-        let one = Dim::Known(1);
+        let one = Dim::ONE;
         let number = |(index, _): &(usize, _)| Ok(self.number(*index)?.map(ScalarOrBlob::Number));
         let mut sides = inputs.iter().map(number).collect::<Result<Vec<_>>>()?;
         let blobs: Vec<(usize, Vec<Dim>)> = (inputs.iter().zip(&sides))
@@ -65,7 +65,7 @@ impl Lower<'_> {
             }
         }
         candidates.push(interface_form(out));
-        candidates.extend(merged_form(inputs, out)?);
+        candidates.extend(merged_form(inputs, out));
         let mut best: Option<(usize, Vec<Dim>, Vec<Option<Vec<Dim>>>)> = None;
         for form in candidates {
             let Some(forms) = express_all(&form, inputs, out) else { continue };
@@ -147,8 +147,8 @@ impl Lower<'_> {
             let count = Dim::product(to.iter().skip(axis).take(run.len()));
             let before = Dim::product(sizes.iter().take(axis));
             let after = Dim::product(sizes.iter().skip(axis + run.len()));
-            let input = self.reshape(blob, &[before, Dim::Known(1), after])?;
-            let ones = self.ones(&[Dim::Known(1), count, Dim::Known(1)])?;
+            let input = self.reshape(blob, &shape![before, 1, after])?;
+            let ones = self.ones(&shape![1, count, 1])?;
             blob = self.compute(input * ones)?;
             for axis in run {
                 if let (Some(size), Some(target)) = (sizes.get_mut(axis), to.get(axis)) {

@@ -1,8 +1,8 @@
 //! Common forms of inputs of different shapes, so that arithmetic layers broadcast them.
 
 use super::form::{MAX_AXES, same_elements};
-use crate::error::{At, Result};
-use crate::tensor::{Dim, pair_axes};
+use crate::error::At;
+use crate::tensor::{Dim, pair_axes, shape};
 
 /// Returns the forms of all inputs for a result in `form`, if each can be expressed.
 pub(super) fn express_all(form: &[Dim], inputs: &[(usize, Vec<Dim>)], out: &[Dim]) -> Option<Vec<Vec<Dim>>> {
@@ -15,7 +15,7 @@ pub(super) fn express_all(form: &[Dim], inputs: &[(usize, Vec<Dim>)], out: &[Dim
 
 /// Returns the form of an input of `shape` for a result of shape `out` in `form`.
 fn express(form: &[Dim], groups: &[[Vec<usize>; 2]], shape: &[Dim], out: &[Dim]) -> Option<Vec<Dim>> {
-    let mut own = vec![Dim::Known(1); form.len()];
+    let mut own = vec![Dim::ONE; form.len()];
     for [places, axes] in groups {
         let full = axes.iter().all(|axis| shape.get(*axis) == out.get(*axis));
         let unit = axes.iter().all(|axis| shape.get(*axis).is_some_and(|d| d.is(1)));
@@ -42,7 +42,7 @@ fn may_stretch(size: &Dim, whole: &Dim) -> bool {
 
 /// Returns the result without unit axes, with adjacent axes merged from the left until at most four are left.
 /// Two axes can be merged if the same inputs are broadcast along both. `None` if more than four are left.
-pub(super) fn merged_form(inputs: &[(usize, Vec<Dim>)], out: &[Dim]) -> Result<Option<Vec<Dim>>> {
+pub(super) fn merged_form(inputs: &[(usize, Vec<Dim>)], out: &[Dim]) -> Option<Vec<Dim>> {
     let mut axes: Vec<(Dim, Option<Vec<bool>>)> = Vec::new();
     for (axis, size) in out.iter().enumerate() {
         if !size.is(1) {
@@ -57,16 +57,16 @@ pub(super) fn merged_form(inputs: &[(usize, Vec<Dim>)], out: &[Dim]) -> Result<O
             [a, b] => a.1.is_some() && a.1 == b.1,
             _ => false,
         });
-        let Some(first) = pair else { return Ok(None) };
+        let first = pair?;
         let (size, _) = axes.remove(first + 1);
         if let Some(merged) = axes.get_mut(first) {
-            merged.0 = &merged.0 * &size;
+            merged.0 *= size;
         }
     }
     if axes.is_empty() {
-        return Ok(Some(vec![Dim::Known(1)]));
+        return Some(shape![1].to_vec());
     }
-    Ok(Some(axes.into_iter().map(|(size, _)| size).collect()))
+    Some(axes.into_iter().map(|(size, _)| size).collect())
 }
 
 #[cfg(test)]
@@ -103,7 +103,7 @@ mod tests {
             (&[1, 1], &[1, 1], Some(&[1])),
         ] {
             let inputs = [(0, dims(shape)), (1, dims(out))];
-            assert_eq!(merged_form(&inputs, &dims(out)).unwrap(), form.map(dims), "{shape:?} and {out:?}");
+            assert_eq!(merged_form(&inputs, &dims(out)), form.map(dims), "{shape:?} and {out:?}");
         }
     }
 }

@@ -6,7 +6,7 @@ use super::{Formula, Lower, isolate};
 use crate::error::{At, Error, Result, unsupported};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{BinaryOp, Permute, Reduction};
-use crate::tensor::{Dim, display_shape};
+use crate::tensor::{Dim, display_shape, shape};
 
 impl Lower<'_> {
     /// Emits arithmetic of two blobs of equal rank; each pair of sizes is equal or contains 1. One element
@@ -41,7 +41,7 @@ impl Lower<'_> {
         let mut numbers = Vec::with_capacity(axes.len());
         for axis in axes {
             numbers.push(i32::try_from(*axis)?);
-            form.put(*axis, Dim::Known(1));
+            form.put(*axis, Dim::ONE);
         }
         let layer = Reduction {
             operation,
@@ -68,7 +68,7 @@ impl Lower<'_> {
             }
         }
         let can_be_had = |form: &[Dim]| held.iter().any(|blob| self.state.is_plain(*blob, form));
-        let (form, found) = apart_form(&shape, axes, can_be_had)?;
+        let (form, found) = apart_form(&shape, axes, can_be_had);
         if form.len() > MAX_AXES {
             unsupported!(
                 "axes {axes:?} of {} as separate axes: ncnn has at most four",
@@ -182,15 +182,15 @@ fn merge_axes(shape: &[Dim], perm: &[usize]) -> Result<(Vec<Dim>, Vec<usize>)> {
     by_place.sort();
     let mut sizes = Vec::with_capacity(groups.len());
     for group in &by_place {
-        let mut size = Dim::Known(1);
+        let mut size = Dim::ONE;
         for axis in group.iter() {
-            size = size * shape.at(*axis)?;
+            size *= shape.at(*axis)?;
         }
         sizes.push(size);
     }
     let order = groups.iter().filter_map(|group| by_place.iter().position(|g| *g == group)).collect();
     if sizes.is_empty() {
-        return Ok((vec![Dim::Known(1)], vec![0]));
+        return Ok((shape![1].to_vec(), vec![0]));
     }
     Ok((sizes, order))
 }

@@ -13,7 +13,7 @@ use super::state::mismatch;
 use crate::error::{Result, unsupported};
 use crate::ncnn::layer::{BinaryOp, Clip, ReLU, Threshold, Trait, UnaryOp, binary_op, unary_op};
 use crate::ncnn::{BlobId, Layer};
-use crate::tensor::{Dim, Tensor};
+use crate::tensor::{Dim, Tensor, shape};
 
 /// An operand of an arithmetic layer.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -204,9 +204,7 @@ impl Lower<'_> {
     pub fn compute(&mut self, formula: impl Into<Formula>) -> Result<BlobId> {
         match formula.into() {
             Formula::Blob(blob) => Ok(blob),
-            Formula::Number(number) => {
-                self.memory_data(&Tensor::from_f32(&[1], vec![number])?, &[Dim::Known(1)])
-            }
+            Formula::Number(number) => self.memory_data(&Tensor::from_f32(&[1], vec![number])?, &shape![1]),
             Formula::Map(map) => {
                 let (layer, x) = *map;
                 let x = self.compute(x)?;

@@ -123,7 +123,7 @@ impl Lower<'_> {
         if !most {
             unsupported!("{count} indices compared with each position of an axis of size {size}");
         }
-        let (one, size) = (Dim::Known(1), Dim::Known(size));
+        let (one, size) = (Dim::ONE, Dim::Known(size));
         let indices = self.reshape(indices, &[count, one.clone()])?;
         let places = self.memory_data(&ramp(&size)?, &[one, size])?;
         self.compute((indices - places).equals_zero())

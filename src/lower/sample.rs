@@ -54,36 +54,35 @@ impl Gathered {
 
     /// Returns the gather of `count` rows at indices of their own.
     pub fn rows(channels: Dim, size: Dim, count: Dim, width: Dim) -> Gathered {
-        let one = Dim::Known(1);
+        let one = Dim::ONE;
         Gathered { channels, groups: one.clone(), size, count, width, columns: one }
     }
 
     /// Returns height and width of the images.
-    fn plane(&self) -> Result<[Dim; 2]> {
+    fn plane(&self) -> [Dim; 2] {
         self.image(&self.size)
     }
 
     /// Returns height and width of the grid.
-    fn grid(&self) -> Result<[Dim; 2]> {
+    fn grid(&self) -> [Dim; 2] {
         self.image(&self.count)
     }
 
     /// Returns height and width for so many elements of each group.
-    fn image(&self, size: &Dim) -> Result<[Dim; 2]> {
-        Ok(if self.width.is(1) {
+    fn image(&self, size: &Dim) -> [Dim; 2] {
+        if self.width.is(1) {
             [self.groups.clone(), size.clone()]
         } else {
             [&self.groups * size, self.width.clone()]
-        })
+        }
     }
 
     /// Returns whether coordinates of all positions are exact enough.
     pub fn is_exact(&self) -> bool {
         let fits = |size: &Dim| size.known().is_none_or(|size| (1..=Gathered::MOST_PLACES).contains(&size));
-        self.plane().is_ok_and(|plane| {
-            let all = Dim::product(&plane).known();
-            plane.iter().all(fits) && all.is_none_or(|all| all <= MOST_IN_CHANNEL)
-        })
+        let plane = self.plane();
+        let all = Dim::product(&plane).known();
+        plane.iter().all(fits) && all.is_none_or(|all| all <= MOST_IN_CHANNEL)
     }
 
     /// Returns the cost of sampling.
@@ -114,7 +113,7 @@ impl Gathered {
     /// transposed.
     fn of_columns(&self) -> Option<Gathered> {
         let is_matrix = self.channels.is(1) && self.groups.is(1) && self.columns.is(1) && !self.width.is(1);
-        let one = Dim::Known(1);
+        let one = Dim::ONE;
         let gathered = Gathered { channels: self.width.clone(), width: one, ..self.clone() };
         let moved = [&self.size, &self.count].map(|rows| usual(rows).saturating_mul(usual(&self.width)));
         let moved = moved.into_iter().fold(Cost::default(), |sum, elements| sum + Cost::passes(3, elements));
@@ -162,8 +161,8 @@ impl Lower<'_> {
             let top = self.reshape(top, &[width.clone(), count.clone()])?;
             return self.permute(top, &[1, 0]);
         }
-        let one = Dim::Known(1);
-        let [height, across] = gathered.plane()?;
+        let one = Dim::ONE;
+        let [height, across] = gathered.plane();
         for (size, most) in [
             (&height, Gathered::MOST_PLACES),
             (&across, Gathered::MOST_PLACES),
@@ -173,7 +172,7 @@ impl Lower<'_> {
         }
         let image = self.reshape(data, &[channels.clone(), height.clone(), across.clone()])?;
         let image = self.certain_form(image)?;
-        let [rows, sampled] = gathered.grid()?;
+        let [rows, sampled] = gathered.grid();
         let [x, y] = if width.is(1) {
             let x = self.reshape(indices, &[one.clone(), groups.clone(), count.clone()])?;
             let x = self.coordinates(x, size)?;

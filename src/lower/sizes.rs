@@ -8,7 +8,7 @@ use crate::common::limits;
 use crate::error::{At, Error, Result};
 use crate::ncnn::layer::{Crop, EMPTY_BLOBS, Interp, reduction_op};
 use crate::ncnn::{BlobId, Element};
-use crate::tensor::{Dim, Operation, Sum, Tensor};
+use crate::tensor::{Dim, Operation, Sum, Tensor, shape};
 
 impl Lower<'_> {
     /// Emits a blob of ones; free sizes are those of axes of another blob.
@@ -58,7 +58,7 @@ impl Lower<'_> {
             .collect();
         if !others.is_empty() {
             for axis in &others {
-                form.put(*axis, Dim::Known(1));
+                form.put(*axis, Dim::ONE);
             }
             let numbers: std::result::Result<Vec<i32>, _> =
                 others.iter().map(|axis| i32::try_from(*axis)).collect();
@@ -82,13 +82,13 @@ impl Lower<'_> {
     /// Emits ones along one axis whose size is an expression over the sizes of blobs, of which no elements are
     /// read: they may be empty. `None` if the runtime cannot evaluate the expression.
     pub(super) fn stretched_one(&mut self, size: &Dim) -> Result<Option<BlobId>> {
-        let one = self.memory_data(&Tensor::from_f32(&[1], vec![1.0])?, &[Dim::Known(1)])?;
-        let sizes = [Dim::Known(1), size.clone()];
+        let one = self.memory_data(&Tensor::from_f32(&[1], vec![1.0])?, &shape![1])?;
+        let sizes = [Dim::ONE, size.clone()];
         let found = self.state.sizes_by_expression(one, &sizes).filter(|(_, bottoms)| bottoms.len() > 1);
         let Some((size_expr, bottoms)) = found else { return Ok(None) };
         // One element is repeated over a plane.
         let layer = Interp { resize_type: 1, size_expr, ..Interp::default() };
-        let plane = self.emit_newer(layer, &bottoms, &[Dim::Known(1), Dim::Known(1), size.clone()])?;
+        let plane = self.emit_newer(layer, &bottoms, &shape![1, 1, size])?;
         self.reshape(plane, std::slice::from_ref(size)).map(Some)
     }
 
@@ -113,7 +113,7 @@ impl Lower<'_> {
             lines.push(self.tile(line, 0, times)?);
         }
         if constant > 0 {
-            lines.push(self.ones(&[Dim::Known(constant)])?);
+            lines.push(self.ones(&shape![constant])?);
         }
         let line = self.concat(&lines, 0)?;
         if constant < 0 { self.crop(line, 0, 0, Some(constant), size) } else { Ok(line) }
@@ -127,7 +127,7 @@ impl Lower<'_> {
 
     /// Emits a size as one element: the sum of as many ones.
     fn size_as_number(&mut self, size: &Dim) -> Result<BlobId> {
-        let one = [Dim::Known(1)];
+        let one = [Dim::ONE];
         if let Some(number) = size.known() {
             return self.memory_data(&Tensor::from_f32(&[1], vec![number.as_()])?, &one);
         }
@@ -211,9 +211,9 @@ impl Lower<'_> {
 /// Returns adjacent axes with this product.
 fn run_of(shape: &[Dim], size: &Dim) -> Option<std::ops::Range<usize>> {
     for start in 0..shape.len() {
-        let mut product = Dim::Known(1);
+        let mut product = Dim::ONE;
         for end in start..shape.len() {
-            product = product * shape.at(end).ok()?;
+            product *= shape.at(end).ok()?;
             if product == *size {
                 return Some(start..end + 1);
             }
@@ -231,7 +231,7 @@ mod tests {
         let (h, w) = (Dim::symbol("H"), Dim::symbol("W"));
         let shape = [Dim::Known(64), h.clone(), w.clone()];
         assert_eq!(run_of(&shape, &w), Some(2..3));
-        assert_eq!(run_of(&shape, &(h * &w)), Some(1..3));
+        assert_eq!(run_of(&shape, &(h * w)), Some(1..3));
         assert_eq!(run_of(&shape, &Dim::symbol("K")), None);
     }
 }

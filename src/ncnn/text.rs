@@ -332,12 +332,12 @@ mod tests {
     fn hints_that_old_releases_misread_are_left_out() {
         use crate::ncnn::BlobIds;
         use crate::ncnn::layer::{Noop, Split};
-        use crate::tensor::Dim;
+        use crate::tensor::{Dim, shape};
         let mut net = Net::default();
         let deep = net.push_input("deep", &[2, 3, 4, 5]);
         let flat = net.push_input("flat", &[4, 5]);
         let free = net.push_input("free", &[4, 5]);
-        net.blob_mut(free).unwrap().shape = vec![Dim::symbol("h"), Dim::Known(5)].into();
+        net.blob_mut(free).unwrap().shape = shape![Dim::symbol("h"), 5].into();
         let layer = |layer: crate::ncnn::Layer, tops: &[BlobId]| NetLayer {
             name: String::new(),
             layer,

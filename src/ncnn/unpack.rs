@@ -63,7 +63,7 @@ impl Net {
             return None;
         }
         if was_packed {
-            let flattened = self.between(top, [Dim::Known(1), flat].as_slice().into());
+            let flattened = self.between(top, [Dim::ONE, flat].as_slice().into());
             let flatten = Reshape { w: -1, h: 1, ..Reshape::default() };
             self.layers.push(NetLayer {
                 layer: flatten.into(),
@@ -116,7 +116,7 @@ impl Apart {
             }
             _ => return None,
         };
-        form.insert(0, Dim::Known(1));
+        form.insert(0, Dim::ONE);
         sizes.push("1".to_owned());
         Some(Apart { shape_expr: sizes.join(","), form, last })
     }

@@ -201,12 +201,12 @@ impl<'m> Reader<'m> {
         for message in parts.initializers.with_names() {
             let (tensor, key) = message?;
             let name = tensor.name.as_deref().unwrap_or_default();
-            let id = body.graph.add_constant(name, self.tensors.read(&tensor)?)?;
+            let id = body.graph.add_constant(name, self.tensors.read(&tensor)?);
             scope.define(key, Slot::Value(id))?;
         }
         for sparse in &parts.proto.sparse_initializer {
             let name = sparse.values.as_ref().and_then(|v| v.name.as_deref()).unwrap_or_default();
-            let id = body.graph.add_constant(name, self.tensors.read_sparse(sparse)?)?;
+            let id = body.graph.add_constant(name, self.tensors.read_sparse(sparse)?);
             scope.define(name.as_bytes(), Slot::Value(id))?;
         }
         Ok(())

@@ -35,15 +35,15 @@ impl Fact {
     }
 
     /// Creates the facts of a constant.
-    pub fn constant(tensor: Tensor) -> Result<Fact> {
+    pub fn constant(tensor: Tensor) -> Fact {
         let shape = Shape::from(tensor.shape());
-        Ok(Fact { constant: Some(tensor.clone()), ..Fact::new(tensor.dtype(), shape) })
+        Fact { constant: Some(tensor.clone()), ..Fact::new(tensor.dtype(), shape) }
     }
 
     /// Creates the facts of a value of known size elements.
-    pub fn elements(elements: Array) -> Result<Fact> {
+    pub fn elements(elements: Array) -> Fact {
         let shape = Shape::from(elements.shape());
-        Ok(Fact { elements: Some(elements.clone()), ..Fact::new(elements.dtype(), shape) })
+        Fact { elements: Some(elements.clone()), ..Fact::new(elements.dtype(), shape) }
     }
 }
 

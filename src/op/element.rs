@@ -22,12 +22,12 @@ pub(crate) struct ElementSum {
 
 impl ElementSum {
     /// Reads element `index` of a value.
-    pub fn of(graph: &Graph, mut id: ValueId, mut index: usize) -> Option<ElementSum> {
-        let mut sum = ElementSum { computed: None, size: Dim::Known(0), added: Some(Vec::new()) };
+    pub fn of(graph: &Graph, mut id: ValueId, mut index: usize) -> ElementSum {
+        let mut sum = ElementSum { computed: None, size: Dim::ZERO, added: Some(Vec::new()) };
         for _ in 0..MAX_NODES {
             if let Some(size) = known(graph, id, index) {
                 sum.size = &sum.size + &size;
-                return Some(sum);
+                return sum;
             }
             let Some(node) = graph.producer(id) else { break };
             match step(graph, node, index, &mut sum) {
@@ -36,7 +36,7 @@ impl ElementSum {
             }
         }
         sum.computed = Some((id, index));
-        Some(sum)
+        sum
     }
 
     /// Returns the difference of two sums of the same computed element.

@@ -12,5 +12,5 @@ pub(in crate::ops) use crate::op::{
 pub(in crate::ops) use crate::pass::builder::Expr;
 pub(in crate::ops) use crate::pass::expand::Expand;
 pub(in crate::ops) use crate::tensor::{
-    Array, DType, Dim, Elements, Range, SizeCondition, Tensor, display_shape,
+    Array, DType, Dim, Elements, Range, SizeCondition, Tensor, display_shape, shape,
 };

@@ -76,20 +76,21 @@ pub fn propagate_back(graph: &mut Graph) -> Result<()> {
 mod tests {
     use super::*;
     use crate::graph::{Node, Value};
+    use crate::tensor::shape;
 
     #[test]
     fn types_and_known_sizes_are_compared() {
         let mut graph = Graph::default();
         let free = Dim::symbol("N");
         let shapes = [
-            (vec![Dim::Known(1), Dim::Known(3)], vec![Dim::Known(1), Dim::Known(3)]),
-            (vec![free.clone(), Dim::Known(3)], vec![Dim::Known(7), Dim::Known(3)]),
-            (vec![Dim::Known(1), Dim::Known(4)], vec![Dim::Known(1), Dim::Known(3)]),
-            (vec![Dim::Known(3)], vec![free, Dim::Known(3)]),
+            (&shape![1, 3][..], &shape![1, 3][..]),
+            (&shape![&free, 3], &shape![7, 3]),
+            (&shape![1, 4], &shape![1, 3]),
+            (&shape![3], &shape![free, 3]),
         ];
         let mut outputs = Vec::new();
         for (index, (declared, _)) in shapes.iter().enumerate() {
-            let shape = Some(declared.clone().into());
+            let shape = Some((*declared).into());
             let value =
                 Value { name: format!("v{index}"), dtype: Some(DType::I64), shape, ..Value::default() };
             outputs.push(Some(graph.add_value(value)));

@@ -120,7 +120,7 @@ pub fn fix_batch(graph: &mut Graph, counts: Counts, warnings: &mut Vec<String>) 
         let Some(first) = free_first(graph, *id) else { continue };
         if !counted.contains(&first.to_string())
             && (!others.contains(&first.to_string()) || is_batch(first))
-            && symbols.insert(first.to_string(), Dim::Known(1)).is_none()
+            && symbols.insert(first.to_string(), Dim::ONE).is_none()
         {
             let name = &graph.value(*id).name;
             warnings.push(format!("the free first axis \"{first}\" of input \"{name}\" is set to 1"));

@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn values_take_type_and_shape_of_the_input() {
-        let (n, one) = (Dim::symbol("N"), Dim::Known(1));
+        let (n, one) = (Dim::symbol("N"), Dim::ONE);
         for (dtype, shape, given, expected) in [
             (DType::I64, dims(&[]), ints(&[16000]), Some("[] [16000.0]; []")),
             (DType::I64, dims(&[1]), ints(&[16000]), Some("[1] [16000.0]; [1]")),

@@ -90,7 +90,7 @@ pub fn add_length(graph: &mut Graph) -> Result<Option<String>> {
     }
     let length = match missing.len() {
         0 => return Ok(None),
-        1 => missing.pop_first().unwrap_or(Dim::Known(1)),
+        1 => missing.pop_first().unwrap_or(Dim::ONE),
         _ => {
             let message = "--kv-cache: the caches have different lengths, and no other input tells them";
             return Err(Error::unsupported(message));

@@ -256,7 +256,7 @@ fn sliced(graph: &Graph, node: &Node, found: Progression, to: &[Dim]) -> Option<
             if from.lower_bound()? < 0 || step < 1 || is_beyond {
                 return None;
             }
-            start = start + from * own.step;
+            start += from * own.step;
         }
         let range = own.range.filter(|_| own.count == *count);
         *own = Steps::new(count, own.step.checked_mul(step)?, range);

@@ -261,7 +261,7 @@ impl Axes {
     /// Names the sizes of a form, outermost first.
     fn of(form: &[Dim]) -> Axes {
         let mut inner = form.iter().rev().cloned().map(Size);
-        let w = inner.next().unwrap_or(Size(Dim::Known(1)));
+        let w = inner.next().unwrap_or(Size(Dim::ONE));
         let (h, third, fourth) = (inner.next(), inner.next(), inner.next());
         match fourth {
             Some(c) => Axes { w, h, d: third, c: Some(c) },

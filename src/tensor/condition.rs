@@ -70,7 +70,7 @@ impl SizeCondition {
         let solved = solve(&difference).map(|(symbol, size)| SizeCondition::Equal(size, symbol));
         Ok(Some(solved.unwrap_or_else(|| {
             let common = a.common_factor(b);
-            let lowest = |size: &Dim| size.exact_div(&Dim::Known(common)).unwrap_or_else(|| size.clone());
+            let lowest = |size: &Dim| size.exact_div(common).unwrap_or_else(|| size.clone());
             SizeCondition::Equal(lowest(a.min(b)), lowest(a.max(b)))
         })))
     }
@@ -286,10 +286,9 @@ fn valid_sizes(conditions: &[SizeCondition]) -> BTreeMap<String, Dim> {
             SizeCondition::Equal(..) | SizeCondition::Broadcast(..) | SizeCondition::AtMost(..) => {}
         }
     }
-    let valid = found.into_iter().filter_map(|(name, (least, of))| {
-        let of = Dim::Known(of);
-        let below = Dim::Known(least).ceil_div(&of) - 1;
-        Some((name.to_owned(), (Dim::symbol(name) + &below) * &of))
+    let valid = found.into_iter().map(|(name, (least, of))| {
+        let below = Dim::Known(least).ceil_div(of) - 1;
+        (name.to_owned(), (Dim::symbol(name) + below) * of)
     });
     valid.collect()
 }
@@ -305,7 +304,7 @@ fn solve(size: &Dim) -> Option<(Dim, Dim)> {
         let term = symbol * coefficient;
         let rest = term - size;
         let is_apart = !symbols_of(&rest).contains(name);
-        let Some(value) = rest.exact_div(&Dim::Known(coefficient)).filter(|_| is_apart) else { continue };
+        let Some(value) = rest.exact_div(coefficient).filter(|_| is_apart) else { continue };
         if value.lower_bound().is_some_and(|least| least > 0) {
             return Some((symbol.clone(), value));
         }

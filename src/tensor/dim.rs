@@ -84,6 +84,12 @@ impl Atom {
 }
 
 impl Dim {
+    /// The size of an axis without elements.
+    pub const ZERO: Dim = Dim::Known(0);
+
+    /// The size of an axis of one element.
+    pub const ONE: Dim = Dim::Known(1);
+
     /// Creates a free size with this name.
     pub fn symbol(name: &str) -> Dim {
         Dim::from_atom(Atom::Symbol(Arc::from(name)))

@@ -46,6 +46,7 @@ pub(crate) use list::{period, progression, repetition, segment_count, segments};
 pub(crate) use movement::{coordinates, row_major};
 pub(crate) use range::Range;
 pub use shape::Shape;
+pub(crate) use shape::shape;
 pub use source::end_clearly_when_truncated;
 use source::read_exactly;
 pub(crate) use source::{Passing, RELEASED, SourceBytes, SourceFile, spool};

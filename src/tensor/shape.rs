@@ -21,6 +21,12 @@ impl Shape {
     }
 }
 
+/// Lists sizes: integers, sizes, and references to sizes.
+macro_rules! shape {
+    ( $( $size:expr ),* $(,)? ) => { [ $( $crate::tensor::Dim::from($size) ),* ] };
+}
+pub(crate) use shape;
+
 impl Deref for Shape {
     type Target = [Dim];
 
@@ -37,6 +43,12 @@ impl PartialEq for Shape {
 
 impl From<&[Dim]> for Shape {
     fn from(sizes: &[Dim]) -> Shape {
+        Shape(sizes.into())
+    }
+}
+
+impl<const RANK: usize> From<[Dim; RANK]> for Shape {
+    fn from(sizes: [Dim; RANK]) -> Shape {
         Shape(sizes.into())
     }
 }

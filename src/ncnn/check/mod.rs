@@ -408,7 +408,7 @@ mod tests {
         net.blob_mut(y).unwrap().name = "a b".into();
         refused(net, "cannot read the name");
         let (mut net, _, y) = base();
-        net.blob_mut(y).unwrap().shape = vec![crate::tensor::Dim::Known(0)].into();
+        net.blob_mut(y).unwrap().shape = vec![crate::tensor::Dim::ZERO].into();
         refused(net, "has an axis of size 0");
     }
 }

@@ -67,7 +67,7 @@ fn infer_linear_attention(call: &Call) -> Result<Vec<Fact>> {
     if let Some(size) = shape.last_mut() {
         *size = Dim::Known(queries.saturating_mul(value));
     }
-    let state = vec![batch, Dim::Known(keys), Dim::Known(key), Dim::Known(value)];
+    let state = shape![batch, keys, key, value];
     let state_dtype = if call.has_input(3) { call.dtype(3)? } else { dtype };
     Ok(vec![Fact::new(dtype, shape), Fact::new(state_dtype, state)])
 }

@@ -41,9 +41,9 @@ impl Sizes {
             kv_heads,
             queries: queries.clone(),
             keys: keys.clone(),
-            past: Dim::Known(0),
+            past: Dim::ZERO,
             head: head.clone(),
-            v_head: call.shape(2)?.last().cloned().unwrap_or(Dim::Known(1)),
+            v_head: call.shape(2)?.last().cloned().unwrap_or(Dim::ONE),
         })
     }
 

@@ -19,10 +19,10 @@ impl Labels {
     }
 
     /// Returns the facts of both outputs: a label for each row of the scores, and the scores.
-    pub fn infer(&self, scores: Vec<Dim>) -> Result<Vec<Fact>> {
+    pub fn infer(&self, scores: Vec<Dim>) -> Vec<Fact> {
         let dtype = if self.numbers.is_some() { DType::I64 } else { DType::String };
         let rows = scores.get(..1).unwrap_or_default().to_vec();
-        Ok(vec![Fact::new(dtype, rows), Fact::new(DType::F32, scores)])
+        vec![Fact::new(dtype, rows), Fact::new(DType::F32, scores)]
     }
 
     /// Makes the labels of the classes with these numbers the first output, unless they are text.

@@ -216,7 +216,7 @@ fn read_labels(attributes: &Attributes) -> Result<Labels> {
 
 fn infer_classifier(call: &Call) -> Result<Vec<Fact>> {
     let labels = read_labels(call)?;
-    labels.infer(sums_shape(call, labels.count)?)
+    Ok(labels.infer(sums_shape(call, labels.count)?))
 }
 
 fn expand_classifier(x: &Expand) -> Result<bool> {

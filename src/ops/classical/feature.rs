@@ -36,7 +36,7 @@ fn infer_extractor(call: &Call) -> Result<Vec<Fact>> {
     match shape.as_mut_slice() {
         [] => invalid!("the input is a scalar"),
         // Elements taken from a list form a matrix of one row.
-        [_] => shape = vec![Dim::Known(1), count],
+        [_] => shape = shape![1, count].to_vec(),
         [.., last] => *last = count,
     }
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
@@ -57,13 +57,13 @@ fn expand_binarizer<'x>(x: &'x Expand) -> Result<Expr<'x>> {
 
 fn infer_vectorizer(call: &Call) -> Result<Vec<Fact>> {
     let sizes = call.given_ints("inputdimensions")?.unwrap_or_default();
-    let mut columns = Dim::Known(0);
+    let mut columns = Dim::ZERO;
     for index in 0..call.input_count() {
         let [_, size] = call.shape(index)? else { unsupported!("the input is not a matrix") };
         if sizes.get(index).is_some_and(|given| !size.is(*given)) {
             unsupported!("the input has {size} columns, expected another number");
         }
-        columns = columns + size;
+        columns += size;
     }
     Ok(vec![Fact::new(DType::F32, vec![call.shape(0)?.at(0)?.clone(), columns])])
 }

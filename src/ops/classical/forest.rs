@@ -167,7 +167,7 @@ impl Steps<'_> {
     fn cost(&self, rows: u64, features: i64) -> Result<Cost> {
         let [size, count] =
             [i64::try_from(self.places.len())?, i64::try_from(self.roots.len())?].map(Dim::Known);
-        let one = Dim::Known(1);
+        let one = Dim::ONE;
         let rows_dim = Dim::Known(i64::try_from(rows)?);
         let all = &count * &rows_dim;
         let looked_up =

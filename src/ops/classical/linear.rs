@@ -87,7 +87,7 @@ fn read_classifier(call: &Call) -> Result<(Labels, Model)> {
 
 fn infer_classifier(call: &Call) -> Result<Vec<Fact>> {
     let (labels, _) = read_classifier(call)?;
-    labels.infer(vec![call.shape(0)?.at(0)?.clone(), Dim::Known(labels.count)])
+    Ok(labels.infer(shape![call.shape(0)?.at(0)?, labels.count].to_vec()))
 }
 
 fn expand_classifier(x: &Expand) -> Result<bool> {

@@ -78,7 +78,7 @@ fn kernels<'x>(x: &'x Expand, count: usize) -> Result<Expr<'x>> {
 }
 
 fn infer_regressor(call: &Call) -> Result<Vec<Fact>> {
-    Ok(vec![Fact::new(DType::F32, vec![call.shape(0)?.at(0)?.clone(), Dim::Known(1)])])
+    Ok(vec![Fact::new(DType::F32, vec![call.shape(0)?.at(0)?.clone(), Dim::ONE])])
 }
 
 fn expand_regressor<'x>(x: &'x Expand) -> Result<Expr<'x>> {
@@ -107,7 +107,7 @@ fn infer_classifier(call: &Call) -> Result<Vec<Fact>> {
     // Two classes have a score each, others a score for each pair.
     let pair_count = i64::try_from(numbers(call, "rho")?.len())?;
     let scores = if labels.count == 2 { 2 } else { pair_count };
-    labels.infer(vec![call.shape(0)?.at(0)?.clone(), Dim::Known(scores)])
+    Ok(labels.infer(shape![call.shape(0)?.at(0)?, scores].to_vec()))
 }
 
 /// Returns a column for each pair of classes: what each vector adds to its sum.

@@ -115,7 +115,7 @@ fn infer_trees(call: &Call) -> Result<Vec<Fact>> {
 /// Returns the shape of the sums of so many targets.
 pub(super) fn sums_shape(call: &Call, target_count: i64) -> Result<Vec<Dim>> {
     let [rows, _] = call.shape(0)? else { invalid!("the features are not a matrix") };
-    Ok(vec![rows.clone(), Dim::Known(target_count)])
+    Ok(shape![rows, target_count].to_vec())
 }
 
 impl Trees {

@@ -67,18 +67,18 @@ pub(super) fn infer_attention(call: &Call) -> Result<Vec<Fact>> {
     }
     let mut shape = call.shape(0)?.to_vec();
     let [_, _, size] = hidden_sizes(call)?;
-    let present = vec![
-        Dim::Known(2),
-        shape.at(0)?.clone(),
-        Dim::Known(heads.num_heads),
+    let present = shape![
+        2,
+        shape.at(0)?,
+        heads.num_heads,
         total(call, shape.at(1)?, (input::PAST, 3))?,
-        Dim::Known(size.checked_div(heads.num_heads).unwrap_or(0)),
+        size.checked_div(heads.num_heads).unwrap_or(0)
     ];
     if let Some(last) = shape.last_mut() {
         *last = Dim::Known(size);
     }
     let dtype = call.dtype(0)?;
-    Ok([shape, present].into_iter().map(|shape| Fact::new(dtype, shape)).collect())
+    Ok(vec![Fact::new(dtype, shape), Fact::new(dtype, present)])
 }
 
 /// Returns the number of keys: `new` ones after those of the past, whose length is an axis of an input.

@@ -123,7 +123,7 @@ fn lower_without_padding(lower: &mut Lower) -> Result<()> {
 fn sizes(call: &Call, attention: &Attention) -> Result<Sizes> {
     let [batch, length, _] = call.shape(input::QUERY)? else { invalid!("queries of other than three axes") };
     let past = match call.has_input(input::PAST_KEY).then(|| call.shape(input::PAST_KEY)).transpose()? {
-        None => Dim::Known(0),
+        None => Dim::ZERO,
         Some([_, _, past, _]) => past.clone(),
         Some(other) => invalid!("a cache of {} axes", other.len()),
     };
@@ -146,7 +146,7 @@ fn infer_group_query(call: &Call) -> Result<Vec<Fact>> {
     let sizes = sizes(call, &attention)?;
     let (dtype, keys) = (call.dtype(input::QUERY)?, sizes.total());
     let hidden = Dim::Known(attention.heads.saturating_mul(attention.head));
-    let present = vec![sizes.batch.clone(), Dim::Known(attention.kv_heads), keys, sizes.head];
+    let present = shape![&sizes.batch, attention.kv_heads, keys, sizes.head];
     let present = Fact::new(dtype, present);
     Ok(vec![Fact::new(dtype, vec![sizes.batch, sizes.queries, hidden]), present.clone(), present])
 }

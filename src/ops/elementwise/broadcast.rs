@@ -52,7 +52,7 @@ fn operand_shapes(call: &Call) -> Result<Vec<(usize, Vec<Dim>)>> {
         let mut shape = call.shape(index)?.to_vec();
         if let Some((_, first)) = shapes.first() {
             let trailing = alignment.trailing(first.len(), shape.len())?;
-            shape.extend(std::iter::repeat_n(Dim::Known(1), trailing));
+            shape.extend(std::iter::repeat_n(Dim::ONE, trailing));
             if alignment.equal && shape.len() != first.len() {
                 invalid!("{} and {} without broadcasting", display_shape(first), display_shape(&shape));
             }

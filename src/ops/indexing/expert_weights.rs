@@ -24,7 +24,7 @@ fn infer(call: &Call) -> Result<Vec<Fact>> {
 fn lower(lower: &mut Lower) -> Result<()> {
     let [tokens, count] = choices(lower)?.clone();
     let experts = lower.int("experts")?;
-    let one = Dim::Known(1);
+    let one = Dim::ONE;
     let apart = [tokens, count, one.clone()];
     let mut indices = lower.blob_as(0, &apart)?;
     if lower.range(0).least < 0.0 {

@@ -125,7 +125,7 @@ fn read_rows(call: &Call) -> Result<Rows> {
 fn infer(call: &Call) -> Result<Vec<Fact>> {
     let Rows { rows, size, k } = read_rows(call)?;
     call.require(SizeCondition::at_least(&size, k))?;
-    let shape = vec![rows, Dim::Known(k)];
+    let shape = shape![rows, k];
     Ok(vec![Fact::new(call.dtype(0)?, shape.clone()), Fact::new(DType::I64, shape)])
 }
 
@@ -158,7 +158,7 @@ impl Rows {
         lower.require(SizeCondition::at_most(&self.size, PLACES))?;
         let infinite = lower.may_be_infinite(0)?;
         let most: f32 = PLACES.as_();
-        let places = lower.places_along(&self.size, &[Dim::Known(1), Dim::Known(1), self.size.clone()])?;
+        let places = lower.places_along(&self.size, &shape![1, 1, &self.size])?;
         let mut weights = lower.compute(places * -1.0 + most)?;
         let mut left = x;
         if infinite {
@@ -269,9 +269,8 @@ impl Rows {
         let k = self.k;
         let width = self.size.known().map_or(WIDTH_OF_FREE, |size| size.isqrt() + 1);
         let blocks = self.size.ceil_div(width);
-        let one = Dim::Known(1);
-        let numbers =
-            lower.memory_data(&ramp(&Dim::Known(k))?, &[one.clone(), Dim::Known(k), one.clone()])?;
+        let one = Dim::ONE;
+        let numbers = lower.memory_data(&ramp(&Dim::Known(k))?, &shape![&one, k, &one])?;
         let taken = self.in_whole_blocks(lower, taken, &blocks, width)?;
         let count = lower.reshape(taken.map(CumulativeSum { axis: 2 }), &self.form(blocks.clone(), width))?;
         let last = lower.crop(count, 2, width - 1, None, &one)?;
@@ -318,7 +317,7 @@ fn before(lower: &mut Lower, counts: BlobId, numbers: BlobId) -> Result<BlobId> 
 
 /// Emits 1 at the place of each index along the last axis, else 0.
 fn places(lower: &mut Lower, indices: BlobId, size: &Dim) -> Result<BlobId> {
-    let places = lower.places_along(size, &[Dim::Known(1), Dim::Known(1), size.clone()])?;
+    let places = lower.places_along(size, &shape![1, 1, size])?;
     lower.compute((indices - places).equals_zero())
 }
 
@@ -327,7 +326,7 @@ fn column(lower: &mut Lower, numbers: impl Iterator<Item = f32>) -> Result<BlobI
     let numbers = ndarray::Array1::from_iter(numbers);
     let size = Dim::Known(i64::try_from(numbers.len())?);
     let tensor = Tensor::from_array(&Array::f32(numbers.into_dyn()))?;
-    lower.memory_data(&tensor, &[Dim::Known(1), size, Dim::Known(1)])
+    lower.memory_data(&tensor, &shape![1, size, 1])
 }
 
 /// Returns the bits of each digit of a number, the first digits with `most` bits.

@@ -39,7 +39,7 @@ fn infer_one_hot(call: &Call) -> Result<Vec<Fact>> {
     let mut shape = call.shape(0)?.to_vec();
     let axis = read_axis(call, shape.len())?;
     shape.insert(axis, depth_of(call, axis)?);
-    call.check_shape(2, &[Dim::Known(2)])?;
+    call.check_shape(2, &shape![2])?;
     Ok(vec![Fact::new(call.dtype(2)?, shape)])
 }
 
@@ -75,7 +75,7 @@ fn lower_one_hot(lower: &mut Lower) -> Result<()> {
         unsupported!("too many indices to compare with each of {size} positions");
     }
     let [outer, depth, inner] = form.clone();
-    let one = Dim::Known(1);
+    let one = Dim::ONE;
     let indices = lower.blob_as(0, &[outer, one.clone(), inner])?;
     let indices = lower.counted_from_front(indices, size)?;
     let places = lower.memory_data(&ramp(&depth)?, &[one.clone(), depth, one])?;
@@ -113,7 +113,7 @@ fn choose(lower: &mut Lower, hit: BlobId) -> Result<BlobId> {
         let chosen = if on == 1.0 { hit.into() } else { hit * on };
         return lower.compute(if off == 0.0 { chosen } else { chosen + !hit * off });
     }
-    let values = lower.blob_as(2, &[Dim::Known(2)])?;
+    let values = lower.blob_as(2, &shape![2])?;
     let miss = lower.compute(!hit)?;
     let chosen = weighted(lower, values, 1, hit)?;
     let other = weighted(lower, values, 0, miss)?;

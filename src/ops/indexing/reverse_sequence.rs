@@ -82,8 +82,8 @@ fn known_lens(expand: &Expand) -> Option<Vec<Dim>> {
         let node = graph.producer(expand.node().input(1)?).filter(|node| node.is("Expand"))?;
         let len = node.input(0)?;
         let is_one = graph.value(len).shape.as_deref()?.iter().all(|size| size.is(1));
-        let sum = ElementSum::of(graph, len, 0).filter(|sum| is_one && sum.computed.is_none())?;
-        Some(vec![sum.size])
+        let sum = ElementSum::of(graph, len, 0);
+        (is_one && sum.computed.is_none()).then(|| vec![sum.size])
     })
 }
 
@@ -133,7 +133,7 @@ fn lower_reverse(lower: &mut Lower) -> Result<()> {
         return lower.set(0, reversed);
     }
     let rest = Dim::Known(sizes.iter().skip(2).product());
-    let one = resized(&shape, batch, Dim::Known(1));
+    let one = resized(&shape, batch, Dim::ONE);
     let mut sequences = Vec::with_capacity(lens.len());
     for (index, len) in (0..).zip(&lens) {
         let (alone, place) = lower.alone(whole, &shape, batch)?;

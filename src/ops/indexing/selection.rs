@@ -99,7 +99,7 @@ fn infer_non_zero(call: &Call) -> Result<Vec<Fact>> {
         }
     }
     let places = ndarray::ArrayD::from_shape_vec(vec![shape.len(), count], rows.concat())?;
-    Ok(vec![Fact::constant(Tensor::from_array(&Array::i64(places))?)?])
+    Ok(vec![Fact::constant(Tensor::from_array(&Array::i64(places))?)])
 }
 
 #[cfg(test)]

@@ -51,7 +51,7 @@ fn infer_unique(call: &Call) -> Result<Vec<Fact>> {
         }
     }
     let counts = groups.iter().map(|group| group.places.len()).collect();
-    let constant = |array: &Array| Fact::constant(Tensor::from_array(array)?);
+    let constant = |array: &Array| Ok(Fact::constant(Tensor::from_array(array)?));
     let integers = |numbers: Vec<usize>| -> Result<Fact> {
         let numbers: std::result::Result<Vec<i64>, _> = numbers.into_iter().map(i64::try_from).collect();
         constant(&Array::i64(ndarray::Array1::from_vec(numbers?).into_dyn()))

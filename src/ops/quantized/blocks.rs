@@ -112,7 +112,7 @@ fn lower_table(lower: &mut Lower) -> Result<()> {
     let scales = embed(lower, &scales, None, &count)?;
     let size = columns.floor_div(&blocks);
     let levels = lower.reshape(levels, &[count.clone(), blocks.clone(), size])?;
-    let scales = lower.reshape(scales, &[count.clone(), blocks, Dim::Known(1)])?;
+    let scales = lower.reshape(scales, &shape![&count, blocks, 1])?;
     let rows = lower.reshape(levels * scales, &[count, columns])?;
     lower.set(0, rows)
 }

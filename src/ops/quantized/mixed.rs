@@ -103,7 +103,7 @@ fn infer_attention(call: &Call) -> Result<Vec<Fact>> {
         false => length.clone(),
     };
     let size = hidden.floor_div(&heads);
-    let present = Fact::new(DType::F32, vec![Dim::Known(2), batch.clone(), heads, keys, size]);
+    let present = Fact::new(DType::F32, shape![2, batch, heads, keys, size]);
     Ok(vec![Fact::new(DType::F32, vec![batch.clone(), length.clone(), hidden]), present])
 }
 

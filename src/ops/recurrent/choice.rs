@@ -89,7 +89,7 @@ pub(super) fn are_steps_faster(
             Cost::constants(gates.saturating_mul(width.saturating_add(hidden)).saturating_mul(directions))
                 * batch
         };
-    let masks = match read_lengths(call, &sizes.steps)? {
+    let masks = match read_lengths(call, &sizes.steps) {
         Lengths::All => 0,
         _ => MASKS,
     };

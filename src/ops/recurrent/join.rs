@@ -50,7 +50,7 @@ pub(super) fn join<'x>(expand: &'x Expand<'x>, recurrent: &Recurrent, sizes: &Si
     let steps = x.size(1);
     let count = if single { steps } else { steps + 1 };
     let places = expand.make.range(expand.make.int(0).typed(DType::I64), count);
-    let lengths = match read_lengths(expand, &sizes.steps)? {
+    let lengths = match read_lengths(expand, &sizes.steps) {
         Lengths::All => None,
         _ => Some(expand.operand(input::SEQUENCE_LENS).cast(DType::I64).reshape(&[-1, 1])),
     };

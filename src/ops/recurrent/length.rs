@@ -15,16 +15,16 @@ pub(super) enum Lengths {
     Computed,
 }
 
-pub(super) fn read_lengths(call: &Call, steps: &Dim) -> Result<Lengths> {
+pub(super) fn read_lengths(call: &Call, steps: &Dim) -> Lengths {
     if !call.has_input(input::SEQUENCE_LENS) {
-        return Ok(Lengths::All);
+        return Lengths::All;
     }
     // Lengths are often computed from the shape of X, so they are compared as symbolic sizes.
-    let Ok(lengths) = call.dims(input::SEQUENCE_LENS) else { return Ok(Lengths::Computed) };
+    let Ok(lengths) = call.dims(input::SEQUENCE_LENS) else { return Lengths::Computed };
     if lengths.iter().all(|length| length == steps) {
-        return Ok(Lengths::All);
+        return Lengths::All;
     }
-    Ok(Dim::known_sizes(&lengths).map_or(Lengths::Computed, Lengths::Known))
+    Dim::known_sizes(&lengths).map_or(Lengths::Computed, Lengths::Known)
 }
 
 /// The sequences that have not ended at a step.
@@ -42,7 +42,7 @@ pub(super) enum Masks<'x> {
 impl<'x> Masks<'x> {
     pub fn new(expand: &'x Expand, steps: &Dim, batch: i64) -> Result<Masks<'x>> {
         let dtype = expand.dtype(input::X)?;
-        Ok(match read_lengths(expand, steps)? {
+        Ok(match read_lengths(expand, steps) {
             Lengths::All => Masks::All,
             Lengths::Known(lengths) => Masks::Known { lengths, expand, dtype },
             Lengths::Computed => {

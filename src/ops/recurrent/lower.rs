@@ -19,7 +19,7 @@ fn direction(reverse: &[bool]) -> i32 {
 pub(super) fn lower_recurrent(lower: &mut Lower, cell: Cell) -> Result<()> {
     let recurrent = read_recurrent(lower, cell)?;
     let sizes = sizes(lower, &recurrent)?;
-    let is_whole = matches!(read_lengths(lower, &sizes.steps)?, Lengths::All);
+    let is_whole = matches!(read_lengths(lower, &sizes.steps), Lengths::All);
     let lacks = match lacking(lower, &recurrent)? {
         None if !sizes.batch.is(1) => Some("several sequences"),
         None if !is_whole => Some("sequences of other lengths"),
@@ -71,7 +71,7 @@ pub(super) fn lower_recurrent(lower: &mut Lower, cell: Cell) -> Result<()> {
         }
     };
     let mut bottoms = vec![lower.blob_as(input::X, &[steps.clone(), width.clone()])?];
-    let state = state_form(&recurrent, &sizes)?;
+    let state = state_form(&recurrent, &sizes);
     bottoms.extend(initial_states(lower, cell, &state)?);
     let mut tops = vec![vec![steps.clone(), Dim::from(directions) * *hidden]];
     // The runtime returns all states or none (`forward` of `lstm.cpp`, `gru.cpp`, `rnn.cpp`).

@@ -65,7 +65,7 @@ const fn lstm(domain: &'static str, name: &'static str) -> Row {
 /// Returns the sequence that the weight reads.
 fn expected(call: &Call, index: usize) -> Option<Fact> {
     let weight = call.value(input::W)?.shape.as_deref().filter(|_| index == input::X)?;
-    Some(Fact::new(DType::F32, vec![Dim::symbol("T"), Dim::Known(1), weight.get(2)?.clone()]))
+    Some(Fact::new(DType::F32, shape![Dim::symbol("T"), 1, weight.get(2)?]))
 }
 
 /// Each step of each sequence multiplies an element of X by W and a state by R.

@@ -27,7 +27,7 @@ pub(super) fn expand_recurrent(expand: &Expand, cell: Cell) -> Result<bool> {
     let native = lacks.is_none();
     let directions = i64::try_from(recurrent.reverse.len())?;
     let steps = sizes.steps.known().map(|steps| steps.saturating_mul(directions));
-    let is_whole = matches!(read_lengths(expand, &sizes.steps)?, Lengths::All);
+    let is_whole = matches!(read_lengths(expand, &sizes.steps), Lengths::All);
     if native && sizes.batch.is(1) && is_whole {
         return Ok(false);
     }

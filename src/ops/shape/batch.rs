@@ -20,7 +20,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
 const BATCH_AXIS: i32 = 1;
 
 fn infer_split(call: &Call) -> Result<Vec<Fact>> {
-    with_batch(call, Dim::Known(1))
+    with_batch(call, Dim::ONE)
 }
 
 fn infer_join(call: &Call) -> Result<Vec<Fact>> {
@@ -37,7 +37,7 @@ fn with_batch(call: &Call, size: Dim) -> Result<Vec<Fact>> {
 /// Returns the forms of a value with its batch, and of an element of it, and the Reshape to `[1, N, elements]`.
 fn rows(shape: &[Dim]) -> Result<([Dim; 3], [Dim; 2], Reshape)> {
     let [batch, rest @ ..] = shape else { invalid!("a value without a batch") };
-    let (one, elements) = (Dim::Known(1), Dim::product(rest));
+    let (one, elements) = (Dim::ONE, Dim::product(rest));
     let int = |size: &Dim| match size.known() {
         Some(size) => Ok(i32::try_from(size)?),
         None => Err(Error::unsupported("a batch of values of free sizes")),

@@ -148,7 +148,7 @@ fn largest_part(lower: &Lower, parts: &[usize], axis: usize) -> Result<usize> {
 /// from the first, and an empty one has none; so an element precedes it, and is removed again.
 fn append(lower: &mut Lower, blobs: &[BlobId], place: usize, form: &[Dim]) -> Result<BlobId> {
     let concat = Concat { axis: i32::try_from(place)? };
-    let single = resized(form, place, Dim::Known(1));
+    let single = resized(form, place, Dim::ONE);
     let Some(sizes) = Dim::known_sizes(&single) else { return lower.emit(concat, blobs, form) };
     let one = lower.memory_data(&Tensor::all(0.0, sizes)?, &single)?;
     let all: Vec<BlobId> = std::iter::once(one).chain(blobs.iter().copied()).collect();
@@ -185,12 +185,12 @@ fn split_sizes(
     if sizes.len() != count {
         invalid!("split has {} sizes for {count} outputs", sizes.len());
     }
-    let mut sum = Dim::Known(0);
+    let mut sum = Dim::ZERO;
     for size in &sizes {
         if size.known().is_some_and(|n| n < 0) {
             invalid!("a part has the negative size {size}");
         }
-        sum = sum + size;
+        sum += size;
     }
     if sum.known().is_some() && whole.known().is_some() && sum != *whole {
         invalid!("the parts have {sum} elements in total, the axis has {whole}");
@@ -282,11 +282,11 @@ const EQUAL_PART: i32 = -233;
 
 /// Emits a Crop for each part of free size.
 fn crop_parts(lower: &mut Lower, blob: BlobId, place: usize, parts: &[(usize, Dim)]) -> Result<()> {
-    let mut start = Dim::Known(0);
+    let mut start = Dim::ZERO;
     for (index, size) in parts {
         let part = lower.crop_by_expression(blob, place, &start, size)?;
         lower.set(*index, part)?;
-        start = start + size;
+        start += size;
     }
     Ok(())
 }
@@ -302,6 +302,6 @@ mod tests {
         assert_eq!(equal_parts(&Dim::Known(7), 4, true).unwrap(), dims(&[2, 2, 2, 1]));
         assert!(equal_parts(&Dim::Known(7), 4, false).is_err());
         let h = Dim::symbol("H");
-        assert_eq!(equal_parts(&(h * 2), 2, false).unwrap(), [h.clone(), h]);
+        assert_eq!(equal_parts(&(&h * 2), 2, false).unwrap(), [h.clone(), h]);
     }
 }

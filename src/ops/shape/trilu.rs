@@ -80,7 +80,7 @@ fn lower_trilu(lower: &mut Lower) -> Result<()> {
     let outer = Dim::product(shape.iter().take(shape.len() - 2));
     let (rows_size, columns_size) = (Dim::Known(rows), Dim::Known(columns));
     let blob = lower.blob_as(0, &[outer, rows_size.clone(), columns_size.clone()])?;
-    let form = [Dim::Known(1), rows_size, columns_size];
+    let form = [Dim::ONE, rows_size, columns_size];
     // MIN and MAX with 0 make 0 of an infinite element too; a product with 0 would be NaN.
     let offsets = offsets(rows, columns)?;
     let limits =

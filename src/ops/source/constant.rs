@@ -14,7 +14,7 @@ use crate::op::ElementSum;
 use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Constant", Access::Any, |call| Ok(vec![Fact::constant(read_constant(call)?)?]))
+    Row::new("Constant", Access::Any, |call| Ok(vec![Fact::constant(read_constant(call)?)]))
         .lowers_to("a constant")
         .limits("text"),
     Row::new("ConstantOfShape", Access::Any, infer_constant_of_shape)
@@ -95,14 +95,14 @@ fn infer_constant_of_shape(call: &Call) -> Result<Vec<Fact>> {
     let fill = read_fill(call)?;
     let shape = match (call.dims(0), call.declared_instead_of(0)) {
         (Ok(shape), _) => shape,
-        (Err(_), Some(declared)) => return Ok(vec![Fact::constant(filled(&fill, declared)?)?]),
+        (Err(_), Some(declared)) => return Ok(vec![Fact::constant(filled(&fill, declared)?)]),
         (Err(error), None) => return Err(error),
     };
     if let Some(negative) = shape.iter().find(|d| d.known().is_some_and(|n| n < 0)) {
         invalid!("an axis of size {negative}");
     }
     if shape.iter().all(|size| size.known().is_some()) {
-        return Ok(vec![Fact::constant(filled(&fill, &shape)?)?]);
+        return Ok(vec![Fact::constant(filled(&fill, &shape)?)]);
     }
     Ok(vec![Fact::new(fill.dtype(), shape)])
 }
@@ -137,7 +137,7 @@ fn infer_eye_like(call: &Call) -> Result<Vec<Fact>> {
         let eye = places.map(|(row, column)| i64::from(column - row == k)).collect();
         Array::i64(ArrayD::from_shape_vec(elements.as_slice(), eye)?).cast(dtype)
     })?;
-    Ok(vec![Fact::constant(tensor)?])
+    Ok(vec![Fact::constant(tensor)])
 }
 
 fn infer_shape(call: &Call) -> Result<Vec<Fact>> {
@@ -150,12 +150,12 @@ fn infer_shape(call: &Call) -> Result<Vec<Fact>> {
         end = counted(call.int_or("end", rank)?);
     }
     let part = shape.get(usize::try_from(start)?..usize::try_from(end.max(start))?).unwrap_or_default();
-    Ok(vec![Fact::elements(Array::from_dims(part))?])
+    Ok(vec![Fact::elements(Array::from_dims(part))])
 }
 
 fn infer_size(call: &Call) -> Result<Vec<Fact>> {
     let count = Dim::product(call.shape(0)?);
-    Ok(vec![Fact::elements(Array::dims(ArrayD::from_elem(IxDyn(&[]), count)))?])
+    Ok(vec![Fact::elements(Array::dims(ArrayD::from_elem(IxDyn(&[]), count)))])
 }
 
 /// Returns the number of elements of a range.
@@ -203,7 +203,7 @@ fn size_element(array: &Array, rounding: Rounding) -> Result<Dim> {
         }
         return Ok(Dim::Known(number.as_()));
     }
-    Ok(array.to_dims()?.iter().next().cloned().unwrap_or(Dim::Known(0)))
+    Ok(array.to_dims()?.iter().next().cloned().unwrap_or(Dim::ZERO))
 }
 
 /// Returns an operand of Range: its elements, or the sizes of which a Cast makes floats.
@@ -233,10 +233,7 @@ fn infer_range(call: &Call) -> Result<Vec<Fact>> {
 /// Returns the bounds of a range in steps of 1 between sums with the same computed element.
 fn computed_bounds(call: &Call) -> Option<(ElementSum, ElementSum)> {
     let is_one = call.array(2).is_ok_and(|delta| delta.scalar_i64().is_ok_and(|delta| delta == 1));
-    let bound = |index: usize| {
-        let id = call.node().input(index)?;
-        ElementSum::of(call.graph(), id, 0)
-    };
+    let bound = |index| call.node().input(index).map(|id| ElementSum::of(call.graph(), id, 0));
     Some((bound(0)?, bound(1)?)).filter(|(from, _)| is_one && from.computed.is_some())
 }
 

@@ -47,7 +47,7 @@ fn infer_causal_conv(call: &Call) -> Result<Vec<Fact>> {
     let channels = Dim::Known(conv.channels);
     call.check_shape(0, &[shape.at(0)?.clone(), channels.clone(), shape.at(2)?.clone()])?;
     call.check_shape(2, std::slice::from_ref(&channels))?;
-    let state = vec![shape.at(0)?.clone(), channels, Dim::Known(conv.taps - 1)];
+    let state = shape![shape.at(0)?, channels, conv.taps - 1];
     call.check_shape(3, &state)?;
     Ok(vec![Fact::new(dtype, shape), Fact::new(dtype, state)])
 }

@@ -83,7 +83,7 @@ fn lower_frames(lower: &mut Lower) -> Result<()> {
         ..WindowAxis::ONE
     };
     let ([height, width], plane) = if inner.is(1) {
-        ([WindowAxis::ONE, window], [outer.clone(), Dim::Known(1), rest])
+        ([WindowAxis::ONE, window], [outer.clone(), Dim::ONE, rest])
     } else {
         ([window, WindowAxis::ONE], [outer.clone(), rest, inner.clone()])
     };

@@ -115,7 +115,7 @@ fn prepared(lower: &mut Lower, mut grid: BlobId, layer: &GridSample) -> Result<B
 
 /// Samples all images as the slices of a volume, each at the depth of its slice.
 fn lower_as_volume(lower: &mut Lower, layer: &GridSample, batch: &Dim) -> Result<()> {
-    let (one, two) = (Dim::Known(1), Dim::Known(2));
+    let (one, two) = (Dim::ONE, Dim::Known(2));
     let [_, channels, height, width] = lower.shape(0)? else { invalid!("an image of four axes") };
     let image = [channels.clone(), height.clone(), width.clone()];
     let [channels, height, width] = image;
@@ -161,14 +161,13 @@ fn padded_volume(lower: &mut Lower, slices: BlobId, images: i64, corners: bool) 
         z.as_()
     };
     let depths = Tensor::from_f32(&[usize::try_from(images)?], (0..images).map(coordinate).collect())?;
-    let one = Dim::Known(1);
-    let depths = lower.memory_data(&depths, &[Dim::Known(images), one.clone(), one.clone(), one])?;
+    let depths = lower.memory_data(&depths, &shape![images, 1, 1, 1])?;
     Ok((volume, depths))
 }
 
 /// Doubles each slice, and returns the coordinates between both, too: their rounding moves no weight to another image.
 fn doubled_volume(lower: &mut Lower, slices: BlobId, batch: &Dim, corners: bool) -> Result<(BlobId, BlobId)> {
-    let (one, whole) = (Dim::Known(1), lower.form(slices));
+    let (one, whole) = (Dim::ONE, lower.form(slices));
     let plane = Dim::product(whole.iter().skip(2));
     let apart = lower.reshape(slices, &[whole.at(0)?.clone(), batch.clone(), one.clone(), plane])?;
     let doubled = lower.concat(&[apart, apart], 2)?;
@@ -220,7 +219,7 @@ fn grid_sizes(call: &Call) -> Result<Vec<Dim>> {
         (Ok(sizes), _) => sizes,
         // The number of channels is not used.
         (Err(_), Some([batch, spatial @ .., _])) => {
-            [batch.clone(), Dim::Known(1)].into_iter().chain(spatial.iter().cloned()).collect()
+            [batch.clone(), Dim::ONE].into_iter().chain(spatial.iter().cloned()).collect()
         }
         (Err(error), _) => return Err(error),
     };

@@ -30,9 +30,9 @@ pub(super) const FAMILIES: &[&[Row]] = &[
 ];
 
 /// Returns a shape with the batch merged into the channels.
-fn batch_as_channels(shape: &[Dim]) -> Result<Vec<Dim>> {
+fn batch_as_channels(shape: &[Dim]) -> Vec<Dim> {
     let channels = Dim::product(shape.iter().take(2));
-    Ok(std::iter::once(channels).chain(shape.iter().skip(2).cloned()).collect())
+    std::iter::once(channels).chain(shape.iter().skip(2).cloned()).collect()
 }
 
 /// Returns one image of input `index`, for a batch of size `batch`, without the batch axis.
@@ -46,6 +46,6 @@ fn image_of(lower: &mut Lower, index: usize, image: i64, batch: &Dim) -> Result<
         invalid!("batch index {image} is out of range for a batch of {batch}");
     }
     let rows = lower.blob_as(index, &[shape.at(0)?.clone(), Dim::product(form)])?;
-    let row = lower.crop(rows, 0, image, Some(image + 1), &Dim::Known(1))?;
+    let row = lower.crop(rows, 0, image, Some(image + 1), &Dim::ONE)?;
     lower.reshape(row, form)
 }

@@ -39,7 +39,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
 fn read_groups(call: &Call) -> Result<i64> {
     let group = call.int("group")?;
     match call.shape(0)? {
-        [_, channels, _, _] if group > 0 && channels.exact_div(&Dim::Known(group)).is_some() => Ok(group),
+        [_, channels, _, _] if group > 0 && channels.exact_div(group).is_some() => Ok(group),
         shape => invalid!("{group} groups for an input of shape {}", display_shape(shape)),
     }
 }

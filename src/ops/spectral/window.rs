@@ -41,7 +41,7 @@ pub(super) fn infer_window(call: &Call, [constant, first, second]: Factors) -> R
         })
         .collect();
     let window = Array::new(DType::F64, Elements::F64(window.into_dyn())).cast(dtype)?;
-    Ok(vec![Fact::constant(Tensor::from_array(&window)?)?])
+    Ok(vec![Fact::constant(Tensor::from_array(&window)?)])
 }
 
 /// Returns the bins of the transform at which the triangles of the mel bands begin, peak and end.
@@ -100,7 +100,7 @@ pub(super) fn infer_mel_weight(call: &Call) -> Result<Vec<Fact>> {
     };
     let weights = Array2::from_shape_fn((usize::try_from(bins)?, usize::try_from(bands)?), weight);
     let weights = Array::new(DType::F64, Elements::F64(weights.into_dyn())).cast(dtype)?;
-    Ok(vec![Fact::constant(Tensor::from_array(&weights)?)?])
+    Ok(vec![Fact::constant(Tensor::from_array(&weights)?)])
 }
 
 #[cfg(test)]

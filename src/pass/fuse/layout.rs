@@ -53,7 +53,7 @@ impl Layout {
             let own = place.checked_sub(added);
             let (factors, before) = match own {
                 Some(own) => (self.axes.get(own)?.clone(), from.get(own)?.clone()),
-                None => (Vec::new(), Dim::Known(1)),
+                None => (Vec::new(), Dim::ONE),
             };
             if before == *size {
                 axes.push(factors);
@@ -100,6 +100,7 @@ pub(super) fn is_reshape(matcher: &Matcher, node: &Node) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tensor::shape;
 
     #[test]
     fn repeated_heads_are_merged() {
@@ -116,9 +117,9 @@ mod tests {
 
     #[test]
     fn splits_of_axes_are_unknown() {
-        let source = Layout::of(&[Dim::Known(4), Dim::symbol("T")]);
-        assert_eq!(source.reshaped(&[Dim::Known(2), Dim::Known(2), Dim::symbol("T")]), None);
-        assert_eq!(source.reshaped(&[Dim::symbol("T"), Dim::Known(4)]), None);
-        assert!(source.transposed(&[1, 0]).unwrap().reshaped(&[Dim::symbol("T"), Dim::Known(4)]).is_some());
+        let source = Layout::of(&shape![4, Dim::symbol("T")]);
+        assert_eq!(source.reshaped(&shape![2, 2, Dim::symbol("T")]), None);
+        assert_eq!(source.reshaped(&shape![Dim::symbol("T"), 4]), None);
+        assert!(source.transposed(&[1, 0]).unwrap().reshaped(&shape![Dim::symbol("T"), 4]).is_some());
     }
 }

@@ -185,7 +185,7 @@ mod tests {
         let mut last = graph.add_value(value.clone());
         graph.inputs.push(last);
         for (op_type, number) in steps {
-            let by = graph.add_constant("", Tensor::from_f32(&[], vec![*number]).unwrap()).unwrap();
+            let by = graph.add_constant("", Tensor::from_f32(&[], vec![*number]).unwrap());
             let output = graph.add_value(value.clone());
             let inputs = smallvec::smallvec![Some(last), Some(by)];
             let outputs = smallvec::smallvec![Some(output)];

@@ -348,7 +348,7 @@ impl Parts {
 mod tests {
     use super::*;
     use crate::graph::Value;
-    use crate::tensor::Dim;
+    use crate::tensor::dims;
 
     /// Returns the parts of a graph in lines such as `bad: a b = c`, the best first; the nodes `bad` fail, and a value `_` has
     /// no name. The inputs are `x` and `z`.
@@ -358,7 +358,7 @@ mod tests {
         let value = |name: &str| Value {
             name: name.replace('_', ""),
             dtype: Some(DType::F32),
-            shape: Some(vec![Dim::Known(1)].into()),
+            shape: Some(dims(&[1]).into()),
             ..Value::default()
         };
         for name in ["x", "z"] {

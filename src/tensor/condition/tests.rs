@@ -14,7 +14,7 @@ fn shown(condition: Result<Option<SizeCondition>>) -> String {
 
 /// Returns `floor((H + plus) / by)`.
 fn part(plus: i64, by: i64) -> Dim {
-    (h() + plus.into()).floor_div(by.into())
+    (h() + plus).floor_div(by)
 }
 
 #[test]
@@ -34,8 +34,8 @@ fn conditions_are_simplified() {
         (equal(&h(), &number(0)), "never"),
         (equal(&h(), &w), "W = H"),
         (equal(&times(&h(), 64), &times(&w, 64)), "W = H"),
-        (equal(&h(), &(w + number(3))), "H = W+3"),
-        (equal(&(h() + number(3)), &w), "W = H+3"),
+        (equal(&h(), &(&w + 3)), "H = W+3"),
+        (equal(&(h() + 3), &w), "W = H+3"),
         (equal(&times(&h(), 2), &times(&w, 3)), "3*W = 2*H"),
         (equal(&times(&(h() * &w), 2), &number(12)), "H*W = 6"),
         (equal(&h(), &h().smaller(number(9))), "H <= 9"),
@@ -86,7 +86,7 @@ fn implied_conditions_are_dropped() {
     let multiple = |n: i64| SizeCondition::Multiple(h(), n);
     let most = |n: i64| SizeCondition::AtMost(h(), n.into());
     // (H - 8) * H
-    let area = (h() - 8.into()) * h();
+    let area = (h() - 8) * h();
     for (given, left) in [
         ([least(3), least(7), multiple(2)].to_vec(), [least(7), multiple(2)].to_vec()),
         ([least(3), multiple(4), multiple(8)].to_vec(), [multiple(8)].to_vec()),
@@ -104,13 +104,13 @@ fn sizes_that_meet_all_conditions_are_found() {
     let least = |size: &Dim, n: i64| SizeCondition::AtLeast(size.clone(), n);
     let most = |size: &Dim, n: i64| SizeCondition::AtMost(size.clone(), n.into());
     let multiple = |size: &Dim, n: i64| SizeCondition::Multiple(size.clone(), n);
-    let sum = h + &w;
+    let sum = &h + &w;
     for (conditions, start, expected) in [
         (vec![], 64, "H = 64, S = 64, W = 64"),
         (vec![multiple(&h, 32), least(&w, 70), most(&s, 9)], 48, "H = 64, S = 9, W = 70"),
         (vec![multiple(&h, 4), multiple(&h, 6)], 1, "H = 12, S = 1, W = 1"),
         (vec![SizeCondition::AtMost(sum.clone(), s.clone())], 6, "H = 6, S = 12, W = 6"),
-        (vec![SizeCondition::Equal(Dim::Known(6), h * &w), least(&w, 3)], 1, "H = 1, S = 1, W = 6"),
+        (vec![SizeCondition::Equal(Dim::Known(6), &h * &w), least(&w, 3)], 1, "H = 1, S = 1, W = 6"),
         (
             vec![SizeCondition::Equal(Dim::Known(5), part(0, 6)), multiple(&h, 8)],
             64,

@@ -89,7 +89,7 @@ operators! {
 
 impl<T: Into<Dim>> Sum<T> for Dim {
     fn sum<I: Iterator<Item = T>>(sizes: I) -> Dim {
-        sizes.fold(Dim::Known(0), |sum, size| sum + size)
+        sizes.fold(Dim::ZERO, |sum, size| sum + size)
     }
 }
 
@@ -112,7 +112,7 @@ impl Neg for &Dim {
 impl Dim {
     /// Returns the product of sizes; 1 for none.
     pub fn product<'a>(dims: impl IntoIterator<Item = &'a Dim>) -> Dim {
-        dims.into_iter().fold(Dim::Known(1), |product, dim| product * dim)
+        dims.into_iter().fold(Dim::ONE, |product, dim| product * dim)
     }
 
     fn sum_with(&self, other: &Dim) -> Computed {

@@ -82,7 +82,8 @@ impl Dim {
     }
 
     /// Returns `self / other` if that is exact for all values of the symbols.
-    pub fn exact_div(&self, other: &Dim) -> Option<Dim> {
+    pub fn exact_div(&self, other: impl Into<Dim>) -> Option<Dim> {
+        let other = &other.into();
         if let (Dim::Undefined(_), _) | (_, Dim::Undefined(_)) = (self, other) {
             return None;
         }
@@ -101,14 +102,14 @@ impl Dim {
         }
         let Dim::Expr(divisor) = other else { return None };
         if self == other {
-            return Some(Dim::Known(1));
+            return Some(Dim::ONE);
         }
         if self.is(0) {
-            return Some(Dim::Known(0));
+            return Some(Dim::ZERO);
         }
         // Long division of polynomials.
         let leading = leading(divisor.constant, &divisor.terms)?;
-        let (mut rest, mut quotient) = (self.clone(), Dim::Known(0));
+        let (mut rest, mut quotient) = (self.clone(), Dim::ZERO);
         for _ in 0..limits::DIM_TERMS {
             if rest.is(0) {
                 return Some(quotient);
@@ -124,8 +125,8 @@ impl Dim {
             }
             let coefficient = coefficient.checked_div(leading.1)?;
             let term = Dim::from_product(product, coefficient);
-            rest = rest - &term * other;
-            quotient = quotient + term;
+            rest -= &term * other;
+            quotient += term;
         }
         None
     }
@@ -217,7 +218,7 @@ impl Dim {
     pub fn modulo(&self, other: impl Into<Dim>) -> Dim {
         let other = &other.into();
         if self.exact_div(other).is_some() {
-            return Dim::Known(0);
+            return Dim::ZERO;
         }
         match (self, other) {
             (_, Dim::Known(0)) => Dim::Undefined(Undefined::DivisionByZero),

@@ -77,22 +77,20 @@ mod tests {
     #[test]
     fn expressions_are_in_prefix_notation() {
         let (h, w) = (Dim::symbol("H"), Dim::symbol("W"));
-        let two = Dim::Known(2);
-        let half = h.add(&Dim::Known(1)).unwrap().floor_div(&two).unwrap();
-        let rest = h.modulo(&two).unwrap();
+        let half = (&h + 1).floor_div(2);
         for (dim, text) in [
             (Dim::Known(3), Some("3")),
             (h.clone(), Some("0h")),
             (half.clone(), Some("//(+(0h,1),2)")),
-            (half.mul(&two).unwrap().sub(&Dim::Known(1)).unwrap(), Some("-(*(//(+(0h,1),2),2),1)")),
-            (w.mul(&two).unwrap(), Some("1w")),
-            (h.smaller(&Dim::Known(9)).unwrap(), Some("min(0h,9)")),
-            (rest, Some("-(0h,*(//(0h,2),2))")),
+            (half * 2 - 1, Some("-(*(//(+(0h,1),2),2),1)")),
+            (&w * 2, Some("1w")),
+            (h.smaller(9), Some("min(0h,9)")),
+            (h.modulo(2), Some("-(0h,*(//(0h,2),2))")),
             // No blob has the size, or the dividend may be negative.
             (w.clone(), None),
-            (h.sub(&w.mul(&two).unwrap()).unwrap().floor_div(&Dim::Known(3)).unwrap(), None),
-            (Dim::Known(4).sub(&h).unwrap().floor_div(&Dim::Known(3)).unwrap(), Some("-(1,//(+(0h,1),3))")),
-            (Dim::Known(0).sub(&h).unwrap().modulo(&two).unwrap(), Some("-(0h,*(//(0h,2),2))")),
+            ((&h - w * 2).floor_div(3), None),
+            ((4 - &h).floor_div(3), Some("-(1,//(+(0h,1),3))")),
+            ((-h).modulo(2), Some("-(0h,*(//(0h,2),2))")),
         ] {
             assert_eq!(spelled(&dim).as_deref(), text, "{dim}");
         }

@@ -148,7 +148,7 @@ pub(super) fn both<'x>(
 fn read_mask<'x>(expand: &'x Expand, sizes: &Sizes) -> Result<Mask<'x>> {
     let shape = expand.shape(input::ATTN_MASK)?.to_vec();
     let is_bool = expand.dtype(input::ATTN_MASK)? == DType::Bool;
-    let last = shape.last().cloned().unwrap_or(Dim::Known(1));
+    let last = shape.last().cloned().unwrap_or(Dim::ONE);
     // The shape rule requires free sizes to be equal.
     let padding = usize::try_from((sizes.total() - &last).known().unwrap_or(0))?;
     let hidden = if is_bool { 0.0 } else { f32::NEG_INFINITY };

@@ -80,11 +80,8 @@ fn read_attention(attributes: &Attributes) -> Result<AttentionAttributes> {
 
 fn read_sizes(call: &Call, attention: &AttentionAttributes) -> Result<Sizes> {
     let [q, k, v] = [call.shape(input::Q)?, call.shape(input::K)?, call.shape(input::V)?];
-    let past = if call.has_input(input::PAST_KEY) {
-        call.shape(input::PAST_KEY)?.at(2)?.clone()
-    } else {
-        Dim::Known(0)
-    };
+    let past =
+        if call.has_input(input::PAST_KEY) { call.shape(input::PAST_KEY)?.at(2)?.clone() } else { Dim::ZERO };
     if [q, k, v].iter().all(|shape| shape.len() == 4) {
         return check_heads(Sizes { past, ..Sizes::of_heads(call)? });
     }
@@ -138,7 +135,7 @@ fn infer_attention(call: &Call) -> Result<Vec<Fact>> {
     } else {
         vec![batch.clone(), q_heads.clone(), sizes.queries.clone(), sizes.v_head.clone()]
     };
-    let state = |size: Dim| vec![batch.clone(), Dim::Known(sizes.kv_heads), total.clone(), size];
+    let state = |size: Dim| shape![&batch, sizes.kv_heads, &total, size];
     let scores = vec![batch.clone(), q_heads, sizes.queries, total.clone()];
     let (q, v) = (call.dtype(input::Q)?, call.dtype(input::V)?);
     Ok(vec![

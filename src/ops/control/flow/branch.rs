@@ -30,7 +30,7 @@ fn squeezes(call: &Call) -> Result<Option<bool>> {
         return Ok(None);
     };
     call.require(match squeezes {
-        true => SizeCondition::equal(&size, &Dim::Known(1)),
+        true => SizeCondition::equal(&size, &Dim::ONE),
         false => SizeCondition::at_least(&size, 2),
     })?;
     Ok(Some(squeezes))
@@ -118,7 +118,7 @@ fn guarded(x: &Expand, branch: &Graph, is_then: bool) -> Result<Graph> {
     let outer = x.node().input(0).ok_or_else(|| Error::invalid("input 0 is missing"))?;
     let condition = body.add_value(Value::default());
     body.captures.push(Capture { outer, inner: condition });
-    let no_axes = body.add_constant("", Tensor::from_array(&Array::i64(ndarray::ArrayD::zeros(vec![0])))?)?;
+    let no_axes = body.add_constant("", Tensor::from_array(&Array::i64(ndarray::ArrayD::zeros(vec![0])))?);
     body.rewrite_nodes(|body, id| {
         let Some(mut node) = body.node(id).cloned() else { return Ok(None) };
         if node.bodies().any(may_make_nan) {
@@ -128,7 +128,7 @@ fn guarded(x: &Expand, branch: &Graph, is_then: bool) -> Result<Graph> {
         let Some(input) = node.inputs.get_mut(index) else { return Ok(None) };
         let given = input.ok_or_else(|| Error::internal("a guarded input is missing"))?;
         let number = Tensor::from_array(&scalar_like(body, given, number)?)?;
-        let number = body.add_constant("", number)?;
+        let number = body.add_constant("", number);
         let (scalar, chosen) = (body.add_value(Value::default()), body.add_value(Value::default()));
         *input = Some(chosen);
         let sides = if is_then { [scalar, given, number] } else { [scalar, number, given] };

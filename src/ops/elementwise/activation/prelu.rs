@@ -19,7 +19,7 @@ fn slope_shape(call: &Call) -> Result<Vec<Dim>> {
     let mut shape = slope.to_vec();
     if !Dim::product(slope).is(1) {
         let trailing = trailing_axes(call, input.len(), slope.len());
-        shape.extend(std::iter::repeat_n(Dim::Known(1), trailing));
+        shape.extend(std::iter::repeat_n(Dim::ONE, trailing));
     }
     // Leading axes of size 1 have no effect.
     let surplus = shape.len().saturating_sub(input.len());

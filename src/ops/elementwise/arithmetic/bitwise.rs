@@ -64,11 +64,11 @@ pub(super) fn lower_bitwise(lower: &mut Lower, operation: Bitwise) -> Result<()>
     let count = Dim::from(weights.len());
     let steps =
         Tensor::from_f32(&[weights.len()], weights.iter().map(|weight| weight.abs().recip()).collect())?;
-    let steps = lower.memory_data(&steps, &[Dim::Known(1), count.clone()])?;
+    let steps = lower.memory_data(&steps, &shape![1, &count])?;
     let (a, b) = (bit_rows(lower, 0, steps)?, bit_rows(lower, 1, steps)?);
     let chosen = lower.compute(operation.of(a, b))?;
     let weights = Tensor::from_f32(&[weights.len()], weights)?;
-    let weights = lower.memory_data(&weights, &[Dim::Known(1), count])?;
+    let weights = lower.memory_data(&weights, &shape![1, count])?;
     let sum = lower.reduce(reduction_op::SUM, chosen * weights, &[1])?;
     lower.set(0, sum)
 }
@@ -89,7 +89,7 @@ fn bit_rows(lower: &mut Lower, index: usize, steps: BlobId) -> Result<BlobId> {
     let one = Dim::product(lower.shape(index)?).is(1);
     let x = if one { lower.blob(index)? } else { lower.broadcast_input(index)? };
     let rows = Dim::product(&lower.form(x));
-    let column = lower.reshape(x, &[rows, Dim::Known(1)])?;
+    let column = lower.reshape(x, &shape![rows, 1])?;
     let shifted = lower.compute((column * steps).floor())?;
     lower.compute(shifted - (shifted * 0.5).floor() * 2.0)
 }

@@ -12,7 +12,7 @@ pub(super) fn infer_sub(call: &Call) -> Result<Vec<Fact>> {
     for dividend in &dividends.to_dims()? {
         call.require(SizeCondition::at_least(dividend, 0))?;
     }
-    Ok(vec![Fact::elements(quotients)?])
+    Ok(vec![Fact::elements(quotients)])
 }
 
 /// Returns the dividends of a floor division by positive numbers, and their quotients if none of them is negative.

@@ -231,7 +231,7 @@ mod tests {
     #[test]
     fn symbolic_sizes_give_expressions() {
         let h = Dim::symbol("H");
-        let sizes = Array::from_dims(&[h.clone(), Dim::Known(6)]);
+        let sizes = Array::from_dims(&shape![&h, 6]);
         let two = ints(DType::I64, &[2]);
         let doubled = fold_arithmetic(&sizes, &two, &MUL).unwrap();
         assert_eq!(fold_arithmetic(&doubled, &two, &DIV).unwrap(), sizes);

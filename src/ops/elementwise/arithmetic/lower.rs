@@ -119,7 +119,7 @@ fn float_quotient(lower: &mut Lower, a: ScalarOrBlob, b: ScalarOrBlob) -> Result
         // The file of parameters has no infinities.
         ScalarOrBlob::Number(b) if b == 0.0 => {
             let factor = Tensor::from_f32(&[1], vec![b.recip()])?;
-            let factor = lower.memory_data(&factor, &[Dim::Known(1)])?;
+            let factor = lower.memory_data(&factor, &shape![1])?;
             lower.compute(a * factor)
         }
         ScalarOrBlob::Number(_) if lower.feeds_jump() => lower.exact_quotient(a, b),

@@ -16,7 +16,7 @@ pub(super) fn infer_mod(call: &Call) -> Result<Vec<Fact>> {
         Quotient::Trunc => require_signs(call)?,
     }
     match places_from_the_end(call)? {
-        Some(places) => Ok(vec![Fact::elements(places)?]),
+        Some(places) => Ok(vec![Fact::elements(places)]),
         None => infer_first(call),
     }
 }

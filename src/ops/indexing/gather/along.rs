@@ -18,7 +18,7 @@ fn infer(call: &Call) -> Result<Vec<Fact>> {
     let (data, indices) = (call.shape(0)?, call.shape(1)?);
     let axis = resolve_axis(call.int("axis")?, data.len())?;
     let fits = |(own, of): (&Dim, &Dim)| own.is(1) || own == of;
-    if !resized(indices, axis, Dim::Known(1)).iter().zip(&resized(data, axis, Dim::Known(1))).all(fits) {
+    if !resized(indices, axis, Dim::ONE).iter().zip(&resized(data, axis, Dim::ONE)).all(fits) {
         unsupported!("indices {} along axis {axis} of {}", display_shape(indices), display_shape(data));
     }
     Ok(vec![Fact::new(call.dtype(0)?, resized(data, axis, indices.at(axis)?.clone()))])

@@ -52,7 +52,7 @@ fn gather(lower: &mut Lower, shape: &[Dim], axis: usize, places: &[i64]) -> Resu
     if let (None, [only]) = (size.known(), places) {
         // One element of an axis of free size: Crop counts from either end.
         let end = (*only != -1).then_some(only.saturating_add(1));
-        return lower.crop(alone, place, *only, end, &Dim::Known(1));
+        return lower.crop(alone, place, *only, end, &Dim::ONE);
     }
     let Some(size) = size.known() else { return gather_from_ends(lower, alone, place, places) };
     let places: Result<Vec<i64>> = places.iter().map(|place| resolve_index(*place, size)).collect();

@@ -28,7 +28,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .transparent(|_, _| true)
         .expects(|call, index, _| {
             call.constant(0).filter(|_| index == 1)?;
-            Some(Fact::new(DType::I64, vec![Dim::Known(1), Dim::symbol("S")]))
+            Some(Fact::new(DType::I64, shape![1, Dim::symbol("S")]))
         })
         .lowers_to(
             "Crop, Slice, Concat, Tile for constant indices; Embed of a constant table; \

@@ -56,7 +56,7 @@ fn constant_targets(
         _ => rounds(&targets).map(|rounds| rounds.len()),
     };
     let [rows, updates, wide] = [count, targets.len(), width].map(Dim::from);
-    let gathered = Gathered::rows(Dim::Known(1), &rows + &updates, rows, wide);
+    let gathered = Gathered::rows(Dim::ONE, &rows + &updates, rows, wide);
     let compared = [count, targets.len(), width].into_iter().fold(1_usize, usize::saturating_mul);
     let compared = Cost::passes(COMPARING, u64::try_from(compared)?).nanoseconds();
     let is_cheaper = |copies| gathered.time_at_constants().saturating_mul(copies) < compared;
@@ -244,7 +244,7 @@ pub(super) fn expand_scatter_elements(expand: &Expand) -> Result<bool> {
     if reduction == Reduction::Add && add_rows(expand, axis)? {
         return Ok(true);
     }
-    let others = |list: &[Dim]| resized(list, axis, Dim::Known(1));
+    let others = |list: &[Dim]| resized(list, axis, Dim::ONE);
     if others(&shape) != others(&index_shape) {
         unsupported!(
             "indices of shape {} for data of shape {} are computed at run time",
@@ -282,7 +282,7 @@ fn add_rows(expand: &Expand, axis: usize) -> Result<bool> {
     let (source, Some(source_shape)) = repeated(expand.graph(), indices, axis) else {
         return Ok(false);
     };
-    let others = |list: &[Dim]| resized(list, axis, Dim::Known(1));
+    let others = |list: &[Dim]| resized(list, axis, Dim::ONE);
     let is_row = others(&source_shape).iter().all(|size| size.is(1));
     let sizes = [shape.at(axis)?, index_shape.at(axis)?];
     let compared = sizes.into_iter().filter_map(Dim::known).fold(1_i64, i64::saturating_mul);

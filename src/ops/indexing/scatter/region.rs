@@ -31,12 +31,12 @@ impl Span {
     }
 
     /// Returns the number of elements after a range of free length that ends at a known distance from the end of its axis.
-    fn rest(&self, size: &Dim) -> Result<Option<i64>> {
+    fn rest(&self, size: &Dim) -> Option<i64> {
         if self.count.known().is_some() || self.step != 1 || self.start < 0 {
-            return Ok(None);
+            return None;
         }
         let rest = size - &self.count - self.start;
-        Ok(rest.known().filter(|rest| *rest >= 0))
+        rest.known().filter(|rest| *rest >= 0)
     }
 }
 
@@ -85,7 +85,7 @@ impl<'x> Region<'x> {
         for (line, size) in lines.iter().zip(shape) {
             let count = match line.axis {
                 Some(axis) => count_of([tuples, updates_shape].map(|shape| shape.get(axis)), size)?,
-                None => Dim::Known(1),
+                None => Dim::ONE,
             };
             let Some(start) = start_of(line, size)? else { return Ok(None) };
             spans.push(Span { start, step: line.step, count });
@@ -144,7 +144,7 @@ impl<'x> Region<'x> {
         }
         let mut conditions = Vec::new();
         for ((axis, span), size) in (0_i64..).zip(&mut self.spans).zip(&shape) {
-            if span.is_whole(size) || span.rest(size)?.is_some() {
+            if span.is_whole(size) || span.rest(size).is_some() {
                 continue;
             }
             // A range that may end before its bound ends there.
@@ -214,7 +214,7 @@ fn assigned<'x>(
         });
     };
     let (span, size, place) = (spans.at(axis)?, shape.at(axis)?, i64::try_from(axis)?);
-    if let Some(rest) = span.rest(size)? {
+    if let Some(rest) = span.rest(size) {
         let (start, end) = (span.start, if rest == 0 { i64::MAX } else { -rest });
         let (shape, spans) =
             (resized(shape, axis, span.count.clone()), resized(spans, axis, Span::whole(&span.count)));
@@ -241,7 +241,7 @@ fn assigned<'x>(
         if first < 0 || span.start - first >= step {
             // The last row of the step is not complete.
             let most = Span { count: Dim::Known(count - 1), ..span.clone() };
-            let last = Span { start: span.start + step * (count - 1), step: 1, count: Dim::Known(1) };
+            let last = Span { start: span.start + step * (count - 1), step: 1, count: Dim::ONE };
             let parts = [(most, 0, count - 1), (last, count - 1, i64::MAX)];
             let mut data = data;
             for (span, from, to) in parts {
@@ -278,7 +278,7 @@ fn assigned<'x>(
         };
         let rows = with_axes(expand, part, place..place + 1, &[count, step]);
         let mut spans = resized(spans, axis, Span::whole(&Dim::Known(count)));
-        spans.insert(axis + 1, Span { start: span.start - first, step: 1, count: Dim::Known(1) });
+        spans.insert(axis + 1, Span { start: span.start - first, step: 1, count: Dim::ONE });
         let updates = updates.unsqueeze(&[place + 1]);
         let rows = assigned(expand, rows, &divided(shape), &spans, updates, reduction)?;
         with_axes(expand, rows, place..place + 2, &[length])
@@ -396,7 +396,7 @@ mod tests {
 
     /// Returns start, step and count along each axis, and the order of the axes.
     fn counted(tuples: &[[i64; 2]]) -> Option<([[i64; 3]; 2], Vec<usize>)> {
-        let found = Counted::of(tuples.as_flattened(), &[Dim::Known(9), Dim::Known(9)]).unwrap()?;
+        let found = Counted::of(tuples.as_flattened(), &shape![9, 9]).unwrap()?;
         let span = |axis: usize| {
             let Span { start, step, count } = &found.spans[axis];
             [*start, *step, count.known().unwrap()]

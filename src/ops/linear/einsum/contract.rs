@@ -150,7 +150,7 @@ fn multiply<'x>(a: Labelled<'x>, b: Labelled<'x>, output: &[Label]) -> Result<La
 /// Returns the sizes of the labels in the product of two values.
 fn broadcast_sizes(a: &Labelled, b: &Labelled, labels: &[Label]) -> Result<Vec<Dim>> {
     let of = |x: &Labelled, label: Label| {
-        place(&x.labels, label).and_then(|i| x.sizes.get(i).cloned()).unwrap_or(Dim::Known(1))
+        place(&x.labels, label).and_then(|i| x.sizes.get(i).cloned()).unwrap_or(Dim::ONE)
     };
     labels.iter().map(|label| of(a, *label).broadcast(&of(b, *label))).collect()
 }

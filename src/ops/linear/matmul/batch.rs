@@ -36,7 +36,7 @@ fn groups(batch_a: &[Dim], batch_b: &[Dim]) -> Result<Vec<Group>> {
             display_shape(batch_b)
         );
     }
-    let axes = merged_axes(batch_a, batch_b, &Dim::Known(1), |x, y| x * y);
+    let axes = merged_axes(batch_a, batch_b, &Dim::ONE, |x, y| x * y);
     Ok(axes.into_iter().map(|[a, b]| Group { a, b }).collect())
 }
 

@@ -121,8 +121,8 @@ pub(super) fn lower_gemm(lower: &mut Lower) -> Result<()> {
     let addend = match lower.has_input(2) {
         true => {
             let shape = match lower.shape(2)? {
-                [] => [Dim::Known(1), Dim::Known(1)],
-                [n] => [Dim::Known(1), n.clone()],
+                [] => [Dim::ONE, Dim::ONE],
+                [n] => [Dim::ONE, n.clone()],
                 [m, n] => [m.clone(), n.clone()],
                 other => invalid!("C of shape {}", display_shape(other)),
             };

@@ -23,7 +23,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
             match (index, call.value(1)?.shape.as_deref()?) {
                 (0, [first, second]) => {
                     let k = if is_transposed { second } else { first };
-                    Some(Fact::new(DType::F32, vec![Dim::Known(1), k.clone()]))
+                    Some(Fact::new(DType::F32, shape![1, k]))
                 }
                 _ => None,
             }
@@ -36,7 +36,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .scratch(product::COPY)
         .multiply_adds(multiply_adds)
         .expects(|call, index, _| match (index, call.value(1)?.shape.as_deref()?) {
-            (0, [k, _]) => Some(Fact::new(DType::F32, vec![Dim::Known(1), Dim::symbol("S"), k.clone()])),
+            (0, [k, _]) => Some(Fact::new(DType::F32, shape![1, Dim::symbol("S"), k])),
             _ => None,
         })
         .expand(batch::expand_matmul)
@@ -59,12 +59,12 @@ struct Stacks {
 fn stacks(a: &[Dim], b: &[Dim]) -> Result<Stacks> {
     let (batch_a, m, k) = match a {
         [] => invalid!("a product with a scalar"),
-        [k] => (Vec::new(), Dim::Known(1), k.clone()),
+        [k] => (Vec::new(), Dim::ONE, k.clone()),
         [batch @ .., m, k] => (batch.to_vec(), m.clone(), k.clone()),
     };
     let (batch_b, n, k_b) = match b {
         [] => invalid!("a product with a scalar"),
-        [k] => (Vec::new(), Dim::Known(1), k),
+        [k] => (Vec::new(), Dim::ONE, k),
         [batch @ .., k, n] => (batch.to_vec(), n.clone(), k),
     };
     if k.known().is_some() && k_b.known().is_some() && k != *k_b {
@@ -127,8 +127,8 @@ mod tests {
         ] {
             assert_eq!(product_shape(&dims(a), &dims(b)).ok(), shape.map(dims), "{a:?} {b:?}");
         }
-        let a = [Dim::Known(1), s.clone(), h.clone()];
+        let a = [Dim::ONE, s.clone(), h.clone()];
         let b = [h, Dim::Known(7)];
-        assert_eq!(product_shape(&a, &b).unwrap(), [Dim::Known(1), s, Dim::Known(7)]);
+        assert_eq!(product_shape(&a, &b).unwrap(), [Dim::ONE, s, Dim::Known(7)]);
     }
 }

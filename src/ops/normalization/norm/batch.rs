@@ -38,7 +38,7 @@ pub(super) fn infer_batch_norm(call: &Call) -> Result<Vec<Fact>> {
     let norm = read_batch_norm(call)?;
     if norm.spatial {
         // A single axis is the batch, with one channel.
-        let channels = call.shape(0)?.get(1).unwrap_or(&Dim::Known(1));
+        let channels = call.shape(0)?.get(1).unwrap_or(&Dim::ONE);
         for index in 1..5 {
             call.check_shape(index, std::slice::from_ref(channels))?;
         }
@@ -77,13 +77,7 @@ pub(super) fn lower_batch_norm(lower: &mut Lower) -> Result<()> {
         if norm.training {
             unsupported!("training over one axis");
         }
-        return lower_composed(
-            lower,
-            &norm,
-            &[shape.first().cloned().unwrap_or(Dim::Known(1))],
-            &Dim::Known(1),
-            0,
-        );
+        return lower_composed(lower, &norm, &[shape.first().cloned().unwrap_or(Dim::ONE)], &Dim::ONE, 0);
     };
     if norm.training {
         return lower_training(lower, &norm, batch, channels, spatial);

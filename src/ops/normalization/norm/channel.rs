@@ -75,11 +75,10 @@ pub(super) fn lower_instance_norm(lower: &mut Lower) -> Result<()> {
     let (_, _, spatial) = split_shape(lower)?;
     let (batch, channels) = fixed_channels(lower)?;
     // InstanceNorm treats a blob of two axes as one channel, and ignores a fourth axis before 2024-08.
-    let mut form = vec![Dim::Known(batch * channels)];
-    match spatial {
-        [h, w] => form.extend([h.clone(), w.clone()]),
-        _ => form.extend([Dim::Known(1), Dim::product(spatial)]),
-    }
+    let form = match spatial {
+        [h, w] => shape![batch * channels, h, w],
+        _ => shape![batch * channels, 1, Dim::product(spatial)],
+    };
     let x = lower.blob_as(0, &form)?;
     if epsilon > 0.0 && Dim::product(spatial).is(1) {
         return lower_single(lower, x, batch, channels);
@@ -134,9 +133,9 @@ pub(super) fn lower_group_norm(lower: &mut Lower) -> Result<()> {
     let inner = if lower.since() < SCALES_EACH_CHANNEL { channels / norm.num_groups } else { 1 };
     let total = batch * channels;
     let form = match spatial {
-        [] => vec![Dim::Known(total)],
-        [h, w] => vec![Dim::Known(total), h.clone(), w.clone()],
-        _ => vec![Dim::Known(total), Dim::product(spatial)],
+        [] => shape![total].to_vec(),
+        [h, w] => shape![total, h, w].to_vec(),
+        _ => shape![total, Dim::product(spatial)].to_vec(),
     };
     let x = lower.blob_as(0, &form)?;
     if norm.epsilon > 0.0 && norm.num_groups == channels && Dim::product(spatial).is(1) {

@@ -22,7 +22,7 @@ pub(super) fn infer_layer_norm(call: &Call) -> Result<Vec<Fact>> {
     let shape = call.shape(0)?.to_vec();
     check_scales(call, norm.axis)?;
     let mut reduced = shape.clone();
-    reduced.iter_mut().skip(norm.axis).for_each(|size| *size = Dim::Known(1));
+    reduced.iter_mut().skip(norm.axis).for_each(|size| *size = Dim::ONE);
     Ok(vec![
         Fact::new(call.dtype(0)?, shape),
         Fact::new(DType::F32, reduced.clone()),

@@ -32,7 +32,7 @@ pub(super) fn lower_lrn(lower: &mut Lower) -> Result<()> {
     if batch.is(1) && size % 2 == 1 {
         let form = match spatial {
             [h, w] => [channels.clone(), h.clone(), w.clone()],
-            _ => [channels.clone(), Dim::Known(1), Dim::product(spatial)],
+            _ => [channels.clone(), Dim::ONE, Dim::product(spatial)],
         };
         let x = lower.blob_as(0, &form)?;
         return lower.set(0, x.map(LRN { local_size: size, alpha, beta, bias, ..LRN::default() }));
@@ -103,8 +103,8 @@ pub(super) fn lower_normalize(lower: &mut Lower) -> Result<()> {
     }
     let of_three = match form.as_slice() {
         [_, _, _] if across_channel && place == 0 => form,
-        _ if across_channel => vec![size, Dim::Known(1), inner],
-        _ => vec![outer, Dim::Known(1), size],
+        _ if across_channel => shape![size, 1, inner].to_vec(),
+        _ => shape![outer, 1, size].to_vec(),
     };
     let x = lower.reshape(x, &of_three)?;
     let layer = Normalize {
@@ -159,7 +159,7 @@ fn group_axes(shape: &[Dim], axes: &[usize]) -> Result<(Vec<Dim>, Vec<usize>)> {
     let mut groups = groups(shape, &flags)?;
     if !groups.iter().any(|group| group.reduced) {
         // Only unit axes are reduced.
-        groups.push(Group { size: Dim::Known(1), reduced: true });
+        groups.push(Group { size: Dim::ONE, reduced: true });
     }
     if groups.len() > 4 {
         return Err(Error::unsupported(format!("axes {axes:?} of {}", display_shape(shape))));

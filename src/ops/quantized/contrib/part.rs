@@ -12,10 +12,10 @@ const FIRST_PART: usize = 2;
 pub(super) fn infer_concat(call: &Call) -> Result<Vec<Fact>> {
     let mut shape = call.shape(FIRST_PART)?.to_vec();
     let axis = resolve_axis(call.int("axis")?, shape.len())?;
-    let mut total = Dim::Known(0);
+    let mut total = Dim::ZERO;
     for part in (FIRST_PART..call.input_count()).step_by(3) {
         let size = call.shape(part)?.get(axis).cloned();
-        total = total + size.ok_or_else(|| Error::invalid("parts of different numbers of axes"))?;
+        total += size.ok_or_else(|| Error::invalid("parts of different numbers of axes"))?;
     }
     shape.put(axis, total);
     Ok(vec![Fact::new(call.dtype(1)?, shape)])

@@ -18,7 +18,7 @@ use crate::pass::channels::Layout;
 pub(super) fn infer_global_pool(call: &Call) -> Result<Vec<Fact>> {
     let layout = Layout::of(call)?;
     let mut shape = layout.channels_first(call.shape(0)?);
-    shape.iter_mut().skip(2).for_each(|size| *size = Dim::Known(1));
+    shape.iter_mut().skip(2).for_each(|size| *size = Dim::ONE);
     Ok(vec![Fact::new(call.dtype(0)?, layout.of_channels_first(&shape))])
 }
 

@@ -36,7 +36,7 @@ pub(super) fn infer_arg(call: &Call) -> Result<Vec<Fact>> {
     let mut shape = call.shape(0)?.to_vec();
     let axis = resolve_axis(arg.axis, shape.len())?;
     if arg.keepdims {
-        shape.splice(axis..=axis, [Dim::Known(1)]);
+        shape.splice(axis..=axis, [Dim::ONE]);
     } else {
         shape.remove(axis);
     }

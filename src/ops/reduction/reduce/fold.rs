@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn symbolic_sizes_are_reduced() {
         let h = Dim::symbol("H");
-        let a = ArrayD::from_shape_vec(IxDyn(&[2]), vec![h.clone(), Dim::Known(3)]).unwrap();
+        let a = ArrayD::from_shape_vec(IxDyn(&[2]), shape![&h, 3].to_vec()).unwrap();
         let product = reduce_sizes(&a, Kind::Prod, &[true]).unwrap();
         assert_eq!(product.first(), Some(&(h * 3)));
         assert!(reduce_sizes(&a, Kind::Max, &[true]).is_ok());

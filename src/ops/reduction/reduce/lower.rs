@@ -19,17 +19,16 @@ pub(in crate::ops) struct Group {
 pub(in crate::ops) fn groups(shape: &[Dim], reduced: &[bool]) -> Result<Vec<Group>> {
     let mut groups: Vec<Group> = Vec::new();
     for (size, reduced) in shape.iter().zip(reduced).filter(|(size, _)| !size.is(1)) {
-        push(&mut groups, Group { size: size.clone(), reduced: *reduced })?;
+        push(&mut groups, Group { size: size.clone(), reduced: *reduced });
     }
     Ok(groups)
 }
 
-fn push(groups: &mut Vec<Group>, group: Group) -> Result<()> {
+fn push(groups: &mut Vec<Group>, group: Group) {
     match groups.last_mut() {
         Some(last) if last.reduced == group.reduced => last.size = &last.size * &group.size,
         _ => groups.push(group),
     }
-    Ok(())
 }
 
 /// Returns for each axis of a blob whether it is reduced, if each axis lies in one group.
@@ -51,7 +50,7 @@ pub(super) fn lower_reduce(kind: Kind, lower: &mut Lower) -> Result<()> {
             return lower.alias();
         }
         // Without reduced axes, the function of each element is still computed: along a unit axis.
-        groups.push(Group { size: Dim::Known(1), reduced: true });
+        groups.push(Group { size: Dim::ONE, reduced: true });
     }
     let held = lower.blob(0)?;
     if let Some(flags) = split_groups(&lower.form(held), &groups)
@@ -77,7 +76,7 @@ pub(super) fn lower_reduce(kind: Kind, lower: &mut Lower) -> Result<()> {
         blob = lower.reshape(blob, &[outer, middle.size, inner])?;
         blob = emit_step(lower, blob, &[false, true, false], step, false)?;
         for group in tail {
-            push(&mut groups, group)?;
+            push(&mut groups, group);
         }
         step = next;
     }
@@ -131,9 +130,9 @@ pub(super) fn emit_reduction(
     keepdims: bool,
 ) -> Result<BlobId> {
     let axes = (0..).zip(flags).filter_map(|(axis, reduced)| reduced.then_some(axis)).collect();
-    let mut top = reduced_shape(&lower.form(blob), flags, keepdims.then_some(Dim::Known(1)));
+    let mut top = reduced_shape(&lower.form(blob), flags, keepdims.then_some(Dim::ONE));
     if top.is_empty() {
-        top.push(Dim::Known(1));
+        top.push(Dim::ONE);
     }
     let layer = Reduction {
         operation,

@@ -53,7 +53,7 @@ impl ReduceAttributes {
 
     /// Returns the shape of the output.
     pub fn shape(&self, input: &[Dim], reduced: &[bool]) -> Vec<Dim> {
-        reduced_shape(input, reduced, self.keepdims.then_some(Dim::Known(1)))
+        reduced_shape(input, reduced, self.keepdims.then_some(Dim::ONE))
     }
 }
 

@@ -90,7 +90,7 @@ fn pad_amounts(
     if pads.len() != 2 * axes.len() {
         invalid!("pads has {} elements for {} axes", pads.len(), axes.len());
     }
-    let mut amounts = vec![(Dim::Known(0), Dim::Known(0)); rank];
+    let mut amounts = vec![(Dim::ZERO, Dim::ZERO); rank];
     let mut padded = Vec::new();
     let (before, after) = pads.split_at_checked(axes.len()).unwrap_or((&pads, &[]));
     for ((axis, before), after) in axes.iter().zip(before).zip(after) {
@@ -130,7 +130,7 @@ fn center_amounts(attributes: &Attributes, shape: &[Dim], target: &[Dim]) -> Res
     if axes.len() != target.len() {
         invalid!("the target has {} sizes for {} axes", target.len(), axes.len());
     }
-    let mut amounts = vec![(Dim::Known(0), Dim::Known(0)); shape.len()];
+    let mut amounts = vec![(Dim::ZERO, Dim::ZERO); shape.len()];
     for (axis, size) in axes.iter().zip(target) {
         let difference = size - shape.at(*axis)?;
         let Some(n) = difference.known() else {

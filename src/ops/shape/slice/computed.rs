@@ -43,12 +43,9 @@ pub(super) fn computed_parts(call: &Call, why: Error) -> Result<Vec<Part>> {
     let mut parts = Vec::new();
     for (index, (axis, step)) in axes.into_iter().zip(steps).enumerate() {
         let size = call.shape(0)?.at(axis)?;
-        let bound = |input: usize| {
-            let id = call.node().input(input)?;
-            ElementSum::of(call.graph(), id, index)
-        };
+        let bound = |input| call.node().input(input).map(|id| ElementSum::of(call.graph(), id, index));
         let (Some(start), Some(end)) = (bound(1), bound(2)) else { return Err(why) };
-        let mut part = Part { axis, step, count: Dim::Known(0), count_value: None };
+        let mut part = Part { axis, step, count: Dim::ZERO, count_value: None };
         if start.computed.is_none() && end.computed.is_none() {
             let require = |condition| call.require(condition);
             part.count = cut(axis, size, (&start.size, &end.size), step, &require)?.count;
@@ -65,7 +62,7 @@ pub(super) fn computed_parts(call: &Call, why: Error) -> Result<Vec<Part>> {
             if !(Range { least: -last, most: last - 1.0 }).contains(call.range(1)) {
                 call.replace_by_sizes(1);
             }
-            part.count = Dim::Known(1);
+            part.count = Dim::ONE;
         } else {
             check_declared(call, &sliced_axes(call)?)?;
             let Some(declared) = declared_size(call, axis) else { return Err(why) };

@@ -104,7 +104,7 @@ fn expected(call: &Call, index: usize, axis: usize) -> Option<Fact> {
         _ => &["D", "H", "W"],
     };
     let sizes = names.iter().map(|name| Dim::symbol(name));
-    let shape: Vec<Dim> = [Dim::Known(1), Dim::Known(channels)].into_iter().chain(sizes).collect();
+    let shape: Vec<Dim> = [Dim::ONE, Dim::Known(channels)].into_iter().chain(sizes).collect();
     Some(Fact::new(DType::F32, shape)).filter(|_| (3..=5).contains(&weight.len()))
 }
 
@@ -210,9 +210,9 @@ fn lower_grouped(
     };
     kernel.group = kernel.group.saturating_mul(batch);
     kernel.num_output = kernel.num_output.saturating_mul(batch);
-    let bottom_form = batch_as_channels(lower.shape(0)?)?;
+    let bottom_form = batch_as_channels(lower.shape(0)?);
     let bottom = lower.blob_as(0, &bottom_form)?;
-    let top = lower.emit(layer(kernel)?, &[bottom], &batch_as_channels(output)?)?;
+    let top = lower.emit(layer(kernel)?, &[bottom], &batch_as_channels(output))?;
     lower.set(0, top)
 }
 
@@ -257,7 +257,7 @@ fn channels_first(lower: &mut Lower, widened: bool) -> Result<BlobId> {
 fn weight_blob(lower: &mut Lower, widened: bool) -> Result<BlobId> {
     let mut form = lower.shape(1)?.to_vec();
     if widened {
-        form.insert(2, Dim::Known(1));
+        form.insert(2, Dim::ONE);
     }
     if form.len() > 4 {
         unsupported!("weights computed at run time: ncnn's layers over three axes need constant weights");

@@ -71,7 +71,7 @@ pub(super) fn pool_free(lower: &mut Lower, pool: &Pool, x: BlobId, spatial: &[Di
 
 /// Returns the form of ones in place of the elements of one channel.
 fn ones_form(spatial: &[Dim]) -> Vec<Dim> {
-    std::iter::once(Dim::Known(1)).chain(spatial.iter().cloned()).collect()
+    std::iter::once(Dim::ONE).chain(spatial.iter().cloned()).collect()
 }
 
 /// Windows with an automatic padding that the layer computes.
@@ -183,7 +183,7 @@ impl Covered<'_> {
         let mut found = found.ok_or_else(|| Error::internal("a window has no elements"))?;
         if span.stride > 1 {
             let count = steps(&(starts - 1), span.stride);
-            found = lower.stride(found, axis, &Dim::Known(0), span.stride.into(), &count)?;
+            found = lower.stride(found, axis, &Dim::ZERO, span.stride.into(), &count)?;
         }
         if self.pooling_type == AVERAGE {
             let share: f32 = f64::from(span.kernel).recip().as_();

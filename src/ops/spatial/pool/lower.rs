@@ -46,7 +46,7 @@ pub(super) fn lower_pool(lower: &mut Lower, kind: Kind) -> Result<()> {
 /// Returns input 0 with the batch merged into the channels.
 fn merged_input(lower: &mut Lower) -> Result<BlobId> {
     let (_, _, spatial) = split_shape(lower.shape(0)?)?;
-    let form = batch_as_channels(lower.shape(0)?)?;
+    let form = batch_as_channels(lower.shape(0)?);
     if form.len() > 4 {
         unsupported!("a pooling over {} spatial axes", spatial.len());
     }
@@ -106,7 +106,7 @@ fn pool_fixed(lower: &mut Lower, pool: &Pool, x: BlobId, sizes: &[i64]) -> Resul
     }
     let scales = average_scales(&given, &counts, count_include_pad);
     let Some(scales) = scales else { return Ok(y) };
-    let map_form: Vec<Dim> = std::iter::once(Dim::Known(1)).chain(form.iter().skip(1).cloned()).collect();
+    let map_form: Vec<Dim> = std::iter::once(Dim::ONE).chain(form.iter().skip(1).cloned()).collect();
     let shape: Vec<usize> = scales.shape().to_vec();
     let map = Tensor::from_f32(&shape, scales.iter().copied().collect())?;
     let map = lower.memory_data(&map, &map_form)?;

@@ -162,6 +162,6 @@ fn infer_global(call: &Call) -> Result<Vec<Fact>> {
         invalid!("a pooling over an input without elements");
     }
     let mut shape = vec![batch.clone(), channels.clone()];
-    shape.resize(2 + spatial.len(), Dim::Known(1));
+    shape.resize(2 + spatial.len(), Dim::ONE);
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }

@@ -87,7 +87,7 @@ pub(super) fn pool_dilated(
         let [outer, inner] = Dim::around(&sizes, axis);
         let count = form.at(axis)?.known().unwrap_or(0);
         let size = sizes.at(axis)?.known().unwrap_or(0);
-        x = lower.reshape(x, &[outer, Dim::Known(size), inner])?;
+        x = lower.reshape(x, &shape![outer, size, inner])?;
         x = pool_axis(lower, x, *span, size, count, pooling_type)?;
         sizes.put(axis, Dim::Known(count));
     }
@@ -108,7 +108,7 @@ fn pool_axis(
         (i64::from(span.kernel), i64::from(span.stride), i64::from(span.dilation));
     let form = lower.form(x);
     let (outer, inner) = (form.at(0)?.clone(), form.at(2)?.clone());
-    let with_rows = |rows: i64| vec![outer.clone(), Dim::Known(rows), inner.clone()];
+    let with_rows = |rows: i64| shape![&outer, rows, &inner];
     let begin = i64::from(span.begin);
     // The rows at which windows start, and those that they cover, rounded up to a multiple of the dilation.
     let starts = (count - 1) * stride + 1;
@@ -126,7 +126,7 @@ fn pool_axis(
     if dilation == 1 {
         return lower.emit(windows(span.kernel, span.stride).layer()?, &[x], &with_rows(count));
     }
-    x = lower.reshape(x, &[outer.clone(), Dim::Known(steps), &inner * dilation])?;
+    x = lower.reshape(x, &shape![&outer, steps, &inner * dilation])?;
     let steps = steps - kernel + 1;
     let top = [outer.clone(), Dim::Known(steps), &inner * dilation];
     x = lower.emit(windows(span.kernel, 1).layer()?, &[x], &top)?;
@@ -152,7 +152,7 @@ fn sampled(lower: &mut Lower, x: BlobId, span: WindowAxis, size: i64) -> Result<
     let rest = size - first;
     let rows = (rest - 1) / i64::from(step) + 1;
     let x = lower.cut(x, 1, first, rest)?;
-    let x = lower.stride(x, 1, &Dim::Known(0), step.into(), &Dim::Known(rows))?;
+    let x = lower.stride(x, 1, &Dim::ZERO, step.into(), &Dim::Known(rows))?;
     let (stride, dilation) = (span.stride / step, span.dilation / step);
     Ok((x, WindowAxis { stride, dilation, begin, ..span }, rows))
 }

@@ -175,7 +175,7 @@ impl Blocks {
     /// Resizes an axis of a value of this shape.
     pub fn resize(&self, lower: &mut Lower, x: BlobId, shape: &[Dim], axis: &AxisResize) -> Result<BlobId> {
         let Ratio { to, from } = self.ratio;
-        let (width, one) = (Dim::Known(from), Dim::Known(1));
+        let (width, one) = (Dim::Known(from), Dim::ONE);
         let (alone, place) = lower.alone(x, shape, axis.axis)?;
         let [outer, inner] = Dim::around(&lower.form(alone), place);
         let (x, place) = lower.grouped(alone, place)?;

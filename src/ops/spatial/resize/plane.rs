@@ -63,7 +63,7 @@ impl Plane {
             lower.require(SizeCondition::at_least(size, mode.least_size()))?;
         }
         let (height, width) = match self.top.as_slice() {
-            [_, width] => (Dim::Known(1), width.clone()),
+            [_, width] => (Dim::ONE, width.clone()),
             [_, height, width] => (height.clone(), width.clone()),
             _ => return Err(refuse()),
         };

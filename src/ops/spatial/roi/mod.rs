@@ -69,12 +69,7 @@ fn pooled_shape(call: &Call, fields: i64, height: i32, width: i32) -> Result<Vec
             display_shape(x)
         );
     }
-    Ok(vec![
-        rois.at(0)?.clone(),
-        x.at(1)?.clone(),
-        Dim::Known(i64::from(height)),
-        Dim::Known(i64::from(width)),
-    ])
+    Ok(shape![rois.at(0)?, x.at(1)?, i64::from(height), i64::from(width)].to_vec())
 }
 
 fn infer_roi_align(call: &Call) -> Result<Vec<Fact>> {
@@ -193,7 +188,7 @@ fn lower_regions(lower: &mut Lower, layer: &Layer, images: Option<&[i64]>) -> Re
         let image = images.map_or(Ok(&0), |images| images.at(region))?;
         let x = image_of(lower, 0, *image, &batch)?;
         let roi = lower.cut(rois, 0, i64::try_from(region)?, 1)?;
-        let roi = lower.reshape(roi, &[Dim::Known(4)])?;
+        let roi = lower.reshape(roi, &shape![4])?;
         tops.push(lower.emit(layer.clone(), &[x, roi], &form)?);
     }
     let top = lower.concat(&tops, 0)?;

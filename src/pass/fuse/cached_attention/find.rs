@@ -174,7 +174,7 @@ fn cache(
 fn pairs_heads(layout: &[Vec<Factor>], rows: &[Dim], groups: &Dim, heads: usize) -> bool {
     let (layout, rows) =
         (layout.iter().rev().skip(2).collect::<Vec<_>>(), rows.iter().rev().collect::<Vec<_>>());
-    let one = Dim::Known(1);
+    let one = Dim::ONE;
     let mut found = groups.is(1);
     // From the outermost axis on.
     for place in (0..layout.len().max(rows.len())).rev() {

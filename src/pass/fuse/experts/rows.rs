@@ -75,7 +75,7 @@ impl Layout {
         };
         let mut long = shape.iter().enumerate().skip(skipped).filter(|(_, size)| !size.is(1));
         match (long.next(), long.next()) {
-            (None, _) => Some((Dim::Known(1), None)),
+            (None, _) => Some((Dim::ONE, None)),
             (Some((axis, size)), None) => Some((size.clone(), Some(axis))),
             _ => None,
         }

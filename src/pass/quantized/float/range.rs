@@ -22,7 +22,7 @@ pub(super) fn drop_ranges(graph: &mut Graph) -> Result<Vec<ValueId>> {
     let zeros: BTreeSet<ValueId> = found.iter().filter_map(|found| found.zero).collect();
     let roundings: BTreeSet<NodeId> =
         found.iter().flat_map(|found| found.roundings.iter().copied()).collect();
-    let one = graph.add_constant("", Tensor::all(1.0, Vec::new())?)?;
+    let one = graph.add_constant("", Tensor::all(1.0, Vec::new())?);
     graph.rewrite_nodes(|graph, id| {
         let Some(node) = graph.node(id).cloned() else { return Ok(None) };
         let float = node.input(0).and_then(|value| floats.get(&value).copied());

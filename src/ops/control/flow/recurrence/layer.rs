@@ -47,7 +47,7 @@ impl<'a> Body<'a> {
         let graph = self.x.graph();
         let x = graph.value(cell.sequence);
         let Some([_, batch, width]) = x.shape.as_deref() else { return false };
-        let state = |id| graph.value(id).shape.as_deref() == Some(&[batch.clone(), Dim::Known(cell.hidden)]);
+        let state = |id| graph.value(id).shape.as_deref() == Some(&shape![batch, cell.hidden]);
         if !state(cell.h.start) || cell.c.is_some_and(|c| !state(c.start)) {
             return false;
         }
