@@ -1,6 +1,7 @@
 //! What the inputs of a net are given, and what its outputs are for.
 
 use super::subject::{IMAGENET, Subject};
+use crate::common::int::Int;
 use crate::ncnn::{Net, NetLayer};
 use crate::pipeline::{Metadata, Port};
 use crate::tensor::Dim;
@@ -315,7 +316,7 @@ fn tail(subject: &Subject, source: Source) -> Tail {
 
 fn boxes(subject: &Subject, picture: Picture) -> Option<Tail> {
     let Metadata { classes: names, .. } = subject.metadata;
-    let named = i64::try_from(names.len()).ok()?;
+    let named = names.len().int();
     let shapes: Vec<Vec<i64>> = (0..subject.outputs.len()).filter_map(|at| subject.output_at(at)).collect();
     // Masks of a segmentation: each box has a number for each of them.
     let masks =
@@ -369,7 +370,7 @@ fn text(subject: &Subject, picture: Picture) -> Option<Tail> {
         [1, length, characters] | [length, 1, characters] => (length, characters),
         _ => return None,
     };
-    let alphabet = i64::try_from(subject.metadata.alphabet.len()).ok()?;
+    let alphabet = subject.metadata.alphabet.len().int();
     // Detectors state the names of their classes under the same key.
     let is_only = subject.outputs.len() == 1;
     let is_known = is_only && alphabet > 0 && (alphabet..=alphabet + 2).contains(&characters);

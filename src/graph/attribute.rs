@@ -4,6 +4,7 @@ use bytes::Bytes;
 use litemap::LiteMap;
 
 use super::{Graph, Symbol};
+use crate::common::int::Int;
 use crate::tensor::Tensor;
 
 /// The attributes of a node by name, in one allocation.
@@ -47,9 +48,9 @@ impl From<f32> for Attribute {
     }
 }
 
-impl From<i64> for Attribute {
-    fn from(integer: i64) -> Attribute {
-        Attribute::Int(integer)
+impl<T: Int> From<T> for Attribute {
+    fn from(integer: T) -> Attribute {
+        Attribute::Int(integer.int())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::gather::MAX_PARTS;
 use super::{Lower, apart_form, extended, form::MAX_AXES, isolate, line_form};
+use crate::common::int::Int;
 use crate::error::{At, Error, Result, invalid};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::pad_mode::VALID;
@@ -305,7 +306,7 @@ impl Lower<'_> {
             let across = self.reverse(across, at)?;
             return self.reshape(across, &whole);
         }
-        let size = i64::try_from(size)?;
+        let size = size.int();
         let last = self.cut(blob, place, size - 1, 1)?;
         let rest = self.cut(blob, place, 0, size - 1)?;
         let rest = self.reverse(rest, place)?;

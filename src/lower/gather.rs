@@ -4,6 +4,7 @@
 use num_traits::AsPrimitive;
 
 use super::{Gathered, Lower};
+use crate::common::int::Int;
 use crate::common::limits;
 use crate::error::{Result, invalid, unsupported};
 use crate::ncnn::BlobId;
@@ -15,7 +16,7 @@ pub(crate) const MAX_PARTS: usize = 32;
 impl Lower<'_> {
     /// Emits the elements at `places` along an axis of known size.
     pub fn gather(&mut self, blob: BlobId, place: usize, places: &[i64]) -> Result<BlobId> {
-        let size = i64::try_from(self.known_size(blob, place)?)?;
+        let size = self.known_size(blob, place)?.int();
         if let Some(outside) = places.iter().find(|p| !(0..size).contains(*p)) {
             invalid!("index {outside} is out of range for {size} elements");
         }
@@ -38,13 +39,13 @@ impl Lower<'_> {
             && period < places.len()
         {
             let part = self.gather_grouped(blob, place, once)?;
-            return self.tile(part, place, i64::try_from(places.len() / period)?);
+            return self.tile(part, place, (places.len() / period).int());
         }
         let times = repetition(places);
         if times > 1 {
             let once: Vec<i64> = places.iter().copied().step_by(times).collect();
             let part = self.gather_grouped(blob, place, &once)?;
-            return self.repeat_each(part, place, i64::try_from(times)?);
+            return self.repeat_each(part, place, times.int());
         }
         let segments = segments(places);
         if segments.len() > MAX_PARTS {
@@ -90,7 +91,7 @@ impl Lower<'_> {
         step: i64,
         count: usize,
     ) -> Result<BlobId> {
-        let span = i64::try_from(count)? - 1;
+        let span = count.int() - 1;
         if step == 0 {
             let one = self.cut(blob, place, start, 1)?;
             return self.tile(one, place, span + 1);
@@ -105,7 +106,7 @@ impl Lower<'_> {
 
     /// Emits `count` elements from `start` on, of an axis of known size.
     pub fn cut(&mut self, blob: BlobId, place: usize, start: i64, count: i64) -> Result<BlobId> {
-        if i64::try_from(self.known_size(blob, place)?)? == count {
+        if self.known_size(blob, place)?.int() == count {
             return Ok(blob);
         }
         self.crop(blob, place, start, Some(start + count), &Dim::Known(count))
@@ -116,7 +117,7 @@ impl Lower<'_> {
         if count == 1 {
             return self.cut(blob, place, start, 1);
         }
-        let (size, whole) = (i64::try_from(self.known_size(blob, place)?)?, count * stride);
+        let (size, whole) = (self.known_size(blob, place)?.int(), count * stride);
         let column = (start + whole - size).max(0);
         if column > start.min(stride - 1) {
             // All but the last element are in complete rows; the last row may be incomplete.

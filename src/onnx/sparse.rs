@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use crate::common::int::Int;
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::tensor::{DType, Tensor};
 
@@ -48,8 +49,7 @@ fn read_places(shape: &[usize], count: usize, indices: &Tensor) -> Result<Vec<us
             indices.shape()
         );
     }
-    let sizes: Result<Vec<i64>> = shape.iter().map(|d| Ok(i64::try_from(*d)?)).collect();
-    let sizes = sizes?;
+    let sizes: Vec<i64> = shape.iter().map(Int::int).collect();
     let elements: i64 = sizes.iter().product();
     let list = indices.load()?.int_list()?;
     let places: Vec<i64> = match linear {

@@ -6,6 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::message::Message;
 use super::proto;
+use crate::common::int::Int;
 use crate::common::output::{Out, Staged, Target};
 use crate::error::{Error, Result};
 use crate::tensor::{DType, Tensor};
@@ -168,9 +169,9 @@ fn real_folder(path: &Path) -> Result<PathBuf> {
 }
 
 fn tensor_message(name: &str, tensor: &Tensor, external: Option<Entries>) -> Result<Message> {
-    let dims: Result<Vec<i64>> = tensor.shape().iter().map(|d| Ok(i64::try_from(*d)?)).collect();
+    let dims: Vec<i64> = tensor.shape().iter().map(Int::int).collect();
     let mut fields = proto::TensorProto {
-        dims: dims?,
+        dims,
         data_type: Some(tensor.dtype().to_onnx()),
         name: Some(name.to_owned()),
         ..proto::TensorProto::default()

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::ops::Deref;
 
 use super::{Attributes, Op};
+use crate::common::int::Int;
 use crate::common::limits;
 use crate::error::{Error, Result, invalid};
 use crate::graph::{Graph, Node, Value, ValueId};
@@ -336,7 +337,7 @@ pub(crate) fn required_input(inputs: &[Option<Array>], index: usize) -> Result<&
 
 /// Counts `axis` from the front, and checks that it is one of `rank` axes.
 pub(crate) fn resolve_axis(axis: i64, rank: usize) -> Result<usize> {
-    let rank = i64::try_from(rank)?;
+    let rank = rank.int();
     let counted = if axis < 0 { axis.saturating_add(rank) } else { axis };
     if (0..rank).contains(&counted) {
         return Ok(usize::try_from(counted)?);

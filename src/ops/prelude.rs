@@ -1,6 +1,7 @@
 //! The words in which rows, shape rules, folds, expansions and lowerings are written.
 
 pub(in crate::ops) use super::Row;
+pub(in crate::ops) use crate::common::int::Int;
 pub(in crate::ops) use crate::common::limits;
 pub(in crate::ops) use crate::error::{At, Error, Result, invalid, unsupported};
 pub(in crate::ops) use crate::graph::{Graph, Node, ValueId};

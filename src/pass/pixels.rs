@@ -3,6 +3,7 @@
 use ndarray::ArrayD;
 
 use super::builder::{self, Builder, Expr};
+use crate::common::int::Int;
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Node, Value, ValueId};
 use crate::tensor::{Array, DType, Dim, Elements};
@@ -84,7 +85,7 @@ impl Pixels {
             numbers.collect::<Result<Vec<_>>>()?.into_iter().unzip();
         // Before version 7, an attribute says which axis a list belongs to.
         let (rank, attributes) = match version {
-            ..7 => (1, vec![("axis", i64::try_from(axis)?.into()), ("broadcast", 1.into())]),
+            ..7 => (1, vec![("axis", axis.int().into()), ("broadcast", 1.into())]),
             _ => (4 - axis, Vec::new()),
         };
         // Equal numbers are one.
@@ -105,7 +106,7 @@ impl Pixels {
             let order: Vec<i64> = (0..channels)
                 .map(|channel| i64::try_from(order(channel)))
                 .collect::<std::result::Result<_, _>>()?;
-            scaled = scaled.gather(made.ints(&order), i64::try_from(axis)?);
+            scaled = scaled.gather(made.ints(&order), axis);
         }
         Ok(scaled)
     }

@@ -2,6 +2,7 @@
 //! views, and sums of these.
 
 use super::pattern::{axis, is_numpy, known_elements, known_sizes, number, perm_of, slice_axes};
+use crate::common::int::Int;
 use crate::error::At;
 use crate::graph::{Graph, Node, ValueId};
 use crate::tensor::{Array, Dim};
@@ -92,7 +93,7 @@ impl Progression {
         for size in sizes {
             stride = stride.checked_div(*size)?;
             let step = if *size > 1 { *offsets.get(stride)? } else { 0 };
-            let count = i64::try_from(*size).ok()?;
+            let count = size.int();
             let along = |first: i64| (0..count).map(move |n| first.wrapping_add(n.wrapping_mul(step)));
             expected = expected.into_iter().flat_map(along).collect();
             if expected.len() > offsets.len() {

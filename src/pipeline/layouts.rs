@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use ndarray::{ArrayD, Axis};
 
+use crate::common::int::Int;
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::onnx::{Input, ReadOptions, Sources};
 use crate::op::{self, Attributes, Op};
@@ -57,7 +58,7 @@ fn array(graph: &Graph, id: ValueId) -> Option<Array> {
         return None;
     }
     let most = if dtype.is_float() { 5 } else { 2 };
-    let elements = (0..count).map(|i| i64::try_from(i * 7 / 3 % most).unwrap()).collect();
+    let elements = (0..count).map(|i| (i * 7 / 3 % most).int()).collect();
     Array::i64(ArrayD::from_shape_vec(sizes, elements).unwrap()).cast(dtype).ok()
 }
 
@@ -113,7 +114,7 @@ fn further(op: &Op) -> Vec<(Node, Vec<Option<Array>>)> {
     };
     let of = |dtype: DType, sizes: &[usize]| {
         let count: usize = sizes.iter().product();
-        let elements = (0..count).map(|i| i64::try_from(i % 2).unwrap()).collect();
+        let elements = (0..count).map(|i| i % 2.int()).collect();
         Array::i64(ArrayD::from_shape_vec(sizes, elements).unwrap()).cast(dtype).unwrap()
     };
     let mut made = Vec::new();

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use super::{Dim, Operation, Sum};
+use crate::common::int::Int;
 use crate::error::{Error, Result, invalid};
 use bound::{greatest_symbol, least_symbol, only_symbol, value_at};
 pub(crate) use search::Found;
@@ -347,7 +348,7 @@ impl Line {
         let symbol = Dim::symbol(&self.name);
         let general = SizeCondition::Equal(a.min(b).clone(), a.max(b).clone());
         let places = || (1_i64..).zip(&self.values);
-        let period = i64::try_from(self.values.len()).ok()?;
+        let period = self.values.len().int();
         if self.rise == 0 {
             let zeros: Vec<i64> = places().filter(|(_, value)| **value == 0).map(|(n, _)| n).collect();
             let first = *zeros.first()?;

@@ -3,6 +3,7 @@
 use super::shape::{Size, Sizes, Tops, axis_of, differ, extended, one, product, unknown, with_size};
 use super::weight::{if_given, outermost};
 use super::{CROP_EXPRESSIONS, MANY, OLDEST, between, exactly, layer, weight_len};
+use crate::common::int::Int;
 use crate::error::{At, Result, unsupported};
 
 /// The size param of the rest of an axis in Crop and Slice.
@@ -355,7 +356,7 @@ impl Slice {
         for i in 0..tops {
             let part = if self.indices.is_empty() {
                 match *self.slices.at(i)? {
-                    REST => (size - done) / i64::try_from(tops - i)?,
+                    REST => (size - done) / (tops - i).int(),
                     part => Size::from(part),
                 }
             } else if i + 1 == tops {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::{Add, Div, Mul, Sub};
 
+use crate::common::int::Int;
 use crate::error::{At, Result, unsupported};
 use crate::tensor::Dim;
 
@@ -126,7 +127,7 @@ pub(super) fn product(sizes: &[Size]) -> Size {
 
 /// Returns the index of an axis; a negative one counts from the end.
 pub(super) fn axis_of(axis: i32, sizes: &[Size]) -> Result<usize> {
-    let index = if axis < 0 { i64::from(axis) + i64::try_from(sizes.len())? } else { i64::from(axis) };
+    let index = if axis < 0 { i64::from(axis) + sizes.len().int() } else { i64::from(axis) };
     match usize::try_from(index) {
         Ok(index) if index < sizes.len() => Ok(index),
         _ => unsupported!("axis {axis} of {sizes:?}"),

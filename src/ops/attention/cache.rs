@@ -35,7 +35,7 @@ fn expand_tensor_scatter<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let result = if x.has_input(2) {
         write(x, axis, [length, writes], circular)?
     } else {
-        front(x, i64::try_from(axis)?, [length, writes])
+        front(x, axis.int(), [length, writes])
     };
     Ok(result)
 }
@@ -59,7 +59,7 @@ fn write<'x>(x: &'x Expand, axis: usize, [length, writes]: [i64; 2], circular: b
     let first = x.operand(2).along(0, rank);
     let places = Array::i64(Array1::from_iter(0..length).into_dyn());
     let places = x.make.cast_literal(&places, x.dtype(2)?).along(axis, rank);
-    let axis = i64::try_from(axis)?;
+    let axis = axis.int();
     for index in 0..writes {
         let mut place = if index == 0 { first } else { first + index };
         if circular {

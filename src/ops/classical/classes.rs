@@ -14,7 +14,7 @@ impl Labels {
     pub fn read(attributes: &Attributes, integers: &str) -> Result<Labels> {
         let numbers = attributes.given_ints(integers)?.filter(|labels| !labels.is_empty());
         let texts = attributes.given_strings("classlabels_strings")?.unwrap_or_default();
-        let count = i64::try_from(numbers.as_ref().map_or(texts.len(), Vec::len))?;
+        let count = numbers.as_ref().map_or(texts.len(), Vec::len).int();
         Ok(Labels { numbers, count })
     }
 

@@ -86,7 +86,7 @@ fn expand_labels<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     check_distinct(&keys)?;
     let is_key = x.operand(0).unsqueeze(&[-1]).equal(x.make.literal(&keys)).cast(DType::F32);
     // The default comes after the values: a key takes the element back from there to its own value.
-    let last = i64::try_from(values.len())?;
+    let last = values.len().int();
     let steps: Vec<f32> = (1..=last).rev().map(|steps| steps.as_()).collect();
     let steps = Array::f32(ArrayD::from_shape_vec(vec![steps.len(), 1], steps)?);
     let place = x.make.number(last.as_(), DType::F32) - is_key.matmul(x.make.literal(&steps)).squeeze(&[-1]);
@@ -103,7 +103,7 @@ fn read_categories(call: &Call) -> Result<Vec<i64>> {
 
 fn infer_one_hot(call: &Call) -> Result<Vec<Fact>> {
     let mut shape = call.shape(0)?.to_vec();
-    shape.push(Dim::Known(i64::try_from(read_categories(call)?.len())?));
+    shape.push(Dim::Known(read_categories(call)?.len().int()));
     Ok(vec![Fact::new(DType::F32, shape)])
 }
 

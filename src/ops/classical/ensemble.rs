@@ -161,7 +161,7 @@ fn read_leaves(
         let Some(leaf) = leaf.and_then(|(_, leaf)| leaves.get_mut(*leaf)) else {
             invalid!("node {} of tree {} is not a leaf", owner.1, owner.0);
         };
-        if i64::try_from(target)? >= target_count {
+        if target.int() >= target_count {
             invalid!("target {target} of {target_count}");
         }
         leaf.push((target, weight));
@@ -181,7 +181,7 @@ fn with_base<'x>(x: &'x Expand, trees: &Trees) -> Result<Expr<'x>> {
     let sums = sums(x, trees)?;
     match base.len() {
         0 => Ok(sums),
-        count if i64::try_from(count)? == trees.target_count => Ok(sums + x.make.floats(&base)),
+        count if count.int() == trees.target_count => Ok(sums + x.make.floats(&base)),
         count => unsupported!("{count} base values for {} targets", trees.target_count),
     }
 }
@@ -203,7 +203,7 @@ fn expand_regressor<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let trees = read_regressor(x)?;
     if trees.target_count == 1 {
         refuse_transform(x)?;
-    } else if has_base(x)? && i64::try_from(always_reached(x, &trees)?.len())? < trees.target_count {
+    } else if has_base(x)? && always_reached(x, &trees)?.len().int() < trees.target_count {
         // The specification adds them to each sum, onnxruntime to the sums of the leaves that are reached.
         unsupported!("base values of a target that some leaves of each tree lack");
     }
@@ -236,7 +236,7 @@ fn expand_classifier(x: &Expand) -> Result<bool> {
     if !is_single && count == 2 && has_base {
         unsupported!("base values of two sums for two classes");
     }
-    if !is_single && !has_base && i64::try_from(always_reached(x, &trees)?.len())? < count {
+    if !is_single && !has_base && always_reached(x, &trees)?.len().int() < count {
         unsupported!("a class that some leaves of each tree lack");
     }
     let is_positive = trees.leaves.iter().flatten().all(|(_, weight)| *weight >= 0.0);

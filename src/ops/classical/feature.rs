@@ -95,7 +95,7 @@ fn read_imputer(call: &Call) -> Result<(Array, Array)> {
 fn infer_imputer(call: &Call) -> Result<Vec<Fact>> {
     let (_, values) = read_imputer(call)?;
     let columns = call.shape(0)?.last().and_then(Dim::known);
-    if values.len() != 1 && columns != Some(i64::try_from(values.len())?) {
+    if values.len() != 1 && columns != Some(values.len().int()) {
         invalid!("{} values do not fit the number of columns", values.len());
     }
     infer_same(call)
@@ -142,7 +142,7 @@ fn read_scaler(call: &Call) -> Result<[Vec<f32>; 2]> {
     let read = |name: &str, default: f32| -> Result<Vec<f32>> {
         let values =
             call.given_floats(name)?.filter(|list| !list.is_empty()).unwrap_or_else(|| vec![default]);
-        if values.len() != 1 && columns != Some(i64::try_from(values.len())?) {
+        if values.len() != 1 && columns != Some(values.len().int()) {
             return Err(
                 Error::invalid(format!("{} values", values.len())).at_part(format!("attribute {name}"))
             );

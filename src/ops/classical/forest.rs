@@ -108,7 +108,7 @@ impl Paths {
             // A missing leaf is never reached.
             needed.extend(std::iter::repeat_n(-1.0, most - paths.len()));
         }
-        let [count, width, most] = [i64::try_from(count)?, i64::try_from(width)?, i64::try_from(most)?];
+        let [count, width, most] = [count.int(), width.int(), most.int()];
         let data = trees.data(x)?;
         let (features, numbers) = trees.tests(&splits)?;
         let tests = data.gather(x.make.ints(&features), 1).less_or_equal(x.make.floats(&numbers));
@@ -147,7 +147,7 @@ impl Steps<'_> {
         let mut visited = 0_usize;
         loop {
             for end in &level {
-                let place = i64::try_from(steps.places.len())?;
+                let place = steps.places.len().int();
                 steps.places.entry(*end).or_insert(place);
             }
             visited = visited.saturating_add(level.len());
@@ -165,8 +165,7 @@ impl Steps<'_> {
     }
 
     fn cost(&self, rows: u64, features: i64) -> Result<Cost> {
-        let [size, count] =
-            [i64::try_from(self.places.len())?, i64::try_from(self.roots.len())?].map(Dim::Known);
+        let [size, count] = [self.places.len().int(), self.roots.len().int()].map(Dim::Known);
         let one = Dim::ONE;
         let rows_dim = Dim::Known(i64::try_from(rows)?);
         let all = &count * &rows_dim;
@@ -202,7 +201,7 @@ impl Steps<'_> {
         }
         let (features, numbers) = self.trees.tests(&splits)?;
         let roots = self.roots.iter().map(place_of).collect::<Result<Vec<i64>>>()?;
-        let [size, width] = [i64::try_from(ends.len())?, self.trees.width()];
+        let [size, width] = [ends.len().int(), self.trees.width()];
         let nodes = x.make.ints(&[features, others, changes].concat()).reshape(&[3, size]);
         let numbers = x.make.floats(&numbers);
         let data = self.trees.data(x)?;
@@ -274,7 +273,7 @@ impl Steps<'_> {
 /// Returns the sums in the form of steps, of parts of the trees if they are large.
 fn stepped<'x>(x: &'x Expand, trees: &Trees, steps: Steps) -> Result<Expr<'x>> {
     let (first, second) = steps.roots.split_at(steps.roots.len() / 2);
-    if i64::try_from(steps.places.len())? <= Gathered::MOST_PLACES || first.is_empty() {
+    if steps.places.len().int() <= Gathered::MOST_PLACES || first.is_empty() {
         return steps.sums(x);
     }
     let [first, second] = [first, second].map(|roots| stepped(x, trees, Steps::of(trees, roots)?));

@@ -37,7 +37,7 @@ impl Model {
         let coefficients = call.given_floats("coefficients")?.unwrap_or_default();
         let intercepts = call.given_floats("intercepts")?.filter(|list| !list.is_empty());
         let columns = call.shape(0)?.last().and_then(Dim::known);
-        let count = i64::try_from(coefficients.len())?;
+        let count = coefficients.len().int();
         if targets < 1
             || call.shape(0)?.len() != 2
             || columns != count.checked_div(targets)

@@ -73,7 +73,7 @@ fn read_grams(attributes: &Attributes, pool: &[i64], indexes: &[i64]) -> Result<
     let mut grams = Vec::new();
     let mut before = 0;
     for (place, start) in starts.iter().enumerate() {
-        let end = starts.get(place + 1).copied().unwrap_or(i64::try_from(pool.len())?);
+        let end = starts.get(place + 1).copied().unwrap_or(pool.len().int());
         let part = pool.get(usize::try_from(*start)?..usize::try_from(end)?);
         let (Some(part), length) = (part, place + 1) else {
             invalid!("n-grams from {start} to {end} of {} elements", pool.len())
@@ -87,19 +87,14 @@ fn read_grams(attributes: &Attributes, pool: &[i64], indexes: &[i64]) -> Result<
         };
         let numbers = before..before + count;
         before += count;
-        if !lengths.contains(&i64::try_from(length)?) || count == 0 {
+        if !lengths.contains(&length.int()) || count == 0 {
             continue;
         }
         let different: BTreeSet<&[i64]> = part.chunks(length).collect();
         if different.len() < count {
             unsupported!("an n-gram is listed twice");
         }
-        grams.push(Grams {
-            length: i64::try_from(length)?,
-            pool: part.to_vec(),
-            numbers,
-            columns: columns.to_vec(),
-        });
+        grams.push(Grams { length: length.int(), pool: part.to_vec(), numbers, columns: columns.to_vec() });
     }
     Ok(grams)
 }
@@ -188,8 +183,8 @@ fn expand_vectorizer<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let mut products = 0_i64;
     for grams in &vectorizer.grams {
         let distances = vectorizer.distances(grams.length, size).count();
-        products = products.saturating_add(grams.length.saturating_mul(i64::try_from(distances)?));
-        let compared = rows.saturating_mul(size).saturating_mul(i64::try_from(grams.columns.len())?);
+        products = products.saturating_add(grams.length.saturating_mul(distances.int()));
+        let compared = rows.saturating_mul(size).saturating_mul(grams.columns.len().int());
         if compared > limits::COMPARED || products > MAX_PRODUCTS {
             unsupported!(
                 "{} n-grams at {rows} x {size} positions with {} skips",

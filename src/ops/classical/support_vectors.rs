@@ -105,7 +105,7 @@ fn pairs(classes: usize) -> impl Iterator<Item = (usize, usize)> {
 fn infer_classifier(call: &Call) -> Result<Vec<Fact>> {
     let labels = Labels::read(call, "classlabels_ints")?;
     // Two classes have a score each, others a score for each pair.
-    let pair_count = i64::try_from(numbers(call, "rho")?.len())?;
+    let pair_count = numbers(call, "rho")?.len().int();
     let scores = if labels.count == 2 { 2 } else { pair_count };
     Ok(labels.infer(shape![call.shape(0)?.at(0)?, scores].to_vec()))
 }

@@ -94,8 +94,8 @@ fn read_trees(attributes: &Attributes) -> Result<Trees> {
     let weights = required(numbers(attributes, "leaf_weights")?, "leaf_weights")?;
     let targets = places(attributes.ints("leaf_targetids")?)?;
     let most = targets.iter().max().map_or(0, |target| target.saturating_add(1));
-    let target_count = attributes.given_int("n_targets")?.unwrap_or(i64::try_from(most)?);
-    if targets.len() != weights.len() || i64::try_from(most)? > target_count {
+    let target_count = attributes.given_int("n_targets")?.unwrap_or(most.int());
+    if targets.len() != weights.len() || most.int() > target_count {
         invalid!("{} leaves with {} weights for {target_count} targets", targets.len(), weights.len());
     }
     let roots = places(attributes.ints("tree_roots")?)?.into_iter().map(|root| (false, root)).collect();

@@ -287,7 +287,7 @@ pub(super) fn expand_rotary<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let [input, mut ids, cos, sin] = [0, 1, 2, 3].map(|index| x.operand(index));
     if x.shape(1)?.len() != 2 {
         // The position of the first token.
-        let positions = input.positions(-2) + ids.reshape(&[]);
+        let positions = input.positions(-2) + ids.scalar();
         ids = positions
             .broadcast_to(x.make.concat(&[input.size(0).reshape(&[1]), input.size(-2).reshape(&[1])], 0));
     }

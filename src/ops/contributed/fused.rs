@@ -105,7 +105,7 @@ fn expand_gemm_gelu<'x>(x: &'x Expand) -> Result<Expr<'x>> {
 fn expand_scaled_silu<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let value = x.operand(0);
     let scaled = match x.optional(1) {
-        Some(scale) => value * scale.reshape(&[]),
+        Some(scale) => value * scale.scalar(),
         None => value * x.float("alpha")?,
     };
     Ok(swish(scaled, 1.0))
@@ -140,9 +140,9 @@ fn infer_unfold(call: &Call) -> Result<Vec<Fact>> {
 fn expand_unfold<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let Unfold { axis, size, step } = read_unfold(x)?;
     let (data, rank) = (x.operand(0), x.shape(0)?.len());
-    let count = (data.size(i64::try_from(axis)?) - size) / step + 1_i64;
+    let count = (data.size(axis) - size) / step + 1_i64;
     let attributes = [
-        ("axis", i64::try_from(axis)?.into()),
+        ("axis", axis.into()),
         ("dilation", 1.into()),
         ("elements", size.into()),
         ("elements_first", 0.into()),

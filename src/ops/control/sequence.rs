@@ -109,7 +109,7 @@ fn inline_at(x: &Expand) -> Result<bool> {
 
 fn inline_length(x: &Expand) -> Result<bool> {
     let Some(elements) = elements(x, 0) else { return Ok(false) };
-    x.output(0, x.make.int(i64::try_from(elements.len())?));
+    x.output(0, x.make.int(elements.len()));
     Ok(true)
 }
 
@@ -119,7 +119,7 @@ fn inline_insert(x: &Expand) -> Result<bool> {
     let place = if x.has_input(2) {
         // The end of the sequence is also a position.
         let given = x.required_constant(2)?.load_listed()?.scalar_i64()?;
-        if i64::try_from(count)? == given { count } else { position(x, 2, count)? }
+        if count.int() == given { count } else { position(x, 2, count)? }
     } else {
         count
     };
@@ -189,7 +189,7 @@ fn inline_split(x: &Expand) -> Result<bool> {
     // keepdims applies only without input split.
     let squeezed = !x.flag("keepdims")? && !x.has_input(1);
     let Some(sizes) = part_sizes(x, x.shape(0)?.at(axis)?.known())? else { return Ok(false) };
-    let axis = i64::try_from(axis)?;
+    let axis = axis.int();
     let mut parts = x.operand(0).split_list(axis, &sizes);
     if squeezed {
         for part in &mut parts {

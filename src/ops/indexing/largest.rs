@@ -324,7 +324,7 @@ fn places(lower: &mut Lower, indices: BlobId, size: &Dim) -> Result<BlobId> {
 /// Emits constants as a column.
 fn column(lower: &mut Lower, numbers: impl Iterator<Item = f32>) -> Result<BlobId> {
     let numbers = ndarray::Array1::from_iter(numbers);
-    let size = Dim::Known(i64::try_from(numbers.len())?);
+    let size = Dim::Known(numbers.len().int());
     let tensor = Tensor::from_array(&Array::f32(numbers.into_dyn()))?;
     lower.memory_data(&tensor, &shape![1, size, 1])
 }

@@ -55,7 +55,7 @@ fn places(len: i64, size: i64) -> Result<Vec<i64>> {
 fn fold_reverse(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
     let data = required_input(inputs, 0)?;
     let (time, batch) = read_axes(attributes)?;
-    let size = i64::try_from(*data.shape().at(time)?)?;
+    let size = data.shape().at(time)?.int();
     let lens = required_input(inputs, 1)?.int_list()?;
     lens.iter().try_for_each(|len| check_len(*len, size))?;
     let lens: Vec<isize> = lens.into_iter().map(isize::try_from).collect::<std::result::Result<_, _>>()?;
@@ -93,7 +93,7 @@ fn expand_reverse(expand: &Expand) -> Result<bool> {
     let size = expand.shape(0)?.at(time)?;
     // Lengths are often computed from the shape of the data, so they are compared as sizes.
     if known_lens(expand).is_some_and(|lens| !lens.is_empty() && lens.iter().all(|len| len == size)) {
-        expand.output(0, expand.operand(0).slice_by(i64::try_from(time)?, -1, i64::MIN, -1));
+        expand.output(0, expand.operand(0).slice_by(time, -1, i64::MIN, -1));
         return Ok(true);
     }
     let sizes = expand.sizes(0)?;

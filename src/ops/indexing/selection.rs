@@ -71,10 +71,8 @@ fn lower_compress(lower: &mut Lower) -> Result<()> {
     };
     let size =
         shape.at(axis)?.known().ok_or_else(|| Error::unsupported("the size of the axis is not fixed"))?;
-    let places: Result<Vec<i64>> = kept(&lower.int_list(1)?, usize::try_from(size)?)?
-        .into_iter()
-        .map(|place| Ok(i64::try_from(place)?))
-        .collect();
+    let places: Result<Vec<i64>> =
+        kept(&lower.int_list(1)?, usize::try_from(size)?)?.into_iter().map(|place| Ok(place.int())).collect();
     let blob = lower.blob(0)?;
     let (alone, place) = lower.alone(blob, &shape, axis)?;
     let top = lower.gather(alone, place, &places?)?;
@@ -95,7 +93,7 @@ fn infer_non_zero(call: &Call) -> Result<Vec<Fact>> {
     let mut rows = vec![Vec::new(); shape.len()];
     for (at, _) in coordinates(shape).zip(flags).filter(|(_, flag)| *flag) {
         for (row, place) in rows.iter_mut().zip(at) {
-            row.push(i64::try_from(place)?);
+            row.push(place.int());
         }
     }
     let places = ndarray::ArrayD::from_shape_vec(vec![shape.len(), count], rows.concat())?;

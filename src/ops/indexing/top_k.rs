@@ -122,7 +122,7 @@ fn fold_top_k(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<A
         for (rank, (index, source)) in places.into_iter().take(k).enumerate() {
             let target = to + rank * inner;
             if let (Some(pick), Some(slot)) = (picked.get_mut(target), indices.get_mut(target)) {
-                (*pick, *slot) = (source, i64::try_from(index)?);
+                (*pick, *slot) = (source, index.int());
             }
         }
     }
@@ -180,7 +180,7 @@ fn expand_top_k(expand: &Expand) -> Result<bool> {
 
 /// Expands the only result along an axis of free size.
 fn expand_extreme(expand: &Expand, order: &Order) -> Result<bool> {
-    let (data, axis) = (expand.operand(0), i64::try_from(order.axis)?);
+    let (data, axis) = (expand.operand(0), order.axis.int());
     let (reduction, arg) = if order.largest { ("ReduceMax", "ArgMax") } else { ("ReduceMin", "ArgMin") };
     expand.output(0, data.reduce(reduction, &[axis], true));
     expand.output(1, data.apply(arg, [("axis", axis.into())]));

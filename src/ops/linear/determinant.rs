@@ -99,7 +99,7 @@ fn elements<'x>(x: &'x Expand) -> Result<(&'x [Dim], usize, Expr<'x>)> {
         Some(Ok(n)) if (1..=MAX_ROWS).contains(&n) => n,
         _ => unsupported!("a {n} x {n} matrix (at most {MAX_ROWS} rows)"),
     };
-    Ok((batch, n, x.operand(0).reshape(&[-1, i64::try_from(n * n)?])))
+    Ok((batch, n, x.operand(0).reshape(&[-1, (n * n).int()])))
 }
 
 fn expand_det<'x>(x: &'x Expand) -> Result<Expr<'x>> {
@@ -129,7 +129,7 @@ fn expand_inverse<'x>(x: &'x Expand) -> Result<Expr<'x>> {
         let sign = |(row, column): (usize, usize)| if (row + column) % 2 == 0 { 1.0 } else { -1.0 };
         let signs: Vec<f32> = places.map(sign).collect();
         let adjugate = minors(elements, n, &wanted)? * x.make.floats(&signs).to_type(x.dtype(0)?);
-        let first_row = elements.slice(1, 0, i64::try_from(n)?);
+        let first_row = elements.slice(1, 0, n);
         let column: Vec<(usize, f32)> = (0..n).map(|row| (row * n, 1.0)).collect();
         let products = first_row * pick(adjugate, n * n, &column)?;
         adjugate / products.reduce("ReduceSum", &[1], true)
@@ -163,7 +163,7 @@ fn minors<'x>(elements: Expr<'x>, n: usize, parts: &[Minor]) -> Result<Expr<'x>>
     let places =
         rests.iter().zip(signs).filter_map(|(rest, sign)| Some((smaller.binary_search(rest).ok()?, sign)));
     let below = pick(minors(elements, n, &smaller)?, smaller.len(), &places.collect::<Vec<_>>())?;
-    let terms = [-1, i64::try_from(size)?, i64::try_from(parts.len())?];
+    let terms = [-1, size.int(), parts.len().int()];
     Ok((factors * below).reshape(&terms).reduce("ReduceSum", &[1], false))
 }
 

@@ -152,14 +152,14 @@ fn parameter<'x>(x: &'x Expand, index: usize, granularity: &Granularity) -> Resu
     }
     let elements = x.operand_as(index, DType::F32).reshape(&split).broadcast(&repeated).reshape(&merged);
     // The last block may be shorter.
-    Ok(elements.slice(i64::try_from(axis)?, 0, *sizes.at(axis)?))
+    Ok(elements.slice(axis, 0, *sizes.at(axis)?))
 }
 
 /// Returns a scalar parameter, or a vector along an axis of `rank` axes, as float32.
 fn axis_parameter<'x>(x: &'x Expand, index: usize, axis: i64, rank: usize) -> Result<Expr<'x>> {
     let value = x.operand_as(index, DType::F32);
     let is_scalar = x.shape(index)?.iter().all(|d| d.is(1));
-    Ok(if is_scalar { value.reshape(&[]) } else { value.along(resolve_axis(axis, rank)?, rank) })
+    Ok(if is_scalar { value.scalar() } else { value.along(resolve_axis(axis, rank)?, rank) })
 }
 
 /// Returns the rounded value plus the zero point, clipped to the type.

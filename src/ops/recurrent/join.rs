@@ -75,7 +75,7 @@ pub(super) fn join<'x>(expand: &'x Expand<'x>, recurrent: &Recurrent, sizes: &Si
         rows = rows * (1.0 - ended);
     }
     let parts: Vec<Expr> = [rows, ended].into_iter().chain(joined.firsts.iter().copied()).collect();
-    let width = width_of(expand)? + i64::try_from(parts.len())? - 1;
+    let width = width_of(expand)? + parts.len().int() - 1;
     let rows = expand.make.concat(&parts, 2).reshape(&[-1, 1, width]);
     let [y, h, c] = joined.layer(rows, dtype);
     joined.set_outputs(x, y, h, c);
@@ -85,7 +85,7 @@ pub(super) fn join<'x>(expand: &'x Expand<'x>, recurrent: &Recurrent, sizes: &Si
 /// Returns the number of elements of a step.
 fn width_of(expand: &Expand) -> Result<i64> {
     let width = expand.required_constant(input::W)?.shape().last().copied().unwrap_or_default();
-    Ok(i64::try_from(width)?)
+    Ok(width.int())
 }
 
 impl<'x> Joined<'x> {

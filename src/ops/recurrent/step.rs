@@ -50,7 +50,7 @@ impl<'x> Constants<'x> {
         [batch, width, hidden]: [i64; 3],
     ) -> Result<Constants<'x>> {
         let is_held = batch != 1 && expand.constant(input::R).is_some();
-        let rows = hidden * i64::try_from(recurrent.cell.gates())?;
+        let rows = hidden * recurrent.cell.gates().int();
         let of_direction = |input: usize, shape: &[i64]| direction_of(expand.operand(input), index, shape);
         let w = of_direction(input::W, &[rows, width])?.transpose(&[1, 0]);
         let mut r = of_direction(input::R, &[rows, hidden])?;

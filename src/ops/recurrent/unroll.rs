@@ -25,7 +25,7 @@ pub(super) fn expand_recurrent(expand: &Expand, cell: Cell) -> Result<bool> {
     let sizes = sizes(expand, &recurrent)?;
     let lacks = lacking(expand, &recurrent)?;
     let native = lacks.is_none();
-    let directions = i64::try_from(recurrent.reverse.len())?;
+    let directions = recurrent.reverse.len().int();
     let steps = sizes.steps.known().map(|steps| steps.saturating_mul(directions));
     let is_whole = matches!(read_lengths(expand, &sizes.steps), Lengths::All);
     if native && sizes.batch.is(1) && is_whole {
@@ -178,7 +178,7 @@ fn run<'x>(
         let before = state.clone();
         direction.step(part, state)?;
         let mut output = state.h;
-        if let Some(mask) = masks.at(i64::try_from(step)?) {
+        if let Some(mask) = masks.at(step.int()) {
             output = masked(mask, None, output);
             state.h = masked(mask, before.h, state.h);
             state.c = masked(mask, before.c, state.c);
@@ -213,7 +213,7 @@ fn steps_first<'x>(expand: &'x Expand, recurrent: &Recurrent, index: usize) -> E
 
 /// Returns element `index` of the first axis of `x`, reshaped to `shape`.
 pub(super) fn direction_of<'x>(x: Expr<'x>, index: usize, shape: &[i64]) -> Result<Expr<'x>> {
-    let index = i64::try_from(index)?;
+    let index = index.int();
     Ok(x.slice(0, index, index + 1).reshape(shape))
 }
 

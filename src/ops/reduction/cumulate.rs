@@ -161,7 +161,7 @@ fn expand_cum_prod<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     if !(1..=MAX_PRODUCTS).contains(&count) {
         unsupported!("{count} products along an axis (at most {MAX_PRODUCTS})");
     }
-    let along = i64::try_from(axis)?;
+    let along = axis.int();
     let mut parts = x.operand(0).split_list(along, &vec![1; usize::try_from(count)?]);
     if how.reverse {
         parts.reverse();

@@ -45,7 +45,7 @@ fn fold_trilu(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<A
     let k = inputs.get(1).and_then(Option::as_ref).map_or(Ok(0), Array::scalar_i64)?;
     let upper = read_upper(attributes)?;
     let [.., rows, columns] = *data.shape() else { invalid!("the input has fewer than 2 axes") };
-    let offsets = offsets(i64::try_from(rows)?, i64::try_from(columns)?)?;
+    let offsets = offsets(rows.int(), columns.int())?;
     let is_zero = |place: &usize| {
         let offset = place.checked_rem(offsets.len()).and_then(|place| offsets.get(place));
         offset.is_some_and(|offset| !keeps(upper, *offset, k))

@@ -127,7 +127,7 @@ fn infer_eye_like(call: &Call) -> Result<Vec<Fact>> {
     let [rows, columns] = *sizes.as_slice() else {
         invalid!("an identity matrix of {} axes", sizes.len());
     };
-    if rows.saturating_mul(columns) > i64::try_from(limits::MATRIX_ELEMENTS)? {
+    if rows.saturating_mul(columns) > limits::MATRIX_ELEMENTS.int() {
         return Err(Error::limit(format!("an identity matrix of {rows} x {columns}")));
     }
     let shape = vec![usize::try_from(rows)?, usize::try_from(columns)?];
@@ -142,7 +142,7 @@ fn infer_eye_like(call: &Call) -> Result<Vec<Fact>> {
 
 fn infer_shape(call: &Call) -> Result<Vec<Fact>> {
     let shape = call.shape(0)?;
-    let rank = i64::try_from(shape.len())?;
+    let rank = shape.len().int();
     let (mut start, mut end) = (0, rank);
     if call.since() >= 15 {
         let counted = |axis: i64| if axis < 0 { axis.saturating_add(rank) } else { axis }.clamp(0, rank);
@@ -260,7 +260,7 @@ fn expand_range(expand: &Expand) -> Result<bool> {
             expand.make.cast_literal(&Array::i64(Array1::from_iter(0..len).into_dyn()), dtype)
         }
         (None, Some(distance)) => {
-            let distance = expand.make.value(distance).reshape(&[]);
+            let distance = expand.make.value(distance).scalar();
             let [zero, one] = [0.0, 1.0].map(|number| expand.make.number(number, dtype));
             expand.make.op("Range", [zero, distance, one], [])
         }

@@ -152,7 +152,7 @@ fn expand_free(x: &Expand) -> Result<bool> {
         let reach = layout.dilations.at(axis)? * (block.at(axis)? - 1) + 1;
         let added = layout.pads.at(axis)? + layout.pads.at(axis + image.len())? - reach;
         x.require(SizeCondition::multiple(&(size + added), stride))?;
-        let size = x.operand(1).element(0, i64::try_from(axis)?);
+        let size = x.operand(1).element(0, axis);
         form.push((size + added) / stride + 1_i64);
     }
     let form: Vec<Expr> = form.into_iter().map(|size| size.reshape(&[1])).collect();

@@ -53,7 +53,7 @@ fn read_grid_sample(call: &Call) -> Result<GridSample> {
 
 fn infer_grid_sample(call: &Call) -> Result<Vec<Fact>> {
     let (x, grid) = (call.shape(0)?, call.shape(1)?);
-    let coordinates = i64::try_from(x.len())? - 2;
+    let coordinates = x.len().int() - 2;
     let images = x.first().and_then(Dim::known).zip(grid.first().and_then(Dim::known));
     if x.len() < 3
         || grid.len() != x.len()
@@ -251,7 +251,7 @@ fn expand_affine_grid<'x>(expand: &'x Expand) -> Result<Expr<'x>> {
     let grid = identity.matmul(expand.operand(0).transpose(&[0, 2, 1]));
     let mut shape = vec![0];
     for size in spatial.iter().copied().chain([spatial.len()]) {
-        shape.push(i64::try_from(size)?);
+        shape.push(size.int());
     }
     Ok(grid.reshape(&shape))
 }

@@ -186,7 +186,7 @@ mod tests {
         ]);
         let node = Node { op_type: op_type.into(), version: 28, attributes, ..Node::default() };
         let count: usize = shape.iter().product();
-        let elements = (0..count).map(|i| i64::try_from(i).unwrap()).collect();
+        let elements = (0..count).map(|i| i.int()).collect();
         let data = Array::i64(ArrayD::from_shape_vec(shape, elements).unwrap());
         let op = &OPS.iter().find(|row| row.op.schema.name == op_type).unwrap().op;
         let folded = op.fold.unwrap()(&Attributes::new(&node, op), &[Some(data)]).unwrap();

@@ -82,11 +82,11 @@ fn expand_unpool<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     if indices.iter().any(|index| reindexed(*index, &natural, &sizes) != *index) {
         unsupported!("{DISAGREEMENT}");
     }
-    let zero_index = i64::try_from(indices.len())?;
+    let zero_index = indices.len().int();
     let mut sources = vec![zero_index; usize::try_from(elements)?];
     for (source, index) in indices.iter().enumerate() {
         match usize::try_from(*index).ok().and_then(|index| sources.get_mut(index)) {
-            Some(slot) => *slot = i64::try_from(source)?,
+            Some(slot) => *slot = source.int(),
             None => invalid!("index {index} is out of range for {elements} elements"),
         }
     }

@@ -39,7 +39,7 @@ fn infer_step(call: &Call, lists: usize) -> Result<Vec<Fact>> {
 
 /// Returns inputs 0 and 1, rate and step count, as scalars, so that they broadcast.
 fn rate_and_steps<'x>(x: &'x Expand) -> [Expr<'x>; 2] {
-    [0, 1].map(|index| x.operand_as(index, DType::F32).reshape(&[]))
+    [0, 1].map(|index| x.operand_as(index, DType::F32).scalar())
 }
 
 /// Returns the gradient plus that of the tensor's norm.

@@ -1,6 +1,7 @@
 //! Products of rows and matrices that DequantizeLinear computes from integers with a scale for each block of columns
 //! become MatMulNBits, whose weights the net keeps.
 
+use crate::common::int::Int;
 use crate::error::{Error, Result};
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::pass::builder::in_place_of;
@@ -26,7 +27,7 @@ pub(crate) fn pack_dequantized(graph: &mut Graph) -> Result<()> {
         let Some(x) = node.input(0) else { return Ok(None) };
         let bits = found.levels.dtype().bits();
         let size = |name: &'static str, size: usize| -> Result<(&'static str, Attribute)> {
-            Ok((name, Attribute::Int(i64::try_from(size)?)))
+            Ok((name, Attribute::Int(size.int())))
         };
         let attributes = [
             size("K", found.columns)?,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::matrix::Rounded;
 use super::{Matrix, Weights, gemm_weights, is_graph_input, table_weights};
+use crate::common::int::Int;
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::ncnn::BlockFormat;
@@ -121,7 +122,7 @@ pub(crate) fn product_attributes(
     columns: usize,
     format: BlockFormat,
 ) -> Result<[(&'static str, Attribute); 2]> {
-    let number = |number: usize| -> Result<Attribute> { Ok(Attribute::Int(i64::try_from(number)?)) };
+    let number = |number: usize| -> Result<Attribute> { Ok(Attribute::Int(number.int())) };
     Ok([("columns", number(columns)?), ("term", Attribute::Int(i64::from(format.term()?)))])
 }
 
@@ -162,5 +163,5 @@ fn round_table(
 
 /// Returns the attributes of a table.
 pub(crate) fn table_attributes(bits: usize) -> Result<[(&'static str, Attribute); 1]> {
-    Ok([("bits", Attribute::Int(i64::try_from(bits)?))])
+    Ok([("bits", Attribute::Int(bits.int()))])
 }

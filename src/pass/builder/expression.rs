@@ -5,6 +5,7 @@ use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
 use ndarray::{arr0, arr1};
 
 use super::Builder;
+use crate::common::int::Int;
 use crate::error::Error;
 use crate::graph::{Attribute, ValueId};
 use crate::pass::pattern::perm_attribute;
@@ -212,8 +213,13 @@ impl<'b> Expr<'b> {
     }
 
     /// Returns the value in another shape: 0 copies a size, one -1 is inferred.
-    pub fn reshape(self, shape: &[i64]) -> Expr<'b> {
+    pub fn reshape(self, shape: &[impl Int]) -> Expr<'b> {
         self.reshape_to(self.builder.ints(shape))
+    }
+
+    /// Returns the only element as a value without axes.
+    pub fn scalar(self) -> Expr<'b> {
+        self.reshape(&[0_i64; 0])
     }
 
     /// Returns the value in a shape that is a list of integers.
@@ -223,7 +229,7 @@ impl<'b> Expr<'b> {
 
     /// Returns a list along one of `rank` axes; the others have size 1.
     pub fn along(self, axis: usize, rank: usize) -> Expr<'b> {
-        let size = |other: usize| if other == axis { -1 } else { 1 };
+        let size = |other: usize| if other == axis { -1_i64 } else { 1 };
         self.reshape(&(0..rank).map(size).collect::<Vec<_>>())
     }
 
@@ -233,7 +239,7 @@ impl<'b> Expr<'b> {
     }
 
     /// Returns the value broadcast to a shape.
-    pub fn broadcast(self, shape: &[i64]) -> Expr<'b> {
+    pub fn broadcast(self, shape: &[impl Int]) -> Expr<'b> {
         self.broadcast_to(self.builder.ints(shape))
     }
 
@@ -256,9 +262,9 @@ impl<'b> Expr<'b> {
     }
 
     /// Returns a constant of this shape with all elements equal, in the element type of the value.
-    pub fn filled(self, element: f32, shape: &[i64]) -> Expr<'b> {
+    pub fn filled(self, element: f32, shape: &[impl Int]) -> Expr<'b> {
         let dtype = self.dtype.unwrap_or(DType::F32);
-        let sizes: Result<Vec<usize>, _> = shape.iter().map(|n| usize::try_from(*n)).collect();
+        let sizes: Result<Vec<usize>, _> = shape.iter().map(|n| usize::try_from(n.int())).collect();
         let element = Array::f32(arr0(element).into_dyn()).cast(dtype);
         let tensor = element.and_then(|element| Tensor::filled(&element, sizes?));
         self.builder.constant(tensor)
@@ -288,56 +294,56 @@ impl<'b> Expr<'b> {
     }
 
     /// Returns the value with further axes of size 1.
-    pub fn unsqueeze(self, axes: &[i64]) -> Expr<'b> {
+    pub fn unsqueeze(self, axes: &[impl Int]) -> Expr<'b> {
         self.with("Unsqueeze", self.builder.ints(axes))
     }
 
     /// Returns the value without axes of size 1.
-    pub fn squeeze(self, axes: &[i64]) -> Expr<'b> {
+    pub fn squeeze(self, axes: &[impl Int]) -> Expr<'b> {
         self.with("Squeeze", self.builder.ints(axes))
     }
 
     /// Returns elements along an axis, `end` not included.
-    pub fn slice(self, axis: i64, start: i64, end: i64) -> Expr<'b> {
+    pub fn slice(self, axis: impl Int, start: impl Int, end: impl Int) -> Expr<'b> {
         self.slices(&[axis], &[start], &[end])
     }
 
     /// Returns elements along several axes, `ends` not included.
-    pub fn slices(self, axes: &[i64], starts: &[i64], ends: &[i64]) -> Expr<'b> {
-        let [starts, ends, axes] = [starts, ends, axes].map(|list| self.builder.ints(list));
-        self.builder.op("Slice", [self, starts, ends, axes], [])
+    pub fn slices(self, axes: &[impl Int], starts: &[impl Int], ends: &[impl Int]) -> Expr<'b> {
+        let made = self.builder;
+        made.op("Slice", [self, made.ints(starts), made.ints(ends), made.ints(axes)], [])
     }
 
     /// Returns every `step`-th element along an axis, `end` not included.
-    pub fn slice_by(self, axis: i64, start: i64, end: i64, step: i64) -> Expr<'b> {
-        let [start, end, axis, step] = [start, end, axis, step].map(|n| self.builder.ints(&[n]));
+    pub fn slice_by(self, axis: impl Int, start: i64, end: i64, step: i64) -> Expr<'b> {
+        let [start, end, axis, step] = [start, end, axis.int(), step].map(|n| self.builder.ints(&[n]));
         self.builder.op("Slice", [self, start, end, axis, step], [])
     }
 
     /// Returns element `index` along an axis, which is removed.
-    pub fn element(self, axis: i64, index: i64) -> Expr<'b> {
+    pub fn element(self, axis: impl Int, index: impl Int) -> Expr<'b> {
         self.gather(self.builder.int(index), axis)
     }
 
     /// Returns the first elements along an axis; `count` is computed.
-    pub fn first_of(self, axis: i64, count: Expr<'b>) -> Expr<'b> {
-        let [start, axis] = [0, axis].map(|n| self.builder.ints(&[n]));
+    pub fn first_of(self, axis: impl Int, count: Expr<'b>) -> Expr<'b> {
+        let [start, axis] = [0, axis.int()].map(|n| self.builder.ints(&[n]));
         self.builder.op("Slice", [self, start, count.reshape(&[1]), axis], [])
     }
 
     /// Returns the elements at indices along an axis.
-    pub fn gather(self, indices: Expr<'b>, axis: i64) -> Expr<'b> {
+    pub fn gather(self, indices: Expr<'b>, axis: impl Int) -> Expr<'b> {
         self.builder.op("Gather", [self, indices], [("axis", axis.into())])
     }
 
     /// Returns parts of these sizes along an axis.
-    pub fn split<const N: usize>(self, axis: i64, sizes: [i64; N]) -> [Expr<'b>; N] {
+    pub fn split<const N: usize>(self, axis: impl Int, sizes: [i64; N]) -> [Expr<'b>; N] {
         let sizes = self.builder.ints(&sizes);
         self.builder.op_n("Split", [self, sizes], [("axis", axis.into())])
     }
 
     /// Returns parts of these sizes along an axis; the value itself in place of a single part.
-    pub fn split_list(self, axis: i64, sizes: &[i64]) -> Vec<Expr<'b>> {
+    pub fn split_list(self, axis: impl Int, sizes: &[impl Int]) -> Vec<Expr<'b>> {
         match sizes.len() {
             0 => return Vec::new(),
             1 => return vec![self],
@@ -348,7 +354,7 @@ impl<'b> Expr<'b> {
     }
 
     /// Returns so many equal parts along an axis; the value itself in place of a single part.
-    pub fn equal_parts(self, axis: i64, count: usize) -> Vec<Expr<'b>> {
+    pub fn equal_parts(self, axis: impl Int, count: usize) -> Vec<Expr<'b>> {
         if count == 1 {
             return vec![self];
         }
@@ -356,7 +362,7 @@ impl<'b> Expr<'b> {
     }
 
     /// Returns 1 at the index along a new axis of size `depth`, else 0.
-    pub fn one_hot(self, depth: i64, axis: i64, dtype: DType) -> Expr<'b> {
+    pub fn one_hot(self, depth: impl Int, axis: impl Int, dtype: DType) -> Expr<'b> {
         let values = self.builder.cast_literal(&Array::i64(arr1(&[0, 1]).into_dyn()), dtype);
         self.builder.op("OneHot", [self, self.builder.ints(&[depth]), values], [("axis", axis.into())])
     }
@@ -367,24 +373,25 @@ impl<'b> Expr<'b> {
     }
 
     /// Returns the result of a reduction over axes, which are kept with size 1 if `keep` is true.
-    pub fn reduce(self, op_type: &'static str, axes: &[i64], keep: bool) -> Expr<'b> {
+    pub fn reduce(self, op_type: &'static str, axes: &[impl Int], keep: bool) -> Expr<'b> {
         let axes = self.builder.ints(axes);
         self.builder.op(op_type, [self, axes], [("keepdims", i64::from(keep).into())])
     }
 
     /// Returns the exponentials divided by their sum along an axis.
-    pub fn softmax(self, axis: i64) -> Expr<'b> {
+    pub fn softmax(self, axis: impl Int) -> Expr<'b> {
         self.apply("Softmax", [("axis", axis.into())])
     }
 
     /// Returns a size, a scalar integer. Negative axes count from the end.
-    pub fn size(self, axis: i64) -> Expr<'b> {
+    pub fn size(self, axis: impl Int) -> Expr<'b> {
+        let axis = axis.int();
         let end = (axis != -1).then(|| ("end", (axis + 1).into()));
-        self.apply("Shape", [("start", axis.into())].into_iter().chain(end)).reshape(&[])
+        self.apply("Shape", [("start", axis.into())].into_iter().chain(end)).scalar()
     }
 
     /// Returns the positions along an axis: a list of integers.
-    pub fn positions(self, axis: i64) -> Expr<'b> {
+    pub fn positions(self, axis: impl Int) -> Expr<'b> {
         self.builder.range(self.builder.int(0), self.size(axis))
     }
 }

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use smallvec::smallvec;
 
 use crate::common::index::Index;
+use crate::common::int::Int;
 use crate::common::limits;
 use crate::error::{At, Error, Result};
 use crate::graph::{Attribute, AttributeMap, Graph, Node, Symbol, Value, ValueId};
@@ -97,13 +98,13 @@ impl<'a> Builder<'a> {
     }
 
     /// Adds a constant list of integers.
-    pub fn ints(&self, list: &[i64]) -> Expr<'_> {
-        self.literal(&Array::i64(ndarray::Array1::from_vec(list.to_vec()).into_dyn()))
+    pub fn ints(&self, list: &[impl Int]) -> Expr<'_> {
+        self.literal(&Array::i64(ndarray::Array1::from_iter(list.iter().map(Int::int)).into_dyn()))
     }
 
     /// Adds a constant scalar integer.
-    pub fn int(&self, n: i64) -> Expr<'_> {
-        self.literal(&Array::i64(ndarray::arr0(n).into_dyn()))
+    pub fn int(&self, n: impl Int) -> Expr<'_> {
+        self.literal(&Array::i64(ndarray::arr0(n.int()).into_dyn()))
     }
 
     /// Adds a constant scalar of an element type.
@@ -161,7 +162,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Adds the concatenation of values along an axis; a single value is returned as it is.
-    pub fn concat<'b>(&'b self, parts: &[Expr<'b>], axis: i64) -> Expr<'b> {
+    pub fn concat<'b>(&'b self, parts: &[Expr<'b>], axis: impl Int) -> Expr<'b> {
         match parts {
             [one] => *one,
             _ => self.op("Concat", parts.iter().copied(), [("axis", axis.into())]),
@@ -169,7 +170,7 @@ impl<'a> Builder<'a> {
     }
 
     /// Adds the concatenation of values along a new axis.
-    pub fn stack<'b>(&'b self, parts: &[Expr<'b>], axis: i64) -> Expr<'b> {
+    pub fn stack<'b>(&'b self, parts: &[Expr<'b>], axis: impl Int) -> Expr<'b> {
         let axes = self.ints(&[axis]);
         let parts: Vec<Expr> = parts.iter().map(|part| part.with("Unsqueeze", axes)).collect();
         self.concat(&parts, axis)

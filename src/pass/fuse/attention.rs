@@ -15,6 +15,7 @@ use super::matcher::{Found, Matcher, fuse, to_f32};
 use super::scores::{Attention, FAR, HIDDEN, Mask, attention};
 use super::text::Pattern;
 use super::view::{Run, Traced, View, trace};
+use crate::common::int::Int;
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Node, ValueId};
 use crate::pass::builder::{Builder, Expr};
@@ -220,7 +221,7 @@ fn build<'b>(made: &'b Builder<'b>, parts: Parts, masks: &mut BTreeMap<Mask, Val
 /// The weight, `[outputs, inputs]`, and the bias of a projection.
 fn columns_of<'b>(made: &'b Builder<'b>, projection: &Projection, factor: f64) -> Result<[Expr<'b>; 2]> {
     let Projection { linear, columns } = projection;
-    let count = i64::try_from(columns.len())?;
+    let count = columns.len().int();
     let x = made.value(linear.x);
     let mut bias = match linear.bias {
         Some(bias) => made.value(bias).reshape(&[linear.outputs]),

@@ -12,6 +12,7 @@
 use std::collections::BTreeSet;
 
 use super::matcher::{Found, Matcher, fuse};
+use crate::common::int::Int;
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Node, ValueId};
 use crate::op::resolve_axis;
@@ -117,7 +118,7 @@ pub(crate) fn fuse_focus_conv(graph: &mut Graph) -> Result<bool> {
         let mut indices = Vec::new();
         for offset in 0..blocks.block * blocks.block {
             let part = blocks.order.iter().position(|at| *at == offset).unwrap_or(0);
-            let begin = i64::try_from(part)? * channels;
+            let begin = part.int() * channels;
             indices.extend(begin..begin + channels);
         }
         let mut inputs = made.inputs_of(&conv);

@@ -10,6 +10,7 @@
 //! becomes `data + Col2Im(x)`: frames that are added where they overlap.
 
 use super::matcher::{Found, Matcher, fuse, two};
+use crate::common::int::Int;
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Node, ValueId};
 use crate::pass::builder::{Builder, Expr};
@@ -46,7 +47,7 @@ fn build<'b>(made: &'b Builder<'b>, frames: Frames) -> Result<Expr<'b>> {
         (None, None) => return Err(Error::internal("frames of an unknown number")),
     };
     let attributes = [
-        ("axis", i64::try_from(frames.axis)?.into()),
+        ("axis", frames.axis.into()),
         ("start", frames.start.into()),
         ("stride", frames.firsts.step.into()),
         ("elements", frames.elements.into()),
@@ -54,7 +55,7 @@ fn build<'b>(made: &'b Builder<'b>, frames: Frames) -> Result<Expr<'b>> {
         ("elements_first", i64::from(frames.elements_first).into()),
     ];
     let taken = made.op("ncnn.Frames", [x, count], attributes);
-    let (axis, rank) = (i64::try_from(frames.axis)?, i64::try_from(frames.rank)?);
+    let (axis, rank) = (frames.axis.int(), frames.rank.int());
     let mut shape = vec![made.value(frames.indices).shape()];
     if axis > 0 {
         shape.insert(0, x.apply("Shape", [("end", axis.into())]));

@@ -5,6 +5,7 @@
 //! positions of all elements.
 
 use super::matcher::{Found, Matcher, fuse, two};
+use crate::common::int::Int;
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 use crate::pass::pattern::is_set;
@@ -30,7 +31,7 @@ pub(crate) fn fuse_gather_nd_of_all(graph: &mut Graph) -> Result<bool> {
         for (axis, count, [taken, size]) in sliced {
             // A Slice takes fewer elements from a shorter axis, where a GatherND fails.
             made.require(SizeCondition::first_of(&taken, &size)?);
-            moved = moved.first_of(i64::try_from(axis)?, made.value(count));
+            moved = moved.first_of(axis, made.value(count));
         }
         if !dropped.is_empty() {
             moved = moved.squeeze(&dropped);
@@ -63,9 +64,7 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Part>> {
                 }
                 places.push((axis, from));
             }
-            None if column.axis.is_none() && column.start.is(0) && size.is(1) => {
-                dropped.push(i64::try_from(from).ok()?)
-            }
+            None if column.axis.is_none() && column.start.is(0) && size.is(1) => dropped.push(from.int()),
             None => return None,
         }
     }

@@ -16,6 +16,7 @@ use std::sync::LazyLock;
 use super::matcher::{Found, Matcher, fuse, to_f32};
 use super::terms::{OVER_ROOT, reduced_axes};
 use super::text::{Bound, Pattern};
+use crate::common::int::Int;
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 use crate::pass::builder::{Builder, Expr};
@@ -93,7 +94,7 @@ fn build<'b>(made: &'b Builder<'b>, parts: Parts) -> Result<Expr<'b>> {
     // A scale of one element adds no weight to the net.
     let scale = x.filled(1.0, &[1]);
     let op_type = if centered { "LayerNormalization" } else { "RMSNormalization" };
-    let attributes = [("axis", (-i64::try_from(axes.len())?).into()), epsilon];
+    let attributes = [("axis", (-axes.len().int()).into()), epsilon];
     if axes.iter().copied().eq(rank - axes.len()..rank) {
         return Ok(made.op(op_type, [x, scale], attributes));
     }

@@ -11,6 +11,7 @@
 //! unsqueeze if the view of the indices adds no axes of size 1.
 
 use super::matcher::{Found, Matcher, fuse, two};
+use crate::common::int::Int;
 use crate::error::{At, Result};
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::op::resolve_axis;
@@ -33,7 +34,7 @@ struct Part {
 pub(crate) fn fuse_gather_of_selected(graph: &mut Graph) -> Result<bool> {
     fuse(graph, find_part, |made, part| {
         let Part { table, axis, indices, mut selection, axes } = part;
-        let gathered = made.value(table).gather(made.value(indices), i64::try_from(axis)?);
+        let gathered = made.value(table).gather(made.value(indices), axis);
         let mut inputs = made.inputs_of(&selection);
         inputs.put(0, Some(gathered));
         if selection.is("Gather") {
@@ -91,7 +92,7 @@ pub(crate) fn eliminate_nop_gather(graph: &mut Graph) -> Result<bool> {
         if let Some(count) = count {
             // A Slice takes fewer elements from a shorter axis, where a Gather fails.
             made.require(SizeCondition::first_of(&taken, &size)?);
-            part = part.first_of(i64::try_from(axis)?, made.value(count));
+            part = part.first_of(axis, made.value(count));
         }
         Ok(if added.is_empty() { part } else { part.unsqueeze(&added) })
     })

@@ -247,7 +247,7 @@ impl Mask {
             Mask::Added(of) if range::range(made.graph, of).least < f64::from(lowest) => value.max(lowest),
             Mask::Added(_) => value,
             Mask::Hidden(_, hides, _) => {
-                let (hidden, seen) = (like.filled(lowest, &[]), like.filled(0.0, &[]));
+                let (hidden, seen) = (like.filled(lowest, &[0_i64; 0]), like.filled(0.0, &[0_i64; 0]));
                 let (yes, no) = if hides { (hidden, seen) } else { (seen, hidden) };
                 value.select(yes, no)
             }

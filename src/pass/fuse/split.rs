@@ -8,6 +8,7 @@ use smallvec::smallvec;
 
 use super::matcher::Matcher;
 use crate::common::index::IndexMap;
+use crate::common::int::Int;
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Node, NodeId, ValueId};
 use crate::op::NEWEST_OPSET;
@@ -48,7 +49,7 @@ pub(crate) fn fuse_split(graph: &mut Graph) -> Result<bool> {
             version: NEWEST_OPSET,
             inputs: smallvec![Some(x), Some(graph.add_ints(&sizes)?)],
             outputs: parts.iter().map(|part| Some(part.output)).collect(),
-            attributes: AttributeMap::from_iter([("axis".into(), Attribute::Int(i64::try_from(axis)?))]),
+            attributes: AttributeMap::from_iter([("axis".into(), Attribute::Int(axis.int()))]),
             ..node
         };
         let mut nodes = vec![vec![split]];

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::matcher::{Matcher, two};
+use crate::common::int::Int;
 use crate::graph::{Node, ValueId};
 use crate::pass::pattern::{Cut, axis, cuts, ints, perm_of};
 
@@ -234,8 +235,8 @@ fn split(matcher: &Matcher, node: &Node, made: ValueId, view: &View) -> Option<V
         Some(sizes) => sizes.get(..part)?.iter().sum(),
         None => {
             // Without sizes the parts are equal, except for the last one.
-            let (whole, parts) = (view.size(axis)?, i64::try_from(node.outputs.len()).ok()?);
-            (whole % parts == 0).then(|| whole / parts * i64::try_from(part).unwrap_or(0))?
+            let (whole, parts) = (view.size(axis)?, node.outputs.len().int());
+            (whole % parts == 0).then(|| whole / parts * part.int())?
         }
     };
     view.sliced(axis, start, size)

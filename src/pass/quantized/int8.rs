@@ -6,6 +6,7 @@ use num_traits::AsPrimitive;
 
 use super::step::{Steps, of_source};
 use super::weight::{Levels, bias};
+use crate::common::int::Int;
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId, pairs};
 use crate::ncnn::layer::{Gemm, LARGEST_INT8};
@@ -141,7 +142,7 @@ impl Product {
             let is_matrix = shape.len() == 2;
             let rows = if is_matrix { x } else { x.reshape(&[-1, size]) };
             let product = made.op("ncnn.Int8Linear", [rows, weight, factors, bias], scale);
-            sizes.push(i64::try_from(outputs)?);
+            sizes.push(outputs.int());
             Ok(Some(if is_matrix { product } else { product.reshape(&sizes) }))
         })
     }

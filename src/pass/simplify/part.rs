@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use smallvec::smallvec;
 
 use crate::common::index::IndexMap;
+use crate::common::int::Int;
 use crate::error::Result;
 use crate::graph::{Graph, Ids, Node, Value, ValueId};
 use crate::op;
@@ -15,7 +16,7 @@ use super::{axis, int};
 /// Returns a Slice like `node` with other cuts of `data`.
 fn slice(graph: &mut Graph, node: &Node, data: ValueId, cuts: &[Cut]) -> Result<Node> {
     let bounds = |bound: fn(&Cut) -> i64| cuts.iter().map(bound).collect::<Vec<i64>>();
-    let axes = cuts.iter().map(|cut| Ok(i64::try_from(cut.axis)?)).collect::<Result<Vec<i64>>>()?;
+    let axes = cuts.iter().map(|cut| Ok(cut.axis.int())).collect::<Result<Vec<i64>>>()?;
     let mut inputs: Ids = smallvec![Some(data)];
     for list in [bounds(|cut| cut.start), bounds(|cut| cut.end), axes, bounds(|cut| cut.step)] {
         inputs.push(Some(graph.add_ints(&list)?));

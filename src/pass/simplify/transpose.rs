@@ -2,6 +2,7 @@
 
 use smallvec::smallvec;
 
+use crate::common::int::Int;
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Node, ValueId};
 use crate::pass::pattern::{Readers, perm_of, producer};
@@ -55,7 +56,7 @@ fn with_unit_axes(graph: &Graph, last: &Node) -> Option<(ValueId, Vec<i64>)> {
     if units.is_empty() || units.len() != added.len() {
         return None;
     }
-    let rank = i64::try_from(from.len()).ok()?;
+    let rank = from.len().int();
     let kept: Vec<i64> = (0..rank).filter(|axis| !units.contains(axis)).collect();
     let mut moved = perm_of(graph, transpose)?.into_iter();
     let perm: Option<Vec<i64>> = (0..rank)

@@ -4,6 +4,7 @@
 use smallvec::smallvec;
 
 use crate::common::index::IndexMap;
+use crate::common::int::Int;
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Node, ValueId};
 use crate::op::{self, Access};
@@ -133,7 +134,7 @@ pub(super) fn dropped_axes(long: &[Dim], short: &[Dim]) -> Option<Vec<i64>> {
         if left.peek() == Some(&size) && !(size.is(1) && dropped.len() < surplus) {
             left.next();
         } else if size.is(1) && dropped.len() < surplus {
-            dropped.push(i64::try_from(axis).ok()?);
+            dropped.push(axis.int());
         } else {
             return None;
         }

@@ -170,7 +170,7 @@ pub(super) fn expand_if(x: &Expand) -> Result<bool> {
     let [then, otherwise] = branches(x)?;
     let (then, otherwise) = (guarded(x, then, true)?, guarded(x, otherwise, false)?);
     let (then, otherwise) = (x.make.inline(&then, &[])?, x.make.inline(&otherwise, &[])?);
-    let condition = x.operand(0).reshape(&[]);
+    let condition = x.operand(0).scalar();
     for (index, (then, otherwise)) in then.into_iter().zip(otherwise).enumerate() {
         x.output(index, condition.select(then, otherwise));
     }

@@ -91,7 +91,7 @@ pub(super) fn inline_scan(x: &Expand) -> Result<bool> {
         if *length.get_or_insert(size) != size {
             return Err(Error::invalid("the scan inputs have different lengths"));
         }
-        axes.push(i64::try_from(axis)?);
+        axes.push(axis.int());
     }
     let length = length.unwrap_or(0);
     let inputs: Vec<Expr> = (scan.before..x.input_count()).map(|index| x.operand(index)).collect();

@@ -33,8 +33,8 @@ fn is_moved(expand: &Expand, rows: impl Fn(&[usize], &Array) -> Result<Rows>) ->
         return Ok(false);
     }
     let rows = rows(&data_sizes(expand)?, &expand.array(1)?)?;
-    let places: Result<Vec<i64>> = rows.places.into_iter().map(|place| Ok(i64::try_from(place)?)).collect();
-    Ok(segment_count(&places?) <= MAX_PARTS)
+    let places: Vec<i64> = rows.places.into_iter().map(Int::int).collect();
+    Ok(segment_count(&places) <= MAX_PARTS)
 }
 
 /// Returns data whose other axes than `axis` have the sizes of those of the indices, which may be smaller.
@@ -42,8 +42,7 @@ fn cut_to_indices<'x>(expand: &'x Expand, axis: usize) -> Result<Expr<'x>> {
     let (shape, index_shape) = (expand.shape(0)?, expand.shape(1)?);
     let (data, indices) = (expand.operand(0), expand.operand(1));
     let differ = |other: &usize| *other != axis && shape.get(*other) != index_shape.get(*other);
-    let shorter: Result<Vec<i64>> =
-        (0..shape.len()).filter(differ).map(|other| Ok(i64::try_from(other)?)).collect();
+    let shorter: Result<Vec<i64>> = (0..shape.len()).filter(differ).map(|other| Ok(other.int())).collect();
     let shorter = shorter?;
     if shorter.is_empty() {
         return Ok(data);
@@ -67,9 +66,9 @@ fn cut_free_axes(expand: &Expand, axis: usize) -> Result<bool> {
         let [front, back] = if place == axis { ends(&expand.array(1)?.int_list()?) } else { [count, 0] };
         limits::check_listed(usize::try_from(front.saturating_add(back))?)?;
         let taken: Vec<i64> = (0..front).chain(-back..0).collect();
-        data = data.gather(expand.make.ints(&taken), i64::try_from(place)?);
+        data = data.gather(expand.make.ints(&taken), place);
     }
-    let axis = [("axis", i64::try_from(axis)?.into())];
+    let axis = [("axis", axis.into())];
     expand.output(0, expand.make.op("GatherElements", [data, expand.operand(1)], axis));
     Ok(true)
 }
@@ -97,7 +96,7 @@ pub(super) fn expand_gather_elements(expand: &Expand) -> Result<bool> {
     if multiply_rows(expand, data, axis)? {
         return Ok(true);
     }
-    let place = i64::try_from(axis)?;
+    let place = axis.int();
     let data = data.unsqueeze(&[place]);
     let hits = element_hits(expand, place, true, DType::F32)?;
     let sum = |data| (hits * data).reduce("ReduceSum", &[place + 1], false);
@@ -116,7 +115,7 @@ fn sample_along(expand: &Expand, axis: usize) -> Result<bool> {
         return Ok(false);
     }
     let inputs = [cut_to_indices(expand, axis)?, expand.make.value(source)];
-    expand.output(0, expand.make.op("ncnn.GatherAlong", inputs, [("axis", i64::try_from(axis)?.into())]));
+    expand.output(0, expand.make.op("ncnn.GatherAlong", inputs, [("axis", axis.into())]));
     Ok(true)
 }
 
@@ -144,7 +143,7 @@ fn multiply_rows<'x>(expand: &'x Expand, data: Expr<'x>, axis: usize) -> Result<
     }
     let mut order: Vec<usize> = (0..rank).filter(|other| other != row && *other != axis).collect();
     order.extend([*row, axis]);
-    let indices = expand.make.value(source).transpose(&order).squeeze(&[i64::try_from(rank)? - 2]);
+    let indices = expand.make.value(source).transpose(&order).squeeze(&[rank.int() - 2]);
     let hits = indices.one_hot(depth, -2, DType::F32);
     let found = pick(data.transpose(&order), expand.dtype(0)?, |data| data.matmul(hits));
     expand.output(0, found.transpose(&inverse(&order)));
@@ -211,7 +210,7 @@ pub(in crate::ops) fn row_indices<'x>(
     sizes: &[i64],
     batch: usize,
 ) -> Result<Expr<'x>> {
-    let width = i64::try_from(sizes.len() - batch)?;
+    let width = (sizes.len() - batch).int();
     let indexed = sizes.get(batch..).unwrap_or_default();
     let mut strides = vec![1_i64; indexed.len()];
     for axis in (1..indexed.len()).rev() {
@@ -254,7 +253,7 @@ fn expand_leading(expand: &Expand) -> Result<bool> {
     };
     let rows = tuple_rows(&indexed, &expand.array(1)?, 0)?.places;
     let rows: std::result::Result<Vec<i64>, _> = rows.into_iter().map(i64::try_from).collect();
-    let count = i64::try_from(indexed.iter().product::<usize>())?;
+    let count = indexed.iter().product::<usize>().int();
     let merged = with_leading(expand, expand.operand(0), *width, &[count]);
     let taken = merged.gather(expand.make.ints(&rows?), 0);
     expand.output(0, with_leading(expand, taken, 1, tuples));
@@ -289,7 +288,7 @@ fn expand_free(expand: &Expand) -> Result<bool> {
     let width = index_shape.last().and_then(Dim::known);
     let Some(width) = width.filter(|_| !is_fixed) else { return Ok(false) };
     let (data, indices) = (expand.operand(0), expand.operand(1).cast(DType::I64));
-    let (batch, rank) = (i64::try_from(batch_dims(expand)?)?, index_shape.len().saturating_sub(1));
+    let (batch, rank) = (batch_dims(expand)?.int(), index_shape.len().saturating_sub(1));
     let mut rows = None;
     for axis in 0..batch + width {
         let size = data.size(axis);
@@ -321,7 +320,7 @@ pub(super) fn expand_gather_nd(expand: &Expand) -> Result<bool> {
         invalid!("tuples of {width} indices do not fit data of shape {sizes:?}");
     };
     let rows = row_indices(expand, tuples, indexed, batch)?;
-    let data = expand.operand(0).reshape(&[indexed.iter().product(), slice.iter().product()]);
+    let data = expand.operand(0).reshape(&[indexed.iter().product::<i64>(), slice.iter().product()]);
     let shape: Vec<i64> = tuples.iter().chain(slice).copied().collect();
     expand.output(0, data.gather(rows, 0).reshape(&shape));
     Ok(true)

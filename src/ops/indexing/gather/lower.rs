@@ -185,8 +185,8 @@ fn gather_rows(lower: &mut Lower, rows: &Rows) -> Result<()> {
     let count = Dim::product(lower.shape(0)?).floor_div(&width);
     let blob = lower.blob(0)?;
     let (alone, place) = lower.alone(blob, &[count, width], 0)?;
-    let places: Result<Vec<i64>> = rows.places.iter().map(|row| Ok(i64::try_from(*row)?)).collect();
-    let taken = lower.gather(alone, place, &places?)?;
+    let places: Vec<i64> = rows.places.iter().map(Int::int).collect();
+    let taken = lower.gather(alone, place, &places)?;
     lower.set(0, taken)
 }
 

@@ -85,7 +85,7 @@ pub(in crate::ops) fn resolve_index(index: i64, size: i64) -> Result<i64> {
 
 /// Returns the indices in an array, counted from the front of an axis of `size`.
 fn resolved(indices: &Array, size: usize) -> Result<Vec<usize>> {
-    let size = i64::try_from(size)?;
+    let size = size.int();
     indices.int_list()?.into_iter().map(|i| Ok(usize::try_from(resolve_index(i, size)?)?)).collect()
 }
 
@@ -198,7 +198,7 @@ pub(in crate::ops) fn tuple_rows(data: &[usize], indices: &Array, batch: usize) 
     for (tuple_index, tuple) in list.chunks((*width).max(1)).enumerate() {
         let mut place = tuple_index / per_batch.max(1);
         for (index, size) in tuple.iter().zip(indexed) {
-            place = place * size + usize::try_from(resolve_index(*index, i64::try_from(*size)?)?)?;
+            place = place * size + usize::try_from(resolve_index(*index, size.int())?)?;
         }
         places.push(place);
     }

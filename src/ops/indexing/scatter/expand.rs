@@ -132,7 +132,7 @@ fn uniform_update<'x>(expand: &'x Expand) -> Result<Option<Expr<'x>>> {
         graph.value(*id).shape.as_ref().is_some_and(|shape| shape.iter().all(|size| size.is(1)))
     };
     let source = source.filter(is_one).map(|id| expand.make.value(id));
-    Ok(source.map(|source| source.reshape(&[]).to_type(DType::F32)))
+    Ok(source.map(|source| source.scalar().to_type(DType::F32)))
 }
 
 /// Returns whether the sizes of the data are known.
@@ -198,9 +198,8 @@ fn replace_rows(expand: &Expand) -> Result<bool> {
     if targets.is_empty() {
         return Ok(false);
     }
-    let rows = |index: usize, count: usize| -> Result<_> {
-        Ok(expand.operand(index).reshape(&[i64::try_from(count)?, -1]))
-    };
+    let rows =
+        |index: usize, count: usize| -> Result<_> { Ok(expand.operand(index).reshape(&[count.int(), -1])) };
     let both = expand.make.concat(&[rows(0, count)?, rows(2, targets.len())?], 0);
     let replaced = both.gather(expand.make.ints(&replaced_rows(count, &targets)?), 0);
     expand.output(0, replaced.reshape_to(expand.operand(0).shape()));
@@ -264,7 +263,7 @@ pub(super) fn expand_scatter_elements(expand: &Expand) -> Result<bool> {
             display_shape(&shape)
         );
     }
-    let place = i64::try_from(axis)?;
+    let place = axis.int();
     let hits = element_hits(expand, place, false, DType::Bool)?;
     let (data, updates) = (expand.operand_as(0, DType::F32), expand.operand_as(2, DType::F32));
     let updates = updates.unsqueeze(&[place]);
@@ -291,7 +290,7 @@ fn add_rows(expand: &Expand, axis: usize) -> Result<bool> {
     }
     let order: Vec<usize> = iter::once(axis).chain((0..shape.len()).filter(|other| *other != axis)).collect();
     let rows = (expand.make.value(source).reshape(&[-1]), 1);
-    let hits = hits_along(expand, i64::try_from(axis)?, rows, 0, DType::F32)?;
+    let hits = hits_along(expand, axis.int(), rows, 0, DType::F32)?;
     let data = expand.operand_as(0, DType::F32).transpose(&order);
     let updates = expand.operand_as(2, DType::F32).transpose(&order).reshape(&[0, -1]);
     let sums = data + hits.matmul(updates).reshape_to(data.shape());
@@ -324,7 +323,7 @@ fn element_numbers<'x>(expand: &'x Expand, axis: usize) -> Result<Expr<'x>> {
     if let Some(count) = shape.at(axis)?.known() {
         return numbers_from_one(expand, count, &column);
     }
-    Ok((expand.operand(1).positions(i64::try_from(axis)?) + 1_i64).reshape(&column))
+    Ok((expand.operand(1).positions(axis) + 1_i64).reshape(&column))
 }
 
 /// Expands updates of one index along the axis, which is the same for all elements, to a Concat of the updates with
@@ -340,7 +339,7 @@ fn replace_one(expand: &Expand, axis: usize) -> Result<bool> {
         None if index < 0 => return Ok(false),
         None => index,
     };
-    let place = i64::try_from(axis)?;
+    let place = axis.int();
     let data = expand.operand(0);
     let mut parts = Vec::new();
     if index > 0 {

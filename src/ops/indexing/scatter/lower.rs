@@ -52,7 +52,7 @@ fn scatter_rows(lower: &mut Lower, sizes: &[usize], targets: &Rows) -> Result<()
     for members in rounds(targets)? {
         let mut places = vec![0; count];
         for update in members {
-            places.put(*targets.at(update)?, i64::try_from(update + 1)?);
+            places.put(*targets.at(update)?, (update + 1).int());
         }
         let placed = lower.gather(updates, 0, &places)?;
         let placed = lower.reshape(placed, &rows(count)?)?;

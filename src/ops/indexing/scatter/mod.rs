@@ -159,9 +159,9 @@ fn rounds(places: &[usize]) -> Result<Vec<Vec<usize>>> {
 /// Returns the source of each of `count` rows: the row itself, or `count + i` for the last update `i` that
 /// replaces it.
 fn replaced_rows(count: usize, targets: &[usize]) -> Result<Vec<i64>> {
-    let mut sources: Vec<i64> = (0..i64::try_from(count)?).collect();
+    let mut sources: Vec<i64> = (0..count.int()).collect();
     for (update, target) in targets.iter().enumerate() {
-        sources.put(*target, i64::try_from(count + update)?);
+        sources.put(*target, (count + update).int());
     }
     Ok(sources)
 }

@@ -94,7 +94,6 @@ impl<'x> Region<'x> {
         // The axes of the tuples in the order of the axes of the data, without those of size 1.
         let (left, unused): (Vec<usize>, Vec<usize>) =
             (0..tuples.len()).partition(|axis| order.contains(axis));
-        let unused = unused.into_iter().map(|axis| Ok(i64::try_from(axis)?)).collect::<Result<Vec<i64>>>()?;
         let mut updates = expand.operand(2);
         if !unused.is_empty() {
             updates = updates.squeeze(&unused);
@@ -213,7 +212,7 @@ fn assigned<'x>(
             Reduction::Min => data.min(updates),
         });
     };
-    let (span, size, place) = (spans.at(axis)?, shape.at(axis)?, i64::try_from(axis)?);
+    let (span, size, place) = (spans.at(axis)?, shape.at(axis)?, axis.int());
     if let Some(rest) = span.rest(size) {
         let (start, end) = (span.start, if rest == 0 { i64::MAX } else { -rest });
         let (shape, spans) =
@@ -333,7 +332,7 @@ impl Counted {
         if depth == 0 || indices.is_empty() {
             return Ok(None);
         }
-        let total = i64::try_from(indices.len() / depth)?;
+        let total = (indices.len() / depth).int();
         let mut found: Vec<(i64, i64)> = Vec::with_capacity(depth);
         let mut spans = Vec::with_capacity(depth);
         for (axis, size) in sizes.iter().enumerate() {
@@ -378,7 +377,7 @@ impl Counted {
         let counts: Vec<i64> = (order.iter())
             .map(|axis| self.spans.get(*axis).and_then(|span| span.count.known()).unwrap_or(1))
             .collect();
-        let tuples = i64::try_from(expand.shape(1)?.len())? - 1;
+        let tuples = expand.shape(1)?.len().int() - 1;
         let rest = expand.operand(2).apply("Shape", [("start", tuples.into())]);
         let shape = expand.make.concat(&[expand.make.ints(&counts), rest], 0);
         let mut perm = inverse(&order);

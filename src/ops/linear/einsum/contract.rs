@@ -70,7 +70,7 @@ fn diagonal<'x>(mut x: Labelled<'x>, sources: &Sources<'x>) -> Result<Labelled<'
         let pick = |axis: &usize| Ok((*x.labels.at(*axis)?, x.sizes.at(*axis)?.clone()));
         let (mut labels, mut sizes): (Vec<Label>, Vec<Dim>) =
             rest.iter().map(pick).collect::<Result<Vec<_>>>()?.into_iter().unzip();
-        let last = i64::try_from(rest.len())?;
+        let last = rest.len().int();
         let square = n.checked_mul(n).ok_or_else(|| Error::limit("the diagonal is too long"))?;
         let merged: Vec<Dim> = sizes.iter().cloned().chain([Dim::Known(square)]).collect();
         let flat = reshape(moved, &sizes, &merged, sources)?;
@@ -183,7 +183,7 @@ fn matrix_product<'x>(
     let sizes = broadcast_sizes(&a, &b, &labels)?;
     let a = stack(a, [&batch, &rows, contracted], sources)?;
     let product = a.matmul(stack(b, [&batch, contracted, &columns], sources)?);
-    let place = i64::try_from(batch.len())?;
+    let place = batch.len().int();
     let value = match (rows.len(), columns.len()) {
         (1, 1) => product,
         (0, 1) => product.squeeze(&[place]),
@@ -202,7 +202,7 @@ fn stack<'x>(
 ) -> Result<Expr<'x>> {
     let order: Vec<Label> = batch.iter().chain(rows).chain(columns).copied().collect();
     let Labelled { value, sizes, .. } = transpose(x, &order)?;
-    let place = i64::try_from(batch.len())?;
+    let place = batch.len().int();
     Ok(match (rows.len(), columns.len()) {
         (1, 1) => value,
         (0, 1) => value.unsqueeze(&[place]),

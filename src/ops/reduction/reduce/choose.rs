@@ -17,7 +17,7 @@ fn code(reduced: &[bool], matters: &[bool]) -> f32 {
 
 /// Returns the code of the axes in input 1.
 fn code_at_run_time<'x>(x: &'x Expand, matters: &[bool]) -> Result<Expr<'x>> {
-    let rank = i64::try_from(matters.len())?;
+    let rank = matters.len().int();
     let axes = x.operand_as(1, DType::I64).reshape(&[-1, 1]);
     let [front, back] = [0..rank, -rank..0].map(|list| axes.equal(x.make.ints(&list.collect::<Vec<_>>())));
     let one = |axis: usize| (0..matters.len()).map(|other| other == axis).collect::<Vec<_>>();

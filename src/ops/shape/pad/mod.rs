@@ -86,7 +86,7 @@ fn pad_amounts(
     };
     let pads = required(pads, "pads")?;
     let axes = if since >= 18 { input(3)? } else { None };
-    let axes = axes.unwrap_or((0..i64::try_from(rank)?).map(Dim::Known).collect());
+    let axes = axes.unwrap_or((0..rank.int()).map(Dim::Known).collect());
     if pads.len() != 2 * axes.len() {
         invalid!("pads has {} elements for {} axes", pads.len(), axes.len());
     }
@@ -232,12 +232,12 @@ fn pad(data: &Array, amounts: &Amounts, mode: Mode, value: &Array) -> Result<Arr
             unsupported!("the amounts {before} and {after} are not fixed");
         };
         // Added elements do not copy removed ones.
-        let size = i64::try_from(*data.shape().at(axis)?)?;
+        let size = data.shape().at(axis)?.int();
         let padded = size.saturating_add(before).saturating_add(after);
         let kept: Vec<usize> = (0.max(before.saturating_neg())..size.min(size.saturating_add(after)))
             .map(usize::try_from)
             .collect::<std::result::Result<_, _>>()?;
-        let size = i64::try_from(kept.len())?;
+        let size = kept.len().int();
         data = data.gather(axis, &kept)?;
         if size == 0 && mode != Mode::Constant && (before > 0 || after > 0) {
             invalid!("an empty axis has no elements to pad with");

@@ -142,13 +142,13 @@ pub(super) fn expand_slice(x: &Expand) -> Result<bool> {
                 x.make.ints(&offsets)
             }
             (None, Some(count)) => {
-                let count = x.make.value(count).reshape(&[]).cast(DType::I64);
+                let count = x.make.value(count).scalar().cast(DType::I64);
                 x.make.range(x.make.int(0), count)
             }
             _ => unsupported!("a slice of {count} elements from a start that is computed at run time"),
         };
         let start = clamped_start(starts.gather(x.make.ints(&[index]), 0), size);
-        data = data.gather(offsets + start, i64::try_from(axis)?);
+        data = data.gather(offsets + start, axis);
     }
     x.output(0, data);
     Ok(true)

@@ -138,7 +138,7 @@ impl Blocks {
         let mut offsets: Vec<Vec<(i64, f32)>> = Vec::new();
         for row in rows {
             let read = row.iter().filter(|(_, weight)| *weight != 0.0);
-            let offset = |(index, weight): &(usize, f32)| Ok((i64::try_from(*index)? - start, *weight));
+            let offset = |(index, weight): &(usize, f32)| Ok((index.int() - start, *weight));
             offsets.push(read.map(offset).collect::<Result<_>>()?);
         }
         let ends = offsets.iter().flatten().map(|(offset, _)| *offset);
@@ -162,7 +162,7 @@ impl Blocks {
         for block in 0..self.ratio.blocks_of(size) {
             for row in &self.map.rows {
                 let place = |(index, weight): &(usize, f32)| {
-                    let index = block * self.ratio.from + i64::try_from(*index).ok()? - self.before;
+                    let index = block * self.ratio.from + index.int() - self.before;
                     Some((usize::try_from(index.max(0)).ok()?, *weight))
                 };
                 rows.push(row.iter().map(place).collect::<Option<_>>()?);

@@ -163,7 +163,7 @@ pub(super) fn expand_roi_align(x: &Expand) -> Result<bool> {
     };
     let rois = x.float_list(1)?;
     let count = rois.len() / 4;
-    if i64::try_from(count)? > MAX_REGIONS {
+    if count.int() > MAX_REGIONS {
         unsupported!("{count} regions, each of which becomes a few layers (at most {MAX_REGIONS})");
     }
     let images = if batch == 1 { vec![0; count] } else { x.int_list(2)? };
@@ -197,7 +197,7 @@ pub(super) fn expand_roi_align(x: &Expand) -> Result<bool> {
             )));
         }
         let matrix = matrix(spans.0, spans.1, cells.len(), usize::try_from(area)?, each)?;
-        parts.push(pool_region(x, image, crop, matrix, channels, i64::try_from(each)?, layer));
+        parts.push(pool_region(x, image, crop, matrix, channels, each.int(), layer));
     }
     x.output(0, x.make.concat(&parts, 0));
     Ok(true)

@@ -187,7 +187,7 @@ fn lower_regions(lower: &mut Lower, layer: &Layer, images: Option<&[i64]>) -> Re
     for region in 0..usize::try_from(count)? {
         let image = images.map_or(Ok(&0), |images| images.at(region))?;
         let x = image_of(lower, 0, *image, &batch)?;
-        let roi = lower.cut(rois, 0, i64::try_from(region)?, 1)?;
+        let roi = lower.cut(rois, 0, region.int(), 1)?;
         let roi = lower.reshape(roi, &shape![4])?;
         tops.push(lower.emit(layer.clone(), &[x, roi], &form)?);
     }

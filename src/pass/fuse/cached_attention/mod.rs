@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use super::matcher::{Matcher, to_f32};
 use super::scores::{HIDDEN, Mask, Reason};
 use crate::common::index::IndexMap;
+use crate::common::int::Int;
 use crate::error::{At, Error, Result};
 use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
 use crate::op::{NEWEST_OPSET, range};
@@ -106,7 +107,7 @@ fn shape_of_whole(
     grows.put(axis, 1);
     let place = |name: &str, default: usize| -> usize {
         let Some(Attribute::Int(place)) = node.attributes.get(name) else { return default };
-        let place = if *place < 0 { place.saturating_add(i64::try_from(rank).unwrap_or(0)) } else { *place };
+        let place = if *place < 0 { place.saturating_add(rank.int()) } else { *place };
         usize::try_from(place).unwrap_or(0).min(rank)
     };
     let (start, end) = (place("start", 0), place("end", rank));

@@ -3,6 +3,7 @@
 use super::super::matcher::{Found, Matcher, fuse, orders, two};
 use super::rows::{Function, Layout, Made, Part, Step, sizes};
 use super::{Choices, viewed};
+use crate::common::int::Int;
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 use crate::pass::builder::{Builder, Expr};
@@ -75,13 +76,9 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Experts> {
             Reader { matcher, layout: layout.clone(), indices: None, experts: None, tokens: None, sizes: 0 };
         let expert = reader.expert(value).filter(|_| is_weight)?;
         let (tokens, width) = reader.tokens?;
-        let choices = Choices {
-            indices: reader.indices?,
-            weights,
-            choices: count,
-            experts: i64::try_from(reader.experts?).ok()?,
-        };
-        let multiply_adds = i64::try_from(reader.sizes).ok()?;
+        let choices =
+            Choices { indices: reader.indices?, weights, choices: count, experts: reader.experts?.int() };
+        let multiply_adds = reader.sizes.int();
         Some(Experts { tokens, width, choices, expert, multiply_adds, shape: shape.clone() })
     })
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::matcher::Matcher;
 use super::viewed;
+use crate::common::int::Int;
 use crate::error::{Error, Result};
 use crate::graph::{Attribute, Node, ValueId};
 use crate::op::{self, Access, resolve_axis};
@@ -315,5 +316,5 @@ pub(super) fn sizes(matrices: Expr, transposed: bool) -> Result<[i64; 3]> {
         return Err(Error::internal("the matrices of the experts have other axes"));
     };
     let (rows, columns) = if transposed { (a, b) } else { (b, a) };
-    Ok([i64::try_from(experts)?, i64::try_from(rows)?, i64::try_from(columns)?])
+    Ok([experts.int(), rows.int(), columns.int()])
 }

@@ -6,6 +6,7 @@ use super::super::matcher::{Found, Matcher, fuse, orders, two};
 use super::super::text::Pattern;
 use super::rows::{Function, Layout, Made, Part, Step};
 use super::{Choices, viewed};
+use crate::common::int::Int;
 use crate::error::{Error, Result};
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::pass::builder::{Builder, Expr};
@@ -72,7 +73,7 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Sum> {
     terms.reverse();
     let choices = reader.choices?;
     let (tokens, width) = reader.tokens?;
-    let multiply_adds = i64::try_from(reader.sizes).ok()?;
+    let multiply_adds = reader.sizes.int();
     let mut numbers: Vec<i64> = terms.iter().map(|term| term.expert).collect();
     numbers.sort_unstable();
     let [count, columns] = matcher.shape(start)? else { return None };

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use super::recurrent::RecurrentLayers;
 use super::step::{MAX_MOVES, is_move};
+use crate::common::int::Int;
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Node, ValueId, pairs};
 use crate::op::{CONTRIB_DOMAIN as MICROSOFT, NEWEST_OPSET, resolve_axis, whole_windows};
@@ -251,7 +252,7 @@ impl<'b> Plain<'b, '_> {
         if let Some(bias) = form.bias.and_then(|index| self.input(index)) {
             let [Some(x), Some(weight)] = [1, 4].map(|index| self.input(index)) else { return Ok(None) };
             let rank = self.made.graph.value(bias.id).shape.as_ref().map_or(1, |shape| shape.len());
-            let axis = i64::try_from(rank.saturating_sub(1))?;
+            let axis = rank.saturating_sub(1).int();
             let bias = self.dequantize([Some(bias), Some(x * weight), None], [("axis", axis.into())]);
             inputs.push(Some(bias));
         }

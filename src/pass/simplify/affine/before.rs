@@ -3,6 +3,7 @@
 //! `w * (s * x + t) + b` is `(w * s) * x + (sum(w * t) + b)` for each channel. Padding is not shifted: before
 //! a convolution with padding, only scales are merged, and `s * x + t` becomes `s * (x + t / s)`.
 
+use crate::common::int::Int;
 use crate::error::Result;
 use crate::graph::{Graph, Node, NodeId, ValueId};
 use crate::pass::pattern::Readers;
@@ -126,7 +127,7 @@ impl Found {
             let weight = made.value(self.weight);
             let mut sizes = Vec::new();
             for size in weight.constant_shape() {
-                sizes.push(i64::try_from(*size)?);
+                sizes.push(size.int());
             }
             let whole = weight.reshape(&self.grouped);
             let mut inputs = vec![Some(data), Some(weight)];
@@ -134,7 +135,7 @@ impl Found {
             inputs.extend(match shift {
                 Some(shift) => {
                     let seen = whole * self.along_inputs(made, shift);
-                    let axes: Vec<i64> = (2..i64::try_from(self.grouped.len())?).collect();
+                    let axes: Vec<i64> = (2..self.grouped.len().int()).collect();
                     let sum = seen.reduce("ReduceSum", &axes, false).reshape(&[-1]);
                     Some(Some(bias.map_or(sum, |bias| sum + bias)))
                 }

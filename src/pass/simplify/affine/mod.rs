@@ -11,6 +11,7 @@ mod step;
 
 use super::{int, only_output};
 use crate::common::index::IndexMap;
+use crate::common::int::Int;
 use crate::error::Result;
 use crate::graph::{Graph, Node, NodeId, ValueId};
 use crate::op::NEWEST_OPSET;
@@ -141,7 +142,7 @@ impl Product {
             }
             let mut inputs = vec![node.input(0).map(|id| made.value(id)), Some(weight)];
             if let Some(shift) = shift {
-                let channels = made.ints(&[i64::try_from(self.channels.count)?]);
+                let channels = made.ints(&[self.channels.count]);
                 inputs.push(Some(shift.broadcast_to(channels)));
             }
             made.only_copy_of(node, &inputs).map(Some)
@@ -156,10 +157,10 @@ impl Product {
         let sizes = sizes?;
         let spatial = sizes.get(2..).unwrap_or_default();
         let ones = vec![1; spatial.len()];
-        let scale = scale.broadcast_to(made.ints(&[i64::try_from(self.channels.count)?]));
+        let scale = scale.broadcast_to(made.ints(&[self.channels.count]));
         Ok(match (self.layout, sizes.as_slice()) {
             (Layout::Grouped(group), [all, part, ..]) => {
-                let group = i64::try_from(group)?;
+                let group = group.int();
                 let grouped = [&[group, all / group.max(1), *part], spatial].concat();
                 let scale = scale.reshape(&[&[group, 1, *part], ones.as_slice()].concat());
                 (weight.reshape(&grouped) * scale).reshape(&sizes)

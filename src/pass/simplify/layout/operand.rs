@@ -1,5 +1,6 @@
 //! The nodes of islands: their operands, and the attributes that name axes.
 
+use crate::common::int::Int;
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node};
 use crate::op::{self, Access};
@@ -77,7 +78,7 @@ pub(super) fn name_axes<'b>(
 ) -> Result<()> {
     let mut renamed = Vec::new();
     for axis in axes {
-        renamed.push(i64::try_from(perm.get(*axis).copied().unwrap_or(*axis))?);
+        renamed.push((perm.get(*axis).copied().unwrap_or(*axis)).int());
     }
     match renamed.as_slice() {
         _ if op::access(node) == Access::Reduction => {
