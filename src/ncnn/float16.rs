@@ -8,7 +8,6 @@ use half::slice::HalfFloatSliceExt;
 
 use super::layer::{Storage, Weight};
 use super::{Layer, Net};
-use crate::common::int::Int;
 use crate::common::output::Out;
 use crate::error::{Error, Result};
 use crate::tensor::{DType, Tensor};
@@ -255,7 +254,7 @@ mod tests {
         };
         for (element, len, bytes) in [(-100.0, 31, 4 + 64), (0.1, 31, 4 + 124), (-100.0, 4, 16)] {
             let mut net = Net { half: true, ..Net::default() };
-            let y = net.push("constant", constant(element, len), &[], &[len.int()]);
+            let y = net.push("constant", constant(element, len), &[], &[i64::try_from(len).unwrap()]);
             net.push_output("y", y);
             net.tag_constants();
             net.split();

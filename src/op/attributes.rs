@@ -1,8 +1,8 @@
 //! Access to the attributes of a node.
 
-use super::{Kind, Op};
+use super::{Call, Kind};
 use crate::error::{Error, Result};
-use crate::graph::{Attribute, Graph, Node};
+use crate::graph::{Attribute, Graph};
 use crate::tensor::{DType, Tensor};
 
 /// Integers that say yes or no, in the order of their names.
@@ -76,41 +76,30 @@ fn truth(name: &str, flag: i64) -> Result<bool> {
     }
 }
 
-/// The attributes of one node.
-pub(crate) struct Attributes<'a> {
-    node: &'a Node,
-    op: &'a Op,
-}
-
-impl<'a> Attributes<'a> {
-    /// Creates a reader of `node`, whose operator is `op`.
-    pub fn new(node: &'a Node, op: &'a Op) -> Attributes<'a> {
-        Attributes { node, op }
-    }
-
+impl Call<'_> {
     /// Returns the largest number of inputs that the operator takes.
     pub fn most_inputs(&self) -> usize {
-        self.op.schema.most_inputs(self.node.version)
+        self.op().schema.most_inputs(self.node().version)
     }
 
     /// Returns the operator.
     pub fn op_type(&self) -> &'static str {
-        self.op.schema.name
+        self.op().schema.name
     }
 
     /// Returns the since-version that the node follows.
     pub fn since(&self) -> i64 {
-        self.op.since_version(self.node.version).unwrap_or(self.node.version)
+        self.op().since_version(self.node().version).unwrap_or(self.node().version)
     }
 
     /// Returns the number of outputs, including omitted ones.
     pub fn output_count(&self) -> usize {
-        self.node.outputs.len()
+        self.node().outputs.len()
     }
 
     /// Returns whether output `index` is present and named.
     pub fn has_output(&self, index: usize) -> bool {
-        self.node.outputs.get(index).is_some_and(Option::is_some)
+        self.node().outputs.get(index).is_some_and(Option::is_some)
     }
 
     /// Returns one of [`FLAGS`]; the default is that of the schema.
@@ -125,12 +114,12 @@ impl<'a> Attributes<'a> {
 
     /// Refuses attributes that the version of the operator does not declare, those of another type, and flags that say
     /// neither yes nor no.
-    pub fn check(&self) -> Result<()> {
-        for (name, attribute) in &self.node.attributes {
+    pub fn check_attributes(&self) -> Result<()> {
+        for (name, attribute) in &self.node().attributes {
             let at = |error: Error| error.at_part(format!("attribute {name}"));
-            match self.op.schema.declared(name, self.node.version) {
+            match self.op().schema.declared(name, self.node().version) {
                 None | Some(Kind::Gone) => {
-                    let message = format!("{}-{} has no such attribute", self.node.op_type, self.since());
+                    let message = format!("{}-{} has no such attribute", self.node().op_type, self.since());
                     return Err(at(Error::unsupported(message)));
                 }
                 Some(kind) if kind.name() != attribute.kind() => {
@@ -161,11 +150,11 @@ macro_rules! readers {
         $(, [$read:ident: $declared:pat => $default:expr])?
         $(, ($or:ident))?;
     )*) => {
-        impl<'a> Attributes<'a> {
+        impl<'a> Call<'a> {
             $(
                 #[doc = concat!("Returns an attribute of type ", $kind, ", if the node has it.")]
                 pub fn $given(&self, name: &str) -> Result<Option<$type>> {
-                    let Some(attribute) = self.node.attributes.get(name) else { return Ok(None) };
+                    let Some(attribute) = self.node().attributes.get(name) else { return Ok(None) };
                     let value = match attribute {
                         $attribute => $value,
                         _ => None,
@@ -177,7 +166,7 @@ macro_rules! readers {
                 $(
                     #[doc = concat!("Returns an attribute of type ", $kind, ", or the default of the schema.")]
                     pub fn $read(&self, name: &str) -> Result<$type> {
-                        let default = || match self.op.schema.attribute(name, self.node.version)? {
+                        let default = || match self.op().schema.attribute(name, self.node().version)? {
                             $declared => $default,
                             _ => None,
                         };
@@ -211,7 +200,7 @@ readers! {
     "GRAPH" &'a Graph, given_body: Attribute::Graph(g) => Some(g.as_ref()), [body: Kind::Gone => None];
 }
 
-impl Attributes<'_> {
+impl Call<'_> {
     /// Returns the element type of which an attribute is the number, if the node has it.
     pub fn given_element_type(&self, name: &str) -> Result<Option<DType>> {
         self.given_int(name)?.map(|number| element_type(name, number)).transpose()

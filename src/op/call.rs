@@ -1,13 +1,12 @@
-//! A node with the known facts of its inputs: the view of shape rules and lowerings.
+//! A node with the known facts of its inputs: the view of shape rules, evaluations, expansions and lowerings.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::BTreeSet;
-use std::ops::Deref;
 
-use super::{Attributes, Op};
+use super::Op;
 use crate::common::int::Int;
 use crate::common::limits;
-use crate::error::{Error, Result, invalid};
+use crate::error::{At, Error, Result, invalid};
 use crate::graph::{Graph, Node, Value, ValueId};
 use crate::tensor::{Array, DType, Dim, Shape, SizeCondition, Tensor, broadcast_shapes, display_shape};
 
@@ -48,23 +47,39 @@ impl Fact {
     }
 }
 
+/// The inputs of a node that is evaluated.
+pub(crate) struct Inputs {
+    arrays: Vec<Option<Array>>,
+    /// The inputs as values, with type and shape alone.
+    values: Vec<Option<Value>>,
+}
+
+impl Inputs {
+    /// Lists the elements of each input; `None` for an omitted one.
+    pub fn of(arrays: Vec<Option<Array>>) -> Inputs {
+        let value = |array: &Array| Value {
+            dtype: Some(array.dtype()),
+            shape: Some(array.shape().into()),
+            ..Value::default()
+        };
+        let values = arrays.iter().map(|array| array.as_ref().map(value)).collect();
+        Inputs { arrays, values }
+    }
+}
+
 /// A node, its attributes, and the facts of its inputs.
 pub(crate) struct Call<'a> {
     graph: &'a Graph,
     node: &'a Node,
-    attributes: Attributes<'a>,
+    op: &'a Op,
+    /// The inputs, if the node is evaluated.
+    evaluated: Option<&'a Inputs>,
+    /// The elements of inputs that are constants of the graph.
+    loaded: OnceCell<Vec<OnceCell<Array>>>,
     /// The conditions on free sizes that were required.
     conditions: RefCell<Vec<SizeCondition>>,
     /// The inputs in place of whose elements sizes were taken.
     replaced: RefCell<BTreeSet<usize>>,
-}
-
-impl<'a> Deref for Call<'a> {
-    type Target = Attributes<'a>;
-
-    fn deref(&self) -> &Attributes<'a> {
-        &self.attributes
-    }
 }
 
 /// Returns the number of elements of a shape, at most `u64::MAX`, if all sizes are known.
@@ -78,15 +93,22 @@ impl<'a> Call<'a> {
         Call {
             graph,
             node,
-            attributes: Attributes::new(node, op),
+            op,
+            evaluated: None,
+            loaded: OnceCell::new(),
             conditions: RefCell::default(),
             replaced: RefCell::default(),
         }
     }
 
-    /// Returns the attributes, as folding reads them.
-    pub fn attributes(&self) -> &Attributes<'a> {
-        &self.attributes
+    /// Creates the call of `op` by `node` on elements: nothing of its inputs is read from `graph`.
+    pub fn evaluated(graph: &'a Graph, node: &'a Node, op: &'a Op, inputs: &'a Inputs) -> Call<'a> {
+        Call { evaluated: Some(inputs), ..Call::new(graph, node, op) }
+    }
+
+    /// Returns the operator.
+    pub fn op(&self) -> &'a Op {
+        self.op
     }
 
     /// Requires a condition on free sizes, one that [`SizeCondition`]'s constructors return.
@@ -141,8 +163,10 @@ impl<'a> Call<'a> {
 
     /// Returns input `index`, unless it is omitted.
     pub fn value(&self, index: usize) -> Option<&'a Value> {
-        let id = self.node.input(index)?;
-        Some(self.graph.value(id))
+        match self.evaluated {
+            Some(inputs) => inputs.values.get(index)?.as_ref(),
+            None => Some(self.graph.value(self.node.input(index)?)),
+        }
     }
 
     /// Returns input `index`, which must be given.
@@ -243,11 +267,32 @@ impl<'a> Call<'a> {
     }
 
     /// Returns the elements of input `index`: those of a constant, or sizes.
-    pub fn array(&self, index: usize) -> Result<Array> {
-        if let Some(elements) = &self.input(index)?.elements {
-            return Ok(elements.as_ref().clone());
+    pub fn array(&self, index: usize) -> Result<&Array> {
+        let value = self.input(index)?;
+        if let Some(inputs) = self.evaluated {
+            let array = inputs.arrays.get(index).and_then(Option::as_ref);
+            return array.ok_or_else(|| Error::internal("an input without elements"));
         }
-        self.required_constant(index)?.load_listed()
+        if let Some(elements) = &value.elements {
+            return Ok(elements);
+        }
+        let loaded = self.loaded.get_or_init(|| vec![OnceCell::new(); self.input_count()]);
+        let slot = loaded.at(index)?;
+        if slot.get().is_none() {
+            // Nothing else sets it.
+            let _ = slot.set(self.required_constant(index)?.load_listed()?);
+        }
+        slot.get().ok_or_else(|| Error::internal("a constant that was not loaded"))
+    }
+
+    /// Returns the elements of input `index`, unless it is omitted.
+    pub fn given_array(&self, index: usize) -> Result<Option<&Array>> {
+        self.has_input(index).then(|| self.array(index)).transpose()
+    }
+
+    /// Returns the elements of all inputs.
+    pub fn arrays(&self) -> Result<Vec<&Array>> {
+        (0..self.input_count()).map(|index| self.array(index)).collect()
     }
 
     /// Returns the elements of input `index`, which may be symbolic, in row-major order.
@@ -256,6 +301,11 @@ impl<'a> Call<'a> {
             return Err(Error::limit(format!("{count} sizes are too many")).at_part(self.label(index)));
         }
         Ok(self.array(index)?.to_dims()?.iter().cloned().collect())
+    }
+
+    /// Returns the elements of input `index`, unless it is omitted.
+    pub fn given_dims(&self, index: usize) -> Result<Option<Vec<Dim>>> {
+        self.has_input(index).then(|| self.dims(index)).transpose()
     }
 
     /// Returns the elements of input `index`, which must be known integers, in row-major order.
@@ -278,7 +328,7 @@ impl<'a> Call<'a> {
 
     /// Returns the shape of output `index`.
     pub fn output_shape(&self, index: usize) -> Result<&'a [Dim]> {
-        let id = self.node.output(index);
+        let id = self.node.output(index).filter(|_| self.evaluated.is_none());
         id.and_then(|id| self.graph.value(id).shape.as_deref())
             .ok_or_else(|| Error::unsupported("the rank of the output is unknown"))
     }
@@ -327,14 +377,6 @@ pub(crate) fn infer_test(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![call.like(0, DType::Bool)?])
 }
 
-/// Returns input `index` of a node that is evaluated, which must be given.
-pub(crate) fn required_input(inputs: &[Option<Array>], index: usize) -> Result<&Array> {
-    inputs
-        .get(index)
-        .and_then(Option::as_ref)
-        .ok_or_else(|| Error::invalid(format!("input {index} is missing")))
-}
-
 /// Counts `axis` from the front, and checks that it is one of `rank` axes.
 pub(crate) fn resolve_axis(axis: i64, rank: usize) -> Result<usize> {
     let rank = rank.int();
@@ -359,8 +401,8 @@ pub(crate) fn distinct_axes(axes: &[i64], rank: usize) -> Result<Vec<usize>> {
 }
 
 /// Returns the axes in the attribute `axes`; all without it.
-pub(crate) fn axes_or_all(attributes: &Attributes, rank: usize) -> Result<Vec<usize>> {
-    match attributes.given_ints("axes")? {
+pub(crate) fn axes_or_all(call: &Call, rank: usize) -> Result<Vec<usize>> {
+    match call.given_ints("axes")? {
         Some(axes) => distinct_axes(&axes, rank),
         None => Ok((0..rank).collect()),
     }

@@ -14,10 +14,9 @@ mod window;
 
 #[cfg(test)]
 pub(crate) use attributes::FLAGS;
-pub(crate) use attributes::{Attributes, meaning, required};
+pub(crate) use attributes::{meaning, required};
 pub(crate) use call::{
-    Call, Fact, axes_or_all, distinct_axes, element_count, infer_same, infer_test, required_input,
-    resolve_axis,
+    Call, Fact, Inputs, axes_or_all, distinct_axes, element_count, infer_same, infer_test, resolve_axis,
 };
 pub(crate) use element::ElementSum;
 pub(crate) use operator::{

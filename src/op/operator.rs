@@ -2,16 +2,16 @@
 //! depend.
 
 use super::schema::Schema;
-use super::{Attributes, Call, Fact};
-use crate::error::Result;
+use super::{Call, Fact, Inputs};
+use crate::error::{Error, Result};
 use crate::graph::{Graph, Node, ValueId};
 use crate::tensor::{Array, Range};
 
 /// Infers type and shape of each output. An `Unsupported` error means that they cannot be known; it is
 /// reported only if the node is still needed when the graph is lowered.
 pub(crate) type Infer = fn(&Call) -> Result<Vec<Fact>>;
-/// Evaluates the node on constants and returns an array for each output.
-pub(crate) type Fold = fn(&Attributes, &[Option<Array>]) -> Result<Vec<Array>>;
+/// Evaluates the node on the elements of its inputs, and returns an array for each output.
+pub(crate) type Fold = fn(&Call) -> Result<Vec<Array>>;
 /// Returns the cost of the evaluation, in additions to a sum.
 pub(crate) type Work = fn(&Call) -> Option<u64>;
 
@@ -177,6 +177,17 @@ impl Op {
     pub fn needs_finite(&self) -> bool {
         let combines_elements = matches!(self.access, Access::Any | Access::Lanes { .. } | Access::Reduction);
         combines_elements || !self.differs.is_empty()
+    }
+
+    /// Evaluates a node on the elements of its inputs; `None` for an omitted one.
+    ///
+    /// # Errors
+    ///
+    /// If the operator has no evaluation, or that fails.
+    pub fn evaluate(&self, node: &Node, inputs: Vec<Option<Array>>) -> Result<Vec<Array>> {
+        let fold = self.fold.ok_or_else(|| Error::internal("an operator without an evaluation"))?;
+        let (graph, inputs) = (Graph::default(), Inputs::of(inputs));
+        fold(&Call::evaluated(&graph, node, self, &inputs))
     }
 
     /// Returns the since-version that a node of version `opset` of the operator set follows.

@@ -5,7 +5,7 @@ use crate::common::limits;
 use crate::error::{Error, Result, invalid};
 use crate::graph::{DeferredErrors, Graph, Node, NodeId, Value, ValueId};
 use crate::op;
-use crate::op::{Attributes, Call, Fact, Op};
+use crate::op::{Call, Fact, Inputs, Op};
 use crate::tensor::{Array, Cost, DType, Dim, Elements, Shape, Tensor, display_shape};
 
 /// Infers and folds all nodes. Returns the errors of nodes that are unsupported.
@@ -75,7 +75,7 @@ fn visit(graph: &mut Graph, node: &Node) -> Result<Visited> {
         invalid!("{} inputs, expected at most {}", call.input_count(), call.most_inputs());
     }
     let facts = (op.infer)(&call)?;
-    call.attributes().check()?;
+    call.check_attributes()?;
     let replaced = call.replaced_inputs();
     let conditions = call.into_conditions();
     if facts.len() < node.outputs.len() {
@@ -192,16 +192,19 @@ fn fold(graph: &mut Graph, node: &Node, op: &'static Op) -> Result<Visited> {
     if constant && bytes > limits::EAGER_BYTES {
         return defer(graph, node, op, &costs);
     }
-    let arrays = load_inputs(graph, node)?;
+    let inputs = Inputs::of(load_inputs(graph, node)?);
     if let Some(own) = costs.iter().map(|cost| cost.own).max() {
         graph.budget.meter().take(own)?;
     }
-    let folded = match evaluate(&Attributes::new(node, op), &arrays) {
+    let call = Call::evaluated(graph, node, op, &inputs);
+    let folded = match evaluate(&call) {
         Ok(folded) => folded,
         // The node stays: it may be lowered, or the error is reported then.
         Err(error) if error.kind() == crate::error::ErrorKind::Unsupported => return Ok(Visited::Inferred),
         Err(error) => return Err(error),
     };
+    let conditions = call.into_conditions();
+    graph.conditions.extend(conditions);
     for (output, array) in node.outputs.iter().zip(folded) {
         let Some(output) = output else { continue };
         if constant || array.len() <= limits::SIZE_ELEMENTS {
@@ -281,9 +284,7 @@ fn defer(graph: &mut Graph, node: &Node, op: &'static Op, costs: &[Cost]) -> Res
             let mut arrays = arrays.into_iter();
             let inputs: Vec<Option<Array>> =
                 present.iter().map(|given| if *given { arrays.next() } else { None }).collect();
-            let evaluate = op.fold.ok_or_else(|| Error::internal("a deferred operator has no evaluation"))?;
-            let folded =
-                evaluate(&Attributes::new(&node, op), &inputs).map_err(|e| e.at_node(|| node.at()))?;
+            let folded = op.evaluate(&node, inputs).map_err(|e| e.at_node(|| node.at()))?;
             folded.into_iter().nth(index).ok_or_else(|| Error::internal("an output was not evaluated"))
         })?;
         made.push((output, tensor));

@@ -11,9 +11,9 @@ pub(super) struct Labels {
 
 impl Labels {
     /// Reads the labels that are integers from an attribute, and those that are text from `classlabels_strings`.
-    pub fn read(attributes: &Attributes, integers: &str) -> Result<Labels> {
-        let numbers = attributes.given_ints(integers)?.filter(|labels| !labels.is_empty());
-        let texts = attributes.given_strings("classlabels_strings")?.unwrap_or_default();
+    pub fn read(call: &Call, integers: &str) -> Result<Labels> {
+        let numbers = call.given_ints(integers)?.filter(|labels| !labels.is_empty());
+        let texts = call.given_strings("classlabels_strings")?.unwrap_or_default();
         let count = numbers.as_ref().map_or(texts.len(), Vec::len).int();
         Ok(Labels { numbers, count })
     }
@@ -66,8 +66,8 @@ pub(super) fn transformed_pair<'x>(
 }
 
 /// Refuses a `post_transform`, as of regressors of one target: onnxruntime ignores it.
-pub(super) fn refuse_transform(attributes: &Attributes) -> Result<()> {
-    match attributes.string("post_transform")? {
+pub(super) fn refuse_transform(call: &Call) -> Result<()> {
+    match call.string("post_transform")? {
         "NONE" => Ok(()),
         other => unsupported!("post_transform \"{other}\", which onnxruntime ignores"),
     }

@@ -63,18 +63,18 @@ const TARGETS: Leaves = Leaves {
 };
 
 /// Returns a list of numbers, which since version 3 may be a tensor.
-fn number_list(attributes: &Attributes, [list, tensor]: [&'static str; 2]) -> Result<Vec<f64>> {
-    if attributes.since() >= 3
-        && let Some(found) = numbers(attributes, tensor)?
+fn number_list(call: &Call, [list, tensor]: [&'static str; 2]) -> Result<Vec<f64>> {
+    if call.since() >= 3
+        && let Some(found) = numbers(call, tensor)?
     {
         return Ok(found);
     }
-    Ok(attributes.given_floats(list)?.unwrap_or_default().into_iter().map(f64::from).collect())
+    Ok(call.given_floats(list)?.unwrap_or_default().into_iter().map(f64::from).collect())
 }
 
 /// Returns a list of numbers, rounded to float32.
-fn float_list(attributes: &Attributes, names: [&'static str; 2]) -> Result<Vec<f32>> {
-    Ok(number_list(attributes, names)?.into_iter().map(AsPrimitive::as_).collect())
+fn float_list(call: &Call, names: [&'static str; 2]) -> Result<Vec<f32>> {
+    Ok(number_list(call, names)?.into_iter().map(AsPrimitive::as_).collect())
 }
 
 /// The nodes of all trees, of which conditions and leaves are numbered apart.
@@ -107,15 +107,15 @@ fn number_nodes(trees: &[i64], nodes: &[i64], modes: &[&str]) -> Result<Numbers>
     Ok(numbers)
 }
 
-fn read_trees(attributes: &Attributes, names: &Leaves, target_count: i64, is_mean: bool) -> Result<Trees> {
-    let ints = |name| attributes.ints(name);
+fn read_trees(call: &Call, names: &Leaves, target_count: i64, is_mean: bool) -> Result<Trees> {
+    let ints = |name| call.ints(name);
     let trees = ints("nodes_treeids")?;
-    let modes = attributes.given_strings("nodes_modes")?.unwrap_or_default();
+    let modes = call.given_strings("nodes_modes")?.unwrap_or_default();
     let Numbers { ends, roots, leaf_count } = number_nodes(&trees, &ints("nodes_nodeids")?, &modes)?;
-    let leaves = read_leaves(attributes, names, &ends, leaf_count, target_count)?;
-    let splits = number_list(attributes, ["nodes_values", "nodes_values_as_tensor"])?;
+    let leaves = read_leaves(call, names, &ends, leaf_count, target_count)?;
+    let splits = number_list(call, ["nodes_values", "nodes_values_as_tensor"])?;
     let features = ints("nodes_featureids")?;
-    let missing = attributes.given_ints("nodes_missing_value_tracks_true")?.unwrap_or_default();
+    let missing = call.given_ints("nodes_missing_value_tracks_true")?.unwrap_or_default();
     let successors = [ints("nodes_truenodeids")?, ints("nodes_falsenodeids")?];
     let mut conditions = Vec::new();
     for (place, mode) in modes.iter().enumerate().filter(|(_, mode)| **mode != "LEAF") {
@@ -143,16 +143,16 @@ fn read_trees(attributes: &Attributes, names: &Leaves, target_count: i64, is_mea
 
 /// Returns the weights of each leaf, with their targets.
 fn read_leaves(
-    attributes: &Attributes,
+    call: &Call,
     names: &Leaves,
     ends: &BTreeMap<(i64, i64), End>,
     leaf_count: usize,
     target_count: i64,
 ) -> Result<Vec<Vec<(usize, f32)>>> {
     let mut leaves = vec![Vec::new(); leaf_count];
-    let weights = float_list(attributes, names.weights)?;
-    let targets = places(attributes.ints(names.targets)?)?;
-    let owners = attributes.ints(names.trees)?.into_iter().zip(attributes.ints(names.nodes)?);
+    let weights = float_list(call, names.weights)?;
+    let targets = places(call.ints(names.targets)?)?;
+    let owners = call.ints(names.trees)?.into_iter().zip(call.ints(names.nodes)?);
     if targets.len() != weights.len() || owners.len() != weights.len() {
         invalid!("{} weights of {} targets of {} leaves", weights.len(), targets.len(), owners.len());
     }
@@ -171,8 +171,8 @@ fn read_leaves(
 
 const BASE: [&str; 2] = ["base_values", "base_values_as_tensor"];
 
-fn has_base(attributes: &Attributes) -> Result<bool> {
-    Ok(!number_list(attributes, BASE)?.is_empty())
+fn has_base(call: &Call) -> Result<bool> {
+    Ok(!number_list(call, BASE)?.is_empty())
 }
 
 /// Returns the sums plus the base values.
@@ -186,13 +186,13 @@ fn with_base<'x>(x: &'x Expand, trees: &Trees) -> Result<Expr<'x>> {
     }
 }
 
-fn read_regressor(attributes: &Attributes) -> Result<Trees> {
-    let is_mean = match attributes.string("aggregate_function")? {
+fn read_regressor(call: &Call) -> Result<Trees> {
+    let is_mean = match call.string("aggregate_function")? {
         "SUM" => false,
         "AVERAGE" => true,
         other => unsupported!("aggregate_function \"{other}\" (only sum and mean are supported)"),
     };
-    read_trees(attributes, &TARGETS, attributes.int("n_targets")?, is_mean)
+    read_trees(call, &TARGETS, call.int("n_targets")?, is_mean)
 }
 
 fn infer_regressor(call: &Call) -> Result<Vec<Fact>> {
@@ -210,8 +210,8 @@ fn expand_regressor<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     transformed(x, with_base(x, &trees)?)
 }
 
-fn read_labels(attributes: &Attributes) -> Result<Labels> {
-    Labels::read(attributes, "classlabels_int64s")
+fn read_labels(call: &Call) -> Result<Labels> {
+    Labels::read(call, "classlabels_int64s")
 }
 
 fn infer_classifier(call: &Call) -> Result<Vec<Fact>> {
@@ -261,9 +261,9 @@ fn expand_classifier(x: &Expand) -> Result<bool> {
 }
 
 /// Returns the targets of which each row has a score: those of all leaves of a tree.
-fn always_reached(attributes: &Attributes, trees: &Trees) -> Result<BTreeSet<usize>> {
-    let modes = attributes.given_strings("nodes_modes")?.unwrap_or_default();
-    let owners = attributes.ints("nodes_treeids")?.into_iter().zip(modes);
+fn always_reached(call: &Call, trees: &Trees) -> Result<BTreeSet<usize>> {
+    let modes = call.given_strings("nodes_modes")?.unwrap_or_default();
+    let owners = call.ints("nodes_treeids")?.into_iter().zip(modes);
     let owners = owners.filter(|(_, mode)| *mode == "LEAF").map(|(tree, _)| tree);
     let mut of_trees: BTreeMap<i64, BTreeSet<usize>> = BTreeMap::new();
     for (tree, leaf) in owners.zip(&trees.leaves) {

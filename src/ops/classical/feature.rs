@@ -112,8 +112,8 @@ fn expand_imputer<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     Ok(missing.select(x.make.literal(&values), data))
 }
 
-fn read_norm(attributes: &Attributes) -> Result<&'static str> {
-    match attributes.string("norm")? {
+fn read_norm(call: &Call) -> Result<&'static str> {
+    match call.string("norm")? {
         "L1" => Ok("ReduceL1"),
         "L2" => Ok("ReduceL2"),
         "MAX" => {

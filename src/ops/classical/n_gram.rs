@@ -67,9 +67,9 @@ impl Vectorizer {
 }
 
 /// Returns the n-grams of the lengths that are counted.
-fn read_grams(attributes: &Attributes, pool: &[i64], indexes: &[i64]) -> Result<Vec<Grams>> {
-    let lengths = attributes.int("min_gram_length")?..=attributes.int("max_gram_length")?;
-    let starts = attributes.ints("ngram_counts")?;
+fn read_grams(call: &Call, pool: &[i64], indexes: &[i64]) -> Result<Vec<Grams>> {
+    let lengths = call.int("min_gram_length")?..=call.int("max_gram_length")?;
+    let starts = call.ints("ngram_counts")?;
     let mut grams = Vec::new();
     let mut before = 0;
     for (place, start) in starts.iter().enumerate() {
@@ -99,16 +99,15 @@ fn read_grams(attributes: &Attributes, pool: &[i64], indexes: &[i64]) -> Result<
     Ok(grams)
 }
 
-fn read_vectorizer(attributes: &Attributes) -> Result<Vectorizer> {
-    let mode = attributes.word("mode", &[("TF", Mode::Tf), ("IDF", Mode::Idf), ("TFIDF", Mode::TfIdf)])?;
-    let skips = attributes.int("max_skip_count")?;
-    let indexes = attributes.ints("ngram_indexes")?;
-    let weights =
-        attributes.given_floats("weights")?.filter(|weights| !weights.is_empty() && mode != Mode::Tf);
-    let Some(pool) = attributes.given_ints("pool_int64s")?.filter(|pool| !pool.is_empty()) else {
+fn read_vectorizer(call: &Call) -> Result<Vectorizer> {
+    let mode = call.word("mode", &[("TF", Mode::Tf), ("IDF", Mode::Idf), ("TFIDF", Mode::TfIdf)])?;
+    let skips = call.int("max_skip_count")?;
+    let indexes = call.ints("ngram_indexes")?;
+    let weights = call.given_floats("weights")?.filter(|weights| !weights.is_empty() && mode != Mode::Tf);
+    let Some(pool) = call.given_ints("pool_int64s")?.filter(|pool| !pool.is_empty()) else {
         unsupported!("n-grams of strings: ncnn has no blobs of strings");
     };
-    let grams = read_grams(attributes, &pool, &indexes)?;
+    let grams = read_grams(call, &pool, &indexes)?;
     if skips < 0 || indexes.iter().any(|index| *index < 0) {
         invalid!("n-grams in columns {indexes:?}, {skips} skips");
     }

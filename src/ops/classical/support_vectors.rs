@@ -42,8 +42,8 @@ fn columns(call: &Call) -> Result<usize> {
     }
 }
 
-fn numbers(attributes: &Attributes, name: &str) -> Result<Vec<f32>> {
-    Ok(attributes.given_floats(name)?.unwrap_or_default())
+fn numbers(call: &Call, name: &str) -> Result<Vec<f32>> {
+    Ok(call.given_floats(name)?.unwrap_or_default())
 }
 
 /// Returns the kernel of each row of the input with each of the support vectors.

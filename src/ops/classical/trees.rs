@@ -43,21 +43,20 @@ pub(super) fn places(list: Vec<i64>) -> Result<Vec<usize>> {
     Ok(list.into_iter().map(usize::try_from).collect::<std::result::Result<_, _>>()?)
 }
 
-pub(super) fn numbers(attributes: &Attributes, name: &str) -> Result<Option<Vec<f64>>> {
-    let tensor = attributes.given_tensor(name)?;
+pub(super) fn numbers(call: &Call, name: &str) -> Result<Option<Vec<f64>>> {
+    let tensor = call.given_tensor(name)?;
     tensor.map(|tensor| Ok(tensor.load()?.to_f64()?.iter().copied().collect())).transpose()
 }
 
-fn read_conditions(attributes: &Attributes) -> Result<Vec<Condition>> {
-    let modes = attributes.tensor("nodes_modes")?.load()?.int_list()?;
+fn read_conditions(call: &Call) -> Result<Vec<Condition>> {
+    let modes = call.tensor("nodes_modes")?.load()?.int_list()?;
     let modes = places(modes)?;
-    let splits = required(numbers(attributes, "nodes_splits")?, "nodes_splits")?;
-    let features = attributes.ints("nodes_featureids")?;
-    let missing = attributes.given_ints("nodes_missing_value_tracks_true")?.unwrap_or_default();
-    let [true_leafs, false_leafs] =
-        [attributes.ints("nodes_trueleafs")?, attributes.ints("nodes_falseleafs")?];
+    let splits = required(numbers(call, "nodes_splits")?, "nodes_splits")?;
+    let features = call.ints("nodes_featureids")?;
+    let missing = call.given_ints("nodes_missing_value_tracks_true")?.unwrap_or_default();
+    let [true_leafs, false_leafs] = [call.ints("nodes_trueleafs")?, call.ints("nodes_falseleafs")?];
     let [true_ids, false_ids] =
-        [places(attributes.ints("nodes_truenodeids")?)?, places(attributes.ints("nodes_falsenodeids")?)?];
+        [places(call.ints("nodes_truenodeids")?)?, places(call.ints("nodes_falsenodeids")?)?];
     let mut conditions = Vec::new();
     for (place, mode) in modes.into_iter().enumerate() {
         if mode == MEMBER {
@@ -80,25 +79,25 @@ fn read_conditions(attributes: &Attributes) -> Result<Vec<Condition>> {
     Ok(conditions)
 }
 
-fn read_trees(attributes: &Attributes) -> Result<Trees> {
-    let is_mean = match attributes.int("aggregate_function")? {
+fn read_trees(call: &Call) -> Result<Trees> {
+    let is_mean = match call.int("aggregate_function")? {
         0 => true,
         1 => false,
         other => unsupported!("aggregate_function {other} (only sum and mean are supported)"),
     };
-    match attributes.int("post_transform")? {
+    match call.int("post_transform")? {
         0 => {}
         other => unsupported!("post_transform {other}"),
     }
-    let conditions = read_conditions(attributes)?;
-    let weights = required(numbers(attributes, "leaf_weights")?, "leaf_weights")?;
-    let targets = places(attributes.ints("leaf_targetids")?)?;
+    let conditions = read_conditions(call)?;
+    let weights = required(numbers(call, "leaf_weights")?, "leaf_weights")?;
+    let targets = places(call.ints("leaf_targetids")?)?;
     let most = targets.iter().max().map_or(0, |target| target.saturating_add(1));
-    let target_count = attributes.given_int("n_targets")?.unwrap_or(most.int());
+    let target_count = call.given_int("n_targets")?.unwrap_or(most.int());
     if targets.len() != weights.len() || most.int() > target_count {
         invalid!("{} leaves with {} weights for {target_count} targets", targets.len(), weights.len());
     }
-    let roots = places(attributes.ints("tree_roots")?)?.into_iter().map(|root| (false, root)).collect();
+    let roots = places(call.ints("tree_roots")?)?.into_iter().map(|root| (false, root)).collect();
     let leaves =
         targets.into_iter().zip(weights).map(|(target, weight)| vec![(target, weight.as_())]).collect();
     Trees::new(conditions, roots, leaves, target_count, is_mean)

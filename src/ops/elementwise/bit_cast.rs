@@ -18,9 +18,9 @@ fn infer_bit_cast(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![call.like(0, to)?])
 }
 
-fn fold_bit_cast(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    let array = required_input(inputs, 0)?;
-    Ok(vec![Array::from_bytes(attributes.element_type("to")?, array.shape(), &array.to_bytes()?)?])
+fn fold_bit_cast(call: &Call) -> Result<Vec<Array>> {
+    let array = call.array(0)?;
+    Ok(vec![Array::from_bytes(call.element_type("to")?, array.shape(), &array.to_bytes()?)?])
 }
 
 fn expand_bit_cast<'x>(x: &'x Expand) -> Result<Expr<'x>> {

@@ -21,14 +21,14 @@ struct Alignment {
     equal: bool,
 }
 
-fn read_alignment(attributes: &Attributes) -> Result<Alignment> {
-    // Max, Min, Sum and Mean never had the attributes; their inputs had one shape before they could be
+fn read_alignment(call: &Call) -> Result<Alignment> {
+    // Max, Min, Sum and Mean never had the call; their inputs had one shape before they could be
     // broadcast.
-    let n_ary = matches!(attributes.op_type(), "Max" | "Min" | "Sum" | "Mean");
-    if attributes.since() >= 7 || n_ary {
+    let n_ary = matches!(call.op_type(), "Max" | "Min" | "Sum" | "Mean");
+    if call.since() >= 7 || n_ary {
         return Ok(Alignment { axis: None, equal: false });
     }
-    let (broadcast, axis) = (attributes.given_flag("broadcast")?, attributes.given_int("axis")?);
+    let (broadcast, axis) = (call.given_flag("broadcast")?, call.given_int("axis")?);
     Ok(Alignment { axis: axis.filter(|_| broadcast), equal: !broadcast })
 }
 
@@ -135,14 +135,10 @@ fn broadcast_operands(lower: &mut Lower) -> Result<Vec<ScalarOrBlob>> {
 }
 
 /// Returns the inputs with shapes to which numpy's rules apply.
-pub(in crate::ops) fn align_arrays<'a>(
-    attributes: &Attributes,
-    inputs: &'a [Option<Array>],
-) -> Result<Vec<Cow<'a, Array>>> {
-    let alignment = read_alignment(attributes)?;
-    let mut arrays: Vec<Cow<Array>> = Vec::with_capacity(inputs.len());
-    for index in 0..inputs.len() {
-        let array = required_input(inputs, index)?;
+pub(in crate::ops) fn align_arrays<'c>(call: &'c Call) -> Result<Vec<Cow<'c, Array>>> {
+    let alignment = read_alignment(call)?;
+    let mut arrays: Vec<Cow<Array>> = Vec::with_capacity(call.input_count());
+    for array in call.arrays()? {
         let trailing = match arrays.first() {
             Some(first) => alignment.trailing(first.shape().len(), array.shape().len())?,
             None => 0,

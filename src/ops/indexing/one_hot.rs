@@ -16,14 +16,14 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("OneHot", Access::Any, infer_o
     .limits("a depth known only at run time")];
 
 /// Returns the position of the new axis in the result.
-fn read_axis(attributes: &Attributes, rank: usize) -> Result<usize> {
-    resolve_axis(attributes.int("axis")?, rank + 1)
+fn read_axis(call: &Call, rank: usize) -> Result<usize> {
+    resolve_axis(call.int("axis")?, rank + 1)
 }
 
 /// Returns the size of the new axis, or the declared one if it is computed at run time.
 fn depth_of(call: &Call, axis: usize) -> Result<Dim> {
     call.array(1)
-        .and_then(|depth| only_size(&depth))
+        .and_then(only_size)
         .or_else(|error| call.declared_instead_of(1).and_then(|shape| shape.get(axis)).cloned().ok_or(error))
 }
 
@@ -43,10 +43,10 @@ fn infer_one_hot(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(2)?, shape)])
 }
 
-fn fold_one_hot(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    let (indices, values) = (required_input(inputs, 0)?, required_input(inputs, 2)?);
-    let axis = read_axis(attributes, indices.shape().len())?;
-    let Some(depth) = only_size(required_input(inputs, 1)?)?.known() else {
+fn fold_one_hot(call: &Call) -> Result<Vec<Array>> {
+    let (indices, values) = (call.array(0)?, call.array(2)?);
+    let axis = read_axis(call, indices.shape().len())?;
+    let Some(depth) = only_size(call.array(1)?)?.known() else {
         unsupported!("the depth is known only at run time")
     };
     let size = usize::try_from(depth)?;

@@ -21,8 +21,8 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("ReverseSequence", Access::Any
 const MAX_SEQUENCES: i64 = 32;
 
 /// Returns the time axis and the batch axis.
-fn read_axes(attributes: &Attributes) -> Result<(usize, usize)> {
-    match (attributes.int("time_axis")?, attributes.int("batch_axis")?) {
+fn read_axes(call: &Call) -> Result<(usize, usize)> {
+    match (call.int("time_axis")?, call.int("batch_axis")?) {
         (0, 1) => Ok((0, 1)),
         (1, 0) => Ok((1, 0)),
         (time, batch) => invalid!("time axis {time} and batch axis {batch} are not 0 and 1"),
@@ -52,11 +52,11 @@ fn places(len: i64, size: i64) -> Result<Vec<i64>> {
     Ok((0..len).rev().chain(len..size).collect())
 }
 
-fn fold_reverse(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    let data = required_input(inputs, 0)?;
-    let (time, batch) = read_axes(attributes)?;
+fn fold_reverse(call: &Call) -> Result<Vec<Array>> {
+    let data = call.array(0)?;
+    let (time, batch) = read_axes(call)?;
     let size = data.shape().at(time)?.int();
-    let lens = required_input(inputs, 1)?.int_list()?;
+    let lens = call.array(1)?.int_list()?;
     lens.iter().try_for_each(|len| check_len(*len, size))?;
     let lens: Vec<isize> = lens.into_iter().map(isize::try_from).collect::<std::result::Result<_, _>>()?;
     Ok(vec![move_elements!(data, elements => reverse(elements, Axis(batch), &lens))])

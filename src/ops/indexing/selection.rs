@@ -36,8 +36,8 @@ fn kept(condition: &[i64], size: usize) -> Result<Vec<usize>> {
 }
 
 /// Reads the axis; without one, the input is flattened.
-pub(super) fn read_axis(attributes: &Attributes, rank: usize) -> Result<Option<usize>> {
-    attributes.given_int("axis")?.map(|axis| resolve_axis(axis, rank)).transpose()
+pub(super) fn read_axis(call: &Call, rank: usize) -> Result<Option<usize>> {
+    call.given_int("axis")?.map(|axis| resolve_axis(axis, rank)).transpose()
 }
 
 fn infer_compress(call: &Call) -> Result<Vec<Fact>> {
@@ -52,10 +52,10 @@ fn infer_compress(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
-fn fold_compress(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    let data = required_input(inputs, 0)?;
-    let condition = required_input(inputs, 1)?.int_list()?;
-    let (data, axis) = match read_axis(attributes, data.shape().len())? {
+fn fold_compress(call: &Call) -> Result<Vec<Array>> {
+    let data = call.array(0)?;
+    let condition = call.array(1)?.int_list()?;
+    let (data, axis) = match read_axis(call, data.shape().len())? {
         Some(axis) => (data.clone(), axis),
         None => (data.reshape(&[data.len()])?, 0),
     };

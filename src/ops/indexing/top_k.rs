@@ -54,9 +54,9 @@ struct Order {
 
 /// Reads axis and order; `largest` exists since version 11. Unsorted results may have any order, so they are
 /// sorted.
-fn read_order(attributes: &Attributes, rank: usize) -> Result<Order> {
-    let axis = resolve_axis(attributes.int("axis")?, rank)?;
-    let largest = attributes.since() < 11 || attributes.flag("largest")?;
+fn read_order(call: &Call, rank: usize) -> Result<Order> {
+    let axis = resolve_axis(call.int("axis")?, rank)?;
+    let largest = call.since() < 11 || call.flag("largest")?;
     Ok(Order { axis, largest })
 }
 
@@ -88,12 +88,12 @@ fn infer_top_k(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, shape.clone()), Fact::new(DType::I64, shape)])
 }
 
-fn fold_top_k(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    let data = required_input(inputs, 0)?;
-    let order = read_order(attributes, data.shape().len())?;
-    let k = match attributes.since() {
-        1 => attributes.int("k")?,
-        _ => required_input(inputs, 1)?.scalar_i64()?,
+fn fold_top_k(call: &Call) -> Result<Vec<Array>> {
+    let data = call.array(0)?;
+    let order = read_order(call, data.shape().len())?;
+    let k = match call.since() {
+        1 => call.int("k")?,
+        _ => call.array(1)?.scalar_i64()?,
     };
     let k = usize::try_from(k)?;
     let compare: Box<dyn Fn(usize, usize) -> Ordering> = match data.elements() {
@@ -295,7 +295,7 @@ mod tests {
             let data = Array::f32(ArrayD::from_shape_vec(vec![64], elements(nan)).unwrap());
             let k = Array::i64(ArrayD::from_shape_vec(vec![1], vec![2]).unwrap());
             let node = Node { op_type: "TopK".into(), version: 11, ..Node::default() };
-            fold_top_k(&Attributes::new(&node, &OPS[0].op), &[Some(data), Some(k)])
+            OPS[0].op.evaluate(&node, vec![Some(data), Some(k)])
         };
         assert!(fold(f32::NAN).is_err());
         assert_eq!(fold(100.0).unwrap()[1].int_list().unwrap(), [0, 3]);

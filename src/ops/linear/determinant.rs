@@ -43,8 +43,8 @@ fn work_of(call: &Call) -> Option<u64> {
     Some(element_count(&steps).unwrap_or(0))
 }
 
-fn fold_det(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    let x = required_input(inputs, 0)?;
+fn fold_det(call: &Call) -> Result<Vec<Array>> {
+    let x = call.array(0)?;
     let Some((batch, [n, _])) = x.shape().split_last_chunk::<2>() else {
         invalid!("the determinant of a value of {} axes", x.shape().len());
     };

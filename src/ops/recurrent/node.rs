@@ -57,7 +57,7 @@ pub(super) struct Recurrent {
     pub hidden_size: Option<i64>,
 }
 
-pub(super) fn read_recurrent(attributes: &Attributes, cell: Cell) -> Result<Recurrent> {
+pub(super) fn read_recurrent(call: &Call, cell: Cell) -> Result<Recurrent> {
     let defaults: &[&str] = match cell {
         Cell::Gru => &["Sigmoid", "Tanh"],
         Cell::Lstm => &["Sigmoid", "Tanh", "Tanh"],
@@ -65,16 +65,16 @@ pub(super) fn read_recurrent(attributes: &Attributes, cell: Cell) -> Result<Recu
     };
     let directions =
         [("forward", vec![false]), ("reverse", vec![true]), ("bidirectional", vec![false, true])];
-    let reverse = meaning("direction", &attributes.string("direction")?.to_ascii_lowercase(), &directions)?;
+    let reverse = meaning("direction", &call.string("direction")?.to_ascii_lowercase(), &directions)?;
     Ok(Recurrent {
         cell,
-        activations: read_activations(attributes, defaults, reverse.len())?,
+        activations: read_activations(call, defaults, reverse.len())?,
         reverse,
-        clip: attributes.given_float("clip")?.filter(|clip| *clip > 0.0),
-        input_forget: cell == Cell::Lstm && attributes.given_flag("input_forget")?,
-        linear_before_reset: cell == Cell::Gru && attributes.flag("linear_before_reset")?,
-        batch_first: attributes.since() >= 14 && attributes.flag("layout")?,
-        hidden_size: attributes.given_int("hidden_size")?,
+        clip: call.given_float("clip")?.filter(|clip| *clip > 0.0),
+        input_forget: cell == Cell::Lstm && call.given_flag("input_forget")?,
+        linear_before_reset: cell == Cell::Gru && call.flag("linear_before_reset")?,
+        batch_first: call.since() >= 14 && call.flag("layout")?,
+        hidden_size: call.given_int("hidden_size")?,
     })
 }
 

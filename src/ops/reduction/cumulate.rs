@@ -20,12 +20,12 @@ use crate::tensor::round_float;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("CumProd", Access::Any, infer_cumulate)
-        .fold(|a, x| fold_cumulate(a, x, &MUL, 1.0))
+        .fold(|call| fold_cumulate(call, &MUL, 1.0))
         .formula(expand_cum_prod)
         .lowers_to("Slice, BinaryOp, Concat, element by element")
         .limits("an axis of free size"),
     Row::new("CumSum", Access::Any, infer_cumulate)
-        .fold(|a, x| fold_cumulate(a, x, &ADD, 0.0))
+        .fold(|call| fold_cumulate(call, &ADD, 0.0))
         .range(range_cum_sum)
         .lower(lower_cum_sum)
         .lowers_to("CumulativeSum"),
@@ -47,8 +47,8 @@ struct Cumulation {
     reverse: bool,
 }
 
-fn read_cumulation(attributes: &Attributes) -> Result<Cumulation> {
-    Ok(Cumulation { exclusive: attributes.flag("exclusive")?, reverse: attributes.flag("reverse")? })
+fn read_cumulation(call: &Call) -> Result<Cumulation> {
+    Ok(Cumulation { exclusive: call.flag("exclusive")?, reverse: call.flag("reverse")? })
 }
 
 /// Returns the axis; if it is computed at run time, the only one of the input.
@@ -75,15 +75,10 @@ fn infer_cumulate(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, shape.to_vec())])
 }
 
-fn fold_cumulate(
-    attributes: &Attributes,
-    inputs: &[Option<Array>],
-    kernel: &Kernel<f64, i64, Dim>,
-    neutral: f32,
-) -> Result<Vec<Array>> {
-    let data = required_input(inputs, 0)?;
-    let axis = single_axis(&required_input(inputs, 1)?.int_list()?, data.shape().len())?;
-    let how = read_cumulation(attributes)?;
+fn fold_cumulate(call: &Call, kernel: &Kernel<f64, i64, Dim>, neutral: f32) -> Result<Vec<Array>> {
+    let data = call.array(0)?;
+    let axis = single_axis(&call.array(1)?.int_list()?, data.shape().len())?;
+    let how = read_cumulation(call)?;
     let axis = Axis(axis);
     let elements = match data.elements() {
         Elements::F32(x) => Elements::F32(cumulate(x, axis, &how, neutral, |x, y| {

@@ -2,7 +2,7 @@
 //!
 //! Empty parts are omitted. Spec: <https://onnx.ai/onnx/operators/onnx__Concat.html>, `onnx__Split.html`.
 
-use super::size::{array_dims, input_dims, known_dims, resized};
+use super::size::{known_dims, resized};
 use crate::ncnn::layer::{Concat, Slice};
 use crate::op::identity::{is_as_output, same_shape};
 use crate::op::range;
@@ -33,10 +33,10 @@ pub(in crate::ops) const OPS: &[Row] = &[
 // Concat
 
 /// Returns the axis; version 1 has a default of 1.
-fn concat_axis(attributes: &Attributes, rank: usize) -> Result<usize> {
-    let axis = match attributes.since() {
-        1 => attributes.int_or("axis", 1)?,
-        _ => attributes.int("axis")?,
+fn concat_axis(call: &Call, rank: usize) -> Result<usize> {
+    let axis = match call.since() {
+        1 => call.int_or("axis", 1)?,
+        _ => call.int("axis")?,
     };
     resolve_axis(axis, rank)
 }
@@ -83,10 +83,10 @@ fn infer_concat(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
-fn fold_concat(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    let arrays: Vec<Array> = inputs.iter().flatten().cloned().collect();
-    let rank = required_input(inputs, 0)?.shape().len();
-    Ok(vec![Array::concat(&arrays, concat_axis(attributes, rank)?)?])
+fn fold_concat(call: &Call) -> Result<Vec<Array>> {
+    let arrays: Vec<Array> = call.arrays()?.into_iter().cloned().collect();
+    let rank = call.array(0)?.shape().len();
+    Ok(vec![Array::concat(&arrays, concat_axis(call, rank)?)?])
 }
 
 fn lower_concat(lower: &mut Lower) -> Result<()> {
@@ -159,19 +159,15 @@ fn append(lower: &mut Lower, blobs: &[BlobId], place: usize, form: &[Dim]) -> Re
 
 // Split
 
-/// Returns the sizes of the parts of an axis of size `whole`: an attribute before version 13 (in version 1
+/// Returns the sizes of the parts of an axis: an attribute before version 13 (in version 1
 /// also an input), then an input. By default the parts are equal; from version 18 on the last one may be
 /// smaller.
-fn split_sizes(
-    attributes: &Attributes,
-    given: impl Fn() -> Result<Option<Vec<Dim>>>,
-    whole: &Dim,
-) -> Result<Vec<Dim>> {
-    let since = attributes.since();
-    let count = attributes.output_count();
-    let by_attribute = if since < 13 { attributes.given_ints("split")? } else { None };
-    let by_input = if since == 1 || since >= 13 { given()? } else { None };
-    let number = if since >= 18 { attributes.given_int("num_outputs")? } else { None };
+fn split_sizes(call: &Call, axis: usize) -> Result<Vec<Dim>> {
+    let (since, whole) = (call.since(), call.shape(0)?.at(axis)?);
+    let count = call.output_count();
+    let by_attribute = if since < 13 { call.given_ints("split")? } else { None };
+    let by_input = if since == 1 || since >= 13 { split_input(call, axis)? } else { None };
+    let number = if since >= 18 { call.given_int("num_outputs")? } else { None };
     let sizes = match (by_attribute, by_input) {
         (Some(list), _) => known_dims(list),
         (None, Some(list)) => list,
@@ -216,7 +212,7 @@ fn equal_parts(whole: &Dim, count: usize, last_smaller: bool) -> Result<Vec<Dim>
 
 /// Returns the sizes of the parts; the declared ones of the outputs if the input is computed at run time.
 fn split_input(call: &Call, axis: usize) -> Result<Option<Vec<Dim>>> {
-    input_dims(call, 1).or_else(|error| {
+    call.given_dims(1).or_else(|error| {
         let declared = |index| call.declared_shape(index).and_then(|shape| shape.get(axis)).cloned();
         let sizes = (0..call.output_count()).map(declared).collect::<Option<_>>().ok_or(error)?;
         call.replace_by_sizes(1);
@@ -227,19 +223,19 @@ fn split_input(call: &Call, axis: usize) -> Result<Option<Vec<Dim>>> {
 fn infer_split(call: &Call) -> Result<Vec<Fact>> {
     let shape = call.shape(0)?;
     let axis = resolve_axis(call.int("axis")?, shape.len())?;
-    let sizes = split_sizes(call, || split_input(call, axis), shape.at(axis)?)?;
+    let sizes = split_sizes(call, axis)?;
     let total: Dim = sizes.iter().sum();
     call.require_equal(shape.at(axis)?, &total)?;
     let dtype = call.dtype(0)?;
     Ok(sizes.into_iter().map(|size| Fact::new(dtype, resized(shape, axis, size))).collect())
 }
 
-fn fold_split(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    let data = required_input(inputs, 0)?;
-    let axis = resolve_axis(attributes.int("axis")?, data.shape().len())?;
+fn fold_split(call: &Call) -> Result<Vec<Array>> {
+    let data = call.array(0)?;
+    let axis = resolve_axis(call.int("axis")?, data.shape().len())?;
     let mut start = 0;
     let mut parts = Vec::new();
-    for size in split_sizes(attributes, || array_dims(inputs, 1), &Dim::from(*data.shape().at(axis)?))? {
+    for size in split_sizes(call, axis)? {
         let size = usize::try_from(size.known().unwrap_or(0))?;
         let places: Vec<usize> = (start..start + size).collect();
         parts.push(data.gather(axis, &places)?);
@@ -251,7 +247,7 @@ fn fold_split(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<A
 fn lower_split(lower: &mut Lower) -> Result<()> {
     let shape = lower.shape(0)?.to_vec();
     let axis = resolve_axis(lower.int("axis")?, shape.len())?;
-    let sizes = split_sizes(lower, || split_input(lower, axis), shape.at(axis)?)?;
+    let sizes = split_sizes(lower, axis)?;
     let (blob, place) = lower.isolated(0, &[axis])?;
     let place = *place.at(0)?;
     // An empty part is not a blob: no layer can read it, and Slice does not make it.

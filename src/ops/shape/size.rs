@@ -26,17 +26,3 @@ pub(in crate::ops) fn fixed_shape(shape: &[Dim]) -> Result<Vec<usize>> {
 pub(super) fn known_dims(list: Vec<i64>) -> Vec<Dim> {
     list.into_iter().map(Dim::Known).collect()
 }
-
-/// Returns the elements of the optional input `index` as sizes.
-pub(super) fn input_dims(call: &Call, index: usize) -> Result<Option<Vec<Dim>>> {
-    if call.has_input(index) { call.dims(index).map(Some) } else { Ok(None) }
-}
-
-pub(super) fn dims_of(array: &Array) -> Result<Vec<Dim>> {
-    Ok(array.to_dims()?.iter().cloned().collect())
-}
-
-/// Returns the elements of the optional input `index` of a fold as sizes.
-pub(super) fn array_dims(inputs: &[Option<Array>], index: usize) -> Result<Option<Vec<Dim>>> {
-    inputs.get(index).and_then(Option::as_ref).map(dims_of).transpose()
-}

@@ -16,8 +16,8 @@ const TRILU: Row = Row::new("Trilu", Access::Any, infer_trilu)
         "BinaryOp MIN and MAX with constants; Where for free sizes, or a diagonal computed at run time",
     );
 
-fn read_upper(attributes: &Attributes) -> Result<bool> {
-    attributes.flag("upper")
+fn read_upper(call: &Call) -> Result<bool> {
+    call.flag("upper")
 }
 
 fn infer_trilu(call: &Call) -> Result<Vec<Fact>> {
@@ -40,10 +40,10 @@ fn keeps(upper: bool, offset: i64, k: i64) -> bool {
     if upper { offset >= k } else { offset <= k }
 }
 
-fn fold_trilu(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    let data = required_input(inputs, 0)?;
-    let k = inputs.get(1).and_then(Option::as_ref).map_or(Ok(0), Array::scalar_i64)?;
-    let upper = read_upper(attributes)?;
+fn fold_trilu(call: &Call) -> Result<Vec<Array>> {
+    let data = call.array(0)?;
+    let k = call.given_array(1)?.map_or(Ok(0), Array::scalar_i64)?;
+    let upper = read_upper(call)?;
     let [.., rows, columns] = *data.shape() else { invalid!("the input has fewer than 2 axes") };
     let offsets = offsets(rows.int(), columns.int())?;
     let is_zero = |place: &usize| {

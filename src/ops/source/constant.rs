@@ -55,34 +55,32 @@ fn lower_held(lower: &mut Lower) -> Result<()> {
 const MAX_ELEMENTS: i64 = 1 << 28;
 
 /// Returns the tensor of a Constant node, from any of its attributes.
-fn read_constant(attributes: &Attributes) -> Result<Tensor> {
+fn read_constant(call: &Call) -> Result<Tensor> {
     let scalar = |array: Array| Tensor::from_array(&array);
-    if let Some(tensor) = attributes.given_tensor("value")? {
+    if let Some(tensor) = call.given_tensor("value")? {
         return Ok(tensor.clone());
     }
-    if let Some(x) = attributes.given_float("value_float")? {
+    if let Some(x) = call.given_float("value_float")? {
         return scalar(Array::f32(ArrayD::from_elem(IxDyn(&[]), x)));
     }
-    if let Some(x) = attributes.given_int("value_int")? {
+    if let Some(x) = call.given_int("value_int")? {
         return scalar(Array::i64(ArrayD::from_elem(IxDyn(&[]), x)));
     }
-    if let Some(list) = attributes.given_floats("value_floats")? {
+    if let Some(list) = call.given_floats("value_floats")? {
         return scalar(Array::f32(Array1::from_vec(list).into_dyn()));
     }
-    if let Some(list) = attributes.given_ints("value_ints")? {
+    if let Some(list) = call.given_ints("value_ints")? {
         return scalar(Array::i64(Array1::from_vec(list).into_dyn()));
     }
-    if attributes.given_string("value_string")?.is_some()
-        || attributes.given_strings("value_strings")?.is_some()
-    {
+    if call.given_string("value_string")?.is_some() || call.given_strings("value_strings")?.is_some() {
         unsupported!("a constant of strings");
     }
-    attributes.tensor("sparse_value").cloned()
+    call.tensor("sparse_value").cloned()
 }
 
 /// Returns the element that ConstantOfShape repeats.
-fn read_fill(attributes: &Attributes) -> Result<Array> {
-    let Some(tensor) = attributes.given_tensor("value")? else {
+fn read_fill(call: &Call) -> Result<Array> {
+    let Some(tensor) = call.given_tensor("value")? else {
         return Ok(Array::f32(ArrayD::zeros(IxDyn(&[]))));
     };
     if tensor.len() != 1 {
@@ -208,7 +206,7 @@ fn size_element(array: &Array, rounding: Rounding) -> Result<Dim> {
 
 /// Returns an operand of Range: its elements, or the sizes of which a Cast makes floats.
 fn range_operand(call: &Call, index: usize) -> Result<Array> {
-    call.array(index).or_else(|error| {
+    call.array(index).cloned().or_else(|error| {
         let producer = call.value(index).and_then(|value| call.graph().node(value.producer?));
         let cast = producer.filter(|node| node.is("Cast"));
         let source = cast.and_then(|node| Some(call.graph().value((*node.inputs.first()?)?)));
@@ -303,15 +301,14 @@ fn lower_constant_of_shape(lower: &mut Lower) -> Result<()> {
     }
 }
 
-fn fold_constant_of_shape(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+fn fold_constant_of_shape(call: &Call) -> Result<Vec<Array>> {
     let shape: std::result::Result<Vec<usize>, _> =
-        required_input(inputs, 0)?.int_list()?.into_iter().map(usize::try_from).collect();
-    Ok(vec![read_fill(attributes)?.broadcast(&shape?)?])
+        call.array(0)?.int_list()?.into_iter().map(usize::try_from).collect();
+    Ok(vec![read_fill(call)?.broadcast(&shape?)?])
 }
 
-fn fold_range(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    let (start, limit, delta) =
-        (required_input(inputs, 0)?, required_input(inputs, 1)?, required_input(inputs, 2)?);
+fn fold_range(call: &Call) -> Result<Vec<Array>> {
+    let (start, limit, delta) = (call.array(0)?, call.array(1)?, call.array(2)?);
     let Some(len) = range_len(start, limit, delta)?.known() else {
         unsupported!("the length of the range is known only at run time");
     };

@@ -26,9 +26,9 @@ struct Layout {
     pads: Vec<i64>,
 }
 
-fn read_layout(attributes: &Attributes, axes: usize) -> Result<Layout> {
+fn read_layout(call: &Call, axes: usize) -> Result<Layout> {
     let list = |name: &str, default: i64, len: usize| {
-        let list = attributes.given_ints(name)?.unwrap_or(vec![default; len]);
+        let list = call.given_ints(name)?.unwrap_or(vec![default; len]);
         check_sizes(&list)?;
         if list.len() == len {
             Ok(list)

@@ -16,14 +16,14 @@ use crate::tensor::Shape;
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("DepthToSpace", Access::Selection, |call| infer_rearrange(call, TO_SPACE))
         .batched(|_, index| index == 0)
-        .fold(|attributes, inputs| fold_rearrange(attributes, inputs, TO_SPACE))
+        .fold(|call| fold_rearrange(call, TO_SPACE))
         .lower(|lower| lower_rearrange(lower, TO_SPACE))
         .identity(same_shape)
         .transparent(|_, _| true)
         .lowers_to("PixelShuffle; Permute for a batch in mode DCR"),
     Row::new("SpaceToDepth", Access::Selection, |call| infer_rearrange(call, TO_DEPTH))
         .batched(|_, index| index == 0)
-        .fold(|attributes, inputs| fold_rearrange(attributes, inputs, TO_DEPTH))
+        .fold(|call| fold_rearrange(call, TO_DEPTH))
         .lower(|lower| lower_rearrange(lower, TO_DEPTH))
         .identity(same_shape)
         .transparent(|_, _| true)
@@ -78,11 +78,11 @@ struct Plan {
     shape: Vec<Dim>,
 }
 
-fn plan(attributes: &Attributes, shape: &[Dim], way: Way) -> Result<Plan> {
-    let block = attributes.int("blocksize")?;
+fn plan(call: &Call, shape: &[Dim], way: Way) -> Result<Plan> {
+    let block = call.int("blocksize")?;
     // The order of versions without a mode is DCR.
-    let channel_first = attributes.since() >= way.has_mode_since
-        && attributes.word("mode", &[("DCR", false), ("CRD", true)])?;
+    let channel_first =
+        call.since() >= way.has_mode_since && call.word("mode", &[("DCR", false), ("CRD", true)])?;
     let [n, c, h, w] = shape else {
         invalid!("an input of shape {}, expected batch, channels, height and width", display_shape(shape))
     };
@@ -127,10 +127,10 @@ fn infer_rearrange(call: &Call, way: Way) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, plan.shape)])
 }
 
-fn fold_rearrange(attributes: &Attributes, inputs: &[Option<Array>], way: Way) -> Result<Vec<Array>> {
-    let data = required_input(inputs, 0)?;
+fn fold_rearrange(call: &Call, way: Way) -> Result<Vec<Array>> {
+    let data = call.array(0)?;
     let sizes = Shape::from(data.shape());
-    let plan = plan(attributes, &sizes, way)?;
+    let plan = plan(call, &sizes, way)?;
     let blocks = data.reshape(&fixed_shape(&plan.blocks)?)?;
     Ok(vec![blocks.transpose(&plan.perm)?.reshape(&fixed_shape(&plan.shape)?)?])
 }
@@ -189,7 +189,7 @@ mod tests {
         let elements = (0..count).map(|i| i.int()).collect();
         let data = Array::i64(ArrayD::from_shape_vec(shape, elements).unwrap());
         let op = &OPS.iter().find(|row| row.op.schema.name == op_type).unwrap().op;
-        let folded = op.fold.unwrap()(&Attributes::new(&node, op), &[Some(data)]).unwrap();
+        let folded = op.evaluate(&node, vec![Some(data)]).unwrap();
         (folded[0].shape().to_vec(), folded[0].int_list().unwrap())
     }
 

@@ -50,13 +50,13 @@ impl WindowAxis {
 }
 
 /// Reads strides, dilations, padding and `ceil_mode` of a node with a window of size `kernel`.
-pub(crate) fn read_window(attributes: &Attributes, kernel: Vec<i64>) -> Result<Window> {
+pub(crate) fn read_window(call: &Call, kernel: Vec<i64>) -> Result<Window> {
     let rank = kernel.len();
     if rank == 0 {
         invalid!("the window has no spatial axis");
     }
-    let strides = attributes.given_ints("strides")?.unwrap_or_else(|| vec![1; rank]);
-    let dilations = attributes.given_ints("dilations")?.unwrap_or_else(|| vec![1; rank]);
+    let strides = call.given_ints("strides")?.unwrap_or_else(|| vec![1; rank]);
+    let dilations = call.given_ints("dilations")?.unwrap_or_else(|| vec![1; rank]);
     for (name, list) in [("kernel_shape", &kernel), ("strides", &strides), ("dilations", &dilations)] {
         if list.len() != rank {
             invalid!("{name} has {} elements for {rank} spatial axes", list.len());
@@ -69,15 +69,15 @@ pub(crate) fn read_window(attributes: &Attributes, kernel: Vec<i64>) -> Result<W
             return Err(Error::limit(format!("{name} {list:?} does not fit in 32 bits")));
         }
     }
-    let explicit = attributes.given_ints("pads")?;
-    let pads = match attributes.string_or("auto_pad", "NOTSET")? {
+    let explicit = call.given_ints("pads")?;
+    let pads = match call.string_or("auto_pad", "NOTSET")? {
         "NOTSET" | "" => Pads::Explicit(explicit_pads(explicit.as_deref(), rank)?),
         "VALID" => Pads::Explicit(vec![(0, 0); rank]),
         "SAME_UPPER" => Pads::Same { upper: true },
         "SAME_LOWER" => Pads::Same { upper: false },
         other => invalid!("unknown auto_pad \"{other}\""),
     };
-    let ceil = attributes.given_flag("ceil_mode")?;
+    let ceil = call.given_flag("ceil_mode")?;
     Ok(Window { kernel, strides, dilations, pads, ceil })
 }
 

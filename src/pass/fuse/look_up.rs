@@ -11,7 +11,6 @@
 //! unsqueeze if the view of the indices adds no axes of size 1.
 
 use super::matcher::{Found, Matcher, fuse, two};
-use crate::common::int::Int;
 use crate::error::{At, Result};
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::op::resolve_axis;

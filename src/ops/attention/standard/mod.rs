@@ -59,20 +59,20 @@ struct AttentionAttributes {
     right_window: Option<i64>,
 }
 
-fn read_attention(attributes: &Attributes) -> Result<AttentionAttributes> {
+fn read_attention(call: &Call) -> Result<AttentionAttributes> {
     let window = |name: &str| -> Result<Option<i64>> {
-        if attributes.since() < 25 {
+        if call.since() < 25 {
             return Ok(None);
         }
-        Ok(attributes.given_int(name)?.filter(|size| *size >= 0))
+        Ok(call.given_int(name)?.filter(|size| *size >= 0))
     };
     Ok(AttentionAttributes {
-        is_causal: attributes.flag("is_causal")?,
-        kv_num_heads: attributes.given_int("kv_num_heads")?,
-        q_num_heads: attributes.given_int("q_num_heads")?,
-        qk_matmul_output_mode: attributes.int("qk_matmul_output_mode")?,
-        scale: attributes.given_float("scale")?,
-        softcap: attributes.float("softcap")?,
+        is_causal: call.flag("is_causal")?,
+        kv_num_heads: call.given_int("kv_num_heads")?,
+        q_num_heads: call.given_int("q_num_heads")?,
+        qk_matmul_output_mode: call.int("qk_matmul_output_mode")?,
+        scale: call.given_float("scale")?,
+        softcap: call.float("softcap")?,
         left_window: window("left_window_size")?,
         right_window: window("right_window_size")?,
     })

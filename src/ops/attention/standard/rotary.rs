@@ -17,11 +17,11 @@ struct RotaryAttributes {
     rotary_embedding_dim: i64,
 }
 
-fn read_rotary(attributes: &Attributes) -> Result<RotaryAttributes> {
+fn read_rotary(call: &Call) -> Result<RotaryAttributes> {
     Ok(RotaryAttributes {
-        interleaved: attributes.flag("interleaved")?,
-        num_heads: attributes.int_or("num_heads", 0)?,
-        rotary_embedding_dim: attributes.int("rotary_embedding_dim")?,
+        interleaved: call.flag("interleaved")?,
+        num_heads: call.int_or("num_heads", 0)?,
+        rotary_embedding_dim: call.int("rotary_embedding_dim")?,
     })
 }
 

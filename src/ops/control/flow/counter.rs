@@ -115,10 +115,12 @@ impl<'a> Counter<'a> {
         values.extend(self.states.iter().map(|(input, _, value)| (*input, value.clone())));
         for node in &self.nodes {
             let op = op::find_handled(node)?;
-            let Some(evaluate) = op.fold else { return Err(undecided()) };
+            if op.fold.is_none() {
+                return Err(undecided());
+            }
             let inputs: Vec<Option<Array>> =
                 node.inputs.iter().map(|id| id.and_then(|id| values.get(&id).cloned())).collect();
-            let made = evaluate(&Attributes::new(node, op), &inputs).map_err(|e| e.at_node(|| node.at()))?;
+            let made = op.evaluate(node, inputs).map_err(|e| e.at_node(|| node.at()))?;
             // A body could add an axis in each iteration.
             if made.iter().any(|array| array.shape().len() > limits::AXES) {
                 return Err(undecided());

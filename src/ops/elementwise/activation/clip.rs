@@ -13,11 +13,11 @@ struct Bounds {
     max: Option<f32>,
 }
 
-fn read_bounds(attributes: &Attributes) -> Result<Bounds> {
-    if attributes.since() >= 11 {
+fn read_bounds(call: &Call) -> Result<Bounds> {
+    if call.since() >= 11 {
         return Ok(Bounds { min: None, max: None });
     }
-    Ok(Bounds { min: attributes.given_float("min")?, max: attributes.given_float("max")? })
+    Ok(Bounds { min: call.given_float("min")?, max: call.given_float("max")? })
 }
 
 pub(super) fn infer_clip(call: &Call) -> Result<Vec<Fact>> {
@@ -48,14 +48,14 @@ pub(in crate::ops) const AT_LEAST: Kernel<f64, i64, Dim> =
 pub(in crate::ops) const AT_MOST: Kernel<f64, i64, Dim> =
     Kernel { float: f64::min, int: |x, y| Ok(x.min(y)), dim: |x, y| Ok(x.smaller(y)) };
 
-pub(super) fn fold_clip(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    let bounds = read_bounds(attributes)?;
-    let mut clipped = required_input(inputs, 0)?.clone();
+pub(super) fn fold_clip(call: &Call) -> Result<Vec<Array>> {
+    let bounds = read_bounds(call)?;
+    let mut clipped = call.array(0)?.clone();
     for (kernel, number, index) in [(&AT_LEAST, bounds.min, 1), (&AT_MOST, bounds.max, 2)] {
-        let bound = match (number, inputs.get(index)) {
+        let bound = match (number, call.given_array(index)?) {
             (Some(number), _) => Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), number)),
-            (None, Some(Some(bound))) => bound.reshape(&[])?,
-            _ => continue,
+            (None, Some(bound)) => bound.reshape(&[])?,
+            (None, None) => continue,
         };
         clipped = fold_arithmetic(&clipped, &bound.cast(clipped.dtype())?, kernel)?;
     }

@@ -26,7 +26,7 @@ use prelu::{fold_prelu, infer_prelu, lower_prelu};
 macro_rules! activation {
     ($name:literal, $read:expr) => {
         Row::new($name, Access::Elementwise, infer_same)
-            .fold(|attributes, inputs| fold_activation($read, attributes, inputs))
+            .fold(|call| fold_activation($read, call))
             .lower(|lower| lower_activation($read, lower))
     };
 }
@@ -121,22 +121,22 @@ enum Activation {
     ThresholdedRelu { alpha: f32 },
 }
 
-fn read_celu(attributes: &Attributes) -> Result<Activation> {
-    match attributes.float("alpha")? {
+fn read_celu(call: &Call) -> Result<Activation> {
+    match call.float("alpha")? {
         0.0 => unsupported!("alpha is 0, by which Celu divides"),
         alpha => Ok(Activation::Celu { alpha }),
     }
 }
 
-fn read_approximate(attributes: &Attributes) -> Result<bool> {
-    attributes.word("approximate", &[("none", false), ("tanh", true)])
+fn read_approximate(call: &Call) -> Result<bool> {
+    call.word("approximate", &[("none", false), ("tanh", true)])
 }
 
-type Read = fn(&Attributes) -> Result<Activation>;
+type Read = fn(&Call) -> Result<Activation>;
 
-fn fold_activation(read: Read, attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    let activation = read(attributes)?;
-    Ok(vec![required_input(inputs, 0)?.map(|x| evaluate(activation, x))?])
+fn fold_activation(read: Read, call: &Call) -> Result<Vec<Array>> {
+    let activation = read(call)?;
+    Ok(vec![call.array(0)?.map(|x| evaluate(activation, x))?])
 }
 
 fn lower_activation(read: Read, lower: &mut Lower) -> Result<()> {

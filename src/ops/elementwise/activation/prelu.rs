@@ -9,8 +9,8 @@ use crate::ops::prelude::*;
 
 /// Returns the number of axes after those of the slopes: before operator set 7 a list of slopes belongs to
 /// axis 1, then numpy's rules apply.
-fn trailing_axes(attributes: &Attributes, input: usize, slope: usize) -> usize {
-    if attributes.since() < 7 && slope == 1 { input.saturating_sub(2) } else { 0 }
+fn trailing_axes(call: &Call, input: usize, slope: usize) -> usize {
+    if call.since() < 7 && slope == 1 { input.saturating_sub(2) } else { 0 }
 }
 
 /// Returns the shape of the slopes, extended to the rank of the input.
@@ -52,11 +52,11 @@ pub(super) fn infer_prelu(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, result)])
 }
 
-pub(super) fn fold_prelu(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    let (x, slope) = (required_input(inputs, 0)?, required_input(inputs, 1)?);
+pub(super) fn fold_prelu(call: &Call) -> Result<Vec<Array>> {
+    let (x, slope) = (call.array(0)?, call.array(1)?);
     let mut shape = slope.shape().to_vec();
     if slope.len() != 1 {
-        shape.extend(std::iter::repeat_n(1, trailing_axes(attributes, x.shape().len(), shape.len())));
+        shape.extend(std::iter::repeat_n(1, trailing_axes(call, x.shape().len(), shape.len())));
     }
     let kernel = Kernel {
         float: |x, slope| if x < 0.0 { x * slope } else { x },

@@ -93,13 +93,13 @@ pub(super) enum Quotient {
     Trunc,
 }
 
-pub(super) fn read_mod(attributes: &Attributes) -> Result<Quotient> {
-    Ok(if attributes.flag("fmod")? { Quotient::Trunc } else { Quotient::Floor })
+pub(super) fn read_mod(call: &Call) -> Result<Quotient> {
+    Ok(if call.flag("fmod")? { Quotient::Trunc } else { Quotient::Floor })
 }
 
 /// Returns whether BitShift shifts to the left.
-pub(super) fn read_bit_shift(attributes: &Attributes) -> Result<bool> {
-    attributes.word("direction", &[("LEFT", true), ("RIGHT", false)])
+pub(super) fn read_bit_shift(call: &Call) -> Result<bool> {
+    call.word("direction", &[("LEFT", true), ("RIGHT", false)])
 }
 
 fn max_float(x: f64, y: f64) -> f64 {
@@ -142,16 +142,12 @@ fn floor_mod_float(x: f64, y: f64) -> f64 {
 }
 
 /// Evaluates one operation over all inputs, from the first to the last.
-pub(super) fn fold_pairs(
-    attributes: &Attributes,
-    inputs: &[Option<Array>],
-    kernel: &Arithmetic,
-) -> Result<Vec<Array>> {
-    Ok(vec![over_all(attributes, inputs, kernel)?])
+pub(super) fn fold_pairs(call: &Call, kernel: &Arithmetic) -> Result<Vec<Array>> {
+    Ok(vec![over_all(call, kernel)?])
 }
 
-fn over_all(attributes: &Attributes, inputs: &[Option<Array>], kernel: &Arithmetic) -> Result<Array> {
-    let arrays = align_arrays(attributes, inputs)?;
+fn over_all(call: &Call, kernel: &Arithmetic) -> Result<Array> {
+    let arrays = align_arrays(call)?;
     let mut result = arrays.at(0)?.clone();
     for array in arrays.iter().skip(1) {
         result = Cow::Owned(fold_arithmetic(&result, array, kernel)?);
@@ -159,39 +155,39 @@ fn over_all(attributes: &Attributes, inputs: &[Option<Array>], kernel: &Arithmet
     Ok(result.into_owned())
 }
 
-pub(super) fn fold_mean(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    let sum = over_all(attributes, inputs, &ADD)?;
-    let count: f64 = inputs.len().as_();
+pub(super) fn fold_mean(call: &Call) -> Result<Vec<Array>> {
+    let sum = over_all(call, &ADD)?;
+    let count: f64 = call.input_count().as_();
     let count = Array::new(DType::F64, Elements::F64(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), count)));
     Ok(vec![fold_arithmetic(&sum, &count.cast(sum.dtype())?, &DIV)?])
 }
 
-pub(super) fn fold_mod(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    if read_mod(attributes)? == Quotient::Trunc {
-        return fold_pairs(attributes, inputs, &TRUNC_MOD);
+pub(super) fn fold_mod(call: &Call) -> Result<Vec<Array>> {
+    if read_mod(call)? == Quotient::Trunc {
+        return fold_pairs(call, &TRUNC_MOD);
     }
-    let elements = |index: usize| required_input(inputs, index).map(Array::elements);
+    let elements = |index: usize| call.array(index).map(Array::elements);
     if matches!((elements(0)?, elements(1)?), (Elements::I64(_), Elements::Dim(_))) {
         unsupported!("remainders by free sizes: the shape rule gives them");
     }
-    fold_pairs(attributes, inputs, &FLOOR_MOD)
+    fold_pairs(call, &FLOOR_MOD)
 }
 
-pub(super) fn fold_bits(inputs: &[Option<Array>], combine: impl Fn(i64, i64) -> i64) -> Result<Vec<Array>> {
-    let (a, b) = (required_input(inputs, 0)?, required_input(inputs, 1)?);
+pub(super) fn fold_bits(call: &Call, combine: impl Fn(i64, i64) -> i64) -> Result<Vec<Array>> {
+    let (a, b) = (call.array(0)?, call.array(1)?);
     let elements = zip_broadcast(&a.to_i64()?, &b.to_i64()?, |x, y| combine(*x, *y))?;
     Ok(vec![Array::new(a.dtype(), Elements::I64(elements))])
 }
 
-pub(super) fn fold_bitwise_not(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    let array = required_input(inputs, 0)?;
+pub(super) fn fold_bitwise_not(call: &Call) -> Result<Vec<Array>> {
+    let array = call.array(0)?;
     Ok(vec![Array::new(array.dtype(), Elements::I64(array.to_i64()?.mapv(|x| !x)))])
 }
 
-pub(super) fn fold_bit_shift(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    let left = read_bit_shift(attributes)?;
-    let bits: i64 = required_input(inputs, 0)?.dtype().bits().as_();
-    fold_bits(inputs, |x, by| match (u32::try_from(by), left) {
+pub(super) fn fold_bit_shift(call: &Call) -> Result<Vec<Array>> {
+    let left = read_bit_shift(call)?;
+    let bits: i64 = call.array(0)?.dtype().bits().as_();
+    fold_bits(call, |x, by| match (u32::try_from(by), left) {
         (Ok(by), true) if i64::from(by) < bits => x.wrapping_shl(by),
         (Ok(by), false) if i64::from(by) < bits => x.wrapping_shr(by),
         (_, false) if x < 0 => -1,

@@ -30,7 +30,7 @@ use pow::{expand_int_pow, lower_pow};
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Add", Access::Broadcast, infer_first)
-        .fold(|a, x| fold_pairs(a, x, &ADD))
+        .fold(|call| fold_pairs(call, &ADD))
         .range(|_, x| over(x, Range::plus))
         .keeps_magnitude()
         .lower(|l| lower_chain(l, binary_op::ADD))
@@ -41,7 +41,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lower(lower_bit_shift)
         .lowers_to("BinaryOp: products with powers of two"),
     Row::new("BitwiseAnd", Access::Broadcast, infer_first)
-        .fold(|_, x| fold_bits(x, |x, y| x & y))
+        .fold(|call| fold_bits(call, |x, y| x & y))
         .range(|_, x| Bitwise::And.range(x))
         .lower(|l| lower_bitwise(l, Bitwise::And))
         .lowers_to("BinaryOp on rows of bits, Reduction")
@@ -52,20 +52,20 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("BinaryOp: -x - 1")
         .limits("unsigned integers of 32 and 64 bits"),
     Row::new("BitwiseOr", Access::Broadcast, infer_first)
-        .fold(|_, x| fold_bits(x, |x, y| x | y))
+        .fold(|call| fold_bits(call, |x, y| x | y))
         .range(|_, x| Bitwise::Or.range(x))
         .lower(|l| lower_bitwise(l, Bitwise::Or))
         .lowers_to("BinaryOp on rows of bits, Reduction")
         .limits("integers of 32 and 64 bits, unless both sides have the lowest 24 bits alone"),
     Row::new("BitwiseXor", Access::Broadcast, infer_first)
-        .fold(|_, x| fold_bits(x, |x, y| x ^ y))
+        .fold(|call| fold_bits(call, |x, y| x ^ y))
         .range(|_, x| Bitwise::Xor.range(x))
         .lower(|l| lower_bitwise(l, Bitwise::Xor))
         .lowers_to("BinaryOp on rows of bits, Reduction")
         .limits("integers of 32 and 64 bits, unless both sides have the lowest 24 bits alone"),
     Row::new("Div", Access::Broadcast, infer_div)
         .nan(nan_quotient)
-        .fold(|a, x| fold_pairs(a, x, &DIV))
+        .fold(|call| fold_pairs(call, &DIV))
         .range(range_quotient)
         .lower(lower_div)
         .identity(|graph, node| beside(graph, node, 0, 1.0))
@@ -74,7 +74,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
              may be zero or infinite",
         ),
     Row::new("Max", Access::Broadcast, infer_first)
-        .fold(|a, x| fold_pairs(a, x, &MAX))
+        .fold(|call| fold_pairs(call, &MAX))
         .bears_rounding(|_, _| true)
         .range(|_, x| over(x, Range::larger))
         .lower(|l| lower_extreme(l, binary_op::MAX))
@@ -87,7 +87,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .identity(only_input)
         .lowers_to("BinaryOp"),
     Row::new("Min", Access::Broadcast, infer_first)
-        .fold(|a, x| fold_pairs(a, x, &MIN))
+        .fold(|call| fold_pairs(call, &MIN))
         .bears_rounding(|_, _| true)
         .range(|_, x| over(x, Range::smaller))
         .lower(|l| lower_extreme(l, binary_op::MIN))
@@ -102,7 +102,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("BinaryOp, UnaryOp TRUNC or FLOOR, Threshold")
         .states("floats whose quotient is 2^24 or more, stated by value"),
     Row::new("Mul", Access::Broadcast, infer_first)
-        .fold(|a, x| fold_pairs(a, x, &MUL))
+        .fold(|call| fold_pairs(call, &MUL))
         .range(range_product)
         .keeps_magnitude()
         .lower(lower_mul)
@@ -110,7 +110,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("BinaryOp"),
     Row::new("Pow", Access::Broadcast, infer_first)
         .nan(nan_power)
-        .fold(|a, x| fold_pairs(a, x, &POW))
+        .fold(|call| fold_pairs(call, &POW))
         .expand(expand_int_pow)
         .lower(lower_pow)
         .identity(|graph, node| beside(graph, node, 0, 1.0))
@@ -124,14 +124,14 @@ pub(in crate::ops) const OPS: &[Row] = &[
         )
         .differs("-inf to the power of 0.5, which becomes NaN"),
     Row::new("Sub", Access::Broadcast, infer_sub)
-        .fold(|a, x| fold_pairs(a, x, &SUB))
+        .fold(|call| fold_pairs(call, &SUB))
         .range(|_, x| over(x, |a, b| a.plus(b.negated())))
         .keeps_magnitude()
         .lower(|l| lower_chain(l, binary_op::SUB))
         .identity(|graph, node| beside(graph, node, 0, 0.0))
         .lowers_to("BinaryOp"),
     Row::new("Sum", Access::Broadcast, infer_first)
-        .fold(|a, x| fold_pairs(a, x, &ADD))
+        .fold(|call| fold_pairs(call, &ADD))
         .range(|_, x| over(x, Range::plus))
         .keeps_magnitude()
         .lower(|l| lower_chain(l, binary_op::ADD))

@@ -51,23 +51,23 @@ const FAR: f32 = 2_147_483_648.0;
 const BFLOAT16_LARGE: f32 = 1.298_074_2e33;
 
 /// Returns the target type of Cast. Operator set 1 has its name.
-fn read_cast(attributes: &Attributes) -> Result<DType> {
+fn read_cast(call: &Call) -> Result<DType> {
     let unknown = |what: &dyn std::fmt::Display| {
         Error::unsupported(format!("unknown element type {what}")).at_part("attribute to")
     };
-    if attributes.since() < 6 {
-        let name = attributes.string("to")?;
+    if call.since() < 6 {
+        let name = call.string("to")?;
         return DType::from_name(&name.to_lowercase()).ok_or_else(|| unknown(&name));
     }
-    let code = attributes.int("to")?;
+    let code = call.int("to")?;
     DType::from_onnx(i32::try_from(code)?).ok_or_else(|| unknown(&code))
 }
 
 /// Returns the rounding to floats of 8 and 4 bits.
-fn read_narrowing(attributes: &Attributes) -> Result<Narrowing> {
+fn read_narrowing(call: &Call) -> Result<Narrowing> {
     let powers = [("up", Power::Up), ("down", Power::Down), ("nearest", Power::Nearest)];
-    let power = attributes.word("round_mode", &powers)?;
-    Ok(Narrowing { saturate: attributes.flag("saturate")?, power })
+    let power = call.word("round_mode", &powers)?;
+    Ok(Narrowing { saturate: call.flag("saturate")?, power })
 }
 
 /// Returns the types of input and output.
@@ -118,13 +118,13 @@ fn infer_cast(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![call.like(0, to)?])
 }
 
-fn fold_cast(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    Ok(vec![required_input(inputs, 0)?.cast_with(read_cast(attributes)?, read_narrowing(attributes)?)?])
+fn fold_cast(call: &Call) -> Result<Vec<Array>> {
+    Ok(vec![call.array(0)?.cast_with(read_cast(call)?, read_narrowing(call)?)?])
 }
 
-fn fold_cast_like(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    let to = required_input(inputs, 1)?.dtype();
-    Ok(vec![required_input(inputs, 0)?.cast_with(to, read_narrowing(attributes)?)?])
+fn fold_cast_like(call: &Call) -> Result<Vec<Array>> {
+    let to = call.array(1)?.dtype();
+    Ok(vec![call.array(0)?.cast_with(to, read_narrowing(call)?)?])
 }
 
 /// Expands CastLike to a Cast to the type of the other input.

@@ -55,19 +55,14 @@ fn greater_dims(x: &Dim, y: &Dim) -> Result<bool> {
     }
 }
 
-pub(super) fn fold_comparison_of(
-    attributes: &Attributes,
-    inputs: &[Option<Array>],
-    kernel: &Comparison,
-) -> Result<Vec<Array>> {
-    let arrays = align_arrays(attributes, inputs)?;
+pub(super) fn fold_comparison_of(call: &Call, kernel: &Comparison) -> Result<Vec<Array>> {
+    let arrays = align_arrays(call)?;
     Ok(vec![fold_comparison(arrays.at(0)?, arrays.at(1)?, kernel)?])
 }
 
-pub(super) fn fold_where(_: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    let condition = required_input(inputs, 0)?;
-    let choices =
-        Array::of_one_kind(&[required_input(inputs, 1)?.clone(), required_input(inputs, 2)?.clone()])?;
+pub(super) fn fold_where(call: &Call) -> Result<Vec<Array>> {
+    let condition = call.array(0)?;
+    let choices = Array::of_one_kind(&[call.array(1)?.clone(), call.array(2)?.clone()])?;
     let (x, y) = (choices.at(0)?, choices.at(1)?);
     let shape = broadcast_lens(&[condition.shape(), x.shape(), y.shape()])?;
     let condition = condition.broadcast(&shape)?.to_i64()?;

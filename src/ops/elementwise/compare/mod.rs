@@ -31,34 +31,34 @@ pub(in crate::ops) use nonzero::over_zero_of;
 const EQUALS_NAN: &str = "NaN, which equals every number";
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    truth("And", |call| infer_decided(call, 0.0), |a, x| fold_comparison_of(a, x, &AND))
+    truth("And", |call| infer_decided(call, 0.0), |call| fold_comparison_of(call, &AND))
         .lower(|l| combine(l, |a, b| a * b))
         .identity(|graph, node| either_beside(graph, node, 1.0))
         .lowers_to("BinaryOp MUL"),
-    truth("Equal", infer_truth, |a, x| fold_comparison_of(a, x, &EQUAL))
+    truth("Equal", infer_truth, |call| fold_comparison_of(call, &EQUAL))
         .expand(expand_test_of_nan)
         .lower(|l| refuse_nan(l).and_then(|()| combine(l, |a, b| !(a - b).nonzero())))
         .lowers_to("Threshold of the magnitude of the difference")
         .differs(EQUALS_NAN),
-    truth("Greater", infer_truth, |a, x| fold_comparison_of(a, x, &GREATER))
+    truth("Greater", infer_truth, |call| fold_comparison_of(call, &GREATER))
         .lower(|l| compare(l, greater))
         .lowers_to("Threshold of one side, or of the difference"),
-    truth("GreaterOrEqual", infer_truth, |a, x| fold_comparison_of(a, x, &GREATER_OR_EQUAL))
+    truth("GreaterOrEqual", infer_truth, |call| fold_comparison_of(call, &GREATER_OR_EQUAL))
         .lower(|l| compare(l, greater_or_equal))
         .lowers_to("Threshold of one side, or of the difference")
         .differs(EQUALS_NAN),
-    truth("Less", infer_truth, |a, x| fold_comparison_of(a, x, &LESS))
+    truth("Less", infer_truth, |call| fold_comparison_of(call, &LESS))
         .lower(|l| compare(l, |a, b| greater(b, a)))
         .lowers_to("Threshold of one side, or of the difference"),
-    truth("LessOrEqual", infer_truth, |a, x| fold_comparison_of(a, x, &LESS_OR_EQUAL))
+    truth("LessOrEqual", infer_truth, |call| fold_comparison_of(call, &LESS_OR_EQUAL))
         .lower(|l| compare(l, |a, b| greater_or_equal(b, a)))
         .lowers_to("Threshold of one side, or of the difference")
         .differs(EQUALS_NAN),
     Row::new("Not", Access::Elementwise, infer_test)
-        .fold(|_, inputs| Ok(vec![required_input(inputs, 0)?.test(|x| x == 0.0)?]))
+        .fold(|call| Ok(vec![call.array(0)?.test(|x| x == 0.0)?]))
         .lower(|l| l.blob(0).and_then(|x| l.set(0, !x)))
         .lowers_to("BinaryOp: 1 - x"),
-    truth("Or", |call| infer_decided(call, 1.0), |a, x| fold_comparison_of(a, x, &OR))
+    truth("Or", |call| infer_decided(call, 1.0), |call| fold_comparison_of(call, &OR))
         .lower(|l| combine(l, |a, b| a.larger(b)))
         .identity(|graph, node| either_beside(graph, node, 0.0))
         .lowers_to("BinaryOp MAX"),
@@ -72,7 +72,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .identity(one_choice)
         .lowers_to("BinaryOp MIN and MAX with infinities; BinaryOp ADD of NaN")
         .differs(LOSES_NAN),
-    truth("Xor", infer_truth, |a, x| fold_comparison_of(a, x, &XOR))
+    truth("Xor", infer_truth, |call| fold_comparison_of(call, &XOR))
         .lower(|l| combine(l, |a, b| (a - b).abs()))
         .lowers_to("BinaryOp, UnaryOp"),
 ];

@@ -26,43 +26,43 @@ const FAR_ANGLES: &str = "magnitudes above 10000, stated by value";
 pub(in crate::ops) const OPS: &[Row] = &[
     unary(
         "Abs",
-        |a, x| fold_signed(a, x, f64::abs, i64::wrapping_abs, magnitudes),
+        |call| fold_signed(call, f64::abs, i64::wrapping_abs, magnitudes),
         |l| layer(l, unary_op::ABS),
     )
     .range(|call, x| range::first(call, x).magnitude())
     .lowers_to("UnaryOp"),
-    unary("Acos", |a, x| fold(a, x, libm::acos), |l| layer(l, unary_op::ACOS))
+    unary("Acos", |call| fold(call, libm::acos), |l| layer(l, unary_op::ACOS))
         .nan(except_zero)
         .lowers_to("UnaryOp"),
-    unary("Acosh", |a, x| fold(a, x, libm::acosh), |l| lower(l, hyperbolic::acosh))
+    unary("Acosh", |call| fold(call, libm::acosh), |l| lower(l, hyperbolic::acosh))
         .nan(except_one)
         .lowers_to("UnaryOp, BinaryOp"),
-    unary("Asin", |a, x| fold(a, x, libm::asin), |l| layer(l, unary_op::ASIN))
+    unary("Asin", |call| fold(call, libm::asin), |l| layer(l, unary_op::ASIN))
         .nan(except_zero)
         .lowers_to("UnaryOp"),
-    unary("Asinh", |a, x| fold(a, x, libm::asinh), |l| lower(l, hyperbolic::asinh))
+    unary("Asinh", |call| fold(call, libm::asinh), |l| lower(l, hyperbolic::asinh))
         .lowers_to("UnaryOp, BinaryOp"),
-    unary("Atan", |a, x| fold(a, x, libm::atan), |l| lower(l, arctangent))
+    unary("Atan", |call| fold(call, libm::atan), |l| lower(l, arctangent))
         .lowers_to("UnaryOp")
         .differs(LOSES_NAN),
-    unary("Atanh", |a, x| fold(a, x, libm::atanh), |l| lower(l, hyperbolic::atanh))
+    unary("Atanh", |call| fold(call, libm::atanh), |l| lower(l, hyperbolic::atanh))
         .nan(except_zero)
         .lowers_to("UnaryOp, BinaryOp"),
-    unary("Ceil", |a, x| fold(a, x, f64::ceil), |l| layer(l, unary_op::CEIL))
+    unary("Ceil", |call| fold(call, f64::ceil), |l| layer(l, unary_op::CEIL))
         .range(|call, x| range::first(call, x).map(f64::ceil))
         .jumps(|_, _| true)
         .precise(|_, _| true)
         .lowers_to("UnaryOp"),
-    angle("Cos", |a, x| fold(a, x, libm::cos), |l| layer(l, unary_op::COS)).range(range_unit),
-    unary("Cosh", |a, x| fold(a, x, libm::cosh), |l| lower(l, hyperbolic::cosh))
+    angle("Cos", |call| fold(call, libm::cos), |l| layer(l, unary_op::COS)).range(range_unit),
+    unary("Cosh", |call| fold(call, libm::cosh), |l| lower(l, hyperbolic::cosh))
         .lowers_to("UnaryOp, BinaryOp")
         .differs(LOSES_NAN),
-    unary("Erf", |a, x| fold(a, x, erf), |l| lower(l, error_function)).range(range_unit).lowers_to("Erf"),
-    unary("Exp", |a, x| fold(a, x, libm::exp), |l| lower(l, bounded_exponential))
+    unary("Erf", |call| fold(call, erf), |l| lower(l, error_function)).range(range_unit).lowers_to("Erf"),
+    unary("Exp", |call| fold(call, libm::exp), |l| lower(l, bounded_exponential))
         .range(|call, x| range::first(call, x).map(libm::exp))
         .lowers_to("UnaryOp")
         .differs(LOSES_NAN),
-    unary("Floor", |a, x| fold(a, x, f64::floor), |l| layer(l, unary_op::FLOOR))
+    unary("Floor", |call| fold(call, f64::floor), |l| layer(l, unary_op::FLOOR))
         .range(|call, x| range::first(call, x).map(f64::floor))
         .jumps(|_, _| true)
         .precise(|_, _| true)
@@ -72,39 +72,39 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lower(lower_is_inf)
         .lowers_to("Threshold"),
     Row::new("IsNaN", Access::Elementwise, infer_test)
-        .fold(|_, inputs| Ok(vec![required_input(inputs, 0)?.test(f64::is_nan)?]))
+        .fold(|call| Ok(vec![call.array(0)?.test(f64::is_nan)?]))
         .lower(lower_is_nan)
         .lowers_to("Threshold"),
-    unary("Log", |a, x| fold(a, x, libm::log), |l| lower(l, logarithm))
+    unary("Log", |call| fold(call, libm::log), |l| lower(l, logarithm))
         .range(range_log)
         .nan(except_one)
         .lowers_to("Log"),
-    unary("Neg", |a, x| fold_signed(a, x, |x| -x, i64::wrapping_neg, negatives), |l| layer(l, unary_op::NEG))
+    unary("Neg", |call| fold_signed(call, |x| -x, i64::wrapping_neg, negatives), |l| layer(l, unary_op::NEG))
         .range(|call, x| range::first(call, x).negated())
         .keeps_magnitude()
         .lowers_to("UnaryOp"),
-    unary("Reciprocal", |a, x| fold(a, x, f64::recip), |l| lower(l, reciprocal))
+    unary("Reciprocal", |call| fold(call, f64::recip), |l| lower(l, reciprocal))
         .range(range_reciprocal)
         .nan(except_one)
         .lowers_to("UnaryOp"),
-    unary("Round", |a, x| fold(a, x, f64::round_ties_even), |l| layer(l, unary_op::ROUND))
+    unary("Round", |call| fold(call, f64::round_ties_even), |l| layer(l, unary_op::ROUND))
         .range(|call, x| range::first(call, x).map(f64::round_ties_even))
         .jumps(|_, _| true)
         .precise(|_, _| true)
         .lowers_to("UnaryOp"),
-    unary("Sign", |a, x| fold_signed(a, x, signum, i64::signum, signs), |l| lower(l, sign))
+    unary("Sign", |call| fold_signed(call, signum, i64::signum, signs), |l| lower(l, sign))
         .range(range_unit)
         .jumps(|_, _| true)
         .lowers_to("Threshold")
         .differs(LOSES_NAN),
-    angle("Sin", |a, x| fold(a, x, libm::sin), |l| layer(l, unary_op::SIN)).range(range_unit),
-    unary("Sinh", |a, x| fold(a, x, libm::sinh), |l| lower(l, hyperbolic::sinh))
+    angle("Sin", |call| fold(call, libm::sin), |l| layer(l, unary_op::SIN)).range(range_unit),
+    unary("Sinh", |call| fold(call, libm::sinh), |l| lower(l, hyperbolic::sinh))
         .lowers_to("UnaryOp, BinaryOp"),
-    unary("Sqrt", |a, x| fold(a, x, f64::sqrt), |l| lower(l, bounded_root))
+    unary("Sqrt", |call| fold(call, f64::sqrt), |l| lower(l, bounded_root))
         .range(|call, x| range::first(call, x).map(|x| x.max(0.0).sqrt()))
         .nan(except_one)
         .lowers_to("UnaryOp"),
-    angle("Tan", |a, x| fold(a, x, libm::tan), |l| layer(l, unary_op::TAN)),
+    angle("Tan", |call| fold(call, libm::tan), |l| layer(l, unary_op::TAN)),
 ];
 
 const fn unary(name: &'static str, fold: Fold, lower: LowerNode) -> Row {
@@ -141,34 +141,33 @@ fn range_reciprocal(call: &Call, inputs: &[Range]) -> Range {
 }
 
 /// Evaluates a function of floats.
-fn fold(attributes: &Attributes, inputs: &[Option<Array>], function: fn(f64) -> f64) -> Result<Vec<Array>> {
-    let x = required_input(inputs, 0)?;
+fn fold(call: &Call, function: fn(f64) -> f64) -> Result<Vec<Array>> {
+    let x = call.array(0)?;
     match x.elements() {
-        Elements::I64(_) | Elements::Dim(_) => Err(only_at_run_time(attributes, x)),
+        Elements::I64(_) | Elements::Dim(_) => Err(only_at_run_time(call, x)),
         _ => Ok(vec![x.map(function)?]),
     }
 }
 
 /// Evaluates a function of floats, integers, and sizes for which it is known.
 fn fold_signed(
-    attributes: &Attributes,
-    inputs: &[Option<Array>],
+    call: &Call,
     float: fn(f64) -> f64,
     int: fn(i64) -> i64,
     sizes: fn(&ArrayD<Dim>) -> Option<Elements>,
 ) -> Result<Vec<Array>> {
-    let x = required_input(inputs, 0)?;
+    let x = call.array(0)?;
     let elements = match x.elements() {
         Elements::I64(a) => Some(Elements::I64(a.mapv(int))),
         Elements::Dim(a) => sizes(a),
         _ => return Ok(vec![x.map(float)?]),
     };
-    let elements = elements.ok_or_else(|| only_at_run_time(attributes, x))?;
+    let elements = elements.ok_or_else(|| only_at_run_time(call, x))?;
     Ok(vec![Array::new(x.dtype(), elements)])
 }
 
-fn only_at_run_time(attributes: &Attributes, x: &Array) -> Error {
-    Error::unsupported(format!("{} of a {} known only at run time", attributes.op_type(), x.dtype()))
+fn only_at_run_time(call: &Call, x: &Array) -> Error {
+    Error::unsupported(format!("{} of a {} known only at run time", call.op_type(), x.dtype()))
 }
 
 fn signum(x: f64) -> f64 {
@@ -271,17 +270,14 @@ struct Infinities {
     positive: bool,
 }
 
-fn read_is_inf(attributes: &Attributes) -> Result<Infinities> {
-    Ok(Infinities {
-        negative: attributes.flag("detect_negative")?,
-        positive: attributes.flag("detect_positive")?,
-    })
+fn read_is_inf(call: &Call) -> Result<Infinities> {
+    Ok(Infinities { negative: call.flag("detect_negative")?, positive: call.flag("detect_positive")? })
 }
 
-fn fold_is_inf(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    let which = read_is_inf(attributes)?;
+fn fold_is_inf(call: &Call) -> Result<Vec<Array>> {
+    let which = read_is_inf(call)?;
     let found = |x: f64| x.is_infinite() && if x > 0.0 { which.positive } else { which.negative };
-    Ok(vec![required_input(inputs, 0)?.test(found)?])
+    Ok(vec![call.array(0)?.test(found)?])
 }
 
 fn lower_is_inf(lower: &mut Lower) -> Result<()> {
@@ -304,7 +300,7 @@ mod tests {
     fn folded(op_type: &str, x: &Array) -> Array {
         let op = &OPS.iter().find(|row| row.op.schema.name == op_type).unwrap().op;
         let node = Node { op_type: op_type.into(), version: 13, ..Node::default() };
-        (op.fold.unwrap())(&Attributes::new(&node, op), &[Some(x.clone())]).unwrap().remove(0)
+        op.evaluate(&node, vec![Some(x.clone())]).unwrap().remove(0)
     }
 
     #[test]

@@ -32,7 +32,7 @@ fn is_moved(expand: &Expand, rows: impl Fn(&[usize], &Array) -> Result<Rows>) ->
     if expand.constant(1).is_none() {
         return Ok(false);
     }
-    let rows = rows(&data_sizes(expand)?, &expand.array(1)?)?;
+    let rows = rows(&data_sizes(expand)?, expand.array(1)?)?;
     let places: Vec<i64> = rows.places.into_iter().map(Int::int).collect();
     Ok(segment_count(&places) <= MAX_PARTS)
 }
@@ -251,7 +251,7 @@ fn expand_leading(expand: &Expand) -> Result<bool> {
     let Some(indexed) = indexed.filter(|_| batch_dims(expand).is_ok_and(|batch| batch == 0)) else {
         return Ok(false);
     };
-    let rows = tuple_rows(&indexed, &expand.array(1)?, 0)?.places;
+    let rows = tuple_rows(&indexed, expand.array(1)?, 0)?.places;
     let rows: std::result::Result<Vec<i64>, _> = rows.into_iter().map(i64::try_from).collect();
     let count = indexed.iter().product::<usize>().int();
     let merged = with_leading(expand, expand.operand(0), *width, &[count]);

@@ -193,9 +193,9 @@ fn gather_rows(lower: &mut Lower, rows: &Rows) -> Result<()> {
 pub(super) fn lower_gather_elements(lower: &mut Lower) -> Result<()> {
     let sizes = data_sizes(lower)?;
     let axis = resolve_axis(lower.int("axis")?, sizes.len())?;
-    gather_rows(lower, &element_rows(&sizes, &lower.array(1)?, axis)?)
+    gather_rows(lower, &element_rows(&sizes, lower.array(1)?, axis)?)
 }
 
 pub(super) fn lower_gather_nd(lower: &mut Lower) -> Result<()> {
-    gather_rows(lower, &tuple_rows(&data_sizes(lower)?, &lower.array(1)?, batch_dims(lower)?)?)
+    gather_rows(lower, &tuple_rows(&data_sizes(lower)?, lower.array(1)?, batch_dims(lower)?)?)
 }

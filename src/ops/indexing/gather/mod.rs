@@ -115,10 +115,10 @@ fn infer_gather(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
-fn fold_gather(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    let (data, indices) = (required_input(inputs, 0)?, required_input(inputs, 1)?);
+fn fold_gather(call: &Call) -> Result<Vec<Array>> {
+    let (data, indices) = (call.array(0)?, call.array(1)?);
     let sizes = data.shape();
-    let axis = resolve_axis(attributes.int("axis")?, sizes.len())?;
+    let axis = resolve_axis(call.int("axis")?, sizes.len())?;
     let taken = data.gather(axis, &resolved(indices, *sizes.at(axis)?)?)?;
     let (outer, inner) = (sizes.iter().take(axis), sizes.iter().skip(axis + 1));
     let shape: Vec<usize> = outer.chain(indices.shape()).chain(inner).copied().collect();
@@ -151,17 +151,17 @@ pub(in crate::ops) fn element_rows(data: &[usize], indices: &Array, axis: usize)
     Ok(Rows { places, width: 1 })
 }
 
-fn fold_gather_elements(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    let (data, indices) = (required_input(inputs, 0)?, required_input(inputs, 1)?);
-    let axis = resolve_axis(attributes.int("axis")?, data.shape().len())?;
+fn fold_gather_elements(call: &Call) -> Result<Vec<Array>> {
+    let (data, indices) = (call.array(0)?, call.array(1)?);
+    let axis = resolve_axis(call.int("axis")?, data.shape().len())?;
     Ok(vec![data.pick(&element_rows(data.shape(), indices, axis)?.places, indices.shape())?])
 }
 
 // GatherND
 
 /// Returns the number of leading batch axes that data and indices share; since version 12.
-fn batch_dims(attributes: &Attributes) -> Result<usize> {
-    let batch = if attributes.since() >= 12 { attributes.int("batch_dims")? } else { 0 };
+fn batch_dims(call: &Call) -> Result<usize> {
+    let batch = if call.since() >= 12 { call.int("batch_dims")? } else { 0 };
     Ok(usize::try_from(batch)?)
 }
 
@@ -205,9 +205,9 @@ pub(in crate::ops) fn tuple_rows(data: &[usize], indices: &Array, batch: usize) 
     Ok(Rows { places, width: slice.iter().product() })
 }
 
-fn fold_gather_nd(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    let (data, indices) = (required_input(inputs, 0)?, required_input(inputs, 1)?);
-    let batch = batch_dims(attributes)?;
+fn fold_gather_nd(call: &Call) -> Result<Vec<Array>> {
+    let (data, indices) = (call.array(0)?, call.array(1)?);
+    let batch = batch_dims(call)?;
     let places = tuple_rows(data.shape(), indices, batch)?.offsets();
     let (width, tuples) = indices.shape().split_last().unwrap_or((&0, &[]));
     let shape: Vec<usize> = tuples.iter().chain(data.shape().iter().skip(batch + width)).copied().collect();

@@ -46,7 +46,7 @@ fn constant_targets(
         return Ok(None);
     }
     let sizes = data_sizes(expand)?;
-    let targets = rows(&sizes, &expand.array(1)?)?;
+    let targets = rows(&sizes, expand.array(1)?)?;
     let count = targets.count_in(&sizes)?;
     let Rows { places: targets, width } = targets;
     let parts = segment_count(&replaced_rows(count, &targets)?);
@@ -193,7 +193,7 @@ fn replace_rows(expand: &Expand) -> Result<bool> {
     let indices = expand.array(1)?;
     let indexed = indices.shape().last().and_then(|width| expand.shape(0).ok()?.get(..*width));
     let Some(sizes) = indexed.and_then(Dim::known_sizes::<usize>) else { return Ok(false) };
-    let targets = tuple_rows(&sizes, &indices, 0)?;
+    let targets = tuple_rows(&sizes, indices, 0)?;
     let (count, targets) = (targets.count_in(&sizes)?, targets.places);
     if targets.is_empty() {
         return Ok(false);

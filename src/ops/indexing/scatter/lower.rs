@@ -9,13 +9,13 @@ use crate::ops::shape::size::data_sizes;
 pub(super) fn lower_scatter_elements(lower: &mut Lower) -> Result<()> {
     let sizes = data_sizes(lower)?;
     let axis = resolve_axis(lower.int("axis")?, sizes.len())?;
-    let rows = element_rows(&sizes, &lower.array(1)?, axis)?;
+    let rows = element_rows(&sizes, lower.array(1)?, axis)?;
     scatter_rows(lower, &sizes, &rows)
 }
 
 pub(super) fn lower_scatter_nd(lower: &mut Lower) -> Result<()> {
     let sizes = data_sizes(lower)?;
-    let rows = tuple_rows(&sizes, &lower.array(1)?, 0)?;
+    let rows = tuple_rows(&sizes, lower.array(1)?, 0)?;
     scatter_rows(lower, &sizes, &rows)
 }
 

@@ -68,11 +68,11 @@ fn moves(call: &Call, _: usize) -> bool {
 
 /// Reads the reduction, which exists since version 16. Maxima and minima are in the specification since version 18;
 /// onnxruntime computes them in version 16, too.
-fn read_reduction(attributes: &Attributes) -> Result<Reduction> {
-    if attributes.op_type() == "Scatter" || attributes.since() < 16 {
+fn read_reduction(call: &Call) -> Result<Reduction> {
+    if call.op_type() == "Scatter" || call.since() < 16 {
         return Ok(Reduction::Replace);
     }
-    Ok(match attributes.string("reduction")? {
+    Ok(match call.string("reduction")? {
         "none" => Reduction::Replace,
         "add" => Reduction::Add,
         "mul" => Reduction::Mul,
@@ -100,25 +100,23 @@ fn infer_scatter(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, call.shape(0)?.to_vec())])
 }
 
-fn fold_scatter_elements(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    let (data, indices, updates) =
-        (required_input(inputs, 0)?, required_input(inputs, 1)?, required_input(inputs, 2)?);
-    let axis = resolve_axis(attributes.int("axis")?, data.shape().len())?;
+fn fold_scatter_elements(call: &Call) -> Result<Vec<Array>> {
+    let (data, indices, updates) = (call.array(0)?, call.array(1)?, call.array(2)?);
+    let axis = resolve_axis(call.int("axis")?, data.shape().len())?;
     if indices.shape() != updates.shape() {
         invalid!("the indices have shape {:?}, the updates {:?}", indices.shape(), updates.shape());
     }
     let places = element_rows(data.shape(), indices, axis)?.places;
-    Ok(vec![scatter(read_reduction(attributes)?, data, &places, updates)?])
+    Ok(vec![scatter(read_reduction(call)?, data, &places, updates)?])
 }
 
-fn fold_scatter_nd(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    let (data, indices, updates) =
-        (required_input(inputs, 0)?, required_input(inputs, 1)?, required_input(inputs, 2)?);
+fn fold_scatter_nd(call: &Call) -> Result<Vec<Array>> {
+    let (data, indices, updates) = (call.array(0)?, call.array(1)?, call.array(2)?);
     let places = tuple_rows(data.shape(), indices, 0)?.offsets();
     if places.len() != updates.len() {
         invalid!("the updates have {} elements, the indices address {}", updates.len(), places.len());
     }
-    Ok(vec![scatter(read_reduction(attributes)?, data, &places, updates)?])
+    Ok(vec![scatter(read_reduction(call)?, data, &places, updates)?])
 }
 
 fn scatter(reduction: Reduction, data: &Array, places: &[usize], updates: &Array) -> Result<Array> {

@@ -69,8 +69,8 @@ struct Equation {
     output: Vec<Label>,
 }
 
-fn read_equation(attributes: &Attributes, ranks: &[usize]) -> Result<Equation> {
-    let text = attributes.string("equation")?;
+fn read_equation(call: &Call, ranks: &[usize]) -> Result<Equation> {
+    let text = call.string("equation")?;
     parse(&text.replace(' ', ""), ranks).map_err(|e| e.at_part("attribute equation"))
 }
 

@@ -15,16 +15,14 @@ struct GemmAttributes {
     broadcast: bool,
 }
 
-fn read_gemm(attributes: &Attributes) -> Result<GemmAttributes> {
+fn read_gemm(call: &Call) -> Result<GemmAttributes> {
     Ok(GemmAttributes {
-        alpha: attributes.float("alpha")?,
-        beta: attributes.float("beta")?,
-        trans_a: attributes.flag("transA")?,
-        trans_b: attributes.flag("transB")?,
+        alpha: call.float("alpha")?,
+        beta: call.float("beta")?,
+        trans_a: call.flag("transA")?,
+        trans_b: call.flag("transB")?,
         // FusedGemm is the newer Gemm in another domain.
-        broadcast: attributes.since() >= 7
-            || attributes.op_type() != "Gemm"
-            || attributes.flag("broadcast")?,
+        broadcast: call.since() >= 7 || call.op_type() != "Gemm" || call.flag("broadcast")?,
     })
 }
 
@@ -82,14 +80,14 @@ pub(in crate::ops) fn infer_gemm(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
-pub(super) fn fold_gemm(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    let gemm = read_gemm(attributes)?;
+pub(super) fn fold_gemm(call: &Call) -> Result<Vec<Array>> {
+    let gemm = read_gemm(call)?;
     let side = |index: usize, transposed: bool| -> Result<Array> {
-        let array = required_input(inputs, index)?;
+        let array = call.array(index)?;
         if transposed { array.transpose(&[1, 0]) } else { Ok(array.clone()) }
     };
     let product = matmul(&side(0, gemm.trans_a)?, &side(1, gemm.trans_b)?)?;
-    let c = inputs.get(2).and_then(Option::as_ref);
+    let c = call.given_array(2)?;
     let elements = match product.elements() {
         Elements::F32(p) => Elements::F32(match c {
             Some(c) => p * gemm.alpha + c.to_f32()? * gemm.beta,

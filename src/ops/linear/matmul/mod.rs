@@ -31,7 +31,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lower(gemm::lower_gemm)
         .lowers_to("InnerProduct for one row and a constant matrix; otherwise Gemm"),
     Row::new("MatMul", Access::Any, infer_matmul)
-        .fold(|_, inputs| Ok(vec![product::matmul(required_input(inputs, 0)?, required_input(inputs, 1)?)?]))
+        .fold(|call| Ok(vec![product::matmul(call.array(0)?, call.array(1)?)?]))
         .work(product::work_of)
         .scratch(product::COPY)
         .multiply_adds(multiply_adds)

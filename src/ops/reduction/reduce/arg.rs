@@ -22,12 +22,12 @@ struct ArgAttributes {
     select_last_index: bool,
 }
 
-fn read_arg(attributes: &Attributes) -> Result<ArgAttributes> {
+fn read_arg(call: &Call) -> Result<ArgAttributes> {
     Ok(ArgAttributes {
-        max: attributes.op_type() == "ArgMax",
-        axis: attributes.int("axis")?,
-        keepdims: attributes.flag("keepdims")?,
-        select_last_index: attributes.since() >= 12 && attributes.flag("select_last_index")?,
+        max: call.op_type() == "ArgMax",
+        axis: call.int("axis")?,
+        keepdims: call.flag("keepdims")?,
+        select_last_index: call.since() >= 12 && call.flag("select_last_index")?,
     })
 }
 
@@ -43,9 +43,9 @@ pub(super) fn infer_arg(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(DType::I64, shape)])
 }
 
-pub(super) fn fold_arg(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    let arg = read_arg(attributes)?;
-    let data = required_input(inputs, 0)?;
+pub(super) fn fold_arg(call: &Call) -> Result<Vec<Array>> {
+    let arg = read_arg(call)?;
+    let data = call.array(0)?;
     let axis = resolve_axis(arg.axis, data.shape().len())?;
     if data.shape().at(axis)? == &0 {
         invalid!("the extreme of an empty axis");

@@ -9,14 +9,10 @@ use crate::ops::prelude::*;
 /// The bytes of an element that is reduced: up to four copies in float64.
 pub(super) const COPIES: u64 = 32;
 
-pub(super) fn fold_reduce(
-    kind: Kind,
-    attributes: &Attributes,
-    inputs: &[Option<Array>],
-) -> Result<Vec<Array>> {
-    let reduce = read_reduce(attributes)?;
-    let data = required_input(inputs, 0)?;
-    let axes = inputs.get(1).and_then(Option::as_ref).map(Array::int_list).transpose()?;
+pub(super) fn fold_reduce(kind: Kind, call: &Call) -> Result<Vec<Array>> {
+    let reduce = read_reduce(call)?;
+    let data = call.array(0)?;
+    let axes = call.given_array(1)?.map(Array::int_list).transpose()?;
     let reduced = reduce.reduced(axes, data.shape().len())?;
     let elements = match data.elements() {
         Elements::F32(a) => {

@@ -24,7 +24,7 @@ use crate::ops::prelude::*;
 macro_rules! reduction {
     ($name:literal, $kind:expr) => {
         Row::new($name, Access::Reduction, infer_reduce)
-            .fold(|attributes, inputs| fold::fold_reduce($kind, attributes, inputs))
+            .fold(|call| fold::fold_reduce($kind, call))
             .scratch(fold::COPIES)
             .expand(|expand| expand_reduce($kind, expand))
             .lower(|lower| lower::lower_reduce($kind, lower))

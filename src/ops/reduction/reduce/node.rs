@@ -25,11 +25,11 @@ pub(super) struct ReduceAttributes {
     pub axes: Option<Vec<i64>>,
 }
 
-pub(super) fn read_reduce(attributes: &Attributes) -> Result<ReduceAttributes> {
+pub(super) fn read_reduce(call: &Call) -> Result<ReduceAttributes> {
     Ok(ReduceAttributes {
-        keepdims: attributes.flag("keepdims")?,
-        noop_with_empty_axes: attributes.flag("noop_with_empty_axes")?,
-        axes: attributes.given_ints("axes")?,
+        keepdims: call.flag("keepdims")?,
+        noop_with_empty_axes: call.flag("noop_with_empty_axes")?,
+        axes: call.given_ints("axes")?,
     })
 }
 

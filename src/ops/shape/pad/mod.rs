@@ -14,11 +14,10 @@
 
 mod lower;
 
-use super::size::{array_dims, dims_of, input_dims, known_dims, resized};
+use super::size::{known_dims, resized};
 use crate::op::identity::same_shape;
-use crate::op::{self, axes_or_all, required};
+use crate::op::{axes_or_all, required};
 use crate::ops::prelude::*;
-use crate::tensor::Shape;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("CenterCropPad", Access::Any, infer_center)
@@ -31,7 +30,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Pad", Access::Any, infer_pad)
         .padding(constant_padding)
         .batched(|call, index| {
-            let amounts = (index == 0).then(|| call_amounts(call).ok()).flatten();
+            let amounts = (index == 0).then(|| pad_amounts(call).ok()).flatten();
             amounts.and_then(|amounts| amounts.into_iter().next()).is_some_and(|(a, b)| a.is(0) && b.is(0))
         })
         .fold(fold_pad)
@@ -60,8 +59,8 @@ enum Mode {
 /// The numbers of elements added before and after each axis; negative numbers remove elements.
 type Amounts = Vec<(Dim, Dim)>;
 
-fn read_mode(attributes: &Attributes) -> Result<Mode> {
-    Ok(match attributes.string("mode")? {
+fn read_mode(call: &Call) -> Result<Mode> {
+    Ok(match call.string("mode")? {
         "constant" => Mode::Constant,
         "edge" => Mode::Edge,
         "reflect" => Mode::Reflect,
@@ -73,19 +72,15 @@ fn read_mode(attributes: &Attributes) -> Result<Mode> {
 
 /// Reads the amounts of each axis: attributes before version 11, then an input; since version 18 another
 /// input lists the axes.
-fn pad_amounts(
-    attributes: &Attributes,
-    rank: usize,
-    input: impl Fn(usize) -> Result<Option<Vec<Dim>>>,
-) -> Result<Amounts> {
-    let since = attributes.since();
+fn pad_amounts(call: &Call) -> Result<Amounts> {
+    let (since, rank) = (call.since(), call.shape(0)?.len());
     let pads = match since {
-        1 => attributes.given_ints("paddings")?.map(known_dims),
-        2 => attributes.given_ints("pads")?.map(known_dims),
-        _ => input(1)?,
+        1 => call.given_ints("paddings")?.map(known_dims),
+        2 => call.given_ints("pads")?.map(known_dims),
+        _ => call.given_dims(1)?,
     };
     let pads = required(pads, "pads")?;
-    let axes = if since >= 18 { input(3)? } else { None };
+    let axes = if since >= 18 { call.given_dims(3)? } else { None };
     let axes = axes.unwrap_or((0..rank.int()).map(Dim::Known).collect());
     if pads.len() != 2 * axes.len() {
         invalid!("pads has {} elements for {} axes", pads.len(), axes.len());
@@ -125,13 +120,14 @@ fn center_target(call: &Call) -> Result<Vec<Dim>> {
 
 /// Returns the amounts that bring each axis to its target size; the larger half of an odd difference goes
 /// after.
-fn center_amounts(attributes: &Attributes, shape: &[Dim], target: &[Dim]) -> Result<Amounts> {
-    let axes = axes_or_all(attributes, shape.len())?;
+fn center_amounts(call: &Call) -> Result<Amounts> {
+    let (shape, target) = (call.shape(0)?, center_target(call)?);
+    let axes = axes_or_all(call, shape.len())?;
     if axes.len() != target.len() {
         invalid!("the target has {} sizes for {} axes", target.len(), axes.len());
     }
     let mut amounts = vec![(Dim::ZERO, Dim::ZERO); shape.len()];
-    for (axis, size) in axes.iter().zip(target) {
+    for (axis, size) in axes.iter().zip(&target) {
         let difference = size - shape.at(*axis)?;
         let Some(n) = difference.known() else {
             unsupported!("cannot pad an axis of size {} to {size}", shape.at(*axis)?)
@@ -151,14 +147,10 @@ fn padded_shape(shape: &[Dim], amounts: &Amounts) -> Result<Vec<Dim>> {
     Ok(padded)
 }
 
-fn call_amounts(call: &Call) -> Result<Amounts> {
-    pad_amounts(call, call.shape(0)?.len(), |index| input_dims(call, index))
-}
-
 /// Returns the data if all amounts are 0.
 fn unpadded(graph: &Graph, node: &Node) -> Option<ValueId> {
     let data = same_shape(graph, node)?;
-    let amounts = call_amounts(&Call::new(graph, node, op::find_handled(node).ok()?)).ok()?;
+    let amounts = pad_amounts(&Call::of(graph, node)?.1).ok()?;
     Some(data).filter(|_| amounts.iter().all(|(before, after)| before.is(0) && after.is(0)))
 }
 
@@ -173,17 +165,17 @@ fn constant_padding(call: &Call) -> Option<(f64, Vec<(i64, i64)>)> {
         (_, Some(_)) => call.constant(2)?.load_listed().ok()?.to_f64().ok()?.first().copied()?,
     };
     let known = |(before, after): &(Dim, Dim)| Some((before.known()?, after.known()?));
-    let amounts: Option<Vec<(i64, i64)>> = call_amounts(call).ok()?.iter().map(known).collect();
+    let amounts: Option<Vec<(i64, i64)>> = pad_amounts(call).ok()?.iter().map(known).collect();
     Some((value, amounts?))
 }
 
 fn infer_pad(call: &Call) -> Result<Vec<Fact>> {
-    Ok(vec![Fact::new(call.dtype(0)?, padded_shape(call.shape(0)?, &call_amounts(call)?)?)])
+    Ok(vec![Fact::new(call.dtype(0)?, padded_shape(call.shape(0)?, &pad_amounts(call)?)?)])
 }
 
 fn infer_center(call: &Call) -> Result<Vec<Fact>> {
     let shape = call.shape(0)?;
-    let amounts = center_amounts(call, shape, &center_target(call)?)?;
+    let amounts = center_amounts(call)?;
     Ok(vec![Fact::new(call.dtype(0)?, padded_shape(shape, &amounts)?)])
 }
 
@@ -204,20 +196,19 @@ fn source(place: i64, size: i64, mode: Mode) -> Option<i64> {
     }
 }
 
-fn fold_pad(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    let data = required_input(inputs, 0)?;
-    let amounts = pad_amounts(attributes, data.shape().len(), |index| array_dims(inputs, index))?;
-    let value = match inputs.get(2) {
-        Some(Some(value)) if attributes.since() >= 11 => value.reshape(&[])?,
-        _ => fill(attributes.float("value")?, data)?,
+fn fold_pad(call: &Call) -> Result<Vec<Array>> {
+    let data = call.array(0)?;
+    let amounts = pad_amounts(call)?;
+    let value = match call.given_array(2)? {
+        Some(value) if call.since() >= 11 => value.reshape(&[])?,
+        _ => fill(call.float("value")?, data)?,
     };
-    Ok(vec![pad(data, &amounts, read_mode(attributes)?, &value)?])
+    Ok(vec![pad(data, &amounts, read_mode(call)?, &value)?])
 }
 
-fn fold_center(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    let data = required_input(inputs, 0)?;
-    let sizes = Shape::from(data.shape());
-    let amounts = center_amounts(attributes, &sizes, &dims_of(required_input(inputs, 1)?)?)?;
+fn fold_center(call: &Call) -> Result<Vec<Array>> {
+    let data = call.array(0)?;
+    let amounts = center_amounts(call)?;
     Ok(vec![pad(data, &amounts, Mode::Constant, &fill(0.0, data)?)?])
 }
 

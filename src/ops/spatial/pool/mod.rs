@@ -14,7 +14,6 @@ mod windows;
 
 use super::window::{Pads, Window, read_window};
 use crate::ncnn::layer::pooling_type;
-use crate::op;
 use crate::op::identity::same_shape;
 use crate::ops::prelude::*;
 
@@ -83,9 +82,9 @@ struct Pool {
     window: Window,
 }
 
-fn read_windows(attributes: &Attributes) -> Result<Window> {
-    let kernel = attributes.ints("kernel_shape")?;
-    let window = read_window(attributes, kernel)?;
+fn read_windows(call: &Call) -> Result<Window> {
+    let kernel = call.ints("kernel_shape")?;
+    let window = read_window(call, kernel)?;
     // onnxruntime ignores the dilations when it computes the padding.
     if matches!(window.pads, Pads::Same { .. }) && window.dilations.iter().any(|n| *n != 1) {
         unsupported!("auto_pad with dilations: onnxruntime and the specification disagree");
@@ -93,11 +92,11 @@ fn read_windows(attributes: &Attributes) -> Result<Window> {
     Ok(window)
 }
 
-fn read_average(attributes: &Attributes) -> Result<Kind> {
+fn read_average(call: &Call) -> Result<Kind> {
     // Elements that `ceil_mode` adds are not padding, and do not count.
-    let pads = read_windows(attributes)?.pads;
+    let pads = read_windows(call)?.pads;
     let is_bare = matches!(&pads, Pads::Explicit(pads) if pads.iter().all(|pad| *pad == (0, 0)));
-    Ok(Kind::Average { count_include_pad: attributes.flag("count_include_pad")? && !is_bare })
+    Ok(Kind::Average { count_include_pad: call.flag("count_include_pad")? && !is_bare })
 }
 
 /// Indices count the elements of the input.
@@ -107,15 +106,15 @@ fn range_indices(_: &Call, _: &[Range]) -> Range {
 }
 
 /// Returns the exponent, which is a float in version 1.
-fn read_p(attributes: &Attributes) -> Result<i64> {
-    let p = if attributes.since() == 1 {
-        let p = attributes.float("p")?;
+fn read_p(call: &Call) -> Result<i64> {
+    let p = if call.since() == 1 {
+        let p = call.float("p")?;
         if p.fract() != 0.0 || !(1.0..=1024.0).contains(&p) {
             unsupported!("exponent p = {p}");
         }
         num_traits::AsPrimitive::as_(p)
     } else {
-        attributes.int("p")?
+        call.int("p")?
     };
     if p < 1 {
         return Err(Error::invalid(format!("exponent p = {p} is not positive")));
@@ -126,7 +125,7 @@ fn read_p(attributes: &Attributes) -> Result<i64> {
 /// Returns the input if the windows are its elements.
 fn has_unit_windows(graph: &Graph, node: &Node) -> Option<ValueId> {
     let data = same_shape(graph, node)?;
-    let window = read_windows(&Attributes::new(node, op::find_handled(node).ok()?)).ok()?;
+    let window = read_windows(&Call::of(graph, node)?.1).ok()?;
     Some(data).filter(|_| window.kernel.iter().chain(&window.strides).all(|n| *n == 1))
 }
 

@@ -3,37 +3,14 @@
 use ndarray::{ArrayD, Axis};
 
 use super::axis::{AxisMap, onnx_map};
-use super::node::{
-    AxisResize, Given, Resize, Transform, attribute_scales, input_indices, read_filter, read_resize,
-    resize_of,
-};
-use crate::op::axes_or_all;
+use super::node::{AxisResize, Resize, read_resize};
 use crate::ops::prelude::*;
-use crate::tensor::Shape;
 
-pub(super) fn fold_resize(attributes: &Attributes, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
-    let data = required_input(inputs, 0)?;
-    let shape = Shape::from(data.shape());
-    let filter = read_filter(attributes)?;
-    let axes = axes_or_all(attributes, shape.len())?;
-    let (roi, scales, sizes) = input_indices(attributes.since());
-    let given = |index: Option<usize>| inputs.get(index?)?.as_ref().filter(|array| !array.is_empty());
-    let scales = match given(scales) {
-        Some(scales) => Some(scales.float_list()?),
-        None => attribute_scales(attributes)?,
-    };
-    let given = Given {
-        roi: match filter.transform {
-            Transform::TfCropAndResize => given(roi).map(Array::float_list).transpose()?,
-            _ => None,
-        },
-        scales,
-        sizes: given(sizes).map(Array::to_dims).transpose()?.map(|sizes| sizes.into_iter().collect()),
-        declared: false,
-    };
-    let resize = resize_of(attributes, filter, &shape, &axes, &given)?;
+pub(super) fn fold_resize(call: &Call) -> Result<Vec<Array>> {
+    let data = call.array(0)?;
+    let resize = read_resize(call)?;
     let mut result = data.clone();
-    for (axis, map) in changed_axes(&resize, &shape, data.dtype())? {
+    for (axis, map) in changed_axes(&resize, call.shape(0)?, data.dtype())? {
         result = resized(&result, axis, &map, resize.extrapolation_value)?;
     }
     Ok(vec![result.cast(data.dtype())?])

@@ -81,11 +81,11 @@ impl Resize {
     }
 }
 
-pub(super) fn read_filter(attributes: &Attributes) -> Result<Filter> {
-    let since = attributes.since();
-    let cubic_coeff_a = attributes.float_or("cubic_coeff_a", -0.75)?;
-    let exclude_outside = attributes.given_flag("exclude_outside")?;
-    let antialias = attributes.given_flag("antialias")?;
+pub(super) fn read_filter(call: &Call) -> Result<Filter> {
+    let since = call.since();
+    let cubic_coeff_a = call.float_or("cubic_coeff_a", -0.75)?;
+    let exclude_outside = call.given_flag("exclude_outside")?;
+    let antialias = call.given_flag("antialias")?;
     let nearest = if since < 11 {
         Nearest::Simple
     } else {
@@ -96,9 +96,9 @@ pub(super) fn read_filter(attributes: &Attributes) -> Result<Filter> {
             ("floor", Nearest::Floor),
             ("ceil", Nearest::Ceil),
         ];
-        attributes.word("nearest_mode", &words)?
+        call.word("nearest_mode", &words)?
     };
-    let mode = match attributes.string("mode")? {
+    let mode = match call.string("mode")? {
         "nearest" => Mode::Nearest(nearest),
         "linear" | "bilinear" => Mode::Linear,
         "cubic" if since >= 11 => Mode::Cubic,
@@ -116,7 +116,7 @@ pub(super) fn read_filter(attributes: &Attributes) -> Result<Filter> {
             ("tf_half_pixel_for_nn", Transform::TfHalfPixelForNn),
             ("tf_crop_and_resize", Transform::TfCropAndResize),
         ];
-        attributes.word("coordinate_transformation_mode", &words)?
+        call.word("coordinate_transformation_mode", &words)?
     };
     let nearest = matches!(mode, Mode::Nearest(_));
     if nearest && antialias {
@@ -154,9 +154,9 @@ pub(super) struct Given {
 }
 
 pub(super) fn read_resize(call: &Call) -> Result<Resize> {
-    let filter = read_filter(call.attributes())?;
+    let filter = read_filter(call)?;
     let shape = call.shape(0)?;
-    let axes = axes_or_all(call.attributes(), shape.len())?;
+    let axes = axes_or_all(call, shape.len())?;
     let (roi, scales, sizes) = input_indices(call.since());
     let roi = match present(call, roi) {
         Some(index) if filter.transform == Transform::TfCropAndResize => {
@@ -169,7 +169,7 @@ pub(super) fn read_resize(call: &Call) -> Result<Resize> {
     };
     let scales = match present(call, scales) {
         Some(index) => Some(known_floats(call, index, "the scales are computed at run time")?),
-        None => attribute_scales(call.attributes())?,
+        None => attribute_scales(call)?,
     };
     let sizes = match (&scales, present(call, sizes)) {
         (None, Some(index)) => Some((read_sizes(call, index, &axes)?, call.dims(index).is_err())),
@@ -178,32 +178,32 @@ pub(super) fn read_resize(call: &Call) -> Result<Resize> {
         (Some(_), None) => None,
     };
     let (sizes, declared) = sizes.map_or((None, false), |(sizes, declared)| (Some(sizes), declared));
-    resize_of(call.attributes(), filter, shape, &axes, &Given { roi, scales, sizes, declared })
+    resize_of(call, filter, shape, &axes, &Given { roi, scales, sizes, declared })
 }
 
 /// Returns the scales that version 7 has as an attribute.
-pub(super) fn attribute_scales(attributes: &Attributes) -> Result<Option<Vec<f32>>> {
-    if attributes.since() > 7 {
+pub(super) fn attribute_scales(call: &Call) -> Result<Option<Vec<f32>>> {
+    if call.since() > 7 {
         return Ok(None);
     }
-    attributes.floats("scales").map(Some)
+    call.floats("scales").map(Some)
 }
 
 /// Returns the resizing of a value of this shape.
 pub(super) fn resize_of(
-    attributes: &Attributes,
+    call: &Call,
     filter: Filter,
     shape: &[Dim],
     given_axes: &[usize],
     given: &Given,
 ) -> Result<Resize> {
-    let extrapolation_value = attributes.float_or("extrapolation_value", 0.0)?;
+    let extrapolation_value = call.float_or("extrapolation_value", 0.0)?;
     let policies = [
         ("stretch", Policy::Stretch),
         ("not_larger", Policy::NotLarger),
         ("not_smaller", Policy::NotSmaller),
     ];
-    let policy = attributes.word_or("keep_aspect_ratio_policy", "stretch", &policies)?;
+    let policy = call.word_or("keep_aspect_ratio_policy", "stretch", &policies)?;
     let Given { roi, scales, sizes, declared } = given;
     let count = given_axes.len();
     let found = scales.as_ref().map(Vec::len).or(sizes.as_ref().map(Vec::len)).unwrap_or(0);
