@@ -24,43 +24,32 @@ pub(crate) enum Border {
 impl Lower<'_> {
     /// Returns the blob in a form in which each of `axes` of `shape`, the sizes of its elements, is an axis,
     /// and the positions of these axes; `None` if that takes more than four axes.
-    pub fn apart(
-        &mut self,
-        blob: BlobId,
-        shape: &[Dim],
-        axes: &[usize],
-    ) -> Result<Option<(BlobId, Vec<usize>)>> {
+    pub fn apart(&self, blob: BlobId, shape: &[Dim], axes: &[usize]) -> Result<Option<(BlobId, Vec<usize>)>> {
         if let Some(found) = isolate(&self.form(blob), shape, axes) {
             return Ok(Some((blob, found)));
         }
-        let (form, found) = apart_form(shape, axes, |form| self.state.is_plain(blob, form));
+        let (form, found) = apart_form(shape, axes, |form| self.state().is_plain(blob, form));
         if form.len() > MAX_AXES { Ok(None) } else { Ok(Some((self.reshape(blob, &form)?, found))) }
     }
 
     /// Returns the blob in a form in which `axis` of `shape`, the sizes of its elements, is an axis, and the
     /// position of that axis.
-    pub fn alone(&mut self, blob: BlobId, shape: &[Dim], axis: usize) -> Result<(BlobId, usize)> {
+    pub fn alone(&self, blob: BlobId, shape: &[Dim], axis: usize) -> Result<(BlobId, usize)> {
         if let Some(found) = isolate(&self.form(blob), shape, &[axis]) {
             return Ok((blob, *found.at(0)?));
         }
-        let (form, found) = apart_form(shape, &[axis], |form| self.state.is_plain(blob, form));
+        let (form, found) = apart_form(shape, &[axis], |form| self.state().is_plain(blob, form));
         Ok((self.reshape(blob, &form)?, *found.at(0)?))
     }
 
     /// Merges the axes before and after the axis at `place`, to at most three axes.
-    pub fn grouped(&mut self, blob: BlobId, place: usize) -> Result<(BlobId, usize)> {
+    pub fn grouped(&self, blob: BlobId, place: usize) -> Result<(BlobId, usize)> {
         let form = self.form(blob);
         let [outer, inner] = Dim::around(&form, place);
         self.three(blob, outer, form.at(place)?.clone(), inner)
     }
 
-    pub(super) fn three(
-        &mut self,
-        blob: BlobId,
-        outer: Dim,
-        axis: Dim,
-        inner: Dim,
-    ) -> Result<(BlobId, usize)> {
+    pub(super) fn three(&self, blob: BlobId, outer: Dim, axis: Dim, inner: Dim) -> Result<(BlobId, usize)> {
         let place = usize::from(!outer.is(1));
         let mut form = vec![outer, axis, inner];
         if place == 0 {
@@ -86,7 +75,7 @@ impl Lower<'_> {
     /// Emits the elements of an axis from `start` to `end`, or to the end of the axis; negative bounds count
     /// from the end. The result has `size` elements.
     pub fn crop(
-        &mut self,
+        &self,
         blob: BlobId,
         place: usize,
         start: i64,
@@ -112,7 +101,7 @@ impl Lower<'_> {
     }
 
     /// Emits the first `count` elements of an axis.
-    pub fn first(&mut self, blob: BlobId, place: usize, count: &Dim) -> Result<BlobId> {
+    pub fn first(&self, blob: BlobId, place: usize, count: &Dim) -> Result<BlobId> {
         let size = self.form(blob).at(place)?.clone();
         if size == *count {
             return Ok(blob);
@@ -125,14 +114,7 @@ impl Lower<'_> {
 
     /// Emits every `step`th element of an axis from `start` on, `count` of them, by a pooling with windows of
     /// one element.
-    pub fn stride(
-        &mut self,
-        blob: BlobId,
-        place: usize,
-        start: &Dim,
-        step: i64,
-        count: &Dim,
-    ) -> Result<BlobId> {
+    pub fn stride(&self, blob: BlobId, place: usize, start: &Dim, step: i64, count: &Dim) -> Result<BlobId> {
         let form = self.form(blob);
         let size = form.at(place)?;
         let to_the_end = (size - start).ceil_div(step) == *count;
@@ -173,7 +155,7 @@ impl Lower<'_> {
     }
 
     /// Emits a blob of a value of shape `from`, broadcast to shape `to` of equal rank.
-    pub fn broadcast_to(&mut self, blob: BlobId, from: &[Dim], to: &[Dim]) -> Result<BlobId> {
+    pub fn broadcast_to(&self, blob: BlobId, from: &[Dim], to: &[Dim]) -> Result<BlobId> {
         let (mut blob, mut shape) = (blob, from.to_vec());
         // Inner axes first: fewer elements are copied often.
         for axis in (0..to.len()).rev() {
@@ -204,7 +186,7 @@ impl Lower<'_> {
     }
 
     /// Concatenates blobs that differ only along one axis.
-    pub fn concat(&mut self, blobs: &[BlobId], place: usize) -> Result<BlobId> {
+    pub fn concat(&self, blobs: &[BlobId], place: usize) -> Result<BlobId> {
         if let [only] = blobs {
             return Ok(*only);
         }
@@ -218,7 +200,7 @@ impl Lower<'_> {
     }
 
     /// Repeats an axis `times` times.
-    pub fn tile(&mut self, blob: BlobId, place: usize, times: i64) -> Result<BlobId> {
+    pub fn tile(&self, blob: BlobId, place: usize, times: i64) -> Result<BlobId> {
         if times == 1 {
             return Ok(blob);
         }
@@ -233,7 +215,7 @@ impl Lower<'_> {
 
     /// Adds `before` and `after` elements around an axis.
     pub fn padded(
-        &mut self,
+        &self,
         blob: BlobId,
         place: usize,
         before: i64,
@@ -265,7 +247,7 @@ impl Lower<'_> {
     }
 
     /// Repeats each element of an axis `times` times.
-    pub fn repeat_each(&mut self, blob: BlobId, place: usize, times: i64) -> Result<BlobId> {
+    pub fn repeat_each(&self, blob: BlobId, place: usize, times: i64) -> Result<BlobId> {
         let form = self.form(blob);
         let outer = Dim::product(form.iter().take(place + 1));
         let inner = Dim::product(form.iter().skip(place + 1));
@@ -276,10 +258,10 @@ impl Lower<'_> {
     }
 
     /// Reverses an axis; its size must be known unless the release has Flip.
-    pub fn reverse(&mut self, blob: BlobId, place: usize) -> Result<BlobId> {
+    pub fn reverse(&self, blob: BlobId, place: usize) -> Result<BlobId> {
         let flip = Flip { axes: vec![i32::try_from(place)?] };
         if self.form(blob).at(place)?.known().is_none() {
-            self.state.allow(&flip.clone().into());
+            self.state_mut().allow(&flip.clone().into());
         }
         if flip.since() <= self.release() {
             return self.map(flip, blob);
@@ -316,7 +298,7 @@ impl Lower<'_> {
     /// Emits a linear map of an axis: each element of the result is a sum of the elements of the axis,
     /// weighted by a row of `matrix`. With a weight of 0, an infinite or NaN element makes all results along
     /// the axis NaN.
-    pub fn linear(&mut self, blob: BlobId, place: usize, matrix: &Tensor) -> Result<BlobId> {
+    pub fn linear(&self, blob: BlobId, place: usize, matrix: &Tensor) -> Result<BlobId> {
         let [rows, columns] = *matrix.shape() else {
             invalid!("the matrix has {} axes", matrix.shape().len())
         };

@@ -8,7 +8,7 @@ use crate::tensor::DType;
 
 impl Lower<'_> {
     /// States that the layers of the node rely on a fact of input `index`, unless it is proved.
-    pub fn assume(&mut self, index: usize, fact: AssumedFact) {
+    pub fn assume(&self, index: usize, fact: AssumedFact) {
         if !fact.is_proved(self, index) {
             self.add_assumption(index, fact);
         }
@@ -16,7 +16,7 @@ impl Lower<'_> {
 
     /// States that the integers which the node reads are exact, unless their rounding changes its result by
     /// no more than a rounding.
-    pub(super) fn assume_exact_integers(&mut self, op: &Op) {
+    pub(super) fn assume_exact_integers(&self, op: &Op) {
         let fact = AssumedFact::ExactInteger;
         for index in 0..self.input_count() {
             if !fact.is_proved(self, index) && !bears_rounding(self, op, index) {
@@ -26,26 +26,27 @@ impl Lower<'_> {
     }
 
     /// States that the floats of the net are finite, if the node needs finite ones.
-    pub(super) fn assume_finite(&mut self, op: &Op) {
-        if self.state.assumptions.needs_finite.is_none() && op.needs_finite() {
+    pub(super) fn assume_finite(&self, op: &Op) {
+        if self.state().assumptions.needs_finite.is_none() && op.needs_finite() {
             let unproved = (0..self.input_count()).find(|index| !AssumedFact::Finite.is_proved(self, *index));
             let value = unproved.and_then(|index| self.input_id(index).ok());
-            self.state.assumptions.needs_finite = value.map(|value| (value, self.call.node().at()));
+            let needed = value.map(|value| (value, self.call.node().at()));
+            self.state_mut().assumptions.needs_finite = needed;
         }
     }
 
     /// States that the floats of the net are finite, because the layers of the node need finite elements of input
     /// `index`.
-    pub(super) fn need_finite(&mut self, index: usize) {
+    pub(super) fn need_finite(&self, index: usize) {
         if let Ok(value) = self.input_id(index) {
             let node = self.call.node().at();
-            self.state.assumptions.needs_finite.get_or_insert((value, node));
+            self.state_mut().assumptions.needs_finite.get_or_insert((value, node));
         }
     }
 
-    fn add_assumption(&mut self, index: usize, fact: AssumedFact) {
+    fn add_assumption(&self, index: usize, fact: AssumedFact) {
         if let Ok(value) = self.input_id(index) {
-            self.state.assumptions.add(self.call.graph(), fact, value, Some(self.call.node().at()));
+            self.state_mut().assumptions.add(self.call.graph(), fact, value, Some(self.call.node().at()));
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::tensor::{Dim, Tensor, broadcast_shapes, display_shape, shape};
 
 impl Lower<'_> {
     /// Returns these inputs, of the given shapes, with equal rank; each size is that of the result or 1.
-    pub fn broadcast(&mut self, inputs: &[(usize, Vec<Dim>)]) -> Result<Vec<ScalarOrBlob>> {
+    pub fn broadcast(&self, inputs: &[(usize, Vec<Dim>)]) -> Result<Vec<ScalarOrBlob>> {
         let mut out = Vec::new();
         for (_, shape) in inputs {
             out = broadcast_shapes(&out, shape)?;
@@ -52,7 +52,7 @@ impl Lower<'_> {
     /// input that must be broadcast first.
     #[allow(clippy::type_complexity)]
     fn common_form(
-        &mut self,
+        &self,
         inputs: &[(usize, Vec<Dim>)],
         out: &[Dim],
     ) -> Result<(Vec<Dim>, Vec<Option<Vec<Dim>>>)> {
@@ -60,7 +60,7 @@ impl Lower<'_> {
         for (index, shape) in inputs {
             if shape == out && self.call.constant(*index).is_none() {
                 self.blob(*index)?;
-                let held = self.state.forms.get(self.input_id(*index)?).cloned().unwrap_or_default();
+                let held = self.state().forms.get(self.input_id(*index)?).cloned().unwrap_or_default();
                 candidates.extend(held.into_iter().map(|blob| self.form(blob)));
             }
         }
@@ -91,14 +91,14 @@ impl Lower<'_> {
         Ok((form, forms))
     }
 
-    fn holds(&mut self, index: usize, form: &[Dim]) -> Result<bool> {
+    fn holds(&self, index: usize, form: &[Dim]) -> Result<bool> {
         self.blob(index)?;
-        let held = self.state.forms.get(self.input_id(index)?).cloned().unwrap_or_default();
+        let held = self.state().forms.get(self.input_id(index)?).cloned().unwrap_or_default();
         Ok(held.into_iter().any(|blob| self.form(blob) == form))
     }
 
     /// Returns input `index`, of the same rank as `out`, broadcast to `out` and held in `form`.
-    fn broadcast_as(&mut self, index: usize, shape: &[Dim], out: &[Dim], form: &[Dim]) -> Result<BlobId> {
+    fn broadcast_as(&self, index: usize, shape: &[Dim], out: &[Dim], form: &[Dim]) -> Result<BlobId> {
         let count = Dim::product(out).known().filter(|n| *n <= limits::STRETCHED);
         if let (Some(tensor), Some(_)) = (self.call.constant(index).cloned(), count) {
             let rank: Option<Vec<usize>> = Dim::known_sizes(shape);
@@ -118,7 +118,7 @@ impl Lower<'_> {
     }
 
     /// Returns input `index` broadcast to the shape of the output.
-    pub fn broadcast_input(&mut self, index: usize) -> Result<BlobId> {
+    pub fn broadcast_input(&self, index: usize) -> Result<BlobId> {
         let out = self.call.output_shape(0)?.to_vec();
         let from = extended(self.call.shape(index)?, out.len());
         let blob = self.blob(index)?;
@@ -126,7 +126,7 @@ impl Lower<'_> {
     }
 
     /// Emits a blob of a value of shape `from`, broadcast to shape `to` of equal rank by products with 1.
-    pub fn multiply_to(&mut self, blob: BlobId, from: &[Dim], to: &[Dim]) -> Result<BlobId> {
+    pub fn multiply_to(&self, blob: BlobId, from: &[Dim], to: &[Dim]) -> Result<BlobId> {
         let mut sizes = from.to_vec();
         let mut blob = blob;
         let mut axis = 0;

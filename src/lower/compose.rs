@@ -11,7 +11,7 @@ use crate::tensor::{Dim, display_shape, shape};
 impl Lower<'_> {
     /// Emits arithmetic of two blobs of equal rank; each pair of sizes is equal or contains 1. One element
     /// broadcasts to any number of axes.
-    pub(super) fn binary(&mut self, op_type: i32, a: BlobId, b: BlobId) -> Result<BlobId> {
+    pub(super) fn binary(&self, op_type: i32, a: BlobId, b: BlobId) -> Result<BlobId> {
         let (fa, fb) = (self.form(a), self.form(b));
         for (form, other) in [(&fa, &fb), (&fb, &fa)] {
             if matches!(other.as_slice(), [one] if one.is(1)) {
@@ -35,7 +35,7 @@ impl Lower<'_> {
 
     /// Emits a reduction along axes of a blob, which keep a size of 1; `operation` as in
     /// [`crate::ncnn::layer::reduction_op`].
-    pub fn reduce(&mut self, operation: i32, x: impl Into<Formula>, axes: &[usize]) -> Result<BlobId> {
+    pub fn reduce(&self, operation: i32, x: impl Into<Formula>, axes: &[usize]) -> Result<BlobId> {
         let x = self.compute(x)?;
         let mut form = self.form(x);
         let mut numbers = Vec::with_capacity(axes.len());
@@ -56,18 +56,18 @@ impl Lower<'_> {
 
     /// Returns input `index` in a form in which each of `axes` is an axis, and the positions of these axes.
     /// Axes that may stay together are merged, as are those before, between and after.
-    pub fn isolated(&mut self, index: usize, axes: &[usize]) -> Result<(BlobId, Vec<usize>)> {
+    pub fn isolated(&self, index: usize, axes: &[usize]) -> Result<(BlobId, Vec<usize>)> {
         let shape = self.call.shape(index)?.to_vec();
         let first = self.blob(index)?;
         let id = self.input_id(index)?;
-        let held = self.state.forms.get(id).cloned().unwrap_or_default();
+        let held = self.state().forms.get(id).cloned().unwrap_or_default();
         let held: Vec<BlobId> = std::iter::once(first).chain(held).collect();
         for blob in &held {
             if let Some(found) = isolate(&self.form(*blob), &shape, axes) {
                 return Ok((*blob, found));
             }
         }
-        let can_be_had = |form: &[Dim]| held.iter().any(|blob| self.state.is_plain(*blob, form));
+        let can_be_had = |form: &[Dim]| held.iter().any(|blob| self.state().is_plain(*blob, form));
         let (form, found) = apart_form(&shape, axes, can_be_had);
         if form.len() > MAX_AXES {
             unsupported!(
@@ -80,7 +80,7 @@ impl Lower<'_> {
 
     /// Transposes a blob of sizes `shape` (any rank, same elements) by `perm`. Adjacent axes move together;
     /// more than four groups take several Permutes.
-    pub fn transpose(&mut self, blob: BlobId, shape: &[Dim], perm: &[usize]) -> Result<BlobId> {
+    pub fn transpose(&self, blob: BlobId, shape: &[Dim], perm: &[usize]) -> Result<BlobId> {
         let (mut sizes, mut order) = merge_axes(shape, perm)?;
         let mut blob = blob;
         if !order.is_sorted()
@@ -94,7 +94,7 @@ impl Lower<'_> {
         if !order.is_sorted()
             && free > 1
             && apart.len() <= MAX_AXES
-            && self.state.is_plain(blob, &apart)
+            && self.state().is_plain(blob, &apart)
             && let Some(order) = order_of_form(&apart, shape, perm)
         {
             let blob = self.reshape(blob, &apart)?;
@@ -130,7 +130,7 @@ impl Lower<'_> {
     }
 
     /// Permutes the axes of a blob.
-    pub fn permute(&mut self, blob: BlobId, perm: &[usize]) -> Result<BlobId> {
+    pub fn permute(&self, blob: BlobId, perm: &[usize]) -> Result<BlobId> {
         if perm.is_sorted() {
             return Ok(blob);
         }

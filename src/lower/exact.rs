@@ -29,19 +29,20 @@ pub(crate) const HALF_OF_INFINITY: f32 = 1.701_411_8e38;
 
 impl Lower<'_> {
     /// Lets the following layers of the node compute in float32 on runtimes of half precision.
-    pub fn compute_in_float32(&mut self) {
-        self.state.float32 = true;
+    pub fn compute_in_float32(&self) {
+        self.state_mut().float32 = true;
     }
 
     /// Lets the following layers of the node compute in the precision of its outputs, although the node reads
     /// integers beyond half precision: these layers do not.
-    pub fn compute_as_outputs(&mut self) {
+    pub fn compute_as_outputs(&self) {
         let mut outputs = self.call.node().outputs.iter().flatten();
-        self.state.float32 = outputs.any(|id| self.state.precise_values.contains(*id));
+        let is_precise = outputs.any(|id| self.state().precise_values.contains(*id));
+        self.state_mut().float32 = is_precise;
     }
 
     /// Returns the blob with at most three axes.
-    pub fn as_3d(&mut self, x: BlobId) -> Result<BlobId> {
+    pub fn as_3d(&self, x: BlobId) -> Result<BlobId> {
         match self.form(x).as_slice() {
             [c, d, h, w] => {
                 let form = [c.clone(), d * h, w.clone()];
@@ -53,7 +54,7 @@ impl Lower<'_> {
 
     /// Emits a power of numbers in `range`. Power is not vectorized, so it is right for 0 and infinity too. It
     /// adds its shift to its bottom: -0, whose odd negative powers are negative, stays only with a shift of -0.
-    pub fn power(&mut self, x: BlobId, power: f32, range: Range) -> Result<BlobId> {
+    pub fn power(&self, x: BlobId, power: f32, range: Range) -> Result<BlobId> {
         let is_odd = power % 2.0 == 1.0 || power % 2.0 == -1.0;
         let shift = if is_odd && power < 0.0 && range.least < 0.0 { -0.0 } else { 0.0 };
         self.map(Power { power, shift, ..Power::default() }, x)
@@ -61,26 +62,26 @@ impl Lower<'_> {
 
     /// Emits half of `x`, with infinities replaced by 2^127: a product of an infinity with 0 would be NaN. Of
     /// sums with a single weight of 1, the double is the element, infinities included.
-    pub fn bounded_half(&mut self, x: BlobId) -> Result<BlobId> {
+    pub fn bounded_half(&self, x: BlobId) -> Result<BlobId> {
         // The bound is infinite in half precision.
         self.compute_in_float32();
         self.compute((x * 0.5).clip(-HALF_OF_INFINITY, HALF_OF_INFINITY))
     }
 
     /// Emits `y`, and NaN where `x` is NaN: minima and maxima may drop it.
-    pub fn keep_nan(&mut self, x: BlobId, y: BlobId) -> Result<BlobId> {
+    pub fn keep_nan(&self, x: BlobId, y: BlobId) -> Result<BlobId> {
         let is_nan = self.compute(!x.abs().above(-1.0))?;
         self.set_nan(is_nan, y)
     }
 
     /// Emits `y`, and NaN where `truth` is 1.
-    pub fn set_nan(&mut self, truth: BlobId, y: BlobId) -> Result<BlobId> {
+    pub fn set_nan(&self, truth: BlobId, y: BlobId) -> Result<BlobId> {
         let nothing = self.nan_where(truth)?;
         self.compute(y + nothing)
     }
 
     /// Emits NaN where `truth` is 1, otherwise 0.
-    pub fn nan_where(&mut self, truth: BlobId) -> Result<BlobId> {
+    pub fn nan_where(&self, truth: BlobId) -> Result<BlobId> {
         self.compute_in_float32();
         // Zero times infinity is NaN.
         self.compute(truth * f32::MAX * f32::MAX * 0.0)
@@ -88,20 +89,20 @@ impl Lower<'_> {
 
     /// Emits +inf where a condition is 1 and -inf where it is 0, and the negation: once for all readers of the
     /// condition.
-    pub fn infinities(&mut self, condition: BlobId) -> Result<[BlobId; 2]> {
-        if let Some(made) = self.state.infinities.get(&condition) {
+    pub fn infinities(&self, condition: BlobId) -> Result<[BlobId; 2]> {
+        if let Some(made) = self.state().infinities.get(&condition) {
             return Ok(*made);
         }
         // The factors are infinite in half precision, and their product in float32.
         let pass = self.compute((condition - 0.5) * f32::MAX * f32::MAX)?;
         let made = [pass, self.compute(-pass)?];
-        self.state.infinities.insert(condition, made);
+        self.state_mut().infinities.insert(condition, made);
         Ok(made)
     }
 
     /// Wraps the result of integer arithmetic to a type of 8 or 16 bits. Wider types are assumed not to
     /// overflow: float32 represents integers up to 2^24 exactly.
-    pub fn wrap(&mut self, x: impl Into<Formula>, dtype: DType) -> Result<BlobId> {
+    pub fn wrap(&self, x: impl Into<Formula>, dtype: DType) -> Result<BlobId> {
         let x = self.compute(x)?;
         if !dtype.is_narrow_int() {
             return Ok(x);
@@ -115,7 +116,7 @@ impl Lower<'_> {
     /// Emits the correctly rounded quotient: the approximate one, plus the quotient of the remainder `a - q *
     /// b`. The factors are split into parts whose products are exact (T. J. Dekker, Numerische Mathematik 18,
     /// 1971).
-    pub fn exact_quotient(&mut self, a: ScalarOrBlob, b: ScalarOrBlob) -> Result<BlobId> {
+    pub fn exact_quotient(&self, a: ScalarOrBlob, b: ScalarOrBlob) -> Result<BlobId> {
         self.compute_in_float32();
         let quotient = self.compute(a / b)?;
         // Above this every quotient is an integer, and infinities cannot be split.
@@ -125,7 +126,7 @@ impl Lower<'_> {
     }
 
     /// Emits `a - x * y`, exact if that is small.
-    pub fn minus_product(&mut self, a: ScalarOrBlob, x: BlobId, y: ScalarOrBlob) -> Result<ScalarOrBlob> {
+    pub fn minus_product(&self, a: ScalarOrBlob, x: BlobId, y: ScalarOrBlob) -> Result<ScalarOrBlob> {
         self.compute_in_float32();
         let (upper, lower) = self.halves(ScalarOrBlob::Blob(x))?;
         let (y_upper, y_lower) = self.halves(y)?;
@@ -140,7 +141,7 @@ impl Lower<'_> {
 
     /// Rounds to `digits` binary digits, ties to even (Veltkamp's splitting: T. J. Dekker, Numerische
     /// Mathematik 18, 1971), for magnitudes up to `2^(103 + digits)`.
-    pub fn round_digits(&mut self, x: BlobId, digits: u8) -> Result<BlobId> {
+    pub fn round_digits(&self, x: BlobId, digits: u8) -> Result<BlobId> {
         self.compute_in_float32();
         let splitter = 2_f32.powi(24 - i32::from(digits)) + 1.0;
         let scaled = self.compute(x * splitter)?;
@@ -148,7 +149,7 @@ impl Lower<'_> {
     }
 
     /// Splits a number into a sum of two with half as many digits; above [`SPLIT`] the first is the number.
-    fn halves(&mut self, x: ScalarOrBlob) -> Result<(ScalarOrBlob, ScalarOrBlob)> {
+    fn halves(&self, x: ScalarOrBlob) -> Result<(ScalarOrBlob, ScalarOrBlob)> {
         let x = match x {
             ScalarOrBlob::Number(x) => {
                 let bounded = x.clamp(-SPLIT, SPLIT);
@@ -173,7 +174,7 @@ impl Lower<'_> {
     ///
     /// Quotients of float32 are decreased by more than the error of a division, so `q * b` does not exceed
     /// `a`, and is exact. The second quotient, of the remainder, misses at most one.
-    pub fn divide_integers(&mut self, a: ScalarOrBlob, b: ScalarOrBlob) -> Result<(BlobId, BlobId)> {
+    pub fn divide_integers(&self, a: ScalarOrBlob, b: ScalarOrBlob) -> Result<(BlobId, BlobId)> {
         self.compute_in_float32();
         if let ScalarOrBlob::Number(by) = b
             && is_power_of_two(by)

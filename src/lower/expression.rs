@@ -109,38 +109,27 @@ impl State {
 impl Lower<'_> {
     /// Adds a layer with one top, and raises the required release to that of the layer unless the user asked for
     /// an older one.
-    pub fn emit_newer(
-        &mut self,
-        layer: impl Into<Layer>,
-        bottoms: &[BlobId],
-        form: &[Dim],
-    ) -> Result<BlobId> {
+    pub fn emit_newer(&self, layer: impl Into<Layer>, bottoms: &[BlobId], form: &[Dim]) -> Result<BlobId> {
         let layer = layer.into();
-        self.state.allow(&layer);
+        self.state_mut().allow(&layer);
         self.emit(layer, bottoms, form)
     }
 
     /// Like [`Lower::emit_newer`], with a top for each form.
     pub fn emit_newer_n(
-        &mut self,
+        &self,
         layer: impl Into<Layer>,
         bottoms: &[BlobId],
         forms: &[impl AsRef<[Dim]>],
     ) -> Result<BlobIds> {
         let layer = layer.into();
-        self.state.allow(&layer);
+        self.state_mut().allow(&layer);
         self.emit_n(layer, bottoms, forms)
     }
 
     /// Emits `count` elements of an axis from `start` on; both are computed from the sizes of other blobs.
-    pub fn crop_by_expression(
-        &mut self,
-        blob: BlobId,
-        place: usize,
-        start: &Dim,
-        count: &Dim,
-    ) -> Result<BlobId> {
-        let is_too_old = !self.state.may_be_of(CROP_EXPRESSIONS);
+    pub fn crop_by_expression(&self, blob: BlobId, place: usize, start: &Dim, count: &Dim) -> Result<BlobId> {
+        let is_too_old = !self.state().may_be_of(CROP_EXPRESSIONS);
         let refuse = || {
             let message = format!("{count} elements from {start} on: no blobs have these sizes");
             match Error::unsupported(message) {
@@ -154,12 +143,12 @@ impl Lower<'_> {
         let condition = SizeCondition::at_least(start, 0).map_err(|_| refuse())?;
         self.call.require(Ok(condition))?;
         let end = start + count;
-        let mut range = self.state.range(blob, start, &end).ok_or_else(refuse)?;
+        let mut range = self.state().range(blob, start, &end).ok_or_else(refuse)?;
         // Crop fails if it has to unpack a bottom without elements. One more than the size of that is never 0.
-        let has_elements = |blob: &BlobId| has_elements(&self.state.net.blob(*blob).shape);
+        let has_elements = |blob: &BlobId| has_elements(&self.state().net.blob(*blob).shape);
         if self.bears_empty() && !range.bottoms.iter().all(has_elements) {
             self.stretched_one(&(start + 1))?;
-            range = self.state.range(blob, start, &end).ok_or_else(refuse)?;
+            range = self.state().range(blob, start, &end).ok_or_else(refuse)?;
         }
         let Range { starts_expr, ends_expr, bottoms } = range;
         let axes_expr = place.to_string();

@@ -201,7 +201,7 @@ impl ScalarOrBlob {
 
 impl Lower<'_> {
     /// Emits the layers of a formula.
-    pub fn compute(&mut self, formula: impl Into<Formula>) -> Result<BlobId> {
+    pub fn compute(&self, formula: impl Into<Formula>) -> Result<BlobId> {
         match formula.into() {
             Formula::Blob(blob) => Ok(blob),
             Formula::Number(number) => self.memory_data(&Tensor::from_f32(&[1], vec![number])?, &shape![1]),
@@ -227,7 +227,7 @@ impl Lower<'_> {
     }
 
     /// Emits the layers of an operand, unless it is a number.
-    pub fn side(&mut self, formula: impl Into<Formula>) -> Result<ScalarOrBlob> {
+    pub fn side(&self, formula: impl Into<Formula>) -> Result<ScalarOrBlob> {
         Ok(match formula.into() {
             Formula::Number(number) => ScalarOrBlob::Number(number),
             formula => ScalarOrBlob::Blob(self.compute(formula)?),
@@ -235,7 +235,7 @@ impl Lower<'_> {
     }
 
     /// Emits a layer of one blob that keeps its shape; in three axes if it ignores the axis d in old releases.
-    pub fn map(&mut self, layer: impl Into<Layer>, x: impl Into<Formula>) -> Result<BlobId> {
+    pub fn map(&self, layer: impl Into<Layer>, x: impl Into<Formula>) -> Result<BlobId> {
         let (layer, x) = (layer.into(), self.compute(x)?);
         let form = self.form(x);
         if !layer.has(Trait::NoDepth) {
@@ -248,14 +248,14 @@ impl Lower<'_> {
     }
 
     /// Returns a blob in another form; without a Reshape if it has that form.
-    pub fn reshape(&mut self, x: impl Into<Formula>, form: &[Dim]) -> Result<BlobId> {
+    pub fn reshape(&self, x: impl Into<Formula>, form: &[Dim]) -> Result<BlobId> {
         let blob = self.compute(x)?;
         let names = self.names();
-        self.state.reshape(names.label(), blob, form)
+        self.state_mut().reshape(names.label(), blob, form)
     }
 
     /// Makes `x`, in any form of the value, output `index`, if the node has that output.
-    pub fn set(&mut self, index: usize, x: impl Into<Formula>) -> Result<()> {
+    pub fn set(&self, index: usize, x: impl Into<Formula>) -> Result<()> {
         let blob = self.compute(x)?;
         let Some(id) = self.call.node().output(index) else { return Ok(()) };
         self.call.graph().value(id).dtype.map_or(Ok(()), check_elements)?;
@@ -266,19 +266,19 @@ impl Lower<'_> {
         }
         let name = &self.call.graph().value(id).name;
         // The first value that a blob holds gives the blob its name, for readers of the .param file.
-        if let Some(made) = self.state.net.blob_mut(blob)
-            && self.state.named.insert(blob)
-        {
-            made.name.clone_from(name);
+        let state = &mut *self.state_mut();
+        let is_named = state.named.insert(blob);
+        if let Some(made) = state.net.blob_mut(blob) {
+            if is_named {
+                made.name.clone_from(name);
+            }
+            made.float32 = state.precise_values.contains(id);
         }
-        if let Some(made) = self.state.net.blob_mut(blob) {
-            made.float32 = self.state.precise_values.contains(id);
-        }
-        self.state.forms.push(id, blob);
+        state.forms.push(id, blob);
         Ok(())
     }
 
-    fn with_number(&mut self, op_type: i32, x: BlobId, b: f32) -> Result<BlobId> {
+    fn with_number(&self, op_type: i32, x: BlobId, b: f32) -> Result<BlobId> {
         if !b.is_finite() {
             unsupported!("arithmetic with the constant {b}");
         }

@@ -15,7 +15,7 @@ pub(crate) const MAX_PARTS: usize = 32;
 
 impl Lower<'_> {
     /// Emits the elements at `places` along an axis of known size.
-    pub fn gather(&mut self, blob: BlobId, place: usize, places: &[i64]) -> Result<BlobId> {
+    pub fn gather(&self, blob: BlobId, place: usize, places: &[i64]) -> Result<BlobId> {
         let size = self.known_size(blob, place)?.int();
         if let Some(outside) = places.iter().find(|p| !(0..size).contains(*p)) {
             invalid!("index {outside} is out of range for {size} elements");
@@ -30,7 +30,7 @@ impl Lower<'_> {
         self.gather_grouped(blob, place, places)
     }
 
-    fn gather_grouped(&mut self, blob: BlobId, place: usize, places: &[i64]) -> Result<BlobId> {
+    fn gather_grouped(&self, blob: BlobId, place: usize, places: &[i64]) -> Result<BlobId> {
         if let Some((start, step)) = progression(places) {
             return self.gather_progression(blob, place, start, step, places.len());
         }
@@ -68,7 +68,7 @@ impl Lower<'_> {
     }
 
     /// Emits the elements at `places` by samples, if that takes less time than a product with a matrix.
-    fn sample_constant(&mut self, blob: BlobId, place: usize, places: &[i64]) -> Result<Option<BlobId>> {
+    fn sample_constant(&self, blob: BlobId, place: usize, places: &[i64]) -> Result<Option<BlobId>> {
         let form = self.form(blob);
         let (size, count) = (Dim::from(self.known_size(blob, place)?), Dim::from(places.len()));
         let [outer, inner] = Dim::around(&form, place);
@@ -84,7 +84,7 @@ impl Lower<'_> {
     }
 
     fn gather_progression(
-        &mut self,
+        &self,
         blob: BlobId,
         place: usize,
         start: i64,
@@ -105,7 +105,7 @@ impl Lower<'_> {
     }
 
     /// Emits `count` elements from `start` on, of an axis of known size.
-    pub fn cut(&mut self, blob: BlobId, place: usize, start: i64, count: i64) -> Result<BlobId> {
+    pub fn cut(&self, blob: BlobId, place: usize, start: i64, count: i64) -> Result<BlobId> {
         if self.known_size(blob, place)?.int() == count {
             return Ok(blob);
         }
@@ -113,7 +113,7 @@ impl Lower<'_> {
     }
 
     /// Emits every `stride`th element: one column of the axis in rows of `stride`.
-    fn strided(&mut self, blob: BlobId, place: usize, start: i64, stride: i64, count: i64) -> Result<BlobId> {
+    fn strided(&self, blob: BlobId, place: usize, start: i64, stride: i64, count: i64) -> Result<BlobId> {
         if count == 1 {
             return self.cut(blob, place, start, 1);
         }

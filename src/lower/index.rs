@@ -92,31 +92,34 @@ impl State {
 
 impl Lower<'_> {
     /// Returns input `index` as a blob of one axis of 32-bit integers, if it is a reshaped graph input.
-    pub fn indices(&mut self, index: usize) -> Result<Option<BlobId>> {
-        let Some(input) = self.state.integers.input(self.input_id(index)?) else { return Ok(None) };
-        if let Some(indices) = self.state.integers.indices.get(&input) {
+    pub fn indices(&self, index: usize) -> Result<Option<BlobId>> {
+        let Some(input) = self.state().integers.input(self.input_id(index)?) else { return Ok(None) };
+        if let Some(indices) = self.state().integers.indices.get(&input) {
             return Ok(Some(*indices));
         }
         let form = self.form(input);
         let count = [Dim::product(&form)];
         let names = self.names();
-        let indices =
-            if form == count { input } else { self.state.integer_reshape(names.label(), input, &count)? };
-        if let Some(blob) = self.state.net.blob_mut(indices) {
+        let indices = if form == count {
+            input
+        } else {
+            self.state_mut().integer_reshape(names.label(), input, &count)?
+        };
+        if let Some(blob) = self.state_mut().net.blob_mut(indices) {
             blob.element = Element::I32;
         }
-        self.state.integers.indices.insert(input, indices);
+        self.state_mut().integers.indices.insert(input, indices);
         Ok(Some(indices))
     }
 
     /// Emits indices into an axis of `size`, with negative ones counted from its front.
-    pub fn counted_from_front(&mut self, indices: BlobId, size: i64) -> Result<BlobId> {
+    pub fn counted_from_front(&self, indices: BlobId, size: i64) -> Result<BlobId> {
         self.compute(indices + indices.below(0.0) * float(size)?)
     }
 
     /// Emits a matrix with a row for each index and a column for each position of an axis of `size`: 1 where
     /// they are equal, otherwise 0. The indices are integers; a row of an index out of range is 0.
-    pub fn one_hot(&mut self, indices: BlobId, size: i64) -> Result<BlobId> {
+    pub fn one_hot(&self, indices: BlobId, size: i64) -> Result<BlobId> {
         let count = Dim::product(&self.form(indices));
         let most =
             count.known().map_or(size <= MAX_OF_FREE, |count| count.saturating_mul(size) <= limits::COMPARED);
@@ -130,7 +133,7 @@ impl Lower<'_> {
     }
 
     /// Emits the positions of an axis of `size` elements, in this form.
-    pub fn places_along(&mut self, size: &Dim, form: &[Dim]) -> Result<BlobId> {
+    pub fn places_along(&self, size: &Dim, form: &[Dim]) -> Result<BlobId> {
         if size.known().is_some() {
             return self.memory_data(&ramp(size)?, form);
         }

@@ -28,6 +28,7 @@ mod sample;
 mod sizes;
 mod state;
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use crate::error::{Error, Errors, Result, unsupported};
@@ -56,7 +57,7 @@ pub(crate) use sample::Gathered;
 use state::State;
 
 /// Expresses a node in ncnn layers.
-pub(crate) type LowerNode = fn(&mut Lower) -> Result<()>;
+pub(crate) type LowerNode = fn(&Lower) -> Result<()>;
 
 /// Returns the lowering of a node's operator.
 pub(crate) type FindLowering = fn(&Node) -> Option<LowerNode>;
@@ -151,13 +152,16 @@ fn lower_node(graph: &Graph, find: FindLowering, id: NodeId, node: &Node, state:
     state.node = Some(id);
     let call = Call::new(graph, node, op);
     state.float32 = precision::is_float32(&call, &state.precise_values);
-    let mut context = Lower { call, state };
-    lower(&mut context)?;
-    context.state.float32 = false;
-    context.assume_exact_integers(op);
-    context.assume_finite(op);
-    let conditions = context.call.into_conditions();
-    state.conditions.extend(conditions);
+    let context = Lower { call, state: RefCell::new(std::mem::take(state)) };
+    let lowered = lower(&context);
+    if lowered.is_ok() {
+        context.state_mut().float32 = false;
+        context.assume_exact_integers(op);
+        context.assume_finite(op);
+    }
+    *state = context.state.into_inner();
+    lowered?;
+    state.conditions.extend(context.call.into_conditions());
     for (index, output) in node.outputs.iter().enumerate() {
         if output.is_some_and(|output| !state.holds(graph, output) && !is_empty(graph, output)) {
             unsupported!("output {index} of {} cannot be expressed in ncnn", node.qualified_op_type());

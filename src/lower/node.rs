@@ -1,5 +1,6 @@
 //! The lowering of one node: its inputs as blobs, and its layers.
 
+use std::cell::{Ref, RefCell, RefMut};
 use std::ops::Deref;
 
 use super::form::interface_form;
@@ -29,7 +30,7 @@ impl Names<'_> {
 /// The lowering of one node. It reads the node as [`Call`] does.
 pub(crate) struct Lower<'a> {
     pub(super) call: Call<'a>,
-    pub(super) state: &'a mut State,
+    pub(super) state: RefCell<State>,
 }
 
 impl<'a> Deref for Lower<'a> {
@@ -54,15 +55,23 @@ impl<'a> Lower<'a> {
 }
 
 impl Lower<'_> {
+    pub(super) fn state(&self) -> Ref<'_, State> {
+        self.state.borrow()
+    }
+
+    pub(super) fn state_mut(&self) -> RefMut<'_, State> {
+        self.state.borrow_mut()
+    }
+
     pub(super) fn input_id(&self, index: usize) -> Result<ValueId> {
         let id = self.call.node().input(index);
         id.ok_or_else(|| Error::invalid(format!("input {index} is missing")))
     }
 
     /// Returns input `index` in any form. A constant is held in its interface form.
-    pub fn blob(&mut self, index: usize) -> Result<BlobId> {
+    pub fn blob(&self, index: usize) -> Result<BlobId> {
         let id = self.input_id(index)?;
-        if let Some(blob) = self.state.forms.get(id).and_then(|held| held.first()) {
+        if let Some(blob) = self.state().forms.get(id).and_then(|held| held.first()) {
             return Ok(*blob);
         }
         if let Some(blob) = self.sizes_as_numbers(id)? {
@@ -73,31 +82,31 @@ impl Lower<'_> {
     }
 
     /// Returns symbolic elements as float32.
-    fn sizes_as_numbers(&mut self, id: ValueId) -> Result<Option<BlobId>> {
+    fn sizes_as_numbers(&self, id: ValueId) -> Result<Option<BlobId>> {
         let value = self.call.graph().value(id);
-        let held = self.state.forms.contains(id) || value.constant.is_some();
+        let held = self.state().forms.contains(id) || value.constant.is_some();
         let Some(elements) = value.elements.as_ref().filter(|_| !held) else { return Ok(None) };
         let sizes: Vec<Dim> = elements.to_dims()?.iter().cloned().collect();
         let blob = self.materialize(&sizes)?;
-        self.state.forms.push(id, blob);
+        self.state_mut().forms.push(id, blob);
         Ok(Some(blob))
     }
 
     /// Returns input `index` in a form: a shape with the same elements in the same order.
-    pub fn blob_as(&mut self, index: usize, form: &[Dim]) -> Result<BlobId> {
+    pub fn blob_as(&self, index: usize, form: &[Dim]) -> Result<BlobId> {
         let id = self.input_id(index)?;
         self.sizes_as_numbers(id)?;
-        self.state.form(self.call.graph(), id, form)
+        self.state_mut().form(self.call.graph(), id, form)
     }
 
     /// Returns the sizes of a blob, outermost first.
     pub fn form(&self, blob: BlobId) -> Vec<Dim> {
-        self.state.net.blob(blob).shape.to_vec()
+        self.state().net.blob(blob).shape.to_vec()
     }
 
     /// Returns a blob of three axes with this height and width, if there is one: layers read sizes from it.
     pub fn plane(&self, height: &Dim, width: &Dim) -> Option<BlobId> {
-        let net = &self.state.net;
+        let net = &self.state().net;
         let has_it =
             |blob: &BlobId| matches!(&*net.blob(*blob).shape, [_, h, w] if h == height && w == width);
         net.blob_ids().find(|blob| has_it(blob) && net.blob(*blob).element != Element::Cache)
@@ -106,53 +115,53 @@ impl Lower<'_> {
     /// Returns an expression of the height and width of the top of a layer with the first bottom `blob`, and all bottoms,
     /// if there are blobs with these sizes.
     pub fn plane_by_expression(&self, blob: BlobId, plane: [&Dim; 2]) -> Option<(String, Vec<BlobId>)> {
-        self.state.sizes_by_expression(blob, &plane.map(Dim::clone))
+        self.state().sizes_by_expression(blob, &plane.map(Dim::clone))
     }
 
     /// The oldest release of ncnn that must load the net: newer layers may be used only if it has them.
     pub fn release(&self) -> u32 {
-        self.state.net.release
+        self.state().net.release
     }
 
     /// Adds a layer with one top of this form.
-    pub fn emit(&mut self, layer: impl Into<Layer>, bottoms: &[BlobId], form: &[Dim]) -> Result<BlobId> {
+    pub fn emit(&self, layer: impl Into<Layer>, bottoms: &[BlobId], form: &[Dim]) -> Result<BlobId> {
         let names = self.names();
-        self.state.emit_one(names.label(), layer, bottoms, form)
+        self.state_mut().emit_one(names.label(), layer, bottoms, form)
     }
 
     /// Adds a layer with a top of each of these forms.
     pub fn emit_n(
-        &mut self,
+        &self,
         layer: impl Into<Layer>,
         bottoms: &[BlobId],
         forms: &[impl AsRef<[Dim]>],
     ) -> Result<BlobIds> {
         let names = self.names();
-        self.state.emit(names.label(), layer.into(), bottoms, forms)
+        self.state_mut().emit(names.label(), layer.into(), bottoms, forms)
     }
 
     /// Adds a constant blob in a form of its elements.
-    pub fn memory_data(&mut self, tensor: &Tensor, form: &[Dim]) -> Result<BlobId> {
+    pub fn memory_data(&self, tensor: &Tensor, form: &[Dim]) -> Result<BlobId> {
         let names = self.names();
-        self.state.memory_data(names.label(), tensor, form)
+        self.state_mut().memory_data(names.label(), tensor, form)
     }
 
     /// Emits output 0 as input 0 in another shape, with as many elements only under a condition on free sizes.
-    pub fn reinterpret(&mut self) -> Result<()> {
+    pub fn reinterpret(&self) -> Result<()> {
         let form = interface_form(self.output_shape(0)?);
         let blob = self.blob(0)?;
-        let (layer, bottoms) = self.state.reshape_layer_of(blob, &form)?;
+        let (layer, bottoms) = self.state().reshape_layer_of(blob, &form)?;
         let top = self.emit_newer(layer, &bottoms, &form)?;
         self.set(0, top)
     }
 
     /// Makes output 0 an alias of input 0 in another shape.
-    pub fn alias(&mut self) -> Result<()> {
+    pub fn alias(&self) -> Result<()> {
         let first = self.blob(0)?;
         let input = self.input_id(0)?;
-        let held = self.state.forms.get(input).cloned().unwrap_or_default();
+        let held = self.state().forms.get(input).cloned().unwrap_or_default();
         if let Some(output) = self.call.node().output(0) {
-            self.state.integers.add_alias(output, input);
+            self.state_mut().integers.add_alias(output, input);
         }
         self.set(0, first)?;
         for blob in held {

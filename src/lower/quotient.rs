@@ -38,13 +38,7 @@ impl Lower<'_> {
 
     /// Emits the quotients by the elements of input `index`, also by those that are zero or infinite; `by` is the
     /// blob that holds them.
-    pub fn quotient(
-        &mut self,
-        a: ScalarOrBlob,
-        by: BlobId,
-        index: usize,
-        over_zero: OverZero,
-    ) -> Result<BlobId> {
+    pub fn quotient(&self, a: ScalarOrBlob, by: BlobId, index: usize, over_zero: OverZero) -> Result<BlobId> {
         let range = self.range(index);
         if is_plain(range) {
             return self.ratio(a, by);
@@ -78,7 +72,7 @@ impl Lower<'_> {
     }
 
     /// Emits the quotients by numbers that are neither zero nor infinite.
-    fn ratio(&mut self, a: ScalarOrBlob, by: BlobId) -> Result<BlobId> {
+    fn ratio(&self, a: ScalarOrBlob, by: BlobId) -> Result<BlobId> {
         if self.feeds_jump() {
             return self.exact_quotient(a, ScalarOrBlob::Blob(by));
         }
@@ -88,7 +82,7 @@ impl Lower<'_> {
     /// Emits 1 or -1, the sign of `x`, where `x` is zero, and 0 elsewhere. Of the vectorized functions the
     /// arctangent of two arguments alone reads the sign of a zero: that of `0 / x` is 0 or pi
     /// (`sse_mathfun.h`, atan2_ps).
-    fn sign_of_zero(&mut self, x: BlobId, zero: BlobId) -> Result<BlobId> {
+    fn sign_of_zero(&self, x: BlobId, zero: BlobId) -> Result<BlobId> {
         self.compute(zero * x.with(binary_op::RATAN2, 0.0).cos())
     }
 }

@@ -146,7 +146,7 @@ impl Gathered {
 impl Lower<'_> {
     /// Emits the elements at `indices`, which count from the front, in the form `[channels, height, width]` of a
     /// [`Gathered`]: the groups and the count are one axis if the width is not 1.
-    pub fn sample(&mut self, data: BlobId, indices: BlobId, gathered: &Gathered) -> Result<BlobId> {
+    pub fn sample(&self, data: BlobId, indices: BlobId, gathered: &Gathered) -> Result<BlobId> {
         let Gathered { channels, groups, size, count, width, columns } = gathered;
         if !gathered.is_exact() {
             unsupported!(
@@ -204,8 +204,8 @@ impl Lower<'_> {
 
     /// Returns a blob as it is, an input of the net through a Reshape: GridSample takes a Mat of another number of axes for
     /// a volume or for its grid, and reads beyond one, and users may provide an input in several forms.
-    pub fn certain_form(&mut self, blob: BlobId) -> Result<BlobId> {
-        if !self.state.net.inputs.contains(&blob) {
+    pub fn certain_form(&self, blob: BlobId) -> Result<BlobId> {
+        if !self.state().net.inputs.contains(&blob) {
             return Ok(blob);
         }
         let form = self.form(blob);
@@ -213,7 +213,7 @@ impl Lower<'_> {
     }
 
     /// Emits the coordinates of positions along an axis of `size`: `(2 * position + 1) / size - 1`.
-    fn coordinates(&mut self, positions: BlobId, size: &Dim) -> Result<BlobId> {
+    fn coordinates(&self, positions: BlobId, size: &Dim) -> Result<BlobId> {
         if let Some(size) = size.known() {
             let size: f64 = size.as_();
             let [factor, first]: [f32; 2] = [(2.0 / size).as_(), (1.0 / size - 1.0).as_()];
@@ -224,7 +224,7 @@ impl Lower<'_> {
     }
 
     /// Emits the coordinates of the positions of an axis of three, broadcast to the other axes of `like`.
-    fn along_all(&mut self, like: BlobId, size: &Dim, place: usize) -> Result<BlobId> {
+    fn along_all(&self, like: BlobId, size: &Dim, place: usize) -> Result<BlobId> {
         let zeros = self.compute(like * 0.0)?;
         if size.is(1) {
             return Ok(zeros);
@@ -244,7 +244,7 @@ impl Lower<'_> {
     }
 
     /// Emits a function of the positions of an axis of three.
-    fn line(&mut self, count: i64, place: usize, function: impl Fn(f64) -> f32) -> Result<BlobId> {
+    fn line(&self, count: i64, place: usize, function: impl Fn(f64) -> f32) -> Result<BlobId> {
         let elements: Vec<f32> = (0..count).map(|position| function(position.as_())).collect();
         self.memory_data(
             &Tensor::from_f32(&[elements.len()], elements)?,
@@ -253,7 +253,7 @@ impl Lower<'_> {
     }
 
     /// Emits the position of the first row of each group.
-    fn starts(&mut self, groups: &Dim, size: &Dim) -> Result<BlobId> {
+    fn starts(&self, groups: &Dim, size: &Dim) -> Result<BlobId> {
         if let (Some(groups), Some(size)) = (groups.known(), size.known()) {
             let size: f64 = size.as_();
             return self.line(groups, 1, |position| (position * size).as_());

@@ -12,7 +12,7 @@ use crate::tensor::{Dim, Operation, Sum, Tensor, shape};
 
 impl Lower<'_> {
     /// Emits a blob of ones; free sizes are those of axes of another blob.
-    pub fn ones(&mut self, form: &[Dim]) -> Result<BlobId> {
+    pub fn ones(&self, form: &[Dim]) -> Result<BlobId> {
         let known: Option<Vec<usize>> = Dim::known_sizes(form);
         if let Some(sizes) = known {
             let count = sizes.iter().fold(1_usize, |count, size| count.saturating_mul(*size));
@@ -44,7 +44,7 @@ impl Lower<'_> {
 
     /// Emits ones along one axis whose size is that of adjacent axes of a blob: a slice of that blob, set to
     /// 1.
-    fn line_of_ones(&mut self, size: &Dim) -> Result<BlobId> {
+    fn line_of_ones(&self, size: &Dim) -> Result<BlobId> {
         if size.has_length()
             && let Some(ones) = self.stretched_one(size)?
         {
@@ -76,15 +76,15 @@ impl Lower<'_> {
 
     /// Returns whether the oldest release that must load the net hands empty blobs on to layers.
     pub fn bears_empty(&self) -> bool {
-        self.state.may_be_newer || self.state.net.release >= EMPTY_BLOBS
+        self.state().may_be_newer || self.state().net.release >= EMPTY_BLOBS
     }
 
     /// Emits ones along one axis whose size is an expression over the sizes of blobs, of which no elements are
     /// read: they may be empty. `None` if the runtime cannot evaluate the expression.
-    pub(super) fn stretched_one(&mut self, size: &Dim) -> Result<Option<BlobId>> {
+    pub(super) fn stretched_one(&self, size: &Dim) -> Result<Option<BlobId>> {
         let one = self.memory_data(&Tensor::from_f32(&[1], vec![1.0])?, &shape![1])?;
         let sizes = [Dim::ONE, size.clone()];
-        let found = self.state.sizes_by_expression(one, &sizes).filter(|(_, bottoms)| bottoms.len() > 1);
+        let found = self.state().sizes_by_expression(one, &sizes).filter(|(_, bottoms)| bottoms.len() > 1);
         let Some((size_expr, bottoms)) = found else { return Ok(None) };
         // One element is repeated over a plane.
         let layer = Interp { resize_type: 1, size_expr, ..Interp::default() };
@@ -94,7 +94,7 @@ impl Lower<'_> {
 
     /// Emits ones along an axis of a size that no blob has: the concatenated ones of the terms of the sum, or one
     /// that is repeated as often as an expression says.
-    fn joined_ones(&mut self, size: &Dim) -> Result<BlobId> {
+    fn joined_ones(&self, size: &Dim) -> Result<BlobId> {
         let refuse = || Error::unsupported(format!("{size} elements: no blob has an axis of this size"));
         let Sum { terms, constant } = size.sum();
         if let ([(product, 1)], 0) = (terms.as_slice(), constant) {
@@ -120,13 +120,13 @@ impl Lower<'_> {
     }
 
     /// Emits symbolic sizes as elements along one axis.
-    pub fn materialize(&mut self, sizes: &[Dim]) -> Result<BlobId> {
+    pub fn materialize(&self, sizes: &[Dim]) -> Result<BlobId> {
         let numbers: Result<Vec<BlobId>> = sizes.iter().map(|size| self.size_as_number(size)).collect();
         self.concat(&numbers?, 0)
     }
 
     /// Emits a size as one element: the sum of as many ones.
-    fn size_as_number(&mut self, size: &Dim) -> Result<BlobId> {
+    fn size_as_number(&self, size: &Dim) -> Result<BlobId> {
         let one = [Dim::ONE];
         if let Some(number) = size.known() {
             return self.memory_data(&Tensor::from_f32(&[1], vec![number.as_()])?, &one);
@@ -176,7 +176,7 @@ impl Lower<'_> {
         if constant == 0 { Ok(sum) } else { self.compute(sum + addend) }
     }
 
-    fn operate(&mut self, operation: Operation, a: BlobId, b: BlobId) -> Result<BlobId> {
+    fn operate(&self, operation: Operation, a: BlobId, b: BlobId) -> Result<BlobId> {
         // Halfway between two dividends the quotient is not an integer, whatever its sign: the rounding of the
         // division does not change its floor. Divisors are positive.
         let quotient = ((a + 0.5) / b).floor();
@@ -191,7 +191,7 @@ impl Lower<'_> {
     /// Returns a blob with adjacent axes of `size` elements in all, and these axes; if there are several, the
     /// one of fewest axes.
     fn size_source(&self, size: &Dim) -> Option<(BlobId, std::ops::Range<usize>)> {
-        let net = &self.state.net;
+        let net = &self.state().net;
         let mut found: Option<(usize, BlobId, std::ops::Range<usize>)> = None;
         for id in net.layers.iter().flat_map(|layer| &layer.tops) {
             let blob = net.blob(*id);

@@ -61,7 +61,7 @@ fn infer_cached(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(input::Q)?, y), keys, values])
 }
 
-fn lower_cached(lower: &mut Lower) -> Result<()> {
+fn lower_cached(lower: &Lower) -> Result<()> {
     let Cached { scale, hides_all, .. } = read_cached(lower)?;
     let mut bottoms = operands(lower, [input::Q, input::K, input::V], input::MASK)?;
     let attn_mask = i32::from(lower.has_input(input::MASK));
@@ -77,7 +77,7 @@ fn lower_cached(lower: &mut Lower) -> Result<()> {
     tops.into_iter().enumerate().try_for_each(|(index, top)| lower.set(index, top))
 }
 
-fn lower_rotary(lower: &mut Lower) -> Result<()> {
+fn lower_rotary(lower: &Lower) -> Result<()> {
     let shape = lower.shape(0)?.to_vec();
     let [outer @ .., positions, elements] = shape.as_slice() else { invalid!("an input without positions") };
     let pairs = elements.known().map(|elements| Dim::Known(elements / 2));

@@ -41,7 +41,7 @@ fn infer_multi_head(call: &Call) -> Result<Vec<Fact>> {
 }
 
 /// Emits the rows of an input: one for each index of all axes but the last.
-fn rows(lower: &mut Lower, index: usize) -> Result<BlobId> {
+fn rows(lower: &Lower, index: usize) -> Result<BlobId> {
     let shape = lower.shape(index)?.to_vec();
     let (Some(size), outer) = (shape.last(), Dim::product(shape.iter().rev().skip(1))) else {
         invalid!("the input is a scalar");
@@ -49,7 +49,7 @@ fn rows(lower: &mut Lower, index: usize) -> Result<BlobId> {
     lower.blob_as(index, &[outer, size.clone()])
 }
 
-fn lower_multi_head(lower: &mut Lower) -> Result<()> {
+fn lower_multi_head(lower: &Lower) -> Result<()> {
     let heads = i32::try_from(read_heads(lower)?)?;
     let ids = [input::Q, input::K, input::V].map(|index| lower.node().input(index));
     // For an omitted bottom the layer reads the one before.

@@ -72,7 +72,7 @@ fn expand_plain(x: &Expand) -> Result<bool> {
     Ok(true)
 }
 
-fn lower_plain(lower: &mut Lower) -> Result<()> {
+fn lower_plain(lower: &Lower) -> Result<()> {
     let bottoms = operands(lower, [input::Q, input::K, input::V], input::MASK)?;
     let attn_mask = i32::from(lower.has_input(input::MASK));
     let form = lower.output_shape(0)?.get(1..).unwrap_or_default().to_vec();
@@ -84,7 +84,7 @@ fn lower_plain(lower: &mut Lower) -> Result<()> {
 }
 
 /// Emits queries, keys and values without their batch, and the mask, if it is given.
-pub(super) fn operands(lower: &mut Lower, heads: [usize; 3], mask_index: usize) -> Result<Vec<BlobId>> {
+pub(super) fn operands(lower: &Lower, heads: [usize; 3], mask_index: usize) -> Result<Vec<BlobId>> {
     let mut blobs = Vec::new();
     for index in heads {
         let form = lower.shape(index)?.get(1..).unwrap_or_default().to_vec();
@@ -97,7 +97,7 @@ pub(super) fn operands(lower: &mut Lower, heads: [usize; 3], mask_index: usize) 
 }
 
 /// Emits the mask of a layer: an element for each query and key, for each head if they differ.
-pub(super) fn mask(lower: &mut Lower, index: usize) -> Result<BlobId> {
+pub(super) fn mask(lower: &Lower, index: usize) -> Result<BlobId> {
     let shape = lower.shape(index)?.to_vec();
     let [outer @ .., queries, keys] = shape.as_slice() else { invalid!("the mask is a scalar") };
     let heads = Some(Dim::product(outer)).filter(|heads| !heads.is(1));

@@ -113,7 +113,7 @@ fn read(call: &Call) -> Result<Attention> {
 }
 
 /// Lowers the first input unchanged, where the lengths in the second are those without padding.
-fn lower_without_padding(lower: &mut Lower) -> Result<()> {
+fn lower_without_padding(lower: &Lower) -> Result<()> {
     lower.assume(1, AssumedFact::WholeLength);
     let blob = lower.blob(0)?;
     lower.set(0, blob)

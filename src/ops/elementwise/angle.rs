@@ -13,7 +13,7 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::of(OWN_DOMAIN, "Atan2", Access::Br
 
 /// Emits `-atan2(0 - y, x)`: -pi for `y` of 0 and negative `x`, as in the sum of quotients and turns. The
 /// difference is not -0, of which scalar code would make pi.
-fn lower_atan2(lower: &mut Lower) -> Result<()> {
+fn lower_atan2(lower: &Lower) -> Result<()> {
     let (y, x) = lower_pair(lower)?;
     let below = match y {
         ScalarOrBlob::Number(y) => (0.0 - y).into(),

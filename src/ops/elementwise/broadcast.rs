@@ -99,13 +99,13 @@ pub(in crate::ops) fn refuse_nan(lower: &Lower) -> Result<()> {
 }
 
 /// Returns the two inputs as operands of an arithmetic layer.
-pub(in crate::ops) fn lower_pair(lower: &mut Lower) -> Result<(ScalarOrBlob, ScalarOrBlob)> {
+pub(in crate::ops) fn lower_pair(lower: &Lower) -> Result<(ScalarOrBlob, ScalarOrBlob)> {
     let sides = lower_operands(lower)?;
     Ok((*sides.at(0)?, *sides.at(1)?))
 }
 
 /// Returns the inputs as operands of arithmetic layers. Integer constants must be exact in float32.
-pub(in crate::ops) fn lower_operands(lower: &mut Lower) -> Result<Vec<ScalarOrBlob>> {
+pub(in crate::ops) fn lower_operands(lower: &Lower) -> Result<Vec<ScalarOrBlob>> {
     for index in 0..lower.input_count() {
         lower.constant(index).map_or(Ok(()), check_integers).map_err(|e| e.at_part(lower.label(index)))?;
     }
@@ -114,7 +114,7 @@ pub(in crate::ops) fn lower_operands(lower: &mut Lower) -> Result<Vec<ScalarOrBl
 
 /// Returns the inputs as operands of a comparison or an extreme: a constant bound beyond 2^25 in magnitude
 /// may be rounded, because it stays beyond every integer that float32 represents exactly.
-pub(in crate::ops) fn lower_bounded(lower: &mut Lower) -> Result<Vec<ScalarOrBlob>> {
+pub(in crate::ops) fn lower_bounded(lower: &Lower) -> Result<Vec<ScalarOrBlob>> {
     for index in 0..lower.input_count() {
         let Some(tensor) = lower.constant(index) else { continue };
         if inexact_integer(tensor)?
@@ -129,7 +129,7 @@ pub(in crate::ops) fn lower_bounded(lower: &mut Lower) -> Result<Vec<ScalarOrBlo
 /// 2^25: rounding keeps larger integers above 2^24.
 const FAR_BOUND: u64 = 1 << 25;
 
-fn broadcast_operands(lower: &mut Lower) -> Result<Vec<ScalarOrBlob>> {
+fn broadcast_operands(lower: &Lower) -> Result<Vec<ScalarOrBlob>> {
     let shapes = operand_shapes(lower)?;
     lower.broadcast(&shapes)
 }

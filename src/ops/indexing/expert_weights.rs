@@ -21,7 +21,7 @@ fn infer(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(1)?, vec![tokens.clone(), experts])])
 }
 
-fn lower(lower: &mut Lower) -> Result<()> {
+fn lower(lower: &Lower) -> Result<()> {
     let [tokens, count] = choices(lower)?.clone();
     let experts = lower.int("experts")?;
     let one = Dim::ONE;

@@ -135,7 +135,7 @@ enum Count {
     Free(BlobId),
 }
 
-fn lower(lower: &mut Lower) -> Result<()> {
+fn lower(lower: &Lower) -> Result<()> {
     let rows = read_rows(lower)?;
     lower.compute_in_float32();
     let x = lower.blob_as(0, &rows.form(1, rows.size.clone()))?;
@@ -154,7 +154,7 @@ impl Rows {
     }
 
     /// Takes the largest element of each row `k` times. Weights, which are larger for earlier places, tell its place.
-    fn pick_one_by_one(&self, lower: &mut Lower, x: BlobId) -> Result<()> {
+    fn pick_one_by_one(&self, lower: &Lower, x: BlobId) -> Result<()> {
         lower.require(SizeCondition::at_most(&self.size, PLACES))?;
         let infinite = lower.may_be_infinite(0)?;
         let most: f32 = PLACES.as_();
@@ -192,7 +192,7 @@ impl Rows {
     }
 
     /// Emits the k-th largest element of each row. Infinities count as the largest finite numbers.
-    fn least_taken(&self, lower: &mut Lower, x: BlobId, bits: u32) -> Result<BlobId> {
+    fn least_taken(&self, lower: &Lower, x: BlobId, bits: u32) -> Result<BlobId> {
         let x = lower.compute(x.smaller(f32::MAX).larger(f32::MIN))?;
         // At most so many elements are smaller, and so many are larger.
         let most = match self.size.known() {
@@ -251,7 +251,7 @@ impl Rows {
 
     /// Emits 1 for each element that is taken, else 0: the first `k` of those above `least`, those equal to it,
     /// and those below. There are `k` in the first two groups, unless `least` is in the place of an infinity.
-    fn taken(&self, lower: &mut Lower, x: BlobId, least: BlobId) -> Result<BlobId> {
+    fn taken(&self, lower: &Lower, x: BlobId, least: BlobId) -> Result<BlobId> {
         let distance = lower.compute(x - least)?;
         let above = lower.compute(distance.above(0.0))?;
         let below = lower.compute(distance.below(0.0))?;
@@ -265,7 +265,7 @@ impl Rows {
     }
 
     /// Makes the elements that are taken output 0, and their indices output 1.
-    fn pick(&self, lower: &mut Lower, x: BlobId, taken: BlobId) -> Result<()> {
+    fn pick(&self, lower: &Lower, x: BlobId, taken: BlobId) -> Result<()> {
         let k = self.k;
         let width = self.size.known().map_or(WIDTH_OF_FREE, |size| size.isqrt() + 1);
         let blocks = self.size.ceil_div(width);
@@ -295,7 +295,7 @@ impl Rows {
     }
 
     /// Emits rows with zeros up to the end of the last block.
-    fn in_whole_blocks(&self, lower: &mut Lower, row: BlobId, blocks: &Dim, width: i64) -> Result<BlobId> {
+    fn in_whole_blocks(&self, lower: &Lower, row: BlobId, blocks: &Dim, width: i64) -> Result<BlobId> {
         if let (Some(size), Some(blocks)) = (self.size.known(), blocks.known()) {
             return lower.padded(row, 2, 0, blocks * width - size, Border::Value(0.0));
         }
@@ -305,24 +305,24 @@ impl Rows {
 }
 
 /// Emits 1 for each value that has fewer than `most` elements below it, else 0.
-fn reached(lower: &mut Lower, x: BlobId, values: BlobId, most: BlobId) -> Result<BlobId> {
+fn reached(lower: &Lower, x: BlobId, values: BlobId, most: BlobId) -> Result<BlobId> {
     let below = lower.reduce(reduction_op::SUM, (values - x).above(0.0), &[2])?;
     lower.compute((most - below).above(0.0))
 }
 
 /// Emits, for each number, how many counts of its row are not above it.
-fn before(lower: &mut Lower, counts: BlobId, numbers: BlobId) -> Result<BlobId> {
+fn before(lower: &Lower, counts: BlobId, numbers: BlobId) -> Result<BlobId> {
     lower.reduce(reduction_op::SUM, (numbers - counts).above(-0.5), &[2])
 }
 
 /// Emits 1 at the place of each index along the last axis, else 0.
-fn places(lower: &mut Lower, indices: BlobId, size: &Dim) -> Result<BlobId> {
+fn places(lower: &Lower, indices: BlobId, size: &Dim) -> Result<BlobId> {
     let places = lower.places_along(size, &shape![1, 1, size])?;
     lower.compute((indices - places).equals_zero())
 }
 
 /// Emits constants as a column.
-fn column(lower: &mut Lower, numbers: impl Iterator<Item = f32>) -> Result<BlobId> {
+fn column(lower: &Lower, numbers: impl Iterator<Item = f32>) -> Result<BlobId> {
     let numbers = ndarray::Array1::from_iter(numbers);
     let size = Dim::Known(numbers.len().int());
     let tensor = Tensor::from_array(&Array::f32(numbers.into_dyn()))?;

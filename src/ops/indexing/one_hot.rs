@@ -63,7 +63,7 @@ fn fold_one_hot(call: &Call) -> Result<Vec<Array>> {
     Ok(vec![values.pick(&places, &shape)?])
 }
 
-fn lower_one_hot(lower: &mut Lower) -> Result<()> {
+fn lower_one_hot(lower: &Lower) -> Result<()> {
     let shape = lower.shape(0)?.to_vec();
     let axis = read_axis(lower, shape.len())?;
     let depth = lower.output_shape(0)?.at(axis)?.clone();
@@ -104,7 +104,7 @@ pub(in crate::ops) fn pick<'x>(
 }
 
 /// Emits the second of the two values for a hit, else the first.
-fn choose(lower: &mut Lower, hit: BlobId) -> Result<BlobId> {
+fn choose(lower: &Lower, hit: BlobId) -> Result<BlobId> {
     if lower.constant(2).is_some() {
         let [off, on] = *lower.float_list(2)?.as_slice() else { invalid!("values must have two elements") };
         if !off.is_finite() || !on.is_finite() {
@@ -121,7 +121,7 @@ fn choose(lower: &mut Lower, hit: BlobId) -> Result<BlobId> {
 }
 
 /// Multiplies a blob of three axes by one of the values.
-fn weighted(lower: &mut Lower, values: BlobId, index: i64, blob: BlobId) -> Result<BlobId> {
+fn weighted(lower: &Lower, values: BlobId, index: i64, blob: BlobId) -> Result<BlobId> {
     let value = lower.cut(values, 0, index, 1)?;
     let value = lower.reshape(value, &[1, 1, 1].map(Dim::Known))?;
     lower.compute(blob * value)

@@ -120,7 +120,7 @@ fn swapped(value: Expr, time_first: bool) -> Expr {
     if time_first { value.transpose(&[1, 0, 2]) } else { value }
 }
 
-fn lower_reverse(lower: &mut Lower) -> Result<()> {
+fn lower_reverse(lower: &Lower) -> Result<()> {
     let shape = lower.shape(0)?.to_vec();
     let sizes = lower.sizes(0)?;
     let (time, batch) = read_axes(lower)?;

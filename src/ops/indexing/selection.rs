@@ -63,7 +63,7 @@ fn fold_compress(call: &Call) -> Result<Vec<Array>> {
     Ok(vec![data.gather(axis, &kept(&condition, size)?)?])
 }
 
-fn lower_compress(lower: &mut Lower) -> Result<()> {
+fn lower_compress(lower: &Lower) -> Result<()> {
     let shape = lower.shape(0)?;
     let (shape, axis) = match read_axis(lower, shape.len())? {
         Some(axis) => (shape.to_vec(), axis),

@@ -37,7 +37,7 @@ fn infer_softmax(call: &Call) -> Result<Vec<Fact>> {
 
 /// Returns the input in a form of at most three axes in which the normalized axis is an axis: Softmax ignores
 /// a fourth before 2024-08.
-fn lower_input(lower: &mut Lower) -> Result<(BlobId, usize)> {
+fn lower_input(lower: &Lower) -> Result<(BlobId, usize)> {
     let shape = lower.shape(0)?.to_vec();
     let axis = lower.int("axis")?;
     let rank = shape.len();
@@ -74,7 +74,7 @@ fn lower_input(lower: &mut Lower) -> Result<(BlobId, usize)> {
     Ok((lower.blob_as(0, &form)?, axis))
 }
 
-fn lower_softmax(lower: &mut Lower) -> Result<()> {
+fn lower_softmax(lower: &Lower) -> Result<()> {
     let (x, axis) = lower_input(lower)?;
     if !lower.feeds_choice() {
         let y = normalize(lower, x, axis)?;
@@ -91,13 +91,13 @@ fn lower_softmax(lower: &mut Lower) -> Result<()> {
 
 /// Emits a Softmax. That of a single element is 1, where the layer gives 0.999_999_94; that of an infinity is
 /// NaN.
-fn normalize(lower: &mut Lower, x: BlobId, axis: usize) -> Result<BlobId> {
+fn normalize(lower: &Lower, x: BlobId, axis: usize) -> Result<BlobId> {
     let is_single = lower.form(x).get(axis).is_some_and(|size| size.is(1));
     let softmax = Softmax { axis: i32::try_from(axis)?, fixbug0: 1 };
     lower.compute(if is_single { x * 0.0 + 1.0 } else { x.map(softmax) })
 }
 
-fn lower_log_softmax(lower: &mut Lower) -> Result<()> {
+fn lower_log_softmax(lower: &Lower) -> Result<()> {
     let (x, axis) = lower_input(lower)?;
     let max = lower.reduce(reduction_op::MAX, x, &[axis])?;
     let below = lower.compute(x - max)?;
@@ -106,7 +106,7 @@ fn lower_log_softmax(lower: &mut Lower) -> Result<()> {
 }
 
 /// Emits 1 at the first maximum, otherwise 0.
-fn lower_hardmax(lower: &mut Lower) -> Result<()> {
+fn lower_hardmax(lower: &Lower) -> Result<()> {
     let (mut x, axis) = lower_input(lower)?;
     if lower.may_be_infinite(0)? {
         // Reduction starts from the least finite number.

@@ -55,7 +55,7 @@ fn multiply_adds(call: &Call) -> Option<u64> {
     Some(element_count(call.output_shape(0).ok()?)?.saturating_mul(columns))
 }
 
-fn lower_product(lower: &mut Lower) -> Result<()> {
+fn lower_product(lower: &Lower) -> Result<()> {
     let (columns, outputs) = (columns(lower)?, rows(lower)?);
     let size = |size: &Dim| -> Result<i32> { Ok(i32::try_from(size.known().unwrap_or_default())?) };
     let shape = lower.shape(0)?;
@@ -97,7 +97,7 @@ fn infer_table(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(input::SCALES)?, shape)])
 }
 
-fn lower_table(lower: &mut Lower) -> Result<()> {
+fn lower_table(lower: &Lower) -> Result<()> {
     let columns = Dim::Known(table_columns(lower)?);
     let Some(indices) = lower.indices(0)? else { unsupported!("indices that are not an input of the graph") };
     lower.assume(0, AssumedFact::NotNegative);
@@ -118,7 +118,7 @@ fn lower_table(lower: &mut Lower) -> Result<()> {
 }
 
 /// Emits rows of a table.
-fn embed(lower: &mut Lower, table: &Tensor, scale: Option<Tensor>, count: &Dim) -> Result<BlobId> {
+fn embed(lower: &Lower, table: &Tensor, scale: Option<Tensor>, count: &Dim) -> Result<BlobId> {
     let indices = lower.indices(0)?;
     let (rows, width) = (*table.shape().at(0)?, *table.shape().at(1)?);
     let layer = Embed {
@@ -134,7 +134,7 @@ fn embed(lower: &mut Lower, table: &Tensor, scale: Option<Tensor>, count: &Dim) 
 
 /// Emits the integers of the left and the right half of each row: a signed byte is the left one plus 8, plus 16
 /// times the right one. All numbers are exact in half precision.
-fn halves(lower: &mut Lower, bytes: BlobId) -> Result<BlobId> {
+fn halves(lower: &Lower, bytes: BlobId) -> Result<BlobId> {
     let right = lower.compute((bytes * (1.0 / HALF_BYTE)).floor())?;
     let left = lower.compute(bytes - right * HALF_BYTE - HALF_BYTE / 2.0)?;
     lower.concat(&[left, right], 1)

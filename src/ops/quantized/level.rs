@@ -140,7 +140,7 @@ pub(super) fn infer_levels(call: &Call) -> Result<Vec<Fact>> {
 }
 
 /// Adds the zero point.
-pub(super) fn lower_levels(lower: &mut Lower) -> Result<()> {
+pub(super) fn lower_levels(lower: &Lower) -> Result<()> {
     let zero = lower.int("zero")?;
     if zero == 0 {
         return lower.alias();

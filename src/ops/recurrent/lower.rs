@@ -16,7 +16,7 @@ fn direction(reverse: &[bool]) -> i32 {
     }
 }
 
-pub(super) fn lower_recurrent(lower: &mut Lower, cell: Cell) -> Result<()> {
+pub(super) fn lower_recurrent(lower: &Lower, cell: Cell) -> Result<()> {
     let recurrent = read_recurrent(lower, cell)?;
     let sizes = sizes(lower, &recurrent)?;
     let is_whole = matches!(read_lengths(lower, &sizes.steps), Lengths::All);
@@ -88,7 +88,7 @@ pub(super) fn lower_recurrent(lower: &mut Lower, cell: Cell) -> Result<()> {
 }
 
 /// Returns the blobs of the initial states, or none if all are 0.
-fn initial_states(lower: &mut Lower, cell: Cell, form: &[Dim]) -> Result<Vec<BlobId>> {
+fn initial_states(lower: &Lower, cell: Cell, form: &[Dim]) -> Result<Vec<BlobId>> {
     let indices: &[usize] =
         if cell == Cell::Lstm { &[input::INITIAL_H, input::INITIAL_C] } else { &[input::INITIAL_H] };
     let zero = indices.iter().map(|index| is_zero(lower, *index)).collect::<Result<Vec<_>>>()?;

@@ -120,7 +120,7 @@ fn cumulate<T: Clone>(
 }
 
 /// The axis is reversed and shifted as the attributes require, before and after the layer.
-fn lower_cum_sum(lower: &mut Lower) -> Result<()> {
+fn lower_cum_sum(lower: &Lower) -> Result<()> {
     let shape = lower.shape(0)?.to_vec();
     let axis = axis_of(lower)?;
     let how = read_cumulation(lower)?;
@@ -142,7 +142,7 @@ fn lower_cum_sum(lower: &mut Lower) -> Result<()> {
 }
 
 /// Shifts the axis by one; the first element becomes zero.
-fn shifted(lower: &mut Lower, blob: BlobId, place: usize) -> Result<BlobId> {
+fn shifted(lower: &Lower, blob: BlobId, place: usize) -> Result<BlobId> {
     let size = lower.form(blob).at(place)?.clone();
     let padded = lower.padded(blob, place, 1, 0, Border::Value(0.0))?;
     lower.crop(padded, place, 0, Some(-1), &size)

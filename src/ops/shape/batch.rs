@@ -46,7 +46,7 @@ fn rows(shape: &[Dim]) -> Result<([Dim; 3], [Dim; 2], Reshape)> {
     Ok(([one.clone(), batch.clone(), elements.clone()], [one, elements], layer))
 }
 
-fn lower_split(lower: &mut Lower) -> Result<()> {
+fn lower_split(lower: &Lower) -> Result<()> {
     let (batch, element, layer) = rows(lower.shape(0)?)?;
     let bottom = lower.blob_as(0, &batch)?;
     let top = lower.emit_newer(Reshape { output_batch_axis: BATCH_AXIS, ..layer }, &[bottom], &element)?;
@@ -55,7 +55,7 @@ fn lower_split(lower: &mut Lower) -> Result<()> {
     lower.set(0, top)
 }
 
-fn lower_join(lower: &mut Lower) -> Result<()> {
+fn lower_join(lower: &Lower) -> Result<()> {
     let (batch, element, layer) = rows(lower.output_shape(0)?)?;
     let bottom = lower.blob_as(0, &element)?;
     let top = lower.emit_newer(Reshape { input_batch_axis: BATCH_AXIS, ..layer }, &[bottom], &batch)?;

@@ -89,7 +89,7 @@ fn fold_concat(call: &Call) -> Result<Vec<Array>> {
     Ok(vec![Array::concat(&arrays, concat_axis(call, rank)?)?])
 }
 
-fn lower_concat(lower: &mut Lower) -> Result<()> {
+fn lower_concat(lower: &Lower) -> Result<()> {
     let shape = lower.output_shape(0)?.to_vec();
     let axis = concat_axis(lower, shape.len())?;
     let mut parts = Vec::new();
@@ -146,7 +146,7 @@ fn largest_part(lower: &Lower, parts: &[usize], axis: usize) -> Result<usize> {
 
 /// Concatenates blobs of which the first may be empty. Concat takes the element type and the packing of all blobs
 /// from the first, and an empty one has none; so an element precedes it, and is removed again.
-fn append(lower: &mut Lower, blobs: &[BlobId], place: usize, form: &[Dim]) -> Result<BlobId> {
+fn append(lower: &Lower, blobs: &[BlobId], place: usize, form: &[Dim]) -> Result<BlobId> {
     let concat = Concat { axis: i32::try_from(place)? };
     let single = resized(form, place, Dim::ONE);
     let Some(sizes) = Dim::known_sizes(&single) else { return lower.emit(concat, blobs, form) };
@@ -244,7 +244,7 @@ fn fold_split(call: &Call) -> Result<Vec<Array>> {
     Ok(parts)
 }
 
-fn lower_split(lower: &mut Lower) -> Result<()> {
+fn lower_split(lower: &Lower) -> Result<()> {
     let shape = lower.shape(0)?.to_vec();
     let axis = resolve_axis(lower.int("axis")?, shape.len())?;
     let sizes = split_sizes(lower, axis)?;
@@ -277,7 +277,7 @@ fn lower_split(lower: &mut Lower) -> Result<()> {
 const EQUAL_PART: i32 = -233;
 
 /// Emits a Crop for each part of free size.
-fn crop_parts(lower: &mut Lower, blob: BlobId, place: usize, parts: &[(usize, Dim)]) -> Result<()> {
+fn crop_parts(lower: &Lower, blob: BlobId, place: usize, parts: &[(usize, Dim)]) -> Result<()> {
     let mut start = Dim::ZERO;
     for (index, size) in parts {
         let part = lower.crop_by_expression(blob, place, &start, size)?;

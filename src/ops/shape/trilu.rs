@@ -71,7 +71,7 @@ fn expand_trilu(expand: &Expand) -> Result<bool> {
     Ok(true)
 }
 
-fn lower_trilu(lower: &mut Lower) -> Result<()> {
+fn lower_trilu(lower: &Lower) -> Result<()> {
     let shape = lower.shape(0)?.to_vec();
     let sizes = lower.sizes(0)?;
     let [.., rows, columns] = *sizes.as_slice() else { invalid!("the input has fewer than 2 axes") };

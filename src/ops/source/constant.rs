@@ -45,7 +45,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
 ];
 
 /// A constant that several layers read as one blob.
-fn lower_held(lower: &mut Lower) -> Result<()> {
+fn lower_held(lower: &Lower) -> Result<()> {
     let blob = lower.blob(0)?;
     lower.set(0, blob)
 }
@@ -272,7 +272,7 @@ fn expand_range(expand: &Expand) -> Result<bool> {
 
 /// Lowers a range with a constant step whose length is the size of an axis to a cumulative sum. Its start is a
 /// constant or a size.
-fn lower_range(lower: &mut Lower) -> Result<()> {
+fn lower_range(lower: &Lower) -> Result<()> {
     let [len] = lower.output_shape(0)? else { invalid!("a range of other than one axis") };
     let (start, delta) = (range_operand(lower, 0)?, lower.array(2)?.scalar_f32()?);
     let ones = lower.ones(std::slice::from_ref(len))?;
@@ -287,7 +287,7 @@ fn lower_range(lower: &mut Lower) -> Result<()> {
     }
 }
 
-fn lower_constant_of_shape(lower: &mut Lower) -> Result<()> {
+fn lower_constant_of_shape(lower: &Lower) -> Result<()> {
     let fill = read_fill(lower)?.scalar_f32()?;
     let ones = lower.ones(&interface_form(lower.output_shape(0)?))?;
     match fill {

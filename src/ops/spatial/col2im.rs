@@ -200,7 +200,7 @@ fn add_up<'x>(
     Ok(x.make.op("ConvTranspose", [blocks, kernels], attributes))
 }
 
-fn lower_col2im(lower: &mut Lower) -> Result<()> {
+fn lower_col2im(lower: &Lower) -> Result<()> {
     let Known { image, block, layout, batch, channels, counts, .. } = read_known(lower)?;
     let int = |size: i64| Ok::<_, Error>(i32::try_from(size)?);
     // The height and width of each list; 1 in place of the height of one axis.

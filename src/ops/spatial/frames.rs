@@ -56,7 +56,7 @@ fn infer_frames(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
-fn lower_frames(lower: &mut Lower) -> Result<()> {
+fn lower_frames(lower: &Lower) -> Result<()> {
     let frames = read_frames(lower)?;
     let shape = lower.shape(0)?.to_vec();
     let (length, size) = (frames.length(), shape.at(frames.axis)?.clone());

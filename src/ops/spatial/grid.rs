@@ -71,7 +71,7 @@ fn infer_grid_sample(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
-fn lower_grid_sample(lower: &mut Lower) -> Result<()> {
+fn lower_grid_sample(lower: &Lower) -> Result<()> {
     lower.compute_in_float32();
     let layer = read_grid_sample(lower)?;
     let rank = lower.shape(0)?.len();
@@ -103,7 +103,7 @@ fn lower_grid_sample(lower: &mut Lower) -> Result<()> {
 }
 
 /// Emits the coordinates with which ncnn samples as ONNX does.
-fn prepared(lower: &mut Lower, mut grid: BlobId, layer: &GridSample) -> Result<BlobId> {
+fn prepared(lower: &Lower, mut grid: BlobId, layer: &GridSample) -> Result<BlobId> {
     if layer.sample_type == NEAREST {
         grid = rounded(lower, grid, layer.align_corner != 0)?;
     }
@@ -114,7 +114,7 @@ fn prepared(lower: &mut Lower, mut grid: BlobId, layer: &GridSample) -> Result<B
 }
 
 /// Samples all images as the slices of a volume, each at the depth of its slice.
-fn lower_as_volume(lower: &mut Lower, layer: &GridSample, batch: &Dim) -> Result<()> {
+fn lower_as_volume(lower: &Lower, layer: &GridSample, batch: &Dim) -> Result<()> {
     let (one, two) = (Dim::ONE, Dim::Known(2));
     let [_, channels, height, width] = lower.shape(0)? else { invalid!("an image of four axes") };
     let image = [channels.clone(), height.clone(), width.clone()];
@@ -149,7 +149,7 @@ fn lower_as_volume(lower: &mut Lower, layer: &GridSample, batch: &Dim) -> Result
 
 /// Pads slices to a depth at which their coordinates are exact, so that no other slice has a weight. Returns the
 /// coordinates, too.
-fn padded_volume(lower: &mut Lower, slices: BlobId, images: i64, corners: bool) -> Result<(BlobId, BlobId)> {
+fn padded_volume(lower: &Lower, slices: BlobId, images: i64, corners: bool) -> Result<(BlobId, BlobId)> {
     // The positions are (z + 1) / 2 * (depth - 1), or ((z + 1) * depth - 1) / 2.
     let power = u64::try_from(images - i64::from(corners))?.next_power_of_two();
     let depth = i64::try_from(power)? + i64::from(corners);
@@ -166,7 +166,7 @@ fn padded_volume(lower: &mut Lower, slices: BlobId, images: i64, corners: bool) 
 }
 
 /// Doubles each slice, and returns the coordinates between both, too: their rounding moves no weight to another image.
-fn doubled_volume(lower: &mut Lower, slices: BlobId, batch: &Dim, corners: bool) -> Result<(BlobId, BlobId)> {
+fn doubled_volume(lower: &Lower, slices: BlobId, batch: &Dim, corners: bool) -> Result<(BlobId, BlobId)> {
     let (one, whole) = (Dim::ONE, lower.form(slices));
     let plane = Dim::product(whole.iter().skip(2));
     let apart = lower.reshape(slices, &[whole.at(0)?.clone(), batch.clone(), one.clone(), plane])?;
@@ -181,7 +181,7 @@ fn doubled_volume(lower: &mut Lower, slices: BlobId, batch: &Dim, corners: bool)
 }
 
 /// Rounds the coordinates of the grid to the nearest elements, ties to even: ncnn rounds ties up.
-fn rounded(lower: &mut Lower, grid: BlobId, align_corners: bool) -> Result<BlobId> {
+fn rounded(lower: &Lower, grid: BlobId, align_corners: bool) -> Result<BlobId> {
     let spatial = lower.shape(0)?.get(2..).unwrap_or_default();
     let sizes: Option<Vec<i64>> = Dim::known_sizes(spatial.iter().rev());
     let Some(sizes) = sizes else {
@@ -207,7 +207,7 @@ fn rounded(lower: &mut Lower, grid: BlobId, align_corners: bool) -> Result<BlobI
 
 /// Reflects the coordinates at -1 and 1 until they lie between: ncnn reflects once (`gridsample.cpp`,
 /// `reflect_coord`).
-fn reflected(lower: &mut Lower, grid: BlobId) -> Result<BlobId> {
+fn reflected(lower: &Lower, grid: BlobId) -> Result<BlobId> {
     let from_edge = lower.compute(grid + 1.0)?;
     let within = from_edge - (from_edge * 0.25).floor() * 4.0;
     lower.compute(1.0 - (within - 2.0).abs())

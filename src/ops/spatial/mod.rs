@@ -36,7 +36,7 @@ fn batch_as_channels(shape: &[Dim]) -> Vec<Dim> {
 }
 
 /// Returns one image of input `index`, for a batch of size `batch`, without the batch axis.
-fn image_of(lower: &mut Lower, index: usize, image: i64, batch: &Dim) -> Result<BlobId> {
+fn image_of(lower: &Lower, index: usize, image: i64, batch: &Dim) -> Result<BlobId> {
     let shape = lower.shape(index)?.to_vec();
     let form = shape.get(1..).unwrap_or_default();
     if batch.is(1) {

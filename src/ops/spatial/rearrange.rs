@@ -44,7 +44,7 @@ fn read_groups(call: &Call) -> Result<i64> {
     }
 }
 
-fn lower_shuffle(lower: &mut Lower) -> Result<()> {
+fn lower_shuffle(lower: &Lower) -> Result<()> {
     let group = i32::try_from(read_groups(lower)?)?;
     let [batch, form @ ..] = lower.shape(0)? else { unsupported!("an input without axes") };
     if !batch.is(1) {
@@ -135,7 +135,7 @@ fn fold_rearrange(call: &Call, way: Way) -> Result<Vec<Array>> {
     Ok(vec![blocks.transpose(&plan.perm)?.reshape(&fixed_shape(&plan.shape)?)?])
 }
 
-fn lower_rearrange(lower: &mut Lower, way: Way) -> Result<()> {
+fn lower_rearrange(lower: &Lower, way: Way) -> Result<()> {
     let shape = lower.shape(0)?.to_vec();
     let Plan { block, channel_first, shape: result, .. } = plan(lower, &shape, way)?;
     let merged = |shape: &[Dim]| -> Result<[Dim; 3]> {

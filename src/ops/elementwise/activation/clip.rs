@@ -62,7 +62,7 @@ pub(super) fn fold_clip(call: &Call) -> Result<Vec<Array>> {
     Ok(vec![clipped])
 }
 
-pub(super) fn lower_clip(lower: &mut Lower) -> Result<()> {
+pub(super) fn lower_clip(lower: &Lower) -> Result<()> {
     let bounds = read_bounds(lower)?;
     let mut shapes = vec![(0, lower.shape(0)?.to_vec())];
     shapes.extend((1..=2).filter(|index| lower.has_input(*index)).map(|index| (index, Vec::new())));

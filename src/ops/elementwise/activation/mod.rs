@@ -139,7 +139,7 @@ fn fold_activation(read: Read, call: &Call) -> Result<Vec<Array>> {
     Ok(vec![call.array(0)?.map(|x| evaluate(activation, x))?])
 }
 
-fn lower_activation(read: Read, lower: &mut Lower) -> Result<()> {
+fn lower_activation(read: Read, lower: &Lower) -> Result<()> {
     let activation = read(lower)?;
     let x = lower.blob(0)?;
     let y = match activation {
@@ -174,7 +174,7 @@ fn lower_activation(read: Read, lower: &mut Lower) -> Result<()> {
 }
 
 /// Emits `x - bias` above `lambd`, `x + bias` below `-lambd`, otherwise 0.
-fn shrink(lower: &mut Lower, x: BlobId, bias: f32, lambd: f32) -> Result<BlobId> {
+fn shrink(lower: &Lower, x: BlobId, bias: f32, lambd: f32) -> Result<BlobId> {
     if lambd < 0.0 {
         unsupported!("lambd {lambd} is negative");
     }

@@ -66,7 +66,7 @@ pub(super) fn fold_prelu(call: &Call) -> Result<Vec<Array>> {
     Ok(vec![fold_arithmetic(x, &slope.reshape(&shape)?, &kernel)?])
 }
 
-pub(super) fn lower_prelu(lower: &mut Lower) -> Result<()> {
+pub(super) fn lower_prelu(lower: &Lower) -> Result<()> {
     let slopes = slope_shape(lower)?;
     if let Some(slope) = lower.constant(1).cloned() {
         if slope.len() == 1 {

@@ -49,7 +49,7 @@ fn whole_bits(most: f64) -> f64 {
 }
 
 /// Lowers an operation on the bits of two inputs. Bits above those of the largest result decide nothing.
-pub(super) fn lower_bitwise(lower: &mut Lower, operation: Bitwise) -> Result<()> {
+pub(super) fn lower_bitwise(lower: &Lower, operation: Bitwise) -> Result<()> {
     lower.compute_in_float32();
     let dtype = lower.dtype(0)?;
     let weights = match operation.largest([lower.range(0), lower.range(1)]) {
@@ -85,7 +85,7 @@ fn bit_weights(dtype: DType) -> Result<Vec<f32>> {
 }
 
 /// Emits the bits of each element of an input along a new axis: `floor(x / 2^k) - 2 * floor(x / 2^(k + 1))`.
-fn bit_rows(lower: &mut Lower, index: usize, steps: BlobId) -> Result<BlobId> {
+fn bit_rows(lower: &Lower, index: usize, steps: BlobId) -> Result<BlobId> {
     let one = Dim::product(lower.shape(index)?).is(1);
     let x = if one { lower.blob(index)? } else { lower.broadcast_input(index)? };
     let rows = Dim::product(&lower.form(x));

@@ -17,7 +17,7 @@ const INTEGERS: f32 = 16_777_216.0;
 const FAR: f32 = 1e10;
 
 /// Emits one operation over operands, from the first to the last.
-fn chain(lower: &mut Lower, op_type: i32, sides: &[ScalarOrBlob]) -> Result<BlobId> {
+fn chain(lower: &Lower, op_type: i32, sides: &[ScalarOrBlob]) -> Result<BlobId> {
     let mut result = *sides.at(0)?;
     for side in sides.iter().skip(1) {
         result = lower.compute(result.with(op_type, *side))?.into();
@@ -40,7 +40,7 @@ fn refuse_far_sums(lower: &Lower) -> Result<()> {
 }
 
 /// Lowers to one operation over all operands, wrapped to an integer type.
-pub(super) fn lower_chain(lower: &mut Lower, op_type: i32) -> Result<()> {
+pub(super) fn lower_chain(lower: &Lower, op_type: i32) -> Result<()> {
     refuse_far_sums(lower)?;
     let sides = lower_operands(lower)?;
     let dtype = lower.dtype(0)?;
@@ -51,21 +51,21 @@ pub(super) fn lower_chain(lower: &mut Lower, op_type: i32) -> Result<()> {
 }
 
 /// Lowers to the largest or the least of all operands.
-pub(super) fn lower_extreme(lower: &mut Lower, op_type: i32) -> Result<()> {
+pub(super) fn lower_extreme(lower: &Lower, op_type: i32) -> Result<()> {
     refuse_nan(lower)?;
     let sides = lower_bounded(lower)?;
     let result = chain(lower, op_type, &sides)?;
     lower.set(0, result)
 }
 
-pub(super) fn lower_mean(lower: &mut Lower) -> Result<()> {
+pub(super) fn lower_mean(lower: &Lower) -> Result<()> {
     let sides = lower_operands(lower)?;
     let sum = chain(lower, binary_op::ADD, &sides)?;
     let count = u16::try_from(lower.input_count())?;
     lower.set(0, sum * (1.0 / f32::from(count)))
 }
 
-pub(super) fn lower_mul(lower: &mut Lower) -> Result<()> {
+pub(super) fn lower_mul(lower: &Lower) -> Result<()> {
     let (a, b) = lower_pair(lower)?;
     let dtype = lower.dtype(0)?;
     let product = multiply(lower, a, b, dtype)?;
@@ -74,14 +74,14 @@ pub(super) fn lower_mul(lower: &mut Lower) -> Result<()> {
 
 /// Lets the following layers compute in float32, if their result is wrapped: it is larger than an integer of
 /// that type.
-fn compute_before_wrapping(lower: &mut Lower, dtype: DType) {
+fn compute_before_wrapping(lower: &Lower, dtype: DType) {
     if dtype.is_narrow_int() {
         lower.compute_in_float32();
     }
 }
 
 /// Emits the product, wrapped to an integer type.
-pub(super) fn multiply(lower: &mut Lower, a: ScalarOrBlob, b: ScalarOrBlob, dtype: DType) -> Result<BlobId> {
+pub(super) fn multiply(lower: &Lower, a: ScalarOrBlob, b: ScalarOrBlob, dtype: DType) -> Result<BlobId> {
     compute_before_wrapping(lower, dtype);
     if !dtype.is_int() || dtype.bits() != 16 {
         return lower.wrap(a * b, dtype);
@@ -95,7 +95,7 @@ pub(super) fn multiply(lower: &mut Lower, a: ScalarOrBlob, b: ScalarOrBlob, dtyp
     lower.wrap(upper * 256.0 + rest * b, dtype)
 }
 
-pub(super) fn lower_div(lower: &mut Lower) -> Result<()> {
+pub(super) fn lower_div(lower: &Lower) -> Result<()> {
     let (a, b) = lower_pair(lower)?;
     let dtype = lower.dtype(0)?;
     if !dtype.is_int() {
@@ -112,7 +112,7 @@ pub(super) fn lower_div(lower: &mut Lower) -> Result<()> {
     lower.set(0, wrapped)
 }
 
-fn float_quotient(lower: &mut Lower, a: ScalarOrBlob, b: ScalarOrBlob) -> Result<BlobId> {
+fn float_quotient(lower: &Lower, a: ScalarOrBlob, b: ScalarOrBlob) -> Result<BlobId> {
     match b {
         // The vectorized division may differ in the last bit.
         ScalarOrBlob::Number(b) if is_power_of_two(b) => lower.compute(a * (1.0 / b)),
@@ -141,7 +141,7 @@ fn over_zero(lower: &Lower) -> OverZero {
     }
 }
 
-pub(super) fn lower_bitwise_not(lower: &mut Lower) -> Result<()> {
+pub(super) fn lower_bitwise_not(lower: &Lower) -> Result<()> {
     lower.compute_in_float32();
     let x = lower.blob(0)?;
     let dtype = lower.dtype(0)?;
@@ -152,7 +152,7 @@ pub(super) fn lower_bitwise_not(lower: &mut Lower) -> Result<()> {
     lower.set(0, last - x)
 }
 
-pub(super) fn lower_bit_shift(lower: &mut Lower) -> Result<()> {
+pub(super) fn lower_bit_shift(lower: &Lower) -> Result<()> {
     lower.compute_in_float32();
     let left = read_bit_shift(lower)?;
     let dtype = lower.dtype(0)?;
@@ -177,7 +177,7 @@ pub(super) fn lower_bit_shift(lower: &mut Lower) -> Result<()> {
 
 /// Wraps a number shifted to the left, which float32 represents exactly however large it is, to an integer
 /// type.
-fn keep_bits(lower: &mut Lower, x: Formula, dtype: DType) -> Result<BlobId> {
+fn keep_bits(lower: &Lower, x: Formula, dtype: DType) -> Result<BlobId> {
     let range = 2_f32.powi(bits(dtype)?);
     let x = lower.compute(x)?;
     let kept = lower.compute(x - (x * (1.0 / range)).floor() * range)?;

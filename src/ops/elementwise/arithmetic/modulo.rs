@@ -71,7 +71,7 @@ fn special_divisors(lower: &Lower) -> Result<Special> {
     })
 }
 
-pub(super) fn lower_mod(lower: &mut Lower) -> Result<()> {
+pub(super) fn lower_mod(lower: &Lower) -> Result<()> {
     lower.compute_in_float32();
     let quotient = read_mod(lower)?;
     let (a, b) = lower_pair(lower)?;
@@ -85,7 +85,7 @@ pub(super) fn lower_mod(lower: &mut Lower) -> Result<()> {
     lower.set(0, remainder)
 }
 
-fn int_remainder(lower: &mut Lower, a: ScalarOrBlob, b: ScalarOrBlob, quotient: Quotient) -> Result<BlobId> {
+fn int_remainder(lower: &Lower, a: ScalarOrBlob, b: ScalarOrBlob, quotient: Quotient) -> Result<BlobId> {
     if !lower.has_short_quotients() {
         let (_, rest) = lower.divide_integers(a, b)?;
         return match quotient {
@@ -111,7 +111,7 @@ fn int_remainder(lower: &mut Lower, a: ScalarOrBlob, b: ScalarOrBlob, quotient: 
 /// Emits the remainder of the magnitudes, corrected if the rounded quotient was off by one, with the sign of
 /// the dividend.
 fn float_remainder(
-    lower: &mut Lower,
+    lower: &Lower,
     a: ScalarOrBlob,
     b: ScalarOrBlob,
     quotient: Quotient,
@@ -140,7 +140,7 @@ fn float_remainder(
     }
 }
 
-fn remainder_of_magnitudes(lower: &mut Lower, size: BlobId, step: ScalarOrBlob) -> Result<BlobId> {
+fn remainder_of_magnitudes(lower: &Lower, size: BlobId, step: ScalarOrBlob) -> Result<BlobId> {
     let whole = lower.compute((size / step).trunc())?;
     let rest = lower.minus_product(size.into(), whole, step)?;
     let rest = lower.compute(rest)?;
@@ -151,12 +151,7 @@ fn remainder_of_magnitudes(lower: &mut Lower, size: BlobId, step: ScalarOrBlob) 
 }
 
 /// Adds a divisor if the signs of remainder and divisor differ; `infinite` marks infinite divisors.
-fn round_down(
-    lower: &mut Lower,
-    remainder: BlobId,
-    b: ScalarOrBlob,
-    infinite: Option<BlobId>,
-) -> Result<BlobId> {
+fn round_down(lower: &Lower, remainder: BlobId, b: ScalarOrBlob, infinite: Option<BlobId>) -> Result<BlobId> {
     let b = match b {
         ScalarOrBlob::Number(b) => {
             let opposite = if b < 0.0 { remainder.above(0.0) } else { remainder.below(0.0) };

@@ -21,7 +21,7 @@ const BEYOND_EXACT: f32 = 33_554_432.0;
 /// Logarithms are clipped to this magnitude: `0 * log(0)` must be 0.
 const MAX_LOG: f32 = 1e30;
 
-pub(super) fn lower_pow(lower: &mut Lower) -> Result<()> {
+pub(super) fn lower_pow(lower: &Lower) -> Result<()> {
     let (base, exponent) = lower_pair(lower)?;
     let dtype = lower.dtype(0)?;
     let power = match (base, exponent) {
@@ -53,7 +53,7 @@ fn round_integers(power: impl Operand, dtype: DType) -> Formula {
     if dtype.is_int() { power.round() } else { power.into() }
 }
 
-fn float_power(lower: &mut Lower, base: BlobId, exponent: f32) -> Result<BlobId> {
+fn float_power(lower: &Lower, base: BlobId, exponent: f32) -> Result<BlobId> {
     // UnaryOp may be NaN for an infinite root, and for the reciprocal of 0.
     let may_be_by_zero = exponent < 0.0 && !lower.may_divide_by(0);
     match exponent {
@@ -73,7 +73,7 @@ fn float_power(lower: &mut Lower, base: BlobId, exponent: f32) -> Result<BlobId>
     }
 }
 
-fn int_power(lower: &mut Lower, base: BlobId, exponent: f32, dtype: DType) -> Result<BlobId> {
+fn int_power(lower: &Lower, base: BlobId, exponent: f32, dtype: DType) -> Result<BlobId> {
     if exponent < 0.0 || exponent.fract() != 0.0 {
         unsupported!("{dtype} to the power of {exponent}");
     }
@@ -128,7 +128,7 @@ fn halved(number: Expr<'_>) -> Expr<'_> {
 }
 
 /// Emits `exp(y * log|x|)`, negative for negative `x` and odd `y`, NaN for negative `x` and fractional `y`.
-fn general_power(lower: &mut Lower, base: BlobId, exponent: BlobId) -> Result<BlobId> {
+fn general_power(lower: &Lower, base: BlobId, exponent: BlobId) -> Result<BlobId> {
     // An exponential multiplies the rounding error of the logarithm.
     lower.compute_in_float32();
     let log = base.abs().map(Log::default()).clip(-MAX_LOG, MAX_LOG);

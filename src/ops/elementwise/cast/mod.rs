@@ -139,7 +139,7 @@ fn expand_cast_like<'x>(expand: &'x Expand) -> Result<Expr<'x>> {
     Ok(expand.operand(0).apply("Cast", attributes))
 }
 
-fn lower_cast(lower: &mut Lower) -> Result<()> {
+fn lower_cast(lower: &Lower) -> Result<()> {
     let to = read_cast(lower)?;
     let from = lower.dtype(0)?;
     let foreign = |dtype| matches!(dtype, DType::String | DType::C64 | DType::C128);
@@ -228,7 +228,7 @@ fn change(from: DType, to: DType) -> Result<Change> {
 }
 
 /// Rounds to the nearest of 8 binary digits. Larger magnitudes, and infinities, are added after that.
-fn round_to_bfloat16(lower: &mut Lower) -> Result<BlobId> {
+fn round_to_bfloat16(lower: &Lower) -> Result<BlobId> {
     let x = lower.blob(0)?;
     let bounded = lower.compute(x.smaller(BFLOAT16_LARGE).larger(-BFLOAT16_LARGE))?;
     let beyond = lower.compute(x - bounded)?;

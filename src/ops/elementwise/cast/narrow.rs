@@ -10,7 +10,7 @@ const DIGITS: i32 = 24;
 /// Rounds each element to a float with few digits: a multiple of the least step below the range of full
 /// digits. NaN stays; magnitudes beyond the largest become the largest or, without saturation, an infinity or
 /// NaN.
-pub(super) fn round_to(lower: &mut Lower, x: BlobId, steps: Steps, saturate: bool) -> Result<BlobId> {
+pub(super) fn round_to(lower: &Lower, x: BlobId, steps: Steps, saturate: bool) -> Result<BlobId> {
     let bound = if saturate { steps.largest } else { steps.largest * 4.0 };
     let bounded = lower.compute(clip(x, bound))?;
     let of_digits = lower.round_digits(bounded, steps.digits)?;
@@ -25,7 +25,7 @@ pub(super) fn round_to(lower: &mut Lower, x: BlobId, steps: Steps, saturate: boo
 
 /// Rounds to the nearest of a few magnitudes, ties to the one at an even index: the result is the sum of the
 /// steps passed. NaN becomes 0.
-pub(super) fn count_steps(lower: &mut Lower, x: BlobId, magnitudes: &[f32]) -> Result<BlobId> {
+pub(super) fn count_steps(lower: &Lower, x: BlobId, magnitudes: &[f32]) -> Result<BlobId> {
     let size = lower.compute(x.abs())?;
     let steps = magnitudes.iter().zip(magnitudes.iter().skip(1)).enumerate().map(|(place, (low, high))| {
         let middle = f32::midpoint(*low, *high);
@@ -43,7 +43,7 @@ fn clip(x: BlobId, bound: f32) -> Formula {
 
 /// Rounds each element to a power of two, or NaN. The least one, 2^-127, is subnormal, which ncnn flushes;
 /// 2^-126 takes its place.
-pub(super) fn round_to_power(lower: &mut Lower, x: BlobId, narrowing: Narrowing) -> Result<BlobId> {
+pub(super) fn round_to_power(lower: &Lower, x: BlobId, narrowing: Narrowing) -> Result<BlobId> {
     let bounded = lower.compute(x.smaller(f32::MAX).larger(0.0))?;
     // Neither may the splitting product overflow, nor a difference be subnormal.
     let is_large = lower.compute(bounded.above(2_f32.powi(50)))?;
@@ -77,7 +77,7 @@ pub(super) fn round_to_power(lower: &mut Lower, x: BlobId, narrowing: Narrowing)
 }
 
 /// Replaces magnitudes beyond the largest by an infinity, or by NaN for a type without infinities.
-fn overflow(lower: &mut Lower, x: BlobId, steps: Steps) -> Result<BlobId> {
+fn overflow(lower: &Lower, x: BlobId, steps: Steps) -> Result<BlobId> {
     let infinite = x * (x.abs().above(steps.largest) * f32::MAX + 1.0);
     // Zero times infinity is NaN.
     lower.compute(if steps.has_infinity { infinite } else { x + infinite * 0.0 })

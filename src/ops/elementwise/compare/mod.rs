@@ -135,13 +135,13 @@ fn infer_where(call: &Call) -> Result<Vec<Fact>> {
 }
 
 /// Lowers to a formula of both operands.
-fn combine(lower: &mut Lower, formula: fn(ScalarOrBlob, ScalarOrBlob) -> Formula) -> Result<()> {
+fn combine(lower: &Lower, formula: fn(ScalarOrBlob, ScalarOrBlob) -> Formula) -> Result<()> {
     let (a, b) = lower_pair(lower)?;
     lower.set(0, formula(a, b))
 }
 
 /// Lowers to a formula of both operands, which compares their order.
-fn compare(lower: &mut Lower, formula: fn(ScalarOrBlob, ScalarOrBlob) -> Formula) -> Result<()> {
+fn compare(lower: &Lower, formula: fn(ScalarOrBlob, ScalarOrBlob) -> Formula) -> Result<()> {
     refuse_nan(lower)?;
     let sides = lower_bounded(lower)?;
     lower.set(0, formula(*sides.at(0)?, *sides.at(1)?))

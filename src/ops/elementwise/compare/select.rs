@@ -6,7 +6,7 @@ use crate::lower::ScalarOrBlob;
 use crate::ncnn::layer::binary_op;
 use crate::ops::prelude::*;
 
-pub(super) fn lower_where(lower: &mut Lower) -> Result<()> {
+pub(super) fn lower_where(lower: &Lower) -> Result<()> {
     let is_nan = [number(lower, 1)?, number(lower, 2)?].map(|x| x.is_some_and(f32::is_nan));
     if !is_nan.contains(&true) {
         refuse_nan(lower)?;
@@ -35,7 +35,7 @@ pub(super) fn lower_where(lower: &mut Lower) -> Result<()> {
     lower.set(0, chosen)
 }
 
-fn choose(lower: &mut Lower, condition: BlobId, x: ScalarOrBlob, y: ScalarOrBlob) -> Result<BlobId> {
+fn choose(lower: &Lower, condition: BlobId, x: ScalarOrBlob, y: ScalarOrBlob) -> Result<BlobId> {
     let [pass, block] = limits(lower, condition)?;
     // An infinite constant needs no limit.
     match [number(lower, 1)?, number(lower, 2)?] {
@@ -53,12 +53,7 @@ fn choose(lower: &mut Lower, condition: BlobId, x: ScalarOrBlob, y: ScalarOrBlob
 /// Emits an operand, chosen where the condition has a truth, as far as a limit passes it. A condition that has the
 /// other truth for NaN exists to drop NaN: one order of the operands of a minimum drops it in vectorized code, the
 /// other one in the remaining elements (`binaryop.cpp`).
-fn hold(
-    lower: &mut Lower,
-    op_type: i32,
-    (side, truth): (ScalarOrBlob, bool),
-    limit: BlobId,
-) -> Result<BlobId> {
+fn hold(lower: &Lower, op_type: i32, (side, truth): (ScalarOrBlob, bool), limit: BlobId) -> Result<BlobId> {
     let held = lower.compute(side.with(op_type, limit))?;
     let condition = lower.node().input(0);
     if condition.is_some_and(|condition| may_be_for_nan(!truth, lower.graph(), condition, MAX_DEPTH)) {
@@ -93,10 +88,10 @@ fn number(lower: &Lower, index: usize) -> Result<Option<f32>> {
 }
 
 /// Emits +inf where the condition holds and -inf elsewhere, and the negation.
-fn limits(lower: &mut Lower, condition: BlobId) -> Result<[BlobId; 2]> {
+fn limits(lower: &Lower, condition: BlobId) -> Result<[BlobId; 2]> {
     if let Some(tensor) = lower.constant(0).cloned() {
         let form = lower.form(condition);
-        let mut limits = |limit: f32| {
+        let limits = |limit: f32| {
             let limits =
                 Tensor::deferred(DType::F32, tensor.shape().to_vec(), vec![tensor.clone()], move |inputs| {
                     let truth = inputs.at(0)?.to_f32()?;

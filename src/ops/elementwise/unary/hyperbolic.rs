@@ -24,7 +24,7 @@ const SQUARE_LIMIT: f32 = 1e18;
 
 /// Emits the series for magnitudes below the limit, `beyond` for others. All operands are magnitudes; the
 /// sign is restored later.
-fn joined(lower: &mut Lower, size: BlobId, series: &Series, beyond: BlobId) -> Result<BlobId> {
+fn joined(lower: &Lower, size: BlobId, series: &Series, beyond: BlobId) -> Result<BlobId> {
     let small = lower.compute(size.smaller(series.limit))?;
     let square = lower.compute(small.square())?;
     let mut sum: Option<Formula> = None;
@@ -50,12 +50,12 @@ fn half_exponentials(x: BlobId) -> (Formula, Formula) {
     (exponential(x - LN_2), exponential(-x - LN_2))
 }
 
-pub(super) fn cosh(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
+pub(super) fn cosh(lower: &Lower, x: BlobId) -> Result<BlobId> {
     let (rising, falling) = half_exponentials(x);
     lower.compute(rising + falling)
 }
 
-pub(super) fn sinh(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
+pub(super) fn sinh(lower: &Lower, x: BlobId) -> Result<BlobId> {
     let x = lower.as_3d(x)?;
     let size = lower.compute(x.abs())?;
     let (rising, falling) = half_exponentials(size);
@@ -64,7 +64,7 @@ pub(super) fn sinh(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
     lower.compute(signed(x, joined))
 }
 
-pub(super) fn asinh(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
+pub(super) fn asinh(lower: &Lower, x: BlobId) -> Result<BlobId> {
     let x = lower.as_3d(x)?;
     let size = lower.compute(x.abs())?;
     let joined = asinh_of_size(lower, size)?;
@@ -72,7 +72,7 @@ pub(super) fn asinh(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
 }
 
 /// Emits `log(x + sqrt(x^2 + 1))` for nonnegative `x`; above the limit of squares by another logarithm.
-fn asinh_of_size(lower: &mut Lower, size: BlobId) -> Result<BlobId> {
+fn asinh_of_size(lower: &Lower, size: BlobId) -> Result<BlobId> {
     let bounded = lower.compute(size.smaller(SQUARE_LIMIT))?;
     let log = (bounded + (bounded.square() + 1.0).sqrt()).map(Log::default());
     let excess = (size * (1.0 / SQUARE_LIMIT)).larger(1.0).map(Log::default());
@@ -81,7 +81,7 @@ fn asinh_of_size(lower: &mut Lower, size: BlobId) -> Result<BlobId> {
 }
 
 /// Emits `asinh(sqrt(x - 1) * sqrt(x + 1))`; the root of a negative number gives NaN outside of the domain.
-pub(super) fn acosh(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
+pub(super) fn acosh(lower: &Lower, x: BlobId) -> Result<BlobId> {
     let x = lower.as_3d(x)?;
     let less = lower.compute(x - 1.0)?;
     let size = lower.compute(less.larger(0.0).sqrt() * (x + 1.0).sqrt())?;
@@ -90,7 +90,7 @@ pub(super) fn acosh(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
 }
 
 /// Emits `(log(1 + x) - log(1 - x)) / 2`: infinite at 1, NaN beyond.
-pub(super) fn atanh(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
+pub(super) fn atanh(lower: &Lower, x: BlobId) -> Result<BlobId> {
     let x = lower.as_3d(x)?;
     let size = lower.compute(x.abs())?;
     let rising = size.map(Log { shift: 1.0, ..Log::default() });

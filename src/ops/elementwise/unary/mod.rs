@@ -192,7 +192,7 @@ fn are_at_least(sizes: &ArrayD<Dim>, least: i64) -> bool {
 
 /// Lowers to a UnaryOp. Of these functions only Abs and Neg are defined on integers; both wrap around at the smallest
 /// integer.
-fn layer(lower: &mut Lower, op_type: i32) -> Result<()> {
+fn layer(lower: &Lower, op_type: i32) -> Result<()> {
     let (x, dtype) = (lower.blob(0)?, lower.dtype(0)?);
     if matches!(op_type, unary_op::COS | unary_op::SIN | unary_op::TAN) {
         lower.assume(0, AssumedFact::SmallAngle);
@@ -202,46 +202,46 @@ fn layer(lower: &mut Lower, op_type: i32) -> Result<()> {
 }
 
 /// Lowers to the layers that `emit` emits for the input.
-fn lower(lower: &mut Lower, emit: fn(&mut Lower, BlobId) -> Result<BlobId>) -> Result<()> {
+fn lower(lower: &Lower, emit: fn(&Lower, BlobId) -> Result<BlobId>) -> Result<()> {
     let x = lower.blob(0)?;
     let y = emit(lower, x)?;
     lower.set(0, y)
 }
 
-fn error_function(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
+fn error_function(lower: &Lower, x: BlobId) -> Result<BlobId> {
     let x = lower.as_3d(x)?;
     lower.map(Erf::default(), x)
 }
 
 /// UnaryOp LOG gives NaN at 0 if it is vectorized (`sse_mathfun.h`, log_ps).
-fn logarithm(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
+fn logarithm(lower: &Lower, x: BlobId) -> Result<BlobId> {
     let x = lower.as_3d(x)?;
     lower.map(Log::default(), x)
 }
 
-fn sign(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
+fn sign(lower: &Lower, x: BlobId) -> Result<BlobId> {
     lower.compute(x.above(0.0) - x.below(0.0))
 }
 
 /// The vectorized arctangent of infinity is NaN.
-fn arctangent(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
+fn arctangent(lower: &Lower, x: BlobId) -> Result<BlobId> {
     let finite = if lower.range(0).is_finite() { x.into() } else { x.smaller(f32::MAX).larger(f32::MIN) };
     lower.compute(finite.atan())
 }
 
-fn reciprocal(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
+fn reciprocal(lower: &Lower, x: BlobId) -> Result<BlobId> {
     match lower.may_divide_by(0) {
         true => lower.compute(x.reciprocal()),
         false => lower.quotient(ScalarOrBlob::Number(1.0), x, 0, OverZero::Exact),
     }
 }
 
-fn bounded_exponential(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
+fn bounded_exponential(lower: &Lower, x: BlobId) -> Result<BlobId> {
     let is_large = lower.range(0).most > LARGEST_EXPONENT;
     lower.compute(if is_large { exponential(x) } else { x.exp() })
 }
 
-fn bounded_root(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
+fn bounded_root(lower: &Lower, x: BlobId) -> Result<BlobId> {
     if lower.range(0).is_finite() { lower.compute(x.sqrt()) } else { root(lower, x) }
 }
 
@@ -253,13 +253,13 @@ pub(super) fn exponential(x: impl Operand) -> Formula {
 
 /// Emits the square root of the finite part, and infinity for an infinity, of which UnaryOp may give NaN: the
 /// difference from the largest finite number is positive only there.
-pub(super) fn root(lower: &mut Lower, x: BlobId) -> Result<BlobId> {
+pub(super) fn root(lower: &Lower, x: BlobId) -> Result<BlobId> {
     lower.compute_in_float32();
     lower.compute(x.smaller(f32::MAX).sqrt() + (x - f32::MAX).map(ReLU::default()))
 }
 
 /// NaN is the magnitude that is not above -1.
-fn lower_is_nan(lower: &mut Lower) -> Result<()> {
+fn lower_is_nan(lower: &Lower) -> Result<()> {
     let x = lower.blob(0)?;
     lower.set(0, !x.abs().above(-1.0))
 }
@@ -280,7 +280,7 @@ fn fold_is_inf(call: &Call) -> Result<Vec<Array>> {
     Ok(vec![call.array(0)?.test(found)?])
 }
 
-fn lower_is_inf(lower: &mut Lower) -> Result<()> {
+fn lower_is_inf(lower: &Lower) -> Result<()> {
     let x = lower.blob(0)?;
     let infinite = match read_is_inf(lower)? {
         Infinities { negative: true, positive: true } => x.abs().above(f32::MAX),

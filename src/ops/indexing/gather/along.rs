@@ -58,7 +58,7 @@ pub(super) fn gathered(shape: &[Dim], indices: &[Dim], axis: usize) -> Result<Ga
     })
 }
 
-fn lower(lower: &mut Lower) -> Result<()> {
+fn lower(lower: &Lower) -> Result<()> {
     let (shape, indices) = (lower.shape(0)?.to_vec(), lower.shape(1)?.to_vec());
     let axis = resolve_axis(lower.int("axis")?, shape.len())?;
     let gathered = gathered(&shape, &indices, axis)?;

@@ -11,7 +11,7 @@ use crate::pass::progression::Progression;
 /// The number of rows up to which a table is selected from by comparison: Embed clamps negative indices to 0.
 const FEW_ROWS: i64 = 32;
 
-pub(super) fn lower_gather(lower: &mut Lower) -> Result<()> {
+pub(super) fn lower_gather(lower: &Lower) -> Result<()> {
     let shape = lower.shape(0)?.to_vec();
     let axis = resolve_axis(lower.int("axis")?, shape.len())?;
     let has_many_rows = shape.at(axis)?.known().is_some_and(|rows| rows > FEW_ROWS);
@@ -45,7 +45,7 @@ pub(super) fn counts_up(graph: &Graph, indices: Option<ValueId>) -> Option<(Dim,
 }
 
 /// Gathers constant indices.
-fn gather(lower: &mut Lower, shape: &[Dim], axis: usize, places: &[i64]) -> Result<BlobId> {
+fn gather(lower: &Lower, shape: &[Dim], axis: usize, places: &[i64]) -> Result<BlobId> {
     let blob = lower.blob(0)?;
     let (alone, place) = lower.alone(blob, shape, axis)?;
     let size = shape.at(axis)?;
@@ -67,7 +67,7 @@ pub(super) fn ends(indices: &[i64]) -> [i64; 2] {
 }
 
 /// Gathers elements of an axis of free size, which lie at known distances from its ends.
-fn gather_from_ends(lower: &mut Lower, blob: BlobId, place: usize, places: &[i64]) -> Result<BlobId> {
+fn gather_from_ends(lower: &Lower, blob: BlobId, place: usize, places: &[i64]) -> Result<BlobId> {
     let [front, back] = ends(places);
     let mut parts = Vec::new();
     if front > 0 {
@@ -87,7 +87,7 @@ fn known_axis(shape: &[Dim], axis: usize) -> Result<i64> {
 }
 
 /// Looks up rows of a constant table by int32 indices. Embed clamps negative indices to 0.
-fn look_up(lower: &mut Lower, table: &Tensor, axis: usize, indices: BlobId) -> Result<BlobId> {
+fn look_up(lower: &Lower, table: &Tensor, axis: usize, indices: BlobId) -> Result<BlobId> {
     lower.assume(1, AssumedFact::NotNegative);
     if table.is_empty() {
         unsupported!("the table of shape {:?} is empty", table.shape());
@@ -131,7 +131,7 @@ pub(super) fn gathered(shape: &[Dim], axis: usize, indices: &[Dim]) -> Result<Ga
 }
 
 /// Emits indices, input `index`, with negative ones counted from the front of an axis of `size`.
-pub(super) fn from_front(lower: &mut Lower, indices: BlobId, index: usize, size: &Dim) -> Result<BlobId> {
+pub(super) fn from_front(lower: &Lower, indices: BlobId, index: usize, size: &Dim) -> Result<BlobId> {
     if lower.range(index).least >= 0.0 {
         return Ok(indices);
     }
@@ -143,7 +143,7 @@ pub(super) fn from_front(lower: &mut Lower, indices: BlobId, index: usize, size:
 }
 
 /// Gathers indices computed at run time by samples.
-fn sample(lower: &mut Lower, gathered: &Gathered) -> Result<BlobId> {
+fn sample(lower: &Lower, gathered: &Gathered) -> Result<BlobId> {
     lower.compute_in_float32();
     let indices = lower.blob(1)?;
     let indices = lower.certain_form(indices)?;
@@ -153,7 +153,7 @@ fn sample(lower: &mut Lower, gathered: &Gathered) -> Result<BlobId> {
 }
 
 /// Gathers indices computed at run time by a matrix product.
-fn select(lower: &mut Lower, shape: &[Dim], axis: usize) -> Result<BlobId> {
+fn select(lower: &Lower, shape: &[Dim], axis: usize) -> Result<BlobId> {
     let size = known_axis(shape, axis)?;
     let indices = lower.blob(1)?;
     let indices = from_front(lower, indices, 1, shape.at(axis)?)?;
@@ -180,7 +180,7 @@ fn select(lower: &mut Lower, shape: &[Dim], axis: usize) -> Result<BlobId> {
 }
 
 /// Gathers constant rows of the input.
-fn gather_rows(lower: &mut Lower, rows: &Rows) -> Result<()> {
+fn gather_rows(lower: &Lower, rows: &Rows) -> Result<()> {
     let width = Dim::from(rows.width);
     let count = Dim::product(lower.shape(0)?).floor_div(&width);
     let blob = lower.blob(0)?;
@@ -190,12 +190,12 @@ fn gather_rows(lower: &mut Lower, rows: &Rows) -> Result<()> {
     lower.set(0, taken)
 }
 
-pub(super) fn lower_gather_elements(lower: &mut Lower) -> Result<()> {
+pub(super) fn lower_gather_elements(lower: &Lower) -> Result<()> {
     let sizes = data_sizes(lower)?;
     let axis = resolve_axis(lower.int("axis")?, sizes.len())?;
     gather_rows(lower, &element_rows(&sizes, lower.array(1)?, axis)?)
 }
 
-pub(super) fn lower_gather_nd(lower: &mut Lower) -> Result<()> {
+pub(super) fn lower_gather_nd(lower: &Lower) -> Result<()> {
     gather_rows(lower, &tuple_rows(&data_sizes(lower)?, lower.array(1)?, batch_dims(lower)?)?)
 }

@@ -6,21 +6,21 @@ use crate::ops::indexing::gather::{Rows, element_rows, tuple_rows};
 use crate::ops::prelude::*;
 use crate::ops::shape::size::data_sizes;
 
-pub(super) fn lower_scatter_elements(lower: &mut Lower) -> Result<()> {
+pub(super) fn lower_scatter_elements(lower: &Lower) -> Result<()> {
     let sizes = data_sizes(lower)?;
     let axis = resolve_axis(lower.int("axis")?, sizes.len())?;
     let rows = element_rows(&sizes, lower.array(1)?, axis)?;
     scatter_rows(lower, &sizes, &rows)
 }
 
-pub(super) fn lower_scatter_nd(lower: &mut Lower) -> Result<()> {
+pub(super) fn lower_scatter_nd(lower: &Lower) -> Result<()> {
     let sizes = data_sizes(lower)?;
     let rows = tuple_rows(&sizes, lower.array(1)?, 0)?;
     scatter_rows(lower, &sizes, &rows)
 }
 
 /// Applies the updates to rows of the data.
-fn scatter_rows(lower: &mut Lower, sizes: &[usize], targets: &Rows) -> Result<()> {
+fn scatter_rows(lower: &Lower, sizes: &[usize], targets: &Rows) -> Result<()> {
     let count = targets.count_in(sizes)?;
     let Rows { places: targets, width } = targets;
     let rows = |count: usize| Ok::<_, Error>([Dim::from(count), Dim::from(*width)]);

@@ -61,7 +61,7 @@ pub(super) fn expand_matmul(expand: &Expand) -> Result<bool> {
     Ok(true)
 }
 
-pub(super) fn lower_matmul(lower: &mut Lower) -> Result<()> {
+pub(super) fn lower_matmul(lower: &Lower) -> Result<()> {
     let stacks = stacks(lower.shape(0)?, lower.shape(1)?)?;
     let mut groups = groups(&stacks.batch_a, &stacks.batch_b)?;
     // Rows of A over all of a batch that B lacks are one matrix.

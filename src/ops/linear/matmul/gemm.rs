@@ -113,7 +113,7 @@ pub(super) struct Addend<'a> {
     constant: Option<&'a Tensor>,
 }
 
-pub(super) fn lower_gemm(lower: &mut Lower) -> Result<()> {
+pub(super) fn lower_gemm(lower: &Lower) -> Result<()> {
     let gemm = read_gemm(lower)?;
     let factors = factors(lower, &gemm)?;
     let addend = match lower.has_input(2) {
@@ -134,7 +134,7 @@ pub(super) fn lower_gemm(lower: &mut Lower) -> Result<()> {
 
 /// Emits `alpha * A B + addend` of inputs 0 and 1, as a blob `[M, N]`, or `[N]` if M is 1.
 pub(super) fn emit_gemm(
-    lower: &mut Lower,
+    lower: &Lower,
     factors: &Factors,
     alpha: f32,
     addend: Option<&Addend>,
@@ -218,7 +218,7 @@ const MAX_TRANSPOSED: usize = 1 << 24;
 
 /// Emits one row times B, which InnerProduct stores as `[N, K]`.
 fn emit_inner_product(
-    lower: &mut Lower,
+    lower: &Lower,
     factors: &Factors,
     alpha: f32,
     addend: Option<&Addend>,

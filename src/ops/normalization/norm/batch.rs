@@ -69,7 +69,7 @@ pub(super) fn expand_batch_norm(expand: &Expand) -> Result<bool> {
     Ok(true)
 }
 
-pub(super) fn lower_batch_norm(lower: &mut Lower) -> Result<()> {
+pub(super) fn lower_batch_norm(lower: &Lower) -> Result<()> {
     let norm = read_batch_norm(lower)?;
     let shape = lower.shape(0)?.to_vec();
     let [batch, channels, spatial @ ..] = shape.as_slice() else {
@@ -98,7 +98,7 @@ pub(super) fn lower_batch_norm(lower: &mut Lower) -> Result<()> {
 }
 
 /// Emits BatchNorm, whose channels are the outermost axis.
-fn lower_native(lower: &mut Lower, norm: &BatchNormAttributes, shape: &[Dim]) -> Result<()> {
+fn lower_native(lower: &Lower, norm: &BatchNormAttributes, shape: &[Dim]) -> Result<()> {
     let mut x = lower.blob(0)?;
     if isolate(&lower.form(x), shape, &[1]) != Some(vec![0]) {
         let mut form = shape.get(1..).unwrap_or_default().to_vec();
@@ -121,7 +121,7 @@ fn lower_native(lower: &mut Lower, norm: &BatchNormAttributes, shape: &[Dim]) ->
 /// Emits `(x - mean) * (scale / sqrt(variance + epsilon)) + bias`, with parameters of `size` along `axis` of
 /// `form`.
 fn lower_composed(
-    lower: &mut Lower,
+    lower: &Lower,
     norm: &BatchNormAttributes,
     form: &[Dim],
     size: &Dim,
@@ -137,7 +137,7 @@ fn lower_composed(
 }
 
 fn scale_and_shift(
-    lower: &mut Lower,
+    lower: &Lower,
     norm: &BatchNormAttributes,
     centered: BlobId,
     variance: BlobId,
@@ -150,7 +150,7 @@ fn scale_and_shift(
 
 /// Emits mean and variance of the input, and their update of the running ones.
 fn lower_training(
-    lower: &mut Lower,
+    lower: &Lower,
     norm: &BatchNormAttributes,
     batch: &Dim,
     channels: &Dim,

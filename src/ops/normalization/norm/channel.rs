@@ -70,7 +70,7 @@ fn weights(lower: &Lower, batch: i64, inner: i64) -> Result<Option<(Tensor, Tens
     Ok(Some((repeat(scale, outer, inner)?, repeat(bias, outer, inner)?)))
 }
 
-pub(super) fn lower_instance_norm(lower: &mut Lower) -> Result<()> {
+pub(super) fn lower_instance_norm(lower: &Lower) -> Result<()> {
     let epsilon = lower.float("epsilon")?;
     let (_, _, spatial) = split_shape(lower)?;
     let (batch, channels) = fixed_channels(lower)?;
@@ -91,7 +91,7 @@ pub(super) fn lower_instance_norm(lower: &mut Lower) -> Result<()> {
 
 /// Emits the layer with scale and bias, each for `inner` consecutive channels; as weights, if they are constant.
 fn lower_scaled(
-    lower: &mut Lower,
+    lower: &Lower,
     x: BlobId,
     [batch, channels, inner]: [i64; 3],
     layer: impl FnOnce(Option<Tensor>, Option<Tensor>) -> Layer,
@@ -108,14 +108,14 @@ fn lower_scaled(
 
 /// Emits the normalization of single elements: only the bias, since the layer's rounding of mean and factor
 /// would outweigh it. NaN stays.
-fn lower_single(lower: &mut Lower, x: BlobId, batch: i64, channels: i64) -> Result<()> {
+fn lower_single(lower: &Lower, x: BlobId, batch: i64, channels: i64) -> Result<()> {
     let zero = lower.compute(x.with(binary_op::SUB, x))?;
     let y = scale_channels(lower, zero, batch, channels, 1)?;
     lower.set(0, y)
 }
 
 /// Emits scale and bias of the inputs, each for `inner` consecutive channels.
-fn scale_channels(lower: &mut Lower, y: BlobId, batch: i64, channels: i64, inner: i64) -> Result<BlobId> {
+fn scale_channels(lower: &Lower, y: BlobId, batch: i64, channels: i64, inner: i64) -> Result<BlobId> {
     let rest = Dim::product(lower.form(y).iter().skip(1));
     let form = [Dim::Known(batch), Dim::Known(channels / inner), inner * &rest];
     let y = lower.reshape(y, &form)?;
@@ -125,7 +125,7 @@ fn scale_channels(lower: &mut Lower, y: BlobId, batch: i64, channels: i64, inner
     lower.compute(y * scale + bias)
 }
 
-pub(super) fn lower_group_norm(lower: &mut Lower) -> Result<()> {
+pub(super) fn lower_group_norm(lower: &Lower) -> Result<()> {
     let norm = read_group_norm(lower)?;
     let (_, _, spatial) = split_shape(lower)?;
     let (batch, channels) = fixed_channels(lower)?;

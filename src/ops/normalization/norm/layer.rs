@@ -47,7 +47,7 @@ fn check_scales(call: &Call, axis: usize) -> Result<()> {
 
 /// Returns the input as rows to normalize: any blob whose innermost axis is a row, with up to three axes if
 /// the layer supports them.
-fn rows(lower: &mut Lower, axis: usize) -> Result<(BlobId, Dim)> {
+fn rows(lower: &Lower, axis: usize) -> Result<(BlobId, Dim)> {
     let shape = lower.shape(0)?.to_vec();
     let size = Dim::product(shape.iter().skip(axis));
     let held = lower.blob(0)?;
@@ -59,7 +59,7 @@ fn rows(lower: &mut Lower, axis: usize) -> Result<(BlobId, Dim)> {
     Ok((lower.blob_as(0, &[rows, size.clone()])?, size))
 }
 
-pub(super) fn lower_layer_norm(lower: &mut Lower) -> Result<()> {
+pub(super) fn lower_layer_norm(lower: &Lower) -> Result<()> {
     let norm = read_layer_norm(lower)?;
     let (x, size) = rows(lower, norm.axis)?;
     let form = lower.form(x);
@@ -129,14 +129,14 @@ fn weights(lower: &Lower, axis: usize, affine_size: i32) -> Result<Option<(Tenso
 }
 
 /// Emits the product with the scale and the sum with the bias of inputs 1 and 2.
-fn affine(lower: &mut Lower, axis: usize, y: BlobId, size: &Dim) -> Result<BlobId> {
+fn affine(lower: &Lower, axis: usize, y: BlobId, size: &Dim) -> Result<BlobId> {
     let y = with_parameter(lower, axis, y, size, 1, binary_op::MUL)?;
     if lower.has_input(2) { with_parameter(lower, axis, y, size, 2, binary_op::ADD) } else { Ok(y) }
 }
 
 /// Emits arithmetic of the rows `y` with input `index`, which is broadcast to them.
 fn with_parameter(
-    lower: &mut Lower,
+    lower: &Lower,
     axis: usize,
     y: BlobId,
     size: &Dim,
@@ -167,7 +167,7 @@ fn with_parameter(
     lower.reshape(y.with(op_type, parameter), &form)
 }
 
-pub(super) fn lower_rms_norm(lower: &mut Lower) -> Result<()> {
+pub(super) fn lower_rms_norm(lower: &Lower) -> Result<()> {
     let norm = read_layer_norm(lower)?;
     let (x, size) = rows(lower, norm.axis)?;
     if let Some(layer) = rms_layer(lower, &norm, &size)? {

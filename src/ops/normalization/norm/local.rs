@@ -23,7 +23,7 @@ fn read_lrn(call: &Call) -> Result<Lrn> {
     Ok(Lrn { alpha: call.float("alpha")?, beta: call.float("beta")?, bias: call.float("bias")?, size })
 }
 
-pub(super) fn lower_lrn(lower: &mut Lower) -> Result<()> {
+pub(super) fn lower_lrn(lower: &Lower) -> Result<()> {
     let Lrn { alpha, beta, bias, size } = read_lrn(lower)?;
     let shape = lower.shape(0)?.to_vec();
     let [batch, channels, spatial @ ..] = shape.as_slice() else {
@@ -56,7 +56,7 @@ pub(super) fn lower_lrn(lower: &mut Lower) -> Result<()> {
     lower.set(0, x / (mean * alpha + bias).with(binary_op::POW, beta))
 }
 
-pub(super) fn lower_lp_norm(lower: &mut Lower) -> Result<()> {
+pub(super) fn lower_lp_norm(lower: &Lower) -> Result<()> {
     let axis = resolve_axis(lower.int("axis")?, lower.shape(0)?.len())?;
     let (x, axes) = lower.isolated(0, &[axis])?;
     let norm = match lower.int("p")? {
@@ -91,7 +91,7 @@ fn read_normalize(call: &Call) -> Result<Normalized> {
 }
 
 /// The layer normalizes over channels, or within each; an axis between others is composed of several layers.
-pub(super) fn lower_normalize(lower: &mut Lower) -> Result<()> {
+pub(super) fn lower_normalize(lower: &Lower) -> Result<()> {
     let Normalized { axis, epsilon: eps, eps_mode } = read_normalize(lower)?;
     let (x, places) = lower.isolated(0, &[axis])?;
     let (form, place) = (lower.form(x), *places.at(0)?);
@@ -119,7 +119,7 @@ pub(super) fn lower_normalize(lower: &mut Lower) -> Result<()> {
 }
 
 fn lower_normalize_in_parts(
-    lower: &mut Lower,
+    lower: &Lower,
     x: BlobId,
     place: usize,
     epsilon: f32,
@@ -141,7 +141,7 @@ fn read_mvn(call: &Call) -> Result<Vec<usize>> {
     axes.into_iter().map(|axis| resolve_axis(axis, rank)).collect()
 }
 
-pub(super) fn lower_mvn(lower: &mut Lower) -> Result<()> {
+pub(super) fn lower_mvn(lower: &Lower) -> Result<()> {
     let axes = read_mvn(lower)?;
     let shape = lower.shape(0)?.to_vec();
     let (form, reduced) = group_axes(&shape, &axes)?;

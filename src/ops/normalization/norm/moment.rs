@@ -5,7 +5,7 @@ use crate::ncnn::layer::reduction_op;
 use crate::ops::prelude::*;
 
 /// Emits `x` minus its mean along axes, and its variance along them.
-pub(super) fn center(lower: &mut Lower, x: BlobId, axes: &[usize]) -> Result<(BlobId, BlobId, BlobId)> {
+pub(super) fn center(lower: &Lower, x: BlobId, axes: &[usize]) -> Result<(BlobId, BlobId, BlobId)> {
     // Squares exceed float16 sooner than elements.
     lower.compute_in_float32();
     let mean = lower.reduce(reduction_op::MEAN, x, axes)?;

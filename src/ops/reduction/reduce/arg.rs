@@ -78,7 +78,7 @@ fn places<T: PartialOrd + Copy>(a: &ArrayD<T>, axis: usize, arg: &ArgAttributes)
 
 /// Elements other than the extreme get indices out of range; of the others the first or last index is
 /// selected.
-pub(super) fn lower_arg(lower: &mut Lower) -> Result<()> {
+pub(super) fn lower_arg(lower: &Lower) -> Result<()> {
     let arg = read_arg(lower)?;
     let axis = resolve_axis(arg.axis, lower.shape(0)?.len())?;
     let size = lower.shape(0)?.at(axis)?.clone();

@@ -41,7 +41,7 @@ fn split_groups(form: &[Dim], groups: &[Group]) -> Option<Vec<bool>> {
     Some(flags)
 }
 
-pub(super) fn lower_reduce(kind: Kind, lower: &mut Lower) -> Result<()> {
+pub(super) fn lower_reduce(kind: Kind, lower: &Lower) -> Result<()> {
     let reduce = read_reduce(lower)?;
     let reduced = reduced_axes(lower, &reduce)?;
     let mut groups = groups(lower.shape(0)?, &reduced)?;
@@ -89,7 +89,7 @@ pub(super) fn lower_reduce(kind: Kind, lower: &mut Lower) -> Result<()> {
 }
 
 /// Reduces the flagged axes of a blob.
-fn emit_step(lower: &mut Lower, blob: BlobId, flags: &[bool], kind: Kind, keepdims: bool) -> Result<BlobId> {
+fn emit_step(lower: &Lower, blob: BlobId, flags: &[bool], kind: Kind, keepdims: bool) -> Result<BlobId> {
     let operation = match kind {
         Kind::Sum => reduction_op::SUM,
         Kind::SumSquare => reduction_op::SUMSQ,
@@ -123,7 +123,7 @@ fn emit_step(lower: &mut Lower, blob: BlobId, flags: &[bool], kind: Kind, keepdi
 
 /// Emits a Reduction along the flagged axes; `operation` as in [`reduction_op`].
 pub(super) fn emit_reduction(
-    lower: &mut Lower,
+    lower: &Lower,
     blob: BlobId,
     flags: &[bool],
     operation: i32,

@@ -115,7 +115,7 @@ fn blocks(channels: i64, group: i64, offset_group: i64) -> Result<Blocks> {
 }
 
 /// Returns `count` channels of an element of the batch of input `index`, from `start` on, as a blob of three axes.
-fn channels(lower: &mut Lower, index: usize, element: i64, start: i64, count: i64) -> Result<BlobId> {
+fn channels(lower: &Lower, index: usize, element: i64, start: i64, count: i64) -> Result<BlobId> {
     let shape = lower.shape(index)?;
     let [_, own, ..] = shape else { invalid!("input {index} without channels") };
     let form = batch_as_channels(shape);
@@ -124,7 +124,7 @@ fn channels(lower: &mut Lower, index: usize, element: i64, start: i64, count: i6
     lower.cut(blob, 0, start, count)
 }
 
-pub(in crate::ops) fn lower_deform_conv(lower: &mut Lower) -> Result<()> {
+pub(in crate::ops) fn lower_deform_conv(lower: &Lower) -> Result<()> {
     lower.compute_in_float32();
     let conv = read_conv(lower, lower.shape(1)?)?;
     let offset_group = read_offset_group(lower)?;
@@ -206,7 +206,7 @@ fn layer(conv: &Conv, spatial: &[Dim]) -> Result<DeformableConv2D> {
 }
 
 fn lower_part(
-    lower: &mut Lower,
+    lower: &Lower,
     mut layer: DeformableConv2D,
     part: &Part,
     block_channels: i64,

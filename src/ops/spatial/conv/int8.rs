@@ -30,7 +30,7 @@ pub(super) fn infer_linear(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(DType::F32, vec![rows, outputs])])
 }
 
-pub(super) fn lower_conv(lower: &mut Lower) -> Result<()> {
+pub(super) fn lower_conv(lower: &Lower) -> Result<()> {
     let conv = read_conv(lower, lower.shape(1)?)?;
     let (scale, zero) = read_scale(lower)?;
     let scale = required(scale, "scale")?;
@@ -87,7 +87,7 @@ const LARGEST: i64 = 127;
 
 /// Pads a blob with `value` by a layer of its own, and removes the padding from `spans`: packed int8 padding
 /// with negative values is wrong in the runtime (`padding_x86.cpp`, forward_int8).
-fn pad(lower: &mut Lower, blob: BlobId, spans: &mut [WindowAxis], value: f32) -> Result<BlobId> {
+fn pad(lower: &Lower, blob: BlobId, spans: &mut [WindowAxis], value: f32) -> Result<BlobId> {
     let mut form = lower.form(blob);
     let [height, width] = spans else {
         return Err(Error::internal("an int8 convolution over other than two axes"));
@@ -115,7 +115,7 @@ fn pad(lower: &mut Lower, blob: BlobId, spans: &mut [WindowAxis], value: f32) ->
     lower.emit(layer, &[blob], &form)
 }
 
-pub(super) fn lower_linear(lower: &mut Lower) -> Result<()> {
+pub(super) fn lower_linear(lower: &Lower) -> Result<()> {
     let (scale, _) = read_scale(lower)?;
     let outputs = lower.shape(1)?.at(0)?.clone();
     let Some(scale) = scale else { return lower_by_range(lower, &outputs) };
@@ -137,7 +137,7 @@ pub(super) fn lower_linear(lower: &mut Lower) -> Result<()> {
 
 /// Emits the product of the weight and the transposed rows, transposed back: Gemm has a scale for each row of
 /// its first factor, and rounds the second one by its range.
-fn lower_by_range(lower: &mut Lower, outputs: &Dim) -> Result<()> {
+fn lower_by_range(lower: &Lower, outputs: &Dim) -> Result<()> {
     let (rows, size) = (lower.shape(0)?.at(0)?.clone(), lower.shape(0)?.at(1)?.clone());
     let layer = Gemm {
         transB: 1,

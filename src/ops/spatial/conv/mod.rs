@@ -112,7 +112,7 @@ fn infer_conv(call: &Call) -> Result<Vec<Fact>> {
     infer_biased(call, 2)
 }
 
-fn lower_conv(lower: &mut Lower) -> Result<()> {
+fn lower_conv(lower: &Lower) -> Result<()> {
     let conv = read_conv(lower, lower.shape(1)?)?;
     let (_, _, spatial) = split_shape(lower.shape(0)?, lower.shape(1)?)?;
     let spans = conv_spans(lower, &conv.window, spatial)?;
@@ -140,7 +140,7 @@ fn is_faster_widened(weight: &[Dim]) -> bool {
 }
 
 /// Emits the layer of `kernel` over input 0, with input 2 as bias.
-fn lower_kernel(lower: &mut Lower, mut kernel: Kernel, layer: fn(Kernel) -> Result<Layer>) -> Result<()> {
+fn lower_kernel(lower: &Lower, mut kernel: Kernel, layer: fn(Kernel) -> Result<Layer>) -> Result<()> {
     let output = lower.output_shape(0)?.to_vec();
     let batched = !output.at(0)?.is(1);
     if batched && output.len() > 4 {
@@ -186,7 +186,7 @@ fn lower_kernel(lower: &mut Lower, mut kernel: Kernel, layer: fn(Kernel) -> Resu
 /// Emits the layer of `kernel` over three spatial axes and a batch: each element of the batch is a group of
 /// channels with a copy of the weights.
 fn lower_grouped(
-    lower: &mut Lower,
+    lower: &Lower,
     mut kernel: Kernel,
     layer: fn(Kernel) -> Result<Layer>,
     output: &[Dim],
@@ -237,7 +237,7 @@ fn swap_leading(rank: usize) -> Vec<usize> {
 
 /// Returns input 0 with its channels outermost: `[C, ...]`, or `[C, N, ...]` if the batch becomes a spatial
 /// axis.
-fn channels_first(lower: &mut Lower, widened: bool) -> Result<BlobId> {
+fn channels_first(lower: &Lower, widened: bool) -> Result<BlobId> {
     let shape = lower.shape(0)?.to_vec();
     if !widened {
         return lower.blob_as(0, shape.get(1..).unwrap_or_default());
@@ -254,7 +254,7 @@ fn channels_first(lower: &mut Lower, widened: bool) -> Result<BlobId> {
 }
 
 /// Returns the weight as a blob for layers that read it from a bottom.
-fn weight_blob(lower: &mut Lower, widened: bool) -> Result<BlobId> {
+fn weight_blob(lower: &Lower, widened: bool) -> Result<BlobId> {
     let mut form = lower.shape(1)?.to_vec();
     if widened {
         form.insert(2, Dim::ONE);

@@ -49,7 +49,7 @@ impl Rows {
 
 /// Returns the result of a convolution over three axes of a blob, in the form `top`; `None` if it cannot be one over two.
 pub(super) fn lower_rows(
-    lower: &mut Lower,
+    lower: &Lower,
     kernel: &Kernel,
     layer: fn(Kernel) -> Result<Layer>,
     blob: BlobId,

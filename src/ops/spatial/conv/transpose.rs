@@ -110,7 +110,7 @@ pub(super) fn infer_conv_transpose(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
-pub(super) fn lower_conv_transpose(lower: &mut Lower) -> Result<()> {
+pub(super) fn lower_conv_transpose(lower: &Lower) -> Result<()> {
     let conv = read_conv_transpose(lower)?;
     let (_, _, spatial) = split_shape(lower.shape(0)?, lower.shape(1)?)?;
     let mut spans = Vec::with_capacity(spatial.len());

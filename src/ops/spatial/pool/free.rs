@@ -17,7 +17,7 @@ use crate::ops::prelude::*;
 use crate::ops::spatial::window::{Pads, Window, WindowAxis};
 
 /// Emits windows over free sizes.
-pub(super) fn pool_free(lower: &mut Lower, pool: &Pool, x: BlobId, spatial: &[Dim]) -> Result<BlobId> {
+pub(super) fn pool_free(lower: &Lower, pool: &Pool, x: BlobId, spatial: &[Dim]) -> Result<BlobId> {
     let window = &pool.window;
     let (pooling_type, count_include_pad) = pool.kind.pooling();
     // ncnn's averages include the padding that the layer computes.
@@ -83,13 +83,7 @@ struct Padded<'a> {
 }
 
 impl Padded<'_> {
-    fn windows(
-        &self,
-        lower: &mut Lower,
-        x: BlobId,
-        spatial: &[Dim],
-        count_include_pad: bool,
-    ) -> Result<BlobId> {
+    fn windows(&self, lower: &Lower, x: BlobId, spatial: &[Dim], count_include_pad: bool) -> Result<BlobId> {
         let window = self.window;
         let mut form = self.form.clone();
         form.put(0, lower.form(x).at(0)?.clone());
@@ -125,7 +119,7 @@ impl Covered<'_> {
     /// Emits the windows. The `border` is what stands in the given padding, and beyond it, unless they are maxima.
     fn windows(
         &self,
-        lower: &mut Lower,
+        lower: &Lower,
         x: BlobId,
         count_include_pad: bool,
         border: (f32, f32),
@@ -165,7 +159,7 @@ impl Covered<'_> {
     }
 
     /// Emits dilated windows along an axis of a blob that is padded.
-    fn dilated(&self, lower: &mut Lower, x: BlobId, axis: usize, span: &WindowAxis) -> Result<BlobId> {
+    fn dilated(&self, lower: &Lower, x: BlobId, axis: usize, span: &WindowAxis) -> Result<BlobId> {
         let (kernel, dilation) = (i64::from(span.kernel), i64::from(span.dilation));
         let reach = (kernel - 1) * dilation;
         let starts = lower.form(x).at(axis)? - reach;
@@ -202,12 +196,7 @@ fn steps(last: &Dim, stride: i32) -> Dim {
 /// axis with its padding gives the layer one window too many: an axis of known size gets more padding, and a free
 /// size is required not to be that short. Elements that no window reads are cropped from axes of known sizes on
 /// which the layer would start one more window than ONNX, in its padding.
-fn fit_to_full_padding(
-    lower: &mut Lower,
-    x: BlobId,
-    spans: &mut [WindowAxis],
-    result: &[Dim],
-) -> Result<BlobId> {
+fn fit_to_full_padding(lower: &Lower, x: BlobId, spans: &mut [WindowAxis], result: &[Dim]) -> Result<BlobId> {
     let mut form = lower.form(x);
     let mut crop = Crop::default();
     for (i, span) in spans.iter_mut().enumerate() {

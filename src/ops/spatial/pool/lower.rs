@@ -25,7 +25,7 @@ impl Kind {
     }
 }
 
-pub(super) fn lower_pool(lower: &mut Lower, kind: Kind) -> Result<()> {
+pub(super) fn lower_pool(lower: &Lower, kind: Kind) -> Result<()> {
     let pool = Pool { kind, window: read_windows(lower)? };
     let x = merged_input(lower)?;
     let x = if let Kind::Lp { p } = pool.kind { power(lower, x, p)? } else { x };
@@ -44,7 +44,7 @@ pub(super) fn lower_pool(lower: &mut Lower, kind: Kind) -> Result<()> {
 }
 
 /// Returns input 0 with the batch merged into the channels.
-fn merged_input(lower: &mut Lower) -> Result<BlobId> {
+fn merged_input(lower: &Lower) -> Result<BlobId> {
     let (_, _, spatial) = split_shape(lower.shape(0)?)?;
     let form = batch_as_channels(lower.shape(0)?);
     if form.len() > 4 {
@@ -60,7 +60,7 @@ pub(super) fn output_form(lower: &Lower, x: BlobId) -> Result<Vec<Dim>> {
 }
 
 /// Emits windows over known sizes. All padding is explicit, including that of a last window beyond the end.
-fn pool_fixed(lower: &mut Lower, pool: &Pool, x: BlobId, sizes: &[i64]) -> Result<BlobId> {
+fn pool_fixed(lower: &Lower, pool: &Pool, x: BlobId, sizes: &[i64]) -> Result<BlobId> {
     let form = output_form(lower, x)?;
     let (_, _, spatial) = split_shape(lower.shape(0)?)?;
     let given = pool.window.spans(spatial)?;
@@ -141,7 +141,7 @@ fn average_scales(
 }
 
 /// Returns input 0 with the batch merged into the channels, in two axes for Pooling1D or three for Pooling.
-fn global_input(lower: &mut Lower) -> Result<BlobId> {
+fn global_input(lower: &Lower) -> Result<BlobId> {
     let (batch, channels, spatial) = split_shape(lower.shape(0)?)?;
     let mut form = vec![batch * channels];
     match spatial {
@@ -151,7 +151,7 @@ fn global_input(lower: &mut Lower) -> Result<BlobId> {
     lower.blob_as(0, &form)
 }
 
-pub(super) fn lower_global(lower: &mut Lower, pooling_type: i32) -> Result<()> {
+pub(super) fn lower_global(lower: &Lower, pooling_type: i32) -> Result<()> {
     let x = global_input(lower)?;
     let form = lower.form(x);
     let layer: Layer = if form.len() == 2 {

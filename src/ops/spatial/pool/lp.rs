@@ -11,7 +11,7 @@ use crate::ops::prelude::*;
 const MAX_P: i64 = 8;
 
 /// Emits `|x|^p`.
-pub(super) fn power(lower: &mut Lower, x: BlobId, p: i64) -> Result<BlobId> {
+pub(super) fn power(lower: &Lower, x: BlobId, p: i64) -> Result<BlobId> {
     if p > MAX_P {
         unsupported!("exponent p = {p} (at most {MAX_P})");
     }
@@ -21,7 +21,7 @@ pub(super) fn power(lower: &mut Lower, x: BlobId, p: i64) -> Result<BlobId> {
 }
 
 /// Emits `x^(1/p)` for `x >= 0`.
-pub(super) fn root(lower: &mut Lower, x: BlobId, p: i64) -> Result<BlobId> {
+pub(super) fn root(lower: &Lower, x: BlobId, p: i64) -> Result<BlobId> {
     match p {
         1 => Ok(x),
         2 => lower.compute(x.sqrt()),
@@ -32,7 +32,7 @@ pub(super) fn root(lower: &mut Lower, x: BlobId, p: i64) -> Result<BlobId> {
     }
 }
 
-pub(super) fn lower_global_lp(lower: &mut Lower) -> Result<()> {
+pub(super) fn lower_global_lp(lower: &Lower) -> Result<()> {
     let p = read_p(lower)?;
     let (batch, channels, spatial) = split_shape(lower.shape(0)?)?;
     let form = [batch * channels, Dim::product(spatial)];

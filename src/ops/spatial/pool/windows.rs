@@ -74,7 +74,7 @@ impl Windows {
 
 /// Emits a pooling with dilation axis by axis: maxima of maxima, or means of means.
 pub(super) fn pool_dilated(
-    lower: &mut Lower,
+    lower: &Lower,
     x: BlobId,
     spans: &[WindowAxis],
     form: &[Dim],
@@ -96,7 +96,7 @@ pub(super) fn pool_dilated(
 
 /// Emits dilated windows along the middle of three axes, from `size` to `count` elements.
 fn pool_axis(
-    lower: &mut Lower,
+    lower: &Lower,
     x: BlobId,
     span: WindowAxis,
     size: i64,
@@ -141,7 +141,7 @@ fn pool_axis(
 /// Returns the elements along the middle of three axes that windows read: with a stride and a dilation that share a
 /// divisor, these are every so many elements, over which the windows have smaller steps. Also returns these windows, and
 /// the number of elements.
-fn sampled(lower: &mut Lower, x: BlobId, span: WindowAxis, size: i64) -> Result<(BlobId, WindowAxis, i64)> {
+fn sampled(lower: &Lower, x: BlobId, span: WindowAxis, size: i64) -> Result<(BlobId, WindowAxis, i64)> {
     let [stride, dilation] = [span.stride, span.dilation].map(|step| Dim::Known(i64::from(step)));
     let step = i32::try_from(stride.common_factor(&dilation))?;
     let begin = (span.begin + step - 1) / step;

@@ -57,7 +57,7 @@ pub(super) struct Lengthened {
 impl Lengthened {
     /// Returns the mode of Interp that is right for all axes, if there is one. Requires results of two elements if
     /// those of one differ.
-    pub fn of(lower: &mut Lower, resize: &Resize, axes: &[AxisResize]) -> Result<Option<Lengthened>> {
+    pub fn of(lower: &Lower, resize: &Resize, axes: &[AxisResize]) -> Result<Option<Lengthened>> {
         let ratios: Option<Vec<Ratio>> = axes.iter().map(|axis| Ratio::of(axis.scale?)).collect();
         let Some(ratios) = ratios else { return Ok(None) };
         for mode in INTERP_MODES {
@@ -84,7 +84,7 @@ impl Lengthened {
     /// axes of its result.
     pub fn lengthen(
         &self,
-        lower: &mut Lower,
+        lower: &Lower,
         x: BlobId,
         shape: &[Dim],
         axes: &[AxisResize],
@@ -119,7 +119,7 @@ pub(super) struct Blocks {
 impl Blocks {
     /// Returns the blocks of an axis, if all have the same weights. Requires a result of two elements if one of a single
     /// element differs.
-    pub fn of(lower: &mut Lower, resize: &Resize, axis: &AxisResize) -> Result<Option<Blocks>> {
+    pub fn of(lower: &Lower, resize: &Resize, axis: &AxisResize) -> Result<Option<Blocks>> {
         let Some((scale, ratio)) = axis.scale.and_then(|scale| Some((scale, Ratio::of(scale)?))) else {
             return Ok(None);
         };
@@ -173,7 +173,7 @@ impl Blocks {
     }
 
     /// Resizes an axis of a value of this shape.
-    pub fn resize(&self, lower: &mut Lower, x: BlobId, shape: &[Dim], axis: &AxisResize) -> Result<BlobId> {
+    pub fn resize(&self, lower: &Lower, x: BlobId, shape: &[Dim], axis: &AxisResize) -> Result<BlobId> {
         let Ratio { to, from } = self.ratio;
         let (width, one) = (Dim::Known(from), Dim::ONE);
         let (alone, place) = lower.alone(x, shape, axis.axis)?;

@@ -57,7 +57,7 @@ fn growth(input: &Dim, axis: &AxisResize) -> Growth {
 
 /// Lowers a Resize of free sizes.
 pub(super) fn lower_free(
-    lower: &mut Lower,
+    lower: &Lower,
     resize: &Resize,
     shape: &[Dim],
     changed: &[AxisResize],
@@ -95,7 +95,7 @@ pub(super) fn lower_free(
 }
 
 /// Requires a size to be a multiple of the divisor of its scale, if coordinates depend on how the result is rounded.
-fn divide_exactly(lower: &mut Lower, resize: &Resize, shape: &[Dim], axis: &mut AxisResize) -> Result<()> {
+fn divide_exactly(lower: &Lower, resize: &Resize, shape: &[Dim], axis: &mut AxisResize) -> Result<()> {
     let depends = matches!(resize.filter.transform, Transform::AlignCorners | Transform::HalfPixelSymmetric);
     if let Some(ratio) = axis.scale.and_then(Ratio::of).filter(|ratio| depends && ratio.from > 1) {
         lower.require(SizeCondition::multiple(shape.at(axis.axis)?, ratio.from))?;
@@ -106,7 +106,7 @@ fn divide_exactly(lower: &mut Lower, resize: &Resize, shape: &[Dim], axis: &mut 
 }
 
 /// Returns the first elements along axes of a value, as many as their outputs have. The shape becomes that of the result.
-fn cut(lower: &mut Lower, x: BlobId, shape: &mut [Dim], axes: &[AxisResize]) -> Result<BlobId> {
+fn cut(lower: &Lower, x: BlobId, shape: &mut [Dim], axes: &[AxisResize]) -> Result<BlobId> {
     axes.iter().try_fold(x, |x, axis| {
         let (alone, place) = lower.alone(x, shape, axis.axis)?;
         shape.put(axis.axis, axis.output.clone());
@@ -116,7 +116,7 @@ fn cut(lower: &mut Lower, x: BlobId, shape: &mut [Dim], axes: &[AxisResize]) -> 
 
 /// Resizes an axis, or the innermost two.
 fn resize_axes(
-    lower: &mut Lower,
+    lower: &Lower,
     resize: &Resize,
     x: BlobId,
     shape: &[Dim],
@@ -179,7 +179,7 @@ fn lies_between_corners(resize: &Resize, shape: &[Dim], axes: &[AxisResize]) -> 
 /// Resizes by asymmetric coordinates: with a copy of the last element after it, element `i` of `m` is that of `m + 1`
 /// with aligned corners.
 fn between_corners(
-    lower: &mut Lower,
+    lower: &Lower,
     resize: &Resize,
     x: BlobId,
     shape: &[Dim],

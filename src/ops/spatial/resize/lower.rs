@@ -7,7 +7,7 @@ use super::plane::{Plane, is_plane};
 use crate::lower::line_form;
 use crate::ops::prelude::*;
 
-pub(super) fn lower_resize(lower: &mut Lower) -> Result<()> {
+pub(super) fn lower_resize(lower: &Lower) -> Result<()> {
     let resize = read_resize(lower)?;
     let shape = lower.shape(0)?.to_vec();
     let mut changed = Vec::new();
@@ -32,7 +32,7 @@ pub(super) fn lower_resize(lower: &mut Lower) -> Result<()> {
 }
 
 /// Lowers a Resize of known sizes: each axis is a map, which Interp computes if its own map is the same.
-fn lower_fixed(lower: &mut Lower, resize: &Resize, shape: &[Dim], changed: &[AxisResize]) -> Result<()> {
+fn lower_fixed(lower: &Lower, resize: &Resize, shape: &[Dim], changed: &[AxisResize]) -> Result<()> {
     let map = |axis: &AxisResize| onnx_map(&resize.filter, axis, shape.at(axis.axis)?.known().unwrap_or(0));
     let maps = changed.iter().map(map).collect::<Result<Vec<_>>>()?;
     let mut x = lower.blob(0)?;
@@ -69,7 +69,7 @@ fn common_mode(a: &AxisMap, b: &AxisMap) -> Option<InterpMode> {
 
 /// Emits the map of one axis.
 fn lower_axis(
-    lower: &mut Lower,
+    lower: &Lower,
     x: BlobId,
     sizes: &[Dim],
     axis: &AxisResize,

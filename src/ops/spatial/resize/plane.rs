@@ -54,7 +54,7 @@ impl Plane {
     /// Emits Interp, which computes the size of its top from these scales, or reads it.
     pub fn interpolate(
         &self,
-        lower: &mut Lower,
+        lower: &Lower,
         x: BlobId,
         mode: InterpMode,
         scales: Option<Vec<f32>>,

@@ -79,7 +79,7 @@ fn infer_roi_align(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
-fn lower_roi_align(lower: &mut Lower) -> Result<()> {
+fn lower_roi_align(lower: &Lower) -> Result<()> {
     let align = read_roi_align(lower)?;
     if align.max {
         unsupported!("mode max: ncnn's ROIAlign averages its samples");
@@ -175,7 +175,7 @@ fn expand_max_roi_pool<'x>(x: &'x Expand) -> Result<Expr<'x>> {
 }
 
 /// Emits `layer` for each region, applied to the image of the region.
-fn lower_regions(lower: &mut Lower, layer: &Layer, images: Option<&[i64]>) -> Result<()> {
+fn lower_regions(lower: &Lower, layer: &Layer, images: Option<&[i64]>) -> Result<()> {
     let output = lower.output_shape(0)?.to_vec();
     let (batch, rois_shape) = (lower.shape(0)?.at(0)?.clone(), lower.shape(1)?.to_vec());
     let Some(count) = output.at(0)?.known().filter(|count| *count <= MAX_REGIONS) else {
