@@ -6,32 +6,13 @@ use crate::common::int::Int;
 use crate::error::{At, Error, Result, invalid};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::pad_mode::VALID;
-use crate::ncnn::layer::{Concat, Crop, Flip, InnerProduct, MatMul, Padding, Pooling, Slice, Tile};
+use crate::ncnn::layer::{Concat, Crop, Flip, InnerProduct, MatMul, Pooling, Slice, Tile};
 use crate::tensor::{Dim, SizeCondition, Tensor, display_shape};
 
 /// ncnn's code for the end of an axis in Crop (`crop.cpp`, `resolve_crop_roi`).
-pub(crate) const OPEN_END: i32 = -233;
-
-/// What is around an axis that is padded.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Border {
-    /// A number.
-    Value(f32),
-    /// Copies of the first element before the axis, and of the last one after it.
-    Edge,
-}
+pub(super) const OPEN_END: i32 = -233;
 
 impl Lower<'_> {
-    /// Returns the blob in a form in which each of `axes` of `shape`, the sizes of its elements, is an axis,
-    /// and the positions of these axes; `None` if that takes more than four axes.
-    pub fn apart(&self, blob: BlobId, shape: &[Dim], axes: &[usize]) -> Result<Option<(BlobId, Vec<usize>)>> {
-        if let Some(found) = isolate(&self.form(blob), shape, axes) {
-            return Ok(Some((blob, found)));
-        }
-        let (form, found) = apart_form(shape, axes, |form| self.state().is_plain(blob, form));
-        if form.len() > MAX_AXES { Ok(None) } else { Ok(Some((self.reshape(blob, &form)?, found))) }
-    }
-
     /// Returns the blob in a form in which `axis` of `shape`, the sizes of its elements, is an axis, and the
     /// position of that axis.
     pub fn alone(&self, blob: BlobId, shape: &[Dim], axis: usize) -> Result<(BlobId, usize)> {
@@ -211,39 +192,6 @@ impl Lower<'_> {
         let form = self.resized(blob, place, size);
         let layer = Tile { axis: i32::try_from(place)?, tiles: i32::try_from(times)?, ..Tile::default() };
         self.emit(layer, &[blob], &form)
-    }
-
-    /// Adds `before` and `after` elements around an axis.
-    pub fn padded(
-        &self,
-        blob: BlobId,
-        place: usize,
-        before: i64,
-        after: i64,
-        border: Border,
-    ) -> Result<BlobId> {
-        if (before, after) == (0, 0) {
-            return Ok(blob);
-        }
-        let form = self.form(blob);
-        let size = form.at(place)? + (before + after);
-        if form.len() == MAX_AXES && place == 0 {
-            let whole = self.resized(blob, place, size);
-            let (grouped, place) = self.grouped(blob, place)?;
-            let padded = self.padded(grouped, place, before, after, border)?;
-            return self.reshape(padded, &whole);
-        }
-        let (before, after) = (i32::try_from(before)?, i32::try_from(after)?);
-        let mut layer = match border {
-            Border::Value(value) => Padding { value, ..Padding::default() },
-            Border::Edge => Padding { type_: 1, ..Padding::default() },
-        };
-        match form.len() - place {
-            1 => (layer.left, layer.right) = (before, after),
-            2 => (layer.top, layer.bottom) = (before, after),
-            _ => (layer.front, layer.behind) = (before, after),
-        }
-        self.emit(layer, &[blob], &self.resized(blob, place, size))
     }
 
     /// Repeats each element of an axis `times` times.

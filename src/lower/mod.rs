@@ -20,6 +20,8 @@ mod form;
 mod formula;
 mod gather;
 mod index;
+mod moves;
+mod nd;
 mod node;
 mod port;
 mod precision;
@@ -28,7 +30,6 @@ mod sample;
 mod sizes;
 mod state;
 
-use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use crate::error::{Error, Errors, Result, unsupported};
@@ -38,7 +39,6 @@ use crate::op;
 use crate::op::Call;
 use crate::tensor::SizeCondition;
 
-pub(crate) use along::{Border, OPEN_END};
 pub use assumption::{AssumedFact, Assumption};
 use elements::{check_elements, is_empty};
 pub(crate) use elements::{check_integers, check_size, inexact_integer};
@@ -49,6 +49,8 @@ pub(crate) use form::{
 pub(crate) use formula::{Formula, Operand, ScalarOrBlob};
 pub(crate) use gather::MAX_PARTS;
 pub(crate) use index::ramp;
+pub(crate) use moves::lower_moves;
+pub(crate) use nd::Nd;
 pub(crate) use node::Lower;
 pub(crate) use port::cached_inputs;
 use port::{lower_inputs, lower_output};
@@ -152,8 +154,8 @@ fn lower_node(graph: &Graph, find: FindLowering, id: NodeId, node: &Node, state:
     state.node = Some(id);
     let call = Call::new(graph, node, op);
     state.float32 = precision::is_float32(&call, &state.precise_values);
-    let context = Lower { call, state: RefCell::new(std::mem::take(state)) };
-    let lowered = lower(&context);
+    let context = Lower::new(call, std::mem::take(state));
+    let lowered = lower(&context).and_then(|()| context.check());
     if lowered.is_ok() {
         context.state_mut().float32 = false;
         context.assume_exact_integers(op);

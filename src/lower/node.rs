@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::graph::ValueId;
 use crate::ncnn::{BlobId, BlobIds, Element, Layer};
 use crate::op::Call;
-use crate::tensor::{Dim, Tensor};
+use crate::tensor::{Dim, Shape, Tensor};
 
 /// The ending of the name of a blob that holds an intermediate result of a node without a name.
 const PART: &str = "_part";
@@ -31,6 +31,10 @@ impl Names<'_> {
 pub(crate) struct Lower<'a> {
     pub(super) call: Call<'a>,
     pub(super) state: RefCell<State>,
+    /// The shapes of the values of expressions.
+    pub(super) shapes: RefCell<Vec<Shape>>,
+    /// The first error of an expression.
+    pub(super) failed: RefCell<Option<Error>>,
 }
 
 impl<'a> Deref for Lower<'a> {
@@ -51,6 +55,13 @@ impl<'a> Lower<'a> {
             if node.name.is_empty() { outputs.clone().next().unwrap_or("") } else { node.name.as_str() };
         let is_output = outputs.any(|output| output == layer);
         Names { layer, part: is_output.then(|| format!("{layer}{PART}")) }
+    }
+}
+
+impl<'a> Lower<'a> {
+    pub(super) fn new(call: Call<'a>, state: State) -> Lower<'a> {
+        let state = RefCell::new(state);
+        Lower { call, state, shapes: RefCell::default(), failed: RefCell::default() }
     }
 }
 
@@ -146,29 +157,12 @@ impl Lower<'_> {
         self.state_mut().memory_data(names.label(), tensor, form)
     }
 
-    /// Emits output 0 as input 0 in another shape, with as many elements only under a condition on free sizes.
-    pub fn reinterpret(&self) -> Result<()> {
-        let form = interface_form(self.output_shape(0)?);
-        let blob = self.blob(0)?;
-        let (layer, bottoms) = self.state().reshape_layer_of(blob, &form)?;
-        let top = self.emit_newer(layer, &bottoms, &form)?;
-        self.set(0, top)
-    }
-
-    /// Makes output 0 an alias of input 0 in another shape.
-    pub fn alias(&self) -> Result<()> {
-        let first = self.blob(0)?;
-        let input = self.input_id(0)?;
-        let held = self.state().forms.get(input).cloned().unwrap_or_default();
-        if let Some(output) = self.call.node().output(0) {
-            self.state_mut().integers.add_alias(output, input);
+    /// Makes output `index` an alias of a value, which may have another shape.
+    pub(super) fn alias(&self, index: usize, of: ValueId) -> Result<()> {
+        let held = self.state().forms.get(of).cloned().unwrap_or_default();
+        if let Some(output) = self.call.node().output(index) {
+            self.state_mut().integers.add_alias(output, of);
         }
-        self.set(0, first)?;
-        for blob in held {
-            if blob != first {
-                self.set(0, blob)?;
-            }
-        }
-        Ok(())
+        held.into_iter().try_for_each(|blob| self.set(index, blob))
     }
 }

@@ -5,6 +5,7 @@ mod attributes;
 mod call;
 mod element;
 pub(crate) mod identity;
+mod moves;
 mod operator;
 pub(crate) mod range;
 mod reader;
@@ -19,9 +20,12 @@ pub(crate) use call::{
     Call, Fact, Inputs, axes_or_all, distinct_axes, element_count, infer_same, infer_test, resolve_axis,
 };
 pub(crate) use element::ElementSum;
+pub(crate) use moves::{
+    Move, Moved, Moves, fold_moves, infer_moves, moves, moves_batch, moves_first, unmoved,
+};
 pub(crate) use operator::{
     Access, AppendRule, Expects, Fold, Holds, IdentityRule, Infer, InputRule, MultiplyAdds, NanRule, Op,
-    Padding, RangeRule, Work, traits,
+    RangeRule, Work, traits,
 };
 pub(crate) use registry::{
     CONTRIB_DOMAIN, NEWEST_OPSET, OWN_DOMAIN, access, find, find_handled, index, infer_shape, register,

@@ -2,7 +2,7 @@
 //! depend.
 
 use super::schema::Schema;
-use super::{Call, Fact, Inputs};
+use super::{Call, Fact, Inputs, Moves};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Node, ValueId};
 use crate::tensor::{Array, Range};
@@ -24,10 +24,6 @@ pub(crate) type IdentityRule = fn(&Graph, &Node) -> Option<ValueId>;
 
 /// Returns the inputs to which a node appends others, each with the axis along which it does.
 pub(crate) type AppendRule = fn(&Graph, &Node) -> Vec<(usize, usize)>;
-
-/// Returns the constant that a node adds around its first input, and the number of elements before and after
-/// each axis.
-pub(crate) type Padding = fn(&Call) -> Option<(f64, Vec<(i64, i64)>)>;
 
 /// Returns the index of an input of which some values give NaN, and a value that does not.
 pub(crate) type NanRule = fn(&Graph, &Node) -> Option<(usize, f32)>;
@@ -78,6 +74,8 @@ macro_rules! traits {
             rules {
                 /// The evaluation on constants.
                 fold: Fold;
+                /// Where the elements of the outputs come from, if they are elements of inputs.
+                moves: Moves;
                 /// The cost of the evaluation beside a step for each element; `None` if the evaluation is not defined for
                 /// the node. Without a rule it is, and has no further cost. An evaluation that is deferred must not fail.
                 work: Work;
@@ -106,8 +104,6 @@ macro_rules! traits {
                 /// Whether the first axis of an input is that of a batch: the node computes each element of the batch from
                 /// those of its inputs alone. Without a rule, that follows from the access.
                 batched: InputRule;
-                /// The padding of a node that pads with a constant.
-                padding: Padding;
                 /// The number of multiply-adds of convolutions and products.
                 multiply_adds: MultiplyAdds;
                 /// The type and the shape of an input that follow from the weights beside it, with usual free sizes where

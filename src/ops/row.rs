@@ -1,9 +1,9 @@
 //! A row of the table of operators: an operator, and how it is expressed in ncnn.
 
-use crate::lower::LowerNode;
+use crate::lower::{LowerNode, lower_moves};
 use crate::op::{
-    Access, AppendRule, Expects, Fold, Holds, IdentityRule, Infer, InputRule, MultiplyAdds, NanRule, Op,
-    Padding, RangeRule, Schema, Work, traits,
+    Access, AppendRule, Expects, Fold, Holds, IdentityRule, Infer, InputRule, Moves, MultiplyAdds, NanRule,
+    Op, RangeRule, Schema, Work, fold_moves, infer_moves, moves_batch, moves_first, traits, unmoved,
 };
 use crate::pass::expand::{ExpandNode, Expansion, Formula};
 
@@ -33,9 +33,21 @@ impl Row {
         Row { op, lower: None, expand: None, inline: None, unrolls: false }
     }
 
+    /// A row of an operator that only moves elements. All else follows from the moves.
+    pub const fn moving(name: &'static str, access: Access, moves: Moves) -> Row {
+        let row = Row::new(name, access, infer_moves).moves(moves).fold(fold_moves).lower(lower_moves);
+        row.identity(unmoved).batched(moves_batch).transparent(moves_first)
+    }
+
     /// Replaces the domain, for a row that is otherwise equal to another.
     pub const fn domain(mut self, domain: &'static str) -> Row {
         self.op.schema = Schema::of(domain, self.op.schema.name);
+        self
+    }
+
+    /// Replaces the shape rule.
+    pub const fn infer(mut self, infer: Infer) -> Row {
+        self.op.infer = infer;
         self
     }
 

@@ -1,6 +1,7 @@
 //! Constants: element types, sizes, tensors in files or memory, and arrays for computation.
 
 mod array;
+mod border;
 mod broadcast;
 mod condition;
 mod cost;
@@ -15,6 +16,7 @@ mod range;
 mod read_ahead;
 mod shape;
 mod source;
+mod span;
 mod stream;
 mod write;
 
@@ -29,6 +31,7 @@ use crate::error::{Error, Result, invalid};
 
 pub use array::{Array, Elements};
 pub(crate) use array::{move_elements, round_float};
+pub(crate) use border::Border;
 pub(crate) use broadcast::{broadcast_lens, merged_axes, try_zip_broadcast, zip_broadcast};
 pub(crate) use condition::Found;
 pub use condition::SizeCondition;
@@ -50,6 +53,7 @@ pub(crate) use shape::shape;
 pub use source::end_clearly_when_truncated;
 use source::read_exactly;
 pub(crate) use source::{Passing, RELEASED, SourceBytes, SourceFile, spool};
+pub(crate) use span::Span;
 use stream::Streamed;
 pub(crate) use stream::{Ranges, Take};
 

@@ -12,11 +12,12 @@
 
 use num_traits::AsPrimitive;
 
-use crate::lower::{Border, ramp};
+use crate::lower::ramp;
 use crate::ncnn::layer::{CumulativeSum, MatMul, reduction_op};
 use crate::ncnn::{Cost, USUAL_SIZE};
 use crate::op::range;
 use crate::ops::prelude::*;
+use crate::tensor::Border;
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::of(OWN_DOMAIN, "Largest", Access::Any, infer)
     .lower(lower)
@@ -297,9 +298,9 @@ impl Rows {
     /// Emits rows with zeros up to the end of the last block.
     fn in_whole_blocks(&self, lower: &Lower, row: BlobId, blocks: &Dim, width: i64) -> Result<BlobId> {
         if let (Some(size), Some(blocks)) = (self.size.known(), blocks.known()) {
-            return lower.padded(row, 2, 0, blocks * width - size, Border::Value(0.0));
+            return lower.padded(row, 2, 0, blocks * width - size, Border::Constant(0.0));
         }
-        let longer = lower.padded(row, 2, 0, width - 1, Border::Value(0.0))?;
+        let longer = lower.padded(row, 2, 0, width - 1, Border::Constant(0.0))?;
         lower.first(longer, 2, &(blocks * width))
     }
 }

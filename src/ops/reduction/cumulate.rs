@@ -10,12 +10,12 @@ use ndarray::{ArrayD, Axis};
 use num_traits::AsPrimitive;
 
 use crate::error::ErrorKind;
-use crate::lower::Border;
 use crate::ncnn::layer::CumulativeSum;
 use crate::op::range;
 use crate::ops::elementwise::arithmetic::{ADD, MUL};
 use crate::ops::elementwise::broadcast::Kernel;
 use crate::ops::prelude::*;
+use crate::tensor::Border;
 use crate::tensor::round_float;
 
 pub(in crate::ops) const OPS: &[Row] = &[
@@ -144,7 +144,7 @@ fn lower_cum_sum(lower: &Lower) -> Result<()> {
 /// Shifts the axis by one; the first element becomes zero.
 fn shifted(lower: &Lower, blob: BlobId, place: usize) -> Result<BlobId> {
     let size = lower.form(blob).at(place)?.clone();
-    let padded = lower.padded(blob, place, 1, 0, Border::Value(0.0))?;
+    let padded = lower.padded(blob, place, 1, 0, Border::Constant(0.0))?;
     lower.crop(padded, place, 0, Some(-1), &size)
 }
 

@@ -5,11 +5,12 @@
 use num_traits::AsPrimitive;
 
 use super::image_of;
-use crate::lower::{Border, line_form};
+use crate::lower::line_form;
 use crate::ncnn::layer::GridSample;
 use crate::op::CONTRIB_DOMAIN;
 use crate::ops::prelude::*;
 use crate::ops::shape::size::resized;
+use crate::tensor::Border;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("AffineGrid", Access::Any, infer_affine_grid)
@@ -153,7 +154,7 @@ fn padded_volume(lower: &Lower, slices: BlobId, images: i64, corners: bool) -> R
     // The positions are (z + 1) / 2 * (depth - 1), or ((z + 1) * depth - 1) / 2.
     let power = u64::try_from(images - i64::from(corners))?.next_power_of_two();
     let depth = i64::try_from(power)? + i64::from(corners);
-    let volume = lower.padded(slices, 1, 0, depth - images, Border::Value(0.0))?;
+    let volume = lower.padded(slices, 1, 0, depth - images, Border::Constant(0.0))?;
     let depth: f64 = depth.as_();
     let coordinate = |image: i64| -> f32 {
         let image: f64 = image.as_();

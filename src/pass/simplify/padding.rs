@@ -7,10 +7,10 @@
 use crate::common::index::IndexMap;
 use crate::error::{At, Result};
 use crate::graph::{Attribute, Graph, Node, ValueId};
-use crate::op::Call;
 use crate::op::range::range;
+use crate::op::{self, Move};
 use crate::pass::pattern::Readers;
-use crate::tensor::DType;
+use crate::tensor::{Border, DType};
 
 use super::{int, ints, only_output};
 
@@ -49,7 +49,7 @@ fn fused(graph: &Graph, pad: &Node, padded: ValueId, node: &Node) -> Option<Node
         return None;
     }
     let data = pad.input(0)?;
-    let (value, amounts) = Call::of(graph, pad).and_then(|(op, call)| op.padding?(&call))?;
+    let (value, amounts) = added(graph, pad)?;
     let [(0, 0), (0, 0), spatial @ ..] = amounts.as_slice() else { return None };
     let own = own_padding(node, spatial.len())?;
     let mut fused = node.clone();
@@ -76,6 +76,22 @@ fn fused(graph: &Graph, pad: &Node, padded: ValueId, node: &Node) -> Option<Node
     fused.attributes.insert("pads".into(), Attribute::Ints(pads?));
     fused.inputs.put(0, Some(data));
     Some(fused)
+}
+
+/// The constant that a Pad adds, and the number of elements before and after each axis.
+fn added(graph: &Graph, pad: &Node) -> Option<(f64, Vec<(i64, i64)>)> {
+    let moves = op::moves(graph, pad)?;
+    let (data, steps) = moves.first()?.chain()?;
+    let rank = graph.value(pad.input(data)?).shape.as_ref()?.len();
+    let (mut value, mut amounts) = (0.0, vec![(0, 0); rank]);
+    for step in steps {
+        let Move::Pad { axis, added: [before, after], border: Border::Constant(element) } = step else {
+            return None;
+        };
+        value = *element.to_f64().ok()?.first()?;
+        amounts.put(*axis, (before.known()?, after.known()?));
+    }
+    Some((value, amounts))
 }
 
 /// The explicit padding of a node, before all axes and then after them; `None` for `auto_pad` SAME, which

@@ -78,7 +78,7 @@ pub(super) fn lower_clip(lower: &Lower) -> Result<()> {
     let is_most =
         |bound: &ScalarOrBlob| matches!(bound, ScalarOrBlob::Number(n) if f64::from(*n) >= range.most);
     if min.as_ref().is_none_or(is_least) && max.as_ref().is_none_or(is_most) {
-        return lower.alias();
+        return lower.give(0, lower.input(0));
     }
     lower.set(0, clamp(x, min, max))
 }

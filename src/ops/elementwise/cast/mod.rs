@@ -153,7 +153,7 @@ fn lower_cast(lower: &Lower) -> Result<()> {
             // The specification leaves numbers out of range open; the result is a value of the type.
             lower.wrap(x.clip(-FAR, FAR).trunc(), to)?
         }
-        Change::None => return lower.alias(),
+        Change::None => return lower.give(0, lower.input(0)),
         Change::Truth => lower.compute(x.nonzero())?,
         Change::CutOff => lower.compute(x.trunc())?,
         Change::Wrap if from.is_float() => lower.wrap(x.trunc(), to)?,

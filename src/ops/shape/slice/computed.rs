@@ -4,7 +4,7 @@
 
 use num_traits::AsPrimitive;
 
-use super::{cut, read_cuts};
+use super::{read_spans, span};
 use crate::op::{ElementSum, distinct_axes};
 use crate::ops::prelude::*;
 
@@ -47,7 +47,7 @@ pub(super) fn computed_parts(call: &Call, why: Error) -> Result<Vec<Part>> {
         let (Some(start), Some(end)) = (bound(1), bound(2)) else { return Err(why) };
         let mut part = Part { axis, step, count: Dim::ZERO, count_value: None };
         if start.computed.is_none() && end.computed.is_none() {
-            part.count = cut(axis, size, (&start.size, &end.size), step, call)?.count;
+            part.count = span(size, (&start.size, &end.size), step, call)?.count;
         } else if let Some(count) = start.distance(&end).filter(|count| step == 1 && is_positive(count)) {
             let last = size.known().zip(count.known()).map(|(size, count)| size - count);
             let is_within = |last: i64| Range { least: 0.0, most: last.as_() }.contains(call.range(1));
@@ -123,7 +123,7 @@ pub(super) fn expand_slice(x: &Expand) -> Result<bool> {
     if x.since() == 1 {
         return Ok(false);
     }
-    let Err(why) = read_cuts(x) else { return Ok(false) };
+    let Err(why) = read_spans(x) else { return Ok(false) };
     let parts = computed_parts(x, why)?;
     let starts = x.operand_as(1, DType::I64);
     let mut data = x.operand(0);

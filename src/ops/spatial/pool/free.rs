@@ -9,12 +9,12 @@ use num_traits::AsPrimitive;
 use super::lower::output_form;
 use super::windows::Windows;
 use super::{Kind, Pool};
-use crate::lower::Border;
 use crate::ncnn::layer::Crop;
 use crate::ncnn::layer::pad_mode::{FULL, SAME_LOWER, SAME_UPPER, VALID};
 use crate::ncnn::layer::pooling_type::{AVERAGE, MAX};
 use crate::ops::prelude::*;
 use crate::ops::spatial::window::{Pads, Window, WindowAxis};
+use crate::tensor::Border;
 
 /// Emits windows over free sizes.
 pub(super) fn pool_free(lower: &Lower, pool: &Pool, x: BlobId, spatial: &[Dim]) -> Result<BlobId> {
@@ -131,13 +131,13 @@ impl Covered<'_> {
         let mut spans = self.given.to_vec();
         // What is beyond lies around the padding of all axes.
         for (axis, span) in spans.iter_mut().enumerate().filter(|_| is_dilated || given != beyond) {
-            x = lower.padded(x, axis + 1, span.begin.into(), span.end.into(), Border::Value(given))?;
+            x = lower.padded(x, axis + 1, span.begin.into(), span.end.into(), Border::Constant(given))?;
             (span.begin, span.end) = (0, 0);
         }
         for (axis, span) in spans.iter_mut().enumerate() {
             let after = if self.ceil { span.stride - 1 } else { 0 };
             if is_dilated {
-                x = lower.padded(x, axis + 1, 0, after.into(), Border::Value(beyond))?;
+                x = lower.padded(x, axis + 1, 0, after.into(), Border::Constant(beyond))?;
             } else {
                 span.end += after;
             }

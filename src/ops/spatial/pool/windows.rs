@@ -1,12 +1,12 @@
 //! ncnn's pooling layers for windows with and without dilation.
 
-use crate::lower::Border;
 use crate::ncnn::Layer;
 use crate::ncnn::layer::pad_mode::VALID;
 use crate::ncnn::layer::pooling_type::MAX;
 use crate::ncnn::layer::{Pooling, Pooling1D, Pooling3D};
 use crate::ops::prelude::*;
 use crate::ops::spatial::window::WindowAxis;
+use crate::tensor::Border;
 
 /// A pooling layer without dilation over all axes but the outermost.
 pub(super) struct Windows {
@@ -115,7 +115,7 @@ fn pool_axis(
     let rows = (starts + (kernel - 1) * dilation).max(size + begin);
     let steps = (rows + dilation - 1) / dilation;
     let rows = steps * dilation;
-    let border = Border::Value(if pooling_type == MAX { f32::MIN } else { 0.0 });
+    let border = Border::Constant(if pooling_type == MAX { f32::MIN } else { 0.0 });
     let mut x = lower.padded(x, 1, begin, rows - size - begin, border)?;
     let windows = |kernel, stride| Windows {
         spans: vec![WindowAxis { kernel, stride, ..WindowAxis::ONE }, WindowAxis::ONE],

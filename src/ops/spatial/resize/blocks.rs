@@ -8,8 +8,8 @@
 use super::axis::{AxisMap, INTERP_MODES, InterpMode, interp_map, matrix, onnx_map, radius};
 use super::node::{AxisResize, Mode, Resize};
 use super::ratio::Ratio;
-use crate::lower::Border;
 use crate::ops::prelude::*;
+use crate::tensor::Border;
 
 /// The input sizes for which weights are compared, beside the smallest ones.
 const TRIED_SIZES: [i64; 5] = [31, 32, 33, 64, 125];

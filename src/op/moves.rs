@@ -1,0 +1,372 @@
+//! Operators that only move elements: where the elements of each output come from.
+//!
+//! A family states this once, as [`Moved`]. Its shape rule, evaluation, layers and traits follow, and passes ask for the
+//! moves of a node instead of reading its inputs.
+
+use super::identity::is_as_output;
+use super::{Call, Fact};
+use crate::common::limits;
+use crate::error::{At, Error, Result, invalid, unsupported};
+use crate::graph::{Graph, Node, ValueId};
+use crate::tensor::{Array, Border, Dim, Span};
+
+/// A step from the elements of a value to those of another one.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Move {
+    /// The same elements in another shape.
+    Reshape(Vec<Dim>),
+    /// The axes in another order.
+    Transpose(Vec<usize>),
+    /// The elements of a span of an axis.
+    Take { axis: usize, span: Span },
+    /// The elements of axes of size 1 as often as these sizes say, aligned at the last axes.
+    Broadcast(Vec<Dim>),
+    /// An axis several times.
+    Repeat { axis: usize, times: Dim },
+    /// Elements before and after an axis. Negative numbers remove elements.
+    Pad { axis: usize, added: [Dim; 2], border: Border<Array> },
+}
+
+/// The elements of an output.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Moved {
+    /// Those of an input.
+    Input(usize),
+    /// Those of a value after a step.
+    By(Box<Moved>, Move),
+    /// Those of values in a row along an axis.
+    Join(Vec<Moved>, usize),
+}
+
+/// Returns the elements of each output. An `Unsupported` error means that they are known only at run time.
+pub(crate) type Moves = fn(&Call) -> Result<Vec<Moved>>;
+
+use Move::{Broadcast, Pad, Repeat, Reshape, Take, Transpose};
+
+impl Moved {
+    /// Returns the elements of input 0 after steps.
+    pub fn by(steps: impl IntoIterator<Item = Move>) -> Moved {
+        steps.into_iter().fold(Moved::Input(0), |moved, step| Moved::By(Box::new(moved), step))
+    }
+
+    /// Returns an input and the steps from its elements, the first one first; `None` for joined values.
+    pub fn chain(&self) -> Option<(usize, Vec<&Move>)> {
+        let (mut steps, mut moved) = (Vec::new(), self);
+        while let Moved::By(from, step) = moved {
+            steps.push(step);
+            moved = from;
+        }
+        steps.reverse();
+        if let Moved::Input(index) = moved { Some((*index, steps)) } else { None }
+    }
+
+    /// Returns the input of which these are the elements in another shape.
+    pub fn view(&self) -> Option<usize> {
+        self.chain().filter(|(_, steps)| steps.iter().all(|step| matches!(step, Reshape(_)))).map(|(x, _)| x)
+    }
+
+    /// Returns the shape. Requires that the sizes of free axes agree.
+    fn shape(&self, call: &Call) -> Result<Vec<Dim>> {
+        match self {
+            Moved::Input(index) => Ok(call.shape(*index)?.to_vec()),
+            Moved::By(from, step) => {
+                let from = from.shape(call)?;
+                if let Reshape(to) = step {
+                    require_same_elements(call, &from, to)?;
+                }
+                step.shape(&from)
+            }
+            Moved::Join(parts, axis) => joined_shape(call, parts, *axis),
+        }
+    }
+
+    /// Returns whether each element of the first axis is that of input `index`; `None` if it is not read.
+    fn keeps_batch(&self, call: &Call, index: usize) -> Option<bool> {
+        match self {
+            Moved::Input(input) => (*input == index).then_some(true),
+            Moved::By(from, step) => {
+                let shape = from.shape(call).ok()?;
+                Some(from.keeps_batch(call, index)? && step.keeps_batch(&shape))
+            }
+            Moved::Join(parts, axis) => {
+                let keep =
+                    parts.iter().filter_map(|part| part.keeps_batch(call, index)).reduce(|a, b| a && b);
+                Some(keep? && *axis != 0)
+            }
+        }
+    }
+
+    fn evaluate(&self, call: &Call) -> Result<Array> {
+        match self {
+            Moved::Input(index) => call.array(*index).cloned(),
+            Moved::By(from, step) => step.evaluate(&from.evaluate(call)?),
+            Moved::Join(parts, axis) => {
+                let parts = parts.iter().map(|part| part.evaluate(call)).collect::<Result<Vec<_>>>()?;
+                Array::concat(&parts, *axis)
+            }
+        }
+    }
+
+    /// Returns the input whose elements stay in their places, given that the shape does.
+    fn unmoved(&self, graph: &Graph, node: &Node) -> Option<ValueId> {
+        match self {
+            Moved::Join(parts, axis) => {
+                let is_empty = |part: &&Moved| {
+                    let Moved::Input(index) = part else { return false };
+                    let shape = node.input(*index).and_then(|id| graph.value(id).shape.as_deref());
+                    shape.and_then(|shape| shape.get(*axis)).is_some_and(|size| size.is(0))
+                };
+                let mut parts = parts.iter().filter(|part| !is_empty(part));
+                parts.next()?.unmoved(graph, node).filter(|_| parts.next().is_none())
+            }
+            _ => {
+                let (index, steps) = self.chain()?;
+                let data = node.input(index)?;
+                let shape = graph.value(data).shape.as_ref()?;
+                steps.iter().all(|step| step.is_idle(shape)).then_some(data)
+            }
+        }
+    }
+}
+
+/// Requires two shapes to have the same number of elements, without the sizes that both have.
+fn require_same_elements(call: &Call, from: &[Dim], to: &[Dim]) -> Result<()> {
+    let (mut from, mut to) = (from.to_vec(), to.to_vec());
+    from.retain(|size| match to.iter().position(|other| other == size) {
+        Some(place) => {
+            to.swap_remove(place);
+            false
+        }
+        None => true,
+    });
+    call.require_equal(&Dim::product(&from), &Dim::product(&to))
+}
+
+fn joined_shape(call: &Call, parts: &[Moved], axis: usize) -> Result<Vec<Dim>> {
+    let mut shapes = parts.iter().map(|part| part.shape(call));
+    let mut shape = shapes.next().ok_or_else(|| Error::invalid("nothing to concatenate"))??;
+    for other in shapes {
+        let other = other?;
+        if other.len() != shape.len() {
+            invalid!("cannot concatenate values of {} and {} axes", shape.len(), other.len());
+        }
+        for (i, (size, next)) in shape.iter_mut().zip(&other).enumerate() {
+            if i == axis {
+                *size += next;
+                continue;
+            }
+            let misfit = || Error::invalid(format!("the parts differ along axis {i}: {size} and {next}"));
+            call.require_equal(size, next).map_err(|_| misfit())?;
+            // A known size stands for both.
+            if next.known().is_some() {
+                size.clone_from(next);
+            }
+        }
+    }
+    Ok(shape)
+}
+
+impl Move {
+    /// Returns the shape of the result for elements of this shape.
+    pub fn shape(&self, from: &[Dim]) -> Result<Vec<Dim>> {
+        let resized = |axis: usize, size: Dim| {
+            let mut shape = from.to_vec();
+            shape.put(axis, size);
+            shape
+        };
+        Ok(match self {
+            Reshape(to) | Broadcast(to) => to.clone(),
+            Transpose(perm) => perm.iter().map(|axis| from.at(*axis).cloned()).collect::<Result<_>>()?,
+            Take { axis, span } => resized(*axis, span.count.clone()),
+            Repeat { axis, times } => resized(*axis, from.at(*axis)? * times),
+            Pad { axis, added: [before, after], .. } => {
+                let size = from.at(*axis)? + before + after;
+                if size.known().is_some_and(|size| size < 0) {
+                    invalid!("axis {axis} has the negative size {size} after padding");
+                }
+                resized(*axis, size)
+            }
+        })
+    }
+
+    /// Returns whether the elements stay in their places if the shape does.
+    fn is_idle(&self, from: &[Dim]) -> bool {
+        match self {
+            Reshape(_) | Broadcast(_) | Repeat { .. } => true,
+            // Axes of size 1 may change their places.
+            Transpose(perm) => {
+                let is_long = |axis: &&usize| from.get(**axis).is_none_or(|size| !size.is(1));
+                perm.iter().filter(is_long).is_sorted()
+            }
+            Take { span, .. } => span.step > 0,
+            Pad { added, .. } => added.iter().all(|count| count.is(0)),
+        }
+    }
+
+    /// Returns whether each element of the first axis is that of the result.
+    fn keeps_batch(&self, from: &[Dim]) -> bool {
+        match self {
+            Reshape(to) => to.first() == from.first(),
+            Transpose(perm) => perm.first() == Some(&0),
+            Take { axis, .. } | Repeat { axis, .. } => *axis != 0,
+            Pad { axis, added, .. } => *axis != 0 || added.iter().all(|count| count.is(0)),
+            Broadcast(_) => false,
+        }
+    }
+
+    fn evaluate(&self, data: &Array) -> Result<Array> {
+        let along = |axis: usize| data.shape().at(axis).copied();
+        match self {
+            Reshape(to) => data.reshape(&fixed(to)?),
+            Broadcast(to) => data.broadcast(&fixed(to)?),
+            Transpose(perm) => data.transpose(perm),
+            Take { axis, span } => data.gather(*axis, &indices(span.places()?)?),
+            Repeat { axis, times } => {
+                let Some(times) = times.known() else {
+                    unsupported!("the number of repeats {times} is not fixed")
+                };
+                let size = along(*axis)?;
+                data.gather(*axis, &(0..times).flat_map(|_| 0..size).collect::<Vec<_>>())
+            }
+            Pad { axis, added: [before, after], border } => {
+                let (Some(before), Some(after)) = (before.known(), after.known()) else {
+                    unsupported!("the amounts {before} and {after} are not fixed");
+                };
+                pad(data, *axis, [before, after], border)
+            }
+        }
+    }
+}
+
+fn fixed(shape: &[Dim]) -> Result<Vec<usize>> {
+    let fixed = |size: &Dim| match size.known() {
+        Some(known) => Ok(usize::try_from(known)?),
+        None => unsupported!("the size {size} is not fixed"),
+    };
+    shape.iter().map(fixed).collect()
+}
+
+fn indices(places: impl IntoIterator<Item = i64>) -> Result<Vec<usize>> {
+    places.into_iter().map(|place| Ok(usize::try_from(place)?)).collect()
+}
+
+fn pad(data: &Array, axis: usize, [before, after]: [i64; 2], border: &Border<Array>) -> Result<Array> {
+    // Added elements do not copy removed ones.
+    let size = i64::try_from(*data.shape().at(axis)?)?;
+    let padded = size.saturating_add(before).saturating_add(after);
+    let kept = indices(0.max(before.saturating_neg())..size.min(size.saturating_add(after)))?;
+    let data = data.gather(axis, &kept)?;
+    let size = i64::try_from(kept.len())?;
+    // If no element of the axis is left, the rest is removed from the added elements.
+    let (before, after) = if size == 0 { (0, padded) } else { (before.max(0), after.max(0)) };
+    let Border::Constant(element) = border else {
+        if size == 0 && padded > 0 {
+            invalid!("an empty axis has no elements to pad with");
+        }
+        let taken = |range: std::ops::Range<i64>| {
+            data.gather(axis, &indices(range.filter_map(|place| border.source(place, size)))?)
+        };
+        return Array::concat(&[taken(-before..0)?, data.clone(), taken(size..size + after)?], axis);
+    };
+    let block = |count: i64| {
+        let mut shape = data.shape().to_vec();
+        shape.put(axis, usize::try_from(count)?);
+        limits::check_listed(shape.iter().product())?;
+        element.broadcast(&shape)
+    };
+    Array::concat(&[block(before)?, data.clone(), block(after)?], axis)
+}
+
+impl Call<'_> {
+    /// Returns the elements of each output, of an operator that only moves elements.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` if they are known only at run time, or if the operator computes elements.
+    pub fn moves(&self) -> Result<Vec<Moved>> {
+        match self.op().moves {
+            Some(moves) => moves(self),
+            None => Err(Error::unsupported("the node computes elements")),
+        }
+    }
+}
+
+/// Returns the elements of the outputs of a node, if it only moves elements.
+pub(crate) fn moves(graph: &Graph, node: &Node) -> Option<Vec<Moved>> {
+    let (_, call) = Call::of(graph, node)?;
+    call.moves().ok()
+}
+
+/// The shape rule of operators that only move elements.
+pub(crate) fn infer_moves(call: &Call) -> Result<Vec<Fact>> {
+    let fact = |moved: Moved| {
+        let shape = moved.shape(call)?;
+        // A view of a constant is a constant, and is not loaded.
+        let constant = moved.view().and_then(|index| call.constant(index));
+        if let (Some(tensor), Some(sizes)) = (constant, Dim::known_sizes::<usize>(&shape)) {
+            return Ok(Fact::constant(tensor.reshaped(&sizes)?));
+        }
+        Ok(Fact::new(call.dtype(0)?, shape))
+    };
+    call.moves()?.into_iter().map(fact).collect()
+}
+
+/// The evaluation of operators that only move elements.
+pub(crate) fn fold_moves(call: &Call) -> Result<Vec<Array>> {
+    call.moves()?.iter().map(|moved| moved.evaluate(call)).collect()
+}
+
+/// Returns the input of a node that keeps all elements in their places.
+pub(crate) fn unmoved(graph: &Graph, node: &Node) -> Option<ValueId> {
+    let moves = moves(graph, node)?;
+    let [moved] = moves.as_slice() else { return None };
+    moved.unmoved(graph, node).filter(|data| is_as_output(graph, node, *data))
+}
+
+/// Returns whether a node computes each element of the batch from that of input `index`.
+pub(crate) fn moves_batch(call: &Call, index: usize) -> bool {
+    call.moves().is_ok_and(|moves| moves.iter().all(|moved| moved.keeps_batch(call, index) == Some(true)))
+}
+
+/// Returns whether the elements of all outputs are those of the first input.
+pub(crate) fn moves_first(graph: &Graph, node: &Node) -> bool {
+    let is_first = |moved: &Moved| moved.chain().is_some_and(|(index, _)| index == 0);
+    moves(graph, node).is_some_and(|moves| moves.iter().all(is_first))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ints(list: &[i64]) -> Array {
+        Array::i64(ndarray::Array1::from_vec(list.to_vec()).into_dyn())
+    }
+
+    fn padded(data: &Array, added: [i64; 2], border: &Border<Array>) -> Vec<i64> {
+        pad(data, 0, added, border).unwrap().int_list().unwrap()
+    }
+
+    fn sevens() -> Border<Array> {
+        Border::Constant(Array::i64(ndarray::ArrayD::from_elem(Vec::new(), 7)))
+    }
+
+    /// As in onnxruntime 1.31.
+    #[test]
+    fn padding_may_remove_more_than_all_elements() {
+        let data = ints(&[1; 6]);
+        assert_eq!(padded(&data, [-8, 5], &sevens()), [7; 3]);
+        assert_eq!(padded(&data, [5, -8], &sevens()), [7; 3]);
+        assert_eq!(padded(&data, [-(1 << 31), (1 << 31) - 1], &sevens()), [7; 5]);
+        assert_eq!(padded(&data, [-7, 1], &sevens()), [0; 0]);
+        assert_eq!(padded(&data, [-5, 2], &sevens()), [1, 7, 7]);
+    }
+
+    #[test]
+    fn arrays_are_padded_and_cropped() {
+        let data = ints(&[1, 2, 3]);
+        assert_eq!(padded(&data, [1, 2], &sevens()), [7, 1, 2, 3, 7, 7]);
+        assert_eq!(padded(&data, [-1, 1], &sevens()), [2, 3, 7]);
+        assert_eq!(padded(&data, [-1, 1], &Border::Reflect), [2, 3, 2]);
+        assert_eq!(padded(&data, [2, -1], &Border::Wrap), [1, 2, 1, 2]);
+    }
+}

@@ -1,0 +1,63 @@
+//! Elements of an axis at equal distances.
+
+use super::Dim;
+use crate::error::{Error, Result, unsupported};
+
+/// The elements of an axis at `start`, `start + step`, and so on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub start: Dim,
+    pub step: i64,
+    pub count: Dim,
+}
+
+impl Span {
+    /// Returns adjacent elements.
+    pub fn of(start: impl Into<Dim>, count: impl Into<Dim>) -> Span {
+        Span { start: start.into(), step: 1, count: count.into() }
+    }
+
+    /// Returns whether these are all elements of an axis of `size`, in order.
+    pub fn is_whole(&self, size: &Dim) -> bool {
+        self.start.is(0) && self.step == 1 && self.count == *size
+    }
+
+    /// Returns the position after the last element, of adjacent ones.
+    pub fn end(&self) -> Dim {
+        &self.start + &self.count
+    }
+
+    /// Returns the span of the same elements in the reversed axis of `size`.
+    pub fn of_reversed(&self, size: &Dim) -> Span {
+        Span { start: size - 1 - &self.start, step: self.step.saturating_neg(), count: self.count.clone() }
+    }
+
+    /// Returns the positions of the elements.
+    ///
+    /// # Errors
+    ///
+    /// If they are not known, or overflow.
+    pub fn places(&self) -> Result<Vec<i64>> {
+        let (Some(first), Some(count)) = (self.start.known(), self.count.known()) else {
+            let Span { start, step, count } = self;
+            unsupported!("{count} elements from {start} in steps of {step} are not fixed");
+        };
+        let place = |i| self.step.checked_mul(i).and_then(|n: i64| n.checked_add(first));
+        (0..count).map(place).collect::<Option<_>>().ok_or_else(|| Error::limit("the step is too large"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_grow_by_the_step() {
+        let span = Span { start: 1.into(), step: 3, count: 3.into() };
+        assert_eq!(span.places().unwrap(), [1, 4, 7]);
+        assert_eq!(span.of_reversed(&9.into()).places().unwrap(), [7, 4, 1]);
+        assert!(Span::of(0, Dim::symbol("N")).places().is_err());
+        assert!(Span { step: i64::MAX, ..span }.places().is_err());
+        assert!(Span::of(0, 4).is_whole(&4.into()) && !Span::of(1, 3).is_whole(&4.into()));
+    }
+}
