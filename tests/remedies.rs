@@ -70,7 +70,7 @@ fn each_class_of_refusal_has_a_command() {
         ("tokenizer_of_attention", "--inputs \"input_ids:int64[1,S],attention_mask:int64[1,S]\"", 99),
         ("words_of_a_pipeline", "--inputs \"counts:float[1,10]\" --outputs probabilities,best", 90),
         ("sequence_of_pictures", "--inputs \"batch:float[1,H,W,3]\"", 95),
-        ("pillars", "--inputs \"map:float[H,W,16]\"", 90),
+        ("pillars", "--inputs map", 90),
         ("points_in_the_middle", "--split-at p,features --split-at \"rows:float[1,S,16]\"", 99),
         ("two_stage_detector", "--split-at features,s,rois --split-at pooled", 97),
         ("both_halves", "--split-at n --split-at \"frames:int64[S]\"", 95),

@@ -50,7 +50,7 @@ pub(crate) use formula::{Formula, Operand, ScalarOrBlob};
 pub(crate) use gather::MAX_PARTS;
 pub(crate) use index::ramp;
 pub(crate) use moves::lower_moves;
-pub(crate) use nd::Nd;
+pub(crate) use nd::{Nd, ends};
 pub(crate) use node::Lower;
 pub(crate) use port::cached_inputs;
 use port::{lower_inputs, lower_output};

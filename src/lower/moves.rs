@@ -45,6 +45,7 @@ fn emit<'l>(lower: &'l Lower, moved: &Moved) -> Result<Nd<'l>> {
             Move::Reshape(to) => x.view(to.as_slice()),
             Move::Transpose(perm) => x.transpose(perm),
             Move::Take { axis, span } => x.take(*axis, span),
+            Move::Pick { axis, indices } => x.pick(*axis, indices),
             Move::Broadcast(to) => x.broadcast(to),
             Move::Repeat { axis, times } => {
                 let mut to = x.shape().to_vec();

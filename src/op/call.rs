@@ -400,6 +400,15 @@ pub(crate) fn distinct_axes(axes: &[i64], rank: usize) -> Result<Vec<usize>> {
     Ok(distinct)
 }
 
+/// Returns an index counted from the front; a negative one counts from the end of an axis of `size`.
+pub(crate) fn resolve_index(index: i64, size: i64) -> Result<i64> {
+    let counted = if index < 0 { index.saturating_add(size) } else { index };
+    if !(0..size).contains(&counted) {
+        invalid!("index {index} is out of range for an axis of size {size}");
+    }
+    Ok(counted)
+}
+
 /// Returns the axes in the attribute `axes`; all without it.
 pub(crate) fn axes_or_all(call: &Call, rank: usize) -> Result<Vec<usize>> {
     match call.given_ints("axes")? {

@@ -18,10 +18,12 @@ pub(crate) use attributes::FLAGS;
 pub(crate) use attributes::{meaning, required};
 pub(crate) use call::{
     Call, Fact, Inputs, axes_or_all, distinct_axes, element_count, infer_same, infer_test, resolve_axis,
+    resolve_index,
 };
 pub(crate) use element::ElementSum;
 pub(crate) use moves::{
-    Move, Moved, Moves, fold_moves, infer_moves, moves, moves_batch, moves_first, unmoved,
+    Move, Moved, Moves, fold_moves, infer_moves, moved, moves, moves_batch, moves_first, taken, unmoved,
+    viewed,
 };
 pub(crate) use operator::{
     Access, AppendRule, Expects, Fold, Holds, IdentityRule, Infer, InputRule, MultiplyAdds, NanRule, Op,

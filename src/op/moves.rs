@@ -4,7 +4,8 @@
 //! moves of a node instead of reading its inputs.
 
 use super::identity::is_as_output;
-use super::{Call, Fact};
+use super::{Access, Call, Fact, Op, find, resolve_index};
+use crate::common::int::Int;
 use crate::common::limits;
 use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::{Graph, Node, ValueId};
@@ -19,6 +20,8 @@ pub(crate) enum Move {
     Transpose(Vec<usize>),
     /// The elements of a span of an axis.
     Take { axis: usize, span: Span },
+    /// The elements of an axis at these indices. Negative ones count from the end.
+    Pick { axis: usize, indices: Vec<i64> },
     /// The elements of axes of size 1 as often as these sizes say, aligned at the last axes.
     Broadcast(Vec<Dim>),
     /// An axis several times.
@@ -41,7 +44,7 @@ pub(crate) enum Moved {
 /// Returns the elements of each output. An `Unsupported` error means that they are known only at run time.
 pub(crate) type Moves = fn(&Call) -> Result<Vec<Moved>>;
 
-use Move::{Broadcast, Pad, Repeat, Reshape, Take, Transpose};
+use Move::{Broadcast, Pad, Pick, Repeat, Reshape, Take, Transpose};
 
 impl Moved {
     /// Returns the elements of input 0 after steps.
@@ -178,6 +181,7 @@ impl Move {
             Reshape(to) | Broadcast(to) => to.clone(),
             Transpose(perm) => perm.iter().map(|axis| from.at(*axis).cloned()).collect::<Result<_>>()?,
             Take { axis, span } => resized(*axis, span.count.clone()),
+            Pick { axis, indices } => resized(*axis, indices.len().into()),
             Repeat { axis, times } => resized(*axis, from.at(*axis)? * times),
             Pad { axis, added: [before, after], .. } => {
                 let size = from.at(*axis)? + before + after;
@@ -199,6 +203,7 @@ impl Move {
                 perm.iter().filter(is_long).is_sorted()
             }
             Take { span, .. } => span.step > 0,
+            Pick { indices, .. } => indices.iter().copied().eq(0..indices.len().int()),
             Pad { added, .. } => added.iter().all(|count| count.is(0)),
         }
     }
@@ -208,7 +213,7 @@ impl Move {
         match self {
             Reshape(to) => to.first() == from.first(),
             Transpose(perm) => perm.first() == Some(&0),
-            Take { axis, .. } | Repeat { axis, .. } => *axis != 0,
+            Take { axis, .. } | Pick { axis, .. } | Repeat { axis, .. } => *axis != 0,
             Pad { axis, added, .. } => *axis != 0 || added.iter().all(|count| count.is(0)),
             Broadcast(_) => false,
         }
@@ -220,7 +225,13 @@ impl Move {
             Reshape(to) => data.reshape(&fixed(to)?),
             Broadcast(to) => data.broadcast(&fixed(to)?),
             Transpose(perm) => data.transpose(perm),
-            Take { axis, span } => data.gather(*axis, &indices(span.places()?)?),
+            Take { axis, span } => data.gather(*axis, &positions(span.places()?)?),
+            Pick { axis, indices } => {
+                let size = along(*axis)?.int();
+                let resolved: Result<Vec<i64>> =
+                    indices.iter().map(|index| resolve_index(*index, size)).collect();
+                data.gather(*axis, &positions(resolved?)?)
+            }
             Repeat { axis, times } => {
                 let Some(times) = times.known() else {
                     unsupported!("the number of repeats {times} is not fixed")
@@ -246,7 +257,7 @@ fn fixed(shape: &[Dim]) -> Result<Vec<usize>> {
     shape.iter().map(fixed).collect()
 }
 
-fn indices(places: impl IntoIterator<Item = i64>) -> Result<Vec<usize>> {
+fn positions(places: impl IntoIterator<Item = i64>) -> Result<Vec<usize>> {
     places.into_iter().map(|place| Ok(usize::try_from(place)?)).collect()
 }
 
@@ -254,7 +265,7 @@ fn pad(data: &Array, axis: usize, [before, after]: [i64; 2], border: &Border<Arr
     // Added elements do not copy removed ones.
     let size = i64::try_from(*data.shape().at(axis)?)?;
     let padded = size.saturating_add(before).saturating_add(after);
-    let kept = indices(0.max(before.saturating_neg())..size.min(size.saturating_add(after)))?;
+    let kept = positions(0.max(before.saturating_neg())..size.min(size.saturating_add(after)))?;
     let data = data.gather(axis, &kept)?;
     let size = i64::try_from(kept.len())?;
     // If no element of the axis is left, the rest is removed from the added elements.
@@ -264,7 +275,7 @@ fn pad(data: &Array, axis: usize, [before, after]: [i64; 2], border: &Border<Arr
             invalid!("an empty axis has no elements to pad with");
         }
         let taken = |range: std::ops::Range<i64>| {
-            data.gather(axis, &indices(range.filter_map(|place| border.source(place, size)))?)
+            data.gather(axis, &positions(range.filter_map(|place| border.source(place, size)))?)
         };
         return Array::concat(&[taken(-before..0)?, data.clone(), taken(size..size + after)?], axis);
     };
@@ -295,6 +306,29 @@ impl Call<'_> {
 pub(crate) fn moves(graph: &Graph, node: &Node) -> Option<Vec<Moved>> {
     let (_, call) = Call::of(graph, node)?;
     call.moves().ok()
+}
+
+/// Returns the input of a node that gives it another shape, with the elements in the same order.
+pub(crate) fn viewed(node: &Node) -> Option<ValueId> {
+    let is_view = |op: &Op| op.access == Access::View && op.moves.is_some();
+    node.input(0).filter(|_| find(node).is_some_and(is_view))
+}
+
+/// Returns the value whose elements a value has, and the steps from it, if a node moves them.
+pub(crate) fn moved(graph: &Graph, value: ValueId) -> Option<(ValueId, Vec<Move>)> {
+    let node = graph.producer(value)?;
+    let index = node.outputs.iter().position(|output| *output == Some(value))?;
+    let moves = moves(graph, node)?;
+    let (input, steps) = moves.get(index)?.chain()?;
+    Some((node.input(input)?, steps.into_iter().cloned().collect()))
+}
+
+/// Returns the value of which a value is a part, and the elements of its axes.
+pub(crate) fn taken(graph: &Graph, value: ValueId) -> Option<(ValueId, Vec<(usize, Span)>)> {
+    let (source, steps) = moved(graph, value)?;
+    let span = |step| if let Take { axis, span } = step { Some((axis, span)) } else { None };
+    let spans: Vec<_> = steps.into_iter().map(span).collect::<Option<_>>()?;
+    (!spans.is_empty()).then_some((source, spans))
 }
 
 /// The shape rule of operators that only move elements.

@@ -185,43 +185,6 @@ pub(crate) fn text<'a>(node: &'a Node, name: &str) -> Option<&'a str> {
     }
 }
 
-/// The operator set from which the bounds of Slice are inputs.
-const SLICE_INPUTS: i64 = 10;
-
-/// The elements of an axis that a Slice takes. Negative bounds count from the end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Cut {
-    pub axis: usize,
-    pub start: i64,
-    pub end: i64,
-    pub step: i64,
-}
-
-/// The cuts of a Slice with constant bounds.
-pub(crate) fn cuts(graph: &Graph, node: &Node) -> Option<Vec<Cut>> {
-    let is_slice = node.is("Slice") && node.version >= SLICE_INPUTS;
-    let list = |index| constant_ints(graph, node.input(index).filter(|_| is_slice)?);
-    let (starts, ends) = (list(1)?, list(2)?);
-    let along = slice_axes(graph, node, starts.len())?;
-    let bounds = starts.into_iter().zip(ends).zip(along);
-    Some(bounds.map(|((start, end), (axis, step))| Cut { axis, start, end, step }).collect())
-}
-
-/// The axes of the `count` cuts of a Slice, with their steps.
-pub(crate) fn slice_axes(graph: &Graph, node: &Node, count: usize) -> Option<Vec<(usize, i64)>> {
-    let list = |index| node.input(index).map(|list| constant_ints(graph, list));
-    let from_front = |axis: i64| match usize::try_from(axis) {
-        Ok(axis) => Some(axis),
-        Err(_) => op::resolve_axis(axis, graph.value(node.input(0)?).shape.as_ref()?.len()).ok(),
-    };
-    let axes = match list(3) {
-        Some(axes) => axes?.into_iter().map(from_front).collect::<Option<_>>()?,
-        None => (0..count).collect::<Vec<usize>>(),
-    };
-    let steps = list(4).unwrap_or_else(|| Some(vec![1; count]))?;
-    Some(axes.into_iter().zip(steps).collect())
-}
-
 /// The permutation of a Transpose.
 pub(crate) fn perm_of(graph: &Graph, node: &Node) -> Option<Vec<usize>> {
     let rank = graph.value(node.input(0)?).shape.as_ref()?.len();
@@ -240,14 +203,6 @@ pub(crate) fn broadcasts(node: &Node) -> bool {
 /// Whether the operands of a node that broadcasts them are aligned as those of numpy.
 pub(crate) fn is_numpy(node: &Node) -> bool {
     node.version >= 7 || !node.domain.is_empty()
-}
-
-/// The operators that give their input another shape, with the elements in the same order.
-pub(crate) const RESHAPES: [&str; 4] = ["Flatten", "Reshape", "Squeeze", "Unsqueeze"];
-
-/// Whether a node is one of [`RESHAPES`].
-pub(crate) fn reshapes(node: &Node) -> bool {
-    node.is_one_of(&RESHAPES)
 }
 
 /// The inverse of a permutation.

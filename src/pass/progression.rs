@@ -1,11 +1,11 @@
 //! Indices that grow by a step along each axis, as exporters compute them from sizes: a Range, its multiples, slices and
 //! views, and sums of these.
 
-use super::pattern::{axis, is_numpy, known_elements, known_sizes, number, perm_of, slice_axes};
+use super::pattern::{axis, is_numpy, known_elements, number};
 use crate::common::int::Int;
-use crate::error::At;
-use crate::graph::{Graph, Node, ValueId};
-use crate::tensor::{Array, Dim};
+use crate::graph::{Graph, ValueId};
+use crate::op::{self, Move};
+use crate::tensor::{Array, Dim, Span};
 
 /// The most nodes between a Range and the indices.
 const DEPTH: usize = 12;
@@ -167,6 +167,37 @@ impl Progression {
         left.next().is_none().then_some(Progression { start: self.start, axes })
     }
 
+    /// Returns the elements after a step.
+    fn moved(self, step: &Move) -> Option<Progression> {
+        let shape: Vec<Dim> = self.axes.iter().map(|along| along.count.clone()).collect();
+        match step {
+            Move::Reshape(to) => self.viewed(to),
+            Move::Broadcast(to) => self.spread(to),
+            Move::Repeat { .. } => self.spread(&step.shape(&shape).ok()?),
+            Move::Transpose(perm) => {
+                let axes = perm.iter().map(|from| self.axes.get(*from).cloned()).collect::<Option<_>>()?;
+                Some(Progression { axes, ..self })
+            }
+            Move::Take { axis, span } => self.taken(*axis, span),
+            Move::Pick { .. } | Move::Pad { .. } => None,
+        }
+    }
+
+    /// Returns the elements of a span of an axis.
+    fn taken(mut self, axis: usize, Span { start, step, count }: &Span) -> Option<Progression> {
+        let along = self.axes.get_mut(axis)?;
+        if along.step != 0 {
+            // A step backwards gives other elements.
+            if *step < 1 {
+                return None;
+            }
+            self.start += start * along.step;
+        }
+        let range = along.range.filter(|_| along.count == *count);
+        *along = Steps::new(count, along.step.checked_mul(*step)?, range);
+        Some(self)
+    }
+
     fn scaled(self, factor: i64) -> Option<Progression> {
         let scaled = |own: Steps| Some(Steps { step: own.step.checked_mul(factor)?, ..own });
         let axes = self.axes.into_iter().map(scaled).collect::<Option<_>>()?;
@@ -212,8 +243,12 @@ fn read(graph: &Graph, id: ValueId, depth: usize) -> Option<Progression> {
     if let Some(elements) = known_elements(value) {
         return Progression::of_elements(&elements);
     }
+    let depth = depth.checked_sub(1)?;
+    if let Some((source, steps)) = op::moved(graph, id) {
+        return steps.iter().try_fold(read(graph, source, depth)?, Progression::moved);
+    }
     let node = graph.node(value.producer?).filter(|node| node.domain.is_empty() && is_numpy(node))?;
-    let (shape, depth) = (value.shape.as_deref()?, depth.checked_sub(1)?);
+    let shape = value.shape.as_deref()?;
     let of = |index: usize| read(graph, node.input(index)?, depth);
     match node.op_type.as_str() {
         "Range" => {
@@ -221,15 +256,7 @@ fn read(graph: &Graph, id: ValueId, depth: usize) -> Option<Progression> {
             let [count] = shape else { return None };
             Some(Progression { start: at(0)?, axes: vec![Steps::new(count, at(2)?.known()?, Some(id))] })
         }
-        "Cast" | "Identity" => of(0),
-        "Expand" | "Tile" => of(0)?.spread(shape),
-        "Flatten" | "Reshape" | "Squeeze" | "Unsqueeze" => of(0)?.viewed(shape),
-        "Slice" => sliced(graph, node, of(0)?, shape),
-        "Transpose" => {
-            let (perm, Progression { start, axes }) = (perm_of(graph, node)?, of(0)?);
-            let axes = perm.iter().map(|from| axes.get(*from).cloned()).collect::<Option<_>>()?;
-            Some(Progression { start, axes })
-        }
+        "Cast" => of(0),
         "Add" => of(0)?.spread(shape)?.plus(of(1)?.spread(shape)?),
         "Sub" => of(0)?.spread(shape)?.plus(of(1)?.scaled(-1)?.spread(shape)?),
         "Mul" => {
@@ -239,30 +266,6 @@ fn read(graph: &Graph, id: ValueId, depth: usize) -> Option<Progression> {
         }
         _ => None,
     }
-}
-
-/// Returns a slice of elements.
-fn sliced(graph: &Graph, node: &Node, found: Progression, to: &[Dim]) -> Option<Progression> {
-    if found.is_constant() {
-        return Some(Progression::equal(found.start, to));
-    }
-    let Progression { mut start, mut axes } = found;
-    let starts = known_sizes(graph, node.input(1)?)?;
-    let along = slice_axes(graph, node, starts.len())?;
-    for (from, (axis, step)) in starts.into_iter().zip(along) {
-        let (own, count) = (axes.get_mut(axis)?, to.at(axis).ok()?);
-        if own.step != 0 {
-            // A start beyond the end, or from it, and a step backwards give other elements.
-            let is_beyond = own.count.known().zip(from.known()).is_some_and(|(size, from)| from >= size);
-            if from.lower_bound()? < 0 || step < 1 || is_beyond {
-                return None;
-            }
-            start += from * own.step;
-        }
-        let range = own.range.filter(|_| own.count == *count);
-        *own = Steps::new(count, own.step.checked_mul(step)?, range);
-    }
-    Some(Progression { start, axes })
 }
 
 #[cfg(test)]

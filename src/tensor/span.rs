@@ -27,9 +27,30 @@ impl Span {
         &self.start + &self.count
     }
 
+    /// Returns the position of the last element.
+    pub fn last(&self) -> Dim {
+        &self.start + (&self.count - 1) * self.step
+    }
+
     /// Returns the span of the same elements in the reversed axis of `size`.
     pub fn of_reversed(&self, size: &Dim) -> Span {
         Span { start: size - 1 - &self.start, step: self.step.saturating_neg(), count: self.count.clone() }
+    }
+
+    /// Returns start and end of Slice for an axis of `size`: from the front, or negative from the end. An open end is the
+    /// largest or the least integer. `None` if they need expressions.
+    pub fn bounds(&self, size: &Dim) -> Option<[i64; 2]> {
+        let counted = |at: &Dim| at.known().or((at - size).known().filter(|from_end| *from_end < 0));
+        let (rest, end) = match self.step {
+            1.. => (size - &self.start, i64::MAX),
+            _ => (&self.start + 1, i64::MIN),
+        };
+        let start = counted(&self.start)?;
+        let stride = self.step.checked_abs()?;
+        if self.count == rest.ceil_div(stride) {
+            return Some([start, end]);
+        }
+        Some([start, counted(&(self.last() + self.step.signum()))?])
     }
 
     /// Returns the positions of the elements.
@@ -58,6 +79,12 @@ mod tests {
         assert_eq!(span.of_reversed(&9.into()).places().unwrap(), [7, 4, 1]);
         assert!(Span::of(0, Dim::symbol("N")).places().is_err());
         assert!(Span { step: i64::MAX, ..span }.places().is_err());
+        let size = Dim::symbol("N");
+        assert_eq!(Span::of(1, &size - 1).bounds(&size), Some([1, i64::MAX]));
+        assert_eq!(Span::of(&size - 2, 1).bounds(&size), Some([-2, -1]));
+        assert_eq!(Span::of(1, 2).bounds(&9.into()), Some([1, 3]));
+        assert_eq!(Span::of(0, 1).of_reversed(&9.into()).bounds(&9.into()), Some([8, 7]));
+        assert_eq!(Span::of(0, size.floor_div(2)).bounds(&size), None);
         assert!(Span::of(0, 4).is_whole(&4.into()) && !Span::of(1, 3).is_whole(&4.into()));
     }
 }

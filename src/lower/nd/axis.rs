@@ -7,6 +7,7 @@ use crate::lower::along::OPEN_END;
 use crate::lower::form::{extended, line_form};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::Slice;
+use crate::op::resolve_index;
 use crate::tensor::{Dim, Shape, Span};
 
 /// The size by which ncnn's Slice takes an equal part of the rest (`slice.cpp`).
@@ -70,9 +71,27 @@ impl<'l> Nd<'l> {
         self.slice(axis, self.size(axis) - &count, count)
     }
 
-    /// Returns the elements of an axis of known size at these positions.
-    pub fn pick(self, axis: usize, places: &[i64]) -> Nd<'l> {
-        self.along(axis, places.len(), |lower, x, place, _| lower.gather(x, place, places))
+    /// Returns the elements of an axis at these indices. Negative ones count from the end.
+    pub fn pick(self, axis: usize, indices: &[i64]) -> Nd<'l> {
+        let size = self.size(axis);
+        let Some(known) = size.known() else {
+            if let [only] = indices {
+                let start = if *only < 0 { size + *only } else { Dim::from(*only) };
+                return self.slice(axis, start, 1);
+            }
+            let near = match ends(indices) {
+                [front, 0] => self.first(axis, front),
+                [0, back] => self.last(axis, back),
+                [front, back] => self.first(axis, front).join(self.last(axis, back), axis),
+            };
+            // The size is still free if cutting failed.
+            return if near.size(axis).known().is_some() { near.pick(axis, indices) } else { near };
+        };
+        self.along(axis, indices.len(), |lower, x, place, _| {
+            let resolved: Result<Vec<i64>> =
+                indices.iter().map(|index| resolve_index(*index, known)).collect();
+            lower.gather(x, place, &resolved?)
+        })
     }
 
     /// Returns the elements of an axis in reverse order.
@@ -144,6 +163,13 @@ impl<'l> Nd<'l> {
         };
         sizes.iter().map(part).collect()
     }
+}
+
+/// Returns the numbers of elements at the front and at the back of an axis that indices address.
+pub(crate) fn ends(indices: &[i64]) -> [i64; 2] {
+    let front = indices.iter().map(|index| index.saturating_add(1)).max().unwrap_or(0).max(0);
+    let back = indices.iter().map(|index| index.saturating_neg()).max().unwrap_or(0).max(0);
+    [front, back]
 }
 
 /// Returns a bound of an axis of `size` as Crop counts it: from the front, or negative from the end.

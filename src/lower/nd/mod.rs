@@ -15,6 +15,8 @@ use crate::error::{At, Error, Result};
 use crate::ncnn::BlobId;
 use crate::tensor::{Dim, Shape};
 
+pub(crate) use axis::ends;
+
 /// Elements of a lowering in the order of a shape of any rank.
 #[derive(Clone, Copy)]
 pub(crate) struct Nd<'l> {

@@ -7,8 +7,8 @@ use ndarray::{arr0, arr1};
 use super::Builder;
 use crate::common::int::Int;
 use crate::error::Error;
-use crate::graph::{Attribute, ValueId};
-use crate::pass::pattern::perm_attribute;
+use crate::graph::{Attribute, Graph, Node, ValueId};
+use crate::pass::pattern::{constant_ints, perm_attribute};
 use crate::tensor::{Array, DType, Dim, Tensor};
 
 /// A value that new nodes read or compute.
@@ -320,6 +320,16 @@ impl<'b> Expr<'b> {
         self.builder.op("Slice", [self, start, end, axis, step], [])
     }
 
+    /// Returns the part that a node of version 10 or later cuts out, along other axes.
+    pub fn slice_as(self, slice: &Node, axes: &[usize]) -> Expr<'b> {
+        let made = self.builder;
+        let mut inputs = made.inputs_of(slice);
+        inputs.resize(inputs.len().max(4), None);
+        inputs.splice(..1, [Some(self)]);
+        inputs.splice(3..4, [Some(made.ints(axes))]);
+        made.only_copy_of(slice, &inputs).unwrap_or_else(|error| made.fail(error))
+    }
+
     /// Returns element `index` along an axis, which is removed.
     pub fn element(self, axis: impl Int, index: impl Int) -> Expr<'b> {
         self.gather(self.builder.int(index), axis)
@@ -394,4 +404,11 @@ impl<'b> Expr<'b> {
     pub fn positions(self, axis: impl Int) -> Expr<'b> {
         self.builder.range(self.builder.int(0), self.size(axis))
     }
+}
+/// Returns the value of which `slice` made this part. The builder's nodes may not have shapes yet.
+pub(crate) fn sliced(graph: &Graph, part: ValueId, axis: i64, start: i64, end: i64) -> Option<ValueId> {
+    let node = graph.producer(part).filter(|node| node.is("Slice"))?;
+    let [whole, bounds @ ..] = node.inputs.as_slice() else { return None };
+    let bounds: Option<Vec<Vec<i64>>> = bounds.iter().map(|id| constant_ints(graph, (*id)?)).collect();
+    whole.filter(|_| bounds.is_some_and(|bounds| bounds == [[start], [end], [axis]]))
 }

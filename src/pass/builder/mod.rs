@@ -18,7 +18,7 @@ use crate::graph::{Attribute, AttributeMap, Graph, Node, Symbol, Value, ValueId}
 use crate::op::{NEWEST_OPSET, OWN_DOMAIN};
 use crate::tensor::{Array, DType, SizeCondition, Tensor};
 
-pub(crate) use expression::{Expr, Term};
+pub(crate) use expression::{Expr, Term, sliced};
 
 /// New nodes that replace a node, or precede one.
 pub(crate) struct Builder<'a> {

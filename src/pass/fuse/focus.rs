@@ -15,9 +15,10 @@ use super::matcher::{Found, Matcher, fuse};
 use crate::common::int::Int;
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Node, ValueId};
-use crate::op::resolve_axis;
+use crate::op::{self, resolve_axis};
 use crate::pass::builder::{Builder, Expr};
-use crate::pass::pattern::{Cut, cuts, int};
+use crate::pass::pattern::int;
+use crate::tensor::Span;
 
 /// The largest block.
 const MAX_BLOCK: i64 = 4;
@@ -50,18 +51,17 @@ impl Blocks {
 struct Strided {
     x: ValueId,
     /// Start and step along each axis.
-    cuts: Vec<(i64, i64)>,
+    steps: Vec<(i64, i64)>,
     inner: BTreeSet<ValueId>,
 }
 
 fn strided(matcher: &Matcher, value: ValueId) -> Option<Strided> {
     let rank = matcher.rank(value)?;
-    let mut found = Strided { x: value, cuts: vec![(0, 1); rank], inner: BTreeSet::new() };
+    let mut found = Strided { x: value, steps: vec![(0, 1); rank], inner: BTreeSet::new() };
     for _ in 0..rank {
-        let Some(node) = matcher.made_by(found.x, "Slice") else { break };
-        let x = node.input(0)?;
-        for Cut { axis, start, step, .. } in cuts(matcher.graph, node)? {
-            let (outer_start, outer_step) = found.cuts.get_mut(axis)?;
+        let Some((x, spans)) = op::taken(matcher.graph, found.x) else { break };
+        for (axis, Span { start, step, .. }) in spans {
+            let (start, (outer_start, outer_step)) = (start.known()?, found.steps.get_mut(axis)?);
             if !(0..=MAX_BLOCK).contains(&start) || !(1..=MAX_BLOCK).contains(&step) {
                 return None;
             }
@@ -83,17 +83,17 @@ fn blocks(matcher: &Matcher, concat: &Node) -> Option<Blocks> {
         concat.inputs.iter().map(|part| strided(matcher, (*part)?)).collect::<Option<_>>()?;
     let part = parts.first()?;
     let (x, sizes) = (part.x, matcher.sizes(part.x)?);
-    let block = part.cuts.get(rows)?.1;
+    let block = part.steps.get(rows)?.1;
     let mut order = Vec::new();
     let mut inner = BTreeSet::new();
     for part in &parts {
-        for (at, (start, step)) in part.cuts.iter().enumerate() {
+        for (at, (start, step)) in part.steps.iter().enumerate() {
             let expected = if at == rows || at == columns { block } else { 1 };
             if *step != expected || (expected == 1 && *start != 0) {
                 return None;
             }
         }
-        order.push(part.cuts.get(rows)?.0 * block + part.cuts.get(columns)?.0);
+        order.push(part.steps.get(rows)?.0 * block + part.steps.get(columns)?.0);
         inner.extend(&part.inner);
     }
     let to = matcher.sizes(result)?;

@@ -1,9 +1,9 @@
 //! Layouts: the axes of a value as products of the axes of its source. Free sizes are compared as expressions.
 
 use super::matcher::Matcher;
-use super::view::{Traced, chain};
+use super::view::{Traced, chain, converted};
 use crate::graph::{Node, ValueId};
-use crate::pass::pattern::{perm_of, reshapes};
+use crate::op::{self, Move};
 use crate::tensor::{Dim, held_axes};
 
 /// A factor of the size of an axis.
@@ -45,14 +45,28 @@ impl Layout {
         Some(Layout { axes: held_axes(shape, &sizes)?.into_iter().map(of_axis).collect() })
     }
 
-    /// The layout after an Expand of a value of shape `from`.
-    fn expanded(&self, from: &[Dim], to: &[Dim]) -> Option<Layout> {
-        let added = to.len().checked_sub(from.len())?;
+    /// The layout after a step; `None` if that is no product of axes.
+    fn moved(&self, step: &Move) -> Option<Layout> {
+        match step {
+            Move::Reshape(to) => self.reshaped(to),
+            Move::Transpose(perm) => self.transposed(perm),
+            Move::Broadcast(to) => self.expanded(to),
+            _ => None,
+        }
+    }
+
+    /// The layout after an Expand.
+    fn expanded(&self, to: &[Dim]) -> Option<Layout> {
+        let added = to.len().checked_sub(self.axes.len())?;
         let mut axes = Vec::with_capacity(to.len());
         for (place, size) in to.iter().enumerate() {
             let own = place.checked_sub(added);
             let (factors, before) = match own {
-                Some(own) => (self.axes.get(own)?.clone(), from.get(own)?.clone()),
+                Some(own) => {
+                    let factors = self.axes.get(own)?.clone();
+                    let before = Dim::product(factors.iter().map(|factor| &factor.size));
+                    (factors, before)
+                }
                 None => (Vec::new(), Dim::ONE),
             };
             if before == *size {
@@ -73,28 +87,14 @@ pub(super) fn trace_layout(
     value: ValueId,
     is_source: impl Fn(ValueId) -> bool,
 ) -> Option<Traced<Layout>> {
-    let chain = chain(matcher, value, &is_source, |_| true, true)?;
+    let chain = chain(matcher, value, &is_source, |_| true, true);
     let layout = Layout::of(matcher.shape(chain.source).filter(|_| is_source(chain.source))?);
-    chain.traced(layout, |node, made, layout| step(matcher, node, made, layout))
+    chain.traced(layout, |step, layout| layout.moved(step))
 }
 
-fn step(matcher: &Matcher, node: &Node, made: ValueId, layout: &Layout) -> Option<Layout> {
-    let shape = matcher.shape(made)?;
-    if is_reshape(matcher, node) {
-        return layout.reshaped(shape);
-    }
-    if node.is("Transpose") {
-        return layout.transposed(&perm_of(matcher.graph, node)?);
-    }
-    node.is("Expand").then(|| layout.expanded(matcher.shape(node.input(0)?)?, shape)).flatten()
-}
-
-/// Whether a node gives its input another shape, with the elements in the same order.
-pub(super) fn is_reshape(matcher: &Matcher, node: &Node) -> bool {
-    if node.is_one_of(&["Cast", "Identity"]) {
-        return node.input(0).zip(node.output(0)).is_some_and(|(x, result)| matcher.alike(x, result));
-    }
-    reshapes(node)
+/// The input of a node that gives it another shape, with the elements in the same order.
+pub(super) fn reshaped(matcher: &Matcher, node: &Node) -> Option<ValueId> {
+    converted(matcher, node).or_else(|| op::viewed(node))
 }
 
 #[cfg(test)]
@@ -108,7 +108,7 @@ mod tests {
         let source = Layout::of(&[known(1), known(2), length.clone(), known(16)]);
         let apart = [known(1), known(2), known(1), length.clone(), known(16)];
         let repeated = [known(1), known(2), known(3), length.clone(), known(16)];
-        let expanded = source.reshaped(&apart).unwrap().expanded(&apart, &repeated).unwrap();
+        let expanded = source.reshaped(&apart).unwrap().expanded(&repeated).unwrap();
         let merged = expanded.reshaped(&[known(1), known(6), length.clone(), known(16)]).unwrap();
         let axis = |axis: usize, size: Dim| Factor { axis: Some(axis), size };
         let heads = vec![axis(1, known(2)), Factor { axis: None, size: known(3) }];

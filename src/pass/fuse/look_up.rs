@@ -11,38 +11,41 @@
 //! unsqueeze if the view of the indices adds no axes of size 1.
 
 use super::matcher::{Found, Matcher, fuse, two};
-use crate::error::{At, Result};
-use crate::graph::{Attribute, Graph, Node, ValueId};
-use crate::op::resolve_axis;
-use crate::pass::pattern::{axis, int};
+use crate::error::Result;
+use crate::graph::{Graph, Node, ValueId};
+use crate::op;
+use crate::pass::pattern::axis;
 use crate::pass::progression::{Line, Progression};
 use crate::tensor::{DType, Dim, SizeCondition};
 
 /// The largest ratio of the gathered constant to the table.
 const MAX_GROWTH: usize = 4;
 
+/// A selection of indices, and of the elements at them.
+enum Selection {
+    /// By a Slice along these axes.
+    Slice(Node, Vec<usize>),
+    /// At constant positions along an axis.
+    Gather(ValueId, usize),
+}
+
 struct Part {
     table: ValueId,
     axis: usize,
     indices: ValueId,
-    selection: Node,
-    /// The axes of the selection in the gathered elements.
-    axes: Vec<i64>,
+    selection: Selection,
 }
 
 pub(crate) fn fuse_gather_of_selected(graph: &mut Graph) -> Result<bool> {
-    fuse(graph, find_part, |made, part| {
-        let Part { table, axis, indices, mut selection, axes } = part;
+    fuse(graph, find_part, |made, Part { table, axis, indices, selection }| {
         let gathered = made.value(table).gather(made.value(indices), axis);
-        let mut inputs = made.inputs_of(&selection);
-        inputs.put(0, Some(gathered));
-        if selection.is("Gather") {
-            let axis = axes.first().copied().unwrap_or(0);
-            selection.attributes.insert("axis".into(), Attribute::Int(axis));
-        } else if let Some(slot) = inputs.get_mut(3) {
-            *slot = Some(made.ints(&axes));
-        }
-        made.only_copy_of(&selection, &inputs)
+        Ok(match selection {
+            Selection::Gather(positions, along) => gathered.gather(made.value(positions), axis + along),
+            Selection::Slice(slice, axes) => {
+                let axes: Vec<usize> = axes.iter().map(|own| axis + own).collect();
+                gathered.slice_as(&slice, &axes)
+            }
+        })
     })
 }
 
@@ -50,27 +53,25 @@ fn find_part(matcher: &Matcher, node: &Node) -> Option<Found<Part>> {
     let [table, selected] = two(node).filter(|_| node.is("Gather"))?;
     let data = matcher.constant(table)?;
     let along = axis(node, 0, matcher.rank(table)?)?;
-    let (selection, axes) = match matcher.made_by(selected, "Slice").filter(|slice| slice.version >= 10) {
-        Some(slice) => (slice, matcher.ints(slice.input(3)?)?),
-        None => {
+    let (indices, selection) =
+        if let Some(slice) = matcher.made_by(selected, "Slice").filter(|slice| slice.version >= 10) {
+            let (indices, spans) = op::taken(matcher.graph, selected)?;
+            (indices, Selection::Slice(slice.clone(), spans.into_iter().map(|(axis, _)| axis).collect()))
+        } else {
             let gather = matcher.made_by(selected, "Gather")?;
-            matcher.constant(gather.input(1)?)?;
-            (gather, vec![int(gather, "axis").unwrap_or(0)])
-        }
-    };
-    let indices = selection.input(0)?;
-    let rank = matcher.rank(indices)?;
+            let [indices, positions] = two(gather)?;
+            matcher.constant(positions)?;
+            (indices, Selection::Gather(positions, self::axis(gather, 0, matcher.rank(indices)?)?))
+        };
     let row = data.len().checked_div(*data.shape().get(along)?)?;
     let fits = match matcher.constant(indices) {
         Some(all) => {
-            selection.is("Slice") && all.len().checked_mul(row)? <= data.len().checked_mul(MAX_GROWTH)?
+            matches!(selection, Selection::Slice(..))
+                && all.len().checked_mul(row)? <= data.len().checked_mul(MAX_GROWTH)?
         }
         None => along == 0 && matcher.is_input(indices),
     };
-    let shift = |own: i64| i64::try_from(resolve_axis(own, rank).ok()? + along).ok();
-    let axes = axes.into_iter().map(shift).collect::<Option<_>>()?;
-    let parts = Part { table, axis: along, indices, selection: selection.clone(), axes };
-    fits.then_some(Found::open(parts))
+    fits.then_some(Found::open(Part { table, axis: along, indices, selection }))
 }
 
 /// A Gather of the first elements of an axis.

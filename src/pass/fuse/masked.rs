@@ -4,11 +4,19 @@
 //! longer value. If a mask is repeated along the last axis, whole rows are gathered. torch writes its masked_scatter
 //! so, which puts the features of images into those of a text.
 
+use std::sync::LazyLock;
+
 use super::matcher::{Found, Matcher, fuse};
+use super::text::Pattern;
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 use crate::pass::pattern::{ints, text};
 use crate::tensor::DType;
+
+/// The first elements of a list.
+static FRONT: LazyLock<Pattern> = LazyLock::new(|| {
+    Pattern::of("Slice(longer, 0, count) | Slice(longer, 0, count, 0) | Slice(longer, 0, count, 0, 1)")
+});
 
 /// The most nodes that repeat a mask.
 const DEPTH: usize = 8;
@@ -44,7 +52,8 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Part>> {
     ints(turned, "perm").is_none_or(|perm| perm == [1, 0]).then_some(())?;
     let (rank, depth) = (matcher.rank(x)?, matcher.rank(mask)?);
     let values = node.input(2)?;
-    let values = front_of(matcher, values).unwrap_or(values);
+    let front = FRONT.matches(matcher, values).pop().and_then(|found| found.value("longer"));
+    let values = front.unwrap_or(values);
     let rows = row_mask(matcher, mask).zip(flattened(matcher, values)).and_then(|(row_mask, rows)| {
         let width = matcher.shape(mask)?.last()?.known()?;
         let fits = depth == rank && matcher.shape(rows)?.last()?.is(width);
@@ -53,16 +62,6 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Part>> {
     let (mask, values, width) = rows.unwrap_or((mask, values, None));
     let added = (depth..rank).map(|axis| i64::try_from(axis).ok()).collect::<Option<_>>()?;
     Some(Found::open(Part { x, mask, added, values, width }))
-}
-
-/// The value whose first elements these are.
-fn front_of(matcher: &Matcher, values: ValueId) -> Option<ValueId> {
-    let slice = matcher.made_by(values, "Slice")?;
-    let is_list = |index: usize, list: &[i64]| {
-        slice.input(index).is_none_or(|id| matcher.ints(id).is_some_and(|found| found == list))
-    };
-    let is_front = matcher.ints(slice.input(1)?)? == [0] && is_list(3, &[0]) && is_list(4, &[1]);
-    slice.input(0).filter(|_| is_front)
 }
 
 /// The value that a Reshape flattens.

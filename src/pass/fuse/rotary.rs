@@ -11,14 +11,15 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use super::layout::is_reshape;
+use super::layout::reshaped;
 use super::matcher::{Found, Matcher, fuse, two};
 use super::text::Pattern;
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
+use crate::op;
 use crate::pass::builder::{Builder, Expr};
-use crate::pass::pattern::{Cut, axis, cuts};
-use crate::tensor::Dim;
+use crate::pass::pattern::axis;
+use crate::tensor::{Dim, Span};
 
 static HALVES: LazyLock<Pattern> =
     LazyLock::new(|| Pattern::of("Add(Mul(x, cos), Mul(turned = Concat(Neg(x2), x1), sin))"));
@@ -114,25 +115,9 @@ fn pair_turned(matcher: &Matcher, real: ValueId, imaginary: ValueId) -> Option<F
 
 /// A value as elements of the last axis of another: that value, the first element, and their number.
 fn part(matcher: &Matcher, value: ValueId) -> Option<(ValueId, i64, i64)> {
-    let node = matcher.producer(value)?;
-    let x = node.input(0)?;
-    let rank = matcher.rank(value)?;
-    let size = |value: ValueId| matcher.shape(value)?.last()?.known();
-    let count = size(value)?;
-    if node.is("Split") {
-        (axis(node, 0, rank)? + 1 == rank).then_some(())?;
-        let mut start = 0;
-        for output in node.outputs.iter().copied() {
-            if output? == value {
-                return Some((x, start, count));
-            }
-            start += size(output?)?;
-        }
-        return None;
-    }
-    let [Cut { axis, start, step: 1, .. }] = *cuts(matcher.graph, node)? else { return None };
-    let start = if start < 0 { start.checked_add(size(x)?)? } else { start };
-    (axis + 1 == rank && start >= 0).then_some((x, start, count))
+    let (x, spans) = op::taken(matcher.graph, value)?;
+    let [(axis, Span { start, step: 1, count })] = spans.as_slice() else { return None };
+    (axis + 1 == matcher.rank(x)?).then_some((x, start.known()?, count.known()?))
 }
 
 /// Whether a value has an element for each pair at each position of `x`, the last axis but one.
@@ -160,8 +145,8 @@ fn halved(matcher: &Matcher, value: ValueId, x: ValueId, pairs: i64) -> Option<A
                 if of == rows && columns.is(pairs) && outer.iter().all(|size| size.is(1)));
             return (last && half == other && fits).then_some(Angles::By(functions, half));
         }
-        if is_reshape(matcher, node) {
-            source = node.input(0)?;
+        if let Some(x) = reshaped(matcher, node) {
+            source = x;
         } else if is_function {
             functions.push((node.clone(), 0));
             source = node.input(0)?;

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::layout::is_reshape;
+use super::layout::reshaped;
 use super::matcher::{Matcher, two};
 use super::terms::WITHOUT_NAN;
 use super::view::scaling;
@@ -113,8 +113,8 @@ pub(super) fn outer(matcher: &Matcher, value: ValueId) -> Option<Vec<Dim>> {
 fn skip_reshapes(matcher: &Matcher, value: ValueId, inner: &mut BTreeSet<ValueId>) -> Option<ValueId> {
     let mut source = value;
     for _ in 0..MAX_CHAIN {
-        let Some(node) = matcher.producer(source).filter(|node| is_reshape(matcher, node)) else { break };
-        let x = node.input(0)?;
+        let view = matcher.producer(source).and_then(|node| reshaped(matcher, node));
+        let Some(x) = view else { break };
         if matcher.shape(x)?.last() != matcher.shape(source)?.last() {
             break;
         }

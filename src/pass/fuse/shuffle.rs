@@ -16,7 +16,8 @@ use super::matcher::{Found, Matcher, fuse};
 use super::view::View;
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
-use crate::pass::pattern::{ints, perm_of, reshapes};
+use crate::op;
+use crate::pass::pattern::{ints, perm_of};
 
 /// The most Reshapes between the image and its blocks.
 const MAX_STEPS: usize = 4;
@@ -83,13 +84,12 @@ fn free_groups(matcher: &Matcher, [x, blocks, result]: [ValueId; 3], transpose: 
 
 /// Matches SpaceToDepth on an image of free sizes, for which exporters write more Reshapes.
 fn find_free_blocks(matcher: &Matcher, node: &Node) -> Option<Found<(ValueId, Shuffle)>> {
-    let result = node.output(0).filter(|_| reshapes(node))?;
+    let (result, mut value) = (node.output(0)?, op::viewed(node)?);
     let [_, deep, rows, columns] = matcher.shape(result)? else { return None };
     if rows.known().is_some() && columns.known().is_some() {
         return None;
     }
     let mut inner = BTreeSet::new();
-    let mut value = node.input(0)?;
     let mut made_by = |value: ValueId| {
         inner.insert(value);
         matcher.producer(value)
@@ -99,7 +99,7 @@ fn find_free_blocks(matcher: &Matcher, node: &Node) -> Option<Found<(ValueId, Sh
         if maker.is("Transpose") {
             break;
         }
-        value = maker.input(0).filter(|_| reshapes(maker))?;
+        value = op::viewed(maker)?;
         maker = made_by(value)?;
     }
     let turns = maker.is("Transpose") && ints(maker, "perm")? == [0, 1, 3, 5, 2, 4];
@@ -116,7 +116,7 @@ fn find_free_blocks(matcher: &Matcher, node: &Node) -> Option<Found<(ValueId, Sh
     value = blocks;
     for _ in 0..MAX_STEPS {
         maker = made_by(value)?;
-        value = maker.input(0).filter(|_| reshapes(maker))?;
+        value = op::viewed(maker)?;
         if fits(value) {
             let parts = (value, Shuffle::ToDepth { block: side, mode: "CRD" });
             return Some(Found { inner, parts }).filter(|_| matcher.is_float(result));

@@ -11,8 +11,8 @@ use crate::common::index::IndexMap;
 use crate::common::int::Int;
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Node, NodeId, ValueId};
-use crate::op::NEWEST_OPSET;
-use crate::pass::pattern::{Cut, Readers, cuts};
+use crate::op::{self, NEWEST_OPSET};
+use crate::pass::pattern::Readers;
 
 /// A Slice of a part of an axis.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -61,14 +61,11 @@ pub(crate) fn fuse_split(graph: &mut Graph) -> Result<bool> {
 
 /// Reads a Slice along one axis with step 1: its input, the axis and the part.
 fn read_part(matcher: &Matcher, id: NodeId, node: &Node) -> Option<(ValueId, usize, Part)> {
-    let (x, output) = (node.input(0)?, node.output(0)?);
-    let [Cut { axis, start, step: 1, .. }] = *cuts(matcher.graph, node)? else { return None };
-    let (from, to) = (matcher.sizes(x)?, matcher.sizes(output)?);
-    let (whole, size) = (*from.get(axis)?, *to.get(axis)?);
-    let start = if start < 0 { start.saturating_add(whole).max(0) } else { start };
-    (matcher.is_float(x) && 0 < size && size < whole).then_some((
-        x,
-        axis,
-        Part { start, size, node: id, output },
-    ))
+    let output = node.output(0)?;
+    let (x, spans) = op::taken(matcher.graph, output)?;
+    let [(axis, span)] = spans.as_slice() else { return None };
+    let whole = *matcher.sizes(x)?.get(*axis)?;
+    let (start, size) = (span.start.known()?, span.count.known()?);
+    let is_part = matcher.is_float(x) && span.step == 1 && 0 < size && size < whole;
+    is_part.then_some((x, *axis, Part { start, size, node: id, output }))
 }

@@ -1,12 +1,11 @@
-//! Strided views: the results of chains of Reshape, Transpose, Split, Slice and Gather as elements of their
-//! source.
+//! Strided views: the results of chains of nodes that move elements, as elements of their source.
 
 use std::collections::BTreeSet;
 
 use super::matcher::{Matcher, two};
-use crate::common::int::Int;
 use crate::graph::{Node, ValueId};
-use crate::pass::pattern::{Cut, axis, cuts, ints, perm_of};
+use crate::op::{self, Move};
+use crate::tensor::{Dim, Span};
 
 /// The most nodes of a chain.
 const MAX_CHAIN: usize = 16;
@@ -95,9 +94,16 @@ impl View {
         (size > 0).then_some(view)
     }
 
-    /// The size of an axis.
-    fn size(&self, axis: usize) -> Option<i64> {
-        Some(self.axes.get(axis)?.iter().map(|run| run.size).product())
+    /// The view after a step; `None` if that is not strided.
+    fn moved(&self, step: &Move) -> Option<View> {
+        match step {
+            Move::Reshape(to) => self.reshaped(&to.iter().map(Dim::known).collect::<Option<Vec<i64>>>()?),
+            Move::Transpose(perm) => self.transposed(perm),
+            Move::Take { axis, span: Span { start, step: 1, count } } => {
+                self.sliced(*axis, start.known()?, count.known()?)
+            }
+            _ => None,
+        }
     }
 
     /// Merges runs that are contiguous.
@@ -130,57 +136,68 @@ pub(super) struct Traced<T = View> {
     pub inner: BTreeSet<ValueId>,
 }
 
-/// The nodes from a source to a value that move or scale elements.
-pub(super) struct Chain<'a> {
+/// The steps from a source to a value.
+pub(super) struct Chain {
     pub source: ValueId,
     /// The factor of the elements.
-    pub scale: f64,
-    /// The values after the source, the last first, and the nodes that make them unless they scale.
-    pub nodes: Vec<(ValueId, Option<&'a Node>)>,
+    scale: f64,
+    /// The steps from the last nodes to the first ones, those of a node in order.
+    steps: Vec<Vec<Move>>,
+    inner: BTreeSet<ValueId>,
 }
 
-impl Chain<'_> {
-    /// Applies `step` to the description of the source and to each node that moves elements.
-    pub fn traced<T>(self, source: T, step: impl Fn(&Node, ValueId, &T) -> Option<T>) -> Option<Traced<T>> {
-        let mut view = source;
-        for (made, node) in self.nodes.iter().rev() {
-            if let Some(node) = node {
-                view = step(node, *made, &view)?;
-            }
-        }
-        let inner = self.nodes.into_iter().map(|(made, _)| made).collect();
-        Some(Traced { source: self.source, view, scale: self.scale, inner })
+impl Chain {
+    /// Applies `step` to the description of the source and to each step.
+    pub fn traced<T>(self, source: T, step: impl Fn(&Move, &T) -> Option<T>) -> Option<Traced<T>> {
+        let mut steps = self.steps.iter().rev().flatten();
+        let view = steps.try_fold(source, |view, moved| step(moved, &view))?;
+        Some(Traced { source: self.source, view, scale: self.scale, inner: self.inner })
     }
 }
 
-/// Follows a value back to the first that `is_source`, or as far as nodes have a property `moves`, or scale elements if
-/// `scaled`.
-pub(super) fn chain<'a>(
-    matcher: &Matcher<'a>,
+/// Follows a value back to the first that `is_source`, or as far as nodes move elements by steps that are `known`, or
+/// scale them if `scaled`.
+pub(super) fn chain(
+    matcher: &Matcher,
     value: ValueId,
     is_source: impl Fn(ValueId) -> bool,
-    moves: impl Fn(&Node) -> bool,
+    known: impl Fn(&Move) -> bool,
     scaled: bool,
-) -> Option<Chain<'a>> {
-    let mut chain = Chain { source: value, scale: 1.0, nodes: Vec::new() };
-    while chain.nodes.len() < MAX_CHAIN && !is_source(chain.source) {
+) -> Chain {
+    let mut chain = Chain { source: value, scale: 1.0, steps: Vec::new(), inner: BTreeSet::new() };
+    while chain.inner.len() < MAX_CHAIN && !is_source(chain.source) {
         let Some(node) = matcher.producer(chain.source) else { break };
-        let scaling = scaling(matcher, node).filter(|_| scaled);
-        if scaling.is_none() && !moves(node) {
+        let (source, factor, steps) = if let Some((x, factor)) = scaling(matcher, node).filter(|_| scaled) {
+            (x, factor, Vec::new())
+        } else if let Some(x) = converted(matcher, node) {
+            (x, 1.0, Vec::new())
+        } else if let Some((x, steps)) = op::moved(matcher.graph, chain.source)
+            && steps.iter().all(&known)
+        {
+            (x, 1.0, steps)
+        } else {
             break;
-        }
-        chain.nodes.push((chain.source, scaling.is_none().then_some(node)));
-        chain.scale *= scaling.map_or(1.0, |(_, factor)| factor);
-        chain.source = scaling.map_or_else(|| node.input(0), |(x, _)| Some(x))?;
+        };
+        chain.inner.insert(chain.source);
+        chain.steps.push(steps);
+        chain.scale *= factor;
+        chain.source = source;
     }
-    Some(chain)
+    chain
+}
+
+/// The input of a Cast or an Identity that changes nothing.
+pub(super) fn converted(matcher: &Matcher, node: &Node) -> Option<ValueId> {
+    let x = node.input(0).filter(|_| node.is_one_of(&["Cast", "Identity"]))?;
+    matcher.alike(x, node.output(0)?).then_some(x)
 }
 
 /// Traces a value back as far as nodes only move elements, or scale them if `scaled`.
 pub(super) fn trace(matcher: &Matcher, value: ValueId, scaled: bool) -> Option<Traced> {
-    let chain = chain(matcher, value, |_| false, |node| moves(matcher, node), scaled)?;
+    let known = |step: &Move| matches!(step, Move::Reshape(_) | Move::Transpose(_) | Move::Take { .. });
+    let chain = chain(matcher, value, |_| false, known, scaled);
     let view = View::of(&matcher.sizes(chain.source)?);
-    chain.traced(view, |node, made, view| step(matcher, node, made, view))
+    chain.traced(view, |step, view| view.moved(step))
 }
 
 /// The operand and the factor of a product, or quotient, with a constant of one element.
@@ -192,64 +209,6 @@ pub(super) fn scaling(matcher: &Matcher, node: &Node) -> Option<(ValueId, f64)> 
         (x, 1.0 / matcher.scalar(divisor)?)
     };
     matcher.alike(x, node.output(0)?).then_some((x, factor))
-}
-
-/// Whether the result of a node is a view of its input.
-fn moves(matcher: &Matcher, node: &Node) -> bool {
-    const MOVES: [&str; 8] =
-        ["Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Split", "Slice", "Gather"];
-    match node.op_type.as_str() {
-        _ if !node.domain.is_empty() => false,
-        "Cast" | "Identity" => {
-            node.input(0).zip(node.output(0)).is_some_and(|(x, result)| matcher.alike(x, result))
-        }
-        op_type => MOVES.contains(&op_type),
-    }
-}
-
-fn step(matcher: &Matcher, node: &Node, made: ValueId, view: &View) -> Option<View> {
-    let sizes = matcher.sizes(made)?;
-    match node.op_type.as_str() {
-        "Transpose" => view.transposed(&perm_of(matcher.graph, node)?),
-        "Split" => split(matcher, node, made, view),
-        "Slice" => slice(matcher, node, &sizes, view),
-        "Gather" => {
-            let axis = axis(node, 0, view.axes.len())?;
-            let index = matcher.int(node.input(1)?)?;
-            let start = if index < 0 { index + view.size(axis)? } else { index };
-            view.sliced(axis, start, 1)?.reshaped(&sizes)
-        }
-        _ => view.reshaped(&sizes),
-    }
-}
-
-fn split(matcher: &Matcher, node: &Node, made: ValueId, view: &View) -> Option<View> {
-    let axis = axis(node, 0, view.axes.len())?;
-    let part = node.outputs.iter().position(|output| *output == Some(made))?;
-    let size = matcher.sizes(made)?.get(axis).copied()?;
-    let given = match node.input(1) {
-        Some(sizes) => Some(matcher.ints(sizes)?),
-        None => ints(node, "split").map(<[i64]>::to_vec),
-    };
-    let start = match given {
-        Some(sizes) => sizes.get(..part)?.iter().sum(),
-        None => {
-            // Without sizes the parts are equal, except for the last one.
-            let (whole, parts) = (view.size(axis)?, node.outputs.len().int());
-            (whole % parts == 0).then(|| whole / parts * part.int())?
-        }
-    };
-    view.sliced(axis, start, size)
-}
-
-/// The view of a Slice with constant bounds as inputs and step 1.
-fn slice(matcher: &Matcher, node: &Node, sizes: &[i64], view: &View) -> Option<View> {
-    let mut view = view.clone();
-    for Cut { axis, start, step, .. } in cuts(matcher.graph, node)? {
-        let start = if start < 0 { start.saturating_add(view.size(axis)?).max(0) } else { start };
-        view = view.sliced(axis, start, *sizes.get(axis)?).filter(|_| step == 1)?;
-    }
-    Some(view)
 }
 
 #[cfg(test)]

@@ -9,16 +9,40 @@ use crate::common::int::Int;
 use crate::error::Result;
 use crate::graph::{Graph, Ids, Node, Value, ValueId};
 use crate::op;
-use crate::pass::pattern::{self, Cut, Readers, producer};
+use crate::pass::pattern::{Readers, producer};
+use crate::tensor::Span;
 
 use super::{axis, int};
 
+/// The elements of an axis that a Slice with constant bounds takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Cut {
+    axis: usize,
+    bounds: [i64; 2],
+    step: i64,
+}
+
+/// Reads a value as a Slice: the sliced value, and the elements of its axes.
+fn sliced(graph: &Graph, value: ValueId) -> Option<(ValueId, Vec<(usize, Span)>)> {
+    producer(graph, value, "Slice")?;
+    op::taken(graph, value)
+}
+
+/// Returns the bounds for axes of a value.
+fn cuts(graph: &Graph, of: ValueId, spans: Vec<(usize, Span)>) -> Option<Vec<Cut>> {
+    let shape = graph.value(of).shape.as_ref()?;
+    let cut = |(axis, span): (usize, Span)| {
+        Some(Cut { axis, bounds: span.bounds(shape.get(axis)?)?, step: span.step })
+    };
+    spans.into_iter().map(cut).collect()
+}
+
 /// Returns a Slice like `node` with other cuts of `data`.
 fn slice(graph: &mut Graph, node: &Node, data: ValueId, cuts: &[Cut]) -> Result<Node> {
-    let bounds = |bound: fn(&Cut) -> i64| cuts.iter().map(bound).collect::<Vec<i64>>();
-    let axes = cuts.iter().map(|cut| Ok(cut.axis.int())).collect::<Result<Vec<i64>>>()?;
+    let list = |part: fn(&Cut) -> i64| cuts.iter().map(part).collect::<Vec<i64>>();
+    let starts = list(|cut| cut.bounds[0]);
     let mut inputs: Ids = smallvec![Some(data)];
-    for list in [bounds(|cut| cut.start), bounds(|cut| cut.end), axes, bounds(|cut| cut.step)] {
+    for list in [starts, list(|cut| cut.bounds[1]), list(|cut| cut.axis.int()), list(|cut| cut.step)] {
         inputs.push(Some(graph.add_ints(&list)?));
     }
     Ok(Node { inputs, ..node.clone() })
@@ -27,11 +51,11 @@ fn slice(graph: &mut Graph, node: &Node, data: ValueId, cuts: &[Cut]) -> Result<
 /// Merges several Slice of different axes in a row.
 pub(crate) fn fuse_consecutive_slices(graph: &mut Graph) -> Result<bool> {
     let find = |graph: &Graph, node: &Node| {
-        let inner = producer(graph, node.input(0).filter(|_| node.is("Slice"))?, "Slice")?;
-        let (mut cuts, outer) = (pattern::cuts(graph, inner)?, pattern::cuts(graph, node)?);
-        let are_apart = outer.iter().all(|cut| cuts.iter().all(|other| other.axis != cut.axis));
-        cuts.extend(outer);
-        are_apart.then_some((inner.input(0)?, cuts))
+        let (part, outer) = sliced(graph, node.output(0)?)?;
+        let (data, mut spans) = sliced(graph, part)?;
+        let are_apart = outer.iter().all(|(axis, _)| spans.iter().all(|(other, _)| other != axis));
+        spans.extend(outer);
+        are_apart.then_some((data, cuts(graph, data, spans)?))
     };
     graph.replace_nodes(find, |graph, node, (data, cuts)| Ok(Some(vec![slice(graph, node, data, &cuts)?])))
 }
@@ -40,12 +64,13 @@ pub(crate) fn fuse_consecutive_slices(graph: &mut Graph) -> Result<bool> {
 /// them: each axis with steps needs layers of its own in ncnn.
 pub(crate) fn share_slices(graph: &mut Graph) -> Result<bool> {
     let find = |graph: &Graph, node: &Node| {
-        let mut cuts = pattern::cuts(graph, node)?;
+        let (data, spans) = sliced(graph, node.output(0)?)?;
+        let mut cuts = cuts(graph, data, spans)?;
         if cuts.iter().filter(|cut| cut.step != 1).count() < 2 {
             return None;
         }
         cuts.sort();
-        Some((node.input(0)?, cuts.pop()?, cuts))
+        Some((data, cuts.pop()?, cuts))
     };
     let mut shared: BTreeMap<(ValueId, Cut), ValueId> = BTreeMap::new();
     graph.replace_nodes(find, |graph, node, (mut data, last, cuts)| {
@@ -75,23 +100,21 @@ pub(crate) fn fuse_slice_of_concat(graph: &mut Graph) -> Result<bool> {
 }
 
 fn slice_of_part(graph: &Graph, node: &Node) -> Option<(ValueId, Vec<Cut>)> {
-    let concat = producer(graph, node.input(0).filter(|_| node.is("Slice"))?, "Concat")?;
-    let mut cuts = pattern::cuts(graph, node)?;
+    let (data, mut spans) = sliced(graph, node.output(0)?)?;
+    let concat = producer(graph, data, "Concat")?;
     let axis = concat_axis(graph, concat)?;
-    let cut = cuts.iter_mut().find(|cut| cut.axis == axis)?;
+    let (_, span) = spans.iter_mut().find(|(other, _)| *other == axis)?;
     let size = |value: ValueId| graph.value(value).shape.as_ref()?.get(axis)?.known();
-    let total = size(node.input(0)?)?;
-    let from_front = |bound: i64| if bound < 0 { bound.saturating_add(total) } else { bound }.clamp(0, total);
-    let (start, end) = (from_front(cut.start), from_front(cut.end));
-    if cut.step < 1 || start >= end {
+    let (start, last) = (span.start.known()?, span.last().known()?);
+    if span.step < 1 || last < start {
         return None;
     }
     let mut before = 0;
     for part in concat.inputs.iter().copied().flatten() {
         let after = before + size(part)?;
-        if (before..after).contains(&start) && end <= after {
-            (cut.start, cut.end) = (start - before, end - before);
-            return Some((part, cuts));
+        if (before..after).contains(&start) && last < after {
+            span.start -= before;
+            return Some((part, cuts(graph, part, spans)?));
         }
         before = after;
     }

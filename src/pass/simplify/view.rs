@@ -8,7 +8,6 @@ use crate::common::int::Int;
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Node, ValueId};
 use crate::op::{self, Access};
-use crate::pass::pattern::RESHAPES;
 use crate::tensor::Dim;
 
 use super::only_output;
@@ -34,17 +33,17 @@ pub(crate) fn fuse_concat_into_reshape(graph: &mut Graph) -> Result<bool> {
 
 /// Merges several views in a row into one Reshape.
 pub(crate) fn fuse_consecutive_reshapes(graph: &mut Graph) -> Result<bool> {
-    fuse(graph, &RESHAPES, |from, to| target_of(from, to).map(View::Reshape))
+    fuse(graph, |node| op::viewed(node).is_some(), |from, to| target_of(from, to).map(View::Reshape))
 }
 
 /// Merges several Squeeze in a row.
 pub(crate) fn fuse_consecutive_squeezes(graph: &mut Graph) -> Result<bool> {
-    fuse(graph, &["Squeeze"], |from, to| dropped_axes(from, to).map(View::Squeeze))
+    fuse(graph, |node| node.is("Squeeze"), |from, to| dropped_axes(from, to).map(View::Squeeze))
 }
 
 /// Merges several Unsqueeze in a row.
 pub(crate) fn fuse_consecutive_unsqueezes(graph: &mut Graph) -> Result<bool> {
-    fuse(graph, &["Unsqueeze"], |from, to| dropped_axes(to, from).map(View::Unsqueeze))
+    fuse(graph, |node| node.is("Unsqueeze"), |from, to| dropped_axes(to, from).map(View::Unsqueeze))
 }
 
 /// The node to be made.
@@ -56,14 +55,13 @@ enum View {
 
 fn fuse(
     graph: &mut Graph,
-    op_types: &[&str],
+    is_view: impl Fn(&Node) -> bool,
     between: impl Fn(&[Dim], &[Dim]) -> Option<View>,
 ) -> Result<bool> {
     // The input of the first view of each row; nodes are in topological order.
     let mut roots: IndexMap<ValueId, ValueId> = IndexMap::default();
     let find = |graph: &Graph, node: &Node| {
-        let is_view = node.is_one_of(op_types);
-        let (data, output) = (node.input(0).filter(|_| is_view)?, only_output(node)?);
+        let (data, output) = (node.input(0).filter(|_| is_view(node))?, only_output(node)?);
         let Some(root) = roots.get(data).copied() else {
             roots.insert(output, data);
             return None;

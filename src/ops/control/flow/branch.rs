@@ -7,11 +7,11 @@ use smallvec::smallvec;
 use super::unroll::{MAX_VIEWS, is_true};
 use crate::error::ErrorKind;
 use crate::graph::{Capture, DeferredErrors, Value};
-use crate::op::NEWEST_OPSET;
+use crate::op::{self, NEWEST_OPSET};
 use crate::ops::elementwise::compare::nan_input;
 use crate::ops::prelude::*;
 use crate::pass::infer;
-use crate::pass::pattern::{number, reshapes};
+use crate::pass::pattern::number;
 
 /// Returns the branch of a condition that is constant, or that the reading of the model decides.
 fn taken<'a>(call: &Call<'a>) -> Result<Option<&'a Graph>> {
@@ -46,8 +46,8 @@ fn compared_with_one(call: &Call) -> Option<Dim> {
             let (a, b) = (number(graph, node.input(0)?)?, number(graph, node.input(1)?)?);
             return if b.is(1) { Some(a) } else { Some(b).filter(|_| a.is(1)) };
         }
-        let is_view = node.is("Cast") || node.is("Identity") || reshapes(node);
-        condition = node.input(0).filter(|_| is_view)?;
+        let is_cast = node.is("Cast") || node.is("Identity");
+        condition = node.input(0).filter(|_| is_cast).or_else(|| op::viewed(node))?;
     }
     None
 }

@@ -2,9 +2,9 @@
 
 use num_traits::AsPrimitive;
 
-use super::lower::{ends, gathered};
+use super::lower::gathered;
 use super::{Rows, along, batch_dims, element_rows, tuple_rows};
-use crate::lower::MAX_PARTS;
+use crate::lower::{MAX_PARTS, ends};
 use crate::ops::elementwise::compare::expand_table_with_nan;
 use crate::ops::indexing::one_hot::pick;
 use crate::ops::prelude::*;

@@ -1,7 +1,7 @@
 //! Lowers Gather: constant indices to Crop and Concat, rows of a constant table to Embed, the rest to samples of the
 //! nearest elements, or a product with a matrix of zeros and ones.
 
-use super::{Rows, batch_dims, element_rows, resolve_index, tuple_rows};
+use super::{Rows, batch_dims, element_rows, tuple_rows};
 use crate::lower::{AssumedFact, Gathered};
 use crate::ncnn::layer::{Embed, MatMul};
 use crate::ops::prelude::*;
@@ -15,10 +15,11 @@ pub(super) fn lower_gather(lower: &Lower) -> Result<()> {
     let shape = lower.shape(0)?.to_vec();
     let axis = resolve_axis(lower.int("axis")?, shape.len())?;
     let has_many_rows = shape.at(axis)?.known().is_some_and(|rows| rows > FEW_ROWS);
-    let blob = if lower.constant(1).is_some() {
-        let places = lower.int_list(1)?;
-        gather(lower, &shape, axis, &places)?
-    } else if let Some(table) = lower.constant(0).filter(|_| has_many_rows).cloned()
+    if lower.constant(1).is_some() {
+        let taken = lower.input(0).pick(axis, &lower.int_list(1)?);
+        return lower.give(0, taken.reshape(lower.output_shape(0)?));
+    }
+    let blob = if let Some(table) = lower.constant(0).filter(|_| has_many_rows).cloned()
         && let Some(indices) = lower.indices(1)?
     {
         look_up(lower, &table, axis, indices)?
@@ -42,43 +43,6 @@ pub(super) fn counts_up(graph: &Graph, indices: Option<ValueId>) -> Option<(Dim,
     let mut long = axes.into_iter().filter(|own| !own.count.is(1));
     let along = long.next().filter(|own| own.step == 1 && long.next().is_none())?;
     start.lower_bound().is_some_and(|least| least >= 0).then_some((start, along.count))
-}
-
-/// Gathers constant indices.
-fn gather(lower: &Lower, shape: &[Dim], axis: usize, places: &[i64]) -> Result<BlobId> {
-    let blob = lower.blob(0)?;
-    let (alone, place) = lower.alone(blob, shape, axis)?;
-    let size = shape.at(axis)?;
-    if let (None, [only]) = (size.known(), places) {
-        // One element of an axis of free size: Crop counts from either end.
-        let end = (*only != -1).then_some(only.saturating_add(1));
-        return lower.crop(alone, place, *only, end, &Dim::ONE);
-    }
-    let Some(size) = size.known() else { return gather_from_ends(lower, alone, place, places) };
-    let places: Result<Vec<i64>> = places.iter().map(|place| resolve_index(*place, size)).collect();
-    lower.gather(alone, place, &places?)
-}
-
-/// Returns the numbers of elements at the front and at the back of an axis that indices address.
-pub(super) fn ends(indices: &[i64]) -> [i64; 2] {
-    let front = indices.iter().map(|index| index.saturating_add(1)).max().unwrap_or(0).max(0);
-    let back = indices.iter().map(|index| index.saturating_neg()).max().unwrap_or(0).max(0);
-    [front, back]
-}
-
-/// Gathers elements of an axis of free size, which lie at known distances from its ends.
-fn gather_from_ends(lower: &Lower, blob: BlobId, place: usize, places: &[i64]) -> Result<BlobId> {
-    let [front, back] = ends(places);
-    let mut parts = Vec::new();
-    if front > 0 {
-        parts.push(lower.crop(blob, place, 0, Some(front), &Dim::Known(front))?);
-    }
-    if back > 0 {
-        parts.push(lower.crop(blob, place, -back, None, &Dim::Known(back))?);
-    }
-    let both = lower.concat(&parts, place)?;
-    let places: Result<Vec<i64>> = places.iter().map(|place| resolve_index(*place, front + back)).collect();
-    lower.gather(both, place, &places?)
 }
 
 fn known_axis(shape: &[Dim], axis: usize) -> Result<i64> {
@@ -183,11 +147,9 @@ fn select(lower: &Lower, shape: &[Dim], axis: usize) -> Result<BlobId> {
 fn gather_rows(lower: &Lower, rows: &Rows) -> Result<()> {
     let width = Dim::from(rows.width);
     let count = Dim::product(lower.shape(0)?).floor_div(&width);
-    let blob = lower.blob(0)?;
-    let (alone, place) = lower.alone(blob, &[count, width], 0)?;
-    let places: Vec<i64> = rows.places.iter().map(Int::int).collect();
-    let taken = lower.gather(alone, place, &places)?;
-    lower.set(0, taken)
+    let positions: Vec<i64> = rows.places.iter().map(Int::int).collect();
+    let taken = lower.input(0).reshape(shape![count, width]).pick(0, &positions);
+    lower.give(0, taken.reshape(lower.output_shape(0)?))
 }
 
 pub(super) fn lower_gather_elements(lower: &Lower) -> Result<()> {

@@ -13,8 +13,9 @@ mod along;
 mod expand;
 mod lower;
 
+use crate::op::{Move, Moved, resolve_index};
 use crate::ops::prelude::*;
-use crate::tensor::{coordinates, row_major};
+use crate::tensor::{Span, coordinates, progression, row_major};
 
 pub(in crate::ops) use along::repeated;
 pub(in crate::ops) use expand::{element_hits, hits_along, row_indices, uniform};
@@ -25,6 +26,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .fold(fold_gather)
         .expand(expand::expand_gather)
         .lower(lower::lower_gather)
+        .moves(gather_constant)
         .transparent(|_, _| true)
         .expects(|call, index, _| {
             call.constant(0).filter(|_| index == 1)?;
@@ -74,15 +76,6 @@ impl Rows {
     }
 }
 
-/// Returns an index counted from the front; a negative one counts from the end of an axis of `size`.
-pub(in crate::ops) fn resolve_index(index: i64, size: i64) -> Result<i64> {
-    let counted = if index < 0 { index.saturating_add(size) } else { index };
-    if !(0..size).contains(&counted) {
-        invalid!("index {index} is out of range for an axis of size {size}");
-    }
-    Ok(counted)
-}
-
 /// Returns the indices in an array, counted from the front of an axis of `size`.
 fn resolved(indices: &Array, size: usize) -> Result<Vec<usize>> {
     let size = size.int();
@@ -109,10 +102,39 @@ pub(in crate::ops) fn require_within(call: &Call, input: usize, sizes: &[Dim]) -
 fn infer_gather(call: &Call) -> Result<Vec<Fact>> {
     let data = call.shape(0)?;
     let axis = resolve_axis(call.int("axis")?, data.len())?;
-    let (outer, inner) = (data.iter().take(axis), data.iter().skip(axis + 1));
-    let shape: Vec<Dim> = outer.chain(call.shape(1)?).chain(inner).cloned().collect();
     require_within(call, 1, std::slice::from_ref(data.at(axis)?))?;
-    Ok(vec![Fact::new(call.dtype(0)?, shape)])
+    Ok(vec![Fact::new(call.dtype(0)?, gathered_shape(data, axis, call.shape(1)?))])
+}
+
+/// Returns the elements at constant indices.
+fn gather_constant(call: &Call) -> Result<Vec<Moved>> {
+    let (data, indices) = (call.shape(0)?, call.shape(1)?);
+    let axis = resolve_axis(call.int("axis")?, data.len())?;
+    if element_count(indices)
+        .and_then(|count| usize::try_from(count).ok())
+        .is_none_or(|count| count > limits::LOOKED_AT)
+    {
+        unsupported!("indices of shape {}", display_shape(indices));
+    }
+    let (mut list, size) = (call.int_list(1)?, data.at(axis)?);
+    if let Some(size) = size.known() {
+        list = list.into_iter().map(|index| resolve_index(index, size)).collect::<Result<_>>()?;
+    }
+    let is_from_end = |index: &i64| *index < 0;
+    let from_one_end = list.iter().all(is_from_end) || !list.iter().any(is_from_end);
+    let step = match progression(&list).filter(|(_, step)| from_one_end && *step != 0) {
+        Some((start, step)) => {
+            let start = if start < 0 { size + start } else { start.into() };
+            Move::Take { axis, span: Span { start, step, count: list.len().into() } }
+        }
+        None => Move::Pick { axis, indices: list },
+    };
+    let reshape = (indices.len() != 1).then(|| Move::Reshape(gathered_shape(data, axis, indices)));
+    Ok(vec![Moved::by(std::iter::once(step).chain(reshape))])
+}
+
+fn gathered_shape(data: &[Dim], axis: usize, indices: &[Dim]) -> Vec<Dim> {
+    data.iter().take(axis).chain(indices).chain(data.iter().skip(axis + 1)).cloned().collect()
 }
 
 fn fold_gather(call: &Call) -> Result<Vec<Array>> {

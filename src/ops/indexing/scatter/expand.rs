@@ -10,8 +10,9 @@ use super::{Reduction, read_reduction, replaced_rows, rounds};
 use crate::graph::pairs;
 use crate::lower::{Gathered, MAX_PARTS};
 use crate::ncnn::Cost;
+use crate::op::resolve_index;
 use crate::ops::indexing::gather::{
-    Rows, element_hits, element_rows, hits_along, repeated, resolve_index, row_indices, tuple_rows, uniform,
+    Rows, element_hits, element_rows, hits_along, repeated, row_indices, tuple_rows, uniform,
 };
 use crate::ops::prelude::*;
 use crate::ops::shape::size::{data_sizes, resized};

@@ -83,7 +83,10 @@ fn read_reduction(call: &Call) -> Result<Reduction> {
 }
 
 fn infer_scatter(call: &Call) -> Result<Vec<Fact>> {
-    let (data, indices) = (call.shape(0)?, call.shape(1)?);
+    let data = call.shape(0)?;
+    let result = Fact::new(call.dtype(0)?, data.to_vec());
+    // The indices may have a shape that is known only at run time.
+    let Ok(indices) = call.shape(1) else { return Ok(vec![result]) };
     if call.node().is("ScatterND") {
         if let Some((width, tuples)) = indices.split_last()
             && let Some(width) = width.known().and_then(|width| usize::try_from(width).ok())
@@ -97,7 +100,7 @@ fn infer_scatter(call: &Call) -> Result<Vec<Fact>> {
         let axis = resolve_axis(call.int("axis")?, data.len())?;
         require_within(call, 1, std::slice::from_ref(data.at(axis)?))?;
     }
-    Ok(vec![Fact::new(call.dtype(0)?, call.shape(0)?.to_vec())])
+    Ok(vec![result])
 }
 
 fn fold_scatter_elements(call: &Call) -> Result<Vec<Array>> {

@@ -6,38 +6,23 @@
 use std::ops::Range;
 
 use super::{Reduction, read_reduction};
-use crate::ops::indexing::gather::resolve_index;
+use crate::op::resolve_index;
 use crate::ops::prelude::*;
 use crate::ops::shape::size::resized;
-use crate::pass::pattern::{constant_ints, inverse};
+use crate::pass::builder::sliced;
+use crate::pass::pattern::inverse;
 use crate::pass::progression::{Line, Progression, columns};
+use crate::tensor::Span;
 
-/// The indices along an axis: `start`, `start + step` and so on. A negative start counts from the end of an axis of
-/// free size.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Span {
-    start: i64,
-    step: i64,
-    count: Dim,
+/// Returns the first element of a span, counted from the front of an axis, or from the end of one of free size.
+fn first_of(span: &Span, size: &Dim) -> Option<i64> {
+    span.start.known().or((&span.start - size).known().filter(|from_end| *from_end < 0))
 }
 
-impl Span {
-    fn whole(size: &Dim) -> Span {
-        Span { start: 0, step: 1, count: size.clone() }
-    }
-
-    fn is_whole(&self, size: &Dim) -> bool {
-        self.start == 0 && self.step == 1 && self.count == *size
-    }
-
-    /// Returns the number of elements after a range of free length that ends at a known distance from the end of its axis.
-    fn rest(&self, size: &Dim) -> Option<i64> {
-        if self.count.known().is_some() || self.step != 1 || self.start < 0 {
-            return None;
-        }
-        let rest = size - &self.count - self.start;
-        rest.known().filter(|rest| *rest >= 0)
-    }
+/// Returns the number of elements after a range of free length that ends at a known distance from the end of its axis.
+fn rest_after(span: &Span, size: &Dim) -> Option<i64> {
+    let is_range = span.count.known().is_none() && span.step == 1 && span.start.known().is_some();
+    (size - span.end()).known().filter(|rest| is_range && *rest >= 0)
 }
 
 /// A box of the data, and the updates in its shape.
@@ -90,7 +75,7 @@ impl<'x> Region<'x> {
             let Some(start) = start_of(line, size)? else { return Ok(None) };
             spans.push(Span { start, step: line.step, count });
         }
-        spans.extend(slice.iter().map(Span::whole));
+        spans.extend(slice.iter().map(|size| Span::of(0, size)));
         // The axes of the tuples in the order of the axes of the data, without those of size 1.
         let (left, unused): (Vec<usize>, Vec<usize>) =
             (0..tuples.len()).partition(|axis| order.contains(axis));
@@ -124,7 +109,7 @@ impl<'x> Region<'x> {
             return Ok(None);
         }
         let Some(start) = start_of(&found, shape.at(axis)?)? else { return Ok(None) };
-        let spans: Vec<Span> = index_shape.iter().map(Span::whole).collect();
+        let spans: Vec<Span> = index_shape.iter().map(|size| Span::of(0, size)).collect();
         let spans = resized(&spans, axis, Span { start, step: found.step, count });
         Ok(Some(Region { spans, updates: expand.operand(2) }))
     }
@@ -143,7 +128,7 @@ impl<'x> Region<'x> {
         }
         let mut conditions = Vec::new();
         for ((axis, span), size) in (0_i64..).zip(&mut self.spans).zip(&shape) {
-            if span.is_whole(size) || span.rest(size).is_some() {
+            if span.is_whole(size) || rest_after(span, size).is_some() {
                 continue;
             }
             // A range that may end before its bound ends there.
@@ -151,16 +136,16 @@ impl<'x> Region<'x> {
                 return Ok(false);
             };
             conditions.push(SizeCondition::at_least(&span.count, count)?);
-            span.count = Dim::Known(count);
+            span.count = count.into();
             if span.step < 0 {
-                span.start += span.step * (count - 1);
-                span.step = -span.step;
+                *span = Span { start: span.last(), step: -span.step, count: count.into() };
                 self.updates = self.updates.slice_by(axis, -1, i64::MIN, -1);
             }
-            let end = span.start + span.step * (count - 1) + 1;
+            let Some(start) = first_of(span, size) else { return Ok(false) };
+            let end = start + span.step * (count - 1) + 1;
             let fits = match size.known() {
-                Some(size) => span.start >= 0 && end <= size,
-                None => span.start >= 0 || span.step == 1 && end <= 0,
+                Some(size) => start >= 0 && end <= size,
+                None => start >= 0 || span.step == 1 && end <= 0,
             };
             if !fits {
                 return Ok(false);
@@ -185,12 +170,18 @@ fn count_of(sizes: [Option<&Dim>; 2], size: &Dim) -> Result<Dim> {
     Ok(sizes.find(is_clear).unwrap_or(first).clone())
 }
 
-/// Returns the first index of a line, counted from the front of an axis of known size.
-fn start_of(line: &Line, size: &Dim) -> Result<Option<i64>> {
-    match (line.start.known(), size.known()) {
-        (Some(start), Some(size)) => resolve_index(start, size).map(Some),
-        (start, _) => Ok(start),
-    }
+/// Returns the first index of a line, counted from the front of an axis of `size`.
+fn start_of(line: &Line, size: &Dim) -> Result<Option<Dim>> {
+    line.start.known().map(|start| from_front(start, size)).transpose()
+}
+
+/// Returns an index, counted from the front of an axis of `size`.
+fn from_front(index: i64, size: &Dim) -> Result<Dim> {
+    Ok(match size.known() {
+        Some(size) => resolve_index(index, size)?.into(),
+        None if index < 0 => size + index,
+        None => index.into(),
+    })
 }
 
 /// Returns the data with the updates of a box.
@@ -213,10 +204,11 @@ fn assigned<'x>(
         });
     };
     let (span, size, place) = (spans.at(axis)?, shape.at(axis)?, axis.int());
-    if let Some(rest) = span.rest(size) {
-        let (start, end) = (span.start, if rest == 0 { i64::MAX } else { -rest });
+    let start = first_of(span, size).ok_or_else(|| Error::internal("a box without a place"))?;
+    if let Some(rest) = rest_after(span, size) {
+        let end = if rest == 0 { i64::MAX } else { -rest };
         let (shape, spans) =
-            (resized(shape, axis, span.count.clone()), resized(spans, axis, Span::whole(&span.count)));
+            (resized(shape, axis, span.count.clone()), resized(spans, axis, Span::of(0, &span.count)));
         let mut parts = Vec::new();
         if start > 0 {
             parts.push(data.slice(place, 0, start));
@@ -233,14 +225,14 @@ fn assigned<'x>(
     let covered = step * (count - 1) + 1;
     let is_divided = step > 1 && size.known().is_some();
     let (first, length) = if !is_divided {
-        (span.start, covered)
+        (start, covered)
     } else {
         let length = step * count;
-        let first = size.known().map_or(span.start, |size| span.start.min(size - length));
-        if first < 0 || span.start - first >= step {
+        let first = size.known().map_or(start, |size| start.min(size - length));
+        if first < 0 || start - first >= step {
             // The last row of the step is not complete.
             let most = Span { count: Dim::Known(count - 1), ..span.clone() };
-            let last = Span { start: span.start + step * (count - 1), step: 1, count: Dim::ONE };
+            let last = Span::of(span.last(), 1);
             let parts = [(most, 0, count - 1), (last, count - 1, i64::MAX)];
             let mut data = data;
             for (span, from, to) in parts {
@@ -267,7 +259,7 @@ fn assigned<'x>(
     };
     parts.push(if !is_divided {
         let shape = resized(shape, axis, Dim::Known(covered));
-        let spans = resized(spans, axis, Span { start: 0, step, count: Dim::Known(count) });
+        let spans = resized(spans, axis, Span { start: Dim::ZERO, step, count: count.into() });
         assigned(expand, part, &shape, &spans, updates, reduction)?
     } else {
         let divided = |list: &[Dim]| {
@@ -276,8 +268,8 @@ fn assigned<'x>(
             list
         };
         let rows = with_axes(expand, part, place..place + 1, &[count, step]);
-        let mut spans = resized(spans, axis, Span::whole(&Dim::Known(count)));
-        spans.insert(axis + 1, Span { start: span.start - first, step: 1, count: Dim::ONE });
+        let mut spans = resized(spans, axis, Span::of(0, count));
+        spans.insert(axis + 1, Span::of(start - first, 1));
         let updates = updates.unsqueeze(&[place + 1]);
         let rows = assigned(expand, rows, &divided(shape), &spans, updates, reduction)?;
         with_axes(expand, rows, place..place + 2, &[length])
@@ -293,14 +285,11 @@ fn assigned<'x>(
 fn lengthened<'x>(expand: &'x Expand, data: Expr<'x>, rank: usize, axis: i64) -> Result<Expr<'x>> {
     let graph = expand.graph();
     let longer = || {
-        let mut node = graph.producer(data.id)?;
-        while node.is("Identity") {
-            node = graph.producer(node.input(0)?)?;
+        let mut id = data.id;
+        while let Some(node) = graph.producer(id).filter(|node| node.is("Identity")) {
+            id = node.input(0)?;
         }
-        let [whole, bounds @ ..] = node.inputs.as_slice() else { return None };
-        let bounds: Option<Vec<Vec<i64>>> = bounds.iter().map(|id| constant_ints(graph, (*id)?)).collect();
-        let is_all_but_last = node.is("Slice") && bounds? == [vec![0], vec![-1], vec![axis]];
-        whole.filter(|_| is_all_but_last)
+        sliced(graph, id, axis, 0, -1)
     };
     if let Some(longer) = longer() {
         return Ok(expand.make.value(longer));
@@ -347,11 +336,8 @@ impl Counted {
                 None => (1, total),
             };
             found.push((stride, count));
-            spans.push(Span {
-                start: line.start.known().unwrap_or(0),
-                step: line.step,
-                count: Dim::Known(count),
-            });
+            let start = from_front(line.start.known().unwrap_or(0), size)?;
+            spans.push(Span { start, step: line.step, count: count.into() });
         }
         let mut order: Vec<usize> =
             (0..depth).filter(|axis| found.get(*axis).is_some_and(|f| f.1 > 1)).collect();
@@ -384,7 +370,7 @@ impl Counted {
         perm.extend(depth..depth + slice.len());
         let updates = expand.operand(2).reshape_to(shape).transpose(&perm);
         let mut spans = self.spans;
-        spans.extend(slice.iter().map(Span::whole));
+        spans.extend(slice.iter().map(|size| Span::of(0, size)));
         Ok(Region { spans, updates })
     }
 }
@@ -398,7 +384,7 @@ mod tests {
         let found = Counted::of(tuples.as_flattened(), &shape![9, 9]).unwrap()?;
         let span = |axis: usize| {
             let Span { start, step, count } = &found.spans[axis];
-            [*start, *step, count.known().unwrap()]
+            [start.known().unwrap(), *step, count.known().unwrap()]
         };
         Some(([span(0), span(1)], found.order.clone()))
     }

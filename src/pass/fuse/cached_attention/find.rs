@@ -1,6 +1,6 @@
 //! The search for attentions over a cache.
 
-use super::super::layout::{Factor, Layout, is_reshape, trace_layout};
+use super::super::layout::{Factor, Layout, reshaped, trace_layout};
 use super::super::matcher::{Matcher, two};
 use super::super::scores::{Attention, Mask, Reason, SCORES, SHAPES, attention, hidden, values_of};
 use super::super::view::{Traced, scaling};
@@ -98,7 +98,7 @@ fn read(matcher: &Matcher, node: &Node, values: &Traced<Layout>) -> std::result:
         let Some(node) = matcher.producer(q) else { break };
         if let Some((x, factor)) = scaling(matcher, node) {
             (q, scale) = (x, scale * factor);
-        } else if let Some(x) = node.input(0).filter(|_| is_reshape(matcher, node)) {
+        } else if let Some(x) = reshaped(matcher, node) {
             q = x;
         } else {
             break;

@@ -21,8 +21,8 @@ pub(super) use scattered::fuse_scattered_experts;
 
 use super::matcher::Matcher;
 use crate::graph::ValueId;
+use crate::op;
 use crate::pass::builder::{Builder, Expr};
-use crate::pass::pattern::reshapes;
 
 /// The choices of tokens among experts.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -47,6 +47,5 @@ impl Choices {
 
 /// Returns the value of which another is a view.
 fn viewed(matcher: &Matcher, value: ValueId) -> Option<ValueId> {
-    let view = matcher.producer(value)?;
-    view.input(0).filter(|_| reshapes(view))
+    op::viewed(matcher.producer(value)?)
 }

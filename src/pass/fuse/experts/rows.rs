@@ -26,8 +26,22 @@ pub(super) enum Part {
     Table(ValueId),
     /// A constant that all rows share.
     Constant(ValueId),
-    /// The axis of the elements of a row, as an input of Slice.
-    Axis,
+}
+
+impl Part {
+    /// Returns the value, given the rows of `tokens` and the outputs of each step.
+    fn value<'b>(
+        self,
+        made: &'b Builder<'b>,
+        results: &[Vec<Expr<'b>>],
+        tokens: Expr<'b>,
+    ) -> Result<Expr<'b>> {
+        match self {
+            Part::Tokens => Ok(tokens),
+            Part::Table(value) | Part::Constant(value) => Ok(made.value(value)),
+            Part::Made(made) => made.among(results),
+        }
+    }
 }
 
 /// An output of a step.
@@ -49,6 +63,8 @@ impl Made {
 pub(super) enum Step {
     /// A copy of a node.
     Copy { node: Node, inputs: Vec<Option<Part>> },
+    /// A part of each row, between the bounds of Slice.
+    Slice { rows: Part, bounds: [i64; 2], step: i64 },
     /// The products of each row of the tokens with the matrices of all experts, of shape `[experts, out, in]`,
     /// or `[experts, in, out]` if they are `transposed`.
     Products { matrices: ValueId, transposed: bool },
@@ -162,20 +178,14 @@ impl Function {
             let inputs = vec![Some(self.read(matcher, x, leaf)?), sizes];
             return self.copy(value, copy, inputs);
         }
-        let inputs = if node.is("Slice") && node.version >= 10 {
-            let axis = matcher.ints(node.input(3)?)?;
-            let along = matches!(axis.as_slice(), [axis] if self.layout.is_along(matcher, x, *axis));
-            let x = self.read(matcher, x, leaf).filter(|_| along)?;
-            let constant = |index| {
-                node.input(index).filter(|value| matcher.constant(*value).is_some()).map(Part::Constant)
-            };
-            if node.input(4).is_some() && constant(4).is_none() {
-                return None;
-            }
-            vec![Some(x), Some(constant(1)?), Some(constant(2)?), Some(Part::Axis), constant(4)]
-        } else {
-            self.elements(matcher, node, leaf)?
-        };
+        if let Some((x, spans)) = op::taken(matcher.graph, value) {
+            let [(axis, span)] = spans.as_slice() else { return None };
+            let bounds = span.bounds(matcher.shape(x)?.get(*axis)?)?;
+            let rows =
+                self.read(matcher, x, leaf).filter(|_| self.layout.is_along(matcher, x, axis.int()))?;
+            return Some(self.add(value, Step::Slice { rows, bounds, step: span.step }));
+        }
+        let inputs = self.elements(matcher, node, leaf)?;
         self.copy(value, node.clone(), inputs)
     }
 
@@ -261,6 +271,10 @@ impl Function {
                 Step::Products { matrices, transposed } => {
                     vec![products(tokens, made.value(matrices), transposed)?]
                 }
+                Step::Slice { rows, bounds: [start, end], step } => {
+                    let rows = rows.value(made, &results, tokens)?;
+                    vec![rows.slice_by(1, start, end, step)]
+                }
                 Step::Copy { node, inputs } => copy(made, &results, tokens, experts, &node, &inputs)?,
             };
             results.push(outputs);
@@ -285,16 +299,12 @@ fn copy<'b>(
     let rows = experts.zip(width.map(i64::try_from).transpose()?);
     let mut values = Vec::with_capacity(inputs.len());
     for part in inputs {
-        values.push(match part {
-            None => None,
-            Some(Part::Tokens) => Some(tokens),
-            Some(Part::Table(value) | Part::Constant(value)) => Some(made.value(*value)),
-            Some(Part::Axis) => Some(made.ints(&[1])),
-            Some(Part::Made(made)) => {
-                let value = made.among(results)?;
-                Some(rows.map_or(value, |(experts, width)| value.reshape(&[-1, experts, width])))
-            }
-        });
+        let value = part.map(|part| part.value(made, results, tokens)).transpose()?;
+        let for_all = |value: Expr<'b>| match (part, rows) {
+            (Some(Part::Made(_)), Some((experts, width))) => value.reshape(&[-1, experts, width]),
+            _ => value,
+        };
+        values.push(value.map(for_all));
     }
     let outputs = made.copy_of(node, &values);
     match (rows, outputs.first()) {

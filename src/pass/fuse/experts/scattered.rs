@@ -9,9 +9,10 @@ use super::{Choices, viewed};
 use crate::common::int::Int;
 use crate::error::{Error, Result};
 use crate::graph::{Attribute, Graph, Node, ValueId};
+use crate::op;
 use crate::pass::builder::{Builder, Expr};
-use crate::pass::pattern::{Cut, axis, cuts, int, ints, text};
-use crate::tensor::Tensor;
+use crate::pass::pattern::{axis, int, ints, text};
+use crate::tensor::{Span, Tensor};
 
 /// The most nodes between the positions of an expert and the node that reads them.
 const MAX_VIEWS: usize = 8;
@@ -136,8 +137,10 @@ impl<'a, 'g> Reader<'a, 'g> {
                 Some((before, self.term(scatter, before).filter(|_| into_zeros)?))
             });
         }
-        let adds = text(node, "reduction") == Some("add");
-        let before = node.input(0).filter(|_| node.is("ScatterElements") && adds)?;
+        let before = node.input(0).filter(|_| node.is("ScatterElements"))?;
+        // The first expert may be added to zeros, which simplification removes.
+        let adds = text(node, "reduction") == Some("add") || is_zeros(matcher, before);
+        adds.then_some(())?;
         Some((before, self.term(node, before)?))
     }
 
@@ -199,12 +202,13 @@ impl<'a, 'g> Reader<'a, 'g> {
 
     /// Whether a value is the first row of a sum.
     fn is_row_of(&self, value: ValueId, sum: ValueId) -> bool {
-        let read = |slice: &Node| Some((slice.input(0)?, cuts(self.matcher.graph, slice)?));
-        let Some((whole, cuts)) = self.matcher.made_by(value, "Slice").and_then(read) else { return false };
-        let is_first = |Cut { axis, start, end, step }: &Cut| {
-            *start == 0 && *step == 1 && (if *axis == 0 { *end == 1 } else { *end == i64::MAX })
+        let Some((whole, spans)) = op::taken(self.matcher.graph, value) else { return false };
+        let shape = self.matcher.shape(whole).unwrap_or_default();
+        let is_first = |(axis, span): &(usize, Span)| match axis {
+            0 => *span == Span::of(0, 1),
+            _ => shape.get(*axis).is_some_and(|size| span.is_whole(size)),
         };
-        whole == sum && cuts.first().is_some_and(|cut| cut.axis == 0) && cuts.iter().all(is_first)
+        whole == sum && spans.first().is_some_and(|(axis, _)| *axis == 0) && spans.iter().all(is_first)
     }
 
     /// Reads the weight of an expert for each of its tokens: all weights, the number of choices of a token, and

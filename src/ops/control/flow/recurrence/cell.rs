@@ -9,8 +9,9 @@
 //! Each letter is a sum of products of x[t] and of h with matrices, and of biases, or columns of such a sum.
 
 use super::body::{Body, Fixed, State};
+use crate::op;
 use crate::ops::prelude::*;
-use crate::pass::pattern::{int, ints, is_plain_gemm, is_set};
+use crate::pass::pattern::{ints, is_plain_gemm, is_set};
 
 /// Columns of a matrix or of a bias.
 pub(super) struct Part {
@@ -242,29 +243,16 @@ impl Reader<'_, '_> {
         })
     }
 
-    /// Returns the value of which another one has these columns, by Split or by Slice.
+    /// Returns the value of which another one has these columns.
     fn columns(&self, id: ValueId) -> Option<(ValueId, (i64, i64))> {
-        let body = self.body;
-        if let Some(node) = body.made_by(id, "Slice") {
-            return Some((node.input(0)?, self.sliced(node)?));
-        }
-        let node = body.made_by(id, "Split")?;
-        let (source, index) =
-            (node.input(0)?, node.outputs.iter().position(|output| *output == Some(body.root(id)))?);
-        let is_vector = || {
-            body.fixed(source).and_then(|fixed| body.shape_of(&fixed)).is_some_and(|shape| shape.len() == 1)
-        };
-        let is_last = match int(node, "axis").unwrap_or(0) {
-            0 => is_vector(),
-            axis => matches!(axis, 1 | -1),
-        };
-        let sizes = match (node.input(1), ints(node, "split")) {
-            (Some(sizes), _) => body.ints(sizes)?,
-            (None, Some(sizes)) => sizes.to_vec(),
-            (None, None) => vec![self.hidden; node.outputs.len()],
-        };
-        let start: i64 = sizes.iter().take(index).sum();
-        (is_last && sizes.get(index) == Some(&self.hidden)).then_some((source, (start, start + self.hidden)))
+        let (source, spans) = op::taken(&self.body.graph, self.body.root(id))?;
+        let shape = self.body.graph.value(source).shape.as_ref()?;
+        let mut cut =
+            spans.iter().filter(|(axis, span)| !shape.get(*axis).is_some_and(|size| span.is_whole(size)));
+        let ((axis, span), None) = (cut.next()?, cut.next()) else { return None };
+        let (start, end) = (span.start.known()?, span.end().known()?);
+        let are_columns = axis + 1 == shape.len() && span.step == 1 && end - start == self.hidden;
+        are_columns.then_some((source, (start, end)))
     }
 
     /// Returns a matrix, or columns of one if the product has all of them.
@@ -274,25 +262,6 @@ impl Reader<'_, '_> {
         }
         let (source, own) = self.columns(id).filter(|_| columns.is_none())?;
         Some((self.body.fixed(source)?, Some(own)))
-    }
-
-    /// Returns the columns of a Slice that leaves the rows.
-    fn sliced(&self, node: &Node) -> Option<(i64, i64)> {
-        let list = |index| self.body.ints(node.input(index)?);
-        let (starts, ends, axes) = (list(1)?, list(2)?, list(3)?);
-        let mut columns = None;
-        for ((start, end), axis) in starts.iter().zip(&ends).zip(&axes) {
-            match axis {
-                0 if *start == 0 && *end >= i64::from(i32::MAX) => {}
-                1 | -1 if *start >= 0 => {
-                    let whole = *end >= i64::from(i32::MAX);
-                    columns = Some((*start, if whole { start + self.hidden } else { *end }));
-                }
-                _ => return None,
-            }
-        }
-        let is_dense = node.input(4).is_none() || list(4)?.iter().all(|step| *step == 1);
-        columns.filter(|(start, end)| is_dense && end - start == self.hidden)
     }
 
     fn rnn(&mut self, new: ValueId) -> Option<(Kind, Option<[ValueId; 2]>)> {
