@@ -197,6 +197,13 @@ impl Error {
         self
     }
 
+    /// Removes the node and its part, for an error at a node by which another one is defined.
+    #[must_use]
+    pub(crate) fn at_no_node(mut self) -> Self {
+        self.0.at = Where { node: None, part: None, ..self.0.at };
+        self
+    }
+
     /// Adds the name of an enclosing graph before those that are known.
     #[must_use]
     pub fn in_graph(mut self, graph: impl Into<String>) -> Self {

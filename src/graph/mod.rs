@@ -4,6 +4,7 @@ mod attribute;
 mod check;
 mod dump;
 mod edit;
+mod fact;
 mod lineage;
 mod order;
 mod symbol;
@@ -21,6 +22,7 @@ use crate::tensor::{Array, DType, Range, Shape, SizeCondition, Tensor};
 
 pub(crate) use attribute::pairs;
 pub use attribute::{Attribute, AttributeMap};
+pub(crate) use fact::{Fact, Inferred};
 use lineage::Lineage;
 pub use symbol::Symbol;
 pub(crate) use symbol::Symbols;
@@ -215,6 +217,7 @@ pub struct Graph {
     /// Warnings about nodes that were replaced.
     pub(crate) warnings: Vec<String>,
     lineage: Lineage,
+    inferred: fact::Memory,
     /// Facts about all nodes, valid until a node changes: most passes change nothing.
     cache: Cache,
     /// The resources used so far.

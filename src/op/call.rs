@@ -7,45 +7,8 @@ use super::Op;
 use crate::common::int::Int;
 use crate::common::limits;
 use crate::error::{At, Error, Result, invalid};
-use crate::graph::{Graph, Node, Value, ValueId};
-use crate::tensor::{Array, DType, Dim, Shape, SizeCondition, Tensor, broadcast_shapes, display_shape};
-
-/// The facts of an output.
-#[derive(Clone, Debug)]
-pub(crate) struct Fact {
-    /// The element type.
-    pub dtype: DType,
-    /// The shape, if the rank is known.
-    pub shape: Option<Shape>,
-    /// The elements, if they are sizes.
-    pub elements: Option<Array>,
-    /// The value, if it is a constant that needs no evaluation.
-    pub constant: Option<Tensor>,
-}
-
-impl Fact {
-    /// Creates the facts of type and shape.
-    pub fn new(dtype: DType, shape: impl Into<Shape>) -> Fact {
-        Fact { dtype, shape: Some(shape.into()), elements: None, constant: None }
-    }
-
-    /// Creates the fact of a type.
-    pub fn unranked(dtype: DType) -> Fact {
-        Fact { dtype, shape: None, elements: None, constant: None }
-    }
-
-    /// Creates the facts of a constant.
-    pub fn constant(tensor: Tensor) -> Fact {
-        let shape = Shape::from(tensor.shape());
-        Fact { constant: Some(tensor.clone()), ..Fact::new(tensor.dtype(), shape) }
-    }
-
-    /// Creates the facts of a value of known size elements.
-    pub fn elements(elements: Array) -> Fact {
-        let shape = Shape::from(elements.shape());
-        Fact { elements: Some(elements.clone()), ..Fact::new(elements.dtype(), shape) }
-    }
-}
+use crate::graph::{Fact, Graph, Node, Value};
+use crate::tensor::{Array, DType, Dim, SizeCondition, Tensor, broadcast_shapes, display_shape};
 
 /// The inputs of a node that is evaluated.
 pub(crate) struct Inputs {
@@ -248,13 +211,8 @@ impl<'a> Call<'a> {
     /// Checks that input `index`, if given, broadcasts to these sizes, as far as they are known.
     pub fn check_broadcasts(&self, index: usize, to: &[Dim]) -> Result<()> {
         let Some(shape) = self.value(index).and_then(|value| value.shape.as_deref()) else { return Ok(()) };
-        let differ =
-            |(a, b): (&Dim, &Dim)| a.known().is_some_and(|a| a != 1) && b.known().is_some() && a != b;
-        if shape.len() <= to.len() && !shape.iter().rev().zip(to.iter().rev()).any(differ) {
-            return self.require_broadcast(shape, to);
-        }
-        let message = format!("{} does not broadcast to {}", display_shape(shape), display_shape(to));
-        Err(Error::invalid(message).at_part(self.label(index)))
+        check_broadcasts(shape, to).map_err(|error| error.at_part(self.label(index)))?;
+        self.require_broadcast(shape, to)
     }
 
     /// Returns the tensor of input `index`, which must be a constant.
@@ -354,17 +312,18 @@ impl<'a> Call<'a> {
     }
 
     /// Returns the inputs in place of whose elements sizes were taken.
-    pub fn replaced_inputs(&self) -> Vec<ValueId> {
-        let inputs = &self.node.inputs;
-        self.replaced.borrow().iter().filter_map(|index| inputs.get(*index).copied().flatten()).collect()
+    pub fn replaced(&self) -> BTreeSet<usize> {
+        self.replaced.take()
     }
+}
 
-    /// Returns the element type of output `index`.
-    pub fn output_dtype(&self, index: usize) -> Result<DType> {
-        let id = self.node.output(index);
-        id.and_then(|id| self.graph.value(id).dtype)
-            .ok_or_else(|| Error::unsupported("the type of the output is unknown"))
+/// Checks that a shape broadcasts to another one, as far as sizes are known.
+pub(crate) fn check_broadcasts(shape: &[Dim], to: &[Dim]) -> Result<()> {
+    let differ = |(a, b): (&Dim, &Dim)| a.known().is_some_and(|a| a != 1) && b.known().is_some() && a != b;
+    if shape.len() > to.len() || shape.iter().rev().zip(to.iter().rev()).any(differ) {
+        invalid!("{} does not broadcast to {}", display_shape(shape), display_shape(to));
     }
+    Ok(())
 }
 
 /// The shape rule of operators whose output has type and shape of the first input.

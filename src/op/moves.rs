@@ -4,11 +4,11 @@
 //! moves of a node instead of reading its inputs.
 
 use super::identity::is_as_output;
-use super::{Access, Call, Fact, Op, find, resolve_index};
+use super::{Access, Call, Op, find, resolve_index};
 use crate::common::int::Int;
 use crate::common::limits;
 use crate::error::{At, Error, Result, invalid, unsupported};
-use crate::graph::{Graph, Node, ValueId};
+use crate::graph::{Fact, Graph, Node, ValueId};
 use crate::tensor::{Array, Border, Dim, Span};
 
 /// A step from the elements of a value to those of another one.

@@ -2,9 +2,9 @@
 //! depend.
 
 use super::schema::Schema;
-use super::{Call, Fact, Inputs, Moves};
+use super::{Call, Inputs, Moves};
 use crate::error::{Error, Result};
-use crate::graph::{Graph, Node, ValueId};
+use crate::graph::{Fact, Graph, Node, ValueId};
 use crate::tensor::{Array, Range};
 
 /// Infers type and shape of each output. An `Unsupported` error means that they cannot be known; it is
@@ -152,6 +152,8 @@ macro_rules! declare_op {
             pub access: Access,
             /// The shape rule.
             pub infer: Infer,
+            /// Whether other operators define it: its shape rule infers its expansion.
+            pub defined: bool,
             $($(#[$about_rule])* pub $rule: Option<$rule_type>,)*
             $($(#[$about_fact])* pub $fact: bool,)*
             $($(#[$about_value])* pub $value: $value_type,)*
@@ -160,7 +162,7 @@ macro_rules! declare_op {
         impl Op {
             /// An operator without further traits.
             pub const fn new(schema: &'static Schema, access: Access, infer: Infer) -> Op {
-                Op { schema, access, infer, $($rule: None,)* $($fact: false,)* $($value: $default,)* }
+                Op { schema, access, infer, defined: false, $($rule: None,)* $($fact: false,)* $($value: $default,)* }
             }
         }
     };

@@ -1,10 +1,13 @@
 //! A row of the table of operators: an operator, and how it is expressed in ncnn.
 
+use crate::error::Result;
+use crate::graph::Fact;
 use crate::lower::{LowerNode, lower_moves};
 use crate::op::{
-    Access, AppendRule, Expects, Fold, Holds, IdentityRule, Infer, InputRule, Moves, MultiplyAdds, NanRule,
-    Op, RangeRule, Schema, Work, fold_moves, infer_moves, moves_batch, moves_first, traits, unmoved,
+    Access, AppendRule, Call, Expects, Fold, Holds, IdentityRule, Infer, InputRule, Moves, MultiplyAdds,
+    NanRule, Op, RangeRule, Schema, Work, fold_moves, infer_moves, moves_batch, moves_first, traits, unmoved,
 };
+use crate::pass::definition;
 use crate::pass::expand::{ExpandNode, Expansion, Formula};
 
 /// An operator and its conversions.
@@ -31,6 +34,28 @@ impl Row {
     pub const fn of(domain: &'static str, name: &'static str, access: Access, infer: Infer) -> Row {
         let op = Op::new(Schema::of(domain, name), access, infer);
         Row { op, lower: None, expand: None, inline: None, unrolls: false }
+    }
+
+    /// A row that an expression of the inputs defines: types and shapes are those of the expression.
+    pub const fn defined(domain: &'static str, name: &'static str, formula: Formula) -> Row {
+        Row::of(domain, name, Access::Any, infer_by_expansion).defined_by(Expansion::Formula(formula))
+    }
+
+    /// A row that other operators define, for several outputs.
+    pub const fn expanded(domain: &'static str, name: &'static str, expand: ExpandNode) -> Row {
+        Row::of(domain, name, Access::Any, infer_by_expansion).defined_by(Expansion::Nodes(expand))
+    }
+
+    const fn defined_by(mut self, expansion: Expansion) -> Row {
+        self.op.defined = true;
+        self.expand = Some(expansion);
+        self
+    }
+
+    /// States on which elements of the inputs an element of the result depends.
+    pub const fn access(mut self, access: Access) -> Row {
+        self.op.access = access;
+        self
     }
 
     /// A row of an operator that only moves elements. All else follows from the moves.
@@ -77,6 +102,10 @@ impl Row {
         self.unrolls = true;
         self
     }
+}
+
+fn infer_by_expansion(call: &Call) -> Result<Vec<Fact>> {
+    definition::infer_by_expansion(call, super::expansion)
 }
 
 macro_rules! declare_setters {

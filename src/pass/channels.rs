@@ -26,12 +26,6 @@ impl Layout {
         self.order(shape.len()).iter().filter_map(|axis| shape.get(*axis).cloned()).collect()
     }
 
-    /// Returns a shape with channels after the batch in this layout.
-    pub fn of_channels_first(self, shape: &[Dim]) -> Vec<Dim> {
-        let order = inverse(&self.order(shape.len()));
-        order.iter().filter_map(|axis| shape.get(*axis).cloned()).collect()
-    }
-
     /// Returns a value of this layout with channels after the batch.
     pub fn move_channels_first(self, value: Expr<'_>, rank: usize) -> Expr<'_> {
         value.transpose(&self.order(rank))

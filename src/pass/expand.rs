@@ -5,15 +5,14 @@ mod builder;
 use std::collections::BTreeSet;
 
 use crate::common::limits;
-use crate::error::{Error, ErrorKind, NodeAt, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{DeferredErrors, Graph, Node, NodeId, ValueId};
 use crate::lower::check_size;
-use crate::op;
-use crate::op::Call;
+use crate::op::{self, Call, Op};
 use crate::pass::blocks::Weights;
-use crate::pass::builder::Expr;
+use crate::pass::builder::{Expr, Made};
 use crate::pass::infer;
-use crate::tensor::{Dim, Shape, display_shape};
+use crate::tensor::{Dim, SizeCondition};
 
 pub(crate) use builder::Expand;
 
@@ -34,15 +33,42 @@ pub(crate) enum Expansion {
     Formula(Formula),
 }
 
+/// What an expansion makes of a node.
+pub(super) struct Expanded {
+    pub made: Made,
+    warnings: Vec<String>,
+    /// The conditions on free sizes that it requires.
+    pub conditions: Vec<SizeCondition>,
+    /// The inputs in place of whose elements sizes were taken.
+    pub replaced: BTreeSet<usize>,
+    /// The outputs that are text, which nothing computes.
+    pub texts: Vec<usize>,
+    /// Why the values are not computed.
+    pub refused: Option<Error>,
+}
+
 impl Expansion {
-    fn apply(self, expand: &Expand) -> Result<bool> {
-        match self {
-            Expansion::Nodes(build) => build(expand),
-            Expansion::Formula(formula) => {
-                expand.output(0, formula(expand)?);
-                Ok(true)
-            }
-        }
+    /// Applies the expansion to a node of `op`; returns `None` if the node stays.
+    pub(super) fn apply(self, graph: &Graph, node: &Node, op: &Op, stage: Stage) -> Result<Option<Expanded>> {
+        let expand = Expand::new(Call::new(graph, node, op), stage);
+        let expanded = match self {
+            Expansion::Nodes(build) => build(&expand),
+            Expansion::Formula(formula) => formula(&expand).map(|value| {
+                expand.output(0, value);
+                true
+            }),
+        };
+        let Expand { call, make, warnings, refused, texts, .. } = expand;
+        // An error of an expression comes first: what follows from it is not known.
+        let made = make.finish()?;
+        Ok(expanded?.then(|| Expanded {
+            made,
+            warnings: warnings.into_inner(),
+            replaced: call.replaced(),
+            conditions: call.into_conditions(),
+            texts: texts.into_inner(),
+            refused: refused.into_inner(),
+        }))
     }
 }
 
@@ -63,6 +89,10 @@ pub(crate) enum Stage {
 }
 
 impl Stage {
+    /// The last stage for every release, without options.
+    pub(super) const PLAIN: Stage =
+        Stage::Expand { release: 0, weights: Weights::Float, kv_cache: false, attention: true };
+
     /// Whether lowering follows.
     fn is_last(self) -> bool {
         matches!(self, Stage::Expand { .. })
@@ -79,8 +109,6 @@ pub(crate) fn expand_nodes(
     refused: &mut DeferredErrors,
 ) -> Result<()> {
     let mut errors = Vec::new();
-    // Of all rounds: a replacement may get its shape only in a later one.
-    let mut promises = Vec::new();
     for _ in 0..MAX_ITERATIONS {
         errors.clear();
         let mut changed = false;
@@ -90,13 +118,9 @@ pub(crate) fn expand_nodes(
             if stage.is_last() && deferred.contains_key(&id) {
                 return Ok(None);
             }
-            let promised = if stage.is_last() { promises_of(graph, find, stage, id) } else { Vec::new() };
             match expand_node(graph, find, id, stage) {
                 Ok(made) => {
                     changed |= made.is_some();
-                    if made.is_some() {
-                        promises.extend(promised);
-                    }
                     Ok(made)
                 }
                 // Further nodes would exceed the budget, too.
@@ -113,7 +137,6 @@ pub(crate) fn expand_nodes(
         }
         super::dead::remove_dead_nodes(graph);
         *deferred = infer::infer_and_fold(graph)?;
-        promises.iter().try_for_each(|promise| promise.check(graph))?;
         super::dead::remove_dead_nodes(graph);
     }
     refused.extend(errors.into_iter().filter(|(id, _)| {
@@ -123,40 +146,9 @@ pub(crate) fn expand_nodes(
         }
         // A node that is not inlined may have another expansion; if not, its shape rule only states that it
         // was not inlined.
-        let last = Stage::Expand { release: 0, weights: Weights::Float, kv_cache: false, attention: true };
-        graph.node(*id).is_some_and(|node| find(node, last).is_none())
+        graph.node(*id).is_some_and(|node| find(node, Stage::PLAIN).is_none())
     }));
     Ok(())
-}
-
-/// The inferred shape of an output of a replaced node, on which other nodes rely already.
-struct Promise {
-    value: ValueId,
-    shape: Shape,
-    at: NodeAt,
-}
-
-fn promises_of(graph: &Graph, find: FindExpansion, stage: Stage, id: NodeId) -> Vec<Promise> {
-    let expands = |node: &&Node| find(node, stage).is_some();
-    let Some(node) = graph.node(id).filter(expands) else { return Vec::new() };
-    let promise = |value: &ValueId| {
-        Some(Promise { value: *value, shape: graph.value(*value).shape.clone()?, at: node.at() })
-    };
-    node.outputs.iter().flatten().filter_map(promise).collect()
-}
-
-impl Promise {
-    /// Checks the shape that the replacement computes: shape rules read fewer inputs than the replacement.
-    fn check(&self, graph: &Graph) -> Result<()> {
-        let Some(shape) = &graph.value(self.value).shape else { return Ok(()) };
-        let differ = |(a, b): (&Dim, &Dim)| a.known().is_some() && b.known().is_some() && a != b;
-        if shape.len() == self.shape.len() && !shape.iter().zip(&self.shape).any(differ) {
-            return Ok(());
-        }
-        let (computed, promised) = (display_shape(shape), display_shape(&self.shape));
-        let message = format!("its expansion computes {computed}, but its shape rule infers {promised}");
-        Err(Error::unsupported(message).at_node(|| self.at.clone()))
-    }
 }
 
 /// The number of nodes and values of a node with its bodies.
@@ -166,6 +158,12 @@ fn size_of_node(node: &Node) -> usize {
         body.value_ids().count() + body.nodes().map(|(_, node)| size_of_node(node)).sum::<usize>()
     };
     1 + bodies.map(size).sum::<usize>()
+}
+
+/// Checks the values of a node before it is expanded: expansions make nodes for each element of an axis.
+pub(super) fn check_sizes(graph: &Graph, node: &Node) -> Result<()> {
+    let mut values = node.inputs.iter().chain(&node.outputs).flatten();
+    values.try_for_each(|value| check_size(graph, *value).and_then(|()| check_axes(graph, *value)))
 }
 
 /// Checks that float32 represents every index of each axis of a value.
@@ -190,30 +188,21 @@ fn expand_node(
     let Ok(op) = op::find_handled(node) else { return Ok(None) };
     let Some(expand) = find(node, stage) else { return Ok(None) };
     if stage.is_last() {
-        // Expansions make nodes for each element of an axis.
-        let mut values = node.inputs.iter().chain(&node.outputs).flatten();
-        values
-            .try_for_each(|value| check_size(graph, *value).and_then(|()| check_axes(graph, *value)))
-            .map_err(|error| error.at_node(|| node.at()))?;
+        check_sizes(graph, node).map_err(|error| error.at_node(|| node.at()))?;
         // The range that is computed from the new nodes would be wider.
         for output in node.outputs.iter().flatten() {
             op::range::range(graph, *output);
         }
     }
     let node = node.clone();
-    let (made, warnings) = {
-        let context = Expand::new(Call::new(graph, &node, op), stage);
-        let expanded = expand.apply(&context);
-        let Expand { make, warnings, .. } = context;
-        let made = make.finish().and_then(|made| Ok(expanded?.then_some(made)));
-        let Some(made) = made.map_err(|error| error.at_node(|| node.at()))? else { return Ok(None) };
-        (made, warnings.into_inner())
-    };
+    let expanded = expand.apply(graph, &node, op, stage).map_err(|error| error.at_node(|| node.at()))?;
+    let Some(Expanded { made, warnings, refused, .. }) = expanded else { return Ok(None) };
+    if let Some(error) = refused {
+        return Err(error.at_node(|| node.at()));
+    }
     // The body of control flow may have fewer outputs than the node.
-    let made_here: BTreeSet<ValueId> =
-        made.nodes.iter().flat_map(|made| made.outputs.iter().flatten().copied()).collect();
-    let missing = |id: &Option<ValueId>| id.is_some_and(|id| !made_here.contains(&id));
-    if let (false, Some(index)) = (stage.is_last(), node.outputs.iter().position(missing)) {
+    let missing = node.outputs.iter().position(|id| id.is_some_and(|id| !made.computes(id)));
+    if let (false, Some(index)) = (stage.is_last(), missing) {
         return Err(Error::invalid(format!("output {index} is not computed")).at_node(|| node.at()));
     }
     let nodes = made.nodes.iter().map(size_of_node).sum();

@@ -3,9 +3,9 @@
 use crate::common::index::IndexSet;
 use crate::common::limits;
 use crate::error::{Error, Result, invalid};
-use crate::graph::{DeferredErrors, Graph, Node, NodeId, Value, ValueId};
+use crate::graph::{DeferredErrors, Fact, Graph, Inferred, Node, NodeId, Value, ValueId};
 use crate::op;
-use crate::op::{Call, Fact, Inputs, Op};
+use crate::op::{Call, Inputs, Op};
 use crate::tensor::{Array, Cost, DType, Dim, Elements, Shape, Tensor, display_shape};
 
 /// Infers and folds all nodes. Returns the errors of nodes that are unsupported.
@@ -70,23 +70,10 @@ enum Visited {
 
 fn visit(graph: &mut Graph, node: &Node) -> Result<Visited> {
     let op = op::find_handled(node)?;
-    let call = Call::new(graph, node, op);
-    if call.input_count() > call.most_inputs() {
-        invalid!("{} inputs, expected at most {}", call.input_count(), call.most_inputs());
-    }
-    let facts = (op.infer)(&call)?;
-    call.check_attributes()?;
-    let replaced = call.replaced_inputs();
-    let conditions = call.into_conditions();
-    if facts.len() < node.outputs.len() {
-        return Err(Error::invalid(format!(
-            "the node has {} outputs, the operator {}",
-            node.outputs.len(),
-            facts.len()
-        )));
-    }
+    let known = graph.inferred(node).filter(|_| op.defined).cloned();
+    let Inferred { facts, conditions, replaced } = known.map_or_else(|| infer(graph, node, op), Ok)?;
     graph.conditions.extend(conditions);
-    for input in replaced {
+    for input in replaced.into_iter().filter_map(|index| node.input(index)) {
         graph.replaced_by_sizes.entry(input).or_insert_with(|| node.at());
     }
     for (output, mut fact) in node.outputs.iter().zip(facts) {
@@ -96,6 +83,25 @@ fn visit(graph: &mut Graph, node: &Node) -> Result<Visited> {
         }
     }
     fold(graph, node, op)
+}
+
+/// Applies the shape rule of a node.
+fn infer(graph: &mut Graph, node: &Node, op: &Op) -> Result<Inferred> {
+    let call = Call::new(graph, node, op);
+    if call.input_count() > call.most_inputs() {
+        invalid!("{} inputs, expected at most {}", call.input_count(), call.most_inputs());
+    }
+    let facts = (op.infer)(&call)?;
+    call.check_attributes()?;
+    if facts.len() < node.outputs.len() {
+        invalid!("the node has {} outputs, the operator {}", node.outputs.len(), facts.len());
+    }
+    let replaced = call.replaced();
+    let inferred = Inferred { facts, conditions: call.into_conditions(), replaced };
+    if op.defined {
+        graph.remember(node, inferred.clone());
+    }
+    Ok(inferred)
 }
 
 /// Checks that sizes are not negative and that their product fits 64 bits, so that later products do not

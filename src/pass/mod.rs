@@ -7,6 +7,7 @@ pub(crate) mod channels;
 pub mod cut;
 pub mod dead;
 pub(crate) mod declared;
+pub(crate) mod definition;
 pub(crate) mod expand;
 pub(crate) mod fuse;
 pub mod identity;

@@ -115,6 +115,11 @@ impl Schema {
         at(self.inputs, opset).map_or(MANY, |(_, most)| most)
     }
 
+    /// Returns the largest number of outputs in version `opset` of the operator set.
+    pub fn most_outputs(&self, opset: i64) -> usize {
+        at(self.outputs, opset).map_or(MANY, |(_, most)| most)
+    }
+
     /// Returns the number of the first outputs that a node must name, even if nothing reads them: all of those that
     /// are one list.
     pub fn required_outputs(&self, opset: i64) -> usize {

@@ -6,8 +6,7 @@ use ndarray::Array1;
 
 use crate::ops::prelude::*;
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("TensorScatter", Access::Any, infer_same)
-    .formula(expand_tensor_scatter)
+pub(in crate::ops) const OPS: &[Row] = &[Row::defined("", "TensorScatter", expand_tensor_scatter)
     .lowers_to("Where for each element that is written; Concat if it is written at the front")
     .limits("many elements at positions computed at run time")];
 
@@ -67,6 +66,7 @@ fn write<'x>(x: &'x Expand, axis: usize, [length, writes]: [i64; 2], circular: b
         }
         let here = places.equal(place);
         let part = if writes == 1 { update } else { update.slice(axis, index, index + 1) };
+        x.make.require_broadcast(part, cache);
         cache = here.select(part, cache);
     }
     Ok(cache)

@@ -8,8 +8,7 @@ use super::parts::{Sizes, Standard, attend, unknown_heads};
 use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] =
-    &[Row::of("ai.onnx.preview", "FlexAttention", Access::Any, infer_flex_attention)
-        .formula(expand_flex_attention)
+    &[Row::defined("ai.onnx.preview", "FlexAttention", expand_flex_attention)
         .multiply_adds(|call| read_flex_attention(call).ok()?.sizes.multiply_adds())
         .lowers_to("MatMul, the graph for scores, Softmax, the graph for weights, MatMul")
         .limits("free sizes")];
@@ -44,19 +43,13 @@ fn read_flex_attention(call: &Call) -> Result<FlexAttention> {
     Ok(FlexAttention { scale, precision, sizes })
 }
 
-fn infer_flex_attention(call: &Call) -> Result<Vec<Fact>> {
-    let mut shape = call.shape(0)?.to_vec();
-    if let (Some(size), Some(last)) = (shape.last_mut(), call.shape(2)?.last()) {
-        last.clone_into(size);
-    }
-    Ok(vec![Fact::new(call.dtype(0)?, shape)])
-}
-
 /// Returns the graph `name`, applied to a value.
 fn modify<'x>(x: &'x Expand, name: &str, value: Expr<'x>) -> Result<Expr<'x>> {
     let Some(body) = x.given_body(name)? else { return Ok(value) };
     let outputs = x.make.inline(body, &[value])?;
-    outputs.first().copied().ok_or_else(|| Error::invalid("a graph without an output"))
+    let result = outputs.first().copied().ok_or_else(|| Error::invalid("a graph without an output"))?;
+    x.make.require_broadcast(result, value);
+    Ok(result)
 }
 
 fn expand_flex_attention<'x>(x: &'x Expand) -> Result<Expr<'x>> {

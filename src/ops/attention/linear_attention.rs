@@ -6,8 +6,7 @@ use num_traits::AsPrimitive;
 
 use crate::ops::prelude::*;
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("LinearAttention", Access::Any, infer_linear_attention)
-    .expand(expand_linear_attention)
+pub(in crate::ops) const OPS: &[Row] = &[Row::expanded("", "LinearAttention", expand_linear_attention)
     .lowers_to("its recurrence, step by step")
     .limits("a free length; more than 512 steps")];
 
@@ -50,26 +49,19 @@ fn read_linear_attention(call: &Call) -> Result<LinearAttention> {
             .ok_or_else(|| Error::unsupported("the size of the heads is known only at run time")),
         shape => Err(Error::invalid(format!("found {} axes, expected 3", shape.len()))),
     };
-    let sizes = [size(0, queries)?, size(2, keys)?];
-    let root: f32 = sizes.at(0)?.as_();
+    let sizes @ [key, value] = [size(0, queries)?, size(2, keys)?];
+    let batch = call.shape(0)?.at(0)?;
+    for index in [1, 2] {
+        let [_, length, size] = call.shape(index)? else { invalid!("keys or values without three axes") };
+        call.check_broadcasts(index, &shape![batch, length, size])?;
+    }
+    call.check_shape(3, &shape![batch, keys, key, value])?;
+    let root: f32 = key.as_();
     let scale = match call.float("scale")? {
         0.0 => 1.0 / root.sqrt(),
         scale => scale,
     };
     Ok(LinearAttention { heads: [queries, keys], sizes, scale, gated, delta })
-}
-
-fn infer_linear_attention(call: &Call) -> Result<Vec<Fact>> {
-    let LinearAttention { heads: [queries, keys], sizes: [key, value], .. } = read_linear_attention(call)?;
-    let dtype = call.dtype(0)?;
-    let mut shape = call.shape(0)?.to_vec();
-    let batch = shape.at(0)?.clone();
-    if let Some(size) = shape.last_mut() {
-        *size = Dim::Known(queries.saturating_mul(value));
-    }
-    let state = shape![batch, keys, key, value];
-    let state_dtype = if call.has_input(3) { call.dtype(3)? } else { dtype };
-    Ok(vec![Fact::new(dtype, shape), Fact::new(state_dtype, state)])
 }
 
 /// Returns the steps of input `index`, each in `shape` after the batch.
@@ -122,13 +114,9 @@ fn expand_linear_attention(x: &Expand) -> Result<bool> {
         outputs.push(read.reshape(&[0, 1, queries.saturating_mul(value)]));
         state = Some(next);
     }
-    let output = x.make.concat(&outputs, 1);
-    for (index, value) in [Some(output), state].into_iter().enumerate() {
-        if let Some(value) = value
-            && x.has_output(index)
-        {
-            x.output(index, value.to_type(x.output_dtype(index)?));
-        }
+    x.output(0, x.make.concat(&outputs, 1).to_type(x.dtype(0)?));
+    if let Some(state) = state {
+        x.output(1, state.to_type(x.dtype(if x.has_input(3) { 3 } else { 0 })?));
     }
     Ok(true)
 }

@@ -31,6 +31,9 @@ impl Sizes {
         else {
             invalid!("queries and keys need four axes: batch, heads, length and size");
         };
+        let v_head = call.shape(2)?.last().cloned().unwrap_or(Dim::ONE);
+        call.check_broadcasts(1, &shape![batch, kv_heads, keys, head])?;
+        call.check_broadcasts(2, &shape![batch, kv_heads, keys, &v_head])?;
         let (Some(q_heads), Some(kv_heads)) = (q_heads.known(), kv_heads.known()) else {
             return Err(unknown_heads());
         };
@@ -43,7 +46,7 @@ impl Sizes {
             keys: keys.clone(),
             past: Dim::ZERO,
             head: head.clone(),
-            v_head: call.shape(2)?.last().cloned().unwrap_or(Dim::ONE),
+            v_head,
         })
     }
 

@@ -32,7 +32,8 @@ mod input {
 }
 
 fn infer_plain(call: &Call) -> Result<Vec<Fact>> {
-    let Sizes { batch, q_heads, queries, v_head, .. } = Sizes::of_heads(call)?;
+    let Sizes { batch, q_heads, queries, keys, v_head, .. } = Sizes::of_heads(call)?;
+    call.check_broadcasts(input::MASK, &shape![&batch, q_heads, &queries, keys])?;
     Ok(vec![Fact::new(call.dtype(input::Q)?, vec![batch, Dim::Known(q_heads), queries, v_head])])
 }
 

@@ -18,25 +18,20 @@ impl Labels {
         Ok(Labels { numbers, count })
     }
 
-    /// Returns the facts of both outputs: a label for each row of the scores, and the scores.
-    pub fn infer(&self, scores: Vec<Dim>) -> Vec<Fact> {
-        let dtype = if self.numbers.is_some() { DType::I64 } else { DType::String };
-        let rows = scores.get(..1).unwrap_or_default().to_vec();
-        vec![Fact::new(dtype, rows), Fact::new(DType::F32, scores)]
-    }
-
     /// Makes the labels of the classes with these numbers the first output, unless they are text.
     pub fn give<'x>(&self, x: &'x Expand, class: Expr<'x>) {
-        if let Some(labels) = &self.numbers {
-            let is_number = labels.iter().copied().eq(0..self.count);
-            x.output(0, if is_number { class } else { x.make.ints(labels).gather(class, 0) });
+        match &self.numbers {
+            Some(numbers) if numbers.iter().copied().eq(0..self.count) => x.output(0, class),
+            Some(numbers) => x.output(0, x.make.ints(numbers).gather(class, 0)),
+            None => x.leave_text(0),
         }
     }
 
     /// Makes the numbers of classes the first output, unless the labels are text.
     pub fn give_number<'x>(&self, x: &'x Expand, class: Expr<'x>) {
-        if self.numbers.is_some() {
-            x.output(0, class);
+        match self.numbers {
+            Some(_) => x.output(0, class),
+            None => x.leave_text(0),
         }
     }
 }

@@ -11,12 +11,10 @@ use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     // The values after it are known where the graph is cut.
-    Row::of(DOMAIN, "LabelEncoder", Access::Any, infer_labels)
-        .formula(expand_labels)
+    Row::defined(DOMAIN, "LabelEncoder", expand_labels)
         .lowers_to("Equal, MatMul, Gather")
         .limits("keys or values that are text; keys that are NaN or occur twice"),
-    Row::of(DOMAIN, "OneHotEncoder", Access::Any, infer_one_hot)
-        .formula(expand_one_hot)
+    Row::defined(DOMAIN, "OneHotEncoder", expand_one_hot)
         .lowers_to("Equal, Cast")
         .limits("categories that are text or occur twice"),
 ];
@@ -58,18 +56,6 @@ fn read_labels(call: &Call) -> Result<Option<[Array; 3]>> {
     Ok(Some([keys, values, default]))
 }
 
-fn infer_labels(call: &Call) -> Result<Vec<Fact>> {
-    let given = |name| call.node().attributes.get(name).is_some();
-    let dtype = match call.since() {
-        1 if call.dtype(0)? == DType::String => DType::I64,
-        4.. if given("values_tensor") => call.tensor("values_tensor")?.dtype(),
-        2.. if given("values_int64s") => DType::I64,
-        2.. if given("values_floats") => DType::F32,
-        _ => DType::String,
-    };
-    Ok(vec![Fact::new(dtype, call.shape(0)?.to_vec())])
-}
-
 /// Checks that at most one of these numbers equals an element.
 fn check_distinct(numbers: &Array) -> Result<()> {
     let mut sorted: Vec<f64> = numbers.to_f64()?.into_iter().collect();
@@ -81,8 +67,23 @@ fn check_distinct(numbers: &Array) -> Result<()> {
     Ok(())
 }
 
+/// Returns the type of the values.
+fn value_type(call: &Call) -> Result<DType> {
+    let given = |name| call.node().attributes.get(name).is_some();
+    Ok(match call.since() {
+        1 if call.dtype(0)? == DType::String => DType::I64,
+        4.. if given("values_tensor") => call.tensor("values_tensor")?.dtype(),
+        2.. if given("values_int64s") => DType::I64,
+        2.. if given("values_floats") => DType::F32,
+        _ => DType::String,
+    })
+}
+
 fn expand_labels<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    let Some([keys, values, default]) = read_labels(x)? else { return Err(text()) };
+    let Some([keys, values, default]) = read_labels(x)? else {
+        x.refuse(text());
+        return Ok(x.operand(0).cast(value_type(x)?));
+    };
     check_distinct(&keys)?;
     let is_key = x.operand(0).unsqueeze(&[-1]).equal(x.make.literal(&keys)).cast(DType::F32);
     // The default comes after the values: a key takes the element back from there to its own value.
@@ -99,12 +100,6 @@ fn read_categories(call: &Call) -> Result<Vec<i64>> {
         Some(categories) if call.dtype(0)? != DType::String => Ok(categories),
         _ => Err(text()),
     }
-}
-
-fn infer_one_hot(call: &Call) -> Result<Vec<Fact>> {
-    let mut shape = call.shape(0)?.to_vec();
-    shape.push(Dim::Known(read_categories(call)?.len().int()));
-    Ok(vec![Fact::new(DType::F32, shape)])
 }
 
 fn expand_one_hot<'x>(x: &'x Expand) -> Result<Expr<'x>> {

@@ -15,20 +15,18 @@ use super::DOMAIN;
 use super::classes::{Labels, exceeds, first_largest, refuse_transform, transformed, transformed_pair};
 use super::forest::sums;
 use super::split::{Comparison, Condition};
-use super::trees::{End, LOWERS_TO, Trees, numbers, places, sums_shape};
+use super::trees::{End, LOWERS_TO, Trees, numbers, places};
 use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::of(DOMAIN, "TreeEnsembleClassifier", Access::Any, infer_classifier)
-        .expand(expand_classifier)
+    Row::expanded(DOMAIN, "TreeEnsembleClassifier", expand_classifier)
         .lowers_to(LOWERS_TO)
         .limits(
             "classes that are text, unless nothing reads the class; one class; a class that some leaves of each \
             tree lack; the transforms SOFTMAX_ZERO and PROBIT, and SOFTMAX of one sum for two classes; a tree with \
             more than 2^20 nodes",
         ),
-    Row::of(DOMAIN, "TreeEnsembleRegressor", Access::Any, infer_regressor)
-        .formula(expand_regressor)
+    Row::defined(DOMAIN, "TreeEnsembleRegressor", expand_regressor)
         .lowers_to(LOWERS_TO)
         .limits(
             "aggregations other than sum and mean; base values of several targets of which some leaves of each tree \
@@ -195,10 +193,6 @@ fn read_regressor(call: &Call) -> Result<Trees> {
     read_trees(call, &TARGETS, call.int("n_targets")?, is_mean)
 }
 
-fn infer_regressor(call: &Call) -> Result<Vec<Fact>> {
-    Ok(vec![Fact::new(DType::F32, sums_shape(call, call.int("n_targets")?)?)])
-}
-
 fn expand_regressor<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let trees = read_regressor(x)?;
     if trees.target_count == 1 {
@@ -210,17 +204,8 @@ fn expand_regressor<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     transformed(x, with_base(x, &trees)?)
 }
 
-fn read_labels(call: &Call) -> Result<Labels> {
-    Labels::read(call, "classlabels_int64s")
-}
-
-fn infer_classifier(call: &Call) -> Result<Vec<Fact>> {
-    let labels = read_labels(call)?;
-    Ok(labels.infer(sums_shape(call, labels.count)?))
-}
-
 fn expand_classifier(x: &Expand) -> Result<bool> {
-    let labels = read_labels(x)?;
+    let labels = Labels::read(x, "classlabels_int64s")?;
     let mut trees = read_trees(x, &CLASSES, labels.count, false)?;
     let used: BTreeSet<usize> = trees.leaves.iter().flatten().map(|(target, _)| *target).collect();
     let count = trees.target_count;

@@ -8,39 +8,17 @@ use super::DOMAIN;
 use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::of(DOMAIN, "ArrayFeatureExtractor", Access::Any, infer_extractor)
-        .formula(expand_extractor)
-        .lowers_to("Gather along the last axis"),
-    Row::of(DOMAIN, "Binarizer", Access::Any, infer_same)
-        .formula(expand_binarizer)
-        .lowers_to("Greater, Cast"),
-    Row::of(DOMAIN, "FeatureVectorizer", Access::Any, infer_vectorizer)
-        .formula(expand_vectorizer)
+    Row::defined(DOMAIN, "ArrayFeatureExtractor", expand_extractor).lowers_to("Gather along the last axis"),
+    Row::defined(DOMAIN, "Binarizer", expand_binarizer).lowers_to("Greater, Cast"),
+    Row::defined(DOMAIN, "FeatureVectorizer", expand_vectorizer)
         .lowers_to("Concat")
         .limits("inputs that are not matrices of the given sizes"),
-    Row::of(DOMAIN, "Imputer", Access::Any, infer_imputer)
-        .formula(expand_imputer)
-        .lowers_to("Where the input equals the replaced value"),
-    Row::of(DOMAIN, "Normalizer", Access::Any, infer_floats)
-        .formula(expand_normalizer)
+    Row::defined(DOMAIN, "Imputer", expand_imputer).lowers_to("Where the input equals the replaced value"),
+    Row::defined(DOMAIN, "Normalizer", expand_normalizer)
         .lowers_to("Div by the sum or the root of the squares of each row")
         .limits("the norm MAX, which runtimes interpret differently"),
-    Row::of(DOMAIN, "Scaler", Access::Any, infer_floats)
-        .formula(expand_scaler)
-        .lowers_to("(x - offset) * scale"),
+    Row::defined(DOMAIN, "Scaler", expand_scaler).lowers_to("(x - offset) * scale"),
 ];
-
-fn infer_extractor(call: &Call) -> Result<Vec<Fact>> {
-    let mut shape = call.shape(0)?.to_vec();
-    let count = Dim::product(call.shape(1)?);
-    match shape.as_mut_slice() {
-        [] => invalid!("the input is a scalar"),
-        // Elements taken from a list form a matrix of one row.
-        [_] => shape = shape![1, count].to_vec(),
-        [.., last] => *last = count,
-    }
-    Ok(vec![Fact::new(call.dtype(0)?, shape)])
-}
 
 fn expand_extractor<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let mut result = x.operand(0).gather(x.operand(1).reshape(&[-1]), -1);
@@ -55,21 +33,16 @@ fn expand_binarizer<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     Ok(x.operand_as(0, DType::F32).greater(threshold).cast(x.dtype(0)?))
 }
 
-fn infer_vectorizer(call: &Call) -> Result<Vec<Fact>> {
-    let sizes = call.given_ints("inputdimensions")?.unwrap_or_default();
-    let mut columns = Dim::ZERO;
-    for index in 0..call.input_count() {
-        let [_, size] = call.shape(index)? else { unsupported!("the input is not a matrix") };
+fn expand_vectorizer<'x>(x: &'x Expand) -> Result<Expr<'x>> {
+    let sizes = x.given_ints("inputdimensions")?.unwrap_or_default();
+    let part = |index| {
+        let [_, size] = x.shape(index)? else { unsupported!("the input is not a matrix") };
         if sizes.get(index).is_some_and(|given| !size.is(*given)) {
             unsupported!("the input has {size} columns, expected another number");
         }
-        columns += size;
-    }
-    Ok(vec![Fact::new(DType::F32, vec![call.shape(0)?.at(0)?.clone(), columns])])
-}
-
-fn expand_vectorizer<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    let parts: Vec<Expr> = (0..x.input_count()).map(|index| x.operand_as(index, DType::F32)).collect();
+        Ok(x.operand_as(index, DType::F32))
+    };
+    let parts = (0..x.input_count()).map(part).collect::<Result<Vec<_>>>()?;
     Ok(x.make.concat(&parts, 1))
 }
 
@@ -92,17 +65,12 @@ fn read_imputer(call: &Call) -> Result<(Array, Array)> {
     }
 }
 
-fn infer_imputer(call: &Call) -> Result<Vec<Fact>> {
-    let (_, values) = read_imputer(call)?;
-    let columns = call.shape(0)?.last().and_then(Dim::known);
+fn expand_imputer<'x>(x: &'x Expand) -> Result<Expr<'x>> {
+    let (replaced, values) = read_imputer(x)?;
+    let columns = x.shape(0)?.last().and_then(Dim::known);
     if values.len() != 1 && columns != Some(values.len().int()) {
         invalid!("{} values do not fit the number of columns", values.len());
     }
-    infer_same(call)
-}
-
-fn expand_imputer<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    let (replaced, values) = read_imputer(x)?;
     let data = x.operand(0);
     let missing = if replaced.to_f64()?.iter().any(|value| value.is_nan()) {
         data.is_nan()
@@ -123,10 +91,6 @@ fn read_norm(call: &Call) -> Result<&'static str> {
         }
         other => Err(Error::invalid(format!("\"{other}\"")).at_part("attribute norm")),
     }
-}
-
-fn infer_floats(call: &Call) -> Result<Vec<Fact>> {
-    Ok(vec![call.like(0, DType::F32)?])
 }
 
 fn expand_normalizer<'x>(x: &'x Expand) -> Result<Expr<'x>> {

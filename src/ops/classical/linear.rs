@@ -12,15 +12,11 @@ use super::classes::{Labels, exceeds, first_largest, transformed, transformed_pa
 use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::of(DOMAIN, "LinearClassifier", Access::Any, infer_classifier)
-        .expand(expand_classifier)
-        .lowers_to("MatMul, Add, ArgMax")
-        .limits(
-            "labels that are text, unless nothing reads the label; other numbers of scores than of classes; the \
+    Row::expanded(DOMAIN, "LinearClassifier", expand_classifier).lowers_to("MatMul, Add, ArgMax").limits(
+        "labels that are text, unless nothing reads the label; other numbers of scores than of classes; the \
             transforms SOFTMAX_ZERO and PROBIT, and SOFTMAX of one score for two classes",
-        ),
-    Row::of(DOMAIN, "LinearRegressor", Access::Any, infer_regressor)
-        .formula(expand_regressor)
+    ),
+    Row::defined(DOMAIN, "LinearRegressor", expand_regressor)
         .lowers_to("MatMul, Add")
         .limits("a post_transform"),
 ];
@@ -68,11 +64,6 @@ fn read_regressor(call: &Call) -> Result<Model> {
     Model::read(call, call.int("targets")?)
 }
 
-fn infer_regressor(call: &Call) -> Result<Vec<Fact>> {
-    let Model { targets, .. } = read_regressor(call)?;
-    Ok(vec![Fact::new(DType::F32, vec![call.shape(0)?.at(0)?.clone(), Dim::Known(targets)])])
-}
-
 fn expand_regressor<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     read_regressor(x)?.apply(x)
 }
@@ -83,11 +74,6 @@ fn read_classifier(call: &Call) -> Result<(Labels, Model)> {
     // One score may decide between two classes; without intercepts each class has a score.
     let targets = if labels.count == 2 && intercepts.len() == 1 { 1 } else { labels.count };
     Ok((labels, Model::read(call, targets)?))
-}
-
-fn infer_classifier(call: &Call) -> Result<Vec<Fact>> {
-    let (labels, _) = read_classifier(call)?;
-    Ok(labels.infer(shape![call.shape(0)?.at(0)?, labels.count].to_vec()))
 }
 
 fn expand_classifier(x: &Expand) -> Result<bool> {

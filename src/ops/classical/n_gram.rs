@@ -13,8 +13,7 @@ use num_traits::AsPrimitive;
 use super::matrix::matrix;
 use crate::ops::prelude::*;
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("TfIdfVectorizer", Access::Any, infer_vectorizer)
-    .formula(expand_vectorizer)
+pub(in crate::ops) const OPS: &[Row] = &[Row::defined("", "TfIdfVectorizer", expand_vectorizer)
     .lowers_to("Equal with the elements of the n-grams, products of neighbours, and their sums")
     .limits("n-grams of strings; rows of free size; weights of n-grams that share a column")];
 
@@ -131,21 +130,6 @@ fn read_vectorizer(call: &Call) -> Result<Vectorizer> {
     Ok(Vectorizer { mode, skips, grams, columns, weights })
 }
 
-fn infer_vectorizer(call: &Call) -> Result<Vec<Fact>> {
-    let vectorizer = read_vectorizer(call)?;
-    let dtype = call.dtype(0)?;
-    if !dtype.is_int() {
-        invalid!("n-grams of integers in rows of {dtype}");
-    }
-    let columns = Dim::Known(vectorizer.columns);
-    let shape = match call.shape(0)? {
-        [_] => vec![columns],
-        [rows, _] => vec![rows.clone(), columns],
-        other => unsupported!("rows of shape {}", display_shape(other)),
-    };
-    Ok(vec![Fact::new(DType::F32, shape)])
-}
-
 /// Returns the number of occurrences of each n-gram in each row of `size`.
 fn counts<'x>(rows: Expr<'x>, size: i64, of: &Vectorizer, grams: &Grams) -> Result<Expr<'x>> {
     let make = rows.builder;
@@ -170,11 +154,14 @@ fn counts<'x>(rows: Expr<'x>, size: i64, of: &Vectorizer, grams: &Grams) -> Resu
 
 fn expand_vectorizer<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let vectorizer = read_vectorizer(x)?;
+    if !x.dtype(0)?.is_int() {
+        invalid!("n-grams of integers in rows of {}", x.dtype(0)?);
+    }
     let sizes = x.sizes(0)?;
     let (rows, size) = match *sizes.as_slice() {
         [size] => (1, size),
         [rows, size] => (rows, size),
-        _ => invalid!("rows of {} axes", sizes.len()),
+        _ => unsupported!("rows of shape {}", display_shape(x.shape(0)?)),
     };
     if size < 1 {
         unsupported!("the rows are empty");

@@ -17,16 +17,14 @@ use crate::ops::prelude::*;
 const LOWERS_TO: &str = "MatMul or ReduceSum, the function of the kernel, MatMul, Add";
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::of(DOMAIN, "SVMClassifier", Access::Any, infer_classifier)
-        .expand(expand_classifier)
+    Row::expanded(DOMAIN, "SVMClassifier", expand_classifier)
         .lowers_to(LOWERS_TO)
         .limits(
             "labels that are text, unless nothing reads the label; probabilities (`prob_a`), which runtimes \
             approach by iteration; a machine without vectors; the transforms SOFTMAX_ZERO and PROBIT, and SOFTMAX \
             of two classes",
         ),
-    Row::of(DOMAIN, "SVMRegressor", Access::Any, infer_regressor)
-        .formula(expand_regressor)
+    Row::defined(DOMAIN, "SVMRegressor", expand_regressor)
         .lowers_to(LOWERS_TO)
         .limits("a post_transform; a machine without vectors"),
 ];
@@ -77,10 +75,6 @@ fn kernels<'x>(x: &'x Expand, count: usize) -> Result<Expr<'x>> {
     })
 }
 
-fn infer_regressor(call: &Call) -> Result<Vec<Fact>> {
-    Ok(vec![Fact::new(DType::F32, vec![call.shape(0)?.at(0)?.clone(), Dim::ONE])])
-}
-
 fn expand_regressor<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     refuse_transform(x)?;
     let count = usize::try_from(x.int("n_supports")?)?;
@@ -100,14 +94,6 @@ fn expand_regressor<'x>(x: &'x Expand) -> Result<Expr<'x>> {
 /// The pairs of classes, the first before the second.
 fn pairs(classes: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..classes).flat_map(move |first| (first + 1..classes).map(move |second| (first, second)))
-}
-
-fn infer_classifier(call: &Call) -> Result<Vec<Fact>> {
-    let labels = Labels::read(call, "classlabels_ints")?;
-    // Two classes have a score each, others a score for each pair.
-    let pair_count = numbers(call, "rho")?.len().int();
-    let scores = if labels.count == 2 { 2 } else { pair_count };
-    Ok(labels.infer(shape![call.shape(0)?.at(0)?, scores].to_vec()))
 }
 
 /// Returns a column for each pair of classes: what each vector adds to its sum.

@@ -15,10 +15,8 @@ use crate::ops::prelude::*;
 pub(super) const LOWERS_TO: &str =
     "comparisons, and products with the paths to all leaves, or samples of the nodes along the paths";
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::of(DOMAIN, "TreeEnsemble", Access::Any, infer_trees)
-    .formula(expand_trees)
-    .lowers_to(LOWERS_TO)
-    .limits(
+pub(in crate::ops) const OPS: &[Row] =
+    &[Row::defined(DOMAIN, "TreeEnsemble", expand_trees).lowers_to(LOWERS_TO).limits(
         "members of sets; aggregations other than sum and mean; a post_transform; a tree with \
             more than 2^20 nodes",
     )];
@@ -101,20 +99,6 @@ fn read_trees(call: &Call) -> Result<Trees> {
     let leaves =
         targets.into_iter().zip(weights).map(|(target, weight)| vec![(target, weight.as_())]).collect();
     Trees::new(conditions, roots, leaves, target_count, is_mean)
-}
-
-fn infer_trees(call: &Call) -> Result<Vec<Fact>> {
-    let count = match call.given_int("n_targets")? {
-        Some(count) => count,
-        None => call.ints("leaf_targetids")?.into_iter().max().map_or(0, |target| target.saturating_add(1)),
-    };
-    Ok(vec![Fact::new(call.dtype(0)?, sums_shape(call, count)?)])
-}
-
-/// Returns the shape of the sums of so many targets.
-pub(super) fn sums_shape(call: &Call, target_count: i64) -> Result<Vec<Dim>> {
-    let [rows, _] = call.shape(0)? else { invalid!("the features are not a matrix") };
-    Ok(shape![rows, target_count].to_vec())
 }
 
 impl Trees {

@@ -9,6 +9,8 @@
 //!
 //! A state in a buffer has a fixed size, and the node overwrites a part of it.
 
+use std::ops::Add;
+
 use num_traits::AsPrimitive;
 
 use crate::ops::attention::parts::{Standard, merge_heads, plain_mask, projected_multiply_adds, split_heads};
@@ -20,8 +22,6 @@ struct Heads {
     scale: Option<f32>,
     mask_filter_value: f32,
     unidirectional: bool,
-    /// Whether past and present are one buffer.
-    in_buffer: bool,
 }
 
 fn read_heads(call: &Call) -> Result<Heads> {
@@ -33,8 +33,10 @@ fn read_heads(call: &Call) -> Result<Heads> {
     let scale = call.given_float("scale")?.filter(|scale| *scale != 0.0);
     let mask_filter_value = call.float_or("mask_filter_value", -10000.0)?;
     let unidirectional = call.given_flag("unidirectional")?;
-    let in_buffer = call.given_flag("past_present_share_buffer")?;
-    Ok(Heads { num_heads, scale, mask_filter_value, unidirectional, in_buffer })
+    if call.given_flag("past_present_share_buffer")? {
+        unsupported!("a state in a buffer");
+    }
+    Ok(Heads { num_heads, scale, mask_filter_value, unidirectional })
 }
 
 /// Returns the sizes of queries, keys and values, all heads together.
@@ -57,30 +59,6 @@ pub(super) mod input {
     pub const PAST_LENGTH: usize = 6;
 }
 
-pub(super) fn infer_attention(call: &Call) -> Result<Vec<Fact>> {
-    if call.given_flag("do_rotary")? || call.given_int("rotary_embedding_dim")?.is_some_and(|n| n != 0) {
-        unsupported!("rotary positions inside the node");
-    }
-    let heads = read_heads(call)?;
-    if heads.in_buffer || call.has_input(input::PAST_LENGTH) {
-        unsupported!("a state in a buffer");
-    }
-    let mut shape = call.shape(0)?.to_vec();
-    let [_, _, size] = hidden_sizes(call)?;
-    let present = shape![
-        2,
-        shape.at(0)?,
-        heads.num_heads,
-        total(call, shape.at(1)?, (input::PAST, 3))?,
-        size.checked_div(heads.num_heads).unwrap_or(0)
-    ];
-    if let Some(last) = shape.last_mut() {
-        *last = Dim::Known(size);
-    }
-    let dtype = call.dtype(0)?;
-    Ok(vec![Fact::new(dtype, shape), Fact::new(dtype, present)])
-}
-
 /// Returns the number of keys: `new` ones after those of the past, whose length is an axis of an input.
 fn total(call: &Call, new: &Dim, (past, axis): (usize, usize)) -> Result<Dim> {
     Ok(if call.has_input(past) { call.shape(past)?.at(axis)? + new } else { new.clone() })
@@ -100,10 +78,19 @@ pub(super) fn multi_head_multiply_adds(call: &Call) -> Option<u64> {
 }
 
 pub(super) fn expand_attention<'x>(x: &'x Expand) -> Result<Expr<'x>> {
+    if x.given_flag("do_rotary")? || x.given_int("rotary_embedding_dim")?.is_some_and(|n| n != 0) {
+        unsupported!("rotary positions inside the node");
+    }
     let heads = read_heads(x)?;
+    if x.has_input(input::PAST_LENGTH) {
+        unsupported!("a state in a buffer");
+    }
+    let ([_, length, _], [_, _]) = (x.shape(0)?, x.shape(1)?) else {
+        invalid!("a sequence without three axes, or a weight without two");
+    };
     let projected = x.operand(0).matmul(x.operand(1)).add_optional(x.optional(2));
     let operands = projected.split(-1, hidden_sizes(x)?);
-    let count = total(x, x.shape(0)?.at(1)?, (input::PAST, 3))?;
+    let count = total(x, length, (input::PAST, 3))?;
     let mask = mask(x, (input::MASK, input::BIAS), &count, &heads)?;
     let past = [0, 1].map(|index| Some(x.optional(input::PAST)?.element(0, index)));
     let (y, present) = heads.attend(x, Standard { operands, mask, past, has_present: x.has_output(1) });
@@ -130,11 +117,8 @@ fn mask<'x>(
     keys: &Dim,
     heads: &Heads,
 ) -> Result<Option<Expr<'x>>> {
-    let bias = plain_mask(x, bias);
-    Ok(match padding_mask(x, mask, keys, heads)? {
-        Some(mask) => Some(mask.add_optional(bias)),
-        None => bias,
-    })
+    let terms = [padding_mask(x, mask, keys, heads)?, plain_mask(x, bias)];
+    Ok(terms.into_iter().flatten().reduce(Add::add))
 }
 
 /// Returns the term that the mask in input `index` adds to the scores: 1 keeps a key and 0 hides it, or it
@@ -195,61 +179,39 @@ pub(super) const MASKED: Places = Places {
     refused: [&[5, 6, 7, 8, 9, 10], &[1, 2, 3]],
 };
 
-/// Returns the size of the values of all heads, and the number of new keys.
-fn read_values(call: &Call, heads: &Heads) -> Result<(Dim, Dim)> {
+/// Returns the number of new keys.
+fn new_keys(call: &Call) -> Result<Dim> {
     if !call.has_input(1) || !call.has_input(2) || call.shape(0)?.len() != 3 {
         unsupported!("queries, keys and values in one tensor");
     }
     Ok(match (call.shape(1)?, call.shape(2)?) {
-        ([_, length, _], [_, _, size]) => (size.clone(), length.clone()),
         // Keys and values of another sequence may be split by heads already.
-        ([_, _, length, _], [_, _, _, size]) => (size * heads.num_heads, length.clone()),
+        ([_, length, _], [_, _, _]) | ([_, _, length, _], [_, _, _, _]) => length.clone(),
         (keys, values) => unsupported!("keys of {} axes, and values of {}", keys.len(), values.len()),
     })
 }
 
-pub(super) fn infer(call: &Call, places: &Places) -> Result<Vec<Fact>> {
-    let heads = read_heads(call)?;
-    let [inputs, outputs] = places.refused;
-    if heads.in_buffer
-        || inputs.iter().any(|index| call.has_input(*index))
-        || outputs.iter().any(|index| call.has_output(*index))
-    {
-        unsupported!("a state in a buffer, or an output of scores");
-    }
-    let (size, new) = read_values(call, &heads)?;
-    let split = call.shape(1)?.len() == 4;
-    if split && (call.has_input(places.bias) || places.past.iter().any(|past| call.has_input(*past))) {
-        unsupported!("keys split by heads together with a bias or a state");
-    }
-    if heads.unidirectional && call.shape(0)?.at(1)? != &new {
-        unsupported!("a causal mask over another sequence: onnxruntime shows all of it to the last query");
-    }
-    let mut shape = call.shape(0)?.to_vec();
-    let count = Dim::Known(heads.num_heads);
-    let state = |past: usize, last: &Dim| -> Result<Vec<Dim>> {
-        let keys = total(call, &new, (past, 2))?;
-        Ok(vec![call.shape(0)?.at(0)?.clone(), count.clone(), keys, last.floor_div(&count)])
-    };
-    let [past_keys, past_values] = places.past;
-    let states = [state(past_keys, call.shape(0)?.at(2)?)?, state(past_values, &size)?];
-    if let Some(last) = shape.last_mut() {
-        *last = size;
-    }
-    let dtype = call.dtype(0)?;
-    Ok([shape].into_iter().chain(states).map(|shape| Fact::new(dtype, shape)).collect())
-}
-
-pub(super) fn infer_masked(call: &Call) -> Result<Vec<Fact>> {
-    if call.has_input(1) && call.shape(1)?.len() != 4 {
+pub(super) fn expand_masked<'x>(x: &'x Expand) -> Result<Expr<'x>> {
+    if x.has_input(1) && x.shape(1)?.len() != 4 {
         unsupported!("a state in a buffer");
     }
-    infer(call, &MASKED)
+    expand(x, &MASKED)
 }
 
 pub(super) fn expand<'x>(x: &'x Expand, places: &Places) -> Result<Expr<'x>> {
     let heads = read_heads(x)?;
-    let (_, new) = read_values(x, &heads)?;
+    let [inputs, outputs] = places.refused;
+    if inputs.iter().any(|index| x.has_input(*index)) || outputs.iter().any(|index| x.has_output(*index)) {
+        unsupported!("a state in a buffer, or an output of scores");
+    }
+    let new = new_keys(x)?;
+    let is_split = x.shape(1)?.len() == 4;
+    if is_split && (x.has_input(places.bias) || places.past.iter().any(|past| x.has_input(*past))) {
+        unsupported!("keys split by heads together with a bias or a state");
+    }
+    if heads.unidirectional && x.shape(0)?.at(1)? != &new {
+        unsupported!("a causal mask over another sequence: onnxruntime shows all of it to the last query");
+    }
     let mut parts = [0, 1, 2].map(|index| x.operand(index));
     if let Some(bias) = x.optional(places.bias) {
         let hidden = |index: usize| {
@@ -261,7 +223,6 @@ pub(super) fn expand<'x>(x: &'x Expand, places: &Places) -> Result<Expr<'x>> {
             *part = *part + bias;
         }
     }
-    let is_split = x.shape(1)?.len() == 4;
     if let ([q, _, _], true) = (&mut parts, is_split) {
         *q = split_heads(*q, heads.num_heads);
     }
@@ -276,14 +237,10 @@ pub(super) fn expand<'x>(x: &'x Expand, places: &Places) -> Result<Expr<'x>> {
     Ok(if is_split { merge_heads(y) } else { y })
 }
 
-pub(super) fn infer_rotary(call: &Call) -> Result<Vec<Fact>> {
-    if call.given_flag("is_packed_batching")? || call.float_or("scale", 1.0)? != 1.0 {
+pub(super) fn expand_rotary<'x>(x: &'x Expand) -> Result<Expr<'x>> {
+    if x.given_flag("is_packed_batching")? || x.float_or("scale", 1.0)? != 1.0 {
         unsupported!("packed batches or a scale");
     }
-    infer_same(call)
-}
-
-pub(super) fn expand_rotary<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let [input, mut ids, cos, sin] = [0, 1, 2, 3].map(|index| x.operand(index));
     if x.shape(1)?.len() != 2 {
         // The position of the first token.

@@ -2,11 +2,10 @@
 
 use crate::op::CONTRIB_DOMAIN as DOMAIN;
 use crate::ops::prelude::*;
-use crate::ops::quantized::packed::{product_shape, read_size};
+use crate::ops::quantized::packed::read_size;
 use crate::pass::builder::Term;
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::of(DOMAIN, "MatMulBnb4", Access::Any, infer)
-    .formula(expand)
+pub(in crate::ops) const OPS: &[Row] = &[Row::defined(DOMAIN, "MatMulBnb4", expand)
     .lowers_to("MatMul with floats")
     .limits("the transposed matrix; weights known only at run time")];
 
@@ -67,11 +66,6 @@ fn read(call: &Call) -> Result<Matrix> {
     };
     let [rows, columns, block] = ["K", "N", "block_size"].map(|name| read_size(call, name));
     Ok(Matrix { rows: rows?, columns: columns?, block: block?, numbers })
-}
-
-fn infer(call: &Call) -> Result<Vec<Fact>> {
-    let matrix = read(call)?;
-    Ok(vec![Fact::new(call.dtype(0)?, product_shape(call, matrix.rows, matrix.columns)?)])
 }
 
 fn expand<'x>(x: &'x Expand) -> Result<Expr<'x>> {

@@ -11,15 +11,13 @@ use crate::ops::prelude::*;
 use crate::ops::quantized::packed::{check_bits, middle, padded, unpack};
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::of(CONTRIB_DOMAIN, "MoE", Access::Any, infer_experts)
-        .formula(expand_experts)
+    Row::defined(CONTRIB_DOMAIN, "MoE", expand_experts)
         .lowers_to("the matrix products of all experts, weighted: 0 for those that a token does not choose")
         .limits(
             "a third matrix of each expert; activation swiglu but with interleaved halves; use_sparse_mixer; weights \
              computed at run time",
         ),
-    Row::of(CONTRIB_DOMAIN, "QMoE", Access::Any, infer_quantized_experts)
-        .formula(expand_quantized_experts)
+    Row::defined(CONTRIB_DOMAIN, "QMoE", expand_quantized_experts)
         .lowers_to("as MoE, with matrices of floats")
         .limits(
             "as MoE; weights of floats, or in the order of one processor; routing weights that are not normalized, or \
@@ -89,37 +87,13 @@ fn read_counts(call: &Call) -> Result<(i64, i64)> {
     Ok((choices, experts))
 }
 
-fn infer_experts(call: &Call) -> Result<Vec<Fact>> {
-    if call.flag("use_sparse_mixer")? {
+fn expand_experts<'x>(x: &'x Expand) -> Result<Expr<'x>> {
+    if x.flag("use_sparse_mixer")? {
         unsupported!("use_sparse_mixer");
     }
-    if call.has_input(THIRD) {
+    if x.has_input(THIRD) {
         unsupported!("a third matrix of each expert: onnxruntime does not compute it on a processor");
     }
-    infer_same(call)
-}
-
-fn infer_quantized_experts(call: &Call) -> Result<Vec<Fact>> {
-    let third = [8, 9, 10, 13];
-    if third.iter().any(|index| call.has_input(*index)) {
-        unsupported!("a third matrix of each expert");
-    }
-    if call.flag("use_sparse_mixer")?
-        || call.string("quant_type")? != "int"
-        || call.int("weights_prepacked")? > 0
-    {
-        unsupported!("use_sparse_mixer, weights of floats, or in the order of one processor");
-    }
-    if !call.flag("normalize_routing_weights")? {
-        unsupported!("routing weights as they are: onnxruntime normalizes them on a processor all the same");
-    }
-    if (ROUTER_WEIGHTS..call.input_count()).any(|index| call.has_input(index)) {
-        unsupported!("weights of the router apart from its choices");
-    }
-    infer_same(call)
-}
-
-fn expand_experts<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     for (matrices, _) in LAYERS {
         x.required_constant(matrices)?;
     }
@@ -127,6 +101,19 @@ fn expand_experts<'x>(x: &'x Expand) -> Result<Expr<'x>> {
 }
 
 fn expand_quantized_experts<'x>(x: &'x Expand) -> Result<Expr<'x>> {
+    let third = [8, 9, 10, 13];
+    if third.iter().any(|index| x.has_input(*index)) {
+        unsupported!("a third matrix of each expert");
+    }
+    if x.flag("use_sparse_mixer")? || x.string("quant_type")? != "int" || x.int("weights_prepacked")? > 0 {
+        unsupported!("use_sparse_mixer, weights of floats, or in the order of one processor");
+    }
+    if !x.flag("normalize_routing_weights")? {
+        unsupported!("routing weights as they are: onnxruntime normalizes them on a processor all the same");
+    }
+    if (ROUTER_WEIGHTS..x.input_count()).any(|index| x.has_input(index)) {
+        unsupported!("weights of the router apart from its choices");
+    }
     let [first, second] = &QUANTIZED;
     mix(x, [dequantize(x, first)?, dequantize(x, second)?])
 }

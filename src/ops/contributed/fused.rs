@@ -7,30 +7,21 @@ use crate::ops::linear::matmul;
 use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::of(DOMAIN, "BiasSoftmax", Access::Any, infer_same)
-        .formula(expand_bias_softmax)
+    Row::defined(DOMAIN, "BiasSoftmax", expand_bias_softmax)
         .lowers_to("Add, Softmax")
         .limits("several free sizes among those that Softmax adds up"),
-    Row::of(DOMAIN, "CDist", Access::Any, infer_distances)
+    Row::defined(DOMAIN, "CDist", expand_distances)
         .multiply_adds(distance_multiply_adds)
-        .formula(expand_distances)
         .lowers_to("MatMul, sums of squares, Relu, Sqrt")
         .limits("other metrics than euclidean and sqeuclidean"),
-    Row::of(DOMAIN, "GatedAdd", Access::Any, infer_same)
-        .formula(|x| Ok(x.operand(0) + x.operand(1) * x.operand(2)))
+    Row::defined(DOMAIN, "GatedAdd", |x| Ok(x.operand(0).plus(x.operand(1) * x.operand(2))))
         .lowers_to("Mul, Add"),
-    Row::of(DOMAIN, "GatedRMSNorm", Access::Any, infer_same)
-        .formula(expand_gated_norm)
-        .lowers_to("RMSNormalization, Sigmoid, Mul"),
-    Row::of(DOMAIN, "GemmFastGelu", Access::Any, infer_gemm_gelu)
+    Row::defined(DOMAIN, "GatedRMSNorm", expand_gated_norm).lowers_to("RMSNormalization, Sigmoid, Mul"),
+    Row::defined(DOMAIN, "GemmFastGelu", expand_gemm_gelu)
         .multiply_adds(matmul::multiply_adds)
-        .formula(expand_gemm_gelu)
         .lowers_to("MatMul, Add, Gelu"),
-    Row::of(DOMAIN, "ScaledSiLU", Access::Any, infer_same)
-        .formula(expand_scaled_silu)
-        .lowers_to("Mul, Sigmoid, Mul"),
-    Row::of(DOMAIN, "UnfoldTensor", Access::Any, infer_unfold)
-        .formula(expand_unfold)
+    Row::defined(DOMAIN, "ScaledSiLU", expand_scaled_silu).lowers_to("Mul, Sigmoid, Mul"),
+    Row::defined(DOMAIN, "UnfoldTensor", expand_unfold)
         .bears_rounding(|_, _| true)
         .lowers_to("the frames of an axis, Transpose"),
 ];
@@ -39,7 +30,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
 fn expand_bias_softmax<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let rank = x.shape(0)?.len();
     let axis = resolve_axis(x.int("axis")?, rank)?;
-    let sum = x.operand(0) + x.operand(1);
+    let sum = x.operand(0).plus(x.operand(1));
     if axis + 1 == rank {
         return Ok(sum.softmax(-1));
     }
@@ -48,27 +39,23 @@ fn expand_bias_softmax<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     Ok(sum.reshape(&rows).softmax(-1).reshape_to(x.operand(0).shape()))
 }
 
-fn infer_distances(call: &Call) -> Result<Vec<Fact>> {
-    if !["euclidean", "sqeuclidean"].contains(&call.string("metric")?) {
-        unsupported!("the metric {}", call.string("metric")?);
-    }
-    let ([a, size], [b, other]) = (call.shape(0)?, call.shape(1)?) else {
-        invalid!("distances of {} and {}", display_shape(call.shape(0)?), display_shape(call.shape(1)?));
-    };
-    call.require_equal(size, other)?;
-    Ok(vec![Fact::new(call.dtype(0)?, vec![a.clone(), b.clone()])])
-}
-
 fn distance_multiply_adds(call: &Call) -> Option<u64> {
     Some(element_count(call.shape(0).ok()?)?.saturating_mul(element_count(call.shape(1).ok()?.get(..1)?)?))
 }
 
 /// `|a|^2 - 2 a b + |b|^2`, bounded by 0, as the kernel computes it (`cdist.h`).
 fn expand_distances<'x>(x: &'x Expand) -> Result<Expr<'x>> {
+    let ([_, _], [_, _]) = (x.shape(0)?, x.shape(1)?) else {
+        invalid!("distances of {} and {}", display_shape(x.shape(0)?), display_shape(x.shape(1)?));
+    };
     let [a, b] = [0, 1].map(|index| x.operand(index));
     let [a_squares, b_squares] = [a, b].map(|rows| (rows * rows).reduce("ReduceSum", &[1], true));
     let squares = (a_squares - a.matmul(b.transpose(&[1, 0])) * 2.0 + b_squares.transpose(&[1, 0])).relu();
-    Ok(if x.string("metric")? == "euclidean" { squares.sqrt() } else { squares })
+    Ok(match x.string("metric")? {
+        "euclidean" => squares.sqrt(),
+        "sqeuclidean" => squares,
+        other => unsupported!("the metric {other}"),
+    })
 }
 
 /// Normalizes groups of as many elements as the scale has.
@@ -89,12 +76,7 @@ fn expand_gated_norm<'x>(x: &'x Expand) -> Result<Expr<'x>> {
         groups.extend([-1, size]);
         norm(value.reshape(&groups)).reshape_to(value.shape())
     };
-    Ok(normalized * gate)
-}
-
-fn infer_gemm_gelu(call: &Call) -> Result<Vec<Fact>> {
-    let shape = matmul::matmul_shape(call, call.shape(0)?, call.shape(1)?)?;
-    Ok(vec![Fact::new(call.dtype(0)?, shape)])
+    Ok(normalized.times(gate))
 }
 
 fn expand_gemm_gelu<'x>(x: &'x Expand) -> Result<Expr<'x>> {
@@ -125,16 +107,6 @@ fn read_unfold(call: &Call) -> Result<Unfold> {
         invalid!("parts of {size} elements with step {step}");
     }
     Ok(Unfold { axis, size, step })
-}
-
-fn infer_unfold(call: &Call) -> Result<Vec<Fact>> {
-    let Unfold { axis, size, step } = read_unfold(call)?;
-    let mut shape = call.shape(0)?.to_vec();
-    let steps = (shape.at(axis)? - size).floor_div(step);
-    let count = steps + 1;
-    shape.splice(axis..=axis, [count]);
-    shape.push(Dim::Known(size));
-    Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
 fn expand_unfold<'x>(x: &'x Expand) -> Result<Expr<'x>> {

@@ -11,6 +11,8 @@
 //! assumed. Spec:
 //! <https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#commicrosoftgroupqueryattention>.
 
+use std::ops::Add;
+
 use num_traits::AsPrimitive;
 
 use crate::lower::AssumedFact;
@@ -20,8 +22,7 @@ use crate::ops::attention::positions::Positions;
 use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::of(CONTRIB_DOMAIN, "GroupQueryAttention", Access::Any, infer_group_query)
-        .formula(expand_group_query)
+    Row::defined(CONTRIB_DOMAIN, "GroupQueryAttention", expand_group_query)
         .multiply_adds(|call| sizes(call, &read(call).ok()?).ok()?.multiply_adds())
         .appends(|_, _| vec![(input::PAST_KEY, 2), (input::PAST_VALUE, 2)])
         .lowers_to("RotaryEmbedding, Concat, MatMul, Mul, Tanh, Add, Softmax, MatMul")
@@ -141,22 +142,8 @@ fn sizes(call: &Call, attention: &Attention) -> Result<Sizes> {
     })
 }
 
-fn infer_group_query(call: &Call) -> Result<Vec<Fact>> {
-    let attention = read(call)?;
-    let sizes = sizes(call, &attention)?;
-    let (dtype, keys) = (call.dtype(input::QUERY)?, sizes.total());
-    let hidden = Dim::Known(attention.heads.saturating_mul(attention.head));
-    let present = shape![&sizes.batch, attention.kv_heads, keys, sizes.head];
-    let present = Fact::new(dtype, present);
-    Ok(vec![Fact::new(dtype, vec![sizes.batch, sizes.queries, hidden]), present.clone(), present])
-}
-
 fn expand_group_query<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let attention = read(x)?;
-    let batch = x.shape(input::QUERY)?.at(0)?;
-    if !batch.is(1) {
-        unsupported!("a batch of {batch}");
-    }
     let Attention { heads, kv_heads, .. } = attention;
     let [mut q, mut k, mut v] = parts(x, &attention);
     // RotaryEmbed turns rows of heads.
@@ -201,6 +188,10 @@ fn expand_group_query<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     if let Some(lengths) = x.optional(input::SEQLENS_K) {
         result = x.make.op("ncnn.WithoutPadding", [result, lengths], []);
     }
+    let batch = x.shape(input::QUERY)?.at(0)?;
+    if !batch.is(1) {
+        x.refuse(Error::unsupported(format!("a batch of {batch}")));
+    }
     Ok(result)
 }
 
@@ -214,13 +205,13 @@ fn positions_of<'x>(x: &'x Expand) -> Positions<'x> {
 fn mask_with_sink<'x>(x: &'x Expand, mask: Option<Expr<'x>>, before: Option<i64>) -> Option<Expr<'x>> {
     let positions = positions_of(x);
     let seen = positions.near(before, None).map(|near| hide_unseen(near.cast(DType::F32)).unsqueeze(&[0, 1]));
-    let rest = seen.map(|seen| seen.add_optional(mask)).or(mask);
+    let rest = [seen, mask].into_iter().flatten().reduce(Add::add);
     let rest = rest.map(|rest| rest.with("Pad", x.make.ints(&[0, 0, 0, 1, 0, 0, 0, 0])));
     let sink = x.optional(input::HEAD_SINK).map(|sink| {
         let keys = x.make.range(x.make.int(-1), positions.keys.size(0));
         sink.to_type(DType::F32).reshape(&[1, -1, 1, 1]) * keys.equal(-1).cast(DType::F32)
     });
-    sink.map(|sink| sink.add_optional(rest)).or(rest)
+    [sink, rest].into_iter().flatten().reduce(Add::add)
 }
 
 /// Returns queries, keys and values, `[batch, length, heads * head]`.

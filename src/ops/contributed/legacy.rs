@@ -3,29 +3,27 @@
 use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Affine", Access::Elementwise, infer_same)
-        .formula(|x| Ok(x.operand(0) * x.float("alpha")? + x.float("beta")?))
+    Row::defined("", "Affine", |x| Ok(x.operand(0) * x.float("alpha")? + x.float("beta")?))
+        .access(Access::Elementwise)
         .lowers_to("Mul, Add"),
-    Row::new("Crop", Access::Any, infer_crop)
-        .formula(expand_crop)
-        .bears_rounding(|_, _| true)
-        .lowers_to("Slice")
-        .limits("free sizes"),
-    Row::new("ImageScaler", Access::Any, infer_same).formula(expand_image_scaler).lowers_to("Mul, Add"),
-    Row::new("ParametricSoftplus", Access::Elementwise, infer_same)
-        .formula(|x| Ok((x.operand(0) * x.float("beta")?).apply("Softplus", []) * x.float("alpha")?))
-        .lowers_to("Mul, Softplus, Mul"),
-    Row::new("Scale", Access::Elementwise, infer_same)
-        .formula(|x| Ok(x.operand(0) * x.float("scale")?))
+    Row::defined("", "Crop", expand_crop).bears_rounding(|_, _| true).lowers_to("Slice").limits("free sizes"),
+    Row::defined("", "ImageScaler", expand_image_scaler).lowers_to("Mul, Add"),
+    Row::defined("", "ParametricSoftplus", |x| {
+        Ok((x.operand(0) * x.float("beta")?).apply("Softplus", []) * x.float("alpha")?)
+    })
+    .access(Access::Elementwise)
+    .lowers_to("Mul, Softplus, Mul"),
+    Row::defined("", "Scale", |x| Ok(x.operand(0) * x.float("scale")?))
+        .access(Access::Elementwise)
         .lowers_to("Mul"),
-    Row::new("ScaledTanh", Access::Elementwise, infer_same)
-        .formula(|x| Ok((x.operand(0) * x.float("beta")?).tanh() * x.float("alpha")?))
+    Row::defined("", "ScaledTanh", |x| Ok((x.operand(0) * x.float("beta")?).tanh() * x.float("alpha")?))
+        .access(Access::Elementwise)
         .lowers_to("Mul, Tanh, Mul"),
 ];
 
 fn expand_image_scaler<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let bias = x.make.floats(&x.floats("bias")?).to_type(x.dtype(0)?);
-    Ok(x.operand(0) * x.float("scale")? + bias.along(1, x.shape(0)?.len()))
+    Ok((x.operand(0) * x.float("scale")?).plus(bias.along(1, x.shape(0)?.len())))
 }
 
 /// Returns the first element and the number of elements along height and width.
@@ -48,14 +46,6 @@ fn read_crop(call: &Call) -> Result<[(i64, i64); 2]> {
         invalid!("{rows} x {columns} elements from row {top} and column {left} of {height} x {width}");
     }
     Ok(parts.map(|(first, count, _)| (first, count)))
-}
-
-fn infer_crop(call: &Call) -> Result<Vec<Fact>> {
-    let mut shape = call.shape(0)?.to_vec();
-    for (axis, (_, count)) in (2..).zip(read_crop(call)?) {
-        shape.put(axis, Dim::Known(count));
-    }
-    Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
 fn expand_crop<'x>(x: &'x Expand) -> Result<Expr<'x>> {

@@ -26,14 +26,12 @@ pub(super) const FAMILIES: &[&[Row]] =
 
 const OPS: &[Row] = &[
     // `qkv_hidden_sizes` is checked against the weight.
-    Row::of(DOMAIN, "Attention", Access::Any, attention::infer_attention)
-        .formula(attention::expand_attention)
+    Row::defined(DOMAIN, "Attention", attention::expand_attention)
         .multiply_adds(attention::multiply_adds)
         .appends(|_, _| vec![(attention::input::PAST, 3)])
         .lowers_to("MatMul, Add, Mul, Softmax, MatMul; Concat for states")
         .limits("a state in a buffer; rotary positions inside; masks that give lengths"),
-    Row::of(DOMAIN, "MultiHeadAttention", Access::Any, |call| attention::infer(call, &attention::MULTI_HEAD))
-        .formula(|x| attention::expand(x, &attention::MULTI_HEAD))
+    Row::defined(DOMAIN, "MultiHeadAttention", |x| attention::expand(x, &attention::MULTI_HEAD))
         .multiply_adds(attention::multi_head_multiply_adds)
         .appends(|_, _| attention::MULTI_HEAD.past.map(|index| (index, 2)).to_vec())
         .lowers_to("Add, Mul, MatMul, Softmax, MatMul; Concat for states")
@@ -41,65 +39,51 @@ const OPS: &[Row] = &[
             "queries, keys and values in one tensor; masks that give lengths; a causal mask over another sequence; a \
              state in a buffer",
         ),
-    Row::of(DOMAIN, "DecoderMaskedMultiHeadAttention", Access::Any, attention::infer_masked)
-        .formula(|x| attention::expand(x, &attention::MASKED))
+    Row::defined(DOMAIN, "DecoderMaskedMultiHeadAttention", attention::expand_masked)
         .multiply_adds(attention::multi_head_multiply_adds)
         .lowers_to("MatMul, Mul, Add, Softmax, MatMul")
         .limits("self-attention, whose state is in a buffer; a bias"),
-    Row::of(DOMAIN, "RotaryEmbedding", Access::Any, attention::infer_rotary)
-        .formula(attention::expand_rotary)
+    Row::defined(DOMAIN, "RotaryEmbedding", attention::expand_rotary)
         .lowers_to("Slice, Mul, Sub, Add, Concat")
         .limits("packed batches, a scale"),
-    Row::of(DOMAIN, "Gelu", Access::Elementwise, infer_same)
-        .formula(|x| Ok(gelu(x.operand(0), "none")))
+    Row::defined(DOMAIN, "Gelu", |x| Ok(gelu(x.operand(0), "none"))).access(Access::Elementwise)
         .lowers_to("Gelu"),
-    Row::of(DOMAIN, "BiasGelu", Access::Any, infer_same)
-        .formula(|x| Ok(gelu(x.operand(0) + x.operand(1), "none")))
+    Row::defined(DOMAIN, "BiasGelu", |x| Ok(gelu(x.operand(0).plus(x.operand(1)), "none")))
         .lowers_to("Add, Gelu"),
-    Row::of(DOMAIN, "FastGelu", Access::Elementwise, infer_same)
-        .formula(|x| Ok(gelu(x.operand(0).add_optional(x.optional(1)), "tanh")))
+    Row::defined(DOMAIN, "FastGelu", |x| Ok(gelu(x.operand(0).add_optional(x.optional(1)), "tanh"))).access(Access::Elementwise)
         .lowers_to("Add, Gelu"),
-    Row::of(DOMAIN, "QuickGelu", Access::Elementwise, infer_same)
-        .formula(|x| Ok(swish(x.operand(0), x.float("alpha")?)))
+    Row::defined(DOMAIN, "QuickGelu", |x| Ok(swish(x.operand(0), x.float("alpha")?))).access(Access::Elementwise)
         .lowers_to("x * Sigmoid(alpha * x)"),
-    Row::of(DOMAIN, "SkipLayerNormalization", Access::Any, infer_skip)
-        .expand(|x| skip(x, "LayerNormalization", [x.operand(2)].into_iter().chain(x.optional(3)), 4))
+    Row::expanded(DOMAIN, "SkipLayerNormalization", |x| skip(x, "LayerNormalization", [x.operand(2)].into_iter().chain(x.optional(3)), 4))
         .lowers_to("Add, LayerNormalization")
         .limits("the outputs mean and inv_std_var"),
-    Row::of(DOMAIN, "SkipSimplifiedLayerNormalization", Access::Any, infer_skip)
-        .expand(|x| skip(x, "RMSNormalization", [x.operand(2)], 3))
+    Row::expanded(DOMAIN, "SkipSimplifiedLayerNormalization", |x| skip(x, "RMSNormalization", [x.operand(2)], 3))
         .lowers_to("Add, RMSNormalization")
         .limits("the outputs mean and inv_std_var"),
     // onnxruntime's optimizer writes this operator without a domain.
-    Row::new("SimplifiedLayerNormalization", Access::Any, infer_rms)
-        .formula(expand_rms)
+    Row::defined("", "SimplifiedLayerNormalization", expand_rms)
         .lowers_to("RMSNormalization")
         .limits("the output inv_std_var"),
-    Row::of(DOMAIN, "QEmbedLayerNormalization", Access::Any, |call| infer_embedding(call, call.dtype(8)?))
-        .expand(expand_quantized_embed)
+    Row::expanded(DOMAIN, "QEmbedLayerNormalization", expand_quantized_embed)
         .lowers_to("DequantizeLinear, Gather, Add, LayerNormalization"),
-    Row::of(DOMAIN, "EmbedLayerNormalization", Access::Any, |call| infer_embedding(call, call.dtype(2)?))
-        .expand(|x| embed(x, [2, 3, 4, 5, 6].map(|index| x.optional(index)), x.optional(8)))
+    Row::expanded(DOMAIN, "EmbedLayerNormalization", |x| embed(x, [2, 3, 4, 5, 6].map(|index| x.optional(index)), x.optional(8)))
         .lowers_to("Gather, Add, LayerNormalization"),
     fused_matmul("FusedMatMul"),
     // The older name, without transposed batches.
     fused_matmul("TransposeMatMul"),
-    Row::of(DOMAIN, "FusedGemm", Access::Any, crate::ops::linear::matmul::infer_gemm)
+    Row::defined(DOMAIN, "FusedGemm", gemm::expand_fused_gemm)
         .multiply_adds(crate::ops::linear::matmul::gemm::multiply_adds)
-        .formula(gemm::expand_fused_gemm)
         .lowers_to("Gemm, the activation")
         .limits("uncommon activations"),
-    Row::of(DOMAIN, "FusedConv", Access::Any, infer_fused_conv)
+    Row::defined(DOMAIN, "FusedConv", expand_fused_conv)
         .multiply_adds(crate::ops::spatial::conv::multiply_adds)
-        .formula(expand_fused_conv)
         .lowers_to("Conv, Add, the activation")
         .limits("uncommon activations"),
 ];
 
 const fn fused_matmul(name: &'static str) -> Row {
-    Row::of(DOMAIN, name, Access::Any, infer_fused_matmul)
+    Row::defined(DOMAIN, name, expand_fused_matmul)
         .multiply_adds(fused_multiply_adds)
-        .formula(expand_fused_matmul)
         .lowers_to("Transpose, MatMul, Mul")
 }
 
@@ -112,19 +96,6 @@ fn epsilon(call: &Call) -> Result<(&'static str, Attribute)> {
     Ok(("epsilon", Attribute::Float(call.float("epsilon")?)))
 }
 
-fn infer_skip(call: &Call) -> Result<Vec<Fact>> {
-    refuse_statistics(call)?;
-    let fact = call.like(0, call.dtype(0)?)?;
-    Ok(vec![fact.clone(), Fact::unranked(DType::F32), Fact::unranked(DType::F32), fact])
-}
-
-fn refuse_statistics(call: &Call) -> Result<()> {
-    if call.has_output(1) || call.has_output(2) {
-        unsupported!("the outputs mean and inv_std_var");
-    }
-    Ok(())
-}
-
 /// Normalizes the sum of input and skip, and of the bias in input `bias`, if given.
 fn skip<'x>(
     x: &'x Expand,
@@ -132,30 +103,21 @@ fn skip<'x>(
     parameters: impl IntoIterator<Item = Expr<'x>>,
     bias: usize,
 ) -> Result<bool> {
-    let sum = (x.operand(0) + x.operand(1)).add_optional(x.optional(bias));
+    if x.has_output(1) || x.has_output(2) {
+        unsupported!("the outputs mean and inv_std_var");
+    }
+    let sum = x.operand(0).plus(x.operand(1)).add_optional(x.optional(bias));
     x.output(0, x.make.op(op_type, [sum].into_iter().chain(parameters), [epsilon(x)?]));
     x.output(3, sum);
     Ok(true)
 }
 
-fn infer_rms(call: &Call) -> Result<Vec<Fact>> {
-    if call.has_output(1) {
+fn expand_rms<'x>(x: &'x Expand) -> Result<Expr<'x>> {
+    if x.has_output(1) {
         unsupported!("the output inv_std_var");
     }
-    Ok(vec![call.like(0, call.dtype(0)?)?, Fact::unranked(DType::F32)])
-}
-
-fn expand_rms<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let attributes = [("axis", x.int("axis")?.into()), epsilon(x)?];
     Ok(x.make.op("RMSNormalization", [x.operand(0), x.operand(1)], attributes))
-}
-
-fn infer_embedding(call: &Call, dtype: DType) -> Result<Vec<Fact>> {
-    let mut shape = call.shape(0)?.to_vec();
-    let lengths = Fact::new(DType::I32, vec![shape.at(0)?.clone()]);
-    shape.extend(call.shape(2)?.last().cloned());
-    let fact = Fact::new(dtype, shape);
-    Ok(vec![fact.clone(), lengths, fact])
 }
 
 /// The scales are the inputs from 8 on, followed by the zero points, in the order of the tables.
@@ -178,12 +140,12 @@ fn embed<'x>(
         Some(position_ids) => positions.gather(position_ids, 0),
         None => positions.first_of(0, x.operand(0).size(-1)),
     };
-    let mut sum = words.gather(x.operand(0), 0) + positions;
-    if let (Some(segment_ids), Some(segments)) = (x.optional(1), segments) {
-        sum = sum + segments.gather(segment_ids, 0);
-    }
+    let sum = words.gather(x.operand(0), 0).plus(positions);
+    let segments = x.optional(1).zip(segments).map(|(ids, segments)| segments.gather(ids, 0));
+    let sum = sum.add_optional(segments);
     let inputs = [Some(sum), gamma, beta];
     x.output(0, x.make.op("LayerNormalization", inputs, [epsilon(x)?]));
+    x.check_shape(7, x.shape(0)?)?;
     // The number of valid words; without a mask it is 0 (`embed_layer_norm.cc`).
     let valid = match x.optional(7) {
         Some(mask) => mask.equal(1_i64).cast(DType::I32).reduce("ReduceSum", &[1], false),
@@ -214,16 +176,6 @@ fn read_fused_matmul(call: &Call) -> Result<(f32, [Vec<usize>; 2])> {
     let a = operand_perm(a, call.flag("transA")?, call.given_flag("transBatchA")?);
     let b = operand_perm(b, call.flag("transB")?, call.given_flag("transBatchB")?);
     Ok((alpha, [a, b]))
-}
-
-fn infer_fused_matmul(call: &Call) -> Result<Vec<Fact>> {
-    let (_, [a, b]) = read_fused_matmul(call)?;
-    let seen = |index: usize, perm: &[usize]| -> Result<Vec<Dim>> {
-        let shape = call.shape(index)?;
-        Ok(perm.iter().filter_map(|axis| shape.get(*axis).cloned()).collect())
-    };
-    let shape = crate::ops::linear::matmul::matmul_shape(call, &seen(0, &a)?, &seen(1, &b)?)?;
-    Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
 /// Each element of the output is a sum over an axis of the left operand.
@@ -260,10 +212,6 @@ fn read_activation(call: &Call) -> Result<(&'static str, Vec<(&'static str, f32)
         "HardSigmoid" => ("HardSigmoid", vec![("alpha", param(0)?), ("beta", param(1)?)]),
         other => unsupported!("the activation {other} is not supported"),
     })
-}
-
-fn infer_fused_conv(call: &Call) -> Result<Vec<Fact>> {
-    Ok(vec![Fact::new(call.dtype(0)?, crate::ops::spatial::conv::conv_shape(call, call.shape(1)?)?)])
 }
 
 fn expand_fused_conv<'x>(x: &'x Expand) -> Result<Expr<'x>> {

@@ -4,19 +4,10 @@
 
 use crate::ops::prelude::*;
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("BitCast", Access::Any, infer_bit_cast)
+pub(in crate::ops) const OPS: &[Row] = &[Row::defined("", "BitCast", expand_bit_cast)
     .fold(fold_bit_cast)
-    .formula(expand_bit_cast)
     .lowers_to("Cast between integers of 8 or 16 bits")
     .limits("floats, and integers of 32 and 64 bits, computed at run time")];
-
-fn infer_bit_cast(call: &Call) -> Result<Vec<Fact>> {
-    let (from, to) = (call.dtype(0)?, call.element_type("to")?);
-    if from.bits() != to.bits() {
-        invalid!("elements of {} bits cast to {} of {}", from.bits(), to, to.bits());
-    }
-    Ok(vec![call.like(0, to)?])
-}
 
 fn fold_bit_cast(call: &Call) -> Result<Vec<Array>> {
     let array = call.array(0)?;
@@ -25,13 +16,15 @@ fn fold_bit_cast(call: &Call) -> Result<Vec<Array>> {
 
 fn expand_bit_cast<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let (from, to) = (x.dtype(0)?, x.element_type("to")?);
-    let operand = x.operand(0);
-    let result = match (from.int_range(), to.int_range()) {
-        _ if from == to => operand,
-        // Wrapping keeps the bits of an integer. Float32 does not represent all integers of more than 16
-        // bits.
-        (Some(_), Some(_)) if to != DType::Bool && to.bits() <= 16 => operand.cast(to),
-        _ => unsupported!("the bits of {from} as {to}: ncnn computes in float32"),
-    };
-    Ok(result)
+    if from.bits() != to.bits() {
+        invalid!("elements of {} bits cast to {} of {}", from.bits(), to, to.bits());
+    }
+    if from == to {
+        return Ok(x.operand(0));
+    }
+    // Wrapping keeps the bits of an integer. Float32 does not represent all integers of more than 16 bits.
+    if from.int_range().is_none() || to.int_range().is_none() || to == DType::Bool || to.bits() > 16 {
+        x.refuse(Error::unsupported(format!("the bits of {from} as {to}: ncnn computes in float32")));
+    }
+    Ok(x.operand(0).cast(to))
 }

@@ -4,9 +4,9 @@
 
 use crate::ops::prelude::*;
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("SwiGLU", Access::Any, infer_same)
-    .formula(|x| Ok(swish(x.operand(0), x.float("alpha")?) * x.operand(1)))
-    .lowers_to("a * Sigmoid(alpha * a) * b")];
+pub(in crate::ops) const OPS: &[Row] =
+    &[Row::defined("", "SwiGLU", |x| Ok(swish(x.operand(0), x.float("alpha")?).times(x.operand(1))))
+        .lowers_to("a * Sigmoid(alpha * a) * b")];
 
 /// Returns `x * sigmoid(alpha * x)`.
 pub(in crate::ops) fn swish(x: Expr<'_>, alpha: f32) -> Expr<'_> {

@@ -10,31 +10,19 @@ use crate::op::CONTRIB_DOMAIN;
 use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Det", Access::Any, infer_det)
+    Row::defined("", "Det", expand_det)
         .fold(fold_det)
         .work(work_of)
-        .formula(expand_det)
         .lowers_to("sums of products")
         .limits("matrices larger than 4 by 4"),
     // The elimination of larger matrices chooses pivots at run time.
-    Row::of(CONTRIB_DOMAIN, "Inverse", Access::Any, infer_inverse)
-        .formula(expand_inverse)
+    Row::defined(CONTRIB_DOMAIN, "Inverse", expand_inverse)
         .lowers_to("sums of products, Div")
         .limits("matrices larger than 4 by 4"),
 ];
 
 /// The largest matrix whose determinant is expanded: the number of products doubles with each row.
 const MAX_ROWS: usize = 4;
-
-fn infer_det(call: &Call) -> Result<Vec<Fact>> {
-    let [batch @ .., rows, columns] = call.shape(0)? else {
-        invalid!("the determinant of {}", display_shape(call.shape(0)?));
-    };
-    if rows.known().is_some() && columns.known().is_some() && rows != columns {
-        invalid!("the determinant of a {rows} x {columns} matrix");
-    }
-    Ok(vec![Fact::new(call.dtype(0)?, batch.to_vec())])
-}
 
 /// Each step of the elimination iterates over the matrix.
 fn work_of(call: &Call) -> Option<u64> {
@@ -89,21 +77,31 @@ fn determinant(mut a: Array2<f64>) -> Result<f64> {
     Ok(product)
 }
 
-/// Returns the sizes of the batch, the number of rows, and the matrices as rows of their elements.
-fn elements<'x>(x: &'x Expand) -> Result<(&'x [Dim], usize, Expr<'x>)> {
+/// Returns the sizes of the batch, the number of rows, and the matrices as rows of their elements. Matrices that are too
+/// large are refused.
+fn elements<'x>(x: &'x Expand) -> Result<Option<(&'x [Dim], usize, Expr<'x>)>> {
     let shape = x.shape(0)?;
-    let [batch @ .., n, _] = shape else {
+    let [batch @ .., rows, columns] = shape else {
         invalid!("a matrix of shape {}", display_shape(shape));
     };
-    let n = match n.known().map(usize::try_from) {
-        Some(Ok(n)) if (1..=MAX_ROWS).contains(&n) => n,
-        _ => unsupported!("a {n} x {n} matrix (at most {MAX_ROWS} rows)"),
-    };
-    Ok((batch, n, x.operand(0).reshape(&[-1, (n * n).int()])))
+    if rows.known().is_some() && columns.known().is_some() && rows != columns {
+        invalid!("the determinant of a {rows} x {columns} matrix");
+    }
+    match rows.known().map(usize::try_from) {
+        Some(Ok(n)) if (1..=MAX_ROWS).contains(&n) => {
+            Ok(Some((batch, n, x.operand(0).reshape(&[-1, (n * n).int()]))))
+        }
+        _ => {
+            x.refuse(Error::unsupported(format!("a {rows} x {columns} matrix (at most {MAX_ROWS} rows)")));
+            Ok(None)
+        }
+    }
 }
 
 fn expand_det<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    let (batch, n, elements) = elements(x)?;
+    let Some((batch, n, elements)) = elements(x)? else {
+        return Ok(x.operand(0).reduce("ReduceSum", &[-2, -1], false));
+    };
     let all: Vec<usize> = (0..n).collect();
     let shape: Vec<i64> = batch.iter().map(|size| Dim::known(size).unwrap_or(-1)).collect();
     if shape.iter().filter(|size| **size == -1).count() > 1 {
@@ -112,14 +110,9 @@ fn expand_det<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     Ok(minors(elements, n, &[(all.clone(), all)])?.reshape(&shape))
 }
 
-fn infer_inverse(call: &Call) -> Result<Vec<Fact>> {
-    infer_det(call)?;
-    infer_same(call)
-}
-
 /// The transposed matrix of cofactors over the determinant, its expansion along the first row.
 fn expand_inverse<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    let (_, n, elements) = elements(x)?;
+    let Some((_, n, elements)) = elements(x)? else { return Ok(x.operand(0)) };
     let without = |left_out: usize| (0..n).filter(move |place| *place != left_out).collect::<Vec<_>>();
     let places = (0..n).flat_map(|row| (0..n).map(move |column| (row, column)));
     let wanted: Vec<Minor> = places.clone().map(|(row, column)| (without(column), without(row))).collect();

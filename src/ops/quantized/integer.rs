@@ -1,7 +1,6 @@
 //! MatMulInteger as a float32 product: exact if sums stay below 2^24, otherwise rounded.
 
 use super::multiply_integers;
-use crate::ops::linear::matmul::matmul_shape;
 use crate::ops::prelude::*;
 
 /// The indices of the inputs.
@@ -12,16 +11,12 @@ mod input {
     pub const B_ZERO_POINT: usize = 3;
 }
 
-pub(super) fn infer_matmul_integer(call: &Call) -> Result<Vec<Fact>> {
+pub(super) fn expand_matmul_integer<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     for index in [input::A, input::B] {
-        if !matches!(call.dtype(index)?, DType::I8 | DType::U8) {
-            invalid!("operand {index} is {}", call.dtype(index)?);
+        if !matches!(x.dtype(index)?, DType::I8 | DType::U8) {
+            invalid!("operand {index} is {}", x.dtype(index)?);
         }
     }
-    Ok(vec![Fact::new(DType::I32, matmul_shape(call, call.shape(input::A)?, call.shape(input::B)?)?)])
-}
-
-pub(super) fn expand_matmul_integer<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let product = match multiply_integers(x)? {
         Some(product) => product,
         None => {
@@ -38,5 +33,5 @@ fn shifted<'x>(x: &'x Expand, index: usize, zero_point: usize, rows: bool) -> Re
     let Some(zero) = x.optional(zero_point) else { return Ok(value) };
     let zero = zero.cast(DType::F32);
     let is_column = rows && matches!(x.shape(zero_point)?, [count] if !count.is(1));
-    Ok(value - if is_column { zero.unsqueeze(&[1]) } else { zero })
+    Ok(value.minus(if is_column { zero.unsqueeze(&[1]) } else { zero }))
 }

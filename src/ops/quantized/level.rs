@@ -47,10 +47,10 @@ impl Target {
         Target { zero, ..self }
     }
 
-    /// Returns the target of output 0, or `None` unless input `zero` is a single constant.
-    pub fn of_output(x: &Expand, zero: usize) -> Result<Option<Target>> {
-        let Some(zero) = constant_int(x, zero)? else { return Ok(None) };
-        Target::new(x.output_dtype(0)?, zero).map(Some)
+    /// Returns the target of the zero point in input `index`, or `None` unless that is a single constant.
+    pub fn of_zero(x: &Expand, index: usize, dtype: DType) -> Result<Option<Target>> {
+        let Some(zero) = constant_int(x, index)? else { return Ok(None) };
+        Target::new(dtype, zero).map(Some)
     }
 }
 

@@ -14,9 +14,9 @@ pub(in crate::ops) mod packed;
 mod product;
 
 use crate::op::CONTRIB_DOMAIN as MICROSOFT;
-use crate::ops::linear::matmul::{self, matmul_shape};
+use crate::ops::linear::matmul;
 use crate::ops::prelude::*;
-use crate::ops::spatial::conv::{self, conv_shape, conv_shape_of};
+use crate::ops::spatial::conv;
 use crate::pass::channels::Layout;
 
 use level::{Target, constant_int, levels, requantize};
@@ -42,40 +42,34 @@ const OPS: &[Row] = &[
     DEQUANTIZE,
     QUANTIZE.domain(MICROSOFT),
     DEQUANTIZE.domain(MICROSOFT),
-    Row::new("DynamicQuantizeLinear", Access::Any, infer_dynamic)
-        .expand(expand_dynamic)
+    Row::expanded("", "DynamicQuantizeLinear", expand_dynamic)
         .rounds()
         .exact()
         .lowers_to("ReduceMin, ReduceMax, then QuantizeLinear")
         .limits("a second rounding"),
-    Row::new("MatMulInteger", Access::Any, integer::infer_matmul_integer)
+    Row::defined("", "MatMulInteger", integer::expand_matmul_integer)
         .multiply_adds(matmul::multiply_adds)
-        .formula(integer::expand_matmul_integer)
         .exact()
         .lowers_to("InnerProduct in int8, or MatMul of the differences to the zero points"),
-    Row::new("QLinearMatMul", Access::Any, infer_qlinear_matmul)
+    Row::defined("", "QLinearMatMul", expand_qlinear_matmul)
         .multiply_adds(matmul::multiply_adds)
-        .formula(expand_qlinear_matmul)
         .rounds()
         .exact()
         .lowers_to("MatMul of the differences to the zero points, QuantizeLinear")
         .limits("a second rounding, of values not computed in integers"),
-    Row::new("QLinearConv", Access::Any, infer_qlinear_conv)
+    Row::defined("", "QLinearConv", expand_qlinear_conv)
         .multiply_adds(|call| conv::multiply_adds_by(call, 3))
-        .formula(expand_qlinear_conv)
         .rounds()
         .exact()
         .lowers_to("Conv of the differences to the zero points, QuantizeLinear")
         .limits("a second rounding"),
-    Row::of(MICROSOFT, "QLinearConv", Access::Any, infer_laid_out_conv)
+    Row::defined(MICROSOFT, "QLinearConv", expand_laid_out_conv)
         .multiply_adds(|call| conv::multiply_adds_by(call, 3))
-        .formula(expand_laid_out_conv)
         .rounds()
         .exact()
         .lowers_to("QLinearConv; Transpose for channels that are last"),
-    Row::new("ConvInteger", Access::Any, infer_conv_integer)
+    Row::defined("", "ConvInteger", |x| Ok(convolve(x, INTEGER)?.cast(DType::I32)))
         .multiply_adds(conv::multiply_adds)
-        .formula(|x| Ok(convolve(x, INTEGER)?.cast(DType::I32)))
         .exact()
         .lowers_to("Convolution in int8, or Conv of the differences to the zero points"),
     Row::of(OWN_DOMAIN, "Levels", Access::Any, level::infer_levels)
@@ -112,7 +106,8 @@ fn read_output_dtype(call: &Call) -> Result<Option<DType>> {
     }
 }
 
-fn infer_quantize(call: &Call) -> Result<Vec<Fact>> {
+/// Returns the type of the result of QuantizeLinear.
+fn quantized_type(call: &Call) -> Result<DType> {
     let dtype = match read_output_dtype(call)? {
         Some(dtype) => dtype,
         None if call.has_input(2) => call.dtype(2)?,
@@ -121,18 +116,31 @@ fn infer_quantize(call: &Call) -> Result<Vec<Fact>> {
     if dtype.bits() > if dtype.is_float() { 8 } else { 16 } {
         invalid!("quantization to {dtype}");
     }
-    Ok(vec![Fact::new(dtype, call.shape(0)?.to_vec())])
+    Ok(dtype)
+}
+
+fn infer_quantize(call: &Call) -> Result<Vec<Fact>> {
+    Ok(vec![Fact::new(quantized_type(call)?, call.shape(0)?.to_vec())])
+}
+
+/// Returns the type of the result of DequantizeLinear.
+fn dequantized_type(call: &Call) -> Result<DType> {
+    read_output_dtype(call)?.map_or_else(|| call.dtype(1), Ok)
 }
 
 fn infer_dequantize(call: &Call) -> Result<Vec<Fact>> {
-    let dtype = read_output_dtype(call)?.map_or_else(|| call.dtype(1), Ok)?;
-    Ok(vec![Fact::new(dtype, call.shape(0)?.to_vec())])
+    Ok(vec![Fact::new(dequantized_type(call)?, call.shape(0)?.to_vec())])
 }
 
 /// Returns scale or zero point, input `index`, as float32 in a shape that broadcasts to input 0.
 fn parameter<'x>(x: &'x Expand, index: usize, granularity: &Granularity) -> Result<Expr<'x>> {
     let (shape, parameter) = (x.shape(0)?, x.shape(index)?);
-    if parameter.iter().all(|d| d.is(1)) || parameter.len() == 1 && granularity.block_size == 0 {
+    let is_scalar = parameter.iter().all(|d| d.is(1));
+    if is_scalar || parameter.len() == 1 && granularity.block_size == 0 {
+        if !is_scalar {
+            let axis = resolve_axis(granularity.axis, shape.len())?;
+            x.check_shape(index, std::slice::from_ref(shape.at(axis)?))?;
+        }
         return axis_parameter(x, index, granularity.axis, shape.len());
     }
     let axis = resolve_axis(granularity.axis, shape.len())?;
@@ -144,6 +152,10 @@ fn parameter<'x>(x: &'x Expand, index: usize, granularity: &Granularity) -> Resu
     let Some((mut merged, sizes)) = known else {
         unsupported!("blocks along an axis of free size");
     };
+    let mut others = sizes.iter().zip(&merged).enumerate().filter(|(other, _)| *other != axis);
+    if others.any(|(_, (size, given))| given != size && *given != 1) {
+        invalid!("a scale of shape {merged:?} for an input of shape {sizes:?}");
+    }
     let (mut split, mut repeated) = (merged.clone(), merged.clone());
     split.insert(axis + 1, 1);
     repeated.insert(axis + 1, granularity.block_size);
@@ -190,7 +202,7 @@ fn split(value: Expr) -> (Expr, Expr) {
 
 fn expand_quantize<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let granularity = read_granularity(x)?;
-    let dtype = x.output_dtype(0)?;
+    let dtype = quantized_type(x)?;
     let input = x.operand_as(0, DType::F32);
     let scaled = quotient(input, parameter(x, 1, &granularity)?);
     let zero = x.has_input(2).then(|| parameter(x, 2, &granularity)).transpose()?;
@@ -200,7 +212,7 @@ fn expand_quantize<'x>(x: &'x Expand) -> Result<Expr<'x>> {
         let to = ("to", i64::from(dtype.to_onnx()).into());
         return Ok(scaled.add_optional(zero).apply("Cast", [to, saturate]));
     }
-    match Target::of_output(x, 2)? {
+    match Target::of_zero(x, 2, dtype)? {
         Some(target) => Ok(requantize(scaled, target)),
         None => round_to(scaled, zero, dtype),
     }
@@ -209,7 +221,7 @@ fn expand_quantize<'x>(x: &'x Expand) -> Result<Expr<'x>> {
 /// Returns input `index` minus its zero point, in float32.
 fn difference<'x>(x: &'x Expand, index: usize, zero: Option<Expr<'x>>) -> Expr<'x> {
     let value = x.operand_as(index, DType::F32);
-    zero.map_or(value, |zero| value - zero)
+    zero.map_or(value, |zero| value.minus(zero))
 }
 
 fn expand_dequantize<'x>(x: &'x Expand) -> Result<Expr<'x>> {
@@ -223,15 +235,7 @@ fn expand_dequantize<'x>(x: &'x Expand) -> Result<Expr<'x>> {
             difference(x, 0, zero)
         }
     };
-    Ok((difference * scale).cast(x.output_dtype(0)?))
-}
-
-fn infer_dynamic(call: &Call) -> Result<Vec<Fact>> {
-    Ok(vec![
-        Fact::new(DType::U8, call.shape(0)?.to_vec()),
-        Fact::new(DType::F32, Vec::new()),
-        Fact::new(DType::U8, Vec::new()),
-    ])
+    Ok((difference * scale).cast(dequantized_type(x)?))
 }
 
 fn expand_dynamic(x: &Expand) -> Result<bool> {
@@ -248,10 +252,6 @@ fn expand_dynamic(x: &Expand) -> Result<bool> {
     x.output(1, scale);
     x.output(2, zero_point);
     Ok(true)
-}
-
-fn infer_qlinear_matmul(call: &Call) -> Result<Vec<Fact>> {
-    Ok(vec![Fact::new(call.dtype(7)?, matmul_shape(call, call.shape(0)?, call.shape(3)?)?)])
 }
 
 /// The inputs of ConvInteger and MatMulInteger.
@@ -295,9 +295,9 @@ fn requantize_sums<'x>(
 ) -> Result<Expr<'x>> {
     let (x_scale, w_scale, y_scale) = (parameter(1)?, parameter(4)?, parameter(6)?);
     let scaled = rescale(x, sums, x_scale * w_scale, y_scale, [1, 4, 6]);
-    match Target::of_output(x, 7)? {
+    match Target::of_zero(x, 7, x.dtype(7)?)? {
         Some(target) => Ok(requantize(scaled, target)),
-        None => round_to(scaled, Some(parameter(7)?), x.output_dtype(0)?),
+        None => round_to(scaled, Some(parameter(7)?), x.dtype(7)?),
     }
 }
 
@@ -311,17 +311,7 @@ fn rescale<'x>(
     scales: [usize; 3],
 ) -> Expr<'x> {
     let is_constant = scales.iter().all(|index| x.constant(*index).is_some());
-    sums * if is_constant { scale / y_scale } else { quotient(scale, y_scale) }
-}
-
-fn infer_qlinear_conv(call: &Call) -> Result<Vec<Fact>> {
-    Ok(vec![Fact::new(call.dtype(7)?, conv_shape(call, call.shape(3)?)?)])
-}
-
-fn infer_laid_out_conv(call: &Call) -> Result<Vec<Fact>> {
-    let layout = Layout::of(call)?;
-    let shape = conv_shape_of(call, &layout.channels_first(call.shape(0)?), call.shape(3)?)?;
-    Ok(vec![Fact::new(call.dtype(7)?, layout.of_channels_first(&shape))])
+    sums.times(if is_constant { scale / y_scale } else { quotient(scale, y_scale) })
 }
 
 fn expand_laid_out_conv<'x>(x: &'x Expand) -> Result<Expr<'x>> {
@@ -335,8 +325,4 @@ fn expand_qlinear_conv<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let rank = x.shape(0)?.len();
     let sums = convolve(x, Places { bias: Some(8), ..QLINEAR })?;
     requantize_sums(x, sums, |index| axis_parameter(x, index, 1, rank))
-}
-
-fn infer_conv_integer(call: &Call) -> Result<Vec<Fact>> {
-    Ok(vec![Fact::new(DType::I32, conv_shape(call, call.shape(1)?)?)])
 }

@@ -9,12 +9,10 @@ use crate::ops::prelude::*;
 use crate::pass::builder::Term;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::of(MICROSOFT, "MatMulNBits", Access::Any, infer)
-        .expand(expand)
+    Row::expanded(MICROSOFT, "MatMulNBits", expand)
         .lowers_to("MatMul; with `--weights`, Gemm of integers in blocks")
         .limits("weights not of 2, 4 or 8 bits; a column order; weights known only at run time"),
-    Row::of(MICROSOFT, "GatherBlockQuantized", Access::Any, infer_gather)
-        .expand(expand_gather)
+    Row::expanded(MICROSOFT, "GatherBlockQuantized", expand_gather)
         .lowers_to("Gather; with `--weights`, Embed of integers and of their scales")
         .limits(
             "other axes than rows of a matrix in blocks along its columns; tables known only at run time",
@@ -53,16 +51,6 @@ pub(in crate::ops) fn read_size(call: &Call, name: &str) -> Result<i64> {
     }
 }
 
-/// Returns the shape of the product of input 0 and a matrix of these sizes.
-pub(in crate::ops) fn product_shape(call: &Call, rows: i64, columns: i64) -> Result<Vec<Dim>> {
-    let mut shape = call.shape(0)?.to_vec();
-    match shape.last_mut() {
-        Some(last) if last.known().is_none_or(|size| size == rows) => *last = Dim::Known(columns),
-        _ => invalid!("a product of {} and a matrix of {rows} rows", display_shape(&shape)),
-    }
-    Ok(shape)
-}
-
 fn read_matrix(call: &Call) -> Result<WeightMatrix> {
     let bits = call.int("bits")?;
     check_bits(bits)?;
@@ -73,19 +61,12 @@ fn read_matrix(call: &Call) -> Result<WeightMatrix> {
     Ok(WeightMatrix { rows: rows?, columns: columns?, bits, block: block? })
 }
 
-fn infer(call: &Call) -> Result<Vec<Fact>> {
-    let matrix = read_matrix(call)?;
-    let (dtype, weight) = (call.dtype(0)?, call.dtype(input::WEIGHT)?);
+fn expand(x: &Expand) -> Result<bool> {
+    let matrix = read_matrix(x)?;
+    let (dtype, weight) = (x.dtype(0)?, x.dtype(input::WEIGHT)?);
     if !dtype.is_float() || weight != DType::U8 {
         invalid!("a product of {dtype} and packed weights of type {weight}");
     }
-    let shape = product_shape(call, matrix.rows, matrix.columns)?;
-    call.check_broadcasts(input::BIAS, &shape)?;
-    Ok(vec![Fact::new(call.dtype(0)?, shape)])
-}
-
-fn expand(x: &Expand) -> Result<bool> {
-    let matrix = read_matrix(x)?;
     if x.constant(input::WEIGHT).is_none() {
         unsupported!("weights known only at run time");
     }
@@ -180,13 +161,6 @@ fn read_table(call: &Call) -> Result<Table> {
     }
     let values = packed.and_then(|bits| 8_i64.checked_div(bits)).unwrap_or(1);
     Ok(Table { rows, columns: columns.saturating_mul(values), block, packed })
-}
-
-fn infer_gather(call: &Call) -> Result<Vec<Fact>> {
-    let matrix = read_table(call)?;
-    let mut shape = call.shape(table::INDICES)?.to_vec();
-    shape.push(Dim::Known(matrix.columns));
-    Ok(vec![Fact::new(call.dtype(table::SCALES)?, shape)])
 }
 
 fn expand_gather(x: &Expand) -> Result<bool> {

@@ -19,9 +19,8 @@ use crate::tensor::Border;
 use crate::tensor::round_float;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("CumProd", Access::Any, infer_cumulate)
+    Row::defined("", "CumProd", expand_cum_prod)
         .fold(|call| fold_cumulate(call, &MUL, 1.0))
-        .formula(expand_cum_prod)
         .lowers_to("Slice, BinaryOp, Concat, element by element")
         .limits("an axis of free size"),
     Row::new("CumSum", Access::Any, infer_cumulate)
@@ -149,13 +148,17 @@ fn shifted(lower: &Lower, blob: BlobId, place: usize) -> Result<BlobId> {
 }
 
 fn expand_cum_prod<'x>(x: &'x Expand) -> Result<Expr<'x>> {
+    x.check_integer(1)?;
     let how = read_cumulation(x)?;
     let axis = axis_of(x)?;
     let shape = x.shape(0)?.to_vec();
-    let Some(count) = shape.at(axis)?.known() else { unsupported!("an axis of free size") };
-    if !(1..=MAX_PRODUCTS).contains(&count) {
-        unsupported!("{count} products along an axis (at most {MAX_PRODUCTS})");
-    }
+    let count = match shape.at(axis)? {
+        Dim::Known(count @ 1..=MAX_PRODUCTS) => *count,
+        size => {
+            x.refuse(Error::unsupported(format!("{size} products along an axis (at most {MAX_PRODUCTS})")));
+            return Ok(x.operand(0));
+        }
+    };
     let along = axis.int();
     let mut parts = x.operand(0).split_list(along, &vec![1; usize::try_from(count)?]);
     if how.reverse {

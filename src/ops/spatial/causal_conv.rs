@@ -6,8 +6,7 @@ use std::ops::Add;
 
 use crate::ops::prelude::*;
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("CausalConvWithState", Access::Any, infer_causal_conv)
-    .expand(expand_causal_conv)
+pub(in crate::ops) const OPS: &[Row] = &[Row::expanded("", "CausalConvWithState", expand_causal_conv)
     .lowers_to(
         "Concat of state and input, depthwise Conv, Slice of the state; a sum of products for \
         weights computed at run time",
@@ -38,18 +37,11 @@ fn read_causal_conv(call: &Call) -> Result<CausalConv> {
     if taps < 1 {
         invalid!("a kernel of size {taps}");
     }
+    let shape = call.shape(0)?;
+    call.check_shape(0, &shape![shape.at(0)?, channels, shape.at(2)?])?;
+    call.check_shape(2, &[Dim::Known(channels)])?;
+    call.check_shape(3, &shape![shape.at(0)?, channels, taps - 1])?;
     Ok(CausalConv { channels, taps, swish })
-}
-
-fn infer_causal_conv(call: &Call) -> Result<Vec<Fact>> {
-    let conv = read_causal_conv(call)?;
-    let (shape, dtype) = (call.shape(0)?.to_vec(), call.dtype(0)?);
-    let channels = Dim::Known(conv.channels);
-    call.check_shape(0, &[shape.at(0)?.clone(), channels.clone(), shape.at(2)?.clone()])?;
-    call.check_shape(2, std::slice::from_ref(&channels))?;
-    let state = shape![shape.at(0)?, channels, conv.taps - 1];
-    call.check_shape(3, &state)?;
-    Ok(vec![Fact::new(dtype, shape), Fact::new(dtype, state)])
 }
 
 /// Returns the input preceded by its state, or by zeros.

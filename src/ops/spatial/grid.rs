@@ -13,8 +13,7 @@ use crate::ops::shape::size::resized;
 use crate::tensor::Border;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("AffineGrid", Access::Any, infer_affine_grid)
-        .formula(expand_affine_grid)
+    Row::defined("", "AffineGrid", expand_affine_grid)
         .lowers_to("MatMul of the identity grid with the transform")
         .limits("sizes computed at run time; align_corners over an axis of one element"),
     GRID_SAMPLE,
@@ -230,14 +229,6 @@ fn grid_sizes(call: &Call) -> Result<Vec<Dim>> {
     Ok(sizes)
 }
 
-fn infer_affine_grid(call: &Call) -> Result<Vec<Fact>> {
-    let sizes = grid_sizes(call)?;
-    let mut shape = vec![sizes.at(0)?.clone()];
-    shape.extend(sizes.iter().skip(2).cloned());
-    shape.push(Dim::from(sizes.len() - 2));
-    Ok(vec![Fact::new(call.dtype(0)?, shape)])
-}
-
 fn expand_affine_grid<'x>(expand: &'x Expand) -> Result<Expr<'x>> {
     let align_corners = expand.flag("align_corners")?;
     let sizes = grid_sizes(expand)?;
@@ -248,10 +239,12 @@ fn expand_affine_grid<'x>(expand: &'x Expand) -> Result<Expr<'x>> {
     if align_corners && spatial.contains(&1) {
         unsupported!("align_corners over an axis of one element: onnxruntime and the specification disagree");
     }
+    let rank = spatial.len();
+    expand.check_shape(0, &shape![sizes.at(0)?, Dim::from(rank), Dim::from(rank + 1)])?;
     let identity = expand.make.literal(&identity_grid(&spatial, align_corners)?);
     let grid = identity.matmul(expand.operand(0).transpose(&[0, 2, 1]));
     let mut shape = vec![0];
-    for size in spatial.iter().copied().chain([spatial.len()]) {
+    for size in spatial.iter().copied().chain([rank]) {
         shape.push(size.int());
     }
     Ok(grid.reshape(&shape))

@@ -5,8 +5,7 @@
 use crate::ops::prelude::*;
 use crate::pass::pattern::{ints, producer};
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("MaxUnpool", Access::Any, infer_unpool)
-    .formula(expand_unpool)
+pub(in crate::ops) const OPS: &[Row] = &[Row::defined("", "MaxUnpool", expand_unpool)
     .lowers_to("Gather of the elements and of a zero; ScatterElements for indices computed at run time")
     .limits(
         "many elements with indices computed at run time; an output larger than the pooled input, if \
@@ -38,17 +37,17 @@ fn unpooled_shape(call: &Call) -> Result<Vec<Dim>> {
     Ok(shape)
 }
 
-fn infer_unpool(call: &Call) -> Result<Vec<Fact>> {
-    let natural = unpooled_shape(call)?;
-    let shape = if call.has_input(2) {
-        call.dims(2).or_else(|error| call.declared_instead_of(2).map(<[Dim]>::to_vec).ok_or(error))?
-    } else {
-        natural.clone()
-    };
-    if shape.len() != natural.len() {
-        invalid!("output_shape has {} sizes, expected {}", shape.len(), natural.len());
+/// Returns the sizes of the output, by default those of the pooled input.
+fn output_sizes(call: &Call, natural: &[Dim]) -> Result<Vec<i64>> {
+    if !call.has_input(2) {
+        return fixed_sizes(natural);
     }
-    Ok(vec![Fact::new(call.dtype(0)?, shape)])
+    let sizes =
+        call.dims(2).or_else(|error| call.declared_instead_of(2).map(<[Dim]>::to_vec).ok_or(error))?;
+    if sizes.len() != natural.len() {
+        invalid!("output_shape has {} sizes, expected {}", sizes.len(), natural.len());
+    }
+    fixed_sizes(&sizes)
 }
 
 /// Converts the flat index `index` from a tensor of shape `natural` to one of shape `sizes`.
@@ -68,7 +67,9 @@ fn fixed_sizes(shape: &[Dim]) -> Result<Vec<i64>> {
 }
 
 fn expand_unpool<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    let (natural, sizes) = (fixed_sizes(&unpooled_shape(x)?)?, fixed_sizes(x.output_shape(0)?)?);
+    let natural = unpooled_shape(x)?;
+    let sizes = output_sizes(x, &natural)?;
+    let natural = fixed_sizes(&natural)?;
     if natural.iter().zip(&sizes).any(|(natural, size)| size < natural) {
         unsupported!("an output of shape {sizes:?}, smaller than the pooled input {natural:?}");
     }

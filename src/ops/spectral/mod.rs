@@ -11,8 +11,7 @@ use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     window("BlackmanWindow", |call| window::infer_window(call, window::BLACKMAN)),
-    Row::new("DFT", Access::Any, transform::infer_dft)
-        .formula(transform::expand_dft)
+    Row::defined("", "DFT", transform::expand_dft)
         .multiply_adds(transform::multiply_adds)
         .lowers_to("MatMul with a constant matrix")
         .limits(
@@ -20,19 +19,16 @@ pub(in crate::ops) const OPS: &[Row] = &[
         ),
     window("HammingWindow", |call| window::infer_window(call, window::HAMMING)),
     window("HannWindow", |call| window::infer_window(call, window::HANN)),
-    Row::of(CONTRIB_DOMAIN, "Irfft", Access::Any, transform::infer_irfft)
-        .formula(transform::expand_irfft)
+    Row::defined(CONTRIB_DOMAIN, "Irfft", transform::expand_irfft)
         .multiply_adds(transform::multiply_adds)
         .lowers_to("DFT"),
     Row::new("MelWeightMatrix", Access::Any, window::infer_mel_weight)
         .lowers_to("a constant")
         .limits("sizes computed at run time; bands beyond the bins of the transform"),
-    Row::of(CONTRIB_DOMAIN, "Rfft", Access::Any, transform::infer_rfft)
-        .formula(transform::expand_rfft)
+    Row::defined(CONTRIB_DOMAIN, "Rfft", transform::expand_rfft)
         .multiply_adds(transform::multiply_adds)
         .lowers_to("DFT"),
-    Row::new("STFT", Access::Any, transform::infer_stft)
-        .formula(transform::expand_stft)
+    Row::defined("", "STFT", transform::expand_stft)
         .multiply_adds(transform::multiply_adds)
         .lowers_to("Conv with constant kernels")
         .limits("steps and lengths of frames computed at run time; a signal shorter than a frame"),

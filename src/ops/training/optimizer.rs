@@ -9,15 +9,10 @@ use crate::pass::builder::Term;
 const DOMAIN: &str = "ai.onnx.preview.training";
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::of(DOMAIN, "Adagrad", Access::Any, |call| infer_step(call, 3))
-        .expand(expand_adagrad)
-        .lowers_to("Mul, Add, Sub, Div, Sqrt"),
-    Row::of(DOMAIN, "Adam", Access::Any, |call| infer_step(call, 4))
-        .expand(expand_adam)
+    Row::expanded(DOMAIN, "Adagrad", expand_adagrad).lowers_to("Mul, Add, Sub, Div, Sqrt"),
+    Row::expanded(DOMAIN, "Adam", expand_adam)
         .lowers_to("Mul, Add, Sub, Div, Sqrt; Exp for powers of the step count"),
-    Row::of(DOMAIN, "Momentum", Access::Any, |call| infer_step(call, 3))
-        .expand(expand_momentum)
-        .lowers_to("Mul, Add, Sub"),
+    Row::expanded(DOMAIN, "Momentum", expand_momentum).lowers_to("Mul, Add, Sub"),
 ];
 
 /// Returns the number of optimized tensors: after rate and step count each has `lists` inputs, list after
@@ -28,13 +23,6 @@ fn tensor_count(call: &Call, lists: usize) -> Result<usize> {
         invalid!("found {} inputs, expected 2 and {lists} for each tensor", call.input_count());
     }
     Ok(given / lists)
-}
-
-/// The outputs are the tensors and their states: all inputs but the gradients, which are the second list.
-fn infer_step(call: &Call, lists: usize) -> Result<Vec<Fact>> {
-    let count = tensor_count(call, lists)?;
-    let inputs = (2..call.input_count()).filter(|index| (index - 2) / count != 1);
-    inputs.map(|index| call.like(index, call.dtype(index)?)).collect()
 }
 
 /// Returns inputs 0 and 1, rate and step count, as scalars, so that they broadcast.
@@ -61,6 +49,9 @@ fn each_tensor<'x, const INPUTS: usize, const OUTPUTS: usize>(
     for index in 0..count {
         let inputs = std::array::from_fn(|list| x.operand(2 + list * count + index));
         for (list, part) in step(inputs).into_iter().enumerate() {
+            // All inputs but the gradient, the second, are replaced.
+            let replaced = if list == 0 { 0 } else { list + 1 };
+            x.make.require_broadcast(part, *inputs.at(replaced)?);
             x.output(list * count + index, part);
         }
     }

@@ -181,9 +181,27 @@ impl<'b> Expr<'b> {
         self.builder.op(op_type, [self, other.beside(self)], [])
     }
 
-    /// Returns the sum; without an addend, the value itself.
+    /// Returns the sum, which keeps the shape of the value.
+    pub fn plus(self, addend: Expr<'b>) -> Expr<'b> {
+        self.builder.require_broadcast(addend, self);
+        self + addend
+    }
+
+    /// Returns the sum, which keeps the shape of the value; without an addend, the value itself.
     pub fn add_optional(self, addend: Option<Expr<'b>>) -> Expr<'b> {
-        addend.map_or(self, |addend| self + addend)
+        addend.map_or(self, |addend| self.plus(addend))
+    }
+
+    /// Returns the difference, which keeps the shape of the value.
+    pub fn minus(self, subtrahend: Expr<'b>) -> Expr<'b> {
+        self.builder.require_broadcast(subtrahend, self);
+        self - subtrahend
+    }
+
+    /// Returns the product, which keeps the shape of the value.
+    pub fn times(self, factor: Expr<'b>) -> Expr<'b> {
+        self.builder.require_broadcast(factor, self);
+        self * factor
     }
 
     /// Returns the matrix product.

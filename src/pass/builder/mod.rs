@@ -38,6 +38,8 @@ pub(crate) struct Made {
     /// The bytes of new constants.
     pub bytes: u64,
     conditions: Vec<SizeCondition>,
+    /// Values whose shapes broadcast to those of others.
+    pub broadcasts: Vec<[ValueId; 2]>,
     failed: Option<Error>,
 }
 
@@ -273,6 +275,11 @@ impl<'a> Builder<'a> {
         self.made.borrow_mut().conditions.extend(condition);
     }
 
+    /// Requires that the shape of a value broadcasts to that of another one.
+    pub fn require_broadcast(&self, value: Expr, to: Expr) {
+        self.made.borrow_mut().broadcasts.push([value.id, to.id]);
+    }
+
     /// Makes `from` the value `to` of the graph. The new node that computes it gets `to` as its output, and its readers
     /// read that; a value that no new node computes is handed on by an Identity.
     pub fn give(&self, from: Expr, to: ValueId) {
@@ -412,6 +419,11 @@ fn result_type(
 }
 
 impl Made {
+    /// Returns whether a new node computes a value.
+    pub fn computes(&self, id: ValueId) -> bool {
+        self.nodes.iter().any(|node| node.outputs.contains(&Some(id)))
+    }
+
     /// Adds the values to the graph, and returns the nodes. Messages name the replaced node of the model.
     ///
     /// # Errors

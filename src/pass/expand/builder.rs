@@ -12,11 +12,13 @@ use crate::tensor::DType;
 
 /// Builds the replacement of one node, which it reads as [`Call`] does.
 pub(crate) struct Expand<'a> {
-    call: Call<'a>,
+    pub(super) call: Call<'a>,
     stage: Stage,
     /// The new nodes.
     pub make: Builder<'a>,
     pub(super) warnings: RefCell<Vec<String>>,
+    pub(super) refused: RefCell<Option<Error>>,
+    pub(super) texts: RefCell<Vec<usize>>,
 }
 
 impl<'a> Deref for Expand<'a> {
@@ -30,7 +32,8 @@ impl<'a> Deref for Expand<'a> {
 impl<'a> Expand<'a> {
     pub(super) fn new(call: Call<'a>, stage: Stage) -> Expand<'a> {
         let make = Builder::new(call.graph());
-        Expand { call, stage, make, warnings: RefCell::default() }
+        let (warnings, refused, texts) = Default::default();
+        Expand { call, stage, make, warnings, refused, texts }
     }
 
     /// The oldest release of ncnn that must load the result: a node may stay if that release has a layer for
@@ -66,6 +69,11 @@ impl<'a> Expand<'a> {
         self.warnings.borrow_mut().push(Error::unsupported(warning).at_node(|| node.at()).to_string());
     }
 
+    /// Refuses the node. What is made all the same gives its outputs their types and shapes.
+    pub fn refuse(&self, why: Error) {
+        self.refused.borrow_mut().get_or_insert(why);
+    }
+
     /// Returns input `index` of the node, which must be given.
     pub fn operand(&self, index: usize) -> Expr<'_> {
         self.optional(index)
@@ -83,6 +91,11 @@ impl<'a> Expand<'a> {
             Ok(_) => self.operand(index).to_type(to),
             Err(error) => self.make.fail(error),
         }
+    }
+
+    /// Leaves out output `index` of the node, which is text.
+    pub fn leave_text(&self, index: usize) {
+        self.texts.borrow_mut().push(index);
     }
 
     /// Makes `from` output `index` of the node, if the node has that output.

@@ -1,8 +1,8 @@
 //! Types and shapes of values that nothing infers, by their readers.
 
 use super::part::Parts;
-use crate::graph::ValueId;
-use crate::op::{self, Access, Call, Fact};
+use crate::graph::{Fact, ValueId};
+use crate::op::{self, Access, Call};
 use crate::tensor::Dim;
 
 /// The most nodes between a value and the weights from which its shape follows.

@@ -149,8 +149,13 @@ fn read_mask<'x>(expand: &'x Expand, sizes: &Sizes) -> Result<Mask<'x>> {
     let shape = expand.shape(input::ATTN_MASK)?.to_vec();
     let is_bool = expand.dtype(input::ATTN_MASK)? == DType::Bool;
     let last = shape.last().cloned().unwrap_or(Dim::ONE);
-    // The shape rule requires free sizes to be equal.
-    let padding = usize::try_from((sizes.total() - &last).known().unwrap_or(0))?;
+    let padding = match (sizes.total() - &last).known() {
+        Some(padding) => usize::try_from(padding)?,
+        None => {
+            expand.require_equal(&sizes.total(), &last)?;
+            0
+        }
+    };
     let hidden = if is_bool { 0.0 } else { f32::NEG_INFINITY };
     if let Some(tensor) = expand.constant(input::ATTN_MASK) {
         let mut mask = tensor.load_listed()?.to_f32()?;

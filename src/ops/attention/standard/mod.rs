@@ -14,8 +14,7 @@ use super::parts::Sizes;
 use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Attention", Access::Any, infer_attention)
-        .expand(scores::expand_attention)
+    Row::expanded("", "Attention", scores::expand_attention)
         .multiply_adds(|call| read_sizes(call, &read_attention(call).ok()?).ok()?.multiply_adds())
         .appends(|_, _| vec![(input::PAST_KEY, 2), (input::PAST_VALUE, 2)])
         .lowers_to("SDPA for runtimes that have it; Mul, MatMul, Add, Softmax, MatMul; Concat for states")
@@ -23,8 +22,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
             "scores with a mask of booleans computed at run time as an output; heads of free size; a number of \
             valid keys of free lengths",
         ),
-    Row::new("RotaryEmbedding", Access::Any, infer_same)
-        .formula(rotary::expand_rotary)
+    Row::defined("", "RotaryEmbedding", rotary::expand_rotary)
         .lowers_to("Slice, Mul, Sub, Add, Concat"),
 ];
 
@@ -80,14 +78,19 @@ fn read_attention(call: &Call) -> Result<AttentionAttributes> {
 
 fn read_sizes(call: &Call, attention: &AttentionAttributes) -> Result<Sizes> {
     let [q, k, v] = [call.shape(input::Q)?, call.shape(input::K)?, call.shape(input::V)?];
-    let past =
-        if call.has_input(input::PAST_KEY) { call.shape(input::PAST_KEY)?.at(2)?.clone() } else { Dim::ZERO };
+    let past = match [input::PAST_KEY, input::PAST_VALUE].map(|index| call.has_input(index)) {
+        [true, true] => call.shape(input::PAST_KEY)?.at(2)?.clone(),
+        [false, false] => Dim::ZERO,
+        _ => invalid!("past_key and past_value go together"),
+    };
     if [q, k, v].iter().all(|shape| shape.len() == 4) {
         return check_heads(Sizes { past, ..Sizes::of_heads(call)? });
     }
-    let ([batch, queries, hidden], [_, keys, _], [_, _, v_hidden]) = (q, k, v) else {
+    let ([batch, queries, hidden], [_, keys, k_hidden], [_, _, v_hidden]) = (q, k, v) else {
         invalid!("operands of shape {}, {} and {}", display_shape(q), display_shape(k), display_shape(v));
     };
+    call.check_shape(input::K, &shape![batch, keys, k_hidden])?;
+    call.check_shape(input::V, &shape![batch, keys, v_hidden])?;
     let (Some(q_heads), Some(kv_heads)) = (attention.q_num_heads, attention.kv_num_heads) else {
         invalid!("three axes need q_num_heads and kv_num_heads");
     };
@@ -114,34 +117,4 @@ fn check_heads(sizes: Sizes) -> Result<Sizes> {
             Err(Error::invalid(format!("{} heads of queries for {} of keys", sizes.q_heads, sizes.kv_heads)))
         }
     }
-}
-
-fn infer_attention(call: &Call) -> Result<Vec<Fact>> {
-    let attention = read_attention(call)?;
-    let sizes = read_sizes(call, &attention)?;
-    if call.has_input(input::PAST_KEY) != call.has_input(input::PAST_VALUE) {
-        invalid!("past_key and past_value go together");
-    }
-    let (batch, total) = (sizes.batch.clone(), sizes.total());
-    if let Some(keys) = call.value(input::ATTN_MASK).and_then(|mask| mask.shape.as_deref()?.last())
-        && (&total - keys).known().is_none()
-    {
-        // A mask of fewer keys is padded, but the number of these is known then.
-        call.require_equal(&total, keys)?;
-    }
-    let q_heads = Dim::Known(sizes.q_heads);
-    let y = if sizes.merged {
-        vec![batch.clone(), sizes.queries.clone(), &sizes.v_head * &q_heads]
-    } else {
-        vec![batch.clone(), q_heads.clone(), sizes.queries.clone(), sizes.v_head.clone()]
-    };
-    let state = |size: Dim| shape![&batch, sizes.kv_heads, &total, size];
-    let scores = vec![batch.clone(), q_heads, sizes.queries, total.clone()];
-    let (q, v) = (call.dtype(input::Q)?, call.dtype(input::V)?);
-    Ok(vec![
-        Fact::new(q, y),
-        Fact::new(q, state(sizes.head)),
-        Fact::new(v, state(sizes.v_head)),
-        Fact::new(q, scores),
-    ])
 }

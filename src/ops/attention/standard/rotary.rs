@@ -63,7 +63,7 @@ pub(super) fn expand_rotary<'x>(expand: &'x Expand) -> Result<Expr<'x>> {
     } else {
         (x.slice(-1, 0, turned / 2), x.slice(-1, turned / 2, turned))
     };
-    let products = [first * cos, second * sin, first * sin, second * cos];
+    let products = [first.times(cos), second.times(sin), first * sin, second * cos];
     let [first_cos, second_sin, first_sin, second_cos] = products;
     let pair = [first_cos - second_sin, first_sin + second_cos];
     let mut y = if rotary.interleaved {

@@ -64,7 +64,7 @@ fn weights<'x>(
         };
         emit_scores(2, infinite.iter().fold(scores, |sum, added| sum + *added));
     }
-    scores = bias.added.iter().fold(scores, |sum, added| sum + *added);
+    scores = bias.added.iter().fold(scores, |sum, added| sum.plus(*added));
     let mut weights = scores.softmax(-1);
     if bias.leaves_nan {
         weights = weights.is_nan().select(0.0, weights);

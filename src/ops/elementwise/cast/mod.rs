@@ -36,9 +36,9 @@ pub(in crate::ops) const OPS: &[Row] = &[
             bool",
         )
         .limits("negative numbers as unsigned ones of 32 and 64 bits, computed at run time"),
-    Row::new("CastLike", Access::Elementwise, |call| Ok(vec![call.like(0, call.dtype(1)?)?]))
+    Row::defined("", "CastLike", expand_cast_like)
+        .access(Access::Elementwise)
         .fold(fold_cast_like)
-        .formula(expand_cast_like)
         .identity(keeps_type)
         .lowers_to("Cast")
         .limits("as for Cast"),

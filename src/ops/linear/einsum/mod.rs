@@ -14,8 +14,7 @@ use std::collections::BTreeMap;
 
 use crate::ops::prelude::*;
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("Einsum", Access::Any, infer_einsum)
-    .formula(contract::expand_einsum)
+pub(in crate::ops) const OPS: &[Row] = &[Row::defined("", "Einsum", contract::expand_einsum)
     .multiply_adds(multiply_adds)
     .lowers_to("Transpose, MatMul, ReduceSum, Mul of two operands at a time")];
 
@@ -140,22 +139,6 @@ fn multiply_adds(call: &Call) -> Option<u64> {
         .filter(|(_, size)| !size.is(1))
         .collect();
     element_count(&sizes.into_values().collect::<Vec<_>>())
-}
-
-fn infer_einsum(call: &Call) -> Result<Vec<Fact>> {
-    let equation = equation(call)?;
-    let mut sizes: BTreeMap<Label, Dim> = BTreeMap::new();
-    for (i, labels) in equation.operands.iter().enumerate() {
-        for (label, size) in labels.iter().zip(call.shape(i)?) {
-            let known = sizes.entry(*label).or_insert_with(|| size.clone());
-            call.require(SizeCondition::broadcast(known, size))?;
-            *known = known.broadcast(size)?;
-        }
-    }
-    let missing = || Error::invalid("a label of the output occurs in no operand");
-    let shape: Result<Vec<Dim>> =
-        equation.output.iter().map(|label| sizes.get(label).cloned().ok_or_else(missing)).collect();
-    Ok(vec![Fact::new(call.dtype(0)?, shape?)])
 }
 
 /// Returns the position of a label.

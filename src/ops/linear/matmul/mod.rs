@@ -10,8 +10,6 @@ mod product;
 use crate::ops::prelude::*;
 use crate::tensor::broadcast_shapes;
 
-pub(in crate::ops) use gemm::infer_gemm;
-
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Gemm", Access::Any, gemm::infer_gemm)
         .fold(gemm::fold_gemm)

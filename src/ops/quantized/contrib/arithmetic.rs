@@ -5,10 +5,6 @@ use super::super::nearest::{Exception, First, Plane};
 use super::operand::{add_zero, constant_scale, dequantize, quantize};
 use crate::ops::prelude::*;
 
-pub(super) fn infer_binary(call: &Call) -> Result<Vec<Fact>> {
-    Ok(vec![Fact::new(call.dtype(0)?, call.broadcast_shapes(call.shape(0)?, call.shape(3)?)?)])
-}
-
 /// The operands of a node, their zero points, and the scales of the operands and of the result.
 struct Pair<'x> {
     a: Levels<'x>,
@@ -21,7 +17,7 @@ struct Pair<'x> {
 /// Returns `None` if a scale or a zero point is computed at run time.
 fn read_pair<'x>(x: &'x Expand) -> Result<Option<Pair<'x>>> {
     let (Some(a_zero), Some(b_zero), Some(target)) =
-        (constant_int(x, 2)?, constant_int(x, 5)?, Target::of_output(x, 7)?)
+        (constant_int(x, 2)?, constant_int(x, 5)?, Target::of_zero(x, 7, x.dtype(0)?)?)
     else {
         return Ok(None);
     };

@@ -20,34 +20,23 @@ pub(super) fn expand_sigmoid<'x>(x: &'x Expand) -> Result<Expr<'x>> {
 /// The operator set since which Softmax normalizes one axis.
 const SOFTMAX_ONE_AXIS: i64 = 13;
 
-/// The attributes `opset` and `axis`.
-fn softmax_axis(call: &Call) -> Result<(i64, i64)> {
-    let opset = call.int("opset")?;
-    Ok((opset, call.int_or("axis", if opset < SOFTMAX_ONE_AXIS { 1 } else { -1 })?))
-}
-
-pub(super) fn infer_softmax(call: &Call) -> Result<Vec<Fact>> {
-    let (opset, axis) = softmax_axis(call)?;
-    let rank = call.shape(0)?.len();
+/// Probabilities times the number of whole steps in 1 (`qlinear_softmax.cc`).
+pub(super) fn expand_softmax<'x>(x: &'x Expand) -> Result<Expr<'x>> {
+    let (opset, rank) = (x.int("opset")?, x.shape(0)?.len());
+    let axis = x.int_or("axis", if opset < SOFTMAX_ONE_AXIS { 1 } else { -1 })?;
     if opset < SOFTMAX_ONE_AXIS && resolve_axis(axis, rank)? + 1 != rank {
         unsupported!("several axes together");
     }
-    infer_same(call)
-}
-
-/// Probabilities times the number of whole steps in 1 (`qlinear_softmax.cc`).
-pub(super) fn expand_softmax<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    let (_, axis) = softmax_axis(x)?;
     if constant_scale(x, 1)?.is_some_and(|scale| scale < 0.0) {
-        unsupported!(
-            "a negative scale: onnxruntime subtracts the largest level, which is then the least element"
-        );
+        x.refuse(Error::unsupported(
+            "a negative scale: onnxruntime subtracts the largest level, which is then the least element",
+        ));
     }
     if let Some(scale) = constant_scale(x, 3)? {
         require_long(x, axis, scale)?;
     }
     let result = dequantize(x, 0).softmax(axis);
-    let (Some(target), Some(scale)) = (Target::of_output(x, 4)?, constant_scale(x, 3)?) else {
+    let (Some(target), Some(scale)) = (Target::of_zero(x, 4, x.dtype(0)?)?, constant_scale(x, 3)?) else {
         return Ok(quantize(x, result, 3));
     };
     Ok(requantize(result * (1.0 / scale).floor(), target))
@@ -60,11 +49,12 @@ fn require_long(x: &Expand, axis: i64, scale: f32) -> Result<()> {
     let size = shape.at(resolve_axis(axis, shape.len())?)?;
     let least: i64 = (f64::from((1.0 / scale).floor()) / libm::exp(5.0)).ceil().as_();
     match size.known() {
-        Some(known) if known < least => unsupported!(
+        Some(known) if known < least => x.refuse(Error::unsupported(format!(
             "an axis of {known}: with this scale of the result onnxruntime overflows if the axis is shorter than \
              {least}"
-        ),
-        Some(_) => Ok(()),
-        None => x.require(SizeCondition::at_least(size, least)),
+        ))),
+        Some(_) => {}
+        None => x.require(SizeCondition::at_least(size, least))?,
     }
+    Ok(())
 }

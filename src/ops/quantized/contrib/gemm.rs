@@ -3,7 +3,6 @@
 use super::super::level::{Target, requantize};
 use super::super::product::{Places, multiply};
 use super::super::{difference, matrix_parameter, rescale};
-use crate::ops::linear::matmul::matmul_shape;
 use crate::ops::prelude::*;
 
 // Indices of the inputs.
@@ -11,25 +10,13 @@ const C: usize = 6;
 const Y_SCALE: usize = 7;
 const Y_ZERO: usize = 8;
 
-pub(super) fn infer_gemm(call: &Call) -> Result<Vec<Fact>> {
-    let matrix = |index: usize, transposed: &str| -> Result<Vec<Dim>> {
-        let mut shape = call.shape(index)?.to_vec();
-        if call.flag(transposed)? {
-            shape.reverse();
-        }
-        Ok(shape)
-    };
-    let (a, b) = (matrix(0, "transA")?, matrix(3, "transB")?);
-    let dtype = if call.has_input(Y_ZERO) { call.dtype(Y_ZERO)? } else { DType::F32 };
-    let shape = matmul_shape(call, &a, &b)?;
-    call.check_broadcasts(C, &shape)?;
-    Ok(vec![Fact::new(dtype, shape)])
-}
-
 /// Integer sums, including `c`, times a ratio (`quant_gemm.cc`).
 pub(super) fn expand_gemm<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let alpha = x.float("alpha")?;
     let (transposed_a, transposed_b) = (x.flag("transA")?, x.flag("transB")?);
+    let (rows, columns) =
+        (x.shape(0)?.at(usize::from(transposed_a))?, x.shape(3)?.at(usize::from(!transposed_b))?);
+    x.check_broadcasts(C, &[rows.clone(), columns.clone()])?;
     let places = Places { x: 0, x_zero: 2, weight: 3, weight_zero: 5, bias: Some(C) };
     let int8 = if transposed_a { None } else { multiply(x, places, transposed_b)? };
     let sums = match int8 {
@@ -52,7 +39,8 @@ pub(super) fn expand_gemm<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let scale = alpha * a_scale * b_scale;
     let result = if x.has_input(Y_SCALE) {
         let y_scale = matrix_parameter(x, Y_SCALE, false)?;
-        let Some(target) = Target::of_output(x, Y_ZERO)? else {
+        let dtype = if x.has_input(Y_ZERO) { x.dtype(Y_ZERO)? } else { DType::F32 };
+        let Some(target) = Target::of_zero(x, Y_ZERO, dtype)? else {
             unsupported!("a zero point of the result that is computed at run time");
         };
         requantize(rescale(x, sums, scale, y_scale, [1, 4, Y_SCALE]), target)

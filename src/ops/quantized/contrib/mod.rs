@@ -9,42 +9,36 @@ mod part;
 mod pool;
 
 use super::MICROSOFT as DOMAIN;
-use crate::op::Infer;
 use crate::ops::prelude::*;
 use crate::pass::expand::Formula;
 
-const fn row(name: &'static str, infer: Infer, formula: Formula) -> Row {
-    Row::of(DOMAIN, name, Access::Any, infer).formula(formula).rounds().exact()
+const fn row(name: &'static str, formula: Formula) -> Row {
+    Row::defined(DOMAIN, name, formula).rounds().exact()
 }
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    row("QLinearLeakyRelu", infer_same, function::expand_leaky_relu).lowers_to("LeakyRelu, QuantizeLinear"),
-    Row::of(DOMAIN, "QLinearSigmoid", Access::Any, infer_same)
-        .formula(function::expand_sigmoid)
+    row("QLinearLeakyRelu", function::expand_leaky_relu).lowers_to("LeakyRelu, QuantizeLinear"),
+    Row::defined(DOMAIN, "QLinearSigmoid", function::expand_sigmoid)
         .rounds()
         .lowers_to("Sigmoid, QuantizeLinear"),
-    row("QLinearAveragePool", pool::infer_pool, pool::expand_pool)
+    row("QLinearAveragePool", pool::expand_pool)
         .lowers_to("Pooling or sums of slices, QuantizeLinear; Transpose for channels that are last")
         .limits(
             "windows of free sizes or of more than 64 elements, unless all of their counts are powers of two",
         ),
     // Not exact: the exponentials of two runtimes differ in their last bits.
-    Row::of(DOMAIN, "QLinearSoftmax", Access::Any, function::infer_softmax)
-        .formula(function::expand_softmax)
+    Row::defined(DOMAIN, "QLinearSoftmax", function::expand_softmax)
         .rounds()
         .lowers_to("Softmax, QuantizeLinear")
         .limits("several axes together, as before operator set 13"),
-    row("QLinearAdd", arithmetic::infer_binary, arithmetic::expand_add)
+    row("QLinearAdd", arithmetic::expand_add)
         .lowers_to("BinaryOp on the differences to the zero points, QuantizeLinear"),
-    row("QLinearMul", arithmetic::infer_binary, arithmetic::expand_mul)
+    row("QLinearMul", arithmetic::expand_mul)
         .lowers_to("BinaryOp on the differences to the zero points, QuantizeLinear"),
-    row("QLinearConcat", part::infer_concat, part::expand_concat)
-        .lowers_to("QuantizeLinear of each part, Concat"),
-    row("QLinearWhere", part::infer_where, part::expand_where)
-        .lowers_to("QuantizeLinear of both operands, Where"),
-    row("QLinearGlobalAveragePool", pool::infer_global_pool, pool::expand_global_pool)
-        .lowers_to("Reduction, QuantizeLinear"),
-    row("QGemm", gemm::infer_gemm, gemm::expand_gemm)
+    row("QLinearConcat", part::expand_concat).lowers_to("QuantizeLinear of each part, Concat"),
+    row("QLinearWhere", part::expand_where).lowers_to("QuantizeLinear of both operands, Where"),
+    row("QLinearGlobalAveragePool", pool::expand_global_pool).lowers_to("Reduction, QuantizeLinear"),
+    row("QGemm", gemm::expand_gemm)
         .lowers_to("InnerProduct in int8, or MatMul of the differences to the zero points, QuantizeLinear")
         .limits("an alpha together with c"),
 ];

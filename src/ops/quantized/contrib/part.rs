@@ -2,24 +2,11 @@
 
 use super::super::level::{Target, constant_int, levels, requantize};
 use super::super::nearest::Line;
-use super::super::resolve_axis;
 use super::operand::{constant_scale, dequantize, quantize};
 use crate::ops::prelude::*;
 
 /// The first part of QLinearConcat. Each part is followed by its scale and zero point.
 const FIRST_PART: usize = 2;
-
-pub(super) fn infer_concat(call: &Call) -> Result<Vec<Fact>> {
-    let mut shape = call.shape(FIRST_PART)?.to_vec();
-    let axis = resolve_axis(call.int("axis")?, shape.len())?;
-    let mut total = Dim::ZERO;
-    for part in (FIRST_PART..call.input_count()).step_by(3) {
-        let size = call.shape(part)?.get(axis).cloned();
-        total += size.ok_or_else(|| Error::invalid("parts of different numbers of axes"))?;
-    }
-    shape.put(axis, total);
-    Ok(vec![Fact::new(call.dtype(1)?, shape)])
-}
 
 /// Requantizes each part by the function that onnxruntime tabulates (`qlinear_concat.cc`).
 pub(super) fn expand_concat<'x>(x: &'x Expand) -> Result<Expr<'x>> {
@@ -35,11 +22,6 @@ mod choice {
     pub const SCALE: usize = 7;
 }
 
-pub(super) fn infer_where(call: &Call) -> Result<Vec<Fact>> {
-    let shape = call.broadcast_shapes(call.shape(choice::X)?, call.shape(choice::Y)?)?;
-    Ok(vec![Fact::new(call.dtype(choice::X)?, call.broadcast_shapes(call.shape(0)?, &shape)?)])
-}
-
 /// Requantizes both operands by the function that onnxruntime tabulates (`qlinear_where.cc`).
 pub(super) fn expand_where<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let a = requantized_part(x, choice::X, choice::SCALE)?;
@@ -49,7 +31,7 @@ pub(super) fn expand_where<'x>(x: &'x Expand) -> Result<Expr<'x>> {
 
 /// Returns input `part` requantized to the scale at input `scale`.
 fn requantized_part<'x>(x: &'x Expand, part: usize, scale: usize) -> Result<Expr<'x>> {
-    if let Some(target) = Target::of_output(x, scale + 1)?
+    if let Some(target) = Target::of_zero(x, scale + 1, x.dtype(scale + 1)?)?
         && let Some(scaled) = scaled_part(x, part, scale, target)?
     {
         return Ok(scaled);

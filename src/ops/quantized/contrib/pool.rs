@@ -15,21 +15,18 @@ use crate::ops::spatial::pool::taps::{Axis, MAX_TAPS, axes, taps};
 use crate::ops::spatial::window::read_window;
 use crate::pass::channels::Layout;
 
-pub(super) fn infer_global_pool(call: &Call) -> Result<Vec<Fact>> {
-    let layout = Layout::of(call)?;
-    let mut shape = layout.channels_first(call.shape(0)?);
-    shape.iter_mut().skip(2).for_each(|size| *size = Dim::ONE);
-    Ok(vec![Fact::new(call.dtype(0)?, layout.of_channels_first(&shape))])
-}
-
 /// The sum of all levels times a ratio (`qlgavgpool.cpp`).
 pub(super) fn expand_global_pool<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let layout = Layout::of(x)?;
     let rank = x.shape(0)?.len();
     let count = Dim::product(layout.channels_first(x.shape(0)?).iter().skip(2)).known();
-    let (Some(count), Some(zero), Some(target), Some(x_scale), Some(scale)) =
-        (count, constant_int(x, 2)?, Target::of_output(x, 4)?, constant_scale(x, 1)?, constant_scale(x, 3)?)
-    else {
+    let (Some(count), Some(zero), Some(target), Some(x_scale), Some(scale)) = (
+        count,
+        constant_int(x, 2)?,
+        Target::of_zero(x, 4, x.dtype(0)?)?,
+        constant_scale(x, 1)?,
+        constant_scale(x, 3)?,
+    ) else {
         let mean = layout.apply(dequantize(x, 0), rank, |data| data.apply("GlobalAveragePool", []));
         return Ok(quantize(x, mean, 3));
     };
@@ -40,19 +37,14 @@ pub(super) fn expand_global_pool<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     Ok(requantize(sum * (x_scale / (scale * count)), target))
 }
 
-pub(super) fn infer_pool(call: &Call) -> Result<Vec<Fact>> {
-    let layout = Layout::of(call)?;
-    let shape = pool_shape(call, &layout.channels_first(call.shape(0)?))?;
-    Ok(vec![Fact::new(call.dtype(0)?, layout.of_channels_first(&shape))])
-}
-
 /// The attributes of AveragePool.
 const POOLING: [&str; 6] = ["auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides"];
 
 /// The mean over the scale plus the zero point, rounded once (`qlinear_pool.cc`).
 pub(super) fn expand_pool<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let layout = Layout::of(x)?;
-    let [given, pooled] = [x.shape(0)?, x.output_shape(0)?].map(|shape| layout.channels_first(shape));
+    let given = layout.channels_first(x.shape(0)?);
+    let pooled = pool_shape(x, &given)?;
     let window = read_window(x, x.ints("kernel_shape")?)?;
     let sizes = Dim::known_sizes(given.iter().skip(2)).zip(Dim::known_sizes(pooled.iter().skip(2)));
     let axes: Option<Vec<Axis>> = sizes.map(|(sizes, counts)| axes(&window, &sizes, &counts)).transpose()?;
@@ -79,7 +71,7 @@ pub(super) fn expand_pool<'x>(x: &'x Expand) -> Result<Expr<'x>> {
             elements.reduce(Add::add).map_or(data, |sum| quotient(sum, x.make.literal(&count)))
         })
     };
-    Ok(match Target::of_output(x, 4)? {
+    Ok(match Target::of_zero(x, 4, x.dtype(0)?)? {
         Some(target) => add_zero(quotient(mean, x.operand(3)), target),
         None => quantize(x, mean, 3),
     })

@@ -25,7 +25,7 @@ pub(in crate::ops) fn infer_deform_conv(call: &Call) -> Result<Vec<Fact>> {
     // The mask has a channel for each kernel element, the offsets have one for each direction of each.
     let mask = Dim::product(call.shape(1)?.iter().skip(2)) * &groups;
     let offsets = &mask * 2;
-    let mut expected = conv_shape(call, call.shape(1)?)?;
+    let mut expected = conv_shape(call)?;
     for (index, size) in [(2, offsets), (4, mask)] {
         expected.put(1, size);
         call.check_shape(index, &expected)?;

@@ -22,7 +22,7 @@ fn read_scale(call: &Call) -> Result<(Option<f32>, i64)> {
 }
 
 pub(super) fn infer_conv(call: &Call) -> Result<Vec<Fact>> {
-    Ok(vec![Fact::new(DType::F32, conv_shape(call, call.shape(1)?)?)])
+    Ok(vec![Fact::new(DType::F32, conv_shape(call)?)])
 }
 
 pub(super) fn infer_linear(call: &Call) -> Result<Vec<Fact>> {

@@ -22,7 +22,7 @@ use crate::lower::line_form;
 use crate::ncnn::Layer;
 use crate::ops::prelude::*;
 
-pub(in crate::ops) use self::node::{conv_attributes, conv_shape, conv_shape_of};
+pub(in crate::ops) use self::node::conv_attributes;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Conv", Access::Any, infer_conv)

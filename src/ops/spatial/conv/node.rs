@@ -51,18 +51,14 @@ pub(super) fn split_shape<'a>(shape: &'a [Dim], weight: &[Dim]) -> Result<(&'a D
 
 /// Infers the convolution of input 0 with input 1; input `bias` must have one element for each channel.
 pub(super) fn infer_biased(call: &Call, bias: usize) -> Result<Vec<Fact>> {
-    let shape = conv_shape(call, call.shape(1)?)?;
+    let shape = conv_shape(call)?;
     call.check_shape(bias, std::slice::from_ref(shape.at(1)?))?;
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
-/// Returns the shape of the convolution of input 0 with a weight of shape `weight`.
-pub(in crate::ops) fn conv_shape(call: &Call, weight: &[Dim]) -> Result<Vec<Dim>> {
-    conv_shape_of(call, call.shape(0)?, weight)
-}
-
-/// Returns the shape of the convolution of a value of shape `data` with a weight of shape `weight`.
-pub(in crate::ops) fn conv_shape_of(call: &Call, data: &[Dim], weight: &[Dim]) -> Result<Vec<Dim>> {
+/// Returns the shape of the convolution of input 0 with input 1.
+pub(super) fn conv_shape(call: &Call) -> Result<Vec<Dim>> {
+    let (data, weight) = (call.shape(0)?, call.shape(1)?);
     let conv = read_conv(call, weight)?;
     let (batch, channels, spatial) = split_shape(data, weight)?;
     let taken = weight.at(1)? * conv.group;

@@ -12,8 +12,7 @@ use crate::ops::prelude::*;
 use crate::ops::spatial::image_of;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("MaxRoiPool", Access::Any, infer_max_roi_pool)
-        .formula(expand_max_roi_pool)
+    Row::defined("", "MaxRoiPool", expand_max_roi_pool)
         .lowers_to("Slice and ReduceMax for each cell of each region")
         .limits("regions computed at run time; many cells"),
     Row::new("RoiAlign", Access::Any, infer_roi_align)
@@ -58,8 +57,8 @@ fn read_roi_align(call: &Call) -> Result<RoiAlign> {
     Ok(RoiAlign { layer, max })
 }
 
-/// Returns the output shape `[regions, channels, height, width]` for regions of `fields` elements each.
-fn pooled_shape(call: &Call, fields: i64, height: i32, width: i32) -> Result<Vec<Dim>> {
+/// Checks that the regions have `fields` elements each, and the input four axes.
+fn check_regions(call: &Call, fields: i64) -> Result<()> {
     let (x, rois) = (call.shape(0)?, call.shape(1)?);
     let fits = |size: &Dim| size.known().is_none_or(|n| n == fields);
     if x.len() != 4 || rois.len() != 2 || !rois.last().is_some_and(fits) {
@@ -69,13 +68,15 @@ fn pooled_shape(call: &Call, fields: i64, height: i32, width: i32) -> Result<Vec
             display_shape(x)
         );
     }
-    Ok(shape![rois.at(0)?, x.at(1)?, i64::from(height), i64::from(width)].to_vec())
+    Ok(())
 }
 
 fn infer_roi_align(call: &Call) -> Result<Vec<Fact>> {
-    let align = read_roi_align(call)?;
-    let shape = pooled_shape(call, 4, align.layer.pooled_height, align.layer.pooled_width)?;
-    call.check_shape(2, std::slice::from_ref(shape.at(0)?))?;
+    let ROIAlign { pooled_height, pooled_width, .. } = read_roi_align(call)?.layer;
+    check_regions(call, 4)?;
+    let (channels, regions) = (call.shape(0)?.at(1)?, call.shape(1)?.at(0)?);
+    call.check_shape(2, std::slice::from_ref(regions))?;
+    let shape = shape![regions, channels, i64::from(pooled_height), i64::from(pooled_width)];
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
@@ -107,11 +108,6 @@ fn read_max_roi_pool(call: &Call) -> Result<MaxRoiPool> {
     Ok(MaxRoiPool { height, width, spatial_scale: call.float("spatial_scale")? })
 }
 
-fn infer_max_roi_pool(call: &Call) -> Result<Vec<Fact>> {
-    let pool = read_max_roi_pool(call)?;
-    Ok(vec![Fact::new(call.dtype(0)?, pooled_shape(call, 5, pool.height, pool.width)?)])
-}
-
 /// Returns the elements of each of `count` cells of the region `first..=last`, along an axis of size `size`.
 fn cells(first: f32, last: f32, count: i32, size: i64) -> Vec<(i64, i64)> {
     let length = (last - first + 1.0).max(1.0);
@@ -130,8 +126,9 @@ fn cells(first: f32, last: f32, count: i32, size: i64) -> Vec<(i64, i64)> {
 /// bounds lie between elements begin one element early.
 fn expand_max_roi_pool<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let pool = read_max_roi_pool(x)?;
+    check_regions(x, 5)?;
     let [batch, channels, height, width] = *x.sizes(0)?.as_slice() else {
-        invalid!("an input of shape {}, expected four axes", display_shape(x.shape(0)?))
+        return Err(Error::internal("an image without four axes"));
     };
     let rois = x.float_list(1)?;
     let cell_count =
