@@ -3,6 +3,8 @@
 //! A family states this once, as [`Moved`]. Its shape rule, evaluation, layers and traits follow, and passes ask for the
 //! moves of a node instead of reading its inputs.
 
+use std::borrow::Cow;
+
 use super::identity::is_as_output;
 use super::{Access, Call, Op, find, resolve_index};
 use crate::common::int::Int;
@@ -99,15 +101,15 @@ impl Moved {
         }
     }
 
-    fn evaluate(&self, call: &Call) -> Result<Array> {
-        match self {
-            Moved::Input(index) => call.array(*index).cloned(),
-            Moved::By(from, step) => step.evaluate(&from.evaluate(call)?),
+    fn evaluate<'c>(&self, call: &'c Call) -> Result<Cow<'c, Array>> {
+        Ok(match self {
+            Moved::Input(index) => Cow::Borrowed(call.array(*index)?),
+            Moved::By(from, step) => Cow::Owned(step.evaluate(&*from.evaluate(call)?)?),
             Moved::Join(parts, axis) => {
                 let parts = parts.iter().map(|part| part.evaluate(call)).collect::<Result<Vec<_>>>()?;
-                Array::concat(&parts, *axis)
+                Cow::Owned(Array::concat(&parts, *axis)?)
             }
-        }
+        })
     }
 
     /// Returns the input whose elements stay in their places, given that the shape does.
@@ -225,7 +227,7 @@ impl Move {
             Reshape(to) => data.reshape(&fixed(to)?),
             Broadcast(to) => data.broadcast(&fixed(to)?),
             Transpose(perm) => data.transpose(perm),
-            Take { axis, span } => data.gather(*axis, &positions(span.places()?)?),
+            Take { axis, span } => data.take(*axis, span),
             Pick { axis, indices } => {
                 let size = along(*axis)?.int();
                 let resolved: Result<Vec<i64>> =
@@ -347,7 +349,7 @@ pub(crate) fn infer_moves(call: &Call) -> Result<Vec<Fact>> {
 
 /// The evaluation of operators that only move elements.
 pub(crate) fn fold_moves(call: &Call) -> Result<Vec<Array>> {
-    call.moves()?.iter().map(|moved| moved.evaluate(call)).collect()
+    call.moves()?.iter().map(|moved| Ok(moved.evaluate(call)?.into_owned())).collect()
 }
 
 /// Returns the input of a node that keeps all elements in their places.

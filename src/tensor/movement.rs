@@ -1,8 +1,10 @@
 //! Rearrangement of elements of any kind.
 
-use ndarray::{ArrayD, Axis, IxDyn};
+use std::borrow::{Borrow, Cow};
 
-use super::{Array, Dim, Elements, move_elements};
+use ndarray::{ArrayD, Axis, IxDyn, Slice};
+
+use super::{Array, Dim, Elements, Span, move_elements};
 use crate::error::{At, Error, Result, invalid};
 
 impl Array {
@@ -13,6 +15,21 @@ impl Array {
             invalid!("index {outside} is out of range for axis {axis} of size {size}");
         }
         Ok(move_elements!(self, a => a.select(Axis(axis), places)))
+    }
+
+    /// Returns the elements of a span of an axis.
+    pub fn take(&self, axis: usize, span: &Span) -> Result<Array> {
+        let places = span.places()?.into_iter().map(|place| Ok(usize::try_from(place)?));
+        let places: Vec<usize> = places.collect::<Result<_>>()?;
+        let (Some(first), Some(last), Ok(step)) = (places.first(), places.last(), span.step.try_into())
+        else {
+            return self.gather(axis, &places);
+        };
+        if step < 1 || *last >= *self.shape().at(axis)? {
+            return self.gather(axis, &places);
+        }
+        let along = Slice::from(*first..last + 1).step_by(step);
+        Ok(move_elements!(self, a => a.slice_axis(Axis(axis), along).into_owned()))
     }
 
     /// Permutes the axes.
@@ -32,7 +49,7 @@ impl Array {
     }
 
     /// Concatenates arrays along an axis.
-    pub fn concat(arrays: &[Array], axis: usize) -> Result<Array> {
+    pub fn concat<A: Borrow<Array>>(arrays: &[A], axis: usize) -> Result<Array> {
         let arrays = Array::of_one_kind(arrays)?;
         let first = arrays.first().ok_or_else(|| Error::invalid("nothing to concatenate"))?;
         first.shape().at(axis)?;
@@ -57,24 +74,26 @@ impl Array {
     }
 
     /// Converts arrays to elements of one kind: integers become sizes if one of them holds sizes.
-    pub fn of_one_kind(arrays: &[Array]) -> Result<Vec<Array>> {
-        let Some(first) = arrays.first() else { return Ok(Vec::new()) };
-        if let Some(other) = arrays.iter().find(|array| array.dtype() != first.dtype()) {
+    pub fn of_one_kind<'a, A: Borrow<Array>>(arrays: &'a [A]) -> Result<Vec<Cow<'a, Array>>> {
+        let arrays = || arrays.iter().map(A::borrow);
+        let Some(first) = arrays().next() else { return Ok(Vec::new()) };
+        if let Some(other) = arrays().find(|array| array.dtype() != first.dtype()) {
             invalid!("elements of {} and {}", first.dtype(), other.dtype());
         }
-        let some_sizes = arrays.iter().any(|array| matches!(array.elements(), Elements::Dim(_)));
-        let lift = |array: &Array| match array.elements() {
-            Elements::I64(a) if some_sizes => {
-                Array { dtype: array.dtype, elements: Elements::Dim(a.mapv(Dim::Known)) }
+        let some_sizes = arrays().any(|array| matches!(array.elements(), Elements::Dim(_)));
+        let lift = |array: &'a Array| match array {
+            Array { dtype, elements: Elements::I64(a) } if some_sizes => {
+                Cow::Owned(Array { dtype: *dtype, elements: Elements::Dim(a.mapv(Dim::Known)) })
             }
-            _ => array.clone(),
+            _ => Cow::Borrowed(array),
         };
-        Ok(arrays.iter().map(lift).collect())
+        Ok(arrays().map(lift).collect())
     }
 
     /// Replaces the elements at `targets`, row-major offsets, by those of `updates`, in order.
     pub fn replace(&self, targets: &[usize], updates: &Array) -> Result<Array> {
-        let pair = Array::of_one_kind(&[self.clone(), updates.clone()])?;
+        let pair = [self, updates];
+        let pair = Array::of_one_kind(&pair)?;
         let (base, updates) = (pair.at(0)?, pair.at(1)?);
         macro_rules! replace {
             ($kind:ident, $base:expr, $updates:expr) => {{

@@ -62,7 +62,8 @@ pub(super) fn fold_comparison_of(call: &Call, kernel: &Comparison) -> Result<Vec
 
 pub(super) fn fold_where(call: &Call) -> Result<Vec<Array>> {
     let condition = call.array(0)?;
-    let choices = Array::of_one_kind(&[call.array(1)?.clone(), call.array(2)?.clone()])?;
+    let choices = [call.array(1)?, call.array(2)?];
+    let choices = Array::of_one_kind(&choices)?;
     let (x, y) = (choices.at(0)?, choices.at(1)?);
     let shape = broadcast_lens(&[condition.shape(), x.shape(), y.shape()])?;
     let condition = condition.broadcast(&shape)?.to_i64()?;
