@@ -4,10 +4,12 @@ mod composition;
 mod conversion;
 mod convert;
 mod float32;
+mod graph_steps;
 mod inspect;
 #[cfg(test)]
 mod layouts;
 mod metadata;
+mod net_steps;
 mod options;
 mod port;
 mod progress;
