@@ -128,7 +128,7 @@ impl Conversion {
             }
             for (size, number) in port.shape.iter().zip(shape) {
                 if let Some(name) = size.symbol_name() {
-                    sizes.entry(name.to_owned()).or_insert(Dim::Known(*number));
+                    sizes.entry(name.to_owned()).or_insert(Dim::from(*number));
                 }
             }
             given.push((port, shape));

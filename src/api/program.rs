@@ -82,7 +82,7 @@ impl Conversion {
             (metadata.image_size, self.inputs.iter().find_map(picture_sides))
         {
             for (size, number) in [(height, h), (width, w)] {
-                fixed.extend(size.symbol_name().map(|name| (name.to_owned(), Dim::Known(number))));
+                fixed.extend(size.symbol_name().map(|name| (name.to_owned(), Dim::from(number))));
             }
         }
         let found =

@@ -142,7 +142,7 @@ mod tests {
                 &["H is a multiple of 2 and at least 6", "W is at most 9"],
             ),
             (vec![least(&h, 6), most(&h, 9)], &["H is from 6 to 9"]),
-            (vec![SizeCondition::Broadcast(Dim::Known(5), h.clone())], &["H is 1 or 5"]),
+            (vec![SizeCondition::Broadcast(Dim::from(5), h.clone())], &["H is 1 or 5"]),
             (vec![SizeCondition::AtMost(&h + &w, s.clone())], &["H+W is at most S"]),
             (
                 vec![SizeCondition::Broadcast(h.clone(), w.clone())],

@@ -373,7 +373,7 @@ mod tests {
         let short = Dim::symbol("samples");
         let long = &short + Dim::symbol("a_name_longer_than_the_other");
         let mut listed = Vec::new();
-        assert_eq!(display_sizes(&[Dim::Known(3), long.clone(), short], &mut listed), ["3", "#1", "samples"]);
+        assert_eq!(display_sizes(&[Dim::from(3), long.clone(), short], &mut listed), ["3", "#1", "samples"]);
         assert_eq!(display_form(&[long.clone(), long.clone()], &mut listed), "w=#1 h=#1");
         assert_eq!(listed, [long.to_string()]);
     }

@@ -89,7 +89,7 @@ impl Net {
                 .iter()
                 .zip(shapes)
                 .map(|(name, sizes)| {
-                    let shape = sizes.iter().map(|size| Dim::Known(size.known().unwrap())).collect();
+                    let shape = sizes.iter().map(|size| Dim::from(size.known().unwrap())).collect();
                     let name = (*name).to_owned();
                     net.add_blob(Blob { name, shape, element: Element::F32, batch: 1, float32: false })
                 })

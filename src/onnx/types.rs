@@ -52,11 +52,11 @@ impl Types {
         let Some(shape) = &tensor.shape else { return Ok(Declared { dtype, ..Declared::default() }) };
         let name = name_of(info);
         let dims = shape.dim.iter().enumerate().map(|(axis, dim)| match &dim.value {
-            Some(dimension::Value::DimValue(size)) if *size >= 0 => Dim::Known(*size),
+            Some(dimension::Value::DimValue(size)) if *size >= 0 => Dim::from(*size),
             Some(dimension::Value::DimParam(symbol)) if is_name(symbol) => Dim::symbol(symbol),
             // Exporters write sizes that they have specialised as digits.
             Some(dimension::Value::DimParam(digits)) => match digits.parse() {
-                Ok(size @ 0_i64..) => Dim::Known(size),
+                Ok(size @ 0_i64..) => Dim::from(size),
                 _ => self.fresh(name, axis),
             },
             _ => self.fresh(name, axis),

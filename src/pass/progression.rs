@@ -76,7 +76,7 @@ impl Progression {
             firsts = firsts.into_iter().step_by(count).collect();
         }
         let offsets: Option<Vec<i64>> = list.iter().map(|element| element.checked_sub(start)).collect();
-        Progression::of_offsets(Dim::Known(start), &sizes, &offsets?)
+        Progression::of_offsets(Dim::from(start), &sizes, &offsets?)
     }
 
     fn of_elements(elements: &Array) -> Option<Progression> {
@@ -99,7 +99,7 @@ impl Progression {
             if expected.len() > offsets.len() {
                 return None;
             }
-            axes.push(Steps::new(&Dim::Known(count), step, None));
+            axes.push(Steps::new(&Dim::from(count), step, None));
         }
         (expected == offsets).then_some(Progression { start, axes })
     }
@@ -120,7 +120,7 @@ impl Progression {
             if let Some(before) = axes.last_mut()
                 && let Some(count) = continued(before, &own)
             {
-                *before = Steps { count: Dim::Known(count), step: own.step, range: None };
+                *before = Steps { count: Dim::from(count), step: own.step, range: None };
             } else {
                 axes.push(own);
             }

@@ -157,7 +157,7 @@ impl SizeCondition {
                 (excess - constant, constant.saturating_neg())
             }
         };
-        Ok(Some(SizeCondition::AtMost(size, Dim::Known(most))))
+        Ok(Some(SizeCondition::AtMost(size, Dim::from(most))))
     }
 
     /// Creates the condition under which a size is a multiple of a positive number; `None` if it always is.
@@ -166,7 +166,7 @@ impl SizeCondition {
     ///
     /// If it never is.
     pub(crate) fn multiple(size: &Dim, of: i64) -> Result<Option<SizeCondition>> {
-        let of = Dim::Known(of);
+        let of = Dim::from(of);
         SizeCondition::equal(size, &(size.floor_div(&of) * &of))
     }
 
@@ -288,7 +288,7 @@ fn valid_sizes(conditions: &[SizeCondition]) -> BTreeMap<String, Dim> {
         }
     }
     let valid = found.into_iter().map(|(name, (least, of))| {
-        let below = Dim::Known(least).ceil_div(of) - 1;
+        let below = Dim::from(least).ceil_div(of) - 1;
         (name.to_owned(), (Dim::symbol(name) + below) * of)
     });
     valid.collect()
@@ -369,7 +369,7 @@ impl Line {
         let zeros: Vec<i64> = zeros.collect();
         match zeros.as_slice() {
             [] => None,
-            [only] => Some(SizeCondition::Equal(Dim::Known(*only), symbol)),
+            [only] => Some(SizeCondition::Equal(Dim::from(*only), symbol)),
             _ => Some(general),
         }
     }

@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn free_axes_are_paired() {
-        let (h, w, two) = (Dim::symbol("H"), Dim::symbol("W"), Dim::Known(2));
+        let (h, w, two) = (Dim::symbol("H"), Dim::symbol("W"), Dim::from(2));
         let merged = [&h * &w, two.clone()];
         let pairs = pair_axes(&merged, &[h, w, two.clone()]).unwrap();
         assert_eq!(pairs, [[vec![0], vec![0, 1]], [vec![1], vec![2]]]);

@@ -18,7 +18,7 @@ impl Array {
     }
 
     /// Returns the elements of a span of an axis.
-    pub fn take(&self, axis: usize, span: &Span) -> Result<Array> {
+    pub(crate) fn take(&self, axis: usize, span: &Span) -> Result<Array> {
         let places = span.places()?.into_iter().map(|place| Ok(usize::try_from(place)?));
         let places: Vec<usize> = places.collect::<Result<_>>()?;
         let (Some(first), Some(last), Ok(step)) = (places.first(), places.last(), span.step.try_into())
@@ -165,7 +165,7 @@ mod tests {
         let both = Array::concat(&[ints(&[1], &[3]), sizes], 0).unwrap();
         assert_eq!(
             both.to_dims().unwrap().iter().cloned().collect::<Vec<_>>(),
-            [Dim::Known(3), Dim::symbol("H")]
+            [Dim::from(3), Dim::symbol("H")]
         );
     }
 

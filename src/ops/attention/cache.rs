@@ -62,7 +62,7 @@ fn write<'x>(x: &'x Expand, axis: usize, [length, writes]: [i64; 2], circular: b
     for index in 0..writes {
         let mut place = if index == 0 { first } else { first + index };
         if circular {
-            place = place.with("Mod", length);
+            place = place.modulo(length);
         }
         let here = places.equal(place);
         let part = if writes == 1 { update } else { update.slice(axis, index, index + 1) };

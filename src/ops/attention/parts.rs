@@ -98,9 +98,9 @@ impl<'x> Standard<'x> {
     ) -> (Expr<'x>, Vec<Expr<'x>>) {
         let ([q, k, v], [past_key, past_value]) = (self.operands, self.past);
         let inputs = [Some(q), Some(k), Some(v), self.mask, past_key, past_value];
-        let mut outputs =
-            x.make.op_list("Attention", inputs, attributes, if self.has_present { 3 } else { 1 });
-        (outputs.remove(0), outputs)
+        let result = x.make.op("Attention", inputs, attributes);
+        let present = if self.has_present { result.outputs(1..3) } else { Vec::new() };
+        (result, present)
     }
 }
 
@@ -108,7 +108,7 @@ impl<'x> Standard<'x> {
 /// Attention.
 pub(in crate::ops) fn plain_mask<'x>(x: &'x Expand, index: usize) -> Option<Expr<'x>> {
     let mask = x.optional(index)?.to_type(DType::F32);
-    Some(if is_finite(x, index) { mask } else { mask.apply("ncnn.WithoutInfinity", []) })
+    Some(if is_finite(x, index) { mask } else { x.make.op("ncnn.WithoutInfinity", [mask], []) })
 }
 
 /// Returns whether no element of input `index` is minus infinity, as far as its range tells.

@@ -40,7 +40,7 @@ impl Labels {
 pub(super) fn transformed<'x>(x: &Expand, scores: Expr<'x>) -> Result<Expr<'x>> {
     Ok(match x.string("post_transform")? {
         "NONE" => scores,
-        "LOGISTIC" => scores.apply("Sigmoid", []),
+        "LOGISTIC" => scores.sigmoid(),
         "SOFTMAX" => scores.softmax(1),
         other => unsupported!("post_transform \"{other}\""),
     })
@@ -55,7 +55,7 @@ pub(super) fn transformed_pair<'x>(
 ) -> Result<Expr<'x>> {
     Ok(match x.string("post_transform")? {
         "NONE" => x.make.concat(&[first(), sum], 1),
-        "LOGISTIC" => x.make.concat(&[-sum, sum], 1).apply("Sigmoid", []),
+        "LOGISTIC" => x.make.concat(&[-sum, sum], 1).sigmoid(),
         other => unsupported!("post_transform \"{other}\" of one sum for two classes"),
     })
 }
@@ -70,10 +70,10 @@ pub(super) fn refuse_transform(call: &Call) -> Result<()> {
 
 /// Returns 1 for each row of a column that exceeds a number, else 0.
 pub(super) fn exceeds<'x>(x: &'x Expand, column: Expr<'x>, number: f32) -> Expr<'x> {
-    column.with("Greater", x.make.number(number, DType::F32)).cast(DType::I64).reshape(&[-1])
+    column.greater(x.make.number(number, DType::F32)).cast(DType::I64).reshape(&[-1])
 }
 
 /// Returns the first place of the largest element of each row.
 pub(super) fn first_largest(rows: Expr<'_>) -> Expr<'_> {
-    rows.apply("ArgMax", [("axis", 1.into()), ("keepdims", 0.into())]).typed(DType::I64)
+    rows.builder.op("ArgMax", [rows], [("axis", 1.into()), ("keepdims", 0.into())]).typed(DType::I64)
 }

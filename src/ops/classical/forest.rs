@@ -167,13 +167,13 @@ impl Steps<'_> {
     fn cost(&self, rows: u64, features: i64) -> Result<Cost> {
         let [size, count] = [self.places.len().int(), self.roots.len().int()].map(Dim::Known);
         let one = Dim::ONE;
-        let rows_dim = Dim::Known(i64::try_from(rows)?);
+        let rows_dim = Dim::from(i64::try_from(rows)?);
         let all = &count * &rows_dim;
         let looked_up =
-            |channels: i64| Gathered::rows(Dim::Known(channels), size.clone(), all.clone(), one.clone());
+            |channels: i64| Gathered::rows(Dim::from(channels), size.clone(), all.clone(), one.clone());
         let compared = Gathered {
             groups: rows_dim,
-            ..Gathered::rows(one.clone(), Dim::Known(features), count, one.clone())
+            ..Gathered::rows(one.clone(), Dim::from(features), count, one.clone())
         };
         let elements = all.known().and_then(|all| u64::try_from(all).ok()).unwrap_or(u64::MAX);
         let step = looked_up(3).cost() + looked_up(1).cost() + compared.cost() + Cost::passes(10, elements);

@@ -69,8 +69,8 @@ fn kernels<'x>(x: &'x Expand, count: usize) -> Result<Expr<'x>> {
     let products = data.matmul(x.make.literal(&vectors.transpose(&[1, 0])?));
     Ok(match x.string("kernel_type")? {
         "LINEAR" => products,
-        "POLY" => (products * gamma + offset).with("Pow", x.make.number(degree, DType::F32)),
-        "SIGMOID" => (products * gamma + offset).apply("Tanh", []),
+        "POLY" => (products * gamma + offset).pow(x.make.number(degree, DType::F32)),
+        "SIGMOID" => (products * gamma + offset).tanh(),
         other => unsupported!("kernel_type \"{other}\""),
     })
 }

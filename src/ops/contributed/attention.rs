@@ -152,7 +152,8 @@ fn keys_between<'x>(x: &'x Expand, index: usize, keys: &Dim) -> Result<Expr<'x>>
     if !has_starts {
         return Ok(places.less(bounds.unsqueeze(&[1])));
     }
-    let [ends, starts] = x.make.op_n("Split", [bounds], [("num_outputs", 2.into())]);
+    let ends = x.make.op("Split", [bounds], [("num_outputs", 2.into())]);
+    let starts = ends.output(1);
     Ok(places.less(ends.unsqueeze(&[1])) & places.greater_or_equal(starts.unsqueeze(&[1])))
 }
 

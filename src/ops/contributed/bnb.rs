@@ -74,13 +74,13 @@ fn expand<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     x.required_constant(2)?;
     let bytes = x.operand(1).reshape(&[-1, 1]);
     let first = x.make.op("BitShift", [bytes, 4_i64.beside(bytes)], [("direction", "RIGHT".into())]);
-    let places = x.make.concat(&[first, bytes.with("BitwiseAnd", 15_i64)], 1).reshape(&[-1]);
+    let places = x.make.concat(&[first, bytes.bitwise_and(15_i64)], 1).reshape(&[-1]);
     let count = rows.saturating_mul(columns);
     let blocks = (count - 1) / block + 1;
     let levels = x.make.floats(&numbers).gather(places.cast(DType::I64), 0);
     // The last block may be shorter.
     let end = blocks.saturating_mul(block);
-    let padded = levels.slice(0, 0, count).with("Pad", x.make.ints(&[0, end - count]));
+    let padded = levels.slice(0, 0, count).pad(&[0, end - count]);
     let scales = x.operand_as(2, DType::F32).reshape(&[blocks, 1]);
     let weights = (padded.reshape(&[blocks, block]) * scales).reshape(&[end]).slice(0, 0, count);
     let matrix = weights.reshape(&[columns, rows]).cast(x.dtype(0)?).transpose(&[1, 0]);

@@ -154,8 +154,8 @@ fn mix<'x>(x: &'x Expand, [first, second]: [Layer<'x>; 2]) -> Result<Expr<'x>> {
     let probabilities = x.operand(1).softmax(-1);
     // Of equal probabilities those of the last experts come first (`moe_cpu.cc`).
     let reversed = probabilities.slice_by(-1, -1, i64::MIN, -1);
-    let [mut weights, places] =
-        x.make.op_n("TopK", [reversed, x.make.ints(&[choices])], [("axis", (-1).into())]);
+    let mut weights = x.make.op("TopK", [reversed, x.make.ints(&[choices])], [("axis", (-1).into())]);
+    let places = weights.output(1);
     if x.flag("normalize_routing_weights")? {
         weights = weights / weights.reduce("ReduceSum", &[-1], true);
     }
@@ -176,7 +176,7 @@ fn linear<'x>(rows: Expr<'x>, chosen: Expr<'x>, (matrices, bias): Layer<'x>) -> 
 fn activate<'x>(x: &'x Expand, inner: Expr<'x>) -> Result<Expr<'x>> {
     let (alpha, beta, limit) = match read_activation(x)? {
         Activation::Op(op_type, texts) => {
-            return Ok(inner.apply(op_type, texts.iter().map(|(name, text)| (*name, (*text).into()))));
+            return Ok(x.make.op(op_type, [inner], texts.iter().map(|(name, text)| (*name, (*text).into()))));
         }
         Activation::Silu => return Ok(swish(inner, 1.0)),
         Activation::SwiGlu { alpha, beta, limit } => (alpha, beta, limit),

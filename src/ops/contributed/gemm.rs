@@ -48,7 +48,7 @@ pub(super) fn expand_fused_gemm<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     ];
     let mut result = x.make.op("Gemm", inputs, attributes);
     if let Some((activation, attributes)) = activation {
-        result = result.apply(activation, attributes);
+        result = x.make.op(activation, [result], attributes);
     }
     Ok(result)
 }

@@ -128,7 +128,7 @@ fn sizes(call: &Call, attention: &Attention) -> Result<Sizes> {
         Some([_, _, past, _]) => past.clone(),
         Some(other) => invalid!("a cache of {} axes", other.len()),
     };
-    let head = Dim::Known(attention.head);
+    let head = Dim::from(attention.head);
     Ok(Sizes {
         merged: true,
         batch: batch.clone(),
@@ -206,7 +206,7 @@ fn mask_with_sink<'x>(x: &'x Expand, mask: Option<Expr<'x>>, before: Option<i64>
     let positions = positions_of(x);
     let seen = positions.near(before, None).map(|near| hide_unseen(near.cast(DType::F32)).unsqueeze(&[0, 1]));
     let rest = [seen, mask].into_iter().flatten().reduce(Add::add);
-    let rest = rest.map(|rest| rest.with("Pad", x.make.ints(&[0, 0, 0, 1, 0, 0, 0, 0])));
+    let rest = rest.map(|rest| rest.pad(&[0, 0, 0, 1, 0, 0, 0, 0]));
     let sink = x.optional(input::HEAD_SINK).map(|sink| {
         let keys = x.make.range(x.make.int(-1), positions.keys.size(0));
         sink.to_type(DType::F32).reshape(&[1, -1, 1, 1]) * keys.equal(-1).cast(DType::F32)

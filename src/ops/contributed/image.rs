@@ -93,5 +93,5 @@ fn convolve<'x>(x: &'x Expand, weight: Expr<'x>) -> Result<Expr<'x>> {
 
 fn expand_max_pool<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let attributes = crate::graph::pairs(&x.node().attributes);
-    Ok(LAST.apply(x.operand(0), x.shape(0)?.len(), |data| data.apply("MaxPool", attributes)))
+    Ok(LAST.apply(x.operand(0), x.shape(0)?.len(), |data| x.make.op("MaxPool", [data], attributes)))
 }

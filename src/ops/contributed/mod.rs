@@ -88,7 +88,7 @@ const fn fused_matmul(name: &'static str) -> Row {
 }
 
 fn gelu<'x>(value: Expr<'x>, approximate: &'static str) -> Expr<'x> {
-    value.apply("Gelu", [("approximate", approximate.into())])
+    value.builder.op("Gelu", [value], [("approximate", approximate.into())])
 }
 
 /// Returns the epsilon of a normalization, with onnxruntime's default.
@@ -226,6 +226,6 @@ fn activate<'x>(x: &'x Expand, sum: Expr<'x>) -> Result<Expr<'x>> {
     Ok(match (activation, parameters.as_slice()) {
         // In the newest Clip the bounds are inputs.
         ("Clip", [(_, low), (_, high)]) => sum.clip(*low, *high),
-        _ => sum.apply(activation, parameters.into_iter().map(|(name, number)| (name, number.into()))),
+        _ => x.make.op(activation, [sum], parameters.into_iter().map(|(name, number)| (name, number.into()))),
     })
 }

@@ -164,12 +164,12 @@ fn expand_top_k(expand: &Expand) -> Result<bool> {
             check_sorted(lanes, known.unwrap_or(k), k)?;
             let rows = match known {
                 Some(n) => rows.reshape(&[-1, n]),
-                None => rows.apply("Flatten", [("axis", (-1).into())]),
+                None => expand.make.op("Flatten", [rows], [("axis", (-1).into())]),
             };
             Candidates::largest(expand, rows, k, order.largest)?.sort(expand, k, order.largest)?
         }
     };
-    let lanes = rows.apply("Shape", [("end", (-1).into())]);
+    let lanes = expand.make.op("Shape", [rows], [("end", (-1).into())]);
     let shape = expand.make.concat(&[lanes, expand.make.ints(&[k])], 0);
     for (index, found) in found.into_iter().enumerate() {
         let Some(found) = found else { continue };
@@ -183,7 +183,7 @@ fn expand_extreme(expand: &Expand, order: &Order) -> Result<bool> {
     let (data, axis) = (expand.operand(0), order.axis.int());
     let (reduction, arg) = if order.largest { ("ReduceMax", "ArgMax") } else { ("ReduceMin", "ArgMin") };
     expand.output(0, data.reduce(reduction, &[axis], true));
-    expand.output(1, data.apply(arg, [("axis", axis.into())]));
+    expand.output(1, expand.make.op(arg, [data], [("axis", axis.into())]));
     Ok(true)
 }
 
@@ -239,8 +239,8 @@ impl<'x> Candidates<'x> {
     fn largest(expand: &'x Expand, rows: Expr<'x>, k: i64, largest: bool) -> Result<Candidates<'x>> {
         let keys = rows.to_type(DType::F32);
         let keys = if largest { keys } else { -keys };
-        let [keys, indices] = expand.make.op_n("ncnn.Largest", [keys], [("k", k.into())]);
-        let keys = keys.typed(DType::F32);
+        let keys = expand.make.op("ncnn.Largest", [keys], [("k", k.into())]);
+        let (keys, indices) = (keys.typed(DType::F32), keys.output(1));
         let elements = if largest { keys } else { -keys }.to_type(expand.dtype(0)?);
         let (row, column) = (elements.reshape(&[-1, 1, k]), elements.reshape(&[-1, k, 1]));
         Ok(Candidates { column, row, indices: indices.reshape(&[-1, k, 1]), count: k })

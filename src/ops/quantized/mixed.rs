@@ -55,9 +55,9 @@ fn expand_dynamic_matmul<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     if !x.dtype(0)?.is_float() {
         invalid!("dynamic quantization of {}", x.dtype(0)?);
     }
-    let [a, a_scale, a_zero] = x.make.op_n("DynamicQuantizeLinear", [x.operand(0)], []);
-    let (factors, scales) = ([a, x.operand(1)], [a_scale, x.operand(2)]);
-    Ok(product(factors, scales, [Some(a_zero), x.optional(3)], x.optional(4)))
+    let a = x.make.op("DynamicQuantizeLinear", [x.operand(0)], []);
+    let (factors, scales) = ([a, x.operand(1)], [a.output(1), x.operand(2)]);
+    Ok(product(factors, scales, [Some(a.output(2)), x.optional(3)], x.optional(4)))
 }
 
 /// Indices of the inputs of QAttention.
@@ -83,8 +83,8 @@ fn expand_attention(x: &Expand) -> Result<bool> {
     operands.extend([attention::BIAS, attention::MASK, attention::PAST].map(|index| x.optional(index)));
     let attributes = pairs(&x.node().attributes);
     let count = if x.has_output(1) { 2 } else { 1 };
-    let results = x.make.op_list("com.microsoft.Attention", operands, attributes, count);
-    results.into_iter().enumerate().for_each(|(index, result)| x.output(index, result));
+    let result = x.make.op("com.microsoft.Attention", operands, attributes);
+    (0..count).for_each(|index| x.output(index, result.output(index)));
     Ok(true)
 }
 
@@ -97,7 +97,7 @@ fn expand_lstm(x: &Expand) -> Result<bool> {
     );
     let [weight, recurrence] = [1, 2].map(|index| x.operand_as(index, DType::F32).transpose(&[0, 2, 1]));
     let attributes = pairs(&x.node().attributes);
-    let results = x.make.op_list("LSTM", [x.operand(0), weight, recurrence], attributes, 3);
-    results.into_iter().enumerate().for_each(|(index, result)| x.output(index, result));
+    let y = x.make.op("LSTM", [x.operand(0), weight, recurrence], attributes);
+    (0..3).for_each(|index| x.output(index, y.output(index)));
     Ok(true)
 }

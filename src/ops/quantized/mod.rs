@@ -210,7 +210,7 @@ fn expand_quantize<'x>(x: &'x Expand) -> Result<Expr<'x>> {
         // A float of 8 or 4 bits.
         let saturate = ("saturate", i64::from(x.flag("saturate")?).into());
         let to = ("to", i64::from(dtype.to_onnx()).into());
-        return Ok(scaled.add_optional(zero).apply("Cast", [to, saturate]));
+        return Ok(x.make.op("Cast", [scaled.add_optional(zero)], [to, saturate]));
     }
     match Target::of_zero(x, 2, dtype)? {
         Some(target) => Ok(requantize(scaled, target)),

@@ -115,7 +115,7 @@ pub(in crate::ops) fn unpack<'x>(x: &'x Expand, index: usize, bits: i64, shape: 
         let value = |place: i64| {
             let right = [("direction", "RIGHT".into())];
             let shifted = x.make.op("BitShift", [bytes, (place * bits).beside(bytes)], right);
-            shifted.with("BitwiseAnd", (1 << bits) - 1)
+            shifted.bitwise_and((1 << bits) - 1)
         };
         let places = 0..8_i64.checked_div(bits).unwrap_or(1);
         values = x.make.concat(&places.map(value).collect::<Vec<_>>(), 1);
@@ -180,7 +180,7 @@ fn expand_gather(x: &Expand) -> Result<bool> {
     };
     let mut data = values(table::DATA, columns);
     if whole > columns {
-        data = data.with("Pad", x.make.ints(&[0, 0, 0, 0, whole - columns, 0]));
+        data = data.pad(&[0, 0, 0, 0, whole - columns, 0]);
     }
     let data = data.reshape(&[rows, blocks, block]);
     let zero = if x.has_input(table::ZERO_POINTS) {

@@ -77,16 +77,16 @@ impl Activation {
         match self {
             Activation::Affine { alpha, beta } => x * alpha + beta,
             Activation::ScaledTanh { alpha, beta } => (x * beta).tanh() * alpha,
-            Activation::Elu { alpha } => x.apply("Elu", [alpha_of(alpha)]),
+            Activation::Elu { alpha } => x.builder.op("Elu", [x], [alpha_of(alpha)]),
             Activation::HardSigmoid { alpha, beta } => {
-                x.apply("HardSigmoid", [alpha_of(alpha), ("beta", beta.into())])
+                x.builder.op("HardSigmoid", [x], [alpha_of(alpha), ("beta", beta.into())])
             }
-            Activation::LeakyRelu { alpha } => x.apply("LeakyRelu", [alpha_of(alpha)]),
-            Activation::ThresholdedRelu { alpha } => x.apply("ThresholdedRelu", [alpha_of(alpha)]),
+            Activation::LeakyRelu { alpha } => x.builder.op("LeakyRelu", [x], [alpha_of(alpha)]),
+            Activation::ThresholdedRelu { alpha } => x.builder.op("ThresholdedRelu", [x], [alpha_of(alpha)]),
             Activation::Relu => x.relu(),
             Activation::Sigmoid => x.sigmoid(),
-            Activation::Softplus => x.apply("Softplus", []),
-            Activation::Softsign => x.apply("Softsign", []),
+            Activation::Softplus => x.builder.op("Softplus", [x], []),
+            Activation::Softsign => x.builder.op("Softsign", [x], []),
             Activation::Tanh => x.tanh(),
         }
     }

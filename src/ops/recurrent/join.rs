@@ -107,13 +107,9 @@ impl<'x> Joined<'x> {
         let attributes: Vec<(&str, Attribute)> = pairs(&expand.node().attributes)
             .filter(|(name, _)| !["output_sequence", "layout"].contains(name))
             .collect();
-        match recurrent.cell {
-            Cell::Lstm => expand.make.op_n("LSTM", inputs, attributes),
-            cell => {
-                let [y, h] = expand.make.op_n(cell.name(), inputs, attributes);
-                [y, h, h]
-            }
-        }
+        let y = expand.make.op(recurrent.cell.name(), inputs, attributes);
+        let h = y.output(1);
+        [y, h, if recurrent.cell == Cell::Lstm { y.output(2) } else { h }]
     }
 
     /// Returns the weights of the further element, `[directions, rows, 1]`.

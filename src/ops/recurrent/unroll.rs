@@ -90,8 +90,8 @@ fn split_batch(expand: &Expand, recurrent: &Recurrent, batch: i64) -> Result<()>
         inputs.extend(weights);
         inputs.push(lengths.as_ref().and_then(|lengths| lengths.get(i).copied()));
         inputs.extend(states.iter().map(|state| state.as_ref().and_then(|state| state.get(i).copied())));
-        let made = expand.make.op_list(recurrent.cell.name(), inputs, attributes.iter().cloned(), outputs);
-        for (list, output) in results.iter_mut().zip(made) {
+        let y = expand.make.op(recurrent.cell.name(), inputs, attributes.iter().cloned());
+        for (list, output) in results.iter_mut().zip(y.outputs(0..outputs)) {
             list.push(output);
         }
     }

@@ -24,7 +24,7 @@ fn infer_split(call: &Call) -> Result<Vec<Fact>> {
 }
 
 fn infer_join(call: &Call) -> Result<Vec<Fact>> {
-    with_batch(call, Dim::Known(call.int("size")?))
+    with_batch(call, Dim::from(call.int("size")?))
 }
 
 /// Returns the shape of input 0 with a batch of another size.

@@ -123,9 +123,9 @@ mod tests {
 
     #[test]
     fn equal_parts_may_have_a_smaller_last_one() {
-        assert_eq!(equal_parts(&Dim::Known(6), 3, false).unwrap(), dims(&[2, 2, 2]));
-        assert_eq!(equal_parts(&Dim::Known(7), 4, true).unwrap(), dims(&[2, 2, 2, 1]));
-        assert!(equal_parts(&Dim::Known(7), 4, false).is_err());
+        assert_eq!(equal_parts(&Dim::from(6), 3, false).unwrap(), dims(&[2, 2, 2]));
+        assert_eq!(equal_parts(&Dim::from(7), 4, true).unwrap(), dims(&[2, 2, 2, 1]));
+        assert!(equal_parts(&Dim::from(7), 4, false).is_err());
         let h = Dim::symbol("H");
         assert_eq!(equal_parts(&(&h * 2), 2, false).unwrap(), [h.clone(), h]);
     }

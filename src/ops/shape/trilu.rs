@@ -78,7 +78,7 @@ fn lower_trilu(lower: &Lower) -> Result<()> {
     let k = if lower.has_input(1) { lower.int_list(1)?.first().copied().unwrap_or(0) } else { 0 };
     let upper = read_upper(lower)?;
     let outer = Dim::product(shape.iter().take(shape.len() - 2));
-    let (rows_size, columns_size) = (Dim::Known(rows), Dim::Known(columns));
+    let (rows_size, columns_size) = (Dim::from(rows), Dim::from(columns));
     let blob = lower.blob_as(0, &[outer, rows_size.clone(), columns_size.clone()])?;
     let form = [Dim::ONE, rows_size, columns_size];
     // MIN and MAX with 0 make 0 of an infinite element too; a product with 0 would be NaN.

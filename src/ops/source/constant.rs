@@ -186,7 +186,7 @@ fn range_len(start: &Array, limit: &Array, delta: &Array) -> Result<Dim> {
         Some(_) => distance.ceil_div(&delta),
         None => unsupported!("a range in steps of {delta}"),
     };
-    Ok(count.known().map_or(count, |n| Dim::Known(n.max(0))))
+    Ok(count.known().map_or(count, |n| Dim::from(n.max(0))))
 }
 
 /// A function that makes an integer of a fraction.
@@ -219,7 +219,7 @@ fn infer_range(call: &Call) -> Result<Vec<Fact>> {
     let declared = || (0..3).filter_map(|index| call.declared_instead_of(index)).reduce(|_, shape| shape);
     let len =
         len().or_else(|error| match computed_bounds(call).and_then(|(from, to)| from.distance(&to)) {
-            Some(len) => Ok(len.known().map_or(len, |n| Dim::Known(n.max(0)))),
+            Some(len) => Ok(len.known().map_or(len, |n| Dim::from(n.max(0)))),
             None => match declared() {
                 Some([len]) => Ok(len.clone()),
                 _ => Err(error),

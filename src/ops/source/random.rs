@@ -41,5 +41,5 @@ fn infer_like(call: &Call) -> Result<Vec<Fact>> {
 fn infer_multinomial(call: &Call) -> Result<Vec<Fact>> {
     let dtype = call.given_element_type("dtype")?.unwrap_or(DType::I32);
     let samples = call.int("sample_size")?;
-    Ok(vec![Fact::new(dtype, vec![call.shape(0)?.at(0)?.clone(), Dim::Known(samples)])])
+    Ok(vec![Fact::new(dtype, vec![call.shape(0)?.at(0)?.clone(), Dim::from(samples)])])
 }

@@ -1,13 +1,13 @@
 //! Values of new nodes as operands of expressions.
 
-use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Sub};
+use std::ops::{Add, BitAnd, BitOr, Div, Mul, Neg, Not, Range, Sub};
 
 use ndarray::{arr0, arr1};
 
 use super::Builder;
 use crate::common::int::Int;
 use crate::error::Error;
-use crate::graph::{Attribute, Graph, Node, ValueId};
+use crate::graph::{Graph, Node, ValueId};
 use crate::pass::pattern::{constant_ints, perm_attribute};
 use crate::tensor::{Array, DType, Dim, Tensor};
 
@@ -61,7 +61,7 @@ numbers! { f32 i64 }
 
 macro_rules! unary {
     ( $( $method:ident $op:literal, )* ) => {
-        impl<'b> Expr<'b> { $( pub fn $method(self) -> Expr<'b> { self.apply($op, []) } )* }
+        impl<'b> Expr<'b> { $( pub fn $method(self) -> Expr<'b> { self.builder.op($op, [self], []) } )* }
     };
 }
 
@@ -86,6 +86,7 @@ macro_rules! binary {
 }
 
 binary! {
+    bitwise_and "BitwiseAnd",
     equal "Equal",
     greater "Greater",
     greater_or_equal "GreaterOrEqual",
@@ -93,6 +94,8 @@ binary! {
     less_or_equal "LessOrEqual",
     max "Max",
     min "Min",
+    modulo "Mod",
+    pow "Pow",
 }
 
 macro_rules! operators {
@@ -150,7 +153,7 @@ impl<'b> Not for Expr<'b> {
     type Output = Expr<'b>;
 
     fn not(self) -> Expr<'b> {
-        self.apply("Not", [])
+        self.builder.op("Not", [self], [])
     }
 }
 
@@ -158,7 +161,7 @@ impl<'b> Neg for Expr<'b> {
     type Output = Expr<'b>;
 
     fn neg(self) -> Expr<'b> {
-        self.apply("Neg", [])
+        self.builder.op("Neg", [self], [])
     }
 }
 
@@ -167,17 +170,18 @@ impl<'b> Expr<'b> {
         Expr { builder, id, dtype }
     }
 
-    /// Returns the result of an operator of one input.
-    pub fn apply<'n>(
-        self,
-        op_type: &'static str,
-        attributes: impl IntoIterator<Item = (&'n str, Attribute)>,
-    ) -> Expr<'b> {
-        self.builder.op(op_type, [self], attributes)
+    /// Returns an output of the node of which this is the first.
+    pub fn output(self, index: usize) -> Expr<'b> {
+        if index == 0 { self } else { self.builder.further_output(self, index) }
+    }
+
+    /// Returns outputs of the node of which this is the first.
+    pub fn outputs(self, indices: Range<usize>) -> Vec<Expr<'b>> {
+        indices.map(|index| self.output(index)).collect()
     }
 
     /// Returns the result of an operator of two inputs.
-    pub fn with(self, op_type: &'static str, other: impl Term<'b>) -> Expr<'b> {
+    fn with(self, op_type: &'static str, other: impl Term<'b>) -> Expr<'b> {
         self.builder.op(op_type, [self, other.beside(self)], [])
     }
 
@@ -227,7 +231,7 @@ impl<'b> Expr<'b> {
 
     /// Returns the value cast to an element type.
     pub fn cast(self, to: DType) -> Expr<'b> {
-        self.apply("Cast", [("to", i64::from(to.to_onnx()).into())])
+        self.builder.op("Cast", [self], [("to", i64::from(to.to_onnx()).into())])
     }
 
     /// Returns the value in another shape: 0 copies a size, one -1 is inferred.
@@ -264,7 +268,7 @@ impl<'b> Expr<'b> {
     /// Returns the value with permuted axes.
     pub fn transpose(self, perm: &[usize]) -> Expr<'b> {
         match perm_attribute(perm) {
-            Ok(perm) => self.apply("Transpose", [perm]),
+            Ok(perm) => self.builder.op("Transpose", [self], [perm]),
             Err(error) => self.builder.fail(error),
         }
     }
@@ -321,6 +325,11 @@ impl<'b> Expr<'b> {
         self.with("Squeeze", self.builder.ints(axes))
     }
 
+    /// Returns the value with zeros before and after each axis: the numbers before all axes, then those after.
+    pub fn pad(self, pads: &[impl Int]) -> Expr<'b> {
+        self.builder.op("Pad", [self, self.builder.ints(pads)], [])
+    }
+
     /// Returns elements along an axis, `end` not included.
     pub fn slice(self, axis: impl Int, start: impl Int, end: impl Int) -> Expr<'b> {
         self.slices(&[axis], &[start], &[end])
@@ -366,8 +375,8 @@ impl<'b> Expr<'b> {
 
     /// Returns parts of these sizes along an axis.
     pub fn split<const N: usize>(self, axis: impl Int, sizes: [i64; N]) -> [Expr<'b>; N] {
-        let sizes = self.builder.ints(&sizes);
-        self.builder.op_n("Split", [self, sizes], [("axis", axis.into())])
+        let first = self.builder.op("Split", [self, self.builder.ints(&sizes)], [("axis", axis.into())]);
+        std::array::from_fn(|index| first.output(index))
     }
 
     /// Returns parts of these sizes along an axis; the value itself in place of a single part.
@@ -378,7 +387,7 @@ impl<'b> Expr<'b> {
             _ => {}
         }
         let inputs = [self, self.builder.ints(sizes)];
-        self.builder.op_list("Split", inputs, [("axis", axis.into())], sizes.len())
+        self.builder.op("Split", inputs, [("axis", axis.into())]).outputs(0..sizes.len())
     }
 
     /// Returns so many equal parts along an axis; the value itself in place of a single part.
@@ -386,7 +395,7 @@ impl<'b> Expr<'b> {
         if count == 1 {
             return vec![self];
         }
-        self.builder.op_list("Split", [self], [("axis", axis.into())], count)
+        self.builder.op("Split", [self], [("axis", axis.into())]).outputs(0..count)
     }
 
     /// Returns 1 at the index along a new axis of size `depth`, else 0.
@@ -397,7 +406,7 @@ impl<'b> Expr<'b> {
 
     /// Returns the result of a reduction over all axes, a scalar.
     pub fn reduce_all(self, op_type: &'static str) -> Expr<'b> {
-        self.apply(op_type, [("keepdims", 0.into())])
+        self.builder.op(op_type, [self], [("keepdims", 0.into())])
     }
 
     /// Returns the result of a reduction over axes, which are kept with size 1 if `keep` is true.
@@ -408,14 +417,14 @@ impl<'b> Expr<'b> {
 
     /// Returns the exponentials divided by their sum along an axis.
     pub fn softmax(self, axis: impl Int) -> Expr<'b> {
-        self.apply("Softmax", [("axis", axis.into())])
+        self.builder.op("Softmax", [self], [("axis", axis.into())])
     }
 
     /// Returns a size, a scalar integer. Negative axes count from the end.
     pub fn size(self, axis: impl Int) -> Expr<'b> {
         let axis = axis.int();
         let end = (axis != -1).then(|| ("end", (axis + 1).into()));
-        self.apply("Shape", [("start", axis.into())].into_iter().chain(end)).scalar()
+        self.builder.op("Shape", [self], [("start", axis.into())].into_iter().chain(end)).scalar()
     }
 
     /// Returns the positions along an axis: a list of integers.

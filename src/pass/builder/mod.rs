@@ -119,7 +119,7 @@ impl<'a> Builder<'a> {
         self.constant(array.cast(dtype).and_then(|array| Tensor::from_array(&array)))
     }
 
-    /// Adds a node with one output. Inputs are values or omitted ones.
+    /// Adds a node, and returns its first output; [`Expr::output`] returns others. Inputs are values or omitted ones.
     ///
     /// The operator is of ONNX's own domain and the operator set of the builder, or of version 1 of the domain before the
     /// last point, as in ONNX's text syntax.
@@ -129,29 +129,6 @@ impl<'a> Builder<'a> {
         inputs: impl IntoIterator<Item = T>,
         attributes: impl IntoIterator<Item = (&'n str, Attribute)>,
     ) -> Expr<'b> {
-        let [output] = self.op_n(op_type, inputs, attributes);
-        output
-    }
-
-    /// Adds a node with `N` outputs.
-    pub fn op_n<'b, 'n, const N: usize, T: Into<Option<Expr<'b>>>>(
-        &'b self,
-        op_type: &'static str,
-        inputs: impl IntoIterator<Item = T>,
-        attributes: impl IntoIterator<Item = (&'n str, Attribute)>,
-    ) -> [Expr<'b>; N] {
-        let outputs = self.op_list(op_type, inputs, attributes, N);
-        std::array::from_fn(|index| outputs.get(index).copied().unwrap_or_else(|| self.nothing()))
-    }
-
-    /// Adds a node with `count` outputs.
-    pub fn op_list<'b, 'n, T: Into<Option<Expr<'b>>>>(
-        &'b self,
-        op_type: &'static str,
-        inputs: impl IntoIterator<Item = T>,
-        attributes: impl IntoIterator<Item = (&'n str, Attribute)>,
-        count: usize,
-    ) -> Vec<Expr<'b>> {
         let inputs: Vec<Option<Expr>> = inputs.into_iter().map(Into::into).collect();
         let attributes: AttributeMap =
             attributes.into_iter().map(|(name, attribute)| (Symbol::from(name), attribute)).collect();
@@ -160,7 +137,8 @@ impl<'a> Builder<'a> {
             None => ("", op_type, self.version),
         };
         let (op_type, domain) = (op_type.into(), domain.into());
-        self.push(Node { op_type, domain, version, attributes, ..Node::default() }, &inputs, count)
+        let made = self.push(Node { op_type, domain, version, attributes, ..Node::default() }, &inputs, 1);
+        made.first().copied().unwrap_or_else(|| self.nothing())
     }
 
     /// Adds the concatenation of values along an axis; a single value is returned as it is.
@@ -173,8 +151,8 @@ impl<'a> Builder<'a> {
 
     /// Adds the concatenation of values along a new axis.
     pub fn stack<'b>(&'b self, parts: &[Expr<'b>], axis: impl Int) -> Expr<'b> {
-        let axes = self.ints(&[axis]);
-        let parts: Vec<Expr> = parts.iter().map(|part| part.with("Unsqueeze", axes)).collect();
+        let axis = axis.int();
+        let parts: Vec<Expr> = parts.iter().map(|part| part.unsqueeze(&[axis])).collect();
         self.concat(&parts, axis)
     }
 
@@ -327,9 +305,30 @@ impl<'a> Builder<'a> {
         }
     }
 
+    /// Returns output `index` of the node whose first output is `first`.
+    fn further_output<'b>(&'b self, first: Expr<'b>, index: usize) -> Expr<'b> {
+        let is_made = |node: &Node| node.output(0) == Some(first.id);
+        let Some(at) = self.made.borrow().nodes.iter().rposition(is_made) else {
+            return self.fail(Error::internal("a further output of a value that is no first one"));
+        };
+        loop {
+            let outputs =
+                self.made.borrow().nodes.get(at).map(|node| (node.op_type.clone(), node.output(index)));
+            let Some((op_type, found)) = outputs else { return self.nothing() };
+            if let Some(id) = found {
+                return Expr::new(self, id, further_type(&op_type, index, first.dtype));
+            }
+            let made = self.new_value(Value::default()).id;
+            if let Some(node) = self.made.borrow_mut().nodes.get_mut(at) {
+                node.outputs.push(Some(made));
+            }
+        }
+    }
+
     fn push<'b>(&'b self, node: Node, inputs: &[Option<Expr<'b>>], count: usize) -> Vec<Expr<'b>> {
         let output = |index| {
-            let dtype = result_type(&node.op_type, index, inputs, &node.attributes);
+            let first = result_type(&node.op_type, inputs, &node.attributes);
+            let dtype = if index == 0 { first } else { further_type(&node.op_type, index, first) };
             Expr { dtype, ..self.new_value(Value::default()) }
         };
         let outputs: Vec<Expr> = (0..count).map(output).collect();
@@ -392,13 +391,17 @@ pub(crate) fn in_place_of(
     made.finish()?.add_to(graph, replaced).map(Some)
 }
 
-/// Returns the element type of result `index` of an operator, which gives its type to numbers beside it.
-fn result_type(
-    op_type: &str,
-    index: usize,
-    inputs: &[Option<Expr>],
-    attributes: &AttributeMap,
-) -> Option<DType> {
+/// Returns the element type of a further output of an operator.
+fn further_type(op_type: &str, index: usize, first: Option<DType>) -> Option<DType> {
+    match (op_type, index) {
+        ("MaxPool" | "TopK", 1) => Some(DType::I64),
+        ("DynamicQuantizeLinear", 1) => Some(DType::F32),
+        _ => first,
+    }
+}
+
+/// Returns the element type of the first output of an operator, which gives its type to numbers beside it.
+fn result_type(op_type: &str, inputs: &[Option<Expr>], attributes: &AttributeMap) -> Option<DType> {
     let type_of = |index: usize| inputs.get(index).copied().flatten().and_then(|input| input.dtype);
     match op_type {
         "And" | "Equal" | "Greater" | "GreaterOrEqual" | "IsInf" | "IsNaN" | "Less" | "LessOrEqual"
@@ -409,9 +412,8 @@ fn result_type(
             Some(Attribute::Int(to)) => i32::try_from(*to).ok().and_then(DType::from_onnx),
             _ => None,
         },
-        "DynamicQuantizeLinear" => Some(if index == 1 { DType::F32 } else { DType::U8 }),
+        "DynamicQuantizeLinear" => Some(DType::U8),
         "DequantizeLinear" | "Where" => type_of(1),
-        "MaxPool" | "TopK" if index == 1 => Some(DType::I64),
         "OneHot" | "QuantizeLinear" => type_of(2),
         "SequenceConstruct" => None,
         _ => type_of(0),

@@ -165,7 +165,7 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Parts>> {
             let shows_each = mask.shows_each(matcher, FAR);
             // If a query has all keys masked, the result is NaN, which the layer does not replace by 0.
             let is_right = shows_each || (matches!(mask, Mask::Added(_)) && !zeroes_nan);
-            let fits = mask.fits(matcher, masked, heads, &Dim::Known(queries));
+            let fits = mask.fits(matcher, masked, heads, &Dim::from(queries));
             (is_right && fits).then_some(Some((*mask, shows_each)))?
         }
         _ => return None,

@@ -113,7 +113,7 @@ fn blocks(matcher: &Matcher, concat: &Node) -> Option<Blocks> {
 
 pub(crate) fn fuse_focus_conv(graph: &mut Graph) -> Result<bool> {
     fuse(graph, find_conv, |made, (blocks, conv): (Blocks, Node)| {
-        let deep = made.value(blocks.x).apply("SpaceToDepth", [("blocksize", blocks.block.into())]);
+        let deep = made.op("SpaceToDepth", [made.value(blocks.x)], [("blocksize", blocks.block.into())]);
         let channels = blocks.sizes.get(1).copied().unwrap_or(1);
         let mut indices = Vec::new();
         for offset in 0..blocks.block * blocks.block {
@@ -145,7 +145,7 @@ fn find_conv(matcher: &Matcher, node: &Node) -> Option<Found<(Blocks, Node)>> {
 pub(crate) fn fuse_focus(graph: &mut Graph) -> Result<bool> {
     fuse(graph, find, |made, blocks: Blocks| {
         if blocks.rows_first() && !blocks.channels_last {
-            return Ok(made.value(blocks.x).apply("SpaceToDepth", [("blocksize", blocks.block.into())]));
+            return Ok(made.op("SpaceToDepth", [made.value(blocks.x)], [("blocksize", blocks.block.into())]));
         }
         permute(made, &blocks)
     })

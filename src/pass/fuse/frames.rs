@@ -58,10 +58,10 @@ fn build<'b>(made: &'b Builder<'b>, frames: Frames) -> Result<Expr<'b>> {
     let (axis, rank) = (frames.axis.int(), frames.rank.int());
     let mut shape = vec![made.value(frames.indices).shape()];
     if axis > 0 {
-        shape.insert(0, x.apply("Shape", [("end", axis.into())]));
+        shape.insert(0, made.op("Shape", [x], [("end", axis.into())]));
     }
     if axis + 1 < rank {
-        shape.push(x.apply("Shape", [("start", (axis + 1).into())]));
+        shape.push(made.op("Shape", [x], [("start", (axis + 1).into())]));
     }
     Ok(taken.reshape_to(made.concat(&shape, 0)))
 }

@@ -39,7 +39,7 @@ pub(crate) fn fuse_shuffle(graph: &mut Graph) -> Result<bool> {
             Shuffle::ToSpace { block, mode } => ("DepthToSpace", block, mode),
             Shuffle::ToDepth { block, mode } => ("SpaceToDepth", block, mode),
         };
-        Ok(made.value(x).apply(op_type, [("blocksize", block.into()), ("mode", mode.into())]))
+        Ok(made.op(op_type, [made.value(x)], [("blocksize", block.into()), ("mode", mode.into())]))
     })
 }
 

@@ -4,7 +4,7 @@
 use super::Quantization;
 use super::step::constant_input;
 use super::weight::{is_symmetric, scales};
-use crate::error::{At, Error, Result};
+use crate::error::{At, Result};
 use crate::graph::{Attribute, Graph, Node, ValueId, pairs};
 use crate::ncnn::layer::LSTM;
 use crate::op::{self, NEWEST_OPSET};
@@ -77,7 +77,7 @@ pub(super) fn dequantize_weights(graph: &mut Graph, layers: RecurrentLayers) -> 
                 let weight = (made.value(levels).cast(DType::F32) * scales).reshape(&shape);
                 inputs.put(index, Some(weight));
             }
-            recurrent(made, layers.operator(node, plain), inputs, node).map(Some)
+            Ok(Some(recurrent(made, layers.operator(node, plain), inputs, node)))
         })
     })?;
     Ok(())
@@ -89,14 +89,14 @@ pub(super) fn recurrent<'b>(
     operator: &'static str,
     inputs: Vec<Option<Expr<'b>>>,
     node: &Node,
-) -> Result<Expr<'b>> {
-    let outputs = made.op_list(operator, inputs, attributes(node), node.outputs.len());
-    for (from, to) in outputs.iter().zip(&node.outputs).skip(1) {
+) -> Expr<'b> {
+    let result = made.op(operator, inputs, attributes(node));
+    for (from, to) in result.outputs(0..node.outputs.len()).into_iter().zip(&node.outputs).skip(1) {
         if let Some(to) = to {
-            made.give(*from, *to);
+            made.give(from, *to);
         }
     }
-    outputs.first().copied().ok_or_else(|| Error::invalid("a recurrent node without outputs"))
+    result
 }
 
 /// A constant of 8 bits with a scale for each row.

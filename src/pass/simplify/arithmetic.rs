@@ -84,7 +84,7 @@ fn fuse(graph: &mut Graph, op_types: [&'static str; 2]) -> Result<bool> {
         let op_type = if first.inverse { opposite } else { direct };
         let made = in_place_of(graph, &node, node.version, |made| {
             let Some(by) = join(made, run, op_types) else { return Ok(None) };
-            Ok(Some(made.value(first.data).with(op_type, by.named_as(first.by))))
+            Ok(Some(made.op(op_type, [made.value(first.data), by.named_as(first.by)], [])))
         })?;
         if let Some(made) = made {
             replaced.insert(last.node, made);
@@ -122,7 +122,7 @@ fn join<'b>(made: &'b Builder<'b>, steps: Vec<Step>, op_types: [&'static str; 2]
         let pairs = terms.chunks(2).filter_map(|pair| match pair {
             [(inverse, first), (other, second)] => {
                 let op_type = if inverse == other { direct } else { opposite };
-                Some((*inverse, first.with(op_type, *second)))
+                Some((*inverse, first.builder.op(op_type, [*first, *second], [])))
             }
             _ => pair.first().copied(),
         });

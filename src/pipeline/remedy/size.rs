@@ -38,7 +38,7 @@ pub(super) fn usual(free: &[FreeInput], metadata: &Metadata) -> Vec<Vec<(String,
     for round in 0..rounds {
         let chosen: BTreeMap<String, Dim> = sizes
             .iter()
-            .filter_map(|(name, sizes)| Some((name.clone(), Dim::Known(*sizes.get(round).or(sizes.last())?))))
+            .filter_map(|(name, sizes)| Some((name.clone(), Dim::from(*sizes.get(round).or(sizes.last())?))))
             .collect();
         // Some sizes have one valid value, which a conversion finds if the others are known.
         let alone = chosen.iter().filter(|_| (2..=MAX_ALONE).contains(&chosen.len()));

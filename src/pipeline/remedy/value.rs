@@ -45,7 +45,7 @@ fn values(parts: &Parts, id: ValueId, metadata: &Metadata) -> Option<Vec<Array>>
     }
     let name = value.name.to_lowercase();
     let says = |words: &[&str]| words.iter().any(|word| name.contains(word));
-    let numbers = |list: &[i64]| list.iter().map(|n| vec![Dim::Known(*n); 1]).collect::<Vec<_>>();
+    let numbers = |list: &[i64]| list.iter().map(|n| vec![Dim::from(*n); 1]).collect::<Vec<_>>();
     let tried: Vec<Vec<Dim>> = if dtype == DType::Bool {
         numbers(&[1, 0])
     } else if name == "sr" || says(&["rate", "freq"]) {

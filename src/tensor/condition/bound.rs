@@ -71,5 +71,5 @@ pub(super) fn only_symbol(size: &Dim) -> Option<String> {
 }
 
 pub(super) fn value_at(size: &Dim, name: &str, n: i64) -> Option<i64> {
-    size.substitute(&BTreeMap::from([(name.to_owned(), Dim::Known(n))])).known()
+    size.substitute(&BTreeMap::from([(name.to_owned(), Dim::from(n))])).known()
 }

@@ -68,7 +68,7 @@ impl SizeCondition {
             let mut valid = values.into_iter().filter(may_be_valid);
             match (valid.next(), valid.next()) {
                 (None, _) => return Err(never(&conditions)),
-                (Some(only), None) => return Ok(Some((name.clone(), Dim::Known(only)))),
+                (Some(only), None) => return Ok(Some((name.clone(), Dim::from(only)))),
                 _ => {}
             }
         }
@@ -91,7 +91,7 @@ fn never(conditions: &[SizeCondition]) -> Error {
 ///
 /// `Invalid` if one of them never holds then.
 fn left(conditions: &[SizeCondition], name: &str, value: i64) -> Result<Vec<SizeCondition>> {
-    let values = BTreeMap::from([(name.to_owned(), Dim::Known(value))]);
+    let values = BTreeMap::from([(name.to_owned(), Dim::from(value))]);
     conditions.iter().filter_map(|condition| condition.substitute(&values).transpose()).collect()
 }
 
@@ -120,7 +120,7 @@ impl Search {
             match left(&conditions, name, value) {
                 Ok(left) => {
                     if let Some(mut found) = self.values(rest, left) {
-                        found.insert(name.clone(), Dim::Known(value));
+                        found.insert(name.clone(), Dim::from(value));
                         return Some(found);
                     }
                 }
@@ -146,7 +146,7 @@ impl Domain {
         for condition in conditions {
             condition.visit(&mut |size| {
                 size.visit_symbols(&mut |name, least| {
-                    leasts.insert(name.to_owned(), Dim::Known(least));
+                    leasts.insert(name.to_owned(), Dim::from(least));
                 });
             });
         }

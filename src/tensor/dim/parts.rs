@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn expressions_have_parts() {
-        let (h, w, two) = (Dim::symbol("H"), Dim::symbol("W"), Dim::Known(2));
+        let (h, w, two) = (Dim::symbol("H"), Dim::symbol("W"), Dim::from(2));
         let sum = &h * w.clone() * 2 - 3;
         assert_eq!(sum.sum(), Sum { terms: vec![(vec![h.clone(), w], 2)], constant: -3 });
         assert_eq!(sum.operation(), None);

@@ -79,7 +79,7 @@ mod tests {
         let (h, w) = (Dim::symbol("H"), Dim::symbol("W"));
         let half = (&h + 1).floor_div(2);
         for (dim, text) in [
-            (Dim::Known(3), Some("3")),
+            (Dim::from(3), Some("3")),
             (h.clone(), Some("0h")),
             (half.clone(), Some("//(+(0h,1),2)")),
             (half * 2 - 1, Some("-(*(//(+(0h,1),2),2),1)")),

@@ -124,7 +124,7 @@ pub(super) fn expand_int_pow(x: &Expand) -> Result<bool> {
 }
 
 fn halved(number: Expr<'_>) -> Expr<'_> {
-    (number * 0.5).apply("Floor", [])
+    number.builder.op("Floor", [number * 0.5], [])
 }
 
 /// Emits `exp(y * log|x|)`, negative for negative `x` and odd `y`, NaN for negative `x` and fractional `y`.

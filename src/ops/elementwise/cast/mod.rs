@@ -136,7 +136,7 @@ fn expand_cast_like<'x>(expand: &'x Expand) -> Result<Expr<'x>> {
         attributes
             .extend(expand.node().attributes.get("round_mode").map(|mode| ("round_mode", mode.clone())));
     }
-    Ok(expand.operand(0).apply("Cast", attributes))
+    Ok(expand.make.op("Cast", [expand.operand(0)], attributes))
 }
 
 fn lower_cast(lower: &Lower) -> Result<()> {

@@ -233,7 +233,7 @@ pub(in crate::ops) fn row_indices<'x>(
 
 /// Returns a value with the axes before `depth` replaced by axes of these sizes; the others may have free sizes.
 fn with_leading<'x>(expand: &'x Expand, value: Expr<'x>, depth: i64, sizes: &[i64]) -> Expr<'x> {
-    let rest = value.apply("Shape", [("start", depth.into())]);
+    let rest = expand.make.op("Shape", [value], [("start", depth.into())]);
     value.reshape_to(expand.make.concat(&[expand.make.ints(sizes), rest], 0))
 }
 

@@ -72,14 +72,14 @@ fn read_reduction(call: &Call) -> Result<Reduction> {
     if call.op_type() == "Scatter" || call.since() < 16 {
         return Ok(Reduction::Replace);
     }
-    Ok(match call.string("reduction")? {
-        "none" => Reduction::Replace,
-        "add" => Reduction::Add,
-        "mul" => Reduction::Mul,
-        "max" => Reduction::Max,
-        "min" => Reduction::Min,
-        other => unsupported!("unknown reduction \"{other}\""),
-    })
+    let words = [
+        ("none", Reduction::Replace),
+        ("add", Reduction::Add),
+        ("mul", Reduction::Mul),
+        ("max", Reduction::Max),
+        ("min", Reduction::Min),
+    ];
+    call.word("reduction", &words)
 }
 
 fn infer_scatter(call: &Call) -> Result<Vec<Fact>> {

@@ -301,8 +301,8 @@ fn lengthened<'x>(expand: &'x Expand, data: Expr<'x>, rank: usize, axis: i64) ->
 
 /// Returns a value with axes of these sizes in place of some of its own.
 fn with_axes<'x>(expand: &'x Expand, value: Expr<'x>, own: Range<i64>, sizes: &[i64]) -> Expr<'x> {
-    let before = value.apply("Shape", [("end", own.start.into())]);
-    let after = value.apply("Shape", [("start", own.end.into())]);
+    let before = expand.make.op("Shape", [value], [("end", own.start.into())]);
+    let after = expand.make.op("Shape", [value], [("start", own.end.into())]);
     value.reshape_to(expand.make.concat(&[before, expand.make.ints(sizes), after], 0))
 }
 
@@ -364,7 +364,7 @@ impl Counted {
             .map(|axis| self.spans.get(*axis).and_then(|span| span.count.known()).unwrap_or(1))
             .collect();
         let tuples = expand.shape(1)?.len().int() - 1;
-        let rest = expand.operand(2).apply("Shape", [("start", tuples.into())]);
+        let rest = expand.make.op("Shape", [expand.operand(2)], [("start", tuples.into())]);
         let shape = expand.make.concat(&[expand.make.ints(&counts), rest], 0);
         let mut perm = inverse(&order);
         perm.extend(depth..depth + slice.len());

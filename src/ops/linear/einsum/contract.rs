@@ -72,7 +72,7 @@ fn diagonal<'x>(mut x: Labelled<'x>, sources: &Sources<'x>) -> Result<Labelled<'
             rest.iter().map(pick).collect::<Result<Vec<_>>>()?.into_iter().unzip();
         let last = rest.len().int();
         let square = n.checked_mul(n).ok_or_else(|| Error::limit("the diagonal is too long"))?;
-        let merged: Vec<Dim> = sizes.iter().cloned().chain([Dim::Known(square)]).collect();
+        let merged: Vec<Dim> = sizes.iter().cloned().chain([Dim::from(square)]).collect();
         let flat = reshape(moved, &sizes, &merged, sources)?;
         let value = flat.slice_by(last, 0, square, n + 1);
         labels.push(*x.labels.at(i)?);

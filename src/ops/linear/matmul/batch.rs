@@ -110,7 +110,7 @@ mod tests {
         ] {
             let found = groups(&dims(a), &dims(b)).unwrap();
             let expected: Vec<Group> =
-                expected.iter().map(|(a, b)| Group { a: Dim::Known(*a), b: Dim::Known(*b) }).collect();
+                expected.iter().map(|(a, b)| Group { a: Dim::from(*a), b: Dim::from(*b) }).collect();
             assert_eq!(found, expected, "{a:?} {b:?}");
         }
     }

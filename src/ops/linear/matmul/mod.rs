@@ -126,7 +126,7 @@ mod tests {
             assert_eq!(product_shape(&dims(a), &dims(b)).ok(), shape.map(dims), "{a:?} {b:?}");
         }
         let a = [Dim::ONE, s.clone(), h.clone()];
-        let b = [h, Dim::Known(7)];
-        assert_eq!(product_shape(&a, &b).unwrap(), [Dim::ONE, s, Dim::Known(7)]);
+        let b = [h, Dim::from(7)];
+        assert_eq!(product_shape(&a, &b).unwrap(), [Dim::ONE, s, Dim::from(7)]);
     }
 }

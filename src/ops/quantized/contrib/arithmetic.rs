@@ -36,7 +36,7 @@ fn read_pair<'x>(x: &'x Expand) -> Result<Option<Pair<'x>>> {
 
 /// `op_type` of the dequantized operands.
 fn expand_dequantized<'x>(x: &'x Expand, op_type: &'static str) -> Expr<'x> {
-    quantize(x, dequantize(x, 0).with(op_type, dequantize(x, 3)), 6)
+    quantize(x, x.make.op(op_type, [dequantize(x, 0), dequantize(x, 3)], []), 6)
 }
 
 /// Sums of two products with ratios, and the zero point. `qladd_avx2.cpp` computes it in float32 with fused

@@ -10,7 +10,7 @@ use crate::ops::prelude::*;
 /// The function of the dequantized values, which onnxruntime tabulates (`qlinear_lookup_table.cc`).
 pub(super) fn expand_leaky_relu<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let alpha = ("alpha", x.float("alpha")?.into());
-    Ok(quantize(x, dequantize(x, 0).apply("LeakyRelu", [alpha]), 3))
+    Ok(quantize(x, x.make.op("LeakyRelu", [dequantize(x, 0)], [alpha]), 3))
 }
 
 pub(super) fn expand_sigmoid<'x>(x: &'x Expand) -> Result<Expr<'x>> {

@@ -27,7 +27,7 @@ pub(super) fn expand_global_pool<'x>(x: &'x Expand) -> Result<Expr<'x>> {
         constant_scale(x, 1)?,
         constant_scale(x, 3)?,
     ) else {
-        let mean = layout.apply(dequantize(x, 0), rank, |data| data.apply("GlobalAveragePool", []));
+        let mean = layout.apply(dequantize(x, 0), rank, |data| x.make.op("GlobalAveragePool", [data], []));
         return Ok(quantize(x, mean, 3));
     };
     let first = if layout.channels_last { 1 } else { 2 };
@@ -59,7 +59,7 @@ pub(super) fn expand_pool<'x>(x: &'x Expand) -> Result<Expr<'x>> {
         let mut attributes = x.node().attributes.clone();
         attributes.retain(|name, _| POOLING.contains(&name.as_str()));
         let attributes = whole_windows(attributes, &given, &pooled)?;
-        layout.apply(data, given.len(), |data| data.apply("AveragePool", pairs(&attributes)))
+        layout.apply(data, given.len(), |data| x.make.op("AveragePool", [data], pairs(&attributes)))
     } else {
         let Some(axes) = axes.filter(|_| window.area().is_ok_and(|area| area <= MAX_TAPS)) else {
             unsupported!("the mean of windows of more than {MAX_TAPS} elements or of free sizes");

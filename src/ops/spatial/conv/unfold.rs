@@ -52,7 +52,7 @@ fn layout_of(call: &Call) -> Result<Option<Layout>> {
 /// Returns `value` in the sizes `leading` followed by the spatial sizes of `like`.
 fn with_spatial<'x>(value: Expr<'x>, leading: &[i64], like: Expr<'x>) -> Expr<'x> {
     let make = value.builder;
-    let spatial = like.apply("Shape", [("start", 2.into())]);
+    let spatial = like.builder.op("Shape", [like], [("start", 2.into())]);
     value.reshape_to(make.concat(&[make.ints(leading), spatial], 0))
 }
 

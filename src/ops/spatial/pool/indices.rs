@@ -36,7 +36,7 @@ pub(super) fn expand_max_pool(x: &Expand) -> Result<bool> {
     let channels = sizes.iter().take(2).product();
     let form: Vec<i64> = [1, channels].into_iter().chain(axes.iter().map(|axis| axis.size)).collect();
     let merged = x.operand(0).reshape(&form);
-    let maxima = merged.apply("MaxPool", attributes);
+    let maxima = x.make.op("MaxPool", [merged], attributes);
     let plane: i64 = axes.iter().map(|axis| axis.size).product();
     let starts = ramp(x, axes.len(), 1, channels, |channel| channel.saturating_mul(plane))?;
     let indices = plane_indices(x, &axes, merged, maxima)? + starts;

@@ -70,8 +70,9 @@ pub(in crate::ops) fn taps<'x>(
     let elements = move |place: Vec<i64>| {
         let first: Vec<i64> = axes.iter().zip(&place).map(|(axis, n)| n * axis.dilation).collect();
         let end: Vec<i64> = axes.iter().zip(&first).map(|(axis, first)| first + axis.starts()).collect();
-        let elements = padded.slices(&along, &first, &end).apply(
+        let elements = padded.builder.op(
             "MaxPool",
+            [padded.slices(&along, &first, &end)],
             [("kernel_shape", vec![1; axes.len()].into()), ("strides", strides.as_slice().into())],
         );
         (place, elements)

@@ -160,9 +160,9 @@ fn build(
             ("hides_all", i64::from(hides_all).into()),
         ];
         let result = made.value(result);
-        let [y, present_keys, present_values] = made.op_n("ncnn.CachedAttention", inputs, attributes);
-        made.give(present_keys, keys.appended.present);
-        made.give(present_values, values.appended.present);
+        let y = made.op("ncnn.CachedAttention", inputs, attributes);
+        made.give(y.output(1), keys.appended.present);
+        made.give(y.output(2), values.appended.present);
         let target: Vec<i64> = result.sizes().iter().map(|size| size.unwrap_or(-1)).collect();
         if target == [1, heads, target.get(2).copied().unwrap_or(0), known(&values, 2)] {
             return Ok(Some(y));

@@ -21,7 +21,7 @@ impl<'b> Plain<'b, '_> {
             let [scale, zero] = [scale?, zero?].map(|parameter| parameter.reshape(&[0, 1, -1]));
             inputs.put(weight, Some(((weight_of? - zero) * scale).transpose(&[0, 2, 1])));
         }
-        recurrent(self.made, operator, inputs, self.node)
+        Ok(recurrent(self.made, operator, inputs, self.node))
     }
 
     /// Returns input `index` cast to float32.

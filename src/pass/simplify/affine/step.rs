@@ -39,7 +39,10 @@ impl Step {
                 let by = made.value(by).reshape(&[-1]);
                 let op = if divides { "Div" } else { "Mul" };
                 let one = made.number(1.0, dtype);
-                (Some(scale.unwrap_or(one).with(op, by)), shift.map(|shift| shift.with(op, by)))
+                {
+                    let scaled = |value| made.op(op, [value, by], []);
+                    (Some(scaled(scale.unwrap_or(one))), shift.map(scaled))
+                }
             }
             Step::Shift { by, negated } => {
                 let by = made.value(by).reshape(&[-1]);

@@ -136,8 +136,8 @@ impl<'a> Body<'a> {
             attributes.push(("linear_before_reset", 1.into()));
         }
         let outputs = if op_type == "LSTM" { 3 } else { 2 };
-        let made = self.x.make.op_list(op_type, inputs, attributes, outputs);
-        std::array::from_fn(|index| made.get(index).or(made.last()).copied().unwrap_or(x))
+        let y = self.x.make.op(op_type, inputs, attributes);
+        std::array::from_fn(|index| y.output(index.min(outputs - 1)))
     }
 
     /// Returns the sum of matrices, transposed as recurrent operators have them.
@@ -181,9 +181,10 @@ impl<'a> Places<'a> {
     fn new(mask: Expr<'a>) -> Places<'a> {
         let mask = mask.squeeze(&[2]).transpose(&[1, 0]).cast(DType::F32);
         let axis = mask.builder.int(1);
-        let count = mask.with("CumSum", axis).typed(DType::F32).unsqueeze(&[2]).typed(DType::F32);
+        let count =
+            mask.builder.op("CumSum", [mask, axis], []).typed(DType::F32).unsqueeze(&[2]).typed(DType::F32);
         let steps = (mask.positions(1).cast(DType::F32).typed(DType::F32) + 1.0).reshape(&[1, 1, -1]);
-        let places = count.with("Equal", steps).cast(DType::F32);
+        let places = count.equal(steps).cast(DType::F32);
         Places { places, kept: places * mask.unsqueeze(&[2]) }
     }
 
