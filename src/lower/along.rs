@@ -95,7 +95,14 @@ impl Lower<'_> {
 
     /// Emits every `step`th element of an axis from `start` on, `count` of them, by a pooling with windows of
     /// one element.
-    pub fn stride(&self, blob: BlobId, place: usize, start: &Dim, step: i64, count: &Dim) -> Result<BlobId> {
+    pub(super) fn stride(
+        &self,
+        blob: BlobId,
+        place: usize,
+        start: &Dim,
+        step: i64,
+        count: &Dim,
+    ) -> Result<BlobId> {
         let form = self.form(blob);
         let size = form.at(place)?;
         let to_the_end = (size - start).ceil_div(step) == *count;
@@ -181,7 +188,7 @@ impl Lower<'_> {
     }
 
     /// Repeats an axis `times` times.
-    pub fn tile(&self, blob: BlobId, place: usize, times: i64) -> Result<BlobId> {
+    pub(super) fn tile(&self, blob: BlobId, place: usize, times: i64) -> Result<BlobId> {
         if times == 1 {
             return Ok(blob);
         }
@@ -195,7 +202,7 @@ impl Lower<'_> {
     }
 
     /// Repeats each element of an axis `times` times.
-    pub fn repeat_each(&self, blob: BlobId, place: usize, times: i64) -> Result<BlobId> {
+    pub(super) fn repeat_each(&self, blob: BlobId, place: usize, times: i64) -> Result<BlobId> {
         let form = self.form(blob);
         let outer = Dim::product(form.iter().take(place + 1));
         let inner = Dim::product(form.iter().skip(place + 1));
@@ -246,7 +253,7 @@ impl Lower<'_> {
     /// Emits a linear map of an axis: each element of the result is a sum of the elements of the axis,
     /// weighted by a row of `matrix`. With a weight of 0, an infinite or NaN element makes all results along
     /// the axis NaN.
-    pub fn linear(&self, blob: BlobId, place: usize, matrix: &Tensor) -> Result<BlobId> {
+    pub(super) fn linear(&self, blob: BlobId, place: usize, matrix: &Tensor) -> Result<BlobId> {
         let [rows, columns] = *matrix.shape() else {
             invalid!("the matrix has {} axes", matrix.shape().len())
         };

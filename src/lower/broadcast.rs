@@ -126,7 +126,7 @@ impl Lower<'_> {
     }
 
     /// Emits a blob of a value of shape `from`, broadcast to shape `to` of equal rank by products with 1.
-    pub fn multiply_to(&self, blob: BlobId, from: &[Dim], to: &[Dim]) -> Result<BlobId> {
+    pub(super) fn multiply_to(&self, blob: BlobId, from: &[Dim], to: &[Dim]) -> Result<BlobId> {
         let mut sizes = from.to_vec();
         let mut blob = blob;
         let mut axis = 0;

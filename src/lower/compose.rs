@@ -130,7 +130,7 @@ impl Lower<'_> {
     }
 
     /// Permutes the axes of a blob.
-    pub fn permute(&self, blob: BlobId, perm: &[usize]) -> Result<BlobId> {
+    pub(super) fn permute(&self, blob: BlobId, perm: &[usize]) -> Result<BlobId> {
         if perm.is_sorted() {
             return Ok(blob);
         }

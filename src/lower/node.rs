@@ -33,6 +33,8 @@ pub(crate) struct Lower<'a> {
     pub(super) state: RefCell<State>,
     /// The shapes of the values of expressions.
     pub(super) shapes: RefCell<Vec<Shape>>,
+    /// The constants of expressions, each with the blobs that hold it.
+    pub(super) tensors: RefCell<Vec<(Tensor, Vec<BlobId>)>>,
     /// The first error of an expression.
     pub(super) failed: RefCell<Option<Error>>,
 }
@@ -61,7 +63,8 @@ impl<'a> Lower<'a> {
 impl<'a> Lower<'a> {
     pub(super) fn new(call: Call<'a>, state: State) -> Lower<'a> {
         let state = RefCell::new(state);
-        Lower { call, state, shapes: RefCell::default(), failed: RefCell::default() }
+        let (shapes, tensors, failed) = (RefCell::default(), RefCell::default(), RefCell::default());
+        Lower { call, state, shapes, tensors, failed }
     }
 }
 
@@ -116,17 +119,11 @@ impl Lower<'_> {
     }
 
     /// Returns a blob of three axes with this height and width, if there is one: layers read sizes from it.
-    pub fn plane(&self, height: &Dim, width: &Dim) -> Option<BlobId> {
+    pub(super) fn plane(&self, height: &Dim, width: &Dim) -> Option<BlobId> {
         let net = &self.state().net;
         let has_it =
             |blob: &BlobId| matches!(&*net.blob(*blob).shape, [_, h, w] if h == height && w == width);
         net.blob_ids().find(|blob| has_it(blob) && net.blob(*blob).element != Element::Cache)
-    }
-
-    /// Returns an expression of the height and width of the top of a layer with the first bottom `blob`, and all bottoms,
-    /// if there are blobs with these sizes.
-    pub fn plane_by_expression(&self, blob: BlobId, plane: [&Dim; 2]) -> Option<(String, Vec<BlobId>)> {
-        self.state().sizes_by_expression(blob, &plane.map(Dim::clone))
     }
 
     /// The oldest release of ncnn that must load the net: newer layers may be used only if it has them.

@@ -5,7 +5,9 @@
 //! bounds, is decided here. The first error sticks, as in `pass/builder/`: what is emitted after it is never used.
 
 mod axis;
+mod interp;
 mod join;
+mod layer;
 mod pad;
 
 use super::Lower;
@@ -32,6 +34,8 @@ enum Source {
     /// In the blobs of an input, each in another form. It has none if it has no elements.
     Input(usize),
     Blob(BlobId),
+    /// In a constant, by its index.
+    Tensor(usize),
     /// Nowhere, after an error.
     Nothing,
 }
@@ -145,6 +149,7 @@ impl<'l> Nd<'l> {
         match self.source {
             Source::Input(index) => self.lower.blob(index),
             Source::Blob(blob) => Ok(blob),
+            Source::Tensor(_) => self.in_form(&interface_form(&self.shape())),
             Source::Nothing => Err(Error::internal("a value after an error")),
         }
     }
@@ -161,6 +166,7 @@ impl<'l> Nd<'l> {
     fn in_form(self, form: &[Dim]) -> Result<BlobId> {
         match self.source {
             Source::Input(index) => self.lower.blob_as(index, form),
+            Source::Tensor(index) => self.lower.tensor_as(index, form),
             _ => self.lower.reshape(self.blob()?, form),
         }
     }

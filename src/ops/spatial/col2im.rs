@@ -218,7 +218,6 @@ fn lower_col2im(lower: &Lower) -> Result<()> {
     let [output_h, output_w] = plane(&image, 1)?;
     let images = batch.saturating_mul(channels);
     let columns = [Dim::Known(images.saturating_mul(area(&block)?)), Dim::Known(area(&counts)?)];
-    let blob = lower.blob_as(0, &columns)?;
     let layer = Fold {
         kernel_w,
         dilation_w,
@@ -234,6 +233,5 @@ fn lower_col2im(lower: &Lower) -> Result<()> {
         output_h,
     };
     let form = [Dim::Known(images), Dim::Known(output_h.into()), Dim::Known(output_w.into())];
-    let top = lower.emit(layer, &[blob], &form)?;
-    lower.set(0, top)
+    lower.give(0, lower.input(0).reshape(columns).layer(layer, form))
 }

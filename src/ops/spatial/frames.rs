@@ -58,23 +58,13 @@ fn infer_frames(call: &Call) -> Result<Vec<Fact>> {
 
 fn lower_frames(lower: &Lower) -> Result<()> {
     let frames = read_frames(lower)?;
-    let shape = lower.shape(0)?.to_vec();
-    let (length, size) = (frames.length(), shape.at(frames.axis)?.clone());
-    let blob = lower.blob(0)?;
-    let (mut blob, place) = lower.alone(blob, &shape, frames.axis)?;
+    let (length, mut x) = (frames.length(), lower.input(0));
     // Unfold takes as many frames as fit.
-    let left = &size - &length - frames.start;
-    let fits = left.floor_div(frames.stride).is(0);
-    let mut rest = size;
-    if frames.start > 0 || !fits {
-        rest = length;
-        blob = match rest.known() {
-            Some(length) => lower.crop(blob, place, frames.start, Some(frames.start + length), &rest)?,
-            None => lower.crop_by_expression(blob, place, &Dim::Known(frames.start), &rest)?,
-        };
+    let left = x.size(frames.axis) - &length - frames.start;
+    if frames.start > 0 || !left.floor_div(frames.stride).is(0) {
+        x = x.slice(frames.axis, frames.start, length);
     }
-    let form = lower.form(blob);
-    let [outer, inner] = Dim::around(&form, place);
+    let [outer, inner] = Dim::around(&x.shape(), frames.axis);
     let elements = Dim::Known(frames.elements);
     let window = WindowAxis {
         kernel: frames.elements.try_into()?,
@@ -83,9 +73,9 @@ fn lower_frames(lower: &Lower) -> Result<()> {
         ..WindowAxis::ONE
     };
     let ([height, width], plane) = if inner.is(1) {
-        ([WindowAxis::ONE, window], [outer.clone(), Dim::ONE, rest])
+        ([WindowAxis::ONE, window], [outer.clone(), Dim::ONE, x.size(frames.axis)])
     } else {
-        ([window, WindowAxis::ONE], [outer.clone(), rest, inner.clone()])
+        ([window, WindowAxis::ONE], [outer.clone(), x.size(frames.axis), inner.clone()])
     };
     let layer = Unfold {
         kernel_w: width.kernel,
@@ -96,13 +86,7 @@ fn lower_frames(lower: &Lower) -> Result<()> {
         dilation_h: height.dilation,
         ..Unfold::default()
     };
-    let blob = lower.reshape(blob, &plane)?;
-    let columns = [&outer * &elements, &frames.count * &inner];
-    let top = lower.emit(layer, &[blob], &columns)?;
-    let top = if frames.elements_first {
-        top
-    } else {
-        lower.transpose(top, &[outer, elements, frames.count, inner], &[0, 2, 1, 3])?
-    };
-    lower.set(0, top)
+    let columns = x.reshape(plane).layer(layer, [&outer * &elements, &frames.count * &inner]);
+    let y = columns.reshape([outer, elements, frames.count, inner]);
+    lower.give(0, if frames.elements_first { y } else { y.transpose(&[0, 2, 1, 3]) })
 }

@@ -6,7 +6,7 @@ use num_traits::AsPrimitive;
 
 use super::image_of;
 use crate::lower::line_form;
-use crate::ncnn::layer::GridSample;
+use crate::ncnn::layer::{BinaryOp, GridSample, binary_op};
 use crate::op::CONTRIB_DOMAIN;
 use crate::ops::prelude::*;
 use crate::ops::shape::size::resized;
@@ -89,99 +89,83 @@ fn lower_grid_sample(lower: &Lower) -> Result<()> {
     if images > MAX_LAYERS {
         unsupported!("a batch of {images} in this mode: each image becomes a layer (at most {MAX_LAYERS})");
     }
-    let form = lower.output_shape(0)?.get(1..).unwrap_or_default().to_vec();
-    let mut tops = Vec::new();
+    let form = lower.output_shape(0)?.get(1..).unwrap_or_default();
+    let mut sampled = Vec::new();
     for image in 0..images {
-        let x = image_of(lower, 0, image, &batch)?;
-        let grid = image_of(lower, 1, image, &batch)?;
-        let grid = prepared(lower, grid, &layer)?;
-        tops.push(lower.emit(layer.clone(), &[x, grid], &form)?);
+        let grid = prepared(lower, image_of(lower.input(1), image)?, &layer)?;
+        let bottoms = [image_of(lower.input(0), image)?, grid];
+        sampled.push(lower.layer(layer.clone(), &bottoms, form));
     }
-    // Images concatenated along the outermost axis have their elements in the order of the batch.
-    let top = lower.concat(&tops, 0)?;
-    lower.set(0, top)
+    // Images joined along the outermost axis have their elements in the order of the batch.
+    lower.give(0, lower.join(&sampled, 0))
 }
 
-/// Emits the coordinates with which ncnn samples as ONNX does.
-fn prepared(lower: &Lower, mut grid: BlobId, layer: &GridSample) -> Result<BlobId> {
+/// Returns the coordinates with which ncnn samples as ONNX does.
+fn prepared<'l>(lower: &'l Lower, mut grid: Nd<'l>, layer: &GridSample) -> Result<Nd<'l>> {
     if layer.sample_type == NEAREST {
         grid = rounded(lower, grid, layer.align_corner != 0)?;
     }
-    if layer.padding_mode == REFLECTION {
-        grid = reflected(lower, grid)?;
-    }
-    Ok(grid)
+    Ok(if layer.padding_mode == REFLECTION { reflected(grid) } else { grid })
 }
 
 /// Samples all images as the slices of a volume, each at the depth of its slice.
 fn lower_as_volume(lower: &Lower, layer: &GridSample, batch: &Dim) -> Result<()> {
-    let (one, two) = (Dim::ONE, Dim::Known(2));
-    let [_, channels, height, width] = lower.shape(0)? else { invalid!("an image of four axes") };
-    let image = [channels.clone(), height.clone(), width.clone()];
-    let [channels, height, width] = image;
     let [_, rows, columns, _] = lower.shape(1)? else { invalid!("a grid of four axes") };
-    let (rows, columns) = (rows.clone(), columns.clone());
-    let slices = if channels.is(1) {
-        lower.blob_as(0, &[one.clone(), batch.clone(), height.clone(), width.clone()])?
-    } else {
-        let x = lower.blob_as(0, &[batch.clone(), channels.clone(), height, width])?;
-        lower.permute(x, &[1, 0, 2, 3])?
-    };
+    let slices = lower.input(0).transpose(&[1, 0, 2, 3]).isolated();
     let corners = layer.align_corner != 0;
     let (volume, depths) = match batch.known() {
         Some(images) => padded_volume(lower, slices, images, corners)?,
-        None => doubled_volume(lower, slices, batch, corners)?,
+        None => doubled_volume(lower, slices, batch, corners),
     };
-    let places = lower.ones(&[one.clone(), rows.clone(), columns.clone(), one])?;
-    let depths = lower.compute(depths * places)?;
-    let grid = lower.blob_as(1, &[batch.clone(), rows.clone(), columns.clone(), two])?;
-    let grid = prepared(lower, grid, layer)?;
-    let grid = lower.concat(&[grid, depths], 3)?;
-    let form = [channels, batch.clone(), rows, columns];
-    let top = lower.emit(layer.clone(), &[volume, grid], &form)?;
-    let top = if form.first().is_some_and(|channels| channels.is(1)) {
-        top
-    } else {
-        lower.permute(top, &[1, 0, 2, 3])?
-    };
-    lower.set(0, top)
+    let depths = depths.reshape(shape![batch, 1, 1, 1]);
+    let positions = lower.all_ones(shape![1, rows, columns, 1]);
+    let product = BinaryOp { op_type: binary_op::MUL, ..BinaryOp::default() };
+    let depths = lower.layer(product, &[depths, positions], shape![batch, rows, columns, 1]);
+    let grid = prepared(lower, lower.input(1), layer)?.join(depths, 3);
+    let sampled = lower.layer(layer.clone(), &[volume, grid], shape![slices.size(0), batch, rows, columns]);
+    lower.give(0, sampled.transpose(&[1, 0, 2, 3]))
 }
 
 /// Pads slices to a depth at which their coordinates are exact, so that no other slice has a weight. Returns the
 /// coordinates, too.
-fn padded_volume(lower: &Lower, slices: BlobId, images: i64, corners: bool) -> Result<(BlobId, BlobId)> {
+fn padded_volume<'l>(
+    lower: &'l Lower,
+    slices: Nd<'l>,
+    images: i64,
+    corners: bool,
+) -> Result<(Nd<'l>, Nd<'l>)> {
     // The positions are (z + 1) / 2 * (depth - 1), or ((z + 1) * depth - 1) / 2.
     let power = u64::try_from(images - i64::from(corners))?.next_power_of_two();
     let depth = i64::try_from(power)? + i64::from(corners);
-    let volume = lower.padded(slices, 1, 0, depth - images, Border::Constant(0.0))?;
+    let volume = slices.pad(&[(1, [0, depth - images].map(Dim::Known))], Border::Constant(0.0));
     let depth: f64 = depth.as_();
     let coordinate = |image: i64| -> f32 {
         let image: f64 = image.as_();
         let z = if corners { 2.0 * image / (depth - 1.0) - 1.0 } else { (2.0 * image + 1.0) / depth - 1.0 };
         z.as_()
     };
-    let depths = Tensor::from_f32(&[usize::try_from(images)?], (0..images).map(coordinate).collect())?;
-    let depths = lower.memory_data(&depths, &shape![images, 1, 1, 1])?;
-    Ok((volume, depths))
+    let depths = Tensor::from_f32(&[usize::try_from(images)?], (0..images).map(coordinate).collect());
+    Ok((volume, lower.tensor(depths)))
 }
 
 /// Doubles each slice, and returns the coordinates between both, too: their rounding moves no weight to another image.
-fn doubled_volume(lower: &Lower, slices: BlobId, batch: &Dim, corners: bool) -> Result<(BlobId, BlobId)> {
-    let (one, whole) = (Dim::ONE, lower.form(slices));
-    let plane = Dim::product(whole.iter().skip(2));
-    let apart = lower.reshape(slices, &[whole.at(0)?.clone(), batch.clone(), one.clone(), plane])?;
-    let doubled = lower.concat(&[apart, apart], 2)?;
-    let volume = lower.reshape(doubled, &resized(&whole, 1, batch * 2))?;
+fn doubled_volume<'l>(lower: &'l Lower, slices: Nd<'l>, batch: &Dim, corners: bool) -> (Nd<'l>, Nd<'l>) {
+    let shape = slices.shape();
+    let plane = Dim::product(shape.iter().skip(2));
+    let apart = slices.reshape(shape![slices.size(0), batch, 1, plane]).isolated();
+    let volume = apart.join(apart, 2).reshape(resized(&shape, 1, batch * 2));
     // The positions 2 * i + 1/2 of twice the depth.
-    let places = lower.places_along(batch, &[batch.clone(), one.clone(), one.clone(), one])?;
-    let (factor, size) = if corners { (4.0, batch * 2) } else { (2.0, batch.clone()) };
-    let size = lower.materialize(&[size])?;
-    let last = if corners { lower.compute(size - 1.0)? } else { size };
-    Ok((volume, lower.compute((places * factor + 1.0) / last - 1.0)?))
+    let positions = lower.indices_of(batch);
+    let depths = if corners {
+        (positions * 4.0 + 1.0) / (lower.number_of(&(batch * 2)) - 1.0) - 1.0
+    } else {
+        (positions * 2.0 + 1.0) / lower.number_of(batch) - 1.0
+    };
+    (volume, depths)
 }
 
 /// Rounds the coordinates of the grid to the nearest elements, ties to even: ncnn rounds ties up.
-fn rounded(lower: &Lower, grid: BlobId, align_corners: bool) -> Result<BlobId> {
+fn rounded<'l>(lower: &'l Lower, grid: Nd<'l>, align_corners: bool) -> Result<Nd<'l>> {
     let spatial = lower.shape(0)?.get(2..).unwrap_or_default();
     let sizes: Option<Vec<i64>> = Dim::known_sizes(spatial.iter().rev());
     let Some(sizes) = sizes else {
@@ -191,26 +175,28 @@ fn rounded(lower: &Lower, grid: BlobId, align_corners: bool) -> Result<BlobId> {
     let scales: Vec<f32> = if align_corners { sizes.iter().map(|size| size - 1.0).collect() } else { sizes };
     // An axis of one element is sampled at 0 for every coordinate.
     let divisors: Vec<f32> = scales.iter().map(|scale| if *scale == 0.0 { 1.0 } else { *scale }).collect();
-    let rank = lower.form(grid).len();
-    let form = line_form(&Dim::from(scales.len()), rank - 1, rank);
-    let scales = lower.memory_data(&Tensor::from_f32(&[scales.len()], scales)?, &form)?;
-    let divisors = lower.memory_data(&Tensor::from_f32(&[divisors.len()], divisors)?, &form)?;
+    let rank = grid.shape().len();
+    let [scales, divisors] = [scales, divisors].map(|factors| {
+        let line = line_form(&Dim::from(factors.len()), rank - 1, rank);
+        lower.tensor(Tensor::from_f32(&[factors.len()], factors)).reshape(line)
+    });
     let from_edge = grid + 1.0;
     // The operations in onnxruntime's order, whose rounding decides which coordinates are ties.
     let double = if align_corners {
-        (from_edge * 0.5 * scales).round() * 2.0
+        (from_edge * 0.5 * scales).compute(|at| at.round()) * 2.0
     } else {
-        ((from_edge * scales - 1.0) * 0.5).round() * 2.0 + 1.0
+        ((from_edge * scales - 1.0) * 0.5).compute(|at| at.round()) * 2.0 + 1.0
     };
-    lower.compute(double / divisors - 1.0)
+    Ok(double / divisors - 1.0)
 }
 
 /// Reflects the coordinates at -1 and 1 until they lie between: ncnn reflects once (`gridsample.cpp`,
 /// `reflect_coord`).
-fn reflected(lower: &Lower, grid: BlobId) -> Result<BlobId> {
-    let from_edge = lower.compute(grid + 1.0)?;
-    let within = from_edge - (from_edge * 0.25).floor() * 4.0;
-    lower.compute(1.0 - (within - 2.0).abs())
+fn reflected(grid: Nd) -> Nd {
+    (grid + 1.0).compute(|from_edge| {
+        let within = from_edge - (from_edge * 0.25).floor() * 4.0;
+        1.0 - (within - 2.0).abs()
+    })
 }
 
 /// Returns the sizes of the sampled image: batch, channels and spatial axes.

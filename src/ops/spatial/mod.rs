@@ -35,17 +35,11 @@ fn batch_as_channels(shape: &[Dim]) -> Vec<Dim> {
     std::iter::once(channels).chain(shape.iter().skip(2).cloned()).collect()
 }
 
-/// Returns one image of input `index`, for a batch of size `batch`, without the batch axis.
-fn image_of(lower: &Lower, index: usize, image: i64, batch: &Dim) -> Result<BlobId> {
-    let shape = lower.shape(index)?.to_vec();
-    let form = shape.get(1..).unwrap_or_default();
-    if batch.is(1) {
-        return lower.blob_as(index, form);
-    }
+/// Returns one image of a batch, without the batch axis.
+fn image_of(x: Nd, image: i64) -> Result<Nd> {
+    let (batch, shape) = (x.size(0), x.shape());
     if image < 0 || batch.known().is_some_and(|batch| image >= batch) {
         invalid!("batch index {image} is out of range for a batch of {batch}");
     }
-    let rows = lower.blob_as(index, &[shape.at(0)?.clone(), Dim::product(form)])?;
-    let row = lower.crop(rows, 0, image, Some(image + 1), &Dim::ONE)?;
-    lower.reshape(row, form)
+    Ok(x.slice(0, image, 1).reshape(shape.get(1..).unwrap_or_default()))
 }

@@ -11,6 +11,7 @@ use crate::ncnn::layer::{PixelShuffle, Reorg, ShuffleChannel};
 use crate::op::identity::same_shape;
 use crate::ops::prelude::*;
 use crate::ops::shape::size::fixed_shape;
+use crate::ops::spatial::batch_as_channels;
 use crate::tensor::Shape;
 
 pub(in crate::ops) const OPS: &[Row] = &[
@@ -46,13 +47,11 @@ fn read_groups(call: &Call) -> Result<i64> {
 
 fn lower_shuffle(lower: &Lower) -> Result<()> {
     let group = i32::try_from(read_groups(lower)?)?;
-    let [batch, form @ ..] = lower.shape(0)? else { unsupported!("an input without axes") };
+    let [batch, image @ ..] = lower.shape(0)? else { unsupported!("an input without axes") };
     if !batch.is(1) {
         unsupported!("a batch of {batch}");
     }
-    let form = form.to_vec();
-    let blob = lower.blob_as(0, &form)?;
-    lower.set(0, blob.map(ShuffleChannel { group, reverse: 0 }))
+    lower.give(0, lower.input(0).reshape(image).layer(ShuffleChannel { group, reverse: 0 }, image))
 }
 
 /// The direction in which elements move.
@@ -138,39 +137,30 @@ fn fold_rearrange(call: &Call, way: Way) -> Result<Vec<Array>> {
 fn lower_rearrange(lower: &Lower, way: Way) -> Result<()> {
     let shape = lower.shape(0)?.to_vec();
     let Plan { block, channel_first, shape: result, .. } = plan(lower, &shape, way)?;
-    let merged = |shape: &[Dim]| -> Result<[Dim; 3]> {
-        let [n, c, h, w] = shape else { unsupported!("an input of {} axes", shape.len()) };
-        Ok([n * c, h.clone(), w.clone()])
-    };
     let (upscale_factor, mode) = (i32::try_from(block)?, i32::from(!channel_first));
     let layer: Layer = if way.to_space {
         PixelShuffle { upscale_factor, mode }.into()
     } else {
         Reorg { stride: upscale_factor, mode }.into()
     };
-    let (from, to) = (merged(&shape)?, merged(&result)?);
-    let batch = shape.at(0)?;
+    let (from, to) = (batch_as_channels(&shape), batch_as_channels(&result));
+    let (x, batch) = (lower.input(0), shape.at(0)?);
     if channel_first || batch.is(1) {
-        let blob = lower.blob_as(0, &from)?;
-        let top = lower.emit(layer, &[blob], &to)?;
-        return lower.set(0, top);
+        return lower.give(0, x.reshape(from).layer(layer, to));
     }
     // The places of a block precede the channels, and here the channels of all elements of the batch.
     let area = Dim::Known(block) * block;
     let deep = if way.to_space { &shape } else { &result };
     let rest = Dim::product(deep.get(1..).unwrap_or_default()).exact_div(&area);
     let Some(rest) = rest else { unsupported!("channels of {} in blocks of {area}", display_shape(deep)) };
-    let top = if way.to_space {
-        let blob = lower.blob(0)?;
-        let moved = lower.transpose(blob, &[batch.clone(), area, rest], &[1, 0, 2])?;
-        let moved = lower.reshape(moved, &from)?;
-        lower.emit(layer, &[moved], &to)?
+    let y = if way.to_space {
+        let moved = x.reshape(shape![batch, area, rest]).transpose(&[1, 0, 2]);
+        moved.reshape(from).layer(layer, to)
     } else {
-        let blob = lower.blob_as(0, &from)?;
-        let blocks = lower.emit(layer, &[blob], &to)?;
-        lower.transpose(blocks, &[area, batch.clone(), rest], &[1, 0, 2])?
+        let blocks = x.reshape(from).layer(layer, to);
+        blocks.reshape(shape![area, batch, rest]).transpose(&[1, 0, 2])
     };
-    lower.set(0, top)
+    lower.give(0, y)
 }
 
 #[cfg(test)]

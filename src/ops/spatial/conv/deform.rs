@@ -114,14 +114,11 @@ fn blocks(channels: i64, group: i64, offset_group: i64) -> Result<Blocks> {
     Ok(Blocks { count: channels / smaller, channels: smaller, per_group, per_offset_group })
 }
 
-/// Returns `count` channels of an element of the batch of input `index`, from `start` on, as a blob of three axes.
-fn channels(lower: &Lower, index: usize, element: i64, start: i64, count: i64) -> Result<BlobId> {
+/// Returns `count` channels of an element of the batch of input `index`, from `start` on, as three axes.
+fn channels<'l>(lower: &'l Lower, index: usize, element: i64, start: i64, count: i64) -> Result<Nd<'l>> {
     let shape = lower.shape(index)?;
-    let [_, own, ..] = shape else { invalid!("input {index} without channels") };
-    let form = batch_as_channels(shape);
-    let start = start + element * i64::from(fixed(own)?);
-    let blob = lower.blob_as(index, &form)?;
-    lower.cut(blob, 0, start, count)
+    let start = start + element * i64::from(fixed(shape.at(1)?)?);
+    Ok(lower.input(index).reshape(batch_as_channels(shape)).slice(0, start, count))
 }
 
 pub(in crate::ops) fn lower_deform_conv(lower: &Lower) -> Result<()> {
@@ -145,7 +142,7 @@ pub(in crate::ops) fn lower_deform_conv(lower: &Lower) -> Result<()> {
     let mut tops = Vec::new();
     for (element, group) in (0..batch).flat_map(|element| (0..conv.group).map(move |group| (element, group)))
     {
-        let mut sum: Option<BlobId> = None;
+        let mut sum: Option<Nd> = None;
         for block in 0..blocks.count {
             let start = block * blocks.channels;
             if start / blocks.per_group != group {
@@ -163,15 +160,11 @@ pub(in crate::ops) fn lower_deform_conv(lower: &Lower) -> Result<()> {
                 ..layer(&conv, spatial)?
             };
             let top = lower_part(lower, layer, &part, blocks.channels)?;
-            sum = Some(match sum {
-                Some(sum) => lower.compute(sum + top)?,
-                None => top,
-            });
+            sum = Some(sum.map_or(top, |sum| sum + top));
         }
         tops.extend(sum);
     }
-    let top = lower.concat(&tops, 0)?;
-    lower.set(0, top)
+    lower.give(0, lower.join(&tops, 0))
 }
 
 /// One block of channels.
@@ -205,12 +198,12 @@ fn layer(conv: &Conv, spatial: &[Dim]) -> Result<DeformableConv2D> {
     })
 }
 
-fn lower_part(
-    lower: &Lower,
+fn lower_part<'l>(
+    lower: &'l Lower,
     mut layer: DeformableConv2D,
     part: &Part,
     block_channels: i64,
-) -> Result<BlobId> {
+) -> Result<Nd<'l>> {
     layer.num_output = i32::try_from(part.rows.1)?;
     let taps = i64::from(layer.kernel_h) * i64::from(layer.kernel_w);
     let mut bottoms = vec![
@@ -222,7 +215,7 @@ fn lower_part(
     }
     let mut form = lower.output_shape(0)?.get(1..).unwrap_or_default().to_vec();
     form.put(0, Dim::Known(part.rows.1));
-    lower.emit(layer, &bottoms, &form)
+    Ok(lower.layer(layer, &bottoms, form))
 }
 
 /// Slices the first axis of a weight, and the second if there is one, to ranges given by start and count.

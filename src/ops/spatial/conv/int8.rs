@@ -9,12 +9,13 @@ use super::node::{conv_shape, conv_spans, fixed, read_conv, split_shape};
 use num_traits::AsPrimitive;
 
 use crate::ncnn::layer::{
-    Convolution, ConvolutionDepthWise, Gemm, InnerProduct, Padding, broadcast_type_c, is_transformed,
+    Convolution, ConvolutionDepthWise, Gemm, InnerProduct, broadcast_type_c, is_transformed,
 };
 use crate::ncnn::{Layer, WINOGRAD};
 use crate::op::required;
 use crate::ops::prelude::*;
 use crate::ops::spatial::window::WindowAxis;
+use crate::tensor::Border;
 
 /// Returns the attributes `scale` and `zero`.
 fn read_scale(call: &Call) -> Result<(Option<f32>, i64)> {
@@ -36,10 +37,9 @@ pub(super) fn lower_conv(lower: &Lower) -> Result<()> {
     let scale = required(scale, "scale")?;
     let (_, _, spatial) = split_shape(lower.shape(0)?, lower.shape(1)?)?;
     let mut spans = conv_spans(lower, &conv.window, spatial)?;
-    let form = lower.shape(0)?.get(1..).unwrap_or_default().to_vec();
-    let mut bottom = lower.blob_as(0, &form)?;
+    let mut x = lower.input(0).reshape(lower.shape(0)?.get(1..).unwrap_or_default());
     if zero != 0 {
-        bottom = pad(lower, bottom, &mut spans, AsPrimitive::<f32>::as_(zero) / scale)?;
+        x = pad(x, &mut spans, AsPrimitive::<f32>::as_(zero) / scale)?;
     }
     let kernel = Kernel {
         num_output: fixed(lower.shape(1)?.at(0)?)?,
@@ -63,9 +63,7 @@ pub(super) fn lower_conv(lower: &Lower) -> Result<()> {
         }
         _ => return Err(Error::internal("an int8 convolution over other than two axes")),
     };
-    let form = lower.output_shape(0)?.get(1..).unwrap_or_default().to_vec();
-    let top = lower.emit(layer, &[bottom], &form)?;
-    lower.set(0, top)
+    lower.give(0, x.layer(layer, lower.output_shape(0)?.get(1..).unwrap_or_default()))
 }
 
 /// The factor of the sums of Winograd's transforms (`convolution_3x3_winograd_int8.h`): those of its kernels
@@ -85,34 +83,16 @@ fn winograd_overflows(weight: &Tensor) -> Result<bool> {
 /// The largest magnitude of an integer in ncnn's int8 layers.
 const LARGEST: i64 = 127;
 
-/// Pads a blob with `value` by a layer of its own, and removes the padding from `spans`: packed int8 padding
-/// with negative values is wrong in the runtime (`padding_x86.cpp`, forward_int8).
-fn pad(lower: &Lower, blob: BlobId, spans: &mut [WindowAxis], value: f32) -> Result<BlobId> {
-    let mut form = lower.form(blob);
-    let [height, width] = spans else {
-        return Err(Error::internal("an int8 convolution over other than two axes"));
-    };
-    if [&*height, &*width].iter().all(|span| span.begin == 0 && span.end == 0) {
-        return Ok(blob);
-    }
-    if [&*height, &*width].iter().any(|span| span.begin < 0 || span.end < 0) {
+/// Pads height and width with `value` by a layer of its own, and removes the padding from `spans`: packed int8
+/// padding with negative values is wrong in the runtime (`padding_x86.cpp`, forward_int8).
+fn pad<'l>(x: Nd<'l>, spans: &mut [WindowAxis], value: f32) -> Result<Nd<'l>> {
+    if spans.iter().any(|span| span.begin < 0 || span.end < 0) {
         return Err(Error::unsupported("int8 padding that depends on sizes known only at run time"));
     }
-    let layer = Padding {
-        top: height.begin,
-        bottom: height.end,
-        left: width.begin,
-        right: width.end,
-        value,
-        ..Padding::default()
-    };
-    for (size, span) in form.iter_mut().skip(1).zip([&*height, &*width]) {
-        *size += i64::from(span.begin) + i64::from(span.end);
-    }
-    for span in [height, width] {
-        (span.begin, span.end) = (0, 0);
-    }
-    lower.emit(layer, &[blob], &form)
+    let around = spans.iter().zip(1..).map(|(span, axis)| (axis, [span.begin, span.end].map(Dim::from)));
+    let padded = x.pad(&around.collect::<Vec<_>>(), Border::Constant(value));
+    spans.iter_mut().for_each(|span| (span.begin, span.end) = (0, 0));
+    Ok(padded)
 }
 
 pub(super) fn lower_linear(lower: &Lower) -> Result<()> {
@@ -130,9 +110,7 @@ pub(super) fn lower_linear(lower: &Lower) -> Result<()> {
     // A single row is a blob of one axis.
     let (rows, size) = (lower.shape(0)?.at(0)?.clone(), lower.shape(0)?.at(1)?.clone());
     let form = |size: Dim| if rows.is(1) { vec![size] } else { vec![rows.clone(), size] };
-    let bottom = lower.blob_as(0, &form(size))?;
-    let top = lower.emit(layer, &[bottom], &form(outputs))?;
-    lower.set(0, top)
+    lower.give(0, lower.input(0).reshape(form(size)).layer(layer, form(outputs)))
 }
 
 /// Emits the product of the weight and the transposed rows, transposed back: Gemm has a scale for each row of

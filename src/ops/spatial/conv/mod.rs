@@ -151,7 +151,7 @@ fn lower_kernel(lower: &Lower, mut kernel: Kernel, layer: fn(Kernel) -> Result<L
     let is_slow = kernel.output_pads.is_some() || is_faster_widened(lower.shape(1)?);
     let is_faster = kernel.group > 1 || (is_slow && kernel.weight.is_some());
     let widened = batched || (is_faster && kernel.spans.len() == 1);
-    let bottom = channels_first(lower, widened)?;
+    let x = channels_first(lower, widened)?;
     let mut form: Vec<Dim> = output.get(1..).unwrap_or_default().to_vec();
     if widened {
         form.insert(1, output.at(0)?.clone());
@@ -162,25 +162,21 @@ fn lower_kernel(lower: &Lower, mut kernel: Kernel, layer: fn(Kernel) -> Result<L
             pads.insert(0, 0);
         }
     }
-    let mut bottoms = vec![bottom];
+    let mut bottoms = vec![x];
     if kernel.weight.is_none() {
-        bottoms.push(weight_blob(lower, widened)?);
+        bottoms.push(weight(lower, widened)?);
     } else if let Some(bias) = lower.constant(2) {
         kernel.bias = Some(bias.clone());
     }
     let (num_output, biased) = (kernel.num_output, kernel.bias.is_some());
-    let mut top = match rows::lower_rows(lower, &kernel, layer, bottom, &form)? {
-        Some(top) => top,
-        None => lower.emit(layer(kernel)?, &bottoms, &form)?,
+    let mut y = match rows::lower_rows(lower, &kernel, layer, x, &form)? {
+        Some(y) => y,
+        None => lower.layer(layer(kernel)?, &bottoms, form.as_slice()),
     };
     if lower.has_input(2) && !biased {
-        let bias = lower.blob_as(2, &line_form(&Dim::Known(num_output.into()), 0, form.len()))?;
-        top = lower.compute(top + bias)?;
+        y = y + lower.input(2).reshape(line_form(&Dim::Known(num_output.into()), 0, form.len()));
     }
-    if batched {
-        top = lower.transpose(top, &form, &swap_leading(form.len()))?;
-    }
-    lower.set(0, top)
+    lower.give(0, if batched { y.transpose(&swap_leading(form.len())) } else { y })
 }
 
 /// Emits the layer of `kernel` over three spatial axes and a batch: each element of the batch is a group of
@@ -210,10 +206,8 @@ fn lower_grouped(
     };
     kernel.group = kernel.group.saturating_mul(batch);
     kernel.num_output = kernel.num_output.saturating_mul(batch);
-    let bottom_form = batch_as_channels(lower.shape(0)?);
-    let bottom = lower.blob_as(0, &bottom_form)?;
-    let top = lower.emit(layer(kernel)?, &[bottom], &batch_as_channels(output))?;
-    lower.set(0, top)
+    let x = lower.input(0).reshape(batch_as_channels(lower.shape(0)?));
+    lower.give(0, x.layer(layer(kernel)?, batch_as_channels(output)))
 }
 
 /// Repeats a constant `times` times along its first axis.
@@ -237,32 +231,24 @@ fn swap_leading(rank: usize) -> Vec<usize> {
 
 /// Returns input 0 with its channels outermost: `[C, ...]`, or `[C, N, ...]` if the batch becomes a spatial
 /// axis.
-fn channels_first(lower: &Lower, widened: bool) -> Result<BlobId> {
-    let shape = lower.shape(0)?.to_vec();
-    if !widened {
-        return lower.blob_as(0, shape.get(1..).unwrap_or_default());
-    }
-    let mut form = shape.clone();
-    form.swap(0, 1);
-    if shape.at(0)?.is(1) {
-        return lower.blob_as(0, &form);
-    }
-    let order = swap_leading(shape.len());
-    let first = lower.blob(0)?;
-    let swapped = lower.transpose(first, &shape, &order)?;
-    lower.reshape(swapped, &form)
+fn channels_first<'l>(lower: &'l Lower, widened: bool) -> Result<Nd<'l>> {
+    let shape = lower.shape(0)?;
+    Ok(match widened {
+        true => lower.input(0).transpose(&swap_leading(shape.len())),
+        false => lower.input(0).reshape(shape.get(1..).unwrap_or_default()),
+    })
 }
 
-/// Returns the weight as a blob for layers that read it from a bottom.
-fn weight_blob(lower: &Lower, widened: bool) -> Result<BlobId> {
-    let mut form = lower.shape(1)?.to_vec();
+/// Returns the weight for layers that read it from a bottom.
+fn weight<'l>(lower: &'l Lower, widened: bool) -> Result<Nd<'l>> {
+    let mut shape = lower.shape(1)?.to_vec();
     if widened {
-        form.insert(2, Dim::ONE);
+        shape.insert(2, Dim::ONE);
     }
-    if form.len() > 4 {
+    if shape.len() > 4 {
         unsupported!("weights computed at run time: ncnn's layers over three axes need constant weights");
     }
-    lower.blob_as(1, &form)
+    Ok(lower.input(1).reshape(shape))
 }
 
 #[cfg(test)]

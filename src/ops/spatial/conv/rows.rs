@@ -47,15 +47,15 @@ impl Rows {
     }
 }
 
-/// Returns the result of a convolution over three axes of a blob, in the form `top`; `None` if it cannot be one over two.
-pub(super) fn lower_rows(
-    lower: &Lower,
+/// Returns a convolution over three axes, of the shape `top`; `None` if it cannot be one over two.
+pub(super) fn lower_rows<'l>(
+    lower: &'l Lower,
     kernel: &Kernel,
     layer: fn(Kernel) -> Result<Layer>,
-    blob: BlobId,
+    mut x: Nd<'l>,
     top: &[Dim],
-) -> Result<Option<BlobId>> {
-    let sizes: Option<Vec<i64>> = Dim::known_sizes(lower.form(blob).iter().chain(top));
+) -> Result<Option<Nd<'l>>> {
+    let sizes: Option<Vec<i64>> = Dim::known_sizes(x.shape().iter().chain(top));
     let Some([channels, depth, height, width, outputs, frames, top_height, top_width]) =
         sizes.and_then(|sizes| <[i64; 8]>::try_from(sizes).ok())
     else {
@@ -80,24 +80,20 @@ pub(super) fn lower_rows(
         ..Padding::default()
     };
     let depth = depth + i64::from(along.begin) + i64::from(along.end);
-    let own_rows = rows.before + height + rows.after;
-    let mut blob = blob;
+    let frame_rows = rows.before + height + rows.after;
     if [padding.front, padding.behind, padding.top, padding.bottom] != [0; 4] {
-        let form = [channels, depth, own_rows, width].map(Dim::Known);
-        blob = lower.emit(padding, &[blob], &form)?;
+        x = x.layer(padding, [channels, depth, frame_rows, width].map(Dim::Known));
     }
     if !is_plain {
-        blob = lower.reshape(blob, &[channels, depth, own_rows * width].map(Dim::Known))?;
-        let mut parts = Vec::new();
-        for tap in 0..taps {
+        let along_depth = x.reshape([channels, depth, frame_rows * width].map(Dim::Known));
+        let of_tap = |tap: i64| {
             let first = tap * i64::from(along.dilation);
-            let places: Vec<i64> = (0..frames).map(|frame| first + frame * i64::from(along.stride)).collect();
-            let taken = lower.gather(blob, 1, &places)?;
-            parts.push(lower.reshape(taken, &[channels, frames, own_rows * width].map(Dim::Known))?);
-        }
-        blob = lower.concat(&parts, 0)?;
+            let depths: Vec<i64> = (0..frames).map(|frame| first + frame * i64::from(along.stride)).collect();
+            along_depth.pick(1, &depths)
+        };
+        x = lower.join(&(0..taps).map(of_tap).collect::<Vec<_>>(), 0);
     }
-    let blob = lower.reshape(blob, &[channels * taps, frames * own_rows, width].map(Dim::Known))?;
+    let x = x.reshape([channels * taps, frames * frame_rows, width].map(Dim::Known));
     let last_pad = |pads: &Vec<i32>| vec![rows.output_pad, pads.last().copied().unwrap_or(0)];
     let flat = Kernel {
         spans: vec![rows.span, *columns],
@@ -105,10 +101,9 @@ pub(super) fn lower_rows(
         weight: Some(taps_as_channels(weight)?),
         ..kernel.clone()
     };
-    let form = [outputs, frames * rows.made, top_width].map(Dim::Known);
-    let made = lower.emit(layer(flat)?, &[blob], &form)?;
-    let made = lower.reshape(made, &[outputs, frames, rows.made, top_width].map(Dim::Known))?;
-    lower.cut(made, 2, rows.first, top_height).map(Some)
+    let made = x.layer(layer(flat)?, [outputs, frames * rows.made, top_width].map(Dim::Known));
+    let made = made.reshape([outputs, frames, rows.made, top_width].map(Dim::Known)).isolated();
+    Ok(Some(made.slice(2, rows.first, top_height)))
 }
 
 /// Returns the weight `[outputs, inputs, depth, ...]` with the depth before the inputs.

@@ -6,7 +6,6 @@ use super::free::pool_free;
 use super::lp::{power, root};
 use super::windows::{Windows, pool_dilated};
 use super::{Kind, Pool, read_windows, split_shape};
-use crate::ncnn::Layer;
 use crate::ncnn::layer::pad_mode::VALID;
 use crate::ncnn::layer::pooling_type::{AVERAGE, MAX};
 use crate::ncnn::layer::{Pooling, Pooling1D};
@@ -27,44 +26,29 @@ impl Kind {
 
 pub(super) fn lower_pool(lower: &Lower, kind: Kind) -> Result<()> {
     let pool = Pool { kind, window: read_windows(lower)? };
-    let x = merged_input(lower)?;
-    let x = if let Kind::Lp { p } = pool.kind { power(lower, x, p)? } else { x };
     let (_, _, spatial) = split_shape(lower.shape(0)?)?;
-    let sizes: Option<Vec<i64>> = Dim::known_sizes(spatial);
-    let mut y = match sizes {
-        Some(sizes) => pool_fixed(lower, &pool, x, &sizes)?,
-        None => pool_free(lower, &pool, x, spatial)?,
-    };
-    if let Kind::Lp { p } = pool.kind {
-        let area: f32 = pool.window.area()?.as_();
-        y = lower.compute(y * area)?;
-        y = root(lower, y, p)?;
-    }
-    lower.set(0, y)
-}
-
-/// Returns input 0 with the batch merged into the channels.
-fn merged_input(lower: &Lower) -> Result<BlobId> {
-    let (_, _, spatial) = split_shape(lower.shape(0)?)?;
-    let form = batch_as_channels(lower.shape(0)?);
-    if form.len() > 4 {
+    let merged = batch_as_channels(lower.shape(0)?);
+    if merged.len() > 4 {
         unsupported!("a pooling over {} spatial axes", spatial.len());
     }
-    lower.blob_as(0, &form)
+    let x = lower.input(0).reshape(merged);
+    let x = if let Kind::Lp { p } = pool.kind { power(x, p)? } else { x };
+    let top = batch_as_channels(lower.output_shape(0)?);
+    let sizes: Option<Vec<i64>> = Dim::known_sizes(spatial);
+    let y = match sizes {
+        Some(sizes) => pool_fixed(lower, &pool, x, &sizes, &top)?,
+        None => pool_free(lower, &pool, x, &top)?,
+    };
+    let Kind::Lp { p } = pool.kind else { return lower.give(0, y) };
+    let area: f32 = pool.window.area()?.as_();
+    lower.give(0, root(y * area, p))
 }
 
-/// Returns the form of the output: the channels of `x`, and the spatial sizes.
-pub(super) fn output_form(lower: &Lower, x: BlobId) -> Result<Vec<Dim>> {
-    let spatial = lower.output_shape(0)?.iter().skip(2).cloned();
-    Ok(lower.form(x).into_iter().take(1).chain(spatial).collect())
-}
-
-/// Emits windows over known sizes. All padding is explicit, including that of a last window beyond the end.
-fn pool_fixed(lower: &Lower, pool: &Pool, x: BlobId, sizes: &[i64]) -> Result<BlobId> {
-    let form = output_form(lower, x)?;
+/// Returns windows over known sizes. All padding is explicit, including that of a last window beyond the end.
+fn pool_fixed<'l>(lower: &'l Lower, pool: &Pool, x: Nd<'l>, sizes: &[i64], top: &[Dim]) -> Result<Nd<'l>> {
     let (_, _, spatial) = split_shape(lower.shape(0)?)?;
-    let given = pool.window.spans(spatial)?;
-    let mut spans = given.clone();
+    let explicit = pool.window.spans(spatial)?;
+    let mut spans = explicit.clone();
     let mut counts = Vec::with_capacity(spans.len());
     for (i, (span, size)) in spans.iter_mut().zip(sizes).enumerate() {
         let extent = i32::try_from(pool.window.extent(i)?)?;
@@ -80,7 +64,7 @@ fn pool_fixed(lower: &Lower, pool: &Pool, x: BlobId, sizes: &[i64]) -> Result<Bl
                 span.end
             );
         }
-        let count = form.at(i + 1)?.known().ok_or_else(|| Error::invalid("an output size is not known"))?;
+        let count = top.at(i + 1)?.known().ok_or_else(|| Error::invalid("an output size is not known"))?;
         let count = i32::try_from(count)?;
         let size = i32::try_from(*size)?;
         let reach = (i64::from(count) - 1) * i64::from(span.stride) + i64::from(extent);
@@ -93,24 +77,25 @@ fn pool_fixed(lower: &Lower, pool: &Pool, x: BlobId, sizes: &[i64]) -> Result<Bl
     let (pooling_type, count_include_pad) = pool.kind.pooling();
     let dilated = spans.iter().any(|span| span.dilation != 1);
     let y = if dilated {
-        pool_dilated(lower, x, &spans, &form, pooling_type)?
+        pool_dilated(x, &spans, top, pooling_type)?.isolated()
     } else {
         let windows = Windows { spans: spans.clone(), pooling_type, pad_mode: VALID, count_include_pad };
-        lower.emit(windows.layer()?, &[x], &form)?
+        x.layer(windows.layer()?, top)
     };
     // With count_include_pad, the layers divide by the whole window; ONNX does not count elements beyond the
-    // given padding.
+    // explicit padding.
     let Kind::Average { count_include_pad } = pool.kind else { return Ok(y) };
-    if !dilated && (!count_include_pad || spans == given) {
+    if !dilated && (!count_include_pad || spans == explicit) {
         return Ok(y);
     }
-    let scales = average_scales(&given, &counts, count_include_pad);
-    let Some(scales) = scales else { return Ok(y) };
-    let map_form: Vec<Dim> = std::iter::once(Dim::ONE).chain(form.iter().skip(1).cloned()).collect();
-    let shape: Vec<usize> = scales.shape().to_vec();
-    let map = Tensor::from_f32(&shape, scales.iter().copied().collect())?;
-    let map = lower.memory_data(&map, &map_form)?;
-    lower.compute(y * map)
+    let Some(scales) = average_scales(&explicit, &counts, count_include_pad) else { return Ok(y) };
+    let scales = lower.tensor(Tensor::from_f32(scales.shape(), scales.iter().copied().collect()));
+    Ok(y * scales.reshape(one_channel(top)))
+}
+
+/// Returns the shape of a single channel of a shape whose first axis is that of the channels.
+pub(super) fn one_channel(shape: &[Dim]) -> Vec<Dim> {
+    std::iter::once(Dim::ONE).chain(shape.iter().skip(1).cloned()).collect()
 }
 
 /// Returns the number of elements over the number of counted elements of each window, `None` if 1 for all.
@@ -140,27 +125,17 @@ fn average_scales(
     }))
 }
 
-/// Returns input 0 with the batch merged into the channels, in two axes for Pooling1D or three for Pooling.
-fn global_input(lower: &Lower) -> Result<BlobId> {
-    let (batch, channels, spatial) = split_shape(lower.shape(0)?)?;
-    let mut form = vec![batch * channels];
-    match spatial {
-        [h, w] => form.extend([h.clone(), w.clone()]),
-        _ => form.push(Dim::product(spatial)),
-    }
-    lower.blob_as(0, &form)
-}
-
 pub(super) fn lower_global(lower: &Lower, pooling_type: i32) -> Result<()> {
-    let x = global_input(lower)?;
-    let form = lower.form(x);
-    let layer: Layer = if form.len() == 2 {
-        Pooling1D { pooling_type, global_pooling: 1, ..Pooling1D::default() }.into()
+    let (batch, channels, spatial) = split_shape(lower.shape(0)?)?;
+    let (x, channels) = (lower.input(0), batch * channels);
+    let y = if let [height, width] = spatial {
+        let layer = Pooling { pooling_type, global_pooling: 1, ..Pooling::default() };
+        x.reshape(shape![&channels, height, width]).layer(layer, [channels])
     } else {
-        Pooling { pooling_type, global_pooling: 1, ..Pooling::default() }.into()
+        let layer = Pooling1D { pooling_type, global_pooling: 1, ..Pooling1D::default() };
+        x.reshape([channels.clone(), Dim::product(spatial)]).layer(layer, [channels])
     };
-    let y = lower.emit(layer, &[x], &[form.at(0)?.clone()])?;
-    lower.set(0, y)
+    lower.give(0, y)
 }
 
 #[cfg(test)]
@@ -168,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn averages_count_only_the_given_padding() {
+    fn averages_count_only_explicit_padding() {
         let span = WindowAxis { kernel: 3, stride: 2, dilation: 1, begin: 0, end: 1 };
         // Windows 0..3, 2..5, 4..7 over 5 elements and one of padding.
         let scales =

@@ -3,31 +3,30 @@
 use num_traits::AsPrimitive;
 
 use super::{read_p, split_shape};
-use crate::lower::Formula;
-use crate::ncnn::layer::reduction_op;
+use crate::ncnn::layer::{Power, reduction_op};
 use crate::ops::prelude::*;
 
 /// The maximum exponent: a power is a product of as many factors.
 const MAX_P: i64 = 8;
 
-/// Emits `|x|^p`.
-pub(super) fn power(lower: &Lower, x: BlobId, p: i64) -> Result<BlobId> {
+/// Returns `|x|^p`.
+pub(super) fn power(x: Nd, p: i64) -> Result<Nd> {
     if p > MAX_P {
         unsupported!("exponent p = {p} (at most {MAX_P})");
     }
-    let (factor, factors) = if p % 2 == 0 { (x.square(), p / 2) } else { (x.abs(), p) };
-    let factor = lower.compute(factor)?;
-    lower.compute((1..factors).fold(Formula::from(factor), |y, _| y * factor))
+    let (factor, factors) =
+        if p % 2 == 0 { (x.compute(|x| x.square()), p / 2) } else { (x.compute(|x| x.abs()), p) };
+    Ok((1..factors).fold(factor, |y, _| y * factor))
 }
 
-/// Emits `x^(1/p)` for `x >= 0`.
-pub(super) fn root(lower: &Lower, x: BlobId, p: i64) -> Result<BlobId> {
+/// Returns `x^(1/p)` for `x >= 0`.
+pub(super) fn root(x: Nd, p: i64) -> Nd {
     match p {
-        1 => Ok(x),
-        2 => lower.compute(x.sqrt()),
+        1 => x,
+        2 => x.compute(|x| x.sqrt()),
         _ => {
             let p: f32 = p.as_();
-            lower.power(x, 1.0 / p, Range::NOT_NEGATIVE)
+            x.compute(|x| x.map(Power { power: 1.0 / p, ..Power::default() }))
         }
     }
 }
@@ -35,10 +34,6 @@ pub(super) fn root(lower: &Lower, x: BlobId, p: i64) -> Result<BlobId> {
 pub(super) fn lower_global_lp(lower: &Lower) -> Result<()> {
     let p = read_p(lower)?;
     let (batch, channels, spatial) = split_shape(lower.shape(0)?)?;
-    let form = [batch * channels, Dim::product(spatial)];
-    let x = lower.blob_as(0, &form)?;
-    let x = power(lower, x, p)?;
-    let sum = lower.reduce(reduction_op::SUM, x, &[1])?;
-    let y = root(lower, sum, p)?;
-    lower.set(0, y)
+    let planes = lower.input(0).reshape([batch * channels, Dim::product(spatial)]);
+    lower.give(0, root(power(planes, p)?.reduce(reduction_op::SUM, &[1]), p))
 }

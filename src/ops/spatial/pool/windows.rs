@@ -72,87 +72,71 @@ impl Windows {
     }
 }
 
-/// Emits a pooling with dilation axis by axis: maxima of maxima, or means of means.
-pub(super) fn pool_dilated(
-    lower: &Lower,
-    x: BlobId,
+/// Returns a pooling with dilation axis by axis: maxima of maxima, or means of means.
+pub(super) fn pool_dilated<'l>(
+    x: Nd<'l>,
     spans: &[WindowAxis],
-    form: &[Dim],
+    top: &[Dim],
     pooling_type: i32,
-) -> Result<BlobId> {
-    let mut sizes = lower.form(x);
-    let mut x = x;
-    for (i, span) in spans.iter().enumerate() {
-        let axis = i + 1;
-        let [outer, inner] = Dim::around(&sizes, axis);
-        let count = form.at(axis)?.known().unwrap_or(0);
-        let size = sizes.at(axis)?.known().unwrap_or(0);
-        x = lower.reshape(x, &shape![outer, size, inner])?;
-        x = pool_axis(lower, x, *span, size, count, pooling_type)?;
-        sizes.put(axis, Dim::Known(count));
-    }
-    lower.reshape(x, form)
+) -> Result<Nd<'l>> {
+    spans.iter().zip(1..).try_fold(x, |x, (span, axis)| {
+        let mut shape = x.shape().to_vec();
+        let [outer, inner] = Dim::around(&shape, axis);
+        let count = top.at(axis)?.known().unwrap_or(0);
+        let rows = x.reshape([outer, x.size(axis), inner]).isolated();
+        shape.put(axis, Dim::Known(count));
+        Ok(pool_axis(rows, *span, count, pooling_type)?.reshape(shape))
+    })
 }
 
-/// Emits dilated windows along the middle of three axes, from `size` to `count` elements.
-fn pool_axis(
-    lower: &Lower,
-    x: BlobId,
-    span: WindowAxis,
-    size: i64,
-    count: i64,
-    pooling_type: i32,
-) -> Result<BlobId> {
-    let (x, span, size) = sampled(lower, x, span, size)?;
-    let (kernel, stride, dilation) =
-        (i64::from(span.kernel), i64::from(span.stride), i64::from(span.dilation));
-    let form = lower.form(x);
-    let (outer, inner) = (form.at(0)?.clone(), form.at(2)?.clone());
+/// Returns `count` dilated windows along the middle of three axes.
+fn pool_axis(x: Nd, span: WindowAxis, count: i64, pooling_type: i32) -> Result<Nd> {
+    let (x, span) = sampled(x, span)?;
+    let [kernel, stride, dilation, begin] =
+        [span.kernel, span.stride, span.dilation, span.begin].map(i64::from);
+    let (outer, size, inner) = (x.size(0), x.size(1).known().unwrap_or(0), x.size(2));
     let with_rows = |rows: i64| shape![&outer, rows, &inner];
-    let begin = i64::from(span.begin);
     // The rows at which windows start, and those that they cover, rounded up to a multiple of the dilation.
     let starts = (count - 1) * stride + 1;
     let rows = (starts + (kernel - 1) * dilation).max(size + begin);
     let steps = (rows + dilation - 1) / dilation;
     let rows = steps * dilation;
     let border = Border::Constant(if pooling_type == MAX { f32::MIN } else { 0.0 });
-    let mut x = lower.padded(x, 1, begin, rows - size - begin, border)?;
-    let windows = |kernel, stride| Windows {
-        spans: vec![WindowAxis { kernel, stride, ..WindowAxis::ONE }, WindowAxis::ONE],
-        pooling_type,
-        pad_mode: VALID,
-        count_include_pad: true,
-    };
+    let x = x.pad(&[(1, [begin, rows - size - begin].map(Dim::Known))], border);
     if dilation == 1 {
-        return lower.emit(windows(span.kernel, span.stride).layer()?, &[x], &with_rows(count));
+        return Ok(x.layer(along_rows(span.kernel, span.stride, pooling_type)?, with_rows(count)));
     }
-    x = lower.reshape(x, &shape![&outer, steps, &inner * dilation])?;
+    let x = x.reshape([outer.clone(), Dim::Known(steps), &inner * dilation]);
     let steps = steps - kernel + 1;
     let top = [outer.clone(), Dim::Known(steps), &inner * dilation];
-    x = lower.emit(windows(span.kernel, 1).layer()?, &[x], &top)?;
-    x = lower.reshape(x, &with_rows(steps * dilation))?;
-    x = lower.first(x, 1, &Dim::Known(starts))?;
+    let x = x.layer(along_rows(span.kernel, 1, pooling_type)?, top);
+    let x = x.reshape(with_rows(steps * dilation)).isolated().first(1, starts);
     if stride == 1 {
         return Ok(x);
     }
-    lower.emit(windows(1, span.stride).layer()?, &[x], &with_rows(count))
+    Ok(x.layer(along_rows(1, span.stride, pooling_type)?, with_rows(count)))
 }
 
-/// Returns the elements along the middle of three axes that windows read: with a stride and a dilation that share a
-/// divisor, these are every so many elements, over which the windows have smaller steps. Also returns these windows, and
-/// the number of elements.
-fn sampled(lower: &Lower, x: BlobId, span: WindowAxis, size: i64) -> Result<(BlobId, WindowAxis, i64)> {
+/// Returns a pooling along the middle of three axes.
+fn along_rows(kernel: i32, stride: i32, pooling_type: i32) -> Result<Layer> {
+    let spans = vec![WindowAxis { kernel, stride, ..WindowAxis::ONE }, WindowAxis::ONE];
+    Windows { spans, pooling_type, pad_mode: VALID, count_include_pad: true }.layer()
+}
+
+/// Returns the elements along the middle of three axes that windows read, and these windows: with a stride and
+/// a dilation that share a divisor, these are every so many elements, over which the windows have smaller steps.
+fn sampled(x: Nd, span: WindowAxis) -> Result<(Nd, WindowAxis)> {
     let [stride, dilation] = [span.stride, span.dilation].map(|step| Dim::Known(i64::from(step)));
     let step = i32::try_from(stride.common_factor(&dilation))?;
     let begin = (span.begin + step - 1) / step;
-    let first = i64::from(begin * step - span.begin);
+    let (first, size) = (i64::from(begin * step - span.begin), x.size(1).known().unwrap_or(0));
     if step == 1 || first >= size {
-        return Ok((x, span, size));
+        return Ok((x, span));
     }
     let rest = size - first;
     let rows = (rest - 1) / i64::from(step) + 1;
-    let x = lower.cut(x, 1, first, rest)?;
-    let x = lower.stride(x, 1, &Dim::ZERO, step.into(), &Dim::Known(rows))?;
+    let every = along_rows(1, step, MAX)?;
+    let x = x.slice(1, first, rest).layer(every, [x.size(0), Dim::Known(rows), x.size(2)]);
     let (stride, dilation) = (span.stride / step, span.dilation / step);
-    Ok((x, WindowAxis { stride, dilation, begin, ..span }, rows))
+    Ok((x, WindowAxis { stride, dilation, begin, ..span }))
 }

@@ -9,6 +9,7 @@ use super::axis::{AxisMap, INTERP_MODES, InterpMode, interp_map, matrix, onnx_ma
 use super::node::{AxisResize, Mode, Resize};
 use super::ratio::Ratio;
 use crate::ops::prelude::*;
+use crate::ops::shape::size::resized;
 use crate::tensor::Border;
 
 /// The input sizes for which weights are compared, beside the smallest ones.
@@ -35,9 +36,9 @@ fn least_same(
         if !(1..=8 * LONG).contains(&output) {
             continue;
         }
-        let given = AxisResize { output: Dim::Known(output), ..axis.clone() };
-        let given = onnx_map(&resize.filter, &given, size)?;
-        if other(size).and_then(|other| other.within(size, output)).is_some_and(|other| given.same(&other)) {
+        let sized = AxisResize { output: Dim::Known(output), ..axis.clone() };
+        let map = onnx_map(&resize.filter, &sized, size)?;
+        if other(size).and_then(|other| other.within(size, output)).is_some_and(|other| map.same(&other)) {
             continue;
         }
         if output > 1 {
@@ -80,28 +81,16 @@ impl Lengthened {
         Ok(None)
     }
 
-    /// Repeats the last element of each axis up to a multiple of the divisor. Returns the longer value, its shape, and the
-    /// axes of its result.
-    pub fn lengthen(
-        &self,
-        lower: &Lower,
-        x: BlobId,
-        shape: &[Dim],
-        axes: &[AxisResize],
-    ) -> Result<(BlobId, Vec<Dim>, Vec<AxisResize>)> {
-        let (mut x, mut shape, mut longer) = (x, shape.to_vec(), Vec::with_capacity(axes.len()));
+    /// Repeats the last element of each axis up to a multiple of the divisor; returns the axes of the result, too.
+    pub fn lengthen<'l>(&self, x: Nd<'l>, axes: &[AxisResize]) -> (Nd<'l>, Vec<AxisResize>) {
+        let (mut x, mut longer) = (x, Vec::with_capacity(axes.len()));
         for (axis, ratio) in axes.iter().zip(&self.ratios) {
-            let blocks = ratio.blocks(shape.at(axis.axis)?);
-            let size = &blocks * ratio.from;
-            if ratio.from > 1 {
-                let (alone, place) = lower.alone(x, &shape, axis.axis)?;
-                let padded = lower.padded(alone, place, 0, ratio.from - 1, Border::Edge)?;
-                x = lower.first(padded, place, &size)?;
-            }
-            shape.put(axis.axis, size);
+            let blocks = ratio.blocks(&x.size(axis.axis));
+            let padded = x.pad(&[(axis.axis, [Dim::ZERO, Dim::Known(ratio.from - 1)])], Border::Edge);
+            x = padded.first(axis.axis, &blocks * ratio.from);
             longer.push(AxisResize { output: blocks * ratio.to, ..axis.clone() });
         }
-        Ok((x, shape, longer))
+        (x, longer)
     }
 }
 
@@ -161,51 +150,33 @@ impl Blocks {
         let mut rows = Vec::new();
         for block in 0..self.ratio.blocks_of(size) {
             for row in &self.map.rows {
-                let place = |(index, weight): &(usize, f32)| {
+                let read = |(index, weight): &(usize, f32)| {
                     let index = block * self.ratio.from + index.int() - self.before;
                     Some((usize::try_from(index.max(0)).ok()?, *weight))
                 };
-                rows.push(row.iter().map(place).collect::<Option<_>>()?);
+                rows.push(row.iter().map(read).collect::<Option<_>>()?);
             }
         }
         let outside = vec![false; rows.len()];
         Some(AxisMap { input: usize::try_from(size).ok()?, rows, outside })
     }
 
-    /// Resizes an axis of a value of this shape.
-    pub fn resize(&self, lower: &Lower, x: BlobId, shape: &[Dim], axis: &AxisResize) -> Result<BlobId> {
-        let Ratio { to, from } = self.ratio;
-        let (width, one) = (Dim::Known(from), Dim::ONE);
-        let (alone, place) = lower.alone(x, shape, axis.axis)?;
-        let [outer, inner] = Dim::around(&lower.form(alone), place);
-        let (x, place) = lower.grouped(alone, place)?;
-        let count = self.ratio.blocks(lower.form(x).at(place)?);
+    /// Resizes an axis.
+    pub fn resize<'l>(&self, lower: &'l Lower, x: Nd<'l>, axis: &AxisResize) -> Result<Nd<'l>> {
+        let (Ratio { to, from }, output, axis) = (self.ratio, &axis.output, axis.axis);
+        let count = self.ratio.blocks(&x.size(axis));
         let after = (from * self.reach - 1 - self.before).max(0);
-        let mut x = lower.padded(x, place, self.before, after, Border::Edge)?;
-        let covered = (&count + (self.reach - 1)) * &width;
-        x = lower.first(x, place, &covered)?;
-        let rows = [outer.clone(), count.clone(), width.clone(), inner.clone()];
-        let mut parts = Vec::new();
-        for part in 0..self.reach {
-            let rest = (self.reach - 1 - part) * from;
-            let part = match self.reach {
-                1 => x,
-                _ => {
-                    let end = (rest > 0).then_some(-rest);
-                    lower.crop(x, place, part * from, end, &(&count * &width))?
-                }
-            };
-            parts.push(lower.reshape(part, &rows)?);
-        }
-        x = lower.concat(&parts, 2)?;
-        x = match self.map.copied_elements() {
-            Some(elements) => lower.gather(x, 2, &elements)?,
-            None => lower.linear(x, 2, &matrix(self.map.clone())?)?,
+        let padded = x.pad(&[(axis, [self.before, after].map(Dim::Known))], Border::Edge);
+        let x = padded.first(axis, (&count + (self.reach - 1)) * from);
+        let mut shape = x.shape().to_vec();
+        shape.splice(axis..=axis, [count.clone(), Dim::Known(from)]);
+        let size = &count * from;
+        let part = |part| x.slice(axis, part * from, &size).reshape(shape.as_slice());
+        let blocks = lower.join(&(0..self.reach).map(part).collect::<Vec<_>>(), axis + 1);
+        let made = match self.map.copied_elements() {
+            Some(elements) => blocks.pick(axis + 1, &elements),
+            None => blocks.linear(axis + 1, &matrix(self.map.clone())?),
         };
-        let mut form = vec![outer, count * to, inner];
-        let place = usize::from(form.first() != Some(&one));
-        form.drain(..1 - place);
-        x = lower.reshape(x, &form)?;
-        lower.first(x, place, &axis.output)
+        Ok(made.reshape(resized(&x.shape(), axis, count * to)).first(axis, output))
     }
 }

@@ -5,11 +5,10 @@ use num_traits::AsPrimitive;
 use super::axis::{INTERP_MODES, InterpMode, interp_map, onnx_map};
 use super::blocks::{Blocks, Lengthened};
 use super::node::{AxisResize, Filter, Mode, Resize, Transform};
-use super::plane::{Plane, is_plane, refuse};
+use super::plane::{interpolate, is_long, is_plane, refuse};
 use super::ratio::Ratio;
 use super::shrink::shrink;
 use crate::ops::prelude::*;
-use crate::ops::shape::size::resized;
 
 /// The sizes for which weights are compared.
 const TRIED_SIZES: [i64; 6] = [4, 5, 7, 32, 63, 250];
@@ -65,33 +64,25 @@ pub(super) fn lower_free(
     // Every interpolation of a single element is that element.
     let one = |axis: &AxisResize| shape.get(axis.axis).is_some_and(|size| size.is(1));
     if resize.filter.transform != Transform::TfCropAndResize && changed.iter().all(one) {
-        let blob = lower.blob(0)?;
-        let to = lower.output_shape(0)?.to_vec();
-        let top = lower.broadcast_to(blob, shape, &to)?;
-        return lower.set(0, top);
+        return lower.give(0, lower.input(0).broadcast(lower.output_shape(0)?));
     }
     let mut changed = changed.to_vec();
     for axis in &mut changed {
         divide_exactly(lower, resize, shape, axis)?;
     }
-    if let Some(shrunk) = shrink(lower, resize, shape, &changed)? {
-        return lower.set(0, shrunk);
+    if let Some(shrunk) = shrink(lower, resize, &changed)? {
+        return lower.give(0, shrunk);
     }
-    let (firsts, changed): (Vec<AxisResize>, Vec<AxisResize>) =
+    let (firsts, mut left): (Vec<AxisResize>, Vec<AxisResize>) =
         changed.into_iter().partition(|axis| takes_first(resize, axis));
-    let (x, mut shape) = (lower.blob(0)?, shape.to_vec());
-    let mut x = cut(lower, x, &mut shape, &firsts)?;
+    let mut x = cut(lower.input(0), &firsts);
     // The innermost two axes at once, all others alone.
-    let mut left = changed;
     while let Some(last) = left.pop() {
-        let above = left.pop_if(|above| is_plane(&shape, above.axis, last.axis));
+        let above = left.pop_if(|above| is_plane(&x.shape(), above.axis, last.axis));
         let axes: Vec<AxisResize> = above.into_iter().chain([last]).collect();
-        x = resize_axes(lower, resize, x, &shape, &axes)?;
-        for axis in axes {
-            shape = resized(&shape, axis.axis, axis.output);
-        }
+        x = resize_axes(lower, resize, x, &axes)?;
     }
-    lower.set(0, x)
+    lower.give(0, x)
 }
 
 /// Requires a size to be a multiple of the divisor of its scale, if coordinates depend on how the result is rounded.
@@ -105,29 +96,18 @@ fn divide_exactly(lower: &Lower, resize: &Resize, shape: &[Dim], axis: &mut Axis
     Ok(())
 }
 
-/// Returns the first elements along axes of a value, as many as their outputs have. The shape becomes that of the result.
-fn cut(lower: &Lower, x: BlobId, shape: &mut [Dim], axes: &[AxisResize]) -> Result<BlobId> {
-    axes.iter().try_fold(x, |x, axis| {
-        let (alone, place) = lower.alone(x, shape, axis.axis)?;
-        shape.put(axis.axis, axis.output.clone());
-        lower.first(alone, place, &axis.output)
-    })
+/// Returns the first elements along axes, as many as their outputs have.
+fn cut<'l>(x: Nd<'l>, axes: &[AxisResize]) -> Nd<'l> {
+    axes.iter().fold(x, |x, axis| x.first(axis.axis, &axis.output))
 }
 
 /// Resizes an axis, or the innermost two.
-fn resize_axes(
-    lower: &Lower,
-    resize: &Resize,
-    x: BlobId,
-    shape: &[Dim],
-    axes: &[AxisResize],
-) -> Result<BlobId> {
-    let rules = axes.iter().map(|axis| Ok(growth(shape.at(axis.axis)?, axis))).collect::<Result<Vec<_>>>()?;
+fn resize_axes<'l>(lower: &'l Lower, resize: &Resize, x: Nd<'l>, axes: &[AxisResize]) -> Result<Nd<'l>> {
+    let rules: Vec<Growth> = axes.iter().map(|axis| growth(&x.size(axis.axis), axis)).collect();
     let matches = |mode: &InterpMode| {
         rules.iter().zip(axes).all(|(rule, axis)| interp_matches(resize, axis, *rule, *mode))
     };
-    let plane = Plane::of(shape, axes)?;
-    if let Some(mode) = INTERP_MODES.into_iter().find(|mode| plane.is_long(*mode) && matches(mode)) {
+    if let Some(mode) = INTERP_MODES.into_iter().find(|mode| is_long(x, axes, *mode) && matches(mode)) {
         for (axis, rule) in axes.iter().zip(&rules) {
             if *rule == Growth::Any
                 && !TRIED_SIZES.into_iter().all(|input| maps_match(resize, axis, mode, input, 1))
@@ -137,39 +117,31 @@ fn resize_axes(
         }
         let by_scale = rules.iter().all(|rule| matches!(rule, Growth::Times(_)));
         let scales = axes.iter().map(|axis| axis.scale.filter(|_| by_scale)).collect::<Option<Vec<_>>>();
-        return plane.interpolate(lower, x, mode, scales);
+        return interpolate(lower, x, axes, mode, scales);
     }
-    if lies_between_corners(resize, shape, axes) {
-        return between_corners(lower, resize, x, shape, axes);
+    if lies_between_corners(resize, x, axes) {
+        return between_corners(lower, resize, x, axes);
     }
     if let Some(lengthened) = Lengthened::of(lower, resize, axes)? {
-        let (longer, longer_shape, longer_axes) = lengthened.lengthen(lower, x, shape, axes)?;
-        let plane = Plane::of(&longer_shape, &longer_axes)?;
-        if plane.is_long(lengthened.mode) {
-            let x = plane.interpolate(lower, longer, lengthened.mode, None)?;
-            let mut shape = longer_shape;
-            for longer in longer_axes {
-                shape.put(longer.axis, longer.output);
-            }
-            return cut(lower, x, &mut shape, axes);
+        let (longer, longer_axes) = lengthened.lengthen(x, axes);
+        if is_long(longer, &longer_axes, lengthened.mode) {
+            return Ok(cut(interpolate(lower, longer, &longer_axes, lengthened.mode, None)?, axes));
         }
     }
     match axes {
-        [axis] => Blocks::of(lower, resize, axis)?.ok_or_else(refuse)?.resize(lower, x, shape, axis),
+        [axis] => Blocks::of(lower, resize, axis)?.ok_or_else(refuse)?.resize(lower, x, axis),
         [above, last] => {
-            let x = resize_axes(lower, resize, x, shape, std::slice::from_ref(above))?;
-            let shape = resized(shape, above.axis, above.output.clone());
-            resize_axes(lower, resize, x, &shape, std::slice::from_ref(last))
+            let x = resize_axes(lower, resize, x, std::slice::from_ref(above))?;
+            resize_axes(lower, resize, x, std::slice::from_ref(last))
         }
         _ => Err(refuse()),
     }
 }
 
 /// Returns whether [`between_corners`] is right.
-fn lies_between_corners(resize: &Resize, shape: &[Dim], axes: &[AxisResize]) -> bool {
+fn lies_between_corners(resize: &Resize, x: Nd, axes: &[AxisResize]) -> bool {
     let is_exact = |axis: &AxisResize| {
-        axis.scale.is_none()
-            || matches!(growth(shape.get(axis.axis).unwrap_or(&Dim::ZERO), axis), Growth::Times(_))
+        axis.scale.is_none() || matches!(growth(&x.size(axis.axis), axis), Growth::Times(_))
     };
     let filter = resize.filter;
     let is_asymmetric = filter.mode == Mode::Linear && filter.transform == Transform::Asymmetric;
@@ -178,30 +150,12 @@ fn lies_between_corners(resize: &Resize, shape: &[Dim], axes: &[AxisResize]) -> 
 
 /// Resizes by asymmetric coordinates: with a copy of the last element after it, element `i` of `m` is that of `m + 1`
 /// with aligned corners.
-fn between_corners(
-    lower: &Lower,
-    resize: &Resize,
-    x: BlobId,
-    shape: &[Dim],
-    axes: &[AxisResize],
-) -> Result<BlobId> {
-    let filter = resize.filter;
-    let (one, mut x, mut shape) = (Dim::ONE, x, shape.to_vec());
-    let mut longer = Vec::new();
-    for axis in axes {
-        let (alone, place) = lower.alone(x, &shape, axis.axis)?;
-        let last = lower.crop(alone, place, -1, None, &one)?;
-        x = lower.concat(&[alone, last], place)?;
-        shape = resized(&shape, axis.axis, shape.at(axis.axis)? + &one);
-        longer.push(AxisResize { output: &axis.output + &one, scale: None, ..axis.clone() });
-    }
-    let filter = Filter { transform: Transform::AlignCorners, ..filter };
-    let resize = Resize { filter, extrapolation_value: 0.0, axes: longer.clone() };
-    x = resize_axes(lower, &resize, x, &shape, &longer)?;
-    for axis in longer {
-        shape = resized(&shape, axis.axis, axis.output);
-    }
-    cut(lower, x, &mut shape, axes)
+fn between_corners<'l>(lower: &'l Lower, resize: &Resize, x: Nd<'l>, axes: &[AxisResize]) -> Result<Nd<'l>> {
+    let x = axes.iter().fold(x, |x, axis| x.join(x.last(axis.axis, 1), axis.axis));
+    let longer = axes.iter().map(|axis| AxisResize { output: &axis.output + 1, scale: None, ..axis.clone() });
+    let filter = Filter { transform: Transform::AlignCorners, ..resize.filter };
+    let resize = Resize { filter, extrapolation_value: 0.0, axes: longer.collect() };
+    Ok(cut(resize_axes(lower, &resize, x, &resize.axes)?, axes))
 }
 
 /// Returns whether Interp computes the weights of ONNX for every size with this growth.

@@ -3,7 +3,7 @@
 use super::axis::{AxisMap, INTERP_MODES, InterpMode, interp_map, matrix, onnx_map};
 use super::free;
 use super::node::{AxisResize, Mode, Resize, read_resize};
-use super::plane::{Plane, is_plane};
+use super::plane::{interpolate, is_plane};
 use crate::lower::line_form;
 use crate::ops::prelude::*;
 
@@ -35,22 +35,16 @@ pub(super) fn lower_resize(lower: &Lower) -> Result<()> {
 fn lower_fixed(lower: &Lower, resize: &Resize, shape: &[Dim], changed: &[AxisResize]) -> Result<()> {
     let map = |axis: &AxisResize| onnx_map(&resize.filter, axis, shape.at(axis.axis)?.known().unwrap_or(0));
     let maps = changed.iter().map(map).collect::<Result<Vec<_>>>()?;
-    let mut x = lower.blob(0)?;
-    let mut sizes = shape.to_vec();
     if let ([a, b], [map_a, map_b]) = (changed, maps.as_slice())
         && is_plane(shape, a.axis, b.axis)
         && let Some(mode) = common_mode(map_a, map_b)
     {
-        let plane = Plane::of(shape, changed)?;
-        let x = lower.blob_as(0, &plane.form)?;
-        let y = plane.interpolate(lower, x, mode, None)?;
-        return lower.set(0, y);
+        return lower.give(0, interpolate(lower, lower.input(0), changed, mode, None)?);
     }
-    for (axis, map) in changed.iter().zip(&maps) {
-        x = lower_axis(lower, x, &sizes, axis, map, resize.extrapolation_value)?;
-        sizes.put(axis.axis, axis.output.clone());
-    }
-    lower.set(0, x)
+    let y = changed.iter().zip(&maps).try_fold(lower.input(0), |x, (axis, map)| {
+        resize_axis(lower, x, axis, map, resize.extrapolation_value)
+    });
+    lower.give(0, y?)
 }
 
 /// Returns the modes of Interp that compute `map`.
@@ -67,20 +61,19 @@ fn common_mode(a: &AxisMap, b: &AxisMap) -> Option<InterpMode> {
     matching_modes(a).find(|mode| matching_modes(b).any(|other| other == *mode))
 }
 
-/// Emits the map of one axis.
-fn lower_axis(
-    lower: &Lower,
-    x: BlobId,
-    sizes: &[Dim],
+/// Returns the map of one axis.
+fn resize_axis<'l>(
+    lower: &'l Lower,
+    x: Nd<'l>,
     axis: &AxisResize,
     map: &AxisMap,
     extrapolation_value: f32,
-) -> Result<BlobId> {
+) -> Result<Nd<'l>> {
     if let Some(elements) = map.copied_elements() {
-        let (x, place) = lower.alone(x, sizes, axis.axis)?;
-        return lower.gather(x, place, &elements);
+        return Ok(x.pick(axis.axis, &elements));
     }
-    let [_, inner] = Dim::around(sizes, axis.axis);
+    let shape = x.shape();
+    let [_, inner] = Dim::around(&shape, axis.axis);
     let keeps = |mode| {
         let width = inner.known().unwrap_or(0);
         inner.is(1) || interp_map(mode, width, width).is_some()
@@ -88,7 +81,7 @@ fn lower_axis(
     if let Some(mode) = matching_modes(map).next()
         && keeps(mode)
     {
-        return Plane::of(sizes, std::slice::from_ref(axis))?.interpolate(lower, x, mode, None);
+        return interpolate(lower, x, std::slice::from_ref(axis), mode, None);
     }
     let rows = map.rows.len();
     if rows.saturating_mul(map.input) > limits::MATRIX_ELEMENTS {
@@ -98,14 +91,11 @@ fn lower_axis(
             limits::MATRIX_ELEMENTS
         )));
     }
-    let (x, place) = lower.alone(x, sizes, axis.axis)?;
-    let y = lower.linear(x, place, &matrix(map.clone())?)?;
+    let y = x.linear(axis.axis, &matrix(map.clone())?);
     if extrapolation_value == 0.0 || !map.outside.contains(&true) {
         return Ok(y);
     }
     let values = map.outside.iter().map(|outside| if *outside { extrapolation_value } else { 0.0 });
-    let values = Tensor::from_f32(&[rows], values.collect())?;
-    let form = line_form(&axis.output, place, lower.form(y).len());
-    let values = lower.memory_data(&values, &form)?;
-    lower.compute(y + values)
+    let values = lower.tensor(Tensor::from_f32(&[rows], values.collect()));
+    Ok(y + values.reshape(line_form(&axis.output, axis.axis, shape.len())))
 }

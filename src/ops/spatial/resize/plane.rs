@@ -14,85 +14,47 @@ pub(super) fn is_plane(shape: &[Dim], a: usize, b: usize) -> bool {
     unit(a + 1, b) && unit(b + 1, shape.len())
 }
 
-/// The axes that Interp resizes, and those around them.
-pub(super) struct Plane {
-    /// The outer axes, and the resized ones with what follows a single one.
-    pub form: Vec<Dim>,
-    /// The form of the result.
-    top: Vec<Dim>,
+/// Returns outer axes, the resized ones, and what follows a single one, which keeps its size as the width.
+fn plane_of(shape: &[Dim], axes: &[AxisResize]) -> Vec<Dim> {
+    let [first, last] = [axes.first(), axes.last()].map(|axis| axis.map_or(0, |axis| axis.axis));
+    let outer = Dim::product(shape.iter().take(first));
+    let inner = Dim::product(shape.iter().skip(last + 1));
+    let resized = axes.iter().filter_map(|axis| shape.get(axis.axis)).cloned();
+    let plane = std::iter::once(outer).chain(resized);
+    plane.chain(Some(inner).filter(|inner| !inner.is(1))).collect()
 }
 
-impl Plane {
-    pub fn of(shape: &[Dim], axes: &[AxisResize]) -> Result<Plane> {
-        let (first, last) =
-            (axes.first().map_or(0, |axis| axis.axis), axes.last().map_or(0, |axis| axis.axis));
-        let outer = Dim::product(shape.iter().take(first));
-        // What follows a single axis keeps its size, as the width.
-        let inner = Dim::product(shape.iter().skip(last + 1));
-        let (mut form, mut top) = (vec![outer.clone()], vec![outer]);
-        for axis in axes {
-            form.push(shape.at(axis.axis)?.clone());
-            top.push(axis.output.clone());
-        }
-        if !inner.is(1) {
-            form.push(inner.clone());
-            top.push(inner);
-        }
-        Ok(Plane { form, top })
-    }
+/// Returns whether the known sizes that Interp reads are as large as it needs.
+pub(super) fn is_long(x: Nd, axes: &[AxisResize], mode: InterpMode) -> bool {
+    let plane = plane_of(&x.shape(), axes);
+    plane.iter().skip(1).filter_map(Dim::known).all(|size| size >= mode.least_size())
+}
 
-    /// Returns the sizes of the axes that Interp reads.
-    fn sizes(&self) -> impl Iterator<Item = &Dim> {
-        self.form.iter().skip(1)
+/// Resizes an axis, or the innermost two, by Interp, which computes the sizes from scales, or is told them.
+pub(super) fn interpolate<'l>(
+    lower: &'l Lower,
+    x: Nd<'l>,
+    axes: &[AxisResize],
+    mode: InterpMode,
+    scales: Option<Vec<f32>>,
+) -> Result<Nd<'l>> {
+    let mut shape = x.shape().to_vec();
+    let plane = plane_of(&shape, axes);
+    for size in plane.iter().skip(1).filter(|_| lower.release() < INTERP_STAYS_WITHIN) {
+        lower.require(SizeCondition::at_least(size, mode.least_size()))?;
     }
-
-    /// Returns whether the known sizes are those that Interp needs.
-    pub fn is_long(&self, mode: InterpMode) -> bool {
-        self.sizes().filter_map(Dim::known).all(|size| size >= mode.least_size())
-    }
-
-    /// Emits Interp, which computes the size of its top from these scales, or reads it.
-    pub fn interpolate(
-        &self,
-        lower: &Lower,
-        x: BlobId,
-        mode: InterpMode,
-        scales: Option<Vec<f32>>,
-    ) -> Result<BlobId> {
-        for size in self.sizes().filter(|_| lower.release() < INTERP_STAYS_WITHIN) {
-            lower.require(SizeCondition::at_least(size, mode.least_size()))?;
-        }
-        let (height, width) = match self.top.as_slice() {
-            [_, width] => (Dim::ONE, width.clone()),
-            [_, height, width] => (height.clone(), width.clone()),
-            _ => return Err(refuse()),
-        };
-        let mut bottoms = vec![lower.reshape(x, &self.form)?];
-        let mut layer =
-            Interp { resize_type: mode.resize_type, align_corner: mode.align_corner, ..Interp::default() };
-        if let Some(scales) = scales {
-            [layer.height_scale, layer.width_scale] = match (scales.as_slice(), self.top.len()) {
-                ([width], 2) => [1.0, *width],
-                ([height], _) => [*height, 1.0],
-                ([height, width], _) => [*height, *width],
-                _ => return Err(refuse()),
-            };
-        } else if let (Some(height), Some(width)) = (height.known(), width.known()) {
-            (layer.output_height, layer.output_width) = (i32::try_from(height)?, i32::try_from(width)?);
-        } else if let Some(other) = lower.plane(&height, &width) {
-            bottoms.push(other);
-            layer.dynamic_target_size = 1;
-            // The second bottom determines the size. With a param other than 0, nearest divides by the
-            // size (`interp.cpp`, forward).
-            (layer.output_height, layer.output_width) = (1, 1);
-        } else {
-            let first = *bottoms.at(0)?;
-            (layer.size_expr, bottoms) =
-                lower.plane_by_expression(first, [&height, &width]).ok_or_else(refuse)?;
-            return lower.emit_newer(layer, &bottoms, &self.top);
-        }
-        lower.emit(layer, &bottoms, &self.top)
-    }
+    axes.iter().for_each(|axis| shape.put(axis.axis, axis.output.clone()));
+    let (x, top) = (x.reshape(plane), plane_of(&shape, axes));
+    let mut layer =
+        Interp { resize_type: mode.resize_type, align_corner: mode.align_corner, ..Interp::default() };
+    let Some(scales) = scales else { return Ok(x.interp(layer, top).reshape(shape)) };
+    [layer.height_scale, layer.width_scale] = match (scales.as_slice(), top.len()) {
+        ([width], 2) => [1.0, *width],
+        ([height], _) => [*height, 1.0],
+        ([height, width], _) => [*height, *width],
+        _ => return Err(refuse()),
+    };
+    Ok(x.layer(layer, top).reshape(shape))
 }
 
 pub(super) fn refuse() -> Error {

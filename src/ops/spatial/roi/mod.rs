@@ -174,20 +174,16 @@ fn expand_max_roi_pool<'x>(x: &'x Expand) -> Result<Expr<'x>> {
 /// Emits `layer` for each region, applied to the image of the region.
 fn lower_regions(lower: &Lower, layer: &Layer, images: Option<&[i64]>) -> Result<()> {
     let output = lower.output_shape(0)?.to_vec();
-    let (batch, rois_shape) = (lower.shape(0)?.at(0)?.clone(), lower.shape(1)?.to_vec());
     let Some(count) = output.at(0)?.known().filter(|count| *count <= MAX_REGIONS) else {
         unsupported!("{} regions, each of which becomes a layer (at most {MAX_REGIONS})", output.at(0)?);
     };
-    let rois = lower.blob_as(1, &rois_shape)?;
-    let form = output.get(1..).unwrap_or_default().to_vec();
-    let mut tops = Vec::new();
+    let form = output.get(1..).unwrap_or_default();
+    let (data, regions) = (lower.input(0), lower.input(1));
+    let mut pooled = Vec::new();
     for region in 0..usize::try_from(count)? {
-        let image = images.map_or(Ok(&0), |images| images.at(region))?;
-        let x = image_of(lower, 0, *image, &batch)?;
-        let roi = lower.cut(rois, 0, region.int(), 1)?;
-        let roi = lower.reshape(roi, &shape![4])?;
-        tops.push(lower.emit(layer.clone(), &[x, roi], &form)?);
+        let image = image_of(data, *images.map_or(Ok(&0), |images| images.at(region))?)?;
+        let region = regions.slice(0, region.int(), 1).reshape(shape![4]);
+        pooled.push(lower.layer(layer.clone(), &[image, region], form));
     }
-    let top = lower.concat(&tops, 0)?;
-    lower.set(0, top)
+    lower.give(0, lower.join(&pooled, 0))
 }
