@@ -38,7 +38,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A list of messages, each with those of its fields that are messages: the field's number and the place of its message in the list.
+/// A list of messages, each with those of its fields that are messages: the field's number and the place of
+/// its message in the list.
 fn write_nesting(file: &FileDescriptorProto) -> Result<String, Box<dyn Error>> {
     let mut messages = BTreeMap::new();
     for message in &file.message_type {

@@ -1,5 +1,5 @@
-//! ARCHITECTURE.md beside the source: imports run downwards through its rooms and its shelves, its picture shows
-//! them, the paths that it names exist, and fixtures lie on the same shelves.
+//! ARCHITECTURE.md beside the source: imports run downwards through its rooms and its shelves, its picture
+//! shows them, the paths that it names exist, and fixtures lie on the same shelves.
 //!
 //! `BLESS=1` draws the picture.
 
@@ -60,7 +60,8 @@ fn module(file: &Path) -> Vec<String> {
     names
 }
 
-/// The paths that code names, from the root of the crate: those of imports and others, without the code of tests.
+/// The paths that code names, from the root of the crate: those of imports and others, without the code of
+/// tests.
 fn named_paths(file: &Path) -> BTreeSet<Vec<String>> {
     let text = fs::read_to_string(file).unwrap();
     let code = text.split("#[cfg(test)]\nmod ").next().unwrap();

@@ -411,13 +411,13 @@ mod unix {
         first.wait().unwrap();
         assert_eq!(names(&room, "out"), ["a.ncnn.bin", "a.ncnn.param"]);
 
-        // The process that converts the second model still waits. The next run postpones that model and converts
-        // the third.
+        // The process that converts the second model still waits. The next run postpones that model and
+        // converts the third.
         let mut second = start();
         wait_for("the third model is done", || room.path("out/c.ncnn.param").exists());
         assert!(second.try_wait().unwrap().is_none(), "the second model is waited for");
-        // Its end of the pipe is open until it has ended: data written before that is lost. A zombie process has
-        // no open files.
+        // Its end of the pipe is open until it has ended: data written before that is lost. A zombie process
+        // has no open files.
         let kill = "kill -9 -$0; for i in $(seq 100); do kill -0 -$0 2>&- || exit 0; sleep 0.05; done";
         let kill = ["-c", kill, &first.id().to_string()];
         assert!(std::process::Command::new("sh").args(kill).status().unwrap().success());

@@ -2,8 +2,8 @@
 //! one.
 //!
 //! `BLESS=1` updates `known_refusals.txt` by the rule in `support/refusals.rs`; `CASES=text` selects the
-//! cases whose names contain the text. Without it, and without `ALL_CASES=1`, a fixed sixth of the cases of the
-//! onnx package run, and all fixtures.
+//! cases whose names contain the text. Without it, and without `ALL_CASES=1`, a fixed sixth of the cases of
+//! the onnx package run, and all fixtures.
 
 #![cfg(feature = "cli")]
 #![allow(clippy::panic, clippy::print_stdout, clippy::unwrap_used)] // A test may fail where it stands.
@@ -173,8 +173,8 @@ fn quantized_networks_are_right_in_int8_and_in_float32() {
     }
 }
 
-/// The ways to write weights in blocks. The floats of the fixtures are integers of four bits; with eight bits the runtime
-/// rounds the other factor of a product.
+/// The ways to write weights in blocks. The floats of the fixtures are integers of four bits; with eight bits
+/// the runtime rounds the other factor of a product.
 const BLOCKS: [&[&str]; 5] = [
     &["1e-4", "--weights", "keep"],
     &["1e-4", "--weights", "int4"],

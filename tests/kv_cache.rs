@@ -1,4 +1,5 @@
-//! `--kv-cache`: the runtime keeps the caches of decoders. Each net is called twice, with the caches of the first call.
+//! `--kv-cache`: the runtime keeps the caches of decoders. Each net is called twice, with the caches of the
+//! first call.
 
 #![cfg(feature = "cli")]
 #![allow(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A test may fail where it stands.
@@ -11,8 +12,8 @@ use std::fs;
 
 use room::{Room, fixture};
 
-/// The fixtures, with options of the conversion, and the layers of which the net has this many: attentions, and pairs
-/// turned by angles.
+/// The fixtures, with options of the conversion, and the layers of which the net has this many: attentions,
+/// and pairs turned by angles.
 const RIGHT: [(&str, &str, usize, usize); 14] = [
     // As exported by torch: repeated keys, rotated halves, a mask of padding.
     ("repeated_keys_after_5", "", 1, 2),

@@ -1,4 +1,5 @@
-//! Names of files that are unusual. `cargo xtask platforms` runs these tests with the commands of other systems.
+//! Names of files that are unusual. `cargo xtask platforms` runs these tests with the commands of other
+//! systems.
 
 #![cfg(feature = "cli")]
 #![allow(clippy::indexing_slicing, clippy::unwrap_used)] // A test may fail where it stands.

@@ -1,4 +1,5 @@
-//! Programs of `--example`: those in Python run, and print what the models say. `tests/programs.sh` does the same in C++.
+//! Programs of `--example`: those in Python run, and print what the models say. `tests/programs.sh` does the
+//! same in C++.
 
 #![cfg(feature = "cli")]
 #![allow(clippy::panic, clippy::unwrap_used)] // A test may fail where it stands.

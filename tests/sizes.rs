@@ -1,5 +1,5 @@
-//! Windows and interpolations over small free sizes: in ncnn as in onnxruntime for each size that the conditions
-//! allow. `ALL_CASES=1` takes all models and sizes.
+//! Windows and interpolations over small free sizes: in ncnn as in onnxruntime for each size that the
+//! conditions allow. `ALL_CASES=1` takes all models and sizes.
 
 #![allow(clippy::panic, clippy::unwrap_used)] // A test may fail where it stands.
 

@@ -1,5 +1,5 @@
-//! `SUPPORTED.md` is generated from the rows of the operators: `BLESS=1` writes it. The table of schemas is that of the
-//! packages onnx and onnxruntime, and a fixture uses each operator that is converted.
+//! `SUPPORTED.md` is generated from the rows of the operators: `BLESS=1` writes it. The table of schemas is
+//! that of the packages onnx and onnxruntime, and a fixture uses each operator that is converted.
 
 #![allow(clippy::panic, clippy::unwrap_used)] // A test may fail where it stands.
 

@@ -1,5 +1,5 @@
-//! Paths and open files of Windows. `cargo xtask platforms` runs these tests with the command of Windows in an emulator;
-//! others do not, since no other command knows such paths.
+//! Paths and open files of Windows. `cargo xtask platforms` runs these tests with the command of Windows in
+//! an emulator; others do not, since no other command knows such paths.
 
 #![cfg(feature = "cli")]
 #![allow(clippy::indexing_slicing, clippy::unwrap_used)] // A test may fail where it stands.

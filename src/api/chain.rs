@@ -51,13 +51,14 @@ pub enum Part {
 }
 
 impl Converter {
-    /// Converts a model as a chain of nets, which is cut at these values: the values of a cut are computed before it and read
-    /// after it; others that later parts read are added. A value of which the model states no type has one after its name, such
-    /// as `ids:int64[1,S]`.
+    /// Converts a model as a chain of nets, which is cut at these values: the values of a cut are computed
+    /// before it and read after it; others that later parts read are added. A value of which the model states
+    /// no type has one after its name, such as `ids:int64[1,S]`.
     ///
     /// # Errors
     ///
-    /// The model cannot be read, a value is unknown, a cut needs results of a later one, or no part can be converted.
+    /// The model cannot be read, a value is unknown, a cut needs results of a later one, or no part can be
+    /// converted.
     pub fn convert_chain(&self, input: &Input, cuts: &[Vec<String>]) -> Result<Chain, Refusal> {
         let sources = Sources::open(input, &self.options().read())?;
         let links = pipeline::links(&sources, self.options(), cuts)?;
@@ -99,7 +100,8 @@ impl Step {
         reasons.into_iter().collect()
     }
 
-    /// Returns the files of the part, for those of a net: the name of `net.param` becomes `net.2.param`, or `net.2.onnx`.
+    /// Returns the files of the part, for those of a net: the name of `net.param` becomes `net.2.param`, or
+    /// `net.2.onnx`.
     fn files(&self, index: usize, param: &Path, bin: &Path) -> BTreeMap<&'static str, PathBuf> {
         let file = |path: &Path, ending: &str| path.with_extension(format!("{}.{ending}", index + 1));
         match &self.part {
@@ -151,8 +153,8 @@ impl Chain {
         serde_json::to_string_pretty(&json!({ "steps": steps })).unwrap_or_default() + "\n"
     }
 
-    /// Writes the files of all steps, and the list: all are written, or none is changed. The names are those of a net, with a
-    /// number before their ending. The files of the model are not overwritten.
+    /// Writes the files of all steps, and the list: all are written, or none is changed. The names are those
+    /// of a net, with a number before their ending. The files of the model are not overwritten.
     pub fn write(&self, param: impl AsRef<Path>, bin: impl AsRef<Path>) -> error::Result<()> {
         let (param, bin) = (param.as_ref(), bin.as_ref());
         let mut staged = output::Staged::new();

@@ -31,8 +31,8 @@ impl Conversion {
         self.write_staged(param.as_ref(), bin.as_ref(), None)
     }
 
-    /// Like [`Conversion::write`]; `watch` is called after each weight, with the number of elements so far, and that of
-    /// all weights.
+    /// Like [`Conversion::write`]; `watch` is called after each weight, with the number of elements so far,
+    /// and that of all weights.
     pub fn write_watched(
         &self,
         param: impl AsRef<Path>,
@@ -125,7 +125,8 @@ impl Conversion {
         })
     }
 
-    /// Returns whether the model sorts elements by their values: equal ones may have another order in the net.
+    /// Returns whether the model sorts elements by their values: equal ones may have another order in the
+    /// net.
     ///
     /// # Errors
     ///
@@ -139,8 +140,8 @@ impl Conversion {
     ///
     /// # Errors
     ///
-    /// `Usage` without [`Converter::keep_onnx`](crate::Converter::keep_onnx); `Unsupported` if no version of the
-    /// operator sets fits all nodes; `Limit` above 2 GiB; `Io` if the writer fails.
+    /// `Usage` without [`Converter::keep_onnx`](crate::Converter::keep_onnx); `Unsupported` if no version of
+    /// the operator sets fits all nodes; `Limit` above 2 GiB; `Io` if the writer fails.
     pub fn write_onnx_to(&self, onnx: impl Write) -> Result<()> {
         let missing = || Error::usage("the simplified graph was not kept");
         onnx::stream(self.simplified.as_ref().ok_or_else(missing)?, onnx, &since_version)

@@ -98,8 +98,8 @@ impl Converter {
     }
 
     /// Makes an input a constant. The empty name means the only input. The elements are converted to the type
-    /// of the input, which must represent integers and booleans exactly. The array has the shape of the input,
-    /// or as many elements, or one, which is repeated.
+    /// of the input, which must represent integers and booleans exactly. The array has the shape of the
+    /// input, or as many elements, or one, which is repeated.
     #[must_use]
     pub fn set(mut self, name: impl Into<String>, value: Array) -> Converter {
         self.options.set.push((name.into(), value));
@@ -123,7 +123,8 @@ impl Converter {
         self
     }
 
-    /// Sets an option by its name, one of those that [`options`](crate::options) lists, or adds an item to it.
+    /// Sets an option by its name, one of those that [`options`](crate::options) lists, or adds an item to
+    /// it.
     ///
     /// # Errors
     ///
@@ -133,14 +134,16 @@ impl Converter {
         Ok(self)
     }
 
-    /// Sets the options of a JSON object, or adds items to them: `{"fp16": true, "input_shapes": {"x": [1, 3, "H", "W"]}}`.
+    /// Sets the options of a JSON object, or adds items to them: `{"fp16": true, "input_shapes": {"x": [1, 3,
+    /// "H", "W"]}}`.
     ///
-    /// The names are those that [`options`](crate::options) lists. Lists of names are arrays of strings; shapes and
-    /// arrays are objects by the names of inputs.
+    /// The names are those that [`options`](crate::options) lists. Lists of names are arrays of strings;
+    /// shapes and arrays are objects by the names of inputs.
     ///
     /// # Errors
     ///
-    /// The text is not a JSON object, a name is unknown, a value has another type, or two options exclude each other.
+    /// The text is not a JSON object, a name is unknown, a value has another type, or two options exclude
+    /// each other.
     pub fn with_json(mut self, options: &str) -> Result<Converter, Error> {
         self.options.put_json(options)?;
         Ok(self)

@@ -31,9 +31,9 @@ impl Conversion {
         self.shapes_with(size, &BTreeMap::new())
     }
 
-    /// Returns shapes of the inputs of two calls in turn of a net whose caches the runtime keeps: the first one has empty
-    /// caches. Other free sizes are as by [`Conversion::shapes_at`]. Empty without such caches, or if
-    /// conditions do not hold.
+    /// Returns shapes of the inputs of two calls in turn of a net whose caches the runtime keeps: the first
+    /// one has empty caches. Other free sizes are as by [`Conversion::shapes_at`]. Empty without such caches,
+    /// or if conditions do not hold.
     ///
     /// # Errors
     ///
@@ -68,8 +68,8 @@ impl Conversion {
         self.outputs.iter().find(|output| output.blob == *blob)
     }
 
-    /// Returns values of all free sizes for which the net is valid, each from `size` on where there is one; `None` if
-    /// none are found.
+    /// Returns values of all free sizes for which the net is valid, each from `size` on where there is one;
+    /// `None` if none are found.
     pub fn sizes_at(&self, size: i64) -> Option<BTreeMap<String, Dim>> {
         self.sizes_with(size, &BTreeMap::new())
     }

@@ -13,8 +13,9 @@ use crate::report::{self, NodePart};
 pub struct HalfBlob {
     /// The name of the blob.
     pub blob: String,
-    /// The name with which [`Converter::float32`](crate::Converter::float32) keeps the blob in float32: that of the last
-    /// node whose work the layer of the blob does, or of the node's first output if it has none, or of an input.
+    /// The name with which [`Converter::float32`](crate::Converter::float32) keeps the blob in float32: that
+    /// of the last node whose work the layer of the blob does, or of the node's first output if it has none,
+    /// or of an input.
     pub name: String,
     /// The first blob that its layer reads; an input has none.
     pub bottom: Option<String>,
@@ -22,13 +23,14 @@ pub struct HalfBlob {
     pub work: u64,
     /// The number of products that its layer adds in float16 for an element; 0 for other layers.
     pub terms: u64,
-    /// Whether its layer is a convolution that [`Converter::careful`](crate::Converter::careful) makes more exact.
+    /// Whether its layer is a convolution that [`Converter::careful`](crate::Converter::careful) makes more
+    /// exact.
     pub is_roughly_transformed: bool,
 }
 
 impl Conversion {
-    /// Returns the blobs that runtimes of half precision hold in it, in the order of the layers. A blob whose elements
-    /// are those of others, such as a reshape, is left out.
+    /// Returns the blobs that runtimes of half precision hold in it, in the order of the layers. A blob whose
+    /// elements are those of others, such as a reshape, is left out.
     ///
     /// # Errors
     ///

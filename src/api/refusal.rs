@@ -17,8 +17,8 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// Creates the refusal of a model from the errors of the pipeline: searches for remedies, and inspects the model if the
-    /// options ask for it.
+    /// Creates the refusal of a model from the errors of the pipeline: searches for remedies, and inspects
+    /// the model if the options ask for it.
     pub(super) fn new(errors: Errors, sources: &Sources, options: &Options) -> Refusal {
         let remedies = pipeline::remedies(sources, options, &errors);
         let explained = options.explain || options.report.is_some() || options.html.is_some();
@@ -27,8 +27,9 @@ impl Refusal {
         Refusal { errors, remedies, model }
     }
 
-    /// Runs a function of the library in a program that must not end by a panic: a panic is an error of the kind
-    /// [`Internal`](crate::error::ErrorKind::Internal). It has no effect in a build in which panics abort.
+    /// Runs a function of the library in a program that must not end by a panic: a panic is an error of the
+    /// kind [`Internal`](crate::error::ErrorKind::Internal). It has no effect in a build in which panics
+    /// abort.
     ///
     /// # Errors
     ///
@@ -47,7 +48,8 @@ impl Refusal {
         self.errors.iter()
     }
 
-    /// Returns options with which the model, or a part of it, can be converted, the best first. Each was tried.
+    /// Returns options with which the model, or a part of it, can be converted, the best first. Each was
+    /// tried.
     pub fn remedies(&self) -> &[Remedy] {
         &self.remedies
     }

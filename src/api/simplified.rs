@@ -31,8 +31,9 @@ impl Simplified {
     ///
     /// # Errors
     ///
-    /// `Usage` if a file of the model would be overwritten; `Limit` if a file would be above 2 GiB; `Unsupported` if no
-    /// version of the operator sets fits all nodes; `Io` if a file cannot be read or written, or was changed meanwhile.
+    /// `Usage` if a file of the model would be overwritten; `Limit` if a file would be above 2 GiB;
+    /// `Unsupported` if no version of the operator sets fits all nodes; `Io` if a file cannot be read or
+    /// written, or was changed meanwhile.
     pub fn write(&self, path: &Path, storage: &Storage) -> Result<Vec<PathBuf>> {
         self.put(self.stage(path, storage)?)
     }
@@ -46,8 +47,8 @@ impl Simplified {
     ///
     /// # Errors
     ///
-    /// `Limit` above 2 GiB; `Unsupported` if no version of the operator sets fits all nodes; `Io` if the writer
-    /// fails, or a file of the model cannot be read or was changed meanwhile.
+    /// `Limit` above 2 GiB; `Unsupported` if no version of the operator sets fits all nodes; `Io` if the
+    /// writer fails, or a file of the model cannot be read or was changed meanwhile.
     pub fn write_to(&self, writer: impl Write) -> Result<()> {
         onnx::stream(&self.model, writer, &since_version)?;
         self.model.sources.check_unchanged()

@@ -23,7 +23,8 @@ pub(super) struct Arguments {
     #[command(flatten)]
     pub net: NetFiles,
 
-    /// Write the folder that YOLO(DIR) of ultralytics reads: the net with the names in0 and out0, and metadata.yaml
+    /// Write the folder that YOLO(DIR) of ultralytics reads: the net with the names in0 and out0, and
+    /// metadata.yaml
     #[arg(long, value_name = "DIR", conflicts_with_all = ["param", "bin", "out"], help_heading = "Result")]
     pub ultralytics: Option<PathBuf>,
 
@@ -35,8 +36,8 @@ pub(super) struct Arguments {
 
     /// Convert a chain of nets: cut the model at these values, and again where the option is given again
     ///
-    /// The nets are model.ncnn.1.param and so on; a part that cannot be converted is written as model.ncnn.2.onnx. The list
-    /// of them, with inputs and outputs, is model.ncnn.json.
+    /// The nets are model.ncnn.1.param and so on; a part that cannot be converted is written as
+    /// model.ncnn.2.onnx. The list of them, with inputs and outputs, is model.ncnn.json.
     #[arg(long, value_name = "A,B", help_heading = "Model", hide_short_help = true, conflicts_with_all = [
         "inputs", "outputs", "auto_cut", "ultralytics", "rename", "scale", "mean", "norm", "bgr", "chw", "emit_onnx",
         "table", "param_bin", "id_header", "mem_header", "example", "metadata", "report", "html",
@@ -84,15 +85,19 @@ impl Arguments {
 /// The samples by which the precision of layers is chosen.
 #[derive(Debug, Args)]
 pub(super) struct HalfPrecision {
-    /// Choose what computes in float32 on processors that compute in float16, and round weights, by samples: a file .npz of arrays by the names of the inputs, a .npy file or an image for a single input, or a folder of such files
+    /// Choose what computes in float32 on processors that compute in float16, and round weights, by samples:
+    /// a file .npz of arrays by the names of the inputs, a .npy file or an image for a single input, or a
+    /// folder of such files
     #[arg(long, value_name = "PATH", conflicts_with_all = ["kv_cache", "dequantize", "int8"], help_heading = "Half precision", hide_short_help = true)]
     pub data: Option<PathBuf>,
 
-    /// The largest error in float16, relative to the largest magnitude of an output [default: 0.01; with --weights int8, int6 or int4, half precision is chosen only if this is given]
+    /// The largest error in float16, relative to the largest magnitude of an output [default: 0.01; with
+    /// --weights int8, int6 or int4, half precision is chosen only if this is given]
     #[arg(long, value_name = "PART", requires = "data", value_parser = parse_part, help_heading = "Half precision", hide_short_help = true)]
     pub half_error: Option<f64>,
 
-    /// With --weights int4 or int6, give matrices as many bits, or floats, as are needed until the loss of each output is at most this: one minus the cosine, on samples that are held back
+    /// With --weights int4 or int6, give matrices as many bits, or floats, as are needed until the loss of
+    /// each output is at most this: one minus the cosine, on samples that are held back
     #[arg(long, value_name = "PART", requires = "data", value_parser = parse_loss, help_heading = "Half precision", hide_short_help = true)]
     pub max_loss: Option<f64>,
 

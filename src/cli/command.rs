@@ -117,8 +117,8 @@ pub(super) enum Command {
     ListPasses,
 }
 
-/// Returns the words of the given options of a conversion, in an order that does not depend on the command line, without
-/// those of messages and the `others`.
+/// Returns the words of the given options of a conversion, in an order that does not depend on the command
+/// line, without those of messages and the `others`.
 fn option_words(given: &ArgMatches, others: &[&str]) -> Vec<OsString> {
     const MESSAGES: [&str; 3] = ["verbose", "quiet", "color"];
     let mut words = Vec::new();

@@ -16,8 +16,8 @@ const MAX_CLAUSE: usize = 80;
 /// The size from which on an example is looked for.
 const EXAMPLE: i64 = 64;
 
-/// Returns the conditions on the free sizes of a net, exactly or as a few clauses with an example; `None` if there are
-/// none.
+/// Returns the conditions on the free sizes of a net, exactly or as a few clauses with an example; `None` if
+/// there are none.
 pub(super) fn describe(conversion: &Conversion, exact: bool) -> Option<String> {
     let conditions = &conversion.conditions;
     if conditions.is_empty() {

@@ -131,7 +131,8 @@ fn names_param(path: &Path) -> bool {
     path.extension() == Some(OsStr::new("param"))
 }
 
-/// Returns the files of the net of a model if nothing else is asked for: `model.ncnn.param` and `model.ncnn.bin` beside it.
+/// Returns the files of the net of a model if nothing else is asked for: `model.ncnn.param` and
+/// `model.ncnn.bin` beside it.
 pub(super) fn default_files(model: &Path) -> (PathBuf, PathBuf) {
     (beside(model, "ncnn.param"), beside(model, "ncnn.bin"))
 }

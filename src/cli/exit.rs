@@ -22,7 +22,8 @@ pub(super) fn finish(done: Result<Summary, Refusal>, report: Report, format: Mes
     finish_command(done, None, report, format, true)
 }
 
-/// Like [`finish`]; `line` is the command line, if it converts, and `writes` says whether the command writes files on success.
+/// Like [`finish`]; `line` is the command line, if it converts, and `writes` says whether the command writes
+/// files on success.
 pub(super) fn finish_command(
     done: Result<Summary, Refusal>,
     line: Option<Line>,

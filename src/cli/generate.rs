@@ -1,4 +1,5 @@
-//! Shell completions and the manual page, generated from the arguments, and the source of the program of devices.
+//! Shell completions and the manual page, generated from the arguments, and the source of the program of
+//! devices.
 
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -75,7 +76,8 @@ fn write_pages(pages: clap::Command, folder: &Path) -> io::Result<()> {
     clap_mangen::generate_to(pages.disable_help_subcommand(true), folder)
 }
 
-/// Returns a definition of the command line in which the short help has all options: the pages have the texts of these.
+/// Returns a definition of the command line in which the short help has all options: the pages have the texts
+/// of these.
 fn documented(command: clap::Command) -> clap::Command {
     let shown = |command: clap::Command| command.mut_args(|arg| arg.hide_short_help(false));
     shown(command.name(NAME)).mut_subcommands(shown)

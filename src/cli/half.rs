@@ -34,7 +34,8 @@ impl HalfPrecision {
         let mut conversion = converter.convert(model)?;
         let mut measured = conversion.half_blobs()?;
         if arguments.choices.weights != Weights::Float {
-            // The runtime computes products with integers in float32, many times slower than those with floats.
+            // The runtime computes products with integers in float32, many times slower than those with
+            // floats.
             let sums: BTreeMap<_, _> = measured.iter().map(|blob| (blob.name.clone(), blob.terms)).collect();
             conversion = converter.weights(Weights::Float).convert(model)?;
             measured = conversion.half_blobs()?;

@@ -105,7 +105,8 @@ pub(super) fn inspect_file(arguments: &Inspect) -> std::result::Result<Summary, 
     })
 }
 
-/// Describes the nodes whose layers cost most, by shares: a cost is an estimate, which orders better than it measures.
+/// Describes the nodes whose layers cost most, by shares: a cost is an estimate, which orders better than it
+/// measures.
 fn costly(compositions: &[Composition]) -> String {
     let mut text = String::new();
     if compositions.is_empty() {

@@ -1,5 +1,5 @@
-//! The smallest net of which the loss at the outputs is at most a given one: the most sensitive nodes stay in float, but
-//! for those that the loss bears.
+//! The smallest net of which the loss at the outputs is at most a given one: the most sensitive nodes stay in
+//! float, but for those that the loss bears.
 
 use std::fmt::Write as _;
 
@@ -27,8 +27,9 @@ pub(super) struct Trial<T> {
     pub net: T,
 }
 
-/// Tries nets with the first of the nodes in float, the most sensitive first, until the loss is at most `most`, and then
-/// without parts of these. Returns all trials, that of the fewest such nodes last, if there is one.
+/// Tries nets with the first of the nodes in float, the most sensitive first, until the loss is at most
+/// `most`, and then without parts of these. Returns all trials, that of the fewest such nodes last, if there
+/// is one.
 pub(super) fn search<T>(
     nodes: &[String],
     most: f64,
@@ -51,7 +52,8 @@ pub(super) fn search<T>(
         return Ok(trials);
     }
     let Some(mut best) = trials.pop() else { return Ok(trials) };
-    // Sensitive nodes need not be those that matter together: halves of them become int8 layers again, then quarters.
+    // Sensitive nodes need not be those that matter together: halves of them become int8 layers again, then
+    // quarters.
     let mut size = best.in_float.len().div_ceil(2);
     while size > 0 {
         let mut end = best.in_float.len();

@@ -209,7 +209,8 @@ fn parse_release(text: &str) -> std::result::Result<u32, String> {
 #[derive(Clone, Debug)]
 struct List(Vec<OptionValue>);
 
-/// Parses names with commas between them; those between the sizes of an input, as in `ids:int64[1,S]`, belong to its name.
+/// Parses names with commas between them; those between the sizes of an input, as in `ids:int64[1,S]`, belong
+/// to its name.
 pub(super) fn parse_names(text: &str) -> std::result::Result<Vec<String>, String> {
     let is_type = |word: &str| word == "float32" || DType::from_name(word).is_some();
     let is_open = |name: &str| {

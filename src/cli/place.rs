@@ -32,7 +32,8 @@ pub(super) fn path_to_read_again(model: &Path) -> Result<&Path> {
     Ok(model)
 }
 
-/// Returns the absolute path, with its links and without the prefix of real paths on Windows, which no shell takes.
+/// Returns the absolute path, with its links and without the prefix of real paths on Windows, which no shell
+/// takes.
 pub(super) fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).map_err(|e| Error::io("the path cannot be followed", e).in_file(path))
 }
@@ -98,8 +99,8 @@ impl Places {
         self.piped.as_ref().is_some_and(|piped| piped.path == path)
     }
 
-    /// Writes the results by `write`, in folders that are made before and removed again after an error, and copies the one
-    /// for standard output there.
+    /// Writes the results by `write`, in folders that are made before and removed again after an error, and
+    /// copies the one for standard output there.
     pub fn write<T, E: From<Error>>(
         &self,
         write: impl FnOnce() -> std::result::Result<T, E>,

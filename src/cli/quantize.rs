@@ -46,7 +46,8 @@ pub(super) struct Quantize {
     /// The ONNX model
     pub model: PathBuf,
 
-    /// Samples: a file .npz of arrays by the names of the inputs, a .npy file or an image for a single input, or a folder of such files
+    /// Samples: a file .npz of arrays by the names of the inputs, a .npy file or an image for a single input,
+    /// or a folder of such files
     #[arg(long, value_name = "PATH", help_heading = "Quantization")]
     pub data: PathBuf,
 
@@ -70,11 +71,13 @@ pub(super) struct Quantize {
     #[arg(long, value_name = "A,B", value_delimiter = ',', help_heading = "Quantization")]
     pub keep: Vec<String>,
 
-    /// Also quantize depthwise convolutions, which lose most in int8, hold few weights, and are slower than in float on x86
+    /// Also quantize depthwise convolutions, which lose most in int8, hold few weights, and are slower than
+    /// in float on x86
     #[arg(long, help_heading = "Quantization")]
     pub depthwise: bool,
 
-    /// Keep the nodes in float that lose most, as few as are needed until the loss of each output is at most this: one minus the cosine, on samples that are held back
+    /// Keep the nodes in float that lose most, as few as are needed until the loss of each output is at most
+    /// this: one minus the cosine, on samples that are held back
     #[arg(long, value_name = "PART", value_parser = parse_loss, help_heading = "Quantization")]
     pub max_loss: Option<f64>,
 
@@ -225,8 +228,8 @@ fn measure(
     Ok((Figures { bytes: written.bin_bytes, seconds, loss }, comparison))
 }
 
-/// Returns the nodes of a float model that can be quantized, by the names of their outputs: layers with variants in int8
-/// do their work.
+/// Returns the nodes of a float model that can be quantized, by the names of their outputs: layers with
+/// variants in int8 do their work.
 ///
 /// # Errors
 ///

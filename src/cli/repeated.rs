@@ -45,7 +45,8 @@ impl Repeated {
         }
     }
 
-    /// Returns a converter with these options, without those of the `given` names and those that exclude these.
+    /// Returns a converter with these options, without those of the `given` names and those that exclude
+    /// these.
     pub fn converter(&self, given: &[&str]) -> Result<Converter> {
         let excludes =
             |one: Option<&OptionInfo>, other: &str| one.is_some_and(|info| info.excludes == Some(other));

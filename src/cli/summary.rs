@@ -74,7 +74,8 @@ pub(super) struct Files<'a> {
 }
 
 impl Files<'_> {
-    /// Returns the stream for tables that were asked for: standard output, unless it has the bytes of a result.
+    /// Returns the stream for tables that were asked for: standard output, unless it has the bytes of a
+    /// result.
     fn stream(&self, verbose: bool) -> Stream {
         match verbose && !self.destination.places.uses_standard_output() {
             true => Stream::Output,
@@ -125,7 +126,8 @@ pub(super) fn describe(conversion: &Conversion, files: &Files, elapsed: Duration
     summary
 }
 
-/// Returns the warnings, facts and conditions of a conversion as lines of JSON, and the files in the last line.
+/// Returns the warnings, facts and conditions of a conversion as lines of JSON, and the files in the last
+/// line.
 pub(super) fn to_json(conversion: &Conversion, files: &Files) -> Result<Summary> {
     let report = conversion.report(files.written)?;
     let mut lines = refusal::to_json(&report.diagnostics);
@@ -143,7 +145,8 @@ pub(super) fn to_json(conversion: &Conversion, files: &Files) -> Result<Summary>
     Ok(Summary::of_results(lines))
 }
 
-/// Adds a row for each port: name, type and shape in the model, and its form at run time. Long sizes stand below.
+/// Adds a row for each port: name, type and shape in the model, and its form at run time. Long sizes stand
+/// below.
 fn describe_ports(text: &mut String, conversion: &Conversion, most: usize) {
     let mut long: Vec<String> = Vec::new();
     let mut rows: Vec<[String; 5]> = Vec::new();

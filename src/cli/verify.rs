@@ -69,7 +69,8 @@ pub(super) struct Verify {
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Comparison")]
     pub rounds: u32,
 
-    /// The tolerance, relative to the largest magnitude of an output [default: 1e-3; 0.02 in half precision; with --int8 or rounded weights, a cosine of 0.99]
+    /// The tolerance, relative to the largest magnitude of an output [default: 1e-3; 0.02 in half precision;
+    /// with --int8 or rounded weights, a cosine of 0.99]
     #[arg(long, value_name = "PART", value_parser = parse_part, help_heading = "Comparison")]
     pub tolerance: Option<f64>,
 
@@ -85,15 +86,18 @@ pub(super) struct Verify {
     #[arg(long, conflicts_with = "bf16", help_heading = "Comparison")]
     pub vulkan: bool,
 
-    /// Also compare intermediate blobs: print the error of each, that of its layers alone, and the first blob that differs
+    /// Also compare intermediate blobs: print the error of each, that of its layers alone, and the first blob
+    /// that differs
     #[arg(long, help_heading = "Comparison")]
     pub layers: bool,
 
-    /// Measure all blobs in float32, and print the nodes whose results exceed a quarter of the largest float16, with their largest magnitudes
+    /// Measure all blobs in float32, and print the nodes whose results exceed a quarter of the largest
+    /// float16, with their largest magnitudes
     #[arg(long, conflicts_with_all = ["fp16", "bf16", "vulkan", "kv_cache"], help_heading = "Comparison")]
     pub magnitudes: bool,
 
-    /// Run the net on a device: the command that starts there the program of `onnx2ncnn runner`, such as "ssh board ./runner"
+    /// Run the net on a device: the command that starts there the program of `onnx2ncnn runner`, such as "ssh
+    /// board ./runner"
     #[arg(long, value_name = "COMMAND", conflicts_with = "magnitudes", help_heading = "Comparison")]
     pub device: Option<String>,
 
@@ -104,7 +108,8 @@ pub(super) struct Verify {
     #[command(flatten)]
     pub python: PythonArguments,
 
-    /// The report of the conversion, whose options are repeated [default: that beside the net, such as model.report.json for model.ncnn.param]
+    /// The report of the conversion, whose options are repeated [default: that beside the net, such as
+    /// model.report.json for model.ncnn.param]
     #[arg(long = "report", value_name = "FILE.json", help_heading = "Model")]
     pub conversion: Option<PathBuf>,
 
@@ -352,8 +357,8 @@ fn describe(comparison: &Comparison, verbose: bool) -> String {
     text
 }
 
-/// Adds the nodes whose results are too large for float16, and the option that keeps them in float32 together with those of the
-/// conversion.
+/// Adds the nodes whose results are too large for float16, and the option that keeps them in float32 together
+/// with those of the conversion.
 fn describe_magnitudes(text: &mut String, magnitudes: &[Magnitude], kept: &[String], verbose: bool) {
     if magnitudes.is_empty() {
         let _ = writeln!(text, "no result is too large for float16");

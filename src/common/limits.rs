@@ -90,11 +90,13 @@ pub(crate) const LOOKED_AT: usize = 1 << 16;
 /// The maximum number of nodes into which one node is unrolled.
 pub(crate) const UNROLLED_NODES: usize = 100_000;
 
-/// The maximum number of layers of a path through a net: the runtime recurses over them, with up to 208 bytes of the
-/// stack for each, and the stack of a main thread has 8 MB. The rest is for the caller and the layers themselves.
+/// The maximum number of layers of a path through a net: the runtime recurses over them, with up to 208 bytes
+/// of the stack for each, and the stack of a main thread has 8 MB. The rest is for the caller and the layers
+/// themselves.
 pub(crate) const NET_DEPTH: usize = 36_000;
 
-/// The number of layers of a path that smaller stacks bear: those of further threads have 512 KB on some systems.
+/// The number of layers of a path that smaller stacks bear: those of further threads have 512 KB on some
+/// systems.
 pub(crate) const SAFE_NET_DEPTH: usize = 2_200;
 
 /// The maximum number of nodes that all expansions of a model add, including those of bodies: loops may be

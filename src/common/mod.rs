@@ -1,4 +1,5 @@
-//! Facilities that depend on no other room but errors: typed indices, groups, fixpoints, limits, files, templates.
+//! Facilities that depend on no other room but errors: typed indices, groups, fixpoints, limits, files,
+//! templates.
 
 pub(crate) mod fixpoint;
 pub(crate) mod groups;

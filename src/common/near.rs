@@ -3,7 +3,8 @@
 /// The most names.
 const MOST: usize = 3;
 
-/// Returns the names that differ least from a name that does not exist, the nearest first; none if all differ much.
+/// Returns the names that differ least from a name that does not exist, the nearest first; none if all differ
+/// much.
 pub fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
     let most = name.chars().count() / 3;
     let mut found: Vec<(usize, &str)> = names

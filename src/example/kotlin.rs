@@ -11,8 +11,8 @@ use crate::tensor::Dim;
 
 const PROGRAM: &str = include_str!("kotlin/program.kt");
 
-/// The files that each program needs beside it: the class `NcnnNet` and its native half, which are those of the app in
-/// `examples/android`.
+/// The files that each program needs beside it: the class `NcnnNet` and its native half, which are those of
+/// the app in `examples/android`.
 pub(super) const BESIDE: [(&str, &str); 2] = [
     ("NcnnNet.kt", include_str!("../../examples/android/app/src/main/kotlin/onnx2ncnn/NcnnNet.kt")),
     ("ncnn_net.cpp", include_str!("../../examples/android/app/src/main/cpp/ncnn_net.cpp")),

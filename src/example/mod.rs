@@ -1,7 +1,7 @@
 //! Programs that run a net: what its inputs are given and what its outputs are for, put into templates.
 //!
-//! A program is made for one net, and is the user's to change. What the model does not tell, such as how its pixels
-//! are scaled, is a constant at the beginning of the program, with a comment that says so.
+//! A program is made for one net, and is the user's to change. What the model does not tell, such as how its
+//! pixels are scaled, is a constant at the beginning of the program, with a comment that says so.
 
 mod cpp;
 mod kotlin;

@@ -151,8 +151,8 @@ impl Purpose {
 }
 
 impl Subject<'_> {
-    /// Returns the sizes of an input as a program computes them: beside tokens, `count` is the number of those of this
-    /// call, and `total` that of all.
+    /// Returns the sizes of an input as a program computes them: beside tokens, `count` is the number of
+    /// those of this call, and `total` that of all.
     pub(super) fn sizes_of(&self, purpose: &Purpose, form: &[Dim]) -> Vec<String> {
         if purpose.source != Source::Tokens {
             return self.at(form).unwrap_or_default().iter().map(i64::to_string).collect();
@@ -220,7 +220,8 @@ fn continues(input: &Port, output: &Port) -> bool {
         && input.shape.iter().zip(&output.shape).all(|(before, after)| before == after || before.has_length())
 }
 
-/// Returns the sides of the picture that an input reads, height first, and its channels; `None` if it reads none.
+/// Returns the sides of the picture that an input reads, height first, and its channels; `None` if it reads
+/// none.
 pub(crate) fn picture_sides(port: &Port) -> Option<(&Dim, &Dim, i64)> {
     let name = port.name.to_lowercase();
     let is_sound = ["mel", "spec", "feat", "audio", "wav", "mask"].iter().any(|word| name.contains(word));
@@ -283,7 +284,8 @@ fn set_tokens(subject: &Subject, given: &mut [Given]) -> bool {
     are_known
 }
 
-/// Returns whether the number of the tokens, of this call or of all, gives each input its elements and its free sizes.
+/// Returns whether the number of the tokens, of this call or of all, gives each input its elements and its
+/// free sizes.
 fn are_of_tokens(subject: &Subject, given: &[Given]) -> bool {
     let inputs = || subject.inputs.iter().zip(given);
     let count = inputs().find(|(_, given)| **given == Given::Tokens).and_then(|(port, _)| port.form.last());

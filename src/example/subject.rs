@@ -69,8 +69,8 @@ pub(super) fn first_sizes(subject: &Subject, port: &Port) -> Vec<i64> {
     port.form.iter().map(size).collect()
 }
 
-/// Returns the sizes of an array that a program reads: -1 for a length that the array decides, if no other size of the
-/// array is free and no state joins calls.
+/// Returns the sizes of an array that a program reads: -1 for a length that the array decides, if no other
+/// size of the array is free and no state joins calls.
 pub(super) fn given_sizes(subject: &Subject, purpose: &Purpose, shape: &[Dim]) -> Vec<i64> {
     let mut sizes = subject.at(shape).unwrap_or_default();
     let mut free = shape.iter().zip(&mut sizes).filter(|(size, _)| size.known().is_none());
@@ -150,8 +150,8 @@ pub(super) fn constants<'a>(subject: &Subject<'a>, purpose: &Purpose) -> Vec<Con
     }
 }
 
-/// Returns the characters of an output of text by their indices, and whether the model tells them. The blank comes
-/// first.
+/// Returns the characters of an output of text by their indices, and whether the model tells them. The blank
+/// comes first.
 fn alphabet(subject: &Subject, output: usize) -> (Vec<String>, bool) {
     let shape = subject.output_at(output).unwrap_or_default();
     let count = shape.last().and_then(|n| usize::try_from(*n).ok()).unwrap_or(0);

@@ -42,8 +42,8 @@ impl Graph {
         self.check_constants()
     }
 
-    /// Returns whether a value needs no node: an input, a constant, a captured value, or text, which is refused if a layer
-    /// has to give it.
+    /// Returns whether a value needs no node: an input, a constant, a captured value, or text, which is
+    /// refused if a layer has to give it.
     fn is_given(&self, id: ValueId) -> bool {
         self.value(id).constant.is_some()
             || self.value(id).dtype == Some(DType::String)

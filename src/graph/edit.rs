@@ -52,8 +52,8 @@ impl Graph {
         Ok(())
     }
 
-    /// Replaces each node that `find` matches by the nodes that `make` returns, and returns whether there were any. Earlier
-    /// nodes are already replaced when `find` reads the graph.
+    /// Replaces each node that `find` matches by the nodes that `make` returns, and returns whether there
+    /// were any. Earlier nodes are already replaced when `find` reads the graph.
     pub fn replace_nodes<T>(
         &mut self,
         mut find: impl FnMut(&Graph, &Node) -> Option<T>,

@@ -53,7 +53,8 @@ pub(crate) struct Inferred {
     pub replaced: BTreeSet<usize>,
 }
 
-/// The facts of each node by its first output. They hold as long as the node and the facts of its inputs are the same.
+/// The facts of each node by its first output. They hold as long as the node and the facts of its inputs are
+/// the same.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Memory(BTreeMap<ValueId, (Node, Vec<Value>, Inferred)>);
 

@@ -81,18 +81,6 @@ impl Lower<'_> {
         self.emit(Crop { starts: vec![start], ends, axes, ..Crop::default() }, &[blob], &form)
     }
 
-    /// Emits the first `count` elements of an axis.
-    pub fn first(&self, blob: BlobId, place: usize, count: &Dim) -> Result<BlobId> {
-        let size = self.form(blob).at(place)?.clone();
-        if size == *count {
-            return Ok(blob);
-        }
-        match count.known().or((count - &size).known()) {
-            Some(end) => self.crop(blob, place, 0, Some(end), count),
-            None => self.crop_by_expression(blob, place, &Dim::ZERO, count),
-        }
-    }
-
     /// Emits every `step`th element of an axis from `start` on, `count` of them, by a pooling with windows of
     /// one element.
     pub(super) fn stride(

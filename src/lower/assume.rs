@@ -19,7 +19,7 @@ impl Lower<'_> {
     pub(super) fn assume_exact_integers(&self, op: &Op) {
         let fact = AssumedFact::ExactInteger;
         for index in 0..self.input_count() {
-            if !fact.is_proved(self, index) && !bears_rounding(self, op, index) {
+            if !fact.is_proved(self, index) && !tolerates_rounding(self, op, index) {
                 self.add_assumption(index, fact);
             }
         }
@@ -35,8 +35,8 @@ impl Lower<'_> {
         }
     }
 
-    /// States that the floats of the net are finite, because the layers of the node need finite elements of input
-    /// `index`.
+    /// States that the floats of the net are finite, because the layers of the node need finite elements of
+    /// input `index`.
     pub(super) fn need_finite(&self, index: usize) {
         if let Ok(value) = self.input_id(index) {
             let node = self.call.node().at();
@@ -62,8 +62,8 @@ impl State {
         }
     }
 
-    /// States that the inputs of the net are finite, if a node needs finite floats; if no input is a float, that
-    /// the first value is finite that a node needs to be so: constants may have made it infinite.
+    /// States that the inputs of the net are finite, if a node needs finite floats; if no input is a float,
+    /// that the first value is finite that a node needs to be so: constants may have made it infinite.
     pub(super) fn assume_finite_inputs(&mut self, graph: &Graph) {
         let Some((value, node)) = self.assumptions.needs_finite.take() else { return };
         let is_float = |id: &ValueId| graph.value(*id).dtype.is_some_and(DType::is_float);
@@ -87,8 +87,8 @@ impl State {
 
 /// Returns whether an integer that is rounded to float32 changes the result of a node by no more than that:
 /// the result is an element of an input, or rises with it.
-fn bears_rounding(call: &Call, op: &Op, index: usize) -> bool {
+fn tolerates_rounding(call: &Call, op: &Op, index: usize) -> bool {
     let moves = matches!(op.access, Access::View | Access::Selection | Access::Elementwise);
     let is_transparent = || op.transparent.is_some_and(|holds| holds(call.graph(), call.node()));
-    op.bears_rounding.map_or_else(|| moves || is_transparent(), |rule| rule(call, index))
+    op.tolerates_rounding.map_or_else(|| moves || is_transparent(), |rule| rule(call, index))
 }

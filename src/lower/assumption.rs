@@ -74,8 +74,8 @@ impl AssumedFact {
         }
     }
 
-    /// Returns whether `--strict` refuses nets that rely on the fact. Finite inputs are expected of every net: hardly
-    /// any network is exact without them.
+    /// Returns whether `--strict` refuses nets that rely on the fact. Finite inputs are expected of every
+    /// net: hardly any network is exact without them.
     pub fn is_refused_if_strict(self) -> bool {
         self != AssumedFact::Finite
     }

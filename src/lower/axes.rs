@@ -32,8 +32,8 @@ impl Axes {
         }
     }
 
-    /// Returns the sources of two sizes that have this one as their difference, which have elements. The second may be
-    /// a number.
+    /// Returns the sources of two sizes that have this one as their difference, which have elements. The
+    /// second may be a number.
     pub(super) fn difference(&self, size: &Dim) -> Option<((BlobId, char), Rest)> {
         if !size.has_length() {
             return None;

@@ -117,14 +117,6 @@ impl Lower<'_> {
         self.reshape(blob, form)
     }
 
-    /// Returns input `index` broadcast to the shape of the output.
-    pub fn broadcast_input(&self, index: usize) -> Result<BlobId> {
-        let out = self.call.output_shape(0)?.to_vec();
-        let from = extended(self.call.shape(index)?, out.len());
-        let blob = self.blob(index)?;
-        self.multiply_to(blob, &from, &out)
-    }
-
     /// Emits a blob of a value of shape `from`, broadcast to shape `to` of equal rank by products with 1.
     pub(super) fn multiply_to(&self, blob: BlobId, from: &[Dim], to: &[Dim]) -> Result<BlobId> {
         let mut sizes = from.to_vec();

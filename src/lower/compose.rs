@@ -37,17 +37,31 @@ impl Lower<'_> {
     /// [`crate::ncnn::layer::reduction_op`].
     pub fn reduce(&self, operation: i32, x: impl Into<Formula>, axes: &[usize]) -> Result<BlobId> {
         let x = self.compute(x)?;
+        self.reduction(operation, x, axes, true)
+    }
+
+    /// Emits a reduction along axes of a blob, which keep a size of 1 or are removed.
+    pub(super) fn reduction(
+        &self,
+        operation: i32,
+        x: BlobId,
+        axes: &[usize],
+        keeps_axes: bool,
+    ) -> Result<BlobId> {
         let mut form = self.form(x);
-        let mut numbers = Vec::with_capacity(axes.len());
-        for axis in axes {
-            numbers.push(i32::try_from(*axis)?);
-            form.put(*axis, Dim::ONE);
+        axes.iter().for_each(|axis| form.put(*axis, Dim::ONE));
+        if !keeps_axes {
+            let kept = form.into_iter().enumerate().filter(|(axis, _)| !axes.contains(axis));
+            form = kept.map(|(_, size)| size).collect();
+            if form.is_empty() {
+                form.push(Dim::ONE);
+            }
         }
         let layer = Reduction {
             operation,
             reduce_all: 0,
-            axes: numbers,
-            keepdims: 1,
+            axes: axes.iter().map(|axis| i32::try_from(*axis)).collect::<std::result::Result<_, _>>()?,
+            keepdims: i32::from(keeps_axes),
             fixbug0: 1,
             ..Reduction::default()
         };

@@ -1,16 +1,18 @@
-//! Sums of squares under roots and logarithms: spectra of sound, variances. Half precision represents neither the
-//! largest nor the smallest of them, nor the difference of two. The sums of a transform cancel: what remains of a weak
-//! frequency is smaller than the rounding error of a strong one, and a logarithm shows both alike.
+//! Sums of squares under roots and logarithms: spectra of sound, variances. Half precision represents neither
+//! the largest nor the smallest of them, nor the difference of two. The sums of a transform cancel: what
+//! remains of a weak frequency is smaller than the rounding error of a strong one, and a logarithm shows both
+//! alike.
 
 use crate::common::index::IndexSet;
 use crate::graph::{Graph, Node, ValueId};
 use crate::op::identity::is_filled_with;
 use crate::op::{self, Access, Op};
 
-/// Returns the values from which roots and logarithms of sums of squares are computed, back to the values that are
-/// squared; under logarithms, back to the inputs of the network that a linear transform reads.
+/// Returns the values from which roots and logarithms of sums of squares are computed, back to the values
+/// that are squared; under logarithms, back to the inputs of the network that a linear transform reads.
 pub(super) fn energies(graph: &Graph) -> IndexSet<ValueId> {
-    // Sums of squares, and results of reductions, such as a mean whose square is subtracted from that of squares.
+    // Sums of squares, and results of reductions, such as a mean whose square is subtracted from that of
+    // squares.
     let (mut energies, mut totals) = (IndexSet::default(), IndexSet::default());
     let mut transforms: IndexSet<ValueId> = graph.given_inputs().into_iter().collect();
     let (mut pending, mut logarithms) = (Vec::new(), Vec::new());
@@ -85,8 +87,8 @@ pub(super) fn computed_floats<'a>(graph: &'a Graph, node: &'a Node) -> impl Iter
     })
 }
 
-/// Returns whether the results of an operator on energies are energies: sums, products, moves, and functions of an
-/// element.
+/// Returns whether the results of an operator on energies are energies: sums, products, moves, and functions
+/// of an element.
 fn keeps_energies(op: &Op) -> bool {
     let is_by_element = matches!(
         op.access,

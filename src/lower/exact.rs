@@ -52,8 +52,9 @@ impl Lower<'_> {
         }
     }
 
-    /// Emits a power of numbers in `range`. Power is not vectorized, so it is right for 0 and infinity too. It
-    /// adds its shift to its bottom: -0, whose odd negative powers are negative, stays only with a shift of -0.
+    /// Emits a power of numbers in `range`. Power is not vectorized, so it is right for 0 and infinity too.
+    /// It adds its shift to its bottom: -0, whose odd negative powers are negative, stays only with a shift
+    /// of -0.
     pub fn power(&self, x: BlobId, power: f32, range: Range) -> Result<BlobId> {
         let is_odd = power % 2.0 == 1.0 || power % 2.0 == -1.0;
         let shift = if is_odd && power < 0.0 && range.least < 0.0 { -0.0 } else { 0.0 };
@@ -87,8 +88,8 @@ impl Lower<'_> {
         self.compute(truth * f32::MAX * f32::MAX * 0.0)
     }
 
-    /// Emits +inf where a condition is 1 and -inf where it is 0, and the negation: once for all readers of the
-    /// condition.
+    /// Emits +inf where a condition is 1 and -inf where it is 0, and the negation: once for all readers of
+    /// the condition.
     pub fn infinities(&self, condition: BlobId) -> Result<[BlobId; 2]> {
         if let Some(made) = self.state().infinities.get(&condition) {
             return Ok(*made);
@@ -194,8 +195,8 @@ impl Lower<'_> {
     }
 }
 
-/// Returns the float32 quotient of integers, increased by less than any remainder: truncated, it is exact for dividends
-/// below 2^20.
+/// Returns the float32 quotient of integers, increased by less than any remainder: truncated, it is exact for
+/// dividends below 2^20.
 pub(crate) fn nudged_quotient(a: ScalarOrBlob, b: ScalarOrBlob) -> Formula {
     a / b * NUDGE
 }

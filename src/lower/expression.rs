@@ -4,7 +4,7 @@ use super::axes::{Rest, has_elements};
 use super::{Lower, State};
 use crate::error::{At, Error, Result};
 use crate::ncnn::layer::{CROP_EXPRESSIONS, Crop, EXPRESSIONS, Reshape};
-use crate::ncnn::{BlobId, BlobIds, Layer, MAX_BOTTOMS, is_readable, letter};
+use crate::ncnn::{BlobId, Layer, MAX_BOTTOMS, is_readable, letter};
 use crate::tensor::{Dim, SizeCondition};
 
 /// Expressions over the sizes of blobs, the bottoms of the layer that evaluates them.
@@ -66,7 +66,8 @@ impl State {
         Some(Range { starts_expr, ends_expr, bottoms })
     }
 
-    /// Starts expressions over the sizes of `blob` and others; `None` if the net is for a release before `since`.
+    /// Starts expressions over the sizes of `blob` and others; `None` if the net is for a release before
+    /// `since`.
     fn texts(&self, blob: BlobId, since: u32) -> Option<Texts<'_>> {
         self.may_be_of(since).then(|| Texts { state: self, bottoms: vec![blob] })
     }
@@ -83,8 +84,8 @@ impl State {
         Some((Reshape { shape_expr, ..Reshape::default() }, bottoms))
     }
 
-    /// Returns the sizes of a top, innermost first, of a layer with the first bottom `blob`, and all bottoms; `None` if no
-    /// blobs have the sizes.
+    /// Returns the sizes of a top, innermost first, of a layer with the first bottom `blob`, and all bottoms;
+    /// `None` if no blobs have the sizes.
     pub(super) fn sizes_by_expression(&self, blob: BlobId, sizes: &[Dim]) -> Option<(String, Vec<BlobId>)> {
         let mut texts = self.texts(blob, EXPRESSIONS)?;
         let spelled: Option<Vec<String>> = sizes.iter().rev().map(|size| texts.spell(size)).collect();
@@ -107,24 +108,16 @@ impl State {
 }
 
 impl Lower<'_> {
-    /// Adds a layer with one top, and raises the required release to that of the layer unless the user asked for
-    /// an older one.
-    pub fn emit_newer(&self, layer: impl Into<Layer>, bottoms: &[BlobId], form: &[Dim]) -> Result<BlobId> {
+    /// Raises the required release to that of a layer, unless the user asked for an older one.
+    pub fn newer(&self, layer: impl Into<Layer>) -> Layer {
         let layer = layer.into();
         self.state_mut().allow(&layer);
-        self.emit(layer, bottoms, form)
+        layer
     }
 
-    /// Like [`Lower::emit_newer`], with a top for each form.
-    pub fn emit_newer_n(
-        &self,
-        layer: impl Into<Layer>,
-        bottoms: &[BlobId],
-        forms: &[impl AsRef<[Dim]>],
-    ) -> Result<BlobIds> {
-        let layer = layer.into();
-        self.state_mut().allow(&layer);
-        self.emit_n(layer, bottoms, forms)
+    /// Adds a layer with one top, see [`Lower::newer`].
+    pub fn emit_newer(&self, layer: impl Into<Layer>, bottoms: &[BlobId], form: &[Dim]) -> Result<BlobId> {
+        self.emit(self.newer(layer), bottoms, form)
     }
 
     /// Emits `count` elements of an axis from `start` on; both are computed from the sizes of other blobs.
@@ -144,9 +137,10 @@ impl Lower<'_> {
         self.call.require(Ok(condition))?;
         let end = start + count;
         let mut range = self.state().range(blob, start, &end).ok_or_else(refuse)?;
-        // Crop fails if it has to unpack a bottom without elements. One more than the size of that is never 0.
+        // Crop fails if it has to unpack a bottom without elements. One more than the size of that is never
+        // 0.
         let has_elements = |blob: &BlobId| has_elements(&self.state().net.blob(*blob).shape);
-        if self.bears_empty() && !range.bottoms.iter().all(has_elements) {
+        if self.accepts_empty() && !range.bottoms.iter().all(has_elements) {
             self.stretched_one(&(start + 1))?;
             range = self.state().range(blob, start, &end).ok_or_else(refuse)?;
         }

@@ -6,7 +6,8 @@ use crate::tensor::{Dim, held_axes, pair_axes};
 /// The maximum number of axes of a blob.
 pub(crate) const MAX_AXES: usize = 4;
 
-/// Returns the sizes of a form by their names in ncnn: w, h, d and c, with `absent` for an axis that it does not have.
+/// Returns the sizes of a form by their names in ncnn: w, h, d and c, with `absent` for an axis that it does
+/// not have.
 pub(super) fn by_name(form: &[i32], absent: i32) -> Option<[i32; 4]> {
     match *form {
         [w] => Some([w, absent, absent, absent]),

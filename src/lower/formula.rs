@@ -1,8 +1,8 @@
 //! Arithmetic of blobs, written as formulas.
 //!
-//! Operators of Rust make a [`Formula`] of blobs and numbers. [`Lower::compute`] emits its layers, the operands from
-//! left to right, as do the functions that take a formula in place of a blob. A formula is used once: what is used
-//! twice is computed first.
+//! Operators of Rust make a [`Formula`] of blobs and numbers. [`Lower::compute`] emits its layers, the
+//! operands from left to right, as do the functions that take a formula in place of a blob. A formula is used
+//! once: what is used twice is computed first.
 
 use std::ops::{Add, Div, Mul, Neg, Not, Sub};
 
@@ -234,7 +234,8 @@ impl Lower<'_> {
         })
     }
 
-    /// Emits a layer of one blob that keeps its shape; in three axes if it ignores the axis d in old releases.
+    /// Emits a layer of one blob that keeps its shape; in three axes if it ignores the axis d in old
+    /// releases.
     pub fn map(&self, layer: impl Into<Layer>, x: impl Into<Formula>) -> Result<BlobId> {
         let (layer, x) = (layer.into(), self.compute(x)?);
         let form = self.form(x);

@@ -1,5 +1,5 @@
-//! Gather at constant indices: slices, strides, repetitions and reversals of parts; or samples, or a product with a
-//! matrix.
+//! Gather at constant indices: slices, strides, repetitions and reversals of parts; or samples, or a product
+//! with a matrix.
 
 use num_traits::AsPrimitive;
 

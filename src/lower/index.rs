@@ -6,7 +6,7 @@
 use num_traits::AsPrimitive;
 
 use super::state::{Label, reshape_layer};
-use super::{Lower, Operand, State};
+use super::{Lower, Nd, Operand, State};
 use crate::common::limits;
 use crate::error::{Error, Result, unsupported};
 use crate::ncnn::layer::{CumulativeSum, Dequantize};
@@ -90,9 +90,14 @@ impl State {
     }
 }
 
-impl Lower<'_> {
-    /// Returns input `index` as a blob of one axis of 32-bit integers, if it is a reshaped graph input.
-    pub fn indices(&self, index: usize) -> Result<Option<BlobId>> {
+impl<'l> Lower<'l> {
+    /// Returns input `index` as one axis of 32-bit integers, if it is a reshaped graph input.
+    pub fn integers(&'l self, index: usize) -> Result<Option<Nd<'l>>> {
+        let count = Dim::product(self.call.shape(index)?);
+        Ok(self.integer_blob(index)?.map(|blob| self.nd(blob, [count])))
+    }
+
+    fn integer_blob(&self, index: usize) -> Result<Option<BlobId>> {
         let Some(input) = self.state().integers.input(self.input_id(index)?) else { return Ok(None) };
         if let Some(indices) = self.state().integers.indices.get(&input) {
             return Ok(Some(*indices));
@@ -143,7 +148,7 @@ impl Lower<'_> {
 }
 
 /// Returns the positions of an axis: 0, 1, 2 and so on.
-pub(crate) fn ramp(size: &Dim) -> Result<Tensor> {
+fn ramp(size: &Dim) -> Result<Tensor> {
     let Some(size) = size.known() else { unsupported!("the positions of an axis of size {size}") };
     float(size)?;
     Tensor::deferred(DType::F32, vec![usize::try_from(size)?], Vec::new(), move |_| {

@@ -48,7 +48,6 @@ pub(crate) use form::{
 };
 pub(crate) use formula::{Formula, Operand, ScalarOrBlob};
 pub(crate) use gather::MAX_PARTS;
-pub(crate) use index::ramp;
 pub(crate) use moves::lower_moves;
 pub(crate) use nd::{Nd, ends};
 pub(crate) use node::Lower;

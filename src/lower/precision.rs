@@ -1,5 +1,6 @@
 //! The values that half precision does not represent: integers beyond those of bfloat16, magnitudes beyond
-//! those of float16, coordinates, compared inputs, angles of positions, and sums of squares under roots and logarithms.
+//! those of float16, coordinates, compared inputs, angles of positions, and sums of squares under roots and
+//! logarithms.
 
 use super::energy::{computed_floats, energies};
 use crate::common::index::IndexSet;
@@ -110,8 +111,8 @@ fn is_large_integer(graph: &Graph, id: ValueId) -> bool {
         && !EXACT_INTEGERS.contains(range::range(graph, id))
 }
 
-/// Returns whether a result has finite numbers that are infinite in float16, as ConstantOfShape makes them, or where a
-/// node makes infinities finite.
+/// Returns whether a result has finite numbers that are infinite in float16, as ConstantOfShape makes them,
+/// or where a node makes infinities finite.
 fn introduces_large(graph: &Graph, node: &Node, output: ValueId) -> bool {
     let (range, most) = (range::range(graph, output), f64::from(LARGEST_HALF));
     if !range.is_finite() || (range.least >= -most && range.most <= most) {

@@ -1,9 +1,9 @@
 //! Quotients of floats.
 //!
-//! A vectorized division on x86 multiplies by an estimate of the reciprocal, so it is NaN for a divisor that is
-//! zero or infinite. An infinite divisor is replaced by the largest finite number, whose reciprocal counts as 0.
-//! A zero is replaced by 1 or, if it is negative, -1, and the quotient is multiplied by infinity. The layers for
-//! that are vectorized, and take about as long as two further divisions.
+//! A vectorized division on x86 multiplies by an estimate of the reciprocal, so it is NaN for a divisor that
+//! is zero or infinite. An infinite divisor is replaced by the largest finite number, whose reciprocal counts
+//! as 0. A zero is replaced by 1 or, if it is negative, -1, and the quotient is multiplied by infinity. The
+//! layers for that are vectorized, and take about as long as two further divisions.
 
 use super::{Lower, Operand, ScalarOrBlob};
 use crate::error::Result;
@@ -36,8 +36,8 @@ impl Lower<'_> {
         is_plain(self.range(index))
     }
 
-    /// Emits the quotients by the elements of input `index`, also by those that are zero or infinite; `by` is the
-    /// blob that holds them.
+    /// Emits the quotients by the elements of input `index`, also by those that are zero or infinite; `by` is
+    /// the blob that holds them.
     pub fn quotient(&self, a: ScalarOrBlob, by: BlobId, index: usize, over_zero: OverZero) -> Result<BlobId> {
         let range = self.range(index);
         if is_plain(range) {

@@ -1,8 +1,9 @@
 //! Gathers at computed or irregular indices: the rows of a blob, sampled at their nearest coordinates.
 //!
 //! GridSample takes the element of each channel of an image whose coordinates are nearest to those of a grid.
-//! Coordinates of whole positions are exact enough up to [`Gathered::MOST_PLACES`] positions along an axis, so elements are
-//! moved: infinities and NaN stay, and do not reach other elements, as they do in a product with zeros.
+//! Coordinates of whole positions are exact enough up to [`Gathered::MOST_PLACES`] positions along an axis,
+//! so elements are moved: infinities and NaN stay, and do not reach other elements, as they do in a product
+//! with zeros.
 
 use num_traits::AsPrimitive;
 
@@ -48,8 +49,8 @@ fn usual(size: &Dim) -> u64 {
 }
 
 impl Gathered {
-    /// The most positions along an axis. The coordinate of a position and the position that the runtime computes of it are
-    /// each rounded a few times; the error stays below a quarter of a position.
+    /// The most positions along an axis. The coordinate of a position and the position that the runtime
+    /// computes of it are each rounded a few times; the error stays below a quarter of a position.
     pub const MOST_PLACES: i64 = 1 << 20;
 
     /// Returns the gather of `count` rows at indices of their own.
@@ -96,7 +97,8 @@ impl Gathered {
         Cost::passes(3, indices) + lines + Cost::passes(4, positions) + sampled
     }
 
-    /// Returns the cost of a product with the matrix of zeros and ones that compares each index with each position.
+    /// Returns the cost of a product with the matrix of zeros and ones that compares each index with each
+    /// position.
     pub fn cost_of_product(&self) -> Cost {
         let rows = usual(&self.groups).saturating_mul(usual(&self.count));
         let compared = rows.saturating_mul(usual(&self.size)).saturating_mul(usual(&self.columns));
@@ -109,8 +111,8 @@ impl Gathered {
         Cost::passes(4, compared) + product
     }
 
-    /// Returns the gather of the columns of a single matrix, if it takes less time although data and result are
-    /// transposed.
+    /// Returns the gather of the columns of a single matrix, if it takes less time although data and result
+    /// are transposed.
     fn of_columns(&self) -> Option<Gathered> {
         let is_matrix = self.channels.is(1) && self.groups.is(1) && self.columns.is(1) && !self.width.is(1);
         let one = Dim::ONE;
@@ -135,8 +137,8 @@ impl Gathered {
         (weights + Cost::product(elements, usual(&self.size)) + Cost::passes(3, elements)).nanoseconds()
     }
 
-    /// Returns whether sampling is exact, and takes less time than a product. Nothing else gathers along an axis of free
-    /// size.
+    /// Returns whether sampling is exact, and takes less time than a product. Nothing else gathers along an
+    /// axis of free size.
     pub fn is_sampled(&self) -> bool {
         let is_cheaper = || self.cost().nanoseconds() < self.cost_of_product().nanoseconds();
         self.is_exact() && (self.size.known().is_none() || is_cheaper())
@@ -144,8 +146,8 @@ impl Gathered {
 }
 
 impl Lower<'_> {
-    /// Emits the elements at `indices`, which count from the front, in the form `[channels, height, width]` of a
-    /// [`Gathered`]: the groups and the count are one axis if the width is not 1.
+    /// Emits the elements at `indices`, which count from the front, in the form `[channels, height, width]`
+    /// of a [`Gathered`]: the groups and the count are one axis if the width is not 1.
     pub fn sample(&self, data: BlobId, indices: BlobId, gathered: &Gathered) -> Result<BlobId> {
         let Gathered { channels, groups, size, count, width, columns } = gathered;
         if !gathered.is_exact() {
@@ -171,7 +173,7 @@ impl Lower<'_> {
             self.require(SizeCondition::at_most(size, most))?;
         }
         let image = self.reshape(data, &[channels.clone(), height.clone(), across.clone()])?;
-        let image = self.certain_form(image)?;
+        let image = self.known_layout(image)?;
         let [rows, sampled] = gathered.grid();
         let [x, y] = if width.is(1) {
             let x = self.reshape(indices, &[one.clone(), groups.clone(), count.clone()])?;
@@ -202,9 +204,10 @@ impl Lower<'_> {
         self.emit(layer, &[image, grid], &[channels.clone(), rows, sampled])
     }
 
-    /// Returns a blob as it is, an input of the net through a Reshape: GridSample takes a Mat of another number of axes for
-    /// a volume or for its grid, and reads beyond one, and users may provide an input in several forms.
-    pub fn certain_form(&self, blob: BlobId) -> Result<BlobId> {
+    /// Returns a blob as it is, an input of the net through a Reshape: GridSample takes a Mat of another
+    /// number of axes for a volume or for its grid, and reads beyond one, and users may provide an input in
+    /// several forms.
+    pub fn known_layout(&self, blob: BlobId) -> Result<BlobId> {
         if !self.state().net.inputs.contains(&blob) {
             return Ok(blob);
         }

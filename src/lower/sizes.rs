@@ -75,12 +75,12 @@ impl Lower<'_> {
     }
 
     /// Returns whether the oldest release that must load the net hands empty blobs on to layers.
-    pub fn bears_empty(&self) -> bool {
+    pub fn accepts_empty(&self) -> bool {
         self.state().may_be_newer || self.state().net.release >= EMPTY_BLOBS
     }
 
-    /// Emits ones along one axis whose size is an expression over the sizes of blobs, of which no elements are
-    /// read: they may be empty. `None` if the runtime cannot evaluate the expression.
+    /// Emits ones along one axis whose size is an expression over the sizes of blobs, of which no elements
+    /// are read: they may be empty. `None` if the runtime cannot evaluate the expression.
     pub(super) fn stretched_one(&self, size: &Dim) -> Result<Option<BlobId>> {
         let one = self.memory_data(&Tensor::from_f32(&[1], vec![1.0])?, &shape![1])?;
         let sizes = [Dim::ONE, size.clone()];
@@ -92,8 +92,8 @@ impl Lower<'_> {
         self.reshape(plane, std::slice::from_ref(size)).map(Some)
     }
 
-    /// Emits ones along an axis of a size that no blob has: the concatenated ones of the terms of the sum, or one
-    /// that is repeated as often as an expression says.
+    /// Emits ones along an axis of a size that no blob has: the concatenated ones of the terms of the sum, or
+    /// one that is repeated as often as an expression says.
     fn joined_ones(&self, size: &Dim) -> Result<BlobId> {
         let refuse = || Error::unsupported(format!("{size} elements: no blob has an axis of this size"));
         let Sum { terms, constant } = size.sum();
@@ -177,8 +177,8 @@ impl Lower<'_> {
     }
 
     fn operate(&self, operation: Operation, a: BlobId, b: BlobId) -> Result<BlobId> {
-        // Halfway between two dividends the quotient is not an integer, whatever its sign: the rounding of the
-        // division does not change its floor. Divisors are positive.
+        // Halfway between two dividends the quotient is not an integer, whatever its sign: the rounding of
+        // the division does not change its floor. Divisors are positive.
         let quotient = ((a + 0.5) / b).floor();
         self.compute(match operation {
             Operation::Min => a.smaller(b),

@@ -6,7 +6,8 @@ use super::layer::{Trait, Work};
 use super::{BlobId, Layer, Net, NetLayer};
 use crate::tensor::Dim;
 
-/// The work of layers. Where several compositions of layers compute the same, the one of the least time is used.
+/// The work of layers. Where several compositions of layers compute the same, the one of the least time is
+/// used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Cost {
@@ -18,8 +19,8 @@ pub struct Cost {
     pub weight_bytes: u64,
     /// The bytes of tops.
     pub blob_bytes: u64,
-    /// The time in nanoseconds of layers that compute one element at a time: 2 for a multiply-add of a convolution over
-    /// three axes, 28 for a function such as a logarithm.
+    /// The time in nanoseconds of layers that compute one element at a time: 2 for a multiply-add of a
+    /// convolution over three axes, 28 for a function such as a logarithm.
     pub scalars: u64,
 }
 
@@ -53,8 +54,9 @@ impl Cost {
         Cost { multiply_adds, scalars: multiply_adds.saturating_mul(SCALAR_PRODUCT), ..Cost::default() }
     }
 
-    /// Returns the time in nanoseconds on one thread of a processor of 2020, as measured with ncnn 20261020 on x86: with
-    /// large matrices a multiply-add takes half of what it is taken for here, with a single row eight times as much.
+    /// Returns the time in nanoseconds on one thread of a processor of 2020, as measured with ncnn 20261020
+    /// on x86: with large matrices a multiply-add takes half of what it is taken for here, with a single row
+    /// eight times as much.
     pub fn nanoseconds(&self) -> u64 {
         let tenths = [
             (self.layers, 5_000),

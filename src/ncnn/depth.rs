@@ -4,8 +4,8 @@ use super::{BlobId, Net};
 use crate::common::index::IndexMap;
 
 impl Net {
-    /// Returns the number of layers of the longest path: the runtime computes the bottoms of a layer before the layer,
-    /// and calls itself for each (NCNN.md).
+    /// Returns the number of layers of the longest path: the runtime computes the bottoms of a layer before
+    /// the layer, and calls itself for each (NCNN.md).
     pub(crate) fn depth(&self) -> usize {
         let mut depths: IndexMap<BlobId, usize> = IndexMap::default();
         let mut deepest = 0;

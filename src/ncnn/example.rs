@@ -63,8 +63,9 @@ impl Net {
 }
 
 impl Net {
-    /// Reads a `.param` file of fixed sizes, of which each blob that no layer reads is an output. The sizes of inputs are their
-    /// params, those of other blobs follow from the rules of their layers. A weight is `name=count*element`.
+    /// Reads a `.param` file of fixed sizes, of which each blob that no layer reads is an output. The sizes
+    /// of inputs are their params, those of other blobs follow from the rules of their layers. A weight is
+    /// `name=count*element`.
     pub(super) fn read_param(text: &str) -> Net {
         let mut net = Net::default();
         let mut blobs: BTreeMap<String, BlobId> = BTreeMap::new();

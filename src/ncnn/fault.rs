@@ -1,6 +1,7 @@
 //! Known faults of the runtime's kernels, each with the features that a layer must not use to avoid it.
 //!
-//! A fault is one of a kernel and not of a kind of arithmetic: without it, the layer is as exact as others of its type.
+//! A fault is one of a kernel and not of a kind of arithmetic: without it, the layer is as exact as others of
+//! its type.
 
 use num_traits::AsPrimitive;
 
@@ -11,12 +12,13 @@ use crate::common::index::IndexSet;
 use crate::error::{Error, Result};
 use crate::tensor::Dim;
 
-/// The root mean square of the elements of a weight below which the transform of Winograd with tiles of 8 by 8 has more
-/// than twice the usual error in float16: some of its sums of nine weights are 6 * 10^-4 times as large, and denormal.
+/// The root mean square of the elements of a weight below which the transform of Winograd with tiles of 8 by
+/// 8 has more than twice the usual error in float16: some of its sums of nine weights are 6 * 10^-4 times as
+/// large, and denormal.
 const SMALL_WEIGHT: f64 = 1.0 / 256.0;
 
-/// The terms that the kernel of Softmax for ARM64 adds one by one in float16 with an error of at most two percent. A sum
-/// loses terms below 2^-12 of it.
+/// The terms that the kernel of Softmax for ARM64 adds one by one in float16 with an error of at most two
+/// percent. A sum loses terms below 2^-12 of it.
 const MOST_SUMMED: i64 = 256;
 
 /// The elements of float16 in a register of ARM64, and those of two packs of channels that share one.
@@ -90,8 +92,8 @@ impl Net {
         layer.tops.first().is_some_and(|top| self.small_weights.contains(*top))
     }
 
-    /// Returns whether a layer is a Softmax over so many elements that its sum in float16 loses some, whatever arithmetic a
-    /// mask asks for.
+    /// Returns whether a layer is a Softmax over so many elements that its sum in float16 loses some,
+    /// whatever arithmetic a mask asks for.
     pub(super) fn loses_terms(&self, layer: &NetLayer) -> bool {
         let (Layer::Softmax(softmax), [bottom]) = (&layer.layer, layer.bottoms.as_slice()) else {
             return false;
@@ -108,9 +110,10 @@ impl Net {
     }
 }
 
-/// Returns whether a layer is a depthwise 3 by 3 convolution with stride 2 over packs of 8 channels that computes two
-/// columns at once, after all groups of four. The kernel reads the fifth element of the second and third row from the
-/// first one (`convdw3x3s2_pack8_fp16sa_neon` in `convolutiondepthwise_3x3_pack8_fp16s.h`).
+/// Returns whether a layer is a depthwise 3 by 3 convolution with stride 2 over packs of 8 channels that
+/// computes two columns at once, after all groups of four. The kernel reads the fifth element of the second
+/// and third row from the first one (`convdw3x3s2_pack8_fp16sa_neon` in
+/// `convolutiondepthwise_3x3_pack8_fp16s.h`).
 fn steps_in_pairs(net: &Net, layer: &NetLayer) -> bool {
     const PACK: i32 = 8;
     let Layer::ConvolutionDepthWise(convolution) = &layer.layer else { return false };
@@ -127,8 +130,8 @@ fn steps_in_pairs(net: &Net, layer: &NetLayer) -> bool {
     is_window && is_depthwise && group % PACK == 0 && has_pair && !layer.layer.is_int8()
 }
 
-/// Returns among how many sums the kernel of Softmax divides the terms along an axis, at least if sizes are free
-/// (`softmax_fp16s` in `softmax_arm_asimdhp.cpp`).
+/// Returns among how many sums the kernel of Softmax divides the terms along an axis, at least if sizes are
+/// free (`softmax_fp16s` in `softmax_arm_asimdhp.cpp`).
 fn sums_of_softmax(shape: &[Dim], axis: usize) -> i64 {
     let [whole, half] = LANES;
     let is_packed = |pack: i64| {
@@ -153,8 +156,8 @@ fn sums_of_softmax(shape: &[Dim], axis: usize) -> i64 {
     }
 }
 
-/// Returns whether a layer is arithmetic that broadcasts blobs of four axes, for which BinaryOp on the GPU reads beyond
-/// them, or gives other results (`binaryop_broadcast.comp`).
+/// Returns whether a layer is arithmetic that broadcasts blobs of four axes, for which BinaryOp on the GPU
+/// reads beyond them, or gives other results (`binaryop_broadcast.comp`).
 fn broadcasts_four_axes(net: &Net, layer: &NetLayer) -> bool {
     let [a, b] = layer.bottoms.as_slice() else { return false };
     let (a, b) = (&net.blob(*a).shape, &net.blob(*b).shape);
@@ -168,7 +171,8 @@ mod tests {
     use crate::ncnn::layer::{Convolution, Softmax};
     use crate::tensor::Tensor;
 
-    /// Returns the mask of a convolution over 16 channels with tops of this width, and the number of its faults.
+    /// Returns the mask of a convolution over 16 channels with tops of this width, and the number of its
+    /// faults.
     fn mask(width: &str, change: impl Fn(&mut ConvolutionDepthWise, &mut Net)) -> (i32, usize) {
         let mut net = Net::default();
         let mut layer = ConvolutionDepthWise {

@@ -21,8 +21,8 @@ fn used_elements(layer: &NetLayer) -> impl Iterator<Item = &BlobId> {
 }
 
 impl Net {
-    /// Returns the bottoms of which a layer reads elements that half precision may hold, with their places. Some layers
-    /// read also those of which they use the size alone.
+    /// Returns the bottoms of which a layer reads elements that half precision may hold, with their places.
+    /// Some layers read also those of which they use the size alone.
     fn read_elements<'a>(&'a self, layer: &'a NetLayer) -> impl Iterator<Item = (usize, &'a BlobId)> {
         let unpacks = layer.layer.has(Trait::Unpacks);
         let is_read = move |place: usize| unpacks || !layer.layer.facts().reads_size_alone(place);
@@ -30,8 +30,8 @@ impl Net {
         bottoms.filter(move |(place, bottom)| is_read(*place) && self.blob(**bottom).element != Element::I8)
     }
 
-    /// Returns whether a layer computes in float32 on runtimes of half precision too, which would not represent its
-    /// numbers.
+    /// Returns whether a layer computes in float32 on runtimes of half precision too, which would not
+    /// represent its numbers.
     pub fn is_float32(&self, layer: &NetLayer) -> bool {
         let holds = |blob: &BlobId| self.blob(*blob).float32;
         let is_asked = || layer.tops.iter().any(holds) || used_elements(layer).any(holds);
@@ -39,8 +39,8 @@ impl Net {
             && (layer.float32 || (!layer.layer.has(Trait::OnRequest) && is_asked()))
     }
 
-    /// Keeps the tops of the layers at these places in float32, and all blobs with elements of them. All layers that
-    /// compute or read such a blob compute in float32, attention too. It precedes [`Net::split`].
+    /// Keeps the tops of the layers at these places in float32, and all blobs with elements of them. All
+    /// layers that compute or read such a blob compute in float32, attention too. It precedes [`Net::split`].
     pub(crate) fn keep_in_float32(&mut self, places: &BTreeSet<usize>) {
         let mut kept: IndexSet<BlobId> = IndexSet::default();
         for (place, layer) in self.layers.iter_mut().enumerate() {
@@ -59,8 +59,8 @@ impl Net {
         }
     }
 
-    /// Returns the blobs that runtimes of half precision hold in it, in the order of the layers, with the places of the
-    /// layers that compute them. Blobs with elements of these alone are left out.
+    /// Returns the blobs that runtimes of half precision hold in it, in the order of the layers, with the
+    /// places of the layers that compute them. Blobs with elements of these alone are left out.
     pub(crate) fn half_blobs(&self) -> Vec<(usize, BlobId)> {
         let readers: IndexMap<BlobId, &NetLayer> = self
             .layers
@@ -87,9 +87,9 @@ impl Net {
         found
     }
 
-    /// Marks the layers with constants beyond float16 or with sums that lose terms, and inserts an identity before each
-    /// layer in float32 that reads a blob in half precision. Moves of inputs and constants need none: they are in float32
-    /// themselves, so that no digit of an input is lost. Each blob has one reader.
+    /// Marks the layers with constants beyond float16 or with sums that lose terms, and inserts an identity
+    /// before each layer in float32 that reads a blob in half precision. Moves of inputs and constants need
+    /// none: they are in float32 themselves, so that no digit of an input is lost. Each blob has one reader.
     pub(crate) fn isolate_float32(&mut self) {
         let needs = |layer: &NetLayer| layer.layer.facts().exceeds_half() || self.loses_terms(layer);
         let marks: Vec<bool> = self.layers.iter().map(needs).collect();
@@ -121,8 +121,8 @@ impl Net {
         self.insert_entries(&entries);
     }
 
-    /// Returns the places of the constants and moves from which a blob gets all its elements, besides inputs and layers
-    /// in float32. `None` if another layer computes elements in half precision.
+    /// Returns the places of the constants and moves from which a blob gets all its elements, besides inputs
+    /// and layers in float32. `None` if another layer computes elements in half precision.
     fn sources(&self, blob: BlobId, producers: &IndexMap<BlobId, usize>) -> Option<Vec<usize>> {
         let (mut pending, mut found) = (vec![blob], Vec::new());
         while let Some(id) = pending.pop() {

@@ -74,8 +74,8 @@ pub enum Element {
     I32,
     /// 8-bit integers between convolutions in int8.
     I8,
-    /// Keys or values that attention caches, in a layout of the runtime's own: the shape is that of the value in the
-    /// model, and not that of the Mat.
+    /// Keys or values that attention caches, in a layout of the runtime's own: the shape is that of the value
+    /// in the model, and not that of the Mat.
     Cache,
 }
 
@@ -88,10 +88,11 @@ pub struct Blob {
     pub shape: Shape,
     /// The type of the elements.
     pub element: Element,
-    /// The number of Mats of this shape: those of the batch, of which the runtime computes one after the other.
+    /// The number of Mats of this shape: those of the batch, of which the runtime computes one after the
+    /// other.
     pub batch: u32,
-    /// Whether half precision does not represent the elements, or the user keeps them in float32: the layers that
-    /// compute or read the blob do so in float32.
+    /// Whether half precision does not represent the elements, or the user keeps them in float32: the layers
+    /// that compute or read the blob do so in float32.
     pub float32: bool,
 }
 
@@ -135,7 +136,8 @@ pub struct Net {
     pub release: u32,
     /// Whether weights that ncnn reads as float32 or float16 are written as float16.
     pub half: bool,
-    /// Whether all layers compute in float32 on runtimes that compute in float16; blobs are stored in float16.
+    /// Whether all layers compute in float32 on runtimes that compute in float16; blobs are stored in
+    /// float16.
     pub precise: bool,
     /// Whether convolutions avoid the transforms of Winograd that lose most in float16.
     pub careful: bool,
@@ -192,7 +194,8 @@ impl Net {
         self.blobs.get(id.index()).unwrap_or_else(|| &MISSING)
     }
 
-    /// Returns the other side of a cache: the blob that a layer computes from it, or that it was computed from.
+    /// Returns the other side of a cache: the blob that a layer computes from it, or that it was computed
+    /// from.
     pub(crate) fn continued(&self, id: BlobId) -> Option<BlobId> {
         if self.blob(id).element != Element::Cache {
             return None;

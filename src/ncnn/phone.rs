@@ -1,13 +1,15 @@
-//! The layers that run otherwise on a phone than on a desktop: in float32 although the runtime computes in half
-//! precision, on the processor although it computes on the GPU, and by transforms that lose digits in float16.
+//! The layers that run otherwise on a phone than on a desktop: in float32 although the runtime computes in
+//! half precision, on the processor although it computes on the GPU, and by transforms that lose digits in
+//! float16.
 
 use super::layer::{Trait, is_transformed};
 use super::text::{FLOAT16_ARITHMETIC, WINOGRAD};
 use super::{Net, NetLayer};
 
-/// The channels of convolutions that the runtime computes in float16 by the transform of Winograd with tiles of 8 by 8:
-/// both numbers are at most the last, and one is at least the first (`create_pipeline_fp16s` in
-/// `convolution_arm_asimdhp.cpp`). With more channels, the tiles are smaller, and the error is that of other sums.
+/// The channels of convolutions that the runtime computes in float16 by the transform of Winograd with tiles
+/// of 8 by 8: both numbers are at most the last, and one is at least the first (`create_pipeline_fp16s` in
+/// `convolution_arm_asimdhp.cpp`). With more channels, the tiles are smaller, and the error is that of other
+/// sums.
 const ROUGH: (i64, i64) = (16, 128);
 
 impl Net {
@@ -21,7 +23,8 @@ impl Net {
         if self.sums_in_float16(layer) { self.usual_multiply_adds(layer).1 } else { 0 }
     }
 
-    /// Returns whether the runtime may compute a convolution in float16 after the transform that loses most digits.
+    /// Returns whether the runtime may compute a convolution in float16 after the transform that loses most
+    /// digits.
     pub fn is_roughly_transformed(&self, layer: &NetLayer) -> bool {
         !self.careful && self.has_rough_transform(layer) && self.sums_in_float16(layer)
     }
@@ -36,8 +39,8 @@ impl Net {
         self.precision_mask(layer) & WINOGRAD != 0
     }
 
-    /// Returns whether the runtime may compute a convolution in float16 by the transform of Winograd that loses most
-    /// digits.
+    /// Returns whether the runtime may compute a convolution in float16 by the transform of Winograd that
+    /// loses most digits.
     pub(super) fn has_rough_transform(&self, layer: &NetLayer) -> bool {
         self.may_be_transformed(layer) && !self.has_small_weight(layer)
     }

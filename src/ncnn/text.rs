@@ -114,8 +114,8 @@ impl Net {
         (self.precision_mask(layer) | self.fault_mask(layer)) & VULKAN != 0
     }
 
-    /// Returns whether a layer passes through or reads the bits of 32-bit integers, which half precision would
-    /// convert as if they were float32. Embed reads any bits exactly.
+    /// Returns whether a layer passes through or reads the bits of 32-bit integers, which half precision
+    /// would convert as if they were float32. Embed reads any bits exactly.
     fn holds_integers(&self, layer: &NetLayer) -> bool {
         let integers = |blob: &BlobId| self.blob(*blob).element == Element::I32;
         layer.bottoms.iter().any(integers) && !matches!(layer.layer, Layer::Embed(_))

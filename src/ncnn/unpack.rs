@@ -1,8 +1,9 @@
 //! Reshapes by expressions over several bottoms, between blobs that the runtime packs.
 //!
-//! Release 20261020 moves their elements one at a time if it packs the bottom or the top (NCNN.md), 109 ns for each.
-//! It packs no blob whose outermost axis has one element. So a Reshape without expressions removes the packing, that by
-//! expressions gives the sizes below an axis of one element, and a third one removes this axis.
+//! Release 20261020 moves their elements one at a time if it packs the bottom or the top (NCNN.md), 109 ns
+//! for each. It packs no blob whose outermost axis has one element. So a Reshape without expressions removes
+//! the packing, that by expressions gives the sizes below an axis of one element, and a third one removes
+//! this axis.
 
 use smallvec::smallvec;
 
@@ -24,8 +25,8 @@ struct Apart {
 }
 
 impl Net {
-    /// Replaces reshapes by expressions over several bottoms that the runtime computes one element at a time. It
-    /// precedes [`Net::split`].
+    /// Replaces reshapes by expressions over several bottoms that the runtime computes one element at a time.
+    /// It precedes [`Net::split`].
     pub(crate) fn unpack_reshapes(&mut self) {
         let layers = Vec::with_capacity(self.layers.len());
         for mut layer in std::mem::replace(&mut self.layers, layers) {
@@ -37,7 +38,8 @@ impl Net {
         }
     }
 
-    /// Adds the layer that removes the packing of the bottom, and changes the layer; returns the layer that follows it.
+    /// Adds the layer that removes the packing of the bottom, and changes the layer; returns the layer that
+    /// follows it.
     fn unpack(&mut self, layer: &mut NetLayer) -> Option<NetLayer> {
         let (Layer::Reshape(reshape), [bottom, _, ..], [top]) =
             (&layer.layer, layer.bottoms.as_slice(), layer.tops.as_slice())
@@ -122,7 +124,8 @@ impl Apart {
     }
 }
 
-/// Returns the expressions with the sizes of the first bottom read from the one at `place`; `None` if there are none.
+/// Returns the expressions with the sizes of the first bottom read from the one at `place`; `None` if there
+/// are none.
 fn of_another(shape_expr: &str, place: usize) -> Option<String> {
     let (mut text, mut before, mut is_changed) = (String::new(), None, false);
     let mut letters = shape_expr.chars().peekable();

@@ -45,8 +45,8 @@ pub struct Stored {
     pub elements: usize,
     /// The size in the file in bytes, with tag and padding.
     pub bytes: u64,
-    /// The error of a weight that `--weights` rounded: the root mean square of the differences, relative to that of
-    /// the elements.
+    /// The error of a weight that `--weights` rounded: the root mean square of the differences, relative to
+    /// that of the elements.
     pub error: Option<f32>,
 }
 
@@ -88,8 +88,8 @@ impl Net {
         Ok(Written { layers, blobs, param_bytes, bin_bytes, weights, warnings })
     }
 
-    /// Returns the size of the `.bin` file in bytes, if it does not depend on the elements of the weights, as it
-    /// does for a net with float16 weights.
+    /// Returns the size of the `.bin` file in bytes, if it does not depend on the elements of the weights, as
+    /// it does for a net with float16 weights.
     ///
     /// # Errors
     ///
@@ -178,8 +178,8 @@ impl Net {
         Ok((stored, warnings))
     }
 
-    /// Returns whether a weight is written as float16, if its elements fit. Layers that must compute in float32
-    /// keep the digits of their weights, such as the frequencies of positions.
+    /// Returns whether a weight is written as float16, if its elements fit. Layers that must compute in
+    /// float32 keep the digits of their weights, such as the frequencies of positions.
     fn may_be_float16(&self, layer: &NetLayer, weight: &Weight<'_>) -> bool {
         self.half && float16::may_be_float16(&layer.layer, weight) && !self.is_float32(layer)
     }

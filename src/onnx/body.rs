@@ -265,7 +265,8 @@ impl<'m> Reader<'m> {
             && self.functions.find(node).is_none()
     }
 
-    /// Adds the value of an output of a node, and defines its name, whose bytes are `key`. An empty name has none.
+    /// Adds the value of an output of a node, and defines its name, whose bytes are `key`. An empty name has
+    /// none.
     fn define_output<'n>(
         &mut self,
         name: &str,

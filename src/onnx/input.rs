@@ -60,7 +60,8 @@ impl ModelBytes {
     ///
     /// # Errors
     ///
-    /// `Parse` if a tensor cannot be decoded, `Limit` above a limit. Other faults of a model are found when it is read.
+    /// `Parse` if a tensor cannot be decoded, `Limit` above a limit. Other faults of a model are found when
+    /// it is read.
     pub fn data_locations(&self) -> Result<BTreeSet<String>> {
         let mut locations = BTreeSet::new();
         for tensor in limit::tensors(&self.model)? {

@@ -146,8 +146,8 @@ impl<'a> Store<'a> {
     }
 }
 
-/// Returns the destination of a file at this location beside the model at `path`. As when a model is read, the file lies in
-/// the model's folder after symbolic links, or in that of the model itself if it is a link.
+/// Returns the destination of a file at this location beside the model at `path`. As when a model is read,
+/// the file lies in the model's folder after symbolic links, or in that of the model itself if it is a link.
 ///
 /// # Errors
 ///

@@ -62,8 +62,8 @@ pub(crate) const FLAGS: &[&str] = &[
     "zeros",
 ];
 
-/// Returns what a flag says. Kernels of onnxruntime take other numbers than 0 and 1 for either, each in its own way:
-/// 2 is no `keepdims`, but `transA`.
+/// Returns what a flag says. Kernels of onnxruntime take other numbers than 0 and 1 for either, each in its
+/// own way: 2 is no `keepdims`, but `transA`.
 fn truth(name: &str, flag: i64) -> Result<bool> {
     match flag {
         0 => Ok(false),
@@ -112,8 +112,8 @@ impl Call<'_> {
         truth(name, self.given_int(name)?.unwrap_or(0))
     }
 
-    /// Refuses attributes that the version of the operator does not declare, those of another type, and flags that say
-    /// neither yes nor no.
+    /// Refuses attributes that the version of the operator does not declare, those of another type, and flags
+    /// that say neither yes nor no.
     pub fn check_attributes(&self) -> Result<()> {
         for (name, attribute) in &self.node().attributes {
             let at = |error: Error| error.at_part(format!("attribute {name}"));
@@ -142,8 +142,8 @@ fn misfit(attribute: &Attribute, expected: &str) -> Error {
     Error::invalid(format!("found {}, expected {expected}", attribute.kind()))
 }
 
-/// Readers of the attributes of a type: of one that the node may have; of one that it must have, unless the schema has
-/// a default; and of one with a default that the schema does not know.
+/// Readers of the attributes of a type: of one that the node may have; of one that it must have, unless the
+/// schema has a default; and of one with a default that the schema does not know.
 macro_rules! readers {
     ($(
         $kind:literal $type:ty, $given:ident: $attribute:pat => $value:expr

@@ -75,7 +75,8 @@ fn known(graph: &Graph, id: ValueId, index: usize) -> Option<Dim> {
     list.to_dims().ok()?.iter().nth(index).cloned()
 }
 
-/// Returns the element from which a node computes element `index` of its output, after adding a size to the sum.
+/// Returns the element from which a node computes element `index` of its output, after adding a size to the
+/// sum.
 fn step(graph: &Graph, node: &Node, index: usize, sum: &mut ElementSum) -> Option<(ValueId, usize)> {
     let first = node.input(0)?;
     let is_int = |id: ValueId| graph.value(id).dtype.is_some_and(DType::is_int);
@@ -123,8 +124,9 @@ fn place(graph: &Graph, id: ValueId, index: usize) -> Option<usize> {
     Some(if count(graph, id)? == 1 { 0 } else { index })
 }
 
-/// Returns the element that is always the larger or the smaller one of two floats, by their ranges: an integer of
-/// which float32 is a copy, or a constant. Exporters limit bounds by numbers that are beyond every axis.
+/// Returns the element that is always the larger or the smaller one of two floats, by their ranges: an
+/// integer of which float32 is a copy, or a constant. Exporters limit bounds by numbers that are beyond every
+/// axis.
 fn extreme(graph: &Graph, node: &Node, index: usize) -> Option<(ValueId, usize)> {
     let [Some(a), Some(b)] = *node.inputs.as_slice() else { return None };
     let bounds = |id: ValueId| {

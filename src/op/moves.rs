@@ -1,7 +1,7 @@
 //! Operators that only move elements: where the elements of each output come from.
 //!
-//! A family states this once, as [`Moved`]. Its shape rule, evaluation, layers and traits follow, and passes ask for the
-//! moves of a node instead of reading its inputs.
+//! A family states this once, as [`Moved`]. Its shape rule, evaluation, layers and traits follow, and passes
+//! ask for the moves of a node instead of reading its inputs.
 
 use std::borrow::Cow;
 

@@ -31,8 +31,8 @@ pub(crate) type NanRule = fn(&Graph, &Node) -> Option<(usize, f32)>;
 /// Returns the number of multiply-adds, if the sizes are known.
 pub(crate) type MultiplyAdds = fn(&Call) -> Option<u64>;
 
-/// Returns the type and the shape that an input is expected to have, if its own are not known; the function returns those
-/// that the readers of the result expect.
+/// Returns the type and the shape that an input is expected to have, if its own are not known; the function
+/// returns those that the readers of the result expect.
 pub(crate) type Expects = fn(&Call, usize, &dyn Fn() -> Option<Fact>) -> Option<Fact>;
 
 /// A property that depends on the node.
@@ -66,8 +66,8 @@ pub(crate) enum Access {
     Selection,
 }
 
-/// The traits of an operator, each stated once: as a field of [`Op`], and as a method of a row that sets it. A rule
-/// depends on the node; a fact holds for all nodes; a value has a default.
+/// The traits of an operator, each stated once: as a field of [`Op`], and as a method of a row that sets it.
+/// A rule depends on the node; a fact holds for all nodes; a value has a default.
 macro_rules! traits {
     ($declare:ident) => {
         $declare! {
@@ -76,38 +76,40 @@ macro_rules! traits {
                 fold: Fold;
                 /// Where the elements of the outputs come from, if they are elements of inputs.
                 moves: Moves;
-                /// The cost of the evaluation beside a step for each element; `None` if the evaluation is not defined for
-                /// the node. Without a rule it is, and has no further cost. An evaluation that is deferred must not fail.
+                /// The cost of the evaluation beside a step for each element; `None` if the evaluation is not
+                /// defined for the node. Without a rule it is, and has no further cost. An evaluation that is
+                /// deferred must not fail.
                 work: Work;
                 /// The input that a node forwards unchanged.
                 identity: IdentityRule;
-                /// The inputs to which the node appends others, each with the axis along which it does. A network may be
-                /// given such an input without elements: a cache of nothing.
+                /// The inputs to which the node appends others, each with the axis along which it does. A
+                /// network may be given such an input without elements: a cache of nothing.
                 appends: AppendRule;
-                /// Whether a rounding error of an input can change the result by a whole step: a quotient that it reads
-                /// must be exact.
-                jumps: Holds;
+                /// Whether a rounding error of an input can change the result by a whole step: a quotient
+                /// that it reads must be exact.
+                discontinuous: Holds;
                 /// The input values for which the result is NaN.
                 nan: NanRule;
-                /// Whether the rounding of an integer input to float32 changes the result by no more than that rounding.
-                /// Without a rule, that is so for moves and functions of one operand.
-                bears_rounding: InputRule;
-                /// Whether ncnn computes the result as its first input: requirements on the result hold for the input.
+                /// Whether the rounding of an integer input to float32 changes the result by no more than
+                /// that rounding. Without a rule, that is so for moves and functions of one operand.
+                tolerates_rounding: InputRule;
+                /// Whether ncnn computes the result as its first input: requirements on the result hold for
+                /// the input.
                 transparent: Holds;
-                /// The range of the first output. Without a rule, it is that of the first input if the result consists
-                /// of elements of it, otherwise that of the type.
+                /// The range of the first output. Without a rule, it is that of the first input if the result
+                /// consists of elements of it, otherwise that of the type.
                 range: RangeRule;
                 /// The range of the further outputs, such as indices.
                 further_range: RangeRule;
                 /// The inputs whose digits matter beyond half precision, such as coordinates.
                 precise: InputRule;
-                /// Whether the first axis of an input is that of a batch: the node computes each element of the batch from
-                /// those of its inputs alone. Without a rule, that follows from the access.
+                /// Whether the first axis of an input is that of a batch: the node computes each element of
+                /// the batch from those of its inputs alone. Without a rule, that follows from the access.
                 batched: InputRule;
                 /// The number of multiply-adds of convolutions and products.
                 multiply_adds: MultiplyAdds;
-                /// The type and the shape of an input that follow from the weights beside it, with usual free sizes where
-                /// they leave a choice, or from those of the result.
+                /// The type and the shape of an input that follow from the weights beside it, with usual free
+                /// sizes where they leave a choice, or from those of the result.
                 expects: Expects;
             }
             facts {
@@ -121,10 +123,11 @@ macro_rules! traits {
                 random;
             }
             values {
-                /// The bytes that the evaluation takes for each element of its inputs, beside inputs and outputs.
+                /// The bytes that the evaluation takes for each element of its inputs, beside inputs and
+                /// outputs.
                 scratch: u64 = 0;
-                /// The layers of ncnn, or the operators, to which it is lowered, for readers. Empty if it is always
-                /// refused.
+                /// The layers of ncnn, or the operators, to which it is lowered, for readers. Empty if it is
+                /// always refused.
                 lowers_to: &'static str = "";
                 /// The nodes that are refused, for readers.
                 limits: &'static str = "";

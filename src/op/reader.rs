@@ -11,11 +11,12 @@ const MAX_FORWARDED: usize = 4;
 impl Call<'_> {
     /// Returns whether a rounding error of an output can change the result of a reader by a whole step.
     pub fn feeds_jump(&self) -> bool {
-        self.has_reader(|graph, reader, op| op.jumps.is_some_and(|jumps| jumps(graph, reader)))
+        self.has_reader(|graph, reader, op| op.discontinuous.is_some_and(|rule| rule(graph, reader)))
     }
 
-    /// Returns whether a reader of an output may drop elements of it: a NaN among those must not change the others.
-    pub fn feeds_choice(&self) -> bool {
+    /// Returns whether a reader of an output may drop elements of it: a NaN among those must not change the
+    /// others.
+    pub fn feeds_selection(&self) -> bool {
         self.feeds("Where") || self.feeds("IsNaN")
     }
 

@@ -11,5 +11,5 @@ pub(in crate::ops) use crate::op::{Access, Call, OWN_DOMAIN, element_count, infe
 pub(in crate::ops) use crate::pass::builder::Expr;
 pub(in crate::ops) use crate::pass::expand::Expand;
 pub(in crate::ops) use crate::tensor::{
-    Array, DType, Dim, Elements, Range, SizeCondition, Tensor, display_shape, shape,
+    Array, DType, Dim, Elements, Range, Shape, SizeCondition, Tensor, display_shape, shape,
 };

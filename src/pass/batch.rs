@@ -1,8 +1,9 @@
 //! Batches, of which the runtime computes one element after the other.
 //!
-//! Convolutions over a batch are layers over one more axis, between permutations. Since release 20261020 a Mat may have
-//! a batch, and every layer computes each element of it with the same weights. So convolutions, and the nodes between
-//! them, compute values whose first axis has size 1; other nodes read those with the whole batch.
+//! Convolutions over a batch are layers over one more axis, between permutations. Since release 20261020 a
+//! Mat may have a batch, and every layer computes each element of it with the same weights. So convolutions,
+//! and the nodes between them, compute values whose first axis has size 1; other nodes read those with the
+//! whole batch.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Add;

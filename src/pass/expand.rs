@@ -82,9 +82,9 @@ pub(crate) enum Stage {
     Inline,
     /// Inlines branches only, which leaves fewer nodes.
     Branch,
-    /// Expands operators for which some release of ncnn from this one on has no layer, and weights that do not stay in
-    /// blocks. `kv_cache` asks for the forms in which attention to a cache is one layer. `attention` includes
-    /// PlainAttention, which is left for the fusions before.
+    /// Expands operators for which some release of ncnn from this one on has no layer, and weights that do
+    /// not stay in blocks. `kv_cache` asks for the forms in which attention to a cache is one layer.
+    /// `attention` includes PlainAttention, which is left for the fusions before.
     Expand { release: u32, weights: Weights, kv_cache: bool, attention: bool },
 }
 

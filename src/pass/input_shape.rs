@@ -49,8 +49,8 @@ pub fn set_input_shapes(graph: &mut Graph, shapes: &[(String, Vec<Dim>)]) -> Res
     Ok(())
 }
 
-/// Replaces sizes of inputs whose names are sums of those of others, such as `past + sequence`: exporters name the
-/// length of a mask so.
+/// Replaces sizes of inputs whose names are sums of those of others, such as `past + sequence`: exporters
+/// name the length of a mask so.
 pub fn replace_sums(graph: &mut Graph) -> Result<()> {
     let shapes = graph.inputs.iter().filter_map(|id| graph.value(*id).shape.as_deref());
     let names: BTreeSet<String> =
@@ -85,8 +85,8 @@ const IMAGE_RANK: usize = 4;
 /// The prefix of the symbol of a batch size.
 const BATCH: &str = "batch";
 
-/// Free first axes whose names count other things than batches, such as `num_nodes` and `seq_len`. Images are a batch,
-/// whatever counts them: over several, convolutions are slow.
+/// Free first axes whose names count other things than batches, such as `num_nodes` and `seq_len`. Images are
+/// a batch, whatever counts them: over several, convolutions are slow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counts {
     /// They stay free.
@@ -97,9 +97,9 @@ pub enum Counts {
 
 /// Sets a free first axis of inputs of rank 2 or more to 1: ncnn has no batch axis. A symbol that also occurs
 /// on another axis is not a batch, except by its name: states of recurrent layers have the batch as their
-/// second axis. Neither is the axis of which computed indices select elements, such as the nodes that the edges
-/// of a graph join, or constant indices select others than the only one of a batch of 1, nor that of the steps of a
-/// recurrent layer: elements of a batch are independent.
+/// second axis. Neither is the axis of which computed indices select elements, such as the nodes that the
+/// edges of a graph join, or constant indices select others than the only one of a batch of 1, nor that of
+/// the steps of a recurrent layer: elements of a batch are independent.
 pub fn fix_batch(graph: &mut Graph, counts: Counts, warnings: &mut Vec<String>) -> Result<()> {
     let shapes = graph.inputs.iter().filter_map(|id| graph.value(*id).shape.as_deref());
     let mut others: BTreeSet<String> =
@@ -166,8 +166,8 @@ fn free_first(graph: &Graph, id: ValueId) -> Option<&Dim> {
 /// The operators that select elements along an axis.
 const SELECTIONS: [&str; 3] = ["Gather", "GatherElements", "ScatterElements"];
 
-/// Returns whether the rows of the result of a node may depend on several rows of a computed value: it selects them by
-/// index, or a recurrent layer steps over them.
+/// Returns whether the rows of the result of a node may depend on several rows of a computed value: it
+/// selects them by index, or a recurrent layer steps over them.
 fn may_mix_rows(graph: &Graph, node: &Node) -> bool {
     let is_computed = |index| node.input(index).is_some_and(|id| graph.value(id).constant.is_none());
     let selects = || node.is_one_of(&SELECTIONS) && is_computed(1) || selects_beyond(graph, node);
@@ -195,8 +195,8 @@ fn is_recurrent(node: &Node) -> bool {
     node.is_one_of(&["LSTM", "GRU", "RNN"]) && int(node, "layout").unwrap_or(0) == 0
 }
 
-/// Returns the size of the first axis of a value if a node mixes its rows: if it steps over them, or selects along this
-/// axis by indices that are computed from elements of inputs, or that a batch of 1 does not have.
+/// Returns the size of the first axis of a value if a node mixes its rows: if it steps over them, or selects
+/// along this axis by indices that are computed from elements of inputs, or that a batch of 1 does not have.
 fn mixed_axis<'a>(graph: &'a Graph, node: &Node) -> Option<&'a Dim> {
     let shape = graph.value(node.input(0)?).shape.as_deref()?;
     let is_first = axis(node, 0, shape.len()) == Some(0);
@@ -220,8 +220,8 @@ fn reads_elements(graph: &Graph, value: ValueId) -> bool {
     false
 }
 
-/// Sets free sizes that have one valid value, and replaces those that are equal to another one. Returns whether
-/// there are any.
+/// Sets free sizes that have one valid value, and replaces those that are equal to another one. Returns
+/// whether there are any.
 ///
 /// # Errors
 ///
@@ -252,8 +252,8 @@ pub fn set_sizes(graph: &mut Graph, sizes: &BTreeMap<String, Dim>, warnings: &mu
     Ok(())
 }
 
-/// Returns the sizes of inputs along the axes to which nodes append computed values, as sizes that may be 0: the first
-/// call of a decoder has an empty cache.
+/// Returns the sizes of inputs along the axes to which nodes append computed values, as sizes that may be 0:
+/// the first call of a decoder has an empty cache.
 pub fn cache_lengths(graph: &Graph) -> BTreeMap<String, Dim> {
     let mut symbols = BTreeMap::new();
     for (_, node) in graph.nodes() {

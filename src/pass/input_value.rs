@@ -76,7 +76,8 @@ fn fitting_shape(declared: Option<&[Dim]>, given: &Array) -> Result<Vec<usize>> 
     Ok(sizes.into_iter().map(|size| size.unwrap_or(rest)).collect())
 }
 
-/// Converts the elements to a type that represents them. Floats are rounded to narrower floats. Names are free sizes of inputs.
+/// Converts the elements to a type that represents them. Floats are rounded to narrower floats. Names are
+/// free sizes of inputs.
 fn typed(graph: &Graph, given: &Array, dtype: DType) -> Result<Array> {
     let shape = IxDyn(given.shape());
     if let Elements::Dim(sizes) = given.elements() {

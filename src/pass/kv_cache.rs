@@ -1,5 +1,5 @@
-//! Caches that the runtime keeps: every attention to a cache is one layer, and the net knows the length of the cache
-//! without them.
+//! Caches that the runtime keeps: every attention to a cache is one layer, and the net knows the length of
+//! the cache without them.
 
 use std::collections::BTreeSet;
 
@@ -13,8 +13,8 @@ use crate::tensor::{DType, Dim};
 /// The name of the input whose length is that of the caches and the new elements.
 const LENGTH: &str = "kv_length";
 
-/// Refuses attentions to a cache that are not one layer, and other nodes that append to a cache: inputs to which
-/// computed values are appended, and the result is an output.
+/// Refuses attentions to a cache that are not one layer, and other nodes that append to a cache: inputs to
+/// which computed values are appended, and the result is an output.
 pub fn check(graph: &Graph) -> std::result::Result<(), Errors> {
     let refused = refused_attentions(graph);
     let mut errors: Vec<Error> = Vec::new();
@@ -64,8 +64,8 @@ fn caches(graph: &Graph) -> impl Iterator<Item = (ValueId, ValueId)> + use<'_> {
         .flat_map(|(_, node)| cached_inputs(node).zip(node.outputs.iter().skip(1).copied().flatten()))
 }
 
-/// Adds an input that tells the length of the caches and the new elements, unless other inputs do. Returns a warning
-/// then.
+/// Adds an input that tells the length of the caches and the new elements, unless other inputs do. Returns a
+/// warning then.
 ///
 /// # Errors
 ///

@@ -77,7 +77,8 @@ pub(crate) fn known_sizes(graph: &Graph, id: ValueId) -> Option<Vec<Dim>> {
     Some(known_elements(graph.value(id))?.to_dims().ok()?.into_iter().collect())
 }
 
-/// The only element of a value, a size or a whole number, if it is known when converting. Casts may make a float of it.
+/// The only element of a value, a size or a whole number, if it is known when converting. Casts may make a
+/// float of it.
 pub(crate) fn number(graph: &Graph, mut id: ValueId) -> Option<Dim> {
     for _ in 0..MAX_CASTS {
         if let Some(list) = known_sizes(graph, id) {

@@ -8,8 +8,8 @@ use crate::error::{Error, Result};
 use crate::graph::{Graph, Node, Value, ValueId};
 use crate::tensor::{Array, DType, Dim, Elements};
 
-/// How pixels become the elements of an input: `(pixel * scale - mean) * norm` for each channel. An empty list changes
-/// nothing, and one number is that of every channel.
+/// How pixels become the elements of an input: `(pixel * scale - mean) * norm` for each channel. An empty
+/// list changes nothing, and one number is that of every channel.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Pixels {
     pub scale: Vec<f64>,
@@ -68,8 +68,8 @@ impl Pixels {
 
     /// Returns the elements for pixels.
     ///
-    /// The offset is subtracted first: a convolution that pads its input with zeros bears a factor before it, not an
-    /// offset.
+    /// The offset is subtracted first: a convolution that pads its input with zeros bears a factor before it,
+    /// not an offset.
     fn scaled<'b>(
         &self,
         made: &'b Builder<'b>,
@@ -118,8 +118,8 @@ impl Pixels {
     }
 }
 
-/// Makes pixels the elements of the inputs that are pictures: four axes with 1, 3 or 4 channels, and floats if they are
-/// scaled.
+/// Makes pixels the elements of the inputs that are pictures: four axes with 1, 3 or 4 channels, and floats
+/// if they are scaled.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! Indices that grow by a step along each axis, as exporters compute them from sizes: a Range, its multiples, slices and
-//! views, and sums of these.
+//! Indices that grow by a step along each axis, as exporters compute them from sizes: a Range, its multiples,
+//! slices and views, and sums of these.
 
 use super::pattern::{axis, is_numpy, known_elements, number};
 use crate::common::int::Int;
@@ -153,7 +153,8 @@ impl Progression {
         Some(Progression { axes, ..self })
     }
 
-    /// Returns the elements in another shape, which differs in axes of size 1 alone unless all elements are equal.
+    /// Returns the elements in another shape, which differs in axes of size 1 alone unless all elements are
+    /// equal.
     fn viewed(self, to: &[Dim]) -> Option<Progression> {
         if self.is_constant() {
             return Some(Progression::equal(self.start, to));
@@ -213,7 +214,8 @@ impl Progression {
     }
 }
 
-/// Returns the number of elements along two axes, if those along the second one lead on to the next of the first.
+/// Returns the number of elements along two axes, if those along the second one lead on to the next of the
+/// first.
 fn continued(outer: &Steps, inner: &Steps) -> Option<i64> {
     let count = inner.count.known()?;
     (inner.step.checked_mul(count) == Some(outer.step)).then_some(outer.count.known()?.saturating_mul(count))

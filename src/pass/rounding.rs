@@ -3,8 +3,8 @@
 //! Two runtimes that sum in different orders differ in the last bits; if the sum lies between two steps, the
 //! results are a whole step apart. A single rounding keeps the difference within a step, but through further
 //! roundings it grows with the depth of the network. Integer arithmetic is exact, so operators computed in
-//! integers (`QLinearConv` and the like) may follow one another. The mean of quantized values often lies halfway
-//! between two steps, so that already a single rounding of it depends on the last bit.
+//! integers (`QLinearConv` and the like) may follow one another. The mean of quantized values often lies
+//! halfway between two steps, so that already a single rounding of it depends on the last bit.
 
 use crate::common::index::IndexSet;
 use crate::error::{Error, ErrorCode, Errors};

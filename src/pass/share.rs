@@ -1,8 +1,9 @@
 //! Weights that many nodes read, such as those of an unrolled loop, as one blob.
 //!
-//! Layers do not share weights: each has its own in the file and in memory. A layer that reads its weight from a blob
-//! packs it on each run, which takes as long as the product itself over some rows (NCNN.md). So those of more rows are
-//! shared if copies would make the net much larger, and most others if the copies are large.
+//! Layers do not share weights: each has its own in the file and in memory. A layer that reads its weight
+//! from a blob packs it on each run, which takes as long as the product itself over some rows (NCNN.md). So
+//! those of more rows are shared if copies would make the net much larger, and most others if the copies are
+//! large.
 
 use std::collections::BTreeMap;
 
@@ -23,17 +24,19 @@ const ALLOWED_PART: u64 = 2;
 /// See [`ALLOWED_PART`].
 const ALLOWED_BYTES: u64 = 1 << 20;
 
-/// The bytes of copies that no cache of a processor holds: reading them from memory takes as long as packing one.
+/// The bytes of copies that no cache of a processor holds: reading them from memory takes as long as packing
+/// one.
 const LARGE_BYTES: u64 = 1 << 25;
 
-/// The readers of the weight of a convolution up to which large copies stay: it takes up to 17 times as long if it packs
-/// its weight (two images in VGG16 404 ms in place of 24).
+/// The readers of the weight of a convolution up to which large copies stay: it takes up to 17 times as long
+/// if it packs its weight (two images in VGG16 404 ms in place of 24).
 const FEW_CONVOLUTIONS: u64 = 4;
 
 /// The bytes of copies of a weight below which they stay.
 const FEW_BYTES: u64 = 1 << 16;
 
-/// The rows of a product, and the positions of a convolution, over which it takes as long as packing its weight.
+/// The rows of a product, and the positions of a convolution, over which it takes as long as packing its
+/// weight.
 const ROWS: u64 = 16;
 /// See [`ROWS`].
 const POSITIONS: u64 = 1 << 12;
@@ -62,7 +65,8 @@ impl Weight {
 /// An identity of the elements and the shape of a weight.
 type Key = ((usize, u64, u64), Vec<usize>);
 
-/// Returns whether weights will be shared. Layers that hold several weights, such as those of attention, would copy them.
+/// Returns whether weights will be shared. Layers that hold several weights, such as those of attention,
+/// would copy them.
 pub fn shares_weights(graph: &Graph) -> bool {
     !shared_weights(graph).is_empty()
 }
@@ -124,8 +128,8 @@ fn share_weights(graph: &mut Graph) -> Result<bool> {
     Ok(weights.values().any(|weight| weight.blob.is_some()))
 }
 
-/// Returns the weight of a node whose layer may read it from a blob, and whether that takes little time beside the
-/// product.
+/// Returns the weight of a node whose layer may read it from a blob, and whether that takes little time
+/// beside the product.
 fn weight_of<'g>(graph: &'g Graph, node: &Node) -> Option<(&'g Tensor, bool)> {
     let value = |index: usize| node.input(index).map(|id| graph.value(id));
     let (data, weight) = (value(0)?, value(WEIGHT)?);

@@ -42,7 +42,8 @@ pub struct Composition {
 }
 
 impl Composition {
-    /// Returns the factor by which the layers exceed the operators, in multiply-adds or in bytes, if it is a large one.
+    /// Returns the factor by which the layers exceed the operators, in multiply-adds or in bytes, if it is a
+    /// large one.
     pub fn excess(&self) -> Option<u64> {
         let (layers, operators) = (&self.layers, &self.operators);
         let bytes = |cost: &Cost| cost.weight_bytes.saturating_add(cost.blob_bytes);
@@ -78,8 +79,8 @@ impl Operators {
         Operators { costs: graph.nodes().filter_map(entry).collect() }
     }
 
-    /// Returns the compositions of a net, the most costly first; `graph` is the graph that was lowered. Those with free
-    /// sizes are left out, and small layers are.
+    /// Returns the compositions of a net, the most costly first; `graph` is the graph that was lowered. Those
+    /// with free sizes are left out, and small layers are.
     pub fn compositions(&self, graph: &Graph, net: &Net) -> Vec<Composition> {
         let costs = net.layers.iter().map(|layer| (layer, net.cost(layer)));
         let is_looked_at = |cost: &Option<Cost>| cost.is_none_or(|cost| cost.nanoseconds() > SMALL);

@@ -30,7 +30,8 @@ pub struct Conversion {
     pub conditions: Vec<SizeCondition>,
     /// The number of nodes after reading and after each pass.
     pub passes: Vec<Pass>,
-    /// What the layers of nodes cost, those of the most costly nodes first; without small layers and free sizes.
+    /// What the layers of nodes cost, those of the most costly nodes first; without small layers and free
+    /// sizes.
     pub compositions: Vec<Composition>,
     pub(crate) net: Net,
     /// The graph that was lowered.
@@ -52,7 +53,8 @@ impl Conversion {
     /// The release of ncnn since which sizes may be 0.
     pub const ZERO_SIZES_SINCE: u32 = EMPTY_BLOBS;
 
-    /// Returns the free sizes that may be 0: the lengths of caches that may be empty. All others are at least 1.
+    /// Returns the free sizes that may be 0: the lengths of caches that may be empty. All others are at least
+    /// 1.
     pub fn may_be_zero(&self) -> Vec<String> {
         let is_at_least = |name: &str, condition: &SizeCondition| match condition {
             SizeCondition::AtLeast(size, _) => size.symbol_name() == Some(name),

@@ -15,8 +15,8 @@ pub(super) struct KeptNodes<'a> {
 }
 
 impl<'a> KeptNodes<'a> {
-    /// Finds nodes by their names or those of their outputs in the graph of a model after reading. Names of inputs are
-    /// accepted, too.
+    /// Finds nodes by their names or those of their outputs in the graph of a model after reading. Names of
+    /// inputs are accepted, too.
     ///
     /// # Errors
     ///
@@ -44,8 +44,8 @@ impl<'a> KeptNodes<'a> {
         }
     }
 
-    /// Keeps the results of the nodes in float32. `graph` is the graph that was lowered. Returns a warning with the names
-    /// of nodes of which no layer does the work.
+    /// Keeps the results of the nodes in float32. `graph` is the graph that was lowered. Returns a warning
+    /// with the names of nodes of which no layer does the work.
     pub fn mark(&self, net: &mut Net, graph: &Graph) -> Option<String> {
         if self.asked.is_empty() {
             return None;

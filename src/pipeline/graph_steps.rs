@@ -145,8 +145,8 @@ impl<'a> GraphSteps<'a> {
         self.rewrite(NARROWING)
     }
 
-    /// Makes operators of ncnn's layers of patterns. Linear maps whose weights are rounded or shared stay apart from
-    /// attention: the layer of both holds floats of its own.
+    /// Makes operators of ncnn's layers of patterns. Linear maps whose weights are rounded or shared stay
+    /// apart from attention: the layer of both holds floats of its own.
     pub fn fuse(&mut self) -> Result<()> {
         let options = self.options;
         let shares =
@@ -179,8 +179,8 @@ impl<'a> GraphSteps<'a> {
         Ok(())
     }
 
-    /// Expands operators, merges equal parts, and applies the fusions: expansions create patterns of their own,
-    /// together with adjacent nodes.
+    /// Expands operators, merges equal parts, and applies the fusions: expansions create patterns of their
+    /// own, together with adjacent nodes.
     fn expand_to(&mut self, attention: bool) -> Result<()> {
         let Options { weights, kv_cache, .. } = *self.options;
         let stage = Stage::Expand { release: self.release, weights, kv_cache, attention };
@@ -272,8 +272,8 @@ impl<'a> GraphSteps<'a> {
     }
 }
 
-/// Returns the sizes of inputs that may be 0, also those to which the branches append that will be taken. Sizes are
-/// replaced before anything is inferred of them, so branches are inlined in a copy.
+/// Returns the sizes of inputs that may be 0, also those to which the branches append that will be taken.
+/// Sizes are replaced before anything is inferred of them, so branches are inlined in a copy.
 fn cache_lengths(graph: &Graph, options: &Options) -> BTreeMap<String, Dim> {
     let mut lengths = input_shape::cache_lengths(graph);
     if graph.nodes().any(|(_, node)| node.bodies().next().is_some()) {
@@ -287,8 +287,8 @@ fn cache_lengths(graph: &Graph, options: &Options) -> BTreeMap<String, Dim> {
     lengths
 }
 
-/// Returns the release of ncnn that the user asks for, or which the options require. Refuses options that do not
-/// fit them.
+/// Returns the release of ncnn that the user asks for, or which the options require. Refuses options that do
+/// not fit them.
 fn asked_release(options: &Options) -> Result<Option<u32>> {
     if options.weights != Weights::Float {
         check_blocks(options)?;
@@ -322,8 +322,8 @@ fn check_blocks(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Refuses nodes of functions that follow another version of their operator than the model imports: onnxruntime
-/// reads them as the model's.
+/// Refuses nodes of functions that follow another version of their operator than the model imports:
+/// onnxruntime reads them as the model's.
 fn check_imports(graph: &Graph) -> Result<()> {
     for (_, node) in graph.nodes() {
         let Some(import) = graph.opsets.get(&*node.domain).filter(|import| **import != node.version) else {

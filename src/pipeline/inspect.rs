@@ -109,7 +109,8 @@ fn count_operators(graph: &Graph, counts: &mut BTreeMap<String, usize>) {
     }
 }
 
-/// Returns the number and bytes of the elements of the constants that nodes read, and of those in the attributes of nodes.
+/// Returns the number and bytes of the elements of the constants that nodes read, and of those in the
+/// attributes of nodes.
 fn count_parameters(graph: &Graph) -> Result<(u64, u64)> {
     let read: BTreeSet<ValueId> = graph.nodes().flat_map(|(_, node)| node.reads()).collect();
     let (mut elements, mut bytes) = (0_u64, 0_u64);

@@ -1,7 +1,8 @@
 //! The evaluation of each operator does not depend on how its inputs lie in memory.
 //!
 //! The nodes of the fixtures are evaluated on arrays of their shapes: in standard layout, and with the same
-//! elements in reversed order of axes or with negative strides, as slices and transposes of large constants are.
+//! elements in reversed order of axes or with negative strides, as slices and transposes of large constants
+//! are.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -99,8 +100,8 @@ fn is_same(a: &Array, b: &Array) -> bool {
     a.iter().zip(&b).all(|(a, b)| a == b || a.is_nan() && b.is_nan() || (a - b).abs() <= 1e-6 * b.abs())
 }
 
-/// Nodes of operators whose fixtures have narrow arrays: with attributes that some of them read, over arrays of
-/// two axes and a list or a scalar beside them.
+/// Nodes of operators whose fixtures have narrow arrays: with attributes that some of them read, over arrays
+/// of two axes and a list or a scalar beside them.
 fn further(op: &Op) -> Vec<(Node, Vec<Option<Array>>)> {
     let attributes = [
         ("axis", Attribute::Int(0)),
@@ -129,8 +130,8 @@ fn further(op: &Op) -> Vec<(Node, Vec<Option<Array>>)> {
     made
 }
 
-/// Asserts that the evaluation of a node is the same in each layout. Returns whether it succeeds on an array with
-/// more than one axis of several elements.
+/// Asserts that the evaluation of a node is the same in each layout. Returns whether it succeeds on an array
+/// with more than one axis of several elements.
 fn check(name: &str, node: &Node, op: &Op, inputs: &[Option<Array>]) -> bool {
     let expected = evaluate(node, op, inputs);
     for layout in [transposed, reversed] {

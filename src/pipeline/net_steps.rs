@@ -91,8 +91,8 @@ impl NetSteps<'_> {
         let weight_elements = net.check().map_err(Error::into_internal)?;
         self.graph.budget.check_written(weight_elements)?;
         self.conditions.append(&mut self.graph.conditions);
-        let bears_empty = self.asked.is_none_or(|asked| asked >= EMPTY_BLOBS);
-        self.conditions.extend(net.conditions(bears_empty)?);
+        let accepts_empty = self.asked.is_none_or(|asked| asked >= EMPTY_BLOBS);
+        self.conditions.extend(net.conditions(accepts_empty)?);
         Ok(())
     }
 
@@ -124,7 +124,8 @@ impl NetSteps<'_> {
     }
 }
 
-/// Returns the new names of blobs: those that the user gives, and numbers for other inputs and outputs on request.
+/// Returns the new names of blobs: those that the user gives, and numbers for other inputs and outputs on
+/// request.
 fn renames(net: &Net, options: &Options) -> Vec<(String, String)> {
     let mut renames = options.rename.clone();
     if options.numbered {

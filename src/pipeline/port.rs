@@ -21,9 +21,9 @@ pub struct Port {
     pub form: Vec<Dim>,
     /// Whether the runtime reads the blob as 32-bit integers.
     pub int32: bool,
-    /// For a cache that the runtime keeps, the blob of the other side: of the output that continues an input, and
-    /// reverse. The output is extracted with type 1, and given to the input of the next call as it is; the input of the
-    /// first call is not set. The layout is the runtime's own.
+    /// For a cache that the runtime keeps, the blob of the other side: of the output that continues an input,
+    /// and reverse. The output is extracted with type 1, and given to the input of the next call as it is;
+    /// the input of the first call is not set. The layout is the runtime's own.
     pub cache: Option<String>,
 }
 

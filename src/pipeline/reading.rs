@@ -10,8 +10,8 @@ use crate::ops;
 use crate::pass::input_shape::Counts;
 use crate::tensor::SizeCondition;
 
-/// Converts a model in the first reading that is not refused: first axes that count other things than batches stay free
-/// if possible, and axes that are removed if they have one element have more, if possible.
+/// Converts a model in the first reading that is not refused: first axes that count other things than batches
+/// stay free if possible, and axes that are removed if they have one element have more, if possible.
 pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Result<Conversion, Errors> {
     ops::register();
     let mut reading = Reading { counts: Counts::Free, squeezes: None };
@@ -38,8 +38,8 @@ pub(crate) fn convert(sources: &Sources, options: &Options) -> std::result::Resu
     Err(refusal)
 }
 
-/// Converts a model in a reading. If the conditions on the net leave one value to a free size, the model is converted
-/// again with that value.
+/// Converts a model in a reading. If the conditions on the net leave one value to a free size, the model is
+/// converted again with that value.
 fn convert_as(
     sources: &Sources,
     options: &Options,

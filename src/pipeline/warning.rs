@@ -12,7 +12,8 @@ use crate::op::OWN_DOMAIN;
 use crate::pass::blocks::Weights;
 use crate::pass::pattern::int;
 
-/// The bytes of the stack that the runtime takes for a layer of a path on ARM64, where it takes more than elsewhere.
+/// The bytes of the stack that the runtime takes for a layer of a path on ARM64, where it takes more than
+/// elsewhere.
 const STACK_OF_LAYER: usize = 208;
 
 /// Warns of inputs with a constant value. Models of older versions list every constant as an input, and get
@@ -66,8 +67,8 @@ pub(super) fn deep_net(net: &Net) -> Result<Option<String>> {
     Ok((depth > limits::SAFE_NET_DEPTH).then(warning))
 }
 
-/// Warns that another release may not read weights in blocks, or that no weights are in blocks although they were asked
-/// for.
+/// Warns that another release may not read weights in blocks, or that no weights are in blocks although they
+/// were asked for.
 pub(super) fn weights_in_blocks(net: &Net, options: &Options) -> Option<String> {
     if options.weights == Weights::Float {
         return None;

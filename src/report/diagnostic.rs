@@ -63,7 +63,8 @@ pub struct NodePlace {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct RemedyPart {
-    /// The options by their names in the library: flags are `true`; values and shapes are objects by the names of inputs.
+    /// The options by their names in the library: flags are `true`; values and shapes are objects by the
+    /// names of inputs.
     pub options: BTreeMap<&'static str, Value>,
     /// The options as words of the command line, without quotes.
     pub words: Vec<String>,

@@ -107,13 +107,13 @@ pub struct LayerPart {
     pub weights: Vec<WeightPart>,
     /// The number of multiply-adds; `None` if a size is unknown.
     pub multiply_adds: Option<u64>,
-    /// Whether it computes in float32 on runtimes of half precision too, which would not represent its numbers, or because
-    /// the user keeps them in float32.
+    /// Whether it computes in float32 on runtimes of half precision too, which would not represent its
+    /// numbers, or because the user keeps them in float32.
     pub needs_float32: bool,
     /// Whether it runs on the GPU if the runtime uses one.
     pub runs_on_gpu: bool,
-    /// Whether it is a convolution that may lose several percent of its largest result in float16 on ARM64, by the
-    /// transform of Winograd that [`Converter::careful`](crate::Converter::careful) avoids.
+    /// Whether it is a convolution that may lose several percent of its largest result in float16 on ARM64,
+    /// by the transform of Winograd that [`Converter::careful`](crate::Converter::careful) avoids.
     pub is_roughly_transformed: bool,
     /// What would be wrong without its feature mask, because of known faults of the runtime.
     pub avoids: Vec<&'static str>,
@@ -158,8 +158,8 @@ pub struct WeightPart {
     pub elements: u64,
     /// Its bytes, with tag and padding.
     pub bytes: u64,
-    /// The error of a weight that was rounded to blocks: the root mean square of the differences, relative to that of
-    /// the elements.
+    /// The error of a weight that was rounded to blocks: the root mean square of the differences, relative to
+    /// that of the elements.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<f32>,
 }

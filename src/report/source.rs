@@ -33,10 +33,11 @@ pub struct NodePart {
     pub becomes: Option<Becomes>,
     /// The names of the layers that do its work, in order.
     pub layers: Vec<String>,
-    /// The cost of these layers, those that it shares with other nodes among them. `None` if a size is unknown, or
-    /// without a net.
+    /// The cost of these layers, those that it shares with other nodes among them. `None` if a size is
+    /// unknown, or without a net.
     pub cost: Option<CostPart>,
-    /// The cost of the operator: its multiply-adds, constants, inputs and results. `None` if a size is unknown.
+    /// The cost of the operator: its multiply-adds, constants, inputs and results. `None` if a size is
+    /// unknown.
     pub operator_cost: Option<CostPart>,
 }
 

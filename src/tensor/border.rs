@@ -14,8 +14,8 @@ pub(crate) enum Border<T> {
 }
 
 impl<T> Border<T> {
-    /// Returns the position in an axis of `size` of the element at `index` of the padded axis, in which 0 is the first
-    /// element of the axis. `None` for an element that is none of the axis.
+    /// Returns the position in an axis of `size` of the element at `index` of the padded axis, in which 0 is
+    /// the first element of the axis. `None` for an element that is none of the axis.
     pub fn source(&self, index: i64, size: i64) -> Option<i64> {
         match self {
             _ if (0..size).contains(&index) => Some(index),

@@ -31,8 +31,8 @@ pub(crate) fn zip_broadcast<A, B, C>(
     let shape = broadcast_lens(&[a.shape(), b.shape()])?;
     let (mut a, mut b) = (a.view(), b.view());
     if a.is_standard_layout() && b.is_standard_layout() {
-        // A loop along the last axis takes less for each element if the axis is long: weights of a convolution, scaled
-        // by channel, have windows of nine elements.
+        // A loop along the last axis takes less for each element if the axis is long: weights of a
+        // convolution, scaled by channel, have windows of nine elements.
         let axes = merged_axes(a.shape(), b.shape(), &1, |x, y| x * y);
         let (of_a, of_b): (Vec<usize>, Vec<usize>) = axes.into_iter().map(<(usize, usize)>::from).unzip();
         (a, b) = (a.into_shape_with_order(of_a)?, b.into_shape_with_order(of_b)?);
@@ -48,8 +48,8 @@ pub(crate) fn zip_broadcast<A, B, C>(
     Ok(combined.into_shape_with_order(shape)?)
 }
 
-/// Returns the sizes of two shapes that broadcast, aligned at their last axes, with adjacent axes merged that both have, or
-/// that the same one repeats. Axes of size 1 in both are left out.
+/// Returns the sizes of two shapes that broadcast, aligned at their last axes, with adjacent axes merged that
+/// both have, or that the same one repeats. Axes of size 1 in both are left out.
 pub(crate) fn merged_axes<T: Clone + PartialEq>(
     a: &[T],
     b: &[T],

@@ -29,8 +29,8 @@ pub enum SizeCondition {
 }
 
 impl SizeCondition {
-    /// Creates the condition under which the first elements of an axis are elements of it; `None` if they always
-    /// are.
+    /// Creates the condition under which the first elements of an axis are elements of it; `None` if they
+    /// always are.
     pub(crate) fn first_of(count: &Dim, size: &Dim) -> Result<Option<SizeCondition>> {
         SizeCondition::equal(count, &count.smaller(size))
     }

@@ -3,9 +3,9 @@
 //! An expression is a polynomial in canonical form (a sum of products of atoms), so that equal sizes compare
 //! equal. Operations other than sums and products (division, remainder, minimum, maximum) are atoms.
 //!
-//! Arithmetic never fails: a result that exceeds a limit is undefined, and so is all that is computed from it.
-//! [`Dim::checked`] refuses undefined sizes. Inference calls it for what it records, lowering for the shapes of
-//! blobs, and so do conditions.
+//! Arithmetic never fails: a result that exceeds a limit is undefined, and so is all that is computed from
+//! it. [`Dim::checked`] refuses undefined sizes. Inference calls it for what it records, lowering for the
+//! shapes of blobs, and so do conditions.
 
 mod arithmetic;
 mod bounds;
@@ -224,8 +224,8 @@ impl Dim {
     }
 }
 
-/// Parses a number from 1 on, a name of letters, digits, `_` and `.`, which is a free size, or a sum of these, such as
-/// `past+sequence`.
+/// Parses a number from 1 on, a name of letters, digits, `_` and `.`, which is a free size, or a sum of
+/// these, such as `past+sequence`.
 impl FromStr for Dim {
     type Err = Error;
 

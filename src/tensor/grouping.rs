@@ -17,8 +17,8 @@ impl Dim {
     }
 }
 
-/// Pairs the axes of two shapes: the smallest groups of adjacent axes with equal products, without axes of size 1.
-/// `None` if the shapes have different numbers of elements.
+/// Pairs the axes of two shapes: the smallest groups of adjacent axes with equal products, without axes of
+/// size 1. `None` if the shapes have different numbers of elements.
 pub(crate) fn pair_axes(a: &[Dim], b: &[Dim]) -> Option<Vec<[Vec<usize>; 2]>> {
     let long = |shape: &[Dim]| -> Vec<usize> {
         shape.iter().enumerate().filter(|(_, size)| !size.is(1)).map(|(axis, _)| axis).collect()
@@ -44,8 +44,8 @@ pub(crate) fn pair_axes(a: &[Dim], b: &[Dim]) -> Option<Vec<[Vec<usize>; 2]>> {
     b_axes.next().is_none().then_some(groups)
 }
 
-/// Returns the axes of `shape` that each axis of `merged` holds, without those of size 1. `None` if `merged` splits an
-/// axis.
+/// Returns the axes of `shape` that each axis of `merged` holds, without those of size 1. `None` if `merged`
+/// splits an axis.
 pub(crate) fn held_axes(merged: &[Dim], shape: &[Dim]) -> Option<Vec<Vec<usize>>> {
     let mut held = vec![Vec::new(); merged.len()];
     for [places, axes] in pair_axes(merged, shape)? {

@@ -31,7 +31,8 @@ pub struct SourceFile {
 enum Access {
     /// The file is kept open: it may no longer have a name.
     Held(File),
-    /// The file at this place is opened for each read: a model may have more files than a process may keep open.
+    /// The file at this place is opened for each read: a model may have more files than a process may keep
+    /// open.
     Reopened(PathBuf),
 }
 

@@ -37,8 +37,8 @@ impl Span {
         Span { start: size - 1 - &self.start, step: self.step.saturating_neg(), count: self.count.clone() }
     }
 
-    /// Returns start and end of Slice for an axis of `size`: from the front, or negative from the end. An open end is the
-    /// largest or the least integer. `None` if they need expressions.
+    /// Returns start and end of Slice for an axis of `size`: from the front, or negative from the end. An
+    /// open end is the largest or the least integer. `None` if they need expressions.
     pub fn bounds(&self, size: &Dim) -> Option<[i64; 2]> {
         let counted = |at: &Dim| at.known().or((at - size).known().filter(|from_end| *from_end < 0));
         let (rest, end) = match self.step {

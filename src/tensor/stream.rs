@@ -1,5 +1,5 @@
-//! Constants whose bytes are computed in parts each time they are read, so that none is held whole, and reads of
-//! constants by range.
+//! Constants whose bytes are computed in parts each time they are read, so that none is held whole, and reads
+//! of constants by range.
 
 use std::sync::{Arc, OnceLock};
 

@@ -11,8 +11,8 @@ pub fn fixture(name: &str) -> String {
     format!("{}/fixtures/{name}/model.onnx", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Returns whether the command is that of Windows, where `folder/..` is a name of the folder before, even if the folder
-/// does not exist.
+/// Returns whether the command is that of Windows, where `folder/..` is a name of the folder before, even if
+/// the folder does not exist.
 pub fn is_of_windows() -> bool {
     cfg!(windows) || std::env::var("ONNX2NCNN").is_ok_and(|program| program.contains("wine"))
 }

@@ -60,7 +60,8 @@ pub(super) struct Ended {
     pub is_late: bool,
 }
 
-/// Converts one model in a new process, which holds `lock` as long as it lives, and which is stopped after `timeout`.
+/// Converts one model in a new process, which holds `lock` as long as it lives, and which is stopped after
+/// `timeout`.
 pub(super) fn convert(
     program: &Program,
     words: &[OsString],
@@ -81,8 +82,8 @@ pub(super) fn convert(
     Ok(Ended { status, output, answer, diagnostics, is_late })
 }
 
-/// Reads both streams at once, since a process blocks if one of them is full. Stops the process after `timeout`, and returns
-/// whether that happened.
+/// Reads both streams at once, since a process blocks if one of them is full. Stops the process after
+/// `timeout`, and returns whether that happened.
 fn listen(child: &mut Child, timeout: Option<Duration>) -> (String, String, bool) {
     let (answer, output) = (child.stdout.take(), child.stderr.take());
     let (done, ended) = mpsc::channel::<()>();

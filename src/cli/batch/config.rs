@@ -52,7 +52,8 @@ pub(super) struct Config {
 type Options = BTreeMap<String, Vec<String>>;
 
 impl Config {
-    /// Reads a file, by default that of the current folder, if there is one. Options of the command line replace its own.
+    /// Reads a file, by default that of the current folder, if there is one. Options of the command line
+    /// replace its own.
     pub fn read(path: Option<&Path>, given: &[OsString]) -> Result<Config> {
         let default = Path::new(DEFAULT);
         let Some(path) = path.or_else(|| default.exists().then_some(default)) else {

@@ -1,5 +1,5 @@
-//! Comparison with other runtimes through Python: onnxruntime, and ncnn for nets; and quantization by the tool of
-//! onnxruntime.
+//! Comparison with other runtimes through Python: onnxruntime, and ncnn for nets; and quantization by the
+//! tool of onnxruntime.
 
 mod quantize;
 mod weights;
@@ -57,7 +57,8 @@ pub(in crate::cli) fn parse_part(text: &str) -> std::result::Result<f64, String>
     }
 }
 
-/// The bound of losses: one minus the cosine of two outputs, which is 1 for outputs that have nothing in common.
+/// The bound of losses: one minus the cosine of two outputs, which is 1 for outputs that have nothing in
+/// common.
 pub const MOST_LOSS: f64 = 1.0;
 
 /// Parses the largest loss of outputs.
@@ -178,7 +179,8 @@ pub(in crate::cli) struct Magnitude {
     pub magnitude: f64,
 }
 
-/// What computes in float32 on runtimes of half precision, so that the error of outputs is at most a wanted one.
+/// What computes in float32 on runtimes of half precision, so that the error of outputs is at most a wanted
+/// one.
 #[derive(Debug, Deserialize, Serialize)]
 pub(in crate::cli) struct Choice {
     /// The mode of all layers.
@@ -210,7 +212,8 @@ pub(in crate::cli) struct Comparison {
 }
 
 impl NetRequest {
-    /// Creates a comparison of a net, which a conversion wrote, with its model. Nothing is given to the inputs yet.
+    /// Creates a comparison of a net, which a conversion wrote, with its model. Nothing is given to the
+    /// inputs yet.
     pub fn new(conversion: &Conversion, model: PathBuf, param: PathBuf, bin: PathBuf) -> Result<NetRequest> {
         Ok(NetRequest {
             model,
@@ -351,7 +354,8 @@ impl Comparison {
 }
 
 impl Distance {
-    /// Returns the largest difference, absolute and relative, and the cosine, or why these cannot be computed.
+    /// Returns the largest difference, absolute and relative, and the cosine, or why these cannot be
+    /// computed.
     pub fn describe(&self) -> String {
         match (self.max_abs, self.relative, self.cosine) {
             (Some(max_abs), Some(relative), Some(cosine)) if self.why.is_empty() => {

@@ -65,7 +65,8 @@ pub(in crate::cli) struct LayerError {
     pub name: String,
     /// The norm of the difference over that of the float result.
     pub error: f64,
-    /// For a maximum loss, the first output of the node, and the loss at the outputs of the model if it alone is quantized.
+    /// For a maximum loss, the first output of the node, and the loss at the outputs of the model if it alone
+    /// is quantized.
     #[serde(default)]
     pub output: String,
     #[serde(default)]

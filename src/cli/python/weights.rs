@@ -47,7 +47,8 @@ pub(in crate::cli) struct Rounded {
     pub bits: Vec<(usize, usize)>,
 }
 
-/// The error of an output: the norm of the differences, relative to that of the output, if weights are rounded by samples.
+/// The error of an output: the norm of the differences, relative to that of the output, if weights are
+/// rounded by samples.
 #[derive(Debug, Deserialize)]
 pub(in crate::cli) struct OutputError {
     pub name: String,

@@ -14,8 +14,8 @@ use crate::tensor::{Dim, Shape, Span};
 const EQUAL_PART: i32 = -233;
 
 impl<'l> Nd<'l> {
-    /// Returns a value that differs along one axis: `emit` is given a blob in whose form that is an axis, the position
-    /// of the axis, and the new size.
+    /// Returns a value that differs along one axis: `emit` is given a blob in whose form that is an axis, the
+    /// position of the axis, and the new size.
     pub(super) fn along(
         self,
         axis: usize,
@@ -107,7 +107,8 @@ impl<'l> Nd<'l> {
         })
     }
 
-    /// Returns a number as each element of the shape with another size of an axis; the number may be infinite.
+    /// Returns a number as each element of the shape with another size of an axis; the number may be
+    /// infinite.
     pub fn filled(self, axis: usize, count: impl Into<Dim>, number: f32) -> Nd<'l> {
         self.along(axis, count, |lower, x, place, count| {
             let ones = lower.ones(&lower.resized(x, place, count.clone()))?;
@@ -122,6 +123,13 @@ impl<'l> Nd<'l> {
         })
     }
 
+    /// Returns the elements repeated along axes to these sizes, by products with 1: adjacent axes at once.
+    pub fn stretch(self, shape: &[Dim]) -> Nd<'l> {
+        self.map_blob(shape, |lower| {
+            lower.multiply_to(self.blob()?, &extended(&self.shape(), shape.len()), shape)
+        })
+    }
+
     /// Returns the value with its axes in another order.
     pub fn transpose(self, perm: &[usize]) -> Nd<'l> {
         let shape = self.shape();
@@ -132,8 +140,8 @@ impl<'l> Nd<'l> {
         self.map_blob(moved, |lower| lower.transpose(self.blob()?, &shape, perm))
     }
 
-    /// Returns the parts of an axis of these sizes, by one layer if the sizes permit it. Those without elements are the
-    /// value itself: no blob is empty.
+    /// Returns the parts of an axis of these sizes, by one layer if the sizes permit it. Those without
+    /// elements are the value itself: no blob is empty.
     pub fn split(self, axis: usize, sizes: &[Dim]) -> Vec<Nd<'l>> {
         let parts: Vec<&Dim> = sizes.iter().filter(|size| !size.is(0)).collect();
         let slices: Option<Vec<i32>> = (parts.iter().enumerate())

@@ -15,8 +15,8 @@ impl<'l> Nd<'l> {
 }
 
 impl<'l> Lower<'l> {
-    /// Returns the values joined along an axis, without those that have no elements. Sizes of other axes are equal, but
-    /// may be different expressions.
+    /// Returns the values joined along an axis, without those that have no elements. Sizes of other axes are
+    /// equal, but may be different expressions.
     pub fn join(&'l self, parts: &[Nd<'l>], axis: usize) -> Nd<'l> {
         let parts: Vec<Nd> = parts.iter().copied().filter(|part| !part.size(axis).is(0)).collect();
         let Some(leading) = parts.iter().copied().reduce(|most, part| longer(most, part, axis)) else {
@@ -48,7 +48,7 @@ impl<'l> Lower<'l> {
             let blobs = parts.iter().map(|part| part.in_form(&like_leading(&part.shape())?));
             let blobs = blobs.collect::<Result<Vec<BlobId>>>()?;
             let form = like_leading(&shape)?;
-            if lower.bears_empty() && lower.form(*blobs.at(0)?).at(place)?.has_length() {
+            if lower.accepts_empty() && lower.form(*blobs.at(0)?).at(place)?.has_length() {
                 return append(lower, &blobs, place, &form);
             }
             lower.emit(Concat { axis: i32::try_from(place)? }, &blobs, &form)
@@ -56,15 +56,15 @@ impl<'l> Lower<'l> {
     }
 }
 
-/// Returns the longer of two values along an axis, since the other one may have to be copied to another form. A free
-/// size is not compared.
+/// Returns the longer of two values along an axis, since the other one may have to be copied to another form.
+/// A free size is not compared.
 fn longer<'l>(a: Nd<'l>, b: Nd<'l>, axis: usize) -> Nd<'l> {
     let is_longer = a.size(axis).known().zip(b.size(axis).known()).is_some_and(|(a, b)| b > a);
     if is_longer { b } else { a }
 }
 
-/// Concatenates blobs of which the first may be empty. Concat takes the element type and the packing of all blobs
-/// from the first, and an empty one has none; so an element precedes it, and is removed again.
+/// Concatenates blobs of which the first may be empty. Concat takes the element type and the packing of all
+/// blobs from the first, and an empty one has none; so an element precedes it, and is removed again.
 fn append(lower: &Lower, blobs: &[BlobId], place: usize, form: &[Dim]) -> Result<BlobId> {
     let concat = Concat { axis: i32::try_from(place)? };
     let mut single = form.to_vec();

@@ -5,10 +5,11 @@ use std::ops::{Add, Div, Mul, Neg, Sub};
 use super::{Nd, Source};
 use crate::error::{At, Error, Result, unsupported};
 use crate::lower::Lower;
-use crate::lower::form::{MAX_AXES, interface_form};
+use crate::lower::common_form::{express_all, merged_form};
+use crate::lower::form::{extended, interface_form};
 use crate::lower::formula::{Formula, Operand};
 use crate::ncnn::{BlobId, Layer};
-use crate::tensor::{Dim, Shape, Tensor, display_shape, pair_axes};
+use crate::tensor::{Dim, Shape, Tensor, broadcast_shapes, display_shape};
 
 impl<'l> Lower<'l> {
     /// Returns a constant.
@@ -38,17 +39,11 @@ impl<'l> Lower<'l> {
         self.made(shape, |shape| self.ones(shape))
     }
 
-    /// Returns the indices along an axis of this size: 0, 1, 2 and so on.
-    pub fn indices_of(&'l self, size: &Dim) -> Nd<'l> {
-        self.made(std::slice::from_ref(size), |shape| self.places_along(size, shape))
-    }
-
-    /// Returns a size as the only element of an axis.
-    pub fn number_of(&'l self, size: &Dim) -> Nd<'l> {
-        self.made([Dim::ONE], |_| self.materialize(std::slice::from_ref(size)))
-    }
-
-    fn made(&'l self, shape: impl Into<Shape>, emit: impl FnOnce(&Shape) -> Result<BlobId>) -> Nd<'l> {
+    pub(super) fn made(
+        &'l self,
+        shape: impl Into<Shape>,
+        emit: impl FnOnce(&Shape) -> Result<BlobId>,
+    ) -> Nd<'l> {
         let shape = shape.into();
         self.run(|| emit(&shape)).map_or_else(|| self.nothing(), |blob| self.nd(blob, shape))
     }
@@ -84,59 +79,50 @@ impl<'l> Nd<'l> {
         self.map_blob(shape.clone(), |_| self.in_form(&shape))
     }
 
-    /// Returns a formula of each element.
+    /// Returns a formula of each element, whose layers are the same for a blob in any form.
     pub fn compute(self, formula: impl FnOnce(BlobId) -> Formula) -> Nd<'l> {
         self.map_blob(self.shape(), |lower| lower.compute(formula(self.blob()?)))
     }
 
-    /// Returns a formula of each element and that of a value of as many axes, which have the same sizes, or a size of 1
-    /// in the other value.
+    /// Returns a formula of the elements of two values, which are broadcast to each other.
     pub fn compute_with(self, other: Nd<'l>, formula: impl FnOnce(BlobId, BlobId) -> Formula) -> Nd<'l> {
-        self.map_blob(self.shape(), |lower| {
-            let (shape, narrow) = (self.shape(), other.shape());
-            let is_spread = |axis: &usize| narrow.get(*axis) != shape.get(*axis);
-            let spread: Vec<usize> = (0..shape.len().max(narrow.len())).filter(is_spread).collect();
-            if shape.len() != narrow.len() || spread.iter().any(|axis| !other.size(*axis).is(1)) {
-                let [wide, narrow] = [&shape, &narrow].map(|shape| display_shape(shape));
-                return Err(Error::internal(format!("{narrow} beside {wide}")));
-            }
-            let (x, form) = self.without(&spread)?;
-            lower.compute(formula(x, other.in_form(&form)?))
+        let shapes = [self.shape(), other.shape()];
+        let Some(out) = self.lower.run(|| broadcast_shapes(&shapes[0], &shapes[1])) else { return self };
+        self.map_blob(out.clone(), |lower| {
+            let [x, y] = Nd::in_common_form([self, other], &out)?;
+            lower.compute(formula(x, y))
         })
     }
 
-    /// Returns a blob of the value, and its form with a size of 1 of these axes.
-    fn without(self, spread: &[usize]) -> Result<(BlobId, Vec<Dim>)> {
-        let (held, shape) = (self.held()?, self.shape());
-        for blob in &held {
-            if let Some(form) = form_without(&self.lower.form(*blob), &shape, spread) {
-                return Ok((*blob, form));
-            }
+    /// Returns two operands as blobs of equal rank, or of one element, in the form that takes the fewest
+    /// Reshapes.
+    fn in_common_form(operands: [Nd<'l>; 2], out: &[Dim]) -> Result<[BlobId; 2]> {
+        let [x, y] = operands;
+        let is_single = |x: Nd| x.shape().len() < 2 && x.shape().iter().all(|size| size.is(1));
+        if is_single(x) || is_single(y) {
+            let blob = |x: Nd| if is_single(x) { x.in_form(&[Dim::ONE]) } else { x.blob() };
+            return Ok([blob(x)?, blob(y)?]);
         }
-        let natural = interface_form(&shape);
-        if natural.len() < MAX_AXES
-            && held.iter().any(|blob| self.lower.state().is_plain(*blob, &natural))
-            && let Some(form) = form_without(&natural, &shape, spread)
-        {
-            return Ok((self.in_form(&natural)?, form));
-        }
-        let (mut whole, mut form, mut last) = (Vec::new(), Vec::new(), None);
-        for (axis, size) in shape.iter().enumerate().filter(|(_, size)| !size.is(1)) {
-            let is_spread = spread.contains(&axis);
-            let size = if last.replace(is_spread) == Some(is_spread) {
-                form.pop();
-                whole.pop().unwrap_or(Dim::ONE) * size
-            } else {
-                size.clone()
-            };
-            form.push(if is_spread { Dim::ONE } else { size.clone() });
-            whole.push(size);
-        }
-        if whole.len() > MAX_AXES {
-            let shape = display_shape(&shape);
-            unsupported!("axes {spread:?} of {shape} apart from the others: ncnn has at most four axes");
-        }
-        Ok((self.in_form(&whole)?, form))
+        let inputs = operands.map(|x| (0, extended(&x.shape(), out.len())));
+        let held = [x.forms()?, y.forms()?];
+        let whole = held.iter().zip(&inputs).filter(|(_, (_, shape))| shape == out);
+        let mut candidates: Vec<Vec<Dim>> = whole.flat_map(|(forms, _)| forms.clone()).collect();
+        candidates.extend([out.to_vec(), interface_form(out)]);
+        candidates.extend(merged_form(&inputs, out));
+        let forms = candidates.iter().filter_map(|form| express_all(form, &inputs, out));
+        let reshapes = |forms: &Vec<Vec<Dim>>| {
+            let operands = operands.iter().zip(&held).zip(forms);
+            operands.filter(|((x, held), form)| !x.is_constant() && !held.contains(form)).count()
+        };
+        let Some(forms) = forms.min_by_key(reshapes) else {
+            let [x, y] = operands.map(|x| x.shape());
+            unsupported!(
+                "{} and {} broadcast to each other: ncnn has at most four axes",
+                display_shape(&x),
+                display_shape(&y)
+            );
+        };
+        Ok([x.in_form(forms.at(0)?)?, y.in_form(forms.at(1)?)?])
     }
 
     /// Returns the larger of each element and that of another value, as in [`Nd::compute_with`].
@@ -144,41 +130,34 @@ impl<'l> Nd<'l> {
         self.compute_with(other, |x, y| x.larger(y))
     }
 
-    /// Returns a linear map of an axis: each element is the sum of the elements of the axis, weighted by a row of the
-    /// matrix.
+    /// Returns a linear map of an axis: each element is the sum of the elements of the axis, weighted by a
+    /// row of the matrix.
     pub fn linear(self, axis: usize, matrix: &Tensor) -> Nd<'l> {
         let rows = matrix.shape().first().copied().unwrap_or(0);
         self.along(axis, rows, |lower, x, place, _| lower.linear(x, place, matrix))
     }
 
-    /// Returns a reduction along axes, which keep a size of 1; `operation` as in [`crate::ncnn::layer::reduction_op`].
+    /// Returns a reduction along axes, which keep a size of 1; `operation` as in
+    /// [`crate::ncnn::layer::reduction_op`].
     pub fn reduce(self, operation: i32, axes: &[usize]) -> Nd<'l> {
         let mut shape = self.shape().to_vec();
         axes.iter().for_each(|axis| shape.put(*axis, Dim::ONE));
+        self.reduction(operation, axes, true, shape)
+    }
+
+    /// Returns a reduction as [`Nd::reduce`] does, without the axes.
+    pub fn reduced(self, operation: i32, axes: &[usize]) -> Nd<'l> {
+        let shape = self.shape();
+        let kept = shape.iter().enumerate().filter(|(axis, _)| !axes.contains(axis));
+        self.reduction(operation, axes, false, kept.map(|(_, size)| size.clone()).collect::<Shape>())
+    }
+
+    fn reduction(self, operation: i32, axes: &[usize], keeps_axes: bool, shape: impl Into<Shape>) -> Nd<'l> {
         self.map_blob(shape, |lower| {
-            let Some((x, places)) = self.apart(axes)? else {
-                let shape = self.shape();
-                unsupported!(
-                    "axes {axes:?} of {} as separate axes: ncnn has at most four",
-                    display_shape(&shape)
-                );
-            };
-            lower.reduce(operation, x, &places)
+            let (x, found) = self.separated(axes)?;
+            lower.reduction(operation, x, &found, keeps_axes)
         })
     }
-}
-
-/// Returns a form of a shape with a size of 1 of these axes, unless it merges one of them with others.
-fn form_without(form: &[Dim], shape: &[Dim], spread: &[usize]) -> Option<Vec<Dim>> {
-    let mut narrow = form.to_vec();
-    for [in_form, axes] in pair_axes(form, shape)? {
-        if axes.iter().all(|axis| spread.contains(axis)) {
-            in_form.into_iter().for_each(|axis| narrow.put(axis, Dim::ONE));
-        } else if axes.iter().any(|axis| spread.contains(axis)) {
-            return None;
-        }
-    }
-    Some(narrow)
 }
 
 macro_rules! operators {

@@ -1,10 +1,13 @@
 //! Blobs with the axes of ONNX, as operands of expressions.
 //!
-//! A family says what is computed along which axis: `x.first(2, n - 1).join(x.reverse(2), 2)`. In which form a blob
-//! holds the elements, where an axis lies in that form, whether a size is known or free, and which layer has these
-//! bounds, is decided here. The first error sticks, as in `pass/builder/`: what is emitted after it is never used.
+//! A family says what is computed along which axis: `x.first(2, n - 1).join(x.reverse(2), 2)`. In which form
+//! a blob holds the elements, where an axis lies in that form, whether a size is known or free, and which
+//! layer has these bounds, is decided here. The first error sticks, as in `pass/builder/`: what is emitted
+//! after it is never used.
 
 mod axis;
+mod form;
+mod index;
 mod interp;
 mod join;
 mod layer;
@@ -162,6 +165,23 @@ impl<'l> Nd<'l> {
         Ok(std::iter::once(first).chain(forms.into_iter().flatten()).collect())
     }
 
+    /// Returns the forms in which blobs hold the elements.
+    fn forms(self) -> Result<Vec<Vec<Dim>>> {
+        if let Source::Tensor(_) = self.source {
+            return Ok(Vec::new());
+        }
+        Ok(self.held()?.into_iter().map(|blob| self.lower.form(blob)).collect())
+    }
+
+    /// Returns whether the value is a constant, which is stored in any form.
+    fn is_constant(self) -> bool {
+        match self.source {
+            Source::Input(index) => self.lower.call.constant(index).is_some(),
+            Source::Tensor(_) => true,
+            Source::Blob(_) | Source::Nothing => false,
+        }
+    }
+
     /// Returns a blob in a form: a shape of at most four axes with the same elements.
     fn in_form(self, form: &[Dim]) -> Result<BlobId> {
         match self.source {
@@ -171,8 +191,8 @@ impl<'l> Nd<'l> {
         }
     }
 
-    /// Returns a blob in a form in which each of these axes is one, and the positions of the axes; `None` if that takes
-    /// more than four axes.
+    /// Returns a blob in a form in which each of these axes is one, and the positions of the axes; `None` if
+    /// that takes more than four axes.
     fn apart(self, axes: &[usize]) -> Result<Option<(BlobId, Vec<usize>)>> {
         let (held, shape) = (self.held()?, self.shape());
         for blob in &held {

@@ -11,15 +11,16 @@ use crate::tensor::{Border, Dim, SizeCondition, Tensor, shape};
 
 /// How an axis is padded.
 enum Plan {
-    /// By so many elements before and after it. If an amount is free, these are upper bounds, and the surplus is removed.
+    /// By so many elements before and after it. If an amount is free, these are upper bounds, and the surplus
+    /// is removed.
     By([i64; 2]),
     /// By free amounts without bounds: copies are joined to it.
     Open,
 }
 
 impl<'l> Nd<'l> {
-    /// Returns the value with elements before and after axes, in as few layers as possible. Negative numbers remove
-    /// elements; they are removed before others are added.
+    /// Returns the value with elements before and after axes, in as few layers as possible. Negative numbers
+    /// remove elements; they are removed before others are added.
     pub fn pad(self, around: &[(usize, [Dim; 2])], border: Border<f32>) -> Nd<'l> {
         let plan = |(axis, amounts): &(usize, [Dim; 2])| self.plan(*axis, amounts, border);
         let plans: Option<Vec<Plan>> = self.lower.run(|| around.iter().map(plan).collect());
@@ -85,8 +86,8 @@ impl<'l> Nd<'l> {
         })
     }
 
-    /// Returns whether Padding can reflect an axis: it reads beyond one that is not larger than its padding. A free size
-    /// is required to be larger: a smaller one has no reflection.
+    /// Returns whether Padding can reflect an axis: it reads beyond one that is not larger than its padding.
+    /// A free size is required to be larger: a smaller one has no reflection.
     fn reflects(self, axis: usize, added: &[i64; 2]) -> bool {
         let (size, most) = (self.size(axis), added[0].max(added[1]));
         let is_larger = size.known().is_none_or(|size| size > most);
@@ -112,7 +113,8 @@ impl<'l> Nd<'l> {
         self.pick(axis, &sources.collect::<Vec<_>>())
     }
 
-    /// Joins copies to both ends of an axis, as many as the amounts say. One more is made than needed: no blob is empty.
+    /// Joins copies to both ends of an axis, as many as the amounts say. One more is made than needed: no
+    /// blob is empty.
     fn surrounded(
         self,
         axis: usize,

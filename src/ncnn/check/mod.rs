@@ -18,9 +18,9 @@ use crate::tensor::{DType, Dim, SizeCondition, display_shape};
 const MAX_PARAMS: i32 = 32;
 
 impl Net {
-    /// Checks that the runtime loads the net as intended: names, arities, params, weights, shapes, that
-    /// each blob is computed once, before its only reader, and that those without a reader are outputs. Returns the number of
-    /// elements of all weights.
+    /// Checks that the runtime loads the net as intended: names, arities, params, weights, shapes, that each
+    /// blob is computed once, before its only reader, and that those without a reader are outputs. Returns
+    /// the number of elements of all weights.
     pub(crate) fn check(&self) -> Result<u64> {
         if self.layers.is_empty() {
             invalid!("the net has no layers");
@@ -60,13 +60,13 @@ impl Net {
         Ok(u64::try_from(elements)?)
     }
 
-    /// Returns the conditions under which no layer reads an empty blob that needs its elements. Releases before
-    /// [`EMPTY_BLOBS`](super::layer::EMPTY_BLOBS) bear none.
+    /// Returns the conditions under which no layer reads an empty blob that needs its elements. Releases
+    /// before [`EMPTY_BLOBS`](super::layer::EMPTY_BLOBS) bear none.
     ///
     /// # Errors
     ///
     /// If a blob is always empty.
-    pub(crate) fn conditions(&self, bears_empty: bool) -> Result<Vec<SizeCondition>> {
+    pub(crate) fn conditions(&self, accepts_empty: bool) -> Result<Vec<SizeCondition>> {
         let mut producers: BTreeSet<BlobId> = BTreeSet::new();
         let mut read: BTreeSet<BlobId> = BTreeSet::new();
         for layer in &self.layers {
@@ -75,10 +75,10 @@ impl Net {
             }
             let reads = layer.bottoms.iter().enumerate();
             read.extend(
-                reads.filter(|(place, _)| !layer.layer.facts().bears_empty(*place)).map(|(_, blob)| *blob),
+                reads.filter(|(place, _)| !layer.layer.facts().accepts_empty(*place)).map(|(_, blob)| *blob),
             );
         }
-        let is_borne = |top: &BlobId| bears_empty && producers.contains(top) && !read.contains(top);
+        let is_borne = |top: &BlobId| accepts_empty && producers.contains(top) && !read.contains(top);
         let needed = self.tops().filter(|top| !is_borne(top));
         let free = needed.flat_map(|top| self.blob(top).shape.iter()).filter(|size| size.known().is_none());
         let sizes: BTreeSet<&Dim> = free.collect();
@@ -237,7 +237,8 @@ fn check_blob(blob: &Blob) -> Result<()> {
 }
 
 impl Net {
-    /// Refuses blobs of four axes for layers of which old releases compute only the first slice of each channel.
+    /// Refuses blobs of four axes for layers of which old releases compute only the first slice of each
+    /// channel.
     fn check_axes(&self, layer: &NetLayer) -> Result<()> {
         let has_depth = || layer.bottoms.iter().any(|bottom| self.blob(*bottom).shape.len() > 3);
         if layer.layer.has(Trait::NoDepth) && has_depth() {

@@ -108,7 +108,7 @@ layer! {
         work { |_, work| work.rows(1)?.checked_mul(elements(work.bottom(0)?).checked_add(elements(work.top()?))?) }
         since { |_| 20260113 }
         also {
-            fn bears_empty(&self, place: usize) -> bool {
+            fn accepts_empty(&self, place: usize) -> bool {
                 // The caches, which follow the other bottoms.
                 self.kv_cache != 0 && place >= if self.attn_mask != 0 { 4 } else { 3 }
             }

@@ -9,7 +9,8 @@
 /// - `weights` are in the order of `load_model`.
 /// - `reads` returns the weights that `load_model` reads, for the shape of the first bottom; none by default.
 /// - `tops` is the shape rule: it returns the shapes of the tops for the shapes of the bottoms and the number
-///   of tops. By default the top has the shape of the first bottom; [`unknown`](super::shape::unknown) infers no shapes.
+///   of tops. By default the top has the shape of the first bottom; [`unknown`](super::shape::unknown) infers
+///   no shapes.
 /// - `work` returns the multiply-adds; 0 by default.
 /// - `since` returns the first release that reads the layer unless it is [`OLDEST`](super::OLDEST).
 /// - `also` are further methods of [`Facts`](super::Facts) with another answer than the default.

@@ -21,8 +21,8 @@ pub(crate) enum Trait {
     NoDepth,
     /// It computes one element at a time, and so takes longer than others of its work.
     Scalar,
-    /// Its tops are float32 on runtimes of half precision, without a mask: inputs, constants, and the identity, which has no
-    /// code for half precision.
+    /// Its tops are float32 on runtimes of half precision, without a mask: inputs, constants, and the
+    /// identity, which has no code for half precision.
     Float32,
     /// Its tops are given and not computed: inputs and constants.
     Given,
@@ -30,8 +30,8 @@ pub(crate) enum Trait {
     Unpacks,
     /// It never gets a mask against half precision, for which it has no code.
     Unmasked,
-    /// It computes in float32 only on request, whatever its bottoms are: a mask may become -inf, and attention in
-    /// float32 takes twice the time and differs only for a query of which all keys are masked.
+    /// It computes in float32 only on request, whatever its bottoms are: a mask may become -inf, and
+    /// attention in float32 takes twice the time and differs only for a query of which all keys are masked.
     OnRequest,
 }
 
@@ -64,9 +64,10 @@ pub(in crate::ncnn) trait Facts {
         false
     }
 
-    /// Returns whether the layer computes the right result if the bottom at `place` is empty. The runtime hands
-    /// empty blobs on to layers; most fail, and those that work in place read a null pointer (`net.cpp`).
-    fn bears_empty(&self, place: usize) -> bool {
+    /// Returns whether the layer computes the right result if the bottom at `place` is empty. The runtime
+    /// hands empty blobs on to layers; most fail, and those that work in place read a null pointer
+    /// (`net.cpp`).
+    fn accepts_empty(&self, place: usize) -> bool {
         self.reads_size_alone(place) && !self.has(Trait::Unpacks)
     }
 
@@ -75,8 +76,8 @@ pub(in crate::ncnn) trait Facts {
         false
     }
 
-    /// Returns whether the top at `place` is a cache in a layout of the runtime's own. The last bottoms are the caches
-    /// that it continues.
+    /// Returns whether the top at `place` is a cache in a layout of the runtime's own. The last bottoms are
+    /// the caches that it continues.
     fn computes_cache(&self, _place: usize) -> bool {
         false
     }
@@ -86,7 +87,8 @@ pub(in crate::ncnn) trait Facts {
         self.has(Trait::Function)
     }
 
-    /// Returns whether the layer reads 32-bit integers: `Some(false)` if it reads and computes them, or neither.
+    /// Returns whether the layer reads 32-bit integers: `Some(false)` if it reads and computes them, or
+    /// neither.
     fn reads_integers(&self) -> Option<bool> {
         None
     }

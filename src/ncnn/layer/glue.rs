@@ -40,7 +40,7 @@ layer! {
     33 Split(exactly(1), MANY) [Gpu Move] {
         tops { |_, bottoms, tops| Ok(Some(vec![bottoms.at(0)?.clone(); tops])) }
         also {
-            fn bears_empty(&self, _: usize) -> bool {
+            fn accepts_empty(&self, _: usize) -> bool {
                 true
             }
 
@@ -110,7 +110,8 @@ impl Reshape {
         }
     }
 
-    /// Returns the sizes that the params state, outermost first, each with the place of its axis among w, h, c and d.
+    /// Returns the sizes that the params state, outermost first, each with the place of its axis among w, h,
+    /// c and d.
     fn sizes(&self) -> Vec<(i32, usize)> {
         match (self.w, self.h, self.d, self.c) {
             (w, ABSENT, ..) => vec![(w, 0)],

@@ -74,8 +74,8 @@ pub(crate) const LARGEST_INT8: f64 = 127.0;
 
 /// The release since which attention keeps caches (`sdpa.cpp`).
 pub(crate) const CACHES: u32 = 20260113;
-/// The release since which SDPA takes less time than products and Softmax, of all sizes, and with caches a fraction of that in
-/// the releases before (`sdpa_x86.cpp`).
+/// The release since which SDPA takes less time than products and Softmax, of all sizes, and with caches a
+/// fraction of that in the releases before (`sdpa_x86.cpp`).
 pub(crate) const FAST_ATTENTION: u32 = 20261020;
 
 impl Layer {

@@ -25,7 +25,7 @@ layer! {
         }
         tops { Concat::top }
         also {
-            fn bears_empty(&self, place: usize) -> bool {
+            fn accepts_empty(&self, place: usize) -> bool {
                 // Concat takes its layout from the first bottom.
                 place > 0
             }

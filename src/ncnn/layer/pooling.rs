@@ -3,7 +3,8 @@
 use super::window::{Window, pool};
 use super::{exactly, layer};
 
-/// Defines pooling over one to three inner axes: its windows, outermost first, and the params of the further axes.
+/// Defines pooling over one to three inner axes: its windows, outermost first, and the params of the further
+/// axes.
 macro_rules! pooling {
     ( $(
         $(#[$doc:meta])*

@@ -10,9 +10,9 @@ use crate::tensor::Dim;
 
 layer! {
     /// `alpha * (A B + beta * C)`, with the rows of `A` and of the result along h. Constant matrices are
-    /// weights, the others bottoms in this order. `A_data_int8_scales` are the factors of the rows of A in int8;
-    /// the runtime rounds B to 127 steps of its largest magnitude. `B_data_quantize_scales` are the inverse scales
-    /// of a transposed B in blocks, whose bytes are `B_data`.
+    /// weights, the others bottoms in this order. `A_data_int8_scales` are the factors of the rows of A in
+    /// int8; the runtime rounds B to 127 steps of its largest magnitude. `B_data_quantize_scales` are the
+    /// inverse scales of a transposed B in blocks, whose bytes are `B_data`.
     74 Gemm(between(0, 3), exactly(1)) [Gpu] {
         params {
             0 alpha: f32 = 1.0,
@@ -27,8 +27,8 @@ layer! {
             10 constant_broadcast_type_C: i32 = 0,
             /// 1: the rows of the result are along w.
             14 output_transpose: i32 = 0,
-            /// The format of a constant matrix of integers: 2 for A in int8; for B hundred for each bit, plus 0, 1 or
-            /// 2 for blocks of 32, 64 or 128 columns.
+            /// The format of a constant matrix of integers: 2 for A in int8; for B hundred for each bit, plus
+            /// 0, 1 or 2 for blocks of 32, 64 or 128 columns.
             18 quantize_term: i32 = 0,
         }
         derived {

@@ -7,9 +7,9 @@ use super::{OLDEST, between, layer, weight_len};
 use crate::error::{At, Result, unsupported};
 use crate::tensor::{Dim, Tensor};
 
-/// Defines recurrent layers, which round the sequence and each hidden state to int8 by their ranges if their weights have
-/// scales, from their arity and what they add to the shared params and weights: the numbers of gates
-/// and biases, and the size of the cell if it is a param.
+/// Defines recurrent layers, which round the sequence and each hidden state to int8 by their ranges if their
+/// weights have scales, from their arity and what they add to the shared params and weights: the numbers of
+/// gates and biases, and the size of the cell if it is a param.
 macro_rules! recurrent {
     ( $(
         $(#[$doc:meta])*

@@ -1,12 +1,13 @@
 //! The macro that defines the layers of windows over one to three inner axes.
 
-/// Defines convolutions (`convolve`), their transposes (`transpose`), and layers whose tops are columns or images of
-/// windows (`columns`), from what they add to the shared params and weights.
+/// Defines convolutions (`convolve`), their transposes (`transpose`), and layers whose tops are columns or
+/// images of windows (`columns`), from what they add to the shared params and weights.
 ///
 /// - `group` is the param of the number of groups.
 /// - `dynamic` is the param that makes the weight the second bottom.
 /// - `out` are the params of the paddings of the tops, one for each axis, the outermost first.
-/// - `int8` is the param of the number of scales of a weight of int8, and the scales of weight, bottom and top.
+/// - `int8` is the param of the number of scales of a weight of int8, and the scales of weight, bottom and
+///   top.
 macro_rules! windowed {
     (@1 $($rest:tt)*) => {
         windowed! { [(kernel_w dilation_w stride_w pad_left pad_right)] { 15 pad_right: i32 = pad_left, } $($rest)* }

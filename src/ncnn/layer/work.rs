@@ -24,8 +24,8 @@ impl Work {
         self.bottom(place)?.iter().rev().nth(1).copied()
     }
 
-    /// Returns the work of a layer that uses each weight once for each position of the blob of these sizes. A weight that is
-    /// computed is the second bottom.
+    /// Returns the work of a layer that uses each weight once for each position of the blob of these sizes. A
+    /// weight that is computed is the second bottom.
     pub fn at_positions(&self, sizes: &[u64], weight: &Option<Tensor>) -> Option<u64> {
         let weight = match weight_len(weight) {
             0 => elements(self.bottom(1)?),

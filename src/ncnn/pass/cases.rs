@@ -1,7 +1,7 @@
 //! Nets before and after passes, as `.param` files.
 //!
-//! `tests/data/passes/PASS/CASE` has the net before the pass, `in.param`, and after it, `out.param`, which `BLESS=1`
-//! writes. A folder of several passes has their names with `+` between them.
+//! `tests/data/passes/PASS/CASE` has the net before the pass, `in.param`, and after it, `out.param`, which
+//! `BLESS=1` writes. A folder of several passes has their names with `+` between them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -16,8 +16,8 @@ fn folders(folder: &Path) -> Vec<PathBuf> {
     folders
 }
 
-/// Returns the text of the `.param` file, without hints of shapes; after the sign `#` of each line are the numbers of the
-/// layers whose work this layer does.
+/// Returns the text of the `.param` file, without hints of shapes; after the sign `#` of each line are the
+/// numbers of the layers whose work this layer does.
 fn text(net: &Net) -> String {
     let mut text = net.head();
     for layer in &net.layers {

@@ -165,9 +165,9 @@ impl Mapping {
     }
 }
 
-/// Maps values between int8 convolutions to all 8-bit integers, if the bounds of the activation leave the usual
-/// mapping, which keeps zero at zero, with a part of them. Biases compensate for the offset, and the limits of
-/// the integers replace the activation.
+/// Maps values between int8 convolutions to all 8-bit integers, if the bounds of the activation leave the
+/// usual mapping, which keeps zero at zero, with a part of them. Biases compensate for the offset, and the
+/// limits of the integers replace the activation.
 pub(super) fn use_all_int8_values(net: &mut Net, wiring: &Wiring) -> Result<bool> {
     let mut changed = false;
     for index in 0..net.layers.len() {

@@ -39,7 +39,8 @@ pub struct NetPass {
     apply: fn(&mut Net, &Wiring) -> Result<bool>,
 }
 
-/// A row of the list of passes: the function, which has the name of the pass; the layer types; the description.
+/// A row of the list of passes: the function, which has the name of the pass; the layer types; the
+/// description.
 macro_rules! pass {
     ($module:ident::$name:ident [$($layer:ident)*] $about:literal) => {
         NetPass { name: stringify!($name), about: $about, of: &[$($layer::TYPE),*], apply: $module::$name }

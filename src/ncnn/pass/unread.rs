@@ -27,8 +27,8 @@ impl Net {
         self.layers.retain(|layer| is_needed(layer, &read));
     }
 
-    /// Replaces layers of which nothing reads some tops by layers without these tops, as far as their params allow.
-    /// It follows the other passes, which could bring readers or remove them.
+    /// Replaces layers of which nothing reads some tops by layers without these tops, as far as their params
+    /// allow. It follows the other passes, which could bring readers or remove them.
     pub(crate) fn drop_unread_tops(&mut self) {
         let read = self.read();
         if self.layers.iter().all(|layer| are_read(layer, &read)) {
@@ -43,8 +43,8 @@ impl Net {
         }
     }
 
-    /// Checks that all blobs without a reader are outputs, but for inputs and for tops that the params of a layer
-    /// cannot leave out.
+    /// Checks that all blobs without a reader are outputs, but for inputs and for tops that the params of a
+    /// layer cannot leave out.
     pub(in crate::ncnn) fn check_read(&self) -> Result<()> {
         let read = self.read();
         for layer in self.layers.iter().filter(|layer| !are_read(layer, &read)) {
@@ -78,7 +78,8 @@ impl Net {
         }
     }
 
-    /// Returns a Crop for each part of a Slice that is read; `None` if the release cannot compute where one begins.
+    /// Returns a Crop for each part of a Slice that is read; `None` if the release cannot compute where one
+    /// begins.
     fn crops(&self, layer: &NetLayer, slice: &Slice, read: &IndexSet<BlobId>) -> Option<Vec<NetLayer>> {
         let tops = layer.tops.iter().enumerate().filter(|(_, top)| read.contains(**top));
         let crop = |(place, top): (usize, &BlobId)| {
@@ -131,8 +132,9 @@ impl Net {
         is_known.then(|| Crop { starts_expr, ends_expr, axes_expr, ..Crop::default() })
     }
 
-    /// Returns a recurrent layer without states, and for the hidden state, if it is read, the row of the sequence that
-    /// was computed last. `None` for the cell state, and for states of two directions or with an axis of their own.
+    /// Returns a recurrent layer without states, and for the hidden state, if it is read, the row of the
+    /// sequence that was computed last. `None` for the cell state, and for states of two directions or with
+    /// an axis of their own.
     fn without_states(
         &self,
         layer: &NetLayer,
@@ -178,8 +180,8 @@ mod tests {
     use crate::ncnn::example::sizes;
     use crate::ncnn::layer::{GRU, LSTM};
 
-    /// Returns the layers after the input, with their params, of a net whose first layer has tops of these shapes, of
-    /// which those at `read` are outputs.
+    /// Returns the layers after the input, with their params, of a net whose first layer has tops of these
+    /// shapes, of which those at `read` are outputs.
     fn narrowed(bottom: &[&str], layer: impl Into<Layer>, tops: &[&[&str]], read: &[usize]) -> Vec<String> {
         let mut net = Net { release: EXPRESSIONS, ..Net::default() };
         let x = net.push_input("x", &[1]);

@@ -58,7 +58,8 @@ pub(super) fn apply(pass: fn(&mut Net, &Wiring) -> Result<bool>, net: &mut Net) 
     pass(net, &wiring)
 }
 
-/// Fuses each layer that `find` matches into the layer before it at the place that it returns, if `set` changes that.
+/// Fuses each layer that `find` matches into the layer before it at the place that it returns, if `set`
+/// changes that.
 pub(super) fn fuse_into<T>(
     net: &mut Net,
     find: impl Fn(&Net, usize) -> Result<Option<(usize, T)>>,

@@ -1,5 +1,5 @@
-//! What the specification declares of an operator: its versions, the numbers of its inputs and outputs, and its
-//! attributes with their defaults.
+//! What the specification declares of an operator: its versions, the numbers of its inputs and outputs, and
+//! its attributes with their defaults.
 
 mod table;
 
@@ -91,7 +91,8 @@ const fn schema(
 }
 
 impl Schema {
-    /// Returns the declaration of an operator. Rows are constants, so one without a declaration does not compile.
+    /// Returns the declaration of an operator. Rows are constants, so one without a declaration does not
+    /// compile.
     pub const fn of(domain: &str, name: &str) -> &'static Schema {
         let mut rest = SCHEMAS;
         loop {
@@ -120,20 +121,20 @@ impl Schema {
         at(self.outputs, opset).map_or(MANY, |(_, most)| most)
     }
 
-    /// Returns the number of the first outputs that a node must name, even if nothing reads them: all of those that
-    /// are one list.
+    /// Returns the number of the first outputs that a node must name, even if nothing reads them: all of
+    /// those that are one list.
     pub fn required_outputs(&self, opset: i64) -> usize {
         at(self.outputs, opset).map_or(MANY, |(least, most)| if most == MANY { MANY } else { least })
     }
 
-    /// Returns the type and default of an attribute in version `opset` of the operator set; `Gone` or `None` if the
-    /// version has no such attribute.
+    /// Returns the type and default of an attribute in version `opset` of the operator set; `Gone` or `None`
+    /// if the version has no such attribute.
     pub fn declared(&self, name: &str, opset: i64) -> Option<Kind> {
         at(self.history(name)?, opset)
     }
 
-    /// Returns the type and default of an attribute. In a version without it, these are those of the nearest version
-    /// with it: later versions introduce attributes with defaults that change nothing.
+    /// Returns the type and default of an attribute. In a version without it, these are those of the nearest
+    /// version with it: later versions introduce attributes with defaults that change nothing.
     pub fn attribute(&self, name: &str, opset: i64) -> Option<Kind> {
         let history = self.history(name)?;
         let mut declared = history.iter().filter(|(_, kind)| *kind != Kind::Gone);

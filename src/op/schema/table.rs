@@ -1,4 +1,5 @@
-//! The schemas of the operators, written by `make.py`: a line for each operator, with its type constraints as a comment.
+//! The schemas of the operators, written by `make.py`: a line for each operator, with its type constraints as
+//! a comment.
 
 use super::Kind::{Float, Floats, Graph, Int, Ints, SparseTensor, String, Strings, Tensor, TypeProto};
 use super::{GONE, MANY, Schema, schema};

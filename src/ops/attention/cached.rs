@@ -1,11 +1,11 @@
 //! CachedAttention and RotaryEmbed of ncnn's domain, as ncnn's layers compute them.
 //!
-//! CachedAttention appends keys and values to a cache, and attends to all of them. Its inputs are queries, keys and
-//! values, `[1, heads, positions, elements]`; the cached keys and values, in the shapes of the model; the mask, which
-//! is added to the scores. The outputs are the result and the grown caches.
+//! CachedAttention appends keys and values to a cache, and attends to all of them. Its inputs are queries,
+//! keys and values, `[1, heads, positions, elements]`; the cached keys and values, in the shapes of the
+//! model; the mask, which is added to the scores. The outputs are the result and the grown caches.
 //!
-//! RotaryEmbed turns pairs of elements, half the last axis apart, by an angle for each position, the last axis but
-//! one. The inputs are the elements, and the cosine and sine for each position and pair.
+//! RotaryEmbed turns pairs of elements, half the last axis apart, by an angle for each position, the last
+//! axis but one. The inputs are the elements, and the cosine and sine for each position and pair.
 
 use super::plain::operands;
 use crate::lower::{AssumedFact, interface_form};
@@ -63,18 +63,21 @@ fn infer_cached(call: &Call) -> Result<Vec<Fact>> {
 
 fn lower_cached(lower: &Lower) -> Result<()> {
     let Cached { scale, hides_all, .. } = read_cached(lower)?;
-    let mut bottoms = operands(lower, [input::Q, input::K, input::V], input::MASK)?;
+    let mut bottoms = operands(lower, [input::Q, input::K, input::V], input::MASK);
     let attn_mask = i32::from(lower.has_input(input::MASK));
     if attn_mask == 1 && hides_all {
         lower.assume(input::MASK, AssumedFact::SeesKey);
     }
+    // The caches of the runtime have the form of an interface.
     for index in [input::PAST_KEY, input::PAST_VALUE] {
-        bottoms.push(lower.blob(index)?);
+        let past = lower.input(index);
+        bottoms.push(past.reshape(interface_form(&past.shape())));
     }
-    let y = lower.output_shape(0)?.get(1..).unwrap_or_default().to_vec();
-    let forms = [y, interface_form(lower.output_shape(1)?), interface_form(lower.output_shape(2)?)];
-    let tops = lower.emit_n(SDPA { attn_mask, scale, kv_cache: 1 }, &bottoms, &forms)?;
-    tops.into_iter().enumerate().try_for_each(|(index, top)| lower.set(index, top))
+    let y = lower.output_shape(0)?.get(1..).unwrap_or_default().into();
+    let cache = |index: usize| Ok::<_, Error>(interface_form(lower.output_shape(index)?).into());
+    let shapes: [Shape; 3] = [y, cache(1)?, cache(2)?];
+    let tops = lower.layer_n(SDPA { attn_mask, scale, kv_cache: 1 }, &bottoms, &shapes);
+    tops.into_iter().enumerate().try_for_each(|(index, top)| lower.give(index, top))
 }
 
 fn lower_rotary(lower: &Lower) -> Result<()> {
@@ -84,7 +87,7 @@ fn lower_rotary(lower: &Lower) -> Result<()> {
     let pairs = pairs.ok_or_else(|| Error::unsupported("elements of free number"))?;
     let form = [Dim::product(outer), positions.clone(), elements.clone()];
     let angles = [positions.clone(), pairs];
-    let bottoms = [lower.blob_as(0, &form)?, lower.blob_as(1, &angles)?, lower.blob_as(2, &angles)?];
-    let y = lower.emit(RotaryEmbed::default(), &bottoms, &form)?;
-    lower.set(0, y)
+    let [cos, sin] = [1, 2].map(|index| lower.input(index).reshape(angles.clone()));
+    let x = lower.input(0).reshape(form.clone());
+    lower.give(0, lower.layer(RotaryEmbed::default(), &[x, cos, sin], form))
 }

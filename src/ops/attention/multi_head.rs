@@ -40,13 +40,9 @@ fn infer_multi_head(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(input::Q)?, shape)])
 }
 
-/// Emits the rows of an input: one for each index of all axes but the last.
-fn rows(lower: &Lower, index: usize) -> Result<BlobId> {
-    let shape = lower.shape(index)?.to_vec();
-    let (Some(size), outer) = (shape.last(), Dim::product(shape.iter().rev().skip(1))) else {
-        invalid!("the input is a scalar");
-    };
-    lower.blob_as(index, &[outer, size.clone()])
+/// Returns the rows of an input: one for each index of all axes but the last.
+fn rows(x: Nd) -> Nd {
+    x.flatten(x.shape().len().saturating_sub(1))
 }
 
 fn lower_multi_head(lower: &Lower) -> Result<()> {
@@ -58,14 +54,11 @@ fn lower_multi_head(lower: &Lower) -> Result<()> {
         [_, k, v] if k == v => 2,
         _ => 3,
     };
-    let mut bottoms = Vec::new();
-    for index in 0..given {
-        bottoms.push(rows(lower, index)?);
-    }
-    let form = lower.form(*bottoms.at(0)?);
+    let mut bottoms: Vec<Nd> = (0..given).map(|index| rows(lower.input(index))).collect();
+    let shape = bottoms.at(0)?.shape();
     let attn_mask = i32::from(lower.has_input(input::MASK));
     if attn_mask == 1 {
-        bottoms.push(mask(lower, input::MASK)?);
+        bottoms.push(mask(lower.input(input::MASK)));
     }
     let size = |index: usize, axis: usize| -> Result<i32> {
         let size = lower.shape(index)?.at(axis)?.known();
@@ -90,6 +83,5 @@ fn lower_multi_head(lower: &Lower) -> Result<()> {
         out_weight_data: weight(6)?,
         out_bias_data: weight(7)?,
     };
-    let y = lower.emit(layer, &bottoms, &form)?;
-    lower.set(0, y)
+    lower.give(0, lower.layer(layer, &bottoms, shape))
 }

@@ -64,8 +64,8 @@ impl Sizes {
     }
 }
 
-/// Counts the product of input 0 with the weight, input 1, and those of each query with each key, and of each weight
-/// with its value; queries and values of all heads have these sizes.
+/// Counts the product of input 0 with the weight, input 1, and those of each query with each key, and of each
+/// weight with its value; queries and values of all heads have these sizes.
 pub(in crate::ops) fn projected_multiply_adds(call: &Call, [queries, values]: [u64; 2]) -> Option<u64> {
     let [input, weight] = [call.shape(0).ok()?, call.shape(1).ok()?];
     let projected = element_count(input)?.saturating_mul(element_count(weight.get(1..)?)?);
@@ -104,8 +104,8 @@ impl<'x> Standard<'x> {
     }
 }
 
-/// Returns input `index`, a mask of an operator that has no rule for queries without visible keys, unlike ONNX's
-/// Attention.
+/// Returns input `index`, a mask of an operator that has no rule for queries without visible keys, unlike
+/// ONNX's Attention.
 pub(in crate::ops) fn plain_mask<'x>(x: &'x Expand, index: usize) -> Option<Expr<'x>> {
     let mask = x.optional(index)?.to_type(DType::F32);
     Some(if is_finite(x, index) { mask } else { x.make.op("ncnn.WithoutInfinity", [mask], []) })
@@ -132,8 +132,9 @@ pub(in crate::ops) fn hide_unseen(seen: Expr) -> Expr {
     (seen - 1.0) * -HIDDEN
 }
 
-/// Returns the sums of the values, `[batch, kv_heads, keys, v_head]`, by the weights that `weights` makes of the
-/// products of the queries, `[batch, q_heads, queries, head]`, with the keys, `[batch, kv_heads, head, keys]`.
+/// Returns the sums of the values, `[batch, kv_heads, keys, v_head]`, by the weights that `weights` makes of
+/// the products of the queries, `[batch, q_heads, queries, head]`, with the keys, `[batch, kv_heads, head,
+/// keys]`.
 pub(in crate::ops) fn attend<'x>(
     sizes: &Sizes,
     [q, k, v]: [Expr<'x>; 3],

@@ -1,9 +1,9 @@
-//! PlainAttention of ncnn's domain: `softmax(scale * q * transpose(k) + mask) * v` by heads. Attentions are expanded to
-//! it.
+//! PlainAttention of ncnn's domain: `softmax(scale * q * transpose(k) + mask) * v` by heads. Attentions are
+//! expanded to it.
 //!
-//! The inputs are queries, `[batch, heads, queries, size]`, and keys and values, `[batch, key heads, keys, size]`; the
-//! mask, which is broadcast to the scores. Fusions make one layer of it and what is around it; the rest is SDPA, or is
-//! expanded after them.
+//! The inputs are queries, `[batch, heads, queries, size]`, and keys and values, `[batch, key heads, keys,
+//! size]`; the mask, which is broadcast to the scores. Fusions make one layer of it and what is around it;
+//! the rest is SDPA, or is expanded after them.
 
 use num_traits::AsPrimitive;
 
@@ -37,8 +37,8 @@ fn infer_plain(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(input::Q)?, vec![batch, Dim::Known(q_heads), queries, v_head])])
 }
 
-/// Returns whether SDPA computes the same: one batch, a scale that is not its default, and a mask with an element for
-/// each query and key, which leaves each query a key or is finite.
+/// Returns whether SDPA computes the same: one batch, a scale that is not its default, and a mask with an
+/// element for each query and key, which leaves each query a key or is finite.
 fn is_layer(call: &Call, release: u32) -> Result<bool> {
     let scale = call.float("scale")?;
     let Sizes { batch, q_heads, queries, keys, .. } = Sizes::of_heads(call)?;
@@ -74,34 +74,28 @@ fn expand_plain(x: &Expand) -> Result<bool> {
 }
 
 fn lower_plain(lower: &Lower) -> Result<()> {
-    let bottoms = operands(lower, [input::Q, input::K, input::V], input::MASK)?;
+    let bottoms = operands(lower, [input::Q, input::K, input::V], input::MASK);
     let attn_mask = i32::from(lower.has_input(input::MASK));
-    let form = lower.output_shape(0)?.get(1..).unwrap_or_default().to_vec();
+    let shape = lower.output_shape(0)?.get(1..).unwrap_or_default();
     let size: f32 = lower.shape(input::Q)?.last().and_then(Dim::known).unwrap_or(1).as_();
     // 0 is the layer's default.
     let scale = Some(lower.float("scale")?).filter(|scale| *scale != 1.0 / size.sqrt()).unwrap_or(0.0);
-    let y = lower.emit(SDPA { attn_mask, scale, kv_cache: 0 }, &bottoms, &form)?;
-    lower.set(0, y)
+    lower.give(0, lower.layer(SDPA { attn_mask, scale, kv_cache: 0 }, &bottoms, shape))
 }
 
-/// Emits queries, keys and values without their batch, and the mask, if it is given.
-pub(super) fn operands(lower: &Lower, heads: [usize; 3], mask_index: usize) -> Result<Vec<BlobId>> {
-    let mut blobs = Vec::new();
-    for index in heads {
-        let form = lower.shape(index)?.get(1..).unwrap_or_default().to_vec();
-        blobs.push(lower.blob_as(index, &form)?);
-    }
-    if lower.has_input(mask_index) {
-        blobs.push(mask(lower, mask_index)?);
-    }
-    Ok(blobs)
+/// Returns queries, keys and values without their batch, and the mask, if there is one.
+pub(super) fn operands<'l>(lower: &'l Lower, heads: [usize; 3], mask_index: usize) -> Vec<Nd<'l>> {
+    let heads = heads.into_iter().map(|index| {
+        let x = lower.input(index);
+        x.reshape(x.shape().get(1..).unwrap_or_default())
+    });
+    heads.chain(lower.has_input(mask_index).then(|| mask(lower.input(mask_index)))).collect()
 }
 
-/// Emits the mask of a layer: an element for each query and key, for each head if they differ.
-pub(super) fn mask(lower: &Lower, index: usize) -> Result<BlobId> {
-    let shape = lower.shape(index)?.to_vec();
-    let [outer @ .., queries, keys] = shape.as_slice() else { invalid!("the mask is a scalar") };
+/// Returns the mask of a layer: an element for each query and key, for each head if they differ.
+pub(super) fn mask(x: Nd) -> Nd {
+    let shape = x.shape();
+    let (outer, scores) = shape.split_at(shape.len().saturating_sub(2));
     let heads = Some(Dim::product(outer)).filter(|heads| !heads.is(1));
-    let form: Vec<Dim> = heads.into_iter().chain([queries.clone(), keys.clone()]).collect();
-    lower.blob_as(index, &form)
+    x.reshape(heads.into_iter().chain(scores.iter().cloned()).collect::<Shape>())
 }

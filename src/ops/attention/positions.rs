@@ -21,8 +21,8 @@ impl<'x> Positions<'x> {
         Positions { queries: x.make.range(first, end), keys: x.make.range(zero, all) }
     }
 
-    /// Returns booleans, `[queries, keys]`: whether a key is at most `after` positions after its query, and at most
-    /// `before` before it. `None` without a bound.
+    /// Returns booleans, `[queries, keys]`: whether a key is at most `after` positions after its query, and
+    /// at most `before` before it. `None` without a bound.
     pub fn near(&self, before: Option<i64>, after: Option<i64>) -> Option<Expr<'x>> {
         let queries = self.queries.unsqueeze(&[1]);
         let shifted = |offset: i64| if offset == 0 { queries } else { queries + offset };

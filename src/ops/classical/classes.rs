@@ -10,7 +10,8 @@ pub(super) struct Labels {
 }
 
 impl Labels {
-    /// Reads the labels that are integers from an attribute, and those that are text from `classlabels_strings`.
+    /// Reads the labels that are integers from an attribute, and those that are text from
+    /// `classlabels_strings`.
     pub fn read(call: &Call, integers: &str) -> Result<Labels> {
         let numbers = call.given_ints(integers)?.filter(|labels| !labels.is_empty());
         let texts = call.given_strings("classlabels_strings")?.unwrap_or_default();
@@ -46,8 +47,8 @@ pub(super) fn transformed<'x>(x: &Expand, scores: Expr<'x>) -> Result<Expr<'x>> 
     })
 }
 
-/// Returns the scores of two classes of which one sum decides, after `post_transform`; without one, that of the first
-/// class is `first`.
+/// Returns the scores of two classes of which one sum decides, after `post_transform`; without one, that of
+/// the first class is `first`.
 pub(super) fn transformed_pair<'x>(
     x: &'x Expand,
     first: impl FnOnce() -> Expr<'x>,

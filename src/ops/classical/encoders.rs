@@ -1,6 +1,7 @@
 //! Tables of categories: LabelEncoder and OneHotEncoder, where their keys and values are numbers.
 //!
-//! Spec: <https://onnx.ai/onnx/operators/onnx_aionnxml_LabelEncoder.html>, `onnx_aionnxml_OneHotEncoder.html`.
+//! Spec: <https://onnx.ai/onnx/operators/onnx_aionnxml_LabelEncoder.html>,
+//! `onnx_aionnxml_OneHotEncoder.html`.
 
 use ndarray::{ArrayD, IxDyn};
 use num_traits::AsPrimitive;

@@ -1,5 +1,5 @@
-//! TreeEnsembleClassifier and TreeEnsembleRegressor: the trees of TreeEnsemble in the form of older versions, with
-//! numbers added to the sums, and the classes of the largest.
+//! TreeEnsembleClassifier and TreeEnsembleRegressor: the trees of TreeEnsemble in the form of older versions,
+//! with numbers added to the sums, and the classes of the largest.
 //!
 //! The specification does not say which of two classes equal scores give: it is the one of onnxruntime
 //! (`tree_ensemble_aggregator.h`).

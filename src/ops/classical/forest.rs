@@ -1,9 +1,9 @@
 //! The sums of an ensemble of trees as nodes of ONNX, in the form that takes less time.
 //!
-//! Each test is `feature <= number`; see [`super::split`]. In the form of paths, all tests of a tree are made at once. A
-//! leaf is reached if all tests on its path have the required result: the number of those that hold and must, minus that of
-//! those that hold and must not, has its maximum. In the form of steps, a place in each tree moves from its root to a leaf,
-//! a level of all trees at a time.
+//! Each test is `feature <= number`; see [`super::split`]. In the form of paths, all tests of a tree are made
+//! at once. A leaf is reached if all tests on its path have the required result: the number of those that
+//! hold and must, minus that of those that hold and must not, has its maximum. In the form of steps, a place
+//! in each tree moves from its root to a leaf, a level of all trees at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -209,7 +209,8 @@ impl Steps<'_> {
         for step in 0..self.depth {
             let found = nodes.gather(at, 1);
             let [feature, other, change] = [0, 1, 2].map(|part| found.element(0, part));
-            // The features of the roots are those of all rows. The bounds prove that indices are not negative.
+            // The features of the roots are those of all rows. The bounds prove that indices are not
+            // negative.
             let values = if step == 0 {
                 data.gather(feature, 1)
             } else {

@@ -3,7 +3,8 @@
 //! Where the specification leaves the scores of two classes open, they are those of onnxruntime
 //! (`linearclassifier.cc`, `ml_common.h`).
 //!
-//! Spec: <https://onnx.ai/onnx/operators/onnx_aionnxml_LinearClassifier.html>, `onnx_aionnxml_LinearRegressor.html`.
+//! Spec: <https://onnx.ai/onnx/operators/onnx_aionnxml_LinearClassifier.html>,
+//! `onnx_aionnxml_LinearRegressor.html`.
 
 use ndarray::ArrayD;
 

@@ -38,7 +38,8 @@ pub(super) struct Condition {
     pub branches: [End; 2],
 }
 
-/// The largest magnitude of features beside thresholds that are infinite: the next one stands for what exceeds it.
+/// The largest magnitude of features beside thresholds that are infinite: the next one stands for what
+/// exceeds it.
 pub(super) const BOUND: f32 = f32::MAX.next_down();
 
 /// The test `feature <= number`.
@@ -72,7 +73,8 @@ fn below(number: f64) -> f32 {
     if most == 0.0 { -f32::MIN_POSITIVE } else { up_to(f64::from(most.next_down())) }
 }
 
-/// The splits of all conditions, those of condition `i` at `i`. A comparison of equality adds a second one at the end.
+/// The splits of all conditions, those of condition `i` at `i`. A comparison of equality adds a second one at
+/// the end.
 pub(super) struct Splits {
     pub list: Vec<Split>,
     /// Whether the features have to be clipped to [`BOUND`].

@@ -1,10 +1,11 @@
 //! Support vector machines: the kernel of each row with each vector, and a matrix product.
 //!
-//! A classifier compares its classes in pairs: the sum of a pair is a vote for its first class, if it is positive, or
-//! else for its second. Where the specification leaves the scores open, they are those of onnxruntime
-//! (`svmclassifier.cc`).
+//! A classifier compares its classes in pairs: the sum of a pair is a vote for its first class, if it is
+//! positive, or else for its second. Where the specification leaves the scores open, they are those of
+//! onnxruntime (`svmclassifier.cc`).
 //!
-//! Spec: <https://onnx.ai/onnx/operators/onnx_aionnxml_SVMClassifier.html>, `onnx_aionnxml_SVMRegressor.html`.
+//! Spec: <https://onnx.ai/onnx/operators/onnx_aionnxml_SVMClassifier.html>,
+//! `onnx_aionnxml_SVMRegressor.html`.
 
 use ndarray::ArrayD;
 use num_traits::AsPrimitive;
@@ -62,7 +63,8 @@ fn kernels<'x>(x: &'x Expand, count: usize) -> Result<Expr<'x>> {
     let [gamma, offset, degree] = [0, 1, 2].map(|place| params.get(place).copied().unwrap_or_default());
     let data = x.operand_as(0, DType::F32);
     if x.string("kernel_type")? == "RBF" {
-        // The sum of squared differences: as a difference of products it would lose the digits of large features.
+        // The sum of squared differences: as a difference of products it would lose the digits of large
+        // features.
         let differences = data.unsqueeze(&[1]) - x.make.literal(&vectors);
         return Ok((differences.reduce("ReduceSumSquare", &[2], false) * -gamma).exp());
     }

@@ -145,9 +145,9 @@ impl Trees {
         if has_copies { 2 * count } else { count }
     }
 
-    /// Returns the features of which [`Trees::tests`] gives the numbers. A missing one is NaN, which the comparisons
-    /// of ncnn do not support: it is replaced by the infinity that gives the result, and by both in two copies if the
-    /// result differs.
+    /// Returns the features of which [`Trees::tests`] gives the numbers. A missing one is NaN, which the
+    /// comparisons of ncnn do not support: it is replaced by the infinity that gives the result, and by both
+    /// in two copies if the result differs.
     pub fn data<'x>(&self, x: &'x Expand) -> Result<Expr<'x>> {
         let (count, has_copies) = self.features();
         let all = x.operand_as(0, DType::F32);

@@ -137,8 +137,8 @@ fn padding_mask<'x>(x: &'x Expand, index: usize, keys: &Dim, heads: &Heads) -> R
     Ok(Some((1.0 - kept) * heads.mask_filter_value))
 }
 
-/// Returns, `[batch, keys]`, whether a key lies before the end that input `index` has for its batch and, if the
-/// input has twice as many elements, not before the start.
+/// Returns, `[batch, keys]`, whether a key lies before the end that input `index` has for its batch and, if
+/// the input has twice as many elements, not before the start.
 fn keys_between<'x>(x: &'x Expand, index: usize, keys: &Dim) -> Result<Expr<'x>> {
     let (batch, given) = (x.shape(0)?.at(0)?.clone(), x.shape(index)?.at(0)?.clone());
     let has_starts = given == &batch * 2;

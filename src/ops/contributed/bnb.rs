@@ -1,4 +1,5 @@
-//! MatMulBnb4: a product with weights of four bits, each the place of a number in a table, in blocks with a scale.
+//! MatMulBnb4: a product with weights of four bits, each the place of a number in a table, in blocks with a
+//! scale.
 
 use crate::op::CONTRIB_DOMAIN as DOMAIN;
 use crate::ops::prelude::*;

@@ -1,7 +1,7 @@
 //! MoE and QMoE: a mixture of experts, of which each token chooses those with the largest router weights.
 //!
-//! It becomes products with matrices that are gathered for each choice, as current exporters write them, which a
-//! fusion (`pass/fuse/experts`) computes for all experts at once.
+//! It becomes products with matrices that are gathered for each choice, as current exporters write them,
+//! which a fusion (`pass/fuse/experts`) computes for all experts at once.
 //!
 //! Refused: what onnxruntime does not compute on a processor.
 
@@ -54,7 +54,8 @@ enum Activation {
     Op(&'static str, &'static [(&'static str, &'static str)]),
     /// `x * sigmoid(x)`.
     Silu,
-    /// Every second element is a gate: `g * sigmoid(alpha * g) * (x + beta)`, with `g` and `x` bounded by `limit`.
+    /// Every second element is a gate: `g * sigmoid(alpha * g) * (x + beta)`, with `g` and `x` bounded by
+    /// `limit`.
     SwiGlu { alpha: f32, beta: f32, limit: Option<f32> },
 }
 

@@ -22,7 +22,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("MatMul, Add, Gelu"),
     Row::defined(DOMAIN, "ScaledSiLU", expand_scaled_silu).lowers_to("Mul, Sigmoid, Mul"),
     Row::defined(DOMAIN, "UnfoldTensor", expand_unfold)
-        .bears_rounding(|_, _| true)
+        .tolerates_rounding(|_, _| true)
         .lowers_to("the frames of an axis, Transpose"),
 ];
 

@@ -1,5 +1,5 @@
-//! Operators on images with their channels last, and others of diffusion models. onnxruntime computes most of them on
-//! graphics processors alone.
+//! Operators on images with their channels last, and others of diffusion models. onnxruntime computes most of
+//! them on graphics processors alone.
 
 use crate::op::CONTRIB_DOMAIN as DOMAIN;
 use crate::ops::prelude::*;
@@ -73,8 +73,8 @@ fn normalize<'x>(x: &'x Expand, value: Expr<'x>) -> Result<Expr<'x>> {
     Ok(if swish { result * result.sigmoid() } else { result })
 }
 
-/// The channels of the weight are last, too, in the kernel for CUDA and in the optimizer that writes the operator
-/// (`fusion_nhwc_conv.py`); the description of the operator is that of Conv.
+/// The channels of the weight are last, too, in the kernel for CUDA and in the optimizer that writes the
+/// operator (`fusion_nhwc_conv.py`); the description of the operator is that of Conv.
 fn expand_conv<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     convolve(x, LAST.move_channels_first(x.operand(1), x.shape(1)?.len()))
 }

@@ -6,7 +6,10 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::defined("", "Affine", |x| Ok(x.operand(0) * x.float("alpha")? + x.float("beta")?))
         .access(Access::Elementwise)
         .lowers_to("Mul, Add"),
-    Row::defined("", "Crop", expand_crop).bears_rounding(|_, _| true).lowers_to("Slice").limits("free sizes"),
+    Row::defined("", "Crop", expand_crop)
+        .tolerates_rounding(|_, _| true)
+        .lowers_to("Slice")
+        .limits("free sizes"),
     Row::defined("", "ImageScaler", expand_image_scaler).lowers_to("Mul, Add"),
     Row::defined("", "ParametricSoftplus", |x| {
         Ok(x.make.op("Softplus", [(x.operand(0) * x.float("beta")?)], []) * x.float("alpha")?)

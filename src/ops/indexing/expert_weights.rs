@@ -1,7 +1,6 @@
-//! ExpertWeights, of this program: the weight of each expert for each token, from the indices of the experts that
-//! a token chooses and their weights. Experts that it does not choose have weight 0.
+//! ExpertWeights, of this program: the weight of each expert for each token, from the indices of the experts
+//! that a token chooses and their weights. Experts that it does not choose have weight 0.
 
-use crate::lower::ramp;
 use crate::ncnn::layer::reduction_op;
 use crate::ops::prelude::*;
 
@@ -23,17 +22,11 @@ fn infer(call: &Call) -> Result<Vec<Fact>> {
 
 fn lower(lower: &Lower) -> Result<()> {
     let [tokens, count] = choices(lower)?.clone();
-    let experts = lower.int("experts")?;
-    let one = Dim::ONE;
-    let apart = [tokens, count, one.clone()];
-    let mut indices = lower.blob_as(0, &apart)?;
+    let experts = Dim::Known(lower.int("experts")?);
+    let [mut indices, weights] =
+        [0, 1].map(|index| lower.input(index).reshape([tokens.clone(), count.clone(), Dim::ONE]).isolated());
     if lower.range(0).least < 0.0 {
-        indices = lower.counted_from_front(indices, experts)?;
+        indices = indices.counted_from_front(&experts);
     }
-    let experts = Dim::Known(experts);
-    let numbers = lower.memory_data(&ramp(&experts)?, &[one.clone(), one, experts])?;
-    let chosen = lower.compute((indices - numbers).equals_zero())?;
-    let weights = lower.blob_as(1, &apart)?;
-    let sum = lower.reduce(reduction_op::SUM, chosen * weights, &[1])?;
-    lower.set(0, sum)
+    lower.give(0, (indices.hits_along(2, &experts) * weights).reduce(reduction_op::SUM, &[1]))
 }

@@ -1,18 +1,17 @@
-//! Largest, of this program: the `k` largest elements of each row and their indices, equal elements in the order
-//! of the indices. Of equal elements the first ones are taken.
+//! Largest, of this program: the `k` largest elements of each row and their indices, equal elements in the
+//! order of the indices. Of equal elements the first ones are taken.
 //!
 //! The k-th largest element is found digit by digit: its sign, the digits of its exponent, and those of its
-//! mantissa, each by comparing all elements with all values of the digit: digits of many bits for few elements, as
-//! they take fewer layers, and of few bits for many elements. What is compared grows with the
-//! length of a row, not with its square. Elements above the k-th largest are taken, and as many of those equal
-//! to it as are missing. Sums of zeros and ones number them; rows are divided into blocks, and matrices of
-//! zeros and ones pick the block of each number and the element in it.
+//! mantissa, each by comparing all elements with all values of the digit: digits of many bits for few
+//! elements, as they take fewer layers, and of few bits for many elements. What is compared grows with the
+//! length of a row, not with its square. Elements above the k-th largest are taken, and as many of those
+//! equal to it as are missing. Sums of zeros and ones number them; rows are divided into blocks, and matrices
+//! of zeros and ones pick the block of each number and the element in it.
 //!
 //! If `k` is small, the largest element is taken `k` times, and each time left out of the rest.
 
 use num_traits::AsPrimitive;
 
-use crate::lower::ramp;
 use crate::ncnn::layer::{CumulativeSum, MatMul, reduction_op};
 use crate::ncnn::{Cost, USUAL_SIZE};
 use crate::op::range;
@@ -52,13 +51,16 @@ const CACHED: u64 = 1 << 18;
 /// The layers over whole rows that take the largest element of each.
 const LAYERS_OF_ONE: u64 = 15;
 
-/// The layers of a digit over the values with which all elements are compared, and over one value for each row.
+/// The layers of a digit over the values with which all elements are compared, and over one value for each
+/// row.
 const LAYERS_OF_DIGIT: [u64; 2] = [3, 10];
 
-/// The layers over whole rows, and over fewer elements, that number and pick the elements from the `k`-th largest on.
+/// The layers over whole rows, and over fewer elements, that number and pick the elements from the `k`-th
+/// largest on.
 const LAYERS_OF_PICKS: [u64; 2] = [25, 45];
 
-/// A number above all places of rows whose elements are taken one by one; three times as many are exact in float32.
+/// A number above all places of rows whose elements are taken one by one; three times as many are exact in
+/// float32.
 const PLACES: i64 = 1 << 22;
 
 /// Returns the cost of layers over rows; free sizes count as [`USUAL_SIZE`].
@@ -98,8 +100,8 @@ fn fastest(rows: &Dim, size: &Dim, k: i64) -> (Cost, Way) {
     )
 }
 
-/// Returns the cost of finding the `k`-th largest element of each row by digits of so many bits, and of taking the
-/// elements from it on.
+/// Returns the cost of finding the `k`-th largest element of each row by digits of so many bits, and of
+/// taking the elements from it on.
 fn cost_of_digits(rows: &Dim, size: &Dim, bits: u32) -> Cost {
     let few = |layers: u64| Cost { layers, ..Cost::default() };
     let [[compared, found], [numbered, picked]] = [LAYERS_OF_DIGIT, LAYERS_OF_PICKS];
@@ -130,110 +132,103 @@ fn infer(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, shape.clone()), Fact::new(DType::I64, shape)])
 }
 
-/// A number of elements; a blob holds it if the size of the rows is free.
-enum Count {
-    Known(f32),
-    Free(BlobId),
-}
-
 fn lower(lower: &Lower) -> Result<()> {
     let rows = read_rows(lower)?;
     lower.compute_in_float32();
-    let x = lower.blob_as(0, &rows.form(1, rows.size.clone()))?;
-    let least = match fastest(&rows.rows, &rows.size, rows.k).1 {
-        Way::OneByOne => return rows.pick_one_by_one(lower, x),
-        Way::Digits(bits) => rows.least_taken(lower, x, bits)?,
-    };
-    let taken = rows.taken(lower, x, least)?;
-    rows.pick(lower, x, taken)
+    let x = lower.input(0).reshape(rows.shape(1, rows.size.clone())).isolated();
+    match fastest(&rows.rows, &rows.size, rows.k).1 {
+        Way::OneByOne => rows.pick_one_by_one(lower, x),
+        Way::Digits(bits) => rows.pick(lower, x, rows.taken(lower, x, rows.least_taken(lower, x, bits)?)),
+    }
 }
 
 impl Rows {
-    /// Returns the form of a matrix for each row.
-    fn form(&self, height: impl Into<Dim>, width: impl Into<Dim>) -> [Dim; 3] {
+    /// Returns the shape of a matrix for each row.
+    fn shape(&self, height: impl Into<Dim>, width: impl Into<Dim>) -> [Dim; 3] {
         [self.rows.clone(), height.into(), width.into()]
     }
 
-    /// Takes the largest element of each row `k` times. Weights, which are larger for earlier places, tell its place.
-    fn pick_one_by_one(&self, lower: &Lower, x: BlobId) -> Result<()> {
+    /// Takes the largest element of each row `k` times. Weights, which are larger for earlier indices, tell
+    /// its index.
+    fn pick_one_by_one<'l>(&self, lower: &'l Lower, x: Nd<'l>) -> Result<()> {
         lower.require(SizeCondition::at_most(&self.size, PLACES))?;
         let infinite = lower.may_be_infinite(0)?;
         let most: f32 = PLACES.as_();
-        let places = lower.places_along(&self.size, &shape![1, 1, &self.size])?;
-        let mut weights = lower.compute(places * -1.0 + most)?;
+        let mut weights = lower.indices_along(&self.size, 2, 3) * -1.0 + most;
         let mut left = x;
         if infinite {
             // Infinities count as the largest finite numbers, but precede and follow those.
-            let (above, below) = (lower.compute(x.above(f32::MAX))?, lower.compute(x.below(f32::MIN))?);
-            weights = lower.compute((above - below) * most + (weights + most))?;
-            left = lower.compute(x.smaller(f32::MAX).larger(f32::MIN))?;
+            let (above, below) = (x.compute(|x| x.above(f32::MAX)), x.compute(|x| x.below(f32::MIN)));
+            weights = (above - below) * most + (weights + most);
+            left = x.compute(|x| x.smaller(f32::MAX).larger(f32::MIN));
         }
         let (mut elements, mut found) = (Vec::new(), Vec::new());
         for number in 1..=self.k {
-            let element = lower.reduce(reduction_op::MAX, left, &[2])?;
-            let candidates = lower.compute(!(left - element).below(0.0) * weights)?;
-            let first = lower.reduce(reduction_op::MAX, candidates, &[2])?;
+            let element = left.reduce(reduction_op::MAX, &[2]);
+            let is_element = left.compute_with(element, |left, element| !(left - element).below(0.0));
+            let candidates = is_element * weights;
+            let first = candidates.reduce(reduction_op::MAX, &[2]);
             elements.push(element);
             found.push(first);
             if number < self.k {
-                let others = lower.compute((candidates - first).below(-0.5))?;
-                weights = lower.compute(weights * others)?;
-                left = lower.compute(left.smaller((others * 2.0 - 1.0) * f32::MAX))?;
+                let others =
+                    candidates.compute_with(first, |candidate, first| (candidate - first).below(-0.5));
+                weights = weights * others;
+                left =
+                    left.compute_with(others, |left, others| left.smaller((others * 2.0 - 1.0) * f32::MAX));
             }
         }
-        let (elements, found) = (lower.concat(&elements, 2)?, lower.concat(&found, 2)?);
+        let (elements, found) = (lower.join(&elements, 2), lower.join(&found, 2));
         if !infinite {
-            lower.set(0, elements)?;
-            return lower.set(1, found * -1.0 + most);
+            lower.give(0, elements)?;
+            return lower.give(1, found * -1.0 + most);
         }
-        let (finite, above) = (found.above(most + 0.5), found.above(2.0 * most + 0.5));
-        let (finite, above) = (lower.compute(finite)?, lower.compute(above)?);
-        lower.set(0, elements * (above - finite + 2.0))?;
-        lower.set(1, (above + finite + 1.0) * most - found)
+        let finite = found.compute(|found| found.above(most + 0.5));
+        let above = found.compute(|found| found.above(2.0 * most + 0.5));
+        lower.give(0, elements * (above - finite + 2.0))?;
+        lower.give(1, (above + finite + 1.0) * most - found)
     }
 
-    /// Emits the k-th largest element of each row. Infinities count as the largest finite numbers.
-    fn least_taken(&self, lower: &Lower, x: BlobId, bits: u32) -> Result<BlobId> {
-        let x = lower.compute(x.smaller(f32::MAX).larger(f32::MIN))?;
+    /// Returns the k-th largest element of each row. Infinities count as the largest finite numbers.
+    fn least_taken<'l>(&self, lower: &'l Lower, x: Nd<'l>, bits: u32) -> Result<Nd<'l>> {
+        let x = x.compute(|x| x.smaller(f32::MAX).larger(f32::MIN));
         // At most so many elements are smaller, and so many are larger.
-        let most = match self.size.known() {
-            Some(size) => Count::Known((size - self.k).as_()),
-            None => Count::Free(lower.materialize(&[&self.size - self.k])?),
-        };
         let most_if_negative: f32 = (self.k - 1).as_();
-        let below = lower.reduce(reduction_op::SUM, x.below(0.0), &[2])?;
-        let is_negative = lower.compute(match most {
-            Count::Known(most) => below.above(most + 0.5),
-            Count::Free(most) => (below - most).above(0.5),
-        })?;
+        let below = x.compute(|x| x.below(0.0)).reduce(reduction_op::SUM, &[2]);
+        let (is_negative, most_below) = match self.size.known() {
+            Some(size) => {
+                let most: f32 = (size - self.k).as_();
+                let is_negative = below.compute(|below| below.above(most + 0.5));
+                (is_negative, is_negative * (most_if_negative - most) + (most + 0.5))
+            }
+            None => {
+                let most = lower.scalar(&(&self.size - self.k));
+                let is_negative = below.compute_with(most, |below, most| (below - most).above(0.5));
+                (is_negative, is_negative * (most * -1.0 + most_if_negative) + most + 0.5)
+            }
+        };
         // The k-th largest element is the negative of the k-th smallest of the negatives.
-        let sign = lower.compute(is_negative * -2.0 + 1.0)?;
-        let x = lower.compute(x * sign)?;
-        let most_below = lower.compute(match most {
-            Count::Known(most) => is_negative * (most_if_negative - most) + (most + 0.5),
-            Count::Free(most) => is_negative * (most * -1.0 + most_if_negative) + most + 0.5,
-        })?;
+        let sign = is_negative * -2.0 + 1.0;
+        let x = x * sign;
+        let reached = |values: Nd<'l>| reached(x, values, most_below);
 
         // The power of two in it; 0 if the element is.
         let exponents = |first: i16, bits: u32, known: u32| {
             (first..1 << bits).map(move |digit| digit << (EXPONENT - known))
         };
-        let powers = column(lower, exponents(1, bits, bits).map(|exponent| exp2(exponent - 126)))?;
-        let reached = reached(lower, x, powers, most_below)?;
-        let power = lower.reduce(reduction_op::MAX, reached * powers, &[1])?;
-        let mut power = lower.compute(power.larger(f32::MIN_POSITIVE))?;
+        let powers = column(lower, exponents(1, bits, bits).map(|exponent| exp2(exponent - 126)));
+        let power = (reached(powers) * powers).reduce(reduction_op::MAX, &[1]);
+        let mut power = power.compute(|power| power.larger(f32::MIN_POSITIVE));
         let mut known = bits;
         for bits in digits_of(EXPONENT - bits, bits) {
             known += bits;
-            let powers = column(lower, exponents(0, bits, known).map(exp2))?;
+            let powers = column(lower, exponents(0, bits, known).map(exp2));
             // Products that overflow are above all elements.
-            let values = lower.compute(power * powers)?;
-            let reached = self::reached(lower, x, values, most_below)?;
-            let mut factor = lower.reduce(reduction_op::MAX, reached * powers, &[1])?;
+            let mut factor = (reached(power * powers) * powers).reduce(reduction_op::MAX, &[1]);
             if known < EXPONENT {
-                factor = lower.compute(factor.larger(1.0))?;
+                factor = factor.compute(|factor| factor.larger(1.0));
             }
-            power = lower.compute(power * factor)?;
+            power = power * factor;
         }
 
         let mut found = power;
@@ -241,93 +236,76 @@ impl Rows {
         for bits in digits_of(MANTISSA, bits) {
             digits += bits;
             let unit = exp2(-i16::try_from(digits)?);
-            let values = column(lower, (1..1_u16 << bits).map(|digit| f32::from(digit) * unit))?;
-            let values = lower.compute(found + power * values)?;
-            let reached = self::reached(lower, x, values, most_below)?;
-            let digit = lower.reduce(reduction_op::SUM, reached, &[1])?;
-            found = lower.compute(found + power * (digit * unit))?;
+            let values = column(lower, (1..1_u16 << bits).map(|digit| f32::from(digit) * unit));
+            let digit = reached(found + power * values).reduce(reduction_op::SUM, &[1]);
+            found = found + power * (digit * unit);
         }
-        lower.compute(found * sign)
+        Ok(found * sign)
     }
 
-    /// Emits 1 for each element that is taken, else 0: the first `k` of those above `least`, those equal to it,
-    /// and those below. There are `k` in the first two groups, unless `least` is in the place of an infinity.
-    fn taken(&self, lower: &Lower, x: BlobId, least: BlobId) -> Result<BlobId> {
-        let distance = lower.compute(x - least)?;
-        let above = lower.compute(distance.above(0.0))?;
-        let below = lower.compute(distance.below(0.0))?;
-        let equal = lower.compute(!(above + below))?;
-        let groups = lower.concat(&[above, equal, below], 1)?;
-        let groups = lower.reshape(groups, &self.form(1, &self.size * 3))?;
+    /// Returns 1 for each element that is taken, else 0: the first `k` of those above `least`, those equal to
+    /// it, and those below. There are `k` in the first two groups, unless `least` stands for an infinity.
+    fn taken<'l>(&self, lower: &'l Lower, x: Nd<'l>, least: Nd<'l>) -> Nd<'l> {
+        let distance = x - least;
+        let above = distance.compute(|distance| distance.above(0.0));
+        let below = distance.compute(|distance| distance.below(0.0));
+        let equal = above.compute_with(below, |above, below| !(above + below));
+        let groups = lower.join(&[above, equal, below], 1).reshape(self.shape(1, &self.size * 3)).isolated();
         let most: f32 = self.k.as_();
-        let counted = groups.map(CumulativeSum { axis: 2 }).below(most + 0.5);
-        let taken = lower.reshape(groups * counted, &self.form(3, self.size.clone()))?;
-        lower.reduce(reduction_op::SUM, taken, &[1])
+        let counted = groups.map_along(2, |axis| CumulativeSum { axis });
+        let counted = counted.compute(|counted| counted.below(most + 0.5));
+        let taken = (groups * counted).reshape(self.shape(3, self.size.clone())).isolated();
+        taken.reduce(reduction_op::SUM, &[1])
     }
 
     /// Makes the elements that are taken output 0, and their indices output 1.
-    fn pick(&self, lower: &Lower, x: BlobId, taken: BlobId) -> Result<()> {
+    fn pick<'l>(&self, lower: &'l Lower, x: Nd<'l>, taken: Nd<'l>) -> Result<()> {
         let k = self.k;
         let width = self.size.known().map_or(WIDTH_OF_FREE, |size| size.isqrt() + 1);
         let blocks = self.size.ceil_div(width);
-        let one = Dim::ONE;
-        let numbers = lower.memory_data(&ramp(&Dim::Known(k))?, &shape![&one, k, &one])?;
-        let taken = self.in_whole_blocks(lower, taken, &blocks, width)?;
-        let count = lower.reshape(taken.map(CumulativeSum { axis: 2 }), &self.form(blocks.clone(), width))?;
-        let last = lower.crop(count, 2, width - 1, None, &one)?;
-        let last = lower.reshape(last, &self.form(1, blocks.clone()))?;
+        let numbers = lower.indices_along(&Dim::Known(k), 1, 3);
+        let count = self.in_whole_blocks(taken, &blocks, width).map_along(2, |axis| CumulativeSum { axis });
+        let count = count.reshape(self.shape(blocks.clone(), width)).isolated();
+        let last = count.last(2, 1).reshape(self.shape(1, blocks.clone()));
         // The block of a number follows those that end before it, its element those that are counted before.
-        let block = before(lower, last, numbers)?;
-        let is_block = places(lower, block, &blocks)?;
-        let form = self.form(k, width);
-        let count = lower.emit(MatMul::default(), &[is_block, count], &form)?;
-        let place = before(lower, count, numbers)?;
+        let block = before(last, numbers);
+        let is_block = block.hits_along(2, &blocks);
+        let count = lower.layer(MatMul::default(), &[is_block, count], self.shape(k, width));
+        let element = before(count, numbers);
         let factor: f32 = width.as_();
-        let index = lower.compute(block * factor + place)?;
+        let index = block * factor + element;
 
-        let x = lower.bounded_half(x)?;
-        let x = self.in_whole_blocks(lower, x, &blocks, width)?;
-        let x = lower.reshape(x, &self.form(blocks, width))?;
-        let x = lower.emit(MatMul::default(), &[is_block, x], &form)?;
-        let is_place = places(lower, place, &Dim::Known(width))?;
-        let x = lower.reduce(reduction_op::SUM, x * is_place, &[2])?;
-        lower.set(0, x * 2.0)?;
-        lower.set(1, index)
+        let x = self.in_whole_blocks(x.bounded_half(), &blocks, width).reshape(self.shape(blocks, width));
+        let x = lower.layer(MatMul::default(), &[is_block, x], self.shape(k, width));
+        let x = (x * element.hits_along(2, &Dim::Known(width))).reduce(reduction_op::SUM, &[2]);
+        lower.give(0, x * 2.0)?;
+        lower.give(1, index)
     }
 
-    /// Emits rows with zeros up to the end of the last block.
-    fn in_whole_blocks(&self, lower: &Lower, row: BlobId, blocks: &Dim, width: i64) -> Result<BlobId> {
-        if let (Some(size), Some(blocks)) = (self.size.known(), blocks.known()) {
-            return lower.padded(row, 2, 0, blocks * width - size, Border::Constant(0.0));
-        }
-        let longer = lower.padded(row, 2, 0, width - 1, Border::Constant(0.0))?;
-        lower.first(longer, 2, &(blocks * width))
+    /// Returns rows with zeros up to the end of the last block.
+    fn in_whole_blocks<'l>(&self, row: Nd<'l>, blocks: &Dim, width: i64) -> Nd<'l> {
+        let whole = blocks * width;
+        let most = (&whole - &self.size).known().unwrap_or(width - 1);
+        row.pad(&[(2, shape![0, most])], Border::Constant(0.0)).first(2, whole)
     }
 }
 
-/// Emits 1 for each value that has fewer than `most` elements below it, else 0.
-fn reached(lower: &Lower, x: BlobId, values: BlobId, most: BlobId) -> Result<BlobId> {
-    let below = lower.reduce(reduction_op::SUM, (values - x).above(0.0), &[2])?;
-    lower.compute((most - below).above(0.0))
+/// Returns 1 for each value that has fewer than `most` elements below it, else 0.
+fn reached<'l>(x: Nd<'l>, values: Nd<'l>, most: Nd<'l>) -> Nd<'l> {
+    let above = values.compute_with(x, |values, x| (values - x).above(0.0));
+    most.compute_with(above.reduce(reduction_op::SUM, &[2]), |most, below| (most - below).above(0.0))
 }
 
-/// Emits, for each number, how many counts of its row are not above it.
-fn before(lower: &Lower, counts: BlobId, numbers: BlobId) -> Result<BlobId> {
-    lower.reduce(reduction_op::SUM, (numbers - counts).above(-0.5), &[2])
+/// Returns, for each number, how many counts of its row are not above it.
+fn before<'l>(counts: Nd<'l>, numbers: Nd<'l>) -> Nd<'l> {
+    let is_before = numbers.compute_with(counts, |numbers, counts| (numbers - counts).above(-0.5));
+    is_before.reduce(reduction_op::SUM, &[2])
 }
 
-/// Emits 1 at the place of each index along the last axis, else 0.
-fn places(lower: &Lower, indices: BlobId, size: &Dim) -> Result<BlobId> {
-    let places = lower.places_along(size, &shape![1, 1, size])?;
-    lower.compute((indices - places).equals_zero())
-}
-
-/// Emits constants as a column.
-fn column(lower: &Lower, numbers: impl Iterator<Item = f32>) -> Result<BlobId> {
-    let numbers = ndarray::Array1::from_iter(numbers);
-    let size = Dim::Known(numbers.len().int());
-    let tensor = Tensor::from_array(&Array::f32(numbers.into_dyn()))?;
-    lower.memory_data(&tensor, &shape![1, size, 1])
+/// Returns constants as a column.
+fn column<'l>(lower: &'l Lower, numbers: impl Iterator<Item = f32>) -> Nd<'l> {
+    let numbers: Vec<f32> = numbers.collect();
+    lower.tensor(Tensor::from_f32(&[1, numbers.len(), 1], numbers))
 }
 
 /// Returns the bits of each digit of a number, the first digits with `most` bits.

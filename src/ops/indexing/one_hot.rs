@@ -4,14 +4,14 @@
 
 use num_traits::AsPrimitive;
 
-use crate::lower::{HALF_OF_INFINITY, ramp};
+use crate::lower::HALF_OF_INFINITY;
 use crate::ops::prelude::*;
 use crate::tensor::{coordinates, row_major};
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("OneHot", Access::Any, infer_one_hot)
     .fold(fold_one_hot)
     .lower(lower_one_hot)
-    .bears_rounding(|_, _| true)
+    .tolerates_rounding(|_, _| true)
     .lowers_to("BinaryOp, Threshold: the distance to each position")
     .limits("a depth known only at run time")];
 
@@ -74,17 +74,15 @@ fn lower_one_hot(lower: &Lower) -> Result<()> {
     if Dim::product(&form).known().is_some_and(|count| count > limits::COMPARED) {
         unsupported!("too many indices to compare with each of {size} positions");
     }
-    let [outer, depth, inner] = form.clone();
-    let one = Dim::ONE;
-    let indices = lower.blob_as(0, &[outer, one.clone(), inner])?;
-    let indices = lower.counted_from_front(indices, size)?;
-    let places = lower.memory_data(&ramp(&depth)?, &[one.clone(), depth, one])?;
-    let distance = indices - places;
+    let [outer, depth, inner] = form;
+    let indices = lower.input(0).reshape([outer, Dim::ONE, inner]).isolated().counted_from_front(&depth);
     // An index that is not an integer matches no position.
     let is_float = lower.dtype(0)?.is_float();
-    let hit = lower.compute(if is_float { !distance.nonzero() } else { distance.equals_zero() })?;
-    let top = choose(lower, hit)?;
-    lower.set(0, top)
+    let hit = indices.compute_along(1, &depth, |index, position| {
+        let distance = index - position;
+        if is_float { !distance.nonzero() } else { distance.equals_zero() }
+    });
+    lower.give(0, choose(lower, hit)?)
 }
 
 /// Returns the product of zeros and ones of float32 with data of any type, as `multiply` does, in the type of
@@ -103,26 +101,18 @@ pub(in crate::ops) fn pick<'x>(
     (multiply(bounded) * 2.0).cast(dtype)
 }
 
-/// Emits the second of the two values for a hit, else the first.
-fn choose(lower: &Lower, hit: BlobId) -> Result<BlobId> {
+/// Returns the second of the two values for a hit, else the first.
+fn choose<'l>(lower: &'l Lower, hit: Nd<'l>) -> Result<Nd<'l>> {
     if lower.constant(2).is_some() {
         let [off, on] = *lower.float_list(2)?.as_slice() else { invalid!("values must have two elements") };
         if !off.is_finite() || !on.is_finite() {
             unsupported!("the values {off} and {on} are not finite");
         }
-        let chosen = if on == 1.0 { hit.into() } else { hit * on };
-        return lower.compute(if off == 0.0 { chosen } else { chosen + !hit * off });
+        return Ok(hit.compute(|hit| {
+            let chosen = if on == 1.0 { hit.into() } else { hit * on };
+            if off == 0.0 { chosen } else { chosen + !hit * off }
+        }));
     }
-    let values = lower.blob_as(2, &shape![2])?;
-    let miss = lower.compute(!hit)?;
-    let chosen = weighted(lower, values, 1, hit)?;
-    let other = weighted(lower, values, 0, miss)?;
-    lower.compute(chosen + other)
-}
-
-/// Multiplies a blob of three axes by one of the values.
-fn weighted(lower: &Lower, values: BlobId, index: i64, blob: BlobId) -> Result<BlobId> {
-    let value = lower.cut(values, 0, index, 1)?;
-    let value = lower.reshape(value, &[1, 1, 1].map(Dim::Known))?;
-    lower.compute(blob * value)
+    let [off, on] = [0, 1].map(|index| lower.input(2).slice(0, index, 1));
+    Ok(hit * on + hit.compute(|hit| !hit) * off)
 }

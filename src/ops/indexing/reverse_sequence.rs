@@ -13,7 +13,7 @@ use crate::tensor::move_elements;
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("ReverseSequence", Access::Any, infer_reverse)
     .fold(fold_reverse)
     .expand(expand_reverse)
-    .bears_rounding(|_, _| true)
+    .tolerates_rounding(|_, _| true)
     .lower(lower_reverse)
     .lowers_to("Crop, Slice, Concat for constant lengths; else MatMul with a matrix of zeros and ones")];
 

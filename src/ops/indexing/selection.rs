@@ -11,7 +11,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Compress", Access::Any, infer_compress)
         .fold(fold_compress)
         .lower(lower_compress)
-        .bears_rounding(|_, _| true)
+        .tolerates_rounding(|_, _| true)
         .lowers_to("Crop, Concat")
         .limits("a condition computed at run time"),
     Row::new("NonZero", Access::Any, infer_non_zero)

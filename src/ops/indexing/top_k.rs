@@ -1,8 +1,8 @@
 //! TopK: the largest or smallest elements along an axis, with their indices.
 //!
-//! Along a short axis every element is compared with every other; along a longer one first the `k` largest are
-//! taken (`largest.rs`), and only they are compared with each other, in at most 256 MiB. Equal elements keep
-//! their order, as in onnxruntime.
+//! Along a short axis every element is compared with every other; along a longer one first the `k` largest
+//! are taken (`largest.rs`), and only they are compared with each other, in at most 256 MiB. Equal elements
+//! keep their order, as in onnxruntime.
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__TopK.html>.
 
@@ -41,7 +41,8 @@ const MOST_LISTED: i64 = 64;
 /// The most elements whose numbers, the number of larger elements before the place, are exact in float32.
 const MOST_NUMBERED: i64 = 1 << 12;
 
-/// The layers that compare each pair of elements, those over a column for each result, and those over fewer elements.
+/// The layers that compare each pair of elements, those over a column for each result, and those over fewer
+/// elements.
 const LAYERS_OF_ORDER: [u64; 3] = [8, 5, 25];
 
 /// The bytes of an element that is sorted: as float64, twice, and with its index and its place, twice.
@@ -256,8 +257,8 @@ impl<'x> Candidates<'x> {
         }))
     }
 
-    /// Returns the rank of each element: the number of larger elements and of equal ones before it, as integers
-    /// of shape `[lanes, count]`.
+    /// Returns the rank of each element: the number of larger elements and of equal ones before it, as
+    /// integers of shape `[lanes, count]`.
     fn ranks(&self, expand: &'x Expand, largest: bool) -> Result<Expr<'x>> {
         let Candidates { column, row, count, .. } = *self;
         let before = if largest { row.greater(column) } else { row.less(column) };

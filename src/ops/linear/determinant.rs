@@ -77,8 +77,8 @@ fn determinant(mut a: Array2<f64>) -> Result<f64> {
     Ok(product)
 }
 
-/// Returns the sizes of the batch, the number of rows, and the matrices as rows of their elements. Matrices that are too
-/// large are refused.
+/// Returns the sizes of the batch, the number of rows, and the matrices as rows of their elements. Matrices
+/// that are too large are refused.
 fn elements<'x>(x: &'x Expand) -> Result<Option<(&'x [Dim], usize, Expr<'x>)>> {
     let shape = x.shape(0)?;
     let [batch @ .., rows, columns] = shape else {
@@ -133,9 +133,9 @@ fn expand_inverse<'x>(x: &'x Expand) -> Result<Expr<'x>> {
 /// The rows and the columns of a square part of a matrix.
 type Minor = (Vec<usize>, Vec<usize>);
 
-/// Returns the determinants of square parts of one size, `[batch, parts]`. Each is expanded along its first row: a sum
-/// of products of an element and the determinant of a smaller part. Matrices of zeros and ones choose the factors of
-/// all parts at once.
+/// Returns the determinants of square parts of one size, `[batch, parts]`. Each is expanded along its first
+/// row: a sum of products of an element and the determinant of a smaller part. Matrices of zeros and ones
+/// choose the factors of all parts at once.
 fn minors<'x>(elements: Expr<'x>, n: usize, parts: &[Minor]) -> Result<Expr<'x>> {
     let size = parts.first().map_or(0, |(rows, _)| rows.len());
     let (mut factors, mut rests) = (Vec::new(), Vec::new());

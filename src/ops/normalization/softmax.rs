@@ -2,7 +2,6 @@
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Softmax.html>, `onnx__LogSoftmax.html`, `onnx__Hardmax.html`.
 
-use crate::lower::{isolate, line_form, ramp};
 use crate::ncnn::layer::{Softmax, reduction_op};
 use crate::op::range;
 use crate::ops::prelude::*;
@@ -35,95 +34,64 @@ fn infer_softmax(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact { shape: call.input(0)?.shape.clone(), ..Fact::unranked(call.dtype(0)?) }])
 }
 
-/// Returns the input in a form of at most three axes in which the normalized axis is an axis: Softmax ignores
-/// a fourth before 2024-08.
-fn lower_input(lower: &Lower) -> Result<(BlobId, usize)> {
-    let shape = lower.shape(0)?.to_vec();
-    let axis = lower.int("axis")?;
-    let rank = shape.len();
-    let (first, after) = if lower.since() < 13 {
-        let axis = if axis < 0 { resolve_axis(axis, rank)? } else { usize::try_from(axis)? };
-        (axis.min(rank), rank)
+/// Returns the input and the normalized axis.
+fn read_lanes<'l>(lower: &'l Lower) -> Result<(Nd<'l>, usize)> {
+    let (x, axis) = (lower.input(0), lower.int("axis")?);
+    let rank = x.shape().len();
+    let (x, axis) = if lower.since() < 13 {
+        let first = if axis < 0 { resolve_axis(axis, rank)? } else { usize::try_from(axis)? };
+        (x.flatten(first), 1)
     } else if rank == 0 {
-        (0, 0)
+        (x.reshape(shape![1]), 0)
     } else {
-        let axis = resolve_axis(axis, rank)?;
-        (axis, axis + 1)
+        (x, resolve_axis(axis, rank)?)
     };
-    if after == first + 1 {
-        let held = lower.blob(0)?;
-        let form = lower.form(held);
-        if form.len() <= 3
-            && let Some(found) = isolate(&form, &shape, &[first])
-            && let [axis] = found.as_slice()
-        {
-            return Ok((held, *axis));
-        }
-    }
-    let outer = Dim::product(shape.iter().take(first));
-    let size = Dim::product(shape.iter().take(after).skip(first));
-    let inner = Dim::product(shape.iter().skip(after));
-    let mut form = vec![size];
-    if !inner.is(1) {
-        form.push(inner);
-    }
-    let axis = usize::from(!outer.is(1));
-    if axis == 1 {
-        form.insert(0, outer);
-    }
-    Ok((lower.blob_as(0, &form)?, axis))
+    Ok((x.with_lanes(axis), axis))
 }
 
 fn lower_softmax(lower: &Lower) -> Result<()> {
-    let (x, axis) = lower_input(lower)?;
-    if !lower.feeds_choice() {
-        let y = normalize(lower, x, axis)?;
-        return lower.set(0, y);
+    let (x, axis) = read_lanes(lower)?;
+    if !lower.feeds_selection() {
+        return lower.give(0, normalize(x, axis));
     }
     lower.compute_in_float32();
     // If all elements along the axis are -inf the result is NaN. For a reader that drops those elements 0 is
     // right too, and cannot spread.
-    let finite = lower.compute(x.larger(f32::MIN))?;
-    let y = normalize(lower, finite, axis)?;
-    let undefined = lower.reduce(reduction_op::MIN, x.below(f32::MIN), &[axis])?;
-    lower.set(0, y * !undefined)
+    let y = normalize(x.compute(|x| x.larger(f32::MIN)), axis);
+    let undefined = x.compute(|x| x.below(f32::MIN)).reduce(reduction_op::MIN, &[axis]);
+    lower.give(0, y.compute_with(undefined, |y, undefined| y * !undefined))
 }
 
-/// Emits a Softmax. That of a single element is 1, where the layer gives 0.999_999_94; that of an infinity is
-/// NaN.
-fn normalize(lower: &Lower, x: BlobId, axis: usize) -> Result<BlobId> {
-    let is_single = lower.form(x).get(axis).is_some_and(|size| size.is(1));
-    let softmax = Softmax { axis: i32::try_from(axis)?, fixbug0: 1 };
-    lower.compute(if is_single { x * 0.0 + 1.0 } else { x.map(softmax) })
+/// Returns a softmax. That of a single element is 1, where the layer gives 0.999_999_94; that of an infinity
+/// is NaN.
+fn normalize(x: Nd, axis: usize) -> Nd {
+    if x.size(axis).is(1) {
+        return x * 0.0 + 1.0;
+    }
+    x.map_along(axis, |axis| Softmax { axis, fixbug0: 1 })
 }
 
 fn lower_log_softmax(lower: &Lower) -> Result<()> {
-    let (x, axis) = lower_input(lower)?;
-    let max = lower.reduce(reduction_op::MAX, x, &[axis])?;
-    let below = lower.compute(x - max)?;
-    let sum = lower.reduce(reduction_op::LOG_SUM_EXP, below, &[axis])?;
-    lower.set(0, below - sum)
+    let (x, axis) = read_lanes(lower)?;
+    let below = x - x.reduce(reduction_op::MAX, &[axis]);
+    lower.give(0, below - below.reduce(reduction_op::LOG_SUM_EXP, &[axis]))
 }
 
 /// Emits 1 at the first maximum, otherwise 0.
 fn lower_hardmax(lower: &Lower) -> Result<()> {
-    let (mut x, axis) = lower_input(lower)?;
+    let (mut x, axis) = read_lanes(lower)?;
+    let size = x.size(axis);
+    let Some(count) = size.known() else { unsupported!("an axis of free size") };
     if lower.may_be_infinite(0)? {
         // Reduction starts from the least finite number.
-        x = lower.compute(x.larger(f32::MIN))?;
+        x = x.compute(|x| x.larger(f32::MIN));
     }
-    let form = lower.form(x);
-    let Some(size) = form.get(axis).and_then(Dim::known) else {
-        unsupported!("an axis of free size");
-    };
-    let places = ramp(&Dim::Known(size))?;
-    let max = lower.reduce(reduction_op::MAX, x, &[axis])?;
+    let max = x.reduce(reduction_op::MAX, &[axis]);
     // 1 for elements below the maximum.
-    let below = lower.compute((max - x).above(0.0))?;
+    let below = max.compute_with(x, |max, x| (max - x).above(0.0));
     // The index of the element, or one beyond all indices.
-    let places = lower.memory_data(&places, &line_form(&Dim::Known(size), axis, form.len()))?;
-    let size: f32 = num_traits::AsPrimitive::as_(size);
-    let candidates = lower.compute((below * size).larger(places))?;
-    let first = lower.reduce(reduction_op::MIN, candidates, &[axis])?;
-    lower.set(0, -(candidates - first).above(0.5) + 1.0)
+    let beyond: f32 = num_traits::AsPrimitive::as_(count);
+    let candidates = below.compute_along(axis, &size, |below, index| (below * beyond).larger(index));
+    let first = candidates.reduce(reduction_op::MIN, &[axis]);
+    lower.give(0, candidates.compute_with(first, |index, first| -(index - first).above(0.5) + 1.0))
 }

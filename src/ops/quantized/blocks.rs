@@ -1,9 +1,11 @@
 //! Products with matrices and tables of integers in blocks, which the net reads as they are: `BlockGemm` and
-//! `BlockEmbed` of ncnn's domain. Only `pass::blocks` and the expansions of onnxruntime's operators make them.
+//! `BlockEmbed` of ncnn's domain. Only `pass::blocks` and the expansions of onnxruntime's operators make
+//! them.
 
 use super::OWN_DOMAIN;
 use crate::lower::AssumedFact;
-use crate::ncnn::layer::{Embed, Gemm, broadcast_type_c};
+use crate::ncnn::layer::{Gemm, broadcast_type_c};
+use crate::ops::indexing::gather::embed;
 use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
@@ -77,9 +79,7 @@ fn lower_product(lower: &Lower) -> Result<()> {
         layer.C_data = Some(bias.reshaped(&[1, bias.len()])?);
     }
     // The runtime reads a bottom of one axis incorrectly in some formats.
-    let bottom = lower.blob_as(0, &[count.clone(), columns])?;
-    let product = lower.emit(layer, &[bottom], &[count, outputs])?;
-    lower.set(0, product)
+    lower.give(0, lower.input(0).reshape([count.clone(), columns]).layer(layer, [count, outputs]))
 }
 
 fn table_columns(call: &Call) -> Result<i64> {
@@ -99,43 +99,25 @@ fn infer_table(call: &Call) -> Result<Vec<Fact>> {
 
 fn lower_table(lower: &Lower) -> Result<()> {
     let columns = Dim::Known(table_columns(lower)?);
-    let Some(indices) = lower.indices(0)? else { unsupported!("indices that are not an input of the graph") };
+    let Some(indices) = lower.integers(0)? else {
+        unsupported!("indices that are not an input of the graph")
+    };
     lower.assume(0, AssumedFact::NotNegative);
     lower.compute_as_outputs();
-    let count = lower.form(indices).at(0)?.clone();
-    let levels = lower.required_constant(input::LEVELS)?.clone();
-    let scales = lower.required_constant(input::SCALES)?.clone();
-    let one = Some(Tensor::all(1.0, vec![1])?);
-    let bytes = embed(lower, &levels, one, &count)?;
-    let levels = if lower.given_int("bits")? == Some(8) { bytes } else { halves(lower, bytes)? };
-    let blocks = Dim::from(*scales.shape().at(1)?);
-    let scales = embed(lower, &scales, None, &count)?;
-    let size = columns.floor_div(&blocks);
-    let levels = lower.reshape(levels, &[count.clone(), blocks.clone(), size])?;
-    let scales = lower.reshape(scales, &shape![&count, blocks, 1])?;
-    let rows = lower.reshape(levels * scales, &[count, columns])?;
-    lower.set(0, rows)
+    let scales = lower.required_constant(input::SCALES)?;
+    let bytes = embed(indices, lower.required_constant(input::LEVELS)?, Some(Tensor::all(1.0, vec![1])?))?;
+    let levels = if lower.given_int("bits")? == Some(8) { bytes } else { halves(bytes) };
+    let scales = embed(indices, scales, None)?;
+    let (count, blocks) = (scales.size(0), scales.size(1));
+    let levels = levels.reshape([count.clone(), blocks.clone(), columns.floor_div(&blocks)]);
+    let rows = levels * scales.reshape(shape![&count, blocks, 1]);
+    lower.give(0, rows.reshape([count, columns]).isolated())
 }
 
-/// Emits rows of a table.
-fn embed(lower: &Lower, table: &Tensor, scale: Option<Tensor>, count: &Dim) -> Result<BlobId> {
-    let indices = lower.indices(0)?;
-    let (rows, width) = (*table.shape().at(0)?, *table.shape().at(1)?);
-    let layer = Embed {
-        num_output: i32::try_from(width)?,
-        input_dim: i32::try_from(rows)?,
-        weight_data: Some(table.clone()),
-        weight_data_int8_scale: scale,
-        ..Embed::default()
-    };
-    let bottoms: Vec<_> = indices.into_iter().collect();
-    lower.emit(layer, &bottoms, &[count.clone(), Dim::from(width)])
-}
-
-/// Emits the integers of the left and the right half of each row: a signed byte is the left one plus 8, plus 16
-/// times the right one. All numbers are exact in half precision.
-fn halves(lower: &Lower, bytes: BlobId) -> Result<BlobId> {
-    let right = lower.compute((bytes * (1.0 / HALF_BYTE)).floor())?;
-    let left = lower.compute(bytes - right * HALF_BYTE - HALF_BYTE / 2.0)?;
-    lower.concat(&[left, right], 1)
+/// Returns the integers of the left and the right half of each row: a signed byte is the left one plus 8,
+/// plus 16 times the right one. All numbers are exact in half precision.
+fn halves(bytes: Nd) -> Nd {
+    let right = bytes.compute(|bytes| (bytes * (1.0 / HALF_BYTE)).floor());
+    let left = bytes.compute_with(right, |bytes, right| bytes - right * HALF_BYTE - HALF_BYTE / 2.0);
+    left.join(right, 1)
 }

@@ -1,7 +1,8 @@
-//! Weights of 2, 4 or 8 bits in blocks, each with a scale: MatMulNBits, whose other factor is not rounded, and
-//! GatherBlockQuantized.
+//! Weights of 2, 4 or 8 bits in blocks, each with a scale: MatMulNBits, whose other factor is not rounded,
+//! and GatherBlockQuantized.
 //!
-//! Spec: <https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#commicrosoftmatmulnbits>.
+//! Spec:
+//! <https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#commicrosoftmatmulnbits>.
 
 use super::MICROSOFT;
 use super::in_blocks::{keep_product, keep_table};

@@ -1,17 +1,18 @@
-//! The choice between ncnn's layer, which takes one row of one sequence after the other, and steps of products over all
-//! sequences.
+//! The choice between ncnn's layer, which takes one row of one sequence after the other, and steps of
+//! products over all sequences.
 
 use super::length::{Lengths, read_lengths};
 use super::node::{Cell, Recurrent, Sizes};
 use crate::ncnn::Cost;
 use crate::ops::prelude::*;
 
-/// The maximum number of steps of a direction that are unrolled although the layer computes the node. The runtime
-/// recurses over the steps of a sequence that begins with the last: 256 take 300 KB of the stack.
+/// The maximum number of steps of a direction that are unrolled although the layer computes the node. The
+/// runtime recurses over the steps of a sequence that begins with the last: 256 take 300 KB of the stack.
 const MAX_STEPS: u64 = 256;
 
-/// The number that stands for a free number of sequences: the geometric mean of 1, at which the layer is faster, and
-/// [`USUAL_SIZE`](crate::ncnn::USUAL_SIZE), at which steps are. That of a batch of inputs is not free but 1.
+/// The number that stands for a free number of sequences: the geometric mean of 1, at which the layer is
+/// faster, and [`USUAL_SIZE`](crate::ncnn::USUAL_SIZE), at which steps are. That of a batch of inputs is not
+/// free but 1.
 const USUAL_BATCH: i64 = 16;
 
 /// The layers around the recurrent one that join the sequences.
@@ -54,8 +55,8 @@ impl Cell {
     }
 }
 
-/// Returns whether steps of products take less time than the layer, once over all sequences if they can be `joined`,
-/// else once for each.
+/// Returns whether steps of products take less time than the layer, once over all sequences if they can be
+/// `joined`, else once for each.
 pub(super) fn are_steps_faster(
     call: &Call,
     recurrent: &Recurrent,

@@ -1,7 +1,7 @@
 //! Lowering of one sequence to ncnn's recurrent layers.
 
 use super::length::{Lengths, read_lengths};
-use super::node::{Cell, Sizes, input, is_zero, lacking, read_recurrent, sizes, state_form};
+use super::node::{Cell, Sizes, input, is_zero, lacking, read_recurrent, sizes, state_shape};
 use super::weight;
 use crate::ncnn::layer::{GRU, LSTM, Layer, RNN};
 use crate::ops::prelude::*;
@@ -70,10 +70,10 @@ pub(super) fn lower_recurrent(lower: &Lower, cell: Cell) -> Result<()> {
                 .into()
         }
     };
-    let mut bottoms = vec![lower.blob_as(input::X, &[steps.clone(), width.clone()])?];
-    let state = state_form(&recurrent, &sizes);
+    let state = state_shape(&recurrent, &sizes);
+    let mut bottoms = vec![lower.input(input::X).reshape([steps.clone(), width.clone()])];
     bottoms.extend(initial_states(lower, cell, &state)?);
-    let mut tops = vec![vec![steps.clone(), Dim::from(directions) * *hidden]];
+    let mut tops: Vec<Shape> = vec![[steps.clone(), Dim::from(directions) * *hidden].into()];
     // The runtime returns all states or none (`forward` of `lstm.cpp`, `gru.cpp`, `rnn.cpp`).
     if lower.has_output(1) || lower.has_output(2) {
         tops.push(state.clone());
@@ -81,28 +81,24 @@ pub(super) fn lower_recurrent(lower: &Lower, cell: Cell) -> Result<()> {
             tops.push(state);
         }
     }
-    for (index, blob) in lower.emit_newer_n(layer, &bottoms, &tops)?.into_iter().enumerate() {
-        lower.set(index, blob)?;
-    }
-    Ok(())
+    let tops = lower.layer_n(lower.newer(layer), &bottoms, &tops);
+    tops.into_iter().enumerate().try_for_each(|(index, top)| lower.give(index, top))
 }
 
-/// Returns the blobs of the initial states, or none if all are 0.
-fn initial_states(lower: &Lower, cell: Cell, form: &[Dim]) -> Result<Vec<BlobId>> {
+/// Returns the initial states, or none if all are 0.
+fn initial_states<'l>(lower: &'l Lower, cell: Cell, shape: &Shape) -> Result<Vec<Nd<'l>>> {
     let indices: &[usize] =
         if cell == Cell::Lstm { &[input::INITIAL_H, input::INITIAL_C] } else { &[input::INITIAL_H] };
     let zero = indices.iter().map(|index| is_zero(lower, *index)).collect::<Result<Vec<_>>>()?;
     if !zero.contains(&false) {
         return Ok(Vec::new());
     }
-    let mut blobs = Vec::with_capacity(indices.len());
-    for index in indices {
-        blobs.push(if lower.has_input(*index) {
-            lower.blob_as(*index, form)?
-        } else {
-            let sizes = Dim::known_sizes(form).ok_or_else(|| Error::internal("a state of free size"))?;
-            lower.memory_data(&Tensor::all(0.0, sizes)?, form)?
-        });
-    }
-    Ok(blobs)
+    let state = |index: &usize| {
+        if lower.has_input(*index) {
+            return Ok(lower.input(*index).reshape(shape.clone()));
+        }
+        let sizes = Dim::known_sizes(shape).ok_or_else(|| Error::internal("a state of free size"))?;
+        Ok(lower.tensor(Tensor::all(0.0, sizes)))
+    };
+    indices.iter().map(state).collect()
 }

@@ -138,6 +138,6 @@ pub(super) fn lacking(call: &Call, recurrent: &Recurrent) -> Result<Option<&'sta
 }
 
 /// Returns the form of a state of one sequence: `[directions, hidden]`.
-pub(super) fn state_form(recurrent: &Recurrent, sizes: &Sizes) -> Vec<Dim> {
-    shape![Dim::from(recurrent.reverse.len()), sizes.hidden].to_vec()
+pub(super) fn state_shape(recurrent: &Recurrent, sizes: &Sizes) -> Shape {
+    shape![Dim::from(recurrent.reverse.len()), sizes.hidden].into()
 }

@@ -34,8 +34,8 @@ pub(super) struct Constants<'x> {
     r_hidden: Option<Expr<'x>>,
     /// `[rows]`: the bias of the projection of X.
     bias: Option<Expr<'x>>,
-    /// `[rows]`: the recurrent bias of the hidden gate of a GRU with `linear_before_reset`, and 0 for the others, whose
-    /// bias is that of X.
+    /// `[rows]`: the recurrent bias of the hidden gate of a GRU with `linear_before_reset`, and 0 for the
+    /// others, whose bias is that of X.
     bias_r: Option<Expr<'x>>,
     /// The peepholes of the gates i, o and f, `[hidden]` each.
     peepholes: Option<[Expr<'x>; 3]>,

@@ -155,8 +155,9 @@ fn unroll(expand: &Expand, recurrent: &Recurrent, sizes: &Sizes) -> Result<()> {
     Ok(())
 }
 
-/// Returns how many steps are taken from a blob, and joined to one, at once. The runtime searches all blobs that it holds
-/// for each one that it frees, so many steps are held in blocks: as many as divide them, since all have one size.
+/// Returns how many steps are taken from a blob, and joined to one, at once. The runtime searches all blobs
+/// that it holds for each one that it frees, so many steps are held in blocks: as many as divide them, since
+/// all have one size.
 fn steps_of_block(steps: usize) -> usize {
     let divisor = || (2..=steps.isqrt()).rev().find(|divisor| steps.is_multiple_of(*divisor));
     if steps < BLOCKED_STEPS { steps } else { divisor().unwrap_or(steps) }

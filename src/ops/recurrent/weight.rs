@@ -27,7 +27,8 @@ pub(super) fn matrix(cell: Cell, weight: &Tensor) -> Result<Tensor> {
 /// The largest magnitude of an integer in ncnn's int8 layers.
 const LARGEST: f32 = 127.0;
 
-/// Returns the elements of W or R as integers, and the factor of each row, whose largest magnitude becomes 127.
+/// Returns the elements of W or R as integers, and the factor of each row, whose largest magnitude becomes
+/// 127.
 pub(super) fn int8_rows(weight: &Tensor) -> Result<[Tensor; 2]> {
     let shape = weight.shape().to_vec();
     let columns = shape.last().copied().unwrap_or(1).max(1);

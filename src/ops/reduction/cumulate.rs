@@ -120,31 +120,15 @@ fn cumulate<T: Clone>(
 
 /// The axis is reversed and shifted as the attributes require, before and after the layer.
 fn lower_cum_sum(lower: &Lower) -> Result<()> {
-    let shape = lower.shape(0)?.to_vec();
     let axis = axis_of(lower)?;
     let how = read_cumulation(lower)?;
-    let blob = lower.blob(0)?;
-    let (blob, place) = lower.alone(blob, &shape, axis)?;
-    // Before 2025 CumulativeSum ignores the axis d.
-    let (mut blob, place) = lower.grouped(blob, place)?;
-    if how.reverse {
-        blob = lower.reverse(blob, place)?;
-    }
+    let turned = |x| if how.reverse { Nd::reverse(x, axis) } else { x };
+    let mut x = turned(lower.input(0).with_lanes(axis));
     if how.exclusive {
-        blob = shifted(lower, blob, place)?;
+        let size = x.size(axis);
+        x = x.pad(&[(axis, [Dim::ONE, Dim::ZERO])], Border::Constant(0.0)).first(axis, size);
     }
-    blob = lower.map(CumulativeSum { axis: i32::try_from(place)? }, blob)?;
-    if how.reverse {
-        blob = lower.reverse(blob, place)?;
-    }
-    lower.set(0, blob)
-}
-
-/// Shifts the axis by one; the first element becomes zero.
-fn shifted(lower: &Lower, blob: BlobId, place: usize) -> Result<BlobId> {
-    let size = lower.form(blob).at(place)?.clone();
-    let padded = lower.padded(blob, place, 1, 0, Border::Constant(0.0))?;
-    lower.crop(padded, place, 0, Some(-1), &size)
+    lower.give(0, turned(x.map_along(axis, |axis| CumulativeSum { axis })))
 }
 
 fn expand_cum_prod<'x>(x: &'x Expand) -> Result<Expr<'x>> {

@@ -16,7 +16,8 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("Reshape"),
 ];
 
-/// The axis of the batch between one element and all others: the runtime copies whole rows, and packs neither side.
+/// The axis of the batch between one element and all others: the runtime copies whole rows, and packs neither
+/// side.
 const BATCH_AXIS: i32 = 1;
 
 fn infer_split(call: &Call) -> Result<Vec<Fact>> {
@@ -34,7 +35,8 @@ fn with_batch(call: &Call, size: Dim) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
-/// Returns the forms of a value with its batch, and of an element of it, and the Reshape to `[1, N, elements]`.
+/// Returns the forms of a value with its batch, and of an element of it, and the Reshape to `[1, N,
+/// elements]`.
 fn rows(shape: &[Dim]) -> Result<([Dim; 3], [Dim; 2], Reshape)> {
     let [batch, rest @ ..] = shape else { invalid!("a value without a batch") };
     let (one, elements) = (Dim::ONE, Dim::product(rest));

@@ -13,7 +13,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         Ok(vec![Moved::Join(parts, concat_axis(call, call.shape(0)?.len())?)])
     })
     .range(range::all)
-    .bears_rounding(|_, _| true)
+    .tolerates_rounding(|_, _| true)
     .appends(appends_to_all)
     .lowers_to("Concat"),
     Row::moving("Split", Access::Any, split).lowers_to("Slice"),

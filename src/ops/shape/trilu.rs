@@ -10,7 +10,7 @@ pub(in crate::ops) const OPS: &[Row] = &[TRILU, TRILU.domain(CONTRIB_DOMAIN)];
 const TRILU: Row = Row::new("Trilu", Access::Any, infer_trilu)
     .fold(fold_trilu)
     .expand(expand_trilu)
-    .bears_rounding(|_, _| true)
+    .tolerates_rounding(|_, _| true)
     .lower(lower_trilu)
     .lowers_to(
         "BinaryOp MIN and MAX with constants; Where for free sizes, or a diagonal computed at run time",

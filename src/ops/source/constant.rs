@@ -270,8 +270,8 @@ fn expand_range(expand: &Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// Lowers a range with a constant step whose length is the size of an axis to a cumulative sum. Its start is a
-/// constant or a size.
+/// Lowers a range with a constant step whose length is the size of an axis to a cumulative sum. Its start is
+/// a constant or a size.
 fn lower_range(lower: &Lower) -> Result<()> {
     let [len] = lower.output_shape(0)? else { invalid!("a range of other than one axis") };
     let (start, delta) = (range_operand(lower, 0)?, lower.array(2)?.scalar_f32()?);

@@ -179,7 +179,8 @@ fn expand_col2im(expand: &Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// Returns the sum of the blocks, whose elements are the channels of `blocks`, with `left_over` elements after them.
+/// Returns the sum of the blocks, whose elements are the channels of `blocks`, with `left_over` elements
+/// after them.
 fn add_up<'x>(
     x: &'x Expand,
     blocks: Expr<'x>,

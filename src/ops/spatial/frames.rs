@@ -6,7 +6,7 @@ use crate::ops::spatial::window::WindowAxis;
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::of(OWN_DOMAIN, "Frames", Access::Selection, infer_frames)
     .lower(lower_frames)
-    .bears_rounding(|_, _| true)
+    .tolerates_rounding(|_, _| true)
     .lowers_to("Unfold, and Permute if the frames come first")];
 
 /// The parts of an axis: element `e` of frame `f` is that at `start + f * stride + e * dilation`.

@@ -126,8 +126,8 @@ fn lower_as_volume(lower: &Lower, layer: &GridSample, batch: &Dim) -> Result<()>
     lower.give(0, sampled.transpose(&[1, 0, 2, 3]))
 }
 
-/// Pads slices to a depth at which their coordinates are exact, so that no other slice has a weight. Returns the
-/// coordinates, too.
+/// Pads slices to a depth at which their coordinates are exact, so that no other slice has a weight. Returns
+/// the coordinates, too.
 fn padded_volume<'l>(
     lower: &'l Lower,
     slices: Nd<'l>,
@@ -148,18 +148,19 @@ fn padded_volume<'l>(
     Ok((volume, lower.tensor(depths)))
 }
 
-/// Doubles each slice, and returns the coordinates between both, too: their rounding moves no weight to another image.
+/// Doubles each slice, and returns the coordinates between both, too: their rounding moves no weight to
+/// another image.
 fn doubled_volume<'l>(lower: &'l Lower, slices: Nd<'l>, batch: &Dim, corners: bool) -> (Nd<'l>, Nd<'l>) {
     let shape = slices.shape();
     let plane = Dim::product(shape.iter().skip(2));
     let apart = slices.reshape(shape![slices.size(0), batch, 1, plane]).isolated();
     let volume = apart.join(apart, 2).reshape(resized(&shape, 1, batch * 2));
     // The positions 2 * i + 1/2 of twice the depth.
-    let positions = lower.indices_of(batch);
+    let positions = lower.indices_along(batch, 0, 1);
     let depths = if corners {
-        (positions * 4.0 + 1.0) / (lower.number_of(&(batch * 2)) - 1.0) - 1.0
+        (positions * 4.0 + 1.0) / (lower.scalar(&(batch * 2)) - 1.0) - 1.0
     } else {
-        (positions * 2.0 + 1.0) / lower.number_of(batch) - 1.0
+        (positions * 2.0 + 1.0) / lower.scalar(batch) - 1.0
     };
     (volume, depths)
 }

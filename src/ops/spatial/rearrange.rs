@@ -1,10 +1,9 @@
 //! DepthToSpace and SpaceToDepth: channels to spatial blocks and back. ShuffleChannel: a transposition of
 //! groups of channels.
 //!
-//! Mode CRD is mode 0 of the layers, DCR is mode 1. The batch is merged into the channels; in mode DCR a Permute moves it
-//! between the places of a block and the channels.
-//! Spec: <https://onnx.ai/onnx/operators/onnx__DepthToSpace.html>,
-//! `onnx__SpaceToDepth.html`.
+//! Mode CRD is mode 0 of the layers, DCR is mode 1. The batch is merged into the channels; in mode DCR a
+//! Permute moves it between the places of a block and the channels. Spec:
+//! <https://onnx.ai/onnx/operators/onnx__DepthToSpace.html>, `onnx__SpaceToDepth.html`.
 
 use crate::ncnn::Layer;
 use crate::ncnn::layer::{PixelShuffle, Reorg, ShuffleChannel};

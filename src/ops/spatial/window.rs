@@ -147,7 +147,8 @@ impl Window {
         Ok(count.smaller((input + begin).ceil_div(stride)))
     }
 
-    /// Returns whether the last window over an axis of free size may begin in the padding after it, in `ceil_mode`.
+    /// Returns whether the last window over an axis of free size may begin in the padding after it, in
+    /// `ceil_mode`.
     pub fn drops_windows(&self, inputs: &[Dim]) -> Result<bool> {
         for (axis, input) in inputs.iter().enumerate() {
             let (_, end) = self.padding(axis, input)?;

@@ -40,7 +40,8 @@ fn after_first<'x>(steps: Expr<'x>, chosen: impl Term<'x>, first: impl Term<'x>)
     steps.greater(0.0).select(chosen, first)
 }
 
-/// Makes tensors and states the outputs, list after list, as `step` computes them from the inputs of each tensor.
+/// Makes tensors and states the outputs, list after list, as `step` computes them from the inputs of each
+/// tensor.
 fn each_tensor<'x, const INPUTS: usize, const OUTPUTS: usize>(
     x: &'x Expand,
     step: impl Fn([Expr<'x>; INPUTS]) -> [Expr<'x>; OUTPUTS],

@@ -1,5 +1,5 @@
-//! Products of rows and matrices that DequantizeLinear computes from integers with a scale for each block of columns
-//! become MatMulNBits, whose weights the net keeps.
+//! Products of rows and matrices that DequantizeLinear computes from integers with a scale for each block of
+//! columns become MatMulNBits, whose weights the net keeps.
 
 use crate::common::int::Int;
 use crate::error::{Error, Result};
@@ -104,9 +104,9 @@ fn scales(found: &Blocks) -> Result<Tensor> {
     })
 }
 
-/// Returns integers as MatMulNBits reads them: a row for each row of the result, the lowest bits first, in whole
-/// blocks, or bytes of zero points. Signed integers become unsigned ones with the same differences to their zero
-/// points.
+/// Returns integers as MatMulNBits reads them: a row for each row of the result, the lowest bits first, in
+/// whole blocks, or bytes of zero points. Signed integers become unsigned ones with the same differences to
+/// their zero points.
 fn packed(found: &Blocks, tensor: &Tensor, each: usize) -> Result<Tensor> {
     let dtype = tensor.dtype();
     let bits = dtype.bits();

@@ -21,7 +21,8 @@ const BLOCK: usize = 64;
 /// The types of floats that are rounded.
 const FLOATS: [DType; 4] = [DType::F16, DType::BF16, DType::F32, DType::F64];
 
-/// The fewest columns of a product, and the number of columns of a block of a table that [`BLOCK`] does not divide.
+/// The fewest columns of a product, and the number of columns of a block of a table that [`BLOCK`] does not
+/// divide.
 const NARROW: usize = 32;
 
 /// The number of rows up to which a table is selected from by comparison (`ops/indexing/gather`).

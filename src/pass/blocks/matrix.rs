@@ -52,8 +52,8 @@ pub(crate) enum Zero {
     Each(Tensor),
 }
 
-/// A matrix of floats that is rounded. A scale is that of the largest magnitude of its block, which becomes the
-/// lowest integer.
+/// A matrix of floats that is rounded. A scale is that of the largest magnitude of its block, which becomes
+/// the lowest integer.
 pub(crate) struct Rounded {
     pub weight: Tensor,
     pub rows: usize,
@@ -122,7 +122,8 @@ impl Packed {
         Ok((-most, highest - least))
     }
 
-    /// Returns the lowest and the highest integer that the matrix has, minus its zero point, if all that it may have are of 8 bits.
+    /// Returns the lowest and the highest integer that the matrix has, minus its zero point, if all that it
+    /// may have are of 8 bits.
     pub fn bounds_of_bytes(&self) -> Result<Option<(i16, i16)>> {
         let (least, most) = self.bounds()?;
         if least < i8::MIN.into() || most > i8::MAX.into() {
@@ -138,8 +139,8 @@ impl Packed {
         Ok(Some((least.into(), most.into())))
     }
 
-    /// Passes on the bytes of the matrix in a format in which they differ by the sign bits alone; returns `false` if
-    /// there are other differences.
+    /// Passes on the bytes of the matrix in a format in which they differ by the sign bits alone; returns
+    /// `false` if there are other differences.
     pub fn invert_signs(&self, format: BlockFormat, take: &mut Take) -> Result<bool> {
         let row_bytes = packed_bytes(self.stored, self.bits);
         let is_symmetric = matches!(self.zero, Zero::All(zero) if zero == 1 << (self.bits - 1));
@@ -255,7 +256,8 @@ impl Rounded {
             }
             return self.finish(levels, &rounding);
         }
-        // Some columns at a time, so that the matrix is not held, and of these a few that share lines of the cache.
+        // Some columns at a time, so that the matrix is not held, and of these a few that share lines of the
+        // cache.
         let held = (HELD / columns.max(1)).max(1);
         let (mut part, mut tile) = (Vec::new(), Vec::new());
         for first in (0..rows).step_by(held) {

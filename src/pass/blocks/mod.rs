@@ -1,7 +1,7 @@
 //! Constant matrices as integers in blocks, which products and tables of the net read as they are.
 //!
-//! [`Weights`] is the choice of the user. Products become the node `BlockGemm` and tables `BlockEmbed`, both of
-//! ncnn's domain.
+//! [`Weights`] is the choice of the user. Products become the node `BlockGemm` and tables `BlockEmbed`, both
+//! of ncnn's domain.
 
 mod dequantized;
 mod float;
@@ -48,9 +48,9 @@ impl Weights {
         ("int4", Weights::Int4),
     ];
 
-    /// The sizes of matrices that are rounded, and of their blocks, by their names: the fewest `elements` of a matrix and
-    /// `columns` of a product; the columns of a `block`, and of a `narrow_block` of tables whose rows have no whole blocks;
-    /// and `few_rows`, up to which a table is not rounded.
+    /// The sizes of matrices that are rounded, and of their blocks, by their names: the fewest `elements` of
+    /// a matrix and `columns` of a product; the columns of a `block`, and of a `narrow_block` of tables whose
+    /// rows have no whole blocks; and `few_rows`, up to which a table is not rounded.
     pub const SIZES: [(&str, usize); 5] = float::SIZES;
 
     /// Returns whether floats are rounded.
@@ -161,8 +161,8 @@ pub(crate) fn gemm_weights(matrix: &Matrix, format: BlockFormat) -> Result<[Tens
     Ok([bytes, inverses])
 }
 
-/// Returns the integers of a table and its scales. In a table of 4 bits a byte holds an integer of the left half
-/// of a row plus 8, and 16 times one of the right half: the sum is a signed byte.
+/// Returns the integers of a table and its scales. In a table of 4 bits a byte holds an integer of the left
+/// half of a row plus 8, and 16 times one of the right half: the sum is a signed byte.
 pub(crate) fn table_weights(matrix: &Matrix, bits: usize) -> Result<[Tensor; 2]> {
     let (rows, columns) = matrix.sizes();
     let levels = matrix.clone();

@@ -325,7 +325,8 @@ impl<'b> Expr<'b> {
         self.with("Squeeze", self.builder.ints(axes))
     }
 
-    /// Returns the value with zeros before and after each axis: the numbers before all axes, then those after.
+    /// Returns the value with zeros before and after each axis: the numbers before all axes, then those
+    /// after.
     pub fn pad(self, pads: &[impl Int]) -> Expr<'b> {
         self.builder.op("Pad", [self, self.builder.ints(pads)], [])
     }

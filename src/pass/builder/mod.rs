@@ -119,10 +119,11 @@ impl<'a> Builder<'a> {
         self.constant(array.cast(dtype).and_then(|array| Tensor::from_array(&array)))
     }
 
-    /// Adds a node, and returns its first output; [`Expr::output`] returns others. Inputs are values or omitted ones.
+    /// Adds a node, and returns its first output; [`Expr::output`] returns others. Inputs are values or
+    /// omitted ones.
     ///
-    /// The operator is of ONNX's own domain and the operator set of the builder, or of version 1 of the domain before the
-    /// last point, as in ONNX's text syntax.
+    /// The operator is of ONNX's own domain and the operator set of the builder, or of version 1 of the
+    /// domain before the last point, as in ONNX's text syntax.
     pub fn op<'b, 'n, T: Into<Option<Expr<'b>>>>(
         &'b self,
         op_type: &'static str,
@@ -137,8 +138,8 @@ impl<'a> Builder<'a> {
             None => ("", op_type, self.version),
         };
         let (op_type, domain) = (op_type.into(), domain.into());
-        let made = self.push(Node { op_type, domain, version, attributes, ..Node::default() }, &inputs, 1);
-        made.first().copied().unwrap_or_else(|| self.nothing())
+        let node = Node { op_type, domain, version, attributes, ..Node::default() };
+        self.push(node, &inputs, 1).first().copied().unwrap_or_else(|| self.nothing())
     }
 
     /// Adds the concatenation of values along an axis; a single value is returned as it is.
@@ -161,7 +162,7 @@ impl<'a> Builder<'a> {
         self.op("Range", [first, end, self.int(1)], [])
     }
 
-    /// Returns the inputs of a node of the graph.
+    /// Returns the inputs of a node.
     pub fn inputs_of(&self, node: &Node) -> Vec<Option<Expr<'_>>> {
         node.inputs.iter().map(|input| input.map(|id| self.value(id))).collect()
     }
@@ -258,8 +259,8 @@ impl<'a> Builder<'a> {
         self.made.borrow_mut().broadcasts.push([value.id, to.id]);
     }
 
-    /// Makes `from` the value `to` of the graph. The new node that computes it gets `to` as its output, and its readers
-    /// read that; a value that no new node computes is handed on by an Identity.
+    /// Makes `from` the value `to` of the graph. The new node that computes it gets `to` as its output, and
+    /// its readers read that; a value that no new node computes is handed on by an Identity.
     pub fn give(&self, from: Expr, to: ValueId) {
         let mut made = self.made.borrow_mut();
         let from = from.id;
@@ -328,8 +329,7 @@ impl<'a> Builder<'a> {
     fn push<'b>(&'b self, node: Node, inputs: &[Option<Expr<'b>>], count: usize) -> Vec<Expr<'b>> {
         let output = |index| {
             let first = result_type(&node.op_type, inputs, &node.attributes);
-            let dtype = if index == 0 { first } else { further_type(&node.op_type, index, first) };
-            Expr { dtype, ..self.new_value(Value::default()) }
+            Expr { dtype: further_type(&node.op_type, index, first), ..self.new_value(Value::default()) }
         };
         let outputs: Vec<Expr> = (0..count).map(output).collect();
         let given = inputs.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
@@ -366,7 +366,8 @@ pub(crate) fn opset(graph: &Graph) -> i64 {
     graph.opsets.get("").copied().unwrap_or(NEWEST_OPSET)
 }
 
-/// Returns the operator set of nodes beside `node`: its version, or that of the model for a node of another domain.
+/// Returns the operator set of nodes beside `node`: its version, or that of the model for a node of another
+/// domain.
 pub(crate) fn opset_beside(graph: &Graph, node: &Node) -> i64 {
     if node.domain.is_empty() { node.version } else { opset(graph) }
 }
@@ -391,7 +392,7 @@ pub(crate) fn in_place_of(
     made.finish()?.add_to(graph, replaced).map(Some)
 }
 
-/// Returns the element type of a further output of an operator.
+/// Returns the element type of an output, given that of the first.
 fn further_type(op_type: &str, index: usize, first: Option<DType>) -> Option<DType> {
     match (op_type, index) {
         ("MaxPool" | "TopK", 1) => Some(DType::I64),

@@ -81,8 +81,8 @@ fn linear(matcher: &Matcher, value: ValueId, inner: &mut BTreeSet<ValueId>) -> O
     })
 }
 
-/// The map, if its type is a floating-point one, its weight a constant matrix, and its bias a constant with one element
-/// for each output.
+/// The map, if its type is a floating-point one, its weight a constant matrix, and its bias a constant with
+/// one element for each output.
 fn checked(matcher: &Matcher, map: LinearMap) -> Option<Linear> {
     let LinearMap { x, weight, transposed, bias } = map;
     matcher.constant(weight)?;

@@ -1,9 +1,10 @@
 //! Overlapping parts of an axis, by the indices of their elements.
 //!
-//! `y = gather(x, start + i * stride + j * dilation)` for all pairs of `i` and `j`, with `stride` below the reach of `j`
+//! `y = gather(x, start + i * stride + j * dilation)` for all pairs of `i` and `j`, with `stride` below the
+//! reach of `j`
 //!
-//! becomes `reshape(Frames(x))`. Indices are constants, or sums of a Range over a free size and of constants: exporters
-//! write Tensor.unfold, frames of signals and im2col so.
+//! becomes `reshape(Frames(x))`. Indices are constants, or sums of a Range over a free size and of constants:
+//! exporters write Tensor.unfold, frames of signals and im2col so.
 //!
 //! `y = scatter_add(data, start + i * stride + j, x)` along a list, with constant indices
 //!
@@ -168,8 +169,8 @@ fn find_overlap(matcher: &Matcher, node: &Node) -> Option<Found<Overlap>> {
     overlaps.then_some(Found::open(parts))
 }
 
-/// Returns the start and both axes of indices of two axes, apart from those that continue each other and those of one
-/// element.
+/// Returns the start and both axes of indices of two axes, apart from those that continue each other and
+/// those of one element.
 fn pair_of_steps(matcher: &Matcher, indices: ValueId) -> Option<(i64, [Steps; 2])> {
     let mut value = indices;
     for _ in 0..MAX_VIEWS {

@@ -14,8 +14,8 @@ use crate::tensor::{Dim, SizeCondition};
 
 struct Part {
     x: ValueId,
-    /// The axes of `x` of which only the first elements are taken: their number as a scalar and as a size, and the
-    /// size of the axis.
+    /// The axes of `x` of which only the first elements are taken: their number as a scalar and as a size,
+    /// and the size of the axis.
     sliced: Vec<(usize, ValueId, [Dim; 2])>,
     /// The axes of `x` of size 1 that the result lacks.
     dropped: Vec<i64>,

@@ -1,4 +1,5 @@
-//! Layouts: the axes of a value as products of the axes of its source. Free sizes are compared as expressions.
+//! Layouts: the axes of a value as products of the axes of its source. Free sizes are compared as
+//! expressions.
 
 use super::matcher::Matcher;
 use super::view::{Traced, chain, converted};

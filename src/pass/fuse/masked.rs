@@ -1,8 +1,8 @@
 //! `y = scatter_nd(x, transpose(nonzero(mask)), u)`
 //!
-//! becomes `where(mask, gather(u, cumsum(mask) - 1), x)`, with the mask as a row. `u` may be the first elements of a
-//! longer value. If a mask is repeated along the last axis, whole rows are gathered. torch writes its masked_scatter
-//! so, which puts the features of images into those of a text.
+//! becomes `where(mask, gather(u, cumsum(mask) - 1), x)`, with the mask as a row. `u` may be the first
+//! elements of a longer value. If a mask is repeated along the last axis, whole rows are gathered. torch
+//! writes its masked_scatter so, which puts the features of images into those of a text.
 
 use std::sync::LazyLock;
 

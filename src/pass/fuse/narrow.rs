@@ -1,4 +1,5 @@
-//! Constants with the same elements all along an axis that their reader would broadcast: `x + Expand(c)` to `x + c`.
+//! Constants with the same elements all along an axis that their reader would broadcast: `x + Expand(c)` to
+//! `x + c`.
 //!
 //! Shapes are inferred from folded constants, so an Expand of a constant is a constant first.
 
@@ -7,15 +8,16 @@ use crate::graph::{Graph, Node};
 use crate::pass::simplify::{Source, replace_operands};
 use crate::tensor::{Dim, Tensor};
 
-/// The fewest and the most elements of a constant that is compared: larger ones are not loaded before they are written.
+/// The fewest and the most elements of a constant that is compared: larger ones are not loaded before they
+/// are written.
 const COMPARED: std::ops::RangeInclusive<usize> = 1 << 12..=1 << 22;
 
 pub(super) fn narrow_constants(graph: &mut Graph) -> Result<bool> {
     replace_operands(graph, narrowed)
 }
 
-/// Returns a constant input without repetitions: one element along each axis on which all are the same and another input
-/// has the whole size. `None` if all are needed.
+/// Returns a constant input without repetitions: one element along each axis on which all are the same and
+/// another input has the whole size. `None` if all are needed.
 fn narrowed(graph: &Graph, node: &Node, index: usize) -> Result<Option<Source>> {
     let value = |id: &Option<_>| id.map(|id| graph.value(id));
     let Some(given) = node.inputs.get(index).and_then(value) else { return Ok(None) };

@@ -1,8 +1,8 @@
 //! `y = softmax(scale * q * transpose(k) + mask) * v`
 //!
-//! with the same axes before the last two in `q`, `k` and `v` becomes PlainAttention of this program's own domain, of
-//! which SDPA is the layer. The layer reads the mask in half precision, so its numbers are those of float16, or each
-//! query sees a key.
+//! with the same axes before the last two in `q`, `k` and `v` becomes PlainAttention of this program's own
+//! domain, of which SDPA is the layer. The layer reads the mask in half precision, so its numbers are those
+//! of float16, or each query sees a key.
 
 use std::collections::BTreeMap;
 
@@ -22,8 +22,8 @@ struct Parts {
     v: ValueId,
     mask: Option<Mask>,
     scale: f64,
-    /// The shapes of queries and keys and of values with four axes, unless a batch of 1 and the heads are the axes before
-    /// the last two.
+    /// The shapes of queries and keys and of values with four axes, unless a batch of 1 and the heads are the
+    /// axes before the last two.
     shapes: Option<[[i64; 4]; 2]>,
 }
 

@@ -1,12 +1,13 @@
-//! `y = x * cos + concat(-x2, x1) * sin` with `x = concat(x1, x2)`, `cos = f(concat(a, a))`, `sin = g(concat(a, a))`
+//! `y = x * cos + concat(-x2, x1) * sin` with `x = concat(x1, x2)`, `cos = f(concat(a, a))`, `sin =
+//! g(concat(a, a))`
 //!
 //! and
 //!
-//! `y = concat(x1 * cos - x2 * sin, x1 * sin + x2 * cos)` with adjacent slices `x1`, `x2` of `x`, also with further
-//! parts
+//! `y = concat(x1 * cos - x2 * sin, x1 * sin + x2 * cos)` with adjacent slices `x1`, `x2` of `x`, also with
+//! further parts
 //!
-//! become `RotaryEmbed(x, cos, sin)` of this program's own domain, with an angle for each pair of elements. `f` and
-//! `g` are functions of one element, such as the cosine times a constant.
+//! become `RotaryEmbed(x, cos, sin)` of this program's own domain, with an angle for each pair of elements.
+//! `f` and `g` are functions of one element, such as the cosine times a constant.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -34,8 +35,8 @@ const MAX_CHAIN: usize = 8;
 enum Angles {
     /// With an element for each pair.
     Of(ValueId),
-    /// Functions of one element, the last one first, each with the place of its operand, and the value with an element
-    /// for each pair of which they are.
+    /// Functions of one element, the last one first, each with the place of its operand, and the value with
+    /// an element for each pair of which they are.
     By(Vec<(Node, usize)>, ValueId),
 }
 

@@ -1,5 +1,5 @@
-//! Attentions: `softmax(scale * q * transpose(k) + masks) * v`, spelled out or as PlainAttention, and the keys that
-//! their masks hide.
+//! Attentions: `softmax(scale * q * transpose(k) + masks) * v`, spelled out or as PlainAttention, and the
+//! keys that their masks hide.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -57,7 +57,8 @@ pub(super) struct Scores {
 pub(super) enum Mask {
     /// Added to the scores.
     Added(ValueId),
-    /// A condition that hides a key if it is equal to the boolean, and whether it is hidden by minus infinity.
+    /// A condition that hides a key if it is equal to the boolean, and whether it is hidden by minus
+    /// infinity.
     Hidden(ValueId, bool, bool),
 }
 
@@ -208,8 +209,8 @@ impl Mask {
         value
     }
 
-    /// Whether the mask has an element for each query and each key of scores of a shape, and at most an axis for the
-    /// heads before.
+    /// Whether the mask has an element for each query and each key of scores of a shape, and at most an axis
+    /// for the heads before.
     pub fn fits(self, matcher: &Matcher, masked: &[Dim], heads: i64, queries: &Dim) -> bool {
         let Some(shape) = matcher.shape(self.value()) else { return false };
         let ([outer @ .., rows, keys], [.., masked_rows, masked_keys]) = (shape, masked) else {

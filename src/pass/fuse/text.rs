@@ -1,10 +1,11 @@
 //! Patterns in text.
 //!
-//! `Add(Mul(x, cos), Mul(y, sin))` is a sum of two products. A word that begins with a small letter is a value, the same
-//! one wherever it stands; a number is a constant of one element; `t = Atan(x)` names the value of a node. `a | b` is
-//! `a` or `b`. After `&`, the value of a node may have readers outside of the pattern. Operators are those of ONNX's own
-//! domain, with exactly these inputs, of which those of Add and Mul may be in either order. `Div(a, b)` is also
-//! `a * (1 / b)` and `a * Reciprocal(b)`. Reductions keep their axes, which are not among the inputs.
+//! `Add(Mul(x, cos), Mul(y, sin))` is a sum of two products. A word that begins with a small letter is a
+//! value, the same one wherever it stands; a number is a constant of one element; `t = Atan(x)` names the
+//! value of a node. `a | b` is `a` or `b`. After `&`, the value of a node may have readers outside of the
+//! pattern. Operators are those of ONNX's own domain, with exactly these inputs, of which those of Add and
+//! Mul may be in either order. `Div(a, b)` is also `a * (1 / b)` and `a * Reciprocal(b)`. Reductions keep
+//! their axes, which are not among the inputs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -78,7 +79,8 @@ impl Pattern {
         })
     }
 
-    /// Continues a match at one of its values, which is inside of the pattern. Names that are bound keep their values.
+    /// Continues a match at one of its values, which is inside of the pattern. Names that are bound keep
+    /// their values.
     pub fn continued(&self, matcher: &Matcher, value: ValueId, bound: &Bound) -> Vec<Bound> {
         any(&self.0, matcher, value, bound)
     }
@@ -117,7 +119,8 @@ impl Term {
     }
 }
 
-/// The operands of an operator that computes a value, in each order, and the inverse of the divisor that is between.
+/// The operands of an operator that computes a value, in each order, and the inverse of the divisor that is
+/// between.
 fn readings(matcher: &Matcher, value: ValueId, op_type: &str) -> Vec<(Vec<ValueId>, Option<ValueId>)> {
     let Some(node) = matcher.producer(value) else { return Vec::new() };
     if op_type == "Div" {

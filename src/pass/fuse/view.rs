@@ -155,8 +155,8 @@ impl Chain {
     }
 }
 
-/// Follows a value back to the first that `is_source`, or as far as nodes move elements by steps that are `known`, or
-/// scale them if `scaled`.
+/// Follows a value back to the first that `is_source`, or as far as nodes move elements by steps that are
+/// `known`, or scale them if `scaled`.
 pub(super) fn chain(
     matcher: &Matcher,
     value: ValueId,

@@ -40,8 +40,8 @@ pub(super) fn to_int8(graph: &mut Graph, rounded: &Rounded, release: Option<u32>
     Ok(())
 }
 
-/// Returns the product that a node computes, and the constant that it adds: a MatMul is replaced where its bias
-/// is added, if it has one.
+/// Returns the product that a node computes, and the constant that it adds: a MatMul is replaced where its
+/// bias is added, if it has one.
 fn with_bias(graph: &Graph, readers: &Readers, node: &Node) -> Option<(Node, Option<ValueId>)> {
     if node.is("Conv") || (node.is("Gemm") && is_plain_gemm(node)) {
         return Some((node.clone(), node.input(2)));
@@ -169,8 +169,8 @@ impl Steps {
         self.high.saturating_sub(self.low) < 1 << 8
     }
 
-    /// Returns the factor that maps the values to ncnn's integers from -127 to 127. It is exact, the reciprocal
-    /// of the scale, if the levels are integers of that range; -128 counts as -127.
+    /// Returns the factor that maps the values to ncnn's integers from -127 to 127. It is exact, the
+    /// reciprocal of the scale, if the levels are integers of that range; -128 counts as -127.
     pub(super) fn factor(&self, graph: &Graph) -> Option<f32> {
         let range = range(graph, self.x);
         let scale = f64::from(self.scale);

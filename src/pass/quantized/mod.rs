@@ -38,8 +38,8 @@ pub enum Quantization {
     Exact,
     /// The rounding is dropped, and the bounds of the quantized types stay.
     Float,
-    /// The rounding is dropped as well, and convolutions and matrix products become int8 layers with the scales
-    /// of the model.
+    /// The rounding is dropped as well, and convolutions and matrix products become int8 layers with the
+    /// scales of the model.
     Int8,
 }
 

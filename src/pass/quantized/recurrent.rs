@@ -1,5 +1,5 @@
-//! Recurrent nodes whose weights are quantized. ncnn has layers with weights of int8, which at every step round the other
-//! values by their own range.
+//! Recurrent nodes whose weights are quantized. ncnn has layers with weights of int8, which at every step
+//! round the other values by their own range.
 
 use super::Quantization;
 use super::step::constant_input;
@@ -30,8 +30,8 @@ pub(super) struct RecurrentLayers {
 }
 
 impl RecurrentLayers {
-    /// Creates the choice for a quantization. `release` is the oldest release of ncnn that must load the net, if the user
-    /// asked for one.
+    /// Creates the choice for a quantization. `release` is the oldest release of ncnn that must load the net,
+    /// if the user asked for one.
     pub fn of(to: Quantization, release: Option<u32>) -> Result<RecurrentLayers> {
         let factors = Some(Tensor::from_f32(&[1], vec![1.0])?);
         let since = LSTM { weight_xc_data_int8_scales: factors, ..LSTM::default() }.since();
@@ -40,8 +40,8 @@ impl RecurrentLayers {
         })
     }
 
-    /// Returns the operator in place of an LSTM or GRU, `plain`, with the inputs of a node: that with weights of int8, if
-    /// ncnn's layers have all features of the node.
+    /// Returns the operator in place of an LSTM or GRU, `plain`, with the inputs of a node: that with weights
+    /// of int8, if ncnn's layers have all features of the node.
     pub fn operator(self, node: &Node, plain: &'static str) -> &'static str {
         let has_all =
             attributes(node).all(|(name, _)| ATTRIBUTES.contains(&name)) && node.input(PEEPHOLES).is_none();

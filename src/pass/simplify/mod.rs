@@ -109,8 +109,8 @@ const MERGE_NODES: Rewrite = pass!(common::eliminate_common_subexpression []
 const MERGE_TRANSPOSES: Rewrite =
     pass!(transpose::fuse_consecutive_transposes [Transpose] "consecutive Transpose to one");
 
-/// The passes that merge parts of expansions. Those of several nodes have parts in common, such as the mask of all layers
-/// of a decoder, and end with transposes that others begin with.
+/// The passes that merge parts of expansions. Those of several nodes have parts in common, such as the mask
+/// of all layers of a decoder, and end with transposes that others begin with.
 pub const MERGING: &[Rewrite] = &[MERGE_CONSTANTS, MERGE_NODES, MERGE_TRANSPOSES];
 
 /// The pass that shares Slices. It saves layers of ncnn, but not nodes of ONNX: it is a fusion.

@@ -15,7 +15,8 @@ const MOVES: [&str; 6] = ["Cast", "Identity", "Reshape", "Squeeze", "Transpose",
 /// The most nodes from a product to a random factor.
 const MAX_DEPTH: usize = 8;
 
-/// Replaces random factors of products with zero by zeros. Other factors stay, because infinity times zero is NaN.
+/// Replaces random factors of products with zero by zeros. Other factors stay, because infinity times zero is
+/// NaN.
 pub(crate) fn eliminate_noise_of_zero(graph: &mut Graph) -> Result<bool> {
     graph.replace_nodes(read, |graph, node, Product { random, moves, others }| {
         in_place_of(graph, node, node.version, |made| {

@@ -18,8 +18,8 @@ impl Options {
     ///
     /// # Errors
     ///
-    /// The text is not a JSON object, a name is unknown, a value has another type, or two options exclude each
-    /// other.
+    /// The text is not a JSON object, a name is unknown, a value has another type, or two options exclude
+    /// each other.
     pub(crate) fn put_json(&mut self, text: &str) -> Result<()> {
         let given: Map<String, Value> =
             serde_json::from_str(text).map_err(|error| Error::usage(format!("options: {error}")))?;
@@ -36,8 +36,8 @@ impl Options {
         Ok(())
     }
 
-    /// Returns the given options of the model and the net, as [`Options::put_json`] reads them. Arrays of more than
-    /// [`MAX_ELEMENTS`] elements are `null`, which it refuses.
+    /// Returns the given options of the model and the net, as [`Options::put_json`] reads them. Arrays of
+    /// more than [`MAX_ELEMENTS`] elements are `null`, which it refuses.
     pub(crate) fn to_json(&self) -> BTreeMap<&'static str, Value> {
         let given = self.items().filter(|(info, _)| matches!(info.purpose, Purpose::Source | Purpose::Net));
         given.filter_map(|(info, items)| Some((info.name, value(info, items)?))).collect()
@@ -89,7 +89,8 @@ fn size_value(size: &Dim) -> Value {
     size.known().map_or_else(|| size.to_string().into(), Value::from)
 }
 
-/// Returns the elements of an array as nested lists of numbers, or of sizes by their names. A scalar is a list of one.
+/// Returns the elements of an array as nested lists of numbers, or of sizes by their names. A scalar is a
+/// list of one.
 fn array_value(array: &Array) -> Value {
     let mut list: Vec<Value> = match array.elements() {
         _ if array.len() > MAX_ELEMENTS => return Value::Null,

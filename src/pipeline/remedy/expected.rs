@@ -19,8 +19,8 @@ impl Parts {
         value.dtype.is_some() && value.shape.is_some()
     }
 
-    /// Returns the type and the shape that a value is expected to have: by its readers, or as another result of an operator
-    /// that is not known, which gives ids and their mask alike.
+    /// Returns the type and the shape that a value is expected to have: by its readers, or as another result
+    /// of an operator that is not known, which gives ids and their mask alike.
     fn expected(&self, id: ValueId) -> Option<Fact> {
         let siblings = || {
             let node = self.graph.producer(id)?;

@@ -58,8 +58,8 @@ impl Flow {
         }
     }
 
-    /// Returns the fewest vertices without which the sink cannot be reached from the source, by their first halves; `None`
-    /// if there are more than `most`, or some path has none.
+    /// Returns the fewest vertices without which the sink cannot be reached from the source, by their first
+    /// halves; `None` if there are more than `most`, or some path has none.
     pub fn cut(mut self, most: usize, near: Near) -> Option<Vec<usize>> {
         for _ in 0..=most {
             let (seen, by) = self.reach(Flow::SOURCE, true);
@@ -71,8 +71,8 @@ impl Flow {
         None
     }
 
-    /// Returns the vertices that are reached from a vertex over arcs with capacity, or from which it is reached, and the last
-    /// arc of the way to each.
+    /// Returns the vertices that are reached from a vertex over arcs with capacity, or from which it is
+    /// reached, and the last arc of the way to each.
     fn reach(&self, start: usize, forward: bool) -> (Vec<bool>, Vec<usize>) {
         let mut seen = vec![false; self.from.len()];
         let mut by = vec![usize::MAX; self.from.len()];
@@ -136,8 +136,8 @@ fn holds(side: &[bool], vertex: usize) -> bool {
 mod tests {
     use super::*;
 
-    /// Returns the places, among the cuttable vertices, of those of a cut; `arcs` joins them, `0` is the source and `9` the
-    /// sink.
+    /// Returns the places, among the cuttable vertices, of those of a cut; `arcs` joins them, `0` is the
+    /// source and `9` the sink.
     fn cut(arcs: &[(usize, usize)], near: Near) -> Option<Vec<usize>> {
         let mut flow = Flow::new();
         let halves: Vec<_> = (1..9).map(|_| flow.cuttable()).collect();

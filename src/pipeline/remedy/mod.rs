@@ -23,7 +23,8 @@ use chain::{Chain, Link};
 use part::{Part, Parts};
 pub(super) use size::FreeInput;
 
-/// The most conversions that search for remedies of a model, and their nodes taken together: large models are tried less often.
+/// The most conversions that search for remedies of a model, and their nodes taken together: large models are
+/// tried less often.
 const MAX_TRIALS: usize = 32;
 const MAX_NODES: usize = 200_000;
 /// The conversions that are tried of any model.
@@ -211,8 +212,8 @@ impl<'a> Search<'a> {
         Some(convert(self.sources, &remedy.apply(&self.options)))
     }
 
-    /// Returns whether a net has a good part of the weights: what only decides random numbers is left out where these are
-    /// inputs.
+    /// Returns whether a net has a good part of the weights: what only decides random numbers is left out
+    /// where these are inputs.
     fn keeps_weights(&self, converted: &Conversion) -> bool {
         let weights = converted.net.check();
         // A few numbers may be params of layers.
@@ -220,8 +221,8 @@ impl<'a> Search<'a> {
         weights.is_ok_and(|weights| few || weights.saturating_mul(LEAST_PART) >= self.parts.total)
     }
 
-    /// Makes a remedy the base of further trials if it avoids all errors of the base, though others follow; returns whether
-    /// it does.
+    /// Makes a remedy the base of further trials if it avoids all errors of the base, though others follow;
+    /// returns whether it does.
     fn rebase(&mut self, remedy: Remedy, errors: &Errors) -> bool {
         let reasons: BTreeSet<String> = errors.iter().map(Error::to_string).collect();
         if !concern_model(errors) || !reasons.is_disjoint(&self.reasons) {

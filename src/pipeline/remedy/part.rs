@@ -12,7 +12,8 @@ use crate::op;
 use crate::pass::infer;
 use crate::tensor::DType;
 
-/// The maximum number of values around a part: what is left out between more of them is hard to compute elsewhere.
+/// The maximum number of values around a part: what is left out between more of them is hard to compute
+/// elsewhere.
 const MAX_VALUES: usize = 16;
 
 /// The most values that failed nodes read which are outputs of a part, if fewer values would do.
@@ -24,7 +25,8 @@ const MANY_VALUES: usize = 8;
 /// The most divisions of the failed nodes into those before a part and those after it.
 const MAX_DIVISIONS: usize = 24;
 
-/// The part of all weights from which on constants of nodes other than products are weights: tables, not offsets.
+/// The part of all weights from which on constants of nodes other than products are weights: tables, not
+/// offsets.
 const LARGE: u64 = 100;
 
 /// A part of a graph between two sets of values.
@@ -182,7 +184,8 @@ impl Parts {
         found
     }
 
-    /// Returns such a part for the weights of `heavy`, with those outputs of the graph without weights that are wanted.
+    /// Returns such a part for the weights of `heavy`, with those outputs of the graph without weights that
+    /// are wanted.
     fn part_with(
         &self,
         given: &BTreeSet<NodeId>,
@@ -231,9 +234,9 @@ impl Parts {
         found
     }
 
-    /// Returns the outputs of a part: what the failed nodes read, if that are few values, otherwise the fewest values that
-    /// separate the weights from the ends of the part, the last ones. Outputs of the graph that are computed without weights
-    /// are outputs, too.
+    /// Returns the outputs of a part: what the failed nodes read, if that are few values, otherwise the
+    /// fewest values that separate the weights from the ends of the part, the last ones. Outputs of the graph
+    /// that are computed without weights are outputs, too.
     fn outputs(
         &self,
         nodes: &IndexSet<NodeId>,
@@ -285,7 +288,8 @@ impl Parts {
         net.cut(most, Near::Sink)
     }
 
-    /// Returns the fewest values that separate the results of failed nodes from the weights and the outputs, the first ones.
+    /// Returns the fewest values that separate the results of failed nodes from the weights and the outputs,
+    /// the first ones.
     fn inputs(
         &self,
         nodes: &IndexSet<NodeId>,
@@ -350,8 +354,8 @@ mod tests {
     use crate::graph::Value;
     use crate::tensor::dims;
 
-    /// Returns the parts of a graph in lines such as `bad: a b = c`, the best first; the nodes `bad` fail, and a value `_` has
-    /// no name. The inputs are `x` and `z`.
+    /// Returns the parts of a graph in lines such as `bad: a b = c`, the best first; the nodes `bad` fail,
+    /// and a value `_` has no name. The inputs are `x` and `z`.
     fn parts(lines: &[&str], outputs: &str) -> Vec<String> {
         let mut graph = Graph::default();
         let mut ids: BTreeMap<String, ValueId> = BTreeMap::new();

@@ -54,7 +54,8 @@ pub(super) fn usual(free: &[FreeInput], metadata: &Metadata) -> Vec<Vec<(String,
     tried
 }
 
-/// Returns the shapes of the inputs of which these values of symbols fix sizes, without those that cannot be written.
+/// Returns the shapes of the inputs of which these values of symbols fix sizes, without those that cannot be
+/// written.
 fn fixed(free: &[FreeInput], chosen: &BTreeMap<String, Dim>) -> Vec<(String, Vec<Dim>)> {
     let fixed = |input: &FreeInput| {
         let shape: Vec<Dim> = input.shape.iter().map(|size| size.substitute(chosen)).collect();

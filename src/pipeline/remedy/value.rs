@@ -13,7 +13,8 @@ use crate::tensor::{Array, DType, Dim, Elements};
 /// The most elements of an input that decides: a flag, a rate, the size of a picture.
 const MAX_ELEMENTS: i64 = 4;
 
-/// Returns the inputs on whose elements nodes depend that cannot be converted, and values to try, the likeliest first.
+/// Returns the inputs on whose elements nodes depend that cannot be converted, and values to try, the
+/// likeliest first.
 pub(super) fn deciding(parts: &Parts, metadata: &Metadata) -> Vec<(String, Vec<Array>)> {
     let graph = &parts.graph;
     let mut seen: IndexSet<ValueId> = IndexSet::default();

@@ -18,7 +18,8 @@ pub(super) struct Vertices {
 }
 
 impl Vertices {
-    /// Adds the nodes of a part and the values between them, not beyond the values of `stops`. Those may be cut that fit.
+    /// Adds the nodes of a part and the values between them, not beyond the values of `stops`. Those may be
+    /// cut that fit.
     pub fn of(
         parts: &Parts,
         nodes: &IndexSet<NodeId>,

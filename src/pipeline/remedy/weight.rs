@@ -13,9 +13,9 @@ pub(super) fn is_folded(inferred: &Graph, node: &Node) -> bool {
     node.outputs.iter().flatten().all(is_known)
 }
 
-/// Returns the number of elements of the weights that a node and its bodies read or, as classical models do, have as
-/// attributes, without indices and sizes. Of a constant that is computed, those from which it is count: a table of zeros
-/// has none.
+/// Returns the number of elements of the weights that a node and its bodies read or, as classical models do,
+/// have as attributes, without indices and sizes. Of a constant that is computed, those from which it is
+/// count: a table of zeros has none.
 pub(super) fn weights(graph: &Graph, inferred: &Graph, node: &Node) -> u64 {
     let count = |id: ValueId| {
         let tensor = inferred.value(id).constant.as_ref()?;

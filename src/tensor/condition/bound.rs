@@ -44,8 +44,8 @@ pub(super) fn least_symbol(size: &Dim) -> Option<(String, i64)> {
     holds.then_some((name, above))
 }
 
-/// Returns the only symbol of an expression that does not fall when the symbol grows, and its largest value up to
-/// which the expression is at most 0; `None` if no bound is found.
+/// Returns the only symbol of an expression that does not fall when the symbol grows, and its largest value
+/// up to which the expression is at most 0; `None` if no bound is found.
 pub(super) fn greatest_symbol(size: &Dim) -> Option<(String, i64)> {
     let name = only_symbol(size).filter(|_| size.is_rising())?;
     let (mut within, mut beyond) = (0, 1);

@@ -30,8 +30,8 @@ impl SizeCondition {
     pub(crate) fn sizes_from(conditions: &[SizeCondition], names: &BTreeSet<String>, start: i64) -> Found {
         let mut names = names.clone();
         names.extend(conditions.iter().flat_map(SizeCondition::symbols));
-        // Sizes with bounds come first: if none of their values is valid, nothing else has to be tried. Bounds of other sizes
-        // come last: a mask has the length of the cache and the prompt together.
+        // Sizes with bounds come first: if none of their values is valid, nothing else has to be tried.
+        // Bounds of other sizes come last: a mask has the length of the cache and the prompt together.
         let rank = |name: &String| {
             let is_bound = |condition: &SizeCondition| match condition {
                 SizeCondition::AtMost(_, bound) => bound.symbol_name() == Some(name),
@@ -183,8 +183,8 @@ impl Domain {
         }
     }
 
-    /// Applies the condition that `size` is at most `bound`. The bound of this size is largest where the other sizes are
-    /// least, if the excess rises with all of them.
+    /// Applies the condition that `size` is at most `bound`. The bound of this size is largest where the
+    /// other sizes are least, if the excess rises with all of them.
     fn bound_excess(&mut self, name: &str, size: &Dim, bound: &Dim, others: &BTreeMap<String, Dim>) {
         let (excess, left) = (size - bound, bound - size);
         if symbols_of(&left).len() == 1

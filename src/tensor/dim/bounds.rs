@@ -8,7 +8,8 @@ use super::{Atom, Dim, Operation};
 /// The lower and upper bound of a size, if they are known.
 pub(crate) type Bounds = (Option<i64>, Option<i64>);
 
-/// The number of minima and maxima within a size whose operands are looked at one by one: each doubles the work.
+/// The number of minima and maxima within a size whose operands are looked at one by one: each doubles the
+/// work.
 const MAX_SPLITS: u32 = 64;
 
 fn both(a: Option<i64>, b: Option<i64>, f: impl Fn(i64, i64) -> Option<i64>) -> Option<i64> {
@@ -102,7 +103,8 @@ impl Dim {
         }
     }
 
-    /// Returns the maximum of all sizes of which both are maxima, in one order: equal sets have equal expressions.
+    /// Returns the maximum of all sizes of which both are maxima, in one order: equal sets have equal
+    /// expressions.
     fn greatest(&self, other: &Dim) -> Dim {
         if let Some(undefined) = [self, other].into_iter().find(|size| matches!(size, Dim::Undefined(_))) {
             return undefined.clone();
@@ -176,8 +178,8 @@ impl Dim {
         sum
     }
 
-    /// Returns the bounds of a sum with a minimum or maximum: those of the sums with either of its operands, since the
-    /// operands and the other terms depend on the same symbols.
+    /// Returns the bounds of a sum with a minimum or maximum: those of the sums with either of its operands,
+    /// since the operands and the other terms depend on the same symbols.
     fn bounds_of_extreme(&self, splits: &Cell<u32>) -> Option<Bounds> {
         let Dim::Expr(e) = self else { return None };
         if e.terms.len() == 1 && e.constant == 0 {

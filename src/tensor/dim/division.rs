@@ -14,8 +14,8 @@ pub(in crate::tensor) fn greatest_divisor(mut a: i64, mut b: i64) -> i64 {
     a.saturating_abs()
 }
 
-/// Returns the leading product of a polynomial and its coefficient: of the highest degree, and of these the last. A
-/// product of leading products leads the product of the polynomials.
+/// Returns the leading product of a polynomial and its coefficient: of the highest degree, and of these the
+/// last. A product of leading products leads the product of the polynomials.
 fn leading(constant: i64, terms: &BTreeMap<Vec<Atom>, i64>) -> Option<(Vec<Atom>, i64)> {
     match terms.iter().max_by(|(a, _), (b, _)| (a.len(), a).cmp(&(b.len(), b))) {
         Some((product, coefficient)) => Some((product.clone(), *coefficient)),
@@ -48,8 +48,8 @@ impl Expr {
 }
 
 impl Atom {
-    /// Returns a number by which symbols may be increased so that the size grows by a constant: the product of
-    /// its nested divisors. `None` for products, minima, maxima and divisions by expressions.
+    /// Returns a number by which symbols may be increased so that the size grows by a constant: the product
+    /// of its nested divisors. `None` for products, minima, maxima and divisions by expressions.
     fn period(&self) -> Option<i64> {
         match self {
             Atom::Symbol(_) | Atom::Length(_) => Some(1),

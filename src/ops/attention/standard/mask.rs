@@ -86,13 +86,14 @@ pub(super) fn read_bias<'x>(
     Ok(bias)
 }
 
-/// Like [`hide_unseen`], if each query sees a key: then infinity hides others, too, and the cast ends the search for
-/// values beyond half precision.
+/// Like [`hide_unseen`], if each query sees a key: then infinity hides others, too, and the cast ends the
+/// search for values beyond half precision.
 fn hide_from_some(visible: Expr) -> Expr {
     hide_unseen(visible).cast(DType::F32)
 }
 
-/// Returns the mask in the input with infinities, which the attention to a cache of the runtime takes as it is.
+/// Returns the mask in the input with infinities, which the attention to a cache of the runtime takes as it
+/// is.
 fn cached_mask<'x>(expand: &'x Expand, sizes: &Sizes) -> Result<Option<Expr<'x>>> {
     if !expand.keeps_cache() || !expand.has_input(input::ATTN_MASK) || !expand.has_input(input::PAST_KEY) {
         return Ok(None);

@@ -23,8 +23,8 @@ fn taken<'a>(call: &Call<'a>) -> Result<Option<&'a Graph>> {
     holds.map(|holds| call.body(name(holds))).transpose()
 }
 
-/// Returns whether an axis has one element, if the condition asks for that: torch removes an axis by `squeeze` if it
-/// has one element, and keeps it otherwise. Requires what is returned.
+/// Returns whether an axis has one element, if the condition asks for that: torch removes an axis by
+/// `squeeze` if it has one element, and keeps it otherwise. Requires what is returned.
 fn squeezes(call: &Call) -> Result<Option<bool>> {
     let (Some(squeezes), Some(size)) = (call.graph().squeezes, compared_with_one(call)) else {
         return Ok(None);
@@ -74,7 +74,8 @@ pub(super) fn infer_if(call: &Call) -> Result<Vec<Fact>> {
     )))
 }
 
-/// Returns a branch, or the body of a loop, with inferred values, and the errors of nodes that could not be inferred.
+/// Returns a branch, or the body of a loop, with inferred values, and the errors of nodes that could not be
+/// inferred.
 pub(super) fn inferred(call: &Call, branch: &Graph) -> Result<(Graph, DeferredErrors)> {
     let mut body = branch.clone();
     body.budget = call.graph().budget.clone();

@@ -1,5 +1,5 @@
-//! If, Loop and Scan: inlines the branch of a constant condition, replaces loops of recurrent cells, and unrolls
-//! others of known length; else computes both branches of If and selects.
+//! If, Loop and Scan: inlines the branch of a constant condition, replaces loops of recurrent cells, and
+//! unrolls others of known length; else computes both branches of If and selects.
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Loop.html>
 

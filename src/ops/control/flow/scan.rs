@@ -22,8 +22,8 @@ struct ScanAttributes {
 }
 
 impl ScanAttributes {
-    /// Returns whether sequences and results run backwards; `None` unless all do so or none, along their first axes and
-    /// without a batch axis.
+    /// Returns whether sequences and results run backwards; `None` unless all do so or none, along their
+    /// first axes and without a batch axis.
     fn direction(&self, results: usize) -> Option<bool> {
         let mut axes = self.input_axes.iter().chain(&self.output_axes);
         let directions =

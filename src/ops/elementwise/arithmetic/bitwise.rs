@@ -61,16 +61,17 @@ pub(super) fn lower_bitwise(lower: &Lower, operation: Bitwise) -> Result<()> {
         }
         None => bit_weights(dtype)?,
     };
-    let count = Dim::from(weights.len());
-    let steps =
-        Tensor::from_f32(&[weights.len()], weights.iter().map(|weight| weight.abs().recip()).collect())?;
-    let steps = lower.memory_data(&steps, &shape![1, &count])?;
-    let (a, b) = (bit_rows(lower, 0, steps)?, bit_rows(lower, 1, steps)?);
-    let chosen = lower.compute(operation.of(a, b))?;
-    let weights = Tensor::from_f32(&[weights.len()], weights)?;
-    let weights = lower.memory_data(&weights, &shape![1, count])?;
-    let sum = lower.reduce(reduction_op::SUM, chosen * weights, &[1])?;
-    lower.set(0, sum)
+    let row = |row: Vec<f32>| lower.tensor(Tensor::from_f32(&[1, row.len()], row));
+    let steps = row(weights.iter().map(|weight| weight.abs().recip()).collect());
+    let shape = lower.output_shape(0)?;
+    let bits = [0, 1].map(|index| {
+        let x = lower.input(index);
+        let is_single = Dim::product(&x.shape()).is(1);
+        bit_rows(if is_single { x } else { x.stretch(shape) }, steps)
+    });
+    let chosen = bits[0].compute_with(bits[1], |a, b| operation.of(a, b));
+    let sum = (chosen * row(weights)).reduce(reduction_op::SUM, &[1]);
+    lower.give(0, sum.reshape(shape))
 }
 
 /// Returns the value of each bit, the lowest first; that of the sign bit is negative.
@@ -84,14 +85,11 @@ fn bit_weights(dtype: DType) -> Result<Vec<f32>> {
     Ok(weights)
 }
 
-/// Emits the bits of each element of an input along a new axis: `floor(x / 2^k) - 2 * floor(x / 2^(k + 1))`.
-fn bit_rows(lower: &Lower, index: usize, steps: BlobId) -> Result<BlobId> {
-    let one = Dim::product(lower.shape(index)?).is(1);
-    let x = if one { lower.blob(index)? } else { lower.broadcast_input(index)? };
-    let rows = Dim::product(&lower.form(x));
-    let column = lower.reshape(x, &shape![rows, 1])?;
-    let shifted = lower.compute((column * steps).floor())?;
-    lower.compute(shifted - (shifted * 0.5).floor() * 2.0)
+/// Returns the bits of each element along a second axis: `floor(x / 2^k) - 2 * floor(x / 2^(k + 1))`.
+fn bit_rows<'l>(x: Nd<'l>, steps: Nd<'l>) -> Nd<'l> {
+    let column = x.reshape([Dim::product(&x.shape()), Dim::ONE]);
+    let shifted = column.compute_with(steps, |x, steps| (x * steps).floor());
+    shifted.compute(|shifted| shifted - (shifted * 0.5).floor() * 2.0)
 }
 
 /// Returns the number of bits of an integer type.

@@ -1,5 +1,6 @@
-//! Floor divisions of sizes as exporters write them: a quotient that is rounded towards zero, less one where the signs
-//! differ and a remainder is left, `Div(a, b) - Cast(And(Not(Equal(Sign(a), 1)), Cast(Mod(a, b))))`.
+//! Floor divisions of sizes as exporters write them: a quotient that is rounded towards zero, less one where
+//! the signs differ and a remainder is left, `Div(a, b) - Cast(And(Not(Equal(Sign(a), 1)), Cast(Mod(a,
+//! b))))`.
 
 use super::super::broadcast::infer_first;
 use crate::ops::prelude::*;
@@ -15,7 +16,8 @@ pub(super) fn infer_sub(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::elements(quotients)])
 }
 
-/// Returns the dividends of a floor division by positive numbers, and their quotients if none of them is negative.
+/// Returns the dividends of a floor division by positive numbers, and their quotients if none of them is
+/// negative.
 fn floor_quotient(graph: &Graph, node: &Node) -> Option<(Array, Array)> {
     let (quotient, less) = (node.input(0)?, node.input(1)?);
     let quotients = graph.value(quotient).elements.as_deref()?;

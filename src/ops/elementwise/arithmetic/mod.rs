@@ -75,7 +75,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         ),
     Row::new("Max", Access::Broadcast, infer_first)
         .fold(|call| fold_pairs(call, &MAX))
-        .bears_rounding(|_, _| true)
+        .tolerates_rounding(|_, _| true)
         .range(|_, x| over(x, Range::larger))
         .lower(|l| lower_extreme(l, binary_op::MAX))
         .identity(only_input)
@@ -88,7 +88,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("BinaryOp"),
     Row::new("Min", Access::Broadcast, infer_first)
         .fold(|call| fold_pairs(call, &MIN))
-        .bears_rounding(|_, _| true)
+        .tolerates_rounding(|_, _| true)
         .range(|_, x| over(x, Range::smaller))
         .lower(|l| lower_extreme(l, binary_op::MIN))
         .identity(only_input)
@@ -98,7 +98,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .fold(fold_mod)
         .range(range_mod)
         .lower(lower_mod)
-        .jumps(|_, _| true)
+        .discontinuous(|_, _| true)
         .lowers_to("BinaryOp, UnaryOp TRUNC or FLOOR, Threshold")
         .states("floats whose quotient is 2^24 or more, stated by value"),
     Row::new("Mul", Access::Broadcast, infer_first)

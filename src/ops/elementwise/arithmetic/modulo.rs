@@ -21,8 +21,8 @@ pub(super) fn infer_mod(call: &Call) -> Result<Vec<Fact>> {
     }
 }
 
-/// Returns the remainders of integers by free sizes, such as those by which an axis is rolled: places that are counted
-/// from the end if they are negative. Requires that they lie within the axis.
+/// Returns the remainders of integers by free sizes, such as those by which an axis is rolled: places that
+/// are counted from the end if they are negative. Requires that they lie within the axis.
 fn places_from_the_end(call: &Call) -> Result<Option<Array>> {
     let sizes = call.value(1).and_then(|value| value.elements.as_ref());
     let (Some(by), Some(sizes)) = (call.constant(0), sizes) else { return Ok(None) };

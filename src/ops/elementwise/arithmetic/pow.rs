@@ -12,7 +12,8 @@ use crate::ops::prelude::*;
 /// around.
 const MAX_WRAPPED_EXPONENT: i32 = 16;
 
-/// The bits of an exponent: a power by 32 or more is beyond the integers of float32, unless the base is 0, 1 or -1.
+/// The bits of an exponent: a power by 32 or more is beyond the integers of float32, unless the base is 0, 1
+/// or -1.
 const EXPONENT_BITS: usize = 5;
 
 /// The bound of powers of which none is a factor of an integer of float32. Their squares are finite.
@@ -95,8 +96,8 @@ fn int_power(lower: &Lower, base: BlobId, exponent: f32, dtype: DType) -> Result
     }
 }
 
-/// Expands a power of integers whose operands both have several elements: a product of the squares that the bits of
-/// the exponent choose, because `exp(y * log(x))` rounds integers above 2^18 to others.
+/// Expands a power of integers whose operands both have several elements: a product of the squares that the
+/// bits of the exponent choose, because `exp(y * log(x))` rounds integers above 2^18 to others.
 pub(super) fn expand_int_pow(x: &Expand) -> Result<bool> {
     let (dtype, of) = (x.dtype(0)?, x.dtype(1)?);
     let is_number = |index: usize| x.constant(index).is_some_and(|tensor| tensor.len() == 1);

@@ -27,9 +27,9 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lower(lower_cast)
         .range(range_cast)
         .identity(keeps_type)
-        .jumps(|graph, node| !is_to_float(graph, node) || is_to_small_float(graph, node))
+        .discontinuous(|graph, node| !is_to_float(graph, node) || is_to_small_float(graph, node))
         .transparent(|graph, node| is_to_float(graph, node) && !is_to_small_float(graph, node))
-        .bears_rounding(|call, _| !wraps(call.graph(), call.node()))
+        .tolerates_rounding(|call, _| !wraps(call.graph(), call.node()))
         .lowers_to(
             "no layer to float; BinaryOp to bfloat16 and to floats of 8, 6 and 4 bits; \
             UnaryOp TRUNC to integers, which wrap around at 16 bits and fewer; Threshold to \

@@ -1,8 +1,9 @@
-//! Casts to integers of floats computed from sizes, such as `Cast(Ceil(Cast(size) / 8 + 1))`: the elements are
-//! sizes.
+//! Casts to integers of floats computed from sizes, such as `Cast(Ceil(Cast(size) / 8 + 1))`: the elements
+//! are sizes.
 //!
 //! The floats are quotients of sizes by numbers, or products with constants that are next to quotients. Their
-//! arithmetic in float32 is exact, or rounds to the same integers, up to sizes that are required as conditions.
+//! arithmetic in float32 is exact, or rounds to the same integers, up to sizes that are required as
+//! conditions.
 
 use ndarray::ArrayD;
 use num_traits::AsPrimitive;
@@ -17,8 +18,8 @@ const MAX_DEPTH: usize = 16;
 /// The largest numerator: float32 represents all integers up to it, and their quotients by powers of two.
 const MAX_EXACT: i64 = 1 << 24;
 
-/// The largest numerator over another number: the errors of a quotient and of a sum are together less than its
-/// distance from the next integer.
+/// The largest numerator over another number: the errors of a quotient and of a sum are together less than
+/// its distance from the next integer.
 const MAX_ROUNDED: i64 = 1 << 22;
 
 /// The largest divisor of a constant.
@@ -36,8 +37,8 @@ struct Quotients {
     rounded: bool,
 }
 
-/// Returns the elements of input 0 as integers, if they are computed from sizes. Requires that float32 computes the
-/// same ones.
+/// Returns the elements of input 0 as integers, if they are computed from sizes. Requires that float32
+/// computes the same ones.
 pub(super) fn truncated(call: &Call, to: DType) -> Result<Option<Array>> {
     let Some(id) = call.node().input(0) else { return Ok(None) };
     let value = call.graph().value(id);
@@ -158,7 +159,8 @@ fn round_to(x: f64, dtype: DType) -> f64 {
     if dtype == DType::F64 { x } else { single.into() }
 }
 
-/// Returns a size up to which the product with a rounded constant is an integer where that with the quotient is one.
+/// Returns a size up to which the product with a rounded constant is an integer where that with the quotient
+/// is one.
 fn scaled_exactly(numerator: i64, divisor: i64, dtype: DType) -> i64 {
     let constant = quotient_of(numerator, divisor, dtype);
     let whole = |size: &i64| size.checked_mul(numerator).filter(|product| product % divisor == 0);
@@ -205,7 +207,8 @@ impl Quotients {
         Some(Quotients { numerators, divisor, rounded: self.rounded || other.rounded })
     }
 
-    /// Returns the products, of which one side may be rounded constants, if the other one consists of integers.
+    /// Returns the products, of which one side may be rounded constants, if the other one consists of
+    /// integers.
     fn times(&self, other: &Quotients, dtype: DType, required: &mut Required) -> Option<Quotients> {
         let divisor = self.divisor.checked_mul(other.divisor)?;
         let rounded = self.rounded || other.rounded;

@@ -36,8 +36,8 @@ pub(super) fn expand_where(x: &Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// Returns a copy of `value`, input `side` of the Where, with guarded inputs; `None` if it needs no guard. `choice`
-/// is a Where that reads it, and as which input.
+/// Returns a copy of `value`, input `side` of the Where, with guarded inputs; `None` if it needs no guard.
+/// `choice` is a Where that reads it, and as which input.
 fn guarded<'x>(
     x: &'x Expand,
     side: usize,

@@ -67,7 +67,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .expand(expand_where)
         .lower(lower_where)
         .keeps_magnitude()
-        .bears_rounding(|_, _| true)
+        .tolerates_rounding(|_, _| true)
         .range(|_, inputs| inputs.iter().skip(1).copied().reduce(Range::union).unwrap_or(Range::ANY))
         .identity(one_choice)
         .lowers_to("BinaryOp MIN and MAX with infinities; BinaryOp ADD of NaN")
@@ -78,7 +78,10 @@ pub(in crate::ops) const OPS: &[Row] = &[
 ];
 
 const fn truth(name: &'static str, infer: Infer, fold: Fold) -> Row {
-    Row::new(name, Access::Broadcast, infer).fold(fold).jumps(|_, _| true).bears_rounding(beside_exact)
+    Row::new(name, Access::Broadcast, infer)
+        .fold(fold)
+        .discontinuous(|_, _| true)
+        .tolerates_rounding(beside_exact)
 }
 
 /// Returns whether the other operand is closer to 0 than any integer that is rounded.

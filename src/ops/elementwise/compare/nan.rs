@@ -2,8 +2,8 @@
 
 use crate::ops::prelude::*;
 
-/// Returns constant input `index` with 0 in the place of NaN, and where it is NaN. `None` if it has no NaN, or is
-/// too large to be searched.
+/// Returns constant input `index` with 0 in the place of NaN, and where it is NaN. `None` if it has no NaN,
+/// or is too large to be searched.
 fn numbers_apart<'x>(x: &'x Expand, index: usize) -> Result<Option<[Expr<'x>; 2]>> {
     let is_searched = |tensor: &&Tensor| tensor.dtype().is_float() && tensor.len() <= limits::LOOKED_AT;
     let Some(tensor) = x.constant(index).filter(is_searched) else { return Ok(None) };

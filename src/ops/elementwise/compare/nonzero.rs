@@ -7,8 +7,8 @@ use crate::pass::pattern::scalar;
 /// The maximum number of operators between a comparison and Where.
 const MAX_DEPTH: usize = 4;
 
-/// Returns what the readers of `quotient` need where `divisor` is 0; one of them, or of those of its forwarded
-/// elements, is a Where.
+/// Returns what the readers of `quotient` need where `divisor` is 0; one of them, or of those of its
+/// forwarded elements, is a Where.
 pub(in crate::ops) fn over_zero_of(graph: &Graph, quotient: ValueId, divisor: ValueId) -> OverZero {
     let readers = || graph.nodes().map(|(_, node)| node).filter(|node| node.inputs.contains(&Some(quotient)));
     let sides = |node: &Node| [1, 2].into_iter().filter(|side| node.input(*side) == Some(quotient)).collect();

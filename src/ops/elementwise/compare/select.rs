@@ -22,8 +22,8 @@ pub(super) fn lower_where(lower: &Lower) -> Result<()> {
         }
         ScalarOrBlob::Number(truth) => {
             // A uniform condition.
-            let chosen = lower.broadcast_input(if truth == 0.0 { 2 } else { 1 })?;
-            return lower.set(0, chosen);
+            let chosen = lower.input(if truth == 0.0 { 2 } else { 1 });
+            return lower.give(0, chosen.stretch(lower.output_shape(0)?));
         }
         ScalarOrBlob::Blob(condition) => match (x, y) {
             (ScalarOrBlob::Number(x), ScalarOrBlob::Number(y)) if y + (x - y) == x => {
@@ -50,9 +50,9 @@ fn choose(lower: &Lower, condition: BlobId, x: ScalarOrBlob, y: ScalarOrBlob) ->
     lower.compute(x.larger(y))
 }
 
-/// Emits an operand, chosen where the condition has a truth, as far as a limit passes it. A condition that has the
-/// other truth for NaN exists to drop NaN: one order of the operands of a minimum drops it in vectorized code, the
-/// other one in the remaining elements (`binaryop.cpp`).
+/// Emits an operand, chosen where the condition has a truth, as far as a limit passes it. A condition that
+/// has the other truth for NaN exists to drop NaN: one order of the operands of a minimum drops it in
+/// vectorized code, the other one in the remaining elements (`binaryop.cpp`).
 fn hold(lower: &Lower, op_type: i32, (side, truth): (ScalarOrBlob, bool), limit: BlobId) -> Result<BlobId> {
     let held = lower.compute(side.with(op_type, limit))?;
     let condition = lower.node().input(0);

@@ -50,7 +50,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("UnaryOp, BinaryOp"),
     unary("Ceil", |call| fold(call, f64::ceil), |l| layer(l, unary_op::CEIL))
         .range(|call, x| range::first(call, x).map(f64::ceil))
-        .jumps(|_, _| true)
+        .discontinuous(|_, _| true)
         .precise(|_, _| true)
         .lowers_to("UnaryOp"),
     angle("Cos", |call| fold(call, libm::cos), |l| layer(l, unary_op::COS)).range(range_unit),
@@ -64,7 +64,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .differs(LOSES_NAN),
     unary("Floor", |call| fold(call, f64::floor), |l| layer(l, unary_op::FLOOR))
         .range(|call, x| range::first(call, x).map(f64::floor))
-        .jumps(|_, _| true)
+        .discontinuous(|_, _| true)
         .precise(|_, _| true)
         .lowers_to("UnaryOp"),
     Row::new("IsInf", Access::Elementwise, infer_test)
@@ -89,12 +89,12 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("UnaryOp"),
     unary("Round", |call| fold(call, f64::round_ties_even), |l| layer(l, unary_op::ROUND))
         .range(|call, x| range::first(call, x).map(f64::round_ties_even))
-        .jumps(|_, _| true)
+        .discontinuous(|_, _| true)
         .precise(|_, _| true)
         .lowers_to("UnaryOp"),
     unary("Sign", |call| fold_signed(call, signum, i64::signum, signs), |l| lower(l, sign))
         .range(range_unit)
-        .jumps(|_, _| true)
+        .discontinuous(|_, _| true)
         .lowers_to("Threshold")
         .differs(LOSES_NAN),
     angle("Sin", |call| fold(call, libm::sin), |l| layer(l, unary_op::SIN)).range(range_unit),
@@ -190,8 +190,8 @@ fn are_at_least(sizes: &ArrayD<Dim>, least: i64) -> bool {
     sizes.iter().all(|size| size.lower_bound().is_some_and(|bound| bound >= least))
 }
 
-/// Lowers to a UnaryOp. Of these functions only Abs and Neg are defined on integers; both wrap around at the smallest
-/// integer.
+/// Lowers to a UnaryOp. Of these functions only Abs and Neg are defined on integers; both wrap around at the
+/// smallest integer.
 fn layer(lower: &Lower, op_type: i32) -> Result<()> {
     let (x, dtype) = (lower.blob(0)?, lower.dtype(0)?);
     if matches!(op_type, unary_op::COS | unary_op::SIN | unary_op::TAN) {

@@ -1,7 +1,7 @@
-//! GatherAlong, of this program: GatherElements whose indices broadcast, with an axis of 1 where the indices are the same
-//! along an axis of the data.
+//! GatherAlong, of this program: GatherElements whose indices broadcast, with an axis of 1 where the indices
+//! are the same along an axis of the data.
 
-use super::lower::from_front;
+use super::lower::sampled_indices;
 use crate::lower::Gathered;
 use crate::ops::prelude::*;
 use crate::ops::shape::size::resized;
@@ -24,7 +24,8 @@ fn infer(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, resized(data, axis, indices.at(axis)?.clone()))])
 }
 
-/// Returns the value of whose elements an Expand or a Tile repeats some along other axes than `axis`, and its shape.
+/// Returns the value of whose elements an Expand or a Tile repeats some along other axes than `axis`, and its
+/// shape.
 pub(in crate::ops) fn repeated(graph: &Graph, mut id: ValueId, axis: usize) -> (ValueId, Option<Vec<Dim>>) {
     let shape_of = |id: ValueId| graph.value(id).shape.as_ref().map(|shape| shape.to_vec());
     for _ in 0..DEPTH {
@@ -41,8 +42,8 @@ pub(in crate::ops) fn repeated(graph: &Graph, mut id: ValueId, axis: usize) -> (
     (id, shape_of(id))
 }
 
-/// Returns the sizes of a gather along an axis by indices that broadcast: axes before it along which they are all the
-/// same are channels.
+/// Returns the sizes of a gather along an axis by indices that broadcast: axes before it along which they are
+/// all the same are channels.
 pub(super) fn gathered(shape: &[Dim], indices: &[Dim], axis: usize) -> Result<Gathered> {
     let is_same = |place: &usize| indices.get(*place).is_some_and(|size| size.is(1));
     let channels = (0..axis).take_while(is_same).count();
@@ -62,10 +63,7 @@ fn lower(lower: &Lower) -> Result<()> {
     let (shape, indices) = (lower.shape(0)?.to_vec(), lower.shape(1)?.to_vec());
     let axis = resolve_axis(lower.int("axis")?, shape.len())?;
     let gathered = gathered(&shape, &indices, axis)?;
-    lower.compute_in_float32();
-    let indices_blob = lower.blob(1)?;
-    let indices_blob = lower.certain_form(indices_blob)?;
-    let mut blob = from_front(lower, indices_blob, 1, &gathered.size)?;
+    let sampled = sampled_indices(lower, 1, &gathered.size);
     // Some of the axes of the groups or of the columns may be 1.
     let mut whole = indices.clone();
     for (place, size) in whole.iter_mut().enumerate() {
@@ -75,8 +73,6 @@ fn lower(lower: &Lower) -> Result<()> {
             size.clone_from(shape.at(place)?);
         }
     }
-    blob = lower.broadcast_to(blob, &indices, &whole)?;
-    let data = lower.blob(0)?;
-    let top = lower.sample(data, blob, &gathered)?;
-    lower.set(0, top)
+    let y = lower.input(0).sample(sampled.broadcast(&whole), &gathered, lower.output_shape(0)?);
+    lower.give(0, y)
 }

@@ -52,7 +52,8 @@ fn cut_to_indices<'x>(expand: &'x Expand, axis: usize) -> Result<Expr<'x>> {
     Ok(expand.make.op("Slice", [data, starts, ends, axes], []))
 }
 
-/// Expands constant indices into data of free sizes to the same gather from the elements at the ends of their axes.
+/// Expands constant indices into data of free sizes to the same gather from the elements at the ends of their
+/// axes.
 fn cut_free_axes(expand: &Expand, axis: usize) -> Result<bool> {
     let shape = expand.shape(0)?;
     if expand.constant(1).is_none() || shape.iter().all(|size| size.known().is_some()) {
@@ -119,8 +120,8 @@ fn sample_along(expand: &Expand, axis: usize) -> Result<bool> {
     Ok(true)
 }
 
-/// Expands to a matrix product with zeros and ones if an Expand repeats the indices along one axis, as those of all
-/// heads of an attention: a product for each element has as many times the elements.
+/// Expands to a matrix product with zeros and ones if an Expand repeats the indices along one axis, as those
+/// of all heads of an attention: a product for each element has as many times the elements.
 fn multiply_rows<'x>(expand: &'x Expand, data: Expr<'x>, axis: usize) -> Result<bool> {
     let id = expand.node().input(1);
     let producer = id.and_then(|id| expand.graph().producer(id));
@@ -150,8 +151,8 @@ fn multiply_rows<'x>(expand: &'x Expand, data: Expr<'x>, axis: usize) -> Result<
     Ok(true)
 }
 
-/// Returns 1 where an index of GatherElements or ScatterElements is equal to a position along `axis` of the data, else
-/// 0: the axis of the positions is before that of the indices, or after it.
+/// Returns 1 where an index of GatherElements or ScatterElements is equal to a position along `axis` of the
+/// data, else 0: the axis of the positions is before that of the indices, or after it.
 pub(in crate::ops) fn element_hits<'x>(
     expand: &'x Expand,
     axis: i64,
@@ -162,8 +163,8 @@ pub(in crate::ops) fn element_hits<'x>(
     hits_along(expand, axis, (indices, rank), axis + i64::from(after), dtype)
 }
 
-/// Returns 1 where one of the indices, a value of `rank` axes, is equal to a position along `axis` of the data, else 0;
-/// the axis of the positions is at `place`.
+/// Returns 1 where one of the indices, a value of `rank` axes, is equal to a position along `axis` of the
+/// data, else 0; the axis of the positions is at `place`.
 pub(in crate::ops) fn hits_along<'x>(
     expand: &'x Expand,
     axis: i64,
@@ -231,14 +232,15 @@ pub(in crate::ops) fn row_indices<'x>(
     Ok(rows + expand.make.ints(&offsets))
 }
 
-/// Returns a value with the axes before `depth` replaced by axes of these sizes; the others may have free sizes.
+/// Returns a value with the axes before `depth` replaced by axes of these sizes; the others may have free
+/// sizes.
 fn with_leading<'x>(expand: &'x Expand, value: Expr<'x>, depth: i64, sizes: &[i64]) -> Expr<'x> {
     let rest = expand.make.op("Shape", [value], [("start", depth.into())]);
     value.reshape_to(expand.make.concat(&[expand.make.ints(sizes), rest], 0))
 }
 
-/// Expands constant indices of the first axes, whose sizes are known, to a Gather. The other axes may have free
-/// sizes.
+/// Expands constant indices of the first axes, whose sizes are known, to a Gather. The other axes may have
+/// free sizes.
 fn expand_leading(expand: &Expand) -> Result<bool> {
     let shape = expand.shape(0)?.to_vec();
     if expand.constant(1).is_none() || shape.iter().all(|size| size.known().is_some()) {
@@ -260,8 +262,8 @@ fn expand_leading(expand: &Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// Expands tuples of indices of which all but one index an axis of size 1 to a Gather along the other axis, if
-/// that has a free size.
+/// Expands tuples of indices of which all but one index an axis of size 1 to a Gather along the other axis,
+/// if that has a free size.
 fn expand_single(expand: &Expand) -> Result<bool> {
     let shape = expand.shape(0)?.to_vec();
     let Some(width) = expand.shape(1)?.last().and_then(Dim::known) else { return Ok(false) };
@@ -280,8 +282,8 @@ fn expand_single(expand: &Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// Expands tuples of indices of axes of which some have free sizes to a Gather of rows of data whose indexed axes are
-/// merged. The index of a batch axis is the position of the tuple.
+/// Expands tuples of indices of axes of which some have free sizes to a Gather of rows of data whose indexed
+/// axes are merged. The index of a batch axis is the position of the tuple.
 fn expand_free(expand: &Expand) -> Result<bool> {
     let (shape, index_shape) = (expand.shape(0)?, expand.shape(1)?);
     let is_fixed = shape.iter().chain(index_shape).all(|size| size.known().is_some());

@@ -19,6 +19,7 @@ use crate::tensor::{Span, coordinates, progression, row_major};
 
 pub(in crate::ops) use along::repeated;
 pub(in crate::ops) use expand::{element_hits, hits_along, row_indices, uniform};
+pub(in crate::ops) use lower::embed;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     along::ROW,

@@ -66,7 +66,8 @@ fn constant_targets(
     Ok(Some(ConstantTargets { parts, are_gathered, are_distinct }))
 }
 
-/// Replaces a node whose indices are a box by slices and updates side by side, unless fewer parts of flat data do.
+/// Replaces a node whose indices are a box by slices and updates side by side, unless fewer parts of flat
+/// data do.
 fn expand_region(
     expand: &Expand,
     region: Option<Region>,
@@ -106,7 +107,8 @@ fn apply<'x>(
     })
 }
 
-/// Returns the data with the last update of each position in its place; `uniform` is the update if all are the same.
+/// Returns the data with the last update of each position in its place; `uniform` is the update if all are
+/// the same.
 fn replace<'x>(data: Expr<'x>, matches: &Matches<'x>, uniform: Option<Expr<'x>>) -> Expr<'x> {
     let Matches { hits, updates, axis, numbers } = *matches;
     let (chosen, hit) = match numbers.filter(|_| uniform.is_none()) {
@@ -121,8 +123,8 @@ fn replace<'x>(data: Expr<'x>, matches: &Matches<'x>, uniform: Option<Expr<'x>>)
     hit.cast(DType::Bool).select(update, data)
 }
 
-/// Returns the update as a float32 if all updates are the same: a constant with equal elements, or an Expand of one
-/// element.
+/// Returns the update as a float32 if all updates are the same: a constant with equal elements, or an Expand
+/// of one element.
 fn uniform_update<'x>(expand: &'x Expand) -> Result<Option<Expr<'x>>> {
     if expand.constant(2).is_some() {
         return Ok(uniform(expand, 2)?.map(|update| expand.make.number(update.as_(), DType::F32)));
@@ -207,8 +209,8 @@ fn replace_rows(expand: &Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// Expands updates of rows along the first axis to ScatterElements along it, with the index of a row for each of its
-/// elements.
+/// Expands updates of rows along the first axis to ScatterElements along it, with the index of a row for each
+/// of its elements.
 fn scatter_rows(expand: &Expand) -> Result<bool> {
     if expand.shape(1)?.last().is_none_or(|width| !width.is(1)) {
         return Ok(false);
@@ -275,7 +277,8 @@ pub(super) fn expand_scatter_elements(expand: &Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// Expands sums of rows, whose indices are repeated along all other axes, to a matrix product with zeros and ones.
+/// Expands sums of rows, whose indices are repeated along all other axes, to a matrix product with zeros and
+/// ones.
 fn add_rows(expand: &Expand, axis: usize) -> Result<bool> {
     let Some(indices) = expand.node().input(1) else { return Ok(false) };
     let (shape, index_shape) = (expand.shape(0)?, expand.shape(1)?);
@@ -327,8 +330,8 @@ fn element_numbers<'x>(expand: &'x Expand, axis: usize) -> Result<Expr<'x>> {
     Ok((expand.operand(1).positions(axis) + 1_i64).reshape(&column))
 }
 
-/// Expands updates of one index along the axis, which is the same for all elements, to a Concat of the updates with
-/// the data before and after them.
+/// Expands updates of one index along the axis, which is the same for all elements, to a Concat of the
+/// updates with the data before and after them.
 fn replace_one(expand: &Expand, axis: usize) -> Result<bool> {
     let range = expand.range(1);
     let only = Some(range.least).filter(|least| range.most <= *least && least.fract() == 0.0);

@@ -23,18 +23,16 @@ pub(super) fn lower_scatter_nd(lower: &Lower) -> Result<()> {
 fn scatter_rows(lower: &Lower, sizes: &[usize], targets: &Rows) -> Result<()> {
     let count = targets.count_in(sizes)?;
     let Rows { places: targets, width } = targets;
-    let rows = |count: usize| Ok::<_, Error>([Dim::from(count), Dim::from(*width)]);
-    let data = lower.blob_as(0, &rows(count)?)?;
+    let rows = |index: usize, count: usize| lower.input(index).reshape(shape![count, *width]).isolated();
+    let data = rows(0, count);
     if targets.is_empty() {
-        return lower.set(0, data);
+        return lower.give(0, data);
     }
-    let updates = lower.blob_as(2, &rows(targets.len())?)?;
+    let updates = rows(2, targets.len());
     let dtype = lower.dtype(0)?;
     let (op_type, neutral) = match read_reduction(lower)? {
         Reduction::Replace => {
-            let both = lower.concat(&[data, updates], 0)?;
-            let top = lower.gather(both, 0, &replaced_rows(count, targets)?)?;
-            return lower.set(0, top);
+            return lower.give(0, data.join(updates, 0).pick(0, &replaced_rows(count, targets)?));
         }
         // The sum of booleans is their disjunction.
         Reduction::Add if dtype == DType::Bool => (binary_op::MAX, 0.0),
@@ -46,17 +44,15 @@ fn scatter_rows(lower: &Lower, sizes: &[usize], targets: &Rows) -> Result<()> {
         Reduction::Max => (binary_op::MAX, f32::MIN),
         Reduction::Min => (binary_op::MIN, f32::MAX),
     };
-    let idle = lower.memory_data(&Tensor::all(neutral, vec![1, *width])?, &rows(1)?)?;
-    let updates = lower.concat(&[idle, updates], 0)?;
+    let updates = lower.tensor(Tensor::all(neutral, vec![1, *width])).join(updates, 0);
     let mut top = data;
     for members in rounds(targets)? {
         let mut places = vec![0; count];
         for update in members {
             places.put(*targets.at(update)?, (update + 1).int());
         }
-        let placed = lower.gather(updates, 0, &places)?;
-        let placed = lower.reshape(placed, &rows(count)?)?;
-        top = lower.wrap(top.with(op_type, placed), dtype)?;
+        let placed = updates.pick(0, &places);
+        top = top.compute_with(placed, |top, placed| top.with(op_type, placed)).wrap(dtype);
     }
-    lower.set(0, top)
+    lower.give(0, top)
 }

@@ -26,7 +26,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("ScatterND", Access::Any, infer_scatter)
         .fold(fold_scatter_nd)
         .expand(expand::expand_scatter_nd)
-        .bears_rounding(moves)
+        .tolerates_rounding(moves)
         .lower(lower::lower_scatter_nd)
         .lowers_to(MOVED_OR_MULTIPLIED)
         .limits(MANY_UPDATES),
@@ -36,7 +36,7 @@ const fn scatter_elements(name: &'static str) -> Row {
     Row::new(name, Access::Any, infer_scatter)
         .fold(fold_scatter_elements)
         .expand(expand::expand_scatter_elements)
-        .bears_rounding(moves)
+        .tolerates_rounding(moves)
         .lower(lower::lower_scatter_elements)
 }
 
@@ -66,8 +66,8 @@ fn moves(call: &Call, _: usize) -> bool {
     read_reduction(call).is_ok_and(|reduction| moved.contains(&reduction))
 }
 
-/// Reads the reduction, which exists since version 16. Maxima and minima are in the specification since version 18;
-/// onnxruntime computes them in version 16, too.
+/// Reads the reduction, which exists since version 16. Maxima and minima are in the specification since
+/// version 18; onnxruntime computes them in version 16, too.
 fn read_reduction(call: &Call) -> Result<Reduction> {
     if call.op_type() == "Scatter" || call.since() < 16 {
         return Ok(Reduction::Replace);

@@ -1,7 +1,8 @@
 //! Updates of a box: indices that are, along each axis of the data, a range with a step.
 //!
-//! `x[..., 0:2] = v` and `x[:, ::2] += v` write such indices. The result is the updates beside the slices of the data
-//! around them, axis by axis. An axis with a step is divided into rows of as many elements as the step.
+//! `x[..., 0:2] = v` and `x[:, ::2] += v` write such indices. The result is the updates beside the slices of
+//! the data around them, axis by axis. An axis with a step is divided into rows of as many elements as the
+//! step.
 
 use std::ops::Range;
 
@@ -14,12 +15,14 @@ use crate::pass::pattern::inverse;
 use crate::pass::progression::{Line, Progression, columns};
 use crate::tensor::Span;
 
-/// Returns the first element of a span, counted from the front of an axis, or from the end of one of free size.
+/// Returns the first element of a span, counted from the front of an axis, or from the end of one of free
+/// size.
 fn first_of(span: &Span, size: &Dim) -> Option<i64> {
     span.start.known().or((&span.start - size).known().filter(|from_end| *from_end < 0))
 }
 
-/// Returns the number of elements after a range of free length that ends at a known distance from the end of its axis.
+/// Returns the number of elements after a range of free length that ends at a known distance from the end of
+/// its axis.
 fn rest_after(span: &Span, size: &Dim) -> Option<i64> {
     let is_range = span.count.known().is_none() && span.step == 1 && span.start.known().is_some();
     (size - span.end()).known().filter(|rest| is_range && *rest >= 0)
@@ -161,8 +164,8 @@ impl<'x> Region<'x> {
     }
 }
 
-/// Returns the number of indices along an axis of `size`, of the sizes of indices and updates, which are equal: a known one,
-/// or that of the axis.
+/// Returns the number of indices along an axis of `size`, of the sizes of indices and updates, which are
+/// equal: a known one, or that of the axis.
 fn count_of(sizes: [Option<&Dim>; 2], size: &Dim) -> Result<Dim> {
     let mut sizes = sizes.into_iter().flatten().peekable();
     let first = sizes.peek().copied().ok_or_else(|| Error::internal("indices without an axis"))?;
@@ -221,7 +224,8 @@ fn assigned<'x>(
     }
     let count = span.count.known().unwrap_or(1);
     let step = if count == 1 { 1 } else { span.step };
-    // The first element of the part that changes, and its length: rows of a step, if it is known that they are complete.
+    // The first element of the part that changes, and its length: rows of a step, if it is known that they
+    // are complete.
     let covered = step * (count - 1) + 1;
     let is_divided = step > 1 && size.known().is_some();
     let (first, length) = if !is_divided {
@@ -245,7 +249,8 @@ fn assigned<'x>(
     };
     let end = first + length;
     let is_last = size.is(end) || first < 0 && end == 0;
-    // An axis of free size may end with the box, and no blob is empty: the data get one more element there for as long.
+    // An axis of free size may end with the box, and no blob is empty: the data get one more element there
+    // for as long.
     let is_open = !is_last && first >= 0 && size.bounds().0.is_none_or(|least| least <= end);
     let data = if is_open { lengthened(expand, data, shape.len(), place)? } else { data };
     let mut parts = Vec::new();
@@ -281,7 +286,8 @@ fn assigned<'x>(
     Ok(if is_open { result.slice(place, 0, -1) } else { result })
 }
 
-/// Returns data with a further element at the end of an axis: those of which the data are all but the last, or a zero.
+/// Returns data with a further element at the end of an axis: those of which the data are all but the last,
+/// or a zero.
 fn lengthened<'x>(expand: &'x Expand, data: Expr<'x>, rank: usize, axis: i64) -> Result<Expr<'x>> {
     let graph = expand.graph();
     let longer = || {

@@ -230,8 +230,8 @@ fn transpose<'x>(x: Labelled<'x>, labels: &[Label]) -> Result<Labelled<'x>> {
     Ok(Labelled { value: x.value.transpose(&order), labels: labels.to_vec(), sizes: sizes? })
 }
 
-/// Returns the value in another shape. `from` has the sizes of the value, or the first ones. Of several free sizes
-/// that do not stay in place, all but one are those of axes of operands.
+/// Returns the value in another shape. `from` has the sizes of the value, or the first ones. Of several free
+/// sizes that do not stay in place, all but one are those of axes of operands.
 fn reshape<'x>(value: Expr<'x>, from: &[Dim], to: &[Dim], sources: &Sources<'x>) -> Result<Expr<'x>> {
     let stays = |axis: usize, size: &Dim| from.get(axis) == Some(size);
     let entry = |(axis, size): (usize, &Dim)| size.known().unwrap_or(if stays(axis, size) { 0 } else { -1 });

@@ -1,7 +1,7 @@
 //! BatchNormalization.
 
 use super::moment::{center, deviation};
-use crate::lower::{isolate, line_form};
+use crate::lower::line_form;
 use crate::ncnn::layer::BatchNorm;
 use crate::ops::prelude::*;
 
@@ -71,42 +71,31 @@ pub(super) fn expand_batch_norm(expand: &Expand) -> Result<bool> {
 
 pub(super) fn lower_batch_norm(lower: &Lower) -> Result<()> {
     let norm = read_batch_norm(lower)?;
-    let shape = lower.shape(0)?.to_vec();
-    let [batch, channels, spatial @ ..] = shape.as_slice() else {
+    let shape = lower.shape(0)?;
+    let [batch, channels, spatial @ ..] = shape else {
         // A single axis is the batch, with one channel.
         if norm.training {
             unsupported!("training over one axis");
         }
-        return lower_composed(lower, &norm, &[shape.first().cloned().unwrap_or(Dim::ONE)], &Dim::ONE, 0);
+        return lower_composed(lower, &norm, &shape![Dim::product(shape)], 0);
     };
+    let inner = Dim::product(spatial);
     if norm.training {
-        return lower_training(lower, &norm, batch, channels, spatial);
+        return lower_training(lower, &norm, [batch.clone(), channels.clone(), inner]);
     }
     let all_constant = (1..5).all(|index| lower.constant(index).is_some());
     if all_constant && norm.spatial && batch.is(1) {
-        return lower_native(lower, &norm, &shape);
+        return lower_native(lower, &norm);
     }
-    if norm.spatial {
-        let form = match spatial {
-            [] => vec![batch.clone(), channels.clone()],
-            _ => vec![batch.clone(), channels.clone(), Dim::product(spatial)],
-        };
-        return lower_composed(lower, &norm, &form, channels, 1);
+    match spatial {
+        [] => lower_composed(lower, &norm, shape, 1),
+        _ if norm.spatial => lower_composed(lower, &norm, &shape![batch, channels, inner], 1),
+        _ => lower_composed(lower, &norm, &shape![batch, channels * inner], 1),
     }
-    let elements = channels * Dim::product(spatial);
-    lower_composed(lower, &norm, &[batch.clone(), elements.clone()], &elements, 1)
 }
 
 /// Emits BatchNorm, whose channels are the outermost axis.
-fn lower_native(lower: &Lower, norm: &BatchNormAttributes, shape: &[Dim]) -> Result<()> {
-    let mut x = lower.blob(0)?;
-    if isolate(&lower.form(x), shape, &[1]) != Some(vec![0]) {
-        let mut form = shape.get(1..).unwrap_or_default().to_vec();
-        if form.len() > 4 {
-            form = vec![form.at(0)?.clone(), Dim::product(form.iter().skip(1))];
-        }
-        x = lower.blob_as(0, &form)?;
-    }
+fn lower_native(lower: &Lower, norm: &BatchNormAttributes) -> Result<()> {
     let parameter = |index| lower.required_constant(index).cloned();
     let layer = BatchNorm {
         eps: norm.epsilon,
@@ -115,65 +104,50 @@ fn lower_native(lower: &Lower, norm: &BatchNormAttributes, shape: &[Dim]) -> Res
         mean_data: Some(parameter(3)?),
         var_data: Some(parameter(4)?),
     };
-    lower.set(0, x.map(layer))
+    lower.give(0, lower.input(0).with_outermost(1).compute(|x| x.map(layer)))
 }
 
-/// Emits `(x - mean) * (scale / sqrt(variance + epsilon)) + bias`, with parameters of `size` along `axis` of
-/// `form`.
-fn lower_composed(
-    lower: &Lower,
-    norm: &BatchNormAttributes,
-    form: &[Dim],
-    size: &Dim,
-    axis: usize,
-) -> Result<()> {
-    let x = lower.blob_as(0, form)?;
-    let parameter_form = line_form(size, axis, form.len());
-    let mean = lower.blob_as(3, &parameter_form)?;
-    let variance = lower.blob_as(4, &parameter_form)?;
-    let centered = lower.compute(x - mean)?;
-    let y = scale_and_shift(lower, norm, centered, variance, &parameter_form)?;
-    lower.set(0, y)
+/// Emits `(x - mean) * (scale / sqrt(variance + epsilon)) + bias`, with parameters along `axis` of the input
+/// in `shape`.
+fn lower_composed(lower: &Lower, norm: &BatchNormAttributes, shape: &[Dim], axis: usize) -> Result<()> {
+    let x = lower.input(0).reshape(shape).isolated();
+    let parameters = [1, 2, 3, 4].map(|index| along(lower.input(index), axis, shape.len()));
+    let [scale, bias, mean, variance] = parameters;
+    lower.give(0, scale_and_shift(norm, x - mean, variance, [scale, bias]))
 }
 
-fn scale_and_shift(
-    lower: &Lower,
+/// Returns a vector along an axis of so many axes.
+fn along(vector: Nd, axis: usize, rank: usize) -> Nd {
+    vector.reshape(line_form(&Dim::product(&vector.shape()), axis, rank)).isolated()
+}
+
+fn scale_and_shift<'l>(
     norm: &BatchNormAttributes,
-    centered: BlobId,
-    variance: BlobId,
-    parameter_form: &[Dim],
-) -> Result<BlobId> {
-    let scale = lower.blob_as(1, parameter_form)?;
-    let bias = lower.blob_as(2, parameter_form)?;
-    lower.compute(centered * (scale / deviation(variance, norm.epsilon)) + bias)
+    centered: Nd<'l>,
+    variance: Nd<'l>,
+    [scale, bias]: [Nd<'l>; 2],
+) -> Nd<'l> {
+    let factor = scale.compute_with(variance, |scale, variance| scale / deviation(variance, norm.epsilon));
+    centered * factor + bias
 }
 
 /// Emits mean and variance of the input, and their update of the running ones.
-fn lower_training(
-    lower: &Lower,
-    norm: &BatchNormAttributes,
-    batch: &Dim,
-    channels: &Dim,
-    spatial: &[Dim],
-) -> Result<()> {
+fn lower_training(lower: &Lower, norm: &BatchNormAttributes, shape: [Dim; 3]) -> Result<()> {
     if lower.since() < 14 || !norm.spatial {
         return Err(Error::unsupported("the node is in training mode").help("export the model for inference"));
     }
-    let form = [batch.clone(), channels.clone(), Dim::product(spatial)];
-    if Dim::product(&form).is(0) {
+    if Dim::product(&shape).is(0) {
         invalid!("the mean of no elements");
     }
-    let x = lower.blob_as(0, &form)?;
-    let parameter_form = line_form(channels, 1, 3);
-    let (mean, centered, variance) = center(lower, x, &[0, 2])?;
-    let y = scale_and_shift(lower, norm, centered, variance, &parameter_form)?;
-    lower.set(0, y)?;
+    let x = lower.input(0).reshape(shape).isolated();
+    let [mean, centered, variance] = center(lower, x, &[0, 2]);
+    let [scale, bias] = [1, 2].map(|index| along(lower.input(index), 1, 3));
+    lower.give(0, scale_and_shift(norm, centered, variance, [scale, bias]))?;
     for (input, output, current) in [(3, 1, mean), (4, 2, variance)] {
-        if !lower.has_output(output) {
-            continue;
+        if lower.has_output(output) {
+            let running = along(lower.input(input), 1, 3);
+            lower.give(output, running * norm.momentum + current * (1.0 - norm.momentum))?;
         }
-        let given = lower.blob_as(input, &parameter_form)?;
-        lower.set(output, given * norm.momentum + current * (1.0 - norm.momentum))?;
     }
     Ok(())
 }

@@ -2,7 +2,6 @@
 //! the images of a batch are further channels.
 
 use super::moment::repeat;
-use crate::lower::line_form;
 use crate::ncnn::Layer;
 use crate::ncnn::layer::{GroupNorm, InstanceNorm, binary_op};
 use crate::ops::prelude::*;
@@ -79,7 +78,7 @@ pub(super) fn lower_instance_norm(lower: &Lower) -> Result<()> {
         [h, w] => shape![batch * channels, h, w],
         _ => shape![batch * channels, 1, Dim::product(spatial)],
     };
-    let x = lower.blob_as(0, &form)?;
+    let x = lower.input(0).reshape(form).isolated();
     if epsilon > 0.0 && Dim::product(spatial).is(1) {
         return lower_single(lower, x, batch, channels);
     }
@@ -89,40 +88,33 @@ pub(super) fn lower_instance_norm(lower: &Lower) -> Result<()> {
     })
 }
 
-/// Emits the layer with scale and bias, each for `inner` consecutive channels; as weights, if they are constant.
-fn lower_scaled(
-    lower: &Lower,
-    x: BlobId,
+/// Emits the layer with scale and bias, each for `inner` consecutive channels; as weights, if they are
+/// constant.
+fn lower_scaled<'l>(
+    lower: &'l Lower,
+    x: Nd<'l>,
     [batch, channels, inner]: [i64; 3],
     layer: impl FnOnce(Option<Tensor>, Option<Tensor>) -> Layer,
 ) -> Result<()> {
     let weights = weights(lower, batch, inner)?;
     let composed = weights.is_none();
     let (scale, bias) = weights.unzip();
-    let mut y = lower.map(layer(scale, bias), x)?;
-    if composed {
-        y = scale_channels(lower, y, batch, channels, inner)?;
-    }
-    lower.set(0, y)
+    let y = x.compute(|x| x.map(layer(scale, bias)));
+    lower.give(0, if composed { scale_channels(lower, y, batch, channels, inner) } else { y })
 }
 
 /// Emits the normalization of single elements: only the bias, since the layer's rounding of mean and factor
 /// would outweigh it. NaN stays.
-fn lower_single(lower: &Lower, x: BlobId, batch: i64, channels: i64) -> Result<()> {
-    let zero = lower.compute(x.with(binary_op::SUB, x))?;
-    let y = scale_channels(lower, zero, batch, channels, 1)?;
-    lower.set(0, y)
+fn lower_single<'l>(lower: &'l Lower, x: Nd<'l>, batch: i64, channels: i64) -> Result<()> {
+    lower.give(0, scale_channels(lower, x.compute(|x| x.with(binary_op::SUB, x)), batch, channels, 1))
 }
 
-/// Emits scale and bias of the inputs, each for `inner` consecutive channels.
-fn scale_channels(lower: &Lower, y: BlobId, batch: i64, channels: i64, inner: i64) -> Result<BlobId> {
-    let rest = Dim::product(lower.form(y).iter().skip(1));
-    let form = [Dim::Known(batch), Dim::Known(channels / inner), inner * &rest];
-    let y = lower.reshape(y, &form)?;
-    let parameter_form = line_form(form.at(1)?, 1, 3);
-    let scale = lower.blob_as(1, &parameter_form)?;
-    let bias = lower.blob_as(2, &parameter_form)?;
-    lower.compute(y * scale + bias)
+/// Returns the scaled and shifted channels by the inputs, with an element for each `inner` consecutive ones.
+fn scale_channels<'l>(lower: &'l Lower, y: Nd<'l>, batch: i64, channels: i64, inner: i64) -> Nd<'l> {
+    let rest = Dim::product(y.shape().iter().skip(1));
+    let y = y.reshape([Dim::Known(batch), Dim::Known(channels / inner), inner * &rest]).isolated();
+    let [scale, bias] = [1, 2].map(|index| lower.input(index).reshape(shape![1, channels / inner, 1]));
+    y * scale + bias
 }
 
 pub(super) fn lower_group_norm(lower: &Lower) -> Result<()> {
@@ -137,7 +129,7 @@ pub(super) fn lower_group_norm(lower: &Lower) -> Result<()> {
         [h, w] => shape![total, h, w].to_vec(),
         _ => shape![total, Dim::product(spatial)].to_vec(),
     };
-    let x = lower.blob_as(0, &form)?;
+    let x = lower.input(0).reshape(form).isolated();
     if norm.epsilon > 0.0 && norm.num_groups == channels && Dim::product(spatial).is(1) {
         return lower_single(lower, x, batch, channels);
     }

@@ -1,8 +1,7 @@
 //! LayerNormalization and RMSNormalization over the last axes.
 
 use super::moment::{center, deviation, repeat};
-use crate::lower::extended;
-use crate::ncnn::layer::{CACHES, LayerNorm, RMSNorm, binary_op, reduction_op};
+use crate::ncnn::layer::{CACHES, LayerNorm, RMSNorm, reduction_op};
 use crate::ops::prelude::*;
 
 struct LayerNormAttributes {
@@ -45,53 +44,31 @@ fn check_scales(call: &Call, axis: usize) -> Result<()> {
     call.check_broadcasts(2, shape)
 }
 
-/// Returns the input as rows to normalize: any blob whose innermost axis is a row, with up to three axes if
-/// the layer supports them.
-fn rows(lower: &Lower, axis: usize) -> Result<(BlobId, Dim)> {
-    let shape = lower.shape(0)?.to_vec();
-    let size = Dim::product(shape.iter().skip(axis));
-    let held = lower.blob(0)?;
-    let form = lower.form(held);
-    if (2..=3).contains(&form.len()) && form.last() == Some(&size) {
-        return Ok((held, size));
-    }
-    let rows = Dim::product(shape.iter().take(axis));
-    Ok((lower.blob_as(0, &[rows, size.clone()])?, size))
-}
-
 pub(super) fn lower_layer_norm(lower: &Lower) -> Result<()> {
     let norm = read_layer_norm(lower)?;
-    let (x, size) = rows(lower, norm.axis)?;
-    let form = lower.form(x);
+    let x = lower.input(0).rows(norm.axis);
+    let last = x.shape().len() - 1;
+    let size = x.size(last);
     // A row of one element becomes the bias, which the layer's rounding would outweigh.
     if size.is(1) || (1..3).any(|output| lower.has_output(output)) {
-        let last = form.len() - 1;
-        let (mean, centered, variance) = center(lower, x, &[last])?;
-        let deviation = lower.compute(deviation(variance, norm.epsilon))?;
-        let y = lower.compute(centered / deviation)?;
-        let y = affine(lower, norm.axis, y, &size)?;
-        lower.set(0, y)?;
-        lower.set(1, mean)?;
-        if lower.has_output(2) {
-            lower.set(2, deviation.reciprocal())?;
-        }
-        return Ok(());
+        let [mean, centered, variance] = center(lower, x, &[last]);
+        let deviation = variance.compute(|variance| deviation(variance, norm.epsilon));
+        lower.give(0, affine(lower, centered / deviation)?)?;
+        lower.give(1, mean)?;
+        return if lower.has_output(2) {
+            lower.give(2, deviation.compute(|x| x.reciprocal()))
+        } else {
+            Ok(())
+        };
     }
-    let affine_size = match size.known() {
-        Some(size) => i32::try_from(size)?,
-        None => {
-            return Err(Error::unsupported("the sizes of the normalized axes must be known"));
-        }
-    };
+    let Some(row) = size.known() else { unsupported!("the sizes of the normalized axes must be known") };
+    let affine_size = i32::try_from(row)?;
     let weights = if is_plain(lower)? { None } else { weights(lower, norm.axis, affine_size)? };
     let composed = weights.is_none() && !is_plain(lower)?;
     let (gamma_data, beta_data) = weights.unzip();
     let layer = LayerNorm { affine_size, eps: norm.epsilon, gamma_data, beta_data };
-    let mut y = lower.map(layer, x)?;
-    if composed {
-        y = affine(lower, norm.axis, y, &size)?;
-    }
-    lower.set(0, y)
+    let y = x.compute(|x| x.map(layer));
+    lower.give(0, if composed { affine(lower, y)? } else { y })
 }
 
 /// Returns whether the scale is 1 and there is no bias, as in fused normalizations.
@@ -128,57 +105,23 @@ fn weights(lower: &Lower, axis: usize, affine_size: i32) -> Result<Option<(Tenso
     Ok(vector(2)?.map(|bias| (scale, bias)))
 }
 
-/// Emits the product with the scale and the sum with the bias of inputs 1 and 2.
-fn affine(lower: &Lower, axis: usize, y: BlobId, size: &Dim) -> Result<BlobId> {
-    let y = with_parameter(lower, axis, y, size, 1, binary_op::MUL)?;
-    if lower.has_input(2) { with_parameter(lower, axis, y, size, 2, binary_op::ADD) } else { Ok(y) }
-}
-
-/// Emits arithmetic of the rows `y` with input `index`, which is broadcast to them.
-fn with_parameter(
-    lower: &Lower,
-    axis: usize,
-    y: BlobId,
-    size: &Dim,
-    index: usize,
-    op_type: i32,
-) -> Result<BlobId> {
-    let parameter = lower.shape(index)?.to_vec();
-    let form = lower.form(y);
-    if is_row(lower, axis, index)? {
-        let row = extended(std::slice::from_ref(size), form.len());
-        let parameter = lower.blob_as(index, &row)?;
-        return lower.compute(y.with(op_type, parameter));
-    }
-    // The parameter has unit axes, or lacks axes: both are extended to the same rank, without leading unit
-    // axes.
-    let shape = lower.shape(0)?.to_vec();
-    let mut full = extended(&parameter, shape.len());
-    let mut whole = shape;
-    while whole.len() > 4 && whole.first().is_some_and(|d| d.is(1)) && full.first().is_some_and(|d| d.is(1)) {
-        whole.remove(0);
-        full.remove(0);
-    }
-    if whole.len() != full.len() || whole.len() > 4 {
-        return Err(Error::unsupported(format!("a parameter is broadcast within the axes from {axis} on")));
-    }
-    let y = lower.reshape(y, &whole)?;
-    let parameter = lower.blob_as(index, &full)?;
-    lower.reshape(y.with(op_type, parameter), &form)
+/// Returns the product with the scale and the sum with the bias: inputs 1 and 2, which are broadcast.
+fn affine<'l>(lower: &'l Lower, y: Nd<'l>) -> Result<Nd<'l>> {
+    let y = y.reshape(lower.shape(0)?) * lower.input(1);
+    Ok(if lower.has_input(2) { y + lower.input(2) } else { y })
 }
 
 pub(super) fn lower_rms_norm(lower: &Lower) -> Result<()> {
     let norm = read_layer_norm(lower)?;
-    let (x, size) = rows(lower, norm.axis)?;
-    if let Some(layer) = rms_layer(lower, &norm, &size)? {
-        return lower.set(0, x.map(layer));
+    let x = lower.input(0).rows(norm.axis);
+    let last = x.shape().len() - 1;
+    if let Some(layer) = rms_layer(lower, &norm, &x.size(last))? {
+        return lower.give(0, x.compute(|x| x.map(layer)));
     }
-    let last = lower.form(x).len() - 1;
     lower.compute_in_float32();
-    let mean = lower.reduce(reduction_op::MEAN, x.square(), &[last])?;
-    let y = lower.compute(x / deviation(mean, norm.epsilon))?;
-    let y = if is_plain(lower)? { y } else { with_parameter(lower, norm.axis, y, &size, 1, binary_op::MUL)? };
-    lower.set(0, y)
+    let mean = x.compute(|x| x.square()).reduce(reduction_op::MEAN, &[last]);
+    let y = x.compute_with(mean, |x, mean| x / deviation(mean, norm.epsilon));
+    lower.give(0, if is_plain(lower)? { y } else { y.reshape(lower.shape(0)?) * lower.input(1) })
 }
 
 /// Returns ncnn's layer, if every supported release has it and the scale has an element for each position of

@@ -25,23 +25,18 @@ fn read_lrn(call: &Call) -> Result<Lrn> {
 
 pub(super) fn lower_lrn(lower: &Lower) -> Result<()> {
     let Lrn { alpha, beta, bias, size } = read_lrn(lower)?;
-    let shape = lower.shape(0)?.to_vec();
-    let [batch, channels, spatial @ ..] = shape.as_slice() else {
-        invalid!("a normalization across channels of shape {}", display_shape(&shape));
+    let shape = lower.shape(0)?;
+    let [batch, channels, spatial @ ..] = shape else {
+        invalid!("a normalization across channels of shape {}", display_shape(shape));
     };
     if batch.is(1) && size % 2 == 1 {
-        let form = match spatial {
-            [h, w] => [channels.clone(), h.clone(), w.clone()],
-            _ => [channels.clone(), Dim::ONE, Dim::product(spatial)],
-        };
-        let x = lower.blob_as(0, &form)?;
-        return lower.set(0, x.map(LRN { local_size: size, alpha, beta, bias, ..LRN::default() }));
+        let x = lower.input(0).reshape(images(channels, spatial)).isolated();
+        let layer = LRN { local_size: size, alpha, beta, bias, ..LRN::default() };
+        return lower.give(0, x.compute(|x| x.map(layer)));
     }
     // The mean of squares over neighbours is an average pooling along the channels that counts its padding.
-    let form = [batch.clone(), channels.clone(), Dim::product(spatial)];
-    let x = lower.blob_as(0, &form)?;
+    let x = lower.input(0).reshape([batch.clone(), channels.clone(), Dim::product(spatial)]).isolated();
     lower.compute_in_float32();
-    let squares = lower.compute(x.square())?;
     let window = Pooling {
         pooling_type: 1,
         kernel_w: 1,
@@ -52,26 +47,33 @@ pub(super) fn lower_lrn(lower: &Lower) -> Result<()> {
         avgpool_count_include_pad: 1,
         ..Pooling::default()
     };
-    let mean = lower.emit(window, &[squares], &form)?;
-    lower.set(0, x / (mean * alpha + bias).with(binary_op::POW, beta))
+    let mean = x.compute(|x| x.square()).layer(window, x.shape());
+    lower.give(0, x.compute_with(mean, |x, mean| x / (mean * alpha + bias).with(binary_op::POW, beta)))
+}
+
+/// Returns three axes: the channels, then height and width, or all others.
+fn images(channels: &Dim, spatial: &[Dim]) -> [Dim; 3] {
+    match spatial {
+        [h, w] => [channels.clone(), h.clone(), w.clone()],
+        _ => [channels.clone(), Dim::ONE, Dim::product(spatial)],
+    }
 }
 
 pub(super) fn lower_lp_norm(lower: &Lower) -> Result<()> {
     let axis = resolve_axis(lower.int("axis")?, lower.shape(0)?.len())?;
-    let (x, axes) = lower.isolated(0, &[axis])?;
+    let x = lower.input(0).with_axes(&[axis]);
     let norm = match lower.int("p")? {
-        1 => lower.reduce(reduction_op::SUM, x.abs(), &axes)?,
+        1 => x.compute(|x| x.abs()).reduce(reduction_op::SUM, &[axis]),
         2 => {
             lower.compute_in_float32();
-            let sum = lower.reduce(reduction_op::SUM, x.square(), &axes)?;
-            lower.power(sum, 0.5, Range::NOT_NEGATIVE)?
+            let sum = x.compute(|x| x.square()).reduce(reduction_op::SUM, &[axis]);
+            sum.power(0.5, Range::NOT_NEGATIVE)
         }
         p => unsupported!("a norm of order {p}"),
     };
-    let norm = lower.compute(norm.larger(LEAST_NORM))?;
     // The reciprocal of an infinite norm is 0, by which a division would be NaN.
-    let factor = lower.power(norm, -1.0, Range::NOT_NEGATIVE)?;
-    lower.set(0, x * factor)
+    let factor = norm.compute(|norm| norm.larger(LEAST_NORM)).power(-1.0, Range::NOT_NEGATIVE);
+    lower.give(0, x * factor)
 }
 
 struct Normalized {
@@ -93,20 +95,18 @@ fn read_normalize(call: &Call) -> Result<Normalized> {
 /// The layer normalizes over channels, or within each; an axis between others is composed of several layers.
 pub(super) fn lower_normalize(lower: &Lower) -> Result<()> {
     let Normalized { axis, epsilon: eps, eps_mode } = read_normalize(lower)?;
-    let (x, places) = lower.isolated(0, &[axis])?;
-    let (form, place) = (lower.form(x), *places.at(0)?);
-    let [outer, inner] = Dim::around(&form, place);
-    let size = form.at(place)?.clone();
+    let x = lower.input(0);
+    let shape = x.shape();
+    let [outer, inner] = Dim::around(&shape, axis);
     let across_channel = outer.is(1);
     if !across_channel && !inner.is(1) {
-        return lower_normalize_in_parts(lower, x, place, eps, eps_mode);
+        return lower.give(0, normalized_by_parts(lower, x.with_axes(&[axis]), axis, eps, eps_mode));
     }
-    let of_three = match form.as_slice() {
-        [_, _, _] if across_channel && place == 0 => form,
-        _ if across_channel => shape![size, 1, inner].to_vec(),
-        _ => shape![outer, 1, size].to_vec(),
+    let channels = if across_channel {
+        images(shape.at(axis)?, shape.get(axis + 1..).unwrap_or_default())
+    } else {
+        shape![outer, 1, shape.at(axis)?]
     };
-    let x = lower.reshape(x, &of_three)?;
     let layer = Normalize {
         across_spatial: i32::from(!across_channel),
         channel_shared: 1,
@@ -115,24 +115,17 @@ pub(super) fn lower_normalize(lower: &Lower) -> Result<()> {
         eps_mode,
         scale_data: Some(Tensor::from_f32(&[1], vec![1.0])?),
     };
-    lower.set(0, x.map(layer))
+    lower.give(0, x.reshape(channels.clone()).layer(layer, channels))
 }
 
-fn lower_normalize_in_parts(
-    lower: &Lower,
-    x: BlobId,
-    place: usize,
-    epsilon: f32,
-    eps_mode: i32,
-) -> Result<()> {
+fn normalized_by_parts<'l>(lower: &Lower, x: Nd<'l>, axis: usize, epsilon: f32, eps_mode: i32) -> Nd<'l> {
     lower.compute_in_float32();
-    let sum = lower.reduce(reduction_op::SUM, x.square(), &[place])?;
-    let norm = match eps_mode {
-        0 => (sum + epsilon).sqrt(),
-        1 => sum.sqrt().larger(epsilon),
-        _ => sum.larger(epsilon).sqrt(),
-    };
-    lower.set(0, x / norm)
+    let sum = x.compute(|x| x.square()).reduce(reduction_op::SUM, &[axis]);
+    x.compute_with(sum, |x, sum| match eps_mode {
+        0 => x / (sum + epsilon).sqrt(),
+        1 => x / sum.sqrt().larger(epsilon),
+        _ => x / sum.larger(epsilon).sqrt(),
+    })
 }
 
 fn read_mvn(call: &Call) -> Result<Vec<usize>> {
@@ -145,12 +138,10 @@ pub(super) fn lower_mvn(lower: &Lower) -> Result<()> {
     let axes = read_mvn(lower)?;
     let shape = lower.shape(0)?.to_vec();
     let (form, reduced) = group_axes(&shape, &axes)?;
-    let x = lower.blob_as(0, &form)?;
-    let (_, centered, variance) = center(lower, x, &reduced)?;
+    let [_, centered, variance] = center(lower, lower.input(0).reshape(form).isolated(), &reduced);
     // Unlike the function body in the specification, onnxruntime adds no epsilon: a lane without variance is
     // NaN (`mean_variance_normalization.cc`).
-    let factor = lower.power(variance, -0.5, Range::NOT_NEGATIVE)?;
-    lower.set(0, centered * factor)
+    lower.give(0, centered * variance.power(-0.5, Range::NOT_NEGATIVE))
 }
 
 /// Merges adjacent axes that are all reduced or all kept, and returns which of the results are reduced.

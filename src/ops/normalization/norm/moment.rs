@@ -4,14 +4,13 @@ use crate::lower::Formula;
 use crate::ncnn::layer::reduction_op;
 use crate::ops::prelude::*;
 
-/// Emits `x` minus its mean along axes, and its variance along them.
-pub(super) fn center(lower: &Lower, x: BlobId, axes: &[usize]) -> Result<(BlobId, BlobId, BlobId)> {
+/// Returns the mean of `x` along axes, `x` minus the mean, and the variance along the axes.
+pub(super) fn center<'l>(lower: &Lower, x: Nd<'l>, axes: &[usize]) -> [Nd<'l>; 3] {
     // Squares exceed float16 sooner than elements.
     lower.compute_in_float32();
-    let mean = lower.reduce(reduction_op::MEAN, x, axes)?;
-    let centered = lower.compute(x - mean)?;
-    let variance = lower.reduce(reduction_op::MEAN, centered.square(), axes)?;
-    Ok((mean, centered, variance))
+    let mean = x.reduce(reduction_op::MEAN, axes);
+    let centered = x - mean;
+    [mean, centered, centered.compute(|x| x.square()).reduce(reduction_op::MEAN, axes)]
 }
 
 /// Returns `sqrt(variance + epsilon)`.

@@ -42,8 +42,8 @@ pub(super) fn expand_softmax<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     Ok(requantize(result * (1.0 / scale).floor(), target))
 }
 
-/// Requires an axis that is long enough for onnxruntime: its largest exponential is the largest float32 divided by
-/// the length of the axis and by `e^5`, and its product with the steps in 1 must be finite.
+/// Requires an axis that is long enough for onnxruntime: its largest exponential is the largest float32
+/// divided by the length of the axis and by `e^5`, and its product with the steps in 1 must be finite.
 fn require_long(x: &Expand, axis: i64, scale: f32) -> Result<()> {
     let shape = x.shape(0)?;
     let size = shape.at(resolve_axis(axis, shape.len())?)?;

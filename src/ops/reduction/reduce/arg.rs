@@ -3,8 +3,6 @@
 use ndarray::{ArrayD, Axis};
 use num_traits::AsPrimitive;
 
-use super::lower::emit_reduction;
-use crate::lower::{ScalarOrBlob, line_form};
 use crate::ncnn::layer::{binary_op, reduction_op};
 use crate::ops::prelude::*;
 
@@ -85,31 +83,24 @@ pub(super) fn lower_arg(lower: &Lower) -> Result<()> {
     if let Some(count) = size.known().filter(|count| *count > MAX_EXACT / 2) {
         unsupported!("indices up to {count}: float32 represents integers up to {MAX_EXACT} exactly");
     }
-    let (mut x, found) = lower.isolated(0, &[axis])?;
-    let place = *found.at(0)?;
-    let flags: Vec<bool> = (0..lower.form(x).len()).map(|i| i == place).collect();
+    let mut x = lower.input(0).with_axes(&[axis]);
     if lower.dtype(0)?.is_float() {
         let (op, limit) = if arg.max { (binary_op::MAX, -LARGEST) } else { (binary_op::MIN, LARGEST) };
-        x = lower.compute(x.with(op, limit))?;
+        x = x.compute(|x| x.with(op, limit));
     }
-    let extreme = if arg.max { reduction_op::MAX } else { reduction_op::MIN };
-    let extreme = lower.reduce(extreme, x, &[place])?;
+    let extreme = x.reduce(if arg.max { reduction_op::MAX } else { reduction_op::MIN }, &[axis]);
     let (larger, smaller) = if arg.max { (extreme, x) } else { (x, extreme) };
-    let after = lower.compute((larger - smaller).above(0.0))?;
-    let form = lower.form(after);
-    let count = match size.known() {
-        Some(count) => ScalarOrBlob::Number(count.as_()),
-        None => lower.materialize(std::slice::from_ref(&size))?.into(),
+    let after = larger.compute_with(smaller, |larger, smaller| (larger - smaller).above(0.0));
+    let after = match size.known() {
+        Some(count) => after * AsPrimitive::<f32>::as_(count),
+        None => after * lower.scalar(&size),
     };
-    let after = lower.compute(after * count)?;
-    let ramp = lower.places_along(&size, &line_form(&size, place, form.len()))?;
     let (move_out, pick) = match arg.select_last_index {
         false => (binary_op::ADD, reduction_op::MIN),
         true => (binary_op::SUB, reduction_op::MAX),
     };
-    let index = lower.compute(ramp.with(move_out, after))?;
-    let index = emit_reduction(lower, index, &flags, pick, arg.keepdims)?;
-    lower.set(0, index)
+    let index = after.compute_along(axis, &size, |after, index| index.with(move_out, after));
+    lower.give(0, if arg.keepdims { index.reduce(pick, &[axis]) } else { index.reduced(pick, &[axis]) })
 }
 
 #[cfg(test)]

@@ -122,7 +122,7 @@ fn emit_step(lower: &Lower, blob: BlobId, flags: &[bool], kind: Kind, keepdims: 
 }
 
 /// Emits a Reduction along the flagged axes; `operation` as in [`reduction_op`].
-pub(super) fn emit_reduction(
+fn emit_reduction(
     lower: &Lower,
     blob: BlobId,
     flags: &[bool],

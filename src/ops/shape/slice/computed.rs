@@ -1,6 +1,6 @@
-//! Slice with bounds computed at run time: a Gather along each axis, of indices that begin at the start. The number of
-//! elements is the distance of the bounds, if both are sums of one computed element and sizes; else it is that of the
-//! declared shape of the output.
+//! Slice with bounds computed at run time: a Gather along each axis, of indices that begin at the start. The
+//! number of elements is the distance of the bounds, if both are sums of one computed element and sizes; else
+//! it is that of the declared shape of the output.
 
 use num_traits::AsPrimitive;
 
@@ -96,7 +96,8 @@ fn check_declared(call: &Call, axes: &[usize]) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether a slice from any place of an axis to its end takes one element: its step is not less than the axis.
+/// Returns whether a slice from any place of an axis to its end takes one element: its step is not less than
+/// the axis.
 fn takes_one(end: &Dim, size: &Dim, step: i64) -> bool {
     let [Some(end), Some(size)] = [end, size].map(Dim::known) else { return false };
     step >= size && end >= size

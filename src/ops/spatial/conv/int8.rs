@@ -83,8 +83,8 @@ fn winograd_overflows(weight: &Tensor) -> Result<bool> {
 /// The largest magnitude of an integer in ncnn's int8 layers.
 const LARGEST: i64 = 127;
 
-/// Pads height and width with `value` by a layer of its own, and removes the padding from `spans`: packed int8
-/// padding with negative values is wrong in the runtime (`padding_x86.cpp`, forward_int8).
+/// Pads height and width with `value` by a layer of its own, and removes the padding from `spans`: packed
+/// int8 padding with negative values is wrong in the runtime (`padding_x86.cpp`, forward_int8).
 fn pad<'l>(x: Nd<'l>, spans: &mut [WindowAxis], value: f32) -> Result<Nd<'l>> {
     if spans.iter().any(|span| span.begin < 0 || span.end < 0) {
         return Err(Error::unsupported("int8 padding that depends on sizes known only at run time"));

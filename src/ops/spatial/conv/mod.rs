@@ -1,10 +1,9 @@
 //! Convolutions.
 //!
-//! A batch that is not computed element by element (`src/pass/batch.rs`) becomes one more spatial axis with a window of one
-//! element, over `[C, N, ...]`. With three spatial axes a blob would have five: the elements of the batch become groups
-//! of channels.
-//! Spec: <https://onnx.ai/onnx/operators/onnx__Conv.html>, `onnx__ConvTranspose.html`,
-//! `onnx__DeformConv.html`.
+//! A batch that is not computed element by element (`src/pass/batch.rs`) becomes one more spatial axis with a
+//! window of one element, over `[C, N, ...]`. With three spatial axes a blob would have five: the elements of
+//! the batch become groups of channels. Spec: <https://onnx.ai/onnx/operators/onnx__Conv.html>,
+//! `onnx__ConvTranspose.html`, `onnx__DeformConv.html`.
 
 mod deform;
 mod int8;
@@ -75,8 +74,8 @@ const MAX_REPEATED_WEIGHTS: usize = 1 << 22;
 /// The product of channels and outputs from which Convolution is faster than Convolution1D.
 const MANY_CHANNELS: u64 = 1 << 11;
 
-/// The terms of a sum, and the outputs, from which Convolution is faster if the runtime does not pack the channels, such
-/// as the one of a signal: its spectrum takes a quarter of the time on x86.
+/// The terms of a sum, and the outputs, from which Convolution is faster if the runtime does not pack the
+/// channels, such as the one of a signal: its spectrum takes a quarter of the time on x86.
 const MANY_TERMS: u64 = 1 << 6;
 /// See [`MANY_TERMS`].
 const MANY_OUTPUTS: u64 = 1 << 5;
@@ -87,7 +86,8 @@ pub(in crate::ops) fn multiply_adds(call: &Call) -> Option<u64> {
     multiply_adds_by(call, 1)
 }
 
-/// Each element of the output is a sum over the window and the channels of its group; input `weight` has them.
+/// Each element of the output is a sum over the window and the channels of its group; input `weight` has
+/// them.
 pub(in crate::ops) fn multiply_adds_by(call: &Call, weight: usize) -> Option<u64> {
     let taps = element_count(call.shape(weight).ok()?.get(1..)?)?;
     Some(element_count(call.output_shape(0).ok()?)?.saturating_mul(taps))
@@ -146,8 +146,8 @@ fn lower_kernel(lower: &Lower, mut kernel: Kernel, layer: fn(Kernel) -> Result<L
     if batched && output.len() > 4 {
         return lower_grouped(lower, kernel, layer, &output);
     }
-    // Layers over two spatial axes are faster than those over one, also with the two Reshapes, and have code for the
-    // GPU, but for a convolution of few channels.
+    // Layers over two spatial axes are faster than those over one, also with the two Reshapes, and have code
+    // for the GPU, but for a convolution of few channels.
     let is_slow = kernel.output_pads.is_some() || is_faster_widened(lower.shape(1)?);
     let is_faster = kernel.group > 1 || (is_slow && kernel.weight.is_some());
     let widened = batched || (is_faster && kernel.spans.len() == 1);

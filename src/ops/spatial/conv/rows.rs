@@ -1,8 +1,8 @@
 //! Convolutions over three axes as convolutions over two: the runtime has fast code for these alone.
 //!
-//! The frames along the first axis, or the images of a batch, lie below each other, each with rows of zeros that no
-//! window of another frame reaches. For a window over several frames, the frames of each of its elements become further
-//! channels.
+//! The frames along the first axis, or the images of a batch, lie below each other, each with rows of zeros
+//! that no window of another frame reaches. For a window over several frames, the frames of each of its
+//! elements become further channels.
 
 use super::kernel::Kernel;
 use crate::ncnn::layer::{Layer, Padding};
@@ -23,7 +23,8 @@ struct Rows {
 }
 
 impl Rows {
-    /// Returns the rows of frames of `height` rows. `added` is the number of rows that a transposed convolution adds.
+    /// Returns the rows of frames of `height` rows. `added` is the number of rows that a transposed
+    /// convolution adds.
     fn of(span: &WindowAxis, added: Option<i64>, height: i64) -> Option<Rows> {
         let (stride, begin, end) = (i64::from(span.stride), i64::from(span.begin), i64::from(span.end));
         let reach = (i64::from(span.kernel) - 1) * i64::from(span.dilation) + 1;

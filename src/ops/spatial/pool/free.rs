@@ -1,8 +1,8 @@
 //! Windows over free sizes.
 //!
-//! Where the layers have the windows of ONNX for every size, they are emitted. A dilated window is the maximum or the
-//! sum of slices, of which each begins a dilation after the one before. Averages that do not count all of a window
-//! are quotients of the averages of the elements and of ones.
+//! Where the layers have the windows of ONNX for every size, they are emitted. A dilated window is the
+//! maximum or the sum of slices, of which each begins a dilation after the one before. Averages that do not
+//! count all of a window are quotients of the averages of the elements and of ones.
 
 use num_traits::AsPrimitive;
 
@@ -88,8 +88,8 @@ impl Padded<'_> {
     }
 }
 
-/// Returns whether automatic padding of three axes, more of it before an axis, may be odd for the depth: the layer
-/// adds the odd element after it.
+/// Returns whether automatic padding of three axes, more of it before an axis, may be odd for the depth: the
+/// layer adds the odd element after it.
 fn pads_depth_unevenly(window: &Window, x: Nd) -> bool {
     window.rank() == 3 && !window.padding(0, &x.size(1)).is_ok_and(|(begin, end)| begin == end)
 }
@@ -103,7 +103,8 @@ struct Covered<'a> {
 }
 
 impl Covered<'_> {
-    /// Returns the windows. The `border` is what stands in the explicit padding, and beyond it, but for maxima.
+    /// Returns the windows. The `border` is what stands in the explicit padding, and beyond it, but for
+    /// maxima.
     fn windows<'l>(&self, x: Nd<'l>, count_include_pad: bool, border: (f32, f32)) -> Result<Nd<'l>> {
         let is_max = self.pooling_type == MAX;
         let (within, beyond) = if is_max { (f32::MIN, f32::MIN) } else { border };
@@ -156,9 +157,9 @@ fn steps(last: &Dim, stride: i32) -> Dim {
 }
 
 /// Returns `x` so that the layer, in its mode FULL, has the windows of `ceil_mode`. A window that is longer
-/// than an axis with its padding gives the layer one window too many: an axis of known size gets more padding,
-/// and a free size is required not to be that short. Elements that no window reads are cropped from axes of
-/// known sizes on which the layer would start one more window than ONNX, in its padding.
+/// than an axis with its padding gives the layer one window too many: an axis of known size gets more
+/// padding, and a free size is required not to be that short. Elements that no window reads are cropped from
+/// axes of known sizes on which the layer would start one more window than ONNX, in its padding.
 fn fit_to_full_padding<'l>(
     lower: &Lower,
     mut x: Nd<'l>,

@@ -54,8 +54,8 @@ pub(in crate::ops) fn axes(window: &Window, sizes: &[i64], counts: &[i64]) -> Re
     sizes.iter().zip(counts).enumerate().map(axis).collect()
 }
 
-/// Returns the elements of all windows, for each place in a window in the order of the places. The elements of `data`
-/// follow two further axes, and `fill` is the padding.
+/// Returns the elements of all windows, for each place in a window in the order of the places. The elements
+/// of `data` follow two further axes, and `fill` is the padding.
 pub(in crate::ops) fn taps<'x>(
     data: Expr<'x>,
     axes: &[Axis],

@@ -123,8 +123,9 @@ fn along_rows(kernel: i32, stride: i32, pooling_type: i32) -> Result<Layer> {
     Windows { spans, pooling_type, pad_mode: VALID, count_include_pad: true }.layer()
 }
 
-/// Returns the elements along the middle of three axes that windows read, and these windows: with a stride and
-/// a dilation that share a divisor, these are every so many elements, over which the windows have smaller steps.
+/// Returns the elements along the middle of three axes that windows read, and these windows: with a stride
+/// and a dilation that share a divisor, these are every so many elements, over which the windows have smaller
+/// steps.
 fn sampled(x: Nd, span: WindowAxis) -> Result<(Nd, WindowAxis)> {
     let [stride, dilation] = [span.stride, span.dilation].map(|step| Dim::Known(i64::from(step)));
     let step = i32::try_from(stride.common_factor(&dilation))?;

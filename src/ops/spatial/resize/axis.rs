@@ -40,8 +40,8 @@ impl AxisMap {
             && self.rows.iter().zip(&other.rows).all(same_row)
     }
 
-    /// Returns the map of the first output elements of an axis of `size`, where elements beyond the end stand for the last
-    /// one; `None` for sizes below 1 or more output elements than the map has.
+    /// Returns the map of the first output elements of an axis of `size`, where elements beyond the end stand
+    /// for the last one; `None` for sizes below 1 or more output elements than the map has.
     pub fn within(mut self, size: i64, output: i64) -> Option<AxisMap> {
         let (size, output) = (usize::try_from(size).ok()?, usize::try_from(output).ok()?);
         let last = size.checked_sub(1)?;

@@ -1,9 +1,9 @@
 //! Resize of free sizes by a quotient of integers.
 //!
-//! Coordinates are scaled by the quotient, and sizes are rounded down. Interp scales by the quotient of the sizes, so it
-//! is right over multiples of the divisor alone: the last element is repeated up to one, and what exceeds the result
-//! is cropped. If Interp has other coordinates, each block of input elements gives a block of output elements by the
-//! same weights: a gather, or a product along the axis of a block.
+//! Coordinates are scaled by the quotient, and sizes are rounded down. Interp scales by the quotient of the
+//! sizes, so it is right over multiples of the divisor alone: the last element is repeated up to one, and
+//! what exceeds the result is cropped. If Interp has other coordinates, each block of input elements gives a
+//! block of output elements by the same weights: a gather, or a product along the axis of a block.
 
 use super::axis::{AxisMap, INTERP_MODES, InterpMode, interp_map, matrix, onnx_map, radius};
 use super::node::{AxisResize, Mode, Resize};
@@ -21,8 +21,9 @@ const LONG: i64 = 1 << 14;
 /// The largest numbers of elements that a block reads, and that it gives.
 const MOST: i64 = 64;
 
-/// Compares ONNX's map of an axis with maps that are computed for input sizes, in which elements beyond the end stand
-/// for the last one. Returns the least number of elements of a result for which they are the same, 1 or 2.
+/// Compares ONNX's map of an axis with maps that are computed for input sizes, in which elements beyond the
+/// end stand for the last one. Returns the least number of elements of a result for which they are the same,
+/// 1 or 2.
 fn least_same(
     resize: &Resize,
     axis: &AxisResize,
@@ -56,8 +57,8 @@ pub(super) struct Lengthened {
 }
 
 impl Lengthened {
-    /// Returns the mode of Interp that is right for all axes, if there is one. Requires results of two elements if
-    /// those of one differ.
+    /// Returns the mode of Interp that is right for all axes, if there is one. Requires results of two
+    /// elements if those of one differ.
     pub fn of(lower: &Lower, resize: &Resize, axes: &[AxisResize]) -> Result<Option<Lengthened>> {
         let ratios: Option<Vec<Ratio>> = axes.iter().map(|axis| Ratio::of(axis.scale?)).collect();
         let Some(ratios) = ratios else { return Ok(None) };
@@ -81,7 +82,8 @@ impl Lengthened {
         Ok(None)
     }
 
-    /// Repeats the last element of each axis up to a multiple of the divisor; returns the axes of the result, too.
+    /// Repeats the last element of each axis up to a multiple of the divisor; returns the axes of the result,
+    /// too.
     pub fn lengthen<'l>(&self, x: Nd<'l>, axes: &[AxisResize]) -> (Nd<'l>, Vec<AxisResize>) {
         let (mut x, mut longer) = (x, Vec::with_capacity(axes.len()));
         for (axis, ratio) in axes.iter().zip(&self.ratios) {
@@ -106,8 +108,8 @@ pub(super) struct Blocks {
 }
 
 impl Blocks {
-    /// Returns the blocks of an axis, if all have the same weights. Requires a result of two elements if one of a single
-    /// element differs.
+    /// Returns the blocks of an axis, if all have the same weights. Requires a result of two elements if one
+    /// of a single element differs.
     pub fn of(lower: &Lower, resize: &Resize, axis: &AxisResize) -> Result<Option<Blocks>> {
         let Some((scale, ratio)) = axis.scale.and_then(|scale| Some((scale, Ratio::of(scale)?))) else {
             return Ok(None);

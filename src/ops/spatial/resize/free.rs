@@ -85,7 +85,8 @@ pub(super) fn lower_free(
     lower.give(0, x)
 }
 
-/// Requires a size to be a multiple of the divisor of its scale, if coordinates depend on how the result is rounded.
+/// Requires a size to be a multiple of the divisor of its scale, if coordinates depend on how the result is
+/// rounded.
 fn divide_exactly(lower: &Lower, resize: &Resize, shape: &[Dim], axis: &mut AxisResize) -> Result<()> {
     let depends = matches!(resize.filter.transform, Transform::AlignCorners | Transform::HalfPixelSymmetric);
     if let Some(ratio) = axis.scale.and_then(Ratio::of).filter(|ratio| depends && ratio.from > 1) {
@@ -148,8 +149,8 @@ fn lies_between_corners(resize: &Resize, x: Nd, axes: &[AxisResize]) -> bool {
     is_asymmetric && !filter.antialias && axes.iter().all(is_exact)
 }
 
-/// Resizes by asymmetric coordinates: with a copy of the last element after it, element `i` of `m` is that of `m + 1`
-/// with aligned corners.
+/// Resizes by asymmetric coordinates: with a copy of the last element after it, element `i` of `m` is that of
+/// `m + 1` with aligned corners.
 fn between_corners<'l>(lower: &'l Lower, resize: &Resize, x: Nd<'l>, axes: &[AxisResize]) -> Result<Nd<'l>> {
     let x = axes.iter().fold(x, |x, axis| x.join(x.last(axis.axis, 1), axis.axis));
     let longer = axes.iter().map(|axis| AxisResize { output: &axis.output + 1, scale: None, ..axis.clone() });

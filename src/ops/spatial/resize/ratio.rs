@@ -19,8 +19,8 @@ pub(super) struct Ratio {
 }
 
 impl Ratio {
-    /// Returns the quotient of the least integers that float32 rounds to `scale`, if sizes times `scale` in float32 are
-    /// rounded down as their products with the quotient.
+    /// Returns the quotient of the least integers that float32 rounds to `scale`, if sizes times `scale` in
+    /// float32 are rounded down as their products with the quotient.
     pub fn of(scale: f32) -> Option<Ratio> {
         let ratio = |from: i64| {
             let divisor: f32 = from.as_();

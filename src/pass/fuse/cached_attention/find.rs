@@ -111,8 +111,8 @@ fn read(matcher: &Matcher, node: &Node, values: &Traced<Layout>) -> std::result:
     Ok(Parts { q, heads, keys: key_cache, values: value_cache, masks, scale })
 }
 
-/// The terms of a mask of scores of a shape: the parts of a sum, each with an element for each query and key, and
-/// conditions that choose between 0 and a large negative number.
+/// The terms of a mask of scores of a shape: the parts of a sum, each with an element for each query and key,
+/// and conditions that choose between 0 and a large negative number.
 fn terms(matcher: &Matcher, mask: Mask, masked: &[Dim]) -> Vec<Mask> {
     let Mask::Added(value) = mask else { return vec![mask] };
     let is_whole =
@@ -132,8 +132,8 @@ fn rows_of(shape: &[Dim]) -> &[Dim] {
     shape.split_at(shape.len().saturating_sub(2)).1
 }
 
-/// Reads the cache of an operand of a product: `[heads, elements, positions]` for keys, which are transposed, and
-/// `[heads, positions, elements]` for values.
+/// Reads the cache of an operand of a product: `[heads, elements, positions]` for keys, which are transposed,
+/// and `[heads, positions, elements]` for values.
 fn cache(
     matcher: &Matcher,
     laid_out: &Traced<Layout>,
@@ -169,8 +169,8 @@ fn cache(
     Ok(Cache { appended, axes, sizes })
 }
 
-/// Whether in a product of rows by heads with keys or values, `layout`, each head of these, in order, has an equal
-/// number of adjacent rows.
+/// Whether in a product of rows by heads with keys or values, `layout`, each head of these, in order, has an
+/// equal number of adjacent rows.
 fn pairs_heads(layout: &[Vec<Factor>], rows: &[Dim], groups: &Dim, heads: usize) -> bool {
     let (layout, rows) =
         (layout.iter().rev().skip(2).collect::<Vec<_>>(), rows.iter().rev().collect::<Vec<_>>());

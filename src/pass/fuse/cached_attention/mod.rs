@@ -1,12 +1,12 @@
 //! `y = softmax(scale * q * transpose(heads(keys)) + mask) * heads(values)`
 //!
-//! with `keys = concat(past_keys, k)` and `values = concat(past_values, v)`, of which the pasts are inputs of the
-//! graph and the concatenations outputs, becomes `CachedAttention` of this program's own domain, which also
-//! computes both concatenations.
+//! with `keys = concat(past_keys, k)` and `values = concat(past_values, v)`, of which the pasts are inputs of
+//! the graph and the concatenations outputs, becomes `CachedAttention` of this program's own domain, which
+//! also computes both concatenations.
 //!
-//! `heads` repeats keys and values for the heads of queries that share them, in any form: also if these heads are
-//! rows of one product. Masks are added, or hide keys by `where`; NaN after the Softmax may be replaced by 0. Masks
-//! are made finite: if a query sees no key, the result is the mean of all values.
+//! `heads` repeats keys and values for the heads of queries that share them, in any form: also if these heads
+//! are rows of one product. Masks are added, or hide keys by `where`; NaN after the Softmax may be replaced
+//! by 0. Masks are made finite: if a query sees no key, the result is the mean of all values.
 
 mod find;
 
@@ -88,8 +88,8 @@ pub(crate) fn fuse_cached_attention(graph: &mut Graph) -> Result<bool> {
     Ok(true)
 }
 
-/// Returns the attentions over a cache that the layer does not compute, and the caches that they append to, with
-/// the reasons.
+/// Returns the attentions over a cache that the layer does not compute, and the caches that they append to,
+/// with the reasons.
 pub(crate) fn refused_attentions(graph: &Graph) -> Vec<(NodeId, Reason)> {
     let readers = Readers::of(graph);
     let matcher = Matcher { graph, readers: &readers };
@@ -180,7 +180,8 @@ fn by_heads<'b>(value: Expr<'b>, shape: &[i64; 4]) -> Expr<'b> {
     if has_it { value } else { value.reshape(shape) }
 }
 
-/// The sum of masks without infinities, and whether it may hide all keys of a query where NaN would be the result.
+/// The sum of masks without infinities, and whether it may hide all keys of a query where NaN would be the
+/// result.
 fn mask_value<'b>(made: &'b Builder<'b>, masks: &[Mask], like: Expr<'b>) -> Result<(Expr<'b>, bool)> {
     let lowest = if like.dtype == Some(DType::F16) { HIDDEN_IN_HALF } else { HIDDEN };
     let sum = masks.iter().map(|mask| mask.term(made, lowest, like)).reduce(|sum, term| sum + term);

@@ -1,14 +1,14 @@
-//! Mixtures of experts: functions of the same form with weights of their own, of which each token chooses some.
-//! They are computed for all experts, and weighted; the weights of those that are not chosen are 0.
+//! Mixtures of experts: functions of the same form with weights of their own, of which each token chooses
+//! some. They are computed for all experts, and weighted; the weights of those that are not chosen are 0.
 //!
-//! `y[t] = sum_j w[t, j] * (B[i[t, j]] f(A[i[t, j]] x[t]))` with matrices gathered for each choice `j`, where `f`
-//! maps elements
+//! `y[t] = sum_j w[t, j] * (B[i[t, j]] f(A[i[t, j]] x[t]))` with matrices gathered for each choice `j`, where
+//! `f` maps elements
 //!
 //! becomes two products with the matrices of all experts, `y = [B0 B1 ..] (r * f([A0; A1; ..] x))`, where
 //! `r[t, e]` is the weight of expert `e`.
 //!
-//! `y = sum_e scatter(f_e(gather(x, t_e)) * gather(w, t_e, j_e))` with the tokens and choices of each expert, from
-//! the positions of its number among the indices of a TopK
+//! `y = sum_e scatter(f_e(gather(x, t_e)) * gather(w, t_e, j_e))` with the tokens and choices of each expert,
+//! from the positions of its number among the indices of a TopK
 //!
 //! becomes `y = sum_e f_e(x) * r_e`.
 

@@ -65,8 +65,8 @@ pub(super) enum Step {
     Copy { node: Node, inputs: Vec<Option<Part>> },
     /// A part of each row, between the bounds of Slice.
     Slice { rows: Part, bounds: [i64; 2], step: i64 },
-    /// The products of each row of the tokens with the matrices of all experts, of shape `[experts, out, in]`,
-    /// or `[experts, in, out]` if they are `transposed`.
+    /// The products of each row of the tokens with the matrices of all experts, of shape `[experts, out,
+    /// in]`, or `[experts, in, out]` if they are `transposed`.
     Products { matrices: ValueId, transposed: bool },
 }
 
@@ -75,8 +75,8 @@ pub(super) enum Step {
 pub(super) enum Layout {
     /// In matrices.
     Matrix,
-    /// As a list of all choices of all tokens, `[tokens * choices, ..]`, or apart, `[tokens, choices, ..]`. Of the
-    /// other axes one may be longer than 1.
+    /// As a list of all choices of all tokens, `[tokens * choices, ..]`, or apart, `[tokens, choices, ..]`.
+    /// Of the other axes one may be longer than 1.
     Choices { tokens: Dim, choices: Dim, all: Dim },
 }
 
@@ -229,8 +229,8 @@ impl Function {
         (matrix || self.is_by_row(matcher, node, &inputs)).then_some(inputs)
     }
 
-    /// Whether elements of the inputs that meet belong to the same row. Rows of a table have all elements of the
-    /// result.
+    /// Whether elements of the inputs that meet belong to the same row. Rows of a table have all elements of
+    /// the result.
     fn is_by_row(&self, matcher: &Matcher, node: &Node, inputs: &[Option<Part>]) -> bool {
         let Some(result) = node.output(0) else { return false };
         let (Some(shape), Some(row)) = (matcher.shape(result), self.layout.row(matcher, result)) else {
@@ -256,8 +256,8 @@ impl Function {
         self.known.get(&value).copied()
     }
 
-    /// Applies the function to the rows of `tokens`: a matrix of rows, or, with `experts`, of the results of all
-    /// experts for each row in turn.
+    /// Applies the function to the rows of `tokens`: a matrix of rows, or, with `experts`, of the results of
+    /// all experts for each row in turn.
     pub fn apply<'b>(
         self,
         made: &'b Builder<'b>,

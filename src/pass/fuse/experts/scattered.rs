@@ -144,7 +144,8 @@ impl<'a, 'g> Reader<'a, 'g> {
         Some((before, self.term(node, before)?))
     }
 
-    /// Reads what is scattered to the tokens of an expert. The tokens differ, because the choices of a token do.
+    /// Reads what is scattered to the tokens of an expert. The tokens differ, because the choices of a token
+    /// do.
     fn term(&mut self, scatter: &Node, before: ValueId) -> Option<Term> {
         let matcher = self.matcher;
         let replaces =
@@ -211,8 +212,8 @@ impl<'a, 'g> Reader<'a, 'g> {
         whole == sum && spans.first().is_some_and(|(axis, _)| *axis == 0) && spans.iter().all(is_first)
     }
 
-    /// Reads the weight of an expert for each of its tokens: all weights, the number of choices of a token, and
-    /// the position among them.
+    /// Reads the weight of an expert for each of its tokens: all weights, the number of choices of a token,
+    /// and the position among them.
     fn weight(&self, value: ValueId, token: Position) -> Option<(ValueId, i64, Position)> {
         let matcher = self.matcher;
         if !self.is_column(value) {

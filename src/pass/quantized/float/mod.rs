@@ -113,8 +113,8 @@ const CHANNELS_LAST: &str = "channels_last";
 /// Attributes that the float operators do not have.
 const QUANTIZED_ONLY: [&str; 2] = [CHANNELS_LAST, "opset"];
 
-/// Replaces all operators on quantized values that have a float operator, or a recurrent one with weights of int8.
-/// Returns the values that were quantized by their own range.
+/// Replaces all operators on quantized values that have a float operator, or a recurrent one with weights of
+/// int8. Returns the values that were quantized by their own range.
 pub(super) fn to_plain(graph: &mut Graph, layers: RecurrentLayers) -> Result<BTreeSet<ValueId>> {
     let mut ranged = BTreeSet::new();
     graph.rewrite_nodes(|graph, id| {
@@ -147,8 +147,8 @@ fn dequantize_before_moves(graph: &mut Graph) -> Result<()> {
     Ok(())
 }
 
-/// Returns the operators that move elements before a DequantizeLinear with one scale, the last one first, and the value
-/// before them.
+/// Returns the operators that move elements before a DequantizeLinear with one scale, the last one first, and
+/// the value before them.
 fn moves_before(graph: &Graph, node: &Node) -> Option<(ValueId, Vec<Node>)> {
     scalar(graph, node.input(1).filter(|_| node.is("DequantizeLinear"))?)?;
     let mut value = node.input(0)?;
@@ -170,7 +170,8 @@ struct Plain<'b, 'n> {
     node: &'n Node,
 }
 
-/// Replaces a node by float nodes of the model's own operator set, so that they can be written into the model.
+/// Replaces a node by float nodes of the model's own operator set, so that they can be written into the
+/// model.
 fn to_plain_by(
     graph: &mut Graph,
     node: &Node,

@@ -11,8 +11,8 @@ use crate::tensor::DType;
 const WEIGHTS: [[usize; 3]; 2] = [[1, 8, 9], [2, 10, 11]];
 
 impl<'b> Plain<'b, '_> {
-    /// Returns LSTM, or its variant for ncnn, in place of DynamicQuantizeLSTM. The weights of the latter have the gates
-    /// along the last axis, and a scale for each direction or each gate.
+    /// Returns LSTM, or its variant for ncnn, in place of DynamicQuantizeLSTM. The weights of the latter have
+    /// the gates along the last axis, and a scale for each direction or each gate.
     pub(super) fn lstm(&self, operator: &'static str) -> Result<Expr<'b>> {
         let mut inputs: Vec<Option<Expr>> = (0..8).map(|index| self.input(index)).collect();
         for [weight, scale, zero] in WEIGHTS {

@@ -1,8 +1,8 @@
 //! Scales and shifts of channels after, or before, a convolution or a matrix product become part of its
 //! weight and bias.
 //!
-//! `s * (w * x + b) + t` is `(s * w) * x + (s * b + t)` for each channel. Constants that are not finite stay, and
-//! scales that would make the weight too small for half precision.
+//! `s * (w * x + b) + t` is `(s * w) * x + (s * b + t)` for each channel. Constants that are not finite stay,
+//! and scales that would make the weight too small for half precision.
 
 mod before;
 mod order;

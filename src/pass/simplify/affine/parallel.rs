@@ -1,5 +1,5 @@
-//! Sums of convolutions over the same value, as networks have them that were trained with several branches: a smaller
-//! kernel is part of a larger one, and a BatchNormalization of the value is a kernel of one element.
+//! Sums of convolutions over the same value, as networks have them that were trained with several branches: a
+//! smaller kernel is part of a larger one, and a BatchNormalization of the value is a kernel of one element.
 //!
 //! `w1 * x + b1 + w2 * x + b2` is `(w1 + w2) * x + (b1 + b2)`.
 

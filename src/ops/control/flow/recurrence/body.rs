@@ -10,7 +10,8 @@ use crate::ops::prelude::*;
 use crate::pass::pattern::{axis, constant_ints, number, producer, scalar};
 use crate::tensor::Shape;
 
-/// The most nodes of a body that is read: formulas are followed node by node, and cells have less than a hundred.
+/// The most nodes of a body that is read: formulas are followed node by node, and cells have less than a
+/// hundred.
 const MAX_NODES: usize = 1000;
 
 /// A value that a step gives to the next one.
@@ -58,8 +59,8 @@ pub(super) struct Body<'a> {
 }
 
 impl<'a> Body<'a> {
-    /// Reads a body with these states, in which what does not change is known, and constants are folded. `counters` are
-    /// its inputs that count the steps; `None` if its values cannot be inferred.
+    /// Reads a body with these states, in which what does not change is known, and constants are folded.
+    /// `counters` are its inputs that count the steps; `None` if its values cannot be inferred.
     pub fn read(
         x: &'a Expand<'a>,
         graph: &Graph,

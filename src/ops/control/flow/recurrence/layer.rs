@@ -1,7 +1,8 @@
 //! The recurrent operator of a cell, and what masks do around it.
 //!
-//! Steps that the mask skips change no state. So the others are moved to the front, where the operator reads them, and
-//! its results back: `places[t, j]` is 1 where the step j of the operator is the last one at t that is not skipped.
+//! Steps that the mask skips change no state. So the others are moved to the front, where the operator reads
+//! them, and its results back: `places[t, j]` is 1 where the step j of the operator is the last one at t that
+//! is not skipped.
 
 use super::body::{Body, Fixed};
 use super::cell::{Cell, Kind, Part, Sum};

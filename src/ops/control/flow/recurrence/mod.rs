@@ -1,5 +1,5 @@
-//! Loops and scans of a recurrent cell, as Keras and TensorFlow export their layers: LSTM, GRU or RNN over the
-//! sequence, whose length may be free.
+//! Loops and scans of a recurrent cell, as Keras and TensorFlow export their layers: LSTM, GRU or RNN over
+//! the sequence, whose length may be free.
 //!
 //! ```text
 //! h, c = cell(x[t], h, c);                      y[t] = h
@@ -13,8 +13,8 @@ mod layer;
 use self::body::{Body, State};
 use crate::ops::prelude::*;
 
-/// Replaces a Loop by a recurrent operator; `false` if its body is not a cell, or reads a sequence in another way than to
-/// its end.
+/// Replaces a Loop by a recurrent operator; `false` if its body is not a cell, or reads a sequence in another
+/// way than to its end.
 pub(super) fn replace_loop(x: &Expand) -> Result<bool> {
     let graph = x.body("body")?;
     let carried = x.input_count().saturating_sub(2);
@@ -31,7 +31,8 @@ pub(super) fn replace_loop(x: &Expand) -> Result<bool> {
     body.replace(&cell)
 }
 
-/// Replaces a Scan, likewise. Its first `count` inputs are states, the others sequences along their first axes.
+/// Replaces a Scan, likewise. Its first `count` inputs are states, the others sequences along their first
+/// axes.
 pub(super) fn replace_scan(x: &Expand, count: usize, is_reversed: bool) -> Result<bool> {
     let graph = x.body("body")?;
     let pairs = graph.inputs.iter().zip(&graph.outputs).take(count);
