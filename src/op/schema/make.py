@@ -70,7 +70,8 @@ FOREIGN = {
 TORCHVISION = {"deform_conv2d": (14, 14, 1, {})}
 
 HEAD = """\
-//! The schemas of the operators, written by `make.py`: a line for each operator, with its type constraints as a comment.
+//! The schemas of the operators, written by `make.py`: a line for each operator, with its type constraints as
+//! a comment.
 
 use super::Kind::{Float, Floats, Graph, Int, Ints, SparseTensor, String, Strings, Tensor, TypeProto};
 use super::{GONE, MANY, Schema, schema};
