@@ -1,7 +1,8 @@
 //! Layers that move or mix the elements of a blob along one axis.
 
+use super::form::{MAX_AXES, apart_form, isolate};
 use super::gather::MAX_PARTS;
-use super::{Lower, apart_form, extended, form::MAX_AXES, isolate, line_form};
+use super::{Lower, extended, line_form};
 use crate::common::int::Int;
 use crate::error::{At, Error, Result, invalid};
 use crate::ncnn::BlobId;
@@ -15,7 +16,7 @@ pub(super) const OPEN_END: i32 = -233;
 impl Lower<'_> {
     /// Returns the blob in a form in which `axis` of `shape`, the sizes of its elements, is an axis, and the
     /// position of that axis.
-    pub fn alone(&self, blob: BlobId, shape: &[Dim], axis: usize) -> Result<(BlobId, usize)> {
+    pub(super) fn alone(&self, blob: BlobId, shape: &[Dim], axis: usize) -> Result<(BlobId, usize)> {
         if let Some(found) = isolate(&self.form(blob), shape, &[axis]) {
             return Ok((blob, *found.at(0)?));
         }
@@ -24,7 +25,7 @@ impl Lower<'_> {
     }
 
     /// Merges the axes before and after the axis at `place`, to at most three axes.
-    pub fn grouped(&self, blob: BlobId, place: usize) -> Result<(BlobId, usize)> {
+    pub(super) fn grouped(&self, blob: BlobId, place: usize) -> Result<(BlobId, usize)> {
         let form = self.form(blob);
         let [outer, inner] = Dim::around(&form, place);
         self.three(blob, outer, form.at(place)?.clone(), inner)
@@ -55,7 +56,7 @@ impl Lower<'_> {
 
     /// Emits the elements of an axis from `start` to `end`, or to the end of the axis; negative bounds count
     /// from the end. The result has `size` elements.
-    pub fn crop(
+    pub(super) fn crop(
         &self,
         blob: BlobId,
         place: usize,
@@ -131,7 +132,7 @@ impl Lower<'_> {
     }
 
     /// Emits a blob of a value of shape `from`, broadcast to shape `to` of equal rank.
-    pub fn broadcast_to(&self, blob: BlobId, from: &[Dim], to: &[Dim]) -> Result<BlobId> {
+    pub(super) fn broadcast_to(&self, blob: BlobId, from: &[Dim], to: &[Dim]) -> Result<BlobId> {
         let (mut blob, mut shape) = (blob, from.to_vec());
         // Inner axes first: fewer elements are copied often.
         for axis in (0..to.len()).rev() {
@@ -162,7 +163,7 @@ impl Lower<'_> {
     }
 
     /// Concatenates blobs that differ only along one axis.
-    pub fn concat(&self, blobs: &[BlobId], place: usize) -> Result<BlobId> {
+    pub(super) fn concat(&self, blobs: &[BlobId], place: usize) -> Result<BlobId> {
         if let [only] = blobs {
             return Ok(*only);
         }
@@ -201,7 +202,7 @@ impl Lower<'_> {
     }
 
     /// Reverses an axis; its size must be known unless the release has Flip.
-    pub fn reverse(&self, blob: BlobId, place: usize) -> Result<BlobId> {
+    pub(super) fn reverse(&self, blob: BlobId, place: usize) -> Result<BlobId> {
         let flip = Flip { axes: vec![i32::try_from(place)?] };
         if self.form(blob).at(place)?.known().is_none() {
             self.state_mut().allow(&flip.clone().into());

@@ -1,12 +1,12 @@
 //! Operations of one or few layers.
 
-use super::form::{MAX_AXES, apart_form, order_of_form};
+use super::form::{MAX_AXES, order_of_form};
 use super::state::mismatch;
-use super::{Formula, Lower, isolate};
-use crate::error::{At, Error, Result, unsupported};
+use super::{Formula, Lower};
+use crate::error::{At, Error, Result};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{BinaryOp, Permute, Reduction};
-use crate::tensor::{Dim, display_shape, shape};
+use crate::tensor::{Dim, shape};
 
 impl Lower<'_> {
     /// Emits arithmetic of two blobs of equal rank; each pair of sizes is equal or contains 1. One element
@@ -35,7 +35,7 @@ impl Lower<'_> {
 
     /// Emits a reduction along axes of a blob, which keep a size of 1; `operation` as in
     /// [`crate::ncnn::layer::reduction_op`].
-    pub fn reduce(&self, operation: i32, x: impl Into<Formula>, axes: &[usize]) -> Result<BlobId> {
+    pub(super) fn reduce(&self, operation: i32, x: impl Into<Formula>, axes: &[usize]) -> Result<BlobId> {
         let x = self.compute(x)?;
         self.reduction(operation, x, axes, true)
     }
@@ -68,33 +68,9 @@ impl Lower<'_> {
         self.emit(layer, &[x], &form)
     }
 
-    /// Returns input `index` in a form in which each of `axes` is an axis, and the positions of these axes.
-    /// Axes that may stay together are merged, as are those before, between and after.
-    pub fn isolated(&self, index: usize, axes: &[usize]) -> Result<(BlobId, Vec<usize>)> {
-        let shape = self.call.shape(index)?.to_vec();
-        let first = self.blob(index)?;
-        let id = self.input_id(index)?;
-        let held = self.state().forms.get(id).cloned().unwrap_or_default();
-        let held: Vec<BlobId> = std::iter::once(first).chain(held).collect();
-        for blob in &held {
-            if let Some(found) = isolate(&self.form(*blob), &shape, axes) {
-                return Ok((*blob, found));
-            }
-        }
-        let can_be_had = |form: &[Dim]| held.iter().any(|blob| self.state().is_plain(*blob, form));
-        let (form, found) = apart_form(&shape, axes, can_be_had);
-        if form.len() > MAX_AXES {
-            unsupported!(
-                "axes {axes:?} of {} as separate axes: ncnn has at most four",
-                display_shape(&shape)
-            );
-        }
-        Ok((self.blob_as(index, &form)?, found))
-    }
-
     /// Transposes a blob of sizes `shape` (any rank, same elements) by `perm`. Adjacent axes move together;
     /// more than four groups take several Permutes.
-    pub fn transpose(&self, blob: BlobId, shape: &[Dim], perm: &[usize]) -> Result<BlobId> {
+    pub(super) fn transpose(&self, blob: BlobId, shape: &[Dim], perm: &[usize]) -> Result<BlobId> {
         let (mut sizes, mut order) = merge_axes(shape, perm)?;
         let mut blob = blob;
         if !order.is_sorted()

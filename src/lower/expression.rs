@@ -99,7 +99,7 @@ impl State {
         super::state::reshape_layer(&self.net.blob(from).shape, to).is_ok()
     }
 
-    /// Raises the required release to that of a layer, unless the user asked for an older one.
+    /// Raises the required release to the first release of a layer, unless the user asked for an older one.
     pub(super) fn allow(&mut self, layer: &Layer) {
         if self.may_be_newer {
             self.net.release = self.net.release.max(layer.since());
@@ -108,7 +108,7 @@ impl State {
 }
 
 impl Lower<'_> {
-    /// Raises the required release to that of a layer, unless the user asked for an older one.
+    /// Raises the required release to the first release of a layer, unless the user asked for an older one.
     pub fn newer(&self, layer: impl Into<Layer>) -> Layer {
         let layer = layer.into();
         self.state_mut().allow(&layer);

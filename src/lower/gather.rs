@@ -15,7 +15,7 @@ pub(crate) const MAX_PARTS: usize = 32;
 
 impl Lower<'_> {
     /// Emits the elements at `places` along an axis of known size.
-    pub fn gather(&self, blob: BlobId, place: usize, places: &[i64]) -> Result<BlobId> {
+    pub(super) fn gather(&self, blob: BlobId, place: usize, places: &[i64]) -> Result<BlobId> {
         let size = self.known_size(blob, place)?.int();
         if let Some(outside) = places.iter().find(|p| !(0..size).contains(*p)) {
             invalid!("index {outside} is out of range for {size} elements");
@@ -105,7 +105,7 @@ impl Lower<'_> {
     }
 
     /// Emits `count` elements from `start` on, of an axis of known size.
-    pub fn cut(&self, blob: BlobId, place: usize, start: i64, count: i64) -> Result<BlobId> {
+    pub(super) fn cut(&self, blob: BlobId, place: usize, start: i64, count: i64) -> Result<BlobId> {
         if self.known_size(blob, place)?.int() == count {
             return Ok(blob);
         }

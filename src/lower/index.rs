@@ -118,13 +118,13 @@ impl<'l> Lower<'l> {
     }
 
     /// Emits indices into an axis of `size`, with negative ones counted from its front.
-    pub fn counted_from_front(&self, indices: BlobId, size: i64) -> Result<BlobId> {
+    pub(super) fn counted_from_front(&self, indices: BlobId, size: i64) -> Result<BlobId> {
         self.compute(indices + indices.below(0.0) * float(size)?)
     }
 
     /// Emits a matrix with a row for each index and a column for each position of an axis of `size`: 1 where
     /// they are equal, otherwise 0. The indices are integers; a row of an index out of range is 0.
-    pub fn one_hot(&self, indices: BlobId, size: i64) -> Result<BlobId> {
+    pub(super) fn one_hot(&self, indices: BlobId, size: i64) -> Result<BlobId> {
         let count = Dim::product(&self.form(indices));
         let most =
             count.known().map_or(size <= MAX_OF_FREE, |count| count.saturating_mul(size) <= limits::COMPARED);
@@ -138,7 +138,7 @@ impl<'l> Lower<'l> {
     }
 
     /// Emits the positions of an axis of `size` elements, in this form.
-    pub fn places_along(&self, size: &Dim, form: &[Dim]) -> Result<BlobId> {
+    pub(super) fn places_along(&self, size: &Dim, form: &[Dim]) -> Result<BlobId> {
         if size.known().is_some() {
             return self.memory_data(&ramp(size)?, form);
         }

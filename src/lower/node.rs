@@ -48,8 +48,8 @@ impl<'a> Deref for Lower<'a> {
 }
 
 impl<'a> Lower<'a> {
-    /// Returns the names of new layers and their tops: that of the node, or of its first output. A top has
-    /// the name of an output only if it holds that value, see [`Lower::set`].
+    /// Returns the names of new layers and their tops: the name of the node, or of its first output. A top
+    /// has the name of an output only if it holds that value, see [`Lower::set`].
     pub(super) fn names(&self) -> Names<'a> {
         let node = self.call.node();
         let mut outputs = node.outputs.iter().flatten().map(|id| self.call.graph().value(*id).name.as_str());

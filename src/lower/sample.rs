@@ -148,7 +148,7 @@ impl Gathered {
 impl Lower<'_> {
     /// Emits the elements at `indices`, which count from the front, in the form `[channels, height, width]`
     /// of a [`Gathered`]: the groups and the count are one axis if the width is not 1.
-    pub fn sample(&self, data: BlobId, indices: BlobId, gathered: &Gathered) -> Result<BlobId> {
+    pub(super) fn sample(&self, data: BlobId, indices: BlobId, gathered: &Gathered) -> Result<BlobId> {
         let Gathered { channels, groups, size, count, width, columns } = gathered;
         if !gathered.is_exact() {
             unsupported!(
@@ -207,7 +207,7 @@ impl Lower<'_> {
     /// Returns a blob as it is, an input of the net through a Reshape: GridSample takes a Mat of another
     /// number of axes for a volume or for its grid, and reads beyond one, and users may provide an input in
     /// several forms.
-    pub fn known_layout(&self, blob: BlobId) -> Result<BlobId> {
+    pub(super) fn known_layout(&self, blob: BlobId) -> Result<BlobId> {
         if !self.state().net.inputs.contains(&blob) {
             return Ok(blob);
         }

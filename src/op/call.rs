@@ -359,6 +359,11 @@ pub(crate) fn distinct_axes(axes: &[i64], rank: usize) -> Result<Vec<usize>> {
     Ok(distinct)
 }
 
+/// Returns an index counted from the front of an axis, whose size may be free.
+pub(crate) fn index_from_front(index: i64, size: &Dim) -> Dim {
+    if index < 0 { size + index } else { index.into() }
+}
+
 /// Returns an index counted from the front; a negative one counts from the end of an axis of `size`.
 pub(crate) fn resolve_index(index: i64, size: i64) -> Result<i64> {
     let counted = if index < 0 { index.saturating_add(size) } else { index };

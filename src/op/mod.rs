@@ -17,8 +17,8 @@ mod window;
 pub(crate) use attributes::FLAGS;
 pub(crate) use attributes::{meaning, required};
 pub(crate) use call::{
-    Call, Inputs, axes_or_all, check_broadcasts, distinct_axes, element_count, infer_same, infer_test,
-    resolve_axis, resolve_index,
+    Call, Inputs, axes_or_all, check_broadcasts, distinct_axes, element_count, index_from_front, infer_same,
+    infer_test, resolve_axis, resolve_index,
 };
 pub(crate) use element::ElementSum;
 pub(crate) use moves::{

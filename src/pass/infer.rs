@@ -70,7 +70,7 @@ enum Visited {
 
 fn visit(graph: &mut Graph, node: &Node) -> Result<Visited> {
     let op = op::find_handled(node)?;
-    let known = graph.inferred(node).filter(|_| op.defined).cloned();
+    let known = if op.defined { graph.inferred(node).cloned() } else { None };
     let Inferred { facts, conditions, replaced } = known.map_or_else(|| infer(graph, node, op), Ok)?;
     graph.conditions.extend(conditions);
     for input in replaced.into_iter().filter_map(|index| node.input(index)) {

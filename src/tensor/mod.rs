@@ -53,7 +53,7 @@ pub(crate) use shape::shape;
 pub use source::end_clearly_when_truncated;
 use source::read_exactly;
 pub(crate) use source::{Passing, RELEASED, SourceBytes, SourceFile, spool};
-pub(crate) use span::Span;
+pub(crate) use span::{Span, from_either_end};
 use stream::Streamed;
 pub(crate) use stream::{Ranges, Take};
 

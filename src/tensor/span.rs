@@ -40,17 +40,16 @@ impl Span {
     /// Returns start and end of Slice for an axis of `size`: from the front, or negative from the end. An
     /// open end is the largest or the least integer. `None` if they need expressions.
     pub fn bounds(&self, size: &Dim) -> Option<[i64; 2]> {
-        let counted = |at: &Dim| at.known().or((at - size).known().filter(|from_end| *from_end < 0));
         let (rest, end) = match self.step {
             1.. => (size - &self.start, i64::MAX),
             _ => (&self.start + 1, i64::MIN),
         };
-        let start = counted(&self.start)?;
+        let start = from_either_end(&self.start, size)?;
         let stride = self.step.checked_abs()?;
         if self.count == rest.ceil_div(stride) {
             return Some([start, end]);
         }
-        Some([start, counted(&(self.last() + self.step.signum()))?])
+        Some([start, from_either_end(&(self.last() + self.step.signum()), size)?])
     }
 
     /// Returns the positions of the elements.
@@ -66,6 +65,12 @@ impl Span {
         let place = |i| self.step.checked_mul(i).and_then(|n: i64| n.checked_add(first));
         (0..count).map(place).collect::<Option<_>>().ok_or_else(|| Error::limit("the step is too large"))
     }
+}
+
+/// Returns a position on an axis of `size` as an integer, which is negative if it counts from the end; `None`
+/// if that takes an expression.
+pub(crate) fn from_either_end(position: &Dim, size: &Dim) -> Option<i64> {
+    position.known().or((position - size).known().filter(|from_end| *from_end < 0))
 }
 
 #[cfg(test)]

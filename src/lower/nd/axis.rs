@@ -7,8 +7,8 @@ use crate::lower::along::OPEN_END;
 use crate::lower::form::{extended, line_form};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::Slice;
-use crate::op::resolve_index;
-use crate::tensor::{Dim, Shape, Span};
+use crate::op::{index_from_front, resolve_index};
+use crate::tensor::{Dim, Shape, Span, from_either_end};
 
 /// The size by which ncnn's Slice takes an equal part of the rest (`slice.cpp`).
 const EQUAL_PART: i32 = -233;
@@ -76,8 +76,7 @@ impl<'l> Nd<'l> {
         let size = self.size(axis);
         let Some(known) = size.known() else {
             if let [only] = indices {
-                let start = if *only < 0 { size + *only } else { Dim::from(*only) };
-                return self.slice(axis, start, 1);
+                return self.slice(axis, index_from_front(*only, &size), 1);
             }
             let near = match ends(indices) {
                 [front, 0] => self.first(axis, front),
@@ -185,7 +184,7 @@ pub(crate) fn ends(indices: &[i64]) -> [i64; 2] {
 
 /// Returns a bound of an axis of `size` as Crop counts it: from the front, or negative from the end.
 fn from_end(bound: &Dim, size: &Dim) -> Option<i64> {
-    bound.known().or((bound - size).known().filter(|n| *n < 0 && *n != i64::from(OPEN_END)))
+    from_either_end(bound, size).filter(|n| *n != i64::from(OPEN_END))
 }
 
 /// Returns start and end for Crop of an axis of `size`; `None` if they need expressions.

@@ -12,7 +12,7 @@ impl<'l> Lower<'l> {
         self.made([Dim::ONE], |_| self.materialize(std::slice::from_ref(size)))
     }
 
-    /// Returns the indices along an axis of `rank` axes, of which the others have size 1.
+    /// Returns the indices along one of `rank` axes; the other axes have size 1.
     pub fn indices_along(&'l self, size: &Dim, axis: usize, rank: usize) -> Nd<'l> {
         self.made(line_form(size, axis, rank), |form| self.places_along(size, form))
     }

@@ -63,7 +63,7 @@ fn longer<'l>(a: Nd<'l>, b: Nd<'l>, axis: usize) -> Nd<'l> {
     if is_longer { b } else { a }
 }
 
-/// Concatenates blobs of which the first may be empty. Concat takes the element type and the packing of all
+/// Concatenates blobs; the first one may be empty. Concat takes the element type and the packing of all
 /// blobs from the first, and an empty one has none; so an element precedes it, and is removed again.
 fn append(lower: &Lower, blobs: &[BlobId], place: usize, form: &[Dim]) -> Result<BlobId> {
     let concat = Concat { axis: i32::try_from(place)? };

@@ -189,7 +189,7 @@ fn may_add(amount: &Dim) -> bool {
 
 impl Lower<'_> {
     /// Adds `before` and `after` elements around an axis.
-    pub fn padded(
+    pub(in crate::lower) fn padded(
         &self,
         blob: BlobId,
         place: usize,

@@ -244,7 +244,7 @@ impl Rows {
     }
 
     /// Returns 1 for each element that is taken, else 0: the first `k` of those above `least`, those equal to
-    /// it, and those below. There are `k` in the first two groups, unless `least` stands for an infinity.
+    /// it, and those below. There are `k` in the first two groups, unless `least` replaces an infinity.
     fn taken<'l>(&self, lower: &'l Lower, x: Nd<'l>, least: Nd<'l>) -> Nd<'l> {
         let distance = x - least;
         let above = distance.compute(|distance| distance.above(0.0));

@@ -7,7 +7,6 @@ use ndarray::{ArrayD, Axis, Slice};
 use super::one_hot::pick;
 use crate::op::ElementSum;
 use crate::ops::prelude::*;
-use crate::ops::shape::size::resized;
 use crate::tensor::move_elements;
 
 pub(in crate::ops) const OPS: &[Row] = &[Row::new("ReverseSequence", Access::Any, infer_reverse)
@@ -121,28 +120,13 @@ fn swapped(value: Expr, time_first: bool) -> Expr {
 }
 
 fn lower_reverse(lower: &Lower) -> Result<()> {
-    let shape = lower.shape(0)?.to_vec();
-    let sizes = lower.sizes(0)?;
     let (time, batch) = read_axes(lower)?;
-    let size = *sizes.at(time)?;
-    let lens = lower.int_list(1)?;
-    let whole = lower.blob(0)?;
+    let size = *lower.sizes(0)?.at(time)?;
+    let (x, lens) = (lower.input(0), lower.int_list(1)?);
     if let Some(len) = lens.first().filter(|first| lens.iter().all(|len| len == *first)) {
-        let (alone, place) = lower.alone(whole, &shape, time)?;
-        let reversed = lower.gather(alone, place, &places(*len, size)?)?;
-        return lower.set(0, reversed);
+        return lower.give(0, x.pick(time, &places(*len, size)?));
     }
-    let rest = Dim::Known(sizes.iter().skip(2).product());
-    let one = resized(&shape, batch, Dim::ONE);
-    let mut sequences = Vec::with_capacity(lens.len());
-    for (index, len) in (0..).zip(&lens) {
-        let (alone, place) = lower.alone(whole, &shape, batch)?;
-        let sequence = lower.cut(alone, place, index, 1)?;
-        let (alone, place) = lower.alone(sequence, &one, time)?;
-        let reversed = lower.gather(alone, place, &places(*len, size)?)?;
-        let form = [one.at(0)?.clone(), one.at(1)?.clone(), rest.clone()];
-        sequences.push(lower.reshape(reversed, &form)?);
-    }
-    let top = lower.concat(&sequences, batch)?;
-    lower.set(0, top)
+    let sequence = |(index, len): (i64, &i64)| Ok(x.slice(batch, index, 1).pick(time, &places(*len, size)?));
+    let sequences: Result<Vec<Nd>> = (0..).zip(&lens).map(sequence).collect();
+    lower.give(0, lower.join(&sequences?, batch))
 }

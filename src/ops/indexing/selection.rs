@@ -73,10 +73,7 @@ fn lower_compress(lower: &Lower) -> Result<()> {
         shape.at(axis)?.known().ok_or_else(|| Error::unsupported("the size of the axis is not fixed"))?;
     let places: Result<Vec<i64>> =
         kept(&lower.int_list(1)?, usize::try_from(size)?)?.into_iter().map(|place| Ok(place.int())).collect();
-    let blob = lower.blob(0)?;
-    let (alone, place) = lower.alone(blob, &shape, axis)?;
-    let top = lower.gather(alone, place, &places?)?;
-    lower.set(0, top)
+    lower.give(0, lower.input(0).reshape(shape).pick(axis, &places?))
 }
 
 /// Infers a constant with a row per axis and a column per nonzero element.

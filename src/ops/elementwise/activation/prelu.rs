@@ -78,11 +78,9 @@ pub(super) fn lower_prelu(lower: &Lower) -> Result<()> {
         if let [axis] = *long.as_slice()
             && lower.shape(0)?.iter().take(axis).all(|d| d.is(1))
             && lower.shape(0)?.get(axis).is_some_and(|size| size.known().is_some())
-            && let (x, places) = lower.isolated(0, &[axis])?
-            && *places.at(0)? == 0
         {
             let layer = PReLU { slope_data: Some(slope.reshaped(&[slope.len()])?) };
-            return lower.set(0, x.map(layer));
+            return lower.give(0, lower.input(0).with_outermost(axis).compute(|x| x.map(layer)));
         }
     }
     let shape = lower.shape(0)?.to_vec();

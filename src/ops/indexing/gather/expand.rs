@@ -152,7 +152,7 @@ fn multiply_rows<'x>(expand: &'x Expand, data: Expr<'x>, axis: usize) -> Result<
 }
 
 /// Returns 1 where an index of GatherElements or ScatterElements is equal to a position along `axis` of the
-/// data, else 0: the axis of the positions is before that of the indices, or after it.
+/// data, else 0: the axis of the positions is before the axis of the indices, or after it.
 pub(in crate::ops) fn element_hits<'x>(
     expand: &'x Expand,
     axis: i64,

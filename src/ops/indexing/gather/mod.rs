@@ -13,7 +13,7 @@ mod along;
 mod expand;
 mod lower;
 
-use crate::op::{Move, Moved, resolve_index};
+use crate::op::{Move, Moved, index_from_front, resolve_index};
 use crate::ops::prelude::*;
 use crate::tensor::{Span, coordinates, progression, row_major};
 
@@ -125,7 +125,7 @@ fn gather_constant(call: &Call) -> Result<Vec<Moved>> {
     let from_one_end = list.iter().all(is_from_end) || !list.iter().any(is_from_end);
     let step = match progression(&list).filter(|(_, step)| from_one_end && *step != 0) {
         Some((start, step)) => {
-            let start = if start < 0 { size + start } else { start.into() };
+            let start = index_from_front(start, size);
             Move::Take { axis, span: Span { start, step, count: list.len().into() } }
         }
         None => Move::Pick { axis, indices: list },

@@ -7,18 +7,18 @@
 use std::ops::Range;
 
 use super::{Reduction, read_reduction};
-use crate::op::resolve_index;
+use crate::op::{index_from_front, resolve_index};
 use crate::ops::prelude::*;
 use crate::ops::shape::size::resized;
 use crate::pass::builder::sliced;
 use crate::pass::pattern::inverse;
 use crate::pass::progression::{Line, Progression, columns};
-use crate::tensor::Span;
+use crate::tensor::{Span, from_either_end};
 
 /// Returns the first element of a span, counted from the front of an axis, or from the end of one of free
 /// size.
 fn first_of(span: &Span, size: &Dim) -> Option<i64> {
-    span.start.known().or((&span.start - size).known().filter(|from_end| *from_end < 0))
+    from_either_end(&span.start, size)
 }
 
 /// Returns the number of elements after a range of free length that ends at a known distance from the end of
@@ -165,7 +165,7 @@ impl<'x> Region<'x> {
 }
 
 /// Returns the number of indices along an axis of `size`, of the sizes of indices and updates, which are
-/// equal: a known one, or that of the axis.
+/// equal: a known size, or the size of the axis.
 fn count_of(sizes: [Option<&Dim>; 2], size: &Dim) -> Result<Dim> {
     let mut sizes = sizes.into_iter().flatten().peekable();
     let first = sizes.peek().copied().ok_or_else(|| Error::internal("indices without an axis"))?;
@@ -182,8 +182,7 @@ fn start_of(line: &Line, size: &Dim) -> Result<Option<Dim>> {
 fn from_front(index: i64, size: &Dim) -> Result<Dim> {
     Ok(match size.known() {
         Some(size) => resolve_index(index, size)?.into(),
-        None if index < 0 => size + index,
-        None => index.into(),
+        None => index_from_front(index, size),
     })
 }
 
@@ -286,8 +285,8 @@ fn assigned<'x>(
     Ok(if is_open { result.slice(place, 0, -1) } else { result })
 }
 
-/// Returns data with a further element at the end of an axis: those of which the data are all but the last,
-/// or a zero.
+/// Returns data with a further element at the end of an axis: the longer data, if the data are all but its
+/// last element, or a zero.
 fn lengthened<'x>(expand: &'x Expand, data: Expr<'x>, rank: usize, axis: i64) -> Result<Expr<'x>> {
     let graph = expand.graph();
     let longer = || {
