@@ -12,7 +12,7 @@ use std::fs;
 
 use room::{Room, fixture};
 
-/// The fixtures, with options of the conversion, and the layers of which the net has this many: attentions,
+/// The fixtures, with options of the conversion, and layers with their numbers in the net: attentions,
 /// and pairs turned by angles.
 const RIGHT: [(&str, &str, usize, usize); 14] = [
     // As exported by torch: repeated keys, rotated halves, a mask of padding.

@@ -1,5 +1,5 @@
 //! The smallest net of which the loss at the outputs is at most a given one: the most sensitive nodes stay in
-//! float, but for those that the loss bears.
+//! float, except nodes that the loss tolerates.
 
 use std::fmt::Write as _;
 
@@ -28,8 +28,8 @@ pub(super) struct Trial<T> {
 }
 
 /// Tries nets with the first of the nodes in float, the most sensitive first, until the loss is at most
-/// `most`, and then without parts of these. Returns all trials, that of the fewest such nodes last, if there
-/// is one.
+/// `most`, and then without parts of these. Returns all trials, the one with the fewest such nodes last, if
+/// there is one.
 pub(super) fn search<T>(
     nodes: &[String],
     most: f64,

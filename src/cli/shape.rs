@@ -3,7 +3,7 @@
 use onnx2ncnn::error::Error;
 use onnx2ncnn::tensor::Dim;
 
-/// Parses `NAME:1,3,H,W`; the empty name is that of the only input. Names may contain colons, sizes may not:
+/// Parses `NAME:1,3,H,W`; the empty name means the only input. Names may contain colons, sizes may not:
 /// the last colon ends the name.
 pub(super) fn parse_input_shape(text: &str) -> Result<(String, Vec<Dim>), String> {
     let (name, sizes) = match text.rsplit_once(':') {

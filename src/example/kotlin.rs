@@ -11,7 +11,7 @@ use crate::tensor::Dim;
 
 const PROGRAM: &str = include_str!("kotlin/program.kt");
 
-/// The files that each program needs beside it: the class `NcnnNet` and its native half, which are those of
+/// The files that each program needs in its folder: the class `NcnnNet` and its native half, as in
 /// the app in `examples/android`.
 pub(super) const BESIDE: [(&str, &str); 2] = [
     ("NcnnNet.kt", include_str!("../../examples/android/app/src/main/kotlin/onnx2ncnn/NcnnNet.kt")),

@@ -13,7 +13,7 @@ const SIZES: [usize; 3] = [32, 64, 128];
 /// The bits of the integers. With 8 bits the runtime rounds the other factor as well.
 const BITS: [usize; 3] = [4, 6, 8];
 
-/// The largest inverse of a scale. It stands for a scale of 0: the products are below the smallest normal
+/// The largest inverse of a scale. It replaces a scale of 0: the products are below the smallest normal
 /// number.
 const LARGEST_INVERSE: f32 = f32::MAX;
 

@@ -22,7 +22,7 @@ fn used_elements(layer: &NetLayer) -> impl Iterator<Item = &BlobId> {
 
 impl Net {
     /// Returns the bottoms of which a layer reads elements that half precision may hold, with their places.
-    /// Some layers read also those of which they use the size alone.
+    /// Some layers also read bottoms whose size alone they use.
     fn read_elements<'a>(&'a self, layer: &'a NetLayer) -> impl Iterator<Item = (usize, &'a BlobId)> {
         let unpacks = layer.layer.has(Trait::Unpacks);
         let is_read = move |place: usize| unpacks || !layer.layer.facts().reads_size_alone(place);

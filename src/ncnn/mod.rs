@@ -74,8 +74,8 @@ pub enum Element {
     I32,
     /// 8-bit integers between convolutions in int8.
     I8,
-    /// Keys or values that attention caches, in a layout of the runtime's own: the shape is that of the value
-    /// in the model, and not that of the Mat.
+    /// Keys or values that attention caches, in a layout of the runtime's own: the shape is the shape of the
+    /// value in the model, not of the Mat.
     Cache,
 }
 
@@ -88,7 +88,7 @@ pub struct Blob {
     pub shape: Shape,
     /// The type of the elements.
     pub element: Element,
-    /// The number of Mats of this shape: those of the batch, of which the runtime computes one after the
+    /// The number of Mats of this shape: the elements of the batch, which the runtime computes one after the
     /// other.
     pub batch: u32,
     /// Whether half precision does not represent the elements, or the user keeps them in float32: the layers

@@ -65,7 +65,7 @@ impl Moved {
         if let Moved::Input(index) = moved { Some((*index, steps)) } else { None }
     }
 
-    /// Returns the input of which these are the elements in another shape.
+    /// Returns the input whose elements these are, in another shape.
     pub fn view(&self) -> Option<usize> {
         self.chain().filter(|(_, steps)| steps.iter().all(|step| matches!(step, Reshape(_)))).map(|(x, _)| x)
     }
@@ -162,7 +162,7 @@ fn joined_shape(call: &Call, parts: &[Moved], axis: usize) -> Result<Vec<Dim>> {
             }
             let misfit = || Error::invalid(format!("the parts differ along axis {i}: {size} and {next}"));
             call.require_equal(size, next).map_err(|_| misfit())?;
-            // A known size stands for both.
+            // The known size is used for both.
             if next.known().is_some() {
                 size.clone_from(next);
             }
@@ -210,7 +210,7 @@ impl Move {
         }
     }
 
-    /// Returns whether each element of the first axis is that of the result.
+    /// Returns whether the first axis of the result has the same elements in the same order.
     fn keeps_batch(&self, from: &[Dim]) -> bool {
         match self {
             Reshape(to) => to.first() == from.first(),
@@ -364,7 +364,7 @@ pub(crate) fn moves_batch(call: &Call, index: usize) -> bool {
     call.moves().is_ok_and(|moves| moves.iter().all(|moved| moved.keeps_batch(call, index) == Some(true)))
 }
 
-/// Returns whether the elements of all outputs are those of the first input.
+/// Returns whether all outputs have elements of the first input alone.
 pub(crate) fn moves_first(graph: &Graph, node: &Node) -> bool {
     let is_first = |moved: &Moved| moved.chain().is_some_and(|(index, _)| index == 0);
     moves(graph, node).is_some_and(|moves| moves.iter().all(is_first))

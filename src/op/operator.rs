@@ -96,20 +96,20 @@ macro_rules! traits {
                 /// Whether ncnn computes the result as its first input: requirements on the result hold for
                 /// the input.
                 transparent: Holds;
-                /// The range of the first output. Without a rule, it is that of the first input if the result
-                /// consists of elements of it, otherwise that of the type.
+                /// The range of the first output. Without a rule, it is the range of the first input if the
+                /// result consists of elements of it, otherwise the range of the type.
                 range: RangeRule;
                 /// The range of the further outputs, such as indices.
                 further_range: RangeRule;
                 /// The inputs whose digits matter beyond half precision, such as coordinates.
                 precise: InputRule;
-                /// Whether the first axis of an input is that of a batch: the node computes each element of
+                /// Whether the first axis of an input is a batch axis: the node computes each element of
                 /// the batch from those of its inputs alone. Without a rule, that follows from the access.
                 batched: InputRule;
                 /// The number of multiply-adds of convolutions and products.
                 multiply_adds: MultiplyAdds;
-                /// The type and the shape of an input that follow from the weights beside it, with usual free
-                /// sizes where they leave a choice, or from those of the result.
+                /// The type and the shape of an input that follow from the weights that are read with it,
+                /// with usual free sizes where they leave a choice, or from those of the result.
                 expects: Expects;
             }
             facts {

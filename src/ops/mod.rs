@@ -107,7 +107,7 @@ mod tests {
             "it is evaluated for the weights of a model, and is one of its most frequent operators",
         ),
         ("If", "both branches have types and shapes; the expansion chooses between elements"),
-        ("QuantizeLinear", "its type is that of the zero point; the expansion computes integers as floats"),
+        ("QuantizeLinear", "the zero point gives its type; the expansion computes integers as floats"),
         ("TopK", "the expansion of a long axis has as many nodes as the result has elements"),
     ];
 

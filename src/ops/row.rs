@@ -36,7 +36,7 @@ impl Row {
         Row { op, lower: None, expand: None, inline: None, unrolls: false }
     }
 
-    /// A row that an expression of the inputs defines: types and shapes are those of the expression.
+    /// A row that an expression of the inputs defines: the expression gives types and shapes.
     pub const fn defined(domain: &'static str, name: &'static str, formula: Formula) -> Row {
         Row::of(domain, name, Access::Any, infer_by_expansion).defined_by(Expansion::Formula(formula))
     }

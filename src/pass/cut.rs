@@ -14,7 +14,7 @@ struct Named<'a> {
     stated: Option<(DType, Vec<Dim>)>,
 }
 
-/// Makes the named values the inputs and the outputs; an empty list keeps those of the model. An input may
+/// Makes the named values the inputs and the outputs; an empty list keeps the model's. An input may
 /// have a type and a shape after its name, such as `ids:int64[1,S]`; otherwise it has those that the model
 /// declares, or that are inferred.
 ///

@@ -1,4 +1,4 @@
-//! Types and shapes of operators that other operators define: those of their expansions.
+//! Types and shapes of operators that other operators define, inferred through their expansions.
 
 use super::expand::{Expanded, FindExpansion, Stage, check_sizes};
 use super::infer::infer_and_fold;

@@ -68,8 +68,8 @@ impl Pixels {
 
     /// Returns the elements for pixels.
     ///
-    /// The offset is subtracted first: a convolution that pads its input with zeros bears a factor before it,
-    /// not an offset.
+    /// The offset is subtracted first: a convolution that pads its input with zeros permits a factor before
+    /// it, not an offset.
     fn scaled<'b>(
         &self,
         made: &'b Builder<'b>,

@@ -30,7 +30,7 @@ pub struct Conversion {
     pub conditions: Vec<SizeCondition>,
     /// The number of nodes after reading and after each pass.
     pub passes: Vec<Pass>,
-    /// What the layers of nodes cost, those of the most costly nodes first; without small layers and free
+    /// What the layers of nodes cost, the most costly nodes first; without small layers and free
     /// sizes.
     pub compositions: Vec<Composition>,
     pub(crate) net: Net,

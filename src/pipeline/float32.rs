@@ -15,8 +15,8 @@ pub(super) struct KeptNodes<'a> {
 }
 
 impl<'a> KeptNodes<'a> {
-    /// Finds nodes by their names or those of their outputs in the graph of a model after reading. Names of
-    /// inputs are accepted, too.
+    /// Finds nodes by their names or the names of their outputs in the graph of a model after reading. Names
+    /// of inputs are accepted, too.
     ///
     /// # Errors
     ///

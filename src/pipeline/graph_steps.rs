@@ -115,7 +115,7 @@ impl<'a> GraphSteps<'a> {
         Ok(())
     }
 
-    /// Replaces the quantization of the model by that of the options.
+    /// Quantizes as the options ask, in place of the model's own quantization.
     pub fn quantize(&mut self) -> std::result::Result<(), Errors> {
         let quantization = self.options.quantization();
         if quantization != Quantization::Exact {
@@ -132,7 +132,7 @@ impl<'a> GraphSteps<'a> {
         rounding::check_rounding(&self.graph)
     }
 
-    /// Returns the operators of the model, of which the layers are counted later.
+    /// Returns the operators of the model, whose layers are counted later.
     pub fn operators(&self) -> Operators {
         Operators::of(&self.graph)
     }

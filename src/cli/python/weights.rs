@@ -47,7 +47,7 @@ pub(in crate::cli) struct Rounded {
     pub bits: Vec<(usize, usize)>,
 }
 
-/// The error of an output: the norm of the differences, relative to that of the output, if weights are
+/// The error of an output: the norm of the differences, relative to the norm of the output, if weights are
 /// rounded by samples.
 #[derive(Debug, Deserialize)]
 pub(in crate::cli) struct OutputError {

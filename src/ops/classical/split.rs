@@ -38,7 +38,7 @@ pub(super) struct Condition {
     pub branches: [End; 2],
 }
 
-/// The largest magnitude of features beside thresholds that are infinite: the next one stands for what
+/// The largest magnitude of features that are compared with infinite thresholds: the next one replaces what
 /// exceeds it.
 pub(super) const BOUND: f32 = f32::MAX.next_down();
 

@@ -8,8 +8,8 @@
 //! | a head sink, `smooth_softmax` | a key of zeros before all others, whose score is the sink or 0 |
 //! | all else | Attention of ONNX, which is causal; a local window is its `left_window_size` |
 //!
-//! The lengths in `seqlens_k` must be those of the whole cache and the new tokens, as without padding: this
-//! is assumed. Spec:
+//! The lengths in `seqlens_k` must be the lengths of the whole cache and the new tokens, as without padding:
+//! this is assumed. Spec:
 //! <https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md#commicrosoftgroupqueryattention>.
 
 use std::ops::Add;

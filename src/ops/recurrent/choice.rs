@@ -10,7 +10,7 @@ use crate::ops::prelude::*;
 /// runtime recurses over the steps of a sequence that begins with the last: 256 take 300 KB of the stack.
 const MAX_STEPS: u64 = 256;
 
-/// The number that stands for a free number of sequences: the geometric mean of 1, at which the layer is
+/// The number that is assumed for a free number of sequences: the geometric mean of 1, at which the layer is
 /// faster, and [`USUAL_SIZE`](crate::ncnn::USUAL_SIZE), at which steps are. That of a batch of inputs is not
 /// free but 1.
 const USUAL_BATCH: i64 = 16;

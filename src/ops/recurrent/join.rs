@@ -1,10 +1,10 @@
 //! Several sequences, and sequences of other lengths than X, as one sequence of ncnn's layer.
 //!
 //! X gets a further element, which is 1 at the steps after the end of a sequence, and its weights close gates
-//! there. One sequence keeps its state, so its final state is that of the layer. Of several sequences each is
-//! followed by such a step, at which the state becomes 0, as that of the next sequence begins. No gate of RNN
-//! resets its state, which becomes -1; further elements, which are 1 at the first steps of sequences, add
-//! what that takes from them.
+//! there. One sequence keeps its state, so its final state is the final state of the layer. Of several
+//! sequences each is followed by such a step, at which the state becomes 0, as that of the next sequence
+//! begins. No gate of RNN resets its state, which becomes -1; further elements, which are 1 at the first
+//! steps of sequences, add what that takes from them.
 
 use super::length::{Lengths, read_lengths};
 use super::node::{Cell, Recurrent, Sizes, input, is_zero};

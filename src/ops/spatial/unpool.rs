@@ -37,7 +37,7 @@ fn unpooled_shape(call: &Call) -> Result<Vec<Dim>> {
     Ok(shape)
 }
 
-/// Returns the sizes of the output, by default those of the pooled input.
+/// Returns the sizes of the output, by default the sizes of the pooled input.
 fn output_sizes(call: &Call, natural: &[Dim]) -> Result<Vec<i64>> {
     if !call.has_input(2) {
         return fixed_sizes(natural);

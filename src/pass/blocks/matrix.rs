@@ -52,7 +52,7 @@ pub(crate) enum Zero {
     Each(Tensor),
 }
 
-/// A matrix of floats that is rounded. A scale is that of the largest magnitude of its block, which becomes
+/// A matrix of floats that is rounded. A scale is the largest magnitude of its block, which becomes
 /// the lowest integer.
 pub(crate) struct Rounded {
     pub weight: Tensor,

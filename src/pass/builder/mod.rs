@@ -366,8 +366,8 @@ pub(crate) fn opset(graph: &Graph) -> i64 {
     graph.opsets.get("").copied().unwrap_or(NEWEST_OPSET)
 }
 
-/// Returns the operator set of nodes beside `node`: its version, or that of the model for a node of another
-/// domain.
+/// Returns the operator set of nodes that are made for `node`: its version, or the model's for a node of
+/// another domain.
 pub(crate) fn opset_beside(graph: &Graph, node: &Node) -> i64 {
     if node.domain.is_empty() { node.version } else { opset(graph) }
 }
@@ -401,7 +401,8 @@ fn further_type(op_type: &str, index: usize, first: Option<DType>) -> Option<DTy
     }
 }
 
-/// Returns the element type of the first output of an operator, which gives its type to numbers beside it.
+/// Returns the element type of the first output of an operator, which gives its type to numbers that are
+/// combined with it.
 fn result_type(op_type: &str, inputs: &[Option<Expr>], attributes: &AttributeMap) -> Option<DType> {
     let type_of = |index: usize| inputs.get(index).copied().flatten().and_then(|input| input.dtype);
     match op_type {

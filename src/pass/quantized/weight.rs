@@ -24,7 +24,7 @@ pub(super) struct Levels {
 }
 
 impl Levels {
-    /// Reads input 1 of a node; `axis` is that of the outputs, 0 or, of a matrix, 1. Integers of an output
+    /// Reads input 1 of a node; `axis` is the axis of the outputs: 0, or 1 in a matrix. Integers of an output
     /// that exceed ncnn's are rounded to steps of their largest magnitude.
     pub fn read(graph: &Graph, node: &Node, axis: usize) -> Result<Option<Levels>> {
         let Some(dequantize) = dequantize_before(graph, node, 1) else { return Ok(None) };

@@ -4,7 +4,7 @@
 /// form of this method, its name, its type, and what other interfaces know of it.
 ///
 /// The command, the Python package and `batch` read the table; so an option is written here, where it is
-/// used, and in the documents. The order is that of the help. The method of `own` is written by hand.
+/// used, and in the documents. The help has the same order. The method of `own` is written by hand.
 macro_rules! for_each_option {
     ($define:ident) => {
         $define! {
@@ -23,7 +23,7 @@ macro_rules! for_each_option {
 
             /// Sets factors of pixels, one for each channel or one for all: the net is given pixels, and the
             /// model reads `(pixel * scale - mean) * norm`. That holds for each input that is a picture:
-            /// floats of four axes with 1, 3 or 4 channels. The channels are those of the model.
+            /// floats of four axes with 1, 3 or 4 channels. The channels are in the model's order.
             numbers scale: Vec<f64> =
                 pixels("Factors of pixels, which the net is given then\n\n\
                     The model reads (pixel * scale - mean) * norm. Numbers or quotients such as 1/255, one for each channel of the model or one for all. They become part \
@@ -119,7 +119,7 @@ macro_rules! for_each_option {
             /// Keeps the results of nodes in float32 on processors that compute in float16, which has no
             /// numbers above
             /// 65504. The layers that do the work of such a node compute in float32, and so do those that
-            ///        read its results. Nodes are given by their names or those of their outputs; an input is
+            ///        read its results. Nodes are given by their names or the names of their outputs; an input is
             ///        given by its name. All nodes with a name are kept.
             ///
             /// A name that the model does not have is an error of the kind

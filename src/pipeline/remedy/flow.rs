@@ -136,8 +136,8 @@ fn holds(side: &[bool], vertex: usize) -> bool {
 mod tests {
     use super::*;
 
-    /// Returns the places, among the cuttable vertices, of those of a cut; `arcs` joins them, `0` is the
-    /// source and `9` the sink.
+    /// Returns the indices, among the cuttable vertices, of the vertices of a cut; `arcs` joins them, `0` is
+    /// the source and `9` the sink.
     fn cut(arcs: &[(usize, usize)], near: Near) -> Option<Vec<usize>> {
         let mut flow = Flow::new();
         let halves: Vec<_> = (1..9).map(|_| flow.cuttable()).collect();

@@ -178,8 +178,8 @@ impl Dim {
         sum
     }
 
-    /// Returns the bounds of a sum with a minimum or maximum: those of the sums with either of its operands,
-    /// since the operands and the other terms depend on the same symbols.
+    /// Returns the bounds of a sum with a minimum or maximum: the bounds of the sums with either of its
+    /// operands, since the operands and the other terms depend on the same symbols.
     fn bounds_of_extreme(&self, splits: &Cell<u32>) -> Option<Bounds> {
         let Dim::Expr(e) = self else { return None };
         if e.terms.len() == 1 && e.constant == 0 {

@@ -1,6 +1,6 @@
 //! Slice with bounds computed at run time: a Gather along each axis, of indices that begin at the start. The
 //! number of elements is the distance of the bounds, if both are sums of one computed element and sizes; else
-//! it is that of the declared shape of the output.
+//! the declared shape of the output gives it.
 
 use num_traits::AsPrimitive;
 

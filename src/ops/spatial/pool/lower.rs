@@ -44,7 +44,8 @@ pub(super) fn lower_pool(lower: &Lower, kind: Kind) -> Result<()> {
     lower.give(0, root(y * area, p))
 }
 
-/// Returns windows over known sizes. All padding is explicit, including that of a last window beyond the end.
+/// Returns windows over known sizes. All padding is explicit, including the padding of a last window beyond
+/// the end.
 fn pool_fixed<'l>(lower: &'l Lower, pool: &Pool, x: Nd<'l>, sizes: &[i64], top: &[Dim]) -> Result<Nd<'l>> {
     let (_, _, spatial) = split_shape(lower.shape(0)?)?;
     let explicit = pool.window.spans(spatial)?;
@@ -93,7 +94,7 @@ fn pool_fixed<'l>(lower: &'l Lower, pool: &Pool, x: Nd<'l>, sizes: &[i64], top: 
     Ok(y * scales.reshape(one_channel(top)))
 }
 
-/// Returns the shape of a single channel of a shape whose first axis is that of the channels.
+/// Returns the shape of a single channel of a shape whose first axis has the channels.
 pub(super) fn one_channel(shape: &[Dim]) -> Vec<Dim> {
     std::iter::once(Dim::ONE).chain(shape.iter().skip(1).cloned()).collect()
 }
