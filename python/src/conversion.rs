@@ -165,7 +165,7 @@ impl Conversion {
         run(py, || {
             let sizes = self.conversion.free_sizes(&shapes)?;
             let resolved = |shape: &[Dim]| -> Result<Vec<Option<i64>>> {
-                shape.iter().map(|size| Ok(size.substitute(&sizes)?.known())).collect()
+                shape.iter().map(|size| Ok(size.substitute(&sizes).checked()?.known())).collect()
             };
             let forms: Result<Shapes> =
                 self.conversion.inputs.iter().map(|port| resolved(&port.form)).collect();

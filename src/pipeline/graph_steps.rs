@@ -137,7 +137,8 @@ impl<'a> GraphSteps<'a> {
         Operators::of(&self.graph)
     }
 
-    /// Uses the batch axis that newer releases of ncnn have, and computes no more than is read.
+    /// Uses the batch axis that newer releases of ncnn have, and a size of 1 for
+    /// axes along which a constant is equal.
     pub fn narrow(&mut self) -> Result<()> {
         if self.asked.is_none_or(|asked| asked >= BATCHES) {
             self.rewrite(BATCHING)?;
