@@ -68,7 +68,7 @@ impl NetSteps<'_> {
     /// Names the blobs and layers. A table of scales has the new names.
     pub fn name(&mut self) -> Result<()> {
         let (options, net) = (self.options, &mut self.net);
-        let places = net.places(&self.scales);
+        let places = net.layers_of_scales(&self.scales);
         self.warnings.extend(changed_names(&net.name(&renames(net, options))?));
         if let Some(path) = &options.table {
             let table = net.table(&places);
