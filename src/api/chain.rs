@@ -171,6 +171,6 @@ impl Chain {
             }
         }
         staged.push(output::stage_text(&param.with_extension("json"), &self.list(param, bin))?);
-        self.sources.put_beside(staged)
+        self.sources.move_results(staged)
     }
 }

@@ -44,7 +44,7 @@ impl Conversion {
 
     fn write_staged(&self, param: &Path, bin: &Path, watch: Option<Watch>) -> Result<Written> {
         let (files, written) = self.stage(param, bin, watch)?;
-        self.sources.put_beside(files)?;
+        self.sources.move_results(files)?;
         self.written.get_or_init(|| written.clone());
         Ok(written)
     }

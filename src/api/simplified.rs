@@ -90,7 +90,7 @@ impl Simplified {
 
     fn put(&self, files: output::Staged) -> Result<Vec<PathBuf>> {
         let written = files.iter().map(|(target, _)| target.named().to_owned()).collect();
-        self.model.sources.put_beside(files)?;
+        self.model.sources.move_results(files)?;
         Ok(written)
     }
 }
