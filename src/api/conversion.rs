@@ -49,7 +49,7 @@ impl Conversion {
         Ok(written)
     }
 
-    /// Writes both files, and the further ones of the options, next to their destinations.
+    /// Writes both files, and the further files of the options, next to their destinations.
     pub(super) fn stage(&self, param: &Path, bin: &Path, watch: Option<Watch>) -> Result<(Staged, Written)> {
         let mut files = Vec::new();
         if let (Some(model), Some(path)) = (&self.simplified, &self.options.emit_onnx) {

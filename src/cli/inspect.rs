@@ -185,7 +185,7 @@ fn describe(inspection: &Inspection, verbose: bool) -> String {
     text
 }
 
-/// Adds what the model says about its use. Entries that are lists follow in separate lines.
+/// Adds the metadata of the model. Entries that are lists follow in separate lines.
 fn describe_metadata(text: &mut String, metadata: &Metadata) {
     for (key, value) in &metadata.entries {
         let is_list = value.len() > MAX_LETTERS || value.contains('\n') || value.starts_with('{');

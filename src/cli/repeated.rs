@@ -45,8 +45,8 @@ impl Repeated {
         }
     }
 
-    /// Returns a converter with these options, without those of the `requested` names and those that exclude
-    /// these.
+    /// Returns a converter with these options, without the options of the `requested` names and the options
+    /// that exclude these.
     pub fn converter(&self, requested: &[&str]) -> Result<Converter> {
         let excludes =
             |one: Option<&OptionInfo>, other: &str| one.is_some_and(|info| info.excludes == Some(other));

@@ -9,7 +9,7 @@ use crate::ncnn::BlobId;
 use crate::tensor::{Dim, Tensor, broadcast_shapes, display_shape, shape};
 
 impl Lower<'_> {
-    /// Returns inputs of these shapes with equal rank; each size is that of the result or 1.
+    /// Returns inputs of these shapes with equal rank; each size is 1 or the size of the result.
     pub fn broadcast(&self, inputs: &[(usize, Vec<Dim>)]) -> Result<Vec<ScalarOrBlob>> {
         let mut out = Vec::new();
         for (_, shape) in inputs {

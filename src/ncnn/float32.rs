@@ -166,8 +166,8 @@ impl Net {
         Ok(())
     }
 
-    /// Inserts an identity between each of the bottoms, by the index of their layer and their index in it,
-    /// and the layer.
+    /// Inserts an identity between each of the bottoms and its layer. An entry is the index of the layer, the
+    /// index of the bottom, and the bottom.
     fn insert_entries(&mut self, entries: &[(usize, usize, BlobId)]) {
         if entries.is_empty() {
             return;

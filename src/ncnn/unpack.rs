@@ -124,8 +124,8 @@ impl TwoReshapes {
     }
 }
 
-/// Returns the expressions with the sizes of the first bottom read from the one at `index`; `None` if there
-/// are none.
+/// Returns the expressions with the sizes of the first bottom read from the bottom at `index`; `None` if
+/// there are none.
 fn of_another(shape_expr: &str, index: usize) -> Option<String> {
     let (mut text, mut before, mut is_changed) = (String::new(), None, false);
     let mut letters = shape_expr.chars().peekable();

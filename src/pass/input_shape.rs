@@ -42,7 +42,7 @@ pub fn set_input_shapes(graph: &mut Graph, shapes: &[(String, Vec<Dim>)]) -> Res
         forget_shapes(graph)?;
     }
     substitute_symbols(graph, &symbols)?;
-    // Last, since a symbol in a requested shape may be that of another size in the model.
+    // Last, since a symbol in a requested shape may name another size in the model.
     for (id, shape) in requested {
         graph.value_mut(id)?.shape = Some(shape.into());
     }

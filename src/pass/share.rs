@@ -65,7 +65,7 @@ impl Weight {
 /// An identity of the elements and the shape of a weight.
 type Key = ((usize, u64, u64), Vec<usize>);
 
-/// Returns whether weights will be shared. Layers with several weights, such as those of attention,
+/// Returns whether weights will be shared. Layers with several weights, such as attention,
 /// would copy them.
 pub fn shares_weights(graph: &Graph) -> bool {
     !shared_weights(graph).is_empty()

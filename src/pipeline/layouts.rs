@@ -101,7 +101,7 @@ fn is_same(a: &Array, b: &Array) -> bool {
 }
 
 /// Nodes of operators whose fixtures have narrow arrays: with attributes that some of them read, over arrays
-/// of two axes and a list or a scalar with them.
+/// of two axes with a list or a scalar.
 fn further(op: &Op) -> Vec<(Node, Vec<Option<Array>>)> {
     let attributes = [
         ("axis", Attribute::Int(0)),

@@ -92,7 +92,7 @@ impl<'l> Lower<'l> {
         emit().map_err(|error| *self.failed.borrow_mut() = Some(error)).ok()
     }
 
-    /// Records an error, and returns a value instead of the one that could not be made.
+    /// Records an error, and returns a substitute for the missing value.
     pub fn fail(&'l self, error: Error) -> Nd<'l> {
         self.failed.borrow_mut().get_or_insert(error);
         self.nothing()

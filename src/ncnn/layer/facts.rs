@@ -26,7 +26,7 @@ pub(crate) enum Trait {
     Float32,
     /// Its tops are not computed: inputs and constants.
     Source,
-    /// It unpacks all its bottoms, also those of which it reads only the size.
+    /// It unpacks all its bottoms, also if it reads only the size of one.
     Unpacks,
     /// It never gets a mask against half precision, for which it has no code.
     Unmasked,

@@ -278,7 +278,7 @@ impl<'a> Builder<'a> {
         self.node(Node { op_type: "Identity".into(), version, inputs, outputs, ..Node::default() });
     }
 
-    /// Records an error, and returns a value instead of the one that could not be made.
+    /// Records an error, and returns a substitute for the missing value.
     pub fn fail(&self, error: Error) -> Expr<'_> {
         self.made.borrow_mut().failed.get_or_insert(error);
         self.nothing()

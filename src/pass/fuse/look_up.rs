@@ -82,7 +82,7 @@ struct Front {
     count: Option<ValueId>,
     /// The number of elements, and the size of the axis.
     sizes: [Dim; 2],
-    /// The axes of size 1 that the result has in addition to those of `x`.
+    /// The axes of size 1 that the result has in addition to the axes of `x`.
     added: Vec<i64>,
 }
 
