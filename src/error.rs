@@ -76,7 +76,7 @@ pub struct NodeAt {
     pub name: String,
     /// Its index in the graph's list of nodes.
     pub index: usize,
-    /// The operator, with its domain unless it is ONNX's own.
+    /// The operator, with its domain unless it is ONNX's.
     pub op_type: String,
     /// The version of the operator set that the model imports.
     pub version: i64,

@@ -1,4 +1,4 @@
-//! ARCHITECTURE.md beside the source: imports run downwards through its rooms and its shelves, its picture
+//! ARCHITECTURE.md and the source: imports run downwards through its rooms and its shelves, its picture
 //! shows them, the paths that it names exist, and fixtures lie on the same shelves.
 //!
 //! `BLESS=1` draws the picture.
@@ -18,15 +18,15 @@ fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
 
-/// Rooms by the first name of their modules, each with its place in the table; `main.rs` is `main`.
+/// Rooms by the first name of their modules, each with its index in the table; `main.rs` is `main`.
 fn rooms() -> BTreeMap<String, usize> {
     let text = architecture();
     let table = text.split("\n## Rooms\n").nth(1).unwrap().split("\n## ").next().unwrap().to_owned();
     let rows = table.lines().filter(|line| line.starts_with("| `"));
     let cells = rows.map(|row| row.split('|').nth(1).unwrap());
-    let names = cells.enumerate().flat_map(|(place, cell)| quoted(cell).map(move |name| (name, place)));
-    let modules = names.map(|(name, place)| (name.trim_end_matches('/').trim_end_matches(".rs"), place));
-    modules.map(|(name, place)| (name.to_owned(), place)).collect()
+    let names = cells.enumerate().flat_map(|(index, cell)| quoted(cell).map(move |name| (name, index)));
+    let modules = names.map(|(name, index)| (name.trim_end_matches('/').trim_end_matches(".rs"), index));
+    modules.map(|(name, index)| (name.to_owned(), index)).collect()
 }
 
 /// The shelves, lowest first.
@@ -67,7 +67,7 @@ fn named_paths(file: &Path) -> BTreeSet<Vec<String>> {
     let code = text.split("#[cfg(test)]\nmod ").next().unwrap();
     let code: String =
         code.lines().map(|line| line.split("//").next().unwrap()).collect::<Vec<_>>().join("\n");
-    let own = module(file);
+    let importer = module(file);
     let mut found = BTreeSet::new();
     let is_name = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
     for start in ["crate::", "super::"] {
@@ -79,7 +79,10 @@ fn named_paths(file: &Path) -> BTreeSet<Vec<String>> {
                 let path: Vec<&str> = rest[..end].split("::").filter(|name| !name.is_empty()).collect();
                 let whole = rest[end..].starts_with('{').then(|| group(&rest[end + 1..]));
                 for last in whole.unwrap_or_else(|| vec![Vec::new()]) {
-                    found.insert(resolve(&own, path.iter().copied().chain(last.iter().map(String::as_str))));
+                    found.insert(resolve(
+                        &importer,
+                        path.iter().copied().chain(last.iter().map(String::as_str)),
+                    ));
                 }
             }
         }
@@ -106,8 +109,8 @@ fn group(text: &str) -> Vec<Vec<String>> {
     members.iter().map(first_names).collect()
 }
 
-fn resolve<'a>(own: &[String], path: impl Iterator<Item = &'a str>) -> Vec<String> {
-    let mut names = own.to_vec();
+fn resolve<'a>(base: &[String], path: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let mut names = base.to_vec();
     for name in path {
         match name {
             "crate" => names.clear(),
@@ -124,11 +127,12 @@ fn imports_run_downwards_through_the_rooms() {
     let rooms = rooms();
     let mut upwards = BTreeSet::new();
     for file in source_files(Path::new("src")) {
-        let own = module(&file);
-        let own_place = rooms.get(&own[0]).unwrap_or_else(|| panic!("{} is in no room", file.display()));
+        let importer = module(&file);
+        let importer_index =
+            rooms.get(&importer[0]).unwrap_or_else(|| panic!("{} is in no room", file.display()));
         for path in named_paths(&file) {
-            let place = path.first().and_then(|name| rooms.get(name));
-            if place.is_some_and(|place| place < own_place) {
+            let index = path.first().and_then(|name| rooms.get(name));
+            if index.is_some_and(|index| index < importer_index) {
                 upwards.insert(format!("{} names {}", file.display(), path.join("::")));
             }
         }
@@ -138,15 +142,15 @@ fn imports_run_downwards_through_the_rooms() {
 
 /// The rooms below `lib.rs`, and a mark for each room that they import.
 fn picture() -> String {
-    let mut rooms: Vec<(usize, String)> = rooms().into_iter().map(|(name, place)| (place, name)).collect();
+    let mut rooms: Vec<(usize, String)> = rooms().into_iter().map(|(name, index)| (index, name)).collect();
     rooms.sort();
     let names: Vec<String> = rooms.into_iter().map(|(_, name)| name).collect();
     let names: Vec<&String> = names.iter().skip_while(|name| *name != "api").collect();
     let mut imports: BTreeSet<(String, String)> = BTreeSet::new();
     for file in source_files(Path::new("src")) {
-        let own = module(&file)[0].clone();
+        let importer = module(&file)[0].clone();
         let others = named_paths(&file).into_iter().filter_map(|path| path.first().cloned());
-        imports.extend(others.map(|other| (own.clone(), other)));
+        imports.extend(others.map(|other| (importer.clone(), other)));
     }
     let mut lines = Vec::new();
     for (row, name) in names.iter().enumerate() {
@@ -174,20 +178,20 @@ fn the_picture_shows_the_imports() {
 #[test]
 fn imports_run_downwards_through_the_shelves() {
     let shelves = shelves();
-    let place = |path: &[String]| match path {
+    let index_of = |path: &[String]| match path {
         [room, shelf, ..] if room == "ops" => shelves.iter().position(|known| known == shelf),
         _ => None,
     };
     let mut upwards = BTreeSet::new();
     for file in source_files(Path::new("src/ops")) {
-        let own = module(&file);
-        let Some(own_place) = place(&own) else {
-            let is_root = own.len() < 2 || ["prelude", "row"].contains(&own[1].as_str());
+        let importer = module(&file);
+        let Some(importer_index) = index_of(&importer) else {
+            let is_root = importer.len() < 2 || ["prelude", "row"].contains(&importer[1].as_str());
             assert!(is_root, "{} is on no shelf", file.display());
             continue;
         };
         for path in named_paths(&file) {
-            if place(&path).is_some_and(|place| place > own_place) {
+            if index_of(&path).is_some_and(|index| index > importer_index) {
                 upwards.insert(format!("{} names {}", file.display(), path.join("::")));
             }
         }

@@ -357,7 +357,7 @@ fn conversion_options_are_passed_on() {
 mod unix {
     use super::*;
 
-    /// Entries of a folder that cannot be read are failures of their own.
+    /// Entries of a folder that cannot be read are separate failures.
     #[test]
     fn unreadable_entries_do_not_stop_the_others() {
         use std::os::unix::ffi::OsStrExt;

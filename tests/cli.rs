@@ -35,7 +35,7 @@ fn is_param(path: &Path) -> bool {
 }
 
 #[test]
-fn results_are_written_beside_the_model_or_as_named() {
+fn results_are_written_next_to_the_model_or_as_named() {
     let room = room_with_model();
     room.expect("m.onnx", 0, "layer");
     assert_eq!(room.names(), ["m.ncnn.bin", "m.ncnn.param", "m.onnx"]);
@@ -486,7 +486,7 @@ fn shapes_and_cuts_are_applied() {
     room.put("words.onnx", &fs::read("fixtures/refused/words/model.onnx").unwrap());
     room.expect("words.onnx", 1, "string");
     room.expect("words.onnx --inputs i", 0, "int64  [3, 8]");
-    // A size that is computed from others is a free size of its own.
+    // A size that is computed from others is a separate free size.
     room.put("half.onnx", &fs::read("fixtures/free/half_of_a_pooled_height/model.onnx").unwrap());
     room.expect("half.onnx --inputs pooled", 0, "w=pooled_3 h=pooled_2 c=3");
 }

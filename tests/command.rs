@@ -1,4 +1,4 @@
-//! The command line as people meet it: verbs, help, streams, and places of results.
+//! The command line as people meet it: verbs, help, streams, and locations of results.
 
 #![cfg(feature = "cli")]
 #![allow(clippy::indexing_slicing, clippy::unwrap_used)] // A test may fail where it stands.
@@ -180,7 +180,7 @@ fn results_are_piped() {
 }
 
 #[test]
-fn results_have_a_place_by_an_option() {
+fn results_have_a_location_by_an_option() {
     let room = room_with_model();
     for (line, file) in [
         ("m.onnx -o deep/er/", "deep/er/m.ncnn.param"),
@@ -204,7 +204,7 @@ fn results_have_a_place_by_an_option() {
 }
 
 #[test]
-fn folders_are_made_for_results_alone() {
+fn folders_are_made_only_for_results() {
     let room = room_with_model();
     room.put("bad.onnx", &onnx::chain(&["NoSuchOperator"], &["1", "3"]));
     room.expect("bad.onnx -o new/folder/", 1, "nothing was written");

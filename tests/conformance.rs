@@ -86,9 +86,9 @@ fn is_selected(name: &str) -> bool {
     if let Ok(text) = std::env::var("CASES") {
         return name.contains(&text);
     }
-    let is_own = ["extremes/", "fixtures/", "integers/"].iter().any(|set| name.starts_with(set));
+    let is_of_this_project = ["extremes/", "fixtures/", "integers/"].iter().any(|set| name.starts_with(set));
     let is_sixth = name.bytes().map(u32::from).sum::<u32>().is_multiple_of(6);
-    is_own || is_sixth || std::env::var_os("ALL_CASES").is_some()
+    is_of_this_project || is_sixth || std::env::var_os("ALL_CASES").is_some()
 }
 
 /// Returns the folder of the cases that a script writes, once for each version of the environment and of the
@@ -163,7 +163,7 @@ fn quantized_networks_are_right_in_int8_and_in_float32() {
     for options in QUANTIZED {
         for family in ["quantized", "recurrent"] {
             let mut cases = find_cases(&Path::new(FIXTURES).join(family));
-            // Networks that quantize values by their own range are exact without an option, too.
+            // Networks that quantize values by their range are exact without an option, too.
             cases.retain(|name, folder| folder.join("expected.err").exists() || name.contains("_range"));
             assert!(!cases.is_empty());
             for (name, (verdict, reason)) in judge(&python, &cases, options) {

@@ -80,8 +80,8 @@ fn columns_are_aligned_and_numbers_agree_with_nouns() {
     let room = Room::new();
     let text = room.expect(&format!("inspect {}", fixture("quantized/operators")), 0, "input");
     let rows = text.lines().filter(|line| line.starts_with("input") || line.starts_with("output"));
-    let places: Vec<Option<usize>> = rows.map(|row| row.rfind("  [")).collect();
-    assert!(places.len() > 1 && places.windows(2).all(|pair| pair == [places[0]; 2]), "{text}");
+    let columns: Vec<Option<usize>> = rows.map(|row| row.rfind("  [")).collect();
+    assert!(columns.len() > 1 && columns.windows(2).all(|pair| pair == [columns[0]; 2]), "{text}");
     room.put("m.onnx", &onnx::model(&["N", "3"], &[onnx::constant("w", 1, &[3, 1], &[0; 12]), product()]));
     room.expect("inspect m.onnx", 0, "without 1 node of free sizes");
 }

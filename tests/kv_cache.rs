@@ -67,7 +67,7 @@ fn a_wrong_cache_is_found() {
     let (room, model) = (Room::new(), fixture("decoder/attention_to_all"));
     room.expect(&format!("{model} m.param m.bin --kv-cache"), 0, "");
     let param = fs::read_to_string(room.path("m.param")).unwrap();
-    // The second call attends to the new keys alone.
+    // The second call attends only to the new keys.
     let line = param.lines().find(|line| line.starts_with("SDPA")).unwrap();
     let without =
         line.replace(" pk pv ", " ").replace(" 5 3 ", " 3 1 ").replace(" nk nv", "").replace(" 7=1", "");

@@ -106,7 +106,7 @@ fn unproved_facts_are_stated() {
     }
 }
 
-/// Every blob that float16 would hold can be kept in float32, alone and with all others.
+/// Every blob in float16 can be kept in float32, by itself and with all others.
 /// Returns the number of blobs of a case in half precision, each of which is kept in float32 by its name.
 fn kept_half_blobs(case: &Path) -> usize {
     let input = Input::Path(case.join("model.onnx"));

@@ -42,7 +42,7 @@ fn every_simplification_applies_and_can_be_disabled() {
     }
 }
 
-/// The ways to convert, each with passes of its own, and the folders of fixtures to which these apply; the
+/// The ways to convert, each with separate passes, and the folders of fixtures to which these apply; the
 /// first way has all.
 fn converters() -> [(Converter, Option<&'static [&'static str]>); 5] {
     let converter = Converter::new().check(true);

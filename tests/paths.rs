@@ -14,7 +14,7 @@ mod room;
 
 use room::{Room, expect, is_of_windows};
 
-/// Converts `model`, whose results stand beside it, and compares them.
+/// Converts `model`, whose results are next to it, and compares them.
 #[track_caller]
 fn converts(room: &Room, model: &Path) {
     fs::create_dir_all(model.parent().unwrap()).unwrap();

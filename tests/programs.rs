@@ -60,7 +60,7 @@ fn programs_find_their_files() {
     room.expect(&format!("{model} -o net --example net/run.cpp --quiet"), 0, "");
     let text = fs::read_to_string(room.path("net/run.cpp")).unwrap();
     assert!(text.contains("PARAM = \"model.ncnn.param\";"), "{text}");
-    // A class in Kotlin has two files beside it, which are listed.
+    // A class in Kotlin has two files next to it, which are listed.
     let line = format!("{model} -o net --example app/digit-reader.kt");
     room.expect(&line, 0, "app/digit-reader.kt\n  app/NcnnNet.kt\n  app/ncnn_net.cpp\n");
     let text = fs::read_to_string(room.path("app/digit-reader.kt")).unwrap();

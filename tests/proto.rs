@@ -1,4 +1,4 @@
-//! `proto/onnx.proto` matches ONNX's own descriptor.
+//! `proto/onnx.proto` matches ONNX's descriptor.
 
 #![allow(clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A test may fail where it stands.
 

@@ -187,7 +187,7 @@ fn fixtures() -> Vec<PathBuf> {
 }
 
 #[test]
-fn every_node_and_layer_has_its_place() {
+fn every_node_and_layer_has_its_counterpart() {
     let room = Room::new();
     let mut converted = 0;
     for model in fixtures() {
@@ -202,23 +202,26 @@ fn every_node_and_layer_has_its_place() {
         let report: Value = serde_json::from_str(&report.to_json().unwrap()).unwrap();
         schema::check(&report);
         if report["status"] == "converted" {
-            check_places(&report, &model.display().to_string());
+            check_counterparts(&report, &model.display().to_string());
         }
     }
     assert!(converted > 100, "{converted}");
 }
 
-fn check_places(report: &Value, model: &str) {
+fn check_counterparts(report: &Value, model: &str) {
     let (nodes, layers) = (list(report, "nodes"), list(&report["net"], "layers"));
-    let place = |value: &Value| usize::try_from(value.as_u64().unwrap()).unwrap();
+    let number = |value: &Value| usize::try_from(value.as_u64().unwrap()).unwrap();
     let mut of_layers = BTreeSet::new();
     for layer in layers {
         let name = layer["name"].as_str().unwrap();
-        of_layers.extend(list(layer, "nodes").iter().map(|node| (place(node), name)));
-        let own = ["Input", "Split"].contains(&layer["type"].as_str().unwrap());
+        of_layers.extend(list(layer, "nodes").iter().map(|node| (number(node), name)));
+        let is_added = ["Input", "Split"].contains(&layer["type"].as_str().unwrap());
         // An input in several forms has a Reshape without a node, as have constants that are outputs.
         let glue = nodes.is_empty() || layer["type"] == "Reshape" || layer["type"] == "MemoryData";
-        assert!(own || glue || !list(layer, "nodes").is_empty(), "{model}: {name} does the work of no node");
+        assert!(
+            is_added || glue || !list(layer, "nodes").is_empty(),
+            "{model}: {name} does the work of no node"
+        );
     }
     let mut of_nodes = BTreeSet::new();
     for (index, node) in nodes.iter().enumerate() {

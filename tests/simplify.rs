@@ -162,7 +162,7 @@ fn metadata_is_kept() {
 }
 
 #[test]
-fn weights_are_written_beside_the_model() {
+fn weights_are_written_next_to_the_model() {
     let room = room_with_models();
     let with = |options: &str| room.expect(&format!("simplify one_way.onnx s.onnx {options}"), 0, "s.onnx");
     with("--external-data w.bin");

@@ -133,7 +133,7 @@ fn describe_weights(net: &Net) -> String {
             let elements = weight.tensor.load().and_then(|array| array.to_f64()).unwrap();
             let sum: f64 = elements.iter().sum();
             let moment: f64 =
-                elements.iter().zip(1u32..).map(|(element, place)| element * f64::from(place)).sum();
+                elements.iter().zip(1u32..).map(|(element, index)| element * f64::from(index)).sum();
             let shape = weight.tensor.shape();
             writeln!(text, "{} {} {shape:?} sum {sum:.4} moment {moment:.3}", layer.name, weight.name)
                 .unwrap();

@@ -119,7 +119,7 @@ fn models() -> Vec<PathBuf> {
     models.filter(|model| model.exists()).collect()
 }
 
-/// The name with its domain, unless that is ONNX's own.
+/// The name with its domain, unless that is ONNX's.
 fn qualified(row: &Supported) -> String {
     if row.domain.is_empty() { row.name.to_owned() } else { format!("{}.{}", row.domain, row.name) }
 }

@@ -53,14 +53,14 @@ fn a_net_is_compared_with_its_model() {
     let text = room.expect(&format!("{line} --layers"), 4, "first blob that differs");
     assert!(text.contains("cosine"), "{text}");
     let row = |label: &str| text.lines().find_map(|line| line.strip_prefix(label)).unwrap().to_owned();
-    // Later layers are right, given what the model computes before them.
+    // Later layers are right for the values that the model computes before them.
     assert_eq!(row("first blob that differs: "), row("largest error alone: "));
     room.put("m.param", b"7767517\n");
     let text = room.expect(&line, 4, "ncnn does not load");
     assert!(!text.contains("usage") && !text.contains("nothing was written"), "{text}");
 }
 
-/// A free first axis has a place in the net, also where it is 1.
+/// A free first axis is an axis of the net, also where it is 1.
 #[test]
 fn arrays_of_one_element_along_a_kept_axis_are_compared() {
     let room = room_with("free/first_axis_of_one_kept", "");
@@ -74,7 +74,7 @@ fn another_order_of_equal_scores_is_named() {
     let room = room_with("indexing/top_k_of_near_ties", "");
     let line = format!("verify model.onnx m.param m.bin --data inputs.npz {python}");
     room.expect(&line, 0, "the same in onnxruntime and ncnn");
-    // The constant of the Add, behind its tag or not: the first two sums change places by a rounding.
+    // The constant of the Add, behind its tag or not: the first two sums are swapped by a rounding.
     let bytes = fs::read(room.path("m.bin")).unwrap();
     let at = bytes.windows(4).position(|four| four == 6.0_f32.to_le_bytes()).unwrap();
     let put = |value: f32| {
@@ -234,7 +234,7 @@ fn options_are_those_of_the_report() {
     room.put("text.json", b"{}");
     room.expect(&format!("{line} --report text.json"), 2, "the report has no options of a conversion");
 
-    // The report of other files has no effect, unless it is given.
+    // The report of other files has no effect, unless an option names it.
     room.expect("model.onnx m.param m.bin --set rate=16000 --report m.report.json", 0, "");
     room.expect("model.onnx m.param m.bin --set rate=8000", 0, "");
     let text = room.expect(&format!("{line} --set rate=8000"), 0, same);
@@ -251,7 +251,7 @@ fn options_of_a_report_give_way_to_those_that_exclude_them() {
 }
 
 #[test]
-fn the_error_of_each_layer_alone_is_printed() {
+fn the_error_of_each_isolated_layer_is_printed() {
     let room = room_with("network/transformer_block", "");
     let line = format!("verify model.onnx m.param m.bin --data inputs.npz --layers {}", python());
     let text = room.expect(&line, 0, "inside are the same");
@@ -272,7 +272,7 @@ fn random_numbers_are_the_same_in_both_runtimes() {
 
 /// Blobs inside of a node have other names than the values that it computes.
 #[test]
-fn a_blob_with_the_name_of_a_value_holds_it() {
+fn a_blob_with_the_name_of_a_value_contains_it() {
     for fixture in [
         "control/if_not_zero",
         "elementwise/bytes_wrap",

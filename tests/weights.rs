@@ -61,7 +61,7 @@ fn integers_in_blocks_are_kept() {
 }
 
 #[test]
-fn the_narrowest_integers_hold_the_differences_to_zero_points() {
+fn the_narrowest_integers_contain_the_differences_to_zero_points() {
     assert_eq!(terms(&converted("blocks/zero_points", Weights::Keep)), [600, 400, 400]);
     assert_eq!(terms(&converted("blocks/other_blocks", Weights::Int8)), [0, 800, 0]);
 }

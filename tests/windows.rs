@@ -45,13 +45,13 @@ fn open_files_all_stay() {
     let words: Vec<&str> = words.split(' ').collect();
     for file in NET {
         let old = NET.map(|name| fs::read(room.path(name)).unwrap());
-        let mut hold = Command::new(words[0]);
-        hold.args(&words[1..]).arg(file).current_dir(room.path(""));
-        let mut hold = hold.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-        hold.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        let mut holder = Command::new(words[0]);
+        holder.args(&words[1..]).arg(file).current_dir(room.path(""));
+        let mut holder = holder.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        holder.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
         let text = room.expect("m.onnx net.param", 2, "");
-        drop(hold.stdin.take());
-        assert!(hold.wait().unwrap().success());
+        drop(holder.stdin.take());
+        assert!(holder.wait().unwrap().success());
         assert!(text.contains(file), "{text}");
         assert!(old == NET.map(|name| fs::read(room.path(name)).unwrap()), "{file}");
         assert_eq!(room.names(), ["m.onnx", "net.bin", "net.param"]);

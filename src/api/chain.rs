@@ -30,7 +30,7 @@ pub struct Step {
     pub inputs: Vec<String>,
     /// The names of the outputs in the model.
     pub outputs: Vec<String>,
-    /// A converter of the part alone.
+    /// A converter of only the part.
     pub converter: Converter,
     /// What became of the part.
     pub part: Part,
@@ -171,6 +171,6 @@ impl Chain {
             }
         }
         staged.push(output::stage_text(&param.with_extension("json"), &self.list(param, bin))?);
-        self.sources.put_beside(staged)
+        self.sources.move_results(staged)
     }
 }

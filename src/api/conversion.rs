@@ -44,12 +44,12 @@ impl Conversion {
 
     fn write_staged(&self, param: &Path, bin: &Path, watch: Option<Watch>) -> Result<Written> {
         let (files, written) = self.stage(param, bin, watch)?;
-        self.sources.put_beside(files)?;
+        self.sources.move_results(files)?;
         self.written.get_or_init(|| written.clone());
         Ok(written)
     }
 
-    /// Writes both files, and the further ones of the options, beside their places.
+    /// Writes both files, and the further files of the options, next to their destinations.
     pub(super) fn stage(&self, param: &Path, bin: &Path, watch: Option<Watch>) -> Result<(Staged, Written)> {
         let mut files = Vec::new();
         if let (Some(model), Some(path)) = (&self.simplified, &self.options.emit_onnx) {

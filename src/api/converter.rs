@@ -46,7 +46,7 @@ macro_rules! setters {
 
 /// Makes the method of an option: its generics, its argument, and what becomes of the field.
 macro_rules! setter {
-    (own $name:ident: $type:ty, $($doc:tt)*) => {};
+    (custom $name:ident: $type:ty, $($doc:tt)*) => {};
     (names $name:ident: $type:ty, $($doc:tt)*) => {
         setter! { $name [S: Into<String>] (names: impl IntoIterator<Item = S>)
             |field| field.extend(names.into_iter().map(Into::into)), $($doc)* }
@@ -90,7 +90,7 @@ impl Converter {
         Converter::default()
     }
 
-    /// Sets the shape of an input, in place of the declared one. The empty name means the only input.
+    /// Sets the shape of an input, instead of the declared one. The empty name means the only input.
     #[must_use]
     pub fn input_shape(mut self, name: impl Into<String>, shape: impl IntoIterator<Item = Dim>) -> Converter {
         self.options.input_shapes.push((name.into(), shape.into_iter().collect()));

@@ -1,4 +1,4 @@
-//! The free sizes of a converted model: values for which the net is valid, and those of given inputs.
+//! The free sizes of a converted model: values for which the net is valid, and the sizes of its inputs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -33,7 +33,7 @@ impl Conversion {
 
     /// Returns shapes of the inputs of two calls in turn of a net whose caches the runtime keeps: the first
     /// one has empty caches. Other free sizes are as by [`Conversion::shapes_at`]. Empty without such caches,
-    /// or if conditions do not hold.
+    /// or if conditions are not met.
     ///
     /// # Errors
     ///
@@ -78,17 +78,17 @@ impl Conversion {
     pub(super) fn sizes_with(
         &self,
         size: i64,
-        given: &BTreeMap<String, Dim>,
+        values: &BTreeMap<String, Dim>,
     ) -> Option<BTreeMap<String, Dim>> {
         let mut names = BTreeSet::new();
         for size in self.inputs.iter().flat_map(|port| &port.shape) {
             size.collect_symbols(&mut names);
         }
-        names.retain(|name| !given.contains_key(name));
-        let left = self.conditions.iter().filter_map(|condition| condition.substitute(given).transpose());
+        names.retain(|name| !values.contains_key(name));
+        let left = self.conditions.iter().filter_map(|condition| condition.substitute(values).transpose());
         match SizeCondition::sizes_from(&left.collect::<Result<Vec<_>>>().ok()?, &names, size) {
             Found::Sizes(mut sizes) => {
-                sizes.extend(given.clone());
+                sizes.extend(values.clone());
                 Some(sizes)
             }
             Found::Nothing | Found::Unknown => None,
@@ -99,9 +99,9 @@ impl Conversion {
     fn shapes_with(
         &self,
         size: i64,
-        given: &BTreeMap<String, Dim>,
+        values: &BTreeMap<String, Dim>,
     ) -> Result<Option<BTreeMap<String, Vec<i64>>>> {
-        let Some(sizes) = self.sizes_with(size, given) else { return Ok(None) };
+        let Some(sizes) = self.sizes_with(size, values) else { return Ok(None) };
         let mut shapes = BTreeMap::new();
         for port in &self.inputs {
             let shape = port.shape.iter().map(|size| size.substitute(&sizes).checked());
@@ -118,7 +118,7 @@ impl Conversion {
     /// `Usage` if a shape is missing, does not fit its input, or violates a condition.
     pub fn free_sizes(&self, shapes: &BTreeMap<String, Vec<i64>>) -> Result<BTreeMap<String, Dim>> {
         let mut sizes = BTreeMap::new();
-        let mut given = Vec::new();
+        let mut found = Vec::new();
         for port in &self.inputs {
             let missing = || Error::usage(format!("the input \"{}\" is missing", port.name));
             let shape = shapes.get(&port.name).ok_or_else(missing)?;
@@ -131,16 +131,16 @@ impl Conversion {
                     sizes.entry(name.to_owned()).or_insert(Dim::from(*number));
                 }
             }
-            given.push((port, shape));
+            found.push((port, shape));
         }
-        for (port, shape) in given {
+        for (port, shape) in found {
             for (size, number) in port.shape.iter().zip(shape) {
                 if !size.substitute(&sizes).is(*number) {
                     return Err(misfit(port, shape));
                 }
             }
         }
-        match self.conditions.iter().find(|condition| !condition.holds(&sizes)) {
+        match self.conditions.iter().find(|condition| !condition.is_met(&sizes)) {
             Some(condition) => Err(Error::usage(format!("the net is valid if {condition}"))),
             None => Ok(sizes),
         }

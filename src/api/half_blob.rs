@@ -1,4 +1,4 @@
-//! The blobs that runtimes of half precision hold in it.
+//! The blobs that runtimes of half precision store in half precision.
 
 use serde::Serialize;
 
@@ -7,7 +7,7 @@ use crate::error::Result;
 use crate::ncnn::BlobId;
 use crate::report::{self, NodePart};
 
-/// A blob that runtimes of half precision hold in it: numbers above 65504 are infinite there.
+/// A blob that runtimes store in half precision: numbers above 65504 are infinite there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct HalfBlob {
@@ -29,7 +29,7 @@ pub struct HalfBlob {
 }
 
 impl Conversion {
-    /// Returns the blobs that runtimes of half precision hold in it, in the order of the layers. A blob whose
+    /// Returns the blobs that runtimes store in half precision, in the order of the layers. A blob whose
     /// elements are those of others, such as a reshape, is left out.
     ///
     /// # Errors
@@ -38,12 +38,12 @@ impl Conversion {
     pub fn half_blobs(&self) -> Result<Vec<HalfBlob>> {
         let model = self.sources.read()?.graph;
         let (nodes, nodes_of) = report::trace(&model, &self.graph, &self.net);
-        let named = |(place, id): (usize, BlobId)| {
+        let named = |(index, id): (usize, BlobId)| {
             let blob = self.net.blob(id).name.clone();
-            let work = nodes_of.get(place).into_iter().flatten().filter_map(|node| nodes.get(*node));
+            let work = nodes_of.get(index).into_iter().flatten().filter_map(|node| nodes.get(*node));
             let input = self.inputs.iter().find(|port| port.blob == blob);
             let name = input.map(|port| port.name.clone()).or_else(|| self.last_name(&blob, work))?;
-            let layer = self.net.layers.get(place)?;
+            let layer = self.net.layers.get(index)?;
             let bottom = layer.bottoms.first().map(|bottom| self.net.blob(*bottom).name.clone());
             let (work, _) = self.net.usual_multiply_adds(layer);
             let terms = self.net.half_sums(layer);

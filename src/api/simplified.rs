@@ -38,7 +38,7 @@ impl Simplified {
         self.put(self.stage(path, storage)?)
     }
 
-    /// Writes the files of the model beside their places.
+    /// Writes the files of the model next to their destinations.
     pub(super) fn stage(&self, path: &Path, storage: &Storage) -> Result<output::Staged> {
         onnx::stage(&self.model, path, storage, &since_version)
     }
@@ -55,7 +55,7 @@ impl Simplified {
     }
 
     /// Writes the model like [`Simplified::write`] after `check` has accepted it. `check` gets the path of
-    /// the model in a temporary folder beside the destination; if it returns an error, nothing is changed.
+    /// the model in a temporary folder next to the destination; if it returns an error, nothing is changed.
     ///
     /// # Errors
     ///
@@ -90,7 +90,7 @@ impl Simplified {
 
     fn put(&self, files: output::Staged) -> Result<Vec<PathBuf>> {
         let written = files.iter().map(|(target, _)| target.named().to_owned()).collect();
-        self.model.sources.put_beside(files)?;
+        self.model.sources.move_results(files)?;
         Ok(written)
     }
 }

@@ -6,7 +6,7 @@ use crate::{op, ops};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct Supported {
-    /// The domain; empty for ONNX's own.
+    /// The domain; empty for ONNX's.
     pub domain: &'static str,
     /// The name.
     pub name: &'static str,

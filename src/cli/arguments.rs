@@ -8,7 +8,7 @@ use onnx2ncnn::Options;
 
 use super::destination::NetFiles;
 use super::message::{Format, Report};
-use super::options::{Files, Given, Net, Source};
+use super::options::{Files, Net, Requested, Source};
 use super::python::{PythonArguments, parse_loss, parse_part};
 
 /// The arguments of a conversion.
@@ -18,7 +18,7 @@ pub(super) struct Arguments {
     pub model: PathBuf,
 
     #[command(flatten)]
-    pub source: Given<Source>,
+    pub source: Requested<Source>,
 
     #[command(flatten)]
     pub net: NetFiles,
@@ -29,12 +29,12 @@ pub(super) struct Arguments {
     pub ultralytics: Option<PathBuf>,
 
     #[command(flatten)]
-    pub choices: Given<Net>,
+    pub choices: Requested<Net>,
 
     #[command(flatten)]
     pub half: HalfPrecision,
 
-    /// Convert a chain of nets: cut the model at these values, and again where the option is given again
+    /// Convert a chain of nets: cut the model at these values, and again where the option is repeated
     ///
     /// The nets are model.ncnn.1.param and so on; a part that cannot be converted is written as
     /// model.ncnn.2.onnx. The list of them, with inputs and outputs, is model.ncnn.json.
@@ -49,7 +49,7 @@ pub(super) struct Arguments {
     pub dry_run: bool,
 
     #[command(flatten)]
-    pub further: Given<Files>,
+    pub further: Requested<Files>,
 
     #[command(flatten)]
     pub format: Format,
@@ -57,14 +57,14 @@ pub(super) struct Arguments {
     #[command(flatten)]
     pub report: Report,
 
-    /// The words of the given options.
+    /// The words of the options.
     #[arg(skip)]
     pub words: Vec<OsString>,
 }
 
 impl Arguments {
-    /// Returns the model and the files of the net, as they are given.
-    pub fn given_files(&self) -> Vec<PathBuf> {
+    /// Returns the model and the files of the net, as the user names them.
+    pub fn named_files(&self) -> Vec<PathBuf> {
         let NetFiles { param, bin, .. } = &self.net;
         [Some(&self.model), param.as_ref(), bin.as_ref()].into_iter().flatten().cloned().collect()
     }
@@ -92,12 +92,12 @@ pub(super) struct HalfPrecision {
     pub data: Option<PathBuf>,
 
     /// The largest error in float16, relative to the largest magnitude of an output [default: 0.01; with
-    /// --weights int8, int6 or int4, half precision is chosen only if this is given]
+    /// --weights int8, int6 or int4, half precision is chosen only with this option]
     #[arg(long, value_name = "PART", requires = "data", value_parser = parse_part, help_heading = "Half precision", hide_short_help = true)]
     pub half_error: Option<f64>,
 
     /// With --weights int4 or int6, give matrices as many bits, or floats, as are needed until the loss of
-    /// each output is at most this: one minus the cosine, on samples that are held back
+    /// each output is at most this: one minus the cosine, on samples that are set aside
     #[arg(long, value_name = "PART", requires = "data", value_parser = parse_loss, help_heading = "Half precision", hide_short_help = true)]
     pub max_loss: Option<f64>,
 

@@ -66,7 +66,7 @@ struct Other {
 
 /// Returns the definition of the command line.
 pub(super) fn command() -> clap::Command {
-    // The arguments of a conversion are optional: a subcommand may take their place.
+    // The arguments of a conversion are optional: a subcommand may replace them.
     Other::augment_args(Arguments::augment_args(clap::Command::new(env!("CARGO_PKG_NAME"))))
 }
 
@@ -87,11 +87,11 @@ impl Command {
             Other { list_passes: true, .. } => Command::ListPasses,
             Other { .. } => Command::Convert(Box::new(Arguments::from_arg_matches(&matches)?)),
         };
-        let given = matches.subcommand().map_or(&matches, |(_, matches)| matches);
+        let of_command = matches.subcommand().map_or(&matches, |(_, matches)| matches);
         match &mut command {
-            Command::Convert(arguments) => arguments.words = option_words(given, &[]),
+            Command::Convert(arguments) => arguments.words = option_words(of_command, &[]),
             // The folder of results is the batch's.
-            Command::Batch(batch) => batch.words = option_words(given, &["out"]),
+            Command::Batch(batch) => batch.words = option_words(of_command, &["out"]),
             _ => {}
         }
         Ok(command)
@@ -117,22 +117,22 @@ pub(super) enum Command {
     ListPasses,
 }
 
-/// Returns the words of the given options of a conversion, in an order that does not depend on the command
+/// Returns the words of the options of a conversion, in an order that does not depend on the command
 /// line, without those of messages and the `others`.
-fn option_words(given: &ArgMatches, others: &[&str]) -> Vec<OsString> {
+fn option_words(matches: &ArgMatches, others: &[&str]) -> Vec<OsString> {
     const MESSAGES: [&str; 3] = ["verbose", "quiet", "color"];
     let mut words = Vec::new();
     for arg in command().get_arguments() {
         let id = arg.get_id().as_str();
-        let is_given = given.ids().any(|known| known.as_str() == id)
-            && given.value_source(id) == Some(ValueSource::CommandLine)
+        let is_on_line = matches.ids().any(|known| known.as_str() == id)
+            && matches.value_source(id) == Some(ValueSource::CommandLine)
             && !MESSAGES.iter().chain(others).any(|other| *other == id);
-        let (true, Some(long)) = (is_given, arg.get_long()) else { continue };
+        let (true, Some(long)) = (is_on_line, arg.get_long()) else { continue };
         if !arg.get_action().takes_values() {
             words.push(OsString::from(format!("--{long}")));
             continue;
         }
-        for value in given.get_raw(id).into_iter().flatten() {
+        for value in matches.get_raw(id).into_iter().flatten() {
             let mut word = OsString::from(format!("--{long}="));
             word.push(value);
             words.push(word);

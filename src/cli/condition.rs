@@ -52,7 +52,7 @@ struct Demand {
     factor: Option<i64>,
     least: Option<i64>,
     most: Option<i64>,
-    /// The only value beside 1.
+    /// The only value except 1.
     other: Option<i64>,
 }
 

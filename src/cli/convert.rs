@@ -11,8 +11,8 @@ use onnx2ncnn::{Conversion, Converter, OptionValue, Refusal};
 use super::arguments::Arguments;
 use super::batch::{ANSWER, Answer, diagnostics};
 use super::destination::Destination;
+use super::location::input;
 use super::message::{MessageFormat, Report};
-use super::place::input;
 use super::sampled::Sampled;
 use super::split::convert_chain;
 use super::summary::{self, Files, Stream, Summary};
@@ -50,7 +50,7 @@ pub(super) fn convert_files(arguments: &Arguments) -> Result<Summary, Refusal> {
     let done = done.and_then(|conversion| {
         let written = match arguments.dry_run {
             true => conversion.write_to(io::sink(), io::sink())?,
-            false => destination.places.write(|| write(&conversion, &destination, arguments.report))?,
+            false => destination.outputs.write(|| write(&conversion, &destination, arguments.report))?,
         };
         Ok((conversion, written))
     });
@@ -116,7 +116,7 @@ fn answer(text: &str) {
 fn report_refusal(errors: Refusal, destination: &Destination) -> Refusal {
     let (json, html) = (destination.file("report"), destination.file("html"));
     let written =
-        destination.places.write_some(json.into_iter().chain(html), || errors.report().write(json, html));
+        destination.outputs.write_some(json.into_iter().chain(html), || errors.report().write(json, html));
     match written {
         Ok(()) => errors,
         Err(error) => errors.and(error),

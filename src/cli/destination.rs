@@ -7,7 +7,7 @@ use clap::Args;
 use onnx2ncnn::error::{Error, Result};
 use onnx2ncnn::{Language, OptionInfo, Options};
 
-use super::place::{Places, STANDARD_INPUT, is_folder, is_standard_output, refused};
+use super::location::{Outputs, STANDARD_INPUT, is_folder, is_standard_output, refused};
 
 /// The paths of the results, after symbolic links, in writable folders.
 #[derive(Debug, Default)]
@@ -16,26 +16,26 @@ pub(super) struct Destination {
     pub bin: PathBuf,
     /// Further files: their options and their names in messages.
     pub further: Vec<(&'static OptionInfo, &'static str, PathBuf)>,
-    /// The files that the program needs beside it.
-    pub beside: Vec<PathBuf>,
-    pub places: Places,
+    /// The files that the program needs next to it.
+    pub helpers: Vec<PathBuf>,
+    pub outputs: Outputs,
 }
 
 impl Destination {
     /// Returns the files of a net, and the further files of options.
     pub fn of(model: &Path, net: &NetFiles, further: &Options) -> Result<Destination> {
         let (param, bin) = net.files(model)?;
-        let mut places = Places::default();
-        let (param, bin) = (places.add(&param)?, places.add(&bin)?);
+        let mut outputs = Outputs::default();
+        let (param, bin) = (outputs.add(&param)?, outputs.add(&bin)?);
         let program = further.example.as_deref();
-        let beside = program.and_then(|path| Some((path, Language::of(path)?.beside())));
-        let beside = beside
+        let helpers = program.and_then(|path| Some((path, Language::of(path)?.beside())));
+        let helpers = helpers
             .into_iter()
             .flat_map(|(path, files)| files.iter().map(|(name, _)| path.with_file_name(name)));
-        let beside = beside.map(|path| places.add(&path)).collect::<Result<_>>()?;
-        let further = further.files().map(|(info, file, path)| Ok((info, file.what, places.add(path)?)));
+        let helpers = helpers.map(|path| outputs.add(&path)).collect::<Result<_>>()?;
+        let further = further.files().map(|(info, file, path)| Ok((info, file.what, outputs.add(path)?)));
         let further = further.collect::<Result<_>>()?;
-        let destination = Destination { param, bin, further, beside, places };
+        let destination = Destination { param, bin, further, helpers, outputs };
         destination.check_distinct(model)?;
         Ok(destination)
     }
@@ -49,9 +49,9 @@ impl Destination {
     pub fn files(&self) -> impl Iterator<Item = (&PathBuf, &'static str)> {
         let net = [(&self.param, "the .param file"), (&self.bin, "the .bin file")];
         let further = self.further.iter().map(|(_, what, path)| (path, *what));
-        let beside = self.beside.iter().map(|path| (path, "a file beside the program"));
-        let files = net.into_iter().chain(further).chain(beside);
-        files.filter(|(path, _)| !self.places.is_piped(path))
+        let helpers = self.helpers.iter().map(|path| (path, "a file beside the program"));
+        let files = net.into_iter().chain(further).chain(helpers);
+        files.filter(|(path, _)| !self.outputs.is_piped(path))
     }
 
     fn check_distinct(&self, model: &Path) -> Result<()> {
@@ -71,10 +71,10 @@ impl Destination {
 /// The names of the files of a net.
 #[derive(Clone, Debug, Args)]
 pub(super) struct NetFiles {
-    /// The .param file to write, - for standard output [default: model.ncnn.param beside model.onnx]
+    /// The .param file to write, - for standard output [default: model.ncnn.param next to model.onnx]
     pub param: Option<PathBuf>,
 
-    /// The .bin file to write [default: beside the .param file, by its name]
+    /// The .bin file to write [default: next to the .param file, by its name]
     pub bin: Option<PathBuf>,
 
     /// The .param file to write, or the folder of both files; folders are made
@@ -111,11 +111,11 @@ impl NetFiles {
             }
             (None, _) => {
                 let (param, bin) = default_files(model);
-                let place = |path: PathBuf| match (folder, path.file_name()) {
+                let in_folder = |path: PathBuf| match (folder, path.file_name()) {
                     (Some(folder), Some(name)) => folder.join(name),
                     _ => path,
                 };
-                Ok((place(param), place(bin)))
+                Ok((in_folder(param), in_folder(bin)))
             }
         }
     }
@@ -132,13 +132,13 @@ fn names_param(path: &Path) -> bool {
 }
 
 /// Returns the files of the net of a model if nothing else is asked for: `model.ncnn.param` and
-/// `model.ncnn.bin` beside it.
+/// `model.ncnn.bin` next to it.
 pub(super) fn default_files(model: &Path) -> (PathBuf, PathBuf) {
-    (beside(model, "ncnn.param"), beside(model, "ncnn.bin"))
+    (next_to_model(model, "ncnn.param"), next_to_model(model, "ncnn.bin"))
 }
 
 /// Replaces the extension `.onnx` of `folder/model.onnx`; any other extension belongs to the name.
-fn beside(model: &Path, extension: &str) -> PathBuf {
+fn next_to_model(model: &Path, extension: &str) -> PathBuf {
     let is_onnx = model.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("onnx"));
     let stem = if is_onnx { model.file_stem() } else { model.file_name() };
     let mut name = stem.unwrap_or_default().to_owned();
@@ -176,7 +176,7 @@ mod tests {
     fn names_of_results_are_derived() {
         let folder = tempfile::tempdir().unwrap();
         let real = folder.path().canonicalize().unwrap();
-        for (given, param, bin) in [
+        for (words, param, bin) in [
             (&["m.onnx"][..], "m.ncnn.param", "m.ncnn.bin"),
             (&["m.v2.ONNX"], "m.v2.ncnn.param", "m.v2.ncnn.bin"),
             (&["m.pb"], "m.pb.ncnn.param", "m.pb.ncnn.bin"),
@@ -186,8 +186,8 @@ mod tests {
             (&["-", "x", "y"], "x", "y"),
             (&["m.onnx", "none/deep/x", "y"], "none/deep/x", "y"),
         ] {
-            let found = destination(folder.path(), given).unwrap();
-            assert_eq!((found.param, found.bin), (real.join(param), real.join(bin)), "{given:?}");
+            let found = destination(folder.path(), words).unwrap();
+            assert_eq!((found.param, found.bin), (real.join(param), real.join(bin)), "{words:?}");
         }
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
@@ -199,7 +199,7 @@ mod tests {
             fs::write(folder.path().join(name), "").unwrap();
         }
         fs::create_dir(folder.path().join("folder")).unwrap();
-        for (given, message) in [
+        for (words, message) in [
             (&["-"][..], "no name"),
             (&["-", "x.param"], "no name"),
             (&["m.onnx", "x"], "does not end in .param"),
@@ -212,9 +212,9 @@ mod tests {
             (&["m.onnx", "none/../x", "y"], "the folder cannot be opened"),
             (&["m.onnx", "file/x", "y"], "this is not a folder"),
         ] {
-            let error = destination(folder.path(), given).unwrap_err();
-            assert!(matches!(error.kind(), ErrorKind::Io | ErrorKind::Usage), "{given:?}");
-            assert!(error.to_string().contains(message), "{given:?}: {error}");
+            let error = destination(folder.path(), words).unwrap_err();
+            assert!(matches!(error.kind(), ErrorKind::Io | ErrorKind::Usage), "{words:?}");
+            assert!(error.to_string().contains(message), "{words:?}: {error}");
         }
     }
 
@@ -231,8 +231,8 @@ mod tests {
         symlink("m.onnx", real.join("model")).unwrap();
         symlink("none", real.join("dangling")).unwrap();
         assert_eq!(destination(&real, &["m.onnx", "link", "x"]).unwrap().param, real.join("target"));
-        for given in [["m.onnx", "model", "x"], ["model", "m.onnx", "x"], ["m.onnx", "dangling", "x"]] {
-            assert!(destination(&real, &given).is_err(), "{given:?}");
+        for words in [["m.onnx", "model", "x"], ["model", "m.onnx", "x"], ["m.onnx", "dangling", "x"]] {
+            assert!(destination(&real, &words).is_err(), "{words:?}");
         }
         let error = parse(["onnx2ncnn", "m", "/dev/null", "/tmp/x"].map(PathBuf::from));
         assert!(error.unwrap_err().to_string().contains("not a regular file"));

@@ -7,7 +7,7 @@ use onnx2ncnn::error::{Error, ErrorKind};
 use onnx2ncnn::{Conversion, Converter, Input, OptionValue, Refusal, Storage, Weights};
 
 use super::arguments::{Arguments, HalfPrecision};
-use super::place::{input, temporary_folder, write_net};
+use super::location::{input, temporary_folder, write_net};
 use super::python::{Choice, Comparison, Distance, INT8_COSINE, NetRequest};
 use super::sampled::Sampled;
 use super::terminal::{STRONG, count, labelled, printable};
@@ -47,7 +47,7 @@ impl HalfPrecision {
             Ok(NetRequest {
                 measured,
                 half_error: Some(half_error),
-                modes: HALF_MODES.iter().skip(given_mode(arguments)).copied().collect(),
+                modes: HALF_MODES.iter().skip(requested_mode(arguments)).copied().collect(),
                 ..request
             })
         };
@@ -85,9 +85,11 @@ impl Choice {
         let measured = half(false).map(|error| (error, "on this processor"));
         let measured = measured.or_else(|| Some((half(true)?, "on this GPU")));
         let mut text = String::new();
-        let options = self.options(given_mode(arguments));
+        let options = self.options(requested_mode(arguments));
         let error = match measured {
-            Some((error, place)) => format!("{error:.2e} measured {place}, {:.2e} predicted", self.error),
+            Some((error, processor)) => {
+                format!("{error:.2e} measured {processor}, {:.2e} predicted", self.error)
+            }
             None => format!("{:.2e} predicted", self.error),
         };
         let samples = count(self.samples, "sample");
@@ -99,15 +101,15 @@ impl Choice {
         Ok(text)
     }
 
-    /// Returns the option of the mode, if it comes after the given one.
-    fn option(&self, given: usize) -> Option<&'static str> {
-        HALF_MODES.into_iter().skip(given + 1).find(|mode| *mode == self.mode)
+    /// Returns the option of the mode, if it comes after the requested one.
+    fn option(&self, requested: usize) -> Option<&'static str> {
+        HALF_MODES.into_iter().skip(requested + 1).find(|mode| *mode == self.mode)
     }
 
-    /// Returns the options that choose the same, after the mode that is given.
-    fn options(&self, given: usize) -> String {
+    /// Returns the options that choose the same, after the requested mode.
+    fn options(&self, requested: usize) -> String {
         let mut text = String::new();
-        if let Some(option) = self.option(given) {
+        if let Some(option) = self.option(requested) {
             let _ = write!(text, "--{option}");
         }
         if !self.float32.is_empty() {
@@ -118,8 +120,8 @@ impl Choice {
     }
 }
 
-/// Returns the place of the mode that the user asks for.
-fn given_mode(arguments: &Arguments) -> usize {
+/// Returns the index of the mode that the user requests.
+fn requested_mode(arguments: &Arguments) -> usize {
     match (arguments.choices.careful, arguments.choices.precise) {
         (_, true) => 2,
         (true, _) => 1,

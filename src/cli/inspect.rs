@@ -8,10 +8,10 @@ use onnx2ncnn::Refusal;
 use onnx2ncnn::tensor::display_shape;
 use onnx2ncnn::{Composition, Described, Inspection, Metadata};
 
+use super::location::{Outputs, STANDARD_INPUT, input, refused};
 use super::message::Report;
 use super::next::{Line, Next};
-use super::options::{Given, Source};
-use super::place::{Places, STANDARD_INPUT, input, refused};
+use super::options::{Requested, Source};
 use super::refusal;
 use super::size::{display_bytes, display_scaled};
 use super::summary::Summary;
@@ -37,9 +37,9 @@ pub(super) struct Inspect {
     pub model: PathBuf,
 
     #[command(flatten)]
-    pub source: Given<Source>,
+    pub source: Requested<Source>,
 
-    /// Print the report as JSON in place of text
+    /// Print the report as JSON instead of text
     #[arg(long, help_heading = "Messages")]
     pub json: bool,
 
@@ -65,8 +65,8 @@ const MOST_COSTLY: usize = 10;
 
 /// Returns the description of the model.
 pub(super) fn inspect_file(arguments: &Inspect) -> std::result::Result<Summary, Refusal> {
-    let mut places = Places::default();
-    let file = places.add_if(arguments.report_file.as_ref())?;
+    let mut outputs = Outputs::default();
+    let file = outputs.add_if(arguments.report_file.as_ref())?;
     let model = &arguments.model;
     if model != Path::new(STANDARD_INPUT)
         && model.canonicalize().ok().is_some_and(|model| file == Some(model))
@@ -81,7 +81,7 @@ pub(super) fn inspect_file(arguments: &Inspect) -> std::result::Result<Summary, 
         Ok((inspection, _)) => onnx2ncnn::report::Report::convertible(inspection),
         Err(errors) => errors.report(),
     };
-    places.write(|| report.write(file.as_deref(), None))?;
+    outputs.write(|| report.write(file.as_deref(), None))?;
     let verbose = arguments.report.verbose;
     let (inspection, verdict) = match &done {
         Ok((inspection, compositions)) => {
@@ -98,7 +98,7 @@ pub(super) fn inspect_file(arguments: &Inspect) -> std::result::Result<Summary, 
             None => return done.map(|_| Summary::default()),
         },
     };
-    Ok(match (places.uses_standard_output(), arguments.json) {
+    Ok(match (outputs.uses_standard_output(), arguments.json) {
         (true, _) => Summary::default(),
         (_, true) => Summary::of_results(report.to_json()?),
         _ => Summary::of_results(describe(inspection, verbose) + &verdict),
@@ -185,7 +185,7 @@ fn describe(inspection: &Inspection, verbose: bool) -> String {
     text
 }
 
-/// Adds what the model says about its use. Entries that are lists follow in their own lines.
+/// Adds the metadata of the model. Entries that are lists follow in separate lines.
 fn describe_metadata(text: &mut String, metadata: &Metadata) {
     for (key, value) in &metadata.entries {
         let is_list = value.len() > MAX_LETTERS || value.contains('\n') || value.starts_with('{');

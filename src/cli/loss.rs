@@ -1,4 +1,4 @@
-//! The smallest net of which the loss at the outputs is at most a given one: the most sensitive nodes stay in
+//! The smallest net of which the loss at the outputs is at most a maximum: the most sensitive nodes stay in
 //! float, except nodes that the loss tolerates.
 
 use std::fmt::Write as _;
@@ -37,18 +37,18 @@ pub(super) fn search<T>(
 ) -> Result<Vec<Trial<T>>, Refusal> {
     let of = |count: usize| attempt(nodes.get(..count).unwrap_or(nodes));
     let mut trials = vec![of(0)?];
-    let holds = |trials: &[Trial<T>]| trials.last().is_some_and(|trial| trial.figures.loss <= most);
+    let is_met = |trials: &[Trial<T>]| trials.last().is_some_and(|trial| trial.figures.loss <= most);
     let mut failed = 0;
     // One node stays in int8 at least.
     let last = nodes.len().saturating_sub(1);
-    while !holds(&trials) && failed < last {
+    while !is_met(&trials) && failed < last {
         let next = (2 * failed).clamp(1, last);
         trials.push(of(next)?);
-        if !holds(&trials) {
+        if !is_met(&trials) {
             failed = next;
         }
     }
-    if !holds(&trials) {
+    if !is_met(&trials) {
         return Ok(trials);
     }
     let Some(mut best) = trials.pop() else { return Ok(trials) };
@@ -95,12 +95,12 @@ pub(super) fn describe<T>(text: &mut String, trials: &[Trial<T>], whole: Figures
 mod tests {
     use super::*;
 
-    /// The nodes in float of all trials if the loss holds with these of 20.
+    /// The nodes in float of all trials if the loss is met with these of 20.
     fn tried(needed: &[usize]) -> Vec<Vec<String>> {
         let nodes: Vec<String> = (0..20).map(|node| node.to_string()).collect();
         let attempt = |kept: &[String]| {
-            let holds = needed.iter().all(|node| kept.contains(&node.to_string()));
-            let figures = Figures { bytes: 0, seconds: 0.0, loss: if holds { 0.0 } else { 1.0 } };
+            let is_met = needed.iter().all(|node| kept.contains(&node.to_string()));
+            let figures = Figures { bytes: 0, seconds: 0.0, loss: if is_met { 0.0 } else { 1.0 } };
             Ok(Trial { in_float: kept.to_vec(), figures, net: () })
         };
         search(&nodes, 0.5, attempt).unwrap().into_iter().map(|trial| trial.in_float).collect()

@@ -12,12 +12,12 @@ mod generate;
 mod half;
 mod input_value;
 mod inspect;
+mod location;
 mod loss;
 mod message;
 mod next;
 mod options;
 mod passes;
-mod place;
 mod process;
 mod program;
 mod python;
@@ -68,7 +68,7 @@ fn run_command(command: Result<Command, clap::Error>, program: &Program) -> u8 {
     match command {
         Command::Convert(arguments) => {
             let format = arguments.format.message_format;
-            let line = Line { options: &arguments.words, files: &arguments.given_files() };
+            let line = Line { options: &arguments.words, files: &arguments.named_files() };
             finish_command(convert::convert_files(&arguments), Some(line), arguments.report, format, true)
         }
         Command::ListPasses => passes::list(),

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use onnx2ncnn::{OptionInfo, Remedy};
 
-use super::place::STANDARD_INPUT;
+use super::location::STANDARD_INPUT;
 
 /// The maximum number of commands.
 const MAX_COMMANDS: usize = 3;
@@ -43,7 +43,7 @@ impl Next {
 }
 
 impl Line<'_> {
-    /// Returns the command with the options of a remedy in place of those that they replace.
+    /// Returns the command with the options of a remedy instead of the options that they replace.
     fn with(&self, remedy: &Remedy) -> Option<String> {
         let files: Vec<String> =
             self.files.iter().map(|file| Some(file.to_str()?.to_owned())).collect::<Option<_>>()?;

@@ -49,14 +49,14 @@ impl Chosen for Files {
     const PURPOSE: Purpose = Purpose::File;
 }
 
-/// The given options of those that a command takes.
-pub(super) struct Given<C> {
+/// The options of a command that the user requests.
+pub(super) struct Requested<C> {
     values: Vec<(&'static str, OptionValue)>,
     options: Options,
     chosen: PhantomData<C>,
 }
 
-impl<C> Given<C> {
+impl<C> Requested<C> {
     /// Sets these options on a converter.
     pub fn apply(&self, converter: Converter) -> Result<Converter> {
         self.values.iter().try_fold(converter, |converter, (name, value)| converter.with(name, value.clone()))
@@ -73,7 +73,7 @@ impl<C> Given<C> {
     }
 }
 
-impl<C> Deref for Given<C> {
+impl<C> Deref for Requested<C> {
     type Target = Options;
 
     fn deref(&self) -> &Options {
@@ -81,7 +81,7 @@ impl<C> Deref for Given<C> {
     }
 }
 
-impl Given<Source> {
+impl Requested<Source> {
     /// Returns whether the model is read without changes.
     pub fn is_plain(&self) -> bool {
         is_plain(self)
@@ -97,30 +97,30 @@ pub(super) fn is_plain(options: &Options) -> bool {
         && !options.random_as_input
 }
 
-impl<C> fmt::Debug for Given<C> {
+impl<C> fmt::Debug for Requested<C> {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         self.values.fmt(f)
     }
 }
 
-impl<C: Chosen> Args for Given<C> {
+impl<C: Chosen> Args for Requested<C> {
     fn augment_args(command: Command) -> Command {
         command.args(C::args())
     }
 
     fn augment_args_for_update(command: Command) -> Command {
-        Given::<C>::augment_args(command)
+        Requested::<C>::augment_args(command)
     }
 }
 
-impl<C: Chosen> FromArgMatches for Given<C> {
-    fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Given<C>, clap::Error> {
+impl<C: Chosen> FromArgMatches for Requested<C> {
+    fn from_arg_matches(matches: &ArgMatches) -> std::result::Result<Requested<C>, clap::Error> {
         let args = C::args();
-        let is_given = |info: &OptionInfo| {
+        let is_requested = |info: &OptionInfo| {
             args.iter().any(|arg| arg.get_id() == info.name)
                 && matches.value_source(info.name).is_some_and(|source| source != ValueSource::DefaultValue)
         };
-        let chosen = options().iter().filter(|info| is_given(info));
+        let chosen = options().iter().filter(|info| is_requested(info));
         let values = chosen.flat_map(|info| {
             let values: Vec<OptionValue> = match info.kind {
                 OptionKind::Flag => vec![OptionValue::Flag(matches.get_flag(info.name))],
@@ -132,15 +132,16 @@ impl<C: Chosen> FromArgMatches for Given<C> {
             };
             values.into_iter().map(|value| (info.name, value))
         });
-        let mut given = Given { values: values.collect(), options: Options::default(), chosen: PhantomData };
+        let mut requested =
+            Requested { values: values.collect(), options: Options::default(), chosen: PhantomData };
         // The values have the types of the table, from which the arguments are made.
         let failed = |error: Error| clap::Error::raw(ErrorKind::InvalidValue, error);
-        given.options = given.converter().map_err(failed)?.options().clone();
-        Ok(given)
+        requested.options = requested.converter().map_err(failed)?.options().clone();
+        Ok(requested)
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> std::result::Result<(), clap::Error> {
-        *self = Given::from_arg_matches(matches)?;
+        *self = Requested::from_arg_matches(matches)?;
         Ok(())
     }
 }

@@ -13,10 +13,10 @@ use onnx2ncnn::error::Error;
 use onnx2ncnn::{Conversion, Converter, Input, Quantization, Storage};
 
 use super::destination::{Destination, NetFiles};
+use super::location::{input, path_to_read_again, temporary_folder, write_net};
 use super::loss::{self, Figures, Trial};
 use super::message::{Format, MessageFormat, Report};
-use super::options::{Given, Source};
-use super::place::{input, path_to_read_again, temporary_folder, write_net};
+use super::options::{Requested, Source};
 use super::python::{
     Comparison, INT8_COSINE, NetRequest, PythonArguments, Quantize as QuantizeRequest, Quantized, parse_loss,
 };
@@ -71,13 +71,13 @@ pub(super) struct Quantize {
     #[arg(long, value_name = "A,B", value_delimiter = ',', help_heading = "Quantization")]
     pub keep: Vec<String>,
 
-    /// Also quantize depthwise convolutions, which lose most in int8, hold few weights, and are slower than
+    /// Also quantize depthwise convolutions, which lose most in int8, have few weights, and are slower than
     /// in float on x86
     #[arg(long, help_heading = "Quantization")]
     pub depthwise: bool,
 
     /// Keep the nodes in float that lose most, as few as are needed until the loss of each output is at most
-    /// this: one minus the cosine, on samples that are held back
+    /// this: one minus the cosine, on samples that are set aside
     #[arg(long, value_name = "PART", value_parser = parse_loss, help_heading = "Quantization")]
     pub max_loss: Option<f64>,
 
@@ -86,7 +86,7 @@ pub(super) struct Quantize {
     pub emit_onnx: Option<PathBuf>,
 
     #[command(flatten)]
-    pub source: Given<Source>,
+    pub source: Requested<Source>,
 
     #[command(flatten)]
     pub net: NetFiles,
@@ -170,7 +170,7 @@ pub(super) fn quantize_files(arguments: &Quantize) -> Result<Summary, Refusal> {
         Some(path) => converter.emit_onnx(path).convert(&quantized)?,
         None => conversion,
     };
-    let written = destination.places.write(|| conversion.write(&destination.param, &destination.bin))?;
+    let written = destination.outputs.write(|| conversion.write(&destination.param, &destination.bin))?;
     let verbose = arguments.report.verbose;
     let files = Files { destination: &destination, written: &written, dry_run: false };
     if arguments.format.message_format == MessageFormat::Json {

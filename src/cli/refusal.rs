@@ -10,19 +10,19 @@ use onnx2ncnn::report::Diagnostic;
 use super::next::Next;
 use super::terminal::{BAD, HELP, count, labelled, list, printable};
 
-/// The maximum number of listed places of a reason, without -v.
-const MAX_PLACES: usize = 5;
+/// The maximum number of listed locations of a reason, without -v.
+const MAX_LOCATIONS: usize = 5;
 /// The maximum number of listed reasons, without -v.
 const MAX_REASONS: usize = 40;
 
 /// The maximum number of listed codes of errors.
 const MAX_CODES: usize = 8;
 
-/// A reason, and every place at which it applies.
+/// A reason, and every location at which it applies.
 struct Reason<'a> {
     error: &'a Error,
-    /// Each place once: several nodes that replace one node of the model are that node.
-    places: Vec<String>,
+    /// Each location once: several nodes that replace one node of the model are that node.
+    locations: Vec<String>,
     nodes: usize,
 }
 
@@ -41,11 +41,11 @@ pub(super) fn describe<'a>(
     for error in errors {
         let index = *known.entry((error.kind(), headline(error), error.help_text())).or_insert(reasons.len());
         if index == reasons.len() {
-            reasons.push(Reason { error, places: Vec::new(), nodes: 0 });
+            reasons.push(Reason { error, locations: Vec::new(), nodes: 0 });
         }
-        let (Some(reason), Some(place)) = (reasons.get_mut(index), place(error.at())) else { continue };
-        if seen.insert((index, place.clone())) {
-            reason.places.push(place);
+        let (Some(reason), Some(location)) = (reasons.get_mut(index), location(error.at())) else { continue };
+        if seen.insert((index, location.clone())) {
+            reason.locations.push(location);
             reason.nodes += usize::from(error.at().node.is_some());
         }
         nodes.extend(error.at().node.iter().map(|node| (error.at().graph.as_slice(), node.index)));
@@ -98,9 +98,15 @@ fn describe_reason(text: &mut String, reason: &Reason, verbose: bool) {
         head = format!("{}: {head}", count(reason.nodes, "node"));
     }
     labelled(text, BAD, &reason.error.kind().to_string(), &head);
-    list(text, "  ", &reason.places, if verbose { usize::MAX } else { MAX_PLACES }, |text, place| {
-        let _ = writeln!(text, "  {place}");
-    });
+    list(
+        text,
+        "  ",
+        &reason.locations,
+        if verbose { usize::MAX } else { MAX_LOCATIONS },
+        |text, location| {
+            let _ = writeln!(text, "  {location}");
+        },
+    );
     if let Some(help) = reason.error.help_text() {
         text.push_str("  ");
         labelled(text, HELP, "help", &printable(help));
@@ -123,7 +129,7 @@ fn headline(error: &Error) -> String {
 }
 
 /// Returns `graph "then": node 3 "name" Conv-11: input 1`, as far as it is known.
-fn place(at: &Where) -> Option<String> {
+fn location(at: &Where) -> Option<String> {
     let mut words: Vec<String> = at.graph.iter().map(|graph| printable(graph)).collect();
     if let Some(node) = &at.node {
         let name =

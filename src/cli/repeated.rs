@@ -30,28 +30,28 @@ struct Files {
 }
 
 impl Repeated {
-    /// Reads the given report of a net; by default that beside its files, unless it is of another net.
-    pub fn of(given: Option<&Path>, param: &Path, bin: &Path) -> Result<Repeated> {
-        let path = given.map_or_else(|| default_report(param), Path::to_owned);
+    /// Reads a report of a net; by default the report next to its files, unless it is of another net.
+    pub fn of(requested: Option<&Path>, param: &Path, bin: &Path) -> Result<Repeated> {
+        let path = requested.map_or_else(|| default_report(param), Path::to_owned);
         let bytes = match fs::read(&path) {
             Ok(bytes) => bytes,
-            Err(_) if given.is_none() => return Ok(Repeated::default()),
+            Err(_) if requested.is_none() => return Ok(Repeated::default()),
             Err(e) => return Err(Error::io("the report cannot be opened", e).in_file(path)),
         };
         match options_of(&bytes, param, bin) {
             Ok(options) => Ok(Repeated { path: Some(path), options }),
-            Err(_) if given.is_none() => Ok(Repeated::default()),
+            Err(_) if requested.is_none() => Ok(Repeated::default()),
             Err(error) => Err(error.in_file(path)),
         }
     }
 
-    /// Returns a converter with these options, without those of the `given` names and those that exclude
-    /// these.
-    pub fn converter(&self, given: &[&str]) -> Result<Converter> {
+    /// Returns a converter with these options, without the options of the `requested` names and the options
+    /// that exclude these.
+    pub fn converter(&self, requested: &[&str]) -> Result<Converter> {
         let excludes =
             |one: Option<&OptionInfo>, other: &str| one.is_some_and(|info| info.excludes == Some(other));
         let gives_way = |name: &str| {
-            given.iter().any(|other| {
+            requested.iter().any(|other| {
                 *other == name
                     || excludes(OptionInfo::named(name), other)
                     || excludes(OptionInfo::named(other), name)
@@ -99,7 +99,7 @@ fn options_of(report: &[u8], param: &Path, bin: &Path) -> Result<Map<String, Val
     Ok(options)
 }
 
-/// Returns the report beside a net, as `batch` names it: `m.report.json` for `m.ncnn.param`.
+/// Returns the report next to a net, as `batch` names it: `m.report.json` for `m.ncnn.param`.
 fn default_report(param: &Path) -> PathBuf {
     let stem = param.with_extension("");
     let stem =

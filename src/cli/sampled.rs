@@ -8,7 +8,7 @@ use onnx2ncnn::{Converter, Input, Refusal, Storage, Weights};
 use tempfile::TempDir;
 
 use super::arguments::Arguments;
-use super::place::{path_to_read_again, temporary_folder};
+use super::location::{path_to_read_again, temporary_folder};
 use super::python::{Round, Rounded};
 use super::terminal::{STRONG, count, labelled, printable};
 
@@ -16,7 +16,7 @@ use super::terminal::{STRONG, count, labelled, printable};
 const BY_SAMPLES: &str = "by samples";
 const PLAIN: &str = "to the nearest integers";
 
-/// The model to convert, the given one or that with rounded weights.
+/// The model to convert: the model itself, or its copy with rounded weights.
 pub(super) struct Sampled<'a> {
     model: &'a Path,
     rounded: Option<(PathBuf, Rounded, TempDir)>,
@@ -58,7 +58,7 @@ impl<'a> Sampled<'a> {
         }
     }
 
-    /// Returns the model to read, if it is not the given one.
+    /// Returns the model to read, if it is a copy.
     pub fn input(&self) -> Option<Input> {
         self.rounded.as_ref().map(|(path, ..)| Input::Path(path.clone()))
     }

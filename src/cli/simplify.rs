@@ -11,9 +11,9 @@ use onnx2ncnn::error::{Error, ErrorKind};
 use onnx2ncnn::report::Diagnostic;
 use onnx2ncnn::{Converter, ExternalData, Input, Pass, Simplified, Storage};
 
+use super::location::{Outputs, STANDARD_INPUT, input, is_folder, refused};
 use super::message::{Format, MessageFormat, Report};
-use super::options::{Given, Source};
-use super::place::{Places, STANDARD_INPUT, input, is_folder, refused};
+use super::options::{Requested, Source};
 use super::python::{PythonArguments, Request};
 use super::refusal;
 use super::size::parse_bytes;
@@ -43,7 +43,7 @@ pub(super) struct Simplify {
     pub out: Option<PathBuf>,
 
     #[command(flatten)]
-    pub source: Given<Source>,
+    pub source: Requested<Source>,
 
     /// The ONNX file to write, or its folder; folders are made
     #[arg(
@@ -122,8 +122,8 @@ impl StorageArguments {
 pub(super) fn simplify_files(arguments: &Simplify) -> Result<Summary, Refusal> {
     let start = Instant::now();
     let model = &arguments.model;
-    let mut places = Places::default();
-    let out = places.add(&named_file(arguments)?)?;
+    let mut outputs = Outputs::default();
+    let out = outputs.add(&named_file(arguments)?)?;
     if model != Path::new(STANDARD_INPUT) && model.canonicalize().is_ok_and(|model| model == out) {
         return Err(refused(&out, "the result would overwrite the model itself").into());
     }
@@ -136,7 +136,7 @@ pub(super) fn simplify_files(arguments: &Simplify) -> Result<Summary, Refusal> {
     }
     let simplified = converter.simplify(&input)?;
     let storage = arguments.storage.storage();
-    if places.uses_standard_output() && matches!(storage, Storage::External(_)) {
+    if outputs.uses_standard_output() && matches!(storage, Storage::External(_)) {
         return Err(Error::usage("external data lie beside a file, not beside standard output").into());
     }
     let write = || -> Result<Vec<PathBuf>, Refusal> {
@@ -147,8 +147,8 @@ pub(super) fn simplify_files(arguments: &Simplify) -> Result<Summary, Refusal> {
     };
     let mut files = Vec::new();
     if !arguments.dry_run {
-        files = places.write(write)?;
-        files.retain(|file| !places.is_piped(file));
+        files = outputs.write(write)?;
+        files.retain(|file| !outputs.is_piped(file));
     }
     let verbose = arguments.report.verbose;
     Ok(match arguments.format.message_format {
@@ -237,7 +237,7 @@ fn describe(
         let times = if change.times == 1 { String::new() } else { format!(", {} times", change.times) };
         let _ = writeln!(table, "{:width$}  {nodes} {what}{times}", change.name);
     }
-    // A result on standard output has nothing beside it.
+    // A result on standard output has nothing next to it.
     let is_piped = files.is_empty() && !arguments.dry_run;
     summary.add(if verbose && !is_piped { Stream::Output } else { Stream::Error }, table);
     let mut text = String::new();

@@ -8,17 +8,17 @@ use onnx2ncnn::{Chain, Input, Part, Refusal};
 
 use super::arguments::Arguments;
 use super::destination::Destination;
+use super::location::{Outputs, input, refused};
 use super::options::parse_names;
-use super::place::{Places, input, refused};
 use super::summary::{Stream, Summary};
 use super::terminal::{NOTICE, count, labelled, printable};
 
 /// Converts the parts of a model between cuts, and writes them with a list of them.
 pub(super) fn convert_chain(arguments: &Arguments) -> Result<Summary, Refusal> {
     let (net, further) = arguments.results();
-    let Destination { param, bin, places, .. } = Destination::of(&arguments.model, &net, &further)?;
+    let Destination { param, bin, outputs, .. } = Destination::of(&arguments.model, &net, &further)?;
     let model = input(&arguments.model)?;
-    if places.uses_standard_output() || model == Input::Stdin {
+    if outputs.uses_standard_output() || model == Input::Stdin {
         return Err(Error::usage("a chain of nets is read from a file and written to files").into());
     }
     let mut cuts = Vec::new();
@@ -28,20 +28,20 @@ pub(super) fn convert_chain(arguments: &Arguments) -> Result<Summary, Refusal> {
     let converter = arguments.choices.apply(arguments.source.converter()?)?;
     let chain = converter.convert_chain(&model, &cuts)?;
     let (steps, list) = chain.files(&param, &bin);
-    let mut places = Places::default();
+    let mut outputs = Outputs::default();
     for file in steps.iter().flatten().chain([&list]) {
-        let file = places.add(file)?;
+        let file = outputs.add(file)?;
         if arguments.model.canonicalize().is_ok_and(|model| model == file) {
             return Err(refused(&file, "a part would overwrite the model itself").into());
         }
     }
     if !arguments.dry_run {
-        places.write(|| chain.write(&param, &bin))?;
+        outputs.write(|| chain.write(&param, &bin))?;
     }
     Ok(describe(&chain, &steps, (!arguments.dry_run).then_some(&list)))
 }
 
-/// Returns a line for each step, named by its first file, and the place of the list, if it was written.
+/// Returns a line for each step, named by its first file, and the path of the list, if it was written.
 fn describe(chain: &Chain, files: &[Vec<PathBuf>], list: Option<&PathBuf>) -> Summary {
     let mut text = String::new();
     let name = |path: &Path| printable(&path.file_name().unwrap_or_default().to_string_lossy());

@@ -49,7 +49,7 @@ impl Summary {
         self.0.push((stream, text));
     }
 
-    /// Creates a summary of results alone.
+    /// Creates a summary of only results.
     pub fn of_results(text: String) -> Summary {
         Summary(vec![(Stream::Output, text)])
     }
@@ -77,7 +77,7 @@ impl Files<'_> {
     /// Returns the stream for tables that were asked for: standard output, unless it has the bytes of a
     /// result.
     fn stream(&self, verbose: bool) -> Stream {
-        match verbose && !self.destination.places.uses_standard_output() {
+        match verbose && !self.destination.outputs.uses_standard_output() {
             true => Stream::Output,
             false => Stream::Error,
         }

@@ -12,10 +12,10 @@ use onnx2ncnn::{Conversion, Converter, InnerBlob, Input, OptionInfo, Options, Pu
 
 use super::destination::default_files;
 use super::exit::{DIFFERENT, DONE, REFUSED, finish_command};
+use super::location::{input, path_to_read_again, temporary_folder};
 use super::message::{Format, MessageFormat, Report};
 use super::next::is_harmless;
-use super::options::{Chosen, Given, Source, arg, is_plain};
-use super::place::{input, path_to_read_again, temporary_folder};
+use super::options::{Chosen, Requested, Source, arg, is_plain};
 use super::python::{
     Comparison, Distance, INT8_COSINE, Magnitude, NetRequest, Pair, PythonArguments, SIZES, parse_part,
 };
@@ -55,10 +55,10 @@ pub(super) struct Verify {
     /// The ONNX model
     pub model: PathBuf,
 
-    /// The .param file of the net [default: model.ncnn.param beside model.onnx]
+    /// The .param file of the net [default: model.ncnn.param next to model.onnx]
     pub param: Option<PathBuf>,
 
-    /// The .bin file of the net [default: beside the .param file, by its name]
+    /// The .bin file of the net [default: next to the .param file, by its name]
     pub bin: Option<PathBuf>,
 
     /// Inputs: arrays by the names of the model's inputs [default: random ones]
@@ -86,8 +86,8 @@ pub(super) struct Verify {
     #[arg(long, conflicts_with = "bf16", help_heading = "Comparison")]
     pub vulkan: bool,
 
-    /// Also compare intermediate blobs: print the error of each, that of its layers alone, and the first blob
-    /// that differs
+    /// Also compare intermediate blobs: print the error of each, the error of only its layers, and the first
+    /// blob that differs
     #[arg(long, help_heading = "Comparison")]
     pub layers: bool,
 
@@ -108,16 +108,16 @@ pub(super) struct Verify {
     #[command(flatten)]
     pub python: PythonArguments,
 
-    /// The report of the conversion, whose options are repeated [default: that beside the net, such as
+    /// The report of the conversion, whose options are repeated [default: the report next to the net, such as
     /// model.report.json for model.ncnn.param]
     #[arg(long = "report", value_name = "FILE.json", help_heading = "Model")]
     pub conversion: Option<PathBuf>,
 
     #[command(flatten)]
-    pub choices: Given<Compared>,
+    pub choices: Requested<Compared>,
 
     #[command(flatten)]
-    pub source: Given<Source>,
+    pub source: Requested<Source>,
 
     #[command(flatten)]
     pub format: Format,
@@ -216,8 +216,8 @@ fn compare(arguments: &Verify) -> Result<(Comparison, Options), Refusal> {
     }
     let model = input(path_to_read_again(&arguments.model)?)?;
     let room = temporary_folder()?;
-    let given: Vec<&str> = arguments.choices.names().chain(arguments.source.names()).collect();
-    let mut converter = repeated.converter(&given)?;
+    let requested: Vec<&str> = arguments.choices.names().chain(arguments.source.names()).collect();
+    let mut converter = repeated.converter(&requested)?;
     converter = arguments.choices.apply(arguments.source.apply(converter)?)?;
     let choices = converter.options().clone();
     if choices.kv_cache && (arguments.data.is_some() || arguments.layers || arguments.magnitudes) {
@@ -306,7 +306,7 @@ fn worst_of(rows: &[Distance], most: usize) -> Vec<&Distance> {
     let mut ordered: Vec<(usize, &Distance)> = rows.iter().enumerate().collect();
     ordered.sort_by(|(_, one), (_, other)| error(other).total_cmp(&error(one)));
     ordered.truncate(most);
-    ordered.sort_by_key(|(place, _)| *place);
+    ordered.sort_by_key(|(index, _)| *index);
     ordered.into_iter().map(|(_, row)| row).collect()
 }
 
@@ -330,11 +330,11 @@ fn describe(comparison: &Comparison, verbose: bool) -> String {
     if let Some(first) = comparison.layers.iter().find(|layer| !layer.same) {
         let blob = format!("\"{}\": {}", printable(&first.name), printable(&first.describe()));
         labelled(&mut text, BAD, "first blob that differs", &blob);
-        let alone = |row: &&Distance| row.alone.is_some();
+        let has_error = |row: &&Distance| row.alone.is_some();
         let largest = comparison
             .layers
             .iter()
-            .filter(alone)
+            .filter(has_error)
             .max_by(|one, other| one.alone.partial_cmp(&other.alone).unwrap_or(Ordering::Equal));
         if let Some(row) = largest {
             let blob = format!("\"{}\": {}", printable(&row.name), printable(&row.describe()));
@@ -345,8 +345,8 @@ fn describe(comparison: &Comparison, verbose: bool) -> String {
     }
     let bad = comparison.outputs.iter().filter(|output| !output.same).count();
     if bad == 0 {
-        let place = if comparison.seconds.is_some() { " on the device" } else { "" };
-        let _ = writeln!(text, "the same in onnxruntime and ncnn{place}");
+        let processor = if comparison.seconds.is_some() { " on the device" } else { "" };
+        let _ = writeln!(text, "the same in onnxruntime and ncnn{processor}");
     } else {
         let differing = format!("{} of {} differ", bad, count(comparison.outputs.len(), "output"));
         labelled(&mut text, BAD, "mismatch", &differing);

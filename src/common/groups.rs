@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// Disjoint groups; an item that was not joined is a group of its own.
+/// Disjoint groups; an item that was not joined is a separate group.
 #[derive(Debug)]
 pub(crate) struct Groups<T> {
     /// An earlier item of the same group.

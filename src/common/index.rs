@@ -144,9 +144,9 @@ impl<K: Index, T> IndexMap<K, T> {
     }
 
     /// Keeps the items that satisfy a condition.
-    pub fn retain(&mut self, mut holds: impl FnMut(K, &T) -> bool) {
+    pub fn retain(&mut self, mut keeps: impl FnMut(K, &T) -> bool) {
         for (number, slot) in self.items.iter_mut().enumerate() {
-            if slot.as_ref().is_some_and(|item| !holds(K::of(number), item)) {
+            if slot.as_ref().is_some_and(|item| !keeps(K::of(number), item)) {
                 *slot = None;
                 self.len -= 1;
             }
@@ -260,9 +260,9 @@ impl<K: Index, T: Copy> IndexLists<K, T> {
         let mut items = vec![first; total];
         for (key, item) in pairs {
             if let Some(next) = ends.get_mut(key.index())
-                && let Some(place) = items.get_mut(*next)
+                && let Some(slot) = items.get_mut(*next)
             {
-                *place = item;
+                *slot = item;
                 *next += 1;
             }
         }

@@ -2,7 +2,7 @@
 //! time in proportion to its bytes, plus a fixed allowance.
 //!
 //! Exceeding a limit is an error of kind `Limit`, or leaves a node that is computed at run time. Limits on
-//! the number of layers of one operator are defined beside the operator.
+//! the number of layers of one operator are defined with the operator.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -43,7 +43,7 @@ pub(crate) const DENSE_BYTES: usize = 1 << 28;
 
 /// The maximum product of the nonzero sizes of an empty tensor: it takes no bytes, but loops along its axes
 /// must terminate.
-pub(crate) const EMPTY_PLACES: usize = 1 << 24;
+pub(crate) const EMPTY_POSITIONS: usize = 1 << 24;
 
 // Sizes
 
@@ -108,10 +108,10 @@ pub(crate) const EXPANDED_NODES: usize = 1 << 19;
 pub(crate) const EXPANDED_AXIS: i64 = 1 << 24;
 
 /// Refuses to list more indices than an axis may have.
-pub(crate) fn check_listed(places: usize) -> Result<()> {
-    match i64::try_from(places) {
-        Ok(places) if places <= EXPANDED_AXIS => Ok(()),
-        _ => Err(Error::limit(format!("{places} places, each listed; {EXPANDED_AXIS} are the most"))),
+pub(crate) fn check_listed(count: usize) -> Result<()> {
+    match i64::try_from(count) {
+        Ok(count) if count <= EXPANDED_AXIS => Ok(()),
+        _ => Err(Error::limit(format!("{count} places, each listed; {EXPANDED_AXIS} are the most"))),
     }
 }
 
@@ -151,7 +151,7 @@ pub(crate) struct Budget {
     pub stored: u64,
     /// Whether constants are evaluated only as far as sizes need it: in a branch of If, which is inferred
     /// after each pass.
-    pub sizes_alone: bool,
+    pub only_sizes: bool,
     nodes: usize,
     bytes: u64,
     computed: Arc<AtomicU64>,
@@ -160,7 +160,7 @@ pub(crate) struct Budget {
 impl Budget {
     /// Returns whether a constant of that cost may be evaluated.
     pub fn may_fold(&self, work: u64, memory: u64) -> bool {
-        if self.sizes_alone {
+        if self.only_sizes {
             return work <= SIZES_WORK;
         }
         work <= self.meter().left() && memory <= FOLDING_BYTES.saturating_add(self.stored.saturating_mul(16))
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn repeated_inference_evaluates_only_sizes() {
-        let (whole, branch) = (Budget::default(), Budget { sizes_alone: true, ..Budget::default() });
+        let (whole, branch) = (Budget::default(), Budget { only_sizes: true, ..Budget::default() });
         assert!(whole.may_fold(SIZES_WORK + 1, 0) && !branch.may_fold(SIZES_WORK + 1, 0));
         assert!(branch.may_fold(SIZES_WORK, 0));
     }

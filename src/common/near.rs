@@ -1,4 +1,4 @@
-//! Names that are nearly a given one.
+//! Names that are similar to a name.
 
 /// The most names.
 const MOST: usize = 3;

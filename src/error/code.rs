@@ -24,7 +24,7 @@ impl ErrorCode {
     /// Elements are not real numbers.
     pub(crate) const NO_NUMBERS: ErrorCode = ErrorCode(16);
 
-    /// Returns the code of an error of a kind without a code of its own.
+    /// Returns the code of an error of a kind without a separate code.
     pub(super) fn of(kind: ErrorKind) -> ErrorCode {
         ErrorCode(match kind {
             ErrorKind::Io => 1,

@@ -14,7 +14,7 @@ impl Graph {
             for input in node.reads() {
                 let value = self.value(input);
                 let computed_later = value.producer.is_some() && !made.contains(input);
-                if computed_later || (value.producer.is_none() && !self.is_given(input)) {
+                if computed_later || (value.producer.is_none() && !self.is_input_or_constant(input)) {
                     return Err(here(Error::internal(format!(
                         "\"{}\" is read before it is computed",
                         value.name
@@ -34,7 +34,7 @@ impl Graph {
             }
         }
         for output in &self.outputs {
-            if !made.contains(*output) && !self.is_given(*output) {
+            if !made.contains(*output) && !self.is_input_or_constant(*output) {
                 let name = &self.value(*output).name;
                 return Err(Error::internal(format!("the graph output \"{name}\" is not computed")));
             }
@@ -44,7 +44,7 @@ impl Graph {
 
     /// Returns whether a value needs no node: an input, a constant, a captured value, or text, which is
     /// refused if a layer has to give it.
-    fn is_given(&self, id: ValueId) -> bool {
+    fn is_input_or_constant(&self, id: ValueId) -> bool {
         self.value(id).constant.is_some()
             || self.value(id).dtype == Some(DType::String)
             || self.inputs.contains(&id)

@@ -8,7 +8,7 @@ use crate::error::Result;
 
 impl Graph {
     /// Removes a node whose work other nodes do.
-    fn put_in_place(&mut self, old: NodeId, new: &[NodeId]) {
+    fn replace_in_order(&mut self, old: NodeId, new: &[NodeId]) {
         self.cache = Cache::default();
         let Some(node) = self.nodes.get_mut(old.index()).and_then(Option::take) else { return };
         self.lineage.leave(old, node.reads());
@@ -28,8 +28,8 @@ impl Graph {
     ) -> Result<()> {
         // The new order, once it differs.
         let mut changed: Option<Vec<NodeId>> = None;
-        let mut place = 0;
-        while let Some(id) = self.order.get(place).copied() {
+        let mut position = 0;
+        while let Some(id) = self.order.get(position).copied() {
             let index = self.node(id).map_or(0, |node| node.index);
             match (make(self, id)?, &mut changed) {
                 (None, None) => {}
@@ -39,12 +39,12 @@ impl Graph {
                         node.index = index;
                     }
                     let made: Vec<NodeId> = nodes.into_iter().map(|node| self.new_node(node)).collect();
-                    self.put_in_place(id, &made);
-                    let before = || self.order.iter().take(place).copied().collect();
+                    self.replace_in_order(id, &made);
+                    let before = || self.order.iter().take(position).copied().collect();
                     changed.get_or_insert_with(before).extend(made);
                 }
             }
-            place += 1;
+            position += 1;
         }
         if let Some(order) = changed {
             self.order = order;

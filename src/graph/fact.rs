@@ -49,12 +49,12 @@ pub(crate) struct Inferred {
     pub facts: Vec<Fact>,
     /// The conditions on free sizes that were required.
     pub conditions: Vec<SizeCondition>,
-    /// The inputs in place of whose elements sizes were taken.
+    /// The inputs whose elements were replaced by sizes.
     pub replaced: BTreeSet<usize>,
 }
 
-/// The facts of each node by its first output. They hold as long as the node and the facts of its inputs are
-/// the same.
+/// The facts of each node by its first output. They are valid as long as the node and the facts of its inputs
+/// are the same.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Memory(BTreeMap<ValueId, (Node, Vec<Value>, Inferred)>);
 

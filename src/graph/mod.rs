@@ -107,7 +107,7 @@ pub struct Node {
     pub name: String,
     /// The index in the model's list of nodes, for messages.
     pub index: usize,
-    /// The domain; empty for both spellings of ONNX's own.
+    /// The domain; empty for both spellings of ONNX's domain.
     pub domain: Symbol,
     /// The operator.
     pub op_type: Symbol,
@@ -132,7 +132,7 @@ impl Node {
         }
     }
 
-    /// Returns the operator with its domain, unless that is ONNX's own.
+    /// Returns the operator with its domain, unless that is ONNX's.
     pub fn qualified_op_type(&self) -> String {
         if self.domain.is_empty() {
             self.op_type.to_string()
@@ -157,22 +157,22 @@ impl Node {
         self.inputs.iter().flatten().copied().chain(captured)
     }
 
-    /// Returns an input, if it is given.
+    /// Returns an input, if it is present.
     pub fn input(&self, index: usize) -> Option<ValueId> {
         self.inputs.get(index).copied().flatten()
     }
 
-    /// Returns an output, if it is given.
+    /// Returns an output, if it is present.
     pub fn output(&self, index: usize) -> Option<ValueId> {
         self.outputs.get(index).copied().flatten()
     }
 
-    /// Returns whether the node calls this operator of ONNX's own domain.
+    /// Returns whether the node calls this operator of ONNX's domain.
     pub fn is(&self, op_type: &str) -> bool {
         self.domain.is_empty() && self.op_type == op_type
     }
 
-    /// Returns whether the node calls one of these operators of ONNX's own domain.
+    /// Returns whether the node calls one of these operators of ONNX's domain.
     pub fn is_one_of(&self, op_types: &[&str]) -> bool {
         op_types.iter().any(|op_type| self.is(op_type))
     }
@@ -203,7 +203,7 @@ pub struct Graph {
     pub kept: Vec<ValueId>,
     /// The captured values of a body.
     pub captures: Vec<Capture>,
-    /// The versions of the operator sets, by domain; ONNX's own is the empty one.
+    /// The versions of the operator sets, by domain; ONNX's is the empty one.
     pub opsets: BTreeMap<String, i64>,
     /// The folded nodes in the order of folding, if they are kept: their results may be too large to be
     /// written.
@@ -212,7 +212,7 @@ pub struct Graph {
     pub(crate) squeezes: Option<bool>,
     /// The conditions on free sizes that shape rules required.
     pub(crate) conditions: BTreeSet<SizeCondition>,
-    /// The values in place of whose elements sizes were taken, and the first node that reads each.
+    /// The values whose elements were replaced by sizes, and the first node that reads each.
     pub(crate) replaced_by_sizes: BTreeMap<ValueId, NodeAt>,
     /// Warnings about nodes that were replaced.
     pub(crate) warnings: Vec<String>,
@@ -229,7 +229,7 @@ pub struct Graph {
 struct Cache {
     /// The readers of each value.
     readers: OnceLock<Arc<IndexLists<ValueId, NodeId>>>,
-    /// The operators of ONNX's own domain that occur.
+    /// The operators of ONNX's domain that occur.
     operators: OnceLock<Arc<BTreeSet<Symbol>>>,
 }
 
@@ -302,7 +302,7 @@ impl Graph {
     }
 
     /// Returns the inputs without constant elements.
-    pub fn given_inputs(&self) -> Vec<ValueId> {
+    pub fn variable_inputs(&self) -> Vec<ValueId> {
         self.inputs.iter().copied().filter(|id| self.value(*id).constant.is_none()).collect()
     }
 

@@ -25,7 +25,8 @@ impl Graph {
             return Ok(());
         }
         self.cache = Cache::default();
-        let place: IndexMap<NodeId, usize> = self.order.iter().enumerate().map(|(i, id)| (*id, i)).collect();
+        let indices: IndexMap<NodeId, usize> =
+            self.order.iter().enumerate().map(|(i, id)| (*id, i)).collect();
         let mut needs: BTreeSet<(NodeId, NodeId)> = BTreeSet::new();
         for (id, node) in self.nodes() {
             let producers = node.reads().filter_map(|value| self.value(value).producer);
@@ -38,10 +39,10 @@ impl Graph {
                 *count += 1;
             }
         }
-        let placed = |id: NodeId| (place.get(id).copied().unwrap_or(0), id);
+        let keyed = |id: NodeId| (indices.get(id).copied().unwrap_or(0), id);
         let is_free = |id: &NodeId| waiting.get(*id) == Some(&0);
         let mut ready: BTreeSet<(usize, NodeId)> =
-            self.order.iter().copied().filter(is_free).map(placed).collect();
+            self.order.iter().copied().filter(is_free).map(keyed).collect();
         let mut order = Vec::with_capacity(self.order.len());
         while let Some((_, id)) = ready.pop_first() {
             order.push(id);
@@ -49,7 +50,7 @@ impl Graph {
                 if let Some(count) = waiting.get_mut(*reader) {
                     *count -= 1;
                     if *count == 0 {
-                        ready.insert(placed(*reader));
+                        ready.insert(keyed(*reader));
                     }
                 }
             }

@@ -1,6 +1,6 @@
 //! Layers that move or mix the elements of a blob along one axis.
 
-use super::form::{MAX_AXES, apart_form, isolate};
+use super::form::{MAX_AXES, isolate, isolated_form};
 use super::gather::MAX_PARTS;
 use super::{Lower, extended, line_form};
 use crate::common::int::Int;
@@ -16,40 +16,40 @@ pub(super) const OPEN_END: i32 = -233;
 impl Lower<'_> {
     /// Returns the blob in a form in which `axis` of `shape`, the sizes of its elements, is an axis, and the
     /// position of that axis.
-    pub(super) fn alone(&self, blob: BlobId, shape: &[Dim], axis: usize) -> Result<(BlobId, usize)> {
+    pub(super) fn isolated(&self, blob: BlobId, shape: &[Dim], axis: usize) -> Result<(BlobId, usize)> {
         if let Some(found) = isolate(&self.form(blob), shape, &[axis]) {
             return Ok((blob, *found.at(0)?));
         }
-        let (form, found) = apart_form(shape, &[axis], |form| self.state().is_plain(blob, form));
+        let (form, found) = isolated_form(shape, &[axis], |form| self.state().is_plain(blob, form));
         Ok((self.reshape(blob, &form)?, *found.at(0)?))
     }
 
-    /// Merges the axes before and after the axis at `place`, to at most three axes.
-    pub(super) fn grouped(&self, blob: BlobId, place: usize) -> Result<(BlobId, usize)> {
+    /// Merges the axes before and after the axis at `axis`, to at most three axes.
+    pub(super) fn grouped(&self, blob: BlobId, axis: usize) -> Result<(BlobId, usize)> {
         let form = self.form(blob);
-        let [outer, inner] = Dim::around(&form, place);
-        self.three(blob, outer, form.at(place)?.clone(), inner)
+        let [outer, inner] = Dim::around(&form, axis);
+        self.three(blob, outer, form.at(axis)?.clone(), inner)
     }
 
     pub(super) fn three(&self, blob: BlobId, outer: Dim, axis: Dim, inner: Dim) -> Result<(BlobId, usize)> {
-        let place = usize::from(!outer.is(1));
+        let index = usize::from(!outer.is(1));
         let mut form = vec![outer, axis, inner];
-        if place == 0 {
+        if index == 0 {
             form.remove(0);
         }
         form.truncate(if form.last().is_some_and(|inner| inner.is(1)) { form.len() - 1 } else { MAX_AXES });
-        Ok((self.reshape(blob, &form)?, place))
+        Ok((self.reshape(blob, &form)?, index))
     }
 
-    pub(super) fn resized(&self, blob: BlobId, place: usize, size: Dim) -> Vec<Dim> {
+    pub(super) fn resized(&self, blob: BlobId, axis: usize, size: Dim) -> Vec<Dim> {
         let mut form = self.form(blob);
-        form.put(place, size);
+        form.put(axis, size);
         form
     }
 
-    pub(super) fn known_size(&self, blob: BlobId, place: usize) -> Result<usize> {
+    pub(super) fn known_size(&self, blob: BlobId, axis: usize) -> Result<usize> {
         let form = self.form(blob);
-        let size = form.at(place)?;
+        let size = form.at(axis)?;
         let known = size.known().ok_or_else(|| Error::unsupported(format!("an axis of free size {size}")))?;
         Ok(usize::try_from(known)?)
     }
@@ -59,25 +59,25 @@ impl Lower<'_> {
     pub(super) fn crop(
         &self,
         blob: BlobId,
-        place: usize,
+        axis: usize,
         start: i64,
         end: Option<i64>,
         size: &Dim,
     ) -> Result<BlobId> {
         let (start, end) = (i32::try_from(start)?, end.map(i32::try_from).transpose()?);
-        let axis = self.form(blob).at(place)?.clone();
+        let axis_size = self.form(blob).at(axis)?.clone();
         let farthest = end.unwrap_or(0).unsigned_abs().max(start.unsigned_abs());
-        self.require(SizeCondition::at_least(&axis, farthest.into()))?;
+        self.require(SizeCondition::at_least(&axis_size, farthest.into()))?;
         if start == OPEN_END || end == Some(OPEN_END) {
             // Crop interprets this number as the whole axis.
             let mut first = Dim::Known(start.into());
             if start < 0 {
-                first = (axis + &first).larger(0);
+                first = (axis_size + &first).larger(0);
             }
-            return self.crop_by_expression(blob, place, &first, size);
+            return self.crop_by_expression(blob, axis, &first, size);
         }
-        let form = self.resized(blob, place, size.clone());
-        let axes = vec![i32::try_from(place)?];
+        let form = self.resized(blob, axis, size.clone());
+        let axes = vec![i32::try_from(axis)?];
         let ends = vec![end.unwrap_or(OPEN_END)];
         self.emit(Crop { starts: vec![start], ends, axes, ..Crop::default() }, &[blob], &form)
     }
@@ -87,33 +87,33 @@ impl Lower<'_> {
     pub(super) fn stride(
         &self,
         blob: BlobId,
-        place: usize,
+        axis: usize,
         start: &Dim,
         step: i64,
         count: &Dim,
     ) -> Result<BlobId> {
         let form = self.form(blob);
-        let size = form.at(place)?;
+        let size = form.at(axis)?;
         let to_the_end = (size - start).ceil_div(step) == *count;
         let mut blob = blob;
         if let Some(start) = start.known().filter(|_| to_the_end) {
             if start > 0 {
                 let rest = size - start;
-                blob = self.crop(blob, place, start, None, &rest)?;
+                blob = self.crop(blob, axis, start, None, &rest)?;
             }
         } else {
             let span = (count - 1) * step + 1;
-            blob = self.crop_by_expression(blob, place, start, &span)?;
+            blob = self.crop_by_expression(blob, axis, start, &span)?;
         }
-        let whole = self.resized(blob, place, count.clone());
+        let whole = self.resized(blob, axis, count.clone());
         // Height or width of three axes.
-        let from_end = form.len() - 1 - place;
+        let from_end = form.len() - 1 - axis;
         let mut plane = extended(&self.form(blob), 3);
         let (mut at, mut rows) = (plane.len() - 1 - from_end, from_end > 0);
         if form.len() > 3 || at == 0 {
             let form = self.form(blob);
-            let [outer, inner] = Dim::around(&form, place);
-            (plane, at, rows) = (vec![outer, form.at(place)?.clone(), inner], 1, true);
+            let [outer, inner] = Dim::around(&form, axis);
+            (plane, at, rows) = (vec![outer, form.at(axis)?.clone(), inner], 1, true);
         }
         let blob = self.reshape(blob, &plane)?;
         let top = self.resized(blob, at, count.clone());
@@ -140,13 +140,13 @@ impl Lower<'_> {
             if from == size {
                 continue;
             }
-            let (alone, place) = self.alone(blob, &shape, axis)?;
+            let (isolated, blob_axis) = self.isolated(blob, &shape, axis)?;
             let times = size.exact_div(&from).and_then(|times| times.known());
             // A free size is 1 or matches: a product broadcasts it or keeps it.
             let is_open = from.known().is_none() && self.call.op_type() == "Expand";
             if from.is(1) && size.known().is_none() || times.is_none() && is_open {
-                let ones = self.ones(&line_form(&size, place, self.form(alone).len()))?;
-                blob = self.compute(alone * ones)?;
+                let ones = self.ones(&line_form(&size, blob_axis, self.form(isolated).len()))?;
+                blob = self.compute(isolated * ones)?;
             } else {
                 let times = times.ok_or_else(|| {
                     Error::unsupported(format!(
@@ -155,7 +155,7 @@ impl Lower<'_> {
                         display_shape(to)
                     ))
                 })?;
-                blob = self.tile(alone, place, times)?;
+                blob = self.tile(isolated, blob_axis, times)?;
             }
             shape.put(axis, size);
         }
@@ -163,69 +163,68 @@ impl Lower<'_> {
     }
 
     /// Concatenates blobs that differ only along one axis.
-    pub(super) fn concat(&self, blobs: &[BlobId], place: usize) -> Result<BlobId> {
+    pub(super) fn concat(&self, blobs: &[BlobId], axis: usize) -> Result<BlobId> {
         if let [only] = blobs {
             return Ok(*only);
         }
         let first = *blobs.first().ok_or_else(|| Error::internal("nothing to concatenate"))?;
         let mut size = Dim::ZERO;
         for blob in blobs {
-            size += self.form(*blob).at(place)?;
+            size += self.form(*blob).at(axis)?;
         }
-        let form = self.resized(first, place, size);
-        self.emit(Concat { axis: i32::try_from(place)? }, blobs, &form)
+        let form = self.resized(first, axis, size);
+        self.emit(Concat { axis: i32::try_from(axis)? }, blobs, &form)
     }
 
     /// Repeats an axis `times` times.
-    pub(super) fn tile(&self, blob: BlobId, place: usize, times: i64) -> Result<BlobId> {
+    pub(super) fn tile(&self, blob: BlobId, axis: usize, times: i64) -> Result<BlobId> {
         if times == 1 {
             return Ok(blob);
         }
         // Release 20240410 copies nothing along the second of four axes (`tile.cpp`).
-        let (blob, place) =
-            if self.form(blob).len() > 3 { self.grouped(blob, place)? } else { (blob, place) };
-        let size = self.form(blob).at(place)? * times;
-        let form = self.resized(blob, place, size);
-        let layer = Tile { axis: i32::try_from(place)?, tiles: i32::try_from(times)?, ..Tile::default() };
+        let (blob, axis) = if self.form(blob).len() > 3 { self.grouped(blob, axis)? } else { (blob, axis) };
+        let size = self.form(blob).at(axis)? * times;
+        let form = self.resized(blob, axis, size);
+        let layer = Tile { axis: i32::try_from(axis)?, tiles: i32::try_from(times)?, ..Tile::default() };
         self.emit(layer, &[blob], &form)
     }
 
     /// Repeats each element of an axis `times` times.
-    pub(super) fn repeat_each(&self, blob: BlobId, place: usize, times: i64) -> Result<BlobId> {
+    pub(super) fn repeat_each(&self, blob: BlobId, axis: usize, times: i64) -> Result<BlobId> {
         let form = self.form(blob);
-        let outer = Dim::product(form.iter().take(place + 1));
-        let inner = Dim::product(form.iter().skip(place + 1));
+        let outer = Dim::product(form.iter().take(axis + 1));
+        let inner = Dim::product(form.iter().skip(axis + 1));
         let (each, unit) = self.three(blob, outer, Dim::ONE, inner)?;
         let tiled = self.tile(each, unit, times)?;
-        let size = form.at(place)? * times;
-        self.reshape(tiled, &self.resized(blob, place, size))
+        let size = form.at(axis)? * times;
+        self.reshape(tiled, &self.resized(blob, axis, size))
     }
 
     /// Reverses an axis; its size must be known unless the release has Flip.
-    pub(super) fn reverse(&self, blob: BlobId, place: usize) -> Result<BlobId> {
-        let flip = Flip { axes: vec![i32::try_from(place)?] };
-        if self.form(blob).at(place)?.known().is_none() {
+    pub(super) fn reverse(&self, blob: BlobId, axis: usize) -> Result<BlobId> {
+        let flip = Flip { axes: vec![i32::try_from(axis)?] };
+        if self.form(blob).at(axis)?.known().is_none() {
             self.state_mut().allow(&flip.clone().into());
         }
         if flip.since() <= self.release() {
             return self.map(flip, blob);
         }
-        let size = self.known_size(blob, place)?;
+        let size = self.known_size(blob, axis)?;
         if size <= MAX_PARTS {
-            let form = self.resized(blob, place, Dim::ONE);
+            let form = self.resized(blob, axis, Dim::ONE);
             if size == 1 {
                 return Ok(blob);
             }
-            let layer = Slice { slices: vec![1; size], axis: i32::try_from(place)?, ..Slice::default() };
+            let layer = Slice { slices: vec![1; size], axis: i32::try_from(axis)?, ..Slice::default() };
             let mut parts = self.emit_n(layer, &[blob], &vec![form; size])?;
             parts.reverse();
-            return self.concat(&parts, place);
+            return self.concat(&parts, axis);
         }
         let whole = self.form(blob);
         if let Some(columns) = (2..=MAX_PARTS).rev().find(|n| size.is_multiple_of(*n)) {
             // Reversed rows of reversed elements.
             let (rows, columns) = (Dim::from(size / columns), Dim::from(columns));
-            let [outer, inner] = Dim::around(&whole, place);
+            let [outer, inner] = Dim::around(&whole, axis);
             let (within, at) = self.three(blob, &outer * &rows, columns.clone(), inner.clone())?;
             let within = self.reverse(within, at)?;
             let (across, at) = self.three(within, outer, rows, columns * &inner)?;
@@ -233,24 +232,24 @@ impl Lower<'_> {
             return self.reshape(across, &whole);
         }
         let size = size.int();
-        let last = self.cut(blob, place, size - 1, 1)?;
-        let rest = self.cut(blob, place, 0, size - 1)?;
-        let rest = self.reverse(rest, place)?;
-        self.concat(&[last, rest], place)
+        let last = self.cut(blob, axis, size - 1, 1)?;
+        let rest = self.cut(blob, axis, 0, size - 1)?;
+        let rest = self.reverse(rest, axis)?;
+        self.concat(&[last, rest], axis)
     }
 
     /// Emits a linear map of an axis: each element of the result is a sum of the elements of the axis,
     /// weighted by a row of `matrix`. With a weight of 0, an infinite or NaN element makes all results along
     /// the axis NaN.
-    pub(super) fn linear(&self, blob: BlobId, place: usize, matrix: &Tensor) -> Result<BlobId> {
+    pub(super) fn linear(&self, blob: BlobId, axis: usize, matrix: &Tensor) -> Result<BlobId> {
         let [rows, columns] = *matrix.shape() else {
             invalid!("the matrix has {} axes", matrix.shape().len())
         };
-        if self.known_size(blob, place)? != columns {
-            invalid!("the matrix has {columns} columns for an axis of {}", self.known_size(blob, place)?);
+        if self.known_size(blob, axis)? != columns {
+            invalid!("the matrix has {columns} columns for an axis of {}", self.known_size(blob, axis)?);
         }
-        let top = self.resized(blob, place, Dim::from(rows));
-        let (blob, at) = self.grouped(blob, place)?;
+        let top = self.resized(blob, axis, Dim::from(rows));
+        let (blob, at) = self.grouped(blob, axis)?;
         let form = self.resized(blob, at, Dim::from(rows));
         let mapped = if at + 1 == form.len() {
             let layer = InnerProduct {

@@ -67,7 +67,7 @@ impl State {
     pub(super) fn assume_finite_inputs(&mut self, graph: &Graph) {
         let Some((value, node)) = self.assumptions.needs_finite.take() else { return };
         let is_float = |id: &ValueId| graph.value(*id).dtype.is_some_and(DType::is_float);
-        let inputs: Vec<ValueId> = graph.given_inputs().into_iter().filter(is_float).collect();
+        let inputs: Vec<ValueId> = graph.variable_inputs().into_iter().filter(is_float).collect();
         if inputs.is_empty() {
             self.assumptions.add(graph, AssumedFact::Finite, value, Some(node));
         }
@@ -89,6 +89,7 @@ impl State {
 /// the result is an element of an input, or rises with it.
 fn tolerates_rounding(call: &Call, op: &Op, index: usize) -> bool {
     let moves = matches!(op.access, Access::View | Access::Selection | Access::Elementwise);
-    let is_transparent = || op.transparent.is_some_and(|holds| holds(call.graph(), call.node()));
+    let is_transparent =
+        || op.transparent.is_some_and(|is_transparent_op| is_transparent_op(call.graph(), call.node()));
     op.tolerates_rounding.map_or_else(|| moves || is_transparent(), |rule| rule(call, index))
 }

@@ -23,9 +23,9 @@ pub(super) fn has_elements(shape: &[Dim]) -> bool {
 impl Axes {
     pub(super) fn add(&mut self, blob: BlobId, shape: &[Dim]) {
         let sources = if has_elements(shape) { &mut self.filled } else { &mut self.maybe_empty };
-        for (place, size) in shape.iter().enumerate() {
+        for (axis, size) in shape.iter().enumerate() {
             if size.known().is_none()
-                && let Some(letter) = letter(place, shape.len())
+                && let Some(letter) = letter(axis, shape.len())
             {
                 sources.insert(size.clone(), (blob, letter));
             }

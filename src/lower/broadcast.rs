@@ -9,7 +9,7 @@ use crate::ncnn::BlobId;
 use crate::tensor::{Dim, Tensor, broadcast_shapes, display_shape, shape};
 
 impl Lower<'_> {
-    /// Returns these inputs, of the given shapes, with equal rank; each size is that of the result or 1.
+    /// Returns inputs of these shapes with equal rank; each size is 1 or the size of the result.
     pub fn broadcast(&self, inputs: &[(usize, Vec<Dim>)]) -> Result<Vec<ScalarOrBlob>> {
         let mut out = Vec::new();
         for (_, shape) in inputs {
@@ -40,7 +40,7 @@ impl Lower<'_> {
         sides.ok_or_else(|| Error::internal("an operand without a blob"))
     }
 
-    /// Returns the value of a constant input of one element, if a param can hold it.
+    /// Returns the value of a constant input of one element, if a param can store it.
     fn number(&self, index: usize) -> Result<Option<f32>> {
         let Some(tensor) = self.call.constant(index).filter(|tensor| tensor.len() == 1) else {
             return Ok(None);
@@ -60,8 +60,8 @@ impl Lower<'_> {
         for (index, shape) in inputs {
             if shape == out && self.call.constant(*index).is_none() {
                 self.blob(*index)?;
-                let held = self.state().forms.get(self.input_id(*index)?).cloned().unwrap_or_default();
-                candidates.extend(held.into_iter().map(|blob| self.form(blob)));
+                let blobs = self.state().forms.get(self.input_id(*index)?).cloned().unwrap_or_default();
+                candidates.extend(blobs.into_iter().map(|blob| self.form(blob)));
             }
         }
         candidates.push(interface_form(out));
@@ -71,7 +71,7 @@ impl Lower<'_> {
             let Some(forms) = express_all(&form, inputs, out) else { continue };
             let mut reshapes = 0;
             for ((index, _), needed) in inputs.iter().zip(&forms) {
-                if self.call.constant(*index).is_none() && !self.holds(*index, needed)? {
+                if self.call.constant(*index).is_none() && !self.has_form(*index, needed)? {
                     reshapes += 1;
                 }
             }
@@ -91,13 +91,13 @@ impl Lower<'_> {
         Ok((form, forms))
     }
 
-    fn holds(&self, index: usize, form: &[Dim]) -> Result<bool> {
+    fn has_form(&self, index: usize, form: &[Dim]) -> Result<bool> {
         self.blob(index)?;
-        let held = self.state().forms.get(self.input_id(index)?).cloned().unwrap_or_default();
-        Ok(held.into_iter().any(|blob| self.form(blob) == form))
+        let blobs = self.state().forms.get(self.input_id(index)?).cloned().unwrap_or_default();
+        Ok(blobs.into_iter().any(|blob| self.form(blob) == form))
     }
 
-    /// Returns input `index`, of the same rank as `out`, broadcast to `out` and held in `form`.
+    /// Returns input `index`, of the same rank as `out`, broadcast to `out` in `form`.
     fn broadcast_as(&self, index: usize, shape: &[Dim], out: &[Dim], form: &[Dim]) -> Result<BlobId> {
         let count = Dim::product(out).known().filter(|n| *n <= limits::STRETCHED);
         if let (Some(tensor), Some(_)) = (self.call.constant(index).cloned(), count) {

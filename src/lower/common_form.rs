@@ -15,24 +15,24 @@ pub(super) fn express_all(form: &[Dim], inputs: &[(usize, Vec<Dim>)], out: &[Dim
 
 /// Returns the form of an input of `shape` for a result of shape `out` in `form`.
 fn express(form: &[Dim], groups: &[[Vec<usize>; 2]], shape: &[Dim], out: &[Dim]) -> Option<Vec<Dim>> {
-    let mut own = vec![Dim::ONE; form.len()];
-    for [places, axes] in groups {
+    let mut input_form = vec![Dim::ONE; form.len()];
+    for [form_axes, axes] in groups {
         let full = axes.iter().all(|axis| shape.get(*axis) == out.get(*axis));
         let unit = axes.iter().all(|axis| shape.get(*axis).is_some_and(|d| d.is(1)));
-        if let ([place], [axis]) = (places.as_slice(), axes.as_slice())
+        if let ([form_axis], [axis]) = (form_axes.as_slice(), axes.as_slice())
             && let (Some(size), Some(whole)) = (shape.get(*axis), out.get(*axis))
             && may_stretch(size, whole)
         {
-            own.put(*place, size.clone());
+            input_form.put(*form_axis, size.clone());
         } else if full {
-            for place in places {
-                own.put(*place, form.get(*place)?.clone());
+            for form_axis in form_axes {
+                input_form.put(*form_axis, form.get(*form_axis)?.clone());
             }
         } else if !unit {
             return None;
         }
     }
-    Some(own)
+    Some(input_form)
 }
 
 /// Returns whether a size may be 1 or that of the result, depending on free sizes.
@@ -48,7 +48,7 @@ pub(super) fn merged_form(inputs: &[(usize, Vec<Dim>)], out: &[Dim]) -> Option<V
         if !size.is(1) {
             let full = inputs.iter().map(|(_, shape)| shape.get(axis) == Some(size)).collect();
             let open =
-                inputs.iter().any(|(_, shape)| shape.get(axis).is_some_and(|own| may_stretch(own, size)));
+                inputs.iter().any(|(_, shape)| shape.get(axis).is_some_and(|input| may_stretch(input, size)));
             axes.push((size.clone(), Some(full).filter(|_| !open)));
         }
     }
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn inputs_are_expressed_in_the_form_of_the_result() {
-        for (form, out, shape, own) in [
+        for (form, out, shape, expected) in [
             (&[3, 8, 8][..], &[1, 3, 8, 8][..], &[1, 3, 1, 1][..], Some(&[3, 1, 1][..])),
             (&[3, 64], &[1, 3, 8, 8], &[1, 3, 1, 1], Some(&[3, 1])),
             (&[3, 64], &[1, 3, 8, 8], &[1, 1, 1, 8], None),
@@ -90,7 +90,7 @@ mod tests {
         ] {
             let groups = pair_axes(&dims(form), &dims(out)).unwrap();
             let found = express(&dims(form), &groups, &dims(shape), &dims(out));
-            assert_eq!(found, own.map(dims), "{shape:?} beside {out:?} in {form:?}");
+            assert_eq!(found, expected.map(dims), "{shape:?} with {out:?} in {form:?}");
         }
     }
 

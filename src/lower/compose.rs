@@ -80,14 +80,14 @@ impl Lower<'_> {
         }
         // Free sizes are merged only if necessary: only other blobs could provide them again.
         let free = shape.iter().filter(|size| size.known().is_none()).count();
-        let apart: Vec<Dim> = shape.iter().filter(|size| !size.is(1)).cloned().collect();
+        let long: Vec<Dim> = shape.iter().filter(|size| !size.is(1)).cloned().collect();
         if !order.is_sorted()
             && free > 1
-            && apart.len() <= MAX_AXES
-            && self.state().is_plain(blob, &apart)
-            && let Some(order) = order_of_form(&apart, shape, perm)
+            && long.len() <= MAX_AXES
+            && self.state().is_plain(blob, &long)
+            && let Some(order) = order_of_form(&long, shape, perm)
         {
-            let blob = self.reshape(blob, &apart)?;
+            let blob = self.reshape(blob, &long)?;
             return self.permute(blob, &order);
         }
         while sizes.len() > MAX_AXES {
@@ -144,10 +144,10 @@ fn order_type(perm: &[usize]) -> Result<i32> {
     let mut left: Vec<usize> = (0..n).rev().collect();
     let mut number = 0;
     for letter in &word {
-        let place = left.iter().position(|l| l == letter);
-        let place = place.ok_or_else(|| Error::invalid(format!("{perm:?} is not a permutation")))?;
-        left.remove(place);
-        number = number * (left.len() + 1) + place;
+        let index = left.iter().position(|l| l == letter);
+        let index = index.ok_or_else(|| Error::invalid(format!("{perm:?} is not a permutation")))?;
+        left.remove(index);
+        number = number * (left.len() + 1) + index;
     }
     Ok(i32::try_from(number)?)
 }
@@ -168,17 +168,17 @@ fn merge_axes(shape: &[Dim], perm: &[usize]) -> Result<(Vec<Dim>, Vec<usize>)> {
             _ => groups.push(vec![axis]),
         }
     }
-    let mut by_place: Vec<&Vec<usize>> = groups.iter().collect();
-    by_place.sort();
+    let mut sorted: Vec<&Vec<usize>> = groups.iter().collect();
+    sorted.sort();
     let mut sizes = Vec::with_capacity(groups.len());
-    for group in &by_place {
+    for group in &sorted {
         let mut size = Dim::ONE;
         for axis in group.iter() {
             size *= shape.at(*axis)?;
         }
         sizes.push(size);
     }
-    let order = groups.iter().filter_map(|group| by_place.iter().position(|g| *g == group)).collect();
+    let order = groups.iter().filter_map(|group| sorted.iter().position(|g| *g == group)).collect();
     if sizes.is_empty() {
         return Ok((shape![1].to_vec(), vec![0]));
     }

@@ -1,4 +1,4 @@
-//! The elements that blobs can hold.
+//! The elements of blobs.
 
 use num_traits::AsPrimitive;
 

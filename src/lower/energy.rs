@@ -14,7 +14,7 @@ pub(super) fn energies(graph: &Graph) -> IndexSet<ValueId> {
     // Sums of squares, and results of reductions, such as a mean whose square is subtracted from that of
     // squares.
     let (mut energies, mut totals) = (IndexSet::default(), IndexSet::default());
-    let mut transforms: IndexSet<ValueId> = graph.given_inputs().into_iter().collect();
+    let mut transforms: IndexSet<ValueId> = graph.variable_inputs().into_iter().collect();
     let (mut pending, mut logarithms) = (Vec::new(), Vec::new());
     for (_, node) in graph.nodes() {
         let Some(op) = op::find(node) else { continue };

@@ -16,18 +16,18 @@ struct Texts<'a> {
 impl Texts<'_> {
     fn spell(&mut self, size: &Dim) -> Option<String> {
         size.spell(&mut |part| {
-            let own = &self.state.net.blob(*self.bottoms.first()?).shape;
-            if let Some(place) = own.iter().position(|size| size == part) {
-                return Some(format!("0{}", letter(place, own.len())?));
+            let form = &self.state.net.blob(*self.bottoms.first()?).shape;
+            if let Some(axis) = form.iter().position(|size| size == part) {
+                return Some(format!("0{}", letter(axis, form.len())?));
             }
             let axes = &self.state.axes;
             let bottoms = &mut self.bottoms;
             let mut word = |(size_source, letter): (BlobId, char)| {
-                let place = bottoms.iter().position(|bottom| *bottom == size_source).unwrap_or(bottoms.len());
-                if place == bottoms.len() {
+                let index = bottoms.iter().position(|bottom| *bottom == size_source).unwrap_or(bottoms.len());
+                if index == bottoms.len() {
                     bottoms.push(size_source);
                 }
-                format!("{place}{letter}")
+                format!("{index}{letter}")
             };
             if let Some(source) = axes.filled.get(part) {
                 return Some(word(*source));
@@ -121,7 +121,7 @@ impl Lower<'_> {
     }
 
     /// Emits `count` elements of an axis from `start` on; both are computed from the sizes of other blobs.
-    pub fn crop_by_expression(&self, blob: BlobId, place: usize, start: &Dim, count: &Dim) -> Result<BlobId> {
+    pub fn crop_by_expression(&self, blob: BlobId, axis: usize, start: &Dim, count: &Dim) -> Result<BlobId> {
         let is_too_old = !self.state().may_be_of(CROP_EXPRESSIONS);
         let refuse = || {
             let message = format!("{count} elements from {start} on: no blobs have these sizes");
@@ -145,9 +145,9 @@ impl Lower<'_> {
             range = self.state().range(blob, start, &end).ok_or_else(refuse)?;
         }
         let Range { starts_expr, ends_expr, bottoms } = range;
-        let axes_expr = place.to_string();
+        let axes_expr = axis.to_string();
         let mut form = self.form(blob);
-        form.put(place, count.clone());
+        form.put(axis, count.clone());
         let layer = Crop { starts_expr, ends_expr, axes_expr, ..Crop::default() };
         self.emit_newer(layer, &bottoms, &form)
     }

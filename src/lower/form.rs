@@ -1,7 +1,7 @@
-//! Forms: shapes of at most four axes in which a blob holds the elements of a value, in their order.
+//! Forms: shapes of at most four axes of blobs that contain the elements of a value, in their order.
 
 use crate::error::{At, Result};
-use crate::tensor::{Dim, held_axes, pair_axes};
+use crate::tensor::{Dim, axis_groups, pair_axes};
 
 /// The maximum number of axes of a blob.
 pub(crate) const MAX_AXES: usize = 4;
@@ -31,7 +31,7 @@ pub(crate) fn interface_form(shape: &[Dim]) -> Vec<Dim> {
     interface_axes(shape).iter().map(size).collect()
 }
 
-/// Returns the axes of `shape` that each axis of [`interface_form`] holds. Others have size 1.
+/// Returns the axes of `shape` that each axis of [`interface_form`] merges. Others have size 1.
 pub(crate) fn interface_axes(shape: &[Dim]) -> Vec<Vec<usize>> {
     let is_unit = |axis: &usize| shape.get(*axis).is_some_and(|size| size.is(1));
     let mut axes: Vec<usize> = (0..shape.len()).collect();
@@ -49,10 +49,10 @@ pub(crate) fn interface_axes(shape: &[Dim]) -> Vec<Vec<usize>> {
     std::iter::once(axes).chain(tail.into_iter().map(|axis| vec![axis])).collect()
 }
 
-/// Returns a form of `rank` axes with `size` at `place`, the others 1.
-pub(crate) fn line_form(size: &Dim, place: usize, rank: usize) -> Vec<Dim> {
+/// Returns a form of `rank` axes with `size` at `axis`, the others 1.
+pub(crate) fn line_form(size: &Dim, axis: usize, rank: usize) -> Vec<Dim> {
     let mut form = vec![Dim::ONE; rank];
-    form.put(place, size.clone());
+    form.put(axis, size.clone());
     form
 }
 
@@ -65,12 +65,12 @@ pub(crate) fn extended(shape: &[Dim], rank: usize) -> Vec<Dim> {
 /// Returns the position in `form` of each of the axes `axes` of `shape`; `None` if the form merges one of
 /// them with another axis whose size is not 1, or drops it.
 pub(crate) fn isolate(form: &[Dim], shape: &[Dim], axes: &[usize]) -> Option<Vec<usize>> {
-    let mut place = vec![None; shape.len()];
+    let mut found = vec![None; shape.len()];
     let pairs = pair_axes(form, shape)?;
     // Both lists are traversed together; between the pairs are axes of size 1.
     let (mut i, mut j) = (0, 0);
     for pair in pairs.iter().map(Some).chain([None]) {
-        let starts = pair.and_then(|[places, axes]| Some((*places.first()?, *axes.first()?)));
+        let starts = pair.and_then(|[form_axes, axes]| Some((*form_axes.first()?, *axes.first()?)));
         let (next, end) = starts.unwrap_or((form.len(), shape.len()));
         // If the form has fewer unit axes than the shape, it has the requested ones.
         let (mut units, others): (Vec<usize>, Vec<usize>) = (j..end).partition(|axis| axes.contains(axis));
@@ -78,22 +78,22 @@ pub(crate) fn isolate(form: &[Dim], shape: &[Dim], axes: &[usize]) -> Option<Vec
         units.truncate(next - i);
         units.sort_unstable();
         for (offset, axis) in units.into_iter().enumerate() {
-            place.put(axis, Some(i + offset));
+            found.put(axis, Some(i + offset));
         }
-        if let Some([places, axes]) = pair {
-            if let ([only], [axis]) = (places.as_slice(), axes.as_slice()) {
-                place.put(*axis, Some(*only));
+        if let Some([form_axes, axes]) = pair {
+            if let ([only], [axis]) = (form_axes.as_slice(), axes.as_slice()) {
+                found.put(*axis, Some(*only));
             }
-            (i, j) = (places.last()? + 1, axes.last()? + 1);
+            (i, j) = (form_axes.last()? + 1, axes.last()? + 1);
         }
     }
-    axes.iter().map(|axis| place.get(*axis).copied().flatten()).collect()
+    axes.iter().map(|axis| found.get(*axis).copied().flatten()).collect()
 }
 
 /// Returns a form of `shape` in which each of `axes` is an axis, and their positions: the interface form if
 /// possible with at most three axes, since other layers use it too; otherwise the axes before, between and
 /// after are merged.
-pub(crate) fn apart_form(
+pub(crate) fn isolated_form(
     shape: &[Dim],
     axes: &[usize],
     can_be_had: impl Fn(&[Dim]) -> bool,
@@ -109,8 +109,8 @@ pub(crate) fn apart_form(
     let mut found = vec![0; axes.len()];
     let mut open = false;
     for (axis, size) in shape.iter().enumerate() {
-        if let Some(place) = axes.iter().position(|a| *a == axis) {
-            found.put(place, form.len());
+        if let Some(index) = axes.iter().position(|a| *a == axis) {
+            found.put(index, form.len());
             form.push(size.clone());
             open = false;
         } else if size.is(1) {
@@ -132,21 +132,21 @@ pub(crate) fn apart_form(
 /// Returns the permutation of the axes of `form` that corresponds to `perm` of `shape`, if the axes of each
 /// stay together.
 pub(crate) fn order_of_form(form: &[Dim], shape: &[Dim], perm: &[usize]) -> Option<Vec<usize>> {
-    let groups = held_axes(form, shape)?;
+    let groups = axis_groups(form, shape)?;
     let mut order: Vec<usize> = Vec::with_capacity(form.len());
     let mut rest = perm.iter().filter(|axis| shape.get(**axis).is_some_and(|size| !size.is(1))).peekable();
     while let Some(axis) = rest.peek() {
-        let place = groups.iter().position(|group| group.first() == Some(axis))?;
-        let together = groups.get(place)?.iter().all(|axis| rest.next_if_eq(&axis).is_some());
+        let form_axis = groups.iter().position(|group| group.first() == Some(axis))?;
+        let together = groups.get(form_axis)?.iter().all(|axis| rest.next_if_eq(&axis).is_some());
         if !together {
             return None;
         }
-        order.push(place);
+        order.push(form_axis);
     }
     // Unit axes keep their position among the others.
-    for place in 0..form.len() {
-        if groups.get(place).is_some_and(Vec::is_empty) {
-            order.insert(place.min(order.len()), place);
+    for form_axis in 0..form.len() {
+        if groups.get(form_axis).is_some_and(Vec::is_empty) {
+            order.insert(form_axis.min(order.len()), form_axis);
         }
     }
     Some(order)

@@ -1,7 +1,7 @@
 //! Arithmetic of blobs, written as formulas.
 //!
 //! Operators of Rust make a [`Formula`] of blobs and numbers. [`Lower::compute`] emits its layers, the
-//! operands from left to right, as do the functions that take a formula in place of a blob. A formula is used
+//! operands from left to right, as do the functions that take a formula instead of a blob. A formula is used
 //! once: what is used twice is computed first.
 
 use std::ops::{Add, Div, Mul, Neg, Not, Sub};
@@ -266,7 +266,7 @@ impl Lower<'_> {
             return Err(mismatch(&format!("output {index}"), shape, "lowered to", &form));
         }
         let name = &self.call.graph().value(id).name;
-        // The first value that a blob holds gives the blob its name, for readers of the .param file.
+        // The first value in a blob gives the blob its name, for readers of the .param file.
         let state = &mut *self.state_mut();
         let is_named = state.named.insert(blob);
         if let Some(made) = state.net.blob_mut(blob) {

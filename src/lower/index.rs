@@ -133,12 +133,12 @@ impl<'l> Lower<'l> {
         }
         let (one, size) = (Dim::ONE, Dim::Known(size));
         let indices = self.reshape(indices, &[count, one.clone()])?;
-        let places = self.memory_data(&ramp(&size)?, &[one, size])?;
-        self.compute((indices - places).equals_zero())
+        let positions = self.memory_data(&ramp(&size)?, &[one, size])?;
+        self.compute((indices - positions).equals_zero())
     }
 
     /// Emits the positions of an axis of `size` elements, in this form.
-    pub(super) fn places_along(&self, size: &Dim, form: &[Dim]) -> Result<BlobId> {
+    pub(super) fn positions_along(&self, size: &Dim, form: &[Dim]) -> Result<BlobId> {
         if size.known().is_some() {
             return self.memory_data(&ramp(size)?, form);
         }

@@ -1,6 +1,6 @@
 //! Lowering: values become blobs, nodes become layers.
 //!
-//! Several blobs may hold a value, each in another *form*: a shape of at most four axes whose elements, in
+//! A value may be in several blobs, each of another *form*: a shape of at most four axes whose elements, in
 //! row-major order, are those of the value. Merging adjacent axes or dropping unit axes moves no data, so
 //! every form is a Reshape of every other, and reshaping a value costs nothing until a layer needs another
 //! form.
@@ -112,7 +112,7 @@ pub(crate) fn lower_graph(
         }
         // An empty value needs no blob, unless it is only declared as empty.
         let absent =
-            |value: &&ValueId| !state.holds(graph, **value) && (skipped || !is_empty(graph, **value));
+            |value: &&ValueId| !state.has_blob(graph, **value) && (skipped || !is_empty(graph, **value));
         missing.extend(node.outputs.iter().flatten().filter(absent));
     }
     for output in &graph.outputs {
@@ -126,7 +126,7 @@ pub(crate) fn lower_graph(
     state.assume_finite_inputs(graph);
     // Forms that were used on the way.
     state.net.remove_unread();
-    state.place_forms_alone(graph);
+    state.assign_layers_of_forms(graph);
     if let Err(error) = state.finalize_integers() {
         errors.push(error);
     }
@@ -162,12 +162,12 @@ fn lower_node(graph: &Graph, find: FindLowering, id: NodeId, node: &Node, state:
     lowered?;
     state.conditions.extend(context.call.into_conditions());
     for (index, output) in node.outputs.iter().enumerate() {
-        if output.is_some_and(|output| !state.holds(graph, output) && !is_empty(graph, output)) {
+        if output.is_some_and(|output| !state.has_blob(graph, output) && !is_empty(graph, output)) {
             unsupported!("output {index} of {} cannot be expressed in ncnn", node.qualified_op_type());
         }
     }
     if state.net.layers.len() == layers {
-        state.forms_alone.insert(id);
+        state.nodes_of_forms.insert(id);
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use crate::ncnn::{BlobId, BlobIds, Element, Layer};
 use crate::op::Call;
 use crate::tensor::{Dim, Shape, Tensor};
 
-/// The ending of the name of a blob that holds an intermediate result of a node without a name.
+/// The ending of the name of a blob for an intermediate result of a node without a name.
 const PART: &str = "_part";
 
 /// The names of the layers of a node.
@@ -33,7 +33,7 @@ pub(crate) struct Lower<'a> {
     pub(super) state: RefCell<State>,
     /// The shapes of the values of expressions.
     pub(super) shapes: RefCell<Vec<Shape>>,
-    /// The constants of expressions, each with the blobs that hold it.
+    /// The constants of expressions, each with its blobs.
     pub(super) tensors: RefCell<Vec<(Tensor, Vec<BlobId>)>>,
     /// The first error of an expression.
     pub(super) failed: RefCell<Option<Error>>,
@@ -49,7 +49,7 @@ impl<'a> Deref for Lower<'a> {
 
 impl<'a> Lower<'a> {
     /// Returns the names of new layers and their tops: the name of the node, or of its first output. A top
-    /// has the name of an output only if it holds that value, see [`Lower::set`].
+    /// has the name of an output only if it contains that value, see [`Lower::set`].
     pub(super) fn names(&self) -> Names<'a> {
         let node = self.call.node();
         let mut outputs = node.outputs.iter().flatten().map(|id| self.call.graph().value(*id).name.as_str());
@@ -82,10 +82,10 @@ impl Lower<'_> {
         id.ok_or_else(|| Error::invalid(format!("input {index} is missing")))
     }
 
-    /// Returns input `index` in any form. A constant is held in its interface form.
+    /// Returns input `index` in any form. A constant is in its interface form.
     pub fn blob(&self, index: usize) -> Result<BlobId> {
         let id = self.input_id(index)?;
-        if let Some(blob) = self.state().forms.get(id).and_then(|held| held.first()) {
+        if let Some(blob) = self.state().forms.get(id).and_then(|blobs| blobs.first()) {
             return Ok(*blob);
         }
         if let Some(blob) = self.sizes_as_numbers(id)? {
@@ -98,8 +98,8 @@ impl Lower<'_> {
     /// Returns symbolic elements as float32.
     fn sizes_as_numbers(&self, id: ValueId) -> Result<Option<BlobId>> {
         let value = self.call.graph().value(id);
-        let held = self.state().forms.contains(id) || value.constant.is_some();
-        let Some(elements) = value.elements.as_ref().filter(|_| !held) else { return Ok(None) };
+        let exists = self.state().forms.contains(id) || value.constant.is_some();
+        let Some(elements) = value.elements.as_ref().filter(|_| !exists) else { return Ok(None) };
         let sizes: Vec<Dim> = elements.to_dims()?.iter().cloned().collect();
         let blob = self.materialize(&sizes)?;
         self.state_mut().forms.push(id, blob);
@@ -156,10 +156,10 @@ impl Lower<'_> {
 
     /// Makes output `index` an alias of a value, which may have another shape.
     pub(super) fn alias(&self, index: usize, of: ValueId) -> Result<()> {
-        let held = self.state().forms.get(of).cloned().unwrap_or_default();
+        let blobs = self.state().forms.get(of).cloned().unwrap_or_default();
         if let Some(output) = self.call.node().output(index) {
             self.state_mut().integers.add_alias(output, of);
         }
-        held.into_iter().try_for_each(|blob| self.set(index, blob))
+        blobs.into_iter().try_for_each(|blob| self.set(index, blob))
     }
 }

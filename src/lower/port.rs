@@ -26,7 +26,7 @@ pub(super) fn lower_inputs(graph: &Graph, double_as_float: bool, state: &mut Sta
     let caches = caches(graph);
     let mut errors = Vec::new();
     let mut tops = BlobIds::new();
-    for input in graph.given_inputs() {
+    for input in graph.variable_inputs() {
         let added = match caches.contains(&input) {
             true => add_cache(graph, input, state).map(|blob| tops.push(blob)),
             false => lower_input(graph, input, double_as_float, state),
@@ -44,11 +44,11 @@ pub(super) fn lower_inputs(graph: &Graph, double_as_float: bool, state: &mut Sta
 /// Returns the inputs of a node that are caches of the runtime: the fourth and fifth of a CachedAttention.
 pub(crate) fn cached_inputs(node: &Node) -> impl Iterator<Item = ValueId> + '_ {
     let has_caches = node.domain == OWN_DOMAIN && node.op_type == "CachedAttention";
-    let places = if has_caches { 3..5 } else { 0..0 };
-    node.inputs.get(places).unwrap_or_default().iter().copied().flatten()
+    let range = if has_caches { 3..5 } else { 0..0 };
+    node.inputs.get(range).unwrap_or_default().iter().copied().flatten()
 }
 
-/// Returns the inputs that nodes read as caches of the runtime, which it made itself, in a layout of its own.
+/// Returns the inputs that nodes read as caches of the runtime, which it made itself, in a separate layout.
 fn caches(graph: &Graph) -> BTreeSet<ValueId> {
     graph.nodes().flat_map(|(_, node)| cached_inputs(node)).collect()
 }
@@ -115,15 +115,15 @@ fn lower_input(graph: &Graph, id: ValueId, double_as_float: bool, state: &mut St
     state.axes.add(blob, &form);
     state.net.inputs.push(blob);
     state.named.insert(blob);
-    let mut held = blob;
+    let mut form_blob = blob;
     if value.dtype.is_some_and(DType::is_int) {
         state.integers.add_input(id, blob);
     } else if shape.len() > MAX_AXES && form.iter().any(|size| size.is(1)) {
         // Some unit axes were dropped to save axes: users may drop all of them.
         let reshape = reshape_layer(&form, &form)?;
-        held = state.emit_one((&value.name).into(), reshape, &[blob], &form)?;
+        form_blob = state.emit_one((&value.name).into(), reshape, &[blob], &form)?;
     }
-    state.forms.insert(id, smallvec![held]);
+    state.forms.insert(id, smallvec![form_blob]);
     Ok(())
 }
 

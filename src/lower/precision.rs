@@ -15,7 +15,7 @@ const EXACT_INTEGERS: Range = Range { least: -256.0, most: 256.0 };
 /// Returns the values of a graph that half precision does not represent.
 pub(super) fn precise_values(graph: &Graph) -> IndexSet<ValueId> {
     let mut found = IndexSet::default();
-    for id in graph.given_inputs() {
+    for id in graph.variable_inputs() {
         if is_large_integer(graph, id) {
             found.insert(id);
         }
@@ -23,10 +23,10 @@ pub(super) fn precise_values(graph: &Graph) -> IndexSet<ValueId> {
     let is_float = |id: &ValueId| graph.value(*id).dtype.is_some_and(DType::is_float);
     let is_int = |id: &ValueId| graph.value(*id).dtype.is_some_and(DType::is_int);
     let mut coordinates = Vec::new();
-    // Floats that are computed from integers alone, such as the positions of tokens times frequencies.
+    // Floats that are computed only from integers, such as the positions of tokens times frequencies.
     let mut positions = IndexSet::default();
     // What is computed from inputs of the network, element by element.
-    let mut given: IndexSet<ValueId> = graph.given_inputs().into_iter().collect();
+    let mut from_inputs: IndexSet<ValueId> = graph.variable_inputs().into_iter().collect();
     for (_, node) in graph.nodes() {
         let Some((op, call)) = Call::of(graph, node) else { continue };
         // The bounds of a Slice are not elements of its result.
@@ -52,10 +52,10 @@ pub(super) fn precise_values(graph: &Graph) -> IndexSet<ValueId> {
         let needs_digits = |index| {
             let is_angle =
                 || node.is_one_of(&["Cos", "Sin", "Tan"]) && node.inputs.iter().flatten().all(is_position);
-            let is_given = || node.input(index).is_some_and(|id| given.contains(id));
+            let is_from_inputs = || node.input(index).is_some_and(|id| from_inputs.contains(id));
             is_rounded
                 || is_angle()
-                || compares && is_given()
+                || compares && is_from_inputs()
                 || op.precise.is_some_and(|rule| rule(&call, index))
         };
         let inputs = node.inputs.iter().enumerate().filter(|(index, _)| needs_digits(*index));
@@ -68,8 +68,8 @@ pub(super) fn precise_values(graph: &Graph) -> IndexSet<ValueId> {
             positions.extend(node.outputs.iter().flatten().copied().filter(is_float));
         }
         let is_by_element = !matches!(op.access, Access::Any | Access::Reduction);
-        if is_by_element && computed_floats(graph, node).all(|id| given.contains(id)) {
-            given.extend(node.outputs.iter().flatten().copied());
+        if is_by_element && computed_floats(graph, node).all(|id| from_inputs.contains(id)) {
+            from_inputs.extend(node.outputs.iter().flatten().copied());
         }
     }
     // Coordinates are as exact as the values from which they are computed, element by element; angles of

@@ -37,7 +37,7 @@ impl Lower<'_> {
     }
 
     /// Emits the quotients by the elements of input `index`, also by those that are zero or infinite; `by` is
-    /// the blob that holds them.
+    /// their blob.
     pub fn quotient(&self, a: ScalarOrBlob, by: BlobId, index: usize, over_zero: OverZero) -> Result<BlobId> {
         let range = self.range(index);
         if is_plain(range) {
@@ -79,8 +79,8 @@ impl Lower<'_> {
         self.compute(a / by)
     }
 
-    /// Emits 1 or -1, the sign of `x`, where `x` is zero, and 0 elsewhere. Of the vectorized functions the
-    /// arctangent of two arguments alone reads the sign of a zero: that of `0 / x` is 0 or pi
+    /// Emits 1 or -1, the sign of `x`, where `x` is zero, and 0 elsewhere. Only one of the vectorized
+    /// functions reads the sign of a zero: the arctangent of two arguments, which is 0 or pi for `0 / x`
     /// (`sse_mathfun.h`, atan2_ps).
     fn sign_of_zero(&self, x: BlobId, zero: BlobId) -> Result<BlobId> {
         self.compute(zero * x.with(binary_op::RATAN2, 0.0).cos())

@@ -1,7 +1,7 @@
 //! Gathers at computed or irregular indices: the rows of a blob, sampled at their nearest coordinates.
 //!
 //! GridSample takes the element of each channel of an image whose coordinates are nearest to those of a grid.
-//! Coordinates of whole positions are exact enough up to [`Gathered::MOST_PLACES`] positions along an axis,
+//! Coordinates of whole positions are exact enough up to [`Gathered::MAX_POSITIONS`] positions along an axis,
 //! so elements are moved: infinities and NaN stay, and do not reach other elements, as they do in a product
 //! with zeros.
 
@@ -31,7 +31,7 @@ const SAMPLED: u64 = 20;
 pub(crate) struct Gathered {
     /// Axes before the gathered one, along which the indices are the same.
     pub channels: Dim,
-    /// Axes before the gathered one with indices of their own.
+    /// Axes before the gathered one with separate indices.
     pub groups: Dim,
     /// The gathered axis.
     pub size: Dim,
@@ -51,9 +51,9 @@ fn usual(size: &Dim) -> u64 {
 impl Gathered {
     /// The most positions along an axis. The coordinate of a position and the position that the runtime
     /// computes of it are each rounded a few times; the error stays below a quarter of a position.
-    pub const MOST_PLACES: i64 = 1 << 20;
+    pub const MAX_POSITIONS: i64 = 1 << 20;
 
-    /// Returns the gather of `count` rows at indices of their own.
+    /// Returns the gather of `count` rows at separate indices.
     pub fn rows(channels: Dim, size: Dim, count: Dim, width: Dim) -> Gathered {
         let one = Dim::ONE;
         Gathered { channels, groups: one.clone(), size, count, width, columns: one }
@@ -80,7 +80,7 @@ impl Gathered {
 
     /// Returns whether coordinates of all positions are exact enough.
     pub fn is_exact(&self) -> bool {
-        let fits = |size: &Dim| size.known().is_none_or(|size| (1..=Gathered::MOST_PLACES).contains(&size));
+        let fits = |size: &Dim| size.known().is_none_or(|size| (1..=Gathered::MAX_POSITIONS).contains(&size));
         let plane = self.plane();
         let all = Dim::product(&plane).known();
         plane.iter().all(fits) && all.is_none_or(|all| all <= MOST_IN_CHANNEL)
@@ -166,8 +166,8 @@ impl Lower<'_> {
         let one = Dim::ONE;
         let [height, across] = gathered.plane();
         for (size, most) in [
-            (&height, Gathered::MOST_PLACES),
-            (&across, Gathered::MOST_PLACES),
+            (&height, Gathered::MAX_POSITIONS),
+            (&across, Gathered::MAX_POSITIONS),
             (&(&height * &across), MOST_IN_CHANNEL),
         ] {
             self.require(SizeCondition::at_most(size, most))?;
@@ -227,7 +227,7 @@ impl Lower<'_> {
     }
 
     /// Emits the coordinates of the positions of an axis of three, broadcast to the other axes of `like`.
-    fn along_all(&self, like: BlobId, size: &Dim, place: usize) -> Result<BlobId> {
+    fn along_all(&self, like: BlobId, size: &Dim, axis: usize) -> Result<BlobId> {
         let zeros = self.compute(like * 0.0)?;
         if size.is(1) {
             return Ok(zeros);
@@ -236,10 +236,10 @@ impl Lower<'_> {
             Some(count) => {
                 let divisor: f64 = count.as_();
                 let coordinate = |position: f64| ((2.0 * position + 1.0) / divisor - 1.0).as_();
-                self.line(count, place, coordinate)?
+                self.line(count, axis, coordinate)?
             }
             None => {
-                let positions = self.places_along(size, &line_form(size, place, 3))?;
+                let positions = self.positions_along(size, &line_form(size, axis, 3))?;
                 self.coordinates(positions, size)?
             }
         };
@@ -247,11 +247,11 @@ impl Lower<'_> {
     }
 
     /// Emits a function of the positions of an axis of three.
-    fn line(&self, count: i64, place: usize, function: impl Fn(f64) -> f32) -> Result<BlobId> {
+    fn line(&self, count: i64, axis: usize, function: impl Fn(f64) -> f32) -> Result<BlobId> {
         let elements: Vec<f32> = (0..count).map(|position| function(position.as_())).collect();
         self.memory_data(
             &Tensor::from_f32(&[elements.len()], elements)?,
-            &line_form(&Dim::Known(count), place, 3),
+            &line_form(&Dim::Known(count), axis, 3),
         )
     }
 
@@ -261,7 +261,7 @@ impl Lower<'_> {
             let size: f64 = size.as_();
             return self.line(groups, 1, |position| (position * size).as_());
         }
-        let positions = self.places_along(groups, &line_form(groups, 1, 3))?;
+        let positions = self.positions_along(groups, &line_form(groups, 1, 3))?;
         if let Some(size) = size.known() {
             let size: f32 = size.as_();
             return self.compute(positions * size);

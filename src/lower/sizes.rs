@@ -22,11 +22,11 @@ impl Lower<'_> {
             return self.memory_data(&Tensor::all(1.0, sizes)?, form);
         }
         let mut ones = None;
-        for (place, size) in form.iter().enumerate() {
+        for (axis, size) in form.iter().enumerate() {
             if size.is(1) {
                 continue;
             }
-            let line_form = line_form(size, place, form.len());
+            let line_form = line_form(size, axis, form.len());
             let line = match size.known() {
                 Some(_) => self.ones(&line_form)?,
                 None => {

@@ -1,4 +1,4 @@
-//! The net during lowering, and the forms in which values are held.
+//! The net during lowering, and the forms of values.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,7 +37,7 @@ pub(crate) struct State {
     /// Whether the layers of the node that is being lowered compute in float32.
     pub(super) float32: bool,
     /// Nodes without layers: their output is another form of an existing value.
-    pub(super) forms_alone: BTreeSet<NodeId>,
+    pub(super) nodes_of_forms: BTreeSet<NodeId>,
     /// Facts on which the layers rely without proof.
     pub(super) assumptions: Assumptions,
     /// The conditions on free sizes that lowerings required.
@@ -91,25 +91,25 @@ impl<'n> From<&'n String> for Label<'n> {
 
 impl State {
     /// Returns whether a value has a blob or a constant.
-    pub(super) fn holds(&self, graph: &Graph, id: ValueId) -> bool {
+    pub(super) fn has_blob(&self, graph: &Graph, id: ValueId) -> bool {
         self.forms.contains(id) || graph.value(id).constant.is_some()
     }
 
     /// Assigns each node without layers to the layer that computes its value.
-    pub(super) fn place_forms_alone(&mut self, graph: &Graph) {
-        if self.forms_alone.is_empty() {
+    pub(super) fn assign_layers_of_forms(&mut self, graph: &Graph) {
+        if self.nodes_of_forms.is_empty() {
             return;
         }
         let layers = &mut self.net.layers;
-        let placed: BTreeSet<usize> = layers.iter().flat_map(|layer| layer.provenance.iter()).collect();
+        let assigned: BTreeSet<usize> = layers.iter().flat_map(|layer| layer.provenance.iter()).collect();
         let producers = layers.iter().enumerate();
         let producers: IndexMap<BlobId, usize> =
-            producers.flat_map(|(place, layer)| layer.tops.iter().map(move |top| (*top, place))).collect();
-        for id in self.forms_alone.iter().filter(|id| !placed.contains(&id.index())) {
+            producers.flat_map(|(index, layer)| layer.tops.iter().map(move |top| (*top, index))).collect();
+        for id in self.nodes_of_forms.iter().filter(|id| !assigned.contains(&id.index())) {
             let outputs = graph.node(*id).into_iter().flat_map(|node| node.outputs.iter().flatten());
             let blobs = outputs.filter_map(|output| self.forms.get(*output)).flatten();
-            let place = blobs.filter_map(|blob| producers.get(*blob)).next();
-            if let Some(layer) = place.and_then(|place| layers.get_mut(*place)) {
+            let index = blobs.filter_map(|blob| producers.get(*blob)).next();
+            if let Some(layer) = index.and_then(|index| layers.get_mut(*index)) {
                 layer.provenance.insert(id.index());
             }
         }
@@ -141,7 +141,7 @@ impl State {
             || layer.has(Trait::Move) && bottoms.iter().any(|bottom| self.net.blob(*bottom).float32);
         let batch = bottoms.iter().map(|bottom| self.net.blob(*bottom).batch).max().unwrap_or(1);
         let batch = if let Layer::Reshape(reshape) = &layer { reshape.top_batch(batch) } else { batch };
-        for (place, shape) in shapes.iter().map(AsRef::as_ref).enumerate() {
+        for (index, shape) in shapes.iter().map(AsRef::as_ref).enumerate() {
             if shape.is_empty() || shape.len() > 4 {
                 unsupported!("a blob of shape {}: blobs have one to four axes", display_shape(shape));
             }
@@ -153,7 +153,7 @@ impl State {
             let shared = read.find(|read| ***read == *shape).cloned();
             let sizes = shared.unwrap_or_else(|| shape.into());
             let name = label.top.to_owned();
-            let is_cache = layer.computes_cache(place);
+            let is_cache = layer.computes_cache(index);
             let element = if is_cache { Element::Cache } else { Element::F32 };
             let top = self.net.add_blob(Blob { name, shape: sizes, element, batch, float32 });
             if !is_cache {
@@ -177,12 +177,12 @@ impl State {
 
     /// Returns a value in a form, through a Reshape or a MemoryData if necessary.
     pub(super) fn form(&mut self, graph: &Graph, id: ValueId, form: &[Dim]) -> Result<BlobId> {
-        let held = self.forms.get(id).cloned().unwrap_or_default();
-        if let Some(blob) = held.iter().find(|blob| *self.net.blob(**blob).shape == *form) {
+        let blobs = self.forms.get(id).cloned().unwrap_or_default();
+        if let Some(blob) = blobs.iter().find(|blob| *self.net.blob(**blob).shape == *form) {
             return Ok(*blob);
         }
         let value = graph.value(id);
-        let near = held.iter().find(|blob| self.is_plain(**blob, form)).or(held.first());
+        let near = blobs.iter().find(|blob| self.is_plain(**blob, form)).or(blobs.first());
         let blob = match (&value.constant, near) {
             (Some(tensor), _) => self.memory_data((&value.name).into(), tensor, form)?,
             (None, Some(near)) => self.reshape((&value.name).into(), *near, form)?,
@@ -192,13 +192,13 @@ impl State {
             // The producer omitted it.
             (None, None) if is_empty(graph, id) => return Err(no_elements(form)),
             (None, None) => {
-                // A classifier whose labels are text gives the scores alone.
+                // A classifier whose labels are text gives only the scores.
                 value.dtype.map_or(Ok(()), check_elements)?;
                 return Err(Error::internal(format!("\"{}\" has no blob", value.name)));
             }
         };
         // A node that computes only this form contributes to the layer.
-        let part = value.producer.filter(|node| self.forms_alone.contains(node));
+        let part = value.producer.filter(|node| self.nodes_of_forms.contains(node));
         if let (Some(node), Some(layer)) = (part, self.net.layers.last_mut())
             && layer.tops.contains(&blob)
         {

@@ -34,7 +34,7 @@ impl BlockFormat {
         Some(BlockFormat { bits, size: *size })
     }
 
-    /// Returns the code, `quantize_term` of Gemm: hundred for each bit, and the place of the size.
+    /// Returns the code, `quantize_term` of Gemm: hundred for each bit, and the index of the size.
     pub fn term(self) -> Result<i32> {
         match SIZES.iter().position(|size| *size == self.size) {
             Some(code) if BITS.contains(&self.bits) => Ok(i32::try_from(100 * self.bits + code)?),
@@ -55,18 +55,18 @@ impl BlockFormat {
     /// Appends a row of integers, the low bits first.
     pub fn pack(self, row: &[i8], bytes: &mut Vec<u8>) {
         let mask = (1_u32 << self.bits) - 1;
-        let (mut held, mut bits) = (0_u32, 0);
+        let (mut buffer, mut bits) = (0_u32, 0);
         for level in row {
-            held |= (u32::from(level.cast_unsigned()) & mask) << bits;
+            buffer |= (u32::from(level.cast_unsigned()) & mask) << bits;
             bits += self.bits;
             while bits >= 8 {
-                bytes.extend_from_slice(held.to_le_bytes().get(..1).unwrap_or_default());
-                held >>= 8;
+                bytes.extend_from_slice(buffer.to_le_bytes().get(..1).unwrap_or_default());
+                buffer >>= 8;
                 bits -= 8;
             }
         }
         if bits > 0 {
-            bytes.extend_from_slice(held.to_le_bytes().get(..1).unwrap_or_default());
+            bytes.extend_from_slice(buffer.to_le_bytes().get(..1).unwrap_or_default());
         }
     }
 }
@@ -102,8 +102,8 @@ mod tests {
     }
 
     /// Reads an integer as `gemm.cpp` does.
-    fn unpacked(bytes: &[u8], place: usize, bits: usize) -> i32 {
-        let at = place * bits;
+    fn unpacked(bytes: &[u8], index: usize, bits: usize) -> i32 {
+        let at = index * bits;
         let low = u32::from(bytes[at / 8]);
         let high = bytes.get(at / 8 + 1).map_or(0, |byte| u32::from(*byte) << 8);
         let value = i32::try_from(((low | high) >> (at % 8)) & ((1 << bits) - 1)).unwrap();
@@ -125,8 +125,8 @@ mod tests {
             let mut bytes = Vec::new();
             format.pack(&row, &mut bytes);
             assert_eq!(bytes.len(), format.row_bytes(row.len()));
-            for (place, level) in row.iter().enumerate() {
-                assert_eq!(unpacked(&bytes, place, bits), i32::from(*level), "{bits} bits at {place}");
+            for (index, level) in row.iter().enumerate() {
+                assert_eq!(unpacked(&bytes, index, bits), i32::from(*level), "{bits} bits at {index}");
             }
         }
     }

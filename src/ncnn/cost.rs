@@ -117,7 +117,7 @@ impl Net {
             (true, _) => multiply_adds.saturating_mul(SCALAR_PRODUCT),
         };
         // Layers that hand on their bottoms copy nothing.
-        let moves = !layer.layer.has(Trait::Given) && !matches!(layer.layer, Layer::Split(_));
+        let moves = !layer.layer.has(Trait::Source) && !matches!(layer.layer, Layer::Split(_));
         let blob_bytes = if moves { elements.saturating_mul(4) } else { 0 };
         Some(Cost { layers: batch, multiply_adds, weight_bytes, blob_bytes, scalars })
     }
@@ -185,7 +185,7 @@ mod tests {
         let x = net.push_input("x", &[1000]);
         let y = net.push("y", ReLU { slope: 0.0 }, &[x], &[1000]);
         net.push("z", Log::default(), &[y], &[1000]);
-        let [relu, log] = [1, 2].map(|place| net.cost(&net.layers[net.layers.len() - 3 + place]).unwrap());
+        let [relu, log] = [1, 2].map(|index| net.cost(&net.layers[net.layers.len() - 3 + index]).unwrap());
         assert_eq!(relu, Cost::passes(1, 1000));
         assert_eq!(log.scalars, 28_000);
         assert!(log.nanoseconds() > 10 * relu.nanoseconds());

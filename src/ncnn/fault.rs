@@ -212,7 +212,7 @@ mod tests {
         let mut net = Net::default();
         let mut layer = Convolution { num_output: 16, kernel_w: 3, kernel_h: 3, ..Convolution::default() };
         // Half of them, so the root mean square is smaller by a factor of 0.71.
-        let weights = (0..16 * 16 * 9).map(|place| if place % 2 == 0 { element } else { 0.0 }).collect();
+        let weights = (0..16 * 16 * 9).map(|index| if index % 2 == 0 { element } else { 0.0 }).collect();
         layer.weight_data = Some(Tensor::from_f32(&[16, 16, 3, 3], weights).unwrap());
         let x = net.push_input("x", &[16, 8, 8]);
         change(&mut layer, &mut net);

@@ -14,41 +14,41 @@ use super::{Blob, BlobId, Element, Layer, Net, NetLayer};
 use crate::common::index::{Index, IndexMap, IndexSet};
 use crate::error::{At, Error, Result};
 
-/// Returns the bottoms of which a layer uses elements, and not the size alone.
+/// Returns the bottoms of which a layer uses elements, and not only the size.
 fn used_elements(layer: &NetLayer) -> impl Iterator<Item = &BlobId> {
     let bottoms = layer.bottoms.iter().enumerate();
-    bottoms.filter(move |(place, _)| !layer.layer.facts().reads_size_alone(*place)).map(|(_, bottom)| bottom)
+    bottoms.filter(move |(index, _)| !layer.layer.facts().reads_only_size(*index)).map(|(_, bottom)| bottom)
 }
 
 impl Net {
-    /// Returns the bottoms of which a layer reads elements that half precision may hold, with their places.
-    /// Some layers also read bottoms whose size alone they use.
+    /// Returns the bottoms of which a layer reads elements that may be in half precision, with their indices.
+    /// Some layers also read bottoms of which they use only the size.
     fn read_elements<'a>(&'a self, layer: &'a NetLayer) -> impl Iterator<Item = (usize, &'a BlobId)> {
         let unpacks = layer.layer.has(Trait::Unpacks);
-        let is_read = move |place: usize| unpacks || !layer.layer.facts().reads_size_alone(place);
+        let is_read = move |index: usize| unpacks || !layer.layer.facts().reads_only_size(index);
         let bottoms = layer.bottoms.iter().enumerate();
-        bottoms.filter(move |(place, bottom)| is_read(*place) && self.blob(**bottom).element != Element::I8)
+        bottoms.filter(move |(index, bottom)| is_read(*index) && self.blob(**bottom).element != Element::I8)
     }
 
     /// Returns whether a layer computes in float32 on runtimes of half precision too, which would not
     /// represent its numbers.
     pub fn is_float32(&self, layer: &NetLayer) -> bool {
-        let holds = |blob: &BlobId| self.blob(*blob).float32;
-        let is_asked = || layer.tops.iter().any(holds) || used_elements(layer).any(holds);
+        let is_marked = |blob: &BlobId| self.blob(*blob).float32;
+        let is_asked = || layer.tops.iter().any(is_marked) || used_elements(layer).any(is_marked);
         !layer.layer.has(Trait::Unmasked)
             && (layer.float32 || (!layer.layer.has(Trait::OnRequest) && is_asked()))
     }
 
-    /// Keeps the tops of the layers at these places in float32, and all blobs with elements of them. All
+    /// Keeps the tops of the layers at these indices in float32, and all blobs with elements of them. All
     /// layers that compute or read such a blob compute in float32, attention too. It precedes [`Net::split`].
-    pub(crate) fn keep_in_float32(&mut self, places: &BTreeSet<usize>) {
+    pub(crate) fn keep_in_float32(&mut self, indices: &BTreeSet<usize>) {
         let mut kept: IndexSet<BlobId> = IndexSet::default();
-        for (place, layer) in self.layers.iter_mut().enumerate() {
+        for (index, layer) in self.layers.iter_mut().enumerate() {
             let reads = used_elements(layer).any(|bottom| kept.contains(*bottom));
             layer.float32 |= reads;
-            let is_kept = places.contains(&place) || reads && layer.layer.has(Trait::Move);
+            let is_kept = indices.contains(&index) || reads && layer.layer.has(Trait::Move);
             for top in layer.tops.iter().filter(|_| is_kept) {
-                // Integers do not lose digits, and the runtime keeps caches in a layout of its own.
+                // Integers do not lose digits, and the runtime keeps caches in a private layout.
                 let blob = self.blobs.get_mut(top.index()).filter(|blob| blob.element == Element::F32);
                 if let Some(blob) = blob {
                     blob.float32 = true;
@@ -59,8 +59,8 @@ impl Net {
         }
     }
 
-    /// Returns the blobs that runtimes of half precision hold in it, in the order of the layers, with the
-    /// places of the layers that compute them. Blobs with elements of these alone are left out.
+    /// Returns the blobs that runtimes of half precision store in half precision, in the order of the layers,
+    /// with the indices of the layers that compute them. Blobs with elements of only these are left out.
     pub(crate) fn half_blobs(&self) -> Vec<(usize, BlobId)> {
         let readers: IndexMap<BlobId, &NetLayer> = self
             .layers
@@ -68,7 +68,7 @@ impl Net {
             .flat_map(|layer| layer.bottoms.iter().map(move |blob| (*blob, layer)))
             .collect();
         let (mut known, mut found) = (IndexSet::default(), Vec::new());
-        for (place, layer) in self.layers.iter().enumerate() {
+        for (index, layer) in self.layers.iter().enumerate() {
             let is_copy =
                 layer.layer.has(Trait::Move) && used_elements(layer).all(|bottom| known.contains(*bottom));
             let is_computed = !layer.layer.has(Trait::Float32) && !self.is_float32(layer);
@@ -80,7 +80,7 @@ impl Net {
             for top in layer.tops.iter().filter(|top| is_half(top)) {
                 known.insert(*top);
                 if !is_copy {
-                    found.push((place, *top));
+                    found.push((index, *top));
                 }
             }
         }
@@ -102,39 +102,39 @@ impl Net {
         let mut producers: IndexMap<BlobId, usize> = IndexMap::default();
         let mut sources = BTreeSet::new();
         let mut entries = Vec::new();
-        for (place, layer) in self.layers.iter().enumerate() {
+        for (layer_index, layer) in self.layers.iter().enumerate() {
             if self.is_float32(layer) {
                 for (index, bottom) in self.read_elements(layer) {
                     match self.sources(*bottom, &producers) {
                         Some(found) => sources.extend(found),
-                        None => entries.push((place, index, *bottom)),
+                        None => entries.push((layer_index, index, *bottom)),
                     }
                 }
             }
-            producers.extend(layer.tops.iter().map(|top| (*top, place)));
+            producers.extend(layer.tops.iter().map(|top| (*top, layer_index)));
         }
-        for place in sources {
-            if let Some(layer) = self.layers.get_mut(place) {
+        for layer_index in sources {
+            if let Some(layer) = self.layers.get_mut(layer_index) {
                 layer.float32 = true;
             }
         }
         self.insert_entries(&entries);
     }
 
-    /// Returns the places of the constants and moves from which a blob gets all its elements, besides inputs
+    /// Returns the indices of the constants and moves from which a blob gets all its elements, besides inputs
     /// and layers in float32. `None` if another layer computes elements in half precision.
     fn sources(&self, blob: BlobId, producers: &IndexMap<BlobId, usize>) -> Option<Vec<usize>> {
         let (mut pending, mut found) = (vec![blob], Vec::new());
         while let Some(id) = pending.pop() {
-            let Some(place) = producers.get(id).copied() else { continue };
-            let layer = self.layers.get(place)?;
+            let Some(index) = producers.get(id).copied() else { continue };
+            let layer = self.layers.get(index)?;
             if matches!(layer.layer, Layer::MemoryData(_)) {
-                found.push(place);
+                found.push(index);
             } else if !self.is_float32(layer) && !layer.layer.has(Trait::Float32) {
                 if !layer.layer.has(Trait::Move) {
                     return None;
                 }
-                found.push(place);
+                found.push(index);
                 pending.extend(self.read_elements(layer).map(|(_, bottom)| *bottom));
             }
         }
@@ -166,16 +166,16 @@ impl Net {
         Ok(())
     }
 
-    /// Inserts an identity between each of the bottoms, given by the place of their layer and their index,
-    /// and the layer.
+    /// Inserts an identity between each of the bottoms and its layer. An entry is the index of the layer, the
+    /// index of the bottom, and the bottom.
     fn insert_entries(&mut self, entries: &[(usize, usize, BlobId)]) {
         if entries.is_empty() {
             return;
         }
         let mut entries = entries.iter().peekable();
         let layers = Vec::with_capacity(self.layers.len() + entries.len());
-        for (place, mut layer) in std::mem::replace(&mut self.layers, layers).into_iter().enumerate() {
-            while let Some((_, index, bottom)) = entries.next_if(|(at, ..)| *at == place) {
+        for (layer_index, mut layer) in std::mem::replace(&mut self.layers, layers).into_iter().enumerate() {
+            while let Some((_, index, bottom)) = entries.next_if(|(at, ..)| *at == layer_index) {
                 layer.float32 = true;
                 let blob = self.blob(*bottom).clone();
                 let name = format!("{}_float32", blob.name);
@@ -261,7 +261,7 @@ mod tests {
         let float32 = net.layers.iter().filter(|layer| net.is_float32(layer));
         let names: Vec<&str> = float32.map(|layer| layer.name.as_str()).collect();
         assert_eq!(names, ["b", "split_b", "c", "d", "e", "g"]);
-        // Their own results are in half precision, but for the copies.
+        // Their results are in half precision, but for the copies.
         let half: Vec<String> =
             net.half_blobs().into_iter().map(|(_, blob)| net.blob(blob).name.clone()).collect();
         assert_eq!(half, ["x", "a", "e", "f"]);
@@ -291,12 +291,12 @@ mod tests {
         let a = net.push("a", UnaryOp { op_type: unary_op::ABS }, &[x], &[2, 4]);
         let b = net.push("b", MultiHeadAttention::default(), &[a], &[2, 4]);
         net.push_output("b", b);
-        // A marked bottom alone, such as a mask, is read in half precision.
+        // A marked bottom by itself, such as a mask, is read in half precision.
         net.blob_mut(a).unwrap().float32 = true;
         assert!(!net.is_float32(&net.layers[2]));
-        for place in [1, 2] {
+        for index in [1, 2] {
             let mut net = net.clone();
-            net.keep_in_float32(&BTreeSet::from([place]));
+            net.keep_in_float32(&BTreeSet::from([index]));
             assert!(net.is_float32(&net.layers[2]));
         }
     }

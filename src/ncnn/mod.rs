@@ -74,8 +74,8 @@ pub enum Element {
     I32,
     /// 8-bit integers between convolutions in int8.
     I8,
-    /// Keys or values that attention caches, in a layout of the runtime's own: the shape is the shape of the
-    /// value in the model, not of the Mat.
+    /// Keys or values that attention caches, in a layout private to the runtime: the shape is the shape of
+    /// the value in the model, not of the Mat.
     Cache,
 }
 
@@ -201,7 +201,7 @@ impl Net {
             return None;
         }
         self.layers.iter().find_map(|layer| {
-            let made = layer.tops.iter().enumerate().filter(|(place, _)| layer.layer.computes_cache(*place));
+            let made = layer.tops.iter().enumerate().filter(|(index, _)| layer.layer.computes_cache(*index));
             let mut pairs = made.map(|(_, top)| top).rev().zip(layer.bottoms.iter().rev());
             pairs.find_map(|(top, bottom)| match id {
                 id if id == *top => Some(*bottom),

@@ -35,7 +35,7 @@ impl Net {
     /// `renames` are pairs of old and new names; of the others, inputs and outputs keep their names with
     /// priority over inner blobs.
     pub(crate) fn name(&mut self, renames: &[(String, String)]) -> Result<Changes> {
-        let given = self.find_renamed(renames)?;
+        let renamed = self.find_renamed(renames)?;
         let mut changes = Changes::default();
         if !are_valid(self.layers.iter().map(|layer| layer.name.as_str())) {
             let mut names = Names::with_capacity(self.layers.len());
@@ -46,8 +46,8 @@ impl Net {
             }
         }
         let ends = self.name_outputs();
-        if !given.is_empty() || !are_valid(self.tops().map(|blob| self.blob(blob).name.as_str())) {
-            self.claim_blobs(&ends, &given, &mut changes);
+        if !renamed.is_empty() || !are_valid(self.tops().map(|blob| self.blob(blob).name.as_str())) {
+            self.claim_blobs(&ends, &renamed, &mut changes);
         }
         for output in &mut self.outputs {
             if let Some(blob) = self.blobs.get(output.blob.index()) {
@@ -75,18 +75,18 @@ impl Net {
 
     /// Gives each blob a unique name: inputs and outputs that can keep theirs first, then other inputs and
     /// outputs, then inner blobs, by the name of the layer if they have none.
-    fn claim_blobs(&mut self, ends: &[BlobId], given: &BTreeMap<BlobId, String>, changes: &mut Changes) {
+    fn claim_blobs(&mut self, ends: &[BlobId], renamed: &BTreeMap<BlobId, String>, changes: &mut Changes) {
         let mut names = Names::with_capacity(self.blobs.len());
-        names.taken.extend(given.values().map(|name| hash(name)));
+        names.taken.extend(renamed.values().map(|name| hash(name)));
         let mut named: IndexSet<BlobId> = IndexSet::default();
-        for id in ends.iter().filter(|id| !given.contains_key(id)) {
+        for id in ends.iter().filter(|id| !renamed.contains_key(id)) {
             if names.claim_exactly(&self.blob(*id).name) {
                 named.insert(*id);
             }
         }
         for id in ends {
             let Some(blob) = self.blobs.get_mut(id.index()).filter(|_| named.insert(*id)) else { continue };
-            if let Some(to) = given.get(id) {
+            if let Some(to) = renamed.get(id) {
                 blob.name.clone_from(to);
             } else if let Some(to) = names.claim(&blob.name, "blob") {
                 let from = std::mem::replace(&mut blob.name, to.clone());
@@ -98,18 +98,18 @@ impl Net {
                 let Some(blob) = self.blobs.get_mut(top.index()).filter(|_| named.insert(*top)) else {
                     continue;
                 };
-                let other = given.get(top).cloned().or_else(|| names.claim(&blob.name, &layer.name));
+                let other = renamed.get(top).cloned().or_else(|| names.claim(&blob.name, &layer.name));
                 let Some(to) = other else { continue };
                 let from = std::mem::replace(&mut blob.name, to);
-                if !is_legal(&from) && !from.is_empty() && !given.contains_key(top) {
+                if !is_legal(&from) && !from.is_empty() && !renamed.contains_key(top) {
                     changes.inside.push(Renamed { from, to: blob.name.clone() });
                 }
             }
         }
     }
 
-    /// Returns the new names given by the user. If several blobs have the old name, such as an input that is
-    /// also an output, the first one is renamed.
+    /// Returns the new names that the user requested. If several blobs have the old name, such as an input
+    /// that is also an output, the first one is renamed.
     fn find_renamed(&self, renames: &[(String, String)]) -> Result<BTreeMap<BlobId, String>> {
         if renames.is_empty() {
             return Ok(BTreeMap::new());
@@ -122,7 +122,7 @@ impl Net {
         for (name, blob) in ends.iter().copied().chain(inside) {
             blobs.entry(name).or_insert(blob);
         }
-        let mut given = BTreeMap::new();
+        let mut renamed = BTreeMap::new();
         let mut taken: BTreeSet<&str> = BTreeSet::new();
         for (from, to) in renames {
             let refused = |message: String| Err(Error::usage(message).at_part(format!("rename {from}={to}")));
@@ -140,11 +140,11 @@ impl Net {
                 let error = Error::usage(format!("the net has no blob \"{from}\" to rename"));
                 return Err(error.help("make a value of the model an output with --outputs"));
             };
-            if given.insert(*blob, to.clone()).is_some() {
+            if renamed.insert(*blob, to.clone()).is_some() {
                 return refused(format!("\"{from}\" is renamed twice"));
             }
         }
-        Ok(given)
+        Ok(renamed)
     }
 }
 
@@ -155,7 +155,7 @@ fn are_valid<'n>(mut names: impl Iterator<Item = &'n str>) -> bool {
         distinct.add(name);
         !name.is_empty() && is_legal(name)
     });
-    legal && distinct.holds()
+    legal && distinct.all_differ()
 }
 
 /// A check for unique names. Sorting the hashes of many names is faster than looking up each in a table.
@@ -171,7 +171,7 @@ impl Distinct {
     }
 
     /// Returns whether all hashes differ; unique names may have equal hashes.
-    pub(super) fn holds(mut self) -> bool {
+    pub(super) fn all_differ(mut self) -> bool {
         self.hashes.sort_unstable();
         self.hashes.is_sorted_by(|a, b| a < b)
     }

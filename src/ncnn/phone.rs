@@ -15,7 +15,7 @@ const ROUGH: (i64, i64) = (16, 128);
 impl Net {
     /// Returns whether a layer runs on the GPU if the runtime uses one.
     pub fn runs_on_gpu(&self, layer: &NetLayer) -> bool {
-        layer.layer.has(Trait::Given) || (layer.layer.has(Trait::Gpu) && !self.avoids_gpu(layer))
+        layer.layer.has(Trait::Source) || (layer.layer.has(Trait::Gpu) && !self.avoids_gpu(layer))
     }
 
     /// Returns the number of products that a layer adds in float16 for an element.

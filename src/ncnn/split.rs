@@ -12,7 +12,7 @@ use super::{Blob, BlobId, Net, NetLayer, Output, Provenance};
 use crate::common::index::{Index, IndexMap};
 
 impl Net {
-    /// Gives each reader of a blob its own copy. Outputs with the same blob and name are one reader.
+    /// Gives each reader of a blob a separate copy. Outputs with the same blob and name are one reader.
     pub(crate) fn split(&mut self) {
         let mut readers: IndexMap<BlobId, u32> = IndexMap::default();
         let mut outputs: BTreeMap<BlobId, BTreeSet<&str>> = BTreeMap::new();

@@ -17,29 +17,29 @@ pub(crate) struct Scales {
 
 impl Net {
     /// Returns the scales with the indices of their layers, without those whose layer is not in the net.
-    pub(crate) fn places<'a>(&self, scales: &'a [Scales]) -> Vec<(usize, &'a Scales)> {
+    pub(crate) fn layers_of_scales<'a>(&self, scales: &'a [Scales]) -> Vec<(usize, &'a Scales)> {
         let outputs = |layer: &Layer| match layer {
             Layer::Convolution(layer) => Some(layer.num_output),
             Layer::ConvolutionDepthWise(layer) => Some(layer.num_output),
             Layer::InnerProduct(layer) => Some(layer.num_output),
             _ => None,
         };
-        let place = |scales: &Scales| {
+        let layer_of = |scales: &Scales| {
             let len = i32::try_from(scales.weight.len()).ok();
-            let mut places = self.layers.iter().enumerate().filter(|(_, layer)| {
+            let mut found = self.layers.iter().enumerate().filter(|(_, layer)| {
                 layer.name == scales.layer && len.is_some() && outputs(&layer.layer) == len
             });
-            places.next().filter(|_| places.next().is_none()).map(|(place, _)| place)
+            found.next().filter(|_| found.next().is_none()).map(|(index, _)| index)
         };
-        scales.iter().filter_map(|scales| Some((place(scales)?, scales))).collect()
+        scales.iter().filter_map(|scales| Some((layer_of(scales)?, scales))).collect()
     }
 
-    /// Returns the table of the layers at `places`.
-    pub(crate) fn table(&self, places: &[(usize, &Scales)]) -> Table {
+    /// Returns the table of `scales`, with the indices of their layers.
+    pub(crate) fn table(&self, scales: &[(usize, &Scales)]) -> Table {
         let (mut weights, mut bottoms) = (String::new(), String::new());
         let mut left_out = Vec::new();
-        for (place, scales) in places {
-            let Some(name) = self.layers.get(*place).map(|layer| &layer.name) else { continue };
+        for (index, scales) in scales {
+            let Some(name) = self.layers.get(*index).map(|layer| &layer.name) else { continue };
             let row = weight_row(name, scales);
             if name.contains(WEIGHT) || name.len() + SUFFIX.len() > MAX_KEY || row.len() > MAX_ROW {
                 left_out.push(name.clone());
@@ -97,8 +97,8 @@ mod tests {
         }
         let scales = Scales { layer: String::new(), weight: vec![2.0, 0.5], bottom: 3.0 };
         // Layer 0 is the input.
-        let places: Vec<(usize, &Scales)> = (1..=names.len()).map(|place| (place, &scales)).collect();
-        let Table { text, left_out } = net.table(&places);
+        let indexed: Vec<(usize, &Scales)> = (1..=names.len()).map(|index| (index, &scales)).collect();
+        let Table { text, left_out } = net.table(&indexed);
         assert_eq!(left_out, ["a_param_b", &longer]);
         let weights = ["a", &longest, "a_param"].map(|name| format!("{name}_param_0 2e0 5e-1\n"));
         let bottoms = ["a", &longest, "a_param"].map(|name| format!("{name} 3e0\n"));

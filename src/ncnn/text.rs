@@ -87,7 +87,7 @@ impl Net {
         let mut params = layer.layer.params();
         let mask = self.precision_mask(layer) | self.fault_mask(layer);
         match params.iter_mut().find(|(id, _)| *id == FEATURE_MASK) {
-            Some((_, Param::Int(own))) => *own |= mask,
+            Some((_, Param::Int(present))) => *present |= mask,
             _ if mask != 0 => params.push((FEATURE_MASK, Param::Int(mask))),
             _ => {}
         }
@@ -98,9 +98,9 @@ impl Net {
 
     /// Returns the features that a layer must not use because of its numbers, or of the user's wish.
     pub(super) fn precision_mask(&self, layer: &NetLayer) -> i32 {
-        if self.holds_integers(layer) || self.is_float32(layer) {
+        if self.reads_integers(layer) || self.is_float32(layer) {
             HALF_PRECISION
-        } else if self.precise && !layer.layer.has(Trait::Given) {
+        } else if self.precise && !layer.layer.has(Trait::Source) {
             FLOAT16_ARITHMETIC
         } else if self.careful && self.has_rough_transform(layer) {
             WINOGRAD
@@ -116,7 +116,7 @@ impl Net {
 
     /// Returns whether a layer passes through or reads the bits of 32-bit integers, which half precision
     /// would convert as if they were float32. Embed reads any bits exactly.
-    fn holds_integers(&self, layer: &NetLayer) -> bool {
+    fn reads_integers(&self, layer: &NetLayer) -> bool {
         let integers = |blob: &BlobId| self.blob(*blob).element == Element::I32;
         layer.bottoms.iter().any(integers) && !matches!(layer.layer, Layer::Embed(_))
     }
@@ -195,14 +195,14 @@ pub(crate) fn is_readable(text: &str) -> bool {
 pub(crate) const MAX_BOTTOMS: usize = 10;
 
 /// Returns the letter of an axis in expressions.
-pub(crate) fn letter(place: usize, axes: usize) -> Option<char> {
+pub(crate) fn letter(axis: usize, axes: usize) -> Option<char> {
     let letters = match axes {
         1 => "w",
         2 => "hw",
         3 => "chw",
         _ => "cdhw",
     };
-    letters.chars().nth(place)
+    letters.chars().nth(axis)
 }
 
 /// Formats a float with an exponent, which distinguishes it from an integer, and as few digits as the runtime
@@ -306,7 +306,7 @@ mod tests {
 
     #[test]
     fn axes_have_letters() {
-        let word = |axes: usize| (0..axes).filter_map(|place| letter(place, axes)).collect::<String>();
+        let word = |axes: usize| (0..axes).filter_map(|axis| letter(axis, axes)).collect::<String>();
         assert_eq!([1, 2, 3, 4].map(word), ["w", "hw", "chw", "cdhw"]);
     }
 

@@ -16,7 +16,7 @@ use crate::tensor::{Dim, Shape};
 const LEAST_PACK: i64 = 4;
 
 /// A Reshape by expressions as one to an outermost axis of one element, and one without expressions.
-struct Apart {
+struct TwoReshapes {
     shape_expr: String,
     /// The shape below the outermost axis.
     form: Vec<Dim>,
@@ -59,8 +59,8 @@ impl Net {
             bottoms.push(bottom);
         }
         let flat = Dim::product(from);
-        let apart = if is_packed { Some(Apart::of(&shape_expr, to)?) } else { None };
-        shape_expr = apart.as_ref().map_or(shape_expr, |apart| apart.shape_expr.clone());
+        let two = if is_packed { Some(TwoReshapes::of(&shape_expr, to)?) } else { None };
+        shape_expr = two.as_ref().map_or(shape_expr, |two| two.shape_expr.clone());
         if bottoms.len() > MAX_BOTTOMS || !is_readable(&shape_expr) {
             return None;
         }
@@ -77,7 +77,7 @@ impl Net {
         }
         layer.layer = Reshape { shape_expr, ..Reshape::default() }.into();
         layer.bottoms = bottoms;
-        let Apart { form, last, .. } = apart?;
+        let TwoReshapes { form, last, .. } = two?;
         let middle = self.between(top, form.as_slice().into());
         layer.tops = smallvec![middle];
         let (bottoms, tops) = (smallvec![middle], smallvec![top]);
@@ -96,9 +96,9 @@ fn may_be_packed(shape: &[Dim]) -> bool {
     shape.first().and_then(Dim::known).is_none_or(|size| size % LEAST_PACK == 0)
 }
 
-impl Apart {
+impl TwoReshapes {
     /// Returns the two reshapes to the form `to`; `None` if its two outer axes of four are free.
-    fn of(shape_expr: &str, to: &[Dim]) -> Option<Apart> {
+    fn of(shape_expr: &str, to: &[Dim]) -> Option<TwoReshapes> {
         let known = |size: &Dim| size.known().and_then(|size| i32::try_from(size).ok());
         let mut sizes = items(shape_expr);
         let mut form = to.to_vec();
@@ -120,19 +120,19 @@ impl Apart {
         };
         form.insert(0, Dim::ONE);
         sizes.push("1".to_owned());
-        Some(Apart { shape_expr: sizes.join(","), form, last })
+        Some(TwoReshapes { shape_expr: sizes.join(","), form, last })
     }
 }
 
-/// Returns the expressions with the sizes of the first bottom read from the one at `place`; `None` if there
-/// are none.
-fn of_another(shape_expr: &str, place: usize) -> Option<String> {
+/// Returns the expressions with the sizes of the first bottom read from the bottom at `index`; `None` if
+/// there are none.
+fn of_another(shape_expr: &str, index: usize) -> Option<String> {
     let (mut text, mut before, mut is_changed) = (String::new(), None, false);
     let mut letters = shape_expr.chars().peekable();
     while let Some(letter) = letters.next() {
         let is_size = letter == '0' && letters.peek().is_some_and(char::is_ascii_alphabetic);
         if is_size && !before.is_some_and(|before: char| before.is_ascii_digit()) {
-            text.push_str(&place.to_string());
+            text.push_str(&index.to_string());
             is_changed = true;
         } else {
             text.push(letter);

@@ -56,7 +56,7 @@ impl Body {
     /// Returns the value of a name, and captures it if an enclosing graph defines it. `None` if no graph
     /// does.
     fn resolve(&mut self, name: &str, scope: &Scope) -> Option<Slot> {
-        if let Some(slot) = scope.own(name) {
+        if let Some(slot) = scope.local(name) {
             return Some(slot);
         }
         match scope.of_around(name)? {
@@ -164,8 +164,8 @@ impl<'m> Reader<'m> {
         let mut later = Vec::new();
         for (index, message) in parts.nodes.with_outputs().enumerate() {
             let (node, outputs) = message?;
-            let mut met: Met = node.input.iter().map(|name| scope.own_value(name)).collect();
-            let ready = later.is_empty() && self.stands_alone(&node, &met);
+            let mut met: Met = node.input.iter().map(|name| scope.local_value(name)).collect();
+            let ready = later.is_empty() && self.is_independent(&node, &met);
             for (name, key) in node.output.iter().zip(outputs) {
                 let defined = self.define_output(name, key, &mut hints, &mut body, &mut scope);
                 met.push(defined.map_err(|e| at_node(e, &node, index, &scope))?);
@@ -227,7 +227,7 @@ impl<'m> Reader<'m> {
                 return Err(here(Error::invalid("it is listed twice")));
             }
             let Declared { dtype, shape, other } = self.types.read(info).map_err(here)?;
-            if let Some(Slot::Value(id)) = scope.own(name) {
+            if let Some(Slot::Value(id)) = scope.local(name) {
                 let constant = body.graph.value(id);
                 if dtype.is_some_and(|dtype| Some(dtype) != constant.dtype)
                     || shape.is_some_and(|shape| !may_be(&shape, constant.shape.as_deref()))
@@ -259,7 +259,7 @@ impl<'m> Reader<'m> {
 
     /// Returns whether a node can be read before later ones: it depends on none of them, has no bodies that
     /// may, and calls no function, whose values are numbered after those of the graph.
-    fn stands_alone(&self, node: &NodeProto, met: &Met) -> bool {
+    fn is_independent(&self, node: &NodeProto, met: &Met) -> bool {
         node.input.iter().zip(met).all(|(name, value)| name.is_empty() || value.is_some())
             && !node.attribute.iter().any(has_bodies)
             && self.functions.find(node).is_none()

@@ -37,15 +37,15 @@ pub(super) struct Folder {
 }
 
 impl Folder {
-    /// Creates the folder that the user gave.
-    pub fn given(folder: &Path, model: Option<&Path>) -> Folder {
+    /// Creates a folder that the user requested.
+    pub fn new(folder: &Path, model: Option<&Path>) -> Folder {
         Folder { base: Some(folder.to_owned()), model: model.map(Path::to_owned) }
     }
 
     /// Creates the folder of a model.
     pub fn of_model(model: &Path) -> Folder {
         let parent = model.parent().filter(|parent| !parent.as_os_str().is_empty());
-        Folder::given(parent.unwrap_or(Path::new(".")), Some(model))
+        Folder::new(parent.unwrap_or(Path::new(".")), Some(model))
     }
 
     /// Creates no folder: the model came from a pipe or from memory.
@@ -108,7 +108,7 @@ pub(super) struct ExternalFiles {
     /// Each file once, by its path after symbolic links; those in memory by location.
     files: BTreeMap<PathBuf, ExternalFile>,
     /// The paths of locations.
-    places: BTreeMap<String, PathBuf>,
+    paths: BTreeMap<String, PathBuf>,
 }
 
 #[derive(Clone, Debug)]
@@ -178,7 +178,7 @@ impl ExternalFiles {
     /// Creates files in memory, by location, and those of a folder for other locations.
     pub fn in_memory(folder: Folder, memory: &BTreeMap<String, Bytes>) -> ExternalFiles {
         let memory = memory.iter().map(|(location, bytes)| (shortest(location), bytes.clone())).collect();
-        ExternalFiles { folder, memory: Arc::new(memory), files: BTreeMap::new(), places: BTreeMap::new() }
+        ExternalFiles { folder, memory: Arc::new(memory), files: BTreeMap::new(), paths: BTreeMap::new() }
     }
 
     /// Returns the files that tensors refer to.
@@ -200,19 +200,19 @@ impl ExternalFiles {
     }
 
     fn file(&mut self, location: &str) -> Result<&mut ExternalFile> {
-        let place = shortest(location);
-        if let Some(bytes) = self.memory.get(&place) {
+        let key = shortest(location);
+        if let Some(bytes) = self.memory.get(&key) {
             check_location(location)?;
-            let content = || Content::Memory { location: place.clone(), bytes: bytes.clone() };
+            let content = || Content::Memory { location: key.clone(), bytes: bytes.clone() };
             let file = || ExternalFile { content: content(), digest: None };
-            return Ok(self.files.entry(place.clone()).or_insert_with(file));
+            return Ok(self.files.entry(key.clone()).or_insert_with(file));
         }
-        let (path, place) = match self.places.get(location) {
-            Some(place) => (place.clone(), place.clone()),
+        let (path, key) = match self.paths.get(location) {
+            Some(key) => (key.clone(), key.clone()),
             None => self.folder.locate(location)?,
         };
-        self.places.insert(location.to_owned(), place.clone());
-        Ok(match self.files.entry(place) {
+        self.paths.insert(location.to_owned(), key.clone());
+        Ok(match self.files.entry(key) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
                 let source = Arc::new(SourceFile::reopened(entry.key(), &path)?);

@@ -30,7 +30,7 @@ impl<'m> Functions<'m> {
         Ok(Functions(functions))
     }
 
-    /// Returns the function that a node calls. A function of ONNX's own domain only describes an operator,
+    /// Returns the function that a node calls. A function of ONNX's domain only describes an operator,
     /// and is not used.
     pub fn find(&self, node: &NodeProto) -> Option<&'m FunctionProto> {
         if domain_of(&node.domain).is_empty() {
@@ -68,7 +68,7 @@ impl<'m> Reader<'m> {
         if self.calls.is_empty() { Ok(()) } else { self.budget.take(cost) }
     }
 
-    /// Adds the nodes of a function in place of its call.
+    /// Adds the nodes of a function instead of its call.
     pub(super) fn inline(&mut self, function: &'m FunctionProto, call: Node, body: &mut Body) -> Result<()> {
         let name = function.name.as_deref().unwrap_or_default();
         if self.calls.iter().any(|open| std::ptr::eq(*open, function)) {
@@ -97,8 +97,8 @@ impl<'m> Reader<'m> {
         frame.prefix = self.call_name(call);
         let mut scope = Scope::new(&frame, None);
         for (i, name) in function.input.iter().enumerate() {
-            let given = call.inputs.get(i).copied().flatten();
-            scope.define(name.as_bytes(), given.map_or(Slot::Omitted, Slot::Value))?;
+            let argument = call.inputs.get(i).copied().flatten();
+            scope.define(name.as_bytes(), argument.map_or(Slot::Omitted, Slot::Value))?;
         }
         let (met, copies) = define_values(function, call, body, &mut scope, &mut self.budget)?;
         let mut met = met.into_iter();
@@ -107,7 +107,7 @@ impl<'m> Reader<'m> {
                 .map_err(|e| at_node(e, node, call.index, &scope))?;
         }
         for (name, output) in copies {
-            let Some(Slot::Value(input)) = scope.own(name) else {
+            let Some(Slot::Value(input)) = scope.local(name) else {
                 invalid!("the output \"{name}\" of the function is not computed");
             };
             body.graph.add_node(Node {
@@ -139,7 +139,7 @@ impl<'m> Reader<'m> {
         Ok(arguments)
     }
 
-    /// Returns a name for the nodes of a call: its own, or the function's with a number.
+    /// Returns a name for the nodes of a call: the name of the call, or of the function with a number.
     fn call_name(&mut self, call: &Node) -> String {
         self.inlined += 1;
         if call.name.is_empty() { format!("{}_{}", call.op_type, self.inlined) } else { call.name.clone() }
@@ -160,14 +160,14 @@ fn define_values<'m>(
     let (mut met, mut copies) = (Met::new(), Vec::new());
     for (name, output) in function.output.iter().zip(&call.outputs) {
         let Some(output) = output else { continue };
-        if scope.own(name).is_some() || computed.contains_key(name.as_str()) {
+        if scope.local(name).is_some() || computed.contains_key(name.as_str()) {
             copies.push((name.as_str(), *output));
         } else {
             computed.insert(name, *output);
         }
     }
     for node in &function.node {
-        met.extend(node.input.iter().map(|name| scope.own_value(name)));
+        met.extend(node.input.iter().map(|name| scope.local_value(name)));
         for name in &node.output {
             if name.is_empty() {
                 met.push(None);

@@ -71,7 +71,7 @@ impl ModelBytes {
     }
 }
 
-/// Prints lengths in place of the bytes.
+/// Prints lengths instead of the bytes.
 impl fmt::Debug for ModelBytes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let external_data: BTreeMap<_, _> =

@@ -105,8 +105,8 @@ impl Sources {
     /// Opens a model. External data is opened when the model is read.
     pub fn open(input: &Input, options: &ReadOptions) -> Result<Sources> {
         let folder = match (&options.data_dir, input) {
-            (Some(folder), Input::Path(path)) => Folder::given(folder, Some(path)),
-            (Some(folder), Input::Stdin | Input::Memory(_)) => Folder::given(folder, None),
+            (Some(folder), Input::Path(path)) => Folder::new(folder, Some(path)),
+            (Some(folder), Input::Stdin | Input::Memory(_)) => Folder::new(folder, None),
             (None, Input::Path(path)) => Folder::of_model(path),
             (None, Input::Stdin | Input::Memory(_)) => Folder::none(),
         };
@@ -143,7 +143,7 @@ impl Sources {
     }
 
     /// Moves results to their destinations, unless one is a file of the model or the model has changed.
-    pub fn put_beside(&self, results: Staged) -> Result<()> {
+    pub fn move_results(&self, results: Staged) -> Result<()> {
         for (i, (target, _)) in results.iter().enumerate() {
             if self.files.iter().any(|source| target.is_file(source)) {
                 return Err(Error::usage("this would overwrite data of the model").in_file(target.named()));
@@ -176,7 +176,7 @@ pub struct About {
     pub graph_doc: Option<String>,
 }
 
-/// Reads a new model, whose external data is given by location, and returns an error if that fails.
+/// Reads a new model, whose external data is found by location, and returns an error if that fails.
 fn read_again(model: &Arc<SourceBytes>, data: &BTreeMap<String, Bytes>) -> Result<()> {
     decode(model, ExternalFiles::in_memory(Folder::none(), data)).map(drop)
 }

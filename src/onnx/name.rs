@@ -109,11 +109,11 @@ impl NamedGraph<'_> {
     /// onnxruntime refuses a body that returns such a value directly.
     pub fn returned_captures(&self, names: &mut Names) -> Vec<(usize, proto::NodeProto)> {
         let mut copies = Vec::new();
-        for (place, output) in self.graph.outputs.iter().enumerate() {
+        for (index, output) in self.graph.outputs.iter().enumerate() {
             if self.graph.captures.iter().any(|capture| capture.inner == *output) {
                 let name = self.name(*output);
                 copies.push((
-                    place,
+                    index,
                     proto::NodeProto {
                         input: vec![name.to_owned()],
                         output: vec![names.unique(name)],

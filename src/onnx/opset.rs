@@ -33,7 +33,7 @@ pub(super) fn read_opsets(imports: &[OperatorSetIdProto]) -> Result<BTreeMap<Str
     Ok(versions)
 }
 
-/// Returns a domain. ONNX's own has two spellings.
+/// Returns a domain. ONNX's has two spellings.
 pub(super) fn domain_of(domain: &Option<String>) -> &str {
     match domain.as_deref() {
         None | Some("ai.onnx") => "",

@@ -1,4 +1,4 @@
-//! Files of other formats in the place of ONNX models.
+//! Files of other formats instead of ONNX models.
 
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ const OTHER_FILES: &[(usize, &[u8], &str)] = &[
     (0, b"7767517", "it is an ncnn model already"),
 ];
 
-/// The help for a page in place of a file.
+/// The help for a page instead of a file.
 const PAGE: &str = "it is a page of HTML: download the file itself, on GitHub and Hugging Face from the address with `raw` or `resolve`";
 
 /// Returns the error of a file without a model, with advice for those that users mistake for one.

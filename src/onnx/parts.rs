@@ -123,11 +123,11 @@ impl<'n, M: Message + Default + Clone> Messages<'n, M> {
         field: u32,
         names: impl Fn(&'n M) -> Names<'n>,
     ) -> impl Iterator<Item = Result<(Cow<'n, M>, Names<'n>)>> {
-        (0..self.len()).filter_map(move |place| match self {
+        (0..self.len()).filter_map(move |index| match self {
             Messages::Decoded(messages) => {
-                messages.get(place).map(|message| Ok((Cow::Borrowed(message), names(message))))
+                messages.get(index).map(|message| Ok((Cow::Borrowed(message), names(message))))
             }
-            Messages::Encoded(encoded, messages) => messages.get(place).map(|message| {
+            Messages::Encoded(encoded, messages) => messages.get(index).map(|message| {
                 let decoded = M::decode(encoded.passing(message)).map_err(|error| encoded.failed(error))?;
                 let names = Fields(message).flatten().filter(|(number, _)| *number == field);
                 Ok((Cow::Owned(decoded), names.map(|(_, name)| name).collect()))

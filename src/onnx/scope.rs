@@ -11,8 +11,8 @@ use crate::graph::{AttributeMap, ValueId};
 /// The context of all nodes of a model or of a function's body.
 #[derive(Debug, Default)]
 pub(super) struct Frame {
-    /// The imported version of ONNX's own operator set.
-    own_version: Option<i64>,
+    /// The imported version of ONNX's operator set.
+    onnx_version: Option<i64>,
     /// The versions of other domains.
     other_versions: BTreeMap<String, i64>,
     /// In a function: the attributes of its call, and its defaults.
@@ -24,13 +24,13 @@ pub(super) struct Frame {
 impl Frame {
     /// Creates a frame with these operator sets.
     pub fn new(mut versions: BTreeMap<String, i64>) -> Frame {
-        let own_version = versions.remove("");
-        Frame { own_version, other_versions: versions, ..Frame::default() }
+        let onnx_version = versions.remove("");
+        Frame { onnx_version, other_versions: versions, ..Frame::default() }
     }
 
     /// Returns the imported version of a domain's operator set.
     pub fn version(&self, domain: &str) -> Option<i64> {
-        if domain.is_empty() { self.own_version } else { self.other_versions.get(domain).copied() }
+        if domain.is_empty() { self.onnx_version } else { self.other_versions.get(domain).copied() }
     }
 
     /// Returns the name in the inlined graph.
@@ -100,7 +100,7 @@ impl<'m, 's> Scope<'m, 's> {
     }
 
     /// Returns the meaning of a name that is defined here.
-    pub fn own(&self, name: &str) -> Option<Slot> {
+    pub fn local(&self, name: &str) -> Option<Slot> {
         let name = name.as_bytes();
         // Models list definitions in the order of use: most lookups find the last definition, or the
         // successor of the last one found.
@@ -115,8 +115,8 @@ impl<'m, 's> Scope<'m, 's> {
     }
 
     /// Returns the value of a name that is defined here.
-    pub fn own_value(&self, name: &str) -> Option<ValueId> {
-        match self.own(name) {
+    pub fn local_value(&self, name: &str) -> Option<ValueId> {
+        match self.local(name) {
             Some(Slot::Value(id)) => Some(id),
             Some(Slot::Omitted) | None => None,
         }
@@ -127,7 +127,7 @@ impl<'m, 's> Scope<'m, 's> {
     pub fn of_around(&self, name: &str) -> Option<Slot> {
         let mut scope = self.around;
         while let Some(outer) = scope {
-            match outer.own(name) {
+            match outer.local(name) {
                 None => scope = outer.around,
                 found => return found,
             }

@@ -27,11 +27,11 @@ pub(super) fn densify(
         invalid!("values of shape {:?} in a tensor of shape {shape:?}", values.shape());
     }
     *left = fewer;
-    let places = read_places(&shape, values.len(), indices)?;
+    let offsets = read_offsets(&shape, values.len(), indices)?;
     let raw = values.to_raw()?;
     let mut dense = vec![0_u8; bytes];
-    for (place, element) in places.iter().zip(raw.chunks_exact(width)) {
-        if let Some(target) = dense.chunks_exact_mut(width).nth(*place) {
+    for (offset, element) in offsets.iter().zip(raw.chunks_exact(width)) {
+        if let Some(target) = dense.chunks_exact_mut(width).nth(*offset) {
             target.copy_from_slice(element);
         }
     }
@@ -39,7 +39,7 @@ pub(super) fn densify(
 }
 
 /// Returns the row-major offsets of the values; they must ascend.
-fn read_places(shape: &[usize], count: usize, indices: &Tensor) -> Result<Vec<usize>> {
+fn read_offsets(shape: &[usize], count: usize, indices: &Tensor) -> Result<Vec<usize>> {
     let rank = shape.len();
     let linear = indices.shape() == [count];
     if indices.dtype() != DType::I64 || !(linear || (indices.shape() == [count, rank] && rank > 0)) {
@@ -52,28 +52,28 @@ fn read_places(shape: &[usize], count: usize, indices: &Tensor) -> Result<Vec<us
     let sizes: Vec<i64> = shape.iter().map(Int::int).collect();
     let elements: i64 = sizes.iter().product();
     let list = indices.load()?.int_list()?;
-    let places: Vec<i64> = match linear {
+    let offsets: Vec<i64> = match linear {
         true => list,
-        false => list.chunks(rank).map(|index| place_of(index, &sizes)).collect::<Result<_>>()?,
+        false => list.chunks(rank).map(|index| offset_of(index, &sizes)).collect::<Result<_>>()?,
     };
-    if !places.is_sorted_by(|a, b| a < b) {
+    if !offsets.is_sorted_by(|a, b| a < b) {
         invalid!("the indices do not ascend");
     }
-    if places.iter().any(|place| !(0..elements).contains(place)) {
+    if offsets.iter().any(|offset| !(0..elements).contains(offset)) {
         invalid!("an index is out of range for shape {shape:?}");
     }
-    places.into_iter().map(|place| Ok(usize::try_from(place)?)).collect()
+    offsets.into_iter().map(|offset| Ok(usize::try_from(offset)?)).collect()
 }
 
-fn place_of(index: &[i64], sizes: &[i64]) -> Result<i64> {
-    let mut place = 0_i64;
+fn offset_of(index: &[i64], sizes: &[i64]) -> Result<i64> {
+    let mut offset = 0_i64;
     for (axis, size) in sizes.iter().enumerate() {
         let i = *index.at(axis)?;
         if !(0..*size).contains(&i) {
             invalid!("index {i} is out of range for an axis of size {size}");
         }
         // Below the number of elements, which was checked.
-        place = place.saturating_mul(*size).saturating_add(i);
+        offset = offset.saturating_mul(*size).saturating_add(i);
     }
-    Ok(place)
+    Ok(offset)
 }

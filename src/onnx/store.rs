@@ -1,4 +1,4 @@
-//! The storage of written constants: in the model, or in files beside it.
+//! The storage of written constants: in the model, or in files next to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;
@@ -20,7 +20,7 @@ const PAGE: u64 = 1 << 12;
 /// The maximum bytes of a constant's name in the name of its file: systems limit the whole to 255.
 const MAX_NAME: usize = 100;
 
-/// The storage of constants beside a model.
+/// The storage of constants next to a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExternalData {
     /// The path of the file, relative to the model's folder, with `/` between folders.
@@ -29,7 +29,7 @@ pub struct ExternalData {
     pub size_threshold: u64,
     /// Whether each constant gets a separate file: `location`, a full stop, the constant's name.
     pub one_file_per_tensor: bool,
-    /// Whether constants in attributes are written beside the model too. Some readers support them only in
+    /// Whether constants in attributes are written next to the model too. Some readers support them only in
     /// the model.
     pub convert_attributes: bool,
 }
@@ -65,16 +65,16 @@ type Entries = Vec<proto::StringStringEntryProto>;
 pub(super) enum Store<'a> {
     /// In the model.
     Inline,
-    /// In files beside it.
-    Beside(Beside<'a>),
+    /// In files next to it.
+    External(DataFiles<'a>),
 }
 
-/// Planned files beside a model.
-pub(super) struct Beside<'a> {
+/// Planned files next to a model.
+pub(super) struct DataFiles<'a> {
     how: &'a ExternalData,
     files: Vec<DataFile>,
     /// The location of each constant: shared bytes are written once.
-    places: BTreeMap<(usize, u64, u64), (usize, u64)>,
+    locations: BTreeMap<(usize, u64, u64), (usize, u64)>,
     /// Names of files, in lower case for systems that ignore case.
     taken: BTreeSet<String>,
 }
@@ -86,58 +86,58 @@ struct DataFile {
 }
 
 impl<'a> Store<'a> {
-    /// Creates the storage, beside the model if `how` is given.
+    /// Creates the storage, next to the model if `how` is present.
     pub fn of(how: Option<&'a ExternalData>) -> Result<Store<'a>> {
         let Some(how) = how else { return Ok(Store::Inline) };
         how.check()?;
-        Ok(Store::Beside(Beside {
+        Ok(Store::External(DataFiles {
             how,
             files: Vec::new(),
-            places: BTreeMap::new(),
+            locations: BTreeMap::new(),
             taken: BTreeSet::from([String::new()]),
         }))
     }
 
     /// Returns a constant's message.
     pub fn message(&mut self, name: &str, tensor: &Tensor) -> Result<Message> {
-        let external = self.place(name, tensor, false)?;
+        let external = self.entries(name, tensor, false)?;
         tensor_message(name, tensor, external)
     }
 
     /// Returns the message of a constant in an attribute, which has no name: `called` is for its file.
     pub fn attribute_message(&mut self, called: &str, tensor: &Tensor) -> Result<Message> {
-        let external = self.place(called, tensor, true)?;
+        let external = self.entries(called, tensor, true)?;
         tensor_message("", tensor, external)
     }
 
-    /// Returns the `external_data` of a constant that is stored beside the model.
-    fn place(&mut self, name: &str, tensor: &Tensor, in_attribute: bool) -> Result<Option<Entries>> {
-        let Store::Beside(beside) = self else { return Ok(None) };
+    /// Returns the `external_data` of a constant that is stored next to the model.
+    fn entries(&mut self, name: &str, tensor: &Tensor, in_attribute: bool) -> Result<Option<Entries>> {
+        let Store::External(data) = self else { return Ok(None) };
         let len = tensor.byte_len()?;
-        let stays = len < beside.how.size_threshold || (in_attribute && !beside.how.convert_attributes);
+        let stays = len < data.how.size_threshold || (in_attribute && !data.how.convert_attributes);
         if stays || tensor.dtype() == DType::String {
             return Ok(None);
         }
-        beside.place(name, tensor, len).map(Some)
+        data.entries(name, tensor, len).map(Some)
     }
 
     /// Returns the location of each file.
     pub fn locations(&self) -> impl Iterator<Item = &str> {
         let files = match self {
             Store::Inline => &[],
-            Store::Beside(beside) => beside.files.as_slice(),
+            Store::External(data) => data.files.as_slice(),
         };
         files.iter().map(|file| file.location.as_str())
     }
 
     /// Writes the files in the folder of the model at `path`, under temporary names.
     pub fn stage(&self, path: &Path) -> Result<Staged> {
-        let Store::Beside(beside) = self else { return Ok(Vec::new()) };
-        let mut staged = Vec::with_capacity(beside.files.len());
-        for file in &beside.files {
+        let Store::External(data) = self else { return Ok(Vec::new()) };
+        let mut staged = Vec::with_capacity(data.files.len());
+        for file in &data.files {
             let target = data_target(path, Path::new(&file.location))?;
             let mut whole = target.write(|out| file.write(out))?;
-            if beside.how.one_file_per_tensor {
+            if data.how.one_file_per_tensor {
                 whole = whole.with_name(&target)?;
             }
             staged.push((target, whole));
@@ -146,7 +146,7 @@ impl<'a> Store<'a> {
     }
 }
 
-/// Returns the destination of a file at this location beside the model at `path`. As when a model is read,
+/// Returns the destination of a file at this location next to the model at `path`. As when a model is read,
 /// the file lies in the model's folder after symbolic links, or in that of the model itself if it is a link.
 ///
 /// # Errors
@@ -190,16 +190,16 @@ fn tensor_message(name: &str, tensor: &Tensor, external: Option<Entries>) -> Res
     Ok(message)
 }
 
-impl Beside<'_> {
+impl DataFiles<'_> {
     /// Returns the `external_data` of a constant.
-    fn place(&mut self, name: &str, tensor: &Tensor, len: u64) -> Result<Entries> {
+    fn entries(&mut self, name: &str, tensor: &Tensor, len: u64) -> Result<Entries> {
         let source = tensor.source();
-        let known = source.and_then(|source| self.places.get(&source).copied());
+        let known = source.and_then(|source| self.locations.get(&source).copied());
         let (file, offset) = match known {
-            Some(place) => place,
+            Some(location) => location,
             None => self.add(name, tensor, len),
         };
-        self.places.extend(source.map(|source| (source, (file, offset))));
+        self.locations.extend(source.map(|source| (source, (file, offset))));
         let file = self.files.get(file).ok_or_else(|| Error::internal("a file of data was lost"))?;
         Ok(vec![
             entry("location", &file.location),

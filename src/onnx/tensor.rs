@@ -47,7 +47,7 @@ impl Tensors {
         })
     }
 
-    /// Reads a constant that is given by its nonzero elements. Errors name it.
+    /// Reads a constant by its nonzero elements. Errors name it.
     pub fn read_sparse(&mut self, proto: &SparseTensorProto) -> Result<Tensor> {
         let address = std::ptr::from_ref(proto).addr();
         let name = proto.values.as_ref().and_then(|values| values.name.as_deref()).unwrap_or_default();
@@ -100,7 +100,7 @@ impl Tensors {
         }
         match &proto.raw_data {
             Some(raw) if !raw.is_empty() => {
-                check_alone(proto)?;
+                check_no_typed_data(proto)?;
                 Tensor::from_source(dtype, shape, raw.clone(), &self.source)
             }
             _ => Tensor::from_raw(dtype, shape, typed_bytes(proto, dtype)?),
@@ -126,7 +126,7 @@ fn typed_fields(proto: &TensorProto) -> Vec<&'static str> {
     fields.into_iter().filter(|(_, empty)| !empty).map(|(name, _)| name).collect()
 }
 
-fn check_alone(proto: &TensorProto) -> Result<()> {
+fn check_no_typed_data(proto: &TensorProto) -> Result<()> {
     match typed_fields(proto).first() {
         Some(field) => Err(Error::invalid(format!("data in raw_data and in {field}"))),
         None => Ok(()),

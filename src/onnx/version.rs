@@ -9,7 +9,7 @@ use crate::graph::{Graph, Node};
 /// Returns the since-version of a node's operator in an operator set; `None` for an unknown operator.
 pub type Since<'a> = &'a dyn Fn(&Node, i64) -> Option<i64>;
 
-/// The first operator set of ONNX's own domain that needs each IR version (`VERSION_TABLE` in
+/// The first operator set of ONNX's domain that needs each IR version (`VERSION_TABLE` in
 /// `onnx/helper.py`). Version 4 is the lowest that is written: before it, every constant had to be an input
 /// too.
 const IR_VERSIONS: &[(i64, i64)] =
@@ -39,9 +39,9 @@ pub(super) fn choose_versions(graph: &Graph, since: Since) -> Result<BTreeMap<St
     for (domain, candidates) in candidates {
         let of_domain = || nodes.iter().copied().filter(|node| node.domain == domain);
         let fits = |version: i64| of_domain().all(|node| keeps_meaning(node, version, since));
-        // The model's own version is preferred, then the oldest, which most runtimes support.
-        let own = graph.opsets.get(domain).copied();
-        let version = own.into_iter().chain(candidates).find(|version| fits(*version));
+        // The model's version is preferred, then the oldest, which most runtimes support.
+        let declared = graph.opsets.get(domain).copied();
+        let version = declared.into_iter().chain(candidates).find(|version| fits(*version));
         match version {
             Some(version) => versions.insert(domain.to_owned(), version),
             None if of_domain().next().is_none() => versions.insert(domain.to_owned(), 1),

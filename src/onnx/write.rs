@@ -1,4 +1,4 @@
-//! Writing of models. Constants are written one by one, and beside the model if it would be larger than
+//! Writing of models. Constants are written one by one, and next to the model if it would be larger than
 //! protobuf allows.
 
 use std::collections::BTreeMap;
@@ -26,12 +26,12 @@ const MAX_MESSAGE: u64 = (1 << 31) - 1;
 /// The storage of constants.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Storage {
-    /// In the model; if it would be larger than 2 GiB, in a file beside it, `FILE.data`.
+    /// In the model; if it would be larger than 2 GiB, in a file next to it, `FILE.data`.
     #[default]
     AsNeeded,
     /// In the model.
     Inline,
-    /// In files beside it.
+    /// In files next to it.
     External(ExternalData),
 }
 
@@ -65,16 +65,16 @@ pub(super) fn stage_limited(
 ) -> Result<Staged> {
     let versions = choose_versions(&model.graph, since)?;
     let target = Target::new(path)?;
-    let given = match storage {
+    let external = match storage {
         Storage::External(how) => Some(how),
         Storage::AsNeeded | Storage::Inline => None,
     };
-    let mut store = Store::of(given)?;
+    let mut store = Store::of(external)?;
     let mut message = model_message(model, &versions, &mut store)?;
-    let beside;
+    let data;
     if message.len()? > max_message && *storage == Storage::AsNeeded {
-        beside = ExternalData::new(data_name(path)?);
-        store = Store::of(Some(&beside))?;
+        data = ExternalData::new(data_name(path)?);
+        store = Store::of(Some(&data))?;
         message = model_message(model, &versions, &mut store)?;
     }
     if message.len()? > max_message {
@@ -173,8 +173,8 @@ fn graph_message(graph: &NamedGraph, names: &mut Names, store: &mut Store) -> Re
         output: infos(&graph.graph.outputs),
         ..proto::GraphProto::default()
     };
-    for (place, copy) in &copies {
-        if let Some(output) = fields.output.get_mut(*place) {
+    for (index, copy) in &copies {
+        if let Some(output) = fields.output.get_mut(*index) {
             output.name = copy.output.first().cloned();
         }
     }

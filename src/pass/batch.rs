@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, NodeId, Value, ValueId};
 use crate::ncnn::Cost;
 use crate::op::{self, Access, Call, NEWEST_OPSET, element_count};
-use crate::pass::builder::own_node;
+use crate::pass::builder::program_node;
 use crate::pass::pattern::{Readers, constant_ints, is_numpy};
 use crate::pass::rewrite::{Rewrite, pass};
 use crate::pass::simplify::axes_of;
@@ -35,7 +35,7 @@ const MOVES: u64 = 3;
 /// The steps in a row that are tried as the ends of a group.
 const MAX_ROUNDS: usize = 64;
 
-/// A node that computes each element of a batch from those of its inputs alone.
+/// A node that computes each element of a batch from only the same elements of its inputs.
 struct Step {
     node: NodeId,
     /// The size of the batch.
@@ -48,7 +48,7 @@ struct Step {
     elements: [u64; 2],
     /// The cost of a convolution over three axes and a batch, for which the runtime has no fast code.
     scalars: Cost,
-    /// The steps whose outputs it reads, and whether a step reads its own.
+    /// The steps whose outputs it reads, and whether a step reads its output.
     before: Vec<usize>,
     is_read: bool,
 }
@@ -72,11 +72,11 @@ impl Step {
         for (index, input) in node.inputs.iter().enumerate() {
             let Some(input) = *input else { continue };
             let value = graph.value(input);
-            let own = value.shape.as_deref()?;
+            let of_input = value.shape.as_deref()?;
             let is_batched = match (op.batched, op.access) {
                 (Some(batched), _) => batched(&call, index),
                 (None, Access::Elementwise | Access::View) => index == 0,
-                (None, Access::Broadcast) => own.len() == shape.len() && !own.first()?.is(1),
+                (None, Access::Broadcast) => of_input.len() == shape.len() && !of_input.first()?.is(1),
                 (None, Access::Lanes { .. }) => axes(),
                 (None, Access::Reduction) => index == 0 && axes(),
                 (None, Access::Any | Access::Selection) => false,
@@ -97,7 +97,7 @@ impl Step {
         };
         let multiply_adds = op.multiply_adds.and_then(|count| count(&call)).unwrap_or(0);
         let scalars = match shape.len() {
-            // Over the whole, each element has layers of its own, with copies of the weights.
+            // Over the whole, each element has separate layers, with copies of the weights.
             _ if node.is("DeformConv") => u64::MAX,
             5.. => multiply_adds,
             _ => 0,
@@ -167,18 +167,19 @@ fn is_faster(graph: &Graph, group: &[Step], readers: &Readers) -> bool {
     border
         .extend(made.iter().filter(|value| is_read_outside(readers, |node| nodes.contains(&node), **value)));
     let elements = border.iter().filter_map(|id| element_count(graph.value(*id).shape.as_deref()?));
-    let mut apart = elements.map(|elements| Cost::passes(MOVES, elements)).fold(Cost::default(), Cost::add);
+    let mut by_element =
+        elements.map(|elements| Cost::passes(MOVES, elements)).fold(Cost::default(), Cost::add);
     let mut whole = Cost::default();
     for step in group {
         let [read, made] = step.elements;
         let layers = if step.is_convolution { START } else { 1 };
-        apart = apart + Cost { layers, ..Cost::default() } * step.size.unsigned_abs();
+        by_element = by_element + Cost { layers, ..Cost::default() } * step.size.unsigned_abs();
         if step.is_convolution {
-            apart = apart + Cost::passes(1, made);
+            by_element = by_element + Cost::passes(1, made);
             whole = whole + Cost::passes(MOVES, read) + Cost::passes(MOVES, made) + step.scalars;
         }
     }
-    apart.nanoseconds() < whole.nanoseconds()
+    by_element.nanoseconds() < whole.nanoseconds()
 }
 
 fn is_read_outside(readers: &Readers, is_inside: impl Fn(NodeId) -> bool, value: ValueId) -> bool {
@@ -202,7 +203,7 @@ fn batch_elements(graph: &mut Graph) -> Result<bool> {
             if !inner.contains(*value) {
                 let element = element_of(graph, *value);
                 inner.insert(*value, element);
-                before.push(own_node("SplitBatch", *value, element));
+                before.push(program_node("SplitBatch", *value, element));
             }
         }
         state_sizes(graph, &mut node)?;
@@ -216,7 +217,7 @@ fn batch_elements(graph: &mut Graph) -> Result<bool> {
             let element = element_of(graph, *output);
             inner.insert(*output, element);
             if is_read_outside(&readers, |node| steps.contains(node), *output) {
-                let mut join = own_node("JoinBatch", element, *output);
+                let mut join = program_node("JoinBatch", element, *output);
                 join.attributes.insert("size".into(), Attribute::Int(step.size));
                 after.push(join);
             }

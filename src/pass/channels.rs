@@ -1,4 +1,4 @@
-//! The place of the channels among the axes of an image.
+//! The index of the channels among the axes of an image.
 
 use crate::pass::builder::Expr;
 use crate::pass::pattern::inverse;

@@ -7,8 +7,8 @@ use crate::graph::{Fact, Graph, Node, Value, ValueId};
 use crate::op::{Access, Call, check_broadcasts};
 use crate::tensor::DType;
 
-/// A node alone in a graph, with copies of what it reads.
-struct Alone {
+/// A graph of a single node, with copies of its inputs.
+struct Isolated {
     graph: Graph,
     node: Node,
     /// The copy of each input.
@@ -21,7 +21,7 @@ struct Alone {
 ///
 /// If the expansion fails, or the type of an output is unknown.
 pub(crate) fn infer_by_expansion(call: &Call, find: FindExpansion) -> Result<Vec<Fact>> {
-    let Alone { mut graph, node, copies } = Alone::copy(call);
+    let Isolated { mut graph, node, copies } = Isolated::copy(call);
     if call.op().access != Access::Elementwise {
         check_sizes(&graph, &node)?;
     }
@@ -74,13 +74,13 @@ pub(crate) fn infer_by_expansion(call: &Call, find: FindExpansion) -> Result<Vec
     node.outputs.iter().take(count).enumerate().map(&mut fact).collect()
 }
 
-impl Alone {
-    fn copy(call: &Call) -> Alone {
+impl Isolated {
+    fn copy(call: &Call) -> Isolated {
         let around = call.graph();
         let mut graph = Graph::default();
         graph.opsets.clone_from(&around.opsets);
         graph.budget = around.budget.clone();
-        graph.budget.sizes_alone = true;
+        graph.budget.only_sizes = true;
         let mut copy = |id: &mut ValueId| {
             *id = graph.add_value(Value { producer: None, ..around.value(*id).clone() });
             *id
@@ -98,6 +98,6 @@ impl Alone {
             let Value { dtype, shape, .. } = around.value(*output).clone();
             *output = graph.add_value(Value { dtype, shape, ..Value::default() });
         }
-        Alone { graph, node, copies }
+        Isolated { graph, node, copies }
     }
 }

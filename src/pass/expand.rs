@@ -39,7 +39,7 @@ pub(super) struct Expanded {
     warnings: Vec<String>,
     /// The conditions on free sizes that it requires.
     pub conditions: Vec<SizeCondition>,
-    /// The inputs in place of whose elements sizes were taken.
+    /// The inputs whose elements were replaced by sizes.
     pub replaced: BTreeSet<usize>,
     /// The outputs that are text, which nothing computes.
     pub texts: Vec<usize>,

@@ -129,7 +129,7 @@ fn share(graph: &Graph, node: &Node, shape: Shape) -> Shape {
     inputs.find(|input| **input == shape).cloned().unwrap_or(shape)
 }
 
-/// Records inferred facts of a value, in place of declared ones.
+/// Records inferred facts of a value, instead of declared ones.
 fn record(graph: &mut Graph, id: ValueId, fact: Fact) -> Result<()> {
     let value = graph.value_mut(id)?;
     value.dtype = Some(fact.dtype);
@@ -199,8 +199,8 @@ fn fold(graph: &mut Graph, node: &Node, op: &'static Op) -> Result<Visited> {
         return defer(graph, node, op, &costs);
     }
     let inputs = Inputs::of(load_inputs(graph, node)?);
-    if let Some(own) = costs.iter().map(|cost| cost.own).max() {
-        graph.budget.meter().take(own)?;
+    if let Some(work) = costs.iter().map(|cost| cost.direct).max() {
+        graph.budget.meter().take(work)?;
     }
     let call = Call::evaluated(graph, node, op, &inputs);
     let folded = match evaluate(&call) {
@@ -244,7 +244,7 @@ fn costs(graph: &Graph, node: &Node, scratch: u64, work: u64) -> Vec<Cost> {
         let value = graph.value(*output);
         let sizes = Dim::known_sizes(value.shape.iter().flatten());
         let cost = Tensor::cost(value.dtype.unwrap_or(DType::I64), &sizes.unwrap_or_default(), &inputs);
-        Cost { own: cost.own.saturating_add(work), memory: cost.memory.saturating_add(scratch), ..cost }
+        Cost { direct: cost.direct.saturating_add(work), memory: cost.memory.saturating_add(scratch), ..cost }
     };
     node.outputs.iter().flatten().map(cost).collect()
 }
@@ -266,12 +266,12 @@ fn output_bytes(graph: &Graph, outputs: &[ValueId]) -> Result<u64> {
 fn defer(graph: &mut Graph, node: &Node, op: &'static Op, costs: &[Cost]) -> Result<Visited> {
     let tensors: Vec<Option<Tensor>> =
         node.inputs.iter().map(|id| graph.value((*id)?).constant.clone()).collect();
-    let mut given = 0_u64;
+    let mut bytes = 0_u64;
     for tensor in tensors.iter().flatten() {
-        given = given.saturating_add(tensor.byte_len()?);
+        bytes = bytes.saturating_add(tensor.byte_len()?);
     }
     let outputs: Vec<ValueId> = node.outputs.iter().flatten().copied().collect();
-    if output_bytes(graph, &outputs)? > given.saturating_add(limits::FOLD_GROWTH) {
+    if output_bytes(graph, &outputs)? > bytes.saturating_add(limits::FOLD_GROWTH) {
         return Ok(Visited::Inferred);
     }
     let mut made = Vec::new();
@@ -289,7 +289,7 @@ fn defer(graph: &mut Graph, node: &Node, op: &'static Op, costs: &[Cost]) -> Res
         let tensor = Tensor::deferred_at(*cost, meter, dtype, shape, inputs, move |arrays| {
             let mut arrays = arrays.into_iter();
             let inputs: Vec<Option<Array>> =
-                present.iter().map(|given| if *given { arrays.next() } else { None }).collect();
+                present.iter().map(|is_present| if *is_present { arrays.next() } else { None }).collect();
             let folded = op.evaluate(&node, inputs).map_err(|e| e.at_node(|| node.at()))?;
             folded.into_iter().nth(index).ok_or_else(|| Error::internal("an output was not evaluated"))
         })?;

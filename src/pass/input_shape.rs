@@ -12,9 +12,9 @@ use crate::tensor::{Dim, Shape, SizeCondition, Tensor, display_shape};
 ///
 /// # Errors
 ///
-/// If an input does not exist, has another rank, or is given twice.
+/// If an input does not exist, has another rank, or occurs twice.
 pub fn set_input_shapes(graph: &mut Graph, shapes: &[(String, Vec<Dim>)]) -> Result<()> {
-    let mut given = BTreeMap::new();
+    let mut requested = BTreeMap::new();
     let mut symbols: BTreeMap<String, Dim> = BTreeMap::new();
     let mut contradicts = false;
     for (name, shape) in shapes {
@@ -34,7 +34,7 @@ pub fn set_input_shapes(graph: &mut Graph, shapes: &[(String, Vec<Dim>)]) -> Res
                 display_shape(shape)
             )));
         }
-        if given.insert(id, shape.clone()).is_some() {
+        if requested.insert(id, shape.clone()).is_some() {
             return Err(Error::usage(format!("the shape of the input \"{}\" is given twice", value.name)));
         }
     }
@@ -42,8 +42,8 @@ pub fn set_input_shapes(graph: &mut Graph, shapes: &[(String, Vec<Dim>)]) -> Res
         forget_shapes(graph)?;
     }
     substitute_symbols(graph, &symbols)?;
-    // Last, since a symbol in a given shape may be that of another size in the model.
-    for (id, shape) in given {
+    // Last, since a symbol in a requested shape may name another size in the model.
+    for (id, shape) in requested {
         graph.value_mut(id)?.shape = Some(shape.into());
     }
     Ok(())
@@ -69,7 +69,7 @@ pub fn replace_sums(graph: &mut Graph) -> Result<()> {
     substitute_symbols(graph, &symbols)
 }
 
-/// Removes the declared shapes of computed values, which hold for other input shapes.
+/// Removes the declared shapes of computed values, which belong to other input shapes.
 fn forget_shapes(graph: &mut Graph) -> Result<()> {
     for id in graph.value_ids() {
         if graph.value(id).producer.is_some() {
@@ -204,7 +204,7 @@ fn mixed_axis<'a>(graph: &'a Graph, node: &Node) -> Option<&'a Dim> {
     shape.first().filter(|_| is_recurrent(node) || selects() || selects_beyond(graph, node))
 }
 
-/// Returns whether elements of an input, and not sizes alone, decide a value.
+/// Returns whether elements of an input, and not only sizes, decide a value.
 fn reads_elements(graph: &Graph, value: ValueId) -> bool {
     let mut seen = BTreeSet::new();
     let mut pending = vec![value];
@@ -331,8 +331,8 @@ mod tests {
         sizes.split(' ').map(|size| size.parse().map_or_else(|_| Dim::symbol(size), Dim::Known)).collect()
     }
 
-    /// The shapes of two inputs and a computed value after `given`.
-    fn shapes_after(model: [&str; 3], given: &[(&str, &str)]) -> Vec<String> {
+    /// The shapes of two inputs and a computed value after `requested`.
+    fn shapes_after(model: [&str; 3], requested: &[(&str, &str)]) -> Vec<String> {
         let mut graph = Graph::default();
         for (name, sizes) in ["x", "y"].iter().zip(model) {
             let id = graph.add_value(Value {
@@ -344,8 +344,9 @@ mod tests {
         }
         let computed = graph.add_value(Value { shape: Some(shape(model[2]).into()), ..Value::default() });
         graph.add_node(crate::graph::Node { outputs: smallvec![Some(computed)], ..Default::default() });
-        let given: Vec<_> = given.iter().map(|(name, sizes)| ((*name).to_owned(), shape(sizes))).collect();
-        set_input_shapes(&mut graph, &given).unwrap();
+        let requested: Vec<_> =
+            requested.iter().map(|(name, sizes)| ((*name).to_owned(), shape(sizes))).collect();
+        set_input_shapes(&mut graph, &requested).unwrap();
         fix_batch(&mut graph, Counts::Free, &mut Vec::new()).unwrap();
         let shown = |id| graph.value(id).shape.as_deref().map_or("?".to_owned(), display_shape);
         graph.value_ids().map(shown).collect()
@@ -393,8 +394,8 @@ mod tests {
     }
 
     #[test]
-    fn given_sizes_are_substituted_in_all_values() {
-        for (model, given, after) in [
+    fn requested_sizes_are_substituted_in_all_values() {
+        for (model, requested, after) in [
             (["N H W", "N 3", "N H"], &[("x", "1 4 5")][..], ["[1, 4, 5]", "[1, 3]", "[1, 4]"]),
             (["N H W", "N 3", "N H"], &[("x", "1 4 H")], ["[1, 4, H]", "[1, 3]", "[1, 4]"]),
             (["N H W", "N 3", "W H"], &[("x", "1 A H")], ["[1, A, H]", "[1, 3]", "[H, A]"]),
@@ -415,7 +416,7 @@ mod tests {
             (["1 3 8", "1 3", "1 8"], &[("x", "1 3 9")], ["[1, 3, 9]", "[1, 3]", "?"]),
             (["N 3", "N 4", "N 7"], &[("x", "2 3"), ("y", "5 4")], ["[2, 3]", "[5, 4]", "?"]),
         ] {
-            assert_eq!(shapes_after(model, given), after, "{model:?} {given:?}");
+            assert_eq!(shapes_after(model, requested), after, "{model:?} {requested:?}");
         }
     }
 }

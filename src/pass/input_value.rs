@@ -16,14 +16,14 @@ use crate::tensor::{Array, DType, Dim, Elements, Shape, Tensor, display_shape};
 ///
 /// If an input does not exist, or the value does not fit its type or shape.
 pub fn set_inputs(graph: &mut Graph, values: &[(String, Array)]) -> Result<()> {
-    for (name, given) in values {
+    for (name, array_of_input) in values {
         let id = find_input(graph, name)?;
         let misfit = |error: Error| error.at_part(format!("the value of input \"{}\"", graph.value(id).name));
         let value = graph.value(id);
-        let dtype = value.dtype.unwrap_or(given.dtype());
+        let dtype = value.dtype.unwrap_or(array_of_input.dtype());
         let declared = value.shape.as_deref();
-        let shape = fitting_shape(declared, given).map_err(misfit)?;
-        let array = typed(graph, given, dtype).map_err(misfit)?;
+        let shape = fitting_shape(declared, array_of_input).map_err(misfit)?;
+        let array = typed(graph, array_of_input, dtype).map_err(misfit)?;
         let array = match array.len() {
             1 => array.reshape(&vec![1; shape.len()])?.broadcast(&shape)?,
             _ => array.reshape(&shape)?,
@@ -54,33 +54,33 @@ pub fn set_inputs(graph: &mut Graph, values: &[(String, Array)]) -> Result<()> {
 
 /// Returns the shape of an input with this value: that of the array, or the declared one if the number of
 /// elements determines it or the array has one element.
-fn fitting_shape(declared: Option<&[Dim]>, given: &Array) -> Result<Vec<usize>> {
-    let Some(declared) = declared else { return Ok(given.shape().to_vec()) };
+fn fitting_shape(declared: Option<&[Dim]>, input: &Array) -> Result<Vec<usize>> {
+    let Some(declared) = declared else { return Ok(input.shape().to_vec()) };
     let sizes: Vec<Option<usize>> =
         declared.iter().map(|size| size.known().and_then(|size| usize::try_from(size).ok())).collect();
     let fits = |(size, n): (&Option<usize>, &usize)| size.is_none_or(|size| size == *n);
-    if sizes.len() == given.shape().len() && sizes.iter().zip(given.shape()).all(fits) {
-        return Ok(given.shape().to_vec());
+    if sizes.len() == input.shape().len() && sizes.iter().zip(input.shape()).all(fits) {
+        return Ok(input.shape().to_vec());
     }
     let known: usize = sizes.iter().flatten().product();
     let free = sizes.iter().filter(|size| size.is_none()).count();
     let rest = match free {
-        0 if known == given.len() || given.len() == 1 => Some(1),
-        1 if given.len().checked_rem(known) == Some(0) => given.len().checked_div(known),
+        0 if known == input.len() || input.len() == 1 => Some(1),
+        1 if input.len().checked_rem(known) == Some(0) => input.len().checked_div(known),
         _ => None,
     };
     let rest = rest.ok_or_else(|| {
-        let (own, declared) = (given.shape(), display_shape(declared));
-        Error::usage(format!("shape {own:?}, but the input has the shape {declared}"))
+        let (found, declared) = (input.shape(), display_shape(declared));
+        Error::usage(format!("shape {found:?}, but the input has the shape {declared}"))
     })?;
     Ok(sizes.into_iter().map(|size| size.unwrap_or(rest)).collect())
 }
 
 /// Converts the elements to a type that represents them. Floats are rounded to narrower floats. Names are
 /// free sizes of inputs.
-fn typed(graph: &Graph, given: &Array, dtype: DType) -> Result<Array> {
-    let shape = IxDyn(given.shape());
-    if let Elements::Dim(sizes) = given.elements() {
+fn typed(graph: &Graph, input: &Array, dtype: DType) -> Result<Array> {
+    let shape = IxDyn(input.shape());
+    if let Elements::Dim(sizes) = input.elements() {
         let mut names = BTreeSet::new();
         sizes.iter().for_each(|size| size.collect_symbols(&mut names));
         let mut known = BTreeSet::new();
@@ -92,14 +92,14 @@ fn typed(graph: &Graph, given: &Array, dtype: DType) -> Result<Array> {
         if !dtype.is_int() {
             return Err(Error::usage(format!("a size is not a value of type {dtype}")));
         }
-        return Ok(Array::new(dtype, given.elements().clone()));
+        return Ok(Array::new(dtype, input.elements().clone()));
     }
-    if given.dtype() == dtype {
-        return Ok(given.clone());
+    if input.dtype() == dtype {
+        return Ok(input.clone());
     }
     let refuse = |x: &dyn std::fmt::Display| Error::usage(format!("{x} is not a value of type {dtype}"));
     let elements = if let Some((least, most)) = dtype.int_range() {
-        let integers: Result<Vec<i64>> = match given.elements() {
+        let integers: Result<Vec<i64>> = match input.elements() {
             Elements::I64(array) => {
                 let check =
                     |x: &i64| if (least..=most).contains(&i128::from(*x)) { Ok(*x) } else { Err(refuse(x)) };
@@ -111,12 +111,12 @@ fn typed(graph: &Graph, given: &Array, dtype: DType) -> Result<Array> {
                     let fits = x.fract() == 0.0 && (least..=most).contains(&integer);
                     i64::try_from(integer).ok().filter(|_| fits).ok_or_else(|| refuse(&x))
                 };
-                given.to_f64()?.iter().map(|x| check(*x)).collect()
+                input.to_f64()?.iter().map(|x| check(*x)).collect()
             }
         };
         Elements::I64(ArrayD::from_shape_vec(shape, integers?)?)
     } else if dtype.is_float() {
-        let wide = given.to_f64()?;
+        let wide = input.to_f64()?;
         if dtype == DType::F64 {
             Elements::F64(wide)
         } else {
@@ -150,10 +150,10 @@ mod tests {
     }
 
     /// Returns shape and elements of an input after it is set, and the shape of the other input.
-    fn set(dtype: DType, sizes: &[Dim], given: &Array) -> Result<String> {
+    fn set(dtype: DType, sizes: &[Dim], input: &Array) -> Result<String> {
         let mut graph = graph(dtype, sizes);
         let id = *graph.inputs.first().unwrap();
-        set_inputs(&mut graph, &[("x".to_owned(), given.clone())])?;
+        set_inputs(&mut graph, &[("x".to_owned(), input.clone())])?;
         let other = graph.value(*graph.inputs.first().unwrap()).shape.clone().unwrap();
         let array = graph.value(id).constant.as_ref().unwrap().load()?;
         let elements: Vec<f64> = array.to_f64()?.iter().copied().collect();
@@ -172,7 +172,7 @@ mod tests {
     #[test]
     fn values_take_type_and_shape_of_the_input() {
         let (n, one) = (Dim::symbol("N"), Dim::ONE);
-        for (dtype, shape, given, expected) in [
+        for (dtype, shape, input, expected) in [
             (DType::I64, dims(&[]), ints(&[16000]), Some("[] [16000.0]; []")),
             (DType::I64, dims(&[1]), ints(&[16000]), Some("[1] [16000.0]; [1]")),
             (DType::F32, dims(&[2, 2]), ints(&[1]), Some("[2, 2] [1.0, 1.0, 1.0, 1.0]; [2, 2]")),
@@ -194,7 +194,7 @@ mod tests {
             (DType::String, dims(&[1]), ints(&[1]), None),
         ] {
             assert_eq!(
-                set(dtype, &shape, &given).ok().as_deref(),
+                set(dtype, &shape, &input).ok().as_deref(),
                 expected,
                 "{dtype} {}",
                 display_shape(&shape)
@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn an_unknown_input_is_an_error() {
-        let given = [("z".to_owned(), ints(&[1]))];
-        assert!(set_inputs(&mut graph(DType::F32, &[]), &given).is_err());
+        let input = [("z".to_owned(), ints(&[1]))];
+        assert!(set_inputs(&mut graph(DType::F32, &[]), &input).is_err());
     }
 }

@@ -72,7 +72,7 @@ fn caches(graph: &Graph) -> impl Iterator<Item = (ValueId, ValueId)> + use<'_> {
 /// If caches have different lengths, and nothing tells them.
 pub fn add_length(graph: &mut Graph) -> Result<Option<String>> {
     let known: BTreeSet<ValueId> = caches(graph).map(|(past, _)| past).collect();
-    let others = graph.given_inputs().into_iter().filter(|input| !known.contains(input));
+    let others = graph.variable_inputs().into_iter().filter(|input| !known.contains(input));
     let sizes: Vec<Dim> = others
         .flat_map(|input| graph.value(input).shape.iter().flatten().cloned().collect::<Vec<_>>())
         .collect();

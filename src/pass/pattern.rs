@@ -94,7 +94,7 @@ pub(crate) fn number(graph: &Graph, mut id: ValueId) -> Option<Dim> {
     None
 }
 
-/// The node that computes a value, if it is `op_type` of ONNX's own domain.
+/// The node that computes a value, if it is `op_type` of ONNX's domain.
 pub(crate) fn producer<'a>(graph: &'a Graph, value: ValueId, op_type: &str) -> Option<&'a Node> {
     graph.producer(value).filter(|node| node.is(op_type))
 }
@@ -107,7 +107,7 @@ pub(crate) fn only_output(node: &Node) -> Option<ValueId> {
     }
 }
 
-/// An integer attribute of a node, if it is given.
+/// An integer attribute of a node, if it is present.
 pub(crate) fn int(node: &Node, name: &str) -> Option<i64> {
     match node.attributes.get(name) {
         Some(Attribute::Int(n)) => Some(*n),
@@ -115,7 +115,7 @@ pub(crate) fn int(node: &Node, name: &str) -> Option<i64> {
     }
 }
 
-/// Whether an integer attribute of a node is given and not 0.
+/// Whether an integer attribute of a node is present and not 0.
 pub(crate) fn is_set(node: &Node, name: &str) -> bool {
     int(node, name).is_some_and(|flag| flag != 0)
 }
@@ -147,7 +147,7 @@ pub(crate) fn has_no_factors(node: &Node) -> bool {
     ["alpha", "beta"].iter().all(|name| float(node, name).is_none_or(|factor| factor == 1.0))
 }
 
-/// A float32 attribute of a node, if it is given.
+/// A float32 attribute of a node, if it is present.
 pub(crate) fn float(node: &Node, name: &str) -> Option<f32> {
     match node.attributes.get(name) {
         Some(Attribute::Float(x)) => Some(*x),
@@ -155,7 +155,7 @@ pub(crate) fn float(node: &Node, name: &str) -> Option<f32> {
     }
 }
 
-/// An attribute of a node that is a list of integers, if it is given.
+/// An attribute of a node that is a list of integers, if it is present.
 pub(crate) fn ints<'a>(node: &'a Node, name: &str) -> Option<&'a [i64]> {
     match node.attributes.get(name) {
         Some(Attribute::Ints(list)) => Some(list),
@@ -178,7 +178,7 @@ pub(crate) fn axes(graph: &Graph, node: &Node) -> Option<Vec<usize>> {
     axes.into_iter().map(|axis| op::resolve_axis(axis, rank).ok()).collect()
 }
 
-/// A text attribute of a node, if it is given.
+/// A text attribute of a node, if it is present.
 pub(crate) fn text<'a>(node: &'a Node, name: &str) -> Option<&'a str> {
     match node.attributes.get(name) {
         Some(Attribute::String(text)) => std::str::from_utf8(text).ok(),

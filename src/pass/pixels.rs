@@ -129,7 +129,7 @@ pub fn read_pixels(graph: &mut Graph, pixels: &Pixels) -> Result<()> {
         return Ok(());
     }
     let pictures: Vec<Picture> =
-        graph.given_inputs().into_iter().filter_map(|id| as_picture(graph, id)).collect();
+        graph.variable_inputs().into_iter().filter_map(|id| as_picture(graph, id)).collect();
     if pixels.are_scaled() && !pictures.iter().any(|picture| picture.dtype.is_float()) {
         return Err(Error::usage(
             "--mean, --norm, --scale and --bgr are for pictures, and no input is one: floats of four axes with \

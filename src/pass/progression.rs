@@ -71,7 +71,7 @@ impl Progression {
             let mut steps =
                 firsts.iter().zip(firsts.iter().skip(1)).map(|(a, b)| b.wrapping_sub(*a)).peekable();
             let step = *steps.peek()?;
-            let count = 1 + steps.take_while(|own| *own == step).count();
+            let count = 1 + steps.take_while(|other| *other == step).count();
             sizes.insert(0, count);
             firsts = firsts.into_iter().step_by(count).collect();
         }
@@ -116,13 +116,13 @@ impl Progression {
     /// Drops axes of one element, and merges those that continue each other.
     pub fn merged(self) -> Progression {
         let mut axes: Vec<Steps> = Vec::new();
-        for own in self.axes.into_iter().filter(|own| !own.count.is(1)) {
+        for steps in self.axes.into_iter().filter(|steps| !steps.count.is(1)) {
             if let Some(before) = axes.last_mut()
-                && let Some(count) = continued(before, &own)
+                && let Some(count) = continued(before, &steps)
             {
-                *before = Steps { count: Dim::from(count), step: own.step, range: None };
+                *before = Steps { count: Dim::from(count), step: steps.step, range: None };
             } else {
-                axes.push(own);
+                axes.push(steps);
             }
         }
         Progression { axes, ..self }
@@ -144,16 +144,17 @@ impl Progression {
     fn spread(self, to: &[Dim]) -> Option<Progression> {
         let added = to.len().checked_sub(self.axes.len())?;
         let mut axes: Vec<Steps> = to.iter().map(Steps::equal).collect();
-        for (along, own) in axes.iter_mut().skip(added).zip(self.axes).filter(|(_, own)| own.step != 0) {
-            if own.count != along.count {
+        for (along, steps) in axes.iter_mut().skip(added).zip(self.axes).filter(|(_, steps)| steps.step != 0)
+        {
+            if steps.count != along.count {
                 return None;
             }
-            *along = own;
+            *along = steps;
         }
         Some(Progression { axes, ..self })
     }
 
-    /// Returns the elements in another shape, which differs in axes of size 1 alone unless all elements are
+    /// Returns the elements in another shape, which differs only in axes of size 1 unless all elements are
     /// equal.
     fn viewed(self, to: &[Dim]) -> Option<Progression> {
         if self.is_constant() {
@@ -200,7 +201,7 @@ impl Progression {
     }
 
     fn scaled(self, factor: i64) -> Option<Progression> {
-        let scaled = |own: Steps| Some(Steps { step: own.step.checked_mul(factor)?, ..own });
+        let scaled = |steps: Steps| Some(Steps { step: steps.step.checked_mul(factor)?, ..steps });
         let axes = self.axes.into_iter().map(scaled).collect::<Option<_>>()?;
         Some(Progression { start: &self.start * factor, axes })
     }
@@ -277,7 +278,7 @@ mod tests {
     /// Returns start, and count and step along each axis.
     fn found(progression: Option<Progression>) -> Option<(i64, Vec<[i64; 2]>)> {
         let Progression { start, axes } = progression?;
-        let known = |own: &Steps| Some([own.count.known()?, own.step]);
+        let known = |steps: &Steps| Some([steps.count.known()?, steps.step]);
         Some((start.known()?, axes.iter().map(known).collect::<Option<_>>()?))
     }
 

@@ -32,7 +32,7 @@ pub enum Apply {
     By(fn(&mut Graph) -> Result<bool>),
 }
 
-/// A row of a list of rewritings: the function, which has the name of the pass, or the name alone of a pass
+/// A row of a list of rewritings: the function, which has the name of the pass, or only the name of a pass
 /// that removes nodes that forward an input; the operators; the description.
 macro_rules! pass {
     ($name:ident [$($op_type:ident)*] $about:literal) => {

@@ -1,7 +1,7 @@
 //! Refusal of models that round to quantized steps repeatedly.
 //!
 //! Two runtimes that sum in different orders differ in the last bits; if the sum lies between two steps, the
-//! results are a whole step apart. A single rounding keeps the difference within a step, but through further
+//! results differ by a whole step. A single rounding keeps the difference within a step, but through further
 //! roundings it grows with the depth of the network. Integer arithmetic is exact, so operators computed in
 //! integers (`QLinearConv` and the like) may follow one another. The mean of quantized values often lies
 //! halfway between two steps, so that already a single rounding of it depends on the last bit.
@@ -34,7 +34,9 @@ pub fn check_rounding(graph: &Graph) -> Result<(), Errors> {
     for (_, node) in graph.nodes() {
         let op = op::find(node);
         let is_exact = |value: ValueId| exact.contains(value) || graph.value(value).constant.is_some();
-        let keeps_exact = |op: &op::Op| op.exact || op.transparent.is_some_and(|holds| holds(graph, node));
+        let keeps_exact = |op: &op::Op| {
+            op.exact || op.transparent.is_some_and(|is_transparent| is_transparent(graph, node))
+        };
         let rounds = op.is_some_and(|op| op.rounds);
         let of_steps = node.reads().any(|value| exact_steps.contains(value));
         if op.is_some_and(keeps_exact) && node.reads().all(is_exact) {

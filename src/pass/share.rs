@@ -1,6 +1,6 @@
 //! Weights that many nodes read, such as those of an unrolled loop, as one blob.
 //!
-//! Layers do not share weights: each has its own in the file and in memory. A layer that reads its weight
+//! Layers do not share weights: each has a copy in the file and in memory. A layer that reads its weight
 //! from a blob packs it on each run, which takes as long as the product itself over some rows (NCNN.md). So
 //! those of more rows are shared if copies would make the net much larger, and most others if the copies are
 //! large.
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use crate::error::Result;
 use crate::graph::{Graph, Node, Value, ValueId};
 use crate::op::element_count;
-use crate::pass::builder::own_node;
+use crate::pass::builder::program_node;
 use crate::pass::pattern::int;
 use crate::pass::rewrite::{Rewrite, pass};
 use crate::tensor::Tensor;
@@ -24,12 +24,12 @@ const ALLOWED_PART: u64 = 2;
 /// See [`ALLOWED_PART`].
 const ALLOWED_BYTES: u64 = 1 << 20;
 
-/// The bytes of copies that no cache of a processor holds: reading them from memory takes as long as packing
+/// The bytes of copies that fit no cache of a processor: reading them from memory takes as long as packing
 /// one.
 const LARGE_BYTES: u64 = 1 << 25;
 
 /// The readers of the weight of a convolution up to which large copies stay: it takes up to 17 times as long
-/// if it packs its weight (two images in VGG16 404 ms in place of 24).
+/// if it packs its weight (two images in VGG16 404 ms instead of 24).
 const FEW_CONVOLUTIONS: u64 = 4;
 
 /// The bytes of copies of a weight below which they stay.
@@ -65,7 +65,7 @@ impl Weight {
 /// An identity of the elements and the shape of a weight.
 type Key = ((usize, u64, u64), Vec<usize>);
 
-/// Returns whether weights will be shared. Layers that hold several weights, such as those of attention,
+/// Returns whether weights will be shared. Layers with several weights, such as attention,
 /// would copy them.
 pub fn shares_weights(graph: &Graph) -> bool {
     !shared_weights(graph).is_empty()
@@ -118,7 +118,7 @@ fn share_weights(graph: &mut Graph) -> Result<bool> {
         let blob = *weight.blob.get_or_insert_with(|| {
             let name = graph.value(*input).name.clone();
             let blob = graph.add_value(Value { name, ..Value::default() });
-            nodes.push(own_node("Held", *input, blob));
+            nodes.push(program_node("Held", *input, blob));
             blob
         });
         *input = blob;
@@ -129,7 +129,7 @@ fn share_weights(graph: &mut Graph) -> Result<bool> {
 }
 
 /// Returns the weight of a node whose layer may read it from a blob, and whether that takes little time
-/// beside the product.
+/// compared with the product.
 fn weight_of<'g>(graph: &'g Graph, node: &Node) -> Option<(&'g Tensor, bool)> {
     let value = |index: usize| node.input(index).map(|id| graph.value(id));
     let (data, weight) = (value(0)?, value(WEIGHT)?);

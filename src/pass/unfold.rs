@@ -39,7 +39,7 @@ pub fn unfold_large_constants(graph: &mut Graph, how: Unfolding) -> Result<bool>
     let allowed = allowed_growth(graph, &folded, &used)?;
     let mut costs = Costs::of(graph, &folded, &used, allowed)?;
     if how.casts_stay_folded {
-        let casts = folded.iter().filter(|node| is_cast_of_given(node, &costs));
+        let casts = folded.iter().filter(|node| is_cast_of_unfolded(node, &costs));
         let casts: BTreeSet<ValueId> =
             casts.flat_map(|node| node.outputs.iter().flatten().copied()).collect();
         costs.large.retain(|id, _| !casts.contains(id));
@@ -84,13 +84,13 @@ fn needed_nodes(folded: &[Node], used: &BTreeSet<ValueId>) -> Vec<bool> {
 
 /// The bytes that one constant may add: a power of two, so that a few folded nodes do not change it.
 fn allowed_growth(graph: &Graph, folded: &[&Node], used: &BTreeSet<ValueId>) -> Result<u64> {
-    let mut given = used.clone();
-    given.extend(folded.iter().flat_map(|node| node.inputs.iter().flatten()));
+    let mut sources = used.clone();
+    sources.extend(folded.iter().flat_map(|node| node.inputs.iter().flatten()));
     for made in folded.iter().flat_map(|node| node.outputs.iter().flatten()) {
-        given.remove(made);
+        sources.remove(made);
     }
     let mut bytes = 0_u64;
-    for tensor in given.iter().filter_map(|id| graph.value(*id).constant.as_ref()) {
+    for tensor in sources.iter().filter_map(|id| graph.value(*id).constant.as_ref()) {
         bytes = bytes.saturating_add(tensor.byte_len()?);
     }
     let part = (bytes / GROWTH_PART).checked_ilog2().map_or(0, |log| 1 << log);
@@ -186,7 +186,7 @@ impl Costs {
 }
 
 /// Whether a node casts a constant that is not the result of a folded node.
-fn is_cast_of_given(node: &Node, costs: &Costs) -> bool {
+fn is_cast_of_unfolded(node: &Node, costs: &Costs) -> bool {
     node.is("Cast") && node.inputs.iter().flatten().all(|input| !costs.least.contains_key(input))
 }
 

@@ -1,4 +1,4 @@
-//! Compositions: the layers that do the work of a node, and what they cost beside its operator.
+//! Compositions: the layers that do the work of a node, and their cost compared with its operator.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

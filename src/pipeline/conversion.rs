@@ -22,7 +22,7 @@ pub struct Conversion {
     pub outputs: Vec<Port>,
     /// Choices that were made for the user, and changed names.
     pub warnings: Vec<String>,
-    /// Facts of values on which the net relies, although they could not be proved. If one does not hold, the
+    /// Facts of values on which the net relies, although they could not be proved. If one is not true, the
     /// net may compute something else.
     pub assumptions: Vec<Assumption>,
     /// The conditions on free sizes under which the net is valid. For other sizes the model is invalid, or a

@@ -37,7 +37,7 @@ pub(super) fn convert_with(
     graph.fuse()?;
     graph.expand()?;
     graph.keep_caches()?;
-    graph.place_weights()?;
+    graph.store_weights()?;
     let mut net = graph.lower(operators)?;
     net.optimise()?;
     net.split()?;
@@ -62,7 +62,7 @@ pub(super) fn has_counts(sources: &Sources, options: &Options) -> Result<bool> {
 pub(super) fn free_inputs(sources: &Sources, options: &Options) -> Result<Vec<FreeInput>> {
     let mut graph = requested_graph(sources, options)?;
     input_shape::fix_batch(&mut graph, Counts::One, &mut Vec::new())?;
-    let inputs = graph.given_inputs().into_iter().map(|id| graph.value(id));
+    let inputs = graph.variable_inputs().into_iter().map(|id| graph.value(id));
     let free = inputs.filter_map(|value| {
         let shape = value.shape.as_deref()?.to_vec();
         Some(FreeInput { name: value.name.clone(), dtype: value.dtype, shape })

@@ -58,16 +58,16 @@ impl<'a> KeptNodes<'a> {
             found.extend(taken.iter().filter_map(|id| self.names.get(id)).flatten());
             names.insert(id.index(), found);
         }
-        let (mut places, mut marked) = (BTreeSet::new(), BTreeSet::new());
-        for (place, layer) in net.layers.iter().enumerate() {
+        let (mut indices, mut marked) = (BTreeSet::new(), BTreeSet::new());
+        for (index, layer) in net.layers.iter().enumerate() {
             let work = layer.provenance.iter().filter_map(|number| names.get(&number)).flatten().copied();
             let found: BTreeSet<&str> = work.chain(self.input(net, layer)).collect();
             if !found.is_empty() {
-                places.insert(place);
+                indices.insert(index);
                 marked.extend(found);
             }
         }
-        net.keep_in_float32(&places);
+        net.keep_in_float32(&indices);
         let missing = self.asked_without(&marked)?;
         Some(format!("no layer does the work of {missing}, whose results should stay in float32"))
     }

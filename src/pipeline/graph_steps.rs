@@ -115,7 +115,7 @@ impl<'a> GraphSteps<'a> {
         Ok(())
     }
 
-    /// Quantizes as the options ask, in place of the model's own quantization.
+    /// Quantizes as the options ask, instead of the quantization of the model.
     pub fn quantize(&mut self) -> std::result::Result<(), Errors> {
         let quantization = self.options.quantization();
         if quantization != Quantization::Exact {
@@ -147,16 +147,16 @@ impl<'a> GraphSteps<'a> {
     }
 
     /// Makes operators of ncnn's layers of patterns. Linear maps whose weights are rounded or shared stay
-    /// apart from attention: the layer of both holds floats of its own.
+    /// separate from attention: the layer of both contains separate floats.
     pub fn fuse(&mut self) -> Result<()> {
         let options = self.options;
         let shares =
             || SHARING.iter().all(|pass| !options.skip.contains(pass.name)) && shares_weights(&self.graph);
-        let is_apart = options.weights.rounds() || shares();
-        let kept = |fusion: &&Rewrite| !(is_apart && fusion.name == "fuse_attention");
+        let is_separate = options.weights.rounds() || shares();
+        let kept = |fusion: &&Rewrite| !(is_separate && fusion.name == "fuse_attention");
         let fusions: Vec<Rewrite> = FUSIONS.iter().filter(kept).copied().collect();
         self.rewrite(&fusions)?;
-        // Fusions leave factors of their own.
+        // Fusions leave separate factors.
         let affine = SIMPLIFICATIONS.iter().filter(|rewriting| rewriting.name == FUSE_AFFINE_BEFORE);
         self.rewrite(&affine.copied().collect::<Vec<Rewrite>>())?;
         if options.kv_cache {
@@ -180,8 +180,8 @@ impl<'a> GraphSteps<'a> {
         Ok(())
     }
 
-    /// Expands operators, merges equal parts, and applies the fusions: expansions create patterns of their
-    /// own, together with adjacent nodes.
+    /// Expands operators, merges equal parts, and applies the fusions: expansions create patterns
+    /// together with adjacent nodes.
     fn expand_to(&mut self, attention: bool) -> Result<()> {
         let Options { weights, kv_cache, .. } = *self.options;
         let stage = Stage::Expand { release: self.release, weights, kv_cache, attention };
@@ -215,7 +215,7 @@ impl<'a> GraphSteps<'a> {
     }
 
     /// Shares equal weights, or rounds them to blocks. Shared weights are blobs, which would not be rounded.
-    pub fn place_weights(&mut self) -> Result<()> {
+    pub fn store_weights(&mut self) -> Result<()> {
         let weights = self.options.weights;
         if !weights.rounds() {
             self.rewrite(SHARING)?;
@@ -330,8 +330,8 @@ fn check_imports(graph: &Graph) -> Result<()> {
         let Some(import) = graph.opsets.get(&*node.domain).filter(|import| **import != node.version) else {
             continue;
         };
-        let (own, other) = (op::since_version(node, node.version), op::since_version(node, *import));
-        if own != other {
+        let (followed, other) = (op::since_version(node, node.version), op::since_version(node, *import));
+        if followed != other {
             let version = node.version;
             let message = format!(
                 "its function imports version {version} of the operators, the model version {import}"

@@ -24,7 +24,7 @@ pub struct Inspection {
     pub metadata: Metadata,
     /// The version of the intermediate representation.
     pub ir_version: i64,
-    /// The versions of the operator sets, by domain; ONNX's own is the empty one.
+    /// The versions of the operator sets, by domain; ONNX's is the empty one.
     pub opsets: BTreeMap<String, i64>,
     /// The inputs.
     pub inputs: Vec<Described>,

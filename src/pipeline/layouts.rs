@@ -21,7 +21,7 @@ use crate::tensor::{Array, DType, Dim, Elements, move_elements};
 /// The maximum number of elements of an input.
 const MOST: usize = 1 << 14;
 
-/// Operators of scalars alone.
+/// Operators of only scalars.
 const UNSEEN: &[&str] = &["Range"];
 
 fn models() -> Vec<PathBuf> {
@@ -101,7 +101,7 @@ fn is_same(a: &Array, b: &Array) -> bool {
 }
 
 /// Nodes of operators whose fixtures have narrow arrays: with attributes that some of them read, over arrays
-/// of two axes and a list or a scalar beside them.
+/// of two axes with a list or a scalar.
 fn further(op: &Op) -> Vec<(Node, Vec<Option<Array>>)> {
     let attributes = [
         ("axis", Attribute::Int(0)),
@@ -135,8 +135,8 @@ fn further(op: &Op) -> Vec<(Node, Vec<Option<Array>>)> {
 fn check(name: &str, node: &Node, op: &Op, inputs: &[Option<Array>]) -> bool {
     let expected = evaluate(node, op, inputs);
     for layout in [transposed, reversed] {
-        for alone in [None, Some(0), Some(1)] {
-            let stays = |index: usize| alone.is_some_and(|alone| alone != index);
+        for moved_index in [None, Some(0), Some(1)] {
+            let stays = |index: usize| moved_index.is_some_and(|moved_index| moved_index != index);
             let moved = |(index, input): (usize, &Option<Array>)| {
                 input.as_ref().map(|input| if stays(index) { input.clone() } else { layout(input) })
             };

@@ -17,7 +17,7 @@ pub struct Metadata {
     pub task: Option<String>,
     /// The names of the classes, in the order of their indices.
     pub classes: Vec<String>,
-    /// The characters that a reader of text tells apart, without the blank.
+    /// The characters that a reader of text distinguishes, without the blank.
     pub alphabet: Vec<String>,
     /// The height and the width of a picture.
     pub image_size: Option<[i64; 2]>,

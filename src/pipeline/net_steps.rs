@@ -55,7 +55,7 @@ impl NetSteps<'_> {
         Ok(())
     }
 
-    /// Gives each reader of a blob a top of its own.
+    /// Gives each reader of a blob a separate top.
     pub fn split(&mut self) -> Result<()> {
         let net = &mut self.net;
         net.split();
@@ -68,10 +68,10 @@ impl NetSteps<'_> {
     /// Names the blobs and layers. A table of scales has the new names.
     pub fn name(&mut self) -> Result<()> {
         let (options, net) = (self.options, &mut self.net);
-        let places = net.places(&self.scales);
+        let scaled = net.layers_of_scales(&self.scales);
         self.warnings.extend(changed_names(&net.name(&renames(net, options))?));
         if let Some(path) = &options.table {
-            let table = net.table(&places);
+            let table = net.table(&scaled);
             self.warnings.extend(without_scales(&table.left_out));
             self.table = Some((table.text, path.clone()));
         }
@@ -101,7 +101,7 @@ impl NetSteps<'_> {
         let Self { options, graph, net, mut warnings, .. } = self;
         let compositions = self.operators.compositions(&graph, &net);
         warnings.extend(costly(&compositions));
-        let inputs = Port::list(&graph, &net, &graph.given_inputs(), net.inputs.clone());
+        let inputs = Port::list(&graph, &net, &graph.variable_inputs(), net.inputs.clone());
         let outputs = net.outputs.iter().map(|output| output.blob).collect();
         let outputs = Port::list(&graph, &net, &graph.outputs, outputs);
         Conversion {

@@ -22,13 +22,13 @@ pub struct Port {
     /// Whether the runtime reads the blob as 32-bit integers.
     pub int32: bool,
     /// For a cache that the runtime keeps, the blob of the other side: of the output that continues an input,
-    /// and reverse. The output is extracted with type 1, and given to the input of the next call as it is;
-    /// the input of the first call is not set. The layout is the runtime's own.
+    /// and reverse. The output is extracted with type 1, and passed to the input of the next call as it is;
+    /// the input of the first call is not set. The layout is private to the runtime.
     pub cache: Option<String>,
 }
 
 impl Port {
-    /// Returns the axes of the shape that each axis of the form holds. All others have size 1.
+    /// Returns the axes of the shape that each axis of the form merges. All others have size 1.
     pub fn axes(&self) -> Vec<Vec<usize>> {
         interface_axes(&self.shape)
     }

@@ -28,19 +28,19 @@ pub struct Diagnostic {
     /// Advice for the user.
     pub help: Option<String>,
     /// The location.
-    pub at: Place,
+    pub at: Location,
 }
 
 /// A location, as far as it is known.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Place {
+pub struct Location {
     /// The file that was read or written.
     pub file: Option<String>,
     /// Names of the graphs around the node, outermost first.
     pub graph: Vec<String>,
     /// The node.
-    pub node: Option<NodePlace>,
+    pub node: Option<NodeLocation>,
     /// The input, output, attribute or tensor.
     pub part: Option<String>,
 }
@@ -48,7 +48,7 @@ pub struct Place {
 /// A node of the model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct NodePlace {
+pub struct NodeLocation {
     /// Its index in the graph's list of nodes.
     pub index: usize,
     /// Its name; may be empty.
@@ -87,7 +87,7 @@ impl Diagnostic {
             reason: error.message().to_owned(),
             causes,
             help: error.help_text().map(ToOwned::to_owned),
-            at: Place::of(error.at()),
+            at: Location::of(error.at()),
         }
     }
 
@@ -114,18 +114,18 @@ impl Diagnostic {
             reason: format!("the elements are {}", fact.describe()),
             causes: Vec::new(),
             help: None,
-            at: Place {
-                node: node.as_ref().map(NodePlace::of),
+            at: Location {
+                node: node.as_ref().map(NodeLocation::of),
                 part: Some(format!("value \"{value}\"")),
-                ..Place::default()
+                ..Location::default()
             },
         }
     }
 }
 
-impl NodePlace {
-    fn of(node: &NodeAt) -> NodePlace {
-        NodePlace {
+impl NodeLocation {
+    fn of(node: &NodeAt) -> NodeLocation {
+        NodeLocation {
             index: node.index,
             name: node.name.clone(),
             op_type: node.op_type.clone(),
@@ -134,11 +134,11 @@ impl NodePlace {
     }
 }
 
-impl Place {
-    fn of(at: &Where) -> Place {
-        let node = at.node.as_ref().map(NodePlace::of);
+impl Location {
+    fn of(at: &Where) -> Location {
+        let node = at.node.as_ref().map(NodeLocation::of);
         let file = at.file.as_ref().map(|file| file.display().to_string());
-        Place { file, graph: at.graph.clone(), node, part: at.part.clone() }
+        Location { file, graph: at.graph.clone(), node, part: at.part.clone() }
     }
 }
 

@@ -20,7 +20,7 @@ use crate::common::output::{self, Staged};
 use crate::error::{Error, ErrorKind, Errors, Result};
 use crate::pipeline::{Inspection, Remedy};
 
-pub use diagnostic::{Diagnostic, NodePlace, Place, RemedyPart};
+pub use diagnostic::{Diagnostic, Location, NodeLocation, RemedyPart};
 pub use model::{ModelPart, Size, ValuePart};
 pub use net::{Axes, LayerPart, NetPart, ParamPart, ParamValue, PortPart, StoragePart, WeightPart};
 pub use source::{Becomes, CostPart, NodePart};
@@ -157,7 +157,7 @@ impl Report {
         Ok(text)
     }
 
-    /// Writes the report as JSON and as a page to the given paths. No other file is changed.
+    /// Writes the report as JSON and as a page to the paths. No other file is changed.
     ///
     /// # Errors
     ///

@@ -21,7 +21,7 @@ pub struct ModelPart {
     pub metadata: Metadata,
     /// The version of the intermediate representation.
     pub ir_version: i64,
-    /// The versions of the operator sets, by domain; ONNX's own is `ai.onnx`.
+    /// The versions of the operator sets, by domain; ONNX's is `ai.onnx`.
     pub opsets: BTreeMap<String, i64>,
     /// The inputs.
     pub inputs: Vec<ValuePart>,
@@ -74,7 +74,7 @@ impl ModelPart {
     pub(super) fn of(inspection: &Inspection) -> ModelPart {
         let domain = |domain: &String| if domain.is_empty() { "ai.onnx".to_owned() } else { domain.clone() };
         let values = |values: &[Described]| values.iter().map(ValuePart::of).collect();
-        // The model's own file is the last.
+        // The file of the model itself is the last.
         let mut files: Vec<String> = inspection.files.iter().map(|file| file.display().to_string()).collect();
         ModelPart {
             file: files.pop().unwrap_or_default(),

@@ -82,38 +82,39 @@ pub enum Becomes {
 /// Returns the nodes of a model, in order, and for each layer of the net the indices of the nodes whose work
 /// it does. `graph` is the lowered graph of `model`.
 pub(crate) fn trace(model: &Graph, graph: &Graph, net: &Net) -> (Vec<NodePart>, Vec<Vec<usize>>) {
-    let places: BTreeMap<NodeId, usize> =
-        model.nodes().enumerate().map(|(place, (id, _))| (id, place)).collect();
+    let indices: BTreeMap<NodeId, usize> =
+        model.nodes().enumerate().map(|(index, (id, _))| (id, index)).collect();
     let ancestry = graph.ancestry();
     let mut known: BTreeMap<usize, BTreeSet<usize>> = BTreeMap::new();
     for id in graph.node_ids() {
         let all = ancestry.of(id);
-        known.insert(id.index(), all.iter().filter_map(|id| places.get(id).copied()).collect());
+        known.insert(id.index(), all.iter().filter_map(|id| indices.get(id).copied()).collect());
     }
-    let mut layers_of: Vec<Vec<usize>> = vec![Vec::new(); places.len()];
+    let mut layers_of: Vec<Vec<usize>> = vec![Vec::new(); indices.len()];
     let mut nodes_of = Vec::with_capacity(net.layers.len());
-    for (place, layer) in net.layers.iter().enumerate() {
+    for (index, layer) in net.layers.iter().enumerate() {
         let nodes = layer.provenance.iter().filter_map(|number| known.get(&number)).flatten();
         let nodes: BTreeSet<usize> = nodes.copied().collect();
         for node in &nodes {
             if let Some(layers) = layers_of.get_mut(*node) {
-                layers.push(place);
+                layers.push(index);
             }
         }
         nodes_of.push(nodes.into_iter().collect::<Vec<_>>());
     }
-    let alone = |layer: &usize| nodes_of.get(*layer).is_some_and(|nodes: &Vec<usize>| nodes.len() == 1);
+    let has_one_node =
+        |layer: &usize| nodes_of.get(*layer).is_some_and(|nodes: &Vec<usize>| nodes.len() == 1);
     let parts = model.nodes().zip(&layers_of).map(|((_, node), layers)| {
         let becomes = if is_folded(graph, node) {
             Becomes::Folded
         } else if layers.is_empty() {
             Becomes::Nothing
-        } else if layers.iter().any(alone) {
+        } else if layers.iter().any(has_one_node) {
             Becomes::Layers
         } else {
             Becomes::Fused
         };
-        let layers = || layers.iter().filter_map(|place| net.layers.get(*place));
+        let layers = || layers.iter().filter_map(|index| net.layers.get(*index));
         let cost = layers().try_fold(Cost::default(), |sum, layer| Some(sum + net.cost(layer)?));
         NodePart {
             becomes: Some(becomes),
@@ -138,12 +139,12 @@ pub(crate) fn untraced(model: &Graph, graph: &Graph) -> Vec<NodePart> {
 
 pub(super) fn mark_refused(nodes: &mut [NodePart], diagnostics: &[Diagnostic]) {
     let main = diagnostics.iter().filter(|found| found.at.graph.is_empty());
-    let places: BTreeSet<(usize, &str)> = main
+    let refused: BTreeSet<(usize, &str)> = main
         .filter_map(|found| found.at.node.as_ref())
         .map(|node| (node.index, node.name.as_str()))
         .collect();
     for node in nodes {
-        if places.contains(&(node.index, node.name.as_str())) {
+        if refused.contains(&(node.index, node.name.as_str())) {
             node.becomes = Some(Becomes::Refused);
         }
     }

@@ -1,6 +1,6 @@
 //! Elements in memory, for the evaluation of constants.
 //!
-//! Arithmetic has four kinds of elements; the exact type is stored beside them, and [`Array::new`] rounds and
+//! Arithmetic has four kinds of elements; the exact type is stored with them, and [`Array::new`] rounds and
 //! wraps to it. Integers may be [`Dim`]s, so that shape arithmetic on free sizes folds.
 
 mod encoding;

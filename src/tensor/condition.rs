@@ -177,12 +177,12 @@ impl SizeCondition {
         Some((name.to_owned(), size.clone()))
     }
 
-    /// Returns whether the condition holds for these values of all of its symbols.
-    pub fn holds(&self, values: &BTreeMap<String, Dim>) -> bool {
+    /// Returns whether the condition is met by these values of all of its symbols.
+    pub fn is_met(&self, values: &BTreeMap<String, Dim>) -> bool {
         self.substitute(values).is_ok_and(|condition| condition.is_none())
     }
 
-    /// Returns the condition with symbols replaced; `None` if it always holds then.
+    /// Returns the condition with symbols replaced; `None` if it is always met then.
     pub(crate) fn substitute(&self, values: &BTreeMap<String, Dim>) -> Result<Option<SizeCondition>> {
         match self {
             SizeCondition::Equal(a, b) => SizeCondition::equal(&a.substitute(values), &b.substitute(values)),
@@ -304,8 +304,8 @@ fn solve(size: &Dim) -> Option<(Dim, Dim)> {
         let Some(name) = symbol.symbol_name() else { continue };
         let term = symbol * coefficient;
         let rest = term - size;
-        let is_apart = !symbols_of(&rest).contains(name);
-        let Some(value) = rest.exact_div(coefficient).filter(|_| is_apart) else { continue };
+        let is_separate = !symbols_of(&rest).contains(name);
+        let Some(value) = rest.exact_div(coefficient).filter(|_| is_separate) else { continue };
         if value.lower_bound().is_some_and(|least| least > 0) {
             return Some((symbol.clone(), value));
         }
@@ -347,20 +347,20 @@ impl Line {
     fn zeros(&self, a: &Dim, b: &Dim) -> Option<SizeCondition> {
         let symbol = Dim::symbol(&self.name);
         let general = SizeCondition::Equal(a.min(b).clone(), a.max(b).clone());
-        let places = || (1_i64..).zip(&self.values);
+        let entries = || (1_i64..).zip(&self.values);
         let period = self.values.len().int();
         if self.rise == 0 {
-            let zeros: Vec<i64> = places().filter(|(_, value)| **value == 0).map(|(n, _)| n).collect();
+            let zeros: Vec<i64> = entries().filter(|(_, value)| **value == 0).map(|(n, _)| n).collect();
             let first = *zeros.first()?;
             let is_multiple = |n: i64| n.checked_rem(first) == Some(0);
-            let holds = places().all(|(n, value)| (*value == 0) == is_multiple(n));
-            return Some(if holds && is_multiple(period) {
+            let is_met = entries().all(|(n, value)| (*value == 0) == is_multiple(n));
+            return Some(if is_met && is_multiple(period) {
                 SizeCondition::Multiple(symbol, first)
             } else {
                 general
             });
         }
-        let zeros = places().filter_map(|(n, value)| {
+        let zeros = entries().filter_map(|(n, value)| {
             let exact = value.checked_rem(self.rise) == Some(0);
             let periods =
                 value.checked_div(self.rise)?.checked_neg().filter(|periods| exact && *periods >= 0)?;

@@ -7,8 +7,8 @@ use super::{DType, Data, Tensor, float8};
 pub(crate) struct Cost {
     /// Evaluated elements of its inputs, for each read.
     pub before: u64,
-    /// Evaluated elements of its own.
-    pub own: u64,
+    /// Evaluated elements of the tensor itself.
+    pub direct: u64,
     /// The maximum bytes in memory.
     pub memory: u64,
 }
@@ -16,7 +16,7 @@ pub(crate) struct Cost {
 impl Cost {
     /// Returns the total of evaluated elements.
     pub fn work(self) -> u64 {
-        self.before.saturating_add(self.own)
+        self.before.saturating_add(self.direct)
     }
 }
 
@@ -42,19 +42,19 @@ impl Tensor {
     /// Returns the cost of a tensor computed from `inputs` with one step for each element.
     pub(crate) fn cost(dtype: DType, shape: &[usize], inputs: &[Tensor]) -> Cost {
         let made = Extent::of(dtype, shape);
-        let (mut before, mut own, mut held, mut memory) = (0_u64, made.steps, 0_u64, 0_u64);
+        let (mut before, mut direct, mut loaded, mut memory) = (0_u64, made.steps, 0_u64, 0_u64);
         for input in inputs {
             let extent = Extent::of(input.0.dtype, &input.0.shape);
             let input_memory = if let Data::Deferred(deferred) = &input.0.data {
                 before = before.saturating_add(deferred.cost.work());
                 deferred.cost.memory
             } else {
-                own = own.saturating_add(extent.steps);
+                direct = direct.saturating_add(extent.steps);
                 extent.bytes
             };
-            memory = memory.max(held.saturating_add(input_memory));
-            held = held.saturating_add(extent.bytes);
+            memory = memory.max(loaded.saturating_add(input_memory));
+            loaded = loaded.saturating_add(extent.bytes);
         }
-        Cost { before, own, memory: memory.max(held.saturating_add(made.bytes.saturating_mul(2))) }
+        Cost { before, direct, memory: memory.max(loaded.saturating_add(made.bytes.saturating_mul(2))) }
     }
 }

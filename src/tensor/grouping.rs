@@ -1,4 +1,4 @@
-//! The axes of a shape together: those beside an axis, and those of two shapes of as many elements.
+//! The axes of a shape together: the axes around an axis, and the axes of two shapes of as many elements.
 
 use super::Dim;
 use crate::error::At;
@@ -44,15 +44,15 @@ pub(crate) fn pair_axes(a: &[Dim], b: &[Dim]) -> Option<Vec<[Vec<usize>; 2]>> {
     b_axes.next().is_none().then_some(groups)
 }
 
-/// Returns the axes of `shape` that each axis of `merged` holds, without those of size 1. `None` if `merged`
+/// Returns the axes of `shape` that each axis of `merged` merges, without axes of size 1. `None` if `merged`
 /// splits an axis.
-pub(crate) fn held_axes(merged: &[Dim], shape: &[Dim]) -> Option<Vec<Vec<usize>>> {
-    let mut held = vec![Vec::new(); merged.len()];
-    for [places, axes] in pair_axes(merged, shape)? {
-        let [place] = *places.as_slice() else { return None };
-        held.put(place, axes);
+pub(crate) fn axis_groups(merged: &[Dim], shape: &[Dim]) -> Option<Vec<Vec<usize>>> {
+    let mut found = vec![Vec::new(); merged.len()];
+    for [group, axes] in pair_axes(merged, shape)? {
+        let [axis] = *group.as_slice() else { return None };
+        found.put(axis, axes);
     }
-    Some(held)
+    Some(found)
 }
 
 #[cfg(test)]
@@ -61,8 +61,8 @@ mod tests {
     use crate::tensor::dims;
 
     #[test]
-    fn axes_are_held_by_merged_ones() {
-        for (merged, shape, held) in [
+    fn axes_of_merged_ones_are_found() {
+        for (merged, shape, found) in [
             (&[3, 8, 8][..], &[1, 3, 8, 8][..], Some(vec![vec![1], vec![2], vec![3]])),
             (&[24, 8], &[3, 8, 8, 1], Some(vec![vec![0, 1], vec![2]])),
             (&[1, 3], &[3], Some(vec![vec![], vec![0]])),
@@ -70,7 +70,7 @@ mod tests {
             (&[4, 6], &[8, 3], None),
             (&[4], &[2, 3], None),
         ] {
-            assert_eq!(held_axes(&dims(merged), &dims(shape)), held, "{shape:?} in {merged:?}");
+            assert_eq!(axis_groups(&dims(merged), &dims(shape)), found, "{shape:?} in {merged:?}");
         }
     }
 

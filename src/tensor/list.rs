@@ -43,7 +43,7 @@ pub(crate) fn segments(list: &[i64]) -> Vec<&[i64]> {
     while !rest.is_empty() {
         let steps = || rest.iter().zip(rest.iter().skip(1)).map(|(a, b)| b - a);
         let step = steps().next();
-        let mut len = 1 + steps().take_while(|own| Some(*own) == step).count();
+        let mut len = 1 + steps().take_while(|next| Some(*next) == step).count();
         let near = step.is_some_and(|step| step.abs() <= 1);
         if !near && len < WORTH_A_STRIDE {
             len = 1;

@@ -44,7 +44,7 @@ pub use dtype::DType;
 pub use float8::{Narrowing, Power};
 pub(crate) use float8::{Steps, magnitudes, steps};
 pub(crate) use function::erf;
-pub(crate) use grouping::{held_axes, pair_axes};
+pub(crate) use grouping::{axis_groups, pair_axes};
 pub(crate) use list::{period, progression, repetition, segment_count, segments};
 pub(crate) use movement::{coordinates, row_major};
 pub(crate) use range::Range;
@@ -215,8 +215,8 @@ impl Tensor {
         if self.0.shape.len() > limits::AXES {
             return Err(Error::limit(format!("a tensor of {} axes", self.0.shape.len())));
         }
-        let places = self.0.shape.iter().try_fold(1_usize, |n, size| n.checked_mul((*size).max(1)));
-        if self.is_empty() && places.is_none_or(|places| places > limits::EMPTY_PLACES) {
+        let product = self.0.shape.iter().try_fold(1_usize, |n, size| n.checked_mul((*size).max(1)));
+        if self.is_empty() && product.is_none_or(|product| product > limits::EMPTY_POSITIONS) {
             return Err(Error::limit(format!("a tensor of shape {:?}", self.0.shape)));
         }
         let needed = self.byte_len()?;
@@ -252,7 +252,7 @@ impl Tensor {
         self.len() == 0
     }
 
-    /// Returns the bytes of the elements in the tensor's own type.
+    /// Returns the bytes of the elements in the tensor's type.
     pub fn byte_len(&self) -> Result<u64> {
         let too_large = || Error::limit(format!("a tensor of shape {:?} is too large", self.0.shape));
         let count = self.0.shape.iter().try_fold(1_usize, |n, d| n.checked_mul(*d)).ok_or_else(too_large)?;

@@ -8,25 +8,25 @@ use super::{Array, Dim, Elements, Span, move_elements};
 use crate::error::{At, Error, Result, invalid};
 
 impl Array {
-    /// Returns the elements at `places` along an axis, in that order.
-    pub fn gather(&self, axis: usize, places: &[usize]) -> Result<Array> {
+    /// Returns the elements at `indices` along an axis, in that order.
+    pub fn gather(&self, axis: usize, indices: &[usize]) -> Result<Array> {
         let size = *self.shape().at(axis)?;
-        if let Some(outside) = places.iter().find(|place| **place >= size) {
+        if let Some(outside) = indices.iter().find(|index| **index >= size) {
             invalid!("index {outside} is out of range for axis {axis} of size {size}");
         }
-        Ok(move_elements!(self, a => a.select(Axis(axis), places)))
+        Ok(move_elements!(self, a => a.select(Axis(axis), indices)))
     }
 
     /// Returns the elements of a span of an axis.
     pub(crate) fn take(&self, axis: usize, span: &Span) -> Result<Array> {
-        let places = span.places()?.into_iter().map(|place| Ok(usize::try_from(place)?));
-        let places: Vec<usize> = places.collect::<Result<_>>()?;
-        let (Some(first), Some(last), Ok(step)) = (places.first(), places.last(), span.step.try_into())
+        let indices = span.indices()?.into_iter().map(|index| Ok(usize::try_from(index)?));
+        let indices: Vec<usize> = indices.collect::<Result<_>>()?;
+        let (Some(first), Some(last), Ok(step)) = (indices.first(), indices.last(), span.step.try_into())
         else {
-            return self.gather(axis, &places);
+            return self.gather(axis, &indices);
         };
         if step < 1 || *last >= *self.shape().at(axis)? {
-            return self.gather(axis, &places);
+            return self.gather(axis, &indices);
         }
         let along = Slice::from(*first..last + 1).step_by(step);
         Ok(move_elements!(self, a => a.slice_axis(Axis(axis), along).into_owned()))
@@ -73,7 +73,7 @@ impl Array {
         Ok(Array::moved(first.dtype(), elements))
     }
 
-    /// Converts arrays to elements of one kind: integers become sizes if one of them holds sizes.
+    /// Converts arrays to elements of one kind: integers become sizes if one of them contains sizes.
     pub fn of_one_kind<'a, A: Borrow<Array>>(arrays: &'a [A]) -> Result<Vec<Cow<'a, Array>>> {
         let arrays = || arrays.iter().map(A::borrow);
         let Some(first) = arrays().next() else { return Ok(Vec::new()) };
@@ -120,9 +120,9 @@ impl Array {
         Ok(Array::moved(base.dtype(), elements))
     }
 
-    /// Returns the elements at `places`, row-major offsets, in a new shape.
-    pub fn pick(&self, places: &[usize], shape: &[usize]) -> Result<Array> {
-        self.reshape(&[self.len()])?.gather(0, places)?.reshape(shape)
+    /// Returns the elements at `offsets`, row-major offsets, in a new shape.
+    pub fn pick(&self, offsets: &[usize], shape: &[usize]) -> Result<Array> {
+        self.reshape(&[self.len()])?.gather(0, offsets)?.reshape(shape)
     }
 }
 
@@ -130,11 +130,11 @@ impl Array {
 pub(crate) fn coordinates(shape: &[usize]) -> impl Iterator<Item = Vec<usize>> + use<> {
     let shape = shape.to_vec();
     let count = shape.iter().product::<usize>();
-    (0..count).map(move |mut place| {
+    (0..count).map(move |mut offset| {
         let mut at = vec![0; shape.len()];
         for (slot, size) in at.iter_mut().zip(&shape).rev() {
-            *slot = place % size;
-            place /= size;
+            *slot = offset % size;
+            offset /= size;
         }
         at
     })
@@ -142,7 +142,7 @@ pub(crate) fn coordinates(shape: &[usize]) -> impl Iterator<Item = Vec<usize>> +
 
 /// Returns the row-major offset of a coordinate.
 pub(crate) fn row_major(shape: &[usize], at: &[usize]) -> usize {
-    shape.iter().zip(at).fold(0, |place, (size, i)| place * size + i)
+    shape.iter().zip(at).fold(0, |offset, (size, i)| offset * size + i)
 }
 
 #[cfg(test)]

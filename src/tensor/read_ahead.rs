@@ -1,6 +1,6 @@
 //! Copying by two threads: one reads ahead while the other writes.
 //!
-//! The page offset of weights in the `.bin` file differs from that in the model; the system's own copy from
+//! The page offset of weights in the `.bin` file differs from that in the model; the copy of the system from
 //! file to file is then slower than reading and writing in parallel.
 
 use std::io::{self, Read, Write};
@@ -75,9 +75,9 @@ pub(super) fn copy(
 }
 
 /// Returns the number of bytes from an offset to the next multiple of a size.
-fn up_to_multiple(place: u64, size: usize) -> usize {
+fn up_to_multiple(position: u64, size: usize) -> usize {
     let multiple = u64::try_from(size).unwrap_or(u64::MAX);
-    usize::try_from(multiple - place % multiple).unwrap_or(size)
+    usize::try_from(multiple - position % multiple).unwrap_or(size)
 }
 
 #[cfg(test)]

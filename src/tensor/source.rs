@@ -30,8 +30,8 @@ pub struct SourceFile {
 #[derive(Debug)]
 enum Access {
     /// The file is kept open: it may no longer have a name.
-    Held(File),
-    /// The file at this place is opened for each read: a model may have more files than a process may keep
+    Open(File),
+    /// The file at this path is opened for each read: a model may have more files than a process may keep
     /// open.
     Reopened(PathBuf),
 }
@@ -44,14 +44,15 @@ impl SourceFile {
     /// Keeps an open file; `path` is for messages.
     pub fn new(file: File, path: &Path) -> Result<SourceFile> {
         let metadata = examine(&file, path)?;
-        Ok(SourceFile::of(path, &metadata, Access::Held(file)))
+        Ok(SourceFile::of(path, &metadata, Access::Open(file)))
     }
 
-    /// Creates a file that is opened at `place` for each read; `path` is for messages.
-    pub fn reopened(place: &Path, path: &Path) -> Result<SourceFile> {
-        let file = File::open(place).map_err(|e| Error::io("the file cannot be opened", e).in_file(path))?;
+    /// Creates a file that is opened at `real_path` for each read; `path` is for messages.
+    pub fn reopened(real_path: &Path, path: &Path) -> Result<SourceFile> {
+        let file =
+            File::open(real_path).map_err(|e| Error::io("the file cannot be opened", e).in_file(path))?;
         let metadata = examine(&file, path)?;
-        Ok(SourceFile::of(path, &metadata, Access::Reopened(place.to_owned())))
+        Ok(SourceFile::of(path, &metadata, Access::Reopened(real_path.to_owned())))
     }
 
     fn of(path: &Path, metadata: &Metadata, access: Access) -> SourceFile {
@@ -71,9 +72,9 @@ impl SourceFile {
     fn open(&self) -> Result<File> {
         let failed = |e| Error::io("the file cannot be opened", e).in_file(&self.path);
         match &self.access {
-            Access::Held(file) => file.try_clone().map_err(failed),
-            Access::Reopened(place) => {
-                let file = File::open(place).map_err(failed)?;
+            Access::Open(file) => file.try_clone().map_err(failed),
+            Access::Reopened(real_path) => {
+                let file = File::open(real_path).map_err(failed)?;
                 self.compare(&file)?;
                 Ok(file)
             }
@@ -83,7 +84,7 @@ impl SourceFile {
     /// Returns an error if the file has changed since it was first opened.
     pub fn check_unchanged(&self) -> Result<()> {
         match &self.access {
-            Access::Held(file) => self.compare(file),
+            Access::Open(file) => self.compare(file),
             Access::Reopened(_) => self.open().map(drop),
         }
     }

@@ -57,13 +57,13 @@ impl Span {
     /// # Errors
     ///
     /// If they are not known, or overflow.
-    pub fn places(&self) -> Result<Vec<i64>> {
+    pub fn indices(&self) -> Result<Vec<i64>> {
         let (Some(first), Some(count)) = (self.start.known(), self.count.known()) else {
             let Span { start, step, count } = self;
             unsupported!("{count} elements from {start} in steps of {step} are not fixed");
         };
-        let place = |i| self.step.checked_mul(i).and_then(|n: i64| n.checked_add(first));
-        (0..count).map(place).collect::<Option<_>>().ok_or_else(|| Error::limit("the step is too large"))
+        let index_of = |i| self.step.checked_mul(i).and_then(|n: i64| n.checked_add(first));
+        (0..count).map(index_of).collect::<Option<_>>().ok_or_else(|| Error::limit("the step is too large"))
     }
 }
 
@@ -80,10 +80,10 @@ mod tests {
     #[test]
     fn positions_grow_by_the_step() {
         let span = Span { start: 1.into(), step: 3, count: 3.into() };
-        assert_eq!(span.places().unwrap(), [1, 4, 7]);
-        assert_eq!(span.of_reversed(&9.into()).places().unwrap(), [7, 4, 1]);
-        assert!(Span::of(0, Dim::symbol("N")).places().is_err());
-        assert!(Span { step: i64::MAX, ..span }.places().is_err());
+        assert_eq!(span.indices().unwrap(), [1, 4, 7]);
+        assert_eq!(span.of_reversed(&9.into()).indices().unwrap(), [7, 4, 1]);
+        assert!(Span::of(0, Dim::symbol("N")).indices().is_err());
+        assert!(Span { step: i64::MAX, ..span }.indices().is_err());
         let size = Dim::symbol("N");
         assert_eq!(Span::of(1, &size - 1).bounds(&size), Some([1, i64::MAX]));
         assert_eq!(Span::of(&size - 2, 1).bounds(&size), Some([-2, -1]));

@@ -1,5 +1,5 @@
-//! Constants whose bytes are computed in parts each time they are read, so that none is held whole, and reads
-//! of constants by range.
+//! Constants whose bytes are computed in parts each time they are read, so that none is in memory as a
+//! whole, and reads of constants by range.
 
 use std::sync::{Arc, OnceLock};
 
@@ -41,19 +41,19 @@ impl Tensor {
         }
     }
 
-    /// Prepares reads of `raw_data` by range. A computed tensor is evaluated once, and held.
+    /// Prepares reads of `raw_data` by range. A computed tensor is evaluated once, and kept.
     pub(crate) fn ranges(&self) -> Result<Ranges> {
         let bits = self.0.dtype.bits();
         if bits < 8 {
             return Err(Error::internal(format!("ranges of elements of {bits} bits")));
         }
         let bytes = match &self.0.data {
-            Data::Owned(bytes) => Place::Held(bytes.clone()),
-            Data::Mapped { bytes, source } => Place::Mapped(bytes.clone(), source.clone()),
-            Data::External { file, offset, .. } => Place::File(file.clone(), *offset),
-            _ => Place::Held(self.to_raw()?),
+            Data::Owned(bytes) => Storage::Memory(bytes.clone()),
+            Data::Mapped { bytes, source } => Storage::Mapped(bytes.clone(), source.clone()),
+            Data::External { file, offset, .. } => Storage::File(file.clone(), *offset),
+            _ => Storage::Memory(self.to_raw()?),
         };
-        Ok(Ranges { dtype: self.0.dtype, place: bytes })
+        Ok(Ranges { dtype: self.0.dtype, storage: bytes })
     }
 }
 
@@ -74,8 +74,8 @@ impl Streamed {
 }
 
 /// The bytes of a constant.
-enum Place {
-    Held(Bytes),
+enum Storage {
+    Memory(Bytes),
     Mapped(Bytes, Arc<SourceBytes>),
     File(Arc<SourceFile>, u64),
 }
@@ -83,7 +83,7 @@ enum Place {
 /// Reads of a constant by ranges of elements.
 pub(crate) struct Ranges {
     dtype: DType,
-    place: Place,
+    storage: Storage,
 }
 
 impl Ranges {
@@ -92,15 +92,15 @@ impl Ranges {
         let too_large = || Error::limit("a constant is too large");
         let offset = self.dtype.byte_len(start).ok_or_else(too_large)?;
         let len = self.dtype.byte_len(count).ok_or_else(too_large)?;
-        match &self.place {
-            Place::Held(held) | Place::Mapped(held, _) => {
+        match &self.storage {
+            Storage::Memory(bytes_of_constant) | Storage::Mapped(bytes_of_constant, _) => {
                 let end = offset.checked_add(len).ok_or_else(too_large)?;
-                let range = held.get(offset..end);
+                let range = bytes_of_constant.get(offset..end);
                 bytes.clear();
                 bytes.extend_from_slice(range.ok_or_else(|| Error::internal("a range beyond a constant"))?);
                 Ok(())
             }
-            Place::File(file, from) => {
+            Storage::File(file, from) => {
                 read_exactly(file, from.saturating_add(u64::try_from(offset)?), u64::try_from(len)?, bytes)
             }
         }
@@ -130,7 +130,7 @@ impl Ranges {
         let (Some(offset), Some(len)) = (self.dtype.byte_len(start), self.dtype.byte_len(count)) else {
             return;
         };
-        if let Place::Mapped(bytes, source) = &self.place
+        if let Storage::Mapped(bytes, source) = &self.storage
             && len >= RELEASED
             && let Some(range) = bytes.get(offset..offset.saturating_add(len).min(bytes.len()))
         {

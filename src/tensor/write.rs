@@ -58,7 +58,7 @@ impl Tensor {
         }
     }
 
-    /// Writes the bytes of the tensor in its own type, as `raw_data`.
+    /// Writes the bytes of the tensor in its type, as `raw_data`.
     pub(crate) fn write_raw(&self, out: &mut Out) -> Result<()> {
         let written = self.write_bytes(out)?;
         let declared = self.byte_len()?;

@@ -43,9 +43,9 @@ impl Room {
     }
 
     pub fn command(&self, line: &str) -> Command {
-        let own = env!("CARGO_BIN_EXE_onnx2ncnn");
+        let built = env!("CARGO_BIN_EXE_onnx2ncnn");
         // The command of another system, after its emulator.
-        let program = std::env::var("ONNX2NCNN").unwrap_or_else(|_| own.to_owned());
+        let program = std::env::var("ONNX2NCNN").unwrap_or_else(|_| built.to_owned());
         let mut words = program.split(' ');
         let mut command = Command::new(words.next().unwrap());
         command.args(words).args(line.split_whitespace()).current_dir(&self.0).stdin(Stdio::null());

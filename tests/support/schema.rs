@@ -17,8 +17,8 @@ fn faults(root: &Value, schema: &Value, value: &Value, at: &str) -> Vec<String> 
         match word.as_str() {
             "$schema" | "$defs" | "title" | "description" | "required" | "additionalProperties" => {}
             "$ref" => {
-                let place = rule.as_str().unwrap().trim_start_matches('#');
-                found.extend(faults(root, root.pointer(place).unwrap(), value, at));
+                let pointer = rule.as_str().unwrap().trim_start_matches('#');
+                found.extend(faults(root, root.pointer(pointer).unwrap(), value, at));
             }
             "const" if rule != value => found.push(format!("{at} is not {rule}")),
             "enum" if !rule.as_array().unwrap().contains(value) => found.push(format!("{at} is {value}")),
@@ -44,11 +44,11 @@ fn faults(root: &Value, schema: &Value, value: &Value, at: &str) -> Vec<String> 
         }
     }
     if let (Some("object"), Some(fields)) = (schema["type"].as_str(), value.as_object()) {
-        let own = schema["properties"].as_object();
+        let properties = schema["properties"].as_object();
         for (name, field) in fields {
             let at = format!("{at}.{name}");
-            match own
-                .and_then(|own| own.get(name))
+            match properties
+                .and_then(|properties| properties.get(name))
                 .or(schema["additionalProperties"].as_object().map(|_| &schema["additionalProperties"]))
             {
                 Some(rule) => found.extend(faults(root, rule, field, &at)),

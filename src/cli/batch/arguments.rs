@@ -10,7 +10,7 @@ use onnx2ncnn::{FileInfo, OptionInfo, options};
 use sha2::{Digest, Sha256};
 
 use crate::cli::message::Report;
-use crate::cli::options::{Given, Net, Source};
+use crate::cli::options::{Net, Requested, Source};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -70,7 +70,7 @@ pub(in crate::cli) struct Batch {
     #[arg(long, value_name = "FILE.toml", help_heading = "Batch")]
     pub config: Option<PathBuf>,
 
-    /// Also write these files, beside the others
+    /// Also write these files, in addition to the others
     #[arg(long, value_name = "KIND", value_delimiter = ',', value_parser = parse_also(), help_heading = "Batch")]
     pub also: Vec<String>,
 
@@ -79,10 +79,10 @@ pub(in crate::cli) struct Batch {
     pub json_lines: bool,
 
     #[command(flatten)]
-    pub choices: Given<Net>,
+    pub choices: Requested<Net>,
 
     #[command(flatten)]
-    pub source: Given<Source>,
+    pub source: Requested<Source>,
 
     #[command(flatten)]
     pub report: Report,

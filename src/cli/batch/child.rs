@@ -60,7 +60,7 @@ pub(super) struct Ended {
     pub is_late: bool,
 }
 
-/// Converts one model in a new process, which holds `lock` as long as it lives, and which is stopped after
+/// Converts one model in a new process, which keeps `lock` as long as it lives, and which is stopped after
 /// `timeout`.
 pub(super) fn convert(
     program: &Program,

@@ -53,22 +53,22 @@ type Options = BTreeMap<String, Vec<String>>;
 
 impl Config {
     /// Reads a file, by default that of the current folder, if there is one. Options of the command line
-    /// replace its own.
-    pub fn read(path: Option<&Path>, given: &[OsString]) -> Result<Config> {
+    /// replace the options of the file.
+    pub fn read(path: Option<&Path>, words_of_line: &[OsString]) -> Result<Config> {
         let default = Path::new(DEFAULT);
         let Some(path) = path.or_else(|| default.exists().then_some(default)) else {
             return Ok(Config::default());
         };
         let text =
             fs::read_to_string(path).map_err(|e| Error::io("the file cannot be read", e).in_file(path))?;
-        Config::parse(&text, given).map_err(|reason| Error::usage(reason).in_file(path))
+        Config::parse(&text, words_of_line).map_err(|reason| Error::usage(reason).in_file(path))
     }
 
-    fn parse(text: &str, given: &[OsString]) -> std::result::Result<Config, String> {
+    fn parse(text: &str, words_of_line: &[OsString]) -> std::result::Result<Config, String> {
         let text: Text = toml::from_str(text).map_err(|error| error.to_string())?;
         let every = Entry { pattern: Patterns::One("**".to_owned()), options: text.options };
-        let is_given = |name: &str| {
-            let words = given.iter().filter_map(|word| word.to_str()?.strip_prefix("--"));
+        let is_on_line = |name: &str| {
+            let words = words_of_line.iter().filter_map(|word| word.to_str()?.strip_prefix("--"));
             words.into_iter().any(|word| word.split('=').next() == Some(name))
         };
         let mut rules = Vec::new();
@@ -82,7 +82,7 @@ impl Config {
                 .map(|text| Pattern::new(text).map_err(|error| format!("the pattern \"{text}\": {error}")))
                 .collect();
             let mut words = Options::new();
-            for (name, value) in options.iter().filter(|(name, _)| !is_given(name)) {
+            for (name, value) in options.iter().filter(|(name, _)| !is_on_line(name)) {
                 words.insert(name.clone(), option_words(name, value)?);
             }
             rules.push((patterns?, words));

@@ -1,7 +1,7 @@
 //! One model of a batch: locked, compared with its record, converted in a temporary folder, and moved to its
 //! destination.
 //!
-//! The folder of results has a state folder for each model, with three entries. The *lock* is held by the
+//! The folder of results has a state folder for each model, with three entries. The *lock* belongs to the
 //! process that handles the model, or by its child, which may outlive it. *work* contains unfinished files;
 //! those that the next holder of the lock finds are from a killed run. The *record* describes the inputs of
 //! the results.
@@ -24,7 +24,7 @@ use super::outcome::Outcome;
 use super::record::{Folders, Recipe, Record, STATE, time_of};
 use super::select::Selected;
 use crate::cli::exit::{NOT_DONE, REFUSED};
-use crate::cli::place::absolute;
+use crate::cli::location::absolute;
 
 /// Whether to wait for another run that handles the same model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,8 +108,8 @@ impl Job {
         let path = absolute(&model.path)?;
         let folders = Folders { model: path.parent().unwrap_or(&path), out: &self.out };
         let record = claimed.folder.join("record.json");
-        let own = self.config.words(&model.name);
-        let recipe = self.recipe.with(&own);
+        let options_of_model = self.config.words(&model.name);
+        let recipe = self.recipe.with(&options_of_model);
         let current =
             !self.force && Record::read(&record).is_some_and(|r| r.is_current(&recipe, folders, &path));
         if current {
@@ -120,7 +120,7 @@ impl Job {
         let stem = model.name.rsplit('/').next().unwrap_or_default();
         let file = |ending: &str| work.0.join(format!("{stem}.ncnn.{ending}"));
         let mut words = self.words.clone();
-        words.extend(own.into_iter().map(OsString::from));
+        words.extend(options_of_model.into_iter().map(OsString::from));
         for (info, FileInfo { ending, .. }) in &self.also {
             words.extend([OsString::from(format!("--{}", info.long_name())), file(ending).into()]);
         }
@@ -163,11 +163,11 @@ impl Job {
             entries.map_err(|e| work.failed(e))?.iter().map(fs::DirEntry::file_name).collect();
         names.sort();
         for name in &names {
-            let place = folder.join(name);
-            let real = place.canonicalize().ok();
+            let destination = folder.join(name);
+            let real = destination.canonicalize().ok();
             let is_source = |source: &PathBuf| real.is_some() && source.canonicalize().ok() == real;
             if answer.sources.iter().any(is_source) {
-                return Err(Error::usage("this would overwrite data of the model").in_file(place));
+                return Err(Error::usage("this would overwrite data of the model").in_file(destination));
             }
         }
         forget(record)?;
@@ -226,9 +226,9 @@ impl Work {
 
     /// Moves a file to its folder.
     fn put(&self, name: &OsString, folder: &Path) -> Result<()> {
-        let place = folder.join(name);
-        fs::rename(self.0.join(name), &place)
-            .map_err(|e| Error::io("the file cannot be moved to its destination", e).in_file(&place))
+        let destination = folder.join(name);
+        fs::rename(self.0.join(name), &destination)
+            .map_err(|e| Error::io("the file cannot be moved to its destination", e).in_file(&destination))
     }
 
     fn remove(&self) {

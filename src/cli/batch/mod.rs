@@ -1,17 +1,17 @@
 //! The command `batch`: converts many models, each in a separate process.
 //!
 //! `batch` starts this program again for each model. Threads would share a fate: an allocation
-//! that fails aborts the process, and a system that runs out of memory kills it. A process ends alone, its
-//! memory is returned for certain, and it starts in a few milliseconds. It gets the options of the command
-//! line verbatim, so every option of a conversion works without further code, and answers with a line of
-//! JSON, which a variable of the environment asks for.
+//! that fails aborts the process, and a system that runs out of memory kills it. A process ends by itself,
+//! its memory is returned for certain, and it starts in a few milliseconds. It gets the options of the
+//! command line verbatim, so every option of a conversion works without further code, and answers with a
+//! line of JSON, which a variable of the environment asks for.
 //!
 //! The output folder has a hidden folder for each model, with a *lock*, a *record* and, during the
-//! conversion, *work*. The lock is the standard input of the converting process, so it is held as long as
+//! conversion, *work*. The lock is the standard input of the converting process, so it is locked as long as
 //! that process lives, even if the run that started it was killed. Results are written to *work*, on the same
-//! file system, and renamed to their places. The record is removed before that and written after it: if a run
-//! is killed at any time, either results and record are complete, or the record is missing and the model is
-//! converted again. No record is written if a source file changed after the conversion began.
+//! file system, and renamed to their destinations. The record is removed before that and written after it:
+//! if a run is killed at any time, either results and record are complete, or the record is missing and the
+//! model is converted again. No record is written if a source file changed after the conversion began.
 //!
 //! The shard of a model is the SHA-256 of its name modulo the number of shards, so runs that see different
 //! files agree.

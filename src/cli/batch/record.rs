@@ -52,7 +52,7 @@ pub(super) struct Record {
     recipe: Recipe,
     /// The model and its external data.
     sources: Vec<Content>,
-    results: Vec<Place>,
+    results: Vec<FileState>,
 }
 
 /// The content of a file.
@@ -64,17 +64,17 @@ struct Content {
 
 /// The state of a written file.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Place {
+struct FileState {
     path: PathBuf,
     bytes: u64,
     /// Nanoseconds since 1970.
     modified: u128,
 }
 
-impl Place {
-    fn of(path: &Path, out: &Path) -> io::Result<Place> {
+impl FileState {
+    fn of(path: &Path, out: &Path) -> io::Result<FileState> {
         let metadata = fs::metadata(out.join(path))?;
-        Ok(Place {
+        Ok(FileState {
             path: path.to_owned(),
             bytes: metadata.len(),
             modified: nanoseconds(metadata.modified()?),
@@ -112,8 +112,8 @@ impl Record {
             contents
                 .push(Content { path: path.strip_prefix(folders.model).unwrap_or(path).to_owned(), sha256 });
         }
-        let results: io::Result<Vec<Place>> =
-            results.iter().map(|path| Place::of(path, folders.out)).collect();
+        let results: io::Result<Vec<FileState>> =
+            results.iter().map(|path| FileState::of(path, folders.out)).collect();
         Ok(Some(Record { recipe: recipe.clone(), sources: contents, results: results? }))
     }
 
@@ -133,7 +133,8 @@ impl Record {
 
     /// Returns whether the results are up to date; the cheapest checks come first.
     pub fn is_current(&self, recipe: &Recipe, folders: Folders<'_>, model: &Path) -> bool {
-        let unchanged = |place: &Place| Place::of(&place.path, folders.out).is_ok_and(|now| now == *place);
+        let unchanged =
+            |state: &FileState| FileState::of(&state.path, folders.out).is_ok_and(|now| now == *state);
         let same = |content: &Content| {
             let path = folders.model.join(&content.path);
             path.is_file() && hash_file(&path).is_ok_and(|hash| hash == content.sha256)

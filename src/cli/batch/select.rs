@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 
 use onnx2ncnn::error::{Error, Result};
 
-use super::super::place::{STANDARD_INPUT, absolute};
+use super::super::location::{STANDARD_INPUT, absolute};
 use super::arguments::Batch;
 use super::record::STATE;
 
@@ -113,7 +113,7 @@ impl Found {
         Ok(())
     }
 
-    /// Adds an entry of a folder with the name of a model. One that cannot be read is a failure of its own.
+    /// Adds an entry of a folder with the name of a model. One that cannot be read is a separate failure.
     fn add_entry(&mut self, path: &Path, base: &Path) -> Result<()> {
         let failure = match fs::metadata(path) {
             // A link to a folder is not followed.

@@ -126,7 +126,7 @@ pub(in crate::cli) struct Pair {
     pub name: String,
     pub blob: String,
     pub int32: bool,
-    /// The axes of the value that each axis of the blob holds; none for intermediate values.
+    /// The axes of the value that each axis of the blob merges; none for intermediate values.
     pub axes: Vec<Vec<usize>>,
     /// The blob of the other side of a cache that the runtime keeps.
     pub cache: Option<String>,
@@ -187,7 +187,7 @@ pub(in crate::cli) struct Choice {
     pub mode: String,
     /// The nodes in float32.
     pub float32: Vec<String>,
-    /// The predicted error, and that of the given options.
+    /// The predicted error, and the error of the requested options.
     pub error: f64,
     pub default: f64,
     /// The number of samples.
@@ -212,7 +212,7 @@ pub(in crate::cli) struct Comparison {
 }
 
 impl NetRequest {
-    /// Creates a comparison of a net, which a conversion wrote, with its model. Nothing is given to the
+    /// Creates a comparison of a net, which a conversion wrote, with its model. No sample is set for the
     /// inputs yet.
     pub fn new(conversion: &Conversion, model: PathBuf, param: PathBuf, bin: PathBuf) -> Result<NetRequest> {
         Ok(NetRequest {
@@ -279,19 +279,19 @@ fn run<A: DeserializeOwned>(
     packages: &str,
     arguments: &PythonArguments,
 ) -> Result<A> {
-    // Clap would take the variable for an option that was given, which excludes others.
+    // Clap would take the variable for an option of the command line, which excludes others.
     let variable = || std::env::var_os("ONNX2NCNN_PYTHON").filter(|path| !path.is_empty());
     let python = arguments.python.clone().or_else(|| variable().map(PathBuf::from));
     let python = python.unwrap_or_else(|| PathBuf::from("python3"));
     let failed = |e| Error::io("a file for Python cannot be created", e);
     let folder = tempfile::tempdir().map_err(failed)?;
-    let (file, given) = (folder.path().join("script.py"), folder.path().join("request.json"));
+    let (file, input) = (folder.path().join("script.py"), folder.path().join("request.json"));
     std::fs::write(&file, script).map_err(failed)?;
     let text = serde_json::to_string(request).map_err(|e| Error::internal("no request").caused_by(e))?;
-    std::fs::write(&given, text).map_err(failed)?;
+    std::fs::write(&input, text).map_err(failed)?;
     let run = Command::new(&python)
         .arg(&file)
-        .arg(&given)
+        .arg(&input)
         .stdin(Stdio::null())
         .output()
         .map_err(|e| advise(Error::io("Python cannot be started", e).in_file(&python), packages))?;
@@ -362,9 +362,9 @@ impl Distance {
                 let note = if self.note.is_empty() { String::new() } else { format!("  {}", self.note) };
                 let seconds =
                     self.seconds.map_or(String::new(), |seconds| format!("  {:.3} ms", 1e3 * seconds));
-                let alone = self.alone.map_or(String::new(), |alone| format!("  alone {alone:.3e}"));
+                let isolated = self.alone.map_or(String::new(), |error| format!("  alone {error:.3e}"));
                 format!(
-                    "max abs {max_abs:.3e}  relative {relative:.3e}{alone}  cosine {cosine:.6}{note}{seconds}"
+                    "max abs {max_abs:.3e}  relative {relative:.3e}{isolated}  cosine {cosine:.6}{note}{seconds}"
                 )
             }
             _ => self.why.clone(),

@@ -36,7 +36,7 @@ pub(in crate::cli) struct Quantize {
     pub candidates: Vec<String>,
     /// The file for the quantized model.
     pub quantized: PathBuf,
-    /// The maximum loss, for which some samples are held back.
+    /// The maximum loss, for which some samples are set aside.
     pub max_loss: Option<f64>,
 }
 
@@ -65,7 +65,7 @@ pub(in crate::cli) struct LayerError {
     pub name: String,
     /// The norm of the difference over that of the float result.
     pub error: f64,
-    /// For a maximum loss, the first output of the node, and the loss at the outputs of the model if it alone
+    /// For a maximum loss, the first output of the node, and the loss at the outputs of the model if only it
     /// is quantized.
     #[serde(default)]
     pub output: String,

@@ -35,7 +35,7 @@ pub(in crate::cli) struct Round {
 /// What is measured of the rounded model.
 #[derive(Debug, Deserialize)]
 pub(in crate::cli) struct Rounded {
-    /// The number of samples that were held back for the errors.
+    /// The number of samples that were set aside for the errors.
     pub samples: usize,
     /// Whether the weights are rounded by samples, not to the nearest integers.
     pub by_samples: bool,

@@ -1,5 +1,5 @@
 //! Files that are written completely or not at all: each is written without a name, if the system supports
-//! that, or else beside its destination under a temporary name; all are moved to their destinations at the
+//! that, or else next to its destination under a temporary name; all are moved to their destinations at the
 //! end. A run that is killed leaves nothing behind.
 //!
 //! As with every compiler, the system flushes the bytes to the disk later: waiting for that takes longer than
@@ -40,7 +40,7 @@ pub(crate) struct Whole {
 }
 
 enum Content {
-    /// A file beside its destination, removed on drop.
+    /// A file next to its destination, removed on drop.
     Named(TempPath),
     /// A file without a name, which disappears when it is closed.
     #[cfg(target_os = "linux")]
@@ -124,7 +124,7 @@ mod unnamed {
     }
 }
 
-/// Files beside their destinations.
+/// Files next to their destinations.
 pub(crate) type Staged = Vec<(Target, Whole)>;
 
 impl Target {
@@ -232,7 +232,7 @@ impl Target {
     }
 }
 
-/// Writes a text file beside its destination.
+/// Writes a text file next to its destination.
 pub(crate) fn stage_text(path: &Path, text: &str) -> Result<(Target, Whole)> {
     let target = Target::new(path)?;
     let failed = |error| Error::io("writing failed", error);

@@ -44,8 +44,8 @@ mod files {
     }
 
     /// Moves a file to its destination, to stay there.
-    pub fn persist(file: TempPath, place: &Path) -> io::Result<()> {
-        file.persist(place).map_err(|error| error.error)
+    pub fn persist(file: TempPath, path: &Path) -> io::Result<()> {
+        file.persist(path).map_err(|error| error.error)
     }
 
     /// A temporary folder.

@@ -14,7 +14,7 @@ use crate::tensor::{Dim, Shape, Span, from_either_end};
 const EQUAL_PART: i32 = -233;
 
 impl<'l> Nd<'l> {
-    /// Returns a value that differs along one axis: `emit` is given a blob in whose form that is an axis, the
+    /// Returns a value that differs along one axis: `emit` gets a blob in whose form that is an axis, the
     /// position of the axis, and the new size.
     pub(super) fn along(
         self,
@@ -25,8 +25,8 @@ impl<'l> Nd<'l> {
         let (mut shape, size) = (self.shape().to_vec(), size.into());
         shape.put(axis, size.clone());
         self.map_blob(shape, |lower| {
-            let (alone, place) = self.alone(axis)?;
-            emit(lower, alone, place, &size)
+            let (isolated, blob_axis) = self.isolated_axis(axis)?;
+            emit(lower, isolated, blob_axis, &size)
         })
     }
 
@@ -37,20 +37,20 @@ impl<'l> Nd<'l> {
             return self;
         }
         if span.step == 1 && bounds_of_crop(&size, span).is_some() {
-            return self.along(axis, &span.count, |lower, x, place, count| {
-                let size = &lower.form(x).at(place)?.clone();
+            return self.along(axis, &span.count, |lower, x, blob_axis, count| {
+                let size = &lower.form(x).at(blob_axis)?.clone();
                 match bounds_of_crop(size, span) {
-                    Some((start, end)) => lower.crop(x, place, start, end, count),
-                    None => lower.crop_by_expression(x, place, &span.start, count),
+                    Some((start, end)) => lower.crop(x, blob_axis, start, end, count),
+                    None => lower.crop_by_expression(x, blob_axis, &span.start, count),
                 }
             });
         }
-        match span.places() {
-            Ok(places) => self.pick(axis, &places),
+        match span.indices() {
+            Ok(indices) => self.pick(axis, &indices),
             Err(_) if span.step < 0 => self.reverse(axis).take(axis, &span.of_reversed(&size)),
-            Err(_) => self.along(axis, &span.count, |lower, x, place, count| match span.step {
-                1 => lower.crop_by_expression(x, place, &span.start, count),
-                step => lower.stride(x, place, &span.start, step, count),
+            Err(_) => self.along(axis, &span.count, |lower, x, blob_axis, count| match span.step {
+                1 => lower.crop_by_expression(x, blob_axis, &span.start, count),
+                step => lower.stride(x, blob_axis, &span.start, step, count),
             }),
         }
     }
@@ -86,22 +86,22 @@ impl<'l> Nd<'l> {
             // The size is still free if cutting failed.
             return if near.size(axis).known().is_some() { near.pick(axis, indices) } else { near };
         };
-        self.along(axis, indices.len(), |lower, x, place, _| {
+        self.along(axis, indices.len(), |lower, x, blob_axis, _| {
             let resolved: Result<Vec<i64>> =
                 indices.iter().map(|index| resolve_index(*index, known)).collect();
-            lower.gather(x, place, &resolved?)
+            lower.gather(x, blob_axis, &resolved?)
         })
     }
 
     /// Returns the elements of an axis in reverse order.
     pub fn reverse(self, axis: usize) -> Nd<'l> {
-        self.along(axis, self.size(axis), |lower, x, place, _| lower.reverse(x, place))
+        self.along(axis, self.size(axis), |lower, x, blob_axis, _| lower.reverse(x, blob_axis))
     }
 
     /// Returns the only element of an axis `count` times.
     pub fn repeat(self, axis: usize, count: impl Into<Dim>) -> Nd<'l> {
-        self.along(axis, count, |lower, x, place, count| {
-            let ones = lower.ones(&line_form(count, place, lower.form(x).len()))?;
+        self.along(axis, count, |lower, x, blob_axis, count| {
+            let ones = lower.ones(&line_form(count, blob_axis, lower.form(x).len()))?;
             lower.compute(x * ones)
         })
     }
@@ -109,8 +109,8 @@ impl<'l> Nd<'l> {
     /// Returns a number as each element of the shape with another size of an axis; the number may be
     /// infinite.
     pub fn filled(self, axis: usize, count: impl Into<Dim>, number: f32) -> Nd<'l> {
-        self.along(axis, count, |lower, x, place, count| {
-            let ones = lower.ones(&lower.resized(x, place, count.clone()))?;
+        self.along(axis, count, |lower, x, blob_axis, count| {
+            let ones = lower.ones(&lower.resized(x, blob_axis, count.clone()))?;
             lower.scaled(ones, number)
         })
     }
@@ -158,10 +158,10 @@ impl<'l> Nd<'l> {
             return spans.map(|span| if span.count.is(0) { self } else { self.take(axis, &span) }).collect();
         };
         let tops = self.lower.run(|| {
-            let (x, place) = self.alone(axis)?;
+            let (x, blob_axis) = self.isolated_axis(axis)?;
             let forms: Vec<_> =
-                parts.iter().map(|size| self.lower.resized(x, place, (*size).clone())).collect();
-            let layer = Slice { slices, axis: i32::try_from(place)?, ..Slice::default() };
+                parts.iter().map(|size| self.lower.resized(x, blob_axis, (*size).clone())).collect();
+            let layer = Slice { slices, axis: i32::try_from(blob_axis)?, ..Slice::default() };
             self.lower.emit_n(layer, &[x], &forms)
         });
         let mut tops = tops.unwrap_or_default().into_iter();

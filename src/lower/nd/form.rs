@@ -22,7 +22,7 @@ impl<'l> Nd<'l> {
 
     /// Returns a blob in which each of these axes is one, and their indices there.
     pub(super) fn separated(self, axes: &[usize]) -> Result<(BlobId, Vec<usize>)> {
-        self.apart(axes)?.ok_or_else(|| {
+        self.isolated_axes(axes)?.ok_or_else(|| {
             let shape = self.shape();
             let shape = display_shape(&shape);
             Error::unsupported(format!("axes {axes:?} of {shape} as separate axes: ncnn has at most four"))
@@ -35,7 +35,7 @@ impl<'l> Nd<'l> {
         self.map_blob(shape.clone(), |lower| {
             let is_outermost =
                 |blob: &BlobId| isolate(&lower.form(*blob), &shape, &[axis]).as_deref() == Some(&[0]);
-            if let Some(blob) = self.held()?.into_iter().find(is_outermost) {
+            if let Some(blob) = self.blobs()?.into_iter().find(is_outermost) {
                 return Ok(blob);
             }
             match shape.get(axis..).unwrap_or_default() {
@@ -52,8 +52,8 @@ impl<'l> Nd<'l> {
         let shape = self.shape();
         let size = Dim::product(shape.iter().skip(axis));
         let has_rows = |form: &[Dim]| (2..=3).contains(&form.len()) && form.last() == Some(&size);
-        let held = self.lower.run(|| self.held()).unwrap_or_default();
-        match held.into_iter().find(|blob| has_rows(&self.lower.form(*blob))) {
+        let blobs = self.lower.run(|| self.blobs()).unwrap_or_default();
+        match blobs.into_iter().find(|blob| has_rows(&self.lower.form(*blob))) {
             Some(blob) => self.lower.nd(blob, self.lower.form(blob)),
             None => self.flatten(axis).isolated(),
         }
@@ -65,7 +65,7 @@ impl<'l> Nd<'l> {
         self.map_blob(self.shape(), |_| Ok(self.lanes(axis)?.0))
     }
 
-    /// Returns the value after a layer along an axis, in a blob of at most three; `layer` is given the index
+    /// Returns the value after a layer along an axis, in a blob of at most three; `layer` gets the index
     /// of the axis there.
     pub fn map_along<L: Into<Layer>>(self, axis: usize, layer: impl FnOnce(i32) -> L) -> Nd<'l> {
         self.map_blob(self.shape(), |lower| {
@@ -87,7 +87,7 @@ impl<'l> Nd<'l> {
     /// Returns a blob of at most three axes in which an axis is one, and its index there.
     fn lanes(self, axis: usize) -> Result<(BlobId, usize)> {
         let shape = self.shape();
-        for blob in self.held()? {
+        for blob in self.blobs()? {
             let form = self.lower.form(blob);
             if form.len() <= 3
                 && let Some(&[index]) = isolate(&form, &shape, &[axis]).as_deref()

@@ -14,7 +14,7 @@ impl<'l> Lower<'l> {
 
     /// Returns the indices along one of `rank` axes; the other axes have size 1.
     pub fn indices_along(&'l self, size: &Dim, axis: usize, rank: usize) -> Nd<'l> {
-        self.made(line_form(size, axis, rank), |form| self.places_along(size, form))
+        self.made(line_form(size, axis, rank), |form| self.positions_along(size, form))
     }
 }
 
@@ -35,8 +35,8 @@ impl<'l> Nd<'l> {
         size: &Dim,
         formula: impl FnOnce(BlobId, BlobId) -> Formula,
     ) -> Nd<'l> {
-        self.along(axis, size, |lower, x, place, size| {
-            let indices = lower.places_along(size, &line_form(size, place, lower.form(x).len()))?;
+        self.along(axis, size, |lower, x, blob_axis, size| {
+            let indices = lower.positions_along(size, &line_form(size, blob_axis, lower.form(x).len()))?;
             lower.compute(formula(x, indices))
         })
     }

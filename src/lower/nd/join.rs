@@ -5,7 +5,7 @@ use crate::error::{At, Error, Result};
 use crate::lower::Lower;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::Concat;
-use crate::tensor::{Dim, Tensor, held_axes};
+use crate::tensor::{Dim, Tensor, axis_groups};
 
 impl<'l> Nd<'l> {
     /// Returns the elements followed by those of another value along an axis.
@@ -28,10 +28,10 @@ impl<'l> Lower<'l> {
         let mut shape = leading.shape().to_vec();
         shape.put(axis, parts.iter().map(|part| part.size(axis)).sum());
         leading.map_blob(shape.clone(), |lower| {
-            let (pattern, place) = leading.alone(axis)?;
+            let (pattern, blob_axis) = leading.isolated_axis(axis)?;
             let pattern = lower.form(pattern);
-            let merged = held_axes(&pattern, &leading.shape());
-            // All parts take the form of one, with their own sizes.
+            let merged = axis_groups(&pattern, &leading.shape());
+            // All parts take the form of one, with their sizes.
             let like_leading = |shape: &[Dim]| -> Result<Vec<Dim>> {
                 // An axis of size 1 in the leading part may be merged with a neighbour there.
                 let others = |axes: &Vec<usize>| {
@@ -42,16 +42,16 @@ impl<'l> Lower<'l> {
                     Some(groups) => groups.iter().map(others).collect(),
                     None => pattern.clone(),
                 };
-                form.put(place, shape.at(axis)?.clone());
+                form.put(blob_axis, shape.at(axis)?.clone());
                 Ok(form)
             };
             let blobs = parts.iter().map(|part| part.in_form(&like_leading(&part.shape())?));
             let blobs = blobs.collect::<Result<Vec<BlobId>>>()?;
             let form = like_leading(&shape)?;
-            if lower.accepts_empty() && lower.form(*blobs.at(0)?).at(place)?.has_length() {
-                return append(lower, &blobs, place, &form);
+            if lower.accepts_empty() && lower.form(*blobs.at(0)?).at(blob_axis)?.has_length() {
+                return append(lower, &blobs, blob_axis, &form);
             }
-            lower.emit(Concat { axis: i32::try_from(place)? }, &blobs, &form)
+            lower.emit(Concat { axis: i32::try_from(blob_axis)? }, &blobs, &form)
         })
     }
 }
@@ -65,15 +65,15 @@ fn longer<'l>(a: Nd<'l>, b: Nd<'l>, axis: usize) -> Nd<'l> {
 
 /// Concatenates blobs; the first one may be empty. Concat takes the element type and the packing of all
 /// blobs from the first, and an empty one has none; so an element precedes it, and is removed again.
-fn append(lower: &Lower, blobs: &[BlobId], place: usize, form: &[Dim]) -> Result<BlobId> {
-    let concat = Concat { axis: i32::try_from(place)? };
+fn append(lower: &Lower, blobs: &[BlobId], axis: usize, form: &[Dim]) -> Result<BlobId> {
+    let concat = Concat { axis: i32::try_from(axis)? };
     let mut single = form.to_vec();
-    single.put(place, Dim::ONE);
+    single.put(axis, Dim::ONE);
     let Some(sizes) = Dim::known_sizes(&single) else { return lower.emit(concat, blobs, form) };
     let one = lower.memory_data(&Tensor::all(0.0, sizes)?, &single)?;
     let all: Vec<BlobId> = std::iter::once(one).chain(blobs.iter().copied()).collect();
-    let (size, mut longer) = (form.at(place)?, form.to_vec());
-    longer.put(place, size + 1);
+    let (size, mut longer) = (form.at(axis)?, form.to_vec());
+    longer.put(axis, size + 1);
     let longer = lower.emit(concat, &all, &longer)?;
-    lower.crop(longer, place, 1, None, size)
+    lower.crop(longer, axis, 1, None, size)
 }

@@ -104,15 +104,19 @@ impl<'l> Nd<'l> {
             return Ok([blob(x)?, blob(y)?]);
         }
         let inputs = operands.map(|x| (0, extended(&x.shape(), out.len())));
-        let held = [x.forms()?, y.forms()?];
-        let whole = held.iter().zip(&inputs).filter(|(_, (_, shape))| shape == out);
+        let forms_of_operands = [x.forms()?, y.forms()?];
+        let whole = forms_of_operands.iter().zip(&inputs).filter(|(_, (_, shape))| shape == out);
         let mut candidates: Vec<Vec<Dim>> = whole.flat_map(|(forms, _)| forms.clone()).collect();
         candidates.extend([out.to_vec(), interface_form(out)]);
         candidates.extend(merged_form(&inputs, out));
         let forms = candidates.iter().filter_map(|form| express_all(form, &inputs, out));
         let reshapes = |forms: &Vec<Vec<Dim>>| {
-            let operands = operands.iter().zip(&held).zip(forms);
-            operands.filter(|((x, held), form)| !x.is_constant() && !held.contains(form)).count()
+            let operands = operands.iter().zip(&forms_of_operands).zip(forms);
+            operands
+                .filter(|((x, forms_of_operands), form)| {
+                    !x.is_constant() && !forms_of_operands.contains(form)
+                })
+                .count()
         };
         let Some(forms) = forms.min_by_key(reshapes) else {
             let [x, y] = operands.map(|x| x.shape());
@@ -134,7 +138,7 @@ impl<'l> Nd<'l> {
     /// row of the matrix.
     pub fn linear(self, axis: usize, matrix: &Tensor) -> Nd<'l> {
         let rows = matrix.shape().first().copied().unwrap_or(0);
-        self.along(axis, rows, |lower, x, place, _| lower.linear(x, place, matrix))
+        self.along(axis, rows, |lower, x, blob_axis, _| lower.linear(x, blob_axis, matrix))
     }
 
     /// Returns a reduction along axes, which keep a size of 1; `operation` as in

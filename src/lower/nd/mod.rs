@@ -1,7 +1,7 @@
 //! Blobs with the axes of ONNX, as operands of expressions.
 //!
 //! A family says what is computed along which axis: `x.first(2, n - 1).join(x.reverse(2), 2)`. In which form
-//! a blob holds the elements, where an axis lies in that form, whether a size is known or free, and which
+//! a blob contains the elements, where an axis lies in that form, whether a size is known or free, and which
 //! layer has these bounds, is decided here. The first error sticks, as in `pass/builder/`: what is emitted
 //! after it is never used.
 
@@ -14,7 +14,7 @@ mod layer;
 mod pad;
 
 use super::Lower;
-use super::form::{MAX_AXES, apart_form, interface_form, isolate, same_elements};
+use super::form::{MAX_AXES, interface_form, isolate, isolated_form, same_elements};
 use super::state::mismatch;
 use crate::error::{At, Error, Result};
 use crate::ncnn::BlobId;
@@ -92,7 +92,7 @@ impl<'l> Lower<'l> {
         emit().map_err(|error| *self.failed.borrow_mut() = Some(error)).ok()
     }
 
-    /// Records an error, and returns a value in place of the one that could not be made.
+    /// Records an error, and returns a substitute for the missing value.
     pub fn fail(&'l self, error: Error) -> Nd<'l> {
         self.failed.borrow_mut().get_or_insert(error);
         self.nothing()
@@ -147,7 +147,7 @@ impl<'l> Nd<'l> {
         }
     }
 
-    /// Returns a blob that holds the elements.
+    /// Returns a blob with the elements.
     fn blob(self) -> Result<BlobId> {
         match self.source {
             Source::Input(index) => self.lower.blob(index),
@@ -157,20 +157,20 @@ impl<'l> Nd<'l> {
         }
     }
 
-    /// Returns the blobs that hold the elements.
-    fn held(self) -> Result<Vec<BlobId>> {
+    /// Returns the blobs with the elements.
+    fn blobs(self) -> Result<Vec<BlobId>> {
         let first = self.blob()?;
         let Source::Input(index) = self.source else { return Ok(vec![first]) };
         let forms = self.lower.state().forms.get(self.lower.input_id(index)?).cloned();
         Ok(std::iter::once(first).chain(forms.into_iter().flatten()).collect())
     }
 
-    /// Returns the forms in which blobs hold the elements.
+    /// Returns the forms of the blobs with the elements.
     fn forms(self) -> Result<Vec<Vec<Dim>>> {
         if let Source::Tensor(_) = self.source {
             return Ok(Vec::new());
         }
-        Ok(self.held()?.into_iter().map(|blob| self.lower.form(blob)).collect())
+        Ok(self.blobs()?.into_iter().map(|blob| self.lower.form(blob)).collect())
     }
 
     /// Returns whether the value is a constant, which is stored in any form.
@@ -193,21 +193,21 @@ impl<'l> Nd<'l> {
 
     /// Returns a blob in a form in which each of these axes is one, and the positions of the axes; `None` if
     /// that takes more than four axes.
-    fn apart(self, axes: &[usize]) -> Result<Option<(BlobId, Vec<usize>)>> {
-        let (held, shape) = (self.held()?, self.shape());
-        for blob in &held {
+    fn isolated_axes(self, axes: &[usize]) -> Result<Option<(BlobId, Vec<usize>)>> {
+        let (blobs, shape) = (self.blobs()?, self.shape());
+        for blob in &blobs {
             if let Some(found) = isolate(&self.lower.form(*blob), &shape, axes) {
                 return Ok(Some((*blob, found)));
             }
         }
-        let can_be_had = |form: &[Dim]| held.iter().any(|blob| self.lower.state().is_plain(*blob, form));
-        let (form, found) = apart_form(&shape, axes, can_be_had);
+        let can_be_had = |form: &[Dim]| blobs.iter().any(|blob| self.lower.state().is_plain(*blob, form));
+        let (form, found) = isolated_form(&shape, axes, can_be_had);
         if form.len() > MAX_AXES { Ok(None) } else { Ok(Some((self.in_form(&form)?, found))) }
     }
 
     /// Returns a blob in a form in which an axis is one, and the position of the axis.
-    fn alone(self, axis: usize) -> Result<(BlobId, usize)> {
-        let found = self.apart(&[axis])?;
+    fn isolated_axis(self, axis: usize) -> Result<(BlobId, usize)> {
+        let found = self.isolated_axes(&[axis])?;
         let (blob, found) = found.ok_or_else(|| Error::internal("an axis apart from four others"))?;
         Ok((blob, *found.at(0)?))
     }

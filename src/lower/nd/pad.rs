@@ -158,20 +158,20 @@ impl<'l> Nd<'l> {
         let axes: Vec<usize> = around.iter().map(|(axis, _)| *axis).collect();
         let at_once = self.lower.run(|| {
             let is_one_layer = !around.is_empty() && !matches!(border, Border::Constant(n) if !n.is_finite());
-            let found = if is_one_layer { self.apart(&axes)? } else { None };
+            let found = if is_one_layer { self.isolated_axes(&axes)? } else { None };
             // Padding adds nothing around the outermost of four axes.
-            let can_pad = |(x, places): &(BlobId, Vec<usize>)| {
-                self.lower.form(*x).len() < MAX_AXES || !places.contains(&0)
+            let can_pad = |(x, blob_axes): &(BlobId, Vec<usize>)| {
+                self.lower.form(*x).len() < MAX_AXES || !blob_axes.contains(&0)
             };
-            let Some((x, places)) = found.filter(can_pad) else { return Ok(None) };
-            let around: Vec<_> = places.into_iter().zip(around.iter().map(|(_, added)| *added)).collect();
+            let Some((x, blob_axes)) = found.filter(can_pad) else { return Ok(None) };
+            let around: Vec<_> = blob_axes.into_iter().zip(around.iter().map(|(_, added)| *added)).collect();
             pad_axes(self.lower, x, &around, border).map(Some)
         });
         match at_once.flatten() {
             Some(blob) => self.lower.nd(blob, shape),
             None => around.iter().fold(self, |x, (axis, [before, after])| {
-                x.along(*axis, x.size(*axis) + (before + after), |lower, x, place, _| {
-                    lower.padded(x, place, *before, *after, border)
+                x.along(*axis, x.size(*axis) + (before + after), |lower, x, blob_axis, _| {
+                    lower.padded(x, blob_axis, *before, *after, border)
                 })
             }),
         }
@@ -192,7 +192,7 @@ impl Lower<'_> {
     pub(in crate::lower) fn padded(
         &self,
         blob: BlobId,
-        place: usize,
+        axis: usize,
         before: i64,
         after: i64,
         border: Border<f32>,
@@ -201,37 +201,37 @@ impl Lower<'_> {
             return Ok(blob);
         }
         let form = self.form(blob);
-        let whole = self.resized(blob, place, form.at(place)? + (before + after));
+        let whole = self.resized(blob, axis, form.at(axis)? + (before + after));
         if let Border::Constant(value) = border
             && !value.is_finite()
         {
-            // Padding takes infinities for known channels alone.
-            let [outer, inner] = Dim::around(&form, place);
+            // Padding takes infinities only for known channels.
+            let [outer, inner] = Dim::around(&form, axis);
             if outer.known().is_none() {
-                return self.surrounded(blob, place, [before, after], value);
+                return self.surrounded(blob, axis, [before, after], value);
             }
-            let rows = self.reshape(blob, &shape![outer, form.at(place)?, inner])?;
+            let rows = self.reshape(blob, &shape![outer, form.at(axis)?, inner])?;
             let padded = pad_axes(self, rows, &[(1, [before, after])], border)?;
             return self.reshape(padded, &whole);
         }
-        if form.len() == MAX_AXES && place == 0 {
-            let (grouped, place) = self.grouped(blob, place)?;
-            let padded = self.padded(grouped, place, before, after, border)?;
+        if form.len() == MAX_AXES && axis == 0 {
+            let (grouped, axis) = self.grouped(blob, axis)?;
+            let padded = self.padded(grouped, axis, before, after, border)?;
             return self.reshape(padded, &whole);
         }
-        pad_axes(self, blob, &[(place, [before, after])], border)
+        pad_axes(self, blob, &[(axis, [before, after])], border)
     }
 
     /// Concatenates elements of a number, which is infinite, before and after an axis.
-    fn surrounded(&self, blob: BlobId, place: usize, added: [i64; 2], number: f32) -> Result<BlobId> {
-        let first = self.crop(blob, place, 0, Some(1), &Dim::ONE)?;
+    fn surrounded(&self, blob: BlobId, axis: usize, added: [i64; 2], number: f32) -> Result<BlobId> {
+        let first = self.crop(blob, axis, 0, Some(1), &Dim::ONE)?;
         let first = self.compute(first.clip(1.0, 1.0))?;
         let infinite = self.scaled(first, number)?;
         let [before, after] = added.map(|count| (count > 0).then_some(count));
-        let before = before.map(|count| self.tile(infinite, place, count)).transpose()?;
-        let after = after.map(|count| self.tile(infinite, place, count)).transpose()?;
+        let before = before.map(|count| self.tile(infinite, axis, count)).transpose()?;
+        let after = after.map(|count| self.tile(infinite, axis, count)).transpose()?;
         let parts: Vec<BlobId> = [before, Some(blob), after].into_iter().flatten().collect();
-        self.concat(&parts, place)
+        self.concat(&parts, axis)
     }
 
     /// Multiplies ones by a number, which may be infinite.
@@ -265,15 +265,15 @@ fn pad_axes(
         Border::Reflect => Padding { type_: 2, ..Padding::default() },
         Border::Wrap => return Err(Error::internal("Padding does not wrap")),
     };
-    for (place, [before, after]) in around {
+    for (axis, [before, after]) in around {
         let pair = (i32::try_from(*before)?, i32::try_from(*after)?);
-        match rank - place {
+        match rank - axis {
             1 => (layer.left, layer.right) = pair,
             2 => (layer.top, layer.bottom) = pair,
             _ => (layer.front, layer.behind) = pair,
         }
-        let size = form.at(*place)? + (before + after);
-        form.put(*place, size);
+        let size = form.at(*axis)? + (before + after);
+        form.put(*axis, size);
     }
     lower.emit(layer, &[blob], &form)
 }

@@ -75,7 +75,7 @@ impl Net {
             }
             let reads = layer.bottoms.iter().enumerate();
             read.extend(
-                reads.filter(|(place, _)| !layer.layer.facts().accepts_empty(*place)).map(|(_, blob)| *blob),
+                reads.filter(|(index, _)| !layer.layer.facts().accepts_empty(*index)).map(|(_, blob)| *blob),
             );
         }
         let is_borne = |top: &BlobId| accepts_empty && producers.contains(top) && !read.contains(top);
@@ -123,7 +123,7 @@ impl Net {
         }
         let is_cache = |blob: &BlobId| self.blob(*blob).element == Element::Cache;
         let continued =
-            layer.tops.iter().enumerate().filter(|(place, _)| layer.layer.computes_cache(*place)).count();
+            layer.tops.iter().enumerate().filter(|(index, _)| layer.layer.computes_cache(*index)).count();
         let (plain, continues) = layer.bottoms.split_at(layer.bottoms.len().saturating_sub(continued));
         let computes = layer.tops.iter().skip(1).filter(|top| is_cache(top)).count();
         let is_input = matches!(layer.layer, Layer::Input(_));
@@ -151,7 +151,7 @@ impl Net {
 
 /// Returns the first repeated name.
 fn find_twice<'n>(distinct: Distinct, mut names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    if distinct.holds() {
+    if distinct.all_differ() {
         return None;
     }
     let mut seen = BTreeSet::new();

@@ -89,7 +89,7 @@ layer! {
     /// `x * cos + rotated x * sin`, over `[c, h, w]` with `cos` and `sin` of half the width.
     109 RotaryEmbed(exactly(3), exactly(1)) [Gpu] {
         params {
-            /// 1: pairs are adjacent, else half the width apart.
+            /// 1: pairs are adjacent, else with a distance of half the width.
             0 interleaved: i32 = 0,
         }
         tops { unknown }
@@ -108,13 +108,13 @@ layer! {
         work { |_, work| work.rows(1)?.checked_mul(elements(work.bottom(0)?).checked_add(elements(work.top()?))?) }
         since { |_| 20260113 }
         also {
-            fn accepts_empty(&self, place: usize) -> bool {
+            fn accepts_empty(&self, index: usize) -> bool {
                 // The caches, which follow the other bottoms.
-                self.kv_cache != 0 && place >= if self.attn_mask != 0 { 4 } else { 3 }
+                self.kv_cache != 0 && index >= if self.attn_mask != 0 { 4 } else { 3 }
             }
 
-            fn computes_cache(&self, place: usize) -> bool {
-                self.kv_cache != 0 && place > 0
+            fn computes_cache(&self, index: usize) -> bool {
+                self.kv_cache != 0 && index > 0
             }
         }
     }

@@ -15,7 +15,7 @@
 /// - `since` returns the first release that reads the layer unless it is [`OLDEST`](super::OLDEST).
 /// - `also` are further methods of [`Facts`](super::Facts) with another answer than the default.
 ///
-/// The number before the name is the type in the binary form of the `.param` file, its place in ncnn's
+/// The number before the name is the type in the binary form of the `.param` file, its index in ncnn's
 /// `src/CMakeLists.txt`. The words after the arities are its [`Trait`](super::Trait)s.
 macro_rules! layer {
     ( $(

@@ -24,9 +24,9 @@ pub(crate) enum Trait {
     /// Its tops are float32 on runtimes of half precision, without a mask: inputs, constants, and the
     /// identity, which has no code for half precision.
     Float32,
-    /// Its tops are given and not computed: inputs and constants.
-    Given,
-    /// It unpacks all its bottoms, also those of which it reads the size alone.
+    /// Its tops are not computed: inputs and constants.
+    Source,
+    /// It unpacks all its bottoms, also if it reads only the size of one.
     Unpacks,
     /// It never gets a mask against half precision, for which it has no code.
     Unmasked,
@@ -64,21 +64,21 @@ pub(in crate::ncnn) trait Facts {
         false
     }
 
-    /// Returns whether the layer computes the right result if the bottom at `place` is empty. The runtime
+    /// Returns whether the layer computes the right result if the bottom at `index` is empty. The runtime
     /// hands empty blobs on to layers; most fail, and those that work in place read a null pointer
     /// (`net.cpp`).
-    fn accepts_empty(&self, place: usize) -> bool {
-        self.reads_size_alone(place) && !self.has(Trait::Unpacks)
+    fn accepts_empty(&self, index: usize) -> bool {
+        self.reads_only_size(index) && !self.has(Trait::Unpacks)
     }
 
-    /// Returns whether the result depends on the size of the bottom at `place`, but on no element.
-    fn reads_size_alone(&self, _place: usize) -> bool {
+    /// Returns whether the result depends on the size of the bottom at `index`, but on no element.
+    fn reads_only_size(&self, _index: usize) -> bool {
         false
     }
 
-    /// Returns whether the top at `place` is a cache in a layout of the runtime's own. The last bottoms are
+    /// Returns whether the top at `index` is a cache in a layout private to the runtime. The last bottoms are
     /// the caches that it continues.
-    fn computes_cache(&self, _place: usize) -> bool {
+    fn computes_cache(&self, _index: usize) -> bool {
         false
     }
 

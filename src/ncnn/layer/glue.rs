@@ -6,7 +6,7 @@ use crate::error::{At, Result, unsupported};
 
 layer! {
     /// An input of the net, or several of unknown sizes.
-    16 Input(exactly(0), MANY) [Given Float32 Unmasked] {
+    16 Input(exactly(0), MANY) [Source Float32 Unmasked] {
         params {
             0 w: i32 = 0,
             1 h: i32 = 0,
@@ -17,7 +17,7 @@ layer! {
     }
 
     /// A constant blob.
-    19 MemoryData(exactly(0), exactly(1)) [Gpu Given Float32] {
+    19 MemoryData(exactly(0), exactly(1)) [Gpu Source Float32] {
         params {
             0 w: i32 = 0,
             1 h: i32 = 0,
@@ -70,7 +70,7 @@ layer! {
             /// Sizes as expressions over the bottoms, innermost first.
             6 shape_expr: String = String::new(),
             11 d: i32 = ABSENT,
-            /// The place of the batch of the bottom among its axes: the sizes have one of the batch.
+            /// The index of the batch of the bottom among its axes: the sizes have one of the batch.
             12 input_batch_axis: i32 = NO_BATCH,
             /// The axis that becomes the batch of the top.
             13 output_batch_axis: i32 = NO_BATCH,
@@ -82,8 +82,8 @@ layer! {
             _ => EXPRESSIONS,
         } }
         also {
-            fn reads_size_alone(&self, place: usize) -> bool {
-                place > 0
+            fn reads_only_size(&self, index: usize) -> bool {
+                index > 0
             }
 
             fn reads_integers(&self) -> Option<bool> {
@@ -110,7 +110,7 @@ impl Reshape {
         }
     }
 
-    /// Returns the sizes that the params state, outermost first, each with the place of its axis among w, h,
+    /// Returns the sizes that the params state, outermost first, each with the index of its axis among w, h,
     /// c and d.
     fn sizes(&self) -> Vec<(i32, usize)> {
         match (self.w, self.h, self.d, self.c) {
@@ -128,7 +128,7 @@ impl Reshape {
         let bottom = bottoms.at(0)?;
         let missing = Size::from(1);
         // w, h, c, d of the bottom.
-        let own = match *bottom.as_slice() {
+        let bottom_sizes = match *bottom.as_slice() {
             [w] => [w, missing, missing, missing],
             [h, w] => [w, h, missing, missing],
             [c, h, w] => [w, h, c, missing],
@@ -137,15 +137,15 @@ impl Reshape {
         };
         let mut sizes = Vec::new();
         for (size, axis) in self.sizes() {
-            sizes.push(if size == 0 { *own.at(axis)? } else { Size::from(size) });
+            sizes.push(if size == 0 { *bottom_sizes.at(axis)? } else { Size::from(size) });
         }
         if self.input_batch_axis != NO_BATCH {
             return one(sizes);
         }
         let total = product(bottom);
-        let given: Sizes = sizes.iter().copied().filter(|size| *size != -1).collect();
+        let stated: Sizes = sizes.iter().copied().filter(|size| *size != -1).collect();
         for size in sizes.iter_mut().filter(|size| **size == -1) {
-            *size = total / product(&given);
+            *size = total / product(&stated);
         }
         if product(&sizes).differs(total) || sizes.iter().any(|size| *size < 1) {
             unsupported!("{bottom:?} as {sizes:?}");

@@ -100,8 +100,8 @@ impl Layer {
     }
 
     /// See [`Facts::computes_cache`].
-    pub(crate) fn computes_cache(&self, place: usize) -> bool {
-        self.facts().computes_cache(place)
+    pub(crate) fn computes_cache(&self, index: usize) -> bool {
+        self.facts().computes_cache(index)
     }
 
     /// Checks that a release reads this layer with these params.

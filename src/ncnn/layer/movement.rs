@@ -1,7 +1,7 @@
 //! Layers that move, copy or drop elements.
 
 use super::shape::{Size, Sizes, Tops, axis_of, differ, extended, one, product, unknown, with_size};
-use super::weight::{if_given, outermost};
+use super::weight::{if_present, outermost};
 use super::{CROP_EXPRESSIONS, MANY, OLDEST, between, exactly, layer, weight_len};
 use crate::common::int::Int;
 use crate::error::{At, Result, unsupported};
@@ -25,9 +25,9 @@ layer! {
         }
         tops { Concat::top }
         also {
-            fn accepts_empty(&self, place: usize) -> bool {
+            fn accepts_empty(&self, index: usize) -> bool {
                 // Concat takes its layout from the first bottom.
-                place > 0
+                index > 0
             }
         }
     }
@@ -63,7 +63,7 @@ layer! {
         tops { unknown }
     }
 
-    /// A part of a blob: given by offsets and sizes, by `starts`, `ends` and `axes` as in numpy's slices, or
+    /// A part of a blob: by offsets and sizes, by `starts`, `ends` and `axes` as in numpy's slices, or
     /// by the size of the second bottom.
     7 Crop(between(1, 32), exactly(1)) [Gpu Move Unpacks] {
         params {
@@ -95,8 +95,8 @@ layer! {
             if expressions.iter().all(|text| text.is_empty()) { OLDEST } else { CROP_EXPRESSIONS }
         } }
         also {
-            fn reads_size_alone(&self, place: usize) -> bool {
-                place > 0
+            fn reads_only_size(&self, index: usize) -> bool {
+                index > 0
             }
         }
     }
@@ -173,7 +173,7 @@ layer! {
         }
     }
 
-    /// A copy with its own memory.
+    /// A copy in separate memory.
     70 DeepCopy(exactly(1), exactly(1)) [Gpu] {}
 
     /// 32-bit integers converted to float32, times a scale.
@@ -242,7 +242,7 @@ layer! {
         weights {
             Raw per_channel_pad_data,
         }
-        reads { |l, bottom| Ok(if_given(&l.per_channel_pad_data, &[("per_channel_pad_data", outermost(bottom))])) }
+        reads { |l, bottom| Ok(if_present(&l.per_channel_pad_data, &[("per_channel_pad_data", outermost(bottom))])) }
         tops { Padding::top }
     }
 }

@@ -1,7 +1,7 @@
 //! Normalization, and scaling and bias along the outermost axis.
 
 use super::shape::{Sizes, Tops, one};
-use super::weight::{Reads, affine, if_given, outermost};
+use super::weight::{Reads, affine, if_present, outermost};
 use super::{between, exactly, layer, weight_len};
 use crate::error::{At, Result, invalid, unsupported};
 use crate::tensor::Dim;
@@ -147,7 +147,7 @@ layer! {
         weights {
             Raw gamma_data,
         }
-        reads { |l, _| Ok(if_given(&l.gamma_data, &[("gamma_data", Some(l.affine_size.into()))])) }
+        reads { |l, _| Ok(if_present(&l.gamma_data, &[("gamma_data", Some(l.affine_size.into()))])) }
         since { |_| 20240820 }
     }
 
@@ -166,8 +166,8 @@ layer! {
             Raw bias_data,
         }
         reads { |l, bottom| {
-            let bias = if_given(&l.bias_data, &[("bias_data", outermost(bottom))]);
-            let scale = if_given(&l.scale_data, &[("scale_data", outermost(bottom))]);
+            let bias = if_present(&l.bias_data, &[("bias_data", outermost(bottom))]);
+            let scale = if_present(&l.scale_data, &[("scale_data", outermost(bottom))]);
             Ok(if scale.is_empty() { scale } else { [scale, bias].concat() })
         } }
     }

@@ -95,9 +95,9 @@ pub(crate) mod pooling_type {
 
 /// Values of `Pooling::pad_mode`.
 pub(crate) mod pad_mode {
-    /// The last window is counted if it begins within the given padding.
+    /// The last window is counted if it begins within the padding.
     pub const FULL: i32 = 0;
-    /// Exactly the given padding.
+    /// Exactly the padding.
     pub const VALID: i32 = 1;
     /// The size divided by the stride, odd padding after.
     pub const SAME_UPPER: i32 = 2;

@@ -1,7 +1,9 @@
 //! Matrix products and related layers.
 
 use super::shape::{Size, Sizes, Tops, extended, one, unknown};
-use super::weight::{Reads, given, if_given, innermost, int8_scales, product as sizes, with_bias};
+use super::weight::{
+    Reads, if_present, innermost, int8_scales, names_if_present, product as sizes, with_bias,
+};
 use super::work::{self, Work, elements};
 use super::{MANY, OLDEST, between, exactly, layer, weight_len};
 use crate::error::{At, Result, invalid, unsupported};
@@ -48,7 +50,7 @@ layer! {
         since { Gemm::first_release }
         also {
             fn int8_weights(&self) -> &'static [&'static str] {
-                given(&self.A_data_int8_scales, &["A_data"])
+                names_if_present(&self.A_data_int8_scales, &["A_data"])
             }
 
             fn block_weight(&self) -> Option<(BlockFormat, &'static str)> {
@@ -99,7 +101,7 @@ impl Gemm {
         if let Some(c) = c {
             reads.push(("C_data", Some(sizes(c)?)));
         }
-        reads.extend(if_given(
+        reads.extend(if_present(
             &self.A_data_int8_scales,
             &[("A_data_int8_scales", Some(self.constantM.into()))],
         ));
@@ -177,7 +179,7 @@ layer! {
         work { |l, work| work.at_positions(work.top()?.split_last()?.1, &l.weight_data) }
         also {
             fn int8_weights(&self) -> &'static [&'static str] {
-                given(&self.weight_data_int8_scales, &["weight_data"])
+                names_if_present(&self.weight_data_int8_scales, &["weight_data"])
             }
         }
     }
@@ -268,7 +270,7 @@ layer! {
             }
 
             fn int8_weights(&self) -> &'static [&'static str] {
-                given(&self.weight_data_int8_scale, &["weight_data"])
+                names_if_present(&self.weight_data_int8_scale, &["weight_data"])
             }
         }
     }
@@ -278,7 +280,7 @@ impl Embed {
     fn reads(&self, _: &[Dim]) -> Reads {
         let weight = Some(sizes(&[self.num_output, self.input_dim])?);
         let mut reads = with_bias(weight, &self.bias_data, self.num_output);
-        reads.extend(if_given(&self.weight_data_int8_scale, &[("weight_data_int8_scale", Some(1))]));
+        reads.extend(if_present(&self.weight_data_int8_scale, &[("weight_data_int8_scale", Some(1))]));
         Ok(reads)
     }
 

@@ -1,7 +1,7 @@
 //! Recurrent layers over a sequence along h. Initial and final states are optional bottoms and tops.
 
 use super::shape::{Size, Sizes, Tops, differ};
-use super::weight::{Expected, Reads, given, if_given, innermost, product};
+use super::weight::{Expected, Reads, if_present, innermost, names_if_present, product};
 use super::work::{self, Work};
 use super::{OLDEST, between, layer, weight_len};
 use crate::error::{At, Result, unsupported};
@@ -50,7 +50,7 @@ macro_rules! recurrent {
             since { |layer| if layer.weight_xc_data_int8_scales.is_some() { 20240820 } else { OLDEST } }
             also {
                 fn int8_weights(&self) -> &'static [&'static str] {
-                    given(&self.weight_xc_data_int8_scales, &["weight_xc_data", "weight_hc_data"])
+                    names_if_present(&self.weight_xc_data_int8_scales, &["weight_xc_data", "weight_hc_data"])
                 }
 
                 fn direction(&self) -> Option<i32> {
@@ -102,13 +102,13 @@ fn recurrent(
     let directions = Size::from(if direction == 2 { 2 } else { 1 });
     let (output, hidden) = (Size::from(num_output), Size::from(hidden_size));
     let mut all = vec![vec![steps, directions * output], vec![directions, output], vec![directions, hidden]];
-    // A computed state has the form of the given one; each direction takes a row of it.
-    for (computed, given) in all.iter_mut().zip(bottoms).skip(1) {
+    // A computed state has the form of the input state; each direction takes a row of it.
+    for (computed, state) in all.iter_mut().zip(bottoms).skip(1) {
         let as_channel = [&[Size::from(1)], computed.as_slice()].concat();
-        if directions == 1 && !differ(given, &as_channel) {
+        if directions == 1 && !differ(state, &as_channel) {
             *computed = as_channel;
-        } else if differ(given, computed) {
-            unsupported!("a state of {given:?}");
+        } else if differ(state, computed) {
+            unsupported!("a state of {state:?}");
         }
     }
     all.truncate(tops);
@@ -131,9 +131,9 @@ fn weights(bottom: &[Dim], direction: i32, (gates, biases): (i32, i32), hidden: 
 }
 
 /// The scales of a recurrent layer that multiplies int8.
-fn int8_scales(given: &Option<Tensor>, direction: i32, gates: i32, hidden: i32) -> Result<Vec<Expected>> {
+fn int8_scales(scales: &Option<Tensor>, direction: i32, gates: i32, hidden: i32) -> Result<Vec<Expected>> {
     let rows = Some(product(&[if direction == 2 { 2 } else { 1 }, gates, hidden])?);
-    Ok(if_given(given, &[("weight_xc_data_int8_scales", rows), ("weight_hc_data_int8_scales", rows)]))
+    Ok(if_present(scales, &[("weight_xc_data_int8_scales", rows), ("weight_hc_data_int8_scales", rows)]))
 }
 
 /// The work of a recurrent layer: each weight is used once in each step.

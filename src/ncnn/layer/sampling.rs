@@ -37,8 +37,8 @@ layer! {
         tops { Interp::top }
         since { |layer| if layer.size_expr.is_empty() { OLDEST } else { EXPRESSIONS } }
         also {
-            fn reads_size_alone(&self, place: usize) -> bool {
-                place > 0
+            fn reads_only_size(&self, index: usize) -> bool {
+                index > 0
             }
         }
     }

@@ -32,7 +32,7 @@ pub(super) fn product(factors: &[i32]) -> Result<i64> {
     })
 }
 
-/// Returns the weight, and the bias if it is given.
+/// Returns the weight, and the bias if it is present.
 pub(super) fn with_bias(weight: Option<i64>, bias: &Option<Tensor>, num_output: i32) -> Vec<Expected> {
     let mut expected = vec![("weight_data", weight)];
     expected.extend(bias.as_ref().map(|_| ("bias_data", Some(i64::from(num_output)))));
@@ -40,26 +40,29 @@ pub(super) fn with_bias(weight: Option<i64>, bias: &Option<Tensor>, num_output: 
 }
 
 /// Returns the weights of a layer that has all of them, or none, as it has `weight`.
-pub(super) fn if_given(weight: &Option<Tensor>, expected: &[Expected]) -> Vec<Expected> {
+pub(super) fn if_present(weight: &Option<Tensor>, expected: &[Expected]) -> Vec<Expected> {
     if weight.is_some() { expected.to_vec() } else { Vec::new() }
 }
 
 /// Returns the names of weights that a layer has if it has `weight`.
-pub(super) fn given(weight: &Option<Tensor>, names: &'static [&'static str]) -> &'static [&'static str] {
+pub(super) fn names_if_present(
+    weight: &Option<Tensor>,
+    names: &'static [&'static str],
+) -> &'static [&'static str] {
     if weight.is_some() { names } else { &[] }
 }
 
-/// Returns the factors and the summands of a normalization, if they are given.
+/// Returns the factors and the summands of a normalization, if they are present.
 pub(super) fn affine(gamma: &Option<Tensor>, size: i32) -> Reads {
     let size = Some(i64::from(size));
-    Ok(if_given(gamma, &[("gamma_data", size), ("beta_data", size)]))
+    Ok(if_present(gamma, &[("gamma_data", size), ("beta_data", size)]))
 }
 
 /// Returns the scales of a layer that multiplies int8.
 pub(super) fn int8_scales(weight: &Option<Tensor>, top: &Option<Tensor>, scales: i32) -> Vec<Expected> {
-    let of_top = if_given(top, &[("top_blob_int8_scales", Some(1))]);
+    let of_top = if_present(top, &[("top_blob_int8_scales", Some(1))]);
     let scales = [("weight_data_int8_scales", Some(scales.into())), ("bottom_blob_int8_scales", Some(1))];
-    if_given(weight, &[&scales, of_top.as_slice()].concat())
+    if_present(weight, &[&scales, of_top.as_slice()].concat())
 }
 
 /// Returns the weights of a convolution or its transpose; none if the weight is a bottom.

@@ -62,7 +62,7 @@ fn split_inner(bottoms: &[Sizes], count: usize) -> Result<(Size, &[Size])> {
     }
 }
 
-/// Returns the top of a convolution, which has no paddings of its own.
+/// Returns the top of a convolution, which has no separate paddings.
 pub(super) fn convolve(bottoms: &[Sizes], num_output: i32, windows: &[Window], _: &[i32]) -> Result<Tops> {
     let (_, inner) = split_inner(bottoms, windows.len())?;
     let same = |rule: i32| windows.iter().all(|window| window.pads == (rule, rule));

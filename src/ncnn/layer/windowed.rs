@@ -142,7 +142,7 @@ macro_rules! windowed {
                         }
 
                         fn int8_weights(&self) -> &'static [&'static str] {
-                            weight::given(&self.$of_weight, &["weight_data"])
+                            weight::names_if_present(&self.$of_weight, &["weight_data"])
                         }
                     )?
 

@@ -10,8 +10,8 @@ pub(in crate::ncnn) struct Work {
 
 impl Work {
     /// Returns the sizes of a bottom.
-    pub fn bottom(&self, place: usize) -> Option<&[u64]> {
-        self.bottoms.get(place)?.as_deref()
+    pub fn bottom(&self, index: usize) -> Option<&[u64]> {
+        self.bottoms.get(index)?.as_deref()
     }
 
     /// Returns the sizes of the first top.
@@ -20,8 +20,8 @@ impl Work {
     }
 
     /// Returns the number of rows of a bottom.
-    pub fn rows(&self, place: usize) -> Option<u64> {
-        self.bottom(place)?.iter().rev().nth(1).copied()
+    pub fn rows(&self, index: usize) -> Option<u64> {
+        self.bottom(index)?.iter().rev().nth(1).copied()
     }
 
     /// Returns the work of a layer that uses each weight once for each position of the blob of these sizes. A

@@ -23,8 +23,8 @@ pub(super) fn fuse_layer_activation(net: &mut Net, wiring: &Wiring) -> Result<bo
     let find = |net: &Net, index: usize| {
         let Some(layer) = net.layers.get(index) else { return Ok(None) };
         let [bottom] = layer.bottoms.as_slice() else { return Ok(None) };
-        let place = wiring.producer(*bottom).filter(|_| wiring.only_reader(*bottom) == Some(index));
-        Ok(place.zip(activation_of(&layer.layer)?))
+        let producer = wiring.producer(*bottom).filter(|_| wiring.only_reader(*bottom) == Some(index));
+        Ok(producer.zip(activation_of(&layer.layer)?))
     };
     fuse_into(net, find, |layer, activation| Ok(set_activation(layer, activation)))
 }

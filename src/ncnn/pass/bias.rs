@@ -29,20 +29,20 @@ fn find_sum(net: &Net, wiring: &Wiring, index: usize) -> Option<(usize, Bias)> {
     for (product, constant) in [(*a, *b), (*b, *a)] {
         let Layer::MemoryData(memory) = &net.layers.get(wiring.producer(constant)?)?.layer else { continue };
         let Some(data) = memory.data.clone() else { continue };
-        let place = wiring.producer(product)?;
+        let producer = wiring.producer(product)?;
         if wiring.only_reader(product) != Some(index) {
             return None;
         }
-        let own = known(&net.blob(constant).shape)?;
-        let fits = |size: &Dim, own: i32| own == 1 || size.is(own.into());
-        let (rows, columns) = match (&*net.blob(product).shape, own.as_slice()) {
-            ([n], &[own]) if fits(n, own) => (1, own),
+        let sizes = known(&net.blob(constant).shape)?;
+        let fits = |size: &Dim, n: i32| n == 1 || size.is(n.into());
+        let (rows, columns) = match (&*net.blob(product).shape, sizes.as_slice()) {
+            ([n], &[columns]) if fits(n, columns) => (1, columns),
             // A single element may have fewer axes than the product.
             ([_, _], &[1]) => (1, 1),
             ([m, n], &[rows, columns]) if fits(m, rows) && fits(n, columns) => (rows, columns),
             _ => return None,
         };
-        return Some((place, Bias { data, rows, columns }));
+        return Some((producer, Bias { data, rows, columns }));
     }
     None
 }

@@ -176,8 +176,10 @@ pub(super) fn use_all_int8_values(net: &mut Net, wiring: &Wiring) -> Result<bool
         for reader in &readers {
             is_padded |= conv_at(net, *reader).is_some_and(|conv| conv.pads != [0; 4]);
         }
-        let Some(own) = conv_at(net, index).filter(|own| own.top_scale.is_some()) else { continue };
-        let (low, high) = match (*own.activation_type, own.activation_params.as_slice()) {
+        let Some(producer) = conv_at(net, index).filter(|producer| producer.top_scale.is_some()) else {
+            continue;
+        };
+        let (low, high) = match (*producer.activation_type, producer.activation_params.as_slice()) {
             (activation_type::CLIP, [low, high]) => (*low, *high),
             (activation_type::RELU, _) => (0.0, AsPrimitive::<f32>::as_(LARGEST_INT8) / factor),
             _ => continue,
@@ -185,14 +187,14 @@ pub(super) fn use_all_int8_values(net: &mut Net, wiring: &Wiring) -> Result<bool
         let (least, most) = (f64::from(low), f64::from(high));
         let is_partial = (most - least) * f64::from(factor) < STEPS - 1.0;
         if let Some(mapping) = Mapping::new(least, most, is_padded).filter(|_| is_partial) {
-            own.map_top(&mapping)?;
+            producer.map_top(&mapping)?;
             for reader in readers {
                 if let Some(reader) = conv_at(net, reader) {
                     reader.map_bottom(&mapping)?;
                 }
             }
         } else if low < 0.0 && high > 0.0 && is_beyond(low, factor) && is_beyond(high, factor) {
-            (*own.activation_type, *own.activation_params) = (0, Vec::new());
+            (*producer.activation_type, *producer.activation_params) = (0, Vec::new());
         } else {
             continue;
         }

@@ -7,7 +7,7 @@ mod bias;
 #[cfg(test)]
 mod cases;
 mod int8;
-mod place;
+mod single_position;
 mod slice;
 mod state;
 mod unread;
@@ -53,8 +53,8 @@ pub const NET_PASSES: &[NetPass] = &[
         "elementwise functions, fused into the layer before"),
     pass!(bias::fuse_layer_bias [BinaryOp] "constant terms, fused into the product before"),
     pass!(slice::join_crops [Crop] "crops that partition a blob, as one layer"),
-    pass!(place::flatten_place [Convolution] "convolutions at a single position, as inner products"),
-    pass!(place::broadcast_channels [BinaryOp]
+    pass!(single_position::flatten_place [Convolution] "convolutions at a single position, as inner products"),
+    pass!(single_position::broadcast_channels [BinaryOp]
         "reshapes of vectors along the channels that arithmetic broadcasts"),
     pass!(int8::remove_int8_bounds [Clip] "bounds beyond those to which int8 layers round"),
     pass!(int8::fuse_requantization [Convolution ConvolutionDepthWise]

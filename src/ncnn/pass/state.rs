@@ -45,27 +45,27 @@ pub(super) fn keep_state_forms(net: &mut Net, wiring: &Wiring) -> Result<bool> {
 fn states_of(net: &Net, wiring: &Wiring, index: usize) -> Option<(Vec<State>, usize, BlobId)> {
     let concat = net.layers.get(index)?;
     let (Layer::Concat(layer), [joined]) = (&concat.layer, concat.tops.as_slice()) else { return None };
-    let place = wiring.only_reader(*joined)?;
-    let (_, top) = view::view_of(net, place)?;
+    let reader = wiring.only_reader(*joined)?;
+    let (_, top) = view::view_of(net, reader)?;
     let (from, to) = (known(&net.blob(*joined).shape)?, known(&net.blob(top).shape)?);
     let ([n, h], [n_top, 1, h_top]) = (from.as_slice(), to.as_slice()) else { return None };
     if layer.axis != 0 || n != n_top || h != h_top {
         return None;
     }
     let states = concat.bottoms.iter().map(|blob| state_of(net, wiring, *blob, *h)).collect::<Option<_>>()?;
-    Some((states, place, top))
+    Some((states, reader, top))
 }
 
 fn state_of(net: &Net, wiring: &Wiring, blob: BlobId, size: i32) -> Option<State> {
     wiring.only_reader(blob)?;
-    let place = wiring.producer(blob)?;
-    let layer = net.layers.get(place)?;
+    let producer = wiring.producer(blob)?;
+    let layer = net.layers.get(producer)?;
     let direction = layer.layer.facts().direction()?;
     let index = layer.tops.iter().position(|top| *top == blob).filter(|index| *index > 0)?;
-    let given = *layer.bottoms.get(index)?;
-    wiring.only_reader(given)?;
-    let (source, _) = view::view_of(net, wiring.producer(given)?)?;
+    let previous = *layer.bottoms.get(index)?;
+    wiring.only_reader(previous)?;
+    let (source, _) = view::view_of(net, wiring.producer(previous)?)?;
     let keeps = known(&net.blob(source).shape)? == [1, 1, size] && known(&net.blob(blob).shape)? == [1, size];
     // Of two directions each reads a row of the state.
-    (direction != 2 && keeps).then_some(State { layer: place, index, source })
+    (direction != 2 && keeps).then_some(State { layer: producer, index, source })
 }

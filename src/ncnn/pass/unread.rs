@@ -82,10 +82,10 @@ impl Net {
     /// begins.
     fn crops(&self, layer: &NetLayer, slice: &Slice, read: &IndexSet<BlobId>) -> Option<Vec<NetLayer>> {
         let tops = layer.tops.iter().enumerate().filter(|(_, top)| read.contains(**top));
-        let crop = |(place, top): (usize, &BlobId)| {
+        let crop = |(index, top): (usize, &BlobId)| {
             Some(NetLayer {
                 name: self.blob(*top).name.clone(),
-                layer: self.part(layer, slice, place)?.into(),
+                layer: self.part(layer, slice, index)?.into(),
                 tops: smallvec![*top],
                 ..layer.clone()
             })
@@ -94,19 +94,19 @@ impl Net {
     }
 
     /// Returns the Crop that does the work of a Slice for one of its tops.
-    fn part(&self, layer: &NetLayer, slice: &Slice, place: usize) -> Option<Crop> {
+    fn part(&self, layer: &NetLayer, slice: &Slice, index: usize) -> Option<Crop> {
         let axis = usize::try_from(slice.axis).ok()?;
         let shape = &self.blob(*layer.bottoms.first()?).shape;
         let sizes: Vec<&Dim> =
             layer.tops.iter().map(|top| self.blob(*top).shape.get(axis)).collect::<Option<_>>()?;
         let fixed = sizes.iter().map_while(|size| i32::try_from(size.known()?).ok());
         let fixed: Vec<i32> = fixed.collect();
-        let start: i32 = fixed.iter().take(place).sum();
-        if let Some(size) = fixed.get(place) {
+        let start: i32 = fixed.iter().take(index).sum();
+        if let Some(size) = fixed.get(index) {
             return Some(along(slice.axis, start, start + size));
         }
         // Parts of free size are equal parts of the rest.
-        let (size, parts) = (sizes.get(place)?, sizes.len() - fixed.len());
+        let (size, parts) = (sizes.get(index)?, sizes.len() - fixed.len());
         let rest = shape.get(axis)? - start;
         let is_equal = *size * parts == rest
             && sizes.iter().skip(fixed.len()).all(|other| other == size)
@@ -125,7 +125,7 @@ impl Net {
             number if start == 0 => format!("//(*({rest},{number}),{parts})"),
             number => format!("+(//(*({rest},{number}),{parts}),{start})"),
         };
-        let number = place - fixed.len();
+        let number = index - fixed.len();
         let (starts_expr, ends_expr) = (bound(number), bound(number + 1));
         let is_known = self.release >= EXPRESSIONS && is_readable(&starts_expr) && is_readable(&ends_expr);
         let axes_expr = slice.axis.to_string();
@@ -134,7 +134,7 @@ impl Net {
 
     /// Returns a recurrent layer without states, and for the hidden state, if it is read, the row of the
     /// sequence that was computed last. `None` for the cell state, and for states of two directions or with
-    /// an axis of their own.
+    /// a separate axis.
     fn without_states(
         &self,
         layer: &NetLayer,
@@ -145,9 +145,9 @@ impl Net {
         if others.iter().any(|top| read.contains(*top)) {
             return None;
         }
-        let alone = NetLayer { tops: smallvec![*sequence], ..layer.clone() };
+        let stateless = NetLayer { tops: smallvec![*sequence], ..layer.clone() };
         if !read.contains(*hidden) {
-            return Some(vec![alone]);
+            return Some(vec![stateless]);
         }
         let row = match direction {
             0 => along(0, -1, REST),
@@ -159,7 +159,7 @@ impl Net {
             let (name, bottoms) = (state.name.clone(), smallvec![*sequence]);
             let row =
                 NetLayer { name, layer: row.into(), bottoms, tops: smallvec![*hidden], ..layer.clone() };
-            vec![alone, row]
+            vec![stateless, row]
         })
     }
 }
@@ -186,8 +186,8 @@ mod tests {
         let mut net = Net { release: EXPRESSIONS, ..Net::default() };
         let x = net.push_input("x", &[1]);
         let first = net.push("0", layer, &[x], &[1]);
-        let others = (1..tops.len()).map(|place| {
-            let blob = crate::ncnn::Blob { name: place.to_string(), ..net.blob(first).clone() };
+        let others = (1..tops.len()).map(|index| {
+            let blob = crate::ncnn::Blob { name: index.to_string(), ..net.blob(first).clone() };
             net.add_blob(blob)
         });
         let others: Vec<BlobId> = others.collect();
@@ -196,8 +196,8 @@ mod tests {
         for (id, shape) in ids.iter().zip([bottom].iter().chain(tops)) {
             net.blob_mut(*id).unwrap().shape = sizes(shape);
         }
-        for place in read {
-            net.push_output(&place.to_string(), ids[place + 1]);
+        for index in read {
+            net.push_output(&index.to_string(), ids[index + 1]);
         }
         net.drop_unread_tops();
         net.split();

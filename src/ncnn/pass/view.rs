@@ -56,11 +56,11 @@ pub(super) fn merge_reshapes(net: &mut Net, wiring: &Wiring) -> Result<bool> {
     let mut roots: BTreeMap<BlobId, (BlobId, bool)> = BTreeMap::new();
     for index in 0..net.layers.len() {
         let Some((bottom, top)) = view_of(net, index) else { continue };
-        let (root, alone) = match roots.get(&bottom) {
-            Some((root, alone)) => (*root, *alone && wiring.only_reader(bottom).is_some()),
+        let (root, single_reader) = match roots.get(&bottom) {
+            Some((root, single_reader)) => (*root, *single_reader && wiring.only_reader(bottom).is_some()),
             None => (bottom, true),
         };
-        roots.insert(top, (root, alone));
+        roots.insert(top, (root, single_reader));
         let Some(sizes) = known(&net.blob(top).shape) else { continue };
         let same = net.blob(root).shape == net.blob(top).shape;
         if same && !inputs.contains(&root) {
@@ -74,14 +74,15 @@ pub(super) fn merge_reshapes(net: &mut Net, wiring: &Wiring) -> Result<bool> {
             continue;
         }
         made.insert((root, sizes.clone()), top);
-        let between = wiring.producer(bottom).filter(|_| root != bottom && alone);
-        let between = between.and_then(|place| net.layers.get(place)).map(|layer| layer.provenance.clone());
+        let between = wiring.producer(bottom).filter(|_| root != bottom && single_reader);
+        let between =
+            between.and_then(|producer| net.layers.get(producer)).map(|layer| layer.provenance.clone());
         let Some(layer) = net.layers.get_mut(index) else { continue };
         let is_reshape = matches!(layer.layer, Layer::Reshape(_));
-        if (root != bottom && alone) || !is_reshape {
+        if (root != bottom && single_reader) || !is_reshape {
             let Some(reshape) = reshape_to(&sizes) else { continue };
             layer.layer = reshape;
-            layer.bottoms = smallvec![if alone { root } else { bottom }];
+            layer.bottoms = smallvec![if single_reader { root } else { bottom }];
             layer.provenance.extend(between.iter().flat_map(Provenance::iter));
             changed = true;
         }
@@ -123,11 +124,11 @@ fn functions_after(net: &Net, wiring: &Wiring, blob: BlobId) -> Option<(Vec<Blob
     let mut chain = Vec::new();
     let mut blob = blob;
     loop {
-        let place = wiring.only_reader(blob)?;
-        if view_of(net, place).is_some() {
-            return (!chain.is_empty()).then_some((chain, place));
+        let index = wiring.only_reader(blob)?;
+        if view_of(net, index).is_some() {
+            return (!chain.is_empty()).then_some((chain, index));
         }
-        let reader = net.layers.get(place)?;
+        let reader = net.layers.get(index)?;
         if !reader.layer.facts().is_function() {
             return None;
         }

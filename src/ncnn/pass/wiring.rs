@@ -58,7 +58,7 @@ pub(super) fn apply(pass: fn(&mut Net, &Wiring) -> Result<bool>, net: &mut Net) 
     pass(net, &wiring)
 }
 
-/// Fuses each layer that `find` matches into the layer before it at the place that it returns, if `set`
+/// Fuses each layer that `find` matches into the layer before it at the index that it returns, if `set`
 /// changes that.
 pub(super) fn fuse_into<T>(
     net: &mut Net,
@@ -67,13 +67,13 @@ pub(super) fn fuse_into<T>(
 ) -> Result<bool> {
     let mut edits = Edits::default();
     for index in 0..net.layers.len() {
-        let found = find(net, index)?.filter(|(place, _)| !edits.removes(*place));
+        let found = find(net, index)?.filter(|(target, _)| !edits.removes(*target));
         let top = net.layers.get(index).and_then(|layer| layer.tops.first()).copied();
-        let (Some((place, found)), Some(top)) = (found, top) else { continue };
-        let Some(producer) = net.layers.get_mut(place) else { continue };
+        let (Some((target, found)), Some(top)) = (found, top) else { continue };
+        let Some(producer) = net.layers.get_mut(target) else { continue };
         if set(&mut producer.layer, found)? {
             producer.tops = smallvec![top];
-            edits.remove(index, Some(place));
+            edits.remove(index, Some(target));
         }
     }
     Ok(edits.apply(net))

@@ -62,7 +62,7 @@ fn a_body_may_return_a_captured_value() {
 }
 
 #[test]
-fn names_of_a_body_are_its_own() {
+fn names_of_a_body_are_local() {
     let main = graph(vec![
         holder("n", &["x"], &["h"], body(vec![node("Neg", &["x"], &["z"])], "z")),
         holder("m", &["h"], &["y"], body(vec![node("Abs", &["x"], &["z"])], "z")),

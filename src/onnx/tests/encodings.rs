@@ -43,7 +43,7 @@ fn raw_data_of_every_type_are_read_as_they_are() {
 }
 
 #[test]
-fn int32_data_hold_all_small_types() {
+fn int32_data_contain_all_small_types() {
     use DType::*;
     let cases: &[(DType, &[i32], i64, &[u8])] = &[
         (I32, &[1, -2], 2, &[1, 0, 0, 0, 0xfe, 0xff, 0xff, 0xff]),
@@ -73,7 +73,7 @@ fn int32_data_hold_all_small_types() {
 }
 
 #[test]
-fn wide_types_have_fields_of_their_own() {
+fn wide_types_have_separate_fields() {
     let one = |dtype| tensor("c", dtype, &[1]);
     assert_raw(TensorProto { float_data: vec![1.5], ..one(DType::F32) }, &1.5_f32.to_le_bytes());
     assert_raw(TensorProto { float_data: vec![1.0, 2.0], ..one(DType::C64) }, &[0, 0, 128, 63, 0, 0, 0, 64]);
@@ -184,7 +184,7 @@ fn a_graph_in_pieces_is_one() {
 fn damage_in_a_node_is_a_parse_error() {
     // A node whose first input is not UTF-8.
     let mut damaged = model(graph(vec![node("Relu", &["x"], &["y"])])).encode_to_vec();
-    let place = damaged.windows(3).position(|bytes| bytes == [0x0a, 1, b'x']).unwrap();
-    damaged[place + 2] = 0xff;
+    let position = damaged.windows(3).position(|bytes| bytes == [0x0a, 1, b'x']).unwrap();
+    damaged[position + 2] = 0xff;
     assert_eq!(read_bytes(&damaged).unwrap_err().kind(), ErrorKind::Parse);
 }

@@ -1,4 +1,4 @@
-//! Constants in files beside the model.
+//! Constants in files next to the model.
 
 use std::fs;
 use std::path::Path;
@@ -183,7 +183,7 @@ fn models_from_pipes_have_no_folder() {
 
 #[test]
 fn data_in_memory_are_not_copied() {
-    let given = bytes::Bytes::from_static(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    let content = bytes::Bytes::from_static(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
     let digest = "494179714A6CD627239DFEDEDF2DE9EF994CAF03";
     let constant = |entries: &[(&str, &str)], data: ModelBytes| {
         let mut graph = graph(vec![node("Relu", &["x"], &["y"])]);
@@ -195,10 +195,10 @@ fn data_in_memory_are_not_copied() {
     };
     for (location, name) in [("data", "data"), ("./data", "data"), ("a/data", "a//data"), ("data", "./data")]
     {
-        let data = ModelBytes::new(Vec::new()).external_data(name, given.clone());
+        let data = ModelBytes::new(Vec::new()).external_data(name, content.clone());
         let entries = [("location", location), ("offset", "3"), ("checksum", digest)];
         let read: Result<Tensor> = constant(&entries, data);
-        assert!(std::ptr::eq(read.unwrap().raw_bytes().unwrap().as_ref(), &given[3..7]), "{location}");
+        assert!(std::ptr::eq(read.unwrap().raw_bytes().unwrap().as_ref(), &content[3..7]), "{location}");
     }
     for (entries, words) in [
         (&[("location", "../data")][..], "inside the model's folder"),
@@ -207,7 +207,7 @@ fn data_in_memory_are_not_copied() {
         (&[("location", "data"), ("offset", "18446744073709551615")], "data has 10 bytes"),
         (&[("location", "data"), ("checksum", "00")], "SHA-1"),
     ] {
-        let data = ModelBytes::new(Vec::new()).external_data("data", given.clone());
+        let data = ModelBytes::new(Vec::new()).external_data("data", content.clone());
         let error = constant(entries, data).unwrap_err();
         assert!(error.to_string().contains(words) && error.at().file.is_none(), "{error}");
     }

@@ -54,7 +54,7 @@ fn a_call_becomes_the_nodes_of_the_function() {
 }
 
 #[test]
-fn a_function_has_operator_sets_of_its_own() {
+fn a_function_has_separate_operator_sets() {
     let f = FunctionProto {
         opset_import: vec![opset("ai.onnx", 12)],
         ..function("F", &["a"], &["b"], vec![node("Softmax", &["a"], &["b"])])
@@ -73,8 +73,8 @@ fn attributes_come_from_the_call_or_the_function() {
         attribute_proto: vec![int_attribute("given", 0), int_attribute("default", 2)],
         ..function("F", &["a"], &["b"], vec![body])
     };
-    let given = NodeProto { attribute: vec![int_attribute("given", 1)], ..call("F", &["x"], &["y"]) };
-    let read = read_model(&with(vec![f], vec![given])).unwrap();
+    let caller = NodeProto { attribute: vec![int_attribute("given", 1)], ..call("F", &["x"], &["y"]) };
+    let read = read_model(&with(vec![f], vec![caller])).unwrap();
     let (_, node) = read.graph.nodes().next().unwrap();
     let attributes: Vec<String> = node.attributes.iter().map(|(name, a)| format!("{name} {a:?}")).collect();
     assert_eq!(attributes, ["p Int(1)", "q Int(2)"]);
@@ -121,8 +121,8 @@ fn outputs_that_are_not_computed_are_copied() {
 fn functions_call_functions() {
     let g = function("G", &["a"], &["b"], vec![node("Neg", &["a"], &["b"])]);
     let f = function("F", &["a"], &["b"], vec![call("G", &["a"], &["t"]), call("G", &["t"], &["b"])]);
-    let given = NodeProto { name: text("n"), ..call("F", &["x"], &["y"]) };
-    assert_eq!(inlined(&with(vec![f, g], vec![given])), [": Neg-21(x) -> n/t", ": Neg-21(n/t) -> y"]);
+    let caller = NodeProto { name: text("n"), ..call("F", &["x"], &["y"]) };
+    assert_eq!(inlined(&with(vec![f, g], vec![caller])), [": Neg-21(x) -> n/t", ": Neg-21(n/t) -> y"]);
 }
 
 #[test]
@@ -131,9 +131,9 @@ fn overloads_distinguish_functions() {
         overload: text(name),
         ..function("F", &["a"], &["b"], vec![node(op, &["a"], &["b"])])
     };
-    let given = NodeProto { overload: text("2"), ..call("F", &["x"], &["y"]) };
+    let caller = NodeProto { overload: text("2"), ..call("F", &["x"], &["y"]) };
     let both = vec![overload("1", "Neg"), overload("2", "Relu")];
-    assert_eq!(inlined(&with(both, vec![given])), [": Relu-21(x) -> y"]);
+    assert_eq!(inlined(&with(both, vec![caller])), [": Relu-21(x) -> y"]);
     let twice = vec![overload("1", "Neg"), overload("1", "Relu")];
     refused(&with(twice, vec![]), ErrorKind::Invalid, "defined twice");
 }
@@ -150,9 +150,9 @@ fn bodies_in_functions_see_its_scope() {
     };
     let branch = NodeProto { attribute: vec![body_attribute("body", body)], ..node("If", &["a"], &["b"]) };
     let f = function("F", &["a", "o"], &["b"], vec![branch, node("Neg", &["a"], &["t"])]);
-    let given =
+    let caller =
         NodeProto { name: text("n"), attribute: vec![int_attribute("axis", 3)], ..call("F", &["x"], &["y"]) };
-    let read = read_model(&with(vec![f], vec![given])).unwrap();
+    let read = read_model(&with(vec![f], vec![caller])).unwrap();
     assert_eq!(lines(&read.graph), [": Neg-21(x) -> n/t", ": If-21(x) -> y"]);
     let (_, node) = read.graph.nodes().nth(1).unwrap();
     let [body] = node.attributes[&"body".into()].graphs() else { panic!("{node:?}") };

@@ -104,7 +104,7 @@ fn bodies_keep_what_they_capture() {
 }
 
 #[test]
-fn every_value_gets_a_name_of_its_own() {
+fn every_value_gets_a_unique_name() {
     let mut read = read_model(&model(graph(vec![node("Neg", &["x"], &["y"])]))).unwrap();
     let (x, y) = (read.graph.inputs[0], read.graph.outputs[0]);
     let old = read.graph.nodes().next().unwrap().1.clone();
@@ -139,7 +139,7 @@ fn computed_constants_and_expressions_are_written() {
 }
 
 #[test]
-fn large_models_have_their_constants_beside_them() {
+fn large_models_have_their_constants_next_to_them() {
     let mut main = full_graph();
     let large: Vec<u8> = (0..5000_u32).flat_map(|i| [i.to_le_bytes()[0]]).collect();
     main.initializer.extend([raw("d", DType::U8, &[5000], &large), raw("e", DType::U8, &[5000], &large)]);
@@ -162,7 +162,7 @@ fn large_models_have_their_constants_beside_them() {
 }
 
 #[test]
-fn constants_are_written_beside_the_model() {
+fn constants_are_written_next_to_the_model() {
     let large = |byte: u8| vec![byte; 3000];
     let mut main = full_graph();
     main.initializer
@@ -262,7 +262,7 @@ fn one_version_fits_all_nodes_or_none_is_written() {
         write(&read, &path, &Storage::Inline, &since)?;
         Ok::<_, crate::error::Error>(ModelProto::decode(fs::read(&path).unwrap().as_slice()).unwrap())
     };
-    // Abs is the same in 21 and 27: the model's own version stays.
+    // Abs is the same in 21 and 27: the model's version stays.
     assert_eq!(try_with(&[13, 25], &[6, 13]).unwrap().opset_import, [opset("", 21), opset("local", 1)]);
     let newer = try_with(&[13], &[6, 25]).unwrap();
     assert_eq!((newer.opset_import, newer.ir_version), (vec![opset("", 25), opset("local", 1)], Some(13)));

@@ -274,7 +274,7 @@ impl Steps<'_> {
 /// Returns the sums in the form of steps, of parts of the trees if they are large.
 fn stepped<'x>(x: &'x Expand, trees: &Trees, steps: Steps) -> Result<Expr<'x>> {
     let (first, second) = steps.roots.split_at(steps.roots.len() / 2);
-    if steps.places.len().int() <= Gathered::MOST_PLACES || first.is_empty() {
+    if steps.places.len().int() <= Gathered::MAX_POSITIONS || first.is_empty() {
         return steps.sums(x);
     }
     let [first, second] = [first, second].map(|roots| stepped(x, trees, Steps::of(trees, roots)?));

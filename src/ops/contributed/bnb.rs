@@ -74,7 +74,7 @@ fn expand<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     x.required_constant(1)?;
     x.required_constant(2)?;
     let bytes = x.operand(1).reshape(&[-1, 1]);
-    let first = x.make.op("BitShift", [bytes, 4_i64.beside(bytes)], [("direction", "RIGHT".into())]);
+    let first = x.make.op("BitShift", [bytes, 4_i64.with_type_of(bytes)], [("direction", "RIGHT".into())]);
     let places = x.make.concat(&[first, bytes.bitwise_and(15_i64)], 1).reshape(&[-1]);
     let count = rows.saturating_mul(columns);
     let blocks = (count - 1) / block + 1;

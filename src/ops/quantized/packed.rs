@@ -115,7 +115,7 @@ pub(in crate::ops) fn unpack<'x>(x: &'x Expand, index: usize, bits: i64, shape: 
         let bytes = values.reshape(&[-1, 1]);
         let value = |place: i64| {
             let right = [("direction", "RIGHT".into())];
-            let shifted = x.make.op("BitShift", [bytes, (place * bits).beside(bytes)], right);
+            let shifted = x.make.op("BitShift", [bytes, (place * bits).with_type_of(bytes)], right);
             shifted.bitwise_and((1 << bits) - 1)
         };
         let places = 0..8_i64.checked_div(bits).unwrap_or(1);

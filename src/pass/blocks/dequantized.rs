@@ -4,7 +4,7 @@
 use crate::common::int::Int;
 use crate::error::{Error, Result};
 use crate::graph::{Attribute, Graph, Node, ValueId};
-use crate::pass::builder::in_place_of;
+use crate::pass::builder::replacement_of;
 use crate::pass::pattern::{LinearMap, axis, int, ints, linear_map, producer};
 use crate::tensor::{Array, DType, Tensor};
 
@@ -48,7 +48,7 @@ pub(crate) fn pack_dequantized(graph: &mut Graph) -> Result<()> {
             None => {}
         }
         let bias = node.input(2);
-        in_place_of(graph, node, node.version, |made| {
+        replacement_of(graph, node, node.version, |made| {
             let inputs = [made.value(x)].into_iter().chain(constants.into_iter().map(|it| made.tensor(it)));
             let product = made.op("com.microsoft.MatMulNBits", inputs, attributes);
             Ok(Some(bias.map_or(product, |bias| product + made.value(bias))))

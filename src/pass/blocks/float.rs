@@ -8,7 +8,7 @@ use crate::common::int::Int;
 use crate::error::Result;
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::ncnn::BlockFormat;
-use crate::pass::builder::in_place_of;
+use crate::pass::builder::replacement_of;
 use crate::pass::pattern::{LinearMap, int, linear_map};
 use crate::tensor::{DType, Tensor};
 
@@ -109,7 +109,7 @@ fn round_product(
         term => (None, term),
     };
     let attributes = product_attributes(inputs, format)?;
-    in_place_of(graph, node, node.version, |made| {
+    replacement_of(graph, node, node.version, |made| {
         let [levels, inverses] = weights.map(|tensor| made.tensor(tensor));
         let inputs = [made.value(x), levels, inverses];
         let inputs = inputs.into_iter().chain(bias.map(|bias| made.value(bias)));
@@ -152,11 +152,11 @@ fn round_table(
     Table { weight, indices, block }: Table,
     bits: usize,
 ) -> Result<Option<Vec<Node>>> {
-    // A byte holds one integer or two.
+    // A byte contains one integer or two.
     let bits = if bits == 4 { 4 } else { 8 };
     let weights = table_weights(&weight.rounded(BlockFormat { bits, size: block }), bits)?;
     let attributes = table_attributes(bits)?;
-    in_place_of(graph, node, node.version, |made| {
+    replacement_of(graph, node, node.version, |made| {
         let [levels, scales] = weights.map(|tensor| made.tensor(tensor));
         Ok(Some(made.op("ncnn.BlockEmbed", [made.value(indices), levels, scales], attributes)))
     })

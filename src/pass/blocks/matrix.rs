@@ -8,8 +8,8 @@ use crate::error::{At, Error, Result, unsupported};
 use crate::ncnn::{BlockFormat, inverse};
 use crate::tensor::{DType, Ranges, Take, Tensor};
 
-/// The number of floats of a matrix that are held at a time.
-const HELD: usize = 1 << 22;
+/// The number of floats of a matrix that are in memory at a time.
+const CHUNK: usize = 1 << 22;
 
 /// The number of bytes of a mapped matrix after which the system may reclaim them.
 const PASSED: usize = 1 << 22;
@@ -139,7 +139,7 @@ impl Packed {
         Ok(Some((least.into(), most.into())))
     }
 
-    /// Passes on the bytes of the matrix in a format in which they differ by the sign bits alone; returns
+    /// Passes on the bytes of the matrix in a format in which they differ only by the sign bits; returns
     /// `false` if there are other differences.
     pub fn invert_signs(&self, format: BlockFormat, take: &mut Take) -> Result<bool> {
         let row_bytes = packed_bytes(self.stored, self.bits);
@@ -148,7 +148,7 @@ impl Packed {
         if !is_symmetric || !is_same || self.flipped != 0 || self.columns != self.stored {
             return Ok(false);
         }
-        let sign = (0..8).step_by(self.bits).fold(0_u8, |mask, place| mask | 1 << (place + self.bits - 1));
+        let sign = (0..8).step_by(self.bits).fold(0_u8, |mask, shift| mask | 1 << (shift + self.bits - 1));
         let (ranges, mut bytes, len) = (self.bytes.ranges()?, Vec::new(), self.bytes.len());
         for start in (0..len).step_by(PASSED) {
             let count = PASSED.min(len - start);
@@ -236,7 +236,7 @@ fn unpack(bytes: &[u8], bits: usize, flipped: u8, values: &mut Vec<u8>) {
     values.clear();
     let mask = u8::MAX >> (8 - bits);
     for byte in bytes {
-        values.extend((0..8).step_by(bits).map(|place| ((byte >> place) & mask) ^ flipped));
+        values.extend((0..8).step_by(bits).map(|shift| ((byte >> shift) & mask) ^ flipped));
     }
 }
 
@@ -247,35 +247,35 @@ impl Rounded {
         let (rows, columns) = (self.rows, self.columns);
         let (mut bytes, mut floats) = (Vec::new(), Vec::new());
         if !self.transposed {
-            let held = (HELD / columns.max(1)).max(1);
-            for first in (0..rows).step_by(held) {
-                let count = held.min(rows - first);
+            let chunk = (CHUNK / columns.max(1)).max(1);
+            for first in (0..rows).step_by(chunk) {
+                let count = chunk.min(rows - first);
                 ranges.read_f32(first * columns, count * columns, &mut bytes, &mut floats)?;
                 ranges.release(first * columns, count * columns);
                 floats.chunks(columns).try_for_each(|row| rounding.row(row, levels, take))?;
             }
             return self.finish(levels, &rounding);
         }
-        // Some columns at a time, so that the matrix is not held, and of these a few that share lines of the
-        // cache.
-        let held = (HELD / columns.max(1)).max(1);
+        // Some columns at a time, so that the whole matrix is not in memory, and of these a few that share
+        // lines of the cache.
+        let chunk = (CHUNK / columns.max(1)).max(1);
         let (mut part, mut tile) = (Vec::new(), Vec::new());
-        for first in (0..rows).step_by(held) {
-            let count = held.min(rows - first);
+        for first in (0..rows).step_by(chunk) {
+            let count = chunk.min(rows - first);
             part.clear();
             let mut passed = 0;
             for column in 0..columns {
                 ranges.read_f32(column * rows + first, count, &mut bytes, &mut floats)?;
                 part.extend_from_slice(&floats);
-                if (column + 1 - passed) * rows >= HELD || column + 1 == columns {
+                if (column + 1 - passed) * rows >= CHUNK || column + 1 == columns {
                     ranges.release(passed * rows, (column + 1 - passed) * rows);
                     passed = column + 1;
                 }
             }
-            for place in (0..count).step_by(TILE) {
-                tile.resize(TILE.min(count - place) * columns, 0.0_f32);
+            for start in (0..count).step_by(TILE) {
+                tile.resize(TILE.min(count - start) * columns, 0.0_f32);
                 for (column, line) in part.chunks(count).enumerate() {
-                    let elements = line.iter().skip(place);
+                    let elements = line.iter().skip(start);
                     for (row, element) in tile.chunks_mut(columns).zip(elements) {
                         row.put(column, *element);
                     }

@@ -161,8 +161,8 @@ pub(crate) fn gemm_weights(matrix: &Matrix, format: BlockFormat) -> Result<[Tens
     Ok([bytes, inverses])
 }
 
-/// Returns the integers of a table and its scales. In a table of 4 bits a byte holds an integer of the left
-/// half of a row plus 8, and 16 times one of the right half: the sum is a signed byte.
+/// Returns the integers of a table and its scales. In a table of 4 bits a byte contains an integer of the
+/// left half of a row plus 8, and 16 times one of the right half: the sum is a signed byte.
 pub(crate) fn table_weights(matrix: &Matrix, bits: usize) -> Result<[Tensor; 2]> {
     let (rows, columns) = matrix.sizes();
     let levels = matrix.clone();

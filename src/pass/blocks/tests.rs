@@ -74,17 +74,17 @@ fn zero_points_widen_integers() {
     assert_eq!(Weights::Int8.product_bits((-128, 127)), Some(8));
     let mut rows = Vec::new();
     matrix_rows(&Matrix::Packed(Arc::new(matrix)), &mut rows);
-    let value = |byte: i16, place: usize| if place.is_multiple_of(2) { byte & 15 } else { byte >> 4 };
+    let value = |byte: i16, index: usize| if index.is_multiple_of(2) { byte & 15 } else { byte >> 4 };
     for (row, zeros) in [(0, [3, 15]), (1, [0, 8])] {
-        for place in 0..40 {
-            let byte = i16::try_from(32 * row + place / 2).unwrap();
-            assert_eq!(i16::from(rows[row][place]), value(byte, place) - zeros[place / 32]);
+        for index in 0..40 {
+            let byte = i16::try_from(32 * row + index / 2).unwrap();
+            assert_eq!(i16::from(rows[row][index]), value(byte, index) - zeros[index / 32]);
         }
     }
 }
 
 #[test]
-fn bytes_may_hold_integers_of_fewer_bits() {
+fn bytes_may_contain_integers_of_fewer_bits() {
     let matrix = |first: u8, zero| Packed {
         bytes: Tensor::from_raw(DType::U8, vec![2, 1, 32], (first..first + 64).collect::<Vec<u8>>().into())
             .unwrap(),
@@ -200,7 +200,7 @@ fn infinite_weights_are_refused() {
 #[test]
 fn errors_grow_as_bits_are_fewer() {
     // A sine from -1.3 to 0.7, at steps that do not repeat.
-    let weight: Vec<f32> = (0..64 * 64_u16).map(|place| libm::sinf(f32::from(place) * 2.3) - 0.3).collect();
+    let weight: Vec<f32> = (0..64 * 64_u16).map(|index| libm::sinf(f32::from(index) * 2.3) - 0.3).collect();
     let errors = [8, 6, 4].map(|bits| {
         let (matrix, kept) = rounded(weight.clone(), &[64, 64], false, bits);
         gemm_weights(&matrix, BlockFormat { bits, size: 32 }).unwrap()[0].to_raw().unwrap();

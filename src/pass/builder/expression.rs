@@ -17,21 +17,21 @@ pub(crate) struct Expr<'b> {
     /// The builder of the nodes that compute with the value.
     pub builder: &'b Builder<'b>,
     pub id: ValueId,
-    /// The element type, if it is known: that of numbers beside the value.
+    /// The element type, if it is known: also the type of numbers combined with the value.
     pub dtype: Option<DType>,
 }
 
-/// An operand of an expression: a value, or a number in the element type of the value beside it.
+/// An operand of an expression: a value, or a number in the element type of the other operand.
 pub(crate) trait Term<'b>: Copy {
-    /// Returns the value; numbers become constants in the element type of `beside`.
-    fn beside(self, beside: Expr<'b>) -> Expr<'b>;
+    /// Returns the value; numbers become constants in the element type of `other`.
+    fn with_type_of(self, other: Expr<'b>) -> Expr<'b>;
 
     /// Returns the value, unless it is a number.
     fn expr(self) -> Option<Expr<'b>>;
 }
 
 impl<'b> Term<'b> for Expr<'b> {
-    fn beside(self, _: Expr<'b>) -> Expr<'b> {
+    fn with_type_of(self, _: Expr<'b>) -> Expr<'b> {
         self
     }
 
@@ -43,10 +43,10 @@ impl<'b> Term<'b> for Expr<'b> {
 macro_rules! numbers {
     ( $( $number:ident )* ) => { $(
         impl<'b> Term<'b> for $number {
-            fn beside(self, beside: Expr<'b>) -> Expr<'b> {
-                match beside.dtype {
-                    Some(dtype) => beside.builder.cast_literal(&Array::$number(arr0(self).into_dyn()), dtype),
-                    None => beside.builder.fail(Error::internal("a number beside a value of unknown type")),
+            fn with_type_of(self, other: Expr<'b>) -> Expr<'b> {
+                match other.dtype {
+                    Some(dtype) => other.builder.cast_literal(&Array::$number(arr0(self).into_dyn()), dtype),
+                    None => other.builder.fail(Error::internal("a number beside a value of unknown type")),
                 }
             }
 
@@ -112,7 +112,7 @@ macro_rules! operators {
             type Output = Expr<'b>;
 
             fn $method(self, other: Expr<'b>) -> Expr<'b> {
-                self.beside(other).with($op, other)
+                self.with_type_of(other).with($op, other)
             }
         }
 
@@ -120,7 +120,7 @@ macro_rules! operators {
             type Output = Expr<'b>;
 
             fn $method(self, other: Expr<'b>) -> Expr<'b> {
-                self.beside(other).with($op, other)
+                self.with_type_of(other).with($op, other)
             }
         }
     )* };
@@ -182,7 +182,7 @@ impl<'b> Expr<'b> {
 
     /// Returns the result of an operator of two inputs.
     fn with(self, op_type: &'static str, other: impl Term<'b>) -> Expr<'b> {
-        self.builder.op(op_type, [self, other.beside(self)], [])
+        self.builder.op(op_type, [self, other.with_type_of(self)], [])
     }
 
     /// Returns the sum, which keeps the shape of the value.
@@ -215,13 +215,13 @@ impl<'b> Expr<'b> {
 
     /// Returns `yes` where the value is true, otherwise `no`.
     pub fn select(self, yes: impl Term<'b>, no: impl Term<'b>) -> Expr<'b> {
-        let beside = yes.expr().or(no.expr()).unwrap_or(self);
-        self.builder.op("Where", [self, yes.beside(beside), no.beside(beside)], [])
+        let typed = yes.expr().or(no.expr()).unwrap_or(self);
+        self.builder.op("Where", [self, yes.with_type_of(typed), no.with_type_of(typed)], [])
     }
 
     /// Returns the elements, bounded by two numbers.
     pub fn clip(self, low: impl Term<'b>, high: impl Term<'b>) -> Expr<'b> {
-        self.builder.op("Clip", [self, low.beside(self), high.beside(self)], [])
+        self.builder.op("Clip", [self, low.with_type_of(self), high.with_type_of(self)], [])
     }
 
     /// Returns the value in an element type; without a node if it is known to have it.
@@ -380,7 +380,7 @@ impl<'b> Expr<'b> {
         std::array::from_fn(|index| first.output(index))
     }
 
-    /// Returns parts of these sizes along an axis; the value itself in place of a single part.
+    /// Returns parts of these sizes along an axis; the value itself instead of a single part.
     pub fn split_list(self, axis: impl Int, sizes: &[impl Int]) -> Vec<Expr<'b>> {
         match sizes.len() {
             0 => return Vec::new(),
@@ -391,7 +391,7 @@ impl<'b> Expr<'b> {
         self.builder.op("Split", inputs, [("axis", axis.into())]).outputs(0..sizes.len())
     }
 
-    /// Returns so many equal parts along an axis; the value itself in place of a single part.
+    /// Returns so many equal parts along an axis; the value itself instead of a single part.
     pub fn equal_parts(self, axis: impl Int, count: usize) -> Vec<Expr<'b>> {
         if count == 1 {
             return vec![self];

@@ -1,7 +1,7 @@
 //! The builder of new nodes.
 //!
-//! Nodes and values are collected beside the graph, so the graph can be read while they are made. The first
-//! error sticks: what is made after it is never added to the graph.
+//! Nodes and values are collected outside of the graph, so the graph can be read while they are made. The
+//! first error sticks: nodes and values after it are never added to the graph.
 
 mod expression;
 
@@ -70,7 +70,7 @@ impl<'a> Builder<'a> {
         Expr::new(self, id, self.graph.value(id).dtype)
     }
 
-    /// Adds a constant tensor, which takes no memory of its own.
+    /// Adds a constant tensor, which takes no additional memory.
     pub fn tensor(&self, tensor: Tensor) -> Expr<'_> {
         let shape = tensor.shape().into();
         self.new_value(Value::of_constant(tensor, shape))
@@ -122,7 +122,7 @@ impl<'a> Builder<'a> {
     /// Adds a node, and returns its first output; [`Expr::output`] returns others. Inputs are values or
     /// omitted ones.
     ///
-    /// The operator is of ONNX's own domain and the operator set of the builder, or of version 1 of the
+    /// The operator is of ONNX's domain and the operator set of the builder, or of version 1 of the
     /// domain before the last point, as in ONNX's text syntax.
     pub fn op<'b, 'n, T: Into<Option<Expr<'b>>>>(
         &'b self,
@@ -200,8 +200,8 @@ impl<'a> Builder<'a> {
     /// If the body has another number of inputs, does not compute an output, or has too many nodes.
     pub fn inline<'b>(&'b self, body: &Graph, inputs: &[Expr<'b>]) -> Result<Vec<Expr<'b>>> {
         if inputs.len() != body.inputs.len() {
-            let (given, expected) = (inputs.len(), body.inputs.len());
-            return Err(Error::invalid(format!("{given} inputs for a body of {expected}")));
+            let (count, expected) = (inputs.len(), body.inputs.len());
+            return Err(Error::invalid(format!("{count} inputs for a body of {expected}")));
         }
         let mut operands: BTreeMap<ValueId, ValueId> =
             body.inputs.iter().copied().zip(inputs.iter().map(|input| input.id)).collect();
@@ -278,7 +278,7 @@ impl<'a> Builder<'a> {
         self.node(Node { op_type: "Identity".into(), version, inputs, outputs, ..Node::default() });
     }
 
-    /// Records an error, and returns a value in place of the one that could not be made.
+    /// Records an error, and returns a substitute for the missing value.
     pub fn fail(&self, error: Error) -> Expr<'_> {
         self.made.borrow_mut().failed.get_or_insert(error);
         self.nothing()
@@ -332,9 +332,9 @@ impl<'a> Builder<'a> {
             Expr { dtype: further_type(&node.op_type, index, first), ..self.new_value(Value::default()) }
         };
         let outputs: Vec<Expr> = (0..count).map(output).collect();
-        let given = inputs.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
+        let count = inputs.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
         self.node(Node {
-            inputs: inputs.iter().take(given).map(|input| input.map(|input| input.id)).collect(),
+            inputs: inputs.iter().take(count).map(|input| input.map(|input| input.id)).collect(),
             outputs: outputs.iter().map(|output| Some(output.id)).collect(),
             ..node
         });
@@ -349,8 +349,8 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Returns a node of this program's own domain with one input and one output.
-pub(crate) fn own_node(op_type: &str, input: ValueId, output: ValueId) -> Node {
+/// Returns a node of this program's domain with one input and one output.
+pub(crate) fn program_node(op_type: &str, input: ValueId, output: ValueId) -> Node {
     Node {
         domain: OWN_DOMAIN.into(),
         op_type: op_type.into(),
@@ -368,7 +368,7 @@ pub(crate) fn opset(graph: &Graph) -> i64 {
 
 /// Returns the operator set of nodes that are made for `node`: its version, or the model's for a node of
 /// another domain.
-pub(crate) fn opset_beside(graph: &Graph, node: &Node) -> i64 {
+pub(crate) fn opset_for(graph: &Graph, node: &Node) -> i64 {
     if node.domain.is_empty() { node.version } else { opset(graph) }
 }
 
@@ -378,7 +378,7 @@ pub(crate) fn opset_beside(graph: &Graph, node: &Node) -> i64 {
 /// # Errors
 ///
 /// If `build` or one of its expressions fails.
-pub(crate) fn in_place_of(
+pub(crate) fn replacement_of(
     graph: &mut Graph,
     replaced: &Node,
     version: i64,
@@ -392,7 +392,7 @@ pub(crate) fn in_place_of(
     made.finish()?.add_to(graph, replaced).map(Some)
 }
 
-/// Returns the element type of an output, given that of the first.
+/// Returns the element type of an output, from the type of the first.
 fn further_type(op_type: &str, index: usize, first: Option<DType>) -> Option<DType> {
     match (op_type, index) {
         ("MaxPool" | "TopK", 1) => Some(DType::I64),

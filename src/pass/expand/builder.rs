@@ -74,7 +74,7 @@ impl<'a> Expand<'a> {
         self.refused.borrow_mut().get_or_insert(why);
     }
 
-    /// Returns input `index` of the node, which must be given.
+    /// Returns input `index` of the node, which must be present.
     pub fn operand(&self, index: usize) -> Expr<'_> {
         self.optional(index)
             .unwrap_or_else(|| self.make.fail(Error::invalid(format!("input {index} is missing"))))

@@ -2,7 +2,7 @@
 //! `z = where(x < 0, where(y > 0, t + pi, t - pi), t)`
 //! `z = where(isnan(z), 0, z)`
 //!
-//! becomes `Atan2(y, x)` of this program's own domain, with or without the last line.
+//! becomes `Atan2(y, x)` of this program's domain, with or without the last line.
 
 use std::sync::LazyLock;
 

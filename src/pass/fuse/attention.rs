@@ -1,7 +1,7 @@
 //! `y = linear(merge(softmax(scale * q * transpose(k) + mask) * v))`
 //!
 //! with `q`, `k`, `v = heads(linear(x))`, the mask optional, becomes `MultiHeadAttention` of this program's
-//! own domain; and so does such an attention that is PlainAttention.
+//! domain; and so does such an attention that is PlainAttention.
 //!
 //! `heads` is any chain of Reshape, Transpose, Split and the like that gives a view of the columns of a
 //! linear map, by heads; `merge` is such a chain that puts the heads side by side. All scales before the

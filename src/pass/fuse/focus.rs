@@ -162,11 +162,11 @@ fn permute<'b>(made: &'b Builder<'b>, blocks: &Blocks) -> Result<Expr<'b>> {
     let (&[n, a, b, c], by) = (blocks.sizes.as_slice(), blocks.block) else {
         return Err(Error::internal("blocks of other axes"));
     };
-    let (apart, perm, together) = if blocks.channels_last {
+    let (separate, perm, together) = if blocks.channels_last {
         let order: &[usize] = if blocks.rows_first() { &[0, 1, 3, 2, 4, 5] } else { &[0, 1, 3, 4, 2, 5] };
         (vec![n, a / by, by, b / by, by, c], order, vec![n, a / by, b / by, by * by * c])
     } else {
         (vec![n, a, b / by, by, c / by, by], &[0, 5, 3, 1, 2, 4][..], vec![n, by * by * a, b / by, c / by])
     };
-    Ok(made.value(blocks.x).reshape(&apart).transpose(perm).reshape(&together))
+    Ok(made.value(blocks.x).reshape(&separate).transpose(perm).reshape(&together))
 }

@@ -72,13 +72,13 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Frames>> {
     let rank = matcher.rank(x)?;
     let axis = axis(node, 0, rank)?;
     let (start, [outer, inner]) = pair_of_steps(matcher, indices)?;
-    let last = |own: &Steps| own.count.known().map_or(0, |count| (count - 1).saturating_mul(own.step));
+    let last = |steps: &Steps| steps.count.known().map_or(0, |count| (count - 1).saturating_mul(steps.step));
     let end = start.saturating_add(last(&outer)).saturating_add(last(&inner));
     if matcher.shape(x)?.get(axis)?.known().is_some_and(|size| end >= size) {
         return None;
     }
-    let reach = |own: &Steps| own.count.known()?.checked_mul(own.step);
-    let is_free = |own: &Steps| own.count.known().is_none();
+    let reach = |steps: &Steps| steps.count.known()?.checked_mul(steps.step);
+    let is_free = |steps: &Steps| steps.count.known().is_none();
     // The axis of few elements is that of a frame. Frames of a free number need not overlap.
     let is_frame = |frame: &Steps, other: &Steps| {
         frame.count.known().is_some_and(|count| other.count.known().is_none_or(|others| count <= others))
@@ -169,8 +169,8 @@ fn find_overlap(matcher: &Matcher, node: &Node) -> Option<Found<Overlap>> {
     overlaps.then_some(Found::open(parts))
 }
 
-/// Returns the start and both axes of indices of two axes, apart from those that continue each other and
-/// those of one element.
+/// Returns the start and both axes of indices of two axes, except axes that continue each other and
+/// axes of one element.
 fn pair_of_steps(matcher: &Matcher, indices: ValueId) -> Option<(i64, [Steps; 2])> {
     let mut value = indices;
     for _ in 0..MAX_VIEWS {

@@ -21,7 +21,7 @@ struct Part {
     dropped: Vec<i64>,
     /// The order of the other axes.
     perm: Vec<usize>,
-    /// The axes of size 1 that the result has beside these.
+    /// The axes of size 1 that the result has in addition to these.
     added: Vec<i64>,
 }
 
@@ -49,10 +49,10 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Part>> {
     let columns = columns(matcher.graph, indices).filter(|columns| columns.len() <= shape.len())?;
     let (mut sliced, mut dropped) = (Vec::new(), Vec::new());
     // The axis of the result along which each axis of x lies.
-    let mut places: Vec<(usize, usize)> = Vec::new();
+    let mut axes: Vec<(usize, usize)> = Vec::new();
     for (from, size) in shape.iter().enumerate() {
         let Some(column) = columns.get(from) else {
-            places.push((taken.len() + from, from));
+            axes.push((taken.len() + from, from));
             continue;
         };
         match column.axis.filter(|_| column.counts()) {
@@ -62,25 +62,25 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Part>> {
                     let number = matcher.limit(column.range?)?;
                     sliced.push((from, number, [count.clone(), size.clone()]));
                 }
-                places.push((axis, from));
+                axes.push((axis, from));
             }
             None if column.axis.is_none() && column.start.is(0) && size.is(1) => dropped.push(from.int()),
             None => return None,
         }
     }
-    places.sort_unstable();
-    if !places.is_sorted_by(|a, b| a.0 < b.0) {
+    axes.sort_unstable();
+    if !axes.is_sorted_by(|a, b| a.0 < b.0) {
         return None;
     }
-    let is_free = |axis: &usize| places.iter().all(|(place, _)| place != axis);
+    let is_free = |axis: &usize| axes.iter().all(|(to, _)| to != axis);
     let added: Vec<usize> = (0..taken.len()).filter(is_free).collect();
     if !added.iter().all(|axis| taken.get(*axis).is_some_and(|size| size.is(1))) {
         return None;
     }
     let left: Vec<usize> =
-        (0..shape.len()).filter(|axis| places.iter().any(|(_, from)| from == axis)).collect();
+        (0..shape.len()).filter(|axis| axes.iter().any(|(_, from)| from == axis)).collect();
     let perm =
-        places.iter().map(|(_, from)| left.iter().position(|axis| axis == from)).collect::<Option<_>>()?;
+        axes.iter().map(|(_, from)| left.iter().position(|axis| axis == from)).collect::<Option<_>>()?;
     let added = added.into_iter().map(|axis| i64::try_from(axis).ok()).collect::<Option<_>>()?;
     Some(Found::open(Part { x, sliced, dropped, perm, added }))
 }

@@ -5,7 +5,7 @@ use super::matcher::Matcher;
 use super::view::{Traced, chain, converted};
 use crate::graph::{Node, ValueId};
 use crate::op::{self, Move};
-use crate::tensor::{Dim, held_axes};
+use crate::tensor::{Dim, axis_groups};
 
 /// A factor of the size of an axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,10 +40,10 @@ impl Layout {
     fn reshaped(&self, shape: &[Dim]) -> Option<Layout> {
         let factors: Vec<&Factor> = self.axes.iter().flatten().collect();
         let sizes: Vec<Dim> = factors.iter().map(|factor| factor.size.clone()).collect();
-        let of_axis = |places: Vec<usize>| {
-            places.into_iter().filter_map(|place| factors.get(place).copied().cloned()).collect()
+        let of_axis = |indices: Vec<usize>| {
+            indices.into_iter().filter_map(|index| factors.get(index).copied().cloned()).collect()
         };
-        Some(Layout { axes: held_axes(shape, &sizes)?.into_iter().map(of_axis).collect() })
+        Some(Layout { axes: axis_groups(shape, &sizes)?.into_iter().map(of_axis).collect() })
     }
 
     /// The layout after a step; `None` if that is no product of axes.
@@ -60,11 +60,11 @@ impl Layout {
     fn expanded(&self, to: &[Dim]) -> Option<Layout> {
         let added = to.len().checked_sub(self.axes.len())?;
         let mut axes = Vec::with_capacity(to.len());
-        for (place, size) in to.iter().enumerate() {
-            let own = place.checked_sub(added);
-            let (factors, before) = match own {
-                Some(own) => {
-                    let factors = self.axes.get(own)?.clone();
+        for (axis, size) in to.iter().enumerate() {
+            let axis_before = axis.checked_sub(added);
+            let (factors, before) = match axis_before {
+                Some(axis_before) => {
+                    let factors = self.axes.get(axis_before)?.clone();
                     let before = Dim::product(factors.iter().map(|factor| &factor.size));
                     (factors, before)
                 }
@@ -107,9 +107,9 @@ mod tests {
     fn repeated_heads_are_merged() {
         let (length, known) = (Dim::symbol("T"), Dim::Known);
         let source = Layout::of(&[known(1), known(2), length.clone(), known(16)]);
-        let apart = [known(1), known(2), known(1), length.clone(), known(16)];
+        let separate = [known(1), known(2), known(1), length.clone(), known(16)];
         let repeated = [known(1), known(2), known(3), length.clone(), known(16)];
-        let expanded = source.reshaped(&apart).unwrap().expanded(&repeated).unwrap();
+        let expanded = source.reshaped(&separate).unwrap().expanded(&repeated).unwrap();
         let merged = expanded.reshaped(&[known(1), known(6), length.clone(), known(16)]).unwrap();
         let axis = |axis: usize, size: Dim| Factor { axis: Some(axis), size };
         let heads = vec![axis(1, known(2)), Factor { axis: None, size: known(3) }];

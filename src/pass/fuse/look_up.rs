@@ -42,7 +42,7 @@ pub(crate) fn fuse_gather_of_selected(graph: &mut Graph) -> Result<bool> {
         Ok(match selection {
             Selection::Gather(positions, along) => gathered.gather(made.value(positions), axis + along),
             Selection::Slice(slice, axes) => {
-                let axes: Vec<usize> = axes.iter().map(|own| axis + own).collect();
+                let axes: Vec<usize> = axes.iter().map(|along| axis + along).collect();
                 gathered.slice_as(&slice, &axes)
             }
         })
@@ -82,7 +82,7 @@ struct Front {
     count: Option<ValueId>,
     /// The number of elements, and the size of the axis.
     sizes: [Dim; 2],
-    /// The axes of size 1 that the result has beside those of `x`.
+    /// The axes of size 1 that the result has in addition to the axes of `x`.
     added: Vec<i64>,
 }
 

@@ -36,9 +36,9 @@ pub(crate) fn fuse_masked_scatter(graph: &mut Graph) -> Result<bool> {
     fuse(graph, find, |made, Part { x, mask, added, values, width }| {
         let (x, mask, values) = (made.value(x), made.value(mask).to_type(DType::Bool), made.value(values));
         let flags = mask.cast(DType::I64).reshape(&[-1]);
-        let places = (made.op("CumSum", [flags, made.int(0)], []) - 1_i64).max(0_i64);
+        let rows_before = (made.op("CumSum", [flags, made.int(0)], []) - 1_i64).max(0_i64);
         let rows = width.map_or(values, |width| values.reshape(&[-1, width]));
-        let taken = rows.gather(places, 0).reshape_to(x.shape());
+        let taken = rows.gather(rows_before, 0).reshape_to(x.shape());
         let mask = if added.is_empty() { mask } else { mask.unsqueeze(&added) };
         Ok(mask.select(taken, x))
     })
@@ -77,8 +77,8 @@ fn row_mask(matcher: &Matcher, mut mask: ValueId) -> Option<ValueId> {
             return Some(mask);
         }
         let source = matcher.made_by(mask, "Expand")?.input(0)?;
-        let (own, of) = (shape.split_last()?, matcher.shape(source)?.split_last()?);
-        if own.1 != of.1 || own.0 != of.0 && !of.0.is(1) {
+        let (of_mask, of_source) = (shape.split_last()?, matcher.shape(source)?.split_last()?);
+        if of_mask.1 != of_source.1 || of_mask.0 != of_source.0 && !of_source.0.is(1) {
             return None;
         }
         mask = source;

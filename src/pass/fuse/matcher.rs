@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 use crate::op::NEWEST_OPSET;
-use crate::pass::builder::{Builder, Expr, in_place_of};
+use crate::pass::builder::{Builder, Expr, replacement_of};
 use crate::pass::pattern::{Readers, constant_ints, producer, scalar};
 use crate::tensor::{DType, Dim, Tensor};
 
@@ -21,7 +21,7 @@ impl<'a> Matcher<'a> {
         self.graph.producer(value)
     }
 
-    /// The node that computes a value, if it is `op_type` of ONNX's own domain.
+    /// The node that computes a value, if it is `op_type` of ONNX's domain.
     pub fn made_by(&self, value: ValueId, op_type: &str) -> Option<&'a Node> {
         producer(self.graph, value, op_type)
     }
@@ -64,7 +64,7 @@ impl<'a> Matcher<'a> {
     }
 
     /// The operand of a node of two whose other operand is this constant.
-    pub fn beside_scalar(&self, node: &Node, scalar: f64) -> Option<ValueId> {
+    pub fn other_than_scalar(&self, node: &Node, scalar: f64) -> Option<ValueId> {
         orders(node).find_map(|(x, constant)| self.is_scalar(constant, scalar).then_some(x))
     }
 
@@ -176,6 +176,6 @@ pub(super) fn fuse<T>(
         find(&matcher, node).filter(|found| matcher.is_closed(&found.inner, node))
     };
     graph.replace_nodes(find, |graph, last, found| {
-        in_place_of(graph, last, NEWEST_OPSET, |made| build(made, found.parts).map(Some))
+        replacement_of(graph, last, NEWEST_OPSET, |made| build(made, found.parts).map(Some))
     })
 }

@@ -20,8 +20,8 @@ pub(super) fn narrow_constants(graph: &mut Graph) -> Result<bool> {
 /// another input has the whole size. `None` if all are needed.
 fn narrowed(graph: &Graph, node: &Node, index: usize) -> Result<Option<Source>> {
     let value = |id: &Option<_>| id.map(|id| graph.value(id));
-    let Some(given) = node.inputs.get(index).and_then(value) else { return Ok(None) };
-    let Some(tensor) = given.constant.as_ref().filter(|tensor| COMPARED.contains(&tensor.len())) else {
+    let Some(input) = node.inputs.get(index).and_then(value) else { return Ok(None) };
+    let Some(tensor) = input.constant.as_ref().filter(|tensor| COMPARED.contains(&tensor.len())) else {
         return Ok(None);
     };
     let others = node.inputs.iter().enumerate().filter(|(other, _)| *other != index);
@@ -32,10 +32,10 @@ fn narrowed(graph: &Graph, node: &Node, index: usize) -> Result<Option<Source>> 
     let rank = tensor.shape().len();
     // Another input has all elements of the axis.
     let is_broadcast = |axis: usize, size: usize| {
-        let place = rank - axis;
+        let from_end = rank - axis;
         let has_all = |shape: &&[Dim]| {
-            let own = shape.len().checked_sub(place).and_then(|axis| shape.get(axis));
-            own.and_then(Dim::known).and_then(|own| usize::try_from(own).ok()) == Some(size)
+            let dim = shape.len().checked_sub(from_end).and_then(|axis| shape.get(axis));
+            dim.and_then(Dim::known).and_then(|n| usize::try_from(n).ok()) == Some(size)
         };
         size > 1 && others.iter().any(has_all)
     };
@@ -59,5 +59,5 @@ fn narrowed(graph: &Graph, node: &Node, index: usize) -> Result<Option<Source>> 
     if array.len() == len {
         return Ok(None);
     }
-    Ok(Some(Source::Constant(given.name.clone(), Tensor::from_array(&array)?)))
+    Ok(Some(Source::Constant(input.name.clone(), Tensor::from_array(&array)?)))
 }

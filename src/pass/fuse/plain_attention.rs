@@ -1,6 +1,6 @@
 //! `y = softmax(scale * q * transpose(k) + mask) * v`
 //!
-//! with the same axes before the last two in `q`, `k` and `v` becomes PlainAttention of this program's own
+//! with the same axes before the last two in `q`, `k` and `v` becomes PlainAttention of this program's
 //! domain, of which SDPA is the layer. The layer reads the mask in half precision, so its numbers are those
 //! of float16, or each query sees a key.
 
@@ -39,7 +39,7 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Parts>> {
     let Scores { q, k, masks, scale } = scores;
     let heads_of = outer(matcher, y)?;
     let heads = Dim::product(&heads_of).known()?;
-    let size = |value: ValueId, place: usize| matcher.shape(value)?.iter().rev().nth(place)?.known();
+    let size = |value: ValueId, from_end: usize| matcher.shape(value)?.iter().rev().nth(from_end)?.known();
     let shapes = [size(k, 1)?, size(v, 0)?].map(|width| [1, heads, -1, width]);
     let alike = [q, k, v].iter().all(|operand| outer(matcher, *operand).as_ref() == Some(&heads_of));
     if !transposed || !alike {

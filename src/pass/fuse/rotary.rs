@@ -6,7 +6,7 @@
 //! `y = concat(x1 * cos - x2 * sin, x1 * sin + x2 * cos)` with adjacent slices `x1`, `x2` of `x`, also with
 //! further parts
 //!
-//! become `RotaryEmbed(x, cos, sin)` of this program's own domain, with an angle for each pair of elements.
+//! become `RotaryEmbed(x, cos, sin)` of this program's domain, with an angle for each pair of elements.
 //! `f` and `g` are functions of one element, such as the cosine times a constant.
 
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ const MAX_CHAIN: usize = 8;
 enum Angles {
     /// With an element for each pair.
     Of(ValueId),
-    /// Functions of one element, the last one first, each with the place of its operand, and the value with
+    /// Functions of one element, the last one first, each with the index of its operand, and the value with
     /// an element for each pair of which they are.
     By(Vec<(Node, usize)>, ValueId),
 }
@@ -86,10 +86,10 @@ fn parts_turned(matcher: &Matcher, node: &Node) -> Option<Found<Parts>> {
     let rank = matcher.rank(node.output(0)?)?;
     (node.is("Concat") && axis(node, 0, rank)? + 1 == rank).then_some(())?;
     let parts: Vec<ValueId> = node.inputs.iter().copied().collect::<Option<_>>()?;
-    parts.windows(2).enumerate().find_map(|(place, pair)| {
+    parts.windows(2).enumerate().find_map(|(index, pair)| {
         let [real, imaginary] = *pair else { return None };
         let mut found = pair_turned(matcher, real, imaginary)?;
-        let (before, after) = (parts.get(..place)?, parts.get(place + 2..)?);
+        let (before, after) = (parts.get(..index)?, parts.get(index + 2..)?);
         found.parts.others = [before.to_vec(), after.to_vec()];
         Some(found)
     })
@@ -199,9 +199,9 @@ fn computed<'b>(
     functions: Vec<(Node, usize)>,
     mut value: Expr<'b>,
 ) -> Result<Expr<'b>> {
-    for (node, place) in functions.into_iter().rev() {
+    for (node, index) in functions.into_iter().rev() {
         let dtype = node.output(0).and_then(|result| made.graph.value(result).dtype);
-        value = made.copy_with(&node, place, value)?;
+        value = made.copy_with(&node, index, value)?;
         value = dtype.map_or(value, |dtype| value.typed(dtype));
     }
     Ok(value)

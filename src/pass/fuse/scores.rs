@@ -13,7 +13,7 @@ use crate::pass::builder::{Builder, Expr};
 use crate::pass::pattern::{axis, float, is_set};
 use crate::tensor::{DType, Dim};
 
-/// Added to the scores of masked keys in place of minus infinity, which ncnn does not handle.
+/// Added to the scores of masked keys instead of minus infinity, which ncnn does not handle.
 pub(super) const HIDDEN: f32 = -1e30;
 /// A score below all others: a key with it is masked if another key is not.
 pub(super) const FAR: f64 = -1e9;
@@ -132,7 +132,7 @@ fn softmax_of<'a>(
     inner: &mut BTreeSet<ValueId>,
 ) -> Option<(&'a Node, bool)> {
     let of_rows = |softmax: &&Node| {
-        // Before version 13, Softmax runs over all axes from the given one on.
+        // Before version 13, Softmax runs over all axes from `axis` on.
         let default = if softmax.version < 13 { 1 } else { -1 };
         let rank = softmax.input(0).and_then(|x| matcher.rank(x));
         rank.is_some_and(|rank| axis(softmax, default, rank).is_some_and(|axis| axis + 1 == rank))
@@ -176,10 +176,10 @@ fn scores(
     let mut reason = SCORES;
     // A mask does not broadcast the scores.
     for (x, mask) in choices.into_iter().filter(|(x, _)| matcher.alike(*x, value)) {
-        let mut own = inner.clone();
-        match scores(matcher, x, &mut own, depth + 1) {
+        let mut tried = inner.clone();
+        match scores(matcher, x, &mut tried, depth + 1) {
             Ok(mut found) => {
-                *inner = own;
+                *inner = tried;
                 found.masks.push((mask, matcher.shape(value).ok_or(SHAPES)?.to_vec()));
                 return Ok(found);
             }

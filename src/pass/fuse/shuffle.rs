@@ -59,9 +59,9 @@ fn find_three(matcher: &Matcher, node: &Node) -> Option<Found<(ValueId, Shuffle)
         let groups = free_groups(matcher, [x, blocks, result], transpose)?;
         return Some(Found { inner, parts: (x, Shuffle::Channels { groups }) });
     }
-    let [from, apart, to] = [x, blocks, result].map(|value| matcher.sizes(value));
+    let [from, separate, to] = [x, blocks, result].map(|value| matcher.sizes(value));
     let (from, to) = (from?, to?);
-    let view = View::of(&from).reshaped(&apart?)?.transposed(&perm_of(matcher.graph, transpose)?)?;
+    let view = View::of(&from).reshaped(&separate?)?.transposed(&perm_of(matcher.graph, transpose)?)?;
     let shuffle = recognize(&from, &to, &view.reshaped(&to)?.merged())?;
     matcher.is_float(result).then_some(Found { inner, parts: (x, shuffle) })
 }
@@ -107,8 +107,8 @@ fn find_free_blocks(matcher: &Matcher, node: &Node) -> Option<Found<(ValueId, Sh
     let [_, channels, height, block, width, other] = matcher.shape(blocks)? else { return None };
     let side = block.known().filter(|side| *side > 1 && other.is(*side))?;
     let fits = |x: ValueId| {
-        let Some([_, own, h, w]) = matcher.shape(x) else { return false };
-        own == channels
+        let Some([_, of_input, h, w]) = matcher.shape(x) else { return false };
+        of_input == channels
             && [h.floor_div(block), w.floor_div(block)] == [height.clone(), width.clone()]
             && channels * (side * side) == *deep
             && (rows, columns) == (height, width)

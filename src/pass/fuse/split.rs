@@ -1,6 +1,6 @@
 //! `y1 = x[0:a], y2 = x[a:b], ..., yn = x[z:]` along one axis
 //!
-//! becomes `y1, ..., yn = Split(x)` in the place of the first Slice, if the Slices contain each element once.
+//! becomes `y1, ..., yn = Split(x)` instead of the first Slice, if the Slices contain each element once.
 
 use std::collections::BTreeMap;
 

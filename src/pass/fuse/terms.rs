@@ -142,7 +142,7 @@ fn times(a: [f64; POWERS], b: [f64; POWERS]) -> Option<[f64; POWERS]> {
     Some(product)
 }
 
-/// A value with 0 in place of NaN.
+/// A value with 0 instead of NaN.
 pub(super) static WITHOUT_NAN: LazyLock<Pattern> =
     LazyLock::new(|| Pattern::of("Where(IsNaN(kept), 0, kept)"));
 

@@ -3,7 +3,7 @@
 //! `Add(Mul(x, cos), Mul(y, sin))` is a sum of two products. A word that begins with a small letter is a
 //! value, the same one wherever it stands; a number is a constant of one element; `t = Atan(x)` names the
 //! value of a node. `a | b` is `a` or `b`. After `&`, the value of a node may have readers outside of the
-//! pattern. Operators are those of ONNX's own domain, with exactly these inputs, of which those of Add and
+//! pattern. Operators are from ONNX's domain, with exactly these inputs; the inputs of Add and
 //! Mul may be in either order. `Div(a, b)` is also `a * (1 / b)` and `a * Reciprocal(b)`. Reductions keep
 //! their axes, which are not among the inputs.
 
@@ -61,7 +61,7 @@ impl Pattern {
         Pattern(alternatives(&mut rest).filter(|_| rest.is_empty()).unwrap_or_default())
     }
 
-    /// Returns the matches of a value. Its own value is not inside of the pattern.
+    /// Returns the matches of a value. The value itself is not inside of the pattern.
     pub fn matches(&self, matcher: &Matcher, value: ValueId) -> Vec<Bound> {
         let mut found = any(&self.0, matcher, value, &Bound::default());
         for bound in &mut found {

@@ -12,7 +12,7 @@ use crate::graph::{Graph, Node, ValueId, pairs};
 use crate::ncnn::layer::{Gemm, LARGEST_INT8};
 use crate::op::NEWEST_OPSET;
 use crate::op::range::range;
-use crate::pass::builder::in_place_of;
+use crate::pass::builder::replacement_of;
 use crate::pass::pattern::{Readers, int, is_plain_gemm, is_set, only_output, producer};
 use crate::tensor::{Dim, Tensor};
 
@@ -20,7 +20,7 @@ use crate::tensor::{Dim, Tensor};
 pub(super) struct Rounded<'a> {
     /// Values with a fixed scale.
     pub steps: &'a BTreeMap<ValueId, Steps>,
-    /// Values that are quantized by their own range.
+    /// Values that are quantized by their range.
     pub ranged: &'a BTreeSet<ValueId>,
 }
 
@@ -54,7 +54,8 @@ fn with_bias(graph: &Graph, readers: &Readers, node: &Node) -> Option<(Node, Opt
     };
     if node.is("MatMul") {
         let reader = readers.only(only_output(node)?).and_then(|id| graph.node(id));
-        let is_added = reader.is_some_and(|sum| only_output(node).and_then(|own| sum_of(own, sum)).is_some());
+        let is_added =
+            reader.is_some_and(|sum| only_output(node).and_then(|product| sum_of(product, sum)).is_some());
         return (!is_added).then(|| (node.clone(), None));
     }
     let (product, term) = [node.input(0)?, node.input(1)?].into_iter().find_map(|value| {
@@ -119,12 +120,12 @@ impl Product {
         Ok(Some(Product { node, x, levels, bias, scale }))
     }
 
-    /// Returns the nodes that compute the product in place of `node`.
+    /// Returns the nodes that compute the product instead of `node`.
     fn emit(self, graph: &mut Graph, node: &Node) -> Result<Option<Vec<Node>>> {
         let shape = graph.value(self.x).shape.as_deref().unwrap_or_default().to_vec();
         let outputs = self.levels.scales.len();
         let factors = self.levels.scales.iter().map(|scale| 1.0 / scale).collect();
-        in_place_of(graph, node, NEWEST_OPSET, |made| {
+        replacement_of(graph, node, NEWEST_OPSET, |made| {
             let weight = match self.levels.value {
                 Some(value) => made.value(value),
                 None => made.tensor(self.levels.tensor()?),

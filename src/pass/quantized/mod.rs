@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use num_traits::AsPrimitive;
 
-use super::builder::in_place_of;
+use super::builder::replacement_of;
 use super::infer::infer_and_fold;
 use super::pattern::only_output;
 use crate::error::Result;
@@ -82,7 +82,7 @@ pub(crate) fn requantize(
 }
 
 /// Replaces QuantizeLinear and DequantizeLinear of onnxruntime's domain, which have types of 16 and 4 bits in
-/// any operator set, by ONNX's own.
+/// any operator set, by ONNX's.
 fn to_onnx_domain(graph: &mut Graph) -> Result<()> {
     let opset = float::opset(graph);
     let find = |_: &Graph, node: &Node| {
@@ -105,7 +105,7 @@ fn clip_only(graph: &mut Graph, found: &BTreeMap<ValueId, Steps>) -> Result<()> 
     let find = |_: &Graph, node: &Node| found.get(&only_output(node)?).copied();
     graph.replace_nodes(find, |graph, node, steps| {
         let [low, high] = [steps.low, steps.high].map(|bound| AsPrimitive::<f32>::as_(bound) * steps.scale);
-        in_place_of(graph, node, node.version.max(CLIP), |made| {
+        replacement_of(graph, node, node.version.max(CLIP), |made| {
             let [low, high] = [low, high].map(|bound| made.number(bound, DType::F32));
             Ok(Some(made.value(steps.x).clip(low, high)))
         })

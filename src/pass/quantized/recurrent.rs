@@ -1,5 +1,5 @@
 //! Recurrent nodes whose weights are quantized. ncnn has layers with weights of int8, which at every step
-//! round the other values by their own range.
+//! round the other values by their range.
 
 use super::Quantization;
 use super::step::constant_input;
@@ -8,7 +8,7 @@ use crate::error::{At, Result};
 use crate::graph::{Attribute, Graph, Node, ValueId, pairs};
 use crate::ncnn::layer::LSTM;
 use crate::op::{self, NEWEST_OPSET};
-use crate::pass::builder::{Builder, Expr, in_place_of};
+use crate::pass::builder::{Builder, Expr, replacement_of};
 use crate::pass::pattern::{is_set, producer};
 use crate::tensor::{DType, Tensor};
 
@@ -40,7 +40,7 @@ impl RecurrentLayers {
         })
     }
 
-    /// Returns the operator in place of an LSTM or GRU, `plain`, with the inputs of a node: that with weights
+    /// Returns the operator instead of an LSTM or GRU, `plain`, with the inputs of a node: that with weights
     /// of int8, if ncnn's layers have all features of the node.
     pub fn operator(self, node: &Node, plain: &'static str) -> &'static str {
         let has_all =
@@ -58,7 +58,7 @@ impl RecurrentLayers {
 fn attributes(node: &Node) -> impl Iterator<Item = (&str, Attribute)> {
     let declared = |name: &str| op::find(node)?.schema.attribute(name, node.version);
     pairs(&node.attributes)
-        .filter(move |(name, given)| declared(name).is_none_or(|kind| !kind.is_default(given)))
+        .filter(move |(name, value)| declared(name).is_none_or(|kind| !kind.is_default(value)))
 }
 
 /// Replaces LSTM and GRU whose weights are quantized.
@@ -70,7 +70,7 @@ pub(super) fn dequantize_weights(graph: &mut Graph, layers: RecurrentLayers) -> 
             let Some(weight) = rows(graph, node, index)? else { return Ok(None) };
             weights.push((index, weight));
         }
-        in_place_of(graph, node, NEWEST_OPSET, |made| {
+        replacement_of(graph, node, NEWEST_OPSET, |made| {
             let mut inputs = made.inputs_of(node);
             for (index, Rows { levels, scales, shape }) in weights {
                 let scales = made.floats(&scales).reshape(&[-1, 1]);
@@ -83,7 +83,7 @@ pub(super) fn dequantize_weights(graph: &mut Graph, layers: RecurrentLayers) -> 
     Ok(())
 }
 
-/// Returns the first output of a recurrent operator in place of a node, whose other outputs are the others.
+/// Returns the first output of a recurrent operator instead of a node, whose other outputs are the others.
 pub(super) fn recurrent<'b>(
     made: &'b Builder<'b>,
     operator: &'static str,

@@ -95,7 +95,8 @@ pub(super) fn scales(
 ) -> Result<Option<Vec<f32>>> {
     let Some(scale) = constant_input(graph, dequantize, 1) else { return Ok(None) };
     let rank = constant_input(graph, dequantize, 0).map_or(0, |constant| constant.shape().len());
-    let is_axis = resolve_axis(int(dequantize, "axis").unwrap_or(1), rank).is_ok_and(|given| given == axis);
+    let is_axis =
+        resolve_axis(int(dequantize, "axis").unwrap_or(1), rank).is_ok_and(|resolved| resolved == axis);
     let list = scale.load_listed()?.float_list()?;
     let list = match list.as_slice() {
         [one] => vec![*one; outputs],

@@ -1,11 +1,11 @@
 //! Successive factors, or successive terms, that are constants become one constant.
 //!
-//! Float32 results are rounded in another order. Constants of extreme magnitude are left alone.
+//! Float32 results are rounded in another order. Constants of extreme magnitude are not changed.
 
 use crate::common::index::{IndexMap, IndexSet};
 use crate::error::Result;
 use crate::graph::{Graph, NodeId, ValueId};
-use crate::pass::builder::{Builder, Expr, in_place_of};
+use crate::pass::builder::{Builder, Expr, replacement_of};
 use crate::pass::pattern::Readers;
 use crate::tensor::{DType, Tensor, broadcast_lens};
 
@@ -82,7 +82,7 @@ fn fuse(graph: &mut Graph, op_types: [&'static str; 2]) -> Result<bool> {
         let (Some(first), Some(last)) = (run.first().copied(), run.last().copied()) else { continue };
         let Some(node) = graph.node(last.node).cloned() else { continue };
         let op_type = if first.inverse { opposite } else { direct };
-        let made = in_place_of(graph, &node, node.version, |made| {
+        let made = replacement_of(graph, &node, node.version, |made| {
             let Some(by) = join(made, run, op_types) else { return Ok(None) };
             Ok(Some(made.op(op_type, [made.value(first.data), by.named_as(first.by)], [])))
         })?;
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn extreme_constants_stay_apart() {
+    fn extreme_constants_stay_separate() {
         let sum = [("Add", 1.0), ("Add", 1e5), ("Add", 1.0), ("Add", 2.0)];
         let wanted = [("Add", 1.0), ("Add", 1e5), ("Add", 3.0)].map(|(op, x)| (op.to_owned(), x));
         assert_eq!(merged(&sum, fuse_consecutive_terms), wanted);

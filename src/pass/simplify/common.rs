@@ -87,8 +87,8 @@ impl<'g> Computed<'g> {
         }
         match self.keyed.entry((inputs, key(node)?)) {
             Entry::Occupied(first) => Some(first.get()),
-            Entry::Vacant(place) => {
-                place.insert(node);
+            Entry::Vacant(entry) => {
+                entry.insert(node);
                 None
             }
         }

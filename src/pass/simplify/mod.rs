@@ -1,4 +1,4 @@
-//! Simplifications: rewritings that leave fewer or simpler nodes of ONNX's own operators.
+//! Simplifications: rewritings that leave fewer or simpler nodes of ONNX's operators.
 
 mod affine;
 mod arithmetic;

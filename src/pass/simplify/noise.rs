@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
-use crate::pass::builder::in_place_of;
+use crate::pass::builder::replacement_of;
 use crate::pass::pattern::{ints, scalar};
 use crate::tensor::DType;
 
@@ -19,7 +19,7 @@ const MAX_DEPTH: usize = 8;
 /// NaN.
 pub(crate) fn eliminate_noise_of_zero(graph: &mut Graph) -> Result<bool> {
     graph.replace_nodes(read, |graph, node, Product { random, moves, others }| {
-        in_place_of(graph, node, node.version, |made| {
+        replacement_of(graph, node, node.version, |made| {
             let value = only_output(&random).map(|output| made.graph.value(output));
             let dtype = value.and_then(|value| value.dtype).unwrap_or(DType::F32);
             let zero = made.number(0.0, dtype);

@@ -51,26 +51,26 @@ fn fused(graph: &Graph, pad: &Node, padded: ValueId, node: &Node) -> Option<Node
     let data = pad.input(0)?;
     let (value, amounts) = added(graph, pad)?;
     let [(0, 0), (0, 0), spatial @ ..] = amounts.as_slice() else { return None };
-    let own = own_padding(node, spatial.len())?;
+    let explicit = explicit_padding(node, spatial.len())?;
     let mut fused = node.clone();
     match node.op_type.as_str() {
         "Conv" if value == 0.0 => {}
-        "AveragePool" if value == 0.0 && node.version >= 7 && is_plain_window(node, spatial, &own) => {
+        "AveragePool" if value == 0.0 && node.version >= 7 && is_plain_window(node, spatial, &explicit) => {
             let counted = int(node, "count_include_pad").unwrap_or(0) != 0;
-            if !counted && own.iter().any(|n| *n != 0) {
+            if !counted && explicit.iter().any(|n| *n != 0) {
                 return None;
             }
             fused.attributes.insert("count_include_pad".into(), Attribute::Int(1));
         }
-        "MaxPool" if is_plain_window(node, spatial, &own) && is_at_most(graph, data, value) => {}
+        "MaxPool" if is_plain_window(node, spatial, &explicit) && is_at_most(graph, data, value) => {}
         _ => return None,
     }
     let (before, after): (Vec<i64>, Vec<i64>) = spatial.iter().copied().unzip();
     let pads: Option<Vec<i64>> = [before, after]
         .concat()
         .into_iter()
-        .zip(own)
-        .map(|(added, own)| added.checked_add(own).filter(|_| added >= 0))
+        .zip(explicit)
+        .map(|(added, explicit)| added.checked_add(explicit).filter(|_| added >= 0))
         .collect();
     fused.attributes.remove("auto_pad");
     fused.attributes.insert("pads".into(), Attribute::Ints(pads?));
@@ -96,7 +96,7 @@ fn added(graph: &Graph, pad: &Node) -> Option<(f64, Vec<(i64, i64)>)> {
 
 /// The explicit padding of a node, before all axes and then after them; `None` for `auto_pad` SAME, which
 /// depends on sizes.
-pub(super) fn own_padding(node: &Node, axes: usize) -> Option<Vec<i64>> {
+pub(super) fn explicit_padding(node: &Node, axes: usize) -> Option<Vec<i64>> {
     let valid = match node.attributes.get("auto_pad") {
         None => false,
         Some(Attribute::String(text)) if text.is_empty() || text.as_ref() == b"NOTSET" => false,
@@ -110,14 +110,14 @@ pub(super) fn own_padding(node: &Node, axes: usize) -> Option<Vec<i64>> {
 }
 
 /// Whether the window has neither dilation nor `ceil_mode`, and is larger than the padding on either side.
-fn is_plain_window(node: &Node, added: &[(i64, i64)], own: &[i64]) -> bool {
+fn is_plain_window(node: &Node, added: &[(i64, i64)], explicit: &[i64]) -> bool {
     let Some(kernel) = ints(node, "kernel_shape") else { return false };
     let undilated = match node.attributes.get("dilations") {
         None => true,
         Some(Attribute::Ints(dilations)) => dilations.iter().all(|n| *n == 1),
         Some(_) => false,
     };
-    let (before, after) = own.split_at_checked(added.len()).unwrap_or_default();
+    let (before, after) = explicit.split_at_checked(added.len()).unwrap_or_default();
     let pads = added.iter().zip(before.iter().zip(after));
     let mut totals = pads.map(|((a, b), (c, d))| a.saturating_add(*c).max(b.saturating_add(*d)));
     undilated

@@ -53,15 +53,15 @@ pub(crate) fn fuse_consecutive_slices(graph: &mut Graph) -> Result<bool> {
     let find = |graph: &Graph, node: &Node| {
         let (part, outer) = sliced(graph, node.output(0)?)?;
         let (data, mut spans) = sliced(graph, part)?;
-        let are_apart = outer.iter().all(|(axis, _)| spans.iter().all(|(other, _)| other != axis));
+        let are_disjoint = outer.iter().all(|(axis, _)| spans.iter().all(|(other, _)| other != axis));
         spans.extend(outer);
-        are_apart.then_some((data, cuts(graph, data, spans)?))
+        are_disjoint.then_some((data, cuts(graph, data, spans)?))
     };
     graph.replace_nodes(find, |graph, node, (data, cuts)| Ok(Some(vec![slice(graph, node, data, &cuts)?])))
 }
 
 /// Splits Slices with steps along several axes into one for each axis, so that Slices share the first of
-/// them: each axis with steps needs layers of its own in ncnn.
+/// them: each axis with steps needs separate layers in ncnn.
 pub(crate) fn share_slices(graph: &mut Graph) -> Result<bool> {
     let find = |graph: &Graph, node: &Node| {
         let (data, spans) = sliced(graph, node.output(0)?)?;

@@ -21,10 +21,10 @@ impl Options {
     /// The text is not a JSON object, a name is unknown, a value has another type, or two options exclude
     /// each other.
     pub(crate) fn put_json(&mut self, text: &str) -> Result<()> {
-        let given: Map<String, Value> =
+        let values: Map<String, Value> =
             serde_json::from_str(text).map_err(|error| Error::usage(format!("options: {error}")))?;
-        let is_set = |name: &str| given.get(name) == Some(&Value::Bool(true));
-        for (name, value) in &given {
+        let is_set = |name: &str| values.get(name) == Some(&Value::Bool(true));
+        for (name, value) in &values {
             let failed = |reason: &str| Error::usage(format!("options: {name}: {reason}"));
             let info = OptionInfo::named(name).ok_or_else(|| failed("unknown option"))?;
             if let Some(other) = info.excludes.filter(|other| is_set(name) && is_set(other)) {
@@ -36,11 +36,11 @@ impl Options {
         Ok(())
     }
 
-    /// Returns the given options of the model and the net, as [`Options::put_json`] reads them. Arrays of
-    /// more than [`MAX_ELEMENTS`] elements are `null`, which it refuses.
+    /// Returns the options of the model and the net that were set, as [`Options::put_json`] reads them.
+    /// Arrays of more than [`MAX_ELEMENTS`] elements are `null`, which it refuses.
     pub(crate) fn to_json(&self) -> BTreeMap<&'static str, Value> {
-        let given = self.items().filter(|(info, _)| matches!(info.purpose, Purpose::Source | Purpose::Net));
-        given.filter_map(|(info, items)| Some((info.name, value(info, items)?))).collect()
+        let values = self.items().filter(|(info, _)| matches!(info.purpose, Purpose::Source | Purpose::Net));
+        values.filter_map(|(info, items)| Some((info.name, value(info, items)?))).collect()
     }
 }
 

@@ -110,7 +110,7 @@ const fn model(help: &'static str) -> OptionInfo {
     option(Purpose::Net, "Model", help).rare()
 }
 
-/// An option of pixels, which the net is given in place of what the model reads.
+/// An option of pixels, which the net reads instead of the input of the model.
 const fn pixels(help: &'static str) -> OptionInfo {
     option(Purpose::Net, "Model", help)
 }
@@ -340,7 +340,7 @@ impl Options {
         }
     }
 
-    /// Returns whether pictures are given as the model reads them.
+    /// Returns whether pictures are passed as the model reads them.
     pub fn has_plain_pixels(&self) -> bool {
         self.pixels().are_plain()
     }

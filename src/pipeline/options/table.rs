@@ -4,25 +4,25 @@
 /// form of this method, its name, its type, and what other interfaces know of it.
 ///
 /// The command, the Python package and `batch` read the table; so an option is written here, where it is
-/// used, and in the documents. The help has the same order. The method of `own` is written by hand.
+/// used, and in the documents. The help has the same order. The method of `custom` is written by hand.
 macro_rules! for_each_option {
     ($define:ident) => {
         $define! {
-            /// The shapes of inputs, in place of the declared ones.
-            own input_shapes: Vec<(String, Vec<Dim>)> = OptionInfo {
+            /// The shapes of inputs, instead of the declared ones.
+            custom input_shapes: Vec<(String, Vec<Dim>)> = OptionInfo {
                 word: Some("input-shape"),
                 value: "NAME:1,3,H,W",
                 ..source("The shape of an input: numbers, or names for free sizes [NAME: the only input]")
             };
 
             /// The inputs that are constants.
-            own set: Vec<(String, Array)> =
+            custom set: Vec<(String, Array)> =
                 source("Make an input a constant: a number, the name of a free size, a list of them, or an array in \
                     a file, @FILE.npy")
                     .takes("NAME=VALUE");
 
-            /// Sets factors of pixels, one for each channel or one for all: the net is given pixels, and the
-            /// model reads `(pixel * scale - mean) * norm`. That holds for each input that is a picture:
+            /// Sets factors of pixels, one for each channel or one for all: the net reads pixels, and the
+            /// model reads `(pixel * scale - mean) * norm`. This applies to each input that is a picture:
             /// floats of four axes with 1, 3 or 4 channels. The channels are in the model's order.
             numbers scale: Vec<f64> =
                 pixels("Factors of pixels, which the net is given then\n\n\
@@ -47,14 +47,14 @@ macro_rules! for_each_option {
                 pixels("Take pictures as planes of channels, as ncnn makes them of pixels, where the model reads channels last")
                     .rare();
 
-            /// Makes these values the inputs, by cutting the graph. The default is the model's own inputs. A
+            /// Makes these values the inputs, by cutting the graph. The default is the inputs of the model. A
             /// value of which the model states no type has one after its name, such as `ids:int64[1,S]`.
             names inputs: Vec<String> =
                 source("Keep only the nodes after these values, which become the inputs\n\n\
                     A value of which the model states no type has one after its name, such as ids:int64[1,S].")
                     .takes("A,B");
 
-            /// Makes these values the outputs, by cutting the graph. The default is the model's own outputs.
+            /// Makes these values the outputs, by cutting the graph. The default is the outputs of the model.
             names outputs: Vec<String> =
                 source("Keep only the nodes before these values, which become the outputs").takes("A,B");
 
@@ -117,10 +117,9 @@ macro_rules! for_each_option {
             };
 
             /// Keeps the results of nodes in float32 on processors that compute in float16, which has no
-            /// numbers above
-            /// 65504. The layers that do the work of such a node compute in float32, and so do those that
-            ///        read its results. Nodes are given by their names or the names of their outputs; an input is
-            ///        given by its name. All nodes with a name are kept.
+            /// numbers above 65504. The layers that do the work of such a node compute in float32, and so do
+            /// the layers that read its results. A name is the name of a node, of the output of a node, or of
+            /// an input. All nodes with a name are kept.
             ///
             /// A name that the model does not have is an error of the kind
             /// [`Usage`](crate::error::ErrorKind::Usage). A node of which no layer does the work, such as a
@@ -132,19 +131,19 @@ macro_rules! for_each_option {
                     .takes("A,B")
                     .rare();
 
-            /// Lets the runtime keep the caches of a decoder, in a layout of its own: attention to a cache
+            /// Lets the runtime keep the caches of a decoder, in a private layout: attention to a cache
             /// becomes one layer, for ncnn 20260113 or later. See [`Port::cache`](crate::Port::cache).
             flag kv_cache: bool =
                 net("Let the runtime keep the caches of a decoder (ncnn 20260113 or later)");
 
             /// Whether a quantized network is computed by int8 layers.
-            own int8: bool = OptionInfo {
+            custom int8: bool = OptionInfo {
                 excludes: Some("dequantize"),
                 ..net("Compute a quantized model with int8 layers, by the scales of the model")
             };
 
             /// Whether the rounding of a quantized network is removed.
-            own dequantize: bool = net("Remove the rounding of a quantized model, and compute in float32");
+            custom dequantize: bool = net("Remove the rounding of a quantized model, and compute in float32");
 
             /// Sets the oldest release of ncnn that must load the result, by its date, such as 20260526.
             /// Features of newer releases are then not used.
@@ -163,7 +162,7 @@ macro_rules! for_each_option {
                 `expected` that inputs are finite, which holds for nearly every use, and which --strict accepts.");
 
             /// The new names of the blobs of values.
-            own rename: Vec<(String, String)> =
+            custom rename: Vec<(String, String)> =
                 net("Rename the blob of an input, an output, or an intermediate value").takes("OLD=NEW");
 
             /// Names the blobs of inputs `in0`, `in1` and so on, and those of outputs `out0`, `out1`, in the

@@ -50,7 +50,7 @@ pub(crate) fn links(
 impl Chain {
     /// Orders cuts, and returns the parts between them; `None` if they are those of no chain.
     pub fn of(parts: &Parts, cuts: &[Vec<String>]) -> Option<Chain> {
-        let places: IndexMap<ValueId, usize> = {
+        let indices: IndexMap<ValueId, usize> = {
             let made = parts.graph.nodes().map(|(_, node)| node).enumerate();
             made.flat_map(|(at, node)| node.outputs.iter().flatten().map(move |id| (*id, at))).collect()
         };
@@ -60,7 +60,7 @@ impl Chain {
             // Inputs of the model belong to no cut.
             let kept = ids.iter().zip(names).filter(|(id, _)| parts.graph.value(**id).producer.is_some());
             let (ids, names): (Vec<&ValueId>, Vec<&String>) = kept.unzip();
-            let last = ids.iter().filter_map(|id| places.get(**id)).max();
+            let last = ids.iter().filter_map(|id| indices.get(**id)).max();
             if let Some(last) = last.filter(|_| ids.iter().any(|id| !parts.graph.outputs.contains(id))) {
                 ordered.entry(*last).or_insert_with(|| names.into_iter().cloned().collect());
             }
@@ -95,15 +95,15 @@ impl Parts {
                 Some((part, _)) => *part,
                 None => made.get(id).copied().unwrap_or(0),
             };
-            let own = node.reads().map(part).max().unwrap_or(0);
+            let node_part = node.reads().map(part).max().unwrap_or(0);
             let cut = needed.get(id).copied();
-            if cut.is_some_and(|cut| cut < own) {
+            if cut.is_some_and(|cut| cut < node_part) {
                 let names =
                     cut.and_then(|cut| cuts.get(cut - 1)).map(|names| names.join(",")).unwrap_or_default();
                 return Err(Error::usage(format!("the cut at \"{names}\" needs values of a later cut")));
             }
-            let own = cut.map_or(own, |cut| own.min(cut - 1));
-            made.extend(node.outputs.iter().flatten().map(|id| (*id, own)));
+            let node_part = cut.map_or(node_part, |cut| node_part.min(cut - 1));
+            made.extend(node.outputs.iter().flatten().map(|id| (*id, node_part)));
         }
         let part_of = |id: ValueId| made.get(id).copied().unwrap_or(0);
         let mut wanted: Vec<BTreeSet<ValueId>> = vec![BTreeSet::new(); cuts.len() + 1];
@@ -136,19 +136,21 @@ impl Parts {
             if outputs.is_empty() {
                 continue;
             }
-            // The model's own inputs and outputs have their order.
-            let own = |own: &[ValueId], all: &BTreeSet<ValueId>| {
-                let first: Vec<ValueId> = own.iter().copied().filter(|id| all.contains(id)).collect();
-                let rest =
-                    all.iter().copied().filter(|id| !own.contains(id) && graph.value(*id).constant.is_none());
+            // The inputs and outputs of the model are in its order.
+            let in_order = |listed: &[ValueId], all: &BTreeSet<ValueId>| {
+                let first: Vec<ValueId> = listed.iter().copied().filter(|id| all.contains(id)).collect();
+                let rest = all
+                    .iter()
+                    .copied()
+                    .filter(|id| !listed.contains(id) && graph.value(*id).constant.is_none());
                 first.into_iter().chain(rest).collect::<Vec<_>>()
             };
-            let inputs = own(&graph.given_inputs(), &inputs);
+            let inputs = in_order(&graph.variable_inputs(), &inputs);
             let names = self.input_names(&inputs);
             let named = inputs.iter().zip(names);
             let inputs =
                 named.map(|(id, name)| stated.get(id).map_or(name, |(_, text)| (*text).clone())).collect();
-            let outputs = self.names(&own(&graph.outputs, &outputs));
+            let outputs = self.names(&in_order(&graph.outputs, &outputs));
             links.push(Link { inputs, outputs, size: 0, nodes });
         }
         links.reverse();

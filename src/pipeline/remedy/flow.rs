@@ -63,7 +63,7 @@ impl Flow {
     pub fn cut(mut self, most: usize, near: Near) -> Option<Vec<usize>> {
         for _ in 0..=most {
             let (seen, by) = self.reach(Flow::SOURCE, true);
-            if !holds(&seen, Flow::SINK) {
+            if !contains(&seen, Flow::SINK) {
                 return Some(self.separating(near, seen));
             }
             self.push(&by)?;
@@ -114,7 +114,8 @@ impl Flow {
     }
 
     fn separating(&self, near: Near, from_source: Vec<bool>) -> Vec<usize> {
-        let cut = |side: &[bool], inside: usize, outside: usize| holds(side, inside) && !holds(side, outside);
+        let cut =
+            |side: &[bool], inside: usize, outside: usize| contains(side, inside) && !contains(side, outside);
         let vertices = self.cuttable.iter();
         match near {
             Near::Source => {
@@ -128,7 +129,7 @@ impl Flow {
     }
 }
 
-fn holds(side: &[bool], vertex: usize) -> bool {
+fn contains(side: &[bool], vertex: usize) -> bool {
     side.get(vertex).copied().unwrap_or(false)
 }
 

@@ -50,9 +50,9 @@ pub struct Remedy {
     pub set: Vec<(String, Array)>,
     /// Shapes of inputs.
     pub input_shapes: Vec<(String, Vec<Dim>)>,
-    /// The inputs of a part of the model; empty for the model's own.
+    /// The inputs of a part of the model; empty for the inputs of the model.
     pub inputs: Vec<String>,
-    /// The outputs of a part of the model; empty for the model's own.
+    /// The outputs of a part of the model; empty for the outputs of the model.
     pub outputs: Vec<String>,
     /// The values at which the model is cut into a chain of nets; empty for one net.
     pub split_at: Vec<Vec<String>>,
@@ -105,9 +105,9 @@ impl Remedy {
         new.set.extend(self.set.iter().cloned());
         new.input_shapes.retain(|(name, _)| self.input_shapes.iter().all(|(other, _)| other != name));
         new.input_shapes.extend(self.input_shapes.iter().cloned());
-        for (own, other) in [(&self.inputs, &mut new.inputs), (&self.outputs, &mut new.outputs)] {
-            if !own.is_empty() {
-                other.clone_from(own);
+        for (values, other) in [(&self.inputs, &mut new.inputs), (&self.outputs, &mut new.outputs)] {
+            if !values.is_empty() {
+                other.clone_from(values);
             }
         }
         for name in &self.flags {
@@ -171,7 +171,7 @@ struct Search<'a> {
     options: Options,
     metadata: Metadata,
     parts: Parts,
-    /// What does not convert the model alone, but avoids some of its errors.
+    /// A remedy that does not convert the model by itself, but avoids some of its errors.
     base: Remedy,
     /// The errors of the base.
     reasons: BTreeSet<String>,
@@ -272,7 +272,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Tries sizes in place of free ones.
+    /// Tries sizes instead of free ones.
     fn set_sizes(&mut self) {
         let Ok(free) = super::convert::free_inputs(self.sources, &self.base.apply(&self.options)) else {
             return;
@@ -338,7 +338,7 @@ impl<'a> Search<'a> {
             let large = parts.into_iter().filter(|part| part.size.saturating_mul(LEAST_PART) > total);
             let (cut, part) = large
                 .map(|part| ((self.parts.input_names(&part.inputs), self.parts.names(&part.outputs)), part))
-                // The scaling of pixels is that of the model's own inputs.
+                // The scaling of pixels is for the inputs of the model.
                 .find(|(cut, _)| {
                     !tried.contains(cut) && (cut.0.is_empty() || self.options.has_plain_pixels())
                 })?;

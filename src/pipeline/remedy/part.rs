@@ -94,7 +94,7 @@ impl Parts {
         for id in graph.value_ids().filter(|id| !graph.value(*id).name.is_empty()) {
             names.entry(graph.value(id).name.clone()).or_insert(id);
         }
-        // No blob holds text, whatever computes it. A classifier may give labels as text beside numbers.
+        // No blob contains text, whatever computes it. A classifier may return labels as text with numbers.
         let is_of_text = |node: &Node| {
             node.reads().any(|id| is_text(&inferred, id))
                 || node.outputs.iter().flatten().all(|id| is_text(&inferred, *id))
@@ -146,8 +146,9 @@ impl Parts {
         let step = order.len().div_ceil(MAX_DIVISIONS).max(1);
         let mut before: BTreeSet<usize> = (0..=order.len()).step_by(step).collect();
         before.insert(order.len());
-        let given = |count| order.iter().take(count).copied().collect::<BTreeSet<NodeId>>();
-        let mut parts: Vec<Part> = before.into_iter().filter_map(|count| self.part(&given(count))).collect();
+        let available = |count| order.iter().take(count).copied().collect::<BTreeSet<NodeId>>();
+        let mut parts: Vec<Part> =
+            before.into_iter().filter_map(|count| self.part(&available(count))).collect();
         let worth = |part: &Part| {
             let many = part.inputs.len() + part.outputs.len() > MANY_VALUES;
             if many { part.size / 2 } else { part.size }
@@ -156,25 +157,25 @@ impl Parts {
         parts
     }
 
-    /// Returns the part that needs the results of the failed nodes of `given`, and nothing of the others.
-    fn part(&self, given: &BTreeSet<NodeId>) -> Option<Part> {
-        let whole = self.part_with(given, &self.heavy, |_| true);
-        if whole.is_some() || given.is_empty() {
+    /// Returns the part that needs the results of the failed nodes of `available`, and nothing of the others.
+    fn part(&self, available: &BTreeSet<NodeId>) -> Option<Part> {
+        let whole = self.part_with(available, &self.heavy, |_| true);
+        if whole.is_some() || available.is_empty() {
             return whole;
         }
-        // Without the model's outputs that are computed from the given values and earlier weights alone.
-        let after = self.after(given);
-        self.part_with(given, &after, |id| {
-            !self.before(&[id], |_| false).iter().any(|node| given.contains(&node))
+        // Without the model's outputs that are computed only from the available values and earlier weights.
+        let after = self.after(available);
+        self.part_with(available, &after, |id| {
+            !self.before(&[id], |_| false).iter().any(|node| available.contains(&node))
         })
     }
 
     /// Returns the nodes with weights that depend on some nodes.
-    fn after(&self, given: &BTreeSet<NodeId>) -> IndexSet<NodeId> {
+    fn after(&self, available: &BTreeSet<NodeId>) -> IndexSet<NodeId> {
         let (mut reached, mut found) = (IndexSet::default(), IndexSet::default());
         for (id, node) in self.graph.nodes() {
             let depends = node.reads().any(|value| reached.contains(value));
-            if depends || given.contains(&id) {
+            if depends || available.contains(&id) {
                 reached.extend(node.outputs.iter().flatten().copied());
             }
             if depends && self.heavy.contains(id) {
@@ -188,7 +189,7 @@ impl Parts {
     /// are wanted.
     fn part_with(
         &self,
-        given: &BTreeSet<NodeId>,
+        available: &BTreeSet<NodeId>,
         heavy: &IndexSet<NodeId>,
         wants: impl Fn(ValueId) -> bool,
     ) -> Option<Part> {
@@ -196,27 +197,29 @@ impl Parts {
         let graph = &self.graph;
         let mut missing: IndexSet<ValueId> = IndexSet::default();
         let mut ends: Vec<ValueId> = graph.outputs.clone();
-        for (id, node) in graph.nodes().filter(|(id, _)| !given.contains(id)) {
+        for (id, node) in graph.nodes().filter(|(id, _)| !available.contains(id)) {
             if self.failed.contains(&id) || node.reads().any(|value| missing.contains(value)) {
                 missing.extend(node.outputs.iter().flatten().copied());
                 ends.extend(node.reads());
             }
         }
-        let is_given = |id: ValueId| graph.value(id).producer.is_some_and(|node| given.contains(&node));
+        let is_available =
+            |id: ValueId| graph.value(id).producer.is_some_and(|node| available.contains(&node));
         let mut seen = IndexSet::default();
         ends.retain(|id| {
             let is_number = self.is_data(*id) && !is_text(&self.inferred, *id);
             let is_computed = graph.value(*id).producer.is_some() && is_number;
-            is_computed && !missing.contains(*id) && !is_given(*id) && seen.insert(*id)
+            is_computed && !missing.contains(*id) && !is_available(*id) && seen.insert(*id)
         });
-        let outputs = self.outputs(&self.before(&ends, is_given), &ends, is_heavy, wants, is_given)?;
-        let needed = self.before(&outputs, is_given);
-        let inputs = self.inputs(&needed, &outputs, is_heavy, is_given)?;
+        let outputs =
+            self.outputs(&self.before(&ends, is_available), &ends, is_heavy, wants, is_available)?;
+        let needed = self.before(&outputs, is_available);
+        let inputs = self.inputs(&needed, &outputs, is_heavy, is_available)?;
         let nodes = self.before(&outputs, |id| inputs.contains(&id));
         let size = self.size_of(nodes.iter().filter(|id| !self.counted.contains(*id)));
-        let inputs = if inputs.is_empty() { inputs } else { self.with_own_inputs(&nodes, inputs) };
+        let inputs = if inputs.is_empty() { inputs } else { self.with_graph_inputs(&nodes, inputs) };
         let count = inputs.len() + outputs.len();
-        let is_all = inputs.is_empty() && (outputs == graph.outputs || !given.is_empty());
+        let is_all = inputs.is_empty() && (outputs == graph.outputs || !available.is_empty());
         let part = Part { inputs, outputs, nodes, size };
         (!part.outputs.is_empty() && count <= MAX_VALUES && !is_all).then_some(part)
     }
@@ -243,7 +246,7 @@ impl Parts {
         ends: &[ValueId],
         is_heavy: impl Fn(&NodeId) -> bool,
         wants: impl Fn(ValueId) -> bool,
-        is_given: impl Fn(ValueId) -> bool,
+        is_available: impl Fn(ValueId) -> bool,
     ) -> Option<Vec<ValueId>> {
         let weights: BTreeSet<NodeId> = nodes.iter().filter(is_heavy).collect();
         let failed = self.failed.iter().filter_map(|id| self.graph.node(*id));
@@ -251,17 +254,18 @@ impl Parts {
         let read = ends.iter().filter(|id| read.contains(**id));
         let makers = read.filter_map(|id| self.graph.value(*id).producer).filter(|id| nodes.contains(*id));
         let all = weights.iter().copied().chain(makers).collect();
-        let depends = |id: ValueId| self.before(&[id], &is_given).iter().any(|node| weights.contains(&node));
+        let depends =
+            |id: ValueId| self.before(&[id], &is_available).iter().any(|node| weights.contains(&node));
         let cut = self
-            .last_values(nodes, &all, ends, FEW_VALUES, &is_given)
+            .last_values(nodes, &all, ends, FEW_VALUES, &is_available)
             .filter(|cut| cut.iter().all(|id| depends(*id)));
-        let cut = cut.or_else(|| self.last_values(nodes, &weights, ends, MAX_VALUES, &is_given))?;
-        // The model's own outputs have their order.
-        let own = self.graph.outputs.iter().copied();
-        let own = own.filter(|id| {
+        let cut = cut.or_else(|| self.last_values(nodes, &weights, ends, MAX_VALUES, &is_available))?;
+        // The outputs of the model are in its order.
+        let listed = self.graph.outputs.iter().copied();
+        let listed = listed.filter(|id| {
             cut.contains(id) || (ends.contains(id) && self.fits(*id) && wants(*id) && !depends(*id))
         });
-        let mut outputs: Vec<ValueId> = own.collect();
+        let mut outputs: Vec<ValueId> = listed.collect();
         outputs.extend(cut.iter().filter(|id| !self.graph.outputs.contains(id)));
         (!cut.is_empty()).then_some(outputs)
     }
@@ -273,9 +277,9 @@ impl Parts {
         from: &BTreeSet<NodeId>,
         ends: &[ValueId],
         most: usize,
-        is_given: impl Fn(ValueId) -> bool,
+        is_available: impl Fn(ValueId) -> bool,
     ) -> Option<Vec<ValueId>> {
-        let mut net = Vertices::of(self, nodes, is_given, |id| self.fits(id));
+        let mut net = Vertices::of(self, nodes, is_available, |id| self.fits(id));
         for id in from {
             let node = net.node(*id);
             net.flow.arc(Flow::SOURCE, node);
@@ -295,12 +299,13 @@ impl Parts {
         nodes: &IndexSet<NodeId>,
         outputs: &[ValueId],
         is_heavy: impl Fn(&NodeId) -> bool,
-        is_given: impl Fn(ValueId) -> bool,
+        is_available: impl Fn(ValueId) -> bool,
     ) -> Option<Vec<ValueId>> {
         let is_known = |id: ValueId| self.fits(id) && self.is_known(id);
         let mut net = Vertices::of(self, nodes, |_| false, is_known);
-        let given: Vec<ValueId> = net.values.iter().map(|(id, _)| id).filter(|id| is_given(*id)).collect();
-        for (to, _) in given.iter().filter_map(|id| net.values.get(*id).copied()).collect::<Vec<_>>() {
+        let available: Vec<ValueId> =
+            net.values.iter().map(|(id, _)| id).filter(|id| is_available(*id)).collect();
+        for (to, _) in available.iter().filter_map(|id| net.values.get(*id).copied()).collect::<Vec<_>>() {
             net.flow.arc(Flow::SOURCE, to);
         }
         let last = outputs.iter().filter_map(|id| self.graph.value(*id).producer);
@@ -313,14 +318,14 @@ impl Parts {
     }
 
     /// Adds the inputs of the graph that the nodes read, before others.
-    fn with_own_inputs(&self, nodes: &IndexSet<NodeId>, inputs: Vec<ValueId>) -> Vec<ValueId> {
+    fn with_graph_inputs(&self, nodes: &IndexSet<NodeId>, inputs: Vec<ValueId>) -> Vec<ValueId> {
         let read: IndexSet<ValueId> =
             nodes.iter().filter_map(|id| self.graph.node(id)).flat_map(Node::reads).collect();
-        let own = self.graph.inputs.iter().copied().filter(|id| read.contains(*id));
-        own.chain(inputs).collect()
+        let listed = self.graph.inputs.iter().copied().filter(|id| read.contains(*id));
+        listed.chain(inputs).collect()
     }
 
-    /// Returns whether a value is computed from elements of inputs, not from sizes alone.
+    /// Returns whether a value is computed from elements of inputs, not only from sizes.
     pub fn is_data(&self, id: ValueId) -> bool {
         let value = self.inferred.value(id);
         value.constant.is_none() && value.elements.is_none()
@@ -406,7 +411,7 @@ mod tests {
             (&["ok: x = a", "bad: a = b", "ok: b a = y"], "y", &["x b | y", " | a"]),
             // All that the failed node reads, not the one value from which it is computed.
             (&["ok: x = a", "ok: a = b", "ok: a = c", "bad: b c = y"], "y", &[" | b c"]),
-            // The model's own outputs first.
+            // The outputs of the model first.
             (&["ok: x = a", "bad: a = b", "ok: a = c"], "b c", &[" | c a"]),
             (&["bad: x = a", "ok: a = b", "bad: b = y"], "y", &["a | b"]),
             // Inside of a replaced node.

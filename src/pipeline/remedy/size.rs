@@ -10,8 +10,8 @@ const PICTURE: [i64; 6] = [224, 640, 64, 256, 512, 8];
 const SOUND: [i64; 6] = [16_000, 1_600, 512, 32_000, 64, 8];
 const SEQUENCE: [i64; 6] = [64, 128, 16, 256, 512, 8];
 
-/// The most free sizes of which each is tried alone.
-const MAX_ALONE: usize = 3;
+/// The most free sizes of which each is tried by itself.
+const MAX_SINGLE: usize = 3;
 
 /// An input with free sizes.
 #[derive(Debug)]
@@ -41,10 +41,10 @@ pub(super) fn usual(free: &[FreeInput], metadata: &Metadata) -> Vec<Vec<(String,
             .filter_map(|(name, sizes)| Some((name.clone(), Dim::from(*sizes.get(round).or(sizes.last())?))))
             .collect();
         // Some sizes have one valid value, which a conversion finds if the others are known.
-        let alone = chosen.iter().filter(|_| (2..=MAX_ALONE).contains(&chosen.len()));
-        let alone =
-            alone.map(|(name, size)| BTreeMap::from([(name.clone(), size.clone())])).collect::<Vec<_>>();
-        for chosen in std::iter::once(chosen).chain(alone) {
+        let single = chosen.iter().filter(|_| (2..=MAX_SINGLE).contains(&chosen.len()));
+        let single =
+            single.map(|(name, size)| BTreeMap::from([(name.clone(), size.clone())])).collect::<Vec<_>>();
+        for chosen in std::iter::once(chosen).chain(single) {
             let shapes = fixed(free, &chosen);
             if !shapes.is_empty() && !tried.contains(&shapes) {
                 tried.push(shapes);

@@ -50,13 +50,13 @@ fn values(parts: &Parts, id: ValueId, metadata: &Metadata) -> Option<Vec<Array>>
     let tried: Vec<Vec<Dim>> = if dtype == DType::Bool {
         numbers(&[1, 0])
     } else if name == "sr" || says(&["rate", "freq"]) {
-        let own: Vec<i64> = metadata.sample_rate.into_iter().chain([16_000, 8_000]).collect();
-        numbers(&own)
+        let rates: Vec<i64> = metadata.sample_rate.into_iter().chain([16_000, 8_000]).collect();
+        numbers(&rates)
     } else if dtype.is_float() && says(&["scale", "factor", "zoom"]) {
         numbers(&[2, 1])
     } else if count == 2 || says(&["size", "shape", "height", "width", "hw"]) {
-        let own = metadata.image_size.map(|size| size.map(Dim::Known).to_vec());
-        own.into_iter().chain(numbers(&[1024, 640, 224, 64])).collect()
+        let sizes = metadata.image_size.map(|size| size.map(Dim::Known).to_vec());
+        sizes.into_iter().chain(numbers(&[1024, 640, 224, 64])).collect()
     } else if dtype.is_int() && says(&["len"]) {
         lengths(parts, id).into_iter().map(|size| vec![size]).chain(numbers(&[64])).collect()
     } else {

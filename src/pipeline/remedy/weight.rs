@@ -27,9 +27,9 @@ pub(super) fn weights(graph: &Graph, inferred: &Graph, node: &Node) -> u64 {
         Attribute::Floats(list) if list.len() > 1 => u64::try_from(list.len()).unwrap_or(u64::MAX),
         _ => 0,
     });
-    let own: u64 = node.reads().filter_map(count).chain(listed).sum();
+    let direct: u64 = node.reads().filter_map(count).chain(listed).sum();
     let inside = node.bodies().flat_map(|body| body.nodes().map(move |(_, node)| weights(body, body, node)));
-    own + inside.sum::<u64>()
+    direct + inside.sum::<u64>()
 }
 
 /// Returns the number of elements of the constants from which a value is computed.

@@ -124,17 +124,17 @@ fn unpack(bytes: &[u8], bits: usize) -> impl Iterator<Item = u8> {
 fn pack(elements: impl Iterator<Item = u8>, bits: usize) -> Vec<u8> {
     let mask = u8::MAX.wrapping_shr((8 - bits).as_());
     let mut out = Vec::new();
-    let (mut waiting, mut held) = (0_u16, 0);
+    let (mut waiting, mut count) = (0_u16, 0);
     for element in elements {
-        waiting |= u16::from(element & mask).wrapping_shl(held);
-        held += AsPrimitive::<u32>::as_(bits);
-        if held >= 8 {
+        waiting |= u16::from(element & mask).wrapping_shl(count);
+        count += AsPrimitive::<u32>::as_(bits);
+        if count >= 8 {
             out.push(waiting.as_());
             waiting = waiting.wrapping_shr(8);
-            held -= 8;
+            count -= 8;
         }
     }
-    if held > 0 {
+    if count > 0 {
         out.push(waiting.as_());
     }
     out

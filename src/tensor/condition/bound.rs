@@ -39,9 +39,9 @@ pub(super) fn least_symbol(size: &Dim) -> Option<(String, i64)> {
     // Symbols are not less than 1.
     let larger = Dim::symbol(&name) + tried;
     let rest = size.substitute(&BTreeMap::from([(name.clone(), larger)]));
-    let holds = rest.lower_bound().is_some_and(|least| least >= 0)
+    let is_bound = rest.lower_bound().is_some_and(|least| least >= 0)
         || Line::of(&rest).is_some_and(|line| line.rise >= 0 && line.values.iter().all(|value| *value >= 0));
-    holds.then_some((name, above))
+    is_bound.then_some((name, above))
 }
 
 /// Returns the only symbol of an expression that does not fall when the symbol grows, and its largest value

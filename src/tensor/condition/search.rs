@@ -89,7 +89,7 @@ fn never(conditions: &[SizeCondition]) -> Error {
 ///
 /// # Errors
 ///
-/// `Invalid` if one of them never holds then.
+/// `Invalid` if one of them is never met then.
 fn left(conditions: &[SizeCondition], name: &str, value: i64) -> Result<Vec<SizeCondition>> {
     let values = BTreeMap::from([(name.to_owned(), Dim::from(value))]);
     conditions.iter().filter_map(|condition| condition.substitute(&values).transpose()).collect()

@@ -87,14 +87,14 @@ fn implied_conditions_are_dropped() {
     let most = |n: i64| SizeCondition::AtMost(h(), n.into());
     // (H - 8) * H
     let area = (h() - 8) * h();
-    for (given, left) in [
+    for (conditions, left) in [
         ([least(3), least(7), multiple(2)].to_vec(), [least(7), multiple(2)].to_vec()),
         ([least(3), multiple(4), multiple(8)].to_vec(), [multiple(8)].to_vec()),
         ([least(9), SizeCondition::AtLeast(area, 1)].to_vec(), [least(9)].to_vec()),
         ([most(9), most(7)].to_vec(), [most(7)].to_vec()),
         ([multiple(8), SizeCondition::Equal(part(0, 4), part(3, 4))].to_vec(), [multiple(8)].to_vec()),
     ] {
-        assert_eq!(SizeCondition::strictest(&given.into_iter().collect()), left);
+        assert_eq!(SizeCondition::strictest(&conditions.into_iter().collect()), left);
     }
 }
 
@@ -119,7 +119,7 @@ fn sizes_that_meet_all_conditions_are_found() {
         let Found::Sizes(found) = SizeCondition::sizes_from(&conditions, &names, start) else {
             panic!("{conditions:?}")
         };
-        assert!(conditions.iter().all(|condition| condition.holds(&found)), "{conditions:?}");
+        assert!(conditions.iter().all(|condition| condition.is_met(&found)), "{conditions:?}");
         let found: Vec<String> = found.iter().map(|(name, size)| format!("{name} = {size}")).collect();
         assert_eq!(found.join(", "), expected, "{conditions:?}");
     }

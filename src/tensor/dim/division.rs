@@ -117,8 +117,8 @@ impl Dim {
             let (constant, terms) = rest.parts();
             let (mut product, coefficient) = self::leading(constant, &terms)?;
             for atom in &leading.0 {
-                let place = product.iter().position(|other| other == atom)?;
-                product.remove(place);
+                let index = product.iter().position(|other| other == atom)?;
+                product.remove(index);
             }
             if coefficient.checked_rem(leading.1)? != 0 {
                 return None;
@@ -177,8 +177,8 @@ impl Dim {
         let (mut kept, mut left) = (from.clone(), Vec::new());
         for atom in by {
             match kept.iter().position(|other| other == atom) {
-                Some(place) => {
-                    kept.remove(place);
+                Some(index) => {
+                    kept.remove(index);
                 }
                 None => left.push(atom.clone()),
             }

@@ -79,7 +79,7 @@ pub(super) fn infer_if(call: &Call) -> Result<Vec<Fact>> {
 pub(super) fn inferred(call: &Call, branch: &Graph) -> Result<(Graph, DeferredErrors)> {
     let mut body = branch.clone();
     body.budget = call.graph().budget.clone();
-    body.budget.sizes_alone = true;
+    body.budget.only_sizes = true;
     body.squeezes = call.graph().squeezes;
     call.graph().describe_captures(&mut body)?;
     // An error in a branch that is not taken is not an error of the model.

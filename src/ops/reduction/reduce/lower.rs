@@ -3,7 +3,7 @@
 use super::node::{Kind, read_reduce, reduced_axes, reduced_shape};
 use crate::ncnn::layer::{Reduction, reduction_op};
 use crate::ops::prelude::*;
-use crate::tensor::held_axes;
+use crate::tensor::axis_groups;
 
 /// Most axes of a Mat.
 const MAX_AXES: usize = 4;
@@ -35,7 +35,7 @@ fn push(groups: &mut Vec<Group>, group: Group) {
 fn split_groups(form: &[Dim], groups: &[Group]) -> Option<Vec<bool>> {
     let sizes: Vec<Dim> = groups.iter().map(|group| group.size.clone()).collect();
     let mut flags = vec![false; form.len()];
-    for (group, places) in groups.iter().zip(held_axes(&sizes, form)?) {
+    for (group, places) in groups.iter().zip(axis_groups(&sizes, form)?) {
         places.into_iter().for_each(|place| flags.put(place, group.reduced));
     }
     Some(flags)

@@ -58,7 +58,7 @@ fn plane_indices<'x>(x: &'x Expand, axes: &[Axis], data: Expr<'x>, maxima: Expr<
         let offset: i64 = steps.zip(&strides).map(|(step, stride)| stride.saturating_mul(step)).sum();
         let Some(later) = index else {
             // If no other element is the maximum, the last one is.
-            index = Some(offset.beside(maxima));
+            index = Some(offset.with_type_of(maxima));
             continue;
         };
         let is_largest = elements.equal(maxima).cast(DType::F32);

@@ -80,8 +80,8 @@ fn read(matcher: &Matcher, node: &Node, values: &Traced<Layout>) -> std::result:
     let in_pattern = |reader: &Node| {
         reader.is("Shape") || reader.output(0).is_some_and(|of| inner.contains(&of) || of == result)
     };
-    let read_so = |value: ValueId, holds: &dyn Fn(&Node) -> bool| {
-        matcher.readers.all(value).iter().filter_map(|id| matcher.graph.node(*id)).all(holds)
+    let read_so = |value: ValueId, condition: &dyn Fn(&Node) -> bool| {
+        matcher.readers.all(value).iter().filter_map(|id| matcher.graph.node(*id)).all(condition)
     };
     let is_free = |Cache { appended, .. }: &Cache| {
         let Appended { past, whole, present, .. } = *appended;
@@ -177,9 +177,9 @@ fn pairs_heads(layout: &[Vec<Factor>], rows: &[Dim], groups: &Dim, heads: usize)
     let one = Dim::ONE;
     let mut found = groups.is(1);
     // From the outermost axis on.
-    for place in (0..layout.len().max(rows.len())).rev() {
-        let size = rows.get(place).copied().unwrap_or(&one);
-        let factors = layout.get(place).map_or(&[][..], |factors| factors.as_slice());
+    for from_end in (0..layout.len().max(rows.len())).rev() {
+        let size = rows.get(from_end).copied().unwrap_or(&one);
+        let factors = layout.get(from_end).map_or(&[][..], |factors| factors.as_slice());
         if factors.is_empty() {
             if !found && !size.is(1) {
                 return false;

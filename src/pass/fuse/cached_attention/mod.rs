@@ -1,7 +1,7 @@
 //! `y = softmax(scale * q * transpose(heads(keys)) + mask) * heads(values)`
 //!
 //! with `keys = concat(past_keys, k)` and `values = concat(past_values, v)`, of which the pasts are inputs of
-//! the graph and the concatenations outputs, becomes `CachedAttention` of this program's own domain, which
+//! the graph and the concatenations outputs, becomes `CachedAttention` of this program's domain, which
 //! also computes both concatenations.
 //!
 //! `heads` repeats keys and values for the heads of queries that share them, in any form: also if these heads
@@ -19,7 +19,7 @@ use crate::common::int::Int;
 use crate::error::{At, Error, Result};
 use crate::graph::{Attribute, Graph, Node, NodeId, ValueId};
 use crate::op::{NEWEST_OPSET, range};
-use crate::pass::builder::{Builder, Expr, in_place_of};
+use crate::pass::builder::{Builder, Expr, replacement_of};
 use crate::pass::dead::remove_dead_nodes;
 use crate::pass::pattern::Readers;
 use crate::tensor::{DType, Dim};
@@ -105,14 +105,14 @@ fn shape_of_whole(
     let rank = graph.value(past).shape.as_deref().map_or(0, <[Dim]>::len);
     let mut grows = vec![0; rank];
     grows.put(axis, 1);
-    let place = |name: &str, default: usize| -> usize {
-        let Some(Attribute::Int(place)) = node.attributes.get(name) else { return default };
-        let place = if *place < 0 { place.saturating_add(rank.int()) } else { *place };
-        usize::try_from(place).unwrap_or(0).min(rank)
+    let bound = |name: &str, default: usize| -> usize {
+        let Some(Attribute::Int(index)) = node.attributes.get(name) else { return default };
+        let index = if *index < 0 { index.saturating_add(rank.int()) } else { *index };
+        usize::try_from(index).unwrap_or(0).min(rank)
     };
-    let (start, end) = (place("start", 0), place("end", rank));
+    let (start, end) = (bound("start", 0), bound("end", rank));
     let grows: Vec<i64> = grows.into_iter().take(end).skip(start).collect();
-    in_place_of(graph, node, node.version, |made| {
+    replacement_of(graph, node, node.version, |made| {
         let grows = made.ints(&grows);
         let shape = |id: ValueId| made.only_copy_of(node, &[Some(made.value(id))]);
         let (before, added) = (shape(past)?, shape(new)?);
@@ -127,11 +127,11 @@ fn build(
     masks: &mut BTreeMap<Vec<Mask>, (ValueId, bool)>,
 ) -> Result<Option<Vec<Node>>> {
     let result = node.output(0).ok_or_else(|| Error::internal("a product without a result"))?;
-    let Parts { q, heads, keys, values, masks: own, scale } = parts;
-    let known = |cache: &Cache, place: usize| cache.sizes.get(place).and_then(Dim::known).unwrap_or(-1);
+    let Parts { q, heads, keys, values, masks: of_node, scale } = parts;
+    let known = |cache: &Cache, index: usize| cache.sizes.get(index).and_then(Dim::known).unwrap_or(-1);
     let axis = |cache: &Cache| i64::try_from(cache.axes[1]).map(Attribute::Int);
     let (key_axis, value_axis) = (axis(&keys)?, axis(&values)?);
-    in_place_of(graph, node, NEWEST_OPSET, |made| {
+    replacement_of(graph, node, NEWEST_OPSET, |made| {
         let q = by_heads(made.value(q), &[1, heads, -1, known(&keys, 2)]);
         let mut inputs = vec![q];
         for cache in [&keys, &values] {
@@ -144,12 +144,12 @@ fn build(
         }
         inputs.extend([&keys, &values].map(|cache| made.value(cache.appended.past)));
         let mut hides_all = false;
-        if !own.is_empty() {
-            let (mask, may_hide_all) = match masks.get(&own) {
+        if !of_node.is_empty() {
+            let (mask, may_hide_all) = match masks.get(&of_node) {
                 Some((known, may_hide_all)) => (made.value(*known), *may_hide_all),
-                None => mask_value(made, &own, q)?,
+                None => mask_value(made, &of_node, q)?,
             };
-            masks.insert(own, (mask.id, may_hide_all));
+            masks.insert(of_node, (mask.id, may_hide_all));
             inputs.push(mask);
             hides_all = may_hide_all;
         }

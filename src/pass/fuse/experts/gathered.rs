@@ -122,8 +122,8 @@ impl Reader<'_, '_> {
         // The rows are columns, or rows, of matrices.
         let along = self.layout.row(self.matcher, x)?.1;
         let rank = self.matcher.rank(x)?;
-        let place = if transposed { 2 } else { 1 };
-        if rank != 3 || along.is_some_and(|axis| axis != place) {
+        let row_axis = if transposed { 2 } else { 1 };
+        if rank != 3 || along.is_some_and(|axis| axis != row_axis) {
             return None;
         }
         self.sizes = self.sizes.checked_add(self.matcher.constant(table)?.shape().iter().product())?;

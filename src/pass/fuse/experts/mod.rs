@@ -1,4 +1,4 @@
-//! Mixtures of experts: functions of the same form with weights of their own, of which each token chooses
+//! Mixtures of experts: functions of the same form with separate weights, of which each token chooses
 //! some. They are computed for all experts, and weighted; the weights of those that are not chosen are 0.
 //!
 //! `y[t] = sum_j w[t, j] * (B[i[t, j]] f(A[i[t, j]] x[t]))` with matrices gathered for each choice `j`, where

@@ -29,7 +29,7 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// Returns the value, given the rows of `tokens` and the outputs of each step.
+    /// Returns the value from the rows of `tokens` and the outputs of each step.
     fn value<'b>(
         self,
         made: &'b Builder<'b>,
@@ -75,8 +75,8 @@ pub(super) enum Step {
 pub(super) enum Layout {
     /// In matrices.
     Matrix,
-    /// As a list of all choices of all tokens, `[tokens * choices, ..]`, or apart, `[tokens, choices, ..]`.
-    /// Of the other axes one may be longer than 1.
+    /// As a list of all choices of all tokens, `[tokens * choices, ..]`, or separate, as
+    /// `[tokens, choices, ..]`. Of the other axes one may be longer than 1.
     Choices { tokens: Dim, choices: Dim, all: Dim },
 }
 

@@ -1,4 +1,4 @@
-//! Experts of which each is applied to the tokens that choose it, and scattered to their places in a sum.
+//! Experts of which each is applied to the tokens that choose it, and scattered to their rows in a sum.
 
 use std::sync::LazyLock;
 
@@ -17,7 +17,7 @@ use crate::tensor::{Span, Tensor};
 /// The most nodes between the positions of an expert and the node that reads them.
 const MAX_VIEWS: usize = 8;
 
-/// The weight of an expert for its tokens, at their rows and places in the list of all weights.
+/// The weight of an expert for its tokens, at their rows and columns in the list of all weights.
 static WEIGHT: LazyLock<Pattern> =
     LazyLock::new(|| Pattern::of("Gather(list, Add(place, Mul(row, factor)))"));
 /// Where an expert is chosen.
@@ -104,7 +104,7 @@ fn is_zeros(matcher: &Matcher, value: ValueId) -> bool {
     }
 }
 
-/// The positions of an expert among the choices: a list of tokens, and one of the places of its number.
+/// The positions of an expert among the choices: a list of tokens, and one of the indices of its number.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Position {
     /// The NonZero.
@@ -171,8 +171,8 @@ impl<'a, 'g> Reader<'a, 'g> {
         }
         let weighted = matcher.made_by(updates, "Mul")?;
         orders(weighted).find_map(|(value, weight)| {
-            let (weights, choices, place) = self.weight(weight, token)?;
-            let (expert, choices) = self.choices_of(token, place, weights, choices)?;
+            let (weights, choices, choice) = self.weight(weight, token)?;
+            let (expert, choices) = self.choices_of(token, choice, weights, choices)?;
             if self.choices.is_some_and(|known| known != choices) {
                 return None;
             }
@@ -226,7 +226,7 @@ impl<'a, 'g> Reader<'a, 'g> {
         }
         is_along_first(matcher.producer(source)?).then_some(())?;
         WEIGHT.matches(matcher, source).into_iter().find_map(|found| {
-            let [list, place, row, factor] = found.values(["list", "place", "row", "factor"])?;
+            let [list, choice, row, factor] = found.values(["list", "place", "row", "factor"])?;
             if matcher.shape(list)?.iter().skip(1).any(|size| !size.is(1)) {
                 return None;
             }
@@ -236,7 +236,7 @@ impl<'a, 'g> Reader<'a, 'g> {
             }
             let choices = matcher.shape(weights)?.last()?.known()?;
             (matcher.int(factor)? == choices && self.position(row)? == token).then_some(())?;
-            Some((weights, choices, self.position(place)?))
+            Some((weights, choices, self.position(choice)?))
         })
     }
 
@@ -244,12 +244,12 @@ impl<'a, 'g> Reader<'a, 'g> {
     fn choices_of(
         &self,
         token: Position,
-        place: Position,
+        choice: Position,
         weights: ValueId,
         choices: i64,
     ) -> Option<(i64, Choices)> {
         let matcher = self.matcher;
-        if token.positions != place.positions {
+        if token.positions != choice.positions {
             return None;
         }
         let mut mask = matcher.made_by(token.positions, "NonZero")?.input(0)?;
@@ -269,7 +269,7 @@ impl<'a, 'g> Reader<'a, 'g> {
             [2, 0, 1] => (0, 1),
             _ => return None,
         };
-        if (token.row, place.row) != rows {
+        if (token.row, choice.row) != rows {
             return None;
         }
         let top = matcher.made_by(indices, "TopK")?;

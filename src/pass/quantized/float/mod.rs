@@ -1,5 +1,5 @@
 //! Replaces operators on quantized values by float operators between DequantizeLinear and QuantizeLinear.
-//! Values that are quantized by their own range are not rounded.
+//! Values that are quantized by their range are not rounded.
 
 mod range;
 mod recurrent;
@@ -12,7 +12,7 @@ use crate::common::int::Int;
 use crate::error::Result;
 use crate::graph::{Attribute, AttributeMap, Graph, Node, ValueId, pairs};
 use crate::op::{CONTRIB_DOMAIN as MICROSOFT, NEWEST_OPSET, resolve_axis, whole_windows};
-use crate::pass::builder::{self, Builder, Expr, in_place_of};
+use crate::pass::builder::{self, Builder, Expr, replacement_of};
 use crate::pass::channels::Layout;
 use crate::pass::pattern::{int, is_set, only_output, scalar};
 use crate::tensor::DType;
@@ -114,7 +114,7 @@ const CHANNELS_LAST: &str = "channels_last";
 const QUANTIZED_ONLY: [&str; 2] = [CHANNELS_LAST, "opset"];
 
 /// Replaces all operators on quantized values that have a float operator, or a recurrent one with weights of
-/// int8. Returns the values that were quantized by their own range.
+/// int8. Returns the values that were quantized by their range.
 pub(super) fn to_plain(graph: &mut Graph, layers: RecurrentLayers) -> Result<BTreeSet<ValueId>> {
     let mut ranged = BTreeSet::new();
     graph.rewrite_nodes(|graph, id| {
@@ -170,7 +170,7 @@ struct Plain<'b, 'n> {
     node: &'n Node,
 }
 
-/// Replaces a node by float nodes of the model's own operator set, so that they can be written into the
+/// Replaces a node by float nodes of the model's operator set, so that they can be written into the
 /// model.
 fn to_plain_by(
     graph: &mut Graph,
@@ -178,7 +178,7 @@ fn to_plain_by(
     build: impl for<'b> FnOnce(&Plain<'b, '_>) -> Result<Option<Expr<'b>>>,
 ) -> Result<Option<Vec<Node>>> {
     let opset = opset(graph);
-    in_place_of(graph, node, opset, |made| build(&Plain { made, node }))
+    replacement_of(graph, node, opset, |made| build(&Plain { made, node }))
 }
 
 impl<'b> Plain<'b, '_> {
@@ -280,7 +280,7 @@ fn plain_attributes(graph: &Graph, node: &Node) -> Option<AttributeMap> {
         return None;
     }
     if node.op_type == "QLinearSoftmax" && int(node, "opset").is_some_and(|opset| opset < AXES) {
-        // Softmax flattens all axes from the given one on, which the newer sets express only for the last.
+        // Softmax flattens all axes from `axis` on, which the newer sets express only for the last.
         let rank = node.input(0).and_then(|x| graph.value(x).shape.as_ref()).map(|shape| shape.len())?;
         let axis = resolve_axis(int(node, "axis").unwrap_or(1), rank).ok()?;
         if axis + 1 != rank {

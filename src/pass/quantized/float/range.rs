@@ -1,4 +1,4 @@
-//! Values that are quantized by their own range are not rounded.
+//! Values that are quantized by their range are not rounded.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -191,7 +191,7 @@ fn is_product(node: &Node) -> bool {
 }
 
 impl<'b> Plain<'b, '_> {
-    /// Returns the float operator in place of MatMulInteger or ConvInteger.
+    /// Returns the float operator instead of MatMulInteger or ConvInteger.
     fn product(&self, floats: &BTreeMap<ValueId, ValueId>, zeros: &BTreeSet<ValueId>) -> Result<Expr<'b>> {
         let mut operands = Vec::new();
         for index in [0, 1] {

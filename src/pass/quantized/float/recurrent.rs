@@ -1,5 +1,5 @@
 //! DynamicQuantizeLSTM, whose weights are quantized; at every step the other values are quantized by their
-//! own range.
+//! range.
 
 use super::Plain;
 use crate::error::{At, Error, Result};
@@ -11,7 +11,7 @@ use crate::tensor::DType;
 const WEIGHTS: [[usize; 3]; 2] = [[1, 8, 9], [2, 10, 11]];
 
 impl<'b> Plain<'b, '_> {
-    /// Returns LSTM, or its variant for ncnn, in place of DynamicQuantizeLSTM. The weights of the latter have
+    /// Returns LSTM, or its variant for ncnn, instead of DynamicQuantizeLSTM. The weights of the latter have
     /// the gates along the last axis, and a scale for each direction or each gate.
     pub(super) fn lstm(&self, operator: &'static str) -> Result<Expr<'b>> {
         let mut inputs: Vec<Option<Expr>> = (0..8).map(|index| self.input(index)).collect();

@@ -9,11 +9,11 @@ use crate::graph::{Graph, Node, NodeId, ValueId};
 use crate::pass::pattern::Readers;
 use crate::tensor::{DType, Tensor};
 
-use super::super::padding::own_padding;
+use super::super::padding::explicit_padding;
 use super::super::{int, only_output};
 use super::step::{Channels, Step, all_elements, keeps_weight, largest, read_step};
 use crate::op::NEWEST_OPSET;
-use crate::pass::builder::{Builder, Expr, in_place_of};
+use crate::pass::builder::{Builder, Expr, replacement_of};
 
 /// The operators that are merged.
 const KINDS: &[&str] = &["Add", "BatchNormalization", "Div", "Mul", "Sub"];
@@ -109,12 +109,12 @@ fn scale_before(
 
 /// Whether the convolution may be padded.
 fn is_padded(node: &Node, axes: usize) -> bool {
-    own_padding(node, axes).is_none_or(|pads| pads.iter().any(|pad| *pad != 0))
+    explicit_padding(node, axes).is_none_or(|pads| pads.iter().any(|pad| *pad != 0))
 }
 
 impl Found {
     fn nodes(&self, graph: &mut Graph, node: &Node) -> Result<Option<Vec<Node>>> {
-        in_place_of(graph, node, NEWEST_OPSET, |made| {
+        replacement_of(graph, node, NEWEST_OPSET, |made| {
             let (scale, shift) = self.step.after(made, self.dtype, None, None);
             let mut data = made.value(self.data);
             if let (Some((kept, version)), Some(scale)) = (self.kept, scale) {

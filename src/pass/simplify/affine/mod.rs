@@ -15,7 +15,7 @@ use crate::common::int::Int;
 use crate::error::Result;
 use crate::graph::{Graph, Node, NodeId, ValueId};
 use crate::op::NEWEST_OPSET;
-use crate::pass::builder::{Builder, Expr, in_place_of};
+use crate::pass::builder::{Builder, Expr, replacement_of};
 use crate::pass::pattern::{Readers, has_no_factors};
 use crate::tensor::{DType, Tensor};
 use step::{Channels, Step, keeps_weight, read_step};
@@ -131,7 +131,7 @@ impl Product {
 
     /// The nodes that compute the new weight and bias, and the node with these.
     fn with_steps(&self, graph: &mut Graph, node: &Node, steps: &[Step]) -> Result<Option<Vec<Node>>> {
-        in_place_of(graph, node, NEWEST_OPSET, |made| {
+        replacement_of(graph, node, NEWEST_OPSET, |made| {
             let (mut scale, mut shift) = (None, self.bias.map(|bias| made.value(bias)));
             for step in steps {
                 (scale, shift) = step.after(made, self.channels.dtype, scale, shift);

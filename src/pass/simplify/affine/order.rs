@@ -6,23 +6,23 @@ use crate::pass::pattern::{Readers, constant_ints, producer};
 
 use super::super::{int, only_output};
 use crate::op::NEWEST_OPSET;
-use crate::pass::builder::in_place_of;
+use crate::pass::builder::replacement_of;
 
 /// A Conv and the Gather before it.
 struct Found {
     data: ValueId,
     weight: ValueId,
-    /// The place in the weight of each channel of `data`.
-    places: Vec<i64>,
+    /// The index in the weight of each channel of `data`.
+    positions: Vec<i64>,
 }
 
 /// Merges a Gather that only reorders channels into the weight of the Conv after it.
 pub(crate) fn fuse_channel_order_into_conv(graph: &mut Graph) -> Result<bool> {
     let readers = Readers::of(graph);
     let find = |graph: &Graph, node: &Node| find(graph, &readers, node);
-    graph.replace_nodes(find, |graph, conv, Found { data, weight, places }| {
-        in_place_of(graph, conv, NEWEST_OPSET, |made| {
-            let reordered = made.value(weight).gather(made.ints(&places), 1).named_as(weight);
+    graph.replace_nodes(find, |graph, conv, Found { data, weight, positions }| {
+        replacement_of(graph, conv, NEWEST_OPSET, |made| {
+            let reordered = made.value(weight).gather(made.ints(&positions), 1).named_as(weight);
             let bias = conv.input(2).map(|bias| made.value(bias));
             let inputs = [Some(made.value(data)), Some(reordered)].into_iter().chain(bias.map(Some));
             made.only_copy_of(conv, &inputs.collect::<Vec<_>>()).map(Some)
@@ -43,7 +43,8 @@ fn find(graph: &Graph, readers: &Readers, node: &Node) -> Option<Found> {
     if int(gather, "axis") != Some(1) || !is_list || graph.value(data).constant.is_some() {
         return None;
     }
-    let place = |channel| order.iter().position(|from| usize::try_from(*from) == Ok(channel));
-    let places = (0..channels).map(|channel| i64::try_from(place(channel)?).ok()).collect::<Option<_>>()?;
-    Some(Found { data, weight, places })
+    let position_of = |channel| order.iter().position(|from| usize::try_from(*from) == Ok(channel));
+    let positions =
+        (0..channels).map(|channel| i64::try_from(position_of(channel)?).ok()).collect::<Option<_>>()?;
+    Some(Found { data, weight, positions })
 }

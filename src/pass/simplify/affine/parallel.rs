@@ -8,11 +8,11 @@ use crate::graph::{Graph, Node, NodeId, ValueId};
 use crate::pass::pattern::{Readers, ints};
 use crate::tensor::{DType, Tensor};
 
-use super::super::padding::own_padding;
+use super::super::padding::explicit_padding;
 use super::super::{int, only_output};
 use super::step::{Channels, Step, read_step};
 use crate::op::NEWEST_OPSET;
-use crate::pass::builder::{Builder, Expr, in_place_of};
+use crate::pass::builder::{Builder, Expr, replacement_of};
 
 /// A branch of a sum.
 struct Branch {
@@ -95,7 +95,7 @@ fn read_conv(graph: &Graph, id: NodeId) -> Option<(Branch, Common)> {
         sizes.get(2..)?.iter().map(|size| i64::try_from(*size).ok()).collect::<Option<_>>()?;
     let rank = kernel.len();
     let constant_bias = bias.is_none_or(|bias| graph.value(bias).constant.is_some());
-    let mut before = own_padding(node, rank).filter(|_| constant_bias)?;
+    let mut before = explicit_padding(node, rank).filter(|_| constant_bias)?;
     before.truncate(rank);
     let list = |name: &str, otherwise: i64| ints(node, name).map_or(vec![otherwise; rank], <[i64]>::to_vec);
     let common = Common {
@@ -128,9 +128,9 @@ impl Branch {
     fn pads_within(&self, large: &Branch, dilations: &[i64]) -> Option<Vec<i64>> {
         let (mut begin, mut end) = (vec![0; 2], vec![0; 2]);
         let sizes = large.kernel.iter().zip(&self.kernel);
-        let places = large.before.iter().zip(&self.before).zip(dilations);
-        for ((size, own), ((before, own_before), dilation)) in sizes.zip(places) {
-            let (distance, missing) = (before - own_before, size - own);
+        let starts = large.before.iter().zip(&self.before).zip(dilations);
+        for ((size, small), ((before, small_before), dilation)) in sizes.zip(starts) {
+            let (distance, missing) = (before - small_before, size - small);
             if *dilation < 1 || distance % dilation != 0 {
                 return None;
             }
@@ -152,10 +152,11 @@ impl Branch {
         };
         let (scale, shift) = step.after(made, found.dtype, None, None);
         let inputs = found.channels / found.group.max(1);
-        let own: Vec<i64> = (0..found.channels).map(|channel| channel % inputs.max(1)).collect();
+        let inputs_of_channels: Vec<i64> =
+            (0..found.channels).map(|channel| channel % inputs.max(1)).collect();
         let ones = vec![1; self.kernel.len()];
         let shape = [&[found.channels, inputs], ones.as_slice()].concat();
-        let weight = made.ints(&own).one_hot(inputs, 1, found.dtype).reshape(&shape);
+        let weight = made.ints(&inputs_of_channels).one_hot(inputs, 1, found.dtype).reshape(&shape);
         let aligned = [&[-1, 1], ones.as_slice()].concat();
         (scale.map_or(weight, |scale| weight * scale.reshape(&aligned)), shift)
     }
@@ -164,7 +165,7 @@ impl Branch {
 impl Found {
     fn nodes(&self, graph: &mut Graph) -> Result<Option<Vec<Node>>> {
         let Kind::Conv { weight: replaced, .. } = self.large.kind else { return Ok(None) };
-        in_place_of(graph, &self.conv, NEWEST_OPSET, |made| {
+        replacement_of(graph, &self.conv, NEWEST_OPSET, |made| {
             let ((large, bias), (small, shift)) =
                 (self.large.parts(made, self), self.small.parts(made, self));
             let small = if self.pads.iter().all(|pad| *pad == 0) {

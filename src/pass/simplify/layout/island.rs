@@ -36,7 +36,7 @@ pub(super) fn find(graph: &Graph, readers: &Readers, kind: Kind) -> Vec<Island> 
             match graph.value(value).producer {
                 Some(producer) if joined.contains(&producer) => groups.join(producer, id),
                 // Readers of the same move belong together.
-                Some(producer) if graph.node(producer).is_some_and(|mover| kind.holds(mover)) => {
+                Some(producer) if graph.node(producer).is_some_and(|mover| kind.matches(mover)) => {
                     groups.join(*first_readers.entry(value).or_insert(id), id);
                 }
                 _ => {}
@@ -74,7 +74,7 @@ impl Island {
     }
 
     fn mover<'g>(&self, graph: &'g Graph, id: NodeId) -> Option<&'g Node> {
-        graph.node(id).filter(|node| self.kind.holds(node))
+        graph.node(id).filter(|node| self.kind.matches(node))
     }
 
     /// The move that computes an entry.
@@ -90,7 +90,7 @@ impl Island {
     }
 
     /// Whether only nodes of the island read an entry.
-    fn is_read_here_alone(&self, readers: &Readers, entry: ValueId) -> bool {
+    fn is_read_only_here(&self, readers: &Readers, entry: ValueId) -> bool {
         !readers.is_output(entry) && readers.all(entry).iter().all(|reader| self.members.contains(reader))
     }
 
@@ -122,9 +122,9 @@ impl Island {
         let mut cost = 0;
         for entry in &self.entries {
             let mover = self.entry_mover(graph, *entry);
-            let alone = self.is_read_here_alone(readers, *entry);
+            let only_here = self.is_read_only_here(readers, *entry);
             let redundant = mover.is_some_and(|mover| Way::of(graph, mover, true).as_ref() == Some(way));
-            cost += match (redundant, mover.is_some() && alone) {
+            cost += match (redundant, mover.is_some() && only_here) {
                 (true, true) => -1,
                 (true, false) | (false, true) => 0,
                 (false, false) => 1,

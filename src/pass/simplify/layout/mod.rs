@@ -19,7 +19,7 @@ use crate::tensor::Shape;
 
 use super::only_output;
 use super::view::{is_view, target_of};
-use crate::pass::builder::{Builder, Expr, opset_beside};
+use crate::pass::builder::{Builder, Expr, opset_for};
 use island::Island;
 pub(in crate::pass) use operand::axes_of;
 use operand::{name_axes, operands};
@@ -46,7 +46,7 @@ enum Kind {
 }
 
 impl Kind {
-    fn holds(self, node: &Node) -> bool {
+    fn matches(self, node: &Node) -> bool {
         match self {
             Kind::Transpose => node.is("Transpose"),
             Kind::View => is_view(node),
@@ -139,7 +139,7 @@ fn move_island(
         let Some(output) = only_output(&node) else { continue };
         let data = operands(&node);
         let axes = axes_of(graph, &node).unwrap_or_default();
-        let made = Builder::of_version(graph, opset_beside(graph, &node));
+        let made = Builder::of_version(graph, opset_for(graph, &node));
         let mut renamed = node.clone();
         let mut inputs: Vec<Option<Expr>> = Vec::new();
         for (index, value) in node.inputs.iter().enumerate() {

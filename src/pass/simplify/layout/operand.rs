@@ -45,7 +45,7 @@ fn shapes_fit(graph: &Graph, node: &Node, kind: Kind) -> Option<bool> {
                 sizes.len() == shape.len() || (access == Access::Broadcast && sizes.len() <= shape.len())
             }
             (true, None) if kind == Kind::View => value.shape.as_ref() == Some(shape),
-            (true, None) => value.shape.as_ref().is_some_and(|own| own.len() == shape.len()),
+            (true, None) => value.shape.as_ref().is_some_and(|sizes| sizes.len() == shape.len()),
         };
         if !fits {
             return Some(false);

@@ -1,4 +1,4 @@
-//! Places of models and results: files, in folders that may not exist yet, and the streams of the process.
+//! Locations of models and results: files, in folders that may not exist yet, and the streams of the process.
 
 use std::fs::{self, File};
 use std::io::{self, IsTerminal};
@@ -58,14 +58,14 @@ struct Piped {
     path: PathBuf,
 }
 
-/// The places of the results of a run.
+/// The files of the results of a run.
 #[derive(Debug, Default)]
-pub(super) struct Places {
+pub(super) struct Outputs {
     piped: Option<Piped>,
     files: Vec<PathBuf>,
 }
 
-impl Places {
+impl Outputs {
     /// Returns the path at which to write a result, after symbolic links. Its folder may have to be made.
     pub fn add(&mut self, path: &Path) -> Result<PathBuf> {
         if !is_standard_output(path) {
@@ -77,14 +77,14 @@ impl Places {
             return Err(Error::usage("two results would go to standard output"));
         }
         let room = temporary_folder()?;
-        // Model and net are in this folder, after its own symbolic links.
+        // Model and net are in this folder, after its symbolic links.
         let folder = room.path().canonicalize().map_err(|e| Error::io("the folder cannot be opened", e))?;
         let path = folder.join("result");
         self.piped = Some(Piped { _room: room, path: path.clone() });
         Ok(path)
     }
 
-    /// Like [`Places::add`], for a result that may not be wanted.
+    /// Like [`Outputs::add`], for a result that may not be wanted.
     pub fn add_if(&mut self, path: Option<&PathBuf>) -> Result<Option<PathBuf>> {
         path.map(|path| self.add(path)).transpose()
     }
@@ -108,7 +108,7 @@ impl Places {
         self.write_some(self.files.iter().map(PathBuf::as_path), write)
     }
 
-    /// Like [`Places::write`], for these of the results alone.
+    /// Like [`Outputs::write`], only for these results.
     pub fn write_some<'f, T, E: From<Error>>(
         &self,
         files: impl IntoIterator<Item = &'f Path>,

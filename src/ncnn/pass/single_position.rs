@@ -45,8 +45,8 @@ pub(super) fn flatten_place(net: &mut Net, wiring: &Wiring) -> Result<bool> {
 fn read_vector(net: &Net, wiring: &Wiring, image: BlobId) -> Option<(BlobId, Option<Side>)> {
     let [c, 1, 1] = *known(&net.blob(image).shape)?.as_slice() else { return None };
     let is_vector = |blob: BlobId| known(&net.blob(blob).shape).is_some_and(|sizes| sizes == [c]);
-    let place = wiring.producer(image)?;
-    if let Some((vector, _)) = view::view_of(net, place) {
+    let producer = wiring.producer(image)?;
+    if let Some((vector, _)) = view::view_of(net, producer) {
         return is_vector(vector).then_some((vector, None));
     }
     let side = source_vector(net, wiring, image)?;
@@ -123,15 +123,15 @@ fn channel_side(net: &Net, wiring: &Wiring, index: usize) -> Option<Side> {
         return None;
     }
     let top = known(&net.blob(*layer.tops.first()?).shape)?;
-    for (own, other) in [(*a, *b), (*b, *a)] {
-        let (shape, whole) = (known(&net.blob(own).shape)?, known(&net.blob(other).shape)?);
+    for (vector, other) in [(*a, *b), (*b, *a)] {
+        let (shape, whole) = (known(&net.blob(vector).shape)?, known(&net.blob(other).shape)?);
         let Some((n, rest)) = shape.split_first() else { continue };
         // `BinaryOp::forward` compares the size with that of the outermost axis first.
         let broadcasts = *n > 1 && !rest.is_empty() && rest.iter().all(|size| *size == 1);
         if broadcasts
             && whole == top
             && whole.first() == Some(n)
-            && let Some(side) = source_vector(net, wiring, own)
+            && let Some(side) = source_vector(net, wiring, vector)
             && known(&net.blob(side.vector).shape)? == [*n]
         {
             return Some(side);
