@@ -13,8 +13,8 @@ use crate::ncnn::layer::{RotaryEmbed, SDPA};
 use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::of(OWN_DOMAIN, "CachedAttention", Access::Any, infer_cached).lower(lower_cached).lowers_to("SDPA"),
-    Row::of(OWN_DOMAIN, "RotaryEmbed", Access::Any, infer_same).lower(lower_rotary).lowers_to("RotaryEmbed"),
+    Row::of(NCNN_DOMAIN, "CachedAttention", Access::Any, infer_cached).lower(lower_cached).lowers_to("SDPA"),
+    Row::of(NCNN_DOMAIN, "RotaryEmbed", Access::Any, infer_same).lower(lower_rotary).lowers_to("RotaryEmbed"),
 ];
 
 /// The indices of the inputs of CachedAttention.

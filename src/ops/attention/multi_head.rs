@@ -9,7 +9,7 @@ use crate::ncnn::layer::MultiHeadAttention;
 use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] =
-    &[Row::of(OWN_DOMAIN, "MultiHeadAttention", Access::Any, infer_multi_head)
+    &[Row::of(NCNN_DOMAIN, "MultiHeadAttention", Access::Any, infer_multi_head)
         .lower(lower_multi_head)
         .lowers_to("MultiHeadAttention")];
 

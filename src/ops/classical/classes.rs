@@ -13,8 +13,8 @@ impl Labels {
     /// Reads the labels that are integers from an attribute, and those that are text from
     /// `classlabels_strings`.
     pub fn read(call: &Call, integers: &str) -> Result<Labels> {
-        let numbers = call.given_ints(integers)?.filter(|labels| !labels.is_empty());
-        let texts = call.given_strings("classlabels_strings")?.unwrap_or_default();
+        let numbers = call.optional_ints(integers)?.filter(|labels| !labels.is_empty());
+        let texts = call.optional_strings("classlabels_strings")?.unwrap_or_default();
         let count = numbers.as_ref().map_or(texts.len(), Vec::len).int();
         Ok(Labels { numbers, count })
     }

@@ -23,7 +23,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
 /// Returns keys or values, which are a list of numbers or a tensor; `None` if they are text.
 fn table(call: &Call, [floats, ints, tensor]: [&'static str; 3]) -> Result<Option<Array>> {
     if call.since() >= 4
-        && let Some(tensor) = call.given_tensor(tensor)?
+        && let Some(tensor) = call.optional_tensor(tensor)?
     {
         let array = tensor.load()?;
         return Ok((array.dtype() != DType::String).then_some(array));
@@ -31,10 +31,10 @@ fn table(call: &Call, [floats, ints, tensor]: [&'static str; 3]) -> Result<Optio
     if call.since() < 2 {
         return Ok(None);
     }
-    if let Some(list) = call.given_ints(ints)?.filter(|list| !list.is_empty()) {
+    if let Some(list) = call.optional_ints(ints)?.filter(|list| !list.is_empty()) {
         return Ok(Some(Array::i64(ArrayD::from_shape_vec(vec![list.len()], list)?)));
     }
-    let list = call.given_floats(floats)?.filter(|list| !list.is_empty());
+    let list = call.optional_floats(floats)?.filter(|list| !list.is_empty());
     list.map(|list| Ok(Array::f32(ArrayD::from_shape_vec(vec![list.len()], list)?))).transpose()
 }
 
@@ -46,7 +46,7 @@ fn read_labels(call: &Call) -> Result<Option<[Array; 3]>> {
     if keys.len() != values.len() || keys.is_empty() {
         invalid!("{} keys and {} values", keys.len(), values.len());
     }
-    let given = if call.since() >= 4 { call.given_tensor("default_tensor")? } else { None };
+    let given = if call.since() >= 4 { call.optional_tensor("default_tensor")? } else { None };
     let default = match given {
         Some(tensor) => tensor.load()?,
         None if values.dtype().is_float() => {
@@ -97,7 +97,7 @@ fn expand_labels<'x>(x: &'x Expand) -> Result<Expr<'x>> {
 }
 
 fn read_categories(call: &Call) -> Result<Vec<i64>> {
-    match call.given_ints("cats_int64s")? {
+    match call.optional_ints("cats_int64s")? {
         Some(categories) if call.dtype(0)? != DType::String => Ok(categories),
         _ => Err(text()),
     }

@@ -67,7 +67,7 @@ fn number_list(call: &Call, [list, tensor]: [&'static str; 2]) -> Result<Vec<f64
     {
         return Ok(found);
     }
-    Ok(call.given_floats(list)?.unwrap_or_default().into_iter().map(f64::from).collect())
+    Ok(call.optional_floats(list)?.unwrap_or_default().into_iter().map(f64::from).collect())
 }
 
 /// Returns a list of numbers, rounded to float32.
@@ -108,12 +108,12 @@ fn number_nodes(trees: &[i64], nodes: &[i64], modes: &[&str]) -> Result<Numbers>
 fn read_trees(call: &Call, names: &Leaves, target_count: i64, is_mean: bool) -> Result<Trees> {
     let ints = |name| call.ints(name);
     let trees = ints("nodes_treeids")?;
-    let modes = call.given_strings("nodes_modes")?.unwrap_or_default();
+    let modes = call.optional_strings("nodes_modes")?.unwrap_or_default();
     let Numbers { ends, roots, leaf_count } = number_nodes(&trees, &ints("nodes_nodeids")?, &modes)?;
     let leaves = read_leaves(call, names, &ends, leaf_count, target_count)?;
     let splits = number_list(call, ["nodes_values", "nodes_values_as_tensor"])?;
     let features = ints("nodes_featureids")?;
-    let missing = call.given_ints("nodes_missing_value_tracks_true")?.unwrap_or_default();
+    let missing = call.optional_ints("nodes_missing_value_tracks_true")?.unwrap_or_default();
     let successors = [ints("nodes_truenodeids")?, ints("nodes_falsenodeids")?];
     let mut conditions = Vec::new();
     for (place, mode) in modes.iter().enumerate().filter(|(_, mode)| **mode != "LEAF") {
@@ -247,7 +247,7 @@ fn expand_classifier(x: &Expand) -> Result<bool> {
 
 /// Returns the targets of which each row has a score: those of all leaves of a tree.
 fn always_reached(call: &Call, trees: &Trees) -> Result<BTreeSet<usize>> {
-    let modes = call.given_strings("nodes_modes")?.unwrap_or_default();
+    let modes = call.optional_strings("nodes_modes")?.unwrap_or_default();
     let owners = call.ints("nodes_treeids")?.into_iter().zip(modes);
     let owners = owners.filter(|(_, mode)| *mode == "LEAF").map(|(tree, _)| tree);
     let mut of_trees: BTreeMap<i64, BTreeSet<usize>> = BTreeMap::new();

@@ -102,8 +102,8 @@ fn read_vectorizer(call: &Call) -> Result<Vectorizer> {
     let mode = call.word("mode", &[("TF", Mode::Tf), ("IDF", Mode::Idf), ("TFIDF", Mode::TfIdf)])?;
     let skips = call.int("max_skip_count")?;
     let indexes = call.ints("ngram_indexes")?;
-    let weights = call.given_floats("weights")?.filter(|weights| !weights.is_empty() && mode != Mode::Tf);
-    let Some(pool) = call.given_ints("pool_int64s")?.filter(|pool| !pool.is_empty()) else {
+    let weights = call.optional_floats("weights")?.filter(|weights| !weights.is_empty() && mode != Mode::Tf);
+    let Some(pool) = call.optional_ints("pool_int64s")?.filter(|pool| !pool.is_empty()) else {
         unsupported!("n-grams of strings: ncnn has no blobs of strings");
     };
     let grams = read_grams(call, &pool, &indexes)?;

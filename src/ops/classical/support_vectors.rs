@@ -42,7 +42,7 @@ fn columns(call: &Call) -> Result<usize> {
 }
 
 fn numbers(call: &Call, name: &str) -> Result<Vec<f32>> {
-    Ok(call.given_floats(name)?.unwrap_or_default())
+    Ok(call.optional_floats(name)?.unwrap_or_default())
 }
 
 /// Returns the kernel of each row of the input with each of the support vectors.
@@ -121,7 +121,7 @@ fn expand_classifier(x: &Expand) -> Result<bool> {
         unsupported!("probabilities of the classes, which runtimes approach by iteration");
     }
     let (mut count, mut ends) = (0_usize, Vec::new());
-    for size in x.given_ints("vectors_per_class")?.unwrap_or_default() {
+    for size in x.optional_ints("vectors_per_class")?.unwrap_or_default() {
         count = count.saturating_add(usize::try_from(size)?);
         ends.push(count);
     }

@@ -42,7 +42,7 @@ pub(super) fn places(list: Vec<i64>) -> Result<Vec<usize>> {
 }
 
 pub(super) fn numbers(call: &Call, name: &str) -> Result<Option<Vec<f64>>> {
-    let tensor = call.given_tensor(name)?;
+    let tensor = call.optional_tensor(name)?;
     tensor.map(|tensor| Ok(tensor.load()?.to_f64()?.iter().copied().collect())).transpose()
 }
 
@@ -51,7 +51,7 @@ fn read_conditions(call: &Call) -> Result<Vec<Condition>> {
     let modes = places(modes)?;
     let splits = required(numbers(call, "nodes_splits")?, "nodes_splits")?;
     let features = call.ints("nodes_featureids")?;
-    let missing = call.given_ints("nodes_missing_value_tracks_true")?.unwrap_or_default();
+    let missing = call.optional_ints("nodes_missing_value_tracks_true")?.unwrap_or_default();
     let [true_leafs, false_leafs] = [call.ints("nodes_trueleafs")?, call.ints("nodes_falseleafs")?];
     let [true_ids, false_ids] =
         [places(call.ints("nodes_truenodeids")?)?, places(call.ints("nodes_falsenodeids")?)?];
@@ -91,7 +91,7 @@ fn read_trees(call: &Call) -> Result<Trees> {
     let weights = required(numbers(call, "leaf_weights")?, "leaf_weights")?;
     let targets = places(call.ints("leaf_targetids")?)?;
     let most = targets.iter().max().map_or(0, |target| target.saturating_add(1));
-    let target_count = call.given_int("n_targets")?.unwrap_or(most.int());
+    let target_count = call.optional_int("n_targets")?.unwrap_or(most.int());
     if targets.len() != weights.len() || most.int() > target_count {
         invalid!("{} leaves with {} weights for {target_count} targets", targets.len(), weights.len());
     }

@@ -30,10 +30,10 @@ fn read_heads(call: &Call) -> Result<Heads> {
         return Err(Error::invalid(format!("{num_heads} heads")).at_part("attribute num_heads"));
     }
     // In onnxruntime a scale of 0 is the default, the reciprocal root of the size of a head.
-    let scale = call.given_float("scale")?.filter(|scale| *scale != 0.0);
+    let scale = call.optional_float("scale")?.filter(|scale| *scale != 0.0);
     let mask_filter_value = call.float_or("mask_filter_value", -10000.0)?;
-    let unidirectional = call.given_flag("unidirectional")?;
-    if call.given_flag("past_present_share_buffer")? {
+    let unidirectional = call.flag_or_false("unidirectional")?;
+    if call.flag_or_false("past_present_share_buffer")? {
         unsupported!("a state in a buffer");
     }
     Ok(Heads { num_heads, scale, mask_filter_value, unidirectional })
@@ -41,7 +41,7 @@ fn read_heads(call: &Call) -> Result<Heads> {
 
 /// Returns the sizes of queries, keys and values, all heads together.
 fn hidden_sizes(call: &Call) -> Result<[i64; 3]> {
-    if let Some(sizes) = call.given_ints("qkv_hidden_sizes")? {
+    if let Some(sizes) = call.optional_ints("qkv_hidden_sizes")? {
         let wrong = |sizes: Vec<i64>| Error::invalid(format!("{} sizes for three parts", sizes.len()));
         return sizes.try_into().map_err(|sizes| wrong(sizes).at_part("attribute qkv_hidden_sizes"));
     }
@@ -78,7 +78,7 @@ pub(super) fn multi_head_multiply_adds(call: &Call) -> Option<u64> {
 }
 
 pub(super) fn expand_attention<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    if x.given_flag("do_rotary")? || x.given_int("rotary_embedding_dim")?.is_some_and(|n| n != 0) {
+    if x.flag_or_false("do_rotary")? || x.optional_int("rotary_embedding_dim")?.is_some_and(|n| n != 0) {
         unsupported!("rotary positions inside the node");
     }
     let heads = read_heads(x)?;
@@ -239,7 +239,7 @@ pub(super) fn expand<'x>(x: &'x Expand, places: &Places) -> Result<Expr<'x>> {
 }
 
 pub(super) fn expand_rotary<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    if x.given_flag("is_packed_batching")? || x.float_or("scale", 1.0)? != 1.0 {
+    if x.flag_or_false("is_packed_batching")? || x.float_or("scale", 1.0)? != 1.0 {
         unsupported!("packed batches or a scale");
     }
     let [input, mut ids, cos, sin] = [0, 1, 2, 3].map(|index| x.operand(index));

@@ -63,7 +63,7 @@ fn read_activation(call: &Call) -> Result<Activation> {
     let fusion = call.int("swiglu_fusion")?;
     let alpha = call.float("activation_alpha")?;
     let beta = call.float("activation_beta")?;
-    let limit = call.given_float("swiglu_limit")?;
+    let limit = call.optional_float("swiglu_limit")?;
     Ok(match call.string("activation_type")? {
         // The only one of interleaved halves.
         "swiglu" if fusion == 1 => Activation::SwiGlu { alpha, beta, limit },
@@ -122,13 +122,13 @@ fn expand_quantized_experts<'x>(x: &'x Expand) -> Result<Expr<'x>> {
 /// Returns a layer of QMoE with matrices of floats.
 fn dequantize<'x>(x: &'x Expand, layer: &Quantized) -> Result<Layer<'x>> {
     x.required_constant(layer.matrices)?;
-    let bits = x.given_int(layer.bits)?.map_or_else(|| x.int("expert_weight_bits"), Ok)?;
+    let bits = x.optional_int(layer.bits)?.map_or_else(|| x.int("expert_weight_bits"), Ok)?;
     check_bits(bits)?;
     let [experts, outputs, bytes] = *x.sizes(layer.matrices)?.as_slice() else {
         invalid!("matrices of other than three axes");
     };
     let inputs = bytes.saturating_mul(8).checked_div(bits).unwrap_or(0);
-    let block = x.given_int("block_size")?.filter(|size| *size > 0);
+    let block = x.optional_int("block_size")?.filter(|size| *size > 0);
     let blocks = block.map_or(1, |size| inputs.checked_div(size).unwrap_or(1));
     let rows = experts.saturating_mul(outputs);
     let levels = unpack(x, layer.matrices, bits, [rows, blocks, inputs.checked_div(blocks).unwrap_or(0)]);

@@ -25,7 +25,7 @@ type Activation = (&'static str, Vec<(&'static str, Attribute)>);
 /// Returns the operator of the activation, and its attributes.
 fn read_activation(call: &Call) -> Result<Option<Activation>> {
     let activation = call.string_or("activation", "")?;
-    let given = [call.given_float("activation_alpha")?, call.given_float("activation_beta")?];
+    let given = [call.optional_float("activation_alpha")?, call.optional_float("activation_beta")?];
     if activation.is_empty() {
         return Ok(None);
     }

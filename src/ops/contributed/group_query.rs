@@ -32,7 +32,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
             cache of a window",
         )
         .states("padded sequences, stated by value"),
-    Row::of(OWN_DOMAIN, "WithoutPadding", Access::Any, infer_same).lower(lower_without_padding),
+    Row::of(NCNN_DOMAIN, "WithoutPadding", Access::Any, infer_same).lower(lower_without_padding),
 ];
 
 /// The indices of the inputs.
@@ -82,19 +82,19 @@ fn read(call: &Call) -> Result<Attention> {
     let head =
         head.ok_or_else(|| Error::invalid(format!("{hidden} elements do not divide into {all} heads")))?;
     let usual: f32 = head.as_();
-    let is_positive = |name: &str| call.given_int(name).map(|value| value.is_some_and(|value| value > 0));
+    let is_positive = |name: &str| call.optional_int(name).map(|value| value.is_some_and(|value| value > 0));
     if is_positive("qk_output")? {
         unsupported!("scores as an output");
     }
     for name in ["k_quant_type", "v_quant_type"] {
-        if !matches!(call.given_string(name)?, None | Some("NONE")) {
+        if !matches!(call.optional_string(name)?, None | Some("NONE")) {
             unsupported!("a quantized cache");
         }
     }
     if !call.flag("causal")? || call.flag("sliding_window_cache")? {
         unsupported!("keys after their query, or a cache of a window");
     }
-    let window = call.given_int("local_window_size")?.filter(|size| *size >= 0);
+    let window = call.optional_int("local_window_size")?.filter(|size| *size >= 0);
     if window == Some(0) {
         unsupported!("a window of no keys");
     }
@@ -105,10 +105,10 @@ fn read(call: &Call) -> Result<Attention> {
         heads,
         kv_heads,
         head,
-        scale: call.given_float("scale")?.filter(|scale| *scale != 0.0).unwrap_or(1.0 / usual.sqrt()),
+        scale: call.optional_float("scale")?.filter(|scale| *scale != 0.0).unwrap_or(1.0 / usual.sqrt()),
         softcap: call.float_or("softcap", 0.0)?,
-        rotary: call.given_flag("do_rotary")?,
-        interleaved: call.given_flag("rotary_interleaved")?,
+        rotary: call.flag_or_false("do_rotary")?,
+        interleaved: call.flag_or_false("rotary_interleaved")?,
         window,
         has_sink: is_positive("smooth_softmax")? || call.has_input(input::HEAD_SINK),
     })

@@ -28,7 +28,7 @@ fn read_alignment(call: &Call) -> Result<Alignment> {
     if call.since() >= 7 || n_ary {
         return Ok(Alignment { axis: None, equal: false });
     }
-    let (broadcast, axis) = (call.given_flag("broadcast")?, call.given_int("axis")?);
+    let (broadcast, axis) = (call.flag_or_false("broadcast")?, call.optional_int("axis")?);
     Ok(Alignment { axis: axis.filter(|_| broadcast), equal: !broadcast })
 }
 

@@ -18,7 +18,7 @@ use crate::op::range;
 use crate::ops::prelude::*;
 use crate::tensor::Border;
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::of(OWN_DOMAIN, "Largest", Access::Any, infer)
+pub(in crate::ops) const OPS: &[Row] = &[Row::of(NCNN_DOMAIN, "Largest", Access::Any, infer)
     .lower(lower)
     .keeps_magnitude()
     .range(range::first)

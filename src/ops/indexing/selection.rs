@@ -37,7 +37,7 @@ fn kept(condition: &[i64], size: usize) -> Result<Vec<usize>> {
 
 /// Reads the axis; without one, the input is flattened.
 pub(super) fn read_axis(call: &Call, rank: usize) -> Result<Option<usize>> {
-    call.given_int("axis")?.map(|axis| resolve_axis(axis, rank)).transpose()
+    call.optional_int("axis")?.map(|axis| resolve_axis(axis, rank)).transpose()
 }
 
 fn infer_compress(call: &Call) -> Result<Vec<Fact>> {

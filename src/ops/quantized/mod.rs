@@ -72,7 +72,7 @@ const OPS: &[Row] = &[
         .multiply_adds(conv::multiply_adds)
         .exact()
         .lowers_to("Convolution in int8, or Conv of the differences to the zero points"),
-    Row::of(OWN_DOMAIN, "Levels", Access::Any, level::infer_levels)
+    Row::of(NCNN_DOMAIN, "Levels", Access::Any, level::infer_levels)
         .precise(|_, _| true)
         .lower(level::lower_levels)
         .lowers_to("BinaryOp that adds the zero point"),

@@ -25,7 +25,7 @@ pub(super) fn read_activations(
     defaults: &[&str],
     directions: usize,
 ) -> Result<Vec<Vec<Activation>>> {
-    let names = match call.given_strings("activations")? {
+    let names = match call.optional_strings("activations")? {
         Some(names) if !names.is_empty() => names,
         _ => defaults.repeat(directions),
     };
@@ -33,8 +33,8 @@ pub(super) fn read_activations(
         let message = format!("{} functions, expected {}", names.len(), defaults.len() * directions);
         return Err(Error::invalid(message).at_part("attribute activations"));
     }
-    let mut alphas = call.given_floats("activation_alpha")?.unwrap_or_default().into_iter();
-    let mut betas = call.given_floats("activation_beta")?.unwrap_or_default().into_iter();
+    let mut alphas = call.optional_floats("activation_alpha")?.unwrap_or_default().into_iter();
+    let mut betas = call.optional_floats("activation_beta")?.unwrap_or_default().into_iter();
     let mut read = Vec::with_capacity(names.len());
     for name in names {
         let given = |value: Option<f32>| {

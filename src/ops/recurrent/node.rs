@@ -70,11 +70,11 @@ pub(super) fn read_recurrent(call: &Call, cell: Cell) -> Result<Recurrent> {
         cell,
         activations: read_activations(call, defaults, reverse.len())?,
         reverse,
-        clip: call.given_float("clip")?.filter(|clip| *clip > 0.0),
-        input_forget: cell == Cell::Lstm && call.given_flag("input_forget")?,
+        clip: call.optional_float("clip")?.filter(|clip| *clip > 0.0),
+        input_forget: cell == Cell::Lstm && call.flag_or_false("input_forget")?,
         linear_before_reset: cell == Cell::Gru && call.flag("linear_before_reset")?,
         batch_first: call.since() >= 14 && call.flag("layout")?,
-        hidden_size: call.given_int("hidden_size")?,
+        hidden_size: call.optional_int("hidden_size")?,
     })
 }
 

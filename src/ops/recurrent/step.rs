@@ -60,7 +60,7 @@ impl<'x> Constants<'x> {
             r = r.slice(0, 0, 2 * hidden);
         }
         // All steps read one matrix. A product over one row would have to pack it first.
-        let held = |r: Expr<'x>| if is_held { expand.make.op("ncnn.Held", [r], []) } else { r };
+        let held = |r: Expr<'x>| if is_held { expand.make.op("ncnn.Stored", [r], []) } else { r };
         let (r, r_hidden) = (held(r.transpose(&[1, 0])), r_hidden.map(held));
         let (mut bias, mut bias_r) = (None, None);
         if expand.has_input(input::B) {

@@ -42,7 +42,7 @@ fn keeps(upper: bool, offset: i64, k: i64) -> bool {
 
 fn fold_trilu(call: &Call) -> Result<Vec<Array>> {
     let data = call.array(0)?;
-    let k = call.given_array(1)?.map_or(Ok(0), Array::scalar_i64)?;
+    let k = call.optional_array(1)?.map_or(Ok(0), Array::scalar_i64)?;
     let upper = read_upper(call)?;
     let [.., rows, columns] = *data.shape() else { invalid!("the input has fewer than 2 axes") };
     let offsets = offsets(rows.int(), columns.int())?;

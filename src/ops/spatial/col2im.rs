@@ -28,7 +28,7 @@ struct Layout {
 
 fn read_layout(call: &Call, axes: usize) -> Result<Layout> {
     let list = |name: &str, default: i64, len: usize| {
-        let list = call.given_ints(name)?.unwrap_or(vec![default; len]);
+        let list = call.optional_ints(name)?.unwrap_or(vec![default; len]);
         check_sizes(&list)?;
         if list.len() == len {
             Ok(list)

@@ -4,7 +4,7 @@ use crate::ncnn::layer::Unfold;
 use crate::ops::prelude::*;
 use crate::ops::spatial::window::WindowAxis;
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::of(OWN_DOMAIN, "Frames", Access::Selection, infer_frames)
+pub(in crate::ops) const OPS: &[Row] = &[Row::of(NCNN_DOMAIN, "Frames", Access::Selection, infer_frames)
     .lower(lower_frames)
     .tolerates_rounding(|_, _| true)
     .lowers_to("Unfold, and Permute if the frames come first")];

@@ -28,7 +28,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .identity(same_shape)
         .transparent(|_, _| true)
         .lowers_to("Reorg; Permute for a batch in mode DCR"),
-    Row::of(OWN_DOMAIN, "ShuffleChannel", Access::Any, infer_same)
+    Row::of(NCNN_DOMAIN, "ShuffleChannel", Access::Any, infer_same)
         .batched(|_, index| index == 0)
         .lower(lower_shuffle)
         .transparent(|_, _| true)

@@ -23,8 +23,8 @@ fn unpooled_shape(call: &Call) -> Result<Vec<Dim>> {
     let mut shape = call.shape(0)?.to_vec();
     let kernel = call.ints("kernel_shape")?;
     let rank = kernel.len();
-    let strides = call.given_ints("strides")?.unwrap_or_else(|| vec![1; rank]);
-    let pads = call.given_ints("pads")?.unwrap_or_else(|| vec![0; 2 * rank]);
+    let strides = call.optional_ints("strides")?.unwrap_or_else(|| vec![1; rank]);
+    let pads = call.optional_ints("pads")?.unwrap_or_else(|| vec![0; 2 * rank]);
     if shape.len() != rank + 2 || strides.len() != rank || pads.len() != 2 * rank {
         invalid!("kernel_shape has {rank} axes, the input has {}", shape.len());
     }

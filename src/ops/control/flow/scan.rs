@@ -43,7 +43,7 @@ fn read_scan(call: &Call) -> Result<ScanAttributes> {
     if scan_inputs > call.input_count() {
         return Err(Error::invalid("more scan inputs than inputs"));
     }
-    let list = |name| Ok::<_, Error>(call.given_ints(name)?.unwrap_or_default());
+    let list = |name| Ok::<_, Error>(call.optional_ints(name)?.unwrap_or_default());
     if call.since() < WITHOUT_BATCH {
         return Ok(ScanAttributes {
             batched: true,

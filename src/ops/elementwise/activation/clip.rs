@@ -17,7 +17,7 @@ fn read_bounds(call: &Call) -> Result<Bounds> {
     if call.since() >= 11 {
         return Ok(Bounds { min: None, max: None });
     }
-    Ok(Bounds { min: call.given_float("min")?, max: call.given_float("max")? })
+    Ok(Bounds { min: call.optional_float("min")?, max: call.optional_float("max")? })
 }
 
 pub(super) fn infer_clip(call: &Call) -> Result<Vec<Fact>> {
@@ -52,7 +52,7 @@ pub(super) fn fold_clip(call: &Call) -> Result<Vec<Array>> {
     let bounds = read_bounds(call)?;
     let mut clipped = call.array(0)?.clone();
     for (kernel, number, index) in [(&AT_LEAST, bounds.min, 1), (&AT_MOST, bounds.max, 2)] {
-        let bound = match (number, call.given_array(index)?) {
+        let bound = match (number, call.optional_array(index)?) {
             (Some(number), _) => Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), number)),
             (None, Some(bound)) => bound.reshape(&[])?,
             (None, None) => continue,

@@ -6,7 +6,7 @@ use crate::lower::Gathered;
 use crate::ops::prelude::*;
 use crate::ops::shape::size::resized;
 
-pub(super) const ROW: Row = Row::of(OWN_DOMAIN, "GatherAlong", Access::Selection, infer)
+pub(super) const ROW: Row = Row::of(NCNN_DOMAIN, "GatherAlong", Access::Selection, infer)
     .lower(lower)
     .transparent(|_, _| true)
     .lowers_to("GridSample: the nearest elements");

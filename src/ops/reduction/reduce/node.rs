@@ -29,7 +29,7 @@ pub(super) fn read_reduce(call: &Call) -> Result<ReduceAttributes> {
     Ok(ReduceAttributes {
         keepdims: call.flag("keepdims")?,
         noop_with_empty_axes: call.flag("noop_with_empty_axes")?,
-        axes: call.given_ints("axes")?,
+        axes: call.optional_ints("axes")?,
     })
 }
 

@@ -19,7 +19,7 @@ use crate::tensor::Border;
 
 /// Returns the attributes `scale` and `zero`.
 fn read_scale(call: &Call) -> Result<(Option<f32>, i64)> {
-    Ok((call.given_float("scale")?, call.int("zero")?))
+    Ok((call.optional_float("scale")?, call.int("zero")?))
 }
 
 pub(super) fn infer_conv(call: &Call) -> Result<Vec<Fact>> {

@@ -48,11 +48,11 @@ pub(in crate::ops) const OPS: &[Row] = &[
             batch",
         )
         .limits("over four axes or more"),
-    Row::of(OWN_DOMAIN, "Int8Conv", Access::Any, int8::infer_conv)
+    Row::of(NCNN_DOMAIN, "Int8Conv", Access::Any, int8::infer_conv)
         .multiply_adds(multiply_adds)
         .lower(int8::lower_conv)
         .lowers_to("Convolution and ConvolutionDepthWise in int8"),
-    Row::of(OWN_DOMAIN, "Int8Linear", Access::Any, int8::infer_linear)
+    Row::of(NCNN_DOMAIN, "Int8Linear", Access::Any, int8::infer_linear)
         .multiply_adds(multiply_adds)
         .lower(int8::lower_linear)
         .lowers_to("InnerProduct and Gemm in int8"),

@@ -12,7 +12,7 @@ pub(super) struct Conv {
 /// Returns the size of the window: `kernel_shape`, or the spatial sizes of the weight.
 pub(super) fn read_kernel_shape(call: &Call, weight: &[Dim]) -> Result<Vec<i64>> {
     let spatial = weight.get(2..).unwrap_or_default();
-    if let Some(given) = call.given_ints("kernel_shape")? {
+    if let Some(given) = call.optional_ints("kernel_shape")? {
         let differs = |(n, size): (&i64, &Dim)| size.known().is_some_and(|size| size != *n);
         if given.len() != spatial.len() || given.iter().zip(spatial).any(differs) {
             invalid!("kernel_shape {given:?} does not match a weight of shape {}", display_shape(weight));

@@ -84,8 +84,8 @@ impl Resize {
 pub(super) fn read_filter(call: &Call) -> Result<Filter> {
     let since = call.since();
     let cubic_coeff_a = call.float_or("cubic_coeff_a", -0.75)?;
-    let exclude_outside = call.given_flag("exclude_outside")?;
-    let antialias = call.given_flag("antialias")?;
+    let exclude_outside = call.flag_or_false("exclude_outside")?;
+    let antialias = call.flag_or_false("antialias")?;
     let nearest = if since < 11 {
         Nearest::Simple
     } else {
