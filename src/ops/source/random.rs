@@ -1,4 +1,4 @@
-//! Random numbers. Shapes and types are inferred, and consumers that depend only on those are converted; the
+//! Random numbers. Shapes and types are inferred, and consumers that read only them are converted; the
 //! numbers themselves are refused.
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__RandomNormal.html>, `onnx__Bernoulli.html`,
