@@ -15,7 +15,7 @@ pub(in crate::ops) const LOSES_NAN: &str = "NaN, which may become a number";
 
 /// The alignment of the second input with the first.
 struct Alignment {
-    /// The axis of the first input at which those of the second begin.
+    /// The axis of the first input at which the axes of the second begin.
     axis: Option<i64>,
     /// Whether the shapes must be equal.
     equal: bool,

@@ -81,11 +81,11 @@ const fn truth(name: &'static str, infer: Infer, fold: Fold) -> Row {
     Row::new(name, Access::Broadcast, infer)
         .fold(fold)
         .discontinuous(|_, _| true)
-        .tolerates_rounding(beside_exact)
+        .tolerates_rounding(has_exact_operand)
 }
 
 /// Returns whether the other operand is closer to 0 than any integer that is rounded.
-fn beside_exact(call: &Call, index: usize) -> bool {
+fn has_exact_operand(call: &Call, index: usize) -> bool {
     let limit = Range::EXACT_INTEGERS;
     let other = call.range(1 - index.min(1));
     limit.least < other.least && other.most < limit.most
