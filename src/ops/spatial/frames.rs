@@ -17,7 +17,7 @@ struct Frames {
     /// The number of elements of a frame.
     elements: i64,
     dilation: i64,
-    /// Whether the axis of the elements precedes that of the frames.
+    /// Whether the axis of the elements precedes the axis of the frames.
     elements_first: bool,
     count: Dim,
 }

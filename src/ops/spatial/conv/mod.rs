@@ -146,7 +146,7 @@ fn lower_kernel(lower: &Lower, mut kernel: Kernel, layer: fn(Kernel) -> Result<L
     if batched && output.len() > 4 {
         return lower_grouped(lower, kernel, layer, &output);
     }
-    // Layers over two spatial axes are faster than those over one, also with the two Reshapes, and have code
+    // Layers over two spatial axes are faster than layers over one, also with the two Reshapes, and have code
     // for the GPU, but for a convolution of few channels.
     let is_slow = kernel.output_pads.is_some() || is_faster_widened(lower.shape(1)?);
     let is_faster = kernel.group > 1 || (is_slow && kernel.weight.is_some());

@@ -52,7 +52,7 @@ impl ConvTranspose {
         }
     }
 
-    /// Returns the elements cropped before and after an axis, and those added after it before the crop.
+    /// Returns the numbers of elements cropped before and after an axis, and added after it before the crop.
     fn crops(&self, axis: usize, input: &Dim) -> Result<(i64, i64, i64)> {
         let added = *self.output_padding.at(axis)?;
         if let (Pads::Explicit(pads), None) = (&self.window.pads, &self.output_shape) {
