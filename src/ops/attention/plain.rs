@@ -2,7 +2,7 @@
 //! expanded to it.
 //!
 //! The inputs are queries, `[batch, heads, queries, size]`, and keys and values, `[batch, key heads, keys,
-//! size]`; the mask, which is broadcast to the scores. Fusions make one layer of it and what is around it;
+//! size]`; the mask, which is broadcast to the scores. Fusions make one layer of it and its neighbours;
 //! the rest is SDPA, or is expanded after them.
 
 use num_traits::AsPrimitive;

@@ -1,4 +1,4 @@
-//! Attention and RotaryEmbedding of ONNX's own domain, expanded to simpler operators.
+//! Attention and RotaryEmbedding of the domain of ONNX, expanded to simpler operators.
 //!
 //! Refused: scores with their mask as an output if booleans of the mask are computed at run time.
 //!
@@ -52,7 +52,7 @@ struct AttentionAttributes {
     qk_matmul_output_mode: i64,
     scale: Option<f32>,
     softcap: f32,
-    /// The number of keys before and after its own position that a query sees; `None` for all.
+    /// The number of keys before and after its position that a query sees; `None` for all.
     left_window: Option<i64>,
     right_window: Option<i64>,
 }
