@@ -25,7 +25,7 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// A row of ONNX's own domain without conversions.
+    /// A row of the domain of ONNX without conversions.
     pub const fn new(name: &'static str, access: Access, infer: Infer) -> Row {
         Row::of("", name, access, infer)
     }

@@ -37,7 +37,7 @@ fn expand_vectorizer<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let sizes = x.optional_ints("inputdimensions")?.unwrap_or_default();
     let part = |index| {
         let [_, size] = x.shape(index)? else { unsupported!("the input is not a matrix") };
-        if sizes.get(index).is_some_and(|given| !size.is(*given)) {
+        if sizes.get(index).is_some_and(|expected| !size.is(*expected)) {
             unsupported!("the input has {size} columns, expected another number");
         }
         Ok(x.operand_as(index, DType::F32))

@@ -1,6 +1,6 @@
 //! Linear models: a matrix product, and the classes of the largest scores.
 //!
-//! Where the specification leaves the scores of two classes open, they are those of onnxruntime
+//! Where the specification leaves the scores of two classes open, they are the scores of onnxruntime
 //! (`linearclassifier.cc`, `ml_common.h`).
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx_aionnxml_LinearClassifier.html>,

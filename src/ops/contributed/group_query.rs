@@ -61,9 +61,9 @@ struct Attention {
     softcap: f32,
     rotary: bool,
     interleaved: bool,
-    /// The number of keys that a query sees, its own among them; `None` for all.
+    /// The number of keys that a query sees, including the key at its position; `None` for all.
     window: Option<i64>,
-    /// Whether the weights of a query leave a part to no key: that of a score beside those of the keys.
+    /// Whether the attention has a sink: a score without a key, which takes a part of the weights.
     has_sink: bool,
 }
 
@@ -114,7 +114,7 @@ fn read(call: &Call) -> Result<Attention> {
     })
 }
 
-/// Lowers the first input unchanged, where the lengths in the second are those without padding.
+/// Lowers the first input unchanged: the lengths in the second are assumed to leave no padding.
 fn lower_without_padding(lower: &Lower) -> Result<()> {
     lower.assume(1, AssumedFact::WholeLength);
     let blob = lower.blob(0)?;
@@ -148,8 +148,8 @@ fn expand_group_query<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let Attention { heads, kv_heads, .. } = attention;
     let [mut q, mut k, mut v] = parts(x, &attention);
     // RotaryEmbed turns rows of heads.
-    let apart = x.keeps_cache();
-    if apart {
+    let splits_heads = x.keeps_cache();
+    if splits_heads {
         (q, k, v) = (split_heads(q, heads), split_heads(k, kv_heads), split_heads(v, kv_heads));
     }
     if attention.rotary {
@@ -183,7 +183,7 @@ fn expand_group_query<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     for (index, present) in (1..).zip(present) {
         x.output(index, if attention.has_sink { present.slice(2, 1, i64::MAX) } else { present });
     }
-    if apart {
+    if splits_heads {
         result = merge_heads(result);
     }
     if let Some(lengths) = x.optional(input::SEQLENS_K) {

@@ -1,4 +1,4 @@
-//! Experimental operators of ONNX's own domain that onnxruntime still computes; early converters wrote them.
+//! Experimental operators of the domain of ONNX that onnxruntime still computes; early converters wrote them.
 
 use crate::ops::prelude::*;
 

@@ -1,5 +1,5 @@
 //! Operators of the domain `com.microsoft`, which exporters and onnxruntime's optimizer write, expanded to
-//! ONNX's own operators.
+//! operators of ONNX.
 //!
 //! Refused: the outputs Mean and InvStdDev.
 //!
@@ -96,7 +96,7 @@ fn epsilon(call: &Call) -> Result<(&'static str, Attribute)> {
     Ok(("epsilon", Attribute::Float(call.float("epsilon")?)))
 }
 
-/// Normalizes the sum of input and skip, and of the bias in input `bias`, if given.
+/// Normalizes the sum of input and skip, and of the bias in input `bias`, if present.
 fn skip<'x>(
     x: &'x Expand,
     op_type: &'static str,
@@ -122,8 +122,8 @@ fn expand_rms<'x>(x: &'x Expand) -> Result<Expr<'x>> {
 
 /// The scales are the inputs from 8 on, followed by the zero points, in the order of the tables.
 fn expand_quantized_embed(x: &Expand) -> Result<bool> {
-    let table = |place: usize| {
-        let inputs = [2, 8, 13].map(|first| x.optional(first + place));
+    let table = |index: usize| {
+        let inputs = [2, 8, 13].map(|first| x.optional(first + index));
         inputs[0].map(|_| x.make.op("DequantizeLinear", inputs, []))
     };
     embed(x, [0, 1, 2, 3, 4].map(table), None)
