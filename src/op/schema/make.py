@@ -1,4 +1,4 @@
-"""Prints `table.rs`, the schemas of the operators: those of the packages onnx and onnxruntime, and of this program.
+"""Prints `table.rs`, the schemas of the operators of the packages onnx and onnxruntime, and of this program.
 
     tests/.venv/*/bin/python src/op/schema/make.py > src/op/schema/table.rs
 
