@@ -24,7 +24,7 @@ pub struct Supported {
 /// Returns every operator, by domain and name, without those that only fusions create.
 pub fn supported() -> Vec<Supported> {
     let rows =
-        ops::rows().map(|row| &row.op).filter(|op| op.schema.domain != op::OWN_DOMAIN).map(|op| Supported {
+        ops::rows().map(|row| &row.op).filter(|op| op.schema.domain != op::NCNN_DOMAIN).map(|op| Supported {
             domain: op.schema.domain,
             name: op.schema.name,
             since: op.schema.since,

@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::graph::{Graph, Node, ValueId};
 use crate::ncnn::layer::Input;
 use crate::ncnn::{Blob, BlobId, BlobIds, Element, NetLayer, Output, Provenance};
-use crate::op::OWN_DOMAIN;
+use crate::op::NCNN_DOMAIN;
 use crate::tensor::DType;
 
 /// The name of the layer whose tops are the caches of the runtime.
@@ -43,7 +43,7 @@ pub(super) fn lower_inputs(graph: &Graph, double_as_float: bool, state: &mut Sta
 
 /// Returns the inputs of a node that are caches of the runtime: the fourth and fifth of a CachedAttention.
 pub(crate) fn cached_inputs(node: &Node) -> impl Iterator<Item = ValueId> + '_ {
-    let has_caches = node.domain == OWN_DOMAIN && node.op_type == "CachedAttention";
+    let has_caches = node.domain == NCNN_DOMAIN && node.op_type == "CachedAttention";
     let range = if has_caches { 3..5 } else { 0..0 };
     node.inputs.get(range).unwrap_or_default().iter().copied().flatten()
 }

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::graph::{Attribute, Graph};
 use crate::tensor::{DType, Tensor};
 
-/// Integers that say yes or no, in the order of their names.
+/// Integer attributes that are flags, in the order of their names.
 pub(crate) const FLAGS: &[&str] = &[
     "align_corners",
     "allowzero",
@@ -62,8 +62,8 @@ pub(crate) const FLAGS: &[&str] = &[
     "zeros",
 ];
 
-/// Returns what a flag says. Kernels of onnxruntime take other numbers than 0 and 1 for either, each in its
-/// own way: 2 is no `keepdims`, but `transA`.
+/// Returns the value of a flag. A kernel of onnxruntime takes another number than 0 and 1 for one of them,
+/// and kernels differ: 2 is no `keepdims`, but `transA`.
 fn truth(name: &str, flag: i64) -> Result<bool> {
     match flag {
         0 => Ok(false),
@@ -102,18 +102,18 @@ impl Call<'_> {
         self.node().outputs.get(index).is_some_and(Option::is_some)
     }
 
-    /// Returns one of [`FLAGS`]; the default is that of the schema.
+    /// Returns one of [`FLAGS`], or the default of the schema.
     pub fn flag(&self, name: &str) -> Result<bool> {
         truth(name, self.int(name)?)
     }
 
     /// Returns one of [`FLAGS`], false if the node does not have it.
-    pub fn given_flag(&self, name: &str) -> Result<bool> {
-        truth(name, self.given_int(name)?.unwrap_or(0))
+    pub fn flag_or_false(&self, name: &str) -> Result<bool> {
+        truth(name, self.optional_int(name)?.unwrap_or(0))
     }
 
-    /// Refuses attributes that the version of the operator does not declare, those of another type, and flags
-    /// that say neither yes nor no.
+    /// Refuses attributes that the version of the operator does not declare, attributes of another type, and
+    /// flags other than 0 and 1.
     pub fn check_attributes(&self) -> Result<()> {
         for (name, attribute) in &self.node().attributes {
             let at = |error: Error| error.at_part(format!("attribute {name}"));
@@ -146,14 +146,14 @@ fn misfit(attribute: &Attribute, expected: &str) -> Error {
 /// schema has a default; and of one with a default that the schema does not know.
 macro_rules! readers {
     ($(
-        $kind:literal $type:ty, $given:ident: $attribute:pat => $value:expr
+        $kind:literal $type:ty, $optional:ident: $attribute:pat => $value:expr
         $(, [$read:ident: $declared:pat => $default:expr])?
         $(, ($or:ident))?;
     )*) => {
         impl<'a> Call<'a> {
             $(
                 #[doc = concat!("Returns an attribute of type ", $kind, ", if the node has it.")]
-                pub fn $given(&self, name: &str) -> Result<Option<$type>> {
+                pub fn $optional(&self, name: &str) -> Result<Option<$type>> {
                     let Some(attribute) = self.node().attributes.get(name) else { return Ok(None) };
                     let value = match attribute {
                         $attribute => $value,
@@ -170,14 +170,14 @@ macro_rules! readers {
                             $declared => $default,
                             _ => None,
                         };
-                        required(self.$given(name)?.or_else(default), name)
+                        required(self.$optional(name)?.or_else(default), name)
                     }
                 )?
 
                 $(
                     #[doc = concat!("Returns an attribute of type ", $kind, ", or a default.")]
                     pub fn $or(&self, name: &str, default: $type) -> Result<$type> {
-                        Ok(self.$given(name)?.unwrap_or(default))
+                        Ok(self.$optional(name)?.unwrap_or(default))
                     }
                 )?
             )*
@@ -186,24 +186,24 @@ macro_rules! readers {
 }
 
 readers! {
-    "INT" i64, given_int: Attribute::Int(i) => Some(*i), [int: Kind::Int(i) => i], (int_or);
-    "FLOAT" f32, given_float: Attribute::Float(f) => Some(*f), [float: Kind::Float(f) => f], (float_or);
-    "STRING" &'a str, given_string: Attribute::String(s) => std::str::from_utf8(s).ok(),
+    "INT" i64, optional_int: Attribute::Int(i) => Some(*i), [int: Kind::Int(i) => i], (int_or);
+    "FLOAT" f32, optional_float: Attribute::Float(f) => Some(*f), [float: Kind::Float(f) => f], (float_or);
+    "STRING" &'a str, optional_string: Attribute::String(s) => std::str::from_utf8(s).ok(),
         [string: Kind::String(s) => s], (string_or);
-    "INTS" Vec<i64>, given_ints: Attribute::Ints(i) => Some(i.clone()),
+    "INTS" Vec<i64>, optional_ints: Attribute::Ints(i) => Some(i.clone()),
         [ints: Kind::Ints(i) => i.map(<[i64]>::to_vec)];
-    "FLOATS" Vec<f32>, given_floats: Attribute::Floats(f) => Some(f.clone()),
+    "FLOATS" Vec<f32>, optional_floats: Attribute::Floats(f) => Some(f.clone()),
         [floats: Kind::Floats(f) => f.map(<[f32]>::to_vec)];
-    "STRINGS" Vec<&'a str>, given_strings:
+    "STRINGS" Vec<&'a str>, optional_strings:
         Attribute::Strings(list) => list.iter().map(|s| std::str::from_utf8(s).ok()).collect();
-    "TENSOR" &'a Tensor, given_tensor: Attribute::Tensor(t) => Some(t), [tensor: Kind::Gone => None];
-    "GRAPH" &'a Graph, given_body: Attribute::Graph(g) => Some(g.as_ref()), [body: Kind::Gone => None];
+    "TENSOR" &'a Tensor, optional_tensor: Attribute::Tensor(t) => Some(t), [tensor: Kind::Gone => None];
+    "GRAPH" &'a Graph, optional_body: Attribute::Graph(g) => Some(g.as_ref()), [body: Kind::Gone => None];
 }
 
 impl Call<'_> {
     /// Returns the element type of which an attribute is the number, if the node has it.
-    pub fn given_element_type(&self, name: &str) -> Result<Option<DType>> {
-        self.given_int(name)?.map(|number| element_type(name, number)).transpose()
+    pub fn optional_element_type(&self, name: &str) -> Result<Option<DType>> {
+        self.optional_int(name)?.map(|number| element_type(name, number)).transpose()
     }
 
     /// Returns the element type of which an attribute is the number.
@@ -218,7 +218,7 @@ impl Call<'_> {
 
     /// Returns the meaning of an attribute that is one of these words, or of a default.
     pub fn word_or<T: Clone>(&self, name: &str, default: &'static str, words: &[(&str, T)]) -> Result<T> {
-        meaning(name, self.given_string(name)?.unwrap_or(default), words)
+        meaning(name, self.optional_string(name)?.unwrap_or(default), words)
     }
 }
 
@@ -228,7 +228,7 @@ fn element_type(name: &str, number: i64) -> Result<DType> {
     dtype.ok_or_else(|| unknown().at_part(format!("attribute {name}")))
 }
 
-/// Returns the meaning of a word, which is that of an attribute.
+/// Returns the meaning of a word, the value of an attribute.
 pub(crate) fn meaning<T: Clone>(name: &str, word: &str, words: &[(&str, T)]) -> Result<T> {
     let found = words.iter().find(|(known, _)| *known == word).map(|(_, meaning)| meaning.clone());
     found.ok_or_else(|| {

@@ -13,7 +13,7 @@ use crate::tensor::{Array, DType, Dim, SizeCondition, Tensor, broadcast_shapes, 
 /// The inputs of a node that is evaluated.
 pub(crate) struct Inputs {
     arrays: Vec<Option<Array>>,
-    /// The inputs as values, with type and shape alone.
+    /// The types and shapes of the inputs.
     values: Vec<Option<Value>>,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Call<'a> {
     loaded: OnceCell<Vec<OnceCell<Array>>>,
     /// The conditions on free sizes that were required.
     conditions: RefCell<Vec<SizeCondition>>,
-    /// The inputs in place of whose elements sizes were taken.
+    /// The inputs whose elements were replaced by sizes.
     replaced: RefCell<BTreeSet<usize>>,
 }
 
@@ -119,7 +119,7 @@ impl<'a> Call<'a> {
         self.node.inputs.len()
     }
 
-    /// Returns whether input `index` is given.
+    /// Returns whether input `index` is present.
     pub fn has_input(&self, index: usize) -> bool {
         self.value(index).is_some()
     }
@@ -132,7 +132,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Returns input `index`, which must be given.
+    /// Returns input `index`, which must be present.
     pub fn input(&self, index: usize) -> Result<&'a Value> {
         self.value(index).ok_or_else(|| Error::invalid(format!("input {index} is missing")))
     }
@@ -176,12 +176,12 @@ impl<'a> Call<'a> {
         self.value(index)?.constant.as_ref()
     }
 
-    /// Checks that input `index`, if given, is a list of `count` elements, as far as its shape is known.
+    /// Checks that input `index`, if present, is a list of `count` elements, as far as its shape is known.
     pub fn check_list(&self, index: usize, count: usize) -> Result<()> {
         self.check_shape(index, &[Dim::from(count)])
     }
 
-    /// Checks that input `index`, if given, is one integer, as far as its type and shape are known.
+    /// Checks that input `index`, if present, is one integer, as far as its type and shape are known.
     pub fn check_integer(&self, index: usize) -> Result<()> {
         let Some(value) = self.value(index) else { return Ok(()) };
         let invalid = |found: String| {
@@ -197,7 +197,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Checks that input `index`, if given, has these sizes, as far as they are known.
+    /// Checks that input `index`, if present, has these sizes, as far as they are known.
     pub fn check_shape(&self, index: usize, expected: &[Dim]) -> Result<()> {
         let Some(shape) = self.value(index).and_then(|value| value.shape.as_deref()) else { return Ok(()) };
         let mut sizes = shape.iter().zip(expected);
@@ -208,7 +208,7 @@ impl<'a> Call<'a> {
         Err(Error::invalid(message).at_part(self.label(index)))
     }
 
-    /// Checks that input `index`, if given, broadcasts to these sizes, as far as they are known.
+    /// Checks that input `index`, if present, broadcasts to these sizes, as far as they are known.
     pub fn check_broadcasts(&self, index: usize, to: &[Dim]) -> Result<()> {
         let Some(shape) = self.value(index).and_then(|value| value.shape.as_deref()) else { return Ok(()) };
         check_broadcasts(shape, to).map_err(|error| error.at_part(self.label(index)))?;
@@ -224,7 +224,7 @@ impl<'a> Call<'a> {
         })
     }
 
-    /// Returns the elements of input `index`: those of a constant, or sizes.
+    /// Returns the elements of input `index`: the elements of a constant, or sizes.
     pub fn array(&self, index: usize) -> Result<&Array> {
         let value = self.input(index)?;
         if let Some(inputs) = self.evaluated {
@@ -244,7 +244,7 @@ impl<'a> Call<'a> {
     }
 
     /// Returns the elements of input `index`, unless it is omitted.
-    pub fn given_array(&self, index: usize) -> Result<Option<&Array>> {
+    pub fn optional_array(&self, index: usize) -> Result<Option<&Array>> {
         self.has_input(index).then(|| self.array(index)).transpose()
     }
 
@@ -262,7 +262,7 @@ impl<'a> Call<'a> {
     }
 
     /// Returns the elements of input `index`, unless it is omitted.
-    pub fn given_dims(&self, index: usize) -> Result<Option<Vec<Dim>>> {
+    pub fn optional_dims(&self, index: usize) -> Result<Option<Vec<Dim>>> {
         self.has_input(index).then(|| self.dims(index)).transpose()
     }
 
@@ -311,7 +311,7 @@ impl<'a> Call<'a> {
         self.replaced.borrow_mut().insert(index);
     }
 
-    /// Returns the inputs in place of whose elements sizes were taken.
+    /// Returns the inputs whose elements were replaced by sizes.
     pub fn replaced(&self) -> BTreeSet<usize> {
         self.replaced.take()
     }
@@ -375,7 +375,7 @@ pub(crate) fn resolve_index(index: i64, size: i64) -> Result<i64> {
 
 /// Returns the axes in the attribute `axes`; all without it.
 pub(crate) fn axes_or_all(call: &Call, rank: usize) -> Result<Vec<usize>> {
-    match call.given_ints("axes")? {
+    match call.optional_ints("axes")? {
         Some(axes) => distinct_axes(&axes, rank),
         None => Ok((0..rank).collect()),
     }

@@ -12,7 +12,7 @@ const MAX_NODES: usize = 32;
 /// A sum of an element that is computed at run time, if there is one, and of sizes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ElementSum {
-    /// The value that has the computed element, and its place.
+    /// The value that has the computed element, and its index.
     pub computed: Option<(ValueId, usize)>,
     /// The sum of all sizes and constants.
     pub size: Dim,
@@ -102,25 +102,25 @@ fn step(graph: &Graph, node: &Node, index: usize, sum: &mut ElementSum) -> Optio
         }
         return None;
     }
-    let place = |id: ValueId| place(graph, id, index);
+    let source_index = |id: ValueId| source_index(graph, id, index);
     let (second, is_sum) = (node.input(1)?, node.is("Add"));
     if !is_sum && !node.is("Sub") {
         return None;
     }
     let mut orders = [(first, second), (second, first)].into_iter().take(if is_sum { 2 } else { 1 });
     let (next, added, size) =
-        orders.find_map(|(next, added)| Some((next, added, known(graph, added, place(added)?)?)))?;
+        orders.find_map(|(next, added)| Some((next, added, known(graph, added, source_index(added)?)?)))?;
     sum.size += if is_sum { size } else { -size };
     let is_one = is_sum && count(graph, added) == Some(1);
     sum.added = sum.added.take().filter(|_| is_one).map(|mut list| {
         list.push(added);
         list
     });
-    Some((next, place(next)?))
+    Some((next, source_index(next)?))
 }
 
-/// Returns the place in an operand from which an element of the output is computed.
-fn place(graph: &Graph, id: ValueId, index: usize) -> Option<usize> {
+/// Returns the index in an operand from which an element of the output is computed.
+fn source_index(graph: &Graph, id: ValueId, index: usize) -> Option<usize> {
     Some(if count(graph, id)? == 1 { 0 } else { index })
 }
 
@@ -130,7 +130,7 @@ fn place(graph: &Graph, id: ValueId, index: usize) -> Option<usize> {
 fn extreme(graph: &Graph, node: &Node, index: usize) -> Option<(ValueId, usize)> {
     let [Some(a), Some(b)] = *node.inputs.as_slice() else { return None };
     let bounds = |id: ValueId| {
-        let element = known(graph, id, place(graph, id, index)?).and_then(|element| element.known());
+        let element = known(graph, id, source_index(graph, id, index)?).and_then(|element| element.known());
         Some(element.map_or_else(|| range(graph, id), |n| Range { least: n.as_(), most: n.as_() }))
     };
     let (of_a, of_b) = (bounds(a)?, bounds(b)?);
@@ -138,7 +138,7 @@ fn extreme(graph: &Graph, node: &Node, index: usize) -> Option<(ValueId, usize)>
         if of_a.most <= of_b.least { Some((a, b)) } else { (of_b.most <= of_a.least).then_some((b, a)) };
     let (smaller, larger) = order?;
     let chosen = [("Min", smaller), ("Max", larger)].into_iter().find(|(op, _)| node.is(op))?.1;
-    let at = place(graph, chosen, index)?;
+    let at = source_index(graph, chosen, index)?;
     if graph.value(chosen).constant.is_some() {
         return Some((chosen, at));
     }

@@ -37,12 +37,12 @@ pub(crate) fn is_filled_with(graph: &Graph, value: ValueId, number: f64) -> bool
 }
 
 /// Returns input `index` if it is not broadcast and all elements of the other one equal `number`.
-pub(crate) fn beside(graph: &Graph, node: &Node, index: usize, number: f64) -> Option<ValueId> {
+pub(crate) fn paired_with(graph: &Graph, node: &Node, index: usize, number: f64) -> Option<ValueId> {
     let (value, other) = (node.input(index)?, node.input(1 - index.min(1))?);
     Some(value).filter(|value| is_as_output(graph, node, *value) && is_filled_with(graph, other, number))
 }
 
-/// Returns either input as [`beside`] does.
-pub(crate) fn either_beside(graph: &Graph, node: &Node, number: f64) -> Option<ValueId> {
-    beside(graph, node, 0, number).or_else(|| beside(graph, node, 1, number))
+/// Returns either input as [`paired_with`] does.
+pub(crate) fn either_paired_with(graph: &Graph, node: &Node, number: f64) -> Option<ValueId> {
+    paired_with(graph, node, 0, number).or_else(|| paired_with(graph, node, 1, number))
 }

@@ -26,11 +26,11 @@ pub(crate) use moves::{
     viewed,
 };
 pub(crate) use operator::{
-    Access, AppendRule, Expects, Fold, Holds, IdentityRule, Infer, InputRule, MultiplyAdds, NanRule, Op,
+    Access, AppendRule, Condition, Expects, Fold, IdentityRule, Infer, InputRule, MultiplyAdds, NanRule, Op,
     RangeRule, Work, traits,
 };
 pub(crate) use registry::{
-    CONTRIB_DOMAIN, NEWEST_OPSET, OWN_DOMAIN, access, find, find_handled, index, infer_shape, register,
+    CONTRIB_DOMAIN, NCNN_DOMAIN, NEWEST_OPSET, access, find, find_handled, index, infer_shape, register,
     since_version,
 };
 #[cfg(test)]

@@ -13,7 +13,7 @@ use crate::error::{At, Error, Result, invalid, unsupported};
 use crate::graph::{Fact, Graph, Node, ValueId};
 use crate::tensor::{Array, Border, Dim, Span};
 
-/// A step from the elements of a value to those of another one.
+/// A step from the elements of a value to the elements of another one.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Move {
     /// The same elements in another shape.
@@ -24,7 +24,7 @@ pub(crate) enum Move {
     Take { axis: usize, span: Span },
     /// The elements of an axis at these indices. Negative ones count from the end.
     Pick { axis: usize, indices: Vec<i64> },
-    /// The elements of axes of size 1 as often as these sizes say, aligned at the last axes.
+    /// The elements of axes of size 1, repeated to these sizes, aligned at the last axes.
     Broadcast(Vec<Dim>),
     /// An axis several times.
     Repeat { axis: usize, times: Dim },
@@ -35,11 +35,11 @@ pub(crate) enum Move {
 /// The elements of an output.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Moved {
-    /// Those of an input.
+    /// The elements of an input.
     Input(usize),
-    /// Those of a value after a step.
+    /// The elements of a value after a step.
     By(Box<Moved>, Move),
-    /// Those of values in a row along an axis.
+    /// The elements of values in a row along an axis.
     Join(Vec<Moved>, usize),
 }
 
@@ -85,7 +85,7 @@ impl Moved {
         }
     }
 
-    /// Returns whether each element of the first axis is that of input `index`; `None` if it is not read.
+    /// Returns whether each element of the first axis is the one of input `index`; `None` if it is not read.
     fn keeps_batch(&self, call: &Call, index: usize) -> Option<bool> {
         match self {
             Moved::Input(input) => (*input == index).then_some(true),
@@ -112,7 +112,7 @@ impl Moved {
         })
     }
 
-    /// Returns the input whose elements stay in their places, given that the shape does.
+    /// Returns the input whose elements keep their indices, provided that the shape stays the same.
     fn unmoved(&self, graph: &Graph, node: &Node) -> Option<ValueId> {
         match self {
             Moved::Join(parts, axis) => {
@@ -138,8 +138,8 @@ impl Moved {
 fn require_same_elements(call: &Call, from: &[Dim], to: &[Dim]) -> Result<()> {
     let (mut from, mut to) = (from.to_vec(), to.to_vec());
     from.retain(|size| match to.iter().position(|other| other == size) {
-        Some(place) => {
-            to.swap_remove(place);
+        Some(index) => {
+            to.swap_remove(index);
             false
         }
         None => true,
@@ -195,11 +195,11 @@ impl Move {
         })
     }
 
-    /// Returns whether the elements stay in their places if the shape does.
+    /// Returns whether the elements keep their indices if the shape stays the same.
     fn is_idle(&self, from: &[Dim]) -> bool {
         match self {
             Reshape(_) | Broadcast(_) | Repeat { .. } => true,
-            // Axes of size 1 may change their places.
+            // Axes of size 1 may move.
             Transpose(perm) => {
                 let is_long = |axis: &&usize| from.get(**axis).is_none_or(|size| !size.is(1));
                 perm.iter().filter(is_long).is_sorted()
@@ -259,8 +259,8 @@ fn fixed(shape: &[Dim]) -> Result<Vec<usize>> {
     shape.iter().map(fixed).collect()
 }
 
-fn positions(places: impl IntoIterator<Item = i64>) -> Result<Vec<usize>> {
-    places.into_iter().map(|place| Ok(usize::try_from(place)?)).collect()
+fn positions(indices: impl IntoIterator<Item = i64>) -> Result<Vec<usize>> {
+    indices.into_iter().map(|index| Ok(usize::try_from(index)?)).collect()
 }
 
 fn pad(data: &Array, axis: usize, [before, after]: [i64; 2], border: &Border<Array>) -> Result<Array> {
@@ -277,7 +277,7 @@ fn pad(data: &Array, axis: usize, [before, after]: [i64; 2], border: &Border<Arr
             invalid!("an empty axis has no elements to pad with");
         }
         let taken = |range: std::ops::Range<i64>| {
-            data.gather(axis, &positions(range.filter_map(|place| border.source(place, size)))?)
+            data.gather(axis, &positions(range.filter_map(|index| border.source(index, size)))?)
         };
         return Array::concat(&[taken(-before..0)?, data.clone(), taken(size..size + after)?], axis);
     };
@@ -352,19 +352,19 @@ pub(crate) fn fold_moves(call: &Call) -> Result<Vec<Array>> {
     call.moves()?.iter().map(|moved| Ok(moved.evaluate(call)?.into_owned())).collect()
 }
 
-/// Returns the input of a node that keeps all elements in their places.
+/// Returns the input of a node that keeps the indices of all elements.
 pub(crate) fn unmoved(graph: &Graph, node: &Node) -> Option<ValueId> {
     let moves = moves(graph, node)?;
     let [moved] = moves.as_slice() else { return None };
     moved.unmoved(graph, node).filter(|data| is_as_output(graph, node, *data))
 }
 
-/// Returns whether a node computes each element of the batch from that of input `index`.
+/// Returns whether a node computes each element of the batch from the same element of input `index`.
 pub(crate) fn moves_batch(call: &Call, index: usize) -> bool {
     call.moves().is_ok_and(|moves| moves.iter().all(|moved| moved.keeps_batch(call, index) == Some(true)))
 }
 
-/// Returns whether all outputs have elements of the first input alone.
+/// Returns whether all outputs have only elements of the first input.
 pub(crate) fn moves_first(graph: &Graph, node: &Node) -> bool {
     let is_first = |moved: &Moved| moved.chain().is_some_and(|(index, _)| index == 0);
     moves(graph, node).is_some_and(|moves| moves.iter().all(is_first))

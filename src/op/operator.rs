@@ -15,7 +15,7 @@ pub(crate) type Fold = fn(&Call) -> Result<Vec<Array>>;
 /// Returns the cost of the evaluation, in additions to a sum.
 pub(crate) type Work = fn(&Call) -> Option<u64>;
 
-/// Returns the range of the first output, from those of the inputs; the range of an omitted input is that of
+/// Returns the range of the first output, from the ranges of the inputs; an omitted input has the range of
 /// any float.
 pub(crate) type RangeRule = fn(&Call, &[Range]) -> Range;
 
@@ -31,12 +31,12 @@ pub(crate) type NanRule = fn(&Graph, &Node) -> Option<(usize, f32)>;
 /// Returns the number of multiply-adds, if the sizes are known.
 pub(crate) type MultiplyAdds = fn(&Call) -> Option<u64>;
 
-/// Returns the type and the shape that an input is expected to have, if its own are not known; the function
-/// returns those that the readers of the result expect.
+/// Returns the type and the shape that an input is expected to have, if they are not known; the function
+/// returns the type and the shape that the readers of the result expect.
 pub(crate) type Expects = fn(&Call, usize, &dyn Fn() -> Option<Fact>) -> Option<Fact>;
 
 /// A property that depends on the node.
-pub(crate) type Holds = fn(&Graph, &Node) -> bool;
+pub(crate) type Condition = fn(&Graph, &Node) -> bool;
 
 /// A property of the input with an index.
 pub(crate) type InputRule = fn(&Call, usize) -> bool;
@@ -46,8 +46,8 @@ pub(crate) type InputRule = fn(&Call, usize) -> bool;
 pub(crate) enum Access {
     /// Any elements: no pass may assume more.
     Any,
-    /// The element at its index in the first input; further inputs are parameters. The shape is that of the
-    /// first input.
+    /// The element at its index in the first input; further inputs are parameters. The result has the
+    /// shape of the first input.
     Elementwise,
     /// The elements at its index in all inputs, broadcast as in numpy.
     Broadcast,
@@ -60,14 +60,14 @@ pub(crate) enum Access {
         /// The axis of a node without the attribute.
         default: Option<i64>,
     },
-    /// The element at its place in row-major order: the first input in another shape.
+    /// The element at its index in row-major order: the first input in another shape.
     View,
     /// It is an element of the first input, or the largest of several.
     Selection,
 }
 
 /// The traits of an operator, each stated once: as a field of [`Op`], and as a method of a row that sets it.
-/// A rule depends on the node; a fact holds for all nodes; a value has a default.
+/// A rule depends on the node; a fact applies to all nodes; a value has a default.
 macro_rules! traits {
     ($declare:ident) => {
         $declare! {
@@ -76,26 +76,26 @@ macro_rules! traits {
                 fold: Fold;
                 /// Where the elements of the outputs come from, if they are elements of inputs.
                 moves: Moves;
-                /// The cost of the evaluation beside a step for each element; `None` if the evaluation is not
-                /// defined for the node. Without a rule it is, and has no further cost. An evaluation that is
-                /// deferred must not fail.
+                /// The cost of the evaluation in addition to a step for each element; `None` if it is
+                /// not defined for the node. Without a rule it is, and has no further cost. A deferred
+                /// evaluation must not fail.
                 work: Work;
                 /// The input that a node forwards unchanged.
                 identity: IdentityRule;
                 /// The inputs to which the node appends others, each with the axis along which it does. A
-                /// network may be given such an input without elements: a cache of nothing.
+                /// network may have such an input without elements: a cache of nothing.
                 appends: AppendRule;
                 /// Whether a rounding error of an input can change the result by a whole step: a quotient
                 /// that it reads must be exact.
-                discontinuous: Holds;
+                discontinuous: Condition;
                 /// The input values for which the result is NaN.
                 nan: NanRule;
                 /// Whether the rounding of an integer input to float32 changes the result by no more than
                 /// that rounding. Without a rule, that is so for moves and functions of one operand.
                 tolerates_rounding: InputRule;
-                /// Whether ncnn computes the result as its first input: requirements on the result hold for
+                /// Whether ncnn computes the result as its first input: requirements on the result apply to
                 /// the input.
-                transparent: Holds;
+                transparent: Condition;
                 /// The range of the first output. Without a rule, it is the range of the first input if the
                 /// result consists of elements of it, otherwise the range of the type.
                 range: RangeRule;
@@ -104,12 +104,12 @@ macro_rules! traits {
                 /// The inputs whose digits matter beyond half precision, such as coordinates.
                 precise: InputRule;
                 /// Whether the first axis of an input is a batch axis: the node computes each element of
-                /// the batch from those of its inputs alone. Without a rule, that follows from the access.
+                /// the batch only from this element of its inputs. Without a rule it follows from the access.
                 batched: InputRule;
                 /// The number of multiply-adds of convolutions and products.
                 multiply_adds: MultiplyAdds;
                 /// The type and the shape of an input that follow from the weights that are read with it,
-                /// with usual free sizes where they leave a choice, or from those of the result.
+                /// with usual free sizes where they leave a choice, or from the type and shape of the result.
                 expects: Expects;
             }
             facts {
@@ -123,7 +123,7 @@ macro_rules! traits {
                 random;
             }
             values {
-                /// The bytes that the evaluation takes for each element of its inputs, beside inputs and
+                /// The bytes that the evaluation takes for each element of its inputs, without inputs and
                 /// outputs.
                 scratch: u64 = 0;
                 /// The layers of ncnn, or the operators, to which it is lowered, for readers. Empty if it is
@@ -131,9 +131,9 @@ macro_rules! traits {
                 lowers_to: &'static str = "";
                 /// The nodes that are refused, for readers.
                 limits: &'static str = "";
-                /// The elements for which the result may differ from that of the specification, for readers.
+                /// The elements for which the result may differ from the specification, for readers.
                 differs: &'static str = "";
-                /// Those that a conversion states itself, by the values that may have them.
+                /// The differences that a conversion states itself, by the values that may have them.
                 states: &'static str = "";
             }
         }
@@ -173,7 +173,7 @@ macro_rules! declare_op {
 traits!(declare_op);
 
 impl Op {
-    /// Returns whether the result may not be that of the specification if an element is NaN or infinite, or
+    /// Returns whether the result may differ from the specification if an element is NaN or infinite, or
     /// if a sum overflows.
     pub fn needs_finite(&self) -> bool {
         let combines_elements = matches!(self.access, Access::Any | Access::Lanes { .. } | Access::Reduction);

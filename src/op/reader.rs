@@ -14,13 +14,13 @@ impl Call<'_> {
         self.has_reader(|graph, reader, op| op.discontinuous.is_some_and(|rule| rule(graph, reader)))
     }
 
-    /// Returns whether a reader of an output may drop elements of it: a NaN among those must not change the
+    /// Returns whether a reader of an output may drop elements of it: a NaN among them must not change the
     /// others.
     pub fn feeds_selection(&self) -> bool {
         self.feeds("Where") || self.feeds("IsNaN")
     }
 
-    /// Returns whether a reader of an output is `op_type` of ONNX's own domain.
+    /// Returns whether a reader of an output is `op_type` of the domain of ONNX.
     pub fn feeds(&self, op_type: &str) -> bool {
         self.has_reader(|_, node, _| node.is(op_type))
     }
@@ -38,7 +38,7 @@ impl Call<'_> {
                 if is(self.graph(), reader, op) {
                     return true;
                 }
-                if op.transparent.is_some_and(|holds| holds(self.graph(), reader)) {
+                if op.transparent.is_some_and(|condition| condition(self.graph(), reader)) {
                     handed_on.extend(reader.outputs.iter().flatten());
                 }
             }

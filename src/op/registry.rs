@@ -9,11 +9,11 @@ use crate::error::{Error, ErrorCode, Result};
 use crate::graph::{Graph, Node};
 use crate::tensor::Shape;
 
-/// The newest version of ONNX's own operator set that is supported. Newer models are refused.
+/// The newest version of the operator set of ONNX that is supported. Newer models are refused.
 pub(crate) const NEWEST_OPSET: i64 = 28;
 
 /// The domain of operators for which ncnn has a layer and ONNX has no operator. Only fusions create them.
-pub(crate) const OWN_DOMAIN: &str = "ncnn";
+pub(crate) const NCNN_DOMAIN: &str = "ncnn";
 
 /// The domain of onnxruntime's additional operators.
 pub(crate) const CONTRIB_DOMAIN: &str = "com.microsoft";
@@ -22,8 +22,8 @@ pub(crate) const CONTRIB_DOMAIN: &str = "com.microsoft";
 #[derive(Default)]
 struct Registry {
     ops: Vec<&'static Op>,
-    /// The indices of ONNX's own domain, to which most nodes belong.
-    own: HashMap<&'static str, usize>,
+    /// The indices of the domain of ONNX, to which most nodes belong.
+    onnx: HashMap<&'static str, usize>,
     others: HashMap<(&'static str, &'static str), usize>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn register(ops: impl Iterator<Item = &'static Op>) {
             let index = registry.ops.len();
             let Schema { domain, name, .. } = op.schema;
             if domain.is_empty() {
-                registry.own.insert(name, index);
+                registry.onnx.insert(name, index);
             } else {
                 registry.others.insert((domain, name), index);
             }
@@ -51,7 +51,7 @@ pub(crate) fn register(ops: impl Iterator<Item = &'static Op>) {
 impl Registry {
     fn index(&self, node: &Node) -> Option<usize> {
         if node.domain.is_empty() {
-            return node.op_type.index_in(|name| self.own.get(name).copied());
+            return node.op_type.index_in(|name| self.onnx.get(name).copied());
         }
         // The keys are `'static`; the borrow of the map shortens them to the lifetime of the lookup.
         let others: &HashMap<(&str, &str), usize> = &self.others;

@@ -5,11 +5,11 @@ use crate::graph::{Attribute, AttributeMap};
 use crate::tensor::Dim;
 
 /// Returns the attributes of an AveragePool that computes QLinearAveragePool: if padding counts, all
-/// positions of a window count, including those that `ceil_mode` adds after the padding (`qlinear_pool.cc`).
-/// AveragePool excludes these unless they are padding.
+/// positions of a window count, including positions that `ceil_mode` adds after the padding
+/// (`qlinear_pool.cc`). AveragePool excludes these unless they are padding.
 pub(crate) fn whole_windows(
     mut attributes: AttributeMap,
-    given: &[Dim],
+    input: &[Dim],
     pooled: &[Dim],
 ) -> Result<AttributeMap> {
     let flag = |name: &str| matches!(attributes.get(name), Some(Attribute::Int(flag)) if *flag != 0);
@@ -26,13 +26,13 @@ pub(crate) fn whole_windows(
     let strides = list("strides", vec![1; kernel.len()]);
     let mut pads = list("pads", vec![0; 2 * kernel.len()]);
     for (axis, size) in kernel.iter().enumerate() {
-        let (Some(given), Some(pooled)) = (given.at(axis + 2)?.known(), pooled.at(axis + 2)?.known()) else {
+        let (Some(input), Some(pooled)) = (input.at(axis + 2)?.known(), pooled.at(axis + 2)?.known()) else {
             unsupported!("ceil_mode with counted padding over a free size");
         };
         let covered = pooled.saturating_sub(1).saturating_mul(*strides.at(axis)?).saturating_add(*size);
         let begin = *pads.at(axis)?;
         if let Some(end) = pads.get_mut(axis + kernel.len()) {
-            *end = (*end).max(covered.saturating_sub(given).saturating_sub(begin));
+            *end = (*end).max(covered.saturating_sub(input).saturating_sub(begin));
         }
     }
     attributes.insert("pads".into(), Attribute::Ints(pads));

@@ -4,7 +4,7 @@ use crate::error::Result;
 use crate::graph::Fact;
 use crate::lower::{LowerNode, lower_moves};
 use crate::op::{
-    Access, AppendRule, Call, Expects, Fold, Holds, IdentityRule, Infer, InputRule, Moves, MultiplyAdds,
+    Access, AppendRule, Call, Condition, Expects, Fold, IdentityRule, Infer, InputRule, Moves, MultiplyAdds,
     NanRule, Op, RangeRule, Schema, Work, fold_moves, infer_moves, moves_batch, moves_first, traits, unmoved,
 };
 use crate::pass::definition;
@@ -25,7 +25,7 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// A row of ONNX's own domain without conversions.
+    /// A row of the domain of ONNX without conversions.
     pub const fn new(name: &'static str, access: Access, infer: Infer) -> Row {
         Row::of("", name, access, infer)
     }

@@ -118,7 +118,7 @@ fn share_weights(graph: &mut Graph) -> Result<bool> {
         let blob = *weight.blob.get_or_insert_with(|| {
             let name = graph.value(*input).name.clone();
             let blob = graph.add_value(Value { name, ..Value::default() });
-            nodes.push(program_node("Held", *input, blob));
+            nodes.push(program_node("Stored", *input, blob));
             blob
         });
         *input = blob;

@@ -173,7 +173,7 @@ impl<'a> GraphSteps<'a> {
         if self.release >= FAST_ATTENTION {
             self.rewrite(ATTENTION_FUSIONS)?;
         }
-        let is_plain = |node: &Node| node.domain == op::OWN_DOMAIN && node.op_type == "PlainAttention";
+        let is_plain = |node: &Node| node.domain == op::NCNN_DOMAIN && node.op_type == "PlainAttention";
         if self.graph.nodes().any(|(_, node)| is_plain(node)) {
             self.expand_to(true)?;
         }

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::graph::Graph;
 use crate::ncnn::{BLOCKS_SINCE, Changes, Layer, Net, Renamed};
 use crate::onnx::{FIRST_IR_WITH_CONSTANTS, Model};
-use crate::op::OWN_DOMAIN;
+use crate::op::NCNN_DOMAIN;
 use crate::pass::blocks::Weights;
 use crate::pass::pattern::int;
 
@@ -96,7 +96,7 @@ pub(super) fn unchosen_experts(graph: &Graph) -> Vec<String> {
     // By the numbers of experts and choices: the number of mixtures, and their multiply-adds for a token.
     let mut mixtures: BTreeMap<(i64, i64), (usize, i64)> = BTreeMap::new();
     for (_, node) in graph.nodes() {
-        if node.domain != OWN_DOMAIN || node.op_type.as_str() != "ExpertWeights" {
+        if node.domain != NCNN_DOMAIN || node.op_type.as_str() != "ExpertWeights" {
             continue;
         }
         let choices = node.input(0).and_then(|indices| graph.value(indices).shape.as_ref()?.last()?.known());

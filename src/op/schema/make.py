@@ -1,8 +1,8 @@
-"""Prints `table.rs`, the schemas of the operators: those of the packages onnx and onnxruntime, and our own.
+"""Prints `table.rs`, the schemas of the operators of the packages onnx and onnxruntime, and of this program.
 
     tests/.venv/*/bin/python src/op/schema/make.py > src/op/schema/table.rs
 
-An operator has one line; each fact of it begins with the version from which it holds. Read what a new version says
+An operator has one line; each fact of it begins with the version that introduces it. Read what a new version says
 before its line is committed: every version in the table is taken for handled.
 """
 
@@ -17,7 +17,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
 LEFT_OUT = {("", "Upsample", 1), ("", "Upsample", 10)}
 
 # The operators of onnxruntime that are handled. Its optimizer writes LayerNormalization of older operator sets, and
-# SimplifiedLayerNormalization, in ONNX's own domain.
+# SimplifiedLayerNormalization, in the domain of ONNX.
 CONTRIBUTED = """
     Affine Attention BeamSearch BiasAdd BiasGelu BiasSoftmax BiasSplitGelu BifurcationDetector CDist Crop
     DecoderMaskedMultiHeadAttention DecoderMaskedSelfAttention DequantizeLinear DynamicQuantizeLSTM
@@ -34,7 +34,7 @@ CONTRIBUTED = """
 
 # The operators of this program: the least and largest number of inputs, the number of outputs, and the attributes.
 CONV = {"auto_pad": "NOTSET", "dilations": [], "group": 1, "kernel_shape": [], "pads": [], "strides": []}
-OWN = {
+NCNN = {
     "Atan2": (2, 2, 1, {}),
     "BlockEmbed": (3, 3, 1, {"bits": int, "term": int}),
     "BlockGemm": (3, 4, 1, {"columns": int, "term": int}),
@@ -44,7 +44,6 @@ OWN = {
     "GatherAlong": (2, 2, 1, {"axis": int}),
     "JoinBatch": (1, 1, 1, {"size": int}),
     "SplitBatch": (1, 1, 1, {}),
-    "Held": (1, 1, 1, {}),
     "Int8Conv": (4, 4, 1, {**CONV, "scale": float, "zero": 0}),
     "Int8GRU": (3, 6, 2, {"direction": "forward", "hidden_size": int, "linear_before_reset": 1}),
     "Int8LSTM": (3, 7, 3, {"direction": "forward", "hidden_size": int}),
@@ -56,17 +55,18 @@ OWN = {
     "PlainAttention": (3, 4, 1, {"scale": float, "zeroes_nan": 0}),
     "RotaryEmbed": (3, 3, 1, {}),
     "ShuffleChannel": (1, 1, 1, {"group": int}),
+    "Stored": (1, 1, 1, {}),
     "WithoutInfinity": (1, 1, 1, {}),
     "WithoutPadding": (2, 2, 1, {}),
 }
 
-# Those of the exporters of OpenMMLab.
+# The operators of the exporters of OpenMMLab.
 DEFORM = {"deform_groups": 1, "dilation": [], "groups": 1, "padding": [], "stride": []}
 FOREIGN = {
     "MMCVDeformConv2d": (3, 3, 1, {**DEFORM, "bias": 0, "im2col_step": 0}),
     "MMCVModulatedDeformConv2d": (4, 5, 1, DEFORM),
 }
-# Those of torchvision, as the exporter of torch leaves operators that it does not know.
+# The operators of torchvision that the exporter of torch does not know and leaves as they are.
 TORCHVISION = {"deform_conv2d": (14, 14, 1, {})}
 
 HEAD = """\
@@ -133,8 +133,8 @@ def attribute(declared):
     return default(kind, value.decode() if kind == "String" else value)
 
 
-def own_attribute(value):
-    """Returns the kind of an attribute of our own, which is a default or the type of an attribute without one."""
+def declared_attribute(value):
+    """Returns the kind of an attribute of this program, which is a default or the type of an attribute without one."""
     if value == []:
         return "Ints(None)"
     if isinstance(value, type):
@@ -242,9 +242,9 @@ def main():
         if (schema.domain, schema.name, schema.since_version) not in LEFT_OUT:
             operators.setdefault((schema.domain, schema.name), []).append(schema)
     lines = {key: declared(*key, versions) for key, versions in operators.items()}
-    for domain, made in [("ncnn", OWN), ("mmcv", FOREIGN), ("mmdeploy", FOREIGN), ("torchvision", TORCHVISION)]:
+    for domain, made in [("ncnn", NCNN), ("mmcv", FOREIGN), ("mmdeploy", FOREIGN), ("torchvision", TORCHVISION)]:
         for name, (least, most, outputs, attributes) in made.items():
-            attributes = [(name, [(1, own_attribute(value))]) for name, value in sorted(attributes.items())]
+            attributes = [(name, [(1, declared_attribute(value))]) for name, value in sorted(attributes.items())]
             lines[domain, name] = line(domain, name, [1], [(1, count(least, most))], [(1, count(outputs, outputs))], attributes)
     print(HEAD, *(text for _, text in sorted(lines.items())), "];", sep="\n")
 

@@ -7,12 +7,12 @@ use crate::graph::Attribute;
 
 pub(crate) use table::SCHEMAS;
 
-/// Facts, each with the version from which it holds, in the order of the versions.
+/// Facts, each with the version that introduces it, in the order of the versions.
 type History<T> = &'static [(i64, T)];
 
 /// The declaration of an operator.
 pub(crate) struct Schema {
-    /// The domain; empty for ONNX's own.
+    /// The domain; empty for the domain of ONNX.
     pub domain: &'static str,
     /// The name.
     pub name: &'static str,
@@ -64,9 +64,9 @@ impl Kind {
     /// Returns whether an attribute is the default, where that is a number or a word.
     pub fn is_default(self, attribute: &Attribute) -> bool {
         match (self, attribute) {
-            (Kind::Float(Some(default)), Attribute::Float(given)) => default == *given,
-            (Kind::Int(Some(default)), Attribute::Int(given)) => default == *given,
-            (Kind::String(Some(default)), Attribute::String(given)) => default.as_bytes() == &given[..],
+            (Kind::Float(Some(default)), Attribute::Float(value)) => default == *value,
+            (Kind::Int(Some(default)), Attribute::Int(value)) => default == *value,
+            (Kind::String(Some(default)), Attribute::String(value)) => default.as_bytes() == &value[..],
             _ => false,
         }
     }
@@ -121,8 +121,8 @@ impl Schema {
         at(self.outputs, opset).map_or(MANY, |(_, most)| most)
     }
 
-    /// Returns the number of the first outputs that a node must name, even if nothing reads them: all of
-    /// those that are one list.
+    /// Returns the number of the first outputs that a node must name, even if nothing reads them: all outputs
+    /// of a list.
     pub fn required_outputs(&self, opset: i64) -> usize {
         at(self.outputs, opset).map_or(MANY, |(least, most)| if most == MANY { MANY } else { least })
     }
@@ -133,8 +133,8 @@ impl Schema {
         at(self.history(name)?, opset)
     }
 
-    /// Returns the type and default of an attribute. In a version without it, these are those of the nearest
-    /// version with it: later versions introduce attributes with defaults that change nothing.
+    /// Returns the type and default of an attribute. A version without it takes them from the nearest version
+    /// with it: later versions introduce attributes with defaults that change nothing.
     pub fn attribute(&self, name: &str, opset: i64) -> Option<Kind> {
         let history = self.history(name)?;
         let mut declared = history.iter().filter(|(_, kind)| *kind != Kind::Gone);
@@ -153,7 +153,7 @@ impl Schema {
     }
 }
 
-/// Returns the fact that holds in version `opset`.
+/// Returns the fact of version `opset`.
 fn at<T: Copy>(history: History<T>, opset: i64) -> Option<T> {
     history.iter().rev().find(|(since, _)| *since <= opset).map(|(_, fact)| *fact)
 }

@@ -16,7 +16,7 @@ const MAX_WRITES: i64 = 64;
 fn read_tensor_scatter(call: &Call) -> Result<(usize, bool)> {
     let axis = resolve_axis(call.int("axis")?, call.shape(0)?.len())?;
     if axis == 0 {
-        return Err(Error::invalid("the axis is that of the batch").at_part("attribute axis"));
+        return Err(Error::invalid("the axis is the batch axis").at_part("attribute axis"));
     }
     Ok((axis, call.word("mode", &[("linear", false), ("circular", true)])?))
 }
@@ -56,15 +56,15 @@ fn write<'x>(x: &'x Expand, axis: usize, [length, writes]: [i64; 2], circular: b
     let (mut cache, update) = (x.operand(0), x.operand(1));
     let rank = x.shape(0)?.len();
     let first = x.operand(2).along(0, rank);
-    let places = Array::i64(Array1::from_iter(0..length).into_dyn());
-    let places = x.make.cast_literal(&places, x.dtype(2)?).along(axis, rank);
+    let positions = Array::i64(Array1::from_iter(0..length).into_dyn());
+    let positions = x.make.cast_literal(&positions, x.dtype(2)?).along(axis, rank);
     let axis = axis.int();
     for index in 0..writes {
-        let mut place = if index == 0 { first } else { first + index };
+        let mut position = if index == 0 { first } else { first + index };
         if circular {
-            place = place.modulo(length);
+            position = position.modulo(length);
         }
-        let here = places.equal(place);
+        let here = positions.equal(position);
         let part = if writes == 1 { update } else { update.slice(axis, index, index + 1) };
         x.make.require_broadcast(part, cache);
         cache = here.select(part, cache);

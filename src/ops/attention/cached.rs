@@ -4,8 +4,8 @@
 //! keys and values, `[1, heads, positions, elements]`; the cached keys and values, in the shapes of the
 //! model; the mask, which is added to the scores. The outputs are the result and the grown caches.
 //!
-//! RotaryEmbed turns pairs of elements, half the last axis apart, by an angle for each position, the last
-//! axis but one. The inputs are the elements, and the cosine and sine for each position and pair.
+//! RotaryEmbed turns pairs of elements at a distance of half the last axis by an angle for each position, the
+//! last axis but one. The inputs are the elements, and the cosine and sine for each position and pair.
 
 use super::plain::operands;
 use crate::lower::{AssumedFact, interface_form};
@@ -13,8 +13,8 @@ use crate::ncnn::layer::{RotaryEmbed, SDPA};
 use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::of(OWN_DOMAIN, "CachedAttention", Access::Any, infer_cached).lower(lower_cached).lowers_to("SDPA"),
-    Row::of(OWN_DOMAIN, "RotaryEmbed", Access::Any, infer_same).lower(lower_rotary).lowers_to("RotaryEmbed"),
+    Row::of(NCNN_DOMAIN, "CachedAttention", Access::Any, infer_cached).lower(lower_cached).lowers_to("SDPA"),
+    Row::of(NCNN_DOMAIN, "RotaryEmbed", Access::Any, infer_same).lower(lower_rotary).lowers_to("RotaryEmbed"),
 ];
 
 /// The indices of the inputs of CachedAttention.

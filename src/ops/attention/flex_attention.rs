@@ -21,7 +21,7 @@ struct FlexAttention {
 }
 
 fn read_flex_attention(call: &Call) -> Result<FlexAttention> {
-    let precision = match call.given_element_type("softmax_precision")? {
+    let precision = match call.optional_element_type("softmax_precision")? {
         Some(precision) => precision,
         None if call.dtype(0)? == DType::F64 => DType::F64,
         None => DType::F32,
@@ -33,9 +33,9 @@ fn read_flex_attention(call: &Call) -> Result<FlexAttention> {
         invalid!("{q_heads} heads of queries for {kv_heads} heads of keys");
     }
     let size: f32 = size.as_();
-    let scale = call.given_float("scale")?.unwrap_or(1.0 / size.sqrt());
+    let scale = call.optional_float("scale")?.unwrap_or(1.0 / size.sqrt());
     for name in ["score_mod", "prob_mod"] {
-        if call.given_body(name)?.is_some_and(|body| body.inputs.len() != 1 || body.outputs.len() != 1) {
+        if call.optional_body(name)?.is_some_and(|body| body.inputs.len() != 1 || body.outputs.len() != 1) {
             return Err(Error::invalid("the graph needs one input and one output")
                 .at_part(format!("attribute {name}")));
         }
@@ -45,7 +45,7 @@ fn read_flex_attention(call: &Call) -> Result<FlexAttention> {
 
 /// Returns the graph `name`, applied to a value.
 fn modify<'x>(x: &'x Expand, name: &str, value: Expr<'x>) -> Result<Expr<'x>> {
-    let Some(body) = x.given_body(name)? else { return Ok(value) };
+    let Some(body) = x.optional_body(name)? else { return Ok(value) };
     let outputs = x.make.inline(body, &[value])?;
     let result = outputs.first().copied().ok_or_else(|| Error::invalid("a graph without an output"))?;
     x.make.require_broadcast(result, value);

@@ -1,4 +1,4 @@
-//! LinearAttention: attention with a state in place of all keys and values.
+//! LinearAttention: attention with a state instead of all keys and values.
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__LinearAttention.html>.
 

@@ -9,7 +9,7 @@ use crate::ncnn::layer::MultiHeadAttention;
 use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] =
-    &[Row::of(OWN_DOMAIN, "MultiHeadAttention", Access::Any, infer_multi_head)
+    &[Row::of(NCNN_DOMAIN, "MultiHeadAttention", Access::Any, infer_multi_head)
         .lower(lower_multi_head)
         .lowers_to("MultiHeadAttention")];
 
@@ -49,12 +49,12 @@ fn lower_multi_head(lower: &Lower) -> Result<()> {
     let heads = i32::try_from(read_heads(lower)?)?;
     let ids = [input::Q, input::K, input::V].map(|index| lower.node().input(index));
     // For an omitted bottom the layer reads the one before.
-    let given = match ids {
+    let bottom_count = match ids {
         [q, k, v] if q == k && k == v => 1,
         [_, k, v] if k == v => 2,
         _ => 3,
     };
-    let mut bottoms: Vec<Nd> = (0..given).map(|index| rows(lower.input(index))).collect();
+    let mut bottoms: Vec<Nd> = (0..bottom_count).map(|index| rows(lower.input(index))).collect();
     let shape = bottoms.at(0)?.shape();
     let attn_mask = i32::from(lower.has_input(input::MASK));
     if attn_mask == 1 {
@@ -64,7 +64,7 @@ fn lower_multi_head(lower: &Lower) -> Result<()> {
         let size = lower.shape(index)?.at(axis)?.known();
         Ok(i32::try_from(size.ok_or_else(|| Error::internal("the sizes of the weight are unknown"))?)?)
     };
-    let weight = |place: usize| lower.required_constant(input::WEIGHTS + place).cloned().map(Some);
+    let weight = |index: usize| lower.required_constant(input::WEIGHTS + index).cloned().map(Some);
     let embed_dim = size(input::WEIGHTS, 0)?;
     let width = embed_dim.checked_div(heads).unwrap_or(1);
     let layer = MultiHeadAttention {

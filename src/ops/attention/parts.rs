@@ -17,7 +17,7 @@ pub(in crate::ops) struct Sizes {
     /// The number of heads of keys and values, each for as many adjacent heads of queries.
     pub kv_heads: i64,
     pub queries: Dim,
-    /// The number of keys of this step, and of those before it.
+    /// The number of keys of this step, and of the steps before it.
     pub keys: Dim,
     pub past: Dim,
     pub head: Dim,
@@ -64,7 +64,7 @@ impl Sizes {
     }
 }
 
-/// Counts the product of input 0 with the weight, input 1, and those of each query with each key, and of each
+/// Counts the multiply-adds of input 0 with the weight, input 1, of each query with each key, and of each
 /// weight with its value; queries and values of all heads have these sizes.
 pub(in crate::ops) fn projected_multiply_adds(call: &Call, [queries, values]: [u64; 2]) -> Option<u64> {
     let [input, weight] = [call.shape(0).ok()?, call.shape(1).ok()?];
@@ -127,7 +127,7 @@ pub(in crate::ops) fn merge_heads(value: Expr) -> Expr {
     value.transpose(&[0, 2, 1, 3]).reshape(&[0, 0, -1])
 }
 
-/// Returns the term that hides the keys for which `seen` is 0, and keeps those for which it is 1.
+/// Returns the term that hides the keys for which `seen` is 0, and keeps the keys for which it is 1.
 pub(in crate::ops) fn hide_unseen(seen: Expr) -> Expr {
     (seen - 1.0) * -HIDDEN
 }

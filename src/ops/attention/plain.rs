@@ -2,7 +2,7 @@
 //! expanded to it.
 //!
 //! The inputs are queries, `[batch, heads, queries, size]`, and keys and values, `[batch, key heads, keys,
-//! size]`; the mask, which is broadcast to the scores. Fusions make one layer of it and what is around it;
+//! size]`; the mask, which is broadcast to the scores. Fusions make one layer of it and its neighbours;
 //! the rest is SDPA, or is expanded after them.
 
 use num_traits::AsPrimitive;
@@ -12,13 +12,13 @@ use crate::ncnn::layer::SDPA;
 use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::of(OWN_DOMAIN, "PlainAttention", Access::Any, infer_plain)
+    Row::of(NCNN_DOMAIN, "PlainAttention", Access::Any, infer_plain)
         .expand(expand_plain)
         .lower(lower_plain)
         .multiply_adds(|call| Sizes::of_heads(call).ok()?.multiply_adds())
         .lowers_to("SDPA for runtimes that have it; Mul, MatMul, Add, Softmax, MatMul"),
     // A mask of which minus infinity needs no care.
-    Row::of(OWN_DOMAIN, "WithoutInfinity", Access::View, infer_same)
+    Row::of(NCNN_DOMAIN, "WithoutInfinity", Access::View, infer_same)
         .range(|_, _| Range { least: f64::from(HIDDEN), most: f64::INFINITY })
         .lower(|lower| lower.blob(0).and_then(|blob| lower.set(0, blob))),
 ];

@@ -10,11 +10,11 @@ pub(super) struct Labels {
 }
 
 impl Labels {
-    /// Reads the labels that are integers from an attribute, and those that are text from
+    /// Reads the labels that are integers from an attribute, and the labels that are text from
     /// `classlabels_strings`.
     pub fn read(call: &Call, integers: &str) -> Result<Labels> {
-        let numbers = call.given_ints(integers)?.filter(|labels| !labels.is_empty());
-        let texts = call.given_strings("classlabels_strings")?.unwrap_or_default();
+        let numbers = call.optional_ints(integers)?.filter(|labels| !labels.is_empty());
+        let texts = call.optional_strings("classlabels_strings")?.unwrap_or_default();
         let count = numbers.as_ref().map_or(texts.len(), Vec::len).int();
         Ok(Labels { numbers, count })
     }
@@ -47,8 +47,8 @@ pub(super) fn transformed<'x>(x: &Expand, scores: Expr<'x>) -> Result<Expr<'x>> 
     })
 }
 
-/// Returns the scores of two classes of which one sum decides, after `post_transform`; without one, that of
-/// the first class is `first`.
+/// Returns the scores of two classes of which one sum decides, after `post_transform`; without one, the first
+/// class has the score `first`.
 pub(super) fn transformed_pair<'x>(
     x: &'x Expand,
     first: impl FnOnce() -> Expr<'x>,
@@ -74,7 +74,7 @@ pub(super) fn exceeds<'x>(x: &'x Expand, column: Expr<'x>, number: f32) -> Expr<
     column.greater(x.make.number(number, DType::F32)).cast(DType::I64).reshape(&[-1])
 }
 
-/// Returns the first place of the largest element of each row.
+/// Returns the first index of the largest element of each row.
 pub(super) fn first_largest(rows: Expr<'_>) -> Expr<'_> {
     rows.builder.op("ArgMax", [rows], [("axis", 1.into()), ("keepdims", 0.into())]).typed(DType::I64)
 }

@@ -23,7 +23,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
 /// Returns keys or values, which are a list of numbers or a tensor; `None` if they are text.
 fn table(call: &Call, [floats, ints, tensor]: [&'static str; 3]) -> Result<Option<Array>> {
     if call.since() >= 4
-        && let Some(tensor) = call.given_tensor(tensor)?
+        && let Some(tensor) = call.optional_tensor(tensor)?
     {
         let array = tensor.load()?;
         return Ok((array.dtype() != DType::String).then_some(array));
@@ -31,10 +31,10 @@ fn table(call: &Call, [floats, ints, tensor]: [&'static str; 3]) -> Result<Optio
     if call.since() < 2 {
         return Ok(None);
     }
-    if let Some(list) = call.given_ints(ints)?.filter(|list| !list.is_empty()) {
+    if let Some(list) = call.optional_ints(ints)?.filter(|list| !list.is_empty()) {
         return Ok(Some(Array::i64(ArrayD::from_shape_vec(vec![list.len()], list)?)));
     }
-    let list = call.given_floats(floats)?.filter(|list| !list.is_empty());
+    let list = call.optional_floats(floats)?.filter(|list| !list.is_empty());
     list.map(|list| Ok(Array::f32(ArrayD::from_shape_vec(vec![list.len()], list)?))).transpose()
 }
 
@@ -46,8 +46,8 @@ fn read_labels(call: &Call) -> Result<Option<[Array; 3]>> {
     if keys.len() != values.len() || keys.is_empty() {
         invalid!("{} keys and {} values", keys.len(), values.len());
     }
-    let given = if call.since() >= 4 { call.given_tensor("default_tensor")? } else { None };
-    let default = match given {
+    let tensor = if call.since() >= 4 { call.optional_tensor("default_tensor")? } else { None };
+    let default = match tensor {
         Some(tensor) => tensor.load()?,
         None if values.dtype().is_float() => {
             Array::f32(ArrayD::from_elem(IxDyn(&[]), call.float("default_float")?)).cast(values.dtype())?
@@ -70,12 +70,12 @@ fn check_distinct(numbers: &Array) -> Result<()> {
 
 /// Returns the type of the values.
 fn value_type(call: &Call) -> Result<DType> {
-    let given = |name| call.node().attributes.get(name).is_some();
+    let is_set = |name| call.node().attributes.get(name).is_some();
     Ok(match call.since() {
         1 if call.dtype(0)? == DType::String => DType::I64,
-        4.. if given("values_tensor") => call.tensor("values_tensor")?.dtype(),
-        2.. if given("values_int64s") => DType::I64,
-        2.. if given("values_floats") => DType::F32,
+        4.. if is_set("values_tensor") => call.tensor("values_tensor")?.dtype(),
+        2.. if is_set("values_int64s") => DType::I64,
+        2.. if is_set("values_floats") => DType::F32,
         _ => DType::String,
     })
 }
@@ -87,17 +87,17 @@ fn expand_labels<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     };
     check_distinct(&keys)?;
     let is_key = x.operand(0).unsqueeze(&[-1]).equal(x.make.literal(&keys)).cast(DType::F32);
-    // The default comes after the values: a key takes the element back from there to its own value.
+    // The default comes after the values: a key takes the element back from there to its value.
     let last = values.len().int();
     let steps: Vec<f32> = (1..=last).rev().map(|steps| steps.as_()).collect();
     let steps = Array::f32(ArrayD::from_shape_vec(vec![steps.len(), 1], steps)?);
-    let place = x.make.number(last.as_(), DType::F32) - is_key.matmul(x.make.literal(&steps)).squeeze(&[-1]);
+    let index = x.make.number(last.as_(), DType::F32) - is_key.matmul(x.make.literal(&steps)).squeeze(&[-1]);
     let table = Array::concat(&[values, default.reshape(&[1])?], 0)?;
-    Ok(x.make.literal(&table).gather(place.cast(DType::I64), 0))
+    Ok(x.make.literal(&table).gather(index.cast(DType::I64), 0))
 }
 
 fn read_categories(call: &Call) -> Result<Vec<i64>> {
-    match call.given_ints("cats_int64s")? {
+    match call.optional_ints("cats_int64s")? {
         Some(categories) if call.dtype(0)? != DType::String => Ok(categories),
         _ => Err(text()),
     }

@@ -1,7 +1,7 @@
 //! TreeEnsembleClassifier and TreeEnsembleRegressor: the trees of TreeEnsemble in the form of older versions,
 //! with numbers added to the sums, and the classes of the largest.
 //!
-//! The specification does not say which of two classes equal scores give: it is the one of onnxruntime
+//! The specification does not define the class of equal scores: it is the class of onnxruntime
 //! (`tree_ensemble_aggregator.h`).
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx_aionnxml_TreeEnsembleClassifier.html>,
@@ -15,7 +15,7 @@ use super::DOMAIN;
 use super::classes::{Labels, exceeds, first_largest, refuse_transform, transformed, transformed_pair};
 use super::forest::sums;
 use super::split::{Comparison, Condition};
-use super::trees::{End, LOWERS_TO, Trees, numbers, places};
+use super::trees::{End, LOWERS_TO, Trees, numbers, to_indices};
 use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
@@ -67,7 +67,7 @@ fn number_list(call: &Call, [list, tensor]: [&'static str; 2]) -> Result<Vec<f64
     {
         return Ok(found);
     }
-    Ok(call.given_floats(list)?.unwrap_or_default().into_iter().map(f64::from).collect())
+    Ok(call.optional_floats(list)?.unwrap_or_default().into_iter().map(f64::from).collect())
 }
 
 /// Returns a list of numbers, rounded to float32.
@@ -75,7 +75,7 @@ fn float_list(call: &Call, names: [&'static str; 2]) -> Result<Vec<f32>> {
     Ok(number_list(call, names)?.into_iter().map(AsPrimitive::as_).collect())
 }
 
-/// The nodes of all trees, of which conditions and leaves are numbered apart.
+/// The nodes of all trees. Conditions and leaves are numbered separately.
 #[derive(Default)]
 struct Numbers {
     /// By tree and node.
@@ -108,32 +108,32 @@ fn number_nodes(trees: &[i64], nodes: &[i64], modes: &[&str]) -> Result<Numbers>
 fn read_trees(call: &Call, names: &Leaves, target_count: i64, is_mean: bool) -> Result<Trees> {
     let ints = |name| call.ints(name);
     let trees = ints("nodes_treeids")?;
-    let modes = call.given_strings("nodes_modes")?.unwrap_or_default();
+    let modes = call.optional_strings("nodes_modes")?.unwrap_or_default();
     let Numbers { ends, roots, leaf_count } = number_nodes(&trees, &ints("nodes_nodeids")?, &modes)?;
     let leaves = read_leaves(call, names, &ends, leaf_count, target_count)?;
     let splits = number_list(call, ["nodes_values", "nodes_values_as_tensor"])?;
     let features = ints("nodes_featureids")?;
-    let missing = call.given_ints("nodes_missing_value_tracks_true")?.unwrap_or_default();
+    let missing = call.optional_ints("nodes_missing_value_tracks_true")?.unwrap_or_default();
     let successors = [ints("nodes_truenodeids")?, ints("nodes_falsenodeids")?];
     let mut conditions = Vec::new();
-    for (place, mode) in modes.iter().enumerate().filter(|(_, mode)| **mode != "LEAF") {
+    for (index, mode) in modes.iter().enumerate().filter(|(_, mode)| **mode != "LEAF") {
         let known = MODES.iter().zip(Comparison::ALL).find(|(known, _)| *known == mode);
         let Some((_, comparison)) = known else {
-            invalid!("unknown mode \"{mode}\" of node {place}");
+            invalid!("unknown mode \"{mode}\" of node {index}");
         };
-        let tree = *trees.at(place)?;
+        let tree = *trees.at(index)?;
         let end = |list: &[i64]| {
-            let node = *list.at(place)?;
+            let node = *list.at(index)?;
             let missing = || Error::invalid(format!("tree {tree} has no node {node}"));
             ends.get(&(tree, node)).copied().ok_or_else(missing)
         };
-        let [holds, fails] = &successors;
+        let [passes, fails] = &successors;
         conditions.push(Condition {
-            feature: *features.at(place)?,
+            feature: *features.at(index)?,
             comparison,
-            number: *splits.at(place)?,
-            tracks_missing: missing.get(place).is_some_and(|tracks| *tracks != 0),
-            branches: [end(holds)?, end(fails)?],
+            number: *splits.at(index)?,
+            tracks_missing: missing.get(index).is_some_and(|tracks| *tracks != 0),
+            branches: [end(passes)?, end(fails)?],
         });
     }
     Trees::new(conditions, roots, leaves, target_count, is_mean)
@@ -149,7 +149,7 @@ fn read_leaves(
 ) -> Result<Vec<Vec<(usize, f32)>>> {
     let mut leaves = vec![Vec::new(); leaf_count];
     let weights = float_list(call, names.weights)?;
-    let targets = places(call.ints(names.targets)?)?;
+    let targets = to_indices(call.ints(names.targets)?)?;
     let owners = call.ints(names.trees)?.into_iter().zip(call.ints(names.nodes)?);
     if targets.len() != weights.len() || owners.len() != weights.len() {
         invalid!("{} weights of {} targets of {} leaves", weights.len(), targets.len(), owners.len());
@@ -245,9 +245,9 @@ fn expand_classifier(x: &Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// Returns the targets of which each row has a score: those of all leaves of a tree.
+/// Returns the targets of which each row has a score: the targets that all leaves of a tree have.
 fn always_reached(call: &Call, trees: &Trees) -> Result<BTreeSet<usize>> {
-    let modes = call.given_strings("nodes_modes")?.unwrap_or_default();
+    let modes = call.optional_strings("nodes_modes")?.unwrap_or_default();
     let owners = call.ints("nodes_treeids")?.into_iter().zip(modes);
     let owners = owners.filter(|(_, mode)| *mode == "LEAF").map(|(tree, _)| tree);
     let mut of_trees: BTreeMap<i64, BTreeSet<usize>> = BTreeMap::new();

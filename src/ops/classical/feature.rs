@@ -34,10 +34,10 @@ fn expand_binarizer<'x>(x: &'x Expand) -> Result<Expr<'x>> {
 }
 
 fn expand_vectorizer<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    let sizes = x.given_ints("inputdimensions")?.unwrap_or_default();
+    let sizes = x.optional_ints("inputdimensions")?.unwrap_or_default();
     let part = |index| {
         let [_, size] = x.shape(index)? else { unsupported!("the input is not a matrix") };
-        if sizes.get(index).is_some_and(|given| !size.is(*given)) {
+        if sizes.get(index).is_some_and(|expected| !size.is(*expected)) {
             unsupported!("the input has {size} columns, expected another number");
         }
         Ok(x.operand_as(index, DType::F32))
@@ -50,8 +50,8 @@ fn expand_vectorizer<'x>(x: &'x Expand) -> Result<Expr<'x>> {
 fn read_imputer(call: &Call) -> Result<(Array, Array)> {
     let vector = |array: Array| -> Result<Array> { array.cast(call.dtype(0)?) };
     let scalar = IxDyn(&[]);
-    let floats = (call.given_floats("imputed_value_floats")?, call.float("replaced_value_float")?);
-    let ints = (call.given_ints("imputed_value_int64s")?, call.int("replaced_value_int64")?);
+    let floats = (call.optional_floats("imputed_value_floats")?, call.float("replaced_value_float")?);
+    let ints = (call.optional_ints("imputed_value_int64s")?, call.int("replaced_value_int64")?);
     match (call.dtype(0)?.is_float(), floats, ints) {
         (true, (Some(values), replaced), _) => Ok((
             vector(Array::f32(ArrayD::from_elem(scalar, replaced)))?,
@@ -105,7 +105,7 @@ fn read_scaler(call: &Call) -> Result<[Vec<f32>; 2]> {
     let columns = call.shape(0)?.last().and_then(Dim::known);
     let read = |name: &str, default: f32| -> Result<Vec<f32>> {
         let values =
-            call.given_floats(name)?.filter(|list| !list.is_empty()).unwrap_or_else(|| vec![default]);
+            call.optional_floats(name)?.filter(|list| !list.is_empty()).unwrap_or_else(|| vec![default]);
         if values.len() != 1 && columns != Some(values.len().int()) {
             return Err(
                 Error::invalid(format!("{} values", values.len())).at_part(format!("attribute {name}"))

@@ -1,8 +1,8 @@
 //! The sums of an ensemble of trees as nodes of ONNX, in the form that takes less time.
 //!
 //! Each test is `feature <= number`; see [`super::split`]. In the form of paths, all tests of a tree are made
-//! at once. A leaf is reached if all tests on its path have the required result: the number of those that
-//! hold and must, minus that of those that hold and must not, has its maximum. In the form of steps, a place
+//! at once. A leaf is reached if all tests on its path have the required result: the number of required tests
+//! that pass, minus the number of other tests that pass, has its maximum. In the form of steps, an index
 //! in each tree moves from its root to a leaf, a level of all trees at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,27 +37,27 @@ impl Paths {
         let (mut tests, mut leaves) = (Vec::new(), Vec::new());
         let mut steps = 0_usize;
         for root in &trees.roots {
-            let (mut own, mut paths) = (BTreeMap::new(), Vec::new());
+            let (mut numbers, mut paths) = (BTreeMap::new(), Vec::new());
             let mut left = vec![(*root, Vec::new())];
-            while let Some(((is_leaf, place), way)) = left.pop() {
+            while let Some(((is_leaf, index), way)) = left.pop() {
                 if is_leaf {
-                    paths.push(Path { leaf: place, tests: way });
+                    paths.push(Path { leaf: index, tests: way });
                     continue;
                 }
-                let count = own.len();
-                let test = *own.entry(place).or_insert(count);
+                let count = numbers.len();
+                let test = *numbers.entry(index).or_insert(count);
                 steps = steps.saturating_add(2 * (way.len() + 1));
                 if steps > limits::MATRIX_ELEMENTS {
                     return Ok(None);
                 }
-                let [holds, fails] = trees.splits.at(place)?.branches;
-                for (branch, result) in [(fails, false), (holds, true)] {
+                let [passes, fails] = trees.splits.at(index)?.branches;
+                for (branch, result) in [(fails, false), (passes, true)] {
                     let way = way.iter().copied().chain([(test, result)]).collect();
                     left.push((branch, way));
                 }
             }
-            let mut splits = vec![0; own.len()];
-            for (split, test) in own {
+            let mut splits = vec![0; numbers.len()];
+            for (split, test) in numbers {
                 splits.put(test, split);
             }
             tests.push(splits);
@@ -96,14 +96,15 @@ impl Paths {
             // A missing test repeats one that no path needs.
             splits.extend(tests.iter().copied().chain(std::iter::repeat(0)).take(width));
             for (number, path) in paths.iter().enumerate() {
-                let way = |(test, holds): &(usize, bool)| {
-                    (tree * width + test, number, if *holds { 1.0 } else { -1.0 })
+                let way = |(test, passes): &(usize, bool)| {
+                    (tree * width + test, number, if *passes { 1.0 } else { -1.0 })
                 };
                 ways.extend(path.tests.iter().map(way));
-                let hold: f32 = path.tests.iter().map(|(_, holds)| if *holds { 1.0 } else { 0.0 }).sum();
-                needed.push(hold);
-                let own = trees.leaves.at(path.leaf)?;
-                weights.extend(own.iter().map(|(target, weight)| (tree * most + number, *target, *weight)));
+                let required: f32 =
+                    path.tests.iter().map(|(_, passes)| if *passes { 1.0 } else { 0.0 }).sum();
+                needed.push(required);
+                let leaf = trees.leaves.at(path.leaf)?;
+                weights.extend(leaf.iter().map(|(target, weight)| (tree * most + number, *target, *weight)));
             }
             // A missing leaf is never reached.
             needed.extend(std::iter::repeat_n(-1.0, most - paths.len()));
@@ -135,20 +136,20 @@ impl Paths {
 struct Steps<'t> {
     trees: &'t Trees,
     roots: &'t [End],
-    places: BTreeMap<End, i64>,
+    indices: BTreeMap<End, i64>,
     /// The number of tests on the longest way.
     depth: usize,
 }
 
 impl Steps<'_> {
     fn of<'t>(trees: &'t Trees, roots: &'t [End]) -> Result<Steps<'t>> {
-        let mut steps = Steps { trees, roots, places: BTreeMap::new(), depth: 0 };
+        let mut steps = Steps { trees, roots, indices: BTreeMap::new(), depth: 0 };
         let mut level: BTreeSet<End> = roots.iter().copied().collect();
         let mut visited = 0_usize;
         loop {
             for end in &level {
-                let place = steps.places.len().int();
-                steps.places.entry(*end).or_insert(place);
+                let index = steps.indices.len().int();
+                steps.indices.entry(*end).or_insert(index);
             }
             visited = visited.saturating_add(level.len());
             level.retain(|(is_leaf, _)| !is_leaf);
@@ -159,13 +160,13 @@ impl Steps<'_> {
             if steps.depth > trees.splits.len() || visited > limits::MATRIX_ELEMENTS {
                 invalid!("the ways through the trees do not end");
             }
-            let branches = level.iter().map(|(_, place)| Ok(trees.splits.at(*place)?.branches));
+            let branches = level.iter().map(|(_, index)| Ok(trees.splits.at(*index)?.branches));
             level = branches.collect::<Result<Vec<[End; 2]>>>()?.into_iter().flatten().collect();
         }
     }
 
     fn cost(&self, rows: u64, features: i64) -> Result<Cost> {
-        let [size, count] = [self.places.len().int(), self.roots.len().int()].map(Dim::Known);
+        let [size, count] = [self.indices.len().int(), self.roots.len().int()].map(Dim::Known);
         let one = Dim::ONE;
         let rows_dim = Dim::from(i64::try_from(rows)?);
         let all = &count * &rows_dim;
@@ -181,26 +182,26 @@ impl Steps<'_> {
     }
 
     fn sums<'x>(&self, x: &'x Expand) -> Result<Expr<'x>> {
-        let mut ends: Vec<(&End, &i64)> = self.places.iter().collect();
-        ends.sort_by_key(|(_, place)| **place);
-        let place_of =
-            |end: &End| self.places.get(end).copied().ok_or_else(|| Error::internal("a lost node"));
+        let mut ends: Vec<(&End, &i64)> = self.indices.iter().collect();
+        ends.sort_by_key(|(_, index)| **index);
+        let index_of =
+            |end: &End| self.indices.get(end).copied().ok_or_else(|| Error::internal("a lost node"));
         let (mut splits, mut others, mut changes) = (Vec::new(), Vec::new(), Vec::new());
-        for (end, place) in &ends {
+        for (end, index) in &ends {
             let (is_leaf, at) = **end;
             splits.push(if is_leaf { 0 } else { at });
             // A leaf follows itself.
-            let [holds, fails] = if is_leaf {
-                [**place; 2]
+            let [passes, fails] = if is_leaf {
+                [**index; 2]
             } else {
-                let [holds, fails] = &self.trees.splits.at(at)?.branches;
-                [place_of(holds)?, place_of(fails)?]
+                let [passes, fails] = &self.trees.splits.at(at)?.branches;
+                [index_of(passes)?, index_of(fails)?]
             };
             others.push(fails);
-            changes.push(holds - fails);
+            changes.push(passes - fails);
         }
         let (features, numbers) = self.trees.tests(&splits)?;
-        let roots = self.roots.iter().map(place_of).collect::<Result<Vec<i64>>>()?;
+        let roots = self.roots.iter().map(index_of).collect::<Result<Vec<i64>>>()?;
         let [size, width] = [ends.len().int(), self.trees.width()];
         let nodes = x.make.ints(&[features, others, changes].concat()).reshape(&[3, size]);
         let numbers = x.make.floats(&numbers);
@@ -209,7 +210,7 @@ impl Steps<'_> {
         for step in 0..self.depth {
             let found = nodes.gather(at, 1);
             let [feature, other, change] = [0, 1, 2].map(|part| found.element(0, part));
-            // The features of the roots are those of all rows. The bounds prove that indices are not
+            // The roots read the features of all rows. The bounds prove that indices are not
             // negative.
             let values = if step == 0 {
                 data.gather(feature, 1)
@@ -217,8 +218,8 @@ impl Steps<'_> {
                 let feature = feature.clip(0, width - 1);
                 x.make.op("GatherElements", [data, feature], [("axis", 1.into())])
             };
-            let holds = values.less_or_equal(numbers.gather(at, 0)).cast(DType::I64);
-            at = (other + holds * change).clip(0, size - 1);
+            let passes = values.less_or_equal(numbers.gather(at, 0)).cast(DType::I64);
+            at = (other + passes * change).clip(0, size - 1);
         }
         if self.depth == 0 {
             at = at
@@ -228,22 +229,23 @@ impl Steps<'_> {
         self.weights(x, at, &ends)
     }
 
-    /// Returns the sums of the weights at places of shape `[rows, trees]`.
+    /// Returns the sums of the weights at indices of shape `[rows, trees]`.
     fn weights<'x>(&self, x: &'x Expand, at: Expr<'x>, ends: &[(&End, &i64)]) -> Result<Expr<'x>> {
         let none = Vec::new();
         let leaf = |end: &End| if end.0 { self.trees.leaves.get(end.1).unwrap_or(&none) } else { &none };
         let mut weights = Vec::new();
-        for (place, (end, _)) in ends.iter().enumerate() {
-            weights.extend(leaf(end).iter().map(|(target, weight)| (*target, place, *weight)));
+        for (index, (end, _)) in ends.iter().enumerate() {
+            weights.extend(leaf(end).iter().map(|(target, weight)| (*target, index, *weight)));
         }
         let count = usize::try_from(self.trees.target_count)?;
         if count > 1
             && let Some(targets) = self.single_targets()?
         {
-            let all: Vec<_> = weights.iter().map(|(_, place, weight)| (0, *place, *weight)).collect();
+            let all: Vec<_> = weights.iter().map(|(_, index, weight)| (0, *index, *weight)).collect();
             let found = matrix(&x.make, 1, ends.len(), &all)?.reshape(&[-1]).gather(at, 0);
-            let own: Vec<_> = targets.iter().enumerate().map(|(tree, target)| (tree, *target, 1.0)).collect();
-            return Ok(found.matmul(matrix(&x.make, targets.len(), count, &own)?));
+            let cells: Vec<_> =
+                targets.iter().enumerate().map(|(tree, target)| (tree, *target, 1.0)).collect();
+            return Ok(found.matmul(matrix(&x.make, targets.len(), count, &cells)?));
         }
         let table = matrix(&x.make, count, ends.len(), &weights)?;
         Ok(table.gather(at, 1).reduce("ReduceSum", &[2], false).transpose(&[1, 0]))
@@ -253,16 +255,16 @@ impl Steps<'_> {
     fn single_targets(&self) -> Result<Option<Vec<usize>>> {
         let mut targets = Vec::with_capacity(self.roots.len());
         for root in self.roots {
-            let (mut own, mut visited, mut left) = (BTreeSet::new(), BTreeSet::new(), vec![*root]);
-            while let Some((is_leaf, place)) = left.pop() {
+            let (mut found, mut visited, mut left) = (BTreeSet::new(), BTreeSet::new(), vec![*root]);
+            while let Some((is_leaf, index)) = left.pop() {
                 if is_leaf {
-                    own.extend(self.trees.leaves.at(place)?.iter().map(|(target, _)| *target));
-                } else if visited.insert(place) {
-                    left.extend(self.trees.splits.at(place)?.branches);
+                    found.extend(self.trees.leaves.at(index)?.iter().map(|(target, _)| *target));
+                } else if visited.insert(index) {
+                    left.extend(self.trees.splits.at(index)?.branches);
                 }
             }
-            let target = own.pop_first().unwrap_or(0);
-            if !own.is_empty() {
+            let target = found.pop_first().unwrap_or(0);
+            if !found.is_empty() {
                 return Ok(None);
             }
             targets.push(target);
@@ -274,7 +276,7 @@ impl Steps<'_> {
 /// Returns the sums in the form of steps, of parts of the trees if they are large.
 fn stepped<'x>(x: &'x Expand, trees: &Trees, steps: Steps) -> Result<Expr<'x>> {
     let (first, second) = steps.roots.split_at(steps.roots.len() / 2);
-    if steps.places.len().int() <= Gathered::MAX_POSITIONS || first.is_empty() {
+    if steps.indices.len().int() <= Gathered::MAX_POSITIONS || first.is_empty() {
         return steps.sums(x);
     }
     let [first, second] = [first, second].map(|roots| stepped(x, trees, Steps::of(trees, roots)?));

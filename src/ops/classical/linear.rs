@@ -1,6 +1,6 @@
 //! Linear models: a matrix product, and the classes of the largest scores.
 //!
-//! Where the specification leaves the scores of two classes open, they are those of onnxruntime
+//! Where the specification leaves the scores of two classes open, they are the scores of onnxruntime
 //! (`linearclassifier.cc`, `ml_common.h`).
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx_aionnxml_LinearClassifier.html>,
@@ -31,8 +31,8 @@ struct Model {
 
 impl Model {
     fn read(call: &Call, targets: i64) -> Result<Model> {
-        let coefficients = call.given_floats("coefficients")?.unwrap_or_default();
-        let intercepts = call.given_floats("intercepts")?.filter(|list| !list.is_empty());
+        let coefficients = call.optional_floats("coefficients")?.unwrap_or_default();
+        let intercepts = call.optional_floats("intercepts")?.filter(|list| !list.is_empty());
         let columns = call.shape(0)?.last().and_then(Dim::known);
         let count = coefficients.len().int();
         if targets < 1
@@ -71,7 +71,7 @@ fn expand_regressor<'x>(x: &'x Expand) -> Result<Expr<'x>> {
 
 fn read_classifier(call: &Call) -> Result<(Labels, Model)> {
     let labels = Labels::read(call, "classlabels_ints")?;
-    let intercepts = call.given_floats("intercepts")?.unwrap_or_default();
+    let intercepts = call.optional_floats("intercepts")?.unwrap_or_default();
     // One score may decide between two classes; without intercepts each class has a score.
     let targets = if labels.count == 2 && intercepts.len() == 1 { 1 } else { labels.count };
     Ok((labels, Model::read(call, targets)?))

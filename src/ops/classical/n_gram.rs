@@ -40,7 +40,7 @@ struct Vectorizer {
     grams: Vec<Grams>,
     /// The number of columns of the output.
     columns: i64,
-    /// The weight of each n-gram, including those that are not counted.
+    /// The weight of each n-gram, including the n-grams that are not counted.
     weights: Option<Vec<f32>>,
 }
 
@@ -71,10 +71,10 @@ fn read_grams(call: &Call, pool: &[i64], indexes: &[i64]) -> Result<Vec<Grams>> 
     let starts = call.ints("ngram_counts")?;
     let mut grams = Vec::new();
     let mut before = 0;
-    for (place, start) in starts.iter().enumerate() {
-        let end = starts.get(place + 1).copied().unwrap_or(pool.len().int());
+    for (index, start) in starts.iter().enumerate() {
+        let end = starts.get(index + 1).copied().unwrap_or(pool.len().int());
         let part = pool.get(usize::try_from(*start)?..usize::try_from(end)?);
-        let (Some(part), length) = (part, place + 1) else {
+        let (Some(part), length) = (part, index + 1) else {
             invalid!("n-grams from {start} to {end} of {} elements", pool.len())
         };
         if part.len() % length != 0 {
@@ -102,8 +102,8 @@ fn read_vectorizer(call: &Call) -> Result<Vectorizer> {
     let mode = call.word("mode", &[("TF", Mode::Tf), ("IDF", Mode::Idf), ("TFIDF", Mode::TfIdf)])?;
     let skips = call.int("max_skip_count")?;
     let indexes = call.ints("ngram_indexes")?;
-    let weights = call.given_floats("weights")?.filter(|weights| !weights.is_empty() && mode != Mode::Tf);
-    let Some(pool) = call.given_ints("pool_int64s")?.filter(|pool| !pool.is_empty()) else {
+    let weights = call.optional_floats("weights")?.filter(|weights| !weights.is_empty() && mode != Mode::Tf);
+    let Some(pool) = call.optional_ints("pool_int64s")?.filter(|pool| !pool.is_empty()) else {
         unsupported!("n-grams of strings: ncnn has no blobs of strings");
     };
     let grams = read_grams(call, &pool, &indexes)?;
@@ -118,7 +118,7 @@ fn read_vectorizer(call: &Call) -> Result<Vectorizer> {
     }
     let columns = indexes.iter().max().copied().unwrap_or(0).saturating_add(1);
     if weights.as_ref().is_some_and(|weights| weights.len() != indexes.len()) {
-        invalid!("the number of weights differs from that of n-grams, {}", indexes.len());
+        invalid!("the number of weights differs from the number of n-grams, {}", indexes.len());
     }
     let different: BTreeSet<i64> = indexes.iter().copied().collect();
     if (weights.is_some() || mode == Mode::Idf) && different.len() < indexes.len() {
@@ -135,15 +135,15 @@ fn counts<'x>(rows: Expr<'x>, size: i64, of: &Vectorizer, grams: &Grams) -> Resu
     let make = rows.builder;
     let length = usize::try_from(grams.length)?;
     let hits: Vec<Expr> = (0..length)
-        .map(|place| {
-            let elements: Vec<i64> = grams.pool.iter().skip(place).step_by(length).copied().collect();
+        .map(|index| {
+            let elements: Vec<i64> = grams.pool.iter().skip(index).step_by(length).copied().collect();
             rows.equal(make.ints(&elements)).cast(DType::F32)
         })
         .collect();
     let found = |distance: i64| {
-        let places = size - distance * (grams.length - 1);
-        let starts = (0..).map(|place| place * distance);
-        let parts = starts.zip(&hits).map(|(start, hit)| hit.slice(1, start, start + places));
+        let start_count = size - distance * (grams.length - 1);
+        let starts = (0..).map(|index| index * distance);
+        let parts = starts.zip(&hits).map(|(start, hit)| hit.slice(1, start, start + start_count));
         let product = parts.reduce(Mul::mul);
         product.map(|product| product.reduce("ReduceSum", &[1], false))
     };
@@ -187,11 +187,11 @@ fn expand_vectorizer<'x>(x: &'x Expand) -> Result<Expr<'x>> {
         counts = counts.min(1.0);
     }
     if let (Mode::Idf | Mode::TfIdf, Some(weights)) = (vectorizer.mode, &vectorizer.weights) {
-        let mut own = Vec::new();
+        let mut gram_weights = Vec::new();
         for gram in vectorizer.grams.iter().flat_map(|grams| grams.numbers.clone()) {
-            own.push(*weights.at(gram)?);
+            gram_weights.push(*weights.at(gram)?);
         }
-        counts = counts * x.make.floats(&own);
+        counts = counts * x.make.floats(&gram_weights);
     }
     let mut result = in_columns(counts, &vectorizer)?;
     if sizes.len() == 1 {
@@ -202,10 +202,10 @@ fn expand_vectorizer<'x>(x: &'x Expand) -> Result<Expr<'x>> {
 
 /// Returns the counts of n-grams, each in its column.
 fn in_columns<'x>(counts: Expr<'x>, vectorizer: &Vectorizer) -> Result<Expr<'x>> {
-    let places: Vec<i64> = vectorizer.grams.iter().flat_map(|grams| grams.columns.iter().copied()).collect();
-    if places.iter().copied().eq(0..vectorizer.columns) {
+    let columns: Vec<i64> = vectorizer.grams.iter().flat_map(|grams| grams.columns.iter().copied()).collect();
+    if columns.iter().copied().eq(0..vectorizer.columns) {
         return Ok(counts);
     }
-    let cells: Vec<_> = places.iter().enumerate().map(|(row, column)| (row, column.as_(), 1.0)).collect();
-    Ok(counts.matmul(matrix(counts.builder, places.len(), vectorizer.columns.as_(), &cells)?))
+    let cells: Vec<_> = columns.iter().enumerate().map(|(row, column)| (row, column.as_(), 1.0)).collect();
+    Ok(counts.matmul(matrix(counts.builder, columns.len(), vectorizer.columns.as_(), &cells)?))
 }

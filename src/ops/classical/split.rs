@@ -38,8 +38,8 @@ pub(super) struct Condition {
     pub branches: [End; 2],
 }
 
-/// The largest magnitude of features that are compared with infinite thresholds: the next one replaces what
-/// exceeds it.
+/// The largest magnitude of features that are compared with infinite thresholds: the next one replaces larger
+/// magnitudes.
 pub(super) const BOUND: f32 = f32::MAX.next_down();
 
 /// The test `feature <= number`.
@@ -49,7 +49,7 @@ pub(super) struct Split {
     pub number: f32,
     /// The result for a missing feature.
     pub missing: bool,
-    /// The successors if it holds and fails.
+    /// The successors if it passes and fails.
     pub branches: [End; 2],
 }
 
@@ -73,7 +73,7 @@ fn below(number: f64) -> f32 {
     if most == 0.0 { -f32::MIN_POSITIVE } else { up_to(f64::from(most.next_down())) }
 }
 
-/// The splits of all conditions, those of condition `i` at `i`. A comparison of equality adds a second one at
+/// The splits of all conditions; condition `i` has split `i`. A comparison of equality adds a second one at
 /// the end.
 pub(super) struct Splits {
     pub list: Vec<Split>,
@@ -89,8 +89,8 @@ impl Splits {
         for condition in conditions {
             let most = condition.most(is_bounded)?;
             let Condition { feature, comparison, number, tracks_missing, branches } = condition;
-            let [holds, fails] = branches;
-            let reversed = [fails, holds];
+            let [passes, fails] = branches;
+            let reversed = [fails, passes];
             list.push(match comparison {
                 Comparison::LessOrEqual | Comparison::Less => {
                     Split { feature, number: most, missing: tracks_missing, branches }
@@ -147,15 +147,15 @@ mod tests {
         Ok(Splits::of(vec![condition])?.list)
     }
 
-    /// Returns whether the condition holds: whether the way ends at leaf 0.
-    fn holds(splits: &[Split], feature: f32) -> bool {
-        let (mut is_leaf, mut place) = (false, 0);
+    /// Returns whether the condition is true: whether the way ends at leaf 0.
+    fn passes(splits: &[Split], feature: f32) -> bool {
+        let (mut is_leaf, mut index) = (false, 0);
         while !is_leaf {
-            let split = &splits[place];
-            let holds = if feature.is_nan() { split.missing } else { feature <= split.number };
-            (is_leaf, place) = split.branches[usize::from(!holds)];
+            let split = &splits[index];
+            let passes = if feature.is_nan() { split.missing } else { feature <= split.number };
+            (is_leaf, index) = split.branches[usize::from(!passes)];
         }
-        place == 0
+        index == 0
     }
 
     #[test]
@@ -175,7 +175,7 @@ mod tests {
                     exact != number,
                 ]) {
                     let splits = split(comparison, number, false).unwrap();
-                    assert_eq!(holds(&splits, feature), expected, "{feature} beside {number}");
+                    assert_eq!(passes(&splits, feature), expected, "{feature} and {number}");
                 }
             }
         }
@@ -183,10 +183,10 @@ mod tests {
 
     #[test]
     fn missing_features_differ_from_each_number() {
-        for (place, comparison) in Comparison::ALL.into_iter().enumerate() {
+        for (index, comparison) in Comparison::ALL.into_iter().enumerate() {
             for tracks_missing in [false, true] {
                 let splits = split(comparison, 1.0, tracks_missing).unwrap();
-                assert_eq!(holds(&splits, f32::NAN), tracks_missing || place == 5);
+                assert_eq!(passes(&splits, f32::NAN), tracks_missing || index == 5);
             }
         }
     }
@@ -204,7 +204,7 @@ mod tests {
         ] {
             let splits = split(comparison, number, false);
             for feature in [BOUND, -BOUND, 0.0] {
-                assert_eq!(splits.as_ref().ok().map(|splits| holds(splits, feature)), expected);
+                assert_eq!(splits.as_ref().ok().map(|splits| passes(splits, feature)), expected);
             }
         }
     }

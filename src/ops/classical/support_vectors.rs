@@ -1,7 +1,7 @@
 //! Support vector machines: the kernel of each row with each vector, and a matrix product.
 //!
 //! A classifier compares its classes in pairs: the sum of a pair is a vote for its first class, if it is
-//! positive, or else for its second. Where the specification leaves the scores open, they are those of
+//! positive, or else for its second. Where the specification leaves the scores open, they are the scores of
 //! onnxruntime (`svmclassifier.cc`).
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx_aionnxml_SVMClassifier.html>,
@@ -42,7 +42,7 @@ fn columns(call: &Call) -> Result<usize> {
 }
 
 fn numbers(call: &Call, name: &str) -> Result<Vec<f32>> {
-    Ok(call.given_floats(name)?.unwrap_or_default())
+    Ok(call.optional_floats(name)?.unwrap_or_default())
 }
 
 /// Returns the kernel of each row of the input with each of the support vectors.
@@ -60,7 +60,7 @@ fn kernels<'x>(x: &'x Expand, count: usize) -> Result<Expr<'x>> {
     }
     let vectors = Array::f32(ArrayD::from_shape_vec(vec![count, width], vectors)?);
     let params = numbers(x, "kernel_params")?;
-    let [gamma, offset, degree] = [0, 1, 2].map(|place| params.get(place).copied().unwrap_or_default());
+    let [gamma, offset, degree] = [0, 1, 2].map(|index| params.get(index).copied().unwrap_or_default());
     let data = x.operand_as(0, DType::F32);
     if x.string("kernel_type")? == "RBF" {
         // The sum of squared differences: as a difference of products it would lose the digits of large
@@ -98,7 +98,7 @@ fn pairs(classes: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..classes).flat_map(move |first| (first + 1..classes).map(move |second| (first, second)))
 }
 
-/// Returns a column for each pair of classes: what each vector adds to its sum.
+/// Returns a column for each pair of classes: the term of each vector in its sum.
 fn shares<'x>(x: &'x Expand, ends: &[usize], count: usize) -> Result<Expr<'x>> {
     let coefficients = numbers(x, "coefficients")?;
     let (mut cells, mut columns) = (Vec::new(), 0);
@@ -121,7 +121,7 @@ fn expand_classifier(x: &Expand) -> Result<bool> {
         unsupported!("probabilities of the classes, which runtimes approach by iteration");
     }
     let (mut count, mut ends) = (0_usize, Vec::new());
-    for size in x.given_ints("vectors_per_class")?.unwrap_or_default() {
+    for size in x.optional_ints("vectors_per_class")?.unwrap_or_default() {
         count = count.saturating_add(usize::try_from(size)?);
         ends.push(count);
     }

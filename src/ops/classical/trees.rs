@@ -31,46 +31,46 @@ pub(super) struct Trees {
     pub splits: Vec<Split>,
     is_bounded: bool,
     pub roots: Vec<End>,
-    /// The targets of each leaf, and what it adds to them.
+    /// The targets of each leaf, and the weights that it adds to them.
     pub leaves: Vec<Vec<(usize, f32)>>,
     pub target_count: i64,
     pub is_mean: bool,
 }
 
-pub(super) fn places(list: Vec<i64>) -> Result<Vec<usize>> {
+pub(super) fn to_indices(list: Vec<i64>) -> Result<Vec<usize>> {
     Ok(list.into_iter().map(usize::try_from).collect::<std::result::Result<_, _>>()?)
 }
 
 pub(super) fn numbers(call: &Call, name: &str) -> Result<Option<Vec<f64>>> {
-    let tensor = call.given_tensor(name)?;
+    let tensor = call.optional_tensor(name)?;
     tensor.map(|tensor| Ok(tensor.load()?.to_f64()?.iter().copied().collect())).transpose()
 }
 
 fn read_conditions(call: &Call) -> Result<Vec<Condition>> {
     let modes = call.tensor("nodes_modes")?.load()?.int_list()?;
-    let modes = places(modes)?;
+    let modes = to_indices(modes)?;
     let splits = required(numbers(call, "nodes_splits")?, "nodes_splits")?;
     let features = call.ints("nodes_featureids")?;
-    let missing = call.given_ints("nodes_missing_value_tracks_true")?.unwrap_or_default();
+    let missing = call.optional_ints("nodes_missing_value_tracks_true")?.unwrap_or_default();
     let [true_leafs, false_leafs] = [call.ints("nodes_trueleafs")?, call.ints("nodes_falseleafs")?];
     let [true_ids, false_ids] =
-        [places(call.ints("nodes_truenodeids")?)?, places(call.ints("nodes_falsenodeids")?)?];
+        [to_indices(call.ints("nodes_truenodeids")?)?, to_indices(call.ints("nodes_falsenodeids")?)?];
     let mut conditions = Vec::new();
-    for (place, mode) in modes.into_iter().enumerate() {
+    for (index, mode) in modes.into_iter().enumerate() {
         if mode == MEMBER {
             unsupported!("members of a set: onnxruntime truncates some fractions");
         }
         let Some(comparison) = Comparison::ALL.get(mode).copied() else {
-            invalid!("unknown mode {mode} of node {place}");
+            invalid!("unknown mode {mode} of node {index}");
         };
         conditions.push(Condition {
-            feature: *features.at(place)?,
+            feature: *features.at(index)?,
             comparison,
-            number: *splits.at(place)?,
-            tracks_missing: missing.get(place).is_some_and(|tracks| *tracks != 0),
+            number: *splits.at(index)?,
+            tracks_missing: missing.get(index).is_some_and(|tracks| *tracks != 0),
             branches: [
-                (*true_leafs.at(place)? != 0, *true_ids.at(place)?),
-                (*false_leafs.at(place)? != 0, *false_ids.at(place)?),
+                (*true_leafs.at(index)? != 0, *true_ids.at(index)?),
+                (*false_leafs.at(index)? != 0, *false_ids.at(index)?),
             ],
         });
     }
@@ -89,13 +89,13 @@ fn read_trees(call: &Call) -> Result<Trees> {
     }
     let conditions = read_conditions(call)?;
     let weights = required(numbers(call, "leaf_weights")?, "leaf_weights")?;
-    let targets = places(call.ints("leaf_targetids")?)?;
+    let targets = to_indices(call.ints("leaf_targetids")?)?;
     let most = targets.iter().max().map_or(0, |target| target.saturating_add(1));
-    let target_count = call.given_int("n_targets")?.unwrap_or(most.int());
+    let target_count = call.optional_int("n_targets")?.unwrap_or(most.int());
     if targets.len() != weights.len() || most.int() > target_count {
         invalid!("{} leaves with {} weights for {target_count} targets", targets.len(), weights.len());
     }
-    let roots = places(call.ints("tree_roots")?)?.into_iter().map(|root| (false, root)).collect();
+    let roots = to_indices(call.ints("tree_roots")?)?.into_iter().map(|root| (false, root)).collect();
     let leaves =
         targets.into_iter().zip(weights).map(|(target, weight)| vec![(target, weight.as_())]).collect();
     Trees::new(conditions, roots, leaves, target_count, is_mean)
@@ -110,7 +110,7 @@ impl Trees {
         is_mean: bool,
     ) -> Result<Trees> {
         let Splits { list: splits, is_bounded } = Splits::of(conditions)?;
-        let is_there = |(is_leaf, place): &End| *place < if *is_leaf { leaves.len() } else { splits.len() };
+        let is_there = |(is_leaf, index): &End| *index < if *is_leaf { leaves.len() } else { splits.len() };
         if !roots.iter().chain(splits.iter().flat_map(|split| &split.branches)).all(is_there) {
             invalid!("a node has a successor that is missing");
         }
@@ -156,21 +156,21 @@ impl Trees {
         let missing = data.is_nan();
         let data = if self.is_bounded { data.clip(-BOUND, BOUND) } else { data };
         let fails = missing.select(f32::INFINITY, data);
-        let holds = missing.select(f32::NEG_INFINITY, data);
+        let passes = missing.select(f32::NEG_INFINITY, data);
         Ok(match (has_copies, self.splits.iter().any(|split| split.missing)) {
-            (true, _) => x.make.concat(&[fails, holds], 1),
-            (_, true) => holds,
+            (true, _) => x.make.concat(&[fails, passes], 1),
+            (_, true) => passes,
             _ => fails,
         })
     }
 
     /// Returns the features and numbers of some splits.
-    pub fn tests(&self, places: &[usize]) -> Result<(Vec<i64>, Vec<f32>)> {
+    pub fn tests(&self, indices: &[usize]) -> Result<(Vec<i64>, Vec<f32>)> {
         let (count, has_copies) = self.features();
         let (mut features, mut numbers) =
-            (Vec::with_capacity(places.len()), Vec::with_capacity(places.len()));
-        for place in places {
-            let split = self.splits.at(*place)?;
+            (Vec::with_capacity(indices.len()), Vec::with_capacity(indices.len()));
+        for index in indices {
+            let split = self.splits.at(*index)?;
             features.push(split.feature + if has_copies && split.missing { count } else { 0 });
             numbers.push(split.number);
         }

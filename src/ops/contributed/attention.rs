@@ -30,10 +30,10 @@ fn read_heads(call: &Call) -> Result<Heads> {
         return Err(Error::invalid(format!("{num_heads} heads")).at_part("attribute num_heads"));
     }
     // In onnxruntime a scale of 0 is the default, the reciprocal root of the size of a head.
-    let scale = call.given_float("scale")?.filter(|scale| *scale != 0.0);
+    let scale = call.optional_float("scale")?.filter(|scale| *scale != 0.0);
     let mask_filter_value = call.float_or("mask_filter_value", -10000.0)?;
-    let unidirectional = call.given_flag("unidirectional")?;
-    if call.given_flag("past_present_share_buffer")? {
+    let unidirectional = call.flag_or_false("unidirectional")?;
+    if call.flag_or_false("past_present_share_buffer")? {
         unsupported!("a state in a buffer");
     }
     Ok(Heads { num_heads, scale, mask_filter_value, unidirectional })
@@ -41,7 +41,7 @@ fn read_heads(call: &Call) -> Result<Heads> {
 
 /// Returns the sizes of queries, keys and values, all heads together.
 fn hidden_sizes(call: &Call) -> Result<[i64; 3]> {
-    if let Some(sizes) = call.given_ints("qkv_hidden_sizes")? {
+    if let Some(sizes) = call.optional_ints("qkv_hidden_sizes")? {
         let wrong = |sizes: Vec<i64>| Error::invalid(format!("{} sizes for three parts", sizes.len()));
         return sizes.try_into().map_err(|sizes| wrong(sizes).at_part("attribute qkv_hidden_sizes"));
     }
@@ -59,7 +59,7 @@ pub(super) mod input {
     pub const PAST_LENGTH: usize = 6;
 }
 
-/// Returns the number of keys: `new` ones after those of the past, whose length is an axis of an input.
+/// Returns the number of keys: `new` ones after the past ones, whose length is an axis of an input.
 fn total(call: &Call, new: &Dim, (past, axis): (usize, usize)) -> Result<Dim> {
     Ok(if call.has_input(past) { call.shape(past)?.at(axis)? + new } else { new.clone() })
 }
@@ -78,7 +78,7 @@ pub(super) fn multi_head_multiply_adds(call: &Call) -> Option<u64> {
 }
 
 pub(super) fn expand_attention<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    if x.given_flag("do_rotary")? || x.given_int("rotary_embedding_dim")?.is_some_and(|n| n != 0) {
+    if x.flag_or_false("do_rotary")? || x.optional_int("rotary_embedding_dim")?.is_some_and(|n| n != 0) {
         unsupported!("rotary positions inside the node");
     }
     let heads = read_heads(x)?;
@@ -140,25 +140,25 @@ fn padding_mask<'x>(x: &'x Expand, index: usize, keys: &Dim, heads: &Heads) -> R
 /// Returns, `[batch, keys]`, whether a key lies before the end that input `index` has for its batch and, if
 /// the input has twice as many elements, not before the start.
 fn keys_between<'x>(x: &'x Expand, index: usize, keys: &Dim) -> Result<Expr<'x>> {
-    let (batch, given) = (x.shape(0)?.at(0)?.clone(), x.shape(index)?.at(0)?.clone());
-    let has_starts = given == &batch * 2;
-    let (Some(keys), true) = (keys.known(), has_starts || given == batch) else {
-        unsupported!("a mask of {given} elements for {batch} x {keys} keys");
+    let (batch, elements) = (x.shape(0)?.at(0)?.clone(), x.shape(index)?.at(0)?.clone());
+    let has_starts = elements == &batch * 2;
+    let (Some(keys), true) = (keys.known(), has_starts || elements == batch) else {
+        unsupported!("a mask of {elements} elements for {batch} x {keys} keys");
     };
     limits::check_listed(usize::try_from(keys)?)?;
-    let places = ndarray::Array2::from_shape_fn((1, usize::try_from(keys)?), |(_, key)| key.as_());
-    let places = x.make.cast_literal(&Array::i64(places.into_dyn()), x.dtype(index)?);
+    let positions = ndarray::Array2::from_shape_fn((1, usize::try_from(keys)?), |(_, key)| key.as_());
+    let positions = x.make.cast_literal(&Array::i64(positions.into_dyn()), x.dtype(index)?);
     let bounds = x.operand(index);
     if !has_starts {
-        return Ok(places.less(bounds.unsqueeze(&[1])));
+        return Ok(positions.less(bounds.unsqueeze(&[1])));
     }
     let ends = x.make.op("Split", [bounds], [("num_outputs", 2.into())]);
     let starts = ends.output(1);
-    Ok(places.less(ends.unsqueeze(&[1])) & places.greater_or_equal(starts.unsqueeze(&[1])))
+    Ok(positions.less(ends.unsqueeze(&[1])) & positions.greater_or_equal(starts.unsqueeze(&[1])))
 }
 
-/// The inputs of an attention with given queries, keys and values.
-pub(super) struct Places {
+/// The indices of the inputs of an attention whose queries, keys and values are inputs.
+pub(super) struct InputIndices {
     bias: usize,
     mask: usize,
     attention_bias: usize,
@@ -168,11 +168,11 @@ pub(super) struct Places {
 }
 
 /// The inputs of MultiHeadAttention.
-pub(super) const MULTI_HEAD: Places =
-    Places { bias: 3, mask: 4, attention_bias: 5, past: [6, 7], refused: [&[8, 9], &[3]] };
+pub(super) const MULTI_HEAD: InputIndices =
+    InputIndices { bias: 3, mask: 4, attention_bias: 5, past: [6, 7], refused: [&[8, 9], &[3]] };
 
 /// The inputs of DecoderMaskedMultiHeadAttention.
-pub(super) const MASKED: Places = Places {
+pub(super) const MASKED: InputIndices = InputIndices {
     bias: 10,
     mask: 3,
     attention_bias: 4,
@@ -199,22 +199,22 @@ pub(super) fn expand_masked<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     expand(x, &MASKED)
 }
 
-pub(super) fn expand<'x>(x: &'x Expand, places: &Places) -> Result<Expr<'x>> {
+pub(super) fn expand<'x>(x: &'x Expand, indices: &InputIndices) -> Result<Expr<'x>> {
     let heads = read_heads(x)?;
-    let [inputs, outputs] = places.refused;
+    let [inputs, outputs] = indices.refused;
     if inputs.iter().any(|index| x.has_input(*index)) || outputs.iter().any(|index| x.has_output(*index)) {
         unsupported!("a state in a buffer, or an output of scores");
     }
     let new = new_keys(x)?;
     let is_split = x.shape(1)?.len() == 4;
-    if is_split && (x.has_input(places.bias) || places.past.iter().any(|past| x.has_input(*past))) {
+    if is_split && (x.has_input(indices.bias) || indices.past.iter().any(|past| x.has_input(*past))) {
         unsupported!("keys split by heads together with a bias or a state");
     }
     if heads.unidirectional && x.shape(0)?.at(1)? != &new {
         unsupported!("a causal mask over another sequence: onnxruntime shows all of it to the last query");
     }
     let mut parts = [0, 1, 2].map(|index| x.operand(index));
-    if let Some(bias) = x.optional(places.bias) {
+    if let Some(bias) = x.optional(indices.bias) {
         let hidden = |index: usize| {
             let size = x.shape(index)?.last().and_then(Dim::known);
             size.ok_or_else(|| Error::unsupported("the hidden size is known only at run time"))
@@ -227,9 +227,9 @@ pub(super) fn expand<'x>(x: &'x Expand, places: &Places) -> Result<Expr<'x>> {
     if let ([q, _, _], true) = (&mut parts, is_split) {
         *q = split_heads(*q, heads.num_heads);
     }
-    let [past_keys, _] = places.past;
-    let mask = mask(x, (places.mask, places.attention_bias), &total(x, &new, (past_keys, 2))?, &heads)?;
-    let past = places.past.map(|index| x.optional(index));
+    let [past_keys, _] = indices.past;
+    let mask = mask(x, (indices.mask, indices.attention_bias), &total(x, &new, (past_keys, 2))?, &heads)?;
+    let past = indices.past.map(|index| x.optional(index));
     let has_present = x.has_output(1) || x.has_output(2);
     let (y, present) = heads.attend(x, Standard { operands: parts, mask, past, has_present });
     for (index, present) in (1..).zip(present) {
@@ -239,7 +239,7 @@ pub(super) fn expand<'x>(x: &'x Expand, places: &Places) -> Result<Expr<'x>> {
 }
 
 pub(super) fn expand_rotary<'x>(x: &'x Expand) -> Result<Expr<'x>> {
-    if x.given_flag("is_packed_batching")? || x.float_or("scale", 1.0)? != 1.0 {
+    if x.flag_or_false("is_packed_batching")? || x.float_or("scale", 1.0)? != 1.0 {
         unsupported!("packed batches or a scale");
     }
     let [input, mut ids, cos, sin] = [0, 1, 2, 3].map(|index| x.operand(index));

@@ -1,4 +1,4 @@
-//! MatMulBnb4: a product with weights of four bits, each the place of a number in a table, in blocks with a
+//! MatMulBnb4: a product with weights of four bits, each the index of a number in a table, in blocks with a
 //! scale.
 
 use crate::op::CONTRIB_DOMAIN as DOMAIN;
@@ -75,10 +75,10 @@ fn expand<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     x.required_constant(2)?;
     let bytes = x.operand(1).reshape(&[-1, 1]);
     let first = x.make.op("BitShift", [bytes, 4_i64.with_type_of(bytes)], [("direction", "RIGHT".into())]);
-    let places = x.make.concat(&[first, bytes.bitwise_and(15_i64)], 1).reshape(&[-1]);
+    let indices = x.make.concat(&[first, bytes.bitwise_and(15_i64)], 1).reshape(&[-1]);
     let count = rows.saturating_mul(columns);
     let blocks = (count - 1) / block + 1;
-    let levels = x.make.floats(&numbers).gather(places.cast(DType::I64), 0);
+    let levels = x.make.floats(&numbers).gather(indices.cast(DType::I64), 0);
     // The last block may be shorter.
     let end = blocks.saturating_mul(block);
     let padded = levels.slice(0, 0, count).pad(&[0, end - count]);

@@ -1,9 +1,9 @@
-//! MoE and QMoE: a mixture of experts, of which each token chooses those with the largest router weights.
+//! MoE and QMoE: a mixture of experts, of which each token chooses the ones with the largest router weights.
 //!
 //! It becomes products with matrices that are gathered for each choice, as current exporters write them,
 //! which a fusion (`pass/fuse/experts`) computes for all experts at once.
 //!
-//! Refused: what onnxruntime does not compute on a processor.
+//! Refused: nodes that onnxruntime does not compute on a processor.
 
 use crate::op::CONTRIB_DOMAIN;
 use crate::ops::elementwise::gated::swish;
@@ -42,7 +42,7 @@ const QUANTIZED: [Quantized; 2] = [
     Quantized { matrices: 2, scales: 3, bias: 4, zero_points: 11, bits: "fc1_expert_weight_bits" },
     Quantized { matrices: 5, scales: 6, bias: 7, zero_points: 12, bits: "fc2_expert_weight_bits" },
 ];
-/// The first of the inputs of QMoE that are refused, after those of a third layer.
+/// The first of the inputs of QMoE that are refused, after the inputs of a third layer.
 const ROUTER_WEIGHTS: usize = 14;
 
 /// The matrices of each expert, `[experts, outputs, inputs]`, and their biases.
@@ -63,7 +63,7 @@ fn read_activation(call: &Call) -> Result<Activation> {
     let fusion = call.int("swiglu_fusion")?;
     let alpha = call.float("activation_alpha")?;
     let beta = call.float("activation_beta")?;
-    let limit = call.given_float("swiglu_limit")?;
+    let limit = call.optional_float("swiglu_limit")?;
     Ok(match call.string("activation_type")? {
         // The only one of interleaved halves.
         "swiglu" if fusion == 1 => Activation::SwiGlu { alpha, beta, limit },
@@ -122,13 +122,13 @@ fn expand_quantized_experts<'x>(x: &'x Expand) -> Result<Expr<'x>> {
 /// Returns a layer of QMoE with matrices of floats.
 fn dequantize<'x>(x: &'x Expand, layer: &Quantized) -> Result<Layer<'x>> {
     x.required_constant(layer.matrices)?;
-    let bits = x.given_int(layer.bits)?.map_or_else(|| x.int("expert_weight_bits"), Ok)?;
+    let bits = x.optional_int(layer.bits)?.map_or_else(|| x.int("expert_weight_bits"), Ok)?;
     check_bits(bits)?;
     let [experts, outputs, bytes] = *x.sizes(layer.matrices)?.as_slice() else {
         invalid!("matrices of other than three axes");
     };
     let inputs = bytes.saturating_mul(8).checked_div(bits).unwrap_or(0);
-    let block = x.given_int("block_size")?.filter(|size| *size > 0);
+    let block = x.optional_int("block_size")?.filter(|size| *size > 0);
     let blocks = block.map_or(1, |size| inputs.checked_div(size).unwrap_or(1));
     let rows = experts.saturating_mul(outputs);
     let levels = unpack(x, layer.matrices, bits, [rows, blocks, inputs.checked_div(blocks).unwrap_or(0)]);
@@ -153,14 +153,14 @@ fn mix<'x>(x: &'x Expand, [first, second]: [Layer<'x>; 2]) -> Result<Expr<'x>> {
     };
     let input = x.operand(0);
     let probabilities = x.operand(1).softmax(-1);
-    // Of equal probabilities those of the last experts come first (`moe_cpu.cc`).
+    // Of equal probabilities, the ones of the last experts come first (`moe_cpu.cc`).
     let reversed = probabilities.slice_by(-1, -1, i64::MIN, -1);
     let mut weights = x.make.op("TopK", [reversed, x.make.ints(&[choices])], [("axis", (-1).into())]);
-    let places = weights.output(1);
+    let indices = weights.output(1);
     if x.flag("normalize_routing_weights")? {
         weights = weights / weights.reduce("ReduceSum", &[-1], true);
     }
-    let chosen = x.make.ints(&[experts - 1]) - places.reshape(&[-1]);
+    let chosen = x.make.ints(&[experts - 1]) - indices.reshape(&[-1]);
     let tokens = input.reshape(&[-1, 1, width]).broadcast(&[1, choices, 1]);
     let inner = activate(x, linear(tokens.reshape(&[-1, width]), chosen, first))?;
     let weighted = linear(inner, chosen, second) * weights.reshape(&[-1, 1]);

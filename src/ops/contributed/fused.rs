@@ -1,4 +1,4 @@
-//! Operators of `com.microsoft` that compute several of ONNX's own.
+//! Operators of `com.microsoft` that compute several operators of ONNX.
 
 use crate::graph::Attribute;
 use crate::op::CONTRIB_DOMAIN as DOMAIN;

@@ -25,15 +25,15 @@ type Activation = (&'static str, Vec<(&'static str, Attribute)>);
 /// Returns the operator of the activation, and its attributes.
 fn read_activation(call: &Call) -> Result<Option<Activation>> {
     let activation = call.string_or("activation", "")?;
-    let given = [call.given_float("activation_alpha")?, call.given_float("activation_beta")?];
+    let optional = [call.optional_float("activation_alpha")?, call.optional_float("activation_beta")?];
     if activation.is_empty() {
         return Ok(None);
     }
     let Some((operator, parameters)) = ACTIVATIONS.iter().find(|(name, _)| *name == activation) else {
         unsupported!("the activation {activation} is not supported");
     };
-    let values = given.into_iter().zip(*parameters);
-    let attributes = values.map(|(given, (name, usual))| (*name, Attribute::Float(given.unwrap_or(*usual))));
+    let values = optional.into_iter().zip(*parameters);
+    let attributes = values.map(|(value, (name, usual))| (*name, Attribute::Float(value.unwrap_or(*usual))));
     Ok(Some((operator, attributes.collect())))
 }
 

@@ -32,7 +32,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
             cache of a window",
         )
         .states("padded sequences, stated by value"),
-    Row::of(OWN_DOMAIN, "WithoutPadding", Access::Any, infer_same).lower(lower_without_padding),
+    Row::of(NCNN_DOMAIN, "WithoutPadding", Access::Any, infer_same).lower(lower_without_padding),
 ];
 
 /// The indices of the inputs.
@@ -61,9 +61,9 @@ struct Attention {
     softcap: f32,
     rotary: bool,
     interleaved: bool,
-    /// The number of keys that a query sees, its own among them; `None` for all.
+    /// The number of keys that a query sees, including the key at its position; `None` for all.
     window: Option<i64>,
-    /// Whether the weights of a query leave a part to no key: that of a score beside those of the keys.
+    /// Whether the attention has a sink: a score without a key, which takes a part of the weights.
     has_sink: bool,
 }
 
@@ -82,19 +82,19 @@ fn read(call: &Call) -> Result<Attention> {
     let head =
         head.ok_or_else(|| Error::invalid(format!("{hidden} elements do not divide into {all} heads")))?;
     let usual: f32 = head.as_();
-    let is_positive = |name: &str| call.given_int(name).map(|value| value.is_some_and(|value| value > 0));
+    let is_positive = |name: &str| call.optional_int(name).map(|value| value.is_some_and(|value| value > 0));
     if is_positive("qk_output")? {
         unsupported!("scores as an output");
     }
     for name in ["k_quant_type", "v_quant_type"] {
-        if !matches!(call.given_string(name)?, None | Some("NONE")) {
+        if !matches!(call.optional_string(name)?, None | Some("NONE")) {
             unsupported!("a quantized cache");
         }
     }
     if !call.flag("causal")? || call.flag("sliding_window_cache")? {
         unsupported!("keys after their query, or a cache of a window");
     }
-    let window = call.given_int("local_window_size")?.filter(|size| *size >= 0);
+    let window = call.optional_int("local_window_size")?.filter(|size| *size >= 0);
     if window == Some(0) {
         unsupported!("a window of no keys");
     }
@@ -105,16 +105,16 @@ fn read(call: &Call) -> Result<Attention> {
         heads,
         kv_heads,
         head,
-        scale: call.given_float("scale")?.filter(|scale| *scale != 0.0).unwrap_or(1.0 / usual.sqrt()),
+        scale: call.optional_float("scale")?.filter(|scale| *scale != 0.0).unwrap_or(1.0 / usual.sqrt()),
         softcap: call.float_or("softcap", 0.0)?,
-        rotary: call.given_flag("do_rotary")?,
-        interleaved: call.given_flag("rotary_interleaved")?,
+        rotary: call.flag_or_false("do_rotary")?,
+        interleaved: call.flag_or_false("rotary_interleaved")?,
         window,
         has_sink: is_positive("smooth_softmax")? || call.has_input(input::HEAD_SINK),
     })
 }
 
-/// Lowers the first input unchanged, where the lengths in the second are those without padding.
+/// Lowers the first input unchanged: the lengths in the second are assumed to leave no padding.
 fn lower_without_padding(lower: &Lower) -> Result<()> {
     lower.assume(1, AssumedFact::WholeLength);
     let blob = lower.blob(0)?;
@@ -148,8 +148,8 @@ fn expand_group_query<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let Attention { heads, kv_heads, .. } = attention;
     let [mut q, mut k, mut v] = parts(x, &attention);
     // RotaryEmbed turns rows of heads.
-    let apart = x.keeps_cache();
-    if apart {
+    let splits_heads = x.keeps_cache();
+    if splits_heads {
         (q, k, v) = (split_heads(q, heads), split_heads(k, kv_heads), split_heads(v, kv_heads));
     }
     if attention.rotary {
@@ -183,7 +183,7 @@ fn expand_group_query<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     for (index, present) in (1..).zip(present) {
         x.output(index, if attention.has_sink { present.slice(2, 1, i64::MAX) } else { present });
     }
-    if apart {
+    if splits_heads {
         result = merge_heads(result);
     }
     if let Some(lengths) = x.optional(input::SEQLENS_K) {

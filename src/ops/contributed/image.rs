@@ -1,5 +1,5 @@
 //! Operators on images with their channels last, and others of diffusion models. onnxruntime computes most of
-//! them on graphics processors alone.
+//! them only on graphics processors.
 
 use crate::op::CONTRIB_DOMAIN as DOMAIN;
 use crate::ops::prelude::*;
@@ -74,12 +74,12 @@ fn normalize<'x>(x: &'x Expand, value: Expr<'x>) -> Result<Expr<'x>> {
 }
 
 /// The channels of the weight are last, too, in the kernel for CUDA and in the optimizer that writes the
-/// operator (`fusion_nhwc_conv.py`); the description of the operator is that of Conv.
+/// operator (`fusion_nhwc_conv.py`); the operator has the description of Conv.
 fn expand_conv<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     convolve(x, LAST.move_channels_first(x.operand(1), x.shape(1)?.len()))
 }
 
-/// The weight is that of Conv.
+/// The weight has the layout of Conv.
 fn expand_fused_conv<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     super::activate(x, convolve(x, x.operand(1))?.add_optional(x.optional(3)))
 }

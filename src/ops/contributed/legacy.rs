@@ -1,4 +1,4 @@
-//! Experimental operators of ONNX's own domain that onnxruntime still computes; early converters wrote them.
+//! Experimental operators of the domain of ONNX that onnxruntime still computes; early converters wrote them.
 
 use crate::ops::prelude::*;
 
@@ -37,7 +37,7 @@ fn read_crop(call: &Call) -> Result<[(i64, i64); 2]> {
     let [left, top, right, bottom] = *call.ints("border")?.as_slice() else {
         invalid!("a border of other than four sides")
     };
-    let [rows, columns] = match call.given_ints("scale")?.as_deref() {
+    let [rows, columns] = match call.optional_ints("scale")?.as_deref() {
         Some([rows, columns]) => [*rows, *columns],
         _ => [height - top - bottom, width - left - right],
     };

@@ -1,5 +1,5 @@
 //! Operators of the domain `com.microsoft`, which exporters and onnxruntime's optimizer write, expanded to
-//! ONNX's own operators.
+//! operators of ONNX.
 //!
 //! Refused: the outputs Mean and InvStdDev.
 //!
@@ -96,7 +96,7 @@ fn epsilon(call: &Call) -> Result<(&'static str, Attribute)> {
     Ok(("epsilon", Attribute::Float(call.float("epsilon")?)))
 }
 
-/// Normalizes the sum of input and skip, and of the bias in input `bias`, if given.
+/// Normalizes the sum of input and skip, and of the bias in input `bias`, if present.
 fn skip<'x>(
     x: &'x Expand,
     op_type: &'static str,
@@ -122,8 +122,8 @@ fn expand_rms<'x>(x: &'x Expand) -> Result<Expr<'x>> {
 
 /// The scales are the inputs from 8 on, followed by the zero points, in the order of the tables.
 fn expand_quantized_embed(x: &Expand) -> Result<bool> {
-    let table = |place: usize| {
-        let inputs = [2, 8, 13].map(|first| x.optional(first + place));
+    let table = |index: usize| {
+        let inputs = [2, 8, 13].map(|first| x.optional(first + index));
         inputs[0].map(|_| x.make.op("DequantizeLinear", inputs, []))
     };
     embed(x, [0, 1, 2, 3, 4].map(table), None)
@@ -173,8 +173,8 @@ fn operand_perm(rank: usize, transposed: bool, transposed_batch: bool) -> Vec<us
 fn read_fused_matmul(call: &Call) -> Result<(f32, [Vec<usize>; 2])> {
     let alpha = call.float("alpha")?;
     let (a, b) = (call.shape(0)?.len(), call.shape(1)?.len());
-    let a = operand_perm(a, call.flag("transA")?, call.given_flag("transBatchA")?);
-    let b = operand_perm(b, call.flag("transB")?, call.given_flag("transBatchB")?);
+    let a = operand_perm(a, call.flag("transA")?, call.flag_or_false("transBatchA")?);
+    let b = operand_perm(b, call.flag("transB")?, call.flag_or_false("transBatchB")?);
     Ok((alpha, [a, b]))
 }
 
@@ -196,7 +196,7 @@ fn expand_fused_matmul<'x>(x: &'x Expand) -> Result<Expr<'x>> {
 
 /// Returns the activation of a FusedConv: operator and parameters.
 fn read_activation(call: &Call) -> Result<(&'static str, Vec<(&'static str, f32)>)> {
-    let params = call.given_floats("activation_params")?.unwrap_or_default();
+    let params = call.optional_floats("activation_params")?.unwrap_or_default();
     let param = |index: usize| {
         let missing = || Error::invalid("too few values").at_part("attribute activation_params");
         params.get(index).copied().ok_or_else(missing)

@@ -90,9 +90,9 @@ fn elements<'x>(x: &'x Expand, index: usize) -> Option<Vec<Expr<'x>>> {
 
 /// Returns the position in a sequence that input `index` gives; a negative one counts from the end.
 fn position(call: &Call, index: usize, count: usize) -> Result<usize> {
-    let given = call.required_constant(index)?.load_listed()?.scalar_i64()?;
-    resolve_axis(given, count).map_err(|_| {
-        Error::invalid(format!("position {given} is out of range for a sequence of {count} elements"))
+    let position = call.required_constant(index)?.load_listed()?.scalar_i64()?;
+    resolve_axis(position, count).map_err(|_| {
+        Error::invalid(format!("position {position} is out of range for a sequence of {count} elements"))
     })
 }
 
@@ -116,14 +116,14 @@ fn inline_length(x: &Expand) -> Result<bool> {
 fn inline_insert(x: &Expand) -> Result<bool> {
     let Some(mut elements) = elements(x, 0) else { return Ok(false) };
     let count = elements.len();
-    let place = if x.has_input(2) {
+    let index = if x.has_input(2) {
         // The end of the sequence is also a position.
-        let given = x.required_constant(2)?.load_listed()?.scalar_i64()?;
-        if count.int() == given { count } else { position(x, 2, count)? }
+        let requested = x.required_constant(2)?.load_listed()?.scalar_i64()?;
+        if count.int() == requested { count } else { position(x, 2, count)? }
     } else {
         count
     };
-    elements.insert(place, x.operand(1));
+    elements.insert(index, x.operand(1));
     construct(x, 0, &elements);
     Ok(true)
 }
@@ -133,8 +133,8 @@ fn inline_erase(x: &Expand) -> Result<bool> {
     let Some(last) = elements.len().checked_sub(1) else {
         invalid!("an empty sequence has no element to erase")
     };
-    let place = if x.has_input(1) { position(x, 1, elements.len())? } else { last };
-    elements.remove(place);
+    let index = if x.has_input(1) { position(x, 1, elements.len())? } else { last };
+    elements.remove(index);
     construct(x, 0, &elements);
     Ok(true)
 }

@@ -5,7 +5,7 @@ use crate::lower::ScalarOrBlob;
 use crate::ncnn::layer::binary_op;
 use crate::ops::prelude::*;
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::of(OWN_DOMAIN, "Atan2", Access::Broadcast, infer_first)
+pub(in crate::ops) const OPS: &[Row] = &[Row::of(NCNN_DOMAIN, "Atan2", Access::Broadcast, infer_first)
     .lower(lower_atan2)
     .range(|_, _| Range::new(-3.2, 3.2))
     .lowers_to("BinaryOp ATAN2")

@@ -15,7 +15,7 @@ pub(in crate::ops) const LOSES_NAN: &str = "NaN, which may become a number";
 
 /// The alignment of the second input with the first.
 struct Alignment {
-    /// The axis of the first input at which those of the second begin.
+    /// The axis of the first input at which the axes of the second begin.
     axis: Option<i64>,
     /// Whether the shapes must be equal.
     equal: bool,
@@ -28,7 +28,7 @@ fn read_alignment(call: &Call) -> Result<Alignment> {
     if call.since() >= 7 || n_ary {
         return Ok(Alignment { axis: None, equal: false });
     }
-    let (broadcast, axis) = (call.given_flag("broadcast")?, call.given_int("axis")?);
+    let (broadcast, axis) = (call.flag_or_false("broadcast")?, call.optional_int("axis")?);
     Ok(Alignment { axis: axis.filter(|_| broadcast), equal: !broadcast })
 }
 

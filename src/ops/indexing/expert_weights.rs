@@ -4,7 +4,7 @@
 use crate::ncnn::layer::reduction_op;
 use crate::ops::prelude::*;
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::of(OWN_DOMAIN, "ExpertWeights", Access::Any, infer)
+pub(in crate::ops) const OPS: &[Row] = &[Row::of(NCNN_DOMAIN, "ExpertWeights", Access::Any, infer)
     .lower(lower)
     .lowers_to("BinaryOp, ReLU, Reduction: the distance of each index to the number of each expert")];
 

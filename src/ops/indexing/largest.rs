@@ -1,10 +1,10 @@
 //! Largest, of this program: the `k` largest elements of each row and their indices, equal elements in the
 //! order of the indices. Of equal elements the first ones are taken.
 //!
-//! The k-th largest element is found digit by digit: its sign, the digits of its exponent, and those of its
+//! The k-th largest element is found digit by digit: its sign, the digits of its exponent and of its
 //! mantissa, each by comparing all elements with all values of the digit: digits of many bits for few
-//! elements, as they take fewer layers, and of few bits for many elements. What is compared grows with the
-//! length of a row, not with its square. Elements above the k-th largest are taken, and as many of those
+//! elements, as they take fewer layers, and of few bits for many elements. The number of comparisons grows
+//! with the length of a row, not with its square. Elements above the k-th largest are taken, and as many
 //! equal to it as are missing. Sums of zeros and ones number them; rows are divided into blocks, and matrices
 //! of zeros and ones pick the block of each number and the element in it.
 //!
@@ -18,7 +18,7 @@ use crate::op::range;
 use crate::ops::prelude::*;
 use crate::tensor::Border;
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::of(OWN_DOMAIN, "Largest", Access::Any, infer)
+pub(in crate::ops) const OPS: &[Row] = &[Row::of(NCNN_DOMAIN, "Largest", Access::Any, infer)
     .lower(lower)
     .keeps_magnitude()
     .range(range::first)
@@ -45,7 +45,7 @@ pub(super) const MOST_ELEMENTS: i64 = limits::COMPARED >> DIGIT;
 /// The elements that take as long as a row, over which layers loop.
 const ROW_START: u64 = 64;
 
-/// The elements of a blob that caches hold: a pass over them takes a quarter of the time.
+/// The elements of a blob that fit into caches: a pass over them takes a quarter of the time.
 const CACHED: u64 = 1 << 18;
 
 /// The layers over whole rows that take the largest element of each.
@@ -59,9 +59,9 @@ const LAYERS_OF_DIGIT: [u64; 2] = [3, 10];
 /// largest on.
 const LAYERS_OF_PICKS: [u64; 2] = [25, 45];
 
-/// A number above all places of rows whose elements are taken one by one; three times as many are exact in
+/// A bound of the indices in rows whose elements are taken one by one; three times as many are exact in
 /// float32.
-const PLACES: i64 = 1 << 22;
+const INDEX_BOUND: i64 = 1 << 22;
 
 /// Returns the cost of layers over rows; free sizes count as [`USUAL_SIZE`].
 pub(super) fn passes(layers: u64, rows: &Dim, size: u64) -> Cost {
@@ -90,7 +90,7 @@ enum Way {
 fn fastest(rows: &Dim, size: &Dim, k: i64) -> (Cost, Way) {
     let by_digits = |bits| (cost_of_digits(rows, size, bits), Way::Digits(bits));
     let single = || (passes(LAYERS_OF_ONE, rows, usual(size)) * k.unsigned_abs(), Way::OneByOne);
-    let is_exact = size.known().is_none_or(|size| size < PLACES);
+    let is_exact = size.known().is_none_or(|size| size < INDEX_BOUND);
     let others = (1..DIGIT).rev().map(by_digits).chain(is_exact.then(single));
     others.fold(
         by_digits(DIGIT),
@@ -111,7 +111,7 @@ fn cost_of_digits(rows: &Dim, size: &Dim, bits: u32) -> Cost {
     digit * count + passes(numbered, rows, usual(size)) + few(picked)
 }
 
-/// The rows, the places of their elements, and the number of elements that are taken.
+/// The rows, the indices of their elements, and the number of elements that are taken.
 struct Rows {
     rows: Dim,
     size: Dim,
@@ -151,13 +151,13 @@ impl Rows {
     /// Takes the largest element of each row `k` times. Weights, which are larger for earlier indices, tell
     /// its index.
     fn pick_one_by_one<'l>(&self, lower: &'l Lower, x: Nd<'l>) -> Result<()> {
-        lower.require(SizeCondition::at_most(&self.size, PLACES))?;
+        lower.require(SizeCondition::at_most(&self.size, INDEX_BOUND))?;
         let infinite = lower.may_be_infinite(0)?;
-        let most: f32 = PLACES.as_();
+        let most: f32 = INDEX_BOUND.as_();
         let mut weights = lower.indices_along(&self.size, 2, 3) * -1.0 + most;
         let mut left = x;
         if infinite {
-            // Infinities count as the largest finite numbers, but precede and follow those.
+            // Infinities count as the largest finite numbers, but precede and follow these.
             let (above, below) = (x.compute(|x| x.above(f32::MAX)), x.compute(|x| x.below(f32::MIN)));
             weights = (above - below) * most + (weights + most);
             left = x.compute(|x| x.smaller(f32::MAX).larger(f32::MIN));
@@ -243,8 +243,8 @@ impl Rows {
         Ok(found * sign)
     }
 
-    /// Returns 1 for each element that is taken, else 0: the first `k` of those above `least`, those equal to
-    /// it, and those below. There are `k` in the first two groups, unless `least` replaces an infinity.
+    /// Returns 1 for each element that is taken, else 0: the first `k` of the elements above `least`, equal
+    /// to it, and below it. There are `k` in the first two groups, unless `least` replaces an infinity.
     fn taken<'l>(&self, lower: &'l Lower, x: Nd<'l>, least: Nd<'l>) -> Nd<'l> {
         let distance = x - least;
         let above = distance.compute(|distance| distance.above(0.0));
@@ -267,7 +267,7 @@ impl Rows {
         let count = self.in_whole_blocks(taken, &blocks, width).map_along(2, |axis| CumulativeSum { axis });
         let count = count.reshape(self.shape(blocks.clone(), width)).isolated();
         let last = count.last(2, 1).reshape(self.shape(1, blocks.clone()));
-        // The block of a number follows those that end before it, its element those that are counted before.
+        // The block of a number follows the blocks that end before it, its element the elements before it.
         let block = before(last, numbers);
         let is_block = block.hits_along(2, &blocks);
         let count = lower.layer(MatMul::default(), &[is_block, count], self.shape(k, width));
@@ -313,7 +313,7 @@ fn digits_of(bits: u32, most: u32) -> impl Iterator<Item = u32> {
     (0..bits.div_ceil(most)).map(move |digit| most.min(bits - digit * most))
 }
 
-/// Returns a power of two, whose exponent is that of a normal float.
+/// Returns a power of two, with the exponent of a normal float.
 fn exp2(exponent: i16) -> f32 {
     f32::from_bits(u32::from((exponent + 127).unsigned_abs()) << 23)
 }

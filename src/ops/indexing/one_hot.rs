@@ -50,17 +50,17 @@ fn fold_one_hot(call: &Call) -> Result<Vec<Array>> {
         unsupported!("the depth is known only at run time")
     };
     let size = usize::try_from(depth)?;
-    let given: Vec<f64> = indices.to_f64()?.iter().copied().collect();
+    let requested: Vec<f64> = indices.to_f64()?.iter().copied().collect();
     let mut shape = indices.shape().to_vec();
     shape.insert(axis, size);
-    let mut places = Vec::with_capacity(shape.iter().product());
+    let mut picked = Vec::with_capacity(shape.iter().product());
     for mut at in coordinates(&shape) {
-        let place: f64 = at.remove(axis).as_();
-        let index = *given.at(row_major(indices.shape(), &at))?;
+        let position: f64 = at.remove(axis).as_();
+        let index = *requested.at(row_major(indices.shape(), &at))?;
         let depth: f64 = depth.as_();
-        places.push(usize::from(index == place || index + depth == place));
+        picked.push(usize::from(index == position || index + depth == position));
     }
-    Ok(vec![values.pick(&places, &shape)?])
+    Ok(vec![values.pick(&picked, &shape)?])
 }
 
 fn lower_one_hot(lower: &Lower) -> Result<()> {

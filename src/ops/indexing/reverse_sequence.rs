@@ -46,7 +46,7 @@ fn check_len(len: i64, size: i64) -> Result<()> {
 }
 
 /// Returns the indices of a sequence of `size` elements, the first `len` reversed.
-fn places(len: i64, size: i64) -> Result<Vec<i64>> {
+fn indices(len: i64, size: i64) -> Result<Vec<i64>> {
     check_len(len, size)?;
     Ok((0..len).rev().chain(len..size).collect())
 }
@@ -124,9 +124,9 @@ fn lower_reverse(lower: &Lower) -> Result<()> {
     let size = *lower.sizes(0)?.at(time)?;
     let (x, lens) = (lower.input(0), lower.int_list(1)?);
     if let Some(len) = lens.first().filter(|first| lens.iter().all(|len| len == *first)) {
-        return lower.give(0, x.pick(time, &places(*len, size)?));
+        return lower.give(0, x.pick(time, &indices(*len, size)?));
     }
-    let sequence = |(index, len): (i64, &i64)| Ok(x.slice(batch, index, 1).pick(time, &places(*len, size)?));
+    let sequence = |(index, len): (i64, &i64)| Ok(x.slice(batch, index, 1).pick(time, &indices(*len, size)?));
     let sequences: Result<Vec<Nd>> = (0..).zip(&lens).map(sequence).collect();
     lower.give(0, lower.join(&sequences?, batch))
 }

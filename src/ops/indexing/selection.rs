@@ -29,7 +29,7 @@ fn unknown_size(error: Error) -> Error {
 fn kept(condition: &[i64], size: usize) -> Result<Vec<usize>> {
     let kept: Vec<usize> =
         condition.iter().enumerate().filter(|(_, keep)| **keep != 0).map(|(at, _)| at).collect();
-    if let Some(outside) = kept.last().filter(|place| **place >= size) {
+    if let Some(outside) = kept.last().filter(|index| **index >= size) {
         invalid!("the condition keeps element {outside} of an axis of size {size}");
     }
     Ok(kept)
@@ -37,7 +37,7 @@ fn kept(condition: &[i64], size: usize) -> Result<Vec<usize>> {
 
 /// Reads the axis; without one, the input is flattened.
 pub(super) fn read_axis(call: &Call, rank: usize) -> Result<Option<usize>> {
-    call.given_int("axis")?.map(|axis| resolve_axis(axis, rank)).transpose()
+    call.optional_int("axis")?.map(|axis| resolve_axis(axis, rank)).transpose()
 }
 
 fn infer_compress(call: &Call) -> Result<Vec<Fact>> {
@@ -71,9 +71,9 @@ fn lower_compress(lower: &Lower) -> Result<()> {
     };
     let size =
         shape.at(axis)?.known().ok_or_else(|| Error::unsupported("the size of the axis is not fixed"))?;
-    let places: Result<Vec<i64>> =
-        kept(&lower.int_list(1)?, usize::try_from(size)?)?.into_iter().map(|place| Ok(place.int())).collect();
-    lower.give(0, lower.input(0).reshape(shape).pick(axis, &places?))
+    let indices: Result<Vec<i64>> =
+        kept(&lower.int_list(1)?, usize::try_from(size)?)?.into_iter().map(|index| Ok(index.int())).collect();
+    lower.give(0, lower.input(0).reshape(shape).pick(axis, &indices?))
 }
 
 /// Infers a constant with a row per axis and a column per nonzero element.
@@ -89,12 +89,12 @@ fn infer_non_zero(call: &Call) -> Result<Vec<Fact>> {
     let count = flags.iter().filter(|flag| **flag).count();
     let mut rows = vec![Vec::new(); shape.len()];
     for (at, _) in coordinates(shape).zip(flags).filter(|(_, flag)| *flag) {
-        for (row, place) in rows.iter_mut().zip(at) {
-            row.push(place.int());
+        for (row, index) in rows.iter_mut().zip(at) {
+            row.push(index.int());
         }
     }
-    let places = ndarray::ArrayD::from_shape_vec(vec![shape.len(), count], rows.concat())?;
-    Ok(vec![Fact::constant(Tensor::from_array(&Array::i64(places))?)])
+    let indices = ndarray::ArrayD::from_shape_vec(vec![shape.len(), count], rows.concat())?;
+    Ok(vec![Fact::constant(Tensor::from_array(&Array::i64(indices))?)])
 }
 
 #[cfg(test)]

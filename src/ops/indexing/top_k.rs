@@ -38,14 +38,14 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("TopK", Access::Any, infer_top
 /// The most elements of which the pairs that are in order are listed in a constant.
 const MOST_LISTED: i64 = 64;
 
-/// The most elements whose numbers, the number of larger elements before the place, are exact in float32.
+/// The most elements whose numbers, the number of larger elements and then the index, are exact in float32.
 const MOST_NUMBERED: i64 = 1 << 12;
 
-/// The layers that compare each pair of elements, those over a column for each result, and those over fewer
+/// The layers that compare each pair of elements, layers over a column for each result, and over fewer
 /// elements.
 const LAYERS_OF_ORDER: [u64; 3] = [8, 5, 25];
 
-/// The bytes of an element that is sorted: as float64, twice, and with its index and its place, twice.
+/// The bytes of an element that is sorted: as float64, twice, and with its index and its offset, twice.
 const SORTED: u64 = 48;
 
 struct Order {
@@ -117,10 +117,11 @@ fn fold_top_k(call: &Call) -> Result<Vec<Array>> {
     let inner: usize = shape.iter().skip(order.axis + 1).product();
     for lane in coordinates(&resized(&shape, order.axis, 1)) {
         let (from, to) = (row_major(data.shape(), &lane), row_major(&shape, &lane));
-        let mut places: Vec<(usize, usize)> = (0..size).map(|index| (index, from + index * inner)).collect();
+        let mut elements: Vec<(usize, usize)> =
+            (0..size).map(|index| (index, from + index * inner)).collect();
         // A stable sort keeps equal elements in their order.
-        places.sort_by(|x, y| if order.largest { compare(y.1, x.1) } else { compare(x.1, y.1) });
-        for (rank, (index, source)) in places.into_iter().take(k).enumerate() {
+        elements.sort_by(|x, y| if order.largest { compare(y.1, x.1) } else { compare(x.1, y.1) });
+        for (rank, (index, source)) in elements.into_iter().take(k).enumerate() {
             let target = to + rank * inner;
             if let (Some(pick), Some(slot)) = (picked.get_mut(target), indices.get_mut(target)) {
                 (*pick, *slot) = (source, index.int());
@@ -272,13 +273,13 @@ impl<'x> Candidates<'x> {
         // Equal elements have equal numbers of larger ones.
         let larger = sum(before).clip(0, count - 1);
         if count <= MOST_NUMBERED {
-            let places = ndarray::Array2::from_shape_fn((1, side), |(_, place)| place.as_());
-            let numbers = larger * count + expand.make.literal(&Array::i64(places.into_dyn()));
+            let indices = ndarray::Array2::from_shape_fn((1, side), |(_, index)| index.as_());
+            let numbers = larger * count + expand.make.literal(&Array::i64(indices.into_dyn()));
             return Ok(sum(numbers.reshape(&[-1, 1, count]).less(numbers.reshape(&[-1, count, 1]))));
         }
         let difference = (larger.reshape(&[-1, 1, count]) - larger.reshape(&[-1, count, 1])).clip(-1, 1);
-        let places = expand.make.literal(&Array::i64(ndarray::Array1::from_iter(0..count).into_dyn()));
-        let (first, second) = (places.reshape(&[1, 1, count]), places.reshape(&[1, count, 1]));
+        let indices = expand.make.literal(&Array::i64(ndarray::Array1::from_iter(0..count).into_dyn()));
+        let (first, second) = (indices.reshape(&[1, 1, count]), indices.reshape(&[1, count, 1]));
         Ok(sum((difference * count + first).less(second)))
     }
 }

@@ -18,9 +18,9 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("Unique", Access::Any, infer_u
 
 /// Equal slices of an array.
 struct Group {
-    /// The place of the first one.
+    /// The index of the first one.
     first: usize,
-    places: Vec<usize>,
+    indices: Vec<usize>,
 }
 
 fn infer_unique(call: &Call) -> Result<Vec<Fact>> {
@@ -44,13 +44,13 @@ fn infer_unique(call: &Call) -> Result<Vec<Fact>> {
     let firsts: Vec<usize> = groups.iter().map(|group| group.first).collect();
     let mut inverse = vec![0; *data.shape().at(axis)?];
     for (number, group) in groups.iter().enumerate() {
-        for place in &group.places {
-            if let Some(number_of) = inverse.get_mut(*place) {
+        for index in &group.indices {
+            if let Some(number_of) = inverse.get_mut(*index) {
                 *number_of = number;
             }
         }
     }
-    let counts = groups.iter().map(|group| group.places.len()).collect();
+    let counts = groups.iter().map(|group| group.indices.len()).collect();
     let constant = |array: &Array| Ok(Fact::constant(Tensor::from_array(array)?));
     let integers = |numbers: Vec<usize>| -> Result<Fact> {
         let numbers: std::result::Result<Vec<i64>, _> = numbers.into_iter().map(i64::try_from).collect();
@@ -70,8 +70,8 @@ fn groups<T: Copy + PartialOrd>(data: &ArrayD<T>, axis: usize) -> Result<Vec<Gro
     // A stable sort keeps equal slices in their order.
     slices.sort_by(|(_, a), (_, b)| a.partial_cmp(b).unwrap_or(std::cmp::Ordering::Equal));
     let groups = slices.chunk_by(|(_, a), (_, b)| a == b).map(|equal| {
-        let places: Vec<usize> = equal.iter().map(|(place, _)| *place).collect();
-        Some(Group { first: *places.first()?, places })
+        let indices: Vec<usize> = equal.iter().map(|(index, _)| *index).collect();
+        Some(Group { first: *indices.first()?, indices })
     });
     Ok(groups.flatten().collect())
 }

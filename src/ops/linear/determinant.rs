@@ -113,14 +113,14 @@ fn expand_det<'x>(x: &'x Expand) -> Result<Expr<'x>> {
 /// The transposed matrix of cofactors over the determinant, its expansion along the first row.
 fn expand_inverse<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let Some((_, n, elements)) = elements(x)? else { return Ok(x.operand(0)) };
-    let without = |left_out: usize| (0..n).filter(move |place| *place != left_out).collect::<Vec<_>>();
-    let places = (0..n).flat_map(|row| (0..n).map(move |column| (row, column)));
-    let wanted: Vec<Minor> = places.clone().map(|(row, column)| (without(column), without(row))).collect();
+    let without = |left_out: usize| (0..n).filter(move |index| *index != left_out).collect::<Vec<_>>();
+    let positions = (0..n).flat_map(|row| (0..n).map(move |column| (row, column)));
+    let wanted: Vec<Minor> = positions.clone().map(|(row, column)| (without(column), without(row))).collect();
     let result = if n == 1 {
         1.0 / elements
     } else {
         let sign = |(row, column): (usize, usize)| if (row + column) % 2 == 0 { 1.0 } else { -1.0 };
-        let signs: Vec<f32> = places.map(sign).collect();
+        let signs: Vec<f32> = positions.map(sign).collect();
         let adjugate = minors(elements, n, &wanted)? * x.make.floats(&signs).to_type(x.dtype(0)?);
         let first_row = elements.slice(1, 0, n);
         let column: Vec<(usize, f32)> = (0..n).map(|row| (row * n, 1.0)).collect();
@@ -153,9 +153,9 @@ fn minors<'x>(elements: Expr<'x>, n: usize, parts: &[Minor]) -> Result<Expr<'x>>
     }
     let smaller: Vec<Minor> = BTreeSet::from_iter(rests.iter().cloned()).into_iter().collect();
     let signs = [1.0, -1.0].into_iter().cycle().flat_map(|sign| std::iter::repeat_n(sign, parts.len()));
-    let places =
+    let columns =
         rests.iter().zip(signs).filter_map(|(rest, sign)| Some((smaller.binary_search(rest).ok()?, sign)));
-    let below = pick(minors(elements, n, &smaller)?, smaller.len(), &places.collect::<Vec<_>>())?;
+    let below = pick(minors(elements, n, &smaller)?, smaller.len(), &columns.collect::<Vec<_>>())?;
     let terms = [-1, size.int(), parts.len().int()];
     Ok((factors * below).reshape(&terms).reduce("ReduceSum", &[1], false))
 }
@@ -168,8 +168,8 @@ fn pick<'x>(value: Expr<'x>, count: usize, columns: &[(usize, f32)]) -> Result<E
         return Ok(value);
     }
     let mut matrix = Array2::<f32>::zeros((count, columns.len()));
-    for (place, (column, factor)) in columns.iter().enumerate() {
-        if let Some(chosen) = matrix.get_mut((*column, place)) {
+    for (index, (column, factor)) in columns.iter().enumerate() {
+        if let Some(chosen) = matrix.get_mut((*column, index)) {
             *chosen = *factor;
         }
     }

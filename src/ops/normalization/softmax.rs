@@ -55,15 +55,15 @@ fn lower_softmax(lower: &Lower) -> Result<()> {
         return lower.give(0, normalize(x, axis));
     }
     lower.compute_in_float32();
-    // If all elements along the axis are -inf the result is NaN. For a reader that drops those elements 0 is
+    // If all elements along the axis are -inf the result is NaN. For a reader that drops these elements 0 is
     // right too, and cannot spread.
     let y = normalize(x.compute(|x| x.larger(f32::MIN)), axis);
     let undefined = x.compute(|x| x.below(f32::MIN)).reduce(reduction_op::MIN, &[axis]);
     lower.give(0, y.compute_with(undefined, |y, undefined| y * !undefined))
 }
 
-/// Returns a softmax. That of a single element is 1, where the layer gives 0.999_999_94; that of an infinity
-/// is NaN.
+/// Returns a softmax. For a single element it is 1, where the layer gives 0.999_999_94; for an infinity
+/// it is NaN.
 fn normalize(x: Nd, axis: usize) -> Nd {
     if x.size(axis).is(1) {
         return x * 0.0 + 1.0;

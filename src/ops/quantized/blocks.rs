@@ -2,18 +2,18 @@
 //! `BlockEmbed` of ncnn's domain. Only `pass::blocks` and the expansions of onnxruntime's operators make
 //! them.
 
-use super::OWN_DOMAIN;
+use super::NCNN_DOMAIN;
 use crate::lower::AssumedFact;
 use crate::ncnn::layer::{Gemm, broadcast_type_c};
 use crate::ops::indexing::gather::embed;
 use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::of(OWN_DOMAIN, "BlockGemm", Access::Any, infer_product)
+    Row::of(NCNN_DOMAIN, "BlockGemm", Access::Any, infer_product)
         .multiply_adds(multiply_adds)
         .lower(lower_product)
         .lowers_to("Gemm"),
-    Row::of(OWN_DOMAIN, "BlockEmbed", Access::Any, infer_table)
+    Row::of(NCNN_DOMAIN, "BlockEmbed", Access::Any, infer_table)
         .lower(lower_table)
         .lowers_to("Embed of the integers and of the scales, BinaryOp MUL"),
 ];
@@ -106,7 +106,7 @@ fn lower_table(lower: &Lower) -> Result<()> {
     lower.compute_as_outputs();
     let scales = lower.required_constant(input::SCALES)?;
     let bytes = embed(indices, lower.required_constant(input::LEVELS)?, Some(Tensor::all(1.0, vec![1])?))?;
-    let levels = if lower.given_int("bits")? == Some(8) { bytes } else { halves(bytes) };
+    let levels = if lower.optional_int("bits")? == Some(8) { bytes } else { halves(bytes) };
     let scales = embed(indices, scales, None)?;
     let (count, blocks) = (scales.size(0), scales.size(1));
     let levels = levels.reshape([count.clone(), blocks.clone(), columns.floor_div(&blocks)]);

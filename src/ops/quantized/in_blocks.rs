@@ -35,11 +35,11 @@ pub(super) fn keep_product(x: &Expand, matrix: &WeightMatrix) -> Result<bool> {
 }
 
 /// Keeps the table of GatherBlockQuantized; returns `false`, after a warning, if that is not possible.
-pub(super) fn keep_table(x: &Expand, given: &Table) -> Result<bool> {
+pub(super) fn keep_table(x: &Expand, stored: &Table) -> Result<bool> {
     if x.weights() == Weights::Float {
         return Ok(false);
     }
-    let (matrix, bits) = match rows(x, given)? {
+    let (matrix, bits) = match rows(x, stored)? {
         Ok(matrix) => matrix,
         Err(reason) => return warn(x, &reason),
     };
@@ -79,8 +79,8 @@ fn product(x: &Expand, matrix: &WeightMatrix) -> Result<InBlocks<(Matrix, BlockF
     Ok(Ok((Matrix::Packed(Arc::new(matrix)), BlockFormat { bits, size })))
 }
 
-fn rows(x: &Expand, given: &Table) -> Result<InBlocks<(Matrix, usize)>> {
-    let Table { rows, columns, block, packed } = *given;
+fn rows(x: &Expand, stored: &Table) -> Result<InBlocks<(Matrix, usize)>> {
+    let Table { rows, columns, block, packed } = *stored;
     let dtype = x.dtype(table::DATA)?;
     let bits = packed.unwrap_or(i64::try_from(dtype.bits())?);
     if ![2, 4, 8].contains(&bits) {

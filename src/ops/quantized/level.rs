@@ -95,7 +95,7 @@ fn source_levels<'x>(x: &'x Expand, index: usize, zero: i64) -> Option<Levels<'x
             value = input;
             continue;
         }
-        if node.domain != OWN_DOMAIN || node.op_type != "Levels" {
+        if node.domain != NCNN_DOMAIN || node.op_type != "Levels" {
             break;
         }
         let int = |name: &str| match node.attributes.get(name) {

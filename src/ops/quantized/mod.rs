@@ -20,7 +20,7 @@ use crate::ops::spatial::conv;
 use crate::pass::channels::Layout;
 
 use level::{Target, constant_int, levels, requantize};
-use product::{Places, convolve, multiply};
+use product::{InputIndices, convolve, multiply};
 
 /// The families of this shelf.
 pub(super) const FAMILIES: &[&[Row]] = &[OPS, blocks::OPS, contrib::OPS, mixed::OPS, packed::OPS];
@@ -72,7 +72,7 @@ const OPS: &[Row] = &[
         .multiply_adds(conv::multiply_adds)
         .exact()
         .lowers_to("Convolution in int8, or Conv of the differences to the zero points"),
-    Row::of(OWN_DOMAIN, "Levels", Access::Any, level::infer_levels)
+    Row::of(NCNN_DOMAIN, "Levels", Access::Any, level::infer_levels)
         .precise(|_, _| true)
         .lower(level::lower_levels)
         .lowers_to("BinaryOp that adds the zero point"),
@@ -153,7 +153,7 @@ fn parameter<'x>(x: &'x Expand, index: usize, granularity: &Granularity) -> Resu
         unsupported!("blocks along an axis of free size");
     };
     let mut others = sizes.iter().zip(&merged).enumerate().filter(|(other, _)| *other != axis);
-    if others.any(|(_, (size, given))| given != size && *given != 1) {
+    if others.any(|(_, (size, scales))| scales != size && *scales != 1) {
         invalid!("a scale of shape {merged:?} for an input of shape {sizes:?}");
     }
     let (mut split, mut repeated) = (merged.clone(), merged.clone());
@@ -180,7 +180,7 @@ fn round_to<'x>(value: Expr<'x>, zero: Option<Expr<'x>>, dtype: DType) -> Result
     Ok(value.round().add_optional(zero).clip(low, high).cast(dtype))
 }
 
-/// Returns the quotient of two floats, correctly rounded. ncnn's division is off by a unit in the last place,
+/// Returns the quotient of two floats, correctly rounded. ncnn's division is off by an ulp,
 /// because it is built with `-ffast-math`, and the last bit decides how a value halfway between two steps is
 /// rounded. The remainder of the first quotient is computed exactly by splitting the factors (T. J. Dekker,
 /// 1971).
@@ -255,10 +255,10 @@ fn expand_dynamic(x: &Expand) -> Result<bool> {
 }
 
 /// The inputs of ConvInteger and MatMulInteger.
-const INTEGER: Places = Places { x: 0, x_zero: 2, weight: 1, weight_zero: 3, bias: None };
+const INTEGER: InputIndices = InputIndices { x: 0, x_zero: 2, weight: 1, weight_zero: 3, bias: None };
 
 /// The inputs of QLinearConv, without its bias, and QLinearMatMul.
-const QLINEAR: Places = Places { x: 0, x_zero: 2, weight: 3, weight_zero: 5, bias: None };
+const QLINEAR: InputIndices = InputIndices { x: 0, x_zero: 2, weight: 3, weight_zero: 5, bias: None };
 
 /// Returns the sums of MatMulInteger by an int8 layer, if one can compute them.
 fn multiply_integers<'x>(x: &'x Expand) -> Result<Option<Expr<'x>>> {
@@ -323,6 +323,6 @@ fn expand_laid_out_conv<'x>(x: &'x Expand) -> Result<Expr<'x>> {
 
 fn expand_qlinear_conv<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let rank = x.shape(0)?.len();
-    let sums = convolve(x, Places { bias: Some(8), ..QLINEAR })?;
+    let sums = convolve(x, InputIndices { bias: Some(8), ..QLINEAR })?;
     requantize_sums(x, sums, |index| axis_parameter(x, index, 1, rank))
 }

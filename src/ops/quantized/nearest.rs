@@ -11,14 +11,14 @@ use super::level::Target;
 /// The number of neighbours of a float that are tried on either side.
 const NEIGHBOURS: i32 = 24;
 
-/// The maximum number of levels that are enumerated: those of 16 bits.
+/// The maximum number of levels that are enumerated: the levels of 16 bits.
 const MAX_LEVELS: i64 = 1 << 16;
 
 /// The number of candidates for each of two ratios.
 const RATIOS: usize = 9;
 
 /// The maximum number of corrected pairs. Ratios of few digits have many sums exactly halfway between two
-/// steps; those of networks have about one.
+/// steps; the ratios of networks have about one.
 const MAX_EXCEPTIONS: usize = 8;
 
 /// The distance from halfway between two steps within which a sum is examined. It exceeds by far the last
@@ -60,7 +60,7 @@ impl Line {
 /// The sum of two bytes in the scale of the result, `ratio_a * a + (ratio_b * b + rest)`, with fused
 /// multiply-add.
 pub(super) struct Plane {
-    /// The scales of both operands over that of the result.
+    /// The scales of both operands over the scale of the result.
     pub ratios: [f32; 2],
     pub zeros: [i64; 2],
     /// The bounds of the levels of both operands.

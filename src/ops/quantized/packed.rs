@@ -107,19 +107,19 @@ pub(in crate::ops) fn padded(count: i64, bits: i64) -> i64 {
     count.saturating_add(values - 1).checked_div(values).unwrap_or(count).saturating_mul(values)
 }
 
-/// Returns the values of input `index` as float32. A byte holds several values of 4 or 2 bits, the lowest
+/// Returns the values of input `index` as float32. A byte contains several values of 4 or 2 bits, the lowest
 /// first.
 pub(in crate::ops) fn unpack<'x>(x: &'x Expand, index: usize, bits: i64, shape: [i64; 3]) -> Expr<'x> {
     let mut values = x.operand(index);
     if bits < 8 {
         let bytes = values.reshape(&[-1, 1]);
-        let value = |place: i64| {
+        let value = |index: i64| {
             let right = [("direction", "RIGHT".into())];
-            let shifted = x.make.op("BitShift", [bytes, (place * bits).with_type_of(bytes)], right);
+            let shifted = x.make.op("BitShift", [bytes, (index * bits).with_type_of(bytes)], right);
             shifted.bitwise_and((1 << bits) - 1)
         };
-        let places = 0..8_i64.checked_div(bits).unwrap_or(1);
-        values = x.make.concat(&places.map(value).collect::<Vec<_>>(), 1);
+        let indices = 0..8_i64.checked_div(bits).unwrap_or(1);
+        values = x.make.concat(&indices.map(value).collect::<Vec<_>>(), 1);
     }
     values.reshape(&shape).cast(DType::F32)
 }
@@ -165,14 +165,14 @@ fn read_table(call: &Call) -> Result<Table> {
 }
 
 fn expand_gather(x: &Expand) -> Result<bool> {
-    let given = read_table(x)?;
+    let stored = read_table(x)?;
     if x.constant(table::DATA).is_none() {
         unsupported!("a table known only at run time");
     }
-    if keep_table(x, &given)? {
+    if keep_table(x, &stored)? {
         return Ok(true);
     }
-    let Table { rows, columns, block, packed } = given;
+    let Table { rows, columns, block, packed } = stored;
     let blocks = (columns - 1) / block + 1;
     let whole = blocks.saturating_mul(block);
     let values = |index: usize, count: i64| match packed {

@@ -16,7 +16,7 @@ const LARGEST: i64 = 127;
 
 /// The indices of the inputs of a product.
 #[derive(Clone, Copy)]
-pub(super) struct Places {
+pub(super) struct InputIndices {
     pub x: usize,
     pub x_zero: usize,
     pub weight: usize,
@@ -67,8 +67,9 @@ fn shift(low: i64, high: i64) -> Option<Shift> {
 
 /// Returns the weights of a product if they are constant bytes with one zero point and within ncnn's bounds.
 /// `transposed`: the outputs are along the last of two axes.
-fn weights<'x>(x: &'x Expand, places: Places, transposed: bool) -> Result<Option<Weights<'x>>> {
-    let (Some(tensor), Some(zero)) = (x.constant(places.weight), constant_int(x, places.weight_zero)?) else {
+fn weights<'x>(x: &'x Expand, indices: InputIndices, transposed: bool) -> Result<Option<Weights<'x>>> {
+    let (Some(tensor), Some(zero)) = (x.constant(indices.weight), constant_int(x, indices.weight_zero)?)
+    else {
         return Ok(None);
     };
     let dtype = tensor.dtype();
@@ -90,7 +91,7 @@ fn weights<'x>(x: &'x Expand, places: Places, transposed: bool) -> Result<Option
             *sum += element;
         }
     }
-    let mut values = x.operand(places.weight);
+    let mut values = x.operand(indices.weight);
     if zero != 0 || dtype != DType::I8 {
         values = (values.cast(DType::I32) - zero).cast(DType::I8);
     }
@@ -101,19 +102,19 @@ fn weights<'x>(x: &'x Expand, places: Places, transposed: bool) -> Result<Option
 }
 
 /// Returns the bias of each output plus the contribution of the shift, or `None` if the bias is not constant.
-fn shifted_bias(x: &Expand, places: Places, sums: &[i64], by: i64) -> Result<Option<Tensor>> {
-    let given = match places.bias.filter(|index| x.has_input(*index)) {
+fn shifted_bias(x: &Expand, indices: InputIndices, sums: &[i64], by: i64) -> Result<Option<Tensor>> {
+    let bias = match indices.bias.filter(|index| x.has_input(*index)) {
         None => None,
         Some(index) => match x.constant(index) {
             Some(constant) => Some(constant.load_listed()?.int_list()?),
             None => return Ok(None),
         },
     };
-    if given.as_ref().is_some_and(|given| given.len() != sums.len()) {
+    if bias.as_ref().is_some_and(|bias| bias.len() != sums.len()) {
         return Ok(None);
     }
-    let given = given.iter().flatten().copied().chain(std::iter::repeat(0));
-    let bias = sums.iter().zip(given).map(|(sum, bias)| bias.saturating_add(sum.saturating_mul(by)).as_());
+    let bias = bias.iter().flatten().copied().chain(std::iter::repeat(0));
+    let bias = sums.iter().zip(bias).map(|(sum, bias)| bias.saturating_add(sum.saturating_mul(by)).as_());
     Tensor::from_f32(&[sums.len()], bias.collect()).map(Some)
 }
 
@@ -131,15 +132,15 @@ impl<'x> Int8<'x> {
     fn read(
         x: &'x Expand,
         op_type: &'static str,
-        places: Places,
+        indices: InputIndices,
         transposed: bool,
         attributes: &[(&'static str, Attribute)],
     ) -> Result<Option<Int8<'x>>> {
-        let Some(zero) = constant_int(x, places.x_zero)? else { return Ok(None) };
-        let Some(weights) = weights(x, places, transposed)? else { return Ok(None) };
-        let levels = levels(x, places.x, zero)?;
+        let Some(zero) = constant_int(x, indices.x_zero)? else { return Ok(None) };
+        let Some(weights) = weights(x, indices, transposed)? else { return Ok(None) };
+        let levels = levels(x, indices.x, zero)?;
         let Some(shift) = shift(levels.low, levels.high) else { return Ok(None) };
-        let Some(bias) = shifted_bias(x, places, &weights.sums, shift.by)? else { return Ok(None) };
+        let Some(bias) = shifted_bias(x, indices, &weights.sums, shift.by)? else { return Ok(None) };
         Ok(Some(Int8 { op_type, levels, shift, weights, bias, attributes: attributes.to_vec() }))
     }
 
@@ -166,21 +167,21 @@ impl<'x> Int8<'x> {
 }
 
 /// Returns the sums of a convolution, integers in float32.
-pub(super) fn convolve<'x>(x: &'x Expand, places: Places) -> Result<Expr<'x>> {
+pub(super) fn convolve<'x>(x: &'x Expand, indices: InputIndices) -> Result<Expr<'x>> {
     let attributes = crate::ops::spatial::conv::conv_attributes(x);
-    if let Some(sums) = convolve_int8(x, places, &attributes)? {
+    if let Some(sums) = convolve_int8(x, indices, &attributes)? {
         return Ok(sums);
     }
-    let rank = x.shape(places.x)?.len();
-    let x_zero = zero_point(x, places.x_zero, 1, rank)?;
-    let weight_zero = zero_point(x, places.weight_zero, 0, rank)?;
-    let mut inputs = vec![difference(x, places.x, x_zero), difference(x, places.weight, weight_zero)];
-    if let Some(bias) = places.bias.filter(|index| x.has_input(*index)) {
+    let rank = x.shape(indices.x)?.len();
+    let x_zero = zero_point(x, indices.x_zero, 1, rank)?;
+    let weight_zero = zero_point(x, indices.weight_zero, 0, rank)?;
+    let mut inputs = vec![difference(x, indices.x, x_zero), difference(x, indices.weight, weight_zero)];
+    if let Some(bias) = indices.bias.filter(|index| x.has_input(*index)) {
         inputs.push(x.operand_as(bias, DType::F32));
     }
     let sum = x.make.op("Conv", inputs, attributes);
     // Winograd's transforms of kernels of 3x3 have fractions; the other sums are integers already.
-    let kernel = x.shape(places.weight)?.get(2..).unwrap_or_default();
+    let kernel = x.shape(indices.weight)?.get(2..).unwrap_or_default();
     let is_winograd = kernel.len() == 2 && kernel.iter().all(|size| size.is(3));
     Ok(if is_winograd { sum.round() } else { sum })
 }
@@ -192,18 +193,18 @@ fn zero_point<'x>(x: &'x Expand, index: usize, axis: i64, rank: usize) -> Result
 
 fn convolve_int8<'x>(
     x: &'x Expand,
-    places: Places,
+    indices: InputIndices,
     attributes: &[(&'static str, Attribute)],
 ) -> Result<Option<Expr<'x>>> {
-    let [batch, _, _, _] = x.shape(places.x)? else { return Ok(None) };
-    let [outputs, channels, _, _] = x.shape(places.weight)? else { return Ok(None) };
+    let [batch, _, _, _] = x.shape(indices.x)? else { return Ok(None) };
+    let [outputs, channels, _, _] = x.shape(indices.weight)? else { return Ok(None) };
     let group = x.int("group")?;
     let depth_wise = outputs.is(group) && channels.is(1);
     if !batch.is(1) || !(group == 1 || depth_wise) {
         return Ok(None);
     }
     // Two depth-wise int8 layers are slower than one in float32.
-    let int8 = Int8::read(x, "ncnn.Int8Conv", places, false, attributes)?
+    let int8 = Int8::read(x, "ncnn.Int8Conv", indices, false, attributes)?
         .filter(|int8| group == 1 || int8.shift.excess == Excess::None);
     int8.map(Int8::emit).transpose()
 }
@@ -212,18 +213,18 @@ fn convolve_int8<'x>(
 /// `weight_transposed`: the outputs are along the first axis of the weight.
 pub(super) fn multiply<'x>(
     x: &'x Expand,
-    places: Places,
+    indices: InputIndices,
     weight_transposed: bool,
 ) -> Result<Option<Expr<'x>>> {
-    let shape = x.shape(places.x)?.to_vec();
-    let weight_shape = x.shape(places.weight)?.to_vec();
+    let shape = x.shape(indices.x)?.to_vec();
+    let weight_shape = x.shape(indices.weight)?.to_vec();
     let ([outer @ .., size], [rows, columns]) = (shape.as_slice(), weight_shape.as_slice()) else {
         return Ok(None);
     };
     let outputs = if weight_transposed { rows } else { columns };
     let sizes: Option<Vec<i64>> = Dim::known_sizes(outer.iter().chain([size, outputs]));
     let Some(mut sizes) = sizes else { return Ok(None) };
-    let Some(mut int8) = Int8::read(x, "ncnn.Int8Linear", places, !weight_transposed, &[])? else {
+    let Some(mut int8) = Int8::read(x, "ncnn.Int8Linear", indices, !weight_transposed, &[])? else {
         return Ok(None);
     };
     let size = sizes.remove(outer.len());

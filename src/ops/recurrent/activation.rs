@@ -25,7 +25,7 @@ pub(super) fn read_activations(
     defaults: &[&str],
     directions: usize,
 ) -> Result<Vec<Vec<Activation>>> {
-    let names = match call.given_strings("activations")? {
+    let names = match call.optional_strings("activations")? {
         Some(names) if !names.is_empty() => names,
         _ => defaults.repeat(directions),
     };
@@ -33,19 +33,19 @@ pub(super) fn read_activations(
         let message = format!("{} functions, expected {}", names.len(), defaults.len() * directions);
         return Err(Error::invalid(message).at_part("attribute activations"));
     }
-    let mut alphas = call.given_floats("activation_alpha")?.unwrap_or_default().into_iter();
-    let mut betas = call.given_floats("activation_beta")?.unwrap_or_default().into_iter();
+    let mut alphas = call.optional_floats("activation_alpha")?.unwrap_or_default().into_iter();
+    let mut betas = call.optional_floats("activation_beta")?.unwrap_or_default().into_iter();
     let mut read = Vec::with_capacity(names.len());
     for name in names {
-        let given = |value: Option<f32>| {
-            // The default is 0 in onnxruntime, and that of the operator in the specification.
+        let required = |value: Option<f32>| {
+            // The default is 0 in onnxruntime; in the specification it is the default of the operator.
             let message = format!("function {name} without its parameters");
             value.ok_or_else(|| Error::unsupported(message).at_part("attribute activations"))
         };
         // As in onnxruntime, names are case-insensitive.
         read.push(match name.to_ascii_lowercase().as_str() {
             "affine" => {
-                Activation::Affine { alpha: given(alphas.next())?, beta: betas.next().unwrap_or(0.0) }
+                Activation::Affine { alpha: required(alphas.next())?, beta: betas.next().unwrap_or(0.0) }
             }
             "elu" => Activation::Elu { alpha: alphas.next().unwrap_or(1.0) },
             "hardsigmoid" => Activation::HardSigmoid {
@@ -55,13 +55,13 @@ pub(super) fn read_activations(
             "leakyrelu" => Activation::LeakyRelu { alpha: alphas.next().unwrap_or(0.01) },
             "relu" => Activation::Relu,
             "scaledtanh" => {
-                Activation::ScaledTanh { alpha: given(alphas.next())?, beta: given(betas.next())? }
+                Activation::ScaledTanh { alpha: required(alphas.next())?, beta: required(betas.next())? }
             }
             "sigmoid" => Activation::Sigmoid,
             "softplus" => Activation::Softplus,
             "softsign" => Activation::Softsign,
             "tanh" => Activation::Tanh,
-            "thresholdedrelu" => Activation::ThresholdedRelu { alpha: given(alphas.next())? },
+            "thresholdedrelu" => Activation::ThresholdedRelu { alpha: required(alphas.next())? },
             _ => {
                 return Err(Error::unsupported(format!("function {name}")).at_part("attribute activations"));
             }

@@ -11,7 +11,7 @@ use crate::ops::prelude::*;
 const MAX_STEPS: u64 = 256;
 
 /// The number that is assumed for a free number of sequences: the geometric mean of 1, at which the layer is
-/// faster, and [`USUAL_SIZE`](crate::ncnn::USUAL_SIZE), at which steps are. That of a batch of inputs is not
+/// faster, and [`USUAL_SIZE`](crate::ncnn::USUAL_SIZE), at which steps are. A batch of inputs is not
 /// free but 1.
 const USUAL_BATCH: i64 = 16;
 

@@ -2,16 +2,16 @@
 //!
 //! X gets a further element, which is 1 at the steps after the end of a sequence, and its weights close gates
 //! there. One sequence keeps its state, so its final state is the final state of the layer. Of several
-//! sequences each is followed by such a step, at which the state becomes 0, as that of the next sequence
-//! begins. No gate of RNN resets its state, which becomes -1; further elements, which are 1 at the first
-//! steps of sequences, add what that takes from them.
+//! sequences each is followed by such a step, at which the state becomes 0, the state with which the next
+//! sequence begins. No gate of RNN resets its state, which becomes -1; further elements, which are 1 at the
+//! first steps of sequences, compensate for this state.
 
 use super::length::{Lengths, read_lengths};
 use super::node::{Cell, Recurrent, Sizes, input, is_zero};
 use crate::graph::{Attribute, pairs};
 use crate::ops::prelude::*;
 
-/// A summand of a gate that closes it: the others are negligible beside it. Half precision represents it.
+/// A summand of a gate that closes it: the others are negligible next to it. Half precision represents it.
 const CLOSING: f32 = 10_000.0;
 
 /// The sequences during the expansion.
@@ -21,12 +21,12 @@ struct Joined<'x> {
     hidden: i64,
     /// Whether there is one sequence.
     single: bool,
-    /// The length of each sequence, a column, if they are given.
+    /// The length of each sequence, a column, if present.
     lengths: Option<Expr<'x>>,
     /// 1 after the end of a sequence, else 0: `[batch, steps, 1]`.
     ended: Expr<'x>,
     /// The positions of the steps.
-    places: Expr<'x>,
+    positions: Expr<'x>,
     /// For each direction, 1 at the steps after a state of -1, else 0: `[batch, steps, 1]`.
     firsts: Vec<Expr<'x>>,
 }
@@ -46,11 +46,11 @@ pub(super) fn can_join(call: &Call, recurrent: &Recurrent, single: bool) -> Resu
 pub(super) fn join<'x>(expand: &'x Expand<'x>, recurrent: &Recurrent, sizes: &Sizes) -> Result<()> {
     let single = sizes.batch.is(1);
     let dtype = expand.dtype(input::X)?;
-    let given = expand.operand(input::X);
-    let x = if recurrent.batch_first { given } else { given.transpose(&[1, 0, 2]) };
+    let sequences = expand.operand(input::X);
+    let x = if recurrent.batch_first { sequences } else { sequences.transpose(&[1, 0, 2]) };
     let steps = x.size(1);
     let count = if single { steps } else { steps + 1 };
-    let places = expand.make.range(expand.make.int(0).typed(DType::I64), count);
+    let positions = expand.make.range(expand.make.int(0).typed(DType::I64), count);
     let lengths = match read_lengths(expand, &sizes.steps) {
         Lengths::All => None,
         _ => Some(expand.operand(input::SEQUENCE_LENS).cast(DType::I64).reshape(&[-1, 1])),
@@ -59,14 +59,15 @@ pub(super) fn join<'x>(expand: &'x Expand<'x>, recurrent: &Recurrent, sizes: &Si
     let repeats = expand.make.concat(&[x.size(0).reshape(&[1]), expand.make.ints(&[1, 1])], 0);
     let of_all = lengths.is_none();
     let repeated = |row: Expr<'x>| if of_all { row.broadcast_to(repeats) } else { row };
-    let ended = repeated(places.greater_or_equal(ends).cast(dtype).unsqueeze(&[-1]));
+    let ended = repeated(positions.greater_or_equal(ends).cast(dtype).unsqueeze(&[-1]));
     let resets = !single && recurrent.cell == Cell::Rnn;
     let first = |reverse: &bool| match reverse {
-        true => repeated(places.equal(ends - expand.make.int(1)).cast(dtype).unsqueeze(&[-1])),
-        false => places.reshape(&[1, -1, 1]).equal(expand.make.int(0)).cast(dtype).broadcast_to(repeats),
+        true => repeated(positions.equal(ends - expand.make.int(1)).cast(dtype).unsqueeze(&[-1])),
+        false => positions.reshape(&[1, -1, 1]).equal(expand.make.int(0)).cast(dtype).broadcast_to(repeats),
     };
     let firsts = recurrent.reverse.iter().filter(|_| resets).map(first).collect();
-    let joined = Joined { expand, recurrent, hidden: sizes.hidden, single, lengths, ended, places, firsts };
+    let joined =
+        Joined { expand, recurrent, hidden: sizes.hidden, single, lengths, ended, positions, firsts };
     let mut rows = x;
     if !single {
         let pads = expand.make.ints(&[0, 0, 0, 0, 1, 0]);
@@ -117,7 +118,7 @@ impl<'x> Joined<'x> {
     fn closing(&self, dtype: DType) -> Expr<'x> {
         let (expand, hidden) = (self.expand, self.hidden);
         let filled = |number: f32| self.filled(number, [hidden, 1], dtype);
-        // The bias of a gate: of W, which precedes those of R.
+        // The bias of a gate: of W, which precedes R.
         let bias = |gate: i64| match expand.optional(input::B) {
             Some(bias) => bias.slice(1, gate * hidden, (gate + 1) * hidden).unsqueeze(&[-1]),
             None => filled(0.0),
@@ -130,7 +131,7 @@ impl<'x> Joined<'x> {
             }
             // The gate of updates keeps the state.
             Cell::Gru if self.single => vec![filled(CLOSING), filled(0.0), filled(0.0)],
-            // The new state is that of a step of zeros without biases.
+            // The new state is the state after a step of zeros without biases.
             Cell::Gru => vec![closed, closed, -bias(2)],
             // So is a state of 0.
             Cell::Rnn if self.single => vec![-(bias(0) + bias(1))],
@@ -139,14 +140,16 @@ impl<'x> Joined<'x> {
         expand.make.concat(&gates, 1)
     }
 
-    /// Returns the weights of the elements that undo a state of -1: the sums of what the state is multiplied
-    /// by, each for its direction alone.
+    /// Returns the weights of the elements that undo a state of -1: the sums of the factors of the state,
+    /// each only for its direction.
     fn resetting(&self, dtype: DType) -> Vec<Expr<'x>> {
         let sums = self.expand.operand(input::R).reduce("ReduceSum", &[2], true);
         let of_direction = |direction: usize| {
-            let own = (0..self.firsts.len()).map(|other| if other == direction { 1.0 } else { 0.0 });
-            let own = ndarray::Array3::from_shape_vec((self.firsts.len(), 1, 1), own.collect());
-            own.map_or(sums, |own| sums * self.expand.make.cast_literal(&Array::f32(own.into_dyn()), dtype))
+            let selected = (0..self.firsts.len()).map(|other| if other == direction { 1.0 } else { 0.0 });
+            let selected = ndarray::Array3::from_shape_vec((self.firsts.len(), 1, 1), selected.collect());
+            selected.map_or(sums, |selected| {
+                sums * self.expand.make.cast_literal(&Array::f32(selected.into_dyn()), dtype)
+            })
         };
         (0..self.firsts.len()).map(of_direction).collect()
     }
@@ -159,7 +162,7 @@ impl<'x> Joined<'x> {
         self.expand.make.cast_literal(&number, dtype).broadcast(&[directions, rows, columns])
     }
 
-    /// Sets the outputs from those of the layer; `x` has the sequences as its first axis.
+    /// Sets the outputs from the outputs of the layer; `x` has the sequences as its first axis.
     fn set_outputs(&self, x: Expr<'x>, y: Expr<'x>, h: Expr<'x>, c: Expr<'x>) {
         let (expand, make, cell) = (self.expand, &self.expand.make, self.recurrent.cell);
         let directions = i64::try_from(self.recurrent.reverse.len()).unwrap_or(1);
@@ -212,8 +215,8 @@ impl<'x> Joined<'x> {
             _ if reverse => y.slice(1, 0, 1),
             None => y.slice(1, -1, i64::MAX),
             Some(lengths) => {
-                let places = if self.single { self.places } else { self.places.slice(0, 0, -1) };
-                let is_last = places.equal(lengths - self.expand.make.int(1));
+                let positions = if self.single { self.positions } else { self.positions.slice(0, 0, -1) };
+                let is_last = positions.equal(lengths - self.expand.make.int(1));
                 y.dtype.map_or(y, |dtype| is_last.cast(dtype)).unsqueeze(&[1]).matmul(y)
             }
         }

@@ -35,8 +35,8 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .expects(|call, index, _| expected(call, index))
         .lowers_to("LSTM over all sequences, or for each; unrolled steps where they are faster, or for what the layer lacks")
         .limits(LIMITS),
-    gru(OWN_DOMAIN, INT8_GRU).lowers_to("GRU in int8, over one sequence"),
-    lstm(OWN_DOMAIN, INT8_LSTM).lowers_to("LSTM in int8, over one sequence"),
+    gru(NCNN_DOMAIN, INT8_GRU).lowers_to("GRU in int8, over one sequence"),
+    lstm(NCNN_DOMAIN, INT8_LSTM).lowers_to("LSTM in int8, over one sequence"),
     Row::new("RNN", Access::Any, |call| infer_recurrent(call, Cell::Rnn))
         .expand(|x| unroll::expand_recurrent(x, Cell::Rnn))
         .lower(|lower| lower::lower_recurrent(lower, Cell::Rnn))

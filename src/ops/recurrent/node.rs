@@ -1,4 +1,4 @@
-//! What a node says: its cell, directions, functions and sizes.
+//! The attributes and inputs of a node: its cell, directions, functions and sizes.
 
 use super::activation::{Activation, read_activations};
 use crate::op::meaning;
@@ -70,11 +70,11 @@ pub(super) fn read_recurrent(call: &Call, cell: Cell) -> Result<Recurrent> {
         cell,
         activations: read_activations(call, defaults, reverse.len())?,
         reverse,
-        clip: call.given_float("clip")?.filter(|clip| *clip > 0.0),
-        input_forget: cell == Cell::Lstm && call.given_flag("input_forget")?,
+        clip: call.optional_float("clip")?.filter(|clip| *clip > 0.0),
+        input_forget: cell == Cell::Lstm && call.flag_or_false("input_forget")?,
         linear_before_reset: cell == Cell::Gru && call.flag("linear_before_reset")?,
         batch_first: call.since() >= 14 && call.flag("layout")?,
-        hidden_size: call.given_int("hidden_size")?,
+        hidden_size: call.optional_int("hidden_size")?,
     })
 }
 
@@ -93,8 +93,8 @@ pub(super) fn sizes(call: &Call, recurrent: &Recurrent) -> Result<Sizes> {
     let (steps, batch) = if recurrent.batch_first { (second, first) } else { (first, second) };
     let r = call.shape(input::R)?;
     let hidden = match (r.last().and_then(Dim::known), recurrent.hidden_size) {
-        (Some(stored), Some(given)) if stored != given => {
-            invalid!("hidden_size {given} does not match R with {stored}")
+        (Some(stored), Some(declared)) if stored != declared => {
+            invalid!("hidden_size {declared} does not match R with {stored}")
         }
         (Some(hidden), _) | (None, Some(hidden)) => hidden,
         (None, None) => {
@@ -118,7 +118,7 @@ pub(super) fn is_zero(call: &Call, index: usize) -> Result<bool> {
     }
 }
 
-/// Returns what ncnn's layer lacks for the node over one sequence of all steps, if it lacks something.
+/// Returns the feature of the node that ncnn's layer lacks over one sequence of all steps, if there is one.
 pub(super) fn lacking(call: &Call, recurrent: &Recurrent) -> Result<Option<&'static str>> {
     let defaults: &[Activation] = match recurrent.cell {
         Cell::Gru => &[Activation::Sigmoid, Activation::Tanh],

@@ -35,7 +35,7 @@ pub(super) struct Constants<'x> {
     /// `[rows]`: the bias of the projection of X.
     bias: Option<Expr<'x>>,
     /// `[rows]`: the recurrent bias of the hidden gate of a GRU with `linear_before_reset`, and 0 for the
-    /// others, whose bias is that of X.
+    /// others, whose bias is part of X.
     bias_r: Option<Expr<'x>>,
     /// The peepholes of the gates i, o and f, `[hidden]` each.
     peepholes: Option<[Expr<'x>; 3]>,
@@ -49,7 +49,7 @@ impl<'x> Constants<'x> {
         index: usize,
         [batch, width, hidden]: [i64; 3],
     ) -> Result<Constants<'x>> {
-        let is_held = batch != 1 && expand.constant(input::R).is_some();
+        let is_stored = batch != 1 && expand.constant(input::R).is_some();
         let rows = hidden * recurrent.cell.gates().int();
         let of_direction = |input: usize, shape: &[i64]| direction_of(expand.operand(input), index, shape);
         let w = of_direction(input::W, &[rows, width])?.transpose(&[1, 0]);
@@ -60,8 +60,8 @@ impl<'x> Constants<'x> {
             r = r.slice(0, 0, 2 * hidden);
         }
         // All steps read one matrix. A product over one row would have to pack it first.
-        let held = |r: Expr<'x>| if is_held { expand.make.op("ncnn.Held", [r], []) } else { r };
-        let (r, r_hidden) = (held(r.transpose(&[1, 0])), r_hidden.map(held));
+        let stored = |r: Expr<'x>| if is_stored { expand.make.op("ncnn.Stored", [r], []) } else { r };
+        let (r, r_hidden) = (stored(r.transpose(&[1, 0])), r_hidden.map(stored));
         let (mut bias, mut bias_r) = (None, None);
         if expand.has_input(input::B) {
             let both = of_direction(input::B, &[2 * rows])?;
@@ -117,7 +117,7 @@ impl<'x> Direction<'_, 'x> {
         let x = with_state(x, state.h, self.constants.r);
         let [gates, c] = x.split(1, [3 * hidden, hidden]);
         let c = self.activate(1, c)?;
-        // Peepholes of i and f read the state before the step, that of o the state after it.
+        // Peepholes of i and f read the state before the step, the peephole of o the state after it.
         let (i, o, f) = match self.constants.peepholes {
             None => {
                 let [i, o, f] = self.activate(0, gates)?.split(1, [hidden; 3]);

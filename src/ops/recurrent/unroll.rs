@@ -11,7 +11,7 @@ use crate::ops::prelude::*;
 /// The maximum number of unrolled steps of all directions: each becomes about ten layers.
 const MAX_UNROLLED_STEPS: i64 = 512;
 
-/// The number of steps from which on they are held in blocks.
+/// The number of steps from which on they are stored in blocks.
 const BLOCKED_STEPS: usize = 96;
 
 /// The maximum number of sequences with a layer each.
@@ -155,8 +155,8 @@ fn unroll(expand: &Expand, recurrent: &Recurrent, sizes: &Sizes) -> Result<()> {
     Ok(())
 }
 
-/// Returns how many steps are taken from a blob, and joined to one, at once. The runtime searches all blobs
-/// that it holds for each one that it frees, so many steps are held in blocks: as many as divide them, since
+/// Returns how many steps are taken from a blob, and joined to one, at once. The runtime searches all its
+/// blobs for each one that it frees, so many steps are stored in blocks: as many as divide them, since
 /// all have one size.
 fn steps_of_block(steps: usize) -> usize {
     let divisor = || (2..=steps.isqrt()).rev().find(|divisor| steps.is_multiple_of(*divisor));

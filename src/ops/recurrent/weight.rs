@@ -54,8 +54,8 @@ pub(super) fn int8_rows(weight: &Tensor) -> Result<[Tensor; 2]> {
     Ok([levels, scales])
 }
 
-/// Returns the biases of a layer, the sums of those of W and R, except for GRU's N, which keeps both. They
-/// are 0 if `bias` is omitted.
+/// Returns the biases of a layer, the sums of the biases of W and R, except for GRU's N, which keeps both.
+/// They are 0 if `bias` is omitted.
 pub(super) fn bias(cell: Cell, bias: Option<&Tensor>, directions: usize, hidden: usize) -> Result<Tensor> {
     let rows = if cell == Cell::Rnn { 1 } else { 4 };
     let shape = vec![directions, rows, hidden];

@@ -2,7 +2,7 @@
 //!
 //! `exclusive` is Padding and Crop before CumulativeSum, `reverse` Slice and Concat around it. CumProd
 //! multiplies element by element, in the order of the specification: the product of a part may overflow if
-//! that of all does not.
+//! the product of all does not.
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__CumSum.html>, `onnx__CumProd.html`.
 
@@ -40,7 +40,7 @@ fn range_cum_sum(call: &Call, inputs: &[Range]) -> Range {
 
 /// The attributes of a cumulation.
 struct Cumulation {
-    /// Whether an element is excluded from its own result.
+    /// Whether an element is excluded from its result.
     exclusive: bool,
     /// Whether it starts at the end.
     reverse: bool,

@@ -6,11 +6,11 @@ use crate::ncnn::layer::Reshape;
 use crate::ops::prelude::*;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::of(OWN_DOMAIN, "JoinBatch", Access::Selection, infer_join)
+    Row::of(NCNN_DOMAIN, "JoinBatch", Access::Selection, infer_join)
         .lower(lower_join)
         .transparent(|_, _| true)
         .lowers_to("Reshape"),
-    Row::of(OWN_DOMAIN, "SplitBatch", Access::Selection, infer_split)
+    Row::of(NCNN_DOMAIN, "SplitBatch", Access::Selection, infer_split)
         .lower(lower_split)
         .transparent(|_, _| true)
         .lowers_to("Reshape"),

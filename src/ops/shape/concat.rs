@@ -48,9 +48,9 @@ fn appends_to_all(graph: &Graph, node: &Node) -> Vec<(usize, usize)> {
 fn split_sizes(call: &Call, axis: usize) -> Result<Vec<Dim>> {
     let (since, whole) = (call.since(), call.shape(0)?.at(axis)?);
     let count = call.output_count();
-    let by_attribute = if since < 13 { call.given_ints("split")? } else { None };
+    let by_attribute = if since < 13 { call.optional_ints("split")? } else { None };
     let by_input = if since == 1 || since >= 13 { split_input(call, axis)? } else { None };
-    let number = if since >= 18 { call.given_int("num_outputs")? } else { None };
+    let number = if since >= 18 { call.optional_int("num_outputs")? } else { None };
     let sizes = match (by_attribute, by_input) {
         (Some(list), _) => known_dims(list),
         (None, Some(list)) => list,
@@ -95,7 +95,7 @@ fn equal_parts(whole: &Dim, count: usize, last_smaller: bool) -> Result<Vec<Dim>
 
 /// Returns the sizes of the parts; the declared ones of the outputs if the input is computed at run time.
 fn split_input(call: &Call, axis: usize) -> Result<Option<Vec<Dim>>> {
-    call.given_dims(1).or_else(|error| {
+    call.optional_dims(1).or_else(|error| {
         let declared = |index| call.declared_shape(index).and_then(|shape| shape.get(axis)).cloned();
         let sizes = (0..call.output_count()).map(declared).collect::<Option<_>>().ok_or(error)?;
         call.replace_by_sizes(1);

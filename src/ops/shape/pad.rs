@@ -65,12 +65,12 @@ fn number(call: &Call, number: f32) -> Result<Array> {
 fn pad_amounts(call: &Call) -> Result<Amounts> {
     let (since, rank) = (call.since(), call.shape(0)?.len());
     let pads = match since {
-        1 => call.given_ints("paddings")?.map(known_dims),
-        2 => call.given_ints("pads")?.map(known_dims),
-        _ => call.given_dims(1)?,
+        1 => call.optional_ints("paddings")?.map(known_dims),
+        2 => call.optional_ints("pads")?.map(known_dims),
+        _ => call.optional_dims(1)?,
     };
     let pads = required(pads, "pads")?;
-    let axes = if since >= 18 { call.given_dims(3)? } else { None };
+    let axes = if since >= 18 { call.optional_dims(3)? } else { None };
     let axes = axes.unwrap_or((0..rank.int()).map(Dim::Known).collect());
     if pads.len() != 2 * axes.len() {
         invalid!("pads has {} elements for {} axes", pads.len(), axes.len());

@@ -32,7 +32,7 @@ fn infer_trilu(call: &Call) -> Result<Vec<Fact>> {
 /// Returns column minus row of each element of a matrix.
 fn offsets(rows: i64, columns: i64) -> Result<Vec<i64>> {
     let shape = [usize::try_from(rows)?, usize::try_from(columns)?];
-    limits::check_listed(shape.iter().fold(1, |places, size| places.saturating_mul(*size)))?;
+    limits::check_listed(shape.iter().fold(1, |count, size| count.saturating_mul(*size)))?;
     Ok((0..rows).flat_map(|row| (0..columns).map(move |column| column - row)).collect())
 }
 
@@ -42,12 +42,12 @@ fn keeps(upper: bool, offset: i64, k: i64) -> bool {
 
 fn fold_trilu(call: &Call) -> Result<Vec<Array>> {
     let data = call.array(0)?;
-    let k = call.given_array(1)?.map_or(Ok(0), Array::scalar_i64)?;
+    let k = call.optional_array(1)?.map_or(Ok(0), Array::scalar_i64)?;
     let upper = read_upper(call)?;
     let [.., rows, columns] = *data.shape() else { invalid!("the input has fewer than 2 axes") };
     let offsets = offsets(rows.int(), columns.int())?;
-    let is_zero = |place: &usize| {
-        let offset = place.checked_rem(offsets.len()).and_then(|place| offsets.get(place));
+    let is_zero = |index: &usize| {
+        let offset = index.checked_rem(offsets.len()).and_then(|index| offsets.get(index));
         offset.is_some_and(|offset| !keeps(upper, *offset, k))
     };
     let targets: Vec<usize> = (0..data.len()).filter(is_zero).collect();

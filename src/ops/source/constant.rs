@@ -27,7 +27,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lower(lower_constant_of_shape)
         .lowers_to("a constant; for free sizes a part of a blob with those sizes, filled by Clip")
         .limits("a shape computed at run time"),
-    Row::of(OWN_DOMAIN, "Held", Access::Any, infer_same).lower(lower_held).lowers_to("MemoryData"),
+    Row::of(NCNN_DOMAIN, "Stored", Access::Any, infer_same).lower(lower_stored).lowers_to("MemoryData"),
     Row::new("EyeLike", Access::Any, infer_eye_like).lowers_to("a constant").limits("free sizes"),
     Row::new("Range", Access::Any, infer_range)
         .fold(fold_range)
@@ -45,7 +45,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
 ];
 
 /// A constant that several layers read as one blob.
-fn lower_held(lower: &Lower) -> Result<()> {
+fn lower_stored(lower: &Lower) -> Result<()> {
     let blob = lower.blob(0)?;
     lower.set(0, blob)
 }
@@ -57,22 +57,22 @@ const MAX_ELEMENTS: i64 = 1 << 28;
 /// Returns the tensor of a Constant node, from any of its attributes.
 fn read_constant(call: &Call) -> Result<Tensor> {
     let scalar = |array: Array| Tensor::from_array(&array);
-    if let Some(tensor) = call.given_tensor("value")? {
+    if let Some(tensor) = call.optional_tensor("value")? {
         return Ok(tensor.clone());
     }
-    if let Some(x) = call.given_float("value_float")? {
+    if let Some(x) = call.optional_float("value_float")? {
         return scalar(Array::f32(ArrayD::from_elem(IxDyn(&[]), x)));
     }
-    if let Some(x) = call.given_int("value_int")? {
+    if let Some(x) = call.optional_int("value_int")? {
         return scalar(Array::i64(ArrayD::from_elem(IxDyn(&[]), x)));
     }
-    if let Some(list) = call.given_floats("value_floats")? {
+    if let Some(list) = call.optional_floats("value_floats")? {
         return scalar(Array::f32(Array1::from_vec(list).into_dyn()));
     }
-    if let Some(list) = call.given_ints("value_ints")? {
+    if let Some(list) = call.optional_ints("value_ints")? {
         return scalar(Array::i64(Array1::from_vec(list).into_dyn()));
     }
-    if call.given_string("value_string")?.is_some() || call.given_strings("value_strings")?.is_some() {
+    if call.optional_string("value_string")?.is_some() || call.optional_strings("value_strings")?.is_some() {
         unsupported!("a constant of strings");
     }
     call.tensor("sparse_value").cloned()
@@ -80,7 +80,7 @@ fn read_constant(call: &Call) -> Result<Tensor> {
 
 /// Returns the element that ConstantOfShape repeats.
 fn read_fill(call: &Call) -> Result<Array> {
-    let Some(tensor) = call.given_tensor("value")? else {
+    let Some(tensor) = call.optional_tensor("value")? else {
         return Ok(Array::f32(ArrayD::zeros(IxDyn(&[]))));
     };
     if tensor.len() != 1 {
@@ -119,7 +119,7 @@ fn filled(fill: &Array, shape: &[Dim]) -> Result<Tensor> {
 }
 
 fn infer_eye_like(call: &Call) -> Result<Vec<Fact>> {
-    let dtype = call.given_element_type("dtype")?.map_or_else(|| call.dtype(0), Ok)?;
+    let dtype = call.optional_element_type("dtype")?.map_or_else(|| call.dtype(0), Ok)?;
     let k = call.int("k")?;
     let sizes = call.sizes(0)?;
     let [rows, columns] = *sizes.as_slice() else {
@@ -131,8 +131,8 @@ fn infer_eye_like(call: &Call) -> Result<Vec<Fact>> {
     let shape = vec![usize::try_from(rows)?, usize::try_from(columns)?];
     let elements = shape.clone();
     let tensor = Tensor::deferred(dtype, shape, Vec::new(), move |_| {
-        let places = (0..rows.saturating_mul(columns)).map(|place| (place / columns, place % columns));
-        let eye = places.map(|(row, column)| i64::from(column - row == k)).collect();
+        let positions = (0..rows.saturating_mul(columns)).map(|index| (index / columns, index % columns));
+        let eye = positions.map(|(row, column)| i64::from(column - row == k)).collect();
         Array::i64(ArrayD::from_shape_vec(elements.as_slice(), eye)?).cast(dtype)
     })?;
     Ok(vec![Fact::constant(tensor)])
@@ -253,7 +253,7 @@ fn expand_range(expand: &Expand) -> Result<bool> {
     let [len] = expand.output_shape(0)? else { invalid!("a range of other than one axis") };
     let dtype = expand.dtype(0)?;
     let distance = computed_bounds(expand).and_then(|(from, to)| from.distance_value(&to));
-    let places = match (len.known(), distance) {
+    let indices = match (len.known(), distance) {
         (Some(len), _) if len <= MAX_ELEMENTS => {
             expand.make.cast_literal(&Array::i64(Array1::from_iter(0..len).into_dyn()), dtype)
         }
@@ -264,7 +264,7 @@ fn expand_range(expand: &Expand) -> Result<bool> {
         }
         _ => unsupported!("a range of {len} elements"),
     };
-    let range = expand.operand(0) + places * expand.operand(2);
+    let range = expand.operand(0) + indices * expand.operand(2);
     // Start and delta may have one axis of size 1 or none.
     expand.output(0, range.reshape(&[-1]));
     Ok(true)

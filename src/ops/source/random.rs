@@ -1,4 +1,4 @@
-//! Random numbers. Shapes and types are inferred, and consumers that depend only on those are converted; the
+//! Random numbers. Shapes and types are inferred, and consumers that read only them are converted; the
 //! numbers themselves are refused.
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__RandomNormal.html>, `onnx__Bernoulli.html`,
@@ -28,18 +28,18 @@ const fn random(name: &'static str, infer: Infer) -> Row {
 }
 
 fn infer_shaped(call: &Call) -> Result<Vec<Fact>> {
-    let dtype = call.given_element_type("dtype")?.unwrap_or(DType::F32);
+    let dtype = call.optional_element_type("dtype")?.unwrap_or(DType::F32);
     let shape = call.ints("shape")?;
     Ok(vec![Fact::new(dtype, shape.into_iter().map(Dim::Known).collect::<Shape>())])
 }
 
 fn infer_like(call: &Call) -> Result<Vec<Fact>> {
-    let dtype = call.given_element_type("dtype")?.map_or_else(|| call.dtype(0), Ok)?;
+    let dtype = call.optional_element_type("dtype")?.map_or_else(|| call.dtype(0), Ok)?;
     Ok(vec![call.like(0, dtype)?])
 }
 
 fn infer_multinomial(call: &Call) -> Result<Vec<Fact>> {
-    let dtype = call.given_element_type("dtype")?.unwrap_or(DType::I32);
+    let dtype = call.optional_element_type("dtype")?.unwrap_or(DType::I32);
     let samples = call.int("sample_size")?;
     Ok(vec![Fact::new(dtype, vec![call.shape(0)?.at(0)?.clone(), Dim::from(samples)])])
 }

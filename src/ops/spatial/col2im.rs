@@ -28,7 +28,7 @@ struct Layout {
 
 fn read_layout(call: &Call, axes: usize) -> Result<Layout> {
     let list = |name: &str, default: i64, len: usize| {
-        let list = call.given_ints(name)?.unwrap_or(vec![default; len]);
+        let list = call.optional_ints(name)?.unwrap_or(vec![default; len]);
         check_sizes(&list)?;
         if list.len() == len {
             Ok(list)
@@ -51,7 +51,7 @@ fn check_sizes(sizes: &[i64]) -> Result<()> {
     }
 }
 
-/// Returns the sizes of the image; if they are computed at run time, those of the output's declared shape.
+/// Returns the sizes of the image; if they are computed at run time, the output's declared sizes.
 fn image_sizes(call: &Call) -> Result<Vec<Dim>> {
     call.dims(1).or_else(|error| {
         call.declared_instead_of(1).and_then(|shape| shape.get(2..)).map(<[Dim]>::to_vec).ok_or(error)
@@ -204,7 +204,7 @@ fn add_up<'x>(
 fn lower_col2im(lower: &Lower) -> Result<()> {
     let Known { image, block, layout, batch, channels, counts, .. } = read_known(lower)?;
     let int = |size: i64| Ok::<_, Error>(i32::try_from(size)?);
-    // The height and width of each list; 1 in place of the height of one axis.
+    // The height and width of each list; 1 instead of the height of one axis.
     let plane = |list: &[i64], missing: i64| match *list {
         [width] => Ok([int(missing)?, int(width)?]),
         [height, width] => Ok([int(height)?, int(width)?]),

@@ -4,7 +4,7 @@ use crate::ncnn::layer::Unfold;
 use crate::ops::prelude::*;
 use crate::ops::spatial::window::WindowAxis;
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::of(OWN_DOMAIN, "Frames", Access::Selection, infer_frames)
+pub(in crate::ops) const OPS: &[Row] = &[Row::of(NCNN_DOMAIN, "Frames", Access::Selection, infer_frames)
     .lower(lower_frames)
     .tolerates_rounding(|_, _| true)
     .lowers_to("Unfold, and Permute if the frames come first")];
@@ -17,7 +17,7 @@ struct Frames {
     /// The number of elements of a frame.
     elements: i64,
     dilation: i64,
-    /// Whether the axis of the elements precedes that of the frames.
+    /// Whether the axis of the elements precedes the axis of the frames.
     elements_first: bool,
     count: Dim,
 }

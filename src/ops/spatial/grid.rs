@@ -153,8 +153,8 @@ fn padded_volume<'l>(
 fn doubled_volume<'l>(lower: &'l Lower, slices: Nd<'l>, batch: &Dim, corners: bool) -> (Nd<'l>, Nd<'l>) {
     let shape = slices.shape();
     let plane = Dim::product(shape.iter().skip(2));
-    let apart = slices.reshape(shape![slices.size(0), batch, 1, plane]).isolated();
-    let volume = apart.join(apart, 2).reshape(resized(&shape, 1, batch * 2));
+    let slices = slices.reshape(shape![slices.size(0), batch, 1, plane]).isolated();
+    let volume = slices.join(slices, 2).reshape(resized(&shape, 1, batch * 2));
     // The positions 2 * i + 1/2 of twice the depth.
     let positions = lower.indices_along(batch, 0, 1);
     let depths = if corners {

@@ -2,7 +2,7 @@
 //! groups of channels.
 //!
 //! Mode CRD is mode 0 of the layers, DCR is mode 1. The batch is merged into the channels; in mode DCR a
-//! Permute moves it between the places of a block and the channels. Spec:
+//! Permute moves it between the positions of a block and the channels. Spec:
 //! <https://onnx.ai/onnx/operators/onnx__DepthToSpace.html>, `onnx__SpaceToDepth.html`.
 
 use crate::ncnn::Layer;
@@ -28,7 +28,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .identity(same_shape)
         .transparent(|_, _| true)
         .lowers_to("Reorg; Permute for a batch in mode DCR"),
-    Row::of(OWN_DOMAIN, "ShuffleChannel", Access::Any, infer_same)
+    Row::of(NCNN_DOMAIN, "ShuffleChannel", Access::Any, infer_same)
         .batched(|_, index| index == 0)
         .lower(lower_shuffle)
         .transparent(|_, _| true)
@@ -147,7 +147,7 @@ fn lower_rearrange(lower: &Lower, way: Way) -> Result<()> {
     if channel_first || batch.is(1) {
         return lower.give(0, x.reshape(from).layer(layer, to));
     }
-    // The places of a block precede the channels, and here the channels of all elements of the batch.
+    // The positions of a block precede the channels, and here the channels of all elements of the batch.
     let area = Dim::Known(block) * block;
     let deep = if way.to_space { &shape } else { &result };
     let rest = Dim::product(deep.get(1..).unwrap_or_default()).exact_div(&area);

@@ -23,8 +23,8 @@ fn unpooled_shape(call: &Call) -> Result<Vec<Dim>> {
     let mut shape = call.shape(0)?.to_vec();
     let kernel = call.ints("kernel_shape")?;
     let rank = kernel.len();
-    let strides = call.given_ints("strides")?.unwrap_or_else(|| vec![1; rank]);
-    let pads = call.given_ints("pads")?.unwrap_or_else(|| vec![0; 2 * rank]);
+    let strides = call.optional_ints("strides")?.unwrap_or_else(|| vec![1; rank]);
+    let pads = call.optional_ints("pads")?.unwrap_or_else(|| vec![0; 2 * rank]);
     if shape.len() != rank + 2 || strides.len() != rank || pads.len() != 2 * rank {
         invalid!("kernel_shape has {rank} axes, the input has {}", shape.len());
     }
@@ -96,8 +96,8 @@ fn expand_unpool<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     Ok(elements.gather(x.make.ints(&sources), 0).reshape(&sizes))
 }
 
-/// Returns whether the indices are those of a MaxPool whose windows do not overlap.
-fn have_windows_apart(x: &Expand) -> bool {
+/// Returns whether the indices come from a MaxPool whose windows do not overlap.
+fn have_disjoint_windows(x: &Expand) -> bool {
     let pool = x.node().input(1).and_then(|indices| producer(x.graph(), indices, "MaxPool"));
     let Some((pool, kernel)) = pool.and_then(|pool| Some((pool, ints(pool, "kernel_shape")?))) else {
         return false;
@@ -109,7 +109,7 @@ fn have_windows_apart(x: &Expand) -> bool {
 
 /// Expands MaxUnpool with indices computed at run time.
 fn scatter<'x>(x: &'x Expand, natural: &[i64], sizes: &[i64]) -> Result<Expr<'x>> {
-    // If all axes but the outermost are those of the pooled input, both interpretations of an index agree.
+    // If only the outermost axis differs from the pooled input, both interpretations of an index agree.
     if natural.iter().zip(sizes).skip_while(|(natural, _)| **natural == 1).skip(1).any(|(n, size)| n != size)
     {
         unsupported!("{DISAGREEMENT}");
@@ -119,7 +119,7 @@ fn scatter<'x>(x: &'x Expand, natural: &[i64], sizes: &[i64]) -> Result<Expr<'x>
     let zeros = x.make.cast_literal(&Array::i64(zeros), x.dtype(0)?);
     let [data, indices] = [0, 1].map(|index| x.operand(index).reshape(&[-1]));
     // If no two elements have the same index, a sum with zeros takes fewer layers.
-    let reduction = if have_windows_apart(x) { "add" } else { "none" };
+    let reduction = if have_disjoint_windows(x) { "add" } else { "none" };
     let attributes = [("axis", 0.into()), ("reduction", reduction.into())];
     let spread = x.make.op("ScatterElements", [zeros, indices, data], attributes);
     Ok(spread.reshape(sizes))

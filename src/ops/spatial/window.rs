@@ -55,8 +55,8 @@ pub(crate) fn read_window(call: &Call, kernel: Vec<i64>) -> Result<Window> {
     if rank == 0 {
         invalid!("the window has no spatial axis");
     }
-    let strides = call.given_ints("strides")?.unwrap_or_else(|| vec![1; rank]);
-    let dilations = call.given_ints("dilations")?.unwrap_or_else(|| vec![1; rank]);
+    let strides = call.optional_ints("strides")?.unwrap_or_else(|| vec![1; rank]);
+    let dilations = call.optional_ints("dilations")?.unwrap_or_else(|| vec![1; rank]);
     for (name, list) in [("kernel_shape", &kernel), ("strides", &strides), ("dilations", &dilations)] {
         if list.len() != rank {
             invalid!("{name} has {} elements for {rank} spatial axes", list.len());
@@ -69,7 +69,7 @@ pub(crate) fn read_window(call: &Call, kernel: Vec<i64>) -> Result<Window> {
             return Err(Error::limit(format!("{name} {list:?} does not fit in 32 bits")));
         }
     }
-    let explicit = call.given_ints("pads")?;
+    let explicit = call.optional_ints("pads")?;
     let pads = match call.string_or("auto_pad", "NOTSET")? {
         "NOTSET" | "" => Pads::Explicit(explicit_pads(explicit.as_deref(), rank)?),
         "VALID" => Pads::Explicit(vec![(0, 0); rank]),
@@ -77,7 +77,7 @@ pub(crate) fn read_window(call: &Call, kernel: Vec<i64>) -> Result<Window> {
         "SAME_LOWER" => Pads::Same { upper: false },
         other => invalid!("unknown auto_pad \"{other}\""),
     };
-    let ceil = call.given_flag("ceil_mode")?;
+    let ceil = call.flag_or_false("ceil_mode")?;
     Ok(Window { kernel, strides, dilations, pads, ceil })
 }
 

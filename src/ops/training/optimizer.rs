@@ -18,11 +18,11 @@ pub(in crate::ops) const OPS: &[Row] = &[
 /// Returns the number of optimized tensors: after rate and step count each has `lists` inputs, list after
 /// list.
 fn tensor_count(call: &Call, lists: usize) -> Result<usize> {
-    let given = call.input_count().saturating_sub(2);
-    if given == 0 || !given.is_multiple_of(lists) {
+    let inputs = call.input_count().saturating_sub(2);
+    if inputs == 0 || !inputs.is_multiple_of(lists) {
         invalid!("found {} inputs, expected 2 and {lists} for each tensor", call.input_count());
     }
-    Ok(given / lists)
+    Ok(inputs / lists)
 }
 
 /// Returns inputs 0 and 1, rate and step count, as scalars, so that they broadcast.
@@ -30,7 +30,7 @@ fn rate_and_steps<'x>(x: &'x Expand) -> [Expr<'x>; 2] {
     [0, 1].map(|index| x.operand_as(index, DType::F32).scalar())
 }
 
-/// Returns the gradient plus that of the tensor's norm.
+/// Returns the sum of the gradient and the gradient of the tensor's norm.
 fn regularised<'x>(tensor: Expr<'x>, gradient: Expr<'x>, norm: f32) -> Expr<'x> {
     if norm == 0.0 { gradient } else { tensor * norm + gradient }
 }

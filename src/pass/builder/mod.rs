@@ -15,7 +15,7 @@ use crate::common::int::Int;
 use crate::common::limits;
 use crate::error::{At, Error, Result};
 use crate::graph::{Attribute, AttributeMap, Graph, Node, Symbol, Value, ValueId};
-use crate::op::{NEWEST_OPSET, OWN_DOMAIN};
+use crate::op::{NCNN_DOMAIN, NEWEST_OPSET};
 use crate::tensor::{Array, DType, SizeCondition, Tensor};
 
 pub(crate) use expression::{Expr, Term, sliced};
@@ -352,7 +352,7 @@ impl<'a> Builder<'a> {
 /// Returns a node of this program's domain with one input and one output.
 pub(crate) fn program_node(op_type: &str, input: ValueId, output: ValueId) -> Node {
     Node {
-        domain: OWN_DOMAIN.into(),
+        domain: NCNN_DOMAIN.into(),
         op_type: op_type.into(),
         version: 1,
         inputs: smallvec![Some(input)],

@@ -8,7 +8,7 @@ use super::matcher::{Matcher, two};
 use super::terms::WITHOUT_NAN;
 use super::view::scaling;
 use crate::graph::{Node, ValueId};
-use crate::op::{OWN_DOMAIN, range};
+use crate::op::{NCNN_DOMAIN, range};
 use crate::pass::builder::{Builder, Expr};
 use crate::pass::pattern::{axis, float, is_set};
 use crate::tensor::{DType, Dim};
@@ -78,7 +78,7 @@ pub(super) fn attention(matcher: &Matcher, node: &Node) -> Result<Attention, Rea
 }
 
 fn is_plain(node: &Node) -> bool {
-    node.domain == OWN_DOMAIN && node.op_type == "PlainAttention"
+    node.domain == NCNN_DOMAIN && node.op_type == "PlainAttention"
 }
 
 /// The values of a node that may be an attention.

@@ -125,7 +125,7 @@ fn literal<'x>(expand: &'x Expand, elements: ArrayD<f32>) -> Expr<'x> {
     expand.make.literal(&Array::f32(elements))
 }
 
-/// Returns the keys that both masks show; those of one if the other hides nothing.
+/// Returns the keys that both masks show; the keys of one mask if the other hides nothing.
 pub(super) fn both<'x>(
     expand: &'x Expand,
     a: Option<Visible<'x>>,

@@ -1,4 +1,4 @@
-//! Attention and RotaryEmbedding of ONNX's own domain, expanded to simpler operators.
+//! Attention and RotaryEmbedding of the domain of ONNX, expanded to simpler operators.
 //!
 //! Refused: scores with their mask as an output if booleans of the mask are computed at run time.
 //!
@@ -52,7 +52,7 @@ struct AttentionAttributes {
     qk_matmul_output_mode: i64,
     scale: Option<f32>,
     softcap: f32,
-    /// The number of keys before and after its own position that a query sees; `None` for all.
+    /// The number of keys before and after its position that a query sees; `None` for all.
     left_window: Option<i64>,
     right_window: Option<i64>,
 }
@@ -62,14 +62,14 @@ fn read_attention(call: &Call) -> Result<AttentionAttributes> {
         if call.since() < 25 {
             return Ok(None);
         }
-        Ok(call.given_int(name)?.filter(|size| *size >= 0))
+        Ok(call.optional_int(name)?.filter(|size| *size >= 0))
     };
     Ok(AttentionAttributes {
         is_causal: call.flag("is_causal")?,
-        kv_num_heads: call.given_int("kv_num_heads")?,
-        q_num_heads: call.given_int("q_num_heads")?,
+        kv_num_heads: call.optional_int("kv_num_heads")?,
+        q_num_heads: call.optional_int("q_num_heads")?,
         qk_matmul_output_mode: call.int("qk_matmul_output_mode")?,
-        scale: call.given_float("scale")?,
+        scale: call.optional_float("scale")?,
         softcap: call.float("softcap")?,
         left_window: window("left_window_size")?,
         right_window: window("right_window_size")?,

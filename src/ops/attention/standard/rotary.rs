@@ -29,7 +29,7 @@ pub(super) fn expand_rotary<'x>(expand: &'x Expand) -> Result<Expr<'x>> {
     let rotary = read_rotary(expand)?;
     let shape = expand.shape(input::X)?.to_vec();
     let mut x = expand.operand(input::X);
-    // The angles get an axis for the heads: after that of the positions if the heads are merged, otherwise
+    // The angles get an axis for the heads: after the axis of the positions if the heads are merged, else
     // before it.
     let (heads_axis, head) = match shape.as_slice() {
         [_, _, hidden] => {

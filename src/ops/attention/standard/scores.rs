@@ -49,7 +49,7 @@ fn weights<'x>(
     if !(0..=3).contains(&mode) {
         invalid!("qk_matmul_output_mode {mode}");
     }
-    // Sets the output for the scores, if it is that of this stage.
+    // Sets the output for the scores, if it has the scores of this stage.
     let emit_scores = |stage: i64, scores: Expr| {
         if mode == stage {
             expand.output(output::QK_MATMUL_OUTPUT, scores.cast(dtype));
@@ -78,8 +78,8 @@ fn weights<'x>(
 }
 
 /// Returns the factor of the scores, by default the reciprocal root of the size of a head.
-fn scale_of(sizes: &Sizes, given: Option<f32>) -> Result<f32> {
-    match (given, sizes.head.known()) {
+fn scale_of(sizes: &Sizes, scale: Option<f32>) -> Result<f32> {
+    match (scale, sizes.head.known()) {
         (Some(scale), _) => Ok(scale),
         (None, Some(head)) => {
             let head: f32 = head.as_();

@@ -21,7 +21,7 @@ enum Bound {
 
 impl Bound {
     /// Returns whether a number of valid keys is within the bound.
-    fn holds(self, n: i64) -> bool {
+    fn contains(self, n: i64) -> bool {
         match self {
             Bound::AtLeast(least) => n >= least,
             Bound::AtMost(most) => n <= most,
@@ -32,7 +32,7 @@ impl Bound {
 /// The bound for which a query, the first number, sees a key.
 type Rule = Box<dyn Fn(i64, i64) -> Bound>;
 
-/// Returns the rules that all hold if a query sees a key; `counted`: the number of valid keys is one of them.
+/// Returns the rules that are all met if a query sees a key. `counted`: one is the number of valid keys.
 fn rules(attention: &AttentionAttributes, queries: i64, counted: bool) -> Vec<Rule> {
     let mut rules: Vec<Rule> = Vec::new();
     if attention.is_causal {
@@ -80,7 +80,7 @@ pub(super) fn structure<'x>(
     let Some(counts) = counts else { return computed(expand, &rules, [rows, columns]) };
     let visible = Array4::from_shape_fn((counts.len(), 1, rows, columns), |(b, _, i, j)| {
         let n = counts.get(b).copied().unwrap_or(0);
-        let all = rules.iter().all(|rule| rule(i.as_(), j.as_()).holds(n));
+        let all = rules.iter().all(|rule| rule(i.as_(), j.as_()).contains(n));
         if all { 1.0 } else { 0.0 }
     });
     let visible = visible.into_dyn();
@@ -110,11 +110,11 @@ fn computed<'x>(expand: &'x Expand, rules: &[Rule], sizes: [usize; 2]) -> Result
         };
         let matrix = Array2::from_shape_fn(sizes, |(i, j)| size(i, j));
         let matrix = expand.make.literal(&Array::f32(matrix.into_dyn()));
-        let holds = match rule(0, 0) {
+        let is_met = match rule(0, 0) {
             Bound::AtLeast(_) => n.greater_or_equal(matrix),
             Bound::AtMost(_) => n.less_or_equal(matrix),
         };
-        visible = both(expand, visible, Some(Visible::Computed(holds.cast(DType::F32))))?;
+        visible = both(expand, visible, Some(Visible::Computed(is_met.cast(DType::F32))))?;
     }
     Ok(visible)
 }

@@ -15,16 +15,16 @@ use crate::pass::pattern::number;
 
 /// Returns the branch of a condition that is constant, or that the reading of the model decides.
 fn taken<'a>(call: &Call<'a>) -> Result<Option<&'a Graph>> {
-    let holds = match call.constant(0) {
-        Some(condition) => Some(is_true(condition)?),
+    let condition = match call.constant(0) {
+        Some(constant) => Some(is_true(constant)?),
         None => squeezes(call)?,
     };
-    let name = |holds| if holds { "then_branch" } else { "else_branch" };
-    holds.map(|holds| call.body(name(holds))).transpose()
+    let name = |condition| if condition { "then_branch" } else { "else_branch" };
+    condition.map(|condition| call.body(name(condition))).transpose()
 }
 
 /// Returns whether an axis has one element, if the condition asks for that: torch removes an axis by
-/// `squeeze` if it has one element, and keeps it otherwise. Requires what is returned.
+/// `squeeze` if it has one element, and keeps it otherwise. Requires the returned answer.
 fn squeezes(call: &Call) -> Result<Option<bool>> {
     let (Some(squeezes), Some(size)) = (call.graph().squeezes, compared_with_one(call)) else {
         return Ok(None);
@@ -127,12 +127,12 @@ fn guarded(x: &Expand, branch: &Graph, is_then: bool) -> Result<Graph> {
         }
         let Some((index, number)) = nan_input(body, &node) else { return Ok(None) };
         let Some(input) = node.inputs.get_mut(index) else { return Ok(None) };
-        let given = input.ok_or_else(|| Error::internal("a guarded input is missing"))?;
-        let number = Tensor::from_array(&scalar_like(body, given, number)?)?;
+        let data = input.ok_or_else(|| Error::internal("a guarded input is missing"))?;
+        let number = Tensor::from_array(&scalar_like(body, data, number)?)?;
         let number = body.add_constant("", number);
         let (scalar, chosen) = (body.add_value(Value::default()), body.add_value(Value::default()));
         *input = Some(chosen);
-        let sides = if is_then { [scalar, given, number] } else { [scalar, number, given] };
+        let sides = if is_then { [scalar, data, number] } else { [scalar, number, data] };
         let made = |op_type: &str, inputs: &[ValueId], output| Node {
             op_type: op_type.into(),
             version: NEWEST_OPSET,

@@ -43,7 +43,7 @@ fn read_scan(call: &Call) -> Result<ScanAttributes> {
     if scan_inputs > call.input_count() {
         return Err(Error::invalid("more scan inputs than inputs"));
     }
-    let list = |name| Ok::<_, Error>(call.given_ints(name)?.unwrap_or_default());
+    let list = |name| Ok::<_, Error>(call.optional_ints(name)?.unwrap_or_default());
     if call.since() < WITHOUT_BATCH {
         return Ok(ScanAttributes {
             batched: true,
@@ -102,8 +102,8 @@ pub(super) fn inline_scan(x: &Expand) -> Result<bool> {
         axes.fill(0);
         let mut entries = Vec::new();
         for entry in 0..batch {
-            let own = inputs.iter().map(|input| input.element(0, entry)).collect();
-            entries.push(scan_once(x, &scan, own, &axes, length)?);
+            let entry_inputs = inputs.iter().map(|input| input.element(0, entry)).collect();
+            entries.push(scan_once(x, &scan, entry_inputs, &axes, length)?);
         }
         let count = entries.first().map_or(0, Vec::len);
         let gathered =
@@ -126,7 +126,7 @@ fn check_lengths(x: &Expand, length: i64) -> Result<()> {
         return Ok(());
     }
     let lengths = x.required_constant(0)?.load_listed()?.to_i64()?;
-    if lengths.iter().any(|own| *own != length) {
+    if lengths.iter().any(|other| *other != length) {
         unsupported!("the sequences have different lengths");
     }
     Ok(())

@@ -17,7 +17,7 @@ fn read_bounds(call: &Call) -> Result<Bounds> {
     if call.since() >= 11 {
         return Ok(Bounds { min: None, max: None });
     }
-    Ok(Bounds { min: call.given_float("min")?, max: call.given_float("max")? })
+    Ok(Bounds { min: call.optional_float("min")?, max: call.optional_float("max")? })
 }
 
 pub(super) fn infer_clip(call: &Call) -> Result<Vec<Fact>> {
@@ -31,14 +31,14 @@ pub(super) fn infer_clip(call: &Call) -> Result<Vec<Fact>> {
 }
 
 pub(super) fn range_clip(call: &Call, inputs: &[Range]) -> Range {
-    let given = |number: Option<f32>, index: usize| match number {
+    let bound = |number: Option<f32>, index: usize| match number {
         Some(number) => Some(Range::new(number.into(), number.into())),
         None => inputs.get(index).copied().filter(|_| call.has_input(index)),
     };
     let Ok(bounds) = read_bounds(call) else { return Range::ANY };
     let x = inputs.first().copied().unwrap_or(Range::ANY);
-    let raised = given(bounds.min, 1).map_or(x, |min| x.larger(min));
-    given(bounds.max, 2).map_or(raised, |max| raised.smaller(max))
+    let raised = bound(bounds.min, 1).map_or(x, |min| x.larger(min));
+    bound(bounds.max, 2).map_or(raised, |max| raised.smaller(max))
 }
 
 /// The larger of two elements, which is a number unless both are NaN.
@@ -52,7 +52,7 @@ pub(super) fn fold_clip(call: &Call) -> Result<Vec<Array>> {
     let bounds = read_bounds(call)?;
     let mut clipped = call.array(0)?.clone();
     for (kernel, number, index) in [(&AT_LEAST, bounds.min, 1), (&AT_MOST, bounds.max, 2)] {
-        let bound = match (number, call.given_array(index)?) {
+        let bound = match (number, call.optional_array(index)?) {
             (Some(number), _) => Array::f32(ndarray::ArrayD::from_elem(ndarray::IxDyn(&[]), number)),
             (None, Some(bound)) => bound.reshape(&[])?,
             (None, None) => continue,
@@ -67,11 +67,11 @@ pub(super) fn lower_clip(lower: &Lower) -> Result<()> {
     let mut shapes = vec![(0, lower.shape(0)?.to_vec())];
     shapes.extend((1..=2).filter(|index| lower.has_input(*index)).map(|index| (index, Vec::new())));
     let sides = lower.broadcast(&shapes)?;
-    let given = |number: Option<f32>, index: usize| {
-        let place = shapes.iter().position(|(own, _)| *own == index);
-        number.map(ScalarOrBlob::Number).or(place.and_then(|place| sides.get(place).copied()))
+    let bound = |number: Option<f32>, index: usize| {
+        let side = shapes.iter().position(|(input, _)| *input == index);
+        number.map(ScalarOrBlob::Number).or(side.and_then(|side| sides.get(side).copied()))
     };
-    let (x, min, max) = (*sides.at(0)?, given(bounds.min, 1), given(bounds.max, 2));
+    let (x, min, max) = (*sides.at(0)?, bound(bounds.min, 1), bound(bounds.max, 2));
     let range = lower.range(0);
     let is_least =
         |bound: &ScalarOrBlob| matches!(bound, ScalarOrBlob::Number(n) if f64::from(*n) <= range.least);
@@ -85,7 +85,7 @@ pub(super) fn lower_clip(lower: &Lower) -> Result<()> {
 
 /// Returns `min(max(x, min), max)`.
 fn clamp(x: ScalarOrBlob, min: Option<ScalarOrBlob>, max: Option<ScalarOrBlob>) -> Formula {
-    // The ends of a type with infinities clip only those.
+    // The ends of a type with infinities clip only infinities.
     let bounds = |side: &ScalarOrBlob| !matches!(side, ScalarOrBlob::Number(n) if n.abs() >= f32::MAX);
     match (min.filter(bounds), max.filter(bounds)) {
         (Some(ScalarOrBlob::Number(min)), Some(ScalarOrBlob::Number(max))) => x.clip(min, max),

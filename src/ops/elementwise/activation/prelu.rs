@@ -1,4 +1,4 @@
-//! PRelu: a slope for negative elements, of any shape that broadcasts to that of the input.
+//! PRelu: a slope for negative elements, of any shape that broadcasts to the shape of the input.
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__PRelu.html>.
 
@@ -7,7 +7,7 @@ use crate::lower::extended;
 use crate::ncnn::layer::{PReLU, ReLU};
 use crate::ops::prelude::*;
 
-/// Returns the number of axes after those of the slopes: before operator set 7 a list of slopes belongs to
+/// Returns the number of axes after the axes of the slopes: before operator set 7 a list of slopes belongs to
 /// axis 1, then numpy's rules apply.
 fn trailing_axes(call: &Call, input: usize, slope: usize) -> usize {
     if call.since() < 7 && slope == 1 { input.saturating_sub(2) } else { 0 }

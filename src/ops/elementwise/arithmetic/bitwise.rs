@@ -22,7 +22,7 @@ impl Bitwise {
         }
     }
 
-    /// Returns the largest result if it is never negative, and has the lowest 24 bits alone.
+    /// Returns the largest result if it is never negative, and has only the lowest 24 bits.
     fn largest(self, [a, b]: [Range; 2]) -> Option<f64> {
         let largest = |range: Range| {
             (range.least >= 0.0 && range.most < Range::EXACT_INTEGERS.most).then_some(range.most)
@@ -48,7 +48,7 @@ fn whole_bits(most: f64) -> f64 {
     (0..).map(|bits| libm::exp2(f64::from(bits)) - 1.0).find(|whole| *whole >= most).unwrap_or(f64::INFINITY)
 }
 
-/// Lowers an operation on the bits of two inputs. Bits above those of the largest result decide nothing.
+/// Lowers an operation on the bits of two inputs. Bits above the largest result decide nothing.
 pub(super) fn lower_bitwise(lower: &Lower, operation: Bitwise) -> Result<()> {
     lower.compute_in_float32();
     let dtype = lower.dtype(0)?;
@@ -74,7 +74,7 @@ pub(super) fn lower_bitwise(lower: &Lower, operation: Bitwise) -> Result<()> {
     lower.give(0, sum.reshape(shape))
 }
 
-/// Returns the value of each bit, the lowest first; that of the sign bit is negative.
+/// Returns the value of each bit, the lowest first. The value of the sign bit is negative.
 fn bit_weights(dtype: DType) -> Result<Vec<f32>> {
     let sign = i32::from(!dtype.is_unsigned());
     let digits = bits(dtype)? - sign;

@@ -40,7 +40,7 @@ fn input_of(graph: &Graph, value: ValueId, op_type: &str) -> Option<ValueId> {
     producer(graph, value, op_type)?.input(0)
 }
 
-/// Returns whether a value says that a dividend has another sign than positive divisors.
+/// Returns whether a value tests that a dividend has another sign than positive divisors.
 fn differs_in_sign(graph: &Graph, value: ValueId, dividend: ValueId) -> Option<bool> {
     let same = producer(graph, input_of(graph, value, "Not")?, "Equal")?;
     let (sign, one) = (same.input(0)?, same.input(1)?);

@@ -131,7 +131,7 @@ fn float_quotient(lower: &Lower, a: ScalarOrBlob, b: ScalarOrBlob) -> Result<Blo
     }
 }
 
-/// Returns what the readers of a quotient need where its divisor is 0.
+/// Returns the requirement of the readers of a quotient where its divisor is 0.
 fn over_zero(lower: &Lower) -> OverZero {
     match (lower.node().output(0), lower.node().input(1)) {
         (Some(quotient), Some(divisor)) if lower.feeds_selection() && !lower.feeds("IsNaN") => {

@@ -17,7 +17,7 @@ mod pow;
 
 use super::broadcast::infer_first;
 use crate::ncnn::layer::binary_op;
-use crate::op::identity::{beside, either_beside, only_input};
+use crate::op::identity::{either_paired_with, only_input, paired_with};
 use crate::ops::prelude::*;
 
 use bitwise::{Bitwise, lower_bitwise};
@@ -34,7 +34,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .range(|_, x| over(x, Range::plus))
         .keeps_magnitude()
         .lower(|l| lower_chain(l, binary_op::ADD))
-        .identity(|graph, node| either_beside(graph, node, 0.0))
+        .identity(|graph, node| either_paired_with(graph, node, 0.0))
         .lowers_to("BinaryOp"),
     Row::new("BitShift", Access::Broadcast, infer_first)
         .fold(fold_bit_shift)
@@ -68,7 +68,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .fold(|call| fold_pairs(call, &DIV))
         .range(range_quotient)
         .lower(lower_div)
-        .identity(|graph, node| beside(graph, node, 0, 1.0))
+        .identity(|graph, node| paired_with(graph, node, 0, 1.0))
         .lowers_to(
             "BinaryOp; UnaryOp TRUNC after it for integers; Power, or Clip, Threshold and BinaryOp, for divisors that \
              may be zero or infinite",
@@ -106,14 +106,14 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .range(range_product)
         .keeps_magnitude()
         .lower(lower_mul)
-        .identity(|graph, node| either_beside(graph, node, 1.0))
+        .identity(|graph, node| either_paired_with(graph, node, 1.0))
         .lowers_to("BinaryOp"),
     Row::new("Pow", Access::Broadcast, infer_first)
         .nan(nan_power)
         .fold(|call| fold_pairs(call, &POW))
         .expand(expand_int_pow)
         .lower(lower_pow)
-        .identity(|graph, node| beside(graph, node, 0, 1.0))
+        .identity(|graph, node| paired_with(graph, node, 0, 1.0))
         .lowers_to(
             "UnaryOp, Power or Exp if one side is constant; otherwise Exp of a product with \
             Log, and the sign separately, or for integers a product of squares",
@@ -128,7 +128,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .range(|_, x| over(x, |a, b| a.plus(b.negated())))
         .keeps_magnitude()
         .lower(|l| lower_chain(l, binary_op::SUB))
-        .identity(|graph, node| beside(graph, node, 0, 0.0))
+        .identity(|graph, node| paired_with(graph, node, 0, 0.0))
         .lowers_to("BinaryOp"),
     Row::new("Sum", Access::Broadcast, infer_first)
         .fold(|call| fold_pairs(call, &ADD))
@@ -140,11 +140,11 @@ pub(in crate::ops) const OPS: &[Row] = &[
 ];
 
 /// Returns whether all elements of a constant input are known and satisfy a condition.
-fn all(graph: &Graph, node: &Node, index: usize, holds: fn(f64) -> bool) -> bool {
+fn all(graph: &Graph, node: &Node, index: usize, condition: fn(f64) -> bool) -> bool {
     let constant = node.input(index).and_then(|id| graph.value(id).constant.as_ref());
     let elements = constant.filter(|tensor| tensor.len() <= limits::LOOKED_AT).map(Tensor::load_listed);
     let elements = elements.and_then(|array| array.and_then(|array| array.to_f64()).ok());
-    elements.is_some_and(|elements| elements.iter().all(|x| holds(*x)))
+    elements.is_some_and(|elements| elements.iter().all(|x| condition(*x)))
 }
 
 /// A quotient is NaN if the divisor is 0.

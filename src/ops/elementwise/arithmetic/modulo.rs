@@ -1,5 +1,5 @@
-//! Remainders: ncnn has no layer for them before 2026-05. Those of floats are exact if quotients are below
-//! 2^24.
+//! Remainders: ncnn has no layer for them before 2026-05. Remainders of floats are exact if quotients are
+//! below 2^24.
 
 use super::super::broadcast::{infer_first, lower_pair};
 use super::fold::{Quotient, read_mod, require_signs};
@@ -15,36 +15,36 @@ pub(super) fn infer_mod(call: &Call) -> Result<Vec<Fact>> {
         Quotient::Floor => {}
         Quotient::Trunc => require_signs(call)?,
     }
-    match places_from_the_end(call)? {
-        Some(places) => Ok(vec![Fact::elements(places)]),
+    match indices_from_the_end(call)? {
+        Some(indices) => Ok(vec![Fact::elements(indices)]),
         None => infer_first(call),
     }
 }
 
-/// Returns the remainders of integers by free sizes, such as those by which an axis is rolled: places that
+/// Returns the remainders of integers by free sizes, such as shifts that roll an axis: indices that
 /// are counted from the end if they are negative. Requires that they lie within the axis.
-fn places_from_the_end(call: &Call) -> Result<Option<Array>> {
+fn indices_from_the_end(call: &Call) -> Result<Option<Array>> {
     let sizes = call.value(1).and_then(|value| value.elements.as_ref());
     let (Some(by), Some(sizes)) = (call.constant(0), sizes) else { return Ok(None) };
     if read_mod(call)? == Quotient::Trunc || !by.dtype().is_int() {
         return Ok(None);
     }
-    let place = |by: &i64, size: &Dim| {
+    let index = |by: &i64, size: &Dim| {
         if size.known().is_some() || !matches!(size.bounds(), (Some(1..), _)) {
             return Ok(Dim::Known(*by).modulo(size));
         }
-        let (place, within) = match Dim::Known(*by) {
+        let (index, within) = match Dim::Known(*by) {
             by @ Dim::Known(..0) => (size + &by, size + &by),
             by => (by.clone(), size - &by - 1),
         };
         call.require(SizeCondition::at_least(&within, 0))?;
-        Ok(place)
+        Ok(index)
     };
-    let places = try_zip_broadcast(&by.load_listed()?.to_i64()?, &sizes.to_dims()?, place)?;
-    Ok(Some(Array::new(by.dtype(), Elements::Dim(places))))
+    let indices = try_zip_broadcast(&by.load_listed()?.to_i64()?, &sizes.to_dims()?, index)?;
+    Ok(Some(Array::new(by.dtype(), Elements::Dim(indices))))
 }
 
-/// Remainders are smaller than the divisor, and have its sign or that of the dividend.
+/// Remainders are smaller than the divisor, and have its sign or the sign of the dividend.
 pub(super) fn range_mod(_: &Call, inputs: &[Range]) -> Range {
     match inputs {
         [a, b] if b.excludes_zero() && a.is_finite() => {

@@ -106,7 +106,7 @@ pub(super) fn expand_int_pow(x: &Expand) -> Result<bool> {
     }
     let (base, exponent) = (x.operand_as(0, DType::F32), x.operand_as(1, DType::F32));
     let mut rest = exponent.abs();
-    // Larger exponents matter to bases of 0, 1 and -1 alone, by their last bit.
+    // Larger exponents matter only to bases of 0, 1 and -1, by their last bit.
     rest = rest.min(rest - halved(rest) * 2.0 + 30.0);
     let (mut square, mut power) = (base, None);
     for _ in 0..EXPONENT_BITS {

@@ -22,7 +22,7 @@ use crate::tensor::{Narrowing, Power, Steps, magnitudes, steps};
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Cast", Access::Elementwise, infer_cast)
         .fold(fold_cast)
-        // Casts of unknown values are mostly those of ids and masks, which are integers.
+        // Casts of unknown values are mostly casts of ids and masks, which are integers.
         .expects(|_, _, result| Some(Fact::new(DType::I64, result()?.shape?)))
         .lower(lower_cast)
         .range(range_cast)
@@ -223,7 +223,7 @@ fn change(from: DType, to: DType) -> Result<Change> {
     if to.is_unsigned() && !from.is_unsigned() {
         unsupported!("negative numbers of {from} as {to} at run time");
     }
-    // Wider types are assumed to hold only integers that float32 represents exactly.
+    // Wider types are assumed to contain only integers that float32 represents exactly.
     Ok(Change::None)
 }
 

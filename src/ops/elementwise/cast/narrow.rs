@@ -27,10 +27,10 @@ pub(super) fn round_to(lower: &Lower, x: BlobId, steps: Steps, saturate: bool) -
 /// steps passed. NaN becomes 0.
 pub(super) fn count_steps(lower: &Lower, x: BlobId, magnitudes: &[f32]) -> Result<BlobId> {
     let size = lower.compute(x.abs())?;
-    let steps = magnitudes.iter().zip(magnitudes.iter().skip(1)).enumerate().map(|(place, (low, high))| {
+    let steps = magnitudes.iter().zip(magnitudes.iter().skip(1)).enumerate().map(|(index, (low, high))| {
         let middle = f32::midpoint(*low, *high);
         // Threshold passes elements above its limit: from an odd index, also the tie.
-        let threshold = if place % 2 == 0 { middle } else { middle.next_down() };
+        let threshold = if index % 2 == 0 { middle } else { middle.next_down() };
         size.above(threshold) * (high - low)
     });
     let Some(sum) = steps.reduce(|sum, step| sum + step) else { return Ok(size) };
@@ -42,7 +42,7 @@ fn clip(x: BlobId, bound: f32) -> Formula {
 }
 
 /// Rounds each element to a power of two, or NaN. The least one, 2^-127, is subnormal, which ncnn flushes;
-/// 2^-126 takes its place.
+/// 2^-126 replaces it.
 pub(super) fn round_to_power(lower: &Lower, x: BlobId, narrowing: Narrowing) -> Result<BlobId> {
     let bounded = lower.compute(x.smaller(f32::MAX).larger(0.0))?;
     // Neither may the splitting product overflow, nor a difference be subnormal.

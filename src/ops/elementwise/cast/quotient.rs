@@ -66,7 +66,7 @@ pub(super) fn truncated(call: &Call, to: DType) -> Result<Option<Array>> {
     Ok(Some(Array::new(to, Elements::Dim(elements))))
 }
 
-/// Conditions on sizes, or the errors of those that no size satisfies.
+/// Conditions on sizes, or the errors of conditions that no size satisfies.
 type Required = Vec<Result<Option<SizeCondition>>>;
 
 /// Returns the elements of a float value.

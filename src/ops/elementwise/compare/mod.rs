@@ -15,7 +15,7 @@ mod select;
 
 use super::broadcast::{LOSES_NAN, infer_broadcast, lower_bounded, lower_pair, refuse_nan};
 use crate::lower::{Formula, ScalarOrBlob};
-use crate::op::identity::{either_beside, is_as_output, is_filled_with};
+use crate::op::identity::{either_paired_with, is_as_output, is_filled_with};
 use crate::op::{Fold, Infer, infer_test};
 use crate::ops::prelude::*;
 
@@ -33,7 +33,7 @@ const EQUALS_NAN: &str = "NaN, which equals every number";
 pub(in crate::ops) const OPS: &[Row] = &[
     truth("And", |call| infer_decided(call, 0.0), |call| fold_comparison_of(call, &AND))
         .lower(|l| combine(l, |a, b| a * b))
-        .identity(|graph, node| either_beside(graph, node, 1.0))
+        .identity(|graph, node| either_paired_with(graph, node, 1.0))
         .lowers_to("BinaryOp MUL"),
     truth("Equal", infer_truth, |call| fold_comparison_of(call, &EQUAL))
         .expand(expand_test_of_nan)
@@ -60,7 +60,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("BinaryOp: 1 - x"),
     truth("Or", |call| infer_decided(call, 1.0), |call| fold_comparison_of(call, &OR))
         .lower(|l| combine(l, |a, b| a.larger(b)))
-        .identity(|graph, node| either_beside(graph, node, 0.0))
+        .identity(|graph, node| either_paired_with(graph, node, 0.0))
         .lowers_to("BinaryOp MAX"),
     Row::new("Where", Access::Broadcast, infer_where)
         .fold(fold_where)
@@ -81,11 +81,11 @@ const fn truth(name: &'static str, infer: Infer, fold: Fold) -> Row {
     Row::new(name, Access::Broadcast, infer)
         .fold(fold)
         .discontinuous(|_, _| true)
-        .tolerates_rounding(beside_exact)
+        .tolerates_rounding(has_exact_operand)
 }
 
 /// Returns whether the other operand is closer to 0 than any integer that is rounded.
-fn beside_exact(call: &Call, index: usize) -> bool {
+fn has_exact_operand(call: &Call, index: usize) -> bool {
     let limit = Range::EXACT_INTEGERS;
     let other = call.range(1 - index.min(1));
     limit.least < other.least && other.most < limit.most

@@ -1,10 +1,10 @@
-//! Constants with NaN: a selection by products or minima gives numbers alone, and NaN is put in its place.
+//! Constants with NaN: a selection by products or minima gives only numbers, and NaN is inserted afterwards.
 
 use crate::ops::prelude::*;
 
-/// Returns constant input `index` with 0 in the place of NaN, and where it is NaN. `None` if it has no NaN,
+/// Returns constant input `index` with 0 instead of NaN, and where it is NaN. `None` if it has no NaN,
 /// or is too large to be searched.
-fn numbers_apart<'x>(x: &'x Expand, index: usize) -> Result<Option<[Expr<'x>; 2]>> {
+fn split_numbers<'x>(x: &'x Expand, index: usize) -> Result<Option<[Expr<'x>; 2]>> {
     let is_searched = |tensor: &&Tensor| tensor.dtype().is_float() && tensor.len() <= limits::LOOKED_AT;
     let Some(tensor) = x.constant(index).filter(is_searched) else { return Ok(None) };
     let array = tensor.load_listed()?;
@@ -20,7 +20,7 @@ pub(in crate::ops) fn expand_table_with_nan(x: &Expand) -> Result<bool> {
     if x.constant(1).is_some() {
         return Ok(false);
     }
-    let Some([numbers, lost]) = numbers_apart(x, 0)? else { return Ok(false) };
+    let Some([numbers, lost]) = split_numbers(x, 0)? else { return Ok(false) };
     let indices = Some(x.operand(1));
     let found = x.make.only_copy_of(x.node(), &[Some(numbers), indices])?;
     let lost = x.make.only_copy_of(x.node(), &[Some(lost), indices])?;
@@ -35,7 +35,7 @@ pub(super) fn expand_choice_with_nan(x: &Expand) -> Result<bool> {
         if x.constant(side).is_some_and(|tensor| tensor.len() == 1) {
             continue;
         }
-        let Some([numbers, lost]) = numbers_apart(x, side)? else { continue };
+        let Some([numbers, lost]) = split_numbers(x, side)? else { continue };
         let condition = x.operand(0);
         let (taken, found) = if side == 1 {
             (condition, condition.select(numbers, x.operand(2)))

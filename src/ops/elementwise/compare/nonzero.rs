@@ -7,15 +7,17 @@ use crate::pass::pattern::scalar;
 /// The maximum number of operators between a comparison and Where.
 const MAX_DEPTH: usize = 4;
 
-/// Returns what the readers of `quotient` need where `divisor` is 0; one of them, or of those of its
-/// forwarded elements, is a Where.
+/// Returns the requirement of the readers of `quotient` where `divisor` is 0; one of them, or of the
+/// readers of its forwarded elements, is a Where.
 pub(in crate::ops) fn over_zero_of(graph: &Graph, quotient: ValueId, divisor: ValueId) -> OverZero {
     let readers = || graph.nodes().map(|(_, node)| node).filter(|node| node.inputs.contains(&Some(quotient)));
     let sides = |node: &Node| [1, 2].into_iter().filter(|side| node.input(*side) == Some(quotient)).collect();
-    let each = |holds: &dyn Fn(&Node, usize) -> bool| {
+    let each = |condition: &dyn Fn(&Node, usize) -> bool| {
         readers().all(|node| {
             let sides: Vec<usize> = sides(node);
-            node.is("Where") && node.input(0) != Some(quotient) && sides.iter().all(|side| holds(node, *side))
+            node.is("Where")
+                && node.input(0) != Some(quotient)
+                && sides.iter().all(|side| condition(node, *side))
         })
     };
     if readers().next().is_none() || graph.outputs.contains(&quotient) {
@@ -50,17 +52,17 @@ fn implies(graph: &Graph, condition: ValueId, truth: bool, value: ValueId, depth
         ("Cast", true) => is_value(graph, first, value),
         (op_type, _) => {
             let Some(second) = node.input(1) else { return false };
-            let Some(holds) = comparison(op_type) else { return false };
-            // The comparison with 0 in place of the value.
+            let Some(compare) = comparison(op_type) else { return false };
+            // The comparison with 0 instead of the value.
             let side = |id| if is_value(graph, id, value) { Some(0.0) } else { scalar(graph, id) };
-            let at_zero = side(first).zip(side(second)).map(|(a, b)| holds(&a, &b));
+            let at_zero = side(first).zip(side(second)).map(|(a, b)| compare(&a, &b));
             let reads_value = [first, second].into_iter().any(|id| is_value(graph, id, value));
             reads_value && at_zero.is_some_and(|at_zero| at_zero != truth)
         }
     }
 }
 
-/// Returns what a comparison computes.
+/// Returns the comparison of an operator.
 fn comparison(op_type: &str) -> Option<fn(&f64, &f64) -> bool> {
     Some(match op_type {
         "Equal" => f64::eq,

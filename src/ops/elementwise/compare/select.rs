@@ -39,27 +39,27 @@ fn choose(lower: &Lower, condition: BlobId, x: ScalarOrBlob, y: ScalarOrBlob) ->
     let [pass, block] = limits(lower, condition)?;
     // An infinite constant needs no limit.
     match [number(lower, 1)?, number(lower, 2)?] {
-        [_, Some(f32::NEG_INFINITY)] => return hold(lower, binary_op::MIN, (x, true), pass),
-        [_, Some(f32::INFINITY)] => return hold(lower, binary_op::MAX, (x, true), block),
-        [Some(f32::NEG_INFINITY), _] => return hold(lower, binary_op::MIN, (y, false), block),
-        [Some(f32::INFINITY), _] => return hold(lower, binary_op::MAX, (y, false), pass),
+        [_, Some(f32::NEG_INFINITY)] => return limit(lower, binary_op::MIN, (x, true), pass),
+        [_, Some(f32::INFINITY)] => return limit(lower, binary_op::MAX, (x, true), block),
+        [Some(f32::NEG_INFINITY), _] => return limit(lower, binary_op::MIN, (y, false), block),
+        [Some(f32::INFINITY), _] => return limit(lower, binary_op::MAX, (y, false), pass),
         _ => {}
     }
-    let x = hold(lower, binary_op::MIN, (x, true), pass)?;
-    let y = hold(lower, binary_op::MIN, (y, false), block)?;
+    let x = limit(lower, binary_op::MIN, (x, true), pass)?;
+    let y = limit(lower, binary_op::MIN, (y, false), block)?;
     lower.compute(x.larger(y))
 }
 
-/// Emits an operand, chosen where the condition has a truth, as far as a limit passes it. A condition that
+/// Emits an operand, chosen where the condition has a truth, as far as a bound passes it. A condition that
 /// has the other truth for NaN exists to drop NaN: one order of the operands of a minimum drops it in
 /// vectorized code, the other one in the remaining elements (`binaryop.cpp`).
-fn hold(lower: &Lower, op_type: i32, (side, truth): (ScalarOrBlob, bool), limit: BlobId) -> Result<BlobId> {
-    let held = lower.compute(side.with(op_type, limit))?;
+fn limit(lower: &Lower, op_type: i32, (side, truth): (ScalarOrBlob, bool), bound: BlobId) -> Result<BlobId> {
+    let limited = lower.compute(side.with(op_type, bound))?;
     let condition = lower.node().input(0);
     if condition.is_some_and(|condition| may_be_for_nan(!truth, lower.graph(), condition, MAX_DEPTH)) {
-        return lower.compute(limit.with(op_type, held));
+        return lower.compute(bound.with(op_type, limited));
     }
-    Ok(held)
+    Ok(limited)
 }
 
 /// The maximum number of operators between IsNaN and Where.
@@ -87,7 +87,7 @@ fn number(lower: &Lower, index: usize) -> Result<Option<f32>> {
     tensor.map(|tensor| tensor.load_listed()?.scalar_f32()).transpose()
 }
 
-/// Emits +inf where the condition holds and -inf elsewhere, and the negation.
+/// Emits +inf where the condition is true and -inf elsewhere, and the negation.
 fn limits(lower: &Lower, condition: BlobId) -> Result<[BlobId; 2]> {
     if let Some(tensor) = lower.constant(0).cloned() {
         let form = lower.form(condition);

@@ -6,18 +6,18 @@ use crate::lower::Gathered;
 use crate::ops::prelude::*;
 use crate::ops::shape::size::resized;
 
-pub(super) const ROW: Row = Row::of(OWN_DOMAIN, "GatherAlong", Access::Selection, infer)
+pub(super) const ROW: Row = Row::of(NCNN_DOMAIN, "GatherAlong", Access::Selection, infer)
     .lower(lower)
     .transparent(|_, _| true)
     .lowers_to("GridSample: the nearest elements");
 
-/// The most nodes between the indices and those that they repeat.
+/// The most nodes between the indices and the indices that they repeat.
 const DEPTH: usize = 8;
 
 fn infer(call: &Call) -> Result<Vec<Fact>> {
     let (data, indices) = (call.shape(0)?, call.shape(1)?);
     let axis = resolve_axis(call.int("axis")?, data.len())?;
-    let fits = |(own, of): (&Dim, &Dim)| own.is(1) || own == of;
+    let fits = |(size, of): (&Dim, &Dim)| size.is(1) || size == of;
     if !resized(indices, axis, Dim::ONE).iter().zip(&resized(data, axis, Dim::ONE)).all(fits) {
         unsupported!("indices {} along axis {axis} of {}", display_shape(indices), display_shape(data));
     }
@@ -33,7 +33,7 @@ pub(in crate::ops) fn repeated(graph: &Graph, mut id: ValueId, axis: usize) -> (
         let is_repeated = node.is_one_of(&["Expand", "Tile", "Identity"]);
         let Some(source) = node.input(0).filter(|_| is_repeated) else { break };
         let (Some(from), Some(to)) = (shape_of(source), shape_of(id)) else { break };
-        let is_kept = |(place, (from, to)): (usize, (&Dim, &Dim))| from == to || place != axis && from.is(1);
+        let is_kept = |(i, (from, to)): (usize, (&Dim, &Dim))| from == to || i != axis && from.is(1);
         if from.len() != to.len() || !from.iter().zip(&to).enumerate().all(is_kept) {
             break;
         }
@@ -45,7 +45,7 @@ pub(in crate::ops) fn repeated(graph: &Graph, mut id: ValueId, axis: usize) -> (
 /// Returns the sizes of a gather along an axis by indices that broadcast: axes before it along which they are
 /// all the same are channels.
 pub(super) fn gathered(shape: &[Dim], indices: &[Dim], axis: usize) -> Result<Gathered> {
-    let is_same = |place: &usize| indices.get(*place).is_some_and(|size| size.is(1));
+    let is_same = |other: &usize| indices.get(*other).is_some_and(|size| size.is(1));
     let channels = (0..axis).take_while(is_same).count();
     let columns = Dim::product(indices.iter().skip(axis + 1));
     let width = Dim::product(shape.iter().skip(axis + 1));
@@ -66,11 +66,11 @@ fn lower(lower: &Lower) -> Result<()> {
     let sampled = sampled_indices(lower, 1, &gathered.size);
     // Some of the axes of the groups or of the columns may be 1.
     let mut whole = indices.clone();
-    for (place, size) in whole.iter_mut().enumerate() {
-        let is_after = place > axis && !gathered.columns.is(1);
-        let is_group = place < axis && indices.iter().take(place + 1).any(|size| !size.is(1));
+    for (i, size) in whole.iter_mut().enumerate() {
+        let is_after = i > axis && !gathered.columns.is(1);
+        let is_group = i < axis && indices.iter().take(i + 1).any(|size| !size.is(1));
         if is_after || is_group {
-            size.clone_from(shape.at(place)?);
+            size.clone_from(shape.at(i)?);
         }
     }
     let y = lower.input(0).sample(sampled.broadcast(&whole), &gathered, lower.output_shape(0)?);

@@ -33,11 +33,11 @@ fn is_moved(expand: &Expand, rows: impl Fn(&[usize], &Array) -> Result<Rows>) ->
         return Ok(false);
     }
     let rows = rows(&data_sizes(expand)?, expand.array(1)?)?;
-    let places: Vec<i64> = rows.places.into_iter().map(Int::int).collect();
-    Ok(segment_count(&places) <= MAX_PARTS)
+    let indices: Vec<i64> = rows.indices.into_iter().map(Int::int).collect();
+    Ok(segment_count(&indices) <= MAX_PARTS)
 }
 
-/// Returns data whose other axes than `axis` have the sizes of those of the indices, which may be smaller.
+/// Returns data whose axes other than `axis` have the sizes of the indices, which may be smaller.
 fn cut_to_indices<'x>(expand: &'x Expand, axis: usize) -> Result<Expr<'x>> {
     let (shape, index_shape) = (expand.shape(0)?, expand.shape(1)?);
     let (data, indices) = (expand.operand(0), expand.operand(1));
@@ -60,21 +60,21 @@ fn cut_free_axes(expand: &Expand, axis: usize) -> Result<bool> {
         return Ok(false);
     }
     let mut data = expand.operand(0);
-    for (place, (size, count)) in shape.iter().zip(expand.sizes(1)?).enumerate() {
+    for (i, (size, count)) in shape.iter().zip(expand.sizes(1)?).enumerate() {
         if size.known().is_some() {
             continue;
         }
-        let [front, back] = if place == axis { ends(&expand.array(1)?.int_list()?) } else { [count, 0] };
+        let [front, back] = if i == axis { ends(&expand.array(1)?.int_list()?) } else { [count, 0] };
         limits::check_listed(usize::try_from(front.saturating_add(back))?)?;
         let taken: Vec<i64> = (0..front).chain(-back..0).collect();
-        data = data.gather(expand.make.ints(&taken), place);
+        data = data.gather(expand.make.ints(&taken), i);
     }
     let axis = [("axis", axis.into())];
     expand.output(0, expand.make.op("GatherElements", [data, expand.operand(1)], axis));
     Ok(true)
 }
 
-/// Expands to the sum over `i` of `(index == i) * data[i]`: an axis of the indices before that of the data.
+/// Expands to the sum over `i` of `(index == i) * data[i]`: the axis of the indices precedes the data's.
 pub(super) fn expand_gather_elements(expand: &Expand) -> Result<bool> {
     if expand_uniform(expand)? {
         return Ok(true);
@@ -97,10 +97,10 @@ pub(super) fn expand_gather_elements(expand: &Expand) -> Result<bool> {
     if multiply_rows(expand, data, axis)? {
         return Ok(true);
     }
-    let place = axis.int();
-    let data = data.unsqueeze(&[place]);
-    let hits = element_hits(expand, place, true, DType::F32)?;
-    let sum = |data| (hits * data).reduce("ReduceSum", &[place + 1], false);
+    let along = axis.int();
+    let data = data.unsqueeze(&[along]);
+    let hits = element_hits(expand, along, true, DType::F32)?;
+    let sum = |data| (hits * data).reduce("ReduceSum", &[along + 1], false);
     expand.output(0, pick(data, expand.dtype(0)?, sum));
     Ok(true)
 }
@@ -120,8 +120,8 @@ fn sample_along(expand: &Expand, axis: usize) -> Result<bool> {
     Ok(true)
 }
 
-/// Expands to a matrix product with zeros and ones if an Expand repeats the indices along one axis, as those
-/// of all heads of an attention: a product for each element has as many times the elements.
+/// Expands to a matrix product with zeros and ones if an Expand repeats the indices along one axis, as for
+/// all heads of an attention: a product for each element has as many times the elements.
 fn multiply_rows<'x>(expand: &'x Expand, data: Expr<'x>, axis: usize) -> Result<bool> {
     let id = expand.node().input(1);
     let producer = id.and_then(|id| expand.graph().producer(id));
@@ -164,21 +164,21 @@ pub(in crate::ops) fn element_hits<'x>(
 }
 
 /// Returns 1 where one of the indices, a value of `rank` axes, is equal to a position along `axis` of the
-/// data, else 0; the axis of the positions is at `place`.
+/// data, else 0; the axis of the positions is `positions_axis`.
 pub(in crate::ops) fn hits_along<'x>(
     expand: &'x Expand,
     axis: i64,
     (indices, rank): (Expr<'x>, usize),
-    place: i64,
+    positions_axis: i64,
     dtype: DType,
 ) -> Result<Expr<'x>> {
     if let Some(depth) = expand.shape(0)?.at(usize::try_from(axis)?)?.known() {
-        return Ok(indices.one_hot(depth, place, dtype));
+        return Ok(indices.one_hot(depth, positions_axis, dtype));
     }
     let data = expand.operand(0);
     let (size, positions) = (data.size(axis), data.positions(axis));
-    let front = from_front(indices.cast(DType::I64), size).unsqueeze(&[place]);
-    Ok(front.equal(positions.along(usize::try_from(place)?, rank + 1)).to_type(dtype))
+    let front = from_front(indices.cast(DType::I64), size).unsqueeze(&[positions_axis]);
+    Ok(front.equal(positions.along(usize::try_from(positions_axis)?, rank + 1)).to_type(dtype))
 }
 
 /// Returns the element of input `index`, if that is a constant whose elements are all the same.
@@ -253,7 +253,7 @@ fn expand_leading(expand: &Expand) -> Result<bool> {
     let Some(indexed) = indexed.filter(|_| batch_dims(expand).is_ok_and(|batch| batch == 0)) else {
         return Ok(false);
     };
-    let rows = tuple_rows(&indexed, expand.array(1)?, 0)?.places;
+    let rows = tuple_rows(&indexed, expand.array(1)?, 0)?.indices;
     let rows: std::result::Result<Vec<i64>, _> = rows.into_iter().map(i64::try_from).collect();
     let count = indexed.iter().product::<usize>().int();
     let merged = with_leading(expand, expand.operand(0), *width, &[count]);
@@ -273,12 +273,12 @@ fn expand_single(expand: &Expand) -> Result<bool> {
     if size.known().is_some() || batch_dims(expand)? != 0 {
         return Ok(false);
     }
-    let (mut data, places) = (expand.operand(0), expand.operand(1).element(-1, axis));
+    let (mut data, indices) = (expand.operand(0), expand.operand(1).element(-1, axis));
     let ones: Vec<i64> = (0..width).filter(|other| *other != axis).collect();
     if !ones.is_empty() {
         data = data.squeeze(&ones);
     }
-    expand.output(0, data.gather(places, 0));
+    expand.output(0, data.gather(indices, 0));
     Ok(true)
 }
 

@@ -37,8 +37,8 @@ pub(super) fn lower_gather(lower: &Lower) -> Result<()> {
 /// Returns the first index and the number of indices, if they count up from a number or a size.
 pub(super) fn counts_up(graph: &Graph, indices: Option<ValueId>) -> Option<(Dim, Dim)> {
     let Progression { start, axes } = Progression::of(graph, indices?)?;
-    let mut long = axes.into_iter().filter(|own| !own.count.is(1));
-    let along = long.next().filter(|own| own.step == 1 && long.next().is_none())?;
+    let mut long = axes.into_iter().filter(|axis| !axis.count.is(1));
+    let along = long.next().filter(|axis| axis.step == 1 && long.next().is_none())?;
     start.lower_bound().is_some_and(|least| least >= 0).then_some((start, along.count))
 }
 
@@ -130,7 +130,7 @@ fn select<'l>(lower: &'l Lower, axis: usize) -> Result<Nd<'l>> {
 fn gather_rows(lower: &Lower, rows: &Rows) -> Result<()> {
     let width = Dim::from(rows.width);
     let count = Dim::product(lower.shape(0)?).floor_div(&width);
-    let positions: Vec<i64> = rows.places.iter().map(Int::int).collect();
+    let positions: Vec<i64> = rows.indices.iter().map(Int::int).collect();
     let taken = lower.input(0).reshape(shape![count, width]).pick(0, &positions);
     lower.give(0, taken.reshape(lower.output_shape(0)?))
 }

@@ -2,7 +2,7 @@
 //!
 //! | ONNX | ncnn |
 //! | --- | --- |
-//! | constant indices | Crop, Slice, Concat, Tile; for many unordered indices as for those computed at run time |
+//! | constant indices | Crop, Slice, Concat, Tile; for many unordered indices as for indices computed at run time |
 //! | Gather of a constant table by a graph input | Embed, which reads int32 and clamps negative indices to 0 |
 //! | other indices computed at run time | GridSample of the nearest elements; a product with a matrix of zeros and ones from comparing them with all positions if that takes less time |
 //!
@@ -58,7 +58,7 @@ const MOVED_OR_MULTIPLIED: &str =
 /// The rows of data that constant indices address.
 pub(in crate::ops) struct Rows {
     /// The indices of the rows, as if all axes before the elements of a row were one.
-    pub places: Vec<usize>,
+    pub indices: Vec<usize>,
     /// The number of elements of a row.
     pub width: usize,
 }
@@ -66,7 +66,7 @@ pub(in crate::ops) struct Rows {
 impl Rows {
     /// Returns the offsets of all elements of the rows.
     pub fn offsets(&self) -> Vec<usize> {
-        self.places.iter().flat_map(|row| row * self.width..(row + 1) * self.width).collect()
+        self.indices.iter().flat_map(|row| row * self.width..(row + 1) * self.width).collect()
     }
 
     /// Returns the number of rows of data of these sizes.
@@ -89,8 +89,8 @@ pub(in crate::ops) fn require_within(call: &Call, input: usize, sizes: &[Dim]) -
     let constant = call.constant(input).filter(|indices| indices.len() <= limits::LOOKED_AT);
     let Some(indices) = constant.filter(|_| sizes.iter().any(is_free)) else { return Ok(()) };
     let indices = indices.load_listed()?.int_list()?;
-    for (place, size) in sizes.iter().enumerate().filter(|(_, size)| is_free(size)) {
-        let counts = indices.iter().skip(place).step_by(sizes.len());
+    for (index, size) in sizes.iter().enumerate().filter(|(_, size)| is_free(size)) {
+        let counts = indices.iter().skip(index).step_by(sizes.len());
         let counts =
             counts.map(|index| if *index < 0 { index.saturating_neg() } else { index.saturating_add(1) });
         call.require(SizeCondition::at_least(size, counts.max().unwrap_or(0)))?;
@@ -163,21 +163,21 @@ pub(in crate::ops) fn element_rows(data: &[usize], indices: &Array, axis: usize)
         invalid!("the indices have {} axes, the data {}", indices.shape().len(), data.len());
     }
     let along = resolved(indices, *data.at(axis)?)?;
-    let mut places = Vec::with_capacity(along.len());
+    let mut rows = Vec::with_capacity(along.len());
     for (mut at, index) in coordinates(indices.shape()).zip(along) {
         at.put(axis, index);
         if at.iter().zip(data).any(|(i, size)| i >= size) {
             invalid!("indices of shape {:?} do not fit data of shape {data:?}", indices.shape());
         }
-        places.push(row_major(data, &at));
+        rows.push(row_major(data, &at));
     }
-    Ok(Rows { places, width: 1 })
+    Ok(Rows { indices: rows, width: 1 })
 }
 
 fn fold_gather_elements(call: &Call) -> Result<Vec<Array>> {
     let (data, indices) = (call.array(0)?, call.array(1)?);
     let axis = resolve_axis(call.int("axis")?, data.shape().len())?;
-    Ok(vec![data.pick(&element_rows(data.shape(), indices, axis)?.places, indices.shape())?])
+    Ok(vec![data.pick(&element_rows(data.shape(), indices, axis)?.indices, indices.shape())?])
 }
 
 // GatherND
@@ -217,24 +217,24 @@ pub(in crate::ops) fn tuple_rows(data: &[usize], indices: &Array, batch: usize) 
     }
     let per_batch: usize = tuples.iter().skip(batch).product();
     let list = indices.int_list()?;
-    let mut places = Vec::with_capacity(tuples.iter().product());
+    let mut rows = Vec::with_capacity(tuples.iter().product());
     for (tuple_index, tuple) in list.chunks((*width).max(1)).enumerate() {
-        let mut place = tuple_index / per_batch.max(1);
+        let mut row = tuple_index / per_batch.max(1);
         for (index, size) in tuple.iter().zip(indexed) {
-            place = place * size + usize::try_from(resolve_index(*index, size.int())?)?;
+            row = row * size + usize::try_from(resolve_index(*index, size.int())?)?;
         }
-        places.push(place);
+        rows.push(row);
     }
-    Ok(Rows { places, width: slice.iter().product() })
+    Ok(Rows { indices: rows, width: slice.iter().product() })
 }
 
 fn fold_gather_nd(call: &Call) -> Result<Vec<Array>> {
     let (data, indices) = (call.array(0)?, call.array(1)?);
     let batch = batch_dims(call)?;
-    let places = tuple_rows(data.shape(), indices, batch)?.offsets();
+    let offsets = tuple_rows(data.shape(), indices, batch)?.offsets();
     let (width, tuples) = indices.shape().split_last().unwrap_or((&0, &[]));
     let shape: Vec<usize> = tuples.iter().chain(data.shape().iter().skip(batch + width)).copied().collect();
-    Ok(vec![data.pick(&places, &shape)?])
+    Ok(vec![data.pick(&offsets, &shape)?])
 }
 
 #[cfg(test)]
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn offsets_match_the_specification() {
         let elements =
-            |data: &[usize], indices: Array, axis| Some(element_rows(data, &indices, axis).ok()?.places);
+            |data: &[usize], indices: Array, axis| Some(element_rows(data, &indices, axis).ok()?.indices);
         let tuples =
             |data: &[usize], indices: Array, batch| Some(tuple_rows(data, &indices, batch).ok()?.offsets());
         assert_eq!(elements(&[3, 3], ints(&[2, 3], &[1, 2, 0, 2, 0, 0]), 0).unwrap(), [3, 7, 2, 6, 1, 2]);

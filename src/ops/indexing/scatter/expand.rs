@@ -38,7 +38,7 @@ impl ConstantTargets {
     }
 }
 
-/// Returns what is known of constant indices; `None` if they are computed at run time.
+/// Returns the known facts of constant indices; `None` if they are computed at run time.
 fn constant_targets(
     expand: &Expand,
     rows: impl Fn(&[usize], &Array) -> Result<Rows>,
@@ -49,7 +49,7 @@ fn constant_targets(
     let sizes = data_sizes(expand)?;
     let targets = rows(&sizes, expand.array(1)?)?;
     let count = targets.count_in(&sizes)?;
-    let Rows { places: targets, width } = targets;
+    let Rows { indices: targets, width } = targets;
     let parts = segment_count(&replaced_rows(count, &targets)?);
     let are_distinct = targets.iter().collect::<BTreeSet<_>>().len() == targets.len();
     let copies = match read_reduction(expand)? {
@@ -107,7 +107,7 @@ fn apply<'x>(
     })
 }
 
-/// Returns the data with the last update of each position in its place; `uniform` is the update if all are
+/// Returns the data with each position replaced by its last update; `uniform` is the update if all are
 /// the same.
 fn replace<'x>(data: Expr<'x>, matches: &Matches<'x>, uniform: Option<Expr<'x>>) -> Expr<'x> {
     let Matches { hits, updates, axis, numbers } = *matches;
@@ -197,7 +197,7 @@ fn replace_rows(expand: &Expand) -> Result<bool> {
     let indexed = indices.shape().last().and_then(|width| expand.shape(0).ok()?.get(..*width));
     let Some(sizes) = indexed.and_then(Dim::known_sizes::<usize>) else { return Ok(false) };
     let targets = tuple_rows(&sizes, indices, 0)?;
-    let (count, targets) = (targets.count_in(&sizes)?, targets.places);
+    let (count, targets) = (targets.count_in(&sizes)?, targets.indices);
     if targets.is_empty() {
         return Ok(false);
     }
@@ -226,7 +226,7 @@ fn scatter_rows(expand: &Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// Expands ScatterElements: an axis of the updates after that of the data.
+/// Expands ScatterElements: an axis of the updates after the axis of the data.
 pub(super) fn expand_scatter_elements(expand: &Expand) -> Result<bool> {
     let (shape, index_shape) = (expand.shape(0)?.to_vec(), expand.shape(1)?.to_vec());
     let axis = resolve_axis(expand.int("axis")?, shape.len())?;
@@ -266,13 +266,14 @@ pub(super) fn expand_scatter_elements(expand: &Expand) -> Result<bool> {
             display_shape(&shape)
         );
     }
-    let place = axis.int();
-    let hits = element_hits(expand, place, false, DType::Bool)?;
+    let along = axis.int();
+    let hits = element_hits(expand, along, false, DType::Bool)?;
     let (data, updates) = (expand.operand_as(0, DType::F32), expand.operand_as(2, DType::F32));
-    let updates = updates.unsqueeze(&[place]);
-    let are_distinct = constant.is_some_and(|targets| targets.are_distinct) || are_places(expand, axis)?;
+    let updates = updates.unsqueeze(&[along]);
+    let are_distinct =
+        constant.is_some_and(|targets| targets.are_distinct) || are_top_k_indices(expand, axis)?;
     let numbers = if are_distinct { None } else { Some(element_numbers(expand, axis)?) };
-    let result = apply(expand, data, &Matches { hits, updates, axis: place + 1, numbers }, reduction)?;
+    let result = apply(expand, data, &Matches { hits, updates, axis: along + 1, numbers }, reduction)?;
     expand.output(0, result.to_type(expand.dtype(0)?));
     Ok(true)
 }
@@ -302,8 +303,8 @@ fn add_rows(expand: &Expand, axis: usize) -> Result<bool> {
     Ok(true)
 }
 
-/// Returns whether the indices along an axis are the places that TopK found along it, or a single one.
-fn are_places(expand: &Expand, axis: usize) -> Result<bool> {
+/// Returns whether the indices along an axis are the indices of a TopK along it, or a single one.
+fn are_top_k_indices(expand: &Expand, axis: usize) -> Result<bool> {
     let (graph, rank) = (expand.graph(), expand.shape(1)?.len());
     let found = expand.node().input(1).and_then(|id| Some((id, producer(graph, id, "TopK")?)));
     let is_along = |(id, node): (ValueId, &Node)| {
@@ -343,16 +344,16 @@ fn replace_one(expand: &Expand, axis: usize) -> Result<bool> {
         None if index < 0 => return Ok(false),
         None => index,
     };
-    let place = axis.int();
+    let along = axis.int();
     let data = expand.operand(0);
     let mut parts = Vec::new();
     if index > 0 {
-        parts.push(data.slice(place, 0, index));
+        parts.push(data.slice(along, 0, index));
     }
     parts.push(expand.operand(2));
     if !size.is(index + 1) {
-        parts.push(data.slice(place, index + 1, i64::MAX));
+        parts.push(data.slice(along, index + 1, i64::MAX));
     }
-    expand.output(0, expand.make.concat(&parts, place));
+    expand.output(0, expand.make.concat(&parts, along));
     Ok(true)
 }

@@ -22,7 +22,7 @@ pub(super) fn lower_scatter_nd(lower: &Lower) -> Result<()> {
 /// Applies the updates to rows of the data.
 fn scatter_rows(lower: &Lower, sizes: &[usize], targets: &Rows) -> Result<()> {
     let count = targets.count_in(sizes)?;
-    let Rows { places: targets, width } = targets;
+    let Rows { indices: targets, width } = targets;
     let rows = |index: usize, count: usize| lower.input(index).reshape(shape![count, *width]).isolated();
     let data = rows(0, count);
     if targets.is_empty() {
@@ -38,7 +38,7 @@ fn scatter_rows(lower: &Lower, sizes: &[usize], targets: &Rows) -> Result<()> {
         Reduction::Add if dtype == DType::Bool => (binary_op::MAX, 0.0),
         Reduction::Add => (binary_op::ADD, 0.0),
         Reduction::Mul => (binary_op::MUL, 1.0),
-        // Gathers of floats keep infinities; those of integers need finite numbers.
+        // Gathers of floats keep infinities; gathers of integers need finite numbers.
         Reduction::Max if dtype.is_float() => (binary_op::MAX, f32::NEG_INFINITY),
         Reduction::Min if dtype.is_float() => (binary_op::MIN, f32::INFINITY),
         Reduction::Max => (binary_op::MAX, f32::MIN),
@@ -47,12 +47,12 @@ fn scatter_rows(lower: &Lower, sizes: &[usize], targets: &Rows) -> Result<()> {
     let updates = lower.tensor(Tensor::all(neutral, vec![1, *width])).join(updates, 0);
     let mut top = data;
     for members in rounds(targets)? {
-        let mut places = vec![0; count];
+        let mut sources = vec![0; count];
         for update in members {
-            places.put(*targets.at(update)?, (update + 1).int());
+            sources.put(*targets.at(update)?, (update + 1).int());
         }
-        let placed = updates.pick(0, &places);
-        top = top.compute_with(placed, |top, placed| top.with(op_type, placed)).wrap(dtype);
+        let moved = updates.pick(0, &sources);
+        top = top.compute_with(moved, |top, moved| top.with(op_type, moved)).wrap(dtype);
     }
     lower.give(0, top)
 }

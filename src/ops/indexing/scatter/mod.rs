@@ -109,42 +109,42 @@ fn fold_scatter_elements(call: &Call) -> Result<Vec<Array>> {
     if indices.shape() != updates.shape() {
         invalid!("the indices have shape {:?}, the updates {:?}", indices.shape(), updates.shape());
     }
-    let places = element_rows(data.shape(), indices, axis)?.places;
-    Ok(vec![scatter(read_reduction(call)?, data, &places, updates)?])
+    let offsets = element_rows(data.shape(), indices, axis)?.indices;
+    Ok(vec![scatter(read_reduction(call)?, data, &offsets, updates)?])
 }
 
 fn fold_scatter_nd(call: &Call) -> Result<Vec<Array>> {
     let (data, indices, updates) = (call.array(0)?, call.array(1)?, call.array(2)?);
-    let places = tuple_rows(data.shape(), indices, 0)?.offsets();
-    if places.len() != updates.len() {
-        invalid!("the updates have {} elements, the indices address {}", updates.len(), places.len());
+    let offsets = tuple_rows(data.shape(), indices, 0)?.offsets();
+    if offsets.len() != updates.len() {
+        invalid!("the updates have {} elements, the indices address {}", updates.len(), offsets.len());
     }
-    Ok(vec![scatter(read_reduction(call)?, data, &places, updates)?])
+    Ok(vec![scatter(read_reduction(call)?, data, &offsets, updates)?])
 }
 
-fn scatter(reduction: Reduction, data: &Array, places: &[usize], updates: &Array) -> Result<Array> {
-    let Some(kernel) = kernel(reduction) else { return data.replace(places, updates) };
+fn scatter(reduction: Reduction, data: &Array, offsets: &[usize], updates: &Array) -> Result<Array> {
+    let Some(kernel) = kernel(reduction) else { return data.replace(offsets, updates) };
     let mut result = data.reshape(&[data.len()])?;
     let updates = updates.reshape(&[updates.len()])?;
-    let rounds = rounds(places)?;
+    let rounds = rounds(offsets)?;
     if rounds.len().saturating_mul(data.len()) > MAX_VISITED {
         unsupported!("{} updates of one of {} elements", rounds.len(), data.len());
     }
     for members in rounds {
-        let targets: Vec<usize> = members.iter().filter_map(|update| places.get(*update)).copied().collect();
+        let targets: Vec<usize> = members.iter().filter_map(|update| offsets.get(*update)).copied().collect();
         let new = fold_arithmetic(&result.gather(0, &targets)?, &updates.gather(0, &members)?, &kernel)?;
         result = result.replace(&targets, &new)?;
     }
     result.reshape(data.shape())
 }
 
-/// Groups the updates by round: the first of each place, then the second of each place, and so on, because
+/// Groups the updates by round: the first of each target, then the second of each target, and so on, because
 /// each update applies to the result of the one before.
-fn rounds(places: &[usize]) -> Result<Vec<Vec<usize>>> {
+fn rounds(targets: &[usize]) -> Result<Vec<Vec<usize>>> {
     let mut rounds: Vec<Vec<usize>> = Vec::new();
     let mut counts: BTreeMap<usize, usize> = BTreeMap::new();
-    for (update, place) in places.iter().enumerate() {
-        let round = counts.entry(*place).or_insert(0);
+    for (update, target) in targets.iter().enumerate() {
+        let round = counts.entry(*target).or_insert(0);
         match rounds.get_mut(*round) {
             Some(members) => members.push(update),
             None => rounds.push(vec![update]),

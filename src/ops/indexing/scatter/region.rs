@@ -1,6 +1,6 @@
 //! Updates of a box: indices that are, along each axis of the data, a range with a step.
 //!
-//! `x[..., 0:2] = v` and `x[:, ::2] += v` write such indices. The result is the updates beside the slices of
+//! `x[..., 0:2] = v` and `x[:, ::2] += v` write such indices. The result is the updates next to the slices of
 //! the data around them, axis by axis. An axis with a step is divided into rows of as many elements as the
 //! step.
 
@@ -79,7 +79,7 @@ impl<'x> Region<'x> {
             spans.push(Span { start, step: line.step, count });
         }
         spans.extend(slice.iter().map(|size| Span::of(0, size)));
-        // The axes of the tuples in the order of the axes of the data, without those of size 1.
+        // The axes of the tuples in the order of the axes of the data, without axes of size 1.
         let (left, unused): (Vec<usize>, Vec<usize>) =
             (0..tuples.len()).partition(|axis| order.contains(axis));
         let mut updates = expand.operand(2);
@@ -205,21 +205,21 @@ fn assigned<'x>(
             Reduction::Min => data.min(updates),
         });
     };
-    let (span, size, place) = (spans.at(axis)?, shape.at(axis)?, axis.int());
-    let start = first_of(span, size).ok_or_else(|| Error::internal("a box without a place"))?;
+    let (span, size, along) = (spans.at(axis)?, shape.at(axis)?, axis.int());
+    let start = first_of(span, size).ok_or_else(|| Error::internal("a box without a start"))?;
     if let Some(rest) = rest_after(span, size) {
         let end = if rest == 0 { i64::MAX } else { -rest };
         let (shape, spans) =
             (resized(shape, axis, span.count.clone()), resized(spans, axis, Span::of(0, &span.count)));
         let mut parts = Vec::new();
         if start > 0 {
-            parts.push(data.slice(place, 0, start));
+            parts.push(data.slice(along, 0, start));
         }
-        parts.push(assigned(expand, data.slice(place, start, end), &shape, &spans, updates, reduction)?);
+        parts.push(assigned(expand, data.slice(along, start, end), &shape, &spans, updates, reduction)?);
         if rest > 0 {
-            parts.push(data.slice(place, end, i64::MAX));
+            parts.push(data.slice(along, end, i64::MAX));
         }
-        return Ok(expand.make.concat(&parts, place));
+        return Ok(expand.make.concat(&parts, along));
     }
     let count = span.count.known().unwrap_or(1);
     let step = if count == 1 { 1 } else { span.step };
@@ -240,7 +240,7 @@ fn assigned<'x>(
             let mut data = data;
             for (span, from, to) in parts {
                 let spans = resized(spans, axis, span);
-                data = assigned(expand, data, shape, &spans, updates.slice(place, from, to), reduction)?;
+                data = assigned(expand, data, shape, &spans, updates.slice(along, from, to), reduction)?;
             }
             return Ok(data);
         }
@@ -251,15 +251,15 @@ fn assigned<'x>(
     // An axis of free size may end with the box, and no blob is empty: the data get one more element there
     // for as long.
     let is_open = !is_last && first >= 0 && size.bounds().0.is_none_or(|least| least <= end);
-    let data = if is_open { lengthened(expand, data, shape.len(), place)? } else { data };
+    let data = if is_open { lengthened(expand, data, shape.len(), along)? } else { data };
     let mut parts = Vec::new();
     if first != 0 {
-        parts.push(data.slice(place, 0, first));
+        parts.push(data.slice(along, 0, first));
     }
     let part = if first == 0 && is_last {
         data
     } else {
-        data.slice(place, first, if is_last { i64::MAX } else { end })
+        data.slice(along, first, if is_last { i64::MAX } else { end })
     };
     parts.push(if !is_divided {
         let shape = resized(shape, axis, Dim::Known(covered));
@@ -271,18 +271,18 @@ fn assigned<'x>(
             list.insert(axis + 1, Dim::Known(step));
             list
         };
-        let rows = with_axes(expand, part, place..place + 1, &[count, step]);
+        let rows = with_axes(expand, part, along..along + 1, &[count, step]);
         let mut spans = resized(spans, axis, Span::of(0, count));
         spans.insert(axis + 1, Span::of(start - first, 1));
-        let updates = updates.unsqueeze(&[place + 1]);
+        let updates = updates.unsqueeze(&[along + 1]);
         let rows = assigned(expand, rows, &divided(shape), &spans, updates, reduction)?;
-        with_axes(expand, rows, place..place + 2, &[length])
+        with_axes(expand, rows, along..along + 2, &[length])
     });
     if !is_last {
-        parts.push(data.slice(place, end, i64::MAX));
+        parts.push(data.slice(along, end, i64::MAX));
     }
-    let result = expand.make.concat(&parts, place);
-    Ok(if is_open { result.slice(place, 0, -1) } else { result })
+    let result = expand.make.concat(&parts, along);
+    Ok(if is_open { result.slice(along, 0, -1) } else { result })
 }
 
 /// Returns data with a further element at the end of an axis: the longer data, if the data are all but its
@@ -304,10 +304,10 @@ fn lengthened<'x>(expand: &'x Expand, data: Expr<'x>, rank: usize, axis: i64) ->
     Ok(expand.make.op("Pad", [data, expand.make.ints(&pads)], []))
 }
 
-/// Returns a value with axes of these sizes in place of some of its own.
-fn with_axes<'x>(expand: &'x Expand, value: Expr<'x>, own: Range<i64>, sizes: &[i64]) -> Expr<'x> {
-    let before = expand.make.op("Shape", [value], [("end", own.start.into())]);
-    let after = expand.make.op("Shape", [value], [("start", own.end.into())]);
+/// Returns a value with axes of these sizes instead of some of its axes.
+fn with_axes<'x>(expand: &'x Expand, value: Expr<'x>, replaced: Range<i64>, sizes: &[i64]) -> Expr<'x> {
+    let before = expand.make.op("Shape", [value], [("end", replaced.start.into())]);
+    let after = expand.make.op("Shape", [value], [("start", replaced.end.into())]);
     value.reshape_to(expand.make.concat(&[before, expand.make.ints(sizes), after], 0))
 }
 
@@ -334,7 +334,7 @@ impl Counted {
                 .map(|index| size.known().map_or(Ok(*index), |size| resolve_index(*index, size)))
                 .collect();
             let Some(column) = Progression::of_list(&column?) else { return Ok(None) };
-            let sizes: Vec<i64> = column.axes.iter().filter_map(|own| own.count.known()).collect();
+            let sizes: Vec<i64> = column.axes.iter().filter_map(|axis| axis.count.known()).collect();
             let Some(line) = column.line() else { return Ok(None) };
             let (count, stride) = match line.axis {
                 Some(axis) => (*sizes.at(axis)?, sizes.iter().skip(axis + 1).product()),
@@ -347,7 +347,7 @@ impl Counted {
         let mut order: Vec<usize> =
             (0..depth).filter(|axis| found.get(*axis).is_some_and(|f| f.1 > 1)).collect();
         order.sort_by_key(|axis| std::cmp::Reverse(found.get(*axis).map_or(0, |f| f.0)));
-        // Each tuple occurs once: the strides are those of the counts.
+        // Each tuple occurs once: the strides follow from the counts.
         let mut expected = total;
         for axis in &order {
             let (stride, count) = *found.at(*axis)?;
@@ -362,7 +362,7 @@ impl Counted {
     /// Returns the box of slices of the data.
     fn region<'x>(self, expand: &'x Expand, slice: &[Dim]) -> Result<Region<'x>> {
         let depth = self.spans.len();
-        // The axes in the order of the tuples, those of a single index first.
+        // The axes in the order of the tuples, axes of a single index first.
         let mut order: Vec<usize> = (0..depth).filter(|axis| !self.order.contains(axis)).collect();
         order.extend(&self.order);
         let counts: Vec<i64> = (order.iter())

@@ -1,9 +1,9 @@
 //! The contraction of the operands of an Einsum, two at a time.
 
-use super::{Label, equation, place, size_of};
+use super::{Label, equation, index_of, size_of};
 use crate::ops::prelude::*;
 
-/// The free sizes of the operands, and values that hold them.
+/// The free sizes of the operands, and values that contain them.
 type Sources<'x> = [(Dim, Expr<'x>)];
 
 /// A value whose axes have distinct labels.
@@ -28,19 +28,19 @@ pub(super) fn expand_einsum<'x>(expand: &'x Expand) -> Result<Expr<'x>> {
     }
     let mut result: Option<Labelled> = None;
     for (i, labels) in equation.operands.iter().enumerate() {
-        let (given, sizes) = (expand.operand(i), expand.shape(i)?.to_vec());
-        let value = if wraps { given.cast(DType::I32) } else { given };
+        let (operand, sizes) = (expand.operand(i), expand.shape(i)?.to_vec());
+        let value = if wraps { operand.cast(DType::I32) } else { operand };
         let next = diagonal(Labelled { value, labels: labels.clone(), sizes }, &sources)?;
         let later = equation.operands.iter().skip(i + 1).flatten();
         let needed: Vec<Label> = equation.output.iter().chain(later).copied().collect();
         let in_result = |label: &Label| result.as_ref().is_some_and(|other| other.labels.contains(label));
-        let alone: Vec<Label> = next
+        let unshared: Vec<Label> = next
             .labels
             .iter()
             .copied()
             .filter(|label| !needed.contains(label) && !in_result(label))
             .collect();
-        let next = sum(next, &alone)?;
+        let next = sum(next, &unshared)?;
         result = Some(match result.take() {
             None => next,
             Some(other) => combine(other, next, &needed, &equation.output, &sources)?,
@@ -83,7 +83,7 @@ fn diagonal<'x>(mut x: Labelled<'x>, sources: &Sources<'x>) -> Result<Labelled<'
 
 /// Sums over the axes of some labels.
 fn sum<'x>(x: Labelled<'x>, gone: &[Label]) -> Result<Labelled<'x>> {
-    let axes = gone.iter().filter_map(|label| place(&x.labels, *label));
+    let axes = gone.iter().filter_map(|label| index_of(&x.labels, *label));
     let axes = axes.map(i64::try_from).collect::<std::result::Result<Vec<_>, _>>()?;
     if axes.is_empty() {
         return Ok(x);
@@ -123,7 +123,7 @@ fn combine<'x>(
         return sum(multiply(a, b, output)?, &contracted);
     }
     // The operand whose labels come first in the output is the left one.
-    let first = |labels: &[Label]| labels.iter().filter_map(|label| place(output, *label)).min();
+    let first = |labels: &[Label]| labels.iter().filter_map(|label| index_of(output, *label)).min();
     if first(&columns) < first(&rows) && !columns.is_empty() {
         matrix_product(b, a, &contracted, output, sources)
     } else {
@@ -133,7 +133,7 @@ fn combine<'x>(
 
 /// Sorts labels in the order of the output, others last.
 fn sorted(mut labels: Vec<Label>, output: &[Label]) -> Vec<Label> {
-    labels.sort_by_key(|label| place(output, *label).unwrap_or(output.len()));
+    labels.sort_by_key(|label| index_of(output, *label).unwrap_or(output.len()));
     labels
 }
 
@@ -150,17 +150,18 @@ fn multiply<'x>(a: Labelled<'x>, b: Labelled<'x>, output: &[Label]) -> Result<La
 /// Returns the sizes of the labels in the product of two values.
 fn broadcast_sizes(a: &Labelled, b: &Labelled, labels: &[Label]) -> Result<Vec<Dim>> {
     let of = |x: &Labelled, label: Label| {
-        place(&x.labels, label).and_then(|i| x.sizes.get(i).cloned()).unwrap_or(Dim::ONE)
+        index_of(&x.labels, label).and_then(|i| x.sizes.get(i).cloned()).unwrap_or(Dim::ONE)
     };
     labels.iter().map(|label| of(a, *label).broadcast(&of(b, *label))).collect()
 }
 
 /// Returns a value with an axis for each of `labels`, of size 1 for missing ones.
 fn with_labels<'x>(x: Labelled<'x>, labels: &[Label]) -> Result<Expr<'x>> {
-    let own: Vec<Label> = labels.iter().copied().filter(|label| x.labels.contains(label)).collect();
+    let present: Vec<Label> = labels.iter().copied().filter(|label| x.labels.contains(label)).collect();
     let axes = (0_i64..).zip(labels);
-    let missing: Vec<i64> = axes.filter(|(_, label)| !own.contains(label)).map(|(axis, _)| axis).collect();
-    let value = transpose(x, &own)?.value;
+    let missing: Vec<i64> =
+        axes.filter(|(_, label)| !present.contains(label)).map(|(axis, _)| axis).collect();
+    let value = transpose(x, &present)?.value;
     Ok(if missing.is_empty() { value } else { value.unsqueeze(&missing) })
 }
 
@@ -183,17 +184,17 @@ fn matrix_product<'x>(
     let sizes = broadcast_sizes(&a, &b, &labels)?;
     let a = stack(a, [&batch, &rows, contracted], sources)?;
     let product = a.matmul(stack(b, [&batch, contracted, &columns], sources)?);
-    let place = batch.len().int();
+    let axis = batch.len().int();
     let value = match (rows.len(), columns.len()) {
         (1, 1) => product,
-        (0, 1) => product.squeeze(&[place]),
-        (1, 0) => product.squeeze(&[place + 1]),
+        (0, 1) => product.squeeze(&[axis]),
+        (1, 0) => product.squeeze(&[axis + 1]),
         _ => reshape(product, sizes.get(..batch.len()).unwrap_or_default(), &sizes, sources)?,
     };
     Ok(Labelled { value, labels, sizes })
 }
 
-/// Returns a value as a stack of matrices: the labels of the first group separately, those of the second and
+/// Returns a value as a stack of matrices: the labels of the first group separately, the second and
 /// third merged.
 fn stack<'x>(
     x: Labelled<'x>,
@@ -202,11 +203,11 @@ fn stack<'x>(
 ) -> Result<Expr<'x>> {
     let order: Vec<Label> = batch.iter().chain(rows).chain(columns).copied().collect();
     let Labelled { value, sizes, .. } = transpose(x, &order)?;
-    let place = batch.len().int();
+    let axis = batch.len().int();
     Ok(match (rows.len(), columns.len()) {
         (1, 1) => value,
-        (0, 1) => value.unsqueeze(&[place]),
-        (1, 0) => value.unsqueeze(&[place + 1]),
+        (0, 1) => value.unsqueeze(&[axis]),
+        (1, 0) => value.unsqueeze(&[axis + 1]),
         _ => {
             let (batch_sizes, rest) = sizes.split_at(batch.len());
             let (row_sizes, column_sizes) = rest.split_at(rows.len());
@@ -221,7 +222,7 @@ fn stack<'x>(
 fn transpose<'x>(x: Labelled<'x>, labels: &[Label]) -> Result<Labelled<'x>> {
     let missing = || Error::invalid("an operand lacks the label");
     let order: Result<Vec<usize>> =
-        labels.iter().map(|label| place(&x.labels, *label).ok_or_else(missing)).collect();
+        labels.iter().map(|label| index_of(&x.labels, *label).ok_or_else(missing)).collect();
     let order = order?;
     if order.len() != x.labels.len() {
         invalid!("{} axes where {} are needed", x.labels.len(), order.len());
@@ -231,7 +232,7 @@ fn transpose<'x>(x: Labelled<'x>, labels: &[Label]) -> Result<Labelled<'x>> {
 }
 
 /// Returns the value in another shape. `from` has the sizes of the value, or the first ones. Of several free
-/// sizes that do not stay in place, all but one are those of axes of operands.
+/// sizes that change their axis, all but one are sizes of axes of operands.
 fn reshape<'x>(value: Expr<'x>, from: &[Dim], to: &[Dim], sources: &Sources<'x>) -> Result<Expr<'x>> {
     let stays = |axis: usize, size: &Dim| from.get(axis) == Some(size);
     let entry = |(axis, size): (usize, &Dim)| size.known().unwrap_or(if stays(axis, size) { 0 } else { -1 });
@@ -240,12 +241,12 @@ fn reshape<'x>(value: Expr<'x>, from: &[Dim], to: &[Dim], sources: &Sources<'x>)
         return Ok(value.reshape(&shape));
     }
     let source = |size: &Dim| sources.iter().find(|(other, _)| other == size).map(|(_, value)| *value);
-    let given: Vec<Option<Expr>> = to.iter().map(source).collect();
-    if to.iter().zip(&given).filter(|(size, given)| size.known().is_none() && given.is_none()).count() > 1 {
+    let found: Vec<Option<Expr>> = to.iter().map(source).collect();
+    if to.iter().zip(&found).filter(|(size, found)| size.known().is_none() && found.is_none()).count() > 1 {
         return Err(Error::unsupported("several free sizes of operands"));
     }
-    let entries = shape.iter().zip(given).map(|(size, given)| match (size, given) {
-        (-1, Some(given)) => given,
+    let entries = shape.iter().zip(found).map(|(size, found)| match (size, found) {
+        (-1, Some(found)) => found,
         _ => value.builder.ints(&[*size]),
     });
     Ok(value.reshape_to(value.builder.concat(&entries.collect::<Vec<_>>(), 0)))

@@ -141,14 +141,14 @@ fn multiply_adds(call: &Call) -> Option<u64> {
     element_count(&sizes.into_values().collect::<Vec<_>>())
 }
 
-/// Returns the position of a label.
-fn place(labels: &[Label], label: Label) -> Option<usize> {
+/// Returns the index of a label.
+fn index_of(labels: &[Label], label: Label) -> Option<usize> {
     labels.iter().position(|other| *other == label)
 }
 
 fn size_of<'a>(labels: &[Label], sizes: &'a [Dim], label: Label) -> Result<&'a Dim> {
-    let place = place(labels, label).ok_or_else(|| Error::invalid("an operand lacks the label"))?;
-    sizes.at(place)
+    let index = index_of(labels, label).ok_or_else(|| Error::invalid("an operand lacks the label"))?;
+    sizes.at(index)
 }
 
 #[cfg(test)]

@@ -87,7 +87,7 @@ pub(super) fn fold_gemm(call: &Call) -> Result<Vec<Array>> {
         if transposed { array.transpose(&[1, 0]) } else { Ok(array.clone()) }
     };
     let product = matmul(&side(0, gemm.trans_a)?, &side(1, gemm.trans_b)?)?;
-    let c = call.given_array(2)?;
+    let c = call.optional_array(2)?;
     let elements = match product.elements() {
         Elements::F32(p) => Elements::F32(match c {
             Some(c) => p * gemm.alpha + c.to_f32()? * gemm.beta,
@@ -108,7 +108,7 @@ pub(super) fn fold_gemm(call: &Call) -> Result<Vec<Array>> {
 /// The third operand: `beta * C`, broadcast to `[M, N]`.
 pub(super) struct Addend<'a> {
     beta: f32,
-    /// Its two sizes, each 1 or that of the product.
+    /// Its two sizes, each 1 or the size of the product.
     shape: [Dim; 2],
     constant: Option<&'a Tensor>,
 }
@@ -169,12 +169,12 @@ pub(super) fn emit_gemm(
     } else {
         bottoms.push(lower.blob_as(1, &b)?);
     }
-    let apart = match addend {
+    let separate = match addend {
         Some(addend) if !add_constant(&mut layer, factors, addend)? => Some(addend),
         _ => None,
     };
     let mut product = lower.emit(layer, &bottoms, &[m.clone(), n.clone()])?;
-    if let Some(addend) = apart {
+    if let Some(addend) = separate {
         if addend.shape.iter().zip([m, n]).any(|(c, size)| !c.is(1) && c != size) {
             unsupported!("C of shape {} added to [{m}, {n}]", display_shape(&addend.shape));
         }

@@ -8,7 +8,7 @@ use crate::ops::prelude::*;
 struct BatchNormAttributes {
     epsilon: f32,
     momentum: f32,
-    /// Whether mean and variance are those of the input.
+    /// Whether mean and variance are computed from the input.
     training: bool,
     /// Whether there is one mean for each channel, not for each element.
     spatial: bool,
@@ -49,7 +49,7 @@ pub(super) fn infer_batch_norm(call: &Call) -> Result<Vec<Fact>> {
     Ok(facts)
 }
 
-/// Expands a node on constants alone, as for standardized weights, to arithmetic, which folds.
+/// Expands a node on constants only, as for standardized weights, to arithmetic, which folds.
 pub(super) fn expand_batch_norm(expand: &Expand) -> Result<bool> {
     let norm = read_batch_norm(expand)?;
     let dtype = expand.dtype(0)?;

@@ -79,7 +79,7 @@ fn is_plain(lower: &Lower) -> Result<bool> {
     })
 }
 
-/// Returns whether a parameter has the shape of a row: that of the axes from `axis` on.
+/// Returns whether a parameter has the shape of a row: the axes from `axis` on.
 fn is_row(call: &Call, axis: usize, index: usize) -> Result<bool> {
     let inner = |shape: &[Dim]| shape.iter().skip_while(|size| size.is(1)).cloned().collect::<Vec<_>>();
     let shape = call.shape(0)?;
@@ -129,7 +129,7 @@ pub(super) fn lower_rms_norm(lower: &Lower) -> Result<()> {
 fn rms_layer(lower: &Lower, norm: &LayerNormAttributes, size: &Dim) -> Result<Option<RMSNorm>> {
     let Some(affine_size) = size.known().and_then(|size| i32::try_from(size).ok()) else { return Ok(None) };
     let gamma = lower.constant(1).filter(|_| matches!(is_row(lower, norm.axis, 1), Ok(true)));
-    // The root is an estimate in releases before those with caches, and the layer is not needed for a weight.
+    // The root is an estimate in releases without caches, and the layer is not needed for a weight.
     if gamma.is_none() && !(is_plain(lower)? && lower.release() >= CACHES) {
         return Ok(None);
     }

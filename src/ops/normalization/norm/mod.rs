@@ -45,7 +45,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("MeanVarianceNormalization", Access::Any, infer_same)
         .lower(local::lower_mvn)
         .lowers_to("Reduction, Power, BinaryOp"),
-    Row::of(OWN_DOMAIN, "Normalize", Access::Any, infer_same)
+    Row::of(NCNN_DOMAIN, "Normalize", Access::Any, infer_same)
         .lower(local::lower_normalize)
         .lowers_to("Normalize; Reduction and BinaryOp for an axis between others"),
     Row::new("RMSNormalization", Access::Any, layer::infer_rms_norm)

@@ -1,7 +1,7 @@
 //! QGemm.
 
 use super::super::level::{Target, requantize};
-use super::super::product::{Places, multiply};
+use super::super::product::{InputIndices, multiply};
 use super::super::{difference, matrix_parameter, rescale};
 use crate::ops::prelude::*;
 
@@ -17,8 +17,8 @@ pub(super) fn expand_gemm<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let (rows, columns) =
         (x.shape(0)?.at(usize::from(transposed_a))?, x.shape(3)?.at(usize::from(!transposed_b))?);
     x.check_broadcasts(C, &[rows.clone(), columns.clone()])?;
-    let places = Places { x: 0, x_zero: 2, weight: 3, weight_zero: 5, bias: Some(C) };
-    let int8 = if transposed_a { None } else { multiply(x, places, transposed_b)? };
+    let indices = InputIndices { x: 0, x_zero: 2, weight: 3, weight_zero: 5, bias: Some(C) };
+    let int8 = if transposed_a { None } else { multiply(x, indices, transposed_b)? };
     let sums = match int8 {
         Some(sums) => sums,
         None => {

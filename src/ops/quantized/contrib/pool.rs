@@ -43,10 +43,10 @@ const POOLING: [&str; 6] = ["auto_pad", "ceil_mode", "count_include_pad", "kerne
 /// The mean over the scale plus the zero point, rounded once (`qlinear_pool.cc`).
 pub(super) fn expand_pool<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let layout = Layout::of(x)?;
-    let given = layout.channels_first(x.shape(0)?);
-    let pooled = pool_shape(x, &given)?;
+    let shape = layout.channels_first(x.shape(0)?);
+    let pooled = pool_shape(x, &shape)?;
     let window = read_window(x, x.ints("kernel_shape")?)?;
-    let sizes = Dim::known_sizes(given.iter().skip(2)).zip(Dim::known_sizes(pooled.iter().skip(2)));
+    let sizes = Dim::known_sizes(shape.iter().skip(2)).zip(Dim::known_sizes(pooled.iter().skip(2)));
     let axes: Option<Vec<Axis>> = sizes.map(|(sizes, counts)| axes(&window, &sizes, &counts)).transpose()?;
     let counts: Vec<Vec<i64>> = match &axes {
         _ if x.flag("count_include_pad")? => window.kernel.iter().map(|kernel| vec![*kernel]).collect(),
@@ -58,14 +58,14 @@ pub(super) fn expand_pool<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let mean = if counts.iter().flatten().all(|count| count.count_ones() == 1) {
         let mut attributes = x.node().attributes.clone();
         attributes.retain(|name, _| POOLING.contains(&name.as_str()));
-        let attributes = whole_windows(attributes, &given, &pooled)?;
-        layout.apply(data, given.len(), |data| x.make.op("AveragePool", [data], pairs(&attributes)))
+        let attributes = whole_windows(attributes, &shape, &pooled)?;
+        layout.apply(data, shape.len(), |data| x.make.op("AveragePool", [data], pairs(&attributes)))
     } else {
         let Some(axes) = axes.filter(|_| window.area().is_ok_and(|area| area <= MAX_TAPS)) else {
             unsupported!("the mean of windows of more than {MAX_TAPS} elements or of free sizes");
         };
         let count = divisors(&counts)?;
-        layout.apply(data, given.len(), |data| {
+        layout.apply(data, shape.len(), |data| {
             // The kernel adds the elements in this order.
             let elements = taps(data, &axes, x.make.number(0.0, DType::F32)).map(|(_, element)| element);
             elements.reduce(Add::add).map_or(data, |sum| quotient(sum, x.make.literal(&count)))

@@ -48,17 +48,17 @@ pub(super) fn fold_arg(call: &Call) -> Result<Vec<Array>> {
     if data.shape().at(axis)? == &0 {
         invalid!("the extreme of an empty axis");
     }
-    let places = match data.elements() {
-        Elements::F32(a) => places(a, axis, &arg),
-        Elements::F64(a) => places(a, axis, &arg),
-        Elements::I64(a) => places(a, axis, &arg),
+    let indices = match data.elements() {
+        Elements::F32(a) => indices(a, axis, &arg),
+        Elements::F64(a) => indices(a, axis, &arg),
+        Elements::I64(a) => indices(a, axis, &arg),
         Elements::Dim(_) => unsupported!("extremes of sizes known only at run time"),
     };
-    let places = if arg.keepdims { places.insert_axis(Axis(axis)) } else { places };
-    Ok(vec![Array::i64(places)])
+    let indices = if arg.keepdims { indices.insert_axis(Axis(axis)) } else { indices };
+    Ok(vec![Array::i64(indices)])
 }
 
-fn places<T: PartialOrd + Copy>(a: &ArrayD<T>, axis: usize, arg: &ArgAttributes) -> ArrayD<i64> {
+fn indices<T: PartialOrd + Copy>(a: &ArrayD<T>, axis: usize, arg: &ArgAttributes) -> ArrayD<i64> {
     a.map_axis(Axis(axis), |lane| {
         let mut best = lane.first().map(|x| (0_usize, *x));
         for (i, x) in lane.iter().enumerate() {
@@ -113,7 +113,7 @@ mod tests {
         for (max, last, expected) in [(true, false, 1), (true, true, 2), (false, false, 0), (false, true, 3)]
         {
             let arg = ArgAttributes { max, axis: 0, keepdims: false, select_last_index: last };
-            assert_eq!(places(&a, 0, &arg).first(), Some(&expected), "{max} {last}");
+            assert_eq!(indices(&a, 0, &arg).first(), Some(&expected), "{max} {last}");
         }
     }
 }

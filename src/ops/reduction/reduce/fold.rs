@@ -12,7 +12,7 @@ pub(super) const COPIES: u64 = 32;
 pub(super) fn fold_reduce(kind: Kind, call: &Call) -> Result<Vec<Array>> {
     let reduce = read_reduce(call)?;
     let data = call.array(0)?;
-    let axes = call.given_array(1)?.map(Array::int_list).transpose()?;
+    let axes = call.optional_array(1)?.map(Array::int_list).transpose()?;
     let reduced = reduce.reduced(axes, data.shape().len())?;
     let elements = match data.elements() {
         Elements::F32(a) => {

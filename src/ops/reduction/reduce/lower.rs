@@ -35,8 +35,8 @@ fn push(groups: &mut Vec<Group>, group: Group) {
 fn split_groups(form: &[Dim], groups: &[Group]) -> Option<Vec<bool>> {
     let sizes: Vec<Dim> = groups.iter().map(|group| group.size.clone()).collect();
     let mut flags = vec![false; form.len()];
-    for (group, places) in groups.iter().zip(axis_groups(&sizes, form)?) {
-        places.into_iter().for_each(|place| flags.put(place, group.reduced));
+    for (group, axes) in groups.iter().zip(axis_groups(&sizes, form)?) {
+        axes.into_iter().for_each(|axis| flags.put(axis, group.reduced));
     }
     Some(flags)
 }
@@ -52,11 +52,11 @@ pub(super) fn lower_reduce(kind: Kind, lower: &Lower) -> Result<()> {
         // Without reduced axes, the function of each element is still computed: along a unit axis.
         groups.push(Group { size: Dim::ONE, reduced: true });
     }
-    let held = lower.blob(0)?;
-    if let Some(flags) = split_groups(&lower.form(held), &groups)
+    let input = lower.blob(0)?;
+    if let Some(flags) = split_groups(&lower.form(input), &groups)
         && flags.contains(&true)
     {
-        let top = emit_step(lower, held, &flags, kind, reduce.keepdims)?;
+        let top = emit_step(lower, input, &flags, kind, reduce.keepdims)?;
         return lower.set(0, top);
     }
     let (first, next) = match kind {
@@ -65,11 +65,11 @@ pub(super) fn lower_reduce(kind: Kind, lower: &Lower) -> Result<()> {
         _ => (kind, kind),
     };
     let mut step = first;
-    let mut blob = held;
+    let mut blob = input;
     while groups.len() > MAX_AXES {
         // The last reduced group, between merged axes before and after it.
-        let Some(place) = groups.iter().rposition(|group| group.reduced) else { break };
-        let tail = groups.split_off(place + 1);
+        let Some(index) = groups.iter().rposition(|group| group.reduced) else { break };
+        let tail = groups.split_off(index + 1);
         let Some(middle) = groups.pop() else { break };
         let outer = Dim::product(groups.iter().map(|group| &group.size));
         let inner = Dim::product(tail.iter().map(|group| &group.size));
@@ -83,7 +83,7 @@ pub(super) fn lower_reduce(kind: Kind, lower: &Lower) -> Result<()> {
     let last = if kind == Kind::LogSum { Kind::LogSum } else { step };
     let form: Vec<Dim> = groups.iter().map(|group| group.size.clone()).collect();
     let flags: Vec<bool> = groups.iter().map(|group| group.reduced).collect();
-    let blob = if blob == held { lower.blob_as(0, &form)? } else { lower.reshape(blob, &form)? };
+    let blob = if blob == input { lower.blob_as(0, &form)? } else { lower.reshape(blob, &form)? };
     let top = emit_step(lower, blob, &flags, last, false)?;
     lower.set(0, top)
 }

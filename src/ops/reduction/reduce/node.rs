@@ -1,4 +1,4 @@
-//! What a node says: its function and its axes.
+//! The attributes and inputs of a node: its function and its axes.
 
 use crate::ops::prelude::*;
 
@@ -29,14 +29,14 @@ pub(super) fn read_reduce(call: &Call) -> Result<ReduceAttributes> {
     Ok(ReduceAttributes {
         keepdims: call.flag("keepdims")?,
         noop_with_empty_axes: call.flag("noop_with_empty_axes")?,
-        axes: call.given_ints("axes")?,
+        axes: call.optional_ints("axes")?,
     })
 }
 
 impl ReduceAttributes {
-    /// Returns for each of `rank` axes whether it is reduced; `given` are the axes of the input.
-    pub fn reduced(&self, given: Option<Vec<i64>>, rank: usize) -> Result<Vec<bool>> {
-        let axes = self.axes.clone().or(given).unwrap_or_default();
+    /// Returns for each of `rank` axes whether it is reduced; `input` are the axes in the input.
+    pub fn reduced(&self, input: Option<Vec<i64>>, rank: usize) -> Result<Vec<bool>> {
+        let axes = self.axes.clone().or(input).unwrap_or_default();
         if axes.is_empty() {
             return Ok(vec![!self.noop_with_empty_axes; rank]);
         }

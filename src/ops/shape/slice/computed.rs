@@ -96,7 +96,7 @@ fn check_declared(call: &Call, axes: &[usize]) -> Result<()> {
     Ok(())
 }
 
-/// Returns whether a slice from any place of an axis to its end takes one element: its step is not less than
+/// Returns whether a slice from any index of an axis to its end takes one element: its step is not less than
 /// the axis.
 fn takes_one(end: &Dim, size: &Dim, step: i64) -> bool {
     let [Some(end), Some(size)] = [end, size].map(Dim::known) else { return false };

@@ -46,7 +46,7 @@ pub(in crate::ops) fn expand_deform_conv(x: &Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// Returns the same DeformConv without its bias, and with other weights and group if given.
+/// Returns the same DeformConv without its bias, and with other weights and group if present.
 fn without_bias<'x>(x: &'x Expand, weights: Option<(Expr<'x>, i64)>) -> Result<Expr<'x>> {
     let (weight, mut attributes) = match weights {
         Some((weight, group)) => (weight, grouped_attributes(x, group)),
@@ -218,7 +218,7 @@ fn lower_part<'l>(
     Ok(lower.layer(layer, &bottoms, form))
 }
 
-/// Slices the first axis of a weight, and the second if there is one, to ranges given by start and count.
+/// Slices the first axis of a weight, and the second if there is one, to ranges of start and count.
 fn part_of(weight: &Tensor, rows: (i64, i64), columns: (i64, i64)) -> Result<Tensor> {
     let mut shape = weight.shape().to_vec();
     let mut ranges = Vec::new();

@@ -19,7 +19,7 @@ use crate::tensor::Border;
 
 /// Returns the attributes `scale` and `zero`.
 fn read_scale(call: &Call) -> Result<(Option<f32>, i64)> {
-    Ok((call.given_float("scale")?, call.int("zero")?))
+    Ok((call.optional_float("scale")?, call.int("zero")?))
 }
 
 pub(super) fn infer_conv(call: &Call) -> Result<Vec<Fact>> {
@@ -66,7 +66,7 @@ pub(super) fn lower_conv(lower: &Lower) -> Result<()> {
     lower.give(0, x.layer(layer, lower.output_shape(0)?.get(1..).unwrap_or_default()))
 }
 
-/// The factor of the sums of Winograd's transforms (`convolution_3x3_winograd_int8.h`): those of its kernels
+/// The factor of the sums of Winograd's transforms (`convolution_3x3_winograd_int8.h`): sums of its kernels
 /// are multiples of 24 along each axis. Sums wrap around at 32 bits, so only the last ones, which are divided
 /// by the factor, must fit.
 const GROWTH: i64 = 24 * 24;
@@ -83,7 +83,7 @@ fn winograd_overflows(weight: &Tensor) -> Result<bool> {
 /// The largest magnitude of an integer in ncnn's int8 layers.
 const LARGEST: i64 = 127;
 
-/// Pads height and width with `value` by a layer of its own, and removes the padding from `spans`: packed
+/// Pads height and width with `value` by a separate layer, and removes the padding from `spans`: packed
 /// int8 padding with negative values is wrong in the runtime (`padding_x86.cpp`, forward_int8).
 fn pad<'l>(x: Nd<'l>, spans: &mut [WindowAxis], value: f32) -> Result<Nd<'l>> {
     if spans.iter().any(|span| span.begin < 0 || span.end < 0) {

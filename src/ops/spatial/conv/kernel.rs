@@ -22,7 +22,7 @@ pub(super) struct Kernel {
     pub bias: Option<Tensor>,
 }
 
-/// Builds a layer from the shared params, those of the window along one to three axes, and further fields.
+/// Builds a layer from shared params, params of the window along one to three axes, and further fields.
 macro_rules! windowed {
     ($kernel:ident, $layer:ident { $($field:ident),* }, $w:ident $(, $h:ident $(, $d:ident)?)?) => {
         Layer::from($layer {

@@ -48,11 +48,11 @@ pub(in crate::ops) const OPS: &[Row] = &[
             batch",
         )
         .limits("over four axes or more"),
-    Row::of(OWN_DOMAIN, "Int8Conv", Access::Any, int8::infer_conv)
+    Row::of(NCNN_DOMAIN, "Int8Conv", Access::Any, int8::infer_conv)
         .multiply_adds(multiply_adds)
         .lower(int8::lower_conv)
         .lowers_to("Convolution and ConvolutionDepthWise in int8"),
-    Row::of(OWN_DOMAIN, "Int8Linear", Access::Any, int8::infer_linear)
+    Row::of(NCNN_DOMAIN, "Int8Linear", Access::Any, int8::infer_linear)
         .multiply_adds(multiply_adds)
         .lower(int8::lower_linear)
         .lowers_to("InnerProduct and Gemm in int8"),
@@ -146,7 +146,7 @@ fn lower_kernel(lower: &Lower, mut kernel: Kernel, layer: fn(Kernel) -> Result<L
     if batched && output.len() > 4 {
         return lower_grouped(lower, kernel, layer, &output);
     }
-    // Layers over two spatial axes are faster than those over one, also with the two Reshapes, and have code
+    // Layers over two spatial axes are faster than layers over one, also with the two Reshapes, and have code
     // for the GPU, but for a convolution of few channels.
     let is_slow = kernel.output_pads.is_some() || is_faster_widened(lower.shape(1)?);
     let is_faster = kernel.group > 1 || (is_slow && kernel.weight.is_some());

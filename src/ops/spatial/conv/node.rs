@@ -1,4 +1,4 @@
-//! What a node says: its windows, groups and shapes.
+//! The attributes and inputs of a node: its windows, groups and shapes.
 
 use crate::graph::Attribute;
 use crate::ops::prelude::*;
@@ -12,12 +12,12 @@ pub(super) struct Conv {
 /// Returns the size of the window: `kernel_shape`, or the spatial sizes of the weight.
 pub(super) fn read_kernel_shape(call: &Call, weight: &[Dim]) -> Result<Vec<i64>> {
     let spatial = weight.get(2..).unwrap_or_default();
-    if let Some(given) = call.given_ints("kernel_shape")? {
+    if let Some(kernel) = call.optional_ints("kernel_shape")? {
         let differs = |(n, size): (&i64, &Dim)| size.known().is_some_and(|size| size != *n);
-        if given.len() != spatial.len() || given.iter().zip(spatial).any(differs) {
-            invalid!("kernel_shape {given:?} does not match a weight of shape {}", display_shape(weight));
+        if kernel.len() != spatial.len() || kernel.iter().zip(spatial).any(differs) {
+            invalid!("kernel_shape {kernel:?} does not match a weight of shape {}", display_shape(weight));
         }
-        return Ok(given);
+        return Ok(kernel);
     }
     Dim::known_sizes(spatial).ok_or_else(|| {
         Error::unsupported("kernel_shape is missing, and the sizes of the weight are known only at run time")

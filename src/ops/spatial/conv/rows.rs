@@ -1,4 +1,4 @@
-//! Convolutions over three axes as convolutions over two: the runtime has fast code for these alone.
+//! Convolutions over three axes as convolutions over two: the runtime has fast code only for these.
 //!
 //! The frames along the first axis, or the images of a batch, lie below each other, each with rows of zeros
 //! that no window of another frame reaches. For a window over several frames, the frames of each of its
@@ -11,10 +11,10 @@ use crate::ops::spatial::window::WindowAxis;
 
 /// The rows of a frame, before and after the convolution.
 struct Rows {
-    /// The rows of zeros before and after those of a frame.
+    /// The rows of zeros before and after a frame.
     before: i64,
     after: i64,
-    /// The rows of a frame in the result, and the first of those that are kept.
+    /// The rows of a frame in the result, and the first one that is kept.
     made: i64,
     first: i64,
     /// The window along the rows, and the elements that a transposed convolution adds.

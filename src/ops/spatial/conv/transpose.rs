@@ -17,11 +17,11 @@ struct ConvTranspose {
 fn read_conv_transpose(call: &Call) -> Result<ConvTranspose> {
     let window = read_window(call, read_kernel_shape(call, call.shape(1)?)?)?;
     let rank = window.rank();
-    let output_padding = call.given_ints("output_padding")?.unwrap_or_else(|| vec![0; rank]);
+    let output_padding = call.optional_ints("output_padding")?.unwrap_or_else(|| vec![0; rank]);
     if output_padding.len() != rank || output_padding.iter().any(|n| *n < 0 || i32::try_from(*n).is_err()) {
         invalid!("output_padding {output_padding:?} does not fit {rank} spatial axes");
     }
-    let mut output_shape = call.given_ints("output_shape")?;
+    let mut output_shape = call.optional_ints("output_shape")?;
     // onnxruntime also accepts the list with batch and channels before the spatial axes.
     if let Some(shape) = output_shape.as_mut().filter(|shape| shape.len() == rank + 2) {
         shape.drain(..2);
@@ -52,7 +52,7 @@ impl ConvTranspose {
         }
     }
 
-    /// Returns the elements cropped before and after an axis, and those added after it before the crop.
+    /// Returns the numbers of elements cropped before and after an axis, and added after it before the crop.
     fn crops(&self, axis: usize, input: &Dim) -> Result<(i64, i64, i64)> {
         let added = *self.output_padding.at(axis)?;
         if let (Pads::Explicit(pads), None) = (&self.window.pads, &self.output_shape) {

@@ -94,7 +94,7 @@ fn pads_depth_unevenly(window: &Window, x: Nd) -> bool {
     window.rank() == 3 && !window.padding(0, &x.size(1)).is_ok_and(|(begin, end)| begin == end)
 }
 
-/// Windows with an explicit padding, and those of `ceil_mode` that end beyond it.
+/// Windows with an explicit padding, and windows of `ceil_mode` that end beyond it.
 struct Covered<'a> {
     /// Whether there are such further windows.
     ceil: bool,
@@ -103,7 +103,7 @@ struct Covered<'a> {
 }
 
 impl Covered<'_> {
-    /// Returns the windows. The `border` is what stands in the explicit padding, and beyond it, but for
+    /// Returns the windows. The `border` is the number in the explicit padding, and beyond it, except for
     /// maxima.
     fn windows<'l>(&self, x: Nd<'l>, count_include_pad: bool, border: (f32, f32)) -> Result<Nd<'l>> {
         let is_max = self.pooling_type == MAX;
@@ -111,7 +111,7 @@ impl Covered<'_> {
         let is_dilated = self.spans.iter().any(|span| span.dilation != 1);
         let mut x = x;
         let mut spans = self.spans.to_vec();
-        // What is beyond lies around the padding of all axes.
+        // The number beyond it surrounds the padding of all axes.
         if is_dilated || within != beyond {
             let pads =
                 spans.iter().zip(1..).map(|(span, axis)| (axis, [span.begin, span.end].map(Dim::from)));

@@ -1,6 +1,6 @@
 //! The output Indices of MaxPool: the index of the first maximum of each window.
 //!
-//! For each element of the window, a blob holds that element of all windows, and is compared with the maxima.
+//! For each element of the window, a blob has that element of all windows, and is compared with the maxima.
 //! The comparisons run from the last element to the first: each overwrites the index if its element is the
 //! maximum.
 
@@ -53,8 +53,8 @@ fn plane_indices<'x>(x: &'x Expand, axes: &[Axis], data: Expr<'x>, maxima: Expr<
     let (data, maxima) = (data.cast(DType::F32), maxima.cast(DType::F32));
     let strides = index_strides(axes, x.flag("storage_order")?);
     let mut index: Option<Expr> = None;
-    for (place, elements) in taps(data, axes, x.make.number(f32::MIN, DType::F32)).rev() {
-        let steps = place.iter().zip(axes).map(|(n, axis)| n * axis.dilation);
+    for (position, elements) in taps(data, axes, x.make.number(f32::MIN, DType::F32)).rev() {
+        let steps = position.iter().zip(axes).map(|(n, axis)| n * axis.dilation);
         let offset: i64 = steps.zip(&strides).map(|(step, stride)| stride.saturating_mul(step)).sum();
         let Some(later) = index else {
             // If no other element is the maximum, the last one is.

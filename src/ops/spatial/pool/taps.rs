@@ -1,4 +1,4 @@
-//! The elements of windows as values: for each place in a window, that element of all windows.
+//! The elements of windows as values: for each position in a window, that element of all windows.
 
 use super::super::window::Window;
 use crate::ops::prelude::*;
@@ -20,7 +20,7 @@ pub(in crate::ops) struct Axis {
 }
 
 impl Axis {
-    /// Returns the number of elements from the start of the first window to that of the last.
+    /// Returns the number of elements from the start of the first window to the start of the last.
     fn starts(&self) -> i64 {
         (self.count - 1) * self.stride + 1
     }
@@ -54,7 +54,7 @@ pub(in crate::ops) fn axes(window: &Window, sizes: &[i64], counts: &[i64]) -> Re
     sizes.iter().zip(counts).enumerate().map(axis).collect()
 }
 
-/// Returns the elements of all windows, for each place in a window in the order of the places. The elements
+/// Returns the elements of all windows, for each position in a window in order. The elements
 /// of `data` follow two further axes, and `fill` is the padding.
 pub(in crate::ops) fn taps<'x>(
     data: Expr<'x>,
@@ -67,30 +67,30 @@ pub(in crate::ops) fn taps<'x>(
     let padded = data.builder.op("Pad", [data, data.builder.ints(&pads), fill], []);
     let along: Vec<i64> = (2_i64..).take(axes.len()).collect();
     let strides: Vec<i64> = axes.iter().map(|axis| axis.stride).collect();
-    let elements = move |place: Vec<i64>| {
-        let first: Vec<i64> = axes.iter().zip(&place).map(|(axis, n)| n * axis.dilation).collect();
+    let elements = move |position: Vec<i64>| {
+        let first: Vec<i64> = axes.iter().zip(&position).map(|(axis, n)| n * axis.dilation).collect();
         let end: Vec<i64> = axes.iter().zip(&first).map(|(axis, first)| first + axis.starts()).collect();
         let elements = padded.builder.op(
             "MaxPool",
             [padded.slices(&along, &first, &end)],
             [("kernel_shape", vec![1; axes.len()].into()), ("strides", strides.as_slice().into())],
         );
-        (place, elements)
+        (position, elements)
     };
-    places(axes).into_iter().map(elements)
+    positions(axes).into_iter().map(elements)
 }
 
-/// Returns the coordinates of the places in a window, in their order.
-fn places(axes: &[Axis]) -> Vec<Vec<i64>> {
-    let mut places = vec![Vec::new()];
+/// Returns the coordinates of the positions in a window, in their order.
+fn positions(axes: &[Axis]) -> Vec<Vec<i64>> {
+    let mut positions = vec![Vec::new()];
     for axis in axes {
-        let longer = |place: &Vec<i64>| {
-            let place = place.clone();
-            (0..axis.kernel).map(move |n| place.iter().copied().chain([n]).collect())
+        let longer = |position: &Vec<i64>| {
+            let position = position.clone();
+            (0..axis.kernel).map(move |n| position.iter().copied().chain([n]).collect())
         };
-        places = places.iter().flat_map(longer).collect();
+        positions = positions.iter().flat_map(longer).collect();
     }
-    places
+    positions
 }
 
 #[cfg(test)]
@@ -105,8 +105,8 @@ mod tests {
     }
 
     #[test]
-    fn places_vary_fastest_along_the_last_axis() {
+    fn positions_vary_fastest_along_the_last_axis() {
         let axis = Axis { size: 5, kernel: 2, stride: 1, dilation: 1, begin: 0, count: 4 };
-        assert_eq!(places(&[axis, axis]), [[0, 0], [0, 1], [1, 0], [1, 1]]);
+        assert_eq!(positions(&[axis, axis]), [[0, 0], [0, 1], [1, 0], [1, 1]]);
     }
 }

@@ -96,7 +96,7 @@ fn pool_axis(x: Nd, span: WindowAxis, count: i64, pooling_type: i32) -> Result<N
         [span.kernel, span.stride, span.dilation, span.begin].map(i64::from);
     let (outer, size, inner) = (x.size(0), x.size(1).known().unwrap_or(0), x.size(2));
     let with_rows = |rows: i64| shape![&outer, rows, &inner];
-    // The rows at which windows start, and those that they cover, rounded up to a multiple of the dilation.
+    // The rows at which windows start, and the rows they cover, rounded up to a multiple of the dilation.
     let starts = (count - 1) * stride + 1;
     let rows = (starts + (kernel - 1) * dilation).max(size + begin);
     let steps = (rows + dilation - 1) / dilation;

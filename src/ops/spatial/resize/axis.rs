@@ -8,7 +8,7 @@ use crate::ops::prelude::*;
 /// The tolerance for equal weights: the precision of coordinates of a few thousand.
 const SAME_WEIGHT: f32 = 1e-3;
 /// The tolerance for sizes that two readings of the specification compute, in elements.
-const SAME_PLACE: f64 = 1e-4;
+const SAME_SIZE: f64 = 1e-4;
 /// A bound of the rounding error of a coordinate that takes many operations.
 const ROUNDING: f32 = 1e-4;
 
@@ -149,7 +149,7 @@ fn input_coordinate(
     // The reference divides by the unrounded output length, onnxruntime by the rounded one.
     if matches!(transform, Transform::AlignCorners | Transform::TfCropAndResize) {
         let exact = f64::from(scale) * f64::from(length_original);
-        if (exact - f64::from(length_resized)).abs() > SAME_PLACE {
+        if (exact - f64::from(length_resized)).abs() > SAME_SIZE {
             disagree(transform)?;
         }
     }

@@ -1,9 +1,9 @@
 //! Resize of free sizes by a quotient of integers.
 //!
 //! Coordinates are scaled by the quotient, and sizes are rounded down. Interp scales by the quotient of the
-//! sizes, so it is right over multiples of the divisor alone: the last element is repeated up to one, and
-//! what exceeds the result is cropped. If Interp has other coordinates, each block of input elements gives a
-//! block of output elements by the same weights: a gather, or a product along the axis of a block.
+//! sizes, so it is right only over multiples of the divisor: the last element is repeated up to a multiple,
+//! and the excess of the result is cropped. If Interp has other coordinates, each block of input elements
+//! gives a block of output elements by the same weights: a gather, or a product along the axis of a block.
 
 use super::axis::{AxisMap, INTERP_MODES, InterpMode, interp_map, matrix, onnx_map, radius};
 use super::node::{AxisResize, Mode, Resize};
@@ -12,7 +12,7 @@ use crate::ops::prelude::*;
 use crate::ops::shape::size::resized;
 use crate::tensor::Border;
 
-/// The input sizes for which weights are compared, beside the smallest ones.
+/// The input sizes for which weights are compared, in addition to the smallest ones.
 const TRIED_SIZES: [i64; 5] = [31, 32, 33, 64, 125];
 /// The number of the smallest ones.
 const SMALLEST: i64 = 24;
@@ -58,7 +58,7 @@ pub(super) struct Lengthened {
 
 impl Lengthened {
     /// Returns the mode of Interp that is right for all axes, if there is one. Requires results of two
-    /// elements if those of one differ.
+    /// elements if results of one element differ.
     pub fn of(lower: &Lower, resize: &Resize, axes: &[AxisResize]) -> Result<Option<Lengthened>> {
         let ratios: Option<Vec<Ratio>> = axes.iter().map(|axis| Ratio::of(axis.scale?)).collect();
         let Some(ratios) = ratios else { return Ok(None) };

@@ -76,7 +76,7 @@ pub(super) fn lower_free(
     let (firsts, mut left): (Vec<AxisResize>, Vec<AxisResize>) =
         changed.into_iter().partition(|axis| takes_first(resize, axis));
     let mut x = cut(lower.input(0), &firsts);
-    // The innermost two axes at once, all others alone.
+    // The innermost two axes at once, each of the others separately.
     while let Some(last) = left.pop() {
         let above = left.pop_if(|above| is_plane(&x.shape(), above.axis, last.axis));
         let axes: Vec<AxisResize> = above.into_iter().chain([last]).collect();
@@ -149,8 +149,8 @@ fn lies_between_corners(resize: &Resize, x: Nd, axes: &[AxisResize]) -> bool {
     is_asymmetric && !filter.antialias && axes.iter().all(is_exact)
 }
 
-/// Resizes by asymmetric coordinates: with a copy of the last element after it, element `i` of `m` is that of
-/// `m + 1` with aligned corners.
+/// Resizes by asymmetric coordinates: with a copy of the last element after it, element `i` of `m` is element
+/// `i` of `m + 1` with aligned corners.
 fn between_corners<'l>(lower: &'l Lower, resize: &Resize, x: Nd<'l>, axes: &[AxisResize]) -> Result<Nd<'l>> {
     let x = axes.iter().fold(x, |x, axis| x.join(x.last(axis.axis, 1), axis.axis));
     let longer = axes.iter().map(|axis| AxisResize { output: &axis.output + 1, scale: None, ..axis.clone() });
@@ -193,7 +193,7 @@ fn takes_first(resize: &Resize, axis: &AxisResize) -> bool {
 /// Returns whether nearest neighbours do not depend on the rounding of coordinates.
 fn is_nearest_exact(rule: Growth) -> bool {
     match rule {
-        // Given a scale, Interp multiplies by its reciprocal.
+        // With a scale, Interp multiplies by its reciprocal.
         Growth::Times(factor) => {
             let scale: f32 = factor.as_();
             let step = 1.0 / scale;

@@ -31,7 +31,7 @@ pub(super) fn lower_resize(lower: &Lower) -> Result<()> {
     free::lower_free(lower, &resize, &shape, &changed)
 }
 
-/// Lowers a Resize of known sizes: each axis is a map, which Interp computes if its own map is the same.
+/// Lowers a Resize of known sizes: each axis is a map, which Interp computes if its map is the same.
 fn lower_fixed(lower: &Lower, resize: &Resize, shape: &[Dim], changed: &[AxisResize]) -> Result<()> {
     let map = |axis: &AxisResize| onnx_map(&resize.filter, axis, shape.at(axis.axis)?.known().unwrap_or(0));
     let maps = changed.iter().map(map).collect::<Result<Vec<_>>>()?;

@@ -44,7 +44,7 @@ const fn resize(name: &'static str) -> Row {
 fn keeps_batch(call: &Call) -> bool {
     let (Ok(resize), Ok([batch, ..])) = (read_resize(call), call.shape(0)) else { return false };
     let keeps = |axis: &AxisResize| axis.axis != 0 || resize.keeps(batch, axis);
-    call.given_ints("axes").is_ok_and(|axes| axes.is_none()) && resize.axes.iter().all(keeps)
+    call.optional_ints("axes").is_ok_and(|axes| axes.is_none()) && resize.axes.iter().all(keeps)
 }
 
 fn infer_resize(call: &Call) -> Result<Vec<Fact>> {

@@ -1,4 +1,4 @@
-//! What a node says: its filter, and the sizes and scales of its axes.
+//! The attributes and inputs of a node: its filter, and the sizes and scales of its axes.
 
 use num_traits::AsPrimitive;
 
@@ -84,8 +84,8 @@ impl Resize {
 pub(super) fn read_filter(call: &Call) -> Result<Filter> {
     let since = call.since();
     let cubic_coeff_a = call.float_or("cubic_coeff_a", -0.75)?;
-    let exclude_outside = call.given_flag("exclude_outside")?;
-    let antialias = call.given_flag("antialias")?;
+    let exclude_outside = call.flag_or_false("exclude_outside")?;
+    let antialias = call.flag_or_false("antialias")?;
     let nearest = if since < 11 {
         Nearest::Simple
     } else {
@@ -137,7 +137,7 @@ pub(super) fn input_indices(since: i64) -> (Option<usize>, Option<usize>, Option
     }
 }
 
-/// Returns `index` if that input is given and not empty.
+/// Returns `index` if that input is present and not empty.
 fn present(call: &Call, index: Option<usize>) -> Option<usize> {
     let index = index.filter(|index| call.has_input(*index))?;
     let empty = call.shape(index).is_ok_and(|shape| shape.first().is_some_and(|size| size.is(0)));
@@ -145,11 +145,11 @@ fn present(call: &Call, index: Option<usize>) -> Option<usize> {
 }
 
 /// The regions, scales and sizes of a node, of which it has some.
-pub(super) struct Given {
+pub(super) struct Requested {
     pub roi: Option<Vec<f32>>,
     pub scales: Option<Vec<f32>>,
     pub sizes: Option<Vec<Dim>>,
-    /// Whether the sizes are those of the declared shape, because they are computed at run time.
+    /// Whether the sizes come from the declared shape, because they are computed at run time.
     pub declared: bool,
 }
 
@@ -178,7 +178,7 @@ pub(super) fn read_resize(call: &Call) -> Result<Resize> {
         (Some(_), None) => None,
     };
     let (sizes, declared) = sizes.map_or((None, false), |(sizes, declared)| (Some(sizes), declared));
-    resize_of(call, filter, shape, &axes, &Given { roi, scales, sizes, declared })
+    resize_of(call, filter, shape, &axes, &Requested { roi, scales, sizes, declared })
 }
 
 /// Returns the scales that version 7 has as an attribute.
@@ -194,8 +194,8 @@ pub(super) fn resize_of(
     call: &Call,
     filter: Filter,
     shape: &[Dim],
-    given_axes: &[usize],
-    given: &Given,
+    resized_axes: &[usize],
+    requested: &Requested,
 ) -> Result<Resize> {
     let extrapolation_value = call.float_or("extrapolation_value", 0.0)?;
     let policies = [
@@ -204,14 +204,14 @@ pub(super) fn resize_of(
         ("not_smaller", Policy::NotSmaller),
     ];
     let policy = call.word_or("keep_aspect_ratio_policy", "stretch", &policies)?;
-    let Given { roi, scales, sizes, declared } = given;
-    let count = given_axes.len();
+    let Requested { roi, scales, sizes, declared } = requested;
+    let count = resized_axes.len();
     let found = scales.as_ref().map(Vec::len).or(sizes.as_ref().map(Vec::len)).unwrap_or(0);
     if found != count || roi.as_ref().is_some_and(|roi| roi.len() != 2 * count) {
         invalid!("scales, sizes or roi do not match {count} axes");
     }
     let mut axes = Vec::with_capacity(count);
-    for (i, axis) in given_axes.iter().enumerate() {
+    for (i, axis) in resized_axes.iter().enumerate() {
         let input = shape.at(*axis)?;
         let (output, scale) = match (scales, sizes) {
             (Some(scales), _) => (scaled(input, *scales.at(i)?)?, Some(*scales.at(i)?)),
@@ -241,7 +241,7 @@ fn known_floats(call: &Call, index: usize, why: &str) -> Result<Vec<f32>> {
     }
 }
 
-/// Returns the given sizes; if they are computed at run time, those of the declared shape of the output.
+/// Returns the requested sizes; if they are computed at run time, the declared sizes of the output.
 fn read_sizes(call: &Call, index: usize, axes: &[usize]) -> Result<Vec<Dim>> {
     let error = match call.dims(index) {
         Ok(sizes) => return Ok(sizes),
@@ -295,9 +295,9 @@ fn common_scale(policy: Policy, axes: &[AxisResize]) -> Result<f32> {
     })
 }
 
-/// Returns the common scale of all axes if the given sizes are computed at run time. The scale gives one axis
-/// exactly its given size, so it is among the quotients of the declared sizes; often only one of them gives
-/// the whole declared shape.
+/// Returns the common scale of all axes if the requested sizes are computed at run time. The scale gives one
+/// axis exactly its requested size, so it is one of the quotients of the declared sizes; often only one
+/// quotient gives the whole declared shape.
 fn declared_scale(shape: &[Dim], axes: &[AxisResize]) -> Result<f32> {
     let mut found: Vec<f32> = Vec::new();
     for scale in scales_of(axes)? {

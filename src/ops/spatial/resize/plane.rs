@@ -8,13 +8,13 @@ use crate::ops::prelude::*;
 /// The first release whose Interp does not read beyond axes that are shorter than its filter (`interp.cpp`).
 const INTERP_STAYS_WITHIN: u32 = 20_261_020;
 
-/// Returns whether axes `a` and `b` are the innermost two, apart from axes of size 1.
+/// Returns whether axes `a` and `b` are the innermost two, except for axes of size 1.
 pub(super) fn is_plane(shape: &[Dim], a: usize, b: usize) -> bool {
     let unit = |from: usize, to: usize| shape.iter().take(to).skip(from).all(|size| size.is(1));
     unit(a + 1, b) && unit(b + 1, shape.len())
 }
 
-/// Returns outer axes, the resized ones, and what follows a single one, which keeps its size as the width.
+/// Returns the outer axes, the resized ones, and the product of the axes after a single one, as the width.
 fn plane_of(shape: &[Dim], axes: &[AxisResize]) -> Vec<Dim> {
     let [first, last] = [axes.first(), axes.last()].map(|axis| axis.map_or(0, |axis| axis.axis));
     let outer = Dim::product(shape.iter().take(first));

@@ -67,8 +67,8 @@ impl Interval {
             (0..self.grid).map(sample).collect()
         };
         let cells: Vec<Vec<Sample>> = (0..self.count).map(cell).collect();
-        let places = || cells.iter().flatten().flatten().flatten().map(|(place, _)| *place);
-        let range = (places().min().unwrap_or(0), places().max().unwrap_or(0) + 1);
+        let positions = || cells.iter().flatten().flatten().flatten().map(|(position, _)| *position);
+        let range = (positions().min().unwrap_or(0), positions().max().unwrap_or(0) + 1);
         Samples { cells, range }
     }
 
@@ -97,8 +97,8 @@ fn cells(rows: &Samples, columns: &Samples) -> Vec<Vec<(i64, f32)>> {
     for of_rows in &rows.cells {
         for of_columns in &columns.cells {
             let mut weights: BTreeMap<i64, (f32, f32)> = BTreeMap::new();
-            let mut add = |place: i64, weight: f32| {
-                let bounds = weights.entry(place).or_insert((weight, weight));
+            let mut add = |position: i64, weight: f32| {
+                let bounds = weights.entry(position).or_insert((weight, weight));
                 *bounds = (bounds.0.min(weight), bounds.1.max(weight));
             };
             for row in of_rows {
@@ -116,10 +116,10 @@ fn cells(rows: &Samples, columns: &Samples) -> Vec<Vec<(i64, f32)>> {
                 }
             }
             let mut cell: Vec<(i64, f32)> = Vec::new();
-            for (place, (least, most)) in weights {
-                cell.push((place, most));
+            for (position, (least, most)) in weights {
+                cell.push((position, most));
                 if least < most {
-                    cell.push((place, least));
+                    cell.push((position, least));
                 }
             }
             if cell.is_empty() {
@@ -132,8 +132,8 @@ fn cells(rows: &Samples, columns: &Samples) -> Vec<Vec<(i64, f32)>> {
 }
 
 /// Returns a matrix of `area` rows with `each` columns, one for a weight, for each of `count` cells; cells of
-/// fewer weights repeat their first column. The closure recomputes the weights from the spans, since those of
-/// millions of cells need more memory than the matrix.
+/// fewer weights repeat their first column. The closure recomputes the weights from the spans: the weights
+/// of millions of cells need more memory than the matrix.
 fn matrix(rows: Interval, columns: Interval, count: usize, area: usize, each: usize) -> Result<Tensor> {
     let shape = vec![area, count.saturating_mul(each)];
     let sizes = shape.clone();
@@ -141,8 +141,8 @@ fn matrix(rows: Interval, columns: Interval, count: usize, area: usize, each: us
         let mut elements = ndarray::ArrayD::<f32>::zeros(sizes.as_slice());
         for (index, cell) in cells(&rows.samples(), &columns.samples()).iter().enumerate() {
             for column in 0..each {
-                let Some((place, weight)) = cell.get(column).or(cell.first()) else { continue };
-                let at = [usize::try_from(*place)?, index * each + column];
+                let Some((position, weight)) = cell.get(column).or(cell.first()) else { continue };
+                let at = [usize::try_from(*position)?, index * each + column];
                 if let Some(element) = elements.get_mut(at.as_slice()) {
                     *element = *weight;
                 }
@@ -203,7 +203,7 @@ pub(super) fn expand_roi_align(x: &Expand) -> Result<bool> {
     Ok(true)
 }
 
-/// Returns the maxima of one region: `crop` holds the ranges of rows and columns of its samples, `each` is
+/// Returns the maxima of one region: `crop` contains the ranges of rows and columns of its samples, `each` is
 /// the number of weights of a cell.
 fn pool_region<'x>(
     x: &'x Expand,

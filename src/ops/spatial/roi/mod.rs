@@ -112,10 +112,10 @@ fn read_max_roi_pool(call: &Call) -> Result<MaxRoiPool> {
 fn cells(first: f32, last: f32, count: i32, size: i64) -> Vec<(i64, i64)> {
     let length = (last - first + 1.0).max(1.0);
     let step = length / AsPrimitive::<f32>::as_(count);
-    let place = |offset: f32| -> i64 { AsPrimitive::<i64>::as_(first + offset).clamp(0, size) };
+    let position = |offset: f32| -> i64 { AsPrimitive::<i64>::as_(first + offset).clamp(0, size) };
     let cell = |n: i32| {
         let n: f32 = n.as_();
-        (place((n * step).floor()), place(((n + 1.0) * step).ceil()))
+        (position((n * step).floor()), position(((n + 1.0) * step).ceil()))
     };
     (0..count).map(cell).collect()
 }

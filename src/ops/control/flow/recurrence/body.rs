@@ -1,4 +1,4 @@
-//! The body of a loop: what is the same in each step, counters, states, and elements of sequences.
+//! The body of a loop: values that are the same in each step, counters, states, and elements of sequences.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -52,14 +52,14 @@ pub(super) struct Body<'a> {
     pub elements: BTreeMap<ValueId, ValueId>,
     /// The outputs of the node that have an element for each step, and these elements.
     pub scanned: Vec<(usize, ValueId)>,
-    /// The states that do not change, and those that count.
+    /// The states that do not change, and the states that count.
     pub plain: Vec<State>,
     /// Whether the last element is read first, and written last.
     pub is_reversed: bool,
 }
 
 impl<'a> Body<'a> {
-    /// Reads a body with these states, in which what does not change is known, and constants are folded.
+    /// Reads a body with these states. Values that do not change are known, and constants are folded.
     /// `counters` are its inputs that count the steps; `None` if its values cannot be inferred.
     pub fn read(
         x: &'a Expand<'a>,
@@ -101,8 +101,8 @@ impl<'a> Body<'a> {
     /// Returns the value that an Identity hands on.
     pub fn root(&self, mut id: ValueId) -> ValueId {
         while let Some(node) = producer(&self.graph, id, "Identity") {
-            let Some(given) = node.input(0) else { break };
-            id = given;
+            let Some(source) = node.input(0) else { break };
+            id = source;
         }
         id
     }
@@ -128,7 +128,7 @@ impl<'a> Body<'a> {
         if let Some(tensor) = &self.graph.value(id).constant {
             return Some(Fixed::Inner(tensor.clone()));
         }
-        // Weights may be held in another precision than that of the cell.
+        // Weights may be stored in another precision than the cell computes in.
         let source = self.fixed(producer(&self.graph, id, "Cast")?.input(0)?)?;
         self.dtype_of(&source).is_some_and(DType::is_float).then_some(source)
     }
@@ -211,7 +211,7 @@ impl<'a> Body<'a> {
             .any(|[from, by]| self.root(from) == counter && self.ints(by).is_some_and(|list| list == [1]))
     }
 
-    /// Returns what ends the loop: the condition of the body is met until then; `None` if it is another one.
+    /// Returns the test that ends the loop: the condition of the body is met until then. `None` for others.
     pub fn last_test(&self, steps: &Dim) -> Option<Test> {
         self.test(*self.graph.outputs.first()?, steps)
     }

@@ -29,7 +29,7 @@ pub(super) struct Sum {
     pub bias: Vec<Part>,
 }
 
-/// A mask, and what is chosen.
+/// A mask, and the values between which it chooses.
 #[derive(Clone, Copy)]
 struct Choice {
     mask: ValueId,
@@ -59,7 +59,7 @@ pub(super) struct Cell {
 }
 
 impl Body<'_> {
-    /// Returns the cell, if all states and outputs are its own.
+    /// Returns the cell, if it has all states and outputs.
     pub fn cell(&self) -> Option<Cell> {
         self.states.iter().find_map(|h| self.cell_of(*h))
     }
@@ -83,14 +83,14 @@ impl Body<'_> {
         let mask = choice.map(|choice| choice.mask);
         let c = match c {
             Some([input, next]) => {
-                let is_own = |state: &State| state.input == input && self.is_next(state, next, choice);
-                Some(self.states.iter().copied().find(is_own)?)
+                let is_state = |state: &State| state.input == input && self.is_next(state, next, choice);
+                Some(self.states.iter().copied().find(is_state)?)
             }
             None => None,
         };
         let mut cell =
             Cell { kind, hidden, sequence: reader.sequence?, h, c, mask, results: Vec::new(), last: None };
-        // What the mask keeps is found again by its place, which the first state has not.
+        // The values that the mask keeps are found again by their position, which the first state has not.
         if mask.is_some() && (self.is_reversed || !self.is_zero(h.start)) {
             return None;
         }
@@ -114,10 +114,10 @@ impl Body<'_> {
     fn is_next(&self, state: &State, next: ValueId, choice: Option<Choice>) -> bool {
         match (choice, self.choice(state.next)) {
             (None, None) => self.root(state.next) == self.root(next),
-            (Some(h), Some(own)) => {
-                own.mask == h.mask
-                    && self.root(own.new) == self.root(next)
-                    && self.root(own.old) == state.input
+            (Some(h), Some(other)) => {
+                other.mask == h.mask
+                    && self.root(other.new) == self.root(next)
+                    && self.root(other.old) == state.input
             }
             _ => false,
         }
@@ -132,11 +132,11 @@ impl Body<'_> {
         previous: Option<State>,
     ) -> Option<bool> {
         let Some(choice) = choice else { return (self.root(value) == self.root(new)).then_some(false) };
-        let own = self.choice(value).filter(|own| own.mask == choice.mask)?;
-        if self.root(own.new) != self.root(new) {
+        let found = self.choice(value).filter(|found| found.mask == choice.mask)?;
+        if self.root(found.new) != self.root(new) {
             return None;
         }
-        let old = self.root(own.old);
+        let old = self.root(found.old);
         if old == self.root(choice.old) {
             return Some(false);
         }
@@ -150,7 +150,7 @@ impl Body<'_> {
         }
     }
 
-    /// Returns what a mask chooses: by Where, or by products with the mask and with its opposite.
+    /// Returns the choice of a mask: by Where, or by products with the mask and with its opposite.
     fn choice(&self, id: ValueId) -> Option<Choice> {
         if let Some(node) = self.made_by(id, "Where") {
             let [condition, yes, no] = [node.input(0)?, node.input(1)?, node.input(2)?];
@@ -210,7 +210,7 @@ impl Reader<'_, '_> {
             let (f, i, g, state) = both(body.operands(next, "Add"), |[kept, added]| {
                 let (f, state) = both(body.operands(kept, "Mul"), |[f, state]| {
                     let state = body.root(state);
-                    body.states.iter().any(|own| own.input == state).then_some(())?;
+                    body.states.iter().any(|other| other.input == state).then_some(())?;
                     Some((self.gate(f, "Sigmoid")?, state))
                 })?;
                 let pair = |[i, g]: [ValueId; 2]| Some((self.gate(i, "Sigmoid")?, self.gate(g, "Tanh")?));
@@ -260,8 +260,8 @@ impl Reader<'_, '_> {
         if let Some(value) = self.body.fixed(id) {
             return Some((value, columns));
         }
-        let (source, own) = self.columns(id).filter(|_| columns.is_none())?;
-        Some((self.body.fixed(source)?, Some(own)))
+        let (source, part) = self.columns(id).filter(|_| columns.is_none())?;
+        Some((self.body.fixed(source)?, Some(part)))
     }
 
     fn rnn(&mut self, new: ValueId) -> Option<(Kind, Option<[ValueId; 2]>)> {
@@ -290,8 +290,8 @@ impl Reader<'_, '_> {
             self.collect(a, columns, sum)?;
             return self.collect(b, columns, sum);
         }
-        if let Some((source, own)) = self.columns(id) {
-            return if columns.is_none() { self.collect(source, Some(own), sum) } else { None };
+        if let Some((source, part)) = self.columns(id) {
+            return if columns.is_none() { self.collect(source, Some(part), sum) } else { None };
         }
         if let Some(node) = body.made_by(id, "Squeeze").filter(|_| self.is_single) {
             // The only row of a batch, to which it is broadcast again.
@@ -305,12 +305,12 @@ impl Reader<'_, '_> {
         if let Some(node) = body.made_by(id, "MatMul").or_else(|| body.made_by(id, "Gemm")) {
             let rows = node.input(0).filter(|_| node.is("MatMul") || is_plain_gemm(node))?;
             let is_transposed = is_set(node, "transB");
-            let (value, own) = self.matrix(node.input(1)?, columns)?;
+            let (value, part_columns) = self.matrix(node.input(1)?, columns)?;
             // Columns of a transposed matrix are rows of it.
-            if is_transposed && own != columns {
+            if is_transposed && part_columns != columns {
                 return None;
             }
-            let part = Part { value, is_transposed, columns: own };
+            let part = Part { value, is_transposed, columns: part_columns };
             if body.root(rows) == self.h {
                 sum.h.push(part);
             } else {
@@ -330,7 +330,7 @@ impl Reader<'_, '_> {
     }
 }
 
-/// Returns what a formula finds for the operands of a node, in one of both orders.
+/// Returns the result of a formula for the operands of a node, in one of both orders.
 fn both<T>(orders: [Option<[ValueId; 2]>; 2], find: impl FnMut([ValueId; 2]) -> Option<T>) -> Option<T> {
     orders.into_iter().flatten().find_map(find)
 }

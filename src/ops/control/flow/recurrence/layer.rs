@@ -1,7 +1,7 @@
-//! The recurrent operator of a cell, and what masks do around it.
+//! The recurrent operator of a cell, and the operators around it that apply masks.
 //!
 //! Steps that the mask skips change no state. So the others are moved to the front, where the operator reads
-//! them, and its results back: `places[t, j]` is 1 where the step j of the operator is the last one at t that
+//! them, and its results back: `last[t, j]` is 1 where the step j of the operator is the last one at t that
 //! is not skipped.
 
 use super::body::{Body, Fixed};
@@ -17,13 +17,13 @@ impl<'a> Body<'a> {
             return Ok(false);
         }
         let x = self.x.make.value(cell.sequence);
-        let places = cell.mask.map(|mask| Places::new(self.x.make.value(mask)));
-        let read = places.as_ref().map_or(x, |places| places.gather(x));
+        let steps = cell.mask.map(|mask| Steps::new(self.x.make.value(mask)));
+        let read = steps.as_ref().map_or(x, |steps| steps.gather(x));
         let [y, h, c] = self.operator(cell, read);
         let y = y.squeeze(&[1]);
-        let result = |is_zero| places.as_ref().map_or(y, |places| places.scatter(y, is_zero));
+        let result = |is_zero| steps.as_ref().map_or(y, |steps| steps.scatter(y, is_zero));
         let last = |y: Expr<'a>| y.slice(0, -1, i64::MAX).squeeze(&[0]);
-        let h = if places.is_some() { last(result(false)) } else { h.squeeze(&[0]) };
+        let h = if steps.is_some() { last(result(false)) } else { h.squeeze(&[0]) };
         self.x.output(cell.h.output, h);
         if let Some(state) = cell.c {
             self.x.output(state.output, c.squeeze(&[0]));
@@ -43,7 +43,7 @@ impl<'a> Body<'a> {
         Ok(true)
     }
 
-    /// Returns whether the shapes are those of a cell, and no output is one that the operator does not have.
+    /// Returns whether a cell may have these shapes, and the operator has all outputs.
     fn fits(&self, cell: &Cell) -> bool {
         let graph = self.x.graph();
         let x = graph.value(cell.sequence);
@@ -114,7 +114,7 @@ impl<'a> Body<'a> {
         // The gates read x and h; the last one of GRU reads h in the sum that r scales.
         let from_x: Vec<&[Part]> = sums.iter().map(|sum| sum.x.as_slice()).collect();
         let mut from_h: Vec<&[Part]> = sums.iter().map(|sum| sum.h.as_slice()).collect();
-        let own: Vec<&[Part]> = sums.iter().map(|sum| sum.bias.as_slice()).collect();
+        let unscaled: Vec<&[Part]> = sums.iter().map(|sum| sum.bias.as_slice()).collect();
         let mut scaled: Vec<&[Part]> = vec![&[]; sums.len()];
         if let Kind::Gru([.., b]) = &cell.kind {
             from_h.pop();
@@ -122,7 +122,7 @@ impl<'a> Body<'a> {
             scaled.pop();
             scaled.push(&b.bias);
         }
-        let b = [bias(&own), bias(&scaled)].concat();
+        let b = [bias(&unscaled), bias(&scaled)].concat();
         let b = typed(self.x.make.concat(&b, 0).unsqueeze(&[0]));
         let state = |start| Some(self.x.make.value(start).unsqueeze(&[0]));
         let mut inputs =
@@ -170,23 +170,23 @@ impl<'a> Body<'a> {
     }
 }
 
-/// Where the steps are that a mask does not skip.
-struct Places<'a> {
-    /// `places[batch, t, j]`, as the description of this file has it.
-    places: Expr<'a>,
+/// The steps that a mask does not skip.
+struct Steps<'a> {
+    /// `last[batch, t, j]`, as the description of this file has it.
+    last: Expr<'a>,
     /// The same without the steps that are skipped.
     kept: Expr<'a>,
 }
 
-impl<'a> Places<'a> {
-    fn new(mask: Expr<'a>) -> Places<'a> {
+impl<'a> Steps<'a> {
+    fn new(mask: Expr<'a>) -> Steps<'a> {
         let mask = mask.squeeze(&[2]).transpose(&[1, 0]).cast(DType::F32);
         let axis = mask.builder.int(1);
         let count =
             mask.builder.op("CumSum", [mask, axis], []).typed(DType::F32).unsqueeze(&[2]).typed(DType::F32);
         let steps = (mask.positions(1).cast(DType::F32).typed(DType::F32) + 1.0).reshape(&[1, 1, -1]);
-        let places = count.equal(steps).cast(DType::F32);
-        Places { places, kept: places * mask.unsqueeze(&[2]) }
+        let last = count.equal(steps).cast(DType::F32);
+        Steps { last, kept: last * mask.unsqueeze(&[2]) }
     }
 
     /// Returns the steps of a sequence that are not skipped, before zeros.
@@ -194,9 +194,9 @@ impl<'a> Places<'a> {
         self.kept.transpose(&[0, 2, 1]).matmul(x.transpose(&[1, 0, 2])).transpose(&[1, 0, 2])
     }
 
-    /// Returns the results at all steps: 0 at those that are skipped, or the one before.
+    /// Returns the results at all steps: 0 at skipped ones, or the result before.
     fn scatter(&self, y: Expr<'a>, is_zero: bool) -> Expr<'a> {
-        let places = if is_zero { self.kept } else { self.places };
-        places.matmul(y.transpose(&[1, 0, 2])).transpose(&[1, 0, 2])
+        let matrix = if is_zero { self.kept } else { self.last };
+        matrix.matmul(y.transpose(&[1, 0, 2])).transpose(&[1, 0, 2])
     }
 }

@@ -63,7 +63,7 @@ fn states<'b>(
     pairs.enumerate().map(state).collect()
 }
 
-/// Returns whether a Loop takes `steps` iterations, as its number of iterations and its condition say.
+/// Returns whether a Loop takes `steps` iterations, by its number of iterations and its condition.
 fn runs_to(x: &Expand, body: &Body, steps: &Dim) -> Result<bool> {
     let most = if x.has_input(0) { x.dims(0).ok().and_then(|list| list.first().cloned()) } else { None };
     if x.has_input(0) && most.is_none() {
@@ -73,7 +73,7 @@ fn runs_to(x: &Expand, body: &Body, steps: &Dim) -> Result<bool> {
         Some(condition) => body::is_met_at_first(x.graph(), condition, steps),
         None => true,
     };
-    // A condition that ends the loop may be stated beside the number of iterations.
+    // A condition that ends the loop may be stated along with the number of iterations.
     let is_number = most.as_ref() == Some(steps);
     let is_above = most.as_ref().is_none_or(|most| most.known().is_some_and(|n| n >= i64::from(i32::MAX)));
     Ok(starts
