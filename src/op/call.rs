@@ -234,11 +234,14 @@ impl<'a> Call<'a> {
         if let Some(elements) = &value.elements {
             return Ok(elements);
         }
+        if let Some(few) = value.constant.as_ref().map(Tensor::few).transpose()?.flatten() {
+            return Ok(few);
+        }
         let loaded = self.loaded.get_or_init(|| vec![OnceCell::new(); self.input_count()]);
         let slot = loaded.at(index)?;
         if slot.get().is_none() {
             // Nothing else sets it.
-            let _ = slot.set(self.required_constant(index)?.load_listed()?);
+            let _ = slot.set(self.required_constant(index)?.load_listed()?.into_owned());
         }
         slot.get().ok_or_else(|| Error::internal("a constant that was not loaded"))
     }

@@ -1,10 +1,12 @@
 //! An element of a list of integers as a sum: one that is computed at run time, and sizes.
 
+use std::borrow::Cow;
+
 use num_traits::AsPrimitive;
 
 use super::range::range;
 use crate::graph::{Graph, Node, ValueId};
-use crate::tensor::{Array, DType, Dim, Range};
+use crate::tensor::{DType, Dim, Range};
 
 /// The maximum number of nodes that are followed.
 const MAX_NODES: usize = 32;
@@ -62,15 +64,15 @@ fn count(graph: &Graph, id: ValueId) -> Option<usize> {
 fn known(graph: &Graph, id: ValueId, index: usize) -> Option<Dim> {
     let value = graph.value(id);
     if let Some(constant) = value.constant.as_ref().filter(|constant| constant.dtype().is_float()) {
-        let element = constant.load_listed().ok()?.to_f64().ok()?.iter().nth(index).copied()?;
+        let element = constant.load_listed().ok()?.number_at(index)?;
         return (element.fract() == 0.0).then(|| Dim::Known(element.as_()));
     }
     if !value.dtype.is_some_and(DType::is_int) {
         return None;
     }
-    let list: Array = match &value.constant {
+    let list = match &value.constant {
         Some(constant) => constant.load_listed().ok()?,
-        None => value.elements.as_deref()?.clone(),
+        None => Cow::Borrowed(value.elements.as_deref()?),
     };
     list.to_dims().ok()?.iter().nth(index).cloned()
 }

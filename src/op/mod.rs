@@ -22,8 +22,7 @@ pub(crate) use call::{
 };
 pub(crate) use element::ElementSum;
 pub(crate) use moves::{
-    Move, Moved, Moves, fold_moves, infer_moves, moved, moves, moves_batch, moves_first, taken, unmoved,
-    viewed,
+    Move, Moved, Moves, fold_moves, infer_moves, moved, moves, moves_batch, taken, unmoved, viewed,
 };
 pub(crate) use operator::{
     Access, AppendRule, Condition, Expects, Fold, IdentityRule, Infer, InputRule, MultiplyAdds, NanRule, Op,

@@ -127,8 +127,14 @@ impl Moved {
             _ => {
                 let (index, steps) = self.chain()?;
                 let data = node.input(index)?;
-                let shape = graph.value(data).shape.as_ref()?;
-                steps.iter().all(|step| step.is_idle(shape)).then_some(data)
+                let mut shape = graph.value(data).shape.as_deref()?.to_vec();
+                for step in steps {
+                    if !step.is_idle(&shape) {
+                        return None;
+                    }
+                    shape = step.shape(&shape).ok()?;
+                }
+                Some(data)
             }
         }
     }
@@ -354,6 +360,8 @@ pub(crate) fn fold_moves(call: &Call) -> Result<Vec<Array>> {
 
 /// Returns the input of a node that keeps the indices of all elements.
 pub(crate) fn unmoved(graph: &Graph, node: &Node) -> Option<ValueId> {
+    // Most nodes change the shape, and need not be read.
+    node.inputs.iter().flatten().find(|input| is_as_output(graph, node, **input))?;
     let moves = moves(graph, node)?;
     let [moved] = moves.as_slice() else { return None };
     moved.unmoved(graph, node).filter(|data| is_as_output(graph, node, *data))
@@ -362,12 +370,6 @@ pub(crate) fn unmoved(graph: &Graph, node: &Node) -> Option<ValueId> {
 /// Returns whether a node computes each element of the batch from the same element of input `index`.
 pub(crate) fn moves_batch(call: &Call, index: usize) -> bool {
     call.moves().is_ok_and(|moves| moves.iter().all(|moved| moved.keeps_batch(call, index) == Some(true)))
-}
-
-/// Returns whether all outputs have only elements of the first input.
-pub(crate) fn moves_first(graph: &Graph, node: &Node) -> bool {
-    let is_first = |moved: &Moved| moved.chain().is_some_and(|(index, _)| index == 0);
-    moves(graph, node).is_some_and(|moves| moves.iter().all(is_first))
 }
 
 #[cfg(test)]

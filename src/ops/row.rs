@@ -5,7 +5,7 @@ use crate::graph::Fact;
 use crate::lower::{LowerNode, lower_moves};
 use crate::op::{
     Access, AppendRule, Call, Condition, Expects, Fold, IdentityRule, Infer, InputRule, Moves, MultiplyAdds,
-    NanRule, Op, RangeRule, Schema, Work, fold_moves, infer_moves, moves_batch, moves_first, traits, unmoved,
+    NanRule, Op, RangeRule, Schema, Work, fold_moves, infer_moves, moves_batch, traits, unmoved,
 };
 use crate::pass::definition;
 use crate::pass::expand::{ExpandNode, Expansion, Formula};
@@ -59,9 +59,10 @@ impl Row {
     }
 
     /// A row of an operator that only moves elements. All else follows from the moves.
-    pub const fn moving(name: &'static str, access: Access, moves: Moves) -> Row {
-        let row = Row::new(name, access, infer_moves).moves(moves).fold(fold_moves).lower(lower_moves);
-        row.identity(unmoved).batched(moves_batch).transparent(moves_first)
+    pub const fn moving(domain: &'static str, name: &'static str, access: Access, moves: Moves) -> Row {
+        let row = Row::of(domain, name, access, infer_moves).moves(moves);
+        let row = row.fold(fold_moves).lower(lower_moves);
+        row.identity(unmoved).batched(moves_batch).transparent(|_, _| true)
     }
 
     /// Replaces the domain, for a row that is otherwise equal to another.

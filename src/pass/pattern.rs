@@ -1,5 +1,6 @@
 //! Queries on a graph that passes over patterns share.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -55,7 +56,7 @@ pub(crate) fn scalar(graph: &Graph, value: ValueId) -> Option<f64> {
     if tensor.shape().iter().any(|size| *size != 1) {
         return None;
     }
-    tensor.load_listed().ok()?.to_f64().ok()?.first().copied()
+    tensor.load_listed().ok()?.number_at(0)
 }
 
 /// The elements of a constant of integers.
@@ -64,11 +65,11 @@ pub(crate) fn constant_ints(graph: &Graph, value: ValueId) -> Option<Vec<i64>> {
 }
 
 /// The elements of a value that are known when converting: of a constant that is not large, or sizes.
-pub(crate) fn known_elements(value: &Value) -> Option<Array> {
+pub(crate) fn known_elements(value: &Value) -> Option<Cow<'_, Array>> {
     match &value.constant {
         Some(constant) if constant.len() > MOST_LISTED => None,
         Some(constant) => constant.load_listed().ok(),
-        None => value.elements.as_deref().cloned(),
+        None => value.elements.as_deref().map(Cow::Borrowed),
     }
 }
 

@@ -4,6 +4,7 @@
 //! elements in reversed order of axes or with negative strides, as slices and transposes of large constants
 //! are.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -47,7 +48,7 @@ fn inferred(path: &Path) -> Option<(Vec<Node>, Graph)> {
 fn array(graph: &Graph, id: ValueId) -> Option<Array> {
     let value = graph.value(id);
     if let Some(constant) = &value.constant {
-        return constant.load_listed().ok().filter(|array| array.len() <= MOST);
+        return constant.load_listed().ok().filter(|array| array.len() <= MOST).map(Cow::into_owned);
     }
     if let Some(elements) = &value.elements {
         return Some(elements.as_ref().clone());

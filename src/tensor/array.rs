@@ -209,6 +209,16 @@ impl Array {
         })
     }
 
+    /// Returns an element in row-major order; `None` for a size, and outside of the array.
+    pub(crate) fn number_at(&self, index: usize) -> Option<f64> {
+        match &self.elements {
+            Elements::F32(a) => a.iter().nth(index).map(|x| f64::from(*x)),
+            Elements::F64(a) => a.iter().nth(index).copied(),
+            Elements::I64(a) => a.iter().nth(index).map(|x| x.as_()),
+            Elements::Dim(_) => None,
+        }
+    }
+
     /// Converts the elements to integers; refuses floats and symbolic sizes.
     pub fn to_i64(&self) -> Result<ArrayD<i64>> {
         self.integers().cloned()

@@ -20,8 +20,9 @@ mod span;
 mod stream;
 mod write;
 
+use std::borrow::Cow;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -60,6 +61,9 @@ pub(crate) use stream::{Ranges, Take};
 /// The number of elements that are converted at a time when a tensor is written in another type.
 const CHUNK_ELEMENTS: usize = 1 << 20;
 
+/// The number of elements that stay in memory once they are read.
+const FEW: usize = 16;
+
 /// A constant: type, shape, and the location of its bytes, which copies share.
 #[derive(Clone)]
 pub struct Tensor(Arc<Parts>);
@@ -68,6 +72,9 @@ struct Parts {
     dtype: DType,
     shape: SmallVec<[usize; 4]>,
     data: Data,
+    /// The elements, if they are few, from the first read on: patterns read the same numbers and sizes many
+    /// times.
+    few: OnceLock<Box<Array>>,
 }
 
 #[derive(Clone)]
@@ -105,7 +112,7 @@ struct Deferred {
 
 impl Tensor {
     fn of(dtype: DType, shape: impl Into<SmallVec<[usize; 4]>>, data: Data) -> Tensor {
-        Tensor(Arc::new(Parts { dtype, shape: shape.into(), data }))
+        Tensor(Arc::new(Parts { dtype, shape: shape.into(), data, few: OnceLock::new() }))
     }
 
     /// Creates a tensor from its `raw_data`.
@@ -385,11 +392,26 @@ impl Tensor {
 
     /// Like [`Tensor::load`] during conversion: refuses to list more repeated or computed elements than the
     /// limit.
-    pub(crate) fn load_listed(&self) -> Result<Array> {
+    pub(crate) fn load_listed(&self) -> Result<Cow<'_, Array>> {
+        if let Some(few) = self.few()? {
+            return Ok(Cow::Borrowed(few));
+        }
         if let Data::Filled(_) = &self.0.data {
             limits::check_listed(self.len())?;
         }
-        self.load()
+        self.load().map(Cow::Owned)
+    }
+
+    /// Returns the elements, if they are few.
+    pub(crate) fn few(&self) -> Result<Option<&Array>> {
+        if self.len() > FEW {
+            return Ok(None);
+        }
+        if self.0.few.get().is_none() {
+            // Another thread may have set the same elements.
+            let _ = self.0.few.set(Box::new(self.load()?));
+        }
+        Ok(self.0.few.get().map(Box::as_ref))
     }
 }
 

@@ -2,18 +2,15 @@
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__ReverseSequence.html>.
 
-use ndarray::{ArrayD, Axis, Slice};
-
 use super::one_hot::pick;
-use crate::op::ElementSum;
+use crate::op::{ElementSum, Move, Moved};
 use crate::ops::prelude::*;
-use crate::tensor::move_elements;
+use crate::tensor::Span;
 
-pub(in crate::ops) const OPS: &[Row] = &[Row::new("ReverseSequence", Access::Any, infer_reverse)
-    .fold(fold_reverse)
+pub(in crate::ops) const OPS: &[Row] = &[Row::moving("", "ReverseSequence", Access::Any, reversed)
+    .infer(infer_reverse)
     .expand(expand_reverse)
     .tolerates_rounding(|_, _| true)
-    .lower(lower_reverse)
     .lowers_to("Crop, Slice, Concat for constant lengths; else MatMul with a matrix of zeros and ones")];
 
 /// The maximum number of sequences that are reversed one after the other.
@@ -38,40 +35,28 @@ fn infer_reverse(call: &Call) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, shape.to_vec())])
 }
 
-fn check_len(len: i64, size: i64) -> Result<()> {
+/// Returns the step that reverses the first `len` of `size` elements.
+fn reversal(axis: usize, len: i64, size: i64) -> Result<Move> {
     if !(0..=size).contains(&len) {
         invalid!("sequence length {len} is out of range for a time axis of size {size}");
     }
-    Ok(())
+    Ok(Move::Pick { axis, indices: (0..len).rev().chain(len..size).collect() })
 }
 
-/// Returns the indices of a sequence of `size` elements, the first `len` reversed.
-fn indices(len: i64, size: i64) -> Result<Vec<i64>> {
-    check_len(len, size)?;
-    Ok((0..len).rev().chain(len..size).collect())
-}
-
-fn fold_reverse(call: &Call) -> Result<Vec<Array>> {
-    let data = call.array(0)?;
+/// The lengths are constant.
+fn reversed(call: &Call) -> Result<Vec<Moved>> {
     let (time, batch) = read_axes(call)?;
-    let size = data.shape().at(time)?.int();
-    let lens = call.array(1)?.int_list()?;
-    lens.iter().try_for_each(|len| check_len(*len, size))?;
-    let lens: Vec<isize> = lens.into_iter().map(isize::try_from).collect::<std::result::Result<_, _>>()?;
-    Ok(vec![move_elements!(data, elements => reverse(elements, Axis(batch), &lens))])
-}
-
-fn reverse<T: Clone>(data: &ArrayD<T>, batch: Axis, lens: &[isize]) -> ArrayD<T> {
-    let mut result = data.clone();
-    let sequences = result.axis_iter_mut(batch).zip(data.axis_iter(batch));
-    for ((mut to, from), len) in sequences.zip(lens) {
-        // Without the batch axis, the time axis is the first.
-        let begin = Slice::from(..*len);
-        let mut reversed = from.slice_axis(Axis(0), begin);
-        reversed.invert_axis(Axis(0));
-        to.slice_axis_mut(Axis(0), begin).assign(&reversed);
+    let size = call.shape(0)?.at(time)?;
+    let size = size.known().ok_or_else(|| Error::unsupported(format!("the time axis of size {size}")))?;
+    let lens = call.int_list(1)?;
+    if let Some(len) = lens.first().filter(|first| lens.iter().all(|len| len == *first)) {
+        return Ok(vec![Moved::by([reversal(time, *len, size)?])]);
     }
-    result
+    let sequence = |(index, len): (i64, &i64)| {
+        let one = Move::Take { axis: batch, span: Span::of(index, 1) };
+        Ok(Moved::by([one, reversal(time, *len, size)?]))
+    };
+    Ok(vec![Moved::Join((0..).zip(&lens).map(sequence).collect::<Result<_>>()?, batch)])
 }
 
 /// Returns the lengths of all sequences: each of them, or one that is expanded to their free number.
@@ -117,16 +102,4 @@ fn expand_reverse(expand: &Expand) -> Result<bool> {
 /// Returns a value with its first two axes exchanged if `time_first` is true.
 fn swapped(value: Expr, time_first: bool) -> Expr {
     if time_first { value.transpose(&[1, 0, 2]) } else { value }
-}
-
-fn lower_reverse(lower: &Lower) -> Result<()> {
-    let (time, batch) = read_axes(lower)?;
-    let size = *lower.sizes(0)?.at(time)?;
-    let (x, lens) = (lower.input(0), lower.int_list(1)?);
-    if let Some(len) = lens.first().filter(|first| lens.iter().all(|len| len == *first)) {
-        return lower.give(0, x.pick(time, &indices(*len, size)?));
-    }
-    let sequence = |(index, len): (i64, &i64)| Ok(x.slice(batch, index, 1).pick(time, &indices(*len, size)?));
-    let sequences: Result<Vec<Nd>> = (0..).zip(&lens).map(sequence).collect();
-    lower.give(0, lower.join(&sequences?, batch))
 }

@@ -3,14 +3,12 @@
 //! Spec: <https://onnx.ai/onnx/operators/onnx__Compress.html>, `onnx__NonZero.html`.
 
 use crate::error::ErrorCode;
+use crate::op::{Move, Moved};
 use crate::ops::prelude::*;
-use crate::ops::shape::size::resized;
 use crate::tensor::coordinates;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("Compress", Access::Any, infer_compress)
-        .fold(fold_compress)
-        .lower(lower_compress)
+    Row::moving("", "Compress", Access::Any, compressed)
         .tolerates_rounding(|_, _| true)
         .lowers_to("Crop, Concat")
         .limits("a condition computed at run time"),
@@ -26,10 +24,9 @@ fn unknown_size(error: Error) -> Error {
 }
 
 /// Returns the indices that a condition keeps of an axis of `size`; a shorter condition drops the rest.
-fn kept(condition: &[i64], size: usize) -> Result<Vec<usize>> {
-    let kept: Vec<usize> =
-        condition.iter().enumerate().filter(|(_, keep)| **keep != 0).map(|(at, _)| at).collect();
-    if let Some(outside) = kept.last().filter(|index| **index >= size) {
+fn kept(condition: &[i64], size: &Dim) -> Result<Vec<i64>> {
+    let kept: Vec<i64> = (0..).zip(condition).filter(|(_, keep)| **keep != 0).map(|(at, _)| at).collect();
+    if let Some(outside) = kept.last().filter(|last| size.known().is_some_and(|size| **last >= size)) {
         invalid!("the condition keeps element {outside} of an axis of size {size}");
     }
     Ok(kept)
@@ -40,40 +37,19 @@ pub(super) fn read_axis(call: &Call, rank: usize) -> Result<Option<usize>> {
     call.optional_int("axis")?.map(|axis| resolve_axis(axis, rank)).transpose()
 }
 
-fn infer_compress(call: &Call) -> Result<Vec<Fact>> {
+fn compressed(call: &Call) -> Result<Vec<Moved>> {
     let shape = call.shape(0)?;
-    let axis = read_axis(call, shape.len())?;
     let condition = call.int_list(1).map_err(unknown_size)?;
-    let count = Dim::from(condition.iter().filter(|keep| **keep != 0).count());
-    let shape = match axis {
-        Some(axis) => resized(shape, axis, count),
-        None => vec![count],
+    let (flattened, axis) = match read_axis(call, shape.len())? {
+        Some(axis) => (None, axis),
+        None => (Some(Move::Reshape(vec![Dim::product(shape)])), 0),
     };
-    Ok(vec![Fact::new(call.dtype(0)?, shape)])
-}
-
-fn fold_compress(call: &Call) -> Result<Vec<Array>> {
-    let data = call.array(0)?;
-    let condition = call.array(1)?.int_list()?;
-    let (data, axis) = match read_axis(call, data.shape().len())? {
-        Some(axis) => (data.clone(), axis),
-        None => (data.reshape(&[data.len()])?, 0),
-    };
-    let size = *data.shape().at(axis)?;
-    Ok(vec![data.gather(axis, &kept(&condition, size)?)?])
-}
-
-fn lower_compress(lower: &Lower) -> Result<()> {
-    let shape = lower.shape(0)?;
-    let (shape, axis) = match read_axis(lower, shape.len())? {
-        Some(axis) => (shape.to_vec(), axis),
-        None => (vec![Dim::product(shape)], 0),
-    };
-    let size =
-        shape.at(axis)?.known().ok_or_else(|| Error::unsupported("the size of the axis is not fixed"))?;
-    let indices: Result<Vec<i64>> =
-        kept(&lower.int_list(1)?, usize::try_from(size)?)?.into_iter().map(|index| Ok(index.int())).collect();
-    lower.give(0, lower.input(0).reshape(shape).pick(axis, &indices?))
+    let size = if flattened.is_some() { &Dim::product(shape) } else { shape.at(axis)? };
+    let indices = kept(&condition, size)?;
+    if let Some(last) = indices.last() {
+        call.require(SizeCondition::at_least(size, last + 1))?;
+    }
+    Ok(vec![Moved::by(flattened.into_iter().chain([Move::Pick { axis, indices }]))])
 }
 
 /// Infers a constant with a row per axis and a column per nonzero element.
@@ -103,8 +79,8 @@ mod tests {
 
     #[test]
     fn short_conditions_drop_the_rest() {
-        assert_eq!(kept(&[0, 1], 5).unwrap(), [1]);
-        assert_eq!(kept(&[1, 0, 0, 0, 0, 0], 5).unwrap(), [0]);
-        assert!(kept(&[0, 0, 1], 2).is_err());
+        assert_eq!(kept(&[0, 1], &5.into()).unwrap(), [1]);
+        assert_eq!(kept(&[1, 0, 0, 0, 0, 0], &5.into()).unwrap(), [0]);
+        assert!(kept(&[0, 0, 1], &2.into()).is_err());
     }
 }

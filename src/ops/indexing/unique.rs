@@ -27,7 +27,7 @@ fn infer_unique(call: &Call) -> Result<Vec<Fact>> {
     let Some(data) = call.constant(0) else {
         return Err(Error::unsupported(UNKNOWN_SIZE).code_is(ErrorCode::UNKNOWN_SHAPE));
     };
-    let data = data.load_listed()?;
+    let data = data.load_listed()?.into_owned();
     let (data, axis) = match read_axis(call, data.shape().len())? {
         Some(axis) => (data, axis),
         None => (data.reshape(&[data.len()])?, 0),

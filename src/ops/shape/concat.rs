@@ -8,15 +8,16 @@ use crate::ops::prelude::*;
 use crate::tensor::Span;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::moving("Concat", Access::Lanes { since: 4, default: None }, |call| {
+    Row::moving("", "Concat", Access::Lanes { since: 4, default: None }, |call| {
         let parts = (0..call.input_count()).map(Moved::Input).collect();
         Ok(vec![Moved::Join(parts, concat_axis(call, call.shape(0)?.len())?)])
     })
     .range(range::all)
+    .transparent(|_, _| false)
     .tolerates_rounding(|_, _| true)
     .appends(appends_to_all)
     .lowers_to("Concat"),
-    Row::moving("Split", Access::Any, split).lowers_to("Slice"),
+    Row::moving("", "Split", Access::Any, split).lowers_to("Slice"),
 ];
 
 // Concat

@@ -18,14 +18,14 @@ use crate::ops::prelude::*;
 use crate::tensor::Border;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::moving("CenterCropPad", Access::Any, |call| {
+    Row::moving("", "CenterCropPad", Access::Any, |call| {
         Ok(vec![padded(center_amounts(call)?, &Border::Constant(number(call, 0.0)?))])
     })
     // The target size of a batch is stated.
     .batched(|_, _| false)
     .lowers_to("Padding, Crop")
     .limits("free sizes"),
-    Row::moving("Pad", Access::Any, |call| Ok(vec![padded(pad_amounts(call)?, &border(call)?)]))
+    Row::moving("", "Pad", Access::Any, |call| Ok(vec![padded(pad_amounts(call)?, &border(call)?)]))
         .lowers_to(
             "Padding; Crop for negative amounts; Crop and Concat for wrap, for reflections by the size of the \
             axis or more, and for free sizes without an upper bound",

@@ -7,45 +7,41 @@
 
 use crate::ncnn::Layer;
 use crate::ncnn::layer::{PixelShuffle, Reorg, ShuffleChannel};
-use crate::op::identity::same_shape;
+use crate::op::{Move, Moved};
 use crate::ops::prelude::*;
-use crate::ops::shape::size::fixed_shape;
 use crate::ops::spatial::batch_as_channels;
-use crate::tensor::Shape;
 
 pub(in crate::ops) const OPS: &[Row] = &[
-    Row::new("DepthToSpace", Access::Selection, |call| infer_rearrange(call, TO_SPACE))
-        .batched(|_, index| index == 0)
-        .fold(|call| fold_rearrange(call, TO_SPACE))
+    Row::moving("", "DepthToSpace", Access::Selection, |call| rearranged(call, TO_SPACE))
+        .infer(|call| infer_rearrange(call, TO_SPACE))
         .lower(|lower| lower_rearrange(lower, TO_SPACE))
-        .identity(same_shape)
-        .transparent(|_, _| true)
         .lowers_to("PixelShuffle; Permute for a batch in mode DCR"),
-    Row::new("SpaceToDepth", Access::Selection, |call| infer_rearrange(call, TO_DEPTH))
-        .batched(|_, index| index == 0)
-        .fold(|call| fold_rearrange(call, TO_DEPTH))
+    Row::moving("", "SpaceToDepth", Access::Selection, |call| rearranged(call, TO_DEPTH))
+        .infer(|call| infer_rearrange(call, TO_DEPTH))
         .lower(|lower| lower_rearrange(lower, TO_DEPTH))
-        .identity(same_shape)
-        .transparent(|_, _| true)
         .lowers_to("Reorg; Permute for a batch in mode DCR"),
-    Row::of(NCNN_DOMAIN, "ShuffleChannel", Access::Any, infer_same)
-        .batched(|_, index| index == 0)
+    Row::moving(NCNN_DOMAIN, "ShuffleChannel", Access::Any, shuffled)
         .lower(lower_shuffle)
-        .transparent(|_, _| true)
         .lowers_to("ShuffleChannel")
         .limits("a batch over 1"),
 ];
 
-fn read_groups(call: &Call) -> Result<i64> {
-    let group = call.int("group")?;
-    match call.shape(0)? {
-        [_, channels, _, _] if group > 0 && channels.exact_div(group).is_some() => Ok(group),
-        shape => invalid!("{group} groups for an input of shape {}", display_shape(shape)),
-    }
+fn shuffled(call: &Call) -> Result<Vec<Moved>> {
+    let (group, shape) = (call.int("group")?, call.shape(0)?);
+    let [batch, channels, height, width] = shape else {
+        invalid!("an input of shape {}, expected batch, channels, height and width", display_shape(shape))
+    };
+    let Some(each) = channels.exact_div(&group.into()).filter(|_| group > 0) else {
+        invalid!("{channels} channels in {group} groups");
+    };
+    let groups = [batch, &group.into(), &each, height, width].map(Dim::clone);
+    let steps =
+        [Move::Reshape(groups.to_vec()), Move::Transpose(vec![0, 2, 1, 3, 4]), Move::Reshape(shape.to_vec())];
+    Ok(vec![Moved::by(steps)])
 }
 
 fn lower_shuffle(lower: &Lower) -> Result<()> {
-    let group = i32::try_from(read_groups(lower)?)?;
+    let group = i32::try_from(lower.int("group")?)?;
     let [batch, image @ ..] = lower.shape(0)? else { unsupported!("an input without axes") };
     if !batch.is(1) {
         unsupported!("a batch of {batch}");
@@ -114,6 +110,12 @@ fn plan(call: &Call, shape: &[Dim], way: Way) -> Result<Plan> {
     Ok(Plan { block, channel_first, blocks: blocks.to_vec(), perm, shape: shape.to_vec() })
 }
 
+fn rearranged(call: &Call, way: Way) -> Result<Vec<Moved>> {
+    let Plan { blocks, perm, shape, .. } = plan(call, call.shape(0)?, way)?;
+    Ok(vec![Moved::by([Move::Reshape(blocks), Move::Transpose(perm.to_vec()), Move::Reshape(shape)])])
+}
+
+/// Requires free sizes to be multiples, from which follows that the steps keep the number of elements.
 fn infer_rearrange(call: &Call, way: Way) -> Result<Vec<Fact>> {
     let shape = call.shape(0)?;
     let plan = plan(call, shape, way)?;
@@ -123,14 +125,6 @@ fn infer_rearrange(call: &Call, way: Way) -> Result<Vec<Fact>> {
         call.require(SizeCondition::multiple(size, of))?;
     }
     Ok(vec![Fact::new(call.dtype(0)?, plan.shape)])
-}
-
-fn fold_rearrange(call: &Call, way: Way) -> Result<Vec<Array>> {
-    let data = call.array(0)?;
-    let sizes = Shape::from(data.shape());
-    let plan = plan(call, &sizes, way)?;
-    let blocks = data.reshape(&fixed_shape(&plan.blocks)?)?;
-    Ok(vec![blocks.transpose(&plan.perm)?.reshape(&fixed_shape(&plan.shape)?)?])
 }
 
 fn lower_rearrange(lower: &Lower, way: Way) -> Result<()> {

@@ -109,6 +109,30 @@ impl Neg for &Dim {
     }
 }
 
+/// Of a number, by which the terms stay as many and as deep.
+impl Expr {
+    fn plus(self: &Arc<Expr>, number: i64) -> Computed {
+        if number == 0 {
+            return Ok(Dim::Expr(Arc::clone(self)));
+        }
+        let constant = within(self.constant.checked_add(number))?;
+        Ok(Dim::Expr(Arc::new(Expr { constant, ..Expr::clone(self) })))
+    }
+
+    fn times(self: &Arc<Expr>, number: i64) -> Computed {
+        match number {
+            0 => return Ok(Dim::ZERO),
+            1 => return Ok(Dim::Expr(Arc::clone(self))),
+            _ => {}
+        }
+        let mut product = Expr::clone(self);
+        for part in product.terms.values_mut().chain([&mut product.constant]) {
+            *part = within(part.checked_mul(number))?;
+        }
+        Ok(Dim::Expr(Arc::new(product)))
+    }
+}
+
 impl Dim {
     /// Returns the product of sizes; 1 for none.
     pub fn product<'a>(dims: impl IntoIterator<Item = &'a Dim>) -> Dim {
@@ -116,8 +140,10 @@ impl Dim {
     }
 
     fn sum_with(&self, other: &Dim) -> Computed {
-        if let (Dim::Known(a), Dim::Known(b)) = (self, other) {
-            return within(a.checked_add(*b)).map(Dim::Known);
+        match (self, other) {
+            (Dim::Known(a), Dim::Known(b)) => return within(a.checked_add(*b)).map(Dim::Known),
+            (Dim::Expr(e), Dim::Known(n)) | (Dim::Known(n), Dim::Expr(e)) => return e.plus(*n),
+            _ => {}
         }
         let (constant, mut terms) = self.defined_parts()?;
         let (c, t) = other.defined_parts()?;
@@ -129,12 +155,17 @@ impl Dim {
     }
 
     fn difference_to(&self, other: &Dim) -> Computed {
-        self.sum_with(&other.product_with(&Dim::Known(-1))?)
+        match (self, other) {
+            (Dim::Known(a), Dim::Known(b)) => within(a.checked_sub(*b)).map(Dim::Known),
+            _ => self.sum_with(&other.product_with(&Dim::Known(-1))?),
+        }
     }
 
     fn product_with(&self, other: &Dim) -> Computed {
-        if let (Dim::Known(a), Dim::Known(b)) = (self, other) {
-            return within(a.checked_mul(*b)).map(Dim::Known);
+        match (self, other) {
+            (Dim::Known(a), Dim::Known(b)) => return within(a.checked_mul(*b)).map(Dim::Known),
+            (Dim::Expr(e), Dim::Known(n)) | (Dim::Known(n), Dim::Expr(e)) => return e.times(*n),
+            _ => {}
         }
         let (ca, ta) = self.defined_parts()?;
         let (cb, tb) = other.defined_parts()?;

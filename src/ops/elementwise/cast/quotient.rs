@@ -73,7 +73,7 @@ type Required = Vec<Result<Option<SizeCondition>>>;
 fn quotients(graph: &Graph, id: ValueId, depth: usize, required: &mut Required) -> Option<Quotients> {
     let value = graph.value(id);
     if let Some(constant) = &value.constant {
-        return constants(&constant.load_listed().ok()?);
+        return constants(constant.load_listed().ok()?.as_ref());
     }
     let node = graph.node(value.producer?)?;
     let depth = depth.checked_sub(1)?;
