@@ -8,7 +8,6 @@ net and understands its outputs. Writes PNG files beside this script, and pictur
 
 import importlib.util
 import json
-import runpy
 import subprocess
 import sys
 import zipfile
@@ -314,8 +313,7 @@ def layout(program, folder):
     shown = image.copy()
     pen = ImageDraw.Draw(shown)
     # The model has no program for its outputs; the selection is that of the programs of detectors.
-    select = runpy.run_path(str(HERE.parent.parent / "src/example/python/nms.py"), {"np": np})["select"]
-    kept = select(boxes, classes, scores, 0.4, 0.5)
+    kept = program("slider_seg").select(boxes, classes, scores, 0.4, 0.5)
     for index in kept:
         box = [float(x) for x in boxes[index]]
         pen.rectangle(box, outline=RED, width=2)

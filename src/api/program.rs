@@ -53,7 +53,7 @@ impl Conversion {
             sizes: &sizes,
         };
         let text =
-            example::program(&subject, &Files { program: &program, param: &param, bin: &bin }, language);
+            example::program(&subject, &Files { program: &program, param: &param, bin: &bin }, language)?;
         let mut files = vec![(path.to_owned(), text)];
         files.extend(
             language.beside().iter().map(|(name, text)| (path.with_file_name(name), (*text).to_owned())),

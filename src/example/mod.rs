@@ -1,23 +1,41 @@
-//! Programs that run a net: what its inputs are given and what its outputs are for, put into templates.
+//! Programs that run a net: what its inputs are given and what its outputs are for, put into a template for
+//! each language.
 //!
 //! A program is made for one net, and is the user's to change. What the model does not tell, such as how its
-//! pixels are scaled, is a constant at the beginning of the program, with a comment that says so.
+//! pixels are scaled, is a constant of the program, with a comment that says so.
 
-mod cpp;
+mod facts;
 mod kotlin;
 mod metadata;
+mod pixels;
 mod purpose;
-mod python;
 mod subject;
 
 use std::ffi::OsStr;
 use std::path::Path;
 
-use purpose::Purpose;
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::{Serde, Value, ValueKind};
+use minijinja::{Environment, UndefinedBehavior, escape_formatter};
+
+use crate::error::{Error, Result};
+use facts::Facts;
 
 pub(crate) use metadata::metadata;
 pub(crate) use purpose::picture_sides;
 pub(crate) use subject::{Files, Subject};
+
+/// The templates of programs, and those that they include.
+const TEMPLATES: [(&str, &str); 5] = [
+    ("program.py", include_str!("templates/program.py.jinja")),
+    ("program.cpp", include_str!("templates/program.cpp.jinja")),
+    ("inputs.cpp", include_str!("templates/inputs.cpp.jinja")),
+    ("results.cpp", include_str!("templates/results.cpp.jinja")),
+    ("program.kt", include_str!("templates/program.kt.jinja")),
+];
+
+/// A text of a template, or what is wrong with it.
+type Rendered = std::result::Result<String, minijinja::Error>;
 
 /// The language of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,11 +70,68 @@ impl Language {
 }
 
 /// Returns the text of a program.
-pub(crate) fn program(subject: &Subject, files: &Files, language: Language) -> String {
-    let purpose = Purpose::of(subject);
-    match language {
-        Language::Python => python::program(subject, &purpose, files),
-        Language::Cpp => cpp::program(subject, &purpose, files),
-        Language::Kotlin => kotlin::program(subject, &purpose, files),
+///
+/// # Errors
+///
+/// A template is wrong: it names a fact that does not exist.
+pub(crate) fn program(subject: &Subject, files: &Files, language: Language) -> Result<String> {
+    let facts = Facts::of(subject, files);
+    let failed = |error| Error::internal("the template of the program is wrong").caused_by(error);
+    rendered(language, &facts).map_err(failed)
+}
+
+fn rendered(language: Language, facts: &Facts) -> Rendered {
+    let mut environment = Environment::new();
+    // A line that has only a statement or a comment leaves nothing in the program.
+    let mut syntax = SyntaxConfig::builder();
+    syntax.trim_blocks(true).lstrip_blocks(true).keep_trailing_newline(true);
+    environment.set_syntax(syntax.build()?);
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    // Jinja has `True` and `False`; C++ and Kotlin have `true` and `false`.
+    environment.set_formatter(|output, state, value| match value.kind() {
+        ValueKind::Bool => Ok(write!(output, "{}", value.is_true())?),
+        _ => escape_formatter(output, state, value),
+    });
+    for (name, text) in TEMPLATES {
+        environment.add_template(name, text)?;
     }
+    let (name, literal): (_, fn(&str) -> String) = match language {
+        Language::Python => ("program.py", literal),
+        Language::Cpp => ("program.cpp", literal),
+        Language::Kotlin => ("program.kt", kotlin::literal),
+    };
+    environment.add_filter("quoted", move |value: Value| quoted(&value, literal));
+    environment.add_filter("tuple", |value: Value| tuple(&value));
+    environment.add_filter("listed", kotlin::listed);
+    environment.add_filter("class", kotlin::class);
+    environment.add_filter("file_name", kotlin::file_name);
+    environment.get_template(name)?.render(Serde(facts))
+}
+
+/// Returns a string literal, in quotes. Programs in Python and C++ read those of JSON.
+fn literal(text: &str) -> String {
+    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    serde_json::to_string(&text).unwrap_or_default()
+}
+
+/// Returns the literal of a string, or those of a list of strings with commas.
+fn quoted(value: &Value, literal: fn(&str) -> String) -> Rendered {
+    if let Some(text) = value.as_str() {
+        return Ok(literal(text));
+    }
+    let items: Vec<String> = value.try_iter()?.map(|item| literal(&item.to_string())).collect();
+    Ok(items.join(", "))
+}
+
+/// Returns a tuple in Python, of numbers or of tuples.
+fn tuple(value: &Value) -> Rendered {
+    if value.kind() != ValueKind::Seq {
+        return Ok(value.to_string());
+    }
+    let items: Vec<String> =
+        value.try_iter()?.map(|item| tuple(&item)).collect::<std::result::Result<_, _>>()?;
+    Ok(match items.as_slice() {
+        [one] => format!("({one},)"),
+        _ => format!("({})", items.join(", ")),
+    })
 }

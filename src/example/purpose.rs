@@ -1,6 +1,8 @@
 //! What the inputs of a net are given, and what its outputs are for.
 
-use super::subject::{IMAGENET, Subject};
+use serde::Serialize;
+
+use super::subject::Subject;
 use crate::common::int::Int;
 use crate::ncnn::{Net, NetLayer};
 use crate::pipeline::{Metadata, Port};
@@ -21,11 +23,15 @@ const MIN_ALPHABET: i64 = 11;
 /// The maximum number of classes without names and without a Softmax: more numbers are a vector of features.
 const MAX_UNNAMED: i64 = 30;
 
+/// The number of classes of ImageNet.
+pub(super) const IMAGENET: i64 = 1000;
+
 /// The minimum number of tokens of a vocabulary.
 const MIN_VOCABULARY: i64 = 1000;
 
 /// What a program gives an input.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum Given {
     /// The picture of the command line.
     Picture,
@@ -51,7 +57,8 @@ pub(super) enum Given {
 }
 
 /// What the main input of a net is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum Source {
     Picture(Picture),
     Tokens,
@@ -59,7 +66,7 @@ pub(super) enum Source {
 }
 
 /// How a net reads pictures.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Picture {
     pub width: i64,
     pub height: i64,
@@ -69,7 +76,8 @@ pub(super) struct Picture {
 }
 
 /// What a program does with the outputs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum Tail {
     /// Prints the best classes of an output.
     Scores { output: usize, scale: Scale },
@@ -84,7 +92,8 @@ pub(super) enum Tail {
 }
 
 /// The meaning of scores.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum Scale {
     /// Probabilities, by a Softmax or Sigmoid at the end of the net.
     Probabilities,
@@ -93,7 +102,8 @@ pub(super) enum Scale {
 }
 
 /// The places of boxes, scores and classes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum Layout {
     /// A column for each box: centre, size, scores.
     Columns,
@@ -147,33 +157,6 @@ impl Purpose {
             Given::State(output) => Some((input, *output)),
             _ => None,
         })
-    }
-}
-
-impl Subject<'_> {
-    /// Returns the sizes of an input as a program computes them: beside tokens, `count` is the number of
-    /// those of this call, and `total` that of all.
-    pub(super) fn sizes_of(&self, purpose: &Purpose, form: &[Dim]) -> Vec<String> {
-        if purpose.source != Source::Tokens {
-            return self.at(form).unwrap_or_default().iter().map(i64::to_string).collect();
-        }
-        let tokens = self.inputs.iter().zip(&purpose.given).find(|(_, given)| **given == Given::Tokens);
-        let count = tokens.and_then(|(port, _)| port.form.last());
-        let size = |size: &Dim| match size.known() {
-            Some(n) => n.to_string(),
-            None if count == Some(size) => "count".to_owned(),
-            None => "total".to_owned(),
-        };
-        form.iter().map(size).collect()
-    }
-
-    /// Returns a shape at the chosen sizes.
-    pub(super) fn at(&self, shape: &[Dim]) -> Option<Vec<i64>> {
-        shape.iter().map(|size| size.substitute(self.sizes).known()).collect()
-    }
-
-    pub(super) fn output_at(&self, index: usize) -> Option<Vec<i64>> {
-        self.at(&self.outputs.get(index)?.shape)
     }
 }
 

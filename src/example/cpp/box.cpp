@@ -1,7 +1,0 @@
-
-struct Box
-{
-    float left, top, right, bottom;
-    int label;
-    float score;
-};

@@ -1,0 +1,226 @@
+//! The facts of a program, as the templates of all languages read them.
+
+use serde::Serialize;
+
+use super::pixels::Pixels;
+use super::purpose::{Given, Purpose, Source, Tail};
+use super::subject::{Files, Subject};
+use crate::pipeline::Port;
+use crate::tensor::{Dim, display_shape};
+
+/// The program that writes programs.
+const GENERATOR: &str = concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_VERSION"));
+
+/// What a template may name.
+#[derive(Debug, Serialize)]
+pub(super) struct Facts<'a> {
+    generator: &'static str,
+    /// The names of the model's file and of the program's.
+    model: String,
+    file: String,
+    /// The files of the net.
+    param: &'a str,
+    bin: &'a str,
+    /// A table of inputs and outputs, a line each.
+    ports: Vec<String>,
+    source: Source,
+    /// The scaling of the pixels of a picture.
+    pixels: Option<Pixels>,
+    /// Whether an input is given a picture with channels as the last axis.
+    has_channels_last: bool,
+    /// The inputs that are not states.
+    inputs: Vec<Input<'a>>,
+    /// The names of those that the runtime reads as integers.
+    integers: Vec<&'a str>,
+    states: Vec<State<'a>>,
+    outputs: Vec<&'a str>,
+    /// The outputs that are caches of the runtime.
+    kept: Vec<&'a str>,
+    /// The outputs of which the program makes something.
+    read: Vec<&'a str>,
+    tail: Tail,
+    /// The names of classes.
+    names: &'a [String],
+    /// The characters of an output of text by their indices.
+    alphabet: Vec<String>,
+    alphabet_is_known: bool,
+}
+
+/// An input that is not a state.
+#[derive(Debug, Serialize)]
+struct Input<'a> {
+    blob: &'a str,
+    int32: bool,
+    given: Given,
+    /// The sizes of the blob as a program computes them. Beside tokens, `count` is the number of those of
+    /// this call, and `total` that of all.
+    sizes: Vec<String>,
+    /// The length of a row of tokens, if it is fixed.
+    fixed: Option<i64>,
+    /// The sizes in the model and of the blob; -1 for a length that an array of the user decides.
+    shape: Vec<i64>,
+    form: Vec<i64>,
+    /// The axes of the shape that each axis of the blob holds.
+    axes: Vec<Vec<usize>>,
+}
+
+/// An input that an output of the call before continues.
+#[derive(Debug, Serialize)]
+struct State<'a> {
+    before: &'a str,
+    after: &'a str,
+    int32: bool,
+    /// Whether the runtime keeps it. The runtime begins with empty caches.
+    is_cache: bool,
+    /// The sizes before the first call.
+    first: Vec<i64>,
+}
+
+impl<'a> Facts<'a> {
+    pub fn of(subject: &Subject<'a>, files: &Files<'a>) -> Facts<'a> {
+        let purpose = Purpose::of(subject);
+        let Purpose { source, tail, .. } = purpose;
+        let inputs: Vec<Input> = subject
+            .inputs
+            .iter()
+            .zip(&purpose.given)
+            .filter_map(|(port, given)| Input::of(subject, &purpose, port, *given))
+            .collect();
+        let outputs = || subject.outputs.iter().enumerate();
+        let is_read = |at: usize| match tail {
+            Tail::Boxes { boxes, scores, .. } => at == boxes || at == scores,
+            Tail::Scores { output, .. } | Tail::Text { output } | Tail::Next { output } => at == output,
+            Tail::Shapes => !purpose.states().any(|(_, output)| at == output),
+        };
+        let (alphabet, alphabet_is_known) = alphabet(subject, tail);
+        Facts {
+            generator: GENERATOR,
+            model: plain(subject.model),
+            file: plain(files.program),
+            param: files.param,
+            bin: files.bin,
+            ports: table(subject),
+            source,
+            pixels: match source {
+                Source::Picture(picture) => Some(Pixels::of(subject, picture, tail)),
+                Source::Tokens | Source::Arrays => None,
+            },
+            has_channels_last: purpose.given.contains(&Given::PictureOfPixels),
+            integers: inputs.iter().filter(|input| input.int32).map(|input| input.blob).collect(),
+            inputs,
+            states: purpose
+                .states()
+                .filter_map(|(before, after)| State::of(subject, before, after))
+                .collect(),
+            outputs: outputs().map(|(_, port)| port.blob.as_str()).collect(),
+            kept: outputs()
+                .filter(|(_, port)| port.cache.is_some())
+                .map(|(_, port)| port.blob.as_str())
+                .collect(),
+            read: outputs().filter(|(at, _)| is_read(*at)).map(|(_, port)| port.blob.as_str()).collect(),
+            tail,
+            names: &subject.metadata.classes,
+            alphabet,
+            alphabet_is_known,
+        }
+    }
+}
+
+impl<'a> Input<'a> {
+    /// Returns `None` for a state.
+    fn of(subject: &Subject, purpose: &Purpose, port: &'a Port, given: Given) -> Option<Input<'a>> {
+        let is_row = purpose.source == Source::Tokens && port.form.len() == 1;
+        (!matches!(given, Given::State(_))).then(|| Input {
+            blob: &port.blob,
+            int32: port.int32,
+            given,
+            sizes: sizes(subject, purpose, &port.form),
+            fixed: port.form.last().and_then(Dim::known).filter(|_| is_row),
+            shape: sizes_of_array(subject, purpose, &port.shape),
+            form: sizes_of_array(subject, purpose, &port.form),
+            axes: port.axes(),
+        })
+    }
+}
+
+impl<'a> State<'a> {
+    fn of(subject: &Subject<'a>, before: usize, after: usize) -> Option<State<'a>> {
+        let (port, after) = (subject.inputs.get(before)?, subject.outputs.get(after)?);
+        // A length that may be 0 is 0.
+        let size = |size: &Dim| match size.has_length() {
+            true => 0,
+            false => size.substitute(subject.sizes).known().unwrap_or(1),
+        };
+        Some(State {
+            before: &port.blob,
+            after: &after.blob,
+            int32: port.int32,
+            is_cache: port.cache.is_some(),
+            first: port.form.iter().map(size).collect(),
+        })
+    }
+}
+
+/// Returns the table of inputs and outputs.
+fn table(subject: &Subject) -> Vec<String> {
+    let line = |(kind, port): (&str, &Port)| {
+        let [shape, form] = [&port.shape, &port.form].map(|shape| display_shape(shape));
+        let int32 = if port.int32 { " as int32" } else { "" };
+        let (blob, dtype) = (&port.blob, &port.dtype);
+        plain(&format!("{kind:6}  {blob}  {dtype} {shape}, a Mat of {form}{int32}"))
+    };
+    let inputs = subject.inputs.iter().map(|port| ("input", port));
+    inputs.chain(subject.outputs.iter().map(|port| ("output", port))).map(line).collect()
+}
+
+/// Returns text without characters that end a comment or a line.
+fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() || matches!(c, '\\' | '"') { '_' } else { c }).collect()
+}
+
+/// Returns the sizes of a blob as a program computes them.
+fn sizes(subject: &Subject, purpose: &Purpose, form: &[Dim]) -> Vec<String> {
+    if purpose.source != Source::Tokens {
+        return subject.at(form).unwrap_or_default().iter().map(i64::to_string).collect();
+    }
+    let tokens = subject.inputs.iter().zip(&purpose.given).find(|(_, given)| **given == Given::Tokens);
+    let count = tokens.and_then(|(port, _)| port.form.last());
+    let size = |size: &Dim| match size.known() {
+        Some(n) => n.to_string(),
+        None if count == Some(size) => "count".to_owned(),
+        None => "total".to_owned(),
+    };
+    form.iter().map(size).collect()
+}
+
+/// Returns the sizes of an array that a program reads: -1 for a length that the array decides, if no other
+/// size of the array is free and no state joins calls.
+fn sizes_of_array(subject: &Subject, purpose: &Purpose, shape: &[Dim]) -> Vec<i64> {
+    let mut sizes = subject.at(shape).unwrap_or_default();
+    let mut free = shape.iter().zip(&mut sizes).filter(|(size, _)| size.known().is_none());
+    if let (Some((size, slot)), None, None) = (free.next(), free.next(), purpose.states().next())
+        && size.symbol_name().is_some()
+    {
+        *slot = -1;
+    }
+    sizes
+}
+
+/// Returns the characters of an output of text by their indices, and whether the model tells them. The blank
+/// comes first.
+fn alphabet(subject: &Subject, tail: Tail) -> (Vec<String>, bool) {
+    let known = &subject.metadata.alphabet;
+    let Tail::Text { output } = tail else { return (Vec::new(), false) };
+    let shape = subject.output_at(output).unwrap_or_default();
+    let count = shape.last().and_then(|n| usize::try_from(*n).ok()).unwrap_or(0);
+    let blank = || std::iter::once(String::new());
+    if known.is_empty() {
+        return (blank().collect(), false);
+    }
+    match count.checked_sub(known.len()) {
+        // The alphabet has the blank, or neither blank nor space, which PaddleOCR adds.
+        Some(0) => (known.clone(), true),
+        Some(2) => (blank().chain(known.iter().cloned()).chain([" ".to_owned()]).collect(), true),
+        _ => (blank().chain(known.iter().cloned()).collect(), true),
+    }
+}

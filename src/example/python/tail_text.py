@@ -1,1 +1,0 @@
-print(read_text(results[TEXT]))
