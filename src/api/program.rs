@@ -56,7 +56,7 @@ impl Conversion {
             example::program(&subject, &Files { program: &program, param: &param, bin: &bin }, language)?;
         let mut files = vec![(path.to_owned(), text)];
         files.extend(
-            language.beside().iter().map(|(name, text)| (path.with_file_name(name), (*text).to_owned())),
+            language.companions().iter().map(|(name, text)| (path.with_file_name(name), (*text).to_owned())),
         );
         Ok(files)
     }

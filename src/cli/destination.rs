@@ -28,7 +28,7 @@ impl Destination {
         let mut outputs = Outputs::default();
         let (param, bin) = (outputs.add(&param)?, outputs.add(&bin)?);
         let program = further.example.as_deref();
-        let helpers = program.and_then(|path| Some((path, Language::of(path)?.beside())));
+        let helpers = program.and_then(|path| Some((path, Language::of(path)?.companions())));
         let helpers = helpers
             .into_iter()
             .flat_map(|(path, files)| files.iter().map(|(name, _)| path.with_file_name(name)));

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::pixels::Pixels;
-use super::purpose::{Given, Purpose, Source, Tail};
+use super::purpose::{Purpose, Role, Source, Tail};
 use super::subject::{Files, Subject};
 use crate::pipeline::Port;
 use crate::tensor::{Dim, display_shape};
@@ -26,7 +26,7 @@ pub(super) struct Facts<'a> {
     source: Source,
     /// The scaling of the pixels of a picture.
     pixels: Option<Pixels>,
-    /// Whether an input is given a picture with channels as the last axis.
+    /// Whether an input is a picture with channels as the last axis.
     has_channels_last: bool,
     /// The inputs that are not states.
     inputs: Vec<Input<'a>>,
@@ -51,8 +51,8 @@ pub(super) struct Facts<'a> {
 struct Input<'a> {
     blob: &'a str,
     int32: bool,
-    given: Given,
-    /// The sizes of the blob as a program computes them. Beside tokens, `count` is the number of those of
+    role: Role,
+    /// The sizes of the blob as a program computes them. Next to tokens, `count` is the number of those of
     /// this call, and `total` that of all.
     sizes: Vec<String>,
     /// The length of a row of tokens, if it is fixed.
@@ -60,7 +60,7 @@ struct Input<'a> {
     /// The sizes in the model and of the blob; -1 for a length that an array of the user decides.
     shape: Vec<i64>,
     form: Vec<i64>,
-    /// The axes of the shape that each axis of the blob holds.
+    /// The axes of the shape that each axis of the blob merges.
     axes: Vec<Vec<usize>>,
 }
 
@@ -83,8 +83,8 @@ impl<'a> Facts<'a> {
         let inputs: Vec<Input> = subject
             .inputs
             .iter()
-            .zip(&purpose.given)
-            .filter_map(|(port, given)| Input::of(subject, &purpose, port, *given))
+            .zip(&purpose.roles)
+            .filter_map(|(port, role)| Input::of(subject, &purpose, port, *role))
             .collect();
         let outputs = || subject.outputs.iter().enumerate();
         let is_read = |at: usize| match tail {
@@ -105,7 +105,7 @@ impl<'a> Facts<'a> {
                 Source::Picture(picture) => Some(Pixels::of(subject, picture, tail)),
                 Source::Tokens | Source::Arrays => None,
             },
-            has_channels_last: purpose.given.contains(&Given::PictureOfPixels),
+            has_channels_last: purpose.roles.contains(&Role::PictureOfPixels),
             integers: inputs.iter().filter(|input| input.int32).map(|input| input.blob).collect(),
             inputs,
             states: purpose
@@ -128,12 +128,12 @@ impl<'a> Facts<'a> {
 
 impl<'a> Input<'a> {
     /// Returns `None` for a state.
-    fn of(subject: &Subject, purpose: &Purpose, port: &'a Port, given: Given) -> Option<Input<'a>> {
+    fn of(subject: &Subject, purpose: &Purpose, port: &'a Port, role: Role) -> Option<Input<'a>> {
         let is_row = purpose.source == Source::Tokens && port.form.len() == 1;
-        (!matches!(given, Given::State(_))).then(|| Input {
+        (!matches!(role, Role::State(_))).then(|| Input {
             blob: &port.blob,
             int32: port.int32,
-            given,
+            role,
             sizes: sizes(subject, purpose, &port.form),
             fixed: port.form.last().and_then(Dim::known).filter(|_| is_row),
             shape: sizes_of_array(subject, purpose, &port.shape),
@@ -183,7 +183,7 @@ fn sizes(subject: &Subject, purpose: &Purpose, form: &[Dim]) -> Vec<String> {
     if purpose.source != Source::Tokens {
         return subject.at(form).unwrap_or_default().iter().map(i64::to_string).collect();
     }
-    let tokens = subject.inputs.iter().zip(&purpose.given).find(|(_, given)| **given == Given::Tokens);
+    let tokens = subject.inputs.iter().zip(&purpose.roles).find(|(_, role)| **role == Role::Tokens);
     let count = tokens.and_then(|(port, _)| port.form.last());
     let size = |size: &Dim| match size.known() {
         Some(n) => n.to_string(),

@@ -1,10 +1,10 @@
-//! What the template of Kotlin needs: the files beside a class over `NcnnNet`, names, and literals.
+//! What the template of Kotlin needs: the files next to a class over `NcnnNet`, names, and literals.
 
 use std::path::Path;
 
 /// The files that each program needs in its folder: the class `NcnnNet` and its native half, as in
 /// the app in `examples/android`.
-pub(super) const BESIDE: [(&str, &str); 2] = [
+pub(super) const COMPANIONS: [(&str, &str); 2] = [
     ("NcnnNet.kt", include_str!("../../examples/android/app/src/main/kotlin/onnx2ncnn/NcnnNet.kt")),
     ("ncnn_net.cpp", include_str!("../../examples/android/app/src/main/cpp/ncnn_net.cpp")),
 ];

@@ -1,5 +1,4 @@
-//! Programs that run a net: what its inputs are given and what its outputs are for, put into a template for
-//! each language.
+//! Programs that run a net: a template for each language, over the roles of inputs and the purpose of outputs.
 //!
 //! A program is made for one net, and is the user's to change. What the model does not tell, such as how its
 //! pixels are scaled, is a constant of the program, with a comment that says so.
@@ -45,7 +44,7 @@ pub enum Language {
     Python,
     /// C++11 or later.
     Cpp,
-    /// Kotlin 1.3 or later, for Android; see [`Language::beside`].
+    /// Kotlin 1.3 or later, for Android; see [`Language::companions`].
     Kotlin,
 }
 
@@ -60,11 +59,11 @@ impl Language {
         }
     }
 
-    /// Returns the files that every program in this language needs beside it: their names and their texts.
-    pub fn beside(self) -> &'static [(&'static str, &'static str)] {
+    /// Returns the files that every program in this language needs next to it: their names and their texts.
+    pub fn companions(self) -> &'static [(&'static str, &'static str)] {
         match self {
             Language::Python | Language::Cpp => &[],
-            Language::Kotlin => &kotlin::BESIDE,
+            Language::Kotlin => &kotlin::COMPANIONS,
         }
     }
 }

@@ -41,7 +41,7 @@ struct Scaling {
     reason: &'static str,
 }
 
-/// Returns the scaling that is left to the program: the net may have its own.
+/// Returns the scaling that is left to the program: the net may scale them itself.
 fn scaling(subject: &Subject, picture: Picture, tail: Tail) -> Scaling {
     let pixels = subject.pixels;
     let usual = usual_scaling(subject, picture, tail);

@@ -1,4 +1,4 @@
-//! What the inputs of a net are given, and what its outputs are for.
+//! What the inputs of a net are roles, and what its outputs are for.
 
 use serde::Serialize;
 
@@ -32,7 +32,7 @@ const MIN_VOCABULARY: i64 = 1000;
 /// What a program gives an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Given {
+pub(super) enum Role {
     /// The picture of the command line.
     Picture,
     /// The same with channels as the last axis.
@@ -101,7 +101,7 @@ pub(super) enum Scale {
     Logits,
 }
 
-/// The places of boxes, scores and classes.
+/// The layout of boxes, scores and classes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Layout {
@@ -118,56 +118,56 @@ pub(super) enum Layout {
 /// The use of a net.
 #[derive(Clone, Debug)]
 pub(super) struct Purpose {
-    /// What each input is given.
-    pub given: Vec<Given>,
+    /// The roles of the inputs.
+    pub roles: Vec<Role>,
     pub source: Source,
     pub tail: Tail,
 }
 
 impl Purpose {
     pub fn of(subject: &Subject) -> Purpose {
-        let mut given: Vec<Given> = vec![Given::Array; subject.inputs.len()];
-        set_states(subject, &mut given);
-        let source = match picture(subject, &given) {
+        let mut roles: Vec<Role> = vec![Role::Array; subject.inputs.len()];
+        set_states(subject, &mut roles);
+        let source = match picture(subject, &roles) {
             Some((index, picture, kind)) => {
-                set(&mut given, index, kind);
+                set(&mut roles, index, kind);
                 Source::Picture(picture)
             }
-            None if set_tokens(subject, &mut given) => Source::Tokens,
+            None if set_tokens(subject, &mut roles) => Source::Tokens,
             None => Source::Arrays,
         };
         if let Source::Picture(_) = source {
-            for (port, given) in subject.inputs.iter().zip(&mut given) {
+            for (port, role) in subject.inputs.iter().zip(&mut roles) {
                 let name = port.name.to_lowercase();
-                match given {
-                    Given::Array if name.contains("scale") => *given = Given::Ones,
-                    Given::Array if name.contains("shape") || name.contains("size") => *given = Given::Sides,
-                    Given::Array => *given = Given::Zeros,
+                match role {
+                    Role::Array if name.contains("scale") => *role = Role::Ones,
+                    Role::Array if name.contains("shape") || name.contains("size") => *role = Role::Sides,
+                    Role::Array => *role = Role::Zeros,
                     _ => {}
                 }
             }
         }
         let tail = tail(subject, source);
-        Purpose { given, source, tail }
+        Purpose { roles, source, tail }
     }
 
     /// Returns the states of the net: the indices of their inputs, and of the outputs that continue them.
     pub fn states(&self) -> impl Iterator<Item = (usize, usize)> {
-        self.given.iter().enumerate().filter_map(|(input, given)| match given {
-            Given::State(output) => Some((input, *output)),
+        self.roles.iter().enumerate().filter_map(|(input, role)| match role {
+            Role::State(output) => Some((input, *output)),
             _ => None,
         })
     }
 }
 
-fn set(given: &mut [Given], index: usize, value: Given) {
-    if let Some(slot) = given.get_mut(index) {
+fn set(roles: &mut [Role], index: usize, value: Role) {
+    if let Some(slot) = roles.get_mut(index) {
         *slot = value;
     }
 }
 
 /// Marks states: inputs that outputs of earlier calls continue, by their names and shapes.
-fn set_states(subject: &Subject, given: &mut [Given]) {
+fn set_states(subject: &Subject, roles: &mut [Role]) {
     let mut taken: Vec<usize> = Vec::new();
     for (index, input) in subject.inputs.iter().enumerate() {
         let fits = |(at, output): &(usize, &Port)| match &input.cache {
@@ -178,7 +178,7 @@ fn set_states(subject: &Subject, given: &mut [Given]) {
         let fitting = subject.outputs.iter().enumerate().filter(fits);
         if let Some((output, _)) = fitting.min_by_key(|(_, output)| !is_state(&output.name)) {
             taken.push(output);
-            set(given, index, Given::State(output));
+            set(roles, index, Role::State(output));
         }
     }
 }
@@ -221,20 +221,20 @@ pub(crate) fn picture_sides(port: &Port) -> Option<(&Dim, &Dim, i64)> {
 }
 
 /// Returns the input that reads a picture.
-fn picture(subject: &Subject, given: &[Given]) -> Option<(usize, Picture, Given)> {
-    let free = subject.inputs.iter().zip(given).enumerate();
-    let mut free = free.filter(|(_, (_, given))| **given == Given::Array);
+fn picture(subject: &Subject, roles: &[Role]) -> Option<(usize, Picture, Role)> {
+    let free = subject.inputs.iter().zip(roles).enumerate();
+    let mut free = free.filter(|(_, (_, role))| **role == Role::Array);
     free.find_map(|(index, (port, _))| {
         let (height, width, channels) = picture_sides(port)?;
         let [height, width] = <[i64; 2]>::try_from(subject.at(&[height.clone(), width.clone()])?).ok()?;
         let is_first = port.shape.get(1).is_some_and(|size| size.is(channels));
-        let kind = if is_first { Given::Picture } else { Given::PictureOfPixels };
+        let kind = if is_first { Role::Picture } else { Role::PictureOfPixels };
         Some((index, Picture { width, height, channels, is_raw: port.dtype == "uint8" }, kind))
     })
 }
 
 /// Marks the inputs of a net that reads tokens; returns whether it does.
-fn set_tokens(subject: &Subject, given: &mut [Given]) -> bool {
+fn set_tokens(subject: &Subject, roles: &mut [Role]) -> bool {
     let is_integer = |port: &Port| port.dtype.contains("int");
     let is_ids = |port: &Port| {
         let name = port.name.to_lowercase();
@@ -245,46 +245,46 @@ fn set_tokens(subject: &Subject, given: &mut [Given]) -> bool {
             && (port.int32 || name.contains("ids") || name.contains("token"))
     };
     let Some(tokens) = subject.inputs.iter().position(is_ids) else { return false };
-    set(given, tokens, Given::Tokens);
-    for (port, slot) in subject.inputs.iter().zip(given.iter_mut()) {
+    set(roles, tokens, Role::Tokens);
+    for (port, slot) in subject.inputs.iter().zip(roles.iter_mut()) {
         let name = port.name.to_lowercase();
-        if *slot == Given::Array {
+        if *slot == Role::Array {
             *slot = match name.as_str() {
-                name if name.contains("mask") && port.form.len() > 1 => Given::Ones,
-                name if name.contains("mask") || name == "kv_length" => Given::AllOnes,
-                name if name.contains("position") && port.form.len() == 1 => Given::Positions,
-                name if name.contains("len") => Given::Length,
-                name if name.contains("type") || name.contains("segment") => Given::Zeros,
-                _ => Given::Array,
+                name if name.contains("mask") && port.form.len() > 1 => Role::Ones,
+                name if name.contains("mask") || name == "kv_length" => Role::AllOnes,
+                name if name.contains("position") && port.form.len() == 1 => Role::Positions,
+                name if name.contains("len") => Role::Length,
+                name if name.contains("type") || name.contains("segment") => Role::Zeros,
+                _ => Role::Array,
             };
         }
     }
-    let are_known = are_of_tokens(subject, given);
+    let are_known = are_of_tokens(subject, roles);
     if !are_known {
-        let others = given.iter_mut().filter(|given| !matches!(given, Given::State(_)));
-        others.for_each(|given| *given = Given::Array);
+        let others = roles.iter_mut().filter(|role| !matches!(role, Role::State(_)));
+        others.for_each(|role| *role = Role::Array);
     }
     are_known
 }
 
 /// Returns whether the number of the tokens, of this call or of all, gives each input its elements and its
 /// free sizes.
-fn are_of_tokens(subject: &Subject, given: &[Given]) -> bool {
-    let inputs = || subject.inputs.iter().zip(given);
-    let count = inputs().find(|(_, given)| **given == Given::Tokens).and_then(|(port, _)| port.form.last());
-    let has_states = given.iter().any(|given| matches!(given, Given::State(_)));
-    // Some exporters give the length of a mask a name of its own.
+fn are_of_tokens(subject: &Subject, roles: &[Role]) -> bool {
+    let inputs = || subject.inputs.iter().zip(roles);
+    let count = inputs().find(|(_, role)| **role == Role::Tokens).and_then(|(port, _)| port.form.last());
+    let has_states = roles.iter().any(|role| matches!(role, Role::State(_)));
+    // Some exporters name the length of a mask separately.
     let is_of_masks = |size: &Dim| {
         let mut readers = inputs().filter(|(port, _)| port.form.contains(size));
-        readers.all(|(_, given)| *given == Given::AllOnes)
+        readers.all(|(_, role)| *role == Role::AllOnes)
     };
-    let mut others = inputs().filter(|(_, given)| !matches!(given, Given::State(_)));
-    others.all(|(port, given)| {
-        let is_mask = matches!(given, Given::AllOnes | Given::Ones);
+    let mut others = inputs().filter(|(_, role)| !matches!(role, Role::State(_)));
+    others.all(|(port, role)| {
+        let is_mask = matches!(role, Role::AllOnes | Role::Ones);
         let is_known = |size: &Dim| {
             size.known().is_some() || Some(size) == count || is_mask && (has_states || is_of_masks(size))
         };
-        *given != Given::Array && port.form.iter().all(is_known)
+        *role != Role::Array && port.form.iter().all(is_known)
     })
 }
 

@@ -32,7 +32,7 @@ impl Subject<'_> {
     }
 }
 
-/// The files of a program: its own name, and those of the net as the program opens them.
+/// The files of a program: its name, and the names of the net's files as the program opens them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Files<'a> {
     pub program: &'a str,
