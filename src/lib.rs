@@ -49,6 +49,7 @@ pub use api::{
     Chain, Conversion, Converter, HalfBlob, InnerBlob, Part, Refusal, Simplified, Step, Supported, supported,
 };
 pub use example::Language;
+pub use graph::Unfused;
 pub use lower::{AssumedFact, Assumption};
 pub use onnx::{ExternalData, Input, ModelBytes, Storage};
 pub use pass::blocks::Weights;

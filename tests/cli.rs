@@ -280,6 +280,20 @@ fn passes_are_listed() {
 }
 
 #[test]
+fn fusions_that_do_not_apply_have_a_reason() {
+    let room = Room::new();
+    for (name, reason) in [
+        ("gelu_sum_is_read", "fuse_gelu does not apply to node "),
+        ("layer_norm_mean_is_read", "fuse_layer_norm does not apply to node "),
+    ] {
+        room.put("m.onnx", &fs::read(format!("fixtures/fuse/{name}/model.onnx")).unwrap());
+        let text = room.expect("m.onnx -v", 0, reason);
+        assert!(text.contains(" is needed outside of the pattern"), "{text}");
+        assert!(!room.expect("m.onnx", 0, "").contains(reason));
+    }
+}
+
+#[test]
 fn invalid_command_lines_exit_with_2() {
     let room = room_with_model();
     for (line, said) in [

@@ -80,7 +80,7 @@ mod _native {
 
     /// The bound of losses.
     #[pymodule_export]
-    const MOST_LOSS: f64 = onnx2ncnn::cli::MOST_LOSS;
+    const MOST_LOSS: f64 = onnx2ncnn::cli::MAX_LOSS;
 
     /// The modes of all layers in half precision, of which all but the first are options.
     #[pymodule_export]

@@ -61,7 +61,7 @@ const MAX_LETTERS: usize = 80;
 const MAX_ROWS: usize = 60;
 
 /// The number of nodes that are listed with the cost of their layers.
-const MOST_COSTLY: usize = 10;
+const MAX_COSTLY: usize = 10;
 
 /// Returns the description of the model.
 pub(super) fn inspect_file(arguments: &Inspect) -> std::result::Result<Summary, Refusal> {
@@ -116,7 +116,7 @@ fn costly(compositions: &[Composition]) -> String {
     let total = times.fold(0, u64::saturating_add).max(1);
     // Writing to a string cannot fail.
     let _ = writeln!(text, "the layers of these nodes are expected to take most of the time:");
-    for Composition { node, nodes, layers, operators, .. } in compositions.iter().take(MOST_COSTLY) {
+    for Composition { node, nodes, layers, operators, .. } in compositions.iter().take(MAX_COSTLY) {
         let name =
             if node.name.is_empty() { String::new() } else { format!(" \"{}\"", printable(&node.name)) };
         let others = match nodes - 1 {

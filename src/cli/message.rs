@@ -28,7 +28,7 @@ pub(super) enum MessageFormat {
 /// The amount and style of output.
 #[derive(Clone, Copy, Debug, Args)]
 pub(super) struct Report {
-    /// Print more: passes, and every node of a refusal
+    /// Print more: passes, fusions that do not apply, and every node of a refusal
     #[arg(short, long, help_heading = "Messages")]
     pub verbose: bool,
 

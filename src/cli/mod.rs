@@ -45,7 +45,7 @@ pub use program::Program;
 #[doc(hidden)]
 pub use half::HALF_MODES;
 #[doc(hidden)]
-pub use python::{COMPARE, INT8_COSINE, MODELS_TOLERANCE, MOST_LOSS, QUANTIZE, SIZES, WEIGHTS};
+pub use python::{COMPARE, INT8_COSINE, MAX_LOSS, MODELS_TOLERANCE, QUANTIZE, SIZES, WEIGHTS};
 #[doc(hidden)]
 pub use quantize::candidates;
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as _;
 use std::fmt::Write as _;
 
-use onnx2ncnn::error::{Error, ErrorKind, Where};
+use onnx2ncnn::error::{Error, ErrorKind, NodeAt, Where};
 use onnx2ncnn::report::Diagnostic;
 
 use super::next::Next;
@@ -132,18 +132,21 @@ fn headline(error: &Error) -> String {
 fn location(at: &Where) -> Option<String> {
     let mut words: Vec<String> = at.graph.iter().map(|graph| printable(graph)).collect();
     if let Some(node) = &at.node {
-        let name =
-            if node.name.is_empty() { String::new() } else { format!(" \"{}\"", printable(&node.name)) };
-        words.push(format!("node {}{name} {}-{}", node.index, printable(&node.op_type), node.version));
+        words.push(display_node(node));
         words.extend(at.file.as_ref().map(|file| printable(&file.display().to_string())));
     }
     words.extend(at.part.as_deref().map(printable));
     if words.is_empty() { None } else { Some(words.join(": ")) }
 }
 
+/// Returns `node 3 "name" Conv-11`.
+pub(super) fn display_node(node: &NodeAt) -> String {
+    let name = if node.name.is_empty() { String::new() } else { format!(" \"{}\"", printable(&node.name)) };
+    format!("node {}{name} {}-{}", node.index, printable(&node.op_type), node.version)
+}
+
 #[cfg(test)]
 mod tests {
-    use onnx2ncnn::error::NodeAt;
 
     use super::*;
 

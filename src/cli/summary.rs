@@ -118,6 +118,7 @@ pub(super) fn describe(conversion: &Conversion, files: &Files, elapsed: Duration
         let mut table = String::new();
         describe_phone(&mut table, conversion.net());
         describe_passes(&mut table, conversion);
+        describe_unfused(&mut table, conversion);
         summary.add(files.stream(verbose), table);
     }
     let mut text = String::new();
@@ -323,6 +324,18 @@ fn describe_phone(text: &mut String, net: &Net) {
     }
     for ((type_name, fault), number) in faults {
         labelled(text, STRONG, "masked", &format!("{number} {type_name}, of which otherwise {fault}"));
+    }
+}
+
+/// Adds a line for each pattern that stays because a value within it is needed outside of it.
+fn describe_unfused(text: &mut String, conversion: &Conversion) {
+    for unfused in conversion.unfused() {
+        let (node, value) = (refusal::display_node(&unfused.node), printable(&unfused.value));
+        let _ = writeln!(
+            text,
+            "{} does not apply to {node}: {value} is needed outside of the pattern",
+            unfused.pass
+        );
     }
 }
 

@@ -1,7 +1,7 @@
 //! Names that are similar to a name.
 
 /// The most names.
-const MOST: usize = 3;
+const MAX: usize = 3;
 
 /// Returns the names that differ least from a name that does not exist, the nearest first; none if all differ
 /// much.
@@ -17,7 +17,7 @@ pub fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Vec<&'a 
         .collect();
     found.sort_unstable();
     found.dedup();
-    found.into_iter().take(MOST).map(|(_, name)| name).collect()
+    found.into_iter().take(MAX).map(|(_, name)| name).collect()
 }
 
 /// Returns the number of letters to change, add or remove, up to a maximum.

@@ -1,4 +1,5 @@
-//! Programs that run a net: a template for each language, over the roles of inputs and the purpose of outputs.
+//! Programs that run a net: a template for each language, over the roles of inputs and the purpose of
+//! outputs.
 //!
 //! A program is made for one net, and is the user's to change. What the model does not tell, such as how its
 //! pixels are scaled, is a constant of the program, with a comment that says so.

@@ -216,12 +216,27 @@ pub struct Graph {
     pub(crate) replaced_by_sizes: BTreeMap<ValueId, NodeAt>,
     /// Warnings about nodes that were replaced.
     pub(crate) warnings: Vec<String>,
+    /// The matches that their passes did not replace when they were last tried.
+    pub(crate) unfused: Vec<Unfused>,
     lineage: Lineage,
     inferred: fact::Memory,
     /// Facts about all nodes, valid until a node changes: most passes change nothing.
     cache: Cache,
     /// The resources used so far.
     pub(crate) budget: Budget,
+}
+
+/// A pattern that its fusion did not replace, because nodes outside of it read a value within it, or because
+/// such a value is an output.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unfused {
+    /// The name of the pass.
+    pub pass: &'static str,
+    /// The last node of the pattern.
+    pub node: NodeAt,
+    /// The name of the value; may be empty.
+    pub value: String,
 }
 
 /// Facts about all nodes of a graph.

@@ -72,7 +72,7 @@ impl Lower<'_> {
             // Crop interprets this number as the whole axis.
             let mut first = Dim::Known(start.into());
             if start < 0 {
-                first = (axis_size + &first).larger(0);
+                first = (axis_size + &first).maximum(0);
             }
             return self.crop_by_expression(blob, axis, &first, size);
         }

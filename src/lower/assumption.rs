@@ -90,7 +90,7 @@ impl AssumedFact {
             AssumedFact::NotNegative => call.range(index).least >= 0.0,
             AssumedFact::SmallAngle => Range { least: -1e4, most: 1e4 }.contains(call.range(index)),
             AssumedFact::ExactQuotient => {
-                let (dividend, divisor) = (call.range(index).magnitude(), call.range(1).magnitude());
+                let (dividend, divisor) = (call.range(index).abs(), call.range(1).abs());
                 dividend.most < divisor.least * Range::EXACT_INTEGERS.most
             }
             AssumedFact::NotTiny => call.range(index).least >= f64::from(f32::MIN_POSITIVE),

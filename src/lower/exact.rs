@@ -71,7 +71,7 @@ impl Lower<'_> {
 
     /// Emits `y`, and NaN where `x` is NaN: minima and maxima may drop it.
     pub fn keep_nan(&self, x: BlobId, y: BlobId) -> Result<BlobId> {
-        let is_nan = self.compute(!x.abs().above(-1.0))?;
+        let is_nan = self.compute(!x.abs().greater(-1.0))?;
         self.set_nan(is_nan, y)
     }
 
@@ -168,7 +168,7 @@ impl Lower<'_> {
 
     /// Returns whether the dividends, input 0, are below 2^20: a nudged quotient is exact.
     pub fn has_short_quotients(&self) -> bool {
-        self.range(0).magnitude().most < 1_048_576.0
+        self.range(0).abs().most < 1_048_576.0
     }
 
     /// Emits the quotient of integers up to 2^24 in magnitude, truncated, and the remainder; both are exact.
@@ -189,7 +189,7 @@ impl Lower<'_> {
         let rest = self.compute(rest - second * b)?;
         let quotient = self.compute(first + second)?;
         // 1 where the remainder is not smaller than the divisor, with the sign of their quotient.
-        let missed = self.compute((rest.abs() - b.magnitude()).above(-0.5))?;
+        let missed = self.compute((rest.abs() - b.abs()).greater(-0.5))?;
         let missed = self.compute((rest / b * 2.0).clip(-1.0, 1.0) * missed)?;
         Ok((self.compute(quotient + missed)?, self.compute(rest - missed * b)?))
     }

@@ -96,12 +96,12 @@ pub(crate) trait Operand: Into<Formula> {
     }
 
     /// Returns the larger of two operands.
-    fn larger(self, other: impl Into<Formula>) -> Formula {
+    fn maximum(self, other: impl Into<Formula>) -> Formula {
         self.with(binary_op::MAX, other)
     }
 
     /// Returns the smaller of two operands.
-    fn smaller(self, other: impl Into<Formula>) -> Formula {
+    fn minimum(self, other: impl Into<Formula>) -> Formula {
         self.with(binary_op::MIN, other)
     }
 
@@ -111,18 +111,18 @@ pub(crate) trait Operand: Into<Formula> {
     }
 
     /// Returns 1 where the elements are above a threshold, otherwise 0; 0 for NaN.
-    fn above(self, threshold: f32) -> Formula {
+    fn greater(self, threshold: f32) -> Formula {
         self.map(Threshold { threshold })
     }
 
     /// Returns 1 where the elements are below a threshold, otherwise 0; 0 for NaN.
-    fn below(self, threshold: f32) -> Formula {
-        self.into().neg().above(0.0 - threshold)
+    fn less(self, threshold: f32) -> Formula {
+        self.into().neg().greater(0.0 - threshold)
     }
 
     /// Returns 1 where the elements are not zero, otherwise 0.
     fn nonzero(self) -> Formula {
-        self.abs().above(0.0)
+        self.abs().greater(0.0)
     }
 
     /// Returns 1 where integers are 0, otherwise 0.
@@ -131,7 +131,7 @@ pub(crate) trait Operand: Into<Formula> {
     }
 
     /// Returns `yes` where the elements are 1, `no` where they are 0; both are finite.
-    fn choose(self, yes: impl Operand, no: impl Operand) -> Formula
+    fn select(self, yes: impl Operand, no: impl Operand) -> Formula
     where
         Self: Copy,
     {
@@ -191,7 +191,7 @@ operands! { BlobId ScalarOrBlob Formula }
 
 impl ScalarOrBlob {
     /// Returns the magnitude.
-    pub fn magnitude(self) -> Formula {
+    pub fn abs(self) -> Formula {
         match self {
             ScalarOrBlob::Blob(blob) => blob.abs(),
             ScalarOrBlob::Number(number) => number.abs().into(),

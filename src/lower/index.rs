@@ -119,7 +119,7 @@ impl<'l> Lower<'l> {
 
     /// Emits indices into an axis of `size`, with negative ones counted from its front.
     pub(super) fn counted_from_front(&self, indices: BlobId, size: i64) -> Result<BlobId> {
-        self.compute(indices + indices.below(0.0) * float(size)?)
+        self.compute(indices + indices.less(0.0) * float(size)?)
     }
 
     /// Emits a matrix with a row for each index and a column for each position of an axis of `size`: 1 where

@@ -100,7 +100,7 @@ impl Lower<'_> {
         let value = self.call.graph().value(id);
         let exists = self.state().forms.contains(id) || value.constant.is_some();
         let Some(elements) = value.elements.as_ref().filter(|_| !exists) else { return Ok(None) };
-        let sizes: Vec<Dim> = elements.to_dims()?.iter().cloned().collect();
+        let sizes = elements.dim_list()?;
         let blob = self.materialize(&sizes)?;
         self.state_mut().forms.push(id, blob);
         Ok(Some(blob))

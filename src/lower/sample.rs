@@ -20,7 +20,7 @@ const NEAREST: i32 = 2;
 const ZEROS: i32 = 1;
 
 /// The most elements of a channel: on x86 the runtime computes their offsets in float32.
-const MOST_IN_CHANNEL: i64 = 1 << 24;
+const MAX_IN_CHANNEL: i64 = 1 << 24;
 
 /// The number of multiply-adds that take the time of sampling an element, which is rarely in the cache.
 const SAMPLED: u64 = 20;
@@ -83,7 +83,7 @@ impl Gathered {
         let fits = |size: &Dim| size.known().is_none_or(|size| (1..=Gathered::MAX_POSITIONS).contains(&size));
         let plane = self.plane();
         let all = Dim::product(&plane).known();
-        plane.iter().all(fits) && all.is_none_or(|all| all <= MOST_IN_CHANNEL)
+        plane.iter().all(fits) && all.is_none_or(|all| all <= MAX_IN_CHANNEL)
     }
 
     /// Returns the cost of sampling.
@@ -168,7 +168,7 @@ impl Lower<'_> {
         for (size, most) in [
             (&height, Gathered::MAX_POSITIONS),
             (&across, Gathered::MAX_POSITIONS),
-            (&(&height * &across), MOST_IN_CHANNEL),
+            (&(&height * &across), MAX_IN_CHANNEL),
         ] {
             self.require(SizeCondition::at_most(size, most))?;
         }

@@ -181,8 +181,8 @@ impl Lower<'_> {
         // the division does not change its floor. Divisors are positive.
         let quotient = ((a + 0.5) / b).floor();
         self.compute(match operation {
-            Operation::Min => a.smaller(b),
-            Operation::Max => a.larger(b),
+            Operation::Min => a.minimum(b),
+            Operation::Max => a.maximum(b),
             Operation::FloorDiv => quotient,
             Operation::Mod => a - quotient * b,
         })

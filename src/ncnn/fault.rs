@@ -19,7 +19,7 @@ const SMALL_WEIGHT: f64 = 1.0 / 256.0;
 
 /// The terms that the kernel of Softmax for ARM64 adds one by one in float16 with an error of at most two
 /// percent. A sum loses terms below 2^-12 of it.
-const MOST_SUMMED: i64 = 256;
+const MAX_SUMMED: i64 = 256;
 
 /// The elements of float16 in a register of ARM64, and those of two packs of channels that share one.
 const LANES: [i64; 2] = [8, 4];
@@ -102,7 +102,7 @@ impl Net {
         let axis = i32::try_from(shape.len()).ok().and_then(|axes| softmax.axis.checked_rem_euclid(axes));
         let Some(axis) = axis.and_then(|axis| usize::try_from(axis).ok()) else { return false };
         let size = shape.get(axis).and_then(Dim::known);
-        size.is_some_and(|size| size > MOST_SUMMED * sums_of_softmax(shape, axis))
+        size.is_some_and(|size| size > MAX_SUMMED * sums_of_softmax(shape, axis))
     }
 
     fn faults(&self, layer: &NetLayer) -> impl Iterator<Item = &'static Fault> {

@@ -261,7 +261,7 @@ impl<'a> Call<'a> {
         if let Some(count) = self.constant(index).map(Tensor::len).filter(|n| *n > limits::SIZE_ELEMENTS) {
             return Err(Error::limit(format!("{count} sizes are too many")).at_part(self.label(index)));
         }
-        Ok(self.array(index)?.to_dims()?.iter().cloned().collect())
+        self.array(index)?.dim_list()
     }
 
     /// Returns the elements of input `index`, unless it is omitted.

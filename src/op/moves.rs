@@ -65,6 +65,17 @@ impl Moved {
         if let Moved::Input(index) = moved { Some((*index, steps)) } else { None }
     }
 
+    /// Like [`Moved::chain`].
+    fn into_chain(self) -> Option<(usize, Vec<Move>)> {
+        let (mut steps, mut moved) = (Vec::new(), self);
+        while let Moved::By(from, step) = moved {
+            steps.push(step);
+            moved = *from;
+        }
+        steps.reverse();
+        if let Moved::Input(index) = moved { Some((index, steps)) } else { None }
+    }
+
     /// Returns the input whose elements these are, in another shape.
     pub fn view(&self) -> Option<usize> {
         self.chain().filter(|(_, steps)| steps.iter().all(|step| matches!(step, Reshape(_)))).map(|(x, _)| x)
@@ -326,9 +337,9 @@ pub(crate) fn viewed(node: &Node) -> Option<ValueId> {
 pub(crate) fn moved(graph: &Graph, value: ValueId) -> Option<(ValueId, Vec<Move>)> {
     let node = graph.producer(value)?;
     let index = node.outputs.iter().position(|output| *output == Some(value))?;
-    let moves = moves(graph, node)?;
-    let (input, steps) = moves.get(index)?.chain()?;
-    Some((node.input(input)?, steps.into_iter().cloned().collect()))
+    let moved = moves(graph, node)?.into_iter().nth(index)?;
+    let (input, steps) = moved.into_chain()?;
+    Some((node.input(input)?, steps))
 }
 
 /// Returns the value of which a value is a part, and the elements of its axes.

@@ -93,7 +93,8 @@ mod tests {
     fn every_operator_with_an_identity_rule_has_a_simplification_that_applies_it() {
         let removing = SIMPLIFICATIONS.iter().filter(|rewriting| matches!(rewriting.apply, Apply::Identity));
         let mut removed: Vec<&str> = removing.flat_map(|rewriting| rewriting.of).copied().collect();
-        let ruled = rows().map(|row| &row.op).filter(|op| op.identity.is_some());
+        let ruled =
+            rows().map(|row| &row.op).filter(|op| op.identity.is_some() && op.schema.domain.is_empty());
         let mut ruled: Vec<&str> = ruled.map(|op| op.schema.name).collect();
         removed.sort_unstable();
         ruled.sort_unstable();

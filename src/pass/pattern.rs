@@ -13,7 +13,7 @@ use crate::op::{self, Access};
 use crate::tensor::{Array, DType, Dim};
 
 /// The most elements of a constant that are looked at.
-const MOST_LISTED: usize = 1 << 24;
+const MAX_LISTED: usize = 1 << 24;
 
 /// The most Casts between a number and its float.
 const MAX_CASTS: usize = 4;
@@ -67,7 +67,7 @@ pub(crate) fn constant_ints(graph: &Graph, value: ValueId) -> Option<Vec<i64>> {
 /// The elements of a value that are known when converting: of a constant that is not large, or sizes.
 pub(crate) fn known_elements(value: &Value) -> Option<Cow<'_, Array>> {
     match &value.constant {
-        Some(constant) if constant.len() > MOST_LISTED => None,
+        Some(constant) if constant.len() > MAX_LISTED => None,
         Some(constant) => constant.load_listed().ok(),
         None => value.elements.as_deref().map(Cow::Borrowed),
     }
@@ -75,7 +75,7 @@ pub(crate) fn known_elements(value: &Value) -> Option<Cow<'_, Array>> {
 
 /// A list of integers or sizes that are known when converting.
 pub(crate) fn known_sizes(graph: &Graph, id: ValueId) -> Option<Vec<Dim>> {
-    Some(known_elements(graph.value(id))?.to_dims().ok()?.into_iter().collect())
+    known_elements(graph.value(id))?.dim_list().ok()
 }
 
 /// The only element of a value, a size or a whole number, if it is known when converting. Casts may make a

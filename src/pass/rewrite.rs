@@ -57,11 +57,18 @@ impl Rewrite {
         self.of.is_empty() || self.of.iter().any(|op_type| operators.contains(*op_type))
     }
 
-    fn apply(&self, graph: &mut Graph) -> Result<bool> {
-        match self.apply {
-            Apply::Identity => identity::remove_identities(graph, self.of),
-            Apply::By(apply) => apply(graph),
+    fn apply(&self, graph: &mut Graph, operators: &BTreeSet<Symbol>) -> Result<bool> {
+        graph.unfused.retain(|unfused| unfused.pass != self.name);
+        if !self.is_for(operators) {
+            return Ok(false);
         }
+        let changed = match self.apply {
+            Apply::Identity => identity::remove_identities(graph, self.of)?,
+            Apply::By(apply) => apply(graph)?,
+        };
+        let new = graph.unfused.iter_mut().filter(|unfused| unfused.pass.is_empty());
+        new.for_each(|unfused| unfused.pass = self.name);
+        Ok(changed)
     }
 }
 
@@ -77,7 +84,7 @@ pub(crate) fn rewrite(
     let tried: Vec<&Rewrite> = rewritings.iter().filter(|rewriting| !skip.contains(rewriting.name)).collect();
     let mut operators = graph.operators();
     apply_to_fixpoint(&tried, |rewriting| {
-        let changed = rewriting.is_for(&operators) && rewriting.apply(graph)?;
+        let changed = rewriting.apply(graph, &operators)?;
         if changed {
             dead::remove_dead_nodes(graph);
             *deferred = infer::infer_and_fold(graph)?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use super::{Composition, Options, Pass, Port};
-use crate::graph::Graph;
+use crate::graph::{Graph, Unfused};
 use crate::lower::Assumption;
 use crate::ncnn::layer::EMPTY_BLOBS;
 use crate::ncnn::{Net, Written};
@@ -52,6 +52,11 @@ pub struct Conversion {
 impl Conversion {
     /// The release of ncnn since which sizes may be 0.
     pub const ZERO_SIZES_SINCE: u32 = EMPTY_BLOBS;
+
+    /// Returns the patterns that fusions did not replace.
+    pub fn unfused(&self) -> &[Unfused] {
+        &self.graph.unfused
+    }
 
     /// Returns the free sizes that may be 0: the lengths of caches that may be empty. All others are at least
     /// 1.

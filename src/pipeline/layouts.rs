@@ -20,7 +20,7 @@ use crate::pass::infer::infer_and_fold;
 use crate::tensor::{Array, DType, Dim, Elements, move_elements};
 
 /// The maximum number of elements of an input.
-const MOST: usize = 1 << 14;
+const MAX: usize = 1 << 14;
 
 /// Operators of only scalars.
 const UNSEEN: &[&str] = &["Range"];
@@ -48,7 +48,7 @@ fn inferred(path: &Path) -> Option<(Vec<Node>, Graph)> {
 fn array(graph: &Graph, id: ValueId) -> Option<Array> {
     let value = graph.value(id);
     if let Some(constant) = &value.constant {
-        return constant.load_listed().ok().filter(|array| array.len() <= MOST).map(Cow::into_owned);
+        return constant.load_listed().ok().filter(|array| array.len() <= MAX).map(Cow::into_owned);
     }
     if let Some(elements) = &value.elements {
         return Some(elements.as_ref().clone());
@@ -57,7 +57,7 @@ fn array(graph: &Graph, id: ValueId) -> Option<Array> {
         value.shape.as_deref()?.iter().map(|size| usize::try_from(size.known().unwrap_or(3)).ok()).collect();
     let (sizes, dtype) = (sizes?, value.dtype?);
     let count: usize = sizes.iter().product();
-    if count > MOST || dtype == DType::String {
+    if count > MAX || dtype == DType::String {
         return None;
     }
     let most = if dtype.is_float() { 5 } else { 2 };
@@ -102,14 +102,16 @@ fn is_same(a: &Array, b: &Array) -> bool {
 }
 
 /// Nodes of operators whose fixtures have narrow arrays: with attributes that some of them read, over arrays
-/// of two axes with a list or a scalar.
+/// of two or four axes with a list or a scalar.
 fn further(op: &Op) -> Vec<(Node, Vec<Option<Array>>)> {
     let attributes = [
         ("axis", Attribute::Int(0)),
         ("direction", Attribute::String(b"LEFT".as_slice().into())),
+        ("group", Attribute::Int(2)),
         ("to", Attribute::Int(i64::from(DType::I32.to_onnx()))),
     ];
     let node = Node {
+        domain: op.schema.domain.into(),
         op_type: op.schema.name.into(),
         version: *op.schema.since.last().unwrap(),
         attributes: attributes.into_iter().map(|(name, value)| (name.into(), value)).collect(),
@@ -121,8 +123,14 @@ fn further(op: &Op) -> Vec<(Node, Vec<Option<Array>>)> {
         Array::i64(ArrayD::from_shape_vec(sizes, elements).unwrap()).cast(dtype).unwrap()
     };
     let mut made = Vec::new();
-    for dtype in [DType::F32, DType::I32, DType::U8, DType::Bool] {
-        let wide = of(dtype, &[3, 4]);
+    for (dtype, sizes) in [
+        (DType::F32, &[3, 4][..]),
+        (DType::F32, &[1, 4, 2, 3]),
+        (DType::I32, &[3, 4]),
+        (DType::U8, &[3, 4]),
+        (DType::Bool, &[3, 4]),
+    ] {
+        let wide = of(dtype, sizes);
         for others in [vec![], vec![wide.clone()], vec![of(DType::Bool, &[3])], vec![of(DType::I64, &[])]] {
             let inputs: Vec<Option<Array>> = std::iter::once(wide.clone()).chain(others).map(Some).collect();
             made.push((Node { inputs: smallvec![None; inputs.len()], ..node.clone() }, inputs));

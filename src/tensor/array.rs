@@ -254,6 +254,14 @@ impl Array {
         Ok(self.integers()?.iter().copied().collect())
     }
 
+    /// Returns all elements in row-major order, as sizes; refuses floats.
+    pub(crate) fn dim_list(&self) -> Result<Vec<Dim>> {
+        match &self.elements {
+            Elements::I64(a) => Ok(a.iter().copied().map(Dim::Known).collect()),
+            _ => Ok(self.to_dims()?.iter().cloned().collect()),
+        }
+    }
+
     /// Returns all elements in row-major order, as float32.
     pub fn float_list(&self) -> Result<Vec<f32>> {
         Ok(self.to_f32()?.iter().copied().collect())

@@ -32,7 +32,7 @@ impl SizeCondition {
     /// Creates the condition under which the first elements of an axis are elements of it; `None` if they
     /// always are.
     pub(crate) fn first_of(count: &Dim, size: &Dim) -> Result<Option<SizeCondition>> {
-        SizeCondition::equal(count, &count.smaller(size))
+        SizeCondition::equal(count, &count.minimum(size))
     }
 
     /// Creates the simplest condition under which two sizes are equal; `None` if they always are.
@@ -194,7 +194,7 @@ impl SizeCondition {
                 let (size, most) = (size.substitute(values), most.substitute(values));
                 match most.known() {
                     Some(most) => SizeCondition::at_most(&size, most),
-                    None => SizeCondition::equal(&size, &size.smaller(&most)),
+                    None => SizeCondition::equal(&size, &size.minimum(&most)),
                 }
             }
             SizeCondition::Multiple(size, of) => SizeCondition::multiple(&size.substitute(values), *of),

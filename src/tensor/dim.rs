@@ -182,7 +182,7 @@ impl Dim {
             (Dim::Known(_), Dim::Expr(_)) => Ok(self.clone()),
             (Dim::Expr(_), Dim::Known(_)) => Ok(other.clone()),
             // One is 1, or both are equal: the result is the larger one in both cases.
-            _ => self.larger(other).checked(),
+            _ => self.maximum(other).checked(),
         }
     }
 

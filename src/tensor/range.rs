@@ -72,12 +72,12 @@ impl Range {
     }
 
     /// Returns the range of the larger of two elements.
-    pub fn larger(self, other: Range) -> Range {
+    pub fn maximum(self, other: Range) -> Range {
         Range { least: self.least.max(other.least), most: self.most.max(other.most) }
     }
 
     /// Returns the range of the smaller of two elements.
-    pub fn smaller(self, other: Range) -> Range {
+    pub fn minimum(self, other: Range) -> Range {
         Range { least: self.least.min(other.least), most: self.most.min(other.most) }
     }
 
@@ -92,7 +92,7 @@ impl Range {
     }
 
     /// Returns the range of the magnitudes.
-    pub fn magnitude(self) -> Range {
+    pub fn abs(self) -> Range {
         let negated = self.negated();
         Range { least: self.least.max(negated.least).max(0.0), most: self.most.max(negated.most) }
     }
@@ -160,11 +160,11 @@ mod tests {
             for (range, result) in [
                 (a.plus(b), x + y),
                 (a.times(b), x * y),
-                (a.larger(b), x.max(y)),
-                (a.smaller(b), x.min(y)),
+                (a.maximum(b), x.max(y)),
+                (a.minimum(b), x.min(y)),
                 (a.union(b), x),
                 (a.union(b).averaged(a.plus(b)), (x + y) / 2.0),
-                (a.magnitude(), x.abs()),
+                (a.abs(), x.abs()),
                 (a.negated(), -x),
                 (a.map(libm::exp), libm::exp(x)),
             ] {

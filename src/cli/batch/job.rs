@@ -2,7 +2,7 @@
 //! destination.
 //!
 //! The folder of results has a state folder for each model, with three entries. The *lock* belongs to the
-//! process that handles the model, or by its child, which may outlive it. *work* contains unfinished files;
+//! process that handles the model, or to its child, which may outlive it. *work* contains unfinished files;
 //! those that the next holder of the lock finds are from a killed run. The *record* describes the inputs of
 //! the results.
 

@@ -59,12 +59,12 @@ pub(in crate::cli) fn parse_part(text: &str) -> std::result::Result<f64, String>
 
 /// The bound of losses: one minus the cosine of two outputs, which is 1 for outputs that have nothing in
 /// common.
-pub const MOST_LOSS: f64 = 1.0;
+pub const MAX_LOSS: f64 = 1.0;
 
 /// Parses the largest loss of outputs.
 pub(in crate::cli) fn parse_loss(text: &str) -> std::result::Result<f64, String> {
-    let loss = parse_part(text).ok().filter(|loss| *loss < MOST_LOSS);
-    loss.ok_or_else(|| format!("expected a number between 0 and {MOST_LOSS}, such as 0.01"))
+    let loss = parse_part(text).ok().filter(|loss| *loss < MAX_LOSS);
+    loss.ok_or_else(|| format!("expected a number between 0 and {MAX_LOSS}, such as 0.01"))
 }
 
 /// A comparison.

@@ -23,7 +23,7 @@ impl<'l> Nd<'l> {
     pub fn counted_from_front(self, size: &Dim) -> Nd<'l> {
         match size.known() {
             Some(size) => self.map_blob(self.shape(), |lower| lower.counted_from_front(self.blob()?, size)),
-            None => self + self.compute(|x| x.below(0.0)) * self.lower.scalar(size),
+            None => self + self.compute(|x| x.less(0.0)) * self.lower.scalar(size),
         }
     }
 

@@ -130,8 +130,8 @@ impl<'l> Nd<'l> {
     }
 
     /// Returns the larger of each element and that of another value, as in [`Nd::compute_with`].
-    pub fn larger(self, other: Nd<'l>) -> Nd<'l> {
-        self.compute_with(other, |x, y| x.larger(y))
+    pub fn maximum(self, other: Nd<'l>) -> Nd<'l> {
+        self.compute_with(other, |x, y| x.maximum(y))
     }
 
     /// Returns a linear map of an axis: each element is the sum of the elements of the axis, weighted by a

@@ -184,7 +184,7 @@ fn expand_vectorizer<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let parts = vectorizer.grams.iter().map(part).collect::<Result<Vec<_>>>()?;
     let mut counts = x.make.concat(&parts, 1);
     if vectorizer.mode == Mode::Idf {
-        counts = counts.min(1.0);
+        counts = counts.minimum(1.0);
     }
     if let (Mode::Idf | Mode::TfIdf, Some(weights)) = (vectorizer.mode, &vectorizer.weights) {
         let mut gram_weights = Vec::new();

@@ -184,7 +184,7 @@ fn activate<'x>(x: &'x Expand, inner: Expr<'x>) -> Result<Expr<'x>> {
     };
     let [mut gate, mut value] = [0, 1].map(|first| inner.slice_by(1, first, i64::MAX, 2));
     if let Some(limit) = limit {
-        (gate, value) = (gate.min(limit), value.clip(-limit, limit));
+        (gate, value) = (gate.minimum(limit), value.clip(-limit, limit));
     }
     Ok(swish(gate, alpha) * if beta == 0.0 { value } else { value + beta })
 }

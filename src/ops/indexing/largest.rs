@@ -40,7 +40,7 @@ const MANTISSA: u32 = 23;
 const WIDTH_OF_FREE: i64 = 64;
 
 /// The most elements of all rows: each is compared with all values of a digit at once.
-pub(super) const MOST_ELEMENTS: i64 = limits::COMPARED >> DIGIT;
+pub(super) const MAX_ELEMENTS: i64 = limits::COMPARED >> DIGIT;
 
 /// The elements that take as long as a row, over which layers loop.
 const ROW_START: u64 = 64;
@@ -158,24 +158,24 @@ impl Rows {
         let mut left = x;
         if infinite {
             // Infinities count as the largest finite numbers, but precede and follow these.
-            let (above, below) = (x.compute(|x| x.above(f32::MAX)), x.compute(|x| x.below(f32::MIN)));
+            let (above, below) = (x.compute(|x| x.greater(f32::MAX)), x.compute(|x| x.less(f32::MIN)));
             weights = (above - below) * most + (weights + most);
-            left = x.compute(|x| x.smaller(f32::MAX).larger(f32::MIN));
+            left = x.compute(|x| x.minimum(f32::MAX).maximum(f32::MIN));
         }
         let (mut elements, mut found) = (Vec::new(), Vec::new());
         for number in 1..=self.k {
             let element = left.reduce(reduction_op::MAX, &[2]);
-            let is_element = left.compute_with(element, |left, element| !(left - element).below(0.0));
+            let is_element = left.compute_with(element, |left, element| !(left - element).less(0.0));
             let candidates = is_element * weights;
             let first = candidates.reduce(reduction_op::MAX, &[2]);
             elements.push(element);
             found.push(first);
             if number < self.k {
                 let others =
-                    candidates.compute_with(first, |candidate, first| (candidate - first).below(-0.5));
+                    candidates.compute_with(first, |candidate, first| (candidate - first).less(-0.5));
                 weights = weights * others;
                 left =
-                    left.compute_with(others, |left, others| left.smaller((others * 2.0 - 1.0) * f32::MAX));
+                    left.compute_with(others, |left, others| left.minimum((others * 2.0 - 1.0) * f32::MAX));
             }
         }
         let (elements, found) = (lower.join(&elements, 2), lower.join(&found, 2));
@@ -183,27 +183,27 @@ impl Rows {
             lower.give(0, elements)?;
             return lower.give(1, found * -1.0 + most);
         }
-        let finite = found.compute(|found| found.above(most + 0.5));
-        let above = found.compute(|found| found.above(2.0 * most + 0.5));
+        let finite = found.compute(|found| found.greater(most + 0.5));
+        let above = found.compute(|found| found.greater(2.0 * most + 0.5));
         lower.give(0, elements * (above - finite + 2.0))?;
         lower.give(1, (above + finite + 1.0) * most - found)
     }
 
     /// Returns the k-th largest element of each row. Infinities count as the largest finite numbers.
     fn least_taken<'l>(&self, lower: &'l Lower, x: Nd<'l>, bits: u32) -> Result<Nd<'l>> {
-        let x = x.compute(|x| x.smaller(f32::MAX).larger(f32::MIN));
+        let x = x.compute(|x| x.minimum(f32::MAX).maximum(f32::MIN));
         // At most so many elements are smaller, and so many are larger.
         let most_if_negative: f32 = (self.k - 1).as_();
-        let below = x.compute(|x| x.below(0.0)).reduce(reduction_op::SUM, &[2]);
+        let below = x.compute(|x| x.less(0.0)).reduce(reduction_op::SUM, &[2]);
         let (is_negative, most_below) = match self.size.known() {
             Some(size) => {
                 let most: f32 = (size - self.k).as_();
-                let is_negative = below.compute(|below| below.above(most + 0.5));
+                let is_negative = below.compute(|below| below.greater(most + 0.5));
                 (is_negative, is_negative * (most_if_negative - most) + (most + 0.5))
             }
             None => {
                 let most = lower.scalar(&(&self.size - self.k));
-                let is_negative = below.compute_with(most, |below, most| (below - most).above(0.5));
+                let is_negative = below.compute_with(most, |below, most| (below - most).greater(0.5));
                 (is_negative, is_negative * (most * -1.0 + most_if_negative) + most + 0.5)
             }
         };
@@ -218,7 +218,7 @@ impl Rows {
         };
         let powers = column(lower, exponents(1, bits, bits).map(|exponent| exp2(exponent - 126)));
         let power = (reached(powers) * powers).reduce(reduction_op::MAX, &[1]);
-        let mut power = power.compute(|power| power.larger(f32::MIN_POSITIVE));
+        let mut power = power.compute(|power| power.maximum(f32::MIN_POSITIVE));
         let mut known = bits;
         for bits in digits_of(EXPONENT - bits, bits) {
             known += bits;
@@ -226,7 +226,7 @@ impl Rows {
             // Products that overflow are above all elements.
             let mut factor = (reached(power * powers) * powers).reduce(reduction_op::MAX, &[1]);
             if known < EXPONENT {
-                factor = factor.compute(|factor| factor.larger(1.0));
+                factor = factor.compute(|factor| factor.maximum(1.0));
             }
             power = power * factor;
         }
@@ -247,13 +247,13 @@ impl Rows {
     /// to it, and below it. There are `k` in the first two groups, unless `least` replaces an infinity.
     fn taken<'l>(&self, lower: &'l Lower, x: Nd<'l>, least: Nd<'l>) -> Nd<'l> {
         let distance = x - least;
-        let above = distance.compute(|distance| distance.above(0.0));
-        let below = distance.compute(|distance| distance.below(0.0));
+        let above = distance.compute(|distance| distance.greater(0.0));
+        let below = distance.compute(|distance| distance.less(0.0));
         let equal = above.compute_with(below, |above, below| !(above + below));
         let groups = lower.join(&[above, equal, below], 1).reshape(self.shape(1, &self.size * 3)).isolated();
         let most: f32 = self.k.as_();
         let counted = groups.map_along(2, |axis| CumulativeSum { axis });
-        let counted = counted.compute(|counted| counted.below(most + 0.5));
+        let counted = counted.compute(|counted| counted.less(most + 0.5));
         let taken = (groups * counted).reshape(self.shape(3, self.size.clone())).isolated();
         taken.reduce(reduction_op::SUM, &[1])
     }
@@ -292,13 +292,13 @@ impl Rows {
 
 /// Returns 1 for each value that has fewer than `most` elements below it, else 0.
 fn reached<'l>(x: Nd<'l>, values: Nd<'l>, most: Nd<'l>) -> Nd<'l> {
-    let above = values.compute_with(x, |values, x| (values - x).above(0.0));
-    most.compute_with(above.reduce(reduction_op::SUM, &[2]), |most, below| (most - below).above(0.0))
+    let above = values.compute_with(x, |values, x| (values - x).greater(0.0));
+    most.compute_with(above.reduce(reduction_op::SUM, &[2]), |most, below| (most - below).greater(0.0))
 }
 
 /// Returns, for each number, how many counts of its row are not above it.
 fn before<'l>(counts: Nd<'l>, numbers: Nd<'l>) -> Nd<'l> {
-    let is_before = numbers.compute_with(counts, |numbers, counts| (numbers - counts).above(-0.5));
+    let is_before = numbers.compute_with(counts, |numbers, counts| (numbers - counts).greater(-0.5));
     is_before.reduce(reduction_op::SUM, &[2])
 }
 

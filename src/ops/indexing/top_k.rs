@@ -11,7 +11,7 @@ use std::cmp::Ordering;
 use ndarray::ArrayD;
 use num_traits::AsPrimitive;
 
-use super::largest::{self, MOST_ELEMENTS};
+use super::largest::{self, MAX_ELEMENTS};
 use super::one_hot::pick;
 use crate::ncnn::Cost;
 use crate::op::range;
@@ -36,10 +36,10 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("TopK", Access::Any, infer_top
     )];
 
 /// The most elements of which the pairs that are in order are listed in a constant.
-const MOST_LISTED: i64 = 64;
+const MAX_LISTED: i64 = 64;
 
 /// The most elements whose numbers, the number of larger elements and then the index, are exact in float32.
-const MOST_NUMBERED: i64 = 1 << 12;
+const MAX_NUMBERED: i64 = 1 << 12;
 
 /// The layers that compare each pair of elements, layers over a column for each result, and over fewer
 /// elements.
@@ -209,8 +209,8 @@ fn cost_of_order(rows: &Dim, count: i64, k: i64) -> Cost {
 fn check_sorted(lanes: i64, n: i64, sorted: i64) -> Result<()> {
     let compared = lanes.saturating_mul(sorted).saturating_mul(sorted);
     let rows = if lanes > 1 { format!(" in each of {lanes} rows") } else { String::new() };
-    if sorted < n && lanes.saturating_mul(n) > MOST_ELEMENTS {
-        unsupported!("{n} elements{rows}: at most {MOST_ELEMENTS} in all are searched for the largest");
+    if sorted < n && lanes.saturating_mul(n) > MAX_ELEMENTS {
+        unsupported!("{n} elements{rows}: at most {MAX_ELEMENTS} in all are searched for the largest");
     }
     if compared > limits::COMPARED {
         let most = (limits::COMPARED / lanes.max(1)).isqrt();
@@ -265,14 +265,14 @@ impl<'x> Candidates<'x> {
         let before = if largest { row.greater(column) } else { row.less(column) };
         let sum = |truth: Expr<'x>| truth.cast(DType::F32).reduce("ReduceSum", &[2], false).cast(DType::I64);
         let side = usize::try_from(count)?;
-        if count <= MOST_LISTED {
+        if count <= MAX_LISTED {
             let earlier = ndarray::Array2::from_shape_fn((side, side), |(row, column)| column < row);
             let tied = row.equal(column) & expand.make.literal(&Array::bool(earlier.into_dyn()));
             return Ok(sum(before | tied));
         }
         // Equal elements have equal numbers of larger ones.
         let larger = sum(before).clip(0, count - 1);
-        if count <= MOST_NUMBERED {
+        if count <= MAX_NUMBERED {
             let indices = ndarray::Array2::from_shape_fn((1, side), |(_, index)| index.as_());
             let numbers = larger * count + expand.make.literal(&Array::i64(indices.into_dyn()));
             return Ok(sum(numbers.reshape(&[-1, 1, count]).less(numbers.reshape(&[-1, count, 1]))));

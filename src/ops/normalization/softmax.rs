@@ -57,8 +57,8 @@ fn lower_softmax(lower: &Lower) -> Result<()> {
     lower.compute_in_float32();
     // If all elements along the axis are -inf the result is NaN. For a reader that drops these elements 0 is
     // right too, and cannot spread.
-    let y = normalize(x.compute(|x| x.larger(f32::MIN)), axis);
-    let undefined = x.compute(|x| x.below(f32::MIN)).reduce(reduction_op::MIN, &[axis]);
+    let y = normalize(x.compute(|x| x.maximum(f32::MIN)), axis);
+    let undefined = x.compute(|x| x.less(f32::MIN)).reduce(reduction_op::MIN, &[axis]);
     lower.give(0, y.compute_with(undefined, |y, undefined| y * !undefined))
 }
 
@@ -84,14 +84,14 @@ fn lower_hardmax(lower: &Lower) -> Result<()> {
     let Some(count) = size.known() else { unsupported!("an axis of free size") };
     if lower.may_be_infinite(0)? {
         // Reduction starts from the least finite number.
-        x = x.compute(|x| x.larger(f32::MIN));
+        x = x.compute(|x| x.maximum(f32::MIN));
     }
     let max = x.reduce(reduction_op::MAX, &[axis]);
     // 1 for elements below the maximum.
-    let below = max.compute_with(x, |max, x| (max - x).above(0.0));
+    let below = max.compute_with(x, |max, x| (max - x).greater(0.0));
     // The index of the element, or one beyond all indices.
     let beyond: f32 = num_traits::AsPrimitive::as_(count);
-    let candidates = below.compute_along(axis, &size, |below, index| (below * beyond).larger(index));
+    let candidates = below.compute_along(axis, &size, |below, index| (below * beyond).maximum(index));
     let first = candidates.reduce(reduction_op::MIN, &[axis]);
-    lower.give(0, candidates.compute_with(first, |index, first| -(index - first).above(0.5) + 1.0))
+    lower.give(0, candidates.compute_with(first, |index, first| -(index - first).greater(0.5) + 1.0))
 }

@@ -241,7 +241,7 @@ fn expand_dequantize<'x>(x: &'x Expand) -> Result<Expr<'x>> {
 fn expand_dynamic(x: &Expand) -> Result<bool> {
     let input = x.operand(0);
     let (low, high) = (input.reduce_all("ReduceMin"), input.reduce_all("ReduceMax"));
-    let (low, high) = (low.min(0.0), high.max(0.0));
+    let (low, high) = (low.minimum(0.0), high.maximum(0.0));
     let range = high - low;
     // The scale is 1 if all elements are 0.
     let is_zero = range.equal(0.0).cast(DType::F32);

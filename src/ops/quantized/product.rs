@@ -151,7 +151,7 @@ impl<'x> Int8<'x> {
         let excess = match excess {
             Excess::None => return Ok(sums),
             Excess::Above => minus(level, by + LARGEST).relu(),
-            Excess::Below => minus(level, by - LARGEST).min(0.0),
+            Excess::Below => minus(level, by - LARGEST).minimum(0.0),
         };
         Ok(sums + self.layer(excess, Tensor::all(0.0, self.bias.shape().to_vec())?, 0)?)
     }

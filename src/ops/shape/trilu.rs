@@ -88,5 +88,5 @@ fn lower_trilu(lower: &Lower) -> Result<()> {
     let shape = [usize::try_from(rows)?, usize::try_from(columns)?];
     let most = lower.memory_data(&Tensor::from_f32(&shape, limits(f32::INFINITY))?, &form)?;
     let least = lower.memory_data(&Tensor::from_f32(&shape, limits(f32::NEG_INFINITY))?, &form)?;
-    lower.set(0, blob.smaller(most).larger(least))
+    lower.set(0, blob.minimum(most).maximum(least))
 }

@@ -144,7 +144,7 @@ impl Window {
         if count.known().is_none() && end + stride <= extent {
             return Ok(count);
         }
-        Ok(count.smaller((input + begin).ceil_div(stride)))
+        Ok(count.minimum((input + begin).ceil_div(stride)))
     }
 
     /// Returns whether the last window over an axis of free size may begin in the padding after it, in

@@ -92,8 +92,8 @@ binary! {
     greater_or_equal "GreaterOrEqual",
     less "Less",
     less_or_equal "LessOrEqual",
-    max "Max",
-    min "Min",
+    maximum "Max",
+    minimum "Min",
     modulo "Mod",
     pow "Pow",
 }

@@ -3,6 +3,7 @@
 //! Nodes and values are collected outside of the graph, so the graph can be read while they are made. The
 //! first error sticks: nodes and values after it are never added to the graph.
 
+mod element_type;
 mod expression;
 
 use std::cell::RefCell;
@@ -18,6 +19,7 @@ use crate::graph::{Attribute, AttributeMap, Graph, Node, Symbol, Value, ValueId}
 use crate::op::{NCNN_DOMAIN, NEWEST_OPSET};
 use crate::tensor::{Array, DType, SizeCondition, Tensor};
 
+use element_type::{further_type, result_type};
 pub(crate) use expression::{Expr, Term, sliced};
 
 /// New nodes that replace a node, or precede one.
@@ -390,36 +392,6 @@ pub(crate) fn replacement_of(
         made.give(result, output);
     }
     made.finish()?.add_to(graph, replaced).map(Some)
-}
-
-/// Returns the element type of an output, from the type of the first.
-fn further_type(op_type: &str, index: usize, first: Option<DType>) -> Option<DType> {
-    match (op_type, index) {
-        ("MaxPool" | "TopK", 1) => Some(DType::I64),
-        ("DynamicQuantizeLinear", 1) => Some(DType::F32),
-        _ => first,
-    }
-}
-
-/// Returns the element type of the first output of an operator, which gives its type to numbers that are
-/// combined with it.
-fn result_type(op_type: &str, inputs: &[Option<Expr>], attributes: &AttributeMap) -> Option<DType> {
-    let type_of = |index: usize| inputs.get(index).copied().flatten().and_then(|input| input.dtype);
-    match op_type {
-        "And" | "Equal" | "Greater" | "GreaterOrEqual" | "IsInf" | "IsNaN" | "Less" | "LessOrEqual"
-        | "Not" | "Or" => Some(DType::Bool),
-        "ArgMax" | "ArgMin" | "NonZero" | "Shape" | "Size" => Some(DType::I64),
-        "ConvInteger" | "MatMulInteger" => Some(DType::I32),
-        "Cast" | "Levels" => match attributes.get("to") {
-            Some(Attribute::Int(to)) => i32::try_from(*to).ok().and_then(DType::from_onnx),
-            _ => None,
-        },
-        "DynamicQuantizeLinear" => Some(DType::U8),
-        "DequantizeLinear" | "Where" => type_of(1),
-        "OneHot" | "QuantizeLinear" => type_of(2),
-        "SequenceConstruct" => None,
-        _ => type_of(0),
-    }
 }
 
 impl Made {

@@ -36,7 +36,7 @@ pub(crate) fn fuse_masked_scatter(graph: &mut Graph) -> Result<bool> {
     fuse(graph, find, |made, Part { x, mask, added, values, width }| {
         let (x, mask, values) = (made.value(x), made.value(mask).to_type(DType::Bool), made.value(values));
         let flags = mask.cast(DType::I64).reshape(&[-1]);
-        let rows_before = (made.op("CumSum", [flags, made.int(0)], []) - 1_i64).max(0_i64);
+        let rows_before = (made.op("CumSum", [flags, made.int(0)], []) - 1_i64).maximum(0_i64);
         let rows = width.map_or(values, |width| values.reshape(&[-1, width]));
         let taken = rows.gather(rows_before, 0).reshape_to(x.shape());
         let mask = if added.is_empty() { mask } else { mask.unsqueeze(&added) };

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::error::Result;
-use crate::graph::{Graph, Node, ValueId};
+use crate::graph::{Graph, Node, Unfused, ValueId};
 use crate::op::NEWEST_OPSET;
 use crate::pass::builder::{Builder, Expr, replacement_of};
 use crate::pass::pattern::{Readers, constant_ints, producer, scalar};
@@ -106,16 +106,16 @@ impl<'a> Matcher<'a> {
             && self.shape(a) == self.shape(b)
     }
 
-    /// Whether only `last` and the nodes that compute `inner` read the values of `inner`.
-    pub fn is_closed(&self, inner: &BTreeSet<ValueId>, last: &Node) -> bool {
+    /// The first value of `inner` that others read than `last` and the nodes that compute `inner`.
+    pub fn open_value(&self, inner: &BTreeSet<ValueId>, last: &Node) -> Option<ValueId> {
         let in_pattern = |reader: &Node| {
             reader.outputs.iter().any(|output| {
                 output.is_some_and(|id| inner.contains(&id) || last.outputs.contains(&Some(id)))
             })
         };
-        inner.iter().all(|value| {
+        inner.iter().copied().find(|value| {
             let mut readers = self.readers.all(*value).iter().filter_map(|id| self.graph.node(*id));
-            !self.readers.is_output(*value) && readers.all(in_pattern)
+            self.readers.is_output(*value) || !readers.all(in_pattern)
         })
     }
 }
@@ -164,18 +164,25 @@ impl<T> Found<T> {
 }
 
 /// Replaces the last node of each pattern that `find` matches by the nodes of the value that `build` returns.
-/// The other nodes of the pattern stay, unread.
+/// The other nodes of the pattern stay, unread. A match whose inner values other nodes read is not replaced,
+/// which the graph records.
 pub(super) fn fuse<T>(
     graph: &mut Graph,
     find: impl Fn(&Matcher, &Node) -> Option<Found<T>>,
     mut build: impl for<'b> FnMut(&'b Builder<'b>, T) -> Result<Expr<'b>>,
 ) -> Result<bool> {
     let readers = Readers::of(graph);
+    let mut unfused = Vec::new();
     let find = |graph: &Graph, node: &Node| {
         let matcher = Matcher { graph, readers: &readers };
-        find(&matcher, node).filter(|found| matcher.is_closed(&found.inner, node))
+        let found = find(&matcher, node)?;
+        let Some(open) = matcher.open_value(&found.inner, node) else { return Some(found) };
+        unfused.push(Unfused { pass: "", node: node.at(), value: graph.value(open).name.clone() });
+        None
     };
-    graph.replace_nodes(find, |graph, last, found| {
+    let changed = graph.replace_nodes(find, |graph, last, found| {
         replacement_of(graph, last, NEWEST_OPSET, |made| build(made, found.parts).map(Some))
-    })
+    })?;
+    graph.unfused.extend(unfused);
+    Ok(changed)
 }

@@ -245,7 +245,9 @@ impl Mask {
     pub fn term<'b>(self, made: &'b Builder<'b>, lowest: f32, like: Expr<'b>) -> Expr<'b> {
         let value = made.value(self.value());
         match self {
-            Mask::Added(of) if range::range(made.graph, of).least < f64::from(lowest) => value.max(lowest),
+            Mask::Added(of) if range::range(made.graph, of).least < f64::from(lowest) => {
+                value.maximum(lowest)
+            }
             Mask::Added(_) => value,
             Mask::Hidden(_, hides, _) => {
                 let (hidden, seen) = (like.filled(lowest, &[0_i64; 0]), like.filled(0.0, &[0_i64; 0]));

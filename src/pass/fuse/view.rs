@@ -194,6 +194,8 @@ pub(super) fn converted(matcher: &Matcher, node: &Node) -> Option<ValueId> {
 
 /// Traces a value back as far as nodes only move elements, or scale them if `scaled`.
 pub(super) fn trace(matcher: &Matcher, value: ValueId, scaled: bool) -> Option<Traced> {
+    // A view of free sizes has no strides.
+    matcher.sizes(value)?;
     let known = |step: &Move| matches!(step, Move::Reshape(_) | Move::Transpose(_) | Move::Take { .. });
     let chain = chain(matcher, value, |_| false, known, scaled);
     let view = View::of(&matcher.sizes(chain.source)?);

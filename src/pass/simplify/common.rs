@@ -43,7 +43,7 @@ fn find_equal(graph: &Graph) -> Result<IndexMap<ValueId, ValueId>> {
         for output in node.outputs.iter().flatten() {
             let value = graph.value(*output);
             let Some(elements) = &value.elements else { continue };
-            let list = elements.to_dims()?.iter().cloned().collect();
+            let list = elements.dim_list()?;
             let first = *sizes.entry((elements.dtype(), elements.shape().to_vec(), list)).or_insert(*output);
             if first != *output && !readers.is_output(*output) {
                 same.insert(*output, first);

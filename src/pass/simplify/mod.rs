@@ -38,8 +38,8 @@ pub const SIMPLIFICATIONS: &[Rewrite] = &[
     pass!(eliminate_nop_pad [Pad CenterCropPad] "Pad and CenterCropPad that add nothing"),
     pass!(eliminate_nop_pool [AveragePool GlobalAveragePool GlobalMaxPool MaxPool]
         "pooling over windows of one element"),
-    pass!(eliminate_nop_rearrange [DepthToSpace SpaceToDepth]
-        "DepthToSpace and SpaceToDepth of blocks of one element"),
+    pass!(eliminate_nop_rearrange [Compress DepthToSpace ReverseSequence SpaceToDepth]
+        "Compress, DepthToSpace, ReverseSequence and SpaceToDepth that move no element"),
     pass!(eliminate_nop_reduce [ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum]
         "reductions along no axis, or along axes of size 1 that are kept"),
     pass!(eliminate_nop_reshape [Reshape Squeeze Unsqueeze]

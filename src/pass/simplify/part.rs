@@ -51,6 +51,8 @@ fn slice(graph: &mut Graph, node: &Node, data: ValueId, cuts: &[Cut]) -> Result<
 /// Merges several Slice of different axes in a row.
 pub(crate) fn fuse_consecutive_slices(graph: &mut Graph) -> Result<bool> {
     let find = |graph: &Graph, node: &Node| {
+        // Few Slices slice a Slice: the bounds of others are not read.
+        producer(graph, node.input(0)?, "Slice")?;
         let (part, outer) = sliced(graph, node.output(0)?)?;
         let (data, mut spans) = sliced(graph, part)?;
         let are_disjoint = outer.iter().all(|(axis, _)| spans.iter().all(|(other, _)| other != axis));
@@ -100,8 +102,8 @@ pub(crate) fn fuse_slice_of_concat(graph: &mut Graph) -> Result<bool> {
 }
 
 fn slice_of_part(graph: &Graph, node: &Node) -> Option<(ValueId, Vec<Cut>)> {
-    let (data, mut spans) = sliced(graph, node.output(0)?)?;
-    let concat = producer(graph, data, "Concat")?;
+    let concat = producer(graph, node.input(0)?, "Concat")?;
+    let (_, mut spans) = sliced(graph, node.output(0)?)?;
     let axis = concat_axis(graph, concat)?;
     let (_, span) = spans.iter_mut().find(|(other, _)| *other == axis)?;
     let size = |value: ValueId| graph.value(value).shape.as_ref()?.get(axis)?.known();

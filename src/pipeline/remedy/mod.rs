@@ -40,7 +40,7 @@ const LEAST_PART: u64 = 20;
 const FEW_WEIGHTS: u64 = 1000;
 
 /// The part of the weights above which no second part is proposed, in percent.
-const MOST: u64 = 90;
+const MAX: u64 = 90;
 
 /// Options with which a refused model, or a part of it, can be converted.
 #[derive(Clone, Debug, Default)]
@@ -291,7 +291,7 @@ impl<'a> Search<'a> {
     fn cut(&mut self) {
         let (total, mut tried) = (self.parts.total, BTreeSet::new());
         let mut kept = 0;
-        while kept * 100 < total * MOST {
+        while kept * 100 < total * MAX {
             let Some((remedy, part)) = self.next_part(total, &mut tried) else { break };
             kept += part.size;
             self.parts.discount(&part);
@@ -304,8 +304,8 @@ impl<'a> Search<'a> {
     fn split(&mut self) {
         let cuts: Vec<Vec<String>> =
             self.found.iter().flat_map(|part| [&part.outputs, &part.inputs]).cloned().collect();
-        let best = self.found.first().map_or(MOST, |remedy| remedy.percent);
-        if self.found.len() < 2 || best >= MOST || !self.options.has_plain_pixels() {
+        let best = self.found.first().map_or(MAX, |remedy| remedy.percent);
+        if self.found.len() < 2 || best >= MAX || !self.options.has_plain_pixels() {
             return;
         }
         let Some(chain) = Chain::of(&self.parts, &cuts) else { return };
@@ -322,7 +322,7 @@ impl<'a> Search<'a> {
             }
         }
         let percent = size.saturating_mul(100) / self.parts.total.max(1);
-        if percent >= MOST {
+        if percent >= MAX {
             self.found.insert(0, Remedy { split_at: chain.cuts, percent, ..self.base.clone() });
         }
     }

@@ -78,7 +78,7 @@ impl Atom {
 
 impl Dim {
     /// Returns the minimum.
-    pub fn smaller(&self, other: impl Into<Dim>) -> Dim {
+    pub fn minimum(&self, other: impl Into<Dim>) -> Dim {
         let other = &other.into();
         if let Some(smaller) = self.of_extreme(other, Operation::Min) {
             return smaller;
@@ -91,7 +91,7 @@ impl Dim {
     }
 
     /// Returns the maximum.
-    pub fn larger(&self, other: impl Into<Dim>) -> Dim {
+    pub fn maximum(&self, other: impl Into<Dim>) -> Dim {
         let other = &other.into();
         if let Some(larger) = self.of_extreme(other, Operation::Max) {
             return larger;

@@ -33,8 +33,8 @@ impl Operation {
         match self {
             Operation::FloorDiv => a.floor_div(b),
             Operation::Mod => a.modulo(b),
-            Operation::Min => a.smaller(b),
-            Operation::Max => a.larger(b),
+            Operation::Min => a.minimum(b),
+            Operation::Max => a.maximum(b),
         }
     }
 }

@@ -84,7 +84,7 @@ mod tests {
             (half.clone(), Some("//(+(0h,1),2)")),
             (half * 2 - 1, Some("-(*(//(+(0h,1),2),2),1)")),
             (&w * 2, Some("1w")),
-            (h.smaller(9), Some("min(0h,9)")),
+            (h.minimum(9), Some("min(0h,9)")),
             (h.modulo(2), Some("-(0h,*(//(0h,2),2))")),
             // No blob has the size, or the dividend may be negative.
             (w.clone(), None),

@@ -67,31 +67,31 @@ fn shapes_broadcast_from_their_end() {
     assert_eq!(shape(&[&h], &[&three]), Some(vec![three.clone()]));
     assert_eq!(shape(&[], &[&h]), Some(vec![h.clone()]));
     assert_eq!(shape(&[&two], &[&three]), None);
-    assert_eq!(shape(&[&h], &[&w]), Some(vec![h.larger(&w)]));
+    assert_eq!(shape(&[&h], &[&w]), Some(vec![h.maximum(&w)]));
     // A slice of a table of 9 rows, added to a value with as many rows.
-    assert_eq!(shape(&[&h], &[&h.smaller(9)]), Some(vec![h.clone()]));
+    assert_eq!(shape(&[&h], &[&h.minimum(9)]), Some(vec![h.clone()]));
 }
 
 #[test]
 fn bounds_assume_positive_sizes() {
     let (one, three) = (Dim::ONE, Dim::from(3));
-    assert_eq!(h().smaller(&one), one);
-    assert_eq!(h().larger(&one), h());
-    assert_eq!(h().smaller(&three).to_string(), "min(H, 3)");
-    assert_eq!(h().smaller(&three).bounds(), (Some(1), Some(3)));
-    let few = h().smaller(&three);
-    assert_eq!((few.larger(h()), h().smaller(&few)), (h(), few.clone()));
+    assert_eq!(h().minimum(&one), one);
+    assert_eq!(h().maximum(&one), h());
+    assert_eq!(h().minimum(&three).to_string(), "min(H, 3)");
+    assert_eq!(h().minimum(&three).bounds(), (Some(1), Some(3)));
+    let few = h().minimum(&three);
+    assert_eq!((few.maximum(h()), h().minimum(&few)), (h(), few.clone()));
     assert_eq!((h() - &one).bounds(), (Some(0), None));
     assert_eq!((0 - h()).bounds(), (None, Some(-1)));
     assert_eq!(h().modulo(&three).bounds(), (Some(0), Some(2)));
     assert_eq!(h().floor_div(&three).bounds(), (Some(0), None));
     // The last two of H elements but one, as many as there are.
-    let from = (h() - 2).larger(0);
+    let from = (h() - 2).maximum(0);
     let end = h() - &one;
-    assert_eq!(from.smaller(&end), from);
+    assert_eq!(from.minimum(&end), from);
     assert_eq!((end - &from).bounds(), (Some(0), Some(1)));
     // A sum of forty maxima has bounds at once, if rough ones.
-    let maxima = (1..41).map(|n| h().modulo(n + 1).larger(2));
+    let maxima = (1..41).map(|n| h().modulo(n + 1).maximum(2));
     let sum = maxima.reduce(|a, b| a + &b).unwrap();
     assert!(matches!((sum - h()).bounds(), (_, Some(_))));
     // The remainder of a division, and that of the quotient of another one.
@@ -122,8 +122,8 @@ fn nonnegative_expressions_have_a_bound() {
         (1 - h(), None),
         (h() * h() + h(), Some(2)),
         (minus(-7).floor_div(2), Some(4)),
-        (h().larger(5), Some(5)),
-        (h().smaller(5), Some(1)),
+        (h().maximum(5), Some(5)),
+        (h().minimum(5), Some(1)),
         (h().modulo(4), Some(0)),
     ] {
         assert_eq!(dim.lower_bound(), bound, "{dim}");
@@ -142,7 +142,8 @@ fn hostile_expressions_are_bounded() {
 #[test]
 fn results_beyond_a_limit_are_undefined() {
     let beyond = Dim::from(i64::MAX) + 1;
-    for dim in [&beyond - 1, &beyond * h(), beyond.larger(h()), h().floor_div(0), h().modulo(0), 1 - beyond] {
+    for dim in [&beyond - 1, &beyond * h(), beyond.maximum(h()), h().floor_div(0), h().modulo(0), 1 - beyond]
+    {
         assert_eq!((dim.known(), dim.bounds()), (None, (None, None)));
         assert!(dim.check().is_err() && dim.exact_div(1).is_none());
     }

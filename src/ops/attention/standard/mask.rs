@@ -189,7 +189,7 @@ fn read_mask<'x>(expand: &'x Expand, sizes: &Sizes) -> Result<Mask<'x>> {
     }
     // Half of the bound, so that the lowest finite number is above it and -inf below it.
     let visible = Visible::Computed((mask * 0.5).greater(f32::MIN).cast(DType::F32));
-    Ok(Mask { visible: Some(visible), numbers: Some((mask.max(f32::MIN), mask)) })
+    Ok(Mask { visible: Some(visible), numbers: Some((mask.maximum(f32::MIN), mask)) })
 }
 
 /// Returns the padding of a mask that ends before the last key.

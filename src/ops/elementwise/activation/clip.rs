@@ -37,16 +37,16 @@ pub(super) fn range_clip(call: &Call, inputs: &[Range]) -> Range {
     };
     let Ok(bounds) = read_bounds(call) else { return Range::ANY };
     let x = inputs.first().copied().unwrap_or(Range::ANY);
-    let raised = bound(bounds.min, 1).map_or(x, |min| x.larger(min));
-    bound(bounds.max, 2).map_or(raised, |max| raised.smaller(max))
+    let raised = bound(bounds.min, 1).map_or(x, |min| x.maximum(min));
+    bound(bounds.max, 2).map_or(raised, |max| raised.minimum(max))
 }
 
 /// The larger of two elements, which is a number unless both are NaN.
 pub(in crate::ops) const AT_LEAST: Kernel<f64, i64, Dim> =
-    Kernel { float: f64::max, int: |x, y| Ok(x.max(y)), dim: |x, y| Ok(x.larger(y)) };
+    Kernel { float: f64::max, int: |x, y| Ok(x.max(y)), dim: |x, y| Ok(x.maximum(y)) };
 /// The smaller of two elements, which is a number unless both are NaN.
 pub(in crate::ops) const AT_MOST: Kernel<f64, i64, Dim> =
-    Kernel { float: f64::min, int: |x, y| Ok(x.min(y)), dim: |x, y| Ok(x.smaller(y)) };
+    Kernel { float: f64::min, int: |x, y| Ok(x.min(y)), dim: |x, y| Ok(x.minimum(y)) };
 
 pub(super) fn fold_clip(call: &Call) -> Result<Vec<Array>> {
     let bounds = read_bounds(call)?;
@@ -91,9 +91,9 @@ fn clamp(x: ScalarOrBlob, min: Option<ScalarOrBlob>, max: Option<ScalarOrBlob>) 
         (Some(ScalarOrBlob::Number(min)), Some(ScalarOrBlob::Number(max))) => x.clip(min, max),
         (Some(ScalarOrBlob::Number(0.0)), None) => x.map(ReLU::default()),
         (min, max) => {
-            let raised = min.map_or(x.into(), |min| x.larger(min));
+            let raised = min.map_or(x.into(), |min| x.maximum(min));
             match max {
-                Some(max) => raised.smaller(max),
+                Some(max) => raised.minimum(max),
                 None => raised,
             }
         }

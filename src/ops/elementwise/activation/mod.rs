@@ -165,9 +165,9 @@ fn lower_activation(read: Read, lower: &Lower) -> Result<()> {
         Activation::Swish { alpha } => x * (x * alpha).map(Sigmoid::default()),
         Activation::Tanh => x.map(TanH::default()),
         Activation::ThresholdedRelu { alpha } => {
-            let passes = lower.compute(x.above(alpha))?;
+            let passes = lower.compute(x.greater(alpha))?;
             // A product of -inf with 0 would be NaN.
-            x.larger(alpha) * passes
+            x.maximum(alpha) * passes
         }
     };
     lower.set(0, y)
@@ -178,7 +178,7 @@ fn shrink(lower: &Lower, x: BlobId, bias: f32, lambd: f32) -> Result<BlobId> {
     if lambd < 0.0 {
         unsupported!("lambd {lambd} is negative");
     }
-    let (above, below) = (lower.compute(x.above(lambd))?, lower.compute(x.below(-lambd))?);
+    let (above, below) = (lower.compute(x.greater(lambd))?, lower.compute(x.less(-lambd))?);
     let kept = lower.compute(x * (above + below))?;
     if bias == 0.0 {
         return Ok(kept);

@@ -86,5 +86,5 @@ pub(super) fn lower_prelu(lower: &Lower) -> Result<()> {
     let shape = lower.shape(0)?.to_vec();
     let sides = lower.broadcast(&[(0, shape), (1, slopes)])?;
     let (x, slopes) = (lower.compute(*sides.at(0)?)?, *sides.at(1)?);
-    lower.set(0, x.map(ReLU::default()) + x.smaller(0.0) * slopes)
+    lower.set(0, x.map(ReLU::default()) + x.minimum(0.0) * slopes)
 }

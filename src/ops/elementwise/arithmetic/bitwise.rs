@@ -17,7 +17,7 @@ impl Bitwise {
     fn of(self, a: BlobId, b: BlobId) -> Formula {
         match self {
             Bitwise::And => a * b,
-            Bitwise::Or => a.larger(b),
+            Bitwise::Or => a.maximum(b),
             Bitwise::Xor => (a - b).abs(),
         }
     }

@@ -19,9 +19,9 @@ pub(in crate::ops) const MUL: Arithmetic =
 pub(super) const DIV: Arithmetic =
     Kernel { float: |x, y| x / y, int: div_int, dim: |x, y| Ok(div_dim(x, y)) };
 pub(super) const MAX: Arithmetic =
-    Kernel { float: max_float, int: |x, y| Ok(x.max(y)), dim: |x, y| Ok(x.larger(y)) };
+    Kernel { float: max_float, int: |x, y| Ok(x.max(y)), dim: |x, y| Ok(x.maximum(y)) };
 pub(super) const MIN: Arithmetic =
-    Kernel { float: |x, y| -max_float(-x, -y), int: |x, y| Ok(x.min(y)), dim: |x, y| Ok(x.smaller(y)) };
+    Kernel { float: |x, y| -max_float(-x, -y), int: |x, y| Ok(x.min(y)), dim: |x, y| Ok(x.minimum(y)) };
 pub(super) const POW: Arithmetic = Kernel { float: libm::pow, int: pow_int, dim: pow_dim };
 const FLOOR_MOD: Arithmetic =
     Kernel { float: floor_mod_float, int: floor_mod_int, dim: |x, y| Ok(floor_mod_dim(x, y)) };

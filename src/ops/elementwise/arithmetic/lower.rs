@@ -166,7 +166,7 @@ pub(super) fn lower_bit_shift(lower: &Lower) -> Result<()> {
             ScalarOrBlob::Number(libm::exp2f(by * direction))
         }
         ScalarOrBlob::Blob(by) => {
-            let bounded = (by + by.below(0.0) * FAR).clip(0.0, all);
+            let bounded = (by + by.less(0.0) * FAR).clip(0.0, all);
             lower.side(bounded.map(Exp { base: 2.0, scale: direction, ..Exp::default() }))?
         }
     };

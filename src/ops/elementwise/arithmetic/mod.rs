@@ -76,7 +76,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Max", Access::Broadcast, infer_first)
         .fold(|call| fold_pairs(call, &MAX))
         .tolerates_rounding(|_, _| true)
-        .range(|_, x| over(x, Range::larger))
+        .range(|_, x| over(x, Range::maximum))
         .lower(|l| lower_extreme(l, binary_op::MAX))
         .identity(only_input)
         .lowers_to("BinaryOp"),
@@ -89,7 +89,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     Row::new("Min", Access::Broadcast, infer_first)
         .fold(|call| fold_pairs(call, &MIN))
         .tolerates_rounding(|_, _| true)
-        .range(|_, x| over(x, Range::smaller))
+        .range(|_, x| over(x, Range::minimum))
         .lower(|l| lower_extreme(l, binary_op::MIN))
         .identity(only_input)
         .lowers_to("BinaryOp"),
@@ -166,7 +166,7 @@ fn over(inputs: &[Range], combine: fn(Range, Range) -> Range) -> Range {
 
 fn range_product(call: &Call, inputs: &[Range]) -> Range {
     match (inputs, call.node().inputs.as_slice()) {
-        ([a, b], [first, second]) if first == second => a.magnitude().times(b.magnitude()),
+        ([a, b], [first, second]) if first == second => a.abs().times(b.abs()),
         _ => over(inputs, Range::times),
     }
 }

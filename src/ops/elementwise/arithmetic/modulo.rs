@@ -48,7 +48,7 @@ fn indices_from_the_end(call: &Call) -> Result<Option<Array>> {
 pub(super) fn range_mod(_: &Call, inputs: &[Range]) -> Range {
     match inputs {
         [a, b] if b.excludes_zero() && a.is_finite() => {
-            let most = b.magnitude().most;
+            let most = b.abs().most;
             Range { least: if a.least >= 0.0 && b.least >= 0.0 { 0.0 } else { -most }, most }
         }
         _ => Range::ANY,
@@ -100,7 +100,7 @@ fn int_remainder(lower: &Lower, a: ScalarOrBlob, b: ScalarOrBlob, quotient: Quot
             // compensates for rounding.
             let half: Formula = match b {
                 ScalarOrBlob::Number(b) => 0.5_f32.copysign(b).into(),
-                ScalarOrBlob::Blob(b) => lower.compute(b.above(0.0) - 0.5)?.into(),
+                ScalarOrBlob::Blob(b) => lower.compute(b.greater(0.0) - 0.5)?.into(),
             };
             ((a + half) / b).floor()
         }
@@ -119,17 +119,17 @@ fn float_remainder(
 ) -> Result<BlobId> {
     let a = lower.compute(a)?;
     let size = lower.compute(a.abs())?;
-    let (mut step, mut infinite) = (lower.side(b.magnitude())?, None);
+    let (mut step, mut infinite) = (lower.side(b.abs())?, None);
     if let ScalarOrBlob::Blob(by) = step
         && special.infinite
     {
-        infinite = Some(lower.compute(by.above(f32::MAX))?);
-        step = lower.side(by.smaller(f32::MAX))?;
+        infinite = Some(lower.compute(by.greater(f32::MAX))?);
+        step = lower.side(by.minimum(f32::MAX))?;
     }
     let rest = remainder_of_magnitudes(lower, size, step)?;
-    let mut remainder = lower.compute(rest * (a.below(0.0) * -2.0 + 1.0))?;
+    let mut remainder = lower.compute(rest * (a.less(0.0) * -2.0 + 1.0))?;
     if let Some(infinite) = infinite {
-        remainder = lower.compute(infinite.choose(a, remainder))?;
+        remainder = lower.compute(infinite.select(a, remainder))?;
     }
     if quotient == Quotient::Floor {
         remainder = round_down(lower, remainder, b, infinite)?;
@@ -145,27 +145,27 @@ fn remainder_of_magnitudes(lower: &Lower, size: BlobId, step: ScalarOrBlob) -> R
     let rest = lower.minus_product(size.into(), whole, step)?;
     let rest = lower.compute(rest)?;
     // A negative remainder: one divisor is added.
-    let rest = lower.compute(rest + rest.below(0.0) * step)?;
+    let rest = lower.compute(rest + rest.less(0.0) * step)?;
     // A remainder of at least the divisor: one divisor is subtracted.
-    lower.compute(rest - !(step - rest).above(0.0) * step)
+    lower.compute(rest - !(step - rest).greater(0.0) * step)
 }
 
 /// Adds a divisor if the signs of remainder and divisor differ; `infinite` marks infinite divisors.
 fn round_down(lower: &Lower, remainder: BlobId, b: ScalarOrBlob, infinite: Option<BlobId>) -> Result<BlobId> {
     let b = match b {
         ScalarOrBlob::Number(b) => {
-            let opposite = if b < 0.0 { remainder.above(0.0) } else { remainder.below(0.0) };
+            let opposite = if b < 0.0 { remainder.greater(0.0) } else { remainder.less(0.0) };
             return lower.compute(remainder + opposite * b);
         }
         ScalarOrBlob::Blob(b) => b,
     };
-    let (below, above) = (lower.compute(remainder.below(0.0))?, lower.compute(remainder.above(0.0))?);
-    let (positive, negative) = (lower.compute(b.above(0.0))?, lower.compute(b.below(0.0))?);
+    let (below, above) = (lower.compute(remainder.less(0.0))?, lower.compute(remainder.greater(0.0))?);
+    let (positive, negative) = (lower.compute(b.greater(0.0))?, lower.compute(b.less(0.0))?);
     let opposite = lower.compute(below * positive + above * negative)?;
     let Some(infinite) = infinite else {
         return lower.compute(remainder + opposite * b);
     };
     // Zero times infinity would be NaN; twice the largest float32 is infinite only at infinite divisors.
-    let more = lower.compute(opposite * b.smaller(f32::MAX).larger(f32::MIN))?;
+    let more = lower.compute(opposite * b.minimum(f32::MAX).maximum(f32::MIN))?;
     lower.compute(remainder + more + more * infinite * 2.0)
 }

@@ -107,13 +107,13 @@ pub(super) fn expand_int_pow(x: &Expand) -> Result<bool> {
     let (base, exponent) = (x.operand_as(0, DType::F32), x.operand_as(1, DType::F32));
     let mut rest = exponent.abs();
     // Larger exponents matter only to bases of 0, 1 and -1, by their last bit.
-    rest = rest.min(rest - halved(rest) * 2.0 + 30.0);
+    rest = rest.minimum(rest - halved(rest) * 2.0 + 30.0);
     let (mut square, mut power) = (base, None);
     for _ in 0..EXPONENT_BITS {
         let less = halved(rest);
         let factor = (square - 1.0) * (rest - less * 2.0) + 1.0;
         power = Some(power.map_or(factor, |power: Expr| power * factor));
-        (square, rest) = ((square * square).min(BEYOND_EXACT), less);
+        (square, rest) = ((square * square).minimum(BEYOND_EXACT), less);
     }
     let mut power = power.unwrap_or(base);
     if x.range(1).least < 0.0 {
@@ -137,7 +137,7 @@ fn general_power(lower: &Lower, base: BlobId, exponent: BlobId) -> Result<BlobId
     if lower.dtype(0)?.is_unsigned() {
         return Ok(power);
     }
-    let negative = lower.compute(base.below(0.0))?;
+    let negative = lower.compute(base.less(0.0))?;
     let odd = lower.compute(exponent - (exponent * 0.5).floor() * 2.0)?;
     let power = lower.compute(power * (negative * odd * -2.0 + 1.0))?;
     if lower.dtype(1)?.is_int() {

@@ -230,7 +230,7 @@ fn change(from: DType, to: DType) -> Result<Change> {
 /// Rounds to the nearest of 8 binary digits. Larger magnitudes, and infinities, are added after that.
 fn round_to_bfloat16(lower: &Lower) -> Result<BlobId> {
     let x = lower.blob(0)?;
-    let bounded = lower.compute(x.smaller(BFLOAT16_LARGE).larger(-BFLOAT16_LARGE))?;
+    let bounded = lower.compute(x.minimum(BFLOAT16_LARGE).maximum(-BFLOAT16_LARGE))?;
     let beyond = lower.compute(x - bounded)?;
     let rounded = lower.round_digits(bounded, 8)?;
     lower.compute(rounded + beyond)

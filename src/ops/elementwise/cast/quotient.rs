@@ -100,7 +100,7 @@ fn quotients(graph: &Graph, id: ValueId, depth: usize, required: &mut Required) 
         Operator::Product => of(0)?.times(&of(1)?, value.dtype?, &mut scaled),
         Operator::Quotient => of(0)?.over(&of(1)?),
         Operator::Minimum | Operator::Maximum => {
-            let choose = if node.is("Min") { Dim::smaller } else { Dim::larger };
+            let choose = if node.is("Min") { Dim::minimum } else { Dim::maximum };
             return (1..node.inputs.len()).try_fold(of(0)?, |x, index| x.extreme(&of(index)?, choose));
         }
     };

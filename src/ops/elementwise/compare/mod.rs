@@ -59,7 +59,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lower(|l| l.blob(0).and_then(|x| l.set(0, !x)))
         .lowers_to("BinaryOp: 1 - x"),
     truth("Or", |call| infer_decided(call, 1.0), |call| fold_comparison_of(call, &OR))
-        .lower(|l| combine(l, |a, b| a.larger(b)))
+        .lower(|l| combine(l, |a, b| a.maximum(b)))
         .identity(|graph, node| either_paired_with(graph, node, 0.0))
         .lowers_to("BinaryOp MAX"),
     Row::new("Where", Access::Broadcast, infer_where)
@@ -152,16 +152,16 @@ fn compare(lower: &Lower, formula: fn(ScalarOrBlob, ScalarOrBlob) -> Formula) ->
 
 fn greater(a: ScalarOrBlob, b: ScalarOrBlob) -> Formula {
     match (a, b) {
-        (ScalarOrBlob::Blob(a), ScalarOrBlob::Number(b)) => a.above(b),
-        (ScalarOrBlob::Number(a), ScalarOrBlob::Blob(b)) => b.below(a),
-        (a, b) => (a - b).above(0.0),
+        (ScalarOrBlob::Blob(a), ScalarOrBlob::Number(b)) => a.greater(b),
+        (ScalarOrBlob::Number(a), ScalarOrBlob::Blob(b)) => b.less(a),
+        (a, b) => (a - b).greater(0.0),
     }
 }
 
 fn greater_or_equal(a: ScalarOrBlob, b: ScalarOrBlob) -> Formula {
     match (a, b) {
-        (ScalarOrBlob::Blob(a), ScalarOrBlob::Number(b)) => a.above(next_below(b)),
-        (ScalarOrBlob::Number(a), ScalarOrBlob::Blob(b)) => b.below(-next_below(-a)),
+        (ScalarOrBlob::Blob(a), ScalarOrBlob::Number(b)) => a.greater(next_below(b)),
+        (ScalarOrBlob::Number(a), ScalarOrBlob::Blob(b)) => b.less(-next_below(-a)),
         (a, b) => !greater(b, a),
     }
 }

@@ -47,7 +47,7 @@ fn choose(lower: &Lower, condition: BlobId, x: ScalarOrBlob, y: ScalarOrBlob) ->
     }
     let x = limit(lower, binary_op::MIN, (x, true), pass)?;
     let y = limit(lower, binary_op::MIN, (y, false), block)?;
-    lower.compute(x.larger(y))
+    lower.compute(x.maximum(y))
 }
 
 /// Emits an operand, chosen where the condition has a truth, as far as a bound passes it. A condition that

@@ -25,7 +25,7 @@ const SQUARE_LIMIT: f32 = 1e18;
 /// Emits the series for magnitudes below the limit, `beyond` for others. All operands are magnitudes; the
 /// sign is restored later.
 fn joined(lower: &Lower, size: BlobId, series: &Series, beyond: BlobId) -> Result<BlobId> {
-    let small = lower.compute(size.smaller(series.limit))?;
+    let small = lower.compute(size.minimum(series.limit))?;
     let square = lower.compute(small.square())?;
     let mut sum: Option<Formula> = None;
     for coefficient in series.coefficients.iter().rev() {
@@ -36,13 +36,13 @@ fn joined(lower: &Lower, size: BlobId, series: &Series, beyond: BlobId) -> Resul
         });
     }
     let near = lower.compute(sum.map_or(small.into(), |sum| sum * small))?;
-    let large = lower.compute(size.above(series.limit))?;
+    let large = lower.compute(size.greater(series.limit))?;
     lower.compute(near + (beyond - near) * large)
 }
 
 /// Returns a magnitude with the sign of `x`.
 fn signed(x: BlobId, size: BlobId) -> Formula {
-    size * (x.below(0.0) * -2.0 + 1.0)
+    size * (x.less(0.0) * -2.0 + 1.0)
 }
 
 /// Returns `exp(x) / 2` and `exp(-x) / 2`, halved in the exponent so that the first does not overflow early.
@@ -73,9 +73,9 @@ pub(super) fn asinh(lower: &Lower, x: BlobId) -> Result<BlobId> {
 
 /// Emits `log(x + sqrt(x^2 + 1))` for nonnegative `x`; above the limit of squares by another logarithm.
 fn asinh_of_size(lower: &Lower, size: BlobId) -> Result<BlobId> {
-    let bounded = lower.compute(size.smaller(SQUARE_LIMIT))?;
+    let bounded = lower.compute(size.minimum(SQUARE_LIMIT))?;
     let log = (bounded + (bounded.square() + 1.0).sqrt()).map(Log::default());
-    let excess = (size * (1.0 / SQUARE_LIMIT)).larger(1.0).map(Log::default());
+    let excess = (size * (1.0 / SQUARE_LIMIT)).maximum(1.0).map(Log::default());
     let beyond = lower.compute(log + excess)?;
     joined(lower, size, &ASINH, beyond)
 }
@@ -84,9 +84,9 @@ fn asinh_of_size(lower: &Lower, size: BlobId) -> Result<BlobId> {
 pub(super) fn acosh(lower: &Lower, x: BlobId) -> Result<BlobId> {
     let x = lower.as_3d(x)?;
     let less = lower.compute(x - 1.0)?;
-    let size = lower.compute(less.larger(0.0).sqrt() * (x + 1.0).sqrt())?;
+    let size = lower.compute(less.maximum(0.0).sqrt() * (x + 1.0).sqrt())?;
     let value = asinh_of_size(lower, size)?;
-    lower.compute(value + less.smaller(0.0).sqrt())
+    lower.compute(value + less.minimum(0.0).sqrt())
 }
 
 /// Emits `(log(1 + x) - log(1 - x)) / 2`: infinite at 1, NaN beyond.

@@ -29,7 +29,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         |call| fold_signed(call, f64::abs, i64::wrapping_abs, magnitudes),
         |l| layer(l, unary_op::ABS),
     )
-    .range(|call, x| range::first(call, x).magnitude())
+    .range(|call, x| range::first(call, x).abs())
     .lowers_to("UnaryOp"),
     unary("Acos", |call| fold(call, libm::acos), |l| layer(l, unary_op::ACOS))
         .nan(except_zero)
@@ -220,12 +220,12 @@ fn logarithm(lower: &Lower, x: BlobId) -> Result<BlobId> {
 }
 
 fn sign(lower: &Lower, x: BlobId) -> Result<BlobId> {
-    lower.compute(x.above(0.0) - x.below(0.0))
+    lower.compute(x.greater(0.0) - x.less(0.0))
 }
 
 /// The vectorized arctangent of infinity is NaN.
 fn arctangent(lower: &Lower, x: BlobId) -> Result<BlobId> {
-    let finite = if lower.range(0).is_finite() { x.into() } else { x.smaller(f32::MAX).larger(f32::MIN) };
+    let finite = if lower.range(0).is_finite() { x.into() } else { x.minimum(f32::MAX).maximum(f32::MIN) };
     lower.compute(finite.atan())
 }
 
@@ -255,13 +255,13 @@ pub(super) fn exponential(x: impl Operand) -> Formula {
 /// difference from the largest finite number is positive only there.
 pub(super) fn root(lower: &Lower, x: BlobId) -> Result<BlobId> {
     lower.compute_in_float32();
-    lower.compute(x.smaller(f32::MAX).sqrt() + (x - f32::MAX).map(ReLU::default()))
+    lower.compute(x.minimum(f32::MAX).sqrt() + (x - f32::MAX).map(ReLU::default()))
 }
 
 /// NaN is the magnitude that is not above -1.
 fn lower_is_nan(lower: &Lower) -> Result<()> {
     let x = lower.blob(0)?;
-    lower.set(0, !x.abs().above(-1.0))
+    lower.set(0, !x.abs().greater(-1.0))
 }
 
 /// The infinities that IsInf detects.
@@ -283,11 +283,11 @@ fn fold_is_inf(call: &Call) -> Result<Vec<Array>> {
 fn lower_is_inf(lower: &Lower) -> Result<()> {
     let x = lower.blob(0)?;
     let infinite = match read_is_inf(lower)? {
-        Infinities { negative: true, positive: true } => x.abs().above(f32::MAX),
-        Infinities { negative: true, positive: false } => x.below(f32::MIN),
-        Infinities { negative: false, positive: true } => x.above(f32::MAX),
+        Infinities { negative: true, positive: true } => x.abs().greater(f32::MAX),
+        Infinities { negative: true, positive: false } => x.less(f32::MIN),
+        Infinities { negative: false, positive: true } => x.greater(f32::MAX),
         // Neither is detected: the result is false.
-        Infinities { negative: false, positive: false } => x.smaller(0.0).above(0.0),
+        Infinities { negative: false, positive: false } => x.minimum(0.0).greater(0.0),
     };
     lower.set(0, infinite)
 }

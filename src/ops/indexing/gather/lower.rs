@@ -25,7 +25,7 @@ pub(super) fn lower_gather(lower: &Lower) -> Result<()> {
     } else if let Some((start, count)) = counts_up(lower.graph(), lower.node().input(1)) {
         lower.compute_as_outputs();
         let end = &start + &count;
-        lower.require(SizeCondition::equal(&end, &end.smaller(shape.at(axis)?)))?;
+        lower.require(SizeCondition::equal(&end, &end.minimum(shape.at(axis)?)))?;
         data.slice(axis, start, count)
     } else {
         let gathered = gathered(&shape, axis, lower.shape(1)?)?;

@@ -101,8 +101,8 @@ fn apply<'x>(
     Ok(match reduction {
         Reduction::Add => data + reduced(0.0, "ReduceSum"),
         Reduction::Mul => data * reduced(1.0, "ReduceProd"),
-        Reduction::Max => data.max(reduced(f32::NEG_INFINITY, "ReduceMax")),
-        Reduction::Min => data.min(reduced(f32::INFINITY, "ReduceMin")),
+        Reduction::Max => data.maximum(reduced(f32::NEG_INFINITY, "ReduceMax")),
+        Reduction::Min => data.minimum(reduced(f32::INFINITY, "ReduceMin")),
         Reduction::Replace => replace(data, matches, uniform_update(expand)?),
     })
 }

@@ -201,8 +201,8 @@ fn assigned<'x>(
             Reduction::Replace => updates,
             Reduction::Add => data + updates,
             Reduction::Mul => data * updates,
-            Reduction::Max => data.max(updates),
-            Reduction::Min => data.min(updates),
+            Reduction::Max => data.maximum(updates),
+            Reduction::Min => data.minimum(updates),
         });
     };
     let (span, size, along) = (spans.at(axis)?, shape.at(axis)?, axis.int());

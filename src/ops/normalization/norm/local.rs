@@ -72,7 +72,7 @@ pub(super) fn lower_lp_norm(lower: &Lower) -> Result<()> {
         p => unsupported!("a norm of order {p}"),
     };
     // The reciprocal of an infinite norm is 0, by which a division would be NaN.
-    let factor = norm.compute(|norm| norm.larger(LEAST_NORM)).power(-1.0, Range::NOT_NEGATIVE);
+    let factor = norm.compute(|norm| norm.maximum(LEAST_NORM)).power(-1.0, Range::NOT_NEGATIVE);
     lower.give(0, x * factor)
 }
 
@@ -123,8 +123,8 @@ fn normalized_by_parts<'l>(lower: &Lower, x: Nd<'l>, axis: usize, epsilon: f32, 
     let sum = x.compute(|x| x.square()).reduce(reduction_op::SUM, &[axis]);
     x.compute_with(sum, |x, sum| match eps_mode {
         0 => x / (sum + epsilon).sqrt(),
-        1 => x / sum.sqrt().larger(epsilon),
-        _ => x / sum.larger(epsilon).sqrt(),
+        1 => x / sum.sqrt().maximum(epsilon),
+        _ => x / sum.maximum(epsilon).sqrt(),
     })
 }
 

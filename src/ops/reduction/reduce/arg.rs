@@ -90,7 +90,7 @@ pub(super) fn lower_arg(lower: &Lower) -> Result<()> {
     }
     let extreme = x.reduce(if arg.max { reduction_op::MAX } else { reduction_op::MIN }, &[axis]);
     let (larger, smaller) = if arg.max { (extreme, x) } else { (x, extreme) };
-    let after = larger.compute_with(smaller, |larger, smaller| (larger - smaller).above(0.0));
+    let after = larger.compute_with(smaller, |larger, smaller| (larger - smaller).greater(0.0));
     let after = match size.known() {
         Some(count) => after * AsPrimitive::<f32>::as_(count),
         None => after * lower.scalar(&size),

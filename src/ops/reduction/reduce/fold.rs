@@ -103,8 +103,8 @@ fn reduce_sizes(a: &ArrayD<Dim>, kind: Kind, reduced: &[bool]) -> Result<ArrayD<
     let (start, f): (i64, Step) = match kind {
         Kind::Sum => (0, |x, y| x + y),
         Kind::Prod => (1, |x, y| x * y),
-        Kind::Max => (i64::MIN, |x, y| x.larger(y)),
-        Kind::Min => (i64::MAX, |x, y| x.smaller(y)),
+        Kind::Max => (i64::MIN, |x, y| x.maximum(y)),
+        Kind::Min => (i64::MAX, |x, y| x.minimum(y)),
         _ => unsupported!("this reduction of sizes known only at run time"),
     };
     let extreme = matches!(kind, Kind::Max | Kind::Min);

@@ -35,7 +35,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     extreme("ArgMax"),
     extreme("ArgMin"),
     reduction!("ReduceL1", Kind::L1)
-        .range(|call, x| range::first(call, x).magnitude().times(reduced_count(call)))
+        .range(|call, x| range::first(call, x).abs().times(reduced_count(call)))
         .lowers_to("Reduction"),
     reduction!("ReduceL2", Kind::L2).range(|_, _| Range::new(0.0, f64::INFINITY)).lowers_to("Reduction"),
     reduction!("ReduceLogSum", Kind::LogSum).lowers_to("Reduction"),

@@ -117,7 +117,7 @@ fn declared_size(call: &Call, axis: usize) -> Option<Dim> {
 /// Returns the start counted from the front, clamped to an axis of `size` elements.
 fn clamped_start(start: Expr, size: i64) -> Expr {
     let start = start + start.less(0).cast(DType::I64) * size;
-    start.max(0).min(size - 1)
+    start.maximum(0).minimum(size - 1)
 }
 
 pub(super) fn expand_slice(x: &Expand) -> Result<bool> {

@@ -57,7 +57,7 @@ pub(super) fn pool_free<'l>(lower: &'l Lower, pool: &Pool, x: Nd<'l>, top: &[Dim
         let counts = covered.windows(ones(), true, (counted, 0.0))?;
         // A dilated window may have no element: the average is 0.
         let least: f32 = window.area()?.as_();
-        y = y / counts.compute(|counts| counts.larger(0.5 / least));
+        y = y / counts.compute(|counts| counts.maximum(0.5 / least));
     }
     // Windows in the padding after an axis.
     (1..top.len()).try_fold(y, |y, axis| Ok(y.first(axis, top.at(axis)?)))
@@ -139,7 +139,7 @@ impl Covered<'_> {
         let (kernel, dilation) = (i64::from(span.kernel), i64::from(span.dilation));
         let starts = x.size(axis) - (kernel - 1) * dilation;
         let elements = (0..kernel).map(|element| x.slice(axis, element * dilation, &starts));
-        let combine = |a: Nd<'l>, b| if self.pooling_type == MAX { a.larger(b) } else { a + b };
+        let combine = |a: Nd<'l>, b| if self.pooling_type == MAX { a.maximum(b) } else { a + b };
         let found = elements.reduce(combine).ok_or_else(|| Error::internal("a window has no elements"))?;
         let count = steps(&(starts - 1), span.stride);
         let found = found.take(axis, &Span { start: Dim::ZERO, step: span.stride.into(), count });

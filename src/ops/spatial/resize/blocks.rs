@@ -19,7 +19,7 @@ const SMALLEST: i64 = 24;
 /// The size for which the rounding of nearest neighbours is checked.
 const LONG: i64 = 1 << 14;
 /// The largest numbers of elements that a block reads, and that it gives.
-const MOST: i64 = 64;
+const MAX: i64 = 64;
 
 /// Compares ONNX's map of an axis with maps that are computed for input sizes, in which elements beyond the
 /// end stand for the last one. Returns the least number of elements of a result for which they are the same,
@@ -116,7 +116,7 @@ impl Blocks {
         };
         let Ratio { to, from } = ratio;
         let radius = radius(&resize.filter, scale);
-        if from.max(to) > MOST || radius > MOST {
+        if from.max(to) > MAX || radius > MAX {
             return Ok(None);
         }
         // A block far from both ends.

@@ -5,9 +5,9 @@ use num_traits::AsPrimitive;
 use crate::tensor::Dim;
 
 /// The largest divisor.
-const MOST_FROM: i64 = 1 << 10;
+const MAX_DIVISOR: i64 = 1 << 10;
 /// The largest dividend.
-const MOST_TO: f32 = 1e9;
+const MAX_DIVIDEND: f32 = 1e9;
 /// The largest size for which the rounding of a product is checked.
 const MAX_TRIED: i64 = 1 << 14;
 
@@ -25,10 +25,10 @@ impl Ratio {
         let ratio = |from: i64| {
             let divisor: f32 = from.as_();
             let to = (scale * divisor).round();
-            let is_scale = (1.0..=MOST_TO).contains(&to) && (to / divisor).to_bits() == scale.to_bits();
+            let is_scale = (1.0..=MAX_DIVIDEND).contains(&to) && (to / divisor).to_bits() == scale.to_bits();
             is_scale.then(|| Ratio { to: to.as_(), from })
         };
-        let ratio = (1..=MOST_FROM).find_map(ratio)?;
+        let ratio = (1..=MAX_DIVISOR).find_map(ratio)?;
         let is_exact = |size: i64| {
             let size_f: f32 = size.as_();
             let product: i64 = (size_f * scale).floor().as_();

@@ -76,7 +76,7 @@ fn read(matcher: &Matcher, node: &Node, values: &Traced<Layout>) -> std::result:
         }
     }
     // The cache has no other readers, but for its sizes.
-    let closed = matcher.is_closed(&inner, node);
+    let closed = matcher.open_value(&inner, node).is_none();
     let in_pattern = |reader: &Node| {
         reader.is("Shape") || reader.output(0).is_some_and(|of| inner.contains(&of) || of == result)
     };

@@ -1,4 +1,4 @@
-//! Values that are quantized by their range are not rounded.
+//! Removal of dynamic quantization: products of levels become products of the quantized values.
 
 use std::collections::{BTreeMap, BTreeSet};
 

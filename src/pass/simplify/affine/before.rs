@@ -87,7 +87,7 @@ fn computed_input(graph: &Graph, node: NodeId) -> Option<ValueId> {
 }
 
 /// The largest shift of values before they are scaled: half precision has to represent the sums.
-const MOST_SHIFTED: f64 = 4096.0;
+const MAX_SHIFTED: f64 = 4096.0;
 
 /// Returns the scale without zeros of which a shift is the only reader, and what it scales.
 fn scale_before(
@@ -104,7 +104,7 @@ fn scale_before(
     let Step::Scale { by, divides } = step else { return None };
     let smallest = largest(graph, by, |x| if divides { x } else { x.recip() })?.recip();
     let most = largest(graph, shift_by, |x| x)?;
-    (all_elements(graph, by, f64::is_normal) && most <= smallest * MOST_SHIFTED).then_some((step, data))
+    (all_elements(graph, by, f64::is_normal) && most <= smallest * MAX_SHIFTED).then_some((step, data))
 }
 
 /// Whether the convolution may be padded.

@@ -1,0 +1,156 @@
+//! One form for each concept: what the rules of ARCHITECTURE.md forbid is not in the source.
+
+#![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A test may fail where it stands.
+
+use std::fs;
+use std::path::PathBuf;
+
+/// The most lines of a source file.
+const MAX_LINES: usize = 450;
+
+/// The most columns of a line, as in rustfmt.toml.
+const MAX_COLUMNS: usize = 110;
+
+/// The most lines that name a known size where an integer could stand.
+const MAX_KNOWN_SIZES: usize = 150;
+
+/// A file, and its text.
+struct Source {
+    path: PathBuf,
+    text: String,
+}
+
+/// The files below a folder with one of these extensions.
+fn files(folder: &str, extensions: &[&str]) -> Vec<Source> {
+    let mut files = Vec::new();
+    let mut folders = vec![PathBuf::from(folder)];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|found| extensions.iter().any(|known| found == *known)) {
+                files.push(Source { text: fs::read_to_string(&path).unwrap(), path });
+            }
+        }
+    }
+    assert!(!files.is_empty(), "no files in {folder}");
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    files
+}
+
+impl Source {
+    /// The numbered lines for which `is_found` returns true, with the path.
+    fn lines(&self, is_found: impl Fn(&str) -> bool) -> Vec<String> {
+        let found = self.text.lines().enumerate().filter(|(_, line)| is_found(line));
+        found.map(|(at, line)| format!("{}:{}: {}", self.path.display(), at + 1, line.trim())).collect()
+    }
+
+    /// The signatures of functions, each with the number of its line.
+    fn signatures(&self) -> Vec<(usize, &str)> {
+        let starts = self.text.match_indices("fn ").map(|(at, _)| at);
+        let starts = starts.filter(|at| *at == 0 || self.text[..*at].ends_with([' ', '\n', '(']));
+        let signature = |at: usize| {
+            let rest = &self.text[at..];
+            let end = rest.find(['{', ';']).unwrap_or(rest.len());
+            (self.text[..at].lines().count(), &rest[..end])
+        };
+        starts.map(signature).collect()
+    }
+}
+
+fn assert_none(found: &[String]) {
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+#[test]
+fn source_files_are_short() {
+    let long = files("src", &["rs"]).into_iter().filter(|file| file.text.lines().count() > MAX_LINES);
+    assert_none(&long.map(|file| file.path.display().to_string()).collect::<Vec<_>>());
+}
+
+/// Rustfmt breaks code, and leaves comments. Tables, and addresses of links, cannot be broken.
+#[test]
+fn comments_are_short() {
+    let is_long = |line: &str| {
+        let line = line.trim_end();
+        let comment = line.trim_start();
+        let text = comment.trim_start_matches(['/', '!', ' ']);
+        comment.starts_with("//")
+            && line.chars().count() > MAX_COLUMNS
+            && !text.starts_with(['|', '<'])
+            && !text.starts_with("    ")
+    };
+    assert_none(&files("src", &["rs"]).iter().flat_map(|file| file.lines(is_long)).collect::<Vec<_>>());
+}
+
+/// Code, tables, headings and images cannot be broken. Programs write the gallery and the table of operators.
+#[test]
+fn lines_of_documents_are_short() {
+    let root = fs::read_dir(".").unwrap().map(|entry| entry.unwrap().path());
+    let root = root.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
+    let root = root.map(|path| Source { text: fs::read_to_string(&path).unwrap(), path });
+    let mut long = Vec::new();
+    let written = |file: &Source| {
+        ["gallery", "SUPPORTED"].iter().any(|name| file.path.display().to_string().contains(name))
+    };
+    for file in root.chain(files("docs", &["md"])).filter(|file| !written(file)) {
+        let mut is_code = false;
+        for (at, line) in file.text.lines().enumerate() {
+            is_code ^= line.trim_start().starts_with("```");
+            let breakable =
+                line.trim_start().split(' ').count() > 1 && !line.starts_with(['|', '#', '!', '<']);
+            if !is_code && breakable && !line.starts_with("    ") && line.chars().count() > MAX_COLUMNS {
+                long.push(format!("{}:{}", file.path.display(), at + 1));
+            }
+        }
+    }
+    assert_none(&long);
+}
+
+#[test]
+fn sizes_compute() {
+    let rooms = ["src/lower", "src/op", "src/ops", "src/pass", "src/tensor"];
+    let source: Vec<Source> = rooms.into_iter().flat_map(|room| files(room, &["rs"])).collect();
+    let fallible = |line: &str| {
+        [".add(&", ".sub(&", ".mul(&"].iter().any(|call| line.contains(call)) && line.contains(")?")
+    };
+    assert_none(&source.iter().flat_map(|file| file.lines(fallible)).collect::<Vec<_>>());
+    let known: usize = source.iter().map(|file| file.lines(|line| line.contains("Dim::Known(")).len()).sum();
+    assert!(known <= MAX_KNOWN_SIZES, "{known} lines with Dim::Known(");
+}
+
+/// The operator has versions, defaults and bounds that are counted from the end: `op::taken` returns what a
+/// Slice takes.
+#[test]
+fn one_family_decodes_the_inputs_of_slice() {
+    let reads = |file: &Source| !file.lines(|line| line.contains("\"starts\"")).is_empty();
+    let readers = files("src", &["rs"]).into_iter().filter(reads).map(|file| file.path);
+    let readers: Vec<PathBuf> = readers.filter(|path| !path.starts_with("src/op/schema")).collect();
+    assert_eq!(readers, [PathBuf::from("src/ops/shape/slice/mod.rs")]);
+}
+
+/// A blob of `Nd` has the axes of ONNX. Its form in ncnn is private to `lower/`.
+#[test]
+fn families_hand_on_blobs_with_their_axes() {
+    let is_size =
+        |text: &str| ["[Dim]", "Vec<Dim>", "&Dim", "Shape", ": usize"].iter().any(|t| text.contains(t));
+    let mut found = Vec::new();
+    for file in files("src/ops", &["rs"]) {
+        for (line, signature) in file.signatures() {
+            if signature.contains("BlobId") && is_size(signature) {
+                found.push(format!("{}:{line}: {signature}", file.path.display()));
+            }
+        }
+    }
+    assert_none(&found);
+}
+
+/// Evaluations, shape rules, expansions and layers read inputs by a `Call`.
+#[test]
+fn no_function_takes_a_closure_for_the_inputs_of_a_node() {
+    let is_closure =
+        |line: &str| line.contains("Fn(usize) -> Option<") || line.contains("Fn(usize) -> Result<&");
+    let rooms = ["src/op", "src/ops"].into_iter().flat_map(|room| files(room, &["rs"]));
+    assert_none(&rooms.flat_map(|file| file.lines(is_closure)).collect::<Vec<_>>());
+}
