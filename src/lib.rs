@@ -13,7 +13,7 @@
 //! nodes are lowered to the layers of an ncnn net, and the net is written. Either the net computes the same
 //! as the model, or the errors name each node that cannot be converted.
 //!
-//! A [`Converter`] holds the options, and converts any number of models. A [`Conversion`] lists the inputs,
+//! A [`Converter`] stores the options, and converts any number of models. A [`Conversion`] lists the inputs,
 //! outputs and warnings, gives access to its [`Net`](ncnn::Net) layer by layer, and writes the files. A
 //! [`Refusal`] has an [`Error`](error::Error) for each node that cannot be converted.
 //!
@@ -24,7 +24,7 @@
 //! next major version (before 1.0, the next minor version). The set of convertible models and the layers of a
 //! net may change with every version; the results of a net do not.
 
-// The command uses the public interface alone, by the name that other programs use.
+// The command uses only the public interface, by the name that other programs use.
 #[cfg(feature = "cli")]
 extern crate self as onnx2ncnn;
 

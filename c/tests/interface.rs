@@ -9,7 +9,7 @@ const ROOT: &str = env!("CARGO_MANIFEST_DIR");
 
 #[test]
 fn a_program_converts_models() {
-    // Cargo puts the library beside the test.
+    // Cargo puts the library next to the test.
     let library = std::env::current_exe().unwrap().with_file_name("libonnx2ncnn_c.a");
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let program = folder.join("convert");

@@ -20,6 +20,6 @@ pub fn main(
 ) -> u8 {
     let program = Program::Interpreter { executable: interpreter, words: before, library };
     let run = || catch_unwind(AssertUnwindSafe(|| cli::run(words, &program)));
-    // The process is the command's own, which a panic ends.
+    // The process runs only the command: a panic may end it.
     py.detach(run).unwrap_or_else(|_| std::process::abort())
 }

@@ -69,7 +69,7 @@ impl Conversion {
         self.conversion.outputs.iter().map(port_parts).collect()
     }
 
-    /// The axes of each input that each axis of its blob holds.
+    /// The axes of each input that each axis of its blob merges.
     #[getter]
     fn input_axes(&self) -> Vec<Vec<Vec<usize>>> {
         self.conversion.inputs.iter().map(Port::axes).collect()
@@ -120,7 +120,7 @@ impl Conversion {
         run(py, || Ok::<_, Error>(self.conversion.net().param_text()))
     }
 
-    /// Returns the bytes of the .bin file, which are written to their place in memory.
+    /// Returns the bytes of the .bin file, which are written to memory.
     fn bin<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let len = run(py, || self.bin_len())?;
         PyBytes::new_with(py, len, |bytes| {
@@ -192,7 +192,7 @@ impl Conversion {
         blobs.map(|inner| (inner.value, inner.blob, inner.int32)).collect()
     }
 
-    /// Returns the blobs that runtimes of half precision hold in it, with the work of their layers; see
+    /// Returns the blobs that runtimes of half precision store in it, with the work of their layers; see
     /// [`HalfBlob`](onnx2ncnn::HalfBlob).
     fn half_blobs(&self, py: Python<'_>) -> PyResult<Vec<HalfParts>> {
         let blobs = run(py, || self.conversion.half_blobs())?;

@@ -11,7 +11,7 @@
 //! - Every call of the library runs in `failure::run`: without the global interpreter lock, with panics as
 //!   internal errors, and with each kind of error as its exception. There is no `unsafe`.
 //! - `convert_many` starts the command `batch`, and that an interpreter for each model
-//!   (`Program::Interpreter`), which loads the extension alone: the package takes longer to import than a
+//!   (`Program::Interpreter`), which loads only the extension: the package takes longer to import than a
 //!   small model to convert.
 //!
 //! The bytes of a model are those of the `bytes` object, which the constants keep alive. The `.bin` file is

@@ -37,7 +37,7 @@ impl Simplified {
         Ok(PyBytes::new(py, &bytes))
     }
 
-    /// Writes the ONNX file, and beside it a file of weights if the model is larger than 2 GiB.
+    /// Writes the ONNX file, and next to it a file of weights if the model is larger than 2 GiB.
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         run(py, || self.0.write(&path, &Storage::AsNeeded).map(drop))
     }

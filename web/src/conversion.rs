@@ -61,7 +61,7 @@ impl Conversion {
 
 #[wasm_bindgen]
 impl Conversion {
-    /// Whether the model was converted. A refused one has a report alone.
+    /// Whether the model was converted. A refused one has only a report.
     #[wasm_bindgen(getter)]
     pub fn done(&self) -> bool {
         self.result.is_ok()
@@ -94,8 +94,8 @@ impl Conversion {
         onnx.flush().map_err(thrown)
     }
 
-    /// Returns a program that runs the net, and the files that it needs beside it, as a JSON object of names and texts. The
-    /// ending of its name is that of its language: `.py`, `.cpp` or `.kt`.
+    /// Returns a program that runs the net, and the files that it needs next to it, as a JSON object of names
+    /// and texts. The ending of its name tells the language: `.py`, `.cpp` or `.kt`.
     pub fn program(&self, name: &str, param: &str, bin: &str) -> Result<String> {
         let [name, param, bin] = [name, param, bin].map(Path::new);
         let files = self.converted()?.program(name, param, bin).map_err(thrown)?;

@@ -36,8 +36,8 @@ impl Buffer {
         let at = self.bytes.len();
         let end = at.saturating_add(usize::try_from(part.length())?);
         self.bytes.resize(end, 0);
-        if let Some(place) = self.bytes.get_mut(at..) {
-            part.copy_to(place);
+        if let Some(target) = self.bytes.get_mut(at..) {
+            part.copy_to(target);
         }
         Ok(())
     }

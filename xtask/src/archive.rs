@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::emulator::Program;
 use crate::run::{command, output, run};
-use crate::{Places, Result, dependencies};
+use crate::{Folders, Result, dependencies};
 
 const SHELLS: [(&str, &str); 4] = [
     ("bash", "onnx2ncnn.bash"),
@@ -44,19 +44,19 @@ impl Built {
 }
 
 /// Builds command and library for this machine, and their archive.
-pub fn host(places: &Places) -> Result<()> {
-    let target = host_target(places)?;
+pub fn host(folders: &Folders) -> Result<()> {
+    let target = host_target(folders)?;
     for words in [COMMAND, LIBRARY] {
-        run(&mut command(&places.root, "cargo", words))?;
+        run(&mut command(&folders.root, "cargo", words))?;
     }
-    let built = Built::of(&places.root.join("target"), &target);
-    of_command(places, &built, &Program::native(&built.command), &target)
+    let built = Built::of(&folders.root.join("target"), &target);
+    of_command(folders, &built, &Program::native(&built.command), &target)
 }
 
 /// Packs what was built with what belongs to it.
-pub fn of_command(places: &Places, built: &Built, program: &Program, target: &str) -> Result<()> {
+pub fn of_command(folders: &Folders, built: &Built, program: &Program, target: &str) -> Result<()> {
     let name = format!("onnx2ncnn-{}-{target}", env!("CARGO_PKG_VERSION"));
-    let room = places.root.join("target/xtask");
+    let room = folders.root.join("target/xtask");
     let folder = room.join(&name);
     if folder.exists() {
         fs::remove_dir_all(&folder)?;
@@ -69,17 +69,17 @@ pub fn of_command(places: &Places, built: &Built, program: &Program, target: &st
     for name in LIBRARIES.iter().filter(|name| built.library.join(name).exists()) {
         fs::copy(built.library.join(name), library.join(name))?;
     }
-    for (file, place) in
+    for (file, destination) in
         [("c/onnx2ncnn.h", "include"), ("cmake/onnx2ncnn-config.cmake", "lib/cmake/onnx2ncnn")]
     {
-        let (file, place) = (places.root.join(file), folder.join(place));
-        fs::create_dir_all(&place)?;
-        fs::copy(&file, place.join(file.file_name().ok_or("a file has no name")?))?;
+        let (file, destination) = (folders.root.join(file), folder.join(destination));
+        fs::create_dir_all(&destination)?;
+        fs::copy(&file, destination.join(file.file_name().ok_or("a file has no name")?))?;
     }
     for document in ["LICENSE", "README.md", "SUPPORTED.md", "CHANGELOG.md"] {
-        fs::copy(places.root.join(document), folder.join(document))?;
+        fs::copy(folders.root.join(document), folder.join(document))?;
     }
-    let crates = dependencies::of(places, target)?;
+    let crates = dependencies::of(folders, target)?;
     fs::write(folder.join("LICENSES-of-dependencies.txt"), dependencies::licences(&crates)?)?;
     fs::write(folder.join("sbom.cdx.json"), dependencies::bill(&crates)?)?;
     run(&mut program.command(&folder, &["man", "--out", "man"]))?;
@@ -87,32 +87,32 @@ pub fn of_command(places: &Places, built: &Built, program: &Program, target: &st
         let text = output(&mut program.command(&folder, &["completions", shell]))?;
         fs::write(folder.join("completions").join(file), text)?;
     }
-    pack(places, &room, &name, &name, target.contains("windows"))
+    pack(folders, &room, &name, &name, target.contains("windows"))
 }
 
 /// Packs a folder of `room` to `NAME.tar.gz` or `NAME.zip`, with the same bytes for the same files.
-pub fn pack(places: &Places, room: &Path, folder: &str, name: &str, zip: bool) -> Result<()> {
+pub fn pack(folders: &Folders, room: &Path, folder: &str, name: &str, zip: bool) -> Result<()> {
     if zip {
-        let archive = places.dist.join(format!("{name}.zip")).display().to_string();
+        let archive = folders.dist.join(format!("{name}.zip")).display().to_string();
         return run(&mut command(room, "python3", &["-c", include_str!("zip.py"), &archive, folder]));
     }
-    let archive = places.dist.join(format!("{name}.tar.gz")).display().to_string();
+    let archive = folders.dist.join(format!("{name}.tar.gz")).display().to_string();
     let same = ["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mtime=@0"];
     let pack = ["--use-compress-program=gzip --best --no-name", "--create", "--file", &archive, folder];
     run(&mut command(room, "tar", &[&same[..], &pack[..]].concat()))
 }
 
 /// Returns the target of this machine's compiler.
-pub fn host_target(places: &Places) -> Result<String> {
-    let text = String::from_utf8(output(&mut command(&places.root, "rustc", &["-vV"]))?)?;
+pub fn host_target(folders: &Folders) -> Result<String> {
+    let text = String::from_utf8(output(&mut command(&folders.root, "rustc", &["-vV"]))?)?;
     let host = text.lines().find_map(|line| line.strip_prefix("host: "));
     Ok(host.ok_or("rustc names no host")?.to_owned())
 }
 
 /// Writes the SHA-256 of each file.
-pub fn checksums(places: &Places) -> Result<()> {
+pub fn checksums(folders: &Folders) -> Result<()> {
     let mut names = Vec::new();
-    for entry in fs::read_dir(&places.dist)? {
+    for entry in fs::read_dir(&folders.dist)? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
         if entry.file_type()?.is_file() && name != "SHA256SUMS" {
@@ -121,10 +121,10 @@ pub fn checksums(places: &Places) -> Result<()> {
     }
     names.sort();
     let words: Vec<&str> = names.iter().map(String::as_str).collect();
-    let sums = output(&mut command(&places.dist, "sha256sum", &words))?;
-    fs::write(places.dist.join("SHA256SUMS"), sums)?;
+    let sums = output(&mut command(&folders.dist, "sha256sum", &words))?;
+    fs::write(folders.dist.join("SHA256SUMS"), sums)?;
     for name in &names {
-        let bytes = fs::metadata(places.dist.join(name))?.len();
+        let bytes = fs::metadata(folders.dist.join(name))?.len();
         eprintln!("{:8.2} MB  {name}", f64::from(u32::try_from(bytes / 1000)?) / 1000.0);
     }
     Ok(())

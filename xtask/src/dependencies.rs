@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use crate::run::{command, output};
-use crate::{Places, Result};
+use crate::{Folders, Result};
 
 /// A crate.
 pub struct Crate {
@@ -17,12 +17,12 @@ pub struct Crate {
 }
 
 /// Returns the crates in the command for a target, sorted.
-pub fn of(places: &Places, target: &str) -> Result<Vec<Crate>> {
+pub fn of(folders: &Folders, target: &str) -> Result<Vec<Crate>> {
     let tree = [
         "tree", "--locked", "--edges", "normal", "--prefix", "none", "--format", "{p}\t{l}", "--target",
         target,
     ];
-    let tree = String::from_utf8(output(&mut command(&places.root, "cargo", &tree))?)?;
+    let tree = String::from_utf8(output(&mut command(&folders.root, "cargo", &tree))?)?;
     let mut lines: Vec<&str> = tree.lines().map(|line| line.trim_end_matches(" (*)")).collect();
     lines.sort_unstable();
     lines.dedup();
@@ -62,9 +62,9 @@ pub fn bill(crates: &[Crate]) -> Result<String> {
         .iter()
         .map(|Crate { name, version, licence }| component(name, version, licence, "library"))
         .collect();
-    let own = component("onnx2ncnn", env!("CARGO_PKG_VERSION"), env!("CARGO_PKG_LICENSE"), "application");
+    let program = component("onnx2ncnn", env!("CARGO_PKG_VERSION"), env!("CARGO_PKG_LICENSE"), "application");
     let bill = json!({ "bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1,
-        "metadata": { "component": own }, "components": components });
+        "metadata": { "component": program }, "components": components });
     Ok(serde_json::to_string_pretty(&bill)? + "\n")
 }
 

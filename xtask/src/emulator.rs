@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::run::{command, run};
 use crate::targets::{self, Linker, TARGETS, Target};
-use crate::{Places, Result, archive, toolchain};
+use crate::{Folders, Result, archive, toolchain};
 
 /// What runs programs of a target.
 pub struct Emulator {
@@ -46,9 +46,9 @@ pub struct Program {
 
 impl Program {
     /// Returns how this machine runs what was built for a target, if it can.
-    pub fn new(places: &Places, target: &Target, built: &Path) -> Result<Option<Program>> {
+    pub fn new(folders: &Folders, target: &Target, built: &Path) -> Result<Option<Program>> {
         let mut program = Program::native(built);
-        if target.triple == archive::host_target(places)? {
+        if target.triple == archive::host_target(folders)? {
             return Ok(Some(program));
         }
         let Some(Emulator { program: emulator, libraries, packages }) = target.emulator else {
@@ -60,11 +60,11 @@ impl Program {
             program.words.splice(0..0, ["-L".to_owned(), (*folder).to_owned()]);
         }
         program.words.insert(0, (*emulator).to_owned());
-        program.prefix = places.root.join("target/xtask/wine");
+        program.prefix = folders.root.join("target/xtask/wine");
         program.is_of_windows = target.linker == Linker::Mingw;
         if program.is_of_windows {
-            program.words.insert(0, again(places));
-            program.make_prefix(places)?;
+            program.words.insert(0, again(folders));
+            program.make_prefix(folders)?;
         }
         Ok(Some(program))
     }
@@ -76,20 +76,20 @@ impl Program {
     }
 
     /// Makes drive C, with the library that Debian's wine lacks.
-    fn make_prefix(&self, places: &Places) -> Result<()> {
+    fn make_prefix(&self, folders: &Folders) -> Result<()> {
         let library = self.prefix.join("drive_c/windows/system32/bcryptprimitives.dll");
         if library.exists() {
             return Ok(());
         }
-        let mut boot = command(&places.root, WINE.program, &["wineboot", "--init"]);
+        let mut boot = command(&folders.root, WINE.program, &["wineboot", "--init"]);
         self.set_environment(&mut boot);
         run(&mut boot)?;
         let library = library.display().to_string();
         let library = ["-shared", "-o", &library, "xtask/windows/bcryptprimitives.c"];
         let hold = self.hold().display().to_string();
         let hold = ["-o", &hold, "xtask/windows/hold.c"];
-        run(&mut command(&places.root, toolchain::MINGW, &hold))?;
-        run(&mut command(&places.root, toolchain::MINGW, &library))
+        run(&mut command(&folders.root, toolchain::MINGW, &hold))?;
+        run(&mut command(&folders.root, toolchain::MINGW, &library))
     }
 
     /// The program that keeps files open.
@@ -111,8 +111,8 @@ impl Program {
     }
 
     /// Returns a process of the tests of the command, which run this one.
-    fn tests(&self, places: &Places) -> Command {
-        let mut cargo = command(&places.root, "cargo", &["test", "--quiet"]);
+    fn tests(&self, folders: &Folders) -> Command {
+        let mut cargo = command(&folders.root, "cargo", &["test", "--quiet"]);
         let further = TESTS_OF_WINDOWS.iter().filter(|_| self.is_of_windows);
         for test in TESTS.iter().chain(further) {
             cargo.args(["--test", test]);
@@ -121,7 +121,7 @@ impl Program {
         cargo.env("ONNX2NCNN", self.words.join(" "));
         if self.is_of_windows {
             cargo.args(["--", "--skip", "unix::"]);
-            let hold = [&again(places), WINE.program, &self.hold().display().to_string()].join(" ");
+            let hold = [&again(folders), WINE.program, &self.hold().display().to_string()].join(" ");
             cargo.env("ONNX2NCNN_HOLD", hold);
         }
         cargo
@@ -129,35 +129,35 @@ impl Program {
 }
 
 /// Returns the script that runs a program of wine.
-fn again(places: &Places) -> String {
-    places.root.join("xtask/windows/again.sh").display().to_string()
+fn again(folders: &Folders) -> String {
+    folders.root.join("xtask/windows/again.sh").display().to_string()
 }
 
 /// Runs the commands that were built: all write the same bytes for the fixtures, and those of other systems pass
 /// the tests of the command.
-pub fn test(places: &Places) -> Result<()> {
-    let own = archive::host_target(places)?;
+pub fn test(folders: &Folders) -> Result<()> {
+    let host = archive::host_target(folders)?;
     let mut first: Option<PathBuf> = None;
     for target in &TARGETS {
-        let built = targets::built(places, target)?.command;
+        let built = targets::built(folders, target)?.command;
         if !built.exists() {
             eprintln!("{}: not built", target.triple);
             continue;
         }
-        let Some(program) = Program::new(places, target, &built)? else {
+        let Some(program) = Program::new(folders, target, &built)? else {
             eprintln!("{}: not run", target.triple);
             continue;
         };
-        let results = places.root.join("target/xtask/fixtures").join(target.triple);
-        let converted = convert_fixtures(places, &program, &results)?;
+        let results = folders.root.join("target/xtask/fixtures").join(target.triple);
+        let converted = convert_fixtures(folders, &program, &results)?;
         eprintln!("{}: {converted} fixtures converted", target.triple);
         if let Some(first) = &first {
             let (one, other) = (first.display().to_string(), results.display().to_string());
-            run(&mut command(&places.root, "diff", &["--recursive", "--brief", &one, &other]))?;
+            run(&mut command(&folders.root, "diff", &["--recursive", "--brief", &one, &other]))?;
         }
         first.get_or_insert(results);
-        if target.triple != own {
-            run(&mut program.tests(places))?;
+        if target.triple != host {
+            run(&mut program.tests(folders))?;
         }
     }
     Ok(())
@@ -165,18 +165,18 @@ pub fn test(places: &Places) -> Result<()> {
 
 /// Converts the fixtures, each in a process; a program in an emulator cannot start itself again. Returns how many
 /// were not refused.
-fn convert_fixtures(places: &Places, program: &Program, results: &Path) -> Result<usize> {
+fn convert_fixtures(folders: &Folders, program: &Program, results: &Path) -> Result<usize> {
     if results.exists() {
         fs::remove_dir_all(results)?;
     }
-    let models = models(&places.root.join("fixtures"))?;
+    let models = models(&folders.root.join("fixtures"))?;
     let next = AtomicUsize::new(0);
     let convert = || {
         let mut converted = 0;
         while let Some(model) = models.get(next.fetch_add(1, Ordering::Relaxed)) {
             let folder = results.join(model);
             fs::create_dir_all(&folder).map_err(|error| error.to_string())?;
-            let model = places.root.join("fixtures").join(model).join("model.onnx").display().to_string();
+            let model = folders.root.join("fixtures").join(model).join("model.onnx").display().to_string();
             let mut process = program.command(&folder, &["--quiet", &model, "net.param", "net.bin"]);
             let output = process.output().map_err(|error| error.to_string())?;
             match output.status.code() {

@@ -2,13 +2,13 @@
 
 use std::fs;
 
-use crate::{Places, Result};
+use crate::{Folders, Result};
 
 /// Writes the header, or with `--check` compares the one that there is.
-pub fn write(places: &Places) -> Result<()> {
+pub fn write(folders: &Folders) -> Result<()> {
     let mut header = Vec::new();
-    cbindgen::generate(places.root.join("c"))?.write(&mut header);
-    let path = places.root.join("c/onnx2ncnn.h");
+    cbindgen::generate(folders.root.join("c"))?.write(&mut header);
+    let path = folders.root.join("c/onnx2ncnn.h");
     if !std::env::args().any(|word| word == "--check") {
         return Ok(fs::write(path, header)?);
     }

@@ -19,7 +19,7 @@ use std::process::ExitCode;
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
 /// What a step does.
-type Function = fn(&Places) -> Result<()>;
+type Function = fn(&Folders) -> Result<()>;
 
 /// A step: name, description, and function.
 type Step = (&'static str, &'static str, Function);
@@ -41,7 +41,7 @@ const STEPS: [Step; 9] = [
 ];
 
 /// The folders of a build.
-struct Places {
+struct Folders {
     /// The root of the repository.
     root: PathBuf,
     /// What is distributed.
@@ -56,7 +56,7 @@ fn main() -> ExitCode {
         }
         return ExitCode::from(u8::from(name != "help") * 2);
     };
-    match places().and_then(|places| step(&places)) {
+    match folders().and_then(|folders| step(&folders)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error}");
@@ -65,32 +65,32 @@ fn main() -> ExitCode {
     }
 }
 
-fn places() -> Result<Places> {
+fn folders() -> Result<Folders> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().ok_or("the crate has no folder")?.to_owned();
     let dist = root.join("target/dist");
     std::fs::create_dir_all(&dist)?;
-    Ok(Places { root, dist })
+    Ok(Folders { root, dist })
 }
 
-fn dist(places: &Places) -> Result<()> {
-    std::fs::remove_dir_all(&places.dist)?;
-    std::fs::create_dir_all(&places.dist)?;
+fn dist(folders: &Folders) -> Result<()> {
+    std::fs::remove_dir_all(&folders.dist)?;
+    std::fs::create_dir_all(&folders.dist)?;
     for step in [web::npm, web::page] {
-        step(places)?;
+        step(folders)?;
     }
     if cfg!(target_os = "linux") {
         // The archive for this machine is among them.
-        targets::archives(places)?;
-        wheel::build(places)?;
+        targets::archives(folders)?;
+        wheel::build(folders)?;
     } else {
-        archive::host(places)?;
+        archive::host(folders)?;
     }
-    archive::checksums(places)?;
-    manifests::write(places)
+    archive::checksums(folders)?;
+    manifests::write(folders)
 }
 
 /// Runs all, or what the further words name.
-fn platforms(places: &Places) -> Result<()> {
+fn platforms(folders: &Folders) -> Result<()> {
     let named: Vec<String> = std::env::args().skip(2).collect();
     let pieces: [(&str, Function); 4] = [
         ("commands", emulator::test),
@@ -100,7 +100,7 @@ fn platforms(places: &Places) -> Result<()> {
     ];
     for (name, test) in pieces {
         if named.is_empty() || named.iter().any(|named| named == name) {
-            test(places)?;
+            test(folders)?;
         }
     }
     Ok(())

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::run::{command, run};
-use crate::{Places, Result, toolchain};
+use crate::{Folders, Result, toolchain};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -26,16 +26,16 @@ const OF_WINDOWS: [(&str, &str); 2] = [
 ];
 
 /// Writes the manifests of the archives that were built, if `XTASK_URL` has the address at which they will be.
-pub fn write(places: &Places) -> Result<()> {
+pub fn write(folders: &Folders) -> Result<()> {
     let Ok(url) = std::env::var("XTASK_URL") else {
         eprintln!("no manifests: XTASK_URL has no address");
         return Ok(());
     };
-    write_for(places, &url, &places.dist.join("manifests"))
+    write_for(folders, &url, &folders.dist.join("manifests"))
 }
 
-fn write_for(places: &Places, url: &str, folder: &Path) -> Result<()> {
-    let sums = fs::read_to_string(places.dist.join("SHA256SUMS"))?;
+fn write_for(folders: &Folders, url: &str, folder: &Path) -> Result<()> {
+    let sums = fs::read_to_string(folders.dist.join("SHA256SUMS"))?;
     let sum_of =
         |file: &str| sums.lines().find_map(|line| line.strip_suffix(file)?.split_whitespace().next());
     let name = |target: &str| format!("onnx2ncnn-{VERSION}-{target}");
@@ -64,11 +64,11 @@ fn write_for(places: &Places, url: &str, folder: &Path) -> Result<()> {
 }
 
 /// Installs from a local server, by each manifest.
-pub fn test(places: &Places) -> Result<()> {
-    let folder = places.root.join("target/xtask/manifests");
+pub fn test(folders: &Folders) -> Result<()> {
+    let folder = folders.root.join("target/xtask/manifests");
     toolchain::install_debian(Path::new("/usr/bin/ruby"), &["ruby"])?;
-    write_for(places, "http://127.0.0.1:@PORT@", &folder)?;
-    let [dist, folder] = [&places.dist, &folder].map(|path| path.display().to_string());
-    let python = toolchain::environment(places)?.join("python").display().to_string();
-    run(&mut command(&places.root, &python, &["xtask/manifests/test.py", &dist, &folder]))
+    write_for(folders, "http://127.0.0.1:@PORT@", &folder)?;
+    let [dist, folder] = [&folders.dist, &folder].map(|path| path.display().to_string());
+    let python = toolchain::environment(folders)?.join("python").display().to_string();
+    run(&mut command(&folders.root, &python, &["xtask/manifests/test.py", &dist, &folder]))
 }

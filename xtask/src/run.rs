@@ -29,9 +29,9 @@ pub fn output(command: &mut Command) -> Result<Vec<u8>> {
 
 /// Puts the programs of a folder before others that a command finds.
 pub fn with_path(command: &mut Command, folder: &Path) -> Result<()> {
-    let own =
+    let set =
         command.get_envs().find(|(name, _)| *name == "PATH").and_then(|(_, path)| Some(path?.to_owned()));
-    let old = own.or_else(|| std::env::var_os("PATH")).unwrap_or_default();
+    let old = set.or_else(|| std::env::var_os("PATH")).unwrap_or_default();
     let all = std::iter::once(folder.to_owned()).chain(std::env::split_paths(&old));
     command.env("PATH", std::env::join_paths(all)?);
     Ok(())

@@ -6,7 +6,7 @@ use std::process::Command;
 use crate::archive::{self, Built};
 use crate::emulator::{self, Program};
 use crate::run::run;
-use crate::{Places, Result, toolchain};
+use crate::{Folders, Result, toolchain};
 
 /// A target of the compiler.
 pub struct Target {
@@ -19,7 +19,7 @@ pub struct Target {
 /// What links for a target, and compiles C.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Linker {
-    /// Zig, for the oldest glibc that Rust supports, or with its own description of the libraries of macOS.
+    /// Zig, for the oldest glibc that Rust supports, or with a description of the libraries of macOS.
     Zig,
     /// Debian's mingw.
     Mingw,
@@ -42,10 +42,10 @@ const fn target(
 }
 
 /// Returns the targets that `XTASK_TARGETS` names, or `all`; without the variable, that of this machine.
-pub fn chosen(places: &Places) -> Result<Vec<&'static Target>> {
+pub fn chosen(folders: &Folders) -> Result<Vec<&'static Target>> {
     let asked = match std::env::var("XTASK_TARGETS") {
         Ok(asked) => asked,
-        Err(_) => archive::host_target(places)?,
+        Err(_) => archive::host_target(folders)?,
     };
     let is_known = |name: &str| name == "all" || TARGETS.iter().any(|target| target.triple == name);
     if let Some(name) = asked.split(',').find(|name| !is_known(name)) {
@@ -56,43 +56,43 @@ pub fn chosen(places: &Places) -> Result<Vec<&'static Target>> {
 }
 
 /// Builds commands, libraries for C, and their archives.
-pub fn archives(places: &Places) -> Result<()> {
-    for target in chosen(places)? {
-        let built = build(places, target)?;
-        let program = match Program::new(places, target, &built.command)? {
+pub fn archives(folders: &Folders) -> Result<()> {
+    for target in chosen(folders)? {
+        let built = build(folders, target)?;
+        let program = match Program::new(folders, target, &built.command)? {
             Some(program) => program,
             // Manual pages and completions are the same on every system.
-            None => Program::native(&build(places, own(places)?)?.command),
+            None => Program::native(&build(folders, host(folders)?)?.command),
         };
-        archive::of_command(places, &built, &program, target.triple)?;
+        archive::of_command(folders, &built, &program, target.triple)?;
     }
     Ok(())
 }
 
 /// Returns the target of this machine.
-fn own(places: &Places) -> Result<&'static Target> {
-    let name = archive::host_target(places)?;
+fn host(folders: &Folders) -> Result<&'static Target> {
+    let name = archive::host_target(folders)?;
     let found = TARGETS.iter().find(|target| target.triple == name);
     Ok(found.ok_or_else(|| format!("{name} is not among the targets"))?)
 }
 
-fn build(places: &Places, target: &Target) -> Result<Built> {
+fn build(folders: &Folders, target: &Target) -> Result<Built> {
     for words in [archive::COMMAND, archive::LIBRARY] {
-        run(&mut cargo(places, words, target)?.0)?;
+        run(&mut cargo(folders, words, target)?.0)?;
     }
-    built(places, target)
+    built(folders, target)
 }
 
 /// Returns what was built for a target.
-pub fn built(places: &Places, target: &Target) -> Result<Built> {
-    Ok(Built::of(&toolchain::of(places, target.triple)?.results, target.triple))
+pub fn built(folders: &Folders, target: &Target) -> Result<Built> {
+    Ok(Built::of(&toolchain::of(folders, target.triple)?.results, target.triple))
 }
 
 /// Returns `cargo WORDS` that links for a target, and the folder of its results.
-pub fn cargo(places: &Places, words: &[&str], target: &Target) -> Result<(Command, PathBuf)> {
-    let (mut cargo, results) = toolchain::cargo(places, words, target.triple)?;
+pub fn cargo(folders: &Folders, words: &[&str], target: &Target) -> Result<(Command, PathBuf)> {
+    let (mut cargo, results) = toolchain::cargo(folders, words, target.triple)?;
     match target.linker {
-        Linker::Zig => toolchain::link_by_zig(&mut cargo, &toolchain::environment(places)?, target.triple)?,
+        Linker::Zig => toolchain::link_by_zig(&mut cargo, &toolchain::environment(folders)?, target.triple)?,
         Linker::Mingw => {
             toolchain::install_debian(Path::new(toolchain::MINGW), &["gcc-mingw-w64-x86-64-posix"])?;
         }

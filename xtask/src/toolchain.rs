@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::run::{command, output, run, with_environment, with_path};
-use crate::{Places, Result, archive};
+use crate::{Folders, Result, archive};
 
 /// Where Debian has the source of the standard library.
 const SOURCE: &str = "/usr/lib/rustlib/src/rust/library/std";
@@ -27,38 +27,38 @@ const MACOS: &str = "11.0";
 pub struct Toolchain {
     /// Whether the compiler of this machine has the standard library of the target.
     is_own: bool,
-    /// The folder of the results: each compiler has one of its own.
+    /// The folder of the results: each compiler has a separate one.
     pub results: PathBuf,
     sysroot: PathBuf,
 }
 
 /// Returns the compiler for a target.
-pub fn of(places: &Places, target: &str) -> Result<Toolchain> {
-    let sysroot = output(&mut command(&places.root, "rustc", &["--print", "sysroot"]))?;
+pub fn of(folders: &Folders, target: &str) -> Result<Toolchain> {
+    let sysroot = output(&mut command(&folders.root, "rustc", &["--print", "sysroot"]))?;
     let sysroot = PathBuf::from(String::from_utf8(sysroot)?.trim());
     let is_own = sysroot.join("lib/rustlib").join(target).join("lib").exists();
     let folder = if is_own { "target" } else { "target/cross" };
-    Ok(Toolchain { is_own, results: places.root.join(folder).join(target), sysroot })
+    Ok(Toolchain { is_own, results: folders.root.join(folder).join(target), sysroot })
 }
 
 /// Returns `cargo WORDS --target TARGET`, and the folder of its results.
-pub fn cargo(places: &Places, words: &[&str], target: &str) -> Result<(Command, PathBuf)> {
-    let Toolchain { is_own, results, sysroot } = of(places, target)?;
+pub fn cargo(folders: &Folders, words: &[&str], target: &str) -> Result<(Command, PathBuf)> {
+    let Toolchain { is_own, results, sysroot } = of(folders, target)?;
     let program = if is_own { "cargo" } else { "/usr/bin/cargo" };
-    let mut cargo = command(&places.root, program, words);
+    let mut cargo = command(&folders.root, program, words);
     cargo.args(["--target", target, "--target-dir"]).args(results.parent());
     // A wrapper of the toolchain that runs this program must not reach another one.
     cargo.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
     if !is_own {
         install_debian(Path::new(SOURCE), &["rustc-web", "cargo-web", "rust-web-src", "lld"])?;
         // Debian's compiler finds the linker of WebAssembly by its name.
-        let linker = sysroot.join("lib/rustlib").join(archive::host_target(places)?).join("bin");
+        let linker = sysroot.join("lib/rustlib").join(archive::host_target(folders)?).join("bin");
         with_path(&mut cargo, &linker)?;
         cargo.arg("-Zbuild-std=std,panic_abort").env("RUSTC", "/usr/bin/rustc").env("RUSTC_BOOTSTRAP", "1");
     }
     if target.contains("apple") {
         // Headers that zig lacks.
-        let headers = format!("-I{}", places.root.join("xtask/macos").display());
+        let headers = format!("-I{}", folders.root.join("xtask/macos").display());
         cargo.env(format!("CFLAGS_{}", target.replace('-', "_")), headers);
         cargo.env("MACOSX_DEPLOYMENT_TARGET", MACOS);
     }
@@ -83,15 +83,15 @@ pub fn install_debian(file: &Path, packages: &[&str]) -> Result<()> {
 }
 
 /// Returns the folder of the programs of an environment of Python that has [`PACKAGES`].
-pub fn environment(places: &Places) -> Result<PathBuf> {
-    let programs = places.root.join("target/xtask/venv/bin");
+pub fn environment(folders: &Folders) -> Result<PathBuf> {
+    let programs = folders.root.join("target/xtask/venv/bin");
     // What was installed.
-    let list = places.root.join("target/xtask/venv/packages");
+    let list = folders.root.join("target/xtask/venv/packages");
     if fs::read_to_string(&list).ok() != Some(PACKAGES.join(" ")) {
-        run(&mut command(&places.root, "python3", &["-m", "venv", "--clear", "target/xtask/venv"]))?;
+        run(&mut command(&folders.root, "python3", &["-m", "venv", "--clear", "target/xtask/venv"]))?;
         let pip = programs.join("python").display().to_string();
         let words = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
-        run(&mut command(&places.root, &pip, &[&words[..], &PACKAGES[..]].concat()))?;
+        run(&mut command(&folders.root, &pip, &[&words[..], &PACKAGES[..]].concat()))?;
         fs::write(&list, PACKAGES.join(" "))?;
     }
     Ok(programs)
