@@ -82,18 +82,16 @@ impl Moved {
     }
 
     /// Returns the shape. Requires that the sizes of free axes agree.
-    fn shape(&self, call: &Call) -> Result<Vec<Dim>> {
-        match self {
-            Moved::Input(index) => Ok(call.shape(*index)?.to_vec()),
-            Moved::By(from, step) => {
-                let from = from.shape(call)?;
-                if let Reshape(to) = step {
-                    require_same_elements(call, &from, to)?;
-                }
-                step.shape(&from)
+    fn shape<'s>(&'s self, call: &'s Call) -> Result<Cow<'s, [Dim]>> {
+        Ok(match self {
+            Moved::Input(index) => Cow::Borrowed(call.shape(*index)?),
+            Moved::By(from, Reshape(to)) => {
+                require_same_elements(call, &*from.shape(call)?, to)?;
+                Cow::Borrowed(to)
             }
-            Moved::Join(parts, axis) => joined_shape(call, parts, *axis),
-        }
+            Moved::By(from, step) => Cow::Owned(step.shape(&*from.shape(call)?)?),
+            Moved::Join(parts, axis) => Cow::Owned(joined_shape(call, parts, *axis)?),
+        })
     }
 
     /// Returns whether each element of the first axis is the one of input `index`; `None` if it is not read.
@@ -153,6 +151,10 @@ impl Moved {
 
 /// Requires two shapes to have the same number of elements, without the sizes that both have.
 fn require_same_elements(call: &Call, from: &[Dim], to: &[Dim]) -> Result<()> {
+    let count = |sizes: &[Dim]| sizes.iter().try_fold(1_i64, |count, size| count.checked_mul(size.known()?));
+    if count(from).is_some_and(|elements| count(to) == Some(elements)) {
+        return Ok(());
+    }
     let (mut from, mut to) = (from.to_vec(), to.to_vec());
     from.retain(|size| match to.iter().position(|other| other == size) {
         Some(index) => {
@@ -166,13 +168,13 @@ fn require_same_elements(call: &Call, from: &[Dim], to: &[Dim]) -> Result<()> {
 
 fn joined_shape(call: &Call, parts: &[Moved], axis: usize) -> Result<Vec<Dim>> {
     let mut shapes = parts.iter().map(|part| part.shape(call));
-    let mut shape = shapes.next().ok_or_else(|| Error::invalid("nothing to concatenate"))??;
+    let mut shape = shapes.next().ok_or_else(|| Error::invalid("nothing to concatenate"))??.into_owned();
     for other in shapes {
         let other = other?;
         if other.len() != shape.len() {
             invalid!("cannot concatenate values of {} and {} axes", shape.len(), other.len());
         }
-        for (i, (size, next)) in shape.iter_mut().zip(&other).enumerate() {
+        for (i, (size, next)) in shape.iter_mut().zip(&*other).enumerate() {
             if i == axis {
                 *size += next;
                 continue;
@@ -352,16 +354,16 @@ pub(crate) fn taken(graph: &Graph, value: ValueId) -> Option<(ValueId, Vec<(usiz
 
 /// The shape rule of operators that only move elements.
 pub(crate) fn infer_moves(call: &Call) -> Result<Vec<Fact>> {
-    let fact = |moved: Moved| {
+    let fact = |moved: &Moved| {
         let shape = moved.shape(call)?;
         // A view of a constant is a constant, and is not loaded.
         let constant = moved.view().and_then(|index| call.constant(index));
-        if let (Some(tensor), Some(sizes)) = (constant, Dim::known_sizes::<usize>(&shape)) {
+        if let (Some(tensor), Some(sizes)) = (constant, Dim::known_sizes::<usize>(&*shape)) {
             return Ok(Fact::constant(tensor.reshaped(&sizes)?));
         }
-        Ok(Fact::new(call.dtype(0)?, shape))
+        Ok(Fact::new(call.dtype(0)?, &*shape))
     };
-    call.moves()?.into_iter().map(fact).collect()
+    call.moves()?.iter().map(fact).collect()
 }
 
 /// The evaluation of operators that only move elements.
