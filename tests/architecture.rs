@@ -5,9 +5,14 @@
 
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A test may fail where it stands.
 
+#[path = "support/source.rs"]
+mod source;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+
+use source::files;
 
 fn architecture() -> String {
     fs::read_to_string("ARCHITECTURE.md").unwrap()
@@ -41,19 +46,6 @@ fn shelves() -> Vec<String> {
     let list = text.split("The shelves of `ops/`, lowest first, are ").nth(1).unwrap();
     let list = list.lines().next().unwrap();
     quoted(list).map(str::to_owned).collect()
-}
-
-fn source_files(folder: &Path) -> Vec<PathBuf> {
-    let mut files = Vec::new();
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_dir() {
-            files.extend(source_files(&path));
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            files.push(path);
-        }
-    }
-    files
 }
 
 /// The path of the module of a file, from the root of the crate.
@@ -132,7 +124,7 @@ fn resolve<'a>(base: &[String], path: impl Iterator<Item = &'a str>) -> Vec<Stri
 fn imports_run_downwards_through_the_rooms() {
     let rooms = rooms();
     let mut upwards = BTreeSet::new();
-    for file in source_files(Path::new("src")) {
+    for file in files("src", "rs") {
         let importer = module(&file);
         let importer_index =
             rooms.get(&importer[0]).unwrap_or_else(|| panic!("{} is in no room", file.display()));
@@ -153,7 +145,7 @@ fn picture() -> String {
     let names: Vec<String> = rooms.into_iter().map(|(_, name)| name).collect();
     let names: Vec<&String> = names.iter().skip_while(|name| *name != "api").collect();
     let mut imports: BTreeSet<(String, String)> = BTreeSet::new();
-    for file in source_files(Path::new("src")) {
+    for file in files("src", "rs") {
         let importer = module(&file)[0].clone();
         let others = named_paths(&file).into_iter().filter_map(|path| path.first().cloned());
         imports.extend(others.map(|other| (importer.clone(), other)));
@@ -189,7 +181,7 @@ fn imports_run_downwards_through_the_shelves() {
         _ => None,
     };
     let mut upwards = BTreeSet::new();
-    for file in source_files(Path::new("src/ops")) {
+    for file in files("src/ops", "rs") {
         let importer = module(&file);
         let Some(importer_index) = index_of(&importer) else {
             let is_root = importer.len() < 2 || ["prelude", "row"].contains(&importer[1].as_str());

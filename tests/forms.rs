@@ -2,6 +2,9 @@
 
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::unwrap_used)] // A test may fail where it stands.
 
+#[path = "support/source.rs"]
+mod source;
+
 use std::fs;
 use std::path::PathBuf;
 
@@ -20,26 +23,18 @@ struct Source {
     text: String,
 }
 
-/// The files below a folder with one of these extensions.
-fn files(folder: &str, extensions: &[&str]) -> Vec<Source> {
-    let mut files = Vec::new();
-    let mut folders = vec![PathBuf::from(folder)];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder).unwrap() {
-            let path = entry.unwrap().path();
-            if path.is_dir() {
-                folders.push(path);
-            } else if path.extension().is_some_and(|found| extensions.iter().any(|known| found == *known)) {
-                files.push(Source { text: fs::read_to_string(&path).unwrap(), path });
-            }
-        }
-    }
+/// Reads the files below a folder with an extension.
+fn read(folder: &str, extension: &str) -> Vec<Source> {
+    let files = source::files(folder, extension);
     assert!(!files.is_empty(), "no files in {folder}");
-    files.sort_by(|a, b| a.path.cmp(&b.path));
-    files
+    files.into_iter().map(Source::read).collect()
 }
 
 impl Source {
+    fn read(path: PathBuf) -> Source {
+        Source { text: fs::read_to_string(&path).unwrap(), path }
+    }
+
     /// The numbered lines for which `is_found` returns true, with the path.
     fn lines(&self, is_found: impl Fn(&str) -> bool) -> Vec<String> {
         let found = self.text.lines().enumerate().filter(|(_, line)| is_found(line));
@@ -65,7 +60,7 @@ fn assert_none(found: &[String]) {
 
 #[test]
 fn source_files_are_short() {
-    let long = files("src", &["rs"]).into_iter().filter(|file| file.text.lines().count() > MAX_LINES);
+    let long = read("src", "rs").into_iter().filter(|file| file.text.lines().count() > MAX_LINES);
     assert_none(&long.map(|file| file.path.display().to_string()).collect::<Vec<_>>());
 }
 
@@ -81,7 +76,7 @@ fn comments_are_short() {
             && !text.starts_with(['|', '<'])
             && !text.starts_with("    ")
     };
-    assert_none(&files("src", &["rs"]).iter().flat_map(|file| file.lines(is_long)).collect::<Vec<_>>());
+    assert_none(&read("src", "rs").iter().flat_map(|file| file.lines(is_long)).collect::<Vec<_>>());
 }
 
 /// Code, tables, headings and images cannot be broken. Programs write the gallery and the table of operators.
@@ -89,12 +84,12 @@ fn comments_are_short() {
 fn lines_of_documents_are_short() {
     let root = fs::read_dir(".").unwrap().map(|entry| entry.unwrap().path());
     let root = root.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
-    let root = root.map(|path| Source { text: fs::read_to_string(&path).unwrap(), path });
+    let root = root.map(Source::read);
     let mut long = Vec::new();
     let written = |file: &Source| {
         ["gallery", "SUPPORTED"].iter().any(|name| file.path.display().to_string().contains(name))
     };
-    for file in root.chain(files("docs", &["md"])).filter(|file| !written(file)) {
+    for file in root.chain(read("docs", "md")).filter(|file| !written(file)) {
         let mut is_code = false;
         for (at, line) in file.text.lines().enumerate() {
             is_code ^= line.trim_start().starts_with("```");
@@ -111,7 +106,7 @@ fn lines_of_documents_are_short() {
 #[test]
 fn sizes_compute() {
     let rooms = ["src/lower", "src/op", "src/ops", "src/pass", "src/tensor"];
-    let source: Vec<Source> = rooms.into_iter().flat_map(|room| files(room, &["rs"])).collect();
+    let source: Vec<Source> = rooms.into_iter().flat_map(|room| read(room, "rs")).collect();
     let fallible = |line: &str| {
         [".add(&", ".sub(&", ".mul(&"].iter().any(|call| line.contains(call)) && line.contains(")?")
     };
@@ -125,7 +120,7 @@ fn sizes_compute() {
 #[test]
 fn one_family_decodes_the_inputs_of_slice() {
     let reads = |file: &Source| !file.lines(|line| line.contains("\"starts\"")).is_empty();
-    let readers = files("src", &["rs"]).into_iter().filter(reads).map(|file| file.path);
+    let readers = read("src", "rs").into_iter().filter(reads).map(|file| file.path);
     let readers: Vec<PathBuf> = readers.filter(|path| !path.starts_with("src/op/schema")).collect();
     assert_eq!(readers, [PathBuf::from("src/ops/shape/slice/mod.rs")]);
 }
@@ -136,7 +131,7 @@ fn families_hand_on_blobs_with_their_axes() {
     let is_size =
         |text: &str| ["[Dim]", "Vec<Dim>", "&Dim", "Shape", ": usize"].iter().any(|t| text.contains(t));
     let mut found = Vec::new();
-    for file in files("src/ops", &["rs"]) {
+    for file in read("src/ops", "rs") {
         for (line, signature) in file.signatures() {
             if signature.contains("BlobId") && is_size(signature) {
                 found.push(format!("{}:{line}: {signature}", file.path.display()));
@@ -151,6 +146,6 @@ fn families_hand_on_blobs_with_their_axes() {
 fn no_function_takes_a_closure_for_the_inputs_of_a_node() {
     let is_closure =
         |line: &str| line.contains("Fn(usize) -> Option<") || line.contains("Fn(usize) -> Result<&");
-    let rooms = ["src/op", "src/ops"].into_iter().flat_map(|room| files(room, &["rs"]));
+    let rooms = ["src/op", "src/ops"].into_iter().flat_map(|room| read(room, "rs"));
     assert_none(&rooms.flat_map(|file| file.lines(is_closure)).collect::<Vec<_>>());
 }

@@ -15,7 +15,7 @@ const USUAL: i64 = 320;
 impl Conversion {
     /// Returns a program that runs the net, and the files that it needs in the same folder: their paths and
     /// texts. It loads the files, gives each input a value of its type and shape, and prints the outputs. Its
-    /// language is that of the ending of `path`; it names the files of the net by their paths from its
+    /// language follows from the ending of `path`; it names the files of the net by their paths from its
     /// folder, or by absolute ones.
     ///
     /// # Errors

@@ -117,8 +117,6 @@ fn costly(compositions: &[Composition]) -> String {
     // Writing to a string cannot fail.
     let _ = writeln!(text, "the layers of these nodes are expected to take most of the time:");
     for Composition { node, nodes, layers, operators, .. } in compositions.iter().take(MAX_COSTLY) {
-        let name =
-            if node.name.is_empty() { String::new() } else { format!(" \"{}\"", printable(&node.name)) };
         let others = match nodes - 1 {
             0 => String::new(),
             others => format!(" and {}", count(others, "other node")),
@@ -127,8 +125,8 @@ fn costly(compositions: &[Composition]) -> String {
         let factor = layers.nanoseconds() / operators.nanoseconds().max(1);
         let factor = if factor < 2 { String::new() } else { format!(", {factor} times the operator") };
         let layers = count(usize::try_from(layers.layers).unwrap_or(usize::MAX), "layer");
-        let op = printable(&node.op_type);
-        let _ = writeln!(text, "{share:>6} % in {layers}{factor}: node {}{name} {op}{others}", node.index);
+        let node = refusal::display_node(node);
+        let _ = writeln!(text, "{share:>6} % in {layers}{factor}: {node}{others}");
     }
     text
 }

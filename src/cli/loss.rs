@@ -1,4 +1,4 @@
-//! The smallest net of which the loss at the outputs is at most a maximum: the most sensitive nodes stay in
+//! The smallest net with a loss at the outputs of at most a maximum: the most sensitive nodes stay in
 //! float, except nodes that the loss tolerates.
 
 use std::fmt::Write as _;

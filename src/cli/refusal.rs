@@ -132,17 +132,17 @@ fn headline(error: &Error) -> String {
 fn location(at: &Where) -> Option<String> {
     let mut words: Vec<String> = at.graph.iter().map(|graph| printable(graph)).collect();
     if let Some(node) = &at.node {
-        words.push(display_node(node));
+        words.push(format!("{}-{}", display_node(node), node.version));
         words.extend(at.file.as_ref().map(|file| printable(&file.display().to_string())));
     }
     words.extend(at.part.as_deref().map(printable));
     if words.is_empty() { None } else { Some(words.join(": ")) }
 }
 
-/// Returns `node 3 "name" Conv-11`.
+/// Returns `node 3 "name" Conv`.
 pub(super) fn display_node(node: &NodeAt) -> String {
     let name = if node.name.is_empty() { String::new() } else { format!(" \"{}\"", printable(&node.name)) };
-    format!("node {}{name} {}-{}", node.index, printable(&node.op_type), node.version)
+    format!("node {}{name} {}", node.index, printable(&node.op_type))
 }
 
 #[cfg(test)]

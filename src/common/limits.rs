@@ -95,8 +95,8 @@ pub(crate) const UNROLLED_NODES: usize = 100_000;
 /// themselves.
 pub(crate) const NET_DEPTH: usize = 36_000;
 
-/// The number of layers of a path for which smaller stacks suffice: those of further threads have 512 KB on
-/// some systems.
+/// The number of layers of a path for which smaller stacks suffice: the stacks of further threads have 512 KB
+/// on some systems.
 pub(crate) const SAFE_NET_DEPTH: usize = 2_200;
 
 /// The maximum number of nodes that all expansions of a model add, including those of bodies: loops may be

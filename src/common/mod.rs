@@ -1,5 +1,4 @@
-//! Facilities that depend on no other room but errors: typed indices, groups, fixpoints, limits, files,
-//! templates.
+//! Facilities that depend on no other room but errors: typed indices, groups, fixpoints, limits, files.
 
 pub(crate) mod fixpoint;
 pub(crate) mod groups;
@@ -8,4 +7,3 @@ pub(crate) mod int;
 pub(crate) mod limits;
 pub(crate) mod near;
 pub(crate) mod output;
-pub(crate) mod template;

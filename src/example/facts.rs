@@ -36,7 +36,7 @@ pub(super) struct Facts<'a> {
     outputs: Vec<&'a str>,
     /// The outputs that are caches of the runtime.
     kept: Vec<&'a str>,
-    /// The outputs of which the program makes something.
+    /// The outputs that the program reads.
     read: Vec<&'a str>,
     tail: Tail,
     /// The names of classes.
@@ -52,8 +52,8 @@ struct Input<'a> {
     blob: &'a str,
     int32: bool,
     role: Role,
-    /// The sizes of the blob as a program computes them. Next to tokens, `count` is the number of those of
-    /// this call, and `total` that of all.
+    /// The sizes of the blob as a program computes them. Next to tokens, `count` is the number of tokens
+    /// of this call, and `total` the number of all.
     sizes: Vec<String>,
     /// The length of a row of tokens, if it is fixed.
     fixed: Option<i64>,

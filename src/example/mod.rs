@@ -108,13 +108,13 @@ fn rendered(language: Language, facts: &Facts) -> Rendered {
     environment.get_template(name)?.render(Serde(facts))
 }
 
-/// Returns a string literal, in quotes. Programs in Python and C++ read those of JSON.
+/// Returns a string literal, in quotes. Programs in Python and C++ read literals of JSON.
 fn literal(text: &str) -> String {
     let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     serde_json::to_string(&text).unwrap_or_default()
 }
 
-/// Returns the literal of a string, or those of a list of strings with commas.
+/// Returns the literal of a string, or the literals of a list of strings with commas.
 fn quoted(value: &Value, literal: fn(&str) -> String) -> Rendered {
     if let Some(text) = value.as_str() {
         return Ok(literal(text));

@@ -1,7 +1,7 @@
 //! The layers of operators that only move elements.
 
 use super::{Lower, Nd};
-use crate::error::{At, Error, Result};
+use crate::error::{At, Result};
 use crate::op::{Move, Moved};
 use crate::tensor::{DType, Dim};
 
@@ -20,7 +20,7 @@ pub(crate) fn lower_moves(lower: &Lower) -> Result<()> {
 fn partition(lower: &Lower, moves: &[Moved]) -> Result<Option<(usize, Vec<Dim>)>> {
     let (mut along, mut end, mut sizes) = (None, Dim::ZERO, Vec::with_capacity(moves.len()));
     for moved in moves {
-        let Some((0, steps)) = moved.chain() else { return Ok(None) };
+        let Moved::Steps(0, steps) = moved else { return Ok(None) };
         let [Move::Take { axis, span }] = steps.as_slice() else { return Ok(None) };
         if *along.get_or_insert(*axis) != *axis || span.start != end || span.step != 1 {
             return Ok(None);
@@ -33,12 +33,13 @@ fn partition(lower: &Lower, moves: &[Moved]) -> Result<Option<(usize, Vec<Dim>)>
 }
 
 fn emit<'l>(lower: &'l Lower, moved: &Moved) -> Result<Nd<'l>> {
-    if let Moved::Join(parts, axis) = moved {
-        let parts = parts.iter().map(|part| emit(lower, part)).collect::<Result<Vec<Nd>>>()?;
-        return Ok(lower.join(&parts, *axis));
-    }
-    let (index, steps) = moved.chain().ok_or_else(|| Error::internal("steps after joined values"))?;
-    let (mut x, mut steps) = (lower.input(index), steps.as_slice());
+    let (mut x, mut steps) = match moved {
+        Moved::Steps(index, steps) => (lower.input(*index), steps.as_slice()),
+        Moved::Join(parts, axis) => {
+            let parts = parts.iter().map(|part| emit(lower, part)).collect::<Result<Vec<Nd>>>()?;
+            return Ok(lower.join(&parts, *axis));
+        }
+    };
     while let Some((step, rest)) = steps.split_first() {
         steps = rest;
         x = match step {

@@ -35,10 +35,8 @@ pub(crate) enum Move {
 /// The elements of an output.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Moved {
-    /// The elements of an input.
-    Input(usize),
-    /// The elements of a value after a step.
-    By(Box<Moved>, Move),
+    /// The elements of an input after steps, the first one first.
+    Steps(usize, Vec<Move>),
     /// The elements of values in a row along an axis.
     Join(Vec<Moved>, usize),
 }
@@ -49,59 +47,47 @@ pub(crate) type Moves = fn(&Call) -> Result<Vec<Moved>>;
 use Move::{Broadcast, Pad, Pick, Repeat, Reshape, Take, Transpose};
 
 impl Moved {
+    /// Returns the elements of an input.
+    pub fn input(index: usize) -> Moved {
+        Moved::Steps(index, Vec::new())
+    }
+
     /// Returns the elements of input 0 after steps.
     pub fn by(steps: impl IntoIterator<Item = Move>) -> Moved {
-        steps.into_iter().fold(Moved::Input(0), |moved, step| Moved::By(Box::new(moved), step))
-    }
-
-    /// Returns an input and the steps from its elements, the first one first; `None` for joined values.
-    pub fn chain(&self) -> Option<(usize, Vec<&Move>)> {
-        let (mut steps, mut moved) = (Vec::new(), self);
-        while let Moved::By(from, step) = moved {
-            steps.push(step);
-            moved = from;
-        }
-        steps.reverse();
-        if let Moved::Input(index) = moved { Some((*index, steps)) } else { None }
-    }
-
-    /// Like [`Moved::chain`].
-    fn into_chain(self) -> Option<(usize, Vec<Move>)> {
-        let (mut steps, mut moved) = (Vec::new(), self);
-        while let Moved::By(from, step) = moved {
-            steps.push(step);
-            moved = *from;
-        }
-        steps.reverse();
-        if let Moved::Input(index) = moved { Some((index, steps)) } else { None }
+        Moved::Steps(0, steps.into_iter().collect())
     }
 
     /// Returns the input whose elements these are, in another shape.
-    pub fn view(&self) -> Option<usize> {
-        self.chain().filter(|(_, steps)| steps.iter().all(|step| matches!(step, Reshape(_)))).map(|(x, _)| x)
+    fn view(&self) -> Option<usize> {
+        let Moved::Steps(index, steps) = self else { return None };
+        steps.iter().all(|step| matches!(step, Reshape(_))).then_some(*index)
     }
 
     /// Returns the shape. Requires that the sizes of free axes agree.
     fn shape<'s>(&'s self, call: &'s Call) -> Result<Cow<'s, [Dim]>> {
-        Ok(match self {
-            Moved::Input(index) => Cow::Borrowed(call.shape(*index)?),
-            Moved::By(from, Reshape(to)) => {
-                require_same_elements(call, &*from.shape(call)?, to)?;
+        let (index, steps) = match self {
+            Moved::Steps(index, steps) => (*index, steps),
+            Moved::Join(parts, axis) => return joined_shape(call, parts, *axis).map(Cow::Owned),
+        };
+        let mut shape = Cow::Borrowed(call.shape(index)?);
+        for step in steps {
+            shape = if let Reshape(to) = step {
+                require_same_elements(call, &shape, to)?;
                 Cow::Borrowed(to)
-            }
-            Moved::By(from, step) => Cow::Owned(step.shape(&*from.shape(call)?)?),
-            Moved::Join(parts, axis) => Cow::Owned(joined_shape(call, parts, *axis)?),
-        })
+            } else {
+                Cow::Owned(step.shape(&shape)?)
+            };
+        }
+        Ok(shape)
     }
 
     /// Returns whether each element of the first axis is the one of input `index`; `None` if it is not read.
     fn keeps_batch(&self, call: &Call, index: usize) -> Option<bool> {
         match self {
-            Moved::Input(input) => (*input == index).then_some(true),
-            Moved::By(from, step) => {
-                let shape = from.shape(call).ok()?;
-                Some(from.keeps_batch(call, index)? && step.keeps_batch(&shape))
+            Moved::Steps(input, steps) if *input == index => {
+                Some(all_steps(steps, call.shape(index).ok()?, Move::keeps_batch))
             }
+            Moved::Steps(..) => None,
             Moved::Join(parts, axis) => {
                 let keep =
                     parts.iter().filter_map(|part| part.keeps_batch(call, index)).reduce(|a, b| a && b);
@@ -111,42 +97,50 @@ impl Moved {
     }
 
     fn evaluate<'c>(&self, call: &'c Call) -> Result<Cow<'c, Array>> {
-        Ok(match self {
-            Moved::Input(index) => Cow::Borrowed(call.array(*index)?),
-            Moved::By(from, step) => Cow::Owned(step.evaluate(&*from.evaluate(call)?)?),
+        match self {
+            Moved::Steps(index, steps) => {
+                steps.iter().try_fold(Cow::Borrowed(call.array(*index)?), |data, step| {
+                    Ok(Cow::Owned(step.evaluate(&data)?))
+                })
+            }
             Moved::Join(parts, axis) => {
                 let parts = parts.iter().map(|part| part.evaluate(call)).collect::<Result<Vec<_>>>()?;
-                Cow::Owned(Array::concat(&parts, *axis)?)
+                Ok(Cow::Owned(Array::concat(&parts, *axis)?))
             }
-        })
+        }
     }
 
     /// Returns the input whose elements keep their indices, provided that the shape stays the same.
     fn unmoved(&self, graph: &Graph, node: &Node) -> Option<ValueId> {
+        let shape_of = |id: ValueId| graph.value(id).shape.as_deref();
         match self {
+            Moved::Steps(index, steps) => {
+                let data = node.input(*index)?;
+                all_steps(steps, shape_of(data)?, Move::is_idle).then_some(data)
+            }
             Moved::Join(parts, axis) => {
                 let is_empty = |part: &&Moved| {
-                    let Moved::Input(index) = part else { return false };
-                    let shape = node.input(*index).and_then(|id| graph.value(id).shape.as_deref());
+                    let Moved::Steps(index, steps) = part else { return false };
+                    let shape = node.input(*index).and_then(shape_of).filter(|_| steps.is_empty());
                     shape.and_then(|shape| shape.get(*axis)).is_some_and(|size| size.is(0))
                 };
                 let mut parts = parts.iter().filter(|part| !is_empty(part));
                 parts.next()?.unmoved(graph, node).filter(|_| parts.next().is_none())
             }
-            _ => {
-                let (index, steps) = self.chain()?;
-                let data = node.input(index)?;
-                let mut shape = graph.value(data).shape.as_deref()?.to_vec();
-                for step in steps {
-                    if !step.is_idle(&shape) {
-                        return None;
-                    }
-                    shape = step.shape(&shape).ok()?;
-                }
-                Some(data)
-            }
         }
     }
+}
+
+/// Returns whether `is_met` returns true for each step and the shape before it.
+fn all_steps(steps: &[Move], from: &[Dim], is_met: impl Fn(&Move, &[Dim]) -> bool) -> bool {
+    let mut shape = Cow::Borrowed(from);
+    for step in steps {
+        match step.shape(&shape) {
+            Ok(next) if is_met(step, &shape) => shape = Cow::Owned(next),
+            _ => return false,
+        }
+    }
+    true
 }
 
 /// Requires two shapes to have the same number of elements, without the sizes that both have.
@@ -339,8 +333,7 @@ pub(crate) fn viewed(node: &Node) -> Option<ValueId> {
 pub(crate) fn moved(graph: &Graph, value: ValueId) -> Option<(ValueId, Vec<Move>)> {
     let node = graph.producer(value)?;
     let index = node.outputs.iter().position(|output| *output == Some(value))?;
-    let moved = moves(graph, node)?.into_iter().nth(index)?;
-    let (input, steps) = moved.into_chain()?;
+    let Moved::Steps(input, steps) = moves(graph, node)?.into_iter().nth(index)? else { return None };
     Some((node.input(input)?, steps))
 }
 
@@ -374,7 +367,9 @@ pub(crate) fn fold_moves(call: &Call) -> Result<Vec<Array>> {
 /// Returns the input of a node that keeps the indices of all elements.
 pub(crate) fn unmoved(graph: &Graph, node: &Node) -> Option<ValueId> {
     // Most nodes change the shape, and need not be read.
-    node.inputs.iter().flatten().find(|input| is_as_output(graph, node, **input))?;
+    if !node.inputs.iter().flatten().any(|input| is_as_output(graph, node, *input)) {
+        return None;
+    }
     let moves = moves(graph, node)?;
     let [moved] = moves.as_slice() else { return None };
     moved.unmoved(graph, node).filter(|data| is_as_output(graph, node, *data))

@@ -1,7 +1,12 @@
 //! The report as a self-contained HTML page.
 
+use std::collections::BTreeMap;
+
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::Serde;
+use minijinja::{Environment, UndefinedBehavior};
+
 use super::{Report, Status};
-use crate::common::template::fill;
 use crate::error::{Error, Result};
 
 const PAGE: &str = include_str!("page/page.html");
@@ -30,15 +35,24 @@ pub(super) fn page(report: &Report) -> Result<String> {
         Status::Refused => "refused",
         Status::Failed => "failed",
     };
-    let parts = [
+    let parts = BTreeMap::from([
         ("title", text(&title(report))),
         ("status", status.to_owned()),
         ("generator", text(&report.generator)),
         ("style", STYLE.to_owned()),
         ("report", inside_script(&data)),
         ("script", format!("\"use strict\";\n(() => {{\n{script}}})();\n")),
-    ];
-    Ok(fill(PAGE, &parts))
+    ]);
+    let failed = |error| Error::internal("the template of the page is wrong").caused_by(error);
+    rendered(&parts).map_err(failed)
+}
+
+fn rendered(parts: &BTreeMap<&str, String>) -> std::result::Result<String, minijinja::Error> {
+    let mut environment = Environment::new();
+    let mut syntax = SyntaxConfig::builder();
+    environment.set_syntax(syntax.keep_trailing_newline(true).build()?);
+    environment.set_undefined_behavior(UndefinedBehavior::Strict);
+    environment.render_str(PAGE, Serde(parts))
 }
 
 /// Returns the name of the model's file.

@@ -40,14 +40,16 @@ pub(super) fn read_axis(call: &Call, rank: usize) -> Result<Option<usize>> {
 fn compressed(call: &Call) -> Result<Vec<Moved>> {
     let shape = call.shape(0)?;
     let condition = call.int_list(1).map_err(unknown_size)?;
-    let (flattened, axis) = match read_axis(call, shape.len())? {
-        Some(axis) => (None, axis),
-        None => (Some(Move::Reshape(vec![Dim::product(shape)])), 0),
+    let (axis, size, flattened) = match read_axis(call, shape.len())? {
+        Some(axis) => (axis, shape.at(axis)?.clone(), None),
+        None => {
+            let count = Dim::product(shape);
+            (0, count.clone(), Some(Move::Reshape(vec![count])))
+        }
     };
-    let size = if flattened.is_some() { &Dim::product(shape) } else { shape.at(axis)? };
-    let indices = kept(&condition, size)?;
+    let indices = kept(&condition, &size)?;
     if let Some(last) = indices.last() {
-        call.require(SizeCondition::at_least(size, last + 1))?;
+        call.require(SizeCondition::at_least(&size, last + 1))?;
     }
     Ok(vec![Moved::by(flattened.into_iter().chain([Move::Pick { axis, indices }]))])
 }

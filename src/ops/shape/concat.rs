@@ -9,7 +9,7 @@ use crate::tensor::Span;
 
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::moving("", "Concat", Access::Lanes { since: 4, default: None }, |call| {
-        let parts = (0..call.input_count()).map(Moved::Input).collect();
+        let parts = (0..call.input_count()).map(Moved::input).collect();
         Ok(vec![Moved::Join(parts, concat_axis(call, call.shape(0)?.len())?)])
     })
     .range(range::all)

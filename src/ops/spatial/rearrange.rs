@@ -31,7 +31,7 @@ fn shuffled(call: &Call) -> Result<Vec<Moved>> {
     let [batch, channels, height, width] = shape else {
         invalid!("an input of shape {}, expected batch, channels, height and width", display_shape(shape))
     };
-    let Some(each) = channels.exact_div(&group.into()).filter(|_| group > 0) else {
+    let Some(each) = channels.exact_div(group).filter(|_| group > 0) else {
         invalid!("{channels} channels in {group} groups");
     };
     let groups = [batch, &group.into(), &each, height, width].map(Dim::clone);

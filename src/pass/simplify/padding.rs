@@ -8,7 +8,7 @@ use crate::common::index::IndexMap;
 use crate::error::{At, Result};
 use crate::graph::{Attribute, Graph, Node, ValueId};
 use crate::op::range::range;
-use crate::op::{self, Move};
+use crate::op::{self, Move, Moved};
 use crate::pass::pattern::Readers;
 use crate::tensor::{Border, DType};
 
@@ -81,14 +81,14 @@ fn fused(graph: &Graph, pad: &Node, padded: ValueId, node: &Node) -> Option<Node
 /// The constant that a Pad adds, and the number of elements before and after each axis.
 fn added(graph: &Graph, pad: &Node) -> Option<(f64, Vec<(i64, i64)>)> {
     let moves = op::moves(graph, pad)?;
-    let (data, steps) = moves.first()?.chain()?;
-    let rank = graph.value(pad.input(data)?).shape.as_ref()?.len();
+    let Moved::Steps(data, steps) = moves.first()? else { return None };
+    let rank = graph.value(pad.input(*data)?).shape.as_ref()?.len();
     let (mut value, mut amounts) = (0.0, vec![(0, 0); rank]);
     for step in steps {
         let Move::Pad { axis, added: [before, after], border: Border::Constant(element) } = step else {
             return None;
         };
-        value = *element.to_f64().ok()?.first()?;
+        value = element.number_at(0)?;
         amounts.put(*axis, (before.known()?, after.known()?));
     }
     Some((value, amounts))

@@ -109,7 +109,7 @@ impl Neg for &Dim {
     }
 }
 
-/// Of a number, by which the terms stay as many and as deep.
+/// Arithmetic with an integer, which leaves the number and the depth of the terms as they are.
 impl Expr {
     fn plus(self: &Arc<Expr>, number: i64) -> Computed {
         if number == 0 {
