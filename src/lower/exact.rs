@@ -6,10 +6,10 @@
 
 use super::elements::INTEGERS;
 use super::{Formula, Lower, Operand, ScalarOrBlob};
-use crate::error::Result;
+use crate::error::{At, Result};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::Power;
-use crate::tensor::{DType, Range};
+use crate::tensor::{Array, DType, Range, Tensor};
 
 /// A quotient of integers times this factor is not below the next integer, whatever the rounding of the
 /// division: quotients of integers below 2^20 are further from it than this.
@@ -88,9 +88,20 @@ impl Lower<'_> {
         self.compute(truth * f32::MAX * f32::MAX * 0.0)
     }
 
-    /// Emits +inf where a condition is 1 and -inf where it is 0, and the negation: once for all readers of
-    /// the condition.
-    pub fn infinities(&self, condition: BlobId) -> Result<[BlobId; 2]> {
+    /// Emits +inf where a condition, input `index` as a blob, is 1 and -inf where it is 0, and the negation:
+    /// once for all readers of the condition.
+    pub fn infinities(&self, index: usize, condition: BlobId) -> Result<[BlobId; 2]> {
+        if let Some(tensor) = self.constant(index) {
+            let limits = |limit: f32| {
+                let shape = tensor.shape().to_vec();
+                let limits = Tensor::deferred(DType::F32, shape, vec![tensor.clone()], move |inputs| {
+                    let truth = inputs.at(0)?.to_f32()?;
+                    Ok(Array::f32(truth.mapv(|c| if c == 0.0 { -limit } else { limit })))
+                });
+                self.memory_data(&limits?, &self.form(condition))
+            };
+            return Ok([limits(f32::INFINITY)?, limits(f32::NEG_INFINITY)?]);
+        }
         if let Some(made) = self.state().infinities.get(&condition) {
             return Ok(*made);
         }

@@ -116,12 +116,23 @@ impl Lower<'_> {
     }
 
     /// Adds a layer with one top, see [`Lower::newer`].
-    pub fn emit_newer(&self, layer: impl Into<Layer>, bottoms: &[BlobId], form: &[Dim]) -> Result<BlobId> {
+    pub(super) fn emit_newer(
+        &self,
+        layer: impl Into<Layer>,
+        bottoms: &[BlobId],
+        form: &[Dim],
+    ) -> Result<BlobId> {
         self.emit(self.newer(layer), bottoms, form)
     }
 
     /// Emits `count` elements of an axis from `start` on; both are computed from the sizes of other blobs.
-    pub fn crop_by_expression(&self, blob: BlobId, axis: usize, start: &Dim, count: &Dim) -> Result<BlobId> {
+    pub(super) fn crop_by_expression(
+        &self,
+        blob: BlobId,
+        axis: usize,
+        start: &Dim,
+        count: &Dim,
+    ) -> Result<BlobId> {
         let is_too_old = !self.state().may_be_of(CROP_EXPRESSIONS);
         let refuse = || {
             let message = format!("{count} elements from {start} on: no blobs have these sizes");

@@ -249,7 +249,7 @@ impl Lower<'_> {
     }
 
     /// Returns a blob in another form; without a Reshape if it has that form.
-    pub fn reshape(&self, x: impl Into<Formula>, form: &[Dim]) -> Result<BlobId> {
+    pub(super) fn reshape(&self, x: impl Into<Formula>, form: &[Dim]) -> Result<BlobId> {
         let blob = self.compute(x)?;
         let names = self.names();
         self.state_mut().reshape(names.label(), blob, form)

@@ -107,14 +107,14 @@ impl Lower<'_> {
     }
 
     /// Returns input `index` in a form: a shape with the same elements in the same order.
-    pub fn blob_as(&self, index: usize, form: &[Dim]) -> Result<BlobId> {
+    pub(super) fn blob_as(&self, index: usize, form: &[Dim]) -> Result<BlobId> {
         let id = self.input_id(index)?;
         self.sizes_as_numbers(id)?;
         self.state_mut().form(self.call.graph(), id, form)
     }
 
     /// Returns the sizes of a blob, outermost first.
-    pub fn form(&self, blob: BlobId) -> Vec<Dim> {
+    pub(super) fn form(&self, blob: BlobId) -> Vec<Dim> {
         self.state().net.blob(blob).shape.to_vec()
     }
 
@@ -132,13 +132,13 @@ impl Lower<'_> {
     }
 
     /// Adds a layer with one top of this form.
-    pub fn emit(&self, layer: impl Into<Layer>, bottoms: &[BlobId], form: &[Dim]) -> Result<BlobId> {
+    pub(super) fn emit(&self, layer: impl Into<Layer>, bottoms: &[BlobId], form: &[Dim]) -> Result<BlobId> {
         let names = self.names();
         self.state_mut().emit_one(names.label(), layer, bottoms, form)
     }
 
     /// Adds a layer with a top of each of these forms.
-    pub fn emit_n(
+    pub(super) fn emit_n(
         &self,
         layer: impl Into<Layer>,
         bottoms: &[BlobId],
@@ -149,7 +149,7 @@ impl Lower<'_> {
     }
 
     /// Adds a constant blob in a form of its elements.
-    pub fn memory_data(&self, tensor: &Tensor, form: &[Dim]) -> Result<BlobId> {
+    pub(super) fn memory_data(&self, tensor: &Tensor, form: &[Dim]) -> Result<BlobId> {
         let names = self.names();
         self.state_mut().memory_data(names.label(), tensor, form)
     }

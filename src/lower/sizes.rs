@@ -12,7 +12,7 @@ use crate::tensor::{Dim, Operation, Sum, Tensor, shape};
 
 impl Lower<'_> {
     /// Emits a blob of ones; free sizes are those of axes of another blob.
-    pub fn ones(&self, form: &[Dim]) -> Result<BlobId> {
+    pub(super) fn ones(&self, form: &[Dim]) -> Result<BlobId> {
         let known: Option<Vec<usize>> = Dim::known_sizes(form);
         if let Some(sizes) = known {
             let count = sizes.iter().fold(1_usize, |count, size| count.saturating_mul(*size));
@@ -120,7 +120,7 @@ impl Lower<'_> {
     }
 
     /// Emits symbolic sizes as elements along one axis.
-    pub fn materialize(&self, sizes: &[Dim]) -> Result<BlobId> {
+    pub(super) fn materialize(&self, sizes: &[Dim]) -> Result<BlobId> {
         let numbers: Result<Vec<BlobId>> = sizes.iter().map(|size| self.size_as_number(size)).collect();
         self.concat(&numbers?, 0)
     }

@@ -34,9 +34,9 @@ impl<'l> Lower<'l> {
         Ok(blob)
     }
 
-    /// Returns ones in a shape of at most four axes.
-    pub fn all_ones(&'l self, shape: impl Into<Shape>) -> Nd<'l> {
-        self.made(shape, |shape| self.ones(shape))
+    /// Returns a number, which may be infinite, as each element of a shape of at most four axes.
+    pub fn all(&'l self, number: f32, shape: impl Into<Shape>) -> Nd<'l> {
+        self.made(shape, |shape| self.scaled(self.ones(shape)?, number))
     }
 
     pub(super) fn made(
@@ -134,33 +134,16 @@ impl<'l> Nd<'l> {
         self.compute_with(other, |x, y| x.maximum(y))
     }
 
+    /// Returns the smaller of each element and that of another value, as in [`Nd::compute_with`].
+    pub fn minimum(self, other: Nd<'l>) -> Nd<'l> {
+        self.compute_with(other, |x, y| x.minimum(y))
+    }
+
     /// Returns a linear map of an axis: each element is the sum of the elements of the axis, weighted by a
     /// row of the matrix.
     pub fn linear(self, axis: usize, matrix: &Tensor) -> Nd<'l> {
         let rows = matrix.shape().first().copied().unwrap_or(0);
         self.along(axis, rows, |lower, x, blob_axis, _| lower.linear(x, blob_axis, matrix))
-    }
-
-    /// Returns a reduction along axes, which keep a size of 1; `operation` as in
-    /// [`crate::ncnn::layer::reduction_op`].
-    pub fn reduce(self, operation: i32, axes: &[usize]) -> Nd<'l> {
-        let mut shape = self.shape().to_vec();
-        axes.iter().for_each(|axis| shape.put(*axis, Dim::ONE));
-        self.reduction(operation, axes, true, shape)
-    }
-
-    /// Returns a reduction as [`Nd::reduce`] does, without the axes.
-    pub fn reduced(self, operation: i32, axes: &[usize]) -> Nd<'l> {
-        let shape = self.shape();
-        let kept = shape.iter().enumerate().filter(|(axis, _)| !axes.contains(axis));
-        self.reduction(operation, axes, false, kept.map(|(_, size)| size.clone()).collect::<Shape>())
-    }
-
-    fn reduction(self, operation: i32, axes: &[usize], keeps_axes: bool, shape: impl Into<Shape>) -> Nd<'l> {
-        self.map_blob(shape, |lower| {
-            let (x, found) = self.separated(axes)?;
-            lower.reduction(operation, x, &found, keeps_axes)
-        })
     }
 }
 

@@ -12,6 +12,7 @@ mod interp;
 mod join;
 mod layer;
 mod pad;
+mod reduce;
 
 use super::Lower;
 use super::form::{MAX_AXES, interface_form, isolate, isolated_form, same_elements};

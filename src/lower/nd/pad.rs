@@ -236,6 +236,10 @@ impl Lower<'_> {
 
     /// Multiplies ones by a number, which may be infinite.
     pub(in crate::lower) fn scaled(&self, ones: BlobId, number: f32) -> Result<BlobId> {
+        if number == 1.0 {
+            return Ok(ones);
+        }
+        // Params are finite.
         if number.is_finite() {
             return self.compute(ones * number);
         }

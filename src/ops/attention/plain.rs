@@ -20,7 +20,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
     // A mask of which minus infinity needs no care.
     Row::of(NCNN_DOMAIN, "WithoutInfinity", Access::View, infer_same)
         .range(|_, _| Range { least: f64::from(HIDDEN), most: f64::INFINITY })
-        .lower(|lower| lower.blob(0).and_then(|blob| lower.set(0, blob))),
+        .lower(|lower| lower.give(0, lower.input(0))),
 ];
 
 /// The indices of the inputs.

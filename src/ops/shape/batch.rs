@@ -35,8 +35,8 @@ fn with_batch(call: &Call, size: Dim) -> Result<Vec<Fact>> {
     Ok(vec![Fact::new(call.dtype(0)?, shape)])
 }
 
-/// Returns the forms of a value with its batch, and of an element of it, and the Reshape to `[1, N,
-/// elements]`.
+/// Returns the shapes of a value with its batch, `[1, N, elements]`, and of an element of it,
+/// `[1, elements]`, and the Reshape to the former.
 fn rows(shape: &[Dim]) -> Result<([Dim; 3], [Dim; 2], Reshape)> {
     let [batch, rest @ ..] = shape else { invalid!("a value without a batch") };
     let (one, elements) = (Dim::ONE, Dim::product(rest));
@@ -50,16 +50,14 @@ fn rows(shape: &[Dim]) -> Result<([Dim; 3], [Dim; 2], Reshape)> {
 
 fn lower_split(lower: &Lower) -> Result<()> {
     let (batch, element, layer) = rows(lower.shape(0)?)?;
-    let bottom = lower.blob_as(0, &batch)?;
-    let top = lower.emit_newer(Reshape { output_batch_axis: BATCH_AXIS, ..layer }, &[bottom], &element)?;
-    let form = lower.output_shape(0)?.get(1..).unwrap_or_default().to_vec();
-    let top = lower.reshape(top, &form)?;
-    lower.set(0, top)
+    let layer = lower.newer(Reshape { output_batch_axis: BATCH_AXIS, ..layer });
+    let element = lower.input(0).reshape(batch).layer(layer, element);
+    let shape = lower.output_shape(0)?.get(1..).unwrap_or_default();
+    lower.give(0, element.reshape(shape).isolated())
 }
 
 fn lower_join(lower: &Lower) -> Result<()> {
     let (batch, element, layer) = rows(lower.output_shape(0)?)?;
-    let bottom = lower.blob_as(0, &element)?;
-    let top = lower.emit_newer(Reshape { input_batch_axis: BATCH_AXIS, ..layer }, &[bottom], &batch)?;
-    lower.set(0, top)
+    let layer = lower.newer(Reshape { input_batch_axis: BATCH_AXIS, ..layer });
+    lower.give(0, lower.input(0).reshape(element).layer(layer, batch))
 }

@@ -79,14 +79,13 @@ fn lower_trilu(lower: &Lower) -> Result<()> {
     let upper = read_upper(lower)?;
     let outer = Dim::product(shape.iter().take(shape.len() - 2));
     let (rows_size, columns_size) = (Dim::from(rows), Dim::from(columns));
-    let blob = lower.blob_as(0, &[outer, rows_size.clone(), columns_size.clone()])?;
-    let form = [Dim::ONE, rows_size, columns_size];
+    let matrices = lower.input(0).reshape([outer, rows_size, columns_size]).isolated();
     // MIN and MAX with 0 make 0 of an infinite element too; a product with 0 would be NaN.
     let offsets = offsets(rows, columns)?;
-    let limits =
-        |open: f32| offsets.iter().map(|offset| if keeps(upper, *offset, k) { open } else { 0.0 }).collect();
     let shape = [usize::try_from(rows)?, usize::try_from(columns)?];
-    let most = lower.memory_data(&Tensor::from_f32(&shape, limits(f32::INFINITY))?, &form)?;
-    let least = lower.memory_data(&Tensor::from_f32(&shape, limits(f32::NEG_INFINITY))?, &form)?;
-    lower.set(0, blob.minimum(most).maximum(least))
+    let limit = |open: f32| {
+        let limits = offsets.iter().map(|offset| if keeps(upper, *offset, k) { open } else { 0.0 });
+        lower.tensor(Tensor::from_f32(&shape, limits.collect()))
+    };
+    lower.give(0, matrices.minimum(limit(f32::INFINITY)).maximum(limit(f32::NEG_INFINITY)))
 }

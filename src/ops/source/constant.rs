@@ -46,8 +46,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
 
 /// A constant that several layers read as one blob.
 fn lower_stored(lower: &Lower) -> Result<()> {
-    let blob = lower.blob(0)?;
-    lower.set(0, blob)
+    lower.give(0, lower.input(0))
 }
 
 /// The maximum number of elements of a constant that is made from sizes: two large sizes must not give
@@ -275,30 +274,19 @@ fn expand_range(expand: &Expand) -> Result<bool> {
 fn lower_range(lower: &Lower) -> Result<()> {
     let [len] = lower.output_shape(0)? else { invalid!("a range of other than one axis") };
     let (start, delta) = (range_operand(lower, 0)?, lower.array(2)?.scalar_f32()?);
-    let ones = lower.ones(std::slice::from_ref(len))?;
-    let counted = ones.map(CumulativeSum::default());
-    let scaled = lower.compute(if delta == 1.0 { counted } else { counted * delta })?;
+    let counted = lower.all(1.0, [len.clone()]).compute(|ones| ones.map(CumulativeSum::default()));
+    let scaled = if delta == 1.0 { counted } else { counted * delta };
     match start.scalar_f32() {
-        Ok(start) => lower.set(0, scaled + (start - delta)),
+        Ok(start) => lower.give(0, scaled + (start - delta)),
         Err(_) => {
-            let start = lower.materialize(&[size_element(&start, |number| number)?])?;
-            lower.set(0, scaled + start - delta)
+            let start = lower.scalar(&size_element(&start, |number| number)?);
+            lower.give(0, scaled + start - delta)
         }
     }
 }
 
 fn lower_constant_of_shape(lower: &Lower) -> Result<()> {
-    let fill = read_fill(lower)?.scalar_f32()?;
-    let ones = lower.ones(&interface_form(lower.output_shape(0)?))?;
-    match fill {
-        1.0 => lower.set(0, ones),
-        fill if fill.is_finite() => lower.set(0, ones * fill),
-        // Params are finite.
-        fill => {
-            let fill = lower.compute(fill)?;
-            lower.set(0, ones * fill)
-        }
-    }
+    lower.give(0, lower.all(read_fill(lower)?.scalar_f32()?, interface_form(lower.output_shape(0)?)))
 }
 
 fn fold_constant_of_shape(call: &Call) -> Result<Vec<Array>> {

@@ -118,7 +118,7 @@ fn lower_as_volume(lower: &Lower, layer: &GridSample, batch: &Dim) -> Result<()>
         None => doubled_volume(lower, slices, batch, corners),
     };
     let depths = depths.reshape(shape![batch, 1, 1, 1]);
-    let positions = lower.all_ones(shape![1, rows, columns, 1]);
+    let positions = lower.all(1.0, shape![1, rows, columns, 1]);
     let product = BinaryOp { op_type: binary_op::MUL, ..BinaryOp::default() };
     let depths = lower.layer(product, &[depths, positions], shape![batch, rows, columns, 1]);
     let grid = prepared(lower, lower.input(1), layer)?.join(depths, 3);

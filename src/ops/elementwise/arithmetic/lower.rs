@@ -118,8 +118,7 @@ fn float_quotient(lower: &Lower, a: ScalarOrBlob, b: ScalarOrBlob) -> Result<Blo
         ScalarOrBlob::Number(b) if is_power_of_two(b) => lower.compute(a * (1.0 / b)),
         // The file of parameters has no infinities.
         ScalarOrBlob::Number(b) if b == 0.0 => {
-            let factor = Tensor::from_f32(&[1], vec![b.recip()])?;
-            let factor = lower.memory_data(&factor, &shape![1])?;
+            let factor = lower.compute(b.recip())?;
             lower.compute(a * factor)
         }
         ScalarOrBlob::Number(_) if lower.feeds_jump() => lower.exact_quotient(a, b),

@@ -36,7 +36,7 @@ pub(super) fn lower_where(lower: &Lower) -> Result<()> {
 }
 
 fn choose(lower: &Lower, condition: BlobId, x: ScalarOrBlob, y: ScalarOrBlob) -> Result<BlobId> {
-    let [pass, block] = limits(lower, condition)?;
+    let [pass, block] = lower.infinities(0, condition)?;
     // An infinite constant needs no limit.
     match [number(lower, 1)?, number(lower, 2)?] {
         [_, Some(f32::NEG_INFINITY)] => return limit(lower, binary_op::MIN, (x, true), pass),
@@ -85,21 +85,4 @@ fn may_be_for_nan(truth: bool, graph: &Graph, condition: ValueId, depth: usize) 
 fn number(lower: &Lower, index: usize) -> Result<Option<f32>> {
     let tensor = lower.constant(index).filter(|tensor| tensor.len() == 1 && tensor.dtype().is_float());
     tensor.map(|tensor| tensor.load_listed()?.scalar_f32()).transpose()
-}
-
-/// Emits +inf where the condition is true and -inf elsewhere, and the negation.
-fn limits(lower: &Lower, condition: BlobId) -> Result<[BlobId; 2]> {
-    if let Some(tensor) = lower.constant(0).cloned() {
-        let form = lower.form(condition);
-        let limits = |limit: f32| {
-            let limits =
-                Tensor::deferred(DType::F32, tensor.shape().to_vec(), vec![tensor.clone()], move |inputs| {
-                    let truth = inputs.at(0)?.to_f32()?;
-                    Ok(Array::f32(truth.mapv(|c| if c == 0.0 { -limit } else { limit })))
-                })?;
-            lower.memory_data(&limits, &form)
-        };
-        return Ok([limits(f32::INFINITY)?, limits(f32::NEG_INFINITY)?]);
-    }
-    lower.infinities(condition)
 }

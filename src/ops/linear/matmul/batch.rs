@@ -1,6 +1,6 @@
-//! MatMul on blobs: batch axes are merged to at most two axes.
+//! MatMul: batch axes are merged to at most two axes.
 
-use super::gemm::{Factors, emit_gemm};
+use super::gemm::{Factors, gemm};
 use super::stacks;
 use crate::ncnn::layer::MatMul;
 use crate::ops::prelude::*;
@@ -72,8 +72,7 @@ pub(super) fn lower_matmul(lower: &Lower) -> Result<()> {
     // MatMul packs no blob, Gemm does: one that many layers read is packed for all of them.
     if groups.is_empty() {
         let factors = Factors { m, k: stacks.k, n: stacks.n, trans_a: false, trans_b: false };
-        let product = emit_gemm(lower, &factors, 1.0, None)?;
-        return lower.set(0, product);
+        return lower.give(0, gemm(lower, &factors, 1.0, None)?);
     }
     if groups.len() > MAX_GROUPS {
         unsupported!(
@@ -82,16 +81,15 @@ pub(super) fn lower_matmul(lower: &Lower) -> Result<()> {
             display_shape(&stacks.batch_b)
         );
     }
-    let form = |sizes: Vec<Dim>, matrix: [&Dim; 2]| -> Vec<Dim> {
+    let shape = |sizes: Vec<Dim>, matrix: [&Dim; 2]| -> Vec<Dim> {
         sizes.into_iter().chain(matrix.into_iter().cloned()).collect()
     };
     let [k_a, k_b] = &stacks.k;
-    let a = form(groups.iter().map(|g| g.a.clone()).collect(), [&m, k_a]);
-    let b = form(groups.iter().map(|g| g.b.clone()).collect(), [k_b, &stacks.n]);
-    let top = form(groups.iter().map(Group::size).collect(), [&m, &stacks.n]);
-    let (a, b) = (lower.blob_as(0, &a)?, lower.blob_as(1, &b)?);
-    let product = lower.emit(MatMul::default(), &[a, b], &top)?;
-    lower.set(0, product)
+    let a = shape(groups.iter().map(|g| g.a.clone()).collect(), [&m, k_a]);
+    let b = shape(groups.iter().map(|g| g.b.clone()).collect(), [k_b, &stacks.n]);
+    let top = shape(groups.iter().map(Group::size).collect(), [&m, &stacks.n]);
+    let operands = [lower.input(0).reshape(a), lower.input(1).reshape(b)];
+    lower.give(0, lower.layer(MatMul::default(), &operands, top))
 }
 
 #[cfg(test)]

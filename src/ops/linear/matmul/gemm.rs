@@ -114,8 +114,8 @@ pub(super) struct Addend<'a> {
 }
 
 pub(super) fn lower_gemm(lower: &Lower) -> Result<()> {
-    let gemm = read_gemm(lower)?;
-    let factors = factors(lower, &gemm)?;
+    let attributes = read_gemm(lower)?;
+    let factors = factors(lower, &attributes)?;
     let addend = match lower.has_input(2) {
         true => {
             let shape = match lower.shape(2)? {
@@ -124,23 +124,22 @@ pub(super) fn lower_gemm(lower: &Lower) -> Result<()> {
                 [m, n] => [m.clone(), n.clone()],
                 other => invalid!("C of shape {}", display_shape(other)),
             };
-            Some(Addend { beta: gemm.beta, shape, constant: lower.constant(2) })
+            Some(Addend { beta: attributes.beta, shape, constant: lower.constant(2) })
         }
         false => None,
     };
-    let product = emit_gemm(lower, &factors, gemm.alpha, addend.as_ref())?;
-    lower.set(0, product)
+    lower.give(0, gemm(lower, &factors, attributes.alpha, addend.as_ref())?)
 }
 
-/// Emits `alpha * A B + addend` of inputs 0 and 1, as a blob `[M, N]`, or `[N]` if M is 1.
-pub(super) fn emit_gemm(
-    lower: &Lower,
+/// Returns `alpha * A B + addend` of inputs 0 and 1, of shape `[M, N]`, or `[N]` if M is 1.
+pub(super) fn gemm<'l>(
+    lower: &'l Lower<'l>,
     factors: &Factors,
     alpha: f32,
     addend: Option<&Addend>,
-) -> Result<BlobId> {
-    if let Some(blob) = emit_inner_product(lower, factors, alpha, addend)? {
-        return Ok(blob);
+) -> Result<Nd<'l>> {
+    if let Some(product) = inner_product(lower, factors, alpha, addend)? {
+        return Ok(product);
     }
     let Factors { m, k: [k_a, k_b], n, .. } = factors;
     let stored = |rows: &Dim, columns: &Dim, transposed: bool| {
@@ -161,30 +160,25 @@ pub(super) fn emit_gemm(
         layer.A_data = Some(tensor.reshaped(&known_sizes(&a)?)?);
         (layer.constantM, layer.constantK) = (known(m)?, known(k_a)?);
     } else {
-        bottoms.push(lower.blob_as(0, &a)?);
+        bottoms.push(lower.input(0).reshape(a));
     }
     if let Some(tensor) = lower.constant(1) {
         layer.B_data = Some(tensor.reshaped(&known_sizes(&b)?)?);
         (layer.constantN, layer.constantK) = (known(n)?, known(k_b)?);
     } else {
-        bottoms.push(lower.blob_as(1, &b)?);
+        bottoms.push(lower.input(1).reshape(b));
     }
     let separate = match addend {
         Some(addend) if !add_constant(&mut layer, factors, addend)? => Some(addend),
         _ => None,
     };
-    let mut product = lower.emit(layer, &bottoms, &[m.clone(), n.clone()])?;
-    if let Some(addend) = separate {
-        if addend.shape.iter().zip([m, n]).any(|(c, size)| !c.is(1) && c != size) {
-            unsupported!("C of shape {} added to [{m}, {n}]", display_shape(&addend.shape));
-        }
-        let mut c = lower.blob_as(2, &addend.shape)?;
-        if addend.beta != 1.0 {
-            c = lower.compute(c * addend.beta)?;
-        }
-        product = lower.compute(product + c)?;
+    let product = lower.layer(layer, &bottoms, [m.clone(), n.clone()]);
+    let Some(addend) = separate else { return Ok(product) };
+    if addend.shape.iter().zip([m, n]).any(|(c, size)| !c.is(1) && c != size) {
+        unsupported!("C of shape {} added to [{m}, {n}]", display_shape(&addend.shape));
     }
-    Ok(product)
+    let c = lower.input(2).reshape(addend.shape.clone()).isolated();
+    Ok(product + if addend.beta == 1.0 { c } else { c * addend.beta })
 }
 
 /// Adds a constant C to the layer, which computes `alpha * (A B + beta * C)`; returns `false` if it cannot.
@@ -216,13 +210,13 @@ fn add_constant(layer: &mut Gemm, factors: &Factors, addend: &Addend) -> Result<
 /// The maximum number of elements of a B that is transposed for an InnerProduct: larger ones are copied.
 const MAX_TRANSPOSED: usize = 1 << 24;
 
-/// Emits one row times B, which InnerProduct stores as `[N, K]`.
-fn emit_inner_product(
-    lower: &Lower,
+/// Returns one row times B, which InnerProduct stores as `[N, K]`; `None` if Gemm is better.
+fn inner_product<'l>(
+    lower: &'l Lower<'l>,
     factors: &Factors,
     alpha: f32,
     addend: Option<&Addend>,
-) -> Result<Option<BlobId>> {
+) -> Result<Option<Nd<'l>>> {
     let Factors { m, k: [k_a, k_b], n, .. } = factors;
     let Some(weight) = lower.constant(1) else { return Ok(None) };
     // A single column has the same layout when transposed.
@@ -244,9 +238,8 @@ fn emit_inner_product(
             inputs.at(0)?.transpose(&[1, 0])
         })?
     });
-    let bottom = lower.blob_as(0, std::slice::from_ref(k_a))?;
     let layer = InnerProduct { num_output, weight_data, bias_data, ..InnerProduct::default() };
-    Ok(Some(lower.emit(layer, &[bottom], std::slice::from_ref(n))?))
+    Ok(Some(lower.input(0).reshape([k_a.clone()]).layer(layer, [n.clone()])))
 }
 
 /// Returns `beta * C`, with an element for each of the `len` outputs.

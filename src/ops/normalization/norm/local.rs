@@ -3,7 +3,6 @@
 use super::moment::center;
 use crate::ncnn::layer::{LRN, Normalize, Pooling, binary_op, reduction_op};
 use crate::ops::prelude::*;
-use crate::ops::reduction::reduce::{Group, groups};
 
 /// The lower bound of the divisor: a zero vector is unchanged.
 const LEAST_NORM: f32 = 1e-37;
@@ -136,44 +135,8 @@ fn read_mvn(call: &Call) -> Result<Vec<usize>> {
 
 pub(super) fn lower_mvn(lower: &Lower) -> Result<()> {
     let axes = read_mvn(lower)?;
-    let shape = lower.shape(0)?.to_vec();
-    let (form, reduced) = group_axes(&shape, &axes)?;
-    let [_, centered, variance] = center(lower, lower.input(0).reshape(form).isolated(), &reduced);
+    let [_, centered, variance] = center(lower, lower.input(0).for_reduction(&axes), &axes);
     // Unlike the function body in the specification, onnxruntime adds no epsilon: a lane without variance is
     // NaN (`mean_variance_normalization.cc`).
     lower.give(0, centered * variance.power(-0.5, Range::NOT_NEGATIVE))
-}
-
-/// Merges adjacent axes that are all reduced or all kept, and returns which of the results are reduced.
-fn group_axes(shape: &[Dim], axes: &[usize]) -> Result<(Vec<Dim>, Vec<usize>)> {
-    let flags: Vec<bool> = (0..shape.len()).map(|axis| axes.contains(&axis)).collect();
-    let mut groups = groups(shape, &flags)?;
-    if !groups.iter().any(|group| group.reduced) {
-        // Only unit axes are reduced.
-        groups.push(Group { size: Dim::ONE, reduced: true });
-    }
-    if groups.len() > 4 {
-        return Err(Error::unsupported(format!("axes {axes:?} of {}", display_shape(shape))));
-    }
-    let reduced = groups.iter().enumerate().filter_map(|(i, group)| group.reduced.then_some(i)).collect();
-    Ok((groups.into_iter().map(|group| group.size).collect(), reduced))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::tensor::dims;
-
-    #[test]
-    fn adjacent_axes_are_merged() {
-        for (shape, axes, form, reduced) in [
-            (&[2, 3, 4, 5][..], &[0, 2, 3][..], &[2, 3, 20][..], &[0, 2][..]),
-            (&[1, 3, 4, 5], &[0, 2, 3], &[3, 20], &[1]),
-            (&[2, 3, 4, 5], &[1, 2], &[2, 12, 5], &[1]),
-            (&[2, 1], &[1], &[2, 1], &[1]),
-        ] {
-            let (shape, form) = (dims(shape), dims(form));
-            assert_eq!(group_axes(&shape, axes).unwrap(), (form, reduced.to_vec()));
-        }
-    }
 }

@@ -14,7 +14,6 @@ mod node;
 
 use num_traits::AsPrimitive;
 
-pub(in crate::ops) use self::lower::{Group, groups};
 use self::node::{Kind, axis_numbers, choices, read_reduce, reduced_axes};
 use crate::op::identity::same_shape;
 use crate::op::range;

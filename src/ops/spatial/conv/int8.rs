@@ -130,7 +130,6 @@ fn lower_by_range(lower: &Lower, outputs: &Dim) -> Result<()> {
         quantize_term: Gemm::INT8_ROWS,
         ..Gemm::default()
     };
-    let bottom = lower.blob_as(0, &[rows.clone(), size])?;
-    let top = lower.emit_newer(layer, &[bottom], &[rows, outputs.clone()])?;
-    lower.set(0, top)
+    let x = lower.input(0).reshape([rows.clone(), size]);
+    lower.give(0, x.layer(lower.newer(layer), [rows, outputs.clone()]))
 }

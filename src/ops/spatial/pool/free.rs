@@ -18,7 +18,7 @@ use crate::tensor::{Border, Span};
 /// Returns windows over free sizes.
 pub(super) fn pool_free<'l>(lower: &'l Lower, pool: &Pool, x: Nd<'l>, top: &[Dim]) -> Result<Nd<'l>> {
     let (_, _, spatial) = split_shape(lower.shape(0)?)?;
-    let ones = || lower.all_ones(one_channel(&x.shape()));
+    let ones = || lower.all(1.0, one_channel(&x.shape()));
     let window = &pool.window;
     let (pooling_type, count_include_pad) = pool.kind.pooling();
     // ncnn's averages include the padding that the layer computes.
