@@ -172,7 +172,7 @@ fn results_are_piped() {
     assert_eq!(report["status"], "converted");
     room.expect("m.onnx - -", 2, "two results would go to standard output");
     room.expect("m.onnx -", 2, "name both files");
-    room.expect("simplify m.onnx - --external-data w.bin", 2, "not beside standard output");
+    room.expect("simplify m.onnx - --external-data w.bin", 2, "not next to standard output");
     room.put("bad.onnx", &onnx::chain(&["NoSuchOperator"], &["1", "3"]));
     assert!(room.run("bad.onnx - d.bin").stdout.is_empty());
     let names = ["a.bin", "a.param", "b.bin", "bad.onnx", "c.bin", "c.param", "e.onnx", "m.onnx", "r.json"];

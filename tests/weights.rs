@@ -155,7 +155,7 @@ fn weights_are_rounded_by_samples() {
     );
     let text = room.expect(&format!("{line} --data samples.npz"), 0, "to the nearest integers");
     // The weights are such integers already.
-    assert!(text.contains("rounded by samples, on 1 sample held back\n  0.0000  \"a\", 0.0000"), "{text}");
+    assert!(text.contains("rounded by samples, on 1 sample held out\n  0.0000  \"a\", 0.0000"), "{text}");
     let param = fs::read_to_string(room.path("m.param")).unwrap();
     room.expect("m.onnx n.param n.bin --weights int4", 0, "");
     let plain = fs::read_to_string(room.path("n.param")).unwrap();

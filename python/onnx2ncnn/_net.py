@@ -124,7 +124,7 @@ class Rounding:
     """A rounding of weights by samples.
 
     Attributes:
-        samples: The number of samples that were held back for the errors.
+        samples: The number of samples that were held out for the errors.
         by_samples: Whether the weights are rounded by samples, not to the nearest integers, which may come nearer.
         errors: The error of each output of floats by samples: the norm of the difference over that of the exact output.
         nearest: These errors if each weight is rounded to the nearest integer.

@@ -32,7 +32,7 @@ def tune(model: Model, data: Data, *, half_error: float | None = None, max_loss:
         data: The samples, as for `quantize`.
         half_error: The largest error in float16, relative to the largest magnitude of an output. The default is 0.01, or with `weights` of
             integers, to choose nothing for half precision.
-        max_loss: The largest loss of an output by rounding to "int4" or "int6", one minus the cosine, on samples that are held back: matrices have
+        max_loss: The largest loss of an output by rounding to "int4" or "int6", one minus the cosine, on samples that are held out: matrices have
             as many bits, or floats, as are needed for it.
         options: The options of `convert`, other than `kv_cache`, `dequantize` and `int8`.
 

@@ -82,7 +82,7 @@ def test_weights_are_rounded_by_samples(weights, term, tmp_path):
 
 @pytest.mark.parametrize("half", [3, 7])
 def test_weights_are_rounded_to_the_nearest_integers_if_these_come_nearer(half, tmp_path):
-    # Values that the rounding has not seen, in one half of the samples that are held back. The errors are those of samples 7 and 15.
+    # Values that the rounding has not seen, in one half of the samples that are held out. The errors are those of samples 7 and 15.
     samples = correlated(16)
     samples[half::8] = np.random.default_rng(2).normal(size=samples[half::8].shape)
     net, plain = onnx2ncnn.tune(encoder(), {"x": samples}, weights="int4"), onnx2ncnn.convert(encoder(), weights="int4")
@@ -101,7 +101,7 @@ def test_weights_are_rounded_to_the_nearest_integers_if_these_come_nearer(half, 
     assert run.returncode == 0, run.stderr
     assert "may be too few" in run.stderr and "error in float16" not in run.stderr
     chosen = "by samples" if half == 3 else "to the nearest integers"
-    assert f"with weights rounded {chosen}, on 2 samples held back" in run.stderr
+    assert f"with weights rounded {chosen}, on 2 samples held out" in run.stderr
     assert (net.param.encode(), net.bin) == tuple(file.read_bytes() for file in files)
 
 

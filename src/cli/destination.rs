@@ -49,7 +49,7 @@ impl Destination {
     pub fn files(&self) -> impl Iterator<Item = (&PathBuf, &'static str)> {
         let net = [(&self.param, "the .param file"), (&self.bin, "the .bin file")];
         let further = self.further.iter().map(|(_, what, path)| (path, *what));
-        let helpers = self.helpers.iter().map(|path| (path, "a file beside the program"));
+        let helpers = self.helpers.iter().map(|path| (path, "a file next to the program"));
         let files = net.into_iter().chain(further).chain(helpers);
         files.filter(|(path, _)| !self.outputs.is_piped(path))
     }

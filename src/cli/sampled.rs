@@ -94,7 +94,7 @@ impl<'a> Sampled<'a> {
             true => (BY_SAMPLES, PLAIN),
             false => (PLAIN, BY_SAMPLES),
         };
-        let of = format!("with weights rounded {chosen}, on {samples} held back");
+        let of = format!("with weights rounded {chosen}, on {samples} held out");
         labelled(&mut text, STRONG, "errors of outputs", &of);
         for output in &rounded.outputs {
             let name = printable(&output.name);

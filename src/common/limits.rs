@@ -111,7 +111,7 @@ pub(crate) const EXPANDED_AXIS: i64 = 1 << 24;
 pub(crate) fn check_listed(count: usize) -> Result<()> {
     match i64::try_from(count) {
         Ok(count) if count <= EXPANDED_AXIS => Ok(()),
-        _ => Err(Error::limit(format!("{count} places, each listed; {EXPANDED_AXIS} are the most"))),
+        _ => Err(Error::limit(format!("{count} indices, each listed (at most {EXPANDED_AXIS})"))),
     }
 }
 

@@ -119,10 +119,10 @@ pub(crate) fn stream(model: &Model, writer: impl Write, since: Since) -> Result<
 fn too_large(storage: &Storage) -> Error {
     match storage {
         Storage::Inline => Error::limit("the model is larger than 2 GiB, which no reader supports")
-            .help("write its constants beside it with --external-data FILE"),
+            .help("write its constants to another file with --external-data FILE"),
         Storage::External(how) if !how.convert_attributes => {
             Error::limit("the model is larger than 2 GiB without the constants of the graph")
-                .help("write those in attributes beside it too with --convert-attributes")
+                .help("write those in attributes there too with --convert-attributes")
         }
         Storage::External(_) | Storage::AsNeeded => {
             Error::limit("the model is larger than 2 GiB without its constants")

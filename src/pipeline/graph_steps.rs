@@ -312,7 +312,7 @@ fn asked_release(options: &Options) -> Result<Option<u32>> {
 fn check_blocks(options: &Options) -> Result<()> {
     if options.weights.rounds() && options.quantization() == Quantization::Int8 {
         let message =
-            "int8 layers have the scales of the model, and floats are not rounded again beside them";
+            "int8 layers have the scales of the model, so floats are not rounded again";
         return Err(Error::usage(message));
     }
     if options.table.is_some() {

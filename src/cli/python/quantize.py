@@ -250,7 +250,7 @@ def write_variant(request):
 
 def quantize_model(request):
     """Writes the quantized model, and returns the samples and the error of each quantized node; for a maximum loss, the samples that were
-    held back, and the loss at the outputs of each node alone as well.
+    held out, and the loss at the outputs of each node alone as well.
     """
     load_packages()
     session = open_session(request["model"])

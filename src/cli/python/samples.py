@@ -4,7 +4,7 @@ import os
 
 ARRAYS = (".npz", ".npy")
 IMAGES = (".bmp", ".jpeg", ".jpg", ".png", ".webp")
-# Every fourth sample is held back, where samples also judge what is made by the others.
+# Every fourth sample is held out, where samples also judge what is made by the others.
 HELD_BACK = 4
 # The effects of parts of a model on the outputs are measured on the first samples.
 MAX_OF_EFFECTS = 2
@@ -132,6 +132,6 @@ def read_samples(session, request):
 
 
 def apart(samples):
-    """The samples to work with, and those that are held back; a single one is both."""
+    """The samples to work with, and those that are held out; a single one is both."""
     held_back = samples[HELD_BACK - 1::HELD_BACK] or samples[-1:]
     return [sample for sample in samples if not any(sample is other for other in held_back)] or samples, held_back

@@ -209,7 +209,7 @@ impl<'l> Nd<'l> {
     /// Returns a blob in a form in which an axis is one, and the position of the axis.
     fn isolated_axis(self, axis: usize) -> Result<(BlobId, usize)> {
         let found = self.isolated_axes(&[axis])?;
-        let (blob, found) = found.ok_or_else(|| Error::internal("an axis apart from four others"))?;
+        let (blob, found) = found.ok_or_else(|| Error::internal("more than four separate axes"))?;
         Ok((blob, *found.at(0)?))
     }
 }

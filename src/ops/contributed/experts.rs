@@ -113,7 +113,7 @@ fn expand_quantized_experts<'x>(x: &'x Expand) -> Result<Expr<'x>> {
         unsupported!("routing weights as they are: onnxruntime normalizes them on a processor all the same");
     }
     if (ROUTER_WEIGHTS..x.input_count()).any(|index| x.has_input(index)) {
-        unsupported!("weights of the router apart from its choices");
+        unsupported!("weights of experts that are not the scores of the router");
     }
     let [first, second] = &QUANTIZED;
     mix(x, [dequantize(x, first)?, dequantize(x, second)?])

@@ -28,7 +28,7 @@ const GRID_SAMPLE: Row = Row::new("GridSample", Access::Any, infer_grid_sample)
     .limits(
         "mode cubic over three axes; more than 64 images, or a batch of free size, with mode cubic or three axes",
     )
-    .differs("infinities beside a sample, whose weight may be 0");
+    .differs("infinities next to a sample, whose weight may be 0");
 
 /// The maximum batch size for which each image becomes a layer.
 const MAX_LAYERS: i64 = 64;

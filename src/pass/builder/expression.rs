@@ -46,7 +46,7 @@ macro_rules! numbers {
             fn with_type_of(self, other: Expr<'b>) -> Expr<'b> {
                 match other.dtype {
                     Some(dtype) => other.builder.cast_literal(&Array::$number(arr0(self).into_dyn()), dtype),
-                    None => other.builder.fail(Error::internal("a number beside a value of unknown type")),
+                    None => other.builder.fail(Error::internal("a number with a value of unknown type")),
                 }
             }
 

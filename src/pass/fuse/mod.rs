@@ -52,7 +52,7 @@ pub const FUSIONS: &[Rewrite] = &[
         "ScatterElements and ScatterND that add overlapping frames to Col2Im"),
     pass!(gather_nd::fuse_gather_nd_of_all [GatherND] "GatherND at all positions of its axes to a Transpose"),
     pass!(masked::fuse_masked_scatter [NonZero]
-        "ScatterND at the places of a mask to Where and a Gather"),
+        "ScatterND at the indices of a mask to Where and a Gather"),
     pass!(experts::fuse_gathered_experts [Gather GatherND]
         "experts with matrices gathered for each token to products with the matrices of all experts"),
     pass!(experts::fuse_scattered_experts [NonZero]

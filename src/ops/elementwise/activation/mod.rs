@@ -63,7 +63,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .fold(fold_prelu)
         .lower(lower_prelu)
         .lowers_to("ReLU; PReLU for slopes along the outermost axis; BinaryOp for any other shape")
-        .differs("infinities beside a slope of 0; infinite slopes"),
+        .differs("infinities with a slope of 0; infinite slopes"),
     activation!("Relu", |_| Ok(Activation::LeakyRelu { alpha: 0.0 }))
         .range(|call, x| range::first(call, x).map(|x| x.max(0.0)))
         .exact()

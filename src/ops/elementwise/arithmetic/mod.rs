@@ -45,7 +45,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .range(|_, x| Bitwise::And.range(x))
         .lower(|l| lower_bitwise(l, Bitwise::And))
         .lowers_to("BinaryOp on rows of bits, Reduction")
-        .limits("integers of 32 and 64 bits, unless one side has the lowest 24 bits alone"),
+        .limits("integers of 32 and 64 bits, unless one side has only the lowest 24 bits"),
     Row::new("BitwiseNot", Access::Elementwise, infer_first)
         .fold(fold_bitwise_not)
         .lower(lower_bitwise_not)
@@ -56,13 +56,13 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .range(|_, x| Bitwise::Or.range(x))
         .lower(|l| lower_bitwise(l, Bitwise::Or))
         .lowers_to("BinaryOp on rows of bits, Reduction")
-        .limits("integers of 32 and 64 bits, unless both sides have the lowest 24 bits alone"),
+        .limits("integers of 32 and 64 bits, unless both sides have only the lowest 24 bits"),
     Row::new("BitwiseXor", Access::Broadcast, infer_first)
         .fold(|call| fold_bits(call, |x, y| x ^ y))
         .range(|_, x| Bitwise::Xor.range(x))
         .lower(|l| lower_bitwise(l, Bitwise::Xor))
         .lowers_to("BinaryOp on rows of bits, Reduction")
-        .limits("integers of 32 and 64 bits, unless both sides have the lowest 24 bits alone"),
+        .limits("integers of 32 and 64 bits, unless both sides have only the lowest 24 bits"),
     Row::new("Div", Access::Broadcast, infer_div)
         .nan(nan_quotient)
         .fold(|call| fold_pairs(call, &DIV))

@@ -181,7 +181,7 @@ fn fit_to_full_padding<'l>(
         }
         let read = (count - 1) * stride + kernel - begin;
         if !(1..=size).contains(&read) {
-            unsupported!("ceil_mode over an axis of size {size} beside a size known only at run time");
+            unsupported!("ceil_mode over an axis of size {size} with a size known only at run time");
         }
         span.end = 0;
         x = x.first(axis, read);

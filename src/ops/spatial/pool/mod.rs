@@ -61,7 +61,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
             known only at run time",
         )
         .further_range(range_indices)
-        .differs("windows of -inf alone, which become the least finite number"),
+        .differs("windows that contain only -inf, which become the least finite number"),
 ];
 
 /// The function of the elements of a window.

@@ -28,7 +28,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
             time; nearest neighbours of free sizes between aligned corners; sizes computed at run time with an \
             aspect ratio policy if several scales give the declared shape",
         )
-        .differs("infinities beside a sample, whose weight may be 0"),
+        .differs("infinities next to a sample, whose weight may be 0"),
     resize("Upsample").lowers_to("the layers of Resize").limits("as for Resize"),
 ];
 

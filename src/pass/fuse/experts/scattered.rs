@@ -19,7 +19,7 @@ const MAX_VIEWS: usize = 8;
 
 /// The weight of an expert for its tokens, at their rows and columns in the list of all weights.
 static WEIGHT: LazyLock<Pattern> =
-    LazyLock::new(|| Pattern::of("Gather(list, Add(place, Mul(row, factor)))"));
+    LazyLock::new(|| Pattern::of("Gather(list, Add(index, Mul(row, factor)))"));
 /// Where an expert is chosen.
 static MARKS: LazyLock<Pattern> = LazyLock::new(|| {
     Pattern::of("Gather(turned = Transpose(marks = OneHot(indices, depth, values)), number)")
@@ -226,7 +226,7 @@ impl<'a, 'g> Reader<'a, 'g> {
         }
         is_along_first(matcher.producer(source)?).then_some(())?;
         WEIGHT.matches(matcher, source).into_iter().find_map(|found| {
-            let [list, choice, row, factor] = found.values(["list", "place", "row", "factor"])?;
+            let [list, choice, row, factor] = found.values(["list", "index", "row", "factor"])?;
             if matcher.shape(list)?.iter().skip(1).any(|size| !size.is(1)) {
                 return None;
             }
