@@ -90,7 +90,9 @@ impl Conversion {
     /// changed meanwhile.
     pub fn write_to(&self, param: impl Write, bin: impl Write) -> Result<Written> {
         if self.options.files().next().is_some() {
-            return Err(Error::usage("further files are written next to a .param file, not next to a writer"));
+            return Err(Error::usage(
+                "further files are written next to a .param file, not next to a writer",
+            ));
         }
         let mut written = self.net.stream(param, bin)?;
         written.warnings.extend(self.growth(&written));

@@ -137,7 +137,9 @@ pub(super) fn simplify_files(arguments: &Simplify) -> Result<Summary, Refusal> {
     let simplified = converter.simplify(&input)?;
     let storage = arguments.storage.storage();
     if outputs.uses_standard_output() && matches!(storage, Storage::External(_)) {
-        return Err(Error::usage("external data are written next to a file, not next to standard output").into());
+        return Err(
+            Error::usage("external data are written next to a file, not next to standard output").into()
+        );
     }
     let write = || -> Result<Vec<PathBuf>, Refusal> {
         let Some(rounds) = arguments.check else { return Ok(simplified.write(&out, &storage)?) };

@@ -86,6 +86,14 @@ impl Value {
     pub(crate) fn of_constant(tensor: Tensor, shape: Shape) -> Value {
         Value { dtype: Some(tensor.dtype()), shape: Some(shape), constant: Some(tensor), ..Value::default() }
     }
+
+    /// Returns the name of a value that replaces this one, and has other elements: a name of the model stands
+    /// only for its value.
+    pub(crate) fn name_of_changed(&self) -> String {
+        const CHANGED: &str = "_changed";
+        let is_one = self.name.is_empty() || self.name.ends_with(CHANGED);
+        if is_one { self.name.clone() } else { format!("{}{CHANGED}", self.name) }
+    }
 }
 
 /// A type that is not a tensor, such as a sequence or a map. It is not interpreted.
@@ -271,7 +279,7 @@ impl Graph {
     }
 
     /// Returns all values, in the order of creation.
-    pub fn value_ids(&self) -> impl Iterator<Item = ValueId> + use<> {
+    pub fn value_ids(&self) -> impl Iterator<Item = ValueId> + Clone + use<> {
         (0..self.values.len()).map(ValueId::of)
     }
 

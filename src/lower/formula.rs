@@ -268,10 +268,10 @@ impl Lower<'_> {
         let name = &self.call.graph().value(id).name;
         // The first value in a blob gives the blob its name, for readers of the .param file.
         let state = &mut *self.state_mut();
-        let is_named = state.named.insert(blob);
         if let Some(made) = state.net.blob_mut(blob) {
-            if is_named {
+            if !made.is_value {
                 made.name.clone_from(name);
+                made.is_value = true;
             }
             made.float32 = state.precise_values.contains(id);
         }

@@ -55,14 +55,14 @@ impl State {
         let name = format!("{}_numbers", self.net.blob(input).name);
         let mut numbers = input;
         if blob_3d != shape {
-            numbers = self.integer_reshape((&name).into(), input, &blob_3d)?;
+            numbers = self.integer_reshape(Label::of(&name), input, &blob_3d)?;
         }
         let scale_data = Some(Tensor::from_f32(&[1], vec![1.0])?);
         let layer = Dequantize { scale_data, ..Dequantize::default() };
-        numbers = self.emit_one((&name).into(), layer, &[numbers], &blob_3d)?;
+        numbers = self.emit_one(Label::of(&name), layer, &[numbers], &blob_3d)?;
         if blob_3d != shape {
             let layer = reshape_layer(&blob_3d, &shape)?;
-            numbers = self.emit_one((&name).into(), layer, &[numbers], &shape)?;
+            numbers = self.emit_one(Label::of(&name), layer, &[numbers], &shape)?;
         }
         for (layer, _) in made.iter_mut().zip(readers.into_iter().skip(after)).filter(|(_, reads)| *reads) {
             for bottom in layer.bottoms.iter_mut().filter(|bottom| **bottom == input) {

@@ -23,7 +23,7 @@ pub(super) struct Names<'n> {
 
 impl Names<'_> {
     pub(super) fn label(&self) -> Label<'_> {
-        Label { layer: self.layer, top: self.part.as_deref().unwrap_or(self.layer) }
+        Label { top: self.part.as_deref().unwrap_or(self.layer), ..Label::of(self.layer) }
     }
 }
 

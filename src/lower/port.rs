@@ -6,7 +6,7 @@ use smallvec::smallvec;
 
 use super::elements::{check_elements, check_size};
 use super::form::{MAX_AXES, by_name, interface_form};
-use super::state::{State, reshape_layer};
+use super::state::{Label, State, reshape_layer};
 use crate::error::{Error, ErrorCode, Result};
 use crate::graph::{Graph, Node, ValueId};
 use crate::ncnn::layer::Input;
@@ -60,13 +60,13 @@ fn add_cache(graph: &Graph, id: ValueId, state: &mut State) -> Result<BlobId> {
     let shape = interface_form(shape);
     let blob = state.net.add_blob(Blob {
         name: value.name.clone(),
+        is_value: true,
         shape: shape.into(),
         element: Element::Cache,
         batch: 1,
         float32: false,
     });
     state.net.inputs.push(blob);
-    state.named.insert(blob);
     state.forms.insert(id, smallvec![blob]);
     Ok(blob)
 }
@@ -101,6 +101,7 @@ fn lower_input(graph: &Graph, id: ValueId, double_as_float: bool, state: &mut St
     let form = interface_form(shape);
     let blob = state.net.add_blob(Blob {
         name: value.name.clone(),
+        is_value: true,
         shape: form.as_slice().into(),
         element: Element::F32,
         batch: 1,
@@ -114,14 +115,13 @@ fn lower_input(graph: &Graph, id: ValueId, double_as_float: bool, state: &mut St
     push_input(state, &value.name, input, smallvec![blob]);
     state.axes.add(blob, &form);
     state.net.inputs.push(blob);
-    state.named.insert(blob);
     let mut form_blob = blob;
     if value.dtype.is_some_and(DType::is_int) {
         state.integers.add_input(id, blob);
     } else if shape.len() > MAX_AXES && form.iter().any(|size| size.is(1)) {
         // Some unit axes were dropped to save axes: users may drop all of them.
         let reshape = reshape_layer(&form, &form)?;
-        form_blob = state.emit_one((&value.name).into(), reshape, &[blob], &form)?;
+        form_blob = state.emit_one(Label::of(&value.name), reshape, &[blob], &form)?;
     }
     state.forms.insert(id, smallvec![form_blob]);
     Ok(())

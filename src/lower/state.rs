@@ -26,8 +26,6 @@ pub(crate) struct State {
     pub(super) reshaped_from: IndexMap<BlobId, BlobId>,
     /// Infinities of either sign for each condition, and their negations.
     pub(super) infinities: BTreeMap<BlobId, [BlobId; 2]>,
-    /// Blobs with the name of their value.
-    pub(super) named: IndexSet<BlobId>,
     /// Graph inputs that may be indices.
     pub(super) integers: Integers,
     /// The node that is being lowered.
@@ -81,11 +79,14 @@ impl Integers {
 pub(super) struct Label<'n> {
     pub layer: &'n str,
     pub top: &'n str,
+    /// See [`Blob::is_value`].
+    pub is_value: bool,
 }
 
-impl<'n> From<&'n String> for Label<'n> {
-    fn from(name: &'n String) -> Label<'n> {
-        Label { layer: name, top: name }
+impl<'n> Label<'n> {
+    /// Returns the names of a layer and its top after a value.
+    pub fn of(name: &'n str) -> Label<'n> {
+        Label { layer: name, top: name, is_value: false }
     }
 }
 
@@ -155,7 +156,14 @@ impl State {
             let name = label.top.to_owned();
             let is_cache = layer.computes_cache(index);
             let element = if is_cache { Element::Cache } else { Element::F32 };
-            let top = self.net.add_blob(Blob { name, shape: sizes, element, batch, float32 });
+            let top = self.net.add_blob(Blob {
+                name,
+                is_value: label.is_value,
+                shape: sizes,
+                element,
+                batch,
+                float32,
+            });
             if !is_cache {
                 self.axes.add(top, shape);
             }
@@ -184,8 +192,10 @@ impl State {
         let value = graph.value(id);
         let near = blobs.iter().find(|blob| self.is_plain(**blob, form)).or(blobs.first());
         let blob = match (&value.constant, near) {
-            (Some(tensor), _) => self.memory_data((&value.name).into(), tensor, form)?,
-            (None, Some(near)) => self.reshape((&value.name).into(), *near, form)?,
+            (Some(tensor), _) => {
+                self.memory_data(Label { is_value: true, ..Label::of(&value.name) }, tensor, form)?
+            }
+            (None, Some(near)) => self.reshape(Label::of(&value.name), *near, form)?,
             (None, None) if value.elements.is_some() => {
                 return Err(Error::unsupported("a computation with free sizes"));
             }

@@ -22,6 +22,7 @@ impl Net {
         let shape = sizes.iter().copied().map(Dim::Known).collect();
         let top = self.add_blob(Blob {
             name: name.to_owned(),
+            is_value: true,
             shape,
             element: Element::F32,
             batch: 1,
@@ -92,7 +93,14 @@ impl Net {
                 .map(|(name, sizes)| {
                     let shape = sizes.iter().map(|size| Dim::from(size.known().unwrap())).collect();
                     let name = (*name).to_owned();
-                    net.add_blob(Blob { name, shape, element: Element::F32, batch: 1, float32: false })
+                    net.add_blob(Blob {
+                        name,
+                        is_value: true,
+                        shape,
+                        element: Element::F32,
+                        batch: 1,
+                        float32: false,
+                    })
                 })
                 .collect();
             blobs.extend(tops.iter().map(|top| (net.blob(*top).name.clone(), *top)));

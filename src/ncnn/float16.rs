@@ -258,7 +258,7 @@ mod tests {
             net.push_output("y", y);
             net.tag_constants();
             net.split();
-            net.name(&[]).unwrap();
+            net.name(&[], std::iter::empty()).unwrap();
             let folder = tempfile::tempdir().unwrap();
             let (param, bin) = (folder.path().join("p"), folder.path().join("b"));
             let written = net.write(&param, &bin).unwrap();
@@ -318,7 +318,7 @@ mod tests {
         }
         let y = net.layers.last().unwrap().tops[0];
         net.push_output("y", y);
-        net.name(&[]).unwrap();
+        net.name(&[], std::iter::empty()).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let (param, bin) = (folder.path().join("p"), folder.path().join("b"));
         let written = net.write(&param, &bin).unwrap();

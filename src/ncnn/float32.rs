@@ -180,7 +180,7 @@ impl Net {
                 let blob = self.blob(*bottom).clone();
                 let name = format!("{}_float32", blob.name);
                 // The mask of the identity stays clear.
-                let top = self.add_blob(Blob { name: name.clone(), float32: false, ..blob });
+                let top = self.add_blob(Blob { name: name.clone(), is_value: false, float32: false, ..blob });
                 self.layers.push(NetLayer {
                     name,
                     layer: Squeeze::default().into(),
@@ -205,7 +205,7 @@ mod tests {
     fn finish(net: &mut Net) {
         net.split();
         net.isolate_float32();
-        net.name(&[]).unwrap();
+        net.name(&[], std::iter::empty()).unwrap();
         net.check().unwrap();
     }
 

@@ -84,6 +84,8 @@ pub enum Element {
 pub struct Blob {
     /// The name in the `.param` file.
     pub name: String,
+    /// Whether the name is that of a value of the model, whose elements the blob has.
+    pub is_value: bool,
     /// Sizes, outermost first: `[w]`, `[h, w]`, `[c, h, w]` or `[c, d, h, w]`.
     pub shape: Shape,
     /// The type of the elements.
@@ -186,6 +188,7 @@ impl Net {
     pub fn blob(&self, id: BlobId) -> &Blob {
         static MISSING: LazyLock<Blob> = LazyLock::new(|| Blob {
             name: String::new(),
+            is_value: false,
             shape: Shape::default(),
             element: Element::F32,
             batch: 1,

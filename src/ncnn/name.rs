@@ -33,21 +33,28 @@ pub(crate) struct Changes {
 impl Net {
     /// Gives every layer and every blob a unique name that the runtime can read, after [`Net::split`].
     /// `renames` are pairs of old and new names; of the others, inputs and outputs keep their names with
-    /// priority over inner blobs.
-    pub(crate) fn name(&mut self, renames: &[(String, String)]) -> Result<Changes> {
+    /// priority over inner blobs. No other blob gets one of the names of `values`, those of the model.
+    pub(crate) fn name<'v>(
+        &mut self,
+        renames: &[(String, String)],
+        values: impl Iterator<Item = &'v str> + Clone,
+    ) -> Result<Changes> {
         let renamed = self.find_renamed(renames)?;
         let mut changes = Changes::default();
         if !are_valid(self.layers.iter().map(|layer| layer.name.as_str())) {
             let mut names = Names::with_capacity(self.layers.len());
             for layer in &mut self.layers {
-                if let Some(name) = names.claim(&layer.name, layer.layer.type_name()) {
+                if let Some(name) = names.claim(&layer.name, layer.layer.type_name(), false) {
                     layer.name = name;
                 }
             }
         }
         let ends = self.name_outputs();
-        if !renamed.is_empty() || !are_valid(self.tops().map(|blob| self.blob(blob).name.as_str())) {
-            self.claim_blobs(&ends, &renamed, &mut changes);
+        if !renamed.is_empty()
+            || !are_valid(self.tops().map(|blob| self.blob(blob).name.as_str()))
+            || self.has_name_of(values.clone())
+        {
+            self.claim_blobs(&ends, &renamed, values, &mut changes);
         }
         for output in &mut self.outputs {
             if let Some(blob) = self.blobs.get(output.blob.index()) {
@@ -55,6 +62,13 @@ impl Net {
             }
         }
         Ok(changes)
+    }
+
+    /// Returns whether a blob has the name of another value.
+    fn has_name_of<'v>(&self, mut values: impl Iterator<Item = &'v str>) -> bool {
+        let others = self.tops().map(|blob| self.blob(blob)).filter(|blob| !blob.is_value);
+        let others: HashSet<u64> = others.map(|blob| hash(&blob.name)).collect();
+        !others.is_empty() && values.any(|name| others.contains(&hash(name)))
     }
 
     /// Gives blobs the names of outputs; returns the blobs of inputs and outputs. An input that is an output
@@ -67,6 +81,7 @@ impl Net {
                 ends.push(output.blob);
                 if let Some(blob) = self.blobs.get_mut(output.blob.index()) {
                     blob.name.clone_from(&output.name);
+                    blob.is_value = true;
                 }
             }
         }
@@ -75,12 +90,19 @@ impl Net {
 
     /// Gives each blob a unique name: inputs and outputs that can keep theirs first, then other inputs and
     /// outputs, then inner blobs, by the name of the layer if they have none.
-    fn claim_blobs(&mut self, ends: &[BlobId], renamed: &BTreeMap<BlobId, String>, changes: &mut Changes) {
+    fn claim_blobs<'v>(
+        &mut self,
+        ends: &[BlobId],
+        renamed: &BTreeMap<BlobId, String>,
+        values: impl Iterator<Item = &'v str>,
+        changes: &mut Changes,
+    ) {
         let mut names = Names::with_capacity(self.blobs.len());
+        names.values.extend(values.map(hash));
         names.taken.extend(renamed.values().map(|name| hash(name)));
         let mut named: IndexSet<BlobId> = IndexSet::default();
         for id in ends.iter().filter(|id| !renamed.contains_key(id)) {
-            if names.claim_exactly(&self.blob(*id).name) {
+            if names.claim_exactly(&self.blob(*id).name, true) {
                 named.insert(*id);
             }
         }
@@ -88,7 +110,7 @@ impl Net {
             let Some(blob) = self.blobs.get_mut(id.index()).filter(|_| named.insert(*id)) else { continue };
             if let Some(to) = renamed.get(id) {
                 blob.name.clone_from(to);
-            } else if let Some(to) = names.claim(&blob.name, "blob") {
+            } else if let Some(to) = names.claim(&blob.name, "blob", true) {
                 let from = std::mem::replace(&mut blob.name, to.clone());
                 changes.ends.push(Renamed { from, to });
             }
@@ -98,7 +120,8 @@ impl Net {
                 let Some(blob) = self.blobs.get_mut(top.index()).filter(|_| named.insert(*top)) else {
                     continue;
                 };
-                let other = renamed.get(top).cloned().or_else(|| names.claim(&blob.name, &layer.name));
+                let other = renamed.get(top).cloned();
+                let other = other.or_else(|| names.claim(&blob.name, &layer.name, blob.is_value));
                 let Some(to) = other else { continue };
                 let from = std::mem::replace(&mut blob.name, to);
                 if !is_legal(&from) && !from.is_empty() && !renamed.contains_key(top) {
@@ -181,38 +204,48 @@ impl Distinct {
 struct Names {
     /// Hashes of the names; a name whose hash is in use counts as taken.
     taken: HashSet<u64>,
+    /// Hashes of the names that only the values of the model take.
+    values: HashSet<u64>,
     /// The next suffix to try for each name.
     next: HashMap<String, usize>,
 }
 
 impl Names {
     fn with_capacity(count: usize) -> Names {
-        Names { taken: HashSet::with_capacity(count), next: HashMap::new() }
+        Names { taken: HashSet::with_capacity(count), values: HashSet::new(), next: HashMap::new() }
     }
 
     /// Claims a name if it can stay as it is.
-    fn claim_exactly(&mut self, wanted: &str) -> bool {
-        !wanted.is_empty() && is_legal(wanted) && self.taken.insert(hash(wanted))
+    fn claim_exactly(&mut self, wanted: &str, is_value: bool) -> bool {
+        !wanted.is_empty() && is_legal(wanted) && self.take(wanted, is_value)
     }
 
-    /// Claims a unique name: `wanted`, or `otherwise` if that is empty, with a numeric suffix if it is taken.
+    fn take(&mut self, name: &str, is_value: bool) -> bool {
+        let hash = hash(name);
+        (is_value || !self.values.contains(&hash)) && self.taken.insert(hash)
+    }
+
+    /// Claims a unique name, one of the model if it `is_value`: `wanted`, or `otherwise` if that is empty,
+    /// with a numeric suffix if it is taken.
     /// Returns the name unless it is `wanted`.
-    fn claim(&mut self, wanted: &str, otherwise: &str) -> Option<String> {
-        if self.claim_exactly(wanted) {
+    fn claim(&mut self, wanted: &str, otherwise: &str, is_value: bool) -> Option<String> {
+        if self.claim_exactly(wanted, is_value) {
             return None;
         }
         let base = legal(if wanted.is_empty() { otherwise } else { wanted });
-        if base != wanted && self.taken.insert(hash(&base)) {
+        if base != wanted && self.take(&base, false) {
             return Some(base);
         }
-        let next = self.next.entry(base.clone()).or_insert(1);
-        loop {
+        let mut next = self.next.get(&base).copied().unwrap_or(1);
+        let name = loop {
             let name = legal(&format!("{base}_{next}"));
-            *next += 1;
-            if self.taken.insert(hash(&name)) {
-                return Some(name);
+            next += 1;
+            if self.take(&name, false) {
+                break name;
             }
-        }
+        };
+        self.next.insert(base, next);
+        Some(name)
     }
 }
 
@@ -265,12 +298,32 @@ mod tests {
         let y = net.push_abs("a_b", other);
         net.push_output("y", y);
         net.split();
-        let renamed = net.name(&[]).unwrap().ends;
+        let renamed = net.name(&[], std::iter::empty()).unwrap().ends;
         assert_eq!(renamed, [Renamed { from: "a b".into(), to: "a_b".into() }]);
         assert_eq!(net.wiring(), [" > a_b", "a_b > y_1", "y_1 > UnaryOp", "UnaryOp > y"]);
         let layers: Vec<&str> = net.layers.iter().map(|layer| layer.name.as_str()).collect();
         assert_eq!(layers, ["a_b", "y", "UnaryOp", "a_b_1"]);
         net.check().unwrap();
+    }
+
+    #[test]
+    fn names_of_the_model_stay_with_their_values() {
+        let mut net = Net::default();
+        let x = net.push_input("x", &[4]);
+        let mut push = |bottom, name: &str, is_value| {
+            let blob = net.push_abs(name, bottom);
+            net.blob_mut(blob).unwrap().is_value = is_value;
+            blob
+        };
+        // A part has the name of a later value, and so has another form of the same value with a number.
+        let part = push(x, "b", false);
+        let a = push(part, "a", true);
+        let form = push(a, "a", false);
+        let b = push(form, "b", true);
+        let y = push(b, "y", true);
+        net.push_output("y", y);
+        net.name(&[], ["x", "a", "a_1", "b", "y"].into_iter()).unwrap();
+        assert_eq!(net.wiring(), [" > x", "x > b_1", "b_1 > a", "a > a_2", "a_2 > b", "b > y"]);
     }
 
     /// `x > hid den > y`, with an illegal name in the middle.
@@ -287,7 +340,7 @@ mod tests {
     fn renamed(pairs: &[(&str, &str)]) -> Result<Vec<String>> {
         let mut net = chain();
         let pairs: Vec<_> = pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect();
-        net.name(&pairs)?;
+        net.name(&pairs, std::iter::empty())?;
         net.check()?;
         Ok(net.wiring())
     }
@@ -325,7 +378,7 @@ mod tests {
             net.push_output(name, blob);
         }
         net.split();
-        let changes = net.name(&[]).unwrap();
+        let changes = net.name(&[], std::iter::empty()).unwrap();
         let names: Vec<&str> = net.outputs.iter().map(|output| output.name.as_str()).collect();
         assert_eq!(names, ["c_d_1", "c_d", "a_b"]);
         let changed: Vec<(&str, &str)> =
@@ -336,7 +389,7 @@ mod tests {
 
     #[test]
     fn illegal_inner_names_are_reported() {
-        let changes = chain().name(&[]).unwrap();
+        let changes = chain().name(&[], std::iter::empty()).unwrap();
         assert!(changes.ends.is_empty());
         assert_eq!(changes.inside, [Renamed { from: "hid den".into(), to: "hid_den".into() }]);
     }
@@ -356,7 +409,7 @@ mod tests {
             let mut names = Names::with_capacity(0);
             let mut seen = BTreeSet::new();
             for name in wanted {
-                let claimed = names.claim(&name, "blob").unwrap_or(name);
+                let claimed = names.claim(&name, "blob", true).unwrap_or(name);
                 prop_assert!(!claimed.is_empty() && claimed.len() <= MAX_NAME);
                 prop_assert!(!claimed.chars().any(|c| c.is_whitespace() || c.is_control()));
                 prop_assert!(seen.insert(claimed));

@@ -67,7 +67,8 @@ impl Net {
     fn split_layer(&mut self, from: BlobId, readers: u32) -> NetLayer {
         let blob = self.blob(from).clone();
         let name = blob.name.clone();
-        let copy = |index: u32| Blob { name: format!("{name}_splitncnn_{index}"), ..blob.clone() };
+        let copy =
+            |index: u32| Blob { name: format!("{name}_splitncnn_{index}"), is_value: false, ..blob.clone() };
         NetLayer {
             name: format!("split_{name}"),
             layer: Split::default().into(),
@@ -93,7 +94,7 @@ mod tests {
 
     fn ready(mut net: Net) -> (Vec<String>, Vec<String>) {
         net.split();
-        let renamed = net.name(&[]).unwrap().ends;
+        let renamed = net.name(&[], std::iter::empty()).unwrap().ends;
         net.check().unwrap();
         (net.wiring(), renamed.iter().map(|r| format!("{} {}", r.from, r.to)).collect())
     }

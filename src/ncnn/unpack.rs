@@ -87,7 +87,7 @@ impl Net {
     /// Adds a blob of the same elements as another one.
     fn between(&mut self, other: BlobId, shape: Shape) -> BlobId {
         let blob = self.blob(other).clone();
-        self.add_blob(Blob { name: format!("{}_part", blob.name), shape, ..blob })
+        self.add_blob(Blob { name: format!("{}_part", blob.name), is_value: false, shape, ..blob })
     }
 }
 

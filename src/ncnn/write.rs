@@ -276,7 +276,7 @@ mod tests {
         let y = net.push("softmax", Softmax { axis: 0, fixbug0: 1 }, &[hidden], &[2]);
         net.push_output("y", y);
         net.split();
-        net.name(&[]).unwrap();
+        net.name(&[], std::iter::empty()).unwrap();
         net
     }
 

@@ -1,5 +1,8 @@
 //! Access to the attributes of a node.
 
+use smallvec::SmallVec;
+
+use super::schema::kinds;
 use super::{Call, Kind};
 use crate::error::{Error, Result};
 use crate::graph::{Attribute, Graph};
@@ -135,6 +138,40 @@ impl Call<'_> {
         }
         Ok(())
     }
+
+    /// Refuses inputs of types that the operator does not take, and inputs of one type parameter whose types
+    /// are of different kinds, as a float beside an integer: no runtime loads such a node, and its meaning is
+    /// open. Types of one kind, as floats of 16 and 32 bits, have one meaning.
+    pub fn check_types(&self) -> Result<()> {
+        let mut bound: SmallVec<[(&str, usize, DType); 4]> = SmallVec::new();
+        for index in 0..self.input_count() {
+            let Some((parameter, allowed)) = self.op().schema.type_of_input(index) else { continue };
+            let Some(dtype) = self.value(index).and_then(|value| value.dtype) else { continue };
+            if kinds::of(dtype) & allowed == 0 {
+                let (label, expected) = (self.label(index), kinds::names(allowed));
+                return Err(mistyped(format!("{label} is {dtype}, expected {expected}")));
+            }
+            match bound.iter().find(|(other, ..)| *other == parameter && !parameter.is_empty()) {
+                Some((_, first, other)) if kinds::of(*other) != kinds::of(dtype) => {
+                    let (first, second) = (self.label(*first), self.label(index));
+                    return Err(mistyped(format!(
+                        "{first} is {other}, and {second} is {dtype}: one type is expected"
+                    )));
+                }
+                Some(_) => {}
+                None => bound.push((parameter, index, dtype)),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The error of a node whose inputs have other types than the operator takes.
+fn mistyped(message: String) -> Error {
+    Error::invalid(message).help(
+        "no runtime loads the model: insert a Cast, or give the source of the value a type (in PyTorch, \
+        torch.arange(.., dtype=torch.float32))",
+    )
 }
 
 /// The error of an attribute of another type.

@@ -6,7 +6,7 @@ use crate::error::{Error, Result, invalid};
 use crate::graph::{DeferredErrors, Fact, Graph, Inferred, Node, NodeId, Value, ValueId};
 use crate::op;
 use crate::op::{Call, Inputs, Op};
-use crate::tensor::{Array, Cost, DType, Dim, Elements, Shape, Tensor, display_shape};
+use crate::tensor::{Array, Cost, DType, Dim, Elements, Shape, SizeCondition, Tensor, display_shape};
 
 /// Infers and folds all nodes. Returns the errors of nodes that are unsupported.
 ///
@@ -16,11 +16,13 @@ use crate::tensor::{Array, Cost, DType, Dim, Elements, Shape, Tensor, display_sh
 pub fn infer_and_fold(graph: &mut Graph) -> Result<DeferredErrors> {
     let mut deferred = DeferredErrors::new();
     let mut folded = IndexSet::default();
+    let mut conditions = Vec::new();
     for input in &graph.inputs {
         let value = graph.value(*input);
-        check_sizes(value.shape.as_deref().unwrap_or_default())
+        check_input(value, &mut conditions)
             .map_err(|error| error.at_part(format!("input \"{}\"", value.name)))?;
     }
+    graph.conditions.extend(conditions);
     for id in graph.node_ids() {
         // Inference reads the node and the values of the graph, not the node in the graph.
         let Some(node) = graph.take_out(id) else { continue };
@@ -91,6 +93,7 @@ fn infer(graph: &mut Graph, node: &Node, op: &Op) -> Result<Inferred> {
     if call.input_count() > call.most_inputs() {
         invalid!("{} inputs, expected at most {}", call.input_count(), call.most_inputs());
     }
+    call.check_types()?;
     let facts = (op.infer)(&call)?;
     call.check_attributes()?;
     if facts.len() < node.outputs.len() {
@@ -102,6 +105,15 @@ fn infer(graph: &mut Graph, node: &Node, op: &Op) -> Result<Inferred> {
         graph.remember(node, inferred.clone());
     }
     Ok(inferred)
+}
+
+/// Checks the sizes of an input, and requires elements; a cache may have none.
+fn check_input(input: &Value, conditions: &mut Vec<SizeCondition>) -> Result<()> {
+    let shape = input.shape.as_deref().unwrap_or_default();
+    for size in shape.iter().filter(|size| size.known().is_none() && !size.has_length()) {
+        conditions.extend(SizeCondition::at_least(size, 1)?);
+    }
+    check_sizes(shape)
 }
 
 /// Checks that sizes are not negative and that their product fits 64 bits, so that later products do not

@@ -49,24 +49,18 @@ pub fn set_input_shapes(graph: &mut Graph, shapes: &[(String, Vec<Dim>)]) -> Res
     Ok(())
 }
 
-/// Replaces sizes of inputs whose names are sums of those of others, such as `past + sequence`: exporters
-/// name the length of a mask so.
-pub fn replace_sums(graph: &mut Graph) -> Result<()> {
+/// Replaces sizes of inputs whose names are expressions of those of others, such as `past + sequence` and
+/// `n - 1`: exporters name the length of a mask so.
+pub fn resolve_names(graph: &mut Graph) -> Result<()> {
     let shapes = graph.inputs.iter().filter_map(|id| graph.value(*id).shape.as_deref());
     let names: BTreeSet<String> =
         shapes.flatten().filter_map(|size| Some(size.symbol_name()?.to_owned())).collect();
-    let part = |text: &str| {
-        let text = text.trim();
-        let known = text.parse().ok().map(Dim::Known);
-        known.or_else(|| (names.contains(text) && !text.contains('+')).then(|| Dim::symbol(text)))
-    };
-    let mut symbols = BTreeMap::new();
-    for name in names.iter().filter(|name| name.contains('+')) {
-        let parts: Option<Vec<Dim>> = name.split('+').map(part).collect();
-        let Some(parts) = parts else { continue };
-        symbols.insert(name.clone(), parts.iter().sum());
-    }
-    substitute_symbols(graph, &symbols)
+    let plain = |name: &str| names.contains(name).then(|| Dim::symbol(name));
+    let sizes = names.iter().filter_map(|name| {
+        let size = Dim::read(name, plain)?;
+        (SizeCondition::at_least(&size, 1).is_ok() && size != Dim::symbol(name)).then(|| (name.clone(), size))
+    });
+    substitute_symbols(graph, &sizes.collect())
 }
 
 /// Removes the declared shapes of computed values, which belong to other input shapes.
@@ -353,17 +347,17 @@ mod tests {
     }
 
     #[test]
-    fn names_that_are_sums_are_replaced() {
+    fn names_that_are_expressions_are_replaced() {
         let mut graph = Graph::default();
-        for size in ["P", "S", "P + S", "S+1", "P+Q"] {
+        for size in ["P", "S", "P + S", "S+1", "P+Q", "S - 1"] {
             let shape = Some(vec![Dim::symbol(size)].into());
             let id = graph.add_value(Value { shape, ..Value::default() });
             graph.inputs.push(id);
         }
-        replace_sums(&mut graph).unwrap();
+        resolve_names(&mut graph).unwrap();
         let shown = |id| graph.value(id).shape.as_deref().map_or("?".to_owned(), display_shape);
         let found: Vec<String> = graph.value_ids().map(shown).collect();
-        assert_eq!(found, ["[P]", "[S]", "[P+S]", "[S+1]", "[P+Q]"]);
+        assert_eq!(found, ["[P]", "[S]", "[P+S]", "[S+1]", "[P+Q]", "[S-1]"]);
         let sum = Dim::symbol("P") + Dim::symbol("S");
         let third = graph.value_ids().nth(2).and_then(|id| graph.value(id).shape.clone());
         assert!(third.is_some_and(|shape| shape.first() == Some(&sum)));

@@ -49,7 +49,7 @@ pub(super) fn convert_with(
 /// Reads the part of the model that the options ask for.
 fn requested_graph(sources: &Sources, options: &Options) -> Result<Graph> {
     let mut graph = sources.read()?.graph;
-    input_shape::replace_sums(&mut graph)?;
+    input_shape::resolve_names(&mut graph)?;
     prepare(&mut graph, options)?;
     Ok(graph)
 }

@@ -82,7 +82,7 @@ impl<'a> GraphSteps<'a> {
 
     /// Selects the part of the graph, and the values of inputs, that the options ask for.
     pub fn cut(&mut self) -> Result<()> {
-        input_shape::replace_sums(&mut self.graph)?;
+        input_shape::resolve_names(&mut self.graph)?;
         prepare(&mut self.graph, self.options)?;
         check_interface(&self.graph)?;
         check_imports(&self.graph)
@@ -311,8 +311,7 @@ fn asked_release(options: &Options) -> Result<Option<u32>> {
 /// Refuses options that do not fit weights in blocks.
 fn check_blocks(options: &Options) -> Result<()> {
     if options.weights.rounds() && options.quantization() == Quantization::Int8 {
-        let message =
-            "int8 layers have the scales of the model, so floats are not rounded again";
+        let message = "int8 layers have the scales of the model, so floats are not rounded again";
         return Err(Error::usage(message));
     }
     if options.table.is_some() {

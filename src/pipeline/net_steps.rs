@@ -69,7 +69,10 @@ impl NetSteps<'_> {
     pub fn name(&mut self) -> Result<()> {
         let (options, net) = (self.options, &mut self.net);
         let scaled = net.layers_of_scales(&self.scales);
-        self.warnings.extend(changed_names(&net.name(&renames(net, options))?));
+        let graph = &self.graph;
+        let values =
+            graph.value_ids().map(|id| graph.value(id).name.as_str()).filter(|name| !name.is_empty());
+        self.warnings.extend(changed_names(&net.name(&renames(net, options), values)?));
         if let Some(path) = &options.table {
             let table = net.table(&scaled);
             self.warnings.extend(without_scales(&table.left_out));

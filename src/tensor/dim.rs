@@ -11,6 +11,7 @@ mod arithmetic;
 mod bounds;
 mod division;
 mod parts;
+mod read;
 mod spell;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ use crate::error::{Error, Result};
 
 pub(super) use division::greatest_divisor;
 pub(crate) use parts::{Operation, Sum};
+use read::is_of_name;
 
 /// The size of an axis, or an element of an integer tensor of sizes.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -254,6 +256,7 @@ impl fmt::Display for Dim {
             Dim::Undefined(_) => return f.write_str("an undefined size"),
             Dim::Expr(e) => e,
         };
+        let is_only = self.only_product().is_some_and(|product| product.len() == 1);
         for (i, (product, coefficient)) in e.terms.iter().enumerate() {
             if *coefficient < 0 {
                 f.write_str("-")?;
@@ -268,7 +271,11 @@ impl fmt::Display for Dim {
                     f.write_str("*")?;
                 }
                 match atom {
-                    Atom::Symbol(name) | Atom::Length(name) => f.write_str(name)?,
+                    Atom::Symbol(name) | Atom::Length(name) if is_only || name.chars().all(is_of_name) => {
+                        f.write_str(name)?;
+                    }
+                    // The name looks like an expression: of sizes that no input has.
+                    Atom::Symbol(name) | Atom::Length(name) => write!(f, "({name})")?,
                     Atom::Of(operation, a, b) => write!(f, "{}({a}, {b})", operation.name())?,
                 }
             }

@@ -8,7 +8,7 @@ use crate::lower::Lower;
 use crate::lower::common_form::{express_all, merged_form};
 use crate::lower::form::{extended, interface_form};
 use crate::lower::formula::{Formula, Operand};
-use crate::ncnn::{BlobId, Layer};
+use crate::ncnn::{BlobId, BlobIds, Layer};
 use crate::tensor::{Dim, Shape, Tensor, broadcast_shapes, display_shape};
 
 impl<'l> Lower<'l> {
@@ -50,7 +50,8 @@ impl<'l> Lower<'l> {
 
     /// Returns the top of a layer that reads values of at most four axes, each in the form of its shape.
     pub fn layer(&'l self, layer: impl Into<Layer>, bottoms: &[Nd<'l>], shape: impl Into<Shape>) -> Nd<'l> {
-        self.layer_n(layer, bottoms, &[shape.into()]).first().copied().unwrap_or_else(|| self.nothing())
+        let bottoms = || bottoms.iter().map(|x| x.in_form(&x.shape()));
+        self.made(shape, |shape| self.emit(layer, &bottoms().collect::<Result<BlobIds>>()?, shape))
     }
 
     /// Returns the tops of a layer that reads values of at most four axes, each in the form of its shape.

@@ -47,7 +47,7 @@ fn nets_after_passes_are_as_written() {
             net.optimise(&skip).unwrap();
             let found = text(&net);
             net.split();
-            net.name(&[]).unwrap();
+            net.name(&[], std::iter::empty()).unwrap();
             net.check().unwrap_or_else(|error| panic!("{case:?}: {error}"));
             let path = case.join("out.param");
             if std::env::var_os("BLESS").is_some() {

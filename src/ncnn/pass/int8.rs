@@ -130,6 +130,9 @@ pub(super) fn fuse_requantization(net: &mut Net, wiring: &Wiring) -> Result<bool
         *conv.top_scale = Some(Tensor::from_f32(&[1], vec![factor])?);
         if let Some(blob) = net.blob_mut(top) {
             blob.element = Element::I8;
+            // The blob has the levels of the value.
+            blob.name.push_str("_int8");
+            blob.is_value = false;
         }
         changed = true;
     }
@@ -351,7 +354,7 @@ mod tests {
         }
         let mut written = net.clone();
         written.split();
-        written.name(&[]).unwrap();
+        written.name(&[], std::iter::empty()).unwrap();
         written.check().unwrap();
     }
 

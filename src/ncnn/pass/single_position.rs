@@ -28,7 +28,11 @@ pub(super) fn flatten_place(net: &mut Net, wiring: &Wiring) -> Result<bool> {
                 bottom
             }
         };
-        let product = net.add_blob(Blob { shape: blob.shape.iter().take(1).cloned().collect(), ..blob });
+        let product = net.add_blob(Blob {
+            is_value: false,
+            shape: blob.shape.iter().take(1).cloned().collect(),
+            ..blob
+        });
         let (bottoms, tops) = (smallvec![vector], smallvec![product]);
         let layer = NetLayer { name, layer: layer.into(), bottoms, tops, float32, provenance };
         edits.insert_before(index, layer);

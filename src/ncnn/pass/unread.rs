@@ -201,7 +201,7 @@ mod tests {
         }
         net.drop_unread_tops();
         net.split();
-        net.name(&[]).unwrap();
+        net.name(&[], std::iter::empty()).unwrap();
         net.check_flow().unwrap();
         net.check_read().unwrap();
         let line = |layer: &NetLayer| {

@@ -74,6 +74,7 @@ HEAD = """\
 //! a comment.
 
 use super::Kind::{Float, Floats, Graph, Int, Ints, SparseTensor, String, Strings, Tensor, TypeProto};
+use super::kinds::{ANY, B, C, F, I, S};
 use super::{GONE, MANY, Schema, schema};
 
 #[rustfmt::skip]
@@ -194,7 +195,34 @@ def types(versions):
     return "; ".join(f"{' '.join(names)}: {text}" for text, names in alike.items())
 
 
-def line(domain, name, since, inputs, outputs, attributes, comment=""):
+# The kinds of types that `Schema::types` tells apart.
+FLOATS = {"float16", "float", "double", "bfloat16", "float4e2m1", "float8e8m0"} | dict(SETS)["float8"]
+INTEGERS = SIGNED | UNSIGNED | {"int4", "uint4", "int2", "uint2"}
+LETTERS = [("B", {"bool"}), ("C", {"complex64", "complex128"}), ("F", FLOATS), ("I", INTEGERS), ("S", {"string"})]
+
+
+def kinds(constraint):
+    """Returns the kinds of the types of a constraint as an expression, `ANY` if values other than tensors are allowed."""
+    names = {name.removeprefix("tensor(").removesuffix(")") for name in constraint}
+    found = [letter for letter, members in LETTERS if members & names]
+    return " | ".join(found) if names <= set().union(*(members for _, members in LETTERS)) else "ANY"
+
+
+def input_types(versions):
+    """Returns the type parameter of each input in the newest version that has it, with the kinds that any version allows."""
+    newest, allowed = {}, {}
+    for version in versions:
+        constraints = {each.type_param_str: each.allowed_type_strs for each in version.type_constraints}
+        for index, parameter in enumerate(version.inputs):
+            name = getattr(parameter, "type_str", None) or parameter.typeStr
+            homogeneous = getattr(parameter, "is_homogeneous", None)
+            homogeneous = parameter.isHomogeneous if homogeneous is None else homogeneous
+            newest[index] = name if homogeneous else ""
+            allowed.setdefault(index, set()).update(constraints.get(name, [name]))
+    return [(newest[index], kinds(allowed[index])) for index in sorted(newest)]
+
+
+def line(domain, name, since, inputs, outputs, attributes, types=(), comment=""):
     listed = lambda items: f"&[{', '.join(items)}]"
     fields = [
         json.dumps(domain),
@@ -203,6 +231,7 @@ def line(domain, name, since, inputs, outputs, attributes, comment=""):
         listed(f"({since}, {fact})" for since, fact in inputs),
         listed(f"({since}, {fact})" for since, fact in outputs),
         listed(f'("{name}", {listed(f"({since}, {fact})" for since, fact in facts)})' for name, facts in attributes),
+        listed(f'("{parameter}", {allowed})' for parameter, allowed in types),
     ]
     return f"    schema({', '.join(fields)}),{' // ' + comment if comment else ''}"
 
@@ -224,6 +253,7 @@ def declared(domain, name, versions):
         changes(facts(lambda version: count(version.min_input, version.max_input))),
         changes(facts(lambda version: count(version.min_output, version.max_output))),
         [(name, history(name)) for name in names],
+        input_types(versions),
         types(versions),
     )
 

@@ -1,5 +1,5 @@
-//! What the specification declares of an operator: its versions, the numbers of its inputs and outputs, and
-//! its attributes with their defaults.
+//! What the specification declares of an operator: its versions, the numbers of its inputs and outputs, its
+//! attributes with their defaults, and the types of its inputs.
 
 mod table;
 
@@ -24,6 +24,40 @@ pub(crate) struct Schema {
     outputs: History<(usize, usize)>,
     /// The attributes by name.
     attributes: &'static [(&'static str, History<Kind>)],
+    /// The type parameter of each input, empty if the inputs of a list may differ, and the kinds of types
+    /// that any version allows. The last one is that of a list, too.
+    types: &'static [(&'static str, u8)],
+}
+
+/// Kinds of types, as bits of a set.
+pub(crate) mod kinds {
+    use crate::tensor::DType;
+
+    pub const B: u8 = 1;
+    pub const C: u8 = 2;
+    pub const F: u8 = 4;
+    pub const I: u8 = 8;
+    pub const S: u8 = 16;
+    pub const ANY: u8 = u8::MAX;
+
+    /// Returns the kind of a type.
+    pub fn of(dtype: DType) -> u8 {
+        match dtype {
+            DType::Bool => B,
+            DType::C64 | DType::C128 => C,
+            DType::String => S,
+            _ if dtype.is_float() => F,
+            _ => I,
+        }
+    }
+
+    /// Returns the names of the kinds of a set.
+    pub fn names(set: u8) -> String {
+        let names = [(B, "bool"), (C, "complex"), (F, "float"), (I, "integer"), (S, "string")];
+        let names: Vec<&str> =
+            names.iter().filter(|(kind, _)| set & kind != 0).map(|(_, name)| *name).collect();
+        names.join(", ")
+    }
 }
 
 /// The type of an attribute, with its default, if it has one.
@@ -86,8 +120,9 @@ const fn schema(
     inputs: History<(usize, usize)>,
     outputs: History<(usize, usize)>,
     attributes: &'static [(&'static str, History<Kind>)],
+    types: &'static [(&'static str, u8)],
 ) -> Schema {
-    Schema { domain, name, since, inputs, outputs, attributes }
+    Schema { domain, name, since, inputs, outputs, attributes, types }
 }
 
 impl Schema {
@@ -140,6 +175,12 @@ impl Schema {
         let mut declared = history.iter().filter(|(_, kind)| *kind != Kind::Gone);
         let before = declared.clone().rev().find(|(since, _)| *since <= opset);
         before.or(declared.next()).map(|(_, kind)| *kind)
+    }
+
+    /// Returns the type parameter of input `index`, and the kinds of types that it allows; `None` if any type
+    /// is allowed.
+    pub fn type_of_input(&self, index: usize) -> Option<(&'static str, u8)> {
+        self.types.get(index).or(self.types.last()).copied().filter(|(_, allowed)| *allowed != kinds::ANY)
     }
 
     /// Returns the attributes of all versions.

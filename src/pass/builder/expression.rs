@@ -292,9 +292,10 @@ impl<'b> Expr<'b> {
         self.builder.constant(tensor)
     }
 
-    /// Returns the value with the name of the value that it replaces.
-    pub fn named_as(self, replaced: ValueId) -> Expr<'b> {
-        self.named(self.builder.graph.value(replaced).name.clone())
+    /// Returns the value with a name after the value that it replaces, see
+    /// [`crate::graph::Value::name_of_changed`].
+    pub fn named_after(self, replaced: ValueId) -> Expr<'b> {
+        self.named(self.builder.graph.value(replaced).name_of_changed())
     }
 
     /// Returns the value with a name.

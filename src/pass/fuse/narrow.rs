@@ -59,5 +59,5 @@ fn narrowed(graph: &Graph, node: &Node, index: usize) -> Result<Option<Source>> 
     if array.len() == len {
         return Ok(None);
     }
-    Ok(Some(Source::Constant(input.name.clone(), Tensor::from_array(&array)?)))
+    Ok(Some(Source::Constant(input.name_of_changed(), Tensor::from_array(&array)?)))
 }

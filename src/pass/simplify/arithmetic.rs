@@ -84,7 +84,7 @@ fn fuse(graph: &mut Graph, op_types: [&'static str; 2]) -> Result<bool> {
         let op_type = if first.inverse { opposite } else { direct };
         let made = replacement_of(graph, &node, node.version, |made| {
             let Some(by) = join(made, run, op_types) else { return Ok(None) };
-            Ok(Some(made.op(op_type, [made.value(first.data), by.named_as(first.by)], [])))
+            Ok(Some(made.op(op_type, [made.value(first.data), by.named_after(first.by)], [])))
         })?;
         if let Some(made) = made {
             replaced.insert(last.node, made);

@@ -136,7 +136,10 @@ impl Expr {
 impl Dim {
     /// Returns the product of sizes; 1 for none.
     pub fn product<'a>(dims: impl IntoIterator<Item = &'a Dim>) -> Dim {
-        dims.into_iter().fold(Dim::ONE, |product, dim| product * dim)
+        dims.into_iter().fold(Dim::ONE, |product, dim| match (&product, dim) {
+            (Dim::Known(a), Dim::Known(b)) => a.checked_mul(*b).map_or_else(|| product * dim, Dim::Known),
+            _ => product * dim,
+        })
     }
 
     fn sum_with(&self, other: &Dim) -> Computed {

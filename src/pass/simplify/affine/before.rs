@@ -143,7 +143,7 @@ impl Found {
             });
             if let (Some(scale), Some(slot)) = (scale, inputs.get_mut(1)) {
                 let scaled = whole * self.along_inputs(made, scale);
-                *slot = Some(scaled.reshape(&sizes).named_as(self.weight));
+                *slot = Some(scaled.reshape(&sizes).named_after(self.weight));
             }
             made.only_copy_of(node, &inputs).map(Some)
         })

@@ -138,7 +138,7 @@ impl Product {
             }
             let mut weight = made.value(self.weight);
             if let Some(scale) = scale {
-                weight = self.scaled_weight(made, scale)?.named_as(self.weight);
+                weight = self.scaled_weight(made, scale)?.named_after(self.weight);
             }
             let mut inputs = vec![node.input(0).map(|id| made.value(id)), Some(weight)];
             if let Some(shift) = shift {

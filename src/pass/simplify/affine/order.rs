@@ -22,7 +22,7 @@ pub(crate) fn fuse_channel_order_into_conv(graph: &mut Graph) -> Result<bool> {
     let find = |graph: &Graph, node: &Node| find(graph, &readers, node);
     graph.replace_nodes(find, |graph, conv, Found { data, weight, positions }| {
         replacement_of(graph, conv, NEWEST_OPSET, |made| {
-            let reordered = made.value(weight).gather(made.ints(&positions), 1).named_as(weight);
+            let reordered = made.value(weight).gather(made.ints(&positions), 1).named_after(weight);
             let bias = conv.input(2).map(|bias| made.value(bias));
             let inputs = [Some(made.value(data)), Some(reordered)].into_iter().chain(bias.map(Some));
             made.only_copy_of(conv, &inputs.collect::<Vec<_>>()).map(Some)

@@ -177,8 +177,10 @@ impl Found {
                 (Some(bias), shift) => Some(bias.add_optional(shift)),
                 (None, shift) => shift,
             };
-            let mut inputs =
-                vec![self.conv.input(0).map(|id| made.value(id)), Some((large + small).named_as(replaced))];
+            let mut inputs = vec![
+                self.conv.input(0).map(|id| made.value(id)),
+                Some((large + small).named_after(replaced)),
+            ];
             inputs.extend(bias.map(Some));
             made.only_copy_of(&self.conv, &inputs).map(Some)
         })

@@ -168,7 +168,7 @@ fn move_island(
         if island.exits.contains(&output) {
             made.give(leave.of(moved), output);
         } else {
-            moved.named_as(output);
+            moved.named_after(output);
         }
         let made = made.finish()?.add_to(graph, &node)?;
         replaced.insert(*id, made);
@@ -185,7 +185,7 @@ fn moved_constant<'b>(value: Expr<'b>, way: &Way) -> Expr<'b> {
     }
     let mut aligned = vec![1; perm.len().saturating_sub(sizes.len())];
     aligned.extend(value.sizes().into_iter().flatten());
-    value.reshape(&aligned).transpose(&inverse(perm)).named_as(value.id)
+    value.reshape(&aligned).transpose(&inverse(perm)).named_after(value.id)
 }
 
 impl Move {
