@@ -120,3 +120,17 @@ fn refused_nodes_are_printed() {
     room.expect("inspect text", 1, "not an ONNX model");
     room.expect("inspect none", 2, "none");
 }
+
+/// Layers that do the work of several nodes, as a selection of probabilities does, are those of the node that
+/// takes most of them.
+#[test]
+fn layers_are_those_of_the_node_that_takes_most() {
+    let room = Room::new();
+    let model = fixture("indexing/top_k_of_probabilities");
+    let text = room.expect(&format!("{model} --dry-run"), 0, "takes less over fewer elements");
+    let warning = text.lines().find(|line| line.contains("times the work")).unwrap();
+    assert!(warning.contains("TopK-17: its ") && warning.contains("BinaryOp, "), "{warning}");
+    assert!(!text.contains("Sigmoid-17"), "{text}");
+    let text = room.expect(&format!("inspect {model}"), 0, "it can be converted");
+    assert!(text.contains("TopK and 2 other nodes"), "{text}");
+}

@@ -1,5 +1,6 @@
 //! The command `inspect`.
 
+use crate::common::count::count;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -15,7 +16,7 @@ use super::options::{Requested, Source};
 use super::refusal;
 use super::size::{display_bytes, display_scaled};
 use super::summary::Summary;
-use super::terminal::{STRONG, count, list, printable, widths};
+use super::terminal::{STRONG, list, printable, widths};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -1,5 +1,6 @@
 //! The command `quantize`: quantizes a float model by samples, and converts it with int8 layers.
 
+use crate::common::count::count;
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -21,7 +22,7 @@ use super::python::{
     Comparison, INT8_COSINE, NetRequest, PythonArguments, Quantize as QuantizeRequest, Quantized, parse_loss,
 };
 use super::summary::{self, Files, Stream, Summary};
-use super::terminal::{STRONG, count, labelled, list, printable};
+use super::terminal::{STRONG, labelled, list, printable};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -1,5 +1,6 @@
 //! The model of a conversion with samples, by which its weights may be rounded first.
 
+use crate::common::count::count;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -10,7 +11,7 @@ use tempfile::TempDir;
 use super::arguments::Arguments;
 use super::location::{path_to_read_again, temporary_folder};
 use super::python::{Round, Rounded};
-use super::terminal::{STRONG, count, labelled, printable};
+use super::terminal::{STRONG, labelled, printable};
 
 /// The ways of rounding.
 const BY_SAMPLES: &str = "by samples";

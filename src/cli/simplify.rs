@@ -1,5 +1,6 @@
 //! The command `simplify`.
 
+use crate::common::count::count;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,7 @@ use super::python::{PythonArguments, Request};
 use super::refusal;
 use super::size::parse_bytes;
 use super::summary::{Stream, Summary, display_path};
-use super::terminal::{NOTICE, STRONG, count, labelled, list, printable};
+use super::terminal::{NOTICE, STRONG, labelled, list, printable};
 use serde_json::json;
 
 const EXAMPLES: &str = "\

@@ -1,5 +1,6 @@
 //! A model as a chain of nets.
 
+use crate::common::count::count;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -11,7 +12,7 @@ use super::destination::Destination;
 use super::location::{Outputs, input, refused};
 use super::options::parse_names;
 use super::summary::{Stream, Summary};
-use super::terminal::{NOTICE, count, labelled, printable};
+use super::terminal::{NOTICE, labelled, printable};
 
 /// Converts the parts of a model between cuts, and writes them with a list of them.
 pub(super) fn convert_chain(arguments: &Arguments) -> Result<Summary, Refusal> {

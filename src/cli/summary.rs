@@ -1,5 +1,6 @@
 //! The summary of a conversion.
 
+use crate::common::count::count;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -14,7 +15,7 @@ use serde_json::json;
 
 use super::destination::Destination;
 use super::size::{display_bytes, display_scaled};
-use super::terminal::{NOTICE, STRONG, count, labelled, list, print, printable, tell, widths};
+use super::terminal::{NOTICE, STRONG, labelled, list, print, printable, tell, widths};
 use super::{condition, refusal};
 
 /// The maximum number of listed inputs, outputs and warnings, without -v.

@@ -66,11 +66,6 @@ pub(super) fn printable(text: &str) -> String {
     shown
 }
 
-/// `1 node`, `2 nodes`.
-pub(super) fn count(n: usize, noun: &str) -> String {
-    format!("{n} {noun}{}", if n == 1 { "" } else { "s" })
-}
-
 /// Lists descriptions of at most `most` items.
 pub(super) fn list<T>(
     out: &mut String,

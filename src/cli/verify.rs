@@ -1,5 +1,6 @@
 //! The command `verify`: runs the model in onnxruntime and the net in ncnn.
 
+use crate::common::count::count;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -20,7 +21,7 @@ use super::python::{
     Comparison, Distance, INT8_COSINE, Magnitude, NetRequest, Pair, PythonArguments, SIZES, parse_part,
 };
 use super::repeated::Repeated;
-use super::terminal::{BAD, HELP, STRONG, count, labelled, list, print, printable, tell};
+use super::terminal::{BAD, HELP, STRONG, labelled, list, print, printable, tell};
 
 const EXAMPLES: &str = "\
 Examples:

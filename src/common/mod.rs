@@ -1,5 +1,6 @@
 //! Facilities that depend on no other room but errors: typed indices, groups, fixpoints, limits, files.
 
+pub(crate) mod count;
 pub(crate) mod fixpoint;
 pub(crate) mod groups;
 pub(crate) mod index;

@@ -3,11 +3,12 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use crate::common::count::count;
 use crate::common::groups::Groups;
 use crate::common::index::Index;
 use crate::error::NodeAt;
 use crate::graph::{Graph, Node, NodeId, Value};
-use crate::ncnn::{Cost, Net};
+use crate::ncnn::{Cost, Net, NetLayer};
 use crate::op::{self, Call};
 
 /// The factor above which a composition is named in a warning.
@@ -25,11 +26,14 @@ const SMALL: u64 = 2_000;
 /// The most compositions that are named one by one.
 const NAMED: usize = 5;
 
+/// The most types of layers that are named.
+const TYPES: usize = 4;
+
 /// Nodes of a model that share layers, and their costs.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Composition {
-    /// The node of the largest cost.
+    /// The node that takes the most time of the layers.
     pub node: NodeAt,
     /// The number of nodes.
     pub nodes: usize,
@@ -37,8 +41,29 @@ pub struct Composition {
     pub layers: Cost,
     /// The cost of the operators: their multiply-adds, constants, inputs and results.
     pub operators: Cost,
-    /// The layers of the node's operator, for readers.
-    pub(crate) lowers_to: &'static str,
+    /// The number of layers of each type, the most frequent first.
+    pub types: Vec<(&'static str, usize)>,
+}
+
+/// Layers that share nodes.
+#[derive(Default)]
+struct Group {
+    /// `None` if the cost of one is unknown.
+    cost: Option<Cost>,
+    types: BTreeMap<&'static str, usize>,
+    /// The nodes, each with the time of the layers that do its work.
+    nodes: BTreeMap<NodeId, u64>,
+}
+
+impl Group {
+    fn add(&mut self, layer: &NetLayer, cost: Option<Cost>, nodes: &[NodeId]) {
+        let sum = if self.types.is_empty() { Some(Cost::default()) } else { self.cost };
+        self.cost = sum.zip(cost).map(|(sum, cost)| sum + cost);
+        *self.types.entry(layer.layer.type_name()).or_default() += 1;
+        for node in nodes {
+            *self.nodes.entry(*node).or_default() += cost.map_or(0, |cost| cost.nanoseconds());
+        }
+    }
 }
 
 impl Composition {
@@ -65,16 +90,14 @@ pub(crate) struct Operators {
 struct Operator {
     at: NodeAt,
     cost: Option<Cost>,
-    lowers_to: &'static str,
 }
 
 impl Operators {
     /// Reads the nodes of a graph with inferred shapes.
     pub fn of(graph: &Graph) -> Operators {
         let entry = |(id, node): (NodeId, &Node)| {
-            let lowers_to = op::find(node)?.lowers_to;
-            let operator = Operator { at: node.at(), cost: operator_cost(graph, node), lowers_to };
-            Some((id, operator))
+            op::find(node)?;
+            Some((id, Operator { at: node.at(), cost: operator_cost(graph, node) }))
         };
         Operators { costs: graph.nodes().filter_map(entry).collect() }
     }
@@ -91,42 +114,44 @@ impl Operators {
         let ancestry = graph.ancestry();
         let ids: BTreeMap<usize, NodeId> = graph.node_ids().into_iter().map(|id| (id.index(), id)).collect();
         let mut groups = Groups::default();
-        let mut layers_of: Vec<(NodeId, Option<Cost>)> = Vec::new();
+        let mut layers_of: Vec<(&NetLayer, Option<Cost>, Vec<NodeId>)> = Vec::new();
         for (layer, cost) in looked_at {
             let lowered = layer.provenance.iter().filter_map(|number| ids.get(&number));
-            let mut nodes = lowered.flat_map(|id| ancestry.of(*id)).filter(|id| self.costs.contains_key(id));
-            let Some(first) = nodes.next() else { continue };
-            nodes.for_each(|node| groups.join(first, node));
-            layers_of.push((first, cost));
+            let nodes = lowered.flat_map(|id| ancestry.of(*id)).filter(|id| self.costs.contains_key(id));
+            let nodes: Vec<NodeId> = nodes.collect();
+            if let [first, others @ ..] = nodes.as_slice() {
+                others.iter().for_each(|node| groups.join(*first, *node));
+                layers_of.push((layer, cost, nodes));
+            }
         }
-        let mut sums: BTreeMap<NodeId, (Option<Cost>, Vec<NodeId>)> = BTreeMap::new();
-        for (node, cost) in layers_of {
-            let (sum, _) = sums.entry(groups.root(node)).or_insert((Some(Cost::default()), Vec::new()));
-            *sum = sum.zip(cost).map(|(sum, cost)| sum + cost);
-        }
-        for node in self.costs.keys() {
-            if let Some((_, members)) = sums.get_mut(&groups.root(*node)) {
-                members.push(*node);
+        let mut found: BTreeMap<NodeId, Group> = BTreeMap::new();
+        for (layer, cost, nodes) in layers_of {
+            if let Some(first) = nodes.first() {
+                found.entry(groups.root(*first)).or_default().add(layer, cost, &nodes);
             }
         }
         let mut found: Vec<Composition> =
-            sums.into_values().filter_map(|(sum, members)| self.composition(sum?, &members)).collect();
+            found.into_values().filter_map(|group| self.composition(group)).collect();
         found.sort_by_key(|composition| Reverse(composition.layers.nanoseconds()));
         found
     }
 
-    fn composition(&self, layers: Cost, members: &[NodeId]) -> Option<Composition> {
+    fn composition(&self, group: Group) -> Option<Composition> {
         let mut operators = Cost::default();
-        let mut most: Option<(u64, &Operator)> = None;
-        for operator in members.iter().filter_map(|id| self.costs.get(id)) {
+        let mut most: Option<((u64, u64), &Operator)> = None;
+        for (id, time) in &group.nodes {
+            let operator = self.costs.get(id)?;
             let cost = operator.cost?;
             operators = operators + cost;
-            if most.is_none_or(|(time, _)| time < cost.nanoseconds()) {
-                most = Some((cost.nanoseconds(), operator));
+            let times = (*time, cost.nanoseconds());
+            if most.is_none_or(|(most, _)| most < times) {
+                most = Some((times, operator));
             }
         }
-        let Operator { at, lowers_to, .. } = most?.1;
-        Some(Composition { node: at.clone(), nodes: members.len(), layers, operators, lowers_to })
+        let mut types: Vec<(&'static str, usize)> = group.types.into_iter().collect();
+        types.sort_by_key(|(_, count)| Reverse(*count));
+        let node = most?.1.at.clone();
+        Some(Composition { node, nodes: group.nodes.len(), layers: group.cost?, operators, types })
     }
 }
 
@@ -169,8 +194,7 @@ pub(super) fn costly(compositions: &[Composition]) -> Vec<String> {
 }
 
 fn describe(found: &Composition, factor: u64) -> String {
-    let Composition { node, layers, lowers_to, .. } = found;
-    let reason = if lowers_to.is_empty() { String::new() } else { format!(", as {lowers_to}") };
+    let Composition { node, layers, types, .. } = found;
     let cheaper = match node.op_type.as_str() {
         "Conv" | "ConvTranspose" if layers.scalars > 0 => "; with a batch of 1 it is a Convolution",
         "TopK" => "; it takes less over fewer elements",
@@ -178,10 +202,23 @@ fn describe(found: &Composition, factor: u64) -> String {
         _ => "",
     };
     let time = layers.nanoseconds().div_ceil(1_000_000);
+    let layers_of_all: usize = types.iter().map(|(_, n)| n).sum();
+    let take = if layers_of_all == 1 { "takes" } else { "take" };
     let NodeAt { name, index, op_type, version } = node;
     let name = if name.is_empty() { String::new() } else { format!(" \"{name}\"") };
     format!(
-        "node {index}{name} {op_type}-{version}: its {} layers take {factor} times the work of the operator, about {time} ms{reason}{cheaper}",
-        layers.layers
+        "node {index}{name} {op_type}-{version}: its {} ({}) {take} {factor} times the work of the operator, about {time} ms{cheaper}",
+        count(layers_of_all, "layer"),
+        listed(types)
     )
+}
+
+/// Returns the most frequent types, each with its number unless that is 1, and the number of the others.
+fn listed(types: &[(&str, usize)]) -> String {
+    let (named, others) = types.split_at(types.len().min(TYPES));
+    let named =
+        named.iter().map(|(name, n)| if *n == 1 { (*name).to_owned() } else { format!("{n} {name}") });
+    let others: usize = others.iter().map(|(_, n)| n).sum();
+    let others = (others > 0).then(|| count(others, "other"));
+    named.chain(others).collect::<Vec<_>>().join(", ")
 }

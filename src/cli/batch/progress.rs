@@ -1,6 +1,7 @@
 //! Output during a batch: on a terminal a progress bar and a line for each running conversion, and always a
 //! line for each finished model.
 
+use crate::common::count::count;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ use super::super::exit::{NOT_DONE, REFUSED};
 use super::super::message::Report;
 use super::super::refusal;
 use super::super::size::display_bytes;
-use super::super::terminal::{BAD, NOTICE, STRONG, count, list, printable, shows_bars, tell};
+use super::super::terminal::{BAD, NOTICE, STRONG, list, printable, shows_bars, tell};
 use super::outcome::Outcome;
 use super::row::row;
 
