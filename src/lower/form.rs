@@ -20,8 +20,8 @@ pub(super) fn by_name(form: &[i32], absent: i32) -> Option<[i32; 4]> {
 
 /// Returns whether two lists of sizes have the same number of elements.
 pub(crate) fn same_elements(a: &[Dim], b: &[Dim]) -> Result<bool> {
-    if a == b && a.iter().all(|size| size.known().is_some()) {
-        return Ok(true);
+    if let (Some(a), Some(b)) = (Dim::known_product(a), Dim::known_product(b)) {
+        return Ok(a == b);
     }
     Ok(Dim::product(a).checked()? == Dim::product(b).checked()?)
 }

@@ -30,6 +30,7 @@ mod sample;
 mod sizes;
 mod state;
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use crate::error::{Error, Errors, Result, unsupported};
@@ -82,6 +83,7 @@ pub(crate) fn lower_graph(
     state.precise_values = precision::precise_values(graph);
     state.net.expect(graph.inputs.len() + graph.node_count() + graph.constant_count());
     let mut errors = lower_inputs(graph, double_as_float, &mut state);
+    let state = RefCell::new(state);
     // Readers of a failed node have no bottoms: errors of their lowerings are not reported.
     let mut missing: BTreeSet<ValueId> = BTreeSet::new();
     if !errors.is_empty() {
@@ -104,17 +106,19 @@ pub(crate) fn lower_graph(
             Some(error) if !reads_missing || node.reads().all(is_known) => Err(error),
             // Also without its inputs: the operator is unknown.
             _ if reads_missing => op::find_handled(node).map(drop),
-            _ => lower_node(graph, find, id, node, &mut state),
+            _ => lower_node(graph, find, id, node, &state),
         };
         let skipped = reads_missing || lowered.is_err();
         if let Err(error) = lowered {
             errors.push(error.at_node(|| node.at()));
         }
+        let state = state.borrow();
         // An empty value needs no blob, unless it is only declared as empty.
         let absent =
             |value: &&ValueId| !state.has_blob(graph, **value) && (skipped || !is_empty(graph, **value));
         missing.extend(node.outputs.iter().flatten().filter(absent));
     }
+    let mut state = state.into_inner();
     for output in &graph.outputs {
         if !missing.contains(output)
             && let Err(error) = lower_output(graph, *output, &mut state)
@@ -140,26 +144,32 @@ fn check_sizes(graph: &Graph, node: &Node) -> Result<()> {
     node.outputs.iter().flatten().try_for_each(|output| check_size(graph, *output))
 }
 
-fn lower_node(graph: &Graph, find: FindLowering, id: NodeId, node: &Node, state: &mut State) -> Result<()> {
+fn lower_node(
+    graph: &Graph,
+    find: FindLowering,
+    id: NodeId,
+    node: &Node,
+    state: &RefCell<State>,
+) -> Result<()> {
     let op = op::find_handled(node)?;
     let Some(lower) = find(node) else {
         let message = format!("{} cannot be expressed in ncnn", node.qualified_op_type());
         return Err(Error::unsupported(message));
     };
     check_sizes(graph, node)?;
-    let layers = state.net.layers.len();
-    state.node = Some(id);
+    let layers = state.borrow().net.layers.len();
     let call = Call::new(graph, node, op);
-    state.float32 = precision::is_float32(&call, &state.precise_values);
-    let context = Lower::new(call, std::mem::take(state));
+    let float32 = precision::is_float32(&call, &state.borrow().precise_values);
+    (state.borrow_mut().node, state.borrow_mut().float32) = (Some(id), float32);
+    let context = Lower::new(call, state);
     let lowered = lower(&context).and_then(|()| context.check());
     if lowered.is_ok() {
         context.state_mut().float32 = false;
         context.assume_exact_integers(op);
         context.assume_finite(op);
     }
-    *state = context.state.into_inner();
     lowered?;
+    let state = &mut *state.borrow_mut();
     state.conditions.extend(context.call.into_conditions());
     for (index, output) in node.outputs.iter().enumerate() {
         if output.is_some_and(|output| !state.has_blob(graph, output) && !is_empty(graph, output)) {

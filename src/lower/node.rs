@@ -30,7 +30,7 @@ impl Names<'_> {
 /// The lowering of one node. It reads the node as [`Call`] does.
 pub(crate) struct Lower<'a> {
     pub(super) call: Call<'a>,
-    pub(super) state: RefCell<State>,
+    pub(super) state: &'a RefCell<State>,
     /// The shapes of the values of expressions.
     pub(super) shapes: RefCell<Vec<Shape>>,
     /// The constants of expressions, each with its blobs.
@@ -61,8 +61,7 @@ impl<'a> Lower<'a> {
 }
 
 impl<'a> Lower<'a> {
-    pub(super) fn new(call: Call<'a>, state: State) -> Lower<'a> {
-        let state = RefCell::new(state);
+    pub(super) fn new(call: Call<'a>, state: &'a RefCell<State>) -> Lower<'a> {
         let (shapes, tensors, failed) = (RefCell::default(), RefCell::default(), RefCell::default());
         Lower { call, state, shapes, tensors, failed }
     }

@@ -1,7 +1,5 @@
 //! Access to the attributes of a node.
 
-use smallvec::SmallVec;
-
 use super::schema::kinds;
 use super::{Call, Kind};
 use crate::error::{Error, Result};
@@ -143,23 +141,23 @@ impl Call<'_> {
     /// are of different kinds, as a float beside an integer: no runtime loads such a node, and its meaning is
     /// open. Types of one kind, as floats of 16 and 32 bits, have one meaning.
     pub fn check_types(&self) -> Result<()> {
-        let mut bound: SmallVec<[(&str, usize, DType); 4]> = SmallVec::new();
+        let dtype_of = |index: usize| self.value(index)?.dtype;
         for index in 0..self.input_count() {
-            let Some((parameter, allowed)) = self.op().schema.type_of_input(index) else { continue };
-            let Some(dtype) = self.value(index).and_then(|value| value.dtype) else { continue };
-            if kinds::of(dtype) & allowed == 0 {
+            let Some((first, allowed)) = self.op().schema.type_of_input(index) else { continue };
+            let Some(dtype) = dtype_of(index) else { continue };
+            let kind = kinds::of(dtype);
+            if kind & allowed == 0 {
                 let (label, expected) = (self.label(index), kinds::names(allowed));
                 return Err(mistyped(format!("{label} is {dtype}, expected {expected}")));
             }
-            match bound.iter().find(|(other, ..)| *other == parameter && !parameter.is_empty()) {
-                Some((_, first, other)) if kinds::of(*other) != kinds::of(dtype) => {
-                    let (first, second) = (self.label(*first), self.label(index));
-                    return Err(mistyped(format!(
-                        "{first} is {other}, and {second} is {dtype}: one type is expected"
-                    )));
+            match dtype_of(first) {
+                Some(other) if first != index && kinds::of(other) != kind => {
+                    let (first, second) = (self.label(first), self.label(index));
+                    let message =
+                        format!("{first} is {other}, and {second} is {dtype}: one type is expected");
+                    return Err(mistyped(message));
                 }
-                Some(_) => {}
-                None => bound.push((parameter, index, dtype)),
+                _ => {}
             }
         }
         Ok(())

@@ -145,8 +145,7 @@ fn all_steps(steps: &[Move], from: &[Dim], is_met: impl Fn(&Move, &[Dim]) -> boo
 
 /// Requires two shapes to have the same number of elements, without the sizes that both have.
 fn require_same_elements(call: &Call, from: &[Dim], to: &[Dim]) -> Result<()> {
-    let count = |sizes: &[Dim]| sizes.iter().try_fold(1_i64, |count, size| count.checked_mul(size.known()?));
-    if count(from).is_some_and(|elements| count(to) == Some(elements)) {
+    if Dim::known_product(from).is_some_and(|elements| Dim::known_product(to) == Some(elements)) {
         return Ok(());
     }
     let (mut from, mut to) = (from.to_vec(), to.to_vec());

@@ -11,6 +11,11 @@ impl Dim {
         sizes.into_iter().map(|size| T::try_from(size.known()?).ok()).collect()
     }
 
+    /// Returns the product of sizes, if all are known and it fits.
+    pub(crate) fn known_product(sizes: &[Dim]) -> Option<i64> {
+        sizes.iter().try_fold(1_i64, |product, size| product.checked_mul(size.known()?))
+    }
+
     /// Returns the products of the sizes before and after an axis.
     pub(crate) fn around(sizes: &[Dim], axis: usize) -> [Dim; 2] {
         [Dim::product(sizes.iter().take(axis)), Dim::product(sizes.iter().skip(axis + 1))]

@@ -209,7 +209,8 @@ def kinds(constraint):
 
 
 def input_types(versions):
-    """Returns the type parameter of each input in the newest version that has it, with the kinds that any version allows."""
+    """Returns, for each input, the first input of the same type parameter in the newest version that has it, and the kinds that any
+    version allows. Inputs of a list without a parameter may have different types."""
     newest, allowed = {}, {}
     for version in versions:
         constraints = {each.type_param_str: each.allowed_type_strs for each in version.type_constraints}
@@ -219,7 +220,8 @@ def input_types(versions):
             homogeneous = parameter.isHomogeneous if homogeneous is None else homogeneous
             newest[index] = name if homogeneous else ""
             allowed.setdefault(index, set()).update(constraints.get(name, [name]))
-    return [(newest[index], kinds(allowed[index])) for index in sorted(newest)]
+    order = [newest[index] for index in sorted(newest)]
+    return [(order.index(name) if name else "MANY", kinds(allowed[index])) for index, name in enumerate(order)]
 
 
 def line(domain, name, since, inputs, outputs, attributes, types=(), comment=""):
@@ -231,7 +233,7 @@ def line(domain, name, since, inputs, outputs, attributes, types=(), comment="")
         listed(f"({since}, {fact})" for since, fact in inputs),
         listed(f"({since}, {fact})" for since, fact in outputs),
         listed(f'("{name}", {listed(f"({since}, {fact})" for since, fact in facts)})' for name, facts in attributes),
-        listed(f'("{parameter}", {allowed})' for parameter, allowed in types),
+        listed(f"({first}, {allowed})" for first, allowed in types),
     ]
     return f"    schema({', '.join(fields)}),{' // ' + comment if comment else ''}"
 

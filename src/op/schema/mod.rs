@@ -24,9 +24,9 @@ pub(crate) struct Schema {
     outputs: History<(usize, usize)>,
     /// The attributes by name.
     attributes: &'static [(&'static str, History<Kind>)],
-    /// The type parameter of each input, empty if the inputs of a list may differ, and the kinds of types
-    /// that any version allows. The last one is that of a list, too.
-    types: &'static [(&'static str, u8)],
+    /// For each input, the first one of the same type parameter, and the kinds of types that any version
+    /// allows. The last one is that of the inputs of a list, too; [`MANY`] if they may have different types.
+    types: &'static [(usize, u8)],
 }
 
 /// Kinds of types, as bits of a set.
@@ -120,7 +120,7 @@ const fn schema(
     inputs: History<(usize, usize)>,
     outputs: History<(usize, usize)>,
     attributes: &'static [(&'static str, History<Kind>)],
-    types: &'static [(&'static str, u8)],
+    types: &'static [(usize, u8)],
 ) -> Schema {
     Schema { domain, name, since, inputs, outputs, attributes, types }
 }
@@ -177,9 +177,9 @@ impl Schema {
         before.or(declared.next()).map(|(_, kind)| *kind)
     }
 
-    /// Returns the type parameter of input `index`, and the kinds of types that it allows; `None` if any type
-    /// is allowed.
-    pub fn type_of_input(&self, index: usize) -> Option<(&'static str, u8)> {
+    /// Returns the first input of the type parameter of input `index`, and the kinds of types that it allows;
+    /// `None` if any type is allowed.
+    pub fn type_of_input(&self, index: usize) -> Option<(usize, u8)> {
         self.types.get(index).or(self.types.last()).copied().filter(|(_, allowed)| *allowed != kinds::ANY)
     }
 
