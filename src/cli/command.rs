@@ -73,7 +73,7 @@ pub(super) fn command() -> clap::Command {
 impl Command {
     /// Parses a command line; the first word is the name of the program.
     pub fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Command, clap::Error> {
-        let words: Vec<OsString> = words.into_iter().collect();
+        let words = with_verb_first(words.into_iter().collect());
         let is_help = words.get(1).is_some_and(|word| word == "help");
         let parsed = command().try_get_matches_from(&words);
         if !matches!(&parsed, Ok(matches) if matches.subcommand().is_some())
@@ -96,6 +96,36 @@ impl Command {
         }
         Ok(command)
     }
+}
+
+/// Moves the name of a command before the options that precede it: they mean what they mean after it.
+fn with_verb_first(mut words: Vec<OsString>) -> Vec<OsString> {
+    let options = command();
+    // Options of conversions and of other commands that take a value have the next word, unless it is joined.
+    let takes_next = |word: &str| {
+        let (long, short) = (word.strip_prefix("--"), word.strip_prefix('-'));
+        let is_it = |arg: &&clap::Arg| match long {
+            Some(long) => arg.get_long() == Some(long),
+            None => short.is_some_and(|short| arg.get_short().is_some_and(|c| short == c.to_string())),
+        };
+        let found = options.get_subcommands().flat_map(clap::Command::get_arguments);
+        options.get_arguments().chain(found).find(is_it).is_some_and(|arg| arg.get_action().takes_values())
+    };
+    let mut index = 1;
+    while let Some(word) = words.get(index).and_then(|word| word.to_str()) {
+        match word {
+            "-" | "--" => break,
+            word if word.starts_with('-') => index += 1 + usize::from(takes_next(word)),
+            word if options.find_subcommand(word).is_some() => {
+                if let Some(before) = words.get_mut(1..=index) {
+                    before.rotate_right(1);
+                }
+                break;
+            }
+            _ => break,
+        }
+    }
+    words
 }
 
 /// The commands. A model with the name of a command is written with its folder, `./simplify`.
@@ -187,7 +217,20 @@ mod tests {
         assert!(simplify("onnx2ncnn simplify m.onnx out.onnx"));
         assert!(!simplify("onnx2ncnn ./simplify out.param out.bin"));
         assert!(!simplify("onnx2ncnn m.onnx simplify out.bin"));
-        assert!(!simplify("onnx2ncnn -q simplify"));
+        assert!(!simplify("onnx2ncnn -q ./simplify"));
+        assert!(!simplify("onnx2ncnn --color never m.onnx simplify"));
+        assert!(!simplify("onnx2ncnn -o simplify m.onnx"));
+        for line in [
+            "onnx2ncnn -q simplify m.onnx out.onnx",
+            "onnx2ncnn --color never --skip a simplify m.onnx out.onnx",
+            "onnx2ncnn --color=never -v simplify m.onnx out.onnx",
+        ] {
+            assert!(simplify(line), "{line}");
+        }
+        let Command::Convert(arguments) = parse("onnx2ncnn -q convert m.onnx").unwrap() else { panic!() };
+        assert!(arguments.report.quiet);
+        // An option of conversions alone.
+        assert_eq!(parse("onnx2ncnn --fp16 inspect m.onnx").unwrap_err().exit_code(), 2);
         assert!(matches!(parse("onnx2ncnn --list-passes").unwrap(), Command::ListPasses));
         assert!(matches!(parse("onnx2ncnn convert m.onnx --fp16").unwrap(), Command::Convert(_)));
     }
@@ -248,6 +291,7 @@ mod tests {
             "onnx2ncnn quantize m.onnx a.param a.bin --data x.npz --method mean",
             "onnx2ncnn m.onnx --list-passes",
             "onnx2ncnn --list-passes simplify a b",
+            "onnx2ncnn -q inspect",
         ] {
             let error = parse(line).unwrap_err();
             assert_eq!(error.exit_code(), 2, "{line}");
