@@ -204,6 +204,18 @@ fn conditions_on_free_sizes_are_printed() {
 }
 
 #[test]
+fn first_axes_that_are_named_or_scanned_stay_free() {
+    let room = Room::new();
+    let model = fixture("network/free_batch");
+    room.expect(&format!("{model} --dry-run"), 0, "is set to 1");
+    let text = room.expect(&format!("{model} --dry-run --input-shape x:N,3,16,16"), 0, "h=N");
+    assert!(!text.contains("is set to 1"), "{text}");
+    let scan = fixture("refused/scan_of_free_length");
+    let text = room.expect(&format!("{scan} --dry-run"), 1, "the length of the sequence");
+    assert!(!text.contains("is set to 1"), "{text}");
+}
+
+#[test]
 fn blobs_are_renamed() {
     let room = Room::new();
     room.put("m.onnx", &onnx::chain(&["Relu", "Abs"], &["1", "3", "8", "8"]));

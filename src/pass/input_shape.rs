@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::error::{Error, Result};
 use crate::graph::{Graph, Node, ValueId};
 use crate::pass::infer::infer_and_fold;
-use crate::pass::pattern::{axis, constant_ints, int, producer};
+use crate::pass::pattern::{axis, constant_ints, int, ints, producer};
 use crate::tensor::{Dim, Shape, SizeCondition, Tensor, display_shape};
 
 /// Sets the shapes that the user gives, and substitutes the symbols of free sizes in all values.
@@ -93,8 +93,15 @@ pub enum Counts {
 /// on another axis is not a batch, except by its name: states of recurrent layers have the batch as their
 /// second axis. Neither is the axis of which computed indices select elements, such as the nodes that the
 /// edges of a graph join, or constant indices select others than the only one of a batch of 1, nor that of
-/// the steps of a recurrent layer: elements of a batch are independent.
-pub fn fix_batch(graph: &mut Graph, counts: Counts, warnings: &mut Vec<String>) -> Result<()> {
+/// the steps of a recurrent layer or a Scan: elements of a batch are independent. Sizes that the user names
+/// in `shapes` stay free.
+pub fn fix_batch(
+    graph: &mut Graph,
+    counts: Counts,
+    shapes: &[(String, Vec<Dim>)],
+    warnings: &mut Vec<String>,
+) -> Result<()> {
+    let named: BTreeSet<&Dim> = shapes.iter().filter_map(|(_, shape)| shape.first()).collect();
     let shapes = graph.inputs.iter().filter_map(|id| graph.value(*id).shape.as_deref());
     let mut others: BTreeSet<String> =
         shapes.flat_map(|shape| shape.iter().skip(1)).map(Dim::to_string).collect();
@@ -103,7 +110,7 @@ pub fn fix_batch(graph: &mut Graph, counts: Counts, warnings: &mut Vec<String>) 
         let mut inferred = graph.clone();
         infer_and_fold(&mut inferred)?;
         let mixing = inferred.nodes().filter(|(_, node)| may_mix_rows(&inferred, node));
-        others.extend(mixing.filter_map(|(_, node)| mixed_axis(&inferred, node)).map(Dim::to_string));
+        others.extend(mixing.flat_map(|(_, node)| mixed_axes(&inferred, node)).map(Dim::to_string));
     }
     let counted = match counts {
         Counts::Free => counted(graph),
@@ -111,7 +118,7 @@ pub fn fix_batch(graph: &mut Graph, counts: Counts, warnings: &mut Vec<String>) 
     };
     let mut symbols = BTreeMap::new();
     for id in &graph.inputs {
-        let Some(first) = free_first(graph, *id) else { continue };
+        let Some(first) = free_first(graph, *id).filter(|first| !named.contains(first)) else { continue };
         if !counted.contains(&first.to_string())
             && (!others.contains(&first.to_string()) || is_batch(first))
             && symbols.insert(first.to_string(), Dim::ONE).is_none()
@@ -164,6 +171,9 @@ const SELECTIONS: [&str; 3] = ["Gather", "GatherElements", "ScatterElements"];
 /// selects them by index, or a recurrent layer steps over them.
 fn may_mix_rows(graph: &Graph, node: &Node) -> bool {
     let is_computed = |index| node.input(index).is_some_and(|id| graph.value(id).constant.is_none());
+    if !scanned(node).is_empty() {
+        return true;
+    }
     let selects = || node.is_one_of(&SELECTIONS) && is_computed(1) || selects_beyond(graph, node);
     is_computed(0) && (is_recurrent(node) || selects())
 }
@@ -189,13 +199,30 @@ fn is_recurrent(node: &Node) -> bool {
     node.is_one_of(&["LSTM", "GRU", "RNN"]) && int(node, "layout").unwrap_or(0) == 0
 }
 
-/// Returns the size of the first axis of a value if a node mixes its rows: if it steps over them, or selects
-/// along this axis by indices that are computed from elements of inputs, or that a batch of 1 does not have.
-fn mixed_axis<'a>(graph: &'a Graph, node: &Node) -> Option<&'a Dim> {
-    let shape = graph.value(node.input(0)?).shape.as_deref()?;
-    let is_first = axis(node, 0, shape.len()) == Some(0);
-    let selects = || is_first && node.input(1).is_some_and(|indices| reads_elements(graph, indices));
-    shape.first().filter(|_| is_recurrent(node) || selects() || selects_beyond(graph, node))
+/// Returns the inputs over whose first axis a Scan steps.
+fn scanned(node: &Node) -> &[Option<ValueId>] {
+    let scans = int(node, "num_scan_inputs").filter(|_| node.is("Scan") && node.version >= 9);
+    let count = scans.and_then(|count| usize::try_from(count).ok()).unwrap_or(0);
+    let is_first = ints(node, "scan_input_axes").is_none_or(|axes| axes.iter().all(|axis| *axis == 0));
+    let first = node.inputs.len().saturating_sub(if is_first { count } else { 0 });
+    node.inputs.get(first..).unwrap_or_default()
+}
+
+/// Returns the sizes of the first axes of values whose rows a node mixes: it steps over them, or selects along
+/// this axis by indices that are computed from elements of inputs, or that a batch of 1 does not have.
+fn mixed_axes<'a>(graph: &'a Graph, node: &Node) -> Vec<&'a Dim> {
+    let first = |id: ValueId| graph.value(id).shape.as_deref()?.first();
+    let selects = |data: ValueId| {
+        let rank = graph.value(data).shape.as_deref().map_or(0, <[Dim]>::len);
+        let is_first = axis(node, 0, rank) == Some(0);
+        is_first && node.input(1).is_some_and(|indices| reads_elements(graph, indices))
+    };
+    let mixes = |data: &ValueId| is_recurrent(node) || selects(*data) || selects_beyond(graph, node);
+    let scanned = scanned(node);
+    if scanned.is_empty() {
+        return node.input(0).filter(mixes).and_then(first).into_iter().collect();
+    }
+    scanned.iter().flatten().filter_map(|id| first(*id)).collect()
 }
 
 /// Returns whether elements of an input, and not only sizes, decide a value.
@@ -341,7 +368,7 @@ mod tests {
         let requested: Vec<_> =
             requested.iter().map(|(name, sizes)| ((*name).to_owned(), shape(sizes))).collect();
         set_input_shapes(&mut graph, &requested).unwrap();
-        fix_batch(&mut graph, Counts::Free, &mut Vec::new()).unwrap();
+        fix_batch(&mut graph, Counts::Free, &[], &mut Vec::new()).unwrap();
         let shown = |id| graph.value(id).shape.as_deref().map_or("?".to_owned(), display_shape);
         graph.value_ids().map(shown).collect()
     }
