@@ -277,7 +277,7 @@ fn sources_of_padding_are_not_listed() {
     for mode in ["reflect", "wrap"] {
         let pads = ints("p", &[1_000_000_000, 1_000_000_000]);
         let text = convert(mode, &model(&["4"], &[pads, node_of_mode("Pad", &["x", "p"], "y", mode)]));
-        assert!(text.contains("limit exceeded: 2000000004 places"), "{mode}: {text}");
+        assert!(text.contains("limit exceeded: 2000000004 indices"), "{mode}: {text}");
     }
 }
 

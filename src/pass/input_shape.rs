@@ -208,8 +208,8 @@ fn scanned(node: &Node) -> &[Option<ValueId>] {
     node.inputs.get(first..).unwrap_or_default()
 }
 
-/// Returns the sizes of the first axes of values whose rows a node mixes: it steps over them, or selects along
-/// this axis by indices that are computed from elements of inputs, or that a batch of 1 does not have.
+/// Returns the sizes of the first axes of values whose rows a node mixes: it steps over them, or selects
+/// along this axis by indices that are computed from elements of inputs, or that a batch of 1 does not have.
 fn mixed_axes<'a>(graph: &'a Graph, node: &Node) -> Vec<&'a Dim> {
     let first = |id: ValueId| graph.value(id).shape.as_deref()?.first();
     let selects = |data: ValueId| {
