@@ -12,7 +12,7 @@ use crate::pass::builder::Term;
 pub(in crate::ops) const OPS: &[Row] = &[
     Row::expanded(MICROSOFT, "MatMulNBits", expand)
         .lowers_to("MatMul; with `--weights`, Gemm of integers in blocks")
-        .limits("weights not of 2, 4 or 8 bits; a column order; weights known only at run time"),
+        .limits("weights not of 2, 4 or 8 bits; weights or groups (g_idx) known only at run time; zero points with groups"),
     Row::expanded(MICROSOFT, "GatherBlockQuantized", expand_gather)
         .lowers_to("Gather; with `--weights`, Embed of integers and of their scales")
         .limits(
@@ -25,7 +25,8 @@ pub(super) mod input {
     pub const WEIGHT: usize = 1;
     pub const SCALES: usize = 2;
     pub const ZERO_POINTS: usize = 3;
-    pub const ORDER: usize = 4;
+    /// The block whose scale each row of the matrix has: g_idx.
+    pub const GROUPS: usize = 4;
     pub const BIAS: usize = 5;
 }
 
@@ -55,14 +56,11 @@ pub(in crate::ops) fn read_size(call: &Call, name: &str) -> Result<i64> {
 fn read_matrix(call: &Call) -> Result<WeightMatrix> {
     let bits = call.int("bits")?;
     check_bits(bits)?;
-    if call.has_input(input::ORDER) {
-        unsupported!("a column order");
-    }
     let [rows, columns, block] = ["K", "N", "block_size"].map(|name| read_size(call, name));
     Ok(WeightMatrix { rows: rows?, columns: columns?, bits, block: block? })
 }
 
-fn expand(x: &Expand) -> Result<bool> {
+fn expand<'x>(x: &'x Expand) -> Result<bool> {
     let matrix = read_matrix(x)?;
     let (dtype, weight) = (x.dtype(0)?, x.dtype(input::WEIGHT)?);
     if !dtype.is_float() || weight != DType::U8 {
@@ -71,7 +69,10 @@ fn expand(x: &Expand) -> Result<bool> {
     if x.constant(input::WEIGHT).is_none() {
         unsupported!("weights known only at run time");
     }
-    if keep_product(x, &matrix)? {
+    if x.has_input(input::GROUPS) {
+        check_groups(x, matrix.bits)?;
+    }
+    if !x.has_input(input::GROUPS) && keep_product(x, &matrix)? {
         return Ok(true);
     }
     let WeightMatrix { rows, columns, bits, block } = matrix;
@@ -85,11 +86,41 @@ fn expand(x: &Expand) -> Result<bool> {
         x.make.number(middle(bits).into(), DType::F32)
     };
     let scale = x.operand_as(input::SCALES, DType::F32).reshape(&[columns, blocks, 1]);
-    let weights = ((weight - zero) * scale).reshape(&[columns, blocks.saturating_mul(block)]);
-    let matrix = weights.slice(1, 0, rows).cast(x.dtype(0)?).transpose(&[1, 0]);
+    let by_row =
+        |weights: Expr<'x>| weights.reshape(&[columns, blocks.saturating_mul(block)]).slice(1, 0, rows);
+    let weights = match x.optional(input::GROUPS) {
+        Some(groups) => {
+            let middle = x.make.number(middle(bits).into(), DType::F32);
+            let scale = scale.reshape(&[columns, blocks]).gather(groups.slice(0, 0, rows), 1);
+            (by_row(weight) - middle) * scale
+        }
+        None => by_row((weight - zero) * scale),
+    };
+    let matrix = weights.cast(x.dtype(0)?).transpose(&[1, 0]);
     let product = x.operand(0).matmul(matrix);
     x.output(0, product.add_optional(x.optional(input::BIAS)));
     Ok(true)
+}
+
+/// Checks the groups of rows. onnxruntime ignores the zero points of such a matrix (`matmul_nbits_impl.cc`).
+fn check_groups(x: &Expand, bits: i64) -> Result<()> {
+    if x.constant(input::GROUPS).is_none() {
+        unsupported!("groups of rows (g_idx) known only at run time");
+    }
+    if !x.has_input(input::ZERO_POINTS) {
+        return Ok(());
+    }
+    let zero = x.constant(input::ZERO_POINTS).filter(|zero| zero.dtype() == DType::U8);
+    // The middle in each part of a byte.
+    let byte = match bits {
+        2 => 0xAA,
+        4 => 0x88,
+        _ => 0x80,
+    };
+    match zero {
+        Some(zero) if zero.load()?.to_bytes()?.iter().all(|b| *b == byte) => Ok(()),
+        _ => unsupported!("zero points of rows in groups (g_idx): onnxruntime ignores them"),
+    }
 }
 
 /// Returns the zero point of unsigned values of which the model gives none.
