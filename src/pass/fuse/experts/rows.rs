@@ -98,7 +98,7 @@ impl Layout {
         }
     }
 
-    /// Whether `axis` is that of the elements of a row.
+    /// Returns whether `axis` is that of the elements of a row.
     fn is_along(&self, matcher: &Matcher, value: ValueId, axis: i64) -> bool {
         match self {
             Layout::Matrix => axis == 1 || axis == -1,
@@ -229,8 +229,8 @@ impl Function {
         (matrix || self.is_by_row(matcher, node, &inputs)).then_some(inputs)
     }
 
-    /// Whether elements of the inputs that meet belong to the same row. Rows of a table have all elements of
-    /// the result.
+    /// Returns whether elements of the inputs that meet belong to the same row. Rows of a table have all
+    /// elements of the result.
     fn is_by_row(&self, matcher: &Matcher, node: &Node, inputs: &[Option<Part>]) -> bool {
         let Some(result) = node.output(0) else { return false };
         let (Some(shape), Some(row)) = (matcher.shape(result), self.layout.row(matcher, result)) else {
