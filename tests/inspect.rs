@@ -121,8 +121,7 @@ fn refused_nodes_are_printed() {
     room.expect("inspect none", 2, "none");
 }
 
-/// Layers that do the work of several nodes, as a selection of probabilities does, are those of the node that
-/// takes most of them.
+/// A warning names the node that takes most of the layers, where layers do the work of several nodes.
 #[test]
 fn layers_are_those_of_the_node_that_takes_most() {
     let room = Room::new();

@@ -100,6 +100,11 @@ impl Command {
 
 /// Moves the name of a command before the options that precede it: they mean what they mean after it.
 fn with_verb_first(mut words: Vec<OsString>) -> Vec<OsString> {
+    let has_option_first =
+        words.get(1).and_then(|word| word.to_str()).is_some_and(|word| word.starts_with('-'));
+    if !has_option_first {
+        return words;
+    }
     let options = command();
     // Options of conversions and of other commands that take a value have the next word, unless it is joined.
     let takes_next = |word: &str| {
@@ -229,7 +234,7 @@ mod tests {
         }
         let Command::Convert(arguments) = parse("onnx2ncnn -q convert m.onnx").unwrap() else { panic!() };
         assert!(arguments.report.quiet);
-        // An option of conversions alone.
+        // Only conversions have this option.
         assert_eq!(parse("onnx2ncnn --fp16 inspect m.onnx").unwrap_err().exit_code(), 2);
         assert!(matches!(parse("onnx2ncnn --list-passes").unwrap(), Command::ListPasses));
         assert!(matches!(parse("onnx2ncnn convert m.onnx --fp16").unwrap(), Command::Convert(_)));

@@ -1,12 +1,12 @@
 //! Conditions on free sizes in words.
 
-use crate::common::count::count;
 use std::collections::{BTreeMap, BTreeSet};
 
 use onnx2ncnn::Conversion;
 use onnx2ncnn::tensor::{Dim, SizeCondition};
 
 use super::terminal::printable;
+use crate::common::count::count;
 
 /// The maximum number of clauses, without -v.
 const MAX_CLAUSES: usize = 3;

@@ -1,6 +1,5 @@
 //! What computes in float32 on processors that compute in float16, chosen by samples.
 
-use crate::common::count::count;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
@@ -12,6 +11,7 @@ use super::location::{input, temporary_folder, write_net};
 use super::python::{Choice, Comparison, Distance, INT8_COSINE, NetRequest};
 use super::sampled::Sampled;
 use super::terminal::{STRONG, labelled, printable};
+use crate::common::count::count;
 
 /// The error in half precision for which a choice is made, unless weights are rounded by the samples.
 const HALF_ERROR: f64 = 0.01;

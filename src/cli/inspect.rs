@@ -1,6 +1,5 @@
 //! The command `inspect`.
 
-use crate::common::count::count;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +16,7 @@ use super::refusal;
 use super::size::{display_bytes, display_scaled};
 use super::summary::Summary;
 use super::terminal::{STRONG, list, printable, widths};
+use crate::common::count::count;
 
 const EXAMPLES: &str = "\
 Examples:

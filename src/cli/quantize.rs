@@ -1,6 +1,5 @@
 //! The command `quantize`: quantizes a float model by samples, and converts it with int8 layers.
 
-use crate::common::count::count;
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -23,6 +22,7 @@ use super::python::{
 };
 use super::summary::{self, Files, Stream, Summary};
 use super::terminal::{STRONG, labelled, list, printable};
+use crate::common::count::count;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -1,6 +1,5 @@
 //! The text of a refusal.
 
-use crate::common::count::count;
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error as _;
 use std::fmt::Write as _;
@@ -10,6 +9,7 @@ use onnx2ncnn::report::Diagnostic;
 
 use super::next::Next;
 use super::terminal::{BAD, HELP, labelled, list, printable};
+use crate::common::count::count;
 
 /// The maximum number of listed locations of a reason, without -v.
 const MAX_LOCATIONS: usize = 5;

@@ -1,6 +1,5 @@
 //! The model of a conversion with samples, by which its weights may be rounded first.
 
-use crate::common::count::count;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -12,6 +11,7 @@ use super::arguments::Arguments;
 use super::location::{path_to_read_again, temporary_folder};
 use super::python::{Round, Rounded};
 use super::terminal::{STRONG, labelled, printable};
+use crate::common::count::count;
 
 /// The ways of rounding.
 const BY_SAMPLES: &str = "by samples";

@@ -1,6 +1,5 @@
 //! The command `simplify`.
 
-use crate::common::count::count;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -20,6 +19,7 @@ use super::refusal;
 use super::size::parse_bytes;
 use super::summary::{Stream, Summary, display_path};
 use super::terminal::{NOTICE, STRONG, labelled, list, printable};
+use crate::common::count::count;
 use serde_json::json;
 
 const EXAMPLES: &str = "\

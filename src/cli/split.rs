@@ -1,6 +1,5 @@
 //! A model as a chain of nets.
 
-use crate::common::count::count;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +12,7 @@ use super::location::{Outputs, input, refused};
 use super::options::parse_names;
 use super::summary::{Stream, Summary};
 use super::terminal::{NOTICE, labelled, printable};
+use crate::common::count::count;
 
 /// Converts the parts of a model between cuts, and writes them with a list of them.
 pub(super) fn convert_chain(arguments: &Arguments) -> Result<Summary, Refusal> {

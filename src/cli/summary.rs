@@ -1,6 +1,5 @@
 //! The summary of a conversion.
 
-use crate::common::count::count;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -17,6 +16,7 @@ use super::destination::Destination;
 use super::size::{display_bytes, display_scaled};
 use super::terminal::{NOTICE, STRONG, labelled, list, print, printable, tell, widths};
 use super::{condition, refusal};
+use crate::common::count::count;
 
 /// The maximum number of listed inputs, outputs and warnings, without -v.
 const MAX_ROWS: usize = 40;

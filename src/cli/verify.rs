@@ -1,6 +1,5 @@
 //! The command `verify`: runs the model in onnxruntime and the net in ncnn.
 
-use crate::common::count::count;
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -22,6 +21,7 @@ use super::python::{
 };
 use super::repeated::Repeated;
 use super::terminal::{BAD, HELP, STRONG, labelled, list, print, printable, tell};
+use crate::common::count::count;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -84,7 +84,7 @@ pub enum Element {
 pub struct Blob {
     /// The name in the `.param` file.
     pub name: String,
-    /// Whether the name is that of a value of the model, whose elements the blob has.
+    /// Whether the blob has the name and the elements of a value of the model.
     pub is_value: bool,
     /// Sizes, outermost first: `[w]`, `[h, w]`, `[c, h, w]` or `[c, d, h, w]`.
     pub shape: Shape,

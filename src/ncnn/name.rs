@@ -33,7 +33,8 @@ pub(crate) struct Changes {
 impl Net {
     /// Gives every layer and every blob a unique name that the runtime can read, after [`Net::split`].
     /// `renames` are pairs of old and new names; of the others, inputs and outputs keep their names with
-    /// priority over inner blobs. No other blob gets one of the names of `values`, those of the model.
+    /// priority over inner blobs. `values` are the names of the values
+    /// of the model, which no other blob gets.
     pub(crate) fn name<'v>(
         &mut self,
         renames: &[(String, String)],

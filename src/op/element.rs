@@ -57,7 +57,7 @@ impl ElementSum {
 
 fn count(graph: &Graph, id: ValueId) -> Option<usize> {
     let sizes = graph.value(id).shape.as_ref()?;
-    sizes.iter().try_fold(1_usize, |count, size| count.checked_mul(usize::try_from(size.known()?).ok()?))
+    usize::try_from(Dim::known_product(sizes)?).ok()
 }
 
 /// Returns an element that is known: an integer or a size.

@@ -96,8 +96,8 @@ impl Operators {
     /// Reads the nodes of a graph with inferred shapes.
     pub fn of(graph: &Graph) -> Operators {
         let entry = |(id, node): (NodeId, &Node)| {
-            op::find(node)?;
-            Some((id, Operator { at: node.at(), cost: operator_cost(graph, node) }))
+            let operator = || Operator { at: node.at(), cost: operator_cost(graph, node) };
+            op::find(node).map(|_| (id, operator()))
         };
         Operators { costs: graph.nodes().filter_map(entry).collect() }
     }

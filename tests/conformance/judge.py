@@ -66,6 +66,12 @@ def mat_of(array):
     return ncnn.Mat(array).clone()
 
 
+def mat_of_port(array, port):
+    """The Mat of an input."""
+    array = array.astype(np.int32 if port["int32"] else np.float32)
+    return mat_of(array.reshape(mat_shape(array.shape, port)))
+
+
 def check_port(port, name, sizes):
     """Raises if the table of the converter violates the rule of the interface."""
     if port is None:
@@ -189,9 +195,7 @@ def judge_net(case, param, weights, ports, tolerance, exact):
                 continue
             # Where an input may have no elements, its size is free.
             check_port(port, name, sizes)
-            array = array.astype(np.int32 if port["int32"] else np.float32)
-            mat = mat_of(array.reshape(sizes))
-            if extractor.input(blob_key(port["blob"] or name, numbers), mat) != 0:
+            if extractor.input(blob_key(port["blob"] or name, numbers), mat_of_port(array, port)) != 0:
                 return "broken", f"input {name} cannot be given"
         model = onnx.load(case / "model.onnx", load_external_data=False)
         types = {value.name: value.type.tensor_type.elem_type for value in model.graph.output}
@@ -224,7 +228,7 @@ def blob_names(param):
     return names
 
 
-# The tolerance of inner values, by that of the outputs: sums in another order, and rounded types, but not other elements.
+# The factor between the tolerances of inner values and of outputs: sums in another order and rounded types pass, other elements do not.
 NAMED_TOLERANCE = 20
 
 
@@ -260,8 +264,7 @@ def check_names(case, net, param, ports, tolerance):
     extractor.set_light_mode(False)
     for name, array in inputs.items():
         if port := ports.get(("input", name)):
-            array = array.astype(np.int32 if port["int32"] else np.float32)
-            extractor.input(port["blob"] or name, mat_of(array.reshape(mat_shape(array.shape, port))))
+            extractor.input(port["blob"] or name, mat_of_port(array, port))
     for name in values.keys() & set(named):
         value = values[name].ravel().astype(np.float64)
         code, mat = extractor.extract(name)

@@ -1,7 +1,6 @@
 //! Output during a batch: on a terminal a progress bar and a line for each running conversion, and always a
 //! line for each finished model.
 
-use crate::common::count::count;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -16,6 +15,7 @@ use super::super::size::display_bytes;
 use super::super::terminal::{BAD, NOTICE, STRONG, list, printable, shows_bars, tell};
 use super::outcome::Outcome;
 use super::row::row;
+use crate::common::count::count;
 
 /// The exit code if a conversion was killed or crashed.
 const BROKEN: u8 = 3;

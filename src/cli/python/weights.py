@@ -8,7 +8,7 @@ A matrix is rounded column by column, and each error is made up by the columns a
 (GPTQ). What is rounded comes as near to the float results as the rounded layers before it let it: its inputs are theirs.
 """
 
-# Half of the samples that are held out choose, and the errors are those of the others.
+# Half of the samples that are held out choose, and the others measure the errors.
 CHOOSING, MEASURING = slice(0, None, 2), slice(1, None, 2)
 # The rows of values for each column of a matrix below which the samples may be too few.
 FEW_ROWS = 4

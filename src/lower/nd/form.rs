@@ -17,16 +17,13 @@ impl<'l> Nd<'l> {
     /// Returns the value as a blob in which each of these axes is one, which the layers that follow are to
     /// read.
     pub fn with_axes(self, axes: &[usize]) -> Nd<'l> {
-        self.map_blob(self.shape(), |_| Ok(self.separated(axes)?.0))
+        self.map_blob(self.shape(), |_| Ok(self.isolated_axes(axes)?.ok_or_else(|| self.too_many(axes))?.0))
     }
 
-    /// Returns a blob in which each of these axes is one, and their indices there.
-    pub(super) fn separated(self, axes: &[usize]) -> Result<(BlobId, Vec<usize>)> {
-        self.isolated_axes(axes)?.ok_or_else(|| {
-            let shape = self.shape();
-            let shape = display_shape(&shape);
-            Error::unsupported(format!("axes {axes:?} of {shape} as separate axes: ncnn has at most four"))
-        })
+    /// Returns the error of a blob that would need more than four axes.
+    pub(super) fn too_many(self, axes: &[usize]) -> Error {
+        let shape = display_shape(&self.shape());
+        Error::unsupported(format!("axes {axes:?} of {shape} as separate axes: ncnn has at most four"))
     }
 
     /// Returns the value as a blob of which an axis, before which all have size 1, is the outermost.

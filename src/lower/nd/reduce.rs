@@ -1,11 +1,11 @@
 //! Reductions. A blob fits if each of its axes contains reduced axes alone, or kept ones alone.
 
 use super::Nd;
-use crate::error::{At, Error, Result};
+use crate::error::Result;
 use crate::lower::form::MAX_AXES;
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::reduction_op;
-use crate::tensor::{Dim, Shape, axis_groups, display_shape};
+use crate::tensor::{Dim, Shape, axis_groups};
 
 /// Adjacent axes that are all reduced or all kept, merged, without axes of size 1.
 #[derive(Debug, PartialEq)]
@@ -48,19 +48,18 @@ impl<'l> Nd<'l> {
     /// Returns a reduction along axes, which keep a size of 1; `operation` as in
     /// [`crate::ncnn::layer::reduction_op`].
     pub fn reduce(self, operation: i32, axes: &[usize]) -> Nd<'l> {
-        let mut shape = self.shape().to_vec();
-        axes.iter().for_each(|axis| shape.put(*axis, Dim::ONE));
-        self.reduction(operation, axes, true, shape)
+        self.reduction(operation, axes, true)
     }
 
-    /// Returns a reduction as [`Nd::reduce`] does, without the axes.
-    pub fn reduced(self, operation: i32, axes: &[usize]) -> Nd<'l> {
+    /// Returns a reduction along axes, which keep a size of 1 or are removed; `operation` as for
+    /// [`Nd::reduce`].
+    pub fn reduction(self, operation: i32, axes: &[usize], keeps_axes: bool) -> Nd<'l> {
         let shape = self.shape();
-        let kept = shape.iter().enumerate().filter(|(axis, _)| !axes.contains(axis));
-        self.reduction(operation, axes, false, kept.map(|(_, size)| size.clone()).collect::<Shape>())
-    }
-
-    fn reduction(self, operation: i32, axes: &[usize], keeps_axes: bool, shape: impl Into<Shape>) -> Nd<'l> {
+        let size = |(axis, size): (usize, &Dim)| match axes.contains(&axis) {
+            true => keeps_axes.then_some(Dim::ONE),
+            false => Some(size.clone()),
+        };
+        let shape: Shape = shape.iter().enumerate().filter_map(size).collect();
         if axes.iter().all(|axis| self.size(*axis).is(1)) && is_element_of_one(operation) {
             return self.reshape(shape);
         }
@@ -122,10 +121,7 @@ impl<'l> Nd<'l> {
         }
         let form: Vec<Dim> = groups.iter().map(|group| group.size.clone()).collect();
         if form.len() > MAX_AXES {
-            let shape = display_shape(&shape);
-            return Err(Error::unsupported(format!(
-                "axes {axes:?} of {shape} as separate axes: ncnn has at most four"
-            )));
+            return Err(self.too_many(axes));
         }
         let found = groups.iter().enumerate().filter(|(_, group)| group.is_reduced);
         Ok((self.in_form(&form)?, found.map(|(index, _)| index).collect()))

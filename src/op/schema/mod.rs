@@ -25,7 +25,7 @@ pub(crate) struct Schema {
     /// The attributes by name.
     attributes: &'static [(&'static str, History<Kind>)],
     /// For each input, the first one of the same type parameter, and the kinds of types that any version
-    /// allows. The last one is that of the inputs of a list, too; [`MANY`] if they may have different types.
+    /// allows. The last entry is for all inputs of a list; [`MANY`] if they may have different types.
     types: &'static [(usize, u8)],
 }
 

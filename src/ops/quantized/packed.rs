@@ -78,21 +78,21 @@ fn expand<'x>(x: &'x Expand) -> Result<bool> {
     let WeightMatrix { rows, columns, bits, block } = matrix;
     let blocks = (rows - 1) / block + 1;
     let weight = unpack(x, input::WEIGHT, bits, [columns, blocks, block]);
-    let zero = if x.has_input(input::ZERO_POINTS) && x.dtype(input::ZERO_POINTS)? == DType::U8 {
-        unpack(x, input::ZERO_POINTS, bits, [columns, padded(blocks, bits), 1]).slice(1, 0, blocks)
-    } else if x.has_input(input::ZERO_POINTS) {
-        x.operand_as(input::ZERO_POINTS, DType::F32).reshape(&[columns, blocks, 1])
-    } else {
+    let groups = x.optional(input::GROUPS);
+    let zero = if groups.is_some() || !x.has_input(input::ZERO_POINTS) {
         x.make.number(middle(bits).into(), DType::F32)
+    } else if x.dtype(input::ZERO_POINTS)? == DType::U8 {
+        unpack(x, input::ZERO_POINTS, bits, [columns, padded(blocks, bits), 1]).slice(1, 0, blocks)
+    } else {
+        x.operand_as(input::ZERO_POINTS, DType::F32).reshape(&[columns, blocks, 1])
     };
     let scale = x.operand_as(input::SCALES, DType::F32).reshape(&[columns, blocks, 1]);
     let by_row =
         |weights: Expr<'x>| weights.reshape(&[columns, blocks.saturating_mul(block)]).slice(1, 0, rows);
-    let weights = match x.optional(input::GROUPS) {
+    let weights = match groups {
         Some(groups) => {
-            let middle = x.make.number(middle(bits).into(), DType::F32);
             let scale = scale.reshape(&[columns, blocks]).gather(groups.slice(0, 0, rows), 1);
-            (by_row(weight) - middle) * scale
+            (by_row(weight) - zero) * scale
         }
         None => by_row((weight - zero) * scale),
     };

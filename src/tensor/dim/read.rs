@@ -10,7 +10,7 @@ struct Reader<'t, F> {
 
 impl Dim {
     /// Returns the size that an expression gives, with the sizes that `symbol` gives its names; `None` if the
-    /// text is no sum, difference, product or floored quotient of names and integers.
+    /// text has other operators than sums, differences, products and floored quotients.
     pub(crate) fn read(text: &str, symbol: impl Fn(&str) -> Option<Dim>) -> Option<Dim> {
         let mut reader = Reader { rest: text.trim_start(), symbol };
         let size = reader.sum()?;
@@ -88,7 +88,7 @@ mod tests {
             ("2*(H + n)", Some((&h + &n) * 2)),
             ("(H + 7)//8*8", Some((&h + 7).floor_div(8) * 8)),
             ("n - H - 1", Some(&n - &h - 1)),
-            // Another name, and what is no expression.
+            // An unknown name, and texts that are not expressions.
             ("n + m", None),
             ("n +", None),
             ("(n", None),

@@ -100,7 +100,7 @@ pub(super) fn lower_arg(lower: &Lower) -> Result<()> {
         true => (binary_op::SUB, reduction_op::MAX),
     };
     let index = after.compute_along(axis, &size, |after, index| index.with(move_out, after));
-    lower.give(0, if arg.keepdims { index.reduce(pick, &[axis]) } else { index.reduced(pick, &[axis]) })
+    lower.give(0, index.reduction(pick, &[axis], arg.keepdims))
 }
 
 #[cfg(test)]

@@ -33,9 +33,7 @@ pub(super) fn lower_reduce(kind: Kind, lower: &Lower) -> Result<()> {
 /// Returns the elements reduced along axes, which keep a size of 1 or are removed.
 fn reduce_by<'l>(kind: Kind, lower: &Lower, x: Nd<'l>, axes: &[usize], keeps_axes: bool) -> Result<Nd<'l>> {
     let x = x.for_reduction(axes);
-    let by = |x: Nd<'l>, operation: i32| {
-        if keeps_axes { x.reduce(operation, axes) } else { x.reduced(operation, axes) }
-    };
+    let by = |x: Nd<'l>, operation: i32| x.reduction(operation, axes, keeps_axes);
     Ok(match kind {
         Kind::Sum => by(x, reduction_op::SUM),
         Kind::SumSquare => by(x, reduction_op::SUMSQ),

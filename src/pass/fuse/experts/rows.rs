@@ -98,7 +98,7 @@ impl Layout {
         }
     }
 
-    /// Returns whether `axis` is that of the elements of a row.
+    /// Returns whether the elements of a row lie along `axis`.
     fn is_along(&self, matcher: &Matcher, value: ValueId, axis: i64) -> bool {
         match self {
             Layout::Matrix => axis == 1 || axis == -1,
