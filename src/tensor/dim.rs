@@ -257,7 +257,8 @@ impl fmt::Display for Dim {
             Dim::Expr(e) => e,
         };
         let is_only = self.only_product().is_some_and(|product| product.len() == 1);
-        for (i, (product, coefficient)) in e.terms.iter().enumerate() {
+        let (added, subtracted): (Vec<_>, Vec<_>) = e.terms.iter().partition(|(_, times)| **times > 0);
+        for (i, (product, coefficient)) in added.into_iter().chain(subtracted).enumerate() {
             if *coefficient < 0 {
                 f.write_str("-")?;
             } else if i > 0 {

@@ -3,6 +3,7 @@
 A model that is written badly can take the process down with it, so these functions run in a child of run.py.
 """
 
+import json
 import re
 import shutil
 import tempfile
@@ -13,6 +14,8 @@ import numpy as np
 import onnx
 import onnxruntime
 from onnx import TensorProto
+
+from conditions import bind, evaluate, holds
 
 # A Mat has at most four axes.
 MAX_AXES = 4
@@ -45,7 +48,7 @@ def mat_shape(shape, port):
     """The sizes of the Mat of a value of this shape, outermost first: the rule of the interface. A free axis is never dropped: the
     port has as many sizes as the shape then, even where the first one is 1."""
     sizes = list(shape) or [1]
-    if port and len(re.findall(r"(?:^| )[whdc]=", port["sizes"])) == len(sizes):
+    if port and len(port["sizes"]) == len(sizes):
         return tuple(sizes)
     if len(sizes) >= 2 and sizes[0] == 1:
         del sizes[0]
@@ -72,14 +75,32 @@ def mat_of_port(array, port):
     return mat_of(array.reshape(mat_shape(array.shape, port)))
 
 
-def check_port(port, name, sizes):
-    """Raises if the table of the converter violates the rule of the interface."""
+def check_port(port, name, shape, names):
+    """Raises if the table of the converter violates the rule of the interface, or has a size that is not that of the array. `names` has
+    the sizes by their names."""
     if port is None:
         raise Difference(f"{name} is not among the inputs and outputs that are told")
-    told = dict(re.findall(r"([whdc])=(.*?)(?= [whdc]=|$)", port["sizes"]))
+    sizes = mat_shape(shape, port)
     expected = dict(zip("whdc" if len(sizes) == 4 else "whc", reversed(sizes)))
-    if told.keys() != expected.keys() or any(told[k].isdigit() and int(told[k]) != expected[k] for k in told):
+    pairs = [(port["sizes"].get(axis), size) for axis, size in expected.items()]
+    if len(port["shape"]) == len(shape):
+        pairs += zip(port["shape"], shape)
+    try:
+        agrees = port["sizes"].keys() == expected.keys() and all(evaluate(text, names) == size for text, size in pairs)
+    except KeyError as missing:
+        raise Difference(f"{name} is told to be {port['sizes']}, where {missing} is no size of an input") from None
+    if not agrees:
         raise Difference(f"{name} is told to be {port['sizes']}, not {expected}")
+
+
+def names_of_sizes(ports, inputs):
+    """The sizes of the axes of the inputs by their printed names."""
+    names = {}
+    for name, array in inputs.items():
+        port = ports.get(("input", name))
+        if port and len(port["shape"]) == array.ndim and not bind(names, port["shape"], array.shape):
+            raise Difference(f"{name} is told to be {port['shape']}, not {array.shape}")
+    return names
 
 
 def compare(name, got, expected, tolerance, exact=True):
@@ -188,13 +209,14 @@ def judge_net(case, param, weights, ports, tolerance, exact):
         if not (case / "inputs.npz").exists():
             return "broken", "converted, although no Mat holds its inputs or outputs"
         extractor = net.create_extractor()
-        for name, array in load_arrays(case / "inputs.npz").items():
+        inputs = load_arrays(case / "inputs.npz")
+        names = names_of_sizes(ports, inputs)
+        for name, array in inputs.items():
             port = ports.get(("input", name))
-            sizes = mat_shape(array.shape, port)
             if not array.size and port is None:
                 continue
             # Where an input may have no elements, its size is free.
-            check_port(port, name, sizes)
+            check_port(port, name, array.shape, names)
             if extractor.input(blob_key(port["blob"] or name, numbers), mat_of_port(array, port)) != 0:
                 return "broken", f"input {name} cannot be given"
         model = onnx.load(case / "model.onnx", load_external_data=False)
@@ -202,7 +224,7 @@ def judge_net(case, param, weights, ports, tolerance, exact):
         for name, expected in load_arrays(case / "outputs.npz").items():
             port = ports.get(("output", name))
             sizes = mat_shape(expected.shape, port)
-            check_port(port, name, sizes)
+            check_port(port, name, expected.shape, names)
             code, mat = extractor.extract(blob_key(port["blob"] or name, numbers))
             if code != 0:
                 return "broken", f"output {name} cannot be extracted"
@@ -307,13 +329,62 @@ def judge_float(case, model, param, weights, ports):
         return judge_net(Path(folder), param, weights, ports, FLOAT_TOLERANCE, False)
 
 
-def draw(value, sizes):
-    """An input of these sizes of symbols."""
-    tensor = value.type.tensor_type
-    dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
-    shape = [sizes[dim.dim_param] if dim.dim_param else dim.dim_value for dim in tensor.shape.dim]
+def draw(value, shape):
+    """An input of this shape."""
+    dtype = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
     random = np.random.default_rng(sum(shape))
     return random.integers(0, 9, shape).astype(dtype) if dtype.kind in "iu" else random.standard_normal(shape).astype(dtype)
+
+
+# Sizes of free axes, and how many of them are tried and run.
+LARGEST, TRIED, RUN = 40, 400, 12
+
+
+def judge_told(model, ports, report):
+    """-> (verdict, reason) for the sizes that are told of inputs and outputs, in the table and in the report, at random sizes for which
+    the conditions hold, beside the shapes in onnxruntime; sizes that it refuses are left out."""
+    try:
+        session = open_session(model)
+    except Exception:
+        return "left out", ""
+    report = json.loads(report.read_text())
+    if any(found["kind"] == "whole_length" for found in report["diagnostics"]):
+        # A drawn length does not fit the caches.
+        return "left out", ""
+    conditions = [found["reason"] for found in report["diagnostics"] if found["severity"] == "condition"]
+    graph = onnx.load(model).graph
+    given = [value for value in graph.input if ("input", value.name) in ports]
+    random, runs = np.random.default_rng(7), 0
+    for _ in range(TRIED):
+        names, inputs = {}, {}
+        texts = {value.name: ports["input", value.name]["shape"] for value in given}
+        for text in sorted({text for shape in texts.values() for text in shape}, key=len):
+            try:
+                evaluate(text, names)
+            except KeyError:
+                names[text] = int(random.integers(1, random.integers(2, LARGEST)))
+        if not all(holds(condition, names) for condition in conditions):
+            continue
+        for value in given:
+            inputs[value.name] = draw(value, [evaluate(text, names) for text in texts[value.name]])
+        try:
+            got = session.run(None, inputs)
+        except Exception:
+            continue
+        try:
+            names_of_sizes(ports, inputs)
+            for value, array in zip(session.get_outputs(), got):
+                port = ports["output", value.name]
+                check_port(port, value.name, array.shape, names)
+                found = next(output for output in report["net"]["outputs"] if output["name"] == value.name)
+                reported = {"shape": list(map(str, found["shape"])), "sizes": {axis: str(size) for axis, size in found["axes"].items()}}
+                check_port(reported, value.name, array.shape, names)
+        except Difference as difference:
+            return "wrong", f"{names}: {difference}"
+        runs += 1
+        if runs == RUN:
+            break
+    return ("pass" if runs else "left out"), ""
 
 
 def judge_sizes(model, param, weights, ports, all_sizes, tolerance):
@@ -326,11 +397,12 @@ def judge_sizes(model, param, weights, ports, all_sizes, tolerance):
     constants = {tensor.name for tensor in graph.initializer}
     given = [value for value in graph.input if value.name not in constants]
     for sizes in all_sizes:
-        inputs = {value.name: draw(value, sizes) for value in given}
+        inputs = {value.name: draw(value, [sizes.get(dim.dim_param, dim.dim_value) for dim in value.type.tensor_type.shape.dim]) for value in given}
         try:
             expected = session.run(None, inputs)
         except Exception:
             continue
+        names = names_of_sizes(ports, inputs)
         at = " ".join(f"{name}={size}" for name, size in sizes.items())
         extractor = net.create_extractor()
         for name, array in inputs.items():
@@ -342,6 +414,7 @@ def judge_sizes(model, param, weights, ports, all_sizes, tolerance):
             if code != 0 and array.size:
                 return "broken", f"{at}: output {value.name} cannot be extracted"
             try:
+                check_port(port, value.name, array.shape, names)
                 compare(value.name, np.array(mat), array.reshape(mat_shape(array.shape, port)), tolerance, False)
             except Difference as difference:
                 return "wrong", f"{at}: {difference}"

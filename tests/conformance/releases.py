@@ -116,7 +116,7 @@ def run_fixtures(matrix, folder, arguments):
 
         def ask(judge, told):
             conditions = told_conditions(told)
-            if conditions and not satisfies(conditions, case):
+            if conditions and not satisfies(conditions, case, told_ports(told)):
                 return "condition", ""
             since = BEARS_EMPTY.search(told.decode("utf8", "replace"))
             if since and judge.release < int(since[1]) and has_empty_input(case):

@@ -21,14 +21,19 @@ import sys
 import tempfile
 from pathlib import Path
 
+from conditions import parts
+
 # The timeout of a hang: debug builds on a busy machine are slow.
 SECONDS = 600
 PARAM, BIN = "net.param", "net.bin"
 
 # A row of the table of inputs and outputs: name, type and shape in the model, name and sizes in the net.
 PORT = re.compile(
-    r'(?P<kind>input|output) +"(?P<name>.*)"  +\S+ +\[.*\] +-> +("(?P<blob>.*)" )?(?P<sizes>[whdc]=.*?)(?P<int32> as int32)?'
+    r'(?P<kind>input|output) +"(?P<name>.*)"  +\S+ +\[(?P<shape>.*)\] +-> +("(?P<blob>.*)" )?(?P<sizes>[whdc]=.*?)(?P<int32> as int32)?'
 )
+
+# A size that is too long for the table.
+LONG_SIZE = re.compile(r"(#\d+) = (.*)")
 
 
 class Judge:
@@ -77,8 +82,13 @@ def first_words(output):
 
 def told_ports(output):
     """The table of inputs and outputs, by kind and name."""
-    rows = [PORT.fullmatch(line) for line in output.decode("utf8", "replace").splitlines()]
-    return {(row["kind"], row["name"]): row.groupdict() for row in rows if row}
+    lines = output.decode("utf8", "replace").splitlines()
+    rows = [row.groupdict() for row in map(PORT.fullmatch, lines) if row]
+    long = dict(row.groups() for row in map(LONG_SIZE.fullmatch, lines) if row)
+    for row in rows:
+        row["shape"] = [long.get(part, part) for part in parts(row["shape"])]
+        row["sizes"] = {axis: long.get(size, size) for axis, size in re.findall(r"([whdc])=(.*?)(?= [whdc]=|$)", row["sizes"])}
+    return {(row["kind"], row["name"]): row for row in rows}
 
 
 def told_conditions(output):

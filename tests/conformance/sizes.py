@@ -3,8 +3,9 @@
 usage: sizes.py [--all] [--only TEXT] CONVERTER
 
 Each model is converted once, with free sizes, and run for every size that the conditions of the converter allow, those shorter than
-the window among them. Models that are refused count as right. Exit code 1 if a result is wrong. --all takes more sizes, and all
-models instead of every third.
+the window among them. Models that are refused count as right. The sizes that are told of the fixtures, in the table and in the
+report, are evaluated at random sizes, and compared with the shapes in onnxruntime. Exit code 1 if a result is wrong. --all takes
+more sizes, and all models instead of every third.
 """
 
 import argparse
@@ -23,6 +24,7 @@ from onnx import numpy_helper
 from conditions import holds
 from run import BIN, PARAM, Judge, convert, told_ports
 
+FIXTURES = Path(__file__).resolve().parent.parent.parent / "fixtures"
 TOLERANCE = 1e-3
 AXES = "DHW"
 LONGEST = 12
@@ -306,6 +308,19 @@ def main():
             counts["runs"] += len(sizes)
             if verdict in ("broken", "wrong"):
                 wrong.append(f"{model.name}: {verdict}: {reason}")
+        for model in sorted(FIXTURES.glob("*/*/model.onnx")):
+            name = f"{model.parent.parent.name}/{model.parent.name}"
+            if arguments.only not in name:
+                continue
+            report = case / "report.json"
+            verdict, told = convert(arguments.converter, model.parent, out, "--report", report)
+            ports = told_ports(told) if verdict == "converted" else {}
+            if all(size.isdigit() for port in ports.values() for size in port["shape"]):
+                continue
+            verdict, reason = judge.ask("judge_told", model, ports, report)
+            counts[f"told: {verdict}"] += 1
+            if verdict in ("broken", "wrong"):
+                wrong.append(f"{name}: {verdict}: {reason}")
     judge.stop()
     print(dict(counts))
     print("\n".join(wrong))

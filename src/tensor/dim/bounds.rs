@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::collections::BTreeSet;
 
+use super::division::greatest_divisor;
 use super::{Atom, Dim, Operation};
 
 /// The lower and upper bound of a size, if they are known.
@@ -143,6 +144,14 @@ impl Dim {
     /// Returns the bounds, after so many splits at most.
     fn bounds_within(&self, splits: &Cell<u32>) -> Bounds {
         let Dim::Expr(e) = self else { return (self.known(), self.known()) };
+        let factor = e.terms.values().fold(0, |common, times| greatest_divisor(common, *times));
+        if factor > 1
+            && let Some(part) = (self - e.constant).exact_div(factor)
+        {
+            let scaled = |bound: Option<i64>| bound?.checked_mul(factor)?.checked_add(e.constant);
+            let (least, most) = part.bounds_within(splits);
+            return (scaled(least), scaled(most));
+        }
         if let Some((rest, most)) = self.without_remainder() {
             let (least, above) = rest.bounds_within(splits);
             return (least, both(above, Some(most), i64::checked_add));

@@ -39,11 +39,16 @@ impl Expr {
 }
 
 impl Expr {
-    /// Returns the expression with coefficients from 0 up to `n`, which has the same remainder.
+    /// Returns the expression with coefficients from 0 up to `n`, which has the same remainder; from `-n / 2`
+    /// up to 0, if all of them are: -1 in place of 7 for 8.
     fn reduced(&self, n: i64) -> Dim {
         let reduced = |times: &i64| times.checked_rem_euclid(n).unwrap_or(*times);
         let terms = self.terms.iter().map(|(product, times)| (product.clone(), reduced(times)));
-        Dim::from_parts(reduced(&self.constant), terms.collect()).into()
+        let mut terms: BTreeMap<_, _> = terms.filter(|(_, times)| *times != 0).collect();
+        if terms.values().all(|times| *times > n / 2) {
+            terms.values_mut().for_each(|times| *times -= n);
+        }
+        Dim::from_parts(reduced(&self.constant), terms).into()
     }
 }
 
@@ -223,7 +228,10 @@ impl Dim {
         match (self, other) {
             (_, Dim::Known(0)) => Dim::Undefined(Undefined::DivisionByZero),
             (Dim::Known(_), Dim::Known(_)) => self - self.floor_div(other) * other,
-            (Dim::Expr(e), Dim::Known(n @ 1..)) if e.reduced(*n) != *self => e.reduced(*n).modulo(other),
+            (Dim::Expr(e), Dim::Known(n @ 1..)) => {
+                let reduced = e.reduced(*n);
+                &reduced - reduced.floor_div(*n) * *n
+            }
             _ => Dim::of(Operation::Mod, self, other),
         }
     }

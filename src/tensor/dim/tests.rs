@@ -137,6 +137,11 @@ fn hostile_expressions_are_bounded() {
         dim = dim.floor_div(2) * 3;
     }
     assert!(matches!(dim, Dim::Undefined(Undefined::Complexity)), "{dim}");
+    let mut dim = h();
+    for n in 0..10_000 {
+        dim = (dim * 3).modulo(1_000_000 - n) + 1;
+    }
+    assert!(matches!(dim, Dim::Undefined(Undefined::Complexity)), "{dim}");
 }
 
 #[test]
@@ -147,4 +152,15 @@ fn results_beyond_a_limit_are_undefined() {
         assert_eq!((dim.known(), dim.bounds()), (None, (None, None)));
         assert!(dim.check().is_err() && dim.exact_div(1).is_none());
     }
+}
+
+#[test]
+fn a_size_and_what_it_lacks_to_a_multiple_are_that_multiple() {
+    let multiple = (h() + 7).floor_div(8) * 8;
+    for lacking in [(-h()).modulo(8), (8 - h().modulo(8)).modulo(8), (h().modulo(8) * 7).modulo(8)] {
+        assert_eq!(h() + &lacking, multiple);
+        assert_eq!(lacking.bounds(), (Some(0), Some(7)));
+    }
+    assert_eq!((h() * 2).minimum(&multiple * 2), h() * 2);
+    assert_eq!((h() * 2 - h().floor_div(3)).to_string(), "2*H-floor_div(H, 3)");
 }

@@ -36,9 +36,14 @@ pub(super) fn drop_ranges(graph: &mut Graph) -> Result<Vec<ValueId>> {
             None => Ok(None),
         })
     })?;
-    let integers = found.iter().flat_map(|found| &found.integers);
-    for value in integers {
-        graph.value_mut(*value)?.dtype = Some(DType::F32);
+    for found in &found {
+        for value in &found.integers {
+            graph.value_mut(*value)?.dtype = Some(DType::F32);
+        }
+        for value in found.integers.iter().chain(&found.scaled) {
+            let value = graph.value_mut(*value)?;
+            value.name = value.name_of_changed();
+        }
     }
     graph.redirect(&found.iter().map(|found| (found.scale, one)).collect());
     Ok(floats.into_values().collect())
@@ -53,6 +58,8 @@ struct Quantized {
     zero: Option<ValueId>,
     /// Sums that become float32, and biases on the way to them.
     integers: Vec<ValueId>,
+    /// The sums as floats, and products of the scale, which is 1 from now on.
+    scaled: Vec<ValueId>,
     /// Roundings of biases to levels.
     roundings: Vec<NodeId>,
 }
@@ -60,8 +67,15 @@ struct Quantized {
 impl Quantized {
     fn of(graph: &Graph, readers: &Readers, node: &Node) -> Option<Quantized> {
         let (levels, scale, zero) = (node.output(0)?, node.output(1)?, node.output(2));
-        let mut found =
-            Quantized { x: node.input(0)?, levels, scale, zero, integers: Vec::new(), roundings: Vec::new() };
+        let mut found = Quantized {
+            x: node.input(0)?,
+            levels,
+            scale,
+            zero,
+            integers: Vec::new(),
+            scaled: Vec::new(),
+            roundings: Vec::new(),
+        };
         if readers.is_output(levels) || zero.is_some_and(|zero| readers.is_output(zero)) {
             return None;
         }
@@ -86,7 +100,8 @@ impl Quantized {
                 return None;
             }
         }
-        let scaled = found.scaled(graph, readers, &unscaled)?;
+        let (scaled, scales) = found.scaled(graph, readers, &unscaled)?;
+        found.scaled.extend(unscaled.iter().copied().chain(scales));
         let is_scaled = |id: &NodeId| scaled.contains(id);
         let all =
             unscaled.iter().all(|sum| !readers.is_output(*sum) && readers.all(*sum).iter().all(is_scaled));
@@ -144,13 +159,14 @@ impl Quantized {
         }
     }
 
-    /// Returns the products of the sums with the scale, if it is read for nothing else than these and biases.
+    /// Returns the products of the sums with the scale, and those of the scale with others, if it is read for
+    /// nothing else than these and biases.
     fn scaled(
         &self,
         graph: &Graph,
         readers: &Readers,
         unscaled: &BTreeSet<ValueId>,
-    ) -> Option<BTreeSet<NodeId>> {
+    ) -> Option<(BTreeSet<NodeId>, BTreeSet<ValueId>)> {
         let mut scaled = BTreeSet::new();
         let mut pending = vec![self.scale];
         let mut visited = BTreeSet::from([self.scale]);
@@ -182,7 +198,8 @@ impl Quantized {
                 }
             }
         }
-        Some(scaled)
+        visited.remove(&self.scale);
+        Some((scaled, visited))
     }
 }
 
