@@ -161,3 +161,39 @@ fn single_values_and_contradictions_are_found() {
         assert_eq!(found, expected, "{conditions:?}");
     }
 }
+
+#[test]
+fn implied_conditions_are_left_out() {
+    let [h, w] = ["H", "W"].map(Dim::symbol);
+    let listed = |conditions: &[Result<Option<SizeCondition>>]| {
+        let conditions = conditions.iter().map(|one| one.as_ref().unwrap().clone().unwrap()).collect();
+        SizeCondition::strictest(&conditions).iter().map(SizeCondition::to_string).collect::<Vec<_>>()
+    };
+    let (area, equal) = (&h * &w, SizeCondition::equal);
+    let windows = h.floor_div(8) * w.floor_div(8) * 64;
+    assert_eq!(listed(&[equal(&windows, &area)]), ["H is a multiple of 8", "W is a multiple of 8"]);
+    assert_eq!(
+        listed(&[equal(&(&windows * &w), &(&area * &w))]),
+        ["H is a multiple of 8", "W is a multiple of 8"]
+    );
+    let quarters = area.floor_div(4);
+    assert_eq!(
+        listed(&[equal(&(&quarters * 4), &area), SizeCondition::at_least(&(&quarters * 16), 1)]),
+        ["H*W is a multiple of 4"]
+    );
+    assert_eq!(
+        listed(&[SizeCondition::at_most(&(&area * 4), 1 << 24), SizeCondition::at_most(&area, 1 << 20)]),
+        ["H*W <= 1048576"]
+    );
+    let halves = |n: i64| (&h + (n - 1)).floor_div(n);
+    assert_eq!(
+        listed(&[equal(&(halves(32) * 4), &halves(8)), equal(&(halves(32) * 2), &halves(16))]),
+        ["4*floor_div(H+31, 32) = floor_div(H+7, 8)"]
+    );
+    assert_eq!(
+        listed(&[equal(&h.floor_div(8), &Dim::ONE), SizeCondition::at_least(&h, 8)]),
+        ["floor_div(H, 8) = 1"]
+    );
+    let two = SizeCondition::broadcast(&h, &Dim::from(2));
+    assert_eq!(listed(&[two, SizeCondition::at_most(&h, 6)]), ["H is 1 or 2"]);
+}
