@@ -16,6 +16,9 @@ const MAX_LOCATIONS: usize = 5;
 /// The maximum number of listed reasons, without -v.
 const MAX_REASONS: usize = 40;
 
+/// The maximum length of the operands of a function in the expression of a size, without -v.
+const MAX_OPERANDS: usize = 60;
+
 /// The maximum number of listed codes of errors.
 const MAX_CODES: usize = 8;
 
@@ -95,6 +98,9 @@ pub(super) fn to_json(diagnostics: &[Diagnostic]) -> String {
 
 fn describe_reason(text: &mut String, reason: &Reason, verbose: bool) {
     let mut head = headline(reason.error);
+    if !verbose {
+        head = without_long_operands(&head);
+    }
     if reason.nodes > 1 {
         head = format!("{}: {head}", count(reason.nodes, "node"));
     }
@@ -112,6 +118,34 @@ fn describe_reason(text: &mut String, reason: &Reason, verbose: bool) {
         text.push_str("  ");
         labelled(text, HELP, "help", &printable(help));
     }
+}
+
+/// Returns the text with `...` in place of long operands of functions in expressions of sizes.
+fn without_long_operands(text: &str) -> String {
+    let mut short = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('(') {
+        short.push_str(before);
+        short.push('(');
+        let mut depth = 1_usize;
+        let end = after.find(|letter| {
+            depth = match letter {
+                '(' => depth.saturating_add(1),
+                ')' => depth.saturating_sub(1),
+                _ => depth,
+            };
+            depth == 0
+        });
+        let is_function = before.ends_with(|letter: char| letter.is_alphanumeric());
+        match end.filter(|end| is_function && *end > MAX_OPERANDS).and_then(|end| after.get(end..)) {
+            Some(left) => {
+                short.push_str("...");
+                rest = left;
+            }
+            None => rest = after,
+        }
+    }
+    short + rest
 }
 
 /// Returns the reason with its causes, and the file if there is no node.
@@ -220,6 +254,19 @@ mod tests {
             "unsupported: ncnn has no blobs of string\n  input \"x\"\ncodes: E0004; see onnx2ncnn explain E0004\n\
              error: nothing was written\n"
         );
+    }
+
+    #[test]
+    fn long_operands_are_left_out() {
+        let long = "H+1".repeat(21);
+        for (text, short) in [
+            (format!("from [floor_div({long}, 8)*W, 8] to [W]"), "from [floor_div(...)*W, 8] to [W]"),
+            (format!("a number ({long}) in brackets"), &*format!("a number ({long}) in brackets")),
+            ("max(min(H, 4), 2) (".to_owned(), "max(min(H, 4), 2) ("),
+            (format!("min({long}"), &*format!("min({long}")),
+        ] {
+            assert_eq!(without_long_operands(&text), short);
+        }
     }
 
     #[test]
