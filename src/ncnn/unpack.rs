@@ -3,7 +3,7 @@
 //! Release 20261020 moves their elements one at a time if it packs the bottom or the top (NCNN.md), 109 ns
 //! for each. It packs no blob whose outermost axis has one element. So a Reshape without expressions removes
 //! the packing, that by expressions gives the sizes below an axis of one element, and a third one removes
-//! this axis.
+//! this axis. Where the two outer axes of four are free, it takes one more to divide them.
 
 use smallvec::smallvec;
 
@@ -15,13 +15,13 @@ use crate::tensor::{Dim, Shape};
 /// The smallest number of elements of a pack, which divides the others.
 const LEAST_PACK: i64 = 4;
 
-/// A Reshape by expressions as one to an outermost axis of one element, and one without expressions.
-struct TwoReshapes {
+/// A Reshape by expressions as one to an outermost axis of one element, and others without expressions.
+struct Apart {
     shape_expr: String,
-    /// The shape below the outermost axis.
+    /// The shape with the outermost axis.
     form: Vec<Dim>,
-    /// The Reshape that removes the outermost axis.
-    last: Reshape,
+    /// The Reshape to each shape that follows, of which the last is that of the top.
+    rest: Vec<(Reshape, Vec<Dim>)>,
 }
 
 impl Net {
@@ -30,17 +30,15 @@ impl Net {
     pub(crate) fn unpack_reshapes(&mut self) {
         let layers = Vec::with_capacity(self.layers.len());
         for mut layer in std::mem::replace(&mut self.layers, layers) {
-            if let Some(last) = self.unpack(&mut layer) {
-                self.layers.extend([layer, last]);
-            } else {
-                self.layers.push(layer);
-            }
+            let rest = self.unpack(&mut layer).unwrap_or_default();
+            self.layers.push(layer);
+            self.layers.extend(rest);
         }
     }
 
-    /// Adds the layer that removes the packing of the bottom, and changes the layer; returns the layer that
-    /// follows it.
-    fn unpack(&mut self, layer: &mut NetLayer) -> Option<NetLayer> {
+    /// Adds the layer that removes the packing of the bottom, and changes the layer; returns the layers that
+    /// follow it.
+    fn unpack(&mut self, layer: &mut NetLayer) -> Option<Vec<NetLayer>> {
         let (Layer::Reshape(reshape), [bottom, _, ..], [top]) =
             (&layer.layer, layer.bottoms.as_slice(), layer.tops.as_slice())
         else {
@@ -59,8 +57,8 @@ impl Net {
             bottoms.push(bottom);
         }
         let flat = Dim::product(from);
-        let two = if is_packed { Some(TwoReshapes::of(&shape_expr, to)?) } else { None };
-        shape_expr = two.as_ref().map_or(shape_expr, |two| two.shape_expr.clone());
+        let apart = if is_packed { Some(Apart::of(&shape_expr, to)?) } else { None };
+        shape_expr = apart.as_ref().map_or(shape_expr, |apart| apart.shape_expr.clone());
         if bottoms.len() > MAX_BOTTOMS || !is_readable(&shape_expr) {
             return None;
         }
@@ -77,11 +75,18 @@ impl Net {
         }
         layer.layer = Reshape { shape_expr, ..Reshape::default() }.into();
         layer.bottoms = bottoms;
-        let TwoReshapes { form, last, .. } = two?;
-        let middle = self.between(top, form.as_slice().into());
+        let Apart { form, rest, .. } = apart?;
+        let mut middle = self.between(top, form.as_slice().into());
         layer.tops = smallvec![middle];
-        let (bottoms, tops) = (smallvec![middle], smallvec![top]);
-        Some(NetLayer { layer: last.into(), bottoms, tops, ..layer.clone() })
+        let (mut layers, count) = (Vec::new(), rest.len());
+        for (index, (reshape, form)) in rest.into_iter().enumerate() {
+            let is_last = index.checked_add(1) == Some(count);
+            let next = if is_last { top } else { self.between(top, form.as_slice().into()) };
+            let (bottoms, tops) = (smallvec![middle], smallvec![next]);
+            layers.push(NetLayer { layer: reshape.into(), bottoms, tops, ..layer.clone() });
+            middle = next;
+        }
+        Some(layers)
     }
 
     /// Adds a blob of the same elements as another one.
@@ -96,31 +101,41 @@ fn may_be_packed(shape: &[Dim]) -> bool {
     shape.first().and_then(Dim::known).is_none_or(|size| size % LEAST_PACK == 0)
 }
 
-impl TwoReshapes {
-    /// Returns the two reshapes to the form `to`; `None` if its two outer axes of four are free.
-    fn of(shape_expr: &str, to: &[Dim]) -> Option<TwoReshapes> {
+impl Apart {
+    /// Returns the reshapes to the form `to`; `None` if its three outer axes of four are free.
+    fn of(shape_expr: &str, to: &[Dim]) -> Option<Apart> {
         let known = |size: &Dim| size.known().and_then(|size| i32::try_from(size).ok());
         let mut sizes = items(shape_expr);
         let mut form = to.to_vec();
         let same = Reshape { w: 0, ..Reshape::default() };
-        let last = match to {
-            [_, _] => Reshape { h: -1, ..same },
-            [_, _, _] => Reshape { h: 0, c: -1, ..same },
-            [c, d, ..] => {
-                let both = format!("*({},{})", sizes.get(2)?, sizes.get(3)?);
-                sizes.splice(2.., [both]);
-                form.splice(..2, [c * d]);
-                match (known(c), known(d)) {
-                    (_, Some(d)) => Reshape { h: 0, d, c: -1, ..same },
-                    (Some(c), _) => Reshape { h: 0, d: -1, c, ..same },
+        let whole = |reshape: Reshape| (reshape, to.to_vec());
+        let rest = match to {
+            [_, _] => vec![whole(Reshape { h: -1, ..same })],
+            [_, _, _] => vec![whole(Reshape { h: 0, c: -1, ..same })],
+            [c, d, h, w] => {
+                let joined = match (known(c), known(d), known(h)) {
+                    (_, Some(d), _) => vec![whole(Reshape { h: 0, d, c: -1, ..same })],
+                    (Some(c), ..) => vec![whole(Reshape { h: 0, d: -1, c, ..same })],
+                    (.., Some(h)) => vec![
+                        (Reshape { h: 0, c: -1, ..same.clone() }, vec![c.clone(), d * h, w.clone()]),
+                        whole(Reshape { h, d: -1, c: 0, ..same }),
+                    ],
                     _ => return None,
-                }
+                };
+                // The size of the joined axes, in the order of expressions and in that of shapes.
+                let (last, first) = if joined.len() == 1 { (2..4, 0..2) } else { (1..3, 1..3) };
+                let [a, b] = sizes.get(last.clone())? else { return None };
+                let both = format!("*({a},{b})");
+                sizes.splice(last, [both]);
+                let size = Dim::product(form.get(first.clone())?);
+                form.splice(first, [size]);
+                joined
             }
             _ => return None,
         };
         form.insert(0, Dim::ONE);
         sizes.push("1".to_owned());
-        Some(TwoReshapes { shape_expr: sizes.join(","), form, last })
+        Some(Apart { shape_expr: sizes.join(","), form, rest })
     }
 }
 
@@ -191,6 +206,8 @@ mod tests {
         assert_eq!(found, ["-1 1 -233 -233", "1w,1h,8,1", "0 0 -233 -1"]);
         let found = unpacked(&["8*H", "W"], &["8", "H", "7", "W"], "1w,7,1h,8");
         assert_eq!(found, ["-1 1 -233 -233", "1w,7,*(1h,8),1", "0 0 -1 8"]);
+        let found = unpacked(&["4*C", "W"], &["C", "H", "2", "W"], "1w,2,1h,1d");
+        assert_eq!(found, ["-1 1 -233 -233", "1w,*(2,1h),1d,1", "0 0 -233 -1", "0 2 -1 0"]);
         let found = unpacked(&["3", "H*W"], &["H", "W"], "*(3,1w),1h");
         assert_eq!(found, ["*(3,1w),1h,1", "0 -1 -233 -233"]);
         let found = unpacked(&["8", "H*W"], &["3", "H", "W"], "1w,1h,3");
@@ -204,6 +221,6 @@ mod tests {
         assert_eq!(unpacked(&["8", "H*W"], &["8", "H", "W"], "1w,1h,8"), ["1w,1h,8"]);
         assert_eq!(unpacked(&["3", "H*W"], &["1", "H", "W"], "1w,1h,1"), ["1w,1h,1"]);
         assert_eq!(unpacked(&["H", "W"], &["H*W"], "*(1h,1w)"), ["*(1h,1w)"]);
-        assert_eq!(unpacked(&["C*H", "W"], &["C", "H", "2", "W"], "1w,2,1h,1d"), ["1w,2,1h,1d"]);
+        assert_eq!(unpacked(&["C*H", "W"], &["C", "H", "W", "2"], "2,1w,1h,1d"), ["2,1w,1h,1d"]);
     }
 }
