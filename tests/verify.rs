@@ -94,6 +94,26 @@ fn another_order_of_equal_scores_is_named() {
 }
 
 #[test]
+fn inputs_that_onnxruntime_rounds_are_not_rounded() {
+    let room = room_with_model("quantized/weight_of_blocks_with_rounded_inputs", "");
+    let text = room.expect(&format!("verify model.onnx m.param m.bin {}", python()), 0, "(accuracy_level 4)");
+    assert!(text.contains("the inputs of 1 node to int8"), "{text}");
+}
+
+#[test]
+fn outputs_without_numbers_are_named() {
+    let room = room_with_model("elementwise/abs", "");
+    let data = room.path("zeros.npz");
+    let write = "import numpy, sys; numpy.savez(sys.argv[1], x=numpy.zeros(numpy.load(sys.argv[2])['x'].shape, 'float32'))";
+    let inputs = format!("{}/fixtures/elementwise/abs/inputs.npz", env!("CARGO_MANIFEST_DIR"));
+    let python = support::python();
+    let status = std::process::Command::new(&python).args(["-c", write]).arg(&data).arg(inputs).status();
+    assert!(status.unwrap().success());
+    let line = format!("verify model.onnx m.param m.bin --data zeros.npz --python {}", python.display());
+    room.expect(&line, 0, "all elements are 0");
+}
+
+#[test]
 fn files_have_default_names() {
     let room = room_with_model("control/dropout", "");
     room.expect("model.onnx", 0, "model.ncnn.param");

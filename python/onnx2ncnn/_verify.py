@@ -200,7 +200,8 @@ def _saved(net: Net, folder: str) -> tuple[str, str]:
 
 def model_of(given: Source, converted: Net, options: Mapping[str, Any], exposed: set[str]) -> str | bytes:
     """The part of a model that was converted, with further values as outputs, as onnxruntime reads it."""
-    if exposed or isinstance(given, tuple) or any(options.get(name) for name in _CHANGING):
+    rounds = converted._conversion.rounded_by_onnxruntime()
+    if exposed or rounds or isinstance(given, tuple) or any(options.get(name) for name in _CHANGING):
         return converted._conversion.expose(exposed)
     return given
 

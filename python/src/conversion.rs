@@ -207,6 +207,11 @@ impl Conversion {
         run(py, || cli::candidates(&self.conversion, depthwise))
     }
 
+    /// Returns the number of nodes whose inputs onnxruntime rounds to int8, unless the model is exposed.
+    fn rounded_by_onnxruntime(&self) -> usize {
+        self.conversion.rounded_by_onnxruntime
+    }
+
     /// Returns the part of the model that was converted as an ONNX file, with further values as outputs.
     fn expose<'py>(&self, py: Python<'py>, values: BTreeSet<String>) -> PyResult<Bound<'py, PyBytes>> {
         let bytes = run(py, || {

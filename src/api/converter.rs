@@ -207,7 +207,8 @@ impl Converter {
     }
 
     /// Returns a part of a model with further values as outputs, for comparison with a simplified model or a
-    /// net. Names of values that the model does not compute are ignored.
+    /// net. Names of values that the model does not compute are ignored. No node permits onnxruntime to round
+    /// its inputs.
     ///
     /// # Errors
     ///

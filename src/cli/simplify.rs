@@ -90,7 +90,7 @@ pub(super) struct StorageArguments {
     #[arg(long, value_name = "FILE")]
     pub external_data: Option<String>,
 
-    /// Keep smaller weights in OUT
+    /// Keep smaller weights in OUT; lists of at most 128 bytes, which may decide shapes, always stay there
     #[arg(long, value_name = "BYTES", value_parser = parse_threshold, requires = "external_data", default_value = "1024")]
     pub size_threshold: u64,
 

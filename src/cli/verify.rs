@@ -248,7 +248,17 @@ fn compare(arguments: &Verify) -> Result<(Comparison, Options), Refusal> {
         measured = conversion.half_blobs()?;
     }
     let layers = if arguments.layers { inner_pairs(&conversion) } else { Vec::new() };
-    if !is_plain || !layers.is_empty() {
+    let rounded = conversion.rounded_by_onnxruntime;
+    if rounded > 0 && !is_quiet {
+        let nodes = count(rounded, "node");
+        let text = format!(
+            "onnxruntime rounds the inputs of {nodes} to int8 (accuracy_level 4): it runs the model without that"
+        );
+        let mut line = String::new();
+        labelled(&mut line, STRONG, "note", &text);
+        tell(&line, arguments.report.color);
+    }
+    if !is_plain || !layers.is_empty() || rounded > 0 {
         path = room.path().join("model.onnx");
         let names: BTreeSet<String> = layers.iter().map(|pair| pair.name.clone()).collect();
         converter.expose(&model, &names)?.write(&path, &Storage::AsNeeded)?;

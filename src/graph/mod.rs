@@ -410,6 +410,15 @@ impl Graph {
         id
     }
 
+    /// Forgets the ranges that say no more than the types: other nodes may compute the values by now.
+    pub(crate) fn forget_ranges_of_types(&mut self) {
+        for value in &mut self.values {
+            if value.range.get() == value.dtype.map(Range::of).as_ref() {
+                value.range = OnceLock::new();
+            }
+        }
+    }
+
     /// Returns the readers of each value; a node that reads a value twice is listed twice.
     pub(crate) fn readers(&self) -> Arc<IndexLists<ValueId, NodeId>> {
         let reads = || self.nodes().flat_map(|(id, node)| node.reads().map(move |value| (value, id)));

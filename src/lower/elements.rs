@@ -39,14 +39,32 @@ pub(crate) fn check_size(graph: &Graph, id: ValueId) -> Result<()> {
     Ok(())
 }
 
-/// Refuses integers of a constant that float32 does not represent.
-pub(crate) fn check_integers(tensor: &Tensor) -> Result<()> {
-    match inexact_integer(tensor)? {
-        Some(found) => Err(Error::unsupported(format!(
+/// Refuses integers of a constant that float32 does not represent, and floats beyond its largest number.
+pub(crate) fn check_numbers(tensor: &Tensor) -> Result<()> {
+    if let Some(found) = inexact_integer(tensor)? {
+        return Err(Error::unsupported(format!(
             "the integer {found}: float32 represents integers up to 2^24 exactly"
-        ))),
+        )));
+    }
+    match float_beyond(tensor)? {
+        Some(found) => Err(Error::unsupported(format!("the number {found:e} is beyond those of float32"))),
         None => Ok(()),
     }
+}
+
+/// Returns a finite number of a constant of float64 that is infinite in float32.
+fn float_beyond(tensor: &Tensor) -> Result<Option<f64>> {
+    if tensor.dtype() != DType::F64 {
+        return Ok(None);
+    }
+    let mut has_infinity = false;
+    tensor.for_each_f32(&mut |elements| {
+        has_infinity |= elements.iter().any(|element| element.is_infinite());
+        Ok(())
+    })?;
+    let elements = if has_infinity { tensor.load_listed()?.to_f64()? } else { return Ok(None) };
+    let is_beyond = |element: &&f64| element.is_finite() && AsPrimitive::<f32>::as_(**element).is_infinite();
+    Ok(elements.iter().find(is_beyond).copied())
 }
 
 /// Returns an integer of a constant that float32 does not represent.

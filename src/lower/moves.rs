@@ -51,7 +51,16 @@ fn emit<'l>(lower: &'l Lower, moved: &Moved) -> Result<Nd<'l>> {
             Move::Repeat { axis, times } => {
                 let mut to = x.shape().to_vec();
                 to.put(*axis, x.size(*axis) * times);
-                x.broadcast(&to)
+                if times.known().is_some() || x.size(*axis).is(1) {
+                    x.broadcast(&to)
+                } else {
+                    // A free number of copies along an axis of their own.
+                    let mut one = x.shape().to_vec();
+                    one.insert(*axis, Dim::ONE);
+                    let mut copies = one.clone();
+                    copies.put(*axis, times.clone());
+                    x.view(one).broadcast(&copies).view(to)
+                }
             }
             Move::Pad { border, .. } => {
                 // Padding adds elements around several axes at once.

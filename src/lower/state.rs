@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::assumption::Assumptions;
 use super::axes::Axes;
-use super::elements::{check_elements, check_integers, is_empty};
+use super::elements::{check_elements, check_numbers, is_empty};
 use super::form::{by_name, same_elements};
 use super::precision;
 use crate::common::index::{Index, IndexMap, IndexSet, SmallList};
@@ -220,7 +220,7 @@ impl State {
 
     pub(super) fn memory_data(&mut self, label: Label, tensor: &Tensor, form: &[Dim]) -> Result<BlobId> {
         check_elements(tensor.dtype())?;
-        check_integers(tensor)?;
+        check_numbers(tensor)?;
         let sizes: Option<Vec<i64>> = Dim::known_sizes(form);
         let sizes = sizes
             .ok_or_else(|| Error::unsupported(format!("a constant in the form {}", display_shape(form))))?;

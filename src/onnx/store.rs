@@ -17,6 +17,9 @@ const THRESHOLD: u64 = 1 << 10;
 /// External data begins at multiples of the page size, so that readers can map it.
 const PAGE: u64 = 1 << 12;
 
+/// The bytes of a list of sizes, axes or factors of axes.
+const SIZES: u64 = 128;
+
 /// The maximum bytes of a constant's name in the name of its file: systems limit the whole to 255.
 const MAX_NAME: usize = 100;
 
@@ -25,7 +28,8 @@ const MAX_NAME: usize = 100;
 pub struct ExternalData {
     /// The path of the file, relative to the model's folder, with `/` between folders.
     pub location: String,
-    /// Constants of fewer bytes stay in the model.
+    /// Constants of fewer bytes stay in the model; in any case those of one axis and at most 128 bytes, which
+    /// may decide shapes: onnxruntime reads these only in the model.
     pub size_threshold: u64,
     /// Whether each constant gets a separate file: `location`, a full stop, the constant's name.
     pub one_file_per_tensor: bool,
@@ -114,7 +118,9 @@ impl<'a> Store<'a> {
     fn entries(&mut self, name: &str, tensor: &Tensor, in_attribute: bool) -> Result<Option<Entries>> {
         let Store::External(data) = self else { return Ok(None) };
         let len = tensor.byte_len()?;
-        let stays = len < data.how.size_threshold || (in_attribute && !data.how.convert_attributes);
+        let may_be_sizes = tensor.shape().len() <= 1 && len <= SIZES;
+        let is_small = len < data.how.size_threshold || may_be_sizes;
+        let stays = is_small || (in_attribute && !data.how.convert_attributes);
         if stays || tensor.dtype() == DType::String {
             return Ok(None);
         }

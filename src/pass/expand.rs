@@ -135,6 +135,8 @@ pub(crate) fn expand_nodes(
         if !changed {
             break;
         }
+        // Of the operators without a rule for ranges, the nodes may have one.
+        graph.forget_ranges_of_types();
         super::dead::remove_dead_nodes(graph);
         *deferred = infer::infer_and_fold(graph)?;
         super::dead::remove_dead_nodes(graph);

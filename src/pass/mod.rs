@@ -1,5 +1,6 @@
 //! Passes: algorithms over the whole graph. Only those that match patterns name operators.
 
+pub(crate) mod accuracy;
 pub(crate) mod batch;
 pub mod blocks;
 pub(crate) mod builder;

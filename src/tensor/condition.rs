@@ -2,6 +2,7 @@
 
 mod bound;
 mod search;
+mod strictest;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -11,6 +12,7 @@ use crate::common::int::Int;
 use crate::error::{Error, Result, invalid};
 use bound::{greatest_symbol, least_symbol, only_symbol, value_at};
 pub(crate) use search::Found;
+use strictest::Multiples;
 
 /// A condition on free sizes, for other values of which a net is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -236,79 +238,6 @@ impl SizeCondition {
             SizeCondition::Equal(..) | SizeCondition::Broadcast(..) => false,
         }
     }
-
-    /// Returns the conditions on single factors that are met if and only if this one is, if there are some.
-    fn of_factors(&self) -> Option<Vec<SizeCondition>> {
-        let SizeCondition::Equal(a, b) = self else { return None };
-        let multiples = Multiples::of(a, b)?.0.into_iter();
-        multiples.map(|(size, of)| SizeCondition::multiple(&size, of).ok().flatten()).collect()
-    }
-
-    /// Returns whether the condition, on one symbol, is met by no value by which this one is not, as far as
-    /// this follows from the values of few periods.
-    fn implies_by_values(&self, one: &SizeCondition) -> bool {
-        let symbols = self.symbols();
-        let Some(name) = symbols.first().filter(|_| symbols.len() == 1 && one.symbols() == symbols) else {
-            return false;
-        };
-        let is_met = |condition: &SizeCondition, n: i64| {
-            condition.is_met(&BTreeMap::from([(name.clone(), Dim::from(n))]))
-        };
-        match (self, one) {
-            (SizeCondition::Equal(..) | SizeCondition::Multiple(..), SizeCondition::AtLeast(_, least)) => {
-                one.is_of_symbol() && *least <= MAX_PERIOD && (1..*least).all(|n| !is_met(self, n))
-            }
-            (
-                SizeCondition::Broadcast(Dim::Known(other), size),
-                SizeCondition::AtMost(_, Dim::Known(most)),
-            ) => one.is_of_symbol() && size.symbol_name().is_some() && other <= most,
-            (SizeCondition::Equal(a, b), SizeCondition::Equal(c, d)) => {
-                let lines = [(a, b), (c, d)].map(|(a, b)| Line::of(&(a - b)).filter(|line| line.rise == 0));
-                let [Some(first), Some(second)] = lines else { return false };
-                let values = |line: Line| line.values.into_iter().map(|value| value == 0);
-                let (first, second): (Vec<_>, Vec<_>) = (values(first).collect(), values(second).collect());
-                first.len().is_multiple_of(second.len())
-                    && first.iter().zip(second.iter().cycle()).all(|(first, second)| *second || !*first)
-            }
-            _ => false,
-        }
-    }
-
-    /// Returns the conditions that no other one implies.
-    pub(crate) fn strictest(conditions: &BTreeSet<SizeCondition>) -> Vec<SizeCondition> {
-        let of_factors = |one: &SizeCondition| one.of_factors().unwrap_or_else(|| vec![one.clone()]);
-        let conditions: BTreeSet<SizeCondition> = conditions.iter().flat_map(of_factors).collect();
-        let implies = |other: &SizeCondition, one: &SizeCondition| match (other, one) {
-            (SizeCondition::AtLeast(x, bound), SizeCondition::AtLeast(y, least)) => x == y && bound > least,
-            (SizeCondition::AtMost(x, Dim::Known(bound)), SizeCondition::AtMost(y, Dim::Known(most))) => {
-                x == y && bound < most
-            }
-            (SizeCondition::Multiple(x, of), SizeCondition::AtLeast(y, least)) => {
-                x == y && of >= least || *least <= 1 && *y == x.floor_div(*of) && x.lower_bound() >= Some(1)
-            }
-            (SizeCondition::Multiple(x, of), SizeCondition::Multiple(y, part)) => {
-                x == y && of > part && of.checked_rem(*part) == Some(0)
-            }
-            (_, SizeCondition::Broadcast(a, b)) => {
-                SizeCondition::equal(a, b).is_ok_and(|equal| equal.as_ref() == Some(other))
-            }
-            _ => false,
-        };
-        let is_implied =
-            |one: &&SizeCondition| conditions.iter().any(|other| other != *one && implies(other, one));
-        let listed: Vec<SizeCondition> = conditions.iter().filter(|one| !is_implied(one)).cloned().collect();
-        let valid = valid_sizes(&listed);
-        let follows = |one: &SizeCondition| {
-            !one.is_of_symbol() && one.substitute(&valid).is_ok_and(|condition| condition.is_none())
-        };
-        let left: Vec<SizeCondition> = listed.into_iter().filter(|one| !follows(one)).collect();
-        // Of two that imply each other one stays.
-        let implies = |other: &SizeCondition, one: &SizeCondition| {
-            other.implies_by_values(one) && !(one < other && one.implies_by_values(other))
-        };
-        let is_implied = |one: &SizeCondition| left.iter().any(|other| other != one && implies(other, one));
-        left.iter().filter(|one| !is_implied(one)).cloned().collect()
-    }
 }
 
 impl fmt::Display for SizeCondition {
@@ -328,68 +257,6 @@ impl fmt::Display for SizeCondition {
 fn lowest_terms(size: &Dim) -> (Dim, i64) {
     let factor = size.common_factor(&Dim::ZERO).max(1);
     (size.exact_div(factor).unwrap_or_else(|| size.clone()), factor)
-}
-
-/// Sizes that are multiples of numbers: what it means that a product of their quotients, each times its
-/// divisor, is their product. No quotient times its divisor is larger than the dividend.
-struct Multiples(Vec<(Dim, i64)>);
-
-impl Multiples {
-    fn of(a: &Dim, b: &Dim) -> Option<Multiples> {
-        let product = |size: &Dim| match <[_; 1]>::try_from(size.sum().terms) {
-            Ok([(atoms, times)]) if size.sum().constant == 0 => Some((atoms, times)),
-            _ => None,
-        };
-        let ((a, times), (b, others)) = (product(a)?, product(b)?);
-        let (atoms, mut whole, times) = match (times, others) {
-            (times, 1) => (a, b, times),
-            (1, times) => (b, a, times),
-            _ => return None,
-        };
-        let (mut multiples, mut divisors) = (Vec::new(), 1_i64);
-        for atom in atoms {
-            match atom.operation() {
-                Some((Operation::FloorDiv, dividend, Dim::Known(of @ 1..))) => {
-                    divisors = divisors.checked_mul(of)?;
-                    multiples.push((dividend, of));
-                }
-                _ if atom.lower_bound() >= Some(1) => {
-                    whole.remove(whole.iter().position(|other| *other == atom)?);
-                }
-                _ => return None,
-            }
-        }
-        let is_whole = Dim::product(multiples.iter().map(|(size, _)| size)) == Dim::product(&whole);
-        let is_positive = multiples.iter().all(|(size, _)| size.lower_bound() >= Some(1));
-        (!multiples.is_empty() && divisors == times && is_whole && is_positive)
-            .then_some(Multiples(multiples))
-    }
-}
-
-/// Returns expressions that replace symbols, whose values are those that satisfy the bounds and factors of
-/// single symbols.
-fn valid_sizes(conditions: &[SizeCondition]) -> BTreeMap<String, Dim> {
-    let mut found: BTreeMap<&str, (i64, i64)> = BTreeMap::new();
-    for condition in conditions {
-        match condition {
-            SizeCondition::AtLeast(size, bound) => {
-                if let Some(name) = size.symbol_name() {
-                    found.entry(name).or_insert((1, 1)).0 = *bound;
-                }
-            }
-            SizeCondition::Multiple(size, of) => {
-                if let Some(name) = size.symbol_name() {
-                    found.entry(name).or_insert((1, 1)).1 = *of;
-                }
-            }
-            SizeCondition::Equal(..) | SizeCondition::Broadcast(..) | SizeCondition::AtMost(..) => {}
-        }
-    }
-    let valid = found.into_iter().map(|(name, (least, of))| {
-        let below = Dim::from(least).ceil_div(of) - 1;
-        (name.to_owned(), (Dim::symbol(name) + below) * of)
-    });
-    valid.collect()
 }
 
 /// Returns a symbol, and the size at which the expression is 0: one without subtractions, if there is one.
@@ -450,12 +317,15 @@ impl Line {
         if self.rise == 0 {
             let zeros: Vec<i64> = entries().filter(|(_, value)| **value == 0).map(|(n, _)| n).collect();
             let first = *zeros.first()?;
-            let is_multiple = |n: i64| n.checked_rem(first) == Some(0);
+            let step = zeros.get(1).map_or(Some(period), |second| second.checked_sub(first))?;
+            let is_multiple = |n: i64| n.checked_sub(first).and_then(|n| n.checked_rem(step)) == Some(0);
             let is_met = entries().all(|(n, value)| (*value == 0) == is_multiple(n));
-            return Some(if is_met && is_multiple(period) {
-                SizeCondition::Multiple(symbol, first)
-            } else {
-                general
+            // The zeros of the next period follow those of this one.
+            let is_met = is_met && period.checked_rem(step) == Some(0);
+            return Some(match is_met {
+                true if first == step => SizeCondition::Multiple(symbol, step),
+                true if step > 1 => SizeCondition::Multiple(symbol - first, step),
+                _ => general,
             });
         }
         let zeros = entries().filter_map(|(n, value)| {

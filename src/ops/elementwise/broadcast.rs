@@ -5,7 +5,7 @@
 
 use std::borrow::Cow;
 
-use crate::lower::{ScalarOrBlob, check_integers, inexact_integer};
+use crate::lower::{ScalarOrBlob, check_numbers, inexact_integer};
 use crate::op::MANY;
 use crate::ops::prelude::*;
 use crate::tensor::{try_zip_broadcast, zip_broadcast};
@@ -107,7 +107,7 @@ pub(in crate::ops) fn lower_pair(lower: &Lower) -> Result<(ScalarOrBlob, ScalarO
 /// Returns the inputs as operands of arithmetic layers. Integer constants must be exact in float32.
 pub(in crate::ops) fn lower_operands(lower: &Lower) -> Result<Vec<ScalarOrBlob>> {
     for index in 0..lower.input_count() {
-        lower.constant(index).map_or(Ok(()), check_integers).map_err(|e| e.at_part(lower.label(index)))?;
+        lower.constant(index).map_or(Ok(()), check_numbers).map_err(|e| e.at_part(lower.label(index)))?;
     }
     broadcast_operands(lower)
 }
@@ -120,7 +120,7 @@ pub(in crate::ops) fn lower_bounded(lower: &Lower) -> Result<Vec<ScalarOrBlob>> 
         if inexact_integer(tensor)?
             .is_some_and(|integer| tensor.len() > 1 || integer.unsigned_abs() < FAR_BOUND)
         {
-            check_integers(tensor).map_err(|e| e.at_part(lower.label(index)))?;
+            check_numbers(tensor).map_err(|e| e.at_part(lower.label(index)))?;
         }
     }
     broadcast_operands(lower)

@@ -28,7 +28,8 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lowers_to("a constant; for free sizes a part of a blob with those sizes, filled by Clip")
         .limits("a shape computed at run time"),
     Row::of(NCNN_DOMAIN, "Stored", Access::Any, infer_same).lower(lower_stored).lowers_to("MemoryData"),
-    Row::new("EyeLike", Access::Any, infer_eye_like).lowers_to("a constant").limits("free sizes"),
+    Row::defined("", "EyeLike", expand_eye_like)
+        .lowers_to("a constant; a comparison of the positions on two axes of free size"),
     Row::new("Range", Access::Any, infer_range)
         .fold(fold_range)
         .range(range_range)
@@ -117,24 +118,14 @@ fn filled(fill: &Array, shape: &[Dim]) -> Result<Tensor> {
     Tensor::filled(fill, sizes)
 }
 
-fn infer_eye_like(call: &Call) -> Result<Vec<Fact>> {
-    let dtype = call.optional_element_type("dtype")?.map_or_else(|| call.dtype(0), Ok)?;
-    let k = call.int("k")?;
-    let sizes = call.sizes(0)?;
-    let [rows, columns] = *sizes.as_slice() else {
-        invalid!("an identity matrix of {} axes", sizes.len());
-    };
-    if rows.saturating_mul(columns) > limits::MATRIX_ELEMENTS.int() {
-        return Err(Error::limit(format!("an identity matrix of {rows} x {columns}")));
+fn expand_eye_like<'x>(x: &'x Expand) -> Result<Expr<'x>> {
+    let dtype = x.optional_element_type("dtype")?.map_or_else(|| x.dtype(0), Ok)?;
+    let like = x.operand(0);
+    if x.shape(0)?.len() != 2 {
+        invalid!("an identity matrix of {} axes", x.shape(0)?.len());
     }
-    let shape = vec![usize::try_from(rows)?, usize::try_from(columns)?];
-    let elements = shape.clone();
-    let tensor = Tensor::deferred(dtype, shape, Vec::new(), move |_| {
-        let positions = (0..rows.saturating_mul(columns)).map(|index| (index / columns, index % columns));
-        let eye = positions.map(|(row, column)| i64::from(column - row == k)).collect();
-        Array::i64(ArrayD::from_shape_vec(elements.as_slice(), eye)?).cast(dtype)
-    })?;
-    Ok(vec![Fact::constant(tensor)])
+    let (rows, columns) = (like.positions(0).unsqueeze(&[1_i64]), like.positions(1));
+    Ok(x.make.op("Equal", [rows + x.int("k")?, columns], []).cast(dtype))
 }
 
 fn infer_shape(call: &Call) -> Result<Vec<Fact>> {

@@ -25,6 +25,7 @@ mod narrow;
 mod plain_attention;
 mod rotary;
 mod scores;
+mod shift;
 mod shuffle;
 mod softmax;
 mod split;
@@ -61,6 +62,8 @@ pub const FUSIONS: &[Rewrite] = &[
     pass!(focus::fuse_focus_conv [Concat] "strided Slices and Concat before a Conv to SpaceToDepth"),
     pass!(focus::fuse_focus [Concat] "strided Slices and Concat to SpaceToDepth"),
     pass!(atan2::fuse_atan2 [Atan] "atan(y / x), turned by pi where x is negative, to Atan2"),
+    pass!(shift::fuse_signed_shift [BitShift]
+        "a shift to the right whose highest bits are set where x is negative to floor(x / 2^n)"),
     pass!(softmax::fuse_softmax [Exp] "exp(x) / sum(exp(x)) to Softmax"),
     pass!(swish::fuse_sigmoid [Exp] "1 / (1 + exp(-x)) to Sigmoid"),
     pass!(swish::fuse_swish [Exp Sigmoid] "x * Sigmoid(alpha * x) to Swish"),

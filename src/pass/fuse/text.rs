@@ -3,9 +3,9 @@
 //! `Add(Mul(x, cos), Mul(y, sin))` is a sum of two products. A word that begins with a small letter is a
 //! value, the same one wherever it stands; a number is a constant of one element; `t = Atan(x)` names the
 //! value of a node. `a | b` is `a` or `b`. After `&`, the value of a node may have readers outside of the
-//! pattern. Operators are from ONNX's domain, with exactly these inputs; the inputs of Add and
-//! Mul may be in either order. `Div(a, b)` is also `a * (1 / b)` and `a * Reciprocal(b)`. Reductions keep
-//! their axes, which are not among the inputs.
+//! pattern. Operators are from ONNX's domain, with exactly these inputs; the inputs of Add, BitwiseOr and Mul
+//! may be in either order. `Div(a, b)` is also `a * (1 / b)` and `a * Reciprocal(b)`. Reductions keep their
+//! axes, which are not among the inputs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -133,7 +133,8 @@ fn readings(matcher: &Matcher, value: ValueId, op_type: &str) -> Vec<(Vec<ValueI
     let count = if is_reduction { 1 } else { node.inputs.len() };
     let operands: Option<Vec<ValueId>> = node.inputs.iter().take(count).copied().collect();
     let Some(operands) = operands else { return Vec::new() };
-    let reversed = ["Add", "Mul"].contains(&op_type).then(|| operands.iter().rev().copied().collect());
+    let reversed =
+        ["Add", "BitwiseOr", "Mul"].contains(&op_type).then(|| operands.iter().rev().copied().collect());
     [Some(operands), reversed].into_iter().flatten().map(|operands| (operands, None)).collect()
 }
 

@@ -10,6 +10,7 @@ mod operand;
 mod padding;
 mod part;
 mod reduce;
+mod sentinel;
 mod transpose;
 mod view;
 
@@ -48,6 +49,8 @@ pub const SIMPLIFICATIONS: &[Rewrite] = &[
     pass!(eliminate_nop_split [Split] "Split into one part"),
     pass!(eliminate_nop_transpose [Transpose] "Transpose that moves no element"),
     pass!(eliminate_nop_where [Where] "Where with a constant condition that is all true or all false"),
+    pass!(sentinel::bound_masked_integers [Where]
+        "integers beyond float32 that a mask leaves out of a minimum or maximum to a bound of the others"),
     pass!(eliminate_nop_with_unit [Add And Div Max Mean Min Mul Or Pow Sub Sum]
         "sums with 0, products with 1 and the like; Sum, Max, Mean and Min of one value"),
     MERGE_CONSTANTS,

@@ -244,6 +244,9 @@ impl<'a> Search<'a> {
             remedy.flags.retain(|other| ![DEQUANTIZE, INT8].contains(other));
             remedy.flags.push(flag);
             match self.attempt(&remedy) {
+                // Where no layer is in int8, the option changes nothing but the rounding.
+                Some(Ok(converted))
+                    if flag == INT8 && !converted.net.layers.iter().any(|layer| layer.layer.is_int8()) => {}
                 Some(Ok(converted)) if self.keeps_weights(&converted) => self.found.push(remedy),
                 Some(Err(errors)) if errors.iter().all(|error| error.code() != code) => {
                     self.rebase(remedy, &errors);
@@ -260,6 +263,8 @@ impl<'a> Search<'a> {
                 let mut remedy = self.base.clone();
                 remedy.set.push((name.clone(), value));
                 match self.attempt(&remedy) {
+                    // A net without inputs is no use.
+                    Some(Ok(converted)) if converted.inputs.is_empty() => {}
                     Some(Ok(_)) => {
                         self.found.push(remedy);
                         break;

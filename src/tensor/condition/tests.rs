@@ -46,7 +46,7 @@ fn conditions_are_simplified() {
         (equal(&times(&part(31, 32), 32), &h()), "H is a multiple of 32"),
         (equal(&part(0, 2), &part(1, 2)), "H is a multiple of 2"),
         (equal(&part(0, 2), &number(5)), "floor_div(H, 2) = 5"),
-        (equal(&part(-1, 2), &part(0, 2)), "floor_div(H, 2) = floor_div(H+1, 2)-1"),
+        (equal(&part(-1, 2), &part(0, 2)), "H-1 is a multiple of 2"),
         (broadcast(&h(), &number(48)), "H is 1 or 48"),
         (broadcast(&h(), &number(1)), "always"),
         (broadcast(&times(&h(), 2), &number(48)), "H = 24"),
@@ -163,7 +163,7 @@ fn single_values_and_contradictions_are_found() {
 }
 
 #[test]
-fn implied_conditions_are_left_out() {
+fn conditions_that_follow_from_others_are_left_out() {
     let [h, w] = ["H", "W"].map(Dim::symbol);
     let listed = |conditions: &[Result<Option<SizeCondition>>]| {
         let conditions = conditions.iter().map(|one| one.as_ref().unwrap().clone().unwrap()).collect();

@@ -146,7 +146,8 @@ fn lower_cast(lower: &Lower) -> Result<()> {
     if foreign(from) || foreign(to) {
         unsupported!("a cast from {from} to {to} at run time");
     }
-    let change = change(from, to)?;
+    let is_negative = lower.range(0).least < 0.0;
+    let change = change(from, to, is_negative)?;
     let x = lower.blob(0)?;
     let changed = match change {
         Change::CutOff if to.bits() <= 16 && !Range::of(to).contains(lower.range(0).map(f64::trunc)) => {
@@ -186,7 +187,8 @@ enum Change {
     Power,
 }
 
-fn change(from: DType, to: DType) -> Result<Change> {
+/// Returns the effect of a cast; `is_negative`: whether elements may be negative.
+fn change(from: DType, to: DType, is_negative: bool) -> Result<Change> {
     if from == to || from == DType::Bool {
         return Ok(Change::None);
     }
@@ -220,7 +222,7 @@ fn change(from: DType, to: DType) -> Result<Change> {
     if to.bits() <= 16 {
         return Ok(Change::Wrap);
     }
-    if to.is_unsigned() && !from.is_unsigned() {
+    if to.is_unsigned() && !from.is_unsigned() && is_negative {
         unsupported!("negative numbers of {from} as {to} at run time");
     }
     // Wider types are assumed to contain only integers that float32 represents exactly.
@@ -264,8 +266,9 @@ mod tests {
             (DType::U8, DType::I8, Change::Wrap),
             (DType::U8, DType::I16, Change::None),
         ] {
-            assert_eq!(change(from, to).unwrap(), expected, "{from} to {to}");
+            assert_eq!(change(from, to, true).unwrap(), expected, "{from} to {to}");
         }
-        assert!(change(DType::I64, DType::U32).is_err());
+        assert!(change(DType::I64, DType::U32, true).is_err());
+        assert_eq!(change(DType::I64, DType::U32, false).unwrap(), Change::None);
     }
 }

@@ -1,0 +1,151 @@
+//! The conditions of a list that no other one implies.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Line, MAX_PERIOD, SizeCondition};
+use crate::tensor::{Dim, Operation};
+
+impl SizeCondition {
+    /// Returns the conditions on single factors that are met if and only if this one is, if there are some.
+    fn of_factors(&self) -> Option<Vec<SizeCondition>> {
+        let SizeCondition::Equal(a, b) = self else { return None };
+        let multiples = Multiples::of(a, b)?.0.into_iter();
+        multiples.map(|(size, of)| SizeCondition::multiple(&size, of).ok().flatten()).collect()
+    }
+
+    /// Returns whether the condition, on one symbol, is met by no value by which this one is not, as far as
+    /// this follows from the values of few periods.
+    fn implies_by_values(&self, one: &SizeCondition) -> bool {
+        let symbols = self.symbols();
+        let Some(name) = symbols.first().filter(|_| symbols.len() == 1 && one.symbols() == symbols) else {
+            return false;
+        };
+        let is_met = |condition: &SizeCondition, n: i64| {
+            condition.is_met(&BTreeMap::from([(name.clone(), Dim::from(n))]))
+        };
+        match (self, one) {
+            (SizeCondition::Equal(..) | SizeCondition::Multiple(..), SizeCondition::AtLeast(_, least)) => {
+                one.is_of_symbol() && *least <= MAX_PERIOD && (1..*least).all(|n| !is_met(self, n))
+            }
+            (
+                SizeCondition::Broadcast(Dim::Known(other), size),
+                SizeCondition::AtMost(_, Dim::Known(most)),
+            ) => one.is_of_symbol() && size.symbol_name().is_some() && other <= most,
+            (SizeCondition::Equal(a, b), SizeCondition::Equal(c, d)) => {
+                let lines = [(a, b), (c, d)].map(|(a, b)| Line::of(&(a - b)).filter(|line| line.rise == 0));
+                let [Some(first), Some(second)] = lines else { return false };
+                let values = |line: Line| line.values.into_iter().map(|value| value == 0);
+                let (first, second): (Vec<_>, Vec<_>) = (values(first).collect(), values(second).collect());
+                first.len().is_multiple_of(second.len())
+                    && first.iter().zip(second.iter().cycle()).all(|(first, second)| *second || !*first)
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns the conditions that no other one implies.
+    pub(crate) fn strictest(conditions: &BTreeSet<SizeCondition>) -> Vec<SizeCondition> {
+        let of_factors = |one: &SizeCondition| one.of_factors().unwrap_or_else(|| vec![one.clone()]);
+        let conditions: BTreeSet<SizeCondition> = conditions.iter().flat_map(of_factors).collect();
+        let implies = |other: &SizeCondition, one: &SizeCondition| match (other, one) {
+            (SizeCondition::AtLeast(x, bound), SizeCondition::AtLeast(y, least)) => x == y && bound > least,
+            (SizeCondition::AtMost(x, Dim::Known(bound)), SizeCondition::AtMost(y, Dim::Known(most))) => {
+                x == y && bound < most
+            }
+            (SizeCondition::Multiple(x, of), SizeCondition::AtLeast(y, least)) => {
+                x == y && of >= least || *least <= 1 && *y == x.floor_div(*of) && x.lower_bound() >= Some(1)
+            }
+            (SizeCondition::Multiple(x, of), SizeCondition::Multiple(y, part)) => {
+                x == y && of > part && of.checked_rem(*part) == Some(0)
+            }
+            (_, SizeCondition::Broadcast(a, b)) => {
+                SizeCondition::equal(a, b).is_ok_and(|equal| equal.as_ref() == Some(other))
+            }
+            _ => false,
+        };
+        let is_implied =
+            |one: &&SizeCondition| conditions.iter().any(|other| other != *one && implies(other, one));
+        let listed: Vec<SizeCondition> = conditions.iter().filter(|one| !is_implied(one)).cloned().collect();
+        let valid = valid_sizes(&listed);
+        let follows = |one: &SizeCondition| {
+            !one.is_of_symbol() && one.substitute(&valid).is_ok_and(|condition| condition.is_none())
+        };
+        // Sizes that are not 1 for valid ones broadcast if they are equal.
+        let may_be_one = |size: &Dim| size.substitute(&valid).lower_bound().is_none_or(|least| least < 2);
+        let left = listed.into_iter().filter(|one| !follows(one)).map(|one| match &one {
+            SizeCondition::Broadcast(a, b) if !may_be_one(a) && !may_be_one(b) => {
+                SizeCondition::equal(a, b).ok().flatten().unwrap_or(one)
+            }
+            _ => one,
+        });
+        let left: Vec<SizeCondition> = left.collect();
+        // Of two that imply each other one stays.
+        let implies = |other: &SizeCondition, one: &SizeCondition| {
+            other.implies_by_values(one) && !(one < other && one.implies_by_values(other))
+        };
+        let is_implied = |one: &SizeCondition| left.iter().any(|other| other != one && implies(other, one));
+        left.iter().filter(|one| !is_implied(one)).cloned().collect()
+    }
+}
+
+/// Returns expressions that replace symbols, whose values are those that satisfy the bounds and factors of
+/// single symbols.
+fn valid_sizes(conditions: &[SizeCondition]) -> BTreeMap<String, Dim> {
+    let mut found: BTreeMap<&str, (i64, i64)> = BTreeMap::new();
+    for condition in conditions {
+        match condition {
+            SizeCondition::AtLeast(size, bound) => {
+                if let Some(name) = size.symbol_name() {
+                    found.entry(name).or_insert((1, 1)).0 = *bound;
+                }
+            }
+            SizeCondition::Multiple(size, of) => {
+                if let Some(name) = size.symbol_name() {
+                    found.entry(name).or_insert((1, 1)).1 = *of;
+                }
+            }
+            SizeCondition::Equal(..) | SizeCondition::Broadcast(..) | SizeCondition::AtMost(..) => {}
+        }
+    }
+    let valid = found.into_iter().map(|(name, (least, of))| {
+        let below = Dim::from(least).ceil_div(of) - 1;
+        (name.to_owned(), (Dim::symbol(name) + below) * of)
+    });
+    valid.collect()
+}
+
+/// Sizes that are multiples of numbers: what it means that a product of their quotients, each times its
+/// divisor, is their product. No quotient times its divisor is larger than the dividend.
+pub(super) struct Multiples(pub Vec<(Dim, i64)>);
+
+impl Multiples {
+    pub fn of(a: &Dim, b: &Dim) -> Option<Multiples> {
+        let product = |size: &Dim| match <[_; 1]>::try_from(size.sum().terms) {
+            Ok([(atoms, times)]) if size.sum().constant == 0 => Some((atoms, times)),
+            _ => None,
+        };
+        let ((a, times), (b, others)) = (product(a)?, product(b)?);
+        let (atoms, mut whole, times) = match (times, others) {
+            (times, 1) => (a, b, times),
+            (1, times) => (b, a, times),
+            _ => return None,
+        };
+        let (mut multiples, mut divisors) = (Vec::new(), 1_i64);
+        for atom in atoms {
+            match atom.operation() {
+                Some((Operation::FloorDiv, dividend, Dim::Known(of @ 1..))) => {
+                    divisors = divisors.checked_mul(of)?;
+                    multiples.push((dividend, of));
+                }
+                _ if atom.lower_bound() >= Some(1) => {
+                    whole.remove(whole.iter().position(|other| *other == atom)?);
+                }
+                _ => return None,
+            }
+        }
+        let is_whole = Dim::product(multiples.iter().map(|(size, _)| size)) == Dim::product(&whole);
+        let is_positive = multiples.iter().all(|(size, _)| size.lower_bound() >= Some(1));
+        (!multiples.is_empty() && divisors == times && is_whole && is_positive)
+            .then_some(Multiples(multiples))
+    }
+}
