@@ -51,6 +51,8 @@ pub(super) fn describe(conversion: &Conversion, exact: bool) -> Option<String> {
 #[derive(Default, PartialEq, Eq)]
 struct Demand {
     factor: Option<i64>,
+    /// The most by which it is below a multiple of the second number.
+    below: Option<(i64, i64)>,
     least: Option<i64>,
     most: Option<i64>,
     /// The only value except 1.
@@ -64,6 +66,10 @@ impl Demand {
             true => format!("multiples of {n}"),
             false => format!("a multiple of {n}"),
         });
+        let below = self.below.map(|(most, n)| match plural {
+            true => format!("at most {most} below multiples of {n}"),
+            false => format!("at most {most} below a multiple of {n}"),
+        });
         let bounds = match (self.least, self.most) {
             (Some(least), Some(most)) => Some(format!("from {least} to {most}")),
             (Some(least), None) => Some(format!("at least {least}")),
@@ -71,7 +77,7 @@ impl Demand {
             (None, None) => None,
         };
         let other = self.other.map(|n| format!("1 or {n}"));
-        [factor, bounds, other].into_iter().flatten().collect::<Vec<_>>().join(" and ")
+        [factor, below, bounds, other].into_iter().flatten().collect::<Vec<_>>().join(" and ")
     }
 }
 
@@ -93,6 +99,9 @@ fn clauses(conditions: &[SizeCondition]) -> Vec<String> {
             SizeCondition::AtMost(size, Dim::Known(_)) | SizeCondition::Broadcast(Dim::Known(_), size) => {
                 single.push((name_of(size), condition));
             }
+            SizeCondition::Equal(..) if let Some((name, ..)) = condition.below_multiple() => {
+                single.push((name_of(&Dim::symbol(&name)), condition));
+            }
             SizeCondition::AtMost(size, bound) => others.push(format!("{size} is at most {bound}")),
             SizeCondition::Broadcast(a, b) => {
                 others.push(format!("{a} and {b} are equal, or one of them is 1"))
@@ -105,6 +114,9 @@ fn clauses(conditions: &[SizeCondition]) -> Vec<String> {
         match condition {
             SizeCondition::AtLeast(_, least) => demand.least = Some(*least),
             SizeCondition::Multiple(_, of) => demand.factor = Some(*of),
+            SizeCondition::Equal(..) => {
+                demand.below = condition.below_multiple().map(|(_, most, of)| (most, of));
+            }
             SizeCondition::AtMost(_, Dim::Known(most)) => demand.most = Some(*most),
             SizeCondition::Broadcast(Dim::Known(other), _) => demand.other = Some(*other),
             _ => {}
@@ -143,6 +155,10 @@ mod tests {
                 &["H is a multiple of 2 and at least 6", "W is at most 9"],
             ),
             (vec![least(&h, 6), most(&h, 9)], &["H is from 6 to 9"]),
+            (
+                vec![SizeCondition::Equal((&h + 7).floor_div(8), (&h + 31).floor_div(32) * 4)],
+                &["H is at most 7 below a multiple of 32"],
+            ),
             (vec![SizeCondition::Broadcast(Dim::from(5), h.clone())], &["H is 1 or 5"]),
             (vec![SizeCondition::AtMost(&h + &w, s.clone())], &["H+W is at most S"]),
             (

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use onnx2ncnn::{OptionInfo, Remedy};
 
 use super::location::STANDARD_INPUT;
+use super::terminal::printable;
 
 /// The maximum number of commands.
 const MAX_COMMANDS: usize = 3;
@@ -26,7 +27,7 @@ pub(super) struct Next {
     pub percent: u64,
     /// Whether it makes a chain of nets.
     pub is_chain: bool,
-    /// What its options without values do.
+    /// What its options do, and which values are examples.
     pub effects: Vec<String>,
 }
 
@@ -35,7 +36,16 @@ impl Next {
     pub fn after(line: &Line, remedies: &[Remedy]) -> Vec<Next> {
         let next = remedies.iter().filter_map(|remedy| {
             let command = line.with(remedy)?;
-            let effects = remedy.flags.iter().filter_map(|name| effect(name)).collect();
+            let values = remedy
+                .set
+                .iter()
+                .map(|(input, _)| format!("\"{}\" is a constant: give your value", printable(input)));
+            let sizes = remedy
+                .input_shapes
+                .iter()
+                .map(|(input, _)| format!("\"{}\" has these sizes alone: give yours", printable(input)));
+            let effects =
+                remedy.flags.iter().filter_map(|name| effect(name)).chain(values).chain(sizes).collect();
             Some(Next { command, percent: remedy.percent, is_chain: !remedy.split_at.is_empty(), effects })
         });
         next.take(MAX_COMMANDS).collect()

@@ -58,7 +58,9 @@ fn read_conditions(call: &Call) -> Result<Vec<Condition>> {
     let mut conditions = Vec::new();
     for (index, mode) in modes.into_iter().enumerate() {
         if mode == MEMBER {
-            unsupported!("members of a set: onnxruntime truncates some fractions");
+            unsupported!(
+                "nodes that test whether a set has the element: onnxruntime truncates fractions there"
+            );
         }
         let Some(comparison) = Comparison::ALL.get(mode).copied() else {
             invalid!("unknown mode {mode} of node {index}");

@@ -8,7 +8,7 @@ use crate::graph::{Graph, Node, ValueId};
 use crate::ncnn::layer::LARGEST_INT8;
 use crate::op::resolve_axis;
 use crate::pass::pattern::{int, producer};
-use crate::tensor::{Array, DType, Tensor};
+use crate::tensor::{DType, Tensor};
 
 /// The maximum width of a quantized weight.
 const MAX_BITS: usize = 8;
@@ -20,7 +20,8 @@ pub(super) struct Levels {
     /// The scale of each output.
     pub scales: Vec<f32>,
     shape: Vec<usize>,
-    levels: Vec<i64>,
+    /// Integers of eight bits minus a zero point.
+    levels: Vec<i16>,
 }
 
 impl Levels {
@@ -37,26 +38,21 @@ impl Levels {
             return Ok(None);
         };
         let Some(zeros) = zero_points(graph, dequantize, outputs)? else { return Ok(None) };
-        let mut levels = constant.load_listed()?.int_list()?;
+        let mut levels = narrow_integers(constant)?;
         let Some(each) = levels.len().checked_div(outputs).filter(|each| *each > 0) else { return Ok(None) };
         if axis == 1 {
-            let columns = std::mem::take(&mut levels);
-            levels = (0..outputs)
-                .flat_map(|output| columns.iter().skip(output).step_by(outputs).copied())
-                .collect();
+            levels = transposed(&levels, each, outputs);
             shape.reverse();
         }
         let mut is_unchanged = dtype == DType::I8 && axis == 0 && zeros.iter().all(|zero| *zero == 0);
         for ((row, zero), scale) in levels.chunks_mut(each).zip(zeros).zip(&mut scales) {
             row.iter_mut().for_each(|level| *level -= zero);
-            let largest = row.iter().map(|level| level.abs()).max().unwrap_or(0);
-            let largest: f64 = largest.as_();
+            let largest = f64::from(row.iter().map(|level| level.abs()).max().unwrap_or(0));
             if largest > LARGEST_INT8 {
                 is_unchanged = false;
                 let ratio = LARGEST_INT8 / largest;
                 for level in row {
-                    let exact: f64 = (*level).as_();
-                    *level = (exact * ratio).round().as_();
+                    *level = (f64::from(*level) * ratio).round().as_();
                 }
                 *scale = (f64::from(*scale) / ratio).as_();
             }
@@ -67,18 +63,47 @@ impl Levels {
 
     /// Returns the integers.
     pub fn tensor(&self) -> Result<Tensor> {
-        let levels = ndarray::ArrayD::from_shape_vec(self.shape.clone(), self.levels.clone())?;
-        Tensor::from_array(&Array::i64(levels).cast(DType::I8)?)
+        let bytes = self.levels.iter().map(|level| AsPrimitive::<i8>::as_(*level).cast_unsigned());
+        Tensor::from_raw(DType::I8, self.shape.clone(), bytes.collect::<Vec<u8>>().into())
     }
 }
 
+/// Returns integers of at most eight bits.
+fn narrow_integers(constant: &Tensor) -> Result<Vec<i16>> {
+    Ok(match (constant.dtype(), constant.raw_bytes()) {
+        (DType::I8, Some(bytes)) => bytes.iter().map(|byte| byte.cast_signed().into()).collect(),
+        (DType::U8, Some(bytes)) => bytes.iter().map(|byte| i16::from(*byte)).collect(),
+        _ => constant.load_listed()?.int_list()?.into_iter().map(|integer| integer.as_()).collect(),
+    })
+}
+
+/// The rows and columns of a part of a matrix that is transposed at once: both fit into the cache.
+const TILE: usize = 64;
+
+/// Returns the transpose of a matrix.
+fn transposed(matrix: &[i16], rows: usize, columns: usize) -> Vec<i16> {
+    let mut turned = vec![0; matrix.len()];
+    for (tile, some_rows) in matrix.chunks(columns * TILE).enumerate() {
+        for first in (0..columns).step_by(TILE) {
+            for (row, elements) in some_rows.chunks(columns).enumerate() {
+                let at = tile * TILE + row;
+                let part = elements.iter().skip(first).take(TILE);
+                let places = turned.iter_mut().skip(first * rows + at).step_by(rows);
+                places.zip(part).for_each(|(place, element)| *place = *element);
+            }
+        }
+    }
+    turned
+}
+
 /// Returns the zero point of each of `outputs`, if they are constant.
-fn zero_points(graph: &Graph, dequantize: &Node, outputs: usize) -> Result<Option<Vec<i64>>> {
+fn zero_points(graph: &Graph, dequantize: &Node, outputs: usize) -> Result<Option<Vec<i16>>> {
     if dequantize.input(2).is_none() {
         return Ok(Some(vec![0; outputs]));
     }
     let Some(zeros) = constant_input(graph, dequantize, 2) else { return Ok(None) };
     let zeros = zeros.load_listed()?.int_list()?;
+    let zeros: Vec<i16> = zeros.into_iter().map(|zero| zero.as_()).collect();
     Ok(match zeros.as_slice() {
         [one] => Some(vec![*one; outputs]),
         _ => Some(zeros).filter(|zeros| zeros.len() == outputs),
@@ -135,4 +160,20 @@ pub(super) fn bias(graph: &Graph, value: Option<ValueId>, outputs: usize) -> Res
         levels.iter().zip(scales).map(|(level, scale)| AsPrimitive::<f32>::as_(*level) * scale).collect()
     };
     Ok(Some(list).filter(|list| list.len() == outputs))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn matrices_of_any_size_are_transposed() {
+        for (rows, columns) in [(1, 1), (3, 70), (130, 2), (65, 129)] {
+            let matrix: Vec<i16> = (0..rows * columns).map(|element| element.as_()).collect();
+            let turned = transposed(&matrix, rows, columns);
+            let found =
+                |row: usize, column: usize| turned[column * rows + row] == matrix[row * columns + column];
+            assert!((0..rows).all(|row| (0..columns).all(|column| found(row, column))), "{rows} {columns}");
+        }
+    }
 }

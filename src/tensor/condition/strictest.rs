@@ -43,10 +43,22 @@ impl SizeCondition {
         }
     }
 
+    /// Returns the name of a size, a number and another one, if the condition is that the size is at most the
+    /// first number below a multiple of the second.
+    pub fn below_multiple(&self) -> Option<(String, i64, i64)> {
+        let SizeCondition::Equal(a, b) = self else { return None };
+        let Line { name, values, rise: 0 } = Line::of(&(a - b))? else { return None };
+        let valid = values.iter().rev().take_while(|value| **value == 0).count();
+        let is_rest = valid == values.iter().filter(|value| **value == 0).count();
+        let below = i64::try_from(valid).ok()?.checked_sub(1)?;
+        is_rest.then_some((name, below, i64::try_from(values.len()).ok()?))
+    }
+
     /// Returns the conditions that no other one implies.
     pub(crate) fn strictest(conditions: &BTreeSet<SizeCondition>) -> Vec<SizeCondition> {
         let of_factors = |one: &SizeCondition| one.of_factors().unwrap_or_else(|| vec![one.clone()]);
         let conditions: BTreeSet<SizeCondition> = conditions.iter().flat_map(of_factors).collect();
+        let conditions = with_common_multiples(conditions);
         let implies = |other: &SizeCondition, one: &SizeCondition| match (other, one) {
             (SizeCondition::AtLeast(x, bound), SizeCondition::AtLeast(y, least)) => x == y && bound > least,
             (SizeCondition::AtMost(x, Dim::Known(bound)), SizeCondition::AtMost(y, Dim::Known(most))) => {
@@ -148,4 +160,36 @@ impl Multiples {
         (!multiples.is_empty() && divisors == times && is_whole && is_positive)
             .then_some(Multiples(multiples))
     }
+}
+
+/// Replaces conditions on one symbol that hold together for the multiples of a number by this one.
+fn with_common_multiples(mut conditions: BTreeSet<SizeCondition>) -> BTreeSet<SizeCondition> {
+    let mut lines: BTreeMap<String, Vec<(SizeCondition, Line)>> = BTreeMap::new();
+    for condition in &conditions {
+        let difference = match condition {
+            SizeCondition::Equal(a, b) => a - b,
+            SizeCondition::Multiple(size, of) => size - size.floor_div(*of) * *of,
+            _ => continue,
+        };
+        if let Some(line) = Line::of(&difference).filter(|line| line.rise == 0) {
+            lines.entry(line.name.clone()).or_default().push((condition.clone(), line));
+        }
+    }
+    for (name, lines) in lines.into_iter().filter(|(_, lines)| lines.len() > 1) {
+        let period = lines.iter().map(|(_, line)| line.values.len()).max().unwrap_or(1);
+        if !lines.iter().all(|(_, line)| period.is_multiple_of(line.values.len())) {
+            continue;
+        }
+        let is_zero = |index: usize| {
+            let value = |line: &Line| line.values.get(index.checked_rem(line.values.len())?).copied();
+            lines.iter().all(|(_, line)| value(line) == Some(0))
+        };
+        let values = (0..period).map(|index| i64::from(!is_zero(index))).collect();
+        let joined = Line { name, values, rise: 0 }.zeros(&Dim::ZERO, &Dim::ONE);
+        if let Some(joined @ SizeCondition::Multiple(..)) = joined {
+            conditions.retain(|condition| lines.iter().all(|(other, _)| other != condition));
+            conditions.insert(joined);
+        }
+    }
+    conditions
 }

@@ -194,6 +194,11 @@ fn conditions_that_follow_from_others_are_left_out() {
         listed(&[equal(&h.floor_div(8), &Dim::ONE), SizeCondition::at_least(&h, 8)]),
         ["floor_div(H, 8) = 1"]
     );
+    let half = |n: i64| equal(&(h.floor_div(2 * n) * 2), &h.floor_div(n));
+    assert_eq!(
+        listed(&[half(1), half(2), half(4), SizeCondition::at_least(&h, 8)]),
+        ["H is a multiple of 8"]
+    );
     let two = SizeCondition::broadcast(&h, &Dim::from(2));
     assert_eq!(listed(&[two, SizeCondition::at_most(&h, 6)]), ["H is 1 or 2"]);
 }
