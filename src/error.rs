@@ -82,6 +82,18 @@ pub struct NodeAt {
     pub version: i64,
 }
 
+/// As `node 3 "name" Conv-13`.
+impl fmt::Display for NodeAt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let NodeAt { name, index, op_type, version } = self;
+        write!(f, "node {index}")?;
+        if !name.is_empty() {
+            write!(f, " \"{name}\"")?;
+        }
+        write!(f, " {op_type}-{version}")
+    }
+}
+
 /// The location of an error. Every field is optional; callers add what they know.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -252,11 +264,7 @@ impl fmt::Display for Error {
             write!(f, "{graph}: ")?;
         }
         if let Some(node) = &at.node {
-            write!(f, "node {}", node.index)?;
-            if !node.name.is_empty() {
-                write!(f, " \"{}\"", node.name)?;
-            }
-            write!(f, " {}-{}: ", node.op_type, node.version)?;
+            write!(f, "{node}: ")?;
         } else if let Some(file) = &at.file {
             write!(f, "{}: ", file.display())?;
         }

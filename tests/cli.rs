@@ -48,6 +48,13 @@ fn results_are_written_next_to_the_model_or_as_named() {
 }
 
 #[test]
+fn models_that_runtimes_refuse_are_named() {
+    let room = Room::new();
+    fs::copy(fixture("shape/squeeze_of_a_long_axis"), room.path("m.onnx")).unwrap();
+    room.expect("m.onnx", 0, "warning: node 1 Squeeze-17: its constants do not fit its input");
+}
+
+#[test]
 fn inputs_and_outputs_are_printed_unless_quiet() {
     let room = room_with_model();
     let text = room.expect("m.onnx", 0, "");

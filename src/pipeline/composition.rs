@@ -204,10 +204,8 @@ fn describe(found: &Composition, factor: u64) -> String {
     let time = layers.nanoseconds().div_ceil(1_000_000);
     let layers_of_all: usize = types.iter().map(|(_, n)| n).sum();
     let take = if layers_of_all == 1 { "takes" } else { "take" };
-    let NodeAt { name, index, op_type, version } = node;
-    let name = if name.is_empty() { String::new() } else { format!(" \"{name}\"") };
     format!(
-        "node {index}{name} {op_type}-{version}: its {} ({}) {take} {factor} times the work of the operator, about {time} ms{cheaper}",
+        "{node}: its {} ({}) {take} {factor} times the work of the operator, about {time} ms{cheaper}",
         count(layers_of_all, "layer"),
         listed(types)
     )

@@ -9,7 +9,7 @@ use super::float32::KeptNodes;
 use super::net_steps::NetSteps;
 use super::progress::Progress;
 use super::simplify::{prepare, reduce};
-use super::warning::{defaulted_inputs, unchosen_experts};
+use super::warning::{declared_instead, defaulted_inputs, unchosen_experts};
 use crate::error::{Error, Errors, Result};
 use crate::graph::{DeferredErrors, Graph, Node};
 use crate::lower::{Assumption, Lowered, lower_graph};
@@ -237,6 +237,7 @@ impl<'a> GraphSteps<'a> {
     pub fn lower(mut self, operators: Operators) -> std::result::Result<NetSteps<'a>, Errors> {
         let Progress { passes, mut warnings, .. } = self.progress;
         warnings.append(&mut self.graph.warnings);
+        warnings.extend(declared_instead(&self.graph));
         warnings.extend(unchosen_experts(&self.graph));
         let options = self.options;
         let Lowered { net, assumptions, conditions } =

@@ -25,6 +25,13 @@ pub(super) fn defaulted_inputs(model: &Model) -> Option<String> {
     Some(format!("inputs with a value in the model keep that value: {count} such as \"{first}\""))
 }
 
+/// Warns of nodes whose results have their declared shapes, because the constants that should give them do
+/// not fit: runtimes of ONNX refuse the model.
+pub(super) fn declared_instead(graph: &Graph) -> impl Iterator<Item = String> {
+    let constants = graph.replaced_by_sizes.iter().filter(|(id, _)| graph.value(**id).constant.is_some());
+    constants.map(|(_, at)| format!("{at}: its constants do not fit its input, and the result has its declared shape: runtimes of ONNX refuse the model"))
+}
+
 /// Warns of names that the runtime cannot read.
 pub(super) fn changed_names(changes: &Changes) -> Vec<String> {
     let describe = |Renamed { from, to }: &Renamed| format!("\"{from}\" is renamed to \"{to}\" in the net");
