@@ -16,9 +16,10 @@ mod image;
 mod legacy;
 
 use crate::graph::Attribute;
-use crate::op::CONTRIB_DOMAIN as DOMAIN;
+use crate::op::{CONTRIB_DOMAIN as DOMAIN, Move, Moved};
 use crate::ops::elementwise::gated::swish;
 use crate::ops::prelude::*;
+use crate::pass::builder::Term;
 
 /// The families of this shelf.
 pub(super) const FAMILIES: &[&[Row]] =
@@ -43,6 +44,13 @@ const OPS: &[Row] = &[
         .multiply_adds(attention::multi_head_multiply_adds)
         .lowers_to("MatMul, Mul, Add, Softmax, MatMul")
         .limits("self-attention, whose state is in a buffer; a bias"),
+    Row::defined(DOMAIN, "Range", expand_range).lowers_to("Range"),
+    Row::moving(DOMAIN, "ExpandDims", Access::View, |call| {
+        let mut shape = call.shape(0)?.to_vec();
+        shape.insert(resolve_axis(*call.int_list(1)?.at(0)?, shape.len() + 1)?, Dim::ONE);
+        Ok(vec![Moved::by([Move::Reshape(shape)])])
+    })
+    .lowers_to("no layer"),
     Row::defined(DOMAIN, "RotaryEmbedding", attention::expand_rotary)
         .lowers_to("Slice, Mul, Sub, Add, Concat")
         .limits("packed batches, a scale"),
@@ -80,6 +88,13 @@ const OPS: &[Row] = &[
         .lowers_to("Conv, Add, the activation")
         .limits("uncommon activations"),
 ];
+
+/// Expands Range to that of ONNX, whose step is not optional.
+fn expand_range<'x>(x: &'x Expand) -> Result<Expr<'x>> {
+    let (start, limit) = (x.operand(0), x.operand(1));
+    let step = x.optional(2).unwrap_or_else(|| 1_i64.with_type_of(start));
+    Ok(x.make.op("Range", [start, limit, step].map(Expr::scalar), []))
+}
 
 const fn fused_matmul(name: &'static str) -> Row {
     Row::defined(DOMAIN, name, expand_fused_matmul)
