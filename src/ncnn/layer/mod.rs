@@ -81,7 +81,17 @@ pub(crate) const FAST_ATTENTION: u32 = 20261020;
 impl Layer {
     /// Returns whether the layer has a trait.
     pub(crate) fn has(&self, wanted: Trait) -> bool {
-        self.facts().has(wanted)
+        self.facts().has(wanted) || wanted == Trait::Move && self.is_maximum()
+    }
+
+    /// Returns whether each element of the top is the largest one of a window.
+    fn is_maximum(&self) -> bool {
+        match self {
+            Layer::Pooling1D(pooling) => pooling.pooling_type == 0,
+            Layer::Pooling(pooling) => pooling.pooling_type == 0,
+            Layer::Pooling3D(pooling) => pooling.pooling_type == 0,
+            _ => false,
+        }
     }
 
     /// Returns whether the layer multiplies int8 values, and has a weight of int8 with its scales.

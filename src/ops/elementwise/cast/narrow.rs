@@ -44,6 +44,7 @@ fn clip(x: BlobId, bound: f32) -> Formula {
 /// Rounds each element to a power of two, or NaN. The least one, 2^-127, is subnormal, which ncnn flushes;
 /// 2^-126 replaces it.
 pub(super) fn round_to_power(lower: &Lower, x: BlobId, narrowing: Narrowing) -> Result<BlobId> {
+    lower.compute_in_float32();
     let bounded = lower.compute(x.minimum(f32::MAX).maximum(0.0))?;
     // Neither may the splitting product overflow, nor a difference be subnormal.
     let is_large = lower.compute(bounded.greater(2_f32.powi(50)))?;
