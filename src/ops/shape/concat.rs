@@ -1,6 +1,6 @@
 //! Concat and Split. Parts without elements are dropped.
 //!
-//! Empty parts are omitted. Spec: <https://onnx.ai/onnx/operators/onnx__Concat.html>, `onnx__Split.html`.
+//! Spec: <https://onnx.ai/onnx/operators/onnx__Concat.html>, `onnx__Split.html`.
 
 use super::size::known_dims;
 use crate::op::{Move, Moved, range};
