@@ -208,8 +208,8 @@ impl Conversion {
     }
 
     /// Returns the number of nodes whose inputs onnxruntime rounds to int8, unless the model is exposed.
-    fn rounded_by_onnxruntime(&self) -> usize {
-        self.conversion.rounded_by_onnxruntime
+    fn rounded_by_onnxruntime(&self, py: Python<'_>) -> PyResult<usize> {
+        run(py, || self.conversion.rounded_by_onnxruntime())
     }
 
     /// Returns the part of the model that was converted as an ONNX file, with further values as outputs.

@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::ncnn::{Net, Watch, Written};
 use crate::onnx::{self, Storage};
 use crate::op::since_version;
+use crate::pass::accuracy;
 use crate::pipeline::{self, Conversion, Inspection, Options};
 use crate::report::Report;
 
@@ -135,6 +136,17 @@ impl Conversion {
     /// The model cannot be read again.
     pub fn sorts(&self) -> Result<bool> {
         Ok(self.inspection()?.operators.contains_key("TopK"))
+    }
+
+    /// Returns the number of nodes whose inputs onnxruntime rounds to int8, as their attribute
+    /// `accuracy_level` permits. The net computes exactly, and so does the model that
+    /// [`Converter::expose`](crate::Converter::expose) returns.
+    ///
+    /// # Errors
+    ///
+    /// The model cannot be read again.
+    pub fn rounded_by_onnxruntime(&self) -> Result<usize> {
+        Ok(accuracy::rounded_nodes(&self.sources.read()?.graph).len())
     }
 
     /// Writes the simplified graph as ONNX to a writer; for

@@ -85,41 +85,25 @@ impl Demand {
 fn clauses(conditions: &[SizeCondition]) -> Vec<String> {
     let mut demands: BTreeMap<String, Demand> = BTreeMap::new();
     let mut others = Vec::new();
-    let mut name_of = |size: &Dim| {
-        let name = size.to_string();
-        demands.entry(name.clone()).or_default();
-        name
-    };
-    let mut single = Vec::new();
     for condition in conditions {
+        let mut demand = |name: String, set: &dyn Fn(&mut Demand)| set(demands.entry(name).or_default());
         match condition {
-            SizeCondition::AtLeast(size, _) | SizeCondition::Multiple(size, _) => {
-                single.push((name_of(size), condition));
+            SizeCondition::AtLeast(size, n) => demand(size.to_string(), &|one| one.least = Some(*n)),
+            SizeCondition::Multiple(size, n) => demand(size.to_string(), &|one| one.factor = Some(*n)),
+            SizeCondition::AtMost(size, Dim::Known(n)) => {
+                demand(size.to_string(), &|one| one.most = Some(*n))
             }
-            SizeCondition::AtMost(size, Dim::Known(_)) | SizeCondition::Broadcast(Dim::Known(_), size) => {
-                single.push((name_of(size), condition));
-            }
-            SizeCondition::Equal(..) if let Some((name, ..)) = condition.below_multiple() => {
-                single.push((name_of(&Dim::symbol(&name)), condition));
+            SizeCondition::Broadcast(Dim::Known(n), size) => {
+                demand(size.to_string(), &|one| one.other = Some(*n));
             }
             SizeCondition::AtMost(size, bound) => others.push(format!("{size} is at most {bound}")),
             SizeCondition::Broadcast(a, b) => {
                 others.push(format!("{a} and {b} are equal, or one of them is 1"))
             }
-            other => others.push(other.to_string()),
-        }
-    }
-    for (name, condition) in single {
-        let Some(demand) = demands.get_mut(&name) else { continue };
-        match condition {
-            SizeCondition::AtLeast(_, least) => demand.least = Some(*least),
-            SizeCondition::Multiple(_, of) => demand.factor = Some(*of),
-            SizeCondition::Equal(..) => {
-                demand.below = condition.below_multiple().map(|(_, most, of)| (most, of));
-            }
-            SizeCondition::AtMost(_, Dim::Known(most)) => demand.most = Some(*most),
-            SizeCondition::Broadcast(Dim::Known(other), _) => demand.other = Some(*other),
-            _ => {}
+            other => match other.below_multiple() {
+                Some((name, most, of)) => demand(name, &|one| one.below = Some((most, of))),
+                None => others.push(other.to_string()),
+            },
         }
     }
     let mut groups: Vec<(Vec<String>, Demand)> = Vec::new();

@@ -36,16 +36,11 @@ impl Next {
     pub fn after(line: &Line, remedies: &[Remedy]) -> Vec<Next> {
         let next = remedies.iter().filter_map(|remedy| {
             let command = line.with(remedy)?;
-            let values = remedy
-                .set
-                .iter()
-                .map(|(input, _)| format!("\"{}\" is a constant: give your value", printable(input)));
-            let sizes = remedy
-                .input_shapes
-                .iter()
-                .map(|(input, _)| format!("\"{}\" has these sizes alone: give yours", printable(input)));
-            let effects =
-                remedy.flags.iter().filter_map(|name| effect(name)).chain(values).chain(sizes).collect();
+            let set = remedy.set.iter().map(|(input, _)| (input, "is a constant: give your value"));
+            let shapes = remedy.input_shapes.iter();
+            let sized = shapes.map(|(input, _)| (input, "has these sizes alone: give yours"));
+            let examples = set.chain(sized).map(|(input, words)| format!("\"{}\" {words}", printable(input)));
+            let effects = remedy.flags.iter().filter_map(|name| effect(name)).chain(examples).collect();
             Some(Next { command, percent: remedy.percent, is_chain: !remedy.split_at.is_empty(), effects })
         });
         next.take(MAX_COMMANDS).collect()

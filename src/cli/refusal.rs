@@ -167,7 +167,7 @@ fn headline(error: &Error) -> String {
 fn location(at: &Where) -> Option<String> {
     let mut words: Vec<String> = at.graph.iter().map(|graph| printable(graph)).collect();
     if let Some(node) = &at.node {
-        words.push(format!("{}-{}", display_node(node), node.version));
+        words.push(printable(&node.to_string()));
         words.extend(at.file.as_ref().map(|file| printable(&file.display().to_string())));
     }
     words.extend(at.part.as_deref().map(printable));

@@ -207,13 +207,16 @@ fn compare(arguments: &Verify) -> Result<(Comparison, Options), Refusal> {
     }
     let repeated = Repeated::of(arguments.conversion.as_deref(), &param, &bin)?;
     let is_quiet = arguments.report.quiet || arguments.format.message_format == MessageFormat::Json;
+    let say = |label: &str, text: &str| {
+        let mut line = String::new();
+        labelled(&mut line, STRONG, label, text);
+        tell(&line, arguments.report.color);
+    };
     if let Some(path) = repeated.path.as_ref().filter(|_| !is_quiet) {
         let names = repeated.names();
         let names = if names.is_empty() { "none".to_owned() } else { names.join(" ") };
         let text = format!("{names}, by {}", printable(&path.display().to_string()));
-        let mut line = String::new();
-        labelled(&mut line, STRONG, "options of the conversion", &text);
-        tell(&line, arguments.report.color);
+        say("options of the conversion", &text);
     }
     let model = input(path_to_read_again(&arguments.model)?)?;
     let room = temporary_folder()?;
@@ -248,15 +251,11 @@ fn compare(arguments: &Verify) -> Result<(Comparison, Options), Refusal> {
         measured = conversion.half_blobs()?;
     }
     let layers = if arguments.layers { inner_pairs(&conversion) } else { Vec::new() };
-    let rounded = conversion.rounded_by_onnxruntime;
+    let rounded = conversion.rounded_by_onnxruntime()?;
     if rounded > 0 && !is_quiet {
         let nodes = count(rounded, "node");
-        let text = format!(
-            "onnxruntime rounds the inputs of {nodes} to int8 (accuracy_level 4): it runs the model without that"
-        );
-        let mut line = String::new();
-        labelled(&mut line, STRONG, "note", &text);
-        tell(&line, arguments.report.color);
+        let rounds = format!("onnxruntime rounds the inputs of {nodes} to int8 (accuracy_level 4)");
+        say("note", &format!("{rounds}: it runs the model without that"));
     }
     if !is_plain || !layers.is_empty() || rounded > 0 {
         path = room.path().join("model.onnx");

@@ -413,7 +413,7 @@ impl Graph {
     /// Forgets the ranges that say no more than the types: other nodes may compute the values by now.
     pub(crate) fn forget_ranges_of_types(&mut self) {
         for value in &mut self.values {
-            if value.range.get() == value.dtype.map(Range::of).as_ref() {
+            if value.range.get().is_some_and(|range| value.dtype.map(Range::of) == Some(*range)) {
                 value.range = OnceLock::new();
             }
         }

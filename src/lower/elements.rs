@@ -54,30 +54,16 @@ pub(crate) fn check_numbers(tensor: &Tensor) -> Result<()> {
 
 /// Returns a finite number of a constant of float64 that is infinite in float32.
 fn float_beyond(tensor: &Tensor) -> Result<Option<f64>> {
-    if tensor.dtype() != DType::F64 {
+    if tensor.dtype() != DType::F64 || !has(tensor, f32::is_infinite)? {
         return Ok(None);
     }
-    let mut has_infinity = false;
-    tensor.for_each_f32(&mut |elements| {
-        has_infinity |= elements.iter().any(|element| element.is_infinite());
-        Ok(())
-    })?;
-    let elements = if has_infinity { tensor.load_listed()?.to_f64()? } else { return Ok(None) };
     let is_beyond = |element: &&f64| element.is_finite() && AsPrimitive::<f32>::as_(**element).is_infinite();
-    Ok(elements.iter().find(is_beyond).copied())
+    Ok(tensor.load_listed()?.to_f64()?.iter().find(is_beyond).copied())
 }
 
 /// Returns an integer of a constant that float32 does not represent.
 pub(crate) fn inexact_integer(tensor: &Tensor) -> Result<Option<i64>> {
-    if !tensor.dtype().is_wide_int() {
-        return Ok(None);
-    }
-    let mut large = false;
-    tensor.for_each_f32(&mut |elements| {
-        large |= elements.iter().any(|element| element.abs() >= INTEGERS);
-        Ok(())
-    })?;
-    if !large {
+    if !tensor.dtype().is_wide_int() || !has(tensor, |element| element.abs() >= INTEGERS)? {
         return Ok(None);
     }
     let rounds = |element: &i64| {
@@ -86,4 +72,14 @@ pub(crate) fn inexact_integer(tensor: &Tensor) -> Result<Option<i64>> {
         back != i128::from(*element)
     };
     Ok(tensor.load_listed()?.int_list()?.into_iter().find(rounds))
+}
+
+/// Returns whether `is_found` is true of an element as float32.
+fn has(tensor: &Tensor, is_found: impl Fn(f32) -> bool) -> Result<bool> {
+    let mut found = false;
+    tensor.for_each_f32(&mut |elements| {
+        found |= elements.iter().any(|element| is_found(*element));
+        Ok(())
+    })?;
+    Ok(found)
 }

@@ -18,10 +18,10 @@ const LEAST_PACK: i64 = 4;
 /// A Reshape by expressions as one to an outermost axis of one element, and others without expressions.
 struct Apart {
     shape_expr: String,
-    /// The shape with the outermost axis.
-    form: Vec<Dim>,
-    /// The Reshape to each shape that follows, of which the last is that of the top.
-    rest: Vec<(Reshape, Vec<Dim>)>,
+    /// The shapes between the reshapes; the first has the outermost axis.
+    forms: Vec<Vec<Dim>>,
+    /// The reshapes that follow, the last of them to the top.
+    rest: Vec<Reshape>,
 }
 
 impl Net {
@@ -75,18 +75,17 @@ impl Net {
         }
         layer.layer = Reshape { shape_expr, ..Reshape::default() }.into();
         layer.bottoms = bottoms;
-        let Apart { form, rest, .. } = apart?;
-        let mut middle = self.between(top, form.as_slice().into());
-        layer.tops = smallvec![middle];
-        let (mut layers, count) = (Vec::new(), rest.len());
-        for (index, (reshape, form)) in rest.into_iter().enumerate() {
-            let is_last = index.checked_add(1) == Some(count);
-            let next = if is_last { top } else { self.between(top, form.as_slice().into()) };
-            let (bottoms, tops) = (smallvec![middle], smallvec![next]);
-            layers.push(NetLayer { layer: reshape.into(), bottoms, tops, ..layer.clone() });
-            middle = next;
-        }
-        Some(layers)
+        let Apart { forms, rest, .. } = apart?;
+        let mut blobs: Vec<BlobId> =
+            forms.iter().map(|form| self.between(top, form.as_slice().into())).collect();
+        layer.tops = blobs.first().copied().into_iter().collect();
+        blobs.push(top);
+        let ends = blobs.iter().zip(blobs.iter().skip(1));
+        let follow = |(reshape, (from, to)): (Reshape, (&BlobId, &BlobId))| {
+            let (bottoms, tops) = (smallvec![*from], smallvec![*to]);
+            NetLayer { layer: reshape.into(), bottoms, tops, ..layer.clone() }
+        };
+        Some(rest.into_iter().zip(ends).map(follow).collect())
     }
 
     /// Adds a blob of the same elements as another one.
@@ -108,34 +107,33 @@ impl Apart {
         let mut sizes = items(shape_expr);
         let mut form = to.to_vec();
         let same = Reshape { w: 0, ..Reshape::default() };
-        let whole = |reshape: Reshape| (reshape, to.to_vec());
-        let rest = match to {
-            [_, _] => vec![whole(Reshape { h: -1, ..same })],
-            [_, _, _] => vec![whole(Reshape { h: 0, c: -1, ..same })],
-            [c, d, h, w] => {
-                let joined = match (known(c), known(d), known(h)) {
-                    (_, Some(d), _) => vec![whole(Reshape { h: 0, d, c: -1, ..same })],
-                    (Some(c), ..) => vec![whole(Reshape { h: 0, d: -1, c, ..same })],
-                    (.., Some(h)) => vec![
-                        (Reshape { h: 0, c: -1, ..same.clone() }, vec![c.clone(), d * h, w.clone()]),
-                        whole(Reshape { h, d: -1, c: 0, ..same }),
-                    ],
-                    _ => return None,
-                };
-                // The size of the joined axes, in the order of expressions and in that of shapes.
-                let (last, first) = if joined.len() == 1 { (2..4, 0..2) } else { (1..3, 1..3) };
-                let [a, b] = sizes.get(last.clone())? else { return None };
-                let both = format!("*({a},{b})");
-                sizes.splice(last, [both]);
-                let size = Dim::product(form.get(first.clone())?);
-                form.splice(first, [size]);
-                joined
-            }
+        // The axes that are one axis at first, and the reshapes that follow.
+        let (axes, rest) = match to {
+            [_, _] => (0..1, vec![Reshape { h: -1, ..same }]),
+            [_, _, _] => (0..1, vec![Reshape { h: 0, c: -1, ..same }]),
+            [c, d, h, _] => match (known(c), known(d), known(h)) {
+                (_, Some(d), _) => (0..2, vec![Reshape { h: 0, d, c: -1, ..same }]),
+                (Some(c), ..) => (0..2, vec![Reshape { h: 0, d: -1, c, ..same }]),
+                (.., Some(h)) => {
+                    let joined = Reshape { h: 0, c: -1, ..same.clone() };
+                    (1..3, vec![joined, Reshape { h, d: -1, c: 0, ..same }])
+                }
+                _ => return None,
+            },
             _ => return None,
         };
-        form.insert(0, Dim::ONE);
+        // Expressions begin with the innermost axis.
+        let texts = to.len() - axes.end..to.len() - axes.start;
+        let text = match sizes.get(texts.clone())? {
+            [a, b] => format!("*({a},{b})"),
+            [only] => only.clone(),
+            _ => return None,
+        };
+        sizes.splice(texts, [text]);
         sizes.push("1".to_owned());
-        Some(Apart { shape_expr: sizes.join(","), form, rest })
+        form.splice(axes.clone(), [Dim::product(to.get(axes)?)]);
+        let forms = [[vec![Dim::ONE], form.clone()].concat(), form].into_iter().take(rest.len());
+        Some(Apart { shape_expr: sizes.join(","), forms: forms.collect(), rest })
     }
 }
 

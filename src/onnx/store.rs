@@ -119,8 +119,8 @@ impl<'a> Store<'a> {
         let Store::External(data) = self else { return Ok(None) };
         let len = tensor.byte_len()?;
         let may_be_sizes = tensor.shape().len() <= 1 && len <= SIZES;
-        let is_small = len < data.how.size_threshold || may_be_sizes;
-        let stays = is_small || (in_attribute && !data.how.convert_attributes);
+        let is_small = len < data.how.size_threshold;
+        let stays = is_small || may_be_sizes || (in_attribute && !data.how.convert_attributes);
         if stays || tensor.dtype() == DType::String {
             return Ok(None);
         }

@@ -135,7 +135,7 @@ pub(crate) fn expand_nodes(
         if !changed {
             break;
         }
-        // Of the operators without a rule for ranges, the nodes may have one.
+        // Expanded operators may lack a rule for ranges that their nodes have.
         graph.forget_ranges_of_types();
         super::dead::remove_dead_nodes(graph);
         *deferred = infer::infer_and_fold(graph)?;

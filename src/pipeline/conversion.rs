@@ -33,10 +33,6 @@ pub struct Conversion {
     /// What the layers of nodes cost, the most costly nodes first; without small layers and free
     /// sizes.
     pub compositions: Vec<Composition>,
-    /// The number of nodes whose inputs onnxruntime rounds to fewer bits as their attribute `accuracy_level`
-    /// permits. The net computes exactly, and so does the model that
-    /// [`Converter::expose`](crate::Converter::expose) returns.
-    pub rounded_by_onnxruntime: usize,
     pub(crate) net: Net,
     /// The graph that was lowered.
     pub(crate) graph: Graph,

@@ -25,7 +25,7 @@ use crate::pass::quantized::{Quantization, requantize};
 use crate::pass::rewrite::Rewrite;
 use crate::pass::share::shares_weights;
 use crate::pass::simplify::FUSE_AFFINE_BEFORE;
-use crate::pass::{accuracy, dead, infer, input_shape, kv_cache, rounding};
+use crate::pass::{dead, infer, input_shape, kv_cache, rounding};
 use crate::tensor::Dim;
 use crate::{op, ops};
 
@@ -50,7 +50,6 @@ pub(super) struct GraphSteps<'a> {
     simplified: Option<Model>,
     /// The scales of quantized values, for a table.
     scales: Vec<Scales>,
-    rounded_by_onnxruntime: usize,
 }
 
 impl<'a> GraphSteps<'a> {
@@ -61,7 +60,6 @@ impl<'a> GraphSteps<'a> {
         progress.warnings.extend(defaulted_inputs(&model));
         let graph = std::mem::take(&mut model.graph);
         progress.after("read", &graph)?;
-        let rounded_by_onnxruntime = accuracy::rounded_nodes(&graph).len();
         let kept = KeptNodes::find(&graph, &options.float32)?;
         let asked = asked_release(options)?;
         passes::check_names(&options.skip)?;
@@ -79,7 +77,6 @@ impl<'a> GraphSteps<'a> {
             release,
             simplified,
             scales,
-            rounded_by_onnxruntime,
         })
     }
 
@@ -245,7 +242,7 @@ impl<'a> GraphSteps<'a> {
         if options.strict {
             Assumption::refuse(&assumptions)?;
         }
-        let GraphSteps { graph, model, kept, asked, simplified, rounded_by_onnxruntime, scales, .. } = self;
+        let GraphSteps { graph, model, kept, asked, simplified, scales, .. } = self;
         let (sources, net_passes) = (model.sources, Vec::new());
         Ok(NetSteps {
             options,
@@ -254,7 +251,6 @@ impl<'a> GraphSteps<'a> {
             kept,
             asked,
             simplified,
-            rounded_by_onnxruntime,
             scales,
             operators,
             passes,

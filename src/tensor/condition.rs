@@ -12,7 +12,7 @@ use crate::common::int::Int;
 use crate::error::{Error, Result, invalid};
 use bound::{greatest_symbol, least_symbol, only_symbol, value_at};
 pub(crate) use search::Found;
-use strictest::Multiples;
+use strictest::multiples;
 
 /// A condition on free sizes, for other values of which a net is not valid.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,10 +75,9 @@ impl SizeCondition {
             let common = a.common_factor(b);
             let lowest = |size: &Dim| size.exact_div(common).unwrap_or_else(|| size.clone());
             let (a, b) = (lowest(a.min(b)), lowest(a.max(b)));
-            let multiples = Multiples::of(&a, &b).and_then(|multiples| <[_; 1]>::try_from(multiples.0).ok());
-            match multiples {
-                Some([(size, of)]) => SizeCondition::Multiple(size, of),
-                None => SizeCondition::Equal(a, b),
+            match multiples(&a, &b).as_deref() {
+                Some([(size, of)]) => SizeCondition::Multiple(size.clone(), *of),
+                _ => SizeCondition::Equal(a, b),
             }
         })))
     }
@@ -138,7 +137,7 @@ impl SizeCondition {
             return SizeCondition::at_most(&opposite, -least);
         }
         let Some((name, bound)) = least_symbol(&missing) else {
-            let (part, factor) = lowest_terms(size);
+            let (part, factor) = size.lowest_terms();
             let least = -least.saturating_neg().div_euclid(factor);
             return Ok(Some(SizeCondition::AtLeast(part, least)));
         };
@@ -163,7 +162,7 @@ impl SizeCondition {
             Some((name, bound)) => (Dim::symbol(&name), bound),
             None => {
                 let constant = excess.sum().constant;
-                let (part, factor) = lowest_terms(&(excess - constant));
+                let (part, factor) = (excess - constant).lowest_terms();
                 (part, constant.saturating_neg().div_euclid(factor))
             }
         };
@@ -253,12 +252,6 @@ impl fmt::Display for SizeCondition {
     }
 }
 
-/// Returns a size divided by the greatest common divisor of its coefficients, and the divisor.
-fn lowest_terms(size: &Dim) -> (Dim, i64) {
-    let factor = size.common_factor(&Dim::ZERO).max(1);
-    (size.exact_div(factor).unwrap_or_else(|| size.clone()), factor)
-}
-
 /// Returns a symbol, and the size at which the expression is 0: one without subtractions, if there is one.
 fn solve(size: &Dim) -> Option<(Dim, Dim)> {
     let Sum { terms, .. } = size.sum();
@@ -322,10 +315,12 @@ impl Line {
             let is_met = entries().all(|(n, value)| (*value == 0) == is_multiple(n));
             // The zeros of the next period follow those of this one.
             let is_met = is_met && period.checked_rem(step) == Some(0);
-            return Some(match is_met {
-                true if first == step => SizeCondition::Multiple(symbol, step),
-                true if step > 1 => SizeCondition::Multiple(symbol - first, step),
-                _ => general,
+            return Some(if is_met && first == step {
+                SizeCondition::Multiple(symbol, step)
+            } else if is_met && step > 1 {
+                SizeCondition::Multiple(symbol - first, step)
+            } else {
+                general
             });
         }
         let zeros = entries().filter_map(|(n, value)| {

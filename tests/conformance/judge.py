@@ -76,8 +76,8 @@ def mat_of_port(array, port):
 
 
 def check_port(port, name, shape, names):
-    """Raises if the table of the converter violates the rule of the interface, or has a size that is not that of the array. `names` has
-    the sizes by their names."""
+    """Raises if the table of the converter violates the rule of the interface, or if a printed size differs from the array's. `names` maps
+    the names of sizes to sizes."""
     if port is None:
         raise Difference(f"{name} is not among the inputs and outputs that are told")
     sizes = mat_shape(shape, port)
@@ -88,9 +88,9 @@ def check_port(port, name, shape, names):
     try:
         agrees = port["sizes"].keys() == expected.keys() and all(evaluate(text, names) == size for text, size in pairs)
     except KeyError as missing:
-        raise Difference(f"{name} is told to be {port['sizes']}, where {missing} is no size of an input") from None
+        raise Difference(f"{name}: printed {port['sizes']}, but no input has a size {missing}") from None
     if not agrees:
-        raise Difference(f"{name} is told to be {port['sizes']}, not {expected}")
+        raise Difference(f"{name}: printed {port['sizes']} for {expected}")
 
 
 def names_of_sizes(ports, inputs):
@@ -99,7 +99,7 @@ def names_of_sizes(ports, inputs):
     for name, array in inputs.items():
         port = ports.get(("input", name))
         if port and len(port["shape"]) == array.ndim and not bind(names, port["shape"], array.shape):
-            raise Difference(f"{name} is told to be {port['shape']}, not {array.shape}")
+            raise Difference(f"{name}: printed {port['shape']} for {array.shape}")
     return names
 
 
@@ -340,9 +340,9 @@ def draw(value, shape):
 LARGEST, TRIED, RUN = 40, 400, 12
 
 
-def judge_told(model, ports, report):
-    """-> (verdict, reason) for the sizes that are told of inputs and outputs, in the table and in the report, at random sizes for which
-    the conditions hold, beside the shapes in onnxruntime; sizes that it refuses are left out."""
+def judge_printed(model, ports, report):
+    """-> (verdict, reason) for the printed and the reported sizes of outputs, compared with the shapes in onnxruntime at random sizes for
+    which the conditions hold; sizes that onnxruntime refuses are left out."""
     try:
         session = open_session(model)
     except Exception:
@@ -354,19 +354,19 @@ def judge_told(model, ports, report):
     conditions = [found["reason"] for found in report["diagnostics"] if found["severity"] == "condition"]
     graph = onnx.load(model).graph
     given = [value for value in graph.input if ("input", value.name) in ports]
+    texts = {value.name: ports["input", value.name]["shape"] for value in given}
+    distinct = sorted({text for shape in texts.values() for text in shape}, key=len)
     random, runs = np.random.default_rng(7), 0
     for _ in range(TRIED):
-        names, inputs = {}, {}
-        texts = {value.name: ports["input", value.name]["shape"] for value in given}
-        for text in sorted({text for shape in texts.values() for text in shape}, key=len):
+        names = {}
+        for text in distinct:
             try:
                 evaluate(text, names)
             except KeyError:
                 names[text] = int(random.integers(1, random.integers(2, LARGEST)))
         if not all(holds(condition, names) for condition in conditions):
             continue
-        for value in given:
-            inputs[value.name] = draw(value, [evaluate(text, names) for text in texts[value.name]])
+        inputs = {value.name: draw(value, [evaluate(text, names) for text in texts[value.name]]) for value in given}
         try:
             got = session.run(None, inputs)
         except Exception:
@@ -397,7 +397,10 @@ def judge_sizes(model, param, weights, ports, all_sizes, tolerance):
     constants = {tensor.name for tensor in graph.initializer}
     given = [value for value in graph.input if value.name not in constants]
     for sizes in all_sizes:
-        inputs = {value.name: draw(value, [sizes.get(dim.dim_param, dim.dim_value) for dim in value.type.tensor_type.shape.dim]) for value in given}
+        inputs = {}
+        for value in given:
+            shape = [sizes.get(dim.dim_param, dim.dim_value) for dim in value.type.tensor_type.shape.dim]
+            inputs[value.name] = draw(value, shape)
         try:
             expected = session.run(None, inputs)
         except Exception:

@@ -115,13 +115,13 @@ def run_fixtures(matrix, folder, arguments):
             continue
 
         def ask(judge, told):
-            conditions = told_conditions(told)
-            if conditions and not satisfies(conditions, case, told_ports(told)):
+            conditions, ports = told_conditions(told), told_ports(told)
+            if conditions and not satisfies(conditions, case, ports):
                 return "condition", ""
             since = BEARS_EMPTY.search(told.decode("utf8", "replace"))
             if since and judge.release < int(since[1]) and has_empty_input(case):
                 return "empty", ""
-            verdict, reason = judge.ask("judge_net", case, folder / PARAM, folder / BIN, told_ports(told), sizes.TOLERANCE, False)
+            verdict, reason = judge.ask("judge_net", case, folder / PARAM, folder / BIN, ports, sizes.TOLERANCE, False)
             return ("no Mat", reason) if "no Mat" in reason else (verdict, reason)
 
         for options in options_of(arguments.all or place % PART == 0):

@@ -3,9 +3,9 @@
 usage: sizes.py [--all] [--only TEXT] CONVERTER
 
 Each model is converted once, with free sizes, and run for every size that the conditions of the converter allow, those shorter than
-the window among them. Models that are refused count as right. The sizes that are told of the fixtures, in the table and in the
-report, are evaluated at random sizes, and compared with the shapes in onnxruntime. Exit code 1 if a result is wrong. --all takes
-more sizes, and all models instead of every third.
+the window among them. Models that are refused count as right. The sizes of fixtures in the table and in the report are evaluated at
+random sizes, and compared with the shapes in onnxruntime. Exit code 1 if a result is wrong. --all takes more sizes, and all models
+instead of every third.
 """
 
 import argparse
@@ -279,6 +279,18 @@ def allowed(case, report, every):
     return [one for one in tried(symbols(case / "model.onnx"), every) if all(holds(condition, one) for condition in conditions)]
 
 
+def printed_sizes(arguments, judge, out, report):
+    """The name, the verdict and the reason for each fixture with free sizes."""
+    for model in sorted(FIXTURES.glob("*/*/model.onnx")):
+        name = f"{model.parent.parent.name}/{model.parent.name}"
+        if arguments.only not in name:
+            continue
+        verdict, told = convert(arguments.converter, model.parent, out, "--report", report)
+        ports = told_ports(told) if verdict == "converted" else {}
+        if any(not size.isdigit() for port in ports.values() for size in port["shape"]):
+            yield name, *judge.ask("judge_printed", model, ports, report)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--all", action="store_true")
@@ -308,17 +320,8 @@ def main():
             counts["runs"] += len(sizes)
             if verdict in ("broken", "wrong"):
                 wrong.append(f"{model.name}: {verdict}: {reason}")
-        for model in sorted(FIXTURES.glob("*/*/model.onnx")):
-            name = f"{model.parent.parent.name}/{model.parent.name}"
-            if arguments.only not in name:
-                continue
-            report = case / "report.json"
-            verdict, told = convert(arguments.converter, model.parent, out, "--report", report)
-            ports = told_ports(told) if verdict == "converted" else {}
-            if all(size.isdigit() for port in ports.values() for size in port["shape"]):
-                continue
-            verdict, reason = judge.ask("judge_told", model, ports, report)
-            counts[f"told: {verdict}"] += 1
+        for name, verdict, reason in printed_sizes(arguments, judge, out, case / "report.json"):
+            counts[f"printed: {verdict}"] += 1
             if verdict in ("broken", "wrong"):
                 wrong.append(f"{name}: {verdict}: {reason}")
     judge.stop()

@@ -118,9 +118,9 @@ def distance(name, got, expected, tolerance, least_cosine=None, sorts=False):
     cosine = float(np.dot(got.ravel(), expected.ravel()) / norm) if norm else float(error == 0)
     same = error <= bound if least_cosine is None else cosine >= least_cosine
     in_order = same or not sorts or float(np.abs(np.sort(got) - np.sort(expected)).max()) > bound
-    note = "" if in_order else "the order of equal scores: the sorted values agree"
-    if largest == 0:
-        note = note or "all elements are 0: other inputs may show more"
+    note = "" if largest else "all elements are 0: other inputs may show more"
+    if not in_order:
+        note = "the order of equal scores: the sorted values agree"
     return {**told, "same": same, "max_abs": error, "relative": error / (largest or 1.0), "cosine": cosine, "note": note}
 
 

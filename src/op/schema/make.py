@@ -21,14 +21,14 @@ LEFT_OUT = {("", "Upsample", 1), ("", "Upsample", 10)}
 CONTRIBUTED = """
     Affine Attention BeamSearch BiasAdd BiasGelu BiasSoftmax BiasSplitGelu BifurcationDetector CDist Crop
     DecoderMaskedMultiHeadAttention DecoderMaskedSelfAttention DequantizeLinear DynamicQuantizeLSTM
-    DynamicQuantizeMatMul EmbedLayerNormalization EPContext FastGelu ExpandDims FusedConv FusedGemm FusedMatMul GatedAdd
-    GatedRMSNorm GatherBlockQuantized Gelu GemmFastGelu GreedySearch GridSample GroupNorm GroupQueryAttention
+    DynamicQuantizeMatMul EmbedLayerNormalization EPContext ExpandDims FastGelu FusedConv FusedGemm FusedMatMul
+    GatedAdd GatedRMSNorm GatherBlockQuantized Gelu GemmFastGelu GreedySearch GridSample GroupNorm GroupQueryAttention
     ImageScaler Inverse Irfft LayerNormalization MatMulBnb4 MatMulIntegerToFloat MatMulNBits MoE MultiHeadAttention
     NhwcConv NhwcFusedConv NhwcMaxPool PackedAttention PackedMultiHeadAttention PagedAttention ParametricSoftplus
     QAttention QEmbedLayerNormalization QGemm QLinearAdd QLinearAveragePool QLinearConcat QLinearConv
     QLinearGlobalAveragePool QLinearLeakyRelu QLinearMul QLinearSigmoid QLinearSoftmax QLinearWhere QMoE
-    QuantizeLinear QuickGelu Range RemovePadding RestorePadding Rfft RotaryEmbedding Sampling Scale ScaledSiLU ScaledTanh
-    SimplifiedLayerNormalization SkipGroupNorm SkipLayerNormalization SkipSimplifiedLayerNormalization
+    QuantizeLinear QuickGelu Range RemovePadding RestorePadding Rfft RotaryEmbedding Sampling Scale ScaledSiLU
+    ScaledTanh SimplifiedLayerNormalization SkipGroupNorm SkipLayerNormalization SkipSimplifiedLayerNormalization
     SparseAttention Tokenizer TransposeMatMul Trilu UnfoldTensor Unique WhisperBeamSearch
 """.split()
 

@@ -16,7 +16,7 @@ mod image;
 mod legacy;
 
 use crate::graph::Attribute;
-use crate::op::{CONTRIB_DOMAIN as DOMAIN, Move, Moved};
+use crate::op::CONTRIB_DOMAIN as DOMAIN;
 use crate::ops::elementwise::gated::swish;
 use crate::ops::prelude::*;
 use crate::pass::builder::Term;
@@ -45,12 +45,8 @@ const OPS: &[Row] = &[
         .lowers_to("MatMul, Mul, Add, Softmax, MatMul")
         .limits("self-attention, whose state is in a buffer; a bias"),
     Row::defined(DOMAIN, "Range", expand_range).lowers_to("Range"),
-    Row::moving(DOMAIN, "ExpandDims", Access::View, |call| {
-        let mut shape = call.shape(0)?.to_vec();
-        shape.insert(resolve_axis(*call.int_list(1)?.at(0)?, shape.len() + 1)?, Dim::ONE);
-        Ok(vec![Moved::by([Move::Reshape(shape)])])
-    })
-    .lowers_to("no layer"),
+    Row::defined(DOMAIN, "ExpandDims", |x| Ok(x.operand(0).unsqueeze(&x.int_list(1)?)))
+        .lowers_to("Unsqueeze"),
     Row::defined(DOMAIN, "RotaryEmbedding", attention::expand_rotary)
         .lowers_to("Slice, Mul, Sub, Add, Concat")
         .limits("packed batches, a scale"),

@@ -121,8 +121,9 @@ fn filled(fill: &Array, shape: &[Dim]) -> Result<Tensor> {
 fn expand_eye_like<'x>(x: &'x Expand) -> Result<Expr<'x>> {
     let dtype = x.optional_element_type("dtype")?.map_or_else(|| x.dtype(0), Ok)?;
     let like = x.operand(0);
-    if x.shape(0)?.len() != 2 {
-        invalid!("an identity matrix of {} axes", x.shape(0)?.len());
+    let rank = x.shape(0)?.len();
+    if rank != 2 {
+        invalid!("an identity matrix of {rank} axes");
     }
     let (rows, columns) = (like.positions(0).unsqueeze(&[1_i64]), like.positions(1));
     Ok(x.make.op("Equal", [rows + x.int("k")?, columns], []).cast(dtype))

@@ -63,7 +63,7 @@ fn bounded(graph: &Graph, readers: &Readers, node: &Node, index: usize) -> Optio
         let reader = graph.node(*id).filter(|reader| reader.is(reduction))?;
         Some(has_one(&keeps, rank, axes(graph, reader)?))
     };
-    if readers.is_output(y) || !readers.all(y).iter().all(|id| is_left_out(id).unwrap_or(false)) {
+    if readers.is_output(y) || !readers.all(y).iter().all(|id| is_left_out(id) == Some(true)) {
         return None;
     }
     let number = Array::f32(arr0(bound.as_()).into_dyn()).cast(constant.dtype()).ok()?;

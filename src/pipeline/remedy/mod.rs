@@ -263,7 +263,7 @@ impl<'a> Search<'a> {
                 let mut remedy = self.base.clone();
                 remedy.set.push((name.clone(), value));
                 match self.attempt(&remedy) {
-                    // A net without inputs is no use.
+                    // A net without inputs computes a constant.
                     Some(Ok(converted)) if converted.inputs.is_empty() => {}
                     Some(Ok(_)) => {
                         self.found.push(remedy);

@@ -3,18 +3,30 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Line, MAX_PERIOD, SizeCondition};
+use crate::common::int::Int;
 use crate::tensor::{Dim, Operation};
 
 impl SizeCondition {
     /// Returns the conditions on single factors that are met if and only if this one is, if there are some.
     fn of_factors(&self) -> Option<Vec<SizeCondition>> {
         let SizeCondition::Equal(a, b) = self else { return None };
-        let multiples = Multiples::of(a, b)?.0.into_iter();
+        let multiples = multiples(a, b)?.into_iter();
         multiples.map(|(size, of)| SizeCondition::multiple(&size, of).ok().flatten()).collect()
     }
 
-    /// Returns whether the condition, on one symbol, is met by no value by which this one is not, as far as
-    /// this follows from the values of few periods.
+    /// Returns the only symbol, and whether each of its values in the first period meets the condition;
+    /// `None` if later periods differ.
+    fn cycle(&self) -> Option<(String, Vec<bool>)> {
+        let difference = match self {
+            SizeCondition::Equal(a, b) => a - b,
+            SizeCondition::Multiple(size, of) => size.modulo(*of),
+            _ => return None,
+        };
+        let Line { name, values, .. } = Line::of(&difference).filter(|line| line.rise == 0)?;
+        Some((name, values.into_iter().map(|value| value == 0).collect()))
+    }
+
+    /// Returns whether all values of the only symbol that meet this condition are known to meet `one`.
     fn implies_by_values(&self, one: &SizeCondition) -> bool {
         let symbols = self.symbols();
         let Some(name) = symbols.first().filter(|_| symbols.len() == 1 && one.symbols() == symbols) else {
@@ -31,11 +43,8 @@ impl SizeCondition {
                 SizeCondition::Broadcast(Dim::Known(other), size),
                 SizeCondition::AtMost(_, Dim::Known(most)),
             ) => one.is_of_symbol() && size.symbol_name().is_some() && other <= most,
-            (SizeCondition::Equal(a, b), SizeCondition::Equal(c, d)) => {
-                let lines = [(a, b), (c, d)].map(|(a, b)| Line::of(&(a - b)).filter(|line| line.rise == 0));
-                let [Some(first), Some(second)] = lines else { return false };
-                let values = |line: Line| line.values.into_iter().map(|value| value == 0);
-                let (first, second): (Vec<_>, Vec<_>) = (values(first).collect(), values(second).collect());
+            (SizeCondition::Equal(..), SizeCondition::Equal(..)) => {
+                let (Some((_, first)), Some((_, second))) = (self.cycle(), one.cycle()) else { return false };
                 first.len().is_multiple_of(second.len())
                     && first.iter().zip(second.iter().cycle()).all(|(first, second)| *second || !*first)
             }
@@ -43,15 +52,12 @@ impl SizeCondition {
         }
     }
 
-    /// Returns the name of a size, a number and another one, if the condition is that the size is at most the
-    /// first number below a multiple of the second.
+    /// Returns `(name, most, n)` if the condition is that the size is at most `most` below a multiple of `n`.
     pub fn below_multiple(&self) -> Option<(String, i64, i64)> {
-        let SizeCondition::Equal(a, b) = self else { return None };
-        let Line { name, values, rise: 0 } = Line::of(&(a - b))? else { return None };
-        let valid = values.iter().rev().take_while(|value| **value == 0).count();
-        let is_rest = valid == values.iter().filter(|value| **value == 0).count();
-        let below = i64::try_from(valid).ok()?.checked_sub(1)?;
-        is_rest.then_some((name, below, i64::try_from(values.len()).ok()?))
+        let (name, met) = self.cycle().filter(|_| matches!(self, SizeCondition::Equal(..)))?;
+        let last = met.iter().rev().take_while(|is_met| **is_met).count();
+        let is_rest = last == met.iter().filter(|is_met| **is_met).count();
+        is_rest.then_some((name, last.int().checked_sub(1)?, met.len().int()))
     }
 
     /// Returns the conditions that no other one implies.
@@ -75,8 +81,7 @@ impl SizeCondition {
             }
             _ => false,
         };
-        let is_implied =
-            |one: &&SizeCondition| conditions.iter().any(|other| other != *one && implies(other, one));
+        let is_implied = |one: &&SizeCondition| conditions.iter().any(|other| implies(other, one));
         let listed: Vec<SizeCondition> = conditions.iter().filter(|one| !is_implied(one)).cloned().collect();
         let valid = valid_sizes(&listed);
         let follows = |one: &SizeCondition| {
@@ -126,68 +131,59 @@ fn valid_sizes(conditions: &[SizeCondition]) -> BTreeMap<String, Dim> {
     valid.collect()
 }
 
-/// Sizes that are multiples of numbers: what it means that a product of their quotients, each times its
-/// divisor, is their product. No quotient times its divisor is larger than the dividend.
-pub(super) struct Multiples(pub Vec<(Dim, i64)>);
-
-impl Multiples {
-    pub fn of(a: &Dim, b: &Dim) -> Option<Multiples> {
-        let product = |size: &Dim| match <[_; 1]>::try_from(size.sum().terms) {
-            Ok([(atoms, times)]) if size.sum().constant == 0 => Some((atoms, times)),
-            _ => None,
-        };
-        let ((a, times), (b, others)) = (product(a)?, product(b)?);
-        let (atoms, mut whole, times) = match (times, others) {
-            (times, 1) => (a, b, times),
-            (1, times) => (b, a, times),
-            _ => return None,
-        };
-        let (mut multiples, mut divisors) = (Vec::new(), 1_i64);
-        for atom in atoms {
-            match atom.operation() {
-                Some((Operation::FloorDiv, dividend, Dim::Known(of @ 1..))) => {
-                    divisors = divisors.checked_mul(of)?;
-                    multiples.push((dividend, of));
-                }
-                _ if atom.lower_bound() >= Some(1) => {
-                    whole.remove(whole.iter().position(|other| *other == atom)?);
-                }
-                _ => return None,
+/// Returns the sizes that must be multiples of numbers for `a` and `b` to be equal, and these numbers. One
+/// side is the product of the sizes; the other one has `n * floor_div(x, n)` for each size `x`, which is
+/// never larger.
+pub(super) fn multiples(a: &Dim, b: &Dim) -> Option<Vec<(Dim, i64)>> {
+    let product = |size: &Dim| match <[_; 1]>::try_from(size.sum().terms) {
+        Ok([(atoms, times)]) if size.sum().constant == 0 => Some((atoms, times)),
+        _ => None,
+    };
+    let ((a, times), (b, others)) = (product(a)?, product(b)?);
+    let (atoms, mut whole, times) = match (times, others) {
+        (times, 1) => (a, b, times),
+        (1, times) => (b, a, times),
+        _ => return None,
+    };
+    let (mut multiples, mut divisors) = (Vec::new(), 1_i64);
+    for atom in atoms {
+        match atom.operation() {
+            Some((Operation::FloorDiv, dividend, Dim::Known(of @ 1..))) => {
+                divisors = divisors.checked_mul(of)?;
+                multiples.push((dividend, of));
             }
+            _ if atom.lower_bound() >= Some(1) => {
+                whole.remove(whole.iter().position(|other| *other == atom)?);
+            }
+            _ => return None,
         }
-        let is_whole = Dim::product(multiples.iter().map(|(size, _)| size)) == Dim::product(&whole);
-        let is_positive = multiples.iter().all(|(size, _)| size.lower_bound() >= Some(1));
-        (!multiples.is_empty() && divisors == times && is_whole && is_positive)
-            .then_some(Multiples(multiples))
     }
+    let is_whole = Dim::product(multiples.iter().map(|(size, _)| size)) == Dim::product(&whole);
+    let is_positive = multiples.iter().all(|(size, _)| size.lower_bound() >= Some(1));
+    (!multiples.is_empty() && divisors == times && is_whole && is_positive).then_some(multiples)
 }
 
 /// Replaces conditions on one symbol that hold together for the multiples of a number by this one.
 fn with_common_multiples(mut conditions: BTreeSet<SizeCondition>) -> BTreeSet<SizeCondition> {
-    let mut lines: BTreeMap<String, Vec<(SizeCondition, Line)>> = BTreeMap::new();
+    let mut cycles: BTreeMap<String, Vec<(SizeCondition, Vec<bool>)>> = BTreeMap::new();
     for condition in &conditions {
-        let difference = match condition {
-            SizeCondition::Equal(a, b) => a - b,
-            SizeCondition::Multiple(size, of) => size - size.floor_div(*of) * *of,
-            _ => continue,
-        };
-        if let Some(line) = Line::of(&difference).filter(|line| line.rise == 0) {
-            lines.entry(line.name.clone()).or_default().push((condition.clone(), line));
+        if let Some((name, met)) = condition.cycle() {
+            cycles.entry(name).or_default().push((condition.clone(), met));
         }
     }
-    for (name, lines) in lines.into_iter().filter(|(_, lines)| lines.len() > 1) {
-        let period = lines.iter().map(|(_, line)| line.values.len()).max().unwrap_or(1);
-        if !lines.iter().all(|(_, line)| period.is_multiple_of(line.values.len())) {
+    for (name, cycles) in cycles.into_iter().filter(|(_, cycles)| cycles.len() > 1) {
+        let period = cycles.iter().map(|(_, met)| met.len()).max().unwrap_or(1);
+        if !cycles.iter().all(|(_, met)| period.is_multiple_of(met.len())) {
             continue;
         }
-        let is_zero = |index: usize| {
-            let value = |line: &Line| line.values.get(index.checked_rem(line.values.len())?).copied();
-            lines.iter().all(|(_, line)| value(line) == Some(0))
-        };
-        let values = (0..period).map(|index| i64::from(!is_zero(index))).collect();
+        let mut all = vec![true; period];
+        for (_, met) in &cycles {
+            all.iter_mut().zip(met.iter().cycle()).for_each(|(all, is_met)| *all &= is_met);
+        }
+        let values = all.into_iter().map(|is_met| i64::from(!is_met)).collect();
         let joined = Line { name, values, rise: 0 }.zeros(&Dim::ZERO, &Dim::ONE);
         if let Some(joined @ SizeCondition::Multiple(..)) = joined {
-            conditions.retain(|condition| lines.iter().all(|(other, _)| other != condition));
+            conditions.retain(|condition| cycles.iter().all(|(other, _)| other != condition));
             conditions.insert(joined);
         }
     }

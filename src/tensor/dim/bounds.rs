@@ -3,7 +3,6 @@
 use std::cell::Cell;
 use std::collections::BTreeSet;
 
-use super::division::greatest_divisor;
 use super::{Atom, Dim, Operation};
 
 /// The lower and upper bound of a size, if they are known.
@@ -144,7 +143,7 @@ impl Dim {
     /// Returns the bounds, after so many splits at most.
     fn bounds_within(&self, splits: &Cell<u32>) -> Bounds {
         let Dim::Expr(e) = self else { return (self.known(), self.known()) };
-        let factor = e.terms.values().fold(0, |common, times| greatest_divisor(common, *times));
+        let factor = e.factor();
         if factor > 1
             && let Some(part) = (self - e.constant).exact_div(factor)
         {

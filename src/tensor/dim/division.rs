@@ -39,6 +39,11 @@ impl Expr {
 }
 
 impl Expr {
+    /// Returns the greatest common divisor of the coefficients.
+    pub(super) fn factor(&self) -> i64 {
+        self.terms.values().fold(0, |common, times| greatest_divisor(common, *times))
+    }
+
     /// Returns the expression with coefficients from 0 up to `n`, which has the same remainder; from `-n / 2`
     /// up to 0, if all of them are: -1 in place of 7 for 8.
     fn reduced(&self, n: i64) -> Dim {
@@ -67,12 +72,18 @@ impl Atom {
 impl Dim {
     /// Returns the greatest common divisor of all coefficients and constants of both sizes.
     pub(crate) fn common_factor(&self, other: &Dim) -> i64 {
-        [self, other].into_iter().fold(0, |common, size| {
-            let (constant, terms) = size.parts();
-            terms
-                .values()
-                .fold(greatest_divisor(common, constant), |common, times| greatest_divisor(common, *times))
+        [self, other].into_iter().fold(0, |common, size| match size {
+            Dim::Known(n) => greatest_divisor(common, *n),
+            Dim::Expr(e) => greatest_divisor(greatest_divisor(common, e.constant), e.factor()),
+            Dim::Undefined(_) => common,
         })
+    }
+
+    /// Returns the size divided by the greatest common divisor of its coefficients and its constant, and this
+    /// divisor.
+    pub(in crate::tensor) fn lowest_terms(&self) -> (Dim, i64) {
+        let factor = self.common_factor(&Dim::ZERO).max(1);
+        (self.exact_div(factor).unwrap_or_else(|| self.clone()), factor)
     }
 
     /// Returns a number by which the symbols may be increased so that the size grows by a constant; `None` if
@@ -225,14 +236,12 @@ impl Dim {
         if self.exact_div(other).is_some() {
             return Dim::ZERO;
         }
-        match (self, other) {
-            (_, Dim::Known(0)) => Dim::Undefined(Undefined::DivisionByZero),
-            (Dim::Known(_), Dim::Known(_)) => self - self.floor_div(other) * other,
-            (Dim::Expr(e), Dim::Known(n @ 1..)) => {
-                let reduced = e.reduced(*n);
-                &reduced - reduced.floor_div(*n) * *n
-            }
-            _ => Dim::of(Operation::Mod, self, other),
-        }
+        let dividend = match (self, other) {
+            (_, Dim::Known(0)) => return Dim::Undefined(Undefined::DivisionByZero),
+            (Dim::Known(_), Dim::Known(_)) => self.clone(),
+            (Dim::Expr(e), Dim::Known(n @ 1..)) => e.reduced(*n),
+            _ => return Dim::of(Operation::Mod, self, other),
+        };
+        &dividend - dividend.floor_div(other) * other
     }
 }

@@ -159,8 +159,8 @@ impl Quantized {
         }
     }
 
-    /// Returns the products of the sums with the scale, and those of the scale with others, if it is read for
-    /// nothing else than these and biases.
+    /// Returns the nodes that multiply sums by the scale, and the products of the scale and other factors.
+    /// `None` if other nodes than these and biases read the scale.
     fn scaled(
         &self,
         graph: &Graph,
