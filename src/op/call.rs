@@ -80,6 +80,26 @@ impl<'a> Call<'a> {
         Ok(())
     }
 
+    /// Returns the smaller one of two sizes, where the conditions of earlier nodes are met.
+    pub fn minimum(&self, a: &Dim, b: &Dim) -> Dim {
+        self.smaller(a, b).unwrap_or_else(|| a.minimum(b))
+    }
+
+    /// Returns the larger one of two sizes, where the conditions of earlier nodes are met.
+    pub fn maximum(&self, a: &Dim, b: &Dim) -> Dim {
+        let smaller = self.smaller(a, b);
+        smaller.map_or_else(|| a.maximum(b), |smaller| if smaller == *a { b.clone() } else { a.clone() })
+    }
+
+    /// Returns the smaller one of two sizes, if it is the same one wherever the conditions are met.
+    fn smaller(&self, a: &Dim, b: &Dim) -> Option<Dim> {
+        let least = |difference: Dim| SizeCondition::lower_bound(&self.graph.conditions, &difference);
+        if least(b - a) >= Some(0) {
+            return Some(a.clone());
+        }
+        (least(a - b) >= Some(0)).then(|| b.clone())
+    }
+
     /// Requires two sizes to be equal.
     pub fn require_equal(&self, a: &Dim, b: &Dim) -> Result<()> {
         self.require(SizeCondition::equal(a, b))

@@ -60,6 +60,11 @@ impl SizeCondition {
         is_rest.then_some((name, last.int().checked_sub(1)?, met.len().int()))
     }
 
+    /// Returns a lower bound of a size where all conditions are met.
+    pub(crate) fn lower_bound(conditions: &BTreeSet<SizeCondition>, size: &Dim) -> Option<i64> {
+        size.substitute(&valid_sizes(conditions)).lower_bound()
+    }
+
     /// Returns the conditions that no other one implies.
     pub(crate) fn strictest(conditions: &BTreeSet<SizeCondition>) -> Vec<SizeCondition> {
         let of_factors = |one: &SizeCondition| one.of_factors().unwrap_or_else(|| vec![one.clone()]);
@@ -107,13 +112,14 @@ impl SizeCondition {
 
 /// Returns expressions that replace symbols, whose values are those that satisfy the bounds and factors of
 /// single symbols.
-fn valid_sizes(conditions: &[SizeCondition]) -> BTreeMap<String, Dim> {
+fn valid_sizes<'a>(conditions: impl IntoIterator<Item = &'a SizeCondition>) -> BTreeMap<String, Dim> {
     let mut found: BTreeMap<&str, (i64, i64)> = BTreeMap::new();
     for condition in conditions {
         match condition {
             SizeCondition::AtLeast(size, bound) => {
                 if let Some(name) = size.symbol_name() {
-                    found.entry(name).or_insert((1, 1)).0 = *bound;
+                    let (least, _) = found.entry(name).or_insert((1, 1));
+                    *least = (*bound).max(*least);
                 }
             }
             SizeCondition::Multiple(size, of) => {

@@ -5,7 +5,7 @@ use ndarray::{ArrayD, IxDyn, Zip};
 
 use super::super::broadcast::{Kernel, align_arrays, fold_comparison};
 use crate::ops::prelude::*;
-use crate::tensor::broadcast_lens;
+use crate::tensor::{broadcast_lens, try_zip_broadcast};
 
 pub(super) type Comparison = Kernel<bool, bool, bool>;
 
@@ -42,10 +42,21 @@ fn equal_dims(x: &Dim, y: &Dim) -> Result<bool> {
     if x == y {
         return Ok(true);
     }
-    if is_positive(&(x - y)) == Some(true) || is_positive(&(y - x)) == Some(true) {
+    let is_other = is_positive(&(x - y)) == Some(true) || is_positive(&(y - x)) == Some(true);
+    if is_other || compared_with_negative(x, y).is_some() {
         return Ok(false);
     }
     unsupported!("whether {x} equals {y} depends on sizes known only at run time")
+}
+
+/// Returns the size of which is asked whether it equals a negative number, if it may be positive.
+fn compared_with_negative<'a>(x: &'a Dim, y: &'a Dim) -> Option<&'a Dim> {
+    let sides = [(x, y), (y, x)].into_iter();
+    let mut asked = sides.filter(|(size, number)| {
+        let may_be_positive = size.bounds().1.is_none_or(|most| most > 0);
+        may_be_positive && number.known().is_some_and(|number| number < 0)
+    });
+    asked.next().map(|(size, _)| size)
 }
 
 fn greater_dims(x: &Dim, y: &Dim) -> Result<bool> {
@@ -58,6 +69,21 @@ fn greater_dims(x: &Dim, y: &Dim) -> Result<bool> {
 pub(super) fn fold_comparison_of(call: &Call, kernel: &Comparison) -> Result<Vec<Array>> {
     let arrays = align_arrays(call)?;
     Ok(vec![fold_comparison(arrays.at(0)?, arrays.at(1)?, kernel)?])
+}
+
+/// Folds Equal. PyTorch's exporter compares the sizes of an expansion with -1, which stands for an unchanged
+/// size: a difference of sizes is required not to be negative.
+pub(super) fn fold_equal(call: &Call) -> Result<Vec<Array>> {
+    let arrays = align_arrays(call)?;
+    let (x, y) = (arrays.at(0)?, arrays.at(1)?);
+    if [x, y].iter().any(|side| matches!(side.elements(), Elements::Dim(_))) {
+        let require = |x: &Dim, y: &Dim| match compared_with_negative(x, y) {
+            Some(size) => call.require(SizeCondition::at_least(size, 0)),
+            None => Ok(()),
+        };
+        try_zip_broadcast(&x.to_dims()?, &y.to_dims()?, require)?;
+    }
+    Ok(vec![fold_comparison(x, y, &EQUAL)?])
 }
 
 pub(super) fn fold_where(call: &Call) -> Result<Vec<Array>> {

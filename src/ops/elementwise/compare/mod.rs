@@ -35,7 +35,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         .lower(|l| combine(l, |a, b| a * b))
         .identity(|graph, node| either_paired_with(graph, node, 1.0))
         .lowers_to("BinaryOp MUL"),
-    truth("Equal", infer_truth, |call| fold_comparison_of(call, &EQUAL))
+    truth("Equal", infer_truth, fold_equal)
         .expand(expand_test_of_nan)
         .lower(|l| refuse_nan(l).and_then(|()| combine(l, |a, b| !(a - b).nonzero())))
         .lowers_to("Threshold of the magnitude of the difference")

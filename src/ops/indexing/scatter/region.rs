@@ -175,7 +175,10 @@ fn count_of(sizes: [Option<&Dim>; 2], size: &Dim) -> Result<Dim> {
 
 /// Returns the first index of a line, counted from the front of an axis of `size`.
 fn start_of(line: &Line, size: &Dim) -> Result<Option<Dim>> {
-    line.start.known().map(|start| from_front(start, size)).transpose()
+    match line.start.known() {
+        Some(start) => from_front(start, size).map(Some),
+        None => Ok(from_either_end(&line.start, size).map(|_| line.start.clone())),
+    }
 }
 
 /// Returns an index, counted from the front of an axis of `size`.
