@@ -3,7 +3,7 @@
 use super::form::{MAX_AXES, order_of_form};
 use super::state::mismatch;
 use super::{Formula, Lower};
-use crate::error::{At, Error, Result};
+use crate::error::{At, Result};
 use crate::ncnn::BlobId;
 use crate::ncnn::layer::{BinaryOp, Permute, Reduction};
 use crate::tensor::{Dim, shape};
@@ -129,27 +129,8 @@ impl Lower<'_> {
         for axis in perm {
             top.push(form.at(*axis)?.clone());
         }
-        let order_type = order_type(perm)?;
-        self.emit(Permute { order_type }, &[blob], &top)
+        self.emit(Permute::of(perm)?, &[blob], &top)
     }
-}
-
-/// Returns the code of a permutation: ncnn lists the orders of w, h, (d,) c from the innermost axis of the
-/// result outwards, in the lexicographic order of their reversals (`permute.cpp`).
-fn order_type(perm: &[usize]) -> Result<i32> {
-    let n = perm.len();
-    // Letters: 0 for the innermost axis of the bottom; read from the outermost axis of the top, larger
-    // letters first.
-    let word: Vec<usize> = perm.iter().map(|axis| n - 1 - axis).collect();
-    let mut left: Vec<usize> = (0..n).rev().collect();
-    let mut number = 0;
-    for letter in &word {
-        let index = left.iter().position(|l| l == letter);
-        let index = index.ok_or_else(|| Error::invalid(format!("{perm:?} is not a permutation")))?;
-        left.remove(index);
-        number = number * (left.len() + 1) + index;
-    }
-    Ok(i32::try_from(number)?)
 }
 
 /// Drops unit axes and merges axes that stay adjacent; returns the remaining sizes and their permutation.
@@ -196,26 +177,6 @@ fn follows(shape: &[Dim], last: Option<usize>, axis: usize) -> bool {
 mod tests {
     use super::*;
     use crate::tensor::dims;
-
-    #[test]
-    fn order_types_match_the_runtime() {
-        for (perm, number) in [
-            (&[0, 1][..], 0),
-            (&[1, 0], 1),
-            // 1 = h w c, 2 = w c h, 3 = c w h, 4 = h c w, 5 = c h w (innermost first)
-            (&[0, 2, 1], 1),
-            (&[1, 0, 2], 2),
-            (&[1, 2, 0], 3),
-            (&[2, 0, 1], 4),
-            (&[2, 1, 0], 5),
-            // 6 = w h c d, 8 = w c h d, 23 = c d h w
-            (&[1, 0, 2, 3], 6),
-            (&[1, 2, 0, 3], 8),
-            (&[3, 2, 1, 0], 23),
-        ] {
-            assert_eq!(order_type(perm).unwrap(), number, "{perm:?}");
-        }
-    }
 
     #[test]
     fn adjacent_axes_are_merged() {

@@ -2,7 +2,7 @@
 
 use super::shape::{Size, Sizes, Tops, one, product, stated};
 use super::{BATCHES, EXPRESSIONS, MANY, OLDEST, between, exactly, layer, weight};
-use crate::error::{At, Result, unsupported};
+use crate::error::{At, Error, Result, unsupported};
 
 layer! {
     /// An input of the net, or several of unknown sizes.
@@ -170,6 +170,23 @@ layer! {
 }
 
 impl Permute {
+    /// Returns the layer whose top has these axes of the bottom, outermost first.
+    ///
+    /// # Errors
+    ///
+    /// If the axes are not a permutation.
+    pub(crate) fn of(perm: &[usize]) -> Result<Permute> {
+        let mut left: Vec<usize> = (0..perm.len()).collect();
+        let mut number = 0;
+        for axis in perm {
+            let index = left.iter().position(|other| other == axis);
+            let index = index.ok_or_else(|| Error::invalid(format!("{perm:?} is not a permutation")))?;
+            left.remove(index);
+            number = number * (left.len() + 1) + index;
+        }
+        Ok(Permute { order_type: i32::try_from(number)? })
+    }
+
     /// Returns one item per axis, outermost first, in the order of the axes of the top.
     ///
     /// `order_type` is the index of the permutation among the sorted ones; a permutation lists axes from the
@@ -191,5 +208,33 @@ impl Permute {
             permuted.extend((digit < left.len()).then(|| left.remove(digit)));
         }
         Ok(permuted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn order_types_match_the_runtime() {
+        for (perm, number) in [
+            (&[0, 1][..], 0),
+            (&[1, 0], 1),
+            // 1 = h w c, 2 = w c h, 3 = c w h, 4 = h c w, 5 = c h w (innermost first)
+            (&[0, 2, 1], 1),
+            (&[1, 0, 2], 2),
+            (&[1, 2, 0], 3),
+            (&[2, 0, 1], 4),
+            (&[2, 1, 0], 5),
+            // 6 = w h c d, 8 = w c h d, 23 = c d h w
+            (&[1, 0, 2, 3], 6),
+            (&[1, 2, 0, 3], 8),
+            (&[3, 2, 1, 0], 23),
+        ] {
+            let permute = Permute::of(perm).unwrap();
+            assert_eq!(permute.order_type, number, "{perm:?}");
+            let axes: Vec<usize> = (0..perm.len()).collect();
+            assert_eq!(permute.permuted(&axes).unwrap(), perm);
+        }
     }
 }

@@ -64,6 +64,7 @@ pub const NET_PASSES: &[NetPass] = &[
     pass!(state::keep_state_forms [GRU LSTM RNN] "reshapes of the states of recurrent layers"),
     pass!(view::merge_reshapes [ExpandDims Flatten Permute Reshape Squeeze]
         "reshapes of reshapes, and permutations that move no elements"),
+    pass!(view::merge_permutes [Permute] "consecutive permutations, as one"),
     pass!(view::sink_reshapes [ExpandDims Flatten Permute Reshape Squeeze]
         "elementwise functions between two reshapes, moved before both"),
 ];

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use smallvec::smallvec;
 
 use super::super::layer::{Permute, Reshape};
-use super::super::{BlobId, Layer, Net, Provenance};
+use super::super::{BlobId, Layer, Net, NetLayer, Provenance};
 use super::Wiring;
 use super::wiring::{Edits, known};
 use crate::error::Result;
@@ -88,6 +88,40 @@ pub(super) fn merge_reshapes(net: &mut Net, wiring: &Wiring) -> Result<bool> {
         }
     }
     Ok(edits.apply(net) || changed)
+}
+
+/// Merges two permutations in a row, unless both would remain.
+pub(super) fn merge_permutes(net: &mut Net, wiring: &Wiring) -> Result<bool> {
+    let mut edits = Edits::default();
+    let mut merged = BTreeSet::new();
+    for index in 0..net.layers.len() {
+        let permute = |index: usize| match net.layers.get(index) {
+            Some(NetLayer { layer: Layer::Permute(permute), bottoms, tops, provenance, .. }) => {
+                Some((permute, *bottoms.first()?, *tops.first()?, provenance))
+            }
+            _ => None,
+        };
+        let Some((second, between, top, _)) = permute(index) else { continue };
+        let Some(before) = wiring.producer(between).filter(|before| !merged.contains(before)) else {
+            continue;
+        };
+        let Some((first, source, _, provenance)) = permute(before) else { continue };
+        let axes: Vec<usize> = (0..net.blob(top).shape.len()).collect();
+        let order = second.permuted(&first.permuted(&axes)?)?;
+        let (provenance, is_only) = (provenance.clone(), wiring.only_reader(between).is_some());
+        if order.is_sorted() {
+            edits.replace(top, source);
+            edits.remove(index, wiring.producer(source));
+        } else if let Some(layer) = net.layers.get_mut(index).filter(|_| is_only) {
+            layer.layer = Permute::of(&order)?.into();
+            layer.bottoms = smallvec![source];
+            layer.provenance.extend(provenance.iter());
+        } else {
+            continue;
+        }
+        merged.insert(index);
+    }
+    Ok(edits.apply(net) || !merged.is_empty())
 }
 
 /// The maximum number of axes of blobs that functions are moved to: in old releases some ignore a fourth one.

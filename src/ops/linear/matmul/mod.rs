@@ -6,6 +6,7 @@
 mod batch;
 pub(in crate::ops) mod gemm;
 mod product;
+mod windows;
 
 use crate::ops::prelude::*;
 use crate::tensor::broadcast_shapes;
@@ -37,7 +38,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
             (0, [k, _]) => Some(Fact::new(DType::F32, shape![1, Dim::symbol("S"), k])),
             _ => None,
         })
-        .expand(batch::expand_matmul)
+        .expand(|expand| Ok(windows::expand_windows(expand)? || batch::expand_matmul(expand)?))
         .lower(batch::lower_matmul)
         .lowers_to("InnerProduct for one row and a constant matrix; Gemm for two matrices; otherwise MatMul"),
 ];
