@@ -32,36 +32,37 @@ pub(super) enum Masks<'x> {
     All,
     Known {
         lengths: Vec<i64>,
+        shape: Vec<i64>,
         expand: &'x Expand<'x>,
         dtype: DType,
     },
-    /// The lengths as a column of floats, in the type of X.
+    /// The lengths as floats, in the type of X.
     Computed(Expr<'x>),
 }
 
 impl<'x> Masks<'x> {
-    pub fn new(expand: &'x Expand, steps: &Dim, batch: i64) -> Result<Masks<'x>> {
+    /// Reads the lengths as a value of this shape.
+    pub fn new(expand: &'x Expand, steps: &Dim, shape: &[i64]) -> Result<Masks<'x>> {
         let dtype = expand.dtype(input::X)?;
         Ok(match read_lengths(expand, steps) {
             Lengths::All => Masks::All,
-            Lengths::Known(lengths) => Masks::Known { lengths, expand, dtype },
+            Lengths::Known(lengths) => Masks::Known { lengths, shape: shape.to_vec(), expand, dtype },
             Lengths::Computed => {
                 let lengths = expand.operand(input::SEQUENCE_LENS).cast(dtype);
-                Masks::Computed(lengths.reshape(&[batch, 1]))
+                Masks::Computed(lengths.reshape(shape))
             }
         })
     }
 
-    /// Returns a column with 0 for sequences that have ended at `step`, else 1; `None` if none has ended.
+    /// Returns 0 for sequences that have ended at `step`, else 1; `None` if none has ended.
     pub fn at(&self, step: i64) -> Option<Expr<'x>> {
         match self {
             Masks::All => None,
-            Masks::Known { lengths, expand, dtype } => {
+            Masks::Known { lengths, shape, expand, dtype } => {
                 let mask: Vec<f32> =
                     lengths.iter().map(|length| if step < *length { 1.0 } else { 0.0 }).collect();
                 let has_ended = mask.contains(&0.0);
-                let column = || Tensor::from_f32(&[mask.len(), 1], mask);
-                has_ended.then(|| expand.make.constant(column()).cast(*dtype))
+                has_ended.then(|| expand.make.floats(&mask).reshape(shape).cast(*dtype))
             }
             Masks::Computed(lengths) => {
                 let step: f32 = step.as_();

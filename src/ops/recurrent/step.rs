@@ -12,11 +12,13 @@ pub(super) struct Direction<'a, 'x> {
     pub activations: &'a [Activation],
     pub constants: Constants<'x>,
     pub hidden: i64,
+    /// Whether a state is a vector, not rows.
+    pub is_row: bool,
     /// Whether the steps run from the last to the first.
     pub reverse: bool,
 }
 
-/// The states between two steps, `[batch, hidden]` each; `None` stands for 0.
+/// The states between two steps, `[batch, hidden]` or `[hidden]` each; `None` stands for 0.
 #[derive(Clone, Default)]
 pub(super) struct State<'x> {
     pub h: Option<Expr<'x>>,
@@ -93,16 +95,26 @@ impl<'x> Constants<'x> {
 }
 
 impl<'x> Direction<'_, 'x> {
-    /// Emits one step; `x` is its part of the projection, `[batch, rows]`.
-    pub fn step(&self, x: Expr<'x>, state: &mut State<'x>) -> Result<()> {
+    /// Returns the parts of a row of the projection that a step takes.
+    pub fn widths(&self) -> Vec<i64> {
         match self.recurrent.cell {
-            Cell::Gru => self.gru(x, state),
-            Cell::Lstm => self.lstm(x, state),
-            Cell::Rnn => {
-                let x = with_state(x, state.h, self.constants.r);
+            Cell::Gru => vec![2 * self.hidden, self.hidden],
+            Cell::Lstm => vec![4 * self.hidden],
+            Cell::Rnn => vec![self.hidden],
+        }
+    }
+
+    /// Emits one step from its parts of the projection.
+    pub fn step(&self, parts: &[Expr<'x>], state: &mut State<'x>) -> Result<()> {
+        match (self.recurrent.cell, parts) {
+            (Cell::Gru, [gates, new]) => self.gru(*gates, *new, state),
+            (Cell::Lstm, [x]) => self.lstm(*x, state),
+            (Cell::Rnn, [x]) => {
+                let x = with_state(*x, state.h, self.constants.r);
                 state.h = Some(self.activate(0, x)?);
                 Ok(())
             }
+            _ => Err(Error::internal("a step with other parts of the projection")),
         }
     }
 
@@ -115,16 +127,16 @@ impl<'x> Direction<'_, 'x> {
     fn lstm(&self, x: Expr<'x>, state: &mut State<'x>) -> Result<()> {
         let hidden = self.hidden;
         let x = with_state(x, state.h, self.constants.r);
-        let [gates, c] = x.split(1, [3 * hidden, hidden]);
+        let [gates, c] = x.split(-1, [3 * hidden, hidden]);
         let c = self.activate(1, c)?;
         // Peepholes of i and f read the state before the step, the peephole of o the state after it.
         let (i, o, f) = match self.constants.peepholes {
             None => {
-                let [i, o, f] = self.activate(0, gates)?.split(1, [hidden; 3]);
+                let [i, o, f] = self.activate(0, gates)?.split(-1, [hidden; 3]);
                 (i, o, f)
             }
             Some([p_i, _, p_f]) => {
-                let [i, o, f] = gates.split(1, [hidden; 3]);
+                let [i, o, f] = gates.split(-1, [hidden; 3]);
                 let seen = |gate: Expr<'x>, p: Expr<'x>| state.c.map_or(gate, |before| gate + before * p);
                 (self.activate(0, seen(i, p_i))?, o, self.activate(0, seen(f, p_f))?)
             }
@@ -144,22 +156,24 @@ impl<'x> Direction<'_, 'x> {
         Ok(())
     }
 
-    fn gru(&self, x: Expr<'x>, state: &mut State<'x>) -> Result<()> {
+    fn gru(&self, x_gates: Expr<'x>, x_h: Expr<'x>, state: &mut State<'x>) -> Result<()> {
         let hidden = self.hidden;
-        let [x_gates, x_h] = x.split(1, [2 * hidden, hidden]);
         let Some(h) = state.h else {
             return self.first_gru(x_gates, x_h, state);
         };
-        let product =
-            self.constants.make.op("Gemm", [Some(h), Some(self.constants.r), self.constants.bias_r], []);
+        let Constants { make, r, bias_r, .. } = self.constants;
+        let product = match self.is_row {
+            true => h.matmul(r).add_optional(bias_r),
+            false => make.op("Gemm", [Some(h), Some(r), bias_r], []),
+        };
         let (h_gates, h_h) = match self.constants.r_hidden {
             None => {
-                let [gates, hidden] = product.split(1, [2 * hidden, hidden]);
+                let [gates, hidden] = product.split(-1, [2 * hidden, hidden]);
                 (gates, Some(hidden))
             }
             Some(_) => (product, None),
         };
-        let [z, r] = self.activate(0, x_gates + h_gates)?.split(1, [hidden; 2]);
+        let [z, r] = self.activate(0, x_gates + h_gates)?.split(-1, [hidden; 2]);
         let seen = match (h_h, self.constants.r_hidden) {
             (Some(hidden), _) => r * hidden,
             (None, Some(r_hidden)) => (r * h).matmul(r_hidden),
@@ -174,7 +188,7 @@ impl<'x> Direction<'_, 'x> {
     /// Emits a step from a state of 0.
     fn first_gru(&self, gates: Expr<'x>, mut x_h: Expr<'x>, state: &mut State<'x>) -> Result<()> {
         let hidden = self.hidden;
-        let [z, r] = self.activate(0, gates)?.split(1, [hidden; 2]);
+        let [z, r] = self.activate(0, gates)?.split(-1, [hidden; 2]);
         if let Some(bias) = self.constants.bias_r {
             x_h = x_h + r * bias.slice(0, 2 * hidden, 3 * hidden);
         }

@@ -112,7 +112,10 @@ fn unroll(expand: &Expand, recurrent: &Recurrent, sizes: &Sizes) -> Result<()> {
     let hidden = sizes.hidden;
     // A Reshape infers a free number of sequences.
     let batch = sizes.batch.known().unwrap_or(-1);
-    let masks = Masks::new(expand, &sizes.steps, batch)?;
+    // One sequence has vectors, which products take as they are.
+    let leading = if batch == 1 { Vec::new() } else { vec![batch] };
+    let shape = |size: i64| -> Vec<i64> { leading.iter().copied().chain([size]).collect() };
+    let masks = Masks::new(expand, &sizes.steps, &shape(1))?;
     // Matrices, as the products over them are, so no step has to reshape.
     let x = steps_first(expand, recurrent, input::X).reshape(&[-1, width]);
     let mut initial = Vec::new();
@@ -128,19 +131,29 @@ fn unroll(expand: &Expand, recurrent: &Recurrent, sizes: &Sizes) -> Result<()> {
     let mut last: Vec<Vec<Expr>> = vec![Vec::new(); 2];
     for (index, reverse) in recurrent.reverse.iter().enumerate() {
         let constants = Constants::new(expand, recurrent, index, [batch, width, hidden])?;
-        let blocks = constants.project(x).equal_parts(0, count / block);
-        let parts = blocks.into_iter().flat_map(|rows| rows.equal_parts(0, block)).collect();
+        let projection = constants.project(x);
+        let activations = recurrent.activations.at(index)?;
+        let direction =
+            Direction { recurrent, activations, constants, hidden, is_row: batch == 1, reverse: *reverse };
+        let widths = direction.widths();
+        let parts = if batch == 1 {
+            let blocks = projection.reshape(&[-1]).equal_parts(0, count / block);
+            let steps = blocks.into_iter().flat_map(|rows| rows.split_list(0, &widths.repeat(block)));
+            steps.collect::<Vec<_>>().chunks(widths.len()).map(<[Expr]>::to_vec).collect()
+        } else {
+            let blocks = projection.equal_parts(0, count / block);
+            let steps = blocks.into_iter().flat_map(|rows| rows.equal_parts(0, block));
+            steps.map(|row| row.split_list(-1, &widths)).collect()
+        };
         let mut state = State::default();
         for (slot, operand) in [&mut state.h, &mut state.c].into_iter().zip(&initial) {
             if let Some(operand) = operand {
-                *slot = Some(direction_of(*operand, index, &[batch, hidden])?);
+                *slot = Some(direction_of(*operand, index, &shape(hidden))?);
                 if let Some(nonempty) = nonempty {
                     *slot = masked(nonempty, None, *slot);
                 }
             }
         }
-        let activations = recurrent.activations.at(index)?;
-        let direction = Direction { recurrent, activations, constants, hidden, reverse: *reverse };
         let outputs = run(&direction, &masks, parts, &mut state)?;
         if expand.has_output(0) {
             let blocks: Vec<Expr> =
@@ -163,21 +176,21 @@ fn steps_of_block(steps: usize) -> usize {
     if steps < BLOCKED_STEPS { steps } else { divisor().unwrap_or(steps) }
 }
 
-/// Emits all steps of a direction from their projections `parts`. Returns the outputs, first step first.
+/// Emits all steps of a direction from their parts of the projection. Returns the outputs, first step first.
 fn run<'x>(
     direction: &Direction<'_, 'x>,
     masks: &Masks<'x>,
-    parts: Vec<Expr<'x>>,
+    parts: Vec<Vec<Expr<'x>>>,
     state: &mut State<'x>,
 ) -> Result<Vec<Expr<'x>>> {
-    let mut parts: Vec<(usize, Expr)> = parts.into_iter().enumerate().collect();
+    let mut parts: Vec<(usize, Vec<Expr>)> = parts.into_iter().enumerate().collect();
     if direction.reverse {
         parts.reverse();
     }
     let mut outputs = Vec::with_capacity(parts.len());
     for (step, part) in parts {
         let before = state.clone();
-        direction.step(part, state)?;
+        direction.step(&part, state)?;
         let mut output = state.h;
         if let Some(mask) = masks.at(step.int()) {
             output = masked(mask, None, output);
