@@ -129,6 +129,11 @@ impl<K, T> Default for IndexMap<K, T> {
 }
 
 impl<K: Index, T> IndexMap<K, T> {
+    /// Reserves memory for the items of `count` keys.
+    pub fn reserve(&mut self, count: usize) {
+        self.items.reserve(count);
+    }
+
     /// Inserts an item, and returns the previous one.
     pub fn insert(&mut self, key: K, item: T) -> Option<T> {
         let before = self.slot(key).and_then(|slot| slot.replace(item));

@@ -1,6 +1,6 @@
 //! What shape rules infer of the outputs of a node.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use super::{Attribute, Graph, Node, Value, ValueId};
 use crate::tensor::{Array, DType, Shape, SizeCondition, Tensor};
@@ -50,7 +50,7 @@ pub(crate) struct Inferred {
     /// The conditions on free sizes that were required.
     pub conditions: Vec<SizeCondition>,
     /// The inputs whose elements were replaced by sizes.
-    pub replaced: BTreeSet<usize>,
+    pub replaced: Vec<usize>,
 }
 
 /// The facts of each node by its first output. They are valid as long as the node and the facts of its inputs

@@ -82,6 +82,7 @@ pub(crate) fn lower_graph(
     state.net.release = crate::ncnn::release(asked)?;
     state.precise_values = precision::precise_values(graph);
     state.net.expect(graph.inputs.len() + graph.node_count() + graph.constant_count());
+    state.forms.reserve(graph.value_count());
     let mut errors = lower_inputs(graph, double_as_float, &mut state);
     let state = RefCell::new(state);
     // Readers of a failed node have no bottoms: errors of their lowerings are not reported.

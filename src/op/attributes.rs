@@ -150,14 +150,12 @@ impl Call<'_> {
                 let (label, expected) = (self.label(index), kinds::names(allowed));
                 return Err(mistyped(format!("{label} is {dtype}, expected {expected}")));
             }
-            match dtype_of(first) {
-                Some(other) if first != index && kinds::of(other) != kind => {
-                    let (first, second) = (self.label(first), self.label(index));
-                    let message =
-                        format!("{first} is {other}, and {second} is {dtype}: one type is expected");
-                    return Err(mistyped(message));
-                }
-                _ => {}
+            if first != index
+                && let Some(other) = dtype_of(first).filter(|other| kinds::of(*other) != kind)
+            {
+                let (first, second) = (self.label(first), self.label(index));
+                let message = format!("{first} is {other}, and {second} is {dtype}: one type is expected");
+                return Err(mistyped(message));
             }
         }
         Ok(())

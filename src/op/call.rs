@@ -1,7 +1,6 @@
 //! A node with the known facts of its inputs: the view of shape rules, evaluations, expansions and lowerings.
 
 use std::cell::{OnceCell, RefCell};
-use std::collections::BTreeSet;
 
 use super::Op;
 use crate::common::int::Int;
@@ -13,20 +12,24 @@ use crate::tensor::{Array, DType, Dim, SizeCondition, Tensor, broadcast_shapes, 
 /// The inputs of a node that is evaluated.
 pub(crate) struct Inputs {
     arrays: Vec<Option<Array>>,
-    /// The types and shapes of the inputs.
-    values: Vec<Option<Value>>,
+    /// The types and shapes of the inputs, from the first time on that one is asked for.
+    values: OnceCell<Vec<Option<Value>>>,
 }
 
 impl Inputs {
     /// Lists the elements of each input; `None` for an omitted one.
     pub fn of(arrays: Vec<Option<Array>>) -> Inputs {
+        Inputs { arrays, values: OnceCell::new() }
+    }
+
+    fn value(&self, index: usize) -> Option<&Value> {
         let value = |array: &Array| Value {
             dtype: Some(array.dtype()),
             shape: Some(array.shape().into()),
             ..Value::default()
         };
-        let values = arrays.iter().map(|array| array.as_ref().map(value)).collect();
-        Inputs { arrays, values }
+        let list = || self.arrays.iter().map(|array| array.as_ref().map(value)).collect();
+        self.values.get_or_init(list).get(index)?.as_ref()
     }
 }
 
@@ -42,7 +45,7 @@ pub(crate) struct Call<'a> {
     /// The conditions on free sizes that were required.
     conditions: RefCell<Vec<SizeCondition>>,
     /// The inputs whose elements were replaced by sizes.
-    replaced: RefCell<BTreeSet<usize>>,
+    replaced: RefCell<Vec<usize>>,
 }
 
 /// Returns the number of elements of a shape, at most `u64::MAX`, if all sizes are known.
@@ -147,14 +150,14 @@ impl<'a> Call<'a> {
     /// Returns input `index`, unless it is omitted.
     pub fn value(&self, index: usize) -> Option<&'a Value> {
         match self.evaluated {
-            Some(inputs) => inputs.values.get(index)?.as_ref(),
+            Some(inputs) => inputs.value(index),
             None => Some(self.graph.value(self.node.input(index)?)),
         }
     }
 
     /// Returns input `index`, which must be present.
     pub fn input(&self, index: usize) -> Result<&'a Value> {
-        self.value(index).ok_or_else(|| Error::invalid(format!("input {index} is missing")))
+        self.value(index).ok_or_else(|| missing(index))
     }
 
     /// Returns the label of input `index` in messages.
@@ -246,11 +249,10 @@ impl<'a> Call<'a> {
 
     /// Returns the elements of input `index`: the elements of a constant, or sizes.
     pub fn array(&self, index: usize) -> Result<&Array> {
-        let value = self.input(index)?;
         if let Some(inputs) = self.evaluated {
-            let array = inputs.arrays.get(index).and_then(Option::as_ref);
-            return array.ok_or_else(|| Error::internal("an input without elements"));
+            return inputs.arrays.get(index).and_then(Option::as_ref).ok_or_else(|| missing(index));
         }
+        let value = self.input(index)?;
         if let Some(elements) = &value.elements {
             return Ok(elements);
         }
@@ -331,13 +333,17 @@ impl<'a> Call<'a> {
     /// Records that sizes of an output stand for the elements of input `index`: the net is right only for the
     /// elements that give these sizes, which is stated unless they turn out to be known.
     pub fn replace_by_sizes(&self, index: usize) {
-        self.replaced.borrow_mut().insert(index);
+        self.replaced.borrow_mut().push(index);
     }
 
     /// Returns the inputs whose elements were replaced by sizes.
-    pub fn replaced(&self) -> BTreeSet<usize> {
+    pub fn replaced(&self) -> Vec<usize> {
         self.replaced.take()
     }
+}
+
+fn missing(index: usize) -> Error {
+    Error::invalid(format!("input {index} is missing"))
 }
 
 /// Checks that a shape broadcasts to another one, as far as sizes are known.

@@ -32,8 +32,7 @@ pub(crate) fn is_filled_with(graph: &Graph, value: ValueId, number: f64) -> bool
     if tensor.len() > limits::LOOKED_AT || tensor.is_deferred() {
         return false;
     }
-    let loaded = tensor.load_listed().and_then(|array| array.to_f64());
-    loaded.is_ok_and(|elements| elements.iter().all(|element| *element == number))
+    tensor.load_listed().is_ok_and(|array| array.all_numbers(|element| element == number))
 }
 
 /// Returns input `index` if it is not broadcast and all elements of the other one equal `number`.

@@ -2,8 +2,6 @@
 
 mod builder;
 
-use std::collections::BTreeSet;
-
 use crate::common::limits;
 use crate::error::{Error, ErrorKind, Result};
 use crate::graph::{DeferredErrors, Graph, Node, NodeId, ValueId};
@@ -40,7 +38,7 @@ pub(super) struct Expanded {
     /// The conditions on free sizes that it requires.
     pub conditions: Vec<SizeCondition>,
     /// The inputs whose elements were replaced by sizes.
-    pub replaced: BTreeSet<usize>,
+    pub replaced: Vec<usize>,
     /// The outputs that are text, which nothing computes.
     pub texts: Vec<usize>,
     /// Why the values are not computed.

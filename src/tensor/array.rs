@@ -219,6 +219,16 @@ impl Array {
         }
     }
 
+    /// Returns whether all elements are numbers that satisfy a condition.
+    pub(crate) fn all_numbers(&self, condition: impl Fn(f64) -> bool) -> bool {
+        match &self.elements {
+            Elements::F32(a) => a.iter().all(|x| condition(f64::from(*x))),
+            Elements::F64(a) => a.iter().all(|x| condition(*x)),
+            Elements::I64(a) => a.iter().all(|x| condition(x.as_())),
+            Elements::Dim(_) => false,
+        }
+    }
+
     /// Converts the elements to integers; refuses floats and symbolic sizes.
     pub fn to_i64(&self) -> Result<ArrayD<i64>> {
         self.integers().cloned()

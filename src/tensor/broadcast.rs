@@ -28,6 +28,9 @@ pub(crate) fn zip_broadcast<A, B, C>(
     b: &ArrayD<B>,
     combine: impl Fn(&A, &B) -> C,
 ) -> Result<ArrayD<C>> {
+    if a.shape() == b.shape() {
+        return Ok(Zip::from(a).and(b).map_collect(combine));
+    }
     let shape = broadcast_lens(&[a.shape(), b.shape()])?;
     let (mut a, mut b) = (a.view(), b.view());
     if a.is_standard_layout() && b.is_standard_layout() {

@@ -89,7 +89,7 @@ impl SizeCondition {
     /// If they never do.
     pub(crate) fn broadcast(a: &Dim, b: &Dim) -> Result<Option<SizeCondition>> {
         a.check().and_then(|()| b.check())?;
-        if a.is(1) || b.is(1) {
+        if a.is(1) || b.is(1) || a == b {
             return Ok(None);
         }
         // The maximum of two sizes that broadcast is the broadcast size, which broadcasts with both.

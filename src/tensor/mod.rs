@@ -61,7 +61,7 @@ pub(crate) use stream::{Ranges, Take};
 /// The number of elements that are converted at a time when a tensor is written in another type.
 const CHUNK_ELEMENTS: usize = 1 << 20;
 
-/// The number of elements that stay in memory once they are read.
+/// The number of integers that stay in memory once they are read.
 const FEW: usize = 16;
 
 /// A constant: type, shape, and the location of its bytes, which copies share.
@@ -72,8 +72,8 @@ struct Parts {
     dtype: DType,
     shape: SmallVec<[usize; 4]>,
     data: Data,
-    /// The elements, if they are few, from the first read on: patterns read the same numbers and sizes many
-    /// times.
+    /// The elements, if they are few integers, from the first read on: patterns read the same sizes, bounds
+    /// and axes many times.
     few: OnceLock<Box<Array>>,
 }
 
@@ -402,9 +402,9 @@ impl Tensor {
         self.load().map(Cow::Owned)
     }
 
-    /// Returns the elements, if they are few.
+    /// Returns the elements, if they are few integers.
     pub(crate) fn few(&self) -> Result<Option<&Array>> {
-        if self.len() > FEW {
+        if self.len() > FEW || !self.0.dtype.is_int() {
             return Ok(None);
         }
         if self.0.few.get().is_none() {

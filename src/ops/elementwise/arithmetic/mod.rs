@@ -142,9 +142,9 @@ pub(in crate::ops) const OPS: &[Row] = &[
 /// Returns whether all elements of a constant input are known and satisfy a condition.
 fn all(graph: &Graph, node: &Node, index: usize, condition: fn(f64) -> bool) -> bool {
     let constant = node.input(index).and_then(|id| graph.value(id).constant.as_ref());
-    let elements = constant.filter(|tensor| tensor.len() <= limits::LOOKED_AT).map(Tensor::load_listed);
-    let elements = elements.and_then(|array| array.and_then(|array| array.to_f64()).ok());
-    elements.is_some_and(|elements| elements.iter().all(|x| condition(*x)))
+    let tensor = constant.filter(|tensor| tensor.len() <= limits::LOOKED_AT);
+    let array = tensor.and_then(|tensor| tensor.load_listed().ok());
+    array.is_some_and(|array| array.all_numbers(condition))
 }
 
 /// A quotient is NaN if the divisor is 0.

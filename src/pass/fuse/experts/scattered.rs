@@ -91,10 +91,7 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Sum> {
 
 /// Whether all elements of a value are 0.
 fn is_zeros(matcher: &Matcher, value: ValueId) -> bool {
-    let zeros = |tensor: &Tensor| {
-        let list = tensor.load_listed().and_then(|list| list.to_f64());
-        list.is_ok_and(|list| list.iter().all(|x| *x == 0.0))
-    };
+    let zeros = |tensor: &Tensor| tensor.load_listed().is_ok_and(|array| array.all_numbers(|x| x == 0.0));
     match matcher.made_by(value, "ConstantOfShape") {
         Some(fill) => match fill.attributes.get("value") {
             Some(Attribute::Tensor(element)) => zeros(element),

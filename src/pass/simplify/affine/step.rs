@@ -148,5 +148,5 @@ fn is_one_per_channel(graph: &Graph, by: ValueId, channels: Channels) -> bool {
 /// Whether a value is a constant all of whose elements pass a test.
 pub(super) fn all_elements(graph: &Graph, by: ValueId, test: impl Fn(f64) -> bool) -> bool {
     let Some(tensor) = &graph.value(by).constant else { return false };
-    tensor.load_listed().and_then(|array| array.to_f64()).is_ok_and(|list| list.into_iter().all(test))
+    tensor.load_listed().is_ok_and(|array| array.all_numbers(test))
 }
