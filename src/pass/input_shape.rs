@@ -263,10 +263,15 @@ pub fn fix_sizes(graph: &mut Graph, warnings: &mut Vec<String>) -> Result<bool> 
     }
 }
 
-/// Replaces free sizes by their only valid values, with a warning for each.
+/// Replaces free sizes by their only valid values, with a warning for each. That two numbers of elements are
+/// equal which are known only at run time is no restriction of the inputs.
 pub fn set_sizes(graph: &mut Graph, sizes: &BTreeMap<String, Dim>, warnings: &mut Vec<String>) -> Result<()> {
+    let mut given = BTreeSet::new();
+    let shapes = graph.inputs.iter().filter_map(|input| graph.value(*input).shape.as_deref());
+    shapes.flatten().for_each(|size| size.collect_symbols(&mut given));
     substitute_symbols(graph, sizes)?;
-    warnings.extend(sizes.iter().map(|(name, value)| match value.known() {
+    let told = sizes.iter().filter(|(name, value)| value.known().is_some() || given.contains(*name));
+    warnings.extend(told.map(|(name, value)| match value.known() {
         Some(_) => format!("the free size \"{name}\" is set to {value}, its only valid value"),
         None => format!("the free size \"{name}\" is that of \"{value}\": no other one is valid"),
     }));

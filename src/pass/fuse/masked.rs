@@ -14,7 +14,7 @@ use crate::pass::pattern::{ints, text};
 use crate::tensor::DType;
 
 /// The first elements of a list.
-static FRONT: LazyLock<Pattern> = LazyLock::new(|| {
+pub(super) static FRONT: LazyLock<Pattern> = LazyLock::new(|| {
     Pattern::of("Slice(longer, 0, count) | Slice(longer, 0, count, 0) | Slice(longer, 0, count, 0, 1)")
 });
 

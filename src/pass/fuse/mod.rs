@@ -19,6 +19,7 @@ mod layer_norm;
 mod layout;
 mod look_up;
 mod masked;
+mod masked_function;
 mod matcher;
 mod mish;
 mod narrow;
@@ -52,6 +53,8 @@ pub const FUSIONS: &[Rewrite] = &[
     pass!(frames::fuse_overlap_add [ScatterElements ScatterND]
         "ScatterElements and ScatterND that add overlapping frames to Col2Im"),
     pass!(gather_nd::fuse_gather_nd_of_all [GatherND] "GatherND at all positions of its axes to a Transpose"),
+    pass!(masked_function::fuse_masked_function [NonZero]
+        "functions of the elements that a mask selects, in their places, to Where"),
     pass!(masked::fuse_masked_scatter [NonZero]
         "ScatterND at the indices of a mask to Where and a Gather"),
     pass!(experts::fuse_gathered_experts [Gather GatherND]
