@@ -3,7 +3,7 @@
 
 use super::{Rows, batch_dims, element_rows, tuple_rows};
 use crate::lower::{AssumedFact, Gathered};
-use crate::ncnn::layer::{Embed, MatMul};
+use crate::ncnn::layer::{Embed, InnerProduct, MatMul};
 use crate::ops::prelude::*;
 use crate::ops::shape::size::data_sizes;
 use crate::pass::progression::Progression;
@@ -27,6 +27,8 @@ pub(super) fn lower_gather(lower: &Lower) -> Result<()> {
         let end = &start + &count;
         lower.require(SizeCondition::equal(&end, &end.minimum(shape.at(axis)?)))?;
         data.slice(axis, start, count)
+    } else if let Some(row) = row_of_weights(lower, axis)? {
+        row
     } else {
         let gathered = gathered(&shape, axis, lower.shape(1)?)?;
         if gathered.is_sampled() { sample(lower, &gathered)? } else { select(lower, axis)? }
@@ -124,6 +126,33 @@ fn select<'l>(lower: &'l Lower, axis: usize) -> Result<Nd<'l>> {
         lower.layer(MatMul::default(), &[matrix, rows], [outer, count, inner])
     };
     Ok(if infinite { picked * 2.0 } else { picked })
+}
+
+/// The most elements of a table that is a weight: it is searched for infinities.
+const MAX_WEIGHTS: usize = 1 << 22;
+
+/// Gathers one row of a constant table as a product with its weights, which the runtime does not copy first, as
+/// it does a constant blob.
+fn row_of_weights<'l>(lower: &'l Lower<'l>, axis: usize) -> Result<Option<Nd<'l>>> {
+    let Some(table) = lower.constant(0).filter(|table| table.len() <= MAX_WEIGHTS) else { return Ok(None) };
+    let (size, width) = (*table.shape().at(axis)?, table.len() / (*table.shape().at(axis)?).max(1));
+    let is_row = Dim::product(lower.shape(1)?).is(1) && table.dtype() == DType::F32 && size > 1;
+    if !is_row || !table.load()?.all_numbers(f64::is_finite) {
+        return Ok(None);
+    }
+    lower.compute_in_float32();
+    let matrix = from_front(lower, lower.input(1), 1, &size.into()).one_hot(size.int());
+    let mut perm: Vec<usize> = (0..table.shape().len()).filter(|other| *other != axis).collect();
+    perm.push(axis);
+    let columns = Tensor::deferred(DType::F32, vec![width, size], vec![table.clone()], move |inputs| {
+        inputs.at(0)?.transpose(&perm)?.reshape(&[width, size])
+    })?;
+    let layer = InnerProduct {
+        num_output: i32::try_from(width)?,
+        weight_data: Some(columns),
+        ..InnerProduct::default()
+    };
+    Ok(Some(matrix.reshape(shape![size]).layer(layer, shape![width])))
 }
 
 /// Gathers constant rows of the input.
