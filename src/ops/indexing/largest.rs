@@ -49,7 +49,7 @@ const ROW_START: u64 = 64;
 const CACHED: u64 = 1 << 18;
 
 /// The layers over whole rows that take the largest element of each.
-const LAYERS_OF_ONE: u64 = 15;
+const LAYERS_OF_ONE: u64 = 13;
 
 /// The layers of a digit over the values with which all elements are compared, and over one value for each
 /// row.
@@ -165,14 +165,14 @@ impl Rows {
         let (mut elements, mut found) = (Vec::new(), Vec::new());
         for number in 1..=self.k {
             let element = left.reduce(reduction_op::MAX, &[2]);
-            let is_element = left.compute_with(element, |left, element| !(left - element).less(0.0));
+            let is_element = left.compute_with(element, |left, element| !(element - left).greater(0.0));
             let candidates = is_element * weights;
             let first = candidates.reduce(reduction_op::MAX, &[2]);
             elements.push(element);
             found.push(first);
             if number < self.k {
                 let others =
-                    candidates.compute_with(first, |candidate, first| (candidate - first).less(-0.5));
+                    candidates.compute_with(first, |candidate, first| (first - candidate).greater(0.5));
                 weights = weights * others;
                 left =
                     left.compute_with(others, |left, others| left.minimum((others * 2.0 - 1.0) * f32::MAX));
