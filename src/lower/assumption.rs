@@ -55,7 +55,7 @@ impl AssumedFact {
             AssumedFact::SmallAngle => {
                 "between -10000 and 10000: the sine and cosine of the runtime lose digits beyond"
             }
-            AssumedFact::ExactQuotient => "less than 2^24 divisors: float32 rounds larger quotients",
+            AssumedFact::ExactQuotient => "less than 2^24 times the divisor: float32 rounds larger quotients",
             AssumedFact::WholeLength => "the length of the whole sequence: the net has no padding",
             AssumedFact::FixedSizes => {
                 "such that results have the declared sizes, and slices end within their axis: elements change no \

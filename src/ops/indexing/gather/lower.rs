@@ -131,8 +131,8 @@ fn select<'l>(lower: &'l Lower, axis: usize) -> Result<Nd<'l>> {
 /// The most elements of a table that is a weight: it is searched for infinities.
 const MAX_WEIGHTS: usize = 1 << 22;
 
-/// Gathers one row of a constant table as a product with its weights, which the runtime does not copy first, as
-/// it does a constant blob.
+/// Gathers one row of a constant table as a product with its weights: the runtime copies a constant blob
+/// first, and no weight.
 fn row_of_weights<'l>(lower: &'l Lower<'l>, axis: usize) -> Result<Option<Nd<'l>>> {
     let Some(table) = lower.constant(0).filter(|table| table.len() <= MAX_WEIGHTS) else { return Ok(None) };
     let (size, width) = (*table.shape().at(axis)?, table.len() / (*table.shape().at(axis)?).max(1));
