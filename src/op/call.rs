@@ -7,7 +7,7 @@ use crate::common::int::Int;
 use crate::common::limits;
 use crate::error::{At, Error, Result, invalid};
 use crate::graph::{Fact, Graph, Node, Value};
-use crate::tensor::{Array, DType, Dim, SizeCondition, Tensor, broadcast_shapes, display_shape};
+use crate::tensor::{Array, Bounds, DType, Dim, SizeCondition, Tensor, broadcast_shapes, display_shape};
 
 /// The inputs of a node that is evaluated.
 pub(crate) struct Inputs {
@@ -85,22 +85,31 @@ impl<'a> Call<'a> {
 
     /// Returns the smaller one of two sizes, where the conditions of earlier nodes are met.
     pub fn minimum(&self, a: &Dim, b: &Dim) -> Dim {
-        self.smaller(a, b).unwrap_or_else(|| a.minimum(b))
+        match self.difference(a, b) {
+            (_, Some(..=0)) => a.clone(),
+            (Some(0..), _) => b.clone(),
+            _ => a.minimum(b),
+        }
     }
 
     /// Returns the larger one of two sizes, where the conditions of earlier nodes are met.
     pub fn maximum(&self, a: &Dim, b: &Dim) -> Dim {
-        let smaller = self.smaller(a, b);
-        smaller.map_or_else(|| a.maximum(b), |smaller| if smaller == *a { b.clone() } else { a.clone() })
+        match self.difference(a, b) {
+            (_, Some(..=0)) => b.clone(),
+            (Some(0..), _) => a.clone(),
+            _ => a.maximum(b),
+        }
     }
 
-    /// Returns the smaller one of two sizes, if it is the same one wherever the conditions are met.
-    fn smaller(&self, a: &Dim, b: &Dim) -> Option<Dim> {
-        let least = |difference: Dim| SizeCondition::lower_bound(&self.graph.conditions, &difference);
-        if least(b - a) >= Some(0) {
-            return Some(a.clone());
+    /// Returns the bounds of `a - b` where the conditions of earlier nodes are met.
+    fn difference(&self, a: &Dim, b: &Dim) -> Bounds {
+        let difference = a - b;
+        match difference.bounds() {
+            (None | Some(..0), None | Some(1..)) => {
+                SizeCondition::bounds(&self.graph.conditions, &difference)
+            }
+            certain => certain,
         }
-        (least(a - b) >= Some(0)).then(|| b.clone())
     }
 
     /// Requires two sizes to be equal.

@@ -23,6 +23,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 
+pub(crate) use bounds::Bounds;
 pub(super) use division::greatest_divisor;
 pub(crate) use parts::{Operation, Sum};
 use read::is_of_name;

@@ -39,8 +39,8 @@ pub use condition::SizeCondition;
 pub(crate) use cost::Cost;
 #[cfg(test)]
 pub(crate) use dim::dims;
+pub(crate) use dim::{Bounds, Operation, Sum};
 pub use dim::{Dim, broadcast_shapes, display_shape};
-pub(crate) use dim::{Operation, Sum};
 pub use dtype::DType;
 pub use float8::{Narrowing, Power};
 pub(crate) use float8::{Steps, magnitudes, steps};

@@ -3,6 +3,8 @@
 //! becomes `where(mask, f(a), x)`, if `f` computes each element from the same elements: PyTorch's
 //! `x[mask] = f(a[mask])`. How many elements the mask selects is known only at run time.
 
+use std::cell::Cell;
+
 use super::masked::FRONT;
 use super::matcher::{Found, Matcher, fuse};
 use crate::error::Result;
@@ -12,8 +14,8 @@ use crate::pass::builder::{Builder, Expr};
 use crate::pass::pattern::{ints, text};
 use crate::tensor::{DType, Dim};
 
-/// The most nodes between the selected elements and the result.
-const DEPTH: usize = 32;
+/// The most nodes that are copied: those that several read are copied for each.
+const MAX_NODES: usize = 64;
 
 /// Elements that the mask selects.
 enum Selected {
@@ -45,8 +47,9 @@ fn find(matcher: &Matcher, node: &Node) -> Option<Found<Part>> {
     let (x, at) = (x.filter(|_| node.is("ScatterND") && is_replaced)?, at?);
     let (mask, shape) = (mask_of(matcher, at)?, matcher.shape(x)?);
     let of_mask = matcher.shape(mask)?;
-    let selection = shape.starts_with(of_mask).then_some(Selection { matcher, mask, shape })?;
-    let updates = selection.read(listed(matcher, updates?), DEPTH)?;
+    shape.starts_with(of_mask).then_some(())?;
+    let selection = Selection { matcher, mask, shape, left: Cell::new(MAX_NODES) };
+    let updates = selection.read(listed(matcher, updates?))?;
     Some(Found::open(Part { x, mask, added: (of_mask.len()..shape.len()).collect(), updates }))
 }
 
@@ -89,11 +92,13 @@ struct Selection<'m> {
     matcher: &'m Matcher<'m>,
     mask: ValueId,
     shape: &'m [Dim],
+    /// The number of nodes that may still be read.
+    left: Cell<usize>,
 }
 
 impl Selection<'_> {
-    fn read(&self, value: ValueId, depth: usize) -> Option<Selected> {
-        let depth = depth.checked_sub(1)?;
+    fn read(&self, value: ValueId) -> Option<Selected> {
+        self.left.set(self.left.get().checked_sub(1)?);
         let node = self.matcher.producer(value)?;
         let data = node.input(0)?;
         if node.is("GatherND") {
@@ -110,7 +115,7 @@ impl Selection<'_> {
             let is_operand = index == 0 || op.access == Access::Broadcast;
             match self.is_common(input) {
                 true => Some(None),
-                false => self.read(input, depth).filter(|_| is_operand).map(Some),
+                false => self.read(input).filter(|_| is_operand).map(Some),
             }
         };
         let inputs: Vec<Option<Selected>> =

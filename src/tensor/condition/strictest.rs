@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Line, MAX_PERIOD, SizeCondition};
 use crate::common::int::Int;
-use crate::tensor::{Dim, Operation};
+use crate::tensor::{Bounds, Dim, Operation};
 
 impl SizeCondition {
     /// Returns the conditions on single factors that are met if and only if this one is, if there are some.
@@ -60,9 +60,9 @@ impl SizeCondition {
         is_rest.then_some((name, last.int().checked_sub(1)?, met.len().int()))
     }
 
-    /// Returns a lower bound of a size where all conditions are met.
-    pub(crate) fn lower_bound(conditions: &BTreeSet<SizeCondition>, size: &Dim) -> Option<i64> {
-        size.substitute(&valid_sizes(conditions)).lower_bound()
+    /// Returns the bounds of a size where all conditions are met.
+    pub(crate) fn bounds(conditions: &BTreeSet<SizeCondition>, size: &Dim) -> Bounds {
+        size.substitute(&valid_sizes(conditions)).bounds()
     }
 
     /// Returns the conditions that no other one implies.
