@@ -7,7 +7,7 @@ use crate::common::int::Int;
 use crate::common::limits;
 use crate::error::{At, Error, Result, invalid};
 use crate::graph::{Fact, Graph, Node, Value};
-use crate::tensor::{Array, Bounds, DType, Dim, SizeCondition, Tensor, broadcast_shapes, display_shape};
+use crate::tensor::{Array, DType, Dim, SizeCondition, Tensor, broadcast_shapes, display_shape};
 
 /// The inputs of a node that is evaluated.
 pub(crate) struct Inputs {
@@ -85,30 +85,24 @@ impl<'a> Call<'a> {
 
     /// Returns the smaller one of two sizes, where the conditions of earlier nodes are met.
     pub fn minimum(&self, a: &Dim, b: &Dim) -> Dim {
-        match self.difference(a, b) {
-            (_, Some(..=0)) => a.clone(),
-            (Some(0..), _) => b.clone(),
-            _ => a.minimum(b),
-        }
+        self.one_of(a.minimum(b), [a, b], [a, b])
     }
 
     /// Returns the larger one of two sizes, where the conditions of earlier nodes are met.
     pub fn maximum(&self, a: &Dim, b: &Dim) -> Dim {
-        match self.difference(a, b) {
-            (_, Some(..=0)) => b.clone(),
-            (Some(0..), _) => a.clone(),
-            _ => a.maximum(b),
-        }
+        self.one_of(a.maximum(b), [a, b], [b, a])
     }
 
-    /// Returns the bounds of `a - b` where the conditions of earlier nodes are met.
-    fn difference(&self, a: &Dim, b: &Dim) -> Bounds {
-        let difference = a - b;
-        match difference.bounds() {
-            (None | Some(..0), None | Some(1..)) => {
-                SizeCondition::bounds(&self.graph.conditions, &difference)
-            }
-            certain => certain,
+    /// Returns `below` if the conditions leave no `a` above `b`, `above` if they leave none below it, else
+    /// the extreme of both.
+    fn one_of(&self, extreme: Dim, [a, b]: [&Dim; 2], [below, above]: [&Dim; 2]) -> Dim {
+        if extreme == *a || extreme == *b {
+            return extreme;
+        }
+        match SizeCondition::bounds(&self.graph.conditions, &(a - b)) {
+            (_, Some(..=0)) => below.clone(),
+            (Some(0..), _) => above.clone(),
+            _ => extreme,
         }
     }
 

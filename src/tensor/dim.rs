@@ -161,7 +161,8 @@ impl Dim {
         }
     }
 
-    fn depth(&self) -> u32 {
+    /// Returns how deep divisions, remainders, minima and maxima are nested.
+    pub(crate) fn depth(&self) -> u32 {
         match self {
             Dim::Known(_) | Dim::Undefined(_) => 0,
             Dim::Expr(e) => e.depth,

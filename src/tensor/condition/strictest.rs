@@ -6,6 +6,9 @@ use super::{Line, MAX_PERIOD, SizeCondition};
 use crate::common::int::Int;
 use crate::tensor::{Bounds, Dim, Operation};
 
+/// The deepest size whose bounds are sought under conditions.
+const MAX_DEPTH: u32 = 2;
+
 impl SizeCondition {
     /// Returns the conditions on single factors that are met if and only if this one is, if there are some.
     fn of_factors(&self) -> Option<Vec<SizeCondition>> {
@@ -60,8 +63,12 @@ impl SizeCondition {
         is_rest.then_some((name, last.int().checked_sub(1)?, met.len().int()))
     }
 
-    /// Returns the bounds of a size where all conditions are met.
+    /// Returns the bounds of a size where all conditions are met, if they are known. Sizes of many divisions,
+    /// minima and maxima are not looked at: their bounds take long.
     pub(crate) fn bounds(conditions: &BTreeSet<SizeCondition>, size: &Dim) -> Bounds {
+        if size.depth() > MAX_DEPTH {
+            return (None, None);
+        }
         size.substitute(&valid_sizes(conditions)).bounds()
     }
 
