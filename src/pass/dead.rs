@@ -36,3 +36,15 @@ pub fn remove_dead_nodes(graph: &mut Graph) {
         }
     }
 }
+
+/// Removes outputs after the first one that are not read, also those that ONNX requires.
+pub fn remove_unread_outputs(graph: &mut Graph) {
+    let mut read: IndexSet<ValueId> = graph.outputs.iter().chain(&graph.kept).copied().collect();
+    graph.nodes().for_each(|(_, node)| read.extend(node.reads()));
+    let is_unread = |output: &Option<ValueId>| output.is_some_and(|output| !read.contains(output));
+    let nodes = graph.nodes().filter(|(_, node)| node.outputs.iter().skip(1).any(is_unread));
+    for id in nodes.map(|(id, _)| id).collect::<Vec<_>>() {
+        let outputs = graph.node_mut(id).into_iter().flat_map(|node| node.outputs.iter_mut().skip(1));
+        outputs.filter(|output| is_unread(output)).for_each(|output| *output = None);
+    }
+}

@@ -107,6 +107,9 @@ pub(crate) fn expand_nodes(
     refused: &mut DeferredErrors,
 ) -> Result<()> {
     let mut errors = Vec::new();
+    if stage.is_last() {
+        super::dead::remove_unread_outputs(graph);
+    }
     for _ in 0..MAX_ITERATIONS {
         errors.clear();
         let mut changed = false;

@@ -70,7 +70,7 @@ pub(super) fn passes(layers: u64, rows: &Dim, size: u64) -> Cost {
 }
 
 /// Returns a size, or the number that stands for a free one.
-fn usual(size: &Dim) -> u64 {
+pub(super) fn usual(size: &Dim) -> u64 {
     size.known().unwrap_or(USUAL_SIZE).unsigned_abs()
 }
 

@@ -4,6 +4,7 @@ mod expert_weights;
 pub(in crate::ops) mod gather;
 mod largest;
 pub(in crate::ops) mod one_hot;
+mod ordered_lists;
 mod reverse_sequence;
 pub(in crate::ops) mod scatter;
 pub(in crate::ops) mod selection;

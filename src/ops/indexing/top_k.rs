@@ -2,7 +2,8 @@
 //!
 //! Along a short axis every element is compared with every other; along a longer one first the `k` largest
 //! are taken (`largest.rs`), and only they are compared with each other, in at most 256 MiB. Equal elements
-//! keep their order, as in onnxruntime.
+//! keep their order, as in onnxruntime. Where no index is read, a few elements are merged from ordered lists
+//! (`ordered_lists.rs`).
 //!
 //! Spec: <https://onnx.ai/onnx/operators/onnx__TopK.html>.
 
@@ -11,8 +12,9 @@ use std::cmp::Ordering;
 use ndarray::ArrayD;
 use num_traits::AsPrimitive;
 
-use super::largest::{self, MAX_ELEMENTS};
+use super::largest::{self, MAX_ELEMENTS, usual};
 use super::one_hot::pick;
+use super::ordered_lists::{self, Order as ListOrder};
 use crate::ncnn::Cost;
 use crate::op::range;
 use crate::ops::prelude::*;
@@ -28,7 +30,8 @@ pub(in crate::ops) const OPS: &[Row] = &[Row::new("TopK", Access::Any, infer_top
     .expand(expand_top_k)
     .lowers_to(
         "MatMul with a matrix of zeros and ones from the rank of each element; before it, along long axes, Threshold and \
-         Reduction for the largest elements, one by one, or the k-th largest, digit by digit",
+         Reduction for the largest elements, one by one, or the k-th largest, digit by digit; BinaryOp MAX and MIN \
+         for a few elements without their indices",
     )
     .limits(
         "a large K: comparing every pair of the results takes more than 256 MiB; a K \
@@ -156,6 +159,19 @@ fn expand_top_k(expand: &Expand) -> Result<bool> {
     // The axis comes last.
     let mut perm: Vec<usize> = (0..shape.len()).filter(|axis| *axis != order.axis).collect();
     perm.push(order.axis);
+    if let (Some(n), false) = (n.known(), expand.has_output(1))
+        && orders_lists(&Dim::product(others()), n, k)
+    {
+        // The axis comes first.
+        perm.rotate_right(1);
+        let data = expand.operand(0).transpose(&perm);
+        let lanes = expand.make.op("Shape", [data], [("start", 1.into())]);
+        let order = if order.largest { ListOrder::Descending } else { ListOrder::Ascending };
+        let found = ordered_lists::first_in_order(expand, data.reshape(&[n, -1]), [n, k], order)?;
+        let shape = expand.make.concat(&[expand.make.ints(&[k]), lanes], 0);
+        expand.output(0, found.reshape_to(shape).transpose(&inverse(&perm)));
+        return Ok(true);
+    }
     let rows = expand.operand(0).transpose(&perm);
     let found = match n.known() {
         Some(n) if !takes_largest_first(&Dim::product(others()), n, k) => {
@@ -187,6 +203,16 @@ fn expand_extreme(expand: &Expand, order: &Order) -> Result<bool> {
     expand.output(0, data.reduce(reduction, &[axis], true));
     expand.output(1, expand.make.op(arg, [data], [("axis", axis.into())]));
     Ok(true)
+}
+
+/// Returns whether the elements alone are found in less time from ordered lists.
+fn orders_lists(rows: &Dim, n: i64, k: i64) -> bool {
+    let with_indices = match takes_largest_first(rows, n, k) {
+        true => largest::cost(rows, &Dim::Known(n), k) + cost_of_order(rows, k, k),
+        false => cost_of_order(rows, n, k),
+    };
+    let alone = ordered_lists::cost(usual(rows), n, k);
+    alone.is_some_and(|alone| alone.nanoseconds() < with_indices.nanoseconds())
 }
 
 /// Returns whether the result is found in less time from the `k` largest elements, which the node `Largest`
