@@ -3,7 +3,7 @@
 // input   picture  float [1, 1, 8, 8], a Mat of [1, 8, 8]
 // output  digit  float [1, 10], a Mat of [10]
 //
-// Needs NcnnNet.kt and ncnn_net.cpp, which stand beside it. In an app that has the files of the net among its assets, not compressed:
+// Needs NcnnNet.kt and ncnn_net.cpp, which belong next to it. In an app that has the files of the net among its assets, not compressed:
 //
 //     val param = assets.open("digits.param").bufferedReader().use { it.readText() }
 //     val bin = assets.openFd("digits.bin").use {
