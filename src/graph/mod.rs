@@ -410,6 +410,14 @@ impl Graph {
         id
     }
 
+    /// Returns the names of the free sizes of inputs.
+    pub(crate) fn input_symbols(&self) -> BTreeSet<String> {
+        let mut names = BTreeSet::new();
+        let shapes = self.inputs.iter().filter_map(|input| self.value(*input).shape.as_deref());
+        shapes.flatten().for_each(|size| size.collect_symbols(&mut names));
+        names
+    }
+
     /// Forgets the ranges that say no more than the types: other nodes may compute the values by now.
     pub(crate) fn forget_ranges_of_types(&mut self) {
         for value in &mut self.values {

@@ -263,12 +263,10 @@ pub fn fix_sizes(graph: &mut Graph, warnings: &mut Vec<String>) -> Result<bool> 
     }
 }
 
-/// Replaces free sizes by their only valid values, with a warning for each. That two numbers of elements are
-/// equal which are known only at run time is no restriction of the inputs.
+/// Replaces free sizes by their only valid values. Warns of those that restrict the inputs; two equal sizes
+/// that only computed values have do not.
 pub fn set_sizes(graph: &mut Graph, sizes: &BTreeMap<String, Dim>, warnings: &mut Vec<String>) -> Result<()> {
-    let mut given = BTreeSet::new();
-    let shapes = graph.inputs.iter().filter_map(|input| graph.value(*input).shape.as_deref());
-    shapes.flatten().for_each(|size| size.collect_symbols(&mut given));
+    let given = graph.input_symbols();
     substitute_symbols(graph, sizes)?;
     let told = sizes.iter().filter(|(name, value)| value.known().is_some() || given.contains(*name));
     warnings.extend(told.map(|(name, value)| match value.known() {

@@ -83,10 +83,7 @@ fn typed(graph: &Graph, input: &Array, dtype: DType) -> Result<Array> {
     if let Elements::Dim(sizes) = input.elements() {
         let mut names = BTreeSet::new();
         sizes.iter().for_each(|size| size.collect_symbols(&mut names));
-        let mut known = BTreeSet::new();
-        let shapes = graph.inputs.iter().filter_map(|id| graph.value(*id).shape.as_deref());
-        shapes.flatten().for_each(|size| size.collect_symbols(&mut known));
-        if let Some(name) = names.difference(&known).next() {
+        if let Some(name) = names.difference(&graph.input_symbols()).next() {
             return Err(Error::usage(format!("no input has a free size \"{name}\"")));
         }
         if !dtype.is_int() {

@@ -1,7 +1,7 @@
 //! The first elements in order, without their indices: ordered lists of K elements, merged by pairs.
 //!
-//! An element is a row of all lanes, so each layer compares many of them. Of two ordered lists the first K
-//! elements are those of the first list or those of the second one in reverse, whichever come first.
+//! An element is a row of all lanes, so each layer compares many of them. The first K elements
+//! of two lists are, place by place, the earlier element of the first list and of the reversed second one.
 
 use crate::ncnn::Cost;
 use crate::ops::prelude::*;
@@ -24,14 +24,14 @@ pub(super) fn first_in_order<'x>(
     expand: &'x Expand,
     rows: Expr<'x>,
     [n, k]: [i64; 2],
-    order: Order,
+    direction: Direction,
 ) -> Result<Expr<'x>> {
     let mut count = n / k;
     let sizes: Vec<i64> = (0..k).map(|_| count).chain((k * count..n).map(|_| 1)).collect();
     let mut list = rows.split_list(0, &sizes);
     let mut rest = list.split_off(usize::try_from(k)?);
-    order.sort(&mut list);
-    order.sort(&mut rest);
+    direction.sort(&mut list);
+    direction.sort(&mut rest);
     let mut others = vec![rest];
     while count > 1 {
         let half = count / 2;
@@ -41,34 +41,34 @@ pub(super) fn first_in_order<'x>(
         if count % 2 == 1 {
             others.push(part(2 * half, count));
         }
-        list = order.merged(&part(0, half), &part(half, 2 * half));
+        list = direction.merged(&part(0, half), &part(half, 2 * half));
         count = half;
     }
-    let whole = others.iter().fold(list, |list, other| order.merged(&list, other));
+    let whole = others.iter().fold(list, |list, other| direction.merged(&list, other));
     Ok(expand.make.concat(&whole, 0))
 }
 
-/// The order of the elements of a list.
+/// The direction of the elements of a list.
 #[derive(Clone, Copy)]
-pub(super) enum Order {
+pub(super) enum Direction {
     Ascending,
     Descending,
 }
 
-impl Order {
+impl Direction {
     /// Returns the element of two that comes first.
     fn first<'x>(self, a: Expr<'x>, b: Expr<'x>) -> Expr<'x> {
         match self {
-            Order::Ascending => a.minimum(b),
-            Order::Descending => a.maximum(b),
+            Direction::Ascending => a.minimum(b),
+            Direction::Descending => a.maximum(b),
         }
     }
 
     /// Returns the element of two that comes last.
     fn last<'x>(self, a: Expr<'x>, b: Expr<'x>) -> Expr<'x> {
         match self {
-            Order::Ascending => a.maximum(b),
-            Order::Descending => a.minimum(b),
+            Direction::Ascending => a.maximum(b),
+            Direction::Descending => a.minimum(b),
         }
     }
 

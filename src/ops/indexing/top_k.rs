@@ -14,7 +14,7 @@ use num_traits::AsPrimitive;
 
 use super::largest::{self, MAX_ELEMENTS, usual};
 use super::one_hot::pick;
-use super::ordered_lists::{self, Order as ListOrder};
+use super::ordered_lists::{self, Direction};
 use crate::ncnn::Cost;
 use crate::op::range;
 use crate::ops::prelude::*;
@@ -166,8 +166,8 @@ fn expand_top_k(expand: &Expand) -> Result<bool> {
         perm.rotate_right(1);
         let data = expand.operand(0).transpose(&perm);
         let lanes = expand.make.op("Shape", [data], [("start", 1.into())]);
-        let order = if order.largest { ListOrder::Descending } else { ListOrder::Ascending };
-        let found = ordered_lists::first_in_order(expand, data.reshape(&[n, -1]), [n, k], order)?;
+        let direction = if order.largest { Direction::Descending } else { Direction::Ascending };
+        let found = ordered_lists::first_in_order(expand, data.reshape(&[n, -1]), [n, k], direction)?;
         let shape = expand.make.concat(&[expand.make.ints(&[k]), lanes], 0);
         expand.output(0, found.reshape_to(shape).transpose(&inverse(&perm)));
         return Ok(true);
@@ -207,20 +207,22 @@ fn expand_extreme(expand: &Expand, order: &Order) -> Result<bool> {
 
 /// Returns whether the elements alone are found in less time from ordered lists.
 fn orders_lists(rows: &Dim, n: i64, k: i64) -> bool {
-    let with_indices = match takes_largest_first(rows, n, k) {
-        true => largest::cost(rows, &Dim::Known(n), k) + cost_of_order(rows, k, k),
-        false => cost_of_order(rows, n, k),
-    };
+    let whole = cost_of_order(rows, n, k).nanoseconds();
+    let with_indices = time_of_largest(rows, n, k).map_or(whole, |time| time.min(whole));
     let alone = ordered_lists::cost(usual(rows), n, k);
-    alone.is_some_and(|alone| alone.nanoseconds() < with_indices.nanoseconds())
+    alone.is_some_and(|alone| alone.nanoseconds() < with_indices)
 }
 
 /// Returns whether the result is found in less time from the `k` largest elements, which the node `Largest`
 /// takes without an order, than by comparing all elements.
 fn takes_largest_first(rows: &Dim, n: i64, k: i64) -> bool {
-    let size = Dim::Known(n);
-    let first = || largest::cost(rows, &size, k) + cost_of_order(rows, k, k);
-    (1..n).contains(&k) && first().nanoseconds() < cost_of_order(rows, n, k).nanoseconds()
+    time_of_largest(rows, n, k).is_some_and(|time| time < cost_of_order(rows, n, k).nanoseconds())
+}
+
+/// Returns the time of taking the `k` largest of more elements, and of putting them in order.
+fn time_of_largest(rows: &Dim, n: i64, k: i64) -> Option<u64> {
+    let cost = || largest::cost(rows, &Dim::Known(n), k) + cost_of_order(rows, k, k);
+    (1..n).contains(&k).then(|| cost().nanoseconds())
 }
 
 /// Returns the cost of putting the first `k` of `count` elements of each row in order.

@@ -18,7 +18,7 @@ pub(super) struct Direction<'a, 'x> {
     pub reverse: bool,
 }
 
-/// The states between two steps, `[batch, hidden]` or `[hidden]` each; `None` stands for 0.
+/// The states between two steps, `[batch, hidden]` or `[hidden]` each; `None` is 0.
 #[derive(Clone, Default)]
 pub(super) struct State<'x> {
     pub h: Option<Expr<'x>>,

@@ -332,6 +332,13 @@ impl<'b> Expr<'b> {
         self.builder.op("Pad", [self, self.builder.ints(pads)], [])
     }
 
+    /// Returns the value of `rank` axes with so many zeros before and after one of them.
+    pub fn pad_along(self, rank: usize, axis: usize, [before, after]: [usize; 2]) -> Expr<'b> {
+        let along = |other: usize, count: usize| if other == axis { count } else { 0 };
+        let pads = (0..rank).map(|other| along(other, before));
+        self.pad(&pads.chain((0..rank).map(|other| along(other, after))).collect::<Vec<_>>())
+    }
+
     /// Returns elements along an axis, `end` not included.
     pub fn slice(self, axis: impl Int, start: impl Int, end: impl Int) -> Expr<'b> {
         self.slices(&[axis], &[start], &[end])

@@ -8,13 +8,15 @@ use std::sync::LazyLock;
 
 use super::matcher::{Found, Matcher, fuse};
 use super::text::Pattern;
+use crate::common::int::Int;
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
+use crate::pass::builder::{Builder, Expr};
 use crate::pass::pattern::{ints, text};
 use crate::tensor::DType;
 
 /// The first elements of a list.
-pub(super) static FRONT: LazyLock<Pattern> = LazyLock::new(|| {
+static FRONT: LazyLock<Pattern> = LazyLock::new(|| {
     Pattern::of("Slice(longer, 0, count) | Slice(longer, 0, count, 0) | Slice(longer, 0, count, 0, 1)")
 });
 
@@ -34,26 +36,51 @@ struct Part {
 
 pub(crate) fn fuse_masked_scatter(graph: &mut Graph) -> Result<bool> {
     fuse(graph, find, |made, Part { x, mask, added, values, width }| {
-        let (x, mask, values) = (made.value(x), made.value(mask).to_type(DType::Bool), made.value(values));
-        let flags = mask.cast(DType::I64).reshape(&[-1]);
+        let (x, flags, values) = (made.value(x), made.value(mask).to_type(DType::Bool), made.value(values));
+        let flags = flags.cast(DType::I64).reshape(&[-1]);
         let rows_before = (made.op("CumSum", [flags, made.int(0)], []) - 1_i64).maximum(0_i64);
         let rows = width.map_or(values, |width| values.reshape(&[-1, width]));
         let taken = rows.gather(rows_before, 0).reshape_to(x.shape());
-        let mask = if added.is_empty() { mask } else { mask.unsqueeze(&added) };
-        Ok(mask.select(taken, x))
+        Ok(assigned(made, x, (mask, &added), taken))
     })
 }
 
-fn find(matcher: &Matcher, node: &Node) -> Option<Found<Part>> {
+/// Returns `x` with other elements where a mask, which lacks these axes, is true.
+pub(super) fn assigned<'b>(
+    made: &'b Builder<'b>,
+    x: Expr<'b>,
+    (mask, added): (ValueId, &[impl Int]),
+    elements: Expr<'b>,
+) -> Expr<'b> {
+    let mask = made.value(mask).to_type(DType::Bool);
+    let mask = if added.is_empty() { mask } else { mask.unsqueeze(added) };
+    mask.select(elements, x)
+}
+
+/// Returns the data, the indices and the updates of a ScatterND that replaces elements.
+pub(super) fn replacement(node: &Node) -> Option<[ValueId; 3]> {
     let is_replaced = text(node, "reduction").is_none_or(|reduction| reduction == "none");
-    let x = node.input(0).filter(|_| node.is("ScatterND") && is_replaced)?;
-    let turned = matcher.made_by(node.input(1)?, "Transpose")?;
-    let mask = matcher.made_by(turned.input(0)?, "NonZero")?.input(0)?;
+    let [x, at, updates] = [0, 1, 2].map(|index| node.input(index));
+    Some([x.filter(|_| node.is("ScatterND") && is_replaced)?, at?, updates?])
+}
+
+/// Returns the mask whose positions are the tuples of indices of a value.
+pub(super) fn mask_of(matcher: &Matcher, at: ValueId) -> Option<ValueId> {
+    let turned = matcher.made_by(at, "Transpose")?;
     ints(turned, "perm").is_none_or(|perm| perm == [1, 0]).then_some(())?;
+    matcher.made_by(turned.input(0)?, "NonZero")?.input(0)
+}
+
+/// Returns the list of which a value has the first elements.
+pub(super) fn longer(matcher: &Matcher, value: ValueId) -> Option<ValueId> {
+    FRONT.matches(matcher, value).pop()?.value("longer")
+}
+
+fn find(matcher: &Matcher, node: &Node) -> Option<Found<Part>> {
+    let [x, at, values] = replacement(node)?;
+    let mask = mask_of(matcher, at)?;
     let (rank, depth) = (matcher.rank(x)?, matcher.rank(mask)?);
-    let values = node.input(2)?;
-    let front = FRONT.matches(matcher, values).pop().and_then(|found| found.value("longer"));
-    let values = front.unwrap_or(values);
+    let values = longer(matcher, values).unwrap_or(values);
     let rows = row_mask(matcher, mask).zip(flattened(matcher, values)).and_then(|(row_mask, rows)| {
         let width = matcher.shape(mask)?.last()?.known()?;
         let fits = depth == rank && matcher.shape(rows)?.last()?.is(width);

@@ -5,21 +5,20 @@
 
 use std::cell::Cell;
 
-use super::masked::FRONT;
+use super::masked::{assigned, longer, mask_of, replacement};
 use super::matcher::{Found, Matcher, fuse};
 use crate::error::Result;
 use crate::graph::{Graph, Node, ValueId};
 use crate::op::{self, Access};
 use crate::pass::builder::{Builder, Expr};
-use crate::pass::pattern::{ints, text};
-use crate::tensor::{DType, Dim};
+use crate::tensor::Dim;
 
 /// The most nodes that are copied: those that several read are copied for each.
 const MAX_NODES: usize = 64;
 
 /// Elements that the mask selects.
 enum Selected {
-    /// Those of a value.
+    /// Elements of a value.
     Of(ValueId),
     /// The results of a node, whose input at each index is selected, or the same for all positions.
     By(Node, Vec<Option<Selected>>),
@@ -35,21 +34,17 @@ struct Part {
 
 pub(crate) fn fuse_masked_function(graph: &mut Graph) -> Result<bool> {
     fuse(graph, find, |made, Part { x, mask, added, updates }| {
-        let mask = made.value(mask).to_type(DType::Bool);
-        let mask = if added.is_empty() { mask } else { mask.unsqueeze(&added) };
-        Ok(mask.select(updates.whole(made)?, made.value(x)))
+        Ok(assigned(made, made.value(x), (mask, &added), updates.whole(made)?))
     })
 }
 
 fn find(matcher: &Matcher, node: &Node) -> Option<Found<Part>> {
-    let is_replaced = text(node, "reduction").is_none_or(|reduction| reduction == "none");
-    let [x, at, updates] = [0, 1, 2].map(|index| node.input(index));
-    let (x, at) = (x.filter(|_| node.is("ScatterND") && is_replaced)?, at?);
-    let (mask, shape) = (mask_of(matcher, at)?, matcher.shape(x)?);
+    let [x, at, updates] = replacement(node)?;
+    let (mask, shape) = (unrepeated_mask_of(matcher, at)?, matcher.shape(x)?);
     let of_mask = matcher.shape(mask)?;
     shape.starts_with(of_mask).then_some(())?;
     let selection = Selection { matcher, mask, shape, left: Cell::new(MAX_NODES) };
-    let updates = selection.read(listed(matcher, updates?))?;
+    let updates = selection.read(listed(matcher, updates))?;
     Some(Found::open(Part { x, mask, added: (of_mask.len()..shape.len()).collect(), updates }))
 }
 
@@ -60,8 +55,8 @@ fn listed(matcher: &Matcher, mut updates: ValueId) -> ValueId {
         let node = matcher.producer(updates)?;
         let is_flat =
             || node.input(1).and_then(|shape| matcher.ints(shape)).is_some_and(|shape| shape == [-1]);
-        let front = FRONT.matches(matcher, updates).pop().and_then(|found| found.value("longer"));
-        front.or_else(|| node.input(0).filter(|_| node.is("Expand") || node.is("Reshape") && is_flat()))
+        longer(matcher, updates)
+            .or_else(|| node.input(0).filter(|_| node.is("Expand") || node.is("Reshape") && is_flat()))
     };
     while let Some(source) = source(updates) {
         updates = source;
@@ -69,11 +64,9 @@ fn listed(matcher: &Matcher, mut updates: ValueId) -> ValueId {
     updates
 }
 
-/// Returns the mask of whose positions a value has the indices. It may be repeated along further axes.
-fn mask_of(matcher: &Matcher, at: ValueId) -> Option<ValueId> {
-    let turned = matcher.made_by(at, "Transpose")?;
-    ints(turned, "perm").is_none_or(|perm| perm == [1, 0]).then_some(())?;
-    let mut mask = matcher.made_by(turned.input(0)?, "NonZero")?.input(0)?;
+/// Returns the mask whose positions are the indices of a value, before it is repeated along further axes.
+fn unrepeated_mask_of(matcher: &Matcher, at: ValueId) -> Option<ValueId> {
+    let mut mask = mask_of(matcher, at)?;
     let unrepeated = |mask: ValueId| {
         let node = matcher.producer(mask).filter(|node| node.is("Expand") || node.is("Unsqueeze"))?;
         let source = node.input(0)?;
@@ -102,7 +95,7 @@ impl Selection<'_> {
         let node = self.matcher.producer(value)?;
         let data = node.input(0)?;
         if node.is("GatherND") {
-            let is_same = mask_of(self.matcher, node.input(1)?)? == self.mask;
+            let is_same = unrepeated_mask_of(self.matcher, node.input(1)?)? == self.mask;
             let fits = is_same && self.matcher.shape(data)? == self.shape;
             return fits.then_some(Selected::Of(data));
         }

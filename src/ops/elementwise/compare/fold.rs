@@ -71,8 +71,8 @@ pub(super) fn fold_comparison_of(call: &Call, kernel: &Comparison) -> Result<Vec
     Ok(vec![fold_comparison(arrays.at(0)?, arrays.at(1)?, kernel)?])
 }
 
-/// Folds Equal. PyTorch's exporter compares the sizes of an expansion with -1, which stands for an unchanged
-/// size: a difference of sizes is required not to be negative.
+/// Folds Equal. PyTorch's exporter compares the sizes of an expansion with -1, which leaves a size
+/// unchanged: a difference of sizes is required not to be negative.
 pub(super) fn fold_equal(call: &Call) -> Result<Vec<Array>> {
     let arrays = align_arrays(call)?;
     let (x, y) = (arrays.at(0)?, arrays.at(1)?);

@@ -135,11 +135,12 @@ const MAX_WEIGHTS: usize = 1 << 22;
 /// first, and no weight.
 fn row_of_weights<'l>(lower: &'l Lower<'l>, axis: usize) -> Result<Option<Nd<'l>>> {
     let Some(table) = lower.constant(0).filter(|table| table.len() <= MAX_WEIGHTS) else { return Ok(None) };
-    let (size, width) = (*table.shape().at(axis)?, table.len() / (*table.shape().at(axis)?).max(1));
+    let size = *table.shape().at(axis)?;
     let is_row = Dim::product(lower.shape(1)?).is(1) && table.dtype() == DType::F32 && size > 1;
     if !is_row || !table.load()?.all_numbers(f64::is_finite) {
         return Ok(None);
     }
+    let width = table.len() / size;
     lower.compute_in_float32();
     let matrix = from_front(lower, lower.input(1), 1, &size.into()).one_hot(size.int());
     let mut perm: Vec<usize> = (0..table.shape().len()).filter(|other| *other != axis).collect();

@@ -302,9 +302,7 @@ fn lengthened<'x>(expand: &'x Expand, data: Expr<'x>, rank: usize, axis: i64) ->
     if let Some(longer) = longer() {
         return Ok(expand.make.value(longer));
     }
-    let mut pads = vec![0; 2 * rank];
-    pads.put(rank + usize::try_from(axis)?, 1);
-    Ok(expand.make.op("Pad", [data, expand.make.ints(&pads)], []))
+    Ok(data.pad_along(rank, usize::try_from(axis)?, [0, 1]))
 }
 
 /// Returns a value with axes of these sizes instead of some of its axes.

@@ -95,7 +95,7 @@ fn table_of(stack: ArrayView3<f32>) -> Option<Array2<f32>> {
     stack.outer_iter().enumerate().all(|(index, matrix)| matrix == window(index)).then_some(table)
 }
 
-/// Returns the product with a table. Equal columns at its ends, those of positions beyond the farthest one,
+/// Returns the product with a table. Its equal columns at each end, for positions beyond the farthest one,
 /// are computed once.
 fn product<'x>(expand: &'x Expand, rows: Expr<'x>, table: &Array2<f32>, rank: usize) -> Result<Expr<'x>> {
     let columns: Vec<_> = table.columns().into_iter().collect();
@@ -119,7 +119,7 @@ impl Sizes {
         self.queries + self.keys - 1
     }
 
-    /// Returns the rows with other sizes in place of those of the last axes.
+    /// Returns the rows with other sizes of the last axes.
     fn reshaped<'x>(&self, rows: Expr<'x>, last: &[usize]) -> Expr<'x> {
         let shape: Vec<usize> = std::iter::repeat_n(0, self.rank - 2).chain(last.iter().copied()).collect();
         rows.reshape(&shape)
@@ -137,15 +137,9 @@ impl Sizes {
     /// Returns `[.., rows, queries, columns]` of `[.., rows, queries, keys]`, with zeros at the other places.
     fn spread<'x>(&self, rows: Expr<'x>) -> Expr<'x> {
         let (queries, columns) = (self.queries, self.columns());
-        let padded = |rows: Expr<'x>, rank: usize, before: usize, after: usize| {
-            let mut pads = vec![0; 2 * rank];
-            pads.splice(rank - 1..rank, [before]);
-            pads.splice(2 * rank - 1.., [after]);
-            rows.pad(&pads)
-        };
-        let rows = padded(rows, self.rank, 0, queries - 2);
+        let rows = rows.pad_along(self.rank, self.rank - 1, [0, queries - 2]);
         let flat = self.reshaped(rows, &[queries * (columns - 1)]);
-        let flat = padded(flat, self.rank - 1, queries - 1, 1);
+        let flat = flat.pad_along(self.rank - 1, self.rank - 2, [queries - 1, 1]);
         self.reshaped(flat, &[queries, columns])
     }
 }
