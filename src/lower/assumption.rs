@@ -15,7 +15,8 @@ pub enum AssumedFact {
     ExactInteger,
     /// Indices are not counted from the end.
     NotNegative,
-    /// Arguments of sine, cosine and tangent are between -10000 and 10000.
+    /// Arguments of sine, cosine and tangent are between -10000 and 10000, or -10^7 and 10^7 where the
+    /// processor has fused multiply-adds.
     SmallAngle,
     /// Quotients of floats by their divisors are less than 2^24.
     ExactQuotient,
@@ -53,7 +54,8 @@ impl AssumedFact {
             AssumedFact::ExactInteger => "between -2^24 and 2^24: float32 rounds larger integers",
             AssumedFact::NotNegative => "not negative: Embed reads row 0 for a negative index",
             AssumedFact::SmallAngle => {
-                "between -10000 and 10000: the sine and cosine of the runtime lose digits beyond"
+                "between -10000 and 10000, or -10^7 and 10^7 on ARM64 and x86 with fused multiply-adds: the \
+                 sine and cosine of the runtime lose digits beyond"
             }
             AssumedFact::ExactQuotient => "less than 2^24 times the divisor: float32 rounds larger quotients",
             AssumedFact::WholeLength => "the length of the whole sequence: the net has no padding",

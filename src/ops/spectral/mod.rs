@@ -3,6 +3,7 @@
 //! Spec: <https://onnx.ai/onnx/operators/onnx__DFT.html>, `onnx__STFT.html`, `onnx__HannWindow.html`,
 //! `onnx__MelWeightMatrix.html`.
 
+mod fourier;
 mod transform;
 mod window;
 
