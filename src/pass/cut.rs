@@ -57,6 +57,19 @@ pub fn named_values(graph: &Graph, names: &[String]) -> Result<Vec<ValueId>> {
     find_values(graph, named.iter().map(|named| named.name))
 }
 
+/// Returns the shapes that are stated after the names of values.
+///
+/// # Errors
+///
+/// If a size is not valid.
+pub fn stated_shapes(graph: &Graph, names: &[String]) -> Result<Vec<Vec<Dim>>> {
+    let stated = names.iter().filter_map(|text| match Named::of(graph, text) {
+        Ok(named) => named.stated.map(|(_, shape)| Ok(shape)),
+        Err(error) => Some(Err(error)),
+    });
+    stated.collect()
+}
+
 /// Makes a value one that nothing computes, as inputs are.
 pub(super) fn detach(graph: &mut Graph, id: ValueId) -> Result<()> {
     let producer = graph.value(id).producer;

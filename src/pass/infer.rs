@@ -14,6 +14,15 @@ use crate::tensor::{Array, Cost, DType, Dim, Elements, Shape, SizeCondition, Ten
 ///
 /// If the model violates the ONNX specification, or exceeds a limit.
 pub fn infer_and_fold(graph: &mut Graph) -> Result<DeferredErrors> {
+    infer_with(graph, |_| Vec::new())
+}
+
+/// Infers and folds all nodes; `outline` returns facts of the outputs of a node that is unsupported, as far
+/// as they are known.
+pub(crate) fn infer_with(
+    graph: &mut Graph,
+    mut outline: impl FnMut(&Call) -> Vec<Fact>,
+) -> Result<DeferredErrors> {
     let mut deferred = DeferredErrors::new();
     let mut folded = IndexSet::default();
     let mut conditions = Vec::new();
@@ -37,6 +46,15 @@ pub fn infer_and_fold(graph: &mut Graph) -> Result<DeferredErrors> {
                 folded.insert(id);
             }
             Err(error) if error.kind() == crate::error::ErrorKind::Unsupported => {
+                let call = graph.node(id).and_then(|node| Call::of(graph, node));
+                let facts = call.map(|(_, call)| outline(&call)).unwrap_or_default();
+                let outputs: Vec<_> =
+                    graph.node(id).into_iter().flat_map(|node| node.outputs.clone()).collect();
+                for (output, fact) in outputs.into_iter().zip(facts) {
+                    if let Some(output) = output {
+                        record(graph, output, fact)?;
+                    }
+                }
                 deferred.insert(id, error);
             }
             Err(error) => return Err(error),

@@ -93,15 +93,14 @@ pub enum Counts {
 /// on another axis is not a batch, except by its name: states of recurrent layers have the batch as their
 /// second axis. Neither is the axis of which computed indices select elements, such as the nodes that the
 /// edges of a graph join, or constant indices select others than the only one of a batch of 1, nor that of
-/// the steps of a recurrent layer or a Scan: elements of a batch are independent. Sizes that the user names
-/// in `shapes` stay free.
+/// the steps of a recurrent layer or a Scan: elements of a batch are independent. Those that the user names
+/// stay free.
 pub fn fix_batch(
     graph: &mut Graph,
     counts: Counts,
-    shapes: &[(String, Vec<Dim>)],
+    named: &BTreeSet<Dim>,
     warnings: &mut Vec<String>,
 ) -> Result<()> {
-    let named: BTreeSet<&Dim> = shapes.iter().filter_map(|(_, shape)| shape.first()).collect();
     let shapes = graph.inputs.iter().filter_map(|id| graph.value(*id).shape.as_deref());
     let mut others: BTreeSet<String> =
         shapes.flat_map(|shape| shape.iter().skip(1)).map(Dim::to_string).collect();
@@ -371,7 +370,7 @@ mod tests {
         let requested: Vec<_> =
             requested.iter().map(|(name, sizes)| ((*name).to_owned(), shape(sizes))).collect();
         set_input_shapes(&mut graph, &requested).unwrap();
-        fix_batch(&mut graph, Counts::Free, &[], &mut Vec::new()).unwrap();
+        fix_batch(&mut graph, Counts::Free, &BTreeSet::new(), &mut Vec::new()).unwrap();
         let shown = |id| graph.value(id).shape.as_deref().map_or("?".to_owned(), display_shape);
         graph.value_ids().map(shown).collect()
     }

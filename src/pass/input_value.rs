@@ -7,7 +7,8 @@ use num_traits::AsPrimitive;
 
 use super::input_shape::{find_input, substitute_symbols};
 use crate::error::{Error, Result};
-use crate::graph::Graph;
+use crate::graph::{Graph, Node, ValueId};
+use crate::pass::builder::{Builder, Expr, opset};
 use crate::tensor::{Array, DType, Dim, Elements, Shape, Tensor, display_shape};
 
 /// Makes inputs constants.
@@ -45,11 +46,42 @@ pub fn set_inputs(graph: &mut Graph, values: &[(String, Array)]) -> Result<()> {
         let value = graph.value_mut(id)?;
         value.dtype = Some(dtype);
         value.shape = Some(shape);
-        value.elements = tensor.is_none().then(|| Box::new(array));
         value.constant = tensor;
         graph.inputs.retain(|input| *input != id);
+        if let Elements::Dim(sizes) = array.elements() {
+            let nodes = size_nodes(graph, id, sizes)?;
+            if nodes.is_empty() {
+                graph.value_mut(id)?.elements = Some(Box::new(array));
+            }
+            graph.prepend(nodes);
+        }
     }
     Ok(())
+}
+
+/// Returns nodes that compute a value whose elements are sizes of inputs; none if an element is computed from
+/// several sizes.
+fn size_nodes(graph: &mut Graph, id: ValueId, sizes: &ArrayD<Dim>) -> Result<Vec<Node>> {
+    let value = graph.value(id);
+    let dtype = value.dtype;
+    let shape: Option<Vec<i64>> = Dim::known_sizes(value.shape.iter().flatten());
+    let made = Builder::of_version(graph, opset(graph));
+    let part = |size: &Dim| {
+        if let Some(size) = size.known() {
+            return Some(made.ints(&[size]));
+        }
+        let shapes = graph.inputs.iter().filter_map(|id| Some((*id, graph.value(*id).shape.as_deref()?)));
+        let found =
+            shapes.filter_map(|(id, shape)| Some((id, shape.iter().position(|of_input| of_input == size)?)));
+        let (input, axis) = found.into_iter().next()?;
+        let shape = made.op("Shape", [made.value(input)], []);
+        Some(made.op("Gather", [shape, made.ints(&[axis])], [("axis", 0.into())]))
+    };
+    let parts: Option<Vec<Expr>> = sizes.iter().map(part).collect();
+    let (Some(parts), Some(shape), Some(dtype)) = (parts, shape, dtype) else { return Ok(Vec::new()) };
+    let value = made.concat(&parts, 0).reshape(&shape);
+    made.give(if dtype == DType::I64 { value } else { value.cast(dtype) }, id);
+    made.finish()?.add_to(graph, &Node::default())
 }
 
 /// Returns the shape of an input with this value: that of the array, or the declared one if the number of

@@ -61,7 +61,8 @@ pub(super) fn has_counts(sources: &Sources, options: &Options) -> Result<bool> {
 /// Returns the inputs with free sizes, as a conversion finds them.
 pub(super) fn free_inputs(sources: &Sources, options: &Options) -> Result<Vec<FreeInput>> {
     let mut graph = requested_graph(sources, options)?;
-    input_shape::fix_batch(&mut graph, Counts::One, &options.input_shapes, &mut Vec::new())?;
+    let named = options.named_first_sizes(&graph)?;
+    input_shape::fix_batch(&mut graph, Counts::One, &named, &mut Vec::new())?;
     let inputs = graph.variable_inputs().into_iter().map(|id| graph.value(id));
     let free = inputs.filter_map(|value| {
         let shape = value.shape.as_deref()?.to_vec();

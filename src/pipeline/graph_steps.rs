@@ -92,7 +92,8 @@ impl<'a> GraphSteps<'a> {
     pub fn fix_sizes(&mut self, fixed: &BTreeMap<String, Dim>, reading: Reading) -> Result<()> {
         let (graph, warnings) = (&mut self.graph, &mut self.progress.warnings);
         graph.squeezes = reading.squeezes;
-        input_shape::fix_batch(graph, reading.counts, &self.options.input_shapes, warnings)?;
+        let named = self.options.named_first_sizes(graph)?;
+        input_shape::fix_batch(graph, reading.counts, &named, warnings)?;
         let lengths = cache_lengths(graph, self.options);
         input_shape::substitute_symbols(graph, &lengths)?;
         input_shape::set_sizes(graph, fixed, warnings)?;

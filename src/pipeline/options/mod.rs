@@ -9,9 +9,11 @@ use std::path::{Path, PathBuf};
 
 use crate::common::limits;
 use crate::error::{Error, Result};
+use crate::graph::Graph;
 use crate::ncnn::Embedding;
 use crate::onnx::ReadOptions;
 use crate::pass::blocks::Weights;
+use crate::pass::cut::stated_shapes;
 use crate::pass::pixels::Pixels;
 use crate::pass::quantized::Quantization;
 use crate::tensor::{Array, Dim};
@@ -343,6 +345,13 @@ impl Options {
     /// Returns whether pictures are passed as the model reads them.
     pub fn has_plain_pixels(&self) -> bool {
         self.pixels().are_plain()
+    }
+
+    /// Returns the sizes of first axes that the options name: those of no batch.
+    pub(crate) fn named_first_sizes(&self, graph: &Graph) -> Result<BTreeSet<Dim>> {
+        let stated = stated_shapes(graph, &self.inputs)?;
+        let shapes = self.input_shapes.iter().map(|(_, shape)| shape).chain(&stated);
+        Ok(shapes.filter_map(|shape| shape.first()).cloned().collect())
     }
 
     /// Returns the treatment of quantized networks.

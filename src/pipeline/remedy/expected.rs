@@ -1,6 +1,8 @@
 //! Types and shapes of values that nothing infers, by their readers.
 
-use super::part::Parts;
+use std::collections::BTreeMap;
+
+use super::part::{Parts, is_text};
 use crate::graph::{Fact, ValueId};
 use crate::op::{self, Access, Call};
 use crate::tensor::Dim;
@@ -19,9 +21,23 @@ impl Parts {
         value.dtype.is_some() && value.shape.is_some()
     }
 
+    /// Returns whether the shape of a value is unknown because operators are, or because it is computed from
+    /// text. Other operators may give other shapes than their readers tell.
+    fn is_of_unknown_operators(&self, id: ValueId) -> bool {
+        let producers = self.before(&[id], |value| self.is_inferred(value));
+        producers.iter().all(|id| {
+            let Some(node) = self.graph.node(id) else { return true };
+            let is_root = node.reads().all(|value| self.is_inferred(value));
+            !is_root || op::find(node).is_none() || node.reads().any(|value| is_text(&self.inferred, value))
+        })
+    }
+
     /// Returns the type and the shape that a value is expected to have: by its readers, or as another result
     /// of an operator that is not known, which gives ids and their mask alike.
     fn expected(&self, id: ValueId) -> Option<Fact> {
+        if !self.is_of_unknown_operators(id) {
+            return None;
+        }
         let siblings = || {
             let node = self.graph.producer(id)?;
             let others = node.outputs.iter().flatten().filter(|other| **other != id);
@@ -53,15 +69,30 @@ impl Parts {
 
     /// Returns the names of inputs, with types and shapes where they cannot be inferred.
     pub fn input_names(&self, ids: &[ValueId]) -> Vec<String> {
-        let name = |id: &ValueId| {
-            let name = &self.graph.value(*id).name;
-            let expected = if self.is_inferred(*id) { None } else { self.expected(*id) };
-            let stated = expected.and_then(|fact| {
-                let sizes: Vec<String> = fact.shape?.iter().map(Dim::to_string).collect();
-                Some(format!("{name}:{}[{}]", fact.dtype, sizes.join(",")))
-            });
-            stated.unwrap_or_else(|| name.clone())
+        let mut names = self.computed_sizes.clone();
+        // Sizes that are computed of such sizes; an input has plain names.
+        let mut computed: BTreeMap<&Dim, Dim> = BTreeMap::new();
+        let mut name = |id: &ValueId| {
+            let (name, value) = (&self.graph.value(*id).name, self.inferred.value(*id));
+            let (dtype, shape) = match (value.dtype, value.shape.as_deref()) {
+                (Some(dtype), Some(shape)) if shape.iter().any(|size| names.has(size)) => {
+                    let mut plain = |size| match Dim::symbol_name(size) {
+                        None if names.has(size) => {
+                            computed.entry(size).or_insert_with(|| names.next()).clone()
+                        }
+                        _ => size.clone(),
+                    };
+                    (dtype, shape.iter().map(&mut plain).collect())
+                }
+                (Some(_), Some(_)) => return name.clone(),
+                _ => match self.expected(*id) {
+                    Some(Fact { dtype, shape: Some(shape), .. }) => (dtype, shape.to_vec()),
+                    _ => return name.clone(),
+                },
+            };
+            let sizes: Vec<String> = shape.iter().map(Dim::to_string).collect();
+            format!("{name}:{dtype}[{}]", sizes.join(","))
         };
-        ids.iter().map(name).collect()
+        ids.iter().map(&mut name).collect()
     }
 }

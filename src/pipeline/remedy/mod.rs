@@ -1,8 +1,10 @@
 //! Remedies of refusals: options with which a refused model, or a part of it, is converted. Each is tried.
 
+mod border;
 pub(crate) mod chain;
 mod expected;
 mod flow;
+mod outline;
 mod part;
 mod size;
 mod value;
@@ -368,7 +370,10 @@ impl<'a> Search<'a> {
 
     /// Returns a part with usual sizes of its inputs, if free ones are the obstacle.
     fn with_sizes(&mut self, part: &Remedy) -> Option<Remedy> {
-        let free = super::convert::free_inputs(self.sources, &part.apply(&self.options)).ok()?;
+        let mut free = super::convert::free_inputs(self.sources, &part.apply(&self.options)).ok()?;
+        // The sizes of other values are those that the net before gives.
+        let of_model = self.parts.names(&self.parts.graph.inputs);
+        free.retain(|input| of_model.contains(&input.name));
         let shapes = size::usual(&free, &self.metadata).into_iter().next()?;
         let remedy = Remedy { input_shapes: shapes, ..part.clone() };
         self.attempt(&remedy)?.is_ok().then_some(remedy)

@@ -2,22 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::flow::{Flow, Near};
-use super::vertices::Vertices;
+use super::outline::{self, Names};
 use super::weight::{is_folded, weights};
 use crate::common::index::{IndexMap, IndexSet};
 use crate::error::Errors;
 use crate::graph::{Graph, Node, NodeId, ValueId};
 use crate::op;
-use crate::pass::infer;
 use crate::tensor::DType;
 
 /// The maximum number of values around a part: what is left out between more of them is hard to compute
 /// elsewhere.
-const MAX_VALUES: usize = 16;
-
-/// The most values that failed nodes read which are outputs of a part, if fewer values would do.
-const FEW_VALUES: usize = 4;
+pub(super) const MAX_VALUES: usize = 16;
 
 /// The number of values around a part from which on it counts less than a smaller part with fewer.
 const MANY_VALUES: usize = 8;
@@ -40,7 +35,7 @@ pub(super) struct Part {
     pub size: u64,
 }
 
-fn is_text(inferred: &Graph, id: ValueId) -> bool {
+pub(super) fn is_text(inferred: &Graph, id: ValueId) -> bool {
     inferred.value(id).dtype == Some(DType::String)
 }
 
@@ -49,6 +44,8 @@ pub(super) struct Parts {
     pub graph: Graph,
     /// The graph with inferred values, which have the same ids. Constants are folded.
     pub inferred: Graph,
+    /// The names in it of sizes that depend on elements.
+    pub computed_sizes: Names,
     /// The nodes that cannot be converted.
     pub failed: BTreeSet<NodeId>,
     /// Values that cannot be inputs or outputs of a net.
@@ -67,8 +64,7 @@ pub(super) struct Parts {
 impl Parts {
     pub fn new(graph: Graph) -> Parts {
         let mut inferred = graph.clone();
-        // What is known up to an error is enough.
-        let _ = infer::infer_and_fold(&mut inferred);
+        let computed_sizes = outline::infer(&mut inferred);
         let mut by_index: BTreeMap<usize, Vec<NodeId>> = BTreeMap::new();
         let mut sizes = IndexMap::default();
         let mut total = 0;
@@ -102,7 +98,19 @@ impl Parts {
         let failed: BTreeSet<NodeId> =
             graph.nodes().filter(|(_, node)| is_of_text(node)).map(|(id, _)| id).collect();
         let (unfit, counted) = (BTreeSet::new(), IndexSet::default());
-        Parts { graph, inferred, failed, unfit, by_index, names, sizes, counted, total, heavy }
+        Parts {
+            graph,
+            inferred,
+            computed_sizes,
+            failed,
+            unfit,
+            by_index,
+            names,
+            sizes,
+            counted,
+            total,
+            heavy,
+        }
     }
 
     /// Learns from the errors of a conversion.
@@ -121,6 +129,12 @@ impl Parts {
                 None => self.learn_of_value(error.at().part.as_deref().unwrap_or_default()),
             }
         }
+        // Of nodes with the same inputs one was converted.
+        let key = |node: &Node| (node.domain.clone(), node.op_type.clone(), node.inputs.clone());
+        let failed: Vec<_> = self.failed.iter().filter_map(|id| self.graph.node(*id)).map(key).collect();
+        let equal: Vec<NodeId> =
+            self.graph.nodes().filter(|(_, node)| failed.contains(&key(node))).map(|(id, _)| id).collect();
+        self.failed.extend(equal);
     }
 
     /// Learns that a value cannot be an input or an output: what reads an input of the model fails.
@@ -151,50 +165,36 @@ impl Parts {
             before.into_iter().filter_map(|count| self.part(&available(count))).collect();
         let worth = |part: &Part| {
             let many = part.inputs.len() + part.outputs.len() > MANY_VALUES;
-            if many { part.size / 2 } else { part.size }
+            // Nobody has the results of failed nodes before an earlier part has run.
+            let is_later = !part.inputs.is_empty();
+            part.size >> (usize::from(many) + usize::from(is_later))
         };
         parts.sort_by_key(|part| std::cmp::Reverse(worth(part)));
         parts
     }
 
+    /// Returns the values that there are once the nodes of `available` have been computed: their results, and
+    /// those with weights from which they are computed. A part with these results is a later part of a chain:
+    /// earlier weights are not in it.
+    fn given(&self, available: &BTreeSet<NodeId>) -> IndexSet<ValueId> {
+        let read = available.iter().filter_map(|id| self.graph.node(*id)).flat_map(Node::reads);
+        let earlier = self.before(&read.collect::<Vec<_>>(), |_| false);
+        let mut given = IndexSet::default();
+        for (id, node) in self.graph.nodes().filter(|(id, _)| available.contains(id) || earlier.contains(*id))
+        {
+            let has_weights = self.heavy.contains(id) || node.reads().any(|value| given.contains(value));
+            if has_weights || available.contains(&id) {
+                given.extend(node.outputs.iter().flatten().copied());
+            }
+        }
+        given
+    }
+
     /// Returns the part that needs the results of the failed nodes of `available`, and nothing of the others.
     fn part(&self, available: &BTreeSet<NodeId>) -> Option<Part> {
-        let whole = self.part_with(available, &self.heavy, |_| true);
-        if whole.is_some() || available.is_empty() {
-            return whole;
-        }
-        // Without the model's outputs that are computed only from the available values and earlier weights.
-        let after = self.after(available);
-        self.part_with(available, &after, |id| {
-            !self.before(&[id], |_| false).iter().any(|node| available.contains(&node))
-        })
-    }
-
-    /// Returns the nodes with weights that depend on some nodes.
-    fn after(&self, available: &BTreeSet<NodeId>) -> IndexSet<NodeId> {
-        let (mut reached, mut found) = (IndexSet::default(), IndexSet::default());
-        for (id, node) in self.graph.nodes() {
-            let depends = node.reads().any(|value| reached.contains(value));
-            if depends || available.contains(&id) {
-                reached.extend(node.outputs.iter().flatten().copied());
-            }
-            if depends && self.heavy.contains(id) {
-                found.insert(id);
-            }
-        }
-        found
-    }
-
-    /// Returns such a part for the weights of `heavy`, with those outputs of the graph without weights that
-    /// are wanted.
-    fn part_with(
-        &self,
-        available: &BTreeSet<NodeId>,
-        heavy: &IndexSet<NodeId>,
-        wants: impl Fn(ValueId) -> bool,
-    ) -> Option<Part> {
-        let is_heavy = |id: &NodeId| heavy.contains(*id) && !self.counted.contains(*id);
+        let is_heavy = |id: &NodeId| self.heavy.contains(*id) && !self.counted.contains(*id);
         let graph = &self.graph;
+        let given = self.given(available);
         let mut missing: IndexSet<ValueId> = IndexSet::default();
         let mut ends: Vec<ValueId> = graph.outputs.clone();
         for (id, node) in graph.nodes().filter(|(id, _)| !available.contains(id)) {
@@ -203,16 +203,18 @@ impl Parts {
                 ends.extend(node.reads());
             }
         }
-        let is_available =
-            |id: ValueId| graph.value(id).producer.is_some_and(|node| available.contains(&node));
+        let is_available = |id: ValueId| given.contains(id);
         let mut seen = IndexSet::default();
         ends.retain(|id| {
             let is_number = self.is_data(*id) && !is_text(&self.inferred, *id);
             let is_computed = graph.value(*id).producer.is_some() && is_number;
             is_computed && !missing.contains(*id) && !is_available(*id) && seen.insert(*id)
         });
-        let outputs =
-            self.outputs(&self.before(&ends, is_available), &ends, is_heavy, wants, is_available)?;
+        if !available.is_empty() {
+            // What depends on earlier weights alone is a result of an earlier part.
+            ends.retain(|id| self.before(&[*id], |_| false).iter().any(|node| available.contains(&node)));
+        }
+        let outputs = self.outputs(&self.before(&ends, is_available), &ends, is_heavy, is_available)?;
         let needed = self.before(&outputs, is_available);
         let inputs = self.inputs(&needed, &outputs, is_heavy, is_available)?;
         let nodes = self.before(&outputs, |id| inputs.contains(&id));
@@ -235,94 +237,6 @@ impl Parts {
             }
         }
         found
-    }
-
-    /// Returns the outputs of a part: what the failed nodes read, if that are few values, otherwise the
-    /// fewest values that separate the weights from the ends of the part, the last ones. Outputs of the graph
-    /// that are computed without weights are outputs, too.
-    fn outputs(
-        &self,
-        nodes: &IndexSet<NodeId>,
-        ends: &[ValueId],
-        is_heavy: impl Fn(&NodeId) -> bool,
-        wants: impl Fn(ValueId) -> bool,
-        is_available: impl Fn(ValueId) -> bool,
-    ) -> Option<Vec<ValueId>> {
-        let weights: BTreeSet<NodeId> = nodes.iter().filter(is_heavy).collect();
-        let failed = self.failed.iter().filter_map(|id| self.graph.node(*id));
-        let read: IndexSet<ValueId> = failed.flat_map(Node::reads).filter(|id| self.fits(*id)).collect();
-        let read = ends.iter().filter(|id| read.contains(**id));
-        let makers = read.filter_map(|id| self.graph.value(*id).producer).filter(|id| nodes.contains(*id));
-        let all = weights.iter().copied().chain(makers).collect();
-        let depends =
-            |id: ValueId| self.before(&[id], &is_available).iter().any(|node| weights.contains(&node));
-        let cut = self
-            .last_values(nodes, &all, ends, FEW_VALUES, &is_available)
-            .filter(|cut| cut.iter().all(|id| depends(*id)));
-        let cut = cut.or_else(|| self.last_values(nodes, &weights, ends, MAX_VALUES, &is_available))?;
-        // The outputs of the model are in its order.
-        let listed = self.graph.outputs.iter().copied();
-        let listed = listed.filter(|id| {
-            cut.contains(id) || (ends.contains(id) && self.fits(*id) && wants(*id) && !depends(*id))
-        });
-        let mut outputs: Vec<ValueId> = listed.collect();
-        outputs.extend(cut.iter().filter(|id| !self.graph.outputs.contains(id)));
-        (!cut.is_empty()).then_some(outputs)
-    }
-
-    /// Returns the fewest values that separate some nodes from the ends of a part, the last ones.
-    fn last_values(
-        &self,
-        nodes: &IndexSet<NodeId>,
-        from: &BTreeSet<NodeId>,
-        ends: &[ValueId],
-        most: usize,
-        is_available: impl Fn(ValueId) -> bool,
-    ) -> Option<Vec<ValueId>> {
-        let mut net = Vertices::of(self, nodes, is_available, |id| self.fits(id));
-        for id in from {
-            let node = net.node(*id);
-            net.flow.arc(Flow::SOURCE, node);
-        }
-        for end in ends {
-            if let Some((_, from)) = net.values.get(*end) {
-                net.flow.arc(*from, Flow::SINK);
-            }
-        }
-        net.cut(most, Near::Sink)
-    }
-
-    /// Returns the fewest values that separate the results of failed nodes from the weights and the outputs,
-    /// the first ones.
-    fn inputs(
-        &self,
-        nodes: &IndexSet<NodeId>,
-        outputs: &[ValueId],
-        is_heavy: impl Fn(&NodeId) -> bool,
-        is_available: impl Fn(ValueId) -> bool,
-    ) -> Option<Vec<ValueId>> {
-        let is_known = |id: ValueId| self.fits(id) && self.is_known(id);
-        let mut net = Vertices::of(self, nodes, |_| false, is_known);
-        let available: Vec<ValueId> =
-            net.values.iter().map(|(id, _)| id).filter(|id| is_available(*id)).collect();
-        for (to, _) in available.iter().filter_map(|id| net.values.get(*id).copied()).collect::<Vec<_>>() {
-            net.flow.arc(Flow::SOURCE, to);
-        }
-        let last = outputs.iter().filter_map(|id| self.graph.value(*id).producer);
-        let ends: BTreeSet<NodeId> = nodes.iter().filter(is_heavy).chain(last).collect();
-        for id in ends {
-            let node = net.node(id);
-            net.flow.arc(node, Flow::SINK);
-        }
-        net.cut(MAX_VALUES, Near::Source)
-    }
-
-    /// Adds the inputs of the graph that the nodes read, before others.
-    fn with_graph_inputs(&self, nodes: &IndexSet<NodeId>, inputs: Vec<ValueId>) -> Vec<ValueId> {
-        let read: IndexSet<ValueId> =
-            nodes.iter().filter_map(|id| self.graph.node(id)).flat_map(Node::reads).collect();
-        let listed = self.graph.inputs.iter().copied().filter(|id| read.contains(*id));
-        listed.chain(inputs).collect()
     }
 
     /// Returns whether a value is computed from elements of inputs, not only from sizes.
@@ -407,8 +321,8 @@ mod tests {
         for (lines, outputs, expected) in [
             (&["ok: x = a", "bad: a = y"][..], "y", &[" | a"][..]),
             (&["ok: x = a", "bad: a = b", "ok: b = y"], "y", &[" | a", "b | y"]),
-            // A value that bypasses the node is computed again.
-            (&["ok: x = a", "bad: a = b", "ok: b a = y"], "y", &["x b | y", " | a"]),
+            // A value that bypasses the node is handed on.
+            (&["ok: x = a", "bad: a = b", "ok: b a = y"], "y", &[" | a", "a b | y"]),
             // All that the failed node reads, not the one value from which it is computed.
             (&["ok: x = a", "ok: a = b", "ok: a = c", "bad: b c = y"], "y", &[" | b c"]),
             // The outputs of the model first.
