@@ -91,6 +91,22 @@ fn the_folder_of_ultralytics_has_its_names() {
     let param = fs::read_to_string(room.path("a.param")).unwrap();
     assert!(param.contains(" p") && !param.contains("in0"), "{param}");
     room.expect(&format!("{model} a.param --ultralytics b"), 2, "cannot be used with");
+    // The ending by which ultralytics recognizes the folder.
+    for (folder, made) in [("b", "b_ncnn_model"), ("c/", "c_ncnn_model"), ("d.e", "d.e_ncnn_model")] {
+        room.expect(&format!("{model} --ultralytics {folder}"), 0, made);
+        assert!(room.path(made).join("metadata.yaml").exists() && !room.path(folder).exists(), "{folder}");
+    }
+    // Nets that it cannot run.
+    room.expect(&format!("{model} --ultralytics f --auto-cut"), 2, "cannot be used with");
+    let text = fixture("network/spectrum_of_a_sound");
+    room.expect(&format!("{text} --ultralytics f"), 2, "gives a net one picture");
+    // The command for a part of a refused model writes a plain net.
+    let text = room.expect(
+        &format!("{} --ultralytics f", fixture("remedy/selection_by_a_mask")),
+        1,
+        "--outputs boxes,scores,classes\n",
+    );
+    assert!(!text.contains("--ultralytics") && !room.path("f_ncnn_model").exists(), "{text}");
 }
 
 #[test]

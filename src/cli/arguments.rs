@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use onnx2ncnn::Options;
 
-use super::destination::NetFiles;
+use super::destination::{NetFiles, ultralytics_folder};
 use super::message::{Format, Report};
 use super::options::{Files, Net, Requested, Source};
 use super::python::{PythonArguments, parse_loss, parse_part};
@@ -23,9 +23,11 @@ pub(super) struct Arguments {
     #[command(flatten)]
     pub net: NetFiles,
 
-    /// Write the folder that YOLO(DIR) of ultralytics reads: the net with the names in0 and out0, and
-    /// metadata.yaml
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["param", "bin", "out"], help_heading = "Result")]
+    /// Write the folder that YOLO(DIR) of ultralytics reads, whose name ends in _ncnn_model: the net with the
+    /// names in0 and out0, and metadata.yaml
+    #[arg(long, value_name = "DIR", help_heading = "Result", conflicts_with_all = [
+        "param", "bin", "out", "inputs", "outputs", "auto_cut",
+    ])]
     pub ultralytics: Option<PathBuf>,
 
     #[command(flatten)]
@@ -74,8 +76,9 @@ impl Arguments {
         let mut further = Options::clone(&self.further);
         match &self.ultralytics {
             Some(folder) => {
+                let folder = ultralytics_folder(folder);
                 further.metadata.get_or_insert_with(|| folder.join("metadata.yaml"));
-                (NetFiles::of_ultralytics(folder), further)
+                (NetFiles::of_ultralytics(&folder), further)
             }
             None => (self.net.clone(), further),
         }

@@ -48,6 +48,10 @@ pub(super) fn convert_files(arguments: &Arguments) -> Result<Summary, Refusal> {
         Ok(conversion)
     });
     let done = done.and_then(|conversion| {
+        if arguments.ultralytics.is_some() && !conversion.reads_one_picture() {
+            let message = "ultralytics gives a net one picture, of the shape [1, 3, H, W], and nothing else";
+            return Err(Error::usage(message).help("write the net without --ultralytics").into());
+        }
         let written = match arguments.dry_run {
             true => conversion.write_to(io::sink(), io::sink())?,
             false => destination.outputs.write(|| write(&conversion, &destination, arguments.report))?,

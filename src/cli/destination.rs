@@ -82,6 +82,15 @@ pub(super) struct NetFiles {
     pub out: Option<PathBuf>,
 }
 
+/// Returns the folder with the ending by which ultralytics recognizes a net.
+pub(super) fn ultralytics_folder(folder: &Path) -> PathBuf {
+    const ENDING: &str = "_ncnn_model";
+    match folder.file_name().and_then(OsStr::to_str) {
+        Some(name) if !name.ends_with(ENDING) => folder.with_file_name(format!("{name}{ENDING}")),
+        _ => folder.to_owned(),
+    }
+}
+
 impl NetFiles {
     /// Returns the files of a folder that ultralytics reads.
     pub fn of_ultralytics(folder: &Path) -> NetFiles {

@@ -94,7 +94,7 @@ fn is_replaced(option: &str, remedy: &Remedy) -> bool {
         }
         "--inputs" => !remedy.inputs.is_empty(),
         "--outputs" => !remedy.outputs.is_empty(),
-        "--split-at" | "--rename" => remedy.is_cut(),
+        "--split-at" | "--rename" | "--ultralytics" => remedy.is_cut(),
         _ => false,
     }
 }
