@@ -73,7 +73,7 @@ fn each_class_of_refusal_has_a_command() {
         ("tokenizer_of_attention", "--inputs \"input_ids:int64[1,S],attention_mask:int64[1,S]\"", 99),
         ("words_of_a_pipeline", "--inputs \"counts:float[1,10]\" --outputs probabilities,best", 90),
         ("sequence_of_pictures", "--inputs \"batch:float[1,H,W,3]\"", 95),
-        ("pillars", "--inputs map", 90),
+        ("pillars", "--split-at features --split-at map", 90),
         ("points_in_the_middle", "--split-at p,features --split-at \"chosen:float[n1,16]\"", 99),
         ("selection_by_a_mask", "--outputs boxes,scores,classes", 94),
         ("durations", "--split-at rows,most,column --split-at \"repeated:float[n1,16]\"", 99),

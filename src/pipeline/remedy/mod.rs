@@ -298,7 +298,8 @@ impl<'a> Search<'a> {
     fn cut(&mut self) {
         let (total, mut tried) = (self.parts.total, BTreeSet::new());
         let mut kept = 0;
-        while kept * 100 < total * MAX {
+        // A later part needs what an earlier one computes.
+        while kept * 100 < total * MAX || self.largest_first_part().is_none() {
             let Some((remedy, part)) = self.next_part(total, &mut tried) else { break };
             kept += part.size;
             self.parts.discount(&part);
@@ -307,11 +308,17 @@ impl<'a> Search<'a> {
         self.found.sort_by_key(|remedy| std::cmp::Reverse(remedy.percent));
     }
 
-    /// Proposes a chain of nets, if several parts are converted and none has most of the weights.
+    /// Returns the percentage of the largest part that begins at the inputs of the model.
+    fn largest_first_part(&self) -> Option<u64> {
+        let first = self.found.iter().filter(|remedy| remedy.inputs.is_empty());
+        first.map(|remedy| remedy.percent).max()
+    }
+
+    /// Proposes a chain of nets, if several parts are converted and the first has not most of the weights.
     fn split(&mut self) {
         let cuts: Vec<Vec<String>> =
             self.found.iter().flat_map(|part| [&part.outputs, &part.inputs]).cloned().collect();
-        let best = self.found.first().map_or(MAX, |remedy| remedy.percent);
+        let best = self.largest_first_part().unwrap_or(MAX);
         if self.found.len() < 2 || best >= MAX || !self.options.has_plain_pixels() {
             return;
         }
