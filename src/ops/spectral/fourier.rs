@@ -16,18 +16,18 @@ use num_traits::{AsPrimitive, One, Zero};
 /// The type in which onnxruntime computes a transform: that of the signal.
 #[derive(Clone, Copy)]
 pub(super) enum Precision {
-    Single,
-    Double,
+    Float32,
+    Float64,
 }
 
 impl Precision {
     fn round(self, value: f64) -> f64 {
         match self {
-            Precision::Single => {
+            Precision::Float32 => {
                 let value: f32 = value.as_();
                 f64::from(value)
             }
-            Precision::Double => value,
+            Precision::Float64 => value,
         }
     }
 
@@ -163,9 +163,9 @@ mod tests {
         for length in [1_usize, 2, 3, 8, 20, 31] {
             let size: f64 = length.as_();
             for (inverse, precision, bound) in [
-                (false, Precision::Double, 1e-13),
-                (true, Precision::Double, 1e-13),
-                (false, Precision::Single, 1e-4),
+                (false, Precision::Float64, 1e-13),
+                (true, Precision::Float64, 1e-13),
+                (false, Precision::Float32, 1e-4),
             ] {
                 let transform = Fourier::new(length, inverse, precision);
                 for n in 0..length {
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn bin_of_the_mean_has_the_imaginary_part_of_rounded_roots() {
         let of_mean = |length: usize| -> f64 {
-            let transform = Fourier::new(length, false, Precision::Single);
+            let transform = Fourier::new(length, false, Precision::Float32);
             (0..length).filter_map(|n| transform.weights(n).first().map(|weight| weight.im)).sum()
         };
         let relative = of_mean(20) / 20.0;

@@ -12,6 +12,8 @@ use crate::tensor::{DType, Dim};
 pub(super) struct Names {
     used: BTreeSet<String>,
     new: BTreeSet<String>,
+    /// The last number that was tried.
+    number: u32,
 }
 
 impl Names {
@@ -19,7 +21,7 @@ impl Names {
         let mut used = BTreeSet::new();
         let shapes = graph.value_ids().filter_map(|id| graph.value(id).shape.as_deref());
         shapes.flatten().for_each(|size| size.collect_symbols(&mut used));
-        Names { used, new: BTreeSet::new() }
+        Names { used, new: BTreeSet::new(), number: 0 }
     }
 
     /// Returns whether a size depends on elements.
@@ -31,11 +33,16 @@ impl Names {
 
     /// Returns a size with a new name.
     pub fn next(&mut self) -> Dim {
-        let free = (1..).map(|number| format!("n{number}")).find(|name| !self.used.contains(name));
-        let name = free.unwrap_or_default();
-        self.used.insert(name.clone());
-        self.new.insert(name.clone());
-        Dim::symbol(&name)
+        let name = loop {
+            self.number += 1;
+            let name = format!("n{}", self.number);
+            if !self.used.contains(&name) {
+                break name;
+            }
+        };
+        let size = Dim::symbol(&name);
+        self.new.insert(name);
+        size
     }
 }
 

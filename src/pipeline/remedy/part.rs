@@ -1,6 +1,6 @@
 //! Parts of a graph without the nodes that cannot be converted.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use super::outline::{self, Names};
 use super::weight::{is_folded, weights};
@@ -131,7 +131,7 @@ impl Parts {
         }
         // Of nodes with the same inputs one was converted.
         let key = |node: &Node| (node.domain.clone(), node.op_type.clone(), node.inputs.clone());
-        let failed: Vec<_> = self.failed.iter().filter_map(|id| self.graph.node(*id)).map(key).collect();
+        let failed: HashSet<_> = self.failed.iter().filter_map(|id| self.graph.node(*id)).map(key).collect();
         let equal: Vec<NodeId> =
             self.graph.nodes().filter(|(_, node)| failed.contains(&key(node))).map(|(id, _)| id).collect();
         self.failed.extend(equal);
@@ -190,6 +190,17 @@ impl Parts {
         given
     }
 
+    /// Returns the values that depend on some nodes.
+    fn after(&self, nodes: &BTreeSet<NodeId>) -> IndexSet<ValueId> {
+        let mut after = IndexSet::default();
+        for (id, node) in self.graph.nodes() {
+            if nodes.contains(&id) || node.reads().any(|value| after.contains(value)) {
+                after.extend(node.outputs.iter().flatten().copied());
+            }
+        }
+        after
+    }
+
     /// Returns the part that needs the results of the failed nodes of `available`, and nothing of the others.
     fn part(&self, available: &BTreeSet<NodeId>) -> Option<Part> {
         let is_heavy = |id: &NodeId| self.heavy.contains(*id) && !self.counted.contains(*id);
@@ -212,7 +223,8 @@ impl Parts {
         });
         if !available.is_empty() {
             // What depends on earlier weights alone is a result of an earlier part.
-            ends.retain(|id| self.before(&[*id], |_| false).iter().any(|node| available.contains(&node)));
+            let after = self.after(available);
+            ends.retain(|id| after.contains(*id));
         }
         let outputs = self.outputs(&self.before(&ends, is_available), &ends, is_heavy, is_available)?;
         let needed = self.before(&outputs, is_available);
