@@ -440,11 +440,11 @@ mod unix {
         );
         room.put("list", b"models/a.onnx\nmodels/b.pipe\n");
         let text = room.expect(
-            "batch list -o out --base models --timeout 2",
+            "batch list -o out --base models --timeout 1.5",
             3,
             "1 converted, 0 up to date, 1 broken off",
         );
-        assert!(text.contains("the conversion was stopped after 2 s"), "{text}");
+        assert!(text.contains("the conversion was stopped after 1.5 s"), "{text}");
         assert_eq!(names(&room, "out"), ["a.ncnn.bin", "a.ncnn.param"]);
         assert_eq!(unfinished(&room, "out"), 0);
     }

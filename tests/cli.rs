@@ -338,6 +338,32 @@ fn invalid_command_lines_exit_with_2() {
 }
 
 #[test]
+fn a_file_that_ends_early_is_told() {
+    let room = Room::new();
+    let model = fs::read(fixture("network/digits")).unwrap();
+    let lengths = (1..20).map(|part| model.len() * part / 20);
+    for length in lengths {
+        room.put("m.onnx", &model[..length]);
+        let text = room.expect("m.onnx", 1, &format!("the file ends early, after {length} bytes"));
+        assert!(text.contains("help: download or copy it again"), "{text}");
+    }
+    // The closing list of a batch has the help too.
+    fs::create_dir(room.path("a")).unwrap();
+    room.put("a/m.onnx", &model[..100]);
+    room.put("a/n.onnx", b"<html>");
+    let text = room.expect("batch a -o out", 1, "2 refused");
+    let end = text.rsplit_once("nothing was written").unwrap().1;
+    assert!(end.contains("help: download or copy it again") && end.contains("help: it is a page"), "{end}");
+    // Other bytes are no model at all.
+    for bytes in [&b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"[..], b"\x08\x0a\x07", b"\x3a\x7f\x00"]
+    {
+        room.put("m.onnx", bytes);
+        let text = room.expect("m.onnx", 1, "not an ONNX model");
+        assert!(!text.contains("ends early"), "{text}");
+    }
+}
+
+#[test]
 fn files_that_are_not_models_exit_with_1() {
     let room = Room::new();
     room.put("text", b"This is a text and no model at all.\n");

@@ -190,7 +190,7 @@ fn decode(source: &Arc<SourceBytes>, external: ExternalFiles) -> Result<Model> {
     })?;
     let encoded = Encoded::new(source, &bytes);
     let (model, main) = encoded.decode()?;
-    let Some(graph) = &model.graph else { return Err(not_a_model(source)) };
+    let Some(graph) = &model.graph else { return Err(not_a_model(source, None)) };
     let ir_version = model.ir_version.unwrap_or(0);
     if ir_version < 1 {
         return Err(Error::invalid("the model has no ir_version"));

@@ -2,6 +2,10 @@
 
 use std::sync::Arc;
 
+use prost::DecodeError;
+use prost::encoding::{WireType, decode_key, decode_varint};
+
+use crate::common::count::count;
 use crate::error::{Error, ErrorKind};
 use crate::tensor::SourceBytes;
 
@@ -35,13 +39,27 @@ const OTHER_FILES: &[(usize, &[u8], &str)] = &[
 /// The help for a page instead of a file.
 const PAGE: &str = "it is a page of HTML: download the file itself, on GitHub and Hugging Face from the address with `raw` or `resolve`";
 
+/// The first byte of a model: the key of its `ir_version`, which every library writes first.
+const IR_VERSION: u8 = 0x08;
+
+/// The fields of ModelProto.
+const FIELDS: [u32; 12] = [1, 2, 3, 4, 5, 6, 7, 8, 14, 20, 25, 26];
+
 /// Returns the error of a file without a model, with advice for those that users mistake for one.
-pub(super) fn not_a_model(source: &Arc<SourceBytes>) -> Error {
+pub(super) fn not_a_model(source: &Arc<SourceBytes>, cause: Option<DecodeError>) -> Error {
     if source.is_empty() {
         return Error::new(ErrorKind::Parse, "the file is empty");
     }
-    let error = Error::new(ErrorKind::Parse, "no ONNX model could be decoded");
     let bytes = source.bytes();
+    if ends_early(&bytes) {
+        let message = format!("the file ends early, after {}", count(bytes.len(), "byte"));
+        return Error::new(ErrorKind::Parse, message).help("download or copy it again");
+    }
+    let error = Error::new(ErrorKind::Parse, "no ONNX model could be decoded");
+    let error = match cause {
+        Some(cause) => error.caused_by(cause),
+        None => error,
+    };
     let begins =
         |(at, magic, _): &&(usize, &[u8], &str)| bytes.get(*at..).is_some_and(|b| b.starts_with(magic));
     let text = bytes.trim_ascii_start().strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes.trim_ascii_start());
@@ -50,4 +68,25 @@ pub(super) fn not_a_model(source: &Arc<SourceBytes>) -> Error {
         None if text.starts_with(b"<") => error.help(PAGE),
         None => error,
     }
+}
+
+/// Returns whether the last field of a model ends beyond the file, as in a download that was broken off.
+fn ends_early(mut rest: &[u8]) -> bool {
+    let is_model = rest.first() == Some(&IR_VERSION);
+    while is_model && !rest.is_empty() {
+        let Ok((field, wire_type)) = decode_key(&mut rest) else { return false };
+        if !FIELDS.contains(&field) {
+            return false;
+        }
+        match (wire_type, decode_varint(&mut rest)) {
+            (WireType::Varint, Ok(_)) => {}
+            (WireType::LengthDelimited, Ok(length)) => {
+                let end = usize::try_from(length).ok().and_then(|length| rest.get(length..));
+                let Some(end) = end else { return true };
+                rest = end;
+            }
+            _ => return false,
+        }
+    }
+    false
 }

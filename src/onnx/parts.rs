@@ -70,7 +70,7 @@ impl<'m> Encoded<'m> {
     }
 
     fn failed(&self, error: DecodeError) -> Error {
-        not_a_model(self.source).caused_by(error)
+        not_a_model(self.source, Some(error))
     }
 }
 

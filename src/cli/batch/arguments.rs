@@ -1,8 +1,9 @@
 //! The arguments of a batch.
 
 use std::ffi::OsString;
-use std::num::{NonZeroU64, NonZeroUsize};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
@@ -54,8 +55,8 @@ pub(in crate::cli) struct Batch {
     pub force: bool,
 
     /// Stop the conversion of a model after this time
-    #[arg(long, value_name = "SECONDS", help_heading = "Batch")]
-    pub timeout: Option<NonZeroU64>,
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds, help_heading = "Batch")]
+    pub timeout: Option<Duration>,
 
     /// Convert part I of N, from 0 to N-1. The parts are disjoint, and the same in every run
     #[arg(long, value_name = "I/N", value_parser = parse_shard, help_heading = "Batch")]
@@ -126,6 +127,12 @@ impl Batch {
 pub(super) struct Shard {
     index: u64,
     count: u64,
+}
+
+/// Reads a time of at least a millisecond.
+fn parse_seconds(text: &str) -> std::result::Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|seconds| (1e-3..=1e9).contains(seconds));
+    seconds.map(Duration::from_secs_f64).ok_or_else(|| "expected seconds, such as 60 or 0.5".to_owned())
 }
 
 fn parse_shard(text: &str) -> std::result::Result<Shard, String> {

@@ -63,9 +63,17 @@ impl Job {
         let mut words = arguments.words.clone();
         words.extend(arguments.report.verbose.then(|| OsString::from("--verbose")));
         let out = absolute(&arguments.out)?;
-        let timeout = arguments.timeout.map(|seconds| Duration::from_secs(seconds.get()));
         let config = Config::read(arguments.config.as_deref(), &arguments.words)?;
-        Ok(Job { out, program, words, also, recipe, config, force: arguments.force, timeout })
+        Ok(Job {
+            out,
+            program,
+            words,
+            also,
+            recipe,
+            config,
+            force: arguments.force,
+            timeout: arguments.timeout,
+        })
     }
 
     /// Converts a model, unless its results are up to date.
@@ -134,7 +142,7 @@ impl Job {
         let folder = self.folder_of(model);
         let output = output.replace(&work.0.display().to_string(), &folder.display().to_string());
         if is_late {
-            let how = format!("was stopped after {} s", self.timeout.unwrap_or_default().as_secs());
+            let how = format!("was stopped after {} s", self.timeout.unwrap_or_default().as_secs_f64());
             return Ok(Outcome::Broken { how, output });
         }
         let refused = [REFUSED, NOT_DONE].into_iter().find(|code| status.code() == Some((*code).into()));

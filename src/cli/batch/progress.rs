@@ -211,8 +211,13 @@ impl Progress {
         output: String,
     ) -> (Style, &'static str, String, String) {
         let plain = anstream::adapter::strip_str(&output).to_string();
-        let first = if rest.is_empty() { plain.lines().next().unwrap_or_default() } else { rest.as_str() };
-        self.wrong.push((word, name.to_owned(), first.to_owned()));
+        let mut first =
+            if rest.is_empty() { plain.lines().next().unwrap_or_default() } else { &rest }.to_owned();
+        // The help about an error is indented, as its locations are.
+        if let Some(help) = plain.lines().find(|line| line.starts_with("  help: ")) {
+            let _ = write!(first, "\n          {help}");
+        }
+        self.wrong.push((word, name.to_owned(), first));
         self.code = self.code.max(code);
         (BAD, word, rest, output)
     }
