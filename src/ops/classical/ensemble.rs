@@ -14,7 +14,7 @@ use num_traits::AsPrimitive;
 use super::DOMAIN;
 use super::classes::{Labels, exceeds, first_largest, refuse_transform, transformed, transformed_pair};
 use super::forest::sums;
-use super::split::{Comparison, Condition};
+use super::split::{Comparison, Condition, threshold};
 use super::trees::{End, LOWERS_TO, Trees, numbers, to_indices};
 use crate::ops::prelude::*;
 
@@ -115,7 +115,7 @@ fn read_trees(call: &Call, names: &Leaves, target_count: i64, is_mean: bool) -> 
     let features = ints("nodes_featureids")?;
     let missing = call.optional_ints("nodes_missing_value_tracks_true")?.unwrap_or_default();
     let successors = [ints("nodes_truenodeids")?, ints("nodes_falsenodeids")?];
-    let mut conditions = Vec::new();
+    let (dtype, mut conditions) = (call.dtype(0)?, Vec::new());
     for (index, mode) in modes.iter().enumerate().filter(|(_, mode)| **mode != "LEAF") {
         let known = MODES.iter().zip(Comparison::ALL).find(|(known, _)| *known == mode);
         let Some((_, comparison)) = known else {
@@ -131,7 +131,7 @@ fn read_trees(call: &Call, names: &Leaves, target_count: i64, is_mean: bool) -> 
         conditions.push(Condition {
             feature: *features.at(index)?,
             comparison,
-            number: *splits.at(index)?,
+            number: threshold(dtype, *splits.at(index)?),
             tracks_missing: missing.get(index).is_some_and(|tracks| *tracks != 0),
             branches: [end(passes)?, end(fails)?],
         });

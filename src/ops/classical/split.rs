@@ -115,6 +115,13 @@ impl Splits {
     }
 }
 
+/// Returns a threshold as features of a type are compared with it. Those of float64 are rounded to float32,
+/// and the threshold is too: what was equal stays equal.
+pub(super) fn threshold(dtype: DType, number: f64) -> f64 {
+    let rounded: f32 = number.as_();
+    if dtype == DType::F64 && rounded.is_finite() { rounded.into() } else { number }
+}
+
 impl Condition {
     /// Returns the number of the test that stands for the condition or, of two tests, of the first.
     fn most(&self, is_bounded: bool) -> Result<f32> {
@@ -179,6 +186,20 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn rounded_features_equal_rounded_thresholds() {
+        for number in [0.1, -0.1, 1.2, 3.4, 1e-300, 0.0] {
+            let feature: f32 = number.as_();
+            for (index, comparison) in Comparison::ALL.into_iter().enumerate() {
+                let splits = split(comparison, threshold(DType::F64, number), false).unwrap();
+                // At most, less, at least, greater, equal, not equal.
+                assert_eq!(passes(&splits, feature), [0, 2, 4].contains(&index), "{number} {index}");
+            }
+        }
+        assert_eq!(threshold(DType::F32, 0.1), 0.1);
+        assert_eq!(threshold(DType::F64, 1e300), 1e300);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use num_traits::AsPrimitive;
 
 use super::DOMAIN;
 use super::forest::sums;
-use super::split::{BOUND, Comparison, Condition, Split, Splits};
+use super::split::{BOUND, Comparison, Condition, Split, Splits, threshold};
 use crate::op::required;
 use crate::ops::prelude::*;
 
@@ -55,7 +55,7 @@ fn read_conditions(call: &Call) -> Result<Vec<Condition>> {
     let [true_leafs, false_leafs] = [call.ints("nodes_trueleafs")?, call.ints("nodes_falseleafs")?];
     let [true_ids, false_ids] =
         [to_indices(call.ints("nodes_truenodeids")?)?, to_indices(call.ints("nodes_falsenodeids")?)?];
-    let mut conditions = Vec::new();
+    let (dtype, mut conditions) = (call.dtype(0)?, Vec::new());
     for (index, mode) in modes.into_iter().enumerate() {
         if mode == MEMBER {
             unsupported!(
@@ -68,7 +68,7 @@ fn read_conditions(call: &Call) -> Result<Vec<Condition>> {
         conditions.push(Condition {
             feature: *features.at(index)?,
             comparison,
-            number: *splits.at(index)?,
+            number: threshold(dtype, *splits.at(index)?),
             tracks_missing: missing.get(index).is_some_and(|tracks| *tracks != 0),
             branches: [
                 (*true_leafs.at(index)? != 0, *true_ids.at(index)?),
