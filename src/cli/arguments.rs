@@ -23,8 +23,10 @@ pub(super) struct Arguments {
     #[command(flatten)]
     pub net: NetFiles,
 
-    /// Write the folder that YOLO(DIR) of ultralytics reads, whose name ends in _ncnn_model: the net with the
-    /// names in0 and out0, and metadata.yaml
+    /// Write the folder that YOLO(DIR) of ultralytics reads: the net with the names in0 and out0, and
+    /// metadata.yaml
+    ///
+    /// The name of the folder ends in _ncnn_model, by which ultralytics recognizes it.
     #[arg(long, value_name = "DIR", help_heading = "Result", conflicts_with_all = [
         "param", "bin", "out", "inputs", "outputs", "auto_cut",
     ])]
