@@ -354,7 +354,7 @@ fn a_file_that_ends_early_is_told() {
     let text = room.expect("batch a -o out", 1, "2 refused");
     let end = text.rsplit_once("nothing was written").unwrap().1;
     assert!(end.contains("help: download or copy it again") && end.contains("help: it is a page"), "{end}");
-    // Other bytes are no model at all.
+    // Other bytes are not a model.
     for bytes in [&b"\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff"[..], b"\x08\x0a\x07", b"\x3a\x7f\x00"]
     {
         room.put("m.onnx", bytes);

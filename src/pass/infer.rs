@@ -14,14 +14,13 @@ use crate::tensor::{Array, Cost, DType, Dim, Elements, Shape, SizeCondition, Ten
 ///
 /// If the model violates the ONNX specification, or exceeds a limit.
 pub fn infer_and_fold(graph: &mut Graph) -> Result<DeferredErrors> {
-    infer_with(graph, |_| Vec::new())
+    infer_with(graph, |_| None)
 }
 
-/// Infers and folds all nodes; `outline` returns facts of the outputs of a node that is unsupported, as far
-/// as they are known.
+/// Infers and folds all nodes; `outline` returns what is known of the first output of an unsupported node.
 pub(crate) fn infer_with(
     graph: &mut Graph,
-    mut outline: impl FnMut(&Call) -> Vec<Fact>,
+    mut outline: impl FnMut(&Call) -> Option<Fact>,
 ) -> Result<DeferredErrors> {
     let mut deferred = DeferredErrors::new();
     let mut folded = IndexSet::default();
@@ -46,14 +45,12 @@ pub(crate) fn infer_with(
                 folded.insert(id);
             }
             Err(error) if error.kind() == crate::error::ErrorKind::Unsupported => {
-                let call = graph.node(id).and_then(|node| Call::of(graph, node));
-                let facts = call.map(|(_, call)| outline(&call)).unwrap_or_default();
-                let outputs: Vec<_> =
-                    graph.node(id).into_iter().flat_map(|node| node.outputs.clone()).collect();
-                for (output, fact) in outputs.into_iter().zip(facts) {
-                    if let Some(output) = output {
-                        record(graph, output, fact)?;
-                    }
+                let fact = graph.node(id).and_then(|node| {
+                    let (_, call) = Call::of(graph, node)?;
+                    Some((node.output(0)?, outline(&call)?))
+                });
+                if let Some((output, fact)) = fact {
+                    record(graph, output, fact)?;
                 }
                 deferred.insert(id, error);
             }

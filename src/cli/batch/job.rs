@@ -64,16 +64,8 @@ impl Job {
         words.extend(arguments.report.verbose.then(|| OsString::from("--verbose")));
         let out = absolute(&arguments.out)?;
         let config = Config::read(arguments.config.as_deref(), &arguments.words)?;
-        Ok(Job {
-            out,
-            program,
-            words,
-            also,
-            recipe,
-            config,
-            force: arguments.force,
-            timeout: arguments.timeout,
-        })
+        let timeout = arguments.timeout;
+        Ok(Job { out, program, words, also, recipe, config, force: arguments.force, timeout })
     }
 
     /// Converts a model, unless its results are up to date.

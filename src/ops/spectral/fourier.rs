@@ -41,7 +41,7 @@ impl Precision {
 pub(super) struct Fourier {
     /// The transform by halves, of this length or of the convolution.
     radix2: Radix2,
-    /// The convolution by which lengths are computed that are no power of two.
+    /// The convolution that computes other lengths than powers of two.
     chirp: Option<Chirp>,
     scale: f64,
 }

@@ -40,8 +40,8 @@ impl Parts {
         (!cut.is_empty()).then_some(outputs)
     }
 
-    /// Returns the nodes that compute the ends of a part, or that from which an end is computed that is no
-    /// output of a net, or has the same elements.
+    /// Returns the nodes that compute the ends of a part. If an end cannot be an output of a net, or has the
+    /// elements of its input, the nodes that compute its inputs replace its node.
     fn makers(&self, nodes: &IndexSet<NodeId>, ends: &[ValueId]) -> BTreeSet<NodeId> {
         let (mut found, mut seen, mut stack) = (BTreeSet::new(), IndexSet::default(), ends.to_vec());
         while let Some(value) = stack.pop() {

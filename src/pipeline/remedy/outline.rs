@@ -50,7 +50,7 @@ impl Names {
 pub(super) fn infer(graph: &mut Graph) -> Names {
     let mut names = Names::of(graph);
     // What is known up to an error is enough.
-    let _ = infer_with(graph, |call| outline(call, &mut names).into_iter().collect());
+    let _ = infer_with(graph, |call| outline(call, &mut names));
     names
 }
 

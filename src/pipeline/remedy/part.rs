@@ -129,7 +129,7 @@ impl Parts {
                 None => self.learn_of_value(error.at().part.as_deref().unwrap_or_default()),
             }
         }
-        // Of nodes with the same inputs one was converted.
+        // Equal nodes were merged, and the error names one of them.
         let key = |node: &Node| (node.domain.clone(), node.op_type.clone(), node.inputs.clone());
         let failed: HashSet<_> = self.failed.iter().filter_map(|id| self.graph.node(*id)).map(key).collect();
         let equal: Vec<NodeId> =
@@ -333,7 +333,7 @@ mod tests {
         for (lines, outputs, expected) in [
             (&["ok: x = a", "bad: a = y"][..], "y", &[" | a"][..]),
             (&["ok: x = a", "bad: a = b", "ok: b = y"], "y", &[" | a", "b | y"]),
-            // A value that bypasses the node is handed on.
+            // A value that bypasses the node is an input of the later part.
             (&["ok: x = a", "bad: a = b", "ok: b a = y"], "y", &[" | a", "a b | y"]),
             // All that the failed node reads, not the one value from which it is computed.
             (&["ok: x = a", "ok: a = b", "ok: a = c", "bad: b c = y"], "y", &[" | b c"]),
