@@ -1,11 +1,15 @@
-"""Compares the results of ultralytics for a folder of `--ultralytics` with those for the ONNX model, one network for each of its tasks.
+"""Compares what ultralytics finds with the ONNX model, with the folder of `--ultralytics`, and what the programs of `--example` find.
 
-usage: yolo.py CONVERTER
+usage: yolo.py CONVERTER [NCNN] [--match RE]
 
-Needs ncnn, opencv-python-headless and the packages of benches/defaults.txt, 2 GB. The networks have random weights.
+The networks are YOLO11 and YOLO26 for each task, as ultralytics exports them with several options, with random weights. Where the model selects its boxes
+itself, it is refused, and the program is that of the printed command. With NCNN, a folder where ncnn is installed, programs in C++ are compared, too.
+Needs ncnn, opencv-python-headless and the packages of benches/defaults.txt, 2 GB.
 """
 
+import argparse
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -19,58 +23,126 @@ from defaults import lively, picture
 from ultralytics import YOLO
 
 SIDE = 320
-TASKS = {"detect": "yolo11n", "segment": "yolo11n-seg", "pose": "yolo11n-pose", "classify": "yolo11n-cls", "obb": "yolo11n-obb"}
-# Half a pixel, and a half of a percent of a score.
-PIXELS, SCORES = 0.5, 0.005
+# A picture of other proportions than those of the network.
+WIDTH, HEIGHT = 500, 375
+TASKS = {"detect": "", "segment": "-seg", "pose": "-pose", "classify": "-cls", "obb": "-obb"}
+EXPORTS = {"default": {}, "dynamic": {"dynamic": True}, "nms": {"nms": True}, "end2end": {"end2end": True}, "heads": {"end2end": False}}
+# A pixel, and a hundredth of a score.
+PIXELS, SCORES = 1, 0.01
+# The part of boxes that may differ: scores that are nearly equal may be in another order.
+FEW = 0.01
 
 
-def arrays(result):
-    """What a result holds beside the mask of each pixel."""
+def found_by(path, task, least):
+    """What ultralytics finds: rows of class, score and corners; or the probabilities."""
+    result = YOLO(path, task=task).predict("picture.png", imgsz=SIDE, conf=least, verbose=False)[0]
     if result.probs is not None:
-        return {"probabilities": (result.probs.data, SCORES)}
-    boxes = result.boxes if result.boxes is not None else result.obb
-    # The last two columns are score and class.
-    found = {"boxes": (boxes.data[:, :-2], PIXELS), "scores": (boxes.conf, SCORES), "classes": (boxes.cls, 0)}
-    if result.keypoints is not None:
-        found["points"] = (result.keypoints.xy, PIXELS)
-    if result.masks is not None:
-        found["areas of masks"] = (result.masks.data.float().mean(dim=(1, 2)), SCORES)
-    return found
+        return np.array([[index, result.probs.data[index]] for index in result.probs.top5])
+    boxes, corners = (result.boxes, result.boxes.xyxy) if result.obb is None else (result.obb, result.obb.xyxyxyxy.flatten(1))
+    return np.concatenate([boxes.cls[:, None], boxes.conf[:, None], corners], axis=1)
 
 
-def compare(converter, task, name):
+def printed_by(command, names):
+    """The same of what a program prints."""
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        return f"{done.stdout}{done.stderr}"
+    lines = [re.split(r"\s{2,}", line, maxsplit=2) for line in done.stdout.splitlines() if "result.png" not in line]
+    return np.array([[names.index(name), float(score), *map(float, "".join(rest).split())] for name, score, *rest in lines])
+
+
+def difference(expected, actual):
+    """What differs, or nothing: each row of one has one of the other near it."""
+    if isinstance(actual, str):
+        return actual
+    if expected.size == 0 or actual.size == 0 or abs(len(expected) - len(actual)) > FEW * len(expected):
+        return f"{len(expected)} and {len(actual)} boxes"
+    limits = np.array([0, SCORES] + [PIXELS] * (expected.shape[1] - 2))
+
+    def is_near(row, rows):
+        corners = rows[:, 2:]
+        # The corners of a box with an angle may begin with any of them.
+        turns = [np.roll(corners, 2 * turn, axis=1) for turn in range(4 if corners.shape[1] == 8 else 1)]
+        return any((np.abs(np.concatenate([rows[:, :2], turn], axis=1) - row) <= limits).all(axis=1).any() for turn in turns)
+
+    far = [row for row in expected if not is_near(row, actual)] + [row for row in actual if not is_near(row, expected)]
+    return f"{len(far)} of {len(expected)} differ, as {far[0].round(3)}" if len(far) > 2 * FEW * len(expected) else None
+
+
+def exported(name, task, least, options):
     model = YOLO(f"{name}.yaml", task=task)
     lively(model.model, torch.from_numpy(picture(SIDE, SIDE)).repeat(2, 1, 1, 1))
-    for branch in getattr(model.model.model[-1], "cv3", []):
-        # Scores that differ: a Sigmoid of large numbers is 1.
-        branch[-1].weight *= 0.02
-        branch[-1].bias.zero_()
-    path = model.export(format="onnx", imgsz=SIDE, verbose=False)
-    subprocess.run([converter, path, "--quiet", "--ultralytics", f"{name}_ncnn_model"], check=True)
-    # Ten boxes, with a limit between two scores.
-    found = YOLO(path, task=task).predict("picture.png", imgsz=SIDE, conf=0.01, verbose=False)[0]
-    boxes = found.boxes if found.boxes is not None else found.obb
-    least = 0.01 if boxes is None else float(boxes.conf[9:11].mean())
-    results = [YOLO(where, task=task).predict("picture.png", imgsz=SIDE, conf=least, verbose=False)[0] for where in (path, f"{name}_ncnn_model")]
-    expected, actual = map(arrays, results)
-    lines = []
-    for key, (array, tolerance) in expected.items():
-        other = actual[key][0]
-        same = array.shape == other.shape and float((array - other).abs().max()) <= tolerance
-        lines.append(f"{key} {tuple(array.shape)} {'agree' if same else f'differ: {array} {other}'}")
-    print(f"{task:9} {'; '.join(lines)}", flush=True)
-    return all("differ" not in line for line in lines)
+    head = model.model.model[-1]
+    for branches in ("cv3", "one2one_cv3"):
+        for branch in getattr(head, branches, None) or []:
+            # Scores that differ: a Sigmoid of large numbers is 1.
+            branch[-1].weight *= 0.02
+            branch[-1].bias.zero_()
+    path = model.export(format="onnx", imgsz=SIDE, verbose=False, **options, **({"conf": least} if "nms" in options else {}))
+    return path, list(model.names.values())
+
+
+def programs(converter, path, ncnn, least):
+    """The commands that run the programs, and whether the model was refused."""
+    commands = [[sys.executable, "run.py"]] + ([["./run"]] if ncnn else [])
+    refused = False
+    for program in ["run.py"] + (["run.cpp"] if ncnn else []):
+        line = [converter, path, "net.param", "net.bin", "--quiet", "--example", program]
+        done = subprocess.run(line, capture_output=True, text=True)
+        if refused := done.returncode == 1:
+            part = re.search(r"--outputs (\S+)", done.stderr)
+            subprocess.run([*line, "--outputs", part[1].strip('"')], check=True)
+        text = Path(program).read_text()
+        if not refused:
+            text = re.sub(r"(THRESHOLD(?:, MOST)? = )[\d.]+", rf"\g<1>{least}", text)
+        Path(program).write_text(text)
+    if ncnn:
+        library = next(ncnn.glob("lib*/libncnn.a"))
+        subprocess.run(["g++", "-O2", "run.cpp", f"-I{ncnn}/include", library, "-fopenmp", "-o", "run"], check=True)
+    return commands, refused
+
+
+def compare(converter, ncnn, task, name, kind):
+    threshold = 0.01
+    if task != "classify":
+        # About ten boxes, with a limit between two scores.
+        scores = found_by(exported(name, task, threshold, {**EXPORTS[kind], "nms": False})[0], task, threshold)[:, 1]
+        threshold = float(scores[min(9, len(scores) - 2) : min(9, len(scores) - 2) + 2].mean())
+    path, names = exported(name, task, threshold, EXPORTS[kind])
+    expected = found_by(path, task, threshold)
+    commands, refused = programs(converter, path, ncnn, threshold)
+    wrong = {" ".join(command[-1:]): difference(expected, printed_by([*command, "picture.png"], names)) for command in commands}
+    if not refused:
+        subprocess.run([converter, path, "--quiet", "--ultralytics", f"{name}_ncnn_model"], check=True)
+        wrong["folder"] = difference(expected, found_by(f"{name}_ncnn_model", task, threshold))
+    wrong = {where: what for where, what in wrong.items() if what}
+    print(f"{name:13} {kind:8} {len(expected)} found{', refused: program of the printed command' if refused else ''}: {wrong or 'equal'}", flush=True)
+    return not wrong
 
 
 def main():
-    converter = Path(sys.argv[1]).resolve()
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("converter")
+    parser.add_argument("ncnn", nargs="?")
+    parser.add_argument("--match", default="")
+    arguments = parser.parse_args()
+    converter, ncnn = Path(arguments.converter).resolve(), arguments.ncnn and Path(arguments.ncnn).resolve()
     torch.set_grad_enabled(False)
-    torch.manual_seed(0)
+    right = []
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
-        cv2.imwrite("picture.png", (picture(SIDE, SIDE)[0].transpose(1, 2, 0) * 255).astype(np.uint8))
-        right = [compare(converter, task, name) for task, name in TASKS.items()]
+        pixels = (picture(HEIGHT, WIDTH)[0].transpose(1, 2, 0) * 255).astype(np.uint8)
+        cv2.imwrite("picture.png", pixels)
+        for family in ("yolo11n", "yolo26n"):
+            for task, ending in TASKS.items():
+                # YOLO11 has one head; classes need no selection.
+                kinds = [kind for kind in EXPORTS if not (family == "yolo11n" and kind in ("end2end", "heads")) and not (task == "classify" and kind not in ("default", "dynamic"))]
+                for kind in kinds:
+                    if re.search(arguments.match, f"{family}{ending} {kind}"):
+                        torch.manual_seed(0)
+                        right.append(compare(converter, ncnn, task, f"{family}{ending}", kind))
         os.chdir("/")
+    print(f"{sum(right)} of {len(right)} are equal")
     sys.exit(0 if all(right) else 1)
 
 

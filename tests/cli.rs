@@ -183,8 +183,8 @@ fn finite_inputs_are_expected_and_not_assumed() {
     let room = Room::new();
     let model = fixture("network/convolutional");
     for options in ["", "--strict"] {
-        let said = room.expect(&format!("{model} out.param {options}"), 0, "expected: finite inputs;");
-        assert!(!said.contains("assumed"), "{said}");
+        let said = room.expect(&format!("{model} out.param {options}"), 0, "loads in ncnn");
+        assert!(!said.contains("assumed") && !said.contains("finite"), "{said}");
     }
     room.expect(&format!("{model} out.param -v"), 0, "expected: elements of \"x\" are finite, and so");
     room.expect(&format!("{model} out.param --report r.json"), 0, "r.json");

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::Conversion;
 use crate::error::{Error, Result};
 use crate::example::{self, Files, Language, Subject, picture_sides};
-use crate::pipeline::{Inspection, Metadata};
+use crate::pipeline::{Inspection, Metadata, selection};
 use crate::tensor::Dim;
 
 /// The size from which on free sizes of a program are looked for.
@@ -43,6 +43,7 @@ impl Conversion {
         let (program, param, bin) = (name(path), from_folder(param), from_folder(bin));
         let sizes = self.usual_sizes(&inspection.metadata);
         let model = inspection.files.last().map(|path| name(Path::new(path)));
+        let selection = selection(&self.sources, &self.options, &self.outputs, &sizes)?;
         let subject = Subject {
             model: model.as_deref().unwrap_or("a model"),
             inputs: &self.inputs,
@@ -51,13 +52,12 @@ impl Conversion {
             metadata: &inspection.metadata,
             pixels: &self.options.pixels(),
             sizes: &sizes,
+            selection: selection.as_ref(),
         };
         let text =
             example::program(&subject, &Files { program: &program, param: &param, bin: &bin }, language)?;
         let mut files = vec![(path.to_owned(), text)];
-        files.extend(
-            language.companions().iter().map(|(name, text)| (path.with_file_name(name), (*text).to_owned())),
-        );
+        files.extend(language.companions(path).into_iter().map(|(path, text)| (path, text.to_owned())));
         Ok(files)
     }
 

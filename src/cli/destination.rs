@@ -28,11 +28,8 @@ impl Destination {
         let mut outputs = Outputs::default();
         let (param, bin) = (outputs.add(&param)?, outputs.add(&bin)?);
         let program = further.example.as_deref();
-        let helpers = program.and_then(|path| Some((path, Language::of(path)?.companions())));
-        let helpers = helpers
-            .into_iter()
-            .flat_map(|(path, files)| files.iter().map(|(name, _)| path.with_file_name(name)));
-        let helpers = helpers.map(|path| outputs.add(&path)).collect::<Result<_>>()?;
+        let helpers = program.and_then(|path| Some(Language::of(path)?.companions(path))).unwrap_or_default();
+        let helpers = helpers.iter().map(|(path, _)| outputs.add(path)).collect::<Result<_>>()?;
         let further = further.files().map(|(info, file, path)| Ok((info, file.what, outputs.add(path)?)));
         let further = further.collect::<Result<_>>()?;
         let destination = Destination { param, bin, further, helpers, outputs };

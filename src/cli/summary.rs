@@ -24,9 +24,6 @@ const MAX_ROWS: usize = 40;
 /// The maximum length of a size within a table.
 const MAX_SIZE: usize = 32;
 
-/// The maximum number of listed errors of weights, without -v.
-const MAX_ERRORS: usize = 5;
-
 /// The maximum number of named values of an assumption, without -v.
 const MAX_ASSUMED: usize = 2;
 
@@ -93,7 +90,8 @@ pub(super) fn describe(conversion: &Conversion, files: &Files, elapsed: Duration
     describe_ports(&mut table, conversion, most);
     summary.add(files.stream(verbose), table);
     let mut text = String::new();
-    if let Some(rule) = interface_rule(conversion.inputs.iter().chain(&conversion.outputs)) {
+    let rule = interface_rule(conversion.inputs.iter().chain(&conversion.outputs));
+    if let Some(rule) = rule.filter(|_| verbose) {
         labelled(&mut text, STRONG, "note", &rule);
     }
     if conversion.inputs.iter().any(|port| port.cache.is_some()) {
@@ -243,13 +241,17 @@ fn describe_rounding(text: &mut String, conversion: &Conversion, written: &Writt
     if errors.is_empty() {
         return;
     }
-    let heading =
-        format!("of {}, relative to its weights, the largest first", count(errors.len(), "rounded layer"));
-    labelled(text, STRONG, "errors", &heading);
-    let most = if verbose { usize::MAX } else { MAX_ERRORS };
-    list(text, "  ", &errors, most, |text, (error, name)| {
+    let rounded = count(errors.len(), "rounded layer");
+    if let (false, Some((error, name))) = (verbose, errors.first()) {
+        let most =
+            format!("up to {error:.4} of the weights of {rounded}, in {}; -v lists them", printable(name));
+        labelled(text, STRONG, "errors", &most);
+        return;
+    }
+    labelled(text, STRONG, "errors", &format!("of {rounded}, relative to its weights, the largest first"));
+    for (error, name) in errors {
         let _ = writeln!(text, "  {error:.4}  {}", printable(name));
-    });
+    }
 }
 
 /// Adds the number of convolutions of which a phone loses digits.
@@ -264,7 +266,7 @@ fn describe_transforms(text: &mut String, net: &Net) {
     }
 }
 
-/// Adds a line for each assumed fact, with its values.
+/// Adds a line for each assumed fact, with its values; what is expected of the inputs, only with -v.
 fn describe_assumptions(text: &mut String, assumptions: &[Assumption], verbose: bool) {
     let mut facts: BTreeMap<AssumedFact, Vec<String>> = BTreeMap::new();
     for Assumption { fact, value, .. } in assumptions {
@@ -272,7 +274,10 @@ fn describe_assumptions(text: &mut String, assumptions: &[Assumption], verbose: 
     }
     for (fact, values) in facts {
         if !fact.is_refused_if_strict() {
-            describe_expectation(text, fact, &values, verbose);
+            if verbose {
+                let expected = format!("elements of {} are {}", values.join(", "), fact.describe());
+                labelled(text, STRONG, "expected", &expected);
+            }
             continue;
         }
         let named = if verbose { values.len() } else { values.len().min(MAX_ASSUMED) };
@@ -283,15 +288,6 @@ fn describe_assumptions(text: &mut String, assumptions: &[Assumption], verbose: 
         };
         labelled(text, NOTICE, "assumed", &format!("elements of {names}{more} are {}", fact.describe()));
     }
-}
-
-/// Adds the note that the net is right for finite inputs.
-fn describe_expectation(text: &mut String, fact: AssumedFact, values: &[String], verbose: bool) {
-    let expected = match verbose {
-        true => format!("elements of {} are {}", values.join(", "), fact.describe()),
-        false => "finite inputs; NaN and infinities are not kept everywhere".to_owned(),
-    };
-    labelled(text, STRONG, "expected", &expected);
 }
 
 /// Adds the layers in float32, those that a GPU does not run, and those with masks that avoid faults.
@@ -354,7 +350,7 @@ fn describe_files(text: &mut String, conversion: &Conversion, files: &Files, ela
     let weights = weights.fold(0, u64::saturating_add);
     let _ = writeln!(
         text,
-        "{}, {}, {} in {:.2} s",
+        "{}, {}, {} in {:.2} s; loads in ncnn {} and later",
         count(written.layers, "layer"),
         if weights == 1 {
             "1 weight".to_owned()
@@ -362,9 +358,9 @@ fn describe_files(text: &mut String, conversion: &Conversion, files: &Files, ela
             display_scaled(weights, ["weights", "K weights", "M weights", "G weights", "T weights"])
         },
         display_bytes(written.param_bytes.saturating_add(written.bin_bytes)),
-        elapsed.as_secs_f64()
+        elapsed.as_secs_f64(),
+        conversion.net().since()
     );
-    let _ = writeln!(text, "loads in ncnn {} and later", conversion.net().since());
     if files.dry_run {
         labelled(text, STRONG, "dry run", "nothing was written");
         return;

@@ -3,8 +3,9 @@
 use serde::Serialize;
 
 use super::pixels::Pixels;
-use super::purpose::{Purpose, Role, Source, Tail};
+use super::purpose::{Purpose, Role, Source};
 use super::subject::{Files, Subject};
+use super::tail::Tail;
 use crate::pipeline::Port;
 use crate::tensor::{Dim, display_shape};
 
@@ -36,9 +37,14 @@ pub(super) struct Facts<'a> {
     outputs: Vec<&'a str>,
     /// The outputs that are caches of the runtime.
     kept: Vec<&'a str>,
+    /// The outputs that the runtime writes as integers.
+    integer_outputs: Vec<&'a str>,
     /// The outputs that the program reads.
     read: Vec<&'a str>,
     tail: Tail,
+    /// Whether the program draws into the picture, and whether its results have classes.
+    draws: bool,
+    has_names: bool,
     /// The names of classes.
     names: &'a [String],
     /// The characters of an output of text by their indices.
@@ -79,7 +85,7 @@ struct State<'a> {
 impl<'a> Facts<'a> {
     pub fn of(subject: &Subject<'a>, files: &Files<'a>) -> Facts<'a> {
         let purpose = Purpose::of(subject);
-        let Purpose { source, tail, .. } = purpose;
+        let (source, tail) = (purpose.source, purpose.tail.clone());
         let inputs: Vec<Input> = subject
             .inputs
             .iter()
@@ -87,12 +93,16 @@ impl<'a> Facts<'a> {
             .filter_map(|(port, role)| Input::of(subject, &purpose, port, *role))
             .collect();
         let outputs = || subject.outputs.iter().enumerate();
-        let is_read = |at: usize| match tail {
-            Tail::Boxes { boxes, scores, .. } => at == boxes || at == scores,
-            Tail::Scores { output, .. } | Tail::Text { output } | Tail::Next { output } => at == output,
+        let is_read = |at: usize| match &tail {
+            Tail::Boxes(boxes) => boxes.reads(at),
+            Tail::Scores { output, .. }
+            | Tail::Text { output }
+            | Tail::Next { output }
+            | Tail::Map { output, .. }
+            | Tail::Sound { output, .. } => at == *output,
             Tail::Shapes => !purpose.states().any(|(_, output)| at == output),
         };
-        let (alphabet, alphabet_is_known) = alphabet(subject, tail);
+        let (alphabet, alphabet_is_known) = alphabet(subject, &tail);
         Facts {
             generator: GENERATOR,
             model: plain(subject.model),
@@ -102,7 +112,7 @@ impl<'a> Facts<'a> {
             ports: table(subject),
             source,
             pixels: match source {
-                Source::Picture(picture) => Some(Pixels::of(subject, picture, tail)),
+                Source::Picture(picture) => Some(Pixels::of(subject, picture, &tail)),
                 Source::Tokens | Source::Arrays => None,
             },
             has_channels_last: purpose.roles.contains(&Role::PictureOfPixels),
@@ -113,11 +123,17 @@ impl<'a> Facts<'a> {
                 .filter_map(|(before, after)| State::of(subject, before, after))
                 .collect(),
             outputs: outputs().map(|(_, port)| port.blob.as_str()).collect(),
+            integer_outputs: outputs()
+                .filter(|(_, port)| port.int32)
+                .map(|(_, port)| port.blob.as_str())
+                .collect(),
             kept: outputs()
                 .filter(|(_, port)| port.cache.is_some())
                 .map(|(_, port)| port.blob.as_str())
                 .collect(),
             read: outputs().filter(|(at, _)| is_read(*at)).map(|(_, port)| port.blob.as_str()).collect(),
+            draws: matches!(tail, Tail::Boxes(_) | Tail::Map { .. }),
+            has_names: tail.has_classes(),
             tail,
             names: &subject.metadata.classes,
             alphabet,
@@ -208,9 +224,9 @@ fn sizes_of_array(subject: &Subject, purpose: &Purpose, shape: &[Dim]) -> Vec<i6
 
 /// Returns the characters of an output of text by their indices, and whether the model tells them. The blank
 /// comes first.
-fn alphabet(subject: &Subject, tail: Tail) -> (Vec<String>, bool) {
+fn alphabet(subject: &Subject, tail: &Tail) -> (Vec<String>, bool) {
     let known = &subject.metadata.alphabet;
-    let Tail::Text { output } = tail else { return (Vec::new(), false) };
+    let Tail::Text { output } = *tail else { return (Vec::new(), false) };
     let shape = subject.output_at(output).unwrap_or_default();
     let count = shape.last().and_then(|n| usize::try_from(*n).ok()).unwrap_or(0);
     let blank = || std::iter::once(String::new());

@@ -4,14 +4,18 @@ use std::path::Path;
 
 /// The files that each program needs in its folder: the class `NcnnNet` and its native half, as in
 /// the app in `examples/android`.
-pub(super) const COMPANIONS: [(&str, &str); 2] = [
+pub(super) const COMPANIONS: [(&str, &str); 5] = [
     ("NcnnNet.kt", include_str!("../../examples/android/app/src/main/kotlin/onnx2ncnn/NcnnNet.kt")),
+    ("Results.kt", include_str!("../../examples/android/app/src/main/kotlin/onnx2ncnn/Results.kt")),
+    ("Drawing.kt", include_str!("../../examples/android/app/src/main/kotlin/onnx2ncnn/Drawing.kt")),
     ("ncnn_net.cpp", include_str!("../../examples/android/app/src/main/cpp/ncnn_net.cpp")),
+    (super::BUILD_FILE, include_str!("../../examples/android/app/src/main/cpp/CMakeLists.txt")),
 ];
 
 /// Names that the class cannot have: `NcnnNet` or the class itself use them.
-const USED: &str = "Array ArrayList Blob Boolean BooleanArray Box ByteBuffer Closeable Float FloatArray Int \
-                    IntArray List Long Map NcnnNet Order Score State String System";
+const USED: &str = "Array ArrayList Bitmap Blob Boolean BooleanArray Box ByteBuffer Candidate Canvas Closeable \
+                    Colours Drawing Float FloatArray Int IntArray Layer List Long Map NcnnNet Order Paint Point \
+                    RectF Results Score State String System";
 
 /// More names are a text that is split: the code of a class that lists them would be too long for Java.
 const MAX_LISTED: usize = 100;

@@ -4,15 +4,17 @@
 //! A program is made for one net, and is the user's to change. What the model does not tell, such as how its
 //! pixels are scaled, is a constant of the program, with a comment that says so.
 
+mod boxes;
 mod facts;
 mod kotlin;
 mod metadata;
 mod pixels;
 mod purpose;
 mod subject;
+mod tail;
 
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Serde, Value, ValueKind};
@@ -26,13 +28,23 @@ pub(crate) use purpose::picture_sides;
 pub(crate) use subject::{Files, Subject};
 
 /// The templates of programs, and those that they include.
-const TEMPLATES: [(&str, &str); 5] = [
+const TEMPLATES: [(&str, &str); 9] = [
     ("program.py", include_str!("templates/program.py.jinja")),
+    ("results.py", include_str!("templates/results.py.jinja")),
     ("program.cpp", include_str!("templates/program.cpp.jinja")),
     ("inputs.cpp", include_str!("templates/inputs.cpp.jinja")),
     ("results.cpp", include_str!("templates/results.cpp.jinja")),
+    ("boxes.cpp", include_str!("templates/boxes.cpp.jinja")),
+    ("map.cpp", include_str!("templates/map.cpp.jinja")),
     ("program.kt", include_str!("templates/program.kt.jinja")),
+    ("boxes.kt", include_str!("templates/boxes.kt.jinja")),
 ];
+
+/// The name of the build file of CMake.
+const BUILD_FILE: &str = "CMakeLists.txt";
+
+/// The file next to programs in C++: it gets ncnn, and builds all programs of the folder.
+const CPP_COMPANIONS: [(&str, &str); 1] = [(BUILD_FILE, include_str!("templates/CMakeLists.txt"))];
 
 /// A text of a template, or what is wrong with it.
 type Rendered = std::result::Result<String, minijinja::Error>;
@@ -60,12 +72,16 @@ impl Language {
         }
     }
 
-    /// Returns the files that every program in this language needs next to it: their names and their texts.
-    pub fn companions(self) -> &'static [(&'static str, &'static str)] {
-        match self {
-            Language::Python | Language::Cpp => &[],
+    /// Returns the files that every program in this language needs next to it: their paths and their texts. A
+    /// build file that exists is the user's, and is not among them.
+    pub fn companions(self, program: &Path) -> Vec<(PathBuf, &'static str)> {
+        let files: &[_] = match self {
+            Language::Python => &[],
+            Language::Cpp => &CPP_COMPANIONS,
             Language::Kotlin => &kotlin::COMPANIONS,
-        }
+        };
+        let files = files.iter().map(|(name, text)| (program.with_file_name(name), *text));
+        files.filter(|(path, _)| !(path.ends_with(BUILD_FILE) && path.exists())).collect()
     }
 }
 

@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 
-use super::purpose::{IMAGENET, Picture, Tail};
+use super::purpose::Picture;
 use super::subject::Subject;
+use super::tail::{IMAGENET, Tail};
 
 /// The scaling of pixels, `(pixel - mean) * norm`, as programs state it.
 #[derive(Debug, Serialize)]
@@ -19,7 +20,7 @@ pub(super) struct Pixels {
 }
 
 impl Pixels {
-    pub fn of(subject: &Subject, picture: Picture, tail: Tail) -> Pixels {
+    pub fn of(subject: &Subject, picture: Picture, tail: &Tail) -> Pixels {
         let Scaling { mean, norm, is_bgr, border, reason } = scaling(subject, picture, tail);
         let channels = usize::try_from(picture.channels).unwrap_or(3);
         let [mean, norm] =
@@ -42,7 +43,7 @@ struct Scaling {
 }
 
 /// Returns the scaling that is left to the program: the net may scale them itself.
-fn scaling(subject: &Subject, picture: Picture, tail: Tail) -> Scaling {
+fn scaling(subject: &Subject, picture: Picture, tail: &Tail) -> Scaling {
     let pixels = subject.pixels;
     let usual = usual_scaling(subject, picture, tail);
     if pixels.are_plain() {
@@ -64,16 +65,16 @@ fn scaling(subject: &Subject, picture: Picture, tail: Tail) -> Scaling {
 }
 
 /// Returns the scaling of pixels that models of such a use have, whatever the net does.
-fn usual_scaling(subject: &Subject, picture: Picture, tail: Tail) -> Scaling {
+fn usual_scaling(subject: &Subject, picture: Picture, tail: &Tail) -> Scaling {
     let same =
         |mean, norm, reason| Scaling { mean: [mean; 3], norm: [norm; 3], is_bgr: false, border: 0.0, reason };
     let classes = match tail {
-        Tail::Scores { output, .. } => subject.output_at(output).and_then(|shape| shape.into_iter().max()),
+        Tail::Scores { output, .. } => subject.output_at(*output).and_then(|shape| shape.into_iter().max()),
         _ => None,
     };
     match tail {
         _ if picture.is_raw => same(0.0, 1.0, "The model scales pixels itself."),
-        Tail::Boxes { .. } => same(0.0, 1.0 / 255.0, "Pixels from 0 to 1, as detectors read them."),
+        Tail::Boxes(_) => same(0.0, 1.0 / 255.0, "Pixels from 0 to 1, as detectors read them."),
         Tail::Text { .. } => Scaling {
             is_bgr: picture.channels == 3,
             ..same(

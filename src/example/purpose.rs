@@ -3,31 +3,9 @@
 use serde::Serialize;
 
 use super::subject::Subject;
-use crate::common::int::Int;
-use crate::ncnn::{Net, NetLayer};
-use crate::pipeline::{Metadata, Port};
+use super::tail::{Tail, tail};
+use crate::pipeline::Port;
 use crate::tensor::Dim;
-
-/// Strides of the feature maps of detectors.
-const STRIDES: [&[i64]; 4] = [&[8, 16, 32], &[8, 16, 32, 64], &[4, 8, 16, 32], &[16, 32]];
-
-/// The maximum number of boxes of a detector that selects them itself.
-const MAX_SELECTED: i64 = 1000;
-
-/// The minimum height of a picture that is not a line of text.
-const TALL: i64 = 65;
-
-/// The minimum number of characters of an alphabet: digits and a blank.
-const MIN_ALPHABET: i64 = 11;
-
-/// The maximum number of classes without names and without a Softmax: more numbers are a vector of features.
-const MAX_UNNAMED: i64 = 30;
-
-/// The number of classes of ImageNet.
-pub(super) const IMAGENET: i64 = 1000;
-
-/// The minimum number of tokens of a vocabulary.
-const MIN_VOCABULARY: i64 = 1000;
 
 /// What a program gives an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -73,46 +51,9 @@ pub(super) struct Picture {
     pub channels: i64,
     /// Whether the model scales the pixels itself: its input has integers.
     pub is_raw: bool,
-}
-
-/// What a program does with the outputs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub(super) enum Tail {
-    /// Prints the best classes of an output.
-    Scores { output: usize, scale: Scale },
-    /// Selects boxes, and prints them.
-    Boxes { layout: Layout, boxes: usize, scores: usize, classes: i64 },
-    /// Prints the text of an output.
-    Text { output: usize },
-    /// Prints the most probable next token.
-    Next { output: usize },
-    /// Prints shapes and magnitudes.
-    Shapes,
-}
-
-/// The meaning of scores.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Scale {
-    /// Probabilities, by a Softmax or Sigmoid at the end of the net.
-    Probabilities,
-    /// Arbitrary numbers, of which Softmax makes probabilities.
-    Logits,
-}
-
-/// The layout of boxes, scores and classes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(super) enum Layout {
-    /// A column for each box: centre, size, scores.
-    Columns,
-    /// A row for each box: centre, size, objectness, scores.
-    Rows,
-    /// A row for each selected box: corners, score, class.
-    Selected,
-    /// An output of corners, and one of scores.
-    Pair,
+    /// For a model of ultralytics that reads pictures of any size: the number of which the sides are
+    /// multiples. Its runtime adds no more border than that.
+    pub stride: Option<i64>,
 }
 
 /// The use of a net.
@@ -226,10 +167,12 @@ fn picture(subject: &Subject, roles: &[Role]) -> Option<(usize, Picture, Role)> 
     let mut free = free.filter(|(_, (_, role))| **role == Role::Array);
     free.find_map(|(index, (port, _))| {
         let (height, width, channels) = picture_sides(port)?;
+        let is_free = height.symbol_name().is_some() && width.symbol_name().is_some() && height != width;
         let [height, width] = <[i64; 2]>::try_from(subject.at(&[height.clone(), width.clone()])?).ok()?;
         let is_first = port.shape.get(1).is_some_and(|size| size.is(channels));
         let kind = if is_first { Role::Picture } else { Role::PictureOfPixels };
-        Some((index, Picture { width, height, channels, is_raw: port.dtype == "uint8" }, kind))
+        let stride = subject.metadata.stride.filter(|_| is_free && subject.metadata.is_of_ultralytics());
+        Some((index, Picture { width, height, channels, is_raw: port.dtype == "uint8", stride }, kind))
     })
 }
 
@@ -286,111 +229,4 @@ fn are_of_tokens(subject: &Subject, roles: &[Role]) -> bool {
         };
         *role != Role::Array && port.form.iter().all(is_known)
     })
-}
-
-fn tail(subject: &Subject, source: Source) -> Tail {
-    let found = match source {
-        Source::Picture(picture) => {
-            boxes(subject, picture).or_else(|| text(subject, picture)).or_else(|| scores(subject))
-        }
-        Source::Tokens => next(subject).or_else(|| scores(subject)),
-        Source::Arrays => scores(subject).filter(|_| !subject.metadata.classes.is_empty()),
-    };
-    found.unwrap_or(Tail::Shapes)
-}
-
-fn boxes(subject: &Subject, picture: Picture) -> Option<Tail> {
-    let Metadata { classes: names, .. } = subject.metadata;
-    let named = names.len().int();
-    let shapes: Vec<Vec<i64>> = (0..subject.outputs.len()).filter_map(|at| subject.output_at(at)).collect();
-    // Masks of a segmentation: each box has a number for each of them.
-    let masks =
-        shapes.iter().find(|shape| shape.len() == 4).and_then(|shape| shape.get(1)).copied().unwrap_or(0);
-    for (at, shape) in shapes.iter().enumerate() {
-        let &[1, rows, columns] = shape.as_slice() else { continue };
-        let found = |layout, numbers: i64| {
-            let classes = if named > 0 { named } else { numbers - masks };
-            (classes > 0 && classes <= numbers).then_some(Tail::Boxes {
-                layout,
-                boxes: at,
-                scores: at,
-                classes,
-            })
-        };
-        let is_selected = subject.metadata.has("end2end", "true") || (rows, columns) == (300, 6);
-        let tail = match () {
-            () if is_selected && columns >= 6 && rows <= MAX_SELECTED => {
-                Some(Tail::Boxes { layout: Layout::Selected, boxes: at, scores: at, classes: named.max(1) })
-            }
-            () if cells(picture, 1).any(|n| n == columns) => found(Layout::Columns, rows - 4),
-            () if cells(picture, 3).any(|n| n == rows) => found(Layout::Rows, columns - 5),
-            () => None,
-        };
-        if tail.is_some() {
-            return tail;
-        }
-    }
-    let find = |words: &[&str]| {
-        let is_named = |name: String| words.iter().any(|word| name.contains(word));
-        subject.outputs.iter().position(|port| is_named(port.name.to_lowercase()))
-    };
-    let (boxes, scores) = (find(&["box"])?, find(&["score", "conf", "prob"])?);
-    match (subject.output_at(boxes)?.as_slice(), subject.output_at(scores)?.as_slice()) {
-        ([.., n, 4], [.., m, classes]) if n == m && boxes != scores => {
-            Some(Tail::Boxes { layout: Layout::Pair, boxes, scores, classes: *classes })
-        }
-        _ => None,
-    }
-}
-
-/// Returns the numbers of boxes of detectors with so many in each cell of their feature maps.
-fn cells(picture: Picture, boxes: i64) -> impl Iterator<Item = i64> {
-    let Picture { width, height, .. } = picture;
-    STRIDES.into_iter().map(move |strides| strides.iter().map(|s| boxes * (width / s) * (height / s)).sum())
-}
-
-fn text(subject: &Subject, picture: Picture) -> Option<Tail> {
-    let shape = subject.output_at(0)?;
-    let (length, characters) = match *shape.as_slice() {
-        [1, length, characters] | [length, 1, characters] => (length, characters),
-        _ => return None,
-    };
-    let alphabet = subject.metadata.alphabet.len().int();
-    // Detectors state the names of their classes under the same key.
-    let is_only = subject.outputs.len() == 1;
-    let is_known = is_only && alphabet > 0 && (alphabet..=alphabet + 2).contains(&characters);
-    let is_line = picture.height < TALL && picture.width >= 2 * picture.height;
-    let is_likely = is_line && characters >= MIN_ALPHABET && length > 1 && 2 * length <= picture.width;
-    (is_known || is_likely).then_some(Tail::Text { output: 0 })
-}
-
-fn next(subject: &Subject) -> Option<Tail> {
-    let logits = subject.outputs.iter().position(|port| port.name.to_lowercase().contains("logits"))?;
-    let shape = &subject.outputs.get(logits)?.shape;
-    let vocabulary = shape.last().and_then(Dim::known)?;
-    (shape.len() == 3 && vocabulary >= MIN_VOCABULARY).then_some(Tail::Next { output: logits })
-}
-
-fn scores(subject: &Subject) -> Option<Tail> {
-    let output = subject.outputs.first().filter(|port| port.dtype.contains("float"))?;
-    let shape: Vec<i64> = output.shape.iter().map(Dim::known).collect::<Option<_>>()?;
-    let count = shape.iter().product::<i64>();
-    let is_list = shape.last() == Some(&count) || shape.get(1) == Some(&count);
-    let scale = match computing_layer(subject.net, &output.blob) {
-        Some("Softmax" | "Sigmoid") => Scale::Probabilities,
-        _ => Scale::Logits,
-    };
-    let is_named = !subject.metadata.classes.is_empty() || scale == Scale::Probabilities;
-    let are_classes = is_named || count <= MAX_UNNAMED || count == IMAGENET;
-    (is_list && count > 1 && are_classes).then_some(Tail::Scores { output: 0, scale })
-}
-
-/// Returns the type of the layer that computes the elements of a blob; a Reshape moves none.
-fn computing_layer<'a>(net: &'a Net, blob: &str) -> Option<&'a str> {
-    let makes = |layer: &&NetLayer| layer.tops.iter().any(|top| net.blob(*top).name == blob);
-    let layer = net.layers.iter().find(makes)?;
-    match layer.layer.type_name() {
-        "Reshape" => computing_layer(net, &net.blob(*layer.bottoms.first()?).name),
-        other => Some(other),
-    }
 }

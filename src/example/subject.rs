@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::ncnn::Net;
-use crate::pipeline::{Metadata, Pixels, Port};
+use crate::pipeline::{Metadata, Pixels, Port, Selection};
 use crate::tensor::Dim;
 
 /// The net of a program.
@@ -19,6 +19,8 @@ pub(crate) struct Subject<'a> {
     pub pixels: &'a Pixels,
     /// Values of the free sizes for which the net is valid.
     pub sizes: &'a BTreeMap<String, Dim>,
+    /// The selection of boxes that follows the outputs of a part.
+    pub selection: Option<&'a Selection>,
 }
 
 impl Subject<'_> {

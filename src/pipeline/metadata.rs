@@ -58,6 +58,11 @@ impl Metadata {
         }
     }
 
+    /// Returns whether ultralytics exported the model.
+    pub(crate) fn is_of_ultralytics(&self) -> bool {
+        self.has("author", "ultralytics")
+    }
+
     /// Returns whether an entry has this value, in any case of letters.
     pub fn has(&self, key: &str, value: &str) -> bool {
         self.entries.get(key).is_some_and(|entry| entry.eq_ignore_ascii_case(value))

@@ -15,6 +15,7 @@ mod port;
 mod progress;
 mod reading;
 mod remedy;
+mod selection;
 mod simplify;
 mod warning;
 
@@ -34,4 +35,5 @@ pub use remedy::Remedy;
 pub use remedy::chain::Link;
 pub(crate) use remedy::chain::links;
 pub(crate) use remedy::{largest_part, remedies};
+pub(crate) use selection::{Selection, selection};
 pub(crate) use simplify::{SimplifiedModel, expose, simplify};

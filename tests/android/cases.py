@@ -13,10 +13,20 @@ import onnx
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "programs"))
 import run
 
-# A picture by its side and the colour of its pixels.
-PICTURES = {"wide.png": "128, 0xff0a141e", "red.png": "20, 0xfffaf8f6"}
+# A picture by its width, its height and the colour of its pixels.
+PICTURES = {"wide.png": "128, 128, 0xff0a141e", "long.png": "128, 64, 0xff0a141e", "red.png": "20, 20, 0xfffaf8f6"}
 # The arrays of the calls of a sequence.
 ARRAYS = {"steps": ["1f, 0f", "0f, 2f"], "step": ["1f, 0f, 0f, 2f"], "row": ["0.5f, 0.5f, 0.25f, 0.25f"]}
+
+
+# What a class in Kotlin returns for what other programs draw and write: a layer by its size and its first and last colour, or samples.
+RETURNED = {
+    "heat": "64 64 8000007f 807f0000\n",
+    "segments": "64 64 80ff4040 8040d040\n",
+    "labels": "64 64 80ff4040 8040d040\n",
+    "orange": "64 64 ffff7f00 ffff7f00\n",
+    "sound": "0.0 0.5 -0.5 1.0\n",
+}
 
 
 def calls(words):
@@ -36,11 +46,12 @@ def main():
     converter, folder = sys.argv[1], Path(sys.argv[2])
     folder.mkdir(parents=True, exist_ok=True)
     lines = []
-    for name, (make, words, expected) in run.CASES.items():
+    for name, (make, words, expected, *options) in run.CASES.items():
         onnx.save(make(), folder / f"{name}.onnx")
-        subprocess.run([converter, folder / f"{name}.onnx", "--quiet", "--example", folder / f"{name}.kt"], check=True)
+        subprocess.run([converter, folder / f"{name}.onnx", "--quiet", "--example", folder / f"{name}.kt", *options], check=True)
         given = ["it.pixels, it.width, it.height" if call.startswith("picture") else "it" for call in calls(words)]
         shown = [f"{call}.let {{ show(program.run({words})) }}" for call, words in zip(calls(words), given)]
+        expected = RETURNED.get(name, expected.replace("result.png\n", ""))
         text = json.dumps(expected, ensure_ascii=False).replace("$", "\\$")
         lines.append(f'    check("{name}", {text}) {{ net -> {name[0].upper() + name[1:]}(net).use {{ program -> {" + ".join(shown)} }} }}')
     (folder / "Cases.kt").write_text((Path(__file__).parent / "Cases.kt").read_text().replace("    // CASES", "\n".join(lines)))

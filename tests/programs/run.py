@@ -1,4 +1,4 @@
-"""Makes models, converts each with the program that runs it, runs the program, and compares what it prints.
+"""Makes models, converts each with the program that runs it, runs the program, and compares what it prints and draws.
 
 usage: run.py CONVERTER FOLDER [NCNN]
 
@@ -8,6 +8,7 @@ on its input, but for a picture whose mean is added with a factor of 0, or as it
 
 import subprocess
 import sys
+import wave
 from pathlib import Path
 
 import numpy as np
@@ -54,7 +55,9 @@ CENTRES = np.array([[20, 20, 10, 10], [21, 20, 10, 10], [21, 21, 10, 10], [40, 4
 SCORES = np.array([[0.9, 0], [0.8, 0], [0, 0.7], [0.1, 0]], np.float32)
 NAMES = {"names": "{0: 'cat', 1: \"dog\"}"}
 # The picture is twice as wide and as high as the network's: corners in the network's are half of those in the picture.
-BOXES = "cat  0.900  30.0 30.0 50.0 50.0\ndog  0.700  32.0 32.0 52.0 52.0\n"
+BOXES = "cat  0.900  30.0 30.0 50.0 50.0\ndog  0.700  32.0 32.0 52.0 52.0\nresult.png\n"
+# The colours of classes.
+COLOURS = [(255, 64, 64), (64, 208, 64)]
 
 
 def columns():
@@ -84,10 +87,122 @@ def selected():
     return of_picture({"output0": rows[None].copy()}, NAMES | {"end2end": "True"})
 
 
+def free_sizes():
+    """The same for pictures of any size: a picture that is twice as wide as high gets no border."""
+    made = selected()
+    for key, text in {"author": "Ultralytics", "stride": "32", "imgsz": str([SIDE, SIDE])}.items():
+        made.metadata_props.add(key=key, value=text)
+    made.graph.input[0].CopyFrom(value("images", [1, 3, "height", "width"]))
+    return made
+
+
 def pair():
     half = CENTRES[:, 2:] / 2
     corners = np.concatenate([CENTRES[:, :2] - half, CENTRES[:, :2] + half], axis=1) / SIDE
     return of_picture({"scores": SCORES[None].copy(), "boxes": corners[None].copy()}, NAMES)
+
+
+def points():
+    """Boxes with two key points each, of which the second is not visible."""
+    rows = np.zeros((CELLS, 12), np.float32)
+    rows[5:9, :6] = np.concatenate([CENTRES, SCORES], axis=1)
+    rows[5:9, 6:] = [40, 10, 1, 50, 10, 0]
+    return of_picture({"boxes": rows.T[None].copy()}, NAMES | {"task": "pose", "kpt_shape": "[2, 3]"})
+
+
+# Angles of the boxes: the second lies over the first as much as before.
+ANGLES = np.array([[0.5], [0.5], [0.5], [0]], np.float32)
+
+
+def oriented():
+    rows = np.zeros((CELLS, 7), np.float32)
+    rows[5:9] = np.concatenate([CENTRES, SCORES, ANGLES], axis=1)
+    return of_picture({"boxes": rows.T[None].copy()}, NAMES | {"task": "obb"})
+
+
+def corners_of(x, y, w, h, angle):
+    turned = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
+    return (np.array([[1, 1], [-1, 1], [-1, -1], [1, -1]]) * [w / 2, h / 2]) @ turned + [x, y]
+
+
+def queries():
+    """The boxes of a network of queries: centres and sizes as parts of the picture, and scores before a Sigmoid."""
+    logits = np.log(np.maximum(SCORES, 1e-6) / (1 - np.maximum(SCORES, 1e-6)))
+    return of_picture({"logits": logits[None].astype(np.float32), "pred_boxes": CENTRES[None] / SIDE}, NAMES)
+
+
+def corners():
+    half = CENTRES[:, 2:] / 2
+    return np.concatenate([CENTRES[:, :2] - half, CENTRES[:, :2] + half], axis=1)
+
+
+def selecting(by_class):
+    """A detector that selects its boxes: the boxes, their scores and classes are cut off."""
+    made = of_picture({"corners": corners(), "scores": SCORES}, NAMES)
+    nodes, inits = made.graph.node, made.graph.initializer
+    constants = {"most": np.array([9]), "overlap": np.float32([0.6]), "bound": np.float32([0.3]), "third": np.array([2]), "far": np.float32(200)}
+    inits.extend(numpy_helper.from_array(array, name) for name, array in constants.items())
+    if by_class:
+        nodes.extend([
+            helper.make_node("Unsqueeze", ["corners", "zeroth"], ["nms_boxes"]),
+            helper.make_node("Transpose", ["scores"], ["of_classes"], perm=[1, 0]),
+            helper.make_node("Unsqueeze", ["of_classes", "zeroth"], ["nms_scores"]),
+        ])
+    else:
+        nodes.extend([
+            helper.make_node("ReduceMax", ["scores"], ["best"], axes=[1], keepdims=0),
+            helper.make_node("ArgMax", ["scores"], ["label"], axis=1, keepdims=0),
+            helper.make_node("Cast", ["label"], ["number"], to=TensorProto.FLOAT),
+            helper.make_node("Mul", ["number", "far"], ["offsets"]),
+            helper.make_node("Unsqueeze", ["offsets", "first"], ["column"]),
+            helper.make_node("Add", ["corners", "column"], ["shifted"]),
+            helper.make_node("Unsqueeze", ["shifted", "zeroth"], ["nms_boxes"]),
+            helper.make_node("Unsqueeze", ["best", "both"], ["nms_scores"]),
+        ])
+        inits.extend(numpy_helper.from_array(np.array(axes), name) for name, axes in (("first", [1]), ("both", [0, 1])))
+    inits.append(numpy_helper.from_array(np.array([0]), "zeroth"))
+    nodes.extend([
+        helper.make_node("NonMaxSuppression", ["nms_boxes", "nms_scores", "most", "overlap", "bound"], ["selected"]),
+        helper.make_node("Gather", ["selected", "third"], ["indices"], axis=1),
+        helper.make_node("Gather", ["corners", "indices"], ["chosen"], axis=0),
+    ])
+    del made.graph.output[:]
+    made.graph.output.append(value("chosen", ["n", 1, 4]))
+    return made
+
+
+def heat():
+    """A number for each pixel, which grows from the left to the right."""
+    return of_picture({"depth": np.tile(np.arange(SIDE, dtype=np.float32), (1, 1, SIDE, 1))})
+
+
+def segments():
+    """The first class in the left quarter, the second in the rest."""
+    planes = np.zeros((1, 2, SIDE, SIDE), np.float32)
+    planes[0, 0, :, : SIDE // 4] = 1
+    planes[0, 1, :, SIDE // 4 :] = 1
+    return of_picture({"scores": planes}, NAMES)
+
+
+def labels():
+    """The same as classes."""
+    made = segments()
+    made.graph.node.append(helper.make_node("ArgMax", ["scores"], ["label"], axis=1, keepdims=0))
+    made.graph.output[0].CopyFrom(value("label", [1, SIDE, SIDE], TensorProto.INT64))
+    return made
+
+
+def orange():
+    """An orange picture."""
+    return of_picture({"made": np.tile(np.float32([1, 0.5, 0])[None, :, None, None], (1, 1, SIDE, SIDE))})
+
+
+SAMPLES = np.float32([0, 0.5, -0.5, 1])
+
+
+def sound():
+    nodes = [helper.make_node("Mul", ["x", "factors"], ["audio"])]
+    return model([value("x", [1, 4])], [value("audio", [1, 4])], nodes, {"factors": SAMPLES}, {"sample_rate": "8000"})
 
 
 def text(shape, blank_is_known=False):
@@ -270,14 +385,30 @@ OTHER, SAME = softmax(1, 3)
 SUM, COUNT = softmax(3.75, 4)
 SCORED = ranked(one=ONE, two=TWO, three=THREE)
 STEPS = " ".join(str(n) for n in range(8, 40)) + " \n"
+# The net leaves no box over another, so none is left out.
+QUERIES = "cat  0.900  30.0 30.0 50.0 50.0\ncat  0.800  32.0 30.0 52.0 50.0\n" + BOXES.split("\n", 1)[1]
 FIRST, SECOND = zip(softmax(1, 0), softmax(1, 2))
-# Cases: the model, the words for the program, and what it prints.
+TURNED = "".join(
+    f"{name}  {score:.3f}  {' '.join(f'{2 * x:.1f}' for x in corners_of(*CENTRES[at], 0.5).ravel())}\n" for name, score, at in (("cat", 0.9, 0), ("dog", 0.7, 2))
+)
+# Cases: the model, the words for the program, what it prints, and options.
 CASES = {
     "columns": (columns, ["wide.png"], BOXES),
     "masks": (masks, ["wide.png"], BOXES),
     "rows": (rows, ["wide.png"], BOXES),
     "selected": (selected, ["wide.png"], BOXES),
+    "free_sizes": (free_sizes, ["long.png"], BOXES),
     "pair": (pair, ["wide.png"], BOXES),
+    "points": (points, ["wide.png"], BOXES),
+    "oriented": (oriented, ["wide.png"], TURNED + "result.png\n"),
+    "queries": (queries, ["wide.png"], QUERIES),
+    "selecting": (lambda: selecting(False), ["wide.png"], BOXES, "--outputs", "corners,best,label"),
+    "selecting_by_class": (lambda: selecting(True), ["wide.png"], BOXES, "--outputs", "corners,scores"),
+    "heat": (heat, ["wide.png"], "result.png\n"),
+    "segments": (segments, ["wide.png"], "cat  0.250\ndog  0.750\nresult.png\n"),
+    "labels": (labels, ["wide.png"], "cat  0.250\ndog  0.750\nresult.png\n"),
+    "orange": (orange, ["wide.png"], "result.png\n"),
+    "sound": (sound, ["x=1,1,1,1"], "result.wav\n"),
     "text": (lambda: text((1, 12, 12)), ["wide.png"], 'aa"\\ é\n'),
     "text_of_columns": (lambda: text((12, 1, 12)), ["wide.png"], 'aa"\\ é\n'),
     "text_with_blank": (lambda: text((1, 12, 12), True), ["wide.png"], 'aa"\\ é\n'),
@@ -297,6 +428,37 @@ CASES = {
 }
 
 
+def half_of(colour):
+    return [(a + b) // 2 for a, b in zip(colour, (10, 20, 30))]
+
+
+# Pixels of the drawings of cases, by their places, x first.
+DRAWN = {
+    "columns": {(30, 45): COLOURS[0], (51, 45): COLOURS[1], (80, 80): (10, 20, 30)},
+    # Both masks lie there.
+    "masks": {(40, 45): (98, 125, 55), (80, 80): (10, 20, 30)},
+    "points": {(80, 20): COLOURS[1], (100, 20): (10, 20, 30)},
+    "selecting": {(30, 45): COLOURS[0], (51, 45): COLOURS[1]},
+    "heat": {(0, 0): [5, 10, 78], (127, 60): [68, 10, 15]},
+    "segments": {(10, 60): half_of(COLOURS[0]), (100, 60): half_of(COLOURS[1])},
+    "labels": {(10, 60): half_of(COLOURS[0]), (100, 60): half_of(COLOURS[1])},
+    "orange": {(10, 10): (255, 128, 0)},
+}
+
+
+def differences(name, folder):
+    """What is wrong in the picture or the sound that a program wrote."""
+    if name == "sound":
+        with wave.open(str(folder / "result.wav")) as file:
+            samples = np.frombuffer(file.readframes(9), np.int16) / 32767
+            return [] if file.getframerate() == 8000 and np.allclose(samples, SAMPLES, atol=1e-3) else [f"sound {samples}"]
+    if name not in DRAWN:
+        return []
+    pixels = np.asarray(Image.open(folder / "result.png").convert("RGB")).astype(int)
+    far = [(place, pixels[place[1], place[0]]) for place, colour in DRAWN[name].items() if np.abs(pixels[place[1], place[0]] - colour).max() > 8]
+    return [f"{place} is {pixel}" for place, pixel in far]
+
+
 def compiled(program, ncnn):
     binary = program.with_suffix("")
     library = next(ncnn.glob("lib*/libncnn.a"))
@@ -309,8 +471,9 @@ def main():
     converter, folder = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
     ncnn = Path(sys.argv[3]).resolve() if len(sys.argv) > 3 else None
     folder.mkdir(parents=True, exist_ok=True)
-    # A picture of the same proportions in twice the size, and a red one.
+    # A picture of the same proportions in twice the size, one of half of that height, and a red one.
     Image.new("RGB", (2 * SIDE, 2 * SIDE), (10, 20, 30)).save(folder / "wide.png")
+    Image.new("RGB", (2 * SIDE, SIDE), (10, 20, 30)).save(folder / "long.png")
     Image.new("RGB", (20, 20), (250, 248, 246)).save(folder / "red.png")
     steps = np.array([[1, 0], [0, 2]], np.float32)
     np.save(folder / "steps.npy", steps[:, None])
@@ -322,16 +485,18 @@ def main():
     row.tofile(folder / "row.raw")
     ending = "raw" if ncnn else "npy"
     failures = []
-    for name, (make, words, expected) in CASES.items():
+    for name, (make, words, expected, *options) in CASES.items():
         onnx.save(make(), folder / f"{name}.onnx")
         program = folder / f"{name}.{'cpp' if ncnn else 'py'}"
-        command = [converter, folder / f"{name}.onnx", "--quiet", "--example", program]
+        command = [converter, folder / f"{name}.onnx", "--quiet", "--example", program, *options]
         subprocess.run(command, check=True)
         words = [f"{word}.{ending}" if word in ("x=steps", "x=row", "memory=step") else word for word in words]
         start = compiled(program, ncnn) if ncnn else [sys.executable, program]
         done = subprocess.run([*start, *words], cwd=folder, capture_output=True, text=True)
         if (done.returncode, done.stdout) != (0, expected):
             failures.append(f"{name}: {done.returncode}\n{done.stdout}{done.stderr}expected:\n{expected}")
+        elif wrong := differences(name, folder):
+            failures.append(f"{name}: {', '.join(wrong)}")
     print(f"{len(CASES) - len(failures)} of {len(CASES)} programs print what they should")
     sys.exit("\n".join(failures) or 0)
 

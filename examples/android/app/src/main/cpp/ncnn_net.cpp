@@ -65,11 +65,13 @@ static jfloatArray elements_of(JNIEnv* env, const ncnn::Mat& mat)
     return elements;
 }
 
-extern "C" JNIEXPORT jlong JNICALL Java_onnx2ncnn_NcnnNet_load(JNIEnv* env, jclass, jstring param, jobject bin, jboolean half)
+extern "C" JNIEXPORT jlong JNICALL Java_onnx2ncnn_NcnnNet_load(JNIEnv* env, jclass, jstring param, jobject bin, jboolean half, jint threads)
 {
     Loaded* loaded = new Loaded;
     ncnn::Option& opt = loaded->net.opt;
     opt.use_fp16_packed = opt.use_fp16_storage = opt.use_fp16_arithmetic = half;
+    if (threads > 0)
+        opt.num_threads = threads;
     const char* layers = env->GetStringUTFChars(param, nullptr);
     const unsigned char* weights = (const unsigned char*)env->GetDirectBufferAddress(bin);
     // The net reads its weights where they are. An empty buffer has no address, and is that of a net without weights.

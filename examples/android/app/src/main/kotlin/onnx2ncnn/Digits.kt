@@ -3,7 +3,16 @@
 // input   picture  float [1, 1, 8, 8], a Mat of [1, 8, 8]
 // output  digit  float [1, 10], a Mat of [10]
 //
-// Needs NcnnNet.kt and ncnn_net.cpp, which belong next to it. In an app that has the files of the net among its assets, not compressed:
+// Needs NcnnNet.kt, Results.kt, and the library of ncnn_net.cpp and CMakeLists.txt, which were written next to it. Drawing.kt draws results on a Canvas of
+// Android. In app/build.gradle.kts, with ncnn-YYYYMMDD-android.zip of ncnn's releases unpacked as the folder ncnn of the project:
+//
+//     android {
+//         defaultConfig { externalNativeBuild { cmake { arguments += "-Dncnn_ROOT=${rootDir}/ncnn" } } }
+//         externalNativeBuild { cmake { path = file("src/main/cpp/CMakeLists.txt") } }
+//         androidResources { noCompress += listOf("param", "bin") }
+//     }
+//
+// In an app that has the files of the net among its assets:
 //
 //     val param = assets.open("digits.param").bufferedReader().use { it.readText() }
 //     val bin = assets.openFd("digits.bin").use {
@@ -22,7 +31,7 @@ class Digits(private val net: NcnnNet) : Closeable by net {
     /** Takes the pixels of a picture, row by row, as Android's `Bitmap.getPixels` gives them. */
     fun run(pixels: IntArray, width: Int, height: Int): List<Score> {
         val planes = NcnnNet.planes(pixels, width, height, WIDTH, HEIGHT, ORDER)
-        val picture = framed(planes, WIDTH, HEIGHT, 0, 0) { 0f }
+        val picture = framed(planes, WIDTH, HEIGHT, WIDTH, HEIGHT, 0, 0) { 0f }
         val given = mapOf(
             "picture" to picture
         )
@@ -31,21 +40,18 @@ class Digits(private val net: NcnnNet) : Closeable by net {
     }
 
     /** Planes inside a border of a number for each channel, as the net reads pixels. */
-    private fun framed(planes: FloatArray, w: Int, h: Int, left: Int, top: Int, border: (Int) -> Float): Blob {
-        val all = FloatArray(CHANNELS * HEIGHT * WIDTH)
+    private fun framed(planes: FloatArray, w: Int, h: Int, wide: Int, high: Int, left: Int, top: Int, border: (Int) -> Float): Blob {
+        val all = FloatArray(CHANNELS * high * wide)
         for (c in 0 until CHANNELS) {
-            all.fill(border(c), c * HEIGHT * WIDTH, (c + 1) * HEIGHT * WIDTH)
+            all.fill(border(c), c * high * wide, (c + 1) * high * wide)
             for (y in 0 until h) {
                 for (x in 0 until w) {
-                    all[(c * HEIGHT + top + y) * WIDTH + left + x] = (planes[(c * h + y) * w + x] - MEAN[c]) * NORM[c]
+                    all[(c * high + top + y) * wide + left + x] = (planes[(c * h + y) * w + x] - MEAN[c]) * NORM[c]
                 }
             }
         }
-        return Blob(intArrayOf(CHANNELS, HEIGHT, WIDTH), all)
+        return Blob(intArrayOf(CHANNELS, high, wide), all)
     }
-
-    /** A class, and how likely it is. */
-    data class Score(val name: String, val probability: Float)
 
     /** The most probable classes. */
     private fun best(probabilities: FloatArray, count: Int = 5): List<Score> {

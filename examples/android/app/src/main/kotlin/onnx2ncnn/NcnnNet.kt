@@ -37,14 +37,14 @@ enum class Order { RGB, BGR, GRAY }
 /**
  * A net of ncnn: the text of its `.param`, and its `.bin` in a direct buffer, which it reads in place.
  *
- * Half precision is faster and less exact.
+ * Half precision is faster and less exact. Without a number of threads, ncnn takes one for each fast core.
  */
-class NcnnNet(param: String, bin: ByteBuffer, half: Boolean = true) : Closeable {
+class NcnnNet(param: String, bin: ByteBuffer, half: Boolean = true, threads: Int = 0) : Closeable {
     private var handle: Long
 
     init {
         require(bin.isDirect) { "the weights have to be in a direct buffer" }
-        handle = load(param, bin, half)
+        handle = load(param, bin, half, threads)
     }
 
     /** Computes outputs, by their names, for inputs by theirs. After the first call, states are those of the call before. */
@@ -86,7 +86,7 @@ class NcnnNet(param: String, bin: ByteBuffer, half: Boolean = true) : Closeable 
         }
 
         @JvmStatic
-        private external fun load(param: String, bin: ByteBuffer, half: Boolean): Long
+        private external fun load(param: String, bin: ByteBuffer, half: Boolean, threads: Int): Long
 
         @JvmStatic
         private external fun free(handle: Long)

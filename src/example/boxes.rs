@@ -1,0 +1,298 @@
+//! How a program reads boxes out of the outputs of a detector, and selects them.
+
+use serde::Serialize;
+
+use super::purpose::Picture;
+use super::subject::Subject;
+use super::tail::computing_layer;
+use crate::common::int::Int;
+use crate::pipeline::{Port, Selection};
+
+/// Strides of the feature maps of detectors.
+const STRIDES: [&[i64]; 4] = [&[8, 16, 32], &[8, 16, 32, 64], &[4, 8, 16, 32], &[16, 32]];
+
+/// The maximum number of boxes of a detector that selects them itself.
+const MAX_SELECTED: i64 = 1000;
+
+/// The thresholds of programs for models that do not tell theirs.
+const THRESHOLD: f32 = 0.25;
+const OVERLAP: f32 = 0.45;
+const MOST: i64 = 300;
+
+/// The overlap of ultralytics.
+const ULTRALYTICS_OVERLAP: f32 = 0.7;
+
+/// The boxes of a detector.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Boxes {
+    pub layout: Layout,
+    /// The outputs that hold boxes, scores, and classes if these are not those of the best scores.
+    pub boxes: usize,
+    pub scores: usize,
+    pub labels: Option<usize>,
+    /// The number of classes.
+    pub classes: i64,
+    /// Whether rows have a score of an object before those of classes.
+    pub has_objects: bool,
+    /// Whether a box is a centre and a size.
+    pub are_centres: bool,
+    /// Whether scores have a row for each class, instead of one for each box.
+    pub are_rows_of_classes: bool,
+    /// Whether Sigmoid makes probabilities of the scores.
+    pub are_logits: bool,
+    /// What follows the scores of each box.
+    pub further: Further,
+    pub select: Select,
+}
+
+/// The layout of boxes and scores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Layout {
+    /// A column for each box: centre, size, scores.
+    Columns,
+    /// A row for each box: centre, size, scores.
+    Rows,
+    /// A row for each selected box: corners, score, class.
+    Selected,
+    /// An output of boxes, and one of scores.
+    Pair,
+}
+
+/// What a detector says about a box, next to its class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub(super) enum Further {
+    Nothing,
+    /// Key points: coordinates, and maybe how visible they are.
+    Points {
+        count: i64,
+        numbers: i64,
+    },
+    /// A factor for each mask of an output.
+    Masks {
+        output: usize,
+        count: i64,
+        width: i64,
+        height: i64,
+    },
+    /// The angle of the box.
+    Angle,
+}
+
+/// How a program selects boxes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Select {
+    threshold: String,
+    /// `None` if the net leaves no boxes that hide each other.
+    overlap: Option<String>,
+    most: i64,
+    is_by_class: bool,
+    /// Whether a box counts once for each class above the threshold.
+    is_of_all_classes: bool,
+    /// Where the numbers come from.
+    reason: &'static str,
+}
+
+impl Boxes {
+    pub fn of(subject: &Subject, picture: Picture) -> Option<Boxes> {
+        selected_behind(subject).or_else(|| of_one_output(subject, picture)).or_else(|| by_names(subject))
+    }
+
+    fn new(layout: Layout, output: usize, classes: i64, select: Select) -> Boxes {
+        Boxes {
+            layout,
+            boxes: output,
+            scores: output,
+            labels: None,
+            classes,
+            has_objects: false,
+            are_centres: matches!(layout, Layout::Columns | Layout::Rows),
+            are_rows_of_classes: false,
+            are_logits: false,
+            further: Further::Nothing,
+            select,
+        }
+    }
+
+    /// Returns whether a program reads an output.
+    pub fn reads(&self, output: usize) -> bool {
+        let is_mask = matches!(self.further, Further::Masks { output: masks, .. } if masks == output);
+        [self.boxes, self.scores].contains(&output) || self.labels == Some(output) || is_mask
+    }
+}
+
+impl Select {
+    fn of(subject: &Subject) -> Select {
+        let is_ultralytics = subject.metadata.is_of_ultralytics();
+        let (overlap, reason) = match is_ultralytics {
+            true => (ULTRALYTICS_OVERLAP, "The numbers of ultralytics."),
+            false => (OVERLAP, "Usual numbers: the model does not tell its own."),
+        };
+        let usual = Select {
+            threshold: number(THRESHOLD),
+            overlap: Some(number(overlap)),
+            most: MOST,
+            is_by_class: true,
+            is_of_all_classes: false,
+            reason,
+        };
+        let Some(selection) = subject.selection else { return usual };
+        let Selection { threshold, overlap, most, is_by_class, is_of_all_classes, .. } = *selection;
+        Select {
+            threshold: threshold.map_or(usual.threshold, number),
+            overlap: Some(number(overlap)),
+            most: most.unwrap_or(usual.most),
+            is_by_class,
+            is_of_all_classes,
+            reason: match (threshold.is_some(), most.is_some()) {
+                (true, true) => "The numbers of the model.",
+                (true, false) => "The numbers of the model, which has no maximum.",
+                (false, true) => "The numbers of the model, which has no threshold.",
+                (false, false) => "The overlap of the model, which has no threshold and no maximum.",
+            },
+        }
+    }
+
+    /// The same for a net that selects boxes itself.
+    fn of_selected(subject: &Subject) -> Select {
+        Select { overlap: None, ..Select::of(subject) }
+    }
+}
+
+/// Returns a float as programs write it.
+fn number(number: f32) -> String {
+    format!("{number:?}")
+}
+
+/// Returns the boxes of a part, by the nodes that select behind it.
+fn selected_behind(subject: &Subject) -> Option<Boxes> {
+    let selection = subject.selection?;
+    let (boxes, scores) = (selection.boxes?, selection.scores?);
+    let [count, numbers] = [boxes, scores].map(|at| Some(subject.output_at(at)?.iter().product::<i64>()));
+    let (count, numbers) = (count? / 4, numbers?);
+    let classes = if numbers % count == 0 { numbers / count } else { return None };
+    // The boxes of each class, as of an index of both.
+    let labels = selection.classes.filter(|_| classes == 1);
+    let named = subject.metadata.classes.len().int();
+    let shape = subject.output_at(scores)?;
+    Some(Boxes {
+        scores,
+        labels,
+        are_centres: selection.are_centres,
+        are_rows_of_classes: classes > 1 && shape.last() == Some(&count) && shape.last() != Some(&classes),
+        ..Boxes::new(
+            Layout::Pair,
+            boxes,
+            if labels.is_some() { named.max(1) } else { classes },
+            Select::of(subject),
+        )
+    })
+}
+
+/// Returns the boxes of an output that holds all about them.
+fn of_one_output(subject: &Subject, picture: Picture) -> Option<Boxes> {
+    let named = subject.metadata.classes.len().int();
+    let is_oriented = subject.metadata.task.as_deref() == Some("obb");
+    let shapes: Vec<Vec<i64>> = (0..subject.outputs.len()).filter_map(|at| subject.output_at(at)).collect();
+    let masks = shapes.iter().enumerate().find_map(|(output, shape)| match *shape.as_slice() {
+        [_, count, height, width] => Some(Further::Masks { output, count, width, height }),
+        _ => None,
+    });
+    let coefficients = match masks {
+        Some(Further::Masks { count, .. }) => count,
+        _ => 0,
+    };
+    let further = |numbers: i64| match points(subject) {
+        _ if numbers <= 0 => Further::Nothing,
+        Some((count, each)) if count * each == numbers => Further::Points { count, numbers: each },
+        _ if is_oriented => Further::Angle,
+        _ if coefficients == numbers => masks.unwrap_or(Further::Nothing),
+        _ => Further::Nothing,
+    };
+    for (at, shape) in shapes.iter().enumerate() {
+        let &[1, rows, columns] = shape.as_slice() else { continue };
+        let found = |layout, numbers: i64| {
+            let classes = if named > 0 { named } else { numbers - coefficients };
+            let boxes = Boxes::new(layout, at, classes, Select::of(subject));
+            (classes > 0 && classes <= numbers)
+                .then(|| Boxes { further: further(numbers - classes), ..boxes })
+        };
+        let is_selected = subject.metadata.has("end2end", "true") || (rows, columns) == (300, 6);
+        let has_cells = |size: i64, each| cells(picture, each).any(|n| n == size);
+        let boxes = match () {
+            () if is_selected && columns >= 6 && rows <= MAX_SELECTED => Some(Boxes {
+                are_centres: is_oriented,
+                further: further(columns - 6),
+                ..Boxes::new(Layout::Selected, at, named.max(1), Select::of_selected(subject))
+            }),
+            () if has_cells(columns, 1) => found(Layout::Columns, rows - 4),
+            // Without names, such rows may have a score of an object, and coordinates within their cell.
+            () if has_cells(rows, 1) && named > 0 && columns >= 4 + named => found(Layout::Rows, columns - 4),
+            () if has_cells(rows, 3) => {
+                found(Layout::Rows, columns - 5).map(|boxes| Boxes { has_objects: true, ..boxes })
+            }
+            () => None,
+        };
+        if boxes.is_some() {
+            return boxes;
+        }
+    }
+    None
+}
+
+/// Returns the number of key points of a box, and of the numbers of each.
+fn points(subject: &Subject) -> Option<(i64, i64)> {
+    let shape = subject.metadata.entries.get("kpt_shape")?.trim_matches(['[', ']', '(', ')']);
+    let (count, numbers) = shape.split_once(',')?;
+    let (count, numbers) = (count.trim().parse().ok()?, numbers.trim().parse().ok()?);
+    (count > 0 && matches!(numbers, 2 | 3)).then_some((count, numbers))
+}
+
+/// Returns the boxes of two or three outputs, by their names.
+fn by_names(subject: &Subject) -> Option<Boxes> {
+    let find = |words: &[&str]| {
+        let is_named = |port: &Port| words.iter().any(|word| port.name.to_lowercase().contains(word));
+        subject.outputs.iter().position(is_named)
+    };
+    // Networks of queries, which need no selection: DETR and its successors.
+    if let (Some(boxes), Some(scores)) = (find(&["pred_boxes", "dets"]), find(&["logits", "labels"]))
+        && let Some((1.., classes)) = pair(subject, boxes, scores)
+        && subject.outputs.get(scores).is_some_and(|port| port.dtype.contains("float"))
+    {
+        let layer = subject.outputs.get(scores).and_then(|port| computing_layer(subject.net, &port.blob));
+        return Some(Boxes {
+            scores,
+            are_centres: true,
+            are_logits: !matches!(layer, Some("Softmax" | "Sigmoid")),
+            ..Boxes::new(Layout::Pair, boxes, classes, Select::of_selected(subject))
+        });
+    }
+    let (boxes, scores) = (find(&["box"])?, find(&["score", "conf", "prob"])?);
+    let (count, classes) = pair(subject, boxes, scores)?;
+    let labels = find(&["label", "class"]).filter(|at| {
+        let numbers = subject.output_at(*at).map(|shape| shape.iter().product::<i64>());
+        classes == 1 && *at != scores && *at != boxes && numbers == Some(count)
+    });
+    let (select, classes) = match labels {
+        Some(_) => (Select::of_selected(subject), subject.metadata.classes.len().int().max(1)),
+        None => (Select::of(subject), classes),
+    };
+    Some(Boxes { scores, labels, ..Boxes::new(Layout::Pair, boxes, classes, select) })
+}
+
+/// Returns the number of boxes, and of scores of each, if an output of boxes and one of scores belong
+/// together.
+fn pair(subject: &Subject, boxes: usize, scores: usize) -> Option<(i64, i64)> {
+    match (subject.output_at(boxes)?.as_slice(), subject.output_at(scores)?.as_slice()) {
+        ([.., n, 4], [.., m, classes]) if n == m && boxes != scores => Some((*n, *classes)),
+        ([.., n, 4], [.., m]) if n == m && boxes != scores => Some((*n, 1)),
+        _ => None,
+    }
+}
+
+/// Returns the numbers of boxes of detectors with so many in each cell of their feature maps.
+fn cells(picture: Picture, boxes: i64) -> impl Iterator<Item = i64> {
+    let Picture { width, height, .. } = picture;
+    STRIDES.into_iter().map(move |strides| strides.iter().map(|s| boxes * (width / s) * (height / s)).sum())
+}
