@@ -21,6 +21,8 @@ export interface ModelPart {
   file: string;
   data_files: string[];
   producer: string;
+  /** What the model says about its use, such as the task of the network. */
+  metadata: { task: string | null; [further: string]: unknown };
   ir_version: number;
   opsets: Record<string, number>;
   inputs: ValuePart[];
