@@ -64,7 +64,8 @@ def _messages(net: Net) -> list[str]:
 def _ports(net: Net) -> str:
     head = "".join(f'<th style="{_CELL}; {_FAINT}">{title}</th>' for title in ("", "name", "type and shape in the model", "blob in ncnn"))
     rows = [*_rows("input", net.inputs), *_rows("output", net.outputs)]
-    return f'<table style="margin: 6px 0; border-collapse: collapse; border: 0"><tr>{head}</tr>{"".join(rows)}</table>'
+    table = f'<table style="margin: 6px 0; border-collapse: collapse; border: 0"><tr>{head}</tr>{"".join(rows)}</table>'
+    return f'<div style="overflow-x: auto">{table}</div>'
 
 
 def _rows(kind: str, ports: Sequence[Port]) -> list[str]:

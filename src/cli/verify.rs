@@ -109,8 +109,8 @@ pub(super) struct Verify {
     #[arg(long, value_name = "N", requires = "device", value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Comparison")]
     pub threads: Option<u32>,
 
-    /// Write the page of the net with the errors and, of a device, the times of its layers; with --layers, the
-    /// graph is coloured by them
+    /// Write the page of the net with the result; with --layers, its graph is coloured by the errors, and by
+    /// the times on a device
     #[arg(long, value_name = "FILE.html", help_heading = "Comparison")]
     pub html: Option<PathBuf>,
 
