@@ -15,6 +15,17 @@ export interface Report {
   passes: PassPart[];
   diagnostics: Diagnostic[];
   remedies: { options: Record<string, unknown>; words: string[]; percent: number }[];
+  /** The comparison of the net with the model, which needs ncnn and onnxruntime. */
+  comparison?: { outputs: Distance[]; layers: Distance[]; seconds?: number };
+}
+
+/** The distance of a value in the net from that of the model. */
+export interface Distance {
+  name: string;
+  blob?: string;
+  same: boolean;
+  relative: number | null;
+  [further: string]: unknown;
 }
 
 export interface ModelPart {

@@ -154,8 +154,10 @@ export class OptionForm {
     const label = (language() === "zh" && CHINESE_OPTIONS[name]) || help;
     const byDefault = kind === "flag" ? text("off") : info.values?.[0] ?? text("unset");
     // In English all that the command says; other languages have the first sentence.
-    const words = [label, ...(label === help && details ? [details] : [])].map((words) => words.replace(/[.。]?$/, label === help ? "." : "。"));
-    const about = make("span", { class: "about" }, make("span", { lang: label === help ? "en" : undefined }, words.join(" ")), " ", text("default", { value: byDefault }));
+    const sentences = [label, ...(label === help && details ? [details] : [])].map((sentence) => sentence.replace(/[.。]?$/, label === help ? "." : "。"));
+    // Some options tell a default that depends on the model.
+    const last = /default/i.test(sentences.join()) ? [] : [" ", text("default", { value: byDefault })];
+    const about = make("span", { class: "about" }, make("span", { lang: label === help ? "en" : undefined }, sentences.join(" ")), ...last);
     const code = make("code", {}, `--${word}`);
     const change = (read: (field: HTMLInputElement) => unknown) => (event: Event) => {
       const field = event.target as HTMLInputElement;

@@ -1,6 +1,6 @@
 // What to do with a net: lines that load it, compare it and convert it again, for this model.
 
-import type { OptionInfo, PortPart, Report } from "onnx2ncnn";
+import type { Distance, OptionInfo, PortPart, Report } from "onnx2ncnn";
 import { make } from "./dom.js";
 import type { Shown } from "./result.js";
 import { text } from "./text.js";
@@ -16,14 +16,21 @@ export function nextSteps({ report, model, files, table }: Shown): HTMLElement[]
   const { net } = report;
   const [param, bin] = files.map(({ name }) => name);
   if (!net || !param || !bin) return [];
-  const checked = "comparison" in report ? [] : [make("p", {}, text("notChecked"))];
+  const checked = report.comparison ? text("checked", { result: compared(report.comparison.outputs) }) : text("notChecked");
   return [make("h3", {}, text("next")), make("div", { class: "next" },
     lines(text("inPython"), ["pip install ncnn numpy", "", ...python(net, param, bin)], false),
     lines(text("inCpp"), cpp(net, param, bin), false),
-    ...checked,
+    make("p", { class: "checked" }, checked),
     lines(text("verify"), ["pip install ncnn onnxruntime", `onnx2ncnn verify ${quoted(model)} ${quoted(param)} ${quoted(bin)}${argumentsOf(report, table)}`], true),
     lines(text("byCommand"), [`onnx2ncnn ${quoted(model)}${argumentsOf(report, table)}`], true),
     make("p", {}, text("readMore"), ...PAGES.flatMap(([page, key], i) => [i ? ", " : " ", make("a", { href: `./documents/docs/${page}.html` }, text(key))])))];
+}
+
+/** The result of a comparison in a few words. */
+function compared(outputs: Distance[]): string {
+  const wrong = outputs.filter(({ same }) => !same).map(({ name }) => name);
+  const error = Math.max(0, ...outputs.map(({ relative }) => relative ?? 0)).toExponential(1);
+  return wrong.length ? text("differs", { names: wrong.join(", ") }) : text("same", { error });
 }
 
 /** Lines with a button that copies them. */
