@@ -267,7 +267,7 @@ test("errors and times colour the graph", async () => {
     await page.waitForTimeout(100);
     return [await data(net, "heat"), await page.locator("#net .scale").isVisible(), await content()] as const;
   };
-  assert.match((await page.textContent("#facts"))!, /checkeddiffers in .*time on the device15\.0 ms/);
+  assert.match((await page.textContent("#facts"))!, /checkeddiffers in .*time on the device15 ms/);
   assert.equal(await data(net, "heat"), "error");
   await picture(page, "report-errors");
   const pictures = [await shown("Error"), await shown("Time"), await shown("Kind")];
@@ -279,7 +279,7 @@ test("errors and times colour the graph", async () => {
   assert.match((await page.textContent("#details"))!, /Compared with the model.*relative error/);
   await page.click("#tab-layers");
   await page.locator("#view-layers th button", { hasText: "Time" }).click();
-  assert.match((await page.locator("#view-layers tbody tr:not(.space)").first().textContent())!, /5\.00 ms/);
+  assert.match((await page.locator("#view-layers tbody tr:not(.space)").first().textContent())!, /5 ms/);
   await page.click("#tab-graph");
   await checkAccess(page);
   await end();

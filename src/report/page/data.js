@@ -81,16 +81,17 @@ for (const found of comparison.layers.concat(comparison.outputs)) {
 }
 const measuresOf = (part, items) => items.flatMap((i) => part.items[i].tops.map((blob) => measures[part.noun].get(blob)).filter((found) => found));
 
-// What colours boxes besides the kinds of layers: the largest error, or the time. `share` is 0 for the least, and 1 for the largest.
+// What colours boxes besides the kinds of layers: the largest error, or the time as a part of the whole. `share` is 0 for the least, and
+// 1 for the largest.
 const largest = (values) => values.length ? values.reduce((a, b) => Math.max(a, b)) : null;
-const slowest = largest(comparison.layers.map((found) => found.seconds ?? 0)) ?? 0;
+const wholeTime = comparison.layers.reduce((sum, found) => sum + (found.seconds ?? 0), 0);
 const numbersOf = (found, of) => found.map(of).filter((n) => n !== null && n !== undefined);
-const milliseconds = (seconds) => (1000 * seconds).toPrecision(3) + " ms";
+const timeText = (seconds) => seconds < 1 ? Number((1000 * seconds).toPrecision(3)) + " ms" : seconds.toPrecision(3) + " s";
 const HEATS = [
   { name: "error", title: "Error", of: (found) => largest(numbersOf(found, (one) => one.alone ?? one.relative)), text: (n) => n ? n.toExponential(1) : "0",
     share: (n) => n > 0 ? (Math.log10(n) + 7) / 6 : 0, ends: ["1e-7", "0.1"] },
   { name: "time", title: "Time", of: (found) => found.some((one) => one.seconds) ? numbersOf(found, (one) => one.seconds).reduce((a, b) => a + b, 0) : null,
-    text: milliseconds, share: (n) => n / slowest, ends: ["0", milliseconds(slowest)] },
+    text: timeText, share: (n) => n > 0 ? 1 + Math.log10(n / wholeTime) / 3 : 0, ends: ["0.1 %", "100 % of " + timeText(wholeTime)] },
 ].filter((heat) => heat.of(comparison.layers.concat(comparison.outputs)) !== null);
 const HEAT_COLORS = [[26, 152, 80], [233, 176, 0], [215, 48, 39]];
 

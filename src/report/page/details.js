@@ -95,7 +95,7 @@ function measurePairs(found) {
   add("of these layers alone", found.alone, (n) => n.toExponential(2));
   add("largest difference", found.max_abs, (n) => n.toExponential(2));
   add("cosine", found.cosine, (n) => n.toFixed(6));
-  add("time", found.seconds, milliseconds);
+  add("time", found.seconds, timeText);
   for (const text of [found.why, found.note]) if (text) rows.push(["note", text]);
   return pairs(rows);
 }

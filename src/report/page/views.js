@@ -149,7 +149,7 @@ function checkedText() {
 function showFacts() {
   const facts = [];
   if (comparison.outputs.length) facts.push(["checked", checkedText()]);
-  if (comparison.seconds) facts.push(["time on the device", milliseconds(comparison.seconds)]);
+  if (comparison.seconds) facts.push(["time on the device", timeText(comparison.seconds)]);
   if (report.model) facts.push(["nodes", report.model.nodes.toLocaleString("en")]);
   if (net) {
     facts.push(["layers", layers.items.length.toLocaleString("en")], ["parameters", amountOf(layers.items.reduce((n, layer) => n + weightSum(layer, "elements"), 0)) || "0"],

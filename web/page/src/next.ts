@@ -73,7 +73,7 @@ function cpp(net: Net, param: string, bin: string): string[] {
     `extractor.input(${quote(port.blob)}, x${i});`,
   ]);
   const outputs = net.outputs.filter((port) => !port.cache).flatMap((port, i) => [`ncnn::Mat y${i};`, `extractor.extract(${quote(port.blob)}, y${i});`]);
-  return ["#include <net.h>", "", "ncnn::Net net;", `net.load_param(${quote(param)});`, `net.load_model(${quote(bin)});`,
+  return ["#include <ncnn/net.h>", "", "ncnn::Net net;", `net.load_param(${quote(param)});`, `net.load_model(${quote(bin)});`,
     "ncnn::Extractor extractor = net.create_extractor();", ...inputs, ...outputs];
 }
 
