@@ -91,7 +91,11 @@ def _sizes(shape: Sequence[int | str]) -> str:
 
 def _drawing(net: Net) -> str:
     svg = net._conversion.svg()
-    return f'{svg}<div style="{_FAINT}; font-size: 85%">Layers with weights are blue.</div>' if svg else ""
+    if svg is None:
+        return ""
+    has_weights = any(layer["weights"] for layer in net._report["net"]["layers"])
+    legend = f'<div style="{_FAINT}; font-size: 85%">Layers with weights are blue.</div>'
+    return svg + (legend if has_weights else "")
 
 
 def _page(net: Net) -> str:
