@@ -155,8 +155,8 @@ test("nothing is cut at the width of a phone", async () => {
   const { page, end } = await open("", { viewport: { width: 390, height: 844 } });
   await give(page, join(FIXTURES, "network/digits/model.onnx"));
   await page.locator("#options-box > summary").click();
-  await page.locator(".next details").first().locator("summary").click();
-  const wide = await page.evaluate(() => [...document.querySelectorAll(".table, section, body")].filter((element) => element.scrollWidth > element.clientWidth).map((element) => element.className || element.tagName));
+  for (const details of (await page.locator(".next details:not([open])").all()).reverse()) await details.locator("summary").click();
+  const wide = await page.evaluate(() => [...document.querySelectorAll(".table, section, body, pre")].filter((element) => element.scrollWidth > element.clientWidth).map((element) => element.className || element.tagName));
   assert.deepEqual(wide, []);
   // The cells have their labels.
   const label = await page.locator("#result td[data-label]").first().evaluate((cell) => getComputedStyle(cell, "::before").content);
