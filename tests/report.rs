@@ -287,6 +287,33 @@ fn the_page_shows_a_network() {
 }
 
 #[test]
+fn nets_have_small_drawings() {
+    let report = |model: &str| {
+        let conversion = Converter::new().convert(&Input::from(PathBuf::from(model))).unwrap();
+        conversion.report(conversion.written().unwrap()).unwrap()
+    };
+    let drawn = |report: &onnx2ncnn::report::Report| {
+        let net = report.net.as_ref().unwrap();
+        let boxes = net.layers.iter().filter(|layer| layer.type_name != "Split").count();
+        let svg = report.to_svg().unwrap();
+        assert_eq!(svg.matches("<rect").count(), boxes, "{svg}");
+        svg
+    };
+    let svg = drawn(&report(&fixture("network/digits")));
+    assert!(svg.contains(">InnerProduct</text>") && svg.contains("<title>Convolution c1"), "{svg}");
+    // Long names of types and many layers have no words, and the drawing is as wide as before.
+    let room = Room::new();
+    room.put("m.onnx", &onnx::chain(&["Sin"; 300], &["1", "3"]));
+    let svg = drawn(&report(room.path("m.onnx").to_str().unwrap()));
+    assert!(!svg.contains("<text") && svg.contains("width=\"960\""), "{svg}");
+    room.put("m.onnx", &onnx::chain(&["Sin"; 3000], &["1", "3"]));
+    assert!(report(room.path("m.onnx").to_str().unwrap()).to_svg().is_none());
+    let names = ["<script>alert(1)</script>"];
+    room.put("m.onnx", &onnx::chain_of(&["Exp"], &["1", "3"], &|i| names[i].to_owned()));
+    assert!(!report(room.path("m.onnx").to_str().unwrap()).to_svg().unwrap().contains("<script"));
+}
+
+#[test]
 fn hostile_names_are_escaped() {
     let room = Room::new();
     let names = [

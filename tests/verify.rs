@@ -5,6 +5,8 @@
 
 #[path = "support/room.rs"]
 mod room;
+#[path = "support/schema.rs"]
+mod schema;
 mod support;
 
 use std::fs;
@@ -31,6 +33,31 @@ fn room_with_model(fixture: &str, options: &str) -> Room {
 /// The Python of the tests.
 fn python() -> String {
     format!("--python {}", support::python().display())
+}
+
+#[test]
+fn a_page_has_the_errors_of_a_comparison() {
+    let room = room_with("network/free_sizes", "--rename x=first");
+    let line = format!("verify model.onnx m.param m.bin {} --rename x=first", python());
+    room.expect(&format!("{line} --layers --html page.html"), 0, "inside are the same");
+    let page = fs::read_to_string(room.path("page.html")).unwrap();
+    let data = page.split_once("id=\"report\">").unwrap().1.split_once("</script>").unwrap().0;
+    let report: serde_json::Value = serde_json::from_str(data).unwrap();
+    schema::check(&report);
+    let comparison = &report["comparison"];
+    let output = &comparison["outputs"][0];
+    assert_eq!((&output["same"], &output["blob"]), (&true.into(), &report["net"]["outputs"][0]["blob"]));
+    let layers = comparison["layers"].as_array().unwrap();
+    let tops: Vec<&serde_json::Value> = report["net"]["layers"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .flat_map(|layer| layer["tops"].as_array().unwrap())
+        .collect();
+    assert!(layers.len() > 2 && layers.iter().all(|row| tops.contains(&&row["blob"])), "{comparison}");
+    for file in ["model.onnx", "m.param", "m.bin"] {
+        room.expect(&format!("{line} --html {file}"), 2, "would overwrite a file that is read");
+    }
 }
 
 #[test]

@@ -73,6 +73,7 @@ def convert_source(given: Source, **options: Any) -> Net:
     return Net(converter.convert(given), fp16=options.get("fp16", False))
 
 
+@_options.named
 def inspect(model: Model, **options: Any) -> dict[str, Any]:
     """Returns the contents of a model, and the nodes that would be refused.
 

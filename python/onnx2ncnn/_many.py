@@ -45,6 +45,7 @@ class Converted:
     seconds: float | None
 
 
+@_options.named
 def convert_many(
     models: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     out: str | os.PathLike[str],

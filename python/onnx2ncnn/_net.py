@@ -6,7 +6,7 @@ import json
 import os
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from . import _native
+    from ._verify import Verification
 
 
 @dataclass(frozen=True)
@@ -152,11 +153,13 @@ class Net:
         quantization: The quantization, if `quantize` made the net.
         half_precision: What was chosen for half precision, if `tune` made the net.
         rounding: The rounding of the weights, if `tune` rounded them.
+        verification: The last comparison with the model, if `verify` was given the net. `report` and `html` have it, too.
     """
 
     quantization: Quantization | None = None
     half_precision: HalfPrecision | None = None
     rounding: Rounding | None = None
+    verification: Verification | None = None
 
     def __init__(self, conversion: _native.Conversion, *, fp16: bool) -> None:
         self._conversion = conversion
@@ -205,10 +208,17 @@ class Net:
         """The bytes of the `.bin` file, which are then kept as long as the net. `save` and `load` need less memory."""
         return self._conversion.bin()
 
-    @cached_property
+    @property
     def report(self) -> dict[str, Any]:
         """The report, with the fields of docs/report.md."""
-        report = json.loads(self._conversion.report())
+        report = self._report
+        if self.verification is not None:
+            report = {**report, "comparison": json.loads(self._conversion.report(self._comparison()))["comparison"]}
+        return report
+
+    @cached_property
+    def _report(self) -> dict[str, Any]:
+        report = json.loads(self._conversion.report(None))
         if self.quantization is not None:
             report["quantization"] = _quantization(self.quantization)
         return report
@@ -216,7 +226,7 @@ class Net:
     @cached_property
     def layers(self) -> list[Layer]:
         """The layers, in the order of execution."""
-        return [_layer(part) for part in self.report["net"]["layers"]]
+        return [_layer(part) for part in self._report["net"]["layers"]]
 
     def onnx(self) -> bytes:
         """Returns the simplified model as an ONNX file; with `dequantize` the model in float32.
@@ -228,7 +238,13 @@ class Net:
 
     def html(self) -> str:
         """Returns the report as a page that needs no network, with a drawing of the net."""
-        return self._conversion.html()
+        return self._conversion.html(self._comparison())
+
+    def _comparison(self) -> str | None:
+        """The comparison with the model as the extension reads it."""
+        if self.verification is None:
+            return None
+        return json.dumps({name: value for name, value in asdict(self.verification).items() if name != "magnitudes"})
 
     def save(self, param: str | os.PathLike[str], bin: str | os.PathLike[str] | None = None) -> None:
         """Writes both files, or neither. Weights are copied from file to file.
@@ -299,13 +315,10 @@ class Net:
         return f"<onnx2ncnn.Net of {len(self._conversion)} layers: {ends}>"
 
     def _repr_html_(self) -> str:
-        """The page of `html` in a frame, for notebooks. Its scripts reach nothing outside of the frame."""
-        from html import escape
+        """What the net is, for notebooks: inputs, outputs, a drawing, its size, and what is known of its results."""
+        from ._notebook import described
 
-        page = escape(self.html(), quote=True)
-        style = "width: 100%; height: 640px; border: 1px solid #ccc"
-        may = 'sandbox="allow-scripts allow-downloads" allow="clipboard-write"'
-        return f'<iframe {may} style="{style}" srcdoc="{page}"></iframe>'
+        return described(self)
 
 
 def param_and_bin(param: str | os.PathLike[str], bin: str | os.PathLike[str] | None) -> tuple[str, str]:

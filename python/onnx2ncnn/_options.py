@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
+import functools
 import inspect
 import operator
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, Union
+from typing import Any, NamedTuple, TypeVar, Union, cast
 
 from . import _native
 
@@ -15,11 +17,12 @@ Shape = Sequence[Union[int, str]]
 # Shapes by the names of inputs, or the shape of the only input.
 Shapes = Union[Mapping[str, Shape], Shape]
 
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
 def normalized(**options: Any) -> list[tuple[str, Any]]:
     """The options as the extension takes them: a name and an item of the value each."""
-    unknown = options.keys() - _OPTIONS.keys()
-    if unknown:
-        raise TypeError(f"unknown options: {', '.join(sorted(unknown))}")
+    check_names("the conversion", options, _OPTIONS)
     items = [(name, item) for name, (_, form, _) in _OPTIONS.items() if name in options for item in form.items(name, options[name])]
     for name, (_, _, other) in _OPTIONS.items():
         if other and options.get(name) and options.get(other):
@@ -37,9 +40,35 @@ def words(options: Iterable[tuple[str, Any]], folder: Path) -> list[str]:
     return found
 
 
+def check_names(what: str, names: Iterable[str], known: Iterable[str], noun: str = "argument") -> None:
+    """Refuses a name that is not known, and tells the nearest one that is."""
+    known = list(known)
+    for name in names:
+        if name in known:
+            continue
+        near = difflib.get_close_matches(name, known, n=1, cutoff=0.7)
+        advice = f": did you mean {near[0]}?" if near else ""
+        raise TypeError(f"{what} has no {noun} {name}{advice}")
+
+
+def named(function: _Function) -> _Function:
+    """Lets a function refuse keyword arguments that it does not take, and tell the nearest one that it takes."""
+    parameters = inspect.signature(function).parameters.values()
+    own = [parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD]
+    takes_options = len(own) < len(parameters)
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        check_names(f"{function.__name__}()", kwargs, [*own, *_OPTIONS] if takes_options else own)
+        return function(*args, **kwargs)
+
+    return cast(_Function, call)
+
+
 def signature(function: Callable[..., Any]) -> Callable[..., Any]:
     """Gives a function the options as arguments, in place of `**options`."""
     given = inspect.signature(function)
+    function = named(function)
     own = [parameter for parameter in given.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
     more = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=form.default, annotation=form.annotation)

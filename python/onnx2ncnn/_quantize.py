@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _SELECTING = ("input_shapes", "inputs", "outputs", "set", "data_dir", "max_size", "skip")
 
 
+@_options.named
 def quantize(
     model: Model,
     data: Data,

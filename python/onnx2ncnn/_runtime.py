@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import ncnn
 import numpy as np
 
-from ._options import names
+from ._options import check_names, names
 
 if TYPE_CHECKING:
     from ._net import Net, Port
@@ -49,9 +49,8 @@ class _Reader(ncnn.DataReader):
 def load(param: str, data: bytes, options: Mapping[str, Any]) -> ncnn.Net:
     """The net of both files' contents."""
     net = ncnn.Net()
+    check_names("ncnn.Option", options, [name for name in dir(net.opt) if not name.startswith("_")], "field")
     for name, value in {**_EXACT, **options}.items():
-        if not hasattr(net.opt, name):
-            raise TypeError(f"ncnn.Option has no field {name}")
         setattr(net.opt, name, value)
     if net.load_param_mem(param) != 0 or net.load_model(_Reader(data)) != 0:
         raise RuntimeError("ncnn does not load the net; it says why on standard error")

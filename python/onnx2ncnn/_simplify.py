@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _FUSE_BN = "fuse_bn_into_conv"
 
 
+@_options.named
 def simplify(
     model: Model,
     check_n: int = 0,

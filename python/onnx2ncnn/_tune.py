@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ._samples import Data
 
 
+@_options.named
 def tune(model: Model, data: Data, *, half_error: float | None = None, max_loss: float | None = None, **options: Any) -> Net:
     """Converts a model, and chooses by samples what computes in float32 on processors that compute in float16, and how weights are rounded.
 

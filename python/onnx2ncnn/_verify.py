@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from . import _options
 from ._convert import convert_source
 from ._model import Model, Source, source
 from ._net import Net, Port
@@ -83,6 +84,7 @@ class Verification:
         return self.same
 
 
+@_options.named
 def verify(
     model: Model,
     net: Net | tuple[str | os.PathLike[str], str | os.PathLike[str]] | None = None,
@@ -102,7 +104,8 @@ def verify(
 
     Args:
         model: The model, as for `convert`.
-        net: The paths of the `.param` and `.bin` files, or a net; by default the model is converted.
+        net: The paths of the `.param` and `.bin` files, or a net, which then has the result as `Net.verification`; by default the
+            model is converted.
         data: Arrays by the names of the inputs, or an `.npz` file of them; by default random ones.
         rounds: The number of random inputs.
         tolerance: The tolerance, relative to the largest magnitude of an output. Integers must be equal, as far as float32 represents
@@ -165,7 +168,7 @@ def verify(
             param, bin = net if isinstance(net, tuple) else _saved(net or converted, stack.enter_context(tempfile.TemporaryDirectory()))
             files = {"param": os.fspath(param), "bin": os.fspath(bin)}
             on_device = {**files, "device": device, "threads": threads, "vulkan": vulkan, "timed": True, **({half: True} if half else {})}
-        return compare_net(
+        result = compare_net(
             reference,
             converted,
             loaded,
@@ -179,6 +182,9 @@ def verify(
             cosine=_scripts.INT8_COSINE if tolerance is None and options.get("int8") else None,
             **on_device,
         )
+    if isinstance(net, Net):
+        net.verification = result
+    return result
 
 
 def _loaded(converted: Net, net: Net | tuple[str | os.PathLike[str], str | os.PathLike[str]] | None) -> ncnn.Net:

@@ -5,18 +5,22 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Iterator
+from typing import TYPE_CHECKING, Any, Iterator
 
-import numpy as np
-import torch
-from torch.utils._pytree import tree_flatten
-
+from . import _options
 from ._convert import convert
 from ._net import Net
+from ._verify import Distance, Verification
+
+# The packages are imported by the functions: the help of onnx2ncnn describes this module where they are missing, too.
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
 
 __all__ = ["export"]
 
 
+@_options.named
 def export(
     module: torch.nn.Module,
     args: tuple[Any, ...] | torch.Tensor,
@@ -59,6 +63,8 @@ def export(
         ImportError: A package is missing: the exporter needs onnxscript, and the comparison `onnx2ncnn[run]`.
         torch.onnx.errors.OnnxExporterError: The module cannot be exported.
     """
+    import torch
+
     args = args if isinstance(args, tuple) else (args,)
     kwargs = dict(kwargs or {})
     with _evaluating(module), torch.no_grad():
@@ -75,7 +81,8 @@ def export(
         )
         net = convert(program.model_proto, **options)
         if tolerance is not None:
-            _compare(net, args, kwargs, module(*args, **kwargs), tolerance)
+            outputs = _compare(net, args, kwargs, module(*args, **kwargs), tolerance)
+            net.verification = Verification(outputs, [], {})
     if param is not None:
         net.save(param, bin)
     return net
@@ -93,10 +100,15 @@ def _evaluating(module: torch.nn.Module) -> Iterator[None]:
 
 
 def _tensors(values: Any) -> list[np.ndarray]:
+    import torch
+    from torch.utils._pytree import tree_flatten
+
     return [leaf.detach().cpu().numpy() for leaf in tree_flatten(values)[0] if isinstance(leaf, torch.Tensor)]
 
 
-def _compare(net: Net, args: tuple[Any, ...], kwargs: dict[str, Any], outputs: Any, tolerance: float) -> None:
+def _compare(net: Net, args: tuple[Any, ...], kwargs: dict[str, Any], outputs: Any, tolerance: float) -> list[Distance]:
+    import numpy as np
+
     given, expected = _tensors((args, kwargs)), _tensors(outputs)
     if len(given) != len(net.inputs) or len(expected) != len(net.outputs):
         raise ValueError(
@@ -104,6 +116,7 @@ def _compare(net: Net, args: tuple[Any, ...], kwargs: dict[str, Any], outputs: A
             f"{len(net.outputs)}: they cannot be compared; tolerance=None compares nothing"
         )
     results = net.run({port.name: array for port, array in zip(net.inputs, given)})
+    distances = []
     for (name, result), array in zip(results.items(), expected):
         if result.shape != array.shape:
             raise ArithmeticError(f'the output "{name}" has shape {list(result.shape)} in place of {list(array.shape)}')
@@ -116,3 +129,6 @@ def _compare(net: Net, args: tuple[Any, ...], kwargs: dict[str, Any], outputs: A
             with np.errstate(invalid="ignore"):
                 error = np.nanmax(np.abs(got - wanted)[~close], initial=0)
             raise ArithmeticError(f'the output "{name}" differs from that of the module by {error:.3g}')
+        error = float(np.abs(got[finite] - wanted[finite]).max(initial=0))
+        distances.append(Distance(name, True, error, error / (float(np.abs(wanted[finite]).max(initial=0)) or 1.0)))
+    return distances

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use onnx2ncnn::cli;
 use onnx2ncnn::error::{Error, Result};
+use onnx2ncnn::report::Report;
 use onnx2ncnn::{Converter, Dim, HalfBlob, Input, Port};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -44,6 +45,12 @@ impl Conversion {
     /// Wraps a conversion of the library.
     pub fn new(conversion: Arc<onnx2ncnn::Conversion>, converter: Converter, input: Input) -> Conversion {
         Conversion { conversion, converter, input }
+    }
+
+    fn full_report(&self, comparison: Option<String>) -> Result<Report> {
+        let Some(text) = comparison else { return self.conversion.report(self.conversion.written()?) };
+        let failed = |error| Error::internal("the comparison cannot be read").caused_by(error);
+        self.conversion.compared_report(serde_json::from_str(&text).map_err(failed)?)
     }
 
     fn bin_len(&self) -> Result<usize> {
@@ -140,14 +147,19 @@ impl Conversion {
         run(py, || self.conversion.write(&param, &bin).map(drop))
     }
 
-    /// Returns the report as JSON.
-    fn report(&self, py: Python<'_>) -> PyResult<String> {
-        run(py, || self.conversion.report(self.conversion.written()?)?.to_json())
+    /// Returns the report as JSON, with a comparison, which is JSON, too.
+    fn report(&self, py: Python<'_>, comparison: Option<String>) -> PyResult<String> {
+        run(py, || self.full_report(comparison)?.to_json())
     }
 
-    /// Returns the report as a page.
-    fn html(&self, py: Python<'_>) -> PyResult<String> {
-        run(py, || self.conversion.report(self.conversion.written()?)?.to_html())
+    /// Returns the report as a page, with a comparison.
+    fn html(&self, py: Python<'_>, comparison: Option<String>) -> PyResult<String> {
+        run(py, || self.full_report(comparison)?.to_html())
+    }
+
+    /// Returns a small drawing of the net as SVG, unless it has thousands of layers.
+    fn svg(&self, py: Python<'_>) -> PyResult<Option<String>> {
+        run(py, || Ok::<_, Error>(self.full_report(None)?.to_svg()))
     }
 
     /// Returns the simplified model as bytes, if it was kept.

@@ -134,13 +134,6 @@ def test_contents_of_a_net():
     assert 20240410 <= net.since
 
 
-def test_page_of_a_net_is_framed():
-    html = onnx2ncnn.convert(CONVOLUTIONAL)._repr_html_()
-    assert html.startswith("<iframe") and html.endswith("</iframe>")
-    # The page is an attribute, which ends at the first quote.
-    assert html.count('"') == 8 and "allow-same-origin" not in html
-
-
 def test_assumptions_and_strict():
     path = model("assumption/angles")
     (assumption,) = onnx2ncnn.convert(path).assumptions

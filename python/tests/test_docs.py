@@ -1,13 +1,21 @@
 """The code of the documentation runs."""
 
+import importlib.util
 import inspect
 import os
+import re
 import shutil
 
-import numpy as np
 import onnx2ncnn
 import pytest
 from conftest import REPOSITORY, model
+
+DOCS = REPOSITORY / "docs"
+PAGES = sorted(path.name for path in DOCS.glob("python*.md"))
+# Sections that stand alone, and what they need.
+ALONE = {"From PyTorch": ["torch", "onnxscript"], "From Keras": ["keras", "torch", "onnxscript"], "From scikit-image": ["skimage"]}
+# The words that a sentence may have.
+MOST_WORDS = 30
 
 
 def blocks(path):
@@ -18,7 +26,7 @@ def blocks(path):
             lines.append(line[4:])
             continue
         code = "\n".join(lines).strip()
-        if code and not code.startswith(("python3 ", "cargo ", "onnx2ncnn ")):
+        if code and not code.startswith("python3 -m pip install "):
             found.append((section, code))
         lines = []
         if line.startswith("## "):
@@ -26,27 +34,35 @@ def blocks(path):
     return found
 
 
-PAGE = blocks(REPOSITORY / "docs" / "python.md")
-NEEDED = {"From PyTorch": "onnxscript", "Quantize": "PIL", "From Keras": "keras", "From scikit-image": "skimage"}
+# The sections of a page in one room, as a reader pastes them, and those that stand alone.
+PASTED = sorted({(page, name if name in ALONE else "") for page in PAGES for name, _ in blocks(DOCS / page)})
 
 
-@pytest.mark.parametrize("section", dict.fromkeys(section for section, _ in PAGE))
-def test_code_of_the_page(section, tmp_path, monkeypatch):
-    for package in {"From PyTorch": ["torch"]}.get(section, []) + [NEEDED.get(section, "numpy")]:
-        pytest.importorskip(package)
-    (tmp_path / "models").mkdir()
-    for place in ("model.onnx", "models/model.onnx"):
-        shutil.copy(model("network/convolutional"), tmp_path / place)
-    if section == "Quantize":
-        from PIL import Image
-
-        (tmp_path / "photos").mkdir()
-        Image.linear_gradient("L").save(tmp_path / "photos" / "gradient.png")
+@pytest.mark.parametrize("page, section", PASTED)
+def test_blocks_of_a_page_run_in_their_order(page, section, tmp_path, monkeypatch):
+    missing = [package for package in ALONE.get(section, []) if not importlib.util.find_spec(package)]
+    if missing:
+        pytest.skip(f"without {', '.join(missing)}")
+    pasted = [code for name, code in blocks(DOCS / page) if (name if name in ALONE else "") == section]
     monkeypatch.chdir(tmp_path)
-    names = {"onnx2ncnn": onnx2ncnn, "np": np}
-    for other, code in PAGE:
-        if other == section:
-            exec(compile(code, f"{section} of docs/python.md", "exec"), names)
+    names = {"__name__": "__main__"}
+    for at, code in enumerate(pasted):
+        exec(compile(code, f"block {at} of {page}", "exec"), names)
+
+
+def test_pages_have_blocks():
+    assert {section for _, section in PASTED if section} == set(ALONE)
+    assert {page for page, _ in PASTED} == set(PAGES) and "python.md" in PAGES
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_pages_are_short(page):
+    text = (DOCS / page).read_text()
+    assert len(text.splitlines()) <= 150
+    prose = [part for part in text.split("\n\n") if not part.startswith(("    ", "|", "#"))]
+    for paragraph in prose:
+        for sentence in re.split(r"(?<=[.:;?])\s+", " ".join(paragraph.split())):
+            assert len(sentence.split()) <= MOST_WORDS, sentence
 
 
 def test_code_of_the_readme(tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 //! What can be done with a converted model.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
@@ -10,7 +11,7 @@ use crate::onnx::{self, Storage};
 use crate::op::since_version;
 use crate::pass::accuracy;
 use crate::pipeline::{self, Conversion, Inspection, Options};
-use crate::report::Report;
+use crate::report::{ComparisonPart, Report};
 
 /// The bytes by which a net may exceed one and a half times the size of its model without a warning.
 const GROWTH: u64 = 1_000_000;
@@ -177,6 +178,21 @@ impl Conversion {
     /// The parameters of the model cannot be counted.
     pub fn report(&self, written: &Written) -> Result<Report> {
         self.report_of(&self.inspection()?, written)
+    }
+
+    /// Returns the report with a comparison of the net, whose distances get the names of their blobs.
+    ///
+    /// # Errors
+    ///
+    /// The files of the net cannot be computed, or the model cannot be read again.
+    pub fn compared_report(&self, mut comparison: ComparisonPart) -> Result<Report> {
+        let inner = self.inner_blobs().into_iter().map(|inner| (inner.value, inner.blob));
+        let outputs = self.outputs.iter().map(|port| (port.name.clone(), port.blob.clone()));
+        let blobs: BTreeMap<String, String> = inner.chain(outputs).collect();
+        for distance in comparison.layers.iter_mut().chain(&mut comparison.outputs) {
+            distance.blob = blobs.get(&distance.name).cloned();
+        }
+        Ok(self.report(self.written()?)?.with_comparison(comparison))
     }
 
     fn report_of(&self, inspection: &Inspection, written: &Written) -> Result<Report> {

@@ -76,8 +76,9 @@ impl Conversion {
         example::metadata(&inspection.metadata, sides)
     }
 
-    /// Returns whether the net reads a picture whose channels come first, and nothing else.
-    pub(crate) fn reads_one_picture(&self) -> bool {
+    /// Returns whether the net reads a picture whose channels come first, and nothing else, as ultralytics
+    /// gives it.
+    pub fn reads_one_picture(&self) -> bool {
         let [input] = self.inputs.as_slice() else { return false };
         picture_sides(input).is_some() && input.shape.get(1).is_some_and(|n| n.is(1) || n.is(3))
     }

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use onnx2ncnn::error::{Error, ErrorKind};
+use onnx2ncnn::report::Distance;
 use onnx2ncnn::{Conversion, Converter, Input, OptionValue, Refusal, Storage, Weights};
 
 use super::arguments::{Arguments, HalfPrecision};
 use super::location::{input, temporary_folder, write_net};
-use super::python::{Choice, Comparison, Distance, INT8_COSINE, NetRequest};
+use super::python::{Choice, Comparison, INT8_COSINE, NetRequest};
 use super::sampled::Sampled;
 use super::terminal::{STRONG, labelled, printable};
 use crate::common::count::count;

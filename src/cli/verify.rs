@@ -8,16 +8,17 @@ use std::path::PathBuf;
 use clap::{Arg, Args};
 use onnx2ncnn::Refusal;
 use onnx2ncnn::error::Error;
+use onnx2ncnn::report::Distance;
 use onnx2ncnn::{Conversion, Converter, InnerBlob, Input, OptionInfo, Options, Purpose, Storage, Weights};
 
 use super::destination::default_files;
 use super::exit::{DIFFERENT, DONE, REFUSED, finish_command};
-use super::location::{input, path_to_read_again, temporary_folder};
+use super::location::{Outputs, input, path_to_read_again, refused, temporary_folder};
 use super::message::{Format, MessageFormat, Report};
 use super::next::is_harmless;
 use super::options::{Chosen, Requested, Source, arg, is_plain};
 use super::python::{
-    Comparison, Distance, INT8_COSINE, Magnitude, NetRequest, Pair, PythonArguments, SIZES, parse_part,
+    Comparison, INT8_COSINE, Magnitude, NetRequest, Pair, PythonArguments, SIZES, parse_part,
 };
 use super::repeated::Repeated;
 use super::terminal::{BAD, HELP, STRONG, labelled, list, print, printable, tell};
@@ -29,6 +30,8 @@ Examples:
       compares model.ncnn.param and model.ncnn.bin beside the model
   onnx2ncnn verify model.onnx out.param out.bin --data inputs.npz --layers
       on arrays by the names of the inputs; tells the first blob that differs
+  onnx2ncnn verify model.onnx --layers --html model.html
+      writes a page that colours the graph of the net by the error of each layer
   onnx2ncnn verify model.onnx --report report.json
       with the options of the conversion that wrote this report
   onnx2ncnn verify model.onnx --data inputs.npz --magnitudes
@@ -105,6 +108,11 @@ pub(super) struct Verify {
     /// The number of threads on the device [default: its large cores]
     #[arg(long, value_name = "N", requires = "device", value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Comparison")]
     pub threads: Option<u32>,
+
+    /// Write the page of the net with the result; with --layers, its graph is coloured by the errors, and by
+    /// the times on a device
+    #[arg(long, value_name = "FILE.html", help_heading = "Comparison")]
+    pub html: Option<PathBuf>,
 
     #[command(flatten)]
     pub python: PythonArguments,
@@ -202,6 +210,12 @@ pub(super) fn verify_files(arguments: &Verify) -> u8 {
 /// Returns the comparison, and the options of the conversion.
 fn compare(arguments: &Verify) -> Result<(Comparison, Options), Refusal> {
     let (param, bin) = net_files(arguments);
+    let mut outputs = Outputs::default();
+    let page = outputs.add_if(arguments.html.as_ref())?;
+    let read = [&arguments.model, &param, &bin].map(|path| path.canonicalize().ok());
+    if let Some(path) = page.as_ref().filter(|page| read.contains(&Some(page.to_path_buf()))) {
+        return Err(refused(path, "the page would overwrite a file that is read").into());
+    }
     for path in [&param, &bin].into_iter().chain(&arguments.data) {
         std::fs::File::open(path).map_err(|e| Error::io("the file cannot be opened", e).in_file(path))?;
     }
@@ -283,7 +297,12 @@ fn compare(arguments: &Verify) -> Result<(Comparison, Options), Refusal> {
         ..NetRequest::new(&conversion, path, param, bin)?
     };
     let tolerance = arguments.tolerance.or(is_half.then_some(HALF_TOLERANCE)).unwrap_or(request.tolerance);
-    Ok((NetRequest { tolerance, ..request }.ask(&arguments.python)?, choices))
+    let comparison = NetRequest { tolerance, ..request }.ask(&arguments.python)?;
+    let write = || conversion.compared_report(comparison.part())?.write(None, page.as_deref());
+    if page.is_some() {
+        outputs.write(write)?;
+    }
+    Ok((comparison, choices))
 }
 
 fn net_files(arguments: &Verify) -> (PathBuf, PathBuf) {

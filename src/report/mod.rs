@@ -4,7 +4,9 @@
 //! `docs/report.schema.json` is their schema. A report depends only on the input, not on the time or the
 //! machine.
 
+mod comparison;
 mod diagnostic;
+mod drawing;
 mod model;
 mod net;
 mod page;
@@ -20,6 +22,7 @@ use crate::common::output::{self, Staged};
 use crate::error::{Error, ErrorKind, Errors, Result};
 use crate::pipeline::{Inspection, Remedy};
 
+pub use comparison::{ComparisonPart, Distance};
 pub use diagnostic::{Diagnostic, Location, NodeLocation, RemedyPart};
 pub use model::{ModelPart, Size, ValuePart};
 pub use net::{Axes, LayerPart, NetPart, ParamPart, ParamValue, PortPart, StoragePart, WeightPart};
@@ -71,6 +74,9 @@ pub struct Report {
     pub diagnostics: Vec<Diagnostic>,
     /// Options with which a refused model, or a part of it, can be converted, the best first.
     pub remedies: Vec<RemedyPart>,
+    /// The comparison of the net with the model, if there was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub comparison: Option<ComparisonPart>,
 }
 
 /// A step and the size after it.
@@ -112,7 +118,13 @@ impl Report {
             passes: Vec::new(),
             diagnostics: Vec::new(),
             remedies: Vec::new(),
+            comparison: None,
         }
+    }
+
+    /// Adds a comparison.
+    pub(crate) fn with_comparison(self, comparison: ComparisonPart) -> Report {
+        Report { comparison: Some(comparison), ..self }
     }
 
     /// Creates the report of a convertible model without written files.
@@ -185,5 +197,11 @@ impl Report {
     /// None are known.
     pub fn to_html(&self) -> Result<String> {
         page::page(self)
+    }
+
+    /// Returns a small drawing of the net as SVG, in the colours of the text around it; `None` without a net,
+    /// and for nets of thousands of layers.
+    pub fn to_svg(&self) -> Option<String> {
+        self.net.as_ref().and_then(drawing::draw)
     }
 }

@@ -63,7 +63,7 @@ fn title(report: &Report) -> String {
 }
 
 /// Escapes text for use between tags or in quotes.
-fn text(text: &str) -> String {
+pub(super) fn text(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for c in text.chars() {
         match c {

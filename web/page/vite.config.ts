@@ -33,9 +33,10 @@ function contentSecurityPolicy(): Plugin {
     async transformIndexHtml(html) {
       return html.replace("%POLICY%", await policy());
     },
-    // Where a host reads such a file, the policy holds for the worker, too.
+    // Where a host reads such a file, the policy holds for the worker, too. The documents have scripts of their own.
     async closeBundle() {
-      writeFileSync(`${OUT}/_headers`, `/*\n  Content-Security-Policy: ${await policy()}; frame-ancestors 'none'\n  X-Content-Type-Options: nosniff\n`);
+      const headers = `  Content-Security-Policy: ${await policy()}; frame-ancestors 'none'\n  X-Content-Type-Options: nosniff\n`;
+      writeFileSync(`${OUT}/_headers`, ["/", "/index.html", "/assets/*"].map((path) => `${path}\n${headers}`).join(""));
     },
   };
 }

@@ -103,6 +103,13 @@ impl Conversion {
         serde_json::to_string(&files.collect::<BTreeMap<_, _>>()).map_err(thrown)
     }
 
+    /// Returns what the model says about its use as YAML, which ultralytics reads next to a net with the option
+    /// `numbered`; nothing if it cannot run the net.
+    pub fn metadata(&self) -> Result<Option<String>> {
+        let net = self.converted()?;
+        net.reads_one_picture().then(|| net.metadata().map_err(thrown)).transpose()
+    }
+
     /// Returns the report as JSON.
     pub fn report(&self) -> Result<String> {
         self.full_report()?.to_json().map_err(thrown)

@@ -8,7 +8,8 @@ import { join, resolve } from "node:path";
 /** The root of the repository; the tests run in `web`. */
 export const ROOT = resolve("..");
 
-const COMMAND = resolve(ROOT, process.env.ONNX2NCNN ?? "target/debug/onnx2ncnn");
+/** The command. */
+export const COMMAND = resolve(ROOT, process.env.ONNX2NCNN ?? "target/debug/onnx2ncnn");
 
 /** A new folder. */
 export const room = (): string => mkdtempSync(join(tmpdir(), "onnx2ncnn-"));

@@ -67,6 +67,19 @@ test("a net has programs", async () => {
   opened.free();
 });
 
+test("a net for ultralytics has its metadata, and others have none", async () => {
+  const metadata = async (name: string) => {
+    const opened = await library.open(readFileSync(join(ROOT, "fixtures/network", name, "model.onnx")));
+    const net = opened.convert({ numbered: true });
+    const found = net.metadata;
+    net.free();
+    opened.free();
+    return found;
+  };
+  assert.match((await metadata("digits"))!, /^task: "classify"\nnames:\n  0: "zero"\n/);
+  assert.equal(await metadata("spectrum_of_a_sound"), undefined);
+});
+
 test("every fixture is converted or refused as recorded", async () => {
   let converted = 0;
   for (const { name, path } of models(join(ROOT, "fixtures"))) {

@@ -1,12 +1,13 @@
 // The page in Chromium.
 
 import assert from "node:assert/strict";
-import { readFileSync, readdirSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { existsSync, readFileSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import type { Browser, BrowserContext, Download, Page } from "playwright-core";
 import { checkAccess, launch, picture } from "./browser.js";
-import { byCommand, furtherModels, models, ROOT } from "./command.js";
+import { byCommand, COMMAND, furtherModels, models, room, ROOT } from "./command.js";
 import { serve, type Served } from "./serve.js";
 
 const FIXTURES = join(ROOT, "fixtures");
@@ -89,19 +90,88 @@ test("a model is converted to the bytes of the command", async () => {
   const seconds = (performance.now() - start) / 1000;
   assert.equal(await status(page), "Converted");
   const expected = byCommand(path)!;
-  assert.ok(expected.param.equals(await download(page, /^model\.param/)));
-  assert.ok(expected.bin.equals(await download(page, /^model\.bin/)));
+  assert.ok(expected.param.equals(await download(page, /^model\.ncnn\.param/)));
+  assert.ok(expected.bin.equals(await download(page, /^model\.ncnn\.bin/)));
   assert.match((await page.textContent("#result table"))!, /w=16 h=16 c=3/);
   const archive = await download(page, /all as/);
   assert.equal(archive.readUInt32LE(0), 0x04034b50);
   assert.ok(archive.includes(expected.bin));
-  assert.match((await download(page, /program in Python/)).toString(), /BIN = FOLDER \/ "model\.bin"/);
+  assert.match((await download(page, /program in Python/)).toString(), /BIN = FOLDER \/ "model\.ncnn\.bin"/);
   assert.ok((await download(page, /program in Kotlin/)).includes("class NcnnNet"));
   assert.equal(JSON.parse((await download(page, /report \(\.json/)).toString()).status, "converted");
   await checkAccess(page);
   await page.evaluate("scrollTo(0, 0)");
   await picture(page, "converted");
   assert.ok(seconds < 30, `${seconds} s`);
+  await end();
+});
+
+test("what to do next is filled in for the model", async () => {
+  const { page, end } = await open("", { permissions: ["clipboard-read", "clipboard-write"] });
+  await give(page, join(FIXTURES, "network/convolutional/model.onnx"));
+  const next = page.locator(".next details");
+  assert.equal(await next.count(), 4);
+  const lines = (at: number) => next.nth(at).locator("pre").textContent();
+  const python = (await lines(0))!;
+  for (const line of ['net.load_param("model.ncnn.param")', 'net.load_model("model.ncnn.bin")', "x0 = np.zeros((3, 16, 16), np.float32)", 'extractor.extract("y")']) assert.ok(python.includes(line), line);
+  assert.match((await lines(1))!, /ncnn::Mat x0\(16, 16, 3\);/);
+  assert.match((await lines(2))!, /^onnx2ncnn verify model\.onnx model\.ncnn\.param model\.ncnn\.bin$/m);
+  await next.nth(2).getByRole("button", { name: "Copy" }).click();
+  assert.equal(await page.evaluate("navigator.clipboard.readText()"), await lines(2));
+  // The options that are set are those of the lines.
+  await page.evaluate(() => { location.hash = "fp16=true&input_shapes={\"x\":[1,3,32,32]}&rename={\"x\":\"in(put\"}"; });
+  await page.getByRole("button", { name: "Convert", exact: true }).click();
+  await page.locator("#result table", { hasText: "w=32" }).waitFor();
+  assert.equal(await lines(3), "onnx2ncnn model.onnx --fp16 --input-shape x:1,3,32,32 --rename 'x=in(put'");
+  assert.ok((await lines(0))!.includes(`extractor.input("in(put", `));
+  // The documents of this version are beside the page.
+  const documents = await page.locator("footer a, .next a").evaluateAll((links) => links.map((link) => (link as HTMLAnchorElement).pathname));
+  assert.ok(documents.length > 4);
+  for (const path of documents) assert.ok(existsSync(join(ROOT, "target/dist/page", path)), path);
+  assert.match((await page.textContent("#version"))!, /^onnx2ncnn \d+\.\d+\.\d+$/);
+  for (const details of await next.all()) await details.evaluate((details: HTMLDetailsElement) => { details.open = true; });
+  await checkAccess(page);
+  await end();
+});
+
+test("the folder of ultralytics is that of the command", async () => {
+  const { page, end } = await open();
+  const path = join(FIXTURES, "network/digits/model.onnx");
+  await give(page, path);
+  const archive = await download(page, /folder for ultralytics/);
+  const folder = join(room(), "digits");
+  execFileSync(COMMAND, [path, "--ultralytics", folder], { stdio: "ignore", cwd: ROOT });
+  for (const name of ["model.ncnn.param", "model.ncnn.bin", "metadata.yaml"]) {
+    assert.ok(archive.includes(`model_ncnn_model/${name}`), name);
+    assert.ok(archive.includes(readFileSync(join(`${folder}_ncnn_model`, name))), name);
+  }
+  // Of a model that says nothing about its use, there is none.
+  await give(page, join(FIXTURES, "network/convolutional/model.onnx"));
+  assert.equal(await page.getByRole("button", { name: /ultralytics/ }).count(), 0);
+  await end();
+});
+
+test("nothing is cut at the width of a phone", async () => {
+  const { page, end } = await open("", { viewport: { width: 390, height: 844 } });
+  await give(page, join(FIXTURES, "network/digits/model.onnx"));
+  await page.locator("#options-box > summary").click();
+  for (const details of (await page.locator(".next details:not([open])").all()).reverse()) await details.locator("summary").click();
+  const wide = await page.evaluate(() => [...document.querySelectorAll(".table, section, body, pre")].filter((element) => element.scrollWidth > element.clientWidth).map((element) => element.className || element.tagName));
+  assert.deepEqual(wide, []);
+  // The cells have their labels.
+  const label = await page.locator("#result td[data-label]").first().evaluate((cell) => getComputedStyle(cell, "::before").content);
+  assert.equal(label, '"Kind"');
+  await checkAccess(page);
+  await picture(page, "phone");
+  await end();
+});
+
+test("options are explained with their defaults", async () => {
+  const { page, end } = await open();
+  await give(page, join(FIXTURES, "network/convolutional/model.onnx"));
+  const about = await page.locator("#options .about").allTextContents();
+  assert.ok(about.length > 15);
+  for (const text of about) assert.match(text, /\. Default: [\w.]+\.$|The default is /);
   await end();
 });
 
@@ -114,8 +184,8 @@ test("fixtures and further models have the bytes of the command", async () => {
     const expected = byCommand(path);
     assert.equal(await status(page), expected ? "Converted" : "Refused", name);
     if (!expected) continue;
-    assert.ok(expected.param.equals(await content(page, /^model\.param/)), name);
-    assert.ok(expected.bin.equals(await content(page, /^model\.bin/)), name);
+    assert.ok(expected.param.equals(await content(page, /^model\.ncnn\.param/)), name);
+    assert.ok(expected.bin.equals(await content(page, /^model\.ncnn\.bin/)), name);
   }
   await end();
 });
@@ -131,7 +201,7 @@ test("a refusal shows its reason, and its advice is a button", async () => {
   await page.getByRole("button", { name: "Convert the whole model with --input-shape x:1,4,64" }).click();
   await page.locator("#result .badge", { hasText: "Converted" }).waitFor();
   const expected = byCommand(REFUSED, ["--input-shape", "x:1,4,64"])!;
-  assert.ok(expected.param.equals(await download(page, /^model\.param/)));
+  assert.ok(expected.param.equals(await download(page, /^model\.ncnn\.param/)));
   // The address has the option, which another page takes from it.
   const address = new URL(page.url()).hash;
   assert.match(decodeURIComponent(address), /input_shapes=\{"x":\[1,4,64\]\}/);
@@ -155,7 +225,7 @@ test("options of the form are those of the command", async () => {
   await page.getByRole("button", { name: "Convert", exact: true }).click();
   await page.locator("#result table", { hasText: "w=32" }).waitFor();
   const expected = byCommand(path, ["--fp16", "--input-shape", "x:1,3,32,32"])!;
-  assert.ok(expected.bin.equals(await download(page, /^model\.bin/)));
+  assert.ok(expected.bin.equals(await download(page, /^model\.ncnn\.bin/)));
   // What excludes each other is not set together.
   await page.getByRole("checkbox", { name: /--int8/ }).check();
   await page.getByRole("checkbox", { name: /--dequantize/ }).check();
@@ -250,7 +320,7 @@ test("the page is Chinese where the browser is, and dark, and narrow", async () 
   await page.locator("#options-box > summary").click();
   await checkAccess(page);
   assert.ok(await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "the page is wider than the window");
-  const english = await page.locator("#options .about[lang=en]").allTextContents();
+  const english = await page.locator("#options .about [lang=en]").allTextContents();
   assert.deepEqual(english, [], "options without a Chinese text");
   await page.evaluate("scrollTo(0, 0)");
   await picture(page, "chinese-dark-narrow");

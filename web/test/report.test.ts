@@ -243,3 +243,81 @@ test("thousands of nodes are laid out in a second, without their constants", asy
   assert.ok(milliseconds < 4000, `${milliseconds} ms`);
   await opened.end();
 });
+
+/** A report page with a comparison, as `verify --html` and Python write it. */
+function comparedPage(): string {
+  const text = readFileSync(reportPage(MODULES), "utf8"), [head, rest] = text.split('id="report">') as [string, string], end = rest.indexOf("</script>");
+  const report = JSON.parse(rest.slice(0, end)), blobs: string[] = report.net.layers.flatMap((layer: { tops: string[] }) => layer.tops);
+  const distance = (name: string, blob: string, i: number) => ({ name, blob, same: true, max_abs: 1e-6, relative: 10 ** (i - 7), cosine: 1, why: "", note: "", seconds: i / 1000 });
+  const inner = report.nodes.flatMap((node: { outputs: string[] }) => node.outputs).filter((name: string) => blobs.includes(name));
+  const [output] = report.net.outputs;
+  report.comparison = { outputs: [{ ...distance(output.name, output.blob, 2), same: false }], layers: inner.slice(0, 6).map((name: string, i: number) => distance(name, name, i)), seconds: 0.015 };
+  const file = join(room(), "compared.html");
+  writeFileSync(file, `${head}id="report">${JSON.stringify(report).replace(/</g, "\\u003c")}${rest.slice(end)}`);
+  return file;
+}
+
+test("errors and times colour the graph", async () => {
+  const { page, end } = await open(comparedPage());
+  const net = canvasOf(page, "net");
+  const colours = page.locator("#net .tools").getByLabel("Colours of the boxes");
+  const content = () => net.evaluate((canvas: HTMLCanvasElement) => canvas.toDataURL());
+  const shown = async (name: string) => {
+    await colours.selectOption({ label: name });
+    await page.waitForTimeout(100);
+    return [await data(net, "heat"), await page.locator("#net .scale").isVisible(), await content()] as const;
+  };
+  assert.match((await page.textContent("#facts"))!, /checkeddiffers in .*time on the device15 ms/);
+  assert.equal(await data(net, "heat"), "error");
+  await picture(page, "report-errors");
+  const pictures = [await shown("Error"), await shown("Time"), await shown("Kind")];
+  assert.deepEqual(pictures.map(([heat, scale]) => [heat, scale]), [["error", true], ["time", true], ["", false]]);
+  assert.equal(new Set(pictures.map(([, , image]) => image)).size, 3);
+  // A box has its numbers beside the graph, and the tables have columns of them.
+  await shown("Error");
+  await find(page, "/body/body.0/conv1/Conv");
+  assert.match((await page.textContent("#details"))!, /Compared with the model.*relative error/);
+  await page.click("#tab-layers");
+  await page.locator("#view-layers th button", { hasText: "Time" }).click();
+  assert.match((await page.locator("#view-layers tbody tr:not(.space)").first().textContent())!, /5 ms/);
+  await page.click("#tab-graph");
+  await checkAccess(page);
+  await end();
+});
+
+test("no button covers the graph, and a pointer reads whole names", async () => {
+  for (const viewport of [{ width: 1400, height: 850 }, { width: 390, height: 800 }]) {
+    const { page, end } = await open(reportPage(join(FIXTURES, "names/modules/model.onnx")), { viewport });
+    await show(page, "Both");
+    for (const graph of ["net", "onnx"]) {
+      const canvas = (await canvasOf(page, graph).boundingBox())!;
+      for (const button of await page.locator("#view-graph button").all()) {
+        const box = await button.boundingBox();
+        const apart = !box || box.y >= canvas.y + canvas.height || box.y + box.height <= canvas.y || box.x >= canvas.x + canvas.width || box.x + box.width <= canvas.x;
+        assert.ok(apart, `${await button.textContent()} at ${viewport.width}`);
+      }
+    }
+    await end();
+  }
+  const text = readFileSync(reportPage(MODULES), "utf8"), long = `/first_${"of_many_letters_".repeat(4)}last`, file = join(room(), "long.html");
+  writeFileSync(file, text.replaceAll("/pool/GlobalAveragePool", long));
+  const { page, end } = await open(file);
+  await find(page, long);
+  const net = canvasOf(page, "net"), { x, y, width, height } = (await net.boundingBox())!;
+  await page.mouse.move(x + width / 2, y + height / 2);
+  assert.ok((await net.getAttribute("title"))!.includes(long));
+  await page.click("#tab-layers");
+  const link = page.locator(`#view-layers .link[title="${long}"]`);
+  assert.match((await link.textContent())!, /^\/first_.*\u2026.*last$/);
+  await end();
+});
+
+test("a refused page begins with what the model is", async () => {
+  const { page, end } = await open(reportPage(REFUSED), { viewport: { width: 390, height: 800 } });
+  assert.match((await page.textContent("#facts"))!, /converteronnx2ncnn \d/);
+  const cards = page.locator("#view-diagnostics .card");
+  assert.match((await cards.first().textContent())!, /^inputsx float \[1, 4, .*outputsy float.*operator sets.*ai\.onnx \d+/);
+  assert.match((await cards.nth(1).getAttribute("class"))!, /error/);
+  assert.ok(await page.evaluate(() => [...document.querySelectorAll(".card")].every((card) => card.scrollWidth <= card.clientWidth)));
+  await end();
+});

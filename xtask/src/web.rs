@@ -29,6 +29,10 @@ pub fn page(folders: &Folders) -> Result<()> {
     }
     run(&mut command(&web, "npx", &["tsc", "--project", "page", "--noEmit"]))?;
     run(&mut command(&web, "npx", &["vite", "build", "page", "--logLevel", "warn"]))?;
+    // The documents of this version, to which the page links.
+    let site = folders.root.join("target/site");
+    run(&mut command(&folders.root, "python3", &["docs/site.py", &site.display().to_string()]))?;
+    fs::rename(site.join("site"), folders.dist.join("page/documents"))?;
     archive::pack(
         folders,
         &folders.dist,

@@ -10,6 +10,7 @@ use std::process::{Command, Stdio};
 
 use clap::Args;
 use onnx2ncnn::error::{Error, ErrorKind, Result};
+use onnx2ncnn::report::{ComparisonPart, Distance};
 use onnx2ncnn::{Conversion, HalfBlob, Port};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -149,27 +150,6 @@ struct Answer {
     magnitudes: Vec<Magnitude>,
     choice: Option<Choice>,
     seconds: Option<f64>,
-}
-
-/// The distance of two values.
-#[derive(Debug, Deserialize, Serialize)]
-pub(in crate::cli) struct Distance {
-    pub name: String,
-    pub same: bool,
-    pub max_abs: Option<f64>,
-    pub relative: Option<f64>,
-    pub cosine: Option<f64>,
-    #[serde(default)]
-    pub why: String,
-    /// The relative error of the layers since the compared blobs before, where these have the model's values.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub alone: Option<f64>,
-    /// What explains the difference.
-    #[serde(default)]
-    pub note: String,
-    /// The seconds of the layers since the intermediate value before it, on a device.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub seconds: Option<f64>,
 }
 
 /// The largest magnitude of measured blobs of one name, too large for float16.
@@ -347,27 +327,13 @@ fn advise(error: Error, packages: &str) -> Error {
 }
 
 impl Comparison {
+    /// Returns the part of a report.
+    pub fn part(&self) -> ComparisonPart {
+        ComparisonPart::new(self.outputs.clone(), self.layers.clone(), self.seconds)
+    }
+
     /// Returns whether all outputs are equal within the tolerance.
     pub fn is_same(&self) -> bool {
         self.outputs.iter().all(|output| output.same)
-    }
-}
-
-impl Distance {
-    /// Returns the largest difference, absolute and relative, and the cosine, or why these cannot be
-    /// computed.
-    pub fn describe(&self) -> String {
-        match (self.max_abs, self.relative, self.cosine) {
-            (Some(max_abs), Some(relative), Some(cosine)) if self.why.is_empty() => {
-                let note = if self.note.is_empty() { String::new() } else { format!("  {}", self.note) };
-                let seconds =
-                    self.seconds.map_or(String::new(), |seconds| format!("  {:.3} ms", 1e3 * seconds));
-                let isolated = self.alone.map_or(String::new(), |error| format!("  alone {error:.3e}"));
-                format!(
-                    "max abs {max_abs:.3e}  relative {relative:.3e}{isolated}  cosine {cosine:.6}{note}{seconds}"
-                )
-            }
-            _ => self.why.clone(),
-        }
     }
 }

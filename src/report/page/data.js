@@ -34,6 +34,12 @@ const KINDS = [
 ];
 const kindOf = (type) => KINDS.find(([, pattern]) => pattern.test(type))[0];
 
+// A long text without its middle: both ends of a name are read.
+function middle(text, most) {
+  const chars = Array.from(text), end = Math.ceil((most - 1) / 2);
+  return chars.length <= most ? text : chars.slice(0, most - 1 - end).join("") + "\u2026" + chars.slice(chars.length - end).join("");
+}
+
 const plural = (n, noun) => n.toLocaleString("en") + " " + noun + (n === 1 ? "" : "s");
 
 function scaled(n, units) {
@@ -65,6 +71,34 @@ function summaryOf(layer) {
 }
 
 const weightSum = (layer, field) => layer.weights.reduce((sum, weight) => sum + weight[field], 0);
+
+// What was measured of a blob of the net, or a value of the model, by its name.
+const comparison = report.comparison ?? { outputs: [], layers: [] };
+const measures = { layer: new Map(), node: new Map() };
+for (const found of comparison.layers.concat(comparison.outputs)) {
+  if (found.blob) measures.layer.set(found.blob, found);
+  measures.node.set(found.name, found);
+}
+const measuresOf = (part, items) => items.flatMap((i) => part.items[i].tops.map((blob) => measures[part.noun].get(blob)).filter((found) => found));
+
+// What colours boxes besides the kinds of layers: the largest error, or the time as a part of the whole. `share` is 0 for the least, and
+// 1 for the largest.
+const largest = (values) => values.length ? values.reduce((a, b) => Math.max(a, b)) : null;
+const wholeTime = comparison.layers.reduce((sum, found) => sum + (found.seconds ?? 0), 0);
+const numbersOf = (found, of) => found.map(of).filter((n) => n !== null && n !== undefined);
+const timeText = (seconds) => seconds < 1 ? Number((1000 * seconds).toPrecision(3)) + " ms" : seconds.toPrecision(3) + " s";
+const HEATS = [
+  { name: "error", title: "Error", of: (found) => largest(numbersOf(found, (one) => one.alone ?? one.relative)), text: (n) => n ? n.toExponential(1) : "0",
+    share: (n) => n > 0 ? (Math.log10(n) + 7) / 6 : 0, ends: ["1e-7", "0.1"] },
+  { name: "time", title: "Time", of: (found) => found.some((one) => one.seconds) ? numbersOf(found, (one) => one.seconds).reduce((a, b) => a + b, 0) : null,
+    text: timeText, share: (n) => n > 0 ? 1 + Math.log10(n / wholeTime) / 3 : 0, ends: ["0.1 %", "100 % of " + timeText(wholeTime)] },
+].filter((heat) => heat.of(comparison.layers.concat(comparison.outputs)) !== null);
+const HEAT_COLORS = [[26, 152, 80], [233, 176, 0], [215, 48, 39]];
+
+function heatColor(share) {
+  const at = 2 * Math.min(1, Math.max(0, share)), low = Math.min(1, Math.floor(at));
+  return "rgb(" + HEAT_COLORS[low].map((n, i) => Math.round(n + (HEAT_COLORS[low + 1][i] - n) * (at - low))).join(" ") + ")";
+}
 
 // The boxes of a graph and the blobs, or values, between them: the layers of the net, or the inputs and nodes of the model.
 class Part {

@@ -5,8 +5,9 @@ const BECOMES = { layers: "layers of its own", fused: "part of a layer", folded:
 
 const pairs = (rows) => make("dl", { class: "pairs" }, ...rows.flatMap(([name, value]) => [make("dt", { text: name }), make("dd", { text: value })]));
 
-function linkTo(part, i, text) {
-  return make("button", { type: "button", class: "link name", text: text ?? part.items[i].name, click: () => goTo(part, i) });
+function linkTo(part, i, text, most = Infinity) {
+  const whole = show(text ?? part.items[i].name), short = middle(whole, most);
+  return make("button", { type: "button", class: "link name", text: short, title: short === whole ? null : whole, click: () => goTo(part, i) });
 }
 
 // A name of what it says, to be copied.
@@ -72,6 +73,8 @@ function describeItem(part, i) {
     const stored = (weight) => weight.dtype + " \u00d7 " + weight.elements.toLocaleString("en") + ", " + bytesOf(weight.bytes) + error(weight);
     section("Weights", pairs(item.weights.map((weight) => [weight.name, stored(weight)])));
   }
+  const compared = measuresOf(part, [i]);
+  if (compared.length) section("Compared with the model", make("div", {}, ...compared.map(measurePairs)));
   const others = partners(part, i), other = part === layers ? nodes : layers;
   if (others.length) {
     const list = others.slice(0, 200).map((i) => {
@@ -83,6 +86,18 @@ function describeItem(part, i) {
   const around = part.graph?.drawing && part.graph.blockAround(i);
   if (around) section("Blocks around it", describeBlocks(part.graph, around));
   return parts;
+}
+
+// What a comparison measured of a value.
+function measurePairs(found) {
+  const rows = [["value", found.name]], add = (name, n, text) => { if (n !== null && n !== undefined) rows.push([name, text(n)]); };
+  add("relative error", found.relative, (n) => n.toExponential(2));
+  add("of these layers alone", found.alone, (n) => n.toExponential(2));
+  add("largest difference", found.max_abs, (n) => n.toExponential(2));
+  add("cosine", found.cosine, (n) => n.toFixed(6));
+  add("time", found.seconds, timeText);
+  for (const text of [found.why, found.note]) if (text) rows.push(["note", text]);
+  return pairs(rows);
 }
 
 function describeBlock(graph, block) {

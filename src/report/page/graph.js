@@ -25,7 +25,7 @@ class Graph {
     this.linked = [];
     this.made = new Map();
     // Drawn at once: before the next frame, the stage would be empty.
-    new ResizeObserver(() => this.resize()).observe(this.stage);
+    new ResizeObserver(() => this.resize()).observe(this.canvas);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { this.colors = null; this.map.clear(); this.redraw(); });
     listen(this);
   }
@@ -44,8 +44,43 @@ class Graph {
       this.addTool("expand", "expand all blocks", () => this.setBlocks("Opened the blocks", () => openBlocks(this.blocks, Infinity)));
     }
     this.addTool("SVG", "SVG: save the graph", () => saveSvg(this));
+    if (HEATS.length) this.addHeats();
     this.build(this.part.items.findIndex((item) => item.refused));
     this.resize();
+  }
+
+  // A choice of what colours the boxes, with its scale.
+  addHeats() {
+    const options = [make("option", { value: "", text: "Kind" }), ...HEATS.map((heat) => make("option", { value: heat.name, text: heat.title }))];
+    const select = make("select", { "aria-label": "Colours of the boxes" }, ...options), scale = make("span", { class: "scale", hidden: "" });
+    select.addEventListener("change", () => {
+      const heat = HEATS.find((heat) => heat.name === select.value);
+      scale.hidden = !heat;
+      if (heat) scale.replaceChildren(heat.ends[0], make("i"), heat.ends[1]);
+      this.setHeat(heat ?? null);
+    });
+    this.tools.append(make("label", {}, "Colours ", select), scale);
+    select.value = HEATS[0].name;
+    select.dispatchEvent(new Event("change"));
+  }
+
+  // Colours the boxes by a measure, or by the kinds of layers.
+  setHeat(heat) {
+    this.heat = heat;
+    this.made.clear();
+    this.canvas.dataset.heat = heat?.name ?? "";
+    if (!this.drawing) return;
+    choose(this, null, false);
+    this.build();
+    this.redraw();
+    say(heat ? "The colours show the " + heat.title.toLowerCase() + " of each box." : "The colours show the kinds.");
+  }
+
+  // The colour and the number of a box by the measure that is chosen.
+  heatOf(items) {
+    if (!this.heat) return {};
+    const n = this.heat.of(measuresOf(this.part, items));
+    return n === null ? { kind: "other" } : { heat: heatColor(this.heat.share(n)), extra: this.heat.text(n) };
   }
 
   // The box of an item, a block or an output; the same one each time.
@@ -59,7 +94,7 @@ class Graph {
       const item = this.part.items[i];
       if (item.type === "Split" && this.part === layers) return { item: i, w: BOX.dot, h: BOX.dot, kind: "move", dot: true };
       const shape = item.shapes.length ? show(sizesOf(item.shapes[0])) : "", kind = item.refused ? "bad" : item.idle ? "other" : kindOf(item.type);
-      return sized({ item: i, title: show(item.type), extra: summaryOf(item), name: show(item.name), shape, kind, refused: item.refused, given: item.type === "Input" });
+      return sized({ item: i, title: show(item.type), extra: summaryOf(item), name: show(item.name), shape, kind, refused: item.refused, given: item.type === "Input", ...this.heatOf([i]) });
     });
   }
 
@@ -67,9 +102,10 @@ class Graph {
     return this.box(block, () => {
       const items = block.items.map((i) => this.part.items[i]), refused = items.some((item) => item.refused), extra = "\u00d7 " + items.length.toLocaleString("en");
       if (block.of !== undefined) return sized({ ...this.boxOf(block.of), item: undefined, block, extra });
-      const title = show(block.label.replace(/^.*\/(?=.)/, "")), shape = show(countedTypes(items).slice(0, 3).map(([type]) => type).join(", "));
-      return sized({ block, title, extra, name: show(block.label), shape, kind: refused ? "bad" : "product", refused,
-        given: items.some((item) => item.type === "Input") });
+      // The name of a block is in its head, and where it stands below.
+      const at = block.label.replace(/[^/]+$/, ""), title = show(block.label.slice(at.length)), shape = show(countedTypes(items).slice(0, 3).map(([type]) => type).join(", "));
+      return sized({ block, title, extra, name: show(at.length > 1 ? at.slice(0, -1) : block.label), shape, kind: refused ? "bad" : "product", refused,
+        given: items.some((item) => item.type === "Input"), ...this.heatOf(block.items) });
     });
   }
 
@@ -160,7 +196,7 @@ class Graph {
   }
 
   resize() {
-    const ratio = window.devicePixelRatio || 1, { width, height } = this.stage.getBoundingClientRect();
+    const ratio = window.devicePixelRatio || 1, { width, height } = this.canvas.getBoundingClientRect();
     const [w, h] = [width, height].map((size) => Math.round(size * ratio));
     if (!w || !h || !this.drawing || this.canvas.width === w && this.canvas.height === h && this.width) return;
     // What is in the middle stays there.
@@ -246,12 +282,11 @@ class Graph {
   // The whole graph; a deep one begins at its top, so that it can be read.
   showAll(readable) {
     const { drawing, view, width, height } = this;
-    const whole = Math.min(1.1, (width - 40) / Math.max(1, drawing.right - drawing.left), (height - 80) / Math.max(1, drawing.bottom));
+    const whole = Math.min(1.1, (width - 40) / Math.max(1, drawing.right - drawing.left), (height - 40) / Math.max(1, drawing.bottom));
     this.least = Math.min(this.least, whole);
     view.scale = Math.max(this.least, readable ? Math.max(whole, 0.82) : whole);
     view.x = width / 2 - view.scale * (drawing.left + drawing.right) / 2;
-    // The tools are below.
-    view.y = Math.max(20, (height - 40 - view.scale * drawing.bottom) / 2);
+    view.y = Math.max(20, (height - view.scale * drawing.bottom) / 2);
     this.moved = !readable;
     // Refused nodes are shown first.
     const refused = this.boxes.findIndex((box) => box.refused);
@@ -278,7 +313,7 @@ class Graph {
     const top = least((end) => end.y - end.box.h / 2), bottom = -least((end) => -end.y - end.box.h / 2);
     const sight = this.sight();
     if (left >= sight.left && right <= sight.right && top >= sight.top && bottom <= sight.bottom) return;
-    const scale = Math.min(view.scale < ZOOM.names ? 0.9 : view.scale, (this.width - 40) / (right - left), (this.height - 80) / (bottom - top));
+    const scale = Math.min(view.scale < ZOOM.names ? 0.9 : view.scale, (this.width - 40) / (right - left), (this.height - 40) / (bottom - top));
     this.moved = true;
     // Boxes that are too far apart to be read together begin with the first.
     if (scale < ZOOM.words) return this.centerOn(boxes[0].at);

@@ -13,16 +13,13 @@ function widthOf(font, text) {
   return measure.measureText(text).width;
 }
 
-// The end of a name is more specific than its beginning, which `start` keeps.
-function fit(text, font, room, start = false) {
+// The part of a text that fits.
+function fit(text, font, room) {
   if (widthOf(font, text) <= room) return text;
-  const chars = Array.from(text);
-  const each = Math.max(1, widthOf(font, "\u2026" + text) / (chars.length + 1));
-  let kept = Math.min(chars.length, Math.ceil(room / each) + 4);
-  let short = text;
-  do { short = start ? chars.slice(0, kept).join("") + "\u2026" : "\u2026" + chars.slice(chars.length - kept).join(""); kept--; }
-  while (kept > 0 && widthOf(font, short) > room);
-  return short;
+  const length = Array.from(text).length, each = Math.max(1, widthOf(font, text) / length);
+  let kept = Math.min(length - 1, Math.ceil(room / each) + 4);
+  while (kept > 2 && widthOf(font, middle(text, kept)) > room) kept--;
+  return middle(text, kept);
 }
 
 // A box with the size that its texts need.
@@ -31,9 +28,12 @@ function sized(box) {
   const wide = Math.max(head, widthOf(FONTS.name, box.name), widthOf(FONTS.shape, box.shape));
   box.w = Math.round(Math.min(BOX.max, Math.max(BOX.min, wide + 2 * BOX.pad + 4)));
   box.h = BOX.h;
+  const whole = [box.title, box.name, box.shape];
   box.title = fit(box.title, FONTS.title, box.w - 2 * BOX.pad - (head - widthOf(FONTS.title, box.title)));
   box.name = fit(box.name, FONTS.name, box.w - 2 * BOX.pad);
-  box.shape = fit(box.shape, FONTS.shape, box.w - 2 * BOX.pad, true);
+  box.shape = fit(box.shape, FONTS.shape, box.w - 2 * BOX.pad);
+  // What a pointer on the box shows.
+  box.hint = [box.title, box.name, box.shape].some((text, i) => text !== whole[i]) ? whole.join("\n") : "";
   return box;
 }
 
@@ -70,7 +70,7 @@ function paintText(pen, font, color, text, x, y) {
 
 // `mark` is the colour of a box that stands out.
 function paintBox(pen, box, x, y, colors, scale, mark) {
-  const left = x - box.w / 2, top = y - box.h / 2, color = colors[box.kind] || colors.other;
+  const left = x - box.w / 2, top = y - box.h / 2, color = box.heat ?? (colors[box.kind] || colors.other);
   if (box.dot) {
     pen.fillStyle = mark ?? colors.edge;
     pen.beginPath();
@@ -102,7 +102,7 @@ function paintBox(pen, box, x, y, colors, scale, mark) {
   pen.arc(left + round, top + box.h - round, round, Math.PI, Math.PI - lean, true);
   pen.closePath();
   pen.fill();
-  pen.globalAlpha = 0.16;
+  pen.globalAlpha = box.heat ? 0.5 : 0.16;
   pen.beginPath();
   if (box.port) {
     const deep = Math.asin((round - BOX.head) / round);
@@ -115,7 +115,7 @@ function paintBox(pen, box, x, y, colors, scale, mark) {
   outline(0);
   stroke();
   const words = left + BOX.pad;
-  paintText(pen, FONTS.title, color, box.title, words, top + 16);
+  paintText(pen, FONTS.title, box.heat ? colors.text : color, box.title, words, top + 16);
   if (box.extra) paintText(pen, FONTS.extra, colors.text, box.extra, words + widthOf(FONTS.title, box.title) + 7, top + 16);
   if (scale < ZOOM.names) return;
   paintText(pen, FONTS.name, colors.text, box.name, words, top + 37);

@@ -14,7 +14,11 @@ function listen(graph) {
   });
   canvas.addEventListener("pointermove", (event) => {
     const before = pointers.get(event.pointerId);
-    if (!before) return;
+    if (!before) {
+      const hint = hit(event)?.hint ?? "";
+      if (canvas.title !== hint) canvas.title = hint;
+      return;
+    }
     const dx = event.clientX - before.x, dy = event.clientY - before.y;
     moved += Math.abs(dx) + Math.abs(dy);
     pointers.set(event.pointerId, { x: event.clientX, y: event.clientY });

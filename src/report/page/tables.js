@@ -1,6 +1,6 @@
 // Tables of any length: only the visible rows are in the document.
 
-const ROW = 30;
+const ROW = 30, TEXT = 40;
 const tables = [];
 
 // Columns: `{title, of, number, mono, cell}`; `of` returns the value for display and sorting.
@@ -24,9 +24,9 @@ function makeTable(room, caption, columns, rows, options = {}) {
         const cell = make("td", { class: [column.number ? "number" : "", column.mono ? "mono" : ""].join(" ").trim() || null });
         if (column.cell) cell.append(...column.cell(rows[id], id));
         else {
-          const text = column.show ? column.show(value) : value;
-          cell.textContent = show(text);
-          if (String(text).length > 40) cell.title = show(text);
+          const text = show(column.show ? column.show(value) : value);
+          cell.textContent = middle(text, TEXT);
+          if (cell.textContent !== text) cell.title = text;
         }
         row.append(cell);
       }
@@ -79,11 +79,12 @@ function showLayers() {
   const columns = [
     { title: "#", number: true, of: (layer, i) => i + 1 },
     { title: "Type", of: (layer) => layer.type, cell: (layer) => [make("span", { class: "swatch", style: "background: var(--" + kindOf(layer.type) + ")" }), layer.type] },
-    { title: "Name", of: (layer) => layer.name, cell: (layer, i) => [linkTo(layers, i)] },
+    { title: "Name", of: (layer) => layer.name, cell: (layer, i) => [linkTo(layers, i, undefined, TEXT)] },
     { title: "Shape", mono: true, of: (layer) => layer.shapes.map(sizesOf).join(" ") },
     { title: "Parameters", number: true, of: (layer) => weightSum(layer, "elements"), show: (n) => n ? n.toLocaleString("en") : "" },
     { title: "Bytes", number: true, of: (layer) => weightSum(layer, "bytes"), show: (n) => n ? bytesOf(n) : "" },
     { title: "Multiply-adds", number: true, of: (layer) => layer.multiply_adds, show: (n) => n === null ? "?" : n ? n.toLocaleString("en") : "" },
+    ...HEATS.map((heat) => ({ title: heat.title, number: true, of: (_, i) => heat.of(measuresOf(layers, [i])) ?? -1, show: (n) => n < 0 ? "" : heat.text(n) })),
     { title: "Reads", mono: true, of: (layer) => layer.bottoms.join(" ") },
     { title: "Params", mono: true, of: (layer) => layer.params.map((param) => param.name + "=" + valueText(param.value)).join(" ") },
     { title: "Nodes", mono: true, of: (layer) => layer.nodes.map((n) => report.nodes[n].op_type).join(" ") },
@@ -96,10 +97,10 @@ function showNodes() {
   const columns = [
     { title: "#", number: true, of: (node) => node.index },
     { title: "Operator", of: (node) => node.op_type },
-    { title: "Name", mono: true, of: nodeTitle, cell: (node, i) => [linkTo(nodes, itemOfNode(i))] },
+    { title: "Name", mono: true, of: nodeTitle, cell: (node, i) => [linkTo(nodes, itemOfNode(i), undefined, TEXT)] },
     { title: "Becomes", of: (node) => BECOMES[node.becomes] ?? "" },
     { title: "Shape", mono: true, of: (node) => node.shapes.map(sizesOf).join(" ") },
-    { title: "Layers", of: (node) => node.layers.join(" "), cell: (node) => node.layers.slice(0, 20).flatMap((name) => [linkTo(layers, layers.byName.get(name), name), " "]) },
+    { title: "Layers", of: (node) => node.layers.join(" "), cell: (node) => node.layers.slice(0, 20).flatMap((name) => [linkTo(layers, layers.byName.get(name), name, TEXT), " "]) },
   ];
   const isChosen = (n) => chosen?.part === nodes ? chosen.i === itemOfNode(n) : Boolean(chosen && layers.items[chosen.i].nodes.includes(n));
   makeTable(byId("view-nodes"), "Nodes of the model", columns, report.nodes, { text: (_, i) => texts[i], chosen: isChosen });

@@ -53,6 +53,7 @@ function showDiagnostics() {
     const place = placeText(found.at);
     if (place && !groups.get(key).places.includes(place)) groups.get(key).places.push(place);
   }
+  if (report.model && !net) room.append(modelCard());
   for (const { found, places } of groups.values()) {
     const card = make("div", { class: "card " + found.severity }, make("span", { class: "kind", text: found.kind ?? found.severity }), " ", show([found.reason, ...found.causes].join(": ")));
     const list = (from, to) => places.slice(from, to).map((place) => make("li", { class: "name", text: place }));
@@ -86,13 +87,25 @@ function showPasses() {
   makeTable(byId("view-passes"), "Steps", columns, report.passes, { text: (pass) => pass.name });
 }
 
+// What the model is. That of a refused one stands before the reasons, and is short.
+function modelCard(whole = false) {
+  const { model } = report, opsets = Object.entries(model.opsets).map(([domain, version]) => domain + " " + version).join(", ");
+  const ports = (values) => values.slice(0, 20).map((value) => value.name + " " + value.dtype + " " + sizesOf(value.shape)).join(", ") + (values.length > 20 ? ", \u2026" : "");
+  if (!whole) {
+    return make("div", { class: "card" }, pairs([["inputs", ports(model.inputs)], ["outputs", ports(model.outputs)],
+      ...(model.producer ? [["made by", model.producer]] : []), ["operator sets", opsets], ["parameters", amountOf(model.parameters) || "0"]]));
+  }
+  const rows = [["file", model.file], ...(model.data_files.length ? [["external data", model.data_files.join(", ")]] : []), ["made by", model.producer || "?"], ["IR version", model.ir_version],
+    ["operator sets", opsets], ["parameters", (amountOf(model.parameters) || "0") + " in " + bytesOf(model.parameter_bytes)],
+    ["multiply-adds", (amountOf(model.multiply_adds) || "0") + (model.uncounted ? ", and " + plural(model.uncounted, "node") + " of free sizes" : "")]];
+  return make("div", { class: "card" }, make("h2", { text: "Model" }), pairs(rows));
+}
+
 function showModel() {
   const model = report.model, room = make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Model" });
   const card = (title, rows) => room.append(make("div", { class: "card" }, make("h2", { text: title }), pairs(rows)));
-  card("Model", [["file", model.file], ...(model.data_files.length ? [["external data", model.data_files.join(", ")]] : []), ["made by", model.producer || "?"], ["IR version", model.ir_version],
-    ["operator sets", Object.entries(model.opsets).map(([domain, version]) => domain + " " + version).join(", ")],
-    ["parameters", amountOf(model.parameters) + " in " + bytesOf(model.parameter_bytes)],
-    ["multiply-adds", amountOf(model.multiply_adds) + (model.uncounted ? ", and " + plural(model.uncounted, "node") + " of free sizes" : "")]]);
+  room.append(modelCard(true));
+  if (comparison.outputs.length) room.append(make("div", { class: "card" }, make("h2", { text: "Outputs beside the model" }), ...comparison.outputs.map(measurePairs)));
   room.append(...metadataCards(model.metadata));
   for (const [title, what, values] of [["Inputs", "input", model.inputs], ["Outputs", "output", model.outputs]]) {
     const rows = values.flatMap((value) => [make("dt", {}, ...nameOf(value.name, what)), make("dd", { text: value.dtype + " " + sizesOf(value.shape) })]);
@@ -127,13 +140,22 @@ function metadataCards(said) {
   return cards;
 }
 
+// Whether the net was compared with the model, and with what result.
+function checkedText() {
+  const wrong = comparison.outputs.filter((found) => !found.same), error = largest(numbersOf(comparison.outputs, (found) => found.relative));
+  return wrong.length ? "differs in " + middle(wrong.map((found) => found.name).join(", "), 40) : "the same as the model" + (error === null ? "" : ", within " + error.toExponential(1));
+}
+
 function showFacts() {
   const facts = [];
+  if (comparison.outputs.length) facts.push(["checked", checkedText()]);
+  if (comparison.seconds) facts.push(["time on the device", timeText(comparison.seconds)]);
   if (report.model) facts.push(["nodes", report.model.nodes.toLocaleString("en")]);
   if (net) {
     facts.push(["layers", layers.items.length.toLocaleString("en")], ["parameters", amountOf(layers.items.reduce((n, layer) => n + weightSum(layer, "elements"), 0)) || "0"],
       ["multiply-adds", (amountOf(net.multiply_adds) || "0") + (net.uncounted ? " +" : "")], ["size", bytesOf(net.bin_bytes + net.param_bytes)], ["loads in ncnn", net.oldest_ncnn + " and later"]);
   }
+  facts.push(["converter", report.generator]);
   byId("facts").append(...facts.map(([name, value]) => make("div", {}, make("dt", { text: name }), make("dd", { text: value }))));
 }
 

@@ -127,6 +127,14 @@ export class Conversion {
     return JSON.parse(this.#native.program(name, param, bin));
   }
 
+  /**
+   * What the model says about its use, as YAML. Ultralytics reads it as `metadata.yaml` beside `model.ncnn.param` and `model.ncnn.bin` of a
+   * net with the option `numbered`. Undefined if the net does not read one picture, and nothing else.
+   */
+  get metadata(): string | undefined {
+    return this.#native.metadata();
+  }
+
   /** Frees the memory, which is otherwise freed some time after the last use. */
   free(): void {
     this.#native.free();

@@ -15,12 +15,25 @@ export interface Report {
   passes: PassPart[];
   diagnostics: Diagnostic[];
   remedies: { options: Record<string, unknown>; words: string[]; percent: number }[];
+  /** The comparison of the net with the model, which needs ncnn and onnxruntime. */
+  comparison?: { outputs: Distance[]; layers: Distance[]; seconds?: number };
+}
+
+/** The distance of a value in the net from that of the model. */
+export interface Distance {
+  name: string;
+  blob?: string;
+  same: boolean;
+  relative: number | null;
+  [further: string]: unknown;
 }
 
 export interface ModelPart {
   file: string;
   data_files: string[];
   producer: string;
+  /** What the model says about its use, such as the task of the network. */
+  metadata: { task: string | null; [further: string]: unknown };
   ir_version: number;
   opsets: Record<string, number>;
   inputs: ValuePart[];

@@ -2,7 +2,7 @@
 
 import type { OptionInfo, Options, Report } from "onnx2ncnn";
 import { byId, make, show } from "./dom.js";
-import { CHINESE_OPTIONS, language, text } from "./text.js";
+import { CHINESE_OPTIONS, language, text, type Key } from "./text.js";
 
 type Values = Record<string, unknown>;
 
@@ -123,11 +123,12 @@ export class OptionForm {
         const { [name]: _, ...others } = (this.#values[option] as Values | undefined) ?? {};
         this.#check(field, label, (value) => this.#change(option, value ? { ...others, [name]: parse(value) } : others));
       };
-      return make("td", {}, make("input", { type: "text", "aria-label": `${label}: ${name}`, placeholder: hint, onchange: change, autocomplete: "off",
+      return make("td", { "data-label": label }, make("input", { type: "text", "aria-label": `${label}: ${name}`, placeholder: hint, onchange: change, autocomplete: "off",
         spellcheck: "false", value: given === undefined ? undefined : [given].flat().join(",") }));
     };
-    const rows = this.#inputs.map(({ name, dtype, shape }) => make("tr", {}, make("th", { scope: "row" }, name), make("td", {}, dtype),
-      make("td", {}, `[${shape}]`), cell("input_shapes", name, text("newShape"), shape, sizes),
+    const plain = (label: Key, content: string) => make("td", { "data-label": text(label) }, content);
+    const rows = this.#inputs.map(({ name, dtype, shape }) => make("tr", {}, make("th", { scope: "row", "data-label": text("name") }, name), plain("type", dtype),
+      plain("shape", `[${shape}]`), cell("input_shapes", name, text("newShape"), shape, sizes),
       cell("set", name, text("constant"), "", numbers)));
     const head = (["name", "type", "shape", "newShape", "constant"] as const).map((key) => make("th", { scope: "col" }, text(key)));
     return make("div", { class: "table", tabindex: "0", role: "region", "aria-label": text("inputsTable") },
@@ -151,7 +152,12 @@ export class OptionForm {
     const { name, word, kind, help, details } = info;
     const value = this.#values[name];
     const label = (language() === "zh" && CHINESE_OPTIONS[name]) || help;
-    const about = make("span", { class: "about", lang: label === help ? "en" : undefined, title: details || undefined }, label);
+    const byDefault = kind === "flag" ? text("off") : info.values?.[0] ?? text("unset");
+    // In English all that the command says; other languages have the first sentence.
+    const sentences = [label, ...(label === help && details ? [details] : [])].map((sentence) => sentence.replace(/[.。]?$/, label === help ? "." : "。"));
+    // Some options tell a default that depends on the model.
+    const last = /default/i.test(sentences.join()) ? [] : [" ", text("default", { value: byDefault })];
+    const about = make("span", { class: "about" }, make("span", { lang: label === help ? "en" : undefined }, sentences.join(" ")), ...last);
     const code = make("code", {}, `--${word}`);
     const change = (read: (field: HTMLInputElement) => unknown) => (event: Event) => {
       const field = event.target as HTMLInputElement;

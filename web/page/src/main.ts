@@ -67,6 +67,7 @@ function receive(answer: Answer): void {
     case "ready":
       if (table.length) return;
       table = answer.options;
+      byId("version").textContent = `onnx2ncnn ${answer.version}`;
       form.show(table);
       document.documentElement.dataset.ready = "true";
       return;
@@ -83,6 +84,7 @@ function receive(answer: Answer): void {
       return request(next);
     case "html":
     case "program":
+    case "ultralytics":
       return waiting.shift()?.(answer);
     case "simplified":
       setBusy(false);
@@ -106,11 +108,21 @@ function showReport(answer: Extract<Answer, { report: string }>): void {
   form.showInputs(report);
   say(text(report.status as Key));
   const nets = answer.is === "converted"
-    ? [{ name: `${stem()}.param`, content: new Blob([answer.param], { type: "text/plain" }) }, { name: `${stem()}.bin`, content: answer.bin }]
+    ? [{ name: `${stem()}.ncnn.param`, content: new Blob([answer.param], { type: "text/plain" }) }, { name: `${stem()}.ncnn.bin`, content: answer.bin }]
     : [];
   let page: Promise<string> | undefined;
+  const { options } = form;
   const shown: Shown = {
-    report, files: nets, table, convert,
+    report, files: nets, table, convert, stem: stem(), model: modelOf(files)?.file.name ?? "model.onnx",
+    // The command writes this folder of whole models alone.
+    forUltralytics: answer.is === "converted" && answer.onePicture && Boolean(report.model?.metadata.task)
+      && !options.inputs && !options.outputs && !options.auto_cut,
+    ultralytics: async () => {
+      const answer = await answerTo({ do: "ultralytics", options });
+      if (answer.is !== "ultralytics") return [];
+      return [["model.ncnn.param", answer.param], ["model.ncnn.bin", answer.bin], ["metadata.yaml", answer.metadata]].map(([name, content]) =>
+        ({ name: `${stem()}_ncnn_model/${name}`, content: new Blob([content!]) }));
+    },
     json: answer.is === "converted" ? answer.report : `${JSON.stringify(report, null, 2)}\n`,
     page: () => (page ??= answerTo({ do: "html" }).then((answer) => (answer.is === "html" ? answer.page : ""))),
     program: async (ending) => {

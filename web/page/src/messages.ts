@@ -12,17 +12,19 @@ export type Request =
   | { do: "open"; model: Given; data: Given[] }
   | { do: "convert" | "simplify" | "inspect"; options: Options }
   | { do: "html" }
+  | { do: "ultralytics"; options: Options }
   | { do: "program"; name: string; param: string; bin: string };
 
 export type Phase = "reading" | "converting" | "writing";
 
 export type Answer =
-  | { is: "ready"; options: OptionInfo[] }
+  | { is: "ready"; options: OptionInfo[]; version: string }
   | { is: "progress"; phase: Phase; done: number; of: number }
   | { is: "opened"; missing: string[] }
-  | { is: "converted"; param: string; bin: Blob; report: string }
+  | { is: "converted"; param: string; bin: Blob; report: string; onePicture: boolean }
   | { is: "refused" | "inspected"; report: string }
   | { is: "simplified"; model: Blob }
   | { is: "html"; page: string }
+  | { is: "ultralytics"; param: string; bin: Blob; metadata: string }
   | { is: "program"; files: Record<string, string> }
   | { is: "failed"; message: string };

@@ -2,11 +2,15 @@
 
 import type { Diagnostic, OptionInfo, Options, PortPart, Report } from "onnx2ncnn";
 import { byId, bytes, make } from "./dom.js";
+import { nextSteps } from "./next.js";
 import { text, type Key } from "./text.js";
 import { zip } from "./zip.js";
 
 export interface Shown {
   report: Report;
+  /** The name of the file of the model, and that without its ending. */
+  model: string;
+  stem: string;
   json: string;
   files: { name: string; content: Blob }[];
   table: OptionInfo[];
@@ -14,6 +18,9 @@ export interface Shown {
   convert(options: Options): void;
   /** Returns the report as a page. */
   page(): Promise<string>;
+  /** Whether ultralytics can run the net, and the files of the folder that it reads. */
+  forUltralytics: boolean;
+  ultralytics(): Promise<{ name: string; content: Blob }[]>;
   /** Returns a program that runs the net, in the language of an ending, with the files that it needs beside it. */
   program(ending: string): Promise<{ name: string; content: Blob }[]>;
 }
@@ -34,7 +41,7 @@ export function showResult(shown: Shown): void {
   const title = make("h2", { id: "result-title" }, make("span", { class: `badge ${report.status}` }, text(report.status as Key)), ` ${summary(report)}`);
   // What is wrong comes first, then what there is.
   const parts = [ports(report), [messages(shown)]];
-  const told = report.net ? [downloads(shown), ...parts] : [...parts.reverse(), downloads(shown)];
+  const told = report.net ? [downloads(shown), nextSteps(shown), ...parts] : [...parts.reverse(), downloads(shown)];
   room.replaceChildren(title, ...advice(shown), ...told.flat(), ...graph(shown));
   room.hidden = false;
   room.focus({ preventScroll: true });
@@ -83,8 +90,7 @@ function link(name: string, content: Blob, label = name): HTMLElement {
   return make("a", { class: "button", href: address, download: name }, `${label} (${bytes(content.size)})`);
 }
 
-function downloads({ report, json, files, page, program }: Shown): HTMLElement[] {
-  const stem = files[0]?.name.replace(/\.param$/, "") ?? "report";
+function downloads({ report, json, files, page, program, stem, forUltralytics, ultralytics }: Shown): HTMLElement[] {
   const save = (name: string, content: Blob) => {
     const address = URL.createObjectURL(content);
     make("a", { href: address, download: name }).click();
@@ -96,6 +102,10 @@ function downloads({ report, json, files, page, program }: Shown): HTMLElement[]
   if (files.length) {
     const all = async () => save(`${stem}.zip`, await zip([...files, { name: `${stem}.report.json`, content: jsonFile }, { name: `${stem}.report.html`, content: await html() }]));
     items.push(make("button", { type: "button", id: "zip", onclick: () => void all() }, text("all")));
+    if (forUltralytics) {
+      const folder = async () => save(`${stem}_ncnn_model.zip`, await zip(await ultralytics()));
+      items.push(make("button", { type: "button", onclick: () => void folder() }, text("ultralytics")));
+    }
     for (const [ending, language] of Object.entries(LANGUAGES)) {
       const run = async () => {
         const [main, ...beside] = await program(ending);
@@ -115,8 +125,10 @@ function ports(report: Report): HTMLElement[] {
   const { net, model } = report;
   if (!net && !model) return [];
   const axes = (port: PortPart) => (["w", "h", "d", "c"] as const).filter((axis) => axis in port.axes).map((axis) => `${axis}=${port.axes[axis]}`).join(" ");
+  // A narrow page shows the label of each cell in place of the head.
+  const cell = (label: Key, content: string) => make("td", { "data-label": text(label) }, content);
   const row = (kind: Key, name: string, dtype: string, shape: string, blob?: string) => make("tr", {},
-    make("td", {}, text(kind)), make("th", { scope: "row" }, name), make("td", {}, dtype), make("td", {}, shape), ...(net ? [make("td", {}, blob ?? "")] : []));
+    cell("kind", text(kind)), make("th", { scope: "row", "data-label": text("name") }, name), cell("type", dtype), cell("shape", shape), ...(net ? [cell("blob", blob ?? "")] : []));
   const rows = (["input", "output"] as const).flatMap((kind) => net
     ? net[`${kind}s`].map((port) => row(kind, port.name, port.dtype, `[${port.shape.join(", ")}]`, `${port.blob === port.name ? "" : `${port.blob} `}${axes(port)}`))
     : model![`${kind}s`].map((value) => row(kind, value.name, value.dtype, value.shape ? `[${value.shape.join(", ")}]` : "?")));

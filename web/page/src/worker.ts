@@ -1,6 +1,6 @@
 // Converts models beside the page, which stays responsive and can end this worker.
 
-import { load, Model, open, options, Refused, type Conversion } from "onnx2ncnn";
+import { load, Model, open, options, Refused, version, type Conversion } from "onnx2ncnn";
 import type { Answer, Given, Phase, Request } from "./messages.js";
 
 /** The bytes that are kept in memory before they become a Blob, which the browser may keep on the disk. */
@@ -70,6 +70,16 @@ async function answer(request: Request): Promise<void> {
     return tell({ is: "program", files: last.program(request.name, request.param, request.bin) });
   }
   if (!model) throw new Error("no model is open");
+  if (request.do === "ultralytics") {
+    const net = model.convert({ ...request.options, numbered: true });
+    try {
+      const bin = new Collected();
+      net.writeBin(bin.add);
+      return tell({ is: "ultralytics", param: net.param, bin: bin.blob(), metadata: net.metadata ?? "" });
+    } finally {
+      net.free();
+    }
+  }
   progress("converting", 0, 0);
   if (request.do === "simplify") {
     const simplified = new Collected();
@@ -89,7 +99,7 @@ async function answer(request: Request): Promise<void> {
       bin.add(part);
       progress("writing", bin.bytes, of);
     });
-    tell({ is: "converted", param: converted.param, bin: bin.blob(), report: converted.json });
+    tell({ is: "converted", param: converted.param, bin: bin.blob(), report: converted.json, onePicture: converted.metadata !== undefined });
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
     last = error;
@@ -103,7 +113,7 @@ function forget(): void {
 }
 
 // If the module cannot be loaded, the page hears of it as an error of the worker.
-let queue = load().then(() => tell({ is: "ready", options: options() }));
+let queue = load().then(() => tell({ is: "ready", options: options(), version: version() }));
 queue.catch((error: unknown) => setTimeout(() => {
   throw error;
 }));
