@@ -49,9 +49,9 @@ pub(super) struct Boxes {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Layout {
-    /// A column for each box: centre, size, scores.
+    /// A column for each box: the box, scores.
     Columns,
-    /// A row for each box: centre, size, scores.
+    /// A row for each box: the box, scores.
     Rows,
     /// A row for each selected box: corners, score, class.
     Selected,
@@ -107,7 +107,7 @@ impl Boxes {
             labels: None,
             classes,
             has_objects: false,
-            are_centres: matches!(layout, Layout::Columns | Layout::Rows),
+            are_centres: false,
             are_rows_of_classes: false,
             are_logits: false,
             further: Further::Nothing,
@@ -215,8 +215,13 @@ fn of_one_output(subject: &Subject, picture: Picture) -> Option<Boxes> {
         let found = |layout, numbers: i64| {
             let classes = if named > 0 { named } else { numbers - coefficients };
             let boxes = Boxes::new(layout, at, classes, Select::of(subject));
-            (classes > 0 && classes <= numbers)
-                .then(|| Boxes { further: further(numbers - classes), ..boxes })
+            // Before a selection within the model, boxes may be corners already.
+            let are_centres = subject.selection.is_none_or(|selection| selection.are_centres);
+            (classes > 0 && classes <= numbers).then(|| Boxes {
+                are_centres,
+                further: further(numbers - classes),
+                ..boxes
+            })
         };
         let is_selected = subject.metadata.has("end2end", "true") || (rows, columns) == (300, 6);
         let has_cells = |size: i64, each| cells(picture, each).any(|n| n == size);

@@ -54,6 +54,9 @@ pub(super) struct Picture {
     /// For a model of ultralytics that reads pictures of any size: the number of which the sides are
     /// multiples. Its runtime adds no more border than that.
     pub stride: Option<i64>,
+    /// Whether the model reads the middle of a picture instead of all of it, distorted: a classifier of
+    /// ultralytics.
+    pub is_middle: bool,
 }
 
 /// The use of a net.
@@ -172,7 +175,10 @@ fn picture(subject: &Subject, roles: &[Role]) -> Option<(usize, Picture, Role)> 
         let is_first = port.shape.get(1).is_some_and(|size| size.is(channels));
         let kind = if is_first { Role::Picture } else { Role::PictureOfPixels };
         let stride = subject.metadata.stride.filter(|_| is_free && subject.metadata.is_of_ultralytics());
-        Some((index, Picture { width, height, channels, is_raw: port.dtype == "uint8", stride }, kind))
+        let is_middle =
+            subject.metadata.is_of_ultralytics() && subject.metadata.task.as_deref() == Some("classify");
+        let is_raw = port.dtype == "uint8";
+        Some((index, Picture { width, height, channels, is_raw, stride, is_middle }, kind))
     })
 }
 

@@ -114,8 +114,8 @@ struct Walk<'a> {
     traces: BTreeMap<ValueId, Trace>,
     /// The first node that selects.
     node: Option<&'a Node>,
-    /// The outputs that are compared with a constant, and the constant.
-    bounds: Vec<(BTreeSet<usize>, f32)>,
+    /// The values that are compared with a constant, and the constant.
+    bounds: Vec<(Trace, f32)>,
     most: Option<i64>,
 }
 
@@ -137,7 +137,13 @@ impl<'a> Walk<'a> {
                 walk.traces.extend(node.outputs.iter().flatten().map(|id| (*id, trace.clone())));
             }
         }
-        walk.node.is_some().then_some(walk)
+        (walk.node.is_some() || walk.overlap().is_some()).then_some(walk)
+    }
+
+    /// Returns the bound of the overlaps of a selection by a matrix: of sums of all boxes.
+    fn overlap(&self) -> Option<f32> {
+        let is_overlap = |bound: &&(Trace, f32)| bound.0.is_mixed && (0.0..1.0).contains(&bound.1);
+        self.bounds.iter().find(is_overlap).map(|(_, bound)| *bound)
     }
 
     fn trace(&self, node: &Node, index: usize) -> Trace {
@@ -171,7 +177,7 @@ impl<'a> Walk<'a> {
         match node.op_type.as_str() {
             "Greater" | "GreaterOrEqual" => {
                 let constant = self.number(node, 1);
-                self.bounds.extend(constant.map(|constant| (first().outputs, constant)));
+                self.bounds.extend(constant.map(|constant| (first(), constant)));
             }
             "Slice" if is_selected => self.bound(self.integer(node, 2)),
             "TopK" if is_selected => self.bound(self.integer(node, 1)),
@@ -181,6 +187,7 @@ impl<'a> Walk<'a> {
             _ => {}
         }
         match node.op_type.as_str() {
+            "NonZero" if self.overlap().is_some() => Trace { is_selected: true, ..Trace::default() },
             op if OTHERS.contains(&op) => Trace { is_selected, ..Trace::default() },
             op if MOVES.contains(&op) => Trace { is_selected, ..first() },
             "ReduceMax" | "ArgMax" => Trace { is_best: true, ..first() },
@@ -202,8 +209,8 @@ impl<'a> Walk<'a> {
     }
 
     fn selection(&self, ports: &[Port], sizes: &BTreeMap<String, Dim>) -> Option<Selection> {
-        let node = self.node?;
-        let [boxes_trace, scores_trace] = [0, 1].map(|index| self.trace(node, index));
+        let input = |index| self.node.map(|node| self.trace(node, index)).unwrap_or_default();
+        let [boxes_trace, scores_trace] = [0, 1].map(input);
         let results = self.graph.outputs.iter().filter_map(|id| self.traces.get(id));
         let shown: BTreeSet<usize> = results.flat_map(|trace| trace.outputs.iter().copied()).collect();
         let are_boxes = |at: &usize| ports.get(*at).is_some_and(|port| is_boxes(port));
@@ -219,9 +226,12 @@ impl<'a> Walk<'a> {
         let classes = (0..ports.len()).filter(|at| shown.contains(at) || compared.contains(at));
         let mut classes = classes.filter(|at| Some(*at) != boxes && Some(*at) != scores);
         let classes = classes.find(|at| !has_classes && count(Some(*at)) == count(boxes).map(|n| n / 4));
-        let of_scores = |outputs: &BTreeSet<usize>| scores.is_some() && outputs.iter().copied().eq(scores);
-        let bounds = self.bounds.iter().filter(|(outputs, _)| of_scores(outputs)).map(|(_, bound)| *bound);
-        let settings = Settings::of(self, node);
+        let is_of_scores = |trace: &Trace| match scores {
+            Some(_) => trace.outputs.iter().copied().eq(scores),
+            None => trace.is_best && !trace.is_mixed,
+        };
+        let bounds = self.bounds.iter().filter(|(trace, _)| is_of_scores(trace)).map(|(_, bound)| *bound);
+        let settings = Settings::of(self);
         let is_of_all_classes = has_classes && !scores_trace.is_best;
         let most = settings.most.filter(|_| !is_of_all_classes || settings.is_of_all);
         Some(Selection {
@@ -229,7 +239,7 @@ impl<'a> Walk<'a> {
             scores: scores.filter(|_| boxes.is_some()),
             classes,
             are_centres: settings.are_centres || boxes_trace.is_mixed,
-            is_by_class: is_of_all_classes || !compared.iter().copied().eq(boxes),
+            is_by_class: is_of_all_classes || boxes.is_none() || !compared.iter().copied().eq(boxes),
             is_of_all_classes,
             threshold: bounds.chain(settings.threshold).reduce(f32::max),
             overlap: settings.overlap,
@@ -260,7 +270,11 @@ struct Settings {
 }
 
 impl Settings {
-    fn of(walk: &Walk, node: &Node) -> Settings {
+    fn of(walk: &Walk) -> Settings {
+        let Some(node) = walk.node else {
+            let overlap = walk.overlap().unwrap_or_default();
+            return Settings { threshold: None, overlap, most: None, is_of_all: true, are_centres: true };
+        };
         let float = |names: &[&str]| {
             names.iter().find_map(|name| match node.attributes.get(*name) {
                 Some(Attribute::Float(number)) => Some(*number),

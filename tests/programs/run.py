@@ -122,7 +122,7 @@ def oriented():
 
 def corners_of(x, y, w, h, angle):
     turned = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
-    return (np.array([[1, 1], [-1, 1], [-1, -1], [1, -1]]) * [w / 2, h / 2]) @ turned + [x, y]
+    return (np.array([[1, 1], [1, -1], [-1, -1], [-1, 1]]) * [w / 2, h / 2]) @ turned + [x, y]
 
 
 def queries():
