@@ -30,6 +30,8 @@ pub(super) struct Boxes {
     pub boxes: usize,
     pub scores: usize,
     pub labels: Option<usize>,
+    /// The number of classes, if the classes are indices of both a box and a class.
+    pub class_count: Option<i64>,
     /// The number of classes.
     pub classes: i64,
     /// Whether rows have a score of an object before those of classes.
@@ -105,6 +107,7 @@ impl Boxes {
             boxes: output,
             scores: output,
             labels: None,
+            class_count: None,
             classes,
             has_objects: false,
             are_centres: false,
@@ -171,14 +174,19 @@ fn selected_behind(subject: &Subject) -> Option<Boxes> {
     let (boxes, scores) = (selection.boxes?, selection.scores?);
     let [count, numbers] = [boxes, scores].map(|at| Some(subject.output_at(at)?.iter().product::<i64>()));
     let (count, numbers) = (count? / 4, numbers?);
-    let classes = if numbers % count == 0 { numbers / count } else { return None };
-    // The boxes of each class, as of an index of both.
-    let labels = selection.classes.filter(|_| classes == 1);
+    let indices = selection.class_count;
+    let labels = selection.classes.filter(|_| numbers == count || indices.is_some());
+    let classes = match labels {
+        Some(_) => 1,
+        None if numbers % count == 0 => numbers / count,
+        None => return None,
+    };
     let named = subject.metadata.classes.len().int();
     let shape = subject.output_at(scores)?;
     Some(Boxes {
         scores,
         labels,
+        class_count: indices.filter(|_| labels.is_some()),
         are_centres: selection.are_centres,
         are_rows_of_classes: classes > 1 && shape.last() == Some(&count) && shape.last() != Some(&classes),
         ..Boxes::new(

@@ -59,6 +59,8 @@ pub(crate) struct Selection {
     pub boxes: Option<usize>,
     pub scores: Option<usize>,
     pub classes: Option<usize>,
+    /// The number of classes, if the classes are indices of both a box and a class.
+    pub class_count: Option<i64>,
     /// Whether a box is a centre and a size.
     pub are_centres: bool,
     /// Whether only boxes of the same class hide each other.
@@ -116,6 +118,8 @@ struct Walk<'a> {
     node: Option<&'a Node>,
     /// The values that are compared with a constant, and the constant.
     bounds: Vec<(Trace, f32)>,
+    /// The outputs whose elements are indices of boxes and classes, and the number of classes.
+    divisors: Vec<(BTreeSet<usize>, i64)>,
     most: Option<i64>,
 }
 
@@ -127,7 +131,14 @@ impl<'a> Walk<'a> {
                 Some(((*id)?, Trace { outputs: BTreeSet::from([at]), ..Trace::default() }))
             })
             .collect();
-        let mut walk = Walk { graph, traces: seeds.clone(), node: None, bounds: Vec::new(), most: None };
+        let mut walk = Walk {
+            graph,
+            traces: seeds.clone(),
+            node: None,
+            bounds: Vec::new(),
+            divisors: Vec::new(),
+            most: None,
+        };
         for (_, node) in graph.nodes() {
             if node.outputs.iter().flatten().any(|id| seeds.contains_key(id)) {
                 continue;
@@ -161,6 +172,12 @@ impl<'a> Walk<'a> {
         constant.load().ok()?.int_list().ok()?.first().copied().filter(|n| (1..NO_BOUND).contains(n))
     }
 
+    /// Returns whether a Slice keeps the first items of a list.
+    fn begins(&self, node: &Node) -> bool {
+        let rank = node.input(0).and_then(|id| self.graph.value(id).shape.as_ref()).map(|shape| shape.len());
+        self.number(node, 1) == Some(0.0) && (rank == Some(1) || self.number(node, 3) == Some(0.0))
+    }
+
     fn bound(&mut self, most: Option<i64>) {
         self.most = self.most.into_iter().chain(most).min();
     }
@@ -179,7 +196,8 @@ impl<'a> Walk<'a> {
                 let constant = self.number(node, 1);
                 self.bounds.extend(constant.map(|constant| (first(), constant)));
             }
-            "Slice" if is_selected => self.bound(self.integer(node, 2)),
+            "Slice" if is_selected && self.begins(node) => self.bound(self.integer(node, 2)),
+            "Mod" => self.divisors.extend(self.integer(node, 1).map(|divisor| (first().outputs, divisor))),
             "TopK" if is_selected => self.bound(self.integer(node, 1)),
             "Min" if is_selected => {
                 self.bound((0..node.inputs.len()).filter_map(|index| self.integer(node, index)).min());
@@ -225,7 +243,9 @@ impl<'a> Walk<'a> {
         let has_classes = count(scores) > count(boxes).map(|n| n / 4);
         let classes = (0..ports.len()).filter(|at| shown.contains(at) || compared.contains(at));
         let mut classes = classes.filter(|at| Some(*at) != boxes && Some(*at) != scores);
-        let classes = classes.find(|at| !has_classes && count(Some(*at)) == count(boxes).map(|n| n / 4));
+        let classes = classes.find(|at| !has_classes && count(Some(*at)) == count(scores));
+        let is_of_classes = |outputs: &BTreeSet<usize>| outputs.iter().copied().eq(classes);
+        let divisor = self.divisors.iter().find(|(outputs, _)| is_of_classes(outputs));
         let is_of_scores = |trace: &Trace| match scores {
             Some(_) => trace.outputs.iter().copied().eq(scores),
             None => trace.is_best && !trace.is_mixed,
@@ -238,6 +258,7 @@ impl<'a> Walk<'a> {
             boxes,
             scores: scores.filter(|_| boxes.is_some()),
             classes,
+            class_count: divisor.map(|(_, count)| *count),
             are_centres: settings.are_centres || boxes_trace.is_mixed,
             is_by_class: is_of_all_classes || boxes.is_none() || !compared.iter().copied().eq(boxes),
             is_of_all_classes,

@@ -171,6 +171,35 @@ def selecting(by_class):
     return made
 
 
+def selecting_by_index():
+    """The same, by the indices of the best scores of all boxes and classes."""
+    made = selecting(True)
+    nodes, inits = made.graph.node, made.graph.initializer
+    del nodes[-5:]
+    constants = {"flat": np.array([-1]), "four": np.array([4]), "two": np.array(2)}
+    inits.extend(numpy_helper.from_array(array, name) for name, array in constants.items())
+    nodes.extend([
+        helper.make_node("Reshape", ["scores", "flat"], ["all"]),
+        helper.make_node("TopK", ["all", "four"], ["best", "index"]),
+        helper.make_node("Mod", ["index", "two"], ["label"]),
+        helper.make_node("Div", ["index", "two"], ["row"]),
+        helper.make_node("Gather", ["corners", "row"], ["near"], axis=0),
+        helper.make_node("Cast", ["label"], ["number"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["number", "far"], ["offsets"]),
+        helper.make_node("Unsqueeze", ["offsets", "first"], ["column"]),
+        helper.make_node("Add", ["near", "column"], ["shifted"]),
+        helper.make_node("Unsqueeze", ["shifted", "zeroth"], ["nms_boxes"]),
+        helper.make_node("Unsqueeze", ["best", "both"], ["nms_scores"]),
+        helper.make_node("NonMaxSuppression", ["nms_boxes", "nms_scores", "most", "overlap", "bound"], ["selected"]),
+        helper.make_node("Gather", ["selected", "third"], ["indices"], axis=1),
+        helper.make_node("Gather", ["near", "indices"], ["chosen"], axis=0),
+        helper.make_node("Gather", ["label", "indices"], ["names"], axis=0),
+    ])
+    inits.extend(numpy_helper.from_array(np.array(axes), name) for name, axes in (("first", [1]), ("both", [0, 1])))
+    made.graph.output.append(value("names", ["n", 1], TensorProto.INT64))
+    return made
+
+
 def heat():
     """A number for each pixel, which grows from the left to the right."""
     return of_picture({"depth": np.tile(np.arange(SIDE, dtype=np.float32), (1, 1, SIDE, 1))})
@@ -404,6 +433,7 @@ CASES = {
     "queries": (queries, ["wide.png"], QUERIES),
     "selecting": (lambda: selecting(False), ["wide.png"], BOXES, "--outputs", "corners,best,label"),
     "selecting_by_class": (lambda: selecting(True), ["wide.png"], BOXES, "--outputs", "corners,scores"),
+    "selecting_by_index": (selecting_by_index, ["wide.png"], BOXES, "--outputs", "corners,best,index"),
     "heat": (heat, ["wide.png"], "result.png\n"),
     "segments": (segments, ["wide.png"], "cat  0.250\ndog  0.750\nresult.png\n"),
     "labels": (labels, ["wide.png"], "cat  0.250\ndog  0.750\nresult.png\n"),
