@@ -37,7 +37,7 @@ const STEPS: [Step; 11] = [
         targets::archives,
     ),
     ("wheels", "wheels for every Python; XTASK_TARGETS as above", wheel::build),
-    ("dist", "npm, page, archives and wheels, or host elsewhere, and their checksums", dist),
+    ("dist", "crate, npm, page, archives and wheels, or host elsewhere, and their checksums", dist),
     ("metadata", "the address of the repository, XTASK_REPOSITORY, in the metadata of packages", metadata::write),
     ("release", "dist, of a tag: stops without XTASK_REPOSITORY, and if the tag is not the version", release),
     ("platforms", "runs what was built: commands, manifests, wheel and web, or some of them", platforms),
@@ -78,7 +78,7 @@ fn folders() -> Result<Folders> {
 fn dist(folders: &Folders) -> Result<()> {
     std::fs::remove_dir_all(&folders.dist)?;
     std::fs::create_dir_all(&folders.dist)?;
-    for step in [web::npm, web::page] {
+    for step in [archive::source, web::npm, web::page] {
         step(folders)?;
     }
     if cfg!(target_os = "linux") {

@@ -19,6 +19,8 @@ const WINDOWS: &str = "x86_64-pc-windows-gnu";
 
 const INSTALL: &str = include_str!("../manifests/install.sh");
 const HOMEBREW: &str = include_str!("../manifests/onnx2ncnn.rb");
+/// For conda-forge, which builds from the crate.
+const CONDA: &str = include_str!("../manifests/recipe.yaml");
 /// Scoop and winget.
 const OF_WINDOWS: [(&str, &str); 2] = [
     ("onnx2ncnn.json", include_str!("../manifests/scoop.json")),
@@ -55,6 +57,9 @@ fn write_for(folders: &Folders, repository: &str, url: &str, folder: &Path) -> R
     }
     fs::write(folder.join("install.sh"), general(INSTALL).replace("@ARCHIVES@", &cases.join("\n")))?;
     fs::write(folder.join("onnx2ncnn.rb"), general(HOMEBREW).replace("@ARCHIVES@", &blocks.join("\n")))?;
+    if let Some(sum) = sum_of(&format!("onnx2ncnn-{VERSION}.crate")) {
+        fs::write(folder.join("recipe.yaml"), general(CONDA).replace("@SUM@", sum))?;
+    }
     let file = format!("{}.zip", name(WINDOWS));
     if let Some(sum) = sum_of(&file) {
         for (manifest, text) in OF_WINDOWS {
