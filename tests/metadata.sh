@@ -29,7 +29,9 @@ trap 'cp -r "$room"/old/. . && rm -r "$room"' EXIT
 cargo xtask release 2> "$room/log" && fail 'a release needs no address'
 grep --quiet 'XTASK_REPOSITORY has no address' "$room/log"
 XTASK_REPOSITORY=https://example.org/owner/name cargo xtask metadata
-grep --files-without-match https://example.org/owner/name "${packages[@]}" && fail 'the address is missing'
+for file in "${packages[@]}"; do
+    grep --quiet https://example.org/owner/name "$file" || fail "$file has no address"
+done
 $programs/validate-pyproject python/pyproject.toml
 cargo package --quiet --locked --no-verify --allow-dirty
 (cd web/npm && npm pack --dry-run --silent > /dev/null)
