@@ -38,7 +38,11 @@ const STEPS: [Step; 11] = [
     ),
     ("wheels", "wheels for every Python; XTASK_TARGETS as above", wheel::build),
     ("dist", "crate, npm, page, archives and wheels, or host elsewhere, and their checksums", dist),
-    ("metadata", "the address of the repository, XTASK_REPOSITORY, in the metadata of packages", metadata::write),
+    (
+        "metadata",
+        "the address of the repository, XTASK_REPOSITORY, in the metadata of packages",
+        metadata::write,
+    ),
     ("release", "dist, of a tag: stops without XTASK_REPOSITORY, and if the tag is not the version", release),
     ("platforms", "runs what was built: commands, manifests, wheel and web, or some of them", platforms),
 ];

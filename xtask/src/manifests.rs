@@ -34,7 +34,8 @@ pub fn write(folders: &Folders) -> Result<()> {
         eprintln!("no manifests: XTASK_REPOSITORY has no address");
         return Ok(());
     };
-    let url = std::env::var("XTASK_URL").unwrap_or_else(|_| format!("{repository}/releases/download/v{VERSION}"));
+    let url =
+        std::env::var("XTASK_URL").unwrap_or_else(|_| format!("{repository}/releases/download/v{VERSION}"));
     write_for(folders, &repository, &url, &folders.dist.join("manifests"))
 }
 
