@@ -20,6 +20,12 @@ $programs/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot
 grep --no-filename ' uses: ' .github/workflows/*.yml | grep --invert-match --extended-regexp '@([0-9a-f]{40} # v|release/v1$)' && fail 'an action is not named by its commit'
 PATH=$PWD/$programs:$PATH cargo deny --workspace check bans licenses sources
 
+# One version, which has notes.
+version=$(sed --quiet 's/^version = "\(.*\)"/\1/p' Cargo.toml | head --lines=1)
+for place in "web/npm/package.json:  \"version\": \"$version\"," "CITATION.cff:version: $version" "CHANGELOG.md:## $version"; do
+    grep --quiet --line-regexp --fixed-strings "${place#*:}" "${place%%:*}" || fail "${place%%:*} has another version"
+done
+
 # Without the address of the project nothing is released; with it, the address is in the metadata of each package.
 packages=(Cargo.toml python/pyproject.toml web/npm/package.json CITATION.cff)
 room=$(mktemp --directory)
