@@ -22,12 +22,12 @@ pub fn repository() -> Result<Option<String>> {
 /// Writes the address into the metadata of the packages.
 pub fn write(folders: &Folders) -> Result<()> {
     let address = repository()?.ok_or("XTASK_REPOSITORY has no address of the repository")?;
-    edit(folders, "Cargo.toml", |document| {
+    edit(folders, "Cargo.toml", "package", |package| {
         for name in ["repository", "homepage"] {
-            document["package"][name] = value(&address);
+            package.insert(name, value(&address));
         }
     })?;
-    edit(folders, "python/pyproject.toml", |document| {
+    edit(folders, "python/pyproject.toml", "project", |project| {
         let mut urls = Table::new();
         for (name, path) in [
             ("Homepage", ""),
@@ -36,9 +36,9 @@ pub fn write(folders: &Folders) -> Result<()> {
             ("Issues", "/issues"),
             ("Changelog", "/blob/HEAD/CHANGELOG.md"),
         ] {
-            urls[name] = value(format!("{address}{path}"));
+            urls.insert(name, value(format!("{address}{path}")));
         }
-        document["project"]["urls"] = Item::Table(urls);
+        project.insert("urls", Item::Table(urls));
     })?;
     let fields = [
         format!("repository.url=git+{address}.git"),
@@ -56,10 +56,12 @@ pub fn write(folders: &Folders) -> Result<()> {
     Ok(())
 }
 
-fn edit(folders: &Folders, file: &str, change: impl Fn(&mut DocumentMut)) -> Result<()> {
+/// Changes a table of a file.
+fn edit(folders: &Folders, file: &str, table: &str, change: impl Fn(&mut Table)) -> Result<()> {
     let path = folders.root.join(file);
     let mut document: DocumentMut = fs::read_to_string(&path)?.parse()?;
-    change(&mut document);
+    let found = document.get_mut(table).and_then(Item::as_table_mut);
+    change(found.ok_or_else(|| format!("{file} has no table {table}"))?);
     fs::write(path, document.to_string())?;
     Ok(())
 }
