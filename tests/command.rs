@@ -263,6 +263,7 @@ fn codes_are_explained() {
     for (code, title) in list.lines().map(|line| line.split_once("  ").unwrap()) {
         let told = printed(&room, &format!("explain {code}"));
         assert!(told.starts_with(&format!("{code}: {title}\n\n")) && told.lines().count() > 2, "{told}");
+        assert!(told.lines().all(|line| line.len() <= 100), "{told}");
     }
     room.expect("explain E9999", 2, "unknown code");
     for (model, code) in [

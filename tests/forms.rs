@@ -14,6 +14,9 @@ const MAX_LINES: usize = 450;
 /// The most columns of a line, as in rustfmt.toml.
 const MAX_COLUMNS: usize = 110;
 
+/// The most lines of a page, and the most words of a sentence for users.
+const PAGE: (usize, usize) = (150, 30);
+
 /// The most lines that name a known size where an integer could stand.
 const MAX_KNOWN_SIZES: usize = 150;
 
@@ -77,6 +80,73 @@ fn comments_are_short() {
             && !text.starts_with("    ")
     };
     assert_none(&read("src", "rs").iter().flat_map(|file| file.lines(is_long)).collect::<Vec<_>>());
+}
+
+/// The pages for users: README.md, and the documents but for those of developers and of Python.
+fn pages() -> Vec<Source> {
+    let is_for_users =
+        |file: &Source| !["SUMMARY.md", "development.md"].iter().any(|name| file.path.ends_with(name));
+    let pages = read("docs", "md").into_iter().filter(is_for_users);
+    pages.chain([Source::read("README.md".into())]).collect()
+}
+
+#[test]
+fn pages_are_short() {
+    let long = pages().into_iter().filter(|page| page.text.lines().count() > PAGE.0);
+    assert_none(&long.map(|page| page.path.display().to_string()).collect::<Vec<_>>());
+}
+
+/// The texts of a page: paragraphs, items of lists, and cells of tables.
+fn texts(page: &str) -> Vec<String> {
+    let mut texts = vec![String::new()];
+    let mut is_code = false;
+    for line in page.lines() {
+        let text = line.trim_start();
+        let is_paragraph = texts.last().is_some_and(|text| !text.is_empty());
+        is_code = !text.is_empty() && line.starts_with("    ") && (is_code || !is_paragraph)
+            || is_code && text.is_empty();
+        if is_code || text.is_empty() || text.starts_with(['#', '!', '<']) {
+            texts.push(String::new());
+        } else if text.starts_with('|') {
+            texts.extend(text.split('|').map(str::to_owned).chain([String::new()]));
+        } else {
+            let is_item = text.starts_with("- ")
+                || text.split_once(". ").is_some_and(|(start, _)| start.parse::<u32>().is_ok());
+            if is_item {
+                texts.push(String::new());
+            }
+            let last = texts.last_mut().unwrap();
+            last.push_str(text);
+            last.push(' ');
+        }
+    }
+    texts
+}
+
+/// Counts code as a word, and addresses of links not at all.
+#[test]
+fn sentences_are_short() {
+    let mut long = Vec::new();
+    for page in pages() {
+        for text in texts(&page.text) {
+            let words = text.split('`').enumerate().map(|(at, part)| if at % 2 == 0 { part } else { "code" });
+            let words = words.collect::<String>();
+            let words = words.split("](").enumerate();
+            let words = words.map(|(at, part)| if at == 0 { part } else { part.split_once(')').unwrap().1 });
+            let mut count = 0;
+            for word in words.collect::<Vec<_>>().join(" ").split_whitespace() {
+                count += usize::from(word.contains(char::is_alphanumeric));
+                if count > PAGE.1 {
+                    long.push(format!("{}: more than {} words: {text}", page.path.display(), PAGE.1));
+                    break;
+                }
+                if word.trim_end_matches([')', '*', '"', ']']).ends_with(['.', '?', '!']) {
+                    count = 0;
+                }
+            }
+        }
+    }
+    assert_none(&long);
 }
 
 /// Code, tables, headings and images cannot be broken. Programs write the gallery and the table of operators.

@@ -1,4 +1,4 @@
-"""Writes docs/gallery.md: published models, converted, run in ncnn, and compared with onnxruntime.
+"""Writes docs/gallery.md, the pages of docs/gallery/ and benches/gallery.md: published models, converted, run in ncnn, and compared with onnxruntime.
 
 usage: make.py CONVERTER FOLDER [--arm PYTHON] [NAME...]
 
@@ -28,20 +28,38 @@ import numpy as np
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent / "gallery.md"
+FIGURES_PAGE = HERE.parent.parent / "benches/gallery.md"
 RESULTS = "results.json"
 # The longest time of the runs of a net that are measured, and their number at most.
 SECONDS, RUNS = 4, 15
 HEAD = """# Gallery
 
-Written by `docs/gallery/make.py`: trained models out of packages of PyPI and npm, each converted by the command beside it. What a
-command has besides names of files is what the first refusal printed, or an option for quantized models.
+Trained models out of packages of PyPI and npm, converted and run in ncnn.
 
-The error is the largest difference from onnxruntime, as a part of the largest magnitude of an output, on drawn inputs. With `--int8` it
-contains some steps of int8, because ncnn [rounds other values than onnxruntime](quantization.md). Of selected boxes those with at least a
-twentieth of the best score are compared. The second error is that in half precision, the default of phones, on an emulated ARM64 processor;
-a large one is a net that needs [an option for phones](half-precision.md). Times are processor times of one thread on
-{machine}, the median of several runs, in milliseconds; that of pnnx is of the net that pnnx makes of the same ONNX model, where it loads
-and is right. The size is that of the `.bin` file.
+## Pictures
+
+Each picture or sound was drawn, and read by the program that `--example` writes for the model.
+
+"""
+MODELS = """## Models
+
+Each page has the packages, the inputs and outputs, and the command for each model. Options in a command are those that the first refusal
+printed, or an option for quantized models. [Errors and times](../benches/gallery.md) are a page of their own.
+
+| page | models |
+| --- | --- |"""
+FIGURES = """# Published models
+
+Written by `docs/gallery/make.py`: the models of the [gallery](../docs/gallery.md).
+
+- The error is the largest difference from onnxruntime on drawn inputs, as a part of the largest magnitude of an output.
+- With `--int8` the error contains some steps of int8: ncnn [rounds other values than onnxruntime](../docs/quantization.md).
+- Where a model selects boxes, only boxes with a score of at least a twentieth of the best one are compared.
+- The error in half precision was measured on an emulated ARM64 processor. A net with a large one needs
+  [an option for phones](../docs/half-precision.md).
+- Times are processor times of one thread on {machine}: the median of several runs, in milliseconds.
+- The net of pnnx is made of the same ONNX model. Its time is given where it loads and is right.
+- The size is that of the `.bin` file.
 """
 
 
@@ -354,34 +372,69 @@ def number(milliseconds):
     return f"{milliseconds:.2f}" if milliseconds < 1 else f"{milliseconds:.1f}" if milliseconds < 100 else f"{milliseconds:.0f}"
 
 
-def page(results, machine):
-    text = [HEAD.format(machine=machine)]
-    pictures = HERE / "pictures.md"
-    if pictures.exists():
-        text.append(pictures.read_text())
+def captions():
+    with open(HERE / "captions.tsv", newline="") as file:
+        return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+
+
+def slug(group):
+    return group.lower().replace(" ", "-")
+
+
+def cells(*values):
+    return f"| {' | '.join(values)} |"
+
+
+def head(*titles):
+    return [cells(*titles), cells(*["---"] * len(titles))]
+
+
+def command(name, result):
+    options = " ".join(shlex.quote(option) for option in result["options"])
+    return f"`onnx2ncnn {name}.onnx{' ' + options if options else ''}`"
+
+
+def group_page(group, shown):
+    """The models of a group for users: where they are, what they read, and how they are converted."""
+    text = [f"# {group}\n", "Trained models out of packages. Pictures are in the [gallery](../gallery.md), errors and times in the"]
+    text += ["[measurements](../../benches/gallery.md).\n"]
+    text += head("model", "task", "package", "licence", "command")
+    for row, result in shown:
+        package = f"{row['registry']} `{row['package']}` {row['version']}"
+        told = command(row["name"], result) if "ncnn" in result else result.get("refused", result.get("failed"))
+        text.append(cells(row["name"], row["task"], package, result["licence"], told))
+    text += ["\n## Inputs and outputs\n", *head("model", "is given", "gives")]
+    for row, result in shown:
+        if "ncnn" in result:
+            text.append(cells(row["name"], f"{row['fed']} ({result['fed']})", f"{row['gives']} ({result['given']})"))
+    (HERE / f"{slug(group)}.md").write_text("\n".join(text) + "\n")
+
+
+def figures(shown):
+    lines = head("model", "size", "layers", "error", "half", "ncnn", "onnxruntime", "pnnx")
+    for row, result in shown:
+        if "ncnn" in result:
+            times = [number(result[name]) for name in ("ncnn", "onnxruntime", "pnnx")]
+            errors = [part(result["error"]), part(result["half"])]
+            lines.append(cells(row["name"], size(result["bin"]), str(result["layers"]), *errors, *times))
+    return lines
+
+
+def pages(results, machine):
     groups = {}
     for row in rows():
-        groups.setdefault(row["group"], []).append(row)
-    for group, members in groups.items():
-        text.append(f"## {group}\n")
-        text.append("| model | task | package | licence | size | layers | error | half | ncnn | onnxruntime | pnnx |\n| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
-        shown = [(row, results[row["name"]]) for row in members if row["name"] in results]
-        for row, result in shown:
-            package = f"{row['registry']} `{row['package']}` {row['version']}"
-            start = f"| {row['name']} | {row['task']} | {package} | {result['licence']} |"
-            if "ncnn" not in result:
-                text.append(f"{start} | | {result.get('refused', result.get('failed'))} | | | | |")
-                continue
-            text.append(f"{start} {size(result['bin'])} | {result['layers']} | {part(result['error'])} | {part(result['half'])} | {number(result['ncnn'])} | {number(result['onnxruntime'])} | {number(result['pnnx'])} |")
-        text.append("")
-        for row, result in shown:
-            if "ncnn" not in result:
-                continue
-            options = " ".join(shlex.quote(option) for option in result["options"])
-            text.append(f"- **{row['name']}** is fed {row['fed']} ({result['fed']}), and gives {row['gives']} ({result['given']}):")
-            text.append(f"  `onnx2ncnn {row['name']}.onnx{' ' + options if options else ''}`")
-        text.append("")
-    PAGE.write_text("\n".join(text))
+        if row["name"] in results:
+            groups.setdefault(row["group"], []).append((row, results[row["name"]]))
+    text, measured = [HEAD.rstrip() + "\n"], [FIGURES.format(machine=machine)]
+    for picture in captions():
+        text.append(f"![{picture['caption']}](gallery/{picture['picture']}.png)\n\n{picture['caption']}\n")
+    text.append(MODELS)
+    for group, shown in groups.items():
+        group_page(group, shown)
+        text.append(cells(f"[{group}](gallery/{slug(group)}.md)", ", ".join(row["name"] for row, _ in shown)))
+        measured += [f"## {group}\n", *figures(shown), ""]
+    PAGE.write_text("\n".join(text) + "\n")
+    FIGURES_PAGE.write_text("\n".join(measured))
 
 
 def machine():
@@ -414,7 +467,7 @@ def main():
         else:
             print(row["name"], "failed:", (run.stderr.strip().splitlines() or [f"exit code {run.returncode}"])[-1], flush=True)
         stored.write_text(json.dumps(results, indent=1))
-    page(results, machine())
+    pages(results, machine())
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 usage: pictures.py CONVERTER FOLDER
 
 FOLDER is that of make.py, which has downloaded the models. Each model is converted with --example, and its program reads the picture, runs the
-net and understands its outputs. Writes PNG files beside this script, and pictures.md.
+net and understands its outputs. Writes PNG files beside this script, and captions.tsv.
 """
 
 import importlib.util
@@ -456,13 +456,13 @@ def terrain(program, folder):
 def main():
     converter, folder = sys.argv[1], Path(sys.argv[2]).resolve()
     program = lambda name, options=(): Program(converter, folder, name, options)
-    text_of_page = ["## Pictures of results", "", "Pictures and sounds are drawn by `docs/gallery/pictures.py`, and read by the programs that `--example` writes.", ""]
+    captions = ["picture\tcaption"]
     for draw in PICTURES:
         shown, caption = draw(program, folder)
         shown.quantize(128).save(HERE / f"{draw.__name__}.png", optimize=True)
         print(draw.__name__, caption, flush=True)
-        text_of_page += [f"![{caption}](gallery/{draw.__name__}.png)", "", caption, ""]
-    (HERE / "pictures.md").write_text("\n".join(text_of_page))
+        captions.append(f"{draw.__name__}\t{caption}")
+    (HERE / "captions.tsv").write_text("\n".join(captions) + "\n")
 
 
 PICTURES = (text, layout, book, sides, piece, focus, clouds, terrain, pitch, notes, quiet, kinds)

@@ -219,7 +219,7 @@ impl<'a> Walk<'a> {
                 Trace {
                     outputs: values.iter().flat_map(|trace| trace.outputs.iter().copied()).collect(),
                     is_mixed: is_sum || values.iter().any(|trace| trace.is_mixed),
-                    is_best: values.iter().any(|trace| trace.is_best),
+                    is_best: values.iter().all(|trace| trace.is_best || trace.outputs.is_empty()),
                     is_selected,
                 }
             }

@@ -175,7 +175,7 @@ def selecting_by_index():
     """The same, by the indices of the best scores of all boxes and classes."""
     made = selecting(True)
     nodes, inits = made.graph.node, made.graph.initializer
-    del nodes[-5:]
+    del nodes[-6:]
     constants = {"flat": np.array([-1]), "four": np.array([4]), "two": np.array(2)}
     inits.extend(numpy_helper.from_array(array, name) for name, array in constants.items())
     nodes.extend([

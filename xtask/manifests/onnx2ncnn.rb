@@ -1,6 +1,6 @@
 class Onnx2ncnn < Formula
   desc "Converts ONNX models to the .param and .bin of ncnn"
-  homepage "@URL@"
+  homepage "@REPOSITORY@"
   version "@VERSION@"
   license "BSD-3-Clause"
 

@@ -84,6 +84,8 @@ manifests = texts()
 test_script(manifests["install.sh"])
 test_formula(manifests["onnx2ncnn.rb"])
 test_binstall()
+source = yaml.safe_load(manifests["recipe.yaml"])["source"]
+assert hashlib.sha256((DIST / source["url"].rsplit("/", 1)[1]).read_bytes()).hexdigest() == source["sha256"], source
 if "onnx2ncnn.json" in manifests:
     scoop = json.loads(manifests["onnx2ncnn.json"])
     archive = scoop["architecture"]["64bit"]

@@ -109,6 +109,15 @@ pub fn host_target(folders: &Folders) -> Result<String> {
     Ok(host.ok_or("rustc names no host")?.to_owned())
 }
 
+/// Packs the crate, as the registry of Rust gets it. Files that are not committed are those of the metadata.
+pub fn source(folders: &Folders) -> Result<()> {
+    let words = ["package", "--locked", "--no-verify", "--allow-dirty", "--package", "onnx2ncnn"];
+    run(&mut command(&folders.root, "cargo", &words))?;
+    let file = concat!("onnx2ncnn-", env!("CARGO_PKG_VERSION"), ".crate");
+    fs::copy(folders.root.join("target/package").join(file), folders.dist.join(file))?;
+    Ok(())
+}
+
 /// Writes the SHA-256 of each file.
 pub fn checksums(folders: &Folders) -> Result<()> {
     let mut names = Vec::new();

@@ -5,6 +5,7 @@ mod dependencies;
 mod emulator;
 mod header;
 mod manifests;
+mod metadata;
 mod run;
 mod targets;
 mod toolchain;
@@ -24,7 +25,7 @@ type Function = fn(&Folders) -> Result<()>;
 /// A step: name, description, and function.
 type Step = (&'static str, &'static str, Function);
 
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 11] = [
     ("header", "the header of the C interface, c/onnx2ncnn.h; --check compares it", header::write),
     ("wasm", "the library as WebAssembly with its bindings, in web/npm/wasm", wasm::build),
     ("npm", "the npm package, target/dist/onnx2ncnn-VERSION.tgz", web::npm),
@@ -36,7 +37,13 @@ const STEPS: [Step; 9] = [
         targets::archives,
     ),
     ("wheels", "wheels for every Python; XTASK_TARGETS as above", wheel::build),
-    ("dist", "npm, page, archives and wheels, or host elsewhere, and their checksums", dist),
+    ("dist", "crate, npm, page, archives and wheels, or host elsewhere, and their checksums", dist),
+    (
+        "metadata",
+        "the address of the repository, XTASK_REPOSITORY, in the metadata of packages",
+        metadata::write,
+    ),
+    ("release", "dist, of a tag: stops without XTASK_REPOSITORY, and if the tag is not the version", release),
     ("platforms", "runs what was built: commands, manifests, wheel and web, or some of them", platforms),
 ];
 
@@ -75,7 +82,7 @@ fn folders() -> Result<Folders> {
 fn dist(folders: &Folders) -> Result<()> {
     std::fs::remove_dir_all(&folders.dist)?;
     std::fs::create_dir_all(&folders.dist)?;
-    for step in [web::npm, web::page] {
+    for step in [archive::source, web::npm, web::page] {
         step(folders)?;
     }
     if cfg!(target_os = "linux") {
@@ -87,6 +94,17 @@ fn dist(folders: &Folders) -> Result<()> {
     }
     archive::checksums(folders)?;
     manifests::write(folders)
+}
+
+/// Builds what is released. Nothing may be published without the address of the repository.
+fn release(folders: &Folders) -> Result<()> {
+    metadata::write(folders)?;
+    let version = concat!("v", env!("CARGO_PKG_VERSION"));
+    let tag = std::env::var("GITHUB_REF_NAME").unwrap_or_else(|_| version.to_owned());
+    if tag != version {
+        return Err(format!("the tag is {tag}, and the version in Cargo.toml is {version}").into());
+    }
+    dist(folders)
 }
 
 /// Runs all, or what the further words name.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::run::{command, run};
-use crate::{Folders, Result, toolchain};
+use crate::{Folders, Result, metadata, toolchain};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -19,27 +19,32 @@ const WINDOWS: &str = "x86_64-pc-windows-gnu";
 
 const INSTALL: &str = include_str!("../manifests/install.sh");
 const HOMEBREW: &str = include_str!("../manifests/onnx2ncnn.rb");
+/// For conda-forge, which builds from the crate.
+const CONDA: &str = include_str!("../manifests/recipe.yaml");
 /// Scoop and winget.
 const OF_WINDOWS: [(&str, &str); 2] = [
     ("onnx2ncnn.json", include_str!("../manifests/scoop.json")),
     ("onnx2ncnn.yaml", include_str!("../manifests/winget.yaml")),
 ];
 
-/// Writes the manifests of the archives that were built, if `XTASK_URL` has the address at which they will be.
+/// Writes the manifests of the archives that were built, if `XTASK_REPOSITORY` has the address of the repository. The
+/// archives are in its releases, or at `XTASK_URL`.
 pub fn write(folders: &Folders) -> Result<()> {
-    let Ok(url) = std::env::var("XTASK_URL") else {
-        eprintln!("no manifests: XTASK_URL has no address");
+    let Some(repository) = metadata::repository()? else {
+        eprintln!("no manifests: XTASK_REPOSITORY has no address");
         return Ok(());
     };
-    write_for(folders, &url, &folders.dist.join("manifests"))
+    let url =
+        std::env::var("XTASK_URL").unwrap_or_else(|_| format!("{repository}/releases/download/v{VERSION}"));
+    write_for(folders, &repository, &url, &folders.dist.join("manifests"))
 }
 
-fn write_for(folders: &Folders, url: &str, folder: &Path) -> Result<()> {
+fn write_for(folders: &Folders, repository: &str, url: &str, folder: &Path) -> Result<()> {
     let sums = fs::read_to_string(folders.dist.join("SHA256SUMS"))?;
     let sum_of =
         |file: &str| sums.lines().find_map(|line| line.strip_suffix(file)?.split_whitespace().next());
     let name = |target: &str| format!("onnx2ncnn-{VERSION}-{target}");
-    let general = |text: &str| text.replace("@VERSION@", VERSION).replace("@URL@", url);
+    let general = |text: &str| text.replace("@VERSION@", VERSION).replace("@REPOSITORY@", repository);
     fs::create_dir_all(folder)?;
 
     let (mut cases, mut blocks) = (Vec::new(), Vec::new());
@@ -53,6 +58,9 @@ fn write_for(folders: &Folders, url: &str, folder: &Path) -> Result<()> {
     }
     fs::write(folder.join("install.sh"), general(INSTALL).replace("@ARCHIVES@", &cases.join("\n")))?;
     fs::write(folder.join("onnx2ncnn.rb"), general(HOMEBREW).replace("@ARCHIVES@", &blocks.join("\n")))?;
+    if let Some(sum) = sum_of(&format!("onnx2ncnn-{VERSION}.crate")) {
+        fs::write(folder.join("recipe.yaml"), general(CONDA).replace("@SUM@", sum))?;
+    }
     let file = format!("{}.zip", name(WINDOWS));
     if let Some(sum) = sum_of(&file) {
         for (manifest, text) in OF_WINDOWS {
@@ -67,7 +75,8 @@ fn write_for(folders: &Folders, url: &str, folder: &Path) -> Result<()> {
 pub fn test(folders: &Folders) -> Result<()> {
     let folder = folders.root.join("target/xtask/manifests");
     toolchain::install_debian(Path::new("/usr/bin/ruby"), &["ruby"])?;
-    write_for(folders, "http://127.0.0.1:@PORT@", &folder)?;
+    let server = "http://127.0.0.1:@PORT@";
+    write_for(folders, server, server, &folder)?;
     let [dist, folder] = [&folders.dist, &folder].map(|path| path.display().to_string());
     let python = toolchain::environment(folders)?.join("python").display().to_string();
     run(&mut command(&folders.root, &python, &["xtask/manifests/test.py", &dist, &folder]))

@@ -20,7 +20,7 @@
 //     }
 //     Digits(NcnnNet(param, bin)).use { println(it.run(pixels, width, height)) }
 //
-// Written by onnx2ncnn 0.1.0 for this model. It is yours to change.
+// Written by onnx2ncnn 0.2.0 for this model. It is yours to change.
 
 package onnx2ncnn
 
