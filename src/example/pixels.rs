@@ -83,6 +83,9 @@ fn usual_scaling(subject: &Subject, picture: Picture, tail: &Tail) -> Scaling {
                 "Pixels from -1 to 1, as PaddleOCR reads them; the model does not tell.",
             )
         },
+        _ if subject.metadata.is_of_ultralytics() => {
+            same(0.0, 1.0 / 255.0, "Pixels from 0 to 1, as the networks of ultralytics read them.")
+        }
         Tail::Scores { .. } if picture.channels == 3 && classes == Some(IMAGENET) => Scaling {
             mean: [123.675, 116.28, 103.53],
             norm: [1.0 / 58.395, 1.0 / 57.12, 1.0 / 57.375],

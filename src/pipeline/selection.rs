@@ -172,10 +172,12 @@ impl<'a> Walk<'a> {
         constant.load().ok()?.int_list().ok()?.first().copied().filter(|n| (1..NO_BOUND).contains(n))
     }
 
-    /// Returns whether a Slice keeps the first items of a list.
+    /// Returns whether a Slice keeps the first items of a list, whose length the selection decides.
     fn begins(&self, node: &Node) -> bool {
-        let rank = node.input(0).and_then(|id| self.graph.value(id).shape.as_ref()).map(|shape| shape.len());
-        self.number(node, 1) == Some(0.0) && (rank == Some(1) || self.number(node, 3) == Some(0.0))
+        let shape = node.input(0).and_then(|id| self.graph.value(id).shape.as_deref());
+        let is_list = shape.and_then(<[Dim]>::first).is_some_and(|size| size.known().is_none());
+        let is_first = shape.is_some_and(|shape| shape.len() == 1) || self.number(node, 3) == Some(0.0);
+        is_list && is_first && self.number(node, 1) == Some(0.0)
     }
 
     fn bound(&mut self, most: Option<i64>) {
@@ -231,7 +233,7 @@ impl<'a> Walk<'a> {
         let [boxes_trace, scores_trace] = [0, 1].map(input);
         let results = self.graph.outputs.iter().filter_map(|id| self.traces.get(id));
         let shown: BTreeSet<usize> = results.flat_map(|trace| trace.outputs.iter().copied()).collect();
-        let are_boxes = |at: &usize| ports.get(*at).is_some_and(|port| is_boxes(port));
+        let are_boxes = |at: &usize| ports.get(*at).is_some_and(is_boxes);
         let only = |set: &BTreeSet<usize>, is: &dyn Fn(&usize) -> bool| {
             let mut found = set.iter().copied().filter(is);
             found.next().filter(|_| found.next().is_none())
