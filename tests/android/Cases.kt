@@ -43,8 +43,8 @@ fun checkDrawing(name: String, box: Box) {
     Canvas(Bitmap(image)).draw(listOf(box))
     check(name == "oriented" || image.getRGB(30, 45) == Colours.of(0)) { "$name: no box" }
     check(name != "oriented" || image.getRGB(60, 60) ushr 24 == 0 && image.getRGB(box.corners[0].x.toInt(), box.corners[0].y.toInt()) == Colours.of(0))
-    check(name != "points" || box.points == listOf(Point(80f, 20f, 1f), Point(100f, 20f, 0f)))
-    check(name != "points" || image.getRGB(80, 20) == Colours.of(0) && image.getRGB(100, 20) == 0) { "points" }
+    check(name != "points" || box.points == listOf(Point(110f, 60f, 1f), Point(120f, 60f, 0f)))
+    check(name != "points" || image.getRGB(110, 60) == Colours.of(0) && image.getRGB(120, 60) == 0) { "points" }
     check(name != "masks" || image.getRGB(40, 40) == Colours.of(0, 128)) { "masks" }
     first = null
 }

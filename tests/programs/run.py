@@ -106,7 +106,7 @@ def points():
     """Boxes with two key points each, of which the second is not visible."""
     rows = np.zeros((CELLS, 12), np.float32)
     rows[5:9, :6] = np.concatenate([CENTRES, SCORES], axis=1)
-    rows[5:9, 6:] = [40, 10, 1, 50, 10, 0]
+    rows[5:9, 6:] = [55, 30, 1, 60, 30, 0]
     return of_picture({"boxes": rows.T[None].copy()}, NAMES | {"task": "pose", "kpt_shape": "[2, 3]"})
 
 
@@ -467,7 +467,7 @@ DRAWN = {
     "columns": {(30, 45): COLOURS[0], (51, 45): COLOURS[1], (80, 80): (10, 20, 30)},
     # Both masks lie there.
     "masks": {(40, 48): (98, 125, 55), (80, 80): (10, 20, 30)},
-    "points": {(80, 20): COLOURS[1], (100, 20): (10, 20, 30)},
+    "points": {(110, 60): COLOURS[1], (120, 60): (10, 20, 30)},
     "selecting": {(30, 45): COLOURS[0], (51, 45): COLOURS[1]},
     "heat": {(0, 0): [5, 10, 78], (127, 60): [68, 10, 15]},
     "segments": {(10, 60): half_of(COLOURS[0]), (100, 60): half_of(COLOURS[1])},
