@@ -274,6 +274,11 @@ fn options_are_those_of_the_report() {
     assert!(!room.expect(&format!("{line} -q"), 0, "").contains("options"));
     // Options of the command line replace those of the report.
     room.expect(&format!("{line} --set rate=16000"), 4, "shape");
+    // The names that `batch` gives.
+    for ending in ["param", "bin", "report.json"] {
+        fs::copy(room.path(&format!("m.{ending}")), room.path(&format!("b.ncnn.{ending}"))).unwrap();
+    }
+    room.expect("verify model.onnx b.ncnn.param", 0, same);
     fs::rename(room.path("m.report.json"), room.path("r.json")).unwrap();
     room.expect(&line, 1, "repeat the options of the conversion, or give its --report");
     room.expect(&format!("{line} --report r.json"), 0, same);

@@ -12,6 +12,9 @@ use crate::tensor::Dim;
 /// The size from which on free sizes of a program are looked for.
 const USUAL: i64 = 320;
 
+/// The sides of square pictures, the preferred ones first.
+const SIDES: [i64; 9] = [320, 256, 224, 384, 512, 640, 128, 64, 32];
+
 impl Conversion {
     /// Returns a program that runs the net, and the files that it needs in the same folder: their paths and
     /// texts. It loads the files, gives each input a value of its type and shape, and prints the outputs. Its
@@ -94,8 +97,19 @@ impl Conversion {
                 fixed.extend(size.symbol_name().map(|name| (name.to_owned(), Dim::from(number))));
             }
         }
-        let found =
-            self.sizes_with(USUAL, &fixed).or_else(|| self.sizes_at(USUAL)).or_else(|| self.sizes_at(1));
-        found.unwrap_or_default()
+        let found = self.sizes_with(USUAL, &fixed).filter(|_| !fixed.is_empty());
+        let square = || self.sizes_of_square();
+        let other = || self.sizes_at(USUAL).or_else(|| self.sizes_at(1));
+        found.or_else(square).or_else(other).unwrap_or_default()
+    }
+
+    /// Returns values of the free sizes for a square picture, if the net reads one.
+    fn sizes_of_square(&self) -> Option<BTreeMap<String, Dim>> {
+        let (height, width, _) = self.inputs.iter().find_map(picture_sides)?;
+        let names = [height.symbol_name()?, width.symbol_name()?];
+        SIDES.into_iter().find_map(|side| {
+            let sides = names.map(|name| (name.to_owned(), Dim::from(side)));
+            self.sizes_with(side, &BTreeMap::from(sides))
+        })
     }
 }

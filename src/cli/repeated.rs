@@ -99,12 +99,13 @@ fn options_of(report: &[u8], param: &Path, bin: &Path) -> Result<Map<String, Val
     Ok(options)
 }
 
-/// Returns the report next to a net, as `batch` names it: `m.report.json` for `m.ncnn.param`.
+/// Returns the report next to a net: `m.report.json` for `m.ncnn.param`, or `m.ncnn.report.json`, as `batch`
+/// names it.
 fn default_report(param: &Path) -> PathBuf {
+    let of_batch = param.with_extension("report.json");
     let stem = param.with_extension("");
-    let stem =
-        if stem.extension().is_some_and(|ending| ending == "ncnn") { stem.with_extension("") } else { stem };
-    let mut name = stem.into_os_string();
-    name.push(".report.json");
-    name.into()
+    match stem.extension() {
+        Some(ending) if ending == "ncnn" && !of_batch.exists() => stem.with_extension("report.json"),
+        _ => of_batch,
+    }
 }

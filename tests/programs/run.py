@@ -247,6 +247,32 @@ def scores():
     return of_picture({"scores": np.array([[1, 3, 2]], np.float32)}, {"id2label": '{"0": "one", "1": "two", "2": "three"}'})
 
 
+def limited():
+    """A net of at most 64 cells of a picture: the softmax of a two, and of the part of these cells that there are."""
+    nodes = [
+        helper.make_node("AveragePool", ["images"], ["cells"], kernel_shape=[8, 8], strides=[8, 8]),
+        helper.make_node("Reshape", ["cells", "row"], ["list"]),
+        helper.make_node("Shape", ["list"], ["length"], start=2),
+        helper.make_node("Slice", ["places", "from", "length", "last"], ["own"]),
+        helper.make_node("Add", ["list", "own"], ["placed"]),
+        helper.make_node("Mul", ["placed", "zero"], ["zeros"]),
+        helper.make_node("Add", ["zeros", "part"], ["parts"]),
+        helper.make_node("ReduceSum", ["parts", "last"], ["sums"], keepdims=0),
+        helper.make_node("Slice", ["sums", "from", "one", "channel"], ["sum"]),
+        helper.make_node("Concat", ["unit", "sum"], ["scores"], axis=1),
+        helper.make_node("Softmax", ["scores"], ["p"], axis=1),
+    ]
+    constants = {
+        "row": np.array([1, 3, -1]),
+        "places": np.zeros((1, 3, 64), np.float32),
+        "zero": np.float32(0),
+        "part": np.float32(1 / 64),
+        "unit": np.full((1, 1), 2, np.float32),
+    }
+    constants |= {name: np.array([number]) for name, number in (("from", 0), ("one", 1), ("channel", 1), ("last", 2))}
+    return model([value("images", [1, 3, "H", "W"])], [value("p", [1, 2])], nodes, constants, {"labels": "unit,part"})
+
+
 def probabilities():
     made = scores()
     made.graph.output[0].name = "p"
@@ -443,6 +469,7 @@ CASES = {
     "text_of_columns": (lambda: text((12, 1, 12)), ["wide.png"], 'aa"\\ é\n'),
     "text_with_blank": (lambda: text((1, 12, 12), True), ["wide.png"], 'aa"\\ é\n'),
     "scores": (scores, ["wide.png"], SCORED),
+    "limited": (limited, ["wide.png"], ranked(unit=GOOD, part=BAD)),
     "probabilities": (probabilities, ["wide.png"], SCORED),
     "hostile": (hostile, ["wide.png"], SCORED.replace("one", "one ").replace("two", 'tw"o').replace("three", "three\\")),
     "pixels": (pixels, ["red.png"], ranked(red=RED, green=GREEN, blue=BLUE)),
