@@ -55,6 +55,7 @@ impl Conversion {
             metadata: &inspection.metadata,
             pixels: &self.options.pixels(),
             sizes: &sizes,
+            conditions: &self.conditions,
             selection: selection.as_ref(),
         };
         let text =

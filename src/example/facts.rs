@@ -1,5 +1,7 @@
 //! The facts of a program, as the templates of all languages read them.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use super::pixels::Pixels;
@@ -7,7 +9,7 @@ use super::purpose::{Purpose, Role, Source};
 use super::subject::{Files, Subject};
 use super::tail::Tail;
 use crate::pipeline::Port;
-use crate::tensor::{Dim, display_shape};
+use crate::tensor::{Dim, SizeCondition, display_shape};
 
 /// The program that writes programs.
 const GENERATOR: &str = concat!(env!("CARGO_PKG_NAME"), " ", env!("CARGO_PKG_VERSION"));
@@ -34,6 +36,8 @@ pub(super) struct Facts<'a> {
     /// The names of those that the runtime reads as integers.
     integers: Vec<&'a str>,
     states: Vec<State<'a>>,
+    /// The maximum number of the tokens of all calls, if the net has one.
+    most_tokens: Option<i64>,
     outputs: Vec<&'a str>,
     /// The outputs that are caches of the runtime.
     kept: Vec<&'a str>,
@@ -122,6 +126,7 @@ impl<'a> Facts<'a> {
                 .states()
                 .filter_map(|(before, after)| State::of(subject, before, after))
                 .collect(),
+            most_tokens: most_tokens(subject, &purpose),
             outputs: outputs().map(|(_, port)| port.blob.as_str()).collect(),
             integer_outputs: outputs()
                 .filter(|(_, port)| port.int32)
@@ -175,6 +180,22 @@ impl<'a> State<'a> {
             first: port.form.iter().map(size).collect(),
         })
     }
+}
+
+/// Returns the maximum number of tokens, by the conditions on sizes that their number decides.
+fn most_tokens(subject: &Subject, purpose: &Purpose) -> Option<i64> {
+    let tokens = subject.inputs.iter().zip(&purpose.roles).find(|(_, role)| **role == Role::Tokens);
+    let count = tokens.and_then(|(port, _)| port.form.last())?.symbol_name()?;
+    let is_of_tokens = |size: &Dim| {
+        let mut names = BTreeSet::new();
+        size.collect_symbols(&mut names);
+        names.contains(count)
+    };
+    let bounds = subject.conditions.iter().filter_map(|condition| match condition {
+        SizeCondition::AtMost(size, Dim::Known(most)) if is_of_tokens(size) => Some(*most),
+        _ => None,
+    });
+    bounds.min()
 }
 
 /// Returns the table of inputs and outputs.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::ncnn::Net;
 use crate::pipeline::{Metadata, Pixels, Port, Selection};
-use crate::tensor::Dim;
+use crate::tensor::{Dim, SizeCondition};
 
 /// The net of a program.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +19,8 @@ pub(crate) struct Subject<'a> {
     pub pixels: &'a Pixels,
     /// Values of the free sizes for which the net is valid.
     pub sizes: &'a BTreeMap<String, Dim>,
+    /// The conditions on free sizes under which the net is valid.
+    pub conditions: &'a [SizeCondition],
     /// The selection of boxes that follows the outputs of a part.
     pub selection: Option<&'a Selection>,
 }

@@ -302,6 +302,21 @@ def decoder():
     return model(inputs, [value("logits", [1, "S", 1000])], nodes, {"table": vocabulary()}, {})
 
 
+def limited_decoder():
+    """The logits of the next number, of a net that has places for twelve."""
+    made = decoder()
+    nodes, inits = made.graph.node, made.graph.initializer
+    nodes[0].output[0] = "rows"
+    nodes.extend([
+        helper.make_node("Shape", ["input_ids"], ["length"], start=1),
+        helper.make_node("Slice", ["places", "from", "length", "axis"], ["own"]),
+        helper.make_node("Add", ["rows", "own"], ["logits"]),
+    ])
+    constants = {"places": np.zeros((1, 12, 1), np.float32), "from": np.array([0]), "axis": np.array([1])}
+    inits.extend(numpy_helper.from_array(array, name) for name, array in constants.items())
+    return made
+
+
 def decoder_with_a_state():
     """The logits of the sum of all numbers so far, which the state holds as a row of a product."""
     table = vocabulary()
@@ -474,6 +489,7 @@ CASES = {
     "hostile": (hostile, ["wide.png"], SCORED.replace("one", "one ").replace("two", 'tw"o').replace("three", "three\\")),
     "pixels": (pixels, ["red.png"], ranked(red=RED, green=GREEN, blue=BLUE)),
     "decoder": (decoder, ["5", "7"], STEPS),
+    "limited_decoder": (limited_decoder, ["5", "7"], " ".join(str(n) for n in range(8, 19)) + " \n"),
     "decoder_with_a_state": (decoder_with_a_state, ["7"], STEPS),
     "decoder_with_a_cache": (decoder_with_a_cache, ["6", "7"], STEPS),
     "reader": (reader, ["2", "1"], ranked(good=GOOD, bad=BAD)),
