@@ -60,9 +60,16 @@ fn programs_find_their_files() {
     room.expect(&format!("{model} -o net --example net/run.cpp --quiet"), 0, "");
     let text = fs::read_to_string(room.path("net/run.cpp")).unwrap();
     assert!(text.contains("PARAM = \"model.ncnn.param\";"), "{text}");
-    // A class in Kotlin has two files next to it, which are listed.
+    // A program in C++ has a build file next to it, unless the folder has one.
+    fs::write(room.path("net/CMakeLists.txt"), "# mine").unwrap();
+    let said = room.expect(&format!("{model} -o net --example net/run.cpp"), 0, "net/run.cpp\n");
+    assert!(!said.contains("CMakeLists.txt"), "{said}");
+    assert_eq!(fs::read_to_string(room.path("net/CMakeLists.txt")).unwrap(), "# mine");
+    // A class in Kotlin has files next to it, which are listed.
     let line = format!("{model} -o net --example app/digit-reader.kt");
-    room.expect(&line, 0, "app/digit-reader.kt\n  app/NcnnNet.kt\n  app/ncnn_net.cpp\n");
+    let companions = ["NcnnNet.kt", "Results.kt", "Drawing.kt", "ncnn_net.cpp", "CMakeLists.txt"];
+    let listed: String = companions.iter().map(|name| format!("  app/{name}\n")).collect();
+    room.expect(&line, 0, &format!("app/digit-reader.kt\n{listed}"));
     let text = fs::read_to_string(room.path("app/digit-reader.kt")).unwrap();
     assert!(text.contains("\nclass Digit_reader(private val net: NcnnNet)"), "{text}");
     assert!(text.contains("assets.open(\"model.ncnn.param\")"), "{text}");
