@@ -278,7 +278,7 @@ fn options_are_those_of_the_report() {
     for ending in ["param", "bin", "report.json"] {
         fs::copy(room.path(&format!("m.{ending}")), room.path(&format!("b.ncnn.{ending}"))).unwrap();
     }
-    room.expect("verify model.onnx b.ncnn.param", 0, same);
+    room.expect(&format!("verify model.onnx b.ncnn.param {}", python()), 0, same);
     fs::rename(room.path("m.report.json"), room.path("r.json")).unwrap();
     room.expect(&line, 1, "repeat the options of the conversion, or give its --report");
     room.expect(&format!("{line} --report r.json"), 0, same);
