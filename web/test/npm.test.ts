@@ -60,7 +60,7 @@ test("a net has programs", async () => {
   const opened = await library.open(readFileSync(FIXTURE));
   const net = opened.convert();
   assert.match(net.program("run.py", "a.param", "a.bin")["run.py"]!, /PARAM = FOLDER \/ "a\.param"/);
-  assert.deepEqual(Object.keys(net.program("run.cpp")), ["run.cpp"]);
+  assert.deepEqual(Object.keys(net.program("run.cpp")), ["CMakeLists.txt", "run.cpp"]);
   assert.ok("NcnnNet.kt" in net.program("Run.kt"));
   assert.throws(() => net.program("run.txt"), /\.py, \.cpp or \.kt/);
   net.free();
