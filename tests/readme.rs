@@ -28,7 +28,7 @@ fn without_numbers(text: &str) -> String {
     let words = text.lines().map(|line| {
         let words = line.split_whitespace().collect::<Vec<_>>();
         let is_time = |at: usize| {
-            words.get(at + 1).is_some_and(|unit| matches!(unit.trim_matches([',', ')']), "s" | "ms"))
+            words.get(at + 1).is_some_and(|unit| matches!(unit.trim_matches([',', ';', ')']), "s" | "ms"))
         };
         let is_error = |word: &str| word.contains("e-") && word.parse::<f64>().is_ok();
         let shown = words

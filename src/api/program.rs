@@ -98,10 +98,9 @@ impl Conversion {
                 fixed.extend(size.symbol_name().map(|name| (name.to_owned(), Dim::from(number))));
             }
         }
-        let found = self.sizes_with(USUAL, &fixed).filter(|_| !fixed.is_empty());
-        let square = || self.sizes_of_square();
+        let known = if fixed.is_empty() { None } else { self.sizes_with(USUAL, &fixed) };
         let other = || self.sizes_at(USUAL).or_else(|| self.sizes_at(1));
-        found.or_else(square).or_else(other).unwrap_or_default()
+        known.or_else(|| self.sizes_of_square()).or_else(other).unwrap_or_default()
     }
 
     /// Returns values of the free sizes for a square picture, if the net reads one.

@@ -1,4 +1,4 @@
-//! What the inputs of a net are roles, and what its outputs are for.
+//! The roles of the inputs of a net; `tail` has the uses of its outputs.
 
 use serde::Serialize;
 

@@ -14,7 +14,7 @@ const FILES: &str = "Cargo.toml python/pyproject.toml web/npm/package.json CITAT
 pub fn repository() -> Result<Option<String>> {
     let Ok(address) = std::env::var("XTASK_REPOSITORY") else { return Ok(None) };
     if !address.starts_with("https://") {
-        return Err(format!("XTASK_REPOSITORY is no address: {address}").into());
+        return Err(format!("XTASK_REPOSITORY is not an address: {address}").into());
     }
     Ok(Some(address.trim_end_matches('/').to_owned()))
 }
