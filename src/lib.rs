@@ -42,8 +42,10 @@ mod op;
 mod ops;
 mod pass;
 mod pipeline;
+pub mod reference;
 pub mod report;
 pub mod tensor;
+mod verify;
 
 pub use api::{
     Chain, Conversion, Converter, HalfBlob, InnerBlob, Part, Refusal, Simplified, Step, Supported, supported,
@@ -60,3 +62,4 @@ pub use pipeline::{
     Pass, Port, Purpose, Remedy, options,
 };
 pub use tensor::{Dim, SizeCondition};
+pub use verify::{Proof, State, WindowProof};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use super::{Conversion, Refusal, Simplified};
 use crate::error::{Error, Errors};
-use crate::onnx::{Input, Sources};
+use crate::onnx::{Input, Model, Sources};
 use crate::pass::blocks::Weights;
 use crate::pass::quantized::Quantization;
 use crate::pipeline::{self, Inspection, Link, OptionValue, Options, for_each_option};
@@ -216,6 +216,12 @@ impl Converter {
     pub fn expose(&self, input: &Input, values: &BTreeSet<String>) -> Result<Simplified, Errors> {
         let sources = Sources::open(input, &self.options.read())?;
         Ok(Simplified::new(pipeline::expose(&sources, &self.options, values)?))
+    }
+
+    /// Returns the requested part of a model as it was read, with the values that are set.
+    pub(super) fn requested(&self, input: &Input) -> Result<Model, Error> {
+        let sources = Sources::open(input, &self.options.read())?;
+        Ok(pipeline::expose(&sources, &self.options, &BTreeSet::new())?.model)
     }
 
     /// Reads a model and counts its operators, parameters and multiply-adds.

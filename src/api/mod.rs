@@ -7,6 +7,7 @@ mod converter;
 mod free_size;
 mod half_blob;
 mod program;
+mod proof;
 mod refusal;
 mod simplified;
 mod supported;

@@ -9,10 +9,10 @@ use super::{BlobId, Net, NetLayer};
 use crate::error::{Error, Result};
 
 /// The id of a string param is written as this minus the id.
-const TEXT: i32 = -23400;
+pub(super) const TEXT: i32 = -23400;
 
 /// The end of the params of a layer.
-const END: i32 = -233;
+pub(super) const END: i32 = -233;
 
 impl Net {
     /// Returns the blobs in the order in which they are written.

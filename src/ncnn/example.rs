@@ -6,9 +6,9 @@ use smallvec::smallvec;
 
 use super::layer::shape::{Size, Sizes};
 use super::layer::{Input, UnaryOp, unary_op};
-use super::text::ARRAY;
+use super::read::given;
 use super::{Blob, BlobId, BlobIds, Element, Layer, Net, NetLayer, Output, Provenance};
-use crate::tensor::{Dim, Shape};
+use crate::tensor::{Dim, Shape, Tensor};
 
 impl Net {
     /// Adds a layer with one top of these sizes.
@@ -76,12 +76,12 @@ impl Net {
             let [bottoms, tops] = [(); 2].map(|()| words.next().unwrap().parse::<usize>().unwrap());
             let mut layer = Layer::named(type_name).unwrap();
             let names: Vec<&str> = words.by_ref().take(bottoms + tops).collect();
-            let words = words.map(|word| word.split_once('=').unwrap());
-            let id = |key: &str| match key.parse::<i32>() {
-                Ok(id) if id <= ARRAY => (ARRAY - id).to_string(),
-                _ => key.to_owned(),
-            };
-            layer.read(&words.map(|(key, value)| (id(key), value)).collect());
+            let is_weight = |word: &&str| word.starts_with(|first: char| first.is_alphabetic());
+            let (weights, params): (Vec<&str>, Vec<&str>) = words.partition(is_weight);
+            layer.settable().set(&given(&params.join(" ")).unwrap()).unwrap();
+            for (name, weight) in weights.into_iter().map(|word| word.split_once('=').unwrap()) {
+                layer.settable().set_weight(name, equal_elements(weight)).unwrap();
+            }
             let bottoms: BlobIds = names[..bottoms].iter().map(|name| blobs[*name]).collect();
             let sizes = |blob: &BlobId| net.blob(*blob).shape.iter().map(Size::from).collect();
             let shapes: Vec<Sizes> = bottoms.iter().map(sizes).collect();
@@ -118,6 +118,13 @@ impl Net {
         }
         net
     }
+}
+
+/// Returns a weight of equal elements, `count*element`.
+fn equal_elements(text: &str) -> Tensor {
+    let (count, element) = text.split_once('*').unwrap();
+    let count = count.parse().unwrap();
+    Tensor::from_f32(&[count], vec![element.parse().unwrap(); count]).unwrap()
 }
 
 /// Returns sizes such as `4`, `N` and `2*N + 3`.

@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::tensor::{DType, Tensor};
 
 /// The tag of a float16 weight.
-const TAG_F16: u32 = 0x0130_6B47;
+pub(super) const TAG_F16: u32 = 0x0130_6B47;
 
 /// The smallest normal float16.
 const SMALLEST_NORMAL: f32 = 6.103_515_6e-5;

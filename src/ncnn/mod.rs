@@ -21,6 +21,7 @@ mod name;
 pub(crate) mod pass;
 mod phone;
 mod provenance;
+mod read;
 mod split;
 mod table;
 mod text;

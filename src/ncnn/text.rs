@@ -11,16 +11,16 @@ use crate::tensor::Dim;
 pub(super) const MAGIC: u32 = 7_767_517;
 
 /// The id of the sizes of the tops, reserved in every layer.
-const SHAPE_HINTS: i32 = 30;
+pub(super) const SHAPE_HINTS: i32 = 30;
 
 /// The id of the features that a layer must not use, reserved in every layer.
-const FEATURE_MASK: i32 = 31;
+pub(super) const FEATURE_MASK: i32 = 31;
 
 /// Disables arithmetic in float16 (`get_masked_option` in `net.cpp`).
 pub(super) const FLOAT16_ARITHMETIC: i32 = 1 << 0;
 
 /// Disables float16, bfloat16 and the GPU (`get_masked_option` in `net.cpp`).
-const HALF_PRECISION: i32 = FLOAT16_ARITHMETIC | 1 << 1 | 1 << 2 | VULKAN;
+pub(super) const HALF_PRECISION: i32 = FLOAT16_ARITHMETIC | 1 << 1 | 1 << 2 | VULKAN;
 
 /// Disables the GPU (`get_masked_option` in `net.cpp`).
 pub(super) const VULKAN: i32 = 1 << 4;

@@ -13,7 +13,7 @@ use crate::tensor::{DType, Tensor};
 const TAG_F32: [u8; 4] = [0; 4];
 
 /// The tag of an int8 weight.
-const TAG_INT8: [u8; 4] = 0x000D_4B38_u32.to_le_bytes();
+pub(super) const TAG_INT8: [u8; 4] = 0x000D_4B38_u32.to_le_bytes();
 
 /// A summary of a written net.
 #[derive(Clone, Debug, PartialEq)]

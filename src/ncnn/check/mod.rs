@@ -15,7 +15,7 @@ use crate::error::{Result, invalid, unsupported};
 use crate::tensor::{DType, Dim, SizeCondition, display_shape};
 
 /// The exclusive upper bound of param ids (`NCNN_MAX_PARAM_COUNT` in `paramdict.h`).
-const MAX_PARAMS: i32 = 32;
+pub(super) const MAX_PARAMS: i32 = 32;
 
 impl Net {
     /// Checks that the runtime loads the net as intended: names, arities, params, weights, shapes, that each

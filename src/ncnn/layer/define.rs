@@ -60,6 +60,8 @@ macro_rules! layer {
         impl $name {
             /// The name in ncnn's layer registry.
             pub const TYPE: &'static str = stringify!($name);
+            /// The index in ncnn's layer registry.
+            pub const INDEX: i32 = $index;
             /// The number of bottoms.
             pub const BOTTOMS: $crate::ncnn::layer::Arity = $bottoms;
             /// The number of tops.
@@ -183,20 +185,35 @@ macro_rules! layer {
 
             $( $( $also )* )?
 
-            #[cfg(test)]
-            #[allow(unused_variables)]
-            fn read(&mut self, words: &$crate::ncnn::layer::Words<'_>) {
-                $( $( if let Some(text) = words.get(stringify!($id)) {
-                    self.$param = $crate::ncnn::layer::ReadParam::read(text);
-                } )* )?
-                $( $( self.$depends = match words.get(stringify!($eid)) {
-                    Some(text) => $crate::ncnn::layer::ReadParam::read(text),
-                    None => self.$on.clone(),
-                }; )* )?
-                $( $( if let Some(text) = words.get(stringify!($aid)) {
-                    self.$always = $crate::ncnn::layer::ReadParam::read(text);
-                } )* )?
-                $( $( self.$weight = words.get(stringify!($weight)).map(|text| $crate::ncnn::layer::read_weight(text)); )* )?
+        }
+
+        impl $crate::ncnn::layer::Settable for $name {
+            fn set(&mut self, given: &$crate::ncnn::layer::Given) -> $crate::error::Result<()> {
+                given.check_known(&[
+                    $( $( $id, )* )? $( $( $eid, )* )? $( $( $aid, )* )? $( $( $did, )* )?
+                ])?;
+                $( $( given.put($id, &mut self.$param)?; )* )?
+                $( $(
+                    self.$depends = self.$on.clone();
+                    given.put($eid, &mut self.$depends)?;
+                )* )?
+                $( $(
+                    if !given.has($aid) {
+                        $crate::error::unsupported!("param {}, {}, is missing", $aid, stringify!($always));
+                    }
+                    given.put($aid, &mut self.$always)?;
+                )* )?
+                Ok(())
+            }
+
+            fn set_weight(&mut self, name: &str, weight: $crate::tensor::Tensor) -> $crate::error::Result<()> {
+                match name {
+                    $( $( stringify!($weight) => {
+                        self.$weight = Some(weight);
+                        Ok(())
+                    } )* )?
+                    _ => $crate::error::invalid!("it has no weight {name} of {} elements", weight.len()),
+                }
             }
         }
     )+ };
@@ -248,7 +265,6 @@ macro_rules! layers {
             }
 
             /// Returns a layer with default params by its name in ncnn's layer registry.
-            #[cfg(test)]
             pub(in crate::ncnn) fn named(type_name: &str) -> Option<Layer> {
                 $( if type_name == $name::TYPE {
                     return Some($name::default().into());
@@ -256,10 +272,17 @@ macro_rules! layers {
                 None
             }
 
-            /// Sets the params and weights of these words.
-            #[cfg(test)]
-            pub(in crate::ncnn) fn read(&mut self, words: &Words<'_>) {
-                match self { $( Layer::$name(layer) => layer.read(words), )* }
+            /// Returns a layer with default params by its index in ncnn's layer registry.
+            pub(in crate::ncnn) fn indexed(index: i32) -> Option<Layer> {
+                $( if index == $name::INDEX {
+                    return Some($name::default().into());
+                } )*
+                None
+            }
+
+            /// Returns how params and weights are set.
+            pub(in crate::ncnn) fn settable(&mut self) -> &mut dyn Settable {
+                match self { $( Layer::$name(layer) => &mut **layer, )* }
             }
 
             /// Returns what its table says besides params and weights.

@@ -122,8 +122,4 @@ pub(in crate::ncnn) trait Facts {
     fn block_weight(&self) -> Option<(BlockFormat, &'static str)> {
         None
     }
-
-    /// Sets the params and weights of these words.
-    #[cfg(test)]
-    fn read(&mut self, words: &super::Words<'_>);
 }

@@ -16,7 +16,6 @@ mod movement;
 mod normalization;
 mod pooling;
 mod product;
-#[cfg(test)]
 mod read;
 mod recurrent;
 mod reduction;
@@ -35,8 +34,7 @@ use crate::tensor::Tensor;
 use define::layers;
 pub(in crate::ncnn) use facts::Facts;
 pub(crate) use facts::Trait;
-#[cfg(test)]
-pub(in crate::ncnn) use read::{ReadParam, Words, read_weight};
+pub(in crate::ncnn) use read::{Given, Settable, Stated};
 pub(crate) use window::is_transformed;
 pub(in crate::ncnn) use work::Work;
 

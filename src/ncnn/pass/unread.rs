@@ -30,7 +30,7 @@ impl Net {
     /// Replaces layers of which nothing reads some tops by layers without these tops, as far as their params
     /// allow. It follows the other passes, which could bring readers or remove them.
     pub(crate) fn drop_unread_tops(&mut self) {
-        let read = self.read();
+        let read = self.read_blobs();
         if self.layers.iter().all(|layer| are_read(layer, &read)) {
             return;
         }
@@ -46,7 +46,7 @@ impl Net {
     /// Checks that all blobs without a reader are outputs, but for inputs and for tops that the params of a
     /// layer cannot leave out.
     pub(in crate::ncnn) fn check_read(&self) -> Result<()> {
-        let read = self.read();
+        let read = self.read_blobs();
         for layer in self.layers.iter().filter(|layer| !are_read(layer, &read)) {
             let has_fixed_tops = match &layer.layer {
                 Layer::Input(_) | Layer::SDPA(_) | Layer::Slice(_) => true,
@@ -62,7 +62,7 @@ impl Net {
     }
 
     /// Returns the blobs that layers read, and the outputs.
-    fn read(&self) -> IndexSet<BlobId> {
+    fn read_blobs(&self) -> IndexSet<BlobId> {
         let bottoms = self.layers.iter().flat_map(|layer| &layer.bottoms).copied();
         bottoms.chain(self.outputs.iter().map(|output| output.blob)).collect()
     }

@@ -1,28 +1,28 @@
-//! The command `verify`: runs the model in onnxruntime and the net in ncnn.
+//! The command `verify`: compares a net with its model, without a runtime or in onnxruntime and ncnn.
 
-use std::cmp::Ordering;
+mod describe;
+mod prove;
+
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::{Arg, Args};
 use onnx2ncnn::Refusal;
 use onnx2ncnn::error::Error;
-use onnx2ncnn::report::Distance;
-use onnx2ncnn::{Conversion, Converter, InnerBlob, Input, OptionInfo, Options, Purpose, Storage, Weights};
-
-use super::destination::default_files;
-use super::exit::{DIFFERENT, DONE, REFUSED, finish_command};
-use super::location::{Outputs, input, path_to_read_again, refused, temporary_folder};
-use super::message::{Format, MessageFormat, Report};
-use super::next::is_harmless;
-use super::options::{Chosen, Requested, Source, arg, is_plain};
-use super::python::{
-    Comparison, INT8_COSINE, Magnitude, NetRequest, Pair, PythonArguments, SIZES, parse_part,
+use onnx2ncnn::{
+    Conversion, Converter, InnerBlob, Input, OptionInfo, Options, Proof, Purpose, Storage, Weights,
 };
-use super::repeated::Repeated;
-use super::terminal::{BAD, HELP, STRONG, labelled, list, print, printable, tell};
+
+use crate::cli::destination::default_files;
+use crate::cli::exit::{DIFFERENT, DONE, REFUSED, finish_command};
+use crate::cli::location::{Outputs, input, path_to_read_again, refused, temporary_folder};
+use crate::cli::message::{Format, MessageFormat, Report};
+use crate::cli::options::{Chosen, Requested, Source, arg, is_plain};
+use crate::cli::python::{Comparison, INT8_COSINE, NetRequest, Pair, PythonArguments, SIZES, parse_part};
+use crate::cli::repeated::Repeated;
+use crate::cli::terminal::{HELP, STRONG, labelled, print, printable, tell};
 use crate::common::count::count;
+use describe::{describe, describe_magnitudes};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -65,13 +65,17 @@ pub(super) struct Verify {
     /// The .bin file of the net [default: next to the .param file, by its name]
     pub bin: Option<PathBuf>,
 
+    /// Run the model in onnxruntime and the net in ncnn, by Python; the options below imply it
+    #[arg(long, help_heading = "Comparison")]
+    pub runtime: bool,
+
     /// Inputs: arrays by the names of the model's inputs [default: random ones]
     #[arg(long, value_name = "FILE.npz", help_heading = "Comparison")]
     pub data: Option<PathBuf>,
 
-    /// The number of random inputs
-    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Comparison")]
-    pub rounds: u32,
+    /// The number of random inputs [default: 1]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = "Comparison")]
+    pub rounds: Option<u32>,
 
     /// The tolerance, relative to the largest magnitude of an output [default: 1e-3; 0.02 in half precision;
     /// with --int8 or rounded weights, a cosine of 0.99]
@@ -182,7 +186,8 @@ const HALF_TOLERANCE: f64 = 0.02;
 pub(super) fn verify_files(arguments: &Verify) -> u8 {
     let (report, format) = (arguments.report, arguments.format.message_format);
     let (comparison, choices) = match compare(arguments) {
-        Ok(compared) => compared,
+        Ok(Verdict::Compared(comparison, choices)) => (comparison, choices),
+        Ok(Verdict::Proved(proofs)) => return tell_proofs(&proofs, arguments),
         Err(errors) => {
             let code = finish_command(Err(errors), None, report, format, false);
             if code == REFUSED && format == MessageFormat::Human {
@@ -207,8 +212,46 @@ pub(super) fn verify_files(arguments: &Verify) -> u8 {
     if comparison.is_same() { DONE } else { DIFFERENT }
 }
 
-/// Returns the comparison, and the options of the conversion.
-fn compare(arguments: &Verify) -> Result<(Comparison, Options), Refusal> {
+/// The result of a comparison.
+enum Verdict {
+    /// Without a runtime, at several sizes.
+    Proved(Vec<Proof>),
+    /// With the runtimes, and the options of the conversion.
+    Compared(Box<Comparison>, Box<Options>),
+}
+
+/// Prints proofs, and returns the exit code.
+fn tell_proofs(proofs: &[Proof], arguments: &Verify) -> u8 {
+    let is_right = proofs.iter().all(Proof::is_right);
+    let report = arguments.report;
+    if arguments.format.message_format == MessageFormat::Json {
+        print(&(serde_json::to_string(proofs).unwrap_or_default() + "\n"), report.color);
+    } else if !report.quiet || !is_right {
+        print(&prove::describe(proofs, report.verbose), report.color);
+    }
+    if is_right { DONE } else { DIFFERENT }
+}
+
+impl Verify {
+    /// Returns whether an option asks for the runtimes.
+    fn needs_runtime(&self) -> bool {
+        let Verify { data, tolerance, fp16, bf16, vulkan, layers, magnitudes, device, html, .. } = self;
+        let asked = [
+            self.runtime,
+            self.python.python.is_some(),
+            *fp16,
+            *bf16,
+            *vulkan,
+            *layers,
+            *magnitudes,
+            self.rounds.is_some(),
+        ];
+        asked.contains(&true) || data.is_some() || tolerance.is_some() || device.is_some() || html.is_some()
+    }
+}
+
+/// Compares the net with the model.
+fn compare(arguments: &Verify) -> Result<Verdict, Refusal> {
     let (param, bin) = net_files(arguments);
     let mut outputs = Outputs::default();
     let page = outputs.add_if(arguments.html.as_ref())?;
@@ -261,6 +304,13 @@ fn compare(arguments: &Verify) -> Result<(Comparison, Options), Refusal> {
         is_plain = true;
     }
     let conversion = converter.convert(&model)?;
+    if !arguments.needs_runtime() {
+        if choices.kv_cache {
+            let reason = "the net keeps caches, which only the runtime has";
+            return Err(Error::usage(reason).help("compare it with --runtime").into());
+        }
+        return Ok(Verdict::Proved(prove::prove(&conversion, &converter, &model, (&param, &bin))?));
+    }
     if arguments.magnitudes && !choices.dequantize {
         measured = conversion.half_blobs()?;
     }
@@ -285,7 +335,7 @@ fn compare(arguments: &Verify) -> Result<(Comparison, Options), Refusal> {
         layers,
         measured,
         data: arguments.data.clone(),
-        rounds: arguments.rounds,
+        rounds: arguments.rounds.unwrap_or(1),
         fp16: arguments.fp16,
         bf16: arguments.bf16,
         vulkan: arguments.vulkan,
@@ -302,7 +352,7 @@ fn compare(arguments: &Verify) -> Result<(Comparison, Options), Refusal> {
     if page.is_some() {
         outputs.write(write)?;
     }
-    Ok((comparison, choices))
+    Ok(Verdict::Compared(Box::new(comparison), Box::new(choices)))
 }
 
 fn net_files(arguments: &Verify) -> (PathBuf, PathBuf) {
@@ -323,111 +373,4 @@ fn inner_pairs(conversion: &Conversion) -> Vec<Pair> {
         cache: None,
     };
     conversion.inner_blobs().into_iter().map(pair).collect()
-}
-
-/// The maximum number of listed outputs or nodes, without -v.
-const MAX_ROWS: usize = 40;
-
-/// Returns the rows of the largest errors, in their order.
-fn worst_of(rows: &[Distance], most: usize) -> Vec<&Distance> {
-    // Those without an error have no numbers, so they come first.
-    let error = |row: &Distance| row.alone.or(row.relative).unwrap_or(f64::INFINITY);
-    let mut ordered: Vec<(usize, &Distance)> = rows.iter().enumerate().collect();
-    ordered.sort_by(|(_, one), (_, other)| error(other).total_cmp(&error(one)));
-    ordered.truncate(most);
-    ordered.sort_by_key(|(index, _)| *index);
-    ordered.into_iter().map(|(_, row)| row).collect()
-}
-
-fn describe(comparison: &Comparison, verbose: bool) -> String {
-    let mut text = String::new();
-    let most = if verbose { usize::MAX } else { MAX_ROWS };
-    let inner = worst_of(&comparison.layers, most);
-    let outputs: Vec<&Distance> = comparison.outputs.iter().collect();
-    let width = inner.iter().chain(&outputs).map(|row| row.name.chars().count() + 2).max().unwrap_or(0);
-    let describe = |text: &mut String, row: &&Distance| {
-        let name = format!("\"{}\"", printable(&row.name));
-        let mark = if row.same { "same  " } else { "DIFFERS" };
-        let _ = writeln!(text, "{STRONG}{name:width$}{STRONG:#}  {mark:7}  {}", printable(&row.describe()));
-    };
-    list(&mut text, "", &inner, usize::MAX, describe);
-    if inner.len() < comparison.layers.len() {
-        let (shown, all) = (inner.len(), comparison.layers.len());
-        let _ = writeln!(text, "the {shown} blobs inside of the largest errors, of {all}: -v lists all");
-    }
-    list(&mut text, "", &outputs, most, describe);
-    if let Some(first) = comparison.layers.iter().find(|layer| !layer.same) {
-        let blob = format!("\"{}\": {}", printable(&first.name), printable(&first.describe()));
-        labelled(&mut text, BAD, "first blob that differs", &blob);
-        let has_error = |row: &&Distance| row.alone.is_some();
-        let largest = comparison
-            .layers
-            .iter()
-            .filter(has_error)
-            .max_by(|one, other| one.alone.partial_cmp(&other.alone).unwrap_or(Ordering::Equal));
-        if let Some(row) = largest {
-            let blob = format!("\"{}\": {}", printable(&row.name), printable(&row.describe()));
-            labelled(&mut text, STRONG, "largest error alone", &blob);
-        }
-    } else if !comparison.layers.is_empty() {
-        let _ = writeln!(text, "{} inside are the same", count(comparison.layers.len(), "blob"));
-    }
-    let bad = comparison.outputs.iter().filter(|output| !output.same).count();
-    if bad == 0 {
-        let processor = if comparison.seconds.is_some() { " on the device" } else { "" };
-        let _ = writeln!(text, "the same in onnxruntime and ncnn{processor}");
-    } else {
-        let differing = format!("{} of {} differ", bad, count(comparison.outputs.len(), "output"));
-        labelled(&mut text, BAD, "mismatch", &differing);
-    }
-    if let Some(seconds) = comparison.seconds {
-        labelled(&mut text, STRONG, "time on the device", &format!("{:.3} ms", 1e3 * seconds));
-    }
-    text
-}
-
-/// Adds the nodes whose results are too large for float16, and the option that keeps them in float32 together
-/// with those of the conversion.
-fn describe_magnitudes(text: &mut String, magnitudes: &[Magnitude], kept: &[String], verbose: bool) {
-    if magnitudes.is_empty() {
-        let _ = writeln!(text, "no result is too large for float16");
-        return;
-    }
-    let values = count(magnitudes.len(), "value");
-    labelled(
-        text,
-        STRONG,
-        "too large for float16",
-        &format!("{values} above 16376, with the largest magnitudes, by their nodes"),
-    );
-    list(text, "  ", magnitudes, if verbose { usize::MAX } else { MAX_ROWS }, |text, row| {
-        let _ = writeln!(text, "  {:.3e}  {}", row.magnitude, printable(&row.name));
-    });
-    let names: Vec<&str> =
-        kept.iter().map(String::as_str).chain(magnitudes.iter().map(|row| row.name.as_str())).collect();
-    let option = match names.iter().all(|name| is_harmless(name)) {
-        // Nobody pastes more names.
-        _ if names.len() > MAX_ROWS => {
-            "--data and samples of the inputs, which finds all that needs float32".into()
-        }
-        true => format!("--float32 \"{}\"", names.join(",")),
-        false => "--float32 with these names".to_owned(),
-    };
-    labelled(text, HELP, "help", &format!("convert with {option}"));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn many_nodes_beyond_float16_are_not_listed_in_an_option() {
-        for (nodes, option) in [(2, "convert with --float32 \"n0,n1\""), (41, "convert with --data")] {
-            let magnitudes: Vec<Magnitude> =
-                (0..nodes).map(|node| Magnitude { name: format!("n{node}"), magnitude: 1e5 }).collect();
-            let mut text = String::new();
-            describe_magnitudes(&mut text, &magnitudes, &[], false);
-            assert!(text.contains(option), "{text}");
-        }
-    }
 }

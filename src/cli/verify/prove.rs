@@ -1,0 +1,70 @@
+//! The built-in check of `verify`: the files are read back, and each window of the net is compared with the
+//! model.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use onnx2ncnn::error::Error;
+use onnx2ncnn::ncnn::Net;
+use onnx2ncnn::{Conversion, Converter, Input, Proof, Refusal, State, WindowProof};
+
+use crate::cli::terminal::{BAD, STRONG, labelled, list, printable};
+use crate::common::count::count;
+
+/// The least free sizes that are tried.
+const SIZES: [i64; 3] = [1, 2, 7];
+
+/// The maximum number of listed windows, without -v.
+const MAX_ROWS: usize = 10;
+
+/// Compares the net of these files with the model, at several sizes if some are free.
+pub(super) fn prove(
+    conversion: &Conversion,
+    converter: &Converter,
+    model: &Input,
+    (param, bin): (&Path, &Path),
+) -> Result<Vec<Proof>, Refusal> {
+    let read = |path: &Path| {
+        std::fs::read(path).map_err(|error| Error::io("the file cannot be read", error).in_file(path))
+    };
+    let net = Net::read(&read(param)?, read(bin)?.into()).map_err(|error| error.in_file(param))?;
+    let is_free = conversion.inputs.iter().flat_map(|port| &port.shape).any(|size| size.known().is_none());
+    let sizes = if is_free { &SIZES[..] } else { &SIZES[..1] };
+    let mut proofs = Vec::new();
+    for size in sizes {
+        proofs.push(conversion.prove(converter, model, &net, *size)?);
+    }
+    Ok(proofs)
+}
+
+/// Describes proofs at several sizes: the windows that differ, those that are not covered, and a verdict.
+pub(super) fn describe(proofs: &[Proof], verbose: bool) -> String {
+    let mut text = String::new();
+    let most = if verbose { usize::MAX } else { MAX_ROWS };
+    for (state, label) in [(State::Differs, "DIFFERS"), (State::NotCovered, "not covered")] {
+        let rows: Vec<&WindowProof> =
+            proofs.iter().flat_map(|proof| &proof.windows).filter(|window| window.state == state).collect();
+        list(&mut text, "", &rows, most, |text, window| {
+            let layers: Vec<String> = window.layers.iter().map(|layer| printable(layer)).collect();
+            let value = printable(&window.value);
+            let _ = writeln!(text, "{label} {STRONG}\"{value}\"{STRONG:#}: {}", printable(&window.reason));
+            let _ = writeln!(text, "  layers {}; nodes {}", layers.join(" "), window.nodes.join(" "));
+        });
+    }
+    let of = |state: State| proofs.iter().map(|proof| proof.count(state)).sum::<usize>();
+    let all = proofs.iter().map(|proof| proof.windows.len()).sum::<usize>();
+    let (differs, open, proved) = (of(State::Differs), of(State::NotCovered), of(State::Proved));
+    if differs > 0 {
+        labelled(&mut text, BAD, "mismatch", &format!("{differs} of {} differ", count(all, "window")));
+        return text;
+    }
+    let error = proofs.iter().map(Proof::error).fold(0.0, f64::max);
+    let sizes = if proofs.len() > 1 { format!(" at {} sizes", proofs.len()) } else { String::new() };
+    let verdict = format!(
+        "{} of {}{sizes}, {proved} proved, largest error {error:.1e}; not covered: {open}",
+        all - open,
+        count(all, "window")
+    );
+    labelled(&mut text, STRONG, "verified", &verdict);
+    text
+}

@@ -1,0 +1,93 @@
+//! The layers of the binary form of a `.param` file (`Net::load_param_bin`, `ParamDict::load_param_bin`).
+
+use byteorder::{ByteOrder, LittleEndian};
+
+use super::{Counts, Entry};
+use crate::error::{Error, Result, invalid, unsupported};
+use crate::ncnn::binary::{END, TEXT};
+use crate::ncnn::layer::{Given, Param, Stated};
+use crate::ncnn::text::ARRAY;
+use crate::ncnn::{Layer, check};
+
+/// Returns the numbers of layers and blobs, and the layers.
+pub(super) fn entries(bytes: &[u8]) -> Result<(Counts, Vec<Entry>)> {
+    let mut words = Words(bytes);
+    // The magic number.
+    words.int()?;
+    let counts = Counts { layers: words.count()?, blobs: words.count()? };
+    let mut entries = Vec::new();
+    for index in 0..counts.layers {
+        entries.push(entry(&mut words, index).map_err(|error| error.at_part(format!("layer {index}")))?);
+    }
+    if !words.0.is_empty() {
+        invalid!("the .param file has {} bytes after its last layer", words.0.len());
+    }
+    Ok((counts, entries))
+}
+
+fn entry(words: &mut Words, index: usize) -> Result<Entry> {
+    let kind = words.int()?;
+    let Some(layer) = Layer::indexed(kind) else { unsupported!("a layer of type {kind}") };
+    let (bottoms, tops) = (words.count()?, words.count()?);
+    let mut names =
+        |count: usize| (0..count).map(|_| Ok(words.int()?.to_string())).collect::<Result<Vec<_>>>();
+    let (bottoms, tops) = (names(bottoms)?, names(tops)?);
+    let given = given(words)?;
+    Ok(Entry { place: format!("layer {index}"), layer, name: index.to_string(), bottoms, tops, given })
+}
+
+fn given(words: &mut Words) -> Result<Given> {
+    let mut given = Given::default();
+    loop {
+        let id = words.int()?;
+        let (id, param) = match id {
+            END => return Ok(given),
+            id if id <= TEXT => (TEXT - id, words.text()?),
+            // The type of the elements is not stated: the layer knows it.
+            id if id <= ARRAY => (ARRAY - id, Stated::Words(words.list()?)),
+            id => (id, Stated::Words(vec![words.int()?])),
+        };
+        if !(0..check::MAX_PARAMS).contains(&id) {
+            invalid!("param {id} is beyond those that the runtime reads");
+        }
+        if !given.add(id, param) {
+            invalid!("param {id} occurs twice");
+        }
+    }
+}
+
+/// The rest of the little-endian words.
+struct Words<'a>(&'a [u8]);
+
+impl<'a> Words<'a> {
+    fn take(&mut self, bytes: usize) -> Result<&'a [u8]> {
+        let (taken, rest) =
+            self.0.split_at_checked(bytes).ok_or_else(|| Error::invalid("the .param file ends early"))?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn int(&mut self) -> Result<i32> {
+        Ok(LittleEndian::read_i32(self.take(4)?))
+    }
+
+    fn count(&mut self) -> Result<usize> {
+        let count = self.int()?;
+        usize::try_from(count).map_err(|_| Error::invalid(format!("a count of {count}")))
+    }
+
+    fn list(&mut self) -> Result<Vec<i32>> {
+        let count = self.count()?;
+        let bytes = self.take(count.saturating_mul(4))?;
+        Ok(bytes.chunks_exact(4).map(LittleEndian::read_i32).collect())
+    }
+
+    fn text(&mut self) -> Result<Stated> {
+        let count = self.count()?;
+        let bytes = self
+            .take(count.checked_next_multiple_of(4).unwrap_or(usize::MAX))?
+            .get(..count)
+            .unwrap_or_default();
+        Ok(Stated::Typed(Param::Text(String::from_utf8_lossy(bytes).into_owned())))
+    }
+}

@@ -1,0 +1,50 @@
+//! What several layers need of arrays.
+
+use ndarray::{ArrayD, IxDyn};
+
+use super::Mat;
+use crate::error::{Error, Result, invalid};
+use crate::tensor::Tensor;
+
+/// Returns bottom `index`.
+pub(super) fn bottom<'a>(bottoms: &[&'a Mat], index: usize) -> Result<&'a Mat> {
+    match bottoms.get(index) {
+        Some(bottom) => Ok(bottom),
+        None => invalid!("it has {} bottoms, and needs bottom {index}", bottoms.len()),
+    }
+}
+
+/// Returns the elements of a weight as a list.
+///
+/// # Errors
+///
+/// `Invalid` if the weight is absent or has another number of elements, `Io` if it cannot be read.
+pub(super) fn weight(weight: &Option<Tensor>, len: usize) -> Result<Vec<f64>> {
+    let Some(tensor) = weight else { invalid!("a weight of {len} elements is missing") };
+    if tensor.len() != len {
+        invalid!("a weight has {} elements in place of {len}", tensor.len());
+    }
+    Ok(tensor.load()?.to_f64()?.into_iter().collect())
+}
+
+/// Returns an array of these sizes, outermost first.
+pub(super) fn shaped(sizes: &[usize], elements: Vec<f64>) -> Result<Mat> {
+    let count = elements.len();
+    ArrayD::from_shape_vec(IxDyn(sizes), elements)
+        .map_err(|_| Error::invalid(format!("{count} elements as {sizes:?}")))
+}
+
+/// Returns a size or a count that a param has.
+pub(super) fn size(param: i32) -> Result<usize> {
+    usize::try_from(param).map_err(|_| Error::invalid(format!("a size of {param}")))
+}
+
+/// Returns the index of an axis; a negative one counts from the end.
+pub(super) fn axis(param: i32, axes: usize) -> Result<usize> {
+    let back = usize::try_from(param.unsigned_abs())?;
+    let index = if param < 0 { axes.checked_sub(back) } else { Some(back) };
+    match index.filter(|index| *index < axes) {
+        Some(index) => Ok(index),
+        None => invalid!("axis {param} of {axes} axes"),
+    }
+}

@@ -1,0 +1,80 @@
+//! Random elements.
+
+use fastrand::Rng;
+use ndarray::{ArrayD, IxDyn};
+
+use crate::error::{Result, unsupported};
+use crate::tensor::{Array, DType, Elements};
+
+/// A generator of random elements: the same seed gives the same elements.
+pub(super) struct Random(Rng);
+
+/// A law of random numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Law {
+    /// Near 0, with a variance of 1.
+    Ordinary,
+    /// Far from 0, where functions saturate.
+    Large,
+    /// Near 0, where small constants show.
+    Tiny,
+    /// Small integers, among them ties.
+    Integers,
+}
+
+impl Law {
+    pub const ALL: [Law; 4] = [Law::Ordinary, Law::Large, Law::Tiny, Law::Integers];
+}
+
+impl Random {
+    pub fn new(seed: u64) -> Random {
+        Random(Rng::with_seed(seed))
+    }
+
+    /// Returns elements of an input of a model; integers are below the bound.
+    pub fn input(&mut self, dtype: DType, shape: &[usize], bound: u32) -> Result<Array> {
+        let shape = IxDyn(shape);
+        let mut integers = |bound: u32| {
+            Elements::I64(ArrayD::from_shape_simple_fn(shape.clone(), || self.0.u32(0..bound).into()))
+        };
+        let elements = match dtype {
+            DType::Bool => integers(2),
+            dtype if dtype.is_int() => integers(bound),
+            DType::F64 => Elements::F64(ArrayD::from_shape_simple_fn(shape, || 2.0 * self.0.f64() - 1.0)),
+            dtype if dtype.is_float() => {
+                Elements::F32(ArrayD::from_shape_simple_fn(shape, || 2.0 * self.0.f32() - 1.0))
+            }
+            dtype => unsupported!("no elements can be made for an input of type {dtype}"),
+        };
+        Ok(Array::new(dtype, elements))
+    }
+
+    /// Returns elements of a law in place of those of a run, of which they keep the sign and the bound 1:
+    /// layers may rely on the ranges of their operators. Integers are returned as they are.
+    pub fn like(&mut self, array: &Array, law: Law) -> Array {
+        let Elements::F32(run) = array.elements() else { return array.clone() };
+        if run.iter().all(|x| x.fract() == 0.0) {
+            return array.clone();
+        }
+        let low = run.iter().copied().fold(f32::INFINITY, f32::min);
+        let high = run.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+        let elements = run.map(|_| {
+            let x = self.number(law);
+            let x = if low >= 0.0 { x.abs() } else { x };
+            if low >= -1.0 && high <= 1.0 { x / (1.0 + x.abs()) } else { x }
+        });
+        Array::new(array.dtype(), Elements::F32(elements))
+    }
+
+    fn number(&mut self, law: Law) -> f32 {
+        // The sum of twelve uniform numbers has a variance of 1.
+        let mut normal = || (0..12).map(|_| self.0.f32()).sum::<f32>() - 6.0;
+        match law {
+            Law::Ordinary => normal(),
+            Law::Large => 6.0 * normal(),
+            Law::Tiny => 1e-3 * normal(),
+            // Quotients by 0 say nothing.
+            Law::Integers => (2.0 * normal()).trunc() + normal().signum(),
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Nodes of a model, evaluated one by one: by an engine for ONNX, or else by the evaluation of the operator.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use ndarray::{ArrayD, IxDyn};
+use num_traits::AsPrimitive;
+use rten::{Model as Compiled, ModelOptions, Value as EngineValue};
+use rten_tensor::prelude::*;
+
+use crate::error::{Error, Result, unsupported};
+use crate::graph::{Graph, Ids, Node, NodeId, Value};
+use crate::onnx::{self, Model};
+use crate::op::{self, Call};
+use crate::tensor::{Array, DType, Dim, Elements, Tensor};
+
+/// The most elements of an input whose elements the shape rule may read.
+const FEW: usize = 4096;
+
+/// The evaluator of the nodes of a model.
+pub(super) struct Engine<'a> {
+    model: &'a Model,
+    /// The nodes as models of their own, by the ids of the nodes; `None` for those that the engine refuses.
+    compiled: RefCell<BTreeMap<NodeId, Option<Compiled>>>,
+}
+
+impl<'a> Engine<'a> {
+    pub fn new(model: &'a Model) -> Engine<'a> {
+        Engine { model, compiled: RefCell::default() }
+    }
+
+    /// Evaluates a node on its inputs; `None` for omitted ones.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` if neither evaluates the node.
+    pub fn evaluate(&self, id: NodeId, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+        let Some(node) = self.model.graph.node(id) else { return Err(Error::internal("no node")) };
+        let op = op::find_handled(node).ok().filter(|op| op.fold.is_some());
+        // The engine approximates functions, and takes the last of equal maxima. But where the layers follow
+        // from the moves of an operator, as its evaluation does, the engine is another witness.
+        if let Some(op) = op.filter(|op| op.moves.is_none()) {
+            return op.evaluate(node, inputs.to_vec());
+        }
+        let (graph, single) = single_node(&self.model.graph, node, inputs)?;
+        let types = output_types(&graph, &single);
+        match (self.run(id, node, inputs, &types), op) {
+            (Ok(outputs), _) => Ok(outputs),
+            (Err(_), Some(op)) => op.evaluate(node, inputs.to_vec()),
+            (Err(reason), None) => {
+                Err(Error::unsupported(format!("{} is not evaluated", node.qualified_op_type()))
+                    .caused_by(reason))
+            }
+        }
+    }
+
+    fn run(
+        &self,
+        id: NodeId,
+        node: &Node,
+        inputs: &[Option<Array>],
+        types: &[Option<DType>],
+    ) -> Result<Vec<Array>> {
+        let exact = |input: &Array| input.dtype() != DType::F64;
+        if !inputs.iter().flatten().all(exact)
+            || types.contains(&Some(DType::F64))
+            || node.bodies().next().is_some()
+        {
+            unsupported!("it computes in float64, or has a body");
+        }
+        let mut compiled = self.compiled.borrow_mut();
+        let model = compiled.entry(id).or_insert_with(|| self.compile(node, inputs).ok());
+        let Some(model) = model else { unsupported!("the engine has no such operator") };
+        let mut given = Vec::new();
+        for (index, input) in inputs.iter().enumerate() {
+            if let Some(input) = input {
+                let id = model.node_id(&input_name(index)).map_err(engine_error)?;
+                given.push((id, to_engine(input)?.into()));
+            }
+        }
+        let present = node.outputs.iter().enumerate().filter(|(_, output)| output.is_some());
+        let present: Vec<usize> = present.map(|(index, _)| index).collect();
+        let wanted: Result<Vec<_>> =
+            present.iter().map(|index| model.node_id(&output_name(*index)).map_err(engine_error)).collect();
+        let outputs = model.run(given, &wanted?, None).map_err(engine_error)?;
+        let mut all = vec![Array::f32(ArrayD::zeros(IxDyn(&[0]))); node.outputs.len()];
+        for (index, output) in present.into_iter().zip(outputs) {
+            let dtype = types.get(index).copied().flatten();
+            if let Some(place) = all.get_mut(index) {
+                *place = from_engine(output, dtype)?;
+            }
+        }
+        Ok(all)
+    }
+
+    /// Makes a model of one node, whose inputs and outputs are named by their indices.
+    fn compile(&self, node: &Node, inputs: &[Option<Array>]) -> Result<Compiled> {
+        let mut graph = Graph::default();
+        graph.opsets.clone_from(&self.model.graph.opsets);
+        let mut single = node.clone();
+        single.inputs = Ids::new();
+        for (index, input) in inputs.iter().enumerate() {
+            let dtype = input.as_ref().map(|input| engine_type(input.dtype()));
+            single.inputs.push(dtype.map(|dtype| {
+                let value = Value { name: input_name(index), dtype: Some(dtype), ..Value::default() };
+                let value = graph.add_value(value);
+                graph.inputs.push(value);
+                value
+            }));
+        }
+        single.outputs = Ids::new();
+        for (index, output) in node.outputs.iter().enumerate() {
+            single.outputs.push(output.map(|_| {
+                let value = graph.add_value(Value { name: output_name(index), ..Value::default() });
+                graph.outputs.push(value);
+                value
+            }));
+        }
+        graph.add_node(single);
+        let mut bytes = Vec::new();
+        let model = Model { graph, ..self.model.clone() };
+        onnx::stream(&model, &mut bytes, &op::since_version)?;
+        let mut options = ModelOptions::with_all_ops();
+        options.enable_optimization(false);
+        options.load(bytes).map_err(engine_error)
+    }
+}
+
+fn input_name(index: usize) -> String {
+    format!("input{index}")
+}
+
+fn output_name(index: usize) -> String {
+    format!("output{index}")
+}
+
+fn engine_error(error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    Error::unsupported("the engine does not compute it").caused_by(error)
+}
+
+/// Returns a graph of one node with the facts of its inputs, for the shape rule.
+fn single_node(whole: &Graph, node: &Node, inputs: &[Option<Array>]) -> Result<(Graph, Node)> {
+    let mut graph = Graph::default();
+    graph.opsets.clone_from(&whole.opsets);
+    let mut single = node.clone();
+    single.inputs = Ids::new();
+    for input in inputs {
+        let Some(array) = input else {
+            single.inputs.push(None);
+            continue;
+        };
+        let constant = if array.len() <= FEW { Some(Tensor::from_array(array)?) } else { None };
+        let shape = array.shape().iter().map(|size| Dim::from(*size)).collect();
+        let value = Value { dtype: Some(array.dtype()), shape: Some(shape), constant, ..Value::default() };
+        single.inputs.push(Some(graph.add_value(value)));
+    }
+    Ok((graph, single))
+}
+
+/// Returns the types of the outputs, as far as the shape rule knows them.
+fn output_types(graph: &Graph, node: &Node) -> Vec<Option<DType>> {
+    let Ok(op) = op::find_handled(node) else { return Vec::new() };
+    let facts = (op.infer)(&Call::new(graph, node, op)).unwrap_or_default();
+    facts.into_iter().map(|fact| Some(fact.dtype)).collect()
+}
+
+/// Returns the type in which the engine is given elements: it has no half precision.
+fn engine_type(dtype: DType) -> DType {
+    if dtype.is_float() { DType::F32 } else { dtype }
+}
+
+fn to_engine(array: &Array) -> Result<EngineValue> {
+    fn value<T>(array: &Array, list: Vec<T>) -> Result<EngineValue>
+    where
+        EngineValue: From<rten_tensor::Tensor<T>>,
+    {
+        EngineValue::from_shape(array.shape(), list).map_err(engine_error)
+    }
+    match (array.dtype(), array.elements()) {
+        (_, Elements::F32(list)) => value(array, list.iter().copied().collect::<Vec<f32>>()),
+        (DType::U8, Elements::I64(list)) => value::<u8>(array, list.iter().map(|x| (*x).as_()).collect()),
+        (DType::I8, Elements::I64(list)) => value::<i8>(array, list.iter().map(|x| (*x).as_()).collect()),
+        (_, Elements::I64(list)) => {
+            let list = list.iter().map(|x| i32::try_from(*x));
+            value::<i32>(array, list.collect::<std::result::Result<_, _>>()?)
+        }
+        (dtype, _) => unsupported!("elements of type {dtype}"),
+    }
+}
+
+fn from_engine(value: EngineValue, dtype: Option<DType>) -> Result<Array> {
+    fn elements<T: Clone, U>(shape: &[usize], list: Vec<T>, convert: impl Fn(T) -> U) -> Result<ArrayD<U>> {
+        let list = list.into_iter().map(convert).collect();
+        ArrayD::from_shape_vec(IxDyn(shape), list).map_err(|_| Error::internal("elements of another shape"))
+    }
+    let (found, all) = match value {
+        EngineValue::FloatTensor(tensor) => {
+            (DType::F32, Elements::F32(elements(tensor.shape(), tensor.to_vec(), |value| value)?))
+        }
+        EngineValue::Int32Tensor(tensor) => {
+            (DType::I64, Elements::I64(elements(tensor.shape(), tensor.to_vec(), i64::from)?))
+        }
+        EngineValue::Int8Tensor(tensor) => {
+            (DType::I8, Elements::I64(elements(tensor.shape(), tensor.to_vec(), i64::from)?))
+        }
+        EngineValue::UInt8Tensor(tensor) => {
+            (DType::U8, Elements::I64(elements(tensor.shape(), tensor.to_vec(), i64::from)?))
+        }
+        _ => unsupported!("a sequence"),
+    };
+    let dtype = dtype.unwrap_or(found);
+    if dtype.is_float() != found.is_float() {
+        unsupported!("elements of type {found} in place of {dtype}");
+    }
+    Ok(Array::new(dtype, all))
+}

@@ -1,0 +1,258 @@
+//! The proof that a net computes its model: layer by layer, without a runtime.
+//!
+//! Blobs that have the elements of values of the model cut the net into windows. A window is computed from
+//! the same elements twice: its layers by `reference/`, and the nodes of the model, as they were read, by
+//! `engine.rs`. Neither side uses a pass or a lowering of the conversion, which tells only the names of blobs
+//! and values.
+
+mod compare;
+mod draw;
+mod engine;
+mod proof;
+mod window;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ndarray::{ArrayD, IxDyn};
+
+use crate::common::index::IndexMap;
+use crate::error::{Error, Result, invalid};
+use crate::graph::{Graph, NodeId, ValueId};
+use crate::ncnn::{BlobId, Net};
+use crate::onnx::Model;
+use crate::reference::Mat;
+use crate::tensor::Array;
+use engine::Engine;
+pub use proof::{Proof, State, WindowProof};
+use window::Window;
+
+/// A value of the model and the blob that has its elements, in the same order.
+#[derive(Clone, Debug)]
+pub(crate) struct Pair {
+    /// The name of the value.
+    pub value: String,
+    /// The name of the blob.
+    pub blob: String,
+    /// The sizes of the blob, outermost first.
+    pub sizes: Vec<usize>,
+    /// Whether the value is an output of the model.
+    pub is_output: bool,
+}
+
+/// A model, and the net that is to compute it.
+pub(crate) struct Subject<'a> {
+    /// The model as it was read, with the values that options set.
+    pub model: &'a Model,
+    /// The net as its files state it.
+    pub net: &'a Net,
+    /// The values that are blobs.
+    pub pairs: Vec<Pair>,
+    /// The names of the inputs that the net does not read, as the conversion assumes their elements.
+    pub ignored: Vec<String>,
+    /// The shapes of the inputs of the model, by their names.
+    pub shapes: BTreeMap<String, Vec<usize>>,
+}
+
+/// The sets of elements of whole inputs that are tried: integers below each bound, as they may be indices.
+const BOUNDS: [u32; 3] = [4, 2, 1];
+
+/// Compares each window of a net with the model.
+///
+/// # Errors
+///
+/// Those of reading the weights of the model; what differs or is not covered is part of the proof.
+pub(crate) fn prove(subject: &Subject) -> Result<Proof> {
+    let graph = &subject.model.graph;
+    let blobs = names(subject.net.blob_ids().map(|blob| (subject.net.blob(blob).name.as_str(), blob)));
+    let values = names(graph.value_ids().map(|value| (graph.value(value).name.as_str(), value)));
+    let mut windows = Windows::default();
+    let mut paired: BTreeMap<BlobId, (ValueId, &Pair)> = BTreeMap::new();
+    for pair in &subject.pairs {
+        match (blobs.get(pair.blob.as_str()), values.get(pair.value.as_str())) {
+            (Some(blob), Some(value)) => {
+                paired.insert(*blob, (*value, pair));
+            }
+            (None, _) => windows.proofs.push(WindowProof::missing(pair)),
+            (_, None) if pair.is_output => windows.proofs.push(WindowProof::unknown(pair)),
+            (_, None) => {}
+        }
+    }
+    let varying = varying(graph);
+    let is_input = |blob: BlobId| subject.net.inputs.contains(&blob);
+    for (blob, (value, pair)) in &paired {
+        if !is_input(*blob) && graph.value(*value).constant.is_none() {
+            windows.open.push(Window::new(subject, &paired, &varying, (*blob, *value, pair)));
+        }
+    }
+    windows.open.sort_by_key(|window| window.place);
+    let engine = Engine::new(subject.model);
+    let mut best = windows;
+    for (attempt, bound) in BOUNDS.iter().enumerate() {
+        let run = Run::new(subject, &engine, *bound)?;
+        let proofs = run.check(&best.open)?;
+        let failed = proofs.iter().any(|proof| proof.state == State::NotCovered);
+        if attempt == 0 || better(&proofs, &best.checked) {
+            best.checked = proofs;
+        }
+        if !failed || !graph.inputs.iter().any(|input| is_integer(graph, *input)) {
+            break;
+        }
+    }
+    let mut proofs = best.proofs;
+    proofs.append(&mut best.checked);
+    Ok(Proof::new(subject.net, proofs))
+}
+
+/// Returns the values that depend on inputs of the model.
+fn varying(graph: &Graph) -> BTreeSet<ValueId> {
+    let mut varying: BTreeSet<ValueId> = graph.inputs.iter().copied().collect();
+    for (_, node) in graph.nodes() {
+        if node.reads().any(|value| varying.contains(&value)) {
+            varying.extend(node.outputs.iter().flatten());
+        }
+    }
+    varying
+}
+
+fn better(one: &[WindowProof], other: &[WindowProof]) -> bool {
+    let covered =
+        |proofs: &[WindowProof]| proofs.iter().filter(|proof| proof.state != State::NotCovered).count();
+    covered(one) > covered(other)
+}
+
+fn is_integer(graph: &Graph, value: ValueId) -> bool {
+    graph.value(value).dtype.is_some_and(|dtype| dtype.is_int())
+}
+
+#[derive(Default)]
+struct Windows {
+    open: Vec<Window>,
+    checked: Vec<WindowProof>,
+    proofs: Vec<WindowProof>,
+}
+
+fn names<'a, Id>(all: impl Iterator<Item = (&'a str, Id)>) -> BTreeMap<&'a str, Id> {
+    all.filter(|(name, _)| !name.is_empty()).collect()
+}
+
+/// A run of the whole model on random inputs.
+struct Run<'a> {
+    subject: &'a Subject<'a>,
+    engine: &'a Engine<'a>,
+    values: IndexMap<ValueId, Array>,
+    /// Why values are not computed.
+    reasons: BTreeMap<ValueId, String>,
+}
+
+impl<'a> Run<'a> {
+    fn new(subject: &'a Subject<'a>, engine: &'a Engine<'a>, bound: u32) -> Result<Run<'a>> {
+        let graph = &subject.model.graph;
+        let mut random = draw::Random::new(0);
+        let mut values = IndexMap::default();
+        for input in &graph.inputs {
+            let value = graph.value(*input);
+            let Some(shape) = subject.shapes.get(&value.name) else {
+                invalid!("the shape of the input \"{}\" is not known", value.name);
+            };
+            let dtype = value.dtype.ok_or_else(|| Error::invalid("an input without a type"))?;
+            values.insert(*input, random.input(dtype, shape, bound)?);
+        }
+        Ok(Run { subject, engine, values, reasons: BTreeMap::new() })
+    }
+
+    /// Evaluates the nodes in their order, and checks each window as soon as its values are known.
+    fn check(mut self, windows: &[Window]) -> Result<Vec<WindowProof>> {
+        let graph = &self.subject.model.graph;
+        let mut uses: BTreeMap<ValueId, usize> = BTreeMap::new();
+        let readers = graph.nodes().flat_map(|(_, node)| node.reads());
+        for value in readers.chain(windows.iter().flat_map(|window| window.values())) {
+            *uses.entry(value).or_default() += 1;
+        }
+        let mut at: BTreeMap<ValueId, Vec<usize>> = BTreeMap::new();
+        for (index, window) in windows.iter().enumerate() {
+            at.entry(window.value).or_default().push(index);
+        }
+        let mut proofs: Vec<Option<WindowProof>> = windows.iter().map(|_| None).collect();
+        let mut release = |run: &mut Run, values: &mut dyn Iterator<Item = ValueId>| {
+            for value in values {
+                let left = uses.entry(value).or_default();
+                *left = left.saturating_sub(1);
+                if *left == 0 {
+                    run.values.remove(value);
+                }
+            }
+        };
+        for (id, node) in graph.nodes() {
+            self.compute(id);
+            for value in node.outputs.iter().flatten() {
+                for index in at.remove(value).unwrap_or_default() {
+                    if let (Some(window), Some(proof)) = (windows.get(index), proofs.get_mut(index)) {
+                        *proof = Some(window.check(&self));
+                        release(&mut self, &mut window.values());
+                    }
+                }
+            }
+            release(&mut self, &mut node.reads());
+        }
+        // Windows at inputs of the model.
+        for (window, proof) in windows.iter().zip(&mut proofs) {
+            if proof.is_none() {
+                *proof = Some(window.check(&self));
+            }
+        }
+        Ok(proofs.into_iter().flatten().collect())
+    }
+
+    fn compute(&mut self, id: NodeId) {
+        let graph = &self.subject.model.graph;
+        let Some(node) = graph.node(id) else { return };
+        let outputs =
+            self.inputs(node.inputs.iter().copied()).and_then(|inputs| self.engine.evaluate(id, &inputs));
+        match outputs {
+            Ok(outputs) => {
+                let pairs = node.outputs.iter().zip(outputs).filter_map(|(id, array)| Some(((*id)?, array)));
+                self.values.extend(pairs);
+            }
+            Err(error) => {
+                let reason = error.message().to_owned();
+                let reasons = node.outputs.iter().flatten().map(|output| (*output, reason.clone()));
+                self.reasons.extend(reasons);
+            }
+        }
+    }
+
+    /// Returns the elements of inputs of a node.
+    fn inputs(&self, ids: impl Iterator<Item = Option<ValueId>>) -> Result<Vec<Option<Array>>> {
+        ids.map(|id| id.map(|id| self.value(id)).transpose()).collect()
+    }
+
+    /// Returns the elements of a value.
+    fn value(&self, id: ValueId) -> Result<Array> {
+        elements(&self.subject.model.graph, &self.values, &self.reasons, id)
+    }
+}
+
+/// Returns the elements of a value that is computed or constant.
+fn elements(
+    graph: &Graph,
+    values: &IndexMap<ValueId, Array>,
+    reasons: &BTreeMap<ValueId, String>,
+    id: ValueId,
+) -> Result<Array> {
+    if let Some(array) = values.get(id) {
+        return Ok(array.clone());
+    }
+    match (&graph.value(id).constant, reasons.get(&id)) {
+        (Some(constant), _) => constant.load(),
+        (None, Some(reason)) => Err(Error::unsupported(reason.clone())),
+        (None, None) => Err(Error::unsupported(format!("\"{}\" is not computed", graph.value(id).name))),
+    }
+}
+
+/// Returns the elements of a value as the blob of these sizes.
+fn as_mat(array: &Array, sizes: &[usize]) -> Result<Mat> {
+    let elements: Vec<f64> = array.to_f64()?.into_iter().collect();
+    let count = elements.len();
+    ArrayD::from_shape_vec(IxDyn(sizes), elements)
+        .map_err(|_| Error::invalid(format!("{count} elements as a blob of {sizes:?}")))
+}

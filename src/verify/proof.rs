@@ -1,0 +1,105 @@
+//! The result of a proof.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use super::Pair;
+use crate::ncnn::Net;
+
+/// What is known of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum State {
+    /// An element differs.
+    Differs,
+    /// One side cannot be computed.
+    NotCovered,
+    /// Both sides are equal on random elements, within the rounding of float32.
+    Tested,
+    /// Both sides move each element to the same place, at these sizes.
+    Proved,
+}
+
+/// A part of a net between blobs with the elements of values of the model, up to one of them.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct WindowProof {
+    /// The name of the value at its end.
+    pub value: String,
+    /// The name of the blob.
+    pub blob: String,
+    /// The names of its layers.
+    pub layers: Vec<String>,
+    /// The nodes of the model that compute the same.
+    pub nodes: Vec<String>,
+    /// What is known of it.
+    pub state: State,
+    /// The largest error, relative to the largest magnitude of the value.
+    pub error: Option<f64>,
+    /// What differs, or why the window is not covered.
+    pub reason: String,
+}
+
+impl WindowProof {
+    /// The window of a blob that the net lacks.
+    pub(super) fn missing(pair: &Pair) -> WindowProof {
+        WindowProof::without_layers(pair, State::Differs, "the net has no such blob")
+    }
+
+    /// The window of an output of which the model has no value.
+    pub(super) fn unknown(pair: &Pair) -> WindowProof {
+        WindowProof::without_layers(pair, State::NotCovered, "the model has no value of this name")
+    }
+
+    fn without_layers(pair: &Pair, state: State, reason: &str) -> WindowProof {
+        let (value, blob) = (pair.value.clone(), pair.blob.clone());
+        WindowProof {
+            value,
+            blob,
+            layers: Vec::new(),
+            nodes: Vec::new(),
+            state,
+            error: None,
+            reason: reason.to_owned(),
+        }
+    }
+}
+
+/// The comparison of all windows of a net with its model.
+#[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Proof {
+    /// The windows in the order of their last layers.
+    pub windows: Vec<WindowProof>,
+    /// The names of layers in no window.
+    pub loose_layers: Vec<String>,
+}
+
+impl Proof {
+    pub(super) fn new(net: &Net, windows: Vec<WindowProof>) -> Proof {
+        let covered: BTreeSet<&str> =
+            windows.iter().flat_map(|window| &window.layers).map(String::as_str).collect();
+        let is_loose = |name: &&str| !covered.contains(name);
+        let computed = net.layers.iter().filter(|layer| !layer.bottoms.is_empty());
+        let loose = computed.map(|layer| layer.name.as_str()).filter(is_loose).map(str::to_owned);
+        Proof { loose_layers: loose.collect(), windows }
+    }
+
+    /// Returns the number of windows of a state.
+    pub fn count(&self, state: State) -> usize {
+        self.windows.iter().filter(|window| window.state == state).count()
+    }
+
+    /// Returns whether no window differs.
+    pub fn is_right(&self) -> bool {
+        self.count(State::Differs) == 0
+    }
+
+    /// Returns the largest error of a window that does not differ.
+    pub fn error(&self) -> f64 {
+        let same = self.windows.iter().filter(|window| window.state != State::Differs);
+        same.filter_map(|window| window.error).fold(0.0, f64::max)
+    }
+}

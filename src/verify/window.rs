@@ -1,0 +1,386 @@
+//! A window of a net, and its comparison with the nodes of the model.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ndarray::ArrayD;
+
+use super::compare::{Difference, Tolerance, compare};
+use super::draw::{Law, Random};
+use super::proof::{State, WindowProof};
+use super::{Pair, Run, Subject, as_mat, elements};
+use crate::common::index::IndexMap;
+use crate::error::{Error, Result};
+use crate::graph::{Graph, NodeId, ValueId};
+use crate::ncnn::layer::Trait;
+use crate::ncnn::{BlobId, Layer, Net};
+use crate::op;
+use crate::reference::{self, Mat};
+use crate::tensor::{Array, DType, Elements};
+
+/// The tolerance relative to the largest magnitude: some units of float32, which the model computes in.
+const RELATIVE: f64 = 1e-5;
+/// The tolerance of windows whose weights are stored in float16.
+const RELATIVE_HALF: f64 = 4e-3;
+/// The distance of the smallest numbers of float16.
+const HALF_STEP: f64 = 6e-8;
+/// The tolerance of values in bfloat16.
+const RELATIVE_BFLOAT: f64 = 0.016;
+/// The tolerance of windows whose weights are stored as integers.
+const RELATIVE_INT8: f64 = 0.1;
+/// The part by which inputs change to see how far their rounding changes an element.
+const ROUNDING: f32 = 2e-7;
+/// The factor of that change in the tolerance.
+const NOISE: f64 = 4.0;
+/// The most multiply-adds, or elements, of a window that is computed on further random elements.
+const WORK: u64 = 20_000_000;
+/// Labels are exact in float32 up to this number.
+const LABELS: usize = 1 << 24;
+
+/// A blob and its value, and what lies between it and the blobs before.
+pub(super) struct Window {
+    /// The position of its last layer.
+    pub place: usize,
+    pub value: ValueId,
+    blob: BlobId,
+    name: String,
+    sizes: Vec<usize>,
+    /// The blobs from which its layers compute.
+    given: Vec<Given>,
+    layers: Vec<usize>,
+    /// The nodes that compute the same from the given values; `None` if they read other values too.
+    nodes: Option<Vec<NodeId>>,
+    /// An input of the model that the nodes read, and of which the net assumes the elements.
+    ignored: Option<String>,
+}
+
+/// A blob from which the layers of a window compute.
+struct Given {
+    blob: BlobId,
+    value: ValueId,
+    sizes: Vec<usize>,
+    /// Whether the value depends on inputs of the model.
+    varies: bool,
+}
+
+/// One comparison.
+struct Outcome {
+    error: f64,
+    difference: Option<Difference>,
+}
+
+impl Window {
+    pub fn new(
+        subject: &Subject,
+        paired: &BTreeMap<BlobId, (ValueId, &Pair)>,
+        varying: &BTreeSet<ValueId>,
+        (blob, value, pair): (BlobId, ValueId, &Pair),
+    ) -> Window {
+        let (net, graph) = (subject.net, &subject.model.graph);
+        let layers = reference::between(net, |other| other != blob && paired.contains_key(&other), &[blob]);
+        let read = layers.iter().filter_map(|index| net.layers.get(*index)).flat_map(|layer| &layer.bottoms);
+        let read: BTreeSet<BlobId> = read.copied().filter(|other| *other != blob).collect();
+        let given = read.into_iter().filter_map(|blob| {
+            let (value, pair) = paired.get(&blob)?;
+            let (value, sizes) = (*value, pair.sizes.clone());
+            Some(Given { blob, value, sizes, varies: varying.contains(&value) })
+        });
+        let given: Vec<Given> = given.collect();
+        let values: BTreeSet<ValueId> = given.iter().map(|given| given.value).collect();
+        let reads = inputs_before(graph, &values, value);
+        let ignored = subject.ignored.iter().find(|name| reads.contains(name.as_str())).cloned();
+        Window {
+            ignored,
+            place: layers.last().copied().unwrap_or_default(),
+            value,
+            blob,
+            name: pair.value.clone(),
+            sizes: pair.sizes.clone(),
+            nodes: nodes_between(graph, &values, value),
+            given,
+            layers,
+        }
+    }
+
+    /// Returns the values that are compared or given.
+    pub fn values(&self) -> impl Iterator<Item = ValueId> + '_ {
+        self.given.iter().map(|given| given.value).chain([self.value])
+    }
+
+    /// Compares both sides: on the values of a run, on labels if all layers move elements, and otherwise on
+    /// further random elements.
+    pub fn check(&self, run: &Run) -> WindowProof {
+        let net = run.subject.net;
+        let mut proof = WindowProof {
+            value: self.name.clone(),
+            blob: net.blob(self.blob).name.clone(),
+            layers: self.net_layers(net).map(|layer| layer.name.clone()).collect(),
+            nodes: self.node_names(&run.subject.model.graph),
+            state: State::Tested,
+            error: None,
+            reason: String::new(),
+        };
+        let ignored =
+            self.ignored.as_ref().map(|input| format!("the net does not read the input \"{input}\""));
+        let on_run = ignored.map_or_else(|| self.on_run(run), |reason| Err(Error::unsupported(reason)));
+        let outcome = on_run.and_then(|outcome| {
+            note(&mut proof, &outcome);
+            self.on_drawn(run, &mut proof)
+        });
+        if let Err(error) = outcome
+            && proof.state != State::Differs
+        {
+            proof.state = State::NotCovered;
+            proof.reason = error.to_string();
+        }
+        proof
+    }
+
+    fn net_layers<'n>(&'n self, net: &'n Net) -> impl Iterator<Item = &'n crate::ncnn::NetLayer> + 'n {
+        self.layers.iter().filter_map(|index| net.layers.get(*index))
+    }
+
+    fn node_names(&self, graph: &Graph) -> Vec<String> {
+        let nodes = self.nodes.iter().flatten().filter_map(|id| graph.node(*id));
+        nodes
+            .map(|node| if node.name.is_empty() { node.at().to_string() } else { node.name.clone() })
+            .collect()
+    }
+
+    /// Compares on the values of a run of the whole model.
+    fn on_run(&self, run: &Run) -> Result<Outcome> {
+        self.compare(run, &self.given(run)?, &run.value(self.value)?)
+    }
+
+    /// Compares on labels or random elements, if the nodes need only the given values.
+    fn on_drawn(&self, run: &Run, proof: &mut WindowProof) -> Result<()> {
+        let Some(nodes) = &self.nodes else { return Ok(()) };
+        let given = self.given(run)?;
+        if self.given.iter().all(|given| !given.varies) {
+            if proof.state == State::Tested && proof.error == Some(0.0) {
+                proof.state = State::Proved;
+            }
+            return Ok(());
+        }
+        if self.moves(run) && given.iter().map(Array::len).sum::<usize>() < LABELS {
+            let labels = self.drawn(&given, labels());
+            let expected = self.evaluate(run, nodes, &labels)?;
+            let outcome = self.compare(run, &labels, &expected)?;
+            let is_exact = outcome.error == 0.0;
+            note(proof, &outcome);
+            if proof.state == State::Tested && is_exact {
+                proof.state = State::Proved;
+            }
+            return Ok(());
+        }
+        if self.work(run) > WORK {
+            return Ok(());
+        }
+        for (seed, law) in (1..).zip(Law::ALL) {
+            let mut random = Random::new(seed);
+            let drawn = self.drawn(&given, |array| random.like(array, law));
+            // Elements that the operators do not permit say nothing.
+            let Ok(expected) = self.evaluate(run, nodes, &drawn) else { continue };
+            note(proof, &self.compare(run, &drawn, &expected)?);
+        }
+        Ok(())
+    }
+
+    /// Returns the elements of the given values in a run.
+    fn given(&self, run: &Run) -> Result<Vec<Array>> {
+        self.given.iter().map(|given| run.value(given.value)).collect()
+    }
+
+    /// Returns the given elements with others in place of those that vary.
+    fn drawn(&self, given: &[Array], mut draw: impl FnMut(&Array) -> Array) -> Vec<Array> {
+        let pairs = self.given.iter().zip(given);
+        pairs.map(|(given, array)| if given.varies { draw(array) } else { array.clone() }).collect()
+    }
+
+    /// Returns whether all layers and nodes only move elements.
+    fn moves(&self, run: &Run) -> bool {
+        let graph = &run.subject.model.graph;
+        let is_move = |node: &NodeId| {
+            graph
+                .node(*node)
+                .and_then(op::find)
+                .is_some_and(|op| op.moves.is_some() || op.access == op::Access::View)
+        };
+        let mut layers = self.net_layers(run.subject.net);
+        let is_window =
+            |layer: &Layer| matches!(layer, Layer::Pooling(_) | Layer::Pooling1D(_) | Layer::Pooling3D(_));
+        layers.all(|layer| {
+            layer.layer.has(Trait::Move)
+                && !is_window(&layer.layer)
+                && !matches!(layer.layer, Layer::Dequantize(_))
+        }) && self.nodes.iter().flatten().all(is_move)
+    }
+
+    /// Returns the multiply-adds of the layers, and the elements that they read.
+    fn work(&self, run: &Run) -> u64 {
+        let count = |sizes: &[usize]| {
+            sizes.iter().fold(1_u64, |all, size| all.saturating_mul(u64::try_from(*size).unwrap_or(u64::MAX)))
+        };
+        let elements =
+            self.given.iter().map(|given| count(&given.sizes)).fold(count(&self.sizes), u64::saturating_add);
+        let weights = self.net_layers(run.subject.net).flat_map(|layer| layer.layer.weights());
+        let weights = weights.map(|weight| u64::try_from(weight.tensor.len()).unwrap_or(u64::MAX));
+        let positions = self.sizes.split_first().map_or(1, |(_, inner)| count(inner));
+        elements.saturating_add(weights.fold(0, u64::saturating_add).saturating_mul(positions))
+    }
+
+    /// Evaluates the nodes on given elements.
+    fn evaluate(&self, run: &Run, nodes: &[NodeId], given: &[Array]) -> Result<Array> {
+        let graph = &run.subject.model.graph;
+        let mut values: IndexMap<ValueId, Array> = IndexMap::default();
+        values.extend(self.given.iter().zip(given).map(|(given, array)| (given.value, array.clone())));
+        let none = BTreeMap::new();
+        for (id, node) in nodes.iter().filter_map(|id| Some((*id, graph.node(*id)?))) {
+            let inputs =
+                node.inputs.iter().map(|id| id.map(|id| elements(graph, &values, &none, id)).transpose());
+            let outputs = run.engine.evaluate(id, &inputs.collect::<Result<Vec<_>>>()?)?;
+            values.extend(node.outputs.iter().zip(outputs).filter_map(|(id, array)| Some(((*id)?, array))));
+        }
+        elements(graph, &values, &none, self.value)
+    }
+
+    /// Compares the layers on given elements with the expected ones.
+    fn compare(&self, run: &Run, given: &[Array], expected: &Array) -> Result<Outcome> {
+        let got = self.compute(run.subject.net, given)?;
+        let tolerance = self.tolerance(run.subject.net, expected.dtype());
+        let value = as_mat(expected, &self.sizes)?;
+        // A pooling of everything has tops of one axis.
+        let axes = |shape: &[usize]| shape.iter().copied().filter(|size| *size != 1).collect::<Vec<_>>();
+        let got = if axes(got.shape()) == axes(value.shape()) { shaped(got, value.shape())? } else { got };
+        if got.shape() != value.shape() {
+            let difference = Difference { index: got.shape().to_vec(), got: f64::NAN, expected: f64::NAN };
+            return Ok(Outcome { error: f64::INFINITY, difference: Some(difference) });
+        }
+        let (error, difference) = compare(&got, &value, tolerance, None);
+        if difference.is_none() || self.nodes.is_none() {
+            return Ok(Outcome { error, difference });
+        }
+        let noise = self.noise(run, given, &value)?;
+        let (error, difference) = compare(&got, &value, tolerance, Some(&noise));
+        Ok(Outcome { error, difference })
+    }
+
+    /// Computes the blob from given elements.
+    fn compute(&self, net: &Net, given: &[Array]) -> Result<Mat> {
+        let mut known = BTreeMap::new();
+        for (Given { blob, sizes, .. }, array) in self.given.iter().zip(given) {
+            known.insert(*blob, as_mat(array, sizes)?);
+        }
+        let tops = reference::run(net, known, &[self.blob])?;
+        tops.into_iter().next().ok_or_else(|| Error::internal("no top"))
+    }
+
+    /// Returns how far the rounding of the given elements changes each element of the value.
+    fn noise(&self, run: &Run, given: &[Array], value: &ArrayD<f64>) -> Result<ArrayD<f64>> {
+        let mut noise = ArrayD::zeros(value.raw_dim());
+        let Some(nodes) = &self.nodes else { return Ok(noise) };
+        for part in [1.0 + ROUNDING, 1.0 - ROUNDING] {
+            let changed = self.drawn(given, |array| scaled(array, part));
+            let other = as_mat(&self.evaluate(run, nodes, &changed)?, &self.sizes)?;
+            noise.zip_mut_with(&(&other - value), |most: &mut f64, change: &f64| {
+                *most = most.max(NOISE * change.abs())
+            });
+        }
+        Ok(noise)
+    }
+
+    fn tolerance(&self, net: &Net, dtype: DType) -> Tolerance {
+        let weights = || self.net_layers(net).flat_map(|layer| layer.layer.weights());
+        let has_integers = |layer: &Layer| layer.is_int8() || layer.block_weight().is_some();
+        let stored = if self.net_layers(net).any(|layer| has_integers(&layer.layer)) {
+            RELATIVE_INT8
+        } else if weights().any(|weight| weight.tensor.dtype() == DType::F16) {
+            RELATIVE_HALF
+        } else {
+            RELATIVE
+        };
+        // The model rounds to the types of its values.
+        let relative = match dtype {
+            DType::F16 => stored.max(RELATIVE_HALF),
+            DType::BF16 => stored.max(RELATIVE_BFLOAT),
+            _ => stored,
+        };
+        let absolute = if dtype == DType::F16 { HALF_STEP } else { 0.0 };
+        Tolerance { relative, absolute, whole: !dtype.is_float() }
+    }
+}
+
+/// Adds a comparison to a proof.
+fn note(proof: &mut WindowProof, outcome: &Outcome) {
+    proof.error = Some(proof.error.unwrap_or(0.0).max(outcome.error));
+    if let Some(Difference { index, got, expected }) = &outcome.difference
+        && proof.state != State::Differs
+    {
+        proof.state = State::Differs;
+        proof.reason = if got.is_nan() && expected.is_nan() {
+            format!("the net computes a blob of {index:?}")
+        } else {
+            format!("element {index:?} is {got:e} in place of {expected:e}")
+        };
+    }
+}
+
+/// Returns the elements in another shape.
+fn shaped(elements: Mat, shape: &[usize]) -> Result<Mat> {
+    Ok(elements.to_shape(shape).map_err(|_| Error::internal("another number of elements"))?.to_owned())
+}
+
+/// Returns a function that makes arrays of the same shape, whose elements all differ.
+fn labels() -> impl FnMut(&Array) -> Array {
+    let mut last = 0.0_f32;
+    move |array| match array.elements() {
+        Elements::F32(elements) => {
+            let labels = elements.map(|_| {
+                last += 1.0;
+                last
+            });
+            Array::new(array.dtype(), Elements::F32(labels))
+        }
+        _ => array.clone(),
+    }
+}
+
+/// Returns floats times a factor.
+fn scaled(array: &Array, part: f32) -> Array {
+    match array.elements() {
+        Elements::F32(elements) => Array::new(array.dtype(), Elements::F32(elements.map(|x| x * part))),
+        _ => array.clone(),
+    }
+}
+
+/// Returns the names of the inputs of the graph on which a value depends, apart from given ones.
+fn inputs_before<'g>(graph: &'g Graph, given: &BTreeSet<ValueId>, value: ValueId) -> BTreeSet<&'g str> {
+    let (mut names, mut seen, mut left) = (BTreeSet::new(), BTreeSet::new(), vec![value]);
+    while let Some(value) = left.pop() {
+        if given.contains(&value) || !seen.insert(value) {
+            continue;
+        }
+        match graph.producer(value) {
+            Some(node) => left.extend(node.reads()),
+            None => {
+                names.insert(graph.value(value).name.as_str());
+            }
+        }
+    }
+    names
+}
+
+/// Returns the nodes between given values and a value, in their order; `None` if one reads another value.
+fn nodes_between(graph: &Graph, given: &BTreeSet<ValueId>, value: ValueId) -> Option<Vec<NodeId>> {
+    let (mut nodes, mut seen, mut left) = (BTreeSet::new(), BTreeSet::new(), vec![value]);
+    while let Some(value) = left.pop() {
+        let known = given.contains(&value) || graph.value(value).constant.is_some();
+        if known || !seen.insert(value) {
+            continue;
+        }
+        let id = graph.value(value).producer?;
+        if nodes.insert(id) {
+            left.extend(graph.node(id)?.reads());
+        }
+    }
+    Some(graph.nodes().map(|(id, _)| id).filter(|id| nodes.contains(id)).collect())
+}
