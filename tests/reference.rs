@@ -72,7 +72,7 @@ impl Cases {
                 let same = got == expected || (got.is_nan() && expected.is_nan());
                 let same = same || (overflows && got.signum() == expected.signum());
                 let error = if same { 0.0 } else { (got - expected).abs() / largest };
-                if !(error <= case["tolerance"].as_f64().unwrap()) {
+                if error.is_nan() || error > case["tolerance"].as_f64().unwrap() {
                     return Err(format!("{got} in place of {expected}, of at most {largest}"));
                 }
                 most = most.max(error);
