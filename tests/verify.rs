@@ -476,3 +476,42 @@ fn a_result_that_differs_is_not_written() {
     room.expect("verify model.onnx m.param m.bin --python ./python", 4, "1 of 1 output differ");
     assert_eq!(room.names(), ["inputs.npz", "m.bin", "m.param", "model.onnx", "python"]);
 }
+
+#[test]
+fn each_layer_is_compared_without_a_runtime() {
+    let room = room_with_model("network/digits", "");
+    let line = "verify model.onnx m.param m.bin --message-format human";
+    room.expect(line, 0, "verified: 6 of 6 windows, 0 proved");
+    assert_eq!(room.expect(&format!("{line} -q"), 0, ""), "");
+    let output = room.run("verify model.onnx m.param m.bin --message-format json");
+    let proofs: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let window = &proofs[0]["windows"][0];
+    assert_eq!((&window["value"], &window["state"]), (&"r1".into(), &"tested".into()), "{window}");
+
+    // One weight of the last layer, which is 1 % larger.
+    let mut bytes = fs::read(room.path("m.bin")).unwrap();
+    let at = bytes.len() - 4 * 100;
+    let weight = f32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+    bytes[at..at + 4].copy_from_slice(&(weight * 1.01).to_le_bytes());
+    room.put("m.bin", &bytes);
+    let text = room.expect(line, 4, "DIFFERS \"logits\": element ");
+    assert!(text.contains("mismatch: 1 of 6 windows differ"), "{text}");
+    room.put("m.bin", &bytes[..bytes.len() - 4]);
+    room.expect(line, 1, "the .bin file has ");
+}
+
+#[test]
+fn moves_are_proved_and_free_sizes_tried() {
+    let room = room_with_model("free/first_axis_of_one_kept", "");
+    room.expect("verify model.onnx m.param m.bin", 0, "windows at ");
+    let room = room_with_model("shape/transpose_batch", "");
+    room.expect("verify model.onnx m.param m.bin", 0, "1 proved");
+}
+
+#[test]
+fn a_conversion_is_compared_before_its_files_get_their_places() {
+    let room = room_with_model("network/digits", "");
+    room.expect("model.onnx v.param v.bin --verify", 0, "verified: 6 of 6 windows");
+    assert_eq!(fs::read(room.path("v.bin")).unwrap(), fs::read(room.path("m.bin")).unwrap());
+    room.expect("model.onnx v.param v.bin --verify --dry-run", 2, "--dry-run");
+}

@@ -1,23 +1,88 @@
 //! The proof that the files of a conversion compute its model.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read as _;
+use std::path::Path;
 
 use super::{Conversion, Converter};
-use crate::error::{Error, Result};
-use crate::ncnn::Net;
+use crate::common::count::count;
+use crate::error::{Error, ErrorKind, Result};
+use crate::ncnn::{Net, Written};
 use crate::onnx::Input;
 use crate::tensor::Dim;
-use crate::verify::{Pair, Proof, Subject, prove};
+use crate::verify::{Pair, Proof, State, Subject, prove};
+
+/// The least free sizes of comparisons.
+const SIZES: [i64; 3] = [1, 2, 7];
 
 impl Conversion {
     /// Compares a net, as its files state it, with the model of this conversion. Each part between blobs with
     /// names of values of the model is computed twice from the same elements. Neither a runtime nor a step of
-    /// the conversion is used. Free sizes are the smallest ones from `size` on for which the net is valid.
+    /// the conversion is used. With free sizes there is a proof for each of the smallest ones from 1, 2 and 7
+    /// on for which the net is valid.
     ///
     /// # Errors
     ///
-    /// `Usage` if no sizes are found for which the net is valid; `Io` if the model cannot be read again.
-    pub fn prove(&self, converter: &Converter, input: &Input, net: &Net, size: i64) -> Result<Proof> {
+    /// `Usage` if no sizes are found for which the net is valid, or if it keeps caches, which only the
+    /// runtime has; `Io` if the model cannot be read again.
+    pub fn prove(&self, converter: &Converter, input: &Input, net: &Net) -> Result<Vec<Proof>> {
+        if self.options.kv_cache {
+            let message = "the net keeps caches, which only the runtime has";
+            return Err(Error::usage(message).help("compare the files with `verify --runtime`"));
+        }
+        let is_free = self.inputs.iter().flat_map(|port| &port.shape).any(|size| size.known().is_none());
+        if self.options.dequantize {
+            let message = "the net computes the model without its rounding";
+            return Err(Error::usage(message).help("compare the files with `verify`, which removes it"));
+        }
+        let mut proved: BTreeSet<Vec<Vec<i64>>> = BTreeSet::new();
+        let mut proofs = Vec::new();
+        for size in SIZES.into_iter().take(if is_free { SIZES.len() } else { 1 }) {
+            let shapes = self.shapes_at(size)?.unwrap_or_default();
+            if proved.insert(shapes.into_values().collect()) {
+                proofs.push(self.prove_at(converter, input, net, size)?);
+            }
+        }
+        Ok(proofs)
+    }
+
+    /// Writes the files like [`Conversion::write`], after they have been read back and compared as by
+    /// [`Conversion::prove`]. If a part differs, no file is written.
+    ///
+    /// # Errors
+    ///
+    /// Those of both; `Mismatch` if a part differs.
+    pub fn write_proved(
+        &self,
+        converter: &Converter,
+        input: &Input,
+        (param, bin): (&Path, &Path),
+    ) -> Result<(Written, Vec<Proof>)> {
+        let (files, written) = self.stage(param, bin, None)?;
+        let content = |path: &Path| -> Result<Vec<u8>> {
+            let staged = files.iter().find(|(target, _)| target.named() == path);
+            let (_, whole) = staged.ok_or_else(|| Error::internal("a file is missing"))?;
+            let mut bytes = Vec::new();
+            let failed = |error| Error::io("the new file cannot be read", error).in_file(path);
+            whole.open()?.read_to_end(&mut bytes).map_err(failed)?;
+            Ok(bytes)
+        };
+        let net = Net::read(&content(param)?, content(bin)?.into()).map_err(Error::into_internal)?;
+        let proofs = self.prove(converter, input, &net)?;
+        let windows = proofs.iter().flat_map(|proof| &proof.windows);
+        if let Some(first) = windows.clone().find(|window| window.state == State::Differs) {
+            let (differ, all) = (windows.clone().filter(|window| window.state == State::Differs), windows);
+            let (differ, all) = (differ.count(), count(all.count(), "window"));
+            let message = format!("{differ} of {all} differ: \"{}\": {}", first.value, first.reason);
+            let help = "this is a fault of the converter; please report it";
+            return Err(Error::new(ErrorKind::Mismatch, message).help(help));
+        }
+        self.sources.move_results(files)?;
+        self.written.get_or_init(|| written.clone());
+        Ok((written, proofs))
+    }
+
+    fn prove_at(&self, converter: &Converter, input: &Input, net: &Net, size: i64) -> Result<Proof> {
         let missing = || Error::usage("no sizes are found for which the net is valid");
         let sizes = self.sizes_at(size).ok_or_else(missing)?;
         let shapes = self.shapes_at(size)?.ok_or_else(missing)?;

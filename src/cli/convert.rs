@@ -16,7 +16,8 @@ use super::message::{MessageFormat, Report};
 use super::sampled::Sampled;
 use super::split::convert_chain;
 use super::summary::{self, Files, Stream, Summary};
-use super::terminal::shows_bars;
+use super::terminal::{STRONG, labelled, shows_bars};
+use super::verify::prove::verdict;
 
 /// Converts and writes a model, and returns the summary.
 pub(super) fn convert_files(arguments: &Arguments) -> Result<Summary, Refusal> {
@@ -36,24 +37,33 @@ pub(super) fn convert_files(arguments: &Arguments) -> Result<Summary, Refusal> {
         let model = sampled.input().unwrap_or(model);
         let converter = converter(arguments, sampled, &destination)?;
         chosen = sampled.describe();
-        let mut conversion = match arguments.half.choose(arguments, sampled, &model)? {
+        let (mut conversion, converter) = match arguments.half.choose(arguments, sampled, &model)? {
             Some(choice) => {
-                let conversion = choice.apply(converter)?.convert(&model)?;
+                let converter = choice.apply(converter)?;
+                let conversion = converter.convert(&model)?;
                 chosen += &choice.describe(&conversion, arguments, sampled)?;
-                conversion
+                (conversion, converter)
             }
-            None => converter.convert(&model)?,
+            None => (converter.convert(&model)?, converter),
         };
         conversion.warnings.splice(..0, sampled.warnings().iter().cloned());
-        Ok(conversion)
+        Ok((conversion, converter, model))
     });
-    let done = done.and_then(|conversion| {
+    let mut proofs = Vec::new();
+    let done = done.and_then(|(conversion, converter, model)| {
         if arguments.ultralytics.is_some() && !conversion.reads_one_picture() {
             let message = "ultralytics gives a net one picture, of the shape [1, 3, H, W], and nothing else";
             return Err(Error::usage(message).help("write the net without --ultralytics").into());
         }
         let written = match arguments.dry_run {
             true => conversion.write_to(io::sink(), io::sink())?,
+            false if arguments.verify => {
+                let files = (destination.param.as_path(), destination.bin.as_path());
+                let write = || conversion.write_proved(&converter, &model, files);
+                let (written, all) = destination.outputs.write(write)?;
+                proofs = all;
+                written
+            }
             false => destination.outputs.write(|| write(&conversion, &destination, arguments.report))?,
         };
         Ok((conversion, written))
@@ -80,6 +90,11 @@ pub(super) fn convert_files(arguments: &Arguments) -> Result<Summary, Refusal> {
     };
     if arguments.format.message_format == MessageFormat::Human && !chosen.is_empty() {
         summary.add(Stream::Error, chosen);
+    }
+    if arguments.format.message_format == MessageFormat::Human && !proofs.is_empty() {
+        let mut text = String::new();
+        labelled(&mut text, STRONG, "verified", &verdict(&proofs));
+        summary.add(Stream::Error, text);
     }
     // Exits without destructors: freeing a large graph takes time.
     std::mem::forget(conversion);

@@ -3,19 +3,25 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use ndarray::{ArrayD, IxDyn};
 use num_traits::AsPrimitive;
 use rten::{Model as Compiled, ModelOptions, Value as EngineValue};
 use rten_tensor::prelude::*;
 
+use super::evaluate::evaluate;
 use crate::error::{Error, Result, unsupported};
-use crate::graph::{Graph, Ids, Node, NodeId, Value};
+use crate::graph::{Attribute, Graph, Ids, Node, NodeId, Value};
 use crate::onnx::{self, Model};
-use crate::op::{self, Call};
+use crate::op::{self, Call, Inputs};
 use crate::tensor::{Array, DType, Dim, Elements, Tensor};
 
 /// The most elements of an input whose elements the shape rule may read.
 const FEW: usize = 4096;
+
+/// Operators that the engine computes otherwise than their specification: it pads integers with 0 in place of
+/// the zero point. It also ignores the lengths of sequences.
+const WRONG: [&str; 1] = ["ConvInteger"];
 
 /// The evaluator of the nodes of a model.
 pub(super) struct Engine<'a> {
@@ -36,7 +42,14 @@ impl<'a> Engine<'a> {
     /// `Unsupported` if neither evaluates the node.
     pub fn evaluate(&self, id: NodeId, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
         let Some(node) = self.model.graph.node(id) else { return Err(Error::internal("no node")) };
-        let op = op::find_handled(node).ok().filter(|op| op.fold.is_some());
+        let known = op::find_handled(node).ok();
+        if let Some(op) = known {
+            let (graph, list) = (Graph::default(), Inputs::of(inputs.to_vec()));
+            if let Some(outputs) = evaluate(&Call::evaluated(&graph, node, op, &list)) {
+                return outputs;
+            }
+        }
+        let op = known.filter(|op| op.fold.is_some());
         // The engine approximates functions, and takes the last of equal maxima. But where the layers follow
         // from the moves of an operator, as its evaluation does, the engine is another witness.
         if let Some(op) = op.filter(|op| op.moves.is_none()) {
@@ -67,6 +80,11 @@ impl<'a> Engine<'a> {
             || node.bodies().next().is_some()
         {
             unsupported!("it computes in float64, or has a body");
+        }
+        let has_lengths =
+            node.is_one_of(&["LSTM", "GRU", "RNN"]) && inputs.get(4).is_some_and(Option::is_some);
+        if node.is_one_of(&WRONG) || has_lengths {
+            unsupported!("the engine has another meaning");
         }
         let mut compiled = self.compiled.borrow_mut();
         let model = compiled.entry(id).or_insert_with(|| self.compile(node, inputs).ok());
@@ -116,6 +134,9 @@ impl<'a> Engine<'a> {
                 value
             }));
         }
+        if state_window(&mut single, inputs).is_none() {
+            unsupported!("its paddings are not known");
+        }
         graph.add_node(single);
         let mut bytes = Vec::new();
         let model = Model { graph, ..self.model.clone() };
@@ -124,6 +145,53 @@ impl<'a> Engine<'a> {
         options.enable_optimization(false);
         options.load(bytes).map_err(engine_error)
     }
+}
+
+/// States the attributes of windows that have defaults, and paddings in place of their mode: the engine takes
+/// the defaults of two axes, and pads SAME_LOWER as SAME_UPPER.
+fn state_window(node: &mut Node, inputs: &[Option<Array>]) -> Option<()> {
+    if !node.is_one_of(&["Conv", "ConvTranspose", "MaxPool", "AveragePool"]) {
+        return Some(());
+    }
+    let sizes: Vec<i64> = inputs.first()?.as_ref()?.shape().iter().skip(2).map(|size| size.as_()).collect();
+    let ints = |node: &Node, name: &str| match node.attributes.get(name) {
+        Some(Attribute::Ints(list)) => Some(list.clone()),
+        _ => None,
+    };
+    let weight = inputs.get(1).and_then(Option::as_ref);
+    let of_weight = || weight.map(|weight| weight.shape().iter().skip(2).map(|size| size.as_()).collect());
+    let kernel: Vec<i64> = ints(node, "kernel_shape").or_else(of_weight)?;
+    let is_pool = node.is_one_of(&["MaxPool", "AveragePool"]);
+    let strides = ints(node, "strides").unwrap_or_else(|| vec![1; sizes.len()]);
+    let dilations = ints(node, "dilations").unwrap_or_else(|| vec![1; sizes.len()]);
+    let mut pads = ints(node, "pads").unwrap_or_else(|| vec![0; 2 * sizes.len()]);
+    let mode = match node.attributes.get("auto_pad") {
+        Some(Attribute::String(mode)) => mode.clone(),
+        _ => Bytes::from_static(b"NOTSET"),
+    };
+    if mode.starts_with(b"SAME") {
+        if node.is("ConvTranspose") {
+            return None;
+        }
+        let windows = sizes.iter().zip(&kernel).zip(strides.iter().zip(&dilations));
+        let totals = windows.map(|((size, kernel), (stride, dilation))| {
+            let steps = (size + stride - 1).checked_div(*stride)?;
+            Some(((steps - 1) * stride + (kernel - 1) * dilation + 1 - size).max(0))
+        });
+        let totals: Vec<i64> = totals.collect::<Option<_>>()?;
+        let is_lower = *mode == *b"SAME_LOWER";
+        let before = totals.iter().map(|total| if is_lower { total - total / 2 } else { total / 2 });
+        let before: Vec<i64> = before.collect();
+        let after = totals.iter().zip(&before).map(|(total, before)| total - before);
+        pads = before.iter().copied().chain(after).collect();
+    }
+    node.attributes.remove("auto_pad");
+    node.attributes.insert("strides".into(), Attribute::Ints(strides));
+    node.attributes.insert("pads".into(), Attribute::Ints(pads));
+    if !is_pool {
+        node.attributes.insert("dilations".into(), Attribute::Ints(dilations));
+    }
+    Some(())
 }
 
 fn input_name(index: usize) -> String {

@@ -8,6 +8,7 @@
 mod compare;
 mod draw;
 mod engine;
+mod evaluate;
 mod proof;
 mod window;
 
@@ -16,12 +17,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use ndarray::{ArrayD, IxDyn};
 
 use crate::common::index::IndexMap;
-use crate::error::{Error, Result, invalid};
+use crate::error::{Error, Result};
 use crate::graph::{Graph, NodeId, ValueId};
 use crate::ncnn::{BlobId, Net};
 use crate::onnx::Model;
 use crate::reference::Mat;
-use crate::tensor::Array;
+use crate::tensor::{Array, DType};
 use engine::Engine;
 pub use proof::{Proof, State, WindowProof};
 use window::Window;
@@ -142,6 +143,8 @@ struct Run<'a> {
     values: IndexMap<ValueId, Array>,
     /// Why values are not computed.
     reasons: BTreeMap<ValueId, String>,
+    /// The types of all values that were computed.
+    types: BTreeMap<ValueId, DType>,
 }
 
 impl<'a> Run<'a> {
@@ -151,13 +154,12 @@ impl<'a> Run<'a> {
         let mut values = IndexMap::default();
         for input in &graph.inputs {
             let value = graph.value(*input);
-            let Some(shape) = subject.shapes.get(&value.name) else {
-                invalid!("the shape of the input \"{}\" is not known", value.name);
-            };
+            // The net lacks inputs without elements, and those that nothing reads.
+            let Some(shape) = subject.shapes.get(&value.name) else { continue };
             let dtype = value.dtype.ok_or_else(|| Error::invalid("an input without a type"))?;
             values.insert(*input, random.input(dtype, shape, bound)?);
         }
-        Ok(Run { subject, engine, values, reasons: BTreeMap::new() })
+        Ok(Run { subject, engine, values, reasons: BTreeMap::new(), types: BTreeMap::new() })
     }
 
     /// Evaluates the nodes in their order, and checks each window as soon as its values are known.
@@ -211,10 +213,13 @@ impl<'a> Run<'a> {
         match outputs {
             Ok(outputs) => {
                 let pairs = node.outputs.iter().zip(outputs).filter_map(|(id, array)| Some(((*id)?, array)));
-                self.values.extend(pairs);
+                for (id, array) in pairs {
+                    self.types.insert(id, array.dtype());
+                    self.values.insert(id, array);
+                }
             }
             Err(error) => {
-                let reason = error.message().to_owned();
+                let reason = format!("{error:#}");
                 let reasons = node.outputs.iter().flatten().map(|output| (*output, reason.clone()));
                 self.reasons.extend(reasons);
             }

@@ -9,7 +9,7 @@ use super::draw::{Law, Random};
 use super::proof::{State, WindowProof};
 use super::{Pair, Run, Subject, as_mat, elements};
 use crate::common::index::IndexMap;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, unsupported};
 use crate::graph::{Graph, NodeId, ValueId};
 use crate::ncnn::layer::Trait;
 use crate::ncnn::{BlobId, Layer, Net};
@@ -21,6 +21,10 @@ use crate::tensor::{Array, DType, Elements};
 const RELATIVE: f64 = 1e-5;
 /// The tolerance of windows whose weights are stored in float16.
 const RELATIVE_HALF: f64 = 4e-3;
+/// The operators of which onnxruntime rounds the angles to float32, as the weights of nets do.
+const ROUGH: [&str; 2] = ["DFT", "STFT"];
+/// The tolerance of these.
+const RELATIVE_ANGLES: f64 = 1e-3;
 /// The distance of the smallest numbers of float16.
 const HALF_STEP: f64 = 6e-8;
 /// The tolerance of values in bfloat16.
@@ -130,7 +134,7 @@ impl Window {
             && proof.state != State::Differs
         {
             proof.state = State::NotCovered;
-            proof.reason = error.to_string();
+            proof.reason = format!("{error:#}");
         }
         proof
     }
@@ -246,7 +250,7 @@ impl Window {
     /// Compares the layers on given elements with the expected ones.
     fn compare(&self, run: &Run, given: &[Array], expected: &Array) -> Result<Outcome> {
         let got = self.compute(run.subject.net, given)?;
-        let tolerance = self.tolerance(run.subject.net, expected.dtype());
+        let tolerance = self.tolerance(run, expected.dtype())?;
         let value = as_mat(expected, &self.sizes)?;
         // A pooling of everything has tops of one axis.
         let axes = |shape: &[usize]| shape.iter().copied().filter(|size| *size != 1).collect::<Vec<_>>();
@@ -288,7 +292,8 @@ impl Window {
         Ok(noise)
     }
 
-    fn tolerance(&self, net: &Net, dtype: DType) -> Tolerance {
+    fn tolerance(&self, run: &Run, dtype: DType) -> Result<Tolerance> {
+        let net = run.subject.net;
         let weights = || self.net_layers(net).flat_map(|layer| layer.layer.weights());
         let has_integers = |layer: &Layer| layer.is_int8() || layer.block_weight().is_some();
         let stored = if self.net_layers(net).any(|layer| has_integers(&layer.layer)) {
@@ -299,13 +304,26 @@ impl Window {
             RELATIVE
         };
         // The model rounds to the types of its values.
-        let relative = match dtype {
-            DType::F16 => stored.max(RELATIVE_HALF),
-            DType::BF16 => stored.max(RELATIVE_BFLOAT),
-            _ => stored,
-        };
+        let graph = &run.subject.model.graph;
+        let nodes = self.nodes.iter().flatten().filter_map(|id| graph.node(*id));
+        let computed =
+            nodes.flat_map(|node| &node.outputs).flatten().filter_map(|id| run.types.get(id).copied());
+        let mut relative = stored;
+        for dtype in computed.chain([dtype]) {
+            relative = relative.max(match dtype {
+                DType::F16 => RELATIVE_HALF,
+                DType::BF16 => RELATIVE_BFLOAT,
+                dtype if dtype.is_float() && dtype.bits() < 16 => {
+                    unsupported!("the model rounds to {dtype}, which the net does not")
+                }
+                _ => stored,
+            });
+        }
+        if self.nodes.iter().flatten().filter_map(|id| graph.node(*id)).any(|node| node.is_one_of(&ROUGH)) {
+            relative = relative.max(RELATIVE_ANGLES);
+        }
         let absolute = if dtype == DType::F16 { HALF_STEP } else { 0.0 };
-        Tolerance { relative, absolute, whole: !dtype.is_float() }
+        Ok(Tolerance { relative, absolute, whole: !dtype.is_float() })
     }
 }
 

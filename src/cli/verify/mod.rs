@@ -1,7 +1,7 @@
 //! The command `verify`: compares a net with its model, without a runtime or in onnxruntime and ncnn.
 
 mod describe;
-mod prove;
+pub(super) mod prove;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -27,9 +27,11 @@ use describe::{describe, describe_magnitudes};
 const EXAMPLES: &str = "\
 Examples:
   onnx2ncnn verify model.onnx
-      compares model.ncnn.param and model.ncnn.bin beside the model
+      compares each layer of model.ncnn.param and model.ncnn.bin beside the model, without Python
+  onnx2ncnn verify model.onnx --runtime
+      compares the outputs in onnxruntime and ncnn
   onnx2ncnn verify model.onnx out.param out.bin --data inputs.npz --layers
-      on arrays by the names of the inputs; tells the first blob that differs
+      on arrays by the names of the inputs; names the first blob that differs
   onnx2ncnn verify model.onnx --layers --html model.html
       writes a page that colours the graph of the net by the error of each layer
   onnx2ncnn verify model.onnx --report report.json
@@ -47,12 +49,12 @@ compared with the model without its rounding; with --int8 or rounded weights the
 output decides, unless there is a --tolerance.
 
 Exit codes:
-  0  all outputs are the same
-  1  the model is refused
+  0  nothing differs
+  1  the model is refused, or the net is not valid
   2  nothing could be compared
-  4  an output differs, or the net does not load";
+  4  a layer or an output differs, or the net does not load";
 
-/// Run the model in onnxruntime and the net in ncnn, and compare
+/// Compare each layer of a net with its model, or run both in the runtimes
 #[derive(Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(super) struct Verify {
@@ -305,10 +307,6 @@ fn compare(arguments: &Verify) -> Result<Verdict, Refusal> {
     }
     let conversion = converter.convert(&model)?;
     if !arguments.needs_runtime() {
-        if choices.kv_cache {
-            let reason = "the net keeps caches, which only the runtime has";
-            return Err(Error::usage(reason).help("compare it with --runtime").into());
-        }
         return Ok(Verdict::Proved(prove::prove(&conversion, &converter, &model, (&param, &bin))?));
     }
     if arguments.magnitudes && !choices.dequantize {

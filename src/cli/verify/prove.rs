@@ -11,9 +11,6 @@ use onnx2ncnn::{Conversion, Converter, Input, Proof, Refusal, State, WindowProof
 use crate::cli::terminal::{BAD, STRONG, labelled, list, printable};
 use crate::common::count::count;
 
-/// The least free sizes that are tried.
-const SIZES: [i64; 3] = [1, 2, 7];
-
 /// The maximum number of listed windows, without -v.
 const MAX_ROWS: usize = 10;
 
@@ -28,13 +25,7 @@ pub(super) fn prove(
         std::fs::read(path).map_err(|error| Error::io("the file cannot be read", error).in_file(path))
     };
     let net = Net::read(&read(param)?, read(bin)?.into()).map_err(|error| error.in_file(param))?;
-    let is_free = conversion.inputs.iter().flat_map(|port| &port.shape).any(|size| size.known().is_none());
-    let sizes = if is_free { &SIZES[..] } else { &SIZES[..1] };
-    let mut proofs = Vec::new();
-    for size in sizes {
-        proofs.push(conversion.prove(converter, model, &net, *size)?);
-    }
-    Ok(proofs)
+    Ok(conversion.prove(converter, model, &net)?)
 }
 
 /// Describes proofs at several sizes: the windows that differ, those that are not covered, and a verdict.
@@ -52,19 +43,25 @@ pub(super) fn describe(proofs: &[Proof], verbose: bool) -> String {
         });
     }
     let of = |state: State| proofs.iter().map(|proof| proof.count(state)).sum::<usize>();
-    let all = proofs.iter().map(|proof| proof.windows.len()).sum::<usize>();
-    let (differs, open, proved) = (of(State::Differs), of(State::NotCovered), of(State::Proved));
+    let (differs, all) = (of(State::Differs), proofs.iter().map(|proof| proof.windows.len()).sum());
     if differs > 0 {
         labelled(&mut text, BAD, "mismatch", &format!("{differs} of {} differ", count(all, "window")));
-        return text;
+    } else {
+        labelled(&mut text, STRONG, "verified", &verdict(proofs));
     }
+    text
+}
+
+/// Returns the verdict on a net of which no window differs.
+pub(in crate::cli) fn verdict(proofs: &[Proof]) -> String {
+    let of = |state: State| proofs.iter().map(|proof| proof.count(state)).sum::<usize>();
+    let all = proofs.iter().map(|proof| proof.windows.len()).sum::<usize>();
+    let (open, proved) = (of(State::NotCovered), of(State::Proved));
     let error = proofs.iter().map(Proof::error).fold(0.0, f64::max);
     let sizes = if proofs.len() > 1 { format!(" at {} sizes", proofs.len()) } else { String::new() };
-    let verdict = format!(
+    format!(
         "{} of {}{sizes}, {proved} proved, largest error {error:.1e}; not covered: {open}",
         all - open,
         count(all, "window")
-    );
-    labelled(&mut text, STRONG, "verified", &verdict);
-    text
+    )
 }
