@@ -22,7 +22,7 @@
 mod code;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub use code::ErrorCode;
 
@@ -209,6 +209,14 @@ impl Error {
         self
     }
 
+    /// Adds what contains the part before it, or as the part if none is known.
+    #[must_use]
+    pub(crate) fn in_part(mut self, whole: &str) -> Self {
+        let part = self.0.at.part.take();
+        self.0.at.part = Some(part.map_or_else(|| whole.to_owned(), |part| format!("{whole}, {part}")));
+        self
+    }
+
     /// Removes the node and its part, for an error at a node by which another one is defined.
     #[must_use]
     pub(crate) fn at_no_node(mut self) -> Self {
@@ -315,6 +323,12 @@ impl Errors {
     /// Returns each error, in the order of the nodes.
     pub fn iter(&self) -> std::slice::Iter<'_, Error> {
         self.0.iter()
+    }
+
+    /// Adds the file to each error, unless one is known already.
+    #[must_use]
+    pub fn in_file(self, file: &Path) -> Self {
+        Errors(self.0.into_iter().map(|error| error.in_file(file)).collect())
     }
 
     /// Adds an error.

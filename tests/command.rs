@@ -16,10 +16,12 @@ mod room;
 use room::{Room, fixture};
 
 /// The commands, other than `help`.
-const VERBS: [&str; 10] = [
+const VERBS: [&str; 12] = [
     "convert",
     "inspect",
     "verify",
+    "check",
+    "diff",
     "simplify",
     "quantize",
     "batch",
@@ -99,7 +101,7 @@ fn every_verb_has_a_short_and_a_long_help() {
 fn examples_can_be_pasted() {
     let room = Room::new();
     let mut tried = 0;
-    for verb in ["", "verify", "simplify", "quantize", "batch", "inspect"] {
+    for verb in ["", "verify", "check", "diff", "simplify", "quantize", "batch", "inspect"] {
         let help = printed(&room, &format!("{verb} --help"));
         let wide = help.lines().find(|line| line.starts_with("  onnx2ncnn ") && line.len() > 80);
         assert_eq!(wide, None, "narrow terminals wrap it");

@@ -2,9 +2,10 @@
 
 #![allow(clippy::panic, clippy::unwrap_used)] // A test may fail where it stands.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use onnx2ncnn::ncnn::Net;
 use onnx2ncnn::ncnn::layer::{Layer, Missing, Param, Storage};
 
 /// Params that the converter leaves at their defaults: reduced precision, sizes derived from paddings,
@@ -71,6 +72,17 @@ fn agrees(missing: &Missing, fact: &str) -> bool {
         Missing::Value(Param::Text(text)) => fact == "\"\"" && text.is_empty(),
         Missing::SameAs(name) => fact == *name,
         Missing::Other => fact.contains('/'),
+    }
+}
+
+/// A layer of ncnn without a table is told from one that no release has.
+#[test]
+fn layers_without_a_table_are_known_by_name() {
+    let tables: BTreeSet<&str> = Layer::tables().into_iter().map(|table| table.type_name).collect();
+    for name in LAYER_TYPES.iter().chain(&["NoSuchLayer"]).filter(|name| !tables.contains(*name)) {
+        let param = format!("7767517\n1 1\n{name} l 0 1 x\n");
+        let error = Net::read(param.as_bytes(), Vec::new().into()).unwrap_err().to_string();
+        assert_eq!(error.contains("is a layer of ncnn whose"), *name != "NoSuchLayer", "{error}");
     }
 }
 

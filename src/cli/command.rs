@@ -9,6 +9,8 @@ use clap::{ArgMatches, Args, FromArgMatches, Parser, Subcommand};
 
 use super::arguments::Arguments;
 use super::batch::Batch;
+use super::check::Check;
+use super::diff::Diff;
 use super::explain::Explain;
 use super::generate::{Completions, Man, Runner};
 use super::inspect::Inspect;
@@ -141,6 +143,8 @@ pub(super) enum Command {
     Convert(Box<Arguments>),
     Inspect(Inspect),
     Verify(Verify),
+    Check(Check),
+    Diff(Diff),
     Simplify(Simplify),
     Quantize(Quantize),
     Batch(Batch),

@@ -2,10 +2,12 @@
 
 mod arguments;
 mod batch;
+mod check;
 mod command;
 mod condition;
 mod convert;
 mod destination;
+mod diff;
 mod exit;
 mod explain;
 mod generate;
@@ -15,6 +17,7 @@ mod inspect;
 mod location;
 mod loss;
 mod message;
+mod net;
 mod next;
 mod options;
 mod passes;
@@ -90,5 +93,7 @@ fn run_command(command: Result<Command, clap::Error>, program: &Program) -> u8 {
         Command::Completions(arguments) => generate::completions(&arguments, command::command()),
         Command::Man(arguments) => generate::man(&arguments, command::command()),
         Command::Verify(arguments) => verify::verify_files(&arguments),
+        Command::Check(arguments) => check::check_net(&arguments),
+        Command::Diff(arguments) => diff::compare_nets(&arguments),
     }
 }

@@ -8,8 +8,10 @@
 mod binary;
 mod block;
 mod check;
+mod contents;
 mod cost;
 mod depth;
+mod diff;
 mod embed;
 #[cfg(test)]
 mod example;
@@ -37,8 +39,10 @@ use crate::error::{Error, Result};
 use crate::tensor::Shape;
 
 pub(crate) use block::{BLOCKS_SINCE, BlockFormat, inverse, is_scale};
+pub use contents::{Amount, Contents, LayerName, Sizes};
 pub use cost::Cost;
 pub(crate) use cost::USUAL_SIZE;
+pub use diff::{Difference, NetComparison, WeightChange};
 pub(crate) use embed::Embedding;
 pub(crate) use layer::LARGEST_HALF;
 pub use layer::Layer;

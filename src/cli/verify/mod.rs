@@ -17,6 +17,7 @@ use crate::cli::destination::default_files;
 use crate::cli::exit::{DIFFERENT, DONE, REFUSED, finish_command};
 use crate::cli::location::{Outputs, input, path_to_read_again, refused, temporary_folder};
 use crate::cli::message::{Format, MessageFormat, Report};
+use crate::cli::net::bin_beside;
 use crate::cli::options::{Chosen, Requested, Source, arg, is_plain};
 use crate::cli::python::{Comparison, INT8_COSINE, NetRequest, Pair, PythonArguments, SIZES, parse_part};
 use crate::cli::repeated::Repeated;
@@ -356,7 +357,7 @@ fn compare(arguments: &Verify) -> Result<Verdict, Refusal> {
 fn net_files(arguments: &Verify) -> (PathBuf, PathBuf) {
     match (&arguments.param, &arguments.bin) {
         (Some(param), Some(bin)) => (param.clone(), bin.clone()),
-        (Some(param), None) => (param.clone(), param.with_extension("bin")),
+        (Some(param), None) => (param.clone(), bin_beside(param)),
         (None, _) => default_files(&arguments.model),
     }
 }

@@ -4,10 +4,9 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use onnx2ncnn::error::Error;
-use onnx2ncnn::ncnn::Net;
 use onnx2ncnn::{Conversion, Converter, Input, Proof, Refusal, State, WindowProof};
 
+use crate::cli::net::read_net;
 use crate::cli::terminal::{BAD, STRONG, labelled, list, printable};
 use crate::common::count::count;
 
@@ -21,10 +20,7 @@ pub(super) fn prove(
     model: &Input,
     (param, bin): (&Path, &Path),
 ) -> Result<Vec<Proof>, Refusal> {
-    let read = |path: &Path| {
-        std::fs::read(path).map_err(|error| Error::io("the file cannot be read", error).in_file(path))
-    };
-    let net = Net::read(&read(param)?, read(bin)?.into()).map_err(|error| error.in_file(param))?;
+    let net = read_net(param, bin)?;
     Ok(conversion.prove(converter, model, &net)?)
 }
 

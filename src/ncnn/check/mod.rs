@@ -216,7 +216,8 @@ fn describe(layer: &NetLayer) -> String {
     format!("{} layer \"{}\"", layer.layer.type_name(), layer.name)
 }
 
-fn check_name(name: &str) -> Result<()> {
+/// Checks that the runtime reads a name as one word.
+pub(super) fn check_name(name: &str) -> Result<()> {
     if name.is_empty() || !is_legal(name) {
         invalid!("ncnn cannot read the name {name:?}");
     }

@@ -9,7 +9,7 @@ use crate::tensor::DType;
 
 impl Net {
     /// Checks the weights of a layer; returns their number of elements.
-    pub(super) fn check_weights(&self, layer: &NetLayer) -> Result<usize> {
+    pub(in crate::ncnn) fn check_weights(&self, layer: &NetLayer) -> Result<usize> {
         let weights = layer.layer.weights();
         let bottom = layer.bottoms.first().map(|blob| &*self.blob(*blob).shape).unwrap_or_default();
         let expected = layer.layer.facts().reads(bottom)?;

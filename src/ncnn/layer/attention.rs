@@ -25,7 +25,7 @@ layer! {
         }
         always {
             /// The factor of the scores.
-            6 scale: f32 = 1.0,
+            6 scale: f32 = 1.0 => MultiHeadAttention::usual_scale,
         }
         derived {
             2 weight_data_size = |layer| weight_len(&layer.q_weight_data),
@@ -77,11 +77,16 @@ impl MultiHeadAttention {
         maps.checked_add(others)?.checked_add(scores)
     }
 
-    /// Returns whether the scale is the one of releases that do not read it (`multiheadattention.cpp`).
-    fn has_usual_scale(&self) -> bool {
+    /// Returns the scale of releases that do not read it, and of files without it (`multiheadattention.cpp`).
+    fn usual_scale(&self) -> f32 {
         let heads = self.embed_dim.checked_div(self.num_heads).unwrap_or(0);
         let width: f32 = heads.as_();
-        self.scale == 1.0 / width.sqrt()
+        1.0 / width.sqrt()
+    }
+
+    /// Returns whether the scale is that of releases that do not read it.
+    fn has_usual_scale(&self) -> bool {
+        self.scale == self.usual_scale()
     }
 }
 

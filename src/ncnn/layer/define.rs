@@ -4,7 +4,8 @@
 ///
 /// - `params` are written if they differ from ncnn's default.
 /// - `depends`: params whose default is the value of an earlier param; written if they differ from it.
-/// - `always` are always written; the initial value of the field is after `=`.
+/// - `always` are always written; the initial value of the field is after `=`, and after `=>` the value of a
+///   layer whose file leaves the param out, computed from the others.
 /// - `derived` are computed from the rest of the layer; ncnn's default is in parentheses unless it is 0.
 /// - `weights` are in the order of `load_model`.
 /// - `reads` returns the weights that `load_model` reads, for the shape of the first bottom; none by default.
@@ -23,7 +24,7 @@ macro_rules! layer {
         $index:literal $name:ident($bottoms:expr, $tops:expr) $( [ $( $trait:ident )* ] )? {
             $( params { $( $(#[$pdoc:meta])* $id:literal $param:ident: $ty:ty = $default:expr, )* } )?
             $( depends { $( $(#[$edoc:meta])* $eid:literal $depends:ident: $ety:ty = $on:ident, )* } )?
-            $( always { $( $(#[$adoc:meta])* $aid:literal $always:ident: $aty:ty = $initial:expr, )* } )?
+            $( always { $( $(#[$adoc:meta])* $aid:literal $always:ident: $aty:ty = $initial:expr => $left_out:expr, )* } )?
             $( derived { $( $did:literal $derived:ident $(($ddefault:literal))? = $compute:expr, )* } )?
             $( weights { $( $storage:ident $weight:ident, )* } )?
             $( reads { $reads:expr } )?
@@ -198,9 +199,8 @@ macro_rules! layer {
                     given.put($eid, &mut self.$depends)?;
                 )* )?
                 $( $(
-                    if !given.has($aid) {
-                        $crate::error::unsupported!("param {}, {}, is missing", $aid, stringify!($always));
-                    }
+                    let left_out: fn(&$name) -> $aty = $left_out;
+                    self.$always = left_out(self);
                     given.put($aid, &mut self.$always)?;
                 )* )?
                 Ok(())

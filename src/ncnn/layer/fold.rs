@@ -36,7 +36,7 @@ layer! {
             3 winlen: i32 = n_fft,
         }
         always {
-            2 hoplen: i32 = 0,
+            2 hoplen: i32 = 0 => |layer| layer.n_fft / 4,
         }
         tops { unknown }
         since { |_| 20241226 }
@@ -55,7 +55,7 @@ layer! {
             3 winlen: i32 = n_fft,
         }
         always {
-            2 hoplen: i32 = 0,
+            2 hoplen: i32 = 0 => |layer| layer.n_fft / 4,
         }
         tops { unknown }
         since { |_| 20241226 }

@@ -50,8 +50,8 @@ layer! {
         }
     }
 
-    /// The identity.
-    68 Noop(exactly(1), exactly(1)) [Gpu] {}
+    /// The identity: each top is the bottom at its index. Further bottoms have no top.
+    68 Noop(MANY, MANY) [Gpu] {}
 }
 
 /// The size param of an absent axis in Reshape.

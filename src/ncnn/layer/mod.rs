@@ -207,7 +207,7 @@ pub enum Missing {
     Value(Param),
     /// The value of the param of this name.
     SameAs(&'static str),
-    /// A default that is never used: the param is always written.
+    /// A value computed from other params. The param is always written.
     Other,
 }
 

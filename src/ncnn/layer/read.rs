@@ -59,11 +59,6 @@ impl Given {
         Ok(value)
     }
 
-    /// Returns whether a param is present.
-    pub fn has(&self, id: i32) -> bool {
-        self.0.contains_key(&id)
-    }
-
     /// Checks that all ids are among those of the table.
     pub fn check_known(&self, known: &[i32]) -> Result<()> {
         match self.0.keys().find(|id| !known.contains(id)) {

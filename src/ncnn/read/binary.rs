@@ -3,37 +3,46 @@
 use byteorder::{ByteOrder, LittleEndian};
 
 use super::{Counts, Entry};
-use crate::error::{Error, Result, invalid, unsupported};
+use crate::error::{Error, Result, invalid};
 use crate::ncnn::binary::{END, TEXT};
 use crate::ncnn::layer::{Given, Param, Stated};
 use crate::ncnn::text::ARRAY;
 use crate::ncnn::{Layer, check};
 
-/// Returns the numbers of layers and blobs, and the layers.
-pub(super) fn entries(bytes: &[u8]) -> Result<(Counts, Vec<Entry>)> {
+/// Returns the numbers of layers and blobs, and the layers. After one that cannot be read nothing is known.
+pub(super) fn entries(bytes: &[u8]) -> Result<(Counts, Vec<Result<Entry>>)> {
     let mut words = Words(bytes);
     // The magic number.
     words.int()?;
     let counts = Counts { layers: words.count()?, blobs: words.count()? };
     let mut entries = Vec::new();
     for index in 0..counts.layers {
-        entries.push(entry(&mut words, index).map_err(|error| error.at_part(format!("layer {index}")))?);
+        let entry = entry(&mut words, index).map_err(|error| error.in_part(&format!("layer {index}")));
+        let is_known = entry.is_ok();
+        entries.push(entry);
+        if !is_known {
+            return Ok((counts, entries));
+        }
     }
     if !words.0.is_empty() {
-        invalid!("the .param file has {} bytes after its last layer", words.0.len());
+        let message = format!("the .param file has {} bytes after its last layer", words.0.len());
+        entries.push(Err(Error::invalid(message)));
     }
     Ok((counts, entries))
 }
 
 fn entry(words: &mut Words, index: usize) -> Result<Entry> {
     let kind = words.int()?;
-    let Some(layer) = Layer::indexed(kind) else { unsupported!("a layer of type {kind}") };
     let (bottoms, tops) = (words.count()?, words.count()?);
     let mut names =
         |count: usize| (0..count).map(|_| Ok(words.int()?.to_string())).collect::<Result<Vec<_>>>();
     let (bottoms, tops) = (names(bottoms)?, names(tops)?);
     let given = given(words)?;
-    Ok(Entry { place: format!("layer {index}"), layer, name: index.to_string(), bottoms, tops, given })
+    let known = Layer::indexed(kind);
+    let type_name = known.as_ref().map_or_else(|| kind.to_string(), |layer| layer.type_name().to_owned());
+    let unknown = || Error::unsupported(format!("the layer type {kind} is not known"));
+    let layer = known.map(|layer| (layer, given)).ok_or_else(unknown);
+    Ok(Entry { place: format!("layer {index}"), type_name, name: index.to_string(), bottoms, tops, layer })
 }
 
 fn given(words: &mut Words) -> Result<Given> {

@@ -12,9 +12,9 @@ use bytes::Bytes;
 
 use super::layer::Given;
 use super::text::{FEATURE_MASK, HALF_PRECISION, SHAPE_HINTS};
-use super::{Blob, BlobId, BlobIds, Element, Layer, Net, NetLayer, Output, Provenance};
+use super::{Blob, BlobId, BlobIds, Element, Layer, Net, NetLayer, Output, Provenance, check};
 use crate::common::count::count;
-use crate::error::{Error, ErrorKind, Result, invalid};
+use crate::error::{Error, Errors, Result};
 use crate::tensor::{Dim, Shape};
 use weights::Reader;
 
@@ -25,11 +25,12 @@ const MAGIC: [u8; 4] = super::text::MAGIC.to_le_bytes();
 struct Entry {
     /// The line of the text, or the index in the binary form.
     place: String,
-    layer: Layer,
+    type_name: String,
     name: String,
     bottoms: Vec<String>,
     tops: Vec<String>,
-    given: Given,
+    /// The layer without its params, and the params; an error if the type is not known or a param is none.
+    layer: Result<(Layer, Given)>,
 }
 
 /// The head of a file: the numbers of layers and blobs.
@@ -47,67 +48,145 @@ impl Net {
     ///
     /// # Errors
     ///
-    /// `Invalid` if the runtime would not load the files, or misread them; `Unsupported` for a layer or a
-    /// param that this crate does not know.
-    pub fn read(param: &[u8], bin: Bytes) -> Result<Net> {
+    /// Each fault with its line: `Invalid` if the runtime would not load the files, or misread them, or lack
+    /// a blob that it has freed after another reader; `Unsupported` for a layer that is not known here.
+    pub fn read(param: &[u8], bin: Bytes) -> std::result::Result<Net, Errors> {
         let (counts, entries) = if param.starts_with(&MAGIC) {
             binary::entries(param)?
         } else {
             let text = std::str::from_utf8(param);
-            let wrong =
-                |_| Error::new(ErrorKind::Parse, "the .param file is neither text nor its binary form");
+            let wrong = |_| Error::invalid("the .param file is neither text nor its binary form");
             text::entries(text.map_err(wrong)?)?
         };
-        if counts.layers != entries.len() {
-            invalid!("the .param file states {} and has {}", count(counts.layers, "layer"), entries.len());
-        }
-        let mut weights = Reader::new(bin);
-        let mut wiring = Wiring::default();
+        let mut wiring = Wiring::new(bin);
+        let found = entries.len();
         for entry in entries {
-            let place = entry.place.clone();
-            let described = format!("{place}, {} \"{}\"", entry.layer.type_name(), entry.name);
-            wiring.add(entry, &mut weights).map_err(|error| error.at_part(described))?;
+            match entry {
+                Ok(entry) => wiring.add(entry),
+                Err(error) => wiring.skip(error),
+            }
         }
-        weights.end()?;
-        if counts.blobs != wiring.blobs.len() {
-            let (stated, found) = (count(counts.blobs, "blob"), wiring.blobs.len());
-            invalid!("the .param file states {stated} and has {found}");
-        }
-        Ok(wiring.end())
+        wiring.end(&counts, found)
     }
 }
 
-/// A net of the layers so far, with the blobs by their names.
-#[derive(Default)]
+/// The net of the layers so far, and the faults.
 struct Wiring {
     net: Net,
     blobs: BTreeMap<String, BlobId>,
-    read: BTreeMap<BlobId, usize>,
+    /// The place of the reader of each blob.
+    readers: BTreeMap<BlobId, String>,
+    weights: Reader,
+    errors: Vec<Error>,
+    /// Whether the blobs of all lines so far are known: if not, no missing blob is a fault.
+    knows_blobs: bool,
+    /// Whether it is known where the next weight begins.
+    knows_weights: bool,
+}
+
+/// A layer with params and weights, and the params that every layer may have.
+struct Loaded {
+    layer: Layer,
+    hints: Vec<i32>,
+    mask: i32,
 }
 
 impl Wiring {
-    fn add(&mut self, entry: Entry, weights: &mut Reader) -> Result<()> {
-        let Entry { mut layer, name, bottoms, tops, mut given, .. } = entry;
-        let hints: Option<Vec<i32>> = given.take(SHAPE_HINTS)?;
-        let mask: i32 = given.take(FEATURE_MASK)?.unwrap_or_default();
-        layer.settable().set(&given)?;
-        weights.load(&mut layer, &given)?;
-        for (names, arity, side) in [(&bottoms, layer.bottoms(), "bottom"), (&tops, layer.tops(), "top")] {
-            if !(arity.min..=arity.max).contains(&names.len()) {
-                invalid!("{}, and it has {}", arity_text(arity.min, arity.max, side), names.len());
+    fn new(bin: Bytes) -> Wiring {
+        Wiring {
+            net: Net::default(),
+            blobs: BTreeMap::new(),
+            readers: BTreeMap::new(),
+            weights: Reader::new(bin),
+            errors: Vec::new(),
+            knows_blobs: true,
+            knows_weights: true,
+        }
+    }
+
+    /// Adds a line of which nothing is known.
+    fn skip(&mut self, error: Error) {
+        (self.knows_blobs, self.knows_weights) = (false, false);
+        self.errors.push(error);
+    }
+
+    /// Adds a layer, or its faults.
+    fn add(&mut self, entry: Entry) {
+        let Entry { place, type_name, name, bottoms, tops, layer } = entry;
+        let mut faults = Vec::new();
+        let loaded = layer.and_then(|(layer, given)| self.load(layer, given));
+        let loaded = loaded.map_err(|error| faults.push(error)).ok();
+        self.knows_weights &= loaded.is_some();
+        if let Some(Loaded { layer, .. }) = &loaded {
+            for (found, arity, side) in
+                [(bottoms.len(), layer.bottoms(), "bottom"), (tops.len(), layer.tops(), "top")]
+            {
+                if !(arity.min..=arity.max).contains(&found) {
+                    let needed = arity_text(arity.min, arity.max, side);
+                    faults.push(Error::invalid(format!("{needed}, and it has {found}")));
+                }
             }
         }
+        faults.extend([&name].into_iter().chain(&tops).filter_map(|name| check::check_name(name).err()));
+        let bottoms = self.bottoms(&bottoms, &place, &mut faults);
+        let hints = loaded.as_ref().map(|loaded| loaded.hints.as_slice()).unwrap_or_default();
+        let tops = self.tops(tops, hints, &mut faults);
+        let described = format!("{place}, {type_name} \"{name}\"");
+        if let Some(Loaded { layer, mask, .. }) = loaded {
+            if matches!(layer, Layer::Input(_)) {
+                self.net.inputs.extend(&tops);
+            }
+            let float32 = mask & HALF_PRECISION == HALF_PRECISION;
+            let layer = NetLayer { name, layer, bottoms, tops, float32, provenance: Provenance::default() };
+            // Without sizes of the bottom, only the numbers of elements that the params state are known.
+            let has_sizes = |blob: &BlobId| !self.net.blob(*blob).shape.is_empty();
+            if self.knows_weights && layer.bottoms.first().is_some_and(has_sizes) {
+                faults.extend(self.net.check_weights(&layer).err());
+            }
+            self.net.layers.push(layer);
+        }
+        self.errors.extend(faults.into_iter().map(|fault| fault.in_part(&described)));
+    }
+
+    /// Sets the params and weights of a layer.
+    fn load(&mut self, mut layer: Layer, mut given: Given) -> Result<Loaded> {
+        let hints: Option<Vec<i32>> = given.take(SHAPE_HINTS)?;
+        let mask: Option<i32> = given.take(FEATURE_MASK)?;
+        layer.settable().set(&given)?;
+        if self.knows_weights {
+            self.weights.load(&mut layer, &given)?;
+        }
+        Ok(Loaded { layer, hints: hints.unwrap_or_default(), mask: mask.unwrap_or_default() })
+    }
+
+    /// Returns the bottoms of these names.
+    fn bottoms(&mut self, names: &[String], place: &str, faults: &mut Vec<Error>) -> BlobIds {
         let mut read = BlobIds::new();
-        for name in &bottoms {
+        for name in names {
             let Some(blob) = self.blobs.get(name) else {
-                invalid!("bottom \"{name}\" is no top of a layer before");
+                if self.knows_blobs {
+                    let message = format!("bottom \"{name}\" is no top of a layer before");
+                    faults.push(Error::invalid(message));
+                }
+                continue;
             };
-            *self.read.entry(*blob).or_default() += 1;
+            if let Some(other) = self.readers.insert(*blob, place.to_owned()) {
+                let other =
+                    if other == place { "the layer twice".to_owned() } else { format!("{other}, too") };
+                let message =
+                    format!("bottom \"{name}\" is read by {other}, and the runtime frees it before");
+                faults.push(Error::invalid(message).help("give each reader a top of a layer Split"));
+            }
             read.push(*blob);
         }
-        let mut shapes = hinted(&hints.unwrap_or_default(), tops.len()).into_iter();
+        read
+    }
+
+    /// Adds the tops of these names.
+    fn tops(&mut self, names: Vec<String>, hints: &[i32], faults: &mut Vec<Error>) -> BlobIds {
+        let mut shapes = hinted(hints, names.len()).into_iter();
         let mut computed = BlobIds::new();
-        for name in tops {
+        for name in names {
             let shape = shapes.next().unwrap_or_default();
             let blob = Blob {
                 name: name.clone(),
@@ -118,27 +197,40 @@ impl Wiring {
                 float32: false,
             };
             let blob = self.net.add_blob(blob);
-            if self.blobs.insert(name.clone(), blob).is_some() {
-                invalid!("top \"{name}\" is a top of a layer before");
+            if self.blobs.contains_key(&name) {
+                faults.push(Error::invalid(format!("top \"{name}\" is a top of a layer before")));
             }
+            self.blobs.insert(name, blob);
             computed.push(blob);
         }
-        if matches!(layer, Layer::Input(_)) {
-            self.net.inputs.extend(&computed);
-        }
-        let float32 = mask & HALF_PRECISION == HALF_PRECISION;
-        let provenance = Provenance::default();
-        self.net.layers.push(NetLayer { name, layer, bottoms: read, tops: computed, float32, provenance });
-        Ok(())
+        computed
     }
 
-    fn end(mut self) -> Net {
-        let unread = self.blobs.into_iter().filter(|(_, blob)| !self.read.contains_key(blob));
+    /// Returns the net, or all faults.
+    fn end(mut self, counts: &Counts, layers: usize) -> std::result::Result<Net, Errors> {
+        if self.knows_weights {
+            self.errors.extend(self.weights.end().err());
+        }
+        for (stated, found, noun) in
+            [(counts.layers, layers, "layer"), (counts.blobs, self.net.blobs.len(), "blob")]
+        {
+            // A file that breaks off has fewer of both.
+            if self.knows_blobs && stated != found {
+                let stated = count(stated, noun);
+                let message = format!("the .param file states {stated} and has {found}");
+                self.errors.push(Error::invalid(message));
+            }
+        }
+        if counts.layers == 0 {
+            self.errors.push(Error::invalid("the net has no layers"));
+        }
+        Errors::check(self.errors)?;
+        let unread = self.blobs.into_iter().filter(|(_, blob)| !self.readers.contains_key(blob));
         let mut outputs: Vec<Output> = unread.map(|(name, blob)| Output { blob, name }).collect();
         outputs.sort_by_key(|output| output.blob);
         self.net.outputs = outputs;
         self.net.release = self.net.since();
-        self.net
+        Ok(self.net)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The layers of the text of a `.param` file (`Net::load_param`, `ParamDict::load_param`).
 
 use super::{Counts, Entry};
-use crate::error::{Error, ErrorKind, Result, invalid, unsupported};
+use crate::error::{Error, Result, invalid};
 use crate::ncnn::layer::{Given, Param, Stated};
 use crate::ncnn::text::{ARRAY, MAGIC};
 use crate::ncnn::{Layer, check};
@@ -9,21 +9,29 @@ use crate::ncnn::{Layer, check};
 /// The most characters of a number that the runtime scans.
 const SCANNED: usize = 15;
 
+/// The layers of ncnn that have no table, since no net of this crate has them.
+#[rustfmt::skip]
+const WITHOUT_TABLE: [&str; 15] = [
+    "ArgMax", "ConvolutionDepthWise1D", "DeconvolutionDepthWise1D", "DetectionOutput", "GLU", "PSROIPooling", "Packing",
+    "PriorBox", "Proposal", "Quantize", "Requantize", "SPP", "StatisticsPooling", "YoloDetectionOutput",
+    "Yolov3DetectionOutput",
+];
+
 /// Returns the numbers of layers and blobs, and the layers.
-pub(super) fn entries(text: &str) -> Result<(Counts, Vec<Entry>)> {
+pub(super) fn entries(text: &str) -> Result<(Counts, Vec<Result<Entry>>)> {
     let lines = text.lines().zip(1_usize..).map(|(line, number)| (line.trim(), number));
     let mut lines = lines.filter(|(line, _)| !line.is_empty());
     let magic = lines.next().map(|(line, _)| line);
     if magic.and_then(|line| line.parse().ok()) != Some(MAGIC) {
-        return Err(Error::new(ErrorKind::Parse, format!("the .param file does not begin with {MAGIC}")));
+        invalid!("the .param file does not begin with {MAGIC}");
     }
     let head = lines.next().map(|(line, _)| line).unwrap_or_default();
     let numbers: Vec<usize> = head.split_whitespace().map_while(|word| word.parse().ok()).collect();
     let [layers, blobs] = *numbers else { invalid!("line 2 has no numbers of layers and blobs: \"{head}\"") };
     let entry = |(line, number): (&str, usize)| {
-        entry(line, number).map_err(|error| error.at_part(format!("line {number}")))
+        entry(line, number).map_err(|error| error.in_part(&format!("line {number}")))
     };
-    Ok((Counts { layers, blobs }, lines.map(entry).collect::<Result<_>>()?))
+    Ok((Counts { layers, blobs }, lines.map(entry).collect()))
 }
 
 fn entry(line: &str, number: usize) -> Result<Entry> {
@@ -33,9 +41,19 @@ fn entry(line: &str, number: usize) -> Result<Entry> {
     let mut names =
         |count: usize| (0..count).map(|_| words.next().map(str::to_owned)).collect::<Result<Vec<_>>>();
     let (bottoms, tops) = (names(bottoms)?, names(tops)?);
-    let Some(layer) = Layer::named(type_name) else { unsupported!("a layer of type {type_name}") };
-    let given = given(words.0)?;
-    Ok(Entry { place: format!("line {number}"), layer, name, bottoms, tops, given })
+    let layer = Layer::named(type_name).ok_or_else(|| unknown(type_name));
+    let layer = layer.and_then(|layer| Ok((layer, given(words.0)?)));
+    let (place, type_name) = (format!("line {number}"), type_name.to_owned());
+    Ok(Entry { place, type_name, name, bottoms, tops, layer })
+}
+
+/// Returns the error of a layer without a table.
+fn unknown(type_name: &str) -> Error {
+    if WITHOUT_TABLE.contains(&type_name) {
+        return Error::unsupported(format!("{type_name} is a layer of ncnn whose params are not known here"));
+    }
+    Error::unsupported(format!("the layer type {type_name} is not known"))
+        .help("register the layer in the program that loads the net, or convert the model to layers of ncnn")
 }
 
 /// The rest of a line.
@@ -76,7 +94,7 @@ pub(in crate::ncnn) fn given(text: &str) -> Result<Given> {
         let is_list = id <= ARRAY;
         let id = if is_list { ARRAY - id } else { id };
         let param = if is_list { counted(value) } else { plain(value) };
-        let param = param.map_err(|error| error.at_part(format!("param {id}")))?;
+        let param = param.map_err(|error| error.in_part(&format!("param {id}")))?;
         if !(0..check::MAX_PARAMS).contains(&id) {
             invalid!("param {id} is beyond those that the runtime reads");
         }
