@@ -200,7 +200,8 @@ macro_rules! layer {
                 )* )?
                 $( $(
                     let left_out: fn(&$name) -> $aty = $left_out;
-                    self.$always = left_out(self);
+                    let value = left_out(self);
+                    self.$always = value;
                     given.put($aid, &mut self.$always)?;
                 )* )?
                 Ok(())
