@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::{Conversion, Converter};
 use crate::common::count::count;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Errors, Result};
 use crate::ncnn::{Net, Written};
 use crate::onnx::Input;
 use crate::tensor::Dim;
@@ -67,7 +67,8 @@ impl Conversion {
             whole.open()?.read_to_end(&mut bytes).map_err(failed)?;
             Ok(bytes)
         };
-        let net = Net::read(&content(param)?, content(bin)?.into()).map_err(Error::into_internal)?;
+        let unread = |errors: Errors| Error::internal(format!("the new files cannot be read: {errors}"));
+        let net = Net::read(&content(param)?, content(bin)?.into()).map_err(unread)?;
         let proofs = self.prove(converter, input, &net)?;
         let windows = proofs.iter().flat_map(|proof| &proof.windows);
         if let Some(first) = windows.clone().find(|window| window.state == State::Differs) {
