@@ -212,7 +212,7 @@ fn padding(layer: &Padding, mat: &Mat) -> Result<Mat> {
             }
             Ok(top)
         }
-        type_ => unsupported!("padding of type {type_}"),
+        type_ => invalid!("padding of type {type_}"),
     }
 }
 

@@ -39,7 +39,7 @@ pub(super) fn compute(layer: &Layer, bottoms: &[&Mat]) -> Result<Mat> {
         }
         Layer::Softmax(l) => {
             if l.axis != 0 && l.fixbug0 == 0 {
-                unsupported!("an axis without fixbug0");
+                invalid!("an axis without fixbug0");
             }
             softmax(bottom, axis(l.axis, bottom.ndim())?)
         }

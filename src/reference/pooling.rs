@@ -100,7 +100,7 @@ fn pool(params: &Params, bottom: &Mat) -> Result<Mat> {
     let pool = match params.pooling_type {
         0 => Pool::Maximum,
         1 => Pool::Average,
-        other => unsupported!("pooling_type {other}"),
+        other => invalid!("pooling_type {other}"),
     };
     let spans = params.spans(inner(bottom))?;
     let mut top = bottom.clone();
@@ -159,7 +159,7 @@ impl Params {
             _ if before != 0 || after != 0 => unsupported!("padding with pad_mode {}", self.pad_mode),
             2 => (SAME_UPPER, SAME_UPPER),
             3 => (SAME_LOWER, SAME_LOWER),
-            other => unsupported!("pad_mode {other}"),
+            other => invalid!("pad_mode {other}"),
         };
         Window::new([kernel, 1, stride], pads)
     }

@@ -29,7 +29,7 @@ pub(super) fn compute(layer: &Layer, bottoms: &[&Mat]) -> Result<Mat> {
 /// Computes a Reduction; one over all axes leaves one element.
 fn reduce(layer: &Reduction, bottom: &Mat) -> Result<Mat> {
     if layer.fixbug0 == 0 && !layer.axes.is_empty() {
-        unsupported!("axes without fixbug0");
+        invalid!("axes without fixbug0");
     }
     let mut reduced = vec![layer.reduce_all != 0 || bottom.ndim() == 1; bottom.ndim()];
     for param in &layer.axes {

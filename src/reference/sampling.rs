@@ -171,7 +171,7 @@ fn axis_taps(l: &Interp, len: usize, out: usize, step: f64) -> Result<Vec<Taps>>
             }
             2 => clamped(below, &[1.0 - x, x]),
             3 => clamped(below - 1.0, &cubic(x)),
-            other => unsupported!("resize_type {other}"),
+            other => invalid!("resize_type {other}"),
         })
     };
     (0..axis_len(out)?).map(taps).collect()

@@ -66,6 +66,13 @@ impl Random {
         Array::new(array.dtype(), Elements::F32(elements))
     }
 
+    /// Returns floats, each of which is larger or smaller by a part.
+    pub fn rounded(&mut self, array: &Array, part: f32) -> Array {
+        let Elements::F32(elements) = array.elements() else { return array.clone() };
+        let elements = elements.map(|x| x * (1.0 + if self.0.bool() { part } else { -part }));
+        Array::new(array.dtype(), Elements::F32(elements))
+    }
+
     fn number(&mut self, law: Law) -> f32 {
         // The sum of twelve uniform numbers has a variance of 1.
         let mut normal = || (0..12).map(|_| self.0.f32()).sum::<f32>() - 6.0;
