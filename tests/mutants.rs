@@ -19,7 +19,7 @@ use effect::{Change, Effect};
 use faults::{Source, mutants};
 use files::Files;
 use onnx2ncnn::ncnn::Net;
-use onnx2ncnn::{Converter, Input, State};
+use onnx2ncnn::{Converter, Input, Proof, State};
 
 /// The fewest mutants that change what a net computes.
 const LEAST: usize = 2000;
@@ -141,15 +141,15 @@ fn count(name: &str, seed: u64, table: &mut Table) {
     let sizes: &[i64] = if is_free { &[1, 2, 7] } else { &[1] };
     let blobs = conversion.net().blob_ids().map(|id| conversion.net().blob(id));
     let shapes = blobs.map(|blob| (blob.name.clone(), format!("{:?}", blob.shape))).collect();
-    let prove = |net: &Net, size: &i64| conversion.prove(&converter, &model, net, *size);
-    for proof in sizes.iter().map(|size| prove(&net, size).unwrap()) {
+    let prove = |net: &Net| conversion.prove(&converter, &model, net);
+    let proofs = prove(&net).unwrap();
+    for proof in &proofs {
         let is_covered = proof.count(State::NotCovered) == 0;
         assert!(proof.is_right() && is_covered, "{name} without a fault: {proof:?}");
     }
-    let is_right = |net: &Net| sizes.iter().all(|size| prove(net, size).is_ok_and(|proof| proof.is_right()));
+    let is_right = |net: &Net| prove(net).is_ok_and(|proofs| proofs.iter().all(Proof::is_right));
     // The blobs with the elements of values of the model.
-    let windows = prove(&net, &sizes[0]).unwrap().windows;
-    let names = windows.into_iter().map(|window| window.blob).collect();
+    let names = proofs.into_iter().flat_map(|proof| proof.windows).map(|window| window.blob).collect();
     let effect = Effect::new(&conversion, &net, names, sizes);
     for mutant in mutants(&Source { files: &files, net: &net, shapes }, seed) {
         let row = table.entry(mutant.kind).or_default();

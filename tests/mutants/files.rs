@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use onnx2ncnn::error::Errors;
 use onnx2ncnn::ncnn::Net;
 use onnx2ncnn::ncnn::layer::Storage;
 use onnx2ncnn::tensor::DType;
@@ -61,7 +62,7 @@ impl Files {
     }
 
     /// Reads the net.
-    pub fn net(&self) -> onnx2ncnn::error::Result<Net> {
+    pub fn net(&self) -> Result<Net, Errors> {
         Net::read(self.param().as_bytes(), self.bin.clone().into())
     }
 
