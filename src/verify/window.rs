@@ -50,6 +50,7 @@ pub(super) struct Window {
     blob: BlobId,
     name: String,
     sizes: Vec<usize>,
+    is_output: bool,
     /// The blobs from which its layers compute.
     given: Vec<Given>,
     layers: Vec<usize>,
@@ -109,6 +110,7 @@ impl Window {
             blob,
             name: pair.value.clone(),
             sizes: pair.sizes.clone(),
+            is_output: pair.is_output,
             nodes: nodes_between(graph, &values, value),
             given,
             layers,
@@ -270,11 +272,11 @@ impl Window {
         };
         let tolerance = self.tolerance(run, expected.dtype())?;
         let value = as_mat(expected, &self.sizes)?;
-        // A pooling of everything has tops of one axis, and no param that keeps the others.
-        let is_pooling = |layer: &NetLayer| is_pooling(&layer.layer);
+        // Programs see the axes of outputs. A pooling of everything has tops of one axis, and no param that
+        // keeps the others.
         let axes = |shape: &[usize]| shape.iter().copied().filter(|size| *size != 1).collect::<Vec<_>>();
-        let is_equal = axes(got.shape()) == axes(value.shape());
-        let is_equal = is_equal && self.net_layers(run.subject.net).any(is_pooling);
+        let is_pooled = self.net_layers(run.subject.net).any(|layer| is_pooling(&layer.layer));
+        let is_equal = (!self.is_output || is_pooled) && axes(got.shape()) == axes(value.shape());
         let got = if is_equal { shaped(got, value.shape())? } else { got };
         if got.shape() != value.shape() {
             return Ok(Outcome::wrong(format!("the net computes a blob of {:?}", got.shape())));
@@ -283,12 +285,13 @@ impl Window {
             let (error, difference) = compare(&got, &value, tolerance, noise);
             Outcome { error, difference }
         };
-        let Some(nodes) = &self.nodes else { return Ok(compared(None)) };
-        let outcome = compared(Some(&ArrayD::zeros(value.raw_dim())));
-        if outcome.difference.is_none() {
-            return Ok(outcome);
+        let outcome = compared(None);
+        match &self.nodes {
+            Some(nodes) if outcome.difference.is_some() => {
+                Ok(compared(self.noise(run, nodes, given, &value).ok().as_ref()))
+            }
+            _ => Ok(outcome),
         }
-        Ok(compared(self.noise(run, nodes, given, &value).ok().as_ref()))
     }
 
     /// Computes the blob from given elements; the inner error is a layer that does not fit its bottoms.
