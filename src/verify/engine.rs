@@ -9,7 +9,7 @@ use num_traits::AsPrimitive;
 use rten::{Model as Compiled, ModelOptions, Value as EngineValue};
 use rten_tensor::prelude::*;
 
-use super::evaluate::evaluate;
+use super::evaluate::evaluation;
 use crate::error::{Error, Result, unsupported};
 use crate::graph::{Attribute, Graph, Ids, Node, NodeId, Value};
 use crate::onnx::{self, Model};
@@ -43,11 +43,9 @@ impl<'a> Engine<'a> {
     pub fn evaluate(&self, id: NodeId, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
         let Some(node) = self.model.graph.node(id) else { return Err(Error::internal("no node")) };
         let known = op::find_handled(node).ok();
-        if let Some(op) = known {
+        if let Some((op, evaluation)) = known.and_then(|op| Some((op, evaluation(node)?))) {
             let (graph, list) = (Graph::default(), Inputs::of(inputs.to_vec()));
-            if let Some(outputs) = evaluate(&Call::evaluated(&graph, node, op, &list)) {
-                return outputs;
-            }
+            return evaluation(&Call::evaluated(&graph, node, op, &list));
         }
         let op = known.filter(|op| op.fold.is_some());
         // The engine approximates functions, and takes the last of equal maxima. But where the layers follow

@@ -5,22 +5,26 @@ use ndarray::{Array2, ArrayD, ArrayView2, Axis, Ix2, Ix3, concatenate, stack};
 use num_traits::AsPrimitive;
 
 use crate::error::{Error, Result, unsupported};
+use crate::graph::Node;
 use crate::op::Call;
 use crate::tensor::{Array, DType, Elements};
 
 /// The version in which Softmax and LogSoftmax take one axis in place of all from one on.
 const ONE_AXIS: i64 = 13;
 
-/// Evaluates the call; `None` for other operators.
-pub(super) fn evaluate(call: &Call) -> Option<Result<Vec<Array>>> {
-    match call.op_type() {
-        "Softmax" => Some(softmax(call, |x, sum| x / sum)),
-        "LogSoftmax" => Some(softmax(call, |x, sum| libm::log(x / sum))),
-        "LRN" => Some(local_response(call)),
-        "GRU" => Some(recurrent(call, gru)),
-        "RNN" => Some(recurrent(call, rnn)),
-        _ => None,
-    }
+/// The evaluation of a call.
+type Evaluation = fn(&Call) -> Result<Vec<Array>>;
+
+/// Returns the evaluation of a node; `None` for other operators.
+pub(super) fn evaluation(node: &Node) -> Option<Evaluation> {
+    let list: [(&str, Evaluation); 5] = [
+        ("Softmax", |call| softmax(call, |x, sum| x / sum)),
+        ("LogSoftmax", |call| softmax(call, |x, sum| libm::log(x / sum))),
+        ("LRN", local_response),
+        ("GRU", |call| recurrent(call, gru)),
+        ("RNN", |call| recurrent(call, rnn)),
+    ];
+    list.into_iter().find(|(op_type, _)| node.is(op_type)).map(|(_, evaluation)| evaluation)
 }
 
 /// Returns an array of the type of the first input.

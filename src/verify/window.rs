@@ -38,7 +38,7 @@ const ROUNDED: u64 = 4;
 /// The factor of that change in the tolerance.
 const NOISE: f64 = 4.0;
 /// The most multiply-adds, or elements, of a window that is computed on further random elements.
-const WORK: u64 = 20_000_000;
+const WORK: u64 = 2_000_000;
 /// Labels are exact in float32 up to this number.
 const LABELS: usize = 1 << 24;
 

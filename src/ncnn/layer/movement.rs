@@ -408,7 +408,12 @@ impl Tile {
         }
         let repeats: Sizes = self.repeats.iter().copied().map(Size::from).collect();
         let rank = bottom.len().max(repeats.len());
-        let (bottom, repeats) = (extended(bottom, rank), extended(&repeats, rank));
+        let mut bottom = extended(bottom, rank);
+        if self.repeats.len() == 4 && bottoms.at(0)?.len() == 3 {
+            // The axis d is the one that is new (`Tile::forward`).
+            bottom.swap(0, 1);
+        }
+        let repeats = extended(&repeats, rank);
         one(bottom.into_iter().zip(repeats).map(|(size, times)| size * times).collect::<Sizes>())
     }
 }

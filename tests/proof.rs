@@ -1,0 +1,68 @@
+//! The proof without a runtime of every fixture: no part of a right net differs.
+
+#![allow(clippy::panic, clippy::print_stdout, clippy::unwrap_used)] // A test may fail where it stands.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use onnx2ncnn::ncnn::Net;
+use onnx2ncnn::{Converter, Input, Proof, State};
+
+/// The least part of all windows that is covered: many fixtures are single operators that the engine lacks.
+const COVERED: f64 = 0.8;
+
+fn models() -> Vec<PathBuf> {
+    let folders = fs::read_dir("fixtures").unwrap().map(|folder| folder.unwrap().path());
+    let cases = folders.filter(|path| path.is_dir()).flat_map(|folder| fs::read_dir(folder).unwrap());
+    let mut models: Vec<PathBuf> = cases.map(|case| case.unwrap().path().join("model.onnx")).collect();
+    models.retain(|path| path.exists());
+    models.sort();
+    models
+}
+
+/// Returns the proofs at each size; `None` for a model that is refused.
+fn prove(path: PathBuf) -> Option<Vec<Proof>> {
+    let (converter, model) = (Converter::new(), Input::Path(path.clone()));
+    let conversion = converter.convert(&model).ok()?;
+    let (mut param, mut bin) = (Vec::new(), Vec::new());
+    conversion.write_to(&mut param, &mut bin).unwrap();
+    let net = Net::read(&param, bin.into()).unwrap_or_else(|errors| panic!("{}: {errors}", path.display()));
+    assert_eq!(net.layers.len(), conversion.net().layers.len(), "{}", path.display());
+    Some(
+        conversion
+            .prove(&converter, &model, &net)
+            .unwrap_or_else(|error| panic!("{}: {error}", path.display())),
+    )
+}
+
+#[test]
+fn no_part_of_a_right_net_differs() {
+    let (models, next) = (models(), AtomicUsize::new(0));
+    let (states, wrong) = (Mutex::new(BTreeMap::<State, usize>::new()), Mutex::new(Vec::new()));
+    let work = || {
+        while let Some(path) = models.get(next.fetch_add(1, Ordering::Relaxed)) {
+            for window in prove(path.clone()).into_iter().flatten().flat_map(|proof| proof.windows) {
+                *states.lock().unwrap().entry(window.state).or_default() += 1;
+                if window.state == State::Differs {
+                    let text = format!("{}: \"{}\": {}", path.display(), window.value, window.reason);
+                    wrong.lock().unwrap().push(text);
+                }
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(work);
+        }
+    });
+    let (states, wrong) = (states.into_inner().unwrap(), wrong.into_inner().unwrap());
+    println!("{states:?}");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let count =
+        |state: State| f64::from(u32::try_from(states.get(&state).copied().unwrap_or_default()).unwrap());
+    let covered = count(State::Proved) + count(State::Tested);
+    assert!(covered >= COVERED * (covered + count(State::NotCovered)), "{states:?}");
+}
