@@ -139,7 +139,8 @@ fn count(name: &str, seed: u64, table: &mut Table) {
     let net = files.net().unwrap();
     let is_free = conversion.inputs.iter().flat_map(|port| &port.shape).any(|size| size.known().is_none());
     let sizes: &[i64] = if is_free { &[1, 2, 7] } else { &[1] };
-    let blobs = conversion.net().blob_ids().map(|id| conversion.net().blob(id));
+    let tops = conversion.net().layers.iter().flat_map(|layer| &layer.tops);
+    let blobs = tops.map(|id| conversion.net().blob(*id));
     let shapes = blobs.map(|blob| (blob.name.clone(), format!("{:?}", blob.shape))).collect();
     let prove = |net: &Net| conversion.prove(&converter, &model, net);
     let proofs = prove(&net).unwrap();

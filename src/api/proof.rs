@@ -92,12 +92,9 @@ impl Conversion {
             let sizes = shape.iter().map(size).collect::<Result<Option<Vec<i64>>>>()?.unwrap_or_default();
             Ok(sizes.into_iter().map(usize::try_from).collect::<std::result::Result<_, _>>()?)
         };
-        let forms: BTreeMap<&str, &[Dim]> = self
-            .net
-            .blob_ids()
-            .map(|id| self.net.blob(id))
-            .map(|blob| (blob.name.as_str(), &*blob.shape))
-            .collect();
+        // Blobs that passes removed may have the names of others.
+        let tops = self.net.layers.iter().flat_map(|layer| &layer.tops).map(|top| self.net.blob(*top));
+        let forms: BTreeMap<&str, &[Dim]> = tops.map(|blob| (blob.name.as_str(), &*blob.shape)).collect();
         let ports = self.inputs.iter().map(|port| (port.name.as_str(), port.blob.as_str(), false));
         let outputs = self.outputs.iter().map(|port| (port.name.as_str(), port.blob.as_str(), true));
         let inner = self.inner_blobs();
