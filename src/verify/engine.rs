@@ -20,7 +20,7 @@ use crate::tensor::{Array, DType, Dim, Elements, Tensor};
 const FEW: usize = 4096;
 
 /// Operators that the engine computes otherwise than their specification: it pads integers with 0 in place of
-/// the zero point. It also ignores the lengths of sequences.
+/// the zero point. It also ignores the lengths of sequences, and panics in transposed convolutions of volumes.
 const WRONG: [&str; 1] = ["ConvInteger"];
 
 /// The evaluator of the nodes of a model.
@@ -81,7 +81,9 @@ impl<'a> Engine<'a> {
         }
         let has_lengths =
             node.is_one_of(&["LSTM", "GRU", "RNN"]) && inputs.get(4).is_some_and(Option::is_some);
-        if node.is_one_of(&WRONG) || has_lengths {
+        let is_volume = inputs.first().and_then(Option::as_ref).is_some_and(|input| input.shape().len() > 4);
+        let is_empty = inputs.iter().flatten().any(Array::is_empty);
+        if node.is_one_of(&WRONG) || has_lengths || is_empty || (is_volume && node.is("ConvTranspose")) {
             unsupported!("the engine has another meaning");
         }
         let mut compiled = self.compiled.borrow_mut();

@@ -111,7 +111,7 @@ impl Window {
             name: pair.value.clone(),
             sizes: pair.sizes.clone(),
             is_output: pair.is_output,
-            nodes: nodes_between(graph, &values, value),
+            nodes: nodes_between(graph, &given, value),
             given,
             layers,
         }
@@ -417,12 +417,13 @@ fn inputs_before<'g>(graph: &'g Graph, given: &BTreeSet<ValueId>, value: ValueId
     names
 }
 
-/// Returns the nodes between given values and a value, in their order; `None` if one reads another value.
-fn nodes_between(graph: &Graph, given: &BTreeSet<ValueId>, value: ValueId) -> Option<Vec<NodeId>> {
+/// Returns the nodes between given values and a value, in their order; `None` if they read another value, or
+/// not all of those that vary: elements of one kind would not fit those of another that depends on them.
+fn nodes_between(graph: &Graph, given: &[Given], value: ValueId) -> Option<Vec<NodeId>> {
     let (mut nodes, mut seen, mut left) = (BTreeSet::new(), BTreeSet::new(), vec![value]);
     while let Some(value) = left.pop() {
-        let known = given.contains(&value) || graph.value(value).constant.is_some();
-        if known || !seen.insert(value) {
+        let is_given = given.iter().any(|given| given.value == value);
+        if !seen.insert(value) || is_given || graph.value(value).constant.is_some() {
             continue;
         }
         let id = graph.value(value).producer?;
@@ -430,5 +431,6 @@ fn nodes_between(graph: &Graph, given: &BTreeSet<ValueId>, value: ValueId) -> Op
             left.extend(graph.node(id)?.reads());
         }
     }
-    Some(graph.nodes().map(|(id, _)| id).filter(|id| nodes.contains(id)).collect())
+    let reads_all = given.iter().all(|given| !given.varies || seen.contains(&given.value));
+    reads_all.then(|| graph.nodes().map(|(id, _)| id).filter(|id| nodes.contains(id)).collect())
 }
