@@ -20,7 +20,8 @@ use crate::tensor::{Array, DType, Dim, Elements, Tensor};
 const FEW: usize = 4096;
 
 /// Operators that the engine computes otherwise than their specification: it pads integers with 0 in place of
-/// the zero point. It also ignores the lengths of sequences, and panics in transposed convolutions of volumes.
+/// the zero point. It also ignores the lengths of sequences, and panics in transposed convolutions of
+/// volumes.
 const WRONG: [&str; 1] = ["ConvInteger"];
 
 /// The evaluator of the nodes of a model.
