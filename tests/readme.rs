@@ -30,7 +30,7 @@ fn without_numbers(text: &str) -> String {
         let is_time = |at: usize| {
             words.get(at + 1).is_some_and(|unit| matches!(unit.trim_matches([',', ';', ')']), "s" | "ms"))
         };
-        let is_error = |word: &str| word.contains("e-") && word.parse::<f64>().is_ok();
+        let is_error = |word: &str| word.contains("e-") && word.trim_end_matches(';').parse::<f64>().is_ok();
         let shown = words
             .iter()
             .enumerate()
