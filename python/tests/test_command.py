@@ -33,7 +33,10 @@ def test_module_is_the_command():
 
 def test_comparisons_run_in_the_same_interpreter(tmp_path):
     run_command(CONVOLUTIONAL, tmp_path / "a.param")
-    run = run_command("verify", CONVOLUTIONAL, tmp_path / "a.param", tmp_path / "a.bin")
+    words = ["verify", CONVOLUTIONAL, tmp_path / "a.param", tmp_path / "a.bin"]
+    run = run_command(*words)
+    assert run.returncode == 0 and "verified: 7 of 7 windows" in run.stdout
+    run = run_command(*words, "--runtime")
     assert run.returncode == 0 and "the same in onnxruntime and ncnn" in run.stdout
 
 
