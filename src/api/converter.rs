@@ -5,10 +5,10 @@ use std::path::PathBuf;
 
 use super::{Conversion, Refusal, Simplified};
 use crate::error::{Error, Errors};
-use crate::onnx::{Input, Model, Sources};
+use crate::onnx::{Input, Sources};
 use crate::pass::blocks::Weights;
 use crate::pass::quantized::Quantization;
-use crate::pipeline::{self, Inspection, Link, OptionValue, Options, for_each_option};
+use crate::pipeline::{self, Inspection, Link, OptionValue, Options, SimplifiedModel, for_each_option};
 use crate::tensor::{Array, Dim};
 
 /// How models are converted: nothing is set at first, and each method sets one thing.
@@ -214,14 +214,14 @@ impl Converter {
     ///
     /// The model cannot be read or breaks the specification.
     pub fn expose(&self, input: &Input, values: &BTreeSet<String>) -> Result<Simplified, Errors> {
-        let sources = Sources::open(input, &self.options.read())?;
-        Ok(Simplified::new(pipeline::expose(&sources, &self.options, values)?))
+        Ok(Simplified::new(self.exposed(input, values)?))
     }
 
-    /// Returns the requested part of a model as it was read, with the values that are set.
-    pub(super) fn requested(&self, input: &Input) -> Result<Model, Error> {
+    /// Returns the requested part of a model as it was read, with the values that are set, and with further
+    /// values as outputs.
+    pub(super) fn exposed(&self, input: &Input, values: &BTreeSet<String>) -> Result<SimplifiedModel, Error> {
         let sources = Sources::open(input, &self.options.read())?;
-        Ok(pipeline::expose(&sources, &self.options, &BTreeSet::new())?.model)
+        pipeline::expose(&sources, &self.options, values)
     }
 
     /// Reads a model and counts its operators, parameters and multiply-adds.

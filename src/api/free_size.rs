@@ -102,13 +102,20 @@ impl Conversion {
         values: &BTreeMap<String, Dim>,
     ) -> Result<Option<BTreeMap<String, Vec<i64>>>> {
         let Some(sizes) = self.sizes_with(size, values) else { return Ok(None) };
-        let mut shapes = BTreeMap::new();
-        for port in &self.inputs {
-            let shape = port.shape.iter().map(|size| size.substitute(&sizes).checked());
-            let known = shape.filter_map(|size| size.map(|size| size.known()).transpose());
-            shapes.insert(port.name.clone(), known.collect::<Result<_>>()?);
-        }
-        Ok(Some(shapes))
+        self.input_shapes(&sizes).map(Some)
+    }
+
+    /// Returns the shapes of the inputs, by their names, with these values of all free sizes.
+    ///
+    /// # Errors
+    ///
+    /// A size is too large.
+    pub(super) fn input_shapes<T: TryFrom<i64>>(
+        &self,
+        sizes: &BTreeMap<String, Dim>,
+    ) -> Result<BTreeMap<String, Vec<T>>> {
+        let shape = |port: &Port| Ok((port.name.clone(), known_shape(&port.shape, sizes)?));
+        self.inputs.iter().map(shape).collect()
     }
 
     /// Returns the free sizes, by name, of inputs with these shapes.
@@ -169,6 +176,17 @@ impl Conversion {
         let renames = &self.options.rename;
         renames.iter().find(|(_, new)| new == blob).map_or(blob, |(old, _)| old)
     }
+}
+
+/// Returns a shape with these values of its free sizes, without sizes that still are not known.
+///
+/// # Errors
+///
+/// A size is too large.
+pub(super) fn known_shape<T: TryFrom<i64>>(shape: &[Dim], sizes: &BTreeMap<String, Dim>) -> Result<Vec<T>> {
+    let size =
+        |size: &Dim| Ok(size.substitute(sizes).checked()?.known().and_then(|size| T::try_from(size).ok()));
+    shape.iter().filter_map(|dim| size(dim).transpose()).collect()
 }
 
 fn misfit(port: &Port, shape: &[i64]) -> Error {

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
 use std::path::Path;
 
+use super::free_size::known_shape;
 use super::{Conversion, Converter};
 use crate::common::count::count;
 use crate::error::{Error, ErrorKind, Errors, Result};
@@ -30,17 +31,20 @@ impl Conversion {
             let message = "the net keeps caches, which only the runtime has";
             return Err(Error::usage(message).help("compare the files with `verify --runtime`"));
         }
-        let is_free = self.inputs.iter().flat_map(|port| &port.shape).any(|size| size.known().is_none());
         if self.options.dequantize {
             let message = "the net computes the model without its rounding";
             return Err(Error::usage(message).help("compare the files with `verify`, which removes it"));
         }
-        let mut proved: BTreeSet<Vec<Vec<i64>>> = BTreeSet::new();
+        let model = converter.exposed(input, &BTreeSet::new())?.model;
+        let ignored = self.unread_inputs();
+        let mut tried: BTreeSet<BTreeMap<String, Dim>> = BTreeSet::new();
         let mut proofs = Vec::new();
-        for size in SIZES.into_iter().take(if is_free { SIZES.len() } else { 1 }) {
-            let shapes = self.shapes_at(size)?.unwrap_or_default();
-            if proved.insert(shapes.into_values().collect()) {
-                proofs.push(self.prove_at(converter, input, net, size)?);
+        for size in SIZES {
+            let missing = || Error::usage("no sizes are found for which the net is valid");
+            let sizes = self.sizes_at(size).ok_or_else(missing)?;
+            if tried.insert(sizes.clone()) {
+                let (pairs, shapes) = (self.pairs(&sizes)?, self.input_shapes(&sizes)?);
+                proofs.push(prove(&Subject { model: &model, net, pairs, ignored: &ignored, shapes })?);
             }
         }
         Ok(proofs)
@@ -70,10 +74,10 @@ impl Conversion {
         let unread = |errors: Errors| Error::internal(format!("the new files cannot be read: {errors}"));
         let net = Net::read(&content(param)?, content(bin)?.into()).map_err(unread)?;
         let proofs = self.prove(converter, input, &net)?;
-        let windows = proofs.iter().flat_map(|proof| &proof.windows);
-        if let Some(first) = windows.clone().find(|window| window.state == State::Differs) {
-            let (differ, all) = (windows.clone().filter(|window| window.state == State::Differs), windows);
-            let (differ, all) = (differ.count(), count(all.count(), "window"));
+        let mut windows = proofs.iter().flat_map(|proof| &proof.windows);
+        if let Some(first) = windows.find(|window| window.state == State::Differs) {
+            let differ: usize = proofs.iter().map(|proof| proof.count(State::Differs)).sum();
+            let all = count(proofs.iter().map(|proof| proof.windows.len()).sum(), "window");
             let message = format!("{differ} of {all} differ: \"{}\": {}", first.value, first.reason);
             let help = "this is a fault of the converter; please report it";
             return Err(Error::new(ErrorKind::Mismatch, message).help(help));
@@ -83,41 +87,27 @@ impl Conversion {
         Ok((written, proofs))
     }
 
-    fn prove_at(&self, converter: &Converter, input: &Input, net: &Net, size: i64) -> Result<Proof> {
-        let missing = || Error::usage("no sizes are found for which the net is valid");
-        let sizes = self.sizes_at(size).ok_or_else(missing)?;
-        let shapes = self.shapes_at(size)?.ok_or_else(missing)?;
-        let known = |shape: &[Dim]| -> Result<Vec<usize>> {
-            let size = |size: &Dim| size.substitute(&sizes).checked().map(|size| size.known());
-            let sizes = shape.iter().map(size).collect::<Result<Option<Vec<i64>>>>()?.unwrap_or_default();
-            Ok(sizes.into_iter().map(usize::try_from).collect::<std::result::Result<_, _>>()?)
-        };
+    /// Returns the values that are blobs, with the sizes of the blobs for these values of the free sizes.
+    fn pairs(&self, sizes: &BTreeMap<String, Dim>) -> Result<Vec<Pair>> {
         // Blobs that passes removed may have the names of others.
         let tops = self.net.layers.iter().flat_map(|layer| &layer.tops).map(|top| self.net.blob(*top));
         let forms: BTreeMap<&str, &[Dim]> = tops.map(|blob| (blob.name.as_str(), &*blob.shape)).collect();
-        let ports = self.inputs.iter().map(|port| (port.name.as_str(), port.blob.as_str(), false));
+        let inputs = self.inputs.iter().map(|port| (port.name.as_str(), port.blob.as_str(), false));
         let outputs = self.outputs.iter().map(|port| (port.name.as_str(), port.blob.as_str(), true));
         let inner = self.inner_blobs();
         let inner = inner.iter().map(|inner| (inner.value.as_str(), inner.blob.as_str(), false));
-        let mut pairs = Vec::new();
-        for (value, blob, is_output) in ports.chain(outputs).chain(inner) {
-            let sizes = known(forms.get(blob).copied().unwrap_or_default())?;
-            pairs.push(Pair { value: value.to_owned(), blob: blob.to_owned(), sizes, is_output });
-        }
-        let shapes = shapes.into_iter().map(|(name, shape)| {
-            let sizes: std::result::Result<Vec<usize>, _> = shape.into_iter().map(usize::try_from).collect();
-            Ok((name, sizes?))
-        });
-        let read: BTreeSet<&str> = self
-            .net
-            .layers
-            .iter()
-            .flat_map(|layer| &layer.bottoms)
-            .map(|blob| self.net.blob(*blob).name.as_str())
-            .collect();
+        let pair = |(value, blob, is_output): (&str, &str, bool)| {
+            let sizes = known_shape(forms.get(blob).copied().unwrap_or_default(), sizes)?;
+            Ok(Pair { value: value.to_owned(), blob: blob.to_owned(), sizes, is_output })
+        };
+        inputs.chain(outputs).chain(inner).map(pair).collect()
+    }
+
+    /// Returns the names of the inputs that no layer reads: the net assumes their elements.
+    fn unread_inputs(&self) -> Vec<String> {
+        let bottoms = self.net.layers.iter().flat_map(|layer| &layer.bottoms);
+        let read: BTreeSet<&str> = bottoms.map(|blob| self.net.blob(*blob).name.as_str()).collect();
         let unread = self.inputs.iter().filter(|port| !read.contains(port.blob.as_str()));
-        let ignored = unread.map(|port| port.name.clone()).collect();
-        let model = converter.requested(input)?;
-        prove(&Subject { model: &model, net, pairs, ignored, shapes: shapes.collect::<Result<_>>()? })
+        unread.map(|port| port.name.clone()).collect()
     }
 }

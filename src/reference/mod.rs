@@ -25,8 +25,8 @@ use ndarray::ArrayD;
 
 use crate::error::Result;
 use crate::ncnn::Layer;
-pub(crate) use run::between;
 pub use run::run;
+pub(crate) use run::{between, producers, run_layers};
 
 /// The elements of a blob, with the axes of the Mat, outermost first.
 pub type Mat = ArrayD<f64>;

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Mat, compute};
+use crate::common::index::IndexMap;
 use crate::error::{Result, invalid};
 use crate::ncnn::{BlobId, Net};
 
@@ -13,13 +14,28 @@ use crate::ncnn::{BlobId, Net};
 /// `Invalid` if a wanted blob depends on an input that is not given, or if a layer does not fit its bottoms;
 /// `Unsupported` if a layer has no reference.
 pub fn run(net: &Net, given: BTreeMap<BlobId, Mat>, wanted: &[BlobId]) -> Result<Vec<Mat>> {
-    let layers = between(net, |blob| given.contains_key(&blob), wanted);
+    let layers = between(net, &producers(net), |blob| given.contains_key(&blob), wanted);
+    run_layers(net, &layers, given, wanted)
+}
+
+/// Computes blobs by the layers with these indices, which are those [`between`] given and wanted blobs.
+///
+/// # Errors
+///
+/// As [`run`].
+pub(crate) fn run_layers(
+    net: &Net,
+    layers: &[usize],
+    given: BTreeMap<BlobId, Mat>,
+    wanted: &[BlobId],
+) -> Result<Vec<Mat>> {
+    let layers = || layers.iter().filter_map(|index| net.layers.get(*index));
     let mut readers: BTreeMap<BlobId, usize> = BTreeMap::new();
-    for blob in layers.iter().filter_map(|index| net.layers.get(*index)).flat_map(|layer| &layer.bottoms) {
+    for blob in layers().flat_map(|layer| &layer.bottoms) {
         *readers.entry(*blob).or_default() += 1;
     }
     let mut values = given;
-    for layer in layers.into_iter().filter_map(|index| net.layers.get(index)) {
+    for layer in layers() {
         let describe = || format!("{} \"{}\"", layer.layer.type_name(), layer.name);
         let tops = {
             let bottoms: Option<Vec<&Mat>> = layer.bottoms.iter().map(|blob| values.get(blob)).collect();
@@ -45,16 +61,31 @@ pub fn run(net: &Net, given: BTreeMap<BlobId, Mat>, wanted: &[BlobId]) -> Result
     wanted.iter().map(take).collect()
 }
 
+/// Returns the index of the layer that computes each blob.
+pub(crate) fn producers(net: &Net) -> IndexMap<BlobId, usize> {
+    let tops = net
+        .layers
+        .iter()
+        .enumerate()
+        .flat_map(|(index, layer)| layer.tops.iter().map(move |top| (*top, index)));
+    tops.collect()
+}
+
 /// Returns the indices of the layers between given and wanted blobs, in the order of execution.
-pub(crate) fn between(net: &Net, is_given: impl Fn(BlobId) -> bool, wanted: &[BlobId]) -> Vec<usize> {
-    let mut needed: BTreeSet<BlobId> = wanted.iter().copied().filter(|blob| !is_given(*blob)).collect();
-    let mut layers = Vec::new();
-    for (index, layer) in net.layers.iter().enumerate().rev() {
-        if layer.tops.iter().any(|top| needed.contains(top)) {
-            layers.push(index);
-            needed.extend(layer.bottoms.iter().filter(|blob| !is_given(**blob)));
+pub(crate) fn between(
+    net: &Net,
+    producers: &IndexMap<BlobId, usize>,
+    is_given: impl Fn(BlobId) -> bool,
+    wanted: &[BlobId],
+) -> Vec<usize> {
+    let (mut layers, mut left) = (BTreeSet::new(), wanted.to_vec());
+    while let Some(blob) = left.pop() {
+        let producer = producers.get(blob).filter(|_| !is_given(blob));
+        if let Some(index) = producer.copied()
+            && layers.insert(index)
+        {
+            left.extend(net.layers.get(index).into_iter().flat_map(|layer| &layer.bottoms));
         }
     }
-    layers.reverse();
-    layers
+    layers.into_iter().collect()
 }

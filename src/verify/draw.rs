@@ -49,7 +49,7 @@ impl Random {
         Ok(Array::new(dtype, elements))
     }
 
-    /// Returns elements of a law in place of those of a run, of which they keep the sign and the bound 1:
+    /// Returns elements of a law in place of the elements of a run, and keeps their sign and the bound 1:
     /// layers may rely on the ranges of their operators. Integers are returned as they are.
     pub fn like(&mut self, array: &Array, law: Law) -> Array {
         let Elements::F32(run) = array.elements() else { return array.clone() };

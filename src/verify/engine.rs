@@ -19,11 +19,6 @@ use crate::tensor::{Array, DType, Dim, Elements, Tensor};
 /// The most elements of an input whose elements the shape rule may read.
 const FEW: usize = 4096;
 
-/// Operators that the engine computes otherwise than their specification: it pads integers with 0 in place of
-/// the zero point. It also ignores the lengths of sequences, and panics in transposed convolutions of
-/// volumes.
-const WRONG: [&str; 1] = ["ConvInteger"];
-
 /// The evaluator of the nodes of a model.
 pub(super) struct Engine<'a> {
     model: &'a Model,
@@ -41,24 +36,22 @@ impl<'a> Engine<'a> {
     /// # Errors
     ///
     /// `Unsupported` if neither evaluates the node.
-    pub fn evaluate(&self, id: NodeId, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    pub fn evaluate(&self, id: NodeId, inputs: Vec<Option<Array>>) -> Result<Vec<Array>> {
         let Some(node) = self.model.graph.node(id) else { return Err(Error::internal("no node")) };
         let known = op::find_handled(node).ok();
         if let Some((op, evaluation)) = known.and_then(|op| Some((op, evaluation(node)?))) {
-            let (graph, list) = (Graph::default(), Inputs::of(inputs.to_vec()));
-            return evaluation(&Call::evaluated(&graph, node, op, &list));
+            let (graph, inputs) = (Graph::default(), Inputs::of(inputs));
+            return evaluation(&Call::evaluated(&graph, node, op, &inputs));
         }
         let op = known.filter(|op| op.fold.is_some());
         // The engine approximates functions, and takes the last of equal maxima. But where the layers follow
         // from the moves of an operator, as its evaluation does, the engine is another witness.
         if let Some(op) = op.filter(|op| op.moves.is_none()) {
-            return op.evaluate(node, inputs.to_vec());
+            return op.evaluate(node, inputs);
         }
-        let (graph, single) = single_node(&self.model.graph, node, inputs)?;
-        let types = output_types(&graph, &single);
-        match (self.run(id, node, inputs, &types), op) {
+        match (self.run(id, node, &inputs), op) {
             (Ok(outputs), _) => Ok(outputs),
-            (Err(_), Some(op)) => op.evaluate(node, inputs.to_vec()),
+            (Err(_), Some(op)) => op.evaluate(node, inputs),
             (Err(reason), None) => {
                 Err(Error::unsupported(format!("{} is not evaluated", node.qualified_op_type()))
                     .caused_by(reason))
@@ -66,25 +59,15 @@ impl<'a> Engine<'a> {
         }
     }
 
-    fn run(
-        &self,
-        id: NodeId,
-        node: &Node,
-        inputs: &[Option<Array>],
-        types: &[Option<DType>],
-    ) -> Result<Vec<Array>> {
-        let exact = |input: &Array| input.dtype() != DType::F64;
-        if !inputs.iter().flatten().all(exact)
-            || types.contains(&Some(DType::F64))
-            || node.bodies().next().is_some()
-        {
+    /// Runs a node in the engine.
+    fn run(&self, id: NodeId, node: &Node, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+        let types = self.output_types(node, inputs)?;
+        let is_double = |dtype: DType| dtype == DType::F64;
+        let given_doubles = inputs.iter().flatten().any(|input| is_double(input.dtype()));
+        if given_doubles || types.iter().copied().any(is_double) || node.bodies().next().is_some() {
             unsupported!("it computes in float64, or has a body");
         }
-        let has_lengths =
-            node.is_one_of(&["LSTM", "GRU", "RNN"]) && inputs.get(4).is_some_and(Option::is_some);
-        let is_volume = inputs.first().and_then(Option::as_ref).is_some_and(|input| input.shape().len() > 4);
-        let is_empty = inputs.iter().flatten().any(Array::is_empty);
-        if node.is_one_of(&WRONG) || has_lengths || is_empty || (is_volume && node.is("ConvTranspose")) {
+        if is_misread(node, inputs) {
             unsupported!("the engine has another meaning");
         }
         let mut compiled = self.compiled.borrow_mut();
@@ -104,7 +87,7 @@ impl<'a> Engine<'a> {
         let outputs = model.run(given, &wanted?, None).map_err(engine_error)?;
         let mut all = vec![Array::f32(ArrayD::zeros(IxDyn(&[0]))); node.outputs.len()];
         for (index, output) in present.into_iter().zip(outputs) {
-            let dtype = types.get(index).copied().flatten();
+            let dtype = types.get(index).copied();
             if let Some(place) = all.get_mut(index) {
                 *place = from_engine(output, dtype)?;
             }
@@ -114,19 +97,11 @@ impl<'a> Engine<'a> {
 
     /// Makes a model of one node, whose inputs and outputs are named by their indices.
     fn compile(&self, node: &Node, inputs: &[Option<Array>]) -> Result<Compiled> {
-        let mut graph = Graph::default();
-        graph.opsets.clone_from(&self.model.graph.opsets);
-        let mut single = node.clone();
-        single.inputs = Ids::new();
-        for (index, input) in inputs.iter().enumerate() {
-            let dtype = input.as_ref().map(|input| engine_type(input.dtype()));
-            single.inputs.push(dtype.map(|dtype| {
-                let value = Value { name: input_name(index), dtype: Some(dtype), ..Value::default() };
-                let value = graph.add_value(value);
-                graph.inputs.push(value);
-                value
-            }));
-        }
+        let (mut graph, mut single) = self.single_node(node, inputs, |index, input| {
+            let dtype = Some(engine_type(input.dtype()));
+            Ok(Value { name: input_name(index), dtype, ..Value::default() })
+        })?;
+        graph.inputs.extend(single.inputs.iter().flatten());
         single.outputs = Ids::new();
         for (index, output) in node.outputs.iter().enumerate() {
             single.outputs.push(output.map(|_| {
@@ -146,10 +121,50 @@ impl<'a> Engine<'a> {
         options.enable_optimization(false);
         options.load(bytes).map_err(engine_error)
     }
+
+    /// Returns the types of the outputs, if the shape rule knows them.
+    fn output_types(&self, node: &Node, inputs: &[Option<Array>]) -> Result<Vec<DType>> {
+        let Ok(op) = op::find_handled(node) else { return Ok(Vec::new()) };
+        let (graph, single) = self.single_node(node, inputs, |_, input| {
+            let constant = if input.len() <= FEW { Some(Tensor::from_array(input)?) } else { None };
+            let shape = input.shape().iter().map(|size| Dim::from(*size)).collect();
+            Ok(Value { dtype: Some(input.dtype()), shape: Some(shape), constant, ..Value::default() })
+        })?;
+        let facts = (op.infer)(&Call::new(&graph, &single, op)).unwrap_or_default();
+        Ok(facts.into_iter().map(|fact| fact.dtype).collect())
+    }
+
+    /// Returns a graph for a single node, which is not in it, with a value for each input that is present.
+    fn single_node(
+        &self,
+        node: &Node,
+        inputs: &[Option<Array>],
+        value: impl Fn(usize, &Array) -> Result<Value>,
+    ) -> Result<(Graph, Node)> {
+        let mut graph = Graph::default();
+        graph.opsets.clone_from(&self.model.graph.opsets);
+        let mut single = node.clone();
+        single.inputs = Ids::new();
+        for (index, input) in inputs.iter().enumerate() {
+            let value = input.as_ref().map(|input| value(index, input)).transpose()?;
+            single.inputs.push(value.map(|value| graph.add_value(value)));
+        }
+        Ok((graph, single))
+    }
+}
+
+/// Returns whether the engine computes something else than the specification, or panics.
+fn is_misread(node: &Node, inputs: &[Option<Array>]) -> bool {
+    let has_lengths = node.is_one_of(&["LSTM", "GRU", "RNN"]) && inputs.get(4).is_some_and(Option::is_some);
+    let is_volume = inputs.first().and_then(Option::as_ref).is_some_and(|input| input.shape().len() > 4);
+    let is_empty = inputs.iter().flatten().any(Array::is_empty);
+    // It pads integers with 0 in place of the zero point, and ignores the lengths of sequences.
+    node.is("ConvInteger") || has_lengths || is_empty || (is_volume && node.is("ConvTranspose"))
 }
 
 /// States the attributes of windows that have defaults, and paddings in place of their mode: the engine takes
-/// the defaults of two axes, and pads SAME_LOWER as SAME_UPPER.
+/// the defaults of two axes, and pads SAME_LOWER as SAME_UPPER. The conversion, which is checked, has no
+/// part in it.
 fn state_window(node: &mut Node, inputs: &[Option<Array>]) -> Option<()> {
     if !node.is_one_of(&["Conv", "ConvTranspose", "MaxPool", "AveragePool"]) {
         return Some(());
@@ -205,32 +220,6 @@ fn output_name(index: usize) -> String {
 
 fn engine_error(error: impl std::error::Error + Send + Sync + 'static) -> Error {
     Error::unsupported("the engine does not compute it").caused_by(error)
-}
-
-/// Returns a graph of one node with the facts of its inputs, for the shape rule.
-fn single_node(whole: &Graph, node: &Node, inputs: &[Option<Array>]) -> Result<(Graph, Node)> {
-    let mut graph = Graph::default();
-    graph.opsets.clone_from(&whole.opsets);
-    let mut single = node.clone();
-    single.inputs = Ids::new();
-    for input in inputs {
-        let Some(array) = input else {
-            single.inputs.push(None);
-            continue;
-        };
-        let constant = if array.len() <= FEW { Some(Tensor::from_array(array)?) } else { None };
-        let shape = array.shape().iter().map(|size| Dim::from(*size)).collect();
-        let value = Value { dtype: Some(array.dtype()), shape: Some(shape), constant, ..Value::default() };
-        single.inputs.push(Some(graph.add_value(value)));
-    }
-    Ok((graph, single))
-}
-
-/// Returns the types of the outputs, as far as the shape rule knows them.
-fn output_types(graph: &Graph, node: &Node) -> Vec<Option<DType>> {
-    let Ok(op) = op::find_handled(node) else { return Vec::new() };
-    let facts = (op.infer)(&Call::new(graph, node, op)).unwrap_or_default();
-    facts.into_iter().map(|fact| Some(fact.dtype)).collect()
 }
 
 /// Returns the type in which the engine is given elements: it has no half precision.

@@ -6,7 +6,7 @@ use num_traits::AsPrimitive;
 
 use crate::error::{Error, Result, unsupported};
 use crate::graph::Node;
-use crate::op::Call;
+use crate::op::{Call, resolve_axis};
 use crate::tensor::{Array, DType, Elements};
 
 /// The version in which Softmax and LogSoftmax take one axis in place of all from one on.
@@ -41,9 +41,7 @@ fn softmax(call: &Call, result: impl Fn(f64, f64) -> f64) -> Result<Vec<Array>> 
     let x = call.array(0)?.to_f64()?;
     let is_old = call.since() < ONE_AXIS;
     let axis = call.int_or("axis", if is_old { 1 } else { -1 })?;
-    let back = usize::try_from(axis.unsigned_abs())?;
-    let axis = if axis < 0 { x.ndim().checked_sub(back) } else { Some(back) };
-    let axis = axis.filter(|axis| *axis < x.ndim().max(1)).ok_or_else(|| Error::invalid("no such axis"))?;
+    let axis = resolve_axis(axis, x.ndim().max(1))?;
     let shape = x.raw_dim();
     // The elements of one sum are along the last axis.
     let mut rows = if is_old {

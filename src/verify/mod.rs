@@ -6,6 +6,7 @@
 //! and values.
 
 mod compare;
+mod cut;
 mod draw;
 mod engine;
 mod evaluate;
@@ -23,6 +24,7 @@ use crate::ncnn::{BlobId, Net};
 use crate::onnx::Model;
 use crate::reference::Mat;
 use crate::tensor::{Array, DType};
+use cut::Cuts;
 use engine::Engine;
 pub use proof::{Proof, State, WindowProof};
 use window::Window;
@@ -49,7 +51,7 @@ pub(crate) struct Subject<'a> {
     /// The values that are blobs.
     pub pairs: Vec<Pair>,
     /// The names of the inputs that the net does not read, as the conversion assumes their elements.
-    pub ignored: Vec<String>,
+    pub ignored: &'a [String],
     /// The shapes of the inputs of the model, by their names.
     pub shapes: BTreeMap<String, Vec<usize>>,
 }
@@ -66,41 +68,36 @@ pub(crate) fn prove(subject: &Subject) -> Result<Proof> {
     let graph = &subject.model.graph;
     let blobs = names(subject.net.blob_ids().map(|blob| (subject.net.blob(blob).name.as_str(), blob)));
     let values = names(graph.value_ids().map(|value| (graph.value(value).name.as_str(), value)));
-    let mut windows = Windows::default();
+    let mut proofs = Vec::new();
     let mut paired: BTreeMap<BlobId, (ValueId, &Pair)> = BTreeMap::new();
     for pair in &subject.pairs {
         match (blobs.get(pair.blob.as_str()), values.get(pair.value.as_str())) {
             (Some(blob), Some(value)) => {
                 paired.insert(*blob, (*value, pair));
             }
-            (None, _) => windows.proofs.push(WindowProof::missing(pair)),
-            (_, None) if pair.is_output => windows.proofs.push(WindowProof::unknown(pair)),
+            (None, _) => proofs.push(WindowProof::missing(pair)),
+            (_, None) if pair.is_output => proofs.push(WindowProof::unknown(pair)),
             (_, None) => {}
         }
     }
-    let varying = varying(graph);
-    let is_input = |blob: BlobId| subject.net.inputs.contains(&blob);
-    for (blob, (value, pair)) in &paired {
-        if !is_input(*blob) {
-            windows.open.push(Window::new(subject, &paired, &varying, (*blob, *value, pair)));
-        }
-    }
-    windows.open.sort_by_key(|window| window.place);
+    let windows = Cuts::new(subject, paired, varying(graph)).windows();
     let engine = Engine::new(subject.model);
-    let mut best = windows;
-    for (attempt, bound) in BOUNDS.iter().enumerate() {
-        let run = Run::new(subject, &engine, *bound)?;
-        let proofs = run.check(&best.open)?;
-        let failed = proofs.iter().any(|proof| proof.state == State::NotCovered);
-        if attempt == 0 || better(&proofs, &best.checked) {
-            best.checked = proofs;
-        }
-        if !failed || !graph.inputs.iter().any(|input| is_integer(graph, *input)) {
+    let bounds =
+        if graph.inputs.iter().any(|input| is_integer(graph, *input)) { &BOUNDS[..] } else { &BOUNDS[..1] };
+    let mut checked: Option<Vec<WindowProof>> = None;
+    for bound in bounds {
+        let found = Run::new(subject, &engine, *bound)?.check(&windows);
+        let best = match checked.take() {
+            Some(before) if open(&before) <= open(&found) => before,
+            _ => found,
+        };
+        let is_covered = open(&best) == 0;
+        checked = Some(best);
+        if is_covered {
             break;
         }
     }
-    let mut proofs = best.proofs;
-    proofs.append(&mut best.checked);
+    proofs.extend(checked.unwrap_or_default());
     Ok(Proof::new(subject.net, proofs))
 }
 
@@ -115,34 +112,60 @@ fn varying(graph: &Graph) -> BTreeSet<ValueId> {
     varying
 }
 
-fn better(one: &[WindowProof], other: &[WindowProof]) -> bool {
-    let covered =
-        |proofs: &[WindowProof]| proofs.iter().filter(|proof| proof.state != State::NotCovered).count();
-    covered(one) > covered(other)
+/// Returns the number of windows that are not covered.
+fn open(proofs: &[WindowProof]) -> usize {
+    proofs.iter().filter(|proof| proof.state == State::NotCovered).count()
 }
 
 fn is_integer(graph: &Graph, value: ValueId) -> bool {
     graph.value(value).dtype.is_some_and(|dtype| dtype.is_int())
 }
 
-#[derive(Default)]
-struct Windows {
-    open: Vec<Window>,
-    checked: Vec<WindowProof>,
-    proofs: Vec<WindowProof>,
-}
-
 fn names<'a, Id>(all: impl Iterator<Item = (&'a str, Id)>) -> BTreeMap<&'a str, Id> {
     all.filter(|(name, _)| !name.is_empty()).collect()
+}
+
+/// The elements of values of a model.
+struct Values<'a> {
+    graph: &'a Graph,
+    arrays: IndexMap<ValueId, Array>,
+    /// Why values are not computed.
+    reasons: BTreeMap<ValueId, String>,
+}
+
+impl<'a> Values<'a> {
+    fn new(graph: &'a Graph, given: impl IntoIterator<Item = (ValueId, Array)>) -> Values<'a> {
+        Values { graph, arrays: given.into_iter().collect(), reasons: BTreeMap::new() }
+    }
+
+    /// Returns the elements of a value that is computed or constant.
+    fn get(&self, id: ValueId) -> Result<Array> {
+        if let Some(array) = self.arrays.get(id) {
+            return Ok(array.clone());
+        }
+        let value = self.graph.value(id);
+        match (&value.constant, self.reasons.get(&id)) {
+            (Some(constant), _) => constant.load(),
+            (None, Some(reason)) => Err(Error::unsupported(reason.clone())),
+            (None, None) => Err(Error::unsupported(format!("\"{}\" is not computed", value.name))),
+        }
+    }
+
+    /// Evaluates a node; what it computes is passed through a function.
+    fn compute(&mut self, engine: &Engine, id: NodeId, passed: impl FnMut(Array) -> Array) -> Result<()> {
+        let Some(node) = self.graph.node(id) else { return Ok(()) };
+        let inputs = node.inputs.iter().map(|id| id.map(|id| self.get(id)).transpose());
+        let outputs = engine.evaluate(id, inputs.collect::<Result<_>>()?)?.into_iter().map(passed);
+        self.arrays.extend(node.outputs.iter().zip(outputs).filter_map(|(id, array)| Some(((*id)?, array))));
+        Ok(())
+    }
 }
 
 /// A run of the whole model on random inputs.
 struct Run<'a> {
     subject: &'a Subject<'a>,
     engine: &'a Engine<'a>,
-    values: IndexMap<ValueId, Array>,
-    /// Why values are not computed.
-    reasons: BTreeMap<ValueId, String>,
+    values: Values<'a>,
     /// The types of all values that were computed.
     types: BTreeMap<ValueId, DType>,
 }
@@ -151,19 +174,19 @@ impl<'a> Run<'a> {
     fn new(subject: &'a Subject<'a>, engine: &'a Engine<'a>, bound: u32) -> Result<Run<'a>> {
         let graph = &subject.model.graph;
         let mut random = draw::Random::new(0);
-        let mut values = IndexMap::default();
+        let mut given = Vec::new();
         for input in &graph.inputs {
             let value = graph.value(*input);
             // The net lacks inputs without elements, and those that nothing reads.
             let Some(shape) = subject.shapes.get(&value.name) else { continue };
             let dtype = value.dtype.ok_or_else(|| Error::invalid("an input without a type"))?;
-            values.insert(*input, random.input(dtype, shape, bound)?);
+            given.push((*input, random.input(dtype, shape, bound)?));
         }
-        Ok(Run { subject, engine, values, reasons: BTreeMap::new(), types: BTreeMap::new() })
+        Ok(Run { subject, engine, values: Values::new(graph, given), types: BTreeMap::new() })
     }
 
     /// Evaluates the nodes in their order, and checks each window as soon as its values are known.
-    fn check(mut self, windows: &[Window]) -> Result<Vec<WindowProof>> {
+    fn check(mut self, windows: &[Window]) -> Vec<WindowProof> {
         let graph = &self.subject.model.graph;
         let mut uses: BTreeMap<ValueId, usize> = BTreeMap::new();
         let readers = graph.nodes().flat_map(|(_, node)| node.reads());
@@ -180,7 +203,7 @@ impl<'a> Run<'a> {
                 let left = uses.entry(value).or_default();
                 *left = left.saturating_sub(1);
                 if *left == 0 {
-                    run.values.remove(value);
+                    run.values.arrays.remove(value);
                 }
             }
         };
@@ -202,55 +225,20 @@ impl<'a> Run<'a> {
                 *proof = Some(window.check(&self));
             }
         }
-        Ok(proofs.into_iter().flatten().collect())
+        proofs.into_iter().flatten().collect()
     }
 
     fn compute(&mut self, id: NodeId) {
-        let graph = &self.subject.model.graph;
-        let Some(node) = graph.node(id) else { return };
+        let outcome = self.values.compute(self.engine, id, |array| array);
         let outputs =
-            self.inputs(node.inputs.iter().copied()).and_then(|inputs| self.engine.evaluate(id, &inputs));
-        match outputs {
-            Ok(outputs) => {
-                let pairs = node.outputs.iter().zip(outputs).filter_map(|(id, array)| Some(((*id)?, array)));
-                for (id, array) in pairs {
-                    self.types.insert(id, array.dtype());
-                    self.values.insert(id, array);
-                }
-            }
-            Err(error) => {
-                let reason = format!("{error:#}");
-                let reasons = node.outputs.iter().flatten().map(|output| (*output, reason.clone()));
-                self.reasons.extend(reasons);
+            self.subject.model.graph.node(id).into_iter().flat_map(|node| node.outputs.iter().flatten());
+        for output in outputs {
+            match (&outcome, self.values.arrays.get(*output)) {
+                (Err(error), _) => drop(self.values.reasons.insert(*output, format!("{error:#}"))),
+                (Ok(()), Some(array)) => drop(self.types.insert(*output, array.dtype())),
+                (Ok(()), None) => {}
             }
         }
-    }
-
-    /// Returns the elements of inputs of a node.
-    fn inputs(&self, ids: impl Iterator<Item = Option<ValueId>>) -> Result<Vec<Option<Array>>> {
-        ids.map(|id| id.map(|id| self.value(id)).transpose()).collect()
-    }
-
-    /// Returns the elements of a value.
-    fn value(&self, id: ValueId) -> Result<Array> {
-        elements(&self.subject.model.graph, &self.values, &self.reasons, id)
-    }
-}
-
-/// Returns the elements of a value that is computed or constant.
-fn elements(
-    graph: &Graph,
-    values: &IndexMap<ValueId, Array>,
-    reasons: &BTreeMap<ValueId, String>,
-    id: ValueId,
-) -> Result<Array> {
-    if let Some(array) = values.get(id) {
-        return Ok(array.clone());
-    }
-    match (&graph.value(id).constant, reasons.get(&id)) {
-        (Some(constant), _) => constant.load(),
-        (None, Some(reason)) => Err(Error::unsupported(reason.clone())),
-        (None, None) => Err(Error::unsupported(format!("\"{}\" is not computed", graph.value(id).name))),
     }
 }
 

@@ -48,7 +48,7 @@ impl WindowProof {
         WindowProof::without_layers(pair, State::Differs, "the net has no such blob")
     }
 
-    /// The window of an output of which the model has no value.
+    /// The window of an output that is no value of the model.
     pub(super) fn unknown(pair: &Pair) -> WindowProof {
         WindowProof::without_layers(pair, State::NotCovered, "the model has no value of this name")
     }

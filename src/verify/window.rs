@@ -1,14 +1,13 @@
 //! A window of a net, and its comparison with the nodes of the model.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use ndarray::ArrayD;
 
 use super::compare::{Tolerance, compare};
 use super::draw::{Law, Random};
 use super::proof::{State, WindowProof};
-use super::{Pair, Run, Subject, as_mat, elements};
-use crate::common::index::IndexMap;
+use super::{Run, Values, as_mat};
 use crate::error::{Error, ErrorKind, Result, unsupported};
 use crate::graph::{Graph, NodeId, ValueId};
 use crate::ncnn::layer::Trait;
@@ -44,29 +43,28 @@ const LABELS: usize = 1 << 24;
 
 /// A blob and its value, and what lies between it and the blobs before.
 pub(super) struct Window {
-    /// The position of its last layer.
-    pub place: usize,
     pub value: ValueId,
-    blob: BlobId,
-    name: String,
-    sizes: Vec<usize>,
-    is_output: bool,
+    pub blob: BlobId,
+    pub name: String,
+    pub sizes: Vec<usize>,
+    pub is_output: bool,
     /// The blobs from which its layers compute.
-    given: Vec<Given>,
-    layers: Vec<usize>,
-    /// The nodes that compute the same from the given values; `None` if they read other values too.
-    nodes: Option<Vec<NodeId>>,
-    /// An input of the model that the nodes read, and of which the net assumes the elements.
-    ignored: Option<String>,
+    pub given: Vec<Given>,
+    pub layers: Vec<usize>,
+    /// The nodes that compute the same from the given values; `None` if they read other values, or not all of
+    /// those that vary.
+    pub nodes: Option<Vec<NodeId>>,
+    /// An input that the nodes read and the net does not: the net assumes its elements.
+    pub ignored: Option<String>,
 }
 
 /// A blob from which the layers of a window compute.
-struct Given {
-    blob: BlobId,
-    value: ValueId,
-    sizes: Vec<usize>,
+pub(super) struct Given {
+    pub blob: BlobId,
+    pub value: ValueId,
+    pub sizes: Vec<usize>,
     /// Whether the value depends on inputs of the model.
-    varies: bool,
+    pub varies: bool,
 }
 
 /// One comparison.
@@ -84,39 +82,6 @@ impl Outcome {
 }
 
 impl Window {
-    pub fn new(
-        subject: &Subject,
-        paired: &BTreeMap<BlobId, (ValueId, &Pair)>,
-        varying: &BTreeSet<ValueId>,
-        (blob, value, pair): (BlobId, ValueId, &Pair),
-    ) -> Window {
-        let (net, graph) = (subject.net, &subject.model.graph);
-        let layers = reference::between(net, |other| other != blob && paired.contains_key(&other), &[blob]);
-        let read = layers.iter().filter_map(|index| net.layers.get(*index)).flat_map(|layer| &layer.bottoms);
-        let read: BTreeSet<BlobId> = read.copied().filter(|other| *other != blob).collect();
-        let given = read.into_iter().filter_map(|blob| {
-            let (value, pair) = paired.get(&blob)?;
-            let (value, sizes) = (*value, pair.sizes.clone());
-            Some(Given { blob, value, sizes, varies: varying.contains(&value) })
-        });
-        let given: Vec<Given> = given.collect();
-        let values: BTreeSet<ValueId> = given.iter().map(|given| given.value).collect();
-        let reads = inputs_before(graph, &values, value);
-        let ignored = subject.ignored.iter().find(|name| reads.contains(name.as_str())).cloned();
-        Window {
-            ignored,
-            place: layers.last().copied().unwrap_or_default(),
-            value,
-            blob,
-            name: pair.value.clone(),
-            sizes: pair.sizes.clone(),
-            is_output: pair.is_output,
-            nodes: nodes_between(graph, &given, value),
-            given,
-            layers,
-        }
-    }
-
     /// Returns the values that are compared or given.
     pub fn values(&self) -> impl Iterator<Item = ValueId> + '_ {
         self.given.iter().map(|given| given.value).chain([self.value])
@@ -135,10 +100,7 @@ impl Window {
             error: None,
             reason: String::new(),
         };
-        let ignored =
-            self.ignored.as_ref().map(|input| format!("the net does not read the input \"{input}\""));
-        let on_run = ignored.map_or_else(|| self.on_run(run), |reason| Err(Error::unsupported(reason)));
-        let outcome = on_run.and_then(|outcome| {
+        let outcome = self.on_run(run).and_then(|outcome| {
             note(&mut proof, &outcome);
             self.on_drawn(run, &mut proof)
         });
@@ -164,7 +126,10 @@ impl Window {
 
     /// Compares on the values of a run of the whole model.
     fn on_run(&self, run: &Run) -> Result<Outcome> {
-        self.compare(run, &self.given(run)?, &run.value(self.value)?)
+        if let Some(input) = &self.ignored {
+            unsupported!("the net does not read the input \"{input}\"");
+        }
+        self.compare(run, &self.given(run)?, &run.values.get(self.value)?)
     }
 
     /// Compares on labels or random elements, if the nodes need only the given values.
@@ -203,7 +168,7 @@ impl Window {
 
     /// Returns the elements of the given values in a run.
     fn given(&self, run: &Run) -> Result<Vec<Array>> {
-        self.given.iter().map(|given| run.value(given.value)).collect()
+        self.given.iter().map(|given| run.values.get(given.value)).collect()
     }
 
     /// Returns the given elements with others in place of those that vary.
@@ -250,18 +215,12 @@ impl Window {
         given: &[Array],
         mut passed: impl FnMut(Array) -> Array,
     ) -> Result<Array> {
-        let graph = &run.subject.model.graph;
-        let mut values: IndexMap<ValueId, Array> = IndexMap::default();
-        values.extend(self.given.iter().zip(given).map(|(given, array)| (given.value, array.clone())));
-        let none = BTreeMap::new();
-        for (id, node) in nodes.iter().filter_map(|id| Some((*id, graph.node(*id)?))) {
-            let inputs =
-                node.inputs.iter().map(|id| id.map(|id| elements(graph, &values, &none, id)).transpose());
-            let outputs = run.engine.evaluate(id, &inputs.collect::<Result<Vec<_>>>()?)?;
-            let outputs = outputs.into_iter().map(&mut passed);
-            values.extend(node.outputs.iter().zip(outputs).filter_map(|(id, array)| Some(((*id)?, array))));
+        let given = self.given.iter().zip(given).map(|(given, array)| (given.value, array.clone()));
+        let mut values = Values::new(&run.subject.model.graph, given);
+        for id in nodes {
+            values.compute(run.engine, *id, &mut passed)?;
         }
-        elements(graph, &values, &none, self.value)
+        values.get(self.value)
     }
 
     /// Compares the layers on given elements with the expected ones.
@@ -300,7 +259,7 @@ impl Window {
         for (Given { blob, sizes, .. }, array) in self.given.iter().zip(given) {
             known.insert(*blob, as_mat(array, sizes)?);
         }
-        match reference::run(net, known, &[self.blob]) {
+        match reference::run_layers(net, &self.layers, known, &[self.blob]) {
             Ok(tops) => Ok(Ok(tops.into_iter().next().ok_or_else(|| Error::internal("no top"))?)),
             Err(error) if error.kind() == ErrorKind::Invalid => Ok(Err(error)),
             Err(error) => Err(error),
@@ -398,39 +357,4 @@ fn labels() -> impl FnMut(&Array) -> Array {
         }
         _ => array.clone(),
     }
-}
-
-/// Returns the names of the inputs of the graph on which a value depends, apart from given ones.
-fn inputs_before<'g>(graph: &'g Graph, given: &BTreeSet<ValueId>, value: ValueId) -> BTreeSet<&'g str> {
-    let (mut names, mut seen, mut left) = (BTreeSet::new(), BTreeSet::new(), vec![value]);
-    while let Some(value) = left.pop() {
-        if given.contains(&value) || !seen.insert(value) {
-            continue;
-        }
-        match graph.producer(value) {
-            Some(node) => left.extend(node.reads()),
-            None => {
-                names.insert(graph.value(value).name.as_str());
-            }
-        }
-    }
-    names
-}
-
-/// Returns the nodes between given values and a value, in their order; `None` if they read another value, or
-/// not all of those that vary: elements of one kind would not fit those of another that depends on them.
-fn nodes_between(graph: &Graph, given: &[Given], value: ValueId) -> Option<Vec<NodeId>> {
-    let (mut nodes, mut seen, mut left) = (BTreeSet::new(), BTreeSet::new(), vec![value]);
-    while let Some(value) = left.pop() {
-        let is_given = given.iter().any(|given| given.value == value);
-        if !seen.insert(value) || is_given || graph.value(value).constant.is_some() {
-            continue;
-        }
-        let id = graph.value(value).producer?;
-        if nodes.insert(id) {
-            left.extend(graph.node(id)?.reads());
-        }
-    }
-    let reads_all = given.iter().all(|given| !given.varies || seen.contains(&given.value));
-    reads_all.then(|| graph.nodes().map(|(id, _)| id).filter(|id| nodes.contains(id)).collect())
 }

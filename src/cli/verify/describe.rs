@@ -72,8 +72,8 @@ pub(super) fn describe(comparison: &Comparison, verbose: bool) -> String {
     text
 }
 
-/// Adds the nodes whose results are too large for float16, and the option that keeps them in float32 together
-/// with those of the conversion.
+/// Adds the nodes whose results are too large for float16. The option that keeps them in float32 also names
+/// the nodes that the conversion kept.
 pub(super) fn describe_magnitudes(
     text: &mut String,
     magnitudes: &[Magnitude],

@@ -38,8 +38,7 @@ pub(super) fn describe(proofs: &[Proof], verbose: bool) -> String {
             let _ = writeln!(text, "  layers {}; nodes {}", layers.join(" "), window.nodes.join(" "));
         });
     }
-    let of = |state: State| proofs.iter().map(|proof| proof.count(state)).sum::<usize>();
-    let (differs, all) = (of(State::Differs), proofs.iter().map(|proof| proof.windows.len()).sum());
+    let (differs, all) = (total(proofs, State::Differs), windows(proofs));
     if differs > 0 {
         labelled(&mut text, BAD, "mismatch", &format!("{differs} of {} differ", count(all, "window")));
     } else {
@@ -50,9 +49,8 @@ pub(super) fn describe(proofs: &[Proof], verbose: bool) -> String {
 
 /// Returns the verdict on a net of which no window differs.
 pub(in crate::cli) fn verdict(proofs: &[Proof]) -> String {
-    let of = |state: State| proofs.iter().map(|proof| proof.count(state)).sum::<usize>();
-    let all = proofs.iter().map(|proof| proof.windows.len()).sum::<usize>();
-    let (open, proved) = (of(State::NotCovered), of(State::Proved));
+    let all = windows(proofs);
+    let (open, proved) = (total(proofs, State::NotCovered), total(proofs, State::Proved));
     let error = proofs.iter().map(Proof::error).fold(0.0, f64::max);
     let sizes = if proofs.len() > 1 { format!(" at {} sizes", proofs.len()) } else { String::new() };
     format!(
@@ -60,4 +58,13 @@ pub(in crate::cli) fn verdict(proofs: &[Proof]) -> String {
         all - open,
         count(all, "window")
     )
+}
+
+/// Returns the number of windows of a state.
+fn total(proofs: &[Proof], state: State) -> usize {
+    proofs.iter().map(|proof| proof.count(state)).sum()
+}
+
+fn windows(proofs: &[Proof]) -> usize {
+    proofs.iter().map(|proof| proof.windows.len()).sum()
 }

@@ -1,0 +1,102 @@
+//! The windows of a net: what lies between blobs that have the elements of values of the model.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::window::{Given, Window};
+use super::{Pair, Subject};
+use crate::common::index::IndexMap;
+use crate::graph::{Graph, NodeId, ValueId};
+use crate::ncnn::BlobId;
+use crate::reference;
+
+/// What cuts a net into windows.
+pub(super) struct Cuts<'a> {
+    subject: &'a Subject<'a>,
+    /// The blobs that have the elements of values.
+    paired: BTreeMap<BlobId, (ValueId, &'a Pair)>,
+    /// The values that depend on inputs of the model.
+    varying: BTreeSet<ValueId>,
+    /// The layer that computes each blob.
+    producers: IndexMap<BlobId, usize>,
+    /// The nodes of the model in their order.
+    positions: IndexMap<NodeId, usize>,
+}
+
+impl<'a> Cuts<'a> {
+    pub fn new(
+        subject: &'a Subject<'a>,
+        paired: BTreeMap<BlobId, (ValueId, &'a Pair)>,
+        varying: BTreeSet<ValueId>,
+    ) -> Cuts<'a> {
+        let positions = subject.model.graph.nodes().map(|(id, _)| id).zip(0..).collect();
+        Cuts { subject, paired, varying, producers: reference::producers(subject.net), positions }
+    }
+
+    /// Returns the windows in the order of their last layers.
+    pub fn windows(&self) -> Vec<Window> {
+        let inputs: BTreeSet<BlobId> = self.subject.net.inputs.iter().copied().collect();
+        let ends = self.paired.iter().filter(|(blob, _)| !inputs.contains(blob));
+        let mut windows: Vec<Window> =
+            ends.map(|(blob, (value, pair))| self.window(*blob, *value, pair)).collect();
+        windows.sort_by_key(|window| window.layers.last().copied());
+        windows
+    }
+
+    /// Returns the window that ends in a blob.
+    fn window(&self, blob: BlobId, value: ValueId, pair: &Pair) -> Window {
+        let (net, graph) = (self.subject.net, &self.subject.model.graph);
+        let is_given = |other| other != blob && self.paired.contains_key(&other);
+        let layers = reference::between(net, &self.producers, is_given, &[blob]);
+        let read = layers.iter().filter_map(|index| net.layers.get(*index)).flat_map(|layer| &layer.bottoms);
+        let read: BTreeSet<BlobId> = read.copied().filter(|other| *other != blob).collect();
+        let given = read.into_iter().filter_map(|blob| {
+            let (value, pair) = self.paired.get(&blob)?;
+            let (value, sizes) = (*value, pair.sizes.clone());
+            Some(Given { blob, value, sizes, varies: self.varying.contains(&value) })
+        });
+        let given: Vec<Given> = given.collect();
+        let reached = Reached::of(graph, &given, value);
+        let reads = |name: &&String| reached.inputs.iter().any(|input| graph.value(*input).name == **name);
+        let ignored = self.subject.ignored.iter().find(reads).cloned();
+        // Elements of one value would not fit those of another that depends on it.
+        let reads_all = given.iter().all(|given| !given.varies || reached.values.contains(&given.value));
+        let nodes = (reached.inputs.is_empty() && reads_all).then(|| {
+            let mut nodes: Vec<NodeId> = reached.nodes.into_iter().collect();
+            nodes.sort_by_key(|node| self.positions.get(*node).copied());
+            nodes
+        });
+        let (name, sizes, is_output) = (pair.value.clone(), pair.sizes.clone(), pair.is_output);
+        Window { value, blob, name, sizes, is_output, given, layers, nodes, ignored }
+    }
+}
+
+/// What lies between given values and a value.
+struct Reached {
+    nodes: BTreeSet<NodeId>,
+    /// The values that the nodes read or compute, and the given ones among them.
+    values: BTreeSet<ValueId>,
+    /// The values that no node computes.
+    inputs: Vec<ValueId>,
+}
+
+impl Reached {
+    fn of(graph: &Graph, given: &[Given], value: ValueId) -> Reached {
+        let mut reached = Reached { nodes: BTreeSet::new(), values: BTreeSet::new(), inputs: Vec::new() };
+        let mut left = vec![value];
+        while let Some(value) = left.pop() {
+            let is_given = given.iter().any(|given| given.value == value);
+            if !reached.values.insert(value) || is_given || graph.value(value).constant.is_some() {
+                continue;
+            }
+            match graph.value(value).producer {
+                Some(id) => {
+                    if reached.nodes.insert(id) {
+                        left.extend(graph.node(id).into_iter().flat_map(|node| node.reads()));
+                    }
+                }
+                None => reached.inputs.push(value),
+            }
+        }
+        reached
+    }
+}
