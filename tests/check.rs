@@ -131,8 +131,8 @@ fn faults_have_their_lines() {
         ("0=1.0e-01", "0=x=", "line 6, ReLU \"relu\": param 0 is the text"),
         ("6=18", "6=19", "line 5, Convolution \"conv\""),
         ("1 1 b z", "1 1 a z", "line 7, Clip \"clip\": bottom \"a\" is read by line 5, too"),
-        ("1 1 b z", "1 1 q z", "line 7, Clip \"clip\": bottom \"q\" is no top of a layer before"),
-        ("1 1 b z", "1 1 b y", "line 7, Clip \"clip\": top \"y\" is a top of a layer before"),
+        ("1 1 b z", "1 1 q z", "line 7, Clip \"clip\": bottom \"q\" is not a top of an earlier layer"),
+        ("1 1 b z", "1 1 b y", "line 7, Clip \"clip\": top \"y\" is a top of an earlier layer"),
     ] {
         let damaged = SMALL.replacen(old, new, 1);
         assert_ne!(damaged, SMALL);

@@ -149,11 +149,10 @@ impl Net {
 
     /// Returns the sizes that shape hints state for a blob.
     fn hinted(&self, blob: BlobId) -> Option<Vec<i64>> {
-        let sizes: Option<Vec<i64>> = self.blob(blob).shape.iter().map(Dim::known).collect();
-        sizes.filter(|sizes| !sizes.is_empty())
+        Dim::known_sizes(self.blob(blob).shape.iter()).filter(|sizes| !sizes.is_empty())
     }
 
-    /// Returns the inputs with the sizes of their shape hints, or those of the layer Input.
+    /// Returns the inputs with the sizes of their shape hints, or of the layer Input.
     fn input_sizes(&self) -> BTreeMap<BlobId, Option<Vec<i64>>> {
         let mut all = BTreeMap::new();
         for layer in &self.layers {

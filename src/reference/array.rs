@@ -3,7 +3,9 @@
 use ndarray::{ArrayD, IxDyn};
 
 use super::Mat;
+use super::expression::axis_names;
 use crate::error::{Error, Result, invalid};
+use crate::ncnn::layer::axis_index;
 use crate::tensor::Tensor;
 
 /// Returns bottom `index`.
@@ -34,6 +36,17 @@ pub(super) fn shaped(sizes: &[usize], elements: Vec<f64>) -> Result<Mat> {
         .map_err(|_| Error::invalid(format!("{count} elements as {sizes:?}")))
 }
 
+/// Returns the params along w, h, d and c that apply to a Mat of `axes` axes, outermost first.
+pub(super) fn by_axis(axes: usize, [w, h, d, c]: [i32; 4]) -> Result<Vec<i32>> {
+    let param = |name| match name {
+        'w' => w,
+        'h' => h,
+        'd' => d,
+        _ => c,
+    };
+    Ok(axis_names(axes)?.chars().map(param).collect())
+}
+
 /// Returns a size or a count that a param has.
 pub(super) fn size(param: i32) -> Result<usize> {
     usize::try_from(param).map_err(|_| Error::invalid(format!("a size of {param}")))
@@ -41,9 +54,7 @@ pub(super) fn size(param: i32) -> Result<usize> {
 
 /// Returns the index of an axis; a negative one counts from the end.
 pub(super) fn axis(param: i32, axes: usize) -> Result<usize> {
-    let back = usize::try_from(param.unsigned_abs())?;
-    let index = if param < 0 { axes.checked_sub(back) } else { Some(back) };
-    match index.filter(|index| *index < axes) {
+    match axis_index(param, axes) {
         Some(index) => Ok(index),
         None => invalid!("axis {param} of {axes} axes"),
     }

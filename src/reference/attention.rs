@@ -110,7 +110,7 @@ fn heads(mat: &Mat) -> Result<ArrayView3<'_, f64>> {
     mat.view().into_dimensionality::<Ix3>().map_err(|_| Error::invalid(format!("heads of {:?}", mat.shape())))
 }
 
-/// Appends rows to those of a cache, which has none if it is empty.
+/// Appends rows to a cache, which may be empty.
 fn grown(cache: Option<&Mat>, rows: &Mat) -> Result<Mat> {
     match cache.filter(|cache| !cache.is_empty()) {
         Some(cache) => Ok(concatenate(Axis(1), &[heads(cache)?, heads(rows)?])?.into_dyn()),

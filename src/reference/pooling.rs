@@ -16,7 +16,7 @@ use crate::ncnn::Layer;
 
 /// The elements of one window along an axis.
 pub(super) struct Span {
-    /// Those of the bottom.
+    /// The indices of its elements in the bottom.
     pub elements: Range<usize>,
     /// Whether the window has elements of the padding.
     pub padded: bool,

@@ -368,7 +368,7 @@ fn einsum(layer: &Einsum, bottoms: &[&Mat]) -> Result<Mat> {
     Ok(if top.is_empty() { products.insert_axis(Axis(0)) } else { products })
 }
 
-/// Returns the rows of a table. An index beyond it is that of the first or the last row.
+/// Returns the rows of a table. An index beyond the table takes the first or the last row.
 fn embed(layer: &Embed, bottom: &Mat) -> Result<Mat> {
     let (rows, width) = (size(layer.input_dim)?, size(layer.num_output)?);
     if bottom.ndim() != 1 || rows == 0 {

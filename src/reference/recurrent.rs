@@ -26,7 +26,7 @@ struct Recurrent<'a, const G: usize> {
     weight_hc_scales: &'a Option<Tensor>,
     /// The number of biases. One more than gates is a summand of the recurrent part of the last gate.
     biases: usize,
-    /// The number of states: 2 with that of the cell.
+    /// The number of states: 2 with the state of the cell.
     states: usize,
     unit: Unit<G>,
 }

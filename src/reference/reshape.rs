@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Mat;
-use super::array::{axis, bottom, shaped};
+use super::array::{axis, bottom, by_axis, shaped};
 use super::expression::{axis_names, evaluate, size_of};
 use crate::common::int::Int;
 use crate::error::{Error, Result, invalid, unsupported};
@@ -71,14 +71,9 @@ fn reshaped(layer: &Reshape, mat: &Mat, bottoms: &[&Mat]) -> Result<Vec<usize>> 
 /// Returns the sizes without axes of size 1, if they are named; a single axis stays.
 fn squeezed(layer: &Squeeze, sizes: &[usize]) -> Result<Vec<usize>> {
     let axes: BTreeSet<usize> = if layer.axes.is_empty() {
-        let flag = |name| match name {
-            'w' => layer.squeeze_w,
-            'h' => layer.squeeze_h,
-            'd' => layer.squeeze_d,
-            _ => layer.squeeze_c,
-        };
-        let names = axis_names(sizes.len())?.chars().enumerate();
-        names.filter(|(_, name)| flag(*name) != 0).map(|(axis, _)| axis).collect()
+        let flags = [layer.squeeze_w, layer.squeeze_h, layer.squeeze_d, layer.squeeze_c];
+        let flags = by_axis(sizes.len(), flags)?.into_iter().enumerate();
+        flags.filter(|(_, flag)| *flag != 0).map(|(axis, _)| axis).collect()
     } else {
         layer.axes.iter().map(|param| axis(*param, sizes.len())).collect::<Result<_>>()?
     };

@@ -18,7 +18,7 @@ use pairs::{Origin, Side};
 /// The name of the param that says whether a layer computes in float32, which every layer has.
 const FLOAT32: &str = "float32";
 
-/// A difference of two nets. The layer is that of the first net, if both have it.
+/// A difference of two nets. A layer that both have is described as in the first net.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -71,16 +71,16 @@ pub enum Difference {
     },
     /// Inputs that only one of the nets has, by their names.
     Inputs {
-        /// Those of the first net.
+        /// The inputs of the first net alone.
         old: Vec<String>,
-        /// Those of the second net.
+        /// The inputs of the second net alone.
         new: Vec<String>,
     },
     /// Outputs that only one of the nets has, by their names.
     Outputs {
-        /// Those of the first net.
+        /// The outputs of the first net alone.
         old: Vec<String>,
-        /// Those of the second net.
+        /// The outputs of the second net alone.
         new: Vec<String>,
     },
 }

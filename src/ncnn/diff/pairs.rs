@@ -11,7 +11,7 @@ pub(super) struct Origin {
     pub top: usize,
 }
 
-/// Where a layer is read: the reader, the index among its bottoms, and that of the top.
+/// Where a layer is read: the reader, the index of the bottom, and the index of the top.
 type Use = (usize, usize, usize);
 
 /// A net without its layers Split.
@@ -87,7 +87,7 @@ const MAX_ROUNDS: usize = 32;
 /// Layers that are not matched yet, by what has to be equal.
 type Rest<K> = BTreeMap<K, VecDeque<usize>>;
 
-/// Returns the layers of the second net by those of the first, as indices.
+/// Returns the index of the matched layer of the second net, for each matched layer of the first net.
 pub(super) fn pairs(old: &Side, new: &Side) -> BTreeMap<usize, usize> {
     let mut pairs = Pairs::default();
     pairs.by_name(old, new, true);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Param;
 use crate::error::{Result, invalid};
+use crate::ncnn::check::MAX_PARAMS;
 use crate::tensor::Tensor;
 
 /// The params of a layer by their ids, as a file states them.
@@ -29,9 +30,19 @@ pub(in crate::ncnn) trait ReadParam: Sized {
 }
 
 impl Given {
-    /// Adds a param. Returns whether its id is new.
-    pub fn add(&mut self, id: i32, param: Stated) -> bool {
-        self.0.insert(id, param).is_none()
+    /// Adds a param.
+    ///
+    /// # Errors
+    ///
+    /// `Invalid` if the runtime does not read the id, or if it occurs twice.
+    pub fn add(&mut self, id: i32, param: Stated) -> Result<()> {
+        if !(0..MAX_PARAMS).contains(&id) {
+            invalid!("param {id} is beyond those that the runtime reads");
+        }
+        if self.0.insert(id, param).is_some() {
+            invalid!("param {id} occurs twice");
+        }
+        Ok(())
     }
 
     /// Removes a param that every layer may have, and returns it.
@@ -59,7 +70,7 @@ impl Given {
         Ok(value)
     }
 
-    /// Checks that all ids are among those of the table.
+    /// Checks that the table of the layer has all ids.
     pub fn check_known(&self, known: &[i32]) -> Result<()> {
         match self.0.keys().find(|id| !known.contains(id)) {
             Some(id) => invalid!("param {id} is not known"),
@@ -151,7 +162,7 @@ impl ReadParam for String {
     }
 }
 
-/// Sets params and weights of a layer to those of a file.
+/// Sets the params and weights of a layer from a file.
 pub(in crate::ncnn) trait Settable {
     /// Sets the params.
     ///

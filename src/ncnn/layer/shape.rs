@@ -125,12 +125,17 @@ pub(super) fn product(sizes: &[Size]) -> Size {
     sizes.iter().fold(Size::from(1), |product, size| product * *size)
 }
 
-/// Returns the index of an axis; a negative one counts from the end.
+/// Returns the index of an axis of `axes`; a negative one counts from the end.
+pub(crate) fn axis_index(axis: i32, axes: usize) -> Option<usize> {
+    let index = if axis < 0 { i64::from(axis) + axes.int() } else { i64::from(axis) };
+    usize::try_from(index).ok().filter(|index| *index < axes)
+}
+
+/// Returns the index of an axis of these sizes.
 pub(super) fn axis_of(axis: i32, sizes: &[Size]) -> Result<usize> {
-    let index = if axis < 0 { i64::from(axis) + sizes.len().int() } else { i64::from(axis) };
-    match usize::try_from(index) {
-        Ok(index) if index < sizes.len() => Ok(index),
-        _ => unsupported!("axis {axis} of {sizes:?}"),
+    match axis_index(axis, sizes.len()) {
+        Some(index) => Ok(index),
+        None => unsupported!("axis {axis} of {sizes:?}"),
     }
 }
 

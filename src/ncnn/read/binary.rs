@@ -3,11 +3,11 @@
 use byteorder::{ByteOrder, LittleEndian};
 
 use super::{Counts, Entry};
-use crate::error::{Error, Result, invalid};
+use crate::error::{Error, Result};
+use crate::ncnn::Layer;
 use crate::ncnn::binary::{END, TEXT};
 use crate::ncnn::layer::{Given, Param, Stated};
 use crate::ncnn::text::ARRAY;
-use crate::ncnn::{Layer, check};
 
 /// Returns the numbers of layers and blobs, and the layers. After one that cannot be read nothing is known.
 pub(super) fn entries(bytes: &[u8]) -> Result<(Counts, Vec<Result<Entry>>)> {
@@ -56,12 +56,7 @@ fn given(words: &mut Words) -> Result<Given> {
             id if id <= ARRAY => (ARRAY - id, Stated::Words(words.list()?)),
             id => (id, Stated::Words(vec![words.int()?])),
         };
-        if !(0..check::MAX_PARAMS).contains(&id) {
-            invalid!("param {id} is beyond those that the runtime reads");
-        }
-        if !given.add(id, param) {
-            invalid!("param {id} occurs twice");
-        }
+        given.add(id, param)?;
     }
 }
 

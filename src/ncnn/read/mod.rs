@@ -42,8 +42,8 @@ struct Counts {
 impl Net {
     /// Reads a net from the bytes of a `.param` file, or of its binary form, and of a `.bin` file.
     ///
-    /// Layers have the params and weights of the files, and the sizes of blobs are those of the hints, if
-    /// there are any; other blobs have no shape. Blobs that no layer reads are outputs. A blob of the binary
+    /// Layers have the params and weights of the files. Blobs have the sizes of the shape hints; without
+    /// hints they have no shape. Blobs that no layer reads are outputs. A blob of the binary
     /// form has its index as its name.
     ///
     /// # Errors
@@ -165,7 +165,7 @@ impl Wiring {
         for name in names {
             let Some(blob) = self.blobs.get(name) else {
                 if self.knows_blobs {
-                    let message = format!("bottom \"{name}\" is no top of a layer before");
+                    let message = format!("bottom \"{name}\" is not a top of an earlier layer");
                     faults.push(Error::invalid(message));
                 }
                 continue;
@@ -198,7 +198,7 @@ impl Wiring {
             };
             let blob = self.net.add_blob(blob);
             if self.blobs.contains_key(&name) {
-                faults.push(Error::invalid(format!("top \"{name}\" is a top of a layer before")));
+                faults.push(Error::invalid(format!("top \"{name}\" is a top of an earlier layer")));
             }
             self.blobs.insert(name, blob);
             computed.push(blob);

@@ -2,9 +2,9 @@
 
 use super::{Counts, Entry};
 use crate::error::{Error, Result, invalid};
+use crate::ncnn::Layer;
 use crate::ncnn::layer::{Given, Param, Stated};
 use crate::ncnn::text::{ARRAY, MAGIC};
-use crate::ncnn::{Layer, check};
 
 /// The most characters of a number that the runtime scans.
 const SCANNED: usize = 15;
@@ -95,12 +95,7 @@ pub(in crate::ncnn) fn given(text: &str) -> Result<Given> {
         let id = if is_list { ARRAY - id } else { id };
         let param = if is_list { counted(value) } else { plain(value) };
         let param = param.map_err(|error| error.in_part(&format!("param {id}")))?;
-        if !(0..check::MAX_PARAMS).contains(&id) {
-            invalid!("param {id} is beyond those that the runtime reads");
-        }
-        if !given.add(id, Stated::Typed(param)) {
-            invalid!("param {id} occurs twice");
-        }
+        given.add(id, Stated::Typed(param))?;
         rest = next.trim_start();
     }
     Ok(given)

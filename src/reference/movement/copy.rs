@@ -7,7 +7,7 @@ use crate::common::int::Int;
 use crate::error::{At, Result, invalid};
 use crate::ncnn::layer::{CopyTo, Crop, Slice};
 use crate::reference::Mat;
-use crate::reference::array::{axis, bottom, shaped};
+use crate::reference::array::{axis, bottom, by_axis, shaped};
 use crate::reference::expression::{axis_names, evaluate, size_of};
 
 /// A start or an end that is the one of the axis, or a size that is the rest.
@@ -51,15 +51,9 @@ pub(super) fn copy_to(layer: &CopyTo, mat: &Mat, source: &Mat) -> Result<Mat> {
     if mat.shape() == source.shape() {
         return Ok(source.clone());
     }
-    let names = axis_names(mat.ndim())?;
     let starts: Vec<i64> = if layer.starts.is_empty() {
-        let offset = |name| match name {
-            'w' => layer.woffset,
-            'h' => layer.hoffset,
-            'd' => layer.doffset,
-            _ => layer.coffset,
-        };
-        names.chars().map(|name| offset(name).into()).collect()
+        let offsets = [layer.woffset, layer.hoffset, layer.doffset, layer.coffset];
+        by_axis(mat.ndim(), offsets)?.into_iter().map(i64::from).collect()
     } else {
         let ends = vec![REST; layer.starts.len()];
         ranges(mat, &wide(&layer.starts), &ends, &wide(&layer.axes))?
@@ -68,7 +62,8 @@ pub(super) fn copy_to(layer: &CopyTo, mat: &Mat, source: &Mat) -> Result<Mat> {
             .collect()
     };
     // Axes that the source has not are of size 1.
-    let sizes: Vec<usize> = names.chars().map(|name| size_of(source, name)).collect::<Result<_>>()?;
+    let names = axis_names(mat.ndim())?.chars();
+    let sizes: Vec<usize> = names.map(|name| size_of(source, name)).collect::<Result<_>>()?;
     replaced(mat.clone(), &starts, shaped(&sizes, source.iter().copied().collect())?.view())
 }
 
@@ -79,7 +74,7 @@ fn wide(params: &[i32]) -> Vec<i64> {
 
 /// Returns the part of each axis from `starts` to `ends`, which count from the end if they are negative.
 ///
-/// They are those of `axes`, or without `axes` those of the first ones. An end of 0 is the end of the axis.
+/// `axes` lists the axes; without it they are the first ones. An end of 0 is the end of the axis.
 fn ranges(mat: &Mat, starts: &[i64], ends: &[i64], axes: &[i64]) -> Result<Vec<Part>> {
     let mut parts: Vec<Part> = mat.shape().iter().map(|size| (0, size.int())).collect();
     let axes = if axes.is_empty() { (0..mat.ndim().int()).collect() } else { axes.to_vec() };
