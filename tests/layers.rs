@@ -75,7 +75,7 @@ fn agrees(missing: &Missing, fact: &str) -> bool {
     }
 }
 
-/// A layer of ncnn without a table is told from one that no release has.
+/// A layer of ncnn without a table is distinguished from one that no release has.
 #[test]
 fn layers_without_a_table_are_known_by_name() {
     let tables: BTreeSet<&str> = Layer::tables().into_iter().map(|table| table.type_name).collect();

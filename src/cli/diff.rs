@@ -25,7 +25,7 @@ Examples:
 
 Exit codes:
   0  both nets compute the same
-  2  a file cannot be read, or is no net
+  2  a file cannot be read, or is not a net
   4  the nets differ";
 
 /// Compare two nets of any converters: layers, params, wiring and weights
@@ -89,12 +89,12 @@ fn compare(arguments: &Diff) -> Result<NetComparison, Refusal> {
     Ok(old.compare(&read(&arguments.new, &arguments.new_bin)?)?)
 }
 
-/// Describes a file that is no net.
+/// Describes a file that is not a net.
 fn unread(refusal: &Refusal, verbose: bool) -> String {
     let file = refusal.iter().find_map(|error| error.at().file.as_ref());
     let file = file.map(|file| printable(&file.display().to_string())).unwrap_or_default();
     let mut text = describe_faults(refusal, verbose);
-    labelled(&mut text, BAD, "not compared", &format!("{file} is no net that the runtime reads"));
+    labelled(&mut text, BAD, "not compared", &format!("{file} is not a net that the runtime reads"));
     text
 }
 

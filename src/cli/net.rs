@@ -27,7 +27,7 @@ pub(super) fn read_net(param: &Path, bin: &Path) -> Result<Net, Refusal> {
     Ok(Net::read(&read(param)?, read(bin)?.into()).map_err(|errors| errors.in_file(param))?)
 }
 
-/// Returns whether a file could not be read, rather than being no net.
+/// Returns whether a file could not be read at all.
 pub(super) fn is_unreadable(refusal: &Refusal) -> bool {
     refusal.iter().any(|error| error.kind() == ErrorKind::Io)
 }

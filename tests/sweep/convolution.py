@@ -131,7 +131,7 @@ def convolution(layer, axes, count, rng, depthwise=False, dynamic=False, largest
         bottoms = [normal(rng, channels, *sizes[::-1])]
         weights = []
         if dynamic:
-            # Sizes are those of the weight.
+            # The weight states the sizes.
             params[19] = 1
             del params[0]
             for ids in IDS[:axes]:

@@ -27,7 +27,7 @@ PAIRS = [
 
 
 def operands(rng, op_type, *shapes):
-    """Blobs in the domain of an op_type, of which the last of two is what its second argument is."""
+    """Blobs in the domain of an op_type. The last of two blobs is its second argument."""
     blobs = [rng.normal(0, 3, shape).astype(np.float32) for shape in shapes]
     if op_type in (6, 9):
         # The vectorized power takes no negative bases (NCNN.md).
