@@ -4,8 +4,23 @@ use super::expand::{Expanded, FindExpansion, Stage, check_sizes};
 use super::infer::infer_and_fold;
 use crate::error::{Error, Result};
 use crate::graph::{Fact, Graph, Node, Value, ValueId};
-use crate::op::{Access, Call, check_broadcasts};
+use crate::op::{self, Access, Call, check_broadcasts};
 use crate::tensor::DType;
+
+/// Adds the nodes that define a node to the graph of its inputs and outputs. Returns `false` if none do.
+///
+/// # Errors
+///
+/// Those of the expansion.
+pub(crate) fn add_definition(graph: &mut Graph, node: &Node, find: FindExpansion) -> Result<bool> {
+    let op = op::find_handled(node)?;
+    let Some(expansion) = find(node, Stage::PLAIN) else { return Ok(false) };
+    let Some(expanded) = expansion.apply(graph, node, op, Stage::PLAIN)? else { return Ok(false) };
+    for node in expanded.made.add_to(graph, node)? {
+        graph.add_node(node);
+    }
+    Ok(true)
+}
 
 /// A graph of a single node, with copies of its inputs.
 struct Isolated {

@@ -8,16 +8,33 @@ use ndarray::{ArrayD, IxDyn};
 use num_traits::AsPrimitive;
 use rten::{Model as Compiled, ModelOptions, Value as EngineValue};
 use rten_tensor::prelude::*;
+use serde::Serialize;
 
+use super::Values;
 use super::evaluate::evaluation;
 use crate::error::{Error, Result, unsupported};
 use crate::graph::{Attribute, Graph, Ids, Node, NodeId, Value};
 use crate::onnx::{self, Model};
-use crate::op::{self, Call, Inputs};
+use crate::op::{self, Call, Inputs, Op};
+use crate::ops;
+use crate::pass::definition::add_definition;
 use crate::tensor::{Array, DType, Dim, Elements, Tensor};
 
 /// The most elements of an input whose elements the shape rule may read.
 const FEW: usize = 4096;
+
+/// What evaluates a node, the most independent of the conversion first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Evaluator {
+    /// An engine for ONNX that shares nothing with the conversion, or the specification of the operator.
+    Engine,
+    /// The evaluation that also folds constants.
+    Folding,
+    /// The nodes that define the operator, which the conversion uses too; each of them is evaluated.
+    Definition,
+}
 
 /// The evaluator of the nodes of a model.
 pub(super) struct Engine<'a> {
@@ -31,47 +48,85 @@ impl<'a> Engine<'a> {
         Engine { model, compiled: RefCell::default() }
     }
 
-    /// Evaluates a node on its inputs; `None` for omitted ones.
+    /// Returns whether the graph is that of the model, and not of a body or of a definition.
+    fn is_whole(&self, graph: &Graph) -> bool {
+        std::ptr::eq(graph, &raw const self.model.graph)
+    }
+
+    /// Evaluates a node of a graph on its inputs; `None` for omitted ones.
     ///
     /// # Errors
     ///
-    /// `Unsupported` if neither evaluates the node.
-    pub fn evaluate(&self, id: NodeId, inputs: Vec<Option<Array>>) -> Result<Vec<Array>> {
-        let Some(node) = self.model.graph.node(id) else { return Err(Error::internal("no node")) };
+    /// `Unsupported` if nothing evaluates the node.
+    pub fn evaluate(
+        &self,
+        graph: &Graph,
+        id: NodeId,
+        inputs: Vec<Option<Array>>,
+    ) -> Result<(Vec<Array>, Evaluator)> {
+        let Some(node) = graph.node(id) else { return Err(Error::internal("no node")) };
         let known = op::find_handled(node).ok();
         if let Some((op, evaluation)) = known.and_then(|op| Some((op, evaluation(node)?))) {
             let (graph, inputs) = (Graph::default(), Inputs::of(inputs));
-            return evaluation(&Call::evaluated(&graph, node, op, &inputs));
+            let outputs = evaluation(&Call::evaluated(&graph, node, op, &inputs))?;
+            return Ok((outputs, Evaluator::Engine));
         }
-        let op = known.filter(|op| op.fold.is_some());
+        let fold = known.filter(|op| op.fold.is_some());
+        let folded = |op: &Op, inputs| Ok((op.evaluate(node, inputs)?, Evaluator::Folding));
         // The engine approximates functions, and takes the last of equal maxima. But where the layers follow
         // from the moves of an operator, as its evaluation does, the engine is another witness.
-        if let Some(op) = op.filter(|op| op.moves.is_none()) {
-            return op.evaluate(node, inputs);
+        if let Some(op) = fold.filter(|op| op.moves.is_none()) {
+            return folded(op, inputs);
         }
-        match (self.run(id, node, &inputs), op) {
-            (Ok(outputs), _) => Ok(outputs),
-            (Err(_), Some(op)) => op.evaluate(node, inputs),
-            (Err(reason), None) => {
-                Err(Error::unsupported(format!("{} is not evaluated", node.qualified_op_type()))
-                    .caused_by(reason))
-            }
+        let key = self.is_whole(graph).then_some(id);
+        match (self.run(key, node, &inputs), fold) {
+            (Ok(outputs), _) => Ok((outputs, Evaluator::Engine)),
+            (Err(_), Some(op)) => folded(op, inputs),
+            (Err(reason), None) => match self.run_definition(node, inputs)? {
+                Some(outputs) => Ok((outputs, Evaluator::Definition)),
+                None => Err(Error::unsupported(format!("{} is not evaluated", node.qualified_op_type()))
+                    .caused_by(reason)),
+            },
         }
     }
 
+    /// Evaluates the nodes that define a node; `None` if none do.
+    fn run_definition(&self, node: &Node, inputs: Vec<Option<Array>>) -> Result<Option<Vec<Array>>> {
+        let (mut graph, mut single) = self.single_node(node, &inputs, described)?;
+        for output in single.outputs.iter_mut().flatten() {
+            *output = graph.add_value(Value::default());
+        }
+        if !add_definition(&mut graph, &single, ops::expansion)? {
+            return Ok(None);
+        }
+        let given = single.inputs.iter().zip(inputs).filter_map(|(id, input)| Some(((*id)?, input?)));
+        let mut values = Values::new(&graph, given);
+        for (id, _) in graph.nodes() {
+            values.compute(self, id, |array| array)?;
+        }
+        let absent = || Ok(Array::f32(ArrayD::zeros(IxDyn(&[0]))));
+        let outputs = single.outputs.iter().map(|output| output.map_or_else(absent, |id| values.get(id)));
+        Ok(Some(outputs.collect::<Result<_>>()?))
+    }
+
     /// Runs a node in the engine.
-    fn run(&self, id: NodeId, node: &Node, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    fn run(&self, key: Option<NodeId>, node: &Node, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
         let types = self.output_types(node, inputs)?;
         let is_double = |dtype: DType| dtype == DType::F64;
         let given_doubles = inputs.iter().flatten().any(|input| is_double(input.dtype()));
-        if given_doubles || types.iter().copied().any(is_double) || node.bodies().next().is_some() {
-            unsupported!("it computes in float64, or has a body");
+        if given_doubles || types.iter().copied().any(is_double) {
+            unsupported!("it computes in float64");
         }
         if is_misread(node, inputs) {
             unsupported!("the engine has another meaning");
         }
         let mut compiled = self.compiled.borrow_mut();
-        let model = compiled.entry(id).or_insert_with(|| self.compile(node, inputs).ok());
+        let mut single = None;
+        let compile = || self.compile(node, inputs).ok();
+        let model = match key {
+            Some(id) => compiled.entry(id).or_insert_with(compile),
+            None => single.insert(compile()),
+        };
         let Some(model) = model else { unsupported!("the engine has no such operator") };
         let mut given = Vec::new();
         for (index, input) in inputs.iter().enumerate() {
@@ -125,11 +180,7 @@ impl<'a> Engine<'a> {
     /// Returns the types of the outputs, if the shape rule knows them.
     fn output_types(&self, node: &Node, inputs: &[Option<Array>]) -> Result<Vec<DType>> {
         let Ok(op) = op::find_handled(node) else { return Ok(Vec::new()) };
-        let (graph, single) = self.single_node(node, inputs, |_, input| {
-            let constant = if input.len() <= FEW { Some(Tensor::from_array(input)?) } else { None };
-            let shape = input.shape().iter().map(|size| Dim::from(*size)).collect();
-            Ok(Value { dtype: Some(input.dtype()), shape: Some(shape), constant, ..Value::default() })
-        })?;
+        let (graph, single) = self.single_node(node, inputs, described)?;
         let facts = (op.infer)(&Call::new(&graph, &single, op)).unwrap_or_default();
         Ok(facts.into_iter().map(|fact| fact.dtype).collect())
     }
@@ -151,6 +202,13 @@ impl<'a> Engine<'a> {
         }
         Ok((graph, single))
     }
+}
+
+/// Returns a value of the type and the shape of an input; few elements are constant, as rules may read them.
+fn described(_: usize, input: &Array) -> Result<Value> {
+    let constant = if input.len() <= FEW { Some(Tensor::from_array(input)?) } else { None };
+    let shape = input.shape().iter().map(|size| Dim::from(*size)).collect();
+    Ok(Value { dtype: Some(input.dtype()), shape: Some(shape), constant, ..Value::default() })
 }
 
 /// Returns whether the engine computes something else than the specification, or panics.

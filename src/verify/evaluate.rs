@@ -1,30 +1,39 @@
 //! Evaluations in float64 of operators that the engine has not, or not in all versions, from their
 //! specification.
 
-use ndarray::{Array2, ArrayD, ArrayView2, Axis, Ix2, Ix3, concatenate, stack};
+use ndarray::{Array1, Array2, ArrayD, ArrayView2, Axis, Ix2, Ix3, concatenate, stack};
 use num_traits::AsPrimitive;
 
-use crate::error::{Error, Result, unsupported};
-use crate::graph::Node;
+use crate::error::{At, Error, Result, unsupported};
+use crate::graph::{Attribute, Node};
 use crate::op::{Call, resolve_axis};
 use crate::tensor::{Array, DType, Elements};
 
 /// The version in which Softmax and LogSoftmax take one axis in place of all from one on.
 const ONE_AXIS: i64 = 13;
 
+/// The version in which GroupNormalization scales each channel in place of each group.
+const OF_CHANNELS: i64 = 21;
+
 /// The evaluation of a call.
 type Evaluation = fn(&Call) -> Result<Vec<Array>>;
 
 /// Returns the evaluation of a node; `None` for other operators.
 pub(super) fn evaluation(node: &Node) -> Option<Evaluation> {
-    let list: [(&str, Evaluation); 5] = [
+    let list: [(&str, Evaluation); 8] = [
         ("Softmax", |call| softmax(call, |x, sum| x / sum)),
         ("LogSoftmax", |call| softmax(call, |x, sum| libm::log(x / sum))),
         ("LRN", local_response),
+        ("LayerNormalization", layer_normalization),
+        ("GroupNormalization", group_normalization),
+        ("BatchNormalization", training),
         ("GRU", |call| recurrent(call, gru)),
         ("RNN", |call| recurrent(call, rnn)),
     ];
-    list.into_iter().find(|(op_type, _)| node.is(op_type)).map(|(_, evaluation)| evaluation)
+    // The engine has the other BatchNormalization.
+    let is_training = matches!(node.attributes.get("training_mode"), Some(Attribute::Int(1)));
+    let is_ours = |op_type: &str| node.is(op_type) && (op_type != "BatchNormalization" || is_training);
+    list.into_iter().find(|(op_type, _)| is_ours(op_type)).map(|(_, evaluation)| evaluation)
 }
 
 /// Returns an array of the type of the first input.
@@ -79,6 +88,108 @@ fn local_response(call: &Call) -> Result<Vec<Array>> {
         slice.zip_mut_with(&around, |x, sum| *x /= libm::pow(bias + factor * sum, beta));
     }
     Ok(vec![typed(call, top)?])
+}
+
+/// The elements of rows without their mean and in units of their deviation, and both, each as a column.
+struct Normalized {
+    rows: Array2<f64>,
+    mean: Array2<f64>,
+    variance: Array2<f64>,
+    inverse: Array2<f64>,
+}
+
+fn normalized(x: ArrayD<f64>, rows: usize, epsilon: f64) -> Result<Normalized> {
+    let inner = x.len().checked_div(rows).unwrap_or_default();
+    let rows = x.into_shape_with_order((rows, inner)).map_err(|_| Error::internal("no rows"))?;
+    let count: f64 = inner.as_();
+    let column = |sums: Array1<f64>| (sums / count).insert_axis(Axis(1));
+    let mean = column(rows.sum_axis(Axis(1)));
+    let centred = &rows - &mean;
+    let variance = column((&centred * &centred).sum_axis(Axis(1)));
+    let inverse = variance.mapv(|variance| 1.0 / (variance + epsilon).sqrt());
+    Ok(Normalized { rows: centred * &inverse, mean, variance, inverse })
+}
+
+fn in_shape(elements: Array2<f64>, shape: &[usize]) -> Result<ArrayD<f64>> {
+    elements.into_shape_with_order(shape).map_err(|_| Error::internal("another number of elements"))
+}
+
+/// Returns a parameter that is multiplied or added along the axis of the channels; `repeated` elements for each.
+fn of_channels(call: &Call, index: usize, rank: usize, repeated: usize) -> Result<ArrayD<f64>> {
+    let each = call.array(index)?.to_f64()?;
+    let all: Vec<f64> = each.iter().flat_map(|x| std::iter::repeat_n(*x, repeated)).collect();
+    let mut shape = vec![1; rank];
+    if let Some(channels) = shape.get_mut(1) {
+        *channels = all.len();
+    }
+    ArrayD::from_shape_vec(shape, all).map_err(|_| Error::internal("an input without channels"))
+}
+
+/// Returns the broadcast product and sum.
+fn scaled(x: &ArrayD<f64>, scale: &ArrayD<f64>, bias: Option<&ArrayD<f64>>) -> Result<ArrayD<f64>> {
+    let fitted = |array: &ArrayD<f64>| {
+        let fitted = array.broadcast(x.raw_dim()).map(|view| view.to_owned());
+        fitted.ok_or_else(|| Error::invalid("a scale or a bias of another shape"))
+    };
+    let product = x * &fitted(scale)?;
+    Ok(match bias {
+        Some(bias) => product + &fitted(bias)?,
+        None => product,
+    })
+}
+
+fn layer_normalization(call: &Call) -> Result<Vec<Array>> {
+    let x = call.array(0)?.to_f64()?;
+    let (shape, rank) = (x.shape().to_vec(), x.ndim());
+    let axis = resolve_axis(call.int_or("axis", -1)?, rank)?;
+    let outer: Vec<usize> = shape.iter().copied().take(axis).collect();
+    let epsilon = f64::from(call.float_or("epsilon", 1e-5)?);
+    let Normalized { rows, mean, inverse, .. } = normalized(x, outer.iter().product(), epsilon)?;
+    let bias = if call.has_input(2) { Some(call.array(2)?.to_f64()?) } else { None };
+    let top = scaled(&in_shape(rows, &shape)?, &call.array(1)?.to_f64()?, bias.as_ref())?;
+    let reduced: Vec<usize> = outer.into_iter().chain(vec![1; rank - axis]).collect();
+    Ok(vec![
+        typed(call, top)?,
+        typed(call, in_shape(mean, &reduced)?)?,
+        typed(call, in_shape(inverse, &reduced)?)?,
+    ])
+}
+
+fn group_normalization(call: &Call) -> Result<Vec<Array>> {
+    let x = call.array(0)?.to_f64()?;
+    let (shape, rank) = (x.shape().to_vec(), x.ndim());
+    let groups = usize::try_from(call.int("num_groups")?)?;
+    let [batch, channels, ..] = shape[..] else { unsupported!("an input without channels") };
+    let epsilon = f64::from(call.float_or("epsilon", 1e-5)?);
+    let Normalized { rows, .. } = normalized(x, batch * groups, epsilon)?;
+    // Scale and bias have an element for each group in its first version.
+    let is_by_group = call.since() < OF_CHANNELS;
+    let repeated = if is_by_group { channels.checked_div(groups).unwrap_or_default() } else { 1 };
+    let (scale, bias) = (of_channels(call, 1, rank, repeated)?, of_channels(call, 2, rank, repeated)?);
+    Ok(vec![typed(call, scaled(&in_shape(rows, &shape)?, &scale, Some(&bias))?)?])
+}
+
+/// BatchNormalization by mean and variance of the batch; the running ones are outputs.
+fn training(call: &Call) -> Result<Vec<Array>> {
+    let x = call.array(0)?.to_f64()?;
+    let (shape, rank) = (x.shape().to_vec(), x.ndim());
+    let channels = *shape.at(1)?;
+    let (scale, bias) = (of_channels(call, 1, rank, 1)?, of_channels(call, 2, rank, 1)?);
+    let mut by_channel = x.view();
+    by_channel.swap_axes(0, 1);
+    let swapped = by_channel.shape().to_vec();
+    let by_channel = by_channel.as_standard_layout().into_owned();
+    let epsilon = f64::from(call.float_or("epsilon", 1e-5)?);
+    let Normalized { rows, mean, variance, .. } = normalized(by_channel, channels, epsilon)?;
+    let mut top = in_shape(rows, &swapped)?;
+    top.swap_axes(0, 1);
+    let momentum = f64::from(call.float_or("momentum", 0.9)?);
+    let running = |index: usize, of_batch: Array2<f64>| {
+        let old = call.array(index)?.to_f64()?;
+        typed(call, old * momentum + in_shape(of_batch, &[channels])? * (1.0 - momentum))
+    };
+    let top = typed(call, scaled(&top, &scale, Some(&bias))?)?;
+    Ok(vec![top, running(3, mean)?, running(4, variance)?])
 }
 
 /// What a step of a recurrent operator reads: the parts of the sequence and of the state in each gate, each

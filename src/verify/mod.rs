@@ -10,6 +10,7 @@ mod cut;
 mod draw;
 mod engine;
 mod evaluate;
+mod flow;
 mod proof;
 mod window;
 
@@ -26,6 +27,7 @@ use crate::reference::Mat;
 use crate::tensor::{Array, DType};
 use cut::Cuts;
 use engine::Engine;
+pub use engine::Evaluator;
 pub use proof::{Proof, State, WindowProof};
 use window::Window;
 
@@ -152,12 +154,23 @@ impl<'a> Values<'a> {
     }
 
     /// Evaluates a node; what it computes is passed through a function.
-    fn compute(&mut self, engine: &Engine, id: NodeId, passed: impl FnMut(Array) -> Array) -> Result<()> {
-        let Some(node) = self.graph.node(id) else { return Ok(()) };
+    fn compute(
+        &mut self,
+        engine: &Engine,
+        id: NodeId,
+        passed: impl FnMut(Array) -> Array,
+    ) -> Result<Evaluator> {
+        let Some(node) = self.graph.node(id) else { return Err(Error::internal("no node")) };
         let inputs = node.inputs.iter().map(|id| id.map(|id| self.get(id)).transpose());
-        let outputs = engine.evaluate(id, inputs.collect::<Result<_>>()?)?.into_iter().map(passed);
+        let inputs: Vec<_> = inputs.collect::<Result<_>>()?;
+        let (outputs, evaluator) = match node.bodies().next() {
+            // The nodes of a body have evaluators of their own.
+            Some(_) => (flow::evaluate(engine, node, &inputs, self)?, Evaluator::Definition),
+            None => engine.evaluate(self.graph, id, inputs)?,
+        };
+        let outputs = outputs.into_iter().map(passed);
         self.arrays.extend(node.outputs.iter().zip(outputs).filter_map(|(id, array)| Some(((*id)?, array))));
-        Ok(())
+        Ok(evaluator)
     }
 }
 
@@ -168,6 +181,8 @@ struct Run<'a> {
     values: Values<'a>,
     /// The types of all values that were computed.
     types: BTreeMap<ValueId, DType>,
+    /// What evaluated each node.
+    evaluators: BTreeMap<NodeId, Evaluator>,
 }
 
 impl<'a> Run<'a> {
@@ -182,7 +197,7 @@ impl<'a> Run<'a> {
             let dtype = value.dtype.ok_or_else(|| Error::invalid("an input without a type"))?;
             given.push((*input, random.input(dtype, shape, bound)?));
         }
-        Ok(Run { subject, engine, values: Values::new(graph, given), types: BTreeMap::new() })
+        Ok(Run { subject, engine, values: Values::new(graph, given), types: BTreeMap::new(), evaluators: BTreeMap::new() })
     }
 
     /// Evaluates the nodes in their order, and checks each window as soon as its values are known.
@@ -230,13 +245,16 @@ impl<'a> Run<'a> {
 
     fn compute(&mut self, id: NodeId) {
         let outcome = self.values.compute(self.engine, id, |array| array);
+        if let Ok(evaluator) = outcome {
+            self.evaluators.insert(id, evaluator);
+        }
         let outputs =
             self.subject.model.graph.node(id).into_iter().flat_map(|node| node.outputs.iter().flatten());
         for output in outputs {
             match (&outcome, self.values.arrays.get(*output)) {
                 (Err(error), _) => drop(self.values.reasons.insert(*output, format!("{error:#}"))),
-                (Ok(()), Some(array)) => drop(self.types.insert(*output, array.dtype())),
-                (Ok(()), None) => {}
+                (Ok(_), Some(array)) => drop(self.types.insert(*output, array.dtype())),
+                (Ok(_), None) => {}
             }
         }
     }

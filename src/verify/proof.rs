@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::Pair;
+use super::{Evaluator, Pair};
 use crate::ncnn::Net;
 
 /// What is known of a window.
@@ -36,6 +36,8 @@ pub struct WindowProof {
     pub nodes: Vec<String>,
     /// What is known of it.
     pub state: State,
+    /// What evaluated its nodes: that of the node which is least independent of the conversion.
+    pub evaluator: Option<Evaluator>,
     /// The largest error, relative to the largest magnitude of the value.
     pub error: Option<f64>,
     /// What differs, or why the window is not covered.
@@ -61,6 +63,7 @@ impl WindowProof {
             layers: Vec::new(),
             nodes: Vec::new(),
             state,
+            evaluator: None,
             error: None,
             reason: reason.to_owned(),
         }

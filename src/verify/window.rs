@@ -97,6 +97,7 @@ impl Window {
             layers: self.net_layers(net).map(|layer| layer.name.clone()).collect(),
             nodes: self.node_names(&run.subject.model.graph),
             state: State::Tested,
+            evaluator: self.nodes.iter().flatten().filter_map(|node| run.evaluators.get(node).copied()).max(),
             error: None,
             reason: String::new(),
         };
