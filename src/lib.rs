@@ -62,4 +62,4 @@ pub use pipeline::{
     Pass, Port, Purpose, Remedy, options,
 };
 pub use tensor::{Dim, SizeCondition};
-pub use verify::{Evaluator, Proof, State, WindowProof};
+pub use verify::{Evaluator, Proof, Reduced, State, WindowProof};

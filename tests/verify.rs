@@ -10,6 +10,7 @@ mod schema;
 mod support;
 
 use std::fs;
+use std::process::Command;
 
 use room::Room;
 
@@ -496,8 +497,32 @@ fn each_layer_is_compared_without_a_runtime() {
     room.put("m.bin", &bytes);
     let text = room.expect(line, 4, "DIFFERS \"logits\": element ");
     assert!(text.contains("mismatch: 1 of 6 windows differ"), "{text}");
+
+    // The smallest part that differs is a model and a net of their own, which differ in the same way.
+    room.expect(&format!("{line} --reduce small"), 4, "DIFFERS \"logits\": element ");
+    room.expect("check small/net.param", 0, "2 layers, 2 blobs");
+    let text = room.expect("verify small/model.onnx small/net.param small/net.bin", 4, "DIFFERS \"logits\"");
+    assert!(text.contains("mismatch: 1 of 1 window differ"), "{text}");
+    assert_eq!(room.names(), ["m.bin", "m.param", "model.onnx", "small"]);
+    runtime_computes(&room, "small");
+    room.expect(&format!("{line} --reduce small"), 2, "the folder exists");
+
     room.put("m.bin", &bytes[..bytes.len() - 4]);
     room.expect(line, 1, "the .bin file has ");
+}
+
+/// Checks that onnxruntime computes the elements of the output of a case.
+fn runtime_computes(room: &Room, case: &str) {
+    let program = "
+import sys, numpy as np, onnx, onnxruntime
+from onnx import numpy_helper
+case = sys.argv[1]
+session = onnxruntime.InferenceSession(case + '/model.onnx', providers=['CPUExecutionProvider'])
+load = lambda name: numpy_helper.to_array(onnx.load_tensor(f'{case}/test_data_set_0/{name}.pb'))
+given = {port.name: load(f'input_{i}') for i, port in enumerate(session.get_inputs())}
+np.testing.assert_allclose(session.run(None, given)[0], load('output_0'), rtol=1e-4, atol=1e-5)";
+    let output = Command::new(support::python()).args(["-c", program]).arg(room.path(case)).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]

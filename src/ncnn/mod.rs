@@ -202,6 +202,24 @@ impl Net {
         self.blobs.get(id.index()).unwrap_or_else(|| &MISSING)
     }
 
+    /// Returns the layers of these indices as a net, from given blobs to a blob.
+    pub(crate) fn alone(&self, layers: &[usize], given: &[BlobId], top: BlobId) -> Net {
+        let mut part = Net { layers: Vec::new(), inputs: given.to_vec(), outputs: Vec::new(), ..self.clone() };
+        for blob in given {
+            part.layers.push(NetLayer {
+                name: format!("input_{}", blob.index()),
+                layer: Layer::from(layer::Input::default()),
+                bottoms: BlobIds::new(),
+                tops: [*blob].into_iter().collect(),
+                float32: false,
+                provenance: Provenance::default(),
+            });
+        }
+        part.layers.extend(layers.iter().filter_map(|index| self.layers.get(*index).cloned()));
+        part.outputs.push(Output { blob: top, name: self.blob(top).name.clone() });
+        part
+    }
+
     /// Returns the other side of a cache: the blob that a layer computes from it, or that it was computed
     /// from.
     pub(crate) fn continued(&self, id: BlobId) -> Option<BlobId> {

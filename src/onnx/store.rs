@@ -174,6 +174,11 @@ fn real_folder(path: &Path) -> Result<PathBuf> {
     folder.canonicalize().map_err(|e| Error::io("the folder cannot be opened", e).in_file(folder))
 }
 
+/// Writes a tensor alone.
+pub(crate) fn write_tensor(name: &str, tensor: &Tensor, out: &mut Out) -> Result<()> {
+    tensor_message(name, tensor, None)?.write(out)
+}
+
 fn tensor_message(name: &str, tensor: &Tensor, external: Option<Entries>) -> Result<Message> {
     let dims: Vec<i64> = tensor.shape().iter().map(Int::int).collect();
     let mut fields = proto::TensorProto {

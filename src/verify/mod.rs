@@ -12,6 +12,7 @@ mod engine;
 mod evaluate;
 mod flow;
 mod proof;
+mod reduce;
 mod window;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,6 +30,7 @@ use cut::Cuts;
 use engine::Engine;
 pub use engine::Evaluator;
 pub use proof::{Proof, State, WindowProof};
+pub use reduce::Reduced;
 use window::Window;
 
 /// A value of the model and the blob that has its elements, in the same order.
@@ -99,8 +101,13 @@ pub(crate) fn prove(subject: &Subject) -> Result<Proof> {
             break;
         }
     }
-    proofs.extend(checked.unwrap_or_default());
-    Ok(Proof::new(subject.net, proofs))
+    let checked = checked.unwrap_or_default();
+    let mut differing = windows.iter().zip(&checked).filter_map(|(window, proof)| {
+        proof.example.as_ref().map(|example| Reduced::of(subject, window, example))
+    });
+    let reduced = differing.next().transpose()?.flatten();
+    proofs.extend(checked);
+    Ok(Proof::new(subject.net, proofs, reduced))
 }
 
 /// Returns the values that depend on inputs of the model.
@@ -222,12 +229,19 @@ impl<'a> Run<'a> {
                 }
             }
         };
+        let mut differs = false;
         for (id, node) in graph.nodes() {
             self.compute(id);
             for value in node.outputs.iter().flatten() {
                 for index in at.remove(value).unwrap_or_default() {
                     if let (Some(window), Some(proof)) = (windows.get(index), proofs.get_mut(index)) {
-                        *proof = Some(window.check(&self));
+                        let mut found = window.check(&self);
+                        // The first one suffices.
+                        if differs {
+                            found.example = None;
+                        }
+                        differs |= found.example.is_some();
+                        *proof = Some(found);
                         release(&mut self, &mut window.values());
                     }
                 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 
+use super::reduce::{Example, Reduced};
 use super::{Evaluator, Pair};
 use crate::ncnn::Net;
 
@@ -42,6 +43,9 @@ pub struct WindowProof {
     pub error: Option<f64>,
     /// What differs, or why the window is not covered.
     pub reason: String,
+    /// Elements for which it differs.
+    #[serde(skip)]
+    pub(super) example: Option<Example>,
 }
 
 impl WindowProof {
@@ -66,6 +70,7 @@ impl WindowProof {
             evaluator: None,
             error: None,
             reason: reason.to_owned(),
+            example: None,
         }
     }
 }
@@ -78,16 +83,19 @@ pub struct Proof {
     pub windows: Vec<WindowProof>,
     /// The names of layers in no window.
     pub loose_layers: Vec<String>,
+    /// The first window that differs, if its nodes can be cut out of the model.
+    #[serde(skip)]
+    pub reduced: Option<Reduced>,
 }
 
 impl Proof {
-    pub(super) fn new(net: &Net, windows: Vec<WindowProof>) -> Proof {
+    pub(super) fn new(net: &Net, windows: Vec<WindowProof>, reduced: Option<Reduced>) -> Proof {
         let covered: BTreeSet<&str> =
             windows.iter().flat_map(|window| &window.layers).map(String::as_str).collect();
         let is_loose = |name: &&str| !covered.contains(name);
         let computed = net.layers.iter().filter(|layer| !layer.bottoms.is_empty());
         let loose = computed.map(|layer| layer.name.as_str()).filter(is_loose).map(str::to_owned);
-        Proof { loose_layers: loose.collect(), windows }
+        Proof { loose_layers: loose.collect(), windows, reduced }
     }
 
     /// Returns the number of windows of a state.

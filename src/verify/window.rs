@@ -7,6 +7,7 @@ use ndarray::ArrayD;
 use super::compare::{Tolerance, compare};
 use super::draw::{Law, Random};
 use super::proof::{State, WindowProof};
+use super::reduce::Example;
 use super::{Run, Values, as_mat};
 use crate::error::{Error, ErrorKind, Result, unsupported};
 use crate::graph::{Graph, NodeId, ValueId};
@@ -100,11 +101,9 @@ impl Window {
             evaluator: self.nodes.iter().flatten().filter_map(|node| run.evaluators.get(node).copied()).max(),
             error: None,
             reason: String::new(),
+            example: None,
         };
-        let outcome = self.on_run(run).and_then(|outcome| {
-            note(&mut proof, &outcome);
-            self.on_drawn(run, &mut proof)
-        });
+        let outcome = self.on_run(run, &mut proof).and_then(|()| self.on_drawn(run, &mut proof));
         if let Err(error) = outcome
             && proof.state != State::Differs
         {
@@ -126,11 +125,12 @@ impl Window {
     }
 
     /// Compares on the values of a run of the whole model.
-    fn on_run(&self, run: &Run) -> Result<Outcome> {
+    fn on_run(&self, run: &Run, proof: &mut WindowProof) -> Result<()> {
         if let Some(input) = &self.ignored {
             unsupported!("the net does not read the input \"{input}\"");
         }
-        self.compare(run, &self.given(run)?, &run.values.get(self.value)?)
+        self.note(run, proof, self.given(run)?, run.values.get(self.value)?)?;
+        Ok(())
     }
 
     /// Compares on labels or random elements, if the nodes need only the given values.
@@ -146,10 +146,8 @@ impl Window {
         if self.moves(run) && given.iter().map(Array::len).sum::<usize>() < LABELS {
             let labels = self.drawn(&given, labels());
             let expected = self.evaluate(run, nodes, &labels, |array| array)?;
-            let outcome = self.compare(run, &labels, &expected)?;
-            let is_exact = outcome.error == 0.0;
-            note(proof, &outcome);
-            if proof.state == State::Tested && is_exact {
+            let error = self.note(run, proof, labels, expected)?;
+            if proof.state == State::Tested && error == 0.0 {
                 proof.state = State::Proved;
             }
             return Ok(());
@@ -162,9 +160,24 @@ impl Window {
             let drawn = self.drawn(&given, |array| random.like(array, law));
             // Elements that the operators do not permit say nothing.
             let Ok(expected) = self.evaluate(run, nodes, &drawn, |array| array) else { continue };
-            note(proof, &self.compare(run, &drawn, &expected)?);
+            self.note(run, proof, drawn, expected)?;
         }
         Ok(())
+    }
+
+    /// Compares the layers on given elements with the expected ones, adds the result to a proof, and returns the
+    /// error.
+    fn note(&self, run: &Run, proof: &mut WindowProof, given: Vec<Array>, expected: Array) -> Result<f64> {
+        let Outcome { error, difference } = self.compare(run, &given, &expected)?;
+        proof.error = Some(proof.error.unwrap_or(0.0).max(error));
+        if let Some(difference) = difference
+            && proof.state != State::Differs
+        {
+            proof.state = State::Differs;
+            proof.reason = difference;
+            proof.example = Some(Example { given, expected });
+        }
+        Ok(error)
     }
 
     /// Returns the elements of the given values in a run.
@@ -321,17 +334,6 @@ impl Window {
         }
         let absolute = if dtype == DType::F16 { HALF_STEP } else { 0.0 };
         Ok(Tolerance { relative, absolute, whole: !dtype.is_float() })
-    }
-}
-
-/// Adds a comparison to a proof.
-fn note(proof: &mut WindowProof, outcome: &Outcome) {
-    proof.error = Some(proof.error.unwrap_or(0.0).max(outcome.error));
-    if let Some(difference) = &outcome.difference
-        && proof.state != State::Differs
-    {
-        proof.state = State::Differs;
-        proof.reason.clone_from(difference);
     }
 }
 

@@ -29,6 +29,8 @@ const EXAMPLES: &str = "\
 Examples:
   onnx2ncnn verify model.onnx
       compares each layer of model.ncnn.param and model.ncnn.bin beside the model, without Python
+  onnx2ncnn verify model.onnx --reduce smallest
+      writes the layers that differ, and their nodes, alone: a case to report
   onnx2ncnn verify model.onnx --runtime
       compares the outputs in onnxruntime and ncnn
   onnx2ncnn verify model.onnx out.param out.bin --data inputs.npz --layers
@@ -67,6 +69,11 @@ pub(super) struct Verify {
 
     /// The .bin file of the net [default: next to the .param file, by its name]
     pub bin: Option<PathBuf>,
+
+    /// If a layer differs, write the smallest model and net that still differ, with the elements of inputs and
+    /// output, to a new folder
+    #[arg(long, value_name = "DIR", conflicts_with = "runtime", help_heading = "Comparison")]
+    pub reduce: Option<PathBuf>,
 
     /// Run the model in onnxruntime and the net in ncnn, by Python; the options below imply it
     #[arg(long, help_heading = "Comparison")]
@@ -256,6 +263,9 @@ impl Verify {
 /// Compares the net with the model.
 fn compare(arguments: &Verify) -> Result<Verdict, Refusal> {
     let (param, bin) = net_files(arguments);
+    if let Some(folder) = arguments.reduce.as_ref().filter(|folder| folder.exists()) {
+        return Err(refused(folder, "the folder exists").into());
+    }
     let mut outputs = Outputs::default();
     let page = outputs.add_if(arguments.html.as_ref())?;
     let read = [&arguments.model, &param, &bin].map(|path| path.canonicalize().ok());
@@ -308,7 +318,13 @@ fn compare(arguments: &Verify) -> Result<Verdict, Refusal> {
     }
     let conversion = converter.convert(&model)?;
     if !arguments.needs_runtime() {
-        return Ok(Verdict::Proved(prove::prove(&conversion, &converter, &model, (&param, &bin))?));
+        let proofs = prove::prove(&conversion, &converter, &model, (&param, &bin))?;
+        if let Some(folder) = &arguments.reduce
+            && !proofs.iter().all(Proof::is_right)
+        {
+            prove::reduce(&proofs, folder)?;
+        }
+        return Ok(Verdict::Proved(proofs));
     }
     if arguments.magnitudes && !choices.dequantize {
         measured = conversion.half_blobs()?;

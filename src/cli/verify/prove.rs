@@ -2,8 +2,10 @@
 //! model.
 
 use std::fmt::Write as _;
+use std::fs;
 use std::path::Path;
 
+use onnx2ncnn::error::Error;
 use onnx2ncnn::{Conversion, Converter, Input, Proof, Refusal, State, WindowProof};
 
 use crate::cli::net::read_net;
@@ -22,6 +24,25 @@ pub(super) fn prove(
 ) -> Result<Vec<Proof>, Refusal> {
     let net = read_net(param, bin)?;
     Ok(conversion.prove(converter, model, &net)?)
+}
+
+/// Writes the first part that differs to a new folder.
+///
+/// # Errors
+///
+/// `Usage` if no part can be cut out; `Io` if a file cannot be written. Nothing is left then.
+pub(super) fn reduce(proofs: &[Proof], folder: &Path) -> Result<(), Error> {
+    let Some(reduced) = proofs.iter().find_map(|proof| proof.reduced.as_ref()) else {
+        let message = "the part that differs cannot be cut out: its nodes read more than its layers";
+        return Err(Error::usage(message));
+    };
+    let failed = |error| Error::io("the folder cannot be made", error).in_file(folder);
+    let around = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let room = tempfile::tempdir_in(around).map_err(failed)?;
+    let whole = room.path().join("reduced");
+    fs::create_dir(&whole).map_err(failed)?;
+    reduced.write(&whole)?;
+    fs::rename(&whole, folder).map_err(failed)
 }
 
 /// Describes proofs at several sizes: the windows that differ, those that are not covered, and a verdict.
