@@ -313,6 +313,15 @@ fn the_error_of_each_isolated_layer_is_printed() {
     let output = room.run(&format!("{line} --message-format json"));
     let compared: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert!(compared["layers"][0]["alone"].is_number(), "{compared}");
+    // An error alone is that of the runtime if the layers of the files compute the nodes.
+    let text = room.expect(&format!("{line} --tolerance 1e-9"), 4, "by the runtime's computation: ");
+    assert!(!text.contains("a fault of the net"), "{text}");
+    let mut bytes = fs::read(room.path("m.bin")).unwrap();
+    let last = bytes.len() - 4;
+    let weight = f32::from_le_bytes(bytes[last..].try_into().unwrap());
+    bytes[last..].copy_from_slice(&(weight + 1.0).to_le_bytes());
+    room.put("m.bin", &bytes);
+    room.expect(&line, 4, "a fault of the net: its layers are not the model's nodes");
 }
 
 #[test]

@@ -204,7 +204,8 @@ impl Net {
 
     /// Returns the layers of these indices as a net, from given blobs to a blob.
     pub(crate) fn alone(&self, layers: &[usize], given: &[BlobId], top: BlobId) -> Net {
-        let mut part = Net { layers: Vec::new(), inputs: given.to_vec(), outputs: Vec::new(), ..self.clone() };
+        let mut part =
+            Net { layers: Vec::new(), inputs: given.to_vec(), outputs: Vec::new(), ..self.clone() };
         for blob in given {
             part.layers.push(NetLayer {
                 name: format!("input_{}", blob.index()),

@@ -36,17 +36,36 @@ pub(super) fn compare(
     };
     let noise = noise.into_iter().flat_map(|noise| noise.iter().copied()).chain(std::iter::repeat(0.0));
     let (mut most, mut first) = (0.0_f64, None);
-    for (((index, got), expected), noise) in got.indexed_iter().zip(expected).zip(noise) {
+    let got_shape = got.shape();
+    for (place, ((got, expected), noise)) in got.iter().zip(expected).zip(noise).enumerate() {
         let rounded: f32 = (*got).as_();
         // The model has no number there, or one that the runtime does not hold: such elements are stated.
         let is_open = !expected.is_finite() || (tolerance.whole && expected.abs() > EXACT);
         let is_same = got == expected || is_open || f64::from(rounded) == *expected;
         let error = if is_same { 0.0 } else { (got - expected).abs() };
         if error.is_nan() || error > bound + noise {
-            let index = ndarray::Dimension::as_array_view(&index).to_vec();
-            first.get_or_insert_with(|| format!("element {index:?} is {got:e} in place of {expected:e}"));
+            first.get_or_insert_with(|| {
+                let index = index_of(place, got_shape);
+                format!("element {index:?} is {got:e} in place of {expected:e}")
+            });
         }
         most = most.max(if error.is_finite() { error / (largest + 1e-6) } else { f64::INFINITY });
     }
     (most, first)
+}
+
+/// Returns the index of an element by its place in row-major order.
+fn index_of(place: usize, shape: &[usize]) -> Vec<usize> {
+    let mut left = place;
+    let mut index: Vec<usize> = shape
+        .iter()
+        .rev()
+        .map(|size| {
+            let at = left.checked_rem(*size).unwrap_or_default();
+            left = left.checked_div(*size).unwrap_or_default();
+            at
+        })
+        .collect();
+    index.reverse();
+    index
 }

@@ -2,11 +2,13 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use ndarray::{ArrayD, IxDyn};
 use num_traits::AsPrimitive;
-use rten::{Model as Compiled, ModelOptions, Value as EngineValue};
+use rten::{Model as Compiled, ModelOptions, Value as EngineValue, ValueOrView};
+use rten_tensor::TensorView;
 use rten_tensor::prelude::*;
 use serde::Serialize;
 
@@ -62,26 +64,26 @@ impl<'a> Engine<'a> {
         &self,
         graph: &Graph,
         id: NodeId,
-        inputs: Vec<Option<Array>>,
-    ) -> Result<(Vec<Array>, Evaluator)> {
+        inputs: &[Option<Arc<Array>>],
+    ) -> Result<(Vec<Arc<Array>>, Evaluator)> {
         let Some(node) = graph.node(id) else { return Err(Error::internal("no node")) };
         let known = op::find_handled(node).ok();
         if let Some((op, evaluation)) = known.and_then(|op| Some((op, evaluation(node)?))) {
-            let (graph, inputs) = (Graph::default(), Inputs::of(inputs));
+            let (graph, inputs) = (Graph::default(), Inputs::of(owned(inputs)));
             let outputs = evaluation(&Call::evaluated(&graph, node, op, &inputs))?;
-            return Ok((outputs, Evaluator::Engine));
+            return Ok((shared(outputs), Evaluator::Engine));
         }
         let fold = known.filter(|op| op.fold.is_some());
-        let folded = |op: &Op, inputs| Ok((op.evaluate(node, inputs)?, Evaluator::Folding));
+        let folded = |op: &Op| Ok((shared(op.evaluate(node, owned(inputs))?), Evaluator::Folding));
         // The engine approximates functions, and takes the last of equal maxima. But where the layers follow
         // from the moves of an operator, as its evaluation does, the engine is another witness.
         if let Some(op) = fold.filter(|op| op.moves.is_none()) {
-            return folded(op, inputs);
+            return folded(op);
         }
         let key = self.is_whole(graph).then_some(id);
-        match (self.run(key, node, &inputs), fold) {
-            (Ok(outputs), _) => Ok((outputs, Evaluator::Engine)),
-            (Err(_), Some(op)) => folded(op, inputs),
+        match (self.run(key, node, inputs), fold) {
+            (Ok(outputs), _) => Ok((shared(outputs), Evaluator::Engine)),
+            (Err(_), Some(op)) => folded(op),
             (Err(reason), None) => match self.run_definition(node, inputs)? {
                 Some(outputs) => Ok((outputs, Evaluator::Definition)),
                 None => Err(Error::unsupported(format!("{} is not evaluated", node.qualified_op_type()))
@@ -91,26 +93,26 @@ impl<'a> Engine<'a> {
     }
 
     /// Evaluates the nodes that define a node; `None` if none do.
-    fn run_definition(&self, node: &Node, inputs: Vec<Option<Array>>) -> Result<Option<Vec<Array>>> {
-        let (mut graph, mut single) = self.single_node(node, &inputs, described)?;
+    fn run_definition(&self, node: &Node, inputs: &[Option<Arc<Array>>]) -> Result<Option<Vec<Arc<Array>>>> {
+        let (mut graph, mut single) = self.single_node(node, inputs, described)?;
         for output in single.outputs.iter_mut().flatten() {
             *output = graph.add_value(Value::default());
         }
         if !add_definition(&mut graph, &single, ops::expansion)? {
             return Ok(None);
         }
-        let given = single.inputs.iter().zip(inputs).filter_map(|(id, input)| Some(((*id)?, input?)));
+        let given = single.inputs.iter().zip(inputs).filter_map(|(id, input)| Some(((*id)?, input.clone()?)));
         let mut values = Values::new(&graph, given);
         for (id, _) in graph.nodes() {
             values.compute(self, id, |array| array)?;
         }
-        let absent = || Ok(Array::f32(ArrayD::zeros(IxDyn(&[0]))));
+        let absent = || Ok(Arc::new(Array::f32(ArrayD::zeros(IxDyn(&[0])))));
         let outputs = single.outputs.iter().map(|output| output.map_or_else(absent, |id| values.get(id)));
         Ok(Some(outputs.collect::<Result<_>>()?))
     }
 
     /// Runs a node in the engine.
-    fn run(&self, key: Option<NodeId>, node: &Node, inputs: &[Option<Array>]) -> Result<Vec<Array>> {
+    fn run(&self, key: Option<NodeId>, node: &Node, inputs: &[Option<Arc<Array>>]) -> Result<Vec<Array>> {
         let types = self.output_types(node, inputs)?;
         let is_double = |dtype: DType| dtype == DType::F64;
         let given_doubles = inputs.iter().flatten().any(|input| is_double(input.dtype()));
@@ -132,7 +134,7 @@ impl<'a> Engine<'a> {
         for (index, input) in inputs.iter().enumerate() {
             if let Some(input) = input {
                 let id = model.node_id(&input_name(index)).map_err(engine_error)?;
-                given.push((id, to_engine(input)?.into()));
+                given.push((id, to_engine(input)?));
             }
         }
         let present = node.outputs.iter().enumerate().filter(|(_, output)| output.is_some());
@@ -151,7 +153,7 @@ impl<'a> Engine<'a> {
     }
 
     /// Makes a model of one node, whose inputs and outputs are named by their indices.
-    fn compile(&self, node: &Node, inputs: &[Option<Array>]) -> Result<Compiled> {
+    fn compile(&self, node: &Node, inputs: &[Option<Arc<Array>>]) -> Result<Compiled> {
         let (mut graph, mut single) = self.single_node(node, inputs, |index, input| {
             let dtype = Some(engine_type(input.dtype()));
             Ok(Value { name: input_name(index), dtype, ..Value::default() })
@@ -178,7 +180,7 @@ impl<'a> Engine<'a> {
     }
 
     /// Returns the types of the outputs, if the shape rule knows them.
-    fn output_types(&self, node: &Node, inputs: &[Option<Array>]) -> Result<Vec<DType>> {
+    fn output_types(&self, node: &Node, inputs: &[Option<Arc<Array>>]) -> Result<Vec<DType>> {
         let Ok(op) = op::find_handled(node) else { return Ok(Vec::new()) };
         let (graph, single) = self.single_node(node, inputs, described)?;
         let facts = (op.infer)(&Call::new(&graph, &single, op)).unwrap_or_default();
@@ -189,7 +191,7 @@ impl<'a> Engine<'a> {
     fn single_node(
         &self,
         node: &Node,
-        inputs: &[Option<Array>],
+        inputs: &[Option<Arc<Array>>],
         value: impl Fn(usize, &Array) -> Result<Value>,
     ) -> Result<(Graph, Node)> {
         let mut graph = Graph::default();
@@ -204,6 +206,15 @@ impl<'a> Engine<'a> {
     }
 }
 
+fn shared(outputs: Vec<Array>) -> Vec<Arc<Array>> {
+    outputs.into_iter().map(Arc::new).collect()
+}
+
+/// Returns copies of inputs, for an evaluation that may change them.
+fn owned(inputs: &[Option<Arc<Array>>]) -> Vec<Option<Array>> {
+    inputs.iter().map(|input| input.as_deref().cloned()).collect()
+}
+
 /// Returns a value of the type and the shape of an input; few elements are constant, as rules may read them.
 fn described(_: usize, input: &Array) -> Result<Value> {
     let constant = if input.len() <= FEW { Some(Tensor::from_array(input)?) } else { None };
@@ -212,10 +223,10 @@ fn described(_: usize, input: &Array) -> Result<Value> {
 }
 
 /// Returns whether the engine computes something else than the specification, or panics.
-fn is_misread(node: &Node, inputs: &[Option<Array>]) -> bool {
+fn is_misread(node: &Node, inputs: &[Option<Arc<Array>>]) -> bool {
     let has_lengths = node.is_one_of(&["LSTM", "GRU", "RNN"]) && inputs.get(4).is_some_and(Option::is_some);
     let is_volume = inputs.first().and_then(Option::as_ref).is_some_and(|input| input.shape().len() > 4);
-    let is_empty = inputs.iter().flatten().any(Array::is_empty);
+    let is_empty = inputs.iter().flatten().any(|array| array.is_empty());
     // It pads integers with 0 in place of the zero point, and ignores the lengths of sequences.
     node.is("ConvInteger") || has_lengths || is_empty || (is_volume && node.is("ConvTranspose"))
 }
@@ -223,7 +234,7 @@ fn is_misread(node: &Node, inputs: &[Option<Array>]) -> bool {
 /// States the attributes of windows that have defaults, and paddings in place of their mode: the engine takes
 /// the defaults of two axes, and pads SAME_LOWER as SAME_UPPER. The conversion, which is checked, has no
 /// part in it.
-fn state_window(node: &mut Node, inputs: &[Option<Array>]) -> Option<()> {
+fn state_window(node: &mut Node, inputs: &[Option<Arc<Array>>]) -> Option<()> {
     if !node.is_one_of(&["Conv", "ConvTranspose", "MaxPool", "AveragePool"]) {
         return Some(());
     }
@@ -285,15 +296,18 @@ fn engine_type(dtype: DType) -> DType {
     if dtype.is_float() { DType::F32 } else { dtype }
 }
 
-fn to_engine(array: &Array) -> Result<EngineValue> {
-    fn value<T>(array: &Array, list: Vec<T>) -> Result<EngineValue>
+fn to_engine(array: &Array) -> Result<ValueOrView<'_>> {
+    fn value<T>(array: &Array, list: Vec<T>) -> Result<ValueOrView<'static>>
     where
         EngineValue: From<rten_tensor::Tensor<T>>,
     {
-        EngineValue::from_shape(array.shape(), list).map_err(engine_error)
+        Ok(EngineValue::from_shape(array.shape(), list).map_err(engine_error)?.into())
     }
     match (array.dtype(), array.elements()) {
-        (_, Elements::F32(list)) => value(array, list.iter().copied().collect::<Vec<f32>>()),
+        (_, Elements::F32(list)) => match list.as_slice() {
+            Some(slice) => Ok(TensorView::from_data(array.shape(), slice).into()),
+            None => value(array, list.iter().copied().collect::<Vec<f32>>()),
+        },
         (DType::U8, Elements::I64(list)) => value::<u8>(array, list.iter().map(|x| (*x).as_()).collect()),
         (DType::I8, Elements::I64(list)) => value::<i8>(array, list.iter().map(|x| (*x).as_()).collect()),
         (_, Elements::I64(list)) => {
@@ -310,17 +324,18 @@ fn from_engine(value: EngineValue, dtype: Option<DType>) -> Result<Array> {
         ArrayD::from_shape_vec(IxDyn(shape), list).map_err(|_| Error::internal("elements of another shape"))
     }
     let (found, all) = match value {
-        EngineValue::FloatTensor(tensor) => {
-            (DType::F32, Elements::F32(elements(tensor.shape(), tensor.to_vec(), |value| value)?))
-        }
+        EngineValue::FloatTensor(tensor) => (
+            DType::F32,
+            Elements::F32(elements(&tensor.shape().to_vec(), tensor.into_data(), |value| value)?),
+        ),
         EngineValue::Int32Tensor(tensor) => {
-            (DType::I64, Elements::I64(elements(tensor.shape(), tensor.to_vec(), i64::from)?))
+            (DType::I64, Elements::I64(elements(&tensor.shape().to_vec(), tensor.into_data(), i64::from)?))
         }
         EngineValue::Int8Tensor(tensor) => {
-            (DType::I8, Elements::I64(elements(tensor.shape(), tensor.to_vec(), i64::from)?))
+            (DType::I8, Elements::I64(elements(&tensor.shape().to_vec(), tensor.into_data(), i64::from)?))
         }
         EngineValue::UInt8Tensor(tensor) => {
-            (DType::U8, Elements::I64(elements(tensor.shape(), tensor.to_vec(), i64::from)?))
+            (DType::U8, Elements::I64(elements(&tensor.shape().to_vec(), tensor.into_data(), i64::from)?))
         }
         _ => unsupported!("a sequence"),
     };

@@ -1,5 +1,7 @@
 //! Control flow, evaluated on elements: the branch that is taken, each iteration.
 
+use std::sync::Arc;
+
 use ndarray::arr0;
 
 use super::Values;
@@ -18,12 +20,13 @@ const WITHOUT_BATCH: i64 = 9;
 pub(super) fn evaluate(
     engine: &Engine,
     node: &Node,
-    inputs: &[Option<Array>],
+    inputs: &[Option<Arc<Array>>],
     around: &Values,
-) -> Result<Vec<Array>> {
+) -> Result<Vec<Arc<Array>>> {
     match node.op_type.as_str() {
         "If" => {
-            let branch = if is_true(&required(inputs.first())?)? { "then_branch" } else { "else_branch" };
+            let branch =
+                if is_true(required(inputs.first())?.as_ref())? { "then_branch" } else { "else_branch" };
             run(engine, body(node, branch)?, [], around)
         }
         "Loop" => run_loop(engine, node, inputs, around),
@@ -32,7 +35,7 @@ pub(super) fn evaluate(
     }
 }
 
-fn required(input: Option<&Option<Array>>) -> Result<Array> {
+fn required(input: Option<&Option<Arc<Array>>>) -> Result<Arc<Array>> {
     input.cloned().flatten().ok_or_else(|| Error::invalid("an input is missing"))
 }
 
@@ -51,9 +54,9 @@ fn body<'a>(node: &'a Node, name: &str) -> Result<&'a Graph> {
 fn run(
     engine: &Engine,
     body: &Graph,
-    inputs: impl IntoIterator<Item = Array>,
+    inputs: impl IntoIterator<Item = Arc<Array>>,
     around: &Values,
-) -> Result<Vec<Array>> {
+) -> Result<Vec<Arc<Array>>> {
     let mut given: Vec<_> = body.inputs.iter().copied().zip(inputs).collect();
     for capture in &body.captures {
         given.push((capture.inner, around.get(capture.outer)?));
@@ -65,7 +68,12 @@ fn run(
     body.outputs.iter().map(|output| values.get(*output)).collect()
 }
 
-fn run_loop(engine: &Engine, node: &Node, inputs: &[Option<Array>], around: &Values) -> Result<Vec<Array>> {
+fn run_loop(
+    engine: &Engine,
+    node: &Node,
+    inputs: &[Option<Arc<Array>>],
+    around: &Values,
+) -> Result<Vec<Arc<Array>>> {
     let body = body(node, "body")?;
     let most = match inputs.first().and_then(Option::as_ref) {
         Some(count) => count.scalar_i64()?,
@@ -75,7 +83,8 @@ fn run_loop(engine: &Engine, node: &Node, inputs: &[Option<Array>], around: &Val
         Some(condition) => is_true(condition)?,
         None => true,
     };
-    let mut carried: Vec<Array> = inputs.iter().skip(2).map(|input| required(Some(input))).collect::<Result<_>>()?;
+    let mut carried: Vec<Arc<Array>> =
+        inputs.iter().skip(2).map(|input| required(Some(input))).collect::<Result<_>>()?;
     let (count, mut scanned) = (carried.len(), Vec::new());
     for iteration in 0.. {
         if !goes_on || iteration >= most {
@@ -84,18 +93,25 @@ fn run_loop(engine: &Engine, node: &Node, inputs: &[Option<Array>], around: &Val
         if iteration == ITERATIONS {
             unsupported!("a loop of more than {ITERATIONS} iterations");
         }
-        let leading = [Array::i64(arr0(iteration).into_dyn()), Array::bool(arr0(true).into_dyn())];
+        let leading =
+            [Array::i64(arr0(iteration).into_dyn()), Array::bool(arr0(true).into_dyn())].map(Arc::new);
         let mut outputs = run(engine, body, leading.into_iter().chain(carried), around)?.into_iter();
-        goes_on = is_true(&outputs.next().ok_or_else(|| Error::invalid("a loop without a condition"))?)?;
+        let condition = outputs.next().ok_or_else(|| Error::invalid("a loop without a condition"))?;
+        goes_on = is_true(&condition)?;
         carried = outputs.by_ref().take(count).collect();
         scanned.push(outputs.collect::<Vec<_>>());
     }
     let results = body.outputs.len().saturating_sub(1 + count);
-    carried.extend(stacked(&scanned, &vec![(0, false); results])?);
+    carried.extend(stacked(&scanned, &vec![(0, false); results])?.into_iter().map(Arc::new));
     Ok(carried)
 }
 
-fn scan(engine: &Engine, node: &Node, inputs: &[Option<Array>], around: &Values) -> Result<Vec<Array>> {
+fn scan(
+    engine: &Engine,
+    node: &Node,
+    inputs: &[Option<Arc<Array>>],
+    around: &Values,
+) -> Result<Vec<Arc<Array>>> {
     let body = body(node, "body")?;
     let list = |name: &str| match node.attributes.get(name) {
         Some(Attribute::Ints(list)) => list.clone(),
@@ -106,7 +122,8 @@ fn scan(engine: &Engine, node: &Node, inputs: &[Option<Array>], around: &Values)
     };
     let states = inputs.len().checked_sub(usize::try_from(*sequences)?);
     let states = states.ok_or_else(|| Error::invalid("more scanned inputs than inputs"))?;
-    let mut carried: Vec<Array> = inputs.iter().map(|input| required(Some(input))).collect::<Result<_>>()?;
+    let mut carried: Vec<Arc<Array>> =
+        inputs.iter().map(|input| required(Some(input))).collect::<Result<_>>()?;
     let sequences = carried.split_off(states);
     let (axes, directions) = (list("scan_input_axes"), list("scan_input_directions"));
     let at = |list: &[i64], index: usize| list.get(index).copied().unwrap_or(0);
@@ -115,14 +132,15 @@ fn scan(engine: &Engine, node: &Node, inputs: &[Option<Array>], around: &Values)
         let axis = resolve_axis(at(&axes, index), sequence.shape().len())?;
         places.push((axis, at(&directions, index) == 1));
     }
-    let lengths = sequences.iter().zip(&places).filter_map(|(sequence, (axis, _))| sequence.shape().get(*axis));
+    let lengths =
+        sequences.iter().zip(&places).filter_map(|(sequence, (axis, _))| sequence.shape().get(*axis));
     let length = lengths.copied().min().unwrap_or(0);
     let mut scanned = Vec::new();
     for step in 0..length {
         let mut given = carried;
         for (sequence, (axis, is_reversed)) in sequences.iter().zip(&places) {
             let index = if *is_reversed { length - 1 - step } else { step };
-            given.push(element(sequence, *axis, index)?);
+            given.push(Arc::new(element(sequence, *axis, index)?));
         }
         let mut outputs = run(engine, body, given, around)?.into_iter();
         carried = outputs.by_ref().take(states).collect();
@@ -131,7 +149,7 @@ fn scan(engine: &Engine, node: &Node, inputs: &[Option<Array>], around: &Values)
     let (axes, directions) = (list("scan_output_axes"), list("scan_output_directions"));
     let results = body.outputs.len().saturating_sub(states);
     let places: Vec<_> = (0..results).map(|index| (at(&axes, index), at(&directions, index) == 1)).collect();
-    carried.extend(stacked(&scanned, &places)?);
+    carried.extend(stacked(&scanned, &places)?.into_iter().map(Arc::new));
     Ok(carried)
 }
 
@@ -144,10 +162,13 @@ fn element(array: &Array, axis: usize, index: usize) -> Result<Array> {
 
 /// Returns what the iterations computed, each output along an axis, of the last iteration first if it is
 /// reversed.
-fn stacked(iterations: &[Vec<Array>], places: &[(i64, bool)]) -> Result<Vec<Array>> {
+fn stacked(iterations: &[Vec<Arc<Array>>], places: &[(i64, bool)]) -> Result<Vec<Array>> {
     let one = |(index, (axis, is_reversed)): (usize, &(i64, bool))| {
-        let mut list: Vec<&Array> = iterations.iter().filter_map(|outputs| outputs.get(index)).collect();
-        let Some(first) = list.first().copied() else { unsupported!("no iteration: its results have no size") };
+        let mut list: Vec<&Array> =
+            iterations.iter().filter_map(|outputs| outputs.get(index)).map(|array| &**array).collect();
+        let Some(first) = list.first().copied() else {
+            unsupported!("no iteration: its results have no size")
+        };
         if *is_reversed {
             list.reverse();
         }

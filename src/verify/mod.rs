@@ -16,6 +16,7 @@ mod reduce;
 mod window;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use ndarray::{ArrayD, IxDyn};
 
@@ -137,24 +138,24 @@ fn names<'a, Id>(all: impl Iterator<Item = (&'a str, Id)>) -> BTreeMap<&'a str, 
 /// The elements of values of a model.
 struct Values<'a> {
     graph: &'a Graph,
-    arrays: IndexMap<ValueId, Array>,
+    arrays: IndexMap<ValueId, Arc<Array>>,
     /// Why values are not computed.
     reasons: BTreeMap<ValueId, String>,
 }
 
 impl<'a> Values<'a> {
-    fn new(graph: &'a Graph, given: impl IntoIterator<Item = (ValueId, Array)>) -> Values<'a> {
+    fn new(graph: &'a Graph, given: impl IntoIterator<Item = (ValueId, Arc<Array>)>) -> Values<'a> {
         Values { graph, arrays: given.into_iter().collect(), reasons: BTreeMap::new() }
     }
 
     /// Returns the elements of a value that is computed or constant.
-    fn get(&self, id: ValueId) -> Result<Array> {
+    fn get(&self, id: ValueId) -> Result<Arc<Array>> {
         if let Some(array) = self.arrays.get(id) {
-            return Ok(array.clone());
+            return Ok(Arc::clone(array));
         }
         let value = self.graph.value(id);
         match (&value.constant, self.reasons.get(&id)) {
-            (Some(constant), _) => constant.load(),
+            (Some(constant), _) => constant.load().map(Arc::new),
             (None, Some(reason)) => Err(Error::unsupported(reason.clone())),
             (None, None) => Err(Error::unsupported(format!("\"{}\" is not computed", value.name))),
         }
@@ -173,9 +174,9 @@ impl<'a> Values<'a> {
         let (outputs, evaluator) = match node.bodies().next() {
             // The nodes of a body have evaluators of their own.
             Some(_) => (flow::evaluate(engine, node, &inputs, self)?, Evaluator::Definition),
-            None => engine.evaluate(self.graph, id, inputs)?,
+            None => engine.evaluate(self.graph, id, &inputs)?,
         };
-        let outputs = outputs.into_iter().map(passed);
+        let outputs = outputs.into_iter().map(Arc::unwrap_or_clone).map(passed).map(Arc::new);
         self.arrays.extend(node.outputs.iter().zip(outputs).filter_map(|(id, array)| Some(((*id)?, array))));
         Ok(evaluator)
     }
@@ -202,9 +203,15 @@ impl<'a> Run<'a> {
             // The net lacks inputs without elements, and those that nothing reads.
             let Some(shape) = subject.shapes.get(&value.name) else { continue };
             let dtype = value.dtype.ok_or_else(|| Error::invalid("an input without a type"))?;
-            given.push((*input, random.input(dtype, shape, bound)?));
+            given.push((*input, Arc::new(random.input(dtype, shape, bound)?)));
         }
-        Ok(Run { subject, engine, values: Values::new(graph, given), types: BTreeMap::new(), evaluators: BTreeMap::new() })
+        Ok(Run {
+            subject,
+            engine,
+            values: Values::new(graph, given),
+            types: BTreeMap::new(),
+            evaluators: BTreeMap::new(),
+        })
     }
 
     /// Evaluates the nodes in their order, and checks each window as soon as its values are known.

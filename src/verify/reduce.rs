@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::Subject;
 use super::window::Window;
@@ -18,9 +19,9 @@ use crate::tensor::{Array, Tensor};
 #[derive(Clone, Debug)]
 pub(super) struct Example {
     /// The elements of the given values.
-    pub given: Vec<Array>,
+    pub given: Vec<Arc<Array>>,
     /// The elements that the model computes.
-    pub expected: Array,
+    pub expected: Arc<Array>,
 }
 
 /// The window of a net that differs, with the nodes of the model that compute the same, and elements for which
@@ -43,7 +44,7 @@ impl Reduced {
         let graph = part(&subject.model.graph, nodes, given.iter().zip(&example.given), window.value)?;
         let blobs: Vec<_> = window.given.iter().map(|given| given.blob).collect();
         let net = subject.net.alone(&window.layers, &blobs, window.blob);
-        let inputs = example.given.iter().map(Tensor::from_array).collect::<Result<_>>()?;
+        let inputs = example.given.iter().map(|array| Tensor::from_array(array)).collect::<Result<_>>()?;
         let expected = Tensor::from_array(&example.expected)?;
         Ok(Some(Reduced { model: Model { graph, ..subject.model.clone() }, net, inputs, expected }))
     }
@@ -79,7 +80,7 @@ impl Reduced {
 fn part<'a>(
     graph: &Graph,
     nodes: &[NodeId],
-    given: impl Iterator<Item = (&'a ValueId, &'a Array)>,
+    given: impl Iterator<Item = (&'a ValueId, &'a Arc<Array>)>,
     value: ValueId,
 ) -> Result<Graph> {
     let mut part = Graph::default();
@@ -94,9 +95,9 @@ fn part<'a>(
         copies.insert(*id, copy);
     }
     let mut copied = |part: &mut Graph, id: &mut ValueId| {
-        *id = *copies.entry(*id).or_insert_with(|| {
-            part.add_value(Value { producer: None, ..graph.value(*id).clone() })
-        });
+        *id = *copies
+            .entry(*id)
+            .or_insert_with(|| part.add_value(Value { producer: None, ..graph.value(*id).clone() }));
     };
     for id in nodes {
         let mut node = graph.node(*id).ok_or_else(|| Error::internal("no node"))?.clone();

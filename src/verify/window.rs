@@ -1,6 +1,7 @@
 //! A window of a net, and its comparison with the nodes of the model.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use ndarray::ArrayD;
 
@@ -143,7 +144,7 @@ impl Window {
             }
             return Ok(());
         }
-        if self.moves(run) && given.iter().map(Array::len).sum::<usize>() < LABELS {
+        if self.moves(run) && given.iter().map(|array| array.len()).sum::<usize>() < LABELS {
             let labels = self.drawn(&given, labels());
             let expected = self.evaluate(run, nodes, &labels, |array| array)?;
             let error = self.note(run, proof, labels, expected)?;
@@ -167,7 +168,13 @@ impl Window {
 
     /// Compares the layers on given elements with the expected ones, adds the result to a proof, and returns the
     /// error.
-    fn note(&self, run: &Run, proof: &mut WindowProof, given: Vec<Array>, expected: Array) -> Result<f64> {
+    fn note(
+        &self,
+        run: &Run,
+        proof: &mut WindowProof,
+        given: Vec<Arc<Array>>,
+        expected: Arc<Array>,
+    ) -> Result<f64> {
         let Outcome { error, difference } = self.compare(run, &given, &expected)?;
         proof.error = Some(proof.error.unwrap_or(0.0).max(error));
         if let Some(difference) = difference
@@ -181,14 +188,16 @@ impl Window {
     }
 
     /// Returns the elements of the given values in a run.
-    fn given(&self, run: &Run) -> Result<Vec<Array>> {
+    fn given(&self, run: &Run) -> Result<Vec<Arc<Array>>> {
         self.given.iter().map(|given| run.values.get(given.value)).collect()
     }
 
     /// Returns the given elements with others in place of those that vary.
-    fn drawn(&self, given: &[Array], mut draw: impl FnMut(&Array) -> Array) -> Vec<Array> {
+    fn drawn(&self, given: &[Arc<Array>], mut draw: impl FnMut(&Array) -> Array) -> Vec<Arc<Array>> {
         let pairs = self.given.iter().zip(given);
-        pairs.map(|(given, array)| if given.varies { draw(array) } else { array.clone() }).collect()
+        pairs
+            .map(|(given, array)| if given.varies { Arc::new(draw(array)) } else { Arc::clone(array) })
+            .collect()
     }
 
     /// Returns whether all layers and nodes only move elements.
@@ -226,10 +235,10 @@ impl Window {
         &self,
         run: &Run,
         nodes: &[NodeId],
-        given: &[Array],
+        given: &[Arc<Array>],
         mut passed: impl FnMut(Array) -> Array,
-    ) -> Result<Array> {
-        let given = self.given.iter().zip(given).map(|(given, array)| (given.value, array.clone()));
+    ) -> Result<Arc<Array>> {
+        let given = self.given.iter().zip(given).map(|(given, array)| (given.value, Arc::clone(array)));
         let mut values = Values::new(&run.subject.model.graph, given);
         for id in nodes {
             values.compute(run.engine, *id, &mut passed)?;
@@ -238,7 +247,7 @@ impl Window {
     }
 
     /// Compares the layers on given elements with the expected ones.
-    fn compare(&self, run: &Run, given: &[Array], expected: &Array) -> Result<Outcome> {
+    fn compare(&self, run: &Run, given: &[Arc<Array>], expected: &Array) -> Result<Outcome> {
         let got = match self.compute(run.subject.net, given)? {
             Ok(got) => got,
             Err(fault) => return Ok(Outcome::wrong(fault.to_string())),
@@ -268,7 +277,7 @@ impl Window {
     }
 
     /// Computes the blob from given elements; the inner error is a layer that does not fit its bottoms.
-    fn compute(&self, net: &Net, given: &[Array]) -> Result<std::result::Result<Mat, Error>> {
+    fn compute(&self, net: &Net, given: &[Arc<Array>]) -> Result<std::result::Result<Mat, Error>> {
         let mut known = BTreeMap::new();
         for (Given { blob, sizes, .. }, array) in self.given.iter().zip(given) {
             known.insert(*blob, as_mat(array, sizes)?);
@@ -286,7 +295,7 @@ impl Window {
         &self,
         run: &Run,
         nodes: &[NodeId],
-        given: &[Array],
+        given: &[Arc<Array>],
         value: &ArrayD<f64>,
     ) -> Result<ArrayD<f64>> {
         let mut noise = ArrayD::zeros(value.raw_dim());
@@ -294,7 +303,7 @@ impl Window {
             let mut random = Random::new(seed);
             let mut rounded = |array: Array| random.rounded(&array, ROUNDING);
             let changed = self.drawn(given, |array| rounded(array.clone()));
-            let other = as_mat(&self.evaluate(run, nodes, &changed, rounded)?, &self.sizes)?;
+            let other = as_mat(self.evaluate(run, nodes, &changed, rounded)?.as_ref(), &self.sizes)?;
             noise.zip_mut_with(&(&other - value), |most: &mut f64, change: &f64| {
                 *most = most.max(NOISE * change.abs())
             });

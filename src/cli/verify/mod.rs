@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use clap::{Arg, Args};
 use onnx2ncnn::Refusal;
 use onnx2ncnn::error::Error;
+use onnx2ncnn::report::Distance;
 use onnx2ncnn::{
     Conversion, Converter, InnerBlob, Input, OptionInfo, Options, Proof, Purpose, Storage, Weights,
 };
@@ -359,10 +360,15 @@ fn compare(arguments: &Verify) -> Result<Verdict, Refusal> {
         timed: arguments.device.is_some(),
         cosine: ((choices.int8 || choices.weights.rounds()) && arguments.tolerance.is_none())
             .then_some(INT8_COSINE),
-        ..NetRequest::new(&conversion, path, param, bin)?
+        ..NetRequest::new(&conversion, path, param.clone(), bin.clone())?
     };
     let tolerance = arguments.tolerance.or(is_half.then_some(HALF_TOLERANCE)).unwrap_or(request.tolerance);
-    let comparison = NetRequest { tolerance, ..request }.ask(&arguments.python)?;
+    let mut comparison = NetRequest { tolerance, ..request }.ask(&arguments.python)?;
+    let is_above = |row: &Distance| row.alone.is_some_and(|error| error > tolerance);
+    if comparison.layers.iter().any(is_above) {
+        let proofs = prove::prove(&conversion, &converter, &model, (&param, &bin))?;
+        comparison.layers.iter_mut().filter(|row| is_above(row)).for_each(|row| prove::judge(row, &proofs));
+    }
     let write = || conversion.compared_report(comparison.part())?.write(None, page.as_deref());
     if page.is_some() {
         outputs.write(write)?;

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use onnx2ncnn::error::Error;
+use onnx2ncnn::report::Distance;
 use onnx2ncnn::{Conversion, Converter, Input, Proof, Refusal, State, WindowProof};
 
 use crate::cli::net::read_net;
@@ -24,6 +25,22 @@ pub(super) fn prove(
 ) -> Result<Vec<Proof>, Refusal> {
     let net = read_net(param, bin)?;
     Ok(conversion.prove(converter, model, &net)?)
+}
+
+/// Notes whose fault the error of isolated layers is: the net's, or the runtime's, if by the meaning of their
+/// params they compute the model.
+pub(super) fn judge(row: &mut Distance, proofs: &[Proof]) {
+    let mut windows = proofs.iter().flat_map(|proof| &proof.windows);
+    let Some(window) = windows.find(|window| window.value == row.name) else { return };
+    let verdict = match (window.state, window.error) {
+        (State::Differs, _) => "a fault of the net: its layers are not the model's nodes".to_owned(),
+        (State::NotCovered, _) => format!("by the net or the runtime: {}", window.reason),
+        (_, error) => {
+            let error = error.unwrap_or_default();
+            format!("by the runtime's computation: these layers are the model's nodes within {error:.1e}")
+        }
+    };
+    row.note = if row.note.is_empty() { verdict } else { format!("{}; {verdict}", row.note) };
 }
 
 /// Writes the first part that differs to a new folder.
