@@ -3,34 +3,11 @@
 use super::graph::Attr::{Int, Ints, Text};
 use super::graph::{BOOL, Draw, I64, Value};
 
+#[rustfmt::skip]
 pub const OPERATORS: &[fn(&mut Draw) -> Option<()>] = &[
-    reshape,
-    reshape,
-    transpose,
-    transpose,
-    shuffle,
-    squeeze,
-    squeeze,
-    concat,
-    concat,
-    split,
-    split,
-    slices,
-    slices,
-    gather,
-    pad,
-    pad,
-    tile,
-    rearrange,
-    triangle,
-    pick,
-    scatter,
-    expand,
-    reversed_part,
-    compress,
-    by_shape,
-    flatten,
-    lookup,
+    reshape, reshape, transpose, transpose, shuffle, squeeze, squeeze, concat, concat, split, split, slices,
+    slices, gather, pad, pad, tile, rearrange, triangle, pick, scatter, expand, reversed_part, compress,
+    by_shape, flatten, lookup,
 ];
 
 /// Returns any value of floats, or at times of other types.

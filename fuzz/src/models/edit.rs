@@ -11,45 +11,15 @@ use crate::proto::{GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProt
 /// The maximum number of mutations at a time; results with new coverage are kept and mutated again.
 const MAX_EDITS: usize = 4;
 
+#[rustfmt::skip]
 const INTS: &[i64] = &[
-    0,
-    1,
-    -1,
-    2,
-    3,
-    4,
-    5,
-    7,
-    -2,
-    -3,
-    8,
-    16,
-    100,
-    255,
-    65_536,
-    1 << 24,
-    (1 << 31) - 1,
-    1 << 31,
-    -(1 << 31),
-    1 << 40,
-    1 << 62,
-    i64::MAX,
-    i64::MIN,
+    0, 1, -1, 2, 3, 4, 5, 7, -2, -3, 8, 16, 100, 255, 65_536, 1 << 24, (1 << 31) - 1, 1 << 31, -(1 << 31),
+    1 << 40, 1 << 62, i64::MAX, i64::MIN,
 ];
+#[rustfmt::skip]
 const FLOATS: &[f32] = &[
-    0.0,
-    -0.0,
-    1.0,
-    -1.0,
-    0.5,
-    2.0,
-    1e-20,
-    1e20,
-    f32::MAX,
-    f32::MIN_POSITIVE,
-    f32::INFINITY,
-    f32::NEG_INFINITY,
-    f32::NAN,
+    0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 1e-20, 1e20, f32::MAX, f32::MIN_POSITIVE, f32::INFINITY,
+    f32::NEG_INFINITY, f32::NAN,
 ];
 /// Codes of element types, and one without a type.
 const TYPES: i32 = 29;

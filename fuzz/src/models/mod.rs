@@ -7,6 +7,7 @@ mod graph;
 mod layers;
 pub mod options;
 pub mod oracle;
+mod sequences;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -60,7 +61,7 @@ pub fn case(seed: u64) -> Case {
 
 /// Returns a random graph of a few operators and patterns.
 pub fn random(rng: &mut Rng) -> ModelProto {
-    let tables = [layers::OPERATORS, elements::OPERATORS, arrays::OPERATORS];
+    let tables = [layers::OPERATORS, sequences::OPERATORS, elements::OPERATORS, arrays::OPERATORS];
     let all: Vec<_> = tables.into_iter().flatten().collect();
     loop {
         let mut draw = Draw::new(rng.fork());
