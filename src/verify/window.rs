@@ -32,8 +32,8 @@ const RELATIVE_BFLOAT: f64 = 0.016;
 const RELATIVE_INT8: f64 = 0.1;
 /// The part by which elements change to see how far their rounding changes those that follow.
 const ROUNDING: f32 = 2e-7;
-/// The number of times that they are changed.
-const ROUNDED: u64 = 4;
+/// The most times that they are changed: a jump, such as that of a Floor, is seen only if an element passes it.
+const ROUNDED: u64 = 64;
 /// The factor of that change in the tolerance.
 const NOISE: f64 = 4.0;
 /// The most multiply-adds, or elements, of a window that is computed on further random elements.
@@ -129,7 +129,14 @@ impl Window {
         if let Some(input) = &self.ignored {
             unsupported!("the net does not read the input \"{input}\"");
         }
-        self.compare(run, &self.given(run)?, &run.values.get(self.value)?)
+        let given = self.given(run)?;
+        let outcome = self.compare(run, &given, &run.values.get(self.value)?)?;
+        let (Some(nodes), Some(_)) = (&self.nodes, &outcome.difference) else { return Ok(outcome) };
+        // Nets are right for finite floats.
+        let mut random = Random::new(0);
+        let finite = self.drawn(&given, |array| random.finite(array));
+        let expected = self.evaluate(run, nodes, &finite, |array| array)?;
+        self.compare(run, &finite, &expected)
     }
 
     /// Compares on labels or random elements, if the nodes need only the given values.
@@ -161,7 +168,8 @@ impl Window {
             let drawn = self.drawn(&given, |array| random.like(array, law));
             // Elements that the operators do not permit say nothing.
             let Ok(expected) = self.evaluate(run, nodes, &drawn, |array| array) else { continue };
-            note(proof, &self.compare(run, &drawn, &expected)?);
+            let Ok(outcome) = self.compare(run, &drawn, &expected) else { continue };
+            note(proof, &outcome);
         }
         Ok(())
     }
@@ -244,13 +252,21 @@ impl Window {
             let (error, difference) = compare(&got, &value, tolerance, noise);
             Outcome { error, difference }
         };
-        let outcome = compared(None);
-        match &self.nodes {
-            Some(nodes) if outcome.difference.is_some() => {
-                Ok(compared(self.noise(run, nodes, given, &value).ok().as_ref()))
+        let mut outcome = compared(None);
+        let Some(nodes) = self.nodes.as_ref().filter(|_| outcome.difference.is_some()) else {
+            return Ok(outcome);
+        };
+        self.check_finite(run, nodes, given)?;
+        let mut noise = ArrayD::zeros(value.raw_dim());
+        for seed in 0..ROUNDED {
+            if outcome.difference.is_none()
+                || self.add_noise(run, (nodes, given, &value), seed, &mut noise).is_err()
+            {
+                break;
             }
-            _ => Ok(outcome),
+            outcome = compared(Some(&noise));
         }
+        Ok(outcome)
     }
 
     /// Computes the blob from given elements; the inner error is a layer that does not fit its bottoms.
@@ -266,26 +282,53 @@ impl Window {
         }
     }
 
-    /// Returns how far the rounding of the given elements, and of the values of the nodes, changes each
-    /// element of the value.
-    fn noise(
+    /// Changes the given elements, and the values of the nodes, by their rounding. `noise` becomes at least
+    /// the change of each element of the value.
+    fn add_noise(
         &self,
         run: &Run,
-        nodes: &[NodeId],
-        given: &[Array],
-        value: &ArrayD<f64>,
-    ) -> Result<ArrayD<f64>> {
-        let mut noise = ArrayD::zeros(value.raw_dim());
-        for seed in 0..ROUNDED {
-            let mut random = Random::new(seed);
-            let mut rounded = |array: Array| random.rounded(&array, ROUNDING);
-            let changed = self.drawn(given, |array| rounded(array.clone()));
-            let other = as_mat(&self.evaluate(run, nodes, &changed, rounded)?, &self.sizes)?;
-            noise.zip_mut_with(&(&other - value), |most: &mut f64, change: &f64| {
-                *most = most.max(NOISE * change.abs())
-            });
+        (nodes, given, value): (&[NodeId], &[Array], &ArrayD<f64>),
+        seed: u64,
+        noise: &mut ArrayD<f64>,
+    ) -> Result<()> {
+        let mut random = Random::new(seed);
+        let mut rounded = |array: Array| random.rounded(&array, ROUNDING);
+        let changed = self.drawn(given, |array| rounded(array.clone()));
+        let other = as_mat(&self.evaluate(run, nodes, &changed, rounded)?, &self.sizes)?;
+        noise.zip_mut_with(&(&other - value), |most: &mut f64, change: &f64| {
+            *most = most.max(NOISE * change.abs());
+        });
+        Ok(())
+    }
+
+    /// Nets are right for finite floats.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` if a constant is not a number, or if a node other than the last computes what is not
+    /// finite from finite elements.
+    fn check_finite(&self, run: &Run, nodes: &[NodeId], given: &[Array]) -> Result<()> {
+        let graph = &run.subject.model.graph;
+        let given = self.given.iter().map(|given| given.value).zip(given.iter().cloned());
+        let mut values = Values::new(graph, given);
+        for (id, node) in nodes.iter().filter_map(|id| Some((*id, graph.node(*id)?))) {
+            values.compute(run.engine, id, |array| array)?;
+            let mut is_finite = true;
+            for value in node.reads() {
+                let array = values.get(value)?;
+                is_finite &= all(&array, f32::is_finite);
+                if graph.value(value).constant.is_some() && !all(&array, |x| !x.is_nan()) {
+                    unsupported!("a constant is not a number");
+                }
+            }
+            let inner = node.outputs.iter().flatten().filter(|value| **value != self.value);
+            for value in inner.filter(|_| is_finite) {
+                if !all(&values.get(*value)?, f32::is_finite) {
+                    unsupported!("\"{}\" is not finite", graph.value(*value).name);
+                }
+            }
         }
-        Ok(noise)
+        Ok(())
     }
 
     fn tolerance(&self, run: &Run, dtype: DType) -> Result<Tolerance> {
@@ -337,6 +380,11 @@ fn note(proof: &mut WindowProof, outcome: &Outcome) {
 /// Returns whether the layer computes an element from each window of its bottom.
 fn is_pooling(layer: &Layer) -> bool {
     matches!(layer, Layer::Pooling(_) | Layer::Pooling1D(_) | Layer::Pooling3D(_))
+}
+
+/// Returns whether all floats have a property.
+fn all(array: &Array, is: impl Fn(f32) -> bool) -> bool {
+    !matches!(array.elements(), Elements::F32(elements) if elements.iter().any(|x| !is(*x)))
 }
 
 /// Returns the elements in another shape.
