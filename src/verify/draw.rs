@@ -1,6 +1,7 @@
 //! Random elements.
 
 use fastrand::Rng;
+use half::{bf16, f16};
 use ndarray::{ArrayD, IxDyn};
 
 use crate::error::{Result, unsupported};
@@ -34,6 +35,8 @@ impl Random {
     /// Returns elements of an input of a model; integers are below the bound.
     pub fn input(&mut self, dtype: DType, shape: &[usize], bound: u32) -> Result<Array> {
         let shape = IxDyn(shape);
+        let above = dtype.int_range().and_then(|(_, most)| u32::try_from(most + 1).ok());
+        let bound = above.map_or(bound, |above| above.min(bound));
         let mut integers = |bound: u32| {
             Elements::I64(ArrayD::from_shape_simple_fn(shape.clone(), || self.0.u32(0..bound).into()))
         };
@@ -66,10 +69,27 @@ impl Random {
         Array::new(array.dtype(), Elements::F32(elements))
     }
 
-    /// Returns floats, each of which is larger or smaller by a part.
+    /// Returns floats, each of which is larger or smaller by a part: of float32, and by as many units in the
+    /// last place of types with fewer digits. Small numbers of float16 may be 0.
     pub fn rounded(&mut self, array: &Array, part: f32) -> Array {
         let Elements::F32(elements) = array.elements() else { return array.clone() };
-        let elements = elements.map(|x| x * (1.0 + if self.0.bool() { part } else { -part }));
+        let unit = part / f32::EPSILON;
+        let (part, step) = match array.dtype() {
+            DType::F16 => (unit * f16::EPSILON.to_f32(), f16::MIN_POSITIVE_SUBNORMAL.to_f32()),
+            DType::BF16 => (unit * bf16::EPSILON.to_f32(), 0.0),
+            _ => (part, 0.0),
+        };
+        let elements = elements.map(|x| {
+            let change = part * x + step;
+            x + if self.0.bool() { change } else { -change }
+        });
+        Array::new(array.dtype(), Elements::F32(elements))
+    }
+
+    /// Returns floats with others in place of those that are not finite.
+    pub fn finite(&mut self, array: &Array) -> Array {
+        let Elements::F32(elements) = array.elements() else { return array.clone() };
+        let elements = elements.map(|x| if x.is_finite() { *x } else { self.number(Law::Large) });
         Array::new(array.dtype(), Elements::F32(elements))
     }
 

@@ -38,6 +38,9 @@ pub enum Evaluator {
     Definition,
 }
 
+/// The engine adds the zero point to quotients up to this number.
+const LEVELS: f64 = 1_073_741_824.0;
+
 /// The evaluator of the nodes of a model.
 pub(super) struct Engine<'a> {
     model: &'a Model,
@@ -167,6 +170,9 @@ impl<'a> Engine<'a> {
                 value
             }));
         }
+        if node.is_one_of(&["Conv", "ConvTranspose"]) && inputs.iter().skip(1).flatten().any(|input| is_infinite(input)) {
+            unsupported!("the engine skips products with paddings, which may be NaN");
+        }
         if state_window(&mut single, inputs).is_none() {
             unsupported!("its paddings are not known");
         }
@@ -227,8 +233,25 @@ fn is_misread(node: &Node, inputs: &[Option<Arc<Array>>]) -> bool {
     let has_lengths = node.is_one_of(&["LSTM", "GRU", "RNN"]) && inputs.get(4).is_some_and(Option::is_some);
     let is_volume = inputs.first().and_then(Option::as_ref).is_some_and(|input| input.shape().len() > 4);
     let is_empty = inputs.iter().flatten().any(|array| array.is_empty());
+    let numbers = |index: usize| {
+        let input = inputs.get(index).and_then(Option::as_ref).and_then(|input| input.to_f64().ok());
+        input.into_iter().flatten()
+    };
+    let is_backward = node.is("Slice") && numbers(4).any(|step| step < 0.0);
+    let is_overflow = node.is("QuantizeLinear") && {
+        let largest = numbers(0).map(f64::abs).fold(0.0, f64::max);
+        numbers(1).any(|scale| largest >= LEVELS * scale.abs())
+    };
     // It pads integers with 0 in place of the zero point, and ignores the lengths of sequences.
-    node.is("ConvInteger") || has_lengths || is_empty || (is_volume && node.is("ConvTranspose"))
+    node.is("ConvInteger")
+        || has_lengths
+        || is_empty
+        || is_overflow
+        || (is_volume && (node.is("ConvTranspose") || is_backward))
+}
+
+fn is_infinite(array: &Array) -> bool {
+    matches!(array.elements(), Elements::F32(elements) if elements.iter().any(|x| !x.is_finite()))
 }
 
 /// States the attributes of windows that have defaults, and paddings in place of their mode: the engine takes

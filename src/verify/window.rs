@@ -34,8 +34,8 @@ const RELATIVE_BFLOAT: f64 = 0.016;
 const RELATIVE_INT8: f64 = 0.1;
 /// The part by which elements change to see how far their rounding changes those that follow.
 const ROUNDING: f32 = 2e-7;
-/// The number of times that they are changed.
-const ROUNDED: u64 = 4;
+/// The most times that they are changed: a jump, such as that of a Floor, is seen only if an element passes it.
+const ROUNDED: u64 = 64;
 /// The factor of that change in the tolerance.
 const NOISE: f64 = 4.0;
 /// The most multiply-adds, or elements, of a window that is computed on further random elements.
@@ -80,6 +80,18 @@ impl Outcome {
     /// The net does not compute elements that could be compared.
     fn wrong(difference: String) -> Outcome {
         Outcome { error: f64::INFINITY, difference: Some(difference) }
+    }
+
+    /// Adds the outcome for these elements to a proof.
+    fn add_to(self, proof: &mut WindowProof, given: Vec<Arc<Array>>, expected: Arc<Array>) {
+        proof.error = Some(proof.error.unwrap_or(0.0).max(self.error));
+        if let Some(difference) = self.difference
+            && proof.state != State::Differs
+        {
+            proof.state = State::Differs;
+            proof.reason = difference;
+            proof.example = Some(Example { given, expected });
+        }
     }
 }
 
@@ -130,7 +142,17 @@ impl Window {
         if let Some(input) = &self.ignored {
             unsupported!("the net does not read the input \"{input}\"");
         }
-        self.note(run, proof, self.given(run)?, run.values.get(self.value)?)?;
+        let (given, expected) = (self.given(run)?, run.values.get(self.value)?);
+        let outcome = self.compare(run, &given, &expected)?;
+        let (Some(nodes), Some(_)) = (&self.nodes, &outcome.difference) else {
+            outcome.add_to(proof, given, expected);
+            return Ok(());
+        };
+        // Nets are right for finite floats.
+        let mut random = Random::new(0);
+        let finite = self.drawn(&given, |array| random.finite(array));
+        let expected = self.evaluate(run, nodes, &finite, |array| array)?;
+        self.compare(run, &finite, &expected)?.add_to(proof, finite, expected);
         Ok(())
     }
 
@@ -147,8 +169,10 @@ impl Window {
         if self.moves(run) && given.iter().map(|array| array.len()).sum::<usize>() < LABELS {
             let labels = self.drawn(&given, labels());
             let expected = self.evaluate(run, nodes, &labels, |array| array)?;
-            let error = self.note(run, proof, labels, expected)?;
-            if proof.state == State::Tested && error == 0.0 {
+            let outcome = self.compare(run, &labels, &expected)?;
+            let is_exact = outcome.error == 0.0;
+            outcome.add_to(proof, labels, expected);
+            if proof.state == State::Tested && is_exact {
                 proof.state = State::Proved;
             }
             return Ok(());
@@ -161,30 +185,10 @@ impl Window {
             let drawn = self.drawn(&given, |array| random.like(array, law));
             // Elements that the operators do not permit say nothing.
             let Ok(expected) = self.evaluate(run, nodes, &drawn, |array| array) else { continue };
-            self.note(run, proof, drawn, expected)?;
+            let Ok(outcome) = self.compare(run, &drawn, &expected) else { continue };
+            outcome.add_to(proof, drawn, expected);
         }
         Ok(())
-    }
-
-    /// Compares the layers on given elements with the expected ones, adds the result to a proof, and returns the
-    /// error.
-    fn note(
-        &self,
-        run: &Run,
-        proof: &mut WindowProof,
-        given: Vec<Arc<Array>>,
-        expected: Arc<Array>,
-    ) -> Result<f64> {
-        let Outcome { error, difference } = self.compare(run, &given, &expected)?;
-        proof.error = Some(proof.error.unwrap_or(0.0).max(error));
-        if let Some(difference) = difference
-            && proof.state != State::Differs
-        {
-            proof.state = State::Differs;
-            proof.reason = difference;
-            proof.example = Some(Example { given, expected });
-        }
-        Ok(error)
     }
 
     /// Returns the elements of the given values in a run.
@@ -267,13 +271,21 @@ impl Window {
             let (error, difference) = compare(&got, &value, tolerance, noise);
             Outcome { error, difference }
         };
-        let outcome = compared(None);
-        match &self.nodes {
-            Some(nodes) if outcome.difference.is_some() => {
-                Ok(compared(self.noise(run, nodes, given, &value).ok().as_ref()))
+        let mut outcome = compared(None);
+        let Some(nodes) = self.nodes.as_ref().filter(|_| outcome.difference.is_some()) else {
+            return Ok(outcome);
+        };
+        self.check_finite(run, nodes, given)?;
+        let mut noise = ArrayD::zeros(value.raw_dim());
+        for seed in 0..ROUNDED {
+            if outcome.difference.is_none()
+                || self.add_noise(run, (nodes, given, &value), seed, &mut noise).is_err()
+            {
+                break;
             }
-            _ => Ok(outcome),
+            outcome = compared(Some(&noise));
         }
+        Ok(outcome)
     }
 
     /// Computes the blob from given elements; the inner error is a layer that does not fit its bottoms.
@@ -289,26 +301,53 @@ impl Window {
         }
     }
 
-    /// Returns how far the rounding of the given elements, and of the values of the nodes, changes each
-    /// element of the value.
-    fn noise(
+    /// Changes the given elements, and the values of the nodes, by their rounding. `noise` becomes at least
+    /// the change of each element of the value.
+    fn add_noise(
         &self,
         run: &Run,
-        nodes: &[NodeId],
-        given: &[Arc<Array>],
-        value: &ArrayD<f64>,
-    ) -> Result<ArrayD<f64>> {
-        let mut noise = ArrayD::zeros(value.raw_dim());
-        for seed in 0..ROUNDED {
-            let mut random = Random::new(seed);
-            let mut rounded = |array: Array| random.rounded(&array, ROUNDING);
-            let changed = self.drawn(given, |array| rounded(array.clone()));
-            let other = as_mat(self.evaluate(run, nodes, &changed, rounded)?.as_ref(), &self.sizes)?;
-            noise.zip_mut_with(&(&other - value), |most: &mut f64, change: &f64| {
-                *most = most.max(NOISE * change.abs())
-            });
+        (nodes, given, value): (&[NodeId], &[Arc<Array>], &ArrayD<f64>),
+        seed: u64,
+        noise: &mut ArrayD<f64>,
+    ) -> Result<()> {
+        let mut random = Random::new(seed);
+        let mut rounded = |array: Array| random.rounded(&array, ROUNDING);
+        let changed = self.drawn(given, |array| rounded(array.clone()));
+        let other = as_mat(self.evaluate(run, nodes, &changed, rounded)?.as_ref(), &self.sizes)?;
+        noise.zip_mut_with(&(&other - value), |most: &mut f64, change: &f64| {
+            *most = most.max(NOISE * change.abs());
+        });
+        Ok(())
+    }
+
+    /// Nets are right for finite floats.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` if a constant is not a number, or if a node other than the last computes what is not
+    /// finite from finite elements.
+    fn check_finite(&self, run: &Run, nodes: &[NodeId], given: &[Arc<Array>]) -> Result<()> {
+        let graph = &run.subject.model.graph;
+        let given = self.given.iter().map(|given| given.value).zip(given.iter().cloned());
+        let mut values = Values::new(graph, given);
+        for (id, node) in nodes.iter().filter_map(|id| Some((*id, graph.node(*id)?))) {
+            values.compute(run.engine, id, |array| array)?;
+            let mut is_finite = true;
+            for value in node.reads() {
+                let array = values.get(value)?;
+                is_finite &= all(&array, f32::is_finite);
+                if graph.value(value).constant.is_some() && !all(&array, |x| !x.is_nan()) {
+                    unsupported!("a constant is not a number");
+                }
+            }
+            let inner = node.outputs.iter().flatten().filter(|value| **value != self.value);
+            for value in inner.filter(|_| is_finite) {
+                if !all(values.get(*value)?.as_ref(), f32::is_finite) {
+                    unsupported!("\"{}\" is not finite", graph.value(*value).name);
+                }
+            }
         }
-        Ok(noise)
+        Ok(())
     }
 
     fn tolerance(&self, run: &Run, dtype: DType) -> Result<Tolerance> {
@@ -349,6 +388,11 @@ impl Window {
 /// Returns whether the layer computes an element from each window of its bottom.
 fn is_pooling(layer: &Layer) -> bool {
     matches!(layer, Layer::Pooling(_) | Layer::Pooling1D(_) | Layer::Pooling3D(_))
+}
+
+/// Returns whether all floats have a property.
+fn all(array: &Array, is: impl Fn(f32) -> bool) -> bool {
+    !matches!(array.elements(), Elements::F32(elements) if elements.iter().any(|x| !is(*x)))
 }
 
 /// Returns the elements in another shape.

@@ -1,0 +1,8 @@
+//! Mutated models, most of them invalid: the proof that the written net computes the same.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|model: &[u8]| onnx2ncnn_fuzz::prove_bytes(model));
+libfuzzer_sys::fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    onnx2ncnn_fuzz::mutate(data, size, max_size, seed)
+});
