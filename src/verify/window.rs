@@ -14,7 +14,7 @@ use crate::ncnn::layer::Trait;
 use crate::ncnn::{BlobId, Layer, Net, NetLayer};
 use crate::op;
 use crate::reference::{self, Mat};
-use crate::tensor::{Array, DType, Elements};
+use crate::tensor::{Array, DType, Elements, Range};
 
 /// The tolerance relative to the largest magnitude: some units of float32, which the model computes in.
 const RELATIVE: f64 = 1e-5;
@@ -65,6 +65,8 @@ pub(super) struct Given {
     pub sizes: Vec<usize>,
     /// Whether the value depends on inputs of the model.
     pub varies: bool,
+    /// What is known of its elements.
+    pub range: Range,
 }
 
 /// One comparison.
@@ -134,7 +136,7 @@ impl Window {
         let (Some(nodes), Some(_)) = (&self.nodes, &outcome.difference) else { return Ok(outcome) };
         // Nets are right for finite floats.
         let mut random = Random::new(0);
-        let finite = self.drawn(&given, |array| random.finite(array));
+        let finite = self.drawn(&given, |_, array| random.finite(array));
         let expected = self.evaluate(run, nodes, &finite, |array| array)?;
         self.compare(run, &finite, &expected)
     }
@@ -150,7 +152,8 @@ impl Window {
             return Ok(());
         }
         if self.moves(run) && given.iter().map(Array::len).sum::<usize>() < LABELS {
-            let labels = self.drawn(&given, labels());
+            let mut labels = labels();
+            let labels = self.drawn(&given, |_, array| labels(array));
             let expected = self.evaluate(run, nodes, &labels, |array| array)?;
             let outcome = self.compare(run, &labels, &expected)?;
             let is_exact = outcome.error == 0.0;
@@ -165,7 +168,7 @@ impl Window {
         }
         for (seed, law) in (1..).zip(Law::ALL) {
             let mut random = Random::new(seed);
-            let drawn = self.drawn(&given, |array| random.like(array, law));
+            let drawn = self.drawn(&given, |given, array| random.like(array, law, given.range));
             // Elements that the operators do not permit say nothing.
             let Ok(expected) = self.evaluate(run, nodes, &drawn, |array| array) else { continue };
             let Ok(outcome) = self.compare(run, &drawn, &expected) else { continue };
@@ -180,9 +183,9 @@ impl Window {
     }
 
     /// Returns the given elements with others in place of those that vary.
-    fn drawn(&self, given: &[Array], mut draw: impl FnMut(&Array) -> Array) -> Vec<Array> {
+    fn drawn(&self, given: &[Array], mut draw: impl FnMut(&Given, &Array) -> Array) -> Vec<Array> {
         let pairs = self.given.iter().zip(given);
-        pairs.map(|(given, array)| if given.varies { draw(array) } else { array.clone() }).collect()
+        pairs.map(|(given, array)| if given.varies { draw(given, array) } else { array.clone() }).collect()
     }
 
     /// Returns whether all layers and nodes only move elements.
@@ -293,7 +296,7 @@ impl Window {
     ) -> Result<()> {
         let mut random = Random::new(seed);
         let mut rounded = |array: Array| random.rounded(&array, ROUNDING);
-        let changed = self.drawn(given, |array| rounded(array.clone()));
+        let changed = self.drawn(given, |_, array| rounded(array.clone()));
         let other = as_mat(&self.evaluate(run, nodes, &changed, rounded)?, &self.sizes)?;
         noise.zip_mut_with(&(&other - value), |most: &mut f64, change: &f64| {
             *most = most.max(NOISE * change.abs());
@@ -305,20 +308,22 @@ impl Window {
     ///
     /// # Errors
     ///
-    /// `Unsupported` if a constant is not a number, or if a node other than the last computes what is not
-    /// finite from finite elements.
+    /// `Unsupported` if an element of a constant is not a number, or is infinite and more than added or
+    /// compared, or if a node other than the last computes what is not finite from finite elements.
     fn check_finite(&self, run: &Run, nodes: &[NodeId], given: &[Array]) -> Result<()> {
         let graph = &run.subject.model.graph;
         let given = self.given.iter().map(|given| given.value).zip(given.iter().cloned());
         let mut values = Values::new(graph, given);
         for (id, node) in nodes.iter().filter_map(|id| Some((*id, graph.node(*id)?))) {
             values.compute(run.engine, id, |array| array)?;
+            let is_elementwise = op::find(node).is_some_and(|op| op.access == op::Access::Broadcast);
+            let is_permitted = |x: f32| x.is_finite() || (is_elementwise && !x.is_nan());
             let mut is_finite = true;
             for value in node.reads() {
                 let array = values.get(value)?;
                 is_finite &= all(&array, f32::is_finite);
-                if graph.value(value).constant.is_some() && !all(&array, |x| !x.is_nan()) {
-                    unsupported!("a constant is not a number");
+                if graph.value(value).constant.is_some() && !all(&array, is_permitted) {
+                    unsupported!("the constant \"{}\" is not finite", graph.value(value).name);
                 }
             }
             let inner = node.outputs.iter().flatten().filter(|value| **value != self.value);
