@@ -38,10 +38,16 @@ fn number(name: &str, default: u64) -> u64 {
     env::var(name).map_or(default, |text| text.parse().unwrap())
 }
 
-/// Judges the case of a seed. A model with a fault is written into the folder of the environment variable
-/// `KEEP`.
+/// Judges the case of a seed, or the model of the environment variable `MODEL` with `OPTIONS`. A model with a
+/// fault is written into the folder of the environment variable `KEEP`.
 fn check(seed: u64, tally: &mut Tally) -> Vec<String> {
-    let case = models::case(seed);
+    let case = match env::var("MODEL") {
+        Ok(path) => {
+            let options = env::var("OPTIONS").unwrap_or_else(|_| "{}".to_owned());
+            models::Case { model: fs::read(path).unwrap(), options }
+        }
+        Err(_) => models::case(seed),
+    };
     let judged = catch_unwind(AssertUnwindSafe(|| judge(case.model.clone(), &case.options, tally)));
     let faults = judged.unwrap_or_else(|payload| {
         let text = payload.downcast_ref::<String>().cloned();

@@ -238,7 +238,11 @@ impl<'a> Call<'a> {
     pub fn check_broadcasts(&self, index: usize, to: &[Dim]) -> Result<()> {
         let Some(shape) = self.value(index).and_then(|value| value.shape.as_deref()) else { return Ok(()) };
         check_broadcasts(shape, to).map_err(|error| error.at_part(self.label(index)))?;
-        self.require_broadcast(shape, to)
+        let mut pairs = shape.iter().rev().zip(to.iter().rev());
+        pairs.try_for_each(|(size, to)| match size.known() {
+            Some(known) if known != 1 => self.require_equal(size, to),
+            _ => self.require(SizeCondition::broadcast(size, to)),
+        })
     }
 
     /// Returns the tensor of input `index`, which must be a constant.

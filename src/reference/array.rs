@@ -26,7 +26,7 @@ pub(super) fn weight(weight: &Option<Tensor>, len: usize) -> Result<Vec<f64>> {
     if tensor.len() != len {
         invalid!("a weight has {} elements in place of {len}", tensor.len());
     }
-    Ok(tensor.load()?.to_f64()?.into_iter().collect())
+    Ok(tensor.load()?.to_f64()?.into_flat().to_vec())
 }
 
 /// Returns an array of these sizes, outermost first.

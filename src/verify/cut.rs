@@ -7,6 +7,7 @@ use super::{Pair, Subject};
 use crate::common::index::IndexMap;
 use crate::graph::{Graph, NodeId, ValueId};
 use crate::ncnn::BlobId;
+use crate::op;
 use crate::reference;
 
 /// What cuts a net into windows.
@@ -52,7 +53,8 @@ impl<'a> Cuts<'a> {
         let given = read.into_iter().filter_map(|blob| {
             let (value, pair) = self.paired.get(&blob)?;
             let (value, sizes) = (*value, pair.sizes.clone());
-            Some(Given { blob, value, sizes, varies: self.varying.contains(&value) })
+            let (varies, range) = (self.varying.contains(&value), op::range::range(graph, value));
+            Some(Given { blob, value, sizes, varies, range })
         });
         let given: Vec<Given> = given.collect();
         let reached = Reached::of(graph, &given, value);

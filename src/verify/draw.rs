@@ -3,9 +3,10 @@
 use fastrand::Rng;
 use half::{bf16, f16};
 use ndarray::{ArrayD, IxDyn};
+use num_traits::AsPrimitive;
 
 use crate::error::{Result, unsupported};
-use crate::tensor::{Array, DType, Elements};
+use crate::tensor::{Array, DType, Elements, Range};
 
 /// A generator of random elements: the same seed gives the same elements.
 pub(super) struct Random(Rng);
@@ -52,19 +53,21 @@ impl Random {
         Ok(Array::new(dtype, elements))
     }
 
-    /// Returns elements of a law in place of the elements of a run, and keeps their sign and the bound 1:
-    /// layers may rely on the ranges of their operators. Integers are returned as they are.
-    pub fn like(&mut self, array: &Array, law: Law) -> Array {
+    /// Returns elements of a law in place of the elements of a run, and keeps their sign, the bound 1 and a
+    /// range: layers may rely on the ranges of their operators. Integers are returned as they are.
+    pub fn like(&mut self, array: &Array, law: Law, range: Range) -> Array {
         let Elements::F32(run) = array.elements() else { return array.clone() };
         if run.iter().all(|x| x.fract() == 0.0) {
             return array.clone();
         }
+        let (least, most): (f32, f32) = (range.least.as_(), range.most.as_());
         let low = run.iter().copied().fold(f32::INFINITY, f32::min);
         let high = run.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let elements = run.map(|_| {
             let x = self.number(law);
             let x = if low >= 0.0 { x.abs() } else { x };
-            if low >= -1.0 && high <= 1.0 { x / (1.0 + x.abs()) } else { x }
+            let x = if low >= -1.0 && high <= 1.0 { x / (1.0 + x.abs()) } else { x };
+            x.max(least).min(most)
         });
         Array::new(array.dtype(), Elements::F32(elements))
     }

@@ -170,7 +170,9 @@ impl<'a> Engine<'a> {
                 value
             }));
         }
-        if node.is_one_of(&["Conv", "ConvTranspose"]) && inputs.iter().skip(1).flatten().any(|input| is_infinite(input)) {
+        if node.is_one_of(&["Conv", "ConvTranspose"])
+            && inputs.iter().skip(1).flatten().any(|input| is_infinite(input))
+        {
             unsupported!("the engine skips products with paddings, which may be NaN");
         }
         if state_window(&mut single, inputs).is_none() {

@@ -18,7 +18,7 @@ mod window;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use ndarray::{ArrayD, IxDyn};
+use ndarray::IxDyn;
 
 use crate::common::index::IndexMap;
 use crate::error::{Error, Result};
@@ -283,8 +283,8 @@ impl<'a> Run<'a> {
 
 /// Returns the elements of a value as the blob of these sizes.
 fn as_mat(array: &Array, sizes: &[usize]) -> Result<Mat> {
-    let elements: Vec<f64> = array.to_f64()?.into_iter().collect();
+    let elements = array.to_f64()?;
     let count = elements.len();
-    ArrayD::from_shape_vec(IxDyn(sizes), elements)
-        .map_err(|_| Error::invalid(format!("{count} elements as a blob of {sizes:?}")))
+    let mat = elements.into_shape_clone(IxDyn(sizes));
+    mat.map_err(|_| Error::invalid(format!("{count} elements as a blob of {sizes:?}")))
 }

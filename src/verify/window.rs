@@ -16,7 +16,7 @@ use crate::ncnn::layer::Trait;
 use crate::ncnn::{BlobId, Layer, Net, NetLayer};
 use crate::op;
 use crate::reference::{self, Mat};
-use crate::tensor::{Array, DType, Elements};
+use crate::tensor::{Array, DType, Elements, Range};
 
 /// The tolerance relative to the largest magnitude: some units of float32, which the model computes in.
 const RELATIVE: f64 = 1e-5;
@@ -67,6 +67,8 @@ pub(super) struct Given {
     pub sizes: Vec<usize>,
     /// Whether the value depends on inputs of the model.
     pub varies: bool,
+    /// What is known of its elements.
+    pub range: Range,
 }
 
 /// One comparison.
@@ -150,7 +152,7 @@ impl Window {
         };
         // Nets are right for finite floats.
         let mut random = Random::new(0);
-        let finite = self.drawn(&given, |array| random.finite(array));
+        let finite = self.drawn(&given, |_, array| random.finite(array));
         let expected = self.evaluate(run, nodes, &finite, |array| array)?;
         self.compare(run, &finite, &expected)?.add_to(proof, finite, expected);
         Ok(())
@@ -167,7 +169,8 @@ impl Window {
             return Ok(());
         }
         if self.moves(run) && given.iter().map(|array| array.len()).sum::<usize>() < LABELS {
-            let labels = self.drawn(&given, labels());
+            let mut labels = labels();
+            let labels = self.drawn(&given, |_, array| labels(array));
             let expected = self.evaluate(run, nodes, &labels, |array| array)?;
             let outcome = self.compare(run, &labels, &expected)?;
             let is_exact = outcome.error == 0.0;
@@ -182,7 +185,7 @@ impl Window {
         }
         for (seed, law) in (1..).zip(Law::ALL) {
             let mut random = Random::new(seed);
-            let drawn = self.drawn(&given, |array| random.like(array, law));
+            let drawn = self.drawn(&given, |given, array| random.like(array, law, given.range));
             // Elements that the operators do not permit say nothing.
             let Ok(expected) = self.evaluate(run, nodes, &drawn, |array| array) else { continue };
             let Ok(outcome) = self.compare(run, &drawn, &expected) else { continue };
@@ -197,11 +200,13 @@ impl Window {
     }
 
     /// Returns the given elements with others in place of those that vary.
-    fn drawn(&self, given: &[Arc<Array>], mut draw: impl FnMut(&Array) -> Array) -> Vec<Arc<Array>> {
+    fn drawn(&self, given: &[Arc<Array>], mut draw: impl FnMut(&Given, &Array) -> Array) -> Vec<Arc<Array>> {
         let pairs = self.given.iter().zip(given);
-        pairs
-            .map(|(given, array)| if given.varies { Arc::new(draw(array)) } else { Arc::clone(array) })
-            .collect()
+        let drawn = pairs.map(|(given, array)| match given.varies {
+            true => Arc::new(draw(given, array)),
+            false => Arc::clone(array),
+        });
+        drawn.collect()
     }
 
     /// Returns whether all layers and nodes only move elements.
@@ -312,7 +317,7 @@ impl Window {
     ) -> Result<()> {
         let mut random = Random::new(seed);
         let mut rounded = |array: Array| random.rounded(&array, ROUNDING);
-        let changed = self.drawn(given, |array| rounded(array.clone()));
+        let changed = self.drawn(given, |_, array| rounded(array.clone()));
         let other = as_mat(self.evaluate(run, nodes, &changed, rounded)?.as_ref(), &self.sizes)?;
         noise.zip_mut_with(&(&other - value), |most: &mut f64, change: &f64| {
             *most = most.max(NOISE * change.abs());
@@ -324,20 +329,22 @@ impl Window {
     ///
     /// # Errors
     ///
-    /// `Unsupported` if a constant is not a number, or if a node other than the last computes what is not
-    /// finite from finite elements.
+    /// `Unsupported` if an element of a constant is not a number, or is infinite and more than added or
+    /// compared, or if a node other than the last computes what is not finite from finite elements.
     fn check_finite(&self, run: &Run, nodes: &[NodeId], given: &[Arc<Array>]) -> Result<()> {
         let graph = &run.subject.model.graph;
         let given = self.given.iter().map(|given| given.value).zip(given.iter().cloned());
         let mut values = Values::new(graph, given);
         for (id, node) in nodes.iter().filter_map(|id| Some((*id, graph.node(*id)?))) {
             values.compute(run.engine, id, |array| array)?;
+            let is_elementwise = op::find(node).is_some_and(|op| op.access == op::Access::Broadcast);
+            let is_permitted = |x: f32| x.is_finite() || (is_elementwise && !x.is_nan());
             let mut is_finite = true;
             for value in node.reads() {
                 let array = values.get(value)?;
                 is_finite &= all(&array, f32::is_finite);
-                if graph.value(value).constant.is_some() && !all(&array, |x| !x.is_nan()) {
-                    unsupported!("a constant is not a number");
+                if graph.value(value).constant.is_some() && !all(&array, is_permitted) {
+                    unsupported!("the constant \"{}\" is not finite", graph.value(value).name);
                 }
             }
             let inner = node.outputs.iter().flatten().filter(|value| **value != self.value);

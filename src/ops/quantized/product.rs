@@ -221,7 +221,10 @@ pub(super) fn multiply<'x>(
     let ([outer @ .., size], [rows, columns]) = (shape.as_slice(), weight_shape.as_slice()) else {
         return Ok(None);
     };
-    let outputs = if weight_transposed { rows } else { columns };
+    let (outputs, summed) = if weight_transposed { (rows, columns) } else { (columns, rows) };
+    if size != summed {
+        return Ok(None);
+    }
     let sizes: Option<Vec<i64>> = Dim::known_sizes(outer.iter().chain([size, outputs]));
     let Some(mut sizes) = sizes else { return Ok(None) };
     let Some(mut int8) = Int8::read(x, "ncnn.Int8Linear", indices, !weight_transposed, &[])? else {

@@ -13,7 +13,7 @@ use super::only_output;
 
 /// The largest factor, and the inverse of the smallest: far from where float32 overflows or becomes
 /// subnormal.
-const MAX_FACTOR: f64 = 1e12;
+pub(super) const MAX_FACTOR: f64 = 1e12;
 
 /// The largest term. Models round by adding and subtracting a large constant; these must not be merged.
 const MAX_TERM: f64 = 1024.0;

@@ -4,6 +4,7 @@ use crate::graph::{Graph, NodeId, ValueId};
 use crate::op::Call;
 use crate::tensor::{DType, Tensor};
 
+use super::super::arithmetic::MAX_FACTOR;
 use super::super::only_output;
 use crate::pass::builder::{Builder, Expr};
 
@@ -96,8 +97,14 @@ pub(super) fn read_step(
     } else {
         let (by, commuted) = if first == value { (second, false) } else { (first, true) };
         let one_per_channel = node.version >= 7 && is_one_per_channel(graph, by, channels);
-        let nonzero = !node.is("Div") || all_elements(graph, by, |x| x != 0.0);
-        if !one_per_channel || !finite(by) || !nonzero {
+        // Scaled weights must not overflow.
+        let is_moderate = |x: f64| (1.0 / MAX_FACTOR..=MAX_FACTOR).contains(&x.abs());
+        let fits = match node.op_type.as_str() {
+            "Div" => all_elements(graph, by, is_moderate),
+            "Mul" => all_elements(graph, by, |x| x == 0.0 || is_moderate(x)),
+            _ => finite(by),
+        };
+        if !one_per_channel || !fits {
             return None;
         }
         match (node.op_type.as_str(), commuted) {
