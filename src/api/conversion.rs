@@ -45,14 +45,18 @@ impl Conversion {
     }
 
     fn write_staged(&self, param: &Path, bin: &Path, watch: Option<Watch>) -> Result<Written> {
-        let (files, written) = self.stage(param, bin, watch)?;
-        self.sources.move_results(files)?;
-        self.written.get_or_init(|| written.clone());
-        Ok(written)
+        self.write_checked(param, bin, watch, &mut |_| Ok(None))
     }
 
-    /// Writes both files, and the further files of the options, next to their destinations.
-    pub(super) fn stage(&self, param: &Path, bin: &Path, watch: Option<Watch>) -> Result<(Staged, Written)> {
+    /// Writes both files, and the further files of the options, if the check of the net's new files returns
+    /// no error. The report has the comparison that it returns.
+    pub(super) fn write_checked(
+        &self,
+        param: &Path,
+        bin: &Path,
+        watch: Option<Watch>,
+        check: &mut dyn FnMut(&Staged) -> Result<Option<ComparisonPart>>,
+    ) -> Result<Written> {
         let mut files = Vec::new();
         if let (Some(model), Some(path)) = (&self.simplified, &self.options.emit_onnx) {
             files = onnx::stage(model, path, &Storage::AsNeeded, &since_version)?;
@@ -62,6 +66,7 @@ impl Conversion {
         }
         let (net_files, mut written) = self.net.stage(param, bin, &self.options.embedding(), watch)?;
         written.warnings.extend(self.growth(&written));
+        let comparison = check(&net_files)?;
         let Options { report, html, example, metadata, .. } = &self.options;
         if [report, html, example, metadata].into_iter().any(Option::is_some) {
             let inspection = self.inspection()?;
@@ -74,12 +79,15 @@ impl Conversion {
                 files.push(output::stage_text(path, &self.metadata_of(&inspection))?);
             }
             if report.is_some() || html.is_some() {
-                let report_of_files = self.report_of(&inspection, &written)?;
-                files.extend(report_of_files.stage(report.as_deref(), html.as_deref())?);
+                let mut of_files = self.report_of(&inspection, &written)?;
+                of_files.comparison = comparison;
+                files.extend(of_files.stage(report.as_deref(), html.as_deref())?);
             }
         }
         files.extend(net_files);
-        Ok((files, written))
+        self.sources.move_results(files)?;
+        self.written.get_or_init(|| written.clone());
+        Ok(written)
     }
 
     /// Writes the text of the `.param` file and the bytes of the `.bin` file to writers. Weights are read and

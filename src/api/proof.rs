@@ -6,12 +6,12 @@ use std::path::Path;
 
 use super::free_size::known_shape;
 use super::{Conversion, Converter};
-use crate::common::count::count;
 use crate::error::{Error, ErrorKind, Errors, Result};
 use crate::ncnn::{Net, Written};
 use crate::onnx::Input;
+use crate::report::{ComparisonPart, Distance, Report};
 use crate::tensor::Dim;
-use crate::verify::{Pair, Proof, State, Subject, prove};
+use crate::verify::{Pair, Proof, State, Subject, WindowProof, prove};
 
 /// The least free sizes of comparisons.
 const SIZES: [i64; 3] = [1, 2, 7];
@@ -62,29 +62,61 @@ impl Conversion {
         input: &Input,
         (param, bin): (&Path, &Path),
     ) -> Result<(Written, Vec<Proof>)> {
-        let (files, written) = self.stage(param, bin, None)?;
-        let content = |path: &Path| -> Result<Vec<u8>> {
-            let staged = files.iter().find(|(target, _)| target.named() == path);
-            let (_, whole) = staged.ok_or_else(|| Error::internal("a file is missing"))?;
-            let mut bytes = Vec::new();
-            let failed = |error| Error::io("the new file cannot be read", error).in_file(path);
-            whole.open()?.read_to_end(&mut bytes).map_err(failed)?;
-            Ok(bytes)
-        };
-        let unread = |errors: Errors| Error::internal(format!("the new files cannot be read: {errors}"));
-        let net = Net::read(&content(param)?, content(bin)?.into()).map_err(unread)?;
-        let proofs = self.prove(converter, input, &net)?;
-        let mut windows = proofs.iter().flat_map(|proof| &proof.windows);
-        if let Some(first) = windows.find(|window| window.state == State::Differs) {
-            let differ: usize = proofs.iter().map(|proof| proof.count(State::Differs)).sum();
-            let all = count(proofs.iter().map(|proof| proof.windows.len()).sum(), "window");
-            let message = format!("{differ} of {all} differ: \"{}\": {}", first.value, first.reason);
-            let help = "this is a fault of the converter; please report it";
-            return Err(Error::new(ErrorKind::Mismatch, message).help(help));
-        }
-        self.sources.move_results(files)?;
-        self.written.get_or_init(|| written.clone());
+        let mut proofs = Vec::new();
+        let written = self.write_checked(param, bin, None, &mut |files| {
+            let content = |path: &Path| -> Result<Vec<u8>> {
+                let staged = files.iter().find(|(target, _)| target.named() == path);
+                let (_, whole) = staged.ok_or_else(|| Error::internal("a file is missing"))?;
+                let mut bytes = Vec::new();
+                let failed = |error| Error::io("the new file cannot be read", error).in_file(path);
+                whole.open()?.read_to_end(&mut bytes).map_err(failed)?;
+                Ok(bytes)
+            };
+            let unread = |errors: Errors| Error::internal(format!("the new files cannot be read: {errors}"));
+            let net = Net::read(&content(param)?, content(bin)?.into()).map_err(unread)?;
+            proofs = self.prove(converter, input, &net)?;
+            if let Some(first) = Proof::first_difference(&proofs) {
+                let message = format!("{}: \"{}\": {}", Proof::verdict(&proofs), first.value, first.reason);
+                let help = "this is a fault of the converter; please report it";
+                return Err(Error::new(ErrorKind::Mismatch, message).help(help));
+            }
+            Ok(Some(self.comparison(&proofs)))
+        })?;
         Ok((written, proofs))
+    }
+
+    /// Returns the report of the written files with the result of [`Conversion::prove`] for each blob: the
+    /// least that is known of it, and the largest error.
+    ///
+    /// # Errors
+    ///
+    /// The files of the net cannot be computed, or the model cannot be read again.
+    pub fn proved_report(&self, proofs: &[Proof]) -> Result<Report> {
+        self.compared_report(self.comparison(proofs))
+    }
+
+    fn comparison(&self, proofs: &[Proof]) -> ComparisonPart {
+        let is_output = |window: &WindowProof| self.outputs.iter().any(|port| port.name == window.value);
+        let (mut outputs, mut layers) = (Vec::new(), Vec::new());
+        let first = proofs.first().map(|proof| proof.windows.as_slice()).unwrap_or_default();
+        for (index, window) in first.iter().enumerate() {
+            let all = proofs.iter().filter_map(|proof| proof.windows.get(index));
+            let worst = all.clone().min_by_key(|window| window.state).unwrap_or(window);
+            let error = all
+                .filter_map(|window| window.error)
+                .fold(None, |most, error| Some(most.map_or(error, |most: f64| most.max(error))));
+            let distance = Distance {
+                name: window.value.clone(),
+                blob: Some(window.blob.clone()),
+                same: worst.state != State::Differs,
+                relative: error.filter(|error| error.is_finite()),
+                why: worst.reason.clone(),
+                note: worst.state.to_string(),
+                ..Distance::default()
+            };
+            if is_output(window) { &mut outputs } else { &mut layers }.push(distance);
+        }
+        ComparisonPart { outputs, layers, seconds: None, verdict: Some(Proof::verdict(proofs)) }
     }
 
     /// Returns the values that are blobs, with the sizes of the blobs for these values of the free sizes.

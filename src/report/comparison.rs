@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The comparison of a net with its model in onnxruntime.
+/// The comparison of a net with its model: in onnxruntime, or layer by layer without a runtime.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct ComparisonPart {
@@ -10,6 +10,10 @@ pub struct ComparisonPart {
     pub outputs: Vec<Distance>,
     /// Intermediate values, in the order of layers.
     pub layers: Vec<Distance>,
+    /// The result in a line, if it is not that of the outputs alone: of a comparison layer by layer, without a
+    /// runtime.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<String>,
     /// The seconds of a run of the net, if they are measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
@@ -49,7 +53,7 @@ pub struct Distance {
 impl ComparisonPart {
     /// Creates a comparison of outputs and intermediate values, with the time of a run.
     pub fn new(outputs: Vec<Distance>, layers: Vec<Distance>, seconds: Option<f64>) -> ComparisonPart {
-        ComparisonPart { outputs, layers, seconds }
+        ComparisonPart { outputs, layers, verdict: None, seconds }
     }
 }
 

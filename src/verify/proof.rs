@@ -1,6 +1,7 @@
 //! The result of a proof.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
 use serde::Serialize;
 
@@ -21,6 +22,17 @@ pub enum State {
     Tested,
     /// Both sides move each element to the same place, at these sizes.
     Proved,
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            State::Differs => "differs",
+            State::NotCovered => "not covered",
+            State::Tested => "tested",
+            State::Proved => "proved",
+        })
+    }
 }
 
 /// A part of a net between blobs with the elements of values of the model, up to one of them.

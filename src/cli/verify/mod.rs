@@ -36,7 +36,7 @@ Examples:
       compares the outputs in onnxruntime and ncnn
   onnx2ncnn verify model.onnx out.param out.bin --data inputs.npz --layers
       on arrays by the names of the inputs; names the first blob that differs
-  onnx2ncnn verify model.onnx --layers --html model.html
+  onnx2ncnn verify model.onnx --html model.html
       writes a page that colours the graph of the net by the error of each layer
   onnx2ncnn verify model.onnx --report report.json
       with the options of the conversion that wrote this report
@@ -124,8 +124,8 @@ pub(super) struct Verify {
     #[arg(long, value_name = "N", requires = "device", value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = "Comparison")]
     pub threads: Option<u32>,
 
-    /// Write the page of the net with the result; with --layers, its graph is coloured by the errors, and by
-    /// the times on a device
+    /// Write the page of the net with the result, whose graph is coloured by the errors; with --runtime, by
+    /// those of --layers, and by the times on a device
     #[arg(long, value_name = "FILE.html", help_heading = "Comparison")]
     pub html: Option<PathBuf>,
 
@@ -246,7 +246,7 @@ fn tell_proofs(proofs: &[Proof], arguments: &Verify) -> u8 {
 impl Verify {
     /// Returns whether an option asks for the runtimes.
     fn needs_runtime(&self) -> bool {
-        let Verify { data, tolerance, fp16, bf16, vulkan, layers, magnitudes, device, html, .. } = self;
+        let Verify { data, tolerance, fp16, bf16, vulkan, layers, magnitudes, device, .. } = self;
         let asked = [
             self.runtime,
             self.python.python.is_some(),
@@ -257,7 +257,7 @@ impl Verify {
             *magnitudes,
             self.rounds.is_some(),
         ];
-        asked.contains(&true) || data.is_some() || tolerance.is_some() || device.is_some() || html.is_some()
+        asked.contains(&true) || data.is_some() || tolerance.is_some() || device.is_some()
     }
 }
 
@@ -324,6 +324,9 @@ fn compare(arguments: &Verify) -> Result<Verdict, Refusal> {
             && !proofs.iter().all(Proof::is_right)
         {
             prove::reduce(&proofs, folder)?;
+        }
+        if page.is_some() {
+            outputs.write(|| conversion.proved_report(&proofs)?.write(None, page.as_deref()))?;
         }
         return Ok(Verdict::Proved(proofs));
     }

@@ -142,6 +142,7 @@ function metadataCards(said) {
 
 // Whether the net was compared with the model, and with what result.
 function checkedText() {
+  if (comparison.verdict) return comparison.verdict;
   const wrong = comparison.outputs.filter((found) => !found.same), error = largest(numbersOf(comparison.outputs, (found) => found.relative));
   return wrong.length ? "differs in " + middle(wrong.map((found) => found.name).join(", "), 40) : "the same as the model" + (error === null ? "" : ", within " + error.toExponential(1));
 }
