@@ -6,12 +6,11 @@ use std::path::Path;
 
 use super::free_size::known_shape;
 use super::{Conversion, Converter};
-use crate::common::count::count;
 use crate::error::{Error, ErrorKind, Errors, Result};
 use crate::ncnn::{Net, Written};
 use crate::onnx::Input;
 use crate::tensor::Dim;
-use crate::verify::{Pair, Proof, State, Subject, prove};
+use crate::verify::{Pair, Proof, Subject, prove};
 
 /// The least free sizes of comparisons.
 const SIZES: [i64; 3] = [1, 2, 7];
@@ -74,11 +73,8 @@ impl Conversion {
         let unread = |errors: Errors| Error::internal(format!("the new files cannot be read: {errors}"));
         let net = Net::read(&content(param)?, content(bin)?.into()).map_err(unread)?;
         let proofs = self.prove(converter, input, &net)?;
-        let mut windows = proofs.iter().flat_map(|proof| &proof.windows);
-        if let Some(first) = windows.find(|window| window.state == State::Differs) {
-            let differ: usize = proofs.iter().map(|proof| proof.count(State::Differs)).sum();
-            let all = count(proofs.iter().map(|proof| proof.windows.len()).sum(), "window");
-            let message = format!("{differ} of {all} differ: \"{}\": {}", first.value, first.reason);
+        if let Some(first) = Proof::first_difference(&proofs) {
+            let message = format!("{}: \"{}\": {}", Proof::verdict(&proofs), first.value, first.reason);
             let help = "this is a fault of the converter; please report it";
             return Err(Error::new(ErrorKind::Mismatch, message).help(help));
         }
