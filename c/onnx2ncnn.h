@@ -25,6 +25,41 @@ typedef struct onnx2ncnn_conversion onnx2ncnn_conversion;
  */
 typedef bool (*onnx2ncnn_receive)(void *context, const uint8_t *bytes, size_t size);
 
+/*
+ A comparison of a net with its model: the numbers of windows, which are parts between blobs, of all sizes
+ that were tried.
+ */
+typedef struct {
+  /*
+   The windows whose sides move each element to the same place.
+   */
+  size_t proved;
+  /*
+   The others whose sides are equal within the rounding of float32.
+   */
+  size_t tested;
+  /*
+   The windows of which one side cannot be computed.
+   */
+  size_t not_covered;
+  /*
+   The windows that differ.
+   */
+  size_t differs;
+  /*
+   The largest error of windows that do not differ, relative to the largest magnitude of the value.
+   */
+  double error;
+  /*
+   The verdict in one line; NULL if nothing was compared. It is valid until the next comparison.
+   */
+  const char *verdict;
+  /*
+   The value of the first window that differs, and what differs; NULL if none does. It is valid as long.
+   */
+  const char *difference;
+} onnx2ncnn_verification;
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -84,6 +119,17 @@ bool onnx2ncnn_write_bin(onnx2ncnn_conversion *conversion,
 bool onnx2ncnn_write(onnx2ncnn_conversion *conversion,
                      const char *param,
                      const char *bin);
+
+/*
+ Compares the files of a net with the model, without a runtime: each window is computed from both.
+
+ `param` and `bin` are the paths of the files; if both are NULL, the converted net is compared. Returns
+ whether they were compared and no window differs. `result` may be NULL; it has no verdict after an error.
+ */
+bool onnx2ncnn_verify(onnx2ncnn_conversion *conversion,
+                      const char *param,
+                      const char *bin,
+                      onnx2ncnn_verification *result);
 
 /*
  Frees a conversion and its strings. NULL is ignored.

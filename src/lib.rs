@@ -45,6 +45,7 @@ mod pipeline;
 pub mod reference;
 pub mod report;
 pub mod tensor;
+#[cfg(feature = "verify")]
 mod verify;
 
 pub use api::{
@@ -62,4 +63,5 @@ pub use pipeline::{
     Pass, Port, Purpose, Remedy, options,
 };
 pub use tensor::{Dim, SizeCondition};
+#[cfg(feature = "verify")]
 pub use verify::{Evaluator, Proof, Reduced, State, WindowProof};

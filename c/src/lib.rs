@@ -16,7 +16,7 @@ use std::slice;
 use onnx2ncnn::error::Error;
 use onnx2ncnn::{Input, ModelBytes};
 
-pub use conversion::Conversion;
+pub use conversion::{Conversion, Verification};
 
 /// Receives the next bytes of a file, with the context of the call. False ends the call.
 pub type Receive = Option<unsafe extern "C" fn(context: *mut c_void, bytes: *const u8, size: usize) -> bool>;
@@ -116,6 +116,30 @@ pub unsafe extern "C" fn onnx2ncnn_write(
     // SAFETY: the caller passes a conversion.
     let Some(conversion) = (unsafe { conversion.as_mut() }) else { return false };
     conversion.write(path(param), path(bin))
+}
+
+/// Compares the files of a net with the model, without a runtime: each window is computed from both.
+///
+/// `param` and `bin` are the paths of the files; if both are NULL, the converted net is compared. Returns
+/// whether they were compared and no window differs. `result` may be NULL; it has no verdict after an error.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn onnx2ncnn_verify(
+    conversion: *mut Conversion,
+    param: *const c_char,
+    bin: *const c_char,
+    result: *mut Verification,
+) -> bool {
+    // SAFETY: the caller passes strings, or NULL.
+    let (param, bin) = unsafe { (text(param), text(bin)) };
+    let files = (param.is_some() || bin.is_some()).then(|| [path(param), path(bin)]);
+    // SAFETY: the caller passes a conversion.
+    let verified = unsafe { conversion.as_mut() }.and_then(|conversion| conversion.verify(files));
+    let is_right = verified.as_ref().is_some_and(|verified| verified.differs == 0);
+    if !result.is_null() {
+        // SAFETY: the caller passes a place for the result, which may hold nothing yet.
+        unsafe { result.write(verified.unwrap_or(Verification::NONE)) };
+    }
+    is_right
 }
 
 /// Frees a conversion and its strings. NULL is ignored.

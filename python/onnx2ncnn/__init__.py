@@ -7,8 +7,8 @@
 
 Either the net computes the same as the model, or `Refused` names each node that cannot be converted.
 
-`convert` needs no other package. `Net.load` and `Net.run` need ncnn and numpy, `simplify` needs onnx, comparisons with the model and `tune`
-need onnxruntime, and `quantize` needs all of them.
+`convert` and `verify` need no other package. `Net.load` and `Net.run` need ncnn and numpy, `simplify` needs onnx, `tune` needs onnxruntime,
+comparisons in the runtimes need ncnn and onnxruntime, and `quantize` needs all of them.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from . import torch
     from ._chain import Chain, Step, convert_chain
     from ._many import Converted, convert_many
+    from ._proof import Proof, WindowProof
     from ._quantize import quantize
     from ._simplify import simplify
     from ._tune import tune
@@ -43,11 +44,13 @@ __all__ = [
     "Net",
     "Operator",
     "Port",
+    "Proof",
     "Quantization",
     "Refused",
     "Rounding",
     "Step",
     "Verification",
+    "WindowProof",
     "convert",
     "convert_chain",
     "convert_many",
@@ -66,6 +69,7 @@ __all__ = [
 _LATER = {
     "_chain": ("Chain", "Step", "convert_chain"),
     "_many": ("Converted", "convert_many"),
+    "_proof": ("Proof", "WindowProof"),
     "_quantize": ("quantize",),
     "_simplify": ("simplify",),
     "_tune": ("tune",),

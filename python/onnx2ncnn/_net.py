@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from . import _native
+    from ._proof import Proof
     from ._verify import Verification
 
 
@@ -153,12 +154,14 @@ class Net:
         quantization: The quantization, if `quantize` made the net.
         half_precision: What was chosen for half precision, if `tune` made the net.
         rounding: The rounding of the weights, if `tune` rounded them.
-        verification: The last comparison with the model, if `verify` was given the net. `report` and `html` have it, too.
+        proof: The last comparison with the model without a runtime, by `verify` or `save`.
+        verification: The last comparison with the model in the runtimes, if `verify` was given the net. `report` and `html` have it, too.
     """
 
     quantization: Quantization | None = None
     half_precision: HalfPrecision | None = None
     rounding: Rounding | None = None
+    proof: Proof | None = None
     verification: Verification | None = None
 
     def __init__(self, conversion: _native.Conversion, *, fp16: bool) -> None:
@@ -246,18 +249,27 @@ class Net:
             return None
         return json.dumps({name: value for name, value in asdict(self.verification).items() if name != "magnitudes"})
 
-    def save(self, param: str | os.PathLike[str], bin: str | os.PathLike[str] | None = None) -> None:
+    def save(self, param: str | os.PathLike[str], bin: str | os.PathLike[str] | None = None, *, verify: bool = False) -> None:
         """Writes both files, or neither. Weights are copied from file to file.
 
         Args:
             param: The path of the `.param` file.
             bin: The path of the `.bin` file; by default beside the `.param` file, by its name.
+            verify: Read the files back and compare them with the model, as `onnx2ncnn.verify` does, before they get their places. The
+                result is `proof`. If a window differs, no file is written.
 
         Raises:
             OSError: A file cannot be written, or the model cannot be read or was changed.
-            ValueError: A file would overwrite the model, or the name of `param` does not end in `.param` and `bin` is missing.
+            ValueError: A file would overwrite the model, or the name of `param` does not end in `.param` and `bin` is missing; or `verify`
+                does not compare such a net, as one with `kv_cache` or `dequantize`.
+            Refused: With `verify`, a window differs.
         """
-        self._conversion.save(*param_and_bin(param, bin))
+        files = param_and_bin(param, bin)
+        if not verify:
+            return self._conversion.save(*files)
+        from ._proof import proof_of
+
+        self.proof = proof_of(self._conversion.save_proved(*files))
 
     def load(self, **options: Any) -> ncnn.Net:
         """Returns the net as an `ncnn.Net`, without files.

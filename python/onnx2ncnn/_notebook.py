@@ -38,6 +38,9 @@ def _verdict(net: Net) -> str:
 
 def _checked(net: Net) -> str:
     result = net.verification
+    if result is None and net.proof is not None:
+        label, colour = ("Verified", _GOOD) if net.proof else ("Differs from the model", _BAD)
+        return f'<b style="color: {colour}">{label}</b>: {escape(str(net.proof))}'
     if result is None:
         return f'<span style="{_FAINT}">Not compared with the model yet: <code>onnx2ncnn.verify(model, net)</code> does.</span>'
     wrong = [output for output in result.outputs if not output.same]

@@ -25,7 +25,8 @@ class Diagnostic:
 
     Attributes:
         kind: `unsupported` (valid, but not expressible in ncnn), `invalid` (against the specification), `parse` (no ONNX
-            model), `limit` (too large), or `internal` (a fault of the converter).
+            model), `limit` (too large), `mismatch` (the net differs from the model, by `Net.save` with `verify`), or `internal` (a fault
+            of the converter).
         code: The code of the reason, such as `E0012`, which `onnx2ncnn explain` describes.
         reason: The message, one phrase.
         help: Advice, or None.

@@ -7,15 +7,22 @@ import os
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, Union, overload
 
 from . import _options
 from ._convert import convert_source
 from ._model import Model, Source, source
 from ._net import Net, Port
+from ._proof import Proof, proof_of
 
 if TYPE_CHECKING:
     import ncnn
+    from typing_extensions import Unpack
+
+    from ._native import Options
+
+# A net, or the paths of its files.
+_Files = Union[Net, tuple[Union[str, "os.PathLike[str]"], Union[str, "os.PathLike[str]"]]]
 
 # Options with which onnxruntime runs another model than the given one.
 _CHANGING = ("inputs", "outputs", "set", "data_dir", "scale", "mean", "norm", "bgr", "chw")
@@ -25,6 +32,9 @@ _TOLERANCE = 1e-3
 
 # That in half precision.
 _HALF_TOLERANCE = 0.02
+
+# Options of a conversion that hold for the model without its rounding, too.
+_KEPT = ("double_as_float", "kv_cache", "weights", "numbered", "rename")
 
 # The precisions of a device, by their names, as the script has them.
 _PRECISIONS = {"float32": None, "float16": "fp16", "bfloat16": "bf16"}
@@ -84,13 +94,18 @@ class Verification:
         return self.same
 
 
-@_options.named
+@overload
+def verify(model: Model, net: _Files | None = None, *, runtime: Literal[False] = False, **options: Unpack[Options]) -> Proof: ...
+
+
+@overload
 def verify(
     model: Model,
-    net: Net | tuple[str | os.PathLike[str], str | os.PathLike[str]] | None = None,
+    net: _Files | None = None,
     *,
+    runtime: bool = False,
     data: Mapping[str, Any] | str | os.PathLike[str] | None = None,
-    rounds: int = 1,
+    rounds: int | None = None,
     tolerance: float | None = None,
     layers: bool = False,
     magnitudes: bool = False,
@@ -99,15 +114,39 @@ def verify(
     vulkan: bool = False,
     threads: int | None = None,
     **options: Any,
-) -> Verification:
-    """Runs a model in onnxruntime and its net in ncnn, in this process or on a device, and compares the results.
+) -> Verification: ...
+
+
+@_options.named
+def verify(
+    model: Model,
+    net: _Files | None = None,
+    *,
+    runtime: bool = False,
+    data: Mapping[str, Any] | str | os.PathLike[str] | None = None,
+    rounds: int | None = None,
+    tolerance: float | None = None,
+    layers: bool = False,
+    magnitudes: bool = False,
+    device: str | None = None,
+    precision: str = "float32",
+    vulkan: bool = False,
+    threads: int | None = None,
+    **options: Any,
+) -> Proof | Verification:
+    """Compares a net with its model: window by window without a runtime, or as a whole in the runtimes.
+
+    Without `runtime` each part between blobs with names of values of the model is computed twice from the same numbers: by the meaning of
+    the layers, and by the nodes of the model. This needs no other package. The arguments from `data` on need the runtimes, and imply
+    `runtime`.
 
     Args:
         model: The model, as for `convert`.
-        net: The paths of the `.param` and `.bin` files, or a net, which then has the result as `Net.verification`; by default the
-            model is converted.
+        net: The paths of the `.param` and `.bin` files, or a net, which then has the result as `Net.proof` or `Net.verification`; by
+            default the model is converted.
+        runtime: Run the model in onnxruntime and the net in ncnn, in this process or on a device, and compare the results.
         data: Arrays by the names of the inputs, or an `.npz` file of them; by default random ones.
-        rounds: The number of random inputs.
+        rounds: The number of random inputs, by default 1.
         tolerance: The tolerance, relative to the largest magnitude of an output. Integers must be equal, as far as float32 represents
             them. By default 1e-3, and 0.02 in half precision; with `int8` a cosine of 0.99 decides.
         layers: Also compare intermediate blobs.
@@ -119,13 +158,20 @@ def verify(
         threads: The number of threads on the device; by default its large cores.
         options: The options of the conversion. With `dequantize` the net is compared with the model without its rounding.
 
+    Returns:
+        A `Proof`, and with `runtime` a `Verification`. Each is true if nothing differs.
+
     Raises:
         Refused: The model is refused.
-        ValueError: Nothing could be compared, or an option does not fit the model.
+        ValueError: The files are not those of a net, nothing could be compared, or an option does not fit the model.
         RuntimeError: ncnn does not load the net, or the device does not run it.
         OSError: A file cannot be read.
-        ImportError: A package is missing: install `onnx2ncnn[verify]`.
+        ImportError: A package is missing for `runtime`: install `onnx2ncnn[verify]`.
     """
+    asked = [runtime, layers, magnitudes, vulkan, precision != "float32"]
+    asked += [value is not None for value in (data, rounds, tolerance, device, threads)]
+    if not any(asked):
+        return _prove(model, net, options)
     if device is None:
         import ncnn  # noqa: F401
     import onnxruntime  # noqa: F401
@@ -177,7 +223,7 @@ def verify(
             shapes=[found for found in shapes if found is not None],
             calls=[found for found in calls if found],
             data=dict(data) if isinstance(data, Mapping) else data and os.fspath(data),
-            rounds=rounds,
+            rounds=1 if rounds is None else rounds,
             tolerance=_TOLERANCE if tolerance is None else tolerance,
             cosine=_scripts.INT8_COSINE if tolerance is None and options.get("int8") else None,
             **on_device,
@@ -187,7 +233,31 @@ def verify(
     return result
 
 
-def _loaded(converted: Net, net: Net | tuple[str | os.PathLike[str], str | os.PathLike[str]] | None) -> ncnn.Net:
+def _prove(model: Model, net: _Files | None, options: Mapping[str, Any]) -> Proof:
+    """Compares a net with its model without a runtime."""
+    if options.get("kv_cache"):
+        raise ValueError("the net keeps caches, which only the runtime has: pass runtime=True")
+    given = source(model)
+    converted = convert_source(given, **options)
+    if isinstance(net, tuple):
+        files = tuple(_content(path) for path in net)
+    else:
+        files = ((net or converted).param.encode(), (net or converted)._conversion.bin())
+    if options.get("dequantize"):
+        without_rounding = convert_source(given, **{**options, "weights": "float", "keep_onnx": True}).onnx()
+        converted = convert_source(without_rounding, **{name: options[name] for name in _KEPT if name in options})
+    proof = proof_of(converted._conversion.prove(*files))
+    if isinstance(net, Net):
+        net.proof = proof
+    return proof
+
+
+def _content(path: str | os.PathLike[str]) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _loaded(converted: Net, net: _Files | None) -> ncnn.Net:
     from . import _runtime
 
     if isinstance(net, tuple):

@@ -7,12 +7,15 @@ use std::sync::Arc;
 
 use onnx2ncnn::cli;
 use onnx2ncnn::error::{Error, Result};
+use onnx2ncnn::ncnn::Net;
 use onnx2ncnn::report::Report;
-use onnx2ncnn::{Converter, Dim, HalfBlob, Input, Port};
+use onnx2ncnn::{Converter, Dim, HalfBlob, Input, Port, Proof};
 use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 
 use crate::failure::run;
+use crate::model::shared;
 
 /// A size of a shape.
 #[derive(IntoPyObject)]
@@ -29,6 +32,9 @@ type PortParts = (String, String, Vec<Size>, String, Vec<Size>, bool, Option<Str
 /// A blob in half precision: the name that keeps it in float32, the blob, the first blob that its layer reads, the work
 /// of the layer, the terms of its sums, and whether it transforms them.
 type HalfParts = (String, String, Option<String>, u64, u64, bool);
+
+/// Proofs at several sizes as JSON, and the verdict on them.
+type ProofParts = (String, String);
 
 /// Shapes; `None` is an unknown size.
 type Shapes = Vec<Vec<Option<i64>>>;
@@ -147,6 +153,25 @@ impl Conversion {
         run(py, || self.conversion.write(&param, &bin).map(drop))
     }
 
+    /// Writes both files after they were compared with the model, and returns the proofs.
+    fn save_proved(&self, py: Python<'_>, param: PathBuf, bin: PathBuf) -> PyResult<ProofParts> {
+        run(py, || {
+            let (_, proofs) = self.conversion.write_proved(&self.converter, &self.input, (&param, &bin))?;
+            proof_parts(&proofs)
+        })
+    }
+
+    /// Compares the net of these files with the model.
+    fn prove(&self, py: Python<'_>, param: PyBackedBytes, bin: PyBackedBytes) -> PyResult<ProofParts> {
+        run(py, || {
+            let net = Net::read(&param, shared(bin)).map_err(|errors| {
+                let help = "`onnx2ncnn check` lists all faults";
+                Error::usage("the files are not those of a net").caused_by(errors).help(help)
+            })?;
+            proof_parts(&self.conversion.prove(&self.converter, &self.input, &net)?)
+        })
+    }
+
     /// Returns the report as JSON, with a comparison, which is JSON, too.
     fn report(&self, py: Python<'_>, comparison: Option<String>) -> PyResult<String> {
         run(py, || self.full_report(comparison)?.to_json())
@@ -233,6 +258,11 @@ impl Conversion {
         })?;
         Ok(PyBytes::new(py, &bytes))
     }
+}
+
+fn proof_parts(proofs: &[Proof]) -> Result<ProofParts> {
+    let failed = |error| Error::internal("the proof cannot be written").caused_by(error);
+    Ok((serde_json::to_string(proofs).map_err(failed)?, Proof::verdict(proofs)))
 }
 
 fn port_parts(port: &Port) -> PortParts {

@@ -35,6 +35,6 @@ impl From<Model> for Input {
 }
 
 /// Returns the bytes of an object of Python without a copy; slices of them keep the object alive.
-fn shared(bytes: PyBackedBytes) -> Bytes {
+pub fn shared(bytes: PyBackedBytes) -> Bytes {
     Bytes::from_owner(bytes)
 }

@@ -71,6 +71,14 @@ def test_a_comparison_is_told():
     assert "Differs from the model: digit" in seen(other).text
 
 
+def test_a_proof_is_told():
+    net = onnx2ncnn.convert(DIGITS)
+    proof = onnx2ncnn.verify(DIGITS, net)
+    assert f"Verified: {proof}" in seen(net).text
+    net.proof = onnx2ncnn.Proof([onnx2ncnn.WindowProof("v", "v", (), (), "differs", 1.0, "wrong")], [], 1, "1 of 1 window differ")
+    assert "Differs from the model: 1 of 1 window differ" in seen(net).text
+
+
 def test_messages_and_free_sizes_are_told():
     page = seen(onnx2ncnn.convert(model("condition/blocks")))
     assert "valid if: H is a multiple of 2" in page.text

@@ -52,7 +52,7 @@ def test_a_float_model_becomes_int8_layers(tmp_path):
     assert net.bin == (tmp_path / "a.bin").read_bytes()
     again = onnx2ncnn.convert(net.onnx(), int8=True)
     assert again.bin == net.bin and again.param == net.param
-    assert onnx2ncnn.verify(net.onnx(), net, int8=True)
+    assert onnx2ncnn.verify(net.onnx(), net, int8=True, runtime=True)
 
 
 def test_results_equal_those_of_the_command(tmp_path):

@@ -72,7 +72,7 @@ def test_caches_of_the_runtime_are_given_to_the_next_call():
 
 
 def test_calls_in_turn_are_verified():
-    assert onnx2ncnn.verify(model("decoder/causal_attention"), kv_cache=True)
+    assert onnx2ncnn.verify(model("decoder/causal_attention"), kv_cache=True, runtime=True)
     with pytest.raises(ValueError, match="do not fit caches"):
         onnx2ncnn.verify(model("decoder/causal_attention"), kv_cache=True, layers=True)
 

@@ -1,12 +1,89 @@
 """Comparison of nets with their models."""
 
+import re
+import subprocess
+import sys
+
 import numpy as np
 import onnx
 import onnx2ncnn
 import pytest
-from conftest import model
+from conftest import FIXTURES, model
 
 CONVOLUTIONAL = model("network/convolutional")
+
+
+def wrong_files(net, folder):
+    """The paths of a net whose last weight is wrong."""
+    weights = bytearray(net.bin)
+    weights[-4:] = np.float32(1e3).tobytes()
+    (folder / "a.param").write_text(net.param)
+    (folder / "a.bin").write_bytes(weights)
+    return folder / "a.param", folder / "a.bin"
+
+
+def test_net_is_proved(tmp_path):
+    net = onnx2ncnn.convert(CONVOLUTIONAL)
+    proof = onnx2ncnn.verify(CONVOLUTIONAL, net)
+    assert isinstance(proof, onnx2ncnn.Proof) and proof and proof.same and not proof.differences
+    assert net.proof is proof and net.verification is None
+    assert proof.counts["tested"] > 0 and sum(proof.counts.values()) == len(proof.windows) and proof.sizes == 1
+    assert re.fullmatch(r"\d+ of \d+ windows, \d+ proved, largest error \d\.\de-?\d+; not covered: 0", str(proof))
+    assert 0 < proof.error < 1e-4
+    last = proof.windows[-1]
+    assert (last.value, last.blob) == ("y", net.outputs[0].blob) and last.layers and last.nodes
+    assert last.state in ("tested", "proved") and last.reason == ""
+    assert {name for window in proof.windows for name in window.layers} <= {layer.name for layer in net.layers}
+    net.save(tmp_path / "a.param")
+    assert onnx2ncnn.verify(onnx.load(CONVOLUTIONAL), (tmp_path / "a.param", tmp_path / "a.bin"))
+    assert onnx2ncnn.verify(CONVOLUTIONAL.read_bytes())
+
+
+def test_window_that_differs_is_named(tmp_path):
+    net = onnx2ncnn.convert(CONVOLUTIONAL)
+    proof = onnx2ncnn.verify(CONVOLUTIONAL, wrong_files(net, tmp_path))
+    assert not proof and not proof.same and proof.counts["differs"] == 1
+    assert re.fullmatch(r"1 of \d+ windows differ", str(proof))
+    (window,) = proof.differences
+    assert window.state == "differs" and window.reason and window.layers
+
+
+def test_sizes_and_options_are_those_of_the_conversion():
+    proof = onnx2ncnn.verify(CONVOLUTIONAL, input_shapes={"x": [1, 3, "H", "W"]})
+    assert proof and proof.sizes > 1 and f" at {proof.sizes} sizes, " in str(proof)
+    inner = onnx.load(CONVOLUTIONAL).graph.node[0].output[0]
+    proof = onnx2ncnn.verify(CONVOLUTIONAL, outputs=inner)
+    assert proof and proof.windows[-1].value == inner
+    with pytest.raises(ValueError, match="runtime=True"):
+        onnx2ncnn.verify(model("decoder/causal_attention"), kv_cache=True)
+
+
+def test_proof_needs_no_other_package():
+    from test_help import _MISSING
+
+    code = f"{_MISSING}\nimport onnx2ncnn\nprint(onnx2ncnn.verify({str(CONVOLUTIONAL)!r}))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert run.returncode == 0 and " windows, " in run.stdout, run.stderr
+
+
+def test_net_is_verified_before_it_is_saved(tmp_path):
+    net = onnx2ncnn.convert(CONVOLUTIONAL)
+    net.save(tmp_path / "a.param", verify=True)
+    assert net.proof and (tmp_path / "a.bin").read_bytes() == net.bin
+    # What cannot be compared is not written, and what was there stays.
+    before = (tmp_path / "a.param").read_bytes()
+    quantized = next(folder for folder in sorted((FIXTURES / "quantized").iterdir()) if (folder / "expected.err").exists())
+    with pytest.raises(ValueError, match="without its rounding"):
+        onnx2ncnn.convert(quantized / "model.onnx", dequantize=True).save(tmp_path / "a.param", verify=True)
+    assert (tmp_path / "a.param").read_bytes() == before and len(list(tmp_path.iterdir())) == 2
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"runtime": True}, {"rounds": 1}, {"tolerance": 1e-3}, {"layers": True}, {"magnitudes": True}],
+)
+def test_options_of_the_runtimes_imply_them(options):
+    assert isinstance(onnx2ncnn.verify(CONVOLUTIONAL, **options), onnx2ncnn.Verification)
 
 
 def test_net_is_compared_with_its_model(tmp_path):
@@ -16,45 +93,39 @@ def test_net_is_compared_with_its_model(tmp_path):
     assert result.layers and all(layer.same for layer in result.layers)
     net = onnx2ncnn.convert(CONVOLUTIONAL)
     net.save(tmp_path / "a.param")
-    assert onnx2ncnn.verify(onnx.load(CONVOLUTIONAL), (tmp_path / "a.param", tmp_path / "a.bin"))
-    assert onnx2ncnn.verify(CONVOLUTIONAL.read_bytes(), net)
+    assert onnx2ncnn.verify(onnx.load(CONVOLUTIONAL), (tmp_path / "a.param", tmp_path / "a.bin"), runtime=True)
+    assert onnx2ncnn.verify(CONVOLUTIONAL.read_bytes(), net, runtime=True)
     with open(CONVOLUTIONAL, "rb") as file:
-        assert onnx2ncnn.verify(file, net)
+        assert onnx2ncnn.verify(file, net, runtime=True)
 
 
 def test_difference_is_found(tmp_path):
-    net = onnx2ncnn.convert(CONVOLUTIONAL)
-    weights = bytearray(net.bin)
-    weights[-4:] = np.float32(1e3).tobytes()
-    (tmp_path / "a.param").write_text(net.param)
-    (tmp_path / "a.bin").write_bytes(weights)
-    result = onnx2ncnn.verify(CONVOLUTIONAL, (tmp_path / "a.param", tmp_path / "a.bin"))
+    result = onnx2ncnn.verify(CONVOLUTIONAL, wrong_files(onnx2ncnn.convert(CONVOLUTIONAL), tmp_path), runtime=True)
     assert not result and not result.outputs[0].same
 
 
 def test_options_select_the_part_that_is_compared():
     shape = {"input_shapes": {"x": [1, 3, "H", "W"]}}
-    assert onnx2ncnn.verify(CONVOLUTIONAL, **shape)
+    assert onnx2ncnn.verify(CONVOLUTIONAL, runtime=True, **shape)
     x = np.random.default_rng(0).standard_normal((1, 3, 24, 16)).astype(np.float32)
     with pytest.raises(ValueError, match="does not run the original"):
         onnx2ncnn.verify(CONVOLUTIONAL, data={"x": x}, **shape)
     assert onnx2ncnn.verify(CONVOLUTIONAL, data={"x": x[:, :, :16]}, **shape)
     inner = onnx.load(CONVOLUTIONAL).graph.node[0].output[0]
-    result = onnx2ncnn.verify(CONVOLUTIONAL, outputs=inner)
+    result = onnx2ncnn.verify(CONVOLUTIONAL, outputs=inner, runtime=True)
     assert result and result.outputs[0].name == inner
     with pytest.raises(ValueError, match="has no array"):
         onnx2ncnn.verify(CONVOLUTIONAL, data={"none": x})
 
 
 def test_dequantized_net_is_compared_with_the_model_without_rounding():
-    from conftest import FIXTURES
-
     path = next(
         folder / "model.onnx" for folder in sorted((FIXTURES / "quantized").iterdir()) if (folder / "expected.err").exists()
     )
     with pytest.raises(onnx2ncnn.Refused):
         onnx2ncnn.verify(path)
     assert onnx2ncnn.verify(path, dequantize=True)
+    assert onnx2ncnn.verify(path, dequantize=True, runtime=True)
     assert onnx2ncnn.verify(path, dequantize=True, layers=True).layers
 
 
@@ -62,6 +133,8 @@ def test_nets_that_do_not_load_are_errors(tmp_path):
     (tmp_path / "a.param").write_text("nonsense")
     (tmp_path / "a.bin").write_bytes(b"")
     with pytest.raises(RuntimeError, match="does not load"):
+        onnx2ncnn.verify(CONVOLUTIONAL, (tmp_path / "a.param", tmp_path / "a.bin"), runtime=True)
+    with pytest.raises(ValueError, match="not those of a net"):
         onnx2ncnn.verify(CONVOLUTIONAL, (tmp_path / "a.param", tmp_path / "a.bin"))
 
 
@@ -75,7 +148,7 @@ def test_results_beyond_float16_are_measured():
     assert kept["c"] and kept["p"] and not kept["y"]
     again = onnx2ncnn.verify(path, net, magnitudes=True, float32=list(result.magnitudes))
     assert again.same and again.magnitudes == {}
-    assert onnx2ncnn.verify(path).magnitudes == {}
+    assert onnx2ncnn.verify(path, runtime=True).magnitudes == {}
     with pytest.raises(ValueError, match='the name "none"'):
         onnx2ncnn.convert(path, float32="none")
     with pytest.raises(TypeError, match="float32 has names"):

@@ -7,6 +7,7 @@ mod converter;
 mod free_size;
 mod half_blob;
 mod program;
+#[cfg(feature = "verify")]
 mod proof;
 mod refusal;
 mod simplified;

@@ -6,7 +6,7 @@ use std::time::Instant;
 use indicatif::{ProgressBar, ProgressStyle};
 use onnx2ncnn::error::Error;
 use onnx2ncnn::ncnn::Written;
-use onnx2ncnn::{Conversion, Converter, OptionValue, Refusal};
+use onnx2ncnn::{Conversion, Converter, OptionValue, Proof, Refusal};
 
 use super::arguments::Arguments;
 use super::batch::{ANSWER, Answer, diagnostics};
@@ -17,7 +17,6 @@ use super::sampled::Sampled;
 use super::split::convert_chain;
 use super::summary::{self, Files, Stream, Summary};
 use super::terminal::{STRONG, labelled, shows_bars};
-use super::verify::prove::verdict;
 
 /// Converts and writes a model, and returns the summary.
 pub(super) fn convert_files(arguments: &Arguments) -> Result<Summary, Refusal> {
@@ -93,7 +92,7 @@ pub(super) fn convert_files(arguments: &Arguments) -> Result<Summary, Refusal> {
     }
     if arguments.format.message_format == MessageFormat::Human && !proofs.is_empty() {
         let mut text = String::new();
-        labelled(&mut text, STRONG, "verified", &verdict(&proofs));
+        labelled(&mut text, STRONG, "verified", &Proof::verdict(&proofs));
         summary.add(Stream::Error, text);
     }
     // Exits without destructors: freeing a large graph takes time.

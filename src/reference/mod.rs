@@ -26,6 +26,7 @@ use ndarray::ArrayD;
 use crate::error::Result;
 use crate::ncnn::Layer;
 pub use run::run;
+#[cfg(feature = "verify")]
 pub(crate) use run::{between, producers, run_layers};
 
 /// The elements of a blob, with the axes of the Mat, outermost first.

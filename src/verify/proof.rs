@@ -7,6 +7,7 @@ use serde::Serialize;
 
 use super::reduce::{Example, Reduced};
 use super::{Evaluator, Pair};
+use crate::common::count::count;
 use crate::ncnn::Net;
 
 /// What is known of a window.
@@ -120,7 +121,32 @@ impl Proof {
         self.count(State::Differs) == 0
     }
 
-    /// Returns the largest error of a window that does not differ.
+    /// Returns the first window of proofs at several sizes that differs.
+    pub fn first_difference(proofs: &[Proof]) -> Option<&WindowProof> {
+        proofs.iter().flat_map(|proof| &proof.windows).find(|window| window.state == State::Differs)
+    }
+
+    /// Returns the verdict on proofs at several sizes in one line, as the command prints it: how many windows
+    /// differ, or else how many were compared, and the largest error.
+    pub fn verdict(proofs: &[Proof]) -> String {
+        let total = |state| proofs.iter().map(|proof| proof.count(state)).sum::<usize>();
+        let all = proofs.iter().map(|proof| proof.windows.len()).sum();
+        let windows = count(all, "window");
+        let differs = total(State::Differs);
+        if differs > 0 {
+            return format!("{differs} of {windows} differ");
+        }
+        let (open, proved) = (total(State::NotCovered), total(State::Proved));
+        let error = proofs.iter().map(Proof::error).fold(0.0, f64::max);
+        let sizes = if proofs.len() > 1 { format!(" at {} sizes", proofs.len()) } else { String::new() };
+        format!(
+            "{} of {windows}{sizes}, {proved} proved, largest error {error:.1e}; not covered: {open}",
+            all - open
+        )
+    }
+
+    /// Returns the largest error of a window that does not differ, relative to the largest magnitude of its
+    /// value.
     pub fn error(&self) -> f64 {
         let same = self.windows.iter().filter(|window| window.state != State::Differs);
         same.filter_map(|window| window.error).fold(0.0, f64::max)

@@ -11,7 +11,6 @@ use onnx2ncnn::{Conversion, Converter, Input, Proof, Refusal, State, WindowProof
 
 use crate::cli::net::read_net;
 use crate::cli::terminal::{BAD, STRONG, labelled, list, printable};
-use crate::common::count::count;
 
 /// The maximum number of listed windows, without -v.
 const MAX_ROWS: usize = 10;
@@ -76,33 +75,10 @@ pub(super) fn describe(proofs: &[Proof], verbose: bool) -> String {
             let _ = writeln!(text, "  layers {}; nodes {}", layers.join(" "), window.nodes.join(" "));
         });
     }
-    let (differs, all) = (total(proofs, State::Differs), windows(proofs));
-    if differs > 0 {
-        labelled(&mut text, BAD, "mismatch", &format!("{differs} of {} differ", count(all, "window")));
-    } else {
-        labelled(&mut text, STRONG, "verified", &verdict(proofs));
+    let verdict = Proof::verdict(proofs);
+    match Proof::first_difference(proofs) {
+        Some(_) => labelled(&mut text, BAD, "mismatch", &verdict),
+        None => labelled(&mut text, STRONG, "verified", &verdict),
     }
     text
-}
-
-/// Returns the verdict on a net of which no window differs.
-pub(in crate::cli) fn verdict(proofs: &[Proof]) -> String {
-    let all = windows(proofs);
-    let (open, proved) = (total(proofs, State::NotCovered), total(proofs, State::Proved));
-    let error = proofs.iter().map(Proof::error).fold(0.0, f64::max);
-    let sizes = if proofs.len() > 1 { format!(" at {} sizes", proofs.len()) } else { String::new() };
-    format!(
-        "{} of {}{sizes}, {proved} proved, largest error {error:.1e}; not covered: {open}",
-        all - open,
-        count(all, "window")
-    )
-}
-
-/// Returns the number of windows of a state.
-fn total(proofs: &[Proof], state: State) -> usize {
-    proofs.iter().map(|proof| proof.count(state)).sum()
-}
-
-fn windows(proofs: &[Proof]) -> usize {
-    proofs.iter().map(|proof| proof.windows.len()).sum()
 }

@@ -1,0 +1,89 @@
+"""The proof that a net computes its model, without a runtime."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+
+_STATES = ("proved", "tested", "not_covered", "differs")
+
+
+@dataclass(frozen=True)
+class WindowProof:
+    """A part of a net between blobs with the elements of values of the model, up to one of them.
+
+    Attributes:
+        value: The name of the value at its end.
+        blob: The name of the blob.
+        layers: The names of its layers.
+        nodes: The nodes of the model that compute the same.
+        state: `"proved"`, if both sides move each element to the same place; `"tested"`, if both are equal within the rounding of float32;
+            `"not_covered"`, if one side cannot be computed; `"differs"`, if an element differs.
+        error: The largest error, relative to the largest magnitude of the value; None if it is infinite, or nothing was compared.
+        reason: What differs, or why the window is not covered; empty otherwise.
+    """
+
+    value: str
+    blob: str
+    layers: tuple[str, ...]
+    nodes: tuple[str, ...]
+    state: str
+    error: float | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class Proof:
+    """The comparison of each window of a net with the model. Its text is the verdict in one line, as the command prints it.
+
+    Attributes:
+        windows: The windows in the order of their last layers; with free sizes, those of each size in turn.
+        loose_layers: The names of layers in no window.
+        sizes: The number of sizes that were tried: 1 unless the model has free ones.
+    """
+
+    windows: list[WindowProof]
+    loose_layers: list[str]
+    sizes: int
+    _verdict: str = field(repr=False)
+
+    @property
+    def same(self) -> bool:
+        """Whether no window differs."""
+        return not self.differences
+
+    @property
+    def differences(self) -> list[WindowProof]:
+        """The windows that differ."""
+        return [window for window in self.windows if window.state == "differs"]
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The number of windows of each state."""
+        found = Counter(window.state for window in self.windows)
+        return {state: found[state] for state in _STATES}
+
+    @property
+    def error(self) -> float:
+        """The largest error of a window that does not differ."""
+        return max((window.error or 0.0 for window in self.windows if window.state != "differs"), default=0.0)
+
+    def __bool__(self) -> bool:
+        return self.same
+
+    def __str__(self) -> str:
+        return self._verdict
+
+
+def proof_of(parts: tuple[str, str]) -> Proof:
+    """The proof as the extension gives it: JSON, and the verdict."""
+    text, verdict = parts
+    proofs = json.loads(text)
+    windows = [_window(**row) for proof in proofs for row in proof["windows"]]
+    loose = dict.fromkeys(name for proof in proofs for name in proof["loose_layers"])
+    return Proof(windows, list(loose), len(proofs), verdict)
+
+
+def _window(layers: list[str], nodes: list[str], **rest: str | float | None) -> WindowProof:
+    return WindowProof(layers=tuple(layers), nodes=tuple(nodes), **rest)  # type: ignore[arg-type]
