@@ -8,6 +8,8 @@ mod failure;
 mod model;
 mod options;
 mod sink;
+#[cfg(feature = "verify")]
+mod verify;
 
 pub use chain::Chain;
 pub use conversion::{Conversion, Simplified};

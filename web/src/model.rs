@@ -20,6 +20,14 @@ pub struct Buffer {
     bytes: Vec<u8>,
 }
 
+impl Buffer {
+    /// Returns the bytes.
+    #[cfg(feature = "verify")]
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+}
+
 #[wasm_bindgen]
 impl Buffer {
     /// Reserves memory for a file.
@@ -109,7 +117,8 @@ impl Model {
         data.fold(model, |model, (location, bytes)| model.external_data(location, bytes.clone()))
     }
 
-    fn input(&self) -> Input {
+    /// Returns the model as the library reads it.
+    pub fn input(&self) -> Input {
         Input::from(self.bytes())
     }
 

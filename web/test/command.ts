@@ -32,6 +32,16 @@ export function byCommand(model: string, words: string[] = []): Files | undefine
   return { param: readFileSync(param), bin: readFileSync(bin) };
 }
 
+/** The verdict of the command on what it converts, without the largest error, which depends on the order of sums. */
+export function verdictByCommand(model: string): string {
+  const folder = room();
+  const files = [model, join(folder, "net.param"), join(folder, "net.bin")];
+  execFileSync(COMMAND, files, { stdio: "ignore", cwd: ROOT });
+  return withoutError(execFileSync(COMMAND, ["verify", ...files], { encoding: "utf8", cwd: ROOT }).trim().split("\n").at(-1)!.replace(/^verified: /, ""));
+}
+
+export const withoutError = (verdict: string): string => verdict.replace(/error [\d.e-]+/, "error");
+
 /** The page that the command writes about a model, of a net or of a refusal. */
 export function reportPage(model: string): string {
   const folder = room(), page = join(folder, "report.html");

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { before, test } from "node:test";
 import { pathToFileURL } from "node:url";
 import type { OptionInfo } from "onnx2ncnn";
-import { byCommand, furtherModels, models, room, ROOT } from "./command.js";
+import { byCommand, furtherModels, models, room, ROOT, verdictByCommand, withoutError } from "./command.js";
 
 const project = room();
 const dist = join(ROOT, "target/dist");
@@ -163,6 +163,52 @@ test("the command converts files", () => {
   assert.ok(expected?.bin.equals(readFileSync(join(project, "net.bin"))));
   assert.equal(JSON.parse(readFileSync(join(project, "r.json"), "utf8")).status, "converted");
   assert.match(done.stderr, /input {3}"x" {2}float {2}\[1, 3, 16, 16\] {2}-> {2}w=16 h=16 c=3/);
+});
+
+/** The weights of a net, of which the last is wrong. */
+function wrong(bin: Uint8Array): Uint8Array {
+  const changed = bin.slice();
+  new DataView(changed.buffer).setFloat32(changed.length - 4, 1000, true);
+  return changed;
+}
+
+test("a net is verified", async () => {
+  const bytes = readFileSync(FIXTURE), { param, bin } = await library.convert(bytes);
+  const proof = await library.verify(bytes, { param, bin });
+  assert.equal(withoutError(proof.verdict), verdictByCommand(FIXTURE));
+  assert.ok(proof.same && proof.windows.length > 2);
+  assert.ok(proof.windows.every(({ state, layers, nodes }) => state !== "differs" && layers.length && nodes.length));
+  assert.equal(proof.windows.at(-1)!.value, "y");
+  // Without files, it is the net that the options convert.
+  assert.match((await library.verify(bytes, undefined, { input_shapes: { x: [1, 3, "H", "W"] } })).verdict, / at \d sizes, /);
+  const other = await library.verify(bytes, { param, bin: wrong(bin) });
+  assert.equal(other.same, false);
+  assert.match(other.verdict, /^1 of \d+ windows differ$/);
+  assert.ok(other.windows.find(({ state }) => state === "differs")?.reason);
+  await assert.rejects(library.verify(bytes, { param, bin: bin.subarray(4) }), Error);
+  await assert.rejects(library.verify(bytes, { param, bin }, { fp17: true } as never), /fp17: unknown option/);
+  await assert.rejects(library.verify(new Uint8Array(3)), Error);
+  // The module is usable after errors.
+  assert.ok((await library.verify(bytes, { param, bin })).same);
+});
+
+test("the module that converts has no engine", () => {
+  const bytes = (name: string) => readFileSync(join(project, "node_modules/onnx2ncnn/wasm", name));
+  const [converts, verifies] = [bytes("onnx2ncnn_bg.wasm"), bytes("onnx2ncnn_verify_bg.wasm")];
+  assert.ok(verifies.length > converts.length * 1.2, `${converts.length} and ${verifies.length} bytes`);
+});
+
+test("the command verifies files", () => {
+  assert.equal(npx(FIXTURE, "checked.param").status, 0);
+  const done = npx("verify", FIXTURE, "checked.param");
+  assert.equal(done.status, 0, done.stderr);
+  assert.equal(withoutError(done.stdout.trim()), `verified: ${verdictByCommand(FIXTURE)}`);
+  writeFileSync(join(project, "checked.bin"), wrong(readFileSync(join(project, "checked.bin"))));
+  const other = npx("verify", FIXTURE, "checked.param", "checked.bin");
+  assert.equal(other.status, 4, other.stderr);
+  assert.match(other.stderr, /^DIFFERS ".+": .+\n {2}layers .+; nodes .+/m);
+  assert.match(other.stdout, /^mismatch: 1 of \d+ windows differ$/m);
+  assert.equal(npx("verify", FIXTURE, "none.param").status, 2);
 });
 
 test("the command leaves no file of a refused model", () => {

@@ -7,7 +7,7 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 import type { Browser, BrowserContext, Download, Page } from "playwright-core";
 import { checkAccess, launch, picture } from "./browser.js";
-import { byCommand, COMMAND, furtherModels, models, room, ROOT } from "./command.js";
+import { byCommand, COMMAND, furtherModels, models, room, ROOT, verdictByCommand, withoutError } from "./command.js";
 import { serve, type Served } from "./serve.js";
 
 const FIXTURES = join(ROOT, "fixtures");
@@ -115,7 +115,7 @@ test("what to do next is filled in for the model", async () => {
   const python = (await lines(0))!;
   for (const line of ['net.load_param("model.ncnn.param")', 'net.load_model("model.ncnn.bin")', "x0 = np.zeros((3, 16, 16), np.float32)", 'extractor.extract("y")']) assert.ok(python.includes(line), line);
   assert.match((await lines(1))!, /ncnn::Mat x0\(16, 16, 3\);/);
-  assert.match((await lines(2))!, /^onnx2ncnn verify model\.onnx model\.ncnn\.param model\.ncnn\.bin$/m);
+  assert.match((await lines(2))!, /^onnx2ncnn verify model\.onnx model\.ncnn\.param model\.ncnn\.bin --runtime$/m);
   await next.nth(2).getByRole("button", { name: "Copy" }).click();
   assert.equal(await page.evaluate("navigator.clipboard.readText()"), await lines(2));
   // The options that are set are those of the lines.
@@ -131,6 +131,68 @@ test("what to do next is filled in for the model", async () => {
   assert.match((await page.textContent("#version"))!, /^onnx2ncnn \d+\.\d+\.\d+$/);
   for (const details of await next.all()) await details.evaluate((details: HTMLDetailsElement) => { details.open = true; });
   await checkAccess(page);
+  await end();
+});
+
+test("a net is verified by what is loaded then", async () => {
+  const { page, context, end } = await open();
+  const loaded: string[] = [];
+  context.on("request", (request) => request.url().endsWith(".wasm") && loaded.push(request.url()));
+  const path = join(FIXTURES, "network/convolutional/model.onnx");
+  await give(page, path);
+  assert.deepEqual(loaded, []);
+  await page.getByRole("button", { name: "Verify", exact: true }).focus();
+  await page.keyboard.press("Enter");
+  const verdict = page.locator(".check .message");
+  await verdict.waitFor();
+  assert.equal(loaded.length, 1);
+  assert.equal(withoutError((await verdict.textContent())!), `Verified in your browser: ${verdictByCommand(path)}`);
+  assert.equal(await page.evaluate("document.activeElement.className"), "check");
+  await checkAccess(page);
+  await page.evaluate("scrollTo(0, 0)");
+  await picture(page, "verified");
+  // It stays when the page is drawn in another language.
+  await page.selectOption("#language", "zh");
+  assert.match((await verdict.textContent())!, /^已在浏览器中验证： \d+ of \d+ windows, /);
+  await page.selectOption("#language", "en");
+  // It belongs to this net alone.
+  await page.getByRole("button", { name: "Convert", exact: true }).click();
+  await page.getByRole("button", { name: "Verify", exact: true }).waitFor();
+  assert.equal(await verdict.count(), 0);
+  await end();
+});
+
+test("a window that differs is named", async () => {
+  const { page, end } = await open("", { viewport: { width: 390, height: 844 } });
+  await give(page, join(FIXTURES, "network/digits/model.onnx"));
+  await page.evaluate(() => {
+    const post = Worker.prototype.postMessage;
+    Worker.prototype.postMessage = function (this: Worker, message: { bin?: Blob }) {
+      const { bin } = message;
+      post.call(this, bin ? { ...message, bin: new Blob([bin.slice(0, bin.size - 4), new Float32Array([1000])]) } : message);
+    };
+  });
+  await page.getByRole("button", { name: "Verify", exact: true }).click();
+  await page.locator(".check li").waitFor();
+  assert.match((await page.locator(".check p.error").textContent())!, /^Differs from the model: 1 of \d+ windows differ$/);
+  assert.match((await page.locator(".check li").first().textContent())!, /^".+": .+layers .+; nodes .+/);
+  assert.ok(await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), "the page is wider than the window");
+  await checkAccess(page);
+  await picture(page, "differs");
+  await end();
+});
+
+test("what cannot be verified is said, and it can be cancelled", async () => {
+  const { page, end } = await open("#kv_cache=true");
+  await give(page, join(FIXTURES, "decoder/causal_attention/model.onnx"));
+  const verify = page.getByRole("button", { name: "Verify", exact: true });
+  await verify.click();
+  const verdict = page.locator(".check p.error");
+  await verdict.waitFor();
+  assert.match((await verdict.textContent())!, /^Not verified: .*caches, which only the runtime has/);
+  await page.evaluate("window.slow = setInterval(() => document.querySelector('.check progress ~ button')?.click(), 1)");
+  await verify.click();
+  await page.locator(".check p", { hasText: "only then" }).waitFor();
   await end();
 });
 

@@ -2,14 +2,16 @@
 // The command: `onnx2ncnn model.onnx out.param out.bin`, with the options of the conversion.
 
 import { closeSync, existsSync, openSync, renameSync, rmSync, writeFileSync, writeSync } from "node:fs";
-import { describe, openFile, options as optionTable, Refused, version } from "./node.js";
-import type { Conversion, OptionInfo, Options, PortPart, Report } from "./node.js";
+import { describe, openFile, options as optionTable, Refused, verifyFiles, version } from "./node.js";
+import type { Conversion, OptionInfo, Options, PortPart, Proof, Report } from "./node.js";
 
 const USAGE = `Usage: onnx2ncnn MODEL.onnx [OUT.param [OUT.bin]] [OPTIONS]
        onnx2ncnn inspect MODEL.onnx [OPTIONS]
        onnx2ncnn simplify MODEL.onnx OUT.onnx [OPTIONS]
+       onnx2ncnn verify MODEL.onnx [IN.param [IN.bin]] [OPTIONS]
 
 Converts an ONNX model to the files that ncnn loads, by default MODEL.ncnn.param and MODEL.ncnn.bin.
+verify compares the files with the model, with the options of the conversion.
 
 Options:`;
 
@@ -142,6 +144,18 @@ function tell(report: Report): void {
   if (net) say(`loads in ncnn ${net.oldest_ncnn} and later`);
 }
 
+/** Prints the windows that differ or are not covered, and the verdict; returns the exit code. */
+function tellProof({ same, verdict, windows }: Proof): number {
+  for (const [state, label] of [["differs", "DIFFERS"], ["not_covered", "not covered"]] as const) {
+    for (const window of windows.filter((window) => window.state === state)) {
+      say(`${label} "${window.value}": ${window.reason}`);
+      say(`  layers ${window.layers.join(" ")}; nodes ${window.nodes.join(" ")}`);
+    }
+  }
+  process.stdout.write(`${same ? "verified" : "mismatch"}: ${verdict}\n`);
+  return same ? 0 : 4;
+}
+
 /** Writes files beside their places, and puts them there when all are complete. */
 class Results {
   #staged: [string, string][] = [];
@@ -168,10 +182,14 @@ class Results {
 }
 
 async function run({ words, options, files }: Arguments, results: Results): Promise<number> {
-  const verb = ["convert", "inspect", "simplify"].includes(words[0] ?? "") ? words.shift() : "convert";
+  const verb = ["convert", "inspect", "simplify", "verify"].includes(words[0] ?? "") ? words.shift() : "convert";
   const [model, ...places] = words;
   if (model === undefined || places.length > 2) throw new Usage("expected a model, and at most two results");
   if (!existsSync(model)) throw new Usage(`${model} cannot be opened`);
+  const stem = model.replace(/\.onnx$/, ".ncnn");
+  const param = places[0] ?? `${stem}.param`;
+  const bin = places[1] ?? (places[0] === undefined ? `${stem}.bin` : `${param.replace(/\.param$/, "")}.bin`);
+  if (verb === "verify") return tellProof(await verifyFiles(model, param, bin, options));
   const opened = await openFile(model);
   if (verb === "inspect") {
     process.stdout.write(`${JSON.stringify(opened.inspect(options), null, 2)}\n`);
@@ -183,9 +201,6 @@ async function run({ words, options, files }: Arguments, results: Results): Prom
     results.put();
     return 0;
   }
-  const stem = model.replace(/\.onnx$/, ".ncnn");
-  const param = places[0] ?? `${stem}.param`;
-  const bin = places[1] ?? (places[0] === undefined ? `${stem}.bin` : `${param.replace(/\.param$/, "")}.bin`);
   try {
     const converted = opened.convert({ ...options, keep_onnx: "emit-onnx" in files });
     results.write(param, converted.param);

@@ -2,37 +2,15 @@
 
 import * as native from "../wasm/onnx2ncnn.js";
 import type { Options } from "./options.js";
+import { read, type Bytes, type Reading, type Source } from "./reading.js";
 import type { Diagnostic, Report } from "./report.js";
 
 export type { Options, OptionInfo } from "./options.js";
+export type { Bytes, Progress, Reading, Source } from "./reading.js";
 export type * from "./report.js";
-
-/** Bytes in memory, or a file of the browser, which is read in parts. */
-export type Bytes = Uint8Array | ArrayBuffer | Blob;
-
-/** What is known of a file: its size, and its bytes in parts. */
-export interface Source {
-  size: number;
-  parts(): AsyncIterable<Uint8Array> | Iterable<Uint8Array>;
-}
 
 /** Receives the next bytes of a file. */
 export type Receive = (part: Uint8Array) => void;
-
-/** Receives how many bytes of how many were read. */
-export type Progress = (read: number, of: number) => void;
-
-/** What is not an option of the conversion. */
-export interface Reading {
-  /** The name of the model in reports. */
-  name?: string;
-  /** External data by their locations in the model. */
-  data?: Record<string, Bytes | Source> | ((location: string) => Bytes | Source | undefined);
-  progress?: Progress;
-}
-
-/** The bytes that are read at a time. */
-const PART = 1 << 24;
 
 /** The model was not converted: a diagnostic for each node that cannot be, and why. */
 export class Refused extends Error {
@@ -199,30 +177,7 @@ export class Model {
 
   /** Reads a model and those external data that are given. */
   static async open(model: Bytes | Source, reading: Reading = {}): Promise<Model> {
-    const { data = {}, progress } = reading;
-    const find = typeof data === "function" ? data : (location: string) => data[location];
-    let [read, of] = [0, 0];
-    const fill = async (source: Source) => {
-      const buffer = new native.Buffer(source.size);
-      for await (const part of source.parts()) {
-        buffer.append(part);
-        read += part.length;
-        progress?.(read, of);
-      }
-      return buffer;
-    };
-    const main = sourceOf(model);
-    of = main.size;
-    const opened = new native.Model(reading.name ?? "", await fill(main));
-    const found: [string, Source][] = [];
-    const missing: string[] = [];
-    for (const location of opened.dataLocations()) {
-      const bytes = find(location);
-      if (bytes) found.push([location, sourceOf(bytes)]);
-      else missing.push(location);
-    }
-    of = found.reduce((sum, [, source]) => sum + source.size, of);
-    for (const [location, source] of found) opened.addData(location, await fill(source));
+    const { opened, missing } = await read(native, model, reading);
     return new Model(opened, missing);
   }
 
@@ -260,6 +215,41 @@ export class Model {
   free(): void {
     this.#native.free();
   }
+}
+
+/** A part of a net between blobs with the elements of values of the model, up to one of them. */
+export interface WindowProof {
+  /** The name of the value at its end, and that of its blob. */
+  value: string;
+  blob: string;
+  /** The names of its layers, and the nodes of the model that compute the same. */
+  layers: string[];
+  nodes: string[];
+  /**
+   * What is known of it: both sides move each element to the same place; they are equal within the rounding of float32; one side cannot
+   * be computed; an element differs.
+   */
+  state: "proved" | "tested" | "not_covered" | "differs";
+  /** The largest error, relative to the largest magnitude of the value; null if it is infinite, or nothing was compared. */
+  error: number | null;
+  /** What differs, or why the window is not covered. */
+  reason: string;
+}
+
+/** The comparison of each window of a net with its model. */
+export interface Proof {
+  /** Whether no window differs. */
+  same: boolean;
+  /** The verdict in one line, as the command prints it. */
+  verdict: string;
+  /** The windows in the order of their last layers; with free sizes, those of each size in turn. */
+  windows: WindowProof[];
+}
+
+/** The files of a net. */
+export interface NetFiles {
+  param: string;
+  bin: Bytes | Source;
 }
 
 /** A net in memory. */
@@ -300,17 +290,6 @@ async function using<T>(model: Bytes | Source, reading: Reading, use: (opened: M
   } finally {
     opened.free();
   }
-}
-
-function sourceOf(bytes: Bytes | Source): Source {
-  if ("parts" in bytes) return bytes;
-  if (bytes instanceof Blob) return { size: bytes.size, parts: () => slices(bytes) };
-  const whole = bytes instanceof Uint8Array ? bytes : new Uint8Array(bytes);
-  return { size: whole.length, parts: () => [whole] };
-}
-
-async function* slices(file: Blob): AsyncIterable<Uint8Array> {
-  for (let at = 0; at < file.size; at += PART) yield new Uint8Array(await file.slice(at, at + PART).arrayBuffer());
 }
 
 function collect(write: (receive: Receive) => void): Uint8Array {

@@ -37,3 +37,31 @@ export async function inspect(model: core.Bytes, options?: Options, reading?: co
   await load();
   return core.inspect(model, options, reading);
 }
+
+let checking: Promise<typeof import("./verify.js")> | undefined;
+
+/** Loads the module that verifies, by default from its place in the package. `verify` does so when it is first called. */
+export function loadVerify(wasm?: URL | Response | BufferSource | WebAssembly.Module): Promise<unknown> {
+  return (checking ??= startVerify(wasm));
+}
+
+async function startVerify(wasm?: URL | Response | BufferSource | WebAssembly.Module): Promise<typeof import("./verify.js")> {
+  try {
+    const module = await import("./verify.js");
+    await module.start({ module_or_path: wasm ?? new URL("../wasm/onnx2ncnn_verify_bg.wasm", import.meta.url) });
+    return module;
+  } catch (error) {
+    // What cannot be loaded now may be later.
+    checking = undefined;
+    throw error;
+  }
+}
+
+/**
+ * Compares each part of a net with its model, without a runtime. The options are those of the conversion. Without a net, the model is
+ * converted.
+ */
+export async function verify(model: core.Bytes | core.Source, net?: core.NetFiles, options: Options = {}, reading: core.Reading = {}): Promise<core.Proof> {
+  const module = await (checking ??= startVerify());
+  return module.prove(model, net, options, reading);
+}

@@ -3,7 +3,8 @@
 import { closeSync, existsSync, openSync, readFileSync, readSync, realpathSync, statSync } from "node:fs";
 import { dirname, isAbsolute, join, sep } from "node:path";
 import { initSync } from "../wasm/onnx2ncnn.js";
-import { Model, type Reading, type Source } from "./core.js";
+import { Model, type Bytes, type NetFiles, type Proof, type Reading, type Source } from "./core.js";
+import type { Options } from "./options.js";
 
 export * from "./core.js";
 export { options } from "./options.js";
@@ -19,6 +20,34 @@ export const open = Model.open;
 /** Opens a model file and the external data beside it, which are read in parts. */
 export async function openFile(path: string, reading: Reading = {}): Promise<Model> {
   return Model.open(fileSource(path), { name: path, data: (location) => beside(path, location), ...reading });
+}
+
+let checking: Promise<typeof import("./verify.js")> | undefined;
+
+/** Loads the module that verifies. `verify` does so when it is first called. */
+export function loadVerify(): Promise<unknown> {
+  return (checking ??= startVerify());
+}
+
+async function startVerify(): Promise<typeof import("./verify.js")> {
+  const module = await import("./verify.js");
+  module.initSync({ module: readFileSync(new URL("../wasm/onnx2ncnn_verify_bg.wasm", import.meta.url)) });
+  return module;
+}
+
+/**
+ * Compares each part of a net with its model, without a runtime. The options are those of the conversion. Without a net, the model is
+ * converted.
+ */
+export async function verify(model: Bytes | Source, net?: NetFiles, options: Options = {}, reading: Reading = {}): Promise<Proof> {
+  const module = await (checking ??= startVerify());
+  return module.prove(model, net, options, reading);
+}
+
+/** `verify` for files. External data are read from beside the model. */
+export async function verifyFiles(model: string, param: string, bin: string, options: Options = {}, reading: Reading = {}): Promise<Proof> {
+  const net = { param: readFileSync(param, "utf8"), bin: fileSource(bin) };
+  return verify(fileSource(model), net, options, { name: model, data: (location) => beside(model, location), ...reading });
 }
 
 /** The external data at a location. A model must not make the program read files that its user did not pass. */

@@ -31,3 +31,11 @@ export const chosen = (list: FileList): Given[] => [...list].map((file) => ({ pa
 export function modelOf(files: Given[]): Given | undefined {
   return files.find(({ path }) => /\.onnx$/i.test(path)) ?? files.find(({ path }) => /\.(pb|ort|tflite|pt|pth|h5)$/i.test(path)) ?? files[0];
 }
+
+/** The dropped file at a location of external data: at the end of its path, or at least of that name. */
+export function find(data: Given[], location: string): File | undefined {
+  const wanted = location.replace(/^(\.\/)+/, "");
+  const name = wanted.split("/").pop();
+  const at = data.find(({ path }) => path === wanted || path.endsWith(`/${wanted}`)) ?? data.find(({ file }) => file.name === name);
+  return at?.file;
+}

@@ -3,6 +3,7 @@
 import "./style.css";
 import exampleAddress from "../../../fixtures/network/convolutional/model.onnx?url";
 import type { OptionInfo, Options, Report } from "onnx2ncnn";
+import { Check } from "./check.js";
 import { byId, make, show } from "./dom.js";
 import { chosen, dropped, modelOf } from "./files.js";
 import { OptionForm } from "./form.js";
@@ -21,6 +22,8 @@ type Verb = "convert" | "simplify" | "inspect";
 /** What to do with the model when it has been read. */
 let next: Verb = "convert";
 let drawn: (() => void) | undefined;
+/** The comparison of the net that is shown. */
+let check: Check | undefined;
 /** Those who wait for a page or a program, in the order in which they asked. */
 let waiting: ((answer: Answer) => void)[] = [];
 
@@ -112,8 +115,13 @@ function showReport(answer: Extract<Answer, { report: string }>): void {
     : [];
   let page: Promise<string> | undefined;
   const { options } = form;
+  const model = modelOf(files);
+  check?.stop();
+  check = answer.is === "converted" && model
+    ? new Check({ model, data: files.filter((given) => given !== model), options: { ...options }, param: answer.param, bin: answer.bin })
+    : undefined;
   const shown: Shown = {
-    report, files: nets, table, convert, stem: stem(), model: modelOf(files)?.file.name ?? "model.onnx",
+    report, files: nets, check, table, convert, stem: stem(), model: model?.file.name ?? "model.onnx",
     // The command writes this folder of whole models alone.
     forUltralytics: answer.is === "converted" && answer.onePicture && Boolean(report.model?.metadata.task)
       && !options.inputs && !options.outputs && !options.auto_cut,
@@ -150,6 +158,7 @@ function take(given: Given[]): void {
   const model = modelOf(files);
   if (!model) return;
   if (isNew && !byId("work").hidden) form.forgetModel();
+  check?.stop();
   byId("model-name").textContent = show(model.path);
   byId("work").hidden = false;
   byId("result").hidden = true;

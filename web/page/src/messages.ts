@@ -1,6 +1,6 @@
 // What the page and its worker tell each other.
 
-import type { OptionInfo, Options } from "onnx2ncnn";
+import type { OptionInfo, Options, Proof } from "onnx2ncnn";
 
 /** A file that the user gave, with its path in the folder that was dropped. */
 export interface Given {
@@ -28,3 +28,20 @@ export type Answer =
   | { is: "ultralytics"; param: string; bin: Blob; metadata: string }
   | { is: "program"; files: Record<string, string> }
   | { is: "failed"; message: string };
+
+/** A net to verify: the model, the options of its conversion, and the files. */
+export interface Subject {
+  model: Given;
+  data: Given[];
+  options: Options;
+  param: string;
+  bin: Blob;
+}
+
+export type Checked = { is: "verified"; proof: Proof } | { is: "failed"; message: string };
+
+/** What an error says. */
+export function messageOf(error: unknown): string {
+  const message = error instanceof Error ? error.message : String(error);
+  return error instanceof WebAssembly.RuntimeError ? `out of memory, or a fault of the converter: ${message}` : message;
+}

@@ -21,7 +21,7 @@ export function nextSteps({ report, model, files, table }: Shown): HTMLElement[]
     lines(text("inPython"), ["pip install ncnn numpy", "", ...python(net, param, bin)], false),
     lines(text("inCpp"), cpp(net, param, bin), false),
     make("p", { class: "checked" }, checked),
-    lines(text("verify"), [`onnx2ncnn verify ${quoted(model)} ${quoted(param)} ${quoted(bin)}${argumentsOf(report, table)}`], true),
+    lines(text("verify"), [`onnx2ncnn verify ${quoted(model)} ${quoted(param)} ${quoted(bin)} --runtime${argumentsOf(report, table)}`], true),
     lines(text("byCommand"), [`onnx2ncnn ${quoted(model)}${argumentsOf(report, table)}`], true),
     make("p", {}, text("readMore"), ...PAGES.flatMap(([page, key], i) => [i ? ", " : " ", make("a", { href: `./documents/docs/${page}.html` }, text(key))])))];
 }

@@ -1,6 +1,7 @@
 // The result: table of inputs and outputs, messages with their advice, downloads, and the graph.
 
 import type { Diagnostic, OptionInfo, Options, PortPart, Report } from "onnx2ncnn";
+import type { Check } from "./check.js";
 import { byId, bytes, make } from "./dom.js";
 import { nextSteps } from "./next.js";
 import { text, type Key } from "./text.js";
@@ -13,6 +14,8 @@ export interface Shown {
   stem: string;
   json: string;
   files: { name: string; content: Blob }[];
+  /** The comparison of the files with the model. */
+  check: Check | undefined;
   table: OptionInfo[];
   /** Converts again with further options. */
   convert(options: Options): void;
@@ -41,7 +44,7 @@ export function showResult(shown: Shown): void {
   const title = make("h2", { id: "result-title" }, make("span", { class: `badge ${report.status}` }, text(report.status as Key)), ` ${summary(report)}`);
   // What is wrong comes first, then what there is.
   const parts = [ports(report), [messages(shown)]];
-  const told = report.net ? [downloads(shown), nextSteps(shown), ...parts] : [...parts.reverse(), downloads(shown)];
+  const told = report.net ? [downloads(shown), checked(shown), nextSteps(shown), ...parts] : [...parts.reverse(), downloads(shown)];
   room.replaceChildren(title, ...advice(shown), ...told.flat(), ...graph(shown));
   room.hidden = false;
   room.focus({ preventScroll: true });
@@ -119,6 +122,10 @@ function downloads({ report, json, files, page, program, stem, forUltralytics, u
   items.push(link(`${stem}.report.json`, jsonFile, text("report")));
   if (report.status !== "convertible") items.push(make("button", { type: "button", onclick: async () => save(`${stem}.report.html`, await html()) }, text("page")));
   return [make("h3", {}, text("downloads")), make("div", { class: "row" }, ...items)];
+}
+
+function checked({ check }: Shown): HTMLElement[] {
+  return check ? [make("h3", {}, text("check")), check.show()] : [];
 }
 
 function ports(report: Report): HTMLElement[] {

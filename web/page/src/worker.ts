@@ -1,7 +1,8 @@
 // Converts models beside the page, which stays responsive and can end this worker.
 
 import { load, Model, open, options, Refused, version, type Conversion } from "onnx2ncnn";
-import type { Answer, Given, Phase, Request } from "./messages.js";
+import { find } from "./files.js";
+import { messageOf, type Answer, type Phase, type Request } from "./messages.js";
 
 /** The bytes that are kept in memory before they become a Blob, which the browser may keep on the disk. */
 const KEPT = 1 << 26;
@@ -13,14 +14,6 @@ const tell = (answer: Answer) => postMessage(answer);
 
 function progress(phase: Phase, done: number, of: number): void {
   tell({ is: "progress", phase, done, of });
-}
-
-/** The dropped file at a location of external data: at the end of its path, or at least of that name. */
-function find(data: Given[], location: string): File | undefined {
-  const wanted = location.replace(/^(\.\/)+/, "");
-  const name = wanted.split("/").pop();
-  const at = data.find(({ path }) => path === wanted || path.endsWith(`/${wanted}`)) ?? data.find(({ file }) => file.name === name);
-  return at?.file;
 }
 
 /** Collects bytes to a Blob. */
@@ -118,8 +111,5 @@ queue.catch((error: unknown) => setTimeout(() => {
   throw error;
 }));
 addEventListener("message", ({ data }: MessageEvent<Request>) => {
-  queue = queue.then(() => answer(data)).catch((error: unknown) => {
-    const message = error instanceof Error ? error.message : String(error);
-    tell({ is: "failed", message: error instanceof WebAssembly.RuntimeError ? `out of memory, or a fault of the converter: ${message}` : message });
-  });
+  queue = queue.then(() => answer(data)).catch((error: unknown) => tell({ is: "failed", message: messageOf(error) }));
 });
