@@ -44,7 +44,10 @@ impl Conversion {
             let sizes = self.sizes_at(size).ok_or_else(missing)?;
             if tried.insert(sizes.clone()) {
                 let (pairs, shapes) = (self.pairs(&sizes)?, self.input_shapes(&sizes)?);
-                proofs.push(prove(&Subject { model: &model, net, pairs, ignored: &ignored, shapes })?);
+                let drops_rounding = self.options.int8;
+                let subject =
+                    Subject { model: &model, net, pairs, ignored: &ignored, drops_rounding, shapes };
+                proofs.push(prove(&subject)?);
             }
         }
         Ok(proofs)
