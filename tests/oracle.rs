@@ -29,7 +29,7 @@ use models::oracle::{Tally, judge};
 use onnx2ncnn::State;
 
 /// The models of a run, and the seed of the first one.
-const COUNT: u64 = 1500;
+const COUNT: u64 = 4000;
 const SEED: u64 = 0;
 /// The most reasons of windows that are not covered that are printed.
 const REASONS: usize = 20;

@@ -162,7 +162,7 @@ impl Chain {
             let files = step.files(index, param, bin);
             match (&step.part, files.get("param"), files.get("bin"), files.get("onnx")) {
                 (Part::Net(conversion), Some(param), Some(bin), _) => {
-                    staged.extend(conversion.stage(param, bin, None)?.0);
+                    staged.extend(conversion.stage(param, bin, None, |_| Ok(None))?.0);
                 }
                 (Part::Rest { model, .. }, _, _, Some(onnx)) => {
                     staged.extend(model.stage(onnx, &Storage::AsNeeded)?);

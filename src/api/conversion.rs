@@ -45,18 +45,26 @@ impl Conversion {
     }
 
     fn write_staged(&self, param: &Path, bin: &Path, watch: Option<Watch>) -> Result<Written> {
-        self.write_checked(param, bin, watch, &mut |_| Ok(None))
+        let staged = self.stage(param, bin, watch, |_| Ok(None))?;
+        self.move_staged(staged)
     }
 
-    /// Writes both files, and the further files of the options, if the check of the net's new files returns
-    /// no error. The report has the comparison that it returns.
-    pub(super) fn write_checked(
+    /// Moves staged files to their destinations.
+    pub(super) fn move_staged(&self, (files, written): (Staged, Written)) -> Result<Written> {
+        self.sources.move_results(files)?;
+        self.written.get_or_init(|| written.clone());
+        Ok(written)
+    }
+
+    /// Writes both files, and the further files of the options, next to their destinations. The report has the
+    /// comparison that `check` returns for the files of the net.
+    pub(super) fn stage(
         &self,
         param: &Path,
         bin: &Path,
         watch: Option<Watch>,
-        check: &mut dyn FnMut(&Staged) -> Result<Option<ComparisonPart>>,
-    ) -> Result<Written> {
+        check: impl FnOnce(&Staged) -> Result<Option<ComparisonPart>>,
+    ) -> Result<(Staged, Written)> {
         let mut files = Vec::new();
         if let (Some(model), Some(path)) = (&self.simplified, &self.options.emit_onnx) {
             files = onnx::stage(model, path, &Storage::AsNeeded, &since_version)?;
@@ -85,9 +93,7 @@ impl Conversion {
             }
         }
         files.extend(net_files);
-        self.sources.move_results(files)?;
-        self.written.get_or_init(|| written.clone());
-        Ok(written)
+        Ok((files, written))
     }
 
     /// Writes the text of the `.param` file and the bytes of the `.bin` file to writers. Weights are read and

@@ -44,7 +44,10 @@ impl Conversion {
             let sizes = self.sizes_at(size).ok_or_else(missing)?;
             if tried.insert(sizes.clone()) {
                 let (pairs, shapes) = (self.pairs(&sizes)?, self.input_shapes(&sizes)?);
-                proofs.push(prove(&Subject { model: &model, net, pairs, ignored: &ignored, shapes })?);
+                let drops_rounding = self.options.int8;
+                let subject =
+                    Subject { model: &model, net, pairs, ignored: &ignored, drops_rounding, shapes };
+                proofs.push(prove(&subject)?);
             }
         }
         Ok(proofs)
@@ -63,7 +66,7 @@ impl Conversion {
         (param, bin): (&Path, &Path),
     ) -> Result<(Written, Vec<Proof>)> {
         let mut proofs = Vec::new();
-        let written = self.write_checked(param, bin, None, &mut |files| {
+        let staged = self.stage(param, bin, None, |files| {
             let content = |path: &Path| -> Result<Vec<u8>> {
                 let staged = files.iter().find(|(target, _)| target.named() == path);
                 let (_, whole) = staged.ok_or_else(|| Error::internal("a file is missing"))?;
@@ -82,7 +85,7 @@ impl Conversion {
             }
             Ok(Some(self.comparison(&proofs)))
         })?;
-        Ok((written, proofs))
+        Ok((self.move_staged(staged)?, proofs))
     }
 
     /// Returns the report of the written files with the result of [`Conversion::prove`] for each blob: the

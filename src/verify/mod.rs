@@ -57,6 +57,8 @@ pub(crate) struct Subject<'a> {
     pub pairs: Vec<Pair>,
     /// The names of the inputs that the net does not read, as the conversion assumes their elements.
     pub ignored: &'a [String],
+    /// Whether the net rounds only in int8 layers, and not where the model does.
+    pub drops_rounding: bool,
     /// The shapes of the inputs of the model, by their names.
     pub shapes: BTreeMap<String, Vec<usize>>,
 }

@@ -40,6 +40,8 @@ const ROUNDED: u64 = 64;
 const NOISE: f64 = 4.0;
 /// The most multiply-adds, or elements, of a window that is computed on further random elements.
 const WORK: u64 = 2_000_000;
+/// Products of two numbers of this magnitude, 2^64, overflow in float32.
+const OVERFLOW: f32 = 18_446_744_073_709_551_616.0;
 /// Labels are exact in float32 up to this number.
 const LABELS: usize = 1 << 24;
 
@@ -329,22 +331,23 @@ impl Window {
     ///
     /// # Errors
     ///
-    /// `Unsupported` if an element of a constant is not a number, or is infinite and more than added or
-    /// compared, or if a node other than the last computes what is not finite from finite elements.
+    /// `Unsupported` if an element of a constant is not a number, or is too large for sums of products, or if
+    /// a node other than the last computes what is not finite from finite elements.
     fn check_finite(&self, run: &Run, nodes: &[NodeId], given: &[Arc<Array>]) -> Result<()> {
         let graph = &run.subject.model.graph;
         let given = self.given.iter().map(|given| given.value).zip(given.iter().cloned());
         let mut values = Values::new(graph, given);
         for (id, node) in nodes.iter().filter_map(|id| Some((*id, graph.node(*id)?))) {
             values.compute(run.engine, id, |array| array)?;
-            let is_elementwise = op::find(node).is_some_and(|op| op.access == op::Access::Broadcast);
-            let is_permitted = |x: f32| x.is_finite() || (is_elementwise && !x.is_nan());
+            let is_elementwise =
+                op::find(node).is_some_and(|op| op.access == op::Access::Broadcast && op.differs.is_empty());
+            let is_permitted = |x: f32| x.abs() < OVERFLOW || (is_elementwise && !x.is_nan());
             let mut is_finite = true;
             for value in node.reads() {
                 let array = values.get(value)?;
                 is_finite &= all(&array, f32::is_finite);
                 if graph.value(value).constant.is_some() && !all(&array, is_permitted) {
-                    unsupported!("the constant \"{}\" is not finite", graph.value(value).name);
+                    unsupported!("the constant \"{}\" is too large", graph.value(value).name);
                 }
             }
             let inner = node.outputs.iter().flatten().filter(|value| **value != self.value);
@@ -368,9 +371,15 @@ impl Window {
         } else {
             RELATIVE
         };
-        // The model rounds to the types of its values.
         let graph = &run.subject.model.graph;
         let nodes = self.nodes.iter().flatten().filter_map(|id| graph.node(*id));
+        if run.subject.drops_rounding
+            && stored < RELATIVE_INT8
+            && nodes.clone().any(|node| node.op_type.ends_with("QuantizeLinear"))
+        {
+            unsupported!("the model rounds to levels, which the net does not");
+        }
+        // The model rounds to the types of its values.
         let computed =
             nodes.flat_map(|node| &node.outputs).flatten().filter_map(|id| run.types.get(id).copied());
         let mut relative = stored;

@@ -45,10 +45,11 @@ impl<'l> Nd<'l> {
                 }
             });
         }
+        // An element of a free axis is picked as a span.
         match span.indices() {
-            Ok(indices) => self.pick(axis, &indices),
+            Ok(indices) if span.step != 1 || size.known().is_some() => self.pick(axis, &indices),
             Err(_) if span.step < 0 => self.reverse(axis).take(axis, &span.of_reversed(&size)),
-            Err(_) => self.along(axis, &span.count, |lower, x, blob_axis, count| match span.step {
+            _ => self.along(axis, &span.count, |lower, x, blob_axis, count| match span.step {
                 1 => lower.crop_by_expression(x, blob_axis, &span.start, count),
                 step => lower.stride(x, blob_axis, &span.start, step, count),
             }),

@@ -86,8 +86,9 @@ pub(super) fn lower_clip(lower: &Lower) -> Result<()> {
 /// Returns `min(max(x, min), max)`.
 fn clamp(x: ScalarOrBlob, min: Option<ScalarOrBlob>, max: Option<ScalarOrBlob>) -> Formula {
     // The ends of a type with infinities clip only infinities.
-    let bounds = |side: &ScalarOrBlob| !matches!(side, ScalarOrBlob::Number(n) if n.abs() >= f32::MAX);
-    match (min.filter(bounds), max.filter(bounds)) {
+    let raises = |side: &ScalarOrBlob| !matches!(side, ScalarOrBlob::Number(n) if *n <= f32::MIN);
+    let lowers = |side: &ScalarOrBlob| !matches!(side, ScalarOrBlob::Number(n) if *n >= f32::MAX);
+    match (min.filter(raises), max.filter(lowers)) {
         (Some(ScalarOrBlob::Number(min)), Some(ScalarOrBlob::Number(max))) => x.clip(min, max),
         (Some(ScalarOrBlob::Number(0.0)), None) => x.map(ReLU::default()),
         (min, max) => {

@@ -120,7 +120,7 @@ pub(in crate::ops) const OPS: &[Row] = &[
         )
         .limits(
             "integers of 8 and 16 bits by exponents computed at run time; constant exponents \
-            of integers that are negative or fractions",
+            that are not finite, or of integers that are negative or fractions",
         )
         .differs("-inf to the power of 0.5, which becomes NaN"),
     Row::new("Sub", Access::Broadcast, infer_sub)
