@@ -167,7 +167,7 @@ test("the command converts files", () => {
 
 /** The weights of a net, of which the last is wrong. */
 function wrong(bin: Uint8Array): Uint8Array {
-  const changed = bin.slice();
+  const changed = Uint8Array.from(bin);
   new DataView(changed.buffer).setFloat32(changed.length - 4, 1000, true);
   return changed;
 }
