@@ -56,8 +56,8 @@ impl Conversion {
         Ok(written)
     }
 
-    /// Writes both files, and the further files of the options, next to their destinations. The report has the
-    /// comparison that `check` returns for the files of the net.
+    /// Writes both files, and the further files of the options, next to their destinations. The report has
+    /// the comparison that `check` returns for the files of the net.
     pub(super) fn stage(
         &self,
         param: &Path,

@@ -114,7 +114,8 @@ fn in_shape(elements: Array2<f64>, shape: &[usize]) -> Result<ArrayD<f64>> {
     elements.into_shape_with_order(shape).map_err(|_| Error::internal("another number of elements"))
 }
 
-/// Returns a parameter that is multiplied or added along the axis of the channels; `repeated` elements for each.
+/// Returns a parameter that is multiplied or added along the axis of the channels, with each element
+/// `repeated` times.
 fn of_channels(call: &Call, index: usize, rank: usize, repeated: usize) -> Result<ArrayD<f64>> {
     let each = call.array(index)?.to_f64()?;
     let all: Vec<f64> = each.iter().flat_map(|x| std::iter::repeat_n(*x, repeated)).collect();

@@ -2,8 +2,9 @@
 //!
 //! Blobs that have the elements of values of the model cut the net into windows. A window is computed from
 //! the same elements twice: its layers by `reference/`, and the nodes of the model, as they were read, by
-//! `engine.rs`. Neither side uses a pass or a lowering of the conversion, which tells only the names of blobs
-//! and values.
+//! `engine.rs`. The conversion tells the names of blobs and values. Neither side uses a rewriting or a
+//! lowering of it; an operator that only other operators define is computed by its definition, which a window
+//! states.
 
 mod compare;
 mod cut;

@@ -24,8 +24,8 @@ pub(super) struct Example {
     pub expected: Arc<Array>,
 }
 
-/// The window of a net that differs, with the nodes of the model that compute the same, and elements for which
-/// they differ.
+/// The window of a net that differs, with the nodes of the model that compute the same, and elements for
+/// which they differ.
 #[derive(Clone, Debug)]
 pub struct Reduced {
     model: Model,
@@ -49,8 +49,8 @@ impl Reduced {
         Ok(Some(Reduced { model: Model { graph, ..subject.model.clone() }, net, inputs, expected }))
     }
 
-    /// Writes `model.onnx`, `net.param`, `net.bin` and, as a case of ONNX's tests, `test_data_set_0/input_N.pb`
-    /// and `output_0.pb` into a folder without these files.
+    /// Writes `model.onnx`, `net.param`, `net.bin` and, as a case of ONNX's tests, `input_N.pb` and
+    /// `output_0.pb` in `test_data_set_0` into a folder without these files.
     ///
     /// # Errors
     ///

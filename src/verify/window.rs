@@ -34,7 +34,8 @@ const RELATIVE_BFLOAT: f64 = 0.016;
 const RELATIVE_INT8: f64 = 0.1;
 /// The part by which elements change to see how far their rounding changes those that follow.
 const ROUNDING: f32 = 2e-7;
-/// The most times that they are changed: a jump, such as that of a Floor, is seen only if an element passes it.
+/// The most times that they are changed: a jump, such as that of a Floor, is seen only if an element passes
+/// it.
 const ROUNDED: u64 = 64;
 /// The factor of that change in the tolerance.
 const NOISE: f64 = 4.0;

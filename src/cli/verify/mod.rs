@@ -71,8 +71,8 @@ pub(super) struct Verify {
     /// The .bin file of the net [default: next to the .param file, by its name]
     pub bin: Option<PathBuf>,
 
-    /// If a layer differs, write the smallest model and net that still differ, with the elements of inputs and
-    /// output, to a new folder
+    /// If a layer differs, write the smallest model and net that still differ, with the elements of inputs
+    /// and output, to a new folder
     #[arg(long, value_name = "DIR", conflicts_with = "runtime", help_heading = "Comparison")]
     pub reduce: Option<PathBuf>,
 
