@@ -32,7 +32,8 @@ const RELATIVE_BFLOAT: f64 = 0.016;
 const RELATIVE_INT8: f64 = 0.1;
 /// The part by which elements change to see how far their rounding changes those that follow.
 const ROUNDING: f32 = 2e-7;
-/// The most times that they are changed: a jump, such as that of a Floor, is seen only if an element passes it.
+/// The most times that they are changed: a jump, such as that of a Floor, is seen only if an element
+/// passes it.
 const ROUNDED: u64 = 64;
 /// The factor of that change in the tolerance.
 const NOISE: f64 = 4.0;
@@ -287,8 +288,8 @@ impl Window {
         }
     }
 
-    /// Changes the given elements, and the values of the nodes, by their rounding. `noise` becomes at least
-    /// the change of each element of the value.
+    /// Changes the given elements, and the values of the nodes, by their rounding. `noise` becomes at
+    /// least the change of each element of the value.
     fn add_noise(
         &self,
         run: &Run,
@@ -310,8 +311,8 @@ impl Window {
     ///
     /// # Errors
     ///
-    /// `Unsupported` if an element of a constant is not a number, or is too large for sums of products, or if
-    /// a node other than the last computes what is not finite from finite elements.
+    /// `Unsupported` if an element of a constant is not a number, or is too large for sums of products, or
+    /// if a node other than the last computes what is not finite from finite elements.
     fn check_finite(&self, run: &Run, nodes: &[NodeId], given: &[Array]) -> Result<()> {
         let graph = &run.subject.model.graph;
         let given = self.given.iter().map(|given| given.value).zip(given.iter().cloned());
