@@ -38,8 +38,8 @@ fn number(name: &str, default: u64) -> u64 {
     env::var(name).map_or(default, |text| text.parse().unwrap())
 }
 
-/// Judges the case of a seed, or the model of the environment variable `MODEL` with `OPTIONS`. A model with a
-/// fault is written into the folder of the environment variable `KEEP`.
+/// Judges the case of a seed, or the model of the environment variable `MODEL` with `OPTIONS`. A model with
+/// a fault is written into the folder of the environment variable `KEEP`.
 fn check(seed: u64, tally: &mut Tally) -> Vec<String> {
     let case = match env::var("MODEL") {
         Ok(path) => {

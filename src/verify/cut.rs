@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::window::{Given, Window};
+use super::window::{Given, Window, is_move};
 use super::{Pair, Subject};
 use crate::common::index::IndexMap;
 use crate::graph::{Graph, NodeId, ValueId};
@@ -68,8 +68,25 @@ impl<'a> Cuts<'a> {
             nodes
         });
         let (name, sizes, is_output) = (pair.value.clone(), pair.sizes.clone(), pair.is_output);
-        Window { value, blob, name, sizes, is_output, given, layers, nodes, ignored }
+        let varying = given.iter().filter(|given| given.varies);
+        let mut origins: Vec<ValueId> = varying.flat_map(|given| origins(graph, given.value)).collect();
+        origins.sort_unstable();
+        let shares_elements = origins.windows(2).any(|pair| matches!(pair, [a, b] if a == b));
+        Window { value, blob, name, sizes, is_output, given, layers, nodes, ignored, shares_elements }
     }
+}
+
+/// Returns a value, and those before it that have its elements in other places.
+fn origins(graph: &Graph, value: ValueId) -> Vec<ValueId> {
+    let mut origins = vec![value];
+    let before = |value: &ValueId| {
+        let node = graph.value(*value).producer.and_then(|id| graph.node(id));
+        node.filter(|node| is_move(node)).and_then(|node| node.input(0))
+    };
+    while let Some(value) = origins.last().and_then(before) {
+        origins.push(value);
+    }
+    origins
 }
 
 /// What lies between given values and a value.

@@ -53,8 +53,8 @@ impl Random {
         Ok(Array::new(dtype, elements))
     }
 
-    /// Returns elements of a law in place of the elements of a run, and keeps their sign, the bound 1 and a
-    /// range: layers may rely on the ranges of their operators. Integers are returned as they are.
+    /// Returns elements of a law in place of the elements of a run, and keeps their sign, the bound 1
+    /// and a range: layers may rely on the ranges of their operators. Integers are returned as they are.
     pub fn like(&mut self, array: &Array, law: Law, range: Range) -> Array {
         let Elements::F32(run) = array.elements() else { return array.clone() };
         if run.iter().all(|x| x.fract() == 0.0) {
@@ -72,8 +72,8 @@ impl Random {
         Array::new(array.dtype(), Elements::F32(elements))
     }
 
-    /// Returns floats, each of which is larger or smaller by a part: of float32, and by as many units in the
-    /// last place of types with fewer digits. Small numbers of float16 may be 0.
+    /// Returns floats, each of which is larger or smaller by a part: of float32, and by as many units in
+    /// the last place of types with fewer digits. Small numbers of float16 may be 0.
     pub fn rounded(&mut self, array: &Array, part: f32) -> Array {
         let Elements::F32(elements) = array.elements() else { return array.clone() };
         let unit = part / f32::EPSILON;

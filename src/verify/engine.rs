@@ -244,7 +244,8 @@ fn is_misread(node: &Node, inputs: &[Option<Arc<Array>>]) -> bool {
         let largest = numbers(0).map(f64::abs).fold(0.0, f64::max);
         numbers(1).any(|scale| largest >= LEVELS * scale.abs())
     };
-    // It pads integers with 0 in place of the zero point, and ignores the lengths of sequences.
+    // It pads integers with 0 in place of the zero point, ignores the lengths of sequences, adds the zero
+    // point to the largest int32, and ends by a panic where it takes five axes in reverse order.
     node.is("ConvInteger")
         || has_lengths
         || is_empty

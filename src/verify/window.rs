@@ -11,7 +11,7 @@ use super::proof::{State, WindowProof};
 use super::reduce::Example;
 use super::{Run, Values, as_mat};
 use crate::error::{Error, ErrorKind, Result, unsupported};
-use crate::graph::{Graph, NodeId, ValueId};
+use crate::graph::{Graph, Node, NodeId, ValueId};
 use crate::ncnn::layer::Trait;
 use crate::ncnn::{BlobId, Layer, Net, NetLayer};
 use crate::op;
@@ -34,8 +34,8 @@ const RELATIVE_BFLOAT: f64 = 0.016;
 const RELATIVE_INT8: f64 = 0.1;
 /// The part by which elements change to see how far their rounding changes those that follow.
 const ROUNDING: f32 = 2e-7;
-/// The most times that they are changed: a jump, such as that of a Floor, is seen only if an element passes
-/// it.
+/// The most times that they are changed: a jump, such as that of a Floor, is seen only if an element
+/// passes it.
 const ROUNDED: u64 = 64;
 /// The factor of that change in the tolerance.
 const NOISE: f64 = 4.0;
@@ -61,6 +61,8 @@ pub(super) struct Window {
     pub nodes: Option<Vec<NodeId>>,
     /// An input that the nodes read and the net does not: the net assumes its elements.
     pub ignored: Option<String>,
+    /// Whether the elements of two given values are those of a third, moved: the net may read either.
+    pub shares_elements: bool,
 }
 
 /// A blob from which the layers of a window compute.
@@ -176,6 +178,9 @@ impl Window {
             let labels = self.drawn(&given, |_, array| labels(array));
             let expected = self.evaluate(run, nodes, &labels, |array| array)?;
             let outcome = self.compare(run, &labels, &expected)?;
+            if self.shares_elements && outcome.difference.is_some() {
+                return Ok(());
+            }
             let is_exact = outcome.error == 0.0;
             outcome.add_to(proof, labels, expected);
             if proof.state == State::Tested && is_exact {
@@ -192,7 +197,9 @@ impl Window {
             // Elements that the operators do not permit say nothing.
             let Ok(expected) = self.evaluate(run, nodes, &drawn, |array| array) else { continue };
             let Ok(outcome) = self.compare(run, &drawn, &expected) else { continue };
-            outcome.add_to(proof, drawn, expected);
+            if !self.shares_elements || outcome.difference.is_none() {
+                outcome.add_to(proof, drawn, expected);
+            }
         }
         Ok(())
     }
@@ -215,12 +222,7 @@ impl Window {
     /// Returns whether all layers and nodes only move elements.
     fn moves(&self, run: &Run) -> bool {
         let graph = &run.subject.model.graph;
-        let is_move = |node: &NodeId| {
-            graph
-                .node(*node)
-                .and_then(op::find)
-                .is_some_and(|op| op.moves.is_some() || op.access == op::Access::View)
-        };
+        let is_move = |node: &NodeId| graph.node(*node).is_some_and(is_move);
         let mut layers = self.net_layers(run.subject.net);
         layers.all(|layer| {
             layer.layer.has(Trait::Move)
@@ -309,8 +311,8 @@ impl Window {
         }
     }
 
-    /// Changes the given elements, and the values of the nodes, by their rounding. `noise` becomes at least
-    /// the change of each element of the value.
+    /// Changes the given elements, and the values of the nodes, by their rounding. `noise` becomes at
+    /// least the change of each element of the value.
     fn add_noise(
         &self,
         run: &Run,
@@ -332,8 +334,8 @@ impl Window {
     ///
     /// # Errors
     ///
-    /// `Unsupported` if an element of a constant is not a number, or is too large for sums of products, or if
-    /// a node other than the last computes what is not finite from finite elements.
+    /// `Unsupported` if an element of a constant is not a number, or is too large for sums of products, or
+    /// if a node other than the last computes what is not finite from finite elements.
     fn check_finite(&self, run: &Run, nodes: &[NodeId], given: &[Arc<Array>]) -> Result<()> {
         let graph = &run.subject.model.graph;
         let given = self.given.iter().map(|given| given.value).zip(given.iter().cloned());
@@ -400,6 +402,11 @@ impl Window {
         let absolute = if dtype == DType::F16 { HALF_STEP } else { 0.0 };
         Ok(Tolerance { relative, absolute, whole: !dtype.is_float() })
     }
+}
+
+/// Returns whether a node only moves elements.
+pub(super) fn is_move(node: &Node) -> bool {
+    op::find(node).is_some_and(|op| op.moves.is_some() || op.access == op::Access::View)
 }
 
 /// Returns whether the layer computes an element from each window of its bottom.

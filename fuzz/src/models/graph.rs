@@ -341,7 +341,8 @@ impl Draw {
         }
     }
 
-    /// Returns the model, with the values that nothing reads, and some others, as outputs; free sizes in some.
+    /// Returns the model, with the values that nothing reads, and some others, as outputs. Some models have
+    /// free sizes.
     pub fn finish(mut self) -> Option<ModelProto> {
         let is_read = |graph: &GraphProto, name: &str| {
             graph.node.iter().any(|node| node.input.iter().any(|input| input == name))

@@ -2,6 +2,10 @@
 
 use crate::ops::prelude::*;
 
+/// The largest size, stride or padding of a window: ncnn's params are 32-bit integers, and so are sums of
+/// three of these.
+const MOST: i64 = 1 << 29;
+
 /// The padding of a window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Pads {
@@ -64,9 +68,8 @@ pub(crate) fn read_window(call: &Call, kernel: Vec<i64>) -> Result<Window> {
         if list.iter().any(|n| *n < 1) {
             invalid!("{name} {list:?} is not positive");
         }
-        // ncnn's params are 32-bit integers; the bound also prevents overflow in the arithmetic below.
-        if list.iter().any(|n| i32::try_from(*n).is_err()) {
-            return Err(Error::limit(format!("{name} {list:?} does not fit in 32 bits")));
+        if list.iter().any(|n| *n > MOST) {
+            return Err(Error::limit(format!("{name} {list:?} is above {MOST}")));
         }
     }
     let explicit = call.optional_ints("pads")?;
@@ -89,8 +92,8 @@ fn explicit_pads(pads: Option<&[i64]>, rank: usize) -> Result<Vec<(i64, i64)>> {
     if pads.iter().any(|n| *n < 0) {
         unsupported!("negative pads {pads:?}");
     }
-    if pads.iter().any(|n| i32::try_from(*n).is_err()) {
-        return Err(Error::limit(format!("pads {pads:?} do not fit in 32 bits")));
+    if pads.iter().any(|n| *n > MOST) {
+        return Err(Error::limit(format!("pads {pads:?} are above {MOST}")));
     }
     let (begin, end) = pads.split_at(rank);
     Ok(begin.iter().copied().zip(end.iter().copied()).collect())
