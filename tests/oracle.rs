@@ -1,6 +1,8 @@
 //! Random graphs and mutated fixtures, with random options in a part: their nets compute the same, by the
 //! proof without a runtime. [fuzz/README.md](../fuzz/README.md) says how to run more of them.
 
+// The messages have fewer fields here than in the fuzz targets, which share the drawing of models.
+#![allow(clippy::needless_update)]
 #![allow(
     clippy::as_conversions,
     clippy::indexing_slicing,

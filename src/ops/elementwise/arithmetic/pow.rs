@@ -42,6 +42,10 @@ pub(super) fn lower_pow(lower: &Lower) -> Result<()> {
         _ if dtype.is_narrow_int() => {
             unsupported!("powers of {dtype} with exponents computed at run time");
         }
+        // The model truncates such powers, and those of whole exponents are not exact.
+        _ if dtype.is_int() && !lower.dtype(1)?.is_int() => {
+            unsupported!("powers of {dtype} with floats as exponents, computed at run time");
+        }
         // As the base of Exp, -1 means e.
         (ScalarOrBlob::Number(base), ScalarOrBlob::Blob(exponent)) if base != -1.0 => {
             lower.compute(round_integers(exponent.map(Exp { base, ..Exp::default() }), dtype))?
