@@ -59,13 +59,19 @@ fn conversion_in_memory_equals_the_command() {
 
 #[test]
 fn unproved_facts_are_stated() {
-    use AssumedFact::{ExactInteger, ExactQuotient, Finite, FixedSizes, NotNegative, NotTiny, SmallAngle};
+    use AssumedFact::{
+        ExactInteger, ExactQuotient, Finite, FixedSizes, NotNegative, NotTiny, SmallAngle, WholeExponent,
+    };
     for (fixture, expected) in [
         ("angles", &[("x", SmallAngle)][..]),
         ("angles_in_bounds", &[("x", Finite)]),
         ("quotients", &[("a", ExactQuotient)]),
         ("quotients_in_bounds", &[("x", Finite)]),
         ("powers", &[("x", NotTiny)]),
+        (
+            "powers_of_integers",
+            &[("x", WholeExponent), ("b", ExactInteger), ("y", ExactInteger), ("x", Finite)],
+        ),
         ("powers_in_bounds", &[("x", Finite)]),
         ("floats", &[("x", Finite)]),
         ("bounded_floats", &[]),

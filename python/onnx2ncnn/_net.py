@@ -51,7 +51,7 @@ class Assumption:
     Attributes:
         value: The name of the value.
         fact: `exact_integer`, `not_negative`, `small_angle`, `exact_quotient`, `fixed_sizes`, `finite`, `sees_key`,
-            `not_tiny` or `whole_length`.
+            `not_tiny`, `whole_exponent` or `whole_length`.
         text: The fact as a predicate of the elements, with the reason why it matters.
     """
 

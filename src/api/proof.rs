@@ -7,6 +7,7 @@ use std::path::Path;
 use super::free_size::known_shape;
 use super::{Conversion, Converter};
 use crate::error::{Error, ErrorKind, Errors, Result};
+use crate::lower::AssumedFact;
 use crate::ncnn::{Net, Written};
 use crate::onnx::Input;
 use crate::report::{ComparisonPart, Distance, Report};
@@ -37,6 +38,8 @@ impl Conversion {
         }
         let model = converter.exposed(input, &BTreeSet::new())?.model;
         let ignored = self.unread_inputs();
+        let whole = self.assumptions.iter().filter(|assumed| assumed.fact == AssumedFact::WholeExponent);
+        let whole: BTreeSet<String> = whole.map(|assumed| assumed.value.clone()).collect();
         let mut tried: BTreeSet<BTreeMap<String, Dim>> = BTreeSet::new();
         let mut proofs = Vec::new();
         for size in SIZES {
@@ -45,8 +48,15 @@ impl Conversion {
             if tried.insert(sizes.clone()) {
                 let (pairs, shapes) = (self.pairs(&sizes)?, self.input_shapes(&sizes)?);
                 let drops_rounding = self.options.int8;
-                let subject =
-                    Subject { model: &model, net, pairs, ignored: &ignored, drops_rounding, shapes };
+                let subject = Subject {
+                    model: &model,
+                    net,
+                    pairs,
+                    ignored: &ignored,
+                    drops_rounding,
+                    whole: &whole,
+                    shapes,
+                };
                 proofs.push(prove(&subject)?);
             }
         }

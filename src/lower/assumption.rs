@@ -28,6 +28,8 @@ pub enum AssumedFact {
     SeesKey,
     /// Floats are at least 2^-126, the least that the runtime does not flush to 0.
     NotTiny,
+    /// Floats by which integers are raised are whole numbers.
+    WholeExponent,
     /// Elements of an input are finite, and so is each float that is computed from them.
     Finite,
 }
@@ -44,6 +46,7 @@ impl AssumedFact {
             AssumedFact::FixedSizes => "fixed_sizes",
             AssumedFact::SeesKey => "sees_key",
             AssumedFact::NotTiny => "not_tiny",
+            AssumedFact::WholeExponent => "whole_exponent",
             AssumedFact::Finite => "finite",
         }
     }
@@ -68,6 +71,9 @@ impl AssumedFact {
             }
             AssumedFact::NotTiny => {
                 "at least 2^-126: the runtime flushes smaller floats to 0, also 2^-127, the least of float8e8m0"
+            }
+            AssumedFact::WholeExponent => {
+                "whole numbers: the net rounds powers of integers, ONNX truncates them"
             }
             AssumedFact::Finite => {
                 "finite, and so are the floats computed from them: sums and activations of the runtime do not \
@@ -97,7 +103,7 @@ impl AssumedFact {
             }
             AssumedFact::NotTiny => call.range(index).least >= f64::from(f32::MIN_POSITIVE),
             AssumedFact::FixedSizes => call.constant(index).is_some(),
-            AssumedFact::WholeLength | AssumedFact::SeesKey => false,
+            AssumedFact::WholeLength | AssumedFact::SeesKey | AssumedFact::WholeExponent => false,
             AssumedFact::Finite => !matches!(call.may_be_infinite(index), Ok(true)),
         }
     }

@@ -33,8 +33,8 @@ impl Random {
         Random(Rng::with_seed(seed))
     }
 
-    /// Returns elements of an input of a model; integers are below the bound.
-    pub fn input(&mut self, dtype: DType, shape: &[usize], bound: u32) -> Result<Array> {
+    /// Returns elements of an input of a model; integers and whole numbers are below the bound.
+    pub fn input(&mut self, dtype: DType, shape: &[usize], bound: u32, whole: bool) -> Result<Array> {
         let shape = IxDyn(shape);
         let above = dtype.int_range().and_then(|(_, most)| u32::try_from(most + 1).ok());
         let bound = above.map_or(bound, |above| above.min(bound));
@@ -44,6 +44,7 @@ impl Random {
         let elements = match dtype {
             DType::Bool => integers(2),
             dtype if dtype.is_int() => integers(bound),
+            dtype if whole && dtype.is_float() => return Array::new(DType::I64, integers(bound)).cast(dtype),
             DType::F64 => Elements::F64(ArrayD::from_shape_simple_fn(shape, || 2.0 * self.0.f64() - 1.0)),
             dtype if dtype.is_float() => {
                 Elements::F32(ArrayD::from_shape_simple_fn(shape, || 2.0 * self.0.f32() - 1.0))

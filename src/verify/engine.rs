@@ -12,8 +12,8 @@ use rten_tensor::TensorView;
 use rten_tensor::prelude::*;
 use serde::Serialize;
 
-use super::Values;
 use super::evaluate::evaluation;
+use super::{Passed, Values};
 use crate::error::{Error, Result, unsupported};
 use crate::graph::{Attribute, Graph, Ids, Node, NodeId, Value};
 use crate::onnx::{self, Model};
@@ -68,6 +68,7 @@ impl<'a> Engine<'a> {
         graph: &Graph,
         id: NodeId,
         inputs: &[Option<Arc<Array>>],
+        passed: Passed,
     ) -> Result<(Vec<Arc<Array>>, Evaluator)> {
         let Some(node) = graph.node(id) else { return Err(Error::internal("no node")) };
         let known = op::find_handled(node).ok();
@@ -87,7 +88,7 @@ impl<'a> Engine<'a> {
         match (self.run(key, node, inputs), fold) {
             (Ok(outputs), _) => Ok((shared(outputs), Evaluator::Engine)),
             (Err(_), Some(op)) => folded(op),
-            (Err(reason), None) => match self.run_definition(node, inputs)? {
+            (Err(reason), None) => match self.run_definition(node, inputs, passed)? {
                 Some(outputs) => Ok((outputs, Evaluator::Definition)),
                 None => Err(Error::unsupported(format!("{} is not evaluated", node.qualified_op_type()))
                     .caused_by(reason)),
@@ -96,7 +97,12 @@ impl<'a> Engine<'a> {
     }
 
     /// Evaluates the nodes that define a node; `None` if none do.
-    fn run_definition(&self, node: &Node, inputs: &[Option<Arc<Array>>]) -> Result<Option<Vec<Arc<Array>>>> {
+    fn run_definition(
+        &self,
+        node: &Node,
+        inputs: &[Option<Arc<Array>>],
+        passed: Passed,
+    ) -> Result<Option<Vec<Arc<Array>>>> {
         let (mut graph, mut single) = self.single_node(node, inputs, described)?;
         for output in single.outputs.iter_mut().flatten() {
             *output = graph.add_value(Value::default());
@@ -107,7 +113,7 @@ impl<'a> Engine<'a> {
         let given = single.inputs.iter().zip(inputs).filter_map(|(id, input)| Some(((*id)?, input.clone()?)));
         let mut values = Values::new(&graph, given);
         for (id, _) in graph.nodes() {
-            values.compute(self, id, |array| array)?;
+            values.compute(self, id, passed)?;
         }
         let absent = || Ok(Arc::new(Array::f32(ArrayD::zeros(IxDyn(&[0])))));
         let outputs = single.outputs.iter().map(|output| output.map_or_else(absent, |id| values.get(id)));

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use ndarray::arr0;
 
-use super::Values;
 use super::engine::Engine;
+use super::{Passed, Values};
 use crate::error::{Error, Result, unsupported};
 use crate::graph::{Attribute, Graph, Node};
 use crate::op::resolve_axis;
@@ -22,15 +22,16 @@ pub(super) fn evaluate(
     node: &Node,
     inputs: &[Option<Arc<Array>>],
     around: &Values,
+    passed: Passed,
 ) -> Result<Vec<Arc<Array>>> {
     match node.op_type.as_str() {
         "If" => {
             let branch =
                 if is_true(required(inputs.first())?.as_ref())? { "then_branch" } else { "else_branch" };
-            run(engine, body(node, branch)?, [], around)
+            run(engine, body(node, branch)?, [], around, passed)
         }
-        "Loop" => run_loop(engine, node, inputs, around),
-        "Scan" if node.version >= WITHOUT_BATCH => scan(engine, node, inputs, around),
+        "Loop" => run_loop(engine, node, inputs, around, passed),
+        "Scan" if node.version >= WITHOUT_BATCH => scan(engine, node, inputs, around, passed),
         _ => unsupported!("{} is not evaluated", node.qualified_op_type()),
     }
 }
@@ -56,6 +57,7 @@ fn run(
     body: &Graph,
     inputs: impl IntoIterator<Item = Arc<Array>>,
     around: &Values,
+    passed: Passed,
 ) -> Result<Vec<Arc<Array>>> {
     let mut given: Vec<_> = body.inputs.iter().copied().zip(inputs).collect();
     for capture in &body.captures {
@@ -63,7 +65,7 @@ fn run(
     }
     let mut values = Values::new(body, given);
     for (id, _) in body.nodes() {
-        values.compute(engine, id, |array| array)?;
+        values.compute(engine, id, passed)?;
     }
     body.outputs.iter().map(|output| values.get(*output)).collect()
 }
@@ -73,6 +75,7 @@ fn run_loop(
     node: &Node,
     inputs: &[Option<Arc<Array>>],
     around: &Values,
+    passed: Passed,
 ) -> Result<Vec<Arc<Array>>> {
     let body = body(node, "body")?;
     let most = match inputs.first().and_then(Option::as_ref) {
@@ -95,7 +98,7 @@ fn run_loop(
         }
         let leading =
             [Array::i64(arr0(iteration).into_dyn()), Array::bool(arr0(true).into_dyn())].map(Arc::new);
-        let mut outputs = run(engine, body, leading.into_iter().chain(carried), around)?.into_iter();
+        let mut outputs = run(engine, body, leading.into_iter().chain(carried), around, passed)?.into_iter();
         let condition = outputs.next().ok_or_else(|| Error::invalid("a loop without a condition"))?;
         goes_on = is_true(&condition)?;
         carried = outputs.by_ref().take(count).collect();
@@ -111,6 +114,7 @@ fn scan(
     node: &Node,
     inputs: &[Option<Arc<Array>>],
     around: &Values,
+    passed: Passed,
 ) -> Result<Vec<Arc<Array>>> {
     let body = body(node, "body")?;
     let list = |name: &str| match node.attributes.get(name) {
@@ -142,7 +146,7 @@ fn scan(
             let index = if *is_reversed { length - 1 - step } else { step };
             given.push(Arc::new(element(sequence, *axis, index)?));
         }
-        let mut outputs = run(engine, body, given, around)?.into_iter();
+        let mut outputs = run(engine, body, given, around, passed)?.into_iter();
         carried = outputs.by_ref().take(states).collect();
         scanned.push(outputs.collect::<Vec<_>>());
     }

@@ -60,6 +60,8 @@ pub(crate) struct Subject<'a> {
     pub ignored: &'a [String],
     /// Whether the net rounds only in int8 layers, and not where the model does.
     pub drops_rounding: bool,
+    /// The names of the values whose floats the conversion assumes to be whole numbers.
+    pub whole: &'a BTreeSet<String>,
     /// The shapes of the inputs of the model, by their names.
     pub shapes: BTreeMap<String, Vec<usize>>,
 }
@@ -138,6 +140,9 @@ fn names<'a, Id>(all: impl Iterator<Item = (&'a str, Id)>) -> BTreeMap<&'a str, 
     all.filter(|(name, _)| !name.is_empty()).collect()
 }
 
+/// What is done with each array that is computed, such as rounding.
+type Passed<'p> = &'p mut dyn FnMut(Array) -> Array;
+
 /// The elements of values of a model.
 struct Values<'a> {
     graph: &'a Graph,
@@ -164,20 +169,16 @@ impl<'a> Values<'a> {
         }
     }
 
-    /// Evaluates a node; what it computes is passed through a function.
-    fn compute(
-        &mut self,
-        engine: &Engine,
-        id: NodeId,
-        passed: impl FnMut(Array) -> Array,
-    ) -> Result<Evaluator> {
+    /// Evaluates a node; what it computes, and what the nodes inside of it compute, is passed through a
+    /// function.
+    fn compute(&mut self, engine: &Engine, id: NodeId, passed: Passed) -> Result<Evaluator> {
         let Some(node) = self.graph.node(id) else { return Err(Error::internal("no node")) };
         let inputs = node.inputs.iter().map(|id| id.map(|id| self.get(id)).transpose());
         let inputs: Vec<_> = inputs.collect::<Result<_>>()?;
         let (outputs, evaluator) = match node.bodies().next() {
             // The nodes of a body have evaluators of their own.
-            Some(_) => (flow::evaluate(engine, node, &inputs, self)?, Evaluator::Definition),
-            None => engine.evaluate(self.graph, id, &inputs)?,
+            Some(_) => (flow::evaluate(engine, node, &inputs, self, passed)?, Evaluator::Definition),
+            None => engine.evaluate(self.graph, id, &inputs, passed)?,
         };
         let outputs = outputs.into_iter().map(Arc::unwrap_or_clone).map(passed).map(Arc::new);
         self.arrays.extend(node.outputs.iter().zip(outputs).filter_map(|(id, array)| Some(((*id)?, array))));
@@ -206,7 +207,10 @@ impl<'a> Run<'a> {
             // The net lacks inputs without elements, and those that nothing reads.
             let Some(shape) = subject.shapes.get(&value.name) else { continue };
             let dtype = value.dtype.ok_or_else(|| Error::invalid("an input without a type"))?;
-            given.push((*input, Arc::new(random.input(dtype, shape, bound)?)));
+            given.push((
+                *input,
+                Arc::new(random.input(dtype, shape, bound, subject.whole.contains(&value.name))?),
+            ));
         }
         Ok(Run {
             subject,
@@ -268,7 +272,7 @@ impl<'a> Run<'a> {
     }
 
     fn compute(&mut self, id: NodeId) {
-        let outcome = self.values.compute(self.engine, id, |array| array);
+        let outcome = self.values.compute(self.engine, id, &mut |array| array);
         if let Ok(evaluator) = outcome {
             self.evaluators.insert(id, evaluator);
         }

@@ -9,7 +9,7 @@ use super::compare::{Tolerance, compare};
 use super::draw::{Law, Random};
 use super::proof::{State, WindowProof};
 use super::reduce::Example;
-use super::{Run, Values, as_mat};
+use super::{Passed, Run, Values, as_mat};
 use crate::error::{Error, ErrorKind, Result, unsupported};
 use crate::graph::{Graph, Node, NodeId, ValueId};
 use crate::ncnn::layer::Trait;
@@ -149,6 +149,16 @@ impl Window {
         if let Some(input) = &self.ignored {
             unsupported!("the net does not read the input \"{input}\"");
         }
+        let graph = &run.subject.model.graph;
+        let nodes = self.nodes.iter().flatten().filter_map(|id| graph.node(*id));
+        for value in nodes.flat_map(Node::reads) {
+            let name = &graph.value(value).name;
+            let is_whole = |array: &Array| all(array, |x| x.fract() == 0.0);
+            if run.subject.whole.contains(name) && !run.values.get(value).is_ok_and(|array| is_whole(&array))
+            {
+                unsupported!("the net assumes that the elements of \"{name}\" are whole numbers");
+            }
+        }
         let (given, expected) = (self.given(run)?, run.values.get(self.value)?);
         let outcome = self.compare(run, &given, &expected)?;
         let (Some(nodes), Some(_)) = (&self.nodes, &outcome.difference) else {
@@ -158,7 +168,7 @@ impl Window {
         // Nets are right for finite floats.
         let mut random = Random::new(0);
         let finite = self.drawn(&given, |_, array| random.finite(array));
-        let expected = self.evaluate(run, nodes, &finite, |array| array)?;
+        let expected = self.evaluate(run, nodes, &finite, &mut |array| array)?;
         self.compare(run, &finite, &expected)?.add_to(proof, finite, expected);
         Ok(())
     }
@@ -176,7 +186,7 @@ impl Window {
         if self.moves(run) && given.iter().map(|array| array.len()).sum::<usize>() < LABELS {
             let mut labels = labels();
             let labels = self.drawn(&given, |_, array| labels(array));
-            let expected = self.evaluate(run, nodes, &labels, |array| array)?;
+            let expected = self.evaluate(run, nodes, &labels, &mut |array| array)?;
             let outcome = self.compare(run, &labels, &expected)?;
             if self.shares_elements && outcome.difference.is_some() {
                 return Ok(());
@@ -195,7 +205,7 @@ impl Window {
             let mut random = Random::new(seed);
             let drawn = self.drawn(&given, |given, array| random.like(array, law, given.range));
             // Elements that the operators do not permit say nothing.
-            let Ok(expected) = self.evaluate(run, nodes, &drawn, |array| array) else { continue };
+            let Ok(expected) = self.evaluate(run, nodes, &drawn, &mut |array| array) else { continue };
             let Ok(outcome) = self.compare(run, &drawn, &expected) else { continue };
             if !self.shares_elements || outcome.difference.is_none() {
                 outcome.add_to(proof, drawn, expected);
@@ -250,12 +260,12 @@ impl Window {
         run: &Run,
         nodes: &[NodeId],
         given: &[Arc<Array>],
-        mut passed: impl FnMut(Array) -> Array,
+        passed: Passed,
     ) -> Result<Arc<Array>> {
         let given = self.given.iter().zip(given).map(|(given, array)| (given.value, Arc::clone(array)));
         let mut values = Values::new(&run.subject.model.graph, given);
         for id in nodes {
-            values.compute(run.engine, *id, &mut passed)?;
+            values.compute(run.engine, *id, passed)?;
         }
         values.get(self.value)
     }
@@ -323,7 +333,7 @@ impl Window {
         let mut random = Random::new(seed);
         let mut rounded = |array: Array| random.rounded(&array, ROUNDING);
         let changed = self.drawn(given, |_, array| rounded(array.clone()));
-        let other = as_mat(self.evaluate(run, nodes, &changed, rounded)?.as_ref(), &self.sizes)?;
+        let other = as_mat(self.evaluate(run, nodes, &changed, &mut rounded)?.as_ref(), &self.sizes)?;
         noise.zip_mut_with(&(&other - value), |most: &mut f64, change: &f64| {
             *most = most.max(NOISE * change.abs());
         });
@@ -341,7 +351,7 @@ impl Window {
         let given = self.given.iter().map(|given| given.value).zip(given.iter().cloned());
         let mut values = Values::new(graph, given);
         for (id, node) in nodes.iter().filter_map(|id| Some((*id, graph.node(*id)?))) {
-            values.compute(run.engine, id, |array| array)?;
+            values.compute(run.engine, id, &mut |array| array)?;
             let is_elementwise =
                 op::find(node).is_some_and(|op| op.access == op::Access::Broadcast && op.differs.is_empty());
             let is_permitted = |x: f32| x.abs() < OVERFLOW || (is_elementwise && !x.is_nan());

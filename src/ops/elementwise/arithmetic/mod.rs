@@ -119,9 +119,8 @@ pub(in crate::ops) const OPS: &[Row] = &[
             Log, and the sign separately, or for integers a product of squares",
         )
         .limits(
-            "integers of 8 and 16 bits by exponents computed at run time, and others by floats \
-            computed then; constant exponents that are not finite, or of integers that are \
-            negative or fractions",
+            "integers of 8 and 16 bits by exponents computed at run time; constant exponents \
+            that are not finite, or of integers that are negative or fractions",
         )
         .differs("-inf to the power of 0.5, which becomes NaN"),
     Row::new("Sub", Access::Broadcast, infer_sub)

@@ -4,7 +4,7 @@
 use super::super::broadcast::lower_pair;
 use super::super::unary::root;
 use super::lower::multiply;
-use crate::lower::{Formula, OverZero, ScalarOrBlob};
+use crate::lower::{AssumedFact, Formula, OverZero, ScalarOrBlob};
 use crate::ncnn::layer::{Exp, Log};
 use crate::ops::prelude::*;
 
@@ -30,6 +30,9 @@ pub(super) fn lower_pow(lower: &Lower) -> Result<()> {
     {
         unsupported!("a constant exponent that is not finite");
     }
+    if dtype.is_int() && !lower.dtype(1)?.is_int() && lower.constant(1).is_none() {
+        lower.assume(1, AssumedFact::WholeExponent);
+    }
     let power = match (base, exponent) {
         (_, ScalarOrBlob::Number(exponent)) => {
             let base = lower.compute(base)?;
@@ -41,10 +44,6 @@ pub(super) fn lower_pow(lower: &Lower) -> Result<()> {
         }
         _ if dtype.is_narrow_int() => {
             unsupported!("powers of {dtype} with exponents computed at run time");
-        }
-        // The model truncates such powers, and those of whole exponents are not exact.
-        _ if dtype.is_int() && !lower.dtype(1)?.is_int() => {
-            unsupported!("powers of {dtype} with floats as exponents, computed at run time");
         }
         // As the base of Exp, -1 means e.
         (ScalarOrBlob::Number(base), ScalarOrBlob::Blob(exponent)) if base != -1.0 => {
