@@ -509,7 +509,7 @@ fn each_layer_is_compared_without_a_runtime() {
 
     // The smallest part that differs is a model and a net of their own, which differ in the same way.
     room.expect(&format!("{line} --reduce small"), 4, "DIFFERS \"logits\": element ");
-    room.expect("check small/net.param", 0, "2 layers, 2 blobs");
+    room.expect("check small/net.param", 0, "3 layers, 3 blobs");
     let text = room.expect("verify small/model.onnx small/net.param small/net.bin", 4, "DIFFERS \"logits\"");
     assert!(text.contains("mismatch: 1 of 1 window differ"), "{text}");
     assert_eq!(room.names(), ["m.bin", "m.param", "model.onnx", "small"]);

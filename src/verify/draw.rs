@@ -33,18 +33,25 @@ impl Random {
         Random(Rng::with_seed(seed))
     }
 
-    /// Returns elements of an input of a model; integers and whole numbers are below the bound.
-    pub fn input(&mut self, dtype: DType, shape: &[usize], bound: u32, whole: bool) -> Result<Array> {
+    /// Returns elements of an input of a model; integers and whole numbers are within the bounds.
+    pub fn input(
+        &mut self,
+        dtype: DType,
+        shape: &[usize],
+        (least, most): (u32, u32),
+        whole: bool,
+    ) -> Result<Array> {
         let shape = IxDyn(shape);
-        let above = dtype.int_range().and_then(|(_, most)| u32::try_from(most + 1).ok());
-        let bound = above.map_or(bound, |above| above.min(bound));
-        let mut integers = |bound: u32| {
-            Elements::I64(ArrayD::from_shape_simple_fn(shape.clone(), || self.0.u32(0..bound).into()))
+        let limit = dtype.int_range().and_then(|(_, most)| u32::try_from(most).ok());
+        let most = limit.map_or(most, |limit| limit.min(most));
+        let mut integers = |most: u32| {
+            let one = || self.0.u32(least.min(most)..=most).into();
+            Elements::I64(ArrayD::from_shape_simple_fn(shape.clone(), one))
         };
         let elements = match dtype {
-            DType::Bool => integers(2),
-            dtype if dtype.is_int() => integers(bound),
-            dtype if whole && dtype.is_float() => return Array::new(DType::I64, integers(bound)).cast(dtype),
+            DType::Bool => integers(1),
+            dtype if dtype.is_int() => integers(most),
+            dtype if whole && dtype.is_float() => return Array::new(DType::I64, integers(most)).cast(dtype),
             DType::F64 => Elements::F64(ArrayD::from_shape_simple_fn(shape, || 2.0 * self.0.f64() - 1.0)),
             dtype if dtype.is_float() => {
                 Elements::F32(ArrayD::from_shape_simple_fn(shape, || 2.0 * self.0.f32() - 1.0))

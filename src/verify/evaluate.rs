@@ -224,7 +224,7 @@ fn gru(step: &Step) -> Option<Array2<f64>> {
     Some(&new - &(&update * &new) + &update * step.state)
 }
 
-/// Evaluates a recurrent operator without clips, with the usual activations, over sequences of full length.
+/// Evaluates a recurrent operator without clips, with the usual activations.
 fn recurrent(call: &Call, compute: fn(&Step) -> Option<Array2<f64>>) -> Result<Vec<Array>> {
     let is_plain = ["activations", "activation_alpha", "activation_beta", "clip"];
     let set =
@@ -237,9 +237,10 @@ fn recurrent(call: &Call, compute: fn(&Step) -> Option<Array2<f64>>) -> Result<V
     if activations.iter().zip(usual.iter().cycle()).any(|(name, usual)| name != usual) {
         unsupported!("other activations");
     }
-    if call.has_input(4) || call.int_or("layout", 0)? != 0 {
-        unsupported!("lengths of sequences, or a batch in front");
+    if call.int_or("layout", 0)? != 0 {
+        unsupported!("a batch in front");
     }
+    let lengths = if call.has_input(4) { Some(call.array(4)?.int_list()?) } else { None };
     let three = |index: usize| -> Result<ndarray::Array3<f64>> {
         let array = call.array(index)?.to_f64()?;
         array.into_dimensionality::<Ix3>().map_err(|_| Error::invalid("an input of other than three axes"))
@@ -256,6 +257,10 @@ fn recurrent(call: &Call, compute: fn(&Step) -> Option<Array2<f64>>) -> Result<V
         Array2::zeros((directions, 2 * gates * hidden))
     };
     let first = if call.has_input(5) { Some(three(5)?) } else { None };
+    let steps: i64 = x.len_of(Axis(0)).as_();
+    if lengths.iter().flatten().any(|length| !(1..=steps).contains(length)) {
+        unsupported!("a length that is not between 1 and {steps}");
+    }
     let (mut sequences, mut states) = (Vec::new(), Vec::new());
     let missing = || Error::internal("no direction");
     for index in 0..directions {
@@ -290,8 +295,18 @@ fn recurrent(call: &Call, compute: fn(&Step) -> Option<Array2<f64>>) -> Result<V
                 last: (last.view(), last_bias),
                 resets_before,
             };
-            state = compute(&view).ok_or_else(missing)?;
-            steps.push(state.clone());
+            let mut next = compute(&view).ok_or_else(missing)?;
+            let mut top = next.clone();
+            // After its end, a sequence has the last state, and outputs of 0.
+            let rows = next.rows_mut().into_iter().zip(top.rows_mut()).zip(state.rows());
+            for (((mut next, mut top), state), length) in rows.zip(lengths.iter().flatten()) {
+                if usize::try_from(*length)? <= at {
+                    next.assign(&state);
+                    top.fill(0.0);
+                }
+            }
+            state = next;
+            steps.push(top);
         }
         if is_back {
             steps.reverse();

@@ -14,6 +14,7 @@ mod evaluate;
 mod flow;
 mod proof;
 mod reduce;
+mod tolerance;
 mod window;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -66,8 +67,8 @@ pub(crate) struct Subject<'a> {
     pub shapes: BTreeMap<String, Vec<usize>>,
 }
 
-/// The sets of elements of whole inputs that are tried: integers below each bound, as they may be indices.
-const BOUNDS: [u32; 3] = [4, 2, 1];
+/// The sets of elements of whole inputs that are tried: they may be indices, or lengths.
+const BOUNDS: [(u32, u32); 4] = [(0, 3), (0, 1), (0, 0), (1, 1)];
 
 /// Compares each window of a net with the model.
 ///
@@ -92,11 +93,11 @@ pub(crate) fn prove(subject: &Subject) -> Result<Proof> {
     }
     let windows = Cuts::new(subject, paired, varying(graph)).windows();
     let engine = Engine::new(subject.model);
-    let bounds =
+    let sets =
         if graph.inputs.iter().any(|input| is_integer(graph, *input)) { &BOUNDS[..] } else { &BOUNDS[..1] };
     let mut checked: Option<Vec<WindowProof>> = None;
-    for bound in bounds {
-        let found = Run::new(subject, &engine, *bound)?.check(&windows);
+    for bounds in sets {
+        let found = Run::new(subject, &engine, *bounds)?.check(&windows);
         let best = match checked.take() {
             Some(before) if open(&before) <= open(&found) => before,
             _ => found,
@@ -198,7 +199,7 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    fn new(subject: &'a Subject<'a>, engine: &'a Engine<'a>, bound: u32) -> Result<Run<'a>> {
+    fn new(subject: &'a Subject<'a>, engine: &'a Engine<'a>, bounds: (u32, u32)) -> Result<Run<'a>> {
         let graph = &subject.model.graph;
         let mut random = draw::Random::new(0);
         let mut given = Vec::new();
@@ -207,10 +208,8 @@ impl<'a> Run<'a> {
             // The net lacks inputs without elements, and those that nothing reads.
             let Some(shape) = subject.shapes.get(&value.name) else { continue };
             let dtype = value.dtype.ok_or_else(|| Error::invalid("an input without a type"))?;
-            given.push((
-                *input,
-                Arc::new(random.input(dtype, shape, bound, subject.whole.contains(&value.name))?),
-            ));
+            let is_whole = subject.whole.contains(&value.name);
+            given.push((*input, Arc::new(random.input(dtype, shape, bounds, is_whole)?)));
         }
         Ok(Run {
             subject,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ndarray::ArrayD;
 
-use super::compare::{Tolerance, compare};
+use super::compare::compare;
 use super::draw::{Law, Random};
 use super::proof::{State, WindowProof};
 use super::reduce::Example;
@@ -16,22 +16,8 @@ use crate::ncnn::layer::Trait;
 use crate::ncnn::{BlobId, Layer, Net, NetLayer};
 use crate::op;
 use crate::reference::{self, Mat};
-use crate::tensor::{Array, DType, Elements, Range};
+use crate::tensor::{Array, Elements, Range};
 
-/// The tolerance relative to the largest magnitude: some units of float32, which the model computes in.
-const RELATIVE: f64 = 1e-5;
-/// The tolerance of windows whose weights are stored in float16.
-const RELATIVE_HALF: f64 = 4e-3;
-/// The operators of which onnxruntime rounds the angles to float32, as the weights of nets do.
-const ROUGH: [&str; 2] = ["DFT", "STFT"];
-/// The tolerance of these.
-const RELATIVE_ANGLES: f64 = 1e-3;
-/// The distance of the smallest numbers of float16.
-const HALF_STEP: f64 = 6e-8;
-/// The tolerance of values in bfloat16.
-const RELATIVE_BFLOAT: f64 = 0.016;
-/// The tolerance of windows whose weights are stored as integers.
-const RELATIVE_INT8: f64 = 0.1;
 /// The part by which elements change to see how far their rounding changes those that follow.
 const ROUNDING: f32 = 2e-7;
 /// The most times that they are changed: a jump, such as that of a Floor, is seen only if an element
@@ -130,10 +116,16 @@ impl Window {
             proof.state = State::NotCovered;
             proof.reason = format!("{error:#}");
         }
+        // The net has other elements of it, by which its sizes were chosen.
+        if let Some(input) = self.ignored.as_ref().filter(|_| proof.state == State::Differs) {
+            proof.state = State::NotCovered;
+            proof.reason = format!("the net does not read the input \"{input}\": {}", proof.reason);
+            proof.example = None;
+        }
         proof
     }
 
-    fn net_layers<'n>(&'n self, net: &'n Net) -> impl Iterator<Item = &'n NetLayer> + 'n {
+    pub(super) fn net_layers<'n>(&'n self, net: &'n Net) -> impl Iterator<Item = &'n NetLayer> + 'n {
         self.layers.iter().filter_map(|index| net.layers.get(*index))
     }
 
@@ -146,9 +138,6 @@ impl Window {
 
     /// Compares on the values of a run of the whole model.
     fn on_run(&self, run: &Run, proof: &mut WindowProof) -> Result<()> {
-        if let Some(input) = &self.ignored {
-            unsupported!("the net does not read the input \"{input}\"");
-        }
         let graph = &run.subject.model.graph;
         let nodes = self.nodes.iter().flatten().filter_map(|id| graph.node(*id));
         for value in nodes.flat_map(Node::reads) {
@@ -371,46 +360,6 @@ impl Window {
             }
         }
         Ok(())
-    }
-
-    fn tolerance(&self, run: &Run, dtype: DType) -> Result<Tolerance> {
-        let net = run.subject.net;
-        let weights = || self.net_layers(net).flat_map(|layer| layer.layer.weights());
-        let has_integers = |layer: &Layer| layer.is_int8() || layer.block_weight().is_some();
-        let stored = if self.net_layers(net).any(|layer| has_integers(&layer.layer)) {
-            RELATIVE_INT8
-        } else if weights().any(|weight| weight.tensor.dtype() == DType::F16) {
-            RELATIVE_HALF
-        } else {
-            RELATIVE
-        };
-        let graph = &run.subject.model.graph;
-        let nodes = self.nodes.iter().flatten().filter_map(|id| graph.node(*id));
-        if run.subject.drops_rounding
-            && stored < RELATIVE_INT8
-            && nodes.clone().any(|node| node.op_type.ends_with("QuantizeLinear"))
-        {
-            unsupported!("the model rounds to levels, which the net does not");
-        }
-        // The model rounds to the types of its values.
-        let computed =
-            nodes.flat_map(|node| &node.outputs).flatten().filter_map(|id| run.types.get(id).copied());
-        let mut relative = stored;
-        for dtype in computed.chain([dtype]) {
-            relative = relative.max(match dtype {
-                DType::F16 => RELATIVE_HALF,
-                DType::BF16 => RELATIVE_BFLOAT,
-                dtype if dtype.is_float() && dtype.bits() < 16 => {
-                    unsupported!("the model rounds to {dtype}, which the net does not")
-                }
-                _ => stored,
-            });
-        }
-        if self.nodes.iter().flatten().filter_map(|id| graph.node(*id)).any(|node| node.is_one_of(&ROUGH)) {
-            relative = relative.max(RELATIVE_ANGLES);
-        }
-        let absolute = if dtype == DType::F16 { HALF_STEP } else { 0.0 };
-        Ok(Tolerance { relative, absolute, whole: !dtype.is_float() })
     }
 }
 

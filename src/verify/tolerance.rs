@@ -1,0 +1,70 @@
+//! The tolerance of a window, by how its net and its model round.
+
+use super::Run;
+use super::compare::Tolerance;
+use super::window::Window;
+use crate::error::{Result, unsupported};
+use crate::ncnn::Layer;
+use crate::tensor::DType;
+
+/// The tolerance relative to the largest magnitude: some units of float32, which the model computes in.
+const RELATIVE: f64 = 1e-5;
+/// The tolerance of windows whose weights are stored in float16.
+const RELATIVE_HALF: f64 = 4e-3;
+/// The operators of which onnxruntime rounds the angles to float32, as the weights of nets do.
+const ROUGH: [&str; 2] = ["DFT", "STFT"];
+/// The tolerance of these.
+const RELATIVE_ANGLES: f64 = 1e-3;
+/// The distance of the smallest numbers of float16.
+const HALF_STEP: f64 = 6e-8;
+/// The tolerance of values in bfloat16.
+const RELATIVE_BFLOAT: f64 = 0.016;
+/// The tolerance of windows whose weights are stored as integers.
+const RELATIVE_INT8: f64 = 0.1;
+
+impl Window {
+    /// Returns the tolerance of a value of a type.
+    ///
+    /// # Errors
+    ///
+    /// `Unsupported` if the model rounds as the net does not.
+    pub(super) fn tolerance(&self, run: &Run, dtype: DType) -> Result<Tolerance> {
+        let net = run.subject.net;
+        let weights = || self.net_layers(net).flat_map(|layer| layer.layer.weights());
+        let has_integers = |layer: &Layer| layer.is_int8() || layer.block_weight().is_some();
+        let stored = if self.net_layers(net).any(|layer| has_integers(&layer.layer)) {
+            RELATIVE_INT8
+        } else if weights().any(|weight| weight.tensor.dtype() == DType::F16) {
+            RELATIVE_HALF
+        } else {
+            RELATIVE
+        };
+        let graph = &run.subject.model.graph;
+        let nodes = self.nodes.iter().flatten().filter_map(|id| graph.node(*id));
+        if run.subject.drops_rounding
+            && stored < RELATIVE_INT8
+            && nodes.clone().any(|node| node.op_type.ends_with("QuantizeLinear"))
+        {
+            unsupported!("the model rounds to levels, which the net does not");
+        }
+        // The model rounds to the types of its values.
+        let computed =
+            nodes.flat_map(|node| &node.outputs).flatten().filter_map(|id| run.types.get(id).copied());
+        let mut relative = stored;
+        for dtype in computed.chain([dtype]) {
+            relative = relative.max(match dtype {
+                DType::F16 => RELATIVE_HALF,
+                DType::BF16 => RELATIVE_BFLOAT,
+                dtype if dtype.is_float() && dtype.bits() < 16 => {
+                    unsupported!("the model rounds to {dtype}, which the net does not")
+                }
+                _ => stored,
+            });
+        }
+        if self.nodes.iter().flatten().filter_map(|id| graph.node(*id)).any(|node| node.is_one_of(&ROUGH)) {
+            relative = relative.max(RELATIVE_ANGLES);
+        }
+        let absolute = if dtype == DType::F16 { HALF_STEP } else { 0.0 };
+        Ok(Tolerance { relative, absolute, whole: !dtype.is_float() })
+    }
+}
